@@ -1,0 +1,62 @@
+# Finds LLVM/MLIR, and gives `nereid_use_mlir(target)` and the interface target `nereid_llvm`.
+find_package(MLIR REQUIRED CONFIG NO_DEFAULT_PATH
+             PATHS /usr/lib/llvm-${NEREID_LLVM_VERSION}/lib/cmake/mlir)
+list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+
+add_library(nereid_llvm_headers INTERFACE)
+target_include_directories(nereid_llvm_headers SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+separate_arguments(NEREID_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+target_compile_definitions(nereid_llvm_headers INTERFACE ${NEREID_LLVM_DEFINITIONS})
+
+set(NEREID_MLIR_LIBS
+  MLIRArithDialect MLIRArithToLLVM MLIRArithTransforms MLIRArithAttrToLLVMConversion
+  MLIRArithValueBoundsOpInterfaceImpl
+  MLIRControlFlowDialect MLIRControlFlowToLLVM MLIRFuncDialect MLIRFuncToLLVM MLIRFuncInlinerExtension
+  MLIRMathDialect MLIRMathTransforms MLIRMathToLLVM MLIRSCFDialect MLIRSCFToControlFlow MLIRSCFTransforms
+  MLIRSCFUtils MLIRUBDialect MLIRUBToLLVM MLIRVectorDialect MLIRVectorToLLVM MLIRVectorTransforms
+  MLIRVectorToLLVMPass MLIRMemRefDialect MLIRLLVMDialect MLIRNVVMDialect MLIRDLTIDialect
+  MLIRIndexDialect MLIRIndexToLLVM MLIRInferIntRangeCommon MLIRInferIntRangeInterface
+  MLIRAnalysis MLIRTransforms MLIRTransformUtils MLIRReconcileUnrealizedCasts
+  MLIRParser MLIRPass MLIRIR MLIRSupport MLIRDebug MLIROptLib MLIRRewrite MLIRLoopLikeInterface
+  MLIRLLVMCommonConversion MLIRLLVMToLLVMIRTranslation MLIRBuiltinToLLVMIRTranslation
+  MLIRNVVMToLLVMIRTranslation MLIRTargetLLVMIRExport MLIRLLVMIRTransforms MLIRBytecodeWriter)
+set(NEREID_LLVM_COMPONENTS
+  Core Support Analysis CodeGen Target TargetParser MC Passes OrcJIT OrcTargetProcess RuntimeDyld JITLink
+  ipo InstCombine ScalarOpts TransformUtils Vectorize Linker IRReader BitReader BitWriter AsmPrinter SelectionDAG
+  X86CodeGen X86Desc X86Info X86AsmParser X86Disassembler AArch64CodeGen AArch64Desc AArch64Info
+  NVPTXCodeGen NVPTXDesc NVPTXInfo)
+
+add_library(nereid_llvm INTERFACE)
+target_link_libraries(nereid_llvm INTERFACE nereid_llvm_headers)
+if(NEREID_STATIC_LLVM)
+  # The exported targets name the shared LLVM too; beside the archives its options would register twice.
+  get_property(targets DIRECTORY PROPERTY IMPORTED_TARGETS)
+  foreach(target ${targets})
+    if(target MATCHES "^(MLIR|mlir|LLVM)")
+      get_target_property(deps ${target} INTERFACE_LINK_LIBRARIES)
+      if(deps)
+        list(REMOVE_ITEM deps LLVM "$<LINK_ONLY:LLVM>")
+        set_target_properties(${target} PROPERTIES INTERFACE_LINK_LIBRARIES "${deps}")
+      endif()
+    endif()
+  endforeach()
+  list(TRANSFORM NEREID_LLVM_COMPONENTS PREPEND LLVM OUTPUT_VARIABLE NEREID_LLVM_LIBS)
+  target_link_libraries(nereid_llvm INTERFACE ${NEREID_MLIR_LIBS} ${NEREID_LLVM_LIBS})
+else()
+  target_link_libraries(nereid_llvm INTERFACE MLIR LLVM)
+endif()
+
+# One precompiled header for every MLIR-using target: 22 s a file becomes 0.1 s.
+function(nereid_use_mlir target)
+  target_link_libraries(${target} PUBLIC nereid_llvm)
+  if(NOT TARGET nereid_pch)
+    file(WRITE ${PROJECT_BINARY_DIR}/pch.cpp "// Carries the precompiled header.\n")
+    add_library(nereid_pch STATIC ${PROJECT_BINARY_DIR}/pch.cpp)
+    target_link_libraries(nereid_pch PUBLIC nereid_options nereid_llvm_headers)
+    target_precompile_headers(nereid_pch PRIVATE ${PROJECT_SOURCE_DIR}/src/support/pch.h)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM nereid_pch)
+endfunction()

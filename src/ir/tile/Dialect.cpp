@@ -1,0 +1,80 @@
+#include "ir/tile/Dialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Transforms/InliningUtils.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+#include "ir/tile/Dialect.cpp.inc"
+#include "ir/tile/Enums.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/tile/Types.cpp.inc"
+
+namespace nereid::tile {
+namespace {
+
+
+
+
+/// Every tile op may be inlined anywhere.
+struct TileInliner : public DialectInlinerInterface {
+  using DialectInlinerInterface::DialectInlinerInterface;
+  bool isLegalToInline(Operation *, Operation *, bool) const final { return true; }
+  bool isLegalToInline(Region *, Region *, bool, IRMapping &) const final { return true; }
+  bool isLegalToInline(Operation *, Region *, bool, IRMapping &) const final { return true; }
+};
+
+} // namespace
+
+void TileDialect::initialize() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "ir/tile/Types.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "ir/tile/Ops.cpp.inc"
+      >();
+  addInterfaces<TileInliner>();
+}
+
+Operation *TileDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type,
+                                            Location loc) {
+  return arith::ConstantOp::materialize(builder, value, type, loc);
+}
+
+void loadDialects(MLIRContext &context) {
+  context.loadDialect<TileDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect,
+                      scf::SCFDialect, ub::UBDialect>();
+}
+
+llvm::ArrayRef<int64_t> shapeOf(Type type) {
+  if (auto tensor = dyn_cast<RankedTensorType>(type))
+    return tensor.getShape();
+  return {};
+}
+
+Type elementOf(Type type) {
+  if (auto tensor = dyn_cast<RankedTensorType>(type))
+    return tensor.getElementType();
+  return type;
+}
+
+Type withShapeOf(Type element, Type like) {
+  if (auto tensor = dyn_cast<RankedTensorType>(like))
+    return tensor.clone(element);
+  return element;
+}
+
+unsigned sizeInBytes(Type scalar) {
+  if (isa<PtrType>(scalar))
+    return 8;
+  return (scalar.getIntOrFloatBitWidth() + 7) / 8;
+}
+
+} // namespace nereid::tile

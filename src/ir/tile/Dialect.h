@@ -1,0 +1,38 @@
+// The tile dialect: kernels as programs on blocks of data. Types.td and Ops.td describe it.
+#pragma once
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "ir/tile/Dialect.h.inc"
+#include "ir/tile/Enums.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/tile/Types.h.inc"
+#define GET_OP_CLASSES
+#include "ir/tile/Ops.h.inc"
+
+namespace nereid::tile {
+
+/// Loads every dialect that tile IR is made of into `context`: tile, func, arith, math, scf, ub.
+void loadDialects(mlir::MLIRContext &context);
+
+/// The shape of a tensor type; empty for a scalar or pointer.
+llvm::ArrayRef<int64_t> shapeOf(mlir::Type type);
+
+/// The element type of a tensor type; the type itself for a scalar or pointer.
+mlir::Type elementOf(mlir::Type type);
+
+/// `element` with the shape of `like`: a tensor type, or the element type itself where `like` is scalar.
+mlir::Type withShapeOf(mlir::Type element, mlir::Type like);
+
+/// Size in memory of a scalar or pointer type, in bytes; i1 takes one.
+unsigned sizeInBytes(mlir::Type scalar);
+
+} // namespace nereid::tile

@@ -1,0 +1,381 @@
+// The operations of the tile dialect. See Types.td for the dialect's description.
+#ifndef NEREID_TILE_OPS
+#define NEREID_TILE_OPS
+
+include "Types.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemonic, traits>;
+class Tile_PureOp<string mnemonic, list<Trait> traits = []> : Tile_Op<mnemonic, !listconcat([Pure], traits)>;
+
+//===--- programs ---------------------------------------------------------------------------------------===//
+
+def Tile_ProgramIdOp : Tile_PureOp<"program_id"> {
+  let summary = "this program's index along one axis of the grid";
+  let arguments = (ins ConfinedAttr<I32Attr, [IntNonNegative, IntMaxValue<2>]>:$axis);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$axis attr-dict";
+}
+
+def Tile_NumProgramsOp : Tile_PureOp<"num_programs"> {
+  let summary = "the grid's extent along one axis";
+  let arguments = (ins ConfinedAttr<I32Attr, [IntNonNegative, IntMaxValue<2>]>:$axis);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$axis attr-dict";
+}
+
+//===--- creation and shape -----------------------------------------------------------------------------===//
+
+def Tile_RangeOp : Tile_PureOp<"range"> {
+  let summary = "the integers start, start+1, ... end-1";
+  let description = "The result is `tensor<(end-start) x i32>`.";
+  let arguments = (ins I32Attr:$start, I32Attr:$end);
+  let results = (outs RankedTensorOf<[I32]>:$result);
+  let assemblyFormat = "$start `to` $end attr-dict `:` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_SplatOp : Tile_PureOp<"splat"> {
+  let summary = "a tensor whose every element is the scalar";
+  let arguments = (ins Tile_Scalar:$src);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$src attr-dict `:` type($src) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_UnsplatOp : Tile_PureOp<"unsplat"> {
+  let summary = "the only element of a tensor of one element";
+  let arguments = (ins Tile_Tensor:$src);
+  let results = (outs Tile_Scalar:$result);
+  let assemblyFormat = "$src attr-dict `:` type($src) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_BroadcastOp : Tile_PureOp<"broadcast"> {
+  let summary = "repeats along dimensions of size 1";
+  let description = "Source and result have the same rank; sizes are equal or the source's is 1.";
+  let arguments = (ins Tile_Tensor:$src);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$src attr-dict `:` type($src) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Tile_ExpandDimsOp : Tile_PureOp<"expand_dims"> {
+  let summary = "inserts a dimension of size 1";
+  let arguments = (ins Tile_Tensor:$src, ConfinedAttr<I32Attr, [IntNonNegative]>:$axis);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$src $axis attr-dict `:` type($src) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Tile_ReshapeOp : Tile_PureOp<"reshape"> {
+  let summary = "the same elements in row-major order under another shape";
+  let description = "With `any_order` the compiler may permute the elements (`can_reorder=True`).";
+  let arguments = (ins Tile_Tensor:$src, UnitAttr:$any_order);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$src (`any_order` $any_order^)? attr-dict `:` type($src) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Tile_TransOp : Tile_PureOp<"trans"> {
+  let summary = "permutes dimensions";
+  let description = "Dimension `i` of the result is dimension `order[i]` of the source.";
+  let arguments = (ins Tile_Tensor:$src, DenseI32ArrayAttr:$order);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$src $order attr-dict `:` type($src) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Tile_JoinOp : Tile_PureOp<"join", [SameTypeOperands]> {
+  let summary = "two tensors side by side in a new last dimension of size 2";
+  let description = "Two scalars give a tensor of shape [2].";
+  let arguments = (ins Tile_Any:$lhs, Tile_Any:$rhs);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_SplitOp : Tile_PureOp<"split"> {
+  let summary = "the inverse of join: takes apart a last dimension of size 2";
+  let arguments = (ins Tile_Tensor:$src);
+  let results = (outs Tile_Any:$lhs, Tile_Any:$rhs);
+  let assemblyFormat = "$src attr-dict `:` type($src) `->` type($lhs) `,` type($rhs)";
+  let hasVerifier = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Tile_CatOp : Tile_PureOp<"cat"> {
+  let summary = "concatenates two tensors along one dimension";
+  let arguments = (ins Tile_Tensor:$lhs, Tile_Tensor:$rhs, ConfinedAttr<I32Attr, [IntNonNegative]>:$dim);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs `along` $dim attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===--- pointers and conversions -----------------------------------------------------------------------===//
+
+def Tile_AddPtrOp : Tile_PureOp<"addptr", [AllTypesMatch<["ptr", "result"]>]> {
+  let summary = "moves pointers by a number of elements";
+  let description = [{
+    The offset is signed, counts elements of the pointee (an `i1` counts as one byte), and has the pointer's
+    shape. It is sign-extended to 64 bits: the front end widens unsigned offsets itself.
+  }];
+  let arguments = (ins Tile_PtrLike:$ptr, Tile_IntLike:$offset);
+  let results = (outs Tile_PtrLike:$result);
+  let assemblyFormat = "$ptr `,` $offset attr-dict `:` type($ptr) `,` type($offset)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Tile_IntToPtrOp : Tile_PureOp<"int_to_ptr"> {
+  let summary = "an address from a 64-bit integer";
+  let arguments = (ins Tile_IntLike:$src);
+  let results = (outs Tile_PtrLike:$result);
+  let assemblyFormat = "$src attr-dict `:` type($src) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_PtrToIntOp : Tile_PureOp<"ptr_to_int"> {
+  let summary = "the 64-bit address of a pointer";
+  let arguments = (ins Tile_PtrLike:$src);
+  let results = (outs Tile_IntLike:$result);
+  let assemblyFormat = "$src attr-dict `:` type($src) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_PtrCastOp : Tile_PureOp<"ptr_cast"> {
+  let summary = "the same address with another pointee type";
+  let arguments = (ins Tile_PtrLike:$src);
+  let results = (outs Tile_PtrLike:$result);
+  let assemblyFormat = "$src attr-dict `:` type($src) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_FpCastOp : Tile_PureOp<"fp_cast"> {
+  let summary = "converts between floating types where arith does not say enough";
+  let description = [{
+    Any conversion from or to an 8-bit float, and narrowing with rounding towards zero. To an 8-bit float:
+    infinities and overflow give the largest finite value of the sign, NaN stays NaN, subnormals are rounded
+    correctly. Conversions among f16, bf16, f32 and f64 with the default rounding are `arith.extf/truncf`.
+  }];
+  let arguments = (ins Tile_FloatLike:$src, DefaultValuedAttr<Tile_Rounding, "Rounding::RTNE">:$rounding);
+  let results = (outs Tile_FloatLike:$result);
+  let assemblyFormat = "$src (`rounding` $rounding^)? attr-dict `:` type($src) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+//===--- memory -----------------------------------------------------------------------------------------===//
+
+def Tile_LoadOp : Tile_Op<"load", [AttrSizedOperandSegments,
+                                   DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "reads through a pointer or a tensor of pointers";
+  let description = [{
+    Lanes whose mask is false touch no memory and give `other`, or zero without it. `is_volatile` loads
+    are never merged, moved or removed.
+  }];
+  let arguments = (ins Tile_PtrLike:$ptr, Optional<Tile_BoolLike>:$mask, Optional<Tile_Any>:$other,
+                       DefaultValuedAttr<Tile_CacheModifier, "CacheModifier::None">:$cache,
+                       DefaultValuedAttr<Tile_EvictionPolicy, "EvictionPolicy::Normal">:$evict,
+                       UnitAttr:$is_volatile);
+  let results = (outs Tile_Any:$result);
+  let assemblyFormat = [{
+    $ptr (`mask` $mask^)? (`other` $other^)? (`cache` $cache^)? (`evict` $evict^)? (`volatile` $is_volatile^)?
+    attr-dict `:` type($ptr) (`,` `mask` type($mask)^)? (`,` `other` type($other)^)? `->` type($result)
+  }];
+  let hasVerifier = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "writes through a pointer or a tensor of pointers";
+  let arguments = (ins Tile_PtrLike:$ptr, Tile_Any:$value, Optional<Tile_BoolLike>:$mask,
+                       DefaultValuedAttr<Tile_CacheModifier, "CacheModifier::None">:$cache,
+                       DefaultValuedAttr<Tile_EvictionPolicy, "EvictionPolicy::Normal">:$evict);
+  let assemblyFormat = [{
+    $ptr `,` $value (`mask` $mask^)? (`cache` $cache^)? (`evict` $evict^)?
+    attr-dict `:` type($ptr) `,` type($value) (`,` `mask` type($mask)^)?
+  }];
+  let hasVerifier = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Tile_AtomicRMWOp : Tile_Op<"atomic_rmw", [AllTypesMatch<["value", "result"]>, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "reads, modifies and writes back atomically; gives the old values";
+  let description = [{
+    Lanes masked off touch no memory and give an undefined value. Several lanes may name one address. `fmax` and
+    `fmin` order -0.0 below +0.0.
+  }];
+  let arguments = (ins Tile_AtomicKind:$kind, Tile_PtrLike:$ptr, Tile_Any:$value, Optional<Tile_BoolLike>:$mask,
+                       DefaultValuedAttr<Tile_MemSemantic, "MemSemantic::AcqRel">:$sem,
+                       DefaultValuedAttr<Tile_MemScope, "MemScope::GPU">:$scope);
+  let results = (outs Tile_Any:$result);
+  let assemblyFormat = [{
+    $kind $ptr `,` $value (`mask` $mask^)? (`sem` $sem^)? (`scope` $scope^)?
+    attr-dict `:` type($ptr) `,` type($value) (`,` `mask` type($mask)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_AtomicCASOp : Tile_Op<"atomic_cas", [AllTypesMatch<["cmp", "value", "result"]>, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "compares and, where equal, replaces atomically; gives the old values";
+  let arguments = (ins Tile_PtrLike:$ptr, Tile_Any:$cmp, Tile_Any:$value,
+                       DefaultValuedAttr<Tile_MemSemantic, "MemSemantic::AcqRel">:$sem,
+                       DefaultValuedAttr<Tile_MemScope, "MemScope::GPU">:$scope);
+  let results = (outs Tile_Any:$result);
+  let assemblyFormat = [{
+    $ptr `,` $cmp `,` $value (`sem` $sem^)? (`scope` $scope^)? attr-dict `:` type($ptr) `,` type($value)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_BarrierOp : Tile_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "orders all memory accesses of the program before and after it";
+  let assemblyFormat = "attr-dict";
+}
+
+//===--- arithmetic that arith and math lack ------------------------------------------------------------===//
+
+def Tile_DivRNOp : Tile_PureOp<"div_rn", [Elementwise, SameOperandsAndResultType]> {
+  let summary = "IEEE division, correctly rounded on every target";
+  let description = "`arith.divf` leaves a target free to approximate within 2 ulp.";
+  let arguments = (ins Tile_FloatLike:$lhs, Tile_FloatLike:$rhs);
+  let results = (outs Tile_FloatLike:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
+}
+
+def Tile_SqrtRNOp : Tile_PureOp<"sqrt_rn", [Elementwise, SameOperandsAndResultType]> {
+  let summary = "IEEE square root, correctly rounded on every target";
+  let arguments = (ins Tile_FloatLike:$src);
+  let results = (outs Tile_FloatLike:$result);
+  let assemblyFormat = "$src attr-dict `:` type($result)";
+}
+
+def Tile_MulHiUOp : Tile_PureOp<"mulhi_u", [Elementwise, SameOperandsAndResultType]> {
+  let summary = "the upper half of the double-width unsigned product";
+  let arguments = (ins Tile_IntLike:$lhs, Tile_IntLike:$rhs);
+  let results = (outs Tile_IntLike:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
+  let hasFolder = 1;
+}
+
+def Tile_ExternOp : Tile_Op<"extern_elementwise", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "calls a scalar function of a device library on every element";
+  let description = "Operands and result have one shape; `pure` calls may be removed and repeated.";
+  let arguments = (ins Variadic<Tile_Any>:$args, StrAttr:$symbol, StrAttr:$library, UnitAttr:$pure);
+  let results = (outs Tile_Any:$result);
+  let assemblyFormat = [{
+    $symbol `from` $library `(` $args `)` (`pure` $pure^)? attr-dict `:` functional-type($args, $result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_DotOp : Tile_PureOp<"dot", [AllTypesMatch<["c", "result"]>]> {
+  let summary = "matrix product plus accumulator: a[.., M, K] x b[.., K, N] + c[.., M, N]";
+  let description = [{
+    Leading dimensions are batches. The accumulator's element type is the result's: f32 for 8- and 16-bit
+    and f32 operands (f16 when asked for), f64 for f64, i32 for i8. `precision` concerns f32 operands.
+  }];
+  let arguments = (ins Tile_Tensor:$a, Tile_Tensor:$b, Tile_Tensor:$c,
+                       DefaultValuedAttr<Tile_InputPrecision, "InputPrecision::TF32">:$precision,
+                       DefaultValuedAttr<I32Attr, "0">:$max_imprecise_acc);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = [{
+    $a `,` $b `,` $c (`precision` $precision^)? (`max_imprecise_acc` $max_imprecise_acc^)?
+    attr-dict `:` type($a) `,` type($b) `->` type($result)
+  }];
+  let hasVerifier = 1;
+  let hasCanonicalizer = 1;
+}
+
+//===--- reductions and scans ---------------------------------------------------------------------------===//
+
+def Tile_ReduceOp : Tile_Op<"reduce", [SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "combines all elements along one axis";
+  let description = [{
+    `n` tensors of one shape. The region takes `2n` scalars (n of the left, then n of the right part), and
+    yields n. The combination is associative; neighbouring parts are combined in order, in any grouping, so it need
+    not commute. A result lacks the axis, and is a scalar when that was the only one.
+  }];
+  let arguments = (ins Variadic<Tile_Tensor>:$srcs, ConfinedAttr<I32Attr, [IntNonNegative]>:$axis);
+  let results = (outs Variadic<Tile_Any>:$result);
+  let regions = (region SizedRegion<1>:$combine);
+  let assemblyFormat = "`(` $srcs `)` `axis` $axis $combine attr-dict `:` functional-type($srcs, $result)";
+  let hasVerifier = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Tile_ScanOp : Tile_Op<"scan", [SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "inclusive prefix combination along one axis";
+  let description = [{
+    As `tile.reduce`, keeping every partial result. `reverse` scans from the end: element i combines
+    elements last..i, with the later elements on the left.
+  }];
+  let arguments = (ins Variadic<Tile_Tensor>:$srcs, ConfinedAttr<I32Attr, [IntNonNegative]>:$axis,
+                       UnitAttr:$reverse);
+  let results = (outs Variadic<Tile_Tensor>:$result);
+  let regions = (region SizedRegion<1>:$combine);
+  let assemblyFormat = [{
+    `(` $srcs `)` `axis` $axis (`reverse` $reverse^)? $combine attr-dict `:` functional-type($srcs, $result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_YieldOp : Tile_PureOp<"yield", [Terminator, ReturnLike, ParentOneOf<["ReduceOp", "ScanOp"]>]> {
+  let summary = "the result of a combiner";
+  let arguments = (ins Variadic<Tile_Scalar>:$values);
+  let assemblyFormat = "$values attr-dict `:` type($values)";
+}
+
+//===--- hints and debugging ----------------------------------------------------------------------------===//
+
+def Tile_HintOp : Tile_PureOp<"hint", [AllTypesMatch<["src", "result"]>]> {
+  let summary = "its operand, about which the author promises something";
+  let description = "One number per dimension (one for a scalar), as `tl.multiple_of` and its kin take them.";
+  let arguments = (ins Tile_Any:$src, OptionalAttr<DenseI64ArrayAttr>:$divisibility,
+                       OptionalAttr<DenseI64ArrayAttr>:$contiguity, OptionalAttr<DenseI64ArrayAttr>:$constancy);
+  let results = (outs Tile_Any:$result);
+  let assemblyFormat = [{
+    $src (`divisibility` $divisibility^)? (`contiguity` $contiguity^)? (`constancy` $constancy^)? attr-dict `:` type($src)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_AssumeOp : Tile_Op<"assume", [MemoryEffects<[MemWrite]>]> {
+  let summary = "promises that a scalar condition holds";
+  let arguments = (ins I1:$condition);
+  let assemblyFormat = "$condition attr-dict";
+  let hasCanonicalizer = 1;
+}
+
+def Tile_AssertOp : Tile_Op<"assert", [MemoryEffects<[MemWrite]>]> {
+  let summary = "stops the launch with a message when a condition is false anywhere";
+  let arguments = (ins Tile_BoolLike:$condition, StrAttr:$message, Optional<Tile_BoolLike>:$mask);
+  let assemblyFormat = "$condition `,` $message (`mask` $mask^)? attr-dict `:` type($condition) (`,` type($mask)^)?";
+  let hasVerifier = 1;
+  let hasCanonicalizer = 1;
+}
+
+def Tile_PrintOp : Tile_Op<"print", [MemoryEffects<[MemWrite]>]> {
+  let summary = "prints scalars and tensors from the running kernel";
+  let arguments = (ins StrAttr:$prefix, BoolAttr:$hex, DenseBoolArrayAttr:$is_signed, Variadic<Tile_Any>:$args);
+  let assemblyFormat = "$prefix `hex` $hex `signed` $is_signed (`:` $args^ `:` type($args))? attr-dict";
+}
+
+#endif // NEREID_TILE_OPS
