@@ -1,0 +1,58 @@
+// The builtin table: every `tl.*` function that is not written in the language itself, described once.
+//
+// A row gives the signature in Python's own notation, the documentation, and the function that builds the IR. From the
+// rows come the dispatch here, the Python module with docstrings, its .pyi stub, and the reference page
+// (the generator is src/faces/generate). A new elementwise function is one row and one test.
+//
+//   BUILTIN({.name = "program_id", .signature = "(axis)", .doc = R"(...)", .build = &programId});
+#pragma once
+
+#include "frontend/value.h"
+#include "support/source.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/LogicalResult.h"
+
+namespace nereid::frontend {
+
+class Semantic;
+
+/// The arguments of a call, bound to the row's parameters: one value per parameter, defaults filled in.
+class BoundArgs {
+public:
+  BoundArgs(const Builtin &builtin, std::vector<Value> values, SourceSpan call,
+            std::vector<SourceSpan> spans);
+  const Value &operator[](llvm::StringRef parameter) const;
+  const Value &operator[](size_t index) const { return values[index]; }
+  /// Where the argument stands in the source, or the call itself for a default.
+  SourceSpan span(llvm::StringRef parameter) const;
+  SourceSpan call() const { return callSpan; }
+
+private:
+  const Builtin &builtin;
+  std::vector<Value> values;
+  SourceSpan callSpan;
+  std::vector<SourceSpan> spans;
+};
+
+/// Failure means that a diagnostic has been reported.
+using BuildFn = llvm::FailureOr<Value> (*)(Semantic &, const BoundArgs &);
+
+struct Builtin {
+  const char *name;              ///< "load"; "math.exp" is an alias listed in `aliases`
+  const char *signature;         ///< "(pointer, mask=None, other=None, ...)", defaults are Python literals
+  const char *doc;               ///< docstring: what it does, shapes, dtypes, errors
+  BuildFn build;
+  bool isMethod = false;         ///< also a member function of tensors, first parameter is the tensor
+  const char *category = "";     ///< heading of the reference page
+  std::vector<const char *> aliases = {}; ///< further names: "math.exp"
+  const char *row = "";          ///< data for generic builders (elementwise math): see elementwise.cpp
+};
+
+/// All rows, sorted by name; built once per process.
+llvm::ArrayRef<Builtin> allBuiltins();
+/// By name ("load", "math.exp"); null when there is none.
+const Builtin *findBuiltin(llvm::StringRef name);
+
+} // namespace nereid::frontend

@@ -1,0 +1,43 @@
+// The front end: one specialisation of a kernel, from syntax tree to tile IR.
+#pragma once
+
+#include "frontend/host.h"
+#include "frontend/value.h"
+#include "support/diagnostics.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <string>
+#include <vector>
+
+namespace nereid::frontend {
+
+/// How one parameter of the kernel is specialised.
+struct ParamSpec {
+  enum class Kind : uint8_t {
+    Runtime, ///< an argument of the compiled kernel, of type `type`
+    Constant ///< known: a constexpr parameter, an integer folded because it is 1, or None
+  } kind = Kind::Runtime;
+  Type type;
+  int64_t divisibility = 1; ///< of the integer's value or the pointer's address
+  Value constant;
+};
+
+struct FrontendOptions {
+  bool strict = false; ///< refuse what Triton refuses (design decision 15)
+  bool debug = false;  ///< compile `assert` and `device_assert`, check integer overflow
+  bool sanitizeOverflow = true;
+  std::string targetName = "cpu"; ///< what `tl.target_info` answers
+  std::string defaultDotPrecision = "tf32";
+};
+
+/// Builds the module of `kernel` for these parameters (one entry per parameter of the function, in order).
+/// The module holds the kernel, `func.func @name` with the attribute `tile.kernel` and one argument per
+/// run-time parameter, and a private function per specialisation of every function it calls. Failure means
+/// that `diagnostics` holds at least one error.
+llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+buildTileModule(mlir::MLIRContext &context, const Function &kernel, llvm::ArrayRef<ParamSpec> params,
+                const FrontendOptions &options, Host &host, DiagnosticEngine &diagnostics);
+
+} // namespace nereid::frontend

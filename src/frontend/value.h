@@ -1,0 +1,127 @@
+// Values of the abstract interpreter: what an expression of a kernel evaluates to during compilation.
+//
+// A value is either known now (None, numbers, strings, dtypes, tuples, functions, modules, objects of the host)
+// or stands for something of the run (`Tensor`: a scalar, pointer or block in the IR). There is no box around
+// known values: `tl.constexpr(3)` is the number 3.
+//
+// A plain assignment `x = 3` makes the name a run-time value (surface a.7), so x has `.to`, takes part in type
+// promotion as an int32, and may change in a loop. The tensor keeps the number it came from as its `literal`, so that it can
+// still be used where only a known value will do (`tl.arange(0, BLOCK_SIZE)`); anything computed from it at
+// run time is an ordinary tensor.
+#pragma once
+
+#include "frontend/types.h"
+
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/APSInt.h"
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace nereid::frontend {
+
+class Value;
+class Function;   // a function written in the language: interpreter.h
+struct Builtin;   // a row of the builtin table: builtin.h
+
+struct None {};
+
+/// A scalar, pointer or block that exists in the IR.
+struct Tensor {
+  mlir::Value ir;
+  Type type;
+  std::shared_ptr<const Value> literal; ///< the known number a plain assignment turned into this tensor
+};
+
+/// A tuple; a named tuple when `fields` is not empty. `hostClass` is the host's handle of its class, or 0.
+struct Tuple {
+  std::vector<Value> items;
+  std::vector<std::string> fields;
+  uint64_t hostClass = 0;
+};
+
+/// A dtype or another type used as a value (`tl.float32`, `x.dtype`, `tl.pointer_type(tl.int8)`).
+struct TypeValue {
+  Type type;
+};
+
+/// A function of the language, bound to `self` where it was read as a member of a value.
+struct FunctionValue {
+  const Function *function;
+  std::shared_ptr<const Value> self;
+};
+
+struct BuiltinValue {
+  const Builtin *builtin;
+  std::shared_ptr<const Value> self; ///< the tensor in `x.to`
+};
+
+/// A module of ours: "triton", "triton.language", "triton.language.math", "triton.language.extra.libdevice"...
+struct ModuleValue {
+  std::string name;
+};
+
+/// Anything the host knows and we do not: a Python object. The handle belongs to the host and lives as long as
+/// the compilation.
+struct HostObject {
+  uint64_t handle;
+  std::string typeName;
+};
+
+/// `range`, `tl.range`, `tl.static_range` after their call: bounds and hints, consumed by `for`.
+struct RangeValue {
+  enum class Kind : uint8_t { Range, Static } kind;
+  std::shared_ptr<const Value> start, stop, step;
+  std::vector<std::pair<std::string, int64_t>> hints; ///< num_stages, loop_unroll_factor...
+};
+
+/// A subscript `a:b:c`; members are None when absent.
+struct SliceValue {
+  std::shared_ptr<const Value> start, stop, step;
+};
+
+class Value {
+public:
+  using Storage = std::variant<None, bool, llvm::APSInt, double, std::string, TypeValue, Tuple, Tensor,
+                               FunctionValue, BuiltinValue, ModuleValue, HostObject, RangeValue, SliceValue>;
+
+  Value() : storage(None{}) {}
+  template <typename T, typename = std::enable_if_t<!std::is_same_v<std::decay_t<T>, Value>>>
+  Value(T &&value) : storage(std::forward<T>(value)) {}
+
+  /// A Python integer of any size. Known integers are signed and as wide as they need to be.
+  static Value integer(int64_t value);
+
+  template <typename T> bool is() const { return std::holds_alternative<T>(storage); }
+  template <typename T> const T &get() const { return *std::get_if<T>(&storage); }
+  template <typename T> T &get() { return *std::get_if<T>(&storage); }
+  template <typename T> const T *getIf() const { return std::get_if<T>(&storage); }
+
+  bool isNone() const { return is<None>(); }
+  bool isTensor() const { return is<Tensor>(); }
+  /// Known during compilation: everything but a tensor (and tuples are known when their items are).
+  bool isKnown() const;
+  /// bool, int or float.
+  bool isNumber() const;
+
+  /// Python's repr, for messages and `static_print`; `fp32[constexpr[16]]` for a tensor.
+  std::string repr() const;
+  /// What the author would call it: "int", "str", "fp32 block of shape [16]", "function `f`".
+  std::string kindName() const;
+
+  const Storage &variant() const { return storage; }
+
+private:
+  Storage storage;
+};
+
+/// The value itself, or the number behind a tensor made by a plain assignment; null when it is a tensor
+/// that is known only at run time. For places that need a known value.
+const Value *knownOrNull(const Value &value);
+
+/// Structural equality of known values, as Python's == (1 == True == 1.0).
+bool equalKnown(const Value &a, const Value &b);
+
+} // namespace nereid::frontend
