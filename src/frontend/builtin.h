@@ -14,6 +14,9 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/LogicalResult.h"
 
+#include <string>
+#include <vector>
+
 namespace nereid::frontend {
 
 class Semantic;
@@ -36,6 +39,17 @@ private:
   std::vector<SourceSpan> spans;
 };
 
+/// An argument as the interpreter evaluated it. The span may be empty.
+struct Argument {
+  Value value;
+  SourceSpan span;
+};
+struct KeywordArgument {
+  std::string name;
+  Value value;
+  SourceSpan span;
+};
+
 /// Failure means that a diagnostic has been reported.
 using BuildFn = llvm::FailureOr<Value> (*)(Semantic &, const BoundArgs &);
 
@@ -49,6 +63,23 @@ struct Builtin {
   std::vector<const char *> aliases = {}; ///< further names: "math.exp"
   const char *row = "";          ///< data for generic builders (elementwise math): see elementwise.cpp
 };
+
+/// One parameter of a signature.
+struct Parameter {
+  std::string name;
+  Value defaultValue;
+  bool hasDefault = false;
+  bool isVararg = false;     ///< `*name`: takes the rest as a tuple
+  bool keywordOnly = false;  ///< after `*name`
+};
+/// The parameters of a row, parsed once per process from its signature.
+llvm::ArrayRef<Parameter> parametersOf(const Builtin &builtin);
+
+/// Binds the arguments (missing, surplus, unknown and duplicate ones are reported) and builds the row's IR. `self` is
+/// the tensor of a member function, or null.
+llvm::FailureOr<Value> callBuiltin(Semantic &semantic, const Builtin &builtin, const Value *self,
+                                   llvm::ArrayRef<Argument> args,
+                                   llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call);
 
 /// All rows, sorted by name; built once per process.
 llvm::ArrayRef<Builtin> allBuiltins();
