@@ -1,0 +1,110 @@
+// The one interface between the runtime (and the faces) and a code generator. A target takes one
+// kernel in tile IR and gives it back compiled; how the runtime starts it is the business of the
+// runtime's device of the same name (src/runtime/devices), which knows what `entry()` and the ABI
+// of that target mean.
+#pragma once
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mlir {
+class ModuleOp;
+} // namespace mlir
+
+namespace nereid::targets {
+
+/// What a compilation may vary. Everything here is part of a kernel's cache key.
+struct CompileOptions {
+  /// Which instructions may be used. CPU: "" or "host" (this machine), "avx512", "avx2", "baseline"
+  /// (x86-64 without extensions), "aarch64" (object code and assembly only).
+  std::string features;
+  /// Contract a*b+c to one rounding (`enable_fp_fusion`).
+  bool fpFusion = true;
+  /// Check every access against the extent of the tensor its pointer came from.
+  bool checked = false;
+  /// `tile.assert` is compiled in (Triton's `debug=True`).
+  bool debug = false;
+  /// Keep the texts of the stages for `CompiledKernel::text`, which costs time. Off, only those
+  /// that can be made again later are offered.
+  bool keepStages = false;
+  /// Make the kernel callable in this process. Off, only `text` and `object` of the result are
+  /// used.
+  bool load = true;
+  /// Verify the IR after every stage of the target.
+  bool verify = false;
+};
+
+/// How long one stage of a compilation took.
+struct StageTime {
+  std::string name;
+  double ms = 0;
+};
+
+enum class ScalarKind : uint8_t {
+  I1,
+  I8,
+  I16,
+  I32,
+  I64,
+  F16,
+  BF16,
+  F32,
+  F64,
+  F8E4M3,
+  F8E5M2,
+  Pointer
+};
+
+/// One kernel parameter, in the order of the tile function's arguments.
+struct Param {
+  std::string name;
+  ScalarKind kind = ScalarKind::I32;
+};
+
+/// A finished kernel. Owns its code: the entry lives as long as this object.
+class CompiledKernel {
+public:
+  virtual ~CompiledKernel() = default;
+
+  std::string name;
+  std::vector<Param> params;
+  /// What the run-time calls of the code refer to by number (assertions, prints, checked accesses).
+  /// CPU: a `nereid::cpu::SiteTable`; null when there are none.
+  std::shared_ptr<const void> sites;
+  /// CPU: bytes of private memory that every worker thread must bring along. The arguments are
+  /// packed as one slot of 8 bytes a parameter, in order, a narrow value in the slot's first bytes.
+  uint64_t scratchBytes = 0;
+  std::vector<StageTime> times;
+
+  /// CPU: a `nereid::cpu::KernelFn` (cpu/kernel_abi.h). Null when compiled with `load` off.
+  virtual void *entry() const = 0;
+  /// Names of the texts on offer, in pipeline order: for the CPU "tile", "loops", "llir", "asm".
+  virtual std::vector<std::string> stages() const = 0;
+  /// The text of a stage, or an error when there is none of that name.
+  virtual llvm::Expected<std::string> text(llvm::StringRef stage) const = 0;
+  /// The relocatable object file (CPU) or the loadable image (GPU).
+  virtual llvm::Expected<std::string> object() const = 0;
+};
+
+/// A code generator. Objects are immutable and may be used from several threads at once.
+class Target {
+public:
+  virtual ~Target() = default;
+  virtual llvm::StringRef name() const = 0;
+  /// Compiles the one function of `tileModule` that carries `tile.kernel`. The module must have
+  /// been through the target-independent tile pipeline (calls inlined); it is consumed: its content
+  /// afterwards is unspecified. Errors are the user's (unknown features, a construct the target
+  /// cannot run) and say so in words for the kernel's author; a defect of the compiler starts with
+  /// "internal error".
+  virtual llvm::Expected<std::unique_ptr<CompiledKernel>>
+  compile(mlir::ModuleOp tileModule, const CompileOptions &options) const = 0;
+};
+
+/// The CPU target. One object for the process.
+const Target &cpuTarget();
+
+} // namespace nereid::targets
