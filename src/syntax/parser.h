@@ -25,7 +25,7 @@ public:
     return new (allocate(sizeof(T), alignof(T))) T();
   }
 
-  template <typename T> ArrayRef<T> copy(const T *data, size_t size) {
+  template <typename T> Array<T> copy(const T *data, size_t size) {
     static_assert(std::is_trivially_copyable_v<T>);
     if (size == 0)
       return {};

@@ -102,10 +102,10 @@ protected:
 };
 
 /// A fixed array in the arena; an element may be null only where a field says so.
-template <typename T> class ArrayRef {
+template <typename T> class Array {
 public:
-  ArrayRef() = default;
-  ArrayRef(const T *data, uint32_t size) : first(data), count(size) {}
+  Array() = default;
+  Array(const T *data, uint32_t size) : first(data), count(size) {}
 
   const T *begin() const { return first; }
   const T *end() const { return first + count; }
@@ -123,7 +123,7 @@ private:
   uint32_t count = 0;
 };
 
-template <typename T> using NodeList = ArrayRef<const T *>;
+template <typename T> using NodeList = Array<const T *>;
 
 template <typename To> bool isa(const Node *node) { return To::classof(*node); }
 template <typename To> bool isa(const Node &node) { return To::classof(node); }
@@ -426,13 +426,13 @@ struct ImportFrom : Stmt {
 
 struct Global : Stmt {
   NEREID_STMT(Global)
-  ArrayRef<std::string_view> names;
+  Array<std::string_view> names;
   template <typename F> void visitFields(F &&f) const { f("names", names); }
 };
 
 struct Nonlocal : Stmt {
   NEREID_STMT(Nonlocal)
-  ArrayRef<std::string_view> names;
+  Array<std::string_view> names;
   template <typename F> void visitFields(F &&f) const { f("names", names); }
 };
 
@@ -608,7 +608,7 @@ struct GeneratorExp : Expr {
 struct Compare : Expr {
   NEREID_EXPR(Compare)
   const Expr *left = nullptr;
-  ArrayRef<CompareOp> ops;
+  Array<CompareOp> ops;
   NodeList<Expr> comparators;
   template <typename F> void visitFields(F &&f) const {
     f("left", left);
@@ -664,7 +664,7 @@ struct Constant : Expr {
   double number = 0;
   /// Int: the value, little endian 64-bit words without leading zero words (none for 0). Integer
   /// literals are never negative.
-  ArrayRef<uint64_t> words;
+  Array<uint64_t> words;
   /// Str: UTF-8 (lone surrogates in their three-byte form). Bytes: the bytes.
   std::string_view text;
 

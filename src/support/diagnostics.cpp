@@ -1,0 +1,145 @@
+#include "support/diagnostics.h"
+
+#include <array>
+#include <cassert>
+
+namespace nereid {
+
+namespace {
+
+/// Number of distinct parameters a format names; -1 when it is malformed or skips one.
+constexpr int formatParameters(std::string_view format) {
+  unsigned seen = 0;
+  for (size_t i = 0; i < format.size(); ++i) {
+    if (format[i] != '{')
+      continue;
+    if (i + 1 < format.size() && format[i + 1] == '{') {
+      ++i;
+      continue;
+    }
+    if (i + 2 >= format.size() || format[i + 1] < '0' || format[i + 1] > '9' ||
+        format[i + 2] != '}')
+      return -1;
+    seen |= 1u << (format[i + 1] - '0');
+    i += 2;
+  }
+  int count = 0;
+  while (seen & 1u << count)
+    ++count;
+  return seen >> count ? -1 : count;
+}
+
+template <typename... Params> constexpr unsigned countOf(const diag::Def<Params...> &) {
+  return sizeof...(Params);
+}
+
+constexpr bool wellFormed(std::string_view format) {
+  return !format.empty() && !format.ends_with('.') && !(format[0] >= 'A' && format[0] <= 'Z');
+}
+
+#define DIAG(Name, Kind, Format, ...)                                                              \
+  static_assert(formatParameters(Format) == int(countOf(diag::Name)),                              \
+                #Name ": the message must name each parameter, {0} to {n}");                       \
+  static_assert(wellFormed(Format), #Name ": lower-case start, no full stop");
+#include "support/diagnostics.def"
+#undef DIAG
+
+constexpr DiagInfo registry[] = {
+#define DIAG(Name, Kind, Format, ...) {#Name, DiagKind::Kind, Format, countOf(diag::Name)},
+#include "support/diagnostics.def"
+#undef DIAG
+};
+
+} // namespace
+
+std::string_view kindName(DiagKind kind) {
+  switch (kind) {
+  case DiagKind::Error:
+    return "error";
+  case DiagKind::Runtime:
+    return "run-time error";
+  case DiagKind::Bug:
+    return "internal error";
+  case DiagKind::Warning:
+    return "warning";
+  case DiagKind::Note:
+    return "note";
+  }
+  return "error";
+}
+
+const DiagInfo &diagInfo(DiagId id) { return registry[size_t(id)]; }
+
+std::span<const DiagInfo> allDiagnostics() { return registry; }
+
+std::string formatMessage(std::string_view format, std::span<const DiagArg> args) {
+  std::string out;
+  out.reserve(format.size() + 32);
+  for (size_t i = 0; i < format.size(); ++i) {
+    if (format[i] != '{') {
+      out += format[i];
+      continue;
+    }
+    if (i + 1 < format.size() && format[i + 1] == '{') {
+      out += '{';
+      ++i;
+      continue;
+    }
+    size_t index = size_t(format[i + 1] - '0');
+    i += 2;
+    if (index >= args.size())
+      continue;
+    if (auto *text = std::get_if<std::string_view>(&args[index]))
+      out += *text;
+    else
+      out += std::to_string(*std::get_if<int64_t>(&args[index]));
+  }
+  return out;
+}
+
+static SourceFilePtr owner(SourceSpan span) {
+  return span.file ? span.file->weak_from_this().lock() : nullptr;
+}
+
+Diagnostic::Diagnostic(DiagId id, SourceSpan span, std::span<const DiagArg> args)
+    : diagId(id), source(owner(span)), place(span.range),
+      text(formatMessage(diagInfo(id).format, args)) {}
+
+Diagnostic &Diagnostic::addNote(DiagId id, SourceSpan span, std::span<const DiagArg> args) {
+  attached.push_back({id, owner(span), span.range, formatMessage(diagInfo(id).format, args)});
+  return *this;
+}
+
+Diagnostic &DiagnosticEngine::add(DiagId id, SourceSpan span, std::span<const DiagArg> args) {
+  Diagnostic diagnostic(id, span, args);
+  if (diagnostic.isError()) {
+    if (errors >= limit) {
+      if (errors == limit) {
+        ++errors;
+        DiagArg count = int64_t(limit);
+        list.push_back(Diagnostic(DiagId::TooManyErrors, span, {&count, 1}));
+      }
+      dropped.clear();
+      dropped.push_back(std::move(diagnostic));
+      return dropped.back();
+    }
+    ++errors;
+  }
+  list.push_back(std::move(diagnostic));
+  return list.back();
+}
+
+void DiagnosticEngine::clear() {
+  errors = 0;
+  list.clear();
+  dropped.clear();
+}
+
+std::string DiagnosticEngine::renderAll(const RenderOptions &options) const {
+  std::string out;
+  for (const Diagnostic &diagnostic : list)
+    out += render(diagnostic, options);
+  return out;
+}
+
+} // namespace nereid
