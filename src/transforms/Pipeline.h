@@ -1,0 +1,35 @@
+// The target-independent optimisation of tile IR, as one readable list (Pipeline.cpp).
+#pragma once
+
+namespace mlir {
+class OpPassManager;
+}
+
+namespace nereid::transforms {
+
+struct TilePipelineOptions {
+  /// Moves loop-invariant computations and safe loads out of loops (never out of
+  /// `tile.disable_licm` loops).
+  bool licm = true;
+};
+
+/// Appends the passes to a pass manager of `builtin.module`. Expects what the front end emits:
+/// kernels (functions with `tile.kernel`) and private functions, in func, tile, arith, math, scf
+/// and ub. Afterwards a target may rely on this:
+///
+///  - No `func.call` to a function of the module remains, except to `noinline` ones, and no other
+///  private function.
+///  - IR is canonical: no dead values, no equal computations in one scope, constants folded, and
+///  elementwise
+///    operations on splats are done on scalars.
+///  - A tensor of integers or pointers that a loop advances by a uniform amount is no longer
+///  carried by the loop:
+///    it is the initial tensor plus a splat of a scalar, and so IntegerAnalysis sees its runs.
+///  - Control flow is still structured (scf), and memory accesses keep their order.
+void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &options = {});
+
+/// Makes the passes of src/transforms and the pipeline `tile-pipeline` known by name to
+/// command-line tools.
+void registerPasses();
+
+} // namespace nereid::transforms
