@@ -1,0 +1,65 @@
+// What generated code calls at run time, by name, and the tables those calls refer to.
+#pragma once
+#include "targets/cpu/kernel_abi.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace nereid::cpu {
+
+// The type of a printed element; integers carry their signedness here because the IR's do not.
+enum class ElementKind : uint8_t {
+  Bool,
+  I8,
+  I16,
+  I32,
+  I64,
+  U8,
+  U16,
+  U32,
+  U64,
+  F16,
+  BF16,
+  F32,
+  F64,
+  F8E4M3FN,
+  F8E5M2,
+  Pointer
+};
+
+struct PrintOperand {
+  ElementKind kind;
+  std::vector<int64_t> shape; // empty: a scalar
+};
+
+// A place in the kernel's source that a run-time call refers to by its index.
+struct Site {
+  std::string file;
+  int line = 0, column = 0;
+  std::string text; // assert: its message; print: the prefix as written; access: the argument's
+                    // name or empty
+  bool hex = false; // print
+  std::vector<PrintOperand> operands; // print
+};
+
+// Owned by the compiled kernel; must outlive its launches.
+struct SiteTable {
+  std::vector<Site> sites;
+};
+
+// What `device_print(prefix, operand)` gives for one program: a line an element,
+//   pid (x, y, z) idx (i, j) prefix: value
+// indices padded to the width of their dimension's largest, `(operand n) ` before the value when
+// the call has several, floats as %f, hex zero-padded to the type's width.
+std::string formatPrint(const Site &site, int operand, const int32_t grid[3], int64_t program,
+                        const void *data);
+
+struct Symbol {
+  const char *name;
+  void *address;
+};
+// Every function of kernel_abi.h, for the JIT to define.
+std::span<const Symbol> supportSymbols();
+
+} // namespace nereid::cpu
