@@ -1,0 +1,94 @@
+"""Checks of the repository itself: formatting, file length, that every test is run and every path in the docs exists.
+
+    python scripts/check_repository.py [--fix]      --fix rewrites the formatting
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LONGEST_FILE = 1200
+CODE = {".cpp", ".h", ".hpp", ".c"}
+TEXT = CODE | {".td", ".py", ".pyi", ".def", ".mlir", ".sh", ".cmake", ".md"}
+
+
+def tracked():
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    return [ROOT / name for name in listing.split("\0") if name and (ROOT / name).exists()]
+
+
+def llvm_version():
+    text = (ROOT / "cmake" / "LLVMVersion.cmake").read_text()
+    return re.search(r"set\(NEREID_LLVM_VERSION (\d+)\)", text).group(1)
+
+
+def check_format(files, fix):
+    sources = [str(f) for f in files if f.suffix in CODE]
+    tool = f"clang-format-{llvm_version()}"
+    arguments = ["-i"] if fix else ["--dry-run", "-Werror"]
+    result = subprocess.run([tool, *arguments, *sources], capture_output=True, text=True)
+    bad = sorted({line.split(":")[0] for line in result.stderr.splitlines() if "clang-format-violations" in line})
+    return [f"{pathlib.Path(b).relative_to(ROOT)}: not formatted (scripts/check_repository.py --fix)" for b in bad]
+
+
+def check_length(files):
+    for f in files:
+        if f.suffix in TEXT and "docs/reference" not in str(f):
+            lines = f.read_bytes().count(b"\n")
+            if lines > LONGEST_FILE:
+                yield f"{f.relative_to(ROOT)}: {lines} lines, at most {LONGEST_FILE}: split it along a real seam"
+
+
+def check_tests_run(files):
+    """A test that no runner picks up is worse than none: it is trusted."""
+    lists = "\n".join(f.read_text() for f in files if f.name == "CMakeLists.txt")
+    for f in files:
+        relative = f.relative_to(ROOT)
+        if relative.parts[0] != "tests":
+            continue
+        if f.suffix == ".cpp" and not re.search(rf"\b{re.escape(f.name)}\b", lists):
+            yield f"{relative}: no CMakeLists.txt names it"
+        if f.suffix == ".py" and "def test_" in f.read_text() and not f.name.startswith("test_"):
+            yield f"{relative}: holds tests, but pytest only collects test_*.py"
+        if f.suffix == ".mlir" and "RUN:" not in f.read_text():
+            yield f"{relative}: has no RUN line"
+
+
+def check_paths(files):
+    """Paths in backticks and links of the docs must exist."""
+    pages = [f for f in files if f.suffix == ".md" and f.name != "CHANGELOG.md"]
+    rooms = "include|src|python|tests|docs|scripts|benchmarks|examples|cmake"
+    quoted = re.compile(rf"`((?:{rooms})/[\w./-]+)`")
+    link = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)(?:#[^)]*)?\)")
+    for page in pages:
+        text = page.read_text()
+        for path in quoted.findall(text):
+            if not (ROOT / path).exists():
+                yield f"{page.relative_to(ROOT)}: names {path}, which does not exist"
+        for path in link.findall(text):
+            if not (page.parent / path).exists():
+                yield f"{page.relative_to(ROOT)}: links to {path}, which does not exist"
+
+
+def check_diagnostics():
+    script = ROOT / "scripts" / "check_diagnostics.py"
+    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    return [] if result.returncode == 0 else (result.stdout + result.stderr).splitlines()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fix", action="store_true", help="rewrite the formatting")
+    args = parser.parse_args()
+    files = tracked()
+    problems = [*check_format(files, args.fix), *check_length(files), *check_tests_run(files), *check_paths(files),
+                *check_diagnostics()]
+    print("\n".join(problems) if problems else "repository checks: ok")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

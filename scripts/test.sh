@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Sets everything up, builds, and passes the tests. Prints one summary; exits non-zero when anything failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+results=build/test-results
+rm -rf "$results"
+
+step() { # step NAME COMMAND...: runs it, records a failure, goes on
+  local name=$1 start=$SECONDS
+  shift
+  echo "==> $name"
+  if "$@"; then echo "    $name: ok ($((SECONDS - start)) s)"; else
+    echo "    $name: FAILED ($((SECONDS - start)) s)"
+    echo "$name" >>"$results/failed-steps"
+  fi
+}
+must() { # a step without which nothing else makes sense
+  echo "==> $*"
+  local start=$SECONDS
+  "$@" || { echo "FAILED: $*"; echo "0 passed, 1 failed"; exit 1; }
+  echo "    $* ($((SECONDS - start)) s)"
+}
+
+must scripts/setup.sh
+must scripts/build.sh
+mkdir -p "$results"
+python=$PWD/.venv/bin/python
+export PATH="$PWD/.venv/bin:$PATH"
+must "$python" -m pip install -q --disable-pip-version-check --no-deps --force-reinstall dist/*.whl
+
+pytest() { # pytest NAME ARGUMENTS...: with a record for the summary
+  local name=$1
+  shift
+  "$python" -m pytest -q -p no:cacheprovider --junitxml="$results/$name.xml" "$@"
+}
+
+step "repository checks" "$python" scripts/check_repository.py
+step "wheel checks" "$python" scripts/check_wheel.py dist/*.whl
+step "unit and IR tests" ctest --test-dir build/release --output-on-failure -j2 --output-junit "$PWD/$results/ctest.xml"
+step "Python tests" pytest python -n 2 tests
+for features in avx2 baseline; do
+  step "language tests on $features" env NEREID_CPU_FEATURES=$features "$python" -m pytest -q -p no:cacheprovider \
+    --junitxml="$results/$features.xml" -n 2 tests/language
+done
+step "sanitizers" scripts/test_sanitized.sh "$results"
+
+exec "$python" scripts/summary.py "$results"

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Builds with the address and undefined-behaviour sanitizers and runs the unit tests and the language tests so.
+#   scripts/test_sanitized.sh [RESULTS_FOLDER]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+results=${1:-build/test-results}
+mkdir -p "$results"
+export PATH="$PWD/.venv/bin:$PATH"
+export CCACHE_DIR=${CCACHE_DIR:-$PWD/.cache/ccache}
+# LLVM itself is not instrumented: containers that cross into it cannot be checked for overflow.
+export ASAN_OPTIONS=detect_container_overflow=0:detect_leaks=0:detect_odr_violation=0
+export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+
+cmake --preset asan -DPython_EXECUTABLE="$PWD/.venv/bin/python" >/dev/null
+cmake --build --preset asan
+ctest --test-dir build/asan --output-on-failure -j2 --output-junit "$PWD/$results/asan-ctest.xml"
+runtime=$(clang-"$(sed -n 's/^set(NEREID_LLVM_VERSION \([0-9]*\))$/\1/p' cmake/LLVMVersion.cmake)" \
+  -print-file-name=libclang_rt.asan-x86_64.so)
+# The smoke subset: every construct and builtin once; the whole matrix takes too long under a sanitizer.
+LD_PRELOAD=$runtime PYTHONPATH=build/asan/python .venv/bin/python -m pytest -q -p no:cacheprovider -n 2 \
+  --junitxml="$results/asan-python.xml" -m "not slow" tests/language/test_seed_kernels.py
