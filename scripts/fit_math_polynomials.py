@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Fits the polynomials of the CPU target's vector math and writes src/targets/cpu/math/Coefficients.h.
+
+Every table is a minimax polynomial: it minimises the largest |weight(x) * (f(x) - p(x))| on its interval. For fp64 by the Remez
+exchange algorithm in 40-digit arithmetic; for fp32 by Lawson's reweighted least squares, where the coefficients are
+rounded one after the other, lowest order first, and the rest is fitted again each time, so that later coefficients
+absorb earlier roundings.
+
+usage: scripts/fit_math_polynomials.py        (needs mpmath and numpy)
+"""
+import pathlib
+import struct
+
+import numpy as np
+from mpmath import mp, mpf, mpmathify, matrix, lu_solve, cos, pi, exp, log, sin, sqrt, erf, erfc, tanh, expm1, log1p
+
+mp.dps = 40
+LN2 = log(2)
+
+
+def to_f32(x):
+    return mpf(struct.unpack('f', struct.pack('f', float(x)))[0])
+
+
+def to_f64(x):
+    return mpf(float(x))
+
+
+def remez(f, weight, powers, a, b, rounds=12, grid=600):
+    """Coefficients for x**p, p in powers; and the largest weighted error."""
+    a, b = mpmathify(a), mpmathify(b)
+    n = len(powers)
+    points = [(a + b) / 2 - (b - a) / 2 * cos(pi * (i + mpf('0.5')) / grid) for i in range(grid)]
+    values = [(x, f(x), abs(weight(x))) for x in points]
+    reference = [round(i * (grid - 1) / n) for i in range(n + 1)]
+    for _ in range(rounds):
+        rows, rhs = matrix(n + 1, n + 1), matrix(n + 1, 1)
+        for i, k in enumerate(reference):
+            x, y, w = values[k]
+            for j, p in enumerate(powers):
+                rows[i, j] = x ** p
+            rows[i, n] = (-1) ** i / w
+            rhs[i] = y
+        solution = lu_solve(rows, rhs)
+        coefficients = [solution[j] for j in range(n)]
+        errors = [w * (y - sum(c * x ** p for c, p in zip(coefficients, powers))) for x, y, w in values]
+        # One extremum of each run of equal sign; drop the smallest ends until n + 1 are left.
+        extrema = []
+        for k, e in enumerate(errors):
+            if extrema and (errors[extrema[-1]] > 0) == (e > 0):
+                if abs(e) > abs(errors[extrema[-1]]):
+                    extrema[-1] = k
+            else:
+                extrema.append(k)
+        while len(extrema) > n + 1:
+            extrema.pop(0 if abs(errors[extrema[0]]) < abs(errors[extrema[-1]]) else -1)
+        if len(extrema) < n + 1 or extrema == reference:
+            break
+        reference = extrema
+    return coefficients, max(abs(e) for e in errors)
+
+
+def lawson(x, y, w, powers, rounds=80):
+    """Nearly minimax coefficients by reweighted least squares; unlike Remez it bears rounded lower terms."""
+    basis = np.stack([x ** p for p in powers], axis=1)
+    emphasis = np.full(len(x), 1 / len(x))
+    best, best_error = None, np.inf
+    for _ in range(rounds):
+        scale = np.sqrt(emphasis) * w
+        solution = np.linalg.lstsq(basis * scale[:, None], y * scale, rcond=None)[0]
+        error = np.abs(w * (y - basis @ solution))
+        if error.max() < best_error:
+            best, best_error = solution, error.max()
+        emphasis *= error + 1e-30
+        emphasis /= emphasis.sum()
+    return best
+
+
+def fit(f, weight, degree, a, b, single):
+    powers = list(range(degree + 1))
+    if not single:
+        coefficients, _ = remez(f, weight, powers, a, b)
+        coefficients = [to_f64(c) for c in coefficients]
+    else:
+        lo, hi = mpmathify(a), mpmathify(b)
+        points = [(lo + hi) / 2 - (hi - lo) / 2 * cos(pi * (i + mpf('0.5')) / 400) for i in range(400)]
+        x, y, w = (np.array([float(g(t)) for t in points]) for g in (mpf, f, lambda t: abs(weight(t))))
+        coefficients = []
+        for p in powers:
+            coefficients.append(to_f32(lawson(x, y, w, powers[p:])[0]))
+            y = y - float(coefficients[-1]) * x ** p
+    a, b = mpmathify(a), mpmathify(b)
+    error = max(abs(weight(x) * (f(x) - sum(c * x ** i for i, c in enumerate(coefficients))))
+                for x in (a + (b - a) * (i + mpf('0.37')) / 1000 for i in range(1000)))
+    return coefficients, error
+
+
+HALF_LN2 = LN2 / 2 * mpf('1.01')
+QUARTER_PI = pi / 4 * mpf('1.01')
+SQRT_HALF, SQRT_TWO = sqrt(mpf(1) / 2), sqrt(mpf(2))
+
+
+def exp_rest(r):
+    return (expm1(r) - r) / r ** 2
+
+
+def log_rest(f):
+    return (log1p(f) - f + f ** 2 / 2) / f ** 3
+
+
+def log_weight(f):
+    return f ** 3 / log1p(f)
+
+
+def sin_rest(z):
+    r = sqrt(z)
+    return (sin(r) - r) / r ** 3
+
+
+def cos_rest(z):
+    r = sqrt(z)
+    return (cos(r) - 1 + z / 2) / z ** 2
+
+
+def atanh_rest(z):
+    """log((1+s)/(1-s)) = 2s + s * z * rest(z), z = s*s."""
+    s = sqrt(z)
+    return (log((1 + s) / (1 - s)) - 2 * s) / s ** 3
+
+
+TINY = mpf(10) ** -12
+# name: (what it approximates, f, weight, degree, interval)
+TABLES = [
+    ('ExpF32', '(exp(r) - 1 - r) / r^2', exp_rest, lambda r: r ** 2, 4, (-HALF_LN2, HALF_LN2)),
+    ('Exp2F32', '(2^r - 1) / r', lambda r: expm1(r * LN2) / r, lambda r: r, 6, ('-0.5', '0.5')),
+    ('LogF32', '(log(1 + f) - f + f^2/2) / f^3', log_rest, log_weight, 8, (SQRT_HALF - 1, SQRT_TWO - 1)),
+    ('SinF32', '(sin(r) - r) / r^3 in r^2', sin_rest, lambda z: z, 3, (TINY, QUARTER_PI ** 2)),
+    ('CosF32', '(cos(r) - 1 + r^2/2) / r^4 in r^2', cos_rest, lambda z: z ** 2, 2, (TINY, QUARTER_PI ** 2)),
+    ('ErfSmallF32', 'erf(x)/x - 1 in x^2, x < 1', lambda z: erf(sqrt(z)) / sqrt(z) - 1,
+     lambda z: sqrt(z) / erf(sqrt(z)), 6, (TINY, '1.0')),
+    ('ErfLargeF32', 'log2(erfc(x)), 1 <= x <= 4', lambda x: log(erfc(x)) / LN2, lambda x: erfc(x) / erf(x), 8,
+     ('0.99', '4.0')),
+    ('TanhF32', '(tanh(x)/x - 1) / x^2 in x^2, x < 0.625', lambda z: (tanh(sqrt(z)) / sqrt(z) - 1) / z,
+     lambda z: z * sqrt(z) / tanh(sqrt(z)), 4, (TINY, '0.4')),
+    ('ExpF64', '(exp(r) - 1 - r) / r^2', exp_rest, lambda r: r ** 2, 10, (-HALF_LN2, HALF_LN2)),
+    ('LogF64', '(log((1+s)/(1-s)) - 2s) / s^3 in s^2', atanh_rest, lambda z: z, 6,
+     (TINY, (mpf('0.1716')) ** 2)),
+    ('SinF64', '(sin(r) - r) / r^3 in r^2', sin_rest, lambda z: z, 5, (TINY, QUARTER_PI ** 2)),
+    ('CosF64', '(cos(r) - 1 + r^2/2) / r^4 in r^2', cos_rest, lambda z: z ** 2, 5, (TINY, QUARTER_PI ** 2)),
+]
+
+
+def main():
+    lines = ['// Generated by scripts/fit_math_polynomials.py; do not edit. Minimax polynomials, lowest order first; beside each',
+             "// the largest error of the exact polynomial, relative to the function's value.", '#pragma once', '',
+             'namespace nereid::cpu::coefficients {', '']
+    for name, what, f, weight, degree, (a, b) in TABLES:
+        single = name.endswith('F32')
+        coefficients, error = fit(f, weight, degree, a, b, single)
+        print(f'{name}: 2^{float(log(error) / LN2):.1f}')
+        lines.append(f'// {what}; error 2^{float(log(error) / LN2):.1f}')
+        lines.append(f'inline constexpr double {name[0].lower() + name[1:]}[] = {{')
+        lines += [f'    {float(c).hex()},' for c in coefficients]
+        lines += ['};', '']
+    lines.append('} // namespace nereid::cpu::coefficients')
+    out = pathlib.Path(__file__).parent.parent / 'src/targets/cpu/math/Coefficients.h'
+    out.write_text('\n'.join(lines) + '\n')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,50 @@
+// The register-blocked matrix product of two tiles that lie in memory: C[M x N] += A[M x K] * B[K x
+// N], static shapes, any M, N, K >= 1. Emits scf loops around outer products: for each step of K,
+// NV vectors of B are loaded and each of MR elements of A is broadcast, giving MR * NV independent
+// multiply-adds on accumulators that stay in registers for all of K.
+//
+// Operands are reached through an `!llvm.ptr` and strides in elements. B and C have contiguous
+// rows. A may be row-major (aRowStride = lda, aColStride = 1), transposed, or packed; each of its
+// elements is read once per column panel, so a row-major tile that fits L1 or L2 needs no packing.
+// B is best row-major with bRowStride = N, or packed in the order of `columnPanels()` (see
+// DotPlan): panel after panel, each K x width.
+//
+// Types: f32 and f64 (A, B, C alike), i8 (A and B i8 signed, C i32: sums wrap). Tiles of f16 and
+// bf16 are converted to f32 while they are copied to the buffers; a dot with an f16 result
+// accumulates in f32 and is rounded once at the end, when C is converted back. fp32 is IEEE on
+// every input precision: better than tf32 asks for.
+#pragma once
+#include "targets/cpu/Features.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace nereid::cpu {
+
+enum class DotType { F32, F64, I8 };
+
+// The blocking, a function of shape, type and features alone.
+struct DotPlan {
+  DotType type;
+  int64_t m, n, k;
+  int64_t lanes; // of a full accumulator vector
+  // Rows are cut into `rowBlocks` of `rows` + 1 (the first `longBlocks`) or `rows` rows.
+  int64_t rowBlocks, longBlocks, rows;
+  // Columns are cut into `panels` of `panelWidth`, then one of `tailWidth` (0: none).
+  int64_t panels, panelWidth, tailWidth;
+  int64_t unroll; // steps of K in the loop's body
+};
+DotPlan planDot(DotType type, int64_t m, int64_t n, int64_t k, const Features &features);
+
+struct DotOperands {
+  mlir::Value a, b, c; // !llvm.ptr
+  int64_t aRowStride, aColStride;
+  int64_t bRowStride; // used when not bPacked
+  bool bPacked = false;
+  int64_t cRowStride;
+  bool zeroC = false; // C = A * B: C's old contents are not read
+};
+// Emits at the builder's insertion point; leaves it after the loops.
+void emitDot(mlir::OpBuilder &builder, mlir::Location loc, const DotPlan &plan,
+             const DotOperands &operands, const Features &features);
+
+} // namespace nereid::cpu
