@@ -100,6 +100,13 @@ public:
     return addNote(def.id, span, std::span<const DiagArg>(list, sizeof...(Params)));
   }
 
+  /// The host's handle of the exception that led here (it becomes Python's `__cause__`); 0 if none.
+  uint64_t cause() const { return hostException; }
+  Diagnostic &setCause(uint64_t exception) {
+    hostException = exception;
+    return *this;
+  }
+
 private:
   friend class DiagnosticEngine;
   Diagnostic(DiagId id, SourceSpan span, std::span<const DiagArg> args);
@@ -110,6 +117,7 @@ private:
   SourceRange place;
   std::string text;
   std::vector<Note> attached;
+  uint64_t hostException = 0;
 };
 
 /// How to print.

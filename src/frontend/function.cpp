@@ -1,0 +1,125 @@
+#include "frontend/function.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace nereid;
+using namespace nereid::frontend;
+using namespace nereid::syntax;
+
+/// `c` of `a.b.c`, or of `c`; empty for anything else.
+static llvm::StringRef lastName(const Expr *expr) {
+  if (auto *name = dynCast<Name>(expr))
+    return name->id;
+  if (auto *attribute = dynCast<Attribute>(expr))
+    return attribute->name;
+  return {};
+}
+
+static const Constant *stringConstant(const Expr *expr) {
+  auto *constant = dynCast<Constant>(expr);
+  return constant && constant->isStr() ? constant : nullptr;
+}
+
+bool nereid::frontend::isConstexprAnnotation(const Expr *annotation) {
+  if (auto *text = stringConstant(annotation))
+    return llvm::StringRef(text->text).contains("constexpr");
+  if (auto *subscript =
+          dynCast<Subscript>(annotation)) // tl.constexpr[int], as type checkers like it
+    return isConstexprAnnotation(subscript->value);
+  return lastName(annotation) == "constexpr";
+}
+
+/// The forced type an annotation spells, if it is one.
+static std::optional<Type> annotatedType(const Expr *annotation) {
+  if (!annotation)
+    return std::nullopt;
+  llvm::StringRef text = lastName(annotation);
+  if (auto *constant = stringConstant(annotation)) {
+    text = llvm::StringRef(constant->text).trim();
+    if (auto type = parseSignatureType(text))
+      return type;
+    text = text.rsplit('.').second.empty() ? text : text.rsplit('.').second;
+  }
+  if (auto *call = dynCast<Call>(annotation)) {
+    if (lastName(call->func) != "pointer_type" || call->args.empty())
+      return std::nullopt;
+    auto pointee = annotatedType(call->args[0]);
+    if (!pointee || pointee->isPointer || pointee->isBlock())
+      return std::nullopt;
+    bool isConst = llvm::any_of(call->keywords, [](const Keyword *keyword) {
+      auto *value = dynCast<Constant>(keyword->value);
+      return keyword->name == "const" && value && value->constantKind == ConstantKind::True;
+    });
+    return Type::pointerTo(pointee->scalar, isConst);
+  }
+  if (text == "int")
+    return Type::of(DType::Int32);
+  if (text == "float")
+    return Type::of(DType::Float32);
+  if (text == "bool")
+    return Type::of(DType::Int1);
+  if (text == "pi32_t")
+    return Type::pointerTo(DType::Int32);
+  if (text.empty())
+    return std::nullopt;
+  if (auto dtype = dtypeByName(text); dtype && *dtype != DType::Void)
+    return Type::of(*dtype);
+  return std::nullopt;
+}
+
+Decorator nereid::frontend::decoratorKind(const Expr &decorator) {
+  auto *call = dynCast<Call>(&decorator);
+  llvm::StringRef name = lastName(call ? call->func : &decorator);
+  if (name == "jit")
+    return Decorator::Jit;
+  if (name == "autotune")
+    return Decorator::Autotune;
+  if (name == "heuristics")
+    return Decorator::Heuristics;
+  if (name == "constexpr_function")
+    return Decorator::ConstexprFunction;
+  return Decorator::Other;
+}
+
+bool nereid::frontend::isJitFunction(const FunctionDef &definition) {
+  return llvm::any_of(definition.decorators, [](const Expr *decorator) {
+    return decoratorKind(*decorator) == Decorator::Jit;
+  });
+}
+
+Function::Function(ModulePtr module, const FunctionDef *definition, void *hostData)
+    : owner(std::move(module)), def(definition), data(hostData), functionName(definition->name) {
+  for (const Expr *decorator : def->decorators) {
+    auto *call = dynCast<Call>(decorator);
+    if (!call || decoratorKind(*decorator) != Decorator::Jit)
+      continue;
+    for (const Keyword *keyword : call->keywords)
+      if (auto *value = dynCast<Constant>(keyword->value); value && keyword->name == "noinline")
+        noinline = value->constantKind == ConstantKind::True;
+  }
+  auto add = [&](const Arg *arg, bool vararg, bool keywordOnly) {
+    FunctionParam param;
+    param.name = arg->name;
+    param.node = arg;
+    param.isVararg = vararg;
+    param.keywordOnly = keywordOnly;
+    param.isConstexpr = isConstexprAnnotation(arg->annotation);
+    llvm::StringRef annotation = lastName(arg->annotation);
+    if (auto *text = stringConstant(arg->annotation))
+      annotation = text->text;
+    param.isConst = annotation == "const" || annotation == "tl.const";
+    if (!param.isConstexpr)
+      param.type = annotatedType(arg->annotation);
+    parameters.push_back(std::move(param));
+  };
+  const Arguments &args = *def->args;
+  for (const Arg *arg : args.posOnly)
+    add(arg, false, false);
+  for (const Arg *arg : args.args)
+    add(arg, false, false);
+  if (args.vararg)
+    add(args.vararg, true, false);
+  for (const Arg *arg : args.kwOnly)
+    add(arg, false, true);
+  hasKwarg = args.kwarg != nullptr;
+}

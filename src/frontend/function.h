@@ -1,0 +1,74 @@
+// A function written in the language: its tree, and what its `def` line says about its parameters.
+//
+// Annotations and decorators are read by their spelling (`tl.constexpr`, `constexpr`,
+// "tl.constexpr"), so that a Function can be made without asking a host anything. A Function is
+// immutable and may be shared by compilations; who makes it keeps it alive as long as any value
+// that names it.
+#pragma once
+
+#include "frontend/types.h"
+#include "syntax/parser.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nereid::frontend {
+
+/// One parameter of a function of the language.
+struct FunctionParam {
+  llvm::StringRef name;
+  const syntax::Arg *node = nullptr;
+  bool isConstexpr = false; ///< annotated `constexpr`, in any spelling
+  bool isConst = false;     ///< `tl.const`: a pointer that is only read through
+  bool isVararg = false;    ///< `*args`
+  bool keywordOnly = false;
+  /// `x: tl.int64`, "i64", `int`, "*fp32", `tl.pointer_type(tl.float32)`: the type is forced.
+  std::optional<Type> type;
+
+  bool hasDefault() const { return node->defaultValue != nullptr; }
+};
+
+class Function {
+public:
+  /// `hostData` is handed to the host unread: the Python function, for instance.
+  Function(syntax::ModulePtr module, const syntax::FunctionDef *definition,
+           void *hostData = nullptr);
+
+  llvm::StringRef name() const { return functionName; }
+  const syntax::FunctionDef &definition() const { return *def; }
+  const syntax::Module &module() const { return *owner; }
+  const syntax::ModulePtr &modulePtr() const { return owner; }
+  llvm::ArrayRef<FunctionParam> params() const { return parameters; }
+  void *hostData() const { return data; }
+  SourceSpan span() const { return owner->span(def->nameRange); }
+
+  /// `@jit(noinline=True)`.
+  bool noinline = false;
+  /// Part of the prelude: its global names are the prelude's and `tl`'s, not the host's.
+  bool isPrelude = false;
+  /// A `**kwargs` parameter, or parameters that cannot be called: refused where the function is
+  /// called.
+  bool hasKwarg = false;
+
+private:
+  syntax::ModulePtr owner;
+  const syntax::FunctionDef *def;
+  void *data;
+  llvm::StringRef functionName;
+  std::vector<FunctionParam> parameters;
+};
+
+/// What a decorator is, by the last part of its name: `@triton.jit`, `@nereid.jit(debug=True)`,
+/// `@jit`.
+enum class Decorator : uint8_t { Jit, Autotune, Heuristics, ConstexprFunction, Other };
+Decorator decoratorKind(const syntax::Expr &decorator);
+/// Whether any decorator is `jit`.
+bool isJitFunction(const syntax::FunctionDef &definition);
+/// Whether an annotation means `constexpr`, in any spelling, string literals included.
+bool isConstexprAnnotation(const syntax::Expr *annotation);
+
+} // namespace nereid::frontend
