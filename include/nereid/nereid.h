@@ -99,7 +99,8 @@ NRD_API double nrd_value_get_float(const nrd_value *value);
 NRD_API size_t nrd_value_get_count(const nrd_value *value);          /* tuple */
 NRD_API nrd_value *nrd_value_get_item(const nrd_value *value, size_t index);
 NRD_API const char *nrd_value_get_field(const nrd_value *value, size_t index);
-NRD_API uint64_t nrd_value_get_handle(const nrd_value *value);       /* object, tuple's class */
+/* Of an object or a tuple's class: the host's handle. Of a function: its function_data. */
+NRD_API uint64_t nrd_value_get_handle(const nrd_value *value);
 /* Type of a tensor or type value: signature text of the element, and its shape. */
 NRD_API const char *nrd_value_get_type(const nrd_value *value, const int64_t **shape, size_t *rank);
 
@@ -199,7 +200,7 @@ typedef enum nrd_dtype {
 typedef struct nrd_arg {
   uint8_t kind;      /* nrd_arg_kind */
   uint8_t dtype;     /* of what a pointer points to: nrd_dtype */
-  uint8_t read_only; /* stores through it are refused in checked mode */
+  uint8_t read_only; /* launching a kernel that may store through it is refused (ValueError) */
   uint8_t reserved;
   union {
     int64_t i;
