@@ -1,0 +1,120 @@
+"""Atomics: kind x dtype, masks, collisions inside a block and between programs, locks."""
+
+import numpy as np
+import pytest
+import torch
+
+import harness
+from harness import DTYPES
+
+INT = [DTYPES[n] for n in ("int32", "int64", "uint32", "uint64")]
+FLOAT = [DTYPES[n] for n in ("float32", "float64")]
+HALF = [DTYPES[n] for n in ("float16", "bfloat16")]
+KINDS = {
+    "add": (INT + FLOAT + HALF, lambda m, v: m + v), "max": (INT + FLOAT, np.maximum), "min": (INT + FLOAT, np.minimum),
+    "and": (INT, lambda m, v: m & v), "or": (INT, lambda m, v: m | v), "xor": (INT, lambda m, v: m ^ v), "xchg": (INT + FLOAT, lambda m, v: v),
+}
+COVERED = {f"atomic_{k}" for k in KINDS} | {"atomic_cas"}
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("kind,dtype", [(k, d) for k, (dtypes, _) in KINDS.items() for d in dtypes], ids=str)
+def test_every_lane_its_own_address(kind, dtype, masked, target):
+    memory, value = harness.values(dtype, (64,), 1), harness.values(dtype, (64,), 2)
+    if dtype.is_int:
+        memory, value = (harness.values(dtype, (64,), s, low=0, high=1000) for s in (1, 2))
+    store = harness.to_tensor(memory, dtype)
+    old = harness.empty(dtype, (64,))
+    mask = "i % 3 != 0" if masked else "i >= 0"
+    harness.make(f"""@triton.jit
+def kernel(m_ptr, v_ptr, o_ptr):
+    i = tl.arange(0, 64)
+    mask = {mask}
+    old = tl.atomic_{kind}(m_ptr + i, tl.load(v_ptr + i), mask=mask)
+    tl.store(o_ptr + i, old, mask=mask)
+""")[(1,)](store, harness.to_tensor(value, dtype), old)
+    lanes = np.arange(64) % 3 != 0 if masked else np.ones(64, bool)
+    harness.check(store, np.where(lanes, KINDS[kind][1](memory, value), memory), dtype, 1)
+    harness.check(old[torch.from_numpy(lanes)], memory[lanes], dtype, 0)
+
+
+@pytest.mark.parametrize("dtype", INT, ids=str)
+def test_many_lanes_and_programs_on_one_address(dtype, target):
+    counter = harness.to_tensor(np.zeros(3, dtype=np.int64), dtype)
+    harness.make("""@triton.jit
+def kernel(m_ptr):
+    i = tl.arange(0, 128)
+    tl.atomic_add(m_ptr + i % 2, 1, mask=i < 100)
+    tl.atomic_add(m_ptr + 2, 1)
+""")[(500,)](counter)
+    np.testing.assert_array_equal(harness.exact(counter), [25000, 25000, 500])
+
+
+@pytest.mark.parametrize("sem", ["acquire", "release", "acq_rel", "relaxed"])
+@pytest.mark.parametrize("scope", ["gpu", "cta", "sys"])
+def test_semantics_are_accepted(sem, scope, target):
+    counter = torch.zeros(1, dtype=torch.int32)
+    harness.make(f"""@triton.jit
+def kernel(m_ptr):
+    tl.atomic_add(m_ptr, 1, sem="{sem}", scope="{scope}")
+""")[(64,)](counter)
+    assert counter.item() == 64
+
+
+@pytest.mark.parametrize("dtype", INT, ids=str)
+def test_compare_and_swap(dtype, target):
+    memory = np.arange(8) % 3
+    store, old = harness.to_tensor(memory, dtype), harness.empty(dtype, (8,))
+    harness.make("""@triton.jit
+def kernel(m_ptr, o_ptr):
+    i = tl.arange(0, 8)
+    one = tl.full((8,), 1, m_ptr.dtype.element_ty)
+    tl.store(o_ptr + i, tl.atomic_cas(m_ptr + i, one, one + 8))
+""")[(1,)](store, old)
+    np.testing.assert_array_equal(harness.exact(store), np.where(memory == 1, 9, memory))
+    np.testing.assert_array_equal(harness.exact(old), memory)
+
+
+@pytest.mark.parametrize("kind,want", [("max", 0.0), ("min", -0.0)])
+def test_signed_zeros(kind, want, target):
+    for first, second in ((0.0, -0.0), (-0.0, 0.0)):
+        store = torch.tensor([first])
+        harness.make(f"""@triton.jit
+def kernel(m_ptr, v):
+    tl.atomic_{kind}(m_ptr, v)
+""")[(1,)](store, second)
+        assert np.signbit(store.item()) == np.signbit(want)
+
+
+def test_spin_lock(target):
+    """2000 programs take one lock in turn; the condition has the side effect and the body is empty."""
+    lock, count = torch.zeros(1, dtype=torch.int32), torch.zeros(128)
+    harness.make("""@triton.jit
+def kernel(lock_ptr, count_ptr):
+    i = tl.arange(0, 128)
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+    tl.store(count_ptr + i, tl.load(count_ptr + i) + 1.0)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock_ptr, 0)
+""")[(2000,)](lock, count)
+    assert torch.equal(count, torch.full((128,), 2000.0))
+    assert lock.item() == 0
+
+
+def test_waiting_for_an_earlier_program(target):
+    """Decoupled look-back: each program spins on its predecessor's flag. Programs start in increasing order."""
+    flags, total = torch.zeros(300, dtype=torch.int32), torch.zeros(300, dtype=torch.int32)
+    harness.make("""@triton.jit
+def kernel(flag_ptr, total_ptr):
+    pid = tl.program_id(0)
+    before = 0
+    if pid > 0:
+        while tl.load(flag_ptr + pid - 1, volatile=True) == 0:
+            pass
+        before = tl.load(total_ptr + pid - 1, volatile=True)
+    tl.store(total_ptr + pid, before + pid)
+    tl.debug_barrier()
+    tl.atomic_xchg(flag_ptr + pid, 1)
+""")[(300,)](flags, total)
+    np.testing.assert_array_equal(total.numpy(), np.cumsum(np.arange(300)))

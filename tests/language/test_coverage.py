@@ -1,0 +1,44 @@
+"""The matrix has no empty cell without a reason: every builtin is run by a test of this folder, or says why not."""
+
+import json
+
+import pytest
+
+import nereid
+import test_atomics
+import test_control_flow
+import test_dot
+import test_elementwise
+import test_memory
+import test_random
+import test_reductions
+import test_shapes
+
+#: Names that no matrix runs, and why.
+REASONS = {
+    "pointer_type": "a type, used by test_memory", "block_type": "a type", "dtype": "a type", "tuple": "a type of values",
+    "constexpr": "the identity on known values", "const": "an annotation",
+}
+ALIASES = {"neg": "neg", "not": "invert"}
+
+
+def builtins():
+    return json.loads(nereid.language_json())
+
+
+def test_every_builtin_is_covered():
+    covered = set(REASONS)
+    for module in (test_atomics, test_control_flow, test_dot, test_elementwise, test_memory, test_random, test_reductions, test_shapes):
+        covered |= module.COVERED
+    missing = sorted({row["name"] for row in builtins() if not row["name"].startswith("_")} - covered)
+    assert not missing, f"no test runs {', '.join(missing)}: add a row to the matrix, or a reason"
+
+
+def test_every_builtin_is_documented():
+    undocumented = [row["name"] for row in builtins() if not row.get("doc", "").strip()]
+    assert not undocumented
+
+
+@pytest.mark.parametrize("op", test_elementwise.OPS, ids=lambda o: o.text)
+def test_every_row_has_dtypes(op):
+    assert op.dtypes

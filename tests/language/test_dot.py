@@ -1,0 +1,143 @@
+"""Matrix products: dtype x shape x layout x accumulator x precision."""
+
+import numpy as np
+import pytest
+
+import harness
+from harness import DTYPES
+
+F16, BF16, F32, F64, I8, I32 = (DTYPES[n] for n in ("float16", "bfloat16", "float32", "float64", "int8", "int32"))
+OPERANDS = [F16, BF16, F32, F64, I8, DTYPES["float8e4nv"], DTYPES["float8e5"]]
+SHAPES = [(16, 16, 16), (32, 64, 16), (128, 128, 32), (1, 16, 16), (16, 1, 32), (2, 4, 64), (64, 32, 128), (1, 1, 32)]
+COVERED = {"dot"}
+
+
+def result_of(dtype):
+    return {"float64": F64, "int8": I32}.get(dtype.name, F32)
+
+
+def kernel(m, n, k, call, trans_a=False, trans_b=False, acc=False):
+    a = f"a_ptr + tl.arange(0, {m})[:, None] * {1 if trans_a else k} + tl.arange(0, {k})[None, :] * {m if trans_a else 1}"
+    b = f"b_ptr + tl.arange(0, {k})[:, None] * {1 if trans_b else n} + tl.arange(0, {n})[None, :] * {k if trans_b else 1}"
+    c = f"c_ptr + tl.arange(0, {m})[:, None] * {n} + tl.arange(0, {n})[None, :]"
+    return harness.make(f"""@triton.jit
+def kernel(a_ptr, b_ptr, c_ptr):
+    a = tl.load({a})
+    b = tl.load({b})
+    {f'acc = tl.load({c})' if acc else 'pass'}
+    tl.store({c}, {call})
+""")
+
+
+def operands(dtype, m, n, k):
+    limit = {} if dtype.is_int else {"low": -2.0, "high": 2.0}
+    return harness.values(dtype, (m, k), 1, **limit), harness.values(dtype, (k, n), 2, **limit)
+
+
+def compare(got, want, dtype, k, low_precision=False):
+    if dtype.is_int:
+        np.testing.assert_array_equal(got.numpy(), want)
+    else:
+        eps = 2.0 ** -10 if low_precision else result_of(dtype).eps
+        np.testing.assert_allclose(harness.exact(got), want, rtol=eps * 4, atol=eps * 8 * k ** 0.5)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", OPERANDS, ids=str)
+def test_dot(dtype, shape, target):
+    m, n, k = shape
+    a, b = operands(dtype, m, n, k)
+    out = harness.empty(result_of(dtype), (m, n))
+    precision = ", input_precision='ieee'" if dtype is F32 else ""
+    kernel(m, n, k, f"tl.dot(a, b{precision})")[(1,)](harness.to_tensor(a, dtype), harness.to_tensor(b, dtype), out)
+    compare(out, a @ b, dtype, k)
+
+
+@pytest.mark.parametrize("trans_a", [False, True])
+@pytest.mark.parametrize("trans_b", [False, True])
+@pytest.mark.parametrize("dtype", [F16, F32, I8], ids=str)
+def test_operands_in_either_order(dtype, trans_a, trans_b, target):
+    m, n, k = 32, 64, 32
+    a, b = operands(dtype, m, n, k)
+    out = harness.empty(result_of(dtype), (m, n))
+    kernel(m, n, k, "tl.dot(a, b)", trans_a, trans_b)[(1,)](
+        harness.to_tensor(a.T if trans_a else a, dtype), harness.to_tensor(b.T if trans_b else b, dtype), out)
+    compare(out, a @ b, dtype, k, low_precision=dtype is F32)
+
+
+@pytest.mark.parametrize("dtype", [F16, F32, F64, I8], ids=str)
+def test_accumulator(dtype, target):
+    m, n, k = 32, 32, 64
+    a, b = operands(dtype, m, n, k)
+    result = result_of(dtype)
+    start = harness.values(result, (m, n), 3, **({"low": -99, "high": 99} if result.is_int else {}))
+    out = harness.to_tensor(start, result)
+    kernel(m, n, k, "tl.dot(a, b, acc)", acc=True)[(1,)](harness.to_tensor(a, dtype), harness.to_tensor(b, dtype), out)
+    compare(out, a @ b + start, dtype, k, low_precision=dtype is F32)
+
+
+def test_half_accumulator(target):
+    a, b = operands(F16, 16, 16, 16)
+    out = harness.empty(F16, (16, 16))
+    kernel(16, 16, 16, "tl.dot(a, b, out_dtype=tl.float16)")[(1,)](harness.to_tensor(a, F16), harness.to_tensor(b, F16), out)
+    np.testing.assert_allclose(harness.exact(out), a @ b, rtol=5e-3, atol=5e-2)
+
+
+@pytest.mark.parametrize("precision", ["tf32", "tf32x3", "ieee"])
+def test_precision(precision, target):
+    a, b = operands(F32, 32, 32, 128)
+    out = harness.empty(F32, (32, 32))
+    kernel(32, 32, 128, f"tl.dot(a, b, input_precision='{precision}')")[(1,)](harness.to_tensor(a, F32), harness.to_tensor(b, F32), out)
+    compare(out, a @ b, F32, 128, low_precision=precision == "tf32")
+
+
+def test_batches(target):
+    a, b = harness.values(F32, (4, 16, 32), 1), harness.values(F32, (4, 32, 16), 2)
+    out = harness.empty(F32, (4, 16, 16))
+    harness.make("""@triton.jit
+def kernel(a_ptr, b_ptr, c_ptr):
+    g = tl.arange(0, 4)[:, None, None]
+    a = tl.load(a_ptr + g * 512 + tl.arange(0, 16)[None, :, None] * 32 + tl.arange(0, 32)[None, None, :])
+    b = tl.load(b_ptr + g * 512 + tl.arange(0, 32)[None, :, None] * 16 + tl.arange(0, 16)[None, None, :])
+    tl.store(c_ptr + g * 256 + tl.arange(0, 16)[None, :, None] * 16 + tl.arange(0, 16)[None, None, :], tl.dot(a, b, input_precision="ieee"))
+""")[(1,)](harness.to_tensor(a, F32), harness.to_tensor(b, F32), out)
+    np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-5, atol=1e-4)
+
+
+def test_chained_products(target):
+    """dot(dot(a, b).T, c), and two products into one accumulator."""
+    a, b, c = (harness.values(F32, (32, 32), i, low=-1.0, high=1.0) for i in range(3))
+    out = harness.empty(F32, (32, 32))
+    harness.make("""@triton.jit
+def kernel(a_ptr, b_ptr, c_ptr, out):
+    i = tl.arange(0, 32)[:, None] * 32 + tl.arange(0, 32)[None, :]
+    a, b, c = tl.load(a_ptr + i), tl.load(b_ptr + i), tl.load(c_ptr + i)
+    t = tl.dot(a, b, input_precision="ieee")
+    r = tl.dot(tl.trans(t), c, input_precision="ieee")
+    r = tl.dot(a, c, r, input_precision="ieee")
+    tl.store(out + i, r)
+""")[(1,)](*(harness.to_tensor(v, F32) for v in (a, b, c)), out)
+    np.testing.assert_allclose(out.numpy(), (a @ b).T @ c + a @ c, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("k", [0, 1, 31, 32, 100])
+def test_loop_over_k(k, target):
+    m = n = 32
+    a, b = harness.values(F32, (m, max(k, 1)), 1)[:, :k], harness.values(F32, (max(k, 1), n), 2)[:k]
+    out = harness.empty(F32, (m, n))
+    harness.make("""@triton.jit
+def kernel(a_ptr, b_ptr, c_ptr, K, sa):
+    i, j, kk = tl.arange(0, 32), tl.arange(0, 32), tl.arange(0, 32)
+    a_ptrs = a_ptr + i[:, None] * sa + kk[None, :]
+    b_ptrs = b_ptr + kk[:, None] * 32 + j[None, :]
+    acc = tl.zeros((32, 32), tl.float32)
+    for k in range(0, K, 32):
+        a = tl.load(a_ptrs, mask=kk[None, :] < K - k, other=0.0)
+        b = tl.load(b_ptrs, mask=kk[:, None] < K - k, other=0.0)
+        acc += tl.dot(a, b, input_precision="ieee")
+        a_ptrs += 32
+        b_ptrs += 32 * 32
+    tl.store(c_ptr + i[:, None] * 32 + j[None, :], acc)
+""")[(1,)](harness.to_tensor(a, F32) if k else harness.empty(F32, (1,)), harness.to_tensor(b, F32) if k else harness.empty(F32, (1,)), out,
+           k, max(k, 1))
+    np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-5, atol=1e-4)
