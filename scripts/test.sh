@@ -35,6 +35,7 @@ pytest() { # pytest NAME ARGUMENTS...: with a record for the summary
 }
 
 step "repository checks" "$python" scripts/check_repository.py
+step "clang-tidy" scripts/check_tidy.sh build/release
 step "wheel checks" "$python" scripts/check_wheel.py dist/*.whl
 step "unit and IR tests" ctest --test-dir build/release --output-on-failure -j2 --output-junit "$PWD/$results/ctest.xml"
 step "Python tests" pytest python -n 2 tests
