@@ -18,9 +18,6 @@ using namespace mlir;
 namespace nereid::tile {
 namespace {
 
-
-
-
 /// Every tile op may be inlined anywhere.
 struct TileInliner : public DialectInlinerInterface {
   using DialectInlinerInterface::DialectInlinerInterface;
@@ -51,6 +48,10 @@ Operation *TileDialect::materializeConstant(OpBuilder &builder, Attribute value,
 void loadDialects(MLIRContext &context) {
   context.loadDialect<TileDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect,
                       scf::SCFDialect, ub::UBDialect>();
+}
+
+bool isTileShape(llvm::ArrayRef<int64_t> shape) {
+  return !shape.empty() && llvm::all_of(shape, [](int64_t size) { return size > 0; });
 }
 
 llvm::ArrayRef<int64_t> shapeOf(Type type) {

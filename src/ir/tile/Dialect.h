@@ -11,6 +11,12 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace nereid::tile {
+/// Whether a tensor of the dialect may have this shape: at least one dimension, all sizes known and
+/// positive.
+bool isTileShape(llvm::ArrayRef<int64_t> shape);
+} // namespace nereid::tile
+
 #include "ir/tile/Dialect.h.inc"
 #include "ir/tile/Enums.h.inc"
 #define GET_TYPEDEF_CLASSES
@@ -29,7 +35,8 @@ llvm::ArrayRef<int64_t> shapeOf(mlir::Type type);
 /// The element type of a tensor type; the type itself for a scalar or pointer.
 mlir::Type elementOf(mlir::Type type);
 
-/// `element` with the shape of `like`: a tensor type, or the element type itself where `like` is scalar.
+/// `element` with the shape of `like`: a tensor type, or the element type itself where `like` is
+/// scalar.
 mlir::Type withShapeOf(mlir::Type element, mlir::Type like);
 
 /// Size in memory of a scalar or pointer type, in bytes; i1 takes one.

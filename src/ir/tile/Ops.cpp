@@ -1,3 +1,4 @@
+// Verifiers and memory effects of the tile operations. Folding is in Folds.cpp.
 #include "ir/tile/Dialect.h"
 
 #include "mlir/IR/Builders.h"
@@ -9,30 +10,377 @@
 using namespace mlir;
 
 namespace nereid::tile {
+namespace {
 
-#define VERIFY(OP) LogicalResult OP::verify() { return success(); }
-VERIFY(RangeOp) VERIFY(SplatOp) VERIFY(UnsplatOp) VERIFY(BroadcastOp) VERIFY(ExpandDimsOp) VERIFY(ReshapeOp)
-VERIFY(TransOp) VERIFY(JoinOp) VERIFY(SplitOp) VERIFY(CatOp) VERIFY(AddPtrOp) VERIFY(IntToPtrOp) VERIFY(PtrToIntOp)
-VERIFY(PtrCastOp) VERIFY(FpCastOp) VERIFY(LoadOp) VERIFY(StoreOp) VERIFY(AtomicRMWOp) VERIFY(AtomicCASOp)
-VERIFY(ExternOp) VERIFY(DotOp) VERIFY(ReduceOp) VERIFY(ScanOp) VERIFY(HintOp) VERIFY(AssertOp)
-#define FOLD(OP) OpFoldResult OP::fold(FoldAdaptor) { return {}; }
-FOLD(RangeOp) FOLD(SplatOp) FOLD(UnsplatOp) FOLD(BroadcastOp) FOLD(ExpandDimsOp) FOLD(ReshapeOp) FOLD(TransOp)
-FOLD(AddPtrOp) FOLD(PtrCastOp) FOLD(FpCastOp) FOLD(MulHiUOp)
-#define CANON(OP) void OP::getCanonicalizationPatterns(RewritePatternSet &, MLIRContext *) {}
-CANON(BroadcastOp) CANON(ExpandDimsOp) CANON(ReshapeOp) CANON(TransOp) CANON(SplitOp) CANON(AddPtrOp) CANON(LoadOp)
-CANON(StoreOp) CANON(DotOp) CANON(ReduceOp) CANON(AssumeOp) CANON(AssertOp)
+/// Checks that `type` has the shape of `like` (both scalar, or equal sizes).
+LogicalResult sameShape(Operation *op, StringRef what, Type type, StringRef likeWhat, Type like) {
+  if (isa<RankedTensorType>(type) == isa<RankedTensorType>(like) && shapeOf(type) == shapeOf(like))
+    return success();
+  return op->emitOpError() << what << " must have the shape of " << likeWhat << ": expected "
+                           << withShapeOf(elementOf(type), like) << ", found " << type;
+}
 
-void LoadOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+LogicalResult sameElement(Operation *op, StringRef what, Type found, Type expected) {
+  if (elementOf(found) == expected)
+    return success();
+  return op->emitOpError() << what << " must have elements of type " << expected << ", found "
+                           << found;
+}
+
+LogicalResult expectType(Operation *op, StringRef what, Type found, Type expected) {
+  if (found == expected)
+    return success();
+  return op->emitOpError() << what << " must be of type " << expected << ", found " << found;
+}
+
+/// The type that an access through `ptr` moves: the pointee with the pointer's shape.
+Type accessed(Type ptr) {
+  return withShapeOf(cast<PtrType>(elementOf(ptr)).getPointee(), ptr);
+}
+
+/// What load, store and atomics have in common.
+LogicalResult verifyAccess(Operation *op, Type ptr, StringRef what, Type value, Value mask) {
+  if (elementOf(accessed(ptr)).isInteger(1))
+    return op->emitOpError("moves i1 through memory: booleans are accessed through an i8 pointer");
+  if (failed(expectType(op, what, value, accessed(ptr))))
+    return failure();
+  return mask ? sameShape(op, "mask", mask.getType(), "the pointer", ptr) : success();
+}
+
+template <typename Op> LogicalResult verifyCombination(Op op, bool dropsAxis) {
+  auto srcs = op.getSrcs();
+  if (srcs.empty())
+    return op.emitOpError("needs at least one operand");
+  Type first = srcs.front().getType();
+  for (Value src : srcs)
+    if (failed(sameShape(op, "every operand", src.getType(), "the first", first)))
+      return failure();
+  llvm::SmallVector<int64_t> shape(shapeOf(first));
+  if (op.getAxis() >= shape.size())
+    return op.emitOpError() << "axis " << op.getAxis() << " is out of range for " << first;
+  if (dropsAxis)
+    shape.erase(shape.begin() + op.getAxis());
+
+  unsigned n = srcs.size();
+  if (op->getNumResults() != n)
+    return op.emitOpError() << "expected " << n << " results, one per operand, found "
+                            << op->getNumResults();
+  Block &body = op.getCombine().front();
+  if (body.getNumArguments() != 2 * n)
+    return op.emitOpError() << "the combiner must take " << 2 * n << " arguments, found "
+                            << body.getNumArguments();
+  auto yield = body.empty() ? YieldOp() : dyn_cast<YieldOp>(body.back());
+  if (!yield)
+    return op.emitOpError("the combiner must end in `tile.yield`");
+  if (yield.getValues().size() != n)
+    return op.emitOpError() << "the combiner must yield " << n << " values, found "
+                            << yield.getValues().size();
+  for (unsigned i = 0; i < n; ++i) {
+    Type element = elementOf(srcs[i].getType());
+    Type expected = shape.empty() ? element : Type(RankedTensorType::get(shape, element));
+    if (failed(expectType(op, "result", op->getResult(i).getType(), expected)) ||
+        failed(expectType(op, "combiner argument", body.getArgument(i).getType(), element)) ||
+        failed(expectType(op, "combiner argument", body.getArgument(n + i).getType(), element)) ||
+        failed(expectType(op, "yielded value", yield.getValues()[i].getType(), element)))
+      return failure();
+  }
+  return success();
+}
+
+} // namespace
+
+//===--- creation and shape
+//-----------------------------------------------------------------------===//
+
+LogicalResult RangeOp::verify() {
+  int64_t length = int64_t(int32_t(getEnd())) - int32_t(getStart());
+  if (length <= 0)
+    return emitOpError() << "end must be greater than start, found " << int32_t(getStart())
+                         << " to " << int32_t(getEnd());
+  if (shapeOf(getType()).size() != 1 || shapeOf(getType())[0] != length)
+    return emitOpError() << "must give tensor<" << length << "xi32>, found " << getType();
+  return success();
+}
+
+LogicalResult SplatOp::verify() {
+  return sameElement(*this, "result", getType(), getSrc().getType());
+}
+
+LogicalResult UnsplatOp::verify() {
+  if (cast<RankedTensorType>(getSrc().getType()).getNumElements() != 1)
+    return emitOpError() << "expects a tensor of one element, found " << getSrc().getType();
+  return expectType(*this, "result", getType(), elementOf(getSrc().getType()));
+}
+
+LogicalResult BroadcastOp::verify() {
+  Type src = getSrc().getType();
+  if (failed(sameElement(*this, "result", getType(), elementOf(src))))
+    return failure();
+  auto from = shapeOf(src), to = shapeOf(getType());
+  if (from.size() != to.size())
+    return emitOpError() << "source and result must have the same rank: " << src << " and "
+                         << getType();
+  for (auto [f, t] : llvm::zip(from, to))
+    if (f != t && f != 1)
+      return emitOpError() << "cannot repeat a dimension of size " << f << " to " << t << ": "
+                           << src << " to " << getType();
+  return success();
+}
+
+LogicalResult ExpandDimsOp::verify() {
+  auto src = cast<RankedTensorType>(getSrc().getType());
+  if (int64_t(getAxis()) > src.getRank())
+    return emitOpError() << "axis " << getAxis() << " is out of range for " << src;
+  llvm::SmallVector<int64_t> shape(src.getShape());
+  shape.insert(shape.begin() + getAxis(), 1);
+  return expectType(*this, "result", getType(), RankedTensorType::get(shape, src.getElementType()));
+}
+
+LogicalResult ReshapeOp::verify() {
+  auto src = cast<RankedTensorType>(getSrc().getType()), result = cast<RankedTensorType>(getType());
+  if (failed(sameElement(*this, "result", result, src.getElementType())))
+    return failure();
+  if (src.getNumElements() != result.getNumElements())
+    return emitOpError() << "must keep the number of elements: " << src.getNumElements() << " in "
+                         << src << ", " << result.getNumElements() << " in " << result;
+  return success();
+}
+
+LogicalResult TransOp::verify() {
+  auto src = cast<RankedTensorType>(getSrc().getType());
+  llvm::SmallVector<bool> seen(src.getRank());
+  if (int64_t(getOrder().size()) != src.getRank())
+    return emitOpError() << "order must name each of the " << src.getRank() << " dimensions once";
+  llvm::SmallVector<int64_t> shape;
+  for (int32_t dim : getOrder()) {
+    if (dim < 0 || dim >= src.getRank() || std::exchange(seen[dim], true))
+      return emitOpError() << "order must name each of the " << src.getRank() << " dimensions once";
+    shape.push_back(src.getDimSize(dim));
+  }
+  return expectType(*this, "result", getType(), RankedTensorType::get(shape, src.getElementType()));
+}
+
+LogicalResult JoinOp::verify() {
+  llvm::SmallVector<int64_t> shape(shapeOf(getLhs().getType()));
+  shape.push_back(2);
+  return expectType(*this, "result", getType(),
+                    RankedTensorType::get(shape, elementOf(getLhs().getType())));
+}
+
+LogicalResult SplitOp::verify() {
+  auto src = cast<RankedTensorType>(getSrc().getType());
+  if (src.getShape().back() != 2)
+    return emitOpError() << "expects a last dimension of size 2, found " << src;
+  Type element = src.getElementType();
+  Type half = src.getRank() == 1 ? element
+                                 : Type(RankedTensorType::get(src.getShape().drop_back(), element));
+  if (failed(expectType(*this, "first result", getLhs().getType(), half)))
+    return failure();
+  return expectType(*this, "second result", getRhs().getType(), half);
+}
+
+LogicalResult CatOp::verify() {
+  auto lhs = cast<RankedTensorType>(getLhs().getType());
+  auto rhs = cast<RankedTensorType>(getRhs().getType());
+  if (failed(sameElement(*this, "second operand", rhs, lhs.getElementType())))
+    return failure();
+  if (lhs.getRank() != rhs.getRank() || getDim() >= lhs.getRank())
+    return emitOpError() << "cannot concatenate " << lhs << " and " << rhs << " along dimension "
+                         << getDim();
+  llvm::SmallVector<int64_t> shape(lhs.getShape());
+  for (int64_t i = 0; i < lhs.getRank(); ++i)
+    if (i != int64_t(getDim()) && lhs.getDimSize(i) != rhs.getDimSize(i))
+      return emitOpError() << "operands must agree in dimension " << i << ": " << lhs << " and "
+                           << rhs;
+  shape[getDim()] += rhs.getDimSize(getDim());
+  return expectType(*this, "result", getType(), RankedTensorType::get(shape, lhs.getElementType()));
+}
+
+//===--- pointers and conversions
+//-----------------------------------------------------------------===//
+
+LogicalResult AddPtrOp::verify() {
+  if (elementOf(getOffset().getType()).isInteger(1))
+    return emitOpError("takes offsets of 8 to 64 bits, found i1");
+  return sameShape(*this, "offset", getOffset().getType(), "the pointer", getPtr().getType());
+}
+
+LogicalResult IntToPtrOp::verify() {
+  if (!elementOf(getSrc().getType()).isInteger(64))
+    return emitOpError() << "expects 64-bit integers, found " << getSrc().getType();
+  return sameShape(*this, "result", getType(), "the operand", getSrc().getType());
+}
+
+LogicalResult PtrToIntOp::verify() {
+  if (!elementOf(getType()).isInteger(64))
+    return emitOpError() << "gives 64-bit integers, found " << getType();
+  return sameShape(*this, "result", getType(), "the operand", getSrc().getType());
+}
+
+LogicalResult PtrCastOp::verify() {
+  auto from = cast<PtrType>(elementOf(getSrc().getType())),
+       to = cast<PtrType>(elementOf(getType()));
+  if (from.getAddressSpace() != to.getAddressSpace())
+    return emitOpError() << "cannot change the address space: " << from << " to " << to;
+  return sameShape(*this, "result", getType(), "the operand", getSrc().getType());
+}
+
+LogicalResult FpCastOp::verify() {
+  Type from = elementOf(getSrc().getType()), to = elementOf(getType());
+  unsigned fromBits = from.getIntOrFloatBitWidth(), toBits = to.getIntOrFloatBitWidth();
+  if (from == to)
+    return emitOpError() << "must change the type, found " << from << " on both sides";
+  if (getRounding() == Rounding::RTZ && toBits >= fromBits)
+    return emitOpError() << "rounds towards zero only where it narrows, found " << from << " to "
+                         << to;
+  if (getRounding() == Rounding::RTNE && fromBits != 8 && toBits != 8)
+    return emitOpError() << "from " << from << " to " << to
+                         << " is written as `arith.extf` or `arith.truncf`";
+  return sameShape(*this, "result", getType(), "the operand", getSrc().getType());
+}
+
+//===--- memory
+//-----------------------------------------------------------------------------------===//
+
+LogicalResult LoadOp::verify() {
+  if (failed(verifyAccess(*this, getPtr().getType(), "result", getType(), getMask())))
+    return failure();
+  if (!getOther())
+    return success();
+  if (!getMask())
+    return emitOpError("has `other` without a mask");
+  return expectType(*this, "other", getOther().getType(), getType());
+}
+
+LogicalResult StoreOp::verify() {
+  return verifyAccess(*this, getPtr().getType(), "value", getValue().getType(), getMask());
+}
+
+LogicalResult AtomicRMWOp::verify() {
+  Type element = elementOf(getValue().getType());
+  switch (getKind()) {
+  case AtomicKind::FAdd:
+  case AtomicKind::FMax:
+  case AtomicKind::FMin:
+    if (!isa<FloatType>(element))
+      return emitOpError() << stringifyAtomicKind(getKind()) << " needs floats, found " << element;
+    break;
+  case AtomicKind::Xchg:
+    break;
+  default:
+    if (!isa<IntegerType>(element))
+      return emitOpError() << stringifyAtomicKind(getKind()) << " needs integers, found "
+                           << element;
+  }
+  return verifyAccess(*this, getPtr().getType(), "value", getValue().getType(), getMask());
+}
+
+LogicalResult AtomicCASOp::verify() {
+  return verifyAccess(*this, getPtr().getType(), "value", getValue().getType(), Value());
+}
+
+void LoadOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   effects.emplace_back(MemoryEffects::Read::get());
   if (getIsVolatile())
     effects.emplace_back(MemoryEffects::Write::get());
 }
 
-void ExternOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+void ExternOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   if (getPure())
     return;
   effects.emplace_back(MemoryEffects::Read::get());
   effects.emplace_back(MemoryEffects::Write::get());
+}
+
+//===--- arithmetic
+//-------------------------------------------------------------------------------===//
+
+LogicalResult ExternOp::verify() {
+  for (Value arg : getArgs())
+    if (failed(sameShape(*this, "every operand", arg.getType(), "the result", getType())))
+      return failure();
+  return success();
+}
+
+LogicalResult DotOp::verify() {
+  auto a = cast<RankedTensorType>(getA().getType()), b = cast<RankedTensorType>(getB().getType());
+  auto c = cast<RankedTensorType>(getType());
+  int64_t rank = a.getRank();
+  if (rank < 2 || b.getRank() != rank || c.getRank() != rank)
+    return emitOpError() << "operands must have the same rank of at least 2: " << a << ", " << b
+                         << " and " << c;
+  if (a.getShape().drop_back(2) != b.getShape().drop_back(2) ||
+      a.getShape().drop_back(2) != c.getShape().drop_back(2))
+    return emitOpError() << "batch dimensions must agree: " << a << ", " << b << " and " << c;
+  int64_t m = a.getDimSize(rank - 2), k = a.getDimSize(rank - 1), n = b.getDimSize(rank - 1);
+  if (b.getDimSize(rank - 2) != k)
+    return emitOpError() << "inner dimensions must agree: " << k << " columns in " << a << ", "
+                         << b.getDimSize(rank - 2) << " rows in " << b;
+  if (c.getDimSize(rank - 2) != m || c.getDimSize(rank - 1) != n)
+    return emitOpError() << "the accumulator must be " << m << "x" << n << ", found " << c;
+
+  Type ta = a.getElementType(), tb = b.getElementType(), tc = c.getElementType();
+  auto isF8 = [](Type type) { return isa<Float8E4M3FNType, Float8E5M2Type>(type); };
+  if (ta != tb && !(isF8(ta) && isF8(tb)))
+    return emitOpError() << "operands must have the same element type: " << ta << " and " << tb;
+  bool fits = false;
+  if (isF8(ta) || ta.isF16())
+    fits = tc.isF32() || tc.isF16();
+  else if (ta.isBF16() || ta.isF32())
+    fits = tc.isF32();
+  else if (ta.isF64())
+    fits = tc.isF64();
+  else if (ta.isInteger(8))
+    fits = tc.isInteger(32);
+  if (!fits)
+    return emitOpError() << "cannot multiply " << ta << " and accumulate in " << tc;
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  return verifyCombination(*this, /*dropsAxis=*/true);
+}
+LogicalResult ScanOp::verify() {
+  return verifyCombination(*this, /*dropsAxis=*/false);
+}
+
+//===--- hints and debugging
+//----------------------------------------------------------------------===//
+
+LogicalResult HintOp::verify() {
+  Type element = elementOf(getType());
+  if (!isa<IntegerType, PtrType>(element))
+    return emitOpError() << "speaks of integers and pointers, found " << getType();
+  size_t rank = std::max<size_t>(shapeOf(getType()).size(), 1);
+  auto check = [&](StringRef what, std::optional<ArrayRef<int64_t>> values) -> LogicalResult {
+    if (!values)
+      return success();
+    if (values->size() != rank)
+      return emitOpError() << what << " must have " << rank << " numbers, found " << values->size();
+    for (int64_t value : *values)
+      if (value < 1)
+        return emitOpError() << what << " must be positive, found " << value;
+    return success();
+  };
+  if (failed(check("divisibility", getDivisibility())) ||
+      failed(check("contiguity", getContiguity())))
+    return failure();
+  return check("constancy", getConstancy());
+}
+
+LogicalResult AssertOp::verify() {
+  return getMask() ? sameShape(*this, "mask", getMask().getType(), "the condition",
+                               getCondition().getType())
+                   : success();
+}
+
+LogicalResult PrintOp::verify() {
+  if (getIsSigned().size() != getArgs().size())
+    return emitOpError() << "needs one signedness per value: " << getArgs().size() << " values, "
+                         << getIsSigned().size() << " given";
+  return success();
 }
 
 } // namespace nereid::tile

@@ -33,7 +33,7 @@ def Tile_RangeOp : Tile_PureOp<"range"> {
   let summary = "the integers start, start+1, ... end-1";
   let description = "The result is `tensor<(end-start) x i32>`.";
   let arguments = (ins I32Attr:$start, I32Attr:$end);
-  let results = (outs RankedTensorOf<[I32]>:$result);
+  let results = (outs Tile_TensorOf<[I32]>:$result);
   let assemblyFormat = "$start `to` $end attr-dict `:` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
@@ -301,12 +301,11 @@ def Tile_DotOp : Tile_PureOp<"dot", [AllTypesMatch<["c", "result"]>]> {
     attr-dict `:` type($a) `,` type($b) `->` type($result)
   }];
   let hasVerifier = 1;
-  let hasCanonicalizer = 1;
 }
 
 //===--- reductions and scans ---------------------------------------------------------------------------===//
 
-def Tile_ReduceOp : Tile_Op<"reduce", [SingleBlock, RecursiveMemoryEffects]> {
+def Tile_ReduceOp : Tile_Op<"reduce", [SingleBlock, RecursiveMemoryEffects, RecursivelySpeculatable]> {
   let summary = "combines all elements along one axis";
   let description = [{
     `n` tensors of one shape. The region takes `2n` scalars (n of the left, then n of the right part), and
@@ -321,7 +320,7 @@ def Tile_ReduceOp : Tile_Op<"reduce", [SingleBlock, RecursiveMemoryEffects]> {
   let hasCanonicalizer = 1;
 }
 
-def Tile_ScanOp : Tile_Op<"scan", [SingleBlock, RecursiveMemoryEffects]> {
+def Tile_ScanOp : Tile_Op<"scan", [SingleBlock, RecursiveMemoryEffects, RecursivelySpeculatable]> {
   let summary = "inclusive prefix combination along one axis";
   let description = [{
     As `tile.reduce`, keeping every partial result. `reverse` scans from the end: element i combines
@@ -376,6 +375,7 @@ def Tile_PrintOp : Tile_Op<"print", [MemoryEffects<[MemWrite]>]> {
   let summary = "prints scalars and tensors from the running kernel";
   let arguments = (ins StrAttr:$prefix, BoolAttr:$hex, DenseBoolArrayAttr:$is_signed, Variadic<Tile_Any>:$args);
   let assemblyFormat = "$prefix `hex` $hex `signed` $is_signed (`:` $args^ `:` type($args))? attr-dict";
+  let hasVerifier = 1;
 }
 
 #endif // NEREID_TILE_OPS

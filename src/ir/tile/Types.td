@@ -78,12 +78,16 @@ def Tile_PtrElt : Type<CPred<"::llvm::isa<::nereid::tile::PtrType>($_self)">, "p
 def Tile_Float : AnyTypeOf<[F16, BF16, F32, F64, F8E4M3FN, F8E5M2]>;
 def Tile_Int : AnyTypeOf<[I1, I8, I16, I32, I64]>;
 def Tile_Scalar : AnyTypeOf<[Tile_Float, Tile_Int, Tile_PtrElt]>;
-def Tile_Tensor : RankedTensorOf<[Tile_Float, Tile_Int, Tile_PtrElt]>;
-def Tile_FloatTensor : RankedTensorOf<[Tile_Float]>;
-def Tile_IntTensor : RankedTensorOf<[Tile_Int]>;
+
+// A tensor has at least one dimension, and every size is known and positive.
+def Tile_ShapePred : CPred<"::nereid::tile::isTileShape(::llvm::cast<::mlir::ShapedType>($_self).getShape())">;
+class Tile_TensorOf<list<Type> elements> : RankedTensorOf<elements, [Tile_ShapePred], "tile tensor">;
+def Tile_Tensor : Tile_TensorOf<[Tile_Float, Tile_Int, Tile_PtrElt]>;
+def Tile_FloatTensor : Tile_TensorOf<[Tile_Float]>;
+def Tile_IntTensor : Tile_TensorOf<[Tile_Int]>;
 def Tile_Any : AnyTypeOf<[Tile_Scalar, Tile_Tensor]>;
-def Tile_PtrLike : AnyTypeOf<[Tile_PtrElt, RankedTensorOf<[Tile_PtrElt]>]>;
-def Tile_BoolLike : AnyTypeOf<[I1, RankedTensorOf<[I1]>]>;
+def Tile_PtrLike : AnyTypeOf<[Tile_PtrElt, Tile_TensorOf<[Tile_PtrElt]>]>;
+def Tile_BoolLike : AnyTypeOf<[I1, Tile_TensorOf<[I1]>]>;
 def Tile_IntLike : AnyTypeOf<[Tile_Int, Tile_IntTensor]>;
 def Tile_FloatLike : AnyTypeOf<[Tile_Float, Tile_FloatTensor]>;
 

@@ -1,0 +1,27 @@
+// nereid-opt: reads IR as text, runs the passes named on the command line, prints the result.
+//
+//   nereid-opt --tile-pipeline kernel.mlir
+//   nereid-opt --combine --cse --mlir-print-ir-after-change kernel.mlir
+#include "ir/tile/Dialect.h"
+#include "transforms/Pipeline.h"
+
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  registry.insert<nereid::tile::TileDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect,
+                  mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::ub::UBDialect,
+                  mlir::vector::VectorDialect, mlir::memref::MemRefDialect,
+                  mlir::cf::ControlFlowDialect, mlir::LLVM::LLVMDialect>();
+  mlir::func::registerInlinerExtension(registry);
+  mlir::registerTransformsPasses();
+  nereid::transforms::registerPasses();
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "passes over Nereid's tile IR\n", registry));
+}

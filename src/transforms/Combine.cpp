@@ -1,0 +1,272 @@
+// Combine: the canonicalisation of every dialect together with the rewrites that tile IR needs to
+// become small and to show its structure.
+//
+//  - Arithmetic on splats is done on scalars, arithmetic on repeated tensors before they are
+//  repeated. A
+//    kernel's front end writes `splat(pid * 1024) + range < splat(n)`; a target wants the scalar
+//    parts outside of its loops, and the integer analysis wants them uniform.
+//  - Pointers take their uniform offsets first: addptr(addptr(p, range), splat s) becomes
+//    addptr(addptr(p, splat s), range), whose inner part is then a scalar. Addresses are 64 bits
+//    wide and additions commute, so this is exact; adding the offsets to each other would not be:
+//    each of them is sign-extended by itself.
+//  - A product and the sum it feeds become one `tile.dot` with an accumulator, which is what matrix
+//  units and
+//    micro-kernels compute. (The rounding of the sum changes; so it does between any two tile
+//    shapes.)
+#include "transforms/Passes.h"
+
+#include "ir/tile/Dialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace nereid::transforms {
+#define GEN_PASS_DEF_COMBINE
+#include "transforms/Passes.h.inc"
+
+namespace {
+using namespace nereid::tile;
+
+/// An operation that computes each element of its one result from the corresponding elements of its
+/// tensor operands and from its scalar operands, without effects.
+bool isElementwise(Operation *op) {
+  if (op->getNumResults() != 1 || op->getNumRegions() || op->getNumOperands() == 0 || !isPure(op))
+    return false;
+  return OpTrait::hasElementwiseMappableTraits(op) ||
+         isa<AddPtrOp, IntToPtrOp, PtrToIntOp, PtrCastOp, FpCastOp, DivRNOp, SqrtRNOp, MulHiUOp>(
+             op);
+}
+
+bool isSplat(Value value) {
+  SplatElementsAttr constant;
+  return value.getDefiningOp<SplatOp>() || matchPattern(value, m_Constant(&constant));
+}
+
+/// The scalar that a value with `isSplat` repeats.
+Value scalarOf(Value value, PatternRewriter &rewriter) {
+  if (auto splat = value.getDefiningOp<SplatOp>())
+    return splat.getSrc();
+  SplatElementsAttr constant;
+  matchPattern(value, m_Constant(&constant));
+  return arith::ConstantOp::create(rewriter, value.getLoc(),
+                                   cast<TypedAttr>(constant.getSplatValue<Attribute>()));
+}
+
+/// The same splat in another shape.
+Value resplat(Value value, ArrayRef<int64_t> shape, PatternRewriter &rewriter) {
+  auto type = cast<RankedTensorType>(value.getType()).clone(shape);
+  if (auto splat = value.getDefiningOp<SplatOp>())
+    return SplatOp::create(rewriter, value.getLoc(), type, splat.getSrc());
+  SplatElementsAttr constant;
+  matchPattern(value, m_Constant(&constant));
+  return arith::ConstantOp::create(
+      rewriter, value.getLoc(), SplatElementsAttr::get(type, constant.getSplatValue<Attribute>()));
+}
+
+/// `op` on other operands, with a result of type `type`.
+Value cloneWith(Operation *op, ArrayRef<Value> operands, Type type, PatternRewriter &rewriter) {
+  IRMapping mapping;
+  for (auto [from, to] : llvm::zip(op->getOperands(), operands))
+    mapping.map(from, to);
+  Operation *clone = rewriter.clone(*op, mapping);
+  rewriter.modifyOpInPlace(clone, [&] { clone->getResult(0).setType(type); });
+  return clone->getResult(0);
+}
+
+/// op(splat a, splat b) -> splat(op(a, b)).
+struct ElementwiseOfSplats : RewritePattern {
+  explicit ElementwiseOfSplats(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isElementwise(op) || !isa<RankedTensorType>(op->getResult(0).getType()))
+      return failure();
+    bool anySplat = false;
+    for (Value operand : op->getOperands()) {
+      if (!isa<RankedTensorType>(operand.getType()))
+        continue;
+      if (!isSplat(operand))
+        return failure();
+      anySplat |= bool(operand.getDefiningOp<SplatOp>());
+    }
+    if (!anySplat) // Constants alone fold, or cannot be folded and had better stay dense constants.
+      return failure();
+    llvm::SmallVector<Value> scalars;
+    for (Value operand : op->getOperands())
+      scalars.push_back(isa<RankedTensorType>(operand.getType()) ? scalarOf(operand, rewriter)
+                                                                 : operand);
+    Type type = op->getResult(0).getType();
+    Value scalar = cloneWith(op, scalars, elementOf(type), rewriter);
+    rewriter.replaceOpWithNewOp<SplatOp>(op, type, scalar);
+    return success();
+  }
+};
+
+/// op(broadcast a, broadcast b, splat s) -> broadcast(op(a, b, splat s)), and the same for
+/// expand_dims, where all sources have one shape.
+template <typename ShapeOp> struct ElementwiseBefore : RewritePattern {
+  explicit ElementwiseBefore(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isElementwise(op) || !isa<RankedTensorType>(op->getResult(0).getType()))
+      return failure();
+    ShapeOp like;
+    for (Value operand : op->getOperands()) {
+      if (!isa<RankedTensorType>(operand.getType()) || isSplat(operand))
+        continue;
+      auto shapeOp = operand.getDefiningOp<ShapeOp>();
+      if (!shapeOp ||
+          (like && shapeOf(like.getSrc().getType()) != shapeOf(shapeOp.getSrc().getType())))
+        return failure();
+      if constexpr (std::is_same_v<ShapeOp, ExpandDimsOp>)
+        if (like && like.getAxis() != shapeOp.getAxis())
+          return failure();
+      like = shapeOp;
+    }
+    if (!like)
+      return failure();
+    auto shape = shapeOf(like.getSrc().getType());
+    llvm::SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      if (auto shapeOp = operand.getDefiningOp<ShapeOp>())
+        operands.push_back(shapeOp.getSrc());
+      else if (isa<RankedTensorType>(operand.getType()))
+        operands.push_back(transforms::resplat(operand, shape, rewriter));
+      else
+        operands.push_back(operand);
+    }
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    Value small = cloneWith(op, operands, type.clone(shape), rewriter);
+    IRMapping mapping;
+    mapping.map(like.getSrc(), small);
+    Operation *moved = rewriter.clone(*like, mapping);
+    rewriter.modifyOpInPlace(moved, [&] { moved->getResult(0).setType(type); });
+    rewriter.replaceOp(op, moved);
+    return success();
+  }
+};
+
+/// addptr(addptr(p, a), splat s) -> addptr(addptr(p, splat s), a).
+struct UniformOffsetFirst : OpRewritePattern<AddPtrOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AddPtrOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getPtr().getDefiningOp<AddPtrOp>();
+    if (!inner || !isSplat(op.getOffset()) || isSplat(inner.getOffset()))
+      return failure();
+    Value base =
+        AddPtrOp::create(rewriter, op.getLoc(), op.getType(), inner.getPtr(), op.getOffset());
+    rewriter.replaceOpWithNewOp<AddPtrOp>(op, op.getType(), base, inner.getOffset());
+    return success();
+  }
+};
+
+/// (x + splat a) + splat b -> x + splat (a + b): additions wrap, so they associate.
+struct UniformTermsTogether : OpRewritePattern<arith::AddIOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::AddIOp op, PatternRewriter &rewriter) const override {
+    auto split = [](arith::AddIOp add) -> std::pair<Value, Value> {
+      if (!add || !isa<RankedTensorType>(add.getType()))
+        return {};
+      if (isSplat(add.getRhs()) && !isSplat(add.getLhs()))
+        return {add.getLhs(), add.getRhs()};
+      if (isSplat(add.getLhs()) && !isSplat(add.getRhs()))
+        return {add.getRhs(), add.getLhs()};
+      return {};
+    };
+    auto [sum, b] = split(op);
+    if (!sum)
+      return failure();
+    auto [x, a] = split(sum.getDefiningOp<arith::AddIOp>());
+    if (!x)
+      return failure();
+    Value scalar =
+        arith::AddIOp::create(rewriter, op.getLoc(), scalarOf(a, rewriter), scalarOf(b, rewriter));
+    Value uniform = SplatOp::create(rewriter, op.getLoc(), op.getType(), scalar);
+    rewriter.replaceOpWithNewOp<arith::AddIOp>(op, x, uniform);
+    return success();
+  }
+};
+
+/// A load of one address is a scalar load.
+struct LoadOfSplat : OpRewritePattern<LoadOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(LoadOp op, PatternRewriter &rewriter) const override {
+    auto ptr = op.getPtr().getDefiningOp<SplatOp>();
+    if (!ptr || op.getIsVolatile() || (op.getMask() && !isSplat(op.getMask())) ||
+        (op.getOther() && !isSplat(op.getOther())))
+      return failure();
+    Value mask = op.getMask() ? scalarOf(op.getMask(), rewriter) : Value();
+    Value other = op.getOther() ? scalarOf(op.getOther(), rewriter) : Value();
+    Value scalar = LoadOp::create(rewriter, op.getLoc(), elementOf(op.getType()), ptr.getSrc(),
+                                  mask, other, op.getCache(), op.getEvict(), op.getIsVolatile());
+    rewriter.replaceOpWithNewOp<SplatOp>(op, op.getType(), scalar);
+    return success();
+  }
+};
+
+/// select(mask, load(p, mask), x) -> load(p, mask, other x).
+struct SelectIsOther : OpRewritePattern<arith::SelectOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::SelectOp op, PatternRewriter &rewriter) const override {
+    auto load = op.getTrueValue().getDefiningOp<LoadOp>();
+    if (!load || !load.getMask() || load.getMask() != op.getCondition() || !load->hasOneUse() ||
+        load.getIsVolatile())
+      return failure();
+    // `other` must be there already when the load is.
+    Operation *other = op.getFalseValue().getDefiningOp();
+    if (load->getBlock() != op->getBlock() ||
+        (other && other->getBlock() == load->getBlock() && !other->isBeforeInBlock(load)))
+      return failure();
+    rewriter.modifyOpInPlace(load, [&] { load.getOtherMutable().assign(op.getFalseValue()); });
+    rewriter.replaceOp(op, load);
+    return success();
+  }
+};
+
+/// dot(a, b, 0) + c -> dot(a, b, c).
+template <typename Add> struct SumIntoDot : OpRewritePattern<Add> {
+  using OpRewritePattern<Add>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Add op, PatternRewriter &rewriter) const override {
+    for (auto [product, sum] : {std::pair<Value, Value>(op.getLhs(), op.getRhs()),
+                                std::pair<Value, Value>(op.getRhs(), op.getLhs())}) {
+      auto dot = product.template getDefiningOp<DotOp>();
+      if (!dot || !dot->hasOneUse() || dot.getMaxImpreciseAcc() != 0 ||
+          !(matchPattern(dot.getC(), m_Zero()) || matchPattern(dot.getC(), m_PosZeroFloat())))
+        continue;
+      rewriter.replaceOpWithNewOp<DotOp>(op, op.getType(), dot.getA(), dot.getB(), sum,
+                                         dot.getPrecision(), dot.getMaxImpreciseAcc());
+      rewriter.eraseOp(dot);
+      return success();
+    }
+    return failure();
+  }
+};
+
+struct CombinePass : public impl::CombineBase<CombinePass> {
+  LogicalResult initialize(MLIRContext *context) override {
+    RewritePatternSet set(context);
+    for (Dialect *dialect : context->getLoadedDialects())
+      dialect->getCanonicalizationPatterns(set);
+    for (RegisteredOperationName op : context->getRegisteredOperations())
+      op.getCanonicalizationPatterns(set, context);
+    set.add<ElementwiseOfSplats, ElementwiseBefore<BroadcastOp>, ElementwiseBefore<ExpandDimsOp>,
+            UniformOffsetFirst, UniformTermsTogether, LoadOfSplat, SelectIsOther,
+            SumIntoDot<arith::AddFOp>, SumIntoDot<arith::AddIOp>>(context);
+    patterns = FrozenRewritePatternSet(std::move(set));
+    return success();
+  }
+
+  void runOnOperation() override {
+    GreedyRewriteConfig config;
+    config.setUseTopDownTraversal(true);
+    if (failed(applyPatternsGreedily(getOperation(), patterns, config)))
+      getOperation()->emitWarning("combine did not reach a fixed point");
+  }
+
+  FrozenRewritePatternSet patterns;
+};
+
+} // namespace
+} // namespace nereid::transforms

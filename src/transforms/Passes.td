@@ -1,0 +1,12 @@
+// The passes over tile IR, in alphabetical order. Each is one .cpp of the same name, which says why it exists,
+// and has one test of the same name in tests/ir/transforms. Pipeline.cpp says where each runs.
+#ifndef NEREID_TRANSFORMS_PASSES
+#define NEREID_TRANSFORMS_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def Combine : Pass<"combine"> {
+  let summary = "canonicalises and combines: splats computed as scalars, dot with its sum, uniform offsets first";
+}
+
+#endif // NEREID_TRANSFORMS_PASSES
