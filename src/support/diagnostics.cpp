@@ -68,9 +68,13 @@ std::string_view kindName(DiagKind kind) {
   return "error";
 }
 
-const DiagInfo &diagInfo(DiagId id) { return registry[size_t(id)]; }
+const DiagInfo &diagInfo(DiagId id) {
+  return registry[size_t(id)];
+}
 
-std::span<const DiagInfo> allDiagnostics() { return registry; }
+std::span<const DiagInfo> allDiagnostics() {
+  return registry;
+}
 
 std::string formatMessage(std::string_view format, std::span<const DiagArg> args) {
   std::string out;

@@ -13,8 +13,9 @@ namespace nereid {
 
 namespace {
 
-constexpr std::string_view defaultText(bool value) { return value ? "1" : "0"; }
-constexpr std::string_view defaultText(const char *value) { return value; }
+constexpr std::string_view defaultText(bool value) {
+  return value ? "1" : "0";
+}
 
 constexpr SettingInfo table[] = {
 #define SETTING_Int(Default) #Default
@@ -32,7 +33,8 @@ bool parse(std::string_view text, bool &value) {
   for (std::string_view yes : {"1", "true", "on", "yes", "TRUE", "True", "ON", "YES", "y", "t"})
     if (text == yes)
       return value = true, true;
-  for (std::string_view no : {"0", "false", "off", "no", "FALSE", "False", "OFF", "NO", "n", "f", ""})
+  for (std::string_view no :
+       {"0", "false", "off", "no", "FALSE", "False", "OFF", "NO", "n", "f", ""})
     if (text == no)
       return value = false, true;
   return false;
@@ -120,7 +122,9 @@ std::atomic<const Settings *> currentSettings{nullptr};
 
 } // namespace
 
-std::span<const SettingInfo> allSettings() { return table; }
+std::span<const SettingInfo> allSettings() {
+  return table;
+}
 
 Settings Settings::read(Environment environment, DiagnosticEngine &diagnostics) {
   Settings settings;

@@ -26,8 +26,8 @@ unsigned displayWidth(char32_t codePoint);
 
 /// Levenshtein distance with adjacent swaps counted once; gives up (returns limit + 1) early.
 unsigned editDistance(std::string_view a, std::string_view b, unsigned limit);
-/// The candidate closest to `name`, when one is close enough to be a likely misspelling; else empty.
-/// Case-only differences count as close. Ties go to the first candidate.
+/// The candidate closest to `name`, when one is close enough to be a likely misspelling; else
+/// empty. Case-only differences count as close. Ties go to the first candidate.
 std::string_view nearestName(std::string_view name, std::span<const std::string_view> candidates);
 
 } // namespace nereid

@@ -45,38 +45,82 @@ public:
   /// parser stays silent about what follows from it.
   bool isTainted(size_t index) const;
 
+  /// True when the source holds nothing more worth lexing: an error after which nothing is certain
+  /// (nesting beyond the limit, an endless string, too many errors).
+  bool gaveUp() const { return stopped; }
+
 private:
-  struct Bracket {
-    char open;
-    uint32_t offset;
+  /// What the lexer is inside of. In Text and Spec it reads the text of an f-string, elsewhere
+  /// tokens.
+  enum class Inside : uint8_t {
+    Bracket, ///< ( [ {
+    Text,    ///< the text of an f-string
+    Field,   ///< a replacement field, before its `:`
+    Spec,    ///< the format specification of a field
   };
-  struct FString {
-    uint32_t begin;       ///< of the prefix
-    char quote;
-    bool triple;
-    bool raw;
-    uint32_t brackets;    ///< size of the bracket stack when the literal began
-    uint32_t fields = 0;  ///< replacement fields open in it
-    bool inSpec = false;  ///< reading the format specification of its innermost field
-    std::vector<uint32_t> fieldBrackets; ///< bracket depth inside each open field
-    std::vector<bool> fieldInSpec;
+  struct Level {
+    Inside inside;
+    char open; ///< the bracket, or the quote of an f-string (also for its fields)
+    bool triple = false;
+    bool raw = false;
+    uint32_t offset = 0; ///< of the opening character
   };
 
-  struct Line; // state to fall back to when a bracket is never closed
+  char peek(uint32_t ahead = 0) const { return at + ahead < text.size() ? text[at + ahead] : '\0'; }
+  bool atEnd() const { return at >= text.size(); }
+  bool startsWith(std::string_view what) const { return text.substr(at).starts_with(what); }
+  uint32_t lineBreakLength(uint32_t offset) const;
+  void skipToLineEnd();
 
-  uint32_t at;
+  void push(TokenKind kind, uint32_t begin) { tokens.push_back({kind, {begin, at}}); }
+  template <typename... Params, typename... Args>
+  Diagnostic *error(diag::Def<Params...> def, SourceRange range, Args &&...args);
+
+  bool beginLine();
+  void measureIndent();
+  void applyIndent(uint32_t lineBegin, uint32_t column, uint32_t altColumn);
+  void lexToken();
+  bool skipSpace();
+  void endLine();
+  void abandonLine(uint32_t resume);
+  void stop();
+  void finish();
+
+  void lexName();
+  uint32_t nameLength(uint32_t offset) const;
+  void lexNumber();
+  void lexDigits(bool (*isDigit)(char), std::string_view what);
+  void checkNumberEnd(std::string_view what);
+  bool lexString();
+  void unterminated(uint32_t begin, char quote, bool triple);
+  void lexFStringText();
+  void lexOperator();
+  void openBracket(TokenKind kind);
+  void closeBracket(TokenKind kind);
+  void pushLevel(Level level);
+  void lexInvalidCharacter();
+  bool closesUnclosedBracket();
+  void recoverAtEnd();
+
   const SourceFile &source;
   std::string_view text;
   DiagnosticEngine &diagnostics;
   std::vector<Token> &tokens;
 
-  std::vector<uint32_t> indents;    ///< columns, tabs to 8
-  std::vector<uint32_t> altIndents; ///< columns, tabs to 1: the two must agree
-  std::vector<Bracket> brackets;
-  std::vector<FString> fstrings;
-  std::vector<std::pair<size_t, size_t>> tainted;
+  uint32_t at = 0;
+  struct Indent {
+    uint32_t column;    ///< tabs to the next multiple of 8
+    uint32_t altColumn; ///< tabs as one column: the two must order lines alike
+  };
+  std::vector<Indent> indents{{0, 0}};
+  std::vector<Level> levels;
+  std::vector<std::pair<size_t, size_t>> tainted; ///< token ranges of lines with errors
+  std::vector<uint32_t> reported;                 ///< offsets, not to repeat after going back
+  size_t lineToken = 0;                           ///< first token of the current logical line
   bool lineTainted = false;
+  bool lineDone = false;
   bool finished = false;
+  bool stopped = false;
 };
 
 } // namespace nereid::syntax

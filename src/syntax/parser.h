@@ -87,7 +87,7 @@ struct ParseResult {
 ParseResult parseModule(const SourceFilePtr &source, DiagnosticEngine &diagnostics);
 
 struct ParsedExpression {
-  ModulePtr module; ///< owns the expression
+  ModulePtr module;                 ///< owns the expression
   const Expr *expression = nullptr; ///< null when there were errors
 };
 

@@ -125,8 +125,12 @@ private:
 
 template <typename T> using NodeList = Array<const T *>;
 
-template <typename To> bool isa(const Node *node) { return To::classof(*node); }
-template <typename To> bool isa(const Node &node) { return To::classof(node); }
+template <typename To> bool isa(const Node *node) {
+  return To::classof(*node);
+}
+template <typename To> bool isa(const Node &node) {
+  return To::classof(node);
+}
 template <typename To> const To *cast(const Node *node) {
   assert(isa<To>(node));
   return static_cast<const To *>(node);
@@ -140,7 +144,9 @@ template <typename To> const To *dynCast(const Node *node) {
 // the field's name: the one description that child walks and dumps are made of.
 #define NEREID_NODE(Class)                                                                         \
   Class() : Base(NodeKind::Class) {}                                                               \
-  static bool classof(const Node &node) { return node.kind == NodeKind::Class; }
+  static bool classof(const Node &node) {                                                          \
+    return node.kind == NodeKind::Class;                                                           \
+  }
 
 #define NEREID_NO_FIELDS                                                                           \
   template <typename F> void visitFields(F &&) const {}
@@ -651,7 +657,17 @@ struct JoinedStr : Expr {
   template <typename F> void visitFields(F &&f) const { f("values", values); }
 };
 
-enum class ConstantKind : uint8_t { None, True, False, Ellipsis, Int, Float, Imaginary, Str, Bytes };
+enum class ConstantKind : uint8_t {
+  None,
+  True,
+  False,
+  Ellipsis,
+  Int,
+  Float,
+  Imaginary,
+  Str,
+  Bytes
+};
 
 /// A literal. Strings are decoded (escape sequences replaced); adjacent ones joined.
 struct Constant : Expr {
