@@ -1,0 +1,35 @@
+// The functions behind the table of Math.cpp. Each takes lanes of one float type.
+#pragma once
+#include "targets/cpu/Lanes.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace nereid::cpu {
+
+// SinglePrecision.cpp
+Lane expF32(const Lanes &l, llvm::ArrayRef<Lane> x);
+Lane exp2F32(const Lanes &l, llvm::ArrayRef<Lane> x);
+Lane expm1F32(const Lanes &l, llvm::ArrayRef<Lane> x);
+Lane logF32(const Lanes &l, llvm::ArrayRef<Lane> x);
+Lane log2F32(const Lanes &l, llvm::ArrayRef<Lane> x);
+Lane log1pF32(const Lanes &l, llvm::ArrayRef<Lane> x);
+Lane erfF32(const Lanes &l, llvm::ArrayRef<Lane> x);
+Lane tanhF32(const Lanes &l, llvm::ArrayRef<Lane> x);
+Lane powF32(const Lanes &l, llvm::ArrayRef<Lane> x);
+// SinCosF32.cpp
+Lane sinF32(const Lanes &l, llvm::ArrayRef<Lane> x);
+Lane cosF32(const Lanes &l, llvm::ArrayRef<Lane> x);
+// DoublePrecision.cpp
+Lane expF64(const Lanes &l, llvm::ArrayRef<Lane> x);
+Lane exp2F64(const Lanes &l, llvm::ArrayRef<Lane> x);
+Lane logF64(const Lanes &l, llvm::ArrayRef<Lane> x);
+Lane log2F64(const Lanes &l, llvm::ArrayRef<Lane> x);
+Lane sinF64(const Lanes &l, llvm::ArrayRef<Lane> x);
+Lane cosF64(const Lanes &l, llvm::ArrayRef<Lane> x);
+
+// Whether any lane of `condition` (i1) holds, as one i1.
+mlir::Value anyLane(const Lanes &l, Lane condition);
+// The C library's `name`, called once a lane.
+Lane callLibm(const Lanes &l, llvm::StringRef name, llvm::ArrayRef<Lane> operands);
+
+} // namespace nereid::cpu
