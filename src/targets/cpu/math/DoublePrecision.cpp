@@ -76,6 +76,7 @@ Lane sinShifted(const Lanes &l, Lane x, int turns, llvm::StringRef name) {
   Lane y = l.select((quadrant & 1) == 1, cosine, sine);
   y = l.asFloat(l.bits(y) ^ ((quadrant & 2) << 62));
 
+  declareLibm(l, name, x.element(), 1);
   auto choice = mlir::scf::IfOp::create(
       l.builder, l.loc, anyLane(l, l.abs(x) > 0x1p19),
       [&](mlir::OpBuilder &inner, mlir::Location loc) {

@@ -29,7 +29,10 @@ Lane cosF64(const Lanes &l, llvm::ArrayRef<Lane> x);
 
 // Whether any lane of `condition` (i1) holds, as one i1.
 mlir::Value anyLane(const Lanes &l, Lane condition);
-// The C library's `name`, called once a lane.
+// Declares the C library's `name` in the module around the insertion point, unless it is there.
+// Separate from the call, which may stand in a region not yet attached to the module.
+void declareLibm(const Lanes &l, llvm::StringRef name, mlir::Type element, unsigned operands);
+// Calls it once a lane.
 Lane callLibm(const Lanes &l, llvm::StringRef name, llvm::ArrayRef<Lane> operands);
 
 } // namespace nereid::cpu

@@ -22,8 +22,10 @@ template <typename Op> Lane native(const Lanes &l, ArrayRef<Lane> x) {
 Lane fma(const Lanes &l, ArrayRef<Lane> x) {
   if (l.features.fma)
     return l(mlir::math::FmaOp::create(l.builder, l.loc, x[0].get(), x[1].get(), x[2].get()));
-  if (x[0].element().isF64())
+  if (x[0].element().isF64()) {
+    declareLibm(l, "fma", x[0].element(), 3);
     return callLibm(l, "fma", x);
+  }
   // The product of two f32 is exact in f64. The sum is rounded to odd there, so that rounding it
   // again to f32 rounds the true sum: TwoSum gives the error, whose sign says which neighbour is
   // the truncated one.
@@ -76,6 +78,7 @@ template <MathKind kind, typename Op> Lane rounding(const Lanes &l, ArrayRef<Lan
 
 constexpr const char *libmNames[] = {"expm1", "log1p", "erf", "tanh", "pow"};
 template <int name> Lane libm(const Lanes &l, ArrayRef<Lane> x) {
+  declareLibm(l, libmNames[name], x[0].element(), x.size());
   return callLibm(l, libmNames[name], x);
 }
 
@@ -128,18 +131,20 @@ Value anyLane(const Lanes &l, Lane condition) {
   return mlir::vector::ReductionOp::create(l.builder, l.loc, mlir::vector::CombiningKind::OR, flat);
 }
 
+void declareLibm(const Lanes &l, llvm::StringRef name, mlir::Type element, unsigned operands) {
+  mlir::OpBuilder &b = l.builder;
+  auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<mlir::ModuleOp>();
+  if (module.lookupSymbol<mlir::func::FuncOp>(name))
+    return;
+  mlir::OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(module.getBody());
+  llvm::SmallVector<mlir::Type> inputs(operands, element);
+  mlir::func::FuncOp::create(b, l.loc, name, b.getFunctionType(inputs, element)).setPrivate();
+}
+
 Lane callLibm(const Lanes &l, llvm::StringRef name, ArrayRef<Lane> operands) {
   mlir::OpBuilder &b = l.builder;
   mlir::Type element = operands[0].element(), type = operands[0].type();
-  auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<mlir::ModuleOp>();
-  if (!module.lookupSymbol<mlir::func::FuncOp>(name)) {
-    mlir::OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(module.getBody());
-    llvm::SmallVector<mlir::Type> inputs(operands.size(), element);
-    auto declaration =
-        mlir::func::FuncOp::create(b, l.loc, name, b.getFunctionType(inputs, element));
-    declaration.setPrivate();
-  }
   auto call = [&](ArrayRef<Value> arguments) {
     return mlir::func::CallOp::create(b, l.loc, name, element, arguments).getResult(0);
   };

@@ -44,8 +44,10 @@ Reduced reduceShort(const Lanes &l, Lane x) {
     return splitF64(l, r, quadrant, x.element());
   }
   Lane first = l.fma(k, -0x1.921fb6p0, x); // exact
-  Lane r = l.fma(k, 0x1.777a5cp-25, first);
-  Lane e = l.fma(k, 0x1.777a5cp-25, first - r);
+  // The second product in two floats: near a multiple of pi/2 nearly all of it cancels.
+  Lane second = k * 0x1.777a5cp-25, below = l.fma(k, 0x1.777a5cp-25, 0.0 - second);
+  Lane r = first + second;
+  Lane e = ((first - r) + second) + below;
   return {r, l.fma(k, 0x1.ee59dap-50, e), quadrant};
 }
 

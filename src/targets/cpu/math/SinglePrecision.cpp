@@ -146,11 +146,11 @@ Lane erfF32(const Lanes &l, ArrayRef<Lane> operands) {
 
 Lane tanhF32(const Lanes &l, ArrayRef<Lane> operands) {
   Lane x = operands[0], a = l.abs(x), z = x * x;
-  Lane small = l.fma(x * z, l.polynomial(z, coefficients::tanhF32), x);
+  Lane small = l.fma(a * z, l.polynomial(z, coefficients::tanhF32), a);
   auto [n, r] = reduceExp(l, l.atMost(a + a, 20.0));
   Lane e = (expm1Reduced(l, r) + 1.0) * powerOfTwo(l, n);
   Lane large = 1.0 - 2.0 / (e + 1.0);
-  return l.select(a < 0.625, small, l.copysign(large, x));
+  return l.copysign(l.select(a < 0.625, small, large), x);
 }
 
 // Through f64: 2^(y log2|x|), with the sign and the special values of C's pow.
