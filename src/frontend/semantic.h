@@ -230,8 +230,12 @@ std::optional<Value> pythonBuiltin(llvm::StringRef name);
 //===--- known values (known.cpp) -----------------------------------------------------------------===//
 
 /// Why an operation on known values cannot be done; becomes a diagnostic.
-struct KnownError {
-  std::string message; ///< "unsupported operand types for `+`: `int` and `str`", "division by zero"
+enum class KnownError : uint8_t {
+  Unsupported,    ///< these operands do not have this operator
+  DivisionByZero,
+  NegativeShift,
+  TooLarge,       ///< the result would be an integer of more than 2^16 bits, or a float overflows
+  ComplexPower,   ///< a negative number to a fractional power
 };
 /// Python's `a op b` of known values of any kind.
 std::variant<Value, KnownError> foldBinary(BinaryOp op, const Value &a, const Value &b);
