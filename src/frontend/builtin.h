@@ -4,7 +4,11 @@
 // rows come the dispatch here, the Python module with docstrings, its .pyi stub, and the reference page
 // (the generator is src/faces/generate). A new elementwise function is one row and one test.
 //
-//   BUILTIN({.name = "program_id", .signature = "(axis)", .doc = R"(...)", .build = &programId});
+// Rows stand in builtins/*.cpp, one file per family, as a list of
+//
+//   {.name = "program_id", .signature = "(axis)", .doc = R"(...)", .build = &programId},
+//
+// and builtins/families.def names the lists.
 #pragma once
 
 #include "frontend/value.h"
@@ -31,6 +35,8 @@ public:
   /// Where the argument stands in the source, or the call itself for a default.
   SourceSpan span(llvm::StringRef parameter) const;
   SourceSpan call() const { return callSpan; }
+  /// The row that is being called.
+  const Builtin &row() const { return builtin; }
 
 private:
   const Builtin &builtin;
@@ -56,12 +62,13 @@ using BuildFn = llvm::FailureOr<Value> (*)(Semantic &, const BoundArgs &);
 struct Builtin {
   const char *name;              ///< "load"; "math.exp" is an alias listed in `aliases`
   const char *signature;         ///< "(pointer, mask=None, other=None, ...)", defaults are Python literals
-  const char *doc;               ///< docstring: what it does, shapes, dtypes, errors
-  BuildFn build;
+  const char *doc = "";          ///< docstring: what it does, shapes, dtypes, errors
+  BuildFn build = nullptr;
   bool isMethod = false;         ///< also a member function of tensors, first parameter is the tensor
   const char *category = "";     ///< heading of the reference page
   std::vector<const char *> aliases = {}; ///< further names: "math.exp"
-  const char *row = "";          ///< data for generic builders (elementwise math): see elementwise.cpp
+  const char *row = "";          ///< data of generic builders: the operation an elementwise function stands for
+  const char *dtypes = "";       ///< what the first argument may be, for the test matrix: "fp32 fp64", "ints"...
 };
 
 /// One parameter of a signature.

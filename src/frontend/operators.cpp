@@ -249,7 +249,7 @@ Tensor Semantic::emitCompare(CompareOp op, const Tensor &a, const Tensor &b) {
 /// With `debug`, + - * on integers narrower than 64 bits are repeated in 64 bits and asserted to fit.
 void Semantic::checkOverflow(BinaryOp op, const Tensor &a, const Tensor &b) {
   DType type = a.type.scalar;
-  if (!options.debug || !options.sanitizeOverflow || !isInt(type) || info(type).bits >= 64 || isBool(type))
+  if (!options.debug || !options.sanitizeOverflow || !overflowChecks || !isInt(type) || info(type).bits >= 64 || isBool(type))
     return;
   const char *name = op == BinaryOp::Add ? "add" : op == BinaryOp::Sub ? "sub" : "mul";
   Tensor wideA = *cast(a, DType::Int64), wideB = *cast(b, DType::Int64);

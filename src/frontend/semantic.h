@@ -90,6 +90,19 @@ public:
     SourceSpan before;
   };
 
+  /// Switches the checks for overflow off for a scope; they are on only with `debug` anyway.
+  class OverflowChecks {
+  public:
+    OverflowChecks(Semantic &semantic, bool on) : semantic(semantic), before(semantic.overflowChecks) {
+      semantic.overflowChecks = before && on;
+    }
+    ~OverflowChecks() { semantic.overflowChecks = before; }
+
+  private:
+    Semantic &semantic;
+    bool before;
+  };
+
   /// Reports at `span` (or, when that is empty, at the current one), with a note per call; returns failure.
   template <typename... Params>
   llvm::LogicalResult error(diag::Def<Params...> def, SourceSpan span,
@@ -214,6 +227,7 @@ private:
   FailureOr<Tensor> castPointer(const Tensor &value, const Type &target, SourceSpan at);
   void checkOverflow(BinaryOp op, const Tensor &a, const Tensor &b);
 
+  bool overflowChecks = true;
   SourceSpan currentSpan;
   std::optional<mlir::Location> currentLoc;
   std::vector<SourceSpan> calls;

@@ -1,7 +1,7 @@
 #include "frontend/value.h"
 
 #include "frontend/builtin.h"
-#include "frontend/interpreter.h"
+#include "frontend/function.h"
 #include "frontend/semantic.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -97,7 +97,7 @@ struct Repr {
   std::string operator()(const Tuple &value) const { return tupleRepr(value); }
   std::string operator()(const Tensor &value) const { return tensorRepr(value); }
   std::string operator()(const FunctionValue &value) const {
-    return "<function " + std::string(value.function->name()) + ">";
+    return "<function " + value.function->name().str() + ">";
   }
   std::string operator()(const BuiltinValue &value) const {
     return std::string("<function ") + value.builtin->name + ">";
@@ -130,7 +130,7 @@ struct KindName {
     return out + "]";
   }
   std::string operator()(const FunctionValue &value) const {
-    return "function `" + std::string(value.function->name()) + "`";
+    return "function `" + value.function->name().str() + "`";
   }
   std::string operator()(const BuiltinValue &value) const {
     return std::string("function `") + value.builtin->name + "`";
