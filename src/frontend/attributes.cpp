@@ -16,7 +16,8 @@ static Value shapeValue(llvm::ArrayRef<int64_t> shape) {
   return Value(std::move(tuple));
 }
 
-static FailureOr<std::optional<Value>> tensorAttribute(Semantic &s, const Value &self, llvm::StringRef name) {
+static FailureOr<std::optional<Value>> tensorAttribute(Semantic &s, const Value &self,
+                                                       llvm::StringRef name) {
   const Tensor &tensor = self.get<Tensor>();
   const Type &type = tensor.type;
   if (name == "dtype")
@@ -95,7 +96,8 @@ FailureOr<std::optional<Value>> Semantic::attribute(const Value &object, llvm::S
   return std::optional<Value>();
 }
 
-//===--- modules ----------------------------------------------------------------------------------===//
+//===--- modules
+//----------------------------------------------------------------------------------===//
 
 /// Triton's limit, a public constant.
 static constexpr int64_t maxTensorNumel = 1048576;
@@ -139,10 +141,12 @@ std::optional<Value> languageMember(llvm::StringRef module, llvm::StringRef name
       return Value::integer(0xffff);
     return std::nullopt;
   }
-  if (path != ".language" && path != ".language.core" && path != ".language.standard" && path != ".language.random")
+  if (path != ".language" && path != ".language.core" && path != ".language.standard" &&
+      path != ".language.random")
     return std::nullopt;
 
-  if (name == "math" || name == "core" || name == "standard" || name == "random" || name == "PropagateNan")
+  if (name == "math" || name == "core" || name == "standard" || name == "random" ||
+      name == "PropagateNan")
     return Value(ModuleValue{("triton.language." + name).str()});
   if (name == "TRITON_MAX_TENSOR_NUMEL")
     return Value::integer(maxTensorNumel);
@@ -155,8 +159,10 @@ std::optional<Value> languageMember(llvm::StringRef module, llvm::StringRef name
 #undef DTYPE
   if (auto function = preludeNamed(name))
     return function;
-  // Dotted rows (`math.exp`, `dtype.is_int`, `python.len`) belong elsewhere, member functions to tensors.
-  const Builtin *builtin = name.contains('.') || name == "to" || name == "item" ? nullptr : findBuiltin(name);
+  // Dotted rows (`math.exp`, `dtype.is_int`, `python.len`) belong elsewhere, member functions to
+  // tensors.
+  const Builtin *builtin =
+      name.contains('.') || name == "to" || name == "item" ? nullptr : findBuiltin(name);
   if (builtin)
     return Value(BuiltinValue{builtin, nullptr});
   return std::nullopt;

@@ -10,7 +10,8 @@
 
 namespace nereid::frontend {
 
-//===--- the table --------------------------------------------------------------------------------===//
+//===--- the table
+//--------------------------------------------------------------------------------===//
 
 namespace {
 struct Table {
@@ -26,9 +27,8 @@ struct Table {
     rows.push_back(std::move(row));
 #include "frontend/builtins/families.def"
 #undef FAMILY
-    llvm::sort(rows, [](const Builtin &a, const Builtin &b) {
-      return llvm::StringRef(a.name) < b.name;
-    });
+    llvm::sort(rows,
+               [](const Builtin &a, const Builtin &b) { return llvm::StringRef(a.name) < b.name; });
     for (const Builtin &row : rows) {
       byName[row.name] = &row;
       for (const char *alias : row.aliases)
@@ -45,11 +45,16 @@ Table &table() {
 }
 } // namespace
 
-llvm::ArrayRef<Builtin> allBuiltins() { return table().rows; }
+llvm::ArrayRef<Builtin> allBuiltins() {
+  return table().rows;
+}
 
-const Builtin *findBuiltin(llvm::StringRef name) { return table().byName.lookup(name); }
+const Builtin *findBuiltin(llvm::StringRef name) {
+  return table().byName.lookup(name);
+}
 
-//===--- signatures -------------------------------------------------------------------------------===//
+//===--- signatures
+//-------------------------------------------------------------------------------===//
 
 /// The value of a default: a literal, or a dotted name of the language.
 static Value defaultOf(const syntax::Expr &expr) {
@@ -86,7 +91,8 @@ static Value defaultOf(const syntax::Expr &expr) {
 }
 
 static std::vector<Parameter> parseSignature(const Builtin &builtin) {
-  auto source = SourceFile::create(builtin.name, std::string("def f") + builtin.signature + ": pass\n");
+  auto source =
+      SourceFile::create(builtin.name, std::string("def f") + builtin.signature + ": pass\n");
   DiagnosticEngine diagnostics;
   auto parsed = syntax::parseModule(source, diagnostics);
   assert(parsed.ok && "the signature of a builtin must parse");
@@ -120,7 +126,8 @@ llvm::ArrayRef<Parameter> parametersOf(const Builtin &builtin) {
   return all.parameters[index];
 }
 
-//===--- calls ------------------------------------------------------------------------------------===//
+//===--- calls
+//------------------------------------------------------------------------------------===//
 
 BoundArgs::BoundArgs(const Builtin &builtin, std::vector<Value> values, SourceSpan call,
                      std::vector<SourceSpan> spans)
@@ -156,8 +163,8 @@ static llvm::LogicalResult unknownKeyword(Semantic &s, const Builtin &builtin,
 }
 
 FailureOr<Value> callBuiltin(Semantic &s, const Builtin &builtin, const Value *self,
-                             llvm::ArrayRef<Argument> args, llvm::ArrayRef<KeywordArgument> keywords,
-                             SourceSpan call) {
+                             llvm::ArrayRef<Argument> args,
+                             llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call) {
   Semantic::At here(s, call);
   llvm::ArrayRef<Parameter> parameters = parametersOf(builtin);
   std::vector<Value> values(parameters.size());
@@ -168,7 +175,8 @@ FailureOr<Value> callBuiltin(Semantic &s, const Builtin &builtin, const Value *s
   Tuple rest;
   size_t position = 0;
   auto takePositional = [&](const Value &value, SourceSpan span) {
-    if (position < parameters.size() && !parameters[position].isVararg && !parameters[position].keywordOnly) {
+    if (position < parameters.size() && !parameters[position].isVararg &&
+        !parameters[position].keywordOnly) {
       values[position] = value;
       spans[position] = span;
       given[position++] = true;
@@ -185,13 +193,15 @@ FailureOr<Value> callBuiltin(Semantic &s, const Builtin &builtin, const Value *s
     takePositional(*self, call);
   for (const Argument &arg : args)
     if (!takePositional(arg.value, arg.span)) {
-      size_t most = size_t(llvm::count_if(parameters, [](const Parameter &p) { return !p.keywordOnly; }));
+      size_t most =
+          size_t(llvm::count_if(parameters, [](const Parameter &p) { return !p.keywordOnly; }));
       return s.error(diag::TooManyArguments, arg.span, builtin.name, int64_t(most),
                      int64_t(args.size() + (self ? 1 : 0)));
     }
 
   for (const KeywordArgument &keyword : keywords) {
-    auto *found = llvm::find_if(parameters, [&](const Parameter &p) { return p.name == keyword.name; });
+    auto *found =
+        llvm::find_if(parameters, [&](const Parameter &p) { return p.name == keyword.name; });
     if (found == parameters.end())
       return unknownKeyword(s, builtin, keyword);
     size_t index = size_t(found - parameters.begin());
@@ -219,7 +229,8 @@ FailureOr<Value> callBuiltin(Semantic &s, const Builtin &builtin, const Value *s
   return builtin.build(s, BoundArgs(builtin, std::move(values), call, std::move(spans)));
 }
 
-//===--- helpers of the families ------------------------------------------------------------------===//
+//===--- helpers of the families
+//------------------------------------------------------------------===//
 
 FailureOr<int> choice(Semantic &s, const BoundArgs &args, llvm::StringRef name,
                       llvm::ArrayRef<const char *> names, int fallback) {

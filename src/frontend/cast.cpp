@@ -82,7 +82,8 @@ FailureOr<Tensor> Semantic::cast(const Tensor &value, const Type &element, CastO
 
   if (isFloat(from) && isFloat(to)) {
     if (isFloat8(from) || isFloat8(to) || how.rounding == Rounding::TowardsZero) {
-      auto rounding = how.rounding == Rounding::TowardsZero ? tile::Rounding::RTZ : tile::Rounding::RTNE;
+      auto rounding =
+          how.rounding == Rounding::TowardsZero ? tile::Rounding::RTZ : tile::Rounding::RTNE;
       return made(tile::FpCastOp::create(builder, loc(), ir, value.ir, rounding));
     }
     if (info(from).bits == info(to).bits) // fp16 and bf16
@@ -92,8 +93,9 @@ FailureOr<Tensor> Semantic::cast(const Tensor &value, const Type &element, CastO
     return made(arith::ExtFOp::create(builder, loc(), ir, value.ir));
   }
   if (isBool(to)) // fp8 too: the comparison is done in fp32
-    return isFloat8(from) ? through32()
-                          : FailureOr<Tensor>(emitCompare(CompareOp::NotEq, value, constant(0, source)));
+    return isFloat8(from)
+               ? through32()
+               : FailureOr<Tensor>(emitCompare(CompareOp::NotEq, value, constant(0, source)));
   if (isInt(from) && isInt(to)) {
     unsigned width = info(from).bits, wanted = info(to).bits;
     if (width == wanted)

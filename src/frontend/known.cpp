@@ -11,7 +11,8 @@ using llvm::APInt;
 using llvm::APSInt;
 using Folded = std::variant<Value, KnownError>;
 
-/// Results of more bits than this are refused: nothing a kernel needs, and they could eat all memory.
+/// Results of more bits than this are refused: nothing a kernel needs, and they could eat all
+/// memory.
 static constexpr unsigned maxBits = 1u << 16;
 
 /// The narrowest width of at least 64 bits.
@@ -28,7 +29,9 @@ static std::optional<APSInt> asInt(const Value &value) {
   return std::nullopt;
 }
 
-static double toDouble(const APSInt &value) { return value.roundToDouble(/*isSigned=*/true); }
+static double toDouble(const APSInt &value) {
+  return value.roundToDouble(/*isSigned=*/true);
+}
 
 static std::optional<double> asDouble(const Value &value) {
   if (auto *number = value.getIf<double>())
@@ -81,8 +84,8 @@ static Folded power(const APSInt &base, const APSInt &exponent) {
   }
   unsigned baseBits = base.getSignificantBits();
   bool trivial = base.isZero() || base.isOne() || base.isAllOnes();
-  if (!trivial && (exponent.getActiveBits() > 32 ||
-                   exponent.getZExtValue() * uint64_t(baseBits) > maxBits))
+  if (!trivial &&
+      (exponent.getActiveBits() > 32 || exponent.getZExtValue() * uint64_t(baseBits) > maxBits))
     return KnownError::TooLarge;
   if (trivial) { // 0, 1 and -1 have short answers for any exponent
     if (exponent.isZero() || base.isOne())
@@ -325,7 +328,8 @@ static bool equal(const Value &a, const Value &b) {
   if (auto *tuple = a.getIf<Tuple>()) {
     const std::vector<Value> &x = tuple->items, &y = b.get<Tuple>().items;
     return x.size() == y.size() &&
-           std::equal(x.begin(), x.end(), y.begin(), [](const Value &p, const Value &q) { return equal(p, q); });
+           std::equal(x.begin(), x.end(), y.begin(),
+                      [](const Value &p, const Value &q) { return equal(p, q); });
   }
   if (auto *tensor = a.getIf<Tensor>())
     return tensor->ir == b.get<Tensor>().ir;

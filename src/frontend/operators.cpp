@@ -1,7 +1,7 @@
 // Operators: promotion of their operands and the operations they stand for.
 //
-// The rules are Triton's: they follow C and PyTorch in parts and neither as a whole. docs/reference/language.md lists
-// them; tests/unit/frontend/promotion_test.cpp holds the table.
+// The rules are Triton's: they follow C and PyTorch in parts and neither as a whole.
+// docs/reference/language.md lists them; tests/unit/frontend/promotion_test.cpp holds the table.
 #include "frontend/semantic.h"
 #include "ir/tile/Dialect.h"
 
@@ -19,10 +19,13 @@ static llvm::StringRef spelled(BinaryOp op) {
   return {text.data(), text.size()};
 }
 
-//===--- promotion --------------------------------------------------------------------------------===//
+//===--- promotion
+//--------------------------------------------------------------------------------===//
 
 /// bool < integers < floats.
-static int rankOfKind(DType type) { return isBool(type) ? 0 : isInt(type) ? 1 : 2; }
+static int rankOfKind(DType type) {
+  return isBool(type) ? 0 : isInt(type) ? 1 : 2;
+}
 
 /// C's usual conversions: the wider one; of equal width the unsigned one.
 static DType promoteInts(DType a, DType b) {
@@ -114,13 +117,16 @@ FailureOr<std::pair<Tensor, Tensor>> Semantic::promote(const Value &a, const Val
   auto common = commonType(typeA.scalar, aIsNumber, typeB.scalar, bIsNumber, how.isDivOrMod);
   if (failed(common))
     return failure();
-  for (auto [value, isNumber, at] : {std::tuple(&a, aIsNumber, atA), std::tuple(&b, bIsNumber, atB)}) {
+  for (auto [value, isNumber, at] :
+       {std::tuple(&a, aIsNumber, atA), std::tuple(&b, bIsNumber, atB)}) {
     if (!isNumber || !isInt(*common))
       continue;
     if (!isSignedInt(*common) && isNegative(*value))
-      return error(diag::NegativeWithUnsigned, at, how.operation, value->repr(), info(*common).shortName);
+      return error(diag::NegativeWithUnsigned, at, how.operation, value->repr(),
+                   info(*common).shortName);
     if (!isBool(*common) && !fits(*value, *common))
-      return error(diag::ScalarOutOfRange, at, how.operation, value->repr(), info(*common).shortName);
+      return error(diag::ScalarOutOfRange, at, how.operation, value->repr(),
+                   info(*common).shortName);
   }
   // Numbers become constants of the final type and shape at once.
   auto convert = [&](const Value &value, bool isNumber, const Tensor &tensor, const Type &other,
@@ -136,7 +142,8 @@ FailureOr<std::pair<Tensor, Tensor>> Semantic::promote(const Value &a, const Val
   return std::make_pair(*left, *right);
 }
 
-//===--- arithmetic on equal types ----------------------------------------------------------------===//
+//===--- arithmetic on equal types
+//----------------------------------------------------------------===//
 
 template <typename Op> static mlir::Value emit(Semantic &s, const Tensor &a, const Tensor &b) {
   return Op::create(s.builder, s.loc(), a.ir, b.ir);
@@ -188,12 +195,15 @@ static mlir::Value emitInt(Semantic &s, BinaryOp op, const Tensor &a, const Tens
 }
 
 /// An 8-bit float, which no target computes with, widened to fp32.
-static Tensor widenFloat8(Semantic &s, const Tensor &value) { return *s.cast(value, DType::Float32); }
+static Tensor widenFloat8(Semantic &s, const Tensor &value) {
+  return *s.cast(value, DType::Float32);
+}
 
 Tensor Semantic::emitBinary(BinaryOp op, const Tensor &a, const Tensor &b) {
   if (isFloat8(a.type.scalar))
     return *cast(emitBinary(op, widenFloat8(*this, a), widenFloat8(*this, b)), a.type.scalar);
-  mlir::Value result = isFloat(a.type.scalar) ? emitFloat(*this, op, a, b) : emitInt(*this, op, a, b);
+  mlir::Value result =
+      isFloat(a.type.scalar) ? emitFloat(*this, op, a, b) : emitInt(*this, op, a, b);
   return wrap(result, a.type);
 }
 
@@ -246,10 +256,12 @@ Tensor Semantic::emitCompare(CompareOp op, const Tensor &a, const Tensor &b) {
   return wrap(arith::CmpIOp::create(builder, loc(), predicate, a.ir, b.ir), result);
 }
 
-/// With `debug`, + - * on integers narrower than 64 bits are repeated in 64 bits and asserted to fit.
+/// With `debug`, + - * on integers narrower than 64 bits are repeated in 64 bits and asserted to
+/// fit.
 void Semantic::checkOverflow(BinaryOp op, const Tensor &a, const Tensor &b) {
   DType type = a.type.scalar;
-  if (!options.debug || !options.sanitizeOverflow || !overflowChecks || !isInt(type) || info(type).bits >= 64 || isBool(type))
+  if (!options.debug || !options.sanitizeOverflow || !overflowChecks || !isInt(type) ||
+      info(type).bits >= 64 || isBool(type))
     return;
   const char *name = op == BinaryOp::Add ? "add" : op == BinaryOp::Sub ? "sub" : "mul";
   Tensor wideA = *cast(a, DType::Int64), wideB = *cast(b, DType::Int64);
@@ -260,11 +272,14 @@ void Semantic::checkOverflow(BinaryOp op, const Tensor &a, const Tensor &b) {
   int64_t low = isSignedInt(type) ? APInt::getSignedMinValue(bits).getSExtValue() : 0;
   Tensor below = emitCompare(CompareOp::LtE, exact, constant(high, exact.type));
   Tensor above = emitCompare(CompareOp::GtE, exact, constant(low, exact.type));
-  std::string message = std::string(info(type).shortName) + " overflow detected for operation " + name;
-  tile::AssertOp::create(builder, loc(), emit<arith::AndIOp>(*this, below, above), message, mlir::Value());
+  std::string message =
+      std::string(info(type).shortName) + " overflow detected for operation " + name;
+  tile::AssertOp::create(builder, loc(), emit<arith::AndIOp>(*this, below, above), message,
+                         mlir::Value());
 }
 
-//===--- pointers ---------------------------------------------------------------------------------===//
+//===--- pointers
+//---------------------------------------------------------------------------------===//
 
 FailureOr<Tensor> Semantic::addPointer(const Tensor &pointer, Tensor offset, SourceSpan at) {
   if (!isInt(offset.type.scalar) || offset.type.isPointer)
@@ -280,7 +295,8 @@ FailureOr<Tensor> Semantic::addPointer(const Tensor &pointer, Tensor offset, Sou
   Tensor base = pointer;
   if (failed(broadcastPair(base, offset, at)))
     return failure();
-  return wrap(tile::AddPtrOp::create(builder, loc(), base.ir.getType(), base.ir, offset.ir), base.type);
+  return wrap(tile::AddPtrOp::create(builder, loc(), base.ir.getType(), base.ir, offset.ir),
+              base.type);
 }
 
 static bool isPointer(const Value &value) {
@@ -318,11 +334,12 @@ static FailureOr<Value> pointerArithmetic(Semantic &s, BinaryOp op, const Value 
   return Value(*moved);
 }
 
-//===--- operators --------------------------------------------------------------------------------===//
+//===--- operators
+//--------------------------------------------------------------------------------===//
 
 /// Reports why known operands cannot be combined.
-static llvm::LogicalResult reportKnown(Semantic &s, KnownError why, llvm::StringRef op, const Value &a,
-                                       const Value *b) {
+static llvm::LogicalResult reportKnown(Semantic &s, KnownError why, llvm::StringRef op,
+                                       const Value &a, const Value *b) {
   switch (why) {
   case KnownError::Unsupported:
     if (b)
@@ -340,14 +357,16 @@ static llvm::LogicalResult reportKnown(Semantic &s, KnownError why, llvm::String
   llvm_unreachable("every reason has its diagnostic");
 }
 
-static FailureOr<Value> foldedOr(Semantic &s, std::variant<Value, KnownError> folded, llvm::StringRef op,
-                                 const Value &a, const Value *b) {
+static FailureOr<Value> foldedOr(Semantic &s, std::variant<Value, KnownError> folded,
+                                 llvm::StringRef op, const Value &a, const Value *b) {
   if (auto *value = std::get_if<Value>(&folded))
     return *value;
   return reportKnown(s, std::get<KnownError>(folded), op, a, b);
 }
 
-static bool isOperand(const Value &value) { return value.isTensor() || value.isNumber(); }
+static bool isOperand(const Value &value) {
+  return value.isTensor() || value.isNumber();
+}
 
 /// Whether the left operand of `>>` is signed by itself, before any promotion.
 static bool shiftsArithmetically(Semantic &s, const Value &a) {
@@ -408,7 +427,8 @@ FailureOr<Value> Semantic::binary(BinaryOp op, const Value &a, const Value &b, S
     }
     if (op == BinaryOp::RShift) {
       bool isSigned = shiftsArithmetically(*this, a);
-      mlir::Value result = isSigned ? emit<arith::ShRSIOp>(*this, x, y) : emit<arith::ShRUIOp>(*this, x, y);
+      mlir::Value result =
+          isSigned ? emit<arith::ShRSIOp>(*this, x, y) : emit<arith::ShRUIOp>(*this, x, y);
       return Value(wrap(result, x.type));
     }
     return Value(emitBinary(op, x, y));
@@ -496,8 +516,8 @@ FailureOr<Value> Semantic::logical(bool isAnd, const Value &a, const Value &b, S
   return Value(emitBinary(isAnd ? BinaryOp::BitAnd : BinaryOp::BitOr, *x, *y));
 }
 
-FailureOr<Tensor> Semantic::where(const Value &condition, const Value &a, const Value &b, SourceSpan atC,
-                                  SourceSpan atA, SourceSpan atB) {
+FailureOr<Tensor> Semantic::where(const Value &condition, const Value &a, const Value &b,
+                                  SourceSpan atC, SourceSpan atA, SourceSpan atB) {
   auto flag = toTensor(condition, atC);
   if (failed(flag))
     return failure();
@@ -517,7 +537,8 @@ FailureOr<Tensor> Semantic::where(const Value &condition, const Value &a, const 
   auto &[x, y] = *operands;
   // A scalar condition selects whole blocks; otherwise all three take one shape.
   if (flag->type.isBlock()) {
-    if (failed(broadcastPair(*flag, x)) || failed(broadcastPair(*flag, y)) || failed(broadcastPair(x, y)))
+    if (failed(broadcastPair(*flag, x)) || failed(broadcastPair(*flag, y)) ||
+        failed(broadcastPair(x, y)))
       return failure();
   }
   return wrap(arith::SelectOp::create(builder, loc(), flag->ir, x.ir, y.ir), x.type);

@@ -22,8 +22,8 @@ extern const size_t preludeTextCount;
 
 /// Which functions are also members of tensors.
 static constexpr llvm::StringLiteral methods[] = {
-    "cdiv", "sigmoid", "softmax", "ravel", "max", "min", "argmax", "argmin", "sum", "xor_sum", "reduce_or",
-    "cumsum", "cumprod"};
+    "cdiv",   "sigmoid", "softmax", "ravel",     "max",    "min",    "argmax",
+    "argmin", "sum",     "xor_sum", "reduce_or", "cumsum", "cumprod"};
 
 /// The text of a docstring without its common indentation.
 static std::string dedented(llvm::StringRef text) {
@@ -72,8 +72,12 @@ struct Prelude {
         continue;
       auto function = std::make_unique<Function>(parsed.module, definition);
       function->isPrelude = true;
-      PreludeFunction entry{std::string(definition->name), docstringOf(*definition), file.name, definition,
-                            parsed.module, function.get()};
+      PreludeFunction entry{std::string(definition->name),
+                            docstringOf(*definition),
+                            file.name,
+                            definition,
+                            parsed.module,
+                            function.get()};
       entry.isMethod = llvm::is_contained(methods, entry.name);
       functions.push_back(std::move(entry));
       owned.push_back(std::move(function));
@@ -87,7 +91,9 @@ const Prelude &prelude() {
 }
 } // namespace
 
-llvm::ArrayRef<PreludeFunction> allPreludeFunctions() { return prelude().functions; }
+llvm::ArrayRef<PreludeFunction> allPreludeFunctions() {
+  return prelude().functions;
+}
 
 const PreludeFunction *findPrelude(llvm::StringRef name) {
   auto found = prelude().byName.find(name);

@@ -17,7 +17,8 @@ using llvm::APSInt;
 /// Triton's limit on the elements of a block.
 static constexpr int64_t maxTensorElements = 1048576;
 
-//===--- where we are -----------------------------------------------------------------------------===//
+//===--- where we are
+//-----------------------------------------------------------------------------===//
 
 void Semantic::setSpan(SourceSpan span) {
   currentSpan = span;
@@ -36,7 +37,8 @@ static mlir::Location locationOf(SourceSpan span, mlir::MLIRContext *context) {
 mlir::Location Semantic::loc() {
   if (!currentLoc) {
     mlir::Location here = locationOf(currentSpan, builder.getContext());
-    currentLoc = callers.empty() ? here : mlir::Location(mlir::CallSiteLoc::get(here, callers.back()));
+    currentLoc =
+        callers.empty() ? here : mlir::Location(mlir::CallSiteLoc::get(here, callers.back()));
   }
   return *currentLoc;
 }
@@ -44,7 +46,8 @@ mlir::Location Semantic::loc() {
 void Semantic::enterCall(SourceSpan call) {
   mlir::Location here = locationOf(call, builder.getContext());
   calls.push_back(call);
-  callers.push_back(callers.empty() ? here : mlir::Location(mlir::CallSiteLoc::get(here, callers.back())));
+  callers.push_back(callers.empty() ? here
+                                    : mlir::Location(mlir::CallSiteLoc::get(here, callers.back())));
   currentLoc.reset();
 }
 
@@ -60,14 +63,16 @@ Diagnostic &Semantic::addCallNotes(Diagnostic &diagnostic) {
   return diagnostic;
 }
 
-//===--- known values and tensors -----------------------------------------------------------------===//
+//===--- known values and tensors
+//-----------------------------------------------------------------===//
 
 FailureOr<Type> Semantic::literalType(const Value &number, SourceSpan at) {
   if (number.is<bool>())
     return Type::of(DType::Int1);
   if (auto *real = number.getIf<double>()) {
     double magnitude = std::fabs(*real);
-    bool needsDouble = std::isfinite(*real) && *real != 0 && (magnitude < FLT_MIN || magnitude > FLT_MAX);
+    bool needsDouble =
+        std::isfinite(*real) && *real != 0 && (magnitude < FLT_MIN || magnitude > FLT_MAX);
     return Type::of(needsDouble ? DType::Float64 : DType::Float32);
   }
   if (auto *integer = number.getIf<APSInt>()) {
@@ -121,15 +126,17 @@ Tensor Semantic::constant(const Value &number, const Type &type) {
   mlir::TypedAttr attribute;
   if (auto real = llvm::dyn_cast<mlir::FloatType>(element)) {
     APFloat value = numberAsFloat(numberAsDouble(number), real);
-    attribute = type.isBlock()
-                    ? mlir::TypedAttr(mlir::DenseElementsAttr::get(llvm::cast<mlir::ShapedType>(ir), value))
-                    : mlir::TypedAttr(mlir::FloatAttr::get(real, value));
+    attribute =
+        type.isBlock()
+            ? mlir::TypedAttr(mlir::DenseElementsAttr::get(llvm::cast<mlir::ShapedType>(ir), value))
+            : mlir::TypedAttr(mlir::FloatAttr::get(real, value));
   } else {
     APInt value = type.scalar == DType::Int1 ? APInt(1, truthOfKnown(number).value_or(true))
                                              : numberAsInt(number, element.getIntOrFloatBitWidth());
-    attribute = type.isBlock()
-                    ? mlir::TypedAttr(mlir::DenseElementsAttr::get(llvm::cast<mlir::ShapedType>(ir), value))
-                    : mlir::TypedAttr(mlir::IntegerAttr::get(element, value));
+    attribute =
+        type.isBlock()
+            ? mlir::TypedAttr(mlir::DenseElementsAttr::get(llvm::cast<mlir::ShapedType>(ir), value))
+            : mlir::TypedAttr(mlir::IntegerAttr::get(element, value));
   }
   return wrap(mlir::arith::ConstantOp::create(builder, loc(), attribute), type);
 }
@@ -188,7 +195,8 @@ FailureOr<bool> Semantic::knownBool(const Value &value, llvm::StringRef what, So
   return *truth;
 }
 
-FailureOr<std::string> Semantic::knownString(const Value &value, llvm::StringRef what, SourceSpan at) {
+FailureOr<std::string> Semantic::knownString(const Value &value, llvm::StringRef what,
+                                             SourceSpan at) {
   if (auto *text = value.getIf<std::string>())
     return *text;
   return error(diag::ExpectedArgumentKind, at, what, "a string", value.kindName());
@@ -197,7 +205,8 @@ FailureOr<std::string> Semantic::knownString(const Value &value, llvm::StringRef
 FailureOr<Type> Semantic::knownType(const Value &value, llvm::StringRef what, SourceSpan at) {
   if (auto *type = value.getIf<TypeValue>())
     return type->type;
-  return error(diag::ExpectedArgumentKind, at, what, "a dtype such as `tl.float32`", value.kindName());
+  return error(diag::ExpectedArgumentKind, at, what, "a dtype such as `tl.float32`",
+               value.kindName());
 }
 
 FailureOr<bool> Semantic::checkShape(llvm::ArrayRef<int64_t> shape, SourceSpan at) {
@@ -208,7 +217,8 @@ FailureOr<bool> Semantic::checkShape(llvm::ArrayRef<int64_t> shape, SourceSpan a
     if (options.strict && !llvm::isPowerOf2_64(uint64_t(size)))
       return error(diag::ShapeNotPowerOfTwo, at, size);
     if (size > maxTensorElements || count * size > maxTensorElements)
-      return error(diag::TooManyElements, at, count * std::min(size, INT64_MAX / count), maxTensorElements);
+      return error(diag::TooManyElements, at, count * std::min(size, INT64_MAX / count),
+                   maxTensorElements);
     count *= size;
   }
   return true;
@@ -235,7 +245,8 @@ FailureOr<llvm::SmallVector<int64_t, 4>> Semantic::knownShape(const Value &value
   return shape;
 }
 
-//===--- truth ------------------------------------------------------------------------------------===//
+//===--- truth
+//------------------------------------------------------------------------------------===//
 
 FailureOr<std::optional<bool>> Semantic::knownTruth(const Value &value, SourceSpan at) {
   if (value.isTensor())

@@ -18,7 +18,8 @@ static std::string text(ArrayRef<int64_t> shape) {
   return out + "]";
 }
 
-//===--- broadcasting -----------------------------------------------------------------------------===//
+//===--- broadcasting
+//-----------------------------------------------------------------------------===//
 
 FailureOr<Shape> Semantic::commonShape(ArrayRef<int64_t> a, ArrayRef<int64_t> b, SourceSpan at) {
   size_t rank = std::max(a.size(), b.size());
@@ -33,7 +34,8 @@ FailureOr<Shape> Semantic::commonShape(ArrayRef<int64_t> a, ArrayRef<int64_t> b,
   return result;
 }
 
-FailureOr<Tensor> Semantic::broadcastTo(const Tensor &value, ArrayRef<int64_t> shape, SourceSpan at) {
+FailureOr<Tensor> Semantic::broadcastTo(const Tensor &value, ArrayRef<int64_t> shape,
+                                        SourceSpan at) {
   const Shape &from = value.type.shape;
   if (ArrayRef<int64_t>(from) == shape)
     return value;
@@ -73,7 +75,8 @@ llvm::LogicalResult Semantic::broadcastPair(Tensor &a, Tensor &b, SourceSpan at)
   return llvm::success();
 }
 
-//===--- reshaping --------------------------------------------------------------------------------===//
+//===--- reshaping
+//--------------------------------------------------------------------------------===//
 
 FailureOr<int64_t> Semantic::axisOf(const Value &value, int64_t rank, SourceSpan at) {
   auto axis = knownInt(value, "`axis`", at);
@@ -98,8 +101,8 @@ FailureOr<Tensor> Semantic::reshape(const Tensor &value, ArrayRef<int64_t> shape
                                     SourceSpan at) {
   Type type = value.type.withShape(shape);
   if (type.numElements() != value.type.numElements())
-    return error(diag::ReshapeElements, at, text(value.type.shape), value.type.numElements(), text(shape),
-                 type.numElements());
+    return error(diag::ReshapeElements, at, text(value.type.shape), value.type.numElements(),
+                 text(shape), type.numElements());
   if (type.shape == value.type.shape)
     return wrap(value.ir, type);
   mlir::Type ir = type.toIR(*builder.getContext());
@@ -132,7 +135,8 @@ FailureOr<Tensor> Semantic::permute(const Tensor &value, ArrayRef<int64_t> order
   return wrap(tile::TransOp::create(builder, loc(), ir, value.ir, dims), type);
 }
 
-//===--- subscripts -------------------------------------------------------------------------------===//
+//===--- subscripts
+//-------------------------------------------------------------------------------===//
 
 static bool isFullSlice(const Value &value) {
   auto *slice = value.getIf<SliceValue>();
@@ -169,9 +173,11 @@ struct Bounds {
   int64_t start, stop, step;
 };
 
-static FailureOr<Bounds> boundsOf(Semantic &s, const SliceValue &slice, int64_t length, SourceSpan at) {
+static FailureOr<Bounds> boundsOf(Semantic &s, const SliceValue &slice, int64_t length,
+                                  SourceSpan at) {
   auto part = [&](const Value &value, int64_t absent) -> FailureOr<int64_t> {
-    return value.isNone() ? FailureOr<int64_t>(absent) : s.knownInt(value, "a bound of a slice", at);
+    return value.isNone() ? FailureOr<int64_t>(absent)
+                          : s.knownInt(value, "a bound of a slice", at);
   };
   auto step = part(*slice.step, 1);
   if (failed(step))
@@ -188,7 +194,8 @@ static FailureOr<Bounds> boundsOf(Semantic &s, const SliceValue &slice, int64_t 
       return int64_t(-1);
     if (bound < 0)
       bound += length;
-    return forwards ? std::clamp<int64_t>(bound, 0, length) : std::clamp<int64_t>(bound, -1, length - 1);
+    return forwards ? std::clamp<int64_t>(bound, 0, length)
+                    : std::clamp<int64_t>(bound, -1, length - 1);
   };
   return Bounds{clamp(*start, false), clamp(*stop, *stop == INT64_MIN), *step};
 }
@@ -213,7 +220,8 @@ FailureOr<Value> Semantic::subscript(const Value &value, const Value &index, Sou
       return failure();
     Tuple items;
     std::string characters;
-    for (int64_t i = bounds->start; bounds->step > 0 ? i < bounds->stop : i > bounds->stop; i += bounds->step) {
+    for (int64_t i = bounds->start; bounds->step > 0 ? i < bounds->stop : i > bounds->stop;
+         i += bounds->step) {
       if (tuple)
         items.items.push_back(tuple->items[size_t(i)]);
       else
@@ -230,7 +238,8 @@ FailureOr<Value> Semantic::subscript(const Value &value, const Value &index, Sou
   return tuple ? tuple->items[size_t(i)] : Value(std::string(1, (*string)[size_t(i)]));
 }
 
-//===--- reductions and scans ---------------------------------------------------------------------===//
+//===--- reductions and scans
+//---------------------------------------------------------------------===//
 
 llvm::LogicalResult Semantic::combineRegion(mlir::Region &region, ArrayRef<Tensor> inputs,
                                             const Value &combine, SourceSpan at) {
@@ -273,14 +282,15 @@ static FailureOr<llvm::SmallVector<mlir::Value>> valuesOf(Semantic &s, ArrayRef<
   llvm::SmallVector<mlir::Value> values;
   for (const Tensor &input : inputs) {
     if (input.type.shape != inputs.front().type.shape)
-      return s.error(diag::DifferentShapes, at, text(inputs.front().type.shape), text(input.type.shape));
+      return s.error(diag::DifferentShapes, at, text(inputs.front().type.shape),
+                     text(input.type.shape));
     values.push_back(input.ir);
   }
   return values;
 }
 
-FailureOr<std::vector<Tensor>> Semantic::reduce(ArrayRef<Tensor> inputs, int64_t axis, const Value &combine,
-                                                SourceSpan at) {
+FailureOr<std::vector<Tensor>> Semantic::reduce(ArrayRef<Tensor> inputs, int64_t axis,
+                                                const Value &combine, SourceSpan at) {
   auto values = valuesOf(*this, inputs, at);
   if (failed(values))
     return failure();
@@ -300,8 +310,8 @@ FailureOr<std::vector<Tensor>> Semantic::reduce(ArrayRef<Tensor> inputs, int64_t
   return results;
 }
 
-FailureOr<std::vector<Tensor>> Semantic::scan(ArrayRef<Tensor> inputs, int64_t axis, const Value &combine,
-                                              bool reverse, SourceSpan at) {
+FailureOr<std::vector<Tensor>> Semantic::scan(ArrayRef<Tensor> inputs, int64_t axis,
+                                              const Value &combine, bool reverse, SourceSpan at) {
   auto values = valuesOf(*this, inputs, at);
   if (failed(values))
     return failure();

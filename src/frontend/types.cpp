@@ -2,8 +2,8 @@
 
 #include "ir/tile/Dialect.h"
 
-#include "llvm/ADT/StringSwitch.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/StringSwitch.h"
 
 namespace nereid::frontend {
 
@@ -14,7 +14,9 @@ static const DTypeInfo infos[] = {
 #undef DTYPE
 };
 
-const DTypeInfo &info(DType type) { return infos[size_t(type)]; }
+const DTypeInfo &info(DType type) {
+  return infos[size_t(type)];
+}
 
 std::optional<DType> dtypeByName(llvm::StringRef name) {
   for (size_t i = 0; i < std::size(infos); ++i)
@@ -49,9 +51,15 @@ bool isInt(DType type) {
   return info(type).kind == DTypeClass::Bool || info(type).kind == DTypeClass::SignedInt ||
          info(type).kind == DTypeClass::UnsignedInt;
 }
-bool isSignedInt(DType type) { return info(type).kind == DTypeClass::SignedInt; }
-bool isBool(DType type) { return info(type).kind == DTypeClass::Bool; }
-bool isFloat8(DType type) { return info(type).kind == DTypeClass::Float8; }
+bool isSignedInt(DType type) {
+  return info(type).kind == DTypeClass::SignedInt;
+}
+bool isBool(DType type) {
+  return info(type).kind == DTypeClass::Bool;
+}
+bool isFloat8(DType type) {
+  return info(type).kind == DTypeClass::Float8;
+}
 
 Type Type::of(DType scalar, llvm::ArrayRef<int64_t> shape) {
   Type type;
@@ -80,7 +88,9 @@ Type Type::withShape(llvm::ArrayRef<int64_t> newShape) const {
   return type;
 }
 
-Type Type::withScalar(DType newScalar) const { return of(newScalar, shape); }
+Type Type::withScalar(DType newScalar) const {
+  return of(newScalar, shape);
+}
 
 bool Type::operator==(const Type &other) const {
   return scalar == other.scalar && isPointer == other.isPointer && isConst == other.isConst &&
@@ -119,7 +129,8 @@ std::string Type::mangle() const {
     break;
   }
   if (isPointer)
-    text = (isConst ? "Pk" : "P") + text + (addressSpace == 1 ? "" : "A" + std::to_string(addressSpace));
+    text = (isConst ? "Pk" : "P") + text +
+           (addressSpace == 1 ? "" : "A" + std::to_string(addressSpace));
   if (!isBlock())
     return text;
   text += "S";

@@ -21,7 +21,9 @@ bool Value::isKnown() const {
   return !isTensor();
 }
 
-bool Value::isNumber() const { return is<bool>() || is<llvm::APSInt>() || is<double>(); }
+bool Value::isNumber() const {
+  return is<bool>() || is<llvm::APSInt>() || is<double>();
+}
 
 /// Python's repr of a float: the shortest digits that give the number back.
 static std::string floatRepr(double value) {
@@ -30,7 +32,8 @@ static std::string floatRepr(double value) {
   if (std::isinf(value))
     return value < 0 ? "-inf" : "inf";
   char buffer[64];
-  auto end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
+  auto end =
+      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
   llvm::StringRef text(buffer, size_t(end - buffer));
   auto [mantissa, exponentText] = text.split('e');
   int exponent = std::atoi(exponentText.str().c_str());
@@ -103,13 +106,16 @@ struct Repr {
     return std::string("<function ") + value.builtin->name + ">";
   }
   std::string operator()(const ModuleValue &value) const { return "<module '" + value.name + "'>"; }
-  std::string operator()(const HostObject &value) const { return "<" + value.typeName + " object>"; }
+  std::string operator()(const HostObject &value) const {
+    return "<" + value.typeName + " object>";
+  }
   std::string operator()(const RangeValue &value) const {
     std::string out = value.kind == RangeValue::Kind::Static ? "static_range(" : "range(";
     return out + value.start->repr() + ", " + value.stop->repr() + ", " + value.step->repr() + ")";
   }
   std::string operator()(const SliceValue &value) const {
-    return "slice(" + value.start->repr() + ", " + value.stop->repr() + ", " + value.step->repr() + ")";
+    return "slice(" + value.start->repr() + ", " + value.stop->repr() + ", " + value.step->repr() +
+           ")";
   }
 };
 
@@ -136,14 +142,20 @@ struct KindName {
     return std::string("function `") + value.builtin->name + "`";
   }
   std::string operator()(const ModuleValue &value) const { return "module `" + value.name + "`"; }
-  std::string operator()(const HostObject &value) const { return "`" + value.typeName + "` object"; }
+  std::string operator()(const HostObject &value) const {
+    return "`" + value.typeName + "` object";
+  }
   std::string operator()(const RangeValue &) const { return "range"; }
   std::string operator()(const SliceValue &) const { return "slice"; }
 };
 } // namespace
 
-std::string Value::repr() const { return std::visit(Repr{}, storage); }
-std::string Value::kindName() const { return std::visit(KindName{}, storage); }
+std::string Value::repr() const {
+  return std::visit(Repr{}, storage);
+}
+std::string Value::kindName() const {
+  return std::visit(KindName{}, storage);
+}
 
 const Value *knownOrNull(const Value &value) {
   if (auto *tensor = value.getIf<Tensor>())

@@ -9,7 +9,8 @@ namespace nereid::frontend {
 namespace arith = mlir::arith;
 
 template <BinaryOp op> static FailureOr<Value> operatorCall(Semantic &s, const BoundArgs &args) {
-  auto sanitize = s.knownBool(args["sanitize_overflow"], "`sanitize_overflow`", args.span("sanitize_overflow"));
+  auto sanitize =
+      s.knownBool(args["sanitize_overflow"], "`sanitize_overflow`", args.span("sanitize_overflow"));
   if (failed(sanitize))
     return failure();
   Semantic::OverflowChecks checks(s, *sanitize);
@@ -21,8 +22,8 @@ template <bool isAnd> static FailureOr<Value> logicalCall(Semantic &s, const Bou
 }
 
 static FailureOr<Value> where(Semantic &s, const BoundArgs &args) {
-  return result(s.where(args["condition"], args["x"], args["y"], args.span("condition"), args.span("x"),
-                        args.span("y")));
+  return result(s.where(args["condition"], args["x"], args["y"], args.span("condition"),
+                        args.span("x"), args.span("y")));
 }
 
 /// bf16 is compared as fp32, and stays fp32.
@@ -44,7 +45,8 @@ template <typename Op> static Tensor apply(Semantic &s, const Tensor &a, const T
 static Tensor extremum(Semantic &s, bool isMax, bool nan, const Tensor &a, const Tensor &b) {
   DType type = a.type.scalar;
   if (isFloat8(type))
-    return *s.cast(extremum(s, isMax, nan, *s.cast(a, DType::Float32), *s.cast(b, DType::Float32)), type);
+    return *s.cast(extremum(s, isMax, nan, *s.cast(a, DType::Float32), *s.cast(b, DType::Float32)),
+                   type);
   if (isFloat(type)) {
     if (nan)
       return isMax ? apply<arith::MaximumFOp>(s, a, b) : apply<arith::MinimumFOp>(s, a, b);
@@ -70,7 +72,8 @@ template <bool isMax> static FailureOr<Value> extremumCall(Semantic &s, const Bo
 
 static FailureOr<Value> clamp(Semantic &s, const BoundArgs &args) {
   auto nan = propagatesNan(s, args);
-  auto x = comparable(s, args, "x"), low = comparable(s, args, "min"), high = comparable(s, args, "max");
+  auto x = comparable(s, args, "x"), low = comparable(s, args, "min"),
+       high = comparable(s, args, "max");
   if (failed(nan) || failed(x) || failed(low) || failed(high))
     return failure();
   Semantic::PromoteOptions how;
@@ -94,11 +97,16 @@ std::vector<Builtin> arithmeticBuiltins() {
   const char *propagate = R"(
 :param propagate_nan: `tl.PropagateNan.NONE` (the operand that is not NaN) or `ALL` (NaN wins). bf16 gives fp32.)";
   static const std::string maximumDoc =
-      std::string("The larger of two values, element by element, after promotion and broadcasting.\n") + propagate;
+      std::string(
+          "The larger of two values, element by element, after promotion and broadcasting.\n") +
+      propagate;
   static const std::string minimumDoc =
-      std::string("The smaller of two values, element by element, after promotion and broadcasting.\n") + propagate;
+      std::string(
+          "The smaller of two values, element by element, after promotion and broadcasting.\n") +
+      propagate;
   static const std::string clampDoc =
-      std::string("`x` limited to `[min, max]`; undefined where `min > max`. Floats only.\n") + propagate;
+      std::string("`x` limited to `[min, max]`; undefined where `min > max`. Floats only.\n") +
+      propagate;
   return {
       {.name = "add",
        .signature = "(x, y, sanitize_overflow=True)",
@@ -140,7 +148,8 @@ std::vector<Builtin> arithmeticBuiltins() {
        .dtypes = "int1"},
       {.name = "where",
        .signature = "(condition, x, y)",
-       .doc = R"(Elements of `x` where the condition is true, of `y` elsewhere. All three are broadcast to one shape; `x` and `y`
+       .doc =
+           R"(Elements of `x` where the condition is true, of `y` elsewhere. All three are broadcast to one shape; `x` and `y`
 are promoted as operands of `+`, and may be pointers of one type. Both are evaluated: to keep memory
 from being touched, use the mask of `load` or `store`.
 

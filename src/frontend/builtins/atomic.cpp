@@ -29,8 +29,9 @@ static const AtomicRow atomicRows[] = {
 };
 
 static FailureOr<Ordering> orderingOf(Semantic &s, const BoundArgs &args) {
-  static constexpr tile::MemSemantic sems[] = {tile::MemSemantic::Acquire, tile::MemSemantic::Release,
-                                               tile::MemSemantic::AcqRel, tile::MemSemantic::Relaxed};
+  static constexpr tile::MemSemantic sems[] = {
+      tile::MemSemantic::Acquire, tile::MemSemantic::Release, tile::MemSemantic::AcqRel,
+      tile::MemSemantic::Relaxed};
   static constexpr tile::MemScope scopes[] = {tile::MemScope::GPU, tile::MemScope::CTA,
                                               tile::MemScope::System};
   auto sem = choice(s, args, "sem", {"acquire", "release", "acq_rel", "relaxed"}, 2);
@@ -86,8 +87,9 @@ static FailureOr<Value> atomic(Semantic &s, const BoundArgs &args) {
   if (failed(pointer))
     return failure();
   DType type = pointer->type.scalar;
-  const AtomicRow &row = *llvm::find_if(
-      atomicRows, [&](const AtomicRow &each) { return llvm::StringRef(each.name) == args.row().name; });
+  const AtomicRow &row = *llvm::find_if(atomicRows, [&](const AtomicRow &each) {
+    return llvm::StringRef(each.name) == args.row().name;
+  });
   std::optional<tile::AtomicKind> kind;
   if (isFloat(type))
     kind = info(type).bits >= 32 ? row.onFloat : isFloat8(type) ? std::nullopt : row.onHalf;
@@ -121,8 +123,8 @@ static FailureOr<Value> atomic(Semantic &s, const BoundArgs &args) {
   bool throughBits = *kind == Kind::Xchg && isFloat(type);
   Tensor target = throughBits ? asBits(s, *pointer) : *pointer;
   Tensor operand = throughBits ? asBits(s, *value) : *value;
-  auto op = tile::AtomicRMWOp::create(s.builder, s.loc(), operand.ir.getType(), *kind, target.ir, operand.ir,
-                                      mask, order->sem, order->scope);
+  auto op = tile::AtomicRMWOp::create(s.builder, s.loc(), operand.ir.getType(), *kind, target.ir,
+                                      operand.ir, mask, order->sem, order->scope);
   Tensor old = Semantic::wrap(op, operand.type);
   if (throughBits)
     return result(s.cast(old, Type::of(type), {.bitcast = true}));
@@ -145,8 +147,8 @@ static FailureOr<Value> atomicCas(Semantic &s, const BoundArgs &args) {
   Tensor target = throughBits ? asBits(s, *pointer) : *pointer;
   Tensor expected = throughBits ? asBits(s, *cmp) : *cmp;
   Tensor operand = throughBits ? asBits(s, *value) : *value;
-  auto op = tile::AtomicCASOp::create(s.builder, s.loc(), operand.ir.getType(), target.ir, expected.ir,
-                                      operand.ir, order->sem, order->scope);
+  auto op = tile::AtomicCASOp::create(s.builder, s.loc(), operand.ir.getType(), target.ir,
+                                      expected.ir, operand.ir, order->sem, order->scope);
   Tensor old = Semantic::wrap(op, operand.type);
   if (throughBits)
     return result(s.cast(old, Type::of(type), {.bitcast = true}));
@@ -163,8 +165,12 @@ std::vector<Builtin> atomicBuiltins() {
 :returns: the old values.)";
   static const std::string docs[] = {
       std::string("Adds atomically. 32- and 64-bit integers, fp16, bf16, fp32, fp64.\n") + ordering,
-      std::string("Replaces by the larger value atomically. 32- and 64-bit integers, fp32, fp64 (-0.0 is below +0.0).\n") + ordering,
-      std::string("Replaces by the smaller value atomically. 32- and 64-bit integers, fp32, fp64 (-0.0 is below +0.0).\n") + ordering,
+      std::string("Replaces by the larger value atomically. 32- and 64-bit integers, fp32, fp64 "
+                  "(-0.0 is below +0.0).\n") +
+          ordering,
+      std::string("Replaces by the smaller value atomically. 32- and 64-bit integers, fp32, fp64 "
+                  "(-0.0 is below +0.0).\n") +
+          ordering,
       std::string("Bitwise and, atomically. 32- and 64-bit integers.\n") + ordering,
       std::string("Bitwise or, atomically. 32- and 64-bit integers.\n") + ordering,
       std::string("Bitwise exclusive or, atomically. 32- and 64-bit integers.\n") + ordering,
@@ -177,7 +183,8 @@ std::vector<Builtin> atomicBuiltins() {
                                        "int32 int64 uint32 uint64",
                                        "int32 int64 uint32 uint64",
                                        "int32 int64 uint32 uint64 fp32 fp64"};
-  static_assert(std::size(docs) == std::size(atomicRows) && std::size(dtypes) == std::size(atomicRows));
+  static_assert(std::size(docs) == std::size(atomicRows) &&
+                std::size(dtypes) == std::size(atomicRows));
   std::vector<Builtin> rows;
   for (size_t i = 0; i < std::size(atomicRows); ++i)
     rows.push_back({.name = atomicRows[i].name,
@@ -187,9 +194,11 @@ std::vector<Builtin> atomicBuiltins() {
                     .isMethod = true,
                     .category = "Atomics",
                     .dtypes = dtypes[i]});
-  rows.push_back({.name = "atomic_cas",
-                  .signature = "(pointer, cmp, val, sem=None, scope=None)",
-                  .doc = R"(Replaces by `val` where the memory holds `cmp`, atomically; floats are compared by their bits.
+  rows.push_back(
+      {.name = "atomic_cas",
+       .signature = "(pointer, cmp, val, sem=None, scope=None)",
+       .doc =
+           R"(Replaces by `val` where the memory holds `cmp`, atomically; floats are compared by their bits.
 
 :param pointer: a pointer or a block of pointers to elements of 16, 32 or 64 bits.
 :param cmp: cast to the element type and broadcast.
@@ -197,10 +206,10 @@ std::vector<Builtin> atomicBuiltins() {
 :param sem: `"acquire"`, `"release"`, `"acq_rel"` (the default) or `"relaxed"`.
 :param scope: `"gpu"` (the default), `"cta"` or `"sys"`.
 :returns: the old values.)",
-                  .build = &atomicCas,
-                  .isMethod = true,
-                  .category = "Atomics",
-                  .dtypes = "int16 int32 int64 uint16 uint32 uint64 fp16 bf16 fp32 fp64"});
+       .build = &atomicCas,
+       .isMethod = true,
+       .category = "Atomics",
+       .dtypes = "int16 int32 int64 uint16 uint32 uint64 fp16 bf16 fp32 fp64"});
   return rows;
 }
 

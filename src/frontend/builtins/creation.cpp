@@ -22,11 +22,14 @@ static FailureOr<Value> arange(Semantic &s, const BoundArgs &args) {
     return failure();
   Type type = Type::of(DType::Int32, {length});
   mlir::Type ir = type.toIR(*s.builder.getContext());
-  return Value(Semantic::wrap(
-      tile::RangeOp::create(s.builder, s.loc(), ir, uint32_t(int32_t(*start)), uint32_t(int32_t(*end))), type));
+  return Value(
+      Semantic::wrap(tile::RangeOp::create(s.builder, s.loc(), ir, uint32_t(int32_t(*start)),
+                                           uint32_t(int32_t(*end))),
+                     type));
 }
 
-static FailureOr<Value> filled(Semantic &s, const BoundArgs &args, const Value &value, SourceSpan at) {
+static FailureOr<Value> filled(Semantic &s, const BoundArgs &args, const Value &value,
+                               SourceSpan at) {
   auto shape = s.knownShape(args["shape"], args.span("shape"));
   if (failed(shape))
     return failure();
@@ -39,7 +42,8 @@ static FailureOr<Value> filled(Semantic &s, const BoundArgs &args, const Value &
     if (failed(type) || failed(s.literalType(value, at)))
       return failure();
     if (type->isPointer || type->scalar == DType::Void)
-      return s.error(diag::CannotCast, at, value.kindName(), type->str(), "a number is not a pointer");
+      return s.error(diag::CannotCast, at, value.kindName(), type->str(),
+                     "a number is not a pointer");
     return Value(s.constant(value, type->withShape(*shape)));
   }
   Tensor scalar = Semantic::wrap(tensor->ir, tensor->type);
@@ -49,7 +53,8 @@ static FailureOr<Value> filled(Semantic &s, const BoundArgs &args, const Value &
     scalar = *s.reshape(scalar, {}, false, at);
   if (!dtype.isNone()) {
     auto type = s.knownType(dtype, "`dtype`", args.span("dtype"));
-    auto converted = failed(type) ? FailureOr<Tensor>(failure()) : s.cast(scalar, type->element(), {}, at);
+    auto converted =
+        failed(type) ? FailureOr<Tensor>(failure()) : s.cast(scalar, type->element(), {}, at);
     if (failed(converted))
       return failure();
     scalar = *converted;
@@ -82,7 +87,9 @@ static FailureOr<Value> castTo(Semantic &s, const BoundArgs &args) {
   return result(s.cast(*input, type->element(), how, args.call()));
 }
 
-static FailureOr<Value> toTensor(Semantic &s, const BoundArgs &args) { return result(tensorArg(s, args, "x")); }
+static FailureOr<Value> toTensor(Semantic &s, const BoundArgs &args) {
+  return result(tensorArg(s, args, "x"));
+}
 
 std::vector<Builtin> creationBuiltins() {
   const char *castDoc = R"(Converts the elements to another type.
@@ -97,7 +104,8 @@ to a narrower float rounds to nearest, ties to even; to an 8-bit float saturates
   return {
       {.name = "arange",
        .signature = "(start, end)",
-       .doc = R"(The integers `start`, `start + 1`, ... `end - 1` as an int32 block of shape `[end - start]`.
+       .doc =
+           R"(The integers `start`, `start + 1`, ... `end - 1` as an int32 block of shape `[end - start]`.
 
 :param start: an integer known during compilation, of any sign.
 :param end: an integer known during compilation, greater than `start`.)",
@@ -138,7 +146,8 @@ to a narrower float rounds to nearest, ties to even; to an 8-bit float saturates
        .dtypes = "all"},
       {.name = "to_tensor",
        .signature = "(x)",
-       .doc = R"(A number as a scalar of the run: integers become int32 (or uint32, int64, uint64 where they need it), floats
+       .doc =
+           R"(A number as a scalar of the run: integers become int32 (or uint32, int64, uint64 where they need it), floats
 fp32 (or fp64 outside of its range), bools int1. A tensor is returned as it is.)",
        .build = &toTensor,
        .category = "Creation"},

@@ -95,7 +95,8 @@ std::vector<Builtin> debugBuiltins() {
        .category = "Debugging"},
       {.name = "device_assert",
        .signature = "(cond, msg=\"\", mask=None)",
-       .doc = R"(Stops the launch with a message when the condition is false in any element. Only compiled with `debug`.
+       .doc =
+           R"(Stops the launch with a message when the condition is false in any element. Only compiled with `debug`.
 
 :param cond: a condition, scalar or block.
 :param msg: a literal string.

@@ -4,7 +4,8 @@
 
 namespace nereid::frontend {
 
-/// A block as a batch of matrices: rank 2 as it is, more dimensions than 3 flattened into one batch.
+/// A block as a batch of matrices: rank 2 as it is, more dimensions than 3 flattened into one
+/// batch.
 static FailureOr<Tensor> asBatch(Semantic &s, const Tensor &value, SourceSpan at) {
   const Shape &shape = value.type.shape;
   if (shape.size() <= 3)
@@ -71,8 +72,8 @@ static FailureOr<Value> dot(Semantic &s, const BoundArgs &args) {
     return s.error(diag::DotRank, args.call(), args["input"].kindName(), args["other"].kindName());
   Shape shapeA = a->type.shape, shapeB = b->type.shape;
   if (shapeA[rank - 1] != shapeB[rank - 2])
-    return s.error(diag::DotInner, args.call(), shapeText(shapeA), shapeText(shapeB), shapeA[rank - 1],
-                   shapeB[rank - 2]);
+    return s.error(diag::DotInner, args.call(), shapeText(shapeA), shapeText(shapeB),
+                   shapeA[rank - 1], shapeB[rank - 2]);
   if (llvm::ArrayRef<int64_t>(shapeA).drop_back(2) != llvm::ArrayRef<int64_t>(shapeB).drop_back(2))
     return s.error(diag::DotBatch, args.call(), shapeText(shapeA), shapeText(shapeB));
   auto type = resultType(s, args, a->type.scalar, b->type.scalar);
@@ -103,11 +104,12 @@ static FailureOr<Value> dot(Semantic &s, const BoundArgs &args) {
   } else {
     return s.error(diag::DotAccumulator, args.span("acc"), full.str(), args["acc"].kindName());
   }
-  auto x = asBatch(s, *a, args.call()), y = asBatch(s, *b, args.call()), c = asBatch(s, acc, args.call());
+  auto x = asBatch(s, *a, args.call()), y = asBatch(s, *b, args.call()),
+       c = asBatch(s, acc, args.call());
   if (failed(x) || failed(y) || failed(c))
     return failure();
-  auto op = tile::DotOp::create(s.builder, s.loc(), c->ir.getType(), x->ir, y->ir, c->ir, *precision,
-                                uint32_t(imprecise));
+  auto op = tile::DotOp::create(s.builder, s.loc(), c->ir.getType(), x->ir, y->ir, c->ir,
+                                *precision, uint32_t(imprecise));
   return result(s.reshape(Semantic::wrap(op, c->type), shape, false, args.call()));
 }
 

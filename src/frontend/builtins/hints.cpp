@@ -27,9 +27,10 @@ template <Hint hint> static FailureOr<Value> addHint(Semantic &s, const BoundArg
     return s.error(diag::HintCount, args.span("values"), args.row().name, int64_t(expected),
                    int64_t(numbers.size()));
   mlir::DenseI64ArrayAttr values = s.builder.getDenseI64ArrayAttr(numbers), none;
-  mlir::Value hinted = tile::HintOp::create(
-      s.builder, s.loc(), input->ir.getType(), input->ir, hint == Hint::Divisibility ? values : none,
-      hint == Hint::Contiguity ? values : none, hint == Hint::Constancy ? values : none);
+  mlir::Value hinted = tile::HintOp::create(s.builder, s.loc(), input->ir.getType(), input->ir,
+                                            hint == Hint::Divisibility ? values : none,
+                                            hint == Hint::Contiguity ? values : none,
+                                            hint == Hint::Constancy ? values : none);
   return Value(Semantic::wrap(hinted, input->type));
 }
 
@@ -48,7 +49,9 @@ static FailureOr<Value> assume(Semantic &s, const BoundArgs &args) {
   return Value();
 }
 
-static FailureOr<Value> identity(Semantic &, const BoundArgs &args) { return args[0]; }
+static FailureOr<Value> identity(Semantic &, const BoundArgs &args) {
+  return args[0];
+}
 
 std::vector<Builtin> hintsBuiltins() {
   return {
@@ -62,7 +65,8 @@ std::vector<Builtin> hintsBuiltins() {
        .dtypes = "ints"},
       {.name = "max_contiguous",
        .signature = "(input, values)",
-       .doc = R"(The input, whose elements are promised to be consecutive in groups of this many along each dimension.
+       .doc =
+           R"(The input, whose elements are promised to be consecutive in groups of this many along each dimension.
 
 :param values: one known positive integer per dimension (one for a scalar).)",
        .build = &addHint<Hint::Contiguity>,
@@ -70,7 +74,8 @@ std::vector<Builtin> hintsBuiltins() {
        .dtypes = "ints"},
       {.name = "max_constancy",
        .signature = "(input, values)",
-       .doc = R"(The input, whose elements are promised to be equal in groups of this many along each dimension.
+       .doc =
+           R"(The input, whose elements are promised to be equal in groups of this many along each dimension.
 
 :param values: one known positive integer per dimension (one for a scalar).)",
        .build = &addHint<Hint::Constancy>,
@@ -78,7 +83,8 @@ std::vector<Builtin> hintsBuiltins() {
        .dtypes = "ints"},
       {.name = "assume",
        .signature = "(cond)",
-       .doc = R"(Promises that a scalar condition holds; the program is undefined where it does not.)",
+       .doc =
+           R"(Promises that a scalar condition holds; the program is undefined where it does not.)",
        .build = &assume,
        .category = "Hints"},
       {.name = "condition",

@@ -1,4 +1,5 @@
-// Elementwise mathematics. A function of one fp32 or fp64 argument is one row: its operation is found by name.
+// Elementwise mathematics. A function of one fp32 or fp64 argument is one row: its operation is
+// found by name.
 #include "frontend/builtins/families.h"
 #include "ir/tile/Dialect.h"
 
@@ -10,7 +11,8 @@ namespace nereid::frontend {
 namespace arith = mlir::arith;
 
 /// Checks the element type against the row's `dtypes`, a list separated by blanks.
-static llvm::LogicalResult checkDtype(Semantic &s, const BoundArgs &args, const Type &type, SourceSpan at) {
+static llvm::LogicalResult checkDtype(Semantic &s, const BoundArgs &args, const Type &type,
+                                      SourceSpan at) {
   llvm::SmallVector<llvm::StringRef> names;
   llvm::StringRef(args.row().dtypes).split(names, ' ');
   std::string found = type.element().str();
@@ -75,9 +77,11 @@ static FailureOr<Value> fma(Semantic &s, const BoundArgs &args) {
   if (failed(yz))
     return failure();
   if (!isFloat(yz->first.type.scalar)) // exact on integers
-    return Value(s.emitBinary(BinaryOp::Add, s.emitBinary(BinaryOp::Mult, xz->first, yz->first), yz->second));
+    return Value(s.emitBinary(BinaryOp::Add, s.emitBinary(BinaryOp::Mult, xz->first, yz->first),
+                              yz->second));
   if (isFloat8(yz->first.type.scalar))
-    return s.error(diag::UnexpectedTypes, args.call(), yz->first.type.element().str(), yz->second.type.element().str());
+    return s.error(diag::UnexpectedTypes, args.call(), yz->first.type.element().str(),
+                   yz->second.type.element().str());
   return Value(createNamed(s, "math.fma", {xz->first, yz->first, yz->second}));
 }
 
@@ -108,32 +112,37 @@ static FailureOr<Value> absolute(Semantic &s, const BoundArgs &args) {
 std::vector<Builtin> mathBuiltins() {
   constexpr const char *floats = "fp32 fp64", *single = "fp32", *wide = "int32 int64 uint32 uint64";
 #define UNARY(Name, Operation, Dtypes, Doc)                                                        \
-  {.name = Name,                                                                                   \
-   .signature = "(x)",                                                                             \
-   .doc = Doc,                                                                                     \
-   .build = &unaryMath,                                                                            \
-   .isMethod = true,                                                                               \
-   .category = "Math",                                                                             \
-   .aliases = {"math." Name},                                                                      \
-   .row = Operation,                                                                               \
-   .dtypes = Dtypes}
+  {                                                                                                \
+    .name = Name, .signature = "(x)", .doc = Doc, .build = &unaryMath, .isMethod = true,           \
+    .category = "Math", .aliases = {"math." Name}, .row = Operation, .dtypes = Dtypes              \
+  }
   return {
       UNARY("exp", "math.exp", floats, "The exponential of x, element by element. fp32 or fp64."),
-      UNARY("exp2", "math.exp2", floats, "Two to the power of x, element by element. fp32 or fp64."),
-      UNARY("log", "math.log", floats, "The natural logarithm of x, element by element. fp32 or fp64."),
-      UNARY("log2", "math.log2", floats, "The logarithm to base 2 of x, element by element. fp32 or fp64."),
+      UNARY("exp2", "math.exp2", floats,
+            "Two to the power of x, element by element. fp32 or fp64."),
+      UNARY("log", "math.log", floats,
+            "The natural logarithm of x, element by element. fp32 or fp64."),
+      UNARY("log2", "math.log2", floats,
+            "The logarithm to base 2 of x, element by element. fp32 or fp64."),
       UNARY("cos", "math.cos", floats, "The cosine of x, element by element. fp32 or fp64."),
       UNARY("sin", "math.sin", floats, "The sine of x, element by element. fp32 or fp64."),
-      UNARY("sqrt", "math.sqrt", floats, "The square root of x, element by element; a target may approximate it. fp32 or fp64."),
-      UNARY("sqrt_rn", "tile.sqrt_rn", single, "The correctly rounded square root of x, element by element. fp32."),
-      UNARY("rsqrt", "math.rsqrt", floats, "The reciprocal of the square root of x, element by element. fp32 or fp64."),
-      UNARY("erf", "math.erf", floats, "The error function of x, element by element. fp32 or fp64."),
-      UNARY("floor", "math.floor", floats, "The largest integer not above x, element by element. fp32 or fp64."),
-      UNARY("ceil", "math.ceil", floats, "The smallest integer not below x, element by element. fp32 or fp64."),
+      UNARY("sqrt", "math.sqrt", floats,
+            "The square root of x, element by element; a target may approximate it. fp32 or fp64."),
+      UNARY("sqrt_rn", "tile.sqrt_rn", single,
+            "The correctly rounded square root of x, element by element. fp32."),
+      UNARY("rsqrt", "math.rsqrt", floats,
+            "The reciprocal of the square root of x, element by element. fp32 or fp64."),
+      UNARY("erf", "math.erf", floats,
+            "The error function of x, element by element. fp32 or fp64."),
+      UNARY("floor", "math.floor", floats,
+            "The largest integer not above x, element by element. fp32 or fp64."),
+      UNARY("ceil", "math.ceil", floats,
+            "The smallest integer not below x, element by element. fp32 or fp64."),
 #undef UNARY
       {.name = "abs",
        .signature = "(x)",
-       .doc = R"(The absolute value, element by element, of any type; the smallest signed integer stays what it is.)",
+       .doc =
+           R"(The absolute value, element by element, of any type; the smallest signed integer stays what it is.)",
        .build = &absolute,
        .isMethod = true,
        .category = "Math",

@@ -36,20 +36,22 @@ static FailureOr<mlir::Value> maskFor(Semantic &s, const BoundArgs &args, const 
 }
 
 static FailureOr<tile::EvictionPolicy> evictionOf(Semantic &s, const BoundArgs &args) {
-  auto policy = choice(s, args, "eviction_policy", {"evict_normal", "evict_first", "evict_last"}, 0);
+  auto policy =
+      choice(s, args, "eviction_policy", {"evict_normal", "evict_first", "evict_last"}, 0);
   if (failed(policy))
     return failure();
   return tile::EvictionPolicy(*policy);
 }
 
 /// Options that only block pointers understand.
-static llvm::LogicalResult refuseBlockPointerOptions(Semantic &s, const BoundArgs &args, bool hasPadding) {
+static llvm::LogicalResult refuseBlockPointerOptions(Semantic &s, const BoundArgs &args,
+                                                     bool hasPadding) {
   auto *dims = args["boundary_check"].getIf<Tuple>();
   bool checks = dims ? !dims->items.empty() : !args["boundary_check"].isNone();
   bool pads = hasPadding && truthOfKnown(args["padding_option"]).value_or(true);
   if (checks || pads)
-    return s.error(diag::BlockPointerOption, args.span(checks ? "boundary_check" : "padding_option"),
-                   args.row().name);
+    return s.error(diag::BlockPointerOption,
+                   args.span(checks ? "boundary_check" : "padding_option"), args.row().name);
   return llvm::success();
 }
 
@@ -73,7 +75,8 @@ static FailureOr<Value> load(Semantic &s, const BoundArgs &args) {
   mlir::Value other;
   if (!otherArg.isNone() && *mask) {
     SourceSpan at = args.span("other");
-    if (otherArg.isNumber() && !isFlag && !isFloat8(type.scalar)) { // the constant at once in its final type and shape
+    if (otherArg.isNumber() && !isFlag &&
+        !isFloat8(type.scalar)) { // the constant at once in its final type and shape
       auto literal = s.literalType(otherArg, at);
       if (failed(literal))
         return failure();
@@ -97,7 +100,8 @@ static FailureOr<Value> load(Semantic &s, const BoundArgs &args) {
   }
 
   static constexpr tile::CacheModifier modifiers[] = {
-      tile::CacheModifier::CA, tile::CacheModifier::CG, tile::CacheModifier::CS, tile::CacheModifier::CV};
+      tile::CacheModifier::CA, tile::CacheModifier::CG, tile::CacheModifier::CS,
+      tile::CacheModifier::CV};
   auto cache = choice(s, args, "cache_modifier", {".ca", ".cg", ".cs", ".cv"}, -1);
   auto evict = evictionOf(s, args);
   auto isVolatile = s.knownBool(args["volatile"], "`volatile`", args.span("volatile"));
@@ -105,7 +109,8 @@ static FailureOr<Value> load(Semantic &s, const BoundArgs &args) {
     return failure();
   mlir::Type ir = type.toIR(*s.builder.getContext());
   auto op = tile::LoadOp::create(s.builder, s.loc(), ir, pointer.ir, *mask, other,
-                                 *cache < 0 ? tile::CacheModifier::None : modifiers[*cache], *evict, *isVolatile);
+                                 *cache < 0 ? tile::CacheModifier::None : modifiers[*cache], *evict,
+                                 *isVolatile);
   Tensor loaded = Semantic::wrap(op, type);
   if (isFlag)
     loaded = s.emitCompare(CompareOp::NotEq, loaded, s.constant(0, type));
@@ -143,7 +148,8 @@ static FailureOr<Value> store(Semantic &s, const BoundArgs &args) {
     if (failed(common))
       return failure();
     if (*common != pointer.type.shape)
-      return s.error(diag::StorePointerShape, at, shapeText(*common), shapeText(pointer.type.shape));
+      return s.error(diag::StorePointerShape, at, shapeText(*common),
+                     shapeText(pointer.type.shape));
     auto converted = s.cast(*tensor, isFlag ? DType::Int1 : type.scalar, at);
     if (succeeded(converted) && isFlag)
       converted = s.cast(*converted, DType::Int8, at);
@@ -156,7 +162,8 @@ static FailureOr<Value> store(Semantic &s, const BoundArgs &args) {
   }
   auto mask = maskFor(s, args, pointer);
   static constexpr tile::CacheModifier modifiers[] = {
-      tile::CacheModifier::WB, tile::CacheModifier::CG, tile::CacheModifier::CS, tile::CacheModifier::WT};
+      tile::CacheModifier::WB, tile::CacheModifier::CG, tile::CacheModifier::CS,
+      tile::CacheModifier::WT};
   auto cache = choice(s, args, "cache_modifier", {".wb", ".cg", ".cs", ".wt"}, -1);
   auto evict = evictionOf(s, args);
   if (failed(mask) || failed(cache) || failed(evict))
@@ -191,7 +198,8 @@ A pointer to `int1` reads a byte and compares it with zero.)",
        .category = "Memory",
        .dtypes = "all"},
       {.name = "store",
-       .signature = "(pointer, value, mask=None, boundary_check=(), cache_modifier=\"\", eviction_policy=\"\")",
+       .signature = "(pointer, value, mask=None, boundary_check=(), cache_modifier=\"\", "
+                    "eviction_policy=\"\")",
        .doc = R"(Writes through a pointer, or through every pointer of a block.
 
 :param pointer: a pointer or a block of pointers, not to const. It is not broadcast.

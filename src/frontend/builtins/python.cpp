@@ -1,4 +1,5 @@
-// Python's own builtin functions, as far as kernels may use them. They are found by bare name, after the host's globals.
+// Python's own builtin functions, as far as kernels may use them. They are found by bare name,
+// after the host's globals.
 #include "frontend/builtins/families.h"
 
 #include <cmath>
@@ -24,8 +25,9 @@ static FailureOr<Value> toTuple(Semantic &s, const BoundArgs &args) {
     return args[0];
   auto *range = args[0].getIf<RangeValue>();
   if (!range)
-    return s.error(diag::ExpectedArgumentKind, args.call(), "the argument of `" + std::string(args.row().name + 7) + "`",
-                   "a tuple or range", args[0].kindName());
+    return s.error(diag::ExpectedArgumentKind, args.call(),
+                   "the argument of `" + std::string(args.row().name + 7) + "`", "a tuple or range",
+                   args[0].kindName());
   auto start = s.knownInt(*range->start, "a bound of `range`", args.call());
   auto stop = s.knownInt(*range->stop, "a bound of `range`", args.call());
   auto step = s.knownInt(*range->step, "the step of `range`", args.call());
@@ -45,8 +47,8 @@ static const Value *knownNumber(Semantic &s, const BoundArgs &args, llvm::String
   const Value *known = knownOrNull(args["x"]);
   if (known)
     return known;
-  (void)s.error(diag::ExpectedKnownValue, args.span("x"), "the argument of `" + function.str() + "`",
-                args["x"].kindName());
+  (void)s.error(diag::ExpectedKnownValue, args.span("x"),
+                "the argument of `" + function.str() + "`", args["x"].kindName());
   return nullptr;
 }
 
@@ -107,7 +109,9 @@ static FailureOr<Value> toBool(Semantic &s, const BoundArgs &args) {
   return Value(truth->value_or(true));
 }
 
-static FailureOr<Value> toStr(Semantic &, const BoundArgs &args) { return Value(strOfKnown(args["object"])); }
+static FailureOr<Value> toStr(Semantic &, const BoundArgs &args) {
+  return Value(strOfKnown(args["object"]));
+}
 
 static FailureOr<Value> absolute(Semantic &s, const BoundArgs &args) {
   const Value &x = args["x"];
@@ -130,7 +134,8 @@ template <bool isMax> static FailureOr<Value> extremum(Semantic &s, const BoundA
   const Builtin &runTime = *findBuiltin(isMax ? "maximum" : "minimum");
   for (const Value &value : llvm::ArrayRef(values).drop_front()) {
     if (best.isTensor() || value.isTensor()) {
-      auto chosen = callBuiltin(s, runTime, nullptr, {{best, args.call()}, {value, args.call()}}, {}, args.call());
+      auto chosen = callBuiltin(s, runTime, nullptr, {{best, args.call()}, {value, args.call()}},
+                                {}, args.call());
       if (failed(chosen))
         return failure();
       best = *chosen;
@@ -169,19 +174,20 @@ static std::optional<bool> isInstance(const Value &value, const Value &type) {
   auto *classValue = type.getIf<BuiltinValue>();
   if (!classValue)
     return std::nullopt;
-  auto found = llvm::StringSwitch<std::optional<bool>>(classValue->builtin->name)
-                   .Case("tensor", value.isTensor())
-                   .Case("constexpr", value.isKnown() && !value.is<Tuple>())
-                   .Cases({"tuple", "python.tuple", "python.list"}, value.is<Tuple>())
-                   .Case("dtype", value.is<TypeValue>() && !value.get<TypeValue>().type.isPointer &&
-                                      !value.get<TypeValue>().type.isBlock())
-                   .Case("pointer_type", value.is<TypeValue>() && value.get<TypeValue>().type.isPointer)
-                   .Case("block_type", value.is<TypeValue>() && value.get<TypeValue>().type.isBlock())
-                   .Case("python.int", value.is<llvm::APSInt>() || value.is<bool>())
-                   .Case("python.bool", value.is<bool>())
-                   .Case("python.float", value.is<double>())
-                   .Case("python.str", value.is<std::string>())
-                   .Default(std::nullopt);
+  auto found =
+      llvm::StringSwitch<std::optional<bool>>(classValue->builtin->name)
+          .Case("tensor", value.isTensor())
+          .Case("constexpr", value.isKnown() && !value.is<Tuple>())
+          .Cases({"tuple", "python.tuple", "python.list"}, value.is<Tuple>())
+          .Case("dtype", value.is<TypeValue>() && !value.get<TypeValue>().type.isPointer &&
+                             !value.get<TypeValue>().type.isBlock())
+          .Case("pointer_type", value.is<TypeValue>() && value.get<TypeValue>().type.isPointer)
+          .Case("block_type", value.is<TypeValue>() && value.get<TypeValue>().type.isBlock())
+          .Case("python.int", value.is<llvm::APSInt>() || value.is<bool>())
+          .Case("python.bool", value.is<bool>())
+          .Case("python.float", value.is<double>())
+          .Case("python.str", value.is<std::string>())
+          .Default(std::nullopt);
   return found;
 }
 
@@ -211,19 +217,43 @@ std::vector<Builtin> pythonBuiltins() {
   const char *category = "Python";
   return {
       {.name = "python.len", .signature = "(obj)", .build = &length, .category = category},
-      {.name = "python.list", .signature = "(iterable=None)", .build = &toTuple, .category = category},
-      {.name = "python.tuple", .signature = "(iterable=None)", .build = &toTuple, .category = category},
+      {.name = "python.list",
+       .signature = "(iterable=None)",
+       .build = &toTuple,
+       .category = category},
+      {.name = "python.tuple",
+       .signature = "(iterable=None)",
+       .build = &toTuple,
+       .category = category},
       {.name = "python.float", .signature = "(x=0.0)", .build = &toFloat, .category = category},
       {.name = "python.int", .signature = "(x=0)", .build = &toInt, .category = category},
       {.name = "python.bool", .signature = "(x=False)", .build = &toBool, .category = category},
       {.name = "python.str", .signature = "(object='')", .build = &toStr, .category = category},
       {.name = "python.abs", .signature = "(x)", .build = &absolute, .category = category},
-      {.name = "python.min", .signature = "(*args)", .build = &extremum<false>, .category = category},
-      {.name = "python.max", .signature = "(*args)", .build = &extremum<true>, .category = category},
-      {.name = "python.getattr", .signature = "(object, name)", .build = &getAttribute, .category = category},
-      {.name = "python.hasattr", .signature = "(object, name)", .build = &hasAttribute, .category = category},
-      {.name = "python.next_power_of_2", .signature = "(n)", .build = &nextPowerOfTwo, .category = category},
-      {.name = "python.isinstance", .signature = "(object, classinfo)", .build = &instanceTest, .category = category},
+      {.name = "python.min",
+       .signature = "(*args)",
+       .build = &extremum<false>,
+       .category = category},
+      {.name = "python.max",
+       .signature = "(*args)",
+       .build = &extremum<true>,
+       .category = category},
+      {.name = "python.getattr",
+       .signature = "(object, name)",
+       .build = &getAttribute,
+       .category = category},
+      {.name = "python.hasattr",
+       .signature = "(object, name)",
+       .build = &hasAttribute,
+       .category = category},
+      {.name = "python.next_power_of_2",
+       .signature = "(n)",
+       .build = &nextPowerOfTwo,
+       .category = category},
+      {.name = "python.isinstance",
+       .signature = "(object, classinfo)",
+       .build = &instanceTest,
+       .category = category},
   };
 }
 

@@ -1,5 +1,5 @@
-// Combining elements along an axis with a function of the language. The named reductions (sum, max, cumsum...) are in the
-// prelude, on top of these.
+// Combining elements along an axis with a function of the language. The named reductions (sum, max,
+// cumsum...) are in the prelude, on top of these.
 #include "frontend/builtins/families.h"
 #include "ir/tile/Dialect.h"
 
@@ -20,7 +20,8 @@ static FailureOr<std::vector<Tensor>> inputsOf(Semantic &s, const BoundArgs &arg
     inputs.push_back(*tensor);
   }
   if (inputs.empty())
-    return s.error(diag::ReductionOfScalar, args.span("input"), args.row().name, args["input"].kindName());
+    return s.error(diag::ReductionOfScalar, args.span("input"), args.row().name,
+                   args["input"].kindName());
   return inputs;
 }
 
@@ -95,7 +96,8 @@ std::vector<Builtin> reductionBuiltins() {
        .dtypes = "all"},
       {.name = "associative_scan",
        .signature = "(input, axis, combine_fn, reverse=False)",
-       .doc = R"(All partial combinations along one axis: element i of the result combines elements 0..i.
+       .doc =
+           R"(All partial combinations along one axis: element i of the result combines elements 0..i.
 
 :param input: a block, or a tuple of n blocks of one shape.
 :param axis: the axis, negative ones count from the end.

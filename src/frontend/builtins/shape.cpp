@@ -17,7 +17,8 @@ static FailureOr<Value> broadcastTo(Semantic &s, const BoundArgs &args) {
   if (failed(input) || failed(shape))
     return failure();
   if (input->type.isBlock() && input->type.shape.size() != shape->size())
-    return s.error(diag::BroadcastRank, args.call(), shapeText(input->type.shape), shapeText(*shape));
+    return s.error(diag::BroadcastRank, args.call(), shapeText(input->type.shape),
+                   shapeText(*shape));
   return result(s.broadcastTo(*input, *shape, args.call()));
 }
 
@@ -63,7 +64,9 @@ static FailureOr<Value> reshape(Semantic &s, const BoundArgs &args) {
   return failed(canReorder) ? FailureOr<Value>(failure()) : reshapeAs(s, args, *canReorder);
 }
 
-static FailureOr<Value> view(Semantic &s, const BoundArgs &args) { return reshapeAs(s, args, true); }
+static FailureOr<Value> view(Semantic &s, const BoundArgs &args) {
+  return reshapeAs(s, args, true);
+}
 
 static FailureOr<Value> permute(Semantic &s, const BoundArgs &args) {
   auto input = tensorArg(s, args, "input");
@@ -101,7 +104,8 @@ static FailureOr<Value> join(Semantic &s, const BoundArgs &args) {
     return failure();
   Type type = pair->first.type.withShape(shape);
   mlir::Type ir = type.toIR(*s.builder.getContext());
-  return Value(Semantic::wrap(tile::JoinOp::create(s.builder, s.loc(), ir, pair->first.ir, pair->second.ir), type));
+  return Value(Semantic::wrap(
+      tile::JoinOp::create(s.builder, s.loc(), ir, pair->first.ir, pair->second.ir), type));
 }
 
 static FailureOr<Value> split(Semantic &s, const BoundArgs &args) {
@@ -113,7 +117,8 @@ static FailureOr<Value> split(Semantic &s, const BoundArgs &args) {
   Type type = input->type.withShape(llvm::ArrayRef(input->type.shape).drop_back());
   mlir::Type ir = type.toIR(*s.builder.getContext());
   auto op = tile::SplitOp::create(s.builder, s.loc(), ir, ir, input->ir);
-  return Value(Tuple{{Value(Semantic::wrap(op.getLhs(), type)), Value(Semantic::wrap(op.getRhs(), type))}, {}, 0});
+  return Value(Tuple{
+      {Value(Semantic::wrap(op.getLhs(), type)), Value(Semantic::wrap(op.getRhs(), type))}, {}, 0});
 }
 
 static FailureOr<Value> cat(Semantic &s, const BoundArgs &args) {
@@ -128,13 +133,15 @@ static FailureOr<Value> cat(Semantic &s, const BoundArgs &args) {
   for (size_t i = 0; same && i < shape.size(); ++i)
     same = i == size_t(*dim) || shape[i] == other[i];
   if (!same)
-    return s.error(diag::CatMismatch, args.call(), args["input"].kindName(), args["other"].kindName(), *dim);
+    return s.error(diag::CatMismatch, args.call(), args["input"].kindName(),
+                   args["other"].kindName(), *dim);
   shape[size_t(*dim)] += other[size_t(*dim)];
   if (failed(s.checkShape(shape, args.call())))
     return failure();
   Type type = a->type.withShape(shape);
   mlir::Type ir = type.toIR(*s.builder.getContext());
-  return Value(Semantic::wrap(tile::CatOp::create(s.builder, s.loc(), ir, a->ir, b->ir, uint32_t(*dim)), type));
+  return Value(Semantic::wrap(
+      tile::CatOp::create(s.builder, s.loc(), ir, a->ir, b->ir, uint32_t(*dim)), type));
 }
 
 static FailureOr<Value> item(Semantic &s, const BoundArgs &args) {
@@ -147,19 +154,22 @@ static FailureOr<Value> item(Semantic &s, const BoundArgs &args) {
 }
 
 std::vector<Builtin> shapeBuiltins() {
-  const char *transDoc = R"(Permutes the dimensions: dimension `i` of the result is dimension `dims[i]` of the input.
+  const char *transDoc =
+      R"(Permutes the dimensions: dimension `i` of the result is dimension `dims[i]` of the input.
 
 :param dims: a permutation of the dimensions, as one tuple or as separate arguments. Without it the last two are swapped.)";
   return {
       {.name = "broadcast",
        .signature = "(input, other)",
-       .doc = R"(Both blocks with their common shape, as a pair. Leading dimensions of size 1 are added to the one of lower rank.)",
+       .doc =
+           R"(Both blocks with their common shape, as a pair. Leading dimensions of size 1 are added to the one of lower rank.)",
        .build = &broadcast,
        .category = "Shape",
        .dtypes = "all"},
       {.name = "broadcast_to",
        .signature = "(input, *shape)",
-       .doc = R"(Repeats the input along its dimensions of size 1. The ranks are equal, or the input is a scalar.
+       .doc =
+           R"(Repeats the input along its dimensions of size 1. The ranks are equal, or the input is a scalar.
 
 :param shape: the new shape, as one tuple or as separate arguments.)",
        .build = &broadcastTo,
@@ -208,20 +218,23 @@ std::vector<Builtin> shapeBuiltins() {
        .dtypes = "all"},
       {.name = "join",
        .signature = "(a, b)",
-       .doc = R"(Two blocks side by side in a new last dimension of size 2. They are promoted and broadcast; two scalars give shape `[2]`.)",
+       .doc =
+           R"(Two blocks side by side in a new last dimension of size 2. They are promoted and broadcast; two scalars give shape `[2]`.)",
        .build = &join,
        .category = "Shape",
        .dtypes = "all"},
       {.name = "split",
        .signature = "(a)",
-       .doc = R"(The inverse of `join`: a pair of blocks from a block whose last dimension is 2; two scalars from shape `[2]`.)",
+       .doc =
+           R"(The inverse of `join`: a pair of blocks from a block whose last dimension is 2; two scalars from shape `[2]`.)",
        .build = &split,
        .isMethod = true,
        .category = "Shape",
        .dtypes = "all"},
       {.name = "cat",
        .signature = "(input, other, can_reorder=False, dim=0)",
-       .doc = R"(Concatenates two blocks of one element type along a dimension; their other dimensions are equal.
+       .doc =
+           R"(Concatenates two blocks of one element type along a dimension; their other dimensions are equal.
 
 :param can_reorder: accepted, the order is always kept.)",
        .build = &cat,

@@ -3,13 +3,15 @@
 
 namespace nereid::frontend {
 
-static FailureOr<Value> identity(Semantic &, const BoundArgs &args) { return args[0]; }
+static FailureOr<Value> identity(Semantic &, const BoundArgs &args) {
+  return args[0];
+}
 
 static FailureOr<Value> makeTuple(Semantic &s, const BoundArgs &args) {
   if (args[0].is<Tuple>())
     return args[0];
-  return s.error(diag::ExpectedArgumentKind, args.span("args"), "the argument of `tuple`", "a tuple",
-                 args[0].kindName());
+  return s.error(diag::ExpectedArgumentKind, args.span("args"), "the argument of `tuple`",
+                 "a tuple", args[0].kindName());
 }
 
 static FailureOr<Value> pointerType(Semantic &s, const BoundArgs &args) {
@@ -19,8 +21,8 @@ static FailureOr<Value> pointerType(Semantic &s, const BoundArgs &args) {
   if (failed(element) || failed(space) || failed(isConst))
     return failure();
   if (element->isPointer || element->isBlock())
-    return s.error(diag::ExpectedArgumentKind, args.span("element_ty"), "`element_ty`", "a scalar type",
-                   args["element_ty"].kindName());
+    return s.error(diag::ExpectedArgumentKind, args.span("element_ty"), "`element_ty`",
+                   "a scalar type", args["element_ty"].kindName());
   Type type = Type::pointerTo(element->scalar, *isConst);
   type.addressSpace = uint8_t(*space);
   return Value(TypeValue{type});
@@ -58,7 +60,7 @@ static FailureOr<Value> range(Semantic &s, const BoundArgs &args) {
     step = Value::integer(1);
   RangeValue range;
   range.kind = llvm::StringRef(args.row().name) == "static_range" ? RangeValue::Kind::Static
-                                                                   : RangeValue::Kind::Range;
+                                                                  : RangeValue::Kind::Range;
   range.start = std::make_shared<const Value>(first);
   range.stop = std::make_shared<const Value>(second);
   range.step = std::make_shared<const Value>(step);
@@ -76,18 +78,23 @@ static FailureOr<Value> range(Semantic &s, const BoundArgs &args) {
   return Value(std::move(range));
 }
 
-//===--- questions to a dtype ---------------------------------------------------------------------===//
+//===--- questions to a dtype
+//---------------------------------------------------------------------===//
 
-static const Type &selfType(const BoundArgs &args) { return args[0].get<TypeValue>().type; }
+static const Type &selfType(const BoundArgs &args) {
+  return args[0].get<TypeValue>().type;
+}
 
-template <bool (*test)(const Type &)> static FailureOr<Value> ask(Semantic &, const BoundArgs &args) {
+template <bool (*test)(const Type &)>
+static FailureOr<Value> ask(Semantic &, const BoundArgs &args) {
   return Value(test(selfType(args)));
 }
 
 /// `is_fp16`, `is_int32`...: a row per scalar type, named by `row`.
 static FailureOr<Value> isNamed(Semantic &, const BoundArgs &args) {
   const Type &type = selfType(args);
-  return Value(type.isArithmetic() && llvm::StringRef(info(type.scalar).shortName) == args.row().row);
+  return Value(type.isArithmetic() &&
+               llvm::StringRef(info(type.scalar).shortName) == args.row().row);
 }
 
 static FailureOr<Value> limitOf(Semantic &s, const BoundArgs &args) {
@@ -97,8 +104,9 @@ static FailureOr<Value> limitOf(Semantic &s, const BoundArgs &args) {
     return s.error(diag::IntLimitOfFloat, args.call(), args.row().name + 6, type.str());
   unsigned bits = info(type.scalar).bits;
   bool isSigned = isSignedInt(type.scalar);
-  llvm::APInt value = isMax ? (isSigned ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits))
-                            : (isSigned ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getMinValue(bits));
+  llvm::APInt value =
+      isMax ? (isSigned ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits))
+            : (isSigned ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getMinValue(bits));
   unsigned wide = isSigned || bits < 64 ? 64 : 65;
   return Value(llvm::APSInt(isSigned ? value.sext(wide) : value.zext(wide), /*isUnsigned=*/false));
 }
@@ -107,19 +115,26 @@ static void addDtypeQuestions(std::vector<Builtin> &rows) {
   auto question = [&](const char *name, BuildFn build, const char *row = "") {
     rows.push_back({.name = name, .signature = "(self)", .build = build, .row = row});
   };
-  question("dtype.is_floating", &ask<[](const Type &t) { return t.isArithmetic() && isFloat(t.scalar); }>);
-  question("dtype.is_standard_floating",
-           &ask<[](const Type &t) { return t.isArithmetic() && isFloat(t.scalar) && !isFloat8(t.scalar); }>);
-  question("dtype.is_fp8", &ask<[](const Type &t) { return t.isArithmetic() && isFloat8(t.scalar); }>);
+  question("dtype.is_floating",
+           &ask<[](const Type &t) { return t.isArithmetic() && isFloat(t.scalar); }>);
+  question("dtype.is_standard_floating", &ask<[](const Type &t) {
+             return t.isArithmetic() && isFloat(t.scalar) && !isFloat8(t.scalar);
+           }>);
+  question("dtype.is_fp8",
+           &ask<[](const Type &t) { return t.isArithmetic() && isFloat8(t.scalar); }>);
   question("dtype.is_int", &ask<[](const Type &t) { return t.isArithmetic() && isInt(t.scalar); }>);
-  question("dtype.is_int_signed", &ask<[](const Type &t) { return t.isArithmetic() && isSignedInt(t.scalar); }>);
-  question("dtype.is_int_unsigned",
-           &ask<[](const Type &t) { return t.isArithmetic() && isInt(t.scalar) && !isSignedInt(t.scalar); }>);
-  question("dtype.is_bool", &ask<[](const Type &t) { return t.isArithmetic() && isBool(t.scalar); }>);
+  question("dtype.is_int_signed",
+           &ask<[](const Type &t) { return t.isArithmetic() && isSignedInt(t.scalar); }>);
+  question("dtype.is_int_unsigned", &ask<[](const Type &t) {
+             return t.isArithmetic() && isInt(t.scalar) && !isSignedInt(t.scalar);
+           }>);
+  question("dtype.is_bool",
+           &ask<[](const Type &t) { return t.isArithmetic() && isBool(t.scalar); }>);
   question("dtype.is_ptr", &ask<[](const Type &t) { return t.isPointer; }>);
   question("dtype.is_const", &ask<[](const Type &t) { return t.isConst; }>);
   question("dtype.is_block", &ask<[](const Type &t) { return t.isBlock(); }>);
-  question("dtype.is_void", &ask<[](const Type &t) { return !t.isPointer && t.scalar == DType::Void; }>);
+  question("dtype.is_void",
+           &ask<[](const Type &t) { return !t.isPointer && t.scalar == DType::Void; }>);
   question("dtype.get_int_max_value", &limitOf);
   question("dtype.get_int_min_value", &limitOf);
 #define DTYPE(Enum, Name, Short, ...) question("dtype.is_" Short, &isNamed, Short);
@@ -139,7 +154,8 @@ std::vector<Builtin> typesBuiltins() {
   std::vector<Builtin> rows = {
       {.name = "constexpr",
        .signature = "(value)",
-       .doc = R"(The value itself: what is known during compilation needs no box. As an annotation, `x: tl.constexpr` binds a name
+       .doc =
+           R"(The value itself: what is known during compilation needs no box. As an annotation, `x: tl.constexpr` binds a name
 to a value known during compilation.)",
        .build = &identity,
        .category = "Types"},
@@ -165,12 +181,14 @@ to a value known during compilation.)",
        .category = "Types"},
       {.name = "tensor",
        .signature = "(handle, type)",
-       .doc = R"(The class of scalars, pointers and blocks of the run, for `isinstance` and annotations.)",
+       .doc =
+           R"(The class of scalars, pointers and blocks of the run, for `isinstance` and annotations.)",
        .build = &tensorClass,
        .category = "Types"},
       {.name = "range",
        .signature = "(arg1, arg2=None, step=None, num_stages=None, loop_unroll_factor=None, "
-                    "disallow_acc_multi_buffer=False, flatten=False, warp_specialize=False, disable_licm=False)",
+                    "disallow_acc_multi_buffer=False, flatten=False, warp_specialize=False, "
+                    "disable_licm=False)",
        .doc = R"(`range` with hints for the loop; the meaning is the same.
 
 :param num_stages: how many iterations of loads a GPU target keeps in flight.
@@ -183,7 +201,8 @@ to a value known during compilation.)",
        .category = "Iteration"},
       {.name = "static_range",
        .signature = "(arg1, arg2=None, step=None)",
-       .doc = R"(`range` over bounds known during compilation: the loop is unrolled, its variable is known.)",
+       .doc =
+           R"(`range` over bounds known during compilation: the loop is unrolled, its variable is known.)",
        .build = &range,
        .category = "Iteration"},
   };
