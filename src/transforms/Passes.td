@@ -5,6 +5,10 @@
 
 include "mlir/Pass/PassBase.td"
 
+def CheckAccesses : Pass<"check-accesses"> {
+  let summary = "checked mode: tests every access against the extent of the argument it came from";
+}
+
 def Combine : Pass<"combine"> {
   let summary = "canonicalises and combines: splats computed as scalars, dot with its sum, uniform offsets first";
 }

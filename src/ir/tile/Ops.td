@@ -371,6 +371,21 @@ def Tile_AssertOp : Tile_Op<"assert", [MemoryEffects<[MemWrite]>]> {
   let hasCanonicalizer = 1;
 }
 
+def Tile_CheckOp : Tile_Op<"check", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
+  let summary = "stops the launch when a condition about a memory access is false anywhere";
+  let description = [{
+    Made by `check-accesses`. Reports the first lane that fails: what went wrong (`bounds`, `overflow`), the number
+    of the kernel's argument concerned (-1: none), and `detail` of that lane, the byte offset from the start of the
+    argument (or the address).
+  }];
+  let arguments = (ins Tile_CheckKind:$kind, Tile_BoolLike:$condition, Optional<Tile_IntLike>:$detail,
+                       Optional<Tile_BoolLike>:$mask, I32Attr:$argument);
+  let assemblyFormat = [{
+    $kind $condition (`detail` $detail^)? (`mask` $mask^)? `argument` $argument
+    attr-dict `:` type($condition) (`,` `detail` type($detail)^)? (`,` `mask` type($mask)^)?
+  }];
+}
+
 def Tile_PrintOp : Tile_Op<"print", [MemoryEffects<[MemWrite]>]> {
   let summary = "prints scalars and tensors from the running kernel";
   let arguments = (ins StrAttr:$prefix, BoolAttr:$hex, DenseBoolArrayAttr:$is_signed, Variadic<Tile_Any>:$args);

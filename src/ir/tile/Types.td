@@ -74,6 +74,9 @@ def Tile_InputPrecision : Tile_Enum<"InputPrecision", "how a dot treats fp32 ope
 def Tile_Rounding : Tile_Enum<"Rounding", "rounding of a narrowing float conversion", [
   I32EnumAttrCase<"RTNE", 0, "rtne">, I32EnumAttrCase<"RTZ", 1, "rtz">]>;
 
+def Tile_CheckKind : Tile_Enum<"CheckKind", "what a check of a memory access is about", [
+  I32EnumAttrCase<"Bounds", 0, "bounds">, I32EnumAttrCase<"Overflow", 1, "overflow">]>;
+
 def Tile_PtrElt : Type<CPred<"::llvm::isa<::nereid::tile::PtrType>($_self)">, "pointer">;
 def Tile_Float : AnyTypeOf<[F16, BF16, F32, F64, F8E4M3FN, F8E5M2]>;
 def Tile_Int : AnyTypeOf<[I1, I8, I16, I32, I64]>;

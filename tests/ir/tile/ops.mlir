@@ -144,6 +144,10 @@ func.func @debugging(%i: tensor<4x8xi32>, %s: i32, %m: tensor<4x8xi1>, %c: i1) {
   tile.assert %c, "out of range" : i1
   // CHECK: tile.assert %{{.*}}, "bad" mask %{{.*}} : tensor<4x8xi1>, tensor<4x8xi1>
   tile.assert %m, "bad" mask %m : tensor<4x8xi1>, tensor<4x8xi1>
+  // CHECK: tile.check bounds %{{.*}} detail %{{.*}} mask %{{.*}} argument 2 : tensor<4x8xi1>, detail tensor<4x8xi32>, mask tensor<4x8xi1>
+  tile.check bounds %m detail %i mask %m argument 2 : tensor<4x8xi1>, detail tensor<4x8xi32>, mask tensor<4x8xi1>
+  // CHECK: tile.check overflow %{{.*}} argument -1 : i1
+  tile.check overflow %c argument -1 : i1
   // CHECK: tile.print "x = " hex true signed [true, false] : %{{.*}}, %{{.*}} : tensor<4x8xi32>, i32
   tile.print "x = " hex true signed [true, false] : %i, %s : tensor<4x8xi32>, i32
   // CHECK: tile.print "here" hex false signed []

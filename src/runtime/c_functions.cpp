@@ -1,0 +1,238 @@
+// The C ABI: source, functions, options, compiled kernels.
+#include "runtime/c_api.h"
+#include "runtime/compile.h"
+#include "runtime/function.h"
+#include "support/text.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cerrno>
+#include <cstring>
+
+using namespace nereid;
+using namespace nereid::runtime;
+
+//===--- source
+//---------------------------------------------------------------------------------===//
+
+namespace {
+
+/// Names of the functions at the top level, also inside its `if`, `try` and `with` blocks.
+void collectFunctions(const syntax::Node &node, std::vector<std::string> &names) {
+  if (auto *function = syntax::dynCast<syntax::FunctionDef>(&node)) {
+    std::string name(function->name);
+    if (!llvm::is_contained(names, name))
+      names.push_back(std::move(name));
+    return;
+  }
+  if (syntax::isa<syntax::Stmt>(node) && !syntax::isa<syntax::ClassDef>(node))
+    syntax::forEachChild(node, [&](const syntax::Node &child) { collectFunctions(child, names); });
+}
+
+nrd_error *parse(SourceFilePtr file, nrd_module **out) {
+  DiagnosticEngine diagnostics;
+  syntax::ParseResult result = syntax::parseModule(file, diagnostics);
+  if (!result)
+    return wrap(errorFrom(diagnostics, NRD_ERROR_COMPILE));
+  auto *module = new nrd_module{result.module, {}};
+  for (const syntax::Stmt *statement : result.module->body())
+    collectFunctions(*statement, module->names);
+  *out = module;
+  return nullptr;
+}
+
+} // namespace
+
+nrd_error *nrd_module_parse(const char *text, size_t size, const char *name, uint32_t first_line,
+                            nrd_module **out) {
+  // A function cut out of a class or another function is indented: the text is dedented by its
+  // first line.
+  std::string_view view(text, size);
+  uint32_t shift = 0;
+  size_t at = view.find_first_not_of(" \t");
+  std::string dedented;
+  if (at != std::string_view::npos && at > 0 && view[at] != '\n' && view[at] != '#') {
+    std::string_view indent = view.substr(0, at);
+    shift = uint32_t(at);
+    while (!view.empty()) {
+      size_t end = view.find('\n');
+      std::string_view line = view.substr(0, end == std::string_view::npos ? end : end + 1);
+      view.remove_prefix(line.size());
+      if (line.starts_with(indent))
+        line.remove_prefix(indent.size());
+      dedented += line;
+    }
+  } else {
+    dedented = view;
+  }
+  return parse(SourceFile::create(name, std::move(dedented), {first_line, shift}), out);
+}
+
+nrd_error *nrd_module_load(const char *path, nrd_module **out) {
+  errno = 0;
+  SourceFilePtr file = SourceFile::read(path);
+  if (!file)
+    return wrap(makeError(NRD_ERROR_ARGUMENT, "OSError", diag::CannotReadFile, path,
+                          errno ? std::strerror(errno) : "not a regular file"));
+  return parse(std::move(file), out);
+}
+
+void nrd_module_free(nrd_module *module) {
+  delete module;
+}
+size_t nrd_module_function_count(const nrd_module *module) {
+  return module->names.size();
+}
+const char *nrd_module_function_name(const nrd_module *module, size_t index) {
+  return index < module->names.size() ? module->names[index].c_str() : nullptr;
+}
+
+nrd_error *nrd_function_create(nrd_module *module, const char *name, const nrd_host *host,
+                               void *function_data, nrd_function **out) {
+  std::string_view file = module->tree->source().name();
+  if (!name && module->names.empty())
+    return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::NoFunctions, file));
+  std::string wanted = name ? name : module->names.front();
+  const syntax::FunctionDef *definition = module->tree->findFunction(wanted);
+  if (!definition) {
+    std::vector<std::string_view> names(module->names.begin(), module->names.end());
+    std::string_view near = nearestName(wanted, names);
+    return wrap(near.empty() ? makeError(NRD_ERROR_ARGUMENT, "AttributeError", diag::NoSuchFunction,
+                                         file, wanted)
+                             : makeError(NRD_ERROR_ARGUMENT, "AttributeError",
+                                         diag::NoSuchFunctionNear, file, wanted, near));
+  }
+  auto record = std::make_shared<FunctionRecord>(module->tree, definition, function_data);
+  if (host)
+    record->host = *host;
+  *out = new nrd_function{std::move(record)};
+  return nullptr;
+}
+
+void nrd_function_free(nrd_function *function) {
+  delete function;
+}
+const char *nrd_function_name(const nrd_function *function) {
+  return function->record->name.c_str();
+}
+size_t nrd_function_param_count(const nrd_function *function) {
+  return function->record->rules.size();
+}
+
+static const ParamRule *ruleOf(const nrd_function *function, size_t index) {
+  const std::vector<ParamRule> &rules = function->record->rules;
+  return index < rules.size() ? &rules[index] : nullptr;
+}
+
+const char *nrd_function_param_name(const nrd_function *function, size_t index) {
+  const ParamRule *rule = ruleOf(function, index);
+  return rule ? rule->name.c_str() : nullptr;
+}
+int nrd_function_param_is_constexpr(const nrd_function *function, size_t index) {
+  const ParamRule *rule = ruleOf(function, index);
+  return rule && rule->isConstexpr;
+}
+int nrd_function_param_has_default(const nrd_function *function, size_t index) {
+  const ParamRule *rule = ruleOf(function, index);
+  return rule && rule->hasDefault;
+}
+
+void nrd_function_set_param_policy(nrd_function *function, size_t index, uint32_t bits) {
+  if (index < function->record->rules.size())
+    function->record->rules[index].policy = bits;
+}
+
+nrd_error *nrd_function_set_param_type(nrd_function *function, size_t index,
+                                       const char *signature) {
+  if (index >= function->record->rules.size())
+    return wrap(makeError(NRD_ERROR_ARGUMENT, "IndexError", diag::LaunchTooManyArguments,
+                          function->record->name, int64_t(function->record->rules.size()),
+                          int64_t(index) + 1));
+  ParamRule &rule = function->record->rules[index];
+  if (!signature) {
+    rule.forcedType.reset();
+    return nullptr;
+  }
+  auto type = frontend::parseSignatureType(signature);
+  if (!type)
+    return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadSignature,
+                          std::string_view(rule.name), "a type such as `*fp32`, `i64`, `fp32`",
+                          signature));
+  rule.forcedType = std::move(type);
+  return nullptr;
+}
+
+void nrd_function_clear_cache(nrd_function *function) {
+  function->record->dispatcher.clear();
+}
+
+//===--- options
+//--------------------------------------------------------------------------------===//
+
+nrd_options *nrd_options_new(void) {
+  return new nrd_options();
+}
+nrd_error *nrd_options_set(nrd_options *options, const char *name, const nrd_value *value) {
+  return wrap(options->values.set(name, *value));
+}
+void nrd_options_free(nrd_options *options) {
+  delete options;
+}
+
+//===--- compiling
+//------------------------------------------------------------------------------===//
+
+nrd_error *nrd_compile(nrd_function *function, const char *const *signature, size_t count,
+                       const nrd_options *options, nrd_kernel **out) {
+  FunctionRecord &record = *function->record;
+  CompileRequest request;
+  request.function = &record;
+  std::vector<llvm::StringRef> texts(signature, signature + count);
+  if (ErrorPtr error = specialiseSignature(record.rules, texts, record.name, request.specs))
+    return wrap(std::move(error));
+  request.options = (options ? options->values : Options()).resolved();
+  request.load = request.options.features != "aarch64";
+  std::unique_ptr<nrd_kernel> kernel;
+  if (ErrorPtr error = compileKernel(std::move(request), kernel))
+    return wrap(std::move(error));
+  kernel->keepAlive = function->record;
+  *out = kernel.release();
+  return nullptr;
+}
+
+void nrd_kernel_free(nrd_kernel *kernel) {
+  delete kernel;
+}
+const char *nrd_kernel_name(const nrd_kernel *kernel) {
+  return kernel->name.c_str();
+}
+
+const void *nrd_kernel_stage(const nrd_kernel *kernel, const char *stage, size_t *size) {
+  const std::string *text = const_cast<nrd_kernel *>(kernel)->stage(stage);
+  if (size)
+    *size = text ? text->size() : 0;
+  return text ? text->c_str() : nullptr;
+}
+
+size_t nrd_kernel_stage_count(const nrd_kernel *kernel) {
+  return const_cast<nrd_kernel *>(kernel)->stageNames().size();
+}
+const char *nrd_kernel_stage_name(const nrd_kernel *kernel, size_t index) {
+  const std::vector<std::string> &names = const_cast<nrd_kernel *>(kernel)->stageNames();
+  return index < names.size() ? names[index].c_str() : nullptr;
+}
+
+size_t nrd_kernel_time_count(const nrd_kernel *kernel) {
+  return kernel->times.size();
+}
+const char *nrd_kernel_time(const nrd_kernel *kernel, size_t index, double *milliseconds) {
+  if (index >= kernel->times.size())
+    return nullptr;
+  if (milliseconds)
+    *milliseconds = kernel->times[index].ms;
+  return kernel->times[index].name.c_str();
+}
+
+const char *nrd_kernel_metadata(const nrd_kernel *kernel) {
+  return kernel->metadata.c_str();
+}

@@ -1,0 +1,100 @@
+#include "runtime/c_host.h"
+
+#include "frontend/function.h"
+#include "runtime/specialise.h"
+
+using namespace nereid;
+using namespace nereid::runtime;
+using frontend::HostResult;
+using frontend::Value;
+
+namespace {
+
+/// What the running callback said with nrd_host_error; callbacks stay on the compiling thread.
+thread_local frontend::HostError pendingError;
+
+nrd_value borrowed(const Value &value) {
+  return nrd_value{value, {}, {}, {}};
+}
+
+} // namespace
+
+void nrd_host_error(const char *message, uint64_t exception) {
+  pendingError = {message ? message : "", exception};
+}
+
+frontend::HostError CHost::takeError() {
+  frontend::HostError error = std::move(pendingError);
+  pendingError = {};
+  if (error.message.empty())
+    error.message = "the host failed";
+  if (error.exception)
+    lastException = error.exception;
+  return error;
+}
+
+HostResult<Value> CHost::take(int status, nrd_value *out) {
+  std::unique_ptr<nrd_value> owner(out);
+  if (status < 0)
+    return {std::nullopt, takeError()};
+  if (status == 0 || !out)
+    return {std::nullopt, {}};
+  kept.insert(kept.end(), out->owners.begin(), out->owners.end());
+  return {std::move(out->value), {}};
+}
+
+HostResult<Value> CHost::lookup(const frontend::Function &function, llvm::StringRef name) {
+  nrd_value *out = nullptr;
+  int status = callbacks.lookup(callbacks.self, function.hostData(), name.str().c_str(), &out);
+  return take(status, out);
+}
+
+HostResult<Value> CHost::getAttribute(const frontend::HostObject &object, llvm::StringRef name) {
+  nrd_value *out = nullptr;
+  int status = callbacks.get_attribute(callbacks.self, object.handle, name.str().c_str(), &out);
+  return take(status, out);
+}
+
+HostResult<Value> CHost::getItem(const frontend::HostObject &object, const Value &index) {
+  nrd_value *out = nullptr;
+  nrd_value at = borrowed(index);
+  int status = callbacks.get_item(callbacks.self, object.handle, &at, &out);
+  return take(status, out);
+}
+
+HostResult<Value> CHost::call(const frontend::HostObject &callee, llvm::ArrayRef<Value> args,
+                              llvm::ArrayRef<std::pair<std::string, Value>> keywords,
+                              frontend::Semantic &semantic) {
+  std::vector<nrd_value> values;
+  values.reserve(args.size() + keywords.size());
+  std::vector<const nrd_value *> positional, named;
+  std::vector<const char *> names;
+  for (const Value &arg : args)
+    positional.push_back(&values.emplace_back(borrowed(arg)));
+  for (const auto &[name, value] : keywords) {
+    names.push_back(name.c_str());
+    named.push_back(&values.emplace_back(borrowed(value)));
+  }
+  nrd_semantic lent{semantic};
+  nrd_value *out = nullptr;
+  int status = callbacks.call(callbacks.self, callee.handle, positional.data(), positional.size(),
+                              names.data(), named.data(), named.size(), &lent, &out);
+  return take(status, out);
+}
+
+HostResult<bool> CHost::truth(const frontend::HostObject &object) {
+  int result = callbacks.truth(callbacks.self, object.handle);
+  if (result < 0)
+    return {std::nullopt, takeError()};
+  return {result != 0, {}};
+}
+
+bool CHost::identical(const frontend::HostObject &a, const frontend::HostObject &b) {
+  return callbacks.identical ? callbacks.identical(callbacks.self, a.handle, b.handle) != 0
+                             : a.handle == b.handle;
+}
+
+void CHost::print(llvm::StringRef text) {
+  if (callbacks.print)
+    callbacks.print(callbacks.self, text.str().c_str());
+}

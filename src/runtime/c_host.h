@@ -1,0 +1,48 @@
+// The host behind the C ABI's callbacks: turns frontend::Host into nrd_host calls.
+#pragma once
+
+#include "frontend/host.h"
+#include "nereid/nereid.h"
+
+#include <memory>
+#include <vector>
+
+struct nrd_semantic {
+  nereid::frontend::Semantic &semantic;
+};
+
+namespace nereid::runtime {
+
+class CHost final : public frontend::Host {
+public:
+  explicit CHost(const nrd_host &callbacks) : callbacks(callbacks) {}
+
+  frontend::HostResult<frontend::Value> lookup(const frontend::Function &function,
+                                               llvm::StringRef name) override;
+  frontend::HostResult<frontend::Value> getAttribute(const frontend::HostObject &object,
+                                                     llvm::StringRef name) override;
+  frontend::HostResult<frontend::Value> getItem(const frontend::HostObject &object,
+                                                const frontend::Value &index) override;
+  frontend::HostResult<frontend::Value>
+  call(const frontend::HostObject &callee, llvm::ArrayRef<frontend::Value> args,
+       llvm::ArrayRef<std::pair<std::string, frontend::Value>> keywords,
+       frontend::Semantic &semantic) override;
+  frontend::HostResult<bool> truth(const frontend::HostObject &object) override;
+  bool identical(const frontend::HostObject &a, const frontend::HostObject &b) override;
+  void print(llvm::StringRef text) override;
+
+  /// The last exception that a callback reported, or 0.
+  uint64_t exception() const { return lastException; }
+  /// What keeps the functions alive that the host has given out.
+  const std::vector<std::shared_ptr<const void>> &owners() const { return kept; }
+
+private:
+  frontend::HostResult<frontend::Value> take(int status, nrd_value *out);
+  frontend::HostError takeError();
+
+  nrd_host callbacks;
+  uint64_t lastException = 0;
+  std::vector<std::shared_ptr<const void>> kept;
+};
+
+} // namespace nereid::runtime

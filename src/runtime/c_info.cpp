@@ -1,0 +1,128 @@
+// The C ABI: about the library and this machine.
+#include "frontend/builtin.h"
+#include "frontend/prelude.h"
+#include "runtime/c_api.h"
+#include "support/settings.h"
+#include "targets/cpu/executor/Executor.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/TargetParser/Host.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <unistd.h>
+
+extern char **environ;
+
+using namespace nereid;
+using namespace nereid::runtime;
+namespace json = llvm::json;
+
+namespace {
+
+char *give(json::Value value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << value;
+  return strdup(text.c_str());
+}
+
+/// The NEREID_ variables of the environment and what became of them.
+json::Object settingsReport() {
+  json::Object report;
+  json::Array inForce, problems;
+  for (const SettingInfo &setting : allSettings()) {
+    const char *value = std::getenv(std::string(setting.variable).c_str());
+    std::string name(setting.variable);
+    if (!value && !setting.alias.empty()) {
+      name = setting.alias;
+      value = std::getenv(name.c_str());
+    }
+    if (value)
+      inForce.push_back(json::Object{
+          {"name", name}, {"value", json::fixUTF8(value)}, {"help", std::string(setting.help)}});
+  }
+  DiagnosticEngine diagnostics;
+  Settings::readProcess(diagnostics);
+  for (const Diagnostic &diagnostic : diagnostics.diagnostics())
+    problems.push_back(json::fixUTF8(diagnostic.message()));
+  report["in_force"] = std::move(inForce);
+  report["problems"] = std::move(problems);
+  return report;
+}
+
+/// The CUDA driver, found as launches would find it: by opening it.
+json::Object cudaReport() {
+  json::Object report;
+  void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  report["driver"] = library != nullptr;
+  if (!library)
+    return report;
+  auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(library, "cuInit"));
+  auto version = reinterpret_cast<int (*)(int *)>(dlsym(library, "cuDriverGetVersion"));
+  auto count = reinterpret_cast<int (*)(int *)>(dlsym(library, "cuDeviceGetCount"));
+  int number = 0, devices = 0;
+  if (version && version(&number) == 0)
+    report["version"] =
+        llvm::utostr(unsigned(number) / 1000) + "." + llvm::utostr(unsigned(number) % 1000 / 10);
+  if (init && count && init(0) == 0 && count(&devices) == 0)
+    report["devices"] = devices;
+  dlclose(library);
+  return report;
+}
+
+} // namespace
+
+char *nrd_doctor(void) {
+  json::Array features;
+  llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
+  for (const char *name : {"sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw",
+                           "avx512vl", "avx512bf16", "avx512fp16", "amx-tile", "neon", "sve"})
+    if (host.lookup(name))
+      features.push_back(name);
+  json::Object report{{"version", NEREID_VERSION},
+                      {"llvm", LLVM_VERSION_STRING},
+                      {"cpu", json::Object{{"name", llvm::sys::getHostCPUName().str()},
+                                           {"triple", llvm::sys::getDefaultTargetTriple()},
+                                           {"features", std::move(features)},
+                                           {"cores", cpu::visibleCores()},
+                                           {"threads", cpu::threadCount()}}},
+                      {"cuda", cudaReport()},
+                      {"settings", settingsReport()}};
+  return give(std::move(report));
+}
+
+char *nrd_language_json(void) {
+  json::Array entries;
+  for (const frontend::Builtin &builtin : frontend::allBuiltins()) {
+    json::Array aliases;
+    for (const char *alias : builtin.aliases)
+      aliases.push_back(alias);
+    entries.push_back(json::Object{{"name", builtin.name},
+                                   {"signature", builtin.signature},
+                                   {"doc", json::fixUTF8(builtin.doc)},
+                                   {"category", builtin.category},
+                                   {"method", builtin.isMethod},
+                                   {"aliases", std::move(aliases)},
+                                   {"kind", "builtin"}});
+  }
+  for (const frontend::PreludeFunction &function : frontend::allPreludeFunctions()) {
+    if (llvm::StringRef(function.name).starts_with("_"))
+      continue;
+    std::string_view text = function.module->source().text(function.definition->args->range);
+    entries.push_back(json::Object{{"name", function.name},
+                                   {"signature", "(" + std::string(text) + ")"},
+                                   {"doc", json::fixUTF8(function.doc)},
+                                   {"category", function.file},
+                                   {"method", function.isMethod},
+                                   {"aliases", json::Array()},
+                                   {"kind", "prelude"}});
+  }
+  return give(json::Value(std::move(entries)));
+}
+
+void nrd_string_free(char *text) {
+  std::free(text);
+}

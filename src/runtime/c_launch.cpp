@@ -1,0 +1,73 @@
+// The C ABI: the dispatcher and launches.
+#include "runtime/c_api.h"
+#include "runtime/compile.h"
+#include "runtime/devices/cpu.h"
+#include "runtime/function.h"
+#include "support/settings.h"
+
+#include <cstring>
+
+using namespace nereid;
+using namespace nereid::runtime;
+
+namespace {
+
+enum Flag : uint8_t { FlagChecked = 1, FlagDebug = 2, FlagStrict = 4 };
+
+/// Adds the dispatcher's knowledge of where arguments end to what a compilation needs.
+void keepOwners(llvm::ArrayRef<nrd_arg> args, CompileRequest &request) {
+  for (const nrd_arg &arg : args)
+    if (arg.kind == NRD_ARG_VALUE && arg.v)
+      request.owners.insert(request.owners.end(), arg.v->owners.begin(), arg.v->owners.end());
+}
+
+} // namespace
+
+nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t count,
+                        const nrd_options *options, const nrd_launch *launch, nrd_kernel **out) {
+  FunctionRecord &record = *function->record;
+  llvm::ArrayRef<nrd_arg> args(arguments, count);
+  const Settings &settings = Settings::current();
+
+  bool checked = options && options->values.checkedSet ? options->values.checked : settings.checked;
+  if (launch && launch->checked)
+    checked = launch->checked == 2;
+  bool debug = options && options->values.debugSet ? options->values.debug : settings.debug;
+  bool strict = options && options->values.strictSet ? options->values.strict : settings.strict;
+
+  KeyBuffer key;
+  uint64_t optionsId = options ? options->values.id() : 0;
+  key.resize(sizeof optionsId);
+  std::memcpy(key.data(), &optionsId, sizeof optionsId);
+  key.push_back((checked ? FlagChecked : 0) | (debug ? FlagDebug : 0) | (strict ? FlagStrict : 0));
+  if (ErrorPtr error = appendKey(key, record.rules, args, record.name)) [[unlikely]]
+    return wrap(std::move(error));
+
+  uint64_t hash = Dispatcher::hash(key);
+  nrd_kernel *kernel = record.dispatcher.find(key, hash);
+  if (!kernel) [[unlikely]] {
+    auto compile = [&](std::unique_ptr<nrd_kernel> &compiled) {
+      CompileRequest request;
+      request.function = &record;
+      request.specs = specialise(record.rules, args);
+      request.options = (options ? options->values : Options()).resolved();
+      request.options.checked = checked;
+      keepOwners(args, request);
+      return compileKernel(std::move(request), compiled);
+    };
+    if (ErrorPtr error = record.dispatcher.findOrCompile(key, hash, compile, kernel))
+      return wrap(std::move(error));
+  }
+  if (out)
+    *out = kernel;
+  return launch ? wrap(launchOnCpu(*kernel, args, *launch)) : nullptr;
+}
+
+nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t count,
+                             const nrd_launch *launch) {
+  if (!kernel->code->entry())
+    return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::NotForThisMachine,
+                          std::string_view(kernel->name),
+                          std::string_view(kernel->request.options.features)));
+  return wrap(launchOnCpu(*kernel, {args, count}, *launch));
+}

@@ -1,0 +1,301 @@
+// The C ABI: version, errors, values.
+#include "frontend/builtin.h"
+#include "frontend/prelude.h"
+#include "frontend/semantic.h"
+#include "runtime/c_api.h"
+#include "runtime/function.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <cstring>
+
+using namespace nereid;
+using namespace nereid::runtime;
+using frontend::Value;
+
+const char *nrd_version(void) {
+  return NEREID_VERSION;
+}
+uint32_t nrd_abi_version(void) {
+  return NRD_ABI_VERSION;
+}
+
+//===--- errors -------------------------------------------------------------------------------===//
+
+static const Error &unwrap(const nrd_error *error) {
+  return *reinterpret_cast<const Error *>(error);
+}
+
+nrd_error *runtime::wrap(ErrorPtr error) {
+  return reinterpret_cast<nrd_error *>(error.release());
+}
+
+nrd_error_kind nrd_error_get_kind(const nrd_error *error) {
+  return unwrap(error).kind;
+}
+const char *nrd_error_name(const nrd_error *error) {
+  return unwrap(error).name.c_str();
+}
+const char *nrd_error_message(const nrd_error *error) {
+  return unwrap(error).message.c_str();
+}
+const char *nrd_error_summary(const nrd_error *error) {
+  return unwrap(error).summary.c_str();
+}
+const char *nrd_error_triton_text(const nrd_error *error) {
+  return unwrap(error).tritonText.c_str();
+}
+const char *nrd_error_python_class(const nrd_error *error) {
+  return unwrap(error).pythonClass.c_str();
+}
+uint64_t nrd_error_cause(const nrd_error *error) {
+  return unwrap(error).cause;
+}
+void nrd_error_free(nrd_error *error) {
+  delete reinterpret_cast<Error *>(error);
+}
+
+//===--- making values
+//--------------------------------------------------------------------------===//
+
+static nrd_value *literal(Value value) {
+  auto *result = new nrd_value{std::move(value), {}, {}, {}};
+  result->key = keyOfLiteral(result->value);
+  return result;
+}
+
+nrd_value *nrd_value_none(void) {
+  return literal(Value());
+}
+nrd_value *nrd_value_bool(int value) {
+  return literal(Value(value != 0));
+}
+nrd_value *nrd_value_int(int64_t value) {
+  return literal(Value::integer(value));
+}
+nrd_value *nrd_value_float(double value) {
+  return literal(Value(value));
+}
+nrd_value *nrd_value_str(const char *text, size_t size) {
+  return literal(Value(std::string(text, size)));
+}
+
+nrd_value *nrd_value_big_int(const char *decimal) {
+  llvm::StringRef text(decimal);
+  llvm::StringRef digits = text;
+  digits.consume_front("-");
+  if (digits.empty() || !llvm::all_of(digits, llvm::isDigit))
+    return nullptr;
+  // Four bits a digit are enough, and one for the sign.
+  unsigned bits = std::max<unsigned>(64, unsigned(digits.size()) * 4 + 1);
+  llvm::APSInt value(llvm::APInt(bits, text, 10), /*isUnsigned=*/false);
+  return literal(Value(value.trunc(std::max(64u, value.getSignificantBits()))));
+}
+
+nrd_value *nrd_value_type(const char *signature, const int64_t *shape, size_t rank) {
+  auto type = frontend::parseSignatureType(signature);
+  if (!type) {
+    auto dtype = frontend::dtypeByName(signature);
+    if (!dtype)
+      return nullptr;
+    type = frontend::Type::of(*dtype);
+  }
+  return literal(Value(frontend::TypeValue{type->withShape({shape, rank})}));
+}
+
+nrd_value *nrd_value_tuple(nrd_value *const *items, size_t count, const char *const *fields,
+                           uint64_t host_class) {
+  frontend::Tuple tuple;
+  auto *result = new nrd_value();
+  std::string key = "(";
+  bool isConstant = true;
+  for (size_t i = 0; i < count; ++i) {
+    tuple.items.push_back(items[i]->value);
+    if (fields)
+      tuple.fields.push_back(fields[i]);
+    result->owners.insert(result->owners.end(), items[i]->owners.begin(), items[i]->owners.end());
+    isConstant &= !items[i]->key.empty();
+    key += items[i]->key;
+    if (fields)
+      key += std::string(fields[i]) + ",";
+  }
+  tuple.hostClass = host_class;
+  if (isConstant)
+    result->key = key + llvm::utohexstr(host_class) + ")";
+  result->value = Value(std::move(tuple));
+  return result;
+}
+
+nrd_value *nrd_value_function(nrd_function *function) {
+  const std::shared_ptr<FunctionRecord> &record = function->record;
+  auto *result = new nrd_value{Value(frontend::FunctionValue{&record->function, nullptr}),
+                               "F" + llvm::utohexstr(uintptr_t(record.get())) + ";",
+                               {record},
+                               {}};
+  return result;
+}
+
+nrd_value *nrd_value_builtin(const char *name) {
+  if (const frontend::Builtin *builtin = frontend::findBuiltin(name))
+    return literal(Value(frontend::BuiltinValue{builtin, nullptr}));
+  if (const frontend::PreludeFunction *prelude = frontend::findPrelude(name)) {
+    nrd_value *value = literal(Value(frontend::FunctionValue{prelude->function, nullptr}));
+    value->key = std::string("P") + name + ";";
+    return value;
+  }
+  // Constants, dtypes and members of submodules: "math.exp", "float32", "PropagateNan".
+  auto [module, member] = llvm::StringRef(name).rsplit('.');
+  std::string path = member.empty() ? "triton.language" : ("triton.language." + module).str();
+  auto found = frontend::languageMember(path, member.empty() ? module : member);
+  if (!found)
+    return nullptr;
+  nrd_value *value = literal(std::move(*found));
+  if (value->key.empty())
+    value->key = std::string("P") + name + ";";
+  return value;
+}
+
+nrd_value *nrd_value_module(const char *name) {
+  llvm::StringRef text(name);
+  if (text != "triton" && !text.starts_with("triton.language"))
+    return nullptr;
+  return literal(Value(frontend::ModuleValue{text.str()}));
+}
+
+nrd_value *nrd_value_object(uint64_t handle, const char *type_name, const char *key) {
+  auto *result = new nrd_value{Value(frontend::HostObject{handle, type_name}), {}, {}, {}};
+  if (key)
+    result->key = "o" + std::to_string(std::strlen(key)) + ":" + key;
+  return result;
+}
+
+nrd_value *nrd_value_copy(const nrd_value *value) {
+  return new nrd_value(*value);
+}
+void nrd_value_free(nrd_value *value) {
+  delete value;
+}
+
+//===--- reading values
+//-------------------------------------------------------------------------===//
+
+nrd_value_kind nrd_value_get_kind(const nrd_value *value) {
+  const Value &of = value->value;
+  if (of.isNone())
+    return NRD_VALUE_NONE;
+  if (of.is<bool>())
+    return NRD_VALUE_BOOL;
+  if (of.is<llvm::APSInt>())
+    return NRD_VALUE_INT;
+  if (of.is<double>())
+    return NRD_VALUE_FLOAT;
+  if (of.is<std::string>())
+    return NRD_VALUE_STR;
+  if (of.is<frontend::TypeValue>())
+    return NRD_VALUE_TYPE;
+  if (of.is<frontend::Tuple>())
+    return NRD_VALUE_TUPLE;
+  if (of.is<frontend::Tensor>())
+    return NRD_VALUE_TENSOR;
+  if (of.is<frontend::FunctionValue>())
+    return NRD_VALUE_FUNCTION;
+  if (of.is<frontend::BuiltinValue>())
+    return NRD_VALUE_BUILTIN;
+  if (of.is<frontend::ModuleValue>())
+    return NRD_VALUE_MODULE;
+  if (of.is<frontend::HostObject>())
+    return NRD_VALUE_OBJECT;
+  return NRD_VALUE_OTHER;
+}
+
+int nrd_value_get_bool(const nrd_value *value) {
+  auto *flag = value->value.getIf<bool>();
+  return flag && *flag;
+}
+
+int nrd_value_get_int(const nrd_value *value, int64_t *out) {
+  if (auto *flag = value->value.getIf<bool>()) {
+    *out = *flag;
+    return 1;
+  }
+  auto *integer = value->value.getIf<llvm::APSInt>();
+  if (!integer)
+    return 0;
+  if (integer->isUnsigned() ? integer->getActiveBits() > 63 : integer->getSignificantBits() > 64)
+    return 0;
+  *out = integer->getExtValue();
+  return 1;
+}
+
+const char *nrd_value_get_text(const nrd_value *value) {
+  const Value &of = value->value;
+  if (auto *text = of.getIf<std::string>())
+    return text->c_str();
+  if (auto *integer = of.getIf<llvm::APSInt>())
+    value->text = llvm::toString(*integer, 10);
+  else if (auto *type = of.getIf<frontend::TypeValue>())
+    value->text = type->type.str();
+  else if (auto *module = of.getIf<frontend::ModuleValue>())
+    value->text = module->name;
+  else if (auto *builtin = of.getIf<frontend::BuiltinValue>())
+    value->text = builtin->builtin->name;
+  else if (auto *function = of.getIf<frontend::FunctionValue>())
+    value->text = function->function->name().str();
+  else if (auto *object = of.getIf<frontend::HostObject>())
+    value->text = object->typeName;
+  else
+    value->text = of.repr();
+  return value->text.c_str();
+}
+
+double nrd_value_get_float(const nrd_value *value) {
+  if (auto *number = value->value.getIf<double>())
+    return *number;
+  int64_t integer = 0;
+  return nrd_value_get_int(value, &integer) ? double(integer) : 0.0;
+}
+
+size_t nrd_value_get_count(const nrd_value *value) {
+  auto *tuple = value->value.getIf<frontend::Tuple>();
+  return tuple ? tuple->items.size() : 0;
+}
+
+nrd_value *nrd_value_get_item(const nrd_value *value, size_t index) {
+  auto *tuple = value->value.getIf<frontend::Tuple>();
+  if (!tuple || index >= tuple->items.size())
+    return nullptr;
+  nrd_value *item = literal(tuple->items[index]);
+  item->owners = value->owners;
+  return item;
+}
+
+const char *nrd_value_get_field(const nrd_value *value, size_t index) {
+  auto *tuple = value->value.getIf<frontend::Tuple>();
+  return tuple && index < tuple->fields.size() ? tuple->fields[index].c_str() : nullptr;
+}
+
+uint64_t nrd_value_get_handle(const nrd_value *value) {
+  if (auto *object = value->value.getIf<frontend::HostObject>())
+    return object->handle;
+  if (auto *tuple = value->value.getIf<frontend::Tuple>())
+    return tuple->hostClass;
+  if (auto *function = value->value.getIf<frontend::FunctionValue>())
+    return uint64_t(uintptr_t(function->function->hostData()));
+  return 0;
+}
+
+const char *nrd_value_get_type(const nrd_value *value, const int64_t **shape, size_t *rank) {
+  const frontend::Type *type = nullptr;
+  if (auto *known = value->value.getIf<frontend::TypeValue>())
+    type = &known->type;
+  else if (auto *tensor = value->value.getIf<frontend::Tensor>())
+    type = &tensor->type;
+  if (!type)
+    return nullptr;
+  if (shape)
+    *shape = type->shape.data();
+  if (rank)
+    *rank = type->shape.size();
+  value->text = signatureText(type->element());
+  return value->text.c_str();
+}

@@ -1,0 +1,314 @@
+#include "runtime/compile.h"
+
+#include "frontend/frontend.h"
+#include "frontend/standalone_host.h"
+#include "ir/tile/Dialect.h"
+#include "runtime/c_host.h"
+#include "runtime/function.h"
+#include "support/settings.h"
+#include "transforms/Passes.h"
+#include "transforms/Pipeline.h"
+#include "transforms/Provenance.h"
+
+#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/xxhash.h"
+
+#include <chrono>
+
+using namespace nereid;
+using namespace nereid::runtime;
+
+namespace {
+
+/// The dialects of tile IR; a target loads what it lowers to itself.
+const mlir::DialectRegistry &tileDialects() {
+  static const auto *registry = [] {
+    auto *all = new mlir::DialectRegistry();
+    all->insert<tile::TileDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect,
+                mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::ub::UBDialect>();
+    mlir::func::registerInlinerExtension(*all);
+    return all;
+  }();
+  return *registry;
+}
+
+class Clock {
+public:
+  explicit Clock(std::vector<targets::StageTime> &times) : times(times) {}
+  /// Ends a stage that began where the last one ended.
+  void lap(const char *name) {
+    auto now = std::chrono::steady_clock::now();
+    times.push_back({name, std::chrono::duration<double, std::milli>(now - last).count()});
+    last = now;
+  }
+  void skip() { last = std::chrono::steady_clock::now(); }
+
+private:
+  std::vector<targets::StageTime> &times;
+  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+};
+
+/// MLIR's own complaints: never shown as such, but part of the report of an internal error.
+class Complaints {
+public:
+  explicit Complaints(mlir::MLIRContext &context)
+      : handler(&context, [this](mlir::Diagnostic &diagnostic) {
+          if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && text.size() < 2000)
+            text += (text.empty() ? "" : "; ") + diagnostic.str();
+          return mlir::success();
+        }) {}
+  std::string text;
+
+private:
+  mlir::ScopedDiagnosticHandler handler;
+};
+
+mlir::func::FuncOp kernelOf(mlir::ModuleOp module) {
+  for (auto function : module.getOps<mlir::func::FuncOp>())
+    if (function->hasAttr("tile.kernel"))
+      return function;
+  return {};
+}
+
+std::string metadataOf(const nrd_kernel &kernel) {
+  const CompileRequest &request = kernel.request;
+  llvm::json::Array params;
+  for (auto [spec, rule] : llvm::zip(request.specs, request.function->rules))
+    params.push_back(
+        llvm::json::Object{{"name", rule.name},
+                           {"constant", spec.kind == frontend::ParamSpec::Kind::Constant},
+                           {"signature", llvm::json::fixUTF8(signatureText(spec))}});
+  const Options &options = request.options;
+  llvm::json::Object set;
+#define OPTION(Field, Type, Name, Default, Help) set[Name] = options.Field;
+#include "runtime/options.def"
+#undef OPTION
+  std::string identity = request.function->function.module()
+                                 .source()
+                                 .text(request.function->function.definition().range)
+                                 .data()
+                             ? std::string(request.function->function.module().source().text(
+                                   request.function->function.definition().range))
+                             : std::string();
+  for (const frontend::ParamSpec &spec : request.specs)
+    identity += "," + signatureText(spec);
+  identity += options.text();
+  llvm::json::Object object{{"name", kernel.name},
+                            {"target", options.target},
+                            {"features", options.features.empty() ? "native" : options.features},
+                            {"params", std::move(params)},
+                            {"options", std::move(set)},
+                            {"hash", llvm::utohexstr(llvm::xxh3_64bits(identity), true, 16)}};
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(object));
+  return text;
+}
+
+ErrorPtr targetError(llvm::Error error) {
+  std::string text = llvm::toString(std::move(error));
+  llvm::StringRef view = text;
+  if (view.consume_front("internal error")) {
+    view.consume_front(":");
+    return internalError(view.trim());
+  }
+  return makeError(NRD_ERROR_COMPILE, "", diag::TargetRefuses, text);
+}
+
+ErrorPtr dumpStages(nrd_kernel &kernel, llvm::StringRef folder) {
+  if (std::error_code failed = llvm::sys::fs::create_directories(folder))
+    return makeError(NRD_ERROR_RESOURCES, "", diag::CannotWriteFile, std::string_view(folder),
+                     failed.message());
+  for (const std::string &stage : kernel.stageNames()) {
+    llvm::SmallString<128> path(folder);
+    llvm::sys::path::append(path, kernel.name + "." + (stage == "obj" ? "o" : stage));
+    std::error_code failed;
+    llvm::raw_fd_ostream out(path, failed);
+    if (failed)
+      return makeError(NRD_ERROR_RESOURCES, "", diag::CannotWriteFile, std::string_view(path.str()),
+                       failed.message());
+    if (const std::string *text = kernel.stage(stage))
+      out << *text;
+  }
+  return nullptr;
+}
+
+/// The stages up to the finished code.
+ErrorPtr build(CompileRequest &request, nrd_kernel &kernel) {
+  const FunctionRecord &function = *request.function;
+  const Options &options = request.options;
+  Clock clock(kernel.times);
+
+  mlir::MLIRContext context(tileDialects(), mlir::MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  Complaints complaints(context);
+  clock.lap("context");
+
+  frontend::FrontendOptions frontendOptions;
+  frontendOptions.strict = options.strict;
+  frontendOptions.debug = options.debug;
+  frontendOptions.sanitizeOverflow = options.sanitizeOverflow;
+  frontendOptions.targetName = options.target;
+  frontendOptions.defaultDotPrecision = options.dotPrecision;
+
+  DiagnosticEngine diagnostics;
+  uint64_t cause = 0;
+  llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> module = llvm::failure();
+  if (function.host) {
+    CHost host(*function.host);
+    module = frontend::buildTileModule(context, function.function, request.specs, frontendOptions,
+                                       host, diagnostics);
+    cause = host.exception();
+    request.owners.insert(request.owners.end(), host.owners().begin(), host.owners().end());
+  } else {
+    frontend::StandaloneHost host(function.function.modulePtr());
+    module = frontend::buildTileModule(context, function.function, request.specs, frontendOptions,
+                                       host, diagnostics);
+  }
+  if (llvm::failed(module)) {
+    if (!diagnostics.hasErrors())
+      return internalError(complaints.text.empty() ? "the front end failed silently"
+                                                   : complaints.text);
+    ErrorPtr error =
+        errorFrom(diagnostics, compileErrorKind(diagnostics), function.function.definition().range);
+    error->cause = cause;
+    return error;
+  }
+  if (!diagnostics.diagnostics().empty())
+    llvm::errs() << diagnostics.renderAll(); // warnings
+  clock.lap("front end");
+
+  mlir::PassManager passes(&context);
+  passes.enableVerifier(options.verify);
+  if (Settings::current().printAfterChanged)
+    passes.enableIRPrinting([](mlir::Pass *, mlir::Operation *) { return false; },
+                            [](mlir::Pass *, mlir::Operation *) { return true; },
+                            /*printModuleScope=*/true, /*printAfterOnlyOnChange=*/true);
+  transforms::buildTilePipeline(passes);
+  if (options.checked)
+    passes.addPass(transforms::createCheckAccesses());
+  if (llvm::failed(passes.run(**module)))
+    return internalError("a pass over tile IR failed: " + complaints.text);
+  mlir::func::FuncOp entry = kernelOf(**module);
+  if (!entry)
+    return internalError("no kernel is left after the tile passes");
+  llvm::BitVector written = transforms::Provenance(entry).writtenArguments(entry);
+  clock.lap("tile passes");
+
+  targets::CompileOptions targetOptions;
+  targetOptions.features = options.features;
+  targetOptions.fpFusion = options.fpFusion;
+  targetOptions.checked = options.checked;
+  targetOptions.debug = options.debug;
+  targetOptions.keepStages = request.keepStages;
+  targetOptions.load = request.load;
+  targetOptions.verify = options.verify;
+  auto code = targets::cpuTarget().compile(**module, targetOptions);
+  clock.skip();
+  if (!code)
+    return targetError(code.takeError());
+  kernel.code = std::move(*code);
+  kernel.times.insert(kernel.times.end(), kernel.code->times.begin(), kernel.code->times.end());
+
+  unsigned next = 0;
+  for (auto [spec, rule] : llvm::zip(request.specs, function.rules)) {
+    ParamSlot &slot = kernel.params.emplace_back();
+    slot.name = rule.name;
+    if (spec.kind == frontend::ParamSpec::Kind::Constant)
+      continue;
+    if (next >= kernel.code->params.size())
+      return internalError("the target's code has fewer parameters than the kernel");
+    slot.passed = true;
+    slot.kind = kernel.code->params[next].kind;
+    slot.written = slot.kind == targets::ScalarKind::Pointer && written.test(next);
+    kernel.hasWrites |= slot.written;
+    ++next;
+  }
+  kernel.passedCount = next;
+  clock.lap("binding");
+  return nullptr;
+}
+
+} // namespace
+
+ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kernel> &kernel) {
+  const Settings &settings = Settings::current();
+  if (request.options.target != "cpu")
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::UnknownTarget, request.options.target);
+  auto result = std::make_unique<nrd_kernel>();
+  result->name = request.function->name;
+  result->checked = request.options.checked;
+  if (ErrorPtr error = build(request, *result))
+    return error;
+  result->request = std::move(request);
+  result->metadata = metadataOf(*result);
+  if (settings.time)
+    llvm::errs() << timeTable(*result);
+  if (!settings.dumpDir.empty() && !result->request.keepStages)
+    if (ErrorPtr error = dumpStages(*result, settings.dumpDir))
+      return error;
+  kernel = std::move(result);
+  return nullptr;
+}
+
+std::string runtime::timeTable(const nrd_kernel &kernel) {
+  std::string text = "compilation of " + kernel.name + ":\n";
+  double sum = 0;
+  for (const targets::StageTime &stage : kernel.times) {
+    text += llvm::formatv("  {0,-24} {1,9:F2} ms\n", stage.name, stage.ms).str();
+    sum += stage.ms;
+  }
+  return text + llvm::formatv("  {0,-24} {1,9:F2} ms\n", "total", sum).str();
+}
+
+const std::vector<std::string> &nrd_kernel::stageNames() {
+  std::lock_guard lock(stageMutex);
+  if (names.empty()) {
+    names = {"tile"};
+    for (const std::string &name : code->stages())
+      if (name != "tile" && name != "obj")
+        names.push_back(name);
+    names.push_back("obj");
+  }
+  return names;
+}
+
+const std::string *nrd_kernel::stage(llvm::StringRef wanted) {
+  std::lock_guard lock(stageMutex);
+  auto &slot = stages[wanted];
+  if (slot)
+    return slot.get();
+  auto get = [&](const nereid::targets::CompiledKernel &from) {
+    auto text = wanted == "obj" ? from.object() : from.text(wanted);
+    if (text)
+      slot = std::make_unique<std::string>(std::move(*text));
+    else
+      llvm::consumeError(text.takeError());
+    return slot != nullptr;
+  };
+  if (get(*code))
+    return slot.get();
+  if (!withStages && !request.keepStages) {
+    // What was not kept is made again.
+    CompileRequest again = request;
+    again.keepStages = true;
+    again.load = false;
+    std::unique_ptr<nrd_kernel> kernel;
+    if (!compileKernel(std::move(again), kernel))
+      withStages = std::move(kernel->code);
+  }
+  if (withStages && get(*withStages))
+    return slot.get();
+  stages.erase(wanted);
+  return nullptr;
+}

@@ -1,0 +1,21 @@
+// One compilation: tree and specialisation -> front end -> tile passes -> target.
+//
+// Each has an MLIRContext of its own (under a millisecond; a shared one only grows), without MLIR's
+// threads. Nothing here is global, so compilations of different kernels may run at once.
+#pragma once
+
+#include "runtime/kernel.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <string>
+
+namespace nereid::runtime {
+
+/// Compiles. On success `kernel` is set; else the error says why.
+ErrorPtr compileKernel(CompileRequest request, std::unique_ptr<nrd_kernel> &kernel);
+
+/// Stages and their times, one a line, with the sum.
+std::string timeTable(const nrd_kernel &kernel);
+
+} // namespace nereid::runtime

@@ -1,0 +1,242 @@
+#include "runtime/devices/cpu.h"
+
+#include "runtime/function.h"
+#include "targets/cpu/executor/Executor.h"
+#include "targets/cpu/support_library/SupportLibrary.h"
+
+#include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <cstring>
+
+using namespace nereid;
+using namespace nereid::runtime;
+using targets::ScalarKind;
+
+namespace {
+
+const char *found(const nrd_arg &arg) {
+  switch (arg.kind) {
+  case NRD_ARG_INT:
+  case NRD_ARG_UINT:
+    return "an integer";
+  case NRD_ARG_BOOL:
+    return "a bool";
+  case NRD_ARG_FLOAT:
+    return "a float";
+  case NRD_ARG_POINTER:
+    return "a pointer";
+  case NRD_ARG_NONE:
+    return "None";
+  default:
+    return "a compile-time value";
+  }
+}
+
+uint64_t halfBits(double value, const llvm::fltSemantics &semantics) {
+  llvm::APFloat number(value);
+  bool inexact;
+  number.convert(semantics, llvm::APFloat::rmNearestTiesToEven, &inexact);
+  return number.bitcastToAPInt().getZExtValue();
+}
+
+bool isFloatKind(ScalarKind kind) {
+  return kind == ScalarKind::F16 || kind == ScalarKind::BF16 || kind == ScalarKind::F32 ||
+         kind == ScalarKind::F64;
+}
+
+/// The slot of one argument; false when its kind cannot be passed for the parameter's.
+inline bool pack(const nrd_arg &arg, ScalarKind kind, uint64_t &slot) {
+  switch (arg.kind) {
+  case NRD_ARG_POINTER:
+    slot = uint64_t(uintptr_t(arg.p));
+    return kind == ScalarKind::Pointer;
+  case NRD_ARG_INT:
+  case NRD_ARG_UINT:
+  case NRD_ARG_BOOL:
+    if (!isFloatKind(kind)) {
+      slot = kind == ScalarKind::I1 ? arg.u != 0 : arg.u;
+      return true;
+    }
+    break;
+  case NRD_ARG_FLOAT:
+    if (!isFloatKind(kind))
+      return false;
+    break;
+  default:
+    return false;
+  }
+  double value = arg.kind == NRD_ARG_FLOAT  ? arg.f
+                 : arg.kind == NRD_ARG_UINT ? double(arg.u)
+                                            : double(arg.i);
+  switch (kind) {
+  case ScalarKind::F32: {
+    float narrow = float(value);
+    slot = 0;
+    std::memcpy(&slot, &narrow, sizeof narrow);
+    return true;
+  }
+  case ScalarKind::F64:
+    std::memcpy(&slot, &value, sizeof value);
+    return true;
+  case ScalarKind::F16:
+    slot = halfBits(value, llvm::APFloat::IEEEhalf());
+    return true;
+  default:
+    slot = halfBits(value, llvm::APFloat::BFloat());
+    return true;
+  }
+}
+
+/// The place of a site in the kernel's source, when it lies in the file of the kernel.
+SourceSpan spanOf(const SourceFile &file, const cpu::Site &site) {
+  if (site.file != file.name() || site.line <= 0)
+    return {};
+  auto line = file.indexOfLine(uint32_t(site.line));
+  if (!line)
+    return {};
+  SourceRange range = file.lineRange(*line);
+  uint32_t shift = file.origin().columnShift;
+  uint32_t column = site.column > 0 ? uint32_t(site.column - 1) : 0;
+  uint32_t begin = std::min(range.begin + (column > shift ? column - shift : 0), range.end);
+  return {file, {begin, begin}};
+}
+
+ErrorPtr failureError(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
+                      const cpu::Failure &failure, const nrd_launch &launch) {
+  static const cpu::Site nowhere;
+  const auto *table = static_cast<const cpu::SiteTable *>(kernel.code->sites.get());
+  const cpu::Site &site = table && failure.site >= 0 && size_t(failure.site) < table->sites.size()
+                              ? table->sites[failure.site]
+                              : nowhere;
+  const frontend::Function &function = kernel.request.function->function;
+  SourceSpan span = spanOf(function.module().source(), site);
+  DiagnosticEngine engine;
+  Diagnostic *diagnostic = nullptr;
+  switch (failure.kind) {
+  case cpu::FailureKind::Assert:
+    diagnostic = &engine.report(diag::DeviceAssertFailed, span, site.text);
+    break;
+  case cpu::FailureKind::OutOfBounds: {
+    int64_t offset = failure.details[1];
+    int64_t number = failure.details[2];
+    // The argument's number counts what is passed to the code.
+    const nrd_arg *arg = nullptr;
+    const ParamSlot *slot = nullptr;
+    for (size_t i = 0, passed = 0; i < kernel.params.size(); ++i)
+      if (kernel.params[i].passed && int64_t(passed++) == number) {
+        slot = &kernel.params[i];
+        arg = &args[i];
+      }
+    if (!slot) {
+      diagnostic = &engine.report(diag::AccessOutsideArguments, span,
+                                  "0x" + llvm::utohexstr(uint64_t(offset)));
+      break;
+    }
+    unsigned bits =
+        arg->dtype < NRD_FP64 + 1 ? frontend::info(frontend::DType(arg->dtype)).bits : 8;
+    int64_t size = std::max<int64_t>(1, bits / 8);
+    auto low = reinterpret_cast<intptr_t>(arg->low), base = reinterpret_cast<intptr_t>(arg->p);
+    auto high = reinterpret_cast<intptr_t>(arg->high);
+    auto floorDiv = [](int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); };
+    diagnostic = &engine.report(diag::AccessOutOfBounds, span, floorDiv(offset, size), slot->name,
+                                floorDiv(low - base, size), floorDiv(high - base, size) - 1);
+    break;
+  }
+  case cpu::FailureKind::Overflow:
+    diagnostic = &engine.report(diag::OffsetOverflow, span);
+    break;
+  case cpu::FailureKind::PoisonUse:
+    diagnostic = &engine.report(diag::PoisonUsed, span);
+    break;
+  case cpu::FailureKind::None:
+    return internalError("a program failed without a reason");
+  }
+  int64_t x = launch.grid[0], y = launch.grid[1], program = failure.program;
+  diagnostic->note(diag::InProgram, SourceSpan(), program % x, program / x % y, program / (x * y));
+  if (!span && site.line > 0)
+    diagnostic->note(diag::AtPlace, SourceSpan(), site.file, site.line);
+  return errorFrom(engine, NRD_ERROR_RUNTIME, function.definition().range);
+}
+
+} // namespace
+
+ErrorPtr runtime::launchOnCpu(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
+                              const nrd_launch &launch) {
+  if (args.size() != kernel.params.size())
+    return args.size() < kernel.params.size()
+               ? makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchMissingArgument,
+                           std::string_view(kernel.name),
+                           std::string_view(kernel.params[args.size()].name))
+               : makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchTooManyArguments,
+                           std::string_view(kernel.name), int64_t(kernel.params.size()),
+                           int64_t(args.size()));
+  bool empty = false;
+  for (int axis = 0; axis < 3; ++axis) {
+    if (launch.grid[axis] > uint32_t(INT32_MAX))
+      return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadGrid, axis,
+                       int64_t(int32_t(launch.grid[axis])));
+    empty |= launch.grid[axis] == 0;
+  }
+
+  llvm::SmallVector<uint64_t, 48> slots;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const ParamSlot &slot = kernel.params[i];
+    if (!slot.passed)
+      continue;
+    uint64_t value;
+    if (!pack(args[i], slot.kind, value)) [[unlikely]] {
+      // None for a pointer whose type is forced is a null pointer.
+      if (!(slot.kind == ScalarKind::Pointer &&
+            (args[i].kind == NRD_ARG_INT || args[i].kind == NRD_ARG_UINT)))
+        return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchBadArgument,
+                         std::string_view(slot.name), std::string_view(kernel.name),
+                         slot.kind == ScalarKind::Pointer ? "a pointer"
+                         : isFloatKind(slot.kind)         ? "a number"
+                                                          : "an integer",
+                         found(args[i]));
+      value = args[i].u;
+    }
+    if (slot.written && args[i].read_only) [[unlikely]]
+      return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::ReadOnlyArgument,
+                       std::string_view(slot.name), std::string_view(kernel.name));
+    slots.push_back(value);
+  }
+  if (empty)
+    return nullptr;
+  if (kernel.checked)
+    // The extents of the pointers, in order; all of memory where they are not known.
+    for (size_t i = 0; i < args.size(); ++i)
+      if (kernel.params[i].passed && kernel.params[i].kind == ScalarKind::Pointer) {
+        bool known = args[i].kind == NRD_ARG_POINTER && args[i].high;
+        slots.push_back(known ? uint64_t(uintptr_t(args[i].low)) : 0);
+        slots.push_back(known ? uint64_t(uintptr_t(args[i].high)) : uint64_t(INT64_MAX));
+      }
+
+  cpu::LaunchOptions options;
+  options.threads =
+      int(launch.num_threads ? launch.num_threads : uint32_t(kernel.request.options.numThreads));
+  options.cooperative = kernel.request.options.cooperative;
+  options.scratchBytes = kernel.code->scratchBytes;
+  options.sites = static_cast<const cpu::SiteTable *>(kernel.code->sites.get());
+  int32_t grid[3] = {int32_t(launch.grid[0]), int32_t(launch.grid[1]), int32_t(launch.grid[2])};
+  cpu::LaunchResult result =
+      cpu::run(reinterpret_cast<cpu::KernelFn>(kernel.code->entry()), slots.data(), grid, options);
+  switch (result.status) {
+  case cpu::LaunchStatus::Ok:
+    return nullptr;
+  case cpu::LaunchStatus::ProgramFailed:
+    return failureError(kernel, args, result.failure, launch);
+  case cpu::LaunchStatus::BadGrid:
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::TooManyPrograms);
+  case cpu::LaunchStatus::TooManyPrograms:
+    return makeError(NRD_ERROR_RESOURCES, "ValueError", diag::TooManyCooperative,
+                     cpu::cooperativeLimit);
+  case cpu::LaunchStatus::NoThreads:
+    return makeError(NRD_ERROR_RESOURCES, "", diag::NoThreads);
+  case cpu::LaunchStatus::NoMemory:
+    return makeError(NRD_ERROR_RESOURCES, "", diag::NoScratchMemory,
+                     int64_t(kernel.code->scratchBytes));
+  }
+  return internalError("unknown status of a launch");
+}

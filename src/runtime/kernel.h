@@ -1,0 +1,68 @@
+// A compiled kernel: the object behind `nrd_kernel`.
+#pragma once
+
+#include "nereid/nereid.h"
+#include "runtime/options.h"
+#include "runtime/specialise.h"
+#include "targets/target.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace nereid::runtime {
+
+struct FunctionRecord;
+
+/// What to compile: one specialisation of one function under resolved options.
+struct CompileRequest {
+  const FunctionRecord *function = nullptr;
+  std::vector<frontend::ParamSpec> specs;
+  Options options;
+  /// Keep the texts of all stages.
+  bool keepStages = false;
+  /// Make it callable in this process (not possible for a foreign instruction set).
+  bool load = true;
+  /// Keeps alive what constants in `specs` point to.
+  std::vector<std::shared_ptr<const void>> owners;
+};
+
+/// How one parameter of the function reaches the code.
+struct ParamSlot {
+  bool passed = false;  ///< false: folded into the code
+  bool written = false; ///< a pointer that the kernel may store through
+  targets::ScalarKind kind = targets::ScalarKind::I32;
+  std::string name;
+};
+
+} // namespace nereid::runtime
+
+struct nrd_kernel {
+  nereid::runtime::CompileRequest request;
+  /// For a kernel that is not owned by its function's dispatcher.
+  std::shared_ptr<const nereid::runtime::FunctionRecord> keepAlive;
+
+  std::string name;
+  std::unique_ptr<nereid::targets::CompiledKernel> code;
+  llvm::SmallVector<nereid::runtime::ParamSlot, 16> params; ///< one per parameter of the function
+  unsigned passedCount = 0;
+  bool hasWrites = false; ///< some pointer may be stored through
+  bool checked = false;   ///< the code expects the extents of its pointers after the arguments
+  std::vector<nereid::targets::StageTime> times;
+  std::string metadata;
+
+  /// The text or bytes of a stage; compiles again, keeping everything, for one that was not kept.
+  /// Null when the target has no such stage.
+  const std::string *stage(llvm::StringRef name);
+  const std::vector<std::string> &stageNames();
+
+private:
+  std::mutex stageMutex;
+  std::vector<std::string> names;
+  llvm::StringMap<std::unique_ptr<std::string>> stages;
+  std::unique_ptr<nereid::targets::CompiledKernel> withStages;
+};

@@ -1,0 +1,472 @@
+#include "runtime/specialise.h"
+
+#include "syntax/parser.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <bit>
+#include <cstring>
+#include <limits>
+
+using namespace nereid;
+using namespace nereid::runtime;
+using frontend::DType;
+using frontend::ParamSpec;
+using frontend::Type;
+using frontend::Value;
+
+namespace {
+
+// What one argument contributes to the key. `Multiple` is added where a multiple of 16 is known,
+// `Const` for a pointer to const; a pointer is followed by its element type, a constant by its
+// value.
+enum Tag : uint8_t {
+  TagNone = 1,
+  TagOne,
+  TagInt32,
+  TagInt64,
+  TagUInt64,
+  TagBool,
+  TagFloat,
+  TagForced,
+  TagPointer,
+  TagIntConstant,
+  TagUIntConstant,
+  TagBoolConstant,
+  TagFloatConstant,
+  TagValueConstant,
+  Multiple = 0x40,
+  Const = 0x80,
+};
+
+void appendBytes(KeyBuffer &key, const void *data, size_t size) {
+  auto *bytes = static_cast<const uint8_t *>(data);
+  key.append(bytes, bytes + size);
+}
+
+template <typename T> void appendConstant(KeyBuffer &key, Tag tag, T value) {
+  key.push_back(tag);
+  appendBytes(key, &value, sizeof value);
+}
+
+const char *kindText(const nrd_arg &arg) {
+  switch (arg.kind) {
+  case NRD_ARG_INT:
+  case NRD_ARG_UINT:
+    return "an integer";
+  case NRD_ARG_BOOL:
+    return "a bool";
+  case NRD_ARG_FLOAT:
+    return "a float";
+  case NRD_ARG_POINTER:
+    return "a pointer";
+  case NRD_ARG_NONE:
+    return "None";
+  default:
+    return "a compile-time value";
+  }
+}
+
+/// An integer argument as its bits and whether they are a negative number.
+struct Integer {
+  uint64_t bits;
+  bool isSigned;
+  bool isOne() const { return bits == 1; }
+  bool isMultiple() const { return bits % 16 == 0; }
+  DType type() const {
+    if (isSigned || bits <= uint64_t(std::numeric_limits<int64_t>::max())) {
+      int64_t value = int64_t(bits);
+      return value >= std::numeric_limits<int32_t>::min() &&
+                     value <= std::numeric_limits<int32_t>::max()
+                 ? DType::Int32
+                 : DType::Int64;
+    }
+    return DType::UInt64;
+  }
+};
+
+std::optional<Integer> integerOf(const nrd_arg &arg) {
+  if (arg.kind == NRD_ARG_INT)
+    return Integer{uint64_t(arg.i), true};
+  if (arg.kind == NRD_ARG_UINT)
+    return Integer{arg.u, false};
+  return std::nullopt;
+}
+
+/// Whether an integer can be given for a parameter of this forced integer type.
+bool fits(Integer value, DType type) {
+  const frontend::DTypeInfo &row = frontend::info(type);
+  bool negative = value.isSigned && int64_t(value.bits) < 0;
+  if (row.kind == frontend::DTypeClass::Bool)
+    return true;
+  if (row.kind == frontend::DTypeClass::UnsignedInt)
+    return !negative && (row.bits == 64 || value.bits >> row.bits == 0);
+  if (row.kind != frontend::DTypeClass::SignedInt)
+    return true;
+  if (!negative)
+    return value.bits >> (row.bits - 1) == 0;
+  return int64_t(value.bits) >= -(int64_t(1) << (row.bits - 1)) || row.bits == 64;
+}
+
+ErrorPtr badArgument(const ParamRule &rule, llvm::StringRef function, const std::string &expected,
+                     const char *found) {
+  return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchBadArgument,
+                   std::string_view(rule.name), std::string_view(function), expected, found);
+}
+
+ErrorPtr appendForced(KeyBuffer &key, const ParamRule &rule, const nrd_arg &arg,
+                      llvm::StringRef function) {
+  const Type &type = *rule.forcedType;
+  bool aligned = !(rule.policy & (NRD_PARAM_NO_SPECIALIZE | NRD_PARAM_NO_ALIGNMENT));
+  auto expected = [&] { return "a value for its type `" + signatureText(type) + "`"; };
+  if (type.isPointer) {
+    // A plain integer is an address.
+    if (arg.kind != NRD_ARG_POINTER && !integerOf(arg))
+      return badArgument(rule, function, expected(), kindText(arg));
+    uint64_t address = arg.kind == NRD_ARG_POINTER ? uint64_t(uintptr_t(arg.p)) : arg.u;
+    key.push_back(TagForced | (aligned && address % 16 == 0 ? Multiple : 0));
+    return nullptr;
+  }
+  if (auto value = integerOf(arg)) {
+    if (!fits(*value, type.scalar))
+      return makeError(NRD_ERROR_ARGUMENT, "OverflowError", diag::ArgumentOutOfRange,
+                       value->isSigned ? llvm::itostr(int64_t(value->bits))
+                                       : llvm::utostr(value->bits),
+                       std::string_view(rule.name), signatureText(type));
+    bool isInt = frontend::isInt(type.scalar) && !frontend::isBool(type.scalar);
+    key.push_back(TagForced | (aligned && isInt && value->isMultiple() ? Multiple : 0));
+    return nullptr;
+  }
+  if (arg.kind == NRD_ARG_FLOAT ? frontend::isFloat(type.scalar) : arg.kind == NRD_ARG_BOOL) {
+    key.push_back(TagForced);
+    return nullptr;
+  }
+  return badArgument(rule, function, expected(), kindText(arg));
+}
+
+ErrorPtr appendConstexpr(KeyBuffer &key, const ParamRule &rule, const nrd_arg &arg,
+                         llvm::StringRef function) {
+  switch (arg.kind) {
+  case NRD_ARG_INT:
+    appendConstant(key, TagIntConstant, arg.i);
+    return nullptr;
+  case NRD_ARG_UINT:
+    appendConstant(key, TagUIntConstant, arg.u);
+    return nullptr;
+  case NRD_ARG_BOOL:
+    appendConstant(key, TagBoolConstant, uint8_t(arg.i != 0));
+    return nullptr;
+  case NRD_ARG_FLOAT:
+    appendConstant(key, TagFloatConstant, arg.f);
+    return nullptr;
+  case NRD_ARG_NONE:
+    key.push_back(TagNone);
+    return nullptr;
+  case NRD_ARG_VALUE:
+    if (arg.v && !arg.v->key.empty()) {
+      appendConstant(key, TagValueConstant, uint32_t(arg.v->key.size()));
+      appendBytes(key, arg.v->key.data(), arg.v->key.size());
+      return nullptr;
+    }
+    break;
+  default:
+    break;
+  }
+  return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::ConstexprNeedsValue,
+                   std::string_view(rule.name), std::string_view(function), kindText(arg));
+}
+
+ParamSpec runtimeSpec(Type type, bool isMultiple) {
+  ParamSpec spec;
+  spec.type = std::move(type);
+  spec.divisibility = isMultiple ? 16 : 1;
+  return spec;
+}
+
+ParamSpec constantSpec(Value value) {
+  ParamSpec spec;
+  spec.kind = ParamSpec::Kind::Constant;
+  spec.constant = std::move(value);
+  return spec;
+}
+
+Value integerValue(Integer value) {
+  if (value.isSigned)
+    return Value::integer(int64_t(value.bits));
+  return Value(llvm::APSInt(llvm::APInt(65, value.bits), /*isUnsigned=*/false));
+}
+
+Value constantOf(const nrd_arg &arg) {
+  if (auto value = integerOf(arg))
+    return integerValue(*value);
+  switch (arg.kind) {
+  case NRD_ARG_BOOL:
+    return Value(arg.i != 0);
+  case NRD_ARG_FLOAT:
+    return Value(arg.f);
+  case NRD_ARG_VALUE:
+    return arg.v->value;
+  default:
+    return Value();
+  }
+}
+
+} // namespace
+
+std::vector<ParamRule> runtime::paramRules(const frontend::Function &function) {
+  std::vector<ParamRule> rules;
+  for (const frontend::FunctionParam &param : function.params()) {
+    ParamRule &rule = rules.emplace_back();
+    rule.name = param.name.str();
+    rule.isConstexpr = param.isConstexpr;
+    rule.isConst = param.isConst;
+    rule.hasDefault = param.hasDefault();
+    rule.forcedType = param.type;
+  }
+  return rules;
+}
+
+ErrorPtr runtime::appendKey(KeyBuffer &key, llvm::ArrayRef<ParamRule> rules,
+                            llvm::ArrayRef<nrd_arg> args, llvm::StringRef functionName) {
+  if (args.size() < rules.size())
+    return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchMissingArgument,
+                     std::string_view(functionName), std::string_view(rules[args.size()].name));
+  if (args.size() > rules.size())
+    return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchTooManyArguments,
+                     std::string_view(functionName), int64_t(rules.size()), int64_t(args.size()));
+  for (size_t i = 0; i < rules.size(); ++i) {
+    const ParamRule &rule = rules[i];
+    const nrd_arg &arg = args[i];
+    if (rule.isConstexpr) {
+      if (ErrorPtr error = appendConstexpr(key, rule, arg, functionName))
+        return error;
+      continue;
+    }
+    if (rule.forcedType && arg.kind != NRD_ARG_NONE) {
+      if (ErrorPtr error = appendForced(key, rule, arg, functionName))
+        return error;
+      continue;
+    }
+    bool specialises = !(rule.policy & NRD_PARAM_NO_SPECIALIZE);
+    bool aligned = specialises && !(rule.policy & NRD_PARAM_NO_ALIGNMENT);
+    switch (arg.kind) {
+    case NRD_ARG_INT:
+    case NRD_ARG_UINT: {
+      Integer value{arg.u, arg.kind == NRD_ARG_INT};
+      if (value.isOne() && specialises) {
+        key.push_back(TagOne);
+        break;
+      }
+      DType type = value.type();
+      Tag tag = type == DType::Int32 ? TagInt32 : type == DType::Int64 ? TagInt64 : TagUInt64;
+      key.push_back(tag | (aligned && value.isMultiple() ? Multiple : 0));
+      break;
+    }
+    case NRD_ARG_BOOL:
+      key.push_back(TagBool);
+      break;
+    case NRD_ARG_FLOAT:
+      key.push_back(TagFloat);
+      break;
+    case NRD_ARG_POINTER: {
+      if (arg.dtype == NRD_VOID || arg.dtype > NRD_FP64)
+        return badArgument(rule, functionName, "a pointer to a known element type",
+                           "a pointer of unknown type");
+      uint8_t tag = TagPointer;
+      if (aligned && uintptr_t(arg.p) % 16 == 0)
+        tag |= Multiple;
+      if (rule.isConst || (rule.policy & NRD_PARAM_CONST))
+        tag |= Const;
+      key.push_back(tag);
+      key.push_back(arg.dtype);
+      break;
+    }
+    case NRD_ARG_NONE:
+      key.push_back(TagNone);
+      break;
+    case NRD_ARG_VALUE:
+      if (arg.v && arg.v->value.is<llvm::APSInt>())
+        return makeError(NRD_ERROR_ARGUMENT, "OverflowError", diag::IntegerTooLarge,
+                         std::string_view(rule.name));
+      if (ErrorPtr error = appendConstexpr(key, rule, arg, functionName))
+        return error;
+      break;
+    default:
+      return badArgument(rule, functionName, "a number, a pointer or a constant",
+                         "an argument of unknown kind");
+    }
+  }
+  return nullptr;
+}
+
+std::vector<ParamSpec> runtime::specialise(llvm::ArrayRef<ParamRule> rules,
+                                           llvm::ArrayRef<nrd_arg> args) {
+  std::vector<ParamSpec> specs;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    const ParamRule &rule = rules[i];
+    const nrd_arg &arg = args[i];
+    bool specialises = !(rule.policy & NRD_PARAM_NO_SPECIALIZE);
+    bool aligned = specialises && !(rule.policy & NRD_PARAM_NO_ALIGNMENT);
+    if (rule.isConstexpr || arg.kind == NRD_ARG_NONE || arg.kind == NRD_ARG_VALUE) {
+      specs.push_back(constantSpec(constantOf(arg)));
+    } else if (rule.forcedType) {
+      const Type &type = *rule.forcedType;
+      bool facts = type.isPointer || (frontend::isInt(type.scalar) && integerOf(arg));
+      specs.push_back(
+          runtimeSpec(type, facts && aligned && arg.u % 16 == 0 && !frontend::isBool(type.scalar)));
+    } else if (arg.kind == NRD_ARG_POINTER) {
+      bool isConst = rule.isConst || (rule.policy & NRD_PARAM_CONST);
+      specs.push_back(runtimeSpec(Type::pointerTo(DType(arg.dtype), isConst),
+                                  aligned && uintptr_t(arg.p) % 16 == 0));
+    } else if (auto value = integerOf(arg)) {
+      if (value->isOne() && specialises)
+        specs.push_back(constantSpec(Value::integer(1)));
+      else
+        specs.push_back(runtimeSpec(Type::of(value->type()), aligned && value->isMultiple()));
+    } else {
+      specs.push_back(
+          runtimeSpec(Type::of(arg.kind == NRD_ARG_BOOL ? DType::Int1 : DType::Float32), false));
+    }
+  }
+  return specs;
+}
+
+// The element types of pointers keep one order on both sides of the ABI.
+static_assert(NRD_VOID == int(DType::Void) && NRD_INT1 == int(DType::Int1) &&
+              NRD_INT8 == int(DType::Int8) && NRD_UINT64 == int(DType::UInt64) &&
+              NRD_FP8E5 == int(DType::Float8E5) && NRD_FP8E4B15 == int(DType::Float8E4B15) &&
+              NRD_FP16 == int(DType::Float16) && NRD_BF16 == int(DType::BFloat16) &&
+              NRD_FP32 == int(DType::Float32) && NRD_FP64 == int(DType::Float64));
+
+std::string runtime::signatureText(const Type &type) {
+  const frontend::DTypeInfo &row = frontend::info(type.scalar);
+  std::string scalar;
+  switch (row.kind) {
+  case frontend::DTypeClass::Bool:
+    scalar = "u1";
+    break;
+  case frontend::DTypeClass::SignedInt:
+    scalar = "i" + llvm::utostr(row.bits);
+    break;
+  case frontend::DTypeClass::UnsignedInt:
+    scalar = "u" + llvm::utostr(row.bits);
+    break;
+  default:
+    scalar = row.shortName;
+  }
+  return (type.isPointer ? type.isConst ? "*k" : "*" : "") + scalar;
+}
+
+std::string runtime::signatureText(const ParamSpec &spec) {
+  if (spec.kind == ParamSpec::Kind::Constant)
+    return spec.constant.repr();
+  return signatureText(spec.type) + (spec.divisibility % 16 == 0 ? ":16" : "");
+}
+
+std::string runtime::keyOfLiteral(const Value &value) {
+  if (value.isNone())
+    return "N";
+  if (auto *flag = value.getIf<bool>())
+    return *flag ? "b1" : "b0";
+  if (auto *integer = value.getIf<llvm::APSInt>())
+    return "i" + llvm::toString(*integer, 10) + ";";
+  if (auto *number = value.getIf<double>())
+    return "f" + llvm::utohexstr(std::bit_cast<uint64_t>(*number)) + ";";
+  if (auto *text = value.getIf<std::string>())
+    return "s" + llvm::utostr(text->size()) + ":" + *text;
+  if (auto *type = value.getIf<frontend::TypeValue>())
+    return "t" + type->type.mangle() + (type->type.isConst ? "k" : "") + ";";
+  if (auto *builtin = value.getIf<frontend::BuiltinValue>())
+    return "p" + llvm::utohexstr(uintptr_t(builtin->builtin)) + ";";
+  if (auto *module = value.getIf<frontend::ModuleValue>())
+    return "m" + module->name + ";";
+  if (auto *tuple = value.getIf<frontend::Tuple>()) {
+    std::string key = "(";
+    for (const Value &item : tuple->items) {
+      std::string part = keyOfLiteral(item);
+      if (part.empty())
+        return "";
+      key += part;
+    }
+    for (const std::string &field : tuple->fields)
+      key += field + ",";
+    return key + llvm::utohexstr(tuple->hostClass) + ")";
+  }
+  return "";
+}
+
+std::optional<Value> runtime::parseLiteral(llvm::StringRef text) {
+  text = text.trim();
+  if (text == "None")
+    return Value();
+  if (text == "True" || text == "False")
+    return Value(text == "True");
+  if (text.size() >= 2 && (text.front() == '\'' || text.front() == '"') &&
+      text.back() == text.front()) {
+    llvm::StringRef inner = text.drop_front().drop_back();
+    if (inner.contains(text.front()) || inner.contains('\\'))
+      return std::nullopt;
+    return Value(inner.str());
+  }
+  if (auto type =
+          text.starts_with("tl.") ? frontend::dtypeByName(text.drop_front(3)) : std::nullopt)
+    return Value(frontend::TypeValue{Type::of(*type)});
+  llvm::StringRef digits = text;
+  bool negative = digits.consume_front("-");
+  if (!digits.empty() && llvm::isDigit(digits.front())) {
+    llvm::APInt integer;
+    if (!digits.contains('_') && !digits.getAsInteger(0, integer)) {
+      llvm::APSInt value(integer.zext(std::max(64u, integer.getActiveBits() + 1)), false);
+      return Value(negative ? llvm::APSInt(-value, false) : value);
+    }
+  }
+  double number = 0;
+  if (!digits.empty() && (llvm::isDigit(digits.front()) || digits.front() == '.') &&
+      !digits.getAsDouble(number))
+    return Value(negative ? -number : number);
+  if (digits == "inf" || digits == "float('inf')")
+    return Value(negative ? -std::numeric_limits<double>::infinity()
+                          : std::numeric_limits<double>::infinity());
+  return std::nullopt;
+}
+
+ErrorPtr runtime::specialiseSignature(llvm::ArrayRef<ParamRule> rules,
+                                      llvm::ArrayRef<llvm::StringRef> texts,
+                                      llvm::StringRef functionName, std::vector<ParamSpec> &specs) {
+  if (texts.size() < rules.size())
+    return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchMissingArgument,
+                     std::string_view(functionName), std::string_view(rules[texts.size()].name));
+  if (texts.size() > rules.size())
+    return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchTooManyArguments,
+                     std::string_view(functionName), int64_t(rules.size()), int64_t(texts.size()));
+  for (size_t i = 0; i < rules.size(); ++i) {
+    llvm::StringRef text = texts[i].trim();
+    auto bad = [&](const char *expected) {
+      return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadSignature,
+                       std::string_view(rules[i].name), expected, std::string_view(text));
+    };
+    if (rules[i].isConstexpr) {
+      auto value = parseLiteral(text);
+      if (!value)
+        return bad("a Python literal, because it is a constexpr");
+      specs.push_back(constantSpec(std::move(*value)));
+    } else if (text == "None") {
+      specs.push_back(constantSpec(Value()));
+    } else {
+      auto [typeText, fact] = text.split(':');
+      auto type = frontend::parseSignatureType(typeText.trim());
+      if (!type)
+        return bad("a type such as `*fp32:16`, `i32`, `i32:16`, `fp32`");
+      fact = fact.trim();
+      bool isInt = !type->isPointer && frontend::isInt(type->scalar);
+      if (fact == "1" && isInt)
+        specs.push_back(constantSpec(Value::integer(1)));
+      else if (fact.empty() || (fact == "16" && (isInt || type->isPointer)))
+        specs.push_back(runtimeSpec(std::move(*type), fact == "16"));
+      else
+        return bad("`:16` or, for an integer, `:1` after the type");
+    }
+  }
+  return nullptr;
+}

@@ -1,0 +1,88 @@
+// Specialisation: from the arguments of a launch to a kernel's key, and to its compile-time facts.
+//
+// Which kernel a launch needs depends on the types of its arguments, on a few facts about their
+// values, and on the options. The rules, argument by argument (tests/unit/runtime/specialise):
+//
+//   integer       1 is folded into the code as a constant; else i32 where it fits, i64, u64; a
+//                 multiple of 16 (0 too) is known to be one
+//   bool, float   u1 and fp32; their values are never folded
+//   pointer       its element type; an address that is a multiple of 16 is known to be one
+//   None          a constant
+//   constexpr     a constant by value
+//
+// A forced type (an annotation, or set by the face) fixes the type and stops the folding of 1.
+// NO_SPECIALIZE stops both facts about values, NO_ALIGNMENT only the multiple of 16.
+//
+// The key is a short byte string, a byte or two an argument, built in the caller's buffer: a warm
+// launch allocates nothing. Equal keys mean equal `ParamSpec`s, which are only built on a miss.
+#pragma once
+
+#include "frontend/frontend.h"
+#include "frontend/function.h"
+#include "nereid/nereid.h"
+#include "runtime/error.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+/// The object behind the ABI's nrd_value: a known value with what makes it a key, and with the
+/// function it refers to kept alive.
+struct nrd_value {
+  nereid::frontend::Value value;
+  /// Identifies the value: equal keys, equal values. Empty for what cannot be a constant.
+  std::string key;
+  /// Keeps the functions and trees alive that `value` points to.
+  std::vector<std::shared_ptr<const void>> owners;
+
+  mutable std::string text; ///< storage of what nrd_value_get_text and its kin hand out
+};
+
+namespace nereid::runtime {
+
+/// What the runtime knows of one parameter; made once per function.
+struct ParamRule {
+  std::string name;
+  bool isConstexpr = false;
+  bool isConst = false; ///< pointers are to const
+  bool hasDefault = false;
+  uint32_t policy = 0;                      ///< NRD_PARAM_*
+  std::optional<frontend::Type> forcedType; ///< by annotation, or set by the face
+};
+
+using KeyBuffer = llvm::SmallVector<uint8_t, 192>;
+
+/// The rules of `function`'s parameters as its `def` line gives them.
+std::vector<ParamRule> paramRules(const frontend::Function &function);
+
+/// Appends the key of these arguments, one per rule. An error when an argument cannot be given for
+/// its parameter.
+ErrorPtr appendKey(KeyBuffer &key, llvm::ArrayRef<ParamRule> rules, llvm::ArrayRef<nrd_arg> args,
+                   llvm::StringRef functionName);
+
+/// The specialisation that the key stands for.
+std::vector<frontend::ParamSpec> specialise(llvm::ArrayRef<ParamRule> rules,
+                                            llvm::ArrayRef<nrd_arg> args);
+
+/// The same from signature texts: "*fp32:16", "i32", "i32:1", and a Python literal for a constexpr
+/// parameter.
+ErrorPtr specialiseSignature(llvm::ArrayRef<ParamRule> rules, llvm::ArrayRef<llvm::StringRef> texts,
+                             llvm::StringRef functionName, std::vector<frontend::ParamSpec> &specs);
+
+/// "*fp32:16", "i32", "1024": what `specialiseSignature` would take for this specialisation.
+std::string signatureText(const frontend::ParamSpec &spec);
+
+/// A type as signatures write it: "*fp32", "*kfp16", "i32", "u1".
+std::string signatureText(const frontend::Type &type);
+
+/// A known Python literal ("1024", "-3.5", "True", "None", "'tf32'"); nothing when it is not one.
+std::optional<frontend::Value> parseLiteral(llvm::StringRef text);
+
+/// The bytes that identify a known value (see nrd_value::key), for values without host objects and
+/// functions.
+std::string keyOfLiteral(const frontend::Value &value);
+
+} // namespace nereid::runtime
