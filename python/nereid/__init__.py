@@ -1,0 +1,47 @@
+"""Nereid: the Triton language, compiled by a C++ compiler.
+
+    import nereid
+    import nereid.language as tl
+
+    @nereid.jit
+    def kernel(...): ...
+
+    kernel[grid](...)
+
+Names are imported when first used, so that importing the package costs next to nothing.
+"""
+
+__version__ = "0.1.0"
+
+# Where each name lives. One list: `__getattr__`, `__all__` and the alias read it.
+_HOMES = {
+    "nereid.runtime.jit": [
+        "jit", "JITFunction", "KernelInterface", "constexpr_function", "ConstexprFunction", "MockTensor", "TensorWrapper",
+        "reinterpret",
+    ],
+    "nereid.runtime.autotuner": ["autotune", "Autotuner", "Config", "heuristics", "Heuristics"],
+    "nereid.errors": ["TritonError", "CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct",
+                      "OutOfResources"],
+    "nereid.compiler": ["CompiledKernel"],
+    "nereid._host": ["cdiv", "next_power_of_2", "must_use_result"],
+    "nereid._alias": ["install_as_triton"],
+}
+_MODULES = ["language", "runtime", "compiler", "errors", "testing"]
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *_MODULES, *_HOME_OF]
+
+
+def __getattr__(name):
+    import importlib
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _HOME_OF:
+        value = getattr(importlib.import_module(_HOME_OF[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'nereid' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

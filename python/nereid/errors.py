@@ -1,0 +1,88 @@
+"""What can go wrong, as exceptions."""
+
+
+class TritonError(Exception):
+    """Base of all errors of the language and its compiler."""
+
+
+class CompilationError(TritonError):
+    """The kernel's text is wrong. The message shows each place with its source line; `__cause__` is the Python exception behind it,
+    if one was raised while Python code ran during the compilation.
+
+    Attributes: `diagnostic`, the name of the first problem ("UnknownName"); `error_message`, its text alone; `triton_text`, the text
+    in Triton's form ("at 3:8: ...").
+    """
+
+    def __init__(self, src=None, node=None, error_message=None):
+        super().__init__(src, node, error_message)
+        self.src = src
+        self.node = node
+        self.error_message = error_message
+        self.diagnostic = None
+        self.triton_text = None
+        self.message = str(error_message if error_message is not None else "")
+
+    @classmethod
+    def _from_library(cls, message, diagnostic, summary, triton_text):
+        error = cls(None, None, summary)
+        error.message = message
+        error.diagnostic = diagnostic
+        error.triton_text = triton_text
+        return error
+
+    def __str__(self):
+        return self.message
+
+    def __reduce__(self):
+        return _restore, (type(self), self.args, {**self.__dict__, "node": None})
+
+
+def _restore(cls, args, state):
+    error = cls(*args)
+    error.__dict__.update(state)
+    return error
+
+
+class CompileTimeAssertionFailure(CompilationError):
+    """`static_assert` failed."""
+
+
+class UnsupportedLanguageConstruct(CompilationError):
+    """Python that is not part of the language."""
+
+
+class OutOfResources(TritonError):
+    """A kernel needs more of something than the device has."""
+
+    def __init__(self, required, limit, name):
+        super().__init__(required, limit, name)
+        self.required = required
+        self.limit = limit
+        self.name = name
+
+    def __str__(self):
+        return (f"out of resource: {self.name}, Required: {self.required}, Hardware limit: {self.limit}. Reducing block "
+                "sizes or `num_stages` may help.")
+
+
+class ResourcesExhausted(TritonError, RuntimeError):
+    """This machine ran out of memory or disk."""
+
+
+class InternalError(TritonError, RuntimeError):
+    """A mistake of the compiler itself; please report it."""
+
+
+class AutotunerError(TritonError):
+    """No configuration is left, or none works."""
+
+
+class PTXASError(TritonError):
+    """The assembler of the GPU target refused a program."""
+
+
+from . import _native  # noqa: E402
+
+_native.register(CompilationError=CompilationError, CompileTimeAssertionFailure=CompileTimeAssertionFailure,
+                 UnsupportedLanguageConstruct=UnsupportedLanguageConstruct, ResourcesExhausted=ResourcesExhausted,
+                 InternalError=InternalError)

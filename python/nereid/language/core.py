@@ -1,0 +1,700 @@
+"""Types and values of the language as Python sees them.
+
+Inside kernels these names are the compiler's own. The classes here serve host code, and Python code that runs during a compilation:
+user builtins, constexpr functions. Every function of `tl` enters the compiler's builtin table through `_native.call_builtin`.
+"""
+
+import builtins
+import enum
+import functools
+import inspect
+import operator
+
+from .. import _native
+
+TRITON_MAX_TENSOR_NUMEL = 1048576
+
+_NO_KERNEL = ("Did you forget to add @triton.jit ? (`_semantic` argument must be provided outside of JIT functions.)")
+
+
+# ---- functions with `_semantic` ---------------------------------------------------------------------
+
+
+def builtin(fn):
+    """Marks a Python function that kernels may call: it runs during the compilation, gets constants as `constexpr` and tensors as
+    `tensor`, and calls the language with `_semantic=_semantic`."""
+    signature = inspect.signature(fn)
+
+    @functools.wraps(fn)
+    def wrapper(*args, **kwargs):
+        if kwargs.get("_semantic") is None:
+            raise ValueError(_NO_KERNEL)
+        return fn(*args, **kwargs)
+
+    if "_semantic" not in signature.parameters:
+        raise TypeError(f"a builtin takes the keyword `_semantic`: add `_semantic=None` to {fn.__qualname__}")
+    wrapper.__triton_builtin__ = True
+    wrapper.signature = signature
+    return wrapper
+
+
+def extern(fn):
+    """Marks a function that stands for a symbol of a device library."""
+    return builtin(fn)
+
+
+def is_builtin(fn):
+    """Whether a function is one of the language or made with `@builtin`."""
+    return bool(getattr(fn, "__triton_builtin__", False))
+
+
+def _call(name, args, kwargs, _semantic=None):
+    return _native.call_builtin(_semantic, name, args, kwargs)
+
+
+def _semantic_method(semantic, name):
+    """`_semantic.name(...)`: the builtin of that name, or of an operator."""
+    return lambda *args, **kwargs: _native.call_builtin(semantic, name, args, kwargs)
+
+
+# ---- constants --------------------------------------------------------------------------------------
+
+
+class const:
+    """Annotation of a pointer that must not be stored through."""
+
+
+class constexpr:
+    """A value known at compile time. As an annotation: a parameter or a name that must be one."""
+
+    __nereid_builtin__ = "constexpr"  # what the class means inside a kernel
+
+    def __init__(self, value):
+        while isinstance(value, constexpr):
+            value = value.value
+        self.value = value
+        self.type = constexpr_type(value)
+
+    def __repr__(self):
+        return f"constexpr[{self.value}]"
+
+    def __hash__(self):
+        return hash((type(self), self.value))
+
+    def __bool__(self):
+        return bool(self.value)
+
+    def __index__(self):
+        return operator.index(self.value)
+
+    def __int__(self):
+        return int(self.value)
+
+    def __float__(self):
+        return float(self.value)
+
+    def __len__(self):
+        return len(self.value)
+
+    def __iter__(self):
+        return iter(self.value)
+
+    def __getitem__(self, index):
+        return _wrapped(self.value[_unwrap_if_constexpr(index)])
+
+    def __call__(self, *args, **kwargs):
+        return self.value(*args, **kwargs)
+
+    def __getattr__(self, name):
+        if name.startswith("__") or name in ("value", "type"):
+            raise AttributeError(name)
+        return getattr(self.value, name)
+
+    def __getstate__(self):
+        return self.value
+
+    def __setstate__(self, value):
+        self.__init__(value)
+
+    def __neg__(self):
+        return constexpr(-self.value)
+
+    def __pos__(self):
+        return constexpr(+self.value)
+
+    def __invert__(self):
+        return constexpr(~self.value)
+
+    def logical_and(self, other):
+        return constexpr(self.value and _unwrap_if_constexpr(other))
+
+    def logical_or(self, other):
+        return constexpr(self.value or _unwrap_if_constexpr(other))
+
+    def not_(self):
+        return constexpr(not self.value)
+
+
+def _wrapped(value):
+    return value if isinstance(value, constexpr) else constexpr(value)
+
+
+def _constexpr_operator(function, reflected):
+
+    def forward(self, other):
+        if isinstance(other, tensor):
+            return NotImplemented
+        return constexpr(function(self.value, _unwrap_if_constexpr(other)))
+
+    def backward(self, other):
+        return constexpr(function(_unwrap_if_constexpr(other), self.value))
+
+    return backward if reflected else forward
+
+
+_BINARY_OPERATORS = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "lshift": operator.lshift,
+    "rshift": operator.rshift, "and": operator.and_, "or": operator.or_, "xor": operator.xor
+}
+_COMPARISONS = {name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")}
+
+for _name, _function in _BINARY_OPERATORS.items():
+    setattr(constexpr, f"__{_name}__", _constexpr_operator(_function, False))
+    setattr(constexpr, f"__r{_name}__", _constexpr_operator(_function, True))
+for _name, _function in _COMPARISONS.items():
+    setattr(constexpr, f"__{_name}__", _constexpr_operator(_function, False))
+
+
+class constexpr_type:
+    """The type of a constant: the constant itself."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, constexpr_type) and self.value == other.value
+
+    def __hash__(self):
+        return hash((type(self), repr(self.value)))
+
+    def __repr__(self):
+        return f"constexpr_type[{self.value}]"
+
+    def mangle(self):
+        return repr(self)
+
+
+def _unwrap_if_constexpr(value):
+    if isinstance(value, constexpr):
+        return value.value
+    if isinstance(value, builtins.tuple) and type(value) is builtins.tuple:
+        return builtins.tuple(_unwrap_if_constexpr(item) for item in value)
+    if isinstance(value, list):
+        return [_unwrap_if_constexpr(item) for item in value]
+    return value
+
+
+def _unwrap_shape(shape):
+    return [_unwrap_if_constexpr(size) for size in _unwrap_if_constexpr(shape)]
+
+
+CONSTEXPR_0 = constexpr(0)
+
+
+# ---- types ------------------------------------------------------------------------------------------
+
+
+class dtype:
+    """A scalar type of the language, by its short name: "fp32", "int8"."""
+
+    __nereid_builtin__ = "dtype"  # what the class means inside a kernel
+
+    SINT_TYPES = ["int8", "int16", "int32", "int64"]
+    UINT_TYPES = ["int1", "uint8", "uint16", "uint32", "uint64"]
+    FP_TYPES = ["fp8e4b15", "fp8e4nv", "fp8e4b8", "fp8e5", "fp8e5b16", "fp16", "bf16", "fp32", "fp64"]
+    STANDARD_FP_TYPES = ["fp16", "bf16", "fp32", "fp64"]
+    OTHER_TYPES = ["void"]
+
+    # bits of the mantissa and bias of the exponent
+    _FLOATS = {"fp8e4b15": (3, 15), "fp8e4nv": (3, 7), "fp8e4b8": (3, 8), "fp8e5": (2, 15), "fp8e5b16": (2, 16),
+               "fp16": (10, 15), "bf16": (7, 127), "fp32": (23, 127), "fp64": (52, 1023)}
+
+    class SIGNEDNESS(enum.Enum):
+        SIGNED = 0
+        UNSIGNED = 1
+
+    class KIND(enum.Enum):
+        BOOLEAN = 0
+        INTEGRAL = 1
+        FLOATING = 2
+
+    _shape = ()
+
+    def __init__(self, name):
+        name = _unwrap_if_constexpr(name)
+        self.name = name
+        if name not in dtype.SINT_TYPES + dtype.UINT_TYPES + dtype.FP_TYPES + dtype.OTHER_TYPES:
+            raise ValueError(f"unknown type of the language: {name!r}")
+        self.primitive_bitwidth = 0
+        if name in dtype.FP_TYPES:
+            self.fp_mantissa_width, self.exponent_bias = dtype._FLOATS[name]
+            self.primitive_bitwidth = 8 if name.startswith("fp8") else int(name[2:])
+        elif name != "void":
+            signed = name in dtype.SINT_TYPES
+            self.int_signedness = dtype.SIGNEDNESS.SIGNED if signed else dtype.SIGNEDNESS.UNSIGNED
+            self.int_bitwidth = self.primitive_bitwidth = int(name.split("int")[1])
+        self.itemsize = self.primitive_bitwidth // 8
+
+    @property
+    def _signature(self):
+        """The text of the type in a signature: "fp32", "i64", "u8"."""
+        return self.name.replace("uint", "u").replace("int", "i")
+
+    def is_fp8(self):
+        return self.name.startswith("fp8")
+
+    def is_floating(self):
+        return self.name in dtype.FP_TYPES
+
+    def is_standard_floating(self):
+        return self.name in dtype.STANDARD_FP_TYPES
+
+    def is_int_signed(self):
+        return self.name in dtype.SINT_TYPES
+
+    def is_int_unsigned(self):
+        return self.name in dtype.UINT_TYPES
+
+    def is_int(self):
+        return self.name in dtype.SINT_TYPES + dtype.UINT_TYPES
+
+    def is_bool(self):
+        return self.is_int1()
+
+    def is_void(self):
+        return self.name == "void"
+
+    def kind(self):
+        if self.is_bool():
+            return dtype.KIND.BOOLEAN
+        if self.is_int():
+            return dtype.KIND.INTEGRAL
+        if self.is_floating():
+            return dtype.KIND.FLOATING
+        raise TypeError(f"{self.name} has no kind")
+
+    def get_int_max_value(self):
+        if self.is_int_signed():
+            return 2**(self.int_bitwidth - 1) - 1
+        if self.is_int_unsigned():
+            return 2**self.int_bitwidth - 1
+        raise TypeError(f"{self.name} is not an integer type")
+
+    def get_int_min_value(self):
+        if self.is_int_signed():
+            return -2**(self.int_bitwidth - 1)
+        if self.is_int_unsigned():
+            return 0
+        raise TypeError(f"{self.name} is not an integer type")
+
+    @staticmethod
+    def is_dtype(type_str):
+        return type_str in dtype.SINT_TYPES + dtype.UINT_TYPES + dtype.FP_TYPES + dtype.OTHER_TYPES
+
+    @staticmethod
+    def is_block():
+        return False
+
+    @staticmethod
+    def is_ptr():
+        return False
+
+    @staticmethod
+    def is_const():
+        return False
+
+    def __eq__(self, other):
+        other = _unwrap_if_constexpr(other)
+        return type(other) is dtype and self.name == other.name
+
+    def __hash__(self):
+        return hash((type(self), self.name))
+
+    @property
+    def scalar(self):
+        return self
+
+    def with_element_ty(self, element_ty):
+        return element_ty
+
+    @property
+    def cache_key_part(self):
+        return self.name
+
+    def __str__(self):
+        return self.name
+
+    def codegen_name(self):
+        return {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}.get(self.name, self.name)
+
+    def __repr__(self):
+        name = self.codegen_name()
+        return f"triton.language.{'float' + name[2:] if self.is_fp8() else name}"
+
+    def mangle(self):
+        return self._signature
+
+    def to(self, *_):
+        raise TypeError("a type has no value to convert")
+
+    def __reduce__(self):
+        return type(self), (self.name, )
+
+
+for _name in ("fp8e4nv", "fp8e4b8", "fp8e4b15", "fp8e5", "fp8e5b16", "fp16", "bf16", "fp32", "fp64", "int1", "int8", "int16",
+              "int32", "int64", "uint8", "uint16", "uint32", "uint64"):
+    setattr(dtype, f"is_{_name}", lambda self, name=_name: self.name == name)
+
+
+class pointer_type(dtype):
+    """A pointer to elements of a type."""
+
+    __nereid_builtin__ = "pointer_type"  # what the class means inside a kernel
+
+    def __init__(self, element_ty, address_space=1, const=False):
+        element_ty = _unwrap_if_constexpr(element_ty)
+        if not isinstance(element_ty, dtype):
+            raise TypeError(f"element_ty has type `{type(element_ty).__name__}`; expected `dtype`.")
+        self.element_ty = element_ty
+        self.address_space = address_space
+        self.const = const
+        self.name = f"{'const_' if const else ''}pointer<{element_ty}>"
+        self.primitive_bitwidth = 64
+        self.itemsize = 8
+
+    @property
+    def _signature(self):
+        return ("*k" if self.const else "*") + self.element_ty._signature
+
+    def is_ptr(self):
+        return True
+
+    def is_const(self):
+        return self.const
+
+    def __eq__(self, other):
+        other = _unwrap_if_constexpr(other)
+        return (isinstance(other, pointer_type) and self.element_ty == other.element_ty
+                and self.address_space == other.address_space and self.const == other.const)
+
+    __hash__ = dtype.__hash__
+
+    @property
+    def scalar(self):
+        return self
+
+    def __repr__(self):
+        return f"triton.language.pointer_type({self.element_ty!r}, {self.address_space}, {self.const})"
+
+    def mangle(self):
+        return f"P{self.element_ty.mangle()}"
+
+    def __reduce__(self):
+        return type(self), (self.element_ty, self.address_space, self.const)
+
+
+class block_type(dtype):
+    """A block of elements of a type."""
+
+    __nereid_builtin__ = "block_type"  # what the class means inside a kernel
+
+    def __init__(self, element_ty, shape):
+        shape = builtins.tuple(_unwrap_shape(shape))
+        if not shape:
+            raise TypeError("0d block_type is forbidden")
+        if any(not isinstance(size, int) or size < 1 for size in shape):
+            raise ValueError(f"the shape of a block is made of positive integers, found {list(shape)}")
+        self.element_ty = element_ty
+        self.shape = shape
+        self.numel = functools.reduce(operator.mul, shape)
+        if self.numel > TRITON_MAX_TENSOR_NUMEL:
+            raise ValueError(f"numel ({self.numel}) exceeds triton maximum tensor numel ({TRITON_MAX_TENSOR_NUMEL})")
+        self.name = f"<{[str(size) for size in shape]}, {element_ty}>"
+        self.primitive_bitwidth = element_ty.primitive_bitwidth
+        self.itemsize = element_ty.itemsize
+
+    @property
+    def _signature(self):
+        return self.element_ty._signature
+
+    @property
+    def _shape(self):
+        return self.shape
+
+    @property
+    def nbytes(self):
+        return self.numel * (self.element_ty.primitive_bitwidth // 8)
+
+    def is_block(self):
+        return True
+
+    def get_block_shapes(self):
+        return self.shape
+
+    def with_element_ty(self, element_ty):
+        return block_type(element_ty, self.shape)
+
+    def __eq__(self, other):
+        return isinstance(other, block_type) and self.element_ty == other.element_ty and self.shape == other.shape
+
+    __hash__ = dtype.__hash__
+
+    @property
+    def scalar(self):
+        return self.element_ty
+
+    def __repr__(self):
+        return f"triton.language.block_type({self.element_ty!r}, {list(self.shape)})"
+
+    def mangle(self):
+        return f"{self.element_ty.mangle()}S{'_'.join(str(size) for size in self.shape)}S"
+
+    def __reduce__(self):
+        return type(self), (self.element_ty, self.shape)
+
+
+class tuple_type:
+    """The type of a tuple: the types of its items."""
+
+    def __init__(self, types, fields=None):
+        self.types = types
+        self.fields = fields
+
+    def __eq__(self, other):
+        return isinstance(other, tuple_type) and self.types == other.types and self.fields == other.fields
+
+    def __hash__(self):
+        return hash((type(self), builtins.tuple(self.types)))
+
+    def __iter__(self):
+        return iter(self.types)
+
+    def __getitem__(self, index):
+        return self.types[index]
+
+    def __repr__(self):
+        return f"[{','.join(str(t) for t in self.types)}]"
+
+    def mangle(self):
+        return "T" + "_".join(t.mangle() for t in self.types) + "T"
+
+
+void = dtype("void")
+int1 = dtype("int1")
+int8 = dtype("int8")
+int16 = dtype("int16")
+int32 = dtype("int32")
+int64 = dtype("int64")
+uint8 = dtype("uint8")
+uint16 = dtype("uint16")
+uint32 = dtype("uint32")
+uint64 = dtype("uint64")
+float8e5 = dtype("fp8e5")
+float8e5b16 = dtype("fp8e5b16")
+float8e4nv = dtype("fp8e4nv")
+float8e4b8 = dtype("fp8e4b8")
+float8e4b15 = dtype("fp8e4b15")
+float16 = dtype("fp16")
+bfloat16 = dtype("bf16")
+float32 = dtype("fp32")
+float64 = dtype("fp64")
+pi32_t = pointer_type(int32)
+
+_SIGNATURES = {t._signature: t
+               for t in (void, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float8e5, float8e5b16, float8e4nv,
+                         float8e4b8, float8e4b15, float16, bfloat16, float32, float64, int1)}
+_SIGNATURES.update({"u1": int1, "B": int1})
+_SIGNATURES.update({t.name: t for t in list(_SIGNATURES.values())})
+
+
+def str_to_ty(name, c=None):
+    """The type that a signature's text means: "*fp32", "i64", "u1", "constexpr"."""
+    if isinstance(name, builtins.tuple):
+        return tuple_type([str_to_ty(item, c) for item in name])
+    if name == "constexpr":
+        return constexpr_type(None)
+    if name.startswith("*"):
+        const_pointer = name.startswith("*k")
+        return pointer_type(str_to_ty(name[2 if const_pointer else 1:], c), const=const_pointer)
+    if name not in _SIGNATURES:
+        raise KeyError(name)
+    return _SIGNATURES[name]
+
+
+def _make_type(signature, shape):
+    """What the extension shows as a type."""
+    element = str_to_ty(signature)
+    return element if shape is None else block_type(element, shape)
+
+
+def _signature_of(annotation):
+    """The signature text that an annotation of a parameter forces, or None."""
+    if isinstance(annotation, dtype):
+        return annotation._signature
+    if isinstance(annotation, type):
+        return {bool: "u1", int: "i32", float: "fp32"}.get(annotation)
+    if isinstance(annotation, str) and annotation:
+        plain = {"bool": "u1", "int": "i32", "float": "fp32"}.get(annotation, annotation)
+        base = plain.removeprefix("*k").removeprefix("*")
+        return plain if base in _SIGNATURES else None
+    return None
+
+
+def get_int_dtype(bitwidth, signed):
+    """The integer type of a width and sign."""
+    if bitwidth == 1:
+        return int1
+    found = _SIGNATURES.get(f"{'i' if signed else 'u'}{bitwidth}")
+    if found is None:
+        raise ValueError(f"Unsupported bitwidth {bitwidth} and signedness {signed}")
+    return found
+
+
+class PropagateNan(enum.Enum):
+    """What `maximum` and `minimum` do with NaN: give the other operand, or NaN."""
+    NONE = 0
+    ALL = 0xFFFF
+
+
+# ---- values of a running compilation ----------------------------------------------------------------
+
+
+class tuple:
+    """A tuple of values of the language."""
+
+    __nereid_builtin__ = "tuple"  # what the class means inside a kernel
+
+    def __init__(self, args, type=None):
+        self.values = list(args)
+        self.type = type or tuple_type([getattr(value, "type", None) for value in self.values])
+
+    def __getitem__(self, index):
+        if isinstance(index, builtins.slice):
+            return tuple(self.values[builtins.slice(*map(_unwrap_if_constexpr, (index.start, index.stop, index.step)))])
+        return self.values[_unwrap_if_constexpr(index)]
+
+    def __len__(self):
+        return len(self.values)
+
+    def __iter__(self):
+        return iter(self.values)
+
+    def __add__(self, other):
+        return tuple(self.values + list(other))
+
+    def __radd__(self, other):
+        return tuple(list(other) + self.values)
+
+    def __mul__(self, other):
+        return tuple(self.values * _unwrap_if_constexpr(other))
+
+    def __eq__(self, other):
+        return (isinstance(other, (tuple, builtins.tuple, list)) and len(self.values) == len(other)
+                and all(bool(a == b) for a, b in zip(self.values, other)))
+
+    def __hash__(self):
+        return hash(builtins.tuple(self.values))
+
+    def __repr__(self):
+        return f"({', '.join(repr(value) for value in self.values)})"
+
+
+class tensor:
+    """A scalar, pointer or block of a running compilation, as Python code that runs during it sees one.
+
+    `handle` is opaque and means nothing once the compilation has ended; `tensor(handle, type)` sees the same bits as another type.
+    """
+
+    __nereid_builtin__ = "tensor"  # what the class means inside a kernel
+
+    def __init__(self, handle, type):
+        self.handle = handle
+        self.type = type
+        self.shape = tuple(constexpr(size) for size in type._shape)
+        self.numel = constexpr(type.numel if type.is_block() else 1)
+        self.dtype = type.scalar
+
+    def __str__(self):
+        return f"{self.dtype}[{', '.join(repr(size) for size in self.shape)}]"
+
+    __repr__ = __str__
+
+    @property
+    def T(self):
+        return _call("trans", (self, ), {})
+
+    def __getitem__(self, index, _semantic=None):
+        return _call("getitem", (self, index), {}, _semantic)
+
+    def __bool__(self):
+        raise TypeError("the value of a tensor is not known at compile time: Python code cannot branch on it")
+
+    __hash__ = object.__hash__
+
+
+def _tensor_operator(name, reflected):
+
+    def forward(self, other, _semantic=None):
+        return _call(name, (self, other), {}, _semantic)
+
+    def backward(self, other, _semantic=None):
+        return _call(name, (other, self), {}, _semantic)
+
+    return backward if reflected else forward
+
+
+for _name in _BINARY_OPERATORS:
+    setattr(tensor, f"__{_name}__", _tensor_operator(_name, False))
+    setattr(tensor, f"__r{_name}__", _tensor_operator(_name, True))
+for _name in _COMPARISONS:
+    setattr(tensor, f"__{_name}__", _tensor_operator(_name, False))
+for _name in ("neg", "pos", "invert"):
+    setattr(tensor, f"__{_name}__", lambda self, _semantic=None, name=_name: _call(name, (self, ), {}, _semantic))
+
+base_type = dtype
+base_value = tensor
+
+
+class slice:
+    """A subscript `start:stop:step`."""
+
+    def __init__(self, start, stop, step):
+        self.start = start
+        self.stop = stop
+        self.step = step
+
+
+def extern_elementwise(lib_name, lib_path, args, arg_type_symbol_dict, is_pure, _semantic=None):
+    """Calls a function of a device library. The CPU target has none."""
+    raise ValueError(f"the device library {lib_name!r} is not available on this target")
+
+
+extern_elementwise.__triton_builtin__ = True
+
+
+def _promote_bfloat16_to_float32(t, _semantic=None):
+    """A bf16 tensor as fp32; everything else as it is."""
+    return _call("cast", (t, float32), {}, _semantic) if t.type.scalar == bfloat16 else t
+
+
+_promote_bfloat16_to_float32.__triton_builtin__ = True
+
+_native.register(constexpr=constexpr, dtype=dtype, make_type=_make_type, tuple=tuple, tensor=tensor)
+
+from . import _builtins  # noqa: E402
+from ._builtins import *  # noqa: E402, F401, F403
+
+for _name in _builtins.METHODS:
+    setattr(tensor, _name, getattr(_builtins, _name))
+del _name, _function

@@ -1,0 +1,59 @@
+"""Measuring and comparing."""
+
+import time
+
+
+def _quantile(times, q):
+    ordered = sorted(times)
+    position = q * (len(ordered) - 1)
+    low = int(position)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+
+
+def _summary(times, quantiles, return_mode):
+    if quantiles is not None:
+        values = [_quantile(times, q) for q in quantiles]
+        return values[0] if len(values) == 1 else values
+    if return_mode == "all":
+        return times
+    if return_mode == "mean":
+        return sum(times) / len(times)
+    return {"min": min(times), "max": max(times), "median": _quantile(times, 0.5)}[return_mode]
+
+
+def do_bench(fn, warmup=25, rep=100, grad_to_none=None, quantiles=None, return_mode="mean"):
+    """Time of `fn()` in milliseconds: called for `warmup` ms, then measured for about `rep` ms.
+
+    quantiles: numbers in [0, 1], returned instead of the mean. return_mode: "mean", "median", "min", "max" or "all".
+    """
+    if return_mode not in ("mean", "median", "min", "max", "all"):
+        raise ValueError(f"return_mode must be mean, median, min, max or all, found {return_mode!r}")
+    clock = time.perf_counter_ns
+    start = clock()
+    fn()
+    first = clock() - start
+    runs = 0
+    start = clock()
+    while runs < 5 and (runs == 0 or clock() - start < warmup * 1_000_000):
+        fn()
+        runs += 1
+    estimate = max(min((clock() - start) // max(runs, 1), first), 1)
+    for _ in range(max(0, min(int(warmup * 1_000_000 / estimate), 1000) - runs)):
+        fn()
+    times = []
+    for _ in range(max(3, min(int(rep * 1_000_000 / estimate), 10_000))):
+        for tensor in grad_to_none or ():
+            tensor.grad = None
+        start = clock()
+        fn()
+        times.append((clock() - start) / 1_000_000)
+    return _summary(times, quantiles, return_mode)
+
+
+def assert_close(x, y, atol=None, rtol=None, err_msg=""):
+    """Raises AssertionError when two arrays or tensors differ by more than `atol + rtol * |y|` (1e-2 and 0 by default)."""
+    import numpy as np
+    x, y = (np.asarray(v.detach().cpu().double() if hasattr(v, "detach") else v) for v in (x, y))
+    np.testing.assert_allclose(x, y, atol=1e-2 if atol is None else atol, rtol=0.0 if rtol is None else rtol,
+                               err_msg=err_msg, equal_nan=True)

@@ -1,0 +1,110 @@
+// CPython's limited API, and the few helpers that make it pleasant: an owning reference, type
+// creation, errors.
+//
+// The extension is compiled once for every Python from 3.11 on (Py_LIMITED_API), so macros that
+// look into objects do not exist here; everything goes through functions.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <string>
+#include <utility>
+
+namespace nereid::python {
+
+/// An owned reference, or null.
+class Ref {
+public:
+  Ref() = default;
+  Ref(const Ref &other) : object(other.object) { Py_XINCREF(object); }
+  Ref(Ref &&other) noexcept : object(std::exchange(other.object, nullptr)) {}
+  Ref &operator=(Ref other) noexcept {
+    std::swap(object, other.object);
+    return *this;
+  }
+  ~Ref() { Py_XDECREF(object); }
+
+  /// Takes over a new reference, as most API functions return it.
+  static Ref take(PyObject *object) {
+    Ref ref;
+    ref.object = object;
+    return ref;
+  }
+  /// Shares a borrowed reference.
+  static Ref share(PyObject *object) {
+    Py_XINCREF(object);
+    return take(object);
+  }
+
+  PyObject *get() const { return object; }
+  PyObject *release() { return std::exchange(object, nullptr); }
+  explicit operator bool() const { return object != nullptr; }
+
+private:
+  PyObject *object = nullptr;
+};
+
+/// `text` as an interned string that lives as long as the process.
+PyObject *interned(const char *text);
+
+/// The text of a str object; empty (with the error cleared) for anything else.
+std::string textOf(PyObject *object);
+/// `str(object)`; "<unprintable>" when that raises.
+std::string strOf(PyObject *object);
+/// `repr(object)`; "<unprintable>" when that raises.
+std::string reprOf(PyObject *object);
+/// "module.Name" of a type, without the module for builtins.
+std::string typeName(PyObject *type);
+
+/// `object.name`, or null without an exception when there is no such attribute; other exceptions
+/// stay set.
+Ref attribute(PyObject *object, const char *name);
+
+/// `ValueError`, `TypeError`... by name; RuntimeError when unknown.
+PyObject *exceptionClass(const char *name);
+
+/// Takes the pending exception, normalised and with its traceback; null when there is none.
+Ref takeException();
+
+/// Holds the interpreter lock in a callback that comes from a thread of the library.
+class GilGuard {
+public:
+  GilGuard() : state(PyGILState_Ensure()) {}
+  ~GilGuard() { PyGILState_Release(state); }
+
+private:
+  PyGILState_STATE state;
+};
+
+/// Gives the interpreter lock back while the library works.
+class GilRelease {
+public:
+  GilRelease() : state(PyEval_SaveThread()) {}
+  ~GilRelease() { PyEval_RestoreThread(state); }
+
+private:
+  PyThreadState *state;
+};
+
+/// The classes and functions of the Python part that the extension needs;
+/// `_native.register(name=object)` fills them.
+struct Registry {
+  PyObject *constexprClass = nullptr;    ///< language.core.constexpr
+  PyObject *constexprFunction = nullptr; ///< runtime.jit.ConstexprFunction
+  PyObject *dtypeClass = nullptr;        ///< language.core.dtype
+  PyObject *makeType = nullptr; ///< (signature, shape or None) -> dtype, pointer_type or block_type
+  PyObject *tupleClass = nullptr;  ///< language.core.tuple
+  PyObject *tensorClass = nullptr; ///< language.core.tensor
+  PyObject *compiledKernel =
+      nullptr;                ///< compiler.CompiledKernel, called with (native kernel, JITFunction)
+  PyObject *jitRun = nullptr; ///< JITFunction.run: a class with another one leaves the fast path
+  PyObject *compilationError = nullptr;  ///< errors.CompilationError
+  PyObject *staticAssertError = nullptr; ///< errors.CompileTimeAssertionFailure
+  PyObject *unsupportedError = nullptr;  ///< errors.UnsupportedLanguageConstruct
+  PyObject *resourcesError = nullptr;    ///< errors.ResourcesExhausted
+  PyObject *internalError = nullptr;     ///< errors.InternalError
+};
+Registry &registry();
+
+} // namespace nereid::python

@@ -1,0 +1,538 @@
+#include "faces/python/arguments.h"
+
+#include "faces/python/dlpack.h"
+#include "faces/python/function.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+namespace nereid::python {
+
+ArgumentScope::~ArgumentScope() {
+  for (Py_buffer &buffer : buffers)
+    PyBuffer_Release(&buffer);
+}
+
+std::optional<nrd_dtype> dtypeByName(const std::string &text) {
+  static const std::unordered_map<std::string, nrd_dtype> names = {
+      {"bool", NRD_INT1},
+      {"int1", NRD_INT1},
+      {"i1", NRD_INT1},
+      {"u1", NRD_INT1},
+      {"int8", NRD_INT8},
+      {"i8", NRD_INT8},
+      {"int16", NRD_INT16},
+      {"i16", NRD_INT16},
+      {"int32", NRD_INT32},
+      {"i32", NRD_INT32},
+      {"int64", NRD_INT64},
+      {"i64", NRD_INT64},
+      {"uint8", NRD_UINT8},
+      {"u8", NRD_UINT8},
+      {"uint16", NRD_UINT16},
+      {"u16", NRD_UINT16},
+      {"uint32", NRD_UINT32},
+      {"u32", NRD_UINT32},
+      {"uint64", NRD_UINT64},
+      {"u64", NRD_UINT64},
+      {"float8e5", NRD_FP8E5},
+      {"fp8e5", NRD_FP8E5},
+      {"float8_e5m2", NRD_FP8E5},
+      {"float8e5b16", NRD_FP8E5B16},
+      {"fp8e5b16", NRD_FP8E5B16},
+      {"float8_e5m2fnuz", NRD_FP8E5B16},
+      {"float8e4nv", NRD_FP8E4NV},
+      {"fp8e4nv", NRD_FP8E4NV},
+      {"float8_e4m3fn", NRD_FP8E4NV},
+      {"float8e4b8", NRD_FP8E4B8},
+      {"fp8e4b8", NRD_FP8E4B8},
+      {"float8_e4m3fnuz", NRD_FP8E4B8},
+      {"float8e4b15", NRD_FP8E4B15},
+      {"fp8e4b15", NRD_FP8E4B15},
+      {"float16", NRD_FP16},
+      {"fp16", NRD_FP16},
+      {"bfloat16", NRD_BF16},
+      {"bf16", NRD_BF16},
+      {"float32", NRD_FP32},
+      {"fp32", NRD_FP32},
+      {"float64", NRD_FP64},
+      {"fp64", NRD_FP64}};
+  size_t dot = text.rfind('.');
+  auto found = names.find(dot == std::string::npos ? text : text.substr(dot + 1));
+  return found == names.end() ? std::nullopt : std::optional(found->second);
+}
+
+namespace {
+
+//===--- pointers
+//--------------------------------------------------------------------------------===//
+
+/// The bytes that a strided view can reach; strides in bytes.
+void setExtent(nrd_arg &out, const void *data, int rank, const int64_t *shape,
+               const int64_t *strides, int64_t itemSize) {
+  const char *low = static_cast<const char *>(data), *high = low + itemSize;
+  for (int i = 0; i < rank; ++i) {
+    if (shape[i] == 0) { // nothing may be touched; an empty tensor's address may be null
+      out.low = out.high = data ? data : reinterpret_cast<const void *>(16);
+      return;
+    }
+    (strides[i] < 0 ? low : high) += (shape[i] - 1) * strides[i];
+  }
+  out.low = low;
+  out.high = high;
+}
+
+bool pointerTo(nrd_arg &out, nrd_dtype dtype, void *data, bool readOnly = false) {
+  out.kind = NRD_ARG_POINTER;
+  out.dtype = dtype;
+  out.read_only = readOnly;
+  out.p = data;
+  return true;
+}
+
+bool wrongDtype(const Parameter &parameter, const std::string &dtype) {
+  PyErr_Format(PyExc_TypeError, "argument `%U`: elements of type %s are not supported in kernels",
+               parameter.name, dtype.c_str());
+  return false;
+}
+
+bool wrongDevice(const Parameter &parameter, const std::string &device) {
+  PyErr_Format(
+      PyExc_ValueError,
+      "argument `%U` is on device %s, but the kernel runs on the CPU (cpu tensor expected)",
+      parameter.name, device.c_str());
+  return false;
+}
+
+std::optional<nrd_dtype> dtypeOf(const dlpack::Tensor &tensor) {
+  if (tensor.lanes != 1)
+    return std::nullopt;
+  auto pick =
+      [&](std::initializer_list<std::pair<int, nrd_dtype>> widths) -> std::optional<nrd_dtype> {
+    for (auto [bits, dtype] : widths)
+      if (tensor.typeBits == bits)
+        return dtype;
+    return std::nullopt;
+  };
+  switch (tensor.typeCode) {
+  case dlpack::Int:
+    return pick({{32, NRD_INT32}, {64, NRD_INT64}, {16, NRD_INT16}, {8, NRD_INT8}});
+  case dlpack::UInt:
+    return pick({{8, NRD_UINT8}, {32, NRD_UINT32}, {64, NRD_UINT64}, {16, NRD_UINT16}});
+  case dlpack::Float:
+    return pick({{32, NRD_FP32}, {16, NRD_FP16}, {64, NRD_FP64}});
+  case dlpack::BFloat:
+    return pick({{16, NRD_BF16}});
+  case dlpack::Bool:
+    return pick({{8, NRD_INT1}});
+  case dlpack::Float8E4M3FN:
+    return pick({{8, NRD_FP8E4NV}});
+  case dlpack::Float8E4M3FNUZ:
+    return pick({{8, NRD_FP8E4B8}});
+  case dlpack::Float8E5M2:
+    return pick({{8, NRD_FP8E5}});
+  case dlpack::Float8E5M2FNUZ:
+    return pick({{8, NRD_FP8E5B16}});
+  default:
+    return std::nullopt;
+  }
+}
+
+bool fromDlpack(const Parameter &parameter, const dlpack::Tensor &tensor, nrd_arg &out) {
+  if (tensor.deviceType != dlpack::Cpu && tensor.deviceType != dlpack::CudaHost)
+    return wrongDevice(parameter, "number " + std::to_string(tensor.deviceId) +
+                                      " of DLPack's type " + std::to_string(tensor.deviceType));
+  std::optional<nrd_dtype> dtype = dtypeOf(tensor);
+  if (!dtype)
+    return wrongDtype(parameter, "code " + std::to_string(tensor.typeCode) + " with " +
+                                     std::to_string(tensor.typeBits) + " bits (DLPack)");
+  char *data = static_cast<char *>(tensor.data) + tensor.byteOffset;
+  int64_t itemSize = std::max(tensor.typeBits / 8, 1);
+  const char *low = data, *high = data + itemSize;
+  int64_t compact = itemSize;
+  bool empty = false;
+  for (int i = tensor.rank - 1; i >= 0; --i) {
+    int64_t stride = tensor.strides ? tensor.strides[i] * itemSize : compact;
+    compact *= tensor.shape[i];
+    empty |= tensor.shape[i] == 0;
+    (stride < 0 ? low : high) += (tensor.shape[i] - 1) * stride;
+  }
+  out.low = empty ? (data ? data : reinterpret_cast<char *>(16)) : low;
+  out.high = empty ? out.low : high;
+  return pointerTo(out, *dtype, data);
+}
+
+/// Python's struct format of one native scalar.
+std::optional<nrd_dtype> dtypeOfFormat(const char *format, Py_ssize_t size) {
+  if (!format)
+    return NRD_UINT8;
+  if (*format == '<' || *format == '=' || *format == '@' || (*format == '>' && size == 1))
+    ++format;
+  if (!*format || format[1])
+    return std::nullopt;
+  bool isSigned = std::strchr("bhilqn", *format), isUnsigned = std::strchr("BHILQN", *format);
+  switch (*format) {
+  case '?':
+    return NRD_INT1;
+  case 'e':
+    return NRD_FP16;
+  case 'f':
+    return NRD_FP32;
+  case 'd':
+    return NRD_FP64;
+  default:
+    break;
+  }
+  if (!isSigned && !isUnsigned)
+    return std::nullopt;
+  switch (size) {
+  case 1:
+    return isSigned ? NRD_INT8 : NRD_UINT8;
+  case 2:
+    return isSigned ? NRD_INT16 : NRD_UINT16;
+  case 4:
+    return isSigned ? NRD_INT32 : NRD_UINT32;
+  case 8:
+    return isSigned ? NRD_INT64 : NRD_UINT64;
+  default:
+    return std::nullopt;
+  }
+}
+
+bool fromBuffer(const Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out) {
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(object, &buffer, PyBUF_RECORDS_RO) < 0)
+    return false;
+  scope.buffers.push_back(buffer);
+  std::optional<nrd_dtype> dtype = dtypeOfFormat(buffer.format, buffer.itemsize);
+  if (!dtype) {
+    Ref name = attribute(object, "dtype");
+    return wrongDtype(parameter, name ? strOf(name.get()) : std::string(buffer.format));
+  }
+  static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
+  setExtent(out, buffer.buf, buffer.ndim, reinterpret_cast<const int64_t *>(buffer.shape),
+            reinterpret_cast<const int64_t *>(buffer.strides), buffer.itemsize);
+  return pointerTo(out, *dtype, buffer.buf, buffer.readonly);
+}
+
+/// The extent of a tensor-like object, when it tells its shape and strides the way torch does.
+void duckExtent(PyObject *object, nrd_arg &out) {
+  Ref shape = attribute(object, "shape"), stride = attribute(object, "stride"),
+      size = attribute(object, "element_size");
+  Ref strides = Ref::take(shape && stride && size ? PyObject_CallNoArgs(stride.get()) : nullptr);
+  Ref itemSize = Ref::take(strides ? PyObject_CallNoArgs(size.get()) : nullptr);
+  Py_ssize_t rank = itemSize ? PySequence_Size(shape.get()) : -1;
+  std::vector<int64_t> dims, steps;
+  int64_t bytes = itemSize ? PyLong_AsLongLong(itemSize.get()) : 0;
+  for (Py_ssize_t i = 0; i < rank; ++i) {
+    Ref dim = Ref::take(PySequence_GetItem(shape.get(), i)),
+        step = Ref::take(PySequence_GetItem(strides.get(), i));
+    dims.push_back(dim ? PyLong_AsLongLong(dim.get()) : 0);
+    steps.push_back(step ? PyLong_AsLongLong(step.get()) * bytes : 0);
+  }
+  if (rank >= 0 && !PyErr_Occurred())
+    setExtent(out, out.p, int(rank), dims.data(), steps.data(), bytes);
+  PyErr_Clear();
+}
+
+/// `data_ptr()` and `dtype`: subclasses and wrappers of torch's tensors, TensorWrapper, MockTensor,
+/// users' own classes.
+bool fromDuck(const Parameter &parameter, PyObject *object, nrd_arg &out) {
+  if (Ref device = attribute(object, "device")) {
+    Ref type = attribute(device.get(), "type");
+    std::string name = textOf(type.get());
+    if (!name.empty() && name != "cpu")
+      return wrongDevice(parameter, strOf(device.get()));
+  }
+  PyErr_Clear();
+  Ref dtypeObject = Ref::take(PyObject_GetAttrString(object, "dtype"));
+  if (!dtypeObject)
+    return false;
+  std::string dtypeText = strOf(dtypeObject.get());
+  std::optional<nrd_dtype> dtype = dtypeByName(dtypeText);
+  if (!dtype)
+    return wrongDtype(parameter, dtypeText);
+  Ref address = Ref::take(PyObject_CallMethod(object, "data_ptr", nullptr));
+  if (!address)
+    return false;
+  unsigned long long pointer = PyLong_AsUnsignedLongLong(address.get());
+  if (PyErr_Occurred())
+    return false;
+  pointerTo(out, *dtype, reinterpret_cast<void *>(pointer));
+  duckExtent(object, out);
+  return true;
+}
+
+/// An array whose buffer cannot say its type (bfloat16 and fp8 of the ml_dtypes package): NumPy's
+/// own interface.
+bool fromArrayInterface(const Parameter &parameter, PyObject *object, nrd_arg &out) {
+  Ref dtypeObject = attribute(object, "dtype");
+  std::optional<nrd_dtype> dtype =
+      dtypeObject ? dtypeByName(strOf(dtypeObject.get())) : std::nullopt;
+  if (!dtype)
+    return wrongDtype(parameter, dtypeObject ? strOf(dtypeObject.get()) : "unknown");
+  Ref interface = Ref::take(PyObject_GetAttrString(object, "__array_interface__"));
+  Ref data = Ref::take(interface ? PyMapping_GetItemString(interface.get(), "data") : nullptr);
+  Ref shape = Ref::take(PyObject_GetAttrString(object, "shape"));
+  Ref strides = Ref::take(PyObject_GetAttrString(object, "strides"));
+  Ref itemSize = Ref::take(PyObject_GetAttrString(object, "itemsize"));
+  if (!data || !shape || !strides || !itemSize)
+    return false;
+  auto *address = PyLong_AsVoidPtr(PyTuple_GetItem(data.get(), 0));
+  std::vector<int64_t> dims, steps;
+  for (Py_ssize_t i = 0, n = PyTuple_Size(shape.get()); i < n; ++i) {
+    dims.push_back(PyLong_AsLongLong(PyTuple_GetItem(shape.get(), i)));
+    steps.push_back(PyLong_AsLongLong(PyTuple_GetItem(strides.get(), i)));
+  }
+  if (PyErr_Occurred())
+    return false;
+  setExtent(out, address, int(dims.size()), dims.data(), steps.data(),
+            PyLong_AsLongLong(itemSize.get()));
+  return pointerTo(out, *dtype, address, PyObject_IsTrue(PyTuple_GetItem(data.get(), 1)) == 1);
+}
+
+bool fromDlpackMethod(const Parameter &parameter, PyObject *object, ArgumentScope &scope,
+                      nrd_arg &out) {
+  Ref capsule = Ref::take(PyObject_CallMethod(object, "__dlpack__", nullptr));
+  if (!capsule)
+    return false;
+  auto *managed =
+      static_cast<dlpack::ManagedTensor *>(PyCapsule_GetPointer(capsule.get(), "dltensor"));
+  if (!managed)
+    return false;
+  scope.objects.push_back(capsule); // not consumed: its own destructor gives the tensor back
+  return fromDlpack(parameter, managed->tensor, out);
+}
+
+//===--- what a type is
+//--------------------------------------------------------------------------===//
+
+enum class Kind : uint8_t {
+  Exchange,
+  Duck,
+  Buffer,
+  Array,
+  Dlpack,
+  Int,
+  Float,
+  Value,
+  TorchDtype,
+  Unknown
+};
+
+struct TypeEntry {
+  PyTypeObject *type;
+  Kind kind;
+  const dlpack::ExchangeApi *api;
+};
+
+bool hasAttribute(PyObject *object, const char *name) {
+  return PyObject_HasAttrString(object, name);
+}
+
+/// torch.Tensor and torch.nn.Parameter themselves, not their subclasses, which may hide where the
+/// data is.
+bool isTorchTensor(PyTypeObject *type) {
+  std::string name = typeName(reinterpret_cast<PyObject *>(type));
+  return name == "torch.Tensor" || name == "torch.nn.parameter.Parameter";
+}
+
+TypeEntry classify(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  auto *typeObject = reinterpret_cast<PyObject *>(type);
+  if (isTorchTensor(type)) {
+    Ref capsule = attribute(typeObject, "__dlpack_c_exchange_api__");
+    auto *api = capsule ? static_cast<const dlpack::ExchangeApi *>(
+                              PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"))
+                        : nullptr;
+    PyErr_Clear();
+    while (api && api->major > 1)
+      api = api->previous;
+    if (api && api->tensorFromObject)
+      return {type, Kind::Exchange, api};
+    return {type, Kind::Duck, nullptr};
+  }
+  if (PyLong_Check(object))
+    return {type, Kind::Int, nullptr};
+  if (PyFloat_Check(object))
+    return {type, Kind::Float, nullptr};
+  std::string name = typeName(typeObject);
+  if (name == "numpy.ndarray" || name == "numpy.memmap")
+    return {type, Kind::Array, nullptr};
+  if (name.rfind("numpy.", 0) == 0) // scalars have a buffer too, but no address worth writing to
+    return {type, Kind::Unknown, nullptr};
+  if (name == "torch.dtype")
+    return {type, Kind::TorchDtype, nullptr};
+  if (hasAttribute(typeObject, "data_ptr"))
+    return {type, Kind::Duck, nullptr};
+  Registry &names = registry();
+  for (PyObject *cls : {names.constexprClass, names.dtypeClass, names.tupleClass})
+    if (cls && PyObject_IsInstance(object, cls) == 1)
+      return {type, Kind::Value, nullptr};
+  if (isKernel(object) || PyTuple_Check(object))
+    return {type, Kind::Value, nullptr};
+  if (PyObject_CheckBuffer(object) && !PyBytes_Check(object))
+    return {type, Kind::Buffer, nullptr};
+  if (hasAttribute(typeObject, "__dlpack__"))
+    return {type, Kind::Dlpack, nullptr};
+  return {type, Kind::Unknown, nullptr};
+}
+
+const TypeEntry &entryOf(PyObject *object) {
+  static std::vector<TypeEntry> known;
+  static TypeEntry last;
+  PyTypeObject *type = Py_TYPE(object);
+  for (const TypeEntry &entry : known)
+    if (entry.type == type)
+      return entry;
+  last = classify(object);
+  if (known.size() < 64) { // types are few; the ones kept must not be freed
+    Py_INCREF(reinterpret_cast<PyObject *>(type));
+    known.push_back(last);
+  }
+  return last;
+}
+
+bool fromInt(PyObject *object, nrd_arg &out) {
+  int overflow = 0;
+  long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+  if (!overflow) {
+    out.kind = NRD_ARG_INT;
+    out.i = value;
+    return value != -1 || !PyErr_Occurred();
+  }
+  unsigned long long large = overflow > 0 ? PyLong_AsUnsignedLongLong(object) : ~0ull;
+  if (overflow < 0 || PyErr_Occurred()) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_OverflowError, "integer to be specialized too large to represent: %S",
+                 object);
+    return false;
+  }
+  out.kind = NRD_ARG_UINT;
+  out.u = large;
+  return true;
+}
+
+bool fromValue(PyObject *object, ArgumentScope &scope, nrd_arg &out) {
+  ValuePtr value = toValue(object);
+  if (!value)
+    return false;
+  scope.values.push_back(std::shared_ptr<nrd_value>(value.release(), nrd_value_free));
+  out.kind = NRD_ARG_VALUE;
+  out.v = scope.values.back().get();
+  return true;
+}
+
+bool unsupported(const Parameter &parameter, PyObject *object) {
+  std::string type = typeName(reinterpret_cast<PyObject *>(Py_TYPE(object)));
+  const char *hint = "";
+  if (type.rfind("numpy.", 0) == 0)
+    hint = "; pass a Python number, `x.item()`";
+  else if (PyList_Check(object))
+    hint = "; pass a tuple";
+  PyErr_Format(PyExc_TypeError, "failed to specialize argument of type: %s (argument `%U`)%s",
+               type.c_str(), parameter.name, hint);
+  return false;
+}
+
+bool constantArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out) {
+  if (object == parameter.lastConstant.get()) {
+    scope.values.push_back(parameter.lastValue);
+    out.kind = NRD_ARG_VALUE;
+    out.v = parameter.lastValue.get();
+    return true;
+  }
+  if (!fromValue(object, scope, out))
+    return false;
+  bool immutable =
+      PyUnicode_CheckExact(object) || isKernel(object) ||
+      (registry().dtypeClass && PyObject_IsInstance(object, registry().dtypeClass) == 1);
+  if (immutable) {
+    parameter.lastConstant = Ref::share(object);
+    parameter.lastValue = scope.values.back();
+  }
+  return true;
+}
+
+} // namespace
+
+bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out) {
+  out.reserved = 0;
+  out.dtype = NRD_VOID;
+  out.read_only = 0;
+  out.low = out.high = nullptr;
+  if (object == Py_None) {
+    out.kind = NRD_ARG_NONE;
+    out.p = nullptr;
+    return true;
+  }
+  PyTypeObject *type = Py_TYPE(object);
+  if (type == &PyLong_Type && !parameter.pointee) {
+    if (fromInt(object, out))
+      return true;
+    if (!parameter.isConstexpr)
+      return false;
+    PyErr_Clear();
+    return fromValue(object, scope, out);
+  }
+  if (type == &PyFloat_Type) {
+    out.kind = NRD_ARG_FLOAT;
+    out.f = PyFloat_AsDouble(object);
+    return true;
+  }
+  if (type == &PyBool_Type) {
+    out.kind = NRD_ARG_BOOL;
+    out.i = object == Py_True;
+    return true;
+  }
+  if (parameter.isConstexpr)
+    return constantArgument(parameter, object, scope, out);
+
+  const TypeEntry &entry = entryOf(object);
+  switch (entry.kind) {
+  case Kind::Exchange: {
+    dlpack::Tensor tensor;
+    if (entry.api->tensorFromObject(object, &tensor) == 0)
+      return fromDlpack(parameter, tensor, out);
+    PyErr_Clear(); // fake and conjugated tensors have no plain view; data_ptr() says what is wrong
+    return fromDuck(parameter, object, out);
+  }
+  case Kind::Duck:
+    return fromDuck(parameter, object, out);
+  case Kind::Array: {
+    if (fromBuffer(parameter, object, scope, out))
+      return true;
+    if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
+      return false;
+    PyErr_Clear();
+    return fromArrayInterface(parameter, object, out);
+  }
+  case Kind::Buffer:
+    return fromBuffer(parameter, object, scope, out);
+  case Kind::Dlpack:
+    return fromDlpackMethod(parameter, object, scope, out);
+  case Kind::Int:
+    if (parameter.pointee) {
+      auto address = PyLong_AsUnsignedLongLong(object);
+      return !PyErr_Occurred() &&
+             pointerTo(out, *parameter.pointee, reinterpret_cast<void *>(address));
+    }
+    return fromInt(object, out);
+  case Kind::Float:
+    out.kind = NRD_ARG_FLOAT;
+    out.f = PyFloat_AsDouble(object);
+    return true;
+  case Kind::Value:
+    return fromValue(object, scope, out);
+  case Kind::TorchDtype:
+    if (std::optional<nrd_dtype> dtype = dtypeByName(strOf(object)); dtype && scope.warmup)
+      return pointerTo(out, *dtype, nullptr);
+    return unsupported(parameter, object);
+  case Kind::Unknown:
+    return unsupported(parameter, object);
+  }
+  return unsupported(parameter, object);
+}
+
+} // namespace nereid::python

@@ -1,0 +1,45 @@
+// Arguments of a launch: a Python object as an nrd_arg.
+//
+// The common cases cost nanoseconds: the exact type decides. torch tensors are read through the
+// table of C functions that their type offers, arrays through the buffer protocol, everything else
+// by duck typing (`data_ptr()` and `dtype`) or by `__dlpack__`.
+#pragma once
+
+#include "faces/python/values.h"
+
+#include <optional>
+#include <vector>
+
+namespace nereid::python {
+
+/// A parameter of a kernel, as far as binding arguments needs it.
+struct Parameter {
+  PyObject *name;   ///< interned
+  Ref defaultValue; ///< null when there is none
+  bool isConstexpr = false;
+  std::optional<nrd_dtype> pointee; ///< annotated as a pointer: plain integers are addresses
+  Ref lastConstant;                 ///< the object last given for a constexpr, and its value
+  std::shared_ptr<nrd_value> lastValue;
+};
+
+/// What must live until the launch is over.
+class ArgumentScope {
+public:
+  ArgumentScope() = default;
+  ArgumentScope(const ArgumentScope &) = delete;
+  ~ArgumentScope();
+
+  bool warmup = false; ///< nothing is launched: a dtype may stand for a pointer
+
+  std::vector<Py_buffer> buffers;
+  std::vector<std::shared_ptr<nrd_value>> values;
+  std::vector<Ref> objects;
+};
+
+/// Fills `out`; false with an exception set when `object` cannot be an argument.
+bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out);
+
+/// A dtype by the last component of its text: "float32", "fp32", "torch.float8_e5m2" ...
+std::optional<nrd_dtype> dtypeByName(const std::string &name);
+
+} // namespace nereid::python

@@ -1,0 +1,636 @@
+#include "faces/python/function.h"
+
+#include "faces/python/errors.h"
+
+#include <cstring>
+
+namespace nereid::python {
+
+//===--- construction
+//----------------------------------------------------------------------------===//
+
+static PyObject *missingMarker() {
+  static PyObject *marker = PyObject_CallNoArgs(reinterpret_cast<PyObject *>(&PyBaseObject_Type));
+  return marker;
+}
+
+Function *Function::create(PyObject *owner, PyObject *args) {
+  const char *source = nullptr, *file = nullptr, *name = nullptr;
+  Py_ssize_t size = 0;
+  unsigned int firstLine = 0;
+  PyObject *globals = nullptr, *closure = nullptr, *parameters = nullptr, *options = nullptr;
+  if (!PyArg_ParseTuple(args, "s#sIsO!O!O!O!:_create", &source, &size, &file, &firstLine, &name,
+                        &PyDict_Type, &globals, &PyDict_Type, &closure, &PyTuple_Type, &parameters,
+                        &PyDict_Type, &options))
+    return nullptr;
+  std::unique_ptr<Function> self(new Function);
+  self->ownerObject = owner;
+  self->name = name;
+  self->globals = Ref::share(globals);
+  self->closure = Ref::share(closure);
+  self->defaultOptions = Ref::share(options);
+
+  nrd_module *module = nullptr;
+  nrd_error *error = nrd_module_parse(source, size, file, firstLine, &module);
+  if (!error)
+    error = nrd_function_create(module, name, pythonHost(), self.get(), &self->function);
+  nrd_module_free(module);
+  if (error) {
+    raise(error);
+    return nullptr;
+  }
+
+  size_t count = nrd_function_param_count(self->function);
+  bool same = size_t(PyTuple_Size(parameters)) == count;
+  for (size_t i = 0; i < count && same; ++i) {
+    PyObject *parameterName = nullptr, *defaultValue = nullptr;
+    unsigned int policy = 0;
+    const char *type = nullptr;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(parameters, i), "UOIz", &parameterName, &defaultValue,
+                          &policy, &type))
+      return nullptr;
+    same = textOf(parameterName) == nrd_function_param_name(self->function, i);
+    Parameter parameter{};
+    Py_INCREF(parameterName);
+    PyUnicode_InternInPlace(&parameterName);
+    parameter.name = parameterName;
+    if (defaultValue != missingMarker())
+      parameter.defaultValue = Ref::share(defaultValue);
+    parameter.isConstexpr = nrd_function_param_is_constexpr(self->function, i);
+    if (policy)
+      nrd_function_set_param_policy(self->function, i, policy);
+    if (type) {
+      if (type[0] == '*')
+        parameter.pointee = dtypeByName(type[1] == 'k' ? type + 2 : type + 1);
+      if (nrd_error *wrong = nrd_function_set_param_type(self->function, i, type)) {
+        raise(wrong);
+        return nullptr;
+      }
+    }
+    self->parameters.push_back(std::move(parameter));
+  }
+  if (!same) {
+    PyErr_Format(PyExc_RuntimeError,
+                 "the source of `%s` in %s does not match the function that was imported: the file "
+                 "has changed since, "
+                 "reload it",
+                 name, file);
+    return nullptr;
+  }
+  return self.release();
+}
+
+Function::~Function() {
+  nrd_function_free(function);
+  for (const Parameter &parameter : parameters)
+    Py_DECREF(parameter.name);
+  for (PyObject *object : kept)
+    Py_DECREF(object);
+}
+
+int Function::traverse(visitproc visit, void *arg) {
+  Py_VISIT(globals.get());
+  Py_VISIT(closure.get());
+  for (const Parameter &parameter : parameters) {
+    Py_VISIT(parameter.defaultValue.get());
+    Py_VISIT(parameter.lastConstant.get());
+  }
+  for (const Capture &captured : captures)
+    Py_VISIT(captured.value.get());
+  for (const auto &entry : kernels)
+    Py_VISIT(entry.second.get());
+  for (PyObject *object : kept)
+    Py_VISIT(object);
+  return 0;
+}
+
+void Function::keep(PyObject *object) {
+  if (kept.insert(object).second)
+    Py_INCREF(object);
+}
+
+void Function::clearCache() {
+  nrd_function_clear_cache(function);
+  kernels.clear();
+  captures.clear();
+}
+
+//===--- names
+//-----------------------------------------------------------------------------------===//
+
+/// What every kernel may read without further question; the rest is judged in Python
+/// (runtime.jit._check_capture).
+static bool freelyCaptured(PyObject *value) {
+  Registry &names = registry();
+  return PyObject_TypeCheck(value, &PyModule_Type) || isKernel(value) ||
+         PyObject_IsInstance(value, names.constexprClass) == 1 ||
+         PyObject_IsInstance(value, names.dtypeClass) == 1;
+}
+
+int Function::lookup(const char *variable, Ref &out, Function &root) {
+  PyObject *container = nullptr;
+  bool isCell = false;
+  if (PyObject *cell = PyDict_GetItemString(closure.get(), variable)) {
+    container = cell;
+    isCell = true;
+    out = attribute(cell, "cell_contents");
+    if (!out) { // empty: ValueError
+      PyErr_Clear();
+      PyErr_Format(PyExc_NameError, "name '%s' is not defined yet", variable);
+      return -1;
+    }
+  } else if (PyObject *value = PyDict_GetItemString(globals.get(), variable)) {
+    container = globals.get();
+    out = Ref::share(value);
+  } else {
+    return 0;
+  }
+  Ref key = Ref::take(PyUnicode_FromString(variable));
+  if (!freelyCaptured(out.get())) {
+    Ref jit = Ref::take(PyImport_ImportModule("nereid.runtime.jit"));
+    Ref allowed = Ref::take(jit ? PyObject_CallMethod(jit.get(), "_check_capture", "OOO",
+                                                      ownerObject, key.get(), out.get())
+                                : nullptr);
+    if (!allowed)
+      return -1;
+  }
+  if (!PyObject_TypeCheck(out.get(), &PyModule_Type))
+    root.capture(container, key.get(), out.get(), isCell);
+  return 1;
+}
+
+void Function::capture(PyObject *container, PyObject *variable, PyObject *value, bool isCell) {
+  for (const Capture &known : captures)
+    if (known.container.get() == container && PyUnicode_Compare(known.name.get(), variable) == 0)
+      return;
+  captures.push_back({Ref::share(container), Ref::share(variable), Ref::share(value), isCell});
+}
+
+bool Function::capturesUnchanged() {
+  for (Capture &captured : captures) {
+    PyObject *current;
+    Ref contents;
+    if (captured.isCell) {
+      contents = attribute(captured.container.get(), "cell_contents");
+      PyErr_Clear();
+      current = contents.get();
+    } else {
+      current = PyDict_GetItemWithError(captured.container.get(), captured.name.get());
+    }
+    if (current == captured.value.get())
+      continue;
+    if (current && PyObject_RichCompareBool(current, captured.value.get(), Py_EQ) == 1) {
+      captured.value = Ref::share(current);
+      continue;
+    }
+    PyErr_Clear();
+    if (current)
+      PyErr_Format(PyExc_RuntimeError,
+                   "Global variable %U has changed since we compiled this kernel, from %R to %R",
+                   captured.name.get(), captured.value.get(), current);
+    else
+      PyErr_Format(PyExc_RuntimeError,
+                   "Global variable %U has been deleted since we compiled this kernel",
+                   captured.name.get());
+    return false;
+  }
+  return true;
+}
+
+//===--- binding
+//---------------------------------------------------------------------------------===//
+
+bool Function::missing(PyObject *const *bound) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < parameters.size(); ++i)
+    if (!bound[i])
+      names.push_back("'" + textOf(parameters[i].name) + "'");
+  std::string list;
+  for (size_t i = 0; i < names.size(); ++i)
+    list += (i == 0                 ? ""
+             : i + 1 < names.size() ? ", "
+             : names.size() == 2    ? " and "
+                                    : ", and ") +
+            names[i];
+  PyErr_Format(PyExc_TypeError, "%s() missing %zu required positional argument%s: %s", name.c_str(),
+               names.size(), names.size() == 1 ? "" : "s", list.c_str());
+  return false;
+}
+
+bool Function::bind(PyObject *args, PyObject *kwargs, PyObject **bound,
+                    std::vector<std::pair<PyObject *, PyObject *>> &options) {
+  size_t count = parameters.size(), given = PyTuple_Size(args);
+  if (given > count) {
+    PyErr_Format(PyExc_TypeError, "%s() takes %zu positional argument%s but %zu %s given",
+                 name.c_str(), count, count == 1 ? "" : "s", given, given == 1 ? "was" : "were");
+    return false;
+  }
+  for (size_t i = 0; i < given; ++i)
+    bound[i] = PyTuple_GetItem(args, i);
+  std::fill(bound + given, bound + count, nullptr);
+  PyObject *key = nullptr, *value = nullptr;
+  for (Py_ssize_t position = 0; kwargs && PyDict_Next(kwargs, &position, &key, &value);) {
+    size_t index = 0;
+    while (index < count && parameters[index].name != key)
+      ++index;
+    for (size_t i = 0; index == count && i < count; ++i)
+      if (PyUnicode_Compare(parameters[i].name, key) == 0)
+        index = i;
+    if (index == count) {
+      options.push_back({key, value});
+    } else if (index < given) {
+      PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", name.c_str(),
+                   key);
+      return false;
+    } else {
+      bound[index] = value;
+    }
+  }
+  bool complete = true;
+  for (size_t i = given; i < count; ++i)
+    if (!bound[i])
+      complete &= (bound[i] = parameters[i].defaultValue.get()) != nullptr;
+  return complete || missing(bound);
+}
+
+static bool refusedOption(PyObject *key) {
+  static const std::pair<const char *, const char *> texts[] = {
+      {"device_type", "device_type option is deprecated; current target will be used"},
+      {"device", "device option is deprecated; current device will be used"},
+      {"stream", "stream option is deprecated; current stream will be used"}};
+  for (auto [option, text] : texts)
+    if (PyUnicode_CompareWithASCIIString(key, option) == 0) {
+      PyErr_SetString(PyExc_AssertionError, text);
+      return true;
+    }
+  return false;
+}
+
+static bool setOption(OptionSet &set, PyObject *key, PyObject *value) {
+  if (refusedOption(key))
+    return false;
+  std::string option = textOf(key);
+  if (option == "num_threads" || option == "num_cpu_threads") {
+    long threads = PyLong_AsLong(value);
+    if (threads < 0) {
+      if (!PyErr_Occurred())
+        PyErr_Format(PyExc_ValueError, "%s must not be negative, found %ld", option.c_str(),
+                     threads);
+      return false;
+    }
+    set.threads = uint32_t(threads);
+    return true;
+  }
+  if (option == "checked") {
+    int truth = PyObject_IsTrue(value);
+    if (truth < 0)
+      return false;
+    set.checked = truth ? 2 : 1;
+  }
+  ValuePtr converted = toValue(value);
+  if (!converted)
+    return false;
+  nrd_error *error = nrd_options_set(set.options, option.c_str(), converted.get());
+  if (!error)
+    return true;
+  if (std::strcmp(nrd_error_python_class(error), "KeyError") != 0) {
+    raise(error);
+    return false;
+  }
+  std::string text = "Keyword argument " + option + " was specified but unrecognised";
+  std::string detail = nrd_error_summary(error);
+  nrd_error_free(error);
+  size_t near = detail.find("did you mean");
+  if (near != std::string::npos)
+    text += ", " + detail.substr(near);
+  PyErr_SetString(PyExc_KeyError, text.c_str());
+  return false;
+}
+
+OptionSet *Function::optionsFor(const std::vector<std::pair<PyObject *, PyObject *>> &given) {
+  for (const auto &set : optionSets) {
+    bool same = set->given.size() == given.size();
+    for (size_t i = 0; same && i < given.size(); ++i) {
+      PyObject *known = set->given[i].second.get();
+      same = set->given[i].first.get() == given[i].first &&
+             (known == given[i].second ||
+              (Py_TYPE(known) == Py_TYPE(given[i].second) &&
+               PyObject_RichCompareBool(known, given[i].second, Py_EQ) == 1));
+    }
+    if (same)
+      return set.get();
+  }
+  auto set = std::make_unique<OptionSet>();
+  set->options = nrd_options_new();
+  PyObject *key = nullptr, *value = nullptr;
+  for (Py_ssize_t position = 0; PyDict_Next(defaultOptions.get(), &position, &key, &value);)
+    if (!setOption(*set, key, value))
+      return nullptr;
+  for (auto [option, setting] : given) {
+    if (!setOption(*set, option, setting))
+      return nullptr;
+    set->given.push_back({Ref::share(option), Ref::share(setting)});
+  }
+  optionSets.push_back(std::move(set));
+  return optionSets.back().get();
+}
+
+bool Function::resolveGrid(PyObject *grid, PyObject *const *bound, uint32_t out[3]) {
+  Ref computed;
+  out[0] = out[1] = out[2] = 1;
+  if (!PyTuple_Check(grid) && PyCallable_Check(grid)) {
+    Ref meta = Ref::take(PyDict_New());
+    for (size_t i = 0; i < parameters.size(); ++i)
+      PyDict_SetItem(meta.get(), parameters[i].name, bound[i]);
+    computed = Ref::take(PyObject_CallFunctionObjArgs(grid, meta.get(), nullptr));
+    if (!computed)
+      return false;
+    grid = computed.get();
+  }
+  bool isTuple = PyTuple_Check(grid), isList = PyList_Check(grid);
+  bool isNumber = !isTuple && !isList && PyIndex_Check(grid);
+  Py_ssize_t rank = isTuple ? PyTuple_Size(grid) : isList ? PyList_Size(grid) : isNumber ? 1 : 0;
+  if (rank < 1 || rank > 3) {
+    PyErr_Format(isTuple || isList ? PyExc_ValueError : PyExc_TypeError,
+                 "the grid must be one to three integers, or a function of the meta-parameters "
+                 "that returns them, found %R",
+                 grid);
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < rank; ++i) {
+    PyObject *item = isTuple ? PyTuple_GetItem(grid, i) : isList ? PyList_GetItem(grid, i) : grid;
+    Ref index;
+    if (Py_TYPE(item) != &PyLong_Type) {
+      index = Ref::take(PyNumber_Index(item));
+      if (!index) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_TypeError,
+                     "the grid must be made of integers, found %R in dimension %zd", item, i);
+        return false;
+      }
+      item = index.get();
+    }
+    int overflow = 0;
+    long long value = PyLong_AsLongLongAndOverflow(item, &overflow);
+    if (overflow || value < 0 || value > INT32_MAX) {
+      bool negative = overflow < 0 || (!overflow && value < 0);
+      PyErr_Format(PyExc_ValueError, "the grid must not be %s, found %S in dimension %zd",
+                   negative ? "negative" : "larger than 2147483647", item, i);
+      return false;
+    }
+    out[i] = uint32_t(value);
+  }
+  return true;
+}
+
+//===--- launching
+//-------------------------------------------------------------------------------===//
+
+PyObject *Function::compiledObject(nrd_kernel *kernel) {
+  if (!kernel)
+    Py_RETURN_NONE;
+  Ref &object = kernels[kernel];
+  if (!object) {
+    Ref handle = makeKernelHandle(kernel, ownerObject);
+    object = Ref::take(handle ? PyObject_CallFunctionObjArgs(registry().compiledKernel,
+                                                             handle.get(), ownerObject, nullptr)
+                              : nullptr);
+  }
+  Py_XINCREF(object.get());
+  return object.get();
+}
+
+PyObject *Function::launch(PyObject *grid, PyObject *args, PyObject *kwargs, bool warmup) {
+  size_t count = parameters.size();
+  PyObject *small[48];
+  nrd_arg smallArguments[48];
+  std::vector<PyObject *> large;
+  std::vector<nrd_arg> largeArguments;
+  PyObject **bound = small;
+  nrd_arg *arguments = smallArguments;
+  if (count > 48) {
+    large.resize(count);
+    largeArguments.resize(count);
+    bound = large.data();
+    arguments = largeArguments.data();
+  }
+
+  std::vector<std::pair<PyObject *, PyObject *>> given;
+  if (!bind(args, kwargs, bound, given))
+    return nullptr;
+  OptionSet *options = optionsFor(given);
+  if (!options)
+    return nullptr;
+
+  nrd_launch launch{};
+  launch.num_threads = options->threads;
+  launch.checked = options->checked;
+  if (!warmup && !resolveGrid(grid, bound, launch.grid))
+    return nullptr;
+
+  ArgumentScope scope;
+  scope.warmup = warmup;
+  LaunchFrame frame(*this);
+  for (size_t i = 0; i < count; ++i)
+    if (!toArgument(parameters[i], bound[i], scope, arguments[i]))
+      return nullptr;
+  if (!captures.empty() && !capturesUnchanged())
+    return nullptr;
+
+  nrd_kernel *kernel = nullptr;
+  nrd_error *error;
+  {
+    GilRelease released;
+    error = nrd_dispatch(function, arguments, count, options->options, warmup ? nullptr : &launch,
+                         &kernel);
+  }
+  if (error)
+    return raise(error, frame.compilation);
+  return compiledObject(kernel);
+}
+
+//===--- the Python classes
+//----------------------------------------------------------------------===//
+
+namespace {
+
+struct KernelBaseObject {
+  PyObject_HEAD Function *function;
+  bool indirect; ///< launches go through `run`: hooks, or `run` was set on the object
+};
+
+struct LauncherObject {
+  PyObject_HEAD PyObject *kernel;
+  PyObject *grid;
+};
+
+PyTypeObject *kernelBaseType = nullptr;
+PyTypeObject *launcherType = nullptr;
+
+KernelBaseObject *asKernel(PyObject *object) {
+  return reinterpret_cast<KernelBaseObject *>(object);
+}
+
+void freeInstance(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+int kernelTraverse(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  return asKernel(self)->function ? asKernel(self)->function->traverse(visit, arg) : 0;
+}
+
+int kernelClear(PyObject *self) {
+  delete std::exchange(asKernel(self)->function, nullptr);
+  return 0;
+}
+
+void kernelDealloc(PyObject *self) {
+  PyObject_GC_UnTrack(self);
+  kernelClear(self);
+  freeInstance(self);
+}
+
+PyObject *kernelSubscript(PyObject *self, PyObject *grid) {
+  auto *alloc = reinterpret_cast<allocfunc>(PyType_GetSlot(launcherType, Py_tp_alloc));
+  auto *launcher = reinterpret_cast<LauncherObject *>(alloc(launcherType, 0));
+  if (launcher) {
+    launcher->kernel = Py_NewRef(self);
+    launcher->grid = Py_NewRef(grid);
+  }
+  return reinterpret_cast<PyObject *>(launcher);
+}
+
+int kernelSetattr(PyObject *self, PyObject *name, PyObject *value) {
+  if (PyUnicode_CompareWithASCIIString(name, "run") == 0)
+    asKernel(self)->indirect = true;
+  return PyObject_GenericSetAttr(self, name, value);
+}
+
+PyObject *kernelCreate(PyObject *self, PyObject *args) {
+  Function *function = Function::create(self, args);
+  if (!function)
+    return nullptr;
+  kernelClear(self);
+  asKernel(self)->function = function;
+  Py_RETURN_NONE;
+}
+
+PyObject *kernelLaunch(PyObject *self, PyObject *arguments) {
+  PyObject *grid = nullptr, *args = nullptr, *kwargs = nullptr;
+  int warmup = 0;
+  if (!PyArg_ParseTuple(arguments, "OO!O!p:_launch", &grid, &PyTuple_Type, &args, &PyDict_Type,
+                        &kwargs, &warmup))
+    return nullptr;
+  Function *function = functionOf(self);
+  return function ? function->launch(grid, args, kwargs, warmup) : nullptr;
+}
+
+PyObject *kernelSetIndirect(PyObject *self, PyObject *value) {
+  asKernel(self)->indirect = PyObject_IsTrue(value) == 1;
+  Py_RETURN_NONE;
+}
+
+PyObject *kernelClearCache(PyObject *self, PyObject *) {
+  if (asKernel(self)->function)
+    asKernel(self)->function->clearCache();
+  Py_RETURN_NONE;
+}
+
+void launcherDealloc(PyObject *self) {
+  auto *launcher = reinterpret_cast<LauncherObject *>(self);
+  Py_DECREF(launcher->kernel);
+  Py_DECREF(launcher->grid);
+  freeInstance(self);
+}
+
+/// `kernel[grid](*args, **kwargs)`: straight to the library, unless someone has taken over `run`.
+PyObject *launcherCall(PyObject *self, PyObject *args, PyObject *kwargs) {
+  static PyObject *runName = interned("run");
+  static PyObject *gridName = interned("grid");
+  static PyObject *warmupName = interned("warmup");
+  auto *launcher = reinterpret_cast<LauncherObject *>(self);
+  KernelBaseObject *kernel = asKernel(launcher->kernel);
+  if (!kernel->indirect) {
+    Ref run = Ref::take(
+        PyObject_GetAttr(reinterpret_cast<PyObject *>(Py_TYPE(launcher->kernel)), runName));
+    if (run.get() == registry().jitRun) {
+      Function *function = functionOf(launcher->kernel);
+      return function ? function->launch(launcher->grid, args, kwargs, /*warmup=*/false) : nullptr;
+    }
+    PyErr_Clear();
+  }
+  Ref run = Ref::take(PyObject_GetAttr(launcher->kernel, runName));
+  Ref keywords = Ref::take(kwargs ? PyDict_Copy(kwargs) : PyDict_New());
+  if (!run || !keywords || PyDict_SetItem(keywords.get(), gridName, launcher->grid) < 0 ||
+      PyDict_SetItem(keywords.get(), warmupName, Py_False) < 0)
+    return nullptr;
+  return PyObject_Call(run.get(), args, keywords.get());
+}
+
+PyObject *launcherRepr(PyObject *self) {
+  auto *launcher = reinterpret_cast<LauncherObject *>(self);
+  return PyUnicode_FromFormat("%R[%R]", launcher->kernel, launcher->grid);
+}
+
+} // namespace
+
+bool isKernel(PyObject *object) {
+  return PyObject_TypeCheck(object, kernelBaseType) && PyObject_HasAttrString(object, "_build");
+}
+
+Function *functionOf(PyObject *object) {
+  if (!PyObject_TypeCheck(object, kernelBaseType))
+    return nullptr;
+  if (Function *function = asKernel(object)->function)
+    return function;
+  if (!PyObject_HasAttrString(object, "_build"))
+    return nullptr;
+  Ref built = Ref::take(PyObject_CallMethod(object, "_build", nullptr));
+  return built ? asKernel(object)->function : nullptr;
+}
+
+void keepAlive(PyObject *object) {
+  if (CompilationPtr compilation = currentCompilation())
+    compilation->root->keep(object);
+}
+
+bool addFunctionTypes(PyObject *module) {
+  static PyMethodDef kernelMethods[] = {
+      {"_create", kernelCreate, METH_VARARGS,
+       "_create(source, file, first_line, name, globals, closure, parameters, options): the "
+       "function's text to the library"},
+      {"_launch", kernelLaunch, METH_VARARGS,
+       "_launch(grid, args, kwargs, warmup): launches or only compiles"},
+      {"_set_indirect", kernelSetIndirect, METH_O,
+       "_set_indirect(flag): let launches go through `run`"},
+      {"_clear_cache", kernelClearCache, METH_NOARGS,
+       "_clear_cache(): forgets every compiled kernel"},
+      {nullptr, nullptr, 0, nullptr}};
+  static PyType_Slot kernelSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(kernelDealloc)},
+                                      {Py_tp_traverse, reinterpret_cast<void *>(kernelTraverse)},
+                                      {Py_tp_clear, reinterpret_cast<void *>(kernelClear)},
+                                      {Py_mp_subscript, reinterpret_cast<void *>(kernelSubscript)},
+                                      {Py_tp_setattro, reinterpret_cast<void *>(kernelSetattr)},
+                                      {Py_tp_methods, kernelMethods},
+                                      {0, nullptr}};
+  static PyType_Spec kernelSpec = {"nereid._native.KernelBase", sizeof(KernelBaseObject), 0,
+                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                                   kernelSlots};
+  static PyType_Slot launcherSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(launcherDealloc)},
+                                        {Py_tp_call, reinterpret_cast<void *>(launcherCall)},
+                                        {Py_tp_repr, reinterpret_cast<void *>(launcherRepr)},
+                                        {0, nullptr}};
+  static PyType_Spec launcherSpec = {"nereid._native.Launcher", sizeof(LauncherObject), 0,
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                     launcherSlots};
+  kernelBaseType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&kernelSpec));
+  launcherType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&launcherSpec));
+  return kernelBaseType && launcherType && PyModule_AddType(module, kernelBaseType) == 0 &&
+         PyModule_AddType(module, launcherType) == 0 &&
+         PyModule_AddObjectRef(module, "MISSING", missingMarker()) == 0;
+}
+
+} // namespace nereid::python

@@ -1,0 +1,144 @@
+// What names and objects of Python mean to the compiler: the callbacks behind nrd_host.
+//
+// They come while the library compiles, on the thread that launched and without the interpreter
+// lock. An exception is kept until the launch is over, so that it can become the cause of the
+// compilation's error.
+#include "faces/python/errors.h"
+#include "faces/python/function.h"
+
+namespace nereid::python {
+namespace {
+
+/// Hands the pending exception to the library. Returns -1, what a failed callback answers.
+int fail() {
+  Ref exception = takeException();
+  CompilationPtr compilation = currentCompilation();
+  std::string text;
+  if (exception) {
+    std::string type = typeName(reinterpret_cast<PyObject *>(Py_TYPE(exception.get())));
+    text = PyErr_GivenExceptionMatches(exception.get(), registry().compilationError)
+               ? textOf(attribute(exception.get(), "error_message").get())
+               : type + ": " + strOf(exception.get());
+    PyErr_Clear();
+  }
+  nrd_host_error(text.c_str(), reinterpret_cast<uint64_t>(exception.get()));
+  if (compilation && exception)
+    compilation->exceptions.push_back(exception);
+  return -1;
+}
+
+int answer(Ref object, nrd_value **out) {
+  ValuePtr value = object ? toValue(object.get()) : nullptr;
+  if (!value)
+    return fail();
+  *out = value.release();
+  return 1;
+}
+
+PyObject *objectOf(uint64_t handle) {
+  return reinterpret_cast<PyObject *>(handle);
+}
+
+int lookup(void *, void *functionData, const char *name, nrd_value **out) {
+  GilGuard gil;
+  auto *function = static_cast<Function *>(functionData);
+  CompilationPtr compilation = currentCompilation();
+  Ref object;
+  int found = function->lookup(name, object, compilation ? *compilation->root : *function);
+  return found > 0 ? answer(std::move(object), out) : found < 0 ? fail() : 0;
+}
+
+int getAttribute(void *, uint64_t handle, const char *name, nrd_value **out) {
+  GilGuard gil;
+  PyObject *object = objectOf(handle);
+  Ref value = attribute(object, name);
+  if (!value)
+    return PyErr_Occurred() ? fail() : 0;
+  // A module's constant is as good as a global: the kernel depends on it.
+  CompilationPtr compilation = currentCompilation();
+  if (compilation && PyObject_TypeCheck(object, &PyModule_Type) &&
+      !PyObject_TypeCheck(value.get(), &PyModule_Type))
+    if (PyObject *members = PyModule_GetDict(object);
+        members && PyDict_GetItemString(members, name)) {
+      Ref key = Ref::take(PyUnicode_FromString(name));
+      compilation->root->capture(members, key.get(), value.get(), /*isCell=*/false);
+    }
+  return answer(std::move(value), out);
+}
+
+int getItem(void *, uint64_t handle, const nrd_value *index, nrd_value **out) {
+  GilGuard gil;
+  Ref key = toPython(index, /*boxed=*/false);
+  return answer(Ref::take(key ? PyObject_GetItem(objectOf(handle), key.get()) : nullptr), out);
+}
+
+/// A function that takes `_semantic`: made with `@tl.core.builtin` or `@tl.core.extern`.
+bool isBuiltin(PyObject *callee) {
+  Ref mark = attribute(callee, "__triton_builtin__");
+  PyErr_Clear();
+  return mark && PyObject_IsTrue(mark.get()) == 1;
+}
+
+int call(void *, uint64_t handle, const nrd_value *const *args, size_t count,
+         const char *const *keywordNames, const nrd_value *const *keywordValues,
+         size_t keywordCount, nrd_semantic *semantic, nrd_value **out) {
+  GilGuard gil;
+  PyObject *callee = objectOf(handle);
+  bool builtin = isBuiltin(callee);
+  Ref positional = Ref::take(PyTuple_New(count));
+  Ref keywords = Ref::take(PyDict_New());
+  CompilationPtr compilation = currentCompilation();
+  if (!positional || !keywords || !compilation)
+    return fail();
+  nrd_semantic *outer = std::exchange(compilation->semantic, semantic);
+  bool converted = true;
+  for (size_t i = 0; converted && i < count; ++i) {
+    Ref object = toPython(args[i], builtin);
+    converted = bool(object) && PyTuple_SetItem(positional.get(), i, object.release()) == 0;
+  }
+  for (size_t i = 0; converted && i < keywordCount; ++i) {
+    Ref object = toPython(keywordValues[i], builtin);
+    converted =
+        bool(object) && PyDict_SetItemString(keywords.get(), keywordNames[i], object.get()) == 0;
+  }
+  if (converted && builtin) {
+    Ref lent = semanticObject(compilation);
+    converted = lent && PyDict_SetItemString(keywords.get(), "_semantic", lent.get()) == 0;
+  }
+  int result = answer(
+      Ref::take(converted ? PyObject_Call(callee, positional.get(), keywords.get()) : nullptr),
+      out);
+  compilation->semantic = outer;
+  return result;
+}
+
+int truth(void *, uint64_t handle) {
+  GilGuard gil;
+  int result = PyObject_IsTrue(objectOf(handle));
+  return result < 0 ? fail() : result;
+}
+
+int identical(void *, uint64_t a, uint64_t b) {
+  return a == b;
+}
+
+void print(void *, const char *text) {
+  GilGuard gil;
+  Ref builtins = Ref::take(PyImport_ImportModule("builtins"));
+  Ref function = Ref::take(builtins ? PyObject_GetAttrString(builtins.get(), "print") : nullptr);
+  Ref keywords = Ref::take(Py_BuildValue("{s:s}", "end", ""));
+  Ref arguments = Ref::take(Py_BuildValue("(s)", text));
+  if (!function || !keywords || !arguments ||
+      !Ref::take(PyObject_Call(function.get(), arguments.get(), keywords.get())))
+    PyErr_WriteUnraisable(function.get());
+}
+
+} // namespace
+
+const nrd_host *pythonHost() {
+  static const nrd_host host = {nullptr, lookup, getAttribute, getItem,
+                                call,    truth,  identical,    print};
+  return &host;
+}
+
+} // namespace nereid::python

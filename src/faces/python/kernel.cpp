@@ -1,0 +1,110 @@
+// `_native.Kernel`: a compiled kernel. The library owns it, in the cache of its function; the
+// object keeps the function alive.
+#include "faces/python/function.h"
+
+#include "faces/python/errors.h"
+
+namespace nereid::python {
+namespace {
+
+struct KernelObject {
+  PyObject_HEAD nrd_kernel *kernel;
+  PyObject *owner;
+};
+
+PyTypeObject *kernelType = nullptr;
+
+nrd_kernel *kernelOf(PyObject *self) {
+  return reinterpret_cast<KernelObject *>(self)->kernel;
+}
+
+int kernelTraverse(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(reinterpret_cast<KernelObject *>(self)->owner);
+  return 0;
+}
+
+int kernelClear(PyObject *self) {
+  Py_CLEAR(reinterpret_cast<KernelObject *>(self)->owner);
+  return 0;
+}
+
+void kernelDealloc(PyObject *self) {
+  PyObject_GC_UnTrack(self);
+  kernelClear(self);
+  PyTypeObject *type = Py_TYPE(self);
+  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+PyObject *kernelStage(PyObject *self, PyObject *name) {
+  size_t size = 0;
+  const void *data = nrd_kernel_stage(kernelOf(self), textOf(name).c_str(), &size);
+  if (!data) {
+    PyErr_SetObject(PyExc_KeyError, name);
+    return nullptr;
+  }
+  return PyBytes_FromStringAndSize(static_cast<const char *>(data), size);
+}
+
+PyObject *kernelStages(PyObject *self, PyObject *) {
+  size_t count = nrd_kernel_stage_count(kernelOf(self));
+  PyObject *names = PyTuple_New(count);
+  for (size_t i = 0; names && i < count; ++i)
+    PyTuple_SetItem(names, i, PyUnicode_FromString(nrd_kernel_stage_name(kernelOf(self), i)));
+  return names;
+}
+
+PyObject *kernelTimes(PyObject *self, PyObject *) {
+  Ref times = Ref::take(PyDict_New());
+  for (size_t i = 0, count = nrd_kernel_time_count(kernelOf(self)); i < count; ++i) {
+    double milliseconds = 0;
+    const char *stage = nrd_kernel_time(kernelOf(self), i, &milliseconds);
+    Ref value = Ref::take(PyFloat_FromDouble(milliseconds));
+    if (!value || PyDict_SetItemString(times.get(), stage, value.get()) < 0)
+      return nullptr;
+  }
+  return times.release();
+}
+
+PyObject *kernelMetadata(PyObject *self, PyObject *) {
+  return PyUnicode_FromString(nrd_kernel_metadata(kernelOf(self)));
+}
+
+PyObject *kernelName(PyObject *self, PyObject *) {
+  return PyUnicode_FromString(nrd_kernel_name(kernelOf(self)));
+}
+
+} // namespace
+
+Ref makeKernelHandle(nrd_kernel *kernel, PyObject *owner) {
+  auto *alloc = reinterpret_cast<allocfunc>(PyType_GetSlot(kernelType, Py_tp_alloc));
+  Ref object = Ref::take(alloc(kernelType, 0));
+  if (object) {
+    reinterpret_cast<KernelObject *>(object.get())->kernel = kernel;
+    reinterpret_cast<KernelObject *>(object.get())->owner = Py_NewRef(owner);
+  }
+  return object;
+}
+
+bool addKernelType(PyObject *module) {
+  static PyMethodDef methods[] = {
+      {"stage", kernelStage, METH_O, "stage(name): the bytes of a stage of its compilation"},
+      {"stages", kernelStages, METH_NOARGS, "stages(): names of the stages"},
+      {"times", kernelTimes, METH_NOARGS, "times(): milliseconds of each step of its compilation"},
+      {"metadata", kernelMetadata, METH_NOARGS, "metadata(): a JSON object"},
+      {"name", kernelName, METH_NOARGS, "name(): of its entry point"},
+      {nullptr, nullptr, 0, nullptr}};
+  static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(kernelDealloc)},
+                                {Py_tp_traverse, reinterpret_cast<void *>(kernelTraverse)},
+                                {Py_tp_clear, reinterpret_cast<void *>(kernelClear)},
+                                {Py_tp_methods, methods},
+                                {0, nullptr}};
+  static PyType_Spec spec = {
+      "nereid._native.Kernel", sizeof(KernelObject), 0,
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  kernelType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
+  return kernelType && PyModule_AddType(module, kernelType) == 0;
+}
+
+} // namespace nereid::python

@@ -1,0 +1,72 @@
+// Values known at compile time, from Python to the library and back; and the proxies of values that
+// only exist in the IR.
+//
+// A tensor of a running compilation is shown to Python as `tl.tensor(handle, type)`. The handle is
+// opaque and belongs to one compilation: using it afterwards is an error, because the IR it points
+// to is gone.
+#pragma once
+
+#include "faces/python/api.h"
+
+#include "nereid/nereid.h"
+
+#include <memory>
+#include <unordered_set>
+#include <vector>
+
+namespace nereid::python {
+
+class Function;
+
+/// One running compilation on this thread. Compilations nest when a Python function called during
+/// one launches another kernel.
+struct Compilation {
+  Function *root = nullptr;         ///< the kernel being compiled
+  nrd_semantic *semantic = nullptr; ///< lent while foreign Python code runs
+  bool alive = true;                ///< handles check it
+  std::vector<Ref> exceptions;      ///< raised by Python code; causes of the compilation's error
+};
+using CompilationPtr = std::shared_ptr<Compilation>;
+
+/// One launch on this thread, from the call into the library to its return; whether it compiles is
+/// not known before.
+struct LaunchFrame {
+  explicit LaunchFrame(Function &root);
+  ~LaunchFrame();
+
+  Function &root;
+  CompilationPtr compilation; ///< made by the first callback
+  LaunchFrame *outer;
+};
+
+/// The innermost compilation of this thread; null outside of one.
+CompilationPtr currentCompilation();
+
+/// An owned nrd_value.
+struct ValueDeleter {
+  void operator()(nrd_value *value) const { nrd_value_free(value); }
+};
+using ValuePtr = std::unique_ptr<nrd_value, ValueDeleter>;
+
+/// A Python object as a value. Boxes (constexpr) are opened; what has no meaning of its own to the
+/// compiler stays an opaque object. Null with an exception set when it cannot be one.
+ValuePtr toValue(PyObject *object);
+
+/// A value as a Python object. `boxed`: known scalars come as `tl.constexpr`, as builtins expect
+/// them. Null with an exception set on failure.
+Ref toPython(const nrd_value *value, bool boxed);
+
+/// What identifies an opaque object across processes: it becomes part of cache keys.
+std::string objectKey(PyObject *object);
+
+/// Adds the types `Handle` and `Semantic` to the module. False with an exception set on failure.
+bool addValueTypes(PyObject *module);
+
+/// A `Semantic` object for the running compilation.
+Ref semanticObject(const CompilationPtr &compilation);
+
+/// `_native.call_builtin(semantic, name, args, kwargs)`: enters the builtin table from Python code
+/// that runs during a compilation. `semantic` may be None inside such code.
+PyObject *callBuiltin(PyObject *module, PyObject *args);
+
+} // namespace nereid::python
