@@ -1,5 +1,6 @@
 #include "syntax/dump.h"
 
+#include <bit>
 #include <cstdio>
 
 namespace nereid::syntax {
@@ -141,6 +142,49 @@ private:
   }
 };
 
+/// A literal's exact value: "i:" and hexadecimal digits, "f:" or "j:" and the bits of the double,
+/// "s:" or "b:" and the bytes in hexadecimal, "?" for text with a character only named.
+std::string exactValue(const Constant &constant) {
+  std::string out;
+  char digits[24];
+  auto bits = [&](uint64_t word, bool padded) {
+    std::snprintf(digits, sizeof digits, padded ? "%016llx" : "%llx",
+                  static_cast<unsigned long long>(word));
+    out += digits;
+  };
+  switch (constant.constantKind) {
+  case ConstantKind::Int:
+    out = "i:";
+    for (size_t i = constant.words.size(); i-- > 0;)
+      bits(constant.words[i], i + 1 != constant.words.size());
+    return out;
+  case ConstantKind::Float:
+  case ConstantKind::Imaginary:
+    out = constant.constantKind == ConstantKind::Float ? "f:" : "j:";
+    bits(std::bit_cast<uint64_t>(constant.number), true);
+    return out;
+  case ConstantKind::Str:
+  case ConstantKind::Bytes:
+    if (constant.hasNamedCharacter)
+      return "?";
+    out = constant.isStr() ? "s:" : "b:";
+    for (unsigned char c : constant.text) {
+      out += "0123456789abcdef"[c >> 4];
+      out += "0123456789abcdef"[c & 15];
+    }
+    return out;
+  case ConstantKind::None:
+    return "None";
+  case ConstantKind::True:
+    return "True";
+  case ConstantKind::False:
+    return "False";
+  case ConstantKind::Ellipsis:
+    return "Ellipsis";
+  }
+  return out;
+}
+
 void dumpRange(const Node &node, std::string &out) {
   bool positioned = !isa<Arguments>(node) && !isa<WithItem>(node) && !isa<Comprehension>(node);
   if (auto *part = dynCast<UnsupportedPart>(&node))
@@ -149,7 +193,10 @@ void dumpRange(const Node &node, std::string &out) {
     out += "[\"";
     out += astName(node);
     out +=
-        "\", " + std::to_string(node.range.begin) + ", " + std::to_string(node.range.end) + "]\n";
+        "\", " + std::to_string(node.range.begin) + ", " + std::to_string(node.range.end);
+    if (auto *constant = dynCast<Constant>(&node))
+      out += ", \"" + exactValue(*constant) + "\"";
+    out += "]\n";
   }
   forEachChild(node, [&](const Node &child) { dumpRange(child, out); });
 }

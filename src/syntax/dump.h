@@ -11,7 +11,7 @@ namespace nereid::syntax {
 std::string dumpText(const Node &node);
 
 /// All nodes that have a position, as JSON lines `["Kind", begin, end]` in pre-order, named as in
-/// Python's `ast`, for comparing with CPython.
+/// Python's `ast`, for comparing with CPython. A Constant's line ends with its exact value.
 std::string dumpRanges(const Module &module);
 
 } // namespace nereid::syntax

@@ -772,14 +772,16 @@ bool Parser::parseGenerators(NodeList<Comprehension> &out) {
       return false;
     if (!(node->iter = parseDisjunction()))
       return false;
-    Collect<Expr> conditions(*this);
-    while (accept(K::KwIf)) {
-      const Expr *condition = parseDisjunction();
-      if (!condition)
-        return false;
-      conditions.add(condition);
+    {
+      Collect<Expr> conditions(*this);
+      while (accept(K::KwIf)) {
+        const Expr *condition = parseDisjunction();
+        if (!condition)
+          return false;
+        conditions.add(condition);
+      }
+      node->conditions = conditions.list();
     }
-    node->conditions = conditions.list();
     if (!done(node, start))
       return false;
     generators.add(node);

@@ -10,6 +10,7 @@
 #include "syntax/parser.h"
 
 #include <algorithm>
+#include <cassert>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,22 +31,32 @@ private:
 
   /// Collects the children of a list node on the parser's scratch stack, then copies them to the
   /// arena. Strictly nested, like the parse functions.
+  struct Scratch {
+    std::vector<const Node *> nodes;
+    unsigned open = 0; ///< how many lists are being collected
+  };
   template <typename T> class Collect {
   public:
     explicit Collect(Parser &parser)
-        : parser(parser),
+        : arena(parser.arena),
           stack(std::is_same_v<T, Keyword> ? parser.keywordScratch : parser.scratch),
-          base(stack.size()) {}
+          base(stack.nodes.size()), level(++stack.open) {}
     Collect(const Collect &) = delete;
-    ~Collect() { stack.resize(base); }
-    void add(const T *node) { stack.push_back(node); }
-    size_t size() const { return stack.size() - base; }
-    const T *operator[](size_t i) const { return static_cast<const T *>(stack[base + i]); }
+    ~Collect() {
+      stack.nodes.resize(base);
+      --stack.open;
+    }
+    void add(const T *node) {
+      assert(level == stack.open && "a list inside of this one is still open");
+      stack.nodes.push_back(node);
+    }
+    size_t size() const { return stack.nodes.size() - base; }
+    const T *operator[](size_t i) const { return static_cast<const T *>(stack.nodes[base + i]); }
     NodeList<T> list() const {
       size_t count = size();
       if (!count)
         return {};
-      void *memory = parser.arena.allocate(count * sizeof(const T *), alignof(const T *));
+      void *memory = arena.allocate(count * sizeof(const T *), alignof(const T *));
       auto **to = static_cast<const T **>(memory);
       for (size_t i = 0; i < count; ++i)
         to[i] = (*this)[i];
@@ -53,9 +64,10 @@ private:
     }
 
   private:
-    Parser &parser;
-    std::vector<const Node *> &stack;
+    Arena &arena;
+    Scratch &stack;
     size_t base;
+    unsigned level;
   };
 
   // --- Tokens
@@ -264,8 +276,8 @@ private:
   unsigned functions = 0; ///< functions open around here, up to the innermost class
   unsigned scopes = 0;    ///< functions and classes open around here
   unsigned loops = 0;     ///< loops open around here, up to the innermost function or class
-  std::vector<const Node *> scratch;
-  std::vector<const Node *> keywordScratch; ///< apart: collected together with arguments
+  Scratch scratch;
+  Scratch keywordScratch; ///< apart: collected together with arguments
 };
 
 } // namespace nereid::syntax
