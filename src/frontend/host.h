@@ -1,8 +1,9 @@
 // What a name means is asked of the host.
 //
-// The front end knows the text of a function and the builtin table, nothing else. Globals, closures, attributes
-// of foreign objects and calls of foreign functions are the host's: under Python they are Python objects; standing alone
-// they are answered from the source file (StandaloneHost). The front end stays free of Python.
+// The front end knows the text of a function and the builtin table, nothing else. Globals,
+// closures, attributes of foreign objects and calls of foreign functions are the host's: under
+// Python they are Python objects; standing alone they are answered from the source file
+// (StandaloneHost). The front end stays free of Python.
 #pragma once
 
 #include "frontend/value.h"
@@ -22,7 +23,8 @@ class Semantic;
 /// What went wrong in the host, to be reported at the place that asked.
 struct HostError {
   std::string message;
-  uint64_t exception = 0; ///< the host's handle of a pending exception, which becomes the cause; 0 if none
+  uint64_t exception =
+      0; ///< the host's handle of a pending exception, which becomes the cause; 0 if none
 };
 
 template <typename T> struct HostResult {
@@ -34,9 +36,9 @@ class Host {
 public:
   virtual ~Host() = default;
 
-  /// The meaning of a global or captured name in `function`; no value and an empty message when it does not exist. The host decides what
-  /// may be captured (constexprs, functions, modules, types) and records what it gave out, so that a later
-  /// launch can check that it has not changed.
+  /// The meaning of a global or captured name in `function`; no value and an empty message when it
+  /// does not exist. The host decides what may be captured (constexprs, functions, modules, types)
+  /// and records what it gave out, so that a later launch can check that it has not changed.
   virtual HostResult<Value> lookup(const Function &function, llvm::StringRef name) = 0;
 
   /// `object.name`.
@@ -45,8 +47,9 @@ public:
   /// `object[index]` and `len(object)` for containers of the host.
   virtual HostResult<Value> getItem(const HostObject &object, const Value &index) = 0;
 
-  /// Calls a foreign object: constexpr functions, namedtuple constructors, user builtins. `semantic` is the
-  /// way back: while the call lasts, foreign code may enter the builtin table through it.
+  /// Calls a foreign object: constexpr functions, namedtuple constructors, user builtins.
+  /// `semantic` is the way back: while the call lasts, foreign code may enter the builtin table
+  /// through it.
   virtual HostResult<Value> call(const HostObject &callee, llvm::ArrayRef<Value> args,
                                  llvm::ArrayRef<std::pair<std::string, Value>> keywords,
                                  Semantic &semantic) = 0;

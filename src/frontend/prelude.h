@@ -1,7 +1,8 @@
 // The prelude: functions of `tl` that are written in the language itself (src/prelude/*.py).
 //
-// The text is embedded in the library and parsed once per process; the trees are immutable and shared by all
-// compilations. A name in a prelude function means: another name of the prelude, else `tl` and its members.
+// The text is embedded in the library and parsed once per process; the trees are immutable and
+// shared by all compilations. A name in a prelude function means: another name of the prelude, else
+// `tl` and its members.
 #pragma once
 
 #include "frontend/value.h"
@@ -16,13 +17,13 @@
 namespace nereid::frontend {
 
 struct PreludeFunction {
-  std::string name;                   ///< as written after `def`; helpers begin with an underscore
-  std::string doc;                    ///< docstring
-  const char *file;                   ///< "reduce.py": the family, heading of the reference page
+  std::string name; ///< as written after `def`; helpers begin with an underscore
+  std::string doc;  ///< docstring
+  const char *file; ///< "reduce.py": the family, heading of the reference page
   const syntax::FunctionDef *definition;
   syntax::ModulePtr module;
-  const Function *function;           ///< what the interpreter calls
-  bool isMethod = false;              ///< also a member function of tensors
+  const Function *function; ///< what the interpreter calls
+  bool isMethod = false;    ///< also a member function of tensors
 };
 
 /// All of them, sorted by name.

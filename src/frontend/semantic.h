@@ -1,12 +1,12 @@
 // The type rules of the language, and the IR that its operators stand for.
 //
-// One Semantic serves one compilation. It knows where in the source the interpreter stands, so that every
-// operation gets a location and every error a place; it promotes, converts and broadcasts operands the way the
-// language says (docs/reference/language.md), folds known values with Python's own arithmetic, and
-// emits arith, math and tile operations through one builder.
+// One Semantic serves one compilation. It knows where in the source the interpreter stands, so that
+// every operation gets a location and every error a place; it promotes, converts and broadcasts
+// operands the way the language says (docs/reference/language.md), folds known values with Python's
+// own arithmetic, and emits arith, math and tile operations through one builder.
 //
-// Functions that can fail report a diagnostic and return failure. None of them inspects the tree: control flow, scopes
-// and calls are the interpreter's, which is reached through `Evaluator`.
+// Functions that can fail report a diagnostic and return failure. None of them inspects the tree:
+// control flow, scopes and calls are the interpreter's, which is reached through `Evaluator`.
 #pragma once
 
 #include "frontend/frontend.h"
@@ -35,9 +35,9 @@ using Keywords = llvm::ArrayRef<std::pair<std::string, Value>>;
 class Evaluator {
 public:
   virtual ~Evaluator() = default;
-  /// Calls anything callable: a function of the language, a builtin, an object of the host. IR goes to the
-  /// builder's insertion point, which may be inside the region of a reduction: functions are evaluated in place
-  /// there.
+  /// Calls anything callable: a function of the language, a builtin, an object of the host. IR goes
+  /// to the builder's insertion point, which may be inside the region of a reduction: functions are
+  /// evaluated in place there.
   virtual FailureOr<Value> call(const Value &callee, llvm::ArrayRef<Value> args, Keywords keywords,
                                 SourceSpan call) = 0;
   /// `object.name` for any value.
@@ -64,7 +64,8 @@ public:
   DiagnosticEngine &diagnostics;
   Evaluator &evaluator;
 
-  //===--- where we are -------------------------------------------------------------------------===//
+  //===--- where we are
+  //-------------------------------------------------------------------------===//
 
   /// The expression being evaluated; operations and errors are placed there.
   SourceSpan span() const { return currentSpan; }
@@ -90,7 +91,22 @@ public:
     SourceSpan before;
   };
 
-  /// Reports at `span` (or, when that is empty, at the current one), with a note per call; returns failure.
+  /// Switches the checks for overflow off for a scope; they are on only with `debug` anyway.
+  class OverflowChecks {
+  public:
+    OverflowChecks(Semantic &semantic, bool on)
+        : semantic(semantic), before(semantic.overflowChecks) {
+      semantic.overflowChecks = before && on;
+    }
+    ~OverflowChecks() { semantic.overflowChecks = before; }
+
+  private:
+    Semantic &semantic;
+    bool before;
+  };
+
+  /// Reports at `span` (or, when that is empty, at the current one), with a note per call; returns
+  /// failure.
   template <typename... Params>
   llvm::LogicalResult error(diag::Def<Params...> def, SourceSpan span,
                             std::type_identity_t<Params>... args) {
@@ -102,21 +118,26 @@ public:
     addCallNotes(diagnostics.report(def, span ? span : currentSpan, args...));
   }
 
-  //===--- known values and tensors -------------------------------------------------------------===//
+  //===--- known values and tensors
+  //-------------------------------------------------------------===//
 
-  /// A number, bool or tensor as a tensor. Numbers take the literal types: int32, else uint32, int64,
-  /// uint64; float32, or float64 where that cannot hold it; int1.
+  /// A number, bool or tensor as a tensor. Numbers take the literal types: int32, else uint32,
+  /// int64, uint64; float32, or float64 where that cannot hold it; int1.
   FailureOr<Tensor> toTensor(const Value &value, SourceSpan at = {});
-  /// What a plain assignment does to a known number: a tensor that remembers it. Tuples are converted item by item; dtypes, None
-  /// and everything else stays what it is.
+  /// What a plain assignment does to a known number: a tensor that remembers it. Tuples are
+  /// converted item by item; dtypes, None and everything else stays what it is.
   FailureOr<Value> assigned(const Value &value, SourceSpan at = {});
   /// The literal type of a number, as `toTensor` gives it.
   FailureOr<Type> literalType(const Value &number, SourceSpan at = {});
-  /// A number as a constant of this type (a block is filled with it). Integers wrap, floats are rounded.
+  /// A number as a constant of this type (a block is filled with it). Integers wrap, floats are
+  /// rounded.
   Tensor constant(const Value &number, const Type &type);
-  Tensor constant(int64_t number, const Type &type) { return constant(Value::integer(number), type); }
+  Tensor constant(int64_t number, const Type &type) {
+    return constant(Value::integer(number), type);
+  }
 
-  /// `value` converted to a known integer (a literal behind a plain name counts); `what` names it in the error.
+  /// `value` converted to a known integer (a literal behind a plain name counts); `what` names it
+  /// in the error.
   FailureOr<int64_t> knownInt(const Value &value, llvm::StringRef what, SourceSpan at = {});
   FailureOr<bool> knownBool(const Value &value, llvm::StringRef what, SourceSpan at = {});
   FailureOr<std::string> knownString(const Value &value, llvm::StringRef what, SourceSpan at = {});
@@ -125,34 +146,41 @@ public:
   FailureOr<llvm::SmallVector<int64_t, 4>> knownShape(const Value &value, SourceSpan at = {});
   FailureOr<bool> checkShape(llvm::ArrayRef<int64_t> shape, SourceSpan at = {});
 
-  //===--- operators ----------------------------------------------------------------------------===//
+  //===--- operators
+  //----------------------------------------------------------------------------===//
 
-  /// `a op b`. Known values are folded as Python does; a tensor on either side emits IR by the rules of promotion.
+  /// `a op b`. Known values are folded as Python does; a tensor on either side emits IR by the
+  /// rules of promotion.
   FailureOr<Value> binary(BinaryOp op, const Value &a, const Value &b, SourceSpan atA = {},
                           SourceSpan atB = {});
   FailureOr<Value> compare(CompareOp op, const Value &a, const Value &b, SourceSpan atA = {},
                            SourceSpan atB = {});
   FailureOr<Value> unary(UnaryOpKind op, const Value &a, SourceSpan at = {});
-  /// `and`/`or` of two values when at least one is a tensor: both are evaluated, the result is an int1.
+  /// `and`/`or` of two values when at least one is a tensor: both are evaluated, the result is an
+  /// int1.
   FailureOr<Value> logical(bool isAnd, const Value &a, const Value &b, SourceSpan atA = {},
                            SourceSpan atB = {});
 
-  /// Python's truth of a known value; nothing for a tensor of the run (also one with a literal). Failure: a host error.
+  /// Python's truth of a known value; nothing for a tensor of the run (also one with a literal).
+  /// Failure: a host error.
   FailureOr<std::optional<bool>> knownTruth(const Value &value, SourceSpan at = {});
-  /// The truth of anything as an int1 tensor: `!= 0` of numbers. Shape is kept. Pointers are refused.
+  /// The truth of anything as an int1 tensor: `!= 0` of numbers. Shape is kept. Pointers are
+  /// refused.
   FailureOr<Tensor> truth(const Value &value, SourceSpan at = {});
-  /// The condition of `if`, `while`, `a if c else b`, `not`: a scalar int1. A block of one element is accepted with a warning, larger
-  /// blocks are refused.
+  /// The condition of `if`, `while`, `a if c else b`, `not`: a scalar int1. A block of one element
+  /// is accepted with a warning, larger blocks are refused.
   FailureOr<Tensor> condition(const Value &value, SourceSpan at = {});
 
   /// `value[index]`: tensors take None and full slices; tuples, strings take integers and slices.
   FailureOr<Value> subscript(const Value &value, const Value &index, SourceSpan at = {});
 
-  /// `object.name` for values of our own: tensors (attributes and member functions), types, named tuples, modules of the language, slices.
-  /// Nothing when there is no such attribute; the caller reports.
+  /// `object.name` for values of our own: tensors (attributes and member functions), types, named
+  /// tuples, modules of the language, slices. Nothing when there is no such attribute; the caller
+  /// reports.
   FailureOr<std::optional<Value>> attribute(const Value &object, llvm::StringRef name);
 
-  //===--- pieces that builtins are made of -----------------------------------------------------===//
+  //===--- pieces that builtins are made of
+  //-----------------------------------------------------===//
 
   /// `x.to(type)`: no conversion between a pointer and a float; see CastOptions.
   FailureOr<Tensor> cast(const Tensor &value, const Type &element, CastOptions how = {},
@@ -165,15 +193,15 @@ public:
                                 SourceSpan at = {});
   /// Both operands with their common shape.
   llvm::LogicalResult broadcastPair(Tensor &a, Tensor &b, SourceSpan at = {});
-  FailureOr<llvm::SmallVector<int64_t, 4>> commonShape(llvm::ArrayRef<int64_t> a,
-                                                       llvm::ArrayRef<int64_t> b,
-                                                       SourceSpan at = {});
+  FailureOr<llvm::SmallVector<int64_t, 4>>
+  commonShape(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b, SourceSpan at = {});
 
   struct PromoteOptions {
-    bool numbersAdapt = true;     ///< a Python number takes the tensor's type (else it becomes a tensor first)
-    bool isDivOrMod = false;      ///< 16-bit floats become fp32; mixed signedness is refused
-    bool allowPointers = false;   ///< equal pointer types pass
-    const char *operation = "";   ///< in messages
+    bool numbersAdapt =
+        true; ///< a Python number takes the tensor's type (else it becomes a tensor first)
+    bool isDivOrMod = false;    ///< 16-bit floats become fp32; mixed signedness is refused
+    bool allowPointers = false; ///< equal pointer types pass
+    const char *operation = ""; ///< in messages
   };
   /// Promotes two operands to one element type and one shape.
   FailureOr<std::pair<Tensor, Tensor>> promote(const Value &a, const Value &b, PromoteOptions how,
@@ -185,8 +213,8 @@ public:
   /// Arithmetic on operands of one type and shape, without promotion.
   Tensor emitBinary(BinaryOp op, const Tensor &a, const Tensor &b);
   Tensor emitCompare(CompareOp op, const Tensor &a, const Tensor &b);
-  FailureOr<Tensor> where(const Value &condition, const Value &a, const Value &b, SourceSpan atC = {},
-                          SourceSpan atA = {}, SourceSpan atB = {});
+  FailureOr<Tensor> where(const Value &condition, const Value &a, const Value &b,
+                          SourceSpan atC = {}, SourceSpan atA = {}, SourceSpan atB = {});
   /// `pointer + offset`, both broadcast.
   FailureOr<Tensor> addPointer(const Tensor &pointer, Tensor offset, SourceSpan at = {});
 
@@ -198,10 +226,10 @@ public:
   FailureOr<int64_t> axisOf(const Value &value, int64_t rank, SourceSpan at = {});
 
   /// `tile.reduce`/`tile.scan` of tensors of one shape, combined by calling `combine`.
-  FailureOr<std::vector<Tensor>> reduce(llvm::ArrayRef<Tensor> inputs, int64_t axis, const Value &combine,
-                                        SourceSpan at = {});
-  FailureOr<std::vector<Tensor>> scan(llvm::ArrayRef<Tensor> inputs, int64_t axis, const Value &combine,
-                                      bool reverse, SourceSpan at = {});
+  FailureOr<std::vector<Tensor>> reduce(llvm::ArrayRef<Tensor> inputs, int64_t axis,
+                                        const Value &combine, SourceSpan at = {});
+  FailureOr<std::vector<Tensor>> scan(llvm::ArrayRef<Tensor> inputs, int64_t axis,
+                                      const Value &combine, bool reverse, SourceSpan at = {});
 
   /// A tensor of this type around an IR value.
   static Tensor wrap(mlir::Value ir, const Type &type) { return Tensor{ir, type, nullptr}; }
@@ -214,24 +242,32 @@ private:
   FailureOr<Tensor> castPointer(const Tensor &value, const Type &target, SourceSpan at);
   void checkOverflow(BinaryOp op, const Tensor &a, const Tensor &b);
 
+  bool overflowChecks = true;
   SourceSpan currentSpan;
   std::optional<mlir::Location> currentLoc;
   std::vector<SourceSpan> calls;
   std::vector<mlir::Location> callers;
 };
 
-/// A member of one of our own modules: `languageMember("triton.language", "float32")`, `("triton.language.math",
-/// "exp")`. Builtins, functions of the prelude, dtypes, constants, submodules. Nothing when there is none.
+/// A member of one of our own modules: `languageMember("triton.language", "float32")`,
+/// `("triton.language.math", "exp")`. Builtins, functions of the prelude, dtypes, constants,
+/// submodules. Nothing when there is none.
 std::optional<Value> languageMember(llvm::StringRef module, llvm::StringRef name);
 
-/// Python's builtin functions that kernels may use: `len`, `range`, `float`, `min`... Nothing when it is none of them.
+/// Python's builtin functions that kernels may use: `len`, `range`, `float`, `min`... Nothing when
+/// it is none of them.
 std::optional<Value> pythonBuiltin(llvm::StringRef name);
 
-//===--- known values (known.cpp) -----------------------------------------------------------------===//
+//===--- known values (known.cpp)
+//-----------------------------------------------------------------===//
 
 /// Why an operation on known values cannot be done; becomes a diagnostic.
-struct KnownError {
-  std::string message; ///< "unsupported operand types for `+`: `int` and `str`", "division by zero"
+enum class KnownError : uint8_t {
+  Unsupported, ///< these operands do not have this operator
+  DivisionByZero,
+  NegativeShift,
+  TooLarge,     ///< the result would be an integer of more than 2^16 bits, or a float overflows
+  ComplexPower, ///< a negative number to a fractional power
 };
 /// Python's `a op b` of known values of any kind.
 std::variant<Value, KnownError> foldBinary(BinaryOp op, const Value &a, const Value &b);

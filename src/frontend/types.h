@@ -1,7 +1,7 @@
 // The types of the language, as an author sees them.
 //
-// The IR's integers are signless and its bool is an i1; the sign of an integer, const pointers and the names
-// of types exist only here. A `Type` is a small value: compare with ==, copy freely.
+// The IR's integers are signless and its bool is an i1; the sign of an integer, const pointers and
+// the names of types exist only here. A `Type` is a small value: compare with ==, copy freely.
 #pragma once
 
 #include "mlir/IR/Types.h"
@@ -15,7 +15,8 @@
 
 namespace nereid::frontend {
 
-/// A scalar type, `tl.float32` and its kin. Rows of dtypes.def: name in the language, short name, bits, class.
+/// A scalar type, `tl.float32` and its kin. Rows of dtypes.def: name in the language, short name,
+/// bits, class.
 enum class DType : uint8_t {
 #define DTYPE(Enum, ...) Enum,
 #include "frontend/dtypes.def"
@@ -34,18 +35,19 @@ struct DTypeInfo {
 };
 
 const DTypeInfo &info(DType type);
-/// By either name, or by torch's and numpy's ("bool", "half", "float", "uint16"...). Nothing when unknown.
+/// By either name, or by torch's and numpy's ("bool", "half", "float", "uint16"...). Nothing when
+/// unknown.
 std::optional<DType> dtypeByName(llvm::StringRef name);
 
-bool isFloat(DType type);         ///< fp8 included
-bool isInt(DType type);           ///< bool included
-bool isSignedInt(DType type);     ///< bool is unsigned
+bool isFloat(DType type);     ///< fp8 included
+bool isInt(DType type);       ///< bool included
+bool isSignedInt(DType type); ///< bool is unsigned
 bool isBool(DType type);
 bool isFloat8(DType type);
 
 /// The type of a run-time value: a scalar or pointer, or a block of them.
 struct Type {
-  DType scalar = DType::Void;          ///< of the value, or of what the pointer points to
+  DType scalar = DType::Void; ///< of the value, or of what the pointer points to
   bool isPointer = false;
   bool isConst = false;                ///< pointer to const
   uint8_t addressSpace = 1;            ///< of the pointer

@@ -1,13 +1,14 @@
-// Values of the abstract interpreter: what an expression of a kernel evaluates to during compilation.
+// Values of the abstract interpreter: what an expression of a kernel evaluates to during
+// compilation.
 //
-// A value is either known now (None, numbers, strings, dtypes, tuples, functions, modules, objects of the host)
-// or stands for something of the run (`Tensor`: a scalar, pointer or block in the IR). There is no box around
-// known values: `tl.constexpr(3)` is the number 3.
+// A value is either known now (None, numbers, strings, dtypes, tuples, functions, modules, objects
+// of the host) or stands for something of the run (`Tensor`: a scalar, pointer or block in the IR).
+// There is no box around known values: `tl.constexpr(3)` is the number 3.
 //
-// A plain assignment `x = 3` makes the name a run-time value (surface a.7), so x has `.to`, takes part in type
-// promotion as an int32, and may change in a loop. The tensor keeps the number it came from as its `literal`, so that it can
-// still be used where only a known value will do (`tl.arange(0, BLOCK_SIZE)`); anything computed from it at
-// run time is an ordinary tensor.
+// A plain assignment `x = 3` makes the name a run-time value (surface a.7), so x has `.to`, takes
+// part in type promotion as an int32, and may change in a loop. The tensor keeps the number it came
+// from as its `literal`, so that it can still be used where only a known value will do
+// (`tl.arange(0, BLOCK_SIZE)`); anything computed from it at run time is an ordinary tensor.
 #pragma once
 
 #include "frontend/types.h"
@@ -23,8 +24,8 @@
 namespace nereid::frontend {
 
 class Value;
-class Function;   // a function written in the language: interpreter.h
-struct Builtin;   // a row of the builtin table: builtin.h
+class Function; // a function written in the language: interpreter.h
+struct Builtin; // a row of the builtin table: builtin.h
 
 struct None {};
 
@@ -32,10 +33,12 @@ struct None {};
 struct Tensor {
   mlir::Value ir;
   Type type;
-  std::shared_ptr<const Value> literal; ///< the known number a plain assignment turned into this tensor
+  std::shared_ptr<const Value>
+      literal; ///< the known number a plain assignment turned into this tensor
 };
 
-/// A tuple; a named tuple when `fields` is not empty. `hostClass` is the host's handle of its class, or 0.
+/// A tuple; a named tuple when `fields` is not empty. `hostClass` is the host's handle of its
+/// class, or 0.
 struct Tuple {
   std::vector<Value> items;
   std::vector<std::string> fields;
@@ -58,13 +61,14 @@ struct BuiltinValue {
   std::shared_ptr<const Value> self; ///< the tensor in `x.to`
 };
 
-/// A module of ours: "triton", "triton.language", "triton.language.math", "triton.language.extra.libdevice"...
+/// A module of ours: "triton", "triton.language", "triton.language.math",
+/// "triton.language.extra.libdevice"...
 struct ModuleValue {
   std::string name;
 };
 
-/// Anything the host knows and we do not: a Python object. The handle belongs to the host and lives as long as
-/// the compilation.
+/// Anything the host knows and we do not: a Python object. The handle belongs to the host and lives
+/// as long as the compilation.
 struct HostObject {
   uint64_t handle;
   std::string typeName;
@@ -84,8 +88,9 @@ struct SliceValue {
 
 class Value {
 public:
-  using Storage = std::variant<None, bool, llvm::APSInt, double, std::string, TypeValue, Tuple, Tensor,
-                               FunctionValue, BuiltinValue, ModuleValue, HostObject, RangeValue, SliceValue>;
+  using Storage =
+      std::variant<None, bool, llvm::APSInt, double, std::string, TypeValue, Tuple, Tensor,
+                   FunctionValue, BuiltinValue, ModuleValue, HostObject, RangeValue, SliceValue>;
 
   Value() : storage(None{}) {}
   template <typename T, typename = std::enable_if_t<!std::is_same_v<std::decay_t<T>, Value>>>
@@ -117,8 +122,8 @@ private:
   Storage storage;
 };
 
-/// The value itself, or the number behind a tensor made by a plain assignment; null when it is a tensor
-/// that is known only at run time. For places that need a known value.
+/// The value itself, or the number behind a tensor made by a plain assignment; null when it is a
+/// tensor that is known only at run time. For places that need a known value.
 const Value *knownOrNull(const Value &value);
 
 /// Structural equality of known values, as Python's == (1 == True == 1.0).

@@ -24,13 +24,13 @@ class Access:
 
     def place(self, data, dtype):
         """A tensor with this layout holding `data`, and its strides in elements."""
+        if self.layout == "negative":  # torch has no negative strides: the kernel gets the last element's address
+            return harness.to_tensor(np.flip(data, -1), dtype)
         tensor = harness.to_tensor(data, dtype)
         if self.layout == "strided":
             wide = harness.empty(dtype, (*self.shape[:-1], self.shape[-1] * 3))
             wide[..., ::3] = tensor
             return wide[..., ::3]
-        if self.layout == "negative":  # torch has no negative strides: the kernel gets the last element's address
-            return tensor.flip(-1).contiguous()
         if self.layout == "transposed":
             return tensor.transpose(-1, -2).contiguous().transpose(-1, -2)
         if self.layout == "offset":  # not aligned to anything but the element

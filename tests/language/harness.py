@@ -153,10 +153,10 @@ def check(got, want, dtype, ulp=1.0, atol=0.0):
         np.testing.assert_array_equal(got, wrap(want, dtype) if np.asarray(want).dtype.kind != "b" or dtype.kind != "bool"
                                       else want)
         return
-    want = np.asarray(want, dtype=np.float64)
-    with np.errstate(all="ignore"):
-        rounded = torch.from_numpy(np.ascontiguousarray(want)).to(dtype.torch).double().numpy()
+    want = np.array(want, dtype=np.float64)
     assert got.shape == want.shape
+    got, want = np.atleast_1d(got), np.atleast_1d(want)
+    rounded = torch.from_numpy(want.copy()).to(dtype.torch).double().numpy()
     np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
     infinite = np.isinf(rounded)
     np.testing.assert_array_equal(got[infinite], rounded[infinite])

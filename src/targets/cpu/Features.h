@@ -10,12 +10,11 @@ struct Features {
   bool fma = false; // fused multiply-add; without it `math.fma` would become a libm call a lane
   bool rounding = false; // floor, ceil, trunc, nearest as instructions (SSE4.1, AArch64)
   bool f16c = false;     // f16 <-> f32 as instructions
-  bool bf16 = false;     // f32 -> bf16 as an instruction (AVX512-BF16 with VL)
 
   static constexpr Features baseline() { return {}; }
-  static constexpr Features avx2() { return {32, 16, true, true, true, false}; }
-  static constexpr Features avx512() { return {64, 32, true, true, true, false}; }
-  static constexpr Features aarch64() { return {16, 32, true, true, true, false}; }
+  static constexpr Features avx2() { return {32, 16, true, true, true}; }
+  static constexpr Features avx512() { return {64, 32, true, true, true}; }
+  static constexpr Features aarch64() { return {16, 32, true, true, true}; }
 };
 
 } // namespace nereid::cpu

@@ -96,7 +96,6 @@ TEST(Symbols, AreThoseOfTheAbi) {
   bool sawFail = false;
   for (const Symbol &symbol : supportSymbols()) {
     EXPECT_NE(symbol.address, nullptr);
-    EXPECT_EQ(std::strncmp(symbol.name, "nereid_cpu_", 11), 0);
     sawFail |= symbol.address == reinterpret_cast<void *>(&nereid_cpu_fail);
   }
   EXPECT_TRUE(sawFail);

@@ -6,6 +6,7 @@
 // the largest finite value (towards zero), NaN stays a quiet NaN. To f8E4M3FN and f8E5M2: overflow
 // and infinities give the largest finite value of the sign, NaN stays NaN, subnormals are rounded
 // correctly. Widening is exact.
+// AVX512-BF16's own conversion is not used: it flushes subnormals.
 #pragma once
 #include "targets/cpu/Features.h"
 

@@ -150,11 +150,26 @@ std::string formatPrint(const Site &site, int operand, const int32_t grid[3], in
 }
 
 std::span<const Symbol> supportSymbols() {
+  // The C library's functions that vector math calls once a lane, in f64.
+  using Unary = double (*)(double);
+#define NEREID_LIBM(name)                                                                          \
+  {                                                                                                \
+    #name, reinterpret_cast<void *>(static_cast<Unary>(&::name))                                   \
+  }
   static const Symbol symbols[] = {
+      NEREID_LIBM(sin),
+      NEREID_LIBM(cos),
+      NEREID_LIBM(expm1),
+      NEREID_LIBM(log1p),
+      NEREID_LIBM(erf),
+      NEREID_LIBM(tanh),
+      {"pow", reinterpret_cast<void *>(static_cast<double (*)(double, double)>(&::pow))},
+      {"fma", reinterpret_cast<void *>(static_cast<double (*)(double, double, double)>(&::fma))},
       {"nereid_cpu_fail", reinterpret_cast<void *>(&nereid_cpu_fail)},
       {"nereid_cpu_spin", reinterpret_cast<void *>(&nereid_cpu_spin)},
       {"nereid_cpu_print", reinterpret_cast<void *>(&nereid_cpu_print)},
   };
+#undef NEREID_LIBM
   return symbols;
 }
 

@@ -1,0 +1,216 @@
+// Atomics. Which element types each one takes is a table.
+#include "frontend/builtins/families.h"
+#include "ir/tile/Dialect.h"
+
+namespace nereid::frontend {
+
+namespace {
+struct Ordering {
+  tile::MemSemantic sem;
+  tile::MemScope scope;
+};
+
+/// The kind of read-modify-write per class of element type; `None` marks what is refused.
+struct AtomicRow {
+  const char *name;
+  std::optional<tile::AtomicKind> onSigned, onUnsigned, onFloat, onHalf;
+};
+} // namespace
+
+using Kind = tile::AtomicKind;
+static const AtomicRow atomicRows[] = {
+    {"atomic_add", Kind::Add, Kind::Add, Kind::FAdd, Kind::FAdd},
+    {"atomic_max", Kind::Max, Kind::UMax, Kind::FMax, std::nullopt},
+    {"atomic_min", Kind::Min, Kind::UMin, Kind::FMin, std::nullopt},
+    {"atomic_and", Kind::And, Kind::And, std::nullopt, std::nullopt},
+    {"atomic_or", Kind::Or, Kind::Or, std::nullopt, std::nullopt},
+    {"atomic_xor", Kind::Xor, Kind::Xor, std::nullopt, std::nullopt},
+    {"atomic_xchg", Kind::Xchg, Kind::Xchg, Kind::Xchg, std::nullopt},
+};
+
+static FailureOr<Ordering> orderingOf(Semantic &s, const BoundArgs &args) {
+  static constexpr tile::MemSemantic sems[] = {
+      tile::MemSemantic::Acquire, tile::MemSemantic::Release, tile::MemSemantic::AcqRel,
+      tile::MemSemantic::Relaxed};
+  static constexpr tile::MemScope scopes[] = {tile::MemScope::GPU, tile::MemScope::CTA,
+                                              tile::MemScope::System};
+  auto sem = choice(s, args, "sem", {"acquire", "release", "acq_rel", "relaxed"}, 2);
+  auto scope = choice(s, args, "scope", {"gpu", "cta", "sys"}, 0);
+  if (failed(sem) || failed(scope))
+    return failure();
+  return Ordering{sems[*sem], scopes[*scope]};
+}
+
+static FailureOr<Tensor> pointerOf(Semantic &s, const BoundArgs &args) {
+  auto *pointer = args["pointer"].getIf<Tensor>();
+  if (!pointer || !pointer->type.isPointer)
+    return s.error(diag::AtomicNotPointer, args.span("pointer"), args.row().name,
+                   pointer ? pointer->type.str() : args["pointer"].kindName());
+  if (pointer->type.isConst)
+    return s.error(diag::StoreToConst, args.span("pointer"));
+  return *pointer;
+}
+
+/// A value as the pointee's type, in the pointer's shape. Numbers become constants.
+static FailureOr<Tensor> operandFor(Semantic &s, const BoundArgs &args, llvm::StringRef name,
+                                    const Tensor &pointer) {
+  SourceSpan at = args.span(name);
+  auto value = tensorArg(s, args, name);
+  if (failed(value))
+    return failure();
+  if (value->type.isBlock() && !pointer.type.isBlock())
+    return s.error(diag::BlockWithScalarPointer, at, "Value", args[name].kindName());
+  auto converted = s.cast(*value, pointer.type.scalar, at);
+  return failed(converted) ? converted : s.broadcastTo(*converted, pointer.type.shape, at);
+}
+
+/// Floats that are only exchanged go through integers of their width.
+static DType bitsOf(DType type) {
+  switch (info(type).bits) {
+  case 16:
+    return DType::Int16;
+  case 32:
+    return DType::Int32;
+  default:
+    return DType::Int64;
+  }
+}
+
+static Tensor asBits(Semantic &s, const Tensor &value) {
+  Type type = value.type.element();
+  type.scalar = bitsOf(type.scalar);
+  return type.isPointer ? *s.cast(value, type) : *s.cast(value, type, {.bitcast = true});
+}
+
+static FailureOr<Value> atomic(Semantic &s, const BoundArgs &args) {
+  auto pointer = pointerOf(s, args);
+  if (failed(pointer))
+    return failure();
+  DType type = pointer->type.scalar;
+  const AtomicRow &row = *llvm::find_if(atomicRows, [&](const AtomicRow &each) {
+    return llvm::StringRef(each.name) == args.row().name;
+  });
+  std::optional<tile::AtomicKind> kind;
+  if (isFloat(type))
+    kind = info(type).bits >= 32 ? row.onFloat : isFloat8(type) ? std::nullopt : row.onHalf;
+  else if (info(type).bits >= 32)
+    kind = isSignedInt(type) ? row.onSigned : row.onUnsigned;
+  if (!kind)
+    return s.error(diag::AtomicDtype, args.span("pointer"), row.name, info(type).shortName);
+
+  auto value = operandFor(s, args, "val", *pointer);
+  if (failed(value))
+    return failure();
+  mlir::Value mask;
+  const Value &maskArg = args["mask"];
+  bool isKnownTrue = maskArg.is<bool>() && maskArg.get<bool>();
+  if (!maskArg.isNone() && !isKnownTrue) {
+    auto flag = tensorArg(s, args, "mask");
+    if (failed(flag))
+      return failure();
+    if (!isBool(flag->type.scalar) || flag->type.isPointer)
+      return s.error(diag::MaskNotBool, args.span("mask"), maskArg.kindName());
+    if (flag->type.isBlock() && !pointer->type.isBlock())
+      return s.error(diag::BlockWithScalarPointer, args.span("mask"), "Mask", maskArg.kindName());
+    auto shaped = s.broadcastTo(*flag, pointer->type.shape, args.span("mask"));
+    if (failed(shaped))
+      return failure();
+    mask = shaped->ir;
+  }
+  auto order = orderingOf(s, args);
+  if (failed(order))
+    return failure();
+  bool throughBits = *kind == Kind::Xchg && isFloat(type);
+  Tensor target = throughBits ? asBits(s, *pointer) : *pointer;
+  Tensor operand = throughBits ? asBits(s, *value) : *value;
+  auto op = tile::AtomicRMWOp::create(s.builder, s.loc(), operand.ir.getType(), *kind, target.ir,
+                                      operand.ir, mask, order->sem, order->scope);
+  Tensor old = Semantic::wrap(op, operand.type);
+  if (throughBits)
+    return result(s.cast(old, Type::of(type), {.bitcast = true}));
+  return Value(std::move(old));
+}
+
+static FailureOr<Value> atomicCas(Semantic &s, const BoundArgs &args) {
+  auto pointer = pointerOf(s, args);
+  if (failed(pointer))
+    return failure();
+  DType type = pointer->type.scalar;
+  if (info(type).bits < 16)
+    return s.error(diag::AtomicCasWidth, args.span("pointer"), info(type).shortName);
+  auto cmp = operandFor(s, args, "cmp", *pointer);
+  auto value = operandFor(s, args, "val", *pointer);
+  auto order = orderingOf(s, args);
+  if (failed(cmp) || failed(value) || failed(order))
+    return failure();
+  bool throughBits = isFloat(type);
+  Tensor target = throughBits ? asBits(s, *pointer) : *pointer;
+  Tensor expected = throughBits ? asBits(s, *cmp) : *cmp;
+  Tensor operand = throughBits ? asBits(s, *value) : *value;
+  auto op = tile::AtomicCASOp::create(s.builder, s.loc(), operand.ir.getType(), target.ir,
+                                      expected.ir, operand.ir, order->sem, order->scope);
+  Tensor old = Semantic::wrap(op, operand.type);
+  if (throughBits)
+    return result(s.cast(old, Type::of(type), {.bitcast = true}));
+  return Value(std::move(old));
+}
+
+std::vector<Builtin> atomicBuiltins() {
+  constexpr const char *ordering = R"(
+:param pointer: a pointer or a block of pointers, not to const; several lanes may name one address.
+:param val: cast to the element type and broadcast to the pointers' shape.
+:param mask: int1: where it is false nothing is touched and the result is undefined.
+:param sem: `"acquire"`, `"release"`, `"acq_rel"` (the default) or `"relaxed"`.
+:param scope: `"gpu"` (the default), `"cta"` or `"sys"`.
+:returns: the old values.)";
+  static const std::string docs[] = {
+      std::string("Adds atomically. 32- and 64-bit integers, fp16, bf16, fp32, fp64.\n") + ordering,
+      std::string("Replaces by the larger value atomically. 32- and 64-bit integers, fp32, fp64 "
+                  "(-0.0 is below +0.0).\n") +
+          ordering,
+      std::string("Replaces by the smaller value atomically. 32- and 64-bit integers, fp32, fp64 "
+                  "(-0.0 is below +0.0).\n") +
+          ordering,
+      std::string("Bitwise and, atomically. 32- and 64-bit integers.\n") + ordering,
+      std::string("Bitwise or, atomically. 32- and 64-bit integers.\n") + ordering,
+      std::string("Bitwise exclusive or, atomically. 32- and 64-bit integers.\n") + ordering,
+      std::string("Exchanges atomically. 32- and 64-bit integers, fp32, fp64.\n") + ordering,
+  };
+  static const char *const dtypes[] = {"int32 int64 uint32 uint64 fp16 bf16 fp32 fp64",
+                                       "int32 int64 uint32 uint64 fp32 fp64",
+                                       "int32 int64 uint32 uint64 fp32 fp64",
+                                       "int32 int64 uint32 uint64",
+                                       "int32 int64 uint32 uint64",
+                                       "int32 int64 uint32 uint64",
+                                       "int32 int64 uint32 uint64 fp32 fp64"};
+  static_assert(std::size(docs) == std::size(atomicRows) &&
+                std::size(dtypes) == std::size(atomicRows));
+  std::vector<Builtin> rows;
+  for (size_t i = 0; i < std::size(atomicRows); ++i)
+    rows.push_back({.name = atomicRows[i].name,
+                    .signature = "(pointer, val, mask=None, sem=None, scope=None)",
+                    .doc = docs[i].c_str(),
+                    .build = &atomic,
+                    .isMethod = true,
+                    .category = "Atomics",
+                    .dtypes = dtypes[i]});
+  rows.push_back(
+      {.name = "atomic_cas",
+       .signature = "(pointer, cmp, val, sem=None, scope=None)",
+       .doc =
+           R"(Replaces by `val` where the memory holds `cmp`, atomically; floats are compared by their bits.
+
+:param pointer: a pointer or a block of pointers to elements of 16, 32 or 64 bits.
+:param cmp: cast to the element type and broadcast.
+:param val: cast to the element type and broadcast.
+:param sem: `"acquire"`, `"release"`, `"acq_rel"` (the default) or `"relaxed"`.
+:param scope: `"gpu"` (the default), `"cta"` or `"sys"`.
+:returns: the old values.)",
+       .build = &atomicCas,
+       .isMethod = true,
+       .category = "Atomics",
+       .dtypes = "int16 int32 int64 uint16 uint32 uint64 fp16 bf16 fp32 fp64"});
+  return rows;
+}
+
+} // namespace nereid::frontend

@@ -1,0 +1,222 @@
+// Loads and stores.
+#include "frontend/builtins/families.h"
+#include "ir/tile/Dialect.h"
+
+namespace nereid::frontend {
+
+/// `int1` in memory is a byte: such pointers are read and written as pointers to int8.
+static Tensor bytePointer(Semantic &s, const Tensor &pointer) {
+  if (pointer.type.scalar != DType::Int1)
+    return pointer;
+  Type type = pointer.type;
+  type.scalar = DType::Int8;
+  return *s.cast(pointer, type.element());
+}
+
+/// The mask as an int1 of the pointer's shape; a null value for no mask, or one known to be true.
+static FailureOr<mlir::Value> maskFor(Semantic &s, const BoundArgs &args, const Tensor &pointer) {
+  const Value &mask = args["mask"];
+  if (mask.isNone())
+    return mlir::Value();
+  if (!mask.isTensor()) {
+    auto known = s.knownBool(mask, "`mask`", args.span("mask"));
+    if (failed(known))
+      return failure();
+    if (*known)
+      return mlir::Value();
+    return s.constant(Value(false), pointer.type.withScalar(DType::Int1)).ir;
+  }
+  Tensor flag = mask.get<Tensor>();
+  if (!isBool(flag.type.scalar) || flag.type.isPointer)
+    return s.error(diag::MaskNotBool, args.span("mask"), mask.kindName());
+  if (flag.type.isBlock() && !pointer.type.isBlock())
+    return s.error(diag::BlockWithScalarPointer, args.span("mask"), "Mask", mask.kindName());
+  auto shaped = s.broadcastTo(flag, pointer.type.shape, args.span("mask"));
+  return failed(shaped) ? FailureOr<mlir::Value>(failure()) : FailureOr<mlir::Value>(shaped->ir);
+}
+
+static FailureOr<tile::EvictionPolicy> evictionOf(Semantic &s, const BoundArgs &args) {
+  auto policy =
+      choice(s, args, "eviction_policy", {"evict_normal", "evict_first", "evict_last"}, 0);
+  if (failed(policy))
+    return failure();
+  return tile::EvictionPolicy(*policy);
+}
+
+/// Options that only block pointers understand.
+static llvm::LogicalResult refuseBlockPointerOptions(Semantic &s, const BoundArgs &args,
+                                                     bool hasPadding) {
+  auto *dims = args["boundary_check"].getIf<Tuple>();
+  bool checks = dims ? !dims->items.empty() : !args["boundary_check"].isNone();
+  bool pads = hasPadding && truthOfKnown(args["padding_option"]).value_or(true);
+  if (checks || pads)
+    return s.error(diag::BlockPointerOption,
+                   args.span(checks ? "boundary_check" : "padding_option"), args.row().name);
+  return llvm::success();
+}
+
+static FailureOr<Value> load(Semantic &s, const BoundArgs &args) {
+  auto *given = args["pointer"].getIf<Tensor>();
+  if (!given || !given->type.isPointer)
+    return s.error(diag::LoadNotPointer, args.span("pointer"),
+                   given ? given->type.str() : args["pointer"].kindName());
+  if (failed(refuseBlockPointerOptions(s, args, true)))
+    return failure();
+  const Value &otherArg = args["other"];
+  if (args["mask"].isNone() && !otherArg.isNone())
+    return s.error(diag::OtherWithoutMask, args.span("other"));
+  bool isFlag = given->type.scalar == DType::Int1;
+  Tensor pointer = bytePointer(s, *given);
+  auto mask = maskFor(s, args, pointer);
+  if (failed(mask))
+    return failure();
+
+  Type type = pointer.type.withScalar(pointer.type.scalar);
+  mlir::Value other;
+  if (!otherArg.isNone() && *mask) {
+    SourceSpan at = args.span("other");
+    if (otherArg.isNumber() && !isFlag &&
+        !isFloat8(type.scalar)) { // the constant at once in its final type and shape
+      auto literal = s.literalType(otherArg, at);
+      if (failed(literal))
+        return failure();
+      other = s.constant(otherArg, type).ir;
+    } else {
+      auto value = s.toTensor(otherArg, at);
+      if (failed(value))
+        return failure();
+      if (value->type.isBlock() && !pointer.type.isBlock())
+        return s.error(diag::BlockWithScalarPointer, at, "Other", otherArg.kindName());
+      auto converted = s.cast(*value, isFlag ? DType::Int1 : type.scalar, at);
+      if (succeeded(converted) && isFlag)
+        converted = s.cast(*converted, DType::Int8, at);
+      if (failed(converted))
+        return failure();
+      auto shaped = s.broadcastTo(*converted, pointer.type.shape, at);
+      if (failed(shaped))
+        return failure();
+      other = shaped->ir;
+    }
+  }
+
+  static constexpr tile::CacheModifier modifiers[] = {
+      tile::CacheModifier::CA, tile::CacheModifier::CG, tile::CacheModifier::CS,
+      tile::CacheModifier::CV};
+  auto cache = choice(s, args, "cache_modifier", {".ca", ".cg", ".cs", ".cv"}, -1);
+  auto evict = evictionOf(s, args);
+  auto isVolatile = s.knownBool(args["volatile"], "`volatile`", args.span("volatile"));
+  if (failed(cache) || failed(evict) || failed(isVolatile))
+    return failure();
+  mlir::Type ir = type.toIR(*s.builder.getContext());
+  auto op = tile::LoadOp::create(s.builder, s.loc(), ir, pointer.ir, *mask, other,
+                                 *cache < 0 ? tile::CacheModifier::None : modifiers[*cache], *evict,
+                                 *isVolatile);
+  Tensor loaded = Semantic::wrap(op, type);
+  if (isFlag)
+    loaded = s.emitCompare(CompareOp::NotEq, loaded, s.constant(0, type));
+  return Value(std::move(loaded));
+}
+
+static FailureOr<Value> store(Semantic &s, const BoundArgs &args) {
+  auto *given = args["pointer"].getIf<Tensor>();
+  if (!given || !given->type.isPointer)
+    return s.error(diag::StoreNotPointer, args.span("pointer"),
+                   given ? given->type.str() : args["pointer"].kindName());
+  if (given->type.isConst)
+    return s.error(diag::StoreToConst, args.span("pointer"));
+  if (failed(refuseBlockPointerOptions(s, args, false)))
+    return failure();
+  SourceSpan at = args.span("value");
+  bool isFlag = given->type.scalar == DType::Int1;
+  Tensor pointer = bytePointer(s, *given);
+  Type type = pointer.type.withScalar(pointer.type.scalar);
+
+  const Value &valueArg = args["value"];
+  mlir::Value value;
+  if (valueArg.isNumber() && !isFlag && !isFloat8(type.scalar)) {
+    auto literal = s.literalType(valueArg, at);
+    if (failed(literal))
+      return failure();
+    value = s.constant(valueArg, type).ir;
+  } else {
+    auto tensor = s.toTensor(valueArg, at);
+    if (failed(tensor))
+      return failure();
+    if (tensor->type.isBlock() && !pointer.type.isBlock())
+      return s.error(diag::BlockWithScalarPointer, at, "Value", valueArg.kindName());
+    auto common = s.commonShape(tensor->type.shape, pointer.type.shape, at);
+    if (failed(common))
+      return failure();
+    if (*common != pointer.type.shape)
+      return s.error(diag::StorePointerShape, at, shapeText(*common),
+                     shapeText(pointer.type.shape));
+    auto converted = s.cast(*tensor, isFlag ? DType::Int1 : type.scalar, at);
+    if (succeeded(converted) && isFlag)
+      converted = s.cast(*converted, DType::Int8, at);
+    if (failed(converted))
+      return failure();
+    auto shaped = s.broadcastTo(*converted, pointer.type.shape, at);
+    if (failed(shaped))
+      return failure();
+    value = shaped->ir;
+  }
+  auto mask = maskFor(s, args, pointer);
+  static constexpr tile::CacheModifier modifiers[] = {
+      tile::CacheModifier::WB, tile::CacheModifier::CG, tile::CacheModifier::CS,
+      tile::CacheModifier::WT};
+  auto cache = choice(s, args, "cache_modifier", {".wb", ".cg", ".cs", ".wt"}, -1);
+  auto evict = evictionOf(s, args);
+  if (failed(mask) || failed(cache) || failed(evict))
+    return failure();
+  tile::StoreOp::create(s.builder, s.loc(), pointer.ir, value, *mask,
+                        *cache < 0 ? tile::CacheModifier::None : modifiers[*cache], *evict);
+  return Value();
+}
+
+static FailureOr<Value> debugBarrier(Semantic &s, const BoundArgs &) {
+  tile::BarrierOp::create(s.builder, s.loc());
+  return Value();
+}
+
+std::vector<Builtin> memoryBuiltins() {
+  return {
+      {.name = "load",
+       .signature = "(pointer, mask=None, other=None, boundary_check=(), padding_option=\"\", "
+                    "cache_modifier=\"\", eviction_policy=\"\", volatile=False)",
+       .doc = R"(Reads through a pointer, or through every pointer of a block.
+
+:param pointer: a pointer (the result is a scalar) or a block of pointers (a block of that shape).
+:param mask: int1, broadcast to the pointers' shape, or a known bool: where it is false no memory is touched.
+:param other: what lanes that are masked off give, cast to the element type and broadcast; only with `mask`.
+ Without it they are undefined.
+:param cache_modifier: `""`, `".ca"`, `".cg"`, `".cs"` or `".cv"`, a hint.
+:param eviction_policy: `""`, `"evict_normal"`, `"evict_first"` or `"evict_last"`, a hint.
+:param volatile: the access is neither merged, nor moved, nor removed.
+
+A pointer to `int1` reads a byte and compares it with zero.)",
+       .build = &load,
+       .category = "Memory",
+       .dtypes = "all"},
+      {.name = "store",
+       .signature = "(pointer, value, mask=None, boundary_check=(), cache_modifier=\"\", "
+                    "eviction_policy=\"\")",
+       .doc = R"(Writes through a pointer, or through every pointer of a block.
+
+:param pointer: a pointer or a block of pointers, not to const. It is not broadcast.
+:param value: cast to the element type (also to a narrower one) and broadcast to the pointers' shape.
+:param mask: int1, broadcast to the pointers' shape, or a known bool: where it is false nothing is written.
+:param cache_modifier: `""`, `".wb"`, `".cg"`, `".cs"` or `".wt"`, a hint.
+:param eviction_policy: `""`, `"evict_normal"`, `"evict_first"` or `"evict_last"`, a hint.)",
+       .build = &store,
+       .isMethod = true,
+       .category = "Memory",
+       .dtypes = "all"},
+      {.name = "debug_barrier",
+       .signature = "()",
+       .doc = R"(Orders all memory accesses of this program before and after it.)",
+       .build = &debugBarrier,
+       .category = "Memory"},
+  };
+}
+
+} // namespace nereid::frontend

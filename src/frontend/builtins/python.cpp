@@ -1,0 +1,260 @@
+// Python's own builtin functions, as far as kernels may use them. They are found by bare name,
+// after the host's globals.
+#include "frontend/builtins/families.h"
+
+#include <cmath>
+#include <cstdlib>
+
+namespace nereid::frontend {
+
+static FailureOr<Value> length(Semantic &s, const BoundArgs &args) {
+  const Value &value = args["obj"];
+  if (auto *tuple = value.getIf<Tuple>())
+    return Value::integer(int64_t(tuple->items.size()));
+  if (auto *text = value.getIf<std::string>())
+    return Value::integer(int64_t(text->size()));
+  if (auto *tensor = value.getIf<Tensor>(); tensor && tensor->type.isBlock())
+    return Value::integer(tensor->type.shape.front());
+  return s.error(diag::NoLength, args.span("obj"), value.kindName());
+}
+
+static FailureOr<Value> toTuple(Semantic &s, const BoundArgs &args) {
+  if (args[0].isNone())
+    return Value(Tuple());
+  if (args[0].is<Tuple>())
+    return args[0];
+  auto *range = args[0].getIf<RangeValue>();
+  if (!range)
+    return s.error(diag::ExpectedArgumentKind, args.call(),
+                   "the argument of `" + std::string(args.row().name + 7) + "`", "a tuple or range",
+                   args[0].kindName());
+  auto start = s.knownInt(*range->start, "a bound of `range`", args.call());
+  auto stop = s.knownInt(*range->stop, "a bound of `range`", args.call());
+  auto step = s.knownInt(*range->step, "the step of `range`", args.call());
+  if (failed(start) || failed(stop) || failed(step))
+    return failure();
+  constexpr size_t most = 1u << 16;
+  Tuple items;
+  for (int64_t i = *start; *step > 0 ? i < *stop : *step < 0 && i > *stop; i += *step) {
+    if (items.items.size() == most)
+      return s.error(diag::KnownTooLarge, args.call(), "range");
+    items.items.push_back(Value::integer(i));
+  }
+  return Value(std::move(items));
+}
+
+static const Value *knownNumber(Semantic &s, const BoundArgs &args, llvm::StringRef function) {
+  const Value *known = knownOrNull(args["x"]);
+  if (known)
+    return known;
+  (void)s.error(diag::ExpectedKnownValue, args.span("x"),
+                "the argument of `" + function.str() + "`", args["x"].kindName());
+  return nullptr;
+}
+
+static FailureOr<Value> toFloat(Semantic &s, const BoundArgs &args) {
+  const Value *known = knownNumber(s, args, "float");
+  if (!known)
+    return failure();
+  if (auto *text = known->getIf<std::string>()) {
+    std::string digits = llvm::StringRef(*text).trim().str();
+    llvm::erase(digits, '_');
+    char *end = nullptr;
+    double number = std::strtod(digits.c_str(), &end);
+    bool isHex = digits.find_first_of("xX(") != std::string::npos;
+    if (digits.empty() || *end || isHex)
+      return s.error(diag::NotANumber, args.span("x"), "float", known->repr());
+    return Value(number);
+  }
+  if (!known->isNumber())
+    return s.error(diag::NotANumber, args.span("x"), "float", known->kindName());
+  if (known->is<double>())
+    return *known;
+  auto sum = foldBinary(BinaryOp::Add, *known, Value(0.0));
+  return std::get<Value>(sum);
+}
+
+static FailureOr<Value> toInt(Semantic &s, const BoundArgs &args) {
+  const Value *known = knownNumber(s, args, "int");
+  if (!known)
+    return failure();
+  if (auto *text = known->getIf<std::string>()) {
+    llvm::StringRef digits = llvm::StringRef(*text).trim();
+    bool isNegative = digits.consume_front("-");
+    llvm::APInt magnitude;
+    if (digits.empty() || digits.getAsInteger(10, magnitude))
+      return s.error(diag::NotANumber, args.span("x"), "int", known->repr());
+    Value number(llvm::APSInt(magnitude.zext(magnitude.getBitWidth() + 1), false));
+    return std::get<Value>(foldUnary(isNegative ? UnaryOpKind::USub : UnaryOpKind::UAdd, number));
+  }
+  if (auto *real = known->getIf<double>()) {
+    if (!std::isfinite(*real))
+      return s.error(diag::NotANumber, args.span("x"), "int", known->repr());
+    llvm::APSInt whole(1100, /*isUnsigned=*/false);
+    bool exact;
+    llvm::APFloat(*real).convertToInteger(whole, llvm::APFloat::rmTowardZero, &exact);
+    return std::get<Value>(foldUnary(UnaryOpKind::UAdd, Value(whole)));
+  }
+  if (!known->isNumber())
+    return s.error(diag::NotANumber, args.span("x"), "int", known->kindName());
+  return std::get<Value>(foldUnary(UnaryOpKind::UAdd, *known));
+}
+
+static FailureOr<Value> toBool(Semantic &s, const BoundArgs &args) {
+  if (args["x"].isTensor())
+    return result(s.truth(args["x"], args.span("x")));
+  auto truth = s.knownTruth(args["x"], args.span("x"));
+  if (failed(truth))
+    return failure();
+  return Value(truth->value_or(true));
+}
+
+static FailureOr<Value> toStr(Semantic &, const BoundArgs &args) {
+  return Value(strOfKnown(args["object"]));
+}
+
+static FailureOr<Value> absolute(Semantic &s, const BoundArgs &args) {
+  const Value &x = args["x"];
+  if (x.isTensor())
+    return callBuiltin(s, *findBuiltin("abs"), &x, {}, {}, args.call());
+  if (!x.isNumber())
+    return s.error(diag::NotANumber, args.span("x"), "abs", x.kindName());
+  auto isNegative = foldCompare(CompareOp::Lt, x, Value::integer(0));
+  bool flip = std::get<Value>(isNegative).get<bool>();
+  return s.unary(flip ? UnaryOpKind::USub : UnaryOpKind::UAdd, x);
+}
+
+/// `min(a, b, ...)` and `max`: of known values Python's, else `tl.minimum` and `tl.maximum`.
+template <bool isMax> static FailureOr<Value> extremum(Semantic &s, const BoundArgs &args) {
+  Value items = spread(args["args"]);
+  const std::vector<Value> &values = items.get<Tuple>().items;
+  if (values.empty())
+    return s.error(diag::MissingArgument, args.call(), isMax ? "max" : "min", "args");
+  Value best = values.front();
+  const Builtin &runTime = *findBuiltin(isMax ? "maximum" : "minimum");
+  for (const Value &value : llvm::ArrayRef(values).drop_front()) {
+    if (best.isTensor() || value.isTensor()) {
+      auto chosen = callBuiltin(s, runTime, nullptr, {{best, args.call()}, {value, args.call()}},
+                                {}, args.call());
+      if (failed(chosen))
+        return failure();
+      best = *chosen;
+      continue;
+    }
+    auto order = s.compare(isMax ? CompareOp::Gt : CompareOp::Lt, value, best);
+    if (failed(order))
+      return failure();
+    if (truthOfKnown(*order).value_or(false))
+      best = value;
+  }
+  return best;
+}
+
+static FailureOr<Value> getAttribute(Semantic &s, const BoundArgs &args) {
+  auto name = s.knownString(args["name"], "the name of an attribute", args.span("name"));
+  if (failed(name))
+    return failure();
+  return s.evaluator.getAttribute(args["object"], *name, args.call());
+}
+
+static FailureOr<Value> hasAttribute(Semantic &s, const BoundArgs &args) {
+  auto name = s.knownString(args["name"], "the name of an attribute", args.span("name"));
+  if (failed(name))
+    return failure();
+  if (auto *object = args["object"].getIf<HostObject>())
+    return Value(s.host.getAttribute(*object, *name).value.has_value());
+  auto found = s.attribute(args["object"], *name);
+  if (failed(found))
+    return failure();
+  return Value(found->has_value());
+}
+
+/// Whether `value` is an instance of the class that a name of the language or of Python stands for.
+static std::optional<bool> isInstance(const Value &value, const Value &type) {
+  auto *classValue = type.getIf<BuiltinValue>();
+  if (!classValue)
+    return std::nullopt;
+  auto found =
+      llvm::StringSwitch<std::optional<bool>>(classValue->builtin->name)
+          .Case("tensor", value.isTensor())
+          .Case("constexpr", value.isKnown() && !value.is<Tuple>())
+          .Cases({"tuple", "python.tuple", "python.list"}, value.is<Tuple>())
+          .Case("dtype", value.is<TypeValue>() && !value.get<TypeValue>().type.isPointer &&
+                             !value.get<TypeValue>().type.isBlock())
+          .Case("pointer_type", value.is<TypeValue>() && value.get<TypeValue>().type.isPointer)
+          .Case("block_type", value.is<TypeValue>() && value.get<TypeValue>().type.isBlock())
+          .Case("python.int", value.is<llvm::APSInt>() || value.is<bool>())
+          .Case("python.bool", value.is<bool>())
+          .Case("python.float", value.is<double>())
+          .Case("python.str", value.is<std::string>())
+          .Default(std::nullopt);
+  return found;
+}
+
+static FailureOr<Value> instanceTest(Semantic &s, const BoundArgs &args) {
+  Value classes = args["classinfo"];
+  std::vector<Value> items{classes};
+  if (auto *tuple = classes.getIf<Tuple>())
+    items = tuple->items;
+  for (const Value &item : items) {
+    auto is = isInstance(args["object"], item);
+    if (!is && !item.is<HostObject>())
+      return s.error(diag::NotAClass, args.span("classinfo"), item.kindName());
+    if (is.value_or(false))
+      return Value(true);
+  }
+  return Value(false);
+}
+
+static FailureOr<Value> nextPowerOfTwo(Semantic &s, const BoundArgs &args) {
+  auto number = s.knownInt(args["n"], "the argument of `next_power_of_2`", args.span("n"));
+  if (failed(number))
+    return failure();
+  return Value::integer(*number < 1 ? 0 : int64_t(llvm::PowerOf2Ceil(uint64_t(*number))));
+}
+
+std::vector<Builtin> pythonBuiltins() {
+  const char *category = "Python";
+  return {
+      {.name = "python.len", .signature = "(obj)", .build = &length, .category = category},
+      {.name = "python.list",
+       .signature = "(iterable=None)",
+       .build = &toTuple,
+       .category = category},
+      {.name = "python.tuple",
+       .signature = "(iterable=None)",
+       .build = &toTuple,
+       .category = category},
+      {.name = "python.float", .signature = "(x=0.0)", .build = &toFloat, .category = category},
+      {.name = "python.int", .signature = "(x=0)", .build = &toInt, .category = category},
+      {.name = "python.bool", .signature = "(x=False)", .build = &toBool, .category = category},
+      {.name = "python.str", .signature = "(object='')", .build = &toStr, .category = category},
+      {.name = "python.abs", .signature = "(x)", .build = &absolute, .category = category},
+      {.name = "python.min",
+       .signature = "(*args)",
+       .build = &extremum<false>,
+       .category = category},
+      {.name = "python.max",
+       .signature = "(*args)",
+       .build = &extremum<true>,
+       .category = category},
+      {.name = "python.getattr",
+       .signature = "(object, name)",
+       .build = &getAttribute,
+       .category = category},
+      {.name = "python.hasattr",
+       .signature = "(object, name)",
+       .build = &hasAttribute,
+       .category = category},
+      {.name = "python.next_power_of_2",
+       .signature = "(n)",
+       .build = &nextPowerOfTwo,
+       .category = category},
+      {.name = "python.isinstance",
+       .signature = "(object, classinfo)",
+       .build = &instanceTest,
+       .category = category},
+  };
+}
+
+} // namespace nereid::frontend

@@ -1,0 +1,332 @@
+// Shapes: broadcasting, reshaping, subscripts, and what goes along an axis.
+#include "frontend/semantic.h"
+#include "ir/tile/Dialect.h"
+
+#include <numeric>
+
+namespace nereid::frontend {
+
+using llvm::APSInt;
+using llvm::ArrayRef;
+using llvm::failure;
+using Shape = llvm::SmallVector<int64_t, 4>;
+
+static std::string text(ArrayRef<int64_t> shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    out += (i ? ", " : "") + std::to_string(shape[i]);
+  return out + "]";
+}
+
+//===--- broadcasting
+//-----------------------------------------------------------------------------===//
+
+FailureOr<Shape> Semantic::commonShape(ArrayRef<int64_t> a, ArrayRef<int64_t> b, SourceSpan at) {
+  size_t rank = std::max(a.size(), b.size());
+  Shape result(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    int64_t x = i + a.size() < rank ? 1 : a[i + a.size() - rank];
+    int64_t y = i + b.size() < rank ? 1 : b[i + b.size() - rank];
+    if (x != y && x != 1 && y != 1)
+      return error(diag::IncompatibleShapes, at, text(a), text(b), int64_t(i), x, y);
+    result[i] = x == 1 ? y : x;
+  }
+  return result;
+}
+
+FailureOr<Tensor> Semantic::broadcastTo(const Tensor &value, ArrayRef<int64_t> shape,
+                                        SourceSpan at) {
+  const Shape &from = value.type.shape;
+  if (ArrayRef<int64_t>(from) == shape)
+    return value;
+  Type type = value.type.withShape(shape);
+  mlir::Type ir = type.toIR(*builder.getContext());
+  if (from.empty())
+    return wrap(tile::SplatOp::create(builder, loc(), ir, value.ir), type);
+  if (from.size() > shape.size())
+    return error(diag::BroadcastRank, at, text(from), text(shape));
+  Tensor current = value;
+  while (current.type.shape.size() < shape.size()) {
+    auto wider = expandDims(current, 0, at);
+    if (failed(wider))
+      return failure();
+    current = *wider;
+  }
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (current.type.shape[i] != shape[i] && current.type.shape[i] != 1)
+      return error(diag::BroadcastSize, at, shape[i], current.type.shape[i], int64_t(i), text(from),
+                   text(shape));
+  if (ArrayRef<int64_t>(current.type.shape) == shape)
+    return current;
+  return wrap(tile::BroadcastOp::create(builder, loc(), ir, current.ir), type);
+}
+
+llvm::LogicalResult Semantic::broadcastPair(Tensor &a, Tensor &b, SourceSpan at) {
+  if (a.type.shape == b.type.shape)
+    return llvm::success();
+  auto shape = commonShape(a.type.shape, b.type.shape, at);
+  if (failed(shape) || failed(checkShape(*shape, at)))
+    return failure();
+  auto x = broadcastTo(a, *shape, at), y = broadcastTo(b, *shape, at);
+  if (failed(x) || failed(y))
+    return failure();
+  a = *x;
+  b = *y;
+  return llvm::success();
+}
+
+//===--- reshaping
+//--------------------------------------------------------------------------------===//
+
+FailureOr<int64_t> Semantic::axisOf(const Value &value, int64_t rank, SourceSpan at) {
+  auto axis = knownInt(value, "`axis`", at);
+  if (failed(axis))
+    return failure();
+  if (*axis < -rank || *axis >= rank)
+    return error(diag::InvalidAxis, at, *axis, rank);
+  return *axis < 0 ? *axis + rank : *axis;
+}
+
+FailureOr<Tensor> Semantic::expandDims(const Tensor &value, int64_t axis, SourceSpan at) {
+  Shape shape = value.type.shape;
+  shape.insert(shape.begin() + axis, 1);
+  Type type = value.type.withShape(shape);
+  mlir::Type ir = type.toIR(*builder.getContext());
+  if (!value.type.isBlock())
+    return wrap(tile::SplatOp::create(builder, loc(), ir, value.ir), type);
+  return wrap(tile::ExpandDimsOp::create(builder, loc(), ir, value.ir, int32_t(axis)), type);
+}
+
+FailureOr<Tensor> Semantic::reshape(const Tensor &value, ArrayRef<int64_t> shape, bool canReorder,
+                                    SourceSpan at) {
+  Type type = value.type.withShape(shape);
+  if (type.numElements() != value.type.numElements())
+    return error(diag::ReshapeElements, at, text(value.type.shape), value.type.numElements(),
+                 text(shape), type.numElements());
+  if (type.shape == value.type.shape)
+    return wrap(value.ir, type);
+  mlir::Type ir = type.toIR(*builder.getContext());
+  if (shape.empty())
+    return wrap(tile::UnsplatOp::create(builder, loc(), ir, value.ir), type);
+  if (!value.type.isBlock())
+    return wrap(tile::SplatOp::create(builder, loc(), ir, value.ir), type);
+  return wrap(tile::ReshapeOp::create(builder, loc(), ir, value.ir, canReorder), type);
+}
+
+FailureOr<Tensor> Semantic::permute(const Tensor &value, ArrayRef<int64_t> order, SourceSpan at) {
+  Shape shape;
+  llvm::SmallVector<int32_t, 4> dims;
+  llvm::SmallVector<bool, 4> seen(order.size());
+  bool valid = order.size() == value.type.shape.size();
+  for (int64_t dim : order) {
+    valid = valid && dim >= 0 && dim < int64_t(order.size()) && !seen[size_t(dim)];
+    if (!valid)
+      break;
+    seen[size_t(dim)] = true;
+    dims.push_back(int32_t(dim));
+    shape.push_back(value.type.shape[size_t(dim)]);
+  }
+  if (!valid)
+    return error(diag::NotPermutation, at, text(order), int64_t(value.type.shape.size()));
+  Type type = value.type.withShape(shape);
+  if (llvm::is_sorted(dims))
+    return wrap(value.ir, type);
+  mlir::Type ir = type.toIR(*builder.getContext());
+  return wrap(tile::TransOp::create(builder, loc(), ir, value.ir, dims), type);
+}
+
+//===--- subscripts
+//-------------------------------------------------------------------------------===//
+
+static bool isFullSlice(const Value &value) {
+  auto *slice = value.getIf<SliceValue>();
+  return slice && slice->start->isNone() && slice->stop->isNone() && slice->step->isNone();
+}
+
+static FailureOr<Value> subscriptTensor(Semantic &s, const Tensor &tensor, const Value &index,
+                                        SourceSpan at) {
+  std::vector<Value> parts{index};
+  if (auto *tuple = index.getIf<Tuple>())
+    parts = tuple->items;
+  int64_t rank = int64_t(tensor.type.shape.size()), slices = 0;
+  for (const Value &part : parts) {
+    if (!part.isNone() && !isFullSlice(part))
+      return s.error(diag::UnsupportedIndex, at, part.isTensor() ? part.kindName() : part.repr());
+    slices += !part.isNone();
+  }
+  if (slices > rank)
+    return s.error(diag::TooManyIndices, at, slices, rank);
+  Tensor result = Semantic::wrap(tensor.ir, tensor.type);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].isNone())
+      continue;
+    auto wider = s.expandDims(result, int64_t(i), at);
+    if (failed(wider))
+      return failure();
+    result = *wider;
+  }
+  return Value(std::move(result));
+}
+
+/// Python's rules for `sequence[start:stop:step]`.
+struct Bounds {
+  int64_t start, stop, step;
+};
+
+static FailureOr<Bounds> boundsOf(Semantic &s, const SliceValue &slice, int64_t length,
+                                  SourceSpan at) {
+  auto part = [&](const Value &value, int64_t absent) -> FailureOr<int64_t> {
+    return value.isNone() ? FailureOr<int64_t>(absent)
+                          : s.knownInt(value, "a bound of a slice", at);
+  };
+  auto step = part(*slice.step, 1);
+  if (failed(step))
+    return failure();
+  if (*step == 0)
+    return s.error(diag::SliceStepZero, at);
+  bool forwards = *step > 0;
+  auto start = part(*slice.start, forwards ? 0 : INT64_MAX);
+  auto stop = part(*slice.stop, forwards ? INT64_MAX : INT64_MIN);
+  if (failed(start) || failed(stop))
+    return failure();
+  auto clamp = [&](int64_t bound, bool isAbsentEnd) {
+    if (isAbsentEnd)
+      return int64_t(-1);
+    if (bound < 0)
+      bound += length;
+    return forwards ? std::clamp<int64_t>(bound, 0, length)
+                    : std::clamp<int64_t>(bound, -1, length - 1);
+  };
+  return Bounds{clamp(*start, false), clamp(*stop, *stop == INT64_MIN), *step};
+}
+
+FailureOr<Value> Semantic::subscript(const Value &value, const Value &index, SourceSpan at) {
+  if (auto *tensor = value.getIf<Tensor>())
+    return subscriptTensor(*this, *tensor, index, at);
+  if (auto *object = value.getIf<HostObject>()) {
+    auto result = host.getItem(*object, index);
+    if (!result.value)
+      return error(diag::HostSubscriptFailed, at, object->typeName, result.error.message);
+    return *result.value;
+  }
+  auto *tuple = value.getIf<Tuple>();
+  auto *string = value.getIf<std::string>();
+  if (!tuple && !string)
+    return error(diag::NotSubscriptable, at, value.kindName());
+  int64_t length = int64_t(tuple ? tuple->items.size() : string->size());
+  if (auto *slice = index.getIf<SliceValue>()) {
+    auto bounds = boundsOf(*this, *slice, length, at);
+    if (failed(bounds))
+      return failure();
+    Tuple items;
+    std::string characters;
+    for (int64_t i = bounds->start; bounds->step > 0 ? i < bounds->stop : i > bounds->stop;
+         i += bounds->step) {
+      if (tuple)
+        items.items.push_back(tuple->items[size_t(i)]);
+      else
+        characters += (*string)[size_t(i)];
+    }
+    return tuple ? Value(std::move(items)) : Value(std::move(characters));
+  }
+  auto position = knownInt(index, "the index of a " + value.kindName(), at);
+  if (failed(position))
+    return failure();
+  int64_t i = *position < 0 ? *position + length : *position;
+  if (i < 0 || i >= length)
+    return error(diag::IndexOutOfRange, at, *position, value.kindName(), length);
+  return tuple ? tuple->items[size_t(i)] : Value(std::string(1, (*string)[size_t(i)]));
+}
+
+//===--- reductions and scans
+//---------------------------------------------------------------------===//
+
+llvm::LogicalResult Semantic::combineRegion(mlir::Region &region, ArrayRef<Tensor> inputs,
+                                            const Value &combine, SourceSpan at) {
+  mlir::OpBuilder::InsertionGuard guard(builder);
+  mlir::Block *block = builder.createBlock(&region);
+  std::vector<Value> args;
+  for (int side = 0; side < 2; ++side)
+    for (const Tensor &input : inputs) {
+      Type element = input.type.element();
+      args.push_back(wrap(block->addArgument(element.toIR(*builder.getContext()), loc()), element));
+    }
+  auto result = evaluator.call(combine, args, {}, at ? at : currentSpan);
+  if (failed(result))
+    return failure();
+  std::vector<Value> parts{*result};
+  if (auto *tuple = result->getIf<Tuple>())
+    parts = tuple->items;
+  if (parts.size() != inputs.size())
+    return error(diag::CombinerCount, at, int64_t(inputs.size()), int64_t(parts.size()));
+  llvm::SmallVector<mlir::Value> yielded;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Type element = inputs[i].type.element();
+    if (parts[i].isNumber() && element.isArithmetic()) {
+      yielded.push_back(constant(parts[i], element).ir);
+      continue;
+    }
+    auto *tensor = parts[i].getIf<Tensor>();
+    if (!tensor || tensor->type != element)
+      return error(diag::CombinerType, at, element.str(),
+                   tensor ? tensor->type.str() : parts[i].kindName());
+    yielded.push_back(tensor->ir);
+  }
+  tile::YieldOp::create(builder, loc(), yielded);
+  return llvm::success();
+}
+
+/// Checks that the inputs have one shape, and collects their values.
+static FailureOr<llvm::SmallVector<mlir::Value>> valuesOf(Semantic &s, ArrayRef<Tensor> inputs,
+                                                          SourceSpan at) {
+  llvm::SmallVector<mlir::Value> values;
+  for (const Tensor &input : inputs) {
+    if (input.type.shape != inputs.front().type.shape)
+      return s.error(diag::DifferentShapes, at, text(inputs.front().type.shape),
+                     text(input.type.shape));
+    values.push_back(input.ir);
+  }
+  return values;
+}
+
+FailureOr<std::vector<Tensor>> Semantic::reduce(ArrayRef<Tensor> inputs, int64_t axis,
+                                                const Value &combine, SourceSpan at) {
+  auto values = valuesOf(*this, inputs, at);
+  if (failed(values))
+    return failure();
+  Shape shape = inputs.front().type.shape;
+  shape.erase(shape.begin() + axis);
+  llvm::SmallVector<mlir::Type> types;
+  for (const Tensor &input : inputs)
+    types.push_back(input.type.withShape(shape).toIR(*builder.getContext()));
+  auto op = tile::ReduceOp::create(builder, loc(), types, *values, int32_t(axis));
+  if (failed(combineRegion(op.getCombine(), inputs, combine, at))) {
+    op.erase();
+    return failure();
+  }
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    results.push_back(wrap(op.getResult()[i], inputs[i].type.withShape(shape)));
+  return results;
+}
+
+FailureOr<std::vector<Tensor>> Semantic::scan(ArrayRef<Tensor> inputs, int64_t axis,
+                                              const Value &combine, bool reverse, SourceSpan at) {
+  auto values = valuesOf(*this, inputs, at);
+  if (failed(values))
+    return failure();
+  llvm::SmallVector<mlir::Type> types;
+  for (const Tensor &input : inputs)
+    types.push_back(input.ir.getType());
+  auto op = tile::ScanOp::create(builder, loc(), types, *values, int32_t(axis), reverse);
+  if (failed(combineRegion(op.getCombine(), inputs, combine, at))) {
+    op.erase();
+    return failure();
+  }
+  std::vector<Tensor> results;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    results.push_back(wrap(op.getResult()[i], inputs[i].type));
+  return results;
+}
+
+} // namespace nereid::frontend

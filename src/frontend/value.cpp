@@ -1,0 +1,172 @@
+#include "frontend/value.h"
+
+#include "frontend/builtin.h"
+#include "frontend/function.h"
+#include "frontend/semantic.h"
+
+#include "llvm/ADT/SmallString.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace nereid::frontend {
+
+Value Value::integer(int64_t value) {
+  return Value(llvm::APSInt(llvm::APInt(64, uint64_t(value), /*isSigned=*/true), false));
+}
+
+bool Value::isKnown() const {
+  if (auto *tuple = getIf<Tuple>())
+    return llvm::all_of(tuple->items, [](const Value &item) { return item.isKnown(); });
+  return !isTensor();
+}
+
+bool Value::isNumber() const {
+  return is<bool>() || is<llvm::APSInt>() || is<double>();
+}
+
+/// Python's repr of a float: the shortest digits that give the number back.
+static std::string floatRepr(double value) {
+  if (std::isnan(value))
+    return "nan";
+  if (std::isinf(value))
+    return value < 0 ? "-inf" : "inf";
+  char buffer[64];
+  auto end =
+      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
+  llvm::StringRef text(buffer, size_t(end - buffer));
+  auto [mantissa, exponentText] = text.split('e');
+  int exponent = std::atoi(exponentText.str().c_str());
+  if (exponent < -4 || exponent >= 16) {
+    std::string digits = std::to_string(std::abs(exponent));
+    if (digits.size() < 2)
+      digits = "0" + digits;
+    return mantissa.str() + "e" + (exponent < 0 ? "-" : "+") + digits;
+  }
+  end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed).ptr;
+  std::string plain(buffer, end);
+  return plain.find('.') == std::string::npos ? plain + ".0" : plain;
+}
+
+static std::string stringRepr(llvm::StringRef text) {
+  char quote = text.contains('\'') && !text.contains('"') ? '"' : '\'';
+  std::string out(1, quote);
+  for (char c : text) {
+    if (c == quote || c == '\\')
+      out += '\\', out += c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (c == '\r')
+      out += "\\r";
+    else
+      out += c;
+  }
+  return out + quote;
+}
+
+static std::string tupleRepr(const Tuple &tuple) {
+  std::string out = "(";
+  for (size_t i = 0; i < tuple.items.size(); ++i) {
+    if (i)
+      out += ", ";
+    if (i < tuple.fields.size())
+      out += tuple.fields[i] + "=";
+    out += tuple.items[i].repr();
+  }
+  return out + (tuple.items.size() == 1 && tuple.fields.empty() ? ",)" : ")");
+}
+
+static std::string tensorRepr(const Tensor &tensor) {
+  std::string out = tensor.type.element().str() + "[";
+  for (size_t i = 0; i < tensor.type.shape.size(); ++i)
+    out += (i ? ", constexpr[" : "constexpr[") + std::to_string(tensor.type.shape[i]) + "]";
+  return out + "]";
+}
+
+namespace {
+struct Repr {
+  std::string operator()(const None &) const { return "None"; }
+  std::string operator()(bool value) const { return value ? "True" : "False"; }
+  std::string operator()(const llvm::APSInt &value) const {
+    llvm::SmallString<32> text;
+    value.toString(text, 10);
+    return std::string(text);
+  }
+  std::string operator()(double value) const { return floatRepr(value); }
+  std::string operator()(const std::string &value) const { return stringRepr(value); }
+  std::string operator()(const TypeValue &value) const { return value.type.str(); }
+  std::string operator()(const Tuple &value) const { return tupleRepr(value); }
+  std::string operator()(const Tensor &value) const { return tensorRepr(value); }
+  std::string operator()(const FunctionValue &value) const {
+    return "<function " + value.function->name().str() + ">";
+  }
+  std::string operator()(const BuiltinValue &value) const {
+    return std::string("<function ") + value.builtin->name + ">";
+  }
+  std::string operator()(const ModuleValue &value) const { return "<module '" + value.name + "'>"; }
+  std::string operator()(const HostObject &value) const {
+    return "<" + value.typeName + " object>";
+  }
+  std::string operator()(const RangeValue &value) const {
+    std::string out = value.kind == RangeValue::Kind::Static ? "static_range(" : "range(";
+    return out + value.start->repr() + ", " + value.stop->repr() + ", " + value.step->repr() + ")";
+  }
+  std::string operator()(const SliceValue &value) const {
+    return "slice(" + value.start->repr() + ", " + value.stop->repr() + ", " + value.step->repr() +
+           ")";
+  }
+};
+
+struct KindName {
+  std::string operator()(const None &) const { return "None"; }
+  std::string operator()(bool) const { return "bool"; }
+  std::string operator()(const llvm::APSInt &) const { return "int"; }
+  std::string operator()(double) const { return "float"; }
+  std::string operator()(const std::string &) const { return "str"; }
+  std::string operator()(const TypeValue &value) const { return "dtype " + value.type.str(); }
+  std::string operator()(const Tuple &) const { return "tuple"; }
+  std::string operator()(const Tensor &value) const {
+    if (!value.type.isBlock())
+      return value.type.str() + " scalar";
+    std::string out = value.type.element().str() + " block of shape [";
+    for (size_t i = 0; i < value.type.shape.size(); ++i)
+      out += (i ? ", " : "") + std::to_string(value.type.shape[i]);
+    return out + "]";
+  }
+  std::string operator()(const FunctionValue &value) const {
+    return "function `" + value.function->name().str() + "`";
+  }
+  std::string operator()(const BuiltinValue &value) const {
+    return std::string("function `") + value.builtin->name + "`";
+  }
+  std::string operator()(const ModuleValue &value) const { return "module `" + value.name + "`"; }
+  std::string operator()(const HostObject &value) const {
+    return "`" + value.typeName + "` object";
+  }
+  std::string operator()(const RangeValue &) const { return "range"; }
+  std::string operator()(const SliceValue &) const { return "slice"; }
+};
+} // namespace
+
+std::string Value::repr() const {
+  return std::visit(Repr{}, storage);
+}
+std::string Value::kindName() const {
+  return std::visit(KindName{}, storage);
+}
+
+const Value *knownOrNull(const Value &value) {
+  if (auto *tensor = value.getIf<Tensor>())
+    return tensor->literal.get();
+  return &value;
+}
+
+bool equalKnown(const Value &a, const Value &b) {
+  auto result = foldCompare(CompareOp::Eq, a, b);
+  auto *value = std::get_if<Value>(&result);
+  return value && value->is<bool>() && value->get<bool>();
+}
+
+} // namespace nereid::frontend

@@ -1,0 +1,139 @@
+// exp, log, sin and cos in f64: the same schemes as in f32.
+#include "targets/cpu/math/Coefficients.h"
+#include "targets/cpu/math/Emitters.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <cmath>
+#include <limits>
+
+namespace nereid::cpu {
+namespace {
+
+using llvm::ArrayRef;
+
+constexpr double magic = 0x1.8p52;
+constexpr int64_t magicBits = 0x4338000000000000;
+// ln 2 in two parts; products of the first with exponents are exact.
+constexpr double ln2High = 0x1.62e42fefa2p-1, ln2Low = 0x1.9ef35793c7673p-41;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+Lane powerOfTwo(const Lanes &l, Lane n) {
+  return l.asFloat((n + 1023) << 52);
+}
+
+Lane scale(Lane p, Lane n, const Lanes &l) {
+  // Halved by the logical shift: before AVX-512 there is no arithmetic one for 64 bits.
+  Lane half = ((n + 4096) >> 1) - 2048;
+  return p * powerOfTwo(l, half) * powerOfTwo(l, n - half);
+}
+
+Lane expReduced(const Lanes &l, Lane r) {
+  return 1.0 + l.fma(r * r, l.polynomial(r, coefficients::expF64), r);
+}
+
+struct Logarithm {
+  Lane exponent; // as a float
+  Lane f;        // mantissa - 1
+  Lane half;     // f^2 / 2
+  Lane rest;     // log(1 + f) = f - half + rest
+};
+
+Logarithm splitLog(const Lanes &l, Lane x) {
+  Lane subnormal = x < 0x1p-1022;
+  Lane bits = l.bits(l.select(subnormal, x * 0x1p52, x));
+  // Biased by 1024 to stay positive; made a float by placing it in the low bits of the magic
+  // number.
+  Lane biased = (bits - 0x3fe6a09e667f3bcd + (int64_t(1024) << 52)) >> 52;
+  Lane offset = l.select(subnormal, 1024.0 + 52.0, l.constant(x, 1024.0));
+  Lane exponent = l.asFloat(biased + magicBits) - magic - offset;
+  Lane f = l.asFloat(bits - ((biased - 1024) << 52)) - 1.0;
+  Lane s = f / (f + 2.0), z = s * s, half = f * f * 0.5;
+  Lane series = z * l.polynomial(z, coefficients::logF64);
+  return {exponent, f, half, s * (half + series)};
+}
+
+Lane logSpecials(const Lanes &l, Lane x, Lane y) {
+  y = l.select(x < infinity, y, x);
+  y = l.select(x == 0.0, -infinity, y);
+  return l.select(x < 0.0, std::nan(""), y);
+}
+
+// sin(x + turns * pi/2), libm's `name` beyond 2^19.
+Lane sinShifted(const Lanes &l, Lane x, int turns, llvm::StringRef name) {
+  Lane t = l.fma(x, 0x1.45f306dc9c883p-1, magic);
+  Lane k = t - magic, quadrant = l.bits(t);
+  if (turns)
+    quadrant = quadrant + turns;
+  // pi/2 in three parts, of 33, 33 and 53 bits: products with k are exact but for the last.
+  Lane first = x - k * 0x1.921fb544p0, second = k * 0x1.0b4611a6p-34;
+  Lane r = first - second;
+  Lane e = ((first - r) - second) - k * 0x1.3198a2e037073p-69;
+  Lane z = r * r;
+  Lane sine = r + l.fma(r * z, l.polynomial(z, coefficients::sinF64), e);
+  Lane half = z * 0.5, high = 1.0 - half, low = (1.0 - high) - half;
+  Lane cosine = high + l.fma(z * z, l.polynomial(z, coefficients::cosF64), low - r * e);
+  Lane y = l.select((quadrant & 1) == 1, cosine, sine);
+  y = l.asFloat(l.bits(y) ^ ((quadrant & 2) << 62));
+
+  declareLibm(l, name, x.element(), 1);
+  auto choice = mlir::scf::IfOp::create(
+      l.builder, l.loc, anyLane(l, l.abs(x) > 0x1p19),
+      [&](mlir::OpBuilder &inner, mlir::Location loc) {
+        Lanes in(inner, loc, l.features);
+        mlir::scf::YieldOp::create(inner, loc, callLibm(in, name, {in(x.get())}).get());
+      },
+      [&](mlir::OpBuilder &inner, mlir::Location loc) {
+        mlir::scf::YieldOp::create(inner, loc, y.get());
+      });
+  return l(choice.getResult(0));
+}
+
+} // namespace
+
+Lane expF64(const Lanes &l, ArrayRef<Lane> operands) {
+  Lane x = l.atLeast(l.atMost(operands[0], 710.0), -746.0);
+  Lane t = l.fma(x, 0x1.71547652b82fep0, magic);
+  Lane n = t - magic;
+  Lane r = l.fma(n, -ln2Low, l.fma(n, -ln2High, x));
+  return scale(expReduced(l, r), l.bits(t) - magicBits, l);
+}
+
+Lane exp2F64(const Lanes &l, ArrayRef<Lane> operands) {
+  Lane x = l.atLeast(l.atMost(operands[0], 1025.0), -1076.0);
+  Lane t = x + magic;
+  return scale(expReduced(l, (x - (t - magic)) * 0x1.62e42fefa39efp-1), l.bits(t) - magicBits, l);
+}
+
+Lane logF64(const Lanes &l, ArrayRef<Lane> operands) {
+  auto [exponent, f, half, rest] = splitLog(l, operands[0]);
+  Lane y = exponent * ln2High - ((half - l.fma(exponent, ln2Low, rest)) - f);
+  return logSpecials(l, operands[0], y);
+}
+
+Lane log2F64(const Lanes &l, ArrayRef<Lane> operands) {
+  auto [exponent, f, half, rest] = splitLog(l, operands[0]);
+  // log(1 + f) = high + low, high of at most 21 significant bits, times log2(e) in two parts, the
+  // first of 20.
+  Lane sum = f - half;
+  Lane tail = (f - sum) - half + rest;
+  Lane full = sum + tail;
+  Lane high = l.asFloat(l.bits(full) & int64_t(0xffffffff00000000));
+  Lane low = (sum - high) + tail;
+  Lane product = high * 0x1.71546p0; // exact
+  Lane correction = l.fma(low, 0x1.71547652b82fep0, high * 0x1.652b82fe1777dp-20);
+  Lane whole = exponent + product;
+  Lane lost = product - (whole - exponent);
+  return logSpecials(l, operands[0], whole + (lost + correction));
+}
+
+Lane sinF64(const Lanes &l, ArrayRef<Lane> operands) {
+  Lane x = operands[0];
+  return l.select(l.abs(x) < 0x1p-27, x, sinShifted(l, x, 0, "sin")); // keeps -0
+}
+
+Lane cosF64(const Lanes &l, ArrayRef<Lane> operands) {
+  return sinShifted(l, operands[0], 1, "cos");
+}
+
+} // namespace nereid::cpu

@@ -1,0 +1,136 @@
+// sin and cos in f32.
+//
+// x = k pi/2 + r + e with r rounded and e the rounding error, then a polynomial in r corrected by
+// e. Up to 2^16 by subtracting k times pi/2 in three parts (Cody and Waite); beyond, under a branch
+// that is taken when any lane needs it, by multiplying the mantissa with the bits of 2/pi that
+// matter (Payne and Hanek).
+#include "targets/cpu/math/Coefficients.h"
+#include "targets/cpu/math/Emitters.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <cmath>
+#include <limits>
+
+namespace nereid::cpu {
+namespace {
+
+using llvm::ArrayRef;
+
+constexpr double largest = 65536.0; // of the short reduction
+constexpr double magic = 0x1.8p23;
+
+struct Reduced {
+  Lane r, e;
+  Lane quadrant; // i32, modulo 4
+};
+
+Reduced splitF64(const Lanes &l, Lane wide, Lane quadrant, mlir::Type narrow) {
+  Lane r = l.convert<mlir::arith::TruncFOp>(wide, narrow);
+  Lane back = l.convert<mlir::arith::ExtFOp>(r, wide.element());
+  return {r, l.convert<mlir::arith::TruncFOp>(wide - back, narrow), quadrant};
+}
+
+// For |x| up to `largest`.
+Reduced reduceShort(const Lanes &l, Lane x) {
+  Lane t = l.fma(x, 0x1.45f306p-1, magic);
+  Lane k = t - magic, quadrant = l.bits(t);
+  if (!l.features.fma) {
+    // Products with the first part, of 33 bits, are exact in f64.
+    mlir::Type wide = l.builder.getF64Type();
+    Lane xWide = l.convert<mlir::arith::ExtFOp>(x, wide),
+         kWide = l.convert<mlir::arith::ExtFOp>(k, wide);
+    Lane r = (xWide - kWide * 0x1.921fb544p0) - kWide * 0x1.0b4611a626331p-34;
+    return splitF64(l, r, quadrant, x.element());
+  }
+  Lane first = l.fma(k, -0x1.921fb6p0, x); // exact
+  // The second product in two floats: near a multiple of pi/2 nearly all of it cancels.
+  Lane second = k * 0x1.777a5cp-25, below = l.fma(k, 0x1.777a5cp-25, 0.0 - second);
+  Lane r = first + second;
+  Lane e = ((first - r) + second) + below;
+  return {r, l.fma(k, 0x1.ee59dap-50, e), quadrant};
+}
+
+// For any |x| >= 2.
+Reduced reduceLong(const Lanes &l, Lane x) {
+  Lane bits = l.bits(x);
+  Lane mantissa = ((bits & 0x7fffff) | 0x800000) << 8; // x = +-mantissa * 2^(exponent - 31)
+  Lane start = ((bits >> 23) & 255) - 128; // exponent - 1: where the window of 2/pi starts
+  Lane word = start >> 5, shift = start & 31;
+  // 2/pi after 32 zero bits. A window of 96 bits from `start` on times the mantissa gives x 2/pi
+  // modulo 4.
+  static const int64_t table[] = {0,          0xa2f9836e, 0x4e441529, 0xfc2757d1,
+                                  0xf534ddc0, 0xdb629599, 0x3c439041};
+  Lane is1 = word == 1, is2 = word == 2, is3 = word == 3;
+  auto tableWord = [&](int i) {
+    Lane w = l.constant(bits, table[i]);
+    w = l.select(is1, table[i + 1], w);
+    w = l.select(is2, table[i + 2], w);
+    return l.select(is3, table[i + 3], w);
+  };
+  Lane words[4] = {tableWord(0), tableWord(1), tableWord(2), tableWord(3)};
+  mlir::Type i64 = l.builder.getI64Type();
+  Lane m = l.convert<mlir::arith::ExtUIOp>(mantissa, i64);
+  auto product = [&](int i) {
+    Lane window = (words[i] << shift) | ((words[i + 1] >> 1) >> (31 - shift));
+    return m * l.convert<mlir::arith::ExtUIOp>(window, i64);
+  };
+  Lane turns = (product(0) << 32) + product(1) + (product(2) >> 32); // 2^62 is a quarter
+  Lane quadrantWide = (turns + (int64_t(1) << 61)) >> 62;
+  Lane fraction = turns - (quadrantWide << 62);
+  mlir::Type f64 = l.builder.getF64Type();
+  Lane r = l.convert<mlir::arith::SIToFPOp>(fraction, f64) * 0x1.921fb54442d18p-62;
+  Lane quadrant = l.convert<mlir::arith::TruncIOp>(quadrantWide, bits.element());
+  Lane negative = x < 0.0;
+  r = l.select(negative, 0.0 - r, r);
+  r = l.select(l.convert<mlir::arith::ExtFOp>(l.abs(x), f64) <
+                   std::numeric_limits<double>::infinity(),
+               r, l.constant(r, std::nan("")));
+  return splitF64(l, r, l.select(negative, 0 - quadrant, quadrant), x.element());
+}
+
+Reduced reduce(const Lanes &l, Lane x) {
+  Reduced fast = reduceShort(l, x);
+  Lane isLarge = l.abs(x) > largest;
+  auto choice = mlir::scf::IfOp::create(
+      l.builder, l.loc, anyLane(l, isLarge),
+      [&](mlir::OpBuilder &inner, mlir::Location loc) {
+        Lanes in(inner, loc, l.features);
+        Reduced slow = reduceLong(in, in(x.get()));
+        mlir::scf::YieldOp::create(inner, loc,
+                                   {in.select(isLarge, slow.r, fast.r).get(),
+                                    in.select(isLarge, slow.e, fast.e).get(),
+                                    in.select(isLarge, slow.quadrant, fast.quadrant).get()});
+      },
+      [&](mlir::OpBuilder &inner, mlir::Location loc) {
+        mlir::scf::YieldOp::create(inner, loc, {fast.r.get(), fast.e.get(), fast.quadrant.get()});
+      });
+  return {l(choice.getResult(0)), l(choice.getResult(1)), l(choice.getResult(2))};
+}
+
+// sin(x + turns * pi/2).
+Lane sinShifted(const Lanes &l, Lane x, int turns) {
+  auto [r, e, quadrant] = reduce(l, x);
+  if (turns)
+    quadrant = quadrant + turns;
+  Lane z = r * r;
+  Lane sine = r + l.fma(r * z, l.polynomial(z, coefficients::sinF32), e);
+  // 1 - z/2 rounded, and what the rounding lost.
+  Lane half = z * 0.5, high = 1.0 - half, low = (1.0 - high) - half;
+  Lane cosine = high + l.fma(z * z, l.polynomial(z, coefficients::cosF32), low - r * e);
+  Lane y = l.select((quadrant & 1) == 1, cosine, sine);
+  return l.asFloat(l.bits(y) ^ ((quadrant & 2) << 30));
+}
+
+} // namespace
+
+Lane sinF32(const Lanes &l, ArrayRef<Lane> operands) {
+  Lane x = operands[0];
+  return l.select(l.abs(x) < 0x1p-12, x, sinShifted(l, x, 0)); // keeps -0
+}
+
+Lane cosF32(const Lanes &l, ArrayRef<Lane> operands) {
+  return sinShifted(l, operands[0], 1);
+}
+
+} // namespace nereid::cpu
