@@ -1,0 +1,226 @@
+// The CPU target: its pipeline, and the finished kernel.
+#include "targets/target.h"
+
+#include "targets/cpu/codegen/Jit.h"
+#include "targets/cpu/codegen/Machine.h"
+#include "targets/cpu/codegen/ToLLVM.h"
+#include "targets/cpu/conversions/Conversions.h"
+#include "targets/cpu/emit/Function.h"
+#include "targets/cpu/math/Math.h"
+
+#include "ir/tile/Dialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/AsmParser/Parser.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <chrono>
+
+using namespace mlir;
+
+namespace nereid::cpu {
+namespace {
+
+using targets::CompiledKernel;
+using targets::CompileOptions;
+using targets::ScalarKind;
+
+ScalarKind kindOf(Type type) {
+  if (isa<tile::PtrType>(type))
+    return ScalarKind::Pointer;
+  if (isa<Float8E4M3FNType>(type))
+    return ScalarKind::F8E4M3;
+  if (isa<Float8E5M2Type>(type))
+    return ScalarKind::F8E5M2;
+  if (type.isF16())
+    return ScalarKind::F16;
+  if (type.isBF16())
+    return ScalarKind::BF16;
+  if (type.isF32())
+    return ScalarKind::F32;
+  if (type.isF64())
+    return ScalarKind::F64;
+  switch (type.getIntOrFloatBitWidth()) {
+  case 1:
+    return ScalarKind::I1;
+  case 8:
+    return ScalarKind::I8;
+  case 16:
+    return ScalarKind::I16;
+  case 32:
+    return ScalarKind::I32;
+  default:
+    return ScalarKind::I64;
+  }
+}
+
+class CpuKernel final : public CompiledKernel {
+public:
+  void *entry() const override { return loaded ? loaded->lookup() : nullptr; }
+  std::vector<std::string> stages() const override {
+    if (llir.empty())
+      return {};
+    return {"tile", "loops", "llir", "asm"};
+  }
+  llvm::Expected<std::string> text(llvm::StringRef stage) const override {
+    if (stage == "tile" && !tile.empty())
+      return tile;
+    if (stage == "loops" && !loops.empty())
+      return loops;
+    if (stage == "llir" && !llir.empty())
+      return llir;
+    if (stage == "asm" && !llir.empty())
+      return assembly();
+    return llvm::createStringError("no text of the stage `" + stage +
+                                   "` was kept: compile with `keepStages`");
+  }
+  llvm::Expected<std::string> object() const override {
+    return std::string(code.begin(), code.end());
+  }
+
+  std::string tile, loops, llir;
+  llvm::SmallVector<char, 0> code;
+  Machine machine;
+  bool contract = true;
+  std::unique_ptr<LoadedObject> loaded;
+
+private:
+  llvm::Expected<std::string> assembly() const {
+    llvm::LLVMContext context;
+    llvm::SMDiagnostic diagnostic;
+    auto module = llvm::parseAssemblyString(llir, diagnostic, context);
+    auto target = makeTargetMachine(machine, contract);
+    if (!module || !target)
+      return llvm::createStringError("internal error: LLVM IR of the kernel cannot be read back");
+    auto text = emitCode(*module, *target, true);
+    if (!text)
+      return text.takeError();
+    return std::string(text->begin(), text->end());
+  }
+};
+
+// Measures from one call to the next.
+class StageClock {
+public:
+  explicit StageClock(std::vector<targets::StageTime> &times) : times(times) {}
+  void done(const char *name) {
+    auto now = std::chrono::steady_clock::now();
+    times.push_back({name, std::chrono::duration<double, std::milli>(now - last).count()});
+    last = now;
+  }
+
+private:
+  std::vector<targets::StageTime> &times;
+  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
+};
+
+std::string printed(Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  op->print(stream);
+  return text;
+}
+
+llvm::Error defect(const llvm::Twine &what) {
+  return llvm::createStringError("internal error: " + what);
+}
+
+class CpuTarget final : public targets::Target {
+public:
+  llvm::StringRef name() const override { return "cpu"; }
+
+  llvm::Expected<std::unique_ptr<CompiledKernel>>
+  compile(ModuleOp tileModule, const CompileOptions &options) const override {
+    auto machine = machineFor(options.features, options.load);
+    if (!machine)
+      return machine.takeError();
+    func::FuncOp kernel;
+    for (auto function : tileModule.getOps<func::FuncOp>())
+      if (function->hasAttr("tile.kernel"))
+        kernel = function;
+    if (!kernel)
+      return defect("the module has no kernel");
+    auto result = std::make_unique<CpuKernel>();
+    result->name = kernel.getName().str();
+    result->machine = *machine;
+    result->contract = options.fpFusion;
+    for (auto [i, type] : llvm::enumerate(kernel.getArgumentTypes())) {
+      auto name = kernel.getArgAttrOfType<StringAttr>(i, "tile.name");
+      result->params.push_back({name ? name.str() : "", kindOf(type)});
+    }
+    if (options.keepStages)
+      result->tile = printed(tileModule);
+    StageClock clock(result->times);
+    MLIRContext *context = tileModule.getContext();
+    context->loadDialect<LLVM::LLVMDialect, vector::VectorDialect, math::MathDialect,
+                         cf::ControlFlowDialect>();
+    registerTranslations(*context);
+
+    // Tensors become loops over lanes; from here on there are only scalars, short vectors and
+    // pointers.
+    auto emitted = emitKernel(kernel, machine->features);
+    if (!emitted)
+      return emitted.takeError();
+    clock.done("loops");
+    ModuleOp module = *emitted->module;
+    if (options.verify && failed(verify(module)))
+      return defect("the emitted loops are invalid");
+    if (options.keepStages)
+      result->loops = printed(module);
+
+    PassManager passes(context);
+    passes.enableVerifier(options.verify);
+    // Math before conversions: on 16-bit floats it computes in f32 and leaves conversions behind.
+    passes.addPass(createExpandMathPass(machine->features));
+    // Last before LLVM, which would call libgcc for what remains.
+    passes.addPass(createExpandConversionsPass(machine->features));
+    if (failed(passes.run(module)))
+      return defect("math could not be expanded");
+    clock.done("math");
+
+    if (failed(lowerToLLVMDialect(module)))
+      return defect("the loops could not be lowered");
+    clock.done("llvm dialect");
+    llvm::LLVMContext llvmContext;
+    auto llvmModule = translate(module, llvmContext);
+    auto target = makeTargetMachine(*machine, options.fpFusion);
+    if (!llvmModule || !target)
+      return defect("no LLVM IR could be made");
+    clock.done("translate");
+    prepareModule(*llvmModule, *target, *machine);
+    optimize(*llvmModule, *target);
+    clock.done("optimise");
+    if (options.keepStages) {
+      llvm::raw_string_ostream stream(result->llir);
+      llvmModule->print(stream, nullptr);
+    }
+    auto code = emitCode(*llvmModule, *target, false);
+    if (!code)
+      return code.takeError();
+    result->code = std::move(*code);
+    clock.done("machine code");
+    if (options.load) {
+      auto loaded = loadObject(result->code, result->name);
+      if (!loaded)
+        return loaded.takeError();
+      result->loaded = std::move(*loaded);
+      clock.done("load");
+    }
+    result->scratchBytes = emitted->scratchBytes;
+    if (!emitted->sites.sites.empty())
+      result->sites = std::make_shared<const SiteTable>(std::move(emitted->sites));
+    return result;
+  }
+};
+
+} // namespace
+} // namespace nereid::cpu
+
+const nereid::targets::Target &nereid::targets::cpuTarget() {
+  static const cpu::CpuTarget target;
+  return target;
+}

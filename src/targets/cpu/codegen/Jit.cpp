@@ -1,0 +1,82 @@
+#include "targets/cpu/codegen/Jit.h"
+
+#include "targets/cpu/support_library/SupportLibrary.h"
+
+#include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
+#include "llvm/ExecutionEngine/Orc/ExecutionUtils.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+
+#include <atomic>
+
+namespace nereid::cpu {
+
+namespace orc = llvm::orc;
+
+// One session for the process: starting one costs more than loading a kernel. It is never taken
+// down, because kernels may be released by destructors that run at any time before exit.
+static llvm::Expected<orc::LLJIT *> session() {
+  static llvm::Expected<orc::LLJIT *> shared = []() -> llvm::Expected<orc::LLJIT *> {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    auto made = orc::LLJITBuilder().create();
+    if (!made)
+      return made.takeError();
+    std::unique_ptr<orc::LLJIT> jit = std::move(*made);
+    orc::SymbolMap symbols;
+    for (const Symbol &symbol : supportSymbols())
+      symbols[jit->mangleAndIntern(symbol.name)] = {orc::ExecutorAddr::fromPtr(symbol.address),
+                                                    llvm::JITSymbolFlags::Exported |
+                                                        llvm::JITSymbolFlags::Callable};
+    if (llvm::Error error = jit->getMainJITDylib().define(orc::absoluteSymbols(std::move(symbols))))
+      return std::move(error);
+    return jit.release();
+  }();
+  if (!shared) {
+    llvm::consumeError(shared.takeError());
+    return llvm::createStringError("internal error: the JIT session could not be started");
+  }
+  return *shared;
+}
+
+namespace {
+
+class Loaded final : public LoadedObject {
+public:
+  Loaded(orc::LLJIT &jit, orc::JITDylib &library, void *entry)
+      : jit(jit), library(&library), entry(entry) {}
+  ~Loaded() override { llvm::consumeError(jit.getExecutionSession().removeJITDylib(*library)); }
+  void *lookup() const override { return entry; }
+
+private:
+  orc::LLJIT &jit;
+  orc::JITDylibSP library;
+  void *entry;
+};
+
+} // namespace
+
+llvm::Expected<std::unique_ptr<LoadedObject>> loadObject(llvm::ArrayRef<char> object,
+                                                         llvm::StringRef symbol) {
+  auto jit = session();
+  if (!jit)
+    return jit.takeError();
+  static std::atomic<unsigned> number{0};
+  auto library = (*jit)->createJITDylib("kernel" + std::to_string(number++));
+  if (!library)
+    return library.takeError();
+  library->addToLinkOrder((*jit)->getMainJITDylib());
+  auto buffer =
+      llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(object.data(), object.size()), symbol);
+  if (llvm::Error error = (*jit)->addObjectFile(*library, std::move(buffer)))
+    return std::move(error);
+  auto address = (*jit)->lookup(*library, symbol);
+  if (!address)
+    return address.takeError();
+  return std::make_unique<Loaded>(**jit, *library, address->toPtr<void *>());
+}
+
+} // namespace nereid::cpu

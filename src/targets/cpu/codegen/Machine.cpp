@@ -1,0 +1,173 @@
+#include "targets/cpu/codegen/Machine.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/ADCE.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/GVN.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+
+#include <mutex>
+
+namespace nereid::cpu {
+
+static void initializeBackEnds() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+  });
+}
+
+static Features featuresOf(const llvm::StringMap<bool> &has) {
+  auto is = [&](llvm::StringRef name) { return has.lookup(name); };
+  Features features;
+  if (is("avx512f") && is("avx512bw") && is("avx512vl") && is("avx512dq"))
+    features = Features::avx512();
+  else if (is("avx2") && is("fma"))
+    features = Features::avx2();
+  features.rounding = is("sse4.1");
+  features.f16c = is("f16c");
+
+  return features;
+}
+
+llvm::Expected<Machine> machineFor(llvm::StringRef name, bool mustRun) {
+  Machine machine;
+  machine.triple = llvm::sys::getDefaultTargetTriple();
+  llvm::Triple host(machine.triple);
+  if (name.empty() || name == "host") {
+    machine.isHost = true;
+    machine.cpu = llvm::sys::getHostCPUName().str();
+    if (host.isX86()) {
+      llvm::StringMap<bool> has = llvm::sys::getHostCPUFeatures();
+      for (auto &feature : has)
+        machine.llvmFeatures += (machine.llvmFeatures.empty() ? "" : ",") +
+                                std::string(feature.second ? "+" : "-") + feature.first().str();
+      machine.features = featuresOf(has);
+    } else {
+      machine.features = Features::aarch64();
+    }
+    return machine;
+  }
+  bool isX86 = true;
+  if (name == "avx512") {
+    machine.cpu = "x86-64-v4";
+    machine.features = Features::avx512();
+  } else if (name == "avx2") {
+    machine.cpu = "x86-64-v3";
+    machine.features = Features::avx2();
+  } else if (name == "baseline") {
+    machine.cpu = "x86-64";
+    machine.features = Features::baseline();
+  } else if (name == "aarch64") {
+    isX86 = false;
+    machine.cpu = "generic";
+    machine.features = Features::aarch64();
+  } else {
+    return llvm::createStringError("unknown CPU features `" + name +
+                                   "`: expected `host`, `avx512`, `avx2`, `baseline` or `aarch64`");
+  }
+  if (isX86 != host.isX86())
+    machine.triple = isX86 ? "x86_64-unknown-linux-gnu" : "aarch64-unknown-linux-gnu";
+  else
+    machine.isHost = true;
+  if (machine.isHost && isX86) {
+    Features here = featuresOf(llvm::sys::getHostCPUFeatures());
+    machine.isHost = here.vectorBytes >= machine.features.vectorBytes;
+  }
+  if (mustRun && !machine.isHost)
+    return llvm::createStringError("this machine cannot run code for the CPU features `" + name +
+                                   "`");
+  return machine;
+}
+
+std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Machine &machine, bool contract) {
+  initializeBackEnds();
+  std::string error;
+  llvm::Triple triple(machine.triple);
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = contract ? llvm::FPOpFusion::Fast : llvm::FPOpFusion::Strict;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, machine.cpu, machine.llvmFeatures, options, llvm::Reloc::PIC_, std::nullopt,
+      llvm::CodeGenOptLevel::Default, true));
+}
+
+void prepareModule(llvm::Module &module, llvm::TargetMachine &target, const Machine &machine) {
+  module.setTargetTriple(target.getTargetTriple());
+  module.setDataLayout(target.createDataLayout());
+  std::string width = std::to_string(machine.features.vectorBytes * 8);
+  for (llvm::Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("target-cpu", machine.cpu);
+    if (!machine.llvmFeatures.empty())
+      function.addFnAttr("target-features", machine.llvmFeatures);
+    // LLVM prefers 256-bit registers on several AVX-512 processors; the emission decided otherwise.
+    function.addFnAttr("prefer-vector-width", width);
+    function.addFnAttr("min-legal-vector-width", width);
+    function.addFnAttr(llvm::Attribute::NoUnwind);
+  }
+}
+
+void optimize(llvm::Module &module, llvm::TargetMachine &target) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graphs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&target);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graphs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graphs, modules);
+
+  llvm::FunctionPassManager passes;
+  passes.addPass(llvm::EarlyCSEPass(true)); // the emission computes addresses again and again
+  passes.addPass(llvm::SimplifyCFGPass());  // structured control flow leaves empty blocks
+  passes.addPass(llvm::InstCombinePass());
+  llvm::LoopPassManager loopPasses;
+  loopPasses.addPass(llvm::LICMPass(llvm::LICMOptions())); // splats of what a loop does not change
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loopPasses), true));
+  passes.addPass(llvm::EarlyCSEPass(true));
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::SimplifyCFGPass());
+  llvm::ModulePassManager all;
+  all.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
+  all.run(module, modules);
+}
+
+llvm::Expected<llvm::SmallVector<char, 0>> emitCode(llvm::Module &module,
+                                                    llvm::TargetMachine &target, bool assembly) {
+  llvm::SmallVector<char, 0> code;
+  llvm::raw_svector_ostream stream(code);
+  llvm::legacy::PassManager passes;
+  auto kind = assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
+  if (target.addPassesToEmitFile(passes, stream, nullptr, kind))
+    return llvm::createStringError("internal error: the code generator cannot emit this file type");
+  passes.run(module);
+  return code;
+}
+
+} // namespace nereid::cpu

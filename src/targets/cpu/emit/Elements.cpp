@@ -1,0 +1,228 @@
+#include "targets/cpu/emit/Elements.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace nereid::cpu {
+
+Value Elements::current(const Index &index) {
+  if (index.dim < 0)
+    return index.base ? index.base : k.e.i64(0);
+  Value value = iv[index.dim];
+  return index.base ? k.e.add(index.base, value) : value;
+}
+
+Value Elements::at(Value value, ArrayRef<Index> point) {
+  if (!isa<RankedTensorType>(value.getType()))
+    return k.scalar(value);
+  if (outside && !runsWith(point)) {
+    OpBuilder::InsertionGuard guard(k.b);
+    if (outside->anchor)
+      k.b.setInsertionPoint(outside->anchor);
+    return outside->at(value, point);
+  }
+  Place place{value, Point(point)};
+  if (Value known = memo.lookup(place))
+    return known;
+  Value result = compute(value, point);
+  memo[place] = result;
+  return result;
+}
+
+// base + sum of the loop variables times their strides, without the lanes' part.
+Value Elements::addressOf(const Form &form) {
+  Value result = form.base;
+  bool isPointer = isa<LLVM::LLVMPointerType>(result.getType());
+  for (auto [d, stride] : llvm::enumerate(form.strides)) {
+    if (!stride)
+      continue;
+    if (isPointer)
+      result = k.e.advance(result, k.e.mul(iv[d], stride));
+    else
+      result = k.e.add(result, k.e.mul(k.e.resize(iv[d], stride.getType()), stride));
+  }
+  return result;
+}
+
+Value Elements::fromForm(const Form &form) {
+  Value first = addressOf(form);
+  Value stride = laneDim >= 0 ? form.strides[laneDim] : Value();
+  if (!stride || width == 1)
+    return first;
+  Value base = k.e.splat(first, width);
+  Type element = getElementTypeOrSelf(base);
+  Value steps = k.e.iota(element, width);
+  if (Emit::constant(stride) != 1)
+    steps = k.e.mul(steps, k.e.splat(stride, width));
+  return k.e.add(base, steps);
+}
+
+Elements::Access Elements::access(Value pointer, ArrayRef<Index> point, int64_t size) {
+  if (std::optional<Form> form = forms ? forms->known(pointer, point) : std::nullopt) {
+    Value stride = laneDim >= 0 ? form->strides[laneDim] : Value();
+    if (!stride || width == 1 || Emit::constant(stride) == 0)
+      return {Access::Scalar, addressOf(*form)};
+    if (Emit::constant(stride) == size)
+      return {Access::Contiguous, addressOf(*form)};
+    return {Access::Scattered, fromForm(*form)};
+  }
+  Value address = at(pointer, point);
+  if (Emit::widthOf(address) == 1)
+    return {Access::Scalar, address};
+  return {Access::Scattered, address};
+}
+
+Value Elements::load(tile::LoadOp op, ArrayRef<Index> point) {
+  Type element = tile::elementOf(op.getType());
+  Value mask = op.getMask()
+                   ? at(op.getMask(),
+                        isa<RankedTensorType>(op.getMask().getType()) ? point : ArrayRef<Index>())
+                   : Value();
+  Value other = op.getOther()
+                    ? at(op.getOther(),
+                         isa<RankedTensorType>(op.getOther().getType()) ? point : ArrayRef<Index>())
+                    : Value();
+  Access place = access(op.getPtr(), point, tile::sizeInBytes(element));
+  bool uniformMask = !mask || Emit::widthOf(mask) == 1;
+  if (place.kind == Access::Scalar && uniformMask && (!other || Emit::widthOf(other) == 1))
+    return k.e.guardedLoad(element, place.address, mask, other, op.getIsVolatile());
+  if (other)
+    other = k.e.splat(other, width);
+  if (place.kind == Access::Contiguous) {
+    if (!mask)
+      return k.e.load(element, place.address, width, op.getIsVolatile());
+    return k.e.maskedLoad(element, place.address, k.e.splat(mask, width), other);
+  }
+  Value addresses = k.e.splat(place.address, width);
+  return k.e.gather(element, addresses, mask ? k.e.splat(mask, width) : Value(), other);
+}
+
+void Elements::store(tile::StoreOp op, ArrayRef<Index> point) {
+  Type element = tile::elementOf(op.getValue().getType());
+  Value mask = op.getMask()
+                   ? at(op.getMask(),
+                        isa<RankedTensorType>(op.getMask().getType()) ? point : ArrayRef<Index>())
+                   : Value();
+  Value value =
+      at(op.getValue(), isa<RankedTensorType>(op.getValue().getType()) ? point : ArrayRef<Index>());
+  Access place = access(op.getPtr(), point, tile::sizeInBytes(element));
+  if (width == 1)
+    return k.e.guardedStore(element, place.address, value, mask);
+  value = k.e.splat(value, width);
+  if (place.kind == Access::Contiguous) {
+    if (!mask)
+      return k.e.store(element, place.address, value);
+    return k.e.maskedStore(element, place.address, value, k.e.splat(mask, width));
+  }
+  k.e.scatter(element, k.e.splat(place.address, width), value,
+              mask ? k.e.splat(mask, width) : Value());
+}
+
+// Byte offset of the (first) element, and the distance in elements from lane to lane.
+Value Elements::offsetIn(RankedTensorType type, ArrayRef<Index> point, int64_t &laneStride) {
+  Value offset = k.e.i64(0);
+  int64_t stride = 1;
+  laneStride = 0;
+  int64_t size = tile::sizeInBytes(type.getElementType());
+  for (size_t d = point.size(); d-- > 0;) {
+    offset = k.e.add(offset, k.e.mul(current(point[d]), k.e.i64(stride * size)));
+    if (point[d].dim >= 0 && point[d].dim == laneDim)
+      laneStride += stride;
+    stride *= type.getDimSize(d);
+  }
+  return offset;
+}
+
+Value Elements::read(const Buffer &buffer, ArrayRef<Index> point) {
+  int64_t laneStride;
+  Type element = buffer.type.getElementType();
+  Value address = k.e.advance(buffer.base, offsetIn(buffer.type, point, laneStride));
+  if (width == 1 || laneStride == 0)
+    return k.e.load(element, address, 1);
+  if (laneStride == 1)
+    return k.e.load(element, address, width);
+  Value steps = k.e.iota(k.b.getI64Type(), width);
+  steps = k.e.mul(steps, k.e.integer(steps.getType(), laneStride * tile::sizeInBytes(element)));
+  return k.e.gather(element, k.e.add(k.e.splat(address, width), steps), nullptr, nullptr);
+}
+
+void Elements::write(const Buffer &buffer, ArrayRef<Index> point, Value value) {
+  int64_t laneStride;
+  Type element = buffer.type.getElementType();
+  Value address = k.e.advance(buffer.base, offsetIn(buffer.type, point, laneStride));
+  if (laneStride == 0 && Emit::widthOf(value) > 1)
+    value = k.e.extract(value, width - 1);
+  if (width == 1 || laneStride == 0)
+    return k.e.store(element, address, value);
+  value = k.e.splat(value, width);
+  if (laneStride == 1)
+    return k.e.store(element, address, value);
+  Value steps = k.e.iota(k.b.getI64Type(), width);
+  steps = k.e.mul(steps, k.e.integer(steps.getType(), laneStride * tile::sizeInBytes(element)));
+  k.e.scatter(element, k.e.add(k.e.splat(address, width), steps), value, nullptr);
+}
+
+Value Elements::compute(Value value, ArrayRef<Index> point) {
+  if (auto buffer = k.buffers.lookup(value))
+    return read(buffer, point);
+  if (forms)
+    if (std::optional<Form> form = forms->known(value, point))
+      return fromForm(*form);
+  Operation *op = value.getDefiningOp();
+  Emit &e = k.e;
+  Type element = tile::elementOf(value.getType());
+  if (!op) {
+    k.fail(nullptr, "a block argument has no buffer");
+    return e.zero(element, 1);
+  }
+  if (isa<tile::RangeOp>(op)) {
+    Type i32 = k.b.getI32Type();
+    int64_t start = cast<tile::RangeOp>(op).getStart();
+    Value first = e.add(e.resize(current(point[0]), i32), e.integer(i32, start));
+    if (width == 1 || point[0].dim != laneDim)
+      return first;
+    return e.add(e.splat(first, width), e.iota(i32, width));
+  }
+  if (auto splat = dyn_cast<tile::SplatOp>(op))
+    return k.scalar(splat.getSrc());
+  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    if (auto dense = dyn_cast<SplatElementsAttr>(constant.getValue()))
+      return e.constantOf(dense.getSplatValue<Attribute>(), element);
+    return read(k.constantBuffer(constant), point);
+  }
+  if (auto load = dyn_cast<tile::LoadOp>(op))
+    return this->load(load, point);
+  if (movesElements(op)) {
+    if (std::optional<Point> source = sourcePoint(op, point, e))
+      return at(op->getOperand(0), *source);
+    if (width == 1) { // every coordinate stands still inside the body
+      Point still;
+      for (const Index &index : point)
+        still.push_back({current(index), -1});
+      if (std::optional<Point> source = sourcePoint(op, still, e)) {
+        Elements inside(k); // its values belong here, not before the loops
+        return inside.at(op->getOperand(0), *source);
+      }
+    }
+    k.fail(op, "a reshape reached code generation in an irregular place");
+    return e.zero(element, 1);
+  }
+  if (Emit::isElementwise(op)) {
+    SmallVector<Value> operands;
+    int64_t widest = 1;
+    for (Value operand : op->getOperands()) {
+      bool isTensor = isa<RankedTensorType>(operand.getType());
+      operands.push_back(at(operand, isTensor ? point : ArrayRef<Index>()));
+      widest = std::max(widest, Emit::widthOf(operands.back()));
+    }
+    for (Value &operand : operands)
+      operand = e.splat(operand, widest);
+    return e.elementwise(op, operands, widest);
+  }
+  k.fail(op, "this operation has no elementwise meaning");
+  return e.zero(element, 1);
+}
+
+} // namespace nereid::cpu

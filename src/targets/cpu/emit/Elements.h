@@ -1,0 +1,58 @@
+// Values of tensors at a point of a loop nest: `width` neighbouring elements along the lane
+// dimension.
+#pragma once
+#include "targets/cpu/emit/Forms.h"
+
+namespace nereid::cpu {
+
+class Elements {
+public:
+  /// The body of a loop nest over variables with current values `iv`, of which number `laneDim`
+  /// counts in steps of `width`. `forms` were found before the loops and cover every address in the
+  /// body; `outside` computes what does not run with the nest at all, before the loops. All three
+  /// references outlive this object.
+  Elements(Kernel &kernel, int64_t width, int laneDim, llvm::ArrayRef<mlir::Value> iv,
+           const Forms *forms, Elements *outside)
+      : k(kernel), width(width), laneDim(laneDim), iv(iv), forms(forms), outside(outside) {}
+  /// Where nothing runs: scalars only.
+  explicit Elements(Kernel &kernel) : Elements(kernel, 1, -1, {}, nullptr, nullptr) {}
+
+  /// The element(s): lanes when the point runs with the lane dimension and they differ, else maybe
+  /// a scalar.
+  mlir::Value at(mlir::Value value, llvm::ArrayRef<Index> point);
+  /// The same as lanes always (a scalar when width is 1).
+  mlir::Value lanesAt(mlir::Value value, llvm::ArrayRef<Index> point) {
+    return k.e.splat(at(value, point), width);
+  }
+  void store(tile::StoreOp op, llvm::ArrayRef<Index> point);
+  void write(const Buffer &buffer, llvm::ArrayRef<Index> point, mlir::Value value);
+  mlir::Value read(const Buffer &buffer, llvm::ArrayRef<Index> point);
+  /// The current value of a coordinate, i64; of its first lane where it runs with the lanes.
+  mlir::Value current(const Index &index);
+
+  /// New values are emitted before this operation; null: at the builder's insertion point.
+  mlir::Operation *anchor = nullptr;
+  const int64_t width;
+
+private:
+  struct Access { // how a set of lanes lies in memory
+    enum Kind { Scalar, Contiguous, Scattered } kind;
+    mlir::Value address; // pointer, or lanes of addresses
+  };
+  Access access(mlir::Value pointer, llvm::ArrayRef<Index> point, int64_t size);
+  mlir::Value compute(mlir::Value value, llvm::ArrayRef<Index> point);
+  mlir::Value load(tile::LoadOp op, llvm::ArrayRef<Index> point);
+  mlir::Value fromForm(const Form &form);
+  mlir::Value addressOf(const Form &form);
+  mlir::Value offsetIn(mlir::RankedTensorType type, llvm::ArrayRef<Index> point,
+                       int64_t &laneStride);
+
+  Kernel &k;
+  int laneDim;
+  llvm::SmallVector<mlir::Value> iv;
+  const Forms *forms;
+  Elements *outside;
+  llvm::DenseMap<Place, mlir::Value> memo;
+};
+
+} // namespace nereid::cpu

@@ -1,0 +1,219 @@
+#include "targets/cpu/emit/Emit.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace nereid::cpu {
+
+Type Emit::lower(Type element) const {
+  if (isa<tile::PtrType>(element))
+    return ptr();
+  if (isa<Float8E4M3FNType, Float8E5M2Type>(element))
+    return b.getI8Type();
+  return element;
+}
+
+Type Emit::lanes(Type element, int64_t width) const {
+  if (width == 1)
+    return lower(element);
+  if (isa<tile::PtrType>(element))
+    return VectorType::get({width}, b.getI64Type());
+  return VectorType::get({width}, lower(element));
+}
+
+int64_t Emit::widthOf(Value lanes) {
+  auto type = dyn_cast<VectorType>(lanes.getType());
+  return type ? type.getNumElements() : 1;
+}
+
+//--- integers
+//-----------------------------------------------------------------------------------------------
+
+Value Emit::integer(Type type, int64_t value) {
+  auto element = cast<IntegerType>(getElementTypeOrSelf(type));
+  APInt bits(64, value, true);
+  TypedAttr attribute = b.getIntegerAttr(element, bits.sextOrTrunc(element.getWidth()));
+  if (auto vector = dyn_cast<VectorType>(type))
+    attribute = DenseElementsAttr::get(vector, bits.sextOrTrunc(element.getWidth()));
+  return arith::ConstantOp::create(b, loc, attribute);
+}
+
+std::optional<int64_t> Emit::constant(Value value) {
+  APInt bits;
+  if (value && matchPattern(value, m_ConstantInt(&bits)) && bits.getBitWidth() <= 64)
+    return bits.getSExtValue();
+  return std::nullopt;
+}
+
+Value Emit::add(Value lhs, Value rhs) {
+  return b.createOrFold<arith::AddIOp>(loc, lhs, rhs);
+}
+Value Emit::sub(Value lhs, Value rhs) {
+  return b.createOrFold<arith::SubIOp>(loc, lhs, rhs);
+}
+Value Emit::mul(Value lhs, Value rhs) {
+  return b.createOrFold<arith::MulIOp>(loc, lhs, rhs);
+}
+Value Emit::min(Value lhs, Value rhs) {
+  return b.createOrFold<arith::MinSIOp>(loc, lhs, rhs);
+}
+Value Emit::max(Value lhs, Value rhs) {
+  return b.createOrFold<arith::MaxSIOp>(loc, lhs, rhs);
+}
+Value Emit::cmp(arith::CmpIPredicate predicate, Value lhs, Value rhs) {
+  return b.createOrFold<arith::CmpIOp>(loc, predicate, lhs, rhs);
+}
+Value Emit::both(Value lhs, Value rhs) {
+  if (!lhs || !rhs)
+    return lhs ? lhs : rhs;
+  return b.createOrFold<arith::AndIOp>(loc, lhs, rhs);
+}
+
+Value Emit::resize(Value value, Type type) {
+  unsigned from = getElementTypeOrSelf(value).getIntOrFloatBitWidth();
+  unsigned to = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
+  if (auto vector = dyn_cast<VectorType>(value.getType()); vector && !isa<VectorType>(type))
+    type = vector.clone(type);
+  if (from == to)
+    return value;
+  if (from < to)
+    return b.createOrFold<arith::ExtSIOp>(loc, type, value);
+  return b.createOrFold<arith::TruncIOp>(loc, type, value);
+}
+
+//--- lanes
+//--------------------------------------------------------------------------------------------------
+
+Value Emit::splat(Value scalar, int64_t width) {
+  if (width == 1 || isa<VectorType>(scalar.getType()))
+    return scalar;
+  if (isa<LLVM::LLVMPointerType>(scalar.getType()))
+    scalar = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), scalar);
+  return b.createOrFold<vector::BroadcastOp>(loc, VectorType::get({width}, scalar.getType()),
+                                             scalar);
+}
+
+Value Emit::iota(Type integer, int64_t width) {
+  auto type = VectorType::get({width}, integer);
+  SmallVector<APInt> values;
+  for (int64_t i = 0; i < width; ++i)
+    values.push_back(APInt(64, i).zextOrTrunc(integer.getIntOrFloatBitWidth()));
+  return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, values));
+}
+
+Value Emit::extract(Value lanes, int64_t lane) {
+  return vector::ExtractOp::create(b, loc, lanes, lane);
+}
+
+Value Emit::shuffle(Value lanes, ArrayRef<int64_t> order) {
+  return vector::ShuffleOp::create(b, loc, lanes, lanes, order);
+}
+
+//--- memory
+//-------------------------------------------------------------------------------------------------
+
+Value Emit::advance(Value pointer, Value bytes) {
+  if (constant(bytes) == 0)
+    return pointer;
+  return LLVM::GEPOp::create(b, loc, ptr(), b.getI8Type(), pointer,
+                             ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(bytes)});
+}
+
+// Memory holds an i1 as a byte, and a pointer lane as an address.
+Type Emit::memoryLanes(Type element, int64_t width) const {
+  if (element.isInteger(1))
+    element = b.getI8Type();
+  return lanes(element, width);
+}
+
+Value Emit::toMemory(Type element, Value value) {
+  if (!element.isInteger(1))
+    return value;
+  return arith::ExtUIOp::create(b, loc, memoryLanes(element, widthOf(value)), value);
+}
+
+Value Emit::fromMemory(Type element, Value value) {
+  if (!element.isInteger(1))
+    return value;
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value,
+                               integer(value.getType(), 0));
+}
+
+Value Emit::load(Type element, Value pointer, int64_t width, bool isVolatile) {
+  Value value = LLVM::LoadOp::create(b, loc, memoryLanes(element, width), pointer,
+                                     tile::sizeInBytes(element), isVolatile);
+  return fromMemory(element, value);
+}
+
+void Emit::store(Type element, Value pointer, Value value) {
+  LLVM::StoreOp::create(b, loc, toMemory(element, value), pointer, tile::sizeInBytes(element));
+}
+
+Value Emit::maskedLoad(Type element, Value pointer, Value mask, Value other) {
+  int64_t width = widthOf(mask);
+  Type type = memoryLanes(element, width);
+  Value fill = other ? toMemory(element, other)
+                     : zero(element.isInteger(1) ? b.getI8Type() : element, width);
+  Value value = LLVM::MaskedLoadOp::create(
+      b, loc, type, pointer, mask, fill, b.getI32IntegerAttr(tile::sizeInBytes(element)), nullptr);
+  return fromMemory(element, value);
+}
+
+void Emit::maskedStore(Type element, Value pointer, Value value, Value mask) {
+  LLVM::MaskedStoreOp::create(b, loc, toMemory(element, value), pointer, mask,
+                              b.getI32IntegerAttr(tile::sizeInBytes(element)));
+}
+
+static Value pointers(Emit &e, Value addresses) {
+  auto type = VectorType::get({Emit::widthOf(addresses)}, e.ptr());
+  return LLVM::IntToPtrOp::create(e.b, e.loc, type, addresses);
+}
+
+Value Emit::gather(Type element, Value addresses, Value mask, Value other) {
+  int64_t width = widthOf(addresses);
+  Type type = memoryLanes(element, width);
+  if (!mask)
+    mask = integer(VectorType::get({width}, b.getI1Type()), 1);
+  Value fill = other ? toMemory(element, other)
+                     : zero(element.isInteger(1) ? b.getI8Type() : element, width);
+  Value value = LLVM::masked_gather::create(b, loc, type, pointers(*this, addresses), mask, fill,
+                                            b.getI32IntegerAttr(tile::sizeInBytes(element)));
+  return fromMemory(element, value);
+}
+
+void Emit::scatter(Type element, Value addresses, Value value, Value mask) {
+  if (!mask)
+    mask = integer(VectorType::get({widthOf(addresses)}, b.getI1Type()), 1);
+  LLVM::masked_scatter::create(b, loc, toMemory(element, value), pointers(*this, addresses), mask,
+                               b.getI32IntegerAttr(tile::sizeInBytes(element)));
+}
+
+Value Emit::guardedLoad(Type element, Value pointer, Value condition, Value other,
+                        bool isVolatile) {
+  if (!condition || constant(condition) == -1 || constant(condition) == 1)
+    return load(element, pointer, 1, isVolatile);
+  auto branch = scf::IfOp::create(b, loc, TypeRange{lower(element)}, condition, true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&branch.getThenRegion().front());
+  Value loaded = load(element, pointer, 1, isVolatile);
+  scf::YieldOp::create(b, loc, loaded);
+  b.setInsertionPointToStart(&branch.getElseRegion().front());
+  Value fill = other ? other : zero(element, 1);
+  scf::YieldOp::create(b, loc, fill);
+  return branch.getResult(0);
+}
+
+void Emit::guardedStore(Type element, Value pointer, Value value, Value condition) {
+  if (!condition || constant(condition) == -1 || constant(condition) == 1)
+    return store(element, pointer, value);
+  auto branch = scf::IfOp::create(b, loc, condition, false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&branch.getThenRegion().front());
+  store(element, pointer, value);
+}
+
+} // namespace nereid::cpu

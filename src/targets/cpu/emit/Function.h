@@ -1,0 +1,24 @@
+// From a kernel in tile IR to a module of scalar and vector code.
+#pragma once
+#include "targets/cpu/Features.h"
+#include "targets/cpu/support_library/SupportLibrary.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/Error.h"
+
+namespace nereid::cpu {
+
+struct EmittedKernel {
+  /// One `llvm.func` with the kernel's name and the signature of KernelFn (kernel_abi.h), in the
+  /// dialects arith, math, scf, vector, ub and llvm, with `!llvm.ptr` as only pointer type.
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  SiteTable sites;
+  uint64_t scratchBytes = 0;
+};
+
+/// `kernel` may be changed. An error names a construct that the CPU target cannot run.
+llvm::Expected<EmittedKernel> emitKernel(mlir::func::FuncOp kernel, const Features &features);
+
+} // namespace nereid::cpu

@@ -1,0 +1,72 @@
+// The state of one kernel's emission: what has become of each value of the tile function so far,
+// and the scratch memory of a program.
+//
+// A tensor value is either *virtual* (never exists as a whole: loops that need elements compute
+// them where they need them) or *materialised* in a Buffer of scratch memory. Scalars are SSA
+// values.
+#pragma once
+#include "support/pch.h"
+#include "targets/cpu/emit/Emit.h"
+#include "targets/cpu/emit/Point.h"
+#include "targets/cpu/support_library/SupportLibrary.h"
+
+namespace nereid::cpu {
+
+/// A tensor in scratch memory, row-major, an i1 as a byte.
+struct Buffer {
+  mlir::Value base; // !llvm.ptr
+  mlir::RankedTensorType type;
+  explicit operator bool() const { return bool(base); }
+};
+
+class Kernel {
+public:
+  Kernel(mlir::OpBuilder &builder, mlir::Location location, const Features &features);
+
+  Emit e;
+  mlir::OpBuilder &b;
+
+  //--- values ---
+  llvm::DenseMap<mlir::Value, mlir::Value> scalars;
+  llvm::DenseMap<mlir::Value, Buffer> buffers;
+  /// Where the tensor is to be materialised when its turn comes (a loop's carried buffer).
+  llvm::DenseMap<mlir::Value, Buffer> destinations;
+  /// The lowered scalar of a tile scalar.
+  mlir::Value scalar(mlir::Value value);
+  /// log2 of the largest power of two known to divide a lowered integer or address.
+  unsigned knownZeros(mlir::Value lowered, unsigned depth = 0) const;
+  llvm::DenseMap<mlir::Value, unsigned> argumentZeros;
+
+  /// A tensor constant whose elements differ, in memory.
+  Buffer constantBuffer(mlir::arith::ConstantOp op);
+
+  //--- scratch ---
+  /// A fresh buffer, or the destination chosen for `value`.
+  Buffer allocate(mlir::Value value);
+  Buffer allocate(mlir::RankedTensorType type);
+  uint64_t scratchMark() const { return scratchTop; }
+  void scratchRelease(uint64_t mark) { scratchTop = mark; }
+  uint64_t scratchBytes = 0;
+
+  //--- the function being built ---
+  mlir::Value info, scratch, program;
+  mlir::Value programIds[3], gridSizes[3];
+  mlir::Operation *entryAnchor = nullptr; // scratch addresses are computed before it
+  SiteTable sites;
+
+  //--- structured walks (Control.cpp, Groups.cpp, ...) ---
+  void emitBlock(mlir::Block &block);
+  void emitScalarOp(mlir::Operation *op);
+  void emitRegionOp(mlir::Operation *op);
+  void fail(mlir::Operation *op, const llvm::Twine &message);
+  /// One turn of a loop that may wait for another program.
+  void callSpin();
+  std::string error; // the first construct that cannot be compiled; empty when all went well
+  bool forcedScalar = false;
+
+private:
+  uint64_t scratchTop = 0;
+  unsigned constants = 0;
+};
+
+} // namespace nereid::cpu

@@ -1,0 +1,684 @@
+#include "targets/cpu/emit/Loops.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace nereid::cpu {
+
+void LoopStep::emit() {
+  for (const Root &root : step.roots) {
+    if (root.kind == Root::Store)
+      stores.push_back(root);
+    else if (root.kind == Root::Reduce)
+      reduces.push_back(root);
+    else if (!k.buffers.count(root.value))
+      materials.push_back(root);
+  }
+  chooseDims();
+  allocate();
+  emitSafe();
+  for (auto &[value, buffer] : targets) {
+    if (isa<RankedTensorType>(value.getType()))
+      k.buffers[value] = buffer;
+    else
+      k.scalars[value] = k.e.load(value.getType(), buffer.base, 1);
+  }
+}
+
+void LoopStep::chooseDims() {
+  axis = reduces.empty() ? -1 : step.axis;
+  for (int d = step.shape.size(); d-- > 0;)
+    if (step.shape[d] != 1) {
+      lane = d;
+      break;
+    }
+  if (axis >= 0 && step.shape[axis] == 1 && lane >= 0)
+    columns = true;
+  else
+    columns = axis >= 0 && lane >= 0 && axis != lane;
+}
+
+void LoopStep::allocate() {
+  for (const Root &root : materials)
+    targets[root.value] = k.allocate(root.value);
+  for (const Root &root : reduces)
+    for (Value result : root.op->getResults()) {
+      if (isa<RankedTensorType>(result.getType()))
+        targets[result] = k.allocate(result);
+      else
+        targets[result] = k.allocate(RankedTensorType::get({1}, result.getType()));
+    }
+}
+
+//--- may loads and stores of the step be mixed?
+//-------------------------------------------------------------
+
+// A condition (null: always) under which running the step chunk by chunk gives what whole-tensor
+// loads followed by whole-tensor stores give. `impossible`: nothing could be found out.
+Value LoopStep::fusionIsSafe(bool &impossible) {
+  impossible = false;
+  llvm::SmallSetVector<Operation *, 8> loads;
+  for (const Root &root : step.roots)
+    if (root.op)
+      for (Value operand : root.op->getOperands())
+        collectLoads(operand, k, loads);
+    else if (!k.buffers.count(root.value))
+      collectLoads(root.value, k, loads);
+  if (stores.empty() || (loads.empty() && stores.size() == 1))
+    return {};
+
+  Elements pre(k);
+  Forms forms(k, step.shape, true, [&](Value v, ArrayRef<Index> p) { return pre.at(v, p); });
+  struct Extent {
+    Value pointer, first, last;
+    Form form;
+    bool isStore;
+  };
+  SmallVector<Extent> extents;
+  auto add = [&](Value pointer, bool isStore) {
+    auto shape = tile::shapeOf(pointer.getType());
+    Point point;
+    // The iteration space of a load seen through a broadcast or the like differs: its own extents
+    // are used.
+    for (size_t d = 0; d < shape.size(); ++d)
+      point.push_back(shape[d] == 1 ? Index{} : Index{Value(), int(d)});
+    Forms own(k, shape, true, [&](Value v, ArrayRef<Index> p) { return pre.at(v, p); });
+    bool sameShape = shape == ArrayRef<int64_t>(step.shape);
+    Forms &used = sameShape ? forms : own;
+    std::optional<Form> form = used.of(pointer, point);
+    if (!form)
+      return false;
+    if (!sameShape)
+      for (Value condition : own.assumptions)
+        if (!forms.require(condition))
+          return false;
+    auto [first, last] = used.bounds(*form);
+    int64_t size =
+        tile::sizeInBytes(cast<tile::PtrType>(tile::elementOf(pointer.getType())).getPointee());
+    extents.push_back({pointer, first, k.e.add(last, k.e.i64(size)), *form, isStore});
+    return true;
+  };
+  for (Operation *load : loads)
+    if (!add(cast<tile::LoadOp>(load).getPtr(), false)) {
+      impossible = true;
+      return {};
+    }
+  for (const Root &root : stores)
+    if (!add(cast<tile::StoreOp>(root.op).getPtr(), true)) {
+      impossible = true;
+      return {};
+    }
+  Value safe;
+  for (size_t i = 0; i < extents.size(); ++i)
+    for (size_t j = i + 1; j < extents.size(); ++j) {
+      Extent &a = extents[i], &b = extents[j];
+      if (!a.isStore && !b.isStore)
+        continue;
+      bool samePlaces = a.pointer == b.pointer ||
+                        (a.form.base == b.form.base && a.form.strides == b.form.strides);
+      if (samePlaces && step.shape.size() == 1) {
+        std::optional<int64_t> stride =
+            a.form.strides[0] ? Emit::constant(a.form.strides[0]) : std::optional<int64_t>(0);
+        if (stride && *stride != 0)
+          continue;
+      }
+      Value apart = k.b.createOrFold<arith::OrIOp>(
+          k.e.loc, k.e.cmp(arith::CmpIPredicate::ule, a.last, b.first),
+          k.e.cmp(arith::CmpIPredicate::ule, b.last, a.first));
+      // The same place for the same element, and another for every other element.
+      if (a.form.strides.size() == b.form.strides.size() && a.form.strides.size() <= 2 &&
+          tile::shapeOf(a.pointer.getType()) == tile::shapeOf(b.pointer.getType())) {
+        Value same = k.e.cmp(arith::CmpIPredicate::eq, a.first, b.first);
+        Value size = k.e.sub(a.last, a.first);
+        same = k.e.both(same, k.e.cmp(arith::CmpIPredicate::eq, a.last, b.last));
+        Value zero = k.e.i64(0), inner;
+        SmallVector<Value> steps;
+        for (auto [s, t] : llvm::zip(a.form.strides, b.form.strides)) {
+          Value left = s ? s : zero, right = t ? t : zero;
+          same = k.e.both(same, k.e.cmp(arith::CmpIPredicate::eq, left, right));
+          steps.push_back(k.e.max(left, k.e.sub(zero, left)));
+        }
+        int64_t bytes = tile::sizeInBytes(
+            cast<tile::PtrType>(tile::elementOf(a.pointer.getType())).getPointee());
+        auto covers = [&](size_t outer, size_t inside) {
+          Value reach =
+              k.e.add(k.e.mul(steps[inside], k.e.i64(step.shape[inside] - 1)), k.e.i64(bytes));
+          return k.e.both(k.e.cmp(arith::CmpIPredicate::sge, steps[outer], reach),
+                          k.e.cmp(arith::CmpIPredicate::sge, steps[inside], k.e.i64(bytes)));
+        };
+        (void)size;
+        if (steps.size() == 1)
+          same = k.e.both(same, k.e.cmp(arith::CmpIPredicate::sge, steps[0], k.e.i64(bytes)));
+        else if (steps.size() == 2)
+          same =
+              k.e.both(same, k.b.createOrFold<arith::OrIOp>(k.e.loc, covers(0, 1), covers(1, 0)));
+        apart = k.b.createOrFold<arith::OrIOp>(k.e.loc, apart, same);
+      }
+      safe = k.e.both(safe, apart);
+    }
+  for (Value condition : forms.assumptions)
+    safe = k.e.both(safe, condition);
+  if (std::optional<int64_t> known = Emit::constant(safe)) {
+    impossible = *known == 0;
+    return {};
+  }
+  return safe;
+}
+
+void LoopStep::emitSafe() {
+  bool impossible;
+  Value safe = fusionIsSafe(impossible);
+  if (!safe && !impossible)
+    return emitNest();
+  // Otherwise: read what the step reads, then run its roots in order, each alone.
+  auto separately = [&] {
+    llvm::SmallSetVector<Operation *, 8> loads;
+    for (const Root &root : step.roots)
+      if (root.op)
+        for (Value operand : root.op->getOperands())
+          collectLoads(operand, k, loads);
+      else
+        collectLoads(root.value, k, loads);
+    uint64_t mark = k.scratchMark();
+    SmallVector<Value> made;
+    for (Operation *load :
+         llvm::reverse(loads)) { // operands of a load's pointer come after it in the set
+      Value value = load->getResult(0);
+      if (k.buffers.count(value) || !isVirtual(load))
+        continue;
+      if (auto known = targets.find(value); known != targets.end()) {
+        materializeInto(k, value, known->second);
+        k.buffers[value] = known->second;
+      } else {
+        materialize(k, value);
+      }
+      made.push_back(value);
+    }
+    auto allStores = std::move(stores), allReduces = std::move(reduces),
+         allMaterials = std::move(materials);
+    stores.clear();
+    reduces = allReduces;
+    llvm::copy_if(allMaterials, std::back_inserter(materials),
+                  [&](const Root &root) { return !k.buffers.count(root.value); });
+    if (!reduces.empty() || !materials.empty())
+      emitNest();
+    reduces.clear();
+    materials.clear();
+    for (const Root &root : allStores) {
+      stores = {root};
+      emitNest();
+    }
+    for (Value value : made)
+      k.buffers.erase(value);
+    k.scratchRelease(mark);
+    stores = allStores;
+    reduces = allReduces;
+    materials = allMaterials;
+  };
+  if (impossible)
+    return separately();
+  auto branch = scf::IfOp::create(k.b, k.e.loc, safe, true);
+  OpBuilder::InsertionGuard guard(k.b);
+  k.b.setInsertionPointToStart(&branch.getThenRegion().front());
+  emitNest();
+  k.b.setInsertionPointToStart(&branch.getElseRegion().front());
+  bool before = std::exchange(k.forcedScalar, true);
+  separately();
+  k.forcedScalar = before;
+}
+
+//--- the nest
+//-----------------------------------------------------------------------------------------------
+
+void LoopStep::emitNest() {
+  SmallVector<Value, 4> outer;
+  emitOuter(0, outer);
+}
+
+void LoopStep::emitOuter(size_t dim, SmallVector<Value, 4> &outer) {
+  if (dim == step.shape.size())
+    return emitVersions(outer);
+  if (int(dim) == lane || (columns && int(dim) == axis) || step.shape[dim] == 1) {
+    outer.push_back(Value());
+    emitOuter(dim + 1, outer);
+    outer.pop_back();
+    return;
+  }
+  SmallVector<Value> none;
+  loop(0, step.shape[dim], 1, none, [&](Value index, SmallVectorImpl<Value> &) {
+    outer.push_back(index);
+    emitOuter(dim + 1, outer);
+    outer.pop_back();
+  });
+}
+
+Value LoopStep::loop(int64_t begin, int64_t end, int64_t by, SmallVectorImpl<Value> &carried,
+                     function_ref<void(Value, SmallVectorImpl<Value> &)> body) {
+  if (end - begin <= by) {
+    body(k.e.i64(begin), carried);
+    return {};
+  }
+  auto loop = scf::ForOp::create(k.b, k.e.loc, k.e.i64(begin), k.e.i64(end), k.e.i64(by), carried);
+  OpBuilder::InsertionGuard guard(k.b);
+  if (carried.empty())
+    k.b.setInsertionPoint(loop.getBody()->getTerminator());
+  else
+    k.b.setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> inside(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
+  body(loop.getInductionVar(), inside);
+  if (!carried.empty())
+    scf::YieldOp::create(k.b, k.e.loc, inside);
+  carried.assign(loop.getResults().begin(), loop.getResults().end());
+  return {};
+}
+
+// Loop variable 0 runs along the lanes; 1, for column reductions, along the axis.
+Point LoopStep::pointOf(ArrayRef<Value> outer, bool withoutAxis) const {
+  Point point;
+  for (int d = 0, rank = step.shape.size(); d < rank; ++d) {
+    if (withoutAxis && d == axis)
+      continue;
+    if (step.shape[d] == 1)
+      point.push_back({});
+    else if (d == lane)
+      point.push_back({Value(), 0});
+    else if (columns && d == axis)
+      point.push_back({Value(), 1});
+    else
+      point.push_back({outer[d], -1});
+  }
+  return point;
+}
+
+int64_t LoopStep::vectorWidth(bool scattered) const {
+  int64_t widest = 1;
+  auto visit = [&](Type type) {
+    widest = std::max<int64_t>(widest, tile::sizeInBytes(tile::elementOf(type)));
+  };
+  llvm::SmallSetVector<Operation *, 8> loads;
+  bool computes = false;
+  for (const Root &root : step.roots) {
+    if (root.kind == Root::Store) {
+      visit(cast<tile::StoreOp>(root.op).getValue().getType());
+      collectLoads(cast<tile::StoreOp>(root.op).getValue(), k, loads);
+    } else if (root.kind == Root::Reduce) {
+      computes = true;
+      for (Value source : root.op->getOperands()) {
+        visit(source.getType());
+        collectLoads(source, k, loads);
+      }
+    } else {
+      visit(root.value.getType());
+      collectLoads(root.value, k, loads);
+    }
+  }
+  for (Operation *load : loads)
+    visit(load->getResult(0).getType());
+  // Narrow data is mostly computed with in 32 bits.
+  int64_t width = int64_t(k.e.features.vectorBytes) / std::clamp<int64_t>(widest, 2, 8);
+  width *= scattered ? 1 : (computes && !columns ? 4 : 2);
+  return std::min<int64_t>(width, scattered ? 16 : 64);
+}
+
+SmallVector<LoopStep::Segment> LoopStep::segments(int64_t maxWidth) const {
+  SmallVector<Segment> result;
+  int64_t extent = lane >= 0 ? step.shape[lane] : 1, begin = 0;
+  for (int64_t width = maxWidth; width > 1 && begin < extent; width /= 2) {
+    if (width < 4 && extent > 4)
+      break;
+    if (int64_t count = (extent - begin) / width) {
+      result.push_back({begin, count, width});
+      begin += count * width;
+    }
+  }
+  if (begin < extent)
+    result.push_back({begin, extent - begin, 1});
+  return result;
+}
+
+//--- versions
+//-----------------------------------------------------------------------------------------------
+
+void LoopStep::preparePointer(Value pointer, ArrayRef<Index> point, Forms &forms, bool &scattered) {
+  if (!isa<RankedTensorType>(pointer.getType()))
+    return;
+  std::optional<Form> form = forms.of(pointer, point);
+  if (!form) {
+    scattered = true;
+    return prepare(pointer, point, forms, scattered);
+  }
+  Value stride = form->strides[0];
+  if (!stride)
+    return;
+  int64_t size =
+      tile::sizeInBytes(cast<tile::PtrType>(tile::elementOf(pointer.getType())).getPointee());
+  if (auto known = Emit::constant(stride)) {
+    scattered = scattered || (*known != size && *known != 0);
+    return;
+  }
+  Value wanted = k.e.i64(size);
+  if (forms.require(k.e.cmp(arith::CmpIPredicate::eq, stride, wanted))) {
+    form->strides[0] = wanted;
+    forms.replace(pointer, point, *form);
+  } else {
+    scattered = true;
+  }
+}
+
+// Finds the forms of all addresses that computing `value` at `point` will use.
+void LoopStep::prepare(Value value, ArrayRef<Index> point, Forms &forms, bool &scattered) {
+  if (!isa<RankedTensorType>(value.getType()) || !runsWith(point))
+    return;
+  if (auto buffer = k.buffers.lookup(value)) {
+    for (auto [d, index] : llvm::enumerate(point))
+      if (index.dim == 0 && d + 1 != point.size()) {
+        int64_t rest = 1;
+        for (size_t i = d + 1; i < point.size(); ++i)
+          rest *= buffer.type.getDimSize(i);
+        scattered = scattered || rest != 1;
+      }
+    return;
+  }
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return;
+  if (auto load = dyn_cast<tile::LoadOp>(op)) {
+    preparePointer(load.getPtr(), point, forms, scattered);
+    for (Value operand : load->getOperands().drop_front())
+      prepare(operand, point, forms, scattered);
+    return;
+  }
+  if (movesElements(op)) {
+    if (std::optional<Point> source = sourcePoint(op, point, k.e))
+      prepare(op->getOperand(0), *source, forms, scattered);
+    return;
+  }
+  if (Emit::isElementwise(op))
+    for (Value operand : op->getOperands())
+      prepare(operand, point, forms, scattered);
+}
+
+void LoopStep::emitVersions(ArrayRef<Value> outer) {
+  Elements outside(k);
+  Nest nest;
+  nest.outer.assign(outer.begin(), outer.end());
+  auto run = [&] { columns ? emitColumns(nest) : emitRows(nest); };
+  if (k.forcedScalar || lane < 0) {
+    nest.outside = &outside;
+    return run();
+  }
+  SmallVector<int64_t> extents{step.shape[lane]};
+  if (columns)
+    extents.push_back(step.shape[axis]);
+  Forms forms(k, extents, true, [&](Value v, ArrayRef<Index> p) { return outside.at(v, p); });
+  Point point = pointOf(outer);
+  bool scattered = false;
+  for (const Root &root : step.roots) {
+    if (root.kind == Root::Store) {
+      if (!llvm::is_contained(llvm::map_range(stores, [](const Root &r) { return r.op; }), root.op))
+        continue;
+      auto store = cast<tile::StoreOp>(root.op);
+      preparePointer(store.getPtr(), point, forms, scattered);
+      prepare(store.getValue(), point, forms, scattered);
+      if (store.getMask())
+        prepare(store.getMask(), point, forms, scattered);
+    } else if (root.kind == Root::Reduce) {
+      for (Value source : root.op->getOperands())
+        prepare(source, point, forms, scattered);
+    } else {
+      prepare(root.value, point, forms, scattered);
+    }
+  }
+  nest.forms = &forms;
+  nest.maxWidth = vectorWidth(scattered);
+  Value condition;
+  for (Value assumption : forms.assumptions)
+    condition = k.e.both(condition, assumption);
+  if (!condition) {
+    nest.outside = &outside;
+    return run();
+  }
+  auto branch = scf::IfOp::create(k.b, k.e.loc, condition, true);
+  OpBuilder::InsertionGuard guard(k.b);
+  Elements fastOutside = outside, slowOutside = outside;
+  k.b.setInsertionPointToStart(&branch.getThenRegion().front());
+  nest.outside = &fastOutside;
+  run();
+  k.b.setInsertionPointToStart(&branch.getElseRegion().front());
+  Nest slow;
+  slow.outer = nest.outer;
+  slow.outside = &slowOutside;
+  nest = slow;
+  run();
+}
+
+//--- rows and columns
+//---------------------------------------------------------------------------------------
+
+void LoopStep::emitRoots(Elements &lanes, const Nest &nest, MutableArrayRef<Partial> partials,
+                         bool first, bool ordered) {
+  Point point = pointOf(nest.outer);
+  auto pointFor = [&](Value value) {
+    return isa<RankedTensorType>(value.getType()) ? ArrayRef<Index>(point) : ArrayRef<Index>();
+  };
+  // All reading comes before all writing.
+  SmallVector<Value> materialValues;
+  for (const Root &root : materials)
+    materialValues.push_back(lanes.lanesAt(root.value, point));
+  for (const Root &root : stores) {
+    auto store = cast<tile::StoreOp>(root.op);
+    lanes.at(store.getValue(), pointFor(store.getValue()));
+    if (store.getMask())
+      lanes.at(store.getMask(), pointFor(store.getMask()));
+  }
+  for (auto [root, partial] : llvm::zip(reduces, partials)) {
+    SmallVector<Value> values;
+    for (Value source : root.op->getOperands())
+      values.push_back(lanes.lanesAt(source, point));
+    Region &combiner = root.op->getRegion(0);
+    TypedAttr identity;
+    bool commutative = isCommutative(combiner, identity);
+    if (ordered && !commutative && lanes.width > 1 && !columns)
+      values = combineLanes(k, combiner, values, false);
+    if (partial.empty())
+      partial.assign(values.begin(), values.end());
+    else
+      partial = k.e.combine(combiner, partial, values, Emit::widthOf(values.front()));
+  }
+  for (auto [root, value] : llvm::zip(materials, materialValues))
+    lanes.write(targets[root.value], point, value);
+  for (const Root &root : stores)
+    lanes.store(cast<tile::StoreOp>(root.op), point);
+}
+
+static void flatten(ArrayRef<SmallVector<Value, 2>> partials, SmallVectorImpl<Value> &flat) {
+  flat.clear();
+  for (auto &partial : partials)
+    llvm::append_range(flat, partial);
+}
+
+void LoopStep::emitRows(const Nest &nest) {
+  SmallVector<Partial> totals(reduces.size());
+  Elements still(k, 1, -1, ArrayRef<Value>{k.e.i64(0)}, nullptr, nest.outside);
+  for (Segment segment : segments(nest.maxWidth)) {
+    SmallVector<Partial> partials(reduces.size());
+    if (segment.width == 1)
+      partials = totals; // go on combining one by one
+    auto body = [&](Value index, SmallVectorImpl<Value> &carried) {
+      size_t next = 0;
+      SmallVector<Partial> current(reduces.size());
+      bool empty = carried.empty();
+      for (auto [partial, root] : llvm::zip(current, reduces))
+        if (!empty)
+          for (size_t i = 0; i < root.op->getNumResults(); ++i)
+            partial.push_back(carried[next++]);
+      Elements lanes(k, segment.width, segment.width == 1 ? -1 : 0, index, nest.forms,
+                     nest.outside);
+      emitRoots(lanes, nest, current, empty, true);
+      SmallVector<Value> flat;
+      flatten(current, flat);
+      carried.assign(flat.begin(), flat.end());
+    };
+    int64_t begin = segment.begin, end = segment.begin + segment.count * segment.width;
+    SmallVector<Value> carried;
+    if (!reduces.empty()) {
+      // Where every combiner has a neutral element the loop starts from it; else the first round is
+      // peeled.
+      bool fromIdentity = segment.count > 1;
+      SmallVector<TypedAttr> identities(reduces.size());
+      for (auto [identity, root] : llvm::zip(identities, reduces)) {
+        bool commutative = isCommutative(root.op->getRegion(0), identity);
+        fromIdentity = fromIdentity && commutative && identity;
+      }
+      if (segment.width == 1 && !totals.empty() && !totals[0].empty())
+        flatten(totals, carried);
+      else if (fromIdentity)
+        for (TypedAttr identity : identities)
+          carried.push_back(k.e.splat(k.e.constantOf(identity, identity.getType()), segment.width));
+      if (carried.empty()) {
+        OpBuilder::InsertPoint here = k.b.saveInsertionPoint();
+        body(k.e.i64(begin), carried);
+        begin += segment.width;
+        (void)here;
+      }
+    }
+    if (begin < end) {
+      // Peeled values must not be anchored inside the loop: `outside` emits before it.
+      Operation *savedAnchor = nest.outside->anchor;
+      auto marker = k.e.i64(0).getDefiningOp();
+      if (!savedAnchor)
+        nest.outside->anchor = marker;
+      loop(begin, end, segment.width, carried, body);
+      nest.outside->anchor = savedAnchor;
+    }
+    if (reduces.empty())
+      continue;
+    size_t next = 0;
+    for (auto [root, total] : llvm::zip(reduces, totals)) {
+      Partial partial;
+      for (size_t i = 0; i < root.op->getNumResults(); ++i)
+        partial.push_back(carried[next++]);
+      Region &combiner = root.op->getRegion(0);
+      TypedAttr identity;
+      bool commutative = isCommutative(combiner, identity);
+      if (segment.width == 1) {
+        total = partial;
+        continue;
+      }
+      if (commutative)
+        partial = combineLanes(k, combiner, partial, true);
+      if (total.empty())
+        total = partial;
+      else
+        total = k.e.combine(combiner, total, partial, 1);
+    }
+  }
+  finish(nest, still, totals);
+}
+
+void LoopStep::emitColumns(const Nest &nest) {
+  for (Segment segment : segments(nest.maxWidth)) {
+    SmallVector<Value> none;
+    Operation *savedAnchor = nest.outside->anchor;
+    auto marker = k.e.i64(0).getDefiningOp();
+    if (!savedAnchor)
+      nest.outside->anchor = marker;
+    loop(segment.begin, segment.begin + segment.count * segment.width, segment.width, none,
+         [&](Value column, SmallVectorImpl<Value> &) {
+           SmallVector<Value> carried;
+           auto body = [&](Value row, SmallVectorImpl<Value> &carried) {
+             size_t next = 0;
+             SmallVector<Partial> current(reduces.size());
+             bool empty = carried.empty();
+             for (auto [partial, root] : llvm::zip(current, reduces))
+               if (!empty)
+                 for (size_t i = 0; i < root.op->getNumResults(); ++i)
+                   partial.push_back(carried[next++]);
+             Elements lanes(k, segment.width, segment.width == 1 ? -1 : 0, {column, row},
+                            nest.forms, nest.outside);
+             emitRoots(lanes, nest, current, empty, false);
+             SmallVector<Value> flat;
+             flatten(current, flat);
+             carried.assign(flat.begin(), flat.end());
+           };
+           body(k.e.i64(0), carried);
+           if (step.shape[axis] > 1)
+             loop(1, step.shape[axis], 1, carried, body);
+           Elements lanes(k, segment.width, segment.width == 1 ? -1 : 0, {column, k.e.i64(0)},
+                          nullptr, nest.outside);
+           SmallVector<Partial> partials;
+           size_t next = 0;
+           for (const Root &root : reduces) {
+             partials.emplace_back();
+             for (size_t i = 0; i < root.op->getNumResults(); ++i)
+               partials.back().push_back(carried[next++]);
+           }
+           finish(nest, lanes, partials);
+         });
+    nest.outside->anchor = savedAnchor;
+  }
+}
+
+// Writes the results of the reductions.
+void LoopStep::finish(const Nest &nest, Elements &lanes, ArrayRef<Partial> partials) {
+  Point point = pointOf(nest.outer, true);
+  if (step.shape.size() == 1)
+    point.push_back({});
+  for (auto [root, partial] : llvm::zip(reduces, partials))
+    for (auto [result, value] : llvm::zip(root.op->getResults(), partial))
+      lanes.write(targets[result], point, value);
+}
+
+//--- one tensor
+//---------------------------------------------------------------------------------------------
+
+void materializeInto(Kernel &k, Value value, const Buffer &target) {
+  Buffer saved = k.destinations.lookup(value);
+  k.destinations[value] = target;
+  Buffer existing = k.buffers.lookup(value);
+  Step step;
+  auto shape = tile::shapeOf(value.getType());
+  step.shape.assign(shape.begin(), shape.end());
+  if (existing) { // a copy: through an alias that has no buffer
+    Value bytes =
+        k.e.i64(target.type.getNumElements() * tile::sizeInBytes(target.type.getElementType()));
+    LLVM::MemcpyOp::create(k.b, k.e.loc, target.base, existing.base, bytes, false);
+  } else {
+    step.roots.push_back({Root::Materialize, nullptr, value});
+    LoopStep(k, step).emit();
+    k.buffers.erase(value);
+  }
+  k.destinations.erase(value);
+  if (saved)
+    k.destinations[value] = saved;
+}
+
+Buffer materialize(Kernel &k, Value value) {
+  if (Buffer known = k.buffers.lookup(value))
+    return known;
+  Step step;
+  auto shape = tile::shapeOf(value.getType());
+  step.shape.assign(shape.begin(), shape.end());
+  step.roots.push_back({Root::Materialize, nullptr, value});
+  LoopStep(k, step).emit();
+  return k.buffers.lookup(value);
+}
+
+void forEachPoint(Kernel &k, ArrayRef<int64_t> shape, function_ref<void(ArrayRef<Value>)> body) {
+  SmallVector<Value> indices;
+  std::function<void()> next = [&] {
+    if (indices.size() == shape.size())
+      return body(indices);
+    auto loop =
+        scf::ForOp::create(k.b, k.e.loc, k.e.i64(0), k.e.i64(shape[indices.size()]), k.e.i64(1));
+    OpBuilder::InsertionGuard guard(k.b);
+    k.b.setInsertionPoint(loop.getBody()->getTerminator());
+    indices.push_back(loop.getInductionVar());
+    next();
+    indices.pop_back();
+  };
+  next();
+}
+
+} // namespace nereid::cpu

@@ -1,0 +1,84 @@
+// Emission of a Loop step: the loops over its iteration space with the lanes of all its roots
+// inside.
+//
+// Shape of the code, from the outside in:
+//   * fused or not: when stores and loads of the step might touch the same memory, a condition on
+//   the extents,
+//     computed once, chooses between the fused nest and one that first reads everything;
+//   * scalar loops over all dimensions but the last;
+//   * versions: the vector loop under the assumptions that Forms made, or a scalar loop;
+//   * segments: full-width chunks, then narrower ones for what remains of an extent.
+// Reductions along the lane dimension keep lanes of partial results (every lane combines each
+// width-th element, which needs a commutative combiner; others are combined in order inside each
+// chunk). Reductions along another dimension keep one partial result a lane.
+#pragma once
+#include "targets/cpu/emit/Elements.h"
+#include "targets/cpu/emit/Plan.h"
+
+namespace nereid::cpu {
+
+class LoopStep {
+public:
+  LoopStep(Kernel &kernel, const Step &step) : k(kernel), step(step) {}
+  /// Emits everything and registers the results (buffers, scalars) with the kernel.
+  void emit();
+
+private:
+  struct Nest {
+    llvm::SmallVector<mlir::Value, 4> outer; // one per outer dimension, i64
+    Forms *forms = nullptr;                  // null: no assumption may be made: scalar loops
+    Elements *outside = nullptr;
+    int64_t maxWidth = 1;
+  };
+  struct Segment {
+    int64_t begin, count, width;
+  };
+  /// The partial results of one reduction.
+  using Partial = llvm::SmallVector<mlir::Value, 2>;
+
+  void chooseDims();
+  void allocate();
+  void emitSafe();
+  mlir::Value fusionIsSafe(bool &impossible);
+  void emitNest();
+  void emitOuter(size_t dim, llvm::SmallVector<mlir::Value, 4> &outer);
+  void emitVersions(llvm::ArrayRef<mlir::Value> outer);
+  void prepare(mlir::Value value, llvm::ArrayRef<Index> point, Forms &forms, bool &scattered);
+  void preparePointer(mlir::Value pointer, llvm::ArrayRef<Index> point, Forms &forms,
+                      bool &scattered);
+  void emitRows(const Nest &nest);
+  void emitColumns(const Nest &nest);
+  llvm::SmallVector<Segment> segments(int64_t maxWidth) const;
+  Point pointOf(llvm::ArrayRef<mlir::Value> outer, bool withoutAxis = false) const;
+  void emitRoots(Elements &lanes, const Nest &nest, llvm::MutableArrayRef<Partial> partials,
+                 bool first, bool ordered);
+  void finish(const Nest &nest, Elements &lanes, llvm::ArrayRef<Partial> partials);
+  mlir::Value
+  loop(int64_t begin, int64_t end, int64_t by, llvm::SmallVectorImpl<mlir::Value> &carried,
+       llvm::function_ref<void(mlir::Value, llvm::SmallVectorImpl<mlir::Value> &)> body);
+  int64_t vectorWidth(bool scattered) const;
+
+  Kernel &k;
+  const Step &step;
+  llvm::SmallVector<Root> stores, reduces, materials; // of the step, by kind
+  llvm::DenseMap<mlir::Value, Buffer> targets;        // of materials and of reduce results
+  int lane = -1, axis = -1;                           // dimensions of the iteration space; -1: none
+  bool columns = false;                               // the axis is not the lane dimension
+};
+
+/// The buffer of a tensor, materialising it now if it has none.
+Buffer materialize(Kernel &kernel, mlir::Value value);
+/// Copies or computes `value` into `target` now.
+void materializeInto(Kernel &kernel, mlir::Value value, const Buffer &target);
+/// A scalar loop over [0, extent) of every dimension of `shape`, with the coordinates.
+void forEachPoint(Kernel &kernel, llvm::ArrayRef<int64_t> shape,
+                  llvm::function_ref<void(llvm::ArrayRef<mlir::Value>)> body);
+
+/// The combiner is one op whose operands may be exchanged; `identity` gets its neutral element when
+/// it has one.
+bool isCommutative(mlir::Region &combiner, mlir::TypedAttr &identity);
+/// All lanes of each operand combined in lane order.
+llvm::SmallVector<mlir::Value> combineLanes(Kernel &kernel, mlir::Region &combiner,
+                                            llvm::ArrayRef<mlir::Value> lanes, bool commutative);
+
+} // namespace nereid::cpu

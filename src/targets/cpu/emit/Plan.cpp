@@ -1,0 +1,326 @@
+#include "targets/cpu/emit/Plan.h"
+
+#include "targets/cpu/emit/Control.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SmallSet.h"
+
+using namespace mlir;
+
+namespace nereid::cpu {
+
+static bool isTensor(Value value) {
+  return isa<RankedTensorType>(value.getType());
+}
+
+bool isVirtual(Operation *op) {
+  if (op->getNumResults() != 1 || !isTensor(op->getResult(0)))
+    return false;
+  if (auto load = dyn_cast<tile::LoadOp>(op))
+    return !load.getIsVolatile();
+  if (isa<tile::ReshapeOp>(op))
+    return isRegularReshape(op);
+  return isa<tile::RangeOp, tile::SplatOp, arith::ConstantOp>(op) || movesElements(op) ||
+         Emit::isElementwise(op);
+}
+
+void collectLoads(Value value, Kernel &kernel, llvm::SmallSetVector<Operation *, 8> &loads) {
+  SmallVector<Value> stack{value};
+  llvm::SmallPtrSet<void *, 32> seen;
+  while (!stack.empty()) {
+    Value next = stack.pop_back_val();
+    Operation *op = next.getDefiningOp();
+    if (!isTensor(next) || !op || !isVirtual(op) || kernel.buffers.count(next) ||
+        !seen.insert(next.getAsOpaquePointer()).second)
+      continue;
+    if (isa<tile::LoadOp>(op))
+      loads.insert(op);
+    llvm::append_range(stack, op->getOperands());
+  }
+}
+
+namespace {
+
+class Planner {
+public:
+  Planner(Block &block, Kernel &kernel) : block(block), k(kernel) {}
+  SmallVector<Step> run();
+
+private:
+  struct Cone {                                  // what a root needs from this block
+    llvm::SmallSetVector<Operation *, 8> leaves; // non-virtual ops
+    llvm::SmallSetVector<Operation *, 8> loads;
+  };
+  Cone coneOf(ValueRange values);
+  bool join(Root root, ValueRange needs, ArrayRef<int64_t> shape, int axis);
+  void chooseMaterialized();
+  int firstClobberAfter(Operation *load);
+  bool fusesInto(Value value, const Step &step);
+
+  Block &block;
+  Kernel &k;
+  SmallVector<Step> steps;
+  llvm::DenseMap<Operation *, int> position, stepOf;
+  int lastMemoryStep = -1;
+};
+
+int costOf(Operation *op) {
+  if (isa<tile::RangeOp, tile::SplatOp, arith::ConstantOp>(op) || movesElements(op))
+    return 0;
+  if (isa<math::MathDialect>(op->getDialect()) &&
+      !isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::FloorOp, math::CeilOp>(op))
+    return 20;
+  if (isa<arith::DivFOp, tile::DivRNOp, tile::SqrtRNOp, tile::FpCastOp, arith::DivSIOp,
+          arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::RemFOp, tile::ExternOp>(op))
+    return 8;
+  return 1;
+}
+
+// Above this, computing a tensor again in a second loop costs more than writing and reading it.
+constexpr int cheap = 12;
+
+Planner::Cone Planner::coneOf(ValueRange values) {
+  Cone cone;
+  SmallVector<Value> stack(values);
+  llvm::SmallPtrSet<Operation *, 32> seen;
+  while (!stack.empty()) {
+    Value value = stack.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (!op || op->getBlock() != &block || !seen.insert(op).second)
+      continue;
+    if (!isVirtual(op)) {
+      cone.leaves.insert(op);
+      continue;
+    }
+    if (isa<tile::LoadOp>(op))
+      cone.loads.insert(op);
+    llvm::append_range(stack, op->getOperands());
+  }
+  return cone;
+}
+
+// Adds the root to the latest loop step if it may run there.
+bool Planner::join(Root root, ValueRange needs, ArrayRef<int64_t> shape, int axis) {
+  int target = steps.size() - 1;
+  while (target >= 0 && steps[target].op)
+    --target;
+  if (target <= lastMemoryStep)
+    return false;
+  Step &step = steps[target];
+  if (ArrayRef<int64_t>(step.shape) != shape || (axis >= 0 && step.axis >= 0 && axis != step.axis))
+    return false;
+  Cone cone = coneOf(needs);
+  for (Operation *leaf : cone.leaves)
+    if (stepOf.lookup(leaf) >= target)
+      return false;
+  int firstStore = INT_MAX;
+  llvm::SmallSetVector<Operation *, 8> loads = cone.loads;
+  for (const Root &other : step.roots) {
+    if (other.kind == Root::Store)
+      firstStore = std::min(firstStore, position[other.op]);
+    SmallVector<Value> otherNeeds;
+    if (other.op)
+      llvm::append_range(otherNeeds, other.op->getOperands());
+    else
+      otherNeeds.push_back(other.value);
+    Cone otherCone = coneOf(otherNeeds);
+    loads.insert(otherCone.loads.begin(), otherCone.loads.end());
+  }
+  for (Operation *load : cone.loads)
+    if (position[load] > firstStore)
+      return false;
+  if (root.kind == Root::Store) { // moves up: no load that somebody else needs may stand in between
+    Operation *first = step.roots.front().op;
+    for (Operation *op = first ? first : root.op; op && op != root.op; op = op->getNextNode())
+      if (isa<tile::LoadOp>(op) && isVirtual(op) && !loads.contains(op))
+        return false;
+  }
+  step.roots.push_back(root);
+  if (axis >= 0)
+    step.axis = axis;
+  if (root.op)
+    stepOf[root.op] = target;
+  return true;
+}
+
+bool touchesMemory(Operation *op) {
+  if (isa<tile::AssumeOp>(op))
+    return false;
+  return !isMemoryEffectFree(op);
+}
+bool mayWrite(Operation *op) {
+  if (isa<tile::AssumeOp, tile::PrintOp>(op))
+    return false;
+  if (auto load = dyn_cast<tile::LoadOp>(op))
+    return load.getIsVolatile(); // orders what follows
+  return !isMemoryEffectFree(op);
+}
+
+SmallVector<Step> Planner::run() {
+  int number = 0;
+  for (Operation &op : block)
+    position[&op] = number++;
+  for (Operation &op : block) {
+    if (isVirtual(&op))
+      continue;
+    if (auto store = dyn_cast<tile::StoreOp>(op); store && isTensor(store.getPtr())) {
+      auto shape = tile::shapeOf(store.getPtr().getType());
+      Root root{Root::Store, &op, {}};
+      if (join(root, op.getOperands(), shape, -1))
+        continue;
+      Step step;
+      step.roots.push_back(root);
+      step.shape.assign(shape.begin(), shape.end());
+      stepOf[&op] = steps.size();
+      steps.push_back(std::move(step));
+      continue;
+    }
+    if (auto reduce = dyn_cast<tile::ReduceOp>(op);
+        reduce && isSimpleCombiner(reduce.getCombine())) {
+      auto shape = tile::shapeOf(reduce.getSrcs()[0].getType());
+      Root root{Root::Reduce, &op, {}};
+      int axis = reduce.getAxis();
+      if (join(root, op.getOperands(), shape, axis))
+        continue;
+      Step step;
+      step.roots.push_back(root);
+      step.shape.assign(shape.begin(), shape.end());
+      step.axis = axis;
+      stepOf[&op] = steps.size();
+      steps.push_back(std::move(step));
+      continue;
+    }
+    Step step;
+    step.op = &op;
+    stepOf[&op] = steps.size();
+    if (touchesMemory(&op))
+      lastMemoryStep = steps.size();
+    steps.push_back(std::move(step));
+  }
+  chooseMaterialized();
+  return std::move(steps);
+}
+
+int Planner::firstClobberAfter(Operation *load) {
+  for (int s = 0, n = steps.size(); s < n; ++s) {
+    if (steps[s].op) {
+      if (position[steps[s].op] > position[load] && mayWrite(steps[s].op))
+        return s;
+    } else {
+      for (const Root &root : steps[s].roots)
+        if (root.kind == Root::Store && position[root.op] > position[load])
+          return s;
+    }
+  }
+  return INT_MAX;
+}
+
+// True when a loop step reaches the value element by element, so that it can be written on the way.
+bool Planner::fusesInto(Value value, const Step &step) {
+  if (step.op || ArrayRef<int64_t>(step.shape) != tile::shapeOf(value.getType()))
+    return false;
+  SmallVector<Value> stack;
+  for (const Root &root : step.roots)
+    if (root.op)
+      llvm::append_range(stack, root.op->getOperands());
+    else
+      stack.push_back(root.value);
+  llvm::SmallPtrSet<void *, 32> seen;
+  while (!stack.empty()) {
+    Value next = stack.pop_back_val();
+    if (next == value)
+      return true;
+    Operation *op = next.getDefiningOp();
+    if (!op || !isTensor(next) || op->getBlock() != &block || !isVirtual(op) || movesElements(op) ||
+        !seen.insert(next.getAsOpaquePointer()).second)
+      continue;
+    llvm::append_range(stack, op->getOperands());
+  }
+  return false;
+}
+
+// Times of execution: step s is 2s+1, the moment before it 2s.
+void Planner::chooseMaterialized() {
+  llvm::DenseMap<Operation *, int> cost;
+  for (Operation &op : block) {
+    if (!isVirtual(&op))
+      continue;
+    int sum = costOf(&op);
+    if (!isa<tile::LoadOp>(op))
+      for (Value operand : op.getOperands())
+        if (Operation *source = operand.getDefiningOp())
+          sum += cost.lookup(source);
+    cost[&op] = std::min(sum, 1000);
+  }
+
+  llvm::DenseMap<Operation *, llvm::SmallSet<int, 4>> neededAt;
+  llvm::DenseSet<Operation *>
+      neededInside; // by the body of a region op, or lane by lane beside writes
+  llvm::DenseMap<Operation *, int> madeAt;
+  for (Operation &op : llvm::reverse(block)) {
+    if (!isVirtual(&op))
+      continue;
+    Value value = op.getResult(0);
+    llvm::SmallSet<int, 4> times;
+    bool inside = false;
+    for (Operation *user : value.getUsers()) {
+      if (user->getBlock() != &block) {
+        Operation *ancestor = block.findAncestorOpInBlock(*user);
+        if (!ancestor)
+          continue;
+        times.insert(2 * stepOf[ancestor] + 1);
+        inside = inside || !isa<tile::ReduceOp, tile::ScanOp>(ancestor);
+        continue;
+      }
+      if (auto made = madeAt.find(user); made != madeAt.end()) {
+        times.insert(made->second);
+      } else if (isVirtual(user)) {
+        for (int time : neededAt[user])
+          times.insert(time);
+        inside = inside || neededInside.contains(user);
+      } else {
+        times.insert(2 * stepOf[user] + 1);
+        if (isa<tile::AtomicRMWOp, tile::AtomicCASOp, tile::ExternOp, tile::AssertOp>(user))
+          inside = true;
+      }
+    }
+    if (times.empty())
+      continue;
+    bool isLoad = isa<tile::LoadOp>(op);
+    int first = INT_MAX;
+    for (int time : times)
+      first = std::min(first, time);
+    int clobber = isLoad ? firstClobberAfter(&op) : INT_MAX;
+    bool isFixed = isa<tile::RangeOp, tile::SplatOp, arith::ConstantOp>(op);
+    int made = INT_MAX;
+    if (isLoad && clobber != INT_MAX && 2 * clobber + 1 < first)
+      made = 2 * clobber;
+    else if (isLoad && (times.size() > 1 || inside))
+      made = first;
+    else if (!isFixed && times.size() > 1 && cost[&op] > cheap)
+      made = first;
+    else if (!isFixed && inside && cost[&op] > cheap)
+      made = first;
+    if (made != INT_MAX) {
+      Step &step = steps[made / 2];
+      if (made % 2 && fusesInto(value, step)) {
+        step.roots.push_back({Root::Materialize, nullptr, value});
+      } else {
+        made = 2 * (made / 2);
+        step.before.insert(step.before.begin(), value);
+      }
+      madeAt[&op] = made;
+    }
+    neededAt[&op] = times;
+    if (inside)
+      neededInside.insert(&op);
+  }
+}
+
+} // namespace
+
+SmallVector<Step> planBlock(Block &block, Kernel &kernel) {
+  return Planner(block, kernel).run();
+}
+
+} // namespace nereid::cpu

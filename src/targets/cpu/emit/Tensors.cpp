@@ -1,0 +1,353 @@
+// Ops on whole tensors that are neither elementwise nor part of a loop step. Plain loops over
+// elements: none of these is hot, except scan and dot, which have files of their own.
+#include "targets/cpu/kernel_abi.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "targets/cpu/emit/Control.h"
+#include "targets/cpu/emit/Loops.h"
+
+using namespace mlir;
+
+namespace nereid::cpu {
+
+Value elementAt(Kernel &k, Value value, ArrayRef<Value> indices) {
+  if (!isa<RankedTensorType>(value.getType()))
+    return k.scalar(value);
+  Point point;
+  auto shape = tile::shapeOf(value.getType());
+  for (auto [size, index] : llvm::zip(shape, indices))
+    point.push_back(size == 1 ? Index{} : Index{index, -1});
+  return Elements(k).at(value, point);
+}
+
+void writeElement(Kernel &k, const Buffer &buffer, ArrayRef<Value> indices, Value value) {
+  Point point;
+  for (Value index : indices)
+    point.push_back({index, -1});
+  Elements(k).write(buffer, point, value);
+}
+
+static void emitJoin(Kernel &k, tile::JoinOp op) {
+  Buffer target = k.allocate(op.getResult());
+  forEachPoint(k, tile::shapeOf(op.getLhs().getType()), [&](ArrayRef<Value> indices) {
+    SmallVector<Value> place(indices);
+    place.push_back(k.e.i64(0));
+    Value lhs = elementAt(k, op.getLhs(), indices), rhs = elementAt(k, op.getRhs(), indices);
+    writeElement(k, target, place, lhs);
+    place.back() = k.e.i64(1);
+    writeElement(k, target, place, rhs);
+  });
+  k.buffers[op.getResult()] = target;
+}
+
+static void emitSplit(Kernel &k, tile::SplitOp op) {
+  for (auto [number, result] : llvm::enumerate(op.getResults())) {
+    auto shape = tile::shapeOf(result.getType());
+    if (shape.empty()) {
+      k.scalars[result] = elementAt(k, op.getSrc(), k.e.i64(number));
+      continue;
+    }
+    Buffer target = k.allocate(result);
+    forEachPoint(k, shape, [&](ArrayRef<Value> indices) {
+      SmallVector<Value> place(indices);
+      place.push_back(k.e.i64(number));
+      writeElement(k, target, indices, elementAt(k, op.getSrc(), place));
+    });
+    k.buffers[result] = target;
+  }
+}
+
+static void emitCat(Kernel &k, tile::CatOp op) {
+  Buffer target = k.allocate(op.getResult());
+  int64_t start = 0;
+  for (Value part : {op.getLhs(), op.getRhs()}) {
+    auto shape = tile::shapeOf(part.getType());
+    forEachPoint(k, shape, [&](ArrayRef<Value> indices) {
+      SmallVector<Value> place(indices);
+      place[op.getDim()] = k.e.add(place[op.getDim()], k.e.i64(start));
+      writeElement(k, target, place, elementAt(k, part, indices));
+    });
+    start += shape[op.getDim()];
+  }
+  k.buffers[op.getResult()] = target;
+}
+
+// A call of one of the run-time functions of kernel_abi.h.
+static void callSupport(Kernel &k, StringRef name, ArrayRef<Value> arguments) {
+  auto type = LLVM::LLVMFunctionType::get(
+      LLVM::LLVMVoidType::get(k.b.getContext()),
+      llvm::map_to_vector(arguments, [](Value v) { return v.getType(); }));
+  auto module = k.entryAnchor->getParentOfType<ModuleOp>();
+  if (!module.lookupSymbol(name)) {
+    OpBuilder::InsertionGuard guard(k.b);
+    k.b.setInsertionPointToStart(module.getBody());
+    LLVM::LLVMFuncOp::create(k.b, k.e.loc, name, type);
+  }
+  LLVM::CallOp::create(k.b, k.e.loc, type, name, arguments);
+}
+
+void Kernel::callSpin() {
+  callSupport(*this, "nereid_cpu_spin", info);
+}
+
+static Site siteOf(Location location) {
+  Site site;
+  while (auto call = dyn_cast<CallSiteLoc>(location))
+    location = call.getCallee();
+  if (auto name = dyn_cast<NameLoc>(location))
+    location = name.getChildLoc();
+  if (auto file = dyn_cast<FileLineColLoc>(location)) {
+    site.file = file.getFilename().str();
+    site.line = file.getLine();
+    site.column = file.getColumn();
+  }
+  return site;
+}
+
+static int32_t addSite(Kernel &k, Site site) {
+  k.sites.sites.push_back(std::move(site));
+  return k.sites.sites.size() - 1;
+}
+
+static void emitAssert(Kernel &k, tile::AssertOp op) {
+  Site site = siteOf(op.getLoc());
+  site.text = op.getMessage().str();
+  int32_t number = addSite(k, std::move(site));
+  auto shape = tile::shapeOf(op.getCondition().getType());
+  if (op.getMask() && shape.empty())
+    shape = tile::shapeOf(op.getMask().getType());
+  forEachPoint(k, shape, [&](ArrayRef<Value> indices) {
+    Value condition = elementAt(k, op.getCondition(), indices);
+    Type i1 = k.b.getI1Type();
+    Value failed = arith::XOrIOp::create(k.b, k.e.loc, condition, k.e.integer(i1, 1));
+    if (op.getMask())
+      failed = arith::AndIOp::create(k.b, k.e.loc, failed, elementAt(k, op.getMask(), indices));
+    auto branch = scf::IfOp::create(k.b, k.e.loc, failed, false);
+    OpBuilder::InsertionGuard guard(k.b);
+    k.b.setInsertionPointToStart(&branch.getThenRegion().front());
+    Value lane = k.e.i64(0), zero = k.e.i64(0);
+    for (auto [size, index] : llvm::zip(shape, indices))
+      lane = k.e.add(k.e.mul(lane, k.e.i64(size)), index);
+    Type i32 = k.b.getI32Type();
+    callSupport(k, "nereid_cpu_fail",
+                {k.info, k.program, k.e.integer(i32, int32_t(FailureKind::Assert)),
+                 k.e.integer(i32, number), lane, zero, zero});
+  });
+}
+
+static ElementKind kindOf(Type type, bool isSigned) {
+  if (isa<tile::PtrType>(type))
+    return ElementKind::Pointer;
+  if (type.isF16())
+    return ElementKind::F16;
+  if (type.isBF16())
+    return ElementKind::BF16;
+  if (type.isF32())
+    return ElementKind::F32;
+  if (type.isF64())
+    return ElementKind::F64;
+  if (isa<Float8E4M3FNType>(type))
+    return ElementKind::F8E4M3FN;
+  if (isa<Float8E5M2Type>(type))
+    return ElementKind::F8E5M2;
+  switch (type.getIntOrFloatBitWidth()) {
+  case 1:
+    return ElementKind::Bool;
+  case 8:
+    return isSigned ? ElementKind::I8 : ElementKind::U8;
+  case 16:
+    return isSigned ? ElementKind::I16 : ElementKind::U16;
+  case 32:
+    return isSigned ? ElementKind::I32 : ElementKind::U32;
+  default:
+    return isSigned ? ElementKind::I64 : ElementKind::U64;
+  }
+}
+
+static void emitPrint(Kernel &k, tile::PrintOp op) {
+  Site site = siteOf(op.getLoc());
+  site.text = op.getPrefix().str();
+  site.hex = op.getHex();
+  for (auto [number, argument] : llvm::enumerate(op.getArgs())) {
+    auto shape = tile::shapeOf(argument.getType());
+    bool isSigned = number >= op.getIsSigned().size() || op.getIsSigned()[number];
+    site.operands.push_back({kindOf(tile::elementOf(argument.getType()), isSigned),
+                             std::vector<int64_t>(shape.begin(), shape.end())});
+  }
+  Type i32 = k.b.getI32Type();
+  bool empty = site.operands.empty();
+  Value number = k.e.integer(i32, addSite(k, std::move(site)));
+  if (empty)
+    callSupport(k, "nereid_cpu_print",
+                {k.info, k.program, number, k.e.integer(i32, -1),
+                 LLVM::ZeroOp::create(k.b, k.e.loc, k.e.ptr())});
+  for (auto [index, argument] : llvm::enumerate(op.getArgs())) {
+    Buffer data;
+    if (isa<RankedTensorType>(argument.getType())) {
+      data = materialize(k, argument);
+    } else {
+      data = k.allocate(RankedTensorType::get({1}, argument.getType()));
+      k.e.store(argument.getType(), data.base, k.scalar(argument));
+    }
+    callSupport(k, "nereid_cpu_print",
+                {k.info, k.program, number, k.e.integer(i32, index), data.base});
+  }
+}
+
+static void emitCall(Kernel &k, func::CallOp op) {
+  auto callee = op->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(op.getCallee());
+  if (!callee || callee.isExternal() || !llvm::hasSingleElement(callee.getBody()))
+    return k.fail(op, "internal error: a call of a function without a body");
+  if (llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>) ||
+      llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
+    return k.fail(op, "a function marked noinline can only take and return scalars");
+  Block &body = callee.getBody().front();
+  for (auto [argument, operand] : llvm::zip(body.getArguments(), op.getOperands()))
+    k.scalars[argument] = k.scalar(operand);
+  k.emitBlock(body);
+  for (auto [result, value] : llvm::zip(op.getResults(), body.getTerminator()->getOperands()))
+    k.scalars[result] = k.scalar(value);
+}
+
+SmallVector<Value> combineScalars(Kernel &k, Region &combiner, ArrayRef<Value> lhs,
+                                  ArrayRef<Value> rhs) {
+  if (isSimpleCombiner(combiner))
+    return k.e.combine(combiner, lhs, rhs, 1);
+  Block &block = combiner.front();
+  for (auto [index, argument] : llvm::enumerate(block.getArguments()))
+    k.scalars[argument] = index < lhs.size() ? lhs[index] : rhs[index - lhs.size()];
+  k.emitBlock(block);
+  return llvm::map_to_vector(block.getTerminator()->getOperands(),
+                             [&](Value v) { return k.scalar(v); });
+}
+
+bool isSimpleCombiner(Region &combiner) {
+  return llvm::all_of(combiner.front().without_terminator(), [](Operation &op) {
+    return isa<arith::ConstantOp>(op) || (Emit::isElementwise(&op) && isMemoryEffectFree(&op));
+  });
+}
+
+void emitSequential(Kernel &k, ValueRange sources, int axis, Region &combiner, bool reverse,
+                    function_ref<void(ArrayRef<Value> indices, ArrayRef<Value> values)> each) {
+  auto shape = tile::shapeOf(sources[0].getType());
+  SmallVector<int64_t> others(shape);
+  others[axis] = 1;
+  forEachPoint(k, others, [&](ArrayRef<Value> indices) {
+    SmallVector<Value> place(indices);
+    auto load = [&](Value position) {
+      place[axis] = reverse ? k.e.sub(k.e.i64(shape[axis] - 1), position) : position;
+      return llvm::map_to_vector(sources,
+                                 [&](Value source) { return elementAt(k, source, place); });
+    };
+    SmallVector<Value> carried = load(k.e.i64(0));
+    each(place, carried);
+    if (shape[axis] == 1)
+      return;
+    auto loop =
+        scf::ForOp::create(k.b, k.e.loc, k.e.i64(1), k.e.i64(shape[axis]), k.e.i64(1), carried);
+    OpBuilder::InsertionGuard guard(k.b);
+    k.b.setInsertionPointToStart(loop.getBody());
+    SmallVector<Value> before(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
+    SmallVector<Value> values = combineScalars(k, combiner, before, load(loop.getInductionVar()));
+    each(place, values);
+    scf::YieldOp::create(k.b, k.e.loc, values);
+  });
+}
+
+// A reduction whose combiner has control flow or effects: element by element, in order.
+static void emitReduce(Kernel &k, tile::ReduceOp op) {
+  SmallVector<Buffer> targets;
+  for (Value result : op.getResults())
+    targets.push_back(isa<RankedTensorType>(result.getType())
+                          ? k.allocate(result)
+                          : k.allocate(RankedTensorType::get({1}, result.getType())));
+  int axis = op.getAxis();
+  emitSequential(k, op.getSrcs(), axis, op.getCombine(), false,
+                 [&](ArrayRef<Value> indices, ArrayRef<Value> values) {
+                   SmallVector<Value> place(indices);
+                   place.erase(place.begin() + axis);
+                   if (place.empty())
+                     place.push_back(k.e.i64(0));
+                   for (auto [target, value] : llvm::zip(targets, values)) // the last one stays
+                     writeElement(k, target, place, value);
+                 });
+  for (auto [result, target] : llvm::zip(op.getResults(), targets)) {
+    if (isa<RankedTensorType>(result.getType()))
+      k.buffers[result] = target;
+    else
+      k.scalars[result] = k.e.load(result.getType(), target.base, 1);
+  }
+}
+
+bool emitTensorOp(Kernel &k, Operation *op) {
+  if (auto join = dyn_cast<tile::JoinOp>(op))
+    return emitJoin(k, join), true;
+  if (auto split = dyn_cast<tile::SplitOp>(op))
+    return emitSplit(k, split), true;
+  if (auto cat = dyn_cast<tile::CatOp>(op))
+    return emitCat(k, cat), true;
+  if (auto reduce = dyn_cast<tile::ReduceOp>(op))
+    return emitReduce(k, reduce), true;
+  if (auto scan = dyn_cast<tile::ScanOp>(op))
+    return emitScan(k, scan), true;
+  if (auto dot = dyn_cast<tile::DotOp>(op))
+    return emitDot(k, dot), true;
+  if (isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op))
+    return emitAtomic(k, op), true;
+  if (auto assertion = dyn_cast<tile::AssertOp>(op))
+    return emitAssert(k, assertion), true;
+  if (auto print = dyn_cast<tile::PrintOp>(op))
+    return emitPrint(k, print), true;
+  if (auto call = dyn_cast<func::CallOp>(op))
+    return emitCall(k, call), true;
+  if (isa<tile::BarrierOp>(op)) // a program is one thread, and steps keep their order
+    return true;
+  if (auto unsplat = dyn_cast<tile::UnsplatOp>(op)) {
+    SmallVector<Value> origin(tile::shapeOf(unsplat.getSrc().getType()).size(), k.e.i64(0));
+    k.scalars[unsplat.getResult()] = elementAt(k, unsplat.getSrc(), origin);
+    return true;
+  }
+  if (auto reshape = dyn_cast<tile::ReshapeOp>(op)) {
+    Buffer source = materialize(k, reshape.getSrc());
+    k.buffers[reshape.getResult()] = {source.base, cast<RankedTensorType>(reshape.getType())};
+    return true;
+  }
+  if (op->getNumResults() == 1 && isa<RankedTensorType>(op->getResult(0).getType())) {
+    // A volatile load, an impure function of a device library: once for every element, in order.
+    Value result = op->getResult(0);
+    if (isa<ub::PoisonOp>(op)) {
+      k.buffers[result] = k.allocate(result);
+      return true;
+    }
+    if (!isa<tile::LoadOp, tile::ExternOp>(op))
+      return false;
+    Buffer target = k.allocate(result);
+    forEachPoint(k, tile::shapeOf(result.getType()), [&](ArrayRef<Value> indices) {
+      SmallVector<Value> in =
+          llvm::map_to_vector(op->getOperands(), [&](Value v) { return elementAt(k, v, indices); });
+      Value value;
+      if (auto load = dyn_cast<tile::LoadOp>(op)) {
+        unsigned next = 1;
+        Value mask = load.getMask() ? in[next++] : Value();
+        Value other = load.getOther() ? in[next++] : Value();
+        value = k.e.guardedLoad(tile::elementOf(result.getType()), in[0], mask, other,
+                                load.getIsVolatile());
+      } else {
+        value = k.e.elementwise(op, in, 1);
+      }
+      writeElement(k, target, indices, value);
+    });
+    k.buffers[result] = target;
+    return true;
+  }
+  if (isa<tile::ExternOp>(op)) {
+    SmallVector<Value> in =
+        llvm::map_to_vector(op->getOperands(), [&](Value v) { return k.scalar(v); });
+    k.scalars[op->getResult(0)] = k.e.elementwise(op, in, 1);
+    return true;
+  }
+  return false;
+}
+
+} // namespace nereid::cpu

@@ -1,0 +1,67 @@
+#include "Run.h"
+
+#include "ir/tile/Dialect.h"
+#include "transforms/Pipeline.h"
+
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace nereid::test {
+
+using namespace mlir;
+
+static llvm::Expected<std::unique_ptr<targets::CompiledKernel>>
+compile(const std::string &text, const targets::CompileOptions &options) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  tile::loadDialects(context);
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+  if (!module) {
+    std::fprintf(stderr, "the kernel's tile IR does not parse\n");
+    std::abort();
+  }
+  PassManager passes(&context);
+  transforms::buildTilePipeline(passes);
+  if (failed(passes.run(*module))) {
+    std::fprintf(stderr, "the tile pipeline failed\n");
+    std::abort();
+  }
+  return targets::cpuTarget().compile(*module, options);
+}
+
+TestKernel::TestKernel(const std::string &tileText, const std::string &features) {
+  targets::CompileOptions options;
+  options.features = features;
+  options.keepStages = true;
+  options.verify = true;
+  if (const char *forced = std::getenv("NEREID_CPU_FEATURES"); forced && features.empty())
+    options.features = forced;
+  auto result = compile(tileText, options);
+  if (!result) {
+    std::fprintf(stderr, "compilation failed: %s\n", llvm::toString(result.takeError()).c_str());
+    std::abort();
+  }
+  kernel = std::move(*result);
+  if (const char *stage = std::getenv("NEREID_TEST_DUMP"))
+    if (auto text = kernel->text(stage))
+      std::fprintf(stderr, "%s\n", text->c_str());
+}
+
+cpu::LaunchResult TestKernel::run(std::initializer_list<Slot> args, int gridX, int gridY, int gridZ,
+                                  cpu::PrintSink print) const {
+  int32_t grid[3] = {gridX, gridY, gridZ};
+  cpu::LaunchOptions options;
+  options.scratchBytes = kernel->scratchBytes;
+  options.sites = static_cast<const cpu::SiteTable *>(kernel->sites.get());
+  options.print = print;
+  return cpu::run(reinterpret_cast<cpu::KernelFn>(kernel->entry()), args.begin(), grid, options);
+}
+
+std::string compileError(const std::string &tileText, const targets::CompileOptions &options) {
+  auto result = compile(tileText, options);
+  return result ? "" : llvm::toString(result.takeError());
+}
+
+} // namespace nereid::test
