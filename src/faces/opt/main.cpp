@@ -13,6 +13,9 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 
+/// In TestIntegerAnalysis.cpp.
+void registerTestIntegerAnalysis();
+
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<nereid::tile::TileDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect,
@@ -22,6 +25,7 @@ int main(int argc, char **argv) {
   mlir::func::registerInlinerExtension(registry);
   mlir::registerTransformsPasses();
   nereid::transforms::registerPasses();
+  registerTestIntegerAnalysis();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "passes over Nereid's tile IR\n", registry));
 }

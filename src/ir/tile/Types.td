@@ -22,7 +22,8 @@ def Tile_Dialect : Dialect {
     control flow is `scf`, structured to the end. What remains is here.
 
     Attributes on kernel arguments: `tile.name` (string: its name in the source), `tile.divisibility` (i64:
-    the value, or the address, is a multiple). Attributes on `scf.for`: `tile.num_stages`, `tile.unroll`,
+    the value, or the address, is a multiple). On the kernel itself: `tile.max_programs` (three i64: the launcher
+    promises grids of at most this extent per axis). Attributes on `scf.for`: `tile.num_stages`, `tile.unroll`,
     `tile.flatten`, `tile.disallow_acc_multi_buffer`, `tile.warp_specialize`, `tile.disable_licm`.
   }];
   let useDefaultTypePrinterParser = 1;

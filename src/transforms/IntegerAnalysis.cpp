@@ -1,0 +1,792 @@
+#include "transforms/IntegerAnalysis.h"
+
+#include "ir/tile/Dialect.h"
+#include "transforms/RunArithmetic.h"
+
+#include "mlir/Analysis/DataFlow/SparseAnalysis.h"
+#include "mlir/Analysis/DataFlow/Utils.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/Utils/InferIntRangeCommon.h"
+
+using namespace mlir;
+using llvm::APInt;
+
+namespace nereid::transforms {
+using namespace nereid::tile;
+
+namespace {
+
+/// Bits of an integer or pointer (or tensor of them); 0 of anything else.
+unsigned bitsOf(Type type) {
+  Type element = elementOf(type);
+  if (isa<PtrType, IndexType>(element))
+    return 64;
+  if (auto integer = dyn_cast<IntegerType>(element))
+    return integer.getWidth();
+  return 0;
+}
+
+int64_t unitOf(Type type) {
+  auto ptr = dyn_cast<PtrType>(elementOf(type));
+  return ptr ? sizeInBytes(ptr.getPointee()) : 1;
+}
+
+llvm::SmallVector<int64_t, 2> sizesOf(Type type) {
+  auto shape = shapeOf(type);
+  return shape.empty() ? llvm::SmallVector<int64_t, 2>{1}
+                       : llvm::SmallVector<int64_t, 2>(shape.begin(), shape.end());
+}
+
+/// What holds of any value of the type; no runs and no range when it is not of integers or
+/// pointers.
+IntegerInfo unknown(Type type) {
+  IntegerInfo info;
+  if (unsigned bits = bitsOf(type)) {
+    info.dims.assign(sizesOf(type).size(), Run{});
+    info.bounds = ConstantIntRanges::maxRange(bits);
+    info.unit = unitOf(type);
+  }
+  return info;
+}
+
+/// All elements equal to one number of the given divisibility.
+IntegerInfo uniform(Type type, int64_t divisibility, const ConstantIntRanges &range) {
+  IntegerInfo info = unknown(type);
+  auto sizes = sizesOf(type);
+  for (unsigned d = 0; d < sizes.size(); ++d)
+    info.dims[d] = {sizes[d], 0, divisibility};
+  info.bounds = range;
+  return info;
+}
+
+ConstantIntRanges signedRange(unsigned bits, int64_t lo, int64_t hi) {
+  return ConstantIntRanges::fromSigned(APInt(bits, lo, true, true), APInt(bits, hi, true, true));
+}
+
+/// Adds what follows from the rest: a known number is uniform, what divides all elements divides
+/// the first.
+void strengthen(IntegerInfo &info, Type type) {
+  if (auto constant = info.constant(); constant && !isa<PtrType>(elementOf(type))) {
+    info = uniform(type, powerOfTwoIn(constant->getSExtValue()), *info.bounds);
+    return;
+  }
+  int64_t all = info.divisibilityOfAll();
+  for (Run &run : info.dims)
+    run.divisibility = std::max(run.divisibility, all);
+}
+
+/// The state of one value: nothing yet (not known to be computed), or facts. Ranges that keep
+/// growing, as those of loop-carried values do, are widened to the full range after a few rounds;
+/// runs and divisibilities can only shrink through divisors and end by themselves.
+class InfoLattice : public dataflow::AbstractSparseLattice {
+public:
+  using AbstractSparseLattice::AbstractSparseLattice;
+
+  ChangeResult join(const AbstractSparseLattice &rhs) override {
+    auto &other = static_cast<const InfoLattice &>(rhs);
+    return other.info ? join(*other.info) : ChangeResult::NoChange;
+  }
+
+  ChangeResult join(const IntegerInfo &other) {
+    if (!info) {
+      info = other;
+      return ChangeResult::Change;
+    }
+    if (!info->bounds)
+      return ChangeResult::NoChange;
+    IntegerInfo joined = *info;
+    auto sizes = sizesOf(getAnchor().getType());
+    for (unsigned d = 0; d < sizes.size(); ++d)
+      joined.dims[d] = eitherRun({info->dims[d], sizes[d], 0, nullptr},
+                                 {other.dims[d], sizes[d], 0, nullptr}, sizes[d]);
+    joined.bounds = info->bounds->rangeUnion(*other.bounds);
+    if (!(*joined.bounds == *info->bounds) && ++rounds > kRoundsBeforeWidening)
+      joined.bounds = ConstantIntRanges::maxRange(bitsOf(getAnchor().getType()));
+    if (joined == *info)
+      return ChangeResult::NoChange;
+    info = joined;
+    return ChangeResult::Change;
+  }
+
+  void print(llvm::raw_ostream &os) const override {
+    if (info)
+      info->print(os);
+  }
+
+  std::optional<IntegerInfo> info;
+
+private:
+  static constexpr int kRoundsBeforeWidening = 4;
+  int rounds = 0;
+};
+
+/// What `tile.assume` promises of one scalar.
+struct Promise {
+  std::optional<ConstantIntRanges> range;
+  int64_t divisibility = 1;
+
+  void within(const ConstantIntRanges &other) {
+    range = range ? range->intersection(other) : other;
+  }
+  void apply(IntegerInfo &info) const {
+    if (range) {
+      auto both = info.bounds->intersection(*range);
+      // A promise that cannot hold leaves the kernel undefined; keep a well-formed range.
+      bool possible = both.smin().sle(both.smax()) && both.umin().ule(both.umax());
+      info.bounds = possible ? both : *range;
+    }
+    info.dims[0].divisibility = std::max(info.dims[0].divisibility, divisibility);
+  }
+};
+
+/// Collects the promises that hold wherever their value is defined: the assumption must be reached
+/// whenever the definition is, so both stand in one block with nothing between them that may not
+/// return.
+llvm::DenseMap<Value, Promise> collectPromises(Operation *root) {
+  llvm::DenseMap<Value, Promise> promises;
+  auto mayNotReturn = [](Operation &op) {
+    if (isa<AssertOp, AtomicRMWOp, AtomicCASOp, ExternOp, CallOpInterface>(op))
+      return true;
+    return op.walk([](scf::WhileOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  };
+  auto holdsAtDefinition = [&](Value value, Operation *assume) {
+    Block *block = assume->getBlock();
+    if (value.getParentBlock() != block)
+      return false;
+    Operation *first =
+        value.getDefiningOp() ? value.getDefiningOp()->getNextNode() : &block->front();
+    for (Operation *op = first; op != assume; op = op->getNextNode())
+      if (mayNotReturn(*op))
+        return false;
+    return true;
+  };
+
+  root->walk([&](AssumeOp assume) {
+    llvm::SmallVector<Value> conditions = {assume.getCondition()};
+    while (!conditions.empty()) {
+      Value condition = conditions.pop_back_val();
+      if (auto both = condition.getDefiningOp<arith::AndIOp>()) {
+        conditions.append({both.getLhs(), both.getRhs()});
+        continue;
+      }
+      auto compare = condition.getDefiningOp<arith::CmpIOp>();
+      if (!compare)
+        continue;
+      Value value = compare.getLhs(), limit = compare.getRhs();
+      auto predicate = compare.getPredicate();
+      APInt number;
+      if (!matchPattern(limit, m_ConstantInt(&number))) {
+        if (!matchPattern(value, m_ConstantInt(&number)))
+          continue;
+        std::swap(value, limit);
+        // n < x is x > n.
+        using P = arith::CmpIPredicate;
+        switch (compare.getPredicate()) {
+        case P::slt:
+          predicate = P::sgt;
+          break;
+        case P::sle:
+          predicate = P::sge;
+          break;
+        case P::sgt:
+          predicate = P::slt;
+          break;
+        case P::sge:
+          predicate = P::sle;
+          break;
+        case P::ult:
+          predicate = P::ugt;
+          break;
+        case P::ule:
+          predicate = P::uge;
+          break;
+        case P::ugt:
+          predicate = P::ult;
+          break;
+        case P::uge:
+          predicate = P::ule;
+          break;
+        default:
+          predicate = compare.getPredicate();
+        }
+      }
+      if (!holdsAtDefinition(value, assume))
+        continue;
+      unsigned bits = bitsOf(value.getType());
+      APInt smin = APInt::getSignedMinValue(bits), smax = APInt::getSignedMaxValue(bits);
+      APInt umin = APInt::getMinValue(bits), umax = APInt::getMaxValue(bits);
+      auto within = [&](APInt lo, APInt hi, bool isSigned) {
+        if (isSigned ? lo.sle(hi) : lo.ule(hi))
+          promises[value].within(isSigned ? ConstantIntRanges::fromSigned(lo, hi)
+                                          : ConstantIntRanges::fromUnsigned(lo, hi));
+      };
+      using P = arith::CmpIPredicate;
+      switch (predicate) {
+      case P::eq: {
+        within(number, number, true);
+        // x % c == 0 and x & (c - 1) == 0 tell what divides x.
+        Operation *def = value.getDefiningOp();
+        APInt divisor;
+        if (!def || !number.isZero() || def->getNumOperands() != 2 ||
+            !matchPattern(def->getOperand(1), m_ConstantInt(&divisor)) ||
+            !holdsAtDefinition(def->getOperand(0), assume))
+          break;
+        Value x = def->getOperand(0);
+        if (isa<arith::RemSIOp, arith::RemUIOp>(def) && !divisor.isZero())
+          promises[x].divisibility =
+              std::max(promises[x].divisibility, powerOfTwoIn(divisor.getSExtValue()));
+        else if (isa<arith::AndIOp>(def) && divisor.isMask())
+          promises[x].divisibility =
+              std::max(promises[x].divisibility, powerOfTwoIn((divisor + 1).getSExtValue()));
+        break;
+      }
+      case P::ne:
+        break;
+      case P::slt:
+        if (!number.isMinSignedValue())
+          within(smin, number - 1, true);
+        break;
+      case P::sle:
+        within(smin, number, true);
+        break;
+      case P::sgt:
+        if (!number.isMaxSignedValue())
+          within(number + 1, smax, true);
+        break;
+      case P::sge:
+        within(number, smax, true);
+        break;
+      case P::ult:
+        if (!number.isZero())
+          within(umin, number - 1, false);
+        break;
+      case P::ule:
+        within(umin, number, false);
+        break;
+      case P::ugt:
+        if (!number.isMaxValue())
+          within(number + 1, umax, false);
+        break;
+      case P::uge:
+        within(number, umax, false);
+        break;
+      }
+    }
+  });
+  return promises;
+}
+
+class Dataflow : public dataflow::SparseForwardDataFlowAnalysis<InfoLattice> {
+public:
+  Dataflow(DataFlowSolver &solver, Mode mode, const llvm::DenseMap<Value, Promise> &promises)
+      : SparseForwardDataFlowAnalysis(solver), speculative(mode == Mode::Speculative),
+        promises(promises) {}
+
+  LogicalResult visitOperation(Operation *op, ArrayRef<const InfoLattice *> operands,
+                               ArrayRef<InfoLattice *> results) override {
+    Infos infos;
+    for (const InfoLattice *operand : operands) {
+      if (!operand->info)
+        return success(); // Not computed yet.
+      infos.push_back(&*operand->info);
+    }
+    for (auto [lattice, result] : llvm::zip(results, op->getResults())) {
+      IntegerInfo info = unknown(result.getType());
+      if (info.bounds) {
+        transfer(op, infos, result, info);
+        strengthen(info, result.getType());
+      }
+      set(lattice, info);
+    }
+    return success();
+  }
+
+  void visitNonControlFlowArguments(Operation *op, const RegionSuccessor &successor,
+                                    ArrayRef<InfoLattice *> arguments,
+                                    unsigned firstIndex) override {
+    auto loop = dyn_cast<scf::ForOp>(op);
+    if (!loop || arguments.empty() || arguments[0]->getAnchor() != loop.getInductionVar()) {
+      SparseForwardDataFlowAnalysis::visitNonControlFlowArguments(op, successor, arguments,
+                                                                  firstIndex);
+      return;
+    }
+    auto of = [&](Value value) {
+      return getLatticeElementFor(getProgramPointBefore(loop.getBody()), value);
+    };
+    const InfoLattice *lower = of(loop.getLowerBound()), *upper = of(loop.getUpperBound()),
+                      *step = of(loop.getStep());
+    if (!lower->info || !upper->info || !step->info)
+      return;
+    IntegerInfo info = unknown(loop.getInductionVar().getType());
+    auto &lo = lower->info->range(), &hi = upper->info->range();
+    // The last number is below the upper bound; with all three known it is known.
+    auto last = [&](const APInt &bound, const APInt &first, bool isSigned) {
+      if (isSigned ? bound.sle(first) : bound.ule(first))
+        return first; // The body does not run.
+      auto start = lower->info->constant(), by = step->info->constant();
+      if (start && by && !by->isZero() && upper->info->constant())
+        return *start + (bound - 1 - *start).udiv(*by) * *by;
+      return bound - 1;
+    };
+    info.bounds =
+        loop.getUnsignedCmp()
+            ? ConstantIntRanges::fromUnsigned(lo.umin(), last(hi.umax(), lo.umin(), false))
+            : ConstantIntRanges::fromSigned(lo.smin(), last(hi.smax(), lo.smin(), true));
+    info.dims[0].divisibility = std::min(lower->info->divisibility(), step->info->divisibility());
+    strengthen(info, loop.getInductionVar().getType());
+    set(arguments[0], info);
+  }
+
+protected:
+  void setToEntryState(InfoLattice *lattice) override {
+    Value value = lattice->getAnchor();
+    IntegerInfo info = unknown(value.getType());
+    if (auto argument = dyn_cast<BlockArgument>(value); argument && info.bounds)
+      if (auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+          function && argument.getOwner() == &function.front())
+        if (auto divisor = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
+                                                                  "tile.divisibility"))
+          for (Run &run : info.dims)
+            run.divisibility = powerOfTwoIn(divisor.getInt());
+    set(lattice, info);
+  }
+
+private:
+  using Infos = llvm::SmallVector<const IntegerInfo *, 4>;
+  using BinaryRuns = llvm::function_ref<Run(const RunOperand &, const RunOperand &)>;
+
+  void set(InfoLattice *lattice, IntegerInfo info) {
+    auto promise = promises.find(lattice->getAnchor());
+    if (promise != promises.end() && info.bounds) {
+      promise->second.apply(info);
+      strengthen(info, lattice->getAnchor().getType());
+    }
+    propagateIfChanged(lattice, lattice->join(info));
+  }
+
+  static RunOperand operand(const IntegerInfo &info, unsigned dim, int64_t size) {
+    return {info.dims[dim], size, info.bounds->smin().getBitWidth(), &info.range()};
+  }
+
+  static void binary(const Infos &infos, Value result, IntegerInfo &info, BinaryRuns runs) {
+    auto sizes = sizesOf(result.getType());
+    for (unsigned d = 0; d < sizes.size(); ++d)
+      info.dims[d] = runs(operand(*infos[0], d, sizes[d]), operand(*infos[1], d, sizes[d]));
+  }
+
+  /// Sign or zero extension of `src` to 64 bits or to the bits of `info`.
+  void extend(const IntegerInfo &src, ArrayRef<int64_t> sizes, bool isSigned, IntegerInfo &info) {
+    for (unsigned d = 0; d < sizes.size(); ++d)
+      info.dims[d] = speculative ? src.dims[d] : extendedRun(operand(src, d, sizes[d]), isSigned);
+    unsigned bits = info.bounds->smin().getBitWidth();
+    info.bounds = isSigned ? intrange::extSIRange(src.range(), bits)
+                           : intrange::extUIRange(src.range(), bits);
+  }
+
+  /// A shift by a known amount is a product or a quotient with a power of two.
+  static std::optional<IntegerInfo> powerFor(const IntegerInfo &amount, Type type) {
+    auto shift = amount.constant();
+    if (!shift || shift->uge(shift->getBitWidth()))
+      return std::nullopt;
+    APInt power = APInt::getOneBitSet(shift->getBitWidth(), shift->getZExtValue());
+    return uniform(type, powerOfTwoIn(power.getSExtValue()), ConstantIntRanges::constant(power));
+  }
+
+  void transfer(Operation *op, const Infos &in, Value result, IntegerInfo &info) {
+    Type type = result.getType();
+    auto sizes = sizesOf(type);
+    if (isa<TileDialect>(op->getDialect()))
+      return transferTile(op, in, result, info);
+
+    DenseIntElementsAttr dense;
+    APInt number;
+    if (matchPattern(op, m_ConstantInt(&number))) {
+      info.bounds = ConstantIntRanges::constant(number); // `strengthen` does the rest.
+      return;
+    }
+    if (matchPattern(op, m_Constant(&dense))) {
+      for (auto [i, value] : llvm::enumerate(dense.getValues<APInt>())) {
+        auto one = ConstantIntRanges::constant(value);
+        info.bounds = i == 0 ? one : info.bounds->rangeUnion(one);
+      }
+      return;
+    }
+
+    // Ranges of arith come from MLIR, for tensors and scalars alike.
+    if (auto inferable = dyn_cast<InferIntRangeInterface>(op);
+        inferable && llvm::all_of(in, [](const IntegerInfo *i) { return bool(i->bounds); })) {
+      llvm::SmallVector<ConstantIntRanges> ranges;
+      for (const IntegerInfo *operand : in)
+        ranges.push_back(operand->range());
+      inferable.inferResultRanges(ranges, [&](Value value, const ConstantIntRanges &range) {
+        if (value == result && range.smin().getBitWidth() == bitsOf(type))
+          info.bounds = range;
+      });
+    }
+
+    auto plain = [&](bool isUnsigned) {
+      return isUnsigned || speculative || in[0]->isNonNegative();
+    };
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<arith::AddIOp>([&](auto) { binary(in, result, info, addRuns); })
+        .Case<arith::SubIOp>([&](auto) { binary(in, result, info, subRuns); })
+        .Case<arith::MulIOp>([&](auto) { binary(in, result, info, mulRuns); })
+        .Case<arith::DivSIOp, arith::DivUIOp>([&](Operation *div) {
+          bool ok = plain(isa<arith::DivUIOp>(div));
+          binary(in, result, info, [&](const RunOperand &a, const RunOperand &b) {
+            return divRuns(a, b, ok, /*floors=*/false);
+          });
+        })
+        .Case<arith::RemSIOp, arith::RemUIOp>([&](Operation *rem) {
+          bool ok = plain(isa<arith::RemUIOp>(rem));
+          binary(in, result, info,
+                 [&](const RunOperand &a, const RunOperand &b) { return remRuns(a, b, ok); });
+        })
+        .Case<arith::ShLIOp, arith::ShRUIOp, arith::ShRSIOp>([&](Operation *shift) {
+          auto power = powerFor(*in[1], type);
+          if (!power) {
+            binary(in, result, info, elementwiseRun);
+            if (isa<arith::ShLIOp>(shift)) // Zeros come in from below: what divided x still does.
+              for (unsigned d = 0; d < sizes.size(); ++d)
+                info.dims[d].divisibility = in[0]->divisibilityOfAll();
+            return;
+          }
+          Infos with = {in[0], &*power};
+          if (isa<arith::ShLIOp>(shift))
+            return binary(with, result, info, mulRuns);
+          bool isSigned = isa<arith::ShRSIOp>(shift);
+          binary(with, result, info, [&](const RunOperand &a, const RunOperand &b) {
+            return divRuns(a, b, /*plain=*/!isSigned, /*floors=*/isSigned);
+          });
+        })
+        .Case<arith::AndIOp>([&](auto) { binary(in, result, info, andRuns); })
+        .Case<arith::OrIOp, arith::XOrIOp>([&](Operation *bits) {
+          // Without a common bit it is a sum.
+          auto below = [](const IntegerInfo &a, const IntegerInfo &b) {
+            return a.range().umax().ult(uint64_t(b.divisibilityOfAll()));
+          };
+          if (below(*in[0], *in[1]) || below(*in[1], *in[0]))
+            return binary(in, result, info, addRuns);
+          // x ^ -1 is -1 - x.
+          if (auto ones = in[1]->constant(); isa<arith::XOrIOp>(bits) && ones && ones->isAllOnes())
+            return binary({in[1], in[0]}, result, info, subRuns);
+          binary(in, result, info, [](const RunOperand &a, const RunOperand &b) {
+            Run run = elementwiseRun(a, b);
+            run.divisibility =
+                std::min(divisibilityOfElements(a.run), divisibilityOfElements(b.run));
+            return run;
+          });
+        })
+        .Case<arith::CmpIOp>([&](arith::CmpIOp compare) {
+          using P = arith::CmpIPredicate;
+          auto predicate = compare.getPredicate();
+          binary(in, result, info, [&](const RunOperand &a, const RunOperand &b) {
+            switch (predicate) {
+            case P::eq:
+            case P::ne:
+              return equalRuns(a, b);
+            case P::slt:
+            case P::ult:
+              return lessRuns(a, b, false);
+            case P::sle:
+            case P::ule:
+              return lessRuns(a, b, true);
+            case P::sgt:
+            case P::ugt:
+              return lessRuns(b, a, false);
+            case P::sge:
+            case P::uge:
+              return lessRuns(b, a, true);
+            }
+            return Run{};
+          });
+        })
+        .Case<arith::MinSIOp, arith::MaxSIOp, arith::MinUIOp, arith::MaxUIOp>([&](Operation *mm) {
+          bool isSigned = isa<arith::MinSIOp, arith::MaxSIOp>(mm);
+          bool isMin = isa<arith::MinSIOp, arith::MinUIOp>(mm);
+          auto below = [&](const IntegerInfo &a, const IntegerInfo &b) {
+            return isSigned ? a.range().smax().sle(b.range().smin())
+                            : a.range().umax().ule(b.range().umin());
+          };
+          bool firstIsLess = below(*in[0], *in[1]), secondIsLess = below(*in[1], *in[0]);
+          if (firstIsLess || secondIsLess) {
+            info.dims = in[firstIsLess == isMin ? 0 : 1]->dims;
+            return;
+          }
+          binary(in, result, info, [](const RunOperand &a, const RunOperand &b) {
+            // One of the two, the same one for a whole group only where both are constant in it.
+            return eitherRun(a, b, elementwiseRun(a, b).length);
+          });
+        })
+        .Case<arith::SelectOp>([&](arith::SelectOp select) {
+          bool scalar = !isa<RankedTensorType>(select.getCondition().getType());
+          if (auto known = in[0]->constant()) {
+            info = *in[known->isZero() ? 2 : 1];
+            return;
+          }
+          for (unsigned d = 0; d < sizes.size(); ++d)
+            info.dims[d] = eitherRun(operand(*in[1], d, sizes[d]), operand(*in[2], d, sizes[d]),
+                                     scalar ? sizes[d] : in[0]->constancy(d));
+          info.bounds = in[1]->range().rangeUnion(in[2]->range());
+        })
+        .Case<arith::ExtSIOp>([&](auto) { extend(*in[0], sizes, true, info); })
+        .Case<arith::ExtUIOp>([&](auto) { extend(*in[0], sizes, false, info); })
+        .Case<arith::TruncIOp>([&](auto) {
+          for (unsigned d = 0; d < sizes.size(); ++d)
+            info.dims[d] = normalized(in[0]->dims[d], sizes[d], bitsOf(type));
+        })
+        .Case<arith::IndexCastOp>([&](auto) {
+          if (bitsOf(type) < in[0]->range().smin().getBitWidth())
+            for (unsigned d = 0; d < sizes.size(); ++d)
+              info.dims[d] = normalized(in[0]->dims[d], sizes[d], bitsOf(type));
+          else
+            extend(*in[0], sizes, true, info);
+        });
+  }
+
+  void transferTile(Operation *op, const Infos &in, Value result, IntegerInfo &info) {
+    Type type = result.getType();
+    auto sizes = sizesOf(type);
+    unsigned rank = sizes.size();
+    auto anyElement = [&](const IntegerInfo &src) { // A rearrangement in an unknown order.
+      info.dims.assign(rank, {1, 0, src.divisibilityOfAll()});
+      info.bounds = src.bounds;
+    };
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<ProgramIdOp>([&](ProgramIdOp id) {
+          info.bounds = signedRange(32, 0, maxPrograms(op, id.getAxis()) - 1);
+        })
+        .Case<NumProgramsOp>([&](NumProgramsOp number) {
+          info.bounds = signedRange(32, 1, maxPrograms(op, number.getAxis()));
+        })
+        .Case<RangeOp>([&](RangeOp range) {
+          int64_t start = int32_t(range.getStart()), end = int32_t(range.getEnd());
+          info.dims[0] = normalized({sizes[0], 1, powerOfTwoIn(start)}, sizes[0], 32);
+          info.bounds = signedRange(32, start, end - 1);
+        })
+        .Case<SplatOp>([&](auto) { info = uniform(type, in[0]->divisibility(), in[0]->range()); })
+        .Case<UnsplatOp>([&](auto) {
+          info.dims[0] = {1, 0, in[0]->divisibilityOfAll()};
+          info.bounds = in[0]->bounds;
+        })
+        .Case<BroadcastOp>([&](BroadcastOp broadcast) {
+          auto from = shapeOf(broadcast.getSrc().getType());
+          for (unsigned d = 0; d < rank; ++d)
+            info.dims[d] = from[d] == sizes[d] ? in[0]->dims[d]
+                                               : Run{sizes[d], 0, in[0]->dims[d].divisibility};
+          info.bounds = in[0]->bounds;
+        })
+        .Case<ExpandDimsOp>([&](ExpandDimsOp expand) {
+          info.dims = in[0]->dims;
+          info.dims.insert(info.dims.begin() + expand.getAxis(),
+                           Run{1, 0, in[0]->divisibilityOfAll()});
+          info.bounds = in[0]->bounds;
+        })
+        .Case<TransOp>([&](TransOp trans) {
+          for (unsigned d = 0; d < rank; ++d)
+            info.dims[d] = in[0]->dims[trans.getOrder()[d]];
+          info.bounds = in[0]->bounds;
+        })
+        .Case<ReshapeOp>([&](ReshapeOp reshape) {
+          auto from = sizesOf(reshape.getSrc().getType());
+          if (reshape.getAnyOrder() && !in[0]->isUniform(from))
+            return anyElement(*in[0]);
+          info.dims =
+              reshapedRuns(in[0]->dims, from, sizes, in[0]->divisibilityOfAll(), bitsOf(type));
+          info.bounds = in[0]->bounds;
+        })
+        .Case<JoinOp>([&](JoinOp join) {
+          int64_t all = std::min(in[0]->divisibilityOfAll(), in[1]->divisibilityOfAll());
+          bool same = join.getLhs() == join.getRhs();
+          for (unsigned d = 0; d + 1 < rank; ++d)
+            info.dims[d] =
+                eitherRun(operand(*in[0], d, sizes[d]), operand(*in[1], d, sizes[d]), sizes[d]);
+          info.dims[rank - 1] = {same ? 2 : 1, 0, all};
+          info.bounds = in[0]->range().rangeUnion(in[1]->range());
+        })
+        .Case<SplitOp>([&](SplitOp split) {
+          if (isa<RankedTensorType>(type))
+            info.dims.assign(in[0]->dims.begin(), in[0]->dims.end() - 1);
+          else
+            info.dims[0] = {1, 0, in[0]->divisibilityOfAll()};
+          info.bounds = in[0]->bounds;
+        })
+        .Case<CatOp>([&](CatOp cat) {
+          unsigned axis = cat.getDim();
+          for (unsigned d = 0; d < rank; ++d) {
+            if (d != axis) {
+              info.dims[d] =
+                  eitherRun(operand(*in[0], d, sizes[d]), operand(*in[1], d, sizes[d]), sizes[d]);
+              continue;
+            }
+            // Groups must not straddle the seam.
+            int64_t seam = shapeOf(cat.getLhs().getType())[d];
+            int64_t length = std::gcd(std::gcd(in[0]->dims[d].length, in[1]->dims[d].length), seam);
+            Run a = cut(in[0]->dims[d], length), b = cut(in[1]->dims[d], length);
+            info.dims[d] = eitherRun({a, sizes[d], 0, nullptr}, {b, sizes[d], 0, nullptr}, length);
+          }
+          info.bounds = in[0]->range().rangeUnion(in[1]->range());
+        })
+        .Case<AddPtrOp>([&](AddPtrOp add) {
+          // Offset, extended to 64 bits, times the size of the pointee, plus address.
+          IntegerInfo offset = *in[1];
+          if (bitsOf(add.getOffset().getType()) < 64) {
+            offset.bounds = ConstantIntRanges::maxRange(64);
+            extend(*in[1], sizes, true, offset);
+          }
+          auto bytes = ConstantIntRanges::constant(APInt(64, info.unit));
+          for (unsigned d = 0; d < rank; ++d) {
+            RunOperand unit = {{sizes[d], 0, powerOfTwoIn(info.unit)}, sizes[d], 64, &bytes};
+            RunOperand moved = {mulRuns(operand(offset, d, sizes[d]), unit), sizes[d], 64,
+                                &info.range()};
+            info.dims[d] = addRuns(operand(*in[0], d, sizes[d]), moved);
+          }
+        })
+        .Case<IntToPtrOp, PtrToIntOp, PtrCastOp>([&](auto) { info.dims = in[0]->dims; })
+        .Case<LoadOp>([&](LoadOp load) {
+          // One address, one mask, one `other`: one value.
+          if (load.getIsVolatile())
+            return;
+          for (unsigned d = 0; d < rank; ++d) {
+            int64_t length = sizes[d];
+            for (auto [i, info] : llvm::enumerate(in)) {
+              if (!info->bounds)
+                return;
+              length = commonLength(length, info->constancy(d), sizes[d]);
+            }
+            info.dims[d] = {length, 0, 1};
+          }
+        })
+        .Case<MulHiUOp>([&](auto) { binary(in, result, info, elementwiseRun); })
+        .Case<HintOp>([&](HintOp hint) {
+          info = *in[0];
+          for (unsigned d = 0; d < rank; ++d) {
+            auto promise = [&](int64_t length, int64_t step) {
+              Run old = info.dims[d];
+              length = std::min(length, sizes[d]);
+              if (length <= 1 || (old.step == step && old.length >= length))
+                return;
+              bool sameStarts = length % old.length == 0 || length == sizes[d];
+              info.dims[d] = normalized(
+                  {length, step, sameStarts ? old.divisibility : info.divisibilityOfAll()},
+                  sizes[d], bitsOf(type));
+            };
+            if (auto lengths = hint.getContiguity())
+              promise((*lengths)[d], info.unit);
+            if (auto lengths = hint.getConstancy())
+              promise((*lengths)[d], 0);
+            if (auto divisors = hint.getDivisibility())
+              info.dims[d].divisibility =
+                  std::max(info.dims[d].divisibility, powerOfTwoIn((*divisors)[d]));
+          }
+        });
+  }
+
+  static int64_t maxPrograms(Operation *op, unsigned axis) {
+    int64_t most = std::numeric_limits<int32_t>::max();
+    if (auto function = op->getParentOfType<func::FuncOp>())
+      if (auto limits = function->getAttrOfType<DenseI64ArrayAttr>("tile.max_programs"))
+        if (axis < limits.size() && limits[axis] > 0)
+          most = std::min(most, limits[axis]);
+    return most;
+  }
+
+  bool speculative;
+  const llvm::DenseMap<Value, Promise> &promises;
+};
+
+} // namespace
+
+int64_t IntegerInfo::divisibilityOfAll() const {
+  int64_t all = 1;
+  for (const Run &run : dims)
+    all = std::max(all, divisibilityOfElements(run));
+  return all;
+}
+
+bool IntegerInfo::isUniform(llvm::ArrayRef<int64_t> shape) const {
+  for (auto [run, size] : llvm::zip(dims, shape))
+    if (run.step != 0 || run.length < size)
+      return false;
+  return true;
+}
+
+bool IntegerInfo::operator==(const IntegerInfo &other) const {
+  return unit == other.unit && dims == other.dims && bounds == other.bounds;
+}
+
+void IntegerInfo::print(llvm::raw_ostream &os) const {
+  if (!bounds) {
+    os << "nothing";
+    return;
+  }
+  if (auto value = constant()) {
+    os << "= " << value->getSExtValue();
+    return;
+  }
+  llvm::interleave(
+      dims, os,
+      [&](const Run &run) {
+        os << run.length << " by " << run.step << " from ";
+        if (run.divisibility == kAnyDivisibility)
+          os << "0";
+        else
+          os << run.divisibility << "x";
+      },
+      ", ");
+  auto full = ConstantIntRanges::maxRange(bounds->smin().getBitWidth());
+  if (bounds->smin() != full.smin() || bounds->smax() != full.smax())
+    os << ", signed " << bounds->smin().getSExtValue() << " to " << bounds->smax().getSExtValue();
+  else if (bounds->umin() != full.umin() || bounds->umax() != full.umax())
+    os << ", unsigned " << bounds->umin().getZExtValue() << " to " << bounds->umax().getZExtValue();
+}
+
+struct IntegerAnalysis::State {
+  DataFlowSolver solver;
+  llvm::DenseMap<Value, Promise> promises;
+};
+
+IntegerAnalysis::IntegerAnalysis(Operation *root, Mode mode) : state(std::make_unique<State>()) {
+  state->promises = collectPromises(root);
+  dataflow::loadBaselineAnalyses(state->solver);
+  state->solver.load<Dataflow>(mode, state->promises);
+  // A failure leaves states empty, which reads as nothing known.
+  (void)state->solver.initializeAndRun(root);
+}
+
+IntegerAnalysis::~IntegerAnalysis() = default;
+IntegerAnalysis::IntegerAnalysis(IntegerAnalysis &&) noexcept = default;
+
+const IntegerInfo *IntegerAnalysis::lookup(Value value) const {
+  auto *lattice = state->solver.lookupState<InfoLattice>(value);
+  return lattice && lattice->info && lattice->info->bounds ? &*lattice->info : nullptr;
+}
+
+int64_t IntegerAnalysis::contiguity(Value value, unsigned dim) const {
+  auto *info = lookup(value);
+  return info ? info->contiguity(dim) : 1;
+}
+
+int64_t IntegerAnalysis::constancy(Value value, unsigned dim) const {
+  auto *info = lookup(value);
+  return info ? info->constancy(dim) : 1;
+}
+
+int64_t IntegerAnalysis::divisibility(Value value, unsigned dim) const {
+  auto *info = lookup(value);
+  return info ? info->divisibility(dim) : 1;
+}
+
+bool IntegerAnalysis::signExtensionKeepsRuns(Value value, unsigned dim) const {
+  auto *info = lookup(value);
+  if (!info)
+    return false;
+  Run run = info->run(dim);
+  return extendedRun({run, sizesOf(value.getType())[dim], bitsOf(value.getType()), &info->range()},
+                     /*isSigned=*/true) == run;
+}
+
+} // namespace nereid::transforms
