@@ -22,26 +22,28 @@ struct TestIntegerAnalysis : public PassWrapper<TestIntegerAnalysis, OperationPa
 
   void runOnOperation() override {
     IntegerAnalysis analysis(getOperation(), speculative ? Mode::Speculative : Mode::Proven);
-    auto report = [&](Operation *op, Value value) {
+    auto report = [&](llvm::raw_ostream &os, Value value) {
       auto *info = analysis.lookup(value);
       if (!info)
         return;
-      std::string text;
-      llvm::raw_string_ostream os(text);
+      os << (os.tell() ? " | " : "");
       info->print(os);
       if (isa<RankedTensorType>(value.getType()) && !info->constant() && info->elementUnit() == 1)
         for (unsigned d = 0; d < info->runs().size(); ++d)
           if (!analysis.signExtensionKeepsRuns(value, d))
             os << ", may wrap along " << d;
-      op->emitRemark() << text;
     };
     getOperation()->walk<WalkOrder::PreOrder>([&](Operation *op) {
+      std::string text;
+      llvm::raw_string_ostream os(text);
       if (!isa<func::FuncOp>(op))
         for (Region &region : op->getRegions())
           for (Value argument : region.getArguments())
-            report(op, argument);
+            report(os, argument);
       for (Value result : op->getResults())
-        report(op, result);
+        report(os, result);
+      if (!text.empty())
+        op->emitRemark() << text;
     });
   }
 

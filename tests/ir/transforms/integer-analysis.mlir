@@ -253,11 +253,7 @@ func.func @loops(%x: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %k: i32) {
   %init = tile.addptr %base, %range : tensor<32x!tile.ptr<f32>>, tensor<32xi32>
   // expected-remark @+1 {{= 32}}
   %step = arith.constant dense<32> : tensor<32xi32>
-  // expected-remark @+5 {{1 by 0 from 32x, signed 0 to 2147483646}}
-  // expected-remark @+4 {{32 by 4 from 16x}}
-  // expected-remark @+3 {{32 by 1 from 32x}}
-  // expected-remark @+2 {{32 by 4 from 16x}}
-  // expected-remark @+1 {{32 by 1 from 32x}}
+  // expected-remark @+1 {{1 by 0 from 32x, signed 0 to 2147483646 | 32 by 4 from 16x | 32 by 1 from 32x | 32 by 4 from 16x | 32 by 1 from 32x}}
   %end:2 = scf.for %i = %c0 to %k step %c32 iter_args(%p = %init, %o = %range) -> (tensor<32x!tile.ptr<f32>>, tensor<32xi32>) : i32 {
     // expected-remark @+1 {{32 by 4 from 16x}}
     %next = tile.addptr %p, %step : tensor<32x!tile.ptr<f32>>, tensor<32xi32>
@@ -270,9 +266,7 @@ func.func @loops(%x: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %k: i32) {
     // expected-remark @+1 {{1 by 0 from 32x, signed 32 to 128}}
     %j = arith.addi %i, %c32 : i32
   }
-  // expected-remark @+3 {{1 by 0 from 32x}}
-  // expected-remark @+2 {{1 by 0 from 32x}}
-  // expected-remark @+1 {{1 by 0 from 32x}}
+  // expected-remark @+1 {{1 by 0 from 32x | 1 by 0 from 32x | 1 by 0 from 32x}}
   %w = scf.while (%v = %c0) : (i32) -> i32 {
     // expected-remark @+1 {{1 by 0 from 1x}}
     %less = arith.cmpi slt, %v, %k : i32
@@ -363,8 +357,7 @@ func.func @shapes(%n: i32 {tile.divisibility = 8 : i64}) {
   %any = tile.reshape %range any_order : tensor<96xi32> -> tensor<6x16xi32>
   // expected-remark @+1 {{96 by 1 from 0, 2 by 0 from 1x, signed 0 to 95}}
   %join = tile.join %range, %range : tensor<96xi32> -> tensor<96x2xi32>
-  // expected-remark @+2 {{96 by 1 from 0, signed 0 to 95}}
-  // expected-remark @+1 {{96 by 1 from 0, signed 0 to 95}}
+  // expected-remark @+1 {{96 by 1 from 0, signed 0 to 95 | 96 by 1 from 0, signed 0 to 95}}
   %l, %r = tile.split %join : tensor<96x2xi32> -> tensor<96xi32>, tensor<96xi32>
   // expected-remark @+1 {{96 by 1 from 0, signed 0 to 95}}
   %cat = tile.cat %range, %range along 0 : tensor<96xi32>, tensor<96xi32> -> tensor<192xi32>
