@@ -100,7 +100,8 @@ class JITCallable:
         self.__doc__ = fn.__doc__
         self.__globals__ = fn.__globals__
         self.signature = inspect.signature(fn)
-        self.raw_src, self.starting_line_number, self._src = _source(fn)
+        self.raw_src, self.starting_line_number, self._text = _source(fn)
+        self._src = textwrap.dedent(self._text)
         self._fn_name = f"{fn.__module__}.{fn.__qualname__}"
 
     @property
@@ -129,14 +130,14 @@ class JITCallable:
 
 
 def _source(fn):
-    """Lines of the function, number of its first line from `def` on, and its dedented text from `def` on."""
+    """Lines of the function with its decorators, number of the line of its `def`, and its text from there on."""
     try:
         lines, first = inspect.getsourcelines(fn)
     except (OSError, TypeError) as error:
         raise ValueError(f"@jit functions should be defined in a Python file: no source was found for "
                          f"`{fn.__qualname__}`") from error
-    text = textwrap.dedent("".join(lines))
-    start = re.search(r"^(async\s+)?def\s", text, re.MULTILINE)
+    text = "".join(lines)
+    start = re.search(r"^[ \t]*(async\s+)?def\s", text, re.MULTILINE)
     if start is None:
         raise ValueError(f"@jit needs a function that is defined with `def`, found `{fn.__qualname__}` in "
                          f"{fn.__code__.co_filename}:{first}")
@@ -176,7 +177,7 @@ class JITFunction(JITCallable, KernelInterface):
                 raise errors.CompilationError(self._src, None,
                                               f"`{param.name}` is a constexpr and cannot be in do_not_specialize")
         options = {} if self.debug is None else {"debug": bool(self.debug)}
-        self._create(self._src, os.fspath(self.fn.__code__.co_filename), self.starting_line_number, self.__name__,
+        self._create(self._text, os.fspath(self.fn.__code__.co_filename), self.starting_line_number, self.__name__,
                      self.__globals__, self._closure(), tuple(param._native() for param in self.params), options)
 
     def repr(self, specialization=None):
@@ -210,7 +211,7 @@ class JITFunction(JITCallable, KernelInterface):
 
     def _unsafe_update_src(self, new_src):
         """Replaces the text; kernels compiled before are forgotten."""
-        self._src = new_src
+        self._src = self._text = new_src
         self._hash = None
         self._clear_cache()
         self._build()

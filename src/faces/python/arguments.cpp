@@ -139,14 +139,20 @@ std::optional<nrd_dtype> dtypeOf(const dlpack::Tensor &tensor) {
   }
 }
 
-bool fromDlpack(const Parameter &parameter, const dlpack::Tensor &tensor, nrd_arg &out) {
+std::string nameOr(PyObject *object, const char *name, std::string fallback) {
+  Ref value = attribute(object, name);
+  PyErr_Clear();
+  return value ? strOf(value.get()) : fallback;
+}
+
+bool fromDlpack(const Parameter &parameter, PyObject *object, const dlpack::Tensor &tensor,
+                nrd_arg &out) {
   if (tensor.deviceType != dlpack::Cpu && tensor.deviceType != dlpack::CudaHost)
-    return wrongDevice(parameter, "number " + std::to_string(tensor.deviceId) +
-                                      " of DLPack's type " + std::to_string(tensor.deviceType));
+    return wrongDevice(parameter,
+                       nameOr(object, "device", "number " + std::to_string(tensor.deviceId)));
   std::optional<nrd_dtype> dtype = dtypeOf(tensor);
   if (!dtype)
-    return wrongDtype(parameter, "code " + std::to_string(tensor.typeCode) + " with " +
-                                     std::to_string(tensor.typeBits) + " bits (DLPack)");
+    return wrongDtype(parameter, nameOr(object, "dtype", "unknown"));
   char *data = static_cast<char *>(tensor.data) + tensor.byteOffset;
   int64_t itemSize = std::max(tensor.typeBits / 8, 1);
   const char *low = data, *high = data + itemSize;
@@ -302,7 +308,7 @@ bool fromDlpackMethod(const Parameter &parameter, PyObject *object, ArgumentScop
   if (!managed)
     return false;
   scope.objects.push_back(capsule); // not consumed: its own destructor gives the tensor back
-  return fromDlpack(parameter, managed->tensor, out);
+  return fromDlpack(parameter, object, managed->tensor, out);
 }
 
 //===--- what a type is
@@ -494,7 +500,7 @@ bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nr
   case Kind::Exchange: {
     dlpack::Tensor tensor;
     if (entry.api->tensorFromObject(object, &tensor) == 0)
-      return fromDlpack(parameter, tensor, out);
+      return fromDlpack(parameter, object, tensor, out);
     PyErr_Clear(); // fake and conjugated tensors have no plain view; data_ptr() says what is wrong
     return fromDuck(parameter, object, out);
   }

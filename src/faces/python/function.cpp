@@ -400,23 +400,40 @@ PyObject *Function::compiledObject(nrd_kernel *kernel) {
   return object.get();
 }
 
+namespace {
+
+/// One slot per parameter, on the stack for all but the largest kernels.
+template <typename T> class Slots {
+public:
+  explicit Slots(size_t count) {
+    if (count > inlineSize)
+      large.resize(count);
+    data = count > inlineSize ? large.data() : small;
+  }
+  T *get() { return data; }
+
+private:
+  static constexpr size_t inlineSize = 48;
+  T small[inlineSize];
+  std::vector<T> large;
+  T *data;
+};
+
+} // namespace
+
+bool Function::toArguments(PyObject *const *bound, ArgumentScope &scope, nrd_arg *out) {
+  for (size_t i = 0; i < parameters.size(); ++i)
+    if (!toArgument(parameters[i], bound[i], scope, out[i]))
+      return false;
+  return true;
+}
+
 PyObject *Function::launch(PyObject *grid, PyObject *args, PyObject *kwargs, bool warmup) {
   size_t count = parameters.size();
-  PyObject *small[48];
-  nrd_arg smallArguments[48];
-  std::vector<PyObject *> large;
-  std::vector<nrd_arg> largeArguments;
-  PyObject **bound = small;
-  nrd_arg *arguments = smallArguments;
-  if (count > 48) {
-    large.resize(count);
-    largeArguments.resize(count);
-    bound = large.data();
-    arguments = largeArguments.data();
-  }
-
+  Slots<PyObject *> bound(count);
+  Slots<nrd_arg> arguments(count);
   std::vector<std::pair<PyObject *, PyObject *>> given;
-  if (!bind(args, kwargs, bound, given))
+  if (!bind(args, kwargs, bound.get(), given))
     return nullptr;
   OptionSet *options = optionsFor(given);
   if (!options)
@@ -425,28 +442,46 @@ PyObject *Function::launch(PyObject *grid, PyObject *args, PyObject *kwargs, boo
   nrd_launch launch{};
   launch.num_threads = options->threads;
   launch.checked = options->checked;
-  if (!warmup && !resolveGrid(grid, bound, launch.grid))
+  if (!warmup && !resolveGrid(grid, bound.get(), launch.grid))
     return nullptr;
 
   ArgumentScope scope;
   scope.warmup = warmup;
   LaunchFrame frame(*this);
-  for (size_t i = 0; i < count; ++i)
-    if (!toArgument(parameters[i], bound[i], scope, arguments[i]))
-      return nullptr;
-  if (!captures.empty() && !capturesUnchanged())
+  if (!toArguments(bound.get(), scope, arguments.get()) ||
+      (!captures.empty() && !capturesUnchanged()))
     return nullptr;
 
   nrd_kernel *kernel = nullptr;
   nrd_error *error;
   {
     GilRelease released;
-    error = nrd_dispatch(function, arguments, count, options->options, warmup ? nullptr : &launch,
-                         &kernel);
+    error = nrd_dispatch(function, arguments.get(), count, options->options,
+                         warmup ? nullptr : &launch, &kernel);
   }
   if (error)
     return raise(error, frame.compilation);
   return compiledObject(kernel);
+}
+
+PyObject *Function::launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject *args) {
+  Slots<PyObject *> bound(parameters.size());
+  Slots<nrd_arg> arguments(parameters.size());
+  std::vector<std::pair<PyObject *, PyObject *>> noOptions;
+  nrd_launch launch{};
+  ArgumentScope scope;
+  if (!bind(args, nullptr, bound.get(), noOptions) ||
+      !resolveGrid(grid, bound.get(), launch.grid) ||
+      !toArguments(bound.get(), scope, arguments.get()))
+    return nullptr;
+  nrd_error *error;
+  {
+    GilRelease released;
+    error = nrd_kernel_launch(kernel, arguments.get(), parameters.size(), &launch);
+  }
+  if (error)
+    return raise(error);
+  Py_RETURN_NONE;
 }
 
 //===--- the Python classes
@@ -528,6 +563,15 @@ PyObject *kernelLaunch(PyObject *self, PyObject *arguments) {
   return function ? function->launch(grid, args, kwargs, warmup) : nullptr;
 }
 
+PyObject *kernelLaunchCompiled(PyObject *self, PyObject *arguments) {
+  PyObject *handle = nullptr, *grid = nullptr, *args = nullptr;
+  if (!PyArg_ParseTuple(arguments, "OOO!:_launch_compiled", &handle, &grid, &PyTuple_Type, &args))
+    return nullptr;
+  nrd_kernel *kernel = kernelOfHandle(handle);
+  Function *function = kernel ? functionOf(self) : nullptr;
+  return function ? function->launchCompiled(kernel, grid, args) : nullptr;
+}
+
 PyObject *kernelSetIndirect(PyObject *self, PyObject *value) {
   asKernel(self)->indirect = PyObject_IsTrue(value) == 1;
   Py_RETURN_NONE;
@@ -604,6 +648,8 @@ bool addFunctionTypes(PyObject *module) {
        "function's text to the library"},
       {"_launch", kernelLaunch, METH_VARARGS,
        "_launch(grid, args, kwargs, warmup): launches or only compiles"},
+      {"_launch_compiled", kernelLaunchCompiled, METH_VARARGS,
+       "_launch_compiled(kernel, grid, args): launches a compiled kernel"},
       {"_set_indirect", kernelSetIndirect, METH_O,
        "_set_indirect(flag): let launches go through `run`"},
       {"_clear_cache", kernelClearCache, METH_NOARGS,

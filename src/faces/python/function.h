@@ -45,6 +45,9 @@ public:
   /// Python object.
   PyObject *launch(PyObject *grid, PyObject *args, PyObject *kwargs, bool warmup);
 
+  /// Launches a kernel that is compiled already; `args` has one argument per parameter.
+  PyObject *launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject *args);
+
   /// What the name means in the function's text: 1 and `out`, 0 when it does not exist, -1 with an
   /// exception set.
   int lookup(const char *name, Ref &out, Function &root);
@@ -64,6 +67,7 @@ private:
   bool missing(PyObject *const *bound);
   OptionSet *optionsFor(const std::vector<std::pair<PyObject *, PyObject *>> &given);
   bool resolveGrid(PyObject *grid, PyObject *const *bound, uint32_t out[3]);
+  bool toArguments(PyObject *const *bound, ArgumentScope &scope, nrd_arg *out);
   bool capturesUnchanged();
   PyObject *compiledObject(nrd_kernel *kernel);
 
@@ -96,5 +100,7 @@ const nrd_host *pythonHost();
 /// The compiled kernel's type, `_native.Kernel`: kernel.cpp.
 bool addKernelType(PyObject *module);
 Ref makeKernelHandle(nrd_kernel *kernel, PyObject *owner);
+/// The kernel behind a `_native.Kernel`; null with an exception set for anything else.
+nrd_kernel *kernelOfHandle(PyObject *object);
 
 } // namespace nereid::python

@@ -87,6 +87,13 @@ Ref makeKernelHandle(nrd_kernel *kernel, PyObject *owner) {
   return object;
 }
 
+nrd_kernel *kernelOfHandle(PyObject *object) {
+  if (Py_TYPE(object) == kernelType)
+    return kernelOf(object);
+  PyErr_SetString(PyExc_TypeError, "expected a compiled kernel");
+  return nullptr;
+}
+
 bool addKernelType(PyObject *module) {
   static PyMethodDef methods[] = {
       {"stage", kernelStage, METH_O, "stage(name): the bytes of a stage of its compilation"},

@@ -266,8 +266,10 @@ ValuePtr toValue(PyObject *object) {
     return typeValue(object);
   if (PyTuple_Check(object) || isInstance(object, names.tupleClass))
     return tupleValue(object);
-  if (Function *function = functionOf(object))
+  if (Function *function = functionOf(object)) {
+    keepAlive(object);
     return ValuePtr(nrd_value_function(function->handle()));
+  }
   if (PyErr_Occurred())
     return nullptr;
   if (Ref name = attribute(object, "__nereid_builtin__"); name && PyUnicode_Check(name.get()))
