@@ -4,7 +4,7 @@
 // over each narrow type).
 #include "targets/cpu/conversions/Conversions.h"
 
-#include "targets/cpu/Lanes.h"
+#include "targets/cpu/LaneBuilder.h"
 
 namespace nereid::cpu {
 namespace {
@@ -32,7 +32,7 @@ double twoTo(int exponent) {
 }
 
 // f32 lanes to the type's code, in i32 lanes.
-Lane narrowCode(const Lanes &l, Lane x, const Narrow &type, bool towardsZero) {
+Lane narrowCode(const LaneBuilder &l, Lane x, const Narrow &type, bool towardsZero) {
   Lane bits = l.bits(x);
   Lane a = bits & 0x7fffffff;
   int shift = 23 - type.mantissaBits;
@@ -60,7 +60,7 @@ Lane narrowCode(const Lanes &l, Lane x, const Narrow &type, bool towardsZero) {
   return code | ((bits >> type.signShift()) & (int64_t(1) << (31 - type.signShift())));
 }
 
-Lane bf16Code(const Lanes &l, Lane x, bool towardsZero) {
+Lane bf16Code(const LaneBuilder &l, Lane x, bool towardsZero) {
   Lane bits = l.bits(x), top = bits >> 16;
   Lane rounded = towardsZero ? top : (bits + 0x7fff + (top & 1)) >> 16;
   return l.select((bits & 0x7fffffff) > f32Infinity, top | 0x40, rounded);
@@ -68,7 +68,7 @@ Lane bf16Code(const Lanes &l, Lane x, bool towardsZero) {
 
 // A narrow code in i32 lanes as f32. Normal arithmetic on normal numbers, so that a host that
 // flushes subnormals changes nothing.
-Lane widenCode(const Lanes &l, Lane code, const Narrow &type) {
+Lane widenCode(const LaneBuilder &l, Lane code, const Narrow &type) {
   int width = type.exponentBits + type.mantissaBits, shift = 23 - type.mantissaBits;
   Lane a = code & ((int64_t(1) << width) - 1);
   Lane moved = a << shift;
@@ -86,7 +86,7 @@ Lane widenCode(const Lanes &l, Lane code, const Narrow &type) {
 }
 
 // f64 to f32 towards zero, or to odd: when bits are lost, the neighbour with the odd last bit.
-Lane truncateF64(const Lanes &l, Lane x, bool toOdd) {
+Lane truncateF64(const LaneBuilder &l, Lane x, bool toOdd) {
   Lane nearest = l.convert<mlir::arith::TruncFOp>(x, l.builder.getF32Type());
   Lane back = l.abs(l.convert<mlir::arith::ExtFOp>(nearest, x.element())), a = l.abs(x);
   Lane bits = l.bits(nearest), above = back > a;
@@ -97,7 +97,7 @@ Lane truncateF64(const Lanes &l, Lane x, bool toOdd) {
   return l.asFloat(bits);
 }
 
-Lane toF32(const Lanes &l, Lane x) {
+Lane toF32(const LaneBuilder &l, Lane x) {
   mlir::Type element = x.element(), i32 = l.builder.getI32Type();
   if (element.isF32())
     return x;
@@ -111,7 +111,7 @@ Lane toF32(const Lanes &l, Lane x) {
   return widenCode(l, code, llvm::isa<mlir::Float8E5M2Type>(element) ? e5m2 : e4m3);
 }
 
-Lane fromF32(const Lanes &l, Lane x, mlir::Type element, bool towardsZero) {
+Lane fromF32(const LaneBuilder &l, Lane x, mlir::Type element, bool towardsZero) {
   if (element.isF32())
     return x;
   if (element.isF16() && l.features.f16c && !towardsZero)
@@ -130,7 +130,7 @@ Lane fromF32(const Lanes &l, Lane x, mlir::Type element, bool towardsZero) {
 
 mlir::Value emitFloatCast(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value source,
                           mlir::Type element, bool towardsZero, const Features &features) {
-  Lanes l(builder, loc, features);
+  LaneBuilder l(builder, loc, features);
   Lane x = l(source);
   if (x.element() == element)
     return source;

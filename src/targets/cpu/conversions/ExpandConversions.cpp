@@ -1,5 +1,5 @@
 // The pass --nereid-cpu-expand-conversions; see Conversions.h.
-#include "targets/cpu/Lanes.h"
+#include "targets/cpu/LaneBuilder.h"
 #include "targets/cpu/conversions/Conversions.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -69,7 +69,7 @@ private:
         state.operands.push_back(isNarrow(operand.getType()) ? cast(operand, builder.getF32Type())
                                                              : operand);
       bool isFloat = isa<FloatType>(element);
-      state.addTypes(isFloat ? Lanes::withElement(type, builder.getF32Type()) : type);
+      state.addTypes(isFloat ? LaneBuilder::withElement(type, builder.getF32Type()) : type);
       state.addAttributes(op->getAttrs());
       Value result = builder.create(state)->getResult(0);
       replace(isFloat ? cast(result, element) : result);
@@ -89,7 +89,7 @@ private:
                    op)) {
       inF32();
     } else if (isa<arith::NegFOp, math::AbsFOp>(op)) {
-      Lanes l(builder, loc, features);
+      LaneBuilder l(builder, loc, features);
       Lane bits = l.bits(l(op->getOperand(0)));
       int64_t sign = int64_t(1) << (element.getIntOrFloatBitWidth() - 1);
       replace(l.asFloat(isa<arith::NegFOp>(op) ? bits ^ sign : bits & (sign - 1), element).get());
@@ -99,7 +99,7 @@ private:
   // The integers as f32 or f64, exactly or rounded to odd, so that the cast that follows rounds
   // them once.
   Value integerToFloat(OpBuilder &builder, Operation *op) {
-    Lanes l(builder, op->getLoc(), features);
+    LaneBuilder l(builder, op->getLoc(), features);
     Lane x = l(op->getOperand(0));
     bool isSigned = isa<arith::SIToFPOp>(op);
     unsigned width = x.element().getIntOrFloatBitWidth();

@@ -18,17 +18,17 @@ constexpr int64_t magicBits = 0x4338000000000000;
 constexpr double ln2High = 0x1.62e42fefa2p-1, ln2Low = 0x1.9ef35793c7673p-41;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-Lane powerOfTwo(const Lanes &l, Lane n) {
+Lane powerOfTwo(const LaneBuilder &l, Lane n) {
   return l.asFloat((n + 1023) << 52);
 }
 
-Lane scale(Lane p, Lane n, const Lanes &l) {
+Lane scale(Lane p, Lane n, const LaneBuilder &l) {
   // Halved by the logical shift: before AVX-512 there is no arithmetic one for 64 bits.
   Lane half = ((n + 4096) >> 1) - 2048;
   return p * powerOfTwo(l, half) * powerOfTwo(l, n - half);
 }
 
-Lane expReduced(const Lanes &l, Lane r) {
+Lane expReduced(const LaneBuilder &l, Lane r) {
   return 1.0 + l.fma(r * r, l.polynomial(r, coefficients::expF64), r);
 }
 
@@ -39,7 +39,7 @@ struct Logarithm {
   Lane rest;     // log(1 + f) = f - half + rest
 };
 
-Logarithm splitLog(const Lanes &l, Lane x) {
+Logarithm splitLog(const LaneBuilder &l, Lane x) {
   Lane subnormal = x < 0x1p-1022;
   Lane bits = l.bits(l.select(subnormal, x * 0x1p52, x));
   // Biased by 1024 to stay positive; made a float by placing it in the low bits of the magic
@@ -53,14 +53,14 @@ Logarithm splitLog(const Lanes &l, Lane x) {
   return {exponent, f, half, s * (half + series)};
 }
 
-Lane logSpecials(const Lanes &l, Lane x, Lane y) {
+Lane logSpecials(const LaneBuilder &l, Lane x, Lane y) {
   y = l.select(x < infinity, y, x);
   y = l.select(x == 0.0, -infinity, y);
   return l.select(x < 0.0, std::nan(""), y);
 }
 
 // sin(x + turns * pi/2), libm's `name` beyond 2^19.
-Lane sinShifted(const Lanes &l, Lane x, int turns, llvm::StringRef name) {
+Lane sinShifted(const LaneBuilder &l, Lane x, int turns, llvm::StringRef name) {
   Lane t = l.fma(x, 0x1.45f306dc9c883p-1, magic);
   Lane k = t - magic, quadrant = l.bits(t);
   if (turns)
@@ -80,7 +80,7 @@ Lane sinShifted(const Lanes &l, Lane x, int turns, llvm::StringRef name) {
   auto choice = mlir::scf::IfOp::create(
       l.builder, l.loc, anyLane(l, l.abs(x) > 0x1p19),
       [&](mlir::OpBuilder &inner, mlir::Location loc) {
-        Lanes in(inner, loc, l.features);
+        LaneBuilder in(inner, loc, l.features);
         mlir::scf::YieldOp::create(inner, loc, callLibm(in, name, {in(x.get())}).get());
       },
       [&](mlir::OpBuilder &inner, mlir::Location loc) {
@@ -91,7 +91,7 @@ Lane sinShifted(const Lanes &l, Lane x, int turns, llvm::StringRef name) {
 
 } // namespace
 
-Lane expF64(const Lanes &l, ArrayRef<Lane> operands) {
+Lane expF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = l.atLeast(l.atMost(operands[0], 710.0), -746.0);
   Lane t = l.fma(x, 0x1.71547652b82fep0, magic);
   Lane n = t - magic;
@@ -99,19 +99,19 @@ Lane expF64(const Lanes &l, ArrayRef<Lane> operands) {
   return scale(expReduced(l, r), l.bits(t) - magicBits, l);
 }
 
-Lane exp2F64(const Lanes &l, ArrayRef<Lane> operands) {
+Lane exp2F64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = l.atLeast(l.atMost(operands[0], 1025.0), -1076.0);
   Lane t = x + magic;
   return scale(expReduced(l, (x - (t - magic)) * 0x1.62e42fefa39efp-1), l.bits(t) - magicBits, l);
 }
 
-Lane logF64(const Lanes &l, ArrayRef<Lane> operands) {
+Lane logF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   auto [exponent, f, half, rest] = splitLog(l, operands[0]);
   Lane y = exponent * ln2High - ((half - l.fma(exponent, ln2Low, rest)) - f);
   return logSpecials(l, operands[0], y);
 }
 
-Lane log2F64(const Lanes &l, ArrayRef<Lane> operands) {
+Lane log2F64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   auto [exponent, f, half, rest] = splitLog(l, operands[0]);
   // log(1 + f) = high + low, high of at most 21 significant bits, times log2(e) in two parts, the
   // first of 20.
@@ -127,12 +127,12 @@ Lane log2F64(const Lanes &l, ArrayRef<Lane> operands) {
   return logSpecials(l, operands[0], whole + (lost + correction));
 }
 
-Lane sinF64(const Lanes &l, ArrayRef<Lane> operands) {
+Lane sinF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0];
   return l.select(l.abs(x) < 0x1p-27, x, sinShifted(l, x, 0, "sin")); // keeps -0
 }
 
-Lane cosF64(const Lanes &l, ArrayRef<Lane> operands) {
+Lane cosF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   return sinShifted(l, operands[0], 1, "cos");
 }
 

@@ -1,5 +1,5 @@
 // The pass --nereid-cpu-expand-math; see Math.h.
-#include "targets/cpu/Lanes.h"
+#include "targets/cpu/LaneBuilder.h"
 #include "targets/cpu/math/Math.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -66,7 +66,7 @@ struct ExpandMathPass : mlir::PassWrapper<ExpandMathPass, mlir::OperationPass<ml
 
   static void replace(mlir::Operation *op, MathKind kind, const Features &features) {
     mlir::OpBuilder builder(op);
-    Lanes l(builder, op->getLoc(), features);
+    LaneBuilder l(builder, op->getLoc(), features);
     mlir::Type type = op->getResult(0).getType(), element = mlir::getElementTypeOrSelf(type);
     bool narrow = element.isF16() || element.isBF16();
     if (!narrow && !element.isF32() && !element.isF64())

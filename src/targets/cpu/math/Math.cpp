@@ -13,13 +13,13 @@ namespace {
 using llvm::ArrayRef;
 using mlir::Value;
 
-using Emitter = Lane (*)(const Lanes &, ArrayRef<Lane>);
+using Emitter = Lane (*)(const LaneBuilder &, ArrayRef<Lane>);
 
-template <typename Op> Lane native(const Lanes &l, ArrayRef<Lane> x) {
+template <typename Op> Lane native(const LaneBuilder &l, ArrayRef<Lane> x) {
   return l(Op::create(l.builder, l.loc, x[0].get()));
 }
 
-Lane fma(const Lanes &l, ArrayRef<Lane> x) {
+Lane fma(const LaneBuilder &l, ArrayRef<Lane> x) {
   if (l.features.fma)
     return l(mlir::math::FmaOp::create(l.builder, l.loc, x[0].get(), x[1].get(), x[2].get()));
   if (x[0].element().isF64()) {
@@ -43,11 +43,11 @@ Lane fma(const Lanes &l, ArrayRef<Lane> x) {
   return l.convert<mlir::arith::TruncFOp>(odd, x[0].element());
 }
 
-Lane rsqrt(const Lanes &l, ArrayRef<Lane> x) {
+Lane rsqrt(const LaneBuilder &l, ArrayRef<Lane> x) {
   return 1.0 / native<mlir::math::SqrtOp>(l, x);
 }
 
-Lane sigmoid(const Lanes &l, ArrayRef<Lane> x) {
+Lane sigmoid(const LaneBuilder &l, ArrayRef<Lane> x) {
   // With the exponential of -|x|, so that neither end overflows.
   Lane negated = 0.0 - l.abs(x[0]);
   Lane e = x[0].element().isF64() ? expF64(l, negated) : expF32(l, negated);
@@ -55,11 +55,11 @@ Lane sigmoid(const Lanes &l, ArrayRef<Lane> x) {
 }
 
 // Rounding without an instruction for it: adding 2^23 (2^52) to |x| leaves no bits of the fraction.
-Lane roundEven(const Lanes &l, Lane x) {
+Lane roundEven(const LaneBuilder &l, Lane x) {
   Lane a = l.abs(x), limit = l.constant(x, x.element().isF64() ? 0x1p52 : 0x1p23);
   return l.select(a < limit, l.copysign((a + limit) - limit, x), x);
 }
-template <MathKind kind, typename Op> Lane rounding(const Lanes &l, ArrayRef<Lane> operands) {
+template <MathKind kind, typename Op> Lane rounding(const LaneBuilder &l, ArrayRef<Lane> operands) {
   // The nearest, halves away, has no instruction anywhere but on AArch64.
   if (l.features.rounding && kind != MathKind::Round)
     return native<Op>(l, operands);
@@ -77,7 +77,7 @@ template <MathKind kind, typename Op> Lane rounding(const Lanes &l, ArrayRef<Lan
 }
 
 constexpr const char *libmNames[] = {"expm1", "log1p", "erf", "tanh", "pow"};
-template <int name> Lane libm(const Lanes &l, ArrayRef<Lane> x) {
+template <int name> Lane libm(const LaneBuilder &l, ArrayRef<Lane> x) {
   declareLibm(l, libmNames[name], x[0].element(), x.size());
   return callLibm(l, libmNames[name], x);
 }
@@ -119,7 +119,7 @@ static_assert(std::size(table) == size_t(MathKind::RoundEven) + 1, "a row for ea
 
 } // namespace
 
-Value anyLane(const Lanes &l, Lane condition) {
+Value anyLane(const LaneBuilder &l, Lane condition) {
   auto vector = llvm::dyn_cast<mlir::VectorType>(condition.type());
   if (!vector)
     return condition.get();
@@ -131,7 +131,8 @@ Value anyLane(const Lanes &l, Lane condition) {
   return mlir::vector::ReductionOp::create(l.builder, l.loc, mlir::vector::CombiningKind::OR, flat);
 }
 
-void declareLibm(const Lanes &l, llvm::StringRef name, mlir::Type element, unsigned operands) {
+void declareLibm(const LaneBuilder &l, llvm::StringRef name, mlir::Type element,
+                 unsigned operands) {
   mlir::OpBuilder &b = l.builder;
   auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<mlir::ModuleOp>();
   if (module.lookupSymbol<mlir::func::FuncOp>(name))
@@ -142,7 +143,7 @@ void declareLibm(const Lanes &l, llvm::StringRef name, mlir::Type element, unsig
   mlir::func::FuncOp::create(b, l.loc, name, b.getFunctionType(inputs, element)).setPrivate();
 }
 
-Lane callLibm(const Lanes &l, llvm::StringRef name, ArrayRef<Lane> operands) {
+Lane callLibm(const LaneBuilder &l, llvm::StringRef name, ArrayRef<Lane> operands) {
   mlir::OpBuilder &b = l.builder;
   mlir::Type element = operands[0].element(), type = operands[0].type();
   auto call = [&](ArrayRef<Value> arguments) {
@@ -178,7 +179,7 @@ Value emitMath(mlir::OpBuilder &builder, mlir::Location loc, MathKind kind,
                mlir::ValueRange operands, const Features &features) {
   const Row &row = table[size_t(kind)];
   assert(row.kind == kind && operands.size() == row.operands);
-  Lanes l(builder, loc, features);
+  LaneBuilder l(builder, loc, features);
   llvm::SmallVector<Lane> lanes;
   for (Value operand : operands)
     lanes.push_back(l(operand));

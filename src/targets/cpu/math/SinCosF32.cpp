@@ -25,14 +25,14 @@ struct Reduced {
   Lane quadrant; // i32, modulo 4
 };
 
-Reduced splitF64(const Lanes &l, Lane wide, Lane quadrant, mlir::Type narrow) {
+Reduced splitF64(const LaneBuilder &l, Lane wide, Lane quadrant, mlir::Type narrow) {
   Lane r = l.convert<mlir::arith::TruncFOp>(wide, narrow);
   Lane back = l.convert<mlir::arith::ExtFOp>(r, wide.element());
   return {r, l.convert<mlir::arith::TruncFOp>(wide - back, narrow), quadrant};
 }
 
 // For |x| up to `largest`.
-Reduced reduceShort(const Lanes &l, Lane x) {
+Reduced reduceShort(const LaneBuilder &l, Lane x) {
   Lane t = l.fma(x, 0x1.45f306p-1, magic);
   Lane k = t - magic, quadrant = l.bits(t);
   if (!l.features.fma) {
@@ -52,7 +52,7 @@ Reduced reduceShort(const Lanes &l, Lane x) {
 }
 
 // For any |x| >= 2.
-Reduced reduceLong(const Lanes &l, Lane x) {
+Reduced reduceLong(const LaneBuilder &l, Lane x) {
   Lane bits = l.bits(x);
   Lane mantissa = ((bits & 0x7fffff) | 0x800000) << 8; // x = +-mantissa * 2^(exponent - 31)
   Lane start = ((bits >> 23) & 255) - 128; // exponent - 1: where the window of 2/pi starts
@@ -89,13 +89,13 @@ Reduced reduceLong(const Lanes &l, Lane x) {
   return splitF64(l, r, l.select(negative, 0 - quadrant, quadrant), x.element());
 }
 
-Reduced reduce(const Lanes &l, Lane x) {
+Reduced reduce(const LaneBuilder &l, Lane x) {
   Reduced fast = reduceShort(l, x);
   Lane isLarge = l.abs(x) > largest;
   auto choice = mlir::scf::IfOp::create(
       l.builder, l.loc, anyLane(l, isLarge),
       [&](mlir::OpBuilder &inner, mlir::Location loc) {
-        Lanes in(inner, loc, l.features);
+        LaneBuilder in(inner, loc, l.features);
         Reduced slow = reduceLong(in, in(x.get()));
         mlir::scf::YieldOp::create(inner, loc,
                                    {in.select(isLarge, slow.r, fast.r).get(),
@@ -109,7 +109,7 @@ Reduced reduce(const Lanes &l, Lane x) {
 }
 
 // sin(x + turns * pi/2).
-Lane sinShifted(const Lanes &l, Lane x, int turns) {
+Lane sinShifted(const LaneBuilder &l, Lane x, int turns) {
   auto [r, e, quadrant] = reduce(l, x);
   if (turns)
     quadrant = quadrant + turns;
@@ -124,12 +124,12 @@ Lane sinShifted(const Lanes &l, Lane x, int turns) {
 
 } // namespace
 
-Lane sinF32(const Lanes &l, ArrayRef<Lane> operands) {
+Lane sinF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0];
   return l.select(l.abs(x) < 0x1p-12, x, sinShifted(l, x, 0)); // keeps -0
 }
 
-Lane cosF32(const Lanes &l, ArrayRef<Lane> operands) {
+Lane cosF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   return sinShifted(l, operands[0], 1);
 }
 

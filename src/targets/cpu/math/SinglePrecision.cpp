@@ -21,12 +21,12 @@ constexpr double ln2High = 0x1.62e4p-1, ln2Low = 0x1.7f7d1cp-20;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // 2^n for integer lanes n in [-126, 127].
-Lane powerOfTwo(const Lanes &l, Lane n) {
+Lane powerOfTwo(const LaneBuilder &l, Lane n) {
   return l.asFloat((n + 127) << 23);
 }
 
 // p * 2^n for n in [-252, 254], rounded once: two exact-or-final multiplications.
-Lane scale(Lane p, Lane n, const Lanes &l) {
+Lane scale(Lane p, Lane n, const LaneBuilder &l) {
   Lane half = l.sra(n, 1);
   return p * powerOfTwo(l, half) * powerOfTwo(l, n - half);
 }
@@ -37,7 +37,7 @@ struct Reduced {
 };
 
 // x = n ln 2 + r.
-Reduced reduceExp(const Lanes &l, Lane x) {
+Reduced reduceExp(const LaneBuilder &l, Lane x) {
   Lane t = l.fma(x, log2e, magic);
   Lane n = t - magic;
   Lane r = l.fma(n, -ln2Low, l.fma(n, -ln2High, x));
@@ -45,12 +45,12 @@ Reduced reduceExp(const Lanes &l, Lane x) {
 }
 
 // exp(r) - 1 on the reduced range.
-Lane expm1Reduced(const Lanes &l, Lane r) {
+Lane expm1Reduced(const LaneBuilder &l, Lane r) {
   return l.fma(r * r, l.polynomial(r, coefficients::expF32), r);
 }
 
 // 2^r on the reduced range.
-Lane exp2Reduced(const Lanes &l, Lane r) {
+Lane exp2Reduced(const LaneBuilder &l, Lane r) {
   return l.fma(r, l.polynomial(r, coefficients::exp2F32), 1.0);
 }
 
@@ -61,7 +61,7 @@ struct Logarithm {
 };
 
 // For positive finite lanes, subnormals too.
-Logarithm splitLog(const Lanes &l, Lane x) {
+Logarithm splitLog(const LaneBuilder &l, Lane x) {
   Lane subnormal = x < 0x1p-126;
   Lane bits = l.bits(l.select(subnormal, x * 0x1p23, x));
   Lane exponent = l.sra(bits - 0x3f3504f3, 23);
@@ -73,7 +73,7 @@ Logarithm splitLog(const Lanes &l, Lane x) {
 }
 
 // The logarithm's special values, whatever its base.
-Lane logSpecials(const Lanes &l, Lane x, Lane y) {
+Lane logSpecials(const LaneBuilder &l, Lane x, Lane y) {
   y = l.select(x < infinity, y, x); // infinity, NaN
   y = l.select(x == 0.0, -infinity, y);
   return l.select(x < 0.0, std::nan(""), y);
@@ -81,20 +81,20 @@ Lane logSpecials(const Lanes &l, Lane x, Lane y) {
 
 } // namespace
 
-Lane expF32(const Lanes &l, ArrayRef<Lane> operands) {
+Lane expF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   // Beyond these the two factors of `scale` overflow or underflow by themselves.
   Lane x = l.atLeast(l.atMost(operands[0], 89.0), -104.0);
   auto [n, r] = reduceExp(l, x);
   return scale(expm1Reduced(l, r) + 1.0, n, l);
 }
 
-Lane exp2F32(const Lanes &l, ArrayRef<Lane> operands) {
+Lane exp2F32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = l.atLeast(l.atMost(operands[0], 129.0), -151.0);
   Lane t = x + magic;
   return scale(exp2Reduced(l, x - (t - magic)), l.bits(t) - magicBits, l);
 }
 
-Lane expm1F32(const Lanes &l, ArrayRef<Lane> operands) {
+Lane expm1F32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = l.atLeast(l.atMost(operands[0], 89.0), -20.0);
   auto [n, r] = reduceExp(l, x);
   // 2 (h p + (h - 1/2)) with h = 2^(n-1), because 2^128 is no float.
@@ -103,14 +103,14 @@ Lane expm1F32(const Lanes &l, ArrayRef<Lane> operands) {
   return l.select(l.abs(operands[0]) < 0x1p-25, operands[0], y);
 }
 
-Lane logF32(const Lanes &l, ArrayRef<Lane> operands) {
+Lane logF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0];
   auto [exponent, f, rest] = splitLog(l, x);
   Lane y = l.fma(exponent, ln2High, f + l.fma(exponent, ln2Low, rest));
   return logSpecials(l, x, y);
 }
 
-Lane log2F32(const Lanes &l, ArrayRef<Lane> operands) {
+Lane log2F32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0];
   auto [exponent, f, rest] = splitLog(l, x);
   Lane m = f + rest;
@@ -119,7 +119,7 @@ Lane log2F32(const Lanes &l, ArrayRef<Lane> operands) {
   return logSpecials(l, x, y);
 }
 
-Lane log1pF32(const Lanes &l, ArrayRef<Lane> operands) {
+Lane log1pF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0];
   // 1 + x = u + c exactly; log(u + c) = log(u) + c / u.
   Lane u = x + 1.0;
@@ -133,7 +133,7 @@ Lane log1pF32(const Lanes &l, ArrayRef<Lane> operands) {
   return l.select(l.abs(x) < 0x1p-25, x, y);
 }
 
-Lane erfF32(const Lanes &l, ArrayRef<Lane> operands) {
+Lane erfF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0], a = l.abs(x);
   Lane small = l.fma(x, l.polynomial(x * x, coefficients::erfSmallF32), x);
   // 1 - erfc, with log2(erfc) a polynomial: erfc is below 0.16 here, so its relative error counts
@@ -144,7 +144,7 @@ Lane erfF32(const Lanes &l, ArrayRef<Lane> operands) {
   return l.select(a < 1.0, small, l.copysign(1.0 - erfc, x));
 }
 
-Lane tanhF32(const Lanes &l, ArrayRef<Lane> operands) {
+Lane tanhF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0], a = l.abs(x), z = x * x;
   Lane small = l.fma(a * z, l.polynomial(z, coefficients::tanhF32), a);
   auto [n, r] = reduceExp(l, l.atMost(a + a, 20.0));
@@ -154,7 +154,7 @@ Lane tanhF32(const Lanes &l, ArrayRef<Lane> operands) {
 }
 
 // Through f64: 2^(y log2|x|), with the sign and the special values of C's pow.
-Lane powF32(const Lanes &l, ArrayRef<Lane> operands) {
+Lane powF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   mlir::Type wide = l.builder.getF64Type(), narrow = operands[0].element();
   Lane x = l.convert<mlir::arith::ExtFOp>(operands[0], wide);
   Lane y = l.convert<mlir::arith::ExtFOp>(operands[1], wide);

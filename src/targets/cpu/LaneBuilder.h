@@ -1,7 +1,7 @@
 // Expressions over lanes: arithmetic written with operators that emits arith operations on scalars
 // or vectors.
 //
-//   Lanes l(builder, loc, features);
+//   LaneBuilder l(builder, loc, features);
 //   Lane x = l(value);
 //   Lane y = l.fma(x, x, 1.0) * 0.5;     // a number takes the type of the lane beside it
 //
@@ -18,25 +18,25 @@
 
 namespace nereid::cpu {
 
-class Lanes;
+class LaneBuilder;
 
 class Lane {
 public:
-  Lane(mlir::Value value, const Lanes *lanes) : value(value), lanes(lanes) {}
+  Lane(mlir::Value value, const LaneBuilder *lanes) : value(value), lanes(lanes) {}
   mlir::Value get() const { return value; }
   mlir::Type type() const { return value.getType(); }
   mlir::Type element() const { return mlir::getElementTypeOrSelf(type()); }
   bool isFloat() const { return llvm::isa<mlir::FloatType>(element()); }
-  const Lanes &emitter() const { return *lanes; }
+  const LaneBuilder &emitter() const { return *lanes; }
 
 private:
   mlir::Value value;
-  const Lanes *lanes;
+  const LaneBuilder *lanes;
 };
 
-class Lanes {
+class LaneBuilder {
 public:
-  Lanes(mlir::OpBuilder &builder, mlir::Location loc, const Features &features)
+  LaneBuilder(mlir::OpBuilder &builder, mlir::Location loc, const Features &features)
       : builder(builder), loc(loc), features(features) {}
 
   Lane operator()(mlir::Value value) const { return Lane(value, this); }
@@ -188,15 +188,15 @@ NEREID_LANE_COMPARISON(>=, OGE, sge)
 NEREID_LANE_COMPARISON(==, OEQ, eq)
 #undef NEREID_LANE_COMPARISON
 
-inline Lane Lanes::fma(Lane a, Lane b, Lane c) const {
+inline Lane LaneBuilder::fma(Lane a, Lane b, Lane c) const {
   if (!features.fma)
     return a * b + c;
   return (*this)(mlir::math::FmaOp::create(builder, loc, a.get(), b.get(), c.get()));
 }
-inline Lane Lanes::atMost(Lane a, double limit) const {
+inline Lane LaneBuilder::atMost(Lane a, double limit) const {
   return select(a > limit, limit, a);
 }
-inline Lane Lanes::atLeast(Lane a, double limit) const {
+inline Lane LaneBuilder::atLeast(Lane a, double limit) const {
   return select(a < limit, limit, a);
 }
 

@@ -1,0 +1,67 @@
+// Chooses the blocking of a dot by a small model of the core: two multiply-adds and two loads a
+// clock, multiply-adds of latency four, so that a block needs eight accumulators, and ten to be at ease.
+#include "targets/cpu/dot/Dot.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace nereid::cpu {
+namespace {
+
+constexpr int64_t ceilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Clocks of one step of K on a block of `rows` by `vectors` accumulators.
+double stepCost(int64_t rows, int64_t vectors) {
+  double multiplyAdds = double(rows * vectors) / 2, loads = double(rows + vectors) / 2;
+  return std::max({multiplyAdds, loads, 5.0});
+}
+
+// Vector operations that a width takes: full vectors, then halves, quarters, ...
+int64_t vectorsFor(int64_t width, int64_t lanes) {
+  return width / lanes + __builtin_popcountll(width % lanes);
+}
+
+} // namespace
+
+DotPlan planDot(DotType type, int64_t m, int64_t n, int64_t k, const Features &features) {
+  assert(m >= 1 && n >= 1 && k >= 1);
+  DotPlan best{};
+  double bestCost = 0;
+  int64_t lanes = features.vectorBytes / (type == DotType::F64 ? 8 : 4);
+  // Besides accumulators and the vectors of B: one broadcast, and a product where there is no
+  // multiply-add.
+  int64_t spare =
+      int64_t(features.vectorRegisters) - 1 - (features.fma && type != DotType::I8 ? 0 : 1);
+  for (int64_t vectors = 1; vectors <= 4; ++vectors) {
+    int64_t mostRows = std::min<int64_t>(16, (spare - vectors) / vectors);
+    int64_t width = vectors * lanes;
+    int64_t panels = n / width, tail = n % width;
+    int64_t fewest = ceilDiv(m, mostRows);
+    for (int64_t blocks = fewest; blocks <= std::min(m, fewest + 4); ++blocks) {
+      int64_t rows = m / blocks, longBlocks = m % blocks;
+      auto blockCost = [&](int64_t r) {
+        constexpr double visit = 12; // of the loop, and of fetching and storing C
+        double cost = double(panels) * (double(k) * stepCost(r, vectors) + visit);
+        if (tail)
+          cost += double(k) * stepCost(r, vectorsFor(tail, lanes)) + visit;
+        return cost;
+      };
+      double cost = double(blocks - longBlocks) * blockCost(rows) +
+                    (longBlocks ? double(longBlocks) * blockCost(rows + 1) : 0);
+      // Every different block is code of its own, to be generated and fetched.
+      if (longBlocks)
+        cost *= 1.03;
+      if (tail && panels)
+        cost *= 1.03;
+      if (best.rowBlocks == 0 || cost < bestCost) {
+        bestCost = cost;
+        best = {type, m, n, k, lanes, blocks, longBlocks, rows, panels, width, tail, 4};
+      }
+    }
+  }
+  return best;
+}
+
+} // namespace nereid::cpu
