@@ -53,8 +53,8 @@ class SourceFile : public std::enable_shared_from_this<SourceFile> {
   struct Private {};
 
 public:
-  /// Offsets are 32 bits wide; longer text than this is refused by the parser (SourceTooLarge).
-  static constexpr size_t maxSize = size_t(1) << 30;
+  /// Longer text than this (64 MiB) is refused by the parser (SourceTooLarge).
+  static constexpr size_t maxSize = size_t(1) << 26;
 
   SourceFile(Private, std::string name, std::string text, SourceOrigin origin);
   SourceFile(const SourceFile &) = delete;

@@ -407,6 +407,8 @@ void Lexer::lexDigits(bool (*accepts)(char), std::string_view what) {
     ++at;
     if (!accepts(peek())) {
       error(diag::InvalidNumber, {at - 1, at}, what, "_");
+      while (is(peek(), isStart | isDigit))
+        ++at;
       return;
     }
   }
@@ -786,45 +788,43 @@ void Lexer::lexOperator() {
 
 // --- Brackets that are never closed --------------------------------------------------------------
 
-/// At the beginning of a physical line inside of brackets: true when the line shows that a bracket
-/// was forgotten, because it begins, no deeper than the statement, with a word like `return`.
+/// At the beginning of a physical line inside of brackets: when the line begins, no deeper than the
+/// statement, with a word like `return`, then a bracket was forgotten before it. Reports that, ends
+/// the logical line and returns true.
 bool Lexer::closesUnclosedBracket() {
   for (const Level &level : levels)
     if (level.inside != Inside::Bracket)
       return false;
-  uint32_t begin = at, word = at;
+  uint32_t word = at;
   while (word < text.size() && (text[word] == ' ' || text[word] == '\t'))
     ++word;
-  if (word - begin > indents.back().column || word >= text.size() || !is(text[word], isStart))
+  if (word - at > indents.back().column || word >= text.size() || !is(text[word], isStart))
     return false;
   if (!beginsOnlyStatements(keywordOrName(text.substr(word, nameLength(word)))))
     return false;
-  const Level &level = levels.back();
-  error(diag::UnclosedBracket, {level.offset, level.offset + 1}, std::string_view(&level.open, 1));
-  at = begin;
-  levels.clear();
-  push(TokenKind::Error, at);
-  push(TokenKind::Newline, at);
-  lineDone = true;
+  recoverFromBracket();
   return true;
 }
 
-/// At the end of the source with something open: reports it, and goes back to the first line after
-/// it that is not indented deeper than the statement, to find the errors of the rest.
+/// At the end of the source with something open.
 void Lexer::recoverAtEnd() {
   for (const Level &level : levels)
     if (level.inside == Inside::Text)
       return unterminated(level.offset, level.open, level.triple);
-  const Level level = levels.back();
-  error(diag::UnclosedBracket, {level.offset, level.offset + 1}, std::string_view(&level.open, 1));
+  recoverFromBracket();
+}
+
+/// A bracket was never closed: reports it, and goes back to the first line after it that is not
+/// indented deeper than the statement (or stays here when there is none), to find the errors of
+/// the rest.
+void Lexer::recoverFromBracket() {
+  uint32_t resume = at;
   unsigned literals = 0;
   for (size_t i = lineToken + 1; i < tokens.size(); ++i) {
     const Token &token = tokens[i];
-    if (token.kind == TokenKind::FStringStart)
-      ++literals;
-    if (token.kind == TokenKind::FStringEnd)
-      --literals;
-    if (token.range.begin <= level.offset || literals)
+    literals += token.kind == TokenKind::FStringStart;
+    literals -= token.kind == TokenKind::FStringEnd;
+    if (literals || token.range.begin <= levels.front().offset)
       continue;
     SourceRange line = source.lineRange(source.lineIndex(token.range.begin));
     bool first = tokens[i - 1].range.end <= line.begin;
@@ -832,15 +832,19 @@ void Lexer::recoverAtEnd() {
                   token.kind == TokenKind::RBrace;
     if (!first || closer || token.range.begin - line.begin > indents.back().column)
       continue;
+    resume = line.begin;
     tokens.resize(i);
-    at = line.begin;
-    levels.clear();
-    push(TokenKind::Error, at);
-    push(TokenKind::Newline, at);
-    lineDone = true;
-    return;
+    break;
   }
-  abandonLine(at);
+  while (levels.size() > 1 && levels.back().offset >= resume)
+    levels.pop_back();
+  const Level level = levels.back();
+  error(diag::UnclosedBracket, {level.offset, level.offset + 1}, std::string_view(&level.open, 1));
+  at = resume;
+  levels.clear();
+  push(TokenKind::Error, at);
+  push(TokenKind::Newline, at);
+  lineDone = true;
 }
 
 } // namespace nereid::syntax

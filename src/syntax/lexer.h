@@ -101,6 +101,7 @@ private:
   void lexInvalidCharacter();
   bool closesUnclosedBracket();
   void recoverAtEnd();
+  void recoverFromBracket();
 
   const SourceFile &source;
   std::string_view text;
