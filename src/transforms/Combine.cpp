@@ -17,6 +17,10 @@
 
 #include "ir/tile/Dialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -247,10 +251,18 @@ template <typename Add> struct SumIntoDot : OpRewritePattern<Add> {
 struct CombinePass : public impl::CombineBase<CombinePass> {
   LogicalResult initialize(MLIRContext *context) override {
     RewritePatternSet set(context);
+    // Tile IR's dialects only: a context that also holds those of code generation has hundreds of
+    // patterns.
+    auto isOfTileIR = [](Dialect &dialect) {
+      return isa<TileDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect,
+                 func::FuncDialect, ub::UBDialect>(dialect);
+    };
     for (Dialect *dialect : context->getLoadedDialects())
-      dialect->getCanonicalizationPatterns(set);
+      if (isOfTileIR(*dialect))
+        dialect->getCanonicalizationPatterns(set);
     for (RegisteredOperationName op : context->getRegisteredOperations())
-      op.getCanonicalizationPatterns(set, context);
+      if (isOfTileIR(op.getDialect()))
+        op.getCanonicalizationPatterns(set, context);
     set.add<ElementwiseOfSplats, ElementwiseBefore<BroadcastOp>, ElementwiseBefore<ExpandDimsOp>,
             UniformOffsetFirst, UniformTermsTogether, LoadOfSplat, SelectIsOther,
             SumIntoDot<arith::AddFOp>, SumIntoDot<arith::AddIOp>>(context);

@@ -13,4 +13,13 @@ def Combine : Pass<"combine"> {
   let summary = "canonicalises and combines: splats computed as scalars, dot with its sum, uniform offsets first";
 }
 
+def HoistInvariants : Pass<"hoist-invariants"> {
+  let summary = "moves computations and safe loads that do not change out of loops";
+}
+
+def SimplifyLoops : Pass<"simplify-loops"> {
+  let summary = "carries scalars instead of tensors that a loop advances uniformly, and no dead values";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::nereid::tile::TileDialect"];
+}
+
 #endif // NEREID_TRANSFORMS_PASSES

@@ -11,7 +11,23 @@ namespace nereid::transforms {
 #include "transforms/Passes.h.inc"
 
 void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &options) {
+  // First, because a call hides its callee's loads, shapes and constants from everything that
+  // follows. What is left of the callees is then dead.
+  manager.addPass(mlir::createInlinerPass({}, [](mlir::OpPassManager &) {}));
+  manager.addPass(mlir::createSymbolDCEPass());
+  // Constants, splats and shapes in their simplest form: later passes match on it.
   manager.addPass(createCombine());
+  // Equal addresses and equal steps become one value, so that loops see that they advance alike.
+  manager.addPass(mlir::createCSEPass());
+  // Needs uniform steps to be splats (combine); makes scalars of carried tensors.
+  manager.addPass(createSimplifyLoops());
+  // Moves those scalars into the base pointers, drops what loops need not carry, unrolls what runs
+  // once.
+  manager.addPass(createCombine());
+  // After combine, so that it is scalar arithmetic that leaves the loops.
+  if (options.licm)
+    manager.addPass(createHoistInvariants());
+  // Hoisting brings equal computations of several loops into one scope.
   manager.addPass(mlir::createCSEPass());
 }
 

@@ -1,6 +1,7 @@
 #include "ir/tile/Dialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -46,6 +47,9 @@ Operation *TileDialect::materializeConstant(OpBuilder &builder, Attribute value,
 }
 
 void loadDialects(MLIRContext &context) {
+  DialectRegistry registry;
+  func::registerInlinerExtension(registry); // Without it the inliner refuses every call.
+  context.appendDialectRegistry(registry);
   context.loadDialect<TileDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect,
                       scf::SCFDialect, ub::UBDialect>();
 }
