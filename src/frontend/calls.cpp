@@ -1,0 +1,407 @@
+// Calls: of builtins, of functions of the language, of objects of the host.
+//
+// A function of the language is specialised by the types of its run-time arguments and by the
+// values of the known ones. Each specialisation is walked once, into a private func.func; the
+// inliner of the tile passes puts it where it is called. Functions of the prelude, and whatever is
+// called inside the combiner of a reduction (which must hold no calls), are walked in place.
+#include "frontend/interpreter.h"
+
+#include "ir/tile/Dialect.h"
+#include "support/text.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace nereid::frontend {
+
+using namespace nereid::syntax;
+using frontend::Tuple;
+using llvm::failure;
+using llvm::success;
+
+/// Nested calls, specialisations of one function by ever other types included.
+static constexpr unsigned maxCallDepth = 64;
+
+FailureOr<Value> Interpreter::visitCall(const Call &node) {
+  auto callee = visit(*node.func);
+  if (failed(callee))
+    return failure();
+  llvm::SmallVector<Argument, 6> args;
+  for (const Expr *arg : node.args) {
+    SourceSpan at = spanOf(*arg);
+    if (auto *starred = dynCast<Starred>(arg)) {
+      auto value = visit(*starred->value);
+      if (failed(value))
+        return failure();
+      auto items = knownItems(*value, at);
+      if (failed(items))
+        return failure();
+      for (Value &item : *items)
+        args.push_back({std::move(item), at});
+      continue;
+    }
+    auto value = visit(*arg);
+    if (failed(value))
+      return failure();
+    args.push_back({std::move(*value), at});
+  }
+  llvm::SmallVector<KeywordArgument, 4> keywords;
+  for (const Keyword *keyword : node.keywords) {
+    if (keyword->name.empty())
+      return unsupported("`**` in a call", spanOf(*keyword));
+    auto value = visit(*keyword->value);
+    if (failed(value))
+      return failure();
+    keywords.push_back({std::string(keyword->name), std::move(*value), spanOf(*keyword->value)});
+  }
+  return callValue(*callee, args, keywords, spanOf(node));
+}
+
+FailureOr<Value> Interpreter::call(const Value &callee, llvm::ArrayRef<Value> args,
+                                   Keywords keywords, SourceSpan call) {
+  llvm::SmallVector<Argument, 6> placed;
+  for (const Value &arg : args)
+    placed.push_back({arg, call});
+  llvm::SmallVector<KeywordArgument, 4> placedKeywords;
+  for (auto &[name, value] : keywords)
+    placedKeywords.push_back({name, value, call});
+  return callValue(callee, placed, placedKeywords, call);
+}
+
+FailureOr<Value> Interpreter::callValue(const Value &callee, llvm::ArrayRef<Argument> args,
+                                        llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call) {
+  if (auto *builtin = callee.getIf<BuiltinValue>())
+    return callBuiltin(semantic, *builtin->builtin, builtin->self.get(), args, keywords, call);
+  if (auto *function = callee.getIf<FunctionValue>())
+    return callFunction(*function, args, keywords, call);
+  if (auto *object = callee.getIf<HostObject>())
+    return callHost(*object, args, keywords, call);
+  return error(diag::NotCallable, call, callee.kindName());
+}
+
+FailureOr<Value> Interpreter::callHost(const HostObject &callee, llvm::ArrayRef<Argument> args,
+                                       llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call) {
+  std::vector<Value> values;
+  for (const Argument &arg : args)
+    values.push_back(arg.value);
+  std::vector<std::pair<std::string, Value>> named;
+  for (const KeywordArgument &keyword : keywords)
+    named.emplace_back(keyword.name, keyword.value);
+  unsigned errorsBefore = diagnostics.errorCount();
+  auto result = host.call(callee, values, named, semantic);
+  if (result.value)
+    return std::move(*result.value);
+  // Foreign code that entered the builtin table may have met an error there, which is reported
+  // already.
+  if (diagnostics.errorCount() != errorsBefore && !result.error.exception)
+    return failure();
+  return hostFailed(result.error, call);
+}
+
+//===--- functions of the language
+//----------------------------------------------------------------===//
+
+FailureOr<Value> Interpreter::callFunction(const FunctionValue &callee,
+                                           llvm::ArrayRef<Argument> args,
+                                           llvm::ArrayRef<KeywordArgument> keywords,
+                                           SourceSpan call) {
+  const Function &function = *callee.function;
+  if (callDepth >= maxCallDepth)
+    return error(diag::CallsTooDeep, call, maxCallDepth);
+  std::vector<Value> bound;
+  if (failed(bindArguments(function, callee.self.get(), args, keywords, call, bound)))
+    return failure();
+  if (function.noinline) {
+    llvm::SmallVector<Tensor> tensors;
+    for (const Value &value : bound)
+      flattenTensors(value, tensors);
+    for (const Tensor &tensor : tensors)
+      if (tensor.type.isBlock())
+        return error(diag::NoinlineNonScalar, call, function.name(), tensor.type.str());
+  }
+  if (function.isPrelude || insideCombiner())
+    return callInPlace(function, bound, call);
+  return callInstance(function, bound, call);
+}
+
+bool Interpreter::insideCombiner() {
+  for (mlir::Operation *op = builder.getInsertionBlock()->getParentOp(); op;
+       op = op->getParentOp()) {
+    if (llvm::isa<tile::ReduceOp, tile::ScanOp>(op))
+      return true;
+    if (llvm::isa<mlir::func::FuncOp>(op))
+      return false;
+  }
+  return false;
+}
+
+LogicalResult Interpreter::bindArguments(const Function &function, const Value *self,
+                                         llvm::ArrayRef<Argument> args,
+                                         llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call,
+                                         std::vector<Value> &bound) {
+  if (function.hasKwarg)
+    return error(diag::UnsupportedSyntax, call, "`**` parameter");
+  auto params = function.params();
+  bound.assign(params.size(), Value());
+  std::vector<bool> given(params.size());
+  std::vector<SourceSpan> spans(params.size(), call);
+  size_t next = 0;
+  auto fail = [&](auto def, SourceSpan at, auto... arguments) {
+    addCalls(diagnostics.report(def, at, arguments...)
+                 .note(diag::DefinedHere, function.span(), function.name()));
+    return failure();
+  };
+  auto positional = [&](const Value &value, SourceSpan at) -> LogicalResult {
+    if (next < params.size() && params[next].isVararg) {
+      if (!given[next])
+        bound[next] = Value(Tuple{});
+      given[next] = true;
+      bound[next].get<Tuple>().items.push_back(value);
+      return success();
+    }
+    if (next == params.size() || params[next].keywordOnly)
+      return fail(diag::TooManyArguments, at, std::string_view(function.name()), int64_t(next),
+                  int64_t(args.size() + (self ? 1 : 0)));
+    spans[next] = at;
+    given[next] = true;
+    bound[next++] = value;
+    return success();
+  };
+  if (self && failed(positional(*self, call)))
+    return failure();
+  for (const Argument &arg : args)
+    if (failed(positional(arg.value, arg.span)))
+      return failure();
+  for (const KeywordArgument &keyword : keywords) {
+    auto *found = llvm::find_if(params, [&](const FunctionParam &param) {
+      return param.name == keyword.name && !param.isVararg;
+    });
+    if (found == params.end()) {
+      std::vector<std::string_view> names;
+      for (const FunctionParam &param : params)
+        names.push_back(param.name);
+      std::string_view near = nearestName(keyword.name, names);
+      if (!near.empty())
+        return fail(diag::UnknownKeywordNear, keyword.span, std::string_view(function.name()),
+                    std::string_view(keyword.name), near);
+      return fail(diag::UnknownKeyword, keyword.span, std::string_view(function.name()),
+                  std::string_view(keyword.name));
+    }
+    size_t index = found - params.begin();
+    if (given[index])
+      return fail(diag::DuplicateArgument, keyword.span, std::string_view(function.name()),
+                  std::string_view(keyword.name));
+    given[index] = true;
+    spans[index] = keyword.span;
+    bound[index] = keyword.value;
+  }
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (!given[i]) {
+      if (params[i].isVararg) {
+        bound[i] = Value(Tuple{});
+      } else if (params[i].hasDefault()) {
+        auto value = defaultValue(function, params[i]);
+        if (failed(value))
+          return failure();
+        bound[i] = std::move(*value);
+      } else {
+        return fail(diag::MissingArgument, call, std::string_view(function.name()),
+                    std::string_view(params[i].name));
+      }
+    }
+    if (params[i].isConstexpr) {
+      const Value *known = knownOrNull(bound[i]);
+      if (!known)
+        return fail(diag::ConstexprArgument, spans[i], std::string_view(params[i].name),
+                    std::string_view(bound[i].kindName()));
+      bound[i] = Value(*known);
+    }
+  }
+  return success();
+}
+
+FailureOr<Value> Interpreter::defaultValue(const Function &function, const FunctionParam &param) {
+  Frame place{&function, {}, false, frame};
+  frame = &place;
+  llvm::scope_exit leave([&] { frame = place.caller; });
+  return visit(*param.node->defaultValue);
+}
+
+void Interpreter::bindParameters(Frame &inner, llvm::ArrayRef<Value> values) {
+  for (auto [param, value] : llvm::zip(inner.function->params(), values)) {
+    Binding &binding = inner.scope.names[param.name];
+    binding.value = value;
+    binding.id = ++nextBinding;
+    binding.span = inner.function->module().span(*param.node);
+  }
+}
+
+FailureOr<Value> Interpreter::walkFunction() {
+  if (failed(visitBody(frame->function->definition().body, 0, /*tail=*/true)))
+    return failure();
+  Scope &end = scope();
+  Value result = end.result ? *end.result : Value();
+  if (!end.done && !end.returned.never() && !result.isNone())
+    return error(diag::ReturnTypeMismatch, end.resultSpan, describeType(result), "None");
+  return result;
+}
+
+FailureOr<Value> Interpreter::callInPlace(const Function &function, llvm::ArrayRef<Value> bound,
+                                          SourceSpan call) {
+  Frame inner{&function, {}, false, frame};
+  bindParameters(inner, bound);
+  semantic.enterCall(call);
+  frame = &inner;
+  ++callDepth;
+  llvm::scope_exit leave([&] {
+    --callDepth;
+    frame = inner.caller;
+    semantic.leaveCall();
+  });
+  return walkFunction();
+}
+
+/// Identifies a known value in the key of a specialisation; false for values that cannot be told
+/// apart by text.
+static void appendKey(const Value &value, std::string &key) {
+  if (auto *tensor = value.getIf<Tensor>()) {
+    key += tensor->literal ? "=" + tensor->literal->repr() + ":" : "";
+    key += (tensor->type.isConst ? "k" : "") + tensor->type.mangle();
+  } else if (auto *tuple = value.getIf<Tuple>()) {
+    key += "(";
+    for (const Value &item : tuple->items)
+      appendKey(item, key);
+    for (const std::string &field : tuple->fields)
+      key += field + ".";
+    key += ")" + (tuple->hostClass ? llvm::utostr(tuple->hostClass) : "");
+  } else if (auto *function = value.getIf<FunctionValue>()) {
+    key += "f" + llvm::utohexstr(uintptr_t(function->function));
+    if (function->self)
+      appendKey(*function->self, key);
+  } else if (auto *builtin = value.getIf<BuiltinValue>()) {
+    key += "b" + llvm::utohexstr(uintptr_t(builtin->builtin));
+    if (builtin->self)
+      appendKey(*builtin->self, key);
+  } else if (auto *object = value.getIf<HostObject>()) {
+    key += "o" + llvm::utohexstr(object->handle);
+  } else if (auto *text = value.getIf<std::string>()) {
+    key += "s" + llvm::utostr(text->size()) + ":" + *text;
+  } else {
+    key += llvm::utostr(value.variant().index()) + ":" + value.repr();
+  }
+  key += ";";
+}
+
+FailureOr<Value> Interpreter::callInstance(const Function &function, llvm::ArrayRef<Value> bound,
+                                           SourceSpan call) {
+  std::string key = llvm::utohexstr(uintptr_t(&function)) + "|";
+  for (const Value &value : bound)
+    appendKey(value, key);
+  auto [entry, isNew] = instances.try_emplace(key);
+  Instance &instance = entry->second;
+  if (instance.inProgress)
+    return error(diag::RecursiveCall, call, function.name());
+  if (isNew && failed(buildInstance(function, bound, call, instance)))
+    return failure();
+  if (!instance.function)
+    return instance.result;
+  // Tensors that remember a literal are made anew inside.
+  llvm::SmallVector<Tensor> tensors;
+  for (const Value &value : bound)
+    flattenTensors(value, tensors);
+  llvm::SmallVector<mlir::Value> operands;
+  for (const Tensor &tensor : tensors)
+    if (!tensor.literal)
+      operands.push_back(tensor.ir);
+  auto callOp = mlir::func::CallOp::create(builder, semantic.loc(), instance.function, operands);
+  if (function.noinline)
+    callOp.setNoInline(true);
+  size_t next = 0;
+  return replaceTensors(instance.result, callOp.getResults(), next);
+}
+
+/// The argument inside the instance: run-time tensors become block arguments, literals are made
+/// again.
+static Value insideInstance(Semantic &semantic, const Value &value, mlir::Block &block,
+                            mlir::Location loc) {
+  if (auto *tensor = value.getIf<Tensor>()) {
+    if (tensor->literal) {
+      Tensor again = semantic.constant(*tensor->literal, tensor->type);
+      again.literal = tensor->literal;
+      return again;
+    }
+    return Tensor{block.addArgument(tensor->ir.getType(), loc), tensor->type, nullptr};
+  }
+  if (auto *tuple = value.getIf<Tuple>()) {
+    Tuple result = *tuple;
+    for (Value &item : result.items)
+      item = insideInstance(semantic, item, block, loc);
+    return Value(std::move(result));
+  }
+  return value;
+}
+
+/// Whether a function of these operations may be left out when nobody wants its results.
+static bool hasNoEffects(mlir::Block &block) {
+  return llvm::all_of(block.without_terminator(),
+                      [](mlir::Operation &op) { return mlir::isMemoryEffectFree(&op); });
+}
+
+LogicalResult Interpreter::buildInstance(const Function &function, llvm::ArrayRef<Value> bound,
+                                         SourceSpan call, Instance &instance) {
+  mlir::OpBuilder::InsertionGuard restore(builder);
+  Frame inner{&function, {}, false, frame};
+  semantic.enterCall(call);
+  frame = &inner;
+  ++callDepth;
+  instance.inProgress = true;
+  llvm::scope_exit leave([&] {
+    --callDepth;
+    frame = inner.caller;
+    instance.inProgress = false;
+    semantic.leaveCall();
+  });
+  Semantic::At at(semantic, function.span());
+
+  std::string name = function.name().str() + "__";
+  llvm::SmallVector<Tensor> tensors;
+  for (const Value &value : bound)
+    flattenTensors(value, tensors);
+  for (auto [i, tensor] : llvm::enumerate(tensors))
+    name += (i ? "_" : "") + tensor.type.mangle();
+  std::string unique = name;
+  for (unsigned i = 1; module.lookupSymbol(unique); ++i)
+    unique = name + "." + std::to_string(i);
+
+  builder.setInsertionPointToEnd(module.getBody());
+  mlir::Location loc = semantic.loc();
+  auto built = mlir::func::FuncOp::create(builder, loc, unique, builder.getFunctionType({}, {}));
+  built.setPrivate();
+  if (function.noinline)
+    built.setNoInline(true);
+  mlir::Block &entry = *built.addEntryBlock();
+  builder.setInsertionPointToStart(&entry);
+  std::vector<Value> values;
+  for (const Value &value : bound)
+    values.push_back(insideInstance(semantic, value, entry, loc));
+  bindParameters(inner, values);
+  auto result = walkFunction();
+  if (failed(result))
+    return failure();
+  llvm::SmallVector<Tensor> results;
+  flattenTensors(*result, results);
+  auto resultValues = llvm::map_to_vector(results, [](const Tensor &tensor) { return tensor.ir; });
+  instance.result = std::move(*result);
+  if (resultValues.empty() && hasNoEffects(entry)) {
+    built.erase();
+    return success();
+  }
+  mlir::func::ReturnOp::create(builder, loc, resultValues);
+  built.setFunctionType(
+      builder.getFunctionType(entry.getArgumentTypes(), mlir::ValueRange(resultValues).getTypes()));
+  instance.function = built;
+  return success();
+}
+
+} // namespace nereid::frontend

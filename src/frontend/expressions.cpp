@@ -1,0 +1,637 @@
+// Expressions: every kind of expression node to a Value.
+#include "frontend/interpreter.h"
+#include "frontend/prelude.h"
+
+#include "support/text.h"
+
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace nereid::frontend {
+
+using namespace nereid::syntax;
+using frontend::Tuple;
+using llvm::failure;
+using llvm::success;
+
+/// Nested visits of expressions, statements and calls together; the C++ stack allows some more.
+static constexpr unsigned maxDepth = 2500;
+/// Elements of a comprehension or an unrolled loop.
+static constexpr int64_t maxItems = 1 << 16;
+
+FailureOr<Value> Interpreter::visit(const Expr &node) {
+  if (depth >= maxDepth)
+    return error(diag::NestingTooDeep, spanOf(node), maxDepth);
+  ++depth;
+  llvm::scope_exit leave([&] { --depth; });
+  Semantic::At at(semantic, spanOf(node));
+  switch (node.kind) {
+  case NodeKind::Constant:
+    return visitConstant(*cast<Constant>(&node));
+  case NodeKind::Name:
+    return visitName(*cast<Name>(&node));
+  case NodeKind::BinOp: {
+    auto &binary = *cast<BinOp>(&node);
+    auto left = visit(*binary.left);
+    if (failed(left))
+      return failure();
+    auto right = visit(*binary.right);
+    if (failed(right))
+      return failure();
+    return semantic.binary(binary.op, *left, *right, spanOf(*binary.left), spanOf(*binary.right));
+  }
+  case NodeKind::UnaryOp: {
+    auto &unary = *cast<UnaryOp>(&node);
+    auto operand = visit(*unary.operand);
+    if (failed(operand))
+      return failure();
+    if (unary.op == UnaryOpKind::Not && !operand->isTensor()) {
+      auto known = semantic.knownTruth(*operand, spanOf(*unary.operand));
+      if (failed(known))
+        return failure();
+      if (*known)
+        return Value(!**known);
+    }
+    return semantic.unary(unary.op, *operand, spanOf(*unary.operand));
+  }
+  case NodeKind::BoolOp:
+    return visitBoolOp(*cast<BoolOp>(&node));
+  case NodeKind::Compare:
+    return visitCompare(*cast<Compare>(&node));
+  case NodeKind::IfExp:
+    return visitIfExp(*cast<IfExp>(&node));
+  case NodeKind::Call:
+    return visitCall(*cast<Call>(&node));
+  case NodeKind::Attribute:
+    return visitAttribute(*cast<Attribute>(&node));
+  case NodeKind::Subscript:
+    return visitSubscript(*cast<Subscript>(&node));
+  case NodeKind::NamedExpr: {
+    auto &named = *cast<NamedExpr>(&node);
+    auto value = visit(*named.value);
+    if (failed(value))
+      return failure();
+    if (failed(assign(*named.target, *value)))
+      return failure();
+    return scope().find(named.target->id)->value;
+  }
+  case NodeKind::List:
+    return visitElements(cast<List>(&node)->elements);
+  case NodeKind::Tuple:
+    return visitElements(cast<syntax::Tuple>(&node)->elements);
+  case NodeKind::ListComp:
+    return visitListComp(*cast<ListComp>(&node));
+  case NodeKind::JoinedStr:
+    return visitJoinedStr(*cast<JoinedStr>(&node));
+  case NodeKind::Slice: {
+    auto &slice = *cast<Slice>(&node);
+    SliceValue result;
+    for (auto [part, to] :
+         {std::pair(slice.lower, &result.start), std::pair(slice.upper, &result.stop),
+          std::pair(slice.step, &result.step)}) {
+      Value value;
+      if (part) {
+        auto visited = visit(*part);
+        if (failed(visited))
+          return failure();
+        value = std::move(*visited);
+      }
+      *to = std::make_shared<const Value>(std::move(value));
+    }
+    return Value(std::move(result));
+  }
+  case NodeKind::Starred:
+    return error(diag::StarredNotAllowed, spanOf(node));
+  case NodeKind::UnsupportedExpr: {
+    std::string_view name = cast<UnsupportedExpr>(&node)->astName;
+    return unsupported(name, spanOf(node));
+  }
+  default:
+    return unsupported(syntax::kindName(node.kind), spanOf(node));
+  }
+}
+
+LogicalResult Interpreter::unsupported(std::string_view what, SourceSpan span) {
+  return error(diag::UnsupportedSyntax, span, what);
+}
+
+FailureOr<Value> Interpreter::visitConstant(const Constant &node) {
+  switch (node.constantKind) {
+  case ConstantKind::None:
+    return Value();
+  case ConstantKind::True:
+    return Value(true);
+  case ConstantKind::False:
+    return Value(false);
+  case ConstantKind::Int: {
+    // A sign bit more than the digits need: known integers are signed.
+    unsigned bits = unsigned(node.words.size()) * 64 + 64;
+    llvm::SmallVector<uint64_t, 4> words(node.words.begin(), node.words.end());
+    words.push_back(0);
+    llvm::APInt value(bits, words);
+    return Value(llvm::APSInt(value.trunc(std::max(64u, value.getActiveBits() + 1)), false));
+  }
+  case ConstantKind::Float:
+    return Value(node.number);
+  case ConstantKind::Str:
+    if (node.hasNamedCharacter)
+      return unsupported("Constant with a \\N{...} escape", spanOf(node));
+    return Value(std::string(node.text));
+  case ConstantKind::Ellipsis:
+    return unsupported("Constant `...`", spanOf(node));
+  case ConstantKind::Imaginary:
+    return unsupported("Constant of type complex", spanOf(node));
+  case ConstantKind::Bytes:
+    return unsupported("Constant of type bytes", spanOf(node));
+  }
+  llvm_unreachable("constant kind");
+}
+
+//===--- names
+//------------------------------------------------------------------------------------===//
+
+FailureOr<Value> Interpreter::visitName(const Name &node) {
+  if (const Binding *binding = scope().find(node.id))
+    return binding->value;
+  auto gone = scope().gone.find(node.id);
+  if (gone != scope().gone.end()) {
+    const Gone &why = gone->second;
+    int64_t line = why.construct.file->position(why.construct.range.begin).line;
+    auto &def = why.why == Gone::Why::OneBranch ? diag::AssignedInOneBranch : diag::AssignedInLoop;
+    addCalls(diagnostics.report(def, spanOf(node), node.id, line)
+                 .note(diag::AssignedHere, why.assigned, node.id));
+    return failure();
+  }
+  return resolveGlobal(node.id, spanOf(node));
+}
+
+FailureOr<Value> Interpreter::resolveGlobal(llvm::StringRef name, SourceSpan at) {
+  if (frame->function->isPrelude) {
+    if (auto value = lookupInPrelude(name))
+      return *value;
+  } else {
+    auto result = host.lookup(*frame->function, name);
+    if (result.value)
+      return *result.value;
+    if (!result.error.message.empty() || result.error.exception)
+      return hostFailed(result.error, at);
+  }
+  if (auto value = pythonBuiltin(name))
+    return *value;
+  std::vector<std::string_view> candidates;
+  for (auto &[known, binding] : scope().names)
+    candidates.push_back(known);
+  for (const char *builtin :
+       {"range", "len", "min", "max", "print", "int", "float", "bool", "isinstance", "getattr",
+        "hasattr", "abs", "list", "tuple", "tl", "triton", "nereid"})
+    candidates.push_back(builtin);
+  for (const FunctionParam &param : frame->function->params())
+    candidates.push_back(param.name);
+  std::string_view near = nearestName(name, candidates);
+  if (!near.empty())
+    return error(diag::UnknownNameNear, at, name, near);
+  return error(diag::UnknownName, at, name);
+}
+
+LogicalResult Interpreter::hostFailed(const HostError &failed, SourceSpan span) {
+  addCalls(diagnostics.report(diag::HostFailed, span, failed.message).setCause(failed.exception));
+  return failure();
+}
+
+//===--- conditions, comparisons
+//------------------------------------------------------------------===//
+
+FailureOr<Interpreter::Condition> Interpreter::conditionOf(const Value &value, SourceSpan at) {
+  if (!value.isTensor()) {
+    auto known = semantic.knownTruth(value, at);
+    if (failed(known))
+      return failure();
+    if (*known)
+      return Condition{**known, {}};
+  }
+  auto tensor = semantic.condition(value, at);
+  if (failed(tensor))
+    return failure();
+  return Condition{std::nullopt, tensor->ir};
+}
+
+FailureOr<Interpreter::Condition> Interpreter::visitCondition(const Expr &node) {
+  auto value = visit(node);
+  if (failed(value))
+    return failure();
+  Semantic::At at(semantic, spanOf(node));
+  return conditionOf(*value, spanOf(node));
+}
+
+FailureOr<Value> Interpreter::visitBoolOp(const BoolOp &node) {
+  bool isAnd = node.op == BoolOpKind::And;
+  std::optional<Value> result; // the tensor part so far, or the last known operand
+  SourceSpan resultSpan;
+  for (const Expr *operand : node.values) {
+    auto value = visit(*operand);
+    if (failed(value))
+      return failure();
+    SourceSpan at = spanOf(*operand);
+    if (!value->isTensor() && (!result || !result->isTensor())) {
+      auto known = semantic.knownTruth(*value, at);
+      if (failed(known))
+        return failure();
+      result = std::move(*value);
+      resultSpan = at;
+      if (*known && **known != isAnd)
+        return *result; // decided: the rest is not even looked at
+      continue;
+    }
+    if (!result || !result->isTensor()) { // a known operand that decides nothing, then a tensor
+      result = std::move(*value);
+      resultSpan = at;
+      continue;
+    }
+    auto combined = semantic.logical(isAnd, *result, *value, resultSpan, at);
+    if (failed(combined))
+      return failure();
+    result = std::move(*combined);
+  }
+  return *result;
+}
+
+/// Python's `is` of known values.
+static bool sameObject(const Value &a, const Value &b) {
+  if (a.variant().index() != b.variant().index())
+    return false;
+  return equalKnown(a, b);
+}
+
+FailureOr<Value> Interpreter::compareOnce(CompareOp op, const Value &a, const Value &b,
+                                          SourceSpan atA, SourceSpan atB) {
+  switch (op) {
+  case CompareOp::Is:
+  case CompareOp::IsNot: {
+    bool same;
+    if (auto *left = a.getIf<HostObject>(), *right = b.getIf<HostObject>(); left && right)
+      same = host.identical(*left, *right);
+    else if (auto *left = a.getIf<Tensor>(), *right = b.getIf<Tensor>(); left && right)
+      same = left->ir == right->ir;
+    else
+      same = sameObject(a, b);
+    return Value(same == (op == CompareOp::Is));
+  }
+  case CompareOp::In:
+  case CompareOp::NotIn: {
+    bool found = false;
+    if (auto *text = b.getIf<std::string>()) {
+      auto *part = a.getIf<std::string>();
+      if (!part)
+        return error(diag::MembershipUnknown, atA, a.kindName());
+      found = text->find(*part) != std::string::npos;
+    } else {
+      auto items = knownItems(b, atB);
+      if (failed(items))
+        return failure();
+      const Value *wanted = knownOrNull(a);
+      if (!wanted)
+        return error(diag::MembershipUnknown, atA, a.kindName());
+      for (const Value &item : *items) {
+        const Value *known = knownOrNull(item);
+        if (!known)
+          return error(diag::MembershipUnknown, atB, item.kindName());
+        found |= equalKnown(*known, *wanted);
+      }
+    }
+    return Value(found == (op == CompareOp::In));
+  }
+  default:
+    return semantic.compare(op, a, b, atA, atB);
+  }
+}
+
+FailureOr<Value> Interpreter::visitCompare(const Compare &node) {
+  if (options.strict && node.ops.size() > 1)
+    return error(diag::ChainedComparison, spanOf(node));
+  auto left = visit(*node.left);
+  if (failed(left))
+    return failure();
+  SourceSpan leftSpan = spanOf(*node.left);
+  std::optional<Value> result;
+  for (uint32_t i = 0; i < node.ops.size(); ++i) {
+    auto right = visit(*node.comparators[i]);
+    if (failed(right))
+      return failure();
+    SourceSpan rightSpan = spanOf(*node.comparators[i]);
+    auto compared = compareOnce(node.ops[i], *left, *right, leftSpan, rightSpan);
+    if (failed(compared))
+      return failure();
+    if (!result || !result->isTensor()) {
+      // A known false ends the chain; a known true leaves it to the next link.
+      result = std::move(*compared);
+      auto known = semantic.knownTruth(*result, spanOf(node));
+      if (failed(known))
+        return failure();
+      if (*known && !**known)
+        return *result;
+    } else {
+      auto both = semantic.logical(/*isAnd=*/true, *result, *compared, leftSpan, rightSpan);
+      if (failed(both))
+        return failure();
+      result = std::move(*both);
+    }
+    left = std::move(right);
+    leftSpan = rightSpan;
+  }
+  return *result;
+}
+
+FailureOr<Value> Interpreter::visitIfExp(const IfExp &node) {
+  auto condition = visitCondition(*node.test);
+  if (failed(condition))
+    return failure();
+  if (condition->known)
+    return visit(*condition->known ? *node.body : *node.orelse);
+  auto arm = [&](const Expr &expr) -> LogicalResult {
+    auto value = visit(expr);
+    if (failed(value))
+      return failure();
+    scope().carried = std::move(*value);
+    return success();
+  };
+  if (failed(branch(
+          condition->runtime, [&] { return arm(*node.body); }, [&] { return arm(*node.orelse); },
+          spanOf(node), {})))
+    return failure();
+  Value result = std::move(*scope().carried);
+  scope().carried.reset();
+  return result;
+}
+
+//===--- attributes and subscripts
+//----------------------------------------------------------------===//
+
+FailureOr<Value> Interpreter::visitAttribute(const Attribute &node) {
+  auto object = visit(*node.value);
+  if (failed(object))
+    return failure();
+  return getAttribute(*object, node.name, spanOf(node.nameRange));
+}
+
+FailureOr<Value> Interpreter::getAttribute(const Value &object, llvm::StringRef name,
+                                           SourceSpan span) {
+  auto found = semantic.attribute(object, name);
+  if (failed(found))
+    return failure();
+  if (*found)
+    return std::move(**found);
+  if (auto *foreign = object.getIf<HostObject>()) {
+    auto result = host.getAttribute(*foreign, name);
+    if (result.value)
+      return std::move(*result.value);
+    if (!result.error.message.empty() || result.error.exception)
+      return hostFailed(result.error, span);
+  }
+  std::vector<std::string_view> candidates;
+  std::string kind = object.kindName();
+  auto addFunctions = [&](bool methods) {
+    for (const Builtin &builtin : allBuiltins())
+      if (!methods || builtin.isMethod)
+        candidates.push_back(builtin.name);
+    for (const PreludeFunction &function : allPreludeFunctions())
+      if (!llvm::StringRef(function.name).starts_with("_") && (!methods || function.isMethod))
+        candidates.push_back(function.name);
+  };
+  if (auto *ours = object.getIf<ModuleValue>()) {
+    kind = "module `" + ours->name + "`";
+    addFunctions(false);
+#define DTYPE(Enum, Name, ...) candidates.push_back(Name);
+#include "frontend/dtypes.def"
+#undef DTYPE
+  } else if (object.isTensor()) {
+    addFunctions(true);
+    candidates.insert(candidates.end(), {"dtype", "shape", "type", "numel", "T"});
+  } else if (auto *tuple = object.getIf<Tuple>()) {
+    candidates.assign(tuple->fields.begin(), tuple->fields.end());
+  }
+  std::string_view near = nearestName(name, candidates);
+  if (!near.empty())
+    return error(diag::UnknownAttributeNear, span, kind, name, near);
+  return error(diag::UnknownAttribute, span, kind, name);
+}
+
+FailureOr<Value> Interpreter::visitSubscript(const Subscript &node) {
+  auto object = visit(*node.value);
+  if (failed(object))
+    return failure();
+  auto index = visit(*node.index);
+  if (failed(index))
+    return failure();
+  if (auto *foreign = object->getIf<HostObject>()) {
+    auto result = host.getItem(*foreign, *index);
+    if (result.value)
+      return std::move(*result.value);
+    return hostFailed(result.error, spanOf(node));
+  }
+  return semantic.subscript(*object, *index, spanOf(*node.index));
+}
+
+//===--- displays
+//---------------------------------------------------------------------------------===//
+
+FailureOr<Value> Interpreter::visitElements(NodeList<Expr> elements) {
+  Tuple tuple;
+  for (const Expr *element : elements) {
+    if (auto *starred = dynCast<Starred>(element)) {
+      auto value = visit(*starred->value);
+      if (failed(value))
+        return failure();
+      auto items = knownItems(*value, spanOf(*starred->value));
+      if (failed(items))
+        return failure();
+      llvm::append_range(tuple.items, *items);
+      continue;
+    }
+    auto value = visit(*element);
+    if (failed(value))
+      return failure();
+    tuple.items.push_back(std::move(*value));
+  }
+  return Value(std::move(tuple));
+}
+
+FailureOr<std::vector<Value>> Interpreter::knownItems(const Value &value, SourceSpan at) {
+  if (auto *tuple = value.getIf<Tuple>())
+    return tuple->items;
+  auto *range = value.getIf<RangeValue>();
+  if (!range)
+    return error(diag::NotIterable, at, value.kindName());
+  const char *what = range->kind == RangeValue::Kind::Static
+                         ? "a bound of tl.static_range"
+                         : "a bound of a range that is unrolled";
+  auto start = semantic.knownInt(*range->start, what, at);
+  auto stop = semantic.knownInt(*range->stop, what, at);
+  auto step = semantic.knownInt(*range->step, what, at);
+  if (failed(start) || failed(stop) || failed(step))
+    return failure();
+  if (*step == 0)
+    return error(diag::LoopStepZero, at);
+  std::vector<Value> items;
+  for (int64_t i = *start; *step > 0 ? i < *stop : i > *stop; i += *step) {
+    if (int64_t(items.size()) == maxItems)
+      return error(diag::TooManyIterations, at, maxItems);
+    items.push_back(Value::integer(i));
+  }
+  return items;
+}
+
+FailureOr<Value> Interpreter::visitListComp(const ListComp &node) {
+  if (node.generators.size() != 1)
+    return error(diag::NestedComprehension, spanOf(node));
+  const Comprehension &generator = *node.generators[0];
+  if (generator.isAsync)
+    return unsupported("asynchronous comprehension", spanOf(generator));
+  auto iterated = visit(*generator.iter);
+  if (failed(iterated))
+    return failure();
+  auto items = knownItems(*iterated, spanOf(*generator.iter));
+  if (failed(items))
+    return failure();
+  // The target is a name of the comprehension alone.
+  auto targets = assignedTargets(*generator.target);
+  std::vector<std::pair<llvm::StringRef, std::optional<Binding>>> saved;
+  for (llvm::StringRef name : targets) {
+    const Binding *binding = scope().find(name);
+    saved.emplace_back(name, binding ? std::optional(*binding) : std::nullopt);
+  }
+  llvm::scope_exit restore([&] {
+    for (auto &[name, binding] : saved) {
+      if (binding)
+        scope().names[name] = std::move(*binding);
+      else
+        scope().names.erase(name);
+    }
+  });
+  Tuple tuple;
+  for (const Value &item : *items) {
+    for (llvm::StringRef name : targets)
+      scope().names.erase(name);
+    if (failed(assign(*generator.target, item, /*keepKnown=*/true)))
+      return failure();
+    bool wanted = true;
+    for (const Expr *test : generator.conditions) {
+      auto condition = visitCondition(*test);
+      if (failed(condition))
+        return failure();
+      if (!condition->known)
+        return error(diag::ExpectedKnownValue, spanOf(*test), "the condition of a comprehension",
+                     "a value of the run");
+      if (!(wanted = *condition->known))
+        break;
+    }
+    if (!wanted)
+      continue;
+    auto value = visit(*node.element);
+    if (failed(value))
+      return failure();
+    tuple.items.push_back(std::move(*value));
+  }
+  return Value(std::move(tuple));
+}
+
+/// A known value by a format specification: alignment, sign, width, precision and the types d x b o
+/// e f g s.
+static std::optional<std::string> formatKnown(const Value &value, llvm::StringRef spec) {
+  if (spec.empty())
+    return strOfKnown(value);
+  char fill = ' ', align = 0;
+  if (spec.size() > 1 && llvm::StringRef("<>^").contains(spec[1])) {
+    fill = spec[0];
+    align = spec[1];
+    spec = spec.drop_front(2);
+  } else if (llvm::StringRef("<>^").contains(spec[0])) {
+    align = spec[0];
+    spec = spec.drop_front();
+  }
+  bool plus = spec.consume_front("+");
+  if (spec.consume_front("0") && !align) {
+    fill = '0';
+    align = '=';
+  }
+  unsigned width = 0, precision = 6;
+  spec.consumeInteger(10, width);
+  bool hasPrecision = spec.consume_front(".");
+  if (hasPrecision && spec.consumeInteger(10, precision))
+    return std::nullopt;
+  char type = spec.empty() ? 0 : spec.back();
+  if (spec.size() > 1 || width > 1000 || precision > 1000)
+    return std::nullopt;
+  std::string text;
+  bool number = value.isNumber();
+  if (value.is<llvm::APSInt>() &&
+      (type == 0 || type == 'd' || type == 'x' || type == 'X' || type == 'b' || type == 'o')) {
+    unsigned radix = type == 'x' || type == 'X' ? 16 : type == 'b' ? 2 : type == 'o' ? 8 : 10;
+    llvm::SmallString<32> digits;
+    value.get<llvm::APSInt>().toString(digits, radix);
+    text = type == 'x' ? digits.str().lower() : digits.str().str();
+  } else if (number && (type == 'f' || type == 'e' || type == 'g')) {
+    double real = value.is<double>() ? value.get<double>()
+                  : value.is<bool>() ? double(value.get<bool>())
+                                     : value.get<llvm::APSInt>().roundToDouble(true);
+    const char *format = type == 'f' ? "%.*f" : type == 'e' ? "%.*e" : "%.*g";
+    char buffer[2048];
+    snprintf(buffer, sizeof buffer, format, int(precision), real);
+    text = buffer;
+  } else if ((type == 0 || type == 's') && !plus) {
+    text = strOfKnown(value);
+    if (hasPrecision && value.is<std::string>())
+      text = text.substr(0, precision);
+  } else {
+    return std::nullopt;
+  }
+  if (plus && text[0] != '-')
+    text.insert(text.begin(), '+');
+  if (text.size() >= width)
+    return text;
+  size_t missing = width - text.size();
+  if (!align)
+    align = number ? '>' : '<';
+  if (align == '<')
+    return text + std::string(missing, fill);
+  if (align == '^')
+    return std::string(missing / 2, fill) + text + std::string(missing - missing / 2, fill);
+  size_t sign = align == '=' && (text[0] == '-' || text[0] == '+') ? 1 : 0;
+  return text.insert(sign, std::string(missing, fill));
+}
+
+FailureOr<Value> Interpreter::visitJoinedStr(const JoinedStr &node) {
+  std::string text;
+  for (const Expr *part : node.values) {
+    auto *field = dynCast<FormattedValue>(part);
+    if (!field) {
+      auto value = visit(*part);
+      if (failed(value))
+        return failure();
+      text += strOfKnown(*value);
+      continue;
+    }
+    auto value = visit(*field->value);
+    if (failed(value))
+      return failure();
+    if (const Value *known = knownOrNull(*value))
+      value = Value(*known);
+    std::string spec;
+    if (field->formatSpec) {
+      auto visited = visit(*field->formatSpec);
+      if (failed(visited))
+        return failure();
+      spec = strOfKnown(*visited);
+    }
+    if (field->conversion == 'r' || field->conversion == 'a')
+      value = Value(value->repr());
+    else if (field->conversion == 's')
+      value = Value(strOfKnown(*value));
+    auto formatted = formatKnown(*value, spec);
+    if (!formatted)
+      return error(diag::FormatSpecification, spanOf(*field), spec, value->kindName());
+    text += *formatted;
+  }
+  return Value(std::move(text));
+}
+
+} // namespace nereid::frontend

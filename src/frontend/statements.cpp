@@ -1,0 +1,319 @@
+// Statements, assignment and its targets.
+#include "frontend/interpreter.h"
+
+#include "llvm/ADT/ScopeExit.h"
+
+namespace nereid::frontend {
+
+using namespace nereid::syntax;
+using frontend::Tuple;
+using llvm::failure;
+using llvm::success;
+
+static void collectTargets(const Node &target, llvm::function_ref<void(llvm::StringRef)> add) {
+  if (auto *name = dynCast<Name>(&target))
+    add(name->id);
+  else if (auto *tuple = dynCast<syntax::Tuple>(&target))
+    for (const Expr *element : tuple->elements)
+      collectTargets(*element, add);
+  else if (auto *list = dynCast<List>(&target))
+    for (const Expr *element : list->elements)
+      collectTargets(*element, add);
+  else if (auto *starred = dynCast<Starred>(&target))
+    collectTargets(*starred->value, add);
+}
+
+llvm::SmallVector<llvm::StringRef, 4> assignedTargets(const Expr &target) {
+  llvm::SmallVector<llvm::StringRef, 4> names;
+  collectTargets(target, [&](llvm::StringRef name) { names.push_back(name); });
+  return names;
+}
+
+void collectAssigned(const Node &node, llvm::SetVector<llvm::StringRef> &names) {
+  auto add = [&](llvm::StringRef name) { names.insert(name); };
+  switch (node.kind) {
+  case NodeKind::FunctionDef:
+  case NodeKind::ClassDef:
+  case NodeKind::Lambda:
+    return;
+  case NodeKind::Assign:
+    for (const Expr *target : cast<Assign>(&node)->targets)
+      collectTargets(*target, add);
+    break;
+  case NodeKind::AugAssign:
+    collectTargets(*cast<AugAssign>(&node)->target, add);
+    break;
+  case NodeKind::AnnAssign:
+    collectTargets(*cast<AnnAssign>(&node)->target, add);
+    break;
+  case NodeKind::For:
+    collectTargets(*cast<For>(&node)->target, add);
+    break;
+  case NodeKind::NamedExpr:
+    collectTargets(*cast<NamedExpr>(&node)->target, add);
+    break;
+  case NodeKind::WithItem:
+    if (const Expr *target = cast<WithItem>(&node)->target)
+      collectTargets(*target, add);
+    break;
+  default:
+    break;
+  }
+  forEachChild(node, [&](const Node &child) { collectAssigned(child, names); });
+}
+
+llvm::SetVector<llvm::StringRef> assignedNames(NodeList<Stmt> body) {
+  llvm::SetVector<llvm::StringRef> names;
+  for (const Stmt *stmt : body)
+    collectAssigned(*stmt, names);
+  return names;
+}
+
+static bool mayLeave(const Node &node, bool ownLoop) {
+  switch (node.kind) {
+  case NodeKind::Return:
+    return true;
+  case NodeKind::Break:
+    return ownLoop;
+  case NodeKind::FunctionDef:
+  case NodeKind::ClassDef:
+    return false;
+  case NodeKind::For:
+  case NodeKind::While:
+    ownLoop = false;
+    break;
+  default:
+    if (isa<Expr>(node))
+      return false;
+  }
+  bool found = false;
+  forEachChild(node, [&](const Node &child) { found |= mayLeave(child, ownLoop); });
+  return found;
+}
+
+bool mayLeaveLoop(NodeList<Stmt> body) {
+  return llvm::any_of(body, [](const Stmt *stmt) { return mayLeave(*stmt, true); });
+}
+
+//===--- bodies
+//-----------------------------------------------------------------------------------===//
+
+LogicalResult Interpreter::visitBody(Body body, size_t from, bool tail) {
+  for (size_t i = from; i < body.size(); ++i) {
+    if (scope().done)
+      return success();
+    if (scope().mayHaveLeft())
+      return guarded([&] { return visitBody(body, i, tail); }, spanOf(*body[i]), tail);
+    if (failed(visit(*body[i], tail && i + 1 == body.size())))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult Interpreter::visit(const Stmt &node, bool tail) {
+  Semantic::At at(semantic, spanOf(node));
+  switch (node.kind) {
+  case NodeKind::ExprStmt: {
+    const Expr *value = cast<ExprStmt>(&node)->value;
+    if (isa<Constant>(value)) // a docstring, `...`
+      return success();
+    return visit(*value);
+  }
+  case NodeKind::Assign:
+    return visitAssign(*cast<Assign>(&node));
+  case NodeKind::AugAssign:
+    return visitAugAssign(*cast<AugAssign>(&node));
+  case NodeKind::AnnAssign:
+    return visitAnnAssign(*cast<AnnAssign>(&node));
+  case NodeKind::If:
+    return visitIf(*cast<If>(&node), tail);
+  case NodeKind::For:
+    return visitFor(*cast<For>(&node));
+  case NodeKind::While:
+    return visitWhile(*cast<While>(&node));
+  case NodeKind::Return:
+    return visitReturn(*cast<Return>(&node));
+  case NodeKind::Assert:
+    return visitAssert(*cast<Assert>(&node));
+  case NodeKind::Pass:
+    return success();
+  case NodeKind::Break:
+  case NodeKind::Continue: {
+    if (options.strict)
+      return unsupported(syntax::kindName(node.kind), spanOf(node));
+    (node.kind == NodeKind::Break ? scope().broke : scope().continued) = Flag::always_();
+    scope().done = true;
+    return success();
+  }
+  case NodeKind::FunctionDef: {
+    auto &function = *cast<FunctionDef>(&node);
+    return error(diag::NestedFunction, spanOf(function.nameRange), function.name);
+  }
+  case NodeKind::UnsupportedStmt: {
+    std::string_view name = cast<UnsupportedStmt>(&node)->astName;
+    return unsupported(name, spanOf(node));
+  }
+  default:
+    return unsupported(syntax::kindName(node.kind), spanOf(node));
+  }
+}
+
+LogicalResult Interpreter::visitReturn(const Return &node) {
+  Value value;
+  if (node.value) {
+    auto visited = visit(*node.value);
+    if (failed(visited))
+      return failure();
+    value = std::move(*visited);
+  }
+  SourceSpan at = node.value ? spanOf(*node.value) : spanOf(node);
+  if (frame->isKernel && !value.isNone())
+    return error(diag::KernelReturnsValue, at, frame->function->name(), describeType(value));
+  scope().result = std::move(value);
+  scope().resultSpan = at;
+  scope().returned = Flag::always_();
+  scope().done = true;
+  return success();
+}
+
+LogicalResult Interpreter::visitAssert(const Assert &node) {
+  const Builtin *check = findBuiltin("device_assert");
+  if (!check)
+    return unsupported("Assert", spanOf(node));
+  llvm::SmallVector<Argument, 2> args;
+  for (const Expr *part : {node.test, node.message}) {
+    if (!part)
+      continue;
+    auto value = visit(*part);
+    if (failed(value))
+      return failure();
+    args.push_back({std::move(*value), spanOf(*part)});
+  }
+  return callBuiltin(semantic, *check, nullptr, args, {}, spanOf(node));
+}
+
+//===--- assignment
+//-------------------------------------------------------------------------------===//
+
+LogicalResult Interpreter::setName(llvm::StringRef name, Value value, SourceSpan span,
+                                   bool constant) {
+  Binding &binding = scope().names[name];
+  if (binding.constant)
+    return error(diag::ConstexprReassigned, span, name);
+  binding.value = std::move(value);
+  binding.id = ++nextBinding;
+  binding.constant = constant;
+  binding.span = span;
+  return success();
+}
+
+LogicalResult Interpreter::assign(const Expr &target, const Value &value, bool keepKnown) {
+  SourceSpan span = spanOf(target);
+  NodeList<Expr> elements;
+  switch (target.kind) {
+  case NodeKind::Name: {
+    llvm::StringRef name = cast<Name>(&target)->id;
+    if (llvm::is_contained(scope().declared, name) && !scope().find(name)) {
+      const Value *known = knownOrNull(value);
+      if (!known)
+        return error(diag::ConstexprNotKnown, span, name, value.kindName());
+      return setName(name, *known, span, /*constant=*/true);
+    }
+    if (keepKnown)
+      return setName(name, value, span);
+    Semantic::At at(semantic, span);
+    auto assigned = semantic.assigned(value, span);
+    if (failed(assigned))
+      return failure();
+    return setName(name, std::move(*assigned), span);
+  }
+  case NodeKind::Tuple:
+    elements = cast<syntax::Tuple>(&target)->elements;
+    break;
+  case NodeKind::List:
+    elements = cast<List>(&target)->elements;
+    break;
+  case NodeKind::Starred:
+    return unsupported("Starred in an assignment", span);
+  case NodeKind::Subscript:
+    return error(diag::SubscriptAssignment, span);
+  case NodeKind::Attribute:
+    return error(diag::AttributeAssignment, span);
+  default:
+    return unsupported(syntax::kindName(target.kind), span);
+  }
+  auto *tuple = value.getIf<Tuple>();
+  if (!tuple)
+    return error(diag::NotUnpackable, span, value.kindName());
+  for (const Expr *element : elements)
+    if (isa<Starred>(element))
+      return unsupported("Starred in an assignment", spanOf(*element));
+  if (tuple->items.size() != elements.size())
+    return error(diag::UnpackCount, span, int64_t(elements.size()), int64_t(tuple->items.size()));
+  // A copy: assigning may rebind the name that holds the tuple.
+  std::vector<Value> items = tuple->items;
+  for (size_t i = 0; i < items.size(); ++i)
+    if (failed(assign(*elements[i], items[i], keepKnown)))
+      return failure();
+  return success();
+}
+
+LogicalResult Interpreter::visitAssign(const Assign &node) {
+  if (options.strict && node.targets.size() > 1)
+    return error(diag::SeveralTargets, spanOf(node));
+  auto value = visit(*node.value);
+  if (failed(value))
+    return failure();
+  for (const Expr *target : node.targets)
+    if (failed(assign(*target, *value)))
+      return failure();
+  return success();
+}
+
+LogicalResult Interpreter::visitAugAssign(const AugAssign &node) {
+  if (isa<Subscript>(node.target))
+    return error(diag::SubscriptAssignment, spanOf(*node.target));
+  if (isa<Attribute>(node.target))
+    return error(diag::AttributeAssignment, spanOf(*node.target));
+  auto left = visit(*node.target);
+  if (failed(left))
+    return failure();
+  auto right = visit(*node.value);
+  if (failed(right))
+    return failure();
+  auto result = semantic.binary(node.op, *left, *right, spanOf(*node.target), spanOf(*node.value));
+  if (failed(result))
+    return failure();
+  return assign(*node.target, *result);
+}
+
+LogicalResult Interpreter::visitAnnAssign(const AnnAssign &node) {
+  bool constant = isConstexprAnnotation(node.annotation);
+  auto *name = dynCast<Name>(node.target);
+  if (!name)
+    return isa<Subscript>(node.target) ? error(diag::SubscriptAssignment, spanOf(*node.target))
+                                       : error(diag::AttributeAssignment, spanOf(*node.target));
+  if (!node.value) {
+    if (constant)
+      scope().declared.push_back(name->id);
+    return success();
+  }
+  auto value = visit(*node.value);
+  if (failed(value))
+    return failure();
+  if (!constant)
+    return assign(*node.target, *value);
+  SourceSpan span = spanOf(*node.target);
+  const Value *known = knownOrNull(*value);
+  if (!known)
+    return error(diag::ConstexprNotKnown, spanOf(*node.value), name->id, value->kindName());
+  // The same line again is no second definition: an unrolled loop comes back to it.
+  if (const Binding *old = scope().find(name->id)) {
+    if (!old->constant || old->span.file != span.file || old->span.range != span.range)
+      return error(diag::ConstexprReassigned, span, name->id);
+    scope().names[name->id].constant = false;
+  }
+  return setName(name->id, *known, span, /*constant=*/true);
+}
+
+} // namespace nereid::frontend
