@@ -65,10 +65,10 @@ Interpreter::carriedNames(llvm::SetVector<llvm::StringRef> assigned, const For *
   return carried;
 }
 
-static llvm::SmallVector<mlir::Value> initialValues(llvm::ArrayRef<Value> values) {
+template <typename Names> static llvm::SmallVector<mlir::Value> initialValues(const Names &names) {
   llvm::SmallVector<Tensor> tensors;
-  for (const Value &value : values)
-    flattenTensors(value, tensors);
+  for (const auto &name : names)
+    flattenTensors(name.initial, tensors);
   return llvm::to_vector(llvm::map_range(tensors, [](const Tensor &tensor) { return tensor.ir; }));
 }
 
@@ -258,8 +258,7 @@ LogicalResult Interpreter::structuredFor(const For &node, const RangeValue &rang
   auto carried = carriedNames(assignedNames(node.body), &node, &bounds);
   if (failed(carried))
     return failure();
-  llvm::SmallVector<mlir::Value> inits = initialValues(
-      llvm::map_to_vector(*carried, [](const CarriedName &name) { return name.initial; }));
+  llvm::SmallVector<mlir::Value> inits = initialValues(*carried);
   Scope before = scope();
   bool isUnsigned = !isSignedInt(bounds.type.scalar);
   auto loop = mlir::scf::ForOp::create(builder, loc, bounds.start, bounds.stop, bounds.step, inits,
@@ -343,8 +342,7 @@ LogicalResult Interpreter::generalLoop(const Stmt &node, Body body, const For *l
   llvm::SmallVector<mlir::Value> inits;
   if (bounds)
     inits.push_back(bounds->start);
-  llvm::append_range(inits, initialValues(llvm::map_to_vector(
-                                *carried, [](const CarriedName &name) { return name.initial; })));
+  llvm::append_range(inits, initialValues(*carried));
   if (mayLeave)
     inits.push_back(constantBool(false));
   auto draft = mlir::scf::WhileOp::create(builder, loc, mlir::TypeRange(), inits, nullptr, nullptr);
@@ -394,9 +392,7 @@ LogicalResult Interpreter::generalLoop(const Stmt &node, Body body, const For *l
   for (auto &[name, binding] : scope().names)
     if (!before.find(name))
       fromTest.push_back({name, binding.value});
-  llvm::append_range(forwarded,
-                     initialValues(llvm::map_to_vector(
-                         fromTest, [](const CarriedName &name) { return name.initial; })));
+  llvm::append_range(forwarded, initialValues(fromTest));
 
   // The body.
   mlir::Block *afterBlock = blockOf(draft.getAfter(), forwarded);
