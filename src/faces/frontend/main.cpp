@@ -1,0 +1,185 @@
+// nereid-frontend FILE KERNEL [SIGNATURE] [options]: prints the tile IR of one kernel.
+//
+// SIGNATURE is a list "name:type" and "name=constant" separated by commas:
+// "x:*fp32:16,n:i32,BLOCK=1024". A third part is the divisibility. Constants are Python literals
+// (numbers, strings, True, False, None) or dtype names. Parameters that are not listed take their
+// defaults where these are literals.
+//
+//   --strict --debug     as in FrontendOptions
+//   --inline             inlines the private functions and canonicalises, to show the kernel alone
+//   --triton-errors      prints errors in Triton's form
+//   --time N             builds the IR N times and prints the median in microseconds instead
+//   --target NAME
+#include "frontend/semantic.h"
+#include "frontend/standalone_host.h"
+#include "ir/tile/Dialect.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+
+#include <chrono>
+
+using namespace nereid;
+using namespace nereid::frontend;
+
+static llvm::cl::opt<std::string> fileName(llvm::cl::Positional, llvm::cl::Required,
+                                           llvm::cl::desc("FILE"));
+static llvm::cl::opt<std::string> kernelName(llvm::cl::Positional, llvm::cl::Required,
+                                             llvm::cl::desc("KERNEL"));
+static llvm::cl::opt<std::string> signature(llvm::cl::Positional, llvm::cl::desc("SIGNATURE"));
+static llvm::cl::opt<bool> strict("strict", llvm::cl::desc("refuse what Triton refuses"));
+static llvm::cl::opt<bool> debugAsserts("debug", llvm::cl::desc("compile asserts"));
+static llvm::cl::opt<bool> inlineCalls("inline", llvm::cl::desc("inline calls and canonicalise"));
+static llvm::cl::opt<bool> tritonErrors("triton-errors", llvm::cl::desc("errors in Triton's form"));
+static llvm::cl::opt<bool> showLocations("locations", llvm::cl::desc("print locations"));
+static llvm::cl::opt<unsigned> timeRuns("time", llvm::cl::desc("time N runs"));
+static llvm::cl::opt<std::string> target("target", llvm::cl::init("cpu"),
+                                         llvm::cl::desc("target name"));
+
+/// A constant of the signature.
+static Value parseConstant(llvm::StringRef text) {
+  if (text == "None")
+    return Value();
+  if (text == "True" || text == "False")
+    return Value(text == "True");
+  int64_t integer;
+  if (!text.getAsInteger(10, integer))
+    return Value::integer(integer);
+  double real;
+  if (!text.getAsDouble(real))
+    return Value(real);
+  if (auto type = dtypeByName(text))
+    return Value(TypeValue{Type::of(*type)});
+  text.consume_front("'");
+  text.consume_back("'");
+  return Value(text.str());
+}
+
+static std::optional<std::vector<ParamSpec>> parseSpecs(const Function &kernel,
+                                                        StandaloneHost &host) {
+  llvm::StringMap<ParamSpec> given;
+  llvm::SmallVector<llvm::StringRef> items;
+  llvm::StringRef(signature).split(items, ',', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef item : items) {
+    ParamSpec spec;
+    auto [name, constant] = item.split('=');
+    if (name.size() != item.size()) {
+      spec.kind = ParamSpec::Kind::Constant;
+      spec.constant = parseConstant(constant);
+      given[name] = spec;
+      continue;
+    }
+    auto [named, rest] = item.split(':');
+    auto [typeText, divisibility] = rest.split(':');
+    auto type = parseSignatureType(typeText);
+    if (!type) {
+      llvm::errs() << "error: `" << typeText << "` is not a type\n";
+      return std::nullopt;
+    }
+    spec.type = *type;
+    if (!divisibility.empty() && divisibility.getAsInteger(10, spec.divisibility)) {
+      llvm::errs() << "error: `" << divisibility << "` is not a number\n";
+      return std::nullopt;
+    }
+    given[named] = spec;
+  }
+  std::vector<ParamSpec> specs;
+  for (const FunctionParam &param : kernel.params()) {
+    auto it = given.find(param.name);
+    if (it != given.end()) {
+      specs.push_back(it->second);
+      continue;
+    }
+    ParamSpec spec;
+    spec.kind = ParamSpec::Kind::Constant;
+    auto *literal =
+        param.hasDefault() ? syntax::dynCast<syntax::Constant>(param.node->defaultValue) : nullptr;
+    if (!literal) {
+      if (auto value = host.lookup(kernel, param.name).value) { // passes a function of the file
+        spec.constant = *value;
+        specs.push_back(spec);
+        continue;
+      }
+      llvm::errs() << "error: no type for the parameter `" << param.name << "`\n";
+      return std::nullopt;
+    }
+    spec.constant = parseConstant(llvm::StringRef(kernel.module().source().text(literal->range)));
+    specs.push_back(spec);
+  }
+  return specs;
+}
+
+static int fail(const DiagnosticEngine &diagnostics, const Function *kernel) {
+  if (!tritonErrors) {
+    llvm::errs() << diagnostics.renderAll();
+    return 1;
+  }
+  for (const Diagnostic &diagnostic : diagnostics.diagnostics())
+    if (diagnostic.isError())
+      llvm::errs() << renderTriton(diagnostic, kernel ? std::optional(kernel->definition().range)
+                                                      : std::nullopt)
+                   << "\n";
+  return 1;
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  llvm::cl::ParseCommandLineOptions(argc, argv, "kernel source to tile IR\n");
+  auto source = SourceFile::read(fileName);
+  if (!source) {
+    llvm::errs() << "error: cannot read `" << fileName << "`\n";
+    return 2;
+  }
+  FrontendOptions options;
+  options.strict = strict;
+  options.debug = debugAsserts;
+  options.targetName = target;
+  std::vector<double> times;
+  for (unsigned run = 0; run < std::max(1u, unsigned(timeRuns)); ++run) {
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    tile::loadDialects(context);
+    DiagnosticEngine diagnostics;
+    auto begin = std::chrono::steady_clock::now();
+    auto parsed = syntax::parseModule(source, diagnostics);
+    if (!parsed)
+      return fail(diagnostics, nullptr);
+    StandaloneHost host(parsed.module);
+    const Function *kernel = host.function(kernelName);
+    if (!kernel) {
+      llvm::errs() << "error: no function `" << kernelName << "`\n";
+      return 2;
+    }
+    auto specs = parseSpecs(*kernel, host);
+    if (!specs)
+      return 2;
+    auto module = buildTileModule(context, *kernel, *specs, options, host, diagnostics);
+    std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+    times.push_back(took.count());
+    if (failed(module))
+      return fail(diagnostics, kernel);
+    if (timeRuns)
+      continue;
+    llvm::errs() << diagnostics.renderAll(); // warnings
+    if (inlineCalls) {
+      mlir::PassManager passes(&context);
+      passes.addPass(mlir::createInlinerPass());
+      passes.addPass(mlir::createCanonicalizerPass());
+      passes.addPass(mlir::createCSEPass());
+      if (failed(passes.run(**module)))
+        return 3;
+    }
+    mlir::OpPrintingFlags flags;
+    if (showLocations)
+      flags.enableDebugInfo(true, false);
+    (*module)->print(llvm::outs(), flags);
+    llvm::outs() << "\n";
+  }
+  if (timeRuns) {
+    llvm::sort(times);
+    llvm::outs() << llvm::format("median %.0f us, first %.0f us\n", times[times.size() / 2],
+                                 times.back());
+  }
+  return 0;
+}
