@@ -3,6 +3,8 @@
 //   nereid-opt --tile-pipeline kernel.mlir
 //   nereid-opt --combine --cse --mlir-print-ir-after-change kernel.mlir
 #include "ir/tile/Dialect.h"
+#include "targets/cpu/conversions/Conversions.h"
+#include "targets/cpu/math/Math.h"
 #include "transforms/Pipeline.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -25,6 +27,8 @@ int main(int argc, char **argv) {
   mlir::func::registerInlinerExtension(registry);
   mlir::registerTransformsPasses();
   nereid::transforms::registerPasses();
+  nereid::cpu::registerExpandConversionsPass();
+  nereid::cpu::registerExpandMathPass();
   registerTestIntegerAnalysis();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "passes over Nereid's tile IR\n", registry));

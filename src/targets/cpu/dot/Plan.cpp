@@ -39,7 +39,7 @@ DotPlan planDot(DotType type, int64_t m, int64_t n, int64_t k, const Features &f
     int64_t width = vectors * lanes;
     int64_t panels = n / width, tail = n % width;
     int64_t fewest = ceilDiv(m, mostRows);
-    for (int64_t blocks = fewest; blocks <= std::min(m, fewest + 4); ++blocks) {
+    for (int64_t blocks = fewest; blocks <= std::min(m, 2 * fewest); ++blocks) {
       int64_t rows = m / blocks, longBlocks = m % blocks;
       auto blockCost = [&](int64_t r) {
         constexpr double visit = 12; // of the loop, and of fetching and storing C
