@@ -2,6 +2,9 @@
 // program's.
 #include "targets/cpu/executor/Executor.h"
 
+#include "support/diagnostics.h"
+#include "support/settings.h"
+
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -288,16 +291,20 @@ TEST_F(ExecutorTest, AForkedChildBuildsItsOwnPool) {
 }
 #endif
 
-TEST_F(ExecutorTest, ThreadCountComesFromTheEnvironment) {
-  setenv("NEREID_CPU_THREADS", "3", 1);
-  setThreadCount(0);
-  EXPECT_EQ(threadCount(), 3);
-  for (const char *bad : {"", "x", "0", "-2", "3x"}) {
-    setenv("NEREID_CPU_THREADS", bad, 1);
+TEST_F(ExecutorTest, ThreadCountComesFromTheSettings) {
+  auto countWith = [](const char *value) {
+    setenv("NEREID_CPU_THREADS", value, 1);
+    nereid::DiagnosticEngine diagnostics;
+    nereid::Settings::reload(diagnostics);
     setThreadCount(0);
-    EXPECT_EQ(threadCount(), visibleCores()) << bad;
-  }
+    return threadCount();
+  };
+  EXPECT_EQ(countWith("3"), 3);
+  for (const char *none : {"0", "-2", "x"})
+    EXPECT_EQ(countWith(none), visibleCores()) << none;
   unsetenv("NEREID_CPU_THREADS");
+  nereid::DiagnosticEngine diagnostics;
+  nereid::Settings::reload(diagnostics);
   EXPECT_GE(visibleCores(), 1);
   EXPECT_LE(visibleCores(), int(std::thread::hardware_concurrency()));
 }

@@ -7,6 +7,8 @@
 // wake late cost nothing and nobody waits for them.
 #include "targets/cpu/executor/Executor.h"
 
+#include "support/settings.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -301,13 +303,8 @@ Global *makeGlobal() {
 }
 
 int defaultThreads() {
-  if (const char *text = std::getenv("NEREID_CPU_THREADS")) {
-    char *end = nullptr;
-    long value = std::strtol(text, &end, 10);
-    if (end != text && *end == 0 && value > 0 && value <= 4096)
-      return int(value);
-  }
-  return visibleCores();
+  int64_t wish = Settings::current().cpuThreads;
+  return wish > 0 ? int(std::min<int64_t>(wish, 4096)) : visibleCores();
 }
 
 // Small grids one by one, so that no thread is left with two; large ones in chunks that keep the

@@ -49,7 +49,8 @@ constexpr int64_t cooperativeLimit = 4096;
 LaunchResult run(KernelFn kernel, const void *args, const int32_t grid[3],
                  const LaunchOptions &options = {});
 
-// The size of the pool, the launching thread included. The first use takes NEREID_CPU_THREADS, else
+// The size of the pool, the launching thread included. The first use takes the setting cpuThreads
+// (NEREID_CPU_THREADS), else
 // `visibleCores()`. Setting waits for a running launch (so never from inside a kernel); 0 returns
 // to the default.
 int threadCount();
