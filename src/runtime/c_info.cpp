@@ -1,6 +1,5 @@
 // The C ABI: about the library and this machine.
-#include "frontend/builtin.h"
-#include "frontend/prelude.h"
+#include "frontend/inventory.h"
 #include "runtime/c_api.h"
 #include "support/settings.h"
 #include "targets/cpu/executor/Executor.h"
@@ -95,32 +94,7 @@ char *nrd_doctor(void) {
 }
 
 char *nrd_language_json(void) {
-  json::Array entries;
-  for (const frontend::Builtin &builtin : frontend::allBuiltins()) {
-    json::Array aliases;
-    for (const char *alias : builtin.aliases)
-      aliases.push_back(alias);
-    entries.push_back(json::Object{{"name", builtin.name},
-                                   {"signature", builtin.signature},
-                                   {"doc", json::fixUTF8(builtin.doc)},
-                                   {"category", builtin.category},
-                                   {"method", builtin.isMethod},
-                                   {"aliases", std::move(aliases)},
-                                   {"kind", "builtin"}});
-  }
-  for (const frontend::PreludeFunction &function : frontend::allPreludeFunctions()) {
-    if (llvm::StringRef(function.name).starts_with("_"))
-      continue;
-    std::string_view text = function.module->source().text(function.definition->args->range);
-    entries.push_back(json::Object{{"name", function.name},
-                                   {"signature", "(" + std::string(text) + ")"},
-                                   {"doc", json::fixUTF8(function.doc)},
-                                   {"category", function.file},
-                                   {"method", function.isMethod},
-                                   {"aliases", json::Array()},
-                                   {"kind", "prelude"}});
-  }
-  return give(json::Value(std::move(entries)));
+  return give(json::Value(frontend::inventoryJson()));
 }
 
 void nrd_string_free(char *text) {
