@@ -17,8 +17,8 @@ struct TilePipelineOptions {
 /// kernels (functions with `tile.kernel`) and private functions, in func, tile, arith, math, scf
 /// and ub. Afterwards a target may rely on this:
 ///
-///  - No `func.call` to a function of the module remains, except to those with `no_inline`, and no other
-///  private function.
+///  - No `func.call` to a function of the module remains, except to those with `no_inline`, and no
+///  other private function.
 ///  - IR is canonical: no dead values, no equal computations in one scope, constants folded, and
 ///  elementwise
 ///    operations on splats are done on scalars.

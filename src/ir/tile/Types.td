@@ -79,9 +79,9 @@ def Tile_CheckKind : Tile_Enum<"CheckKind", "what a check of a memory access is 
   I32EnumAttrCase<"Bounds", 0, "bounds">, I32EnumAttrCase<"Overflow", 1, "overflow">]>;
 
 def Tile_PtrElt : Type<CPred<"::llvm::isa<::nereid::tile::PtrType>($_self)">, "pointer">;
-def Tile_Float : AnyTypeOf<[F16, BF16, F32, F64, F8E4M3FN, F8E5M2]>;
-def Tile_Int : AnyTypeOf<[I1, I8, I16, I32, I64]>;
-def Tile_Scalar : AnyTypeOf<[Tile_Float, Tile_Int, Tile_PtrElt]>;
+def Tile_Float : AnyTypeOf<[F16, BF16, F32, F64, F8E4M3FN, F8E5M2], "float">;
+def Tile_Int : AnyTypeOf<[I1, I8, I16, I32, I64], "integer">;
+def Tile_Scalar : AnyTypeOf<[Tile_Float, Tile_Int, Tile_PtrElt], "float, integer or pointer">;
 
 // A tensor has at least one dimension, and every size is known and positive.
 def Tile_ShapePred : CPred<"::nereid::tile::isTileShape(::llvm::cast<::mlir::ShapedType>($_self).getShape())">;
