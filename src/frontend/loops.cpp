@@ -346,14 +346,9 @@ LogicalResult Interpreter::generalLoop(const Stmt &node, Body body, const For *l
   if (mayLeave)
     inits.push_back(constantBool(false));
   auto draft = mlir::scf::WhileOp::create(builder, loc, mlir::TypeRange(), inits, nullptr, nullptr);
-  auto blockOf = [&](mlir::Region &region, mlir::ValueRange values) {
-    llvm::SmallVector<mlir::Location> locations(values.size(), loc);
-    return builder.createBlock(&region, region.end(), mlir::TypeRange(values.getTypes()),
-                               locations);
-  };
-
   // The condition, and what it forwards: also names that only it assigns (`while (x := f()) > 0`).
-  mlir::Block *beforeBlock = blockOf(draft.getBefore(), inits);
+  mlir::Block *beforeBlock = draft.getBeforeBody();
+  builder.setInsertionPointToEnd(beforeBlock);
   size_t next = 0;
   llvm::SmallVector<mlir::Value> forwarded;
   if (bounds)
@@ -395,7 +390,10 @@ LogicalResult Interpreter::generalLoop(const Stmt &node, Body body, const For *l
   llvm::append_range(forwarded, initialValues(fromTest));
 
   // The body.
-  mlir::Block *afterBlock = blockOf(draft.getAfter(), forwarded);
+  mlir::Block *afterBlock = draft.getAfterBody();
+  for (mlir::Value value : forwarded)
+    afterBlock->addArgument(value.getType(), loc);
+  builder.setInsertionPointToEnd(afterBlock);
   size_t inputs = inits.size();
   next = bounds ? 1 : 0;
   bindCarried(*carried, afterBlock->getArguments(), next);

@@ -104,7 +104,30 @@ LogicalResult Interpreter::visitBody(Body body, size_t from, bool tail) {
       return success();
     if (scope().mayHaveLeft())
       return guarded([&] { return visitBody(body, i, tail); }, spanOf(*body[i]), tail);
-    if (failed(visit(*body[i], tail && i + 1 == body.size())))
+    bool last = i + 1 == body.size();
+    if (auto *branching = dynCast<If>(body[i]); branching && !last) {
+      // Where one side ends by leaving, the rest belongs to the other: one scf.if less, and no flag to test.
+      bool thenLeaves = endsByLeaving(branching->body), elseLeaves = endsByLeaving(branching->orelse);
+      if (thenLeaves != elseLeaves) {
+        auto condition = visitCondition(*branching->test);
+        if (failed(condition))
+          return failure();
+        if (condition->known) {
+          if (failed(visitBody(*condition->known ? branching->body : branching->orelse, 0, false)))
+            return failure();
+          continue;
+        }
+        auto side = [&](Body statements, bool leaves) -> LogicalResult {
+          if (failed(visitBody(statements, 0, false)))
+            return failure();
+          return leaves ? success() : visitBody(body, i + 1, tail);
+        };
+        return branch(
+            condition->runtime, [&] { return side(branching->body, thenLeaves); },
+            [&] { return side(branching->orelse, elseLeaves); }, spanOf(*branching->test), {.tail = tail});
+      }
+    }
+    if (failed(visit(*body[i], tail && last)))
       return failure();
   }
   return success();
