@@ -98,6 +98,24 @@ bool mayLeaveLoop(NodeList<Stmt> body) {
 //===--- bodies
 //-----------------------------------------------------------------------------------===//
 
+/// Whether the last statement is a `return`, `break` or `continue`, on every path that the tree
+/// shows.
+static bool endsByLeaving(NodeList<Stmt> body) {
+  if (body.empty())
+    return false;
+  switch (body.back()->kind) {
+  case NodeKind::Return:
+  case NodeKind::Break:
+  case NodeKind::Continue:
+    return true;
+  case NodeKind::If:
+    return endsByLeaving(cast<If>(body.back())->body) &&
+           endsByLeaving(cast<If>(body.back())->orelse);
+  default:
+    return false;
+  }
+}
+
 LogicalResult Interpreter::visitBody(Body body, size_t from, bool tail) {
   for (size_t i = from; i < body.size(); ++i) {
     if (scope().done)
@@ -106,8 +124,10 @@ LogicalResult Interpreter::visitBody(Body body, size_t from, bool tail) {
       return guarded([&] { return visitBody(body, i, tail); }, spanOf(*body[i]), tail);
     bool last = i + 1 == body.size();
     if (auto *branching = dynCast<If>(body[i]); branching && !last) {
-      // Where one side ends by leaving, the rest belongs to the other: one scf.if less, and no flag to test.
-      bool thenLeaves = endsByLeaving(branching->body), elseLeaves = endsByLeaving(branching->orelse);
+      // Where one side ends by leaving, the rest belongs to the other: one scf.if less, and no flag
+      // to test.
+      bool thenLeaves = endsByLeaving(branching->body),
+           elseLeaves = endsByLeaving(branching->orelse);
       if (thenLeaves != elseLeaves) {
         auto condition = visitCondition(*branching->test);
         if (failed(condition))
@@ -124,7 +144,8 @@ LogicalResult Interpreter::visitBody(Body body, size_t from, bool tail) {
         };
         return branch(
             condition->runtime, [&] { return side(branching->body, thenLeaves); },
-            [&] { return side(branching->orelse, elseLeaves); }, spanOf(*branching->test), {.tail = tail});
+            [&] { return side(branching->orelse, elseLeaves); }, spanOf(*branching->test),
+            {.tail = tail});
       }
     }
     if (failed(visit(*body[i], tail && last)))
