@@ -5,7 +5,7 @@
 // BARE-NOT: math.fma
 // BARE-NOT: math.floor
 
-// CHECK: func.func private @erf(f64) -> f64
+// CHECK: llvm.func @erf(f64) -> f64
 // CHECK-LABEL: func.func @vectors
 func.func @vectors(%x: vector<16xf32>) -> vector<16xf32> {
   // CHECK: math.fma {{.*}} : vector<16xf32>
@@ -45,7 +45,7 @@ func.func @half(%x: vector<8xf16>, %y: vector<8xf16>) -> vector<8xf16> {
 // The C library, once a lane.
 // CHECK-LABEL: func.func @library
 func.func @library(%x: vector<2xf64>) -> vector<2xf64> {
-  // CHECK-COUNT-2: call @erf
+  // CHECK-COUNT-2: llvm.call @erf
   %0 = math.erf %x : vector<2xf64>
   return %0 : vector<2xf64>
 }

@@ -2,7 +2,7 @@
 #include "targets/cpu/LaneBuilder.h"
 #include "targets/cpu/math/Math.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -46,7 +46,7 @@ struct ExpandMathPass : mlir::PassWrapper<ExpandMathPass, mlir::OperationPass<ml
     return "Replaces math operations by inline polynomials on scalars and vectors";
   }
   void getDependentDialects(mlir::DialectRegistry &registry) const final {
-    registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::scf::SCFDialect,
+    registry.insert<mlir::arith::ArithDialect, mlir::LLVM::LLVMDialect, mlir::scf::SCFDialect,
                     mlir::vector::VectorDialect>();
   }
 

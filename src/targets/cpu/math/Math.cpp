@@ -3,7 +3,7 @@
 
 #include "targets/cpu/math/Emitters.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -135,19 +135,21 @@ void declareLibm(const LaneBuilder &l, llvm::StringRef name, mlir::Type element,
                  unsigned operands) {
   mlir::OpBuilder &b = l.builder;
   auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<mlir::ModuleOp>();
-  if (module.lookupSymbol<mlir::func::FuncOp>(name))
+  if (module.lookupSymbol(name))
     return;
   mlir::OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(module.getBody());
   llvm::SmallVector<mlir::Type> inputs(operands, element);
-  mlir::func::FuncOp::create(b, l.loc, name, b.getFunctionType(inputs, element)).setPrivate();
+  mlir::LLVM::LLVMFuncOp::create(b, l.loc, name,
+                                 mlir::LLVM::LLVMFunctionType::get(element, inputs));
 }
 
 Lane callLibm(const LaneBuilder &l, llvm::StringRef name, ArrayRef<Lane> operands) {
   mlir::OpBuilder &b = l.builder;
   mlir::Type element = operands[0].element(), type = operands[0].type();
   auto call = [&](ArrayRef<Value> arguments) {
-    return mlir::func::CallOp::create(b, l.loc, name, element, arguments).getResult(0);
+    return mlir::LLVM::CallOp::create(b, l.loc, mlir::TypeRange(element), name, arguments)
+        .getResult();
   };
   llvm::SmallVector<Value> arguments;
   auto vector = llvm::dyn_cast<mlir::VectorType>(type);

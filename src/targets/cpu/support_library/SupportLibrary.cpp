@@ -165,6 +165,9 @@ std::span<const Symbol> supportSymbols() {
       NEREID_LIBM(tanh),
       {"pow", reinterpret_cast<void *>(static_cast<double (*)(double, double)>(&::pow))},
       {"fma", reinterpret_cast<void *>(static_cast<double (*)(double, double, double)>(&::fma))},
+      // The remainder of floats, which LLVM itself turns into calls.
+      {"fmod", reinterpret_cast<void *>(static_cast<double (*)(double, double)>(&::fmod))},
+      {"fmodf", reinterpret_cast<void *>(static_cast<float (*)(float, float)>(&::fmodf))},
       {"nereid_cpu_fail", reinterpret_cast<void *>(&nereid_cpu_fail)},
       {"nereid_cpu_spin", reinterpret_cast<void *>(&nereid_cpu_spin)},
       {"nereid_cpu_print", reinterpret_cast<void *>(&nereid_cpu_print)},
