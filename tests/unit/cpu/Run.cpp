@@ -13,8 +13,8 @@ namespace nereid::test {
 
 using namespace mlir;
 
-static llvm::Expected<std::unique_ptr<targets::CompiledKernel>>
-compile(const std::string &text, const targets::CompileOptions &options) {
+llvm::Expected<std::unique_ptr<targets::CompiledKernel>>
+compileText(const std::string &text, const targets::CompileOptions &options) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   tile::loadDialects(context);
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
@@ -38,7 +38,7 @@ TestKernel::TestKernel(const std::string &tileText, const std::string &features)
   options.verify = true;
   if (const char *forced = std::getenv("NEREID_CPU_FEATURES"); forced && features.empty())
     options.features = forced;
-  auto result = compile(tileText, options);
+  auto result = compileText(tileText, options);
   if (!result) {
     std::fprintf(stderr, "compilation failed: %s\n", llvm::toString(result.takeError()).c_str());
     std::abort();
@@ -60,7 +60,7 @@ cpu::LaunchResult TestKernel::run(std::initializer_list<Slot> args, int gridX, i
 }
 
 std::string compileError(const std::string &tileText, const targets::CompileOptions &options) {
-  auto result = compile(tileText, options);
+  auto result = compileText(tileText, options);
   return result ? "" : llvm::toString(result.takeError());
 }
 

@@ -33,6 +33,9 @@ private:
   std::unique_ptr<targets::CompiledKernel> kernel;
 };
 
+llvm::Expected<std::unique_ptr<targets::CompiledKernel>>
+compileText(const std::string &tileText, const targets::CompileOptions &options);
+
 /// The error text of a compilation that must fail.
 std::string compileError(const std::string &tileText, const targets::CompileOptions &options);
 

@@ -64,7 +64,6 @@ void emitDot(Kernel &k, tile::DotOp op) {
       materializeInto(k, op.getC(), sum);
     }
   }
-  uint64_t mark = k.scratchMark();
   Buffer a = materialize(k, converted(k, op, op.getA(), operandType));
   Buffer b = materialize(k, converted(k, op, op.getB(), operandType));
 
@@ -89,7 +88,6 @@ void emitDot(Kernel &k, tile::DotOp op) {
     operands.zeroC = zeroC;
     emitDot(k.b, k.e.loc, plan, operands, k.e.features);
   });
-  k.scratchRelease(mark);
   if (narrow)
     forEachPoint(k, resultType.getShape(), [&](ArrayRef<Value> indices) {
       Point point;
