@@ -31,6 +31,12 @@ Lane scale(Lane p, Lane n, const LaneBuilder &l) {
   return p * powerOfTwo(l, half) * powerOfTwo(l, n - half);
 }
 
+// (p + 1) * 2^n, the sum and the first factor in one operation.
+Lane scaleSuccessor(Lane p, Lane n, const LaneBuilder &l) {
+  Lane half = l.sra(n, 1), first = powerOfTwo(l, half);
+  return l.fma(p, first, first) * powerOfTwo(l, n - half);
+}
+
 struct Reduced {
   Lane n; // integer
   Lane r; // in [-ln2/2, ln2/2] or [-1/2, 1/2]
@@ -85,7 +91,7 @@ Lane expF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   // Beyond these the two factors of `scale` overflow or underflow by themselves.
   Lane x = l.atLeast(l.atMost(operands[0], 89.0), -104.0);
   auto [n, r] = reduceExp(l, x);
-  return scale(expm1Reduced(l, r) + 1.0, n, l);
+  return scaleSuccessor(expm1Reduced(l, r), n, l);
 }
 
 Lane exp2F32(const LaneBuilder &l, ArrayRef<Lane> operands) {
@@ -148,7 +154,7 @@ Lane tanhF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0], a = l.abs(x), z = x * x;
   Lane small = l.fma(a * z, l.polynomial(z, coefficients::tanhF32), a);
   auto [n, r] = reduceExp(l, l.atMost(a + a, 20.0));
-  Lane e = (expm1Reduced(l, r) + 1.0) * powerOfTwo(l, n);
+  Lane power = powerOfTwo(l, n), e = l.fma(expm1Reduced(l, r), power, power);
   Lane large = 1.0 - 2.0 / (e + 1.0);
   return l.copysign(l.select(a < 0.625, small, large), x);
 }
