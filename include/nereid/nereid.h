@@ -203,7 +203,7 @@ typedef struct nrd_arg {
   uint8_t read_only; /* launching a kernel that may store through it is refused (ValueError) */
   uint8_t reserved;
   union {
-    int64_t i;
+    int64_t i; /* NRD_ARG_INT; NRD_ARG_BOOL: 0 or 1 */
     uint64_t u;
     double f;
     void *p;
@@ -226,7 +226,8 @@ typedef struct nrd_launch {
  * cache and lives as long as the function. A grid with a zero launches nothing. */
 NRD_API nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *args, size_t count, const nrd_options *options,
                                 const nrd_launch *launch, nrd_kernel **out);
-/* Launches a compiled kernel with its run-time arguments (as nrd_dispatch takes them, one per parameter). */
+/* Launches a compiled kernel, with one argument per parameter (those of constants are ignored), or with only those that
+ * are not constants. */
 NRD_API nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t count, const nrd_launch *launch);
 /* Forgets every compiled kernel of the function. */
 NRD_API void nrd_function_clear_cache(nrd_function *function);

@@ -65,9 +65,15 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
 
 nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t count,
                              const nrd_launch *launch) {
-  if (!kernel->code->entry())
+  if (!kernel->entry)
     return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::NotForThisMachine,
                           std::string_view(kernel->name),
                           std::string_view(kernel->request.options.features)));
-  return wrap(launchOnCpu(*kernel, {args, count}, *launch));
+  if (count == kernel->params.size() || count != kernel->passedCount)
+    return wrap(launchOnCpu(*kernel, {args, count}, *launch));
+  // Without the constants.
+  llvm::SmallVector<nrd_arg, 32> all;
+  for (const ParamSlot &slot : kernel->params)
+    all.push_back(slot.passed ? *args++ : nrd_arg{});
+  return wrap(launchOnCpu(*kernel, all, *launch));
 }

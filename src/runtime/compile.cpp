@@ -94,13 +94,8 @@ std::string metadataOf(const nrd_kernel &kernel) {
 #define OPTION(Field, Type, Name, Default, Help) set[Name] = options.Field;
 #include "runtime/options.def"
 #undef OPTION
-  std::string identity = request.function->function.module()
-                                 .source()
-                                 .text(request.function->function.definition().range)
-                                 .data()
-                             ? std::string(request.function->function.module().source().text(
-                                   request.function->function.definition().range))
-                             : std::string();
+  const frontend::Function &function = request.function->function;
+  std::string identity(function.module().source().text(function.definition().range));
   for (const frontend::ParamSpec &spec : request.specs)
     identity += "," + signatureText(spec);
   identity += options.text();
@@ -108,6 +103,8 @@ std::string metadataOf(const nrd_kernel &kernel) {
                             {"target", options.target},
                             {"features", options.features.empty() ? "native" : options.features},
                             {"params", std::move(params)},
+                            {"scratch_bytes", int64_t(kernel.code->scratchBytes)},
+                            {"checked", kernel.checked},
                             {"options", std::move(set)},
                             {"hash", llvm::utohexstr(llvm::xxh3_64bits(identity), true, 16)}};
   std::string text;
@@ -235,6 +232,7 @@ ErrorPtr build(CompileRequest &request, nrd_kernel &kernel) {
     ++next;
   }
   kernel.passedCount = next;
+  kernel.entry = kernel.code->entry();
   clock.lap("binding");
   return nullptr;
 }

@@ -221,7 +221,7 @@ ErrorPtr runtime::launchOnCpu(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> 
   options.sites = static_cast<const cpu::SiteTable *>(kernel.code->sites.get());
   int32_t grid[3] = {int32_t(launch.grid[0]), int32_t(launch.grid[1]), int32_t(launch.grid[2])};
   cpu::LaunchResult result =
-      cpu::run(reinterpret_cast<cpu::KernelFn>(kernel.code->entry()), slots.data(), grid, options);
+      cpu::run(reinterpret_cast<cpu::KernelFn>(kernel.entry), slots.data(), grid, options);
   switch (result.status) {
   case cpu::LaunchStatus::Ok:
     return nullptr;

@@ -1,0 +1,183 @@
+// nereid compile: one kernel of a file, ahead of time.
+#include "faces/cli/commands.h"
+#include "faces/cli/header.h"
+#include "nereid/nereid.hpp"
+
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+using namespace nereid;
+using namespace nereid::cli;
+
+namespace {
+
+/// Splits at commas outside of quotes and brackets.
+std::vector<std::string> splitSignature(const std::string &text) {
+  std::vector<std::string> parts(1);
+  char quote = 0;
+  int depth = 0;
+  for (char c : text) {
+    if (quote)
+      quote = c == quote ? 0 : quote;
+    else if (c == '\'' || c == '"')
+      quote = c;
+    else if (c == '(' || c == '[')
+      ++depth;
+    else if (c == ')' || c == ']')
+      --depth;
+    if (c == ',' && !quote && depth == 0)
+      parts.emplace_back();
+    else if (!(parts.back().empty() && std::isspace(static_cast<unsigned char>(c))))
+      parts.back() += c;
+  }
+  if (parts.size() == 1 && parts[0].empty())
+    parts.clear();
+  return parts;
+}
+
+/// "8", "True", "tf32": the value of an option.
+ValueHandle optionValue(const std::string &text) {
+  if (text == "True" || text == "true" || text == "False" || text == "false")
+    return ValueHandle(nrd_value_bool(text[0] == 'T' || text[0] == 't'));
+  char *end = nullptr;
+  errno = 0;
+  long long number = std::strtoll(text.c_str(), &end, 10);
+  if (!text.empty() && !*end && !errno)
+    return ValueHandle(nrd_value_int(number));
+  return ValueHandle(nrd_value_str(text.data(), text.size()));
+}
+
+int failed(nrd_error *error) {
+  std::fprintf(stderr, "%s\n", nrd_error_message(error));
+  int status = nrd_error_get_kind(error) == NRD_ERROR_ARGUMENT ? 2 : 1;
+  nrd_error_free(error);
+  return status;
+}
+
+bool writeFile(const std::string &path, const void *data, size_t size) {
+  FILE *file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
+  bool good = file && std::fwrite(data, 1, size, file) == size;
+  if (file && file != stdout)
+    good &= std::fclose(file) == 0;
+  if (!good) {
+    DiagnosticEngine diagnostics;
+    diagnostics.report(diag::CannotWriteFile, {}, path, std::strerror(errno));
+    usageError(diagnostics);
+  }
+  return good;
+}
+
+int listFunctions(nrd_module *module) {
+  for (size_t i = 0; i < nrd_module_function_count(module); ++i) {
+    FunctionHandle function;
+    if (nrd_error *error = nrd_function_create(module, nrd_module_function_name(module, i), nullptr,
+                                               nullptr, function.out()))
+      return failed(error);
+    std::printf("%s(", nrd_function_name(function.get()));
+    for (size_t j = 0; j < nrd_function_param_count(function.get()); ++j)
+      std::printf("%s%s%s", j ? ", " : "", nrd_function_param_name(function.get(), j),
+                  nrd_function_param_is_constexpr(function.get(), j) ? ": constexpr" : "");
+    std::printf(")\n");
+  }
+  return 0;
+}
+
+} // namespace
+
+int cli::compileCommand(const Command &command, std::vector<std::string> args) {
+  DiagnosticEngine diagnostics;
+  Arguments parsed = parse(command, args, diagnostics);
+  if (parsed.has("--help")) {
+    std::fputs(helpText(command).c_str(), stdout);
+    return 0;
+  }
+  if (parsed.positional.empty())
+    diagnostics.report(diag::CliMissingArgument, {}, command.name, "FILE");
+  else if (parsed.positional.size() > 1)
+    diagnostics.report(diag::CliSurplusArgument, {}, command.name, parsed.positional[1]);
+  if (diagnostics.hasErrors())
+    return usageError(diagnostics);
+  // The library reads its settings at the first use.
+  if (parsed.has("--print-after-changed"))
+    setenv("NEREID_PRINT_AFTER_CHANGED", "1", 1);
+
+  ModuleHandle module;
+  if (nrd_error *error = nrd_module_load(parsed.positional[0].c_str(), module.out()))
+    return failed(error);
+  if (parsed.has("--list"))
+    return listFunctions(module.get());
+  std::string name = parsed.get("--kernel");
+  if (name.empty() && nrd_module_function_count(module.get()) > 1) {
+    std::string names;
+    for (size_t i = 0; i < nrd_module_function_count(module.get()); ++i)
+      names += std::string(i ? ", " : "") + "`" + nrd_module_function_name(module.get(), i) + "`";
+    diagnostics.report(diag::CliWhichKernel, {}, names);
+    return usageError(diagnostics);
+  }
+  FunctionHandle function;
+  if (nrd_error *error = nrd_function_create(module.get(), name.empty() ? nullptr : name.c_str(),
+                                             nullptr, nullptr, function.out()))
+    return failed(error);
+
+  OptionsHandle options(nrd_options_new());
+  auto setOption = [&](const char *key, const std::string &value) {
+    return nrd_options_set(options.get(), key, optionValue(value).get());
+  };
+  for (const char *flag : {"checked", "debug", "strict", "verify"})
+    if (parsed.has(std::string("--") + flag))
+      if (nrd_error *error = setOption(flag, "True"))
+        return failed(error);
+  if (parsed.has("--features"))
+    if (nrd_error *error = setOption("features", parsed.get("--features")))
+      return failed(error);
+  for (const std::string &text : parsed.all("--option")) {
+    size_t equals = text.find('=');
+    if (equals == std::string::npos) {
+      diagnostics.report(diag::CliMissingValue, {}, "--option", "NAME=VALUE");
+      return usageError(diagnostics);
+    }
+    if (nrd_error *error = setOption(text.substr(0, equals).c_str(), text.substr(equals + 1)))
+      return failed(error);
+  }
+
+  std::vector<std::string> signature = splitSignature(parsed.get("--signature"));
+  std::vector<const char *> texts;
+  for (const std::string &text : signature)
+    texts.push_back(text.c_str());
+  KernelHandle kernel;
+  if (nrd_error *error =
+          nrd_compile(function.get(), texts.data(), texts.size(), options.get(), kernel.out()))
+    return failed(error);
+  if (parsed.has("--time-passes")) {
+    double sum = 0, time = 0;
+    for (size_t i = 0; i < nrd_kernel_time_count(kernel.get()); ++i, sum += time) {
+      const char *stage = nrd_kernel_time(kernel.get(), i, &time);
+      std::fprintf(stderr, "%-24s %9.2f ms\n", stage, time);
+    }
+    std::fprintf(stderr, "%-24s %9.2f ms\n", "total", sum);
+  }
+
+  std::string kind = parsed.get("--emit", "asm");
+  std::string kernelName = nrd_kernel_name(kernel.get());
+  std::string output = parsed.get("-o", kind == "obj" ? kernelName + ".o" : "-");
+  std::string text;
+  if (kind == "meta" || kind == "header") {
+    text = nrd_kernel_metadata(kernel.get());
+    text = kind == "meta" ? text + "\n" : headerText(text);
+  } else {
+    size_t size = 0;
+    const void *data = nrd_kernel_stage(kernel.get(), kind.c_str(), &size);
+    if (!data) {
+      std::string known;
+      for (size_t i = 0; i < nrd_kernel_stage_count(kernel.get()); ++i)
+        known += std::string("`") + nrd_kernel_stage_name(kernel.get(), i) + "`, ";
+      diagnostics.report(diag::CliUnknownStage, {}, kind, known + "`header` or `meta`");
+      return usageError(diagnostics);
+    }
+    text.assign(static_cast<const char *>(data), size);
+  }
+  return writeFile(output, text.data(), text.size()) ? 0 : 1;
+}

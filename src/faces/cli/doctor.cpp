@@ -1,0 +1,117 @@
+// nereid doctor: what was found on this machine.
+#include "faces/cli/commands.h"
+#include "nereid/nereid.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cstdio>
+
+using namespace nereid;
+using namespace nereid::cli;
+namespace json = llvm::json;
+
+/// The first line a shell command prints.
+static std::string firstLine(const std::string &command) {
+  std::string line;
+  if (FILE *pipe = popen((command + " 2>/dev/null").c_str(), "r")) {
+    for (int c; (c = std::fgetc(pipe)) != EOF && c != '\n';)
+      line += char(c);
+    while (std::fgetc(pipe) != EOF)
+      ;
+    pclose(pipe);
+  }
+  return line;
+}
+
+static std::string quoted(const std::string &text) {
+  std::string out = "'";
+  for (char c : text)
+    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+/// What the Python interpreter and its packages are; empty texts for what is missing.
+static json::Object pythonReport(const std::string &python) {
+  // Versions from the packages' metadata: importing torch takes seconds.
+  std::string script = "import sys, importlib.metadata as m\n"
+                       "def v(n):\n"
+                       "    try: return m.version(n)\n"
+                       "    except Exception: return '-'\n"
+                       "print('.'.join(map(str, sys.version_info[:3])), sys.executable, *map(v, "
+                       "['nereid', 'torch', 'triton', 'numpy']))";
+  std::string line = firstLine(quoted(python) + " -c " + quoted(script));
+  llvm::SmallVector<llvm::StringRef> words;
+  llvm::StringRef(line).split(words, ' ', -1, false);
+  json::Object report{{"found", words.size() == 6}};
+  static const char *const names[] = {"version", "path", "nereid", "torch", "triton", "numpy"};
+  if (words.size() == 6)
+    for (size_t i = 0; i < 6; ++i)
+      if (words[i] != "-")
+        report[names[i]] = words[i].str();
+  return report;
+}
+
+int cli::doctorCommand(const Command &command, std::vector<std::string> args) {
+  DiagnosticEngine diagnostics;
+  Arguments parsed = parse(command, args, diagnostics);
+  if (!parsed.positional.empty())
+    diagnostics.report(diag::CliSurplusArgument, {}, command.name, parsed.positional[0]);
+  if (diagnostics.hasErrors())
+    return usageError(diagnostics);
+  char *text = nrd_doctor();
+  auto parsedReport = json::parse(text);
+  nrd_string_free(text);
+  if (!parsedReport) {
+    llvm::consumeError(parsedReport.takeError());
+    return 1;
+  }
+  json::Object report = std::move(*parsedReport->getAsObject());
+  report["python"] = pythonReport(parsed.get("--python", "python3"));
+  llvm::raw_ostream &out = llvm::outs();
+  if (parsed.has("--json")) {
+    out << llvm::formatv("{0:2}\n", json::Value(std::move(report)));
+    return 0;
+  }
+
+  auto row = [&](llvm::StringRef name, const llvm::Twine &value) {
+    out << llvm::left_justify(name, 12) << value << "\n";
+  };
+  auto text_of = [](const json::Object &object, llvm::StringRef name, const char *otherwise) {
+    return object.getString(name).value_or(otherwise).str();
+  };
+  row("nereid", text_of(report, "version", "?") + " on LLVM " + text_of(report, "llvm", "?"));
+  const json::Object &cpu = *report.getObject("cpu");
+  std::string features;
+  for (const json::Value &feature : *cpu.getArray("features"))
+    features += " " + feature.getAsString().value_or("").str();
+  row("cpu", text_of(cpu, "name", "?") + ", " + text_of(cpu, "triple", "?"));
+  row("", "instructions:" + features);
+  row("", llvm::Twine(cpu.getInteger("cores").value_or(0)) + " cores, " +
+              llvm::Twine(cpu.getInteger("threads").value_or(0)) + " threads for launches");
+  const json::Object &cuda = *report.getObject("cuda");
+  if (cuda.getBoolean("driver").value_or(false))
+    row("cuda", "driver " + text_of(cuda, "version", "?") + ", " +
+                    llvm::Twine(cuda.getInteger("devices").value_or(0)) + " devices");
+  else
+    row("cuda", "no driver");
+  const json::Object &python = *report.getObject("python");
+  if (python.getBoolean("found").value_or(false)) {
+    row("python", text_of(python, "version", "?") + " (" + text_of(python, "path", "?") + ")");
+    for (const char *package : {"nereid", "torch", "triton", "numpy"})
+      row("", std::string(package) + " " + text_of(python, package, "not installed"));
+  } else {
+    row("python", "not found");
+  }
+  const json::Object &settings = *report.getObject("settings");
+  const json::Array &inForce = *settings.getArray("in_force");
+  row("settings", inForce.empty() ? "none set" : "");
+  for (const json::Value &value : inForce) {
+    const json::Object &setting = *value.getAsObject();
+    out << "  " << text_of(setting, "name", "") << "=" << text_of(setting, "value", "") << "  ("
+        << text_of(setting, "help", "") << ")\n";
+  }
+  for (const json::Value &problem : *settings.getArray("problems"))
+    out << "  problem: " << problem.getAsString().value_or("") << "\n";
+  return 0;
+}

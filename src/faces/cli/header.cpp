@@ -1,0 +1,121 @@
+#include "faces/cli/header.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
+
+#include <cctype>
+
+using namespace nereid;
+namespace json = llvm::json;
+
+/// The C type of a parameter by its signature text.
+static std::string cType(llvm::StringRef signature) {
+  llvm::StringRef type = signature.split(':').first;
+  bool pointer = type.consume_front("*");
+  bool isConst = pointer && type.consume_front("k");
+  std::string name;
+  if (type == "fp32")
+    name = "float";
+  else if (type == "fp64")
+    name = "double";
+  else if (type == "u1")
+    name = "uint8_t";
+  else if (type == "fp16" || type == "bf16")
+    name = "uint16_t";
+  else if (type.starts_with("fp8"))
+    name = "uint8_t";
+  else
+    name = (type.starts_with("u") ? "uint" : "int") + type.drop_front().str() + "_t";
+  return (isConst ? "const " : "") + name + (pointer ? " *" : " ");
+}
+
+std::string cli::headerText(const std::string &metadata) {
+  auto parsed = json::parse(metadata);
+  if (!parsed) {
+    llvm::consumeError(parsed.takeError());
+    return "";
+  }
+  const json::Object &object = *parsed->getAsObject();
+  std::string name = object.getString("name").value_or("kernel").str();
+  std::string guard = llvm::StringRef(name).upper() + "_NEREID_H";
+  int64_t scratch = object.getInteger("scratch_bytes").value_or(0);
+  bool checked = object.getBoolean("checked").value_or(false);
+
+  std::string list, packing, constants;
+  unsigned slots = 0;
+  for (const json::Value &value : *object.getArray("params")) {
+    const json::Object &param = *value.getAsObject();
+    std::string param_name = param.getString("name")->str();
+    std::string signature = param.getString("signature")->str();
+    if (*param.getBoolean("constant")) {
+      constants += " *   " + param_name + " = " + signature + "\n";
+      continue;
+    }
+    list += ", " + cType(signature) + param_name;
+    packing += "  memcpy(&slots[" + llvm::utostr(slots++) + "], &" + param_name + ", sizeof " +
+               param_name + ");\n";
+  }
+  if (checked) {
+    // The extents of the pointers are not known here: everything may be touched.
+    for (const json::Value &value : *object.getArray("params")) {
+      const json::Object &param = *value.getAsObject();
+      if (!*param.getBoolean("constant") && param.getString("signature")->starts_with("*")) {
+        packing += "  slots[" + llvm::utostr(slots + 1) + "] = INT64_MAX;\n";
+        slots += 2;
+      }
+    }
+  }
+  std::string features = object.getString("features").value_or("native").str();
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << "/* " << name << ", compiled by Nereid for " << features << ".\n"
+      << " *\n"
+      << " * " << name
+      << "_launch runs the programs of a grid on the calling thread, in order. To spread them\n"
+      << " * over threads, call the entry for parts of [0, grid_x*grid_y*grid_z): each call needs "
+         "its own\n"
+      << " * scratch memory (" << scratch << " bytes, 64-byte aligned; null will do for 0).\n";
+  if (!constants.empty())
+    out << " *\n * Compiled in:\n" << constants;
+  out << " *\n * Define NEREID_SUPPORT in one file that includes this, when the kernel asserts or "
+         "waits: the\n"
+      << " * default then prints and aborts.\n */\n"
+      << "#ifndef " << guard << "\n#define " << guard << "\n\n"
+      << "#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n"
+      << "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
+      << "#ifndef NEREID_LAUNCH_INFO\n#define NEREID_LAUNCH_INFO\n"
+      << "typedef struct nereid_launch_info {\n  int32_t grid[3];\n  int32_t reserved;\n"
+      << "  const void *sites;\n  void *launch;\n} nereid_launch_info;\n#endif\n\n"
+      << "/* Runs programs [begin, end); arguments are slots of 8 bytes. */\n"
+      << "void " << name
+      << "(const void *args, nereid_launch_info *info, int64_t begin, int64_t end,\n"
+      << "     void *scratch);\n\n"
+      << "/* 0, or -1 when there is no memory. */\n"
+      << "static inline int " << name << "_launch(int32_t grid_x, int32_t grid_y, int32_t grid_z"
+      << list << ") {\n"
+      << "  uint64_t slots[" << std::max(slots, 1u) << "] = {0};\n"
+      << "  nereid_launch_info info = {{grid_x, grid_y, grid_z}, 0, 0, 0};\n"
+      << "  void *scratch = 0;\n";
+  if (scratch)
+    out << "  if (posix_memalign(&scratch, 64, " << scratch << "))\n    return -1;\n";
+  out << packing << "  " << name
+      << "(slots, &info, 0, (int64_t)grid_x * grid_y * grid_z, scratch);\n";
+  if (scratch)
+    out << "  free(scratch);\n";
+  out << "  return 0;\n}\n\n"
+      << "#if defined(NEREID_SUPPORT) && !defined(NEREID_SUPPORT_DEFINED)\n#define "
+         "NEREID_SUPPORT_DEFINED\n"
+      << "void nereid_cpu_fail(nereid_launch_info *info, int64_t program, int32_t kind, int32_t "
+         "site,\n"
+      << "                     int64_t a, int64_t b, int64_t c) {\n"
+      << "  (void)info, (void)kind, (void)site, (void)a, (void)b, (void)c;\n"
+      << "  fprintf(stderr, \"kernel failed in program %lld\\n\", (long long)program);\n  "
+         "abort();\n}\n"
+      << "void nereid_cpu_spin(nereid_launch_info *info) { (void)info; }\n"
+      << "void nereid_cpu_print(nereid_launch_info *info, int64_t program, int32_t site, int32_t "
+         "operand,\n"
+      << "                      const void *data) {\n"
+      << "  (void)info, (void)program, (void)site, (void)operand, (void)data;\n}\n#endif\n\n"
+      << "#ifdef __cplusplus\n}\n#endif\n#endif\n";
+  return text;
+}

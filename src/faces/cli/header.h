@@ -1,0 +1,11 @@
+// The C header that goes with an object file.
+#pragma once
+
+#include <string>
+
+namespace nereid::cli {
+
+/// From a kernel's metadata (JSON): a declaration of its entry, and a function that runs a grid.
+std::string headerText(const std::string &metadata);
+
+} // namespace nereid::cli

@@ -1,0 +1,107 @@
+// nereid: the compiler from the shell. Thin: everything is done by libnereid.
+#include "faces/cli/commands.h"
+#include "nereid/nereid.h"
+#include "support/text.h"
+
+#include <algorithm>
+#include <cstdio>
+
+using namespace nereid;
+using namespace nereid::cli;
+
+static const Option compileOptions[] = {
+    {"--kernel", "NAME", "which function; not needed when the file has one"},
+    {"--signature", "TEXT", "a type or value for each parameter, see below"},
+    {"--emit", "KIND", "tile, loops, llir, asm, obj, header, meta (default: asm)"},
+    {"-o", "FILE", "where to write (default: standard output; obj: NAME.o)"},
+    {"--features", "SET", "native, avx512, avx2, baseline, aarch64 (default: native)"},
+    {"--option", "NAME=VALUE", "a compile option as launches take it, e.g. num_warps=8"},
+    {"--checked", "", "check every memory access while running"},
+    {"--debug", "", "compile device_assert and overflow checks"},
+    {"--strict", "", "refuse what Triton refuses"},
+    {"--verify", "", "verify the program after every pass"},
+    {"--list", "", "list the functions of the file and their parameters"},
+    {"--time-passes", "", "print the time of each stage"},
+    {"--print-after-changed", "", "print the program after each pass that changed it"},
+    {"--help", "", "print this text"},
+};
+static const Option runOptions[] = {
+    {"--python", "PROGRAM", "the interpreter (default: python3)"},
+    {"--help", "", "print this text"},
+};
+static const Option doctorOptions[] = {
+    {"--json", "", "as JSON"},
+    {"--python", "PROGRAM", "the interpreter to look into (default: python3)"},
+    {"--help", "", "print this text"},
+};
+
+static const Command commands[] = {
+    {"compile", "FILE [options]", "compile a kernel of a file ahead of time",
+     "The signature has one entry for each parameter, separated by commas:\n"
+     "  *fp32, *fp16, *i32...   a pointer; `*fp32:16` when it is always 16-byte aligned\n"
+     "  i32, i64, u1, fp32...   a number; `i32:16` when it is always a multiple of 16\n"
+     "  i32:1                   an integer that is always 1, folded into the code\n"
+     "  1024, True, 'tf32'      the value of a constexpr parameter\n\n"
+     "example:\n"
+     "  nereid compile kernels.py --kernel add_kernel \\\n"
+     "    --signature '*fp32:16, *fp32:16, *fp32:16, i32, 1024' --emit obj -o add.o",
+     compileOptions, compileCommand},
+    {"doctor", "[options]", "what was found on this machine, and the settings in force", "",
+     doctorOptions, doctorCommand},
+    {"opt",
+     "[arguments of nereid-opt]",
+     "run passes by name on tile IR in text form",
+     "Hands over to the developers' tool nereid-opt, which must stand beside this program or be in "
+     "PATH.",
+     {},
+     optCommand},
+    {"run", "SCRIPT [arguments]", "run a Python script with `import triton` meaning Nereid",
+     "The same as `python3 -m nereid SCRIPT ...`.", runOptions, runCommand},
+};
+
+std::span<const Command> cli::allCommands() {
+  return commands;
+}
+
+static std::string generalHelp() {
+  std::string text =
+      "nereid " + std::string(nrd_version()) +
+      ": Triton kernels compiled for CPUs\n\nusage: nereid COMMAND ...\n\ncommands:\n";
+  for (const Command &command : commands) {
+    std::string left = "  " + std::string(command.name);
+    left.resize(14, ' ');
+    text += left + std::string(command.summary) + "\n";
+  }
+  return text + "\n`nereid COMMAND --help` tells more; `nereid --version` prints the version.\n";
+}
+
+int main(int argc, char **argv) {
+  std::vector<std::string> args(argv + 1, argv + argc);
+  if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
+    std::fputs(generalHelp().c_str(), args.empty() ? stderr : stdout);
+    return args.empty() ? 2 : 0;
+  }
+  if (args[0] == "--version") {
+    std::printf("nereid %s\n", nrd_version());
+    return 0;
+  }
+  auto command = std::ranges::find(commands, std::string_view(args[0]), &Command::name);
+  if (command == std::end(commands)) {
+    DiagnosticEngine diagnostics;
+    std::vector<std::string_view> names;
+    for (const Command &row : commands)
+      names.push_back(row.name);
+    std::string_view near = nearestName(args[0], names);
+    if (near.empty())
+      diagnostics.report(diag::CliUnknownCommand, {}, args[0]);
+    else
+      diagnostics.report(diag::CliUnknownCommandNear, {}, args[0], near);
+    return usageError(diagnostics);
+  }
+  args.erase(args.begin());
+  if (!args.empty() && (args[0] == "--help" || args[0] == "-h") && command->run != optCommand) {
+    std::fputs(helpText(*command).c_str(), stdout);
+    return 0;
+  }
+  return command->run(*command, std::move(args));
+}
