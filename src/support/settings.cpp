@@ -118,7 +118,12 @@ void reportUnknown(Settings::Environment environment, DiagnosticEngine &diagnost
   }
 }
 
-std::atomic<const Settings *> currentSettings{nullptr};
+/// The settings of the process. Former ones stay alive behind them: other threads may be reading.
+struct Kept : Settings {
+  const Kept *former = nullptr;
+};
+
+std::atomic<const Kept *> currentSettings{nullptr};
 
 } // namespace
 
@@ -145,11 +150,11 @@ Settings Settings::readProcess(DiagnosticEngine &diagnostics) {
 }
 
 const Settings &Settings::current() {
-  if (const Settings *settings = currentSettings.load(std::memory_order_acquire))
+  if (const Kept *settings = currentSettings.load(std::memory_order_acquire))
     return *settings;
   DiagnosticEngine diagnostics;
-  auto *fresh = new Settings(readProcess(diagnostics));
-  const Settings *expected = nullptr;
+  auto *fresh = new Kept{readProcess(diagnostics)};
+  const Kept *expected = nullptr;
   if (!currentSettings.compare_exchange_strong(expected, fresh, std::memory_order_acq_rel)) {
     delete fresh; // another thread was first
     return *expected;
@@ -159,9 +164,10 @@ const Settings &Settings::current() {
 }
 
 const Settings &Settings::reload(DiagnosticEngine &diagnostics) {
-  // The former settings stay alive: other threads may be reading them.
-  auto *fresh = new Settings(readProcess(diagnostics));
-  currentSettings.store(fresh, std::memory_order_release);
+  auto *fresh = new Kept{readProcess(diagnostics)};
+  fresh->former = currentSettings.load(std::memory_order_acquire);
+  while (!currentSettings.compare_exchange_weak(fresh->former, fresh, std::memory_order_acq_rel))
+    ;
   return *fresh;
 }
 

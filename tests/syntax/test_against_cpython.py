@@ -3,7 +3,7 @@
 Every file that `ast` parses must parse here, with the same kinds of node at the same byte ranges;
 every file that `ast` refuses must give a diagnostic; nothing may crash.
 
-Run alone:  NEREID_PARSE_TOOL=build/debug/tests/syntax/nereid-parse python -m pytest tests/syntax
+Run alone:  python -m pytest tests/syntax      (NEREID_PARSE_PROGRAM names the program, else a build folder has it)
 """
 
 import ast
@@ -19,11 +19,21 @@ import warnings
 
 import pytest
 
-TOOL = os.environ.get("NEREID_PARSE_TOOL", "")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # How many files of a big package outside of the standard library are compared.
-SAMPLE = int(os.environ.get("NEREID_PARSE_SAMPLE", "300"))
+SAMPLE = 300
+SHARDS = 8
 
-pytestmark = pytest.mark.skipif(not TOOL, reason="NEREID_PARSE_TOOL names the nereid-parse program")
+
+def find_tool():
+    named = os.environ.get("NEREID_PARSE_PROGRAM")
+    builds = ["release", "debug", "asan"]
+    found = [ROOT / "build" / name / "tests/syntax/nereid-parse" for name in builds]
+    return next((str(p) for p in ([pathlib.Path(named)] if named else found) if p.exists()), None)
+
+
+TOOL = find_tool()
+pytestmark = pytest.mark.skipif(not TOOL, reason="nereid-parse is not built")
 
 
 def stdlib_files():
@@ -200,10 +210,11 @@ def check(paths):
     )
 
 
-def test_standard_library():
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_standard_library(shard):
     files = stdlib_files()
     assert len(files) > 500
-    check(files)
+    check(files[shard::SHARDS])
 
 
 @pytest.mark.parametrize("package", ["torch", "triton", "numpy"])
