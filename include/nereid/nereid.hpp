@@ -235,8 +235,8 @@ class Kernel {
 public:
   /// Launches with the run-time arguments, constants left out (or all parameters, constants
   /// ignored).
-  template <typename... Args> void launch(const Launch &how, const Args &...args) const {
-    const std::array<Argument, sizeof...(Args)> list{Argument(args)...};
+  template <typename... Args> void launch(const Launch &how, Args &&...args) const {
+    const std::array<Argument, sizeof...(Args)> list{Argument(std::forward<Args>(args))...};
     nrd_launch raw = how.raw();
     detail::check(nrd_kernel_launch(handle.get(), list.data(), list.size(), &raw));
   }
@@ -273,24 +273,24 @@ public:
   }
 
   /// Launches with one argument per parameter: specialises, finds or compiles the kernel, runs it.
-  template <typename... Args> void operator()(const Launch &how, const Args &...args) const {
-    dispatch(nullptr, &how, args...);
+  template <typename... Args> void operator()(const Launch &how, Args &&...args) const {
+    dispatch(nullptr, &how, std::forward<Args>(args)...);
   }
   template <typename... Args>
-  void launch(const Options &options, const Launch &how, const Args &...args) const {
-    dispatch(options.get(), &how, args...);
+  void launch(const Options &options, const Launch &how, Args &&...args) const {
+    dispatch(options.get(), &how, std::forward<Args>(args)...);
   }
   /// Compiles without launching.
-  template <typename... Args> void warmup(const Args &...args) const {
-    dispatch(nullptr, nullptr, args...);
+  template <typename... Args> void warmup(Args &&...args) const {
+    dispatch(nullptr, nullptr, std::forward<Args>(args)...);
   }
   nrd_function *get() const { return handle.get(); }
 
 private:
   friend class Module;
   template <typename... Args>
-  void dispatch(const nrd_options *options, const Launch *how, const Args &...args) const {
-    const std::array<Argument, sizeof...(Args)> list{Argument(args)...};
+  void dispatch(const nrd_options *options, const Launch *how, Args &&...args) const {
+    const std::array<Argument, sizeof...(Args)> list{Argument(std::forward<Args>(args))...};
     nrd_launch raw = how ? how->raw() : nrd_launch{};
     detail::check(nrd_dispatch(handle.get(), list.data(), list.size(), options,
                                how ? &raw : nullptr, nullptr));

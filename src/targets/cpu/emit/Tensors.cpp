@@ -110,30 +110,48 @@ static int32_t addSite(Kernel &k, Site site) {
   return k.sites.sites.size() - 1;
 }
 
-static void emitAssert(Kernel &k, tile::AssertOp op) {
-  Site site = siteOf(op.getLoc());
-  site.text = op.getMessage().str();
-  int32_t number = addSite(k, std::move(site));
-  auto shape = tile::shapeOf(op.getCondition().getType());
-  if (op.getMask() && shape.empty())
-    shape = tile::shapeOf(op.getMask().getType());
+/// Ends the program where `condition` is false (and `mask`, which may be null, true), at the first
+/// such lane. `details` gives the last two numbers of the failure at a lane.
+static void emitFailure(Kernel &k, Value condition, Value mask, FailureKind kind, int32_t site,
+                        llvm::function_ref<std::pair<Value, Value>(ArrayRef<Value>)> details) {
+  auto shape = tile::shapeOf(condition.getType());
+  if (mask && shape.empty())
+    shape = tile::shapeOf(mask.getType());
   forEachPoint(k, shape, [&](ArrayRef<Value> indices) {
-    Value condition = elementAt(k, op.getCondition(), indices);
+    Value holds = elementAt(k, condition, indices);
     Type i1 = k.b.getI1Type();
-    Value failed = arith::XOrIOp::create(k.b, k.e.loc, condition, k.e.integer(i1, 1));
-    if (op.getMask())
-      failed = arith::AndIOp::create(k.b, k.e.loc, failed, elementAt(k, op.getMask(), indices));
+    Value failed = arith::XOrIOp::create(k.b, k.e.loc, holds, k.e.integer(i1, 1));
+    if (mask)
+      failed = arith::AndIOp::create(k.b, k.e.loc, failed, elementAt(k, mask, indices));
     auto branch = scf::IfOp::create(k.b, k.e.loc, failed, false);
     OpBuilder::InsertionGuard guard(k.b);
     k.b.setInsertionPointToStart(&branch.getThenRegion().front());
-    Value lane = k.e.i64(0), zero = k.e.i64(0);
+    Value lane = k.e.i64(0);
     for (auto [size, index] : llvm::zip(shape, indices))
       lane = k.e.add(k.e.mul(lane, k.e.i64(size)), index);
     Type i32 = k.b.getI32Type();
+    auto [first, second] = details(indices);
     callSupport(k, "nereid_cpu_fail",
-                {k.info, k.program, k.e.integer(i32, int32_t(FailureKind::Assert)),
-                 k.e.integer(i32, number), lane, zero, zero});
+                {k.info, k.program, k.e.integer(i32, int32_t(kind)), k.e.integer(i32, site), lane,
+                 first, second});
   });
+}
+
+static void emitAssert(Kernel &k, tile::AssertOp op) {
+  Site site = siteOf(op.getLoc());
+  site.text = op.getMessage().str();
+  emitFailure(k, op.getCondition(), op.getMask(), FailureKind::Assert, addSite(k, std::move(site)),
+              [&](ArrayRef<Value>) { return std::pair(k.e.i64(0), k.e.i64(0)); });
+}
+
+static void emitCheck(Kernel &k, tile::CheckOp op) {
+  FailureKind kind =
+      op.getKind() == tile::CheckKind::Bounds ? FailureKind::OutOfBounds : FailureKind::Overflow;
+  emitFailure(k, op.getCondition(), op.getMask(), kind, addSite(k, siteOf(op.getLoc())),
+              [&](ArrayRef<Value> indices) {
+                Value detail = op.getDetail() ? elementAt(k, op.getDetail(), indices) : k.e.i64(0);
+                return std::pair(detail, k.e.i64(op.getArgument()));
+              });
 }
 
 static ElementKind kindOf(Type type, bool isSigned) {
@@ -297,6 +315,8 @@ bool emitTensorOp(Kernel &k, Operation *op) {
     return emitAtomic(k, op), true;
   if (auto assertion = dyn_cast<tile::AssertOp>(op))
     return emitAssert(k, assertion), true;
+  if (auto check = dyn_cast<tile::CheckOp>(op))
+    return emitCheck(k, check), true;
   if (auto print = dyn_cast<tile::PrintOp>(op))
     return emitPrint(k, print), true;
   if (auto call = dyn_cast<func::CallOp>(op))
