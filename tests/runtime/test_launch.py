@@ -1,0 +1,248 @@
+"""Launching: grids, specialisation, options, compiled kernels."""
+
+import threading
+
+import nereid
+import nereid.language as tl
+import numpy as np
+import pytest
+import torch
+
+
+@nereid.jit
+def where_am_i(out):
+    index = (tl.program_id(2) * tl.num_programs(1) + tl.program_id(1)) * tl.num_programs(0) + tl.program_id(0)
+    tl.store(out + index, index + 1)
+
+
+@nereid.jit
+def scale(out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, i * n, mask=i < BLOCK)
+
+
+# ---- the grid ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("grid", [(3, ), (2, 3), (2, 3, 4), [5], 4, lambda meta: (6, ), (np.int64(2), ), lambda meta: 3],
+                         ids=str)
+def test_grids(target, grid):
+    shape = grid({}) if callable(grid) else grid
+    count = int(np.prod(shape))
+    out = np.zeros(count + 1, np.int32)
+    where_am_i[grid](out)
+    assert out.tolist() == list(range(1, count + 1)) + [0]
+
+
+@pytest.mark.parametrize("grid", [(0, ), (2, 0), (0, 3, 4)])
+def test_an_empty_grid_launches_nothing(target, grid):
+    out = np.zeros(4, np.int32)
+    where_am_i[grid](out)
+    assert not out.any()
+
+
+@pytest.mark.parametrize("grid, error, text", [
+    ((-1, ), ValueError, "the grid must not be negative, found -1 in dimension 0"),
+    ((2, -3), ValueError, "the grid must not be negative, found -3 in dimension 1"),
+    ((2**31, ), ValueError, "the grid must not be larger than 2147483647, found 2147483648 in dimension 0"),
+    ((2**70, ), ValueError, "the grid must not be larger than 2147483647"),
+    ((), ValueError, r"the grid must be one to three integers, or a function .*, found \(\)"),
+    ((1, 1, 1, 1), ValueError, r"the grid must be one to three integers, or a function .*, found \(1, 1, 1, 1\)"),
+    ((1.5, ), TypeError, "the grid must be made of integers, found 1.5 in dimension 0"),
+    ("abc", TypeError, "the grid must be one to three integers, or a function .*, found 'abc'"),
+    (None, TypeError, "the grid must be one to three integers, or a function .*, found None"),
+    (lambda meta: None, TypeError, "the grid must be one to three integers, or a function .*, found None"),
+], ids=str)
+def test_bad_grids(target, grid, error, text):
+    with pytest.raises(error, match=text):
+        where_am_i[grid](np.zeros(4, np.int32))
+
+
+def test_grid_function_sees_every_argument(target):
+    seen = {}
+
+    def grid(meta):
+        seen.update(meta)
+        return (1, )
+
+    out = np.zeros(8, np.int32)
+    scale[grid](out, 3, BLOCK=8)
+    assert set(seen) == {"out", "n", "BLOCK"} and seen["BLOCK"] == 8 and seen["out"] is out
+
+
+def test_errors_of_grid_functions_come_through(target):
+    with pytest.raises(ZeroDivisionError):
+        scale[lambda meta: (1 // 0, )](np.zeros(8, np.int32), 3, BLOCK=8)
+
+
+# ---- specialisation ------------------------------------------------------------------------------------
+
+
+def kernels_for(kernel, calls):
+    return [kernel[(1, )](*args, **kwargs) for args, kwargs in calls]
+
+
+def test_integers_are_specialised_by_one_and_sixteen(target):
+
+    @nereid.jit
+    def kernel(out, n):
+        tl.store(out, n)
+
+    out = np.zeros(1, np.int64)
+    one, two, three, sixteen, zero, large = (kernel[(1, )](out, n) for n in (1, 2, 3, 16, 0, 2**40))
+    assert two is three and sixteen is zero
+    assert len({id(k) for k in (one, two, sixteen, large)}) == 4
+    assert out[0] == 2**40
+
+
+def test_do_not_specialize(target):
+
+    @nereid.jit(do_not_specialize=["n"])
+    def kernel(out, n):
+        tl.store(out, n)
+
+    out = np.zeros(1, np.int64)
+    assert len({id(kernel[(1, )](out, n)) for n in (1, 2, 16)}) == 1
+
+
+def test_do_not_specialize_on_alignment(target):
+
+    @nereid.jit(do_not_specialize_on_alignment=["n"])
+    def kernel(out, n):
+        tl.store(out, n)
+
+    out = np.zeros(1, np.int64)
+    one, two, sixteen = (kernel[(1, )](out, n) for n in (1, 2, 16))
+    assert two is sixteen and one is not two
+
+
+def test_do_not_specialize_a_constexpr_is_an_error(target):
+
+    @nereid.jit(do_not_specialize=["N"])
+    def kernel(out, N: tl.constexpr):
+        tl.store(out, N)
+
+    with pytest.raises(nereid.CompilationError, match="`N` is a constexpr and cannot be in do_not_specialize"):
+        kernel[(1, )](np.zeros(1), 3)
+
+
+def test_annotated_parameters_are_not_folded(target):
+
+    @nereid.jit
+    def kernel(out, n: tl.int64, x: "fp32"):
+        tl.static_assert(n.dtype == tl.int64)
+        tl.store(out, n + x)
+
+    out = np.zeros(1, np.float32)
+    kernel[(1, )](out, 1, 2.0)
+    assert out[0] == 3
+
+
+def test_pointers_are_specialised_by_alignment_and_type(target):
+    memory = torch.zeros(64, dtype=torch.int32)
+    a = scale[(1, )](memory, 3, BLOCK=8)
+    assert scale[(1, )](memory[4:], 3, BLOCK=8) is a
+    assert scale[(1, )](memory[1:], 3, BLOCK=8) is not a
+    assert scale[(1, )](memory.long(), 3, BLOCK=8) is not a
+
+
+def test_options_make_kernels(target):
+    out = np.zeros(8, np.int32)
+    assert scale[(1, )](out, 3, BLOCK=8) is scale[(1, )](out, 5, BLOCK=8)
+    assert scale[(1, )](out, 3, BLOCK=8, debug=True) is not scale[(1, )](out, 3, BLOCK=8)
+
+
+def test_gpu_options_are_accepted(target):
+    out = np.zeros(8, np.int32)
+    scale[(1, )](out, 2, BLOCK=8, num_warps=8, num_stages=2, num_ctas=1)
+    assert out.tolist() == [2 * i for i in range(8)]
+
+
+# ---- compiled kernels ----------------------------------------------------------------------------------
+
+
+def test_compiled_kernel(target):
+    out = np.zeros(8, np.int32)
+    compiled = scale[(1, )](out, 3, BLOCK=8)
+    assert compiled.name == "scale"
+    assert "tile.store" in compiled.asm["tile"] and compiled.asm["ttir"] == compiled.asm["tile"]
+    assert "define" in compiled.asm["llir"]
+    assert isinstance(compiled.asm["asm"], str) and isinstance(compiled.asm["obj"], bytes)
+    assert set(compiled.asm) >= {"tile", "llir", "asm", "obj"}
+    assert compiled.metadata.name == "scale" and compiled.metadata.target == "cpu" and compiled.hash
+    assert sum(compiled.times.values()) > 0
+    with pytest.raises(KeyError, match="no stage 'ptx': there are tile"):
+        compiled.asm["ptx"]
+
+
+def test_launching_a_compiled_kernel(target):
+    out = np.zeros(8, np.int32)
+    compiled = scale[(1, )](out, 3, BLOCK=8)
+    compiled[(1, )](out, 5, 8)
+    assert out.tolist() == [5 * i for i in range(8)]
+
+
+def test_warmup_compiles_without_launching(target):
+    out = torch.zeros(8, dtype=torch.int32)
+    compiled = scale.warmup(torch.int32, 3, BLOCK=8, grid=(1, ))
+    assert "tile.store" in compiled.asm["tile"]
+    assert scale.warmup(nereid.MockTensor(torch.int32), 3, BLOCK=8, grid=(1, )) is compiled
+    assert not out.any()
+
+
+def test_direct_call_is_refused():
+    with pytest.raises(RuntimeError, match="Cannot call @triton.jit'd outside of the scope of a kernel"):
+        scale(1, 2, 3)
+
+
+def test_builtins_outside_of_kernels_are_refused():
+    with pytest.raises(ValueError, match="Did you forget to add @triton.jit"):
+        tl.arange(0, 4)
+
+
+# ---- KernelInterface -----------------------------------------------------------------------------------
+
+
+def test_overridden_run_is_used(target):
+    calls = []
+
+    class Spy(nereid.JITFunction):
+
+        def run(self, *args, grid, warmup, **kwargs):
+            calls.append((grid, warmup))
+            return super().run(*args, grid=grid, warmup=warmup, **kwargs)
+
+    out = np.zeros(8, np.int32)
+    Spy(scale.fn)[(1, )](out, 2, BLOCK=8)
+    assert calls == [((1, ), False)] and out[7] == 14
+
+
+def test_run_replaced_on_an_object_is_used(target):
+    kernel = nereid.jit(scale.fn)
+    kernel.run = lambda *args, grid, warmup, **kwargs: ("mine", grid, args, kwargs)
+    assert kernel[(3, )](1, 2, BLOCK=8) == ("mine", (3, ), (1, 2), {"BLOCK": 8})
+
+
+def test_pre_run_hooks(target):
+    kernel = nereid.jit(scale.fn)
+    seen = []
+    kernel.add_pre_run_hook(lambda *args, **kwargs: seen.append((args[1], kwargs)))
+    out = np.zeros(8, np.int32)
+    kernel[(1, )](out, 2, BLOCK=8)
+    assert seen == [(2, {"BLOCK": 8})] and out[7] == 14
+
+
+def test_launches_from_many_threads(target):
+    kernel = nereid.jit(scale.fn)
+    outs = [np.zeros(8, np.int32) for _ in range(8)]
+
+    def work(out, n):
+        for _ in range(50):
+            kernel[(1, )](out, n, BLOCK=8)
+
+    threads = [threading.Thread(target=work, args=(out, n + 2)) for n, out in enumerate(outs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [out[7] for out in outs] == [7 * (n + 2) for n in range(8)]

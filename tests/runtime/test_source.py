@@ -1,0 +1,186 @@
+"""Where kernels may be defined, and what is said where no source can be found."""
+
+import importlib.util
+import linecache
+import pickle
+import subprocess
+import sys
+
+import nereid
+import nereid.language as tl
+import numpy as np
+import pytest
+
+NO_SOURCE = """
+import nereid, nereid.language as tl
+
+@nereid.jit
+def kernel(out):
+    tl.store(out, 1)
+"""
+
+
+def test_no_source():
+    with pytest.raises(ValueError, match="@jit functions should be defined in a Python file: no source was found for `kernel`"):
+        exec(NO_SOURCE, {"__name__": "nowhere"})
+
+
+def test_no_source_on_the_command_line():
+    done = subprocess.run([sys.executable, "-c", NO_SOURCE], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "ValueError: @jit functions should be defined in a Python file" in done.stderr
+
+
+def test_lambda():
+    with pytest.raises(ValueError, match="@jit needs a function that is defined with `def`, found `.*<lambda>`"):
+        nereid.jit(lambda out: tl.store(out, 1))
+
+
+@pytest.mark.parametrize("thing", [3, print, object, None.__class__], ids=repr)
+def test_not_a_function(thing):
+    with pytest.raises(TypeError, match="@jit needs a Python function, found"):
+        nereid.jit(thing)
+
+
+def test_twice():
+    with pytest.raises(TypeError, match="@jit was applied twice to the same function"):
+        nereid.jit(in_a_module)
+
+
+@nereid.jit
+def in_a_module(out):
+    tl.store(out, 5)
+
+
+class Holder:
+
+    @staticmethod
+    @nereid.jit
+    def method(out):
+        # a comment
+        tl.store(out, 3)
+
+
+def run(kernel):
+    out = np.zeros(1, np.int32)
+    kernel[(1, )](out)
+    return out[0]
+
+
+def test_static_methods(target):
+    assert run(Holder.method) == 3
+
+
+def test_nested_functions(target):
+
+    @nereid.jit
+    def inner(out):
+        value = """
+not indented
+"""
+        tl.static_assert(len(value) == 14)
+        tl.store(out, 4)
+
+    assert run(inner) == 4
+
+
+def test_many_decorators(target):
+
+    @nereid.jit(
+        debug=False,
+        do_not_specialize=["n"],
+    )
+    # and a comment between
+    def kernel(out, n=2):
+        tl.store(out, n)
+
+    assert run(kernel) == 2
+
+
+def test_positions_in_errors(target):
+
+    @nereid.jit
+    def kernel(out):
+        tl.store(out, tl.nothing(1))
+
+    with pytest.raises(nereid.CompilationError) as caught:
+        run(kernel)
+    lines, first = __import__("inspect").getsourcelines(kernel.fn)
+    column = lines[2].index("tl.nothing") + 1
+    text = str(caught.value)
+    assert f"test_source.py:{first + 2}:" in text and "tl.store(out, tl.nothing(1))" in text
+    assert f":{first + 2}:{column}" in text or f":{first + 2}:{column + 3}" in text
+
+
+@pytest.fixture
+def module(tmp_path):
+    """Writes and imports a module."""
+
+    def make(text, name="changing"):
+        path = tmp_path / f"{name}.py"
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location(name, path)
+        result = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(result)
+        return path, result
+
+    return make
+
+
+def test_file_changed_since_import(target, module):
+    head = "import nereid, nereid.language as tl\n"
+    path, changing = module(head + "def kernel(out):\n    tl.store(out, 1)\n")
+    path.write_text(head + "def other(out, n):\n    tl.store(out, n)\n")
+    linecache.clearcache()
+    kernel = nereid.jit(changing.kernel)
+    with pytest.raises((RuntimeError, AttributeError), match="kernel"):
+        run(kernel)
+
+
+def test_parameters_changed_since_import(target, module):
+    head = "import nereid, nereid.language as tl\n"
+    path, changing = module(head + "def kernel(out):\n    tl.store(out, 1)\n")
+    path.write_text(head + "def kernel(out, n):\n    tl.store(out, n)\n")
+    linecache.clearcache()
+    with pytest.raises(RuntimeError, match="the source of `kernel` in .*changing.py does not match the function that was "
+                       "imported: the file has changed since"):
+        run(nereid.jit(changing.kernel))
+
+
+def test_annotations_as_text(target, module):
+    _, postponed = module("""
+from __future__ import annotations
+import nereid, nereid.language as tl
+
+@nereid.jit
+def kernel(out, n: tl.int64 = 1, N: tl.constexpr = 4):
+    tl.static_assert(n.dtype == tl.int64)
+    tl.store(out, tl.sum(tl.arange(0, N)) + n)
+""")
+    assert run(postponed.kernel) == 7
+    assert postponed.kernel.constexprs == [2] and postponed.kernel.params[1].annotation_type == "i64"
+
+
+def test_replacing_the_source(target):
+    kernel = nereid.jit(in_a_module.fn)
+    assert run(kernel) == 5
+    kernel._unsafe_update_src(kernel.src.replace("5", "6"))
+    assert run(kernel) == 6
+
+
+def test_what_others_read():
+    kernel = in_a_module
+    assert kernel.src == "def in_a_module(out):\n    tl.store(out, 5)\n"
+    assert kernel.arg_names == ["out"] and kernel.__name__ == "in_a_module" and kernel.fn.__name__ == "in_a_module"
+    assert kernel.__globals__ is globals() and kernel.module == __name__
+    assert kernel.parse().body[0].name == "in_a_module" and len(kernel.cache_key) == 64
+    assert kernel.params[0].name == "out" and not kernel.params[0].is_constexpr and not kernel.params[0].has_default
+
+
+def test_pickling():
+    kernel = nereid.jit(in_a_module.fn)
+    kernel.fn, kernel.__dict__["__globals__"] = None, None
+    for name in ("signature", "params"):
+        kernel.__dict__.pop(name)
+    copy = pickle.loads(pickle.dumps(kernel))
+    assert copy.src == kernel.src and copy.arg_names == ["out"]
