@@ -9,7 +9,7 @@ nrd_error_kind compileErrorKind(const DiagnosticEngine &diagnostics) {
     if (diagnostic.kind() == DiagKind::Bug)
       return NRD_ERROR_INTERNAL;
     if (diagnostic.name() == "StaticAssertFailed" ||
-        diagnostic.name() == "StaticAssertFailedMessage")
+        diagnostic.name() == "StaticAssertFailedWith")
       return NRD_ERROR_STATIC_ASSERT;
     if (diagnostic.name().starts_with("Unsupported"))
       return NRD_ERROR_UNSUPPORTED;

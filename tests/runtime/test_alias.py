@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 
+import nereid
 import pytest
 
 SCRIPT = """
@@ -62,7 +63,8 @@ def test_reported_version(script):
 def test_running_code_and_modules(tmp_path, script):
     code = "import triton, sys; print(triton.__version__, sys.argv)"
     assert run("-m", "nereid", "-c", code, "x").stdout == "3.6.0 ['-c', 'x']\n"
-    done = subprocess.run([sys.executable, "-m", "nereid", "-m", "script", "y"], cwd=tmp_path, capture_output=True, text=True)
+    here = os.pathsep.join([str(tmp_path), str(pathlib.Path(nereid.__file__).parents[1])])
+    done = run("-m", "nereid", "-m", "script", "y", PYTHONPATH=here)
     assert done.returncode == 0, done.stderr
 
 
@@ -125,7 +127,6 @@ def test_without_the_switch_triton_is_not_nereid():
 
 
 def installed():
-    import nereid
     return "site-packages" in nereid.__file__
 
 

@@ -1,11 +1,12 @@
 """Kernels at run time: `jit`, launching, autotuning."""
 
 from ..errors import OutOfResources
+from . import errors
 from .autotuner import Autotuner, Config, Heuristics, autotune, heuristics
 from .jit import (ConstexprFunction, JITFunction, KernelInterface, MockTensor, TensorWrapper, constexpr_function, jit,
                   reinterpret)
 
 __all__ = [
     "Autotuner", "Config", "ConstexprFunction", "Heuristics", "JITFunction", "KernelInterface", "MockTensor", "OutOfResources",
-    "TensorWrapper", "autotune", "constexpr_function", "heuristics", "jit", "reinterpret"
+    "TensorWrapper", "autotune", "constexpr_function", "errors", "heuristics", "jit", "reinterpret"
 ]

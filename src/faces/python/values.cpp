@@ -287,6 +287,14 @@ ValuePtr toValue(PyObject *object) {
           number && Py_TYPE(number.get()) != Py_TYPE(object))
         return toValue(number.get());
   PyErr_Clear();
+  if (PyLong_Check(object)) // enumerations and the like: the number, the text
+    return integerValue(object);
+  if (PyFloat_Check(object))
+    return ValuePtr(nrd_value_float(PyFloat_AsDouble(object)));
+  if (PyUnicode_Check(object)) {
+    std::string text = textOf(object);
+    return ValuePtr(nrd_value_str(text.data(), text.size()));
+  }
   keepAlive(object);
   return ValuePtr(nrd_value_object(reinterpret_cast<uint64_t>(object), type.c_str(),
                                    objectKey(object).c_str()));

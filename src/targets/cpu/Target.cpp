@@ -62,8 +62,6 @@ class CpuKernel final : public CompiledKernel {
 public:
   void *entry() const override { return loaded ? loaded->lookup() : nullptr; }
   std::vector<std::string> stages() const override {
-    if (llir.empty())
-      return {};
     return {"tile", "loops", "llir", "asm"};
   }
   llvm::Expected<std::string> text(llvm::StringRef stage) const override {
