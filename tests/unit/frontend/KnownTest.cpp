@@ -29,7 +29,9 @@ std::string compared(CompareOp op, const Value &a, const Value &b) {
   return value ? value->repr() : "unsupported";
 }
 
-Value text(const char *value) { return Value(std::string(value)); }
+Value text(const char *value) {
+  return Value(std::string(value));
+}
 
 TEST(Known, IntegersOfAnySize) {
   Value big = std::get<Value>(foldBinary(BinaryOp::Pow, integer(10), integer(30)));
@@ -106,10 +108,13 @@ TEST_F(KnownErrors, AreReported) {
     EXPECT_TRUE(failed(semantic->binary(op, a, b)));
     return message();
   };
-  EXPECT_EQ(refused(BinaryOp::Add, integer(1), text("a")), "unsupported operands for `+`: int and str");
+  EXPECT_EQ(refused(BinaryOp::Add, integer(1), text("a")),
+            "unsupported operands for `+`: int and str");
   EXPECT_EQ(refused(BinaryOp::Mod, integer(1), integer(0)), "`%`: division by zero");
-  EXPECT_EQ(refused(BinaryOp::RShift, integer(1), integer(-1)), "`>>`: the shift count is negative");
-  EXPECT_EQ(refused(BinaryOp::LShift, integer(1), integer(1 << 20)), "`<<`: the result is too large");
+  EXPECT_EQ(refused(BinaryOp::RShift, integer(1), integer(-1)),
+            "`>>`: the shift count is negative");
+  EXPECT_EQ(refused(BinaryOp::LShift, integer(1), integer(1 << 20)),
+            "`<<`: the result is too large");
   EXPECT_EQ(refused(BinaryOp::Pow, integer(-8), Value(0.5)),
             "`**`: a negative number has no real power with a fractional exponent");
   EXPECT_TRUE(failed(semantic->unary(UnaryOpKind::USub, text("a"))));
@@ -128,7 +133,8 @@ TEST_F(KnownErrors, Subscripts) {
     return Value(SliceValue{part(start), part(stop), part(step)});
   };
   EXPECT_EQ(semantic->subscript(three, slice(Value(), integer(-1), Value()))->repr(), "(10, 20)");
-  EXPECT_EQ(semantic->subscript(three, slice(Value(), Value(), integer(-1)))->repr(), "(30, 20, 10)");
+  EXPECT_EQ(semantic->subscript(three, slice(Value(), Value(), integer(-1)))->repr(),
+            "(30, 20, 10)");
   EXPECT_EQ(semantic->subscript(three, slice(integer(5), Value(), Value()))->repr(), "()");
   EXPECT_EQ(semantic->subscript(text("abc"), slice(integer(1), Value(), Value()))->repr(), "'bc'");
   EXPECT_TRUE(failed(semantic->subscript(three, slice(Value(), Value(), integer(0)))));
@@ -138,7 +144,8 @@ TEST_F(KnownErrors, Subscripts) {
   Value block = argument(DType::Float32, {16});
   EXPECT_EQ(typeOf(semantic->subscript(block, tuple({slice(Value(), Value(), Value()), Value()}))),
             "<['16', '1'], fp32>");
-  EXPECT_EQ(typeOf(semantic->subscript(argument(DType::Int32), tuple({Value()}))), "<['1'], int32>");
+  EXPECT_EQ(typeOf(semantic->subscript(argument(DType::Int32), tuple({Value()}))),
+            "<['1'], int32>");
   EXPECT_TRUE(failed(semantic->subscript(block, integer(0))));
   EXPECT_EQ(message(), "unsupported tensor index: 0; expected `None` or `:`");
   Value all = slice(Value(), Value(), Value());
@@ -156,13 +163,16 @@ TEST_F(KnownErrors, Truth) {
   EXPECT_TRUE(failed(semantic->knownTruth(Value(HostObject{1, "Config"}))));
   EXPECT_EQ(message(), "cannot take the truth of `Config`: no truth");
   EXPECT_EQ(typeOf(FailureOr<Value>(Value(*semantic->condition(argument(DType::Int32))))), "int1");
-  EXPECT_EQ(typeOf(FailureOr<Value>(Value(*semantic->condition(argument(DType::Int1, {1}))))), "int1");
+  EXPECT_EQ(typeOf(FailureOr<Value>(Value(*semantic->condition(argument(DType::Int1, {1}))))),
+            "int1");
   EXPECT_EQ(message(), "a condition should be a scalar, found int1 block of shape [1]");
   EXPECT_TRUE(failed(semantic->condition(argument(DType::Int1, {16}))));
-  EXPECT_EQ(message(), "a condition must be a scalar, found int1 block of shape [16]: reduce it, or select with `tl.where`");
+  EXPECT_EQ(message(), "a condition must be a scalar, found int1 block of shape [16]: reduce it, "
+                       "or select with `tl.where`");
   EXPECT_EQ(typeOf(semantic->logical(true, argument(DType::Int1), argument(DType::Int32))), "int1");
   EXPECT_TRUE(diagnostics.diagnostics().empty());
-  EXPECT_EQ(typeOf(semantic->logical(false, argument(DType::Int1), argument(DType::Int1, {8}))), "<['8'], int1>");
+  EXPECT_EQ(typeOf(semantic->logical(false, argument(DType::Int1), argument(DType::Int1, {8}))),
+            "<['8'], int1>");
   EXPECT_EQ(message(), "`or` on blocks evaluates both sides, write `|`");
 }
 

@@ -4,17 +4,30 @@
 namespace nereid::frontend::test {
 namespace {
 
-constexpr DType types[] = {DType::Int1,   DType::Int8,   DType::Int16,    DType::Int32,    DType::Int64,
-                           DType::UInt8,  DType::UInt16, DType::UInt32,   DType::UInt64,   DType::Float8E5,
-                           DType::Float8E4NV, DType::Float16, DType::BFloat16, DType::Float32, DType::Float64};
+constexpr DType types[] = {DType::Int1,     DType::Int8,     DType::Int16,      DType::Int32,
+                           DType::Int64,    DType::UInt8,    DType::UInt16,     DType::UInt32,
+                           DType::UInt64,   DType::Float8E5, DType::Float8E4NV, DType::Float16,
+                           DType::BFloat16, DType::Float32,  DType::Float64};
 constexpr size_t count = std::size(types);
 
 std::string longName(llvm::StringRef cell) {
   return llvm::StringSwitch<std::string>(cell)
-      .Case("i1", "int1").Case("i8", "int8").Case("i16", "int16").Case("i32", "int32").Case("i64", "int64")
-      .Case("u8", "uint8").Case("u16", "uint16").Case("u32", "uint32").Case("u64", "uint64")
-      .Case("e5", "fp8e5").Case("e4", "fp8e4nv").Case("f16", "fp16").Case("b16", "bf16").Case("f32", "fp32")
-      .Case("f64", "fp64").Default("error");
+      .Case("i1", "int1")
+      .Case("i8", "int8")
+      .Case("i16", "int16")
+      .Case("i32", "int32")
+      .Case("i64", "int64")
+      .Case("u8", "uint8")
+      .Case("u16", "uint16")
+      .Case("u32", "uint32")
+      .Case("u64", "uint64")
+      .Case("e5", "fp8e5")
+      .Case("e4", "fp8e4nv")
+      .Case("f16", "fp16")
+      .Case("b16", "bf16")
+      .Case("f32", "fp32")
+      .Case("f64", "fp64")
+      .Default("error");
 }
 
 using Grid = const char *[count];
@@ -22,41 +35,71 @@ using Grid = const char *[count];
 // Rows: left operand, columns: right operand, both in the order of `types`. `--` is refused.
 const Grid common = {
     //       i1    i8    i16   i32   i64   u8    u16   u32   u64   e5    e4    f16   b16   f32   f64
-    /* i1*/ "i1   i8    i16   i32   i64   u8    u16   u32   u64   --    --    f16   f32   f32   f64",
-    /* i8*/ "i8   i8    i16   i32   i64   u8    u16   u32   u64   --    --    f16   f32   f32   f64",
-    /*i16*/ "i16  i16   i16   i32   i64   i16   u16   u32   u64   --    --    f16   f32   f32   f64",
-    /*i32*/ "i32  i32   i32   i32   i64   i32   i32   u32   u64   --    --    f16   f32   f32   f64",
-    /*i64*/ "i64  i64   i64   i64   i64   i64   i64   i64   u64   --    --    f16   f32   f32   f64",
-    /* u8*/ "u8   u8    i16   i32   i64   u8    u16   u32   u64   --    --    f16   f32   f32   f64",
-    /*u16*/ "u16  u16   u16   i32   i64   u16   u16   u32   u64   --    --    f16   f32   f32   f64",
-    /*u32*/ "u32  u32   u32   u32   i64   u32   u32   u32   u64   --    --    f16   f32   f32   f64",
-    /*u64*/ "u64  u64   u64   u64   u64   u64   u64   u64   u64   --    --    f16   f32   f32   f64",
-    /* e5*/ "--   --    --    --    --    --    --    --    --    e5    f16   f16   f32   f32   f64",
-    /* e4*/ "--   --    --    --    --    --    --    --    --    f16   e4    f16   f32   f32   f64",
-    /*f16*/ "f16  f16   f16   f16   f16   f16   f16   f16   f16   f16   f16   f16   f16   f32   f64",
-    /*b16*/ "f32  f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f16   b16   f32   f64",
-    /*f32*/ "f32  f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f64",
-    /*f64*/ "f64  f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64",
+    /* i1*/ "i1   i8    i16   i32   i64   u8    u16   u32   u64   --    --    f16   f32   f32   "
+            "f64",
+    /* i8*/
+    "i8   i8    i16   i32   i64   u8    u16   u32   u64   --    --    f16   f32   f32   f64",
+    /*i16*/
+    "i16  i16   i16   i32   i64   i16   u16   u32   u64   --    --    f16   f32   f32   f64",
+    /*i32*/
+    "i32  i32   i32   i32   i64   i32   i32   u32   u64   --    --    f16   f32   f32   f64",
+    /*i64*/
+    "i64  i64   i64   i64   i64   i64   i64   i64   u64   --    --    f16   f32   f32   f64",
+    /* u8*/
+    "u8   u8    i16   i32   i64   u8    u16   u32   u64   --    --    f16   f32   f32   f64",
+    /*u16*/
+    "u16  u16   u16   i32   i64   u16   u16   u32   u64   --    --    f16   f32   f32   f64",
+    /*u32*/
+    "u32  u32   u32   u32   i64   u32   u32   u32   u64   --    --    f16   f32   f32   f64",
+    /*u64*/
+    "u64  u64   u64   u64   u64   u64   u64   u64   u64   --    --    f16   f32   f32   f64",
+    /* e5*/
+    "--   --    --    --    --    --    --    --    --    e5    f16   f16   f32   f32   f64",
+    /* e4*/
+    "--   --    --    --    --    --    --    --    --    f16   e4    f16   f32   f32   f64",
+    /*f16*/
+    "f16  f16   f16   f16   f16   f16   f16   f16   f16   f16   f16   f16   f16   f32   f64",
+    /*b16*/
+    "f32  f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f16   b16   f32   f64",
+    /*f32*/
+    "f32  f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f64",
+    /*f64*/
+    "f64  f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64",
 };
 
 // `/`, where integers give fp32, 16-bit floats too, and mixed signs are refused.
 const Grid quotient = {
     //       i1    i8    i16   i32   i64   u8    u16   u32   u64   e5    e4    f16   b16   f32   f64
-    /* i1*/ "f32  --    --    --    --    f32   f32   f32   f32   --    --    f32   f32   f32   f64",
-    /* i8*/ "--   f32   f32   f32   f32   --    --    --    --    --    --    f32   f32   f32   f64",
-    /*i16*/ "--   f32   f32   f32   f32   --    --    --    --    --    --    f32   f32   f32   f64",
-    /*i32*/ "--   f32   f32   f32   f32   --    --    --    --    --    --    f32   f32   f32   f64",
-    /*i64*/ "--   f32   f32   f32   f32   --    --    --    --    --    --    f32   f32   f32   f64",
-    /* u8*/ "f32  --    --    --    --    f32   f32   f32   f32   --    --    f32   f32   f32   f64",
-    /*u16*/ "f32  --    --    --    --    f32   f32   f32   f32   --    --    f32   f32   f32   f64",
-    /*u32*/ "f32  --    --    --    --    f32   f32   f32   f32   --    --    f32   f32   f32   f64",
-    /*u64*/ "f32  --    --    --    --    f32   f32   f32   f32   --    --    f32   f32   f32   f64",
-    /* e5*/ "--   --    --    --    --    --    --    --    --    e5    f16   f32   f32   f32   f64",
-    /* e4*/ "--   --    --    --    --    --    --    --    --    f16   e4    f32   f32   f32   f64",
-    /*f16*/ "f32  f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f64",
-    /*b16*/ "f32  f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f64",
-    /*f32*/ "f32  f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f64",
-    /*f64*/ "f64  f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64",
+    /* i1*/ "f32  --    --    --    --    f32   f32   f32   f32   --    --    f32   f32   f32   "
+            "f64",
+    /* i8*/
+    "--   f32   f32   f32   f32   --    --    --    --    --    --    f32   f32   f32   f64",
+    /*i16*/
+    "--   f32   f32   f32   f32   --    --    --    --    --    --    f32   f32   f32   f64",
+    /*i32*/
+    "--   f32   f32   f32   f32   --    --    --    --    --    --    f32   f32   f32   f64",
+    /*i64*/
+    "--   f32   f32   f32   f32   --    --    --    --    --    --    f32   f32   f32   f64",
+    /* u8*/
+    "f32  --    --    --    --    f32   f32   f32   f32   --    --    f32   f32   f32   f64",
+    /*u16*/
+    "f32  --    --    --    --    f32   f32   f32   f32   --    --    f32   f32   f32   f64",
+    /*u32*/
+    "f32  --    --    --    --    f32   f32   f32   f32   --    --    f32   f32   f32   f64",
+    /*u64*/
+    "f32  --    --    --    --    f32   f32   f32   f32   --    --    f32   f32   f32   f64",
+    /* e5*/
+    "--   --    --    --    --    --    --    --    --    e5    f16   f32   f32   f32   f64",
+    /* e4*/
+    "--   --    --    --    --    --    --    --    --    f16   e4    f32   f32   f32   f64",
+    /*f16*/
+    "f32  f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f64",
+    /*b16*/
+    "f32  f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f64",
+    /*f32*/
+    "f32  f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f32   f64",
+    /*f64*/
+    "f64  f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64   f64",
 };
 
 std::string cell(const Grid &grid, size_t row, size_t column) {
@@ -66,8 +109,12 @@ std::string cell(const Grid &grid, size_t row, size_t column) {
   return longName(cells[column]);
 }
 
-bool isFloatIndex(size_t index) { return index >= 9; }
-bool isUnsignedIndex(size_t index) { return index == 0 || (index >= 5 && index < 9); }
+bool isFloatIndex(size_t index) {
+  return index >= 9;
+}
+bool isUnsignedIndex(size_t index) {
+  return index == 0 || (index >= 5 && index < 9);
+}
 
 std::string expected(BinaryOp op, size_t i, size_t j) {
   bool floats = isFloatIndex(i) || isFloatIndex(j);
@@ -91,9 +138,9 @@ std::string expected(BinaryOp op, size_t i, size_t j) {
 class Promotion : public Fixture {};
 
 TEST_F(Promotion, EveryOperatorOnEveryPairOfTypes) {
-  const BinaryOp ops[] = {BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mult, BinaryOp::Div, BinaryOp::FloorDiv,
-                          BinaryOp::Mod, BinaryOp::BitAnd, BinaryOp::BitOr, BinaryOp::BitXor, BinaryOp::LShift,
-                          BinaryOp::RShift};
+  const BinaryOp ops[] = {BinaryOp::Add,      BinaryOp::Sub,    BinaryOp::Mult,   BinaryOp::Div,
+                          BinaryOp::FloorDiv, BinaryOp::Mod,    BinaryOp::BitAnd, BinaryOp::BitOr,
+                          BinaryOp::BitXor,   BinaryOp::LShift, BinaryOp::RShift};
   std::vector<Value> values;
   for (DType type : types)
     values.push_back(argument(type));
@@ -120,7 +167,9 @@ TEST_F(Promotion, ComparisonsGiveInt1) {
 }
 
 TEST_F(Promotion, NumbersTakeTheTypeOfTheTensor) {
-  auto plus = [&](DType type, Value number) { return typeOf(semantic->binary(BinaryOp::Add, argument(type), number)); };
+  auto plus = [&](DType type, Value number) {
+    return typeOf(semantic->binary(BinaryOp::Add, argument(type), number));
+  };
   for (size_t i = 1; i < count; ++i)
     EXPECT_EQ(plus(types[i], integer(3)), info(types[i]).shortName) << info(types[i]).name;
   for (size_t i = 9; i < count; ++i)
@@ -131,7 +180,9 @@ TEST_F(Promotion, NumbersTakeTheTypeOfTheTensor) {
   EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Div, argument(DType::Float16), integer(2))), "fp32");
   EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Div, argument(DType::Int64), integer(2))), "fp32");
   // A scalar of the run is no number: it takes part.
-  EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Mult, argument(DType::Float16), argument(DType::Float32))), "fp32");
+  EXPECT_EQ(
+      typeOf(semantic->binary(BinaryOp::Mult, argument(DType::Float16), argument(DType::Float32))),
+      "fp32");
   // Nor is what a plain assignment made.
   auto assigned = semantic->assigned(Value(0.5));
   EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Mult, argument(DType::Float16), *assigned)), "fp32");
@@ -141,16 +192,22 @@ TEST_F(Promotion, NumbersOutOfRangeAreRefused) {
   EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Add, argument(DType::Int8), integer(300))), "error");
   EXPECT_EQ(message(), "`+`: Scalar 300 is out of range for type int8");
   EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Add, argument(DType::Int8), integer(127))), "int8");
-  EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Mult, integer(-1), argument(DType::UInt32))), "error");
-  EXPECT_EQ(message(), "`*`: Cannot perform a binary operation between an unsigned tensor and a negative scalar: -1 "
-                       "and uint32, cast one of them");
-  EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Mult, integer(1), argument(DType::UInt32))), "uint32");
+  EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Mult, integer(-1), argument(DType::UInt32))),
+            "error");
+  EXPECT_EQ(
+      message(),
+      "`*`: Cannot perform a binary operation between an unsigned tensor and a negative scalar: -1 "
+      "and uint32, cast one of them");
+  EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Mult, integer(1), argument(DType::UInt32))),
+            "uint32");
   // Comparisons make the number a tensor first.
   EXPECT_EQ(typeOf(semantic->compare(CompareOp::Lt, argument(DType::Int8), integer(300))), "int1");
 }
 
 TEST_F(Promotion, LiteralTypes) {
-  auto literal = [&](Value number) { return typeOf(FailureOr<Value>(Value(*semantic->toTensor(number)))); };
+  auto literal = [&](Value number) {
+    return typeOf(FailureOr<Value>(Value(*semantic->toTensor(number))));
+  };
   EXPECT_EQ(literal(integer(0)), "int32");
   EXPECT_EQ(literal(integer(INT32_MIN)), "int32");
   EXPECT_EQ(literal(integer(1ll << 31)), "uint32");
@@ -180,20 +237,23 @@ TEST_F(Promotion, ShiftsFollowTheLeftOperand) {
   semantic->binary(BinaryOp::LShift, argument(DType::Int16), integer(15));
   EXPECT_EQ(diagnostics.diagnostics().size(), 0u);
   semantic->binary(BinaryOp::LShift, argument(DType::Int16), integer(16));
-  EXPECT_EQ(message(), "value 16 exceeds the maximum bitwidth (16) for type 'int16': the result of the shift is undefined");
+  EXPECT_EQ(message(), "value 16 exceeds the maximum bitwidth (16) for type 'int16': the result of "
+                       "the shift is undefined");
 }
 
 TEST_F(Promotion, Messages) {
   Value i32 = argument(DType::Int32), u32 = argument(DType::UInt32), f32 = argument(DType::Float32);
   Value p = pointer(DType::Float32);
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::FloorDiv, i32, u32)));
-  EXPECT_EQ(message(), "cannot use /, //, or % with int32 and uint32 because they have different signedness; this is "
+  EXPECT_EQ(message(), "cannot use /, //, or % with int32 and uint32 because they have different "
+                       "signedness; this is "
                        "unlikely to result in a useful answer, cast them to the same signedness");
   EXPECT_TRUE(succeeded(semantic->binary(BinaryOp::FloorDiv, i32, i32)));
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::BitAnd, f32, i32)));
   EXPECT_EQ(message(), "`&`: invalid operands of type fp32 and int32");
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::Add, argument(DType::Float8E5), i32)));
-  EXPECT_EQ(message(), "unexpected type fp8e5 and int32: there is no common type, cast one of them");
+  EXPECT_EQ(message(),
+            "unexpected type fp8e5 and int32: there is no common type, cast one of them");
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::Add, p, p)));
   EXPECT_EQ(message(), "cannot add pointers together");
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::Add, p, f32)));
@@ -206,14 +266,18 @@ TEST_F(Promotion, Messages) {
   EXPECT_EQ(message(), "wrong type argument to unary minus (pointer<fp32>)");
   EXPECT_TRUE(succeeded(semantic->unary(UnaryOpKind::USub, f32)));
   EXPECT_TRUE(failed(semantic->unary(UnaryOpKind::Not, p)));
-  EXPECT_EQ(message(), "a pointer (pointer<fp32>) has no truth value: compare with `is None`, or cast it to int64");
+  EXPECT_EQ(
+      message(),
+      "a pointer (pointer<fp32>) has no truth value: compare with `is None`, or cast it to int64");
   EXPECT_EQ(typeOf(semantic->compare(CompareOp::Is, p, Value())), "bool");
 }
 
 TEST_F(Promotion, PointerArithmetic) {
   Value p = pointer(DType::Float32);
-  EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Add, p, argument(DType::Int32, {16}))), "<['16'], pointer<fp32>>");
-  EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Add, argument(DType::Int32, {16}), p)), "<['16'], pointer<fp32>>");
+  EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Add, p, argument(DType::Int32, {16}))),
+            "<['16'], pointer<fp32>>");
+  EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Add, argument(DType::Int32, {16}), p)),
+            "<['16'], pointer<fp32>>");
   EXPECT_EQ(ir().find("extui"), std::string::npos);
   semantic->binary(BinaryOp::Add, p, argument(DType::UInt32)); // zero-extended
   EXPECT_NE(ir().find("arith.extui"), std::string::npos);
