@@ -17,7 +17,8 @@ import test_shapes
 #: Names that no matrix runs, and why.
 REASONS = {
     "pointer_type": "a type, used by test_memory", "block_type": "a type", "dtype": "a type", "tuple": "a type of values",
-    "constexpr": "the identity on known values", "const": "an annotation",
+    "constexpr": "the identity on known values", "const": "an annotation", "tensor": "a type, used by annotations and isinstance",
+    "to": "the same as cast: test_casts",
 }
 ALIASES = {"neg": "neg", "not": "invert"}
 

@@ -9,7 +9,7 @@ from harness import BOOL, DTYPES, FLOATS, INTS
 ALL = [BOOL, *INTS, *FLOATS]
 SOME = [BOOL, DTYPES["int8"], DTYPES["int64"], DTYPES["bfloat16"], DTYPES["float32"]]
 COVERED = {"program_id", "num_programs", "arange", "full", "zeros", "zeros_like", "broadcast", "broadcast_to", "expand_dims", "reshape",
-           "view", "ravel", "trans", "permute", "join", "split", "interleave", "cat", "item", "cast", "squeeze", "unsqueeze"}
+           "view", "ravel", "trans", "permute", "join", "split", "interleave", "cat", "item", "cast", "squeeze", "unsqueeze", "swizzle2d"}
 
 
 def offsets(shape):
@@ -114,4 +114,24 @@ def kernel(out):
 """)[(3, 5, 7)](out)
     i, j, k = np.meshgrid(range(3), range(5), range(7), indexing="ij")
     want = np.stack([i, j, k, np.full_like(i, 3), np.full_like(i, 5), np.full_like(i, 7)], -1)
+    np.testing.assert_array_equal(out.numpy(), want)
+
+
+@pytest.mark.parametrize("rows,columns,group", [(4, 3, 2), (5, 4, 2), (7, 2, 4), (3, 3, 8)])
+def test_swizzle2d(rows, columns, group, target):
+    """Groups of rows are walked column by column; the last group may be smaller."""
+    out = harness.empty(DTYPES["int32"], (rows, columns))
+    harness.make(f"""@triton.jit
+def kernel(out):
+    i = tl.program_id(0)
+    j = tl.program_id(1)
+    r, c = tl.swizzle2d(i, j, {rows}, {columns}, {group})
+    tl.store(out + r * {columns} + c, i * {columns} + j)
+""")[(rows, columns)](out)
+    want, position = np.empty((rows, columns), np.int32), 0
+    for first in range(0, rows, group):
+        for column in range(columns):
+            for row in range(first, min(first + group, rows)):
+                want[row, column] = position
+                position += 1
     np.testing.assert_array_equal(out.numpy(), want)
