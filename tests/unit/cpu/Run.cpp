@@ -44,7 +44,7 @@ TestKernel::TestKernel(const std::string &tileText, const std::string &features)
     std::abort();
   }
   kernel = std::move(*result);
-  if (const char *stage = std::getenv("NEREID_TEST_DUMP"))
+  if (const char *stage = std::getenv("TEST_DUMP_STAGE"))
     if (auto text = kernel->text(stage))
       std::fprintf(stderr, "%s\n", text->c_str());
 }

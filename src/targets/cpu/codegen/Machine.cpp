@@ -165,7 +165,7 @@ llvm::Expected<llvm::SmallVector<char, 0>> emitCode(llvm::Module &module,
   llvm::raw_svector_ostream stream(code);
   llvm::legacy::PassManager passes;
   auto kind = assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
-  if (target.addPassesToEmitFile(passes, stream, nullptr, kind))
+  if (target.addPassesToEmitFile(passes, stream, nullptr, kind, true))
     return llvm::createStringError("internal error: the code generator cannot emit this file type");
   passes.run(module);
   return code;

@@ -39,7 +39,7 @@ Value Emit::zero(Type element, int64_t width) {
   Type type = lanes(element, width);
   if (isa<LLVM::LLVMPointerType>(type))
     return LLVM::ZeroOp::create(b, loc, type);
-  return arith::ConstantOp::create(b, loc, cast<TypedAttr>(b.getZeroAttr(type)));
+  return constantOp(cast<TypedAttr>(b.getZeroAttr(type)));
 }
 
 Value Emit::constantOf(Attribute attribute, Type element) {
@@ -47,7 +47,7 @@ Value Emit::constantOf(Attribute attribute, Type element) {
   if (auto number = dyn_cast<FloatAttr>(attribute); number && isa<IntegerType>(type))
     return arith::ConstantOp::create(b, loc,
                                      b.getIntegerAttr(type, number.getValue().bitcastToAPInt()));
-  return arith::ConstantOp::create(b, loc, cast<TypedAttr>(attribute));
+  return constantOp(cast<TypedAttr>(attribute));
 }
 
 // A type like `like` (scalar or lanes) with another element.

@@ -33,13 +33,25 @@ int64_t Emit::widthOf(Value lanes) {
 //--- integers
 //-----------------------------------------------------------------------------------------------
 
+Value Emit::constantOp(TypedAttr value) {
+  if (!constantBlock)
+    return arith::ConstantOp::create(b, loc, value);
+  Value &known = constants[{value, value.getType()}];
+  if (!known) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(constantBlock);
+    known = arith::ConstantOp::create(b, loc, value);
+  }
+  return known;
+}
+
 Value Emit::integer(Type type, int64_t value) {
   auto element = cast<IntegerType>(getElementTypeOrSelf(type));
   APInt bits(64, value, true);
   TypedAttr attribute = b.getIntegerAttr(element, bits.sextOrTrunc(element.getWidth()));
   if (auto vector = dyn_cast<VectorType>(type))
     attribute = DenseElementsAttr::get(vector, bits.sextOrTrunc(element.getWidth()));
-  return arith::ConstantOp::create(b, loc, attribute);
+  return constantOp(attribute);
 }
 
 std::optional<int64_t> Emit::constant(Value value) {
@@ -102,7 +114,7 @@ Value Emit::iota(Type integer, int64_t width) {
   SmallVector<APInt> values;
   for (int64_t i = 0; i < width; ++i)
     values.push_back(APInt(64, i).zextOrTrunc(integer.getIntOrFloatBitWidth()));
-  return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, values));
+  return constantOp(DenseElementsAttr::get(type, values));
 }
 
 Value Emit::extract(Value lanes, int64_t lane) {

@@ -94,7 +94,12 @@ public:
   /// The lowered form of a scalar defined outside a combiner's region.
   std::function<mlir::Value(mlir::Value)> outside;
 
+  /// Where constants are put, once each; null: where they are asked for.
+  mlir::Block *constantBlock = nullptr;
+
 private:
+  mlir::Value constantOp(mlir::TypedAttr value);
+  llvm::DenseMap<std::pair<mlir::Attribute, mlir::Type>, mlir::Value> constants;
   mlir::Type memoryLanes(mlir::Type element, int64_t width) const;
   mlir::Value toMemory(mlir::Type element, mlir::Value value);
   mlir::Value fromMemory(mlir::Type element, mlir::Value value);

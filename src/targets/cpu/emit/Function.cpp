@@ -51,6 +51,7 @@ llvm::Expected<EmittedKernel> emitKernel(func::FuncOp kernel, const Features &fe
 
   Kernel k(b, loc, features);
   Emit &e = k.e;
+  e.constantBlock = entry;
   k.info = entry->getArgument(InfoPointer);
   k.scratch = entry->getArgument(Scratch);
   Block &body = kernel.getBody().front();

@@ -130,7 +130,6 @@ Value LoopStep::fusionIsSafe(bool &impossible) {
       if (a.form.strides.size() == b.form.strides.size() && a.form.strides.size() <= 2 &&
           tile::shapeOf(a.pointer.getType()) == tile::shapeOf(b.pointer.getType())) {
         Value same = k.e.cmp(arith::CmpIPredicate::eq, a.first, b.first);
-        Value size = k.e.sub(a.last, a.first);
         same = k.e.both(same, k.e.cmp(arith::CmpIPredicate::eq, a.last, b.last));
         Value zero = k.e.i64(0), inner;
         SmallVector<Value> steps;
@@ -147,7 +146,6 @@ Value LoopStep::fusionIsSafe(bool &impossible) {
           return k.e.both(k.e.cmp(arith::CmpIPredicate::sge, steps[outer], reach),
                           k.e.cmp(arith::CmpIPredicate::sge, steps[inside], k.e.i64(bytes)));
         };
-        (void)size;
         if (steps.size() == 1)
           same = k.e.both(same, k.e.cmp(arith::CmpIPredicate::sge, steps[0], k.e.i64(bytes)));
         else if (steps.size() == 2)
@@ -181,19 +179,31 @@ void LoopStep::emitSafe() {
       else
         collectLoads(root.value, k, loads);
     uint64_t mark = k.scratchMark();
+    // Loads of one shape in one loop; a load whose pointer was loaded comes after it.
     SmallVector<Value> made;
-    for (Operation *load :
-         llvm::reverse(loads)) { // operands of a load's pointer come after it in the set
-      Value value = load->getResult(0);
-      if (k.buffers.count(value) || !isVirtual(load))
-        continue;
-      if (auto known = targets.find(value); known != targets.end()) {
-        materializeInto(k, value, known->second);
-        k.buffers[value] = known->second;
-      } else {
-        materialize(k, value);
+    while (!loads.empty()) {
+      Step reading;
+      SmallVector<Operation *> later;
+      for (Operation *load : llvm::reverse(loads)) { // operands of a load come after it in the set
+        Value value = load->getResult(0);
+        auto shape = tile::shapeOf(value.getType());
+        llvm::SmallSetVector<Operation *, 8> below;
+        for (Value operand : load->getOperands())
+          collectLoads(operand, k, below);
+        if (!below.empty() ||
+            (!reading.roots.empty() && shape != ArrayRef<int64_t>(reading.shape))) {
+          later.insert(later.begin(), load);
+          continue;
+        }
+        reading.shape.assign(shape.begin(), shape.end());
+        reading.roots.push_back({Root::Materialize, nullptr, value});
+        made.push_back(value);
+        if (auto known = targets.find(value); known != targets.end())
+          k.destinations[value] = known->second;
       }
-      made.push_back(value);
+      LoopStep(k, reading).emit();
+      loads.clear();
+      loads.insert(later.begin(), later.end());
     }
     auto allStores = std::move(stores), allReduces = std::move(reduces),
          allMaterials = std::move(materials);
@@ -537,16 +547,14 @@ void LoopStep::emitRows(const Nest &nest) {
         for (TypedAttr identity : identities)
           carried.push_back(k.e.splat(k.e.constantOf(identity, identity.getType()), segment.width));
       if (carried.empty()) {
-        OpBuilder::InsertPoint here = k.b.saveInsertionPoint();
         body(k.e.i64(begin), carried);
         begin += segment.width;
-        (void)here;
       }
     }
     if (begin < end) {
       // Peeled values must not be anchored inside the loop: `outside` emits before it.
       Operation *savedAnchor = nest.outside->anchor;
-      auto marker = k.e.i64(0).getDefiningOp();
+      Operation *marker = arith::ConstantOp::create(k.b, k.e.loc, k.b.getI64IntegerAttr(0));
       if (!savedAnchor)
         nest.outside->anchor = marker;
       loop(begin, end, segment.width, carried, body);
@@ -581,7 +589,7 @@ void LoopStep::emitColumns(const Nest &nest) {
   for (Segment segment : segments(nest.maxWidth)) {
     SmallVector<Value> none;
     Operation *savedAnchor = nest.outside->anchor;
-    auto marker = k.e.i64(0).getDefiningOp();
+    Operation *marker = arith::ConstantOp::create(k.b, k.e.loc, k.b.getI64IntegerAttr(0));
     if (!savedAnchor)
       nest.outside->anchor = marker;
     loop(segment.begin, segment.begin + segment.count * segment.width, segment.width, none,
