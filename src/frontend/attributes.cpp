@@ -141,12 +141,19 @@ std::optional<Value> languageMember(llvm::StringRef module, llvm::StringRef name
       return Value::integer(0xffff);
     return std::nullopt;
   }
+  if (path.starts_with(".language.extra")) { // device libraries: the functions of `math`, so far
+    if (path.ends_with(".libdevice"))
+      return builtinNamed(("math." + name).str());
+    if (name == "libdevice" || name == "cuda" || name == "cpu")
+      return submodule();
+    return std::nullopt;
+  }
   if (path != ".language" && path != ".language.core" && path != ".language.standard" &&
       path != ".language.random")
     return std::nullopt;
 
   if (name == "math" || name == "core" || name == "standard" || name == "random" ||
-      name == "PropagateNan")
+      name == "PropagateNan" || name == "extra")
     return Value(ModuleValue{("triton.language." + name).str()});
   if (name == "TRITON_MAX_TENSOR_NUMEL")
     return Value::integer(maxTensorNumel);

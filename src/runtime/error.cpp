@@ -11,7 +11,7 @@ nrd_error_kind compileErrorKind(const DiagnosticEngine &diagnostics) {
     if (diagnostic.name() == "StaticAssertFailed" ||
         diagnostic.name() == "StaticAssertFailedWith")
       return NRD_ERROR_STATIC_ASSERT;
-    if (diagnostic.name().starts_with("Unsupported"))
+    if (diagnostic.name() == "UnsupportedSyntax")
       return NRD_ERROR_UNSUPPORTED;
     return NRD_ERROR_COMPILE;
   }

@@ -234,3 +234,14 @@ def test_names_imported_from_the_language(target):
         store(out, sum(arange(0, 4)) + cdiv(n, 4) + next_power_of_2(N))
 
     assert run(kernel, 10, 5) == 6 + 3 + 8
+
+
+def test_device_libraries(target):
+    from nereid.language.extra import libdevice
+    from nereid.language.extra.cuda import libdevice as cuda_libdevice
+
+    @nereid.jit
+    def kernel(out, x):
+        tl.store(out, libdevice.exp(x) + cuda_libdevice.exp(x) + tl.extra.libdevice.exp(x) + tl.math.exp(x))
+
+    assert run(kernel, 0.5) == pytest.approx(4 * math.exp(0.5), rel=1e-6)

@@ -420,6 +420,33 @@ bool fromInt(PyObject *object, nrd_arg &out) {
   return true;
 }
 
+/// Tuples are folded into the kernel, so they may only hold what can be a constant.
+bool constantItems(const Parameter &parameter, PyObject *tuple) {
+  for (Py_ssize_t i = 0, count = PySequence_Size(tuple); i < count; ++i) {
+    Ref item = Ref::take(PySequence_GetItem(tuple, i));
+    if (!item)
+      return false;
+    Registry &names = registry();
+    if (PyTuple_Check(item.get()) || PyObject_IsInstance(item.get(), names.tupleClass) == 1) {
+      if (!constantItems(parameter, item.get()))
+        return false;
+      continue;
+    }
+    Kind kind = entryOf(item.get()).kind;
+    bool isConstant = kind == Kind::Int || kind == Kind::Float || kind == Kind::Value ||
+                      item.get() == Py_None || PyUnicode_Check(item.get());
+    if (isConstant)
+      continue;
+    PyErr_Format(
+        PyExc_TypeError,
+        "argument `%U`: a tuple may only hold numbers, types, functions and None, found %s "
+        "at position %zd; pass arrays as arguments of their own",
+        parameter.name, typeName(reinterpret_cast<PyObject *>(Py_TYPE(item.get()))).c_str(), i);
+    return false;
+  }
+  return true;
+}
+
 bool fromValue(PyObject *object, ArgumentScope &scope, nrd_arg &out) {
   ValuePtr value = toValue(object);
   if (!value)
@@ -530,6 +557,9 @@ bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nr
     out.f = PyFloat_AsDouble(object);
     return true;
   case Kind::Value:
+    if (PyTuple_Check(object) || PyObject_IsInstance(object, registry().tupleClass) == 1)
+      if (!constantItems(parameter, object))
+        return false;
     return fromValue(object, scope, out);
   case Kind::TorchDtype:
     if (std::optional<nrd_dtype> dtype = dtypeByName(strOf(object)); dtype && scope.warmup)

@@ -1,5 +1,5 @@
 """Functions beside the language: `libdevice`."""
 
-from . import libdevice
+from . import cpu, cuda, libdevice
 
-__all__ = ["libdevice"]
+__all__ = ["cpu", "cuda", "libdevice"]
