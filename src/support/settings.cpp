@@ -95,6 +95,7 @@ void readOne(T &field, const SettingInfo &info, Settings::Environment environmen
 
 void reportUnknown(Settings::Environment environment, DiagnosticEngine &diagnostics) {
   std::vector<std::string_view> known;
+  known.reserve(std::size(table));
   for (const SettingInfo &info : table)
     known.push_back(info.variable);
   for (std::string_view entry : environment) {
@@ -108,6 +109,7 @@ void reportUnknown(Settings::Environment environment, DiagnosticEngine &diagnost
       continue;
     // Compare without the common prefix, which would make everything look alike.
     std::vector<std::string_view> tails;
+    tails.reserve(known.size());
     for (std::string_view candidate : known)
       tails.push_back(candidate.substr(ourPrefix.size()));
     std::string_view near = nearestName(name.substr(ourPrefix.size()), tails);

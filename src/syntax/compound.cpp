@@ -68,7 +68,7 @@ const Stmt *Parser::parseIf() {
     bool elif = at(K::KwElif);
     clause.begin = begin();
     advance();
-    if (!(clause.test = parseCondition()))
+    if (!set(clause.test, parseCondition()))
       return nullptr;
     if (!expectColon(elif ? "the `elif` condition" : "the `if` condition"))
       return nullptr;
@@ -92,7 +92,7 @@ const Stmt *Parser::parseIf() {
     node->test = clauses[i].test;
     node->body = clauses[i].body;
     node->orelse = result ? arena.copy(&result, 1) : orelse;
-    if (!(result = done(node, clauses[i].begin)))
+    if (!set(result, done(node, clauses[i].begin)))
       return nullptr;
   }
   return result;
@@ -102,7 +102,7 @@ const Stmt *Parser::parseWhile() {
   SourceRange word = here();
   advance();
   auto *node = make<While>();
-  if (!(node->test = parseCondition()) || !expectColon("the `while` condition"))
+  if (!set(node->test, parseCondition()) || !expectColon("the `while` condition"))
     return nullptr;
   ++loops;
   bool ok = parseBlock(node->body, "`while`", word);
@@ -130,11 +130,11 @@ const Stmt *Parser::parseFor(uint32_t start, bool isAsync) {
   SourceRange word = here();
   advance();
   auto *node = make<For>();
-  if (!(node->target = parseTargets()))
+  if (!set(node->target, parseTargets()))
     return nullptr;
   if (!expect(K::KwIn, "`in` after the target of `for`"))
     return nullptr;
-  if (!(node->iter = parseStarExpressions()) || !expectColon("the `for` header"))
+  if (!set(node->iter, parseStarExpressions()) || !expectColon("the `for` header"))
     return nullptr;
   ++loops;
   bool ok = parseBlock(node->body, "`for`", word);
@@ -154,11 +154,11 @@ bool Parser::parseWithItems(Collect<WithItem> &items, bool parenthesised) {
       break;
     uint32_t start = begin();
     auto *item = make<WithItem>();
-    if (!(item->context = parseExpression()))
+    if (!set(item->context, parseExpression()))
       return false;
     if (accept(K::KwAs)) {
       anyTarget = true;
-      if (!(item->target = parsePrimary()))
+      if (!set(item->target, parsePrimary()))
         return false;
       checkTarget(item->target, TargetUse::Assign);
     }
@@ -362,11 +362,11 @@ const Stmt *Parser::parseFunction(uint32_t start, NodeList<Expr> decorators, boo
   if (!parseName(node->name, &node->nameRange, "a function name after `def`") ||
       !parseTypeParams(node->typeParams) || !expect(K::LParen))
     return nullptr;
-  if (!(node->args = parseParameters(K::RParen, /*annotations=*/true)))
+  if (!set(node->args, parseParameters(K::RParen, /*annotations=*/true)))
     return nullptr;
   if (!expect(K::RParen))
     return nullptr;
-  if (accept(K::Arrow) && !(node->returns = parseExpression()))
+  if (accept(K::Arrow) && !set(node->returns, parseExpression()))
     return nullptr;
   if (!expectColon("the function's header"))
     return nullptr;
@@ -463,13 +463,13 @@ const Arguments *Parser::parseParameters(TokenKind close, bool annotations) {
       return nullptr;
     names.push_back({arg->name, arg->nameRange});
     if (annotations && accept(K::Colon) &&
-        !(arg->annotation = starred ? parseStarredOr() : parseExpression()))
+        !set(arg->annotation, starred ? parseStarredOr() : parseExpression()))
       return nullptr;
     if (!done(arg, argStart))
       return nullptr;
     if (mayDefault && accept(K::Equal)) {
       SourceRange range = arg->range; // the default lies outside of it, as in CPython
-      if (!(arg->defaultValue = parseExpression()))
+      if (!set(arg->defaultValue, parseExpression()))
         return nullptr;
       return sized(arg, range);
     }
@@ -495,11 +495,11 @@ const Arguments *Parser::parseParameters(TokenKind close, bool annotations) {
         if (kind(1) != K::Name)
           return error(diag::ExpectedToken, token(1).range, "a parameter name after `*`",
                        describe(kind(1)));
-      } else if (!(node->vararg = parseArg(/*starred=*/true, /*mayDefault=*/false))) {
+      } else if (!set(node->vararg, parseArg(/*starred=*/true, /*mayDefault=*/false))) {
         return nullptr;
       }
     } else if (accept(K::DoubleStar)) {
-      if (!(node->kwarg = parseArg(/*starred=*/false, /*mayDefault=*/false)))
+      if (!set(node->kwarg, parseArg(/*starred=*/false, /*mayDefault=*/false)))
         return nullptr;
     } else {
       const Arg *arg = parseArg(/*starred=*/false, /*mayDefault=*/true);

@@ -192,8 +192,7 @@ void dumpRange(const Node &node, std::string &out) {
   if (positioned) {
     out += "[\"";
     out += astName(node);
-    out +=
-        "\", " + std::to_string(node.range.begin) + ", " + std::to_string(node.range.end);
+    out += "\", " + std::to_string(node.range.begin) + ", " + std::to_string(node.range.end);
     if (auto *constant = dynCast<Constant>(&node))
       out += ", \"" + exactValue(*constant) + "\"";
     out += "]\n";

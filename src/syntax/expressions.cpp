@@ -71,7 +71,7 @@ const Expr *Parser::parseExpression() {
     node->body = pairs[i - 2];
     node->test = pairs[i - 1];
     node->orelse = last;
-    if (!(last = done(node, starts[i / 2 - 1])))
+    if (!set(last, done(node, starts[i / 2 - 1])))
       return nullptr;
   }
   return last;
@@ -433,7 +433,7 @@ bool Parser::parseCallArguments(Collect<Expr> &args, Collect<Keyword> &keywords,
     uint32_t start = begin();
     if (accept(K::DoubleStar)) {
       auto *keyword = make<Keyword>();
-      if (!(keyword->value = parseExpression()) || !done(keyword, start))
+      if (!set(keyword->value, parseExpression()) || !done(keyword, start))
         return false;
       keywords.add(keyword);
       sawUnpacking = true;
@@ -442,7 +442,7 @@ bool Parser::parseCallArguments(Collect<Expr> &args, Collect<Keyword> &keywords,
         error(diag::UnpackingAfterKeywordUnpacking, here());
       advance();
       auto *starred = make<Starred>();
-      if (!(starred->value = parseExpression()) || !done(starred, start))
+      if (!set(starred->value, parseExpression()) || !done(starred, start))
         return false;
       args.add(starred);
     } else if (at(K::Name) && kind(1) == K::Equal) {
@@ -450,7 +450,7 @@ bool Parser::parseCallArguments(Collect<Expr> &args, Collect<Keyword> &keywords,
       keyword->name = textOf(token());
       advance();
       advance();
-      if (!(keyword->value = parseExpression()) || !done(keyword, start))
+      if (!set(keyword->value, parseExpression()) || !done(keyword, start))
         return false;
       keywords.add(keyword);
       sawKeyword = true;
@@ -465,12 +465,12 @@ bool Parser::parseCallArguments(Collect<Expr> &args, Collect<Keyword> &keywords,
           return false;
         if (!args.size() && !keywords.size() && at(K::RParen)) {
           advance(); // its parentheses are those of the call
-          if ((arg = done(generator, open)))
+          if (set(arg, done(generator, open)))
             args.add(arg);
           return arg;
         }
         error(diag::BareGenerator, {start, lastEnd()});
-        if (!(arg = done(generator, start)))
+        if (!set(arg, done(generator, start)))
           return false;
       }
       if (at(K::Equal)) {
@@ -542,7 +542,7 @@ const Expr *Parser::parseSubscript(const Expr *value, uint32_t start) {
     }
     auto *tuple = make<Tuple>();
     tuple->elements = elements.list();
-    if (!(index = done(tuple, indexStart)))
+    if (!set(index, done(tuple, indexStart)))
       return nullptr;
   }
   if (!closeBracket(K::RBracket))
@@ -557,7 +557,7 @@ const Expr *Parser::parseSlice() {
   uint32_t start = begin();
   const Expr *lower = nullptr;
   if (!at(K::Colon)) {
-    if (!(lower = parseStarOrNamed()))
+    if (!set(lower, parseStarOrNamed()))
       return nullptr;
     if (!at(K::Colon))
       return lower;
@@ -715,7 +715,7 @@ const Expr *Parser::parseBraces() {
       if (isDict) {
         if (!expect(K::Colon, "`:` after the key"))
           return nullptr;
-        if (!(value = parseExpression()))
+        if (!set(value, parseExpression()))
           return nullptr;
       }
       if (first && beginsComprehension()) {
@@ -766,11 +766,11 @@ bool Parser::parseGenerators(NodeList<Comprehension> &out) {
     auto *node = make<Comprehension>();
     node->isAsync = accept(K::KwAsync);
     advance();
-    if (!(node->target = parseTargets()))
+    if (!set(node->target, parseTargets()))
       return false;
     if (!expect(K::KwIn, "`in` after the target of `for`"))
       return false;
-    if (!(node->iter = parseDisjunction()))
+    if (!set(node->iter, parseDisjunction()))
       return false;
     {
       Collect<Expr> conditions(*this);
@@ -808,7 +808,7 @@ const Expr *Parser::parseTargets() {
     if (star) {
       auto *starred = make<Starred>();
       starred->value = next;
-      if (!(next = done(starred, starAt)))
+      if (!set(next, done(starred, starAt)))
         return nullptr;
     }
     elements.add(next);

@@ -116,8 +116,8 @@ char closerOf(char open) {
 std::string_view describe(TokenKind kind) {
   static constexpr std::string_view names[] = {
 #define TOKEN(Name, Description) Description,
-#define PUNCT(Name, Spelling) "`" Spelling "`",
-#define KEYWORD(Name, Spelling) "`" Spelling "`",
+#define PUNCT(Name, Spelling) ("`" Spelling "`"),
+#define KEYWORD(Name, Spelling) ("`" Spelling "`"),
 #include "syntax/tokens.def"
   };
   return names[size_t(kind)];

@@ -454,7 +454,7 @@ bool Parser::parseReplacement(Collect<Expr> &out, bool raw) {
     return false;
   }
   auto *node = make<FormattedValue>();
-  if (!(node->value = parseYieldOrStar()))
+  if (!set(node->value, parseYieldOrStar()))
     return false;
   const Constant *written = nullptr; // of `{x=}`
   if (accept(K::Equal)) {
@@ -463,7 +463,7 @@ bool Parser::parseReplacement(Collect<Expr> &out, bool raw) {
     text.text = source.text(range);
     if (text.text.find('\r') != std::string_view::npos)
       text = decode(range, /*raw=*/true, false, false);
-    if (!(written = stringConstant(text, ConstantKind::Str, range)))
+    if (!set(written, stringConstant(text, ConstantKind::Str, range)))
       return false;
   }
   bool plain = true;
@@ -486,7 +486,7 @@ bool Parser::parseReplacement(Collect<Expr> &out, bool raw) {
       return false;
     auto *spec = make<JoinedStr>();
     spec->values = mergeConstants(parts);
-    if (!(node->formatSpec = done(spec, colon)))
+    if (!set(node->formatSpec, done(spec, colon)))
       return false;
   }
   if (!at(K::RBrace)) {

@@ -123,6 +123,11 @@ private:
 
   // --- Nodes
   template <typename T> T *make() { return arena.make<T>(); }
+  /// Fills a field with what was parsed; false when that failed.
+  template <typename T> static bool set(const T *&field, std::type_identity_t<const T *> value) {
+    field = value;
+    return value;
+  }
   template <typename T> const T *done(T *node, uint32_t begin) {
     return sized(node, {begin, lastEnd()});
   }

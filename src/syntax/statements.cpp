@@ -241,7 +241,7 @@ const Stmt *Parser::parseExpressionStatement() {
     node->op = *op;
     node->opRange = here();
     advance();
-    if (!(node->value = parseYieldOrStar()))
+    if (!set(node->value, parseYieldOrStar()))
       return nullptr;
     if (isa<Starred>(node->value))
       return error(diag::StarredNotAllowed, node->value->range);
@@ -254,7 +254,7 @@ const Stmt *Parser::parseExpressionStatement() {
     checkTarget(value, TargetUse::Assign);
     targets.add(value);
     advance();
-    if (!(value = parseYieldOrStar()))
+    if (!set(value, parseYieldOrStar()))
       return nullptr;
   }
   if (isa<Starred>(value))
@@ -277,10 +277,10 @@ const Stmt *Parser::parseAnnotated(const Expr *target, uint32_t start, bool simp
   auto *node = make<AnnAssign>();
   node->target = target;
   node->simple = simple;
-  if (!(node->annotation = parseExpression()))
+  if (!set(node->annotation, parseExpression()))
     return nullptr;
   if (accept(K::Equal)) {
-    if (!(node->value = parseYieldOrStar()))
+    if (!set(node->value, parseYieldOrStar()))
       return nullptr;
     if (isa<Starred>(node->value))
       return error(diag::StarredNotAllowed, node->value->range);
@@ -295,7 +295,7 @@ const Stmt *Parser::parseReturn() {
   advance();
   auto *node = make<Return>();
   if (!at(K::Newline) && !at(K::Semicolon)) {
-    if (!(node->value = parseStarExpressions()))
+    if (!set(node->value, parseStarExpressions()))
       return nullptr;
     if (isa<Starred>(node->value))
       return error(diag::StarredNotAllowed, node->value->range);
@@ -326,9 +326,9 @@ const Stmt *Parser::parseRaise() {
   advance();
   auto *node = make<Raise>();
   if (!at(K::Newline) && !at(K::Semicolon)) {
-    if (!(node->exception = parseExpression()))
+    if (!set(node->exception, parseExpression()))
       return nullptr;
-    if (accept(K::KwFrom) && !(node->cause = parseExpression()))
+    if (accept(K::KwFrom) && !set(node->cause, parseExpression()))
       return nullptr;
   }
   return done(node, start);
@@ -338,11 +338,11 @@ const Stmt *Parser::parseAssert() {
   uint32_t start = begin();
   advance();
   auto *node = make<Assert>();
-  if (!(node->test = parseExpression()))
+  if (!set(node->test, parseExpression()))
     return nullptr;
   if (at(K::Equal))
     return error(diag::AssignInCondition, here());
-  if (accept(K::Comma) && !(node->message = parseExpression()))
+  if (accept(K::Comma) && !set(node->message, parseExpression()))
     return nullptr;
   return done(node, start);
 }
