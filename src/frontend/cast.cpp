@@ -8,9 +8,10 @@ namespace nereid::frontend {
 
 namespace arith = mlir::arith;
 
-/// The floats that a target can convert; the others are only moved as bytes.
-static bool isConvertible(DType type) {
-  return type != DType::Float8E4B15 && type != DType::Float8E4B8 && type != DType::Float8E5B16;
+llvm::LogicalResult Semantic::checkConvertible(DType type, SourceSpan at) {
+  if (type != DType::Float8E4B15 && type != DType::Float8E4B8 && type != DType::Float8E5B16)
+    return llvm::success();
+  return error(diag::Float8NotSupported, at, info(type).shortName, "'fp8e5', 'fp8e4nv'");
 }
 
 FailureOr<Tensor> Semantic::bitcast(const Tensor &value, const Type &target, SourceSpan at) {
@@ -69,9 +70,8 @@ FailureOr<Tensor> Semantic::cast(const Tensor &value, const Type &element, CastO
     return error(diag::RoundingNotNarrowing, at, source.element().str(), target.element().str());
   if (pointers)
     return castPointer(value, target, at);
-  for (DType type : {from, to})
-    if (!isConvertible(type))
-      return error(diag::Float8NotSupported, at, info(type).shortName, "'fp8e5', 'fp8e4nv'");
+  if (failed(checkConvertible(from, at)) || failed(checkConvertible(to, at)))
+    return llvm::failure();
 
   mlir::Type ir = target.toIR(*builder.getContext());
   auto through32 = [&]() -> FailureOr<Tensor> {

@@ -114,6 +114,8 @@ FailureOr<std::pair<Tensor, Tensor>> Semantic::promote(const Value &a, const Val
     return std::make_pair(x, y);
   }
 
+  if (failed(checkConvertible(typeA.scalar, atA)) || failed(checkConvertible(typeB.scalar, atB)))
+    return failure();
   auto common = commonType(typeA.scalar, aIsNumber, typeB.scalar, bIsNumber, how.isDivOrMod);
   if (failed(common))
     return failure();
@@ -477,6 +479,8 @@ FailureOr<Value> Semantic::unary(UnaryOpKind op, const Value &a, SourceSpan at) 
   case UnaryOpKind::USub: {
     if (type.isPointer)
       return error(diag::WrongUnaryOperand, at, "unary minus", type.element().str());
+    if (failed(checkConvertible(type.scalar, at)))
+      return failure();
     if (isFloat8(type.scalar))
       return Value(emitBinary(BinaryOp::Mult, *tensor, constant(Value(-1.0), type)));
     if (isFloat(type.scalar)) // the sign is flipped: -0.0 is kept, unlike by 0 - x

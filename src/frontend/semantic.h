@@ -188,6 +188,8 @@ public:
   FailureOr<Tensor> cast(const Tensor &value, DType element, SourceSpan at = {}) {
     return cast(value, Type::of(element), {}, at);
   }
+  /// Reports an 8-bit float that no target converts: its bytes can be moved, nothing else.
+  llvm::LogicalResult checkConvertible(DType type, SourceSpan at = {});
   /// Repeats a scalar or size-1 dimensions; the rank is raised by leading 1s.
   FailureOr<Tensor> broadcastTo(const Tensor &value, llvm::ArrayRef<int64_t> shape,
                                 SourceSpan at = {});

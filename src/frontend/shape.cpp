@@ -1,6 +1,7 @@
 // Shapes: broadcasting, reshaping, subscripts, and what goes along an axis.
 #include "frontend/semantic.h"
 #include "ir/tile/Dialect.h"
+#include "support/text.h"
 
 #include <numeric>
 
@@ -209,25 +210,31 @@ FailureOr<Value> Semantic::subscript(const Value &value, const Value &index, Sou
       return error(diag::HostSubscriptFailed, at, object->typeName, result.error.message);
     return *result.value;
   }
-  auto *tuple = value.getIf<Tuple>();
+  // A string is a sequence of strings of one character.
+  Tuple characters;
   auto *string = value.getIf<std::string>();
-  if (!tuple && !string)
+  for (size_t i = 0; string && i < string->size();) {
+    size_t length = std::max<size_t>(1, decodeUtf8(*string, i).length);
+    characters.items.push_back(Value(string->substr(i, length)));
+    i += length;
+  }
+  const Tuple *sequence = string ? &characters : value.getIf<Tuple>();
+  if (!sequence)
     return error(diag::NotSubscriptable, at, value.kindName());
-  int64_t length = int64_t(tuple ? tuple->items.size() : string->size());
+  int64_t length = int64_t(sequence->items.size());
   if (auto *slice = index.getIf<SliceValue>()) {
     auto bounds = boundsOf(*this, *slice, length, at);
     if (failed(bounds))
       return failure();
     Tuple items;
-    std::string characters;
+    std::string text;
     for (int64_t i = bounds->start; bounds->step > 0 ? i < bounds->stop : i > bounds->stop;
          i += bounds->step) {
-      if (tuple)
-        items.items.push_back(tuple->items[size_t(i)]);
-      else
-        characters += (*string)[size_t(i)];
+      items.items.push_back(sequence->items[size_t(i)]);
+      if (string)
+        text += items.items.back().get<std::string>();
     }
-    return tuple ? Value(std::move(items)) : Value(std::move(characters));
+    return string ? Value(std::move(text)) : Value(std::move(items));
   }
   auto position = knownInt(index, "the index of a " + value.kindName(), at);
   if (failed(position))
@@ -235,7 +242,7 @@ FailureOr<Value> Semantic::subscript(const Value &value, const Value &index, Sou
   int64_t i = *position < 0 ? *position + length : *position;
   if (i < 0 || i >= length)
     return error(diag::IndexOutOfRange, at, *position, value.kindName(), length);
-  return tuple ? tuple->items[size_t(i)] : Value(std::string(1, (*string)[size_t(i)]));
+  return sequence->items[size_t(i)];
 }
 
 //===--- reductions and scans

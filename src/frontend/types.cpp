@@ -175,7 +175,9 @@ static mlir::Type scalarToIR(DType scalar, mlir::MLIRContext &context) {
 }
 
 mlir::Type Type::toIR(mlir::MLIRContext &context) const {
-  mlir::Type element = scalarToIR(scalar, context);
+  // A pointer to nothing can be moved and cast: by bytes.
+  bool isOpaque = isPointer && scalar == DType::Void;
+  mlir::Type element = scalarToIR(isOpaque ? DType::Int8 : scalar, context);
   if (isPointer)
     element = tile::PtrType::get(&context, element, addressSpace);
   return isBlock() ? mlir::RankedTensorType::get(shape, element) : element;

@@ -44,6 +44,8 @@ static FailureOr<Value> filled(Semantic &s, const BoundArgs &args, const Value &
     if (type->isPointer || type->scalar == DType::Void)
       return s.error(diag::CannotCast, at, value.kindName(), type->str(),
                      "a number is not a pointer");
+    if (failed(s.checkConvertible(type->scalar, args.span("dtype"))))
+      return failure();
     return Value(s.constant(value, type->withShape(*shape)));
   }
   Tensor scalar = Semantic::wrap(tensor->ir, tensor->type);

@@ -57,7 +57,7 @@ static llvm::LogicalResult refuseBlockPointerOptions(Semantic &s, const BoundArg
 
 static FailureOr<Value> load(Semantic &s, const BoundArgs &args) {
   auto *given = args["pointer"].getIf<Tensor>();
-  if (!given || !given->type.isPointer)
+  if (!given || !given->type.isPointer || given->type.scalar == DType::Void)
     return s.error(diag::LoadNotPointer, args.span("pointer"),
                    given ? given->type.str() : args["pointer"].kindName());
   if (failed(refuseBlockPointerOptions(s, args, true)))
@@ -119,7 +119,7 @@ static FailureOr<Value> load(Semantic &s, const BoundArgs &args) {
 
 static FailureOr<Value> store(Semantic &s, const BoundArgs &args) {
   auto *given = args["pointer"].getIf<Tensor>();
-  if (!given || !given->type.isPointer)
+  if (!given || !given->type.isPointer || given->type.scalar == DType::Void)
     return s.error(diag::StoreNotPointer, args.span("pointer"),
                    given ? given->type.str() : args["pointer"].kindName());
   if (given->type.isConst)

@@ -12,7 +12,7 @@ static FailureOr<Value> length(Semantic &s, const BoundArgs &args) {
   if (auto *tuple = value.getIf<Tuple>())
     return Value::integer(int64_t(tuple->items.size()));
   if (auto *text = value.getIf<std::string>())
-    return Value::integer(int64_t(text->size()));
+    return Value::integer(llvm::count_if(*text, [](char c) { return (c & 0xc0) != 0x80; }));
   if (auto *tensor = value.getIf<Tensor>(); tensor && tensor->type.isBlock())
     return Value::integer(tensor->type.shape.front());
   return s.error(diag::NoLength, args.span("obj"), value.kindName());

@@ -49,15 +49,15 @@ TEST_F(Builtins, Binding) {
   EXPECT_EQ(accepted("arange", {integer(0)}, {{"end", integer(16)}}), "<['16'], int32>");
   EXPECT_EQ(accepted("arange", {}, {{"end", integer(16)}, {"start", integer(4)}}),
             "<['12'], int32>");
-  EXPECT_EQ(refused("arange", {integer(0)}), "`arange` needs the argument `end`");
+  EXPECT_EQ(refused("arange", {integer(0)}), "MissingArgument: `arange` needs the argument `end`");
   EXPECT_EQ(refused("arange", {integer(0), integer(1), integer(2)}),
-            "`arange` takes at most 2 positional arguments, found 3");
+            "TooManyArguments: `arange` takes at most 2 positional arguments, found 3");
   EXPECT_EQ(refused("arange", {integer(0), integer(1)}, {{"step", integer(2)}}),
-            "`arange` has no parameter `step`");
+            "UnknownKeyword: `arange` has no parameter `step`");
   EXPECT_EQ(refused("arange", {integer(0)}, {{"edn", integer(2)}}),
-            "`arange` has no parameter `edn`, did you mean `end`?");
+            "UnknownKeywordNear: `arange` has no parameter `edn`, did you mean `end`?");
   EXPECT_EQ(refused("arange", {integer(0), integer(1)}, {{"end", integer(2)}}),
-            "`arange` got two values for its parameter `end`");
+            "DuplicateArgument: `arange` got two values for its parameter `end`");
 }
 
 TEST_F(Builtins, RestParameters) {
@@ -73,46 +73,50 @@ TEST_F(Builtins, RestParameters) {
 
 TEST_F(Builtins, KnownArguments) {
   EXPECT_EQ(refused("arange", {argument(DType::Int32), integer(16)}),
-            "`start` of `arange` must be known during compilation, found int32 scalar: pass it as "
+            "ExpectedKnownValue: `start` of `arange` must be known during compilation, found int32 "
+            "scalar: pass it as "
             "a `tl.constexpr`");
   EXPECT_EQ(refused("arange", {integer(0), text("x")}),
-            "`end` of `arange` must be an integer, found str");
+            "ExpectedArgumentKind: `end` of `arange` must be an integer, found str");
   // A number given to a plain name still counts as known.
   EXPECT_EQ(accepted("arange", {integer(0), *semantic->assigned(integer(64))}), "<['64'], int32>");
 }
 
 TEST_F(Builtins, Programs) {
   EXPECT_EQ(accepted("program_id", {integer(2)}), "int32");
-  EXPECT_EQ(refused("program_id", {integer(3)}), "program_id axis must be 0, 1, or 2 but got 3");
+  EXPECT_EQ(refused("program_id", {integer(3)}),
+            "GridAxis: program_id axis must be 0, 1, or 2 but got 3");
   EXPECT_EQ(refused("num_programs", {integer(-1)}),
-            "num_programs axis must be 0, 1, or 2 but got -1");
+            "GridAxis: num_programs axis must be 0, 1, or 2 but got -1");
 }
 
 TEST_F(Builtins, Creation) {
   EXPECT_EQ(accepted("arange", {integer(-8), integer(92)}), "<['100'], int32>");
-  EXPECT_EQ(refused("arange", {integer(4), integer(4)}),
-            "arange's end argument must be greater than the start argument, found 4 and 4");
+  EXPECT_EQ(
+      refused("arange", {integer(4), integer(4)}),
+      "EmptyRange: arange's end argument must be greater than the start argument, found 4 and 4");
   EXPECT_EQ(refused("arange", {integer(0), integer(1ll << 32)}),
-            "arange's bounds must fit in int32, found 0 and 4294967296");
+            "RangeTooLarge: arange's bounds must fit in int32, found 0 and 4294967296");
   EXPECT_EQ(refused("arange", {integer(0), integer(1 << 21)}),
-            "numel (2097152) exceeds triton maximum tensor numel (1048576)");
+            "TooManyElements: numel (2097152) exceeds triton maximum tensor numel (1048576)");
   options.strict = true;
   EXPECT_EQ(refused("arange", {integer(0), integer(100)}),
-            "arange's range must be a power of 2, found 100 (strict mode)");
+            "RangeNotPowerOfTwo: arange's range must be a power of 2, found 100 (strict mode)");
   EXPECT_EQ(refused("full", {shape({100}), integer(0), type(DType::Int32)}),
-            "shape element 100 must be a power of 2 (strict mode)");
+            "ShapeNotPowerOfTwo: shape element 100 must be a power of 2 (strict mode)");
   options.strict = false;
   EXPECT_EQ(accepted("full", {shape({100}), integer(0), type(DType::Int8)}), "<['100'], int8>");
   EXPECT_EQ(accepted("full", {shape({}), Value(1.5), type(DType::Float16)}), "fp16");
   EXPECT_EQ(accepted("full", {shape({4}), argument(DType::Float32), Value()}), "<['4'], fp32>");
   EXPECT_EQ(refused("full", {shape({4}), integer(0), Value()}),
-            "`dtype` must be specified when `value` is not a tensor");
+            "FullNeedsDtype: `dtype` must be specified when `value` is not a tensor");
   EXPECT_EQ(refused("full", {shape({4}), block(), type(DType::Float32)}),
-            "`value` must be a scalar or a block of one element, found fp32 block of shape [16]");
+            "FullNeedsScalar: `value` must be a scalar or a block of one element, found fp32 block "
+            "of shape [16]");
   EXPECT_EQ(refused("full", {shape({0}), integer(0), type(DType::Int32)}),
-            "the sizes of a shape must be positive, found 0");
+            "ShapeNotPositive: the sizes of a shape must be positive, found 0");
   EXPECT_EQ(refused("zeros", {shape({4}), integer(3)}),
-            "`dtype` must be a dtype such as `tl.float32`, found int");
+            "ExpectedArgumentKind: `dtype` must be a dtype such as `tl.float32`, found int");
   EXPECT_EQ(accepted("zeros", {shape({4, 4}), type(DType::BFloat16)}), "<['4', '4'], bf16>");
 }
 
@@ -125,62 +129,92 @@ TEST_F(Builtins, Casts) {
       EXPECT_EQ(accepted("cast", {argument(from), type(to)}), info(to).shortName);
   NamedArgs bits{{"bitcast", Value(true)}};
   EXPECT_EQ(accepted("cast", {argument(DType::Float32), type(DType::Int32)}, bits), "int32");
-  EXPECT_EQ(refused("cast", {argument(DType::Float32), type(DType::Float16)}, bits),
-            "cannot bitcast: Cannot bitcast data-type of size 32 to data-type of size 16");
+  EXPECT_EQ(
+      refused("cast", {argument(DType::Float32), type(DType::Float16)}, bits),
+      "BitcastWidth: cannot bitcast: Cannot bitcast data-type of size 32 to data-type of size 16");
   NamedArgs rtz{{"fp_downcast_rounding", text("rtz")}};
   EXPECT_EQ(accepted("cast", {argument(DType::Float32), type(DType::Float16)}, rtz), "fp16");
   EXPECT_EQ(refused("cast", {argument(DType::Float16), type(DType::Float32)}, rtz),
-            "`fp_downcast_rounding` should be set only for truncating fp conversions: source "
+            "RoundingNotNarrowing: `fp_downcast_rounding` should be set only for truncating fp "
+            "conversions: source "
             "scalar type is fp16 and "
             "destination type is fp32");
   EXPECT_EQ(refused("cast", {argument(DType::Float32), type(DType::Float16)},
                     {{"fp_downcast_rounding", text("up")}}),
-            "`fp_downcast_rounding` cannot be `up`: expected one of `rtne`, `rtz`");
+            "UnknownChoice: `fp_downcast_rounding` cannot be `up`: expected one of `rtne`, `rtz`");
   EXPECT_EQ(refused("cast", {argument(DType::Float32), type(DType::Float8E4B15)}),
-            "type fp8e4b15 not supported in this architecture. The supported fp8 dtypes are "
+            "Float8NotSupported: type fp8e4b15 not supported in this architecture. The supported "
+            "fp8 dtypes are "
             "('fp8e5', 'fp8e4nv')");
   EXPECT_EQ(accepted("cast", {pointer(DType::Float32), type(DType::Int64)}), "int64");
   EXPECT_EQ(refused("cast", {pointer(DType::Float32), type(DType::Int32)}),
-            "cannot cast pointer<fp32> to int32: only 64-bit integers and pointers convert into "
+            "CannotCast: cannot cast pointer<fp32> to int32: only 64-bit integers and pointers "
+            "convert into "
             "one another");
+}
+
+TEST_F(Builtins, Float8ThatNoTargetConverts) {
+  const char *text = "Float8NotSupported: type fp8e4b15 not supported in this architecture. The "
+                     "supported fp8 dtypes are ('fp8e5', 'fp8e4nv')";
+  Value odd = block(DType::Float8E4B15);
+  EXPECT_TRUE(failed(semantic->binary(BinaryOp::Add, odd, odd)));
+  EXPECT_EQ(message(), text);
+  EXPECT_TRUE(failed(semantic->unary(UnaryOpKind::USub, odd)));
+  EXPECT_EQ(message(), text);
+  EXPECT_EQ(refused("full", {shape({4}), Value(1.0), type(DType::Float8E4B15)}), text);
+  EXPECT_EQ(refused("store", {pointer(DType::Float8E4B15), Value(1.0)}), text);
+  // Their bytes can be moved.
+  EXPECT_EQ(accepted("load", {pointer(DType::Float8E4B15)}), "fp8e4b15");
+  EXPECT_EQ(accepted("store", {pointer(DType::Float8E4B15, {16}), odd}), "None");
+}
+
+TEST_F(Builtins, PointersToNothing) {
+  EXPECT_EQ(
+      refused("load", {pointer(DType::Void)}),
+      "LoadNotPointer: unsupported argument: Unsupported ptr type pointer<void> in `tl.load`");
+  Value bytes(TypeValue{Type::pointerTo(DType::Int8)});
+  EXPECT_EQ(accepted("cast", {pointer(DType::Void), bytes}), "pointer<int8>");
 }
 
 TEST_F(Builtins, Shapes) {
   EXPECT_EQ(accepted("broadcast_to", {block(DType::Float32, {1, 8}), shape({4, 8})}),
             "<['4', '8'], fp32>");
   EXPECT_EQ(refused("broadcast_to", {block(), shape({4, 16})}),
-            "`broadcast_to`: Cannot broadcast, rank mismatch: [16], [4, 16]");
+            "BroadcastRank: `broadcast_to`: Cannot broadcast, rank mismatch: [16], [4, 16]");
   EXPECT_EQ(refused("broadcast_to", {block(DType::Float32, {2, 8}), shape({4, 8})}),
-            "`broadcast_to`: Cannot broadcast, the expanded size of the tensor (4) must match the "
+            "BroadcastSize: `broadcast_to`: Cannot broadcast, the expanded size of the tensor (4) "
+            "must match the "
             "existing size (2) at "
             "non-singleton dimension (0): [2, 8], [4, 8]");
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::Add, block(), block(DType::Float32, {32}))));
-  EXPECT_EQ(
-      message(),
-      "shapes [16] and [32] do not go together: incompatible dimensions at index 0: 16 and 32");
+  EXPECT_EQ(message(), "IncompatibleShapes: shapes [16] and [32] do not go together: incompatible "
+                       "dimensions at index 0: 16 and 32");
   EXPECT_EQ(accepted("expand_dims", {block(), shape({0, -1})}), "<['1', '16', '1'], fp32>");
-  EXPECT_EQ(refused("expand_dims", {block(), shape({0, 0})}), "axis 0 is given twice");
+  EXPECT_EQ(refused("expand_dims", {block(), shape({0, 0})}),
+            "DuplicateAxis: axis 0 is given twice");
   EXPECT_EQ(refused("expand_dims", {block(), integer(2)}),
-            "invalid axis 2: expected it to be within the rank 2");
+            "InvalidAxis: invalid axis 2: expected it to be within the rank 2");
   EXPECT_EQ(refused("reshape", {block(), integer(8)}),
-            "reshape() cannot change total number of elements in tensor: [16] has 16, [8] has 8");
+            "ReshapeElements: reshape() cannot change total number of elements in tensor: [16] has "
+            "16, [8] has 8");
   EXPECT_EQ(refused("trans", {block(DType::Float32, {4, 8}), integer(0), integer(0)}),
-            "[0, 0] is not a permutation of the 2 dimensions");
+            "NotPermutation: [0, 0] is not a permutation of the 2 dimensions");
   EXPECT_EQ(refused("trans", {block()}),
-            "`trans` without dimensions needs at least rank 2, found rank 1");
+            "TransRank: `trans` without dimensions needs at least rank 2, found rank 1");
   EXPECT_EQ(accepted("join", {argument(DType::Int32), argument(DType::Int32)}), "<['2'], int32>");
   EXPECT_EQ(accepted("join", {block(), block()}), "<['16', '2'], fp32>");
   EXPECT_EQ(accepted("split", {block(DType::Float32, {4, 2})}), "tuple");
   EXPECT_EQ(refused("split", {block()}),
-            "`split` needs a last dimension of size 2, found shape [16]");
+            "SplitLastAxis: `split` needs a last dimension of size 2, found shape [16]");
   EXPECT_EQ(accepted("cat", {block(), block()}), "<['32'], fp32>");
   EXPECT_EQ(refused("cat", {block(), block(DType::Int32)}),
-            "cannot concatenate fp32 block of shape [16] and int32 block of shape [16] along "
+            "CatMismatch: cannot concatenate fp32 block of shape [16] and int32 block of shape "
+            "[16] along "
             "dimension 0: element types, "
             "ranks and the other dimensions must be equal");
   EXPECT_EQ(accepted("item", {block(DType::Float32, {1, 1})}), "fp32");
   EXPECT_EQ(refused("item", {block()}),
-            "`item` needs a block of one element, found fp32 block of shape [16]");
+            "ItemOfMany: `item` needs a block of one element, found fp32 block of shape [16]");
 }
 
 TEST_F(Builtins, Loads) {
@@ -195,20 +229,24 @@ TEST_F(Builtins, Loads) {
   EXPECT_EQ(accepted("load", {ps},
                      {{"cache_modifier", text(".cg")}, {"eviction_policy", text("evict_first")}}),
             "<['16'], fp32>");
-  EXPECT_EQ(refused("load", {block()}),
-            "unsupported argument: Unsupported ptr type <['16'], fp32> in `tl.load`");
+  EXPECT_EQ(
+      refused("load", {block()}),
+      "LoadNotPointer: unsupported argument: Unsupported ptr type <['16'], fp32> in `tl.load`");
   EXPECT_EQ(refused("load", {ps}, {{"other", integer(0)}}),
-            "`other` cannot be provided without `mask`");
+            "OtherWithoutMask: `other` cannot be provided without `mask`");
   EXPECT_EQ(refused("load", {ps, block(DType::Int32)}),
-            "mask argument: Mask must have boolean scalar type, found int32 block of shape [16]");
-  EXPECT_EQ(refused("load", {p, mask}),
-            "a scalar pointer takes scalars: Mask argument cannot be block type if pointer "
-            "argument is not a block, found int1 block of shape [16]");
+            "MaskNotBool: mask argument: Mask must have boolean scalar type, found int32 block of "
+            "shape [16]");
+  EXPECT_EQ(refused("load", {p, mask}), "BlockWithScalarPointer: a scalar pointer takes scalars: "
+                                        "Mask argument cannot be block type if pointer "
+                                        "argument is not a block, found int1 block of shape [16]");
   EXPECT_EQ(refused("load", {ps}, {{"boundary_check", shape({0})}}),
-            "`padding_option` or `boundary_check` argument is not supported for load through "
+            "BlockPointerOption: `padding_option` or `boundary_check` argument is not supported "
+            "for load through "
             "ordinary pointers");
   EXPECT_EQ(refused("load", {ps}, {{"cache_modifier", text(".wt")}}),
-            "`cache_modifier` cannot be `.wt`: expected one of `.ca`, `.cg`, `.cs`, `.cv`");
+            "UnknownChoice: `cache_modifier` cannot be `.wt`: expected one of `.ca`, `.cg`, `.cs`, "
+            "`.cv`");
 }
 
 TEST_F(Builtins, Stores) {
@@ -218,11 +256,12 @@ TEST_F(Builtins, Stores) {
   EXPECT_EQ(accepted("store", {ps, argument(DType::Int32), block(DType::Int1)}), "None");
   EXPECT_EQ(accepted("store", {pointer(DType::Int1, {16}), block()}), "None");
   EXPECT_EQ(refused("store", {argument(DType::Int64), integer(0)}),
-            "unsupported argument: Unsupported ptr type int64 in `tl.store`");
+            "StoreNotPointer: unsupported argument: Unsupported ptr type int64 in `tl.store`");
   EXPECT_EQ(refused("store", {pointer(DType::Float32, {}, true), integer(0)}),
-            "a pointer to const is only read: Cannot store to a constant pointer");
+            "StoreToConst: a pointer to const is only read: Cannot store to a constant pointer");
   EXPECT_EQ(refused("store", {ps, block(DType::Float32, {4, 16})}),
-            "the pointer of `store` is not broadcast: Expected pointer argument to have shape [4, "
+            "StorePointerShape: the pointer of `store` is not broadcast: Expected pointer argument "
+            "to have shape [4, "
             "16] but got [16]");
 }
 
@@ -233,32 +272,33 @@ TEST_F(Builtins, Arithmetic) {
             "<['16'], pointer<int8>>");
   EXPECT_EQ(typeOf(callNamed("where", {block(DType::Int32), integer(1), integer(0)})),
             "<['16'], int32>");
-  EXPECT_EQ(message(),
-            "the condition of `where` has type int32: expected int1, it is compared with 0");
+  EXPECT_EQ(message(), "ConditionNotBool: the condition of `where` has type int32: expected int1, "
+                       "it is compared with 0");
   EXPECT_EQ(refused("where", {block(DType::Int1), pointer(DType::Int8), integer(0)}),
-            "`where`: invalid operands of type pointer<int8> and int32");
+            "InvalidOperandTypes: `where`: invalid operands of type pointer<int8> and int32");
   EXPECT_EQ(accepted("maximum", {block(DType::BFloat16), block(DType::BFloat16)}),
             "<['16'], fp32>");
   EXPECT_EQ(accepted("maximum", {block(DType::Int8), integer(300)}), "<['16'], int32>");
   EXPECT_EQ(accepted("minimum", {block(DType::UInt8), block(DType::UInt8)}), "<['16'], uint8>");
   EXPECT_EQ(accepted("clamp", {block(), Value(0.0), Value(1.0)}), "<['16'], fp32>");
   EXPECT_EQ(refused("clamp", {block(DType::Int32), integer(0), integer(1)}),
-            "unexpected dtype int32: Only floating point clamp is supported");
+            "ClampNotFloat: unexpected dtype int32: Only floating point clamp is supported");
 }
 
 TEST_F(Builtins, Math) {
   EXPECT_EQ(accepted("exp", {block()}), "<['16'], fp32>");
   EXPECT_EQ(accepted("math.exp", {argument(DType::Float64)}), "fp64");
   EXPECT_EQ(refused("exp", {block(DType::Float16)}),
-            "`exp`: Expected dtype ['fp32', 'fp64'] but got fp16");
+            "ExpectedDtype: `exp`: Expected dtype ['fp32', 'fp64'] but got fp16");
   EXPECT_EQ(refused("sqrt_rn", {argument(DType::Float64)}),
-            "`sqrt_rn`: Expected dtype ['fp32'] but got fp64");
+            "ExpectedDtype: `sqrt_rn`: Expected dtype ['fp32'] but got fp64");
   EXPECT_EQ(accepted("umulhi", {block(DType::UInt32), integer(0xD2511F53)}), "<['16'], uint32>");
   EXPECT_EQ(refused("umulhi", {block(DType::Int16), block(DType::Int16)}),
-            "`umulhi`: Expected dtype ['int32', 'int64', 'uint32', 'uint64'] but got int16");
+            "ExpectedDtype: `umulhi`: Expected dtype ['int32', 'int64', 'uint32', 'uint64'] but "
+            "got int16");
   EXPECT_EQ(accepted("fdiv", {block(DType::Float16), block(DType::Float16)}), "<['16'], fp16>");
   EXPECT_EQ(refused("fdiv", {block(DType::Int32), block(DType::Int32)}),
-            "both operands of fdiv must have floating scalar type, found int32");
+            "FdivNotFloat: both operands of fdiv must have floating scalar type, found int32");
   EXPECT_EQ(accepted("fma", {block(), Value(2.0), block()}), "<['16'], fp32>");
   EXPECT_EQ(accepted("div_rn", {block(), Value(3.0)}), "<['16'], fp32>");
   for (DType each :
@@ -275,16 +315,16 @@ TEST_F(Builtins, Reductions) {
   EXPECT_EQ(accepted("associative_scan", {matrix, integer(1), Value(), Value(true)}),
             "<['4', '8'], fp32>");
   EXPECT_EQ(refused("reduce", {matrix, integer(2), Value()}),
-            "invalid axis 2: expected it to be within the rank 2");
+            "InvalidAxis: invalid axis 2: expected it to be within the rank 2");
   EXPECT_EQ(refused("reduce", {argument(DType::Int32), integer(0), Value()}),
-            "`reduce` needs a block, found int32 scalar");
+            "ReductionOfScalar: `reduce` needs a block, found int32 scalar");
   EXPECT_EQ(refused("reduce", {tuple({vector, vector}), integer(0), Value()}),
-            "the combining function must return 2 values, found 1");
-  EXPECT_EQ(
-      refused("reduce", {vector, integer(0), argument(DType::Float32)}),
-      "the combining function must return the type of its arguments: expected int32, found fp32");
+            "CombinerCount: the combining function must return 2 values, found 1");
+  EXPECT_EQ(refused("reduce", {vector, integer(0), argument(DType::Float32)}),
+            "CombinerType: the combining function must return the type of its arguments: expected "
+            "int32, found fp32");
   EXPECT_EQ(refused("reduce", {tuple({vector, block(DType::Int32, {16})}), integer(0), Value()}),
-            "all inputs must have the same shape, found [8] and [16]");
+            "DifferentShapes: all inputs must have the same shape, found [8] and [16]");
 }
 
 TEST_F(Builtins, Atomics) {
@@ -303,17 +343,19 @@ TEST_F(Builtins, Atomics) {
       "fp32");
   EXPECT_EQ(accepted("atomic_cas", {pointer(DType::Int32), integer(0), integer(1)}), "int32");
   EXPECT_EQ(refused("atomic_add", {pointer(DType::Int16), integer(1)}),
-            "atomic_add does not support int16");
+            "AtomicDtype: atomic_add does not support int16");
   EXPECT_EQ(refused("atomic_max", {pointer(DType::Float16), integer(1)}),
-            "atomic_max does not support fp16");
+            "AtomicDtype: atomic_max does not support fp16");
   EXPECT_EQ(refused("atomic_or", {pointer(DType::Float32), integer(1)}),
-            "atomic_or does not support fp32");
+            "AtomicDtype: atomic_or does not support fp32");
   EXPECT_EQ(refused("atomic_add", {integer(1), integer(1)}),
-            "`atomic_add` needs a pointer or a block of pointers, found int");
-  EXPECT_EQ(refused("atomic_cas", {pointer(DType::Int8), integer(0), integer(1)}),
-            "atomic_cas only supports elements with width {16, 32, 64}, found int8");
+            "AtomicNotPointer: `atomic_add` needs a pointer or a block of pointers, found int");
+  EXPECT_EQ(
+      refused("atomic_cas", {pointer(DType::Int8), integer(0), integer(1)}),
+      "AtomicCasWidth: atomic_cas only supports elements with width {16, 32, 64}, found int8");
   EXPECT_EQ(refused("atomic_add", {pointer(DType::Int32), integer(1)}, {{"sem", text("strong")}}),
-            "`sem` cannot be `strong`: expected one of `acquire`, `release`, `acq_rel`, `relaxed`");
+            "UnknownChoice: `sem` cannot be `strong`: expected one of `acquire`, `release`, "
+            "`acq_rel`, `relaxed`");
 }
 
 TEST_F(Builtins, Dot) {
@@ -339,31 +381,35 @@ TEST_F(Builtins, Dot) {
       accepted("dot", {block(DType::Float32, {2, 3, 4, 8}), block(DType::Float32, {2, 3, 8, 16})}),
       "<['2', '3', '4', '16'], fp32>");
   EXPECT_EQ(refused("dot", {square(DType::Float16), square(DType::BFloat16)}),
-            "both operands must be same dtype. Got fp16 and bf16");
+            "DotDtypes: both operands must be same dtype. Got fp16 and bf16");
   EXPECT_EQ(refused("dot", {square(DType::UInt8), square(DType::UInt8)}),
-            "`dot` of integers: only int8 supported! Found uint8");
+            "DotOnlyInt8: `dot` of integers: only int8 supported! Found uint8");
   EXPECT_EQ(refused("dot", {block(), block()}),
-            "`dot` needs two blocks of one rank of at least 2, found fp32 block of shape "
+            "DotRank: `dot` needs two blocks of one rank of at least 2, found fp32 block of shape "
             "[16] and fp32 block of shape [16]");
-  EXPECT_EQ(refused("dot", {matrix(DType::Float16, 4, 8), matrix(DType::Float16, 4, 8)}),
-            "first input shape ([4, 8]) and second input shape ([4, 8]) are not compatible for "
-            "matmul: 8 columns meet 4 rows");
+  EXPECT_EQ(
+      refused("dot", {matrix(DType::Float16, 4, 8), matrix(DType::Float16, 4, 8)}),
+      "DotInner: first input shape ([4, 8]) and second input shape ([4, 8]) are not compatible for "
+      "matmul: 8 columns meet 4 rows");
   EXPECT_EQ(refused("dot", {block(DType::Float32, {2, 4, 4}), block(DType::Float32, {3, 4, 4})}),
-            "the batch dimensions of [2, 4, 4] and [3, 4, 4] differ");
+            "DotBatch: the batch dimensions of [2, 4, 4] and [3, 4, 4] differ");
   EXPECT_EQ(refused("dot", {square(DType::BFloat16), square(DType::BFloat16)},
                     {{"out_dtype", type(DType::BFloat16)}}),
-            "out_dtype=bfloat16 is unsupported. Please use out_dtype=float32/float16 and cast with "
+            "DotOutBFloat16: out_dtype=bfloat16 is unsupported. Please use "
+            "out_dtype=float32/float16 and cast with "
             "`.to(tl.bfloat16)`");
   EXPECT_EQ(
       refused("dot", {square(DType::Float32), square(DType::Float32), square(DType::Float64)}),
-      "the accumulator must have the type of the result <['16', '16'], fp32>, found <['16', '16'], "
+      "DotAccumulator: the accumulator must have the type of the result <['16', '16'], fp32>, "
+      "found <['16', '16'], "
       "fp64>");
   EXPECT_EQ(refused("dot", {square(DType::Float32), square(DType::Float32)},
                     {{"allow_tf32", Value(true)}, {"input_precision", text("ieee")}}),
-            "only one of `input_precision` and `allow_tf32` can be specified");
+            "DotPrecisionTwice: only one of `input_precision` and `allow_tf32` can be specified");
   EXPECT_EQ(refused("dot", {square(DType::Float32), square(DType::Float32)},
                     {{"input_precision", text("fast")}}),
-            "`input_precision` cannot be `fast`: expected one of `tf32`, `tf32x3`, `ieee`, "
+            "UnknownChoice: `input_precision` cannot be `fast`: expected one of `tf32`, `tf32x3`, "
+            "`ieee`, "
             "`bf16x3`, `bf16x6`");
 }
 
@@ -372,17 +418,18 @@ TEST_F(Builtins, Hints) {
   EXPECT_EQ(accepted("max_contiguous", {block(DType::Int32, {4, 8}), shape({1, 8})}),
             "<['4', '8'], int32>");
   EXPECT_EQ(refused("max_constancy", {block(DType::Int32, {4, 8}), integer(8)}),
-            "`max_constancy` needs 2 values, one per dimension of its input, found 1");
+            "HintCount: `max_constancy` needs 2 values, one per dimension of its input, found 1");
   EXPECT_EQ(refused("multiple_of", {argument(DType::Int32), integer(0)}),
-            "the values of `multiple_of` must be positive, found 0");
+            "HintNotPositive: the values of `multiple_of` must be positive, found 0");
   EXPECT_EQ(accepted("assume", {argument(DType::Int1)}), "None");
 }
 
 TEST_F(Builtins, Debugging) {
   EXPECT_EQ(accepted("device_print", {text("x"), block()}), "None");
   EXPECT_NE(ir().find("\" x: \""), std::string::npos);
-  EXPECT_EQ(refused("device_print", {text("\x01")}),
-            "the prefix of `device_print` must be a string of printable ASCII characters");
+  EXPECT_EQ(
+      refused("device_print", {text("\x01")}),
+      "PrintPrefix: the prefix of `device_print` must be a string of printable ASCII characters");
   EXPECT_EQ(accepted("device_assert", {block(DType::Int1), text("positive")}), "None");
   EXPECT_EQ(ir().find("positive"), std::string::npos);
   options.debug = true;
@@ -391,11 +438,12 @@ TEST_F(Builtins, Debugging) {
   EXPECT_EQ(accepted("static_print", {text("N ="), integer(3), block()}), "None");
   EXPECT_EQ(host.printed, "N = 3 fp32[constexpr[16]]\n");
   EXPECT_EQ(accepted("static_assert", {Value(true)}), "None");
-  EXPECT_EQ(refused("static_assert", {Value(false)}), "static assertion failed");
+  EXPECT_EQ(refused("static_assert", {Value(false)}),
+            "StaticAssertFailed: static assertion failed");
   EXPECT_EQ(refused("static_assert", {Value(false), text("N must be even")}),
-            "static assertion failed: N must be even");
+            "StaticAssertFailedWith: static assertion failed: N must be even");
   EXPECT_EQ(refused("static_assert", {argument(DType::Int1)}),
-            "the condition of `static_assert` could not be determined at "
+            "StaticAssertNotKnown: the condition of `static_assert` could not be determined at "
             "compile-time, found int1 scalar: it may only depend on "
             "`constexpr` values");
 }
@@ -410,24 +458,24 @@ TEST_F(Builtins, Types) {
   EXPECT_EQ(ask("is_int"), "False");
   EXPECT_EQ(getAttribute(half, "primitive_bitwidth", {})->repr(), "16");
   EXPECT_EQ(refused("dtype.get_int_max_value", {half}),
-            "`get_int_max_value` is only for integer types, found fp16");
+            "IntLimitOfFloat: `get_int_max_value` is only for integer types, found fp16");
   EXPECT_EQ(callNamed("dtype.get_int_min_value", {type(DType::Int8)})->repr(), "-128");
   EXPECT_EQ(callNamed("dtype.get_int_max_value", {type(DType::UInt64)})->repr(),
             "18446744073709551615");
   EXPECT_EQ(callNamed("dtype", {text("bf16")})->repr(), "bf16");
-  EXPECT_EQ(refused("dtype", {text("fp17")}), "`fp17` is not the name of a dtype");
+  EXPECT_EQ(refused("dtype", {text("fp17")}), "UnknownDtype: `fp17` is not the name of a dtype");
   EXPECT_EQ(callNamed("pointer_type", {type(DType::Float32)})->repr(), "pointer<fp32>");
   EXPECT_EQ(refused("tensor", {integer(0), type(DType::Float32)}),
-            "a tensor cannot be made from a handle inside a kernel");
+            "TensorConstructor: a tensor cannot be made from a handle inside a kernel");
   EXPECT_EQ(callNamed("constexpr", {integer(3)})->repr(), "3");
 }
 
 TEST_F(Builtins, Python) {
   EXPECT_EQ(callNamed("python.len", {shape({1, 2})})->repr(), "2");
-  EXPECT_EQ(refused("python.len", {integer(3)}), "int has no length");
+  EXPECT_EQ(refused("python.len", {integer(3)}), "NoLength: int has no length");
   EXPECT_EQ(callNamed("python.float", {text("-inf")})->repr(), "-inf");
   EXPECT_EQ(callNamed("python.int", {Value(-2.7)})->repr(), "-2");
-  EXPECT_EQ(refused("python.float", {text("three")}), "`float` cannot convert 'three'");
+  EXPECT_EQ(refused("python.float", {text("three")}), "NotANumber: `float` cannot convert 'three'");
   EXPECT_EQ(callNamed("python.max", {integer(1), integer(3), integer(2)})->repr(), "3");
   EXPECT_EQ(accepted("python.min", {argument(DType::Int32), integer(2)}), "int32");
   EXPECT_EQ(
@@ -438,7 +486,7 @@ TEST_F(Builtins, Python) {
                 ->repr(),
             "True");
   EXPECT_EQ(refused("python.isinstance", {integer(1), integer(2)}),
-            "the second argument of `isinstance` must be a class, found int");
+            "NotAClass: the second argument of `isinstance` must be a class, found int");
   EXPECT_EQ(callNamed("python.next_power_of_2", {integer(931)})->repr(), "1024");
   EXPECT_EQ(callNamed("python.hasattr", {block(), text("to")})->repr(), "True");
   EXPECT_EQ(callNamed("python.hasattr", {block(), text("nothing")})->repr(), "False");
@@ -447,8 +495,9 @@ TEST_F(Builtins, Python) {
 TEST_F(Builtins, StrictModeRefusesWhatTritonRefuses) {
   options.strict = true;
   EXPECT_TRUE(failed(semantic->unary(UnaryOpKind::Not, argument(DType::Int32))));
-  EXPECT_EQ(message(),
-            "cannot bitcast: Cannot bitcast data-type of size 32 to data-type of size 1");
+  EXPECT_EQ(
+      message(),
+      "BitcastWidth: cannot bitcast: Cannot bitcast data-type of size 32 to data-type of size 1");
   EXPECT_TRUE(succeeded(semantic->unary(UnaryOpKind::Not, argument(DType::Int1))));
 }
 

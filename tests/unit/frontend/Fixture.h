@@ -110,10 +110,13 @@ public:
     return value->kindName();
   }
 
-  /// The last message reported; it is taken away.
+  /// The last diagnostic reported, "Name: message"; it is taken away.
   std::string message() {
-    std::string text =
-        diagnostics.diagnostics().empty() ? "" : diagnostics.diagnostics().back().message();
+    std::string text;
+    if (!diagnostics.diagnostics().empty()) {
+      const Diagnostic &last = diagnostics.diagnostics().back();
+      text = std::string(last.name()) + ": " + last.message();
+    }
     diagnostics.clear();
     return text;
   }

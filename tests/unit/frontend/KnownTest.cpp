@@ -109,16 +109,18 @@ TEST_F(KnownErrors, AreReported) {
     return message();
   };
   EXPECT_EQ(refused(BinaryOp::Add, integer(1), text("a")),
-            "unsupported operands for `+`: int and str");
-  EXPECT_EQ(refused(BinaryOp::Mod, integer(1), integer(0)), "`%`: division by zero");
+            "UnsupportedOperands: unsupported operands for `+`: int and str");
+  EXPECT_EQ(refused(BinaryOp::Mod, integer(1), integer(0)),
+            "KnownDivisionByZero: `%`: division by zero");
   EXPECT_EQ(refused(BinaryOp::RShift, integer(1), integer(-1)),
-            "`>>`: the shift count is negative");
+            "KnownNegativeShift: `>>`: the shift count is negative");
   EXPECT_EQ(refused(BinaryOp::LShift, integer(1), integer(1 << 20)),
-            "`<<`: the result is too large");
-  EXPECT_EQ(refused(BinaryOp::Pow, integer(-8), Value(0.5)),
-            "`**`: a negative number has no real power with a fractional exponent");
+            "KnownTooLarge: `<<`: the result is too large");
+  EXPECT_EQ(
+      refused(BinaryOp::Pow, integer(-8), Value(0.5)),
+      "KnownComplexPower: `**`: a negative number has no real power with a fractional exponent");
   EXPECT_TRUE(failed(semantic->unary(UnaryOpKind::USub, text("a"))));
-  EXPECT_EQ(message(), "unsupported operand for unary `-`: str");
+  EXPECT_EQ(message(), "UnsupportedOperand: unsupported operand for unary `-`: str");
   EXPECT_EQ(semantic->binary(BinaryOp::RShift, integer(8), integer(1))->repr(), "4");
   EXPECT_EQ(semantic->unary(UnaryOpKind::Invert, Value(true))->repr(), "-2");
 }
@@ -127,7 +129,7 @@ TEST_F(KnownErrors, Subscripts) {
   Value three = shape({10, 20, 30});
   EXPECT_EQ(semantic->subscript(three, integer(-1))->repr(), "30");
   EXPECT_TRUE(failed(semantic->subscript(three, integer(3))));
-  EXPECT_EQ(message(), "index 3 is out of range for a tuple of length 3");
+  EXPECT_EQ(message(), "IndexOutOfRange: index 3 is out of range for a tuple of length 3");
   auto slice = [](Value start, Value stop, Value step) {
     auto part = [](Value value) { return std::make_shared<const Value>(value); };
     return Value(SliceValue{part(start), part(stop), part(step)});
@@ -138,22 +140,23 @@ TEST_F(KnownErrors, Subscripts) {
   EXPECT_EQ(semantic->subscript(three, slice(integer(5), Value(), Value()))->repr(), "()");
   EXPECT_EQ(semantic->subscript(text("abc"), slice(integer(1), Value(), Value()))->repr(), "'bc'");
   EXPECT_TRUE(failed(semantic->subscript(three, slice(Value(), Value(), integer(0)))));
-  EXPECT_EQ(message(), "the step of a slice cannot be zero");
+  EXPECT_EQ(message(), "SliceStepZero: the step of a slice cannot be zero");
+  EXPECT_EQ(semantic->subscript(text("aµb"), integer(1))->repr(), "'µ'");
   EXPECT_TRUE(failed(semantic->subscript(integer(1), integer(0))));
-  EXPECT_EQ(message(), "int cannot be subscripted");
+  EXPECT_EQ(message(), "NotSubscriptable: int cannot be subscripted");
   Value block = argument(DType::Float32, {16});
   EXPECT_EQ(typeOf(semantic->subscript(block, tuple({slice(Value(), Value(), Value()), Value()}))),
             "<['16', '1'], fp32>");
   EXPECT_EQ(typeOf(semantic->subscript(argument(DType::Int32), tuple({Value()}))),
             "<['1'], int32>");
   EXPECT_TRUE(failed(semantic->subscript(block, integer(0))));
-  EXPECT_EQ(message(), "unsupported tensor index: 0; expected `None` or `:`");
+  EXPECT_EQ(message(), "UnsupportedIndex: unsupported tensor index: 0; expected `None` or `:`");
   Value all = slice(Value(), Value(), Value());
   EXPECT_TRUE(failed(semantic->subscript(block, tuple({all, all}))));
-  EXPECT_EQ(message(), "too many indices: found 2 for a tensor of rank 1");
+  EXPECT_EQ(message(), "TooManyIndices: too many indices: found 2 for a tensor of rank 1");
   Value object(HostObject{1, "Config"});
   EXPECT_TRUE(failed(semantic->subscript(object, integer(0))));
-  EXPECT_EQ(message(), "cannot subscript `Config`: no items");
+  EXPECT_EQ(message(), "HostSubscriptFailed: cannot subscript `Config`: no items");
 }
 
 TEST_F(KnownErrors, Truth) {
@@ -161,19 +164,22 @@ TEST_F(KnownErrors, Truth) {
   EXPECT_EQ(**semantic->knownTruth(Value(0.5)), true);
   EXPECT_FALSE(semantic->knownTruth(argument(DType::Int32))->has_value());
   EXPECT_TRUE(failed(semantic->knownTruth(Value(HostObject{1, "Config"}))));
-  EXPECT_EQ(message(), "cannot take the truth of `Config`: no truth");
+  EXPECT_EQ(message(), "HostTruthFailed: cannot take the truth of `Config`: no truth");
   EXPECT_EQ(typeOf(FailureOr<Value>(Value(*semantic->condition(argument(DType::Int32))))), "int1");
   EXPECT_EQ(typeOf(FailureOr<Value>(Value(*semantic->condition(argument(DType::Int1, {1}))))),
             "int1");
-  EXPECT_EQ(message(), "a condition should be a scalar, found int1 block of shape [1]");
+  EXPECT_EQ(message(),
+            "SizeOneCondition: a condition should be a scalar, found int1 block of shape [1]");
   EXPECT_TRUE(failed(semantic->condition(argument(DType::Int1, {16}))));
-  EXPECT_EQ(message(), "a condition must be a scalar, found int1 block of shape [16]: reduce it, "
-                       "or select with `tl.where`");
+  EXPECT_EQ(
+      message(),
+      "BlockAsCondition: a condition must be a scalar, found int1 block of shape [16]: reduce it, "
+      "or select with `tl.where`");
   EXPECT_EQ(typeOf(semantic->logical(true, argument(DType::Int1), argument(DType::Int32))), "int1");
   EXPECT_TRUE(diagnostics.diagnostics().empty());
   EXPECT_EQ(typeOf(semantic->logical(false, argument(DType::Int1), argument(DType::Int1, {8}))),
             "<['8'], int1>");
-  EXPECT_EQ(message(), "`or` on blocks evaluates both sides, write `|`");
+  EXPECT_EQ(message(), "LogicalOnBlock: `or` on blocks evaluates both sides, write `|`");
 }
 
 } // namespace

@@ -190,14 +190,13 @@ TEST_F(Promotion, NumbersTakeTheTypeOfTheTensor) {
 
 TEST_F(Promotion, NumbersOutOfRangeAreRefused) {
   EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Add, argument(DType::Int8), integer(300))), "error");
-  EXPECT_EQ(message(), "`+`: Scalar 300 is out of range for type int8");
+  EXPECT_EQ(message(), "ScalarOutOfRange: `+`: Scalar 300 is out of range for type int8");
   EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Add, argument(DType::Int8), integer(127))), "int8");
   EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Mult, integer(-1), argument(DType::UInt32))),
             "error");
-  EXPECT_EQ(
-      message(),
-      "`*`: Cannot perform a binary operation between an unsigned tensor and a negative scalar: -1 "
-      "and uint32, cast one of them");
+  EXPECT_EQ(message(), "NegativeWithUnsigned: `*`: Cannot perform a binary operation between an "
+                       "unsigned tensor and a negative scalar: -1 "
+                       "and uint32, cast one of them");
   EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Mult, integer(1), argument(DType::UInt32))),
             "uint32");
   // Comparisons make the number a tensor first.
@@ -223,9 +222,10 @@ TEST_F(Promotion, LiteralTypes) {
   EXPECT_EQ(literal(Value(-std::numeric_limits<double>::infinity())), "fp32");
   auto bigger = std::get<Value>(foldBinary(BinaryOp::LShift, integer(1), integer(64)));
   EXPECT_TRUE(failed(semantic->toTensor(bigger)));
-  EXPECT_EQ(message(), "the number 18446744073709551616 does not fit into 64 bits");
+  EXPECT_EQ(message(), "NumberTooLarge: the number 18446744073709551616 does not fit into 64 bits");
   EXPECT_TRUE(failed(semantic->toTensor(Value(std::string("x")))));
-  EXPECT_EQ(message(), "cannot convert str to a tensor: expected a number or a value of the run");
+  EXPECT_EQ(message(), "CannotConvertToTensor: cannot convert str to a tensor: expected a number "
+                       "or a value of the run");
 }
 
 TEST_F(Promotion, ShiftsFollowTheLeftOperand) {
@@ -237,38 +237,41 @@ TEST_F(Promotion, ShiftsFollowTheLeftOperand) {
   semantic->binary(BinaryOp::LShift, argument(DType::Int16), integer(15));
   EXPECT_EQ(diagnostics.diagnostics().size(), 0u);
   semantic->binary(BinaryOp::LShift, argument(DType::Int16), integer(16));
-  EXPECT_EQ(message(), "value 16 exceeds the maximum bitwidth (16) for type 'int16': the result of "
-                       "the shift is undefined");
+  EXPECT_EQ(
+      message(),
+      "ShiftTooFar: value 16 exceeds the maximum bitwidth (16) for type 'int16': the result of "
+      "the shift is undefined");
 }
 
 TEST_F(Promotion, Messages) {
   Value i32 = argument(DType::Int32), u32 = argument(DType::UInt32), f32 = argument(DType::Float32);
   Value p = pointer(DType::Float32);
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::FloorDiv, i32, u32)));
-  EXPECT_EQ(message(), "cannot use /, //, or % with int32 and uint32 because they have different "
+  EXPECT_EQ(message(), "DifferentSignedness: cannot use /, //, or % with int32 and uint32 because "
+                       "they have different "
                        "signedness; this is "
                        "unlikely to result in a useful answer, cast them to the same signedness");
   EXPECT_TRUE(succeeded(semantic->binary(BinaryOp::FloorDiv, i32, i32)));
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::BitAnd, f32, i32)));
-  EXPECT_EQ(message(), "`&`: invalid operands of type fp32 and int32");
+  EXPECT_EQ(message(), "InvalidOperandTypes: `&`: invalid operands of type fp32 and int32");
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::Add, argument(DType::Float8E5), i32)));
-  EXPECT_EQ(message(),
-            "unexpected type fp8e5 and int32: there is no common type, cast one of them");
+  EXPECT_EQ(message(), "UnexpectedTypes: unexpected type fp8e5 and int32: there is no common type, "
+                       "cast one of them");
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::Add, p, p)));
-  EXPECT_EQ(message(), "cannot add pointers together");
+  EXPECT_EQ(message(), "PointersAdded: cannot add pointers together");
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::Add, p, f32)));
-  EXPECT_EQ(message(), "`+`: invalid operands of type pointer<fp32> and fp32");
+  EXPECT_EQ(message(), "InvalidOperandTypes: `+`: invalid operands of type pointer<fp32> and fp32");
   EXPECT_TRUE(failed(semantic->compare(CompareOp::Eq, p, p)));
-  EXPECT_EQ(message(), "`==`: invalid operands of type pointer<fp32> and pointer<fp32>");
+  EXPECT_EQ(message(),
+            "InvalidOperandTypes: `==`: invalid operands of type pointer<fp32> and pointer<fp32>");
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::Pow, i32, integer(2))));
-  EXPECT_EQ(message(), "unsupported operands for `**`: int32 scalar and int");
+  EXPECT_EQ(message(), "UnsupportedOperands: unsupported operands for `**`: int32 scalar and int");
   EXPECT_TRUE(failed(semantic->unary(UnaryOpKind::USub, p)));
-  EXPECT_EQ(message(), "wrong type argument to unary minus (pointer<fp32>)");
+  EXPECT_EQ(message(), "WrongUnaryOperand: wrong type argument to unary minus (pointer<fp32>)");
   EXPECT_TRUE(succeeded(semantic->unary(UnaryOpKind::USub, f32)));
   EXPECT_TRUE(failed(semantic->unary(UnaryOpKind::Not, p)));
-  EXPECT_EQ(
-      message(),
-      "a pointer (pointer<fp32>) has no truth value: compare with `is None`, or cast it to int64");
+  EXPECT_EQ(message(), "PointerTruth: a pointer (pointer<fp32>) has no truth value: compare with "
+                       "`is None`, or cast it to int64");
   EXPECT_EQ(typeOf(semantic->compare(CompareOp::Is, p, Value())), "bool");
 }
 
