@@ -189,7 +189,7 @@ def test_known_values(body, want, target):
 
 
 def test_loop_bounds_beyond_32_bits(target):
-    assert run(lines("r = 0\nfor i in range(a, a + 3):\n    r += i - a\ntl.store(out, r + a)\n"), 2 ** 40) == 2 ** 40 + 3
+    assert run(lines("r = a * 0\nfor i in range(a, a + 3):\n    r += i - a\ntl.store(out, r + a)\n"), 2 ** 40) == 2 ** 40 + 3
 
 
 @pytest.mark.parametrize("a,want", [(None, 1), (torch.ones(1, dtype=torch.int64), 2)])
