@@ -148,8 +148,8 @@ LogicalResult Interpreter::bindArguments(const Function &function, const Value *
   std::vector<SourceSpan> spans(params.size(), call);
   size_t next = 0;
   auto fail = [&](auto def, SourceSpan at, auto... arguments) {
-    addCalls(diagnostics.report(def, at, arguments...)
-                 .note(diag::DefinedHere, function.span(), function.name()));
+    semantic.addCallNotes(diagnostics.report(def, at, arguments...)
+                              .note(diag::DefinedHere, function.span(), function.name()));
     return failure();
   };
   auto positional = [&](const Value &value, SourceSpan at) -> LogicalResult {
@@ -352,7 +352,7 @@ LogicalResult Interpreter::buildInstance(const Function &function, llvm::ArrayRe
                                          SourceSpan call, Instance &instance) {
   mlir::OpBuilder::InsertionGuard restore(builder);
   Frame inner{&function, {}, false, frame};
-  semantic.enterCall(call);
+  semantic.enterCall(call, /*inPlace=*/false);
   frame = &inner;
   ++callDepth;
   instance.inProgress = true;

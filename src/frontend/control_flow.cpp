@@ -57,6 +57,12 @@ std::string describeType(const Value &value) {
       text += (i ? ", " : "") + describeType(item);
     return text + (tuple->items.size() == 1 ? ",)" : ")");
   }
+  if (value.is<bool>())
+    return "int1";
+  if (value.is<double>())
+    return "fp32";
+  if (auto *integer = value.getIf<llvm::APSInt>())
+    return integer->isSignedIntN(32) ? "int32" : "int64";
   return value.isNone() ? "None" : value.kindName();
 }
 
@@ -318,7 +324,7 @@ LogicalResult Interpreter::joinScopes(Joiner &joiner, const Scope &before, Scope
       SourceSpan first = how.guard ? elseScope.resultSpan : thenScope.resultSpan;
       const Value &a = how.guard ? *elseScope.result : *thenScope.result;
       const Value &b = how.guard ? *thenScope.result : *elseScope.result;
-      addCalls(
+      semantic.addCallNotes(
           diagnostics.report(diag::ReturnTypeMismatch, second, describeType(a), describeType(b))
               .note(diag::OtherReturn, first, describeType(a)));
       return failure();

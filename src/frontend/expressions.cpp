@@ -158,8 +158,8 @@ FailureOr<Value> Interpreter::visitName(const Name &node) {
     const Gone &why = gone->second;
     int64_t line = why.construct.file->position(why.construct.range.begin).line;
     auto &def = why.why == Gone::Why::OneBranch ? diag::AssignedInOneBranch : diag::AssignedInLoop;
-    addCalls(diagnostics.report(def, spanOf(node), node.id, line)
-                 .note(diag::AssignedHere, why.assigned, node.id));
+    semantic.addCallNotes(diagnostics.report(def, spanOf(node), node.id, line)
+                              .note(diag::AssignedHere, why.assigned, node.id));
     return failure();
   }
   return resolveGlobal(node.id, spanOf(node));
@@ -194,7 +194,8 @@ FailureOr<Value> Interpreter::resolveGlobal(llvm::StringRef name, SourceSpan at)
 }
 
 LogicalResult Interpreter::hostFailed(const HostError &failed, SourceSpan span) {
-  addCalls(diagnostics.report(diag::HostFailed, span, failed.message).setCause(failed.exception));
+  semantic.addCallNotes(
+      diagnostics.report(diag::HostFailed, span, failed.message).setCause(failed.exception));
   return failure();
 }
 

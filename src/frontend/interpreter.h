@@ -44,6 +44,7 @@ private:
     Scope scope;
     bool isKernel = false;
     Frame *caller = nullptr;
+    unsigned loops = 0; ///< loops of the run around the current statement
   };
 
   /// One specialisation of a called function.
@@ -194,11 +195,6 @@ private:
     return semantic.error(def, span, args...);
   }
   LogicalResult unsupported(std::string_view what, SourceSpan span);
-  /// The chain of calls as notes of a diagnostic that was not reported through Semantic.
-  void addCalls(Diagnostic &diagnostic) {
-    for (SourceSpan call : llvm::reverse(semantic.callStack()))
-      diagnostic.note(diag::CalledFromHere, call);
-  }
   LogicalResult hostFailed(const HostError &failure, SourceSpan span);
   Scope &scope() { return frame->scope; }
 
@@ -219,7 +215,8 @@ private:
 void flattenTensors(const Value &value, llvm::SmallVectorImpl<Tensor> &out);
 /// A copy of `value` whose tensors are `values`, in order, from `next` on; their types stay.
 Value replaceTensors(const Value &value, mlir::ValueRange values, size_t &next);
-/// The type of a tensor, else what the author would call the value: for messages about types.
+/// The type of a tensor or number, else what the author would call the value: for messages about
+/// types.
 std::string describeType(const Value &value);
 /// Adds the names that a statement or expression may assign, `:=` included.
 void collectAssigned(const syntax::Node &node, llvm::SetVector<llvm::StringRef> &names);

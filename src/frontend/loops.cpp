@@ -401,8 +401,10 @@ LogicalResult Interpreter::generalLoop(const Stmt &node, Body body, const For *l
   bindCarried(fromTest, afterBlock->getArguments(), next);
   if (bounds && failed(bindInduction(*loop, *bounds, afterBlock->getArgument(0))))
     return failure();
+  ++frame->loops;
   if (failed(visitBody(body, 0, false)))
     return failure();
+  --frame->loops;
   endIteration();
   llvm::SmallVector<mlir::Value> yields;
   if (bounds)

@@ -34,20 +34,25 @@ static mlir::Location locationOf(SourceSpan span, mlir::MLIRContext *context) {
                                    place.column + 1);
 }
 
+/// Where `here` is, when it is walked as part of what the last inlined call stands in.
+static mlir::Location calledFrom(mlir::Location here, llvm::ArrayRef<mlir::LocationAttr> callers) {
+  if (callers.empty() || !callers.back())
+    return here;
+  return mlir::CallSiteLoc::get(here, mlir::Location(callers.back()));
+}
+
 mlir::Location Semantic::loc() {
-  if (!currentLoc) {
-    mlir::Location here = locationOf(currentSpan, builder.getContext());
-    currentLoc =
-        callers.empty() ? here : mlir::Location(mlir::CallSiteLoc::get(here, callers.back()));
-  }
+  if (!currentLoc)
+    currentLoc = calledFrom(locationOf(currentSpan, builder.getContext()), callers);
   return *currentLoc;
 }
 
-void Semantic::enterCall(SourceSpan call) {
-  mlir::Location here = locationOf(call, builder.getContext());
+void Semantic::enterCall(SourceSpan call, bool inPlace) {
   calls.push_back(call);
-  callers.push_back(callers.empty() ? here
-                                    : mlir::Location(mlir::CallSiteLoc::get(here, callers.back())));
+  if (inPlace)
+    callers.push_back(calledFrom(locationOf(call, builder.getContext()), callers));
+  else
+    callers.push_back({});
   currentLoc.reset();
 }
 
@@ -57,9 +62,13 @@ void Semantic::leaveCall() {
   currentLoc.reset();
 }
 
+/// Longer chains of calls are cut in the middle.
+static constexpr size_t maxCallNotes = 12;
+
 Diagnostic &Semantic::addCallNotes(Diagnostic &diagnostic) {
-  for (SourceSpan call : llvm::reverse(calls))
-    diagnostic.note(diag::CalledFromHere, call);
+  for (auto [i, call] : llvm::enumerate(llvm::reverse(calls)))
+    if (i < maxCallNotes - 1 || i + 1 == calls.size())
+      diagnostic.note(diag::CalledFromHere, call);
   return diagnostic;
 }
 

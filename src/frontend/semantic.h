@@ -73,7 +73,9 @@ public:
   mlir::Location loc();
 
   /// The chain of calls that led here: notes of errors, and the locations of operations.
-  void enterCall(SourceSpan call);
+  /// `inPlace`: the callee's operations go where the caller's go, and their locations say so; else
+  /// into a function of their own.
+  void enterCall(SourceSpan call, bool inPlace = true);
   void leaveCall();
   llvm::ArrayRef<SourceSpan> callStack() const { return calls; }
 
@@ -117,6 +119,9 @@ public:
   void warning(diag::Def<Params...> def, SourceSpan span, std::type_identity_t<Params>... args) {
     addCallNotes(diagnostics.report(def, span ? span : currentSpan, args...));
   }
+
+  /// Adds a note per call that led here, innermost first.
+  Diagnostic &addCallNotes(Diagnostic &diagnostic);
 
   //===--- known values and tensors
   //-------------------------------------------------------------===//
@@ -237,7 +242,6 @@ public:
   static Tensor wrap(mlir::Value ir, const Type &type) { return Tensor{ir, type, nullptr}; }
 
 private:
-  Diagnostic &addCallNotes(Diagnostic &diagnostic);
   llvm::LogicalResult combineRegion(mlir::Region &region, llvm::ArrayRef<Tensor> inputs,
                                     const Value &combine, SourceSpan at);
   FailureOr<Tensor> bitcast(const Tensor &value, const Type &target, SourceSpan at);
@@ -248,7 +252,7 @@ private:
   SourceSpan currentSpan;
   std::optional<mlir::Location> currentLoc;
   std::vector<SourceSpan> calls;
-  std::vector<mlir::Location> callers;
+  std::vector<mlir::LocationAttr> callers; ///< null for a call that is not in place
 };
 
 /// A member of one of our own modules: `languageMember("triton.language", "float32")`,

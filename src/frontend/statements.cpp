@@ -203,6 +203,8 @@ LogicalResult Interpreter::visit(const Stmt &node, bool tail) {
 }
 
 LogicalResult Interpreter::visitReturn(const Return &node) {
+  if (options.strict && frame->loops)
+    return error(diag::ReturnInLoop, spanOf(node));
   Value value;
   if (node.value) {
     auto visited = visit(*node.value);

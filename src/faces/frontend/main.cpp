@@ -1,5 +1,8 @@
 // nereid-frontend FILE KERNEL [SIGNATURE] [options]: prints the tile IR of one kernel.
 //
+// KERNEL is a name, or a prefix followed by `*`: every function of the file whose name begins so,
+// in order, with its name before what it gives; errors then go to the output too.
+//
 // SIGNATURE is a list "name:type" and "name=constant" separated by commas:
 // "x:*fp32:16,n:i32,BLOCK=1024". A third part is the divisibility. Constants are Python literals
 // (numbers, strings, True, False, None) or dtype names. Parameters that are not listed take their
@@ -112,17 +115,83 @@ static std::optional<std::vector<ParamSpec>> parseSpecs(const Function &kernel,
   return specs;
 }
 
-static int fail(const DiagnosticEngine &diagnostics, const Function *kernel) {
+static void printErrors(llvm::raw_ostream &out, const DiagnosticEngine &diagnostics,
+                        const Function *kernel) {
   if (!tritonErrors) {
-    llvm::errs() << diagnostics.renderAll();
-    return 1;
+    for (const Diagnostic &diagnostic : diagnostics.diagnostics())
+      out << render(diagnostic) << "[" << diagnostic.name() << "]\n";
+    return;
   }
   for (const Diagnostic &diagnostic : diagnostics.diagnostics())
     if (diagnostic.isError())
-      llvm::errs() << renderTriton(diagnostic, kernel ? std::optional(kernel->definition().range)
-                                                      : std::nullopt)
-                   << "\n";
-  return 1;
+      out << renderTriton(diagnostic,
+                          kernel ? std::optional(kernel->definition().range) : std::nullopt)
+          << "\n";
+}
+
+/// Builds, and prints when that is wanted. The exit status.
+static int compile(const SourceFilePtr &source, llvm::StringRef name,
+                   const FrontendOptions &options, bool print, llvm::raw_ostream &errors,
+                   double &microseconds) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  tile::loadDialects(context);
+  DiagnosticEngine diagnostics;
+  auto begin = std::chrono::steady_clock::now();
+  auto parsed = syntax::parseModule(source, diagnostics);
+  if (!parsed) {
+    printErrors(errors, diagnostics, nullptr);
+    return 1;
+  }
+  StandaloneHost host(parsed.module);
+  const Function *kernel = host.function(name);
+  if (!kernel) {
+    errors << "error: no function `" << name << "`\n";
+    return 2;
+  }
+  auto specs = parseSpecs(*kernel, host);
+  if (!specs)
+    return 2;
+  auto module = buildTileModule(context, *kernel, *specs, options, host, diagnostics);
+  std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+  microseconds = took.count();
+  printErrors(errors, diagnostics, kernel);
+  if (failed(module))
+    return 1;
+  if (inlineCalls) {
+    mlir::PassManager passes(&context);
+    passes.addPass(mlir::createInlinerPass());
+    passes.addPass(mlir::createCanonicalizerPass());
+    passes.addPass(mlir::createCSEPass());
+    if (failed(passes.run(**module)))
+      return 3;
+  }
+  if (!print)
+    return 0;
+  mlir::OpPrintingFlags flags;
+  if (showLocations)
+    flags.enableDebugInfo(true, false);
+  (*module)->print(llvm::outs(), flags);
+  llvm::outs() << "\n";
+  return 0;
+}
+
+/// Every function of the file whose name begins with `prefix`.
+static int compileAll(const SourceFilePtr &source, llvm::StringRef prefix,
+                      const FrontendOptions &options) {
+  DiagnosticEngine diagnostics;
+  auto parsed = syntax::parseModule(source, diagnostics);
+  printErrors(llvm::outs(), diagnostics, nullptr);
+  int status = parsed ? 0 : 1;
+  for (const syntax::Stmt *statement : parsed.module->body()) {
+    auto *function = syntax::dynCast<syntax::FunctionDef>(statement);
+    if (!function || !llvm::StringRef(function->name).starts_with(prefix))
+      continue;
+    llvm::outs() << "== " << function->name << "\n";
+    double unused;
+    int result = compile(source, function->name, options, /*print=*/true, llvm::outs(), unused);
+    status = std::max(status, result);
+  }
+  return status;
 }
 
 int main(int argc, char **argv) {
@@ -137,46 +206,13 @@ int main(int argc, char **argv) {
   options.strict = strict;
   options.debug = debugAsserts;
   options.targetName = target;
-  std::vector<double> times;
-  for (unsigned run = 0; run < std::max(1u, unsigned(timeRuns)); ++run) {
-    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-    tile::loadDialects(context);
-    DiagnosticEngine diagnostics;
-    auto begin = std::chrono::steady_clock::now();
-    auto parsed = syntax::parseModule(source, diagnostics);
-    if (!parsed)
-      return fail(diagnostics, nullptr);
-    StandaloneHost host(parsed.module);
-    const Function *kernel = host.function(kernelName);
-    if (!kernel) {
-      llvm::errs() << "error: no function `" << kernelName << "`\n";
-      return 2;
-    }
-    auto specs = parseSpecs(*kernel, host);
-    if (!specs)
-      return 2;
-    auto module = buildTileModule(context, *kernel, *specs, options, host, diagnostics);
-    std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
-    times.push_back(took.count());
-    if (failed(module))
-      return fail(diagnostics, kernel);
-    if (timeRuns)
-      continue;
-    llvm::errs() << diagnostics.renderAll(); // warnings
-    if (inlineCalls) {
-      mlir::PassManager passes(&context);
-      passes.addPass(mlir::createInlinerPass());
-      passes.addPass(mlir::createCanonicalizerPass());
-      passes.addPass(mlir::createCSEPass());
-      if (failed(passes.run(**module)))
-        return 3;
-    }
-    mlir::OpPrintingFlags flags;
-    if (showLocations)
-      flags.enableDebugInfo(true, false);
-    (*module)->print(llvm::outs(), flags);
-    llvm::outs() << "\n";
-  }
+  llvm::StringRef name = kernelName;
+  if (name.consume_back("*"))
+    return compileAll(source, name, options);
+  std::vector<double> times(std::max(1u, unsigned(timeRuns)));
+  for (double &time : times)
+    if (int status = compile(source, name, options, timeRuns == 0, llvm::errs(), time))
+      return status;
   if (timeRuns) {
     llvm::sort(times);
     llvm::outs() << llvm::format("median %.0f us, first %.0f us\n", times[times.size() / 2],

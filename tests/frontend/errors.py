@@ -1,0 +1,882 @@
+"""Errors of names, statements, control flow and calls: each beside its nearest valid neighbour."""
+# RUN: not nereid-frontend %s 'bad_*' "p:*i32,n:i32" | FileCheck %s --implicit-check-not=func.func
+# RUN: nereid-frontend %s 'ok_*' "p:*i32,n:i32"
+from math import pi
+
+import torch
+import triton
+import triton.language as tl
+
+CYCLE = CYCLE2 + 1
+CYCLE2 = CYCLE
+SIX = tl.constexpr(6)
+
+
+def plain(x):
+    return x
+
+
+@triton.jit
+def jitted(x):
+    return x
+
+
+@triton.jit
+def needs(a, b, N: tl.constexpr):
+    return a
+
+
+@triton.jit
+def mixed_returns(n):
+    if n > 1:
+        return 1.0
+    return n
+
+
+@triton.jit
+def same_returns(n):
+    if n > 1:
+        return 1
+    return n
+
+
+@triton.jit
+def falls_off(n):
+    if n > 1:
+        return n
+
+
+@triton.jit
+def recursive(n):
+    return recursive(n - 1)
+
+
+@triton.jit
+def deep(n, K: tl.constexpr):
+    return deep(n, K + 1)
+
+
+@triton.jit
+def shallow(n, K: tl.constexpr):
+    if K == 0:
+        return n
+    return shallow(n, K - 1)
+
+
+@triton.jit(noinline=True)
+def outlined(x):
+    return x
+
+
+@triton.jit
+def bad_unknown_name(p, n):
+    tl.store(p, nn)
+# CHECK-LABEL: == bad_unknown_name
+# CHECK: errors.py:[[@LINE-2]]:17: error: name `nn` is not defined
+# CHECK: [UnknownName]
+
+
+@triton.jit
+def ok_unknown_name(p, n):
+    tl.store(p, n)
+
+
+@triton.jit
+def bad_unknown_name_near(p, n):
+    offset = n
+    tl.store(p, ofset)
+# CHECK-LABEL: == bad_unknown_name_near
+# CHECK: errors.py:[[@LINE-2]]:17: error: name `ofset` is not defined, did you mean `offset`?
+# CHECK: [UnknownNameNear]
+
+
+@triton.jit
+def ok_unknown_name_near(p, n):
+    offset = n
+    tl.store(p, offset)
+
+
+@triton.jit
+def bad_one_branch(p, n):
+    if n > 1:
+        x = 1
+    tl.store(p, x)
+# CHECK-LABEL: == bad_one_branch
+# CHECK: errors.py:[[@LINE-2]]:17: error: `x` is not defined here: it is assigned in only one branch of the `if` on line {{[0-9]+}}
+# CHECK: errors.py:[[@LINE-4]]:9: note: `x` is assigned here
+# CHECK: [AssignedInOneBranch]
+
+
+@triton.jit
+def ok_one_branch(p, n):
+    if n > 1:
+        x = 1
+    else:
+        x = n
+    tl.store(p, x)
+
+
+@triton.jit
+def bad_loop_body(p, n):
+    for i in range(n):
+        y = i
+    tl.store(p, y)
+# CHECK-LABEL: == bad_loop_body
+# CHECK: errors.py:[[@LINE-2]]:17: error: `y` is not defined here: it is first assigned inside the loop on line {{[0-9]+}}, which may run zero times
+# CHECK: errors.py:[[@LINE-4]]:9: note: `y` is assigned here
+# CHECK: [AssignedInLoop]
+
+
+@triton.jit
+def ok_loop_body(p, n):
+    y = 0
+    for i in range(n):
+        y = i
+    tl.store(p, y)
+
+
+@triton.jit
+def bad_loop_carried(p, n):
+    acc = 0
+    for i in range(n):
+        acc += 1.5
+    tl.store(p, acc)
+# CHECK-LABEL: == bad_loop_carried
+# CHECK: errors.py:[[@LINE-3]]:9: error: type changes in a loop: Loop-carried variable acc has initial type int32 but is re-assigned to fp32 in loop! Please make sure that the type stays consistent
+# CHECK: [LoopCarriedType]
+
+
+@triton.jit
+def ok_loop_carried(p, n):
+    acc = 0.0
+    for i in range(n):
+        acc += 1.5
+    tl.store(p, acc)
+
+
+@triton.jit
+def bad_loop_carried_while(p, n):
+    acc = n
+    while acc < 10:
+        acc = acc.to(tl.int64) + 1
+# CHECK-LABEL: == bad_loop_carried_while
+# CHECK: errors.py:[[@LINE-2]]:9: error: type changes in a loop: Loop-carried variable acc has initial type int32 but is re-assigned to int64 in loop! Please make sure that the type stays consistent
+# CHECK: [LoopCarriedType]
+
+
+@triton.jit
+def ok_loop_carried_while(p, n):
+    acc = n
+    while acc < 10:
+        acc = acc + 1
+
+
+@triton.jit
+def bad_branch_changes(p, n):
+    x = 1
+    if n > 1:
+        x = 2.0
+    tl.store(p, x)
+# CHECK-LABEL: == bad_branch_changes
+# CHECK: errors.py:[[@LINE-3]]:9: error: initial value for `x` is of type int32, but the then block redefines it as fp32
+# CHECK: [BranchChangesType]
+
+
+@triton.jit
+def ok_branch_changes(p, n):
+    x = 1
+    if n > 1:
+        x = 2
+    tl.store(p, x)
+
+
+@triton.jit
+def bad_branch_changes_else(p, n):
+    x = 1
+    if n > 1:
+        pass
+    else:
+        x = 2.0
+    tl.store(p, x)
+# CHECK-LABEL: == bad_branch_changes_else
+# CHECK: errors.py:[[@LINE-3]]:9: error: initial value for `x` is of type int32, but the else block redefines it as fp32
+# CHECK: [BranchChangesType]
+
+
+@triton.jit
+def ok_branch_changes_else(p, n):
+    x = 1.0
+    if n > 1:
+        pass
+    else:
+        x = 2.0
+    tl.store(p, x)
+
+
+@triton.jit
+def bad_branches_differ(p, n):
+    if n > 1:
+        x = 2.0
+    else:
+        x = 1
+    tl.store(p, x)
+# CHECK-LABEL: == bad_branches_differ
+# CHECK: errors.py:[[@LINE-3]]:9: error: types of the branches differ: Mismatched type for x between then block (fp32) and else block (int32)
+# CHECK: [BranchTypesDiffer]
+
+
+@triton.jit
+def ok_branches_differ(p, n):
+    if n > 1:
+        x = 2.0
+    else:
+        x = 1.0
+    tl.store(p, x)
+
+
+@triton.jit
+def bad_returns_differ(p, n):
+    tl.store(p, mixed_returns(n))
+# CHECK-LABEL: == bad_returns_differ
+# CHECK: errors.py:{{[0-9]+}}:12: error: the `return` statements disagree: Return type mismatch: fp32 and int32
+# CHECK: errors.py:{{[0-9]+}}:16: note: the other `return` gives fp32
+# CHECK: errors.py:[[@LINE-4]]:17: note: called from here
+# CHECK: [ReturnTypeMismatch]
+
+
+@triton.jit
+def ok_returns_differ(p, n):
+    tl.store(p, same_returns(n))
+
+
+@triton.jit
+def bad_return_missing(p, n):
+    tl.store(p, falls_off(n))
+# CHECK-LABEL: == bad_return_missing
+# CHECK: errors.py:{{[0-9]+}}:16: error: the `return` statements disagree: Return type mismatch: int32 and None
+# CHECK: errors.py:[[@LINE-3]]:17: note: called from here
+# CHECK: [ReturnTypeMismatch]
+
+
+@triton.jit
+def ok_return_missing(p, n):
+    falls_off(1)
+
+
+@triton.jit
+def bad_plain_function(p, n):
+    tl.store(p, plain(n))
+# CHECK-LABEL: == bad_plain_function
+# CHECK: errors.py:[[@LINE-2]]:17: error: `plain` is an ordinary Python function: decorate it with `@triton.jit` to call it in a kernel
+# CHECK: [HostFailed]
+
+
+@triton.jit
+def ok_plain_function(p, n):
+    tl.store(p, jitted(n))
+
+
+@triton.jit
+def bad_foreign_module(p, n):
+    tl.store(p, torch.foo)
+# CHECK-LABEL: == bad_foreign_module
+# CHECK: errors.py:[[@LINE-2]]:17: error: module `torch` cannot be used in a kernel that is compiled without Python
+# CHECK: [HostFailed]
+
+
+@triton.jit
+def ok_foreign_module(p, n):
+    tl.store(p, tl.cdiv(n, 2))
+
+
+@triton.jit
+def bad_foreign_member(p, n):
+    tl.store(p, pi)
+# CHECK-LABEL: == bad_foreign_member
+# CHECK: errors.py:[[@LINE-2]]:17: error: `pi` comes from `math`, which cannot be used in a kernel that is compiled without Python
+# CHECK: [HostFailed]
+
+
+@triton.jit
+def ok_foreign_member(p, n):
+    tl.store(p, SIX)
+
+
+@triton.jit
+def bad_cyclic_constant(p, n):
+    tl.store(p, CYCLE)
+# CHECK-LABEL: == bad_cyclic_constant
+# CHECK: errors.py:[[@LINE-2]]:17: error: the value of `CYCLE` depends on itself
+# CHECK: [HostFailed]
+
+
+@triton.jit
+def ok_cyclic_constant(p, n):
+    tl.store(p, SIX + 1)
+
+
+@triton.jit
+def bad_set_item(p, n):
+    p[0] = 1
+# CHECK-LABEL: == bad_set_item
+# CHECK: errors.py:[[@LINE-2]]:5: error: __setitem__ is not supported in triton: use `tl.store` to write to memory
+# CHECK: [SubscriptAssignment]
+
+
+@triton.jit
+def ok_set_item(p, n):
+    tl.store(p, 1)
+
+
+@triton.jit
+def bad_set_attribute(p, n):
+    p.x = 3
+# CHECK-LABEL: == bad_set_attribute
+# CHECK: errors.py:[[@LINE-2]]:5: error: unsupported: Attribute assignment is not supported in triton
+# CHECK: [AttributeAssignment]
+
+
+@triton.jit
+def ok_set_attribute(p, n):
+    x = 3
+
+
+@triton.jit
+def bad_unknown_attribute_near(p, n):
+    tl.stor(p, 1)
+# CHECK-LABEL: == bad_unknown_attribute_near
+# CHECK: errors.py:[[@LINE-2]]:8: error: module `triton.language` has no attribute `stor`, did you mean `store`?
+# CHECK: [UnknownAttributeNear]
+
+
+@triton.jit
+def ok_unknown_attribute_near(p, n):
+    tl.store(p, 1)
+
+
+@triton.jit
+def bad_unknown_attribute(p, n):
+    tl.store(p, n.foobar)
+# CHECK-LABEL: == bad_unknown_attribute
+# CHECK: errors.py:[[@LINE-2]]:19: error: int32 scalar has no attribute `foobar`
+# CHECK: [UnknownAttribute]
+
+
+@triton.jit
+def ok_unknown_attribute(p, n):
+    tl.store(p, n.dtype.primitive_bitwidth)
+
+
+@triton.jit
+def bad_block_condition(p, n):
+    x = tl.arange(0, 16)
+    if x > 1:
+        tl.store(p, 1)
+# CHECK-LABEL: == bad_block_condition
+# CHECK: errors.py:[[@LINE-3]]:8: error: a condition must be a scalar, found int1 block of shape [16]: reduce it, or select with `tl.where`
+# CHECK: [BlockAsCondition]
+
+
+@triton.jit
+def ok_block_condition(p, n):
+    x = tl.arange(0, 16)
+    if tl.max(x, 0) > 1:
+        tl.store(p, 1)
+
+
+@triton.jit
+def bad_endless(p, n):
+    while True:
+        tl.store(p, 1)
+# CHECK-LABEL: == bad_endless
+# CHECK: errors.py:[[@LINE-3]]:11: error: this loop never ends: its condition is always true and nothing leaves it
+# CHECK: [EndlessLoop]
+
+
+@triton.jit
+def ok_endless(p, n):
+    while True:
+        tl.store(p, 1)
+        break
+
+
+@triton.jit
+def bad_recursive(p, n):
+    tl.store(p, recursive(n))
+# CHECK-LABEL: == bad_recursive
+# CHECK: errors.py:{{[0-9]+}}:12: error: recursive call of `recursive` with the same types and known values: it would never end
+# CHECK: errors.py:[[@LINE-3]]:17: note: called from here
+# CHECK: [RecursiveCall]
+
+
+@triton.jit
+def ok_recursive(p, n):
+    tl.store(p, shallow(n, 3))
+
+
+@triton.jit
+def bad_too_deep(p, n):
+    tl.store(p, deep(n, 1))
+# CHECK-LABEL: == bad_too_deep
+# CHECK: errors.py:{{[0-9]+}}:12: error: calls nested too deeply: at most 64 levels are accepted
+# CHECK: errors.py:{{[0-9]+}}:12: note: called from here
+# CHECK: errors.py:{{[0-9]+}}:12: note: called from here
+# CHECK: [CallsTooDeep]
+
+
+@triton.jit
+def ok_too_deep(p, n):
+    tl.store(p, shallow(n, 40))
+
+
+@triton.jit
+def bad_try_statement(p, n):
+    try:
+        tl.store(p, 1)
+    except Exception:
+        pass
+# CHECK-LABEL: == bad_try_statement
+# CHECK: errors.py:[[@LINE-5]]:5: error: unsupported AST node type: Try
+# CHECK: [UnsupportedSyntax]
+
+
+@triton.jit
+def ok_try_statement(p, n):
+    tl.store(p, 1)
+
+
+@triton.jit
+def bad_with_statement(p, n):
+    with n:
+        pass
+# CHECK-LABEL: == bad_with_statement
+# CHECK: errors.py:[[@LINE-3]]:5: error: unsupported AST node type: With
+# CHECK: [UnsupportedSyntax]
+
+
+@triton.jit
+def ok_with_statement(p, n):
+    if n > 0:
+        pass
+
+
+@triton.jit
+def bad_lambda(p, n):
+    f = lambda x: x
+# CHECK-LABEL: == bad_lambda
+# CHECK: errors.py:[[@LINE-2]]:9: error: unsupported AST node type: Lambda
+# CHECK: [UnsupportedSyntax]
+
+
+@triton.jit
+def ok_lambda(p, n):
+    f = jitted
+
+
+@triton.jit
+def bad_constexpr_reassigned(p, n):
+    x: tl.constexpr = 3
+    x = 4
+# CHECK-LABEL: == bad_constexpr_reassigned
+# CHECK: errors.py:[[@LINE-2]]:5: error: `x` is already defined. constexpr cannot be reassigned
+# CHECK: [ConstexprReassigned]
+
+
+@triton.jit
+def ok_constexpr_reassigned(p, n):
+    x: tl.constexpr = 3
+    y = x + 1
+
+
+@triton.jit
+def bad_constexpr_again(p, n):
+    x: tl.constexpr = 3
+    x: tl.constexpr = 4
+# CHECK-LABEL: == bad_constexpr_again
+# CHECK: errors.py:[[@LINE-2]]:5: error: `x` is already defined. constexpr cannot be reassigned
+# CHECK: [ConstexprReassigned]
+
+
+@triton.jit
+def ok_constexpr_again(p, n):
+    for i in tl.static_range(2):
+        x: tl.constexpr = i + 3
+
+
+@triton.jit
+def bad_constexpr_run_time(p, n):
+    x: tl.constexpr = n
+# CHECK-LABEL: == bad_constexpr_run_time
+# CHECK: errors.py:[[@LINE-2]]:23: error: `x` is declared `tl.constexpr` and needs a value known during compilation, found int32 scalar
+# CHECK: [ConstexprNotKnown]
+
+
+@triton.jit
+def ok_constexpr_run_time(p, n):
+    x: tl.constexpr = 2 * SIX
+
+
+@triton.jit
+def bad_constexpr_declared(p, n):
+    x: tl.constexpr
+    if SIX == 6:
+        x = n
+# CHECK-LABEL: == bad_constexpr_declared
+# CHECK: errors.py:[[@LINE-2]]:9: error: `x` is declared `tl.constexpr` and needs a value known during compilation, found int32 scalar
+# CHECK: [ConstexprNotKnown]
+
+
+@triton.jit
+def ok_constexpr_declared(p, n):
+    x: tl.constexpr
+    if SIX == 6:
+        x = 8
+    y = tl.arange(0, x)
+
+
+@triton.jit
+def bad_unpack_count(p, n):
+    a, b = (1, 2, 3)
+# CHECK-LABEL: == bad_unpack_count
+# CHECK: errors.py:[[@LINE-2]]:5: error: cannot unpack: expected 2 values, found 3
+# CHECK: [UnpackCount]
+
+
+@triton.jit
+def ok_unpack_count(p, n):
+    a, b, c = (1, 2, 3)
+
+
+@triton.jit
+def bad_unpack_number(p, n):
+    a, b = n
+# CHECK-LABEL: == bad_unpack_number
+# CHECK: errors.py:[[@LINE-2]]:5: error: cannot unpack int32 scalar: expected a tuple
+# CHECK: [NotUnpackable]
+
+
+@triton.jit
+def ok_unpack_number(p, n):
+    a, b = (n, n)
+
+
+@triton.jit
+def bad_starred_target(p, n):
+    a, *b = (1, 2, 3)
+# CHECK-LABEL: == bad_starred_target
+# CHECK: errors.py:[[@LINE-2]]:8: error: unsupported AST node type: Starred in an assignment
+# CHECK: [UnsupportedSyntax]
+
+
+@triton.jit
+def ok_starred_target(p, n):
+    a, (b, c) = 1, (2, 3)
+
+
+@triton.jit
+def bad_missing_argument(p, n):
+    needs(1)
+# CHECK-LABEL: == bad_missing_argument
+# CHECK: errors.py:[[@LINE-2]]:5: error: `needs` needs the argument `b`
+# CHECK: errors.py:{{[0-9]+}}:5: note: `needs` is defined here
+# CHECK: [MissingArgument]
+
+
+@triton.jit
+def ok_missing_argument(p, n):
+    needs(1, 2, 3)
+
+
+@triton.jit
+def bad_surplus_argument(p, n):
+    needs(1, 2, 3, 4)
+# CHECK-LABEL: == bad_surplus_argument
+# CHECK: errors.py:[[@LINE-2]]:20: error: `needs` takes at most 3 positional arguments, found 4
+# CHECK: errors.py:{{[0-9]+}}:5: note: `needs` is defined here
+# CHECK: [TooManyArguments]
+
+
+@triton.jit
+def ok_surplus_argument(p, n):
+    needs(*(1, 2, 3))
+
+
+@triton.jit
+def bad_unknown_keyword(p, n):
+    needs(1, 2, Q=3)
+# CHECK-LABEL: == bad_unknown_keyword
+# CHECK: errors.py:[[@LINE-2]]:19: error: `needs` has no parameter `Q`
+# CHECK: errors.py:{{[0-9]+}}:5: note: `needs` is defined here
+# CHECK: [UnknownKeyword]
+
+
+@triton.jit
+def ok_unknown_keyword(p, n):
+    needs(1, 2, N=3)
+
+
+@triton.jit
+def bad_unknown_keyword_near(p, n):
+    mixed_returns(nn=3)
+# CHECK-LABEL: == bad_unknown_keyword_near
+# CHECK: errors.py:[[@LINE-2]]:22: error: `mixed_returns` has no parameter `nn`
+# CHECK: errors.py:{{[0-9]+}}:5: note: `mixed_returns` is defined here
+# CHECK: [UnknownKeyword]
+
+
+@triton.jit
+def ok_unknown_keyword_near(p, n):
+    same_returns(n=3)
+
+
+@triton.jit
+def bad_argument_twice(p, n):
+    needs(1, 2, N=1, b=2)
+# CHECK-LABEL: == bad_argument_twice
+# CHECK: errors.py:[[@LINE-2]]:24: error: `needs` got two values for its parameter `b`
+# CHECK: errors.py:{{[0-9]+}}:5: note: `needs` is defined here
+# CHECK: [DuplicateArgument]
+
+
+@triton.jit
+def ok_argument_twice(p, n):
+    needs(1, b=2, N=1)
+
+
+@triton.jit
+def bad_constexpr_argument(p, n):
+    needs(1, 2, n)
+# CHECK-LABEL: == bad_constexpr_argument
+# CHECK: errors.py:[[@LINE-2]]:17: error: parameter `N` is a `tl.constexpr` and needs a value known during compilation, found int32 scalar
+# CHECK: errors.py:{{[0-9]+}}:5: note: `needs` is defined here
+# CHECK: [ConstexprArgument]
+
+
+@triton.jit
+def ok_constexpr_argument(p, n):
+    needs(1, n, 2)
+
+
+@triton.jit
+def bad_kernel_returns(p, n):
+    return n
+# CHECK-LABEL: == bad_kernel_returns
+# CHECK: errors.py:[[@LINE-2]]:12: error: kernel `bad_kernel_returns` cannot return a value, found int32
+# CHECK: [KernelReturnsValue]
+
+
+@triton.jit
+def ok_kernel_returns(p, n):
+    return
+
+
+@triton.jit
+def bad_ternary_types(p, n):
+    tl.store(p, 1.0 if n > 1 else n)
+# CHECK-LABEL: == bad_ternary_types
+# CHECK: errors.py:[[@LINE-2]]:17: error: ternary expression with dynamic condition has inconsistent types fp32 and int32
+# CHECK: [ConditionalExpressionTypes]
+
+
+@triton.jit
+def ok_ternary_types(p, n):
+    tl.store(p, 1 if n > 1 else n)
+
+
+@triton.jit
+def bad_nested_function(p, n):
+    def inner():
+        pass
+# CHECK-LABEL: == bad_nested_function
+# CHECK: errors.py:[[@LINE-3]]:9: error: nested function definition is not supported: move `inner` out of the kernel
+# CHECK: [NestedFunction]
+
+
+@triton.jit
+def ok_nested_function(p, n):
+    pass
+
+
+@triton.jit
+def bad_not_iterable(p, n):
+    for x in n:
+        pass
+# CHECK-LABEL: == bad_not_iterable
+# CHECK: errors.py:[[@LINE-3]]:14: error: cannot iterate over int32 scalar: expected `range`, `tl.range`, `tl.static_range` or a tuple
+# CHECK: [NotIterable]
+
+
+@triton.jit
+def ok_not_iterable(p, n):
+    for x in (1, n):
+        pass
+
+
+@triton.jit
+def bad_step_zero(p, n):
+    for i in range(0, 10, 0):
+        pass
+# CHECK-LABEL: == bad_step_zero
+# CHECK: errors.py:[[@LINE-3]]:14: error: the step of a range must not be zero
+# CHECK: [LoopStepZero]
+
+
+@triton.jit
+def ok_step_zero(p, n):
+    for i in range(10, 0, -1):
+        pass
+
+
+@triton.jit
+def bad_float_bound(p, n):
+    for i in range(1.5):
+        pass
+# CHECK-LABEL: == bad_float_bound
+# CHECK: errors.py:[[@LINE-3]]:14: error: the bounds of a loop must be scalar integers, found fp32
+# CHECK: [LoopBoundType]
+
+
+@triton.jit
+def ok_float_bound(p, n):
+    for i in range(n):
+        pass
+
+
+@triton.jit
+def bad_loop_else(p, n):
+    for i in range(n):
+        pass
+    else:
+        pass
+# CHECK-LABEL: == bad_loop_else
+# CHECK: errors.py:[[@LINE-2]]:9: error: unsupported AST node type: `else` of a `for`
+# CHECK: [UnsupportedSyntax]
+
+
+@triton.jit
+def ok_loop_else(p, n):
+    for i in range(n):
+        pass
+
+
+@triton.jit
+def bad_not_callable(p, n):
+    n(1)
+# CHECK-LABEL: == bad_not_callable
+# CHECK: errors.py:[[@LINE-2]]:5: error: int32 scalar cannot be called
+# CHECK: [NotCallable]
+
+
+@triton.jit
+def ok_not_callable(p, n):
+    jitted(1)
+
+
+@triton.jit
+def bad_membership(p, n):
+    if n in (1, 2):
+        pass
+# CHECK-LABEL: == bad_membership
+# CHECK: errors.py:[[@LINE-3]]:8: error: `in` needs values known during compilation, found int32 scalar
+# CHECK: [MembershipUnknown]
+
+
+@triton.jit
+def ok_membership(p, n):
+    if SIX in (1, 6):
+        pass
+
+
+@triton.jit
+def bad_format(p, n):
+    tl.static_print(f"{SIX:q}")
+# CHECK-LABEL: == bad_format
+# CHECK: errors.py:[[@LINE-2]]:23: error: unsupported format specification `q` for int
+# CHECK: [FormatSpecification]
+
+
+@triton.jit
+def ok_format(p, n):
+    x: tl.constexpr = f"{SIX:03d}"
+
+
+@triton.jit
+def bad_noinline_block(p, n):
+    outlined(tl.arange(0, 16))
+# CHECK-LABEL: == bad_noinline_block
+# CHECK: errors.py:[[@LINE-2]]:5: error: function `outlined` is marked noinline, but was called with non-scalar argument <['16'], int32>
+# CHECK: [NoinlineNonScalar]
+
+
+@triton.jit
+def ok_noinline_block(p, n):
+    outlined(n)
+
+
+@triton.jit
+def bad_nested_comprehension(p, n):
+    x = [a + b for a in (1, 2) for b in (3, 4)]
+# CHECK-LABEL: == bad_nested_comprehension
+# CHECK: errors.py:[[@LINE-2]]:9: error: a comprehension with several `for` is not supported
+# CHECK: [NestedComprehension]
+
+
+@triton.jit
+def ok_nested_comprehension(p, n):
+    x = [a + 1 for a in (1, 2) if a > 1]
+
+
+@triton.jit
+def bad_static_range_bound(p, n):
+    for i in tl.static_range(n):
+        pass
+# CHECK-LABEL: == bad_static_range_bound
+# CHECK: errors.py:[[@LINE-3]]:14: error: a bound of tl.static_range must be known during compilation, found int32 scalar: pass it as a `tl.constexpr`
+# CHECK: [ExpectedKnownValue]
+
+
+@triton.jit
+def ok_static_range_bound(p, n):
+    for i in tl.static_range(SIX):
+        pass
+
+
+@triton.jit
+def bad_too_many_iterations(p, n):
+    for i in tl.static_range(1000000):
+        pass
+# CHECK-LABEL: == bad_too_many_iterations
+# CHECK: errors.py:[[@LINE-3]]:14: error: a loop that is unrolled may have at most 65536 iterations
+# CHECK: [TooManyIterations]
+
+
+@triton.jit
+def ok_too_many_iterations(p, n):
+    for i in tl.static_range(100):
+        pass
+
+
+@triton.jit
+def bad_double_star(p, n):
+    needs(1, **n)
+# CHECK-LABEL: == bad_double_star
+# CHECK: errors.py:[[@LINE-2]]:14: error: unsupported AST node type: `**` in a call
+# CHECK: [UnsupportedSyntax]
+
+
+@triton.jit
+def ok_double_star(p, n):
+    needs(1, 2, 3)
+
+
+@triton.jit
+def bad_bytes(p, n):
+    x = b"abc"
+# CHECK-LABEL: == bad_bytes
+# CHECK: errors.py:[[@LINE-2]]:9: error: unsupported AST node type: Constant of type bytes
+# CHECK: [UnsupportedSyntax]
+
+
+@triton.jit
+def ok_bytes(p, n):
+    x = "abc"

@@ -1,0 +1,74 @@
+"""What only strict mode refuses: Triton refuses it, the language here has it."""
+# RUN: not nereid-frontend %s 'k_*' "p:*i32,n:i32" --strict | FileCheck %s --implicit-check-not=func.func
+# RUN: nereid-frontend %s 'k_*' "p:*i32,n:i32"
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def k_chained(p, n):
+    tl.store(p, 0 < n < 10)
+# CHECK-LABEL: == k_chained
+# CHECK: strict.py:[[@LINE-2]]:17: error: simultaneous multiple comparison is not supported
+# CHECK: [ChainedComparison]
+
+
+@triton.jit
+def k_targets(p, n):
+    a = b = n
+    tl.store(p, a + b)
+# CHECK-LABEL: == k_targets
+# CHECK: strict.py:[[@LINE-3]]:5: error: unsupported: Simultaneous multiple assignment is not supported
+# CHECK: [SeveralTargets]
+
+
+@triton.jit
+def k_break(p, n):
+    for i in range(n):
+        if tl.load(p + i) == 0:
+            break
+# CHECK-LABEL: == k_break
+# CHECK: strict.py:[[@LINE-2]]:13: error: unsupported AST node type: Break
+# CHECK: [UnsupportedSyntax]
+
+
+@triton.jit
+def k_return_in_loop(p, n):
+    for i in range(n):
+        if tl.load(p + i) == 0:
+            return
+# CHECK-LABEL: == k_return_in_loop
+# CHECK: strict.py:[[@LINE-2]]:13: error: cannot have `return` statements inside `while` or `for` statements in triton (strict mode)
+# CHECK: [ReturnInLoop]
+
+
+@triton.jit
+def k_for_tuple(p, n):
+    for x in (1, n):
+        tl.store(p, x)
+# CHECK-LABEL: == k_for_tuple
+# CHECK: strict.py:[[@LINE-3]]:14: error: cannot iterate over tuple: expected `range`, `tl.range`, `tl.static_range` or a tuple
+# CHECK: [NotIterable]
+
+
+@triton.jit
+def k_type_in_both_branches(p, n):
+    x = 1
+    if n > 1:
+        x = 2.0
+    else:
+        x = 3.0
+    tl.store(p, x)
+# CHECK-LABEL: == k_type_in_both_branches
+# CHECK: strict.py:[[@LINE-5]]:9: error: initial value for `x` is of type int32, but the then block redefines it as fp32
+# CHECK: [BranchChangesType]
+
+
+@triton.jit
+def k_while_true(p, n):
+    while True:
+        tl.store(p, 1)
+        return
+# CHECK-LABEL: == k_while_true
+# CHECK: strict.py:[[@LINE-4]]:11: error: this loop never ends: its condition is always true and nothing leaves it
+# CHECK: [EndlessLoop]
