@@ -265,6 +265,16 @@ LogicalResult Interpreter::branch(mlir::Value condition, Walk thenWalk, Walk els
 
   // Rebuild the op with its results.
   builder.setInsertionPointAfter(draft);
+  if (joiner.thenYields.empty() && thenBlock->empty() && !elseBlock->empty()) {
+    // `if c: return` and a remainder: only the remainder is left.
+    std::swap(thenBlock, elseBlock);
+    draft.getThenRegion().getBlocks().splice(draft.getThenRegion().end(),
+                                             draft.getElseRegion().getBlocks());
+    thenBlock->moveBefore(&draft.getThenRegion().front());
+    draft.getElseRegion().getBlocks().splice(
+        draft.getElseRegion().end(), draft.getThenRegion().getBlocks(), elseBlock->getIterator());
+    condition = negate(condition);
+  }
   auto types = mlir::ValueRange(joiner.thenYields).getTypes();
   auto result = mlir::scf::IfOp::create(builder, loc, mlir::TypeRange(types), condition);
   result.getThenRegion().takeBody(draft.getThenRegion());

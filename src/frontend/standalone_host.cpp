@@ -100,7 +100,18 @@ void StandaloneHost::scan(const Node &node) {
     if (cast<AnnAssign>(&node)->value)
       define(cast<AnnAssign>(&node)->target, cast<AnnAssign>(&node)->value);
     return;
-  case NodeKind::If:
+  case NodeKind::If: {
+    // Where the condition is a constant only the side that Python would run; else both, in order.
+    auto &branching = *cast<If>(&node);
+    auto test = evaluate(*branching.test);
+    auto truth = test.value ? truthOfKnown(*test.value) : std::nullopt;
+    for (auto [side, statements] :
+         {std::pair(true, branching.body), std::pair(false, branching.orelse)})
+      if (truth.value_or(side) == side)
+        for (const Stmt *statement : statements)
+          scan(*statement);
+    return;
+  }
   case NodeKind::With:
   case NodeKind::UnsupportedStmt: // `try`
   case NodeKind::UnsupportedPart:

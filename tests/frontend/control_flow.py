@@ -240,10 +240,11 @@ def k_spin(p):
 # The condition has effects: it is not evaluated again after the break.
 # CHECK-LABEL: == k_while_break
 # CHECK: scf.while
-# CHECK: %[[STAYS:.*]] = arith.xori %{{.*}}, %true
-# CHECK-NEXT: %[[C:.*]] = scf.if %[[STAYS]] -> (i1) {
-# CHECK: tile.atomic_rmw add
-# CHECK: scf.yield %false
+# CHECK-SAME: (%[[LEFT:.*]] = %false)
+# CHECK-NEXT: %[[C:.*]] = scf.if %[[LEFT]] -> (i1) {
+# CHECK-NEXT: scf.yield %false
+# CHECK-NEXT: } else {
+# CHECK-NEXT: tile.atomic_rmw add
 # CHECK: scf.condition(%[[C]])
 @triton.jit
 def k_while_break(p, n):

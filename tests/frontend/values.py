@@ -29,8 +29,10 @@ def k_literal(p):
 
 
 # CHECK-LABEL: == k_big_literals
-# CHECK-DAG: arith.constant 2147483648 : i64
-# CHECK-DAG: arith.constant -2147483648 : i32
+# CHECK: arith.constant -2147483648 : i32
+# CHECK: arith.constant 1099511627776 : i64
+# CHECK: arith.constant {{.*}} : f64
+# CHECK: arith.extui %{{.*}} : i32 to i64
 @triton.jit
 def k_big_literals(p):
     signed = 2147483648
@@ -60,7 +62,7 @@ def k_constants(p):
 # CHECK: arith.addi %arg1
 @triton.jit
 def k_tuples(p, n):
-    a, (b, *_), = 1, (n,) if N == 3 else (n,)
+    a, (b, _) = 1, ((n, 2) if N == 4 else (1, n))
     tl.store(p, a + b)
 
 
@@ -94,7 +96,8 @@ def scale(x, factor, offset: tl.constexpr = 2, *rest):
 # Each specialisation is one function.
 # CHECK-LABEL: == k_calls
 # CHECK: call @[[A:scale__i32]](%arg1) : (i32) -> i32
-# CHECK: call @[[A]](%{{.*}}) : (i32) -> i32
+# CHECK: call @[[A]](%arg1) : (i32) -> i32
+# CHECK: call @[[A]](%{{[0-9]+}}) : (i32) -> i32
 # CHECK: call @[[B:scale__i32.1]](%{{.*}}) : (i32) -> i32
 # CHECK: call @[[C:scale__i32_i32]](%{{.*}}, %arg1) : (i32, i32) -> i32
 # CHECK: func.func private @[[A]](
@@ -102,11 +105,10 @@ def scale(x, factor, offset: tl.constexpr = 2, *rest):
 # CHECK: func.func private @[[C]](
 @nereid.jit
 def k_calls(p, n):
-    a, two = scale(n, 3)
-    tl.static_assert(two == 2)
+    a, _ = scale(n, 3)
+    tl.static_assert(scale(n, 3)[1] == 2)
     b, _ = scale(a, factor=3)
-    c, five = scale(b, 3, 5)
-    tl.static_assert(five == 5)
+    c, _ = scale(b, 3, 5)
     d, _ = scale(c, 3, 2, n)
     tl.store(p, d)
 
@@ -118,7 +120,7 @@ def half(n):
 
 # Nothing is called where the result is known.
 # CHECK-LABEL: == k_known_call
-# CHECK-NOT: call
+# CHECK-NOT: call @
 # CHECK: tile.range 0 to 8
 # CHECK-NOT: func.func
 @triton.jit
