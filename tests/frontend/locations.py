@@ -17,13 +17,13 @@ def kernel(p, n):
     tl.store(p, v * m + w)
 
 
+# CHECK: #[[SUMCALL:loc[0-9]*]] = loc("{{.*}}locations.py":16:9)
+# CHECK: #[[SUM:loc[0-9]*]] = loc(callsite(#{{.*}} at #[[SUMCALL]]))
 # CHECK: tile.load %arg0 {{.*}} loc(#[[LOAD:.*]])
 # CHECK: call @helper__i32{{.*}} loc(#[[CALL:.*]])
-# CHECK: tile.reduce
-# CHECK: } : (tensor<4xf32>) -> f32 loc(#[[SUM:.*]])
+# CHECK: } : (tensor<4xf32>) -> f32 loc(#[[SUM]])
+# CHECK: func.func private @helper__i32
 # CHECK: arith.addi {{.*}} loc(#[[ADD:.*]])
 # CHECK-DAG: #[[LOAD]] = loc("{{.*}}locations.py":14:9)
 # CHECK-DAG: #[[CALL]] = loc("{{.*}}locations.py":15:9)
 # CHECK-DAG: #[[ADD]] = loc("{{.*}}locations.py":9:12)
-# CHECK-DAG: #[[SUMCALL:.*]] = loc("{{.*}}locations.py":16:9)
-# CHECK-DAG: #[[SUM]] = loc(callsite(#{{.*}} at #[[SUMCALL]]))

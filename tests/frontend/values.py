@@ -59,7 +59,7 @@ def k_constants(p):
 
 
 # CHECK-LABEL: == k_tuples
-# CHECK: arith.addi %arg1
+# CHECK: arith.addi %{{.*}}, %arg1
 @triton.jit
 def k_tuples(p, n):
     a, (b, _) = 1, ((n, 2) if N == 4 else (1, n))
