@@ -25,6 +25,7 @@ _HOMES = {
     "nereid.compiler": ["CompiledKernel"],
     "nereid._host": ["cdiv", "next_power_of_2", "must_use_result"],
     "nereid._alias": ["install_as_triton"],
+    "nereid._native": ["language_json"],
 }
 _MODULES = ["language", "runtime", "compiler", "errors", "testing"]
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
