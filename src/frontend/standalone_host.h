@@ -17,7 +17,7 @@
 
 namespace nereid::frontend {
 
-class StandaloneHost final : public Host {
+class StandaloneHost : public Host {
 public:
   explicit StandaloneHost(syntax::ModulePtr module);
   ~StandaloneHost() override;

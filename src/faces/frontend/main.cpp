@@ -12,6 +12,7 @@
 //   --inline             inlines the private functions and canonicalises, to show the kernel alone
 //   --triton-errors      prints errors in Triton's form
 //   --time N             builds the IR N times and prints the median in microseconds instead
+//   --default-type TYPE  of parameters that are not listed
 //   --target NAME
 #include "frontend/semantic.h"
 #include "frontend/standalone_host.h"
@@ -39,6 +40,8 @@ static llvm::cl::opt<bool> inlineCalls("inline", llvm::cl::desc("inline calls an
 static llvm::cl::opt<bool> tritonErrors("triton-errors", llvm::cl::desc("errors in Triton's form"));
 static llvm::cl::opt<bool> showLocations("locations", llvm::cl::desc("print locations"));
 static llvm::cl::opt<unsigned> timeRuns("time", llvm::cl::desc("time N runs"));
+static llvm::cl::opt<std::string>
+    defaultType("default-type", llvm::cl::desc("type of parameters that are not listed"));
 static llvm::cl::opt<std::string> target("target", llvm::cl::init("cpu"),
                                          llvm::cl::desc("target name"));
 
@@ -97,6 +100,11 @@ static std::optional<std::vector<ParamSpec>> parseSpecs(const Function &kernel,
       continue;
     }
     ParamSpec spec;
+    if (auto type = parseSignatureType(defaultType)) {
+      spec.type = *type;
+      specs.push_back(spec);
+      continue;
+    }
     spec.kind = ParamSpec::Kind::Constant;
     auto *literal =
         param.hasDefault() ? syntax::dynCast<syntax::Constant>(param.node->defaultValue) : nullptr;
