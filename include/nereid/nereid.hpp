@@ -273,7 +273,7 @@ public:
   }
 
   /// Launches with one argument per parameter: specialises, finds or compiles the kernel, runs it.
-  template <typename... Args> void operator()(const Launch &how, Args &&...args) const {
+  template <typename... Args> void launch(const Launch &how, Args &&...args) const {
     dispatch(nullptr, &how, std::forward<Args>(args)...);
   }
   template <typename... Args>

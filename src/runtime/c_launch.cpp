@@ -14,7 +14,7 @@ namespace {
 
 enum Flag : uint8_t { FlagChecked = 1, FlagDebug = 2, FlagStrict = 4 };
 
-/// Adds the dispatcher's knowledge of where arguments end to what a compilation needs.
+/// Constants stay alive as long as a compilation (and a later one for more stages) may need them.
 void keepOwners(llvm::ArrayRef<nrd_arg> args, CompileRequest &request) {
   for (const nrd_arg &arg : args)
     if (arg.kind == NRD_ARG_VALUE && arg.v)
@@ -52,6 +52,7 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
       request.specs = specialise(record.rules, args);
       request.options = (options ? options->values : Options()).resolved();
       request.options.checked = checked;
+      request.options.numThreads = request.options.numCpuThreads = 0; // each launch says
       keepOwners(args, request);
       return compileKernel(std::move(request), compiled);
     };
@@ -60,7 +61,12 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
   }
   if (out)
     *out = kernel;
-  return launch ? wrap(launchOnCpu(*kernel, args, *launch)) : nullptr;
+  if (!launch)
+    return nullptr;
+  nrd_launch how = *launch;
+  if (!how.num_threads && options)
+    how.num_threads = options->values.threads();
+  return wrap(launchOnCpu(*kernel, args, how));
 }
 
 nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t count,

@@ -84,11 +84,11 @@ mlir::func::FuncOp kernelOf(mlir::ModuleOp module) {
 std::string metadataOf(const nrd_kernel &kernel) {
   const CompileRequest &request = kernel.request;
   llvm::json::Array params;
-  for (auto [spec, rule] : llvm::zip(request.specs, request.function->rules))
-    params.push_back(
-        llvm::json::Object{{"name", rule.name},
-                           {"constant", spec.kind == frontend::ParamSpec::Kind::Constant},
-                           {"signature", llvm::json::fixUTF8(signatureText(spec))}});
+  for (auto [spec, slot] : llvm::zip(request.specs, kernel.params))
+    params.push_back(llvm::json::Object{{"name", slot.name},
+                                        {"constant", !slot.passed},
+                                        {"written", slot.written},
+                                        {"signature", llvm::json::fixUTF8(signatureText(spec))}});
   const Options &options = request.options;
   llvm::json::Object set;
 #define OPTION(Field, Type, Name, Default, Help) set[Name] = options.Field;

@@ -8,8 +8,7 @@ nrd_error_kind compileErrorKind(const DiagnosticEngine &diagnostics) {
       continue;
     if (diagnostic.kind() == DiagKind::Bug)
       return NRD_ERROR_INTERNAL;
-    if (diagnostic.name() == "StaticAssertFailed" ||
-        diagnostic.name() == "StaticAssertFailedWith")
+    if (diagnostic.name() == "StaticAssertFailed" || diagnostic.name() == "StaticAssertFailedWith")
       return NRD_ERROR_STATIC_ASSERT;
     if (diagnostic.name() == "UnsupportedSyntax")
       return NRD_ERROR_UNSUPPORTED;

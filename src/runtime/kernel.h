@@ -49,8 +49,8 @@ struct nrd_kernel {
   std::string name;
   std::unique_ptr<nereid::targets::CompiledKernel> code;
   llvm::SmallVector<nereid::runtime::ParamSlot, 16> params; ///< one per parameter of the function
-  unsigned passedCount = 0; ///< of `params`
-  void *entry = nullptr;    ///< null when it is not for this machine
+  unsigned passedCount = 0;                                 ///< of `params`
+  void *entry = nullptr;  ///< null when it is not for this machine
   bool hasWrites = false; ///< some pointer may be stored through
   bool checked = false;   ///< the code expects the extents of its pointers after the arguments
   std::vector<nereid::targets::StageTime> times;

@@ -105,12 +105,14 @@ ErrorPtr Options::set(std::string_view name, const nrd_value &value) {
     return badValue(name, "a power of 2", value);
   if (targetSet && target != "cpu" && name == "target")
     return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::UnknownTarget, target);
-  identity = intern(text());
+  std::string identifying = text();
+  identity = identifying.empty() ? 0 : intern(identifying);
   return nullptr;
 }
 
 std::string Options::text() const {
   std::string out;
+#define LAUNCH_OPTION(...)
 #define OPTION(Field, Type, Name, Default, Help)                                                   \
   if (Field##Set) {                                                                                \
     out += Name "=";                                                                               \
@@ -139,7 +141,5 @@ Options Options::resolved() const {
     result.dotPrecision = settings.f32Default;
   if (result.features == "native" || result.features == "host")
     result.features.clear();
-  if (!numThreadsSet && numCpuThreadsSet)
-    result.numThreads = numCpuThreads;
   return result;
 }

@@ -44,7 +44,11 @@ struct Options {
   /// A number that is equal for equal sets of options in this process; 0 for none set.
   uint64_t id() const { return identity; }
 
-  /// "debug=1;features=avx2;": what was set, in the order of the table.
+  /// How many threads a launch may use; 0 leaves it to the setting.
+  uint32_t threads() const { return uint32_t(numThreadsSet ? numThreads : numCpuThreads); }
+
+  /// "debug=1;features=avx2;": what was set, in the order of the table, without what concerns only
+  /// a launch.
   std::string text() const;
 
 private:

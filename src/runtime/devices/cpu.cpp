@@ -146,9 +146,7 @@ ErrorPtr failureError(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
   case cpu::FailureKind::Overflow:
     diagnostic = &engine.report(diag::OffsetOverflow, span);
     break;
-  case cpu::FailureKind::PoisonUse:
-    diagnostic = &engine.report(diag::PoisonUsed, span);
-    break;
+  case cpu::FailureKind::PoisonUse: // poison shows in the results, nothing stops for it
   case cpu::FailureKind::None:
     return internalError("a program failed without a reason");
   }
@@ -214,8 +212,7 @@ ErrorPtr runtime::launchOnCpu(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> 
       }
 
   cpu::LaunchOptions options;
-  options.threads =
-      int(launch.num_threads ? launch.num_threads : uint32_t(kernel.request.options.numThreads));
+  options.threads = int(launch.num_threads ? launch.num_threads : kernel.request.options.threads());
   options.cooperative = kernel.request.options.cooperative;
   options.scratchBytes = kernel.code->scratchBytes;
   options.sites = static_cast<const cpu::SiteTable *>(kernel.code->sites.get());

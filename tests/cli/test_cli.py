@@ -1,0 +1,161 @@
+"""The command line: what it prints and how it fails. `nereid` is looked for in CLI_UNDER_TEST, the package, PATH."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SEED = str(ROOT / "examples" / "kernels" / "seed.py")
+ADD = ["compile", SEED, "--kernel", "add_kernel", "--signature", "*fp32:16, *fp32:16, *fp32:16, i32, 1024"]
+
+
+def find_program():
+    given = os.environ.get("CLI_UNDER_TEST")
+    if given:
+        return given
+    try:
+        import nereid
+        inside = pathlib.Path(nereid.__file__).parent / "bin" / "nereid"
+        if inside.exists():
+            return str(inside)
+    except ImportError:
+        pass
+    return shutil.which("nereid")
+
+
+PROGRAM = find_program()
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="the command line is not built")
+
+
+def nereid(*arguments, **environment):
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, **environment})
+
+
+def fails(status, message, *arguments):
+    result = nereid(*arguments)
+    assert result.stderr.strip() == message
+    assert result.returncode == status
+    assert result.stdout == ""
+
+
+def test_help():
+    result = nereid("--help")
+    assert result.returncode == 0
+    for command in ("compile", "doctor", "opt", "run"):
+        assert f"\n  {command} " in result.stdout
+        help_text = nereid(command, "--help") if command != "opt" else None
+        if help_text:
+            assert help_text.stdout.startswith(f"usage: nereid {command} ")
+    assert "--signature TEXT" in nereid("compile", "--help").stdout
+    assert nereid("compile", SEED, "--help").stdout == nereid("compile", "--help").stdout
+
+
+def test_version():
+    assert nereid("--version").stdout == "nereid " + (ROOT / "VERSION").read_text()
+
+
+def test_wrong_command_lines():
+    fails(2, "error: unknown command `compil`, did you mean `compile`?", "compil")  # CliUnknownCommandNear
+    fails(2, "error: unknown command `zzzzzz`: `nereid --help` lists them", "zzzzzz")  # CliUnknownCommand
+    fails(2, "error: `nereid compile` has no option `--emt`, did you mean `--emit`?", "compile", SEED, "--emt=asm")  # CliUnknownOptionNear
+    fails(2, "error: `nereid compile` has no option `--quux`", "compile", SEED, "--quux")  # CliUnknownOption
+    fails(2, "error: option `--kernel` needs a value: `NAME`", "compile", SEED, "--kernel")  # CliMissingValue
+    fails(2, "error: option `--list` takes no value", "compile", SEED, "--list=1")  # CliSwitchTakesNoValue
+    fails(2, "error: `nereid compile` needs the argument `FILE`", "compile")  # CliMissingArgument
+    fails(2, "error: `nereid run` needs the argument `SCRIPT`", "run")
+    fails(2, "error: `nereid compile` cannot use the argument `b.py`", "compile", SEED, "b.py")  # CliSurplusArgument
+    fails(127, "error: cannot run `no-such-python`: No such file or directory", "run", "--python", "no-such-python", "x.py")  # CannotRunProgram
+
+
+def test_which_kernel():
+    result = nereid("compile", SEED)
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: the file has several functions, choose one with `--kernel`: `softmax`, `add_kernel`")  # CliWhichKernel
+    fails(2, f"error: `{SEED}` defines no function `add_kernal`, did you mean `add_kernel`?", "compile", SEED, "--kernel", "add_kernal")
+    fails(2, "error: `add_kernel` needs a value for its parameter `x_ptr`", "compile", SEED, "--kernel", "add_kernel")
+
+
+def test_unknown_stage():
+    result = nereid(*ADD, "--emit", "ptx")
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: there is no stage `ptx`: expected one of `tile`, ")  # CliUnknownStage
+
+
+def test_cannot_write_file(tmp_path):
+    fails(1, f"error: cannot write `{tmp_path}/no/add.s`: No such file or directory", *ADD, "-o", f"{tmp_path}/no/add.s")  # CannotWriteFile
+
+
+def test_unknown_compile_option():
+    fails(2, "error: unknown option `num_wraps`, did you mean `num_warps`?", *ADD, "--option", "num_wraps=4")
+    fails(2, "error: option `num_warps` expects a power of 2, found `3`", *ADD, "--option", "num_warps=3")
+
+
+def test_compile_errors_show_the_source(tmp_path):
+    file = tmp_path / "bad.py"
+    file.write_text("import triton.language as tl\n\ndef kernel(x):\n    tl.store(x, y)\n")
+    result = nereid("compile", str(file), "--signature", "*fp32")
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"{file}:4:17: error: ")
+    assert "   4 |     tl.store(x, y)\n" in result.stderr
+
+
+@pytest.mark.parametrize("kind,part", [("tile", "tile.load"), ("llir", "define"), ("asm", "retq"), ("header", "add_kernel_launch("),
+                                       ("meta", '"name":"add_kernel"')])
+def test_stages(kind, part):
+    result = nereid(*ADD, "--emit", kind)
+    assert result.returncode == 0, result.stderr
+    assert part in result.stdout
+
+
+def test_object_and_metadata(tmp_path):
+    out = tmp_path / "add.o"
+    assert nereid(*ADD, "--emit", "obj", "-o", str(out)).returncode == 0
+    assert out.read_bytes()[:4] == b"\x7fELF"
+    meta = json.loads(nereid(*ADD, "--emit", "meta").stdout)
+    assert [p["name"] for p in meta["params"]] == ["x_ptr", "y_ptr", "output_ptr", "n_elements", "BLOCK_SIZE"]
+    assert [p["written"] for p in meta["params"]] == [False, False, True, False, False]
+    assert meta["params"][4]["constant"] and meta["params"][4]["signature"] == "1024"
+
+
+@pytest.mark.parametrize("features", ["avx2", "avx512", "baseline", "aarch64"])
+def test_instruction_sets(features):
+    text = nereid(*ADD, "--features", features).stdout
+    assert ("zmm" in text) == (features == "avx512")
+    assert ("ymm" in text) <= (features in ("avx2", "avx512"))
+    assert ("fadd\tv" in text) == (features == "aarch64")
+
+
+def test_time_and_changes():
+    result = nereid(*ADD, "--emit", "tile", "--time-passes", "--print-after-changed")
+    assert "front end" in result.stderr and "total" in result.stderr
+    assert "IR Dump After" in result.stderr
+
+
+def test_list():
+    lines = nereid("compile", SEED, "--list").stdout.splitlines()
+    assert "add_kernel(x_ptr, y_ptr, output_ptr, n_elements, BLOCK_SIZE: constexpr)" in lines
+
+
+def test_run(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import sys, triton\nprint(triton.__name__, sys.argv[1:])\n")
+    result = nereid("run", "--python", sys.executable, str(script), "--flag", "1")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split()[-2:] == ["['--flag',", "'1']"]
+
+
+def test_doctor():
+    result = nereid("doctor", "--python", sys.executable, NEREID_CHEKED="1", NEREID_STRICT="1")
+    assert result.returncode == 0
+    assert "problem: unknown setting `NEREID_CHEKED`, did you mean `NEREID_CHECKED`?" in result.stdout
+    assert "NEREID_STRICT=1" in result.stdout
+    report = json.loads(nereid("doctor", "--json", "--python", sys.executable).stdout)
+    assert report["cpu"]["cores"] >= 1
+    assert report["python"]["found"] and report["python"]["version"] == "%d.%d.%d" % sys.version_info[:3]
+    assert json.loads(nereid("doctor", "--json", "--python", "no-such-python").stdout)["python"] == {"found": False}

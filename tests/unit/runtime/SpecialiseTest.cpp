@@ -1,0 +1,211 @@
+// What arguments become: types, constants, facts, keys.
+#include "runtime/specialise.h"
+
+#include <gtest/gtest.h>
+
+using namespace nereid;
+using namespace nereid::runtime;
+
+namespace {
+
+nrd_arg integer(int64_t value) {
+  nrd_arg arg{};
+  arg.kind = NRD_ARG_INT;
+  arg.i = value;
+  return arg;
+}
+nrd_arg unsignedInteger(uint64_t value) {
+  nrd_arg arg{};
+  arg.kind = NRD_ARG_UINT;
+  arg.u = value;
+  return arg;
+}
+nrd_arg boolean(bool value) {
+  nrd_arg arg{};
+  arg.kind = NRD_ARG_BOOL;
+  arg.i = value;
+  return arg;
+}
+nrd_arg number(double value) {
+  nrd_arg arg{};
+  arg.kind = NRD_ARG_FLOAT;
+  arg.f = value;
+  return arg;
+}
+nrd_arg pointer(uintptr_t address, nrd_dtype type = NRD_FP32) {
+  nrd_arg arg{};
+  arg.kind = NRD_ARG_POINTER;
+  arg.dtype = type;
+  arg.p = reinterpret_cast<void *>(address);
+  return arg;
+}
+nrd_arg none() {
+  nrd_arg arg{};
+  arg.kind = NRD_ARG_NONE;
+  return arg;
+}
+
+ParamRule rule(const char *forced = nullptr, uint32_t policy = 0) {
+  ParamRule result;
+  result.name = "x";
+  result.policy = policy;
+  if (forced)
+    result.forcedType = frontend::parseSignatureType(forced);
+  return result;
+}
+ParamRule constexprRule() {
+  ParamRule result = rule();
+  result.isConstexpr = true;
+  return result;
+}
+
+std::string specialised(const ParamRule &rule, const nrd_arg &arg) {
+  KeyBuffer key;
+  if (ErrorPtr error = appendKey(key, rule, arg, "kernel"))
+    return error->pythonClass + ": " + error->summary;
+  return signatureText(specialise(rule, arg)[0]);
+}
+
+std::vector<uint8_t> key(const ParamRule &rule, const nrd_arg &arg) {
+  KeyBuffer key;
+  EXPECT_FALSE(appendKey(key, rule, arg, "kernel"));
+  return {key.begin(), key.end()};
+}
+
+} // namespace
+
+TEST(Specialise, Integers) {
+  EXPECT_EQ(specialised(rule(), integer(1)), "1");
+  EXPECT_EQ(specialised(rule(), integer(0)), "i32:16");
+  EXPECT_EQ(specialised(rule(), integer(2)), "i32");
+  EXPECT_EQ(specialised(rule(), integer(-16)), "i32:16");
+  EXPECT_EQ(specialised(rule(), integer(48)), "i32:16");
+  EXPECT_EQ(specialised(rule(), integer(INT32_MAX)), "i32");
+  EXPECT_EQ(specialised(rule(), integer(int64_t(INT32_MAX) + 1)), "i64:16");
+  EXPECT_EQ(specialised(rule(), integer(int64_t(INT32_MIN) - 1)), "i64");
+  EXPECT_EQ(specialised(rule(), unsignedInteger(7)), "i32");
+  EXPECT_EQ(specialised(rule(), unsignedInteger(uint64_t(INT64_MAX) + 1)), "u64:16");
+  EXPECT_EQ(specialised(rule(), unsignedInteger(UINT64_MAX)), "u64");
+}
+
+TEST(Specialise, OtherKinds) {
+  EXPECT_EQ(specialised(rule(), boolean(true)), "u1");
+  EXPECT_EQ(specialised(rule(), number(1.0)), "fp32");
+  EXPECT_EQ(specialised(rule(), none()), "None");
+  EXPECT_EQ(specialised(rule(), pointer(0x1000)), "*fp32:16");
+  EXPECT_EQ(specialised(rule(), pointer(0x1008, NRD_BF16)), "*bf16");
+  ParamRule constant = rule();
+  constant.isConst = true;
+  EXPECT_EQ(specialised(constant, pointer(0x1008, NRD_INT8)), "*ki8");
+}
+
+TEST(Specialise, Policies) {
+  EXPECT_EQ(specialised(rule(nullptr, NRD_PARAM_NO_SPECIALIZE), integer(1)), "i32");
+  EXPECT_EQ(specialised(rule(nullptr, NRD_PARAM_NO_SPECIALIZE), integer(16)), "i32");
+  EXPECT_EQ(specialised(rule(nullptr, NRD_PARAM_NO_ALIGNMENT), integer(1)), "1");
+  EXPECT_EQ(specialised(rule(nullptr, NRD_PARAM_NO_ALIGNMENT), integer(16)), "i32");
+  EXPECT_EQ(specialised(rule(nullptr, NRD_PARAM_NO_ALIGNMENT), pointer(0x1000)), "*fp32");
+  EXPECT_EQ(specialised(rule(nullptr, NRD_PARAM_CONST), pointer(0x1000)), "*kfp32:16");
+}
+
+TEST(Specialise, ForcedTypes) {
+  EXPECT_EQ(specialised(rule("i64"), integer(1)), "i64");
+  EXPECT_EQ(specialised(rule("i64"), integer(32)), "i64:16");
+  EXPECT_EQ(specialised(rule("fp64"), number(1.5)), "fp64");
+  EXPECT_EQ(specialised(rule("fp32"), integer(16)), "fp32");
+  EXPECT_EQ(specialised(rule("*fp16"), pointer(0x1000)), "*fp16:16");
+  EXPECT_EQ(specialised(rule("*fp16"), integer(0x1008)), "*fp16");
+  // ArgumentOutOfRange and LaunchBadArgument
+  EXPECT_EQ(specialised(rule("i8"), integer(128)),
+            "OverflowError: 128 does not fit the type of `x`, which is `i8`");
+  EXPECT_EQ(specialised(rule("i8"), integer(-128)), "i8:16");
+  EXPECT_EQ(specialised(rule("u32"), integer(-1)),
+            "OverflowError: -1 does not fit the type of `x`, which is `u32`");
+  EXPECT_EQ(
+      specialised(rule("i32"), number(1.5)),
+      "TypeError: argument `x` of `kernel`: expected a value for its type `i32`, found a float");
+}
+
+TEST(Specialise, Constexprs) {
+  EXPECT_EQ(specialised(constexprRule(), integer(1024)), "1024");
+  EXPECT_EQ(specialised(constexprRule(), boolean(true)), "True");
+  EXPECT_EQ(specialised(constexprRule(), number(0.5)), "0.5");
+  // ConstexprNeedsValue
+  EXPECT_EQ(
+      specialised(constexprRule(), pointer(0x1000)),
+      "TypeError: argument `x` of `kernel` is a constexpr: expected a value known at compile time, "
+      "found a pointer");
+}
+
+TEST(Specialise, IntegerTooLarge) {
+  nrd_value big{frontend::Value(llvm::APSInt(llvm::APInt(80, 1).shl(70), false)), "i", {}, {}};
+  nrd_arg arg{};
+  arg.kind = NRD_ARG_VALUE;
+  arg.v = &big;
+  EXPECT_EQ(specialised(rule(), arg),
+            "OverflowError: argument `x`: the integer does not fit 64 bits");
+}
+
+TEST(Specialise, EqualKeysExactlyForEqualSpecialisations) {
+  std::vector<nrd_arg> args = {integer(1),
+                               integer(2),
+                               integer(3),
+                               integer(16),
+                               integer(32),
+                               integer(1LL << 40),
+                               boolean(true),
+                               boolean(false),
+                               number(1.0),
+                               number(2.0),
+                               none(),
+                               pointer(0x1000),
+                               pointer(0x2000),
+                               pointer(0x1004),
+                               pointer(0x1000, NRD_FP16),
+                               unsignedInteger(UINT64_MAX)};
+  for (const nrd_arg &a : args)
+    for (const nrd_arg &b : args)
+      EXPECT_EQ(key(rule(), a) == key(rule(), b), specialised(rule(), a) == specialised(rule(), b));
+  // 1, True and 1.0 are different constants.
+  EXPECT_NE(key(constexprRule(), integer(1)), key(constexprRule(), boolean(true)));
+  EXPECT_NE(key(constexprRule(), integer(1)), key(constexprRule(), number(1.0)));
+}
+
+TEST(Specialise, SignatureTexts) {
+  ParamRule rules[] = {rule(), rule(), rule(), constexprRule(), constexprRule()};
+  llvm::StringRef texts[] = {"*fp32:16", "i32:1", " i64:16 ", "1024", "'tf32'"};
+  std::vector<frontend::ParamSpec> specs;
+  ASSERT_FALSE(specialiseSignature(rules, texts, "kernel", specs));
+  EXPECT_EQ(signatureText(specs[0]), "*fp32:16");
+  EXPECT_EQ(signatureText(specs[1]), "1");
+  EXPECT_EQ(signatureText(specs[2]), "i64:16");
+  EXPECT_EQ(signatureText(specs[3]), "1024");
+  EXPECT_EQ(signatureText(specs[4]), "'tf32'");
+}
+
+TEST(Specialise, BadSignature) {
+  auto message = [](const ParamRule &rule, llvm::StringRef text) {
+    std::vector<frontend::ParamSpec> specs;
+    ErrorPtr error = specialiseSignature(rule, text, "kernel", specs);
+    return error ? error->summary : "";
+  };
+  EXPECT_EQ(message(rule(), "flot"), "the signature of `x` expects a type such as `*fp32:16`, "
+                                     "`i32`, `i32:16`, `fp32`, found `flot`");
+  EXPECT_EQ(message(rule(), "fp32:16"), "the signature of `x` expects `:16` or, for an integer, "
+                                        "`:1` after the type, found `fp32:16`");
+  EXPECT_EQ(message(constexprRule(), "N"),
+            "the signature of `x` expects a Python literal, because it is a constexpr, found `N`");
+  EXPECT_EQ(message(constexprRule(), "7"), "");
+}
+
+TEST(Specialise, Literals) {
+  EXPECT_EQ(parseLiteral("-12")->repr(), "-12");
+  EXPECT_EQ(parseLiteral("0x10")->repr(), "16");
+  EXPECT_EQ(parseLiteral("1e3")->repr(), "1000.0");
+  EXPECT_EQ(parseLiteral("None")->repr(), "None");
+  EXPECT_EQ(parseLiteral("\"a b\"")->repr(), "'a b'");
+  EXPECT_EQ(parseLiteral("123456789012345678901234567890")->repr(),
+            "123456789012345678901234567890");
+  EXPECT_FALSE(parseLiteral("x + 1"));
+  EXPECT_FALSE(parseLiteral(""));
+}
