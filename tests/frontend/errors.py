@@ -1,4 +1,5 @@
-"""Errors of names, statements, control flow and calls: each beside its nearest valid neighbour."""
+"""Errors of names, statements, control flow and calls: each beside its nearest valid neighbour. The notes that go with them
+are AssignedHere, OtherReturn, DefinedHere and CalledFromHere."""
 # RUN: not nereid-frontend %s 'bad_*' "p:*i32,n:i32" | FileCheck %s --implicit-check-not=func.func
 # RUN: nereid-frontend %s 'ok_*' "p:*i32,n:i32"
 from math import pi
