@@ -39,6 +39,8 @@ if(NEREID_STATIC_LLVM)
       get_target_property(deps ${target} INTERFACE_LINK_LIBRARIES)
       if(deps)
         list(REMOVE_ITEM deps LLVM "$<LINK_ONLY:LLVM>")
+        # Not every system has libzstd; its archive is small.
+        list(TRANSFORM deps REPLACE "^zstd::libzstd_shared$" "zstd::libzstd_static")
         set_target_properties(${target} PROPERTIES INTERFACE_LINK_LIBRARIES "${deps}")
       endif()
     endif()
