@@ -17,7 +17,7 @@ static bool isTensor(Value value) {
 }
 
 void Kernel::emitBlock(Block &block) {
-  for (const Step &step : planBlock(block, *this)) {
+  for (const Step &step : planBlock(block)) {
     if (!error.empty())
       return;
     for (Value value : step.before)

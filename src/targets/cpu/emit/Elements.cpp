@@ -66,6 +66,8 @@ Elements::Access Elements::access(Value pointer, ArrayRef<Index> point, int64_t 
       return {Access::Scalar, addressOf(*form)};
     if (Emit::constant(stride) == size)
       return {Access::Contiguous, addressOf(*form)};
+    if (auto distance = Emit::constant(stride))
+      return {Access::Scattered, fromForm(*form), addressOf(*form), *distance};
     return {Access::Scattered, fromForm(*form)};
   }
   Value address = at(pointer, point);
@@ -76,7 +78,7 @@ Elements::Access Elements::access(Value pointer, ArrayRef<Index> point, int64_t 
 
 Value Elements::load(tile::LoadOp op, ArrayRef<Index> point) {
   Type element = tile::elementOf(op.getType());
-  Value mask = op.getMask()
+  Value mask = op.getMask() && !masksHold
                    ? at(op.getMask(),
                         isa<RankedTensorType>(op.getMask().getType()) ? point : ArrayRef<Index>())
                    : Value();
@@ -95,13 +97,16 @@ Value Elements::load(tile::LoadOp op, ArrayRef<Index> point) {
       return k.e.load(element, place.address, width, op.getIsVolatile());
     return k.e.maskedLoad(element, place.address, k.e.splat(mask, width), other);
   }
+  // Single loads are quicker than a gather, unless the addresses have to be taken out of lanes.
+  if (place.first && !mask)
+    return k.e.loadEach(element, place.first, place.stride, width, op.getIsVolatile());
   Value addresses = k.e.splat(place.address, width);
   return k.e.gather(element, addresses, mask ? k.e.splat(mask, width) : Value(), other);
 }
 
 void Elements::store(tile::StoreOp op, ArrayRef<Index> point) {
   Type element = tile::elementOf(op.getValue().getType());
-  Value mask = op.getMask()
+  Value mask = op.getMask() && !masksHold
                    ? at(op.getMask(),
                         isa<RankedTensorType>(op.getMask().getType()) ? point : ArrayRef<Index>())
                    : Value();

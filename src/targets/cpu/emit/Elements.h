@@ -13,7 +13,7 @@ public:
   /// references outlive this object.
   Elements(Kernel &kernel, int64_t width, int laneDim, llvm::ArrayRef<mlir::Value> iv,
            const Forms *forms, Elements *outside)
-      : k(kernel), width(width), laneDim(laneDim), iv(iv), forms(forms), outside(outside) {}
+      : width(width), k(kernel), laneDim(laneDim), iv(iv), forms(forms), outside(outside) {}
   /// Where nothing runs: scalars only.
   explicit Elements(Kernel &kernel) : Elements(kernel, 1, -1, {}, nullptr, nullptr) {}
 
@@ -30,6 +30,10 @@ public:
   /// The current value of a coordinate, i64; of its first lane where it runs with the lanes.
   mlir::Value current(const Index &index);
 
+  /// The value of a form at the first lane.
+  mlir::Value firstOf(const Form &form) { return addressOf(form); }
+  /// The masks of loads and stores are known to be true.
+  bool masksHold = false;
   /// New values are emitted before this operation; null: at the builder's insertion point.
   mlir::Operation *anchor = nullptr;
   const int64_t width;
@@ -37,7 +41,9 @@ public:
 private:
   struct Access { // how a set of lanes lies in memory
     enum Kind { Scalar, Contiguous, Scattered } kind;
-    mlir::Value address; // pointer, or lanes of addresses
+    mlir::Value address;    // pointer, or lanes of addresses
+    mlir::Value first = {}; // scattered at a constant distance in bytes: the first lane's address
+    int64_t stride = 0;
   };
   Access access(mlir::Value pointer, llvm::ArrayRef<Index> point, int64_t size);
   mlir::Value compute(mlir::Value value, llvm::ArrayRef<Index> point);

@@ -135,24 +135,47 @@ Value Emit::advance(Value pointer, Value bytes) {
                              ArrayRef<LLVM::GEPArg>{LLVM::GEPArg(bytes)});
 }
 
-// Memory holds an i1 as a byte, and a pointer lane as an address.
+// Memory holds an i1 as a byte and a pointer lane as an address. 16-bit floats are moved as their
+// bits: LLVM converts them through f32, by calls, where it takes a masked access of them apart.
 Type Emit::memoryLanes(Type element, int64_t width) const {
   if (element.isInteger(1))
     element = b.getI8Type();
+  else if (element.isF16() || element.isBF16())
+    element = b.getI16Type();
   return lanes(element, width);
 }
 
 Value Emit::toMemory(Type element, Value value) {
-  if (!element.isInteger(1))
-    return value;
-  return arith::ExtUIOp::create(b, loc, memoryLanes(element, widthOf(value)), value);
+  Type type = memoryLanes(element, widthOf(value));
+  if (element.isInteger(1))
+    return arith::ExtUIOp::create(b, loc, type, value);
+  if (element.isF16() || element.isBF16())
+    return arith::BitcastOp::create(b, loc, type, value);
+  return value;
 }
 
 Value Emit::fromMemory(Type element, Value value) {
-  if (!element.isInteger(1))
-    return value;
-  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value,
-                               integer(value.getType(), 0));
+  if (element.isInteger(1))
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value,
+                                 integer(value.getType(), 0));
+  if (element.isF16() || element.isBF16())
+    return arith::BitcastOp::create(b, loc, lanes(element, widthOf(value)), value);
+  return value;
+}
+
+Value Emit::loadEach(Type element, Value first, int64_t stride, int64_t width, bool isVolatile) {
+  SmallVector<Value> elements;
+  for (int64_t lane = 0; lane < width; ++lane) {
+    Value bits =
+        LLVM::LoadOp::create(b, loc, memoryLanes(element, 1), advance(first, lane * stride),
+                             tile::sizeInBytes(element), isVolatile);
+    if (isa<tile::PtrType>(element))
+      bits = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), bits);
+    elements.push_back(bits);
+  }
+  Value lanes = vector::FromElementsOp::create(
+      b, loc, cast<VectorType>(memoryLanes(element, width)), elements);
+  return fromMemory(element, lanes);
 }
 
 Value Emit::load(Type element, Value pointer, int64_t width, bool isVolatile) {
@@ -168,8 +191,7 @@ void Emit::store(Type element, Value pointer, Value value) {
 Value Emit::maskedLoad(Type element, Value pointer, Value mask, Value other) {
   int64_t width = widthOf(mask);
   Type type = memoryLanes(element, width);
-  Value fill = other ? toMemory(element, other)
-                     : zero(element.isInteger(1) ? b.getI8Type() : element, width);
+  Value fill = other ? toMemory(element, other) : zero(getElementTypeOrSelf(type), width);
   Value value = LLVM::MaskedLoadOp::create(
       b, loc, type, pointer, mask, fill, b.getI32IntegerAttr(tile::sizeInBytes(element)), nullptr);
   return fromMemory(element, value);
@@ -190,8 +212,7 @@ Value Emit::gather(Type element, Value addresses, Value mask, Value other) {
   Type type = memoryLanes(element, width);
   if (!mask)
     mask = integer(VectorType::get({width}, b.getI1Type()), 1);
-  Value fill = other ? toMemory(element, other)
-                     : zero(element.isInteger(1) ? b.getI8Type() : element, width);
+  Value fill = other ? toMemory(element, other) : zero(getElementTypeOrSelf(type), width);
   Value value = LLVM::masked_gather::create(b, loc, type, pointers(*this, addresses), mask, fill,
                                             b.getI32IntegerAttr(tile::sizeInBytes(element)));
   return fromMemory(element, value);

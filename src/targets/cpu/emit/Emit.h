@@ -69,6 +69,9 @@ public:
   mlir::Value gather(mlir::Type element, mlir::Value addresses, mlir::Value mask,
                      mlir::Value other);
   void scatter(mlir::Type element, mlir::Value addresses, mlir::Value value, mlir::Value mask);
+  /// Lanes from scalar loads, `stride` bytes apart.
+  mlir::Value loadEach(mlir::Type element, mlir::Value first, int64_t stride, int64_t width,
+                       bool isVolatile);
   /// A scalar load or store under a scalar condition.
   mlir::Value guardedLoad(mlir::Type element, mlir::Value pointer, mlir::Value condition,
                           mlir::Value other, bool isVolatile = false);

@@ -103,7 +103,7 @@ llvm::Expected<EmittedKernel> emitKernel(func::FuncOp kernel, const Features &fe
       carryOut = arith::ExtUIOp::create(b, loc, i32, wraps);
       return arith::SelectOp::create(b, loc, wraps, zero, next);
     };
-    Value carry = one, unused;
+    Value carry = one;
     Value x = step(k.programIds[0], k.gridSizes[0], carry, carry);
     Value y = step(k.programIds[1], k.gridSizes[1], carry, carry);
     Value z = arith::AddIOp::create(b, loc, k.programIds[2], carry);

@@ -131,7 +131,7 @@ Value LoopStep::fusionIsSafe(bool &impossible) {
           tile::shapeOf(a.pointer.getType()) == tile::shapeOf(b.pointer.getType())) {
         Value same = k.e.cmp(arith::CmpIPredicate::eq, a.first, b.first);
         same = k.e.both(same, k.e.cmp(arith::CmpIPredicate::eq, a.last, b.last));
-        Value zero = k.e.i64(0), inner;
+        Value zero = k.e.i64(0);
         SmallVector<Value> steps;
         for (auto [s, t] : llvm::zip(a.form.strides, b.form.strides)) {
           Value left = s ? s : zero, right = t ? t : zero;
@@ -409,6 +409,40 @@ void LoopStep::prepare(Value value, ArrayRef<Index> point, Forms &forms, bool &s
       prepare(operand, point, forms, scattered);
 }
 
+void LoopStep::prepareMasks(ArrayRef<Index> point, Masks &masks, Forms &forms, Elements &outside) {
+  // The loads of the step with the points at which they are needed.
+  SmallVector<std::pair<Value, Point>> stack;
+  auto push = [&](Value value, ArrayRef<Index> at) {
+    if (isa<RankedTensorType>(value.getType()) && runsWith(at) && !k.buffers.count(value))
+      stack.push_back({value, Point(at)});
+  };
+  for (const Root &root : step.roots) {
+    if (!root.op) {
+      push(root.value, point);
+      continue;
+    }
+    for (Value operand : root.op->getOperands())
+      push(operand, point);
+    if (auto store = dyn_cast<tile::StoreOp>(root.op); store && store.getMask())
+      masks.add(store.getMask(), point, k, forms, outside);
+  }
+  llvm::DenseSet<Place> seen;
+  while (!stack.empty()) {
+    auto [value, at] = stack.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (!op || !seen.insert(Place{value, at}).second)
+      continue;
+    if (auto load = dyn_cast<tile::LoadOp>(op); load && load.getMask())
+      masks.add(load.getMask(), at, k, forms, outside);
+    std::optional<Point> source = at;
+    if (movesElements(op))
+      source = sourcePoint(op, at, k.e);
+    if (source)
+      for (Value operand : op->getOperands())
+        push(operand, *source);
+  }
+}
+
 void LoopStep::emitVersions(ArrayRef<Value> outer) {
   Elements outside(k);
   Nest nest;
@@ -439,6 +473,12 @@ void LoopStep::emitVersions(ArrayRef<Value> outer) {
     } else {
       prepare(root.value, point, forms, scattered);
     }
+  }
+  Masks masks;
+  if (!columns) {
+    prepareMasks(point, masks, forms, outside);
+    if (masks.usable())
+      nest.masks = &masks;
   }
   nest.forms = &forms;
   nest.maxWidth = vectorWidth(scattered);
@@ -479,7 +519,7 @@ void LoopStep::emitRoots(Elements &lanes, const Nest &nest, MutableArrayRef<Part
   for (const Root &root : stores) {
     auto store = cast<tile::StoreOp>(root.op);
     lanes.at(store.getValue(), pointFor(store.getValue()));
-    if (store.getMask())
+    if (store.getMask() && !lanes.masksHold)
       lanes.at(store.getMask(), pointFor(store.getMask()));
   }
   for (auto [root, partial] : llvm::zip(reduces, partials)) {
@@ -515,7 +555,7 @@ void LoopStep::emitRows(const Nest &nest) {
     SmallVector<Partial> partials(reduces.size());
     if (segment.width == 1)
       partials = totals; // go on combining one by one
-    auto body = [&](Value index, SmallVectorImpl<Value> &carried) {
+    auto chunk = [&](Value index, SmallVectorImpl<Value> &carried, bool masksHold) {
       size_t next = 0;
       SmallVector<Partial> current(reduces.size());
       bool empty = carried.empty();
@@ -525,10 +565,36 @@ void LoopStep::emitRows(const Nest &nest) {
             partial.push_back(carried[next++]);
       Elements lanes(k, segment.width, segment.width == 1 ? -1 : 0, index, nest.forms,
                      nest.outside);
+      lanes.masksHold = masksHold;
       emitRoots(lanes, nest, current, empty, true);
       SmallVector<Value> flat;
       flatten(current, flat);
       carried.assign(flat.begin(), flat.end());
+    };
+    auto body = [&](Value index, SmallVectorImpl<Value> &carried) {
+      if (!nest.masks || segment.width == 1 || (carried.empty() && !reduces.empty()))
+        return chunk(index, carried, false);
+      Operation *savedAnchor = nest.outside->anchor;
+      if (!savedAnchor)
+        nest.outside->anchor = arith::ConstantOp::create(k.b, k.e.loc, k.b.getI64IntegerAttr(0));
+      Elements lanes(k, segment.width, 0, index, nest.forms, nest.outside);
+      Value allHold = nest.masks->allHold(k, lanes);
+      SmallVector<Type> types = llvm::map_to_vector(carried, [](Value v) { return v.getType(); });
+      auto branch = scf::IfOp::create(k.b, k.e.loc, types, allHold, true);
+      OpBuilder::InsertionGuard guard(k.b);
+      for (bool holds : {true, false}) {
+        Block &block = (holds ? branch.getThenRegion() : branch.getElseRegion()).front();
+        SmallVector<Value> inside(carried.begin(), carried.end());
+        if (types.empty())
+          k.b.setInsertionPoint(block.getTerminator());
+        else
+          k.b.setInsertionPointToStart(&block);
+        chunk(index, inside, holds);
+        if (!types.empty())
+          scf::YieldOp::create(k.b, k.e.loc, inside);
+      }
+      carried.assign(branch.getResults().begin(), branch.getResults().end());
+      nest.outside->anchor = savedAnchor;
     };
     int64_t begin = segment.begin, end = segment.begin + segment.count * segment.width;
     SmallVector<Value> carried;

@@ -13,6 +13,7 @@
 // chunk). Reductions along another dimension keep one partial result a lane.
 #pragma once
 #include "targets/cpu/emit/Elements.h"
+#include "targets/cpu/emit/Masks.h"
 #include "targets/cpu/emit/Plan.h"
 
 namespace nereid::cpu {
@@ -29,6 +30,7 @@ private:
     Forms *forms = nullptr;                  // null: no assumption may be made: scalar loops
     Elements *outside = nullptr;
     int64_t maxWidth = 1;
+    const Masks *masks = nullptr; // not null: chunks without masks are worth a path of their own
   };
   struct Segment {
     int64_t begin, count, width;
@@ -43,6 +45,7 @@ private:
   void emitNest();
   void emitOuter(size_t dim, llvm::SmallVector<mlir::Value, 4> &outer);
   void emitVersions(llvm::ArrayRef<mlir::Value> outer);
+  void prepareMasks(llvm::ArrayRef<Index> point, Masks &masks, Forms &forms, Elements &outside);
   void prepare(mlir::Value value, llvm::ArrayRef<Index> point, Forms &forms, bool &scattered);
   void preparePointer(mlir::Value pointer, llvm::ArrayRef<Index> point, Forms &forms,
                       bool &scattered);

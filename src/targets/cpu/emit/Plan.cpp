@@ -43,7 +43,7 @@ namespace {
 
 class Planner {
 public:
-  Planner(Block &block, Kernel &kernel) : block(block), k(kernel) {}
+  explicit Planner(Block &block) : block(block) {}
   SmallVector<Step> run();
 
 private:
@@ -58,7 +58,6 @@ private:
   bool fusesInto(Value value, const Step &step);
 
   Block &block;
-  Kernel &k;
   SmallVector<Step> steps;
   llvm::DenseMap<Operation *, int> position, stepOf;
   int lastMemoryStep = -1;
@@ -320,8 +319,8 @@ void Planner::chooseMaterialized() {
 
 } // namespace
 
-SmallVector<Step> planBlock(Block &block, Kernel &kernel) {
-  return Planner(block, kernel).run();
+SmallVector<Step> planBlock(Block &block) {
+  return Planner(block).run();
 }
 
 } // namespace nereid::cpu

@@ -33,7 +33,7 @@ struct Step {
 };
 
 /// Plans the ops of `block`. Ends with a Single step for its terminator.
-llvm::SmallVector<Step> planBlock(mlir::Block &block, Kernel &kernel);
+llvm::SmallVector<Step> planBlock(mlir::Block &block);
 
 /// True for ops with a tensor result that loops compute on demand.
 bool isVirtual(mlir::Operation *op);
