@@ -3,6 +3,7 @@
 
 #include "targets/cpu/codegen/Jit.h"
 #include "targets/cpu/codegen/Machine.h"
+#include "targets/cpu/codegen/NarrowFloats.h"
 #include "targets/cpu/codegen/ToLLVM.h"
 #include "targets/cpu/conversions/Conversions.h"
 #include "targets/cpu/emit/Function.h"
@@ -182,6 +183,7 @@ public:
 
     if (failed(lowerToLLVMDialect(module)))
       return defect("the loops could not be lowered");
+    carryNarrowFloatsAsBits(module, machine->features);
     clock.done("llvm dialect");
     llvm::LLVMContext llvmContext;
     auto llvmModule = translate(module, llvmContext);
