@@ -12,6 +12,7 @@ struct Case {
   const char *name; ///< of the first diagnostic
   const char *program;
   const char *expected;  ///< "line:column: kind: message", one line each, notes included
+                         ///< (OpenedHere, BlockOfThis)
   const char *neighbour; ///< the nearest program without an error
 };
 
