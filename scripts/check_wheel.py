@@ -5,9 +5,11 @@
 
 import pathlib
 import re
+import struct
 import sys
 import zipfile
 
+SHT_SYMTAB, SHT_DYNAMIC = 2, 6
 LARGEST = 40_000_000
 NEWEST_GLIBC = (2, 34)
 TAG = "cp311-abi3-manylinux_2_34_x86_64"
@@ -16,17 +18,21 @@ CONTENTS = [
     "nereid_alias.pth"
 ]
 # Of the machine, not ours to ship.
-SYSTEM_LIBRARIES = re.compile(r"^(libc|libm|libdl|libpthread|librt|ld-linux-x86-64|libz|libnereid)\.so")
+SYSTEM_LIBRARIES = re.compile(r"^(libc|libm|libdl|libpthread|librt|ld-linux-x86-64|libgcc_s|libz|libnereid)\.so")
+
+
+def sections(data):
+    """The section headers of an ELF file."""
+    offset, = struct.unpack_from("<Q", data, 40)
+    size, count, _ = struct.unpack_from("<HHH", data, 58)
+    return [struct.unpack_from("<IIQQQQIIQQ", data, offset + i * size) for i in range(count)]
 
 
 def needed_libraries(data):
     """DT_NEEDED of an ELF file."""
-    import struct
-    section_offset, = struct.unpack_from("<Q", data, 40)
-    size, count, _ = struct.unpack_from("<HHH", data, 58)
-    headers = [struct.unpack_from("<IIQQQQIIQQ", data, section_offset + i * size) for i in range(count)]
+    headers = sections(data)
     for header in headers:
-        if header[1] != 6:  # SHT_DYNAMIC
+        if header[1] != SHT_DYNAMIC:
             continue
         strings = headers[header[6]][4]
         for position in range(header[4], header[4] + header[5], 16):
@@ -56,7 +62,7 @@ def problems(path):
             for library in needed_libraries(data):
                 if not SYSTEM_LIBRARIES.match(library):
                     yield f"{name} needs {library}, which the wheel does not carry"
-            if b".debug_info\0" in data:
+            if any(header[1] == SHT_SYMTAB for header in sections(data)):
                 yield f"{name} is not stripped"
 
 
