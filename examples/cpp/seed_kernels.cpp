@@ -58,7 +58,8 @@ bool softmax(const nereid::Module &module) {
     for (int i = 0; i < columns; ++i)
       sum += std::exp(double(in[i]));
     for (int i = 0; i < columns; ++i)
-      error = std::fmax(error, std::fabs(y[size_t(row) * columns + i] - std::exp(double(in[i])) / sum));
+      error =
+          std::fmax(error, std::fabs(y[size_t(row) * columns + i] - std::exp(double(in[i])) / sum));
   }
   return report("softmax", error, 1e-6);
 }

@@ -1,10 +1,10 @@
 /* Nereid's C ABI: everything the faces (C++, Python, the command line) and other languages need.
  *
  * Conventions
- *   - A function that can fail returns `nrd_error *`: null is success; otherwise the caller owns the error and
- *     frees it with nrd_error_free. No exception and no C++ type crosses this boundary.
- *   - `nrd_X_free` drops a reference; objects handed out through `out` parameters belong to the caller. Handles
- *     are thread-safe to share; a single handle is not to be freed while in use.
+ *   - A function that can fail returns `nrd_error *`: null is success; otherwise the caller owns
+ * the error and frees it with nrd_error_free. No exception and no C++ type crosses this boundary.
+ *   - `nrd_X_free` drops a reference; objects handed out through `out` parameters belong to the
+ * caller. Handles are thread-safe to share; a single handle is not to be freed while in use.
  *   - Strings are UTF-8; `const char *` results live as long as the object they were asked of.
  *   - Launches are synchronous on the CPU target and ordered by the stream on others.
  */
@@ -30,7 +30,8 @@ extern "C" {
 NRD_API const char *nrd_version(void);
 NRD_API uint32_t nrd_abi_version(void);
 
-/* ---- errors ---------------------------------------------------------------------------------------------- */
+/* ---- errors
+ * ---------------------------------------------------------------------------------------------- */
 
 typedef struct nrd_error nrd_error;
 
@@ -38,10 +39,12 @@ typedef enum nrd_error_kind {
   NRD_ERROR_COMPILE = 1,       /* the kernel's text is wrong: CompilationError */
   NRD_ERROR_STATIC_ASSERT = 2, /* static_assert failed: CompileTimeAssertionFailure */
   NRD_ERROR_UNSUPPORTED = 3,   /* a construct outside the language: UnsupportedLanguageConstruct */
-  NRD_ERROR_ARGUMENT = 4,      /* a wrong argument of a launch or of this API: TypeError, ValueError... */
-  NRD_ERROR_RUNTIME = 5,       /* found while running: device_assert, a bad access in checked mode, no device */
-  NRD_ERROR_RESOURCES = 6,     /* out of memory of some kind, disk full */
-  NRD_ERROR_INTERNAL = 7       /* our own mistake */
+  NRD_ERROR_ARGUMENT =
+      4, /* a wrong argument of a launch or of this API: TypeError, ValueError... */
+  NRD_ERROR_RUNTIME =
+      5, /* found while running: device_assert, a bad access in checked mode, no device */
+  NRD_ERROR_RESOURCES = 6, /* out of memory of some kind, disk full */
+  NRD_ERROR_INTERNAL = 7   /* our own mistake */
 } nrd_error_kind;
 
 NRD_API nrd_error_kind nrd_error_get_kind(const nrd_error *error);
@@ -52,22 +55,36 @@ NRD_API const char *nrd_error_message(const nrd_error *error);
 /* The first diagnostic's message alone, and its text in Triton's form ("at 3:8: ..."). */
 NRD_API const char *nrd_error_summary(const nrd_error *error);
 NRD_API const char *nrd_error_triton_text(const nrd_error *error);
-/* Python's class for an argument error: "TypeError", "ValueError", "KeyError", "OverflowError"; "" otherwise. */
+/* Python's class for an argument error: "TypeError", "ValueError", "KeyError", "OverflowError"; ""
+ * otherwise. */
 NRD_API const char *nrd_error_python_class(const nrd_error *error);
 /* The host's handle of the exception that caused it, or 0. */
 NRD_API uint64_t nrd_error_cause(const nrd_error *error);
 NRD_API void nrd_error_free(nrd_error *error);
 
-/* ---- values known at compile time, and the host ------------------------------------------------------------ */
+/* ---- values known at compile time, and the host
+ * ------------------------------------------------------------ */
 
 typedef struct nrd_value nrd_value;
 typedef struct nrd_function nrd_function;
 typedef struct nrd_module nrd_module;
-typedef struct nrd_semantic nrd_semantic; /* a running compilation, lent to the host during a call */
+typedef struct nrd_semantic
+    nrd_semantic; /* a running compilation, lent to the host during a call */
 
 typedef enum nrd_value_kind {
-  NRD_VALUE_NONE, NRD_VALUE_BOOL, NRD_VALUE_INT, NRD_VALUE_FLOAT, NRD_VALUE_STR, NRD_VALUE_TYPE, NRD_VALUE_TUPLE,
-  NRD_VALUE_TENSOR, NRD_VALUE_FUNCTION, NRD_VALUE_BUILTIN, NRD_VALUE_MODULE, NRD_VALUE_OBJECT, NRD_VALUE_OTHER
+  NRD_VALUE_NONE,
+  NRD_VALUE_BOOL,
+  NRD_VALUE_INT,
+  NRD_VALUE_FLOAT,
+  NRD_VALUE_STR,
+  NRD_VALUE_TYPE,
+  NRD_VALUE_TUPLE,
+  NRD_VALUE_TENSOR,
+  NRD_VALUE_FUNCTION,
+  NRD_VALUE_BUILTIN,
+  NRD_VALUE_MODULE,
+  NRD_VALUE_OBJECT,
+  NRD_VALUE_OTHER
 } nrd_value_kind;
 
 NRD_API nrd_value *nrd_value_none(void);
@@ -77,16 +94,20 @@ NRD_API nrd_value *nrd_value_int(int64_t value);
 NRD_API nrd_value *nrd_value_big_int(const char *decimal);
 NRD_API nrd_value *nrd_value_float(double value);
 NRD_API nrd_value *nrd_value_str(const char *text, size_t size);
-/* A type by its signature text: "fp32", "*fp32", "*kfp16", "i64", "u1"; `shape` for a block. Null when unknown. */
+/* A type by its signature text: "fp32", "*fp32", "*kfp16", "i64", "u1"; `shape` for a block. Null
+ * when unknown. */
 NRD_API nrd_value *nrd_value_type(const char *signature, const int64_t *shape, size_t rank);
-/* A tuple; `fields` (may be null) are a named tuple's, `host_class` the handle of its class. Takes no ownership. */
-NRD_API nrd_value *nrd_value_tuple(nrd_value *const *items, size_t count, const char *const *fields, uint64_t host_class);
+/* A tuple; `fields` (may be null) are a named tuple's, `host_class` the handle of its class. Takes
+ * no ownership. */
+NRD_API nrd_value *nrd_value_tuple(nrd_value *const *items, size_t count, const char *const *fields,
+                                   uint64_t host_class);
 NRD_API nrd_value *nrd_value_function(nrd_function *function);
 /* A builtin or prelude function of the language by name ("load", "math.exp"). Null when unknown. */
 NRD_API nrd_value *nrd_value_builtin(const char *name);
 /* A module of ours: "triton", "triton.language", "triton.language.math", ... Null when unknown. */
 NRD_API nrd_value *nrd_value_module(const char *name);
-/* An object of the host. `key` identifies its value across processes (it becomes part of cache keys). */
+/* An object of the host. `key` identifies its value across processes (it becomes part of cache
+ * keys). */
 NRD_API nrd_value *nrd_value_object(uint64_t handle, const char *type_name, const char *key);
 NRD_API nrd_value *nrd_value_copy(const nrd_value *value);
 NRD_API void nrd_value_free(nrd_value *value);
@@ -94,9 +115,9 @@ NRD_API void nrd_value_free(nrd_value *value);
 NRD_API nrd_value_kind nrd_value_get_kind(const nrd_value *value);
 NRD_API int nrd_value_get_bool(const nrd_value *value);
 NRD_API int nrd_value_get_int(const nrd_value *value, int64_t *out); /* 0 when it does not fit */
-NRD_API const char *nrd_value_get_text(const nrd_value *value);      /* str; decimal int; type; names */
+NRD_API const char *nrd_value_get_text(const nrd_value *value); /* str; decimal int; type; names */
 NRD_API double nrd_value_get_float(const nrd_value *value);
-NRD_API size_t nrd_value_get_count(const nrd_value *value);          /* tuple */
+NRD_API size_t nrd_value_get_count(const nrd_value *value); /* tuple */
 NRD_API nrd_value *nrd_value_get_item(const nrd_value *value, size_t index);
 NRD_API const char *nrd_value_get_field(const nrd_value *value, size_t index);
 /* Of an object or a tuple's class: the host's handle. Of a function: its function_data. */
@@ -104,16 +125,17 @@ NRD_API uint64_t nrd_value_get_handle(const nrd_value *value);
 /* Type of a tensor or type value: signature text of the element, and its shape. */
 NRD_API const char *nrd_value_get_type(const nrd_value *value, const int64_t **shape, size_t *rank);
 
-/* The host answers what names mean. Every callback returns 1 and sets *out (owned by the caller), 0 when there is no such
- * thing, or -1 after calling nrd_host_error. Callbacks come on the thread that compiles. */
+/* The host answers what names mean. Every callback returns 1 and sets *out (owned by the caller), 0
+ * when there is no such thing, or -1 after calling nrd_host_error. Callbacks come on the thread
+ * that compiles. */
 typedef struct nrd_host {
   void *self;
   int (*lookup)(void *self, void *function_data, const char *name, nrd_value **out);
   int (*get_attribute)(void *self, uint64_t object, const char *name, nrd_value **out);
   int (*get_item)(void *self, uint64_t object, const nrd_value *index, nrd_value **out);
   int (*call)(void *self, uint64_t callee, const nrd_value *const *args, size_t arg_count,
-              const char *const *keyword_names, const nrd_value *const *keyword_values, size_t keyword_count,
-              nrd_semantic *semantic, nrd_value **out);
+              const char *const *keyword_names, const nrd_value *const *keyword_values,
+              size_t keyword_count, nrd_semantic *semantic, nrd_value **out);
   int (*truth)(void *self, uint64_t object);
   int (*identical)(void *self, uint64_t a, uint64_t b);
   void (*print)(void *self, const char *text);
@@ -122,27 +144,33 @@ typedef struct nrd_host {
 /* From inside a callback: what went wrong, and the host's handle of the exception (0 if none). */
 NRD_API void nrd_host_error(const char *message, uint64_t exception);
 
-/* From inside nrd_host.call: enters the builtin table, as `tl.name(..., _semantic=...)` from foreign code does.
- * Operators are builtins of their names ("add", "mul", "eq", "getitem"...). */
-NRD_API nrd_error *nrd_call_builtin(nrd_semantic *semantic, const char *name, const nrd_value *const *args,
-                                    size_t arg_count, const char *const *keyword_names,
-                                    const nrd_value *const *keyword_values, size_t keyword_count, nrd_value **out);
-NRD_API nrd_error *nrd_call_function(nrd_semantic *semantic, nrd_function *function, const nrd_value *const *args,
-                                     size_t arg_count, nrd_value **out);
+/* From inside nrd_host.call: enters the builtin table, as `tl.name(..., _semantic=...)` from
+ * foreign code does. Operators are builtins of their names ("add", "mul", "eq", "getitem"...). */
+NRD_API nrd_error *nrd_call_builtin(nrd_semantic *semantic, const char *name,
+                                    const nrd_value *const *args, size_t arg_count,
+                                    const char *const *keyword_names,
+                                    const nrd_value *const *keyword_values, size_t keyword_count,
+                                    nrd_value **out);
+NRD_API nrd_error *nrd_call_function(nrd_semantic *semantic, nrd_function *function,
+                                     const nrd_value *const *args, size_t arg_count,
+                                     nrd_value **out);
 
-/* ---- source ------------------------------------------------------------------------------------------------ */
+/* ---- source
+ * ------------------------------------------------------------------------------------------------
+ */
 
 /* Parses a text; `first_line` is the line number of its first line in the file called `name`. */
-NRD_API nrd_error *nrd_module_parse(const char *text, size_t size, const char *name, uint32_t first_line, nrd_module **out);
+NRD_API nrd_error *nrd_module_parse(const char *text, size_t size, const char *name,
+                                    uint32_t first_line, nrd_module **out);
 NRD_API nrd_error *nrd_module_load(const char *path, nrd_module **out);
 NRD_API void nrd_module_free(nrd_module *module);
 NRD_API size_t nrd_module_function_count(const nrd_module *module);
 NRD_API const char *nrd_module_function_name(const nrd_module *module, size_t index);
 
-/* The function called `name` (the first one when null). `host` may be null: names are then answered from the module
- * itself. `function_data` comes back in nrd_host.lookup. */
-NRD_API nrd_error *nrd_function_create(nrd_module *module, const char *name, const nrd_host *host, void *function_data,
-                                       nrd_function **out);
+/* The function called `name` (the first one when null). `host` may be null: names are then answered
+ * from the module itself. `function_data` comes back in nrd_host.lookup. */
+NRD_API nrd_error *nrd_function_create(nrd_module *module, const char *name, const nrd_host *host,
+                                       void *function_data, nrd_function **out);
 NRD_API void nrd_function_free(nrd_function *function);
 NRD_API const char *nrd_function_name(const nrd_function *function);
 NRD_API size_t nrd_function_param_count(const nrd_function *function);
@@ -154,26 +182,32 @@ NRD_API int nrd_function_param_has_default(const nrd_function *function, size_t 
 enum { NRD_PARAM_NO_SPECIALIZE = 1, NRD_PARAM_NO_ALIGNMENT = 2, NRD_PARAM_CONST = 4 };
 NRD_API void nrd_function_set_param_policy(nrd_function *function, size_t index, uint32_t bits);
 /* Forces a parameter's type by signature text ("i64", "fp32", "*fp16"); null text removes it. */
-NRD_API nrd_error *nrd_function_set_param_type(nrd_function *function, size_t index, const char *signature);
+NRD_API nrd_error *nrd_function_set_param_type(nrd_function *function, size_t index,
+                                               const char *signature);
 
-/* ---- compiling ----------------------------------------------------------------------------------------------- */
+/* ---- compiling
+ * -----------------------------------------------------------------------------------------------
+ */
 
 typedef struct nrd_kernel nrd_kernel;
 typedef struct nrd_options nrd_options;
 
-/* Options by name, as launch keywords give them: "num_warps", "debug", "enable_fp_fusion", "checked", "features",
- * "target" ("cpu"), "strict", "num_threads"... Unknown names are an argument error naming the nearest. */
+/* Options by name, as launch keywords give them: "num_warps", "debug", "enable_fp_fusion",
+ * "checked", "features", "target" ("cpu"), "strict", "num_threads"... Unknown names are an argument
+ * error naming the nearest. */
 NRD_API nrd_options *nrd_options_new(void);
 NRD_API nrd_error *nrd_options_set(nrd_options *options, const char *name, const nrd_value *value);
 NRD_API void nrd_options_free(nrd_options *options);
 
-/* Compiles from a signature: one text per parameter, as Triton's ahead-of-time tool takes them: "*fp32:16", "i32", "i32:16",
- * "i32:1", a Python literal for a constexpr parameter ("1024", "True", "'tf32'", "None"). */
+/* Compiles from a signature: one text per parameter, as Triton's ahead-of-time tool takes them:
+ * "*fp32:16", "i32", "i32:16", "i32:1", a Python literal for a constexpr parameter ("1024", "True",
+ * "'tf32'", "None"). */
 NRD_API nrd_error *nrd_compile(nrd_function *function, const char *const *signature, size_t count,
                                const nrd_options *options, nrd_kernel **out);
 NRD_API void nrd_kernel_free(nrd_kernel *kernel);
 NRD_API const char *nrd_kernel_name(const nrd_kernel *kernel);
-/* Stages "tile", "llir", "asm", "obj" of the CPU target; binary ones with their size. Null when there is no such stage. */
+/* Stages "tile", "llir", "asm", "obj" of the CPU target; binary ones with their size. Null when
+ * there is no such stage. */
 NRD_API const void *nrd_kernel_stage(const nrd_kernel *kernel, const char *stage, size_t *size);
 NRD_API size_t nrd_kernel_stage_count(const nrd_kernel *kernel);
 NRD_API const char *nrd_kernel_stage_name(const nrd_kernel *kernel, size_t index);
@@ -183,20 +217,45 @@ NRD_API const char *nrd_kernel_time(const nrd_kernel *kernel, size_t index, doub
 /* A JSON object: name, target, features, parameters, options, hash. */
 NRD_API const char *nrd_kernel_metadata(const nrd_kernel *kernel);
 
-/* ---- launching ------------------------------------------------------------------------------------------------ */
+/* ---- launching
+ * ------------------------------------------------------------------------------------------------
+ */
 
 typedef enum nrd_arg_kind {
-  NRD_ARG_INT, NRD_ARG_UINT, NRD_ARG_BOOL, NRD_ARG_FLOAT, NRD_ARG_POINTER, NRD_ARG_NONE, NRD_ARG_VALUE
+  NRD_ARG_INT,
+  NRD_ARG_UINT,
+  NRD_ARG_BOOL,
+  NRD_ARG_FLOAT,
+  NRD_ARG_POINTER,
+  NRD_ARG_NONE,
+  NRD_ARG_VALUE
 } nrd_arg_kind;
 
 /* Element types of pointer arguments; the same order as src/frontend/dtypes.def. */
 typedef enum nrd_dtype {
-  NRD_VOID, NRD_INT1, NRD_INT8, NRD_INT16, NRD_INT32, NRD_INT64, NRD_UINT8, NRD_UINT16, NRD_UINT32, NRD_UINT64,
-  NRD_FP8E5, NRD_FP8E5B16, NRD_FP8E4NV, NRD_FP8E4B8, NRD_FP8E4B15, NRD_FP16, NRD_BF16, NRD_FP32, NRD_FP64
+  NRD_VOID,
+  NRD_INT1,
+  NRD_INT8,
+  NRD_INT16,
+  NRD_INT32,
+  NRD_INT64,
+  NRD_UINT8,
+  NRD_UINT16,
+  NRD_UINT32,
+  NRD_UINT64,
+  NRD_FP8E5,
+  NRD_FP8E5B16,
+  NRD_FP8E4NV,
+  NRD_FP8E4B8,
+  NRD_FP8E4B15,
+  NRD_FP16,
+  NRD_BF16,
+  NRD_FP32,
+  NRD_FP64
 } nrd_dtype;
 
-/* One argument of a launch. A number or None given for a constexpr parameter is its value; other constants go by
- * NRD_ARG_VALUE (borrowed). */
+/* One argument of a launch. A number or None given for a constexpr parameter is its value; other
+ * constants go by NRD_ARG_VALUE (borrowed). */
 typedef struct nrd_arg {
   uint8_t kind;      /* nrd_arg_kind */
   uint8_t dtype;     /* of what a pointer points to: nrd_dtype */
@@ -209,7 +268,8 @@ typedef struct nrd_arg {
     void *p;
     const nrd_value *v;
   };
-  /* The bytes that may be touched through a pointer, [low, high); both null when unknown (checked mode then says so). */
+  /* The bytes that may be touched through a pointer, [low, high); both null when unknown (checked
+   * mode then says so). */
   const void *low, *high;
 } nrd_arg;
 
@@ -221,18 +281,22 @@ typedef struct nrd_launch {
   void *stream;
 } nrd_launch;
 
-/* The dispatcher: specialises on the arguments, finds or compiles the kernel, launches it. One argument per parameter,
- * in order. With a null `launch` it only compiles (warmup). *out (may be null) is borrowed from the function's
- * cache and lives as long as the function. A grid with a zero launches nothing. */
-NRD_API nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *args, size_t count, const nrd_options *options,
-                                const nrd_launch *launch, nrd_kernel **out);
-/* Launches a compiled kernel, with one argument per parameter (those of constants are ignored), or with only those that
- * are not constants. */
-NRD_API nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t count, const nrd_launch *launch);
+/* The dispatcher: specialises on the arguments, finds or compiles the kernel, launches it. One
+ * argument per parameter, in order. With a null `launch` it only compiles (warmup). *out (may be
+ * null) is borrowed from the function's cache and lives as long as the function. A grid with a zero
+ * launches nothing. */
+NRD_API nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *args, size_t count,
+                                const nrd_options *options, const nrd_launch *launch,
+                                nrd_kernel **out);
+/* Launches a compiled kernel, with one argument per parameter (those of constants are ignored), or
+ * with only those that are not constants. */
+NRD_API nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t count,
+                                     const nrd_launch *launch);
 /* Forgets every compiled kernel of the function. */
 NRD_API void nrd_function_clear_cache(nrd_function *function);
 
-/* ---- about this machine ----------------------------------------------------------------------------------------- */
+/* ---- about this machine
+ * ----------------------------------------------------------------------------------------- */
 
 /* What `nereid doctor` prints: a JSON object. Free with nrd_string_free. */
 NRD_API char *nrd_doctor(void);

@@ -1,4 +1,5 @@
-/* LLVM's archives ask for one function that is younger than glibc 2.34, the oldest the releases run on. */
+/* LLVM's archives ask for one function that is younger than glibc 2.34, the oldest the releases run
+ * on. */
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/random.h>

@@ -82,7 +82,8 @@ public:
 
   /// CPU: a `nereid::cpu::KernelFn` (cpu/kernel_abi.h). Null when compiled with `load` off.
   virtual void *entry() const = 0;
-  /// Names of the texts there are when they are kept, in pipeline order: for the CPU "tile", "loops", "llir", "asm".
+  /// Names of the texts there are when they are kept, in pipeline order: for the CPU "tile",
+  /// "loops", "llir", "asm".
   virtual std::vector<std::string> stages() const = 0;
   /// The text of a stage, or an error when there is none of that name.
   virtual llvm::Expected<std::string> text(llvm::StringRef stage) const = 0;

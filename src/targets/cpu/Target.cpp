@@ -62,9 +62,7 @@ ScalarKind kindOf(Type type) {
 class CpuKernel final : public CompiledKernel {
 public:
   void *entry() const override { return loaded ? loaded->lookup() : nullptr; }
-  std::vector<std::string> stages() const override {
-    return {"tile", "loops", "llir", "asm"};
-  }
+  std::vector<std::string> stages() const override { return {"tile", "loops", "llir", "asm"}; }
   llvm::Expected<std::string> text(llvm::StringRef stage) const override {
     if (stage == "tile" && !tile.empty())
       return tile;

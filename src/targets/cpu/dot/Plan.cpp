@@ -1,5 +1,6 @@
 // Chooses the blocking of a dot by a small model of the core: two multiply-adds and two loads a
-// clock, multiply-adds of latency four, so that a block needs eight accumulators, and ten to be at ease.
+// clock, multiply-adds of latency four, so that a block needs eight accumulators, and ten to be at
+// ease.
 #include "targets/cpu/dot/Dot.h"
 
 #include <algorithm>
