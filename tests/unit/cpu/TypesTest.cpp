@@ -67,6 +67,24 @@ TEST(Types, f16AndF8RoundTrip) {
   EXPECT_EQ(o[0], 448.0f) << "overflow saturates";
 }
 
+// On machines without conversions LLVM must never be left to move 16-bit floats itself.
+TEST(Types, bf16Reduction) {
+  for (std::string features : {"baseline", ""}) {
+    TestKernel k(
+        kernel("bf16", "bf16",
+               "  %s = tile.reduce (%v) axis 0 {\n  ^bb0(%a: bf16, %b: bf16):\n    %m = "
+               "arith.maxnumf %a, %b : bf16\n    tile.yield %m : bf16\n  } : (tensor<100xbf16>) -> "
+               "bf16\n  %w = tile.splat %s : bf16 -> tensor<100xbf16>\n"),
+        features);
+    std::vector<uint16_t> x(100), o(100);
+    for (int i = 0; i < 100; ++i)
+      x[i] = 0x3f80 + (i * 37) % 100;
+    ASSERT_TRUE(k.run({x.data(), o.data()}));
+    for (uint16_t value : o)
+      ASSERT_EQ(value, 0x3f80 + 99);
+  }
+}
+
 TEST(Types, f8InMemory) {
   TestKernel k(kernel("f8E5M2", "f8E5M2",
                       "  %e = tile.fp_cast %v : tensor<100xf8E5M2> -> tensor<100xf16>\n  %n = "
