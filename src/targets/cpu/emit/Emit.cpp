@@ -105,14 +105,8 @@ Value Emit::splat(Value scalar, int64_t width) {
     return scalar;
   if (isa<LLVM::LLVMPointerType>(scalar.getType()))
     scalar = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), scalar);
-  Type element = scalar.getType();
-  if (element.isF16() || element.isBF16())
-    scalar = arith::BitcastOp::create(b, loc, b.getI16Type(), scalar);
-  Value lanes =
-      b.createOrFold<vector::BroadcastOp>(loc, VectorType::get({width}, scalar.getType()), scalar);
-  return element == scalar.getType()
-             ? lanes
-             : Value(arith::BitcastOp::create(b, loc, VectorType::get({width}, element), lanes));
+  return b.createOrFold<vector::BroadcastOp>(loc, VectorType::get({width}, scalar.getType()),
+                                             scalar);
 }
 
 Value Emit::iota(Type integer, int64_t width) {
@@ -123,34 +117,12 @@ Value Emit::iota(Type integer, int64_t width) {
   return constantOp(DenseElementsAttr::get(type, values));
 }
 
-// 16-bit floats move as their bits, see memoryLanes.
-static Value asBits(Emit &e, Value lanes, Type &element) {
-  element = getElementTypeOrSelf(lanes);
-  if (!element.isF16() && !element.isBF16())
-    return lanes;
-  auto type = VectorType::get({Emit::widthOf(lanes)}, e.b.getI16Type());
-  return arith::BitcastOp::create(e.b, e.loc, type, lanes);
-}
-
-static Value fromBits(Emit &e, Value bits, Type element) {
-  if (getElementTypeOrSelf(bits) == element)
-    return bits;
-  Type type = element;
-  if (auto vector = dyn_cast<VectorType>(bits.getType()))
-    type = vector.clone(element);
-  return arith::BitcastOp::create(e.b, e.loc, type, bits);
-}
-
 Value Emit::extract(Value lanes, int64_t lane) {
-  Type element;
-  Value bits = asBits(*this, lanes, element);
-  return fromBits(*this, vector::ExtractOp::create(b, loc, bits, lane), element);
+  return vector::ExtractOp::create(b, loc, lanes, lane);
 }
 
 Value Emit::shuffle(Value lanes, ArrayRef<int64_t> order) {
-  Type element;
-  Value bits = asBits(*this, lanes, element);
-  return fromBits(*this, vector::ShuffleOp::create(b, loc, bits, bits, order), element);
+  return vector::ShuffleOp::create(b, loc, lanes, lanes, order);
 }
 
 //--- memory
