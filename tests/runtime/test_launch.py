@@ -25,7 +25,7 @@ def scale(out, n, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize("grid", [(3, ), (2, 3), (2, 3, 4), [5], 4, lambda meta: (6, ), (np.int64(2), ), lambda meta: 3],
-                         ids=str)
+                         ids=lambda v: "function" if callable(v) and not isinstance(v, type) else str(v))
 def test_grids(target, grid):
     shape = grid({}) if callable(grid) else grid
     count = int(np.prod(shape))
@@ -52,7 +52,7 @@ def test_an_empty_grid_launches_nothing(target, grid):
     ("abc", TypeError, "the grid must be one to three integers, or a function .*, found 'abc'"),
     (None, TypeError, "the grid must be one to three integers, or a function .*, found None"),
     (lambda meta: None, TypeError, "the grid must be one to three integers, or a function .*, found None"),
-], ids=str)
+], ids=lambda v: "function" if callable(v) and not isinstance(v, type) else str(v))
 def test_bad_grids(target, grid, error, text):
     with pytest.raises(error, match=text):
         where_am_i[grid](np.zeros(4, np.int32))

@@ -139,8 +139,8 @@ void *scratchFor(size_t bytes) {
 
 // Takes chunks until none is left or the launch is stopped.
 void work(Job &job) {
-  void *scratch = nullptr;
-  if (job.scratchBytes && !(scratch = scratchFor(job.scratchBytes))) {
+  void *scratch = job.scratchBytes ? scratchFor(job.scratchBytes) : nullptr;
+  if (job.scratchBytes && !scratch) {
     job.outOfMemory.store(true, std::memory_order_relaxed);
     job.stopped.store(true, std::memory_order_release);
     return;

@@ -44,15 +44,18 @@ double quotaOf(const std::string &folder) {
   char text[128];
   long long quota = -1, period = 0;
   if (readText(folder + "/cpu.max", text, sizeof text)) {
-    if (std::sscanf(text, "%lld %lld", &quota, &period) != 2)
+    char *end = text;
+    quota = std::strtoll(text, &end, 10);
+    if (end == text)
       return 0; // "max 100000"
+    period = std::strtoll(end, nullptr, 10);
   } else {
     if (!readText(folder + "/cpu.cfs_quota_us", text, sizeof text))
       return 0;
-    quota = std::atoll(text);
+    quota = std::strtoll(text, nullptr, 10);
     if (!readText(folder + "/cpu.cfs_period_us", text, sizeof text))
       return 0;
-    period = std::atoll(text);
+    period = std::strtoll(text, nullptr, 10);
   }
   return quota > 0 && period > 0 ? double(quota) / double(period) : 0;
 }
