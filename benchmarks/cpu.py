@@ -22,13 +22,14 @@ import nereid
 
 
 def measure(functions, seconds):
-    """Median seconds of each function: trials take turns, so that a slow moment of the machine hits all alike."""
-    for fn in functions:
-        fn()
+    """Median seconds of each function: trials take turns, so that a slow moment of the machine hits all alike. Before each turn the
+    threads of the one before, which spin for a while, are given time to fall asleep, and one call is not timed."""
     samples = [[] for _ in functions]
     deadline = time.perf_counter() + seconds
     while time.perf_counter() < deadline or len(samples[0]) < 5:
         for fn, list_ in zip(functions, samples):
+            time.sleep(0.005)
+            fn()
             start = time.perf_counter()
             fn()
             list_.append(time.perf_counter() - start)
