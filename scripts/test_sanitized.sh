@@ -17,6 +17,6 @@ cmake --build --preset asan
 ctest --test-dir build/asan -E install_and_use_cpp --output-on-failure -j2 --output-junit "$PWD/$results/asan-ctest.xml"
 runtime=$(clang-"$(sed -n 's/^set(NEREID_LLVM_VERSION \([0-9]*\))$/\1/p' cmake/LLVMVersion.cmake)" \
   -print-file-name=libclang_rt.asan-x86_64.so)
-# Seed kernels, every construct, shapes and checked mode; the whole matrix takes too long under a sanitizer.
+# The seed kernels and the whole language matrix.
 LD_PRELOAD=$runtime PYTHONPATH=build/asan/python .venv/bin/python -m pytest -q -p no:cacheprovider -n 2 \
-  --junitxml="$results/asan-python.xml" tests/runtime/test_seed_kernels.py tests/language/test_shapes.py tests/language/test_checked.py tests/language/test_control_flow.py
+  --junitxml="$results/asan-python.xml" tests/runtime/test_seed_kernels.py tests/language
