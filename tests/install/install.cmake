@@ -1,4 +1,4 @@
-# cmake -DBUILD=... -DSOURCE=... -DWORK=... -DCXX=... -P install.cmake
+# cmake -DBUILD=... -DSOURCE=... -DWORK=... -DCC=... -DCXX=... -P install.cmake
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK}/empty)
 function(run)
@@ -10,7 +10,7 @@ function(run)
 endfunction()
 
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix --component cpp)
-run(${CMAKE_COMMAND} -S ${SOURCE}/examples/cpp -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}/prefix
+run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE}/examples/cpp -B ${WORK}/build -DCMAKE_PREFIX_PATH=${WORK}/prefix
     -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_BUILD_TYPE=Release)
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 
@@ -38,6 +38,5 @@ int main(void) {
   return z[2999] == 0 ? 0 : 3;
 }
 ")
-find_program(CC NAMES cc gcc clang REQUIRED)
 run(${CC} -I ${WORK} ${WORK}/main.c ${WORK}/add.o -lm -o ${WORK}/add)
 run(${WORK}/add)

@@ -24,7 +24,7 @@ KERNEL = """
     x, y = torch.randn(100), torch.zeros(100)
     kernel[(1,)](x, y, 100, BLOCK=128)
     assert torch.equal(y, x * 2)
-    assert "nereid" not in triton.__file__
+    assert not triton.__file__.startswith(nereid.__path__[0])
     assert triton.language.__name__ == "triton.language" and triton.language is not tl
 
     # The real Triton still builds its own IR.
@@ -51,6 +51,6 @@ def test_one_process(first, second, tmp_path):
 
 @needs_triton
 def test_an_installed_triton_is_not_shadowed(tmp_path):
-    code = "import nereid, triton; print(triton.__file__)"
+    code = "import nereid, triton; print(triton.__file__.startswith(nereid.__path__[0]))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert "nereid" not in result.stdout
+    assert result.stdout.strip() == "False"
