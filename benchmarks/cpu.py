@@ -22,17 +22,22 @@ import nereid
 
 
 def measure(functions, seconds):
-    """Median seconds of each function: trials take turns, so that a slow moment of the machine hits all alike. Before each turn the
-    threads of the one before, which spin for a while, are given time to fall asleep, and one call is not timed."""
+    """Median seconds of a call of each function. They take turns, so that a slow moment of the machine hits all alike; a turn is a pause, in which
+    the threads of the one before stop spinning, calls for 20 ms that are not timed, in which its own threads wake, and timed calls."""
     samples = [[] for _ in functions]
     deadline = time.perf_counter() + seconds
-    while time.perf_counter() < deadline or len(samples[0]) < 5:
+    while time.perf_counter() < deadline or not samples[0]:
         for fn, list_ in zip(functions, samples):
             time.sleep(0.005)
+            warm = time.perf_counter() + 0.02
             fn()
-            start = time.perf_counter()
-            fn()
-            list_.append(time.perf_counter() - start)
+            while time.perf_counter() < warm:
+                fn()
+            until = time.perf_counter() + 0.02
+            while time.perf_counter() < until:
+                start = time.perf_counter()
+                fn()
+                list_.append(time.perf_counter() - start)
     return [statistics.median(s) for s in samples]
 
 

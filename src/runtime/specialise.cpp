@@ -50,24 +50,6 @@ template <typename T> void appendConstant(KeyBuffer &key, Tag tag, T value) {
   appendBytes(key, &value, sizeof value);
 }
 
-const char *kindText(const nrd_arg &arg) {
-  switch (arg.kind) {
-  case NRD_ARG_INT:
-  case NRD_ARG_UINT:
-    return "an integer";
-  case NRD_ARG_BOOL:
-    return "a bool";
-  case NRD_ARG_FLOAT:
-    return "a float";
-  case NRD_ARG_POINTER:
-    return "a pointer";
-  case NRD_ARG_NONE:
-    return "None";
-  default:
-    return "a compile-time value";
-  }
-}
-
 /// An integer argument as its bits and whether they are a negative number.
 struct Integer {
   uint64_t bits;
@@ -469,4 +451,22 @@ ErrorPtr runtime::specialiseSignature(llvm::ArrayRef<ParamRule> rules,
     }
   }
   return nullptr;
+}
+
+const char *nereid::runtime::kindText(const nrd_arg &arg) {
+  switch (arg.kind) {
+  case NRD_ARG_INT:
+  case NRD_ARG_UINT:
+    return "an integer";
+  case NRD_ARG_BOOL:
+    return "a bool";
+  case NRD_ARG_FLOAT:
+    return "a float";
+  case NRD_ARG_POINTER:
+    return "a pointer";
+  case NRD_ARG_NONE:
+    return "None";
+  default:
+    return "a compile-time value";
+  }
 }

@@ -81,6 +81,9 @@ std::string signatureText(const frontend::Type &type);
 /// A known Python literal ("1024", "-3.5", "True", "None", "'tf32'"); nothing when it is not one.
 std::optional<frontend::Value> parseLiteral(llvm::StringRef text);
 
+/// What an argument is, for messages: "an integer", "a pointer", "None"...
+const char *kindText(const nrd_arg &arg);
+
 /// The bytes that identify a known value (see nrd_value::key), for values without host objects and
 /// functions.
 std::string keyOfLiteral(const frontend::Value &value);

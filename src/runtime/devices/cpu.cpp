@@ -1,6 +1,7 @@
 #include "runtime/devices/cpu.h"
 
 #include "runtime/function.h"
+#include "runtime/specialise.h"
 #include "targets/cpu/executor/Executor.h"
 #include "targets/cpu/support_library/SupportLibrary.h"
 
@@ -14,24 +15,6 @@ using namespace nereid::runtime;
 using targets::ScalarKind;
 
 namespace {
-
-const char *found(const nrd_arg &arg) {
-  switch (arg.kind) {
-  case NRD_ARG_INT:
-  case NRD_ARG_UINT:
-    return "an integer";
-  case NRD_ARG_BOOL:
-    return "a bool";
-  case NRD_ARG_FLOAT:
-    return "a float";
-  case NRD_ARG_POINTER:
-    return "a pointer";
-  case NRD_ARG_NONE:
-    return "None";
-  default:
-    return "a compile-time value";
-  }
-}
 
 uint64_t halfBits(double value, const llvm::fltSemantics &semantics) {
   llvm::APFloat number(value);
@@ -192,7 +175,7 @@ ErrorPtr runtime::launchOnCpu(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> 
                          slot.kind == ScalarKind::Pointer ? "a pointer"
                          : isFloatKind(slot.kind)         ? "a number"
                                                           : "an integer",
-                         found(args[i]));
+                         kindText(args[i]));
       value = args[i].u;
     }
     if (slot.written && args[i].read_only) [[unlikely]]
