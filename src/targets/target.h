@@ -5,6 +5,7 @@
 #pragma once
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <cstdint>
 #include <memory>
@@ -36,6 +37,38 @@ struct CompileOptions {
   bool load = true;
   /// Verify the IR after every stage of the target.
   bool verify = false;
+
+  // GPUs only.
+  /// The architecture: 80, 86, 89, 90, 100, 120 for NVIDIA's sm_80...
+  int arch = 0;
+  /// Warps of a program, depth of pipelined loops, blocks of a cluster.
+  int numWarps = 4;
+  int numStages = 3;
+  int numCtas = 1;
+  /// Registers of a thread (`maxnreg`), 0 for the assembler's choice.
+  int maxRegisters = 0;
+  /// Flush subnormals in library functions that ask (`enable_reflect_ftz`).
+  bool reflectFtz = true;
+  /// All programs run at the same time; programs may start before the launch before has ended
+  /// (`launch_pdl`).
+  bool cooperative = false;
+  bool programmaticLaunch = false;
+};
+
+/// The error of a compilation that needs more of something than the device has; the run time gives
+/// it to the user with the configuration that caused it.
+class OutOfResources : public llvm::ErrorInfo<OutOfResources> {
+public:
+  static inline char ID = 0;
+  OutOfResources(std::string what, int64_t required, int64_t limit)
+      : what(std::move(what)), required(required), limit(limit) {}
+  void log(llvm::raw_ostream &out) const override {
+    out << "out of resource: " << what << ", required: " << required << ", limit: " << limit;
+  }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+
+  std::string what; ///< "shared memory" (bytes), "tensor memory", "threads"
+  int64_t required, limit;
 };
 
 /// How long one stage of a compilation took.
@@ -80,7 +113,8 @@ public:
   uint64_t scratchBytes = 0;
   std::vector<StageTime> times;
 
-  /// CPU: a `nereid::cpu::KernelFn` (cpu/kernel_abi.h). Null when compiled with `load` off.
+  /// CPU: a `nereid::cpu::KernelFn` (cpu/kernel_abi.h), null when compiled with `load` off. NVIDIA:
+  /// a `const nereid::nvidia::LaunchInfo *` (nvidia/kernel_abi.h).
   virtual void *entry() const = 0;
   /// Names of the texts there are when they are kept, in pipeline order: for the CPU "tile",
   /// "loops", "llir", "asm".
@@ -105,7 +139,11 @@ public:
   compile(mlir::ModuleOp tileModule, const CompileOptions &options) const = 0;
 };
 
-/// The CPU target. One object for the process.
+/// The targets. One object each for the process.
 const Target &cpuTarget();
+const Target &nvidiaTarget();
+
+/// The code generator of a backend ("cpu", "cuda"); null for one that this build lacks.
+const Target *findTarget(llvm::StringRef backend);
 
 } // namespace nereid::targets
