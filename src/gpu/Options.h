@@ -1,0 +1,24 @@
+// What the GPU passes need to know of the device and of the launch.
+#pragma once
+#include <cstdint>
+
+namespace nereid::gpu {
+
+/// How dots may be computed.
+enum class MatrixUnit : uint8_t { Fma, Mma, Wgmma };
+
+struct GpuOptions {
+  int sm = 90;                         ///< compute capability * 10
+  MatrixUnit best = MatrixUnit::Wgmma; ///< the best unit of the device
+  bool asyncCopy = true;               ///< cp.async (sm_80 on)
+  bool tma = true;    ///< bulk tensor copies and mbarriers with transaction counts (sm_90 on)
+  bool fp8Mma = true; ///< fp8 operands in matrix units (sm_89 on)
+  int numWarps = 4;   ///< a power of two
+  int numStages = 3;  ///< default depth of pipelined loops
+  int numCtas = 1;
+  int maxRegisters = 0;             ///< 0: no limit of the user's
+  unsigned maxSharedBytes = 232448; ///< a block's dynamic shared memory at most
+  bool verify = false;              ///< verify the IR after every pass
+};
+
+} // namespace nereid::gpu

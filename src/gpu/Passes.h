@@ -1,0 +1,45 @@
+// The single steps of the GPU pipeline. Each works on one kernel (`func.func` with `tile.kernel`)
+// and leaves valid IR; Pipeline.cpp gives their order and its reasons.
+#pragma once
+#include "gpu/Options.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace nereid::gpu {
+
+/// Rewrites what no GPU op does directly: tf32x3 and bf16x3/x6 dots as several dots, fp8 dots
+/// without hardware as f16 ones, dots too small for the matrix unit (padded or on FMA), u8 operands
+/// and the like.
+llvm::Error legaliseDots(mlir::func::FuncOp kernel, const GpuOptions &options);
+
+/// Chooses a layout for every tensor (LayoutAssignment.h) and rewrites the function: encodings on
+/// all tensor types, `ngpu.convert_layout` where a use needs another layout, `tile.dot` to
+/// `ngpu.mma`, `ngpu.wgmma` or `ngpu.fma_dot` with their operands in shared memory
+/// (`ngpu.local_alloc`, `trans_buffer`) or in fragment layouts
+/// (`convert_layout`). `report`: the cost report, when not null.
+llvm::Error assignLayouts(mlir::func::FuncOp kernel, const GpuOptions &options,
+                          std::string *report);
+
+/// Multi-buffers the loads of loops (cp.async, TMA), and keeps wgmma in flight.
+llvm::Error pipelineLoops(mlir::func::FuncOp kernel, const GpuOptions &options);
+
+/// `convert_layout` that must go through shared memory becomes `local_alloc` + `local_load` with a
+/// conflict-free layout; what remains is done in registers or by shuffles.
+llvm::Error expandConversions(mlir::func::FuncOp kernel, const GpuOptions &options);
+
+/// Gives every buffer and every op with scratch its place by liveness; the bytes in all. The error
+/// of a kernel that needs too much names the sizes and the configuration.
+llvm::Expected<unsigned> allocateShared(mlir::func::FuncOp kernel, const GpuOptions &options);
+
+/// Inserts `ngpu.barrier` (and `fence_async`) between accesses to shared memory that conflict,
+/// where none is yet.
+llvm::Error insertBarriers(mlir::func::FuncOp kernel, const GpuOptions &options);
+
+/// Bytes of scratch shared memory that the emitter of `op` uses (reductions and scans across warps,
+/// scalar atomics whose result is used); 0 for most.
+unsigned scratchBytes(mlir::Operation *op);
+
+} // namespace nereid::gpu

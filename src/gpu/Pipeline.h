@@ -1,0 +1,27 @@
+// From tile IR to GPU IR that an emitter can walk: what NVIDIA and AMD share.
+#pragma once
+#include "gpu/Options.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace nereid::gpu {
+
+/// What the passes found out besides the IR.
+struct GpuReport {
+  unsigned sharedBytes = 0; ///< dynamic shared memory of a block
+  std::string layouts;      ///< the cost report of layout assignment, when asked for
+};
+
+/// Runs all passes on the one kernel of `module`, in the order that Pipeline.cpp lists with
+/// reasons. Errors are the user's (out of shared memory, a dot that the device cannot do) or start
+/// with "internal error".
+llvm::Expected<GpuReport> runGpuPipeline(mlir::ModuleOp module, const GpuOptions &options,
+                                         bool wantReport = false);
+
+/// Makes the single passes known by name to command-line tools.
+void registerPasses();
+
+} // namespace nereid::gpu

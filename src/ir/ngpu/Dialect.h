@@ -1,0 +1,66 @@
+// The ngpu dialect: tile programs on a GPU. Ops.td and Types.td describe it; the helpers here are
+// what passes and emitters ask of its types.
+#pragma once
+#include "ir/tile/Dialect.h"
+#include "layout/LinearLayout.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace nereid::ngpu {
+
+/// Effects on shared memory, which no access to global memory can touch.
+struct SharedMemory : mlir::SideEffects::Resource::Base<SharedMemory> {
+  llvm::StringRef getName() override { return "<shared memory>"; }
+};
+/// The queue of asynchronous copies of a thread.
+struct AsyncCopies : mlir::SideEffects::Resource::Base<AsyncCopies> {
+  llvm::StringRef getName() override { return "<asynchronous copies>"; }
+};
+
+/// A buffer of one i64.
+bool isMBarrier(mlir::Type type);
+
+} // namespace nereid::ngpu
+
+#include "ir/ngpu/Dialect.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "ir/ngpu/Attributes.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "ir/ngpu/Types.h.inc"
+#define GET_OP_CLASSES
+#include "ir/ngpu/Ops.h.inc"
+
+namespace nereid::ngpu {
+
+/// Loads ngpu and all that tile IR is made of.
+void loadDialects(mlir::MLIRContext &context);
+
+/// The layout of a tensor that has one; null for a scalar or a tensor without.
+LayoutAttr layoutOf(mlir::Type type);
+
+/// `type` (a tensor) with this layout.
+mlir::RankedTensorType withLayout(mlir::Type type, LayoutAttr layout);
+mlir::RankedTensorType withLayout(mlir::Type type, const layout::LinearLayout &layout);
+
+/// Registers a thread holds of a tensor with a layout: those of the core times the odd repeats.
+unsigned registerCount(mlir::RankedTensorType type);
+
+/// Where register `reg` of a thread is, without the part that lane and warp add (by XOR to the
+/// core's coordinates): core coordinates and the repeat's displacement.
+struct RegisterPlace {
+  layout::Coords core;
+  layout::Coords repeatOffset; ///< added after the XOR
+};
+RegisterPlace registerPlace(mlir::RankedTensorType type, unsigned reg);
+
+/// `ngpu.num_warps` of the kernel around `op` (within a part of warp_specialize: of that part).
+unsigned warpCount(mlir::Operation *op);
+/// `ngpu.sm` of the kernel around `op`.
+int smOf(mlir::Operation *op);
+
+} // namespace nereid::ngpu

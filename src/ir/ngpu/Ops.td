@@ -1,0 +1,316 @@
+// The operations of the ngpu dialect. See Types.td for the dialect's description.
+#ifndef NEREID_NGPU_OPS
+#define NEREID_NGPU_OPS
+
+include "Types.td"
+include "../tile/Types.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/RegionKindInterface.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+// Accesses to shared memory and to the state of asynchronous copies, told apart from global memory.
+def NGPU_SharedMemory : Resource<"::nereid::ngpu::SharedMemory">;
+def NGPU_AsyncCopies : Resource<"::nereid::ngpu::AsyncCopies">;
+
+class NGPU_Op<string mnemonic, list<Trait> traits = []> : Op<NGPU_Dialect, mnemonic, traits>;
+
+//===--- layouts ----------------------------------------------------------------------------------------===//
+
+def NGPU_ConvertLayoutOp : NGPU_Op<"convert_layout", [Pure]> {
+  let summary = "the same tensor in another layout";
+  let arguments = (ins Tile_Tensor:$src);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$src attr-dict `:` type($src) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+//===--- shared memory ----------------------------------------------------------------------------------===//
+
+def NGPU_LocalAllocOp : NGPU_Op<"local_alloc", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "a buffer in shared memory, filled from a tensor or uninitialised";
+  let description = "`offset` is set by allocation: bytes from the start of dynamic shared memory.";
+  let arguments = (ins Optional<Tile_Tensor>:$src, OptionalAttr<I32Attr>:$offset);
+  let results = (outs Res<NGPU_AnyBuffer, "", [MemAlloc<NGPU_SharedMemory>]>:$result);
+  let assemblyFormat = "($src^ `:` type($src) `->`)? type($result) attr-dict";
+  let hasVerifier = 1;
+}
+
+def NGPU_LocalDeallocOp : NGPU_Op<"local_dealloc"> {
+  let summary = "ends the life of a buffer explicitly (otherwise: after its last use)";
+  let arguments = (ins Arg<NGPU_AnyBuffer, "", [MemFree<NGPU_SharedMemory>]>:$buffer);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+}
+
+def NGPU_SlotOp : NGPU_Op<"slot", [Pure]> {
+  let summary = "one of a buffer's copies: the first dimension is dropped";
+  let arguments = (ins NGPU_AnyBuffer:$buffer, I32:$index);
+  let results = (outs NGPU_AnyBuffer:$result);
+  let assemblyFormat = "$buffer `[` $index `]` attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def NGPU_SubviewOp : NGPU_Op<"subview", [Pure]> {
+  let summary = "a part of a buffer at a constant position";
+  let description = [{
+    The offsets are multiples of the result's sizes, and the position's offset bits are disjoint from those of the
+    part: the address is the buffer's plus a constant. The layout of the result is the buffer's, restricted.
+  }];
+  let arguments = (ins NGPU_AnyBuffer:$buffer, DenseI32ArrayAttr:$offsets);
+  let results = (outs NGPU_AnyBuffer:$result);
+  let assemblyFormat = "$buffer $offsets attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def NGPU_TransBufferOp : NGPU_Op<"trans_buffer", [Pure]> {
+  let summary = "a buffer seen with its dimensions permuted: dimension i is dimension order[i]";
+  let arguments = (ins NGPU_AnyBuffer:$buffer, DenseI32ArrayAttr:$order);
+  let results = (outs NGPU_AnyBuffer:$result);
+  let assemblyFormat = "$buffer $order attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def NGPU_ReshapeBufferOp : NGPU_Op<"reshape_buffer", [Pure]> {
+  let summary = "a buffer seen under another shape, in row-major order";
+  let arguments = (ins NGPU_AnyBuffer:$buffer);
+  let results = (outs NGPU_AnyBuffer:$result);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def NGPU_LocalLoadOp : NGPU_Op<"local_load"> {
+  let summary = "reads a whole buffer into registers";
+  let arguments = (ins Arg<NGPU_AnyBuffer, "", [MemRead<NGPU_SharedMemory>]>:$buffer);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def NGPU_LocalStoreOp : NGPU_Op<"local_store"> {
+  let summary = "writes a whole tensor to a buffer";
+  let arguments = (ins Tile_Tensor:$src, Arg<NGPU_AnyBuffer, "", [MemWrite<NGPU_SharedMemory>]>:$buffer);
+  let assemblyFormat = "$src `,` $buffer attr-dict `:` type($src) `,` type($buffer)";
+  let hasVerifier = 1;
+}
+
+//===--- synchronisation --------------------------------------------------------------------------------===//
+
+def NGPU_BarrierOp : NGPU_Op<"barrier", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
+  let summary = "all warps of the region wait for one another; orders their accesses to shared memory";
+  let description = "Without `id`: barrier 0 and all warps of the region. With: a named barrier (1..15) of `warps` warps.";
+  let arguments = (ins OptionalAttr<I32Attr>:$id, OptionalAttr<I32Attr>:$warps);
+  let assemblyFormat = "(`id` $id^)? (`warps` $warps^)? attr-dict";
+}
+
+def NGPU_FenceAsyncOp : NGPU_Op<"fence_async", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
+  let summary = "earlier ordinary writes to shared memory are seen by later asynchronous ones (fence.proxy.async)";
+  let description = "Each writing thread runs it before the barrier after which wgmma or a bulk copy reads.";
+  let assemblyFormat = "attr-dict";
+}
+
+def NGPU_MBarrierInitOp : NGPU_Op<"mbarrier_init"> {
+  let summary = "makes an mbarrier that expects `count` arrivals a phase; one thread does, then fence";
+  let arguments = (ins Arg<NGPU_MBarrier, "", [MemWrite<NGPU_SharedMemory>]>:$barrier, I32Attr:$count);
+  let assemblyFormat = "$barrier `,` $count attr-dict `:` type($barrier)";
+}
+
+def NGPU_MBarrierInvalOp : NGPU_Op<"mbarrier_inval"> {
+  let summary = "ends an mbarrier, before its bytes are used again";
+  let arguments = (ins Arg<NGPU_MBarrier, "", [MemWrite<NGPU_SharedMemory>]>:$barrier);
+  let assemblyFormat = "$barrier attr-dict `:` type($barrier)";
+}
+
+def NGPU_MBarrierExpectOp : NGPU_Op<"mbarrier_expect"> {
+  let summary = "one thread arrives and announces `bytes` of bulk copies for this phase";
+  let arguments = (ins Arg<NGPU_MBarrier, "", [MemWrite<NGPU_SharedMemory>]>:$barrier, I32Attr:$bytes, Optional<I1>:$predicate);
+  let assemblyFormat = "$barrier `,` $bytes (`if` $predicate^)? attr-dict `:` type($barrier)";
+}
+
+def NGPU_MBarrierArriveOp : NGPU_Op<"mbarrier_arrive"> {
+  let summary = "one thread of the region arrives, `count` times";
+  let description = "With `each_warp` one thread of every warp arrives once.";
+  let arguments = (ins Arg<NGPU_MBarrier, "", [MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>:$barrier,
+                       DefaultValuedAttr<I32Attr, "1">:$count, UnitAttr:$each_warp, Optional<I1>:$predicate);
+  let assemblyFormat = "$barrier (`count` $count^)? (`each_warp` $each_warp^)? (`if` $predicate^)? attr-dict `:` type($barrier)";
+}
+
+def NGPU_MBarrierWaitOp : NGPU_Op<"mbarrier_wait"> {
+  let summary = "every thread waits until the phase of the given parity (0 or 1) has completed";
+  let arguments = (ins Arg<NGPU_MBarrier, "", [MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>:$barrier, I32:$parity,
+                       Optional<I1>:$predicate);
+  let assemblyFormat = "$barrier `,` $parity (`if` $predicate^)? attr-dict `:` type($barrier)";
+}
+
+def NGPU_ClusterBarrierOp : NGPU_Op<"cluster_barrier", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
+  let summary = "all threads of the cluster wait for one another";
+  let assemblyFormat = "attr-dict";
+}
+
+def NGPU_ClusterRankOp : NGPU_Op<"cluster_rank", [Pure]> {
+  let summary = "this block's rank in its cluster";
+  let results = (outs I32:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+def NGPU_RemoteBufferOp : NGPU_Op<"remote_buffer", [Pure]> {
+  let summary = "the buffer at the same place in another block of the cluster (mapa)";
+  let arguments = (ins NGPU_AnyBuffer:$buffer, I32:$rank);
+  let results = (outs NGPU_AnyBuffer:$result);
+  let assemblyFormat = "$buffer `of` $rank attr-dict `:` type($buffer) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===--- asynchronous copies ----------------------------------------------------------------------------===//
+
+def NGPU_AsyncCopyOp : NGPU_Op<"async_copy", [AttrSizedOperandSegments]> {
+  let summary = "copies from global to shared memory, past the registers (cp.async)";
+  let description = [{
+    The tensor of pointers gives where every element comes from and, by its layout, which thread copies it. Lanes
+    masked off put zeros. Copies have 4, 8 or 16 bytes: the pointers' layout and contiguity provide for that
+    (`contiguity`: elements that one copy moves). Complete after the `async_wait` that covers its group.
+  }];
+  let arguments = (ins Tile_Tensor:$ptr, Arg<NGPU_AnyBuffer, "", [MemWrite<NGPU_SharedMemory>]>:$buffer,
+                       Optional<Tile_Tensor>:$mask,
+                       I32Attr:$contiguity,
+                       DefaultValuedAttr<Tile_CacheModifier, "::nereid::tile::CacheModifier::None">:$cache,
+                       DefaultValuedAttr<Tile_EvictionPolicy, "::nereid::tile::EvictionPolicy::Normal">:$evict);
+  let assemblyFormat = [{
+    $ptr `,` $buffer (`mask` $mask^)? `contiguity` $contiguity (`cache` $cache^)? (`evict` $evict^)? attr-dict
+    `:` type($ptr) `,` type($buffer) (`,` type($mask)^)?
+  }];
+  let extraClassDeclaration = "static bool readsGlobalMemory() { return true; }";
+  let hasVerifier = 1;
+}
+
+def NGPU_AsyncCommitOp : NGPU_Op<"async_commit", [MemoryEffects<[MemWrite<NGPU_AsyncCopies>]>]> {
+  let summary = "the copies since the last commit become a group";
+  let assemblyFormat = "attr-dict";
+}
+
+def NGPU_AsyncWaitOp : NGPU_Op<"async_wait", [MemoryEffects<[MemRead<NGPU_AsyncCopies>, MemWrite<NGPU_AsyncCopies>, MemWrite<NGPU_SharedMemory>]>]> {
+  let summary = "waits until at most `pending` groups of this thread's copies are unfinished";
+  let description = "What other threads copied is there after the barrier that follows (inserted automatically).";
+  let arguments = (ins I32Attr:$pending);
+  let assemblyFormat = "$pending attr-dict";
+}
+
+def NGPU_TensorMapOfOp : NGPU_Op<"tensor_map", [Pure]> {
+  let summary = "the tensor map of a descriptor that the launcher made";
+  let description = "`argument`: which launch-plan entry of the kernel carries the map (a 64-byte aligned parameter).";
+  let arguments = (ins I32Attr:$argument);
+  let results = (outs NGPU_Map:$result);
+  let assemblyFormat = "$argument attr-dict";
+}
+
+def NGPU_TmaLoadOp : NGPU_Op<"tma_load", [AttrSizedOperandSegments]> {
+  let summary = "the copy engine fills a buffer with a box of a tensor and signals an mbarrier";
+  let description = [{
+    Coordinates in elements, outermost first. A buffer wider than its swizzle span takes several boxes. Boxes out of
+    bounds are zero (or NaN) filled and count fully. `multicast`: a mask of the cluster's blocks that receive.
+  }];
+  let arguments = (ins NGPU_Map:$map, Variadic<I32>:$coords,
+                       Arg<NGPU_AnyBuffer, "", [MemWrite<NGPU_SharedMemory>]>:$buffer,
+                       Arg<NGPU_MBarrier, "", [MemWrite<NGPU_SharedMemory>]>:$barrier,
+                       Optional<I1>:$predicate, Optional<I16>:$multicast,
+                       DefaultValuedAttr<Tile_EvictionPolicy, "::nereid::tile::EvictionPolicy::Normal">:$evict);
+  let assemblyFormat = [{
+    $map `[` $coords `]` `,` $buffer `,` $barrier (`if` $predicate^)? (`multicast` $multicast^)? (`evict` $evict^)?
+    attr-dict `:` type($buffer) `,` type($barrier)
+  }];
+}
+
+def NGPU_TmaStoreOp : NGPU_Op<"tma_store"> {
+  let summary = "the copy engine writes a buffer to a box of a tensor; one bulk group";
+  let description = "With `reduce`: combines into memory. `fence_async` and a barrier come before.";
+  let arguments = (ins NGPU_Map:$map, Variadic<I32>:$coords,
+                       Arg<NGPU_AnyBuffer, "", [MemRead<NGPU_SharedMemory>]>:$buffer,
+                       OptionalAttr<Tile_AtomicKind>:$reduce);
+  let assemblyFormat = "$buffer `to` $map `[` $coords `]` (`reduce` $reduce^)? attr-dict `:` type($buffer)";
+}
+
+def NGPU_TmaStoreWaitOp : NGPU_Op<"tma_store_wait", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
+  let summary = "waits until at most `pending` bulk groups still read shared memory (all of them written: `complete`)";
+  let arguments = (ins I32Attr:$pending, UnitAttr:$complete);
+  let assemblyFormat = "$pending (`complete` $complete^)? attr-dict";
+}
+
+//===--- matrix units -----------------------------------------------------------------------------------===//
+
+def NGPU_MmaOp : NGPU_Op<"mma", [Pure, AllTypesMatch<["c", "result"]>]> {
+  let summary = "a x b + c by mma.sync, all three in registers, in its fragment layouts";
+  let description = [{
+    Operands' elements: f16, bf16, f32 (as tf32: 19 bits count), f8 (from sm_89), i8, f64. Leading dimensions are batches.
+    `a_unsigned`, `b_unsigned`: for i8.
+  }];
+  let arguments = (ins Tile_Tensor:$a, Tile_Tensor:$b, Tile_Tensor:$c, UnitAttr:$a_unsigned, UnitAttr:$b_unsigned);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def NGPU_FmaDotOp : NGPU_Op<"fma_dot", [AllTypesMatch<["c", "result"]>]> {
+  let summary = "a x b + c by ordinary arithmetic in the accumulator's type; operands are read from shared memory";
+  let arguments = (ins Arg<NGPU_AnyBuffer, "", [MemRead<NGPU_SharedMemory>]>:$a,
+                       Arg<NGPU_AnyBuffer, "", [MemRead<NGPU_SharedMemory>]>:$b, Tile_Tensor:$c);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def NGPU_WgmmaOp : NGPU_Op<"wgmma", [AllTypesMatch<["c", "result"]>, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "a x b + c by wgmma (sm_90a): groups of four warps, B and often A straight from shared memory";
+  let description = [{
+    A is a buffer, or a tensor in wgmma's A layout (f16, bf16, tf32, 8 bits). B is a buffer [K, N]. Buffers have
+    `sharedSwizzled` layouts; MN-major ones only for 16-bit elements. `use_acc` false means a x b. The op issues all its
+    instructions as one group and, unless `async`, waits for it. An async result may be used by further wgmma with the
+    same accumulator, by loops that carry it, and by `wgmma_wait`; nothing else. `promote_k`: fp8 accumulators are
+    added to registers of full precision after every so many elements of K (0: never).
+  }];
+  let arguments = (ins AnyTypeOf<[Tile_Tensor, NGPU_AnyBuffer]>:$a, NGPU_AnyBuffer:$b, Tile_Tensor:$c,
+                       Optional<I1>:$use_acc, UnitAttr:$async, DefaultValuedAttr<I32Attr, "0">:$promote_k);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = [{
+    $a `,` $b `,` $c (`use_acc` $use_acc^)? (`async` $async^)? (`promote_k` $promote_k^)? attr-dict
+    `:` type($a) `,` type($b) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def NGPU_WgmmaWaitOp : NGPU_Op<"wgmma_wait", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
+  let summary = "waits until at most `pending` wgmma groups are in flight; gives the accumulators that are then complete";
+  let description = [{
+    Values pass through: accumulators tie the wait into the data flow; buffers among the operands stay alive until here.
+  }];
+  let arguments = (ins I32Attr:$pending, Variadic<AnyType>:$values);
+  let results = (outs Variadic<AnyType>:$results);
+  let assemblyFormat = "$pending ($values^ `:` type($values))? attr-dict (`->` type($results)^)?";
+  let hasVerifier = 1;
+}
+
+//===--- warp specialisation ----------------------------------------------------------------------------===//
+
+def NGPU_WarpSpecializeOp : NGPU_Op<"warp_specialize", [RecursiveMemoryEffects,
+    DeclareOpInterfaceMethods<RegionBranchOpInterface, ["getRegionInvocationBounds"]>]> {
+  let summary = "several groups of warps run a region each, at the same time";
+  let description = [{
+    Region 0 is run by the kernel's `ngpu.num_warps` warps; region i > 0 by `partition_warps[i-1]` further warps, which
+    the kernel is launched with and which idle elsewhere. `registers[i]`: registers of a thread in region i (setmaxnreg; 0: leave).
+    Regions share scalars and buffers defined outside, not tensors; they talk through mbarriers. The results are region 0's;
+    the op ends when all regions have.
+  }];
+  let arguments = (ins DenseI32ArrayAttr:$partition_warps, DenseI32ArrayAttr:$registers);
+  let results = (outs Variadic<AnyType>:$results);
+  let regions = (region VariadicRegion<SizedRegion<1>>:$parts);
+  let assemblyFormat = "`warps` $partition_warps `registers` $registers attr-dict (`->` type($results)^)? $parts";
+  let hasVerifier = 1;
+}
+
+def NGPU_PartYieldOp : NGPU_Op<"part_yield", [Pure, Terminator, ReturnLike, ParentOneOf<["WarpSpecializeOp"]>]> {
+  let summary = "ends a region of warp_specialize; region 0 yields the results";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+
+#endif // NEREID_NGPU_OPS
