@@ -33,7 +33,7 @@ def NGPU_LocalAllocOp : NGPU_Op<"local_alloc", [DeclareOpInterfaceMethods<Memory
   let summary = "a buffer in shared memory, filled from a tensor or uninitialised";
   let description = "`offset` is set by allocation: bytes from the start of dynamic shared memory.";
   let arguments = (ins Optional<Tile_Tensor>:$src, OptionalAttr<I32Attr>:$offset);
-  let results = (outs Res<NGPU_AnyBuffer, "", [MemAlloc<NGPU_SharedMemory>]>:$result);
+  let results = (outs NGPU_AnyBuffer:$result);
   let assemblyFormat = "($src^ `:` type($src) `->`)? type($result) attr-dict";
   let hasVerifier = 1;
 }
@@ -164,7 +164,7 @@ def NGPU_RemoteBufferOp : NGPU_Op<"remote_buffer", [Pure]> {
 
 //===--- asynchronous copies ----------------------------------------------------------------------------===//
 
-def NGPU_AsyncCopyOp : NGPU_Op<"async_copy", [AttrSizedOperandSegments]> {
+def NGPU_AsyncCopyOp : NGPU_Op<"async_copy", [MemoryEffects<[MemRead]>]> {
   let summary = "copies from global to shared memory, past the registers (cp.async)";
   let description = [{
     The tensor of pointers gives where every element comes from and, by its layout, which thread copies it. Lanes
@@ -303,7 +303,7 @@ def NGPU_WarpSpecializeOp : NGPU_Op<"warp_specialize", [RecursiveMemoryEffects,
   let arguments = (ins DenseI32ArrayAttr:$partition_warps, DenseI32ArrayAttr:$registers);
   let results = (outs Variadic<AnyType>:$results);
   let regions = (region VariadicRegion<SizedRegion<1>>:$parts);
-  let assemblyFormat = "`warps` $partition_warps `registers` $registers attr-dict (`->` type($results)^)? $parts";
+  let assemblyFormat = "`warps` $partition_warps `registers` $registers (`->` type($results)^)? $parts attr-dict";
   let hasVerifier = 1;
 }
 

@@ -72,8 +72,10 @@ def NGPU_TensorMap : NGPU_Type<"TensorMap", "tensormap"> {
   let summary = "address of a CUtensorMap, 128 bytes that describe a tensor in global memory to the copy engine";
 }
 
-def NGPU_AnyBuffer : Type<CPred<"::llvm::isa<::nereid::ngpu::BufferType>($_self)">, "shared-memory buffer">;
+def NGPU_AnyBuffer : Type<CPred<"::llvm::isa<::nereid::ngpu::BufferType>($_self)">, "shared-memory buffer",
+                          "::nereid::ngpu::BufferType">;
 def NGPU_MBarrier : Type<CPred<"::nereid::ngpu::isMBarrier($_self)">, "mbarrier (a buffer of one i64)">;
-def NGPU_Map : Type<CPred<"::llvm::isa<::nereid::ngpu::TensorMapType>($_self)">, "tensor map">;
+def NGPU_Map : Type<CPred<"::llvm::isa<::nereid::ngpu::TensorMapType>($_self)">, "tensor map">,
+               BuildableType<"$_builder.getType<::nereid::ngpu::TensorMapType>()">;
 
 #endif // NEREID_NGPU_TYPES

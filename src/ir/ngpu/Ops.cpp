@@ -1,0 +1,283 @@
+// Verifiers, folds and effects of the ngpu operations.
+#include "ir/ngpu/Dialect.h"
+#include "layout/Constructors.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+
+#define GET_OP_CLASSES
+#include "ir/ngpu/Ops.cpp.inc"
+
+using namespace mlir;
+using namespace nereid::layout;
+
+namespace nereid::ngpu {
+namespace {
+
+LogicalResult hasLayout(Operation *op, StringRef what, Type type) {
+  if (!isa<RankedTensorType>(type) || layoutOf(type))
+    return success();
+  return op->emitOpError() << what << " needs a layout, found " << type;
+}
+
+LogicalResult sameContent(Operation *op, StringRef what, ArrayRef<int64_t> shape, Type element,
+                          ArrayRef<int64_t> otherShape, Type otherElement) {
+  if (shape == otherShape && element == otherElement)
+    return success();
+  auto error = op->emitOpError() << what << ": ";
+  llvm::interleave(shape, error, "x");
+  error << "x" << element << " against ";
+  llvm::interleave(otherShape, error, "x");
+  return error << "x" << otherElement;
+}
+
+LogicalResult tensorFitsBuffer(Operation *op, Type tensorType, BufferType buffer) {
+  auto tensor = cast<RankedTensorType>(tensorType);
+  if (failed(hasLayout(op, "the tensor", tensor)))
+    return failure();
+  return sameContent(op, "tensor and buffer differ", tensor.getShape(), tensor.getElementType(),
+                     buffer.getShape(), buffer.getElementType());
+}
+
+/// a[.., M, K] x b[.., K, N] + c[.., M, N]
+LogicalResult dotShapes(Operation *op, ArrayRef<int64_t> a, ArrayRef<int64_t> b,
+                        ArrayRef<int64_t> c) {
+  size_t rank = c.size();
+  if (rank < 2 || a.size() != rank || b.size() != rank)
+    return op->emitOpError("operands and accumulator must have one rank of at least 2");
+  if (a.drop_back(2) != b.drop_back(2) || a.drop_back(2) != c.drop_back(2) ||
+      a[rank - 2] != c[rank - 2] || a[rank - 1] != b[rank - 2] || b[rank - 1] != c[rank - 1])
+    return op->emitOpError("shapes of a x b + c do not fit");
+  return success();
+}
+
+std::pair<ArrayRef<int64_t>, Type> contentOf(Type type) {
+  if (auto buffer = dyn_cast<BufferType>(type))
+    return {buffer.getShape(), buffer.getElementType()};
+  auto tensor = cast<RankedTensorType>(type);
+  return {tensor.getShape(), tensor.getElementType()};
+}
+
+} // namespace
+
+//===--- layouts
+//---------------------------------------------------------------------------------===//
+
+LogicalResult ConvertLayoutOp::verify() {
+  auto from = cast<RankedTensorType>(getSrc().getType());
+  auto to = cast<RankedTensorType>(getType());
+  if (failed(hasLayout(*this, "the source", from)) || failed(hasLayout(*this, "the result", to)))
+    return failure();
+  return sameContent(*this, "source and result differ", from.getShape(), from.getElementType(),
+                     to.getShape(), to.getElementType());
+}
+
+OpFoldResult ConvertLayoutOp::fold(FoldAdaptor) {
+  if (getSrc().getType() == getType())
+    return getSrc();
+  if (auto other = getSrc().getDefiningOp<ConvertLayoutOp>()) {
+    if (other.getSrc().getType() == getType())
+      return other.getSrc();
+    getSrcMutable().assign(other.getSrc());
+    return getResult();
+  }
+  return {};
+}
+
+//===--- shared memory
+//---------------------------------------------------------------------------===//
+
+void LocalAllocOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  effects.emplace_back(MemoryEffects::Allocate::get(), getOperation()->getOpResult(0),
+                       SharedMemory::get());
+  if (getSrc())
+    effects.emplace_back(MemoryEffects::Write::get(), getOperation()->getOpResult(0),
+                         SharedMemory::get());
+}
+
+LogicalResult LocalAllocOp::verify() {
+  return getSrc() ? tensorFitsBuffer(*this, getSrc().getType(), getType()) : success();
+}
+
+LogicalResult SlotOp::verify() {
+  BufferType from = getBuffer().getType(), to = getType();
+  if (from.getShape().size() <= from.getLayout().getLayout().rank())
+    return emitOpError("the buffer has one copy only");
+  if (from.getLayout() != to.getLayout())
+    return emitOpError("the layout must stay");
+  return sameContent(*this, "result is not the buffer without its first dimension",
+                     from.getShape().drop_front(), from.getElementType(), to.getShape(),
+                     to.getElementType());
+}
+
+LogicalResult SubviewOp::verify() {
+  BufferType from = getBuffer().getType(), to = getType();
+  if (from.getElementType() != to.getElementType())
+    return emitOpError("the element type must stay");
+  if (from.getShape().size() != to.getShape().size() || getOffsets().size() != to.getShape().size())
+    return emitOpError("needs an offset per dimension, and the result has the buffer's rank");
+  for (auto [size, part, offset] : llvm::zip(from.getShape(), to.getShape(), getOffsets()))
+    if (offset < 0 || offset % part || offset + part > size)
+      return emitOpError() << "a part of " << part << " at " << offset
+                           << " does not lie on a grid within " << size;
+  return success();
+}
+
+LogicalResult TransBufferOp::verify() {
+  BufferType from = getBuffer().getType(), to = getType();
+  if (from.getLayout().getLayout().rank() != from.getShape().size())
+    return emitOpError("works on one copy: take a slot first");
+  if (getOrder().size() != from.getShape().size())
+    return emitOpError("the order must name every dimension");
+  for (auto [i, dim] : llvm::enumerate(getOrder()))
+    if (dim < 0 || size_t(dim) >= from.getShape().size() ||
+        to.getShape()[i] != from.getShape()[dim])
+      return emitOpError("the result's shape is not the permuted one");
+  if (to.getLayout().getLayout() != from.getLayout().getLayout().transposed(getOrder()))
+    return emitOpError("the result's layout is not the permuted one");
+  return success();
+}
+
+LogicalResult ReshapeBufferOp::verify() {
+  BufferType from = getBuffer().getType(), to = getType();
+  if (from.getLayout().getLayout().rank() != from.getShape().size())
+    return emitOpError("works on one copy: take a slot first");
+  if (ShapedType::getNumElements(from.getShape()) != ShapedType::getNumElements(to.getShape()))
+    return emitOpError("the number of elements must stay");
+  if (to.getLayout().getLayout() != from.getLayout().getLayout().reshaped(to.getShape()))
+    return emitOpError("the result's layout is not the reshaped one");
+  return success();
+}
+
+LogicalResult LocalLoadOp::verify() {
+  return tensorFitsBuffer(*this, getType(), getBuffer().getType());
+}
+
+LogicalResult LocalStoreOp::verify() {
+  return tensorFitsBuffer(*this, getSrc().getType(), getBuffer().getType());
+}
+
+LogicalResult RemoteBufferOp::verify() {
+  return getType() == getBuffer().getType() ? success() : emitOpError("the type must stay");
+}
+
+//===--- asynchronous copies
+//---------------------------------------------------------------------===//
+
+LogicalResult AsyncCopyOp::verify() {
+  auto pointers = cast<RankedTensorType>(getPtr().getType());
+  auto pointer = dyn_cast<tile::PtrType>(pointers.getElementType());
+  if (!pointer)
+    return emitOpError("copies from a tensor of pointers");
+  if (failed(hasLayout(*this, "the pointers", pointers)))
+    return failure();
+  BufferType buffer = getBuffer().getType();
+  if (failed(sameContent(*this, "pointers and buffer differ", pointers.getShape(),
+                         pointer.getPointee(), buffer.getShape(), buffer.getElementType())))
+    return failure();
+  int64_t bytes = int64_t(getContiguity()) * tile::sizeInBytes(pointer.getPointee());
+  if (bytes != 4 && bytes != 8 && bytes != 16)
+    return emitOpError() << "one copy has 4, 8 or 16 bytes, found " << bytes;
+  if (getMask()) {
+    auto mask = cast<RankedTensorType>(getMask().getType());
+    if (!mask.getElementType().isInteger(1) || mask.getShape() != pointers.getShape() ||
+        mask.getEncoding() != pointers.getEncoding())
+      return emitOpError("the mask must have the pointers' shape and layout");
+  }
+  return success();
+}
+
+//===--- matrix units
+//----------------------------------------------------------------------------===//
+
+LogicalResult MmaOp::verify() {
+  for (Type type : {getA().getType(), getB().getType(), getC().getType()})
+    if (failed(hasLayout(*this, "every operand", type)))
+      return failure();
+  return dotShapes(*this, contentOf(getA().getType()).first, contentOf(getB().getType()).first,
+                   contentOf(getC().getType()).first);
+}
+
+LogicalResult FmaDotOp::verify() {
+  if (failed(hasLayout(*this, "the accumulator", getC().getType())))
+    return failure();
+  return dotShapes(*this, getA().getType().getShape(), getB().getType().getShape(),
+                   contentOf(getC().getType()).first);
+}
+
+LogicalResult WgmmaOp::verify() {
+  if (failed(hasLayout(*this, "the accumulator", getC().getType())) ||
+      failed(hasLayout(*this, "a", getA().getType())))
+    return failure();
+  if (warpCount(*this) % 4)
+    return emitOpError("needs groups of 4 warps");
+  return dotShapes(*this, contentOf(getA().getType()).first, getB().getType().getShape(),
+                   contentOf(getC().getType()).first);
+}
+
+void WgmmaOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  for (OpOperand &operand : getOperation()->getOpOperands())
+    if (isa<BufferType>(operand.get().getType()))
+      effects.emplace_back(MemoryEffects::Read::get(), &operand, SharedMemory::get());
+}
+
+LogicalResult WgmmaWaitOp::verify() {
+  if (getValues().getTypes() != getResults().getTypes())
+    return emitOpError("results have the types of the operands");
+  return success();
+}
+
+//===--- warp specialisation
+//---------------------------------------------------------------------===//
+
+void WarpSpecializeOp::getSuccessorRegions(RegionBranchPoint point,
+                                           SmallVectorImpl<RegionSuccessor> &successors) {
+  if (point.isParent()) {
+    for (Region &part : getParts())
+      successors.emplace_back(&part);
+    return;
+  }
+  successors.emplace_back(getOperation(), getResults());
+}
+
+void WarpSpecializeOp::getRegionInvocationBounds(ArrayRef<Attribute>,
+                                                 SmallVectorImpl<InvocationBounds> &bounds) {
+  bounds.append(getParts().size(), InvocationBounds(1, 1));
+}
+
+LogicalResult WarpSpecializeOp::verify() {
+  if (getParts().empty() || getPartitionWarps().size() + 1 != getParts().size())
+    return emitOpError("needs one more region than partition_warps");
+  if (getRegisters().size() != getParts().size())
+    return emitOpError("needs registers for every region");
+  for (int32_t warps : getPartitionWarps())
+    if (warps <= 0)
+      return emitOpError("a part has at least one warp");
+  for (int32_t registers : getRegisters())
+    if (registers && (registers < 24 || registers > 256 || registers % 8))
+      return emitOpError() << "registers are 0 or a multiple of 8 from 24 to 256, found "
+                           << registers;
+  for (auto [number, part] : llvm::enumerate(getParts())) {
+    auto yield = dyn_cast<PartYieldOp>(part.front().back());
+    if (!yield)
+      return emitOpError("every region ends in `ngpu.part_yield`");
+    if (number > 0 && yield.getValues().size())
+      return emitOpError("only region 0 yields values");
+    if (number == 0 && yield.getValues().getTypes() != getResultTypes())
+      return emitOpError("region 0 must yield the results");
+    if (number > 0) {
+      WalkResult walked = part.walk([&](Operation *op) {
+        for (Value operand : op->getOperands())
+          if (isa<RankedTensorType>(operand.getType()) &&
+              !part.isAncestor(operand.getParentRegion()))
+            return WalkResult::interrupt();
+        return WalkResult::advance();
+      });
+      if (walked.wasInterrupted())
+        return emitOpError("a part cannot use tensors from outside: other threads hold them");
+    }
+  }
+  return success();
+}
+
+} // namespace nereid::ngpu
