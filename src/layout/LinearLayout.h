@@ -61,7 +61,8 @@ int64_t coreSize(int64_t size);
 int64_t repeatCount(int64_t size);
 llvm::SmallVector<int64_t, 4> coreShape(llvm::ArrayRef<int64_t> shape);
 
-/// A matrix over GF(2), stored by columns; at most 64 rows.
+/// A matrix over GF(2), stored by columns; at most 64 rows and 64 columns. Bit i of a column is its
+/// row i.
 class BitMatrix {
 public:
   BitMatrix(unsigned rows, llvm::ArrayRef<uint64_t> columns);
@@ -75,12 +76,18 @@ public:
   uint64_t apply(uint64_t x) const;
   BitMatrix operator*(const BitMatrix &right) const;
   bool operator==(const BitMatrix &) const = default;
+  /// The rows of `below` under these; as many columns.
+  BitMatrix stacked(const BitMatrix &below) const;
 
   unsigned rank() const;
   /// A basis of all x with apply(x) == 0.
   llvm::SmallVector<uint64_t> kernel() const;
+  /// The set (bit i: column i) of columns that depend on earlier ones.
+  uint64_t redundantColumns() const;
   /// The x with apply(x) == y that has zeros in all redundant columns, or nothing.
   std::optional<uint64_t> solve(uint64_t y) const;
+  /// The X with (*this) * X == right that has zeros in all redundant columns, or nothing.
+  std::optional<BitMatrix> solve(const BitMatrix &right) const;
   /// Some X with (*this) * X * (*this) == *this; columns of X are solutions with zeros in redundant
   /// (linearly dependent on earlier) columns. The inverse when there is one.
   BitMatrix pseudoInverse() const;
@@ -98,7 +105,10 @@ public:
   /// `shape`: power-of-two sizes (the core). `bases[axis][bit]`: coordinates, one per dimension,
   /// each below its size.
   LinearLayout(llvm::ArrayRef<int64_t> shape,
-               std::array<llvm::SmallVector<Coords, 8>, kAxes> bases);
+               const std::array<llvm::SmallVector<Coords, 8>, kAxes> &bases);
+  /// The same with coordinates packed as `flat` packs them.
+  using Columns = llvm::SmallVector<uint64_t, 8>;
+  static LinearLayout fromFlat(llvm::ArrayRef<int64_t> shape, std::array<Columns, kAxes> columns);
 
   unsigned rank() const { return sizes.size(); }
   /// The power-of-two core sizes.
@@ -107,12 +117,17 @@ public:
 
   unsigned bits(Axis axis) const { return columns[unsigned(axis)].size(); }
   int64_t size(Axis axis) const { return int64_t(1) << bits(axis); }
-  const Coords &basis(Axis axis, unsigned bit) const { return columns[unsigned(axis)][bit]; }
-  llvm::ArrayRef<Coords> bases(Axis axis) const { return columns[unsigned(axis)]; }
+  /// The coordinates that a bit contributes, and all of an axis.
+  Coords basis(Axis axis, unsigned bit) const { return unflat(columns[unsigned(axis)][bit]); }
+  llvm::SmallVector<Coords, 8> bases(Axis axis) const;
+  /// The same packed as `flat` packs them: what loops over many bits should use.
+  llvm::ArrayRef<uint64_t> flatBases(Axis axis) const { return columns[unsigned(axis)]; }
 
   /// Coordinates (in the core) of a place.
   Coords apply(Axis axis, int64_t index) const;
   Coords apply(int64_t reg, int64_t lane, int64_t warp = 0, int64_t block = 0) const;
+  /// The packed coordinates of a place.
+  uint64_t applyFlat(Axis axis, int64_t index) const;
   /// The coordinates packed into one row-major index of the core: dimension 0 slowest.
   int64_t flat(llvm::ArrayRef<int32_t> coords) const;
   Coords unflat(int64_t index) const;
@@ -129,7 +144,7 @@ public:
   BitMatrix matrix() const;
 
   //===--- new layouts from old ones
-  //-----------------------------------------------------------===//
+  //------------------------------------------------------------===//
   /// Block-diagonal product: this layout's bits of every axis come first (fastest), `outer` then
   /// tiles whole copies. Shapes multiply dimension by dimension; ranks are equal.
   LinearLayout operator*(const LinearLayout &outer) const;
@@ -140,14 +155,15 @@ public:
   /// Dimension i of the result is dimension order[i].
   LinearLayout transposed(llvm::ArrayRef<int32_t> order) const;
   /// Without dimension `dim` (the layout of a reduction's result along it): places that differed in
-  /// it now hold the same element. Register bits that become zero are removed.
+  /// it now hold the same element. Register bits that become zero are removed (their order stays).
   LinearLayout sliced(unsigned dim) const;
   /// With a new dimension of size 1.
   LinearLayout expanded(unsigned dim) const;
   /// Dimension `dim` of size 1 grows to `size`, in registers (slowest bits): what a broadcast of a
   /// register-resident value gives.
   LinearLayout broadcastInRegisters(unsigned dim, int64_t size) const;
-  /// The same elements in row-major order under another shape (the product of sizes is equal).
+  /// The same elements in row-major order under another shape (the product of sizes is equal). This
+  /// is the core's order: it is the tensor's too only if no repeated dimension is split or merged.
   LinearLayout reshaped(llvm::ArrayRef<int64_t> shape) const;
   /// Register bits whose column is zero or depends on earlier columns are removed.
   LinearLayout withoutRedundantRegisters() const;
@@ -162,7 +178,7 @@ public:
 
 private:
   llvm::SmallVector<int64_t, 4> sizes;
-  std::array<llvm::SmallVector<Coords, 8>, kAxes> columns;
+  std::array<Columns, kAxes> columns; // packed coordinates
 };
 
 /// A linear map from the places of one layout to those of another.
@@ -173,6 +189,10 @@ public:
   /// The index on `to`'s axis `axis` for one index on `from`'s axis `from` (indices of several axes
   /// combine by XOR).
   int64_t apply(Axis from, int64_t index, Axis axis) const;
+  /// The part of `axis` that index bit `bit` of `from` contributes.
+  int64_t column(Axis from, unsigned bit, Axis axis) const {
+    return apply(from, int64_t(1) << bit, axis);
+  }
   /// Does the index on `axis` depend on `from` at all?
   bool dependsOn(Axis axis, Axis from) const;
   /// Is the index on `axis` simply that of the same axis of the source, whatever the other axes
@@ -190,5 +210,10 @@ private:
 /// For every place of `at`, where `of` keeps the same element: y with of(y) == at(x), zeros in the
 /// redundant bits of `of`. Both cover one shape, `of` is surjective.
 PlaceMap locate(const LinearLayout &of, const LinearLayout &at);
+
+/// The same with y equal to x on the axes `kept`, where `of` holds the elements there at all (its
+/// redundant bits are then chosen to fit). Nothing if some element must come from elsewhere.
+std::optional<PlaceMap> locateKeeping(const LinearLayout &of, const LinearLayout &at,
+                                      llvm::ArrayRef<Axis> kept);
 
 } // namespace nereid::layout
