@@ -13,6 +13,13 @@ def Combine : Pass<"combine"> {
   let summary = "canonicalises and combines: splats computed as scalars, dot with its sum, uniform offsets first";
 }
 
+def DescriptorsToPointers : Pass<"descriptors-to-pointers"> {
+  let summary = "tensor descriptors become pointers with sizes and strides, their accesses masked loads and stores";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::ub::UBDialect", "::nereid::tile::TileDialect"];
+  let options = [Option<"trustAlignment", "trust-alignment", "bool", "false",
+    "tell the integer analysis of the alignment that authors promise of bases and strides">];
+}
+
 def HoistInvariants : Pass<"hoist-invariants"> {
   let summary = "moves computations and safe loads that do not change out of loops";
 }

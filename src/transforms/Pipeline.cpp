@@ -15,6 +15,9 @@ void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &
   // follows. What is left of the callees is then dead.
   manager.addPass(mlir::createInlinerPass({}, [](mlir::OpPassManager &) {}));
   manager.addPass(mlir::createSymbolDCEPass());
+  // Early, so that every pass sees loads and stores; after the inliner, so that few descriptors
+  // cross a call.
+  manager.addPass(createDescriptorsToPointers({options.trustDescriptorAlignment}));
   // Constants, splats and shapes in their simplest form: later passes match on it.
   manager.addPass(createCombine());
   // Equal addresses and equal steps become one value, so that loops see that they advance alike.

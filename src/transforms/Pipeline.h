@@ -11,6 +11,10 @@ struct TilePipelineOptions {
   /// Moves loop-invariant computations and safe loads out of loops (never out of
   /// `tile.disable_licm` loops).
   bool licm = true;
+  /// Bases and strides of tensor descriptors are known to be as aligned as their authors promise
+  /// (multiples of 16 bytes). For targets on which a broken promise is a failure of the author's
+  /// either way.
+  bool trustDescriptorAlignment = false;
 };
 
 /// Appends the passes to a pass manager of `builtin.module`. Expects what the front end emits:
@@ -19,6 +23,7 @@ struct TilePipelineOptions {
 ///
 ///  - No `func.call` to a function of the module remains, except to those with `no_inline`, and no
 ///  other private function.
+///  - Tensor descriptors are pointers, but for those marked `tile.copy_engine`.
 ///  - IR is canonical: no dead values, no equal computations in one scope, constants folded, and
 ///  elementwise
 ///    operations on splats are done on scalars.

@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/IR/DialectImplementation.h"
 #include "mlir/Transforms/InliningUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -52,6 +53,63 @@ void loadDialects(MLIRContext &context) {
   context.appendDialectRegistry(registry);
   context.loadDialect<TileDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect,
                       scf::SCFDialect, ub::UBDialect>();
+}
+
+//===--- tensor descriptors
+//-----------------------------------------------------------------------===//
+
+static constexpr unsigned maxDescriptorRank = 5;
+
+Type DescType::parse(AsmParser &parser) {
+  llvm::SmallVector<int64_t> shape;
+  Type element;
+  Padding padding = Padding::Zero;
+  if (parser.parseLess() || parser.parseDimensionList(shape, /*allowDynamic=*/false) ||
+      parser.parseType(element))
+    return {};
+  if (succeeded(parser.parseOptionalComma())) {
+    StringRef word;
+    auto at = parser.getCurrentLocation();
+    if (parser.parseKeyword(&word))
+      return {};
+    auto known = symbolizePadding(word);
+    if (!known) {
+      parser.emitError(at, "expected `zero` or `nan`");
+      return {};
+    }
+    padding = *known;
+  }
+  if (parser.parseGreater())
+    return {};
+  return parser.getChecked<DescType>(parser.getContext(), shape, element, padding);
+}
+
+void DescType::print(AsmPrinter &printer) const {
+  printer << "<";
+  for (int64_t size : getShape())
+    printer << size << "x";
+  printer << getElementType();
+  if (getPadding() != Padding::Zero)
+    printer << ", " << stringifyPadding(getPadding());
+  printer << ">";
+}
+
+LogicalResult DescType::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                               llvm::ArrayRef<int64_t> shape, Type element, Padding padding) {
+  if (!isTileShape(shape) || shape.size() > maxDescriptorRank)
+    return emitError() << "a descriptor has 1 to " << maxDescriptorRank
+                       << " dimensions of positive size, found " << shape.size();
+  bool isInt = element.isSignlessInteger() &&
+               llvm::is_contained({8, 16, 32, 64}, int(element.getIntOrFloatBitWidth()));
+  if (!isInt && !isa<FloatType>(element))
+    return emitError() << "a descriptor has elements of one to eight bytes, found " << element;
+  if (padding == Padding::NaN && isInt)
+    return emitError() << "integers cannot be padded with NaN";
+  return success();
+}
+
+RankedTensorType DescType::getBlockType() const {
+  return RankedTensorType::get(getShape(), getElementType());
 }
 
 bool isTileShape(llvm::ArrayRef<int64_t> shape) {

@@ -423,6 +423,19 @@ OpFoldResult MulHiUOp::fold(FoldAdaptor adaptor) {
       [](const llvm::APInt &a, const llvm::APInt &b) { return llvm::APIntOps::mulhu(a, b); });
 }
 
+// What a descriptor was made of. A stride of the last dimension is 1 by definition.
+OpFoldResult DescShapeOp::fold(FoldAdaptor) {
+  auto made = getDesc().getDefiningOp<MakeDescriptorOp>();
+  return made ? OpFoldResult(made.getShape()[getDim()]) : OpFoldResult();
+}
+
+OpFoldResult DescStrideOp::fold(FoldAdaptor) {
+  if (getDim() + 1 == cast<DescType>(getDesc().getType()).getRank())
+    return IntegerAttr::get(getType(), 1);
+  auto made = getDesc().getDefiningOp<MakeDescriptorOp>();
+  return made ? OpFoldResult(made.getStrides()[getDim()]) : OpFoldResult();
+}
+
 //===--- canonicalisation
 //-------------------------------------------------------------------------===//
 

@@ -294,6 +294,89 @@ void ExternOp::getEffects(
   effects.emplace_back(MemoryEffects::Write::get());
 }
 
+//===--- tensor descriptors
+//-----------------------------------------------------------------------===//
+
+/// Coordinates and block of an access through `desc`.
+static LogicalResult verifyBlock(Operation *op, Type desc, size_t coords, StringRef what,
+                                 Type block) {
+  auto type = cast<DescType>(desc);
+  if (coords != type.getRank())
+    return op->emitOpError() << "needs one coordinate per dimension: expected " << type.getRank()
+                             << ", found " << coords;
+  if (failed(sameElement(op, what, block, type.getElementType())))
+    return failure();
+  auto withoutOnes = [](ArrayRef<int64_t> shape) {
+    return llvm::to_vector(llvm::make_filter_range(shape, [](int64_t size) { return size != 1; }));
+  };
+  if (shapeOf(block).size() > type.getRank() ||
+      withoutOnes(shapeOf(block)) != withoutOnes(type.getShape()))
+    return op->emitOpError() << what << " must have the shape of the block: expected "
+                             << type.getBlockType() << ", found " << block;
+  return success();
+}
+
+static LogicalResult verifyRows(Operation *op, Type desc, Type rows, StringRef what, Type block) {
+  auto type = cast<DescType>(desc);
+  if (type.getRank() != 2 || type.getShape()[0] != 1)
+    return op->emitOpError() << "needs blocks of one row, found " << type;
+  if (shapeOf(rows).size() != 1)
+    return op->emitOpError() << "needs a vector of rows, found " << rows;
+  return expectType(
+      op, what, block,
+      RankedTensorType::get({shapeOf(rows)[0], type.getShape()[1]}, type.getElementType()));
+}
+
+static LogicalResult verifyDim(Operation *op, Type desc, int64_t dim) {
+  if (dim < cast<DescType>(desc).getRank())
+    return success();
+  return op->emitOpError() << "dimension " << dim << " is out of range for " << desc;
+}
+
+LogicalResult MakeDescriptorOp::verify() {
+  auto type = cast<DescType>(getType());
+  auto base = cast<PtrType>(getBase().getType());
+  if (base.getPointee() != type.getElementType() || base.getAddressSpace() != 1)
+    return emitOpError() << "needs a pointer to " << type.getElementType()
+                         << " in global memory, found " << base;
+  if (getShape().size() != type.getRank() || getStrides().size() + 1 != type.getRank())
+    return emitOpError() << "needs " << type.getRank() << " sizes and " << type.getRank() - 1
+                         << " strides for " << type << ", found " << getShape().size() << " and "
+                         << getStrides().size();
+  return success();
+}
+
+LogicalResult DescShapeOp::verify() {
+  return verifyDim(*this, getDesc().getType(), getDim());
+}
+LogicalResult DescStrideOp::verify() {
+  return verifyDim(*this, getDesc().getType(), getDim());
+}
+
+LogicalResult DescLoadOp::verify() {
+  return verifyBlock(*this, getDesc().getType(), getCoords().size(), "result", getType());
+}
+LogicalResult DescStoreOp::verify() {
+  return verifyBlock(*this, getDesc().getType(), getCoords().size(), "value", getValue().getType());
+}
+
+LogicalResult DescReduceOp::verify() {
+  Type element = cast<DescType>(getDesc().getType()).getElementType();
+  bool isFloatKind =
+      llvm::is_contained({AtomicKind::FAdd, AtomicKind::FMax, AtomicKind::FMin}, getKind());
+  if (getKind() == AtomicKind::Xchg || isFloatKind != isa<FloatType>(element))
+    return emitOpError() << "cannot " << stringifyAtomicKind(getKind()) << " elements of type "
+                         << element;
+  return verifyBlock(*this, getDesc().getType(), getCoords().size(), "value", getValue().getType());
+}
+
+LogicalResult DescGatherOp::verify() {
+  return verifyRows(*this, getDesc().getType(), getRows().getType(), "result", getType());
+}
+LogicalResult DescScatterOp::verify() {
+  return verifyRows(*this, getDesc().getType(), getRows().getType(), "value", getValue().getType());
+}
+
 //===--- arithmetic
 //-------------------------------------------------------------------------------===//
 

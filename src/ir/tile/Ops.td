@@ -250,6 +250,97 @@ def Tile_BarrierOp : Tile_Op<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let assemblyFormat = "attr-dict";
 }
 
+//===--- tensor descriptors -----------------------------------------------------------------------------===//
+// A target without a copy engine has them rewritten as pointers: `descriptors-to-pointers`.
+
+def Tile_MakeDescriptorOp : Tile_PureOp<"make_descriptor", [AttrSizedOperandSegments]> {
+  let summary = "describes a tensor in global memory";
+  let description = [{
+    The address of its first element, its sizes (not negative), and how many elements two neighbours of each
+    dimension lie apart; the last stride is 1, so it is not given. The author promises what the copy engine needs: the address is a multiple of 16, and so are
+    all strides in bytes.
+  }];
+  let arguments = (ins Tile_PtrElt:$base, Variadic<I32>:$shape, Variadic<I64>:$strides);
+  let results = (outs Tile_AnyDesc:$result);
+  let assemblyFormat = [{
+    $base `[` $shape `]` `strides` `[` $strides `]` attr-dict `:` type($base) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_DescShapeOp : Tile_PureOp<"desc_shape"> {
+  let summary = "the size of a described tensor along one dimension";
+  let arguments = (ins Tile_AnyDesc:$desc, ConfinedAttr<I32Attr, [IntNonNegative]>:$dim);
+  let results = (outs I32:$result);
+  let assemblyFormat = "$desc $dim attr-dict `:` type($desc)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_DescStrideOp : Tile_PureOp<"desc_stride"> {
+  let summary = "a stride of a described tensor, in elements";
+  let arguments = (ins Tile_AnyDesc:$desc, ConfinedAttr<I32Attr, [IntNonNegative]>:$dim);
+  let results = (outs I64:$result);
+  let assemblyFormat = "$desc $dim attr-dict `:` type($desc)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_DescLoadOp : Tile_Op<"desc_load", [MemoryEffects<[MemRead]>]> {
+  let summary = "reads the block that begins at these coordinates";
+  let description = [{
+    Coordinates are signed. Elements outside the tensor touch no memory and give the descriptor's padding. The result
+    has the block's shape, or that shape without some of its dimensions of size 1.
+  }];
+  let arguments = (ins Tile_AnyDesc:$desc, Variadic<I32>:$coords,
+                       DefaultValuedAttr<Tile_CacheModifier, "CacheModifier::None">:$cache,
+                       DefaultValuedAttr<Tile_EvictionPolicy, "EvictionPolicy::Normal">:$evict);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = [{
+    $desc `[` $coords `]` (`cache` $cache^)? (`evict` $evict^)? attr-dict `:` type($desc) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_DescStoreOp : Tile_Op<"desc_store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "writes the block that begins at these coordinates";
+  let description = "Elements outside the tensor are dropped. The value's shape: see `tile.desc_load`.";
+  let arguments = (ins Tile_AnyDesc:$desc, Variadic<I32>:$coords, Tile_Tensor:$value);
+  let assemblyFormat = "$desc `[` $coords `]` `,` $value attr-dict `:` type($desc) `,` type($value)";
+  let hasVerifier = 1;
+}
+
+def Tile_DescReduceOp : Tile_Op<"desc_reduce", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "combines a block with memory, atomically element by element";
+  let description = [{
+    Relaxed, at the scope of the device. Elements outside the tensor are dropped. Not `xchg`; floats: `fadd`, and
+    `fmax` and `fmin` of 16 bits.
+  }];
+  let arguments = (ins Tile_AtomicKind:$kind, Tile_AnyDesc:$desc, Variadic<I32>:$coords, Tile_Tensor:$value);
+  let assemblyFormat = "$kind $desc `[` $coords `]` `,` $value attr-dict `:` type($desc) `,` type($value)";
+  let hasVerifier = 1;
+}
+
+def Tile_DescGatherOp : Tile_Op<"desc_gather", [MemoryEffects<[MemRead]>]> {
+  let summary = "reads pieces of several rows of a matrix";
+  let description = [{
+    The descriptor has blocks of 1 x N. Row `i` of the result is the block at row `rows[i]` and column `column`;
+    what lies outside the tensor, rows or columns, gives the padding.
+  }];
+  let arguments = (ins Tile_AnyDesc:$desc, Tile_TensorOf<[I32]>:$rows, I32:$column);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$desc `[` $rows `,` $column `]` attr-dict `:` type($desc) `,` type($rows) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_DescScatterOp : Tile_Op<"desc_scatter", [MemoryEffects<[MemWrite]>]> {
+  let summary = "writes pieces of several rows of a matrix";
+  let description = "As `tile.desc_gather`. What lies outside the tensor is dropped; of equal rows one wins.";
+  let arguments = (ins Tile_AnyDesc:$desc, Tile_TensorOf<[I32]>:$rows, I32:$column, Tile_Tensor:$value);
+  let assemblyFormat = "$desc `[` $rows `,` $column `]` `,` $value attr-dict `:` type($desc) `,` type($rows) `,` type($value)";
+  let hasVerifier = 1;
+}
+
 //===--- arithmetic that arith and math lack ------------------------------------------------------------===//
 
 def Tile_DivRNOp : Tile_PureOp<"div_rn", [Elementwise, SameOperandsAndResultType]> {

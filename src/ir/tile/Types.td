@@ -75,10 +75,37 @@ def Tile_InputPrecision : Tile_Enum<"InputPrecision", "how a dot treats fp32 ope
 def Tile_Rounding : Tile_Enum<"Rounding", "rounding of a narrowing float conversion", [
   I32EnumAttrCase<"RTNE", 0, "rtne">, I32EnumAttrCase<"RTZ", 1, "rtz">]>;
 
+def Tile_Padding : Tile_Enum<"Padding", "what a descriptor's load gives outside the tensor", [
+  I32EnumAttrCase<"Zero", 0, "zero">, I32EnumAttrCase<"NaN", 1, "nan">]>;
+
 def Tile_CheckKind : Tile_Enum<"CheckKind", "what a check of a memory access is about", [
   I32EnumAttrCase<"Bounds", 0, "bounds">, I32EnumAttrCase<"Overflow", 1, "overflow">]>;
 
+def Tile_Desc : Tile_Type<"Desc", "desc"> {
+  let summary = "a tensor in global memory, seen in blocks of one size";
+  let description = [{
+    `!tile.desc<16x64xf16>`: where a tensor of f16 begins, how large it is and how far its rows lie apart, for
+    accesses to blocks of 16 x 64 elements. `!tile.desc<16x64xf16, nan>`: what is read outside the tensor is NaN, not
+    zero. Rank 1 to 5; elements of one to eight bytes. The elements of the last dimension are adjacent. Descriptors are values like others: they go round
+    loops and through branches and calls.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType,
+                        "::nereid::tile::Padding":$padding);
+  let builders = [TypeBuilderWithInferredContext<(ins "::llvm::ArrayRef<int64_t>":$shape, "::mlir::Type":$elementType,
+                                                      CArg<"::nereid::tile::Padding", "::nereid::tile::Padding::Zero">:$padding), [{
+    return $_get(elementType.getContext(), shape, elementType, padding);
+  }]>];
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    unsigned getRank() const { return getShape().size(); }
+    /// The block as a tensor.
+    ::mlir::RankedTensorType getBlockType() const;
+  }];
+}
+
 def Tile_PtrElt : Type<CPred<"::llvm::isa<::nereid::tile::PtrType>($_self)">, "pointer">;
+def Tile_AnyDesc : Type<CPred<"::llvm::isa<::nereid::tile::DescType>($_self)">, "tensor descriptor">;
 def Tile_Float : AnyTypeOf<[F16, BF16, F32, F64, F8E4M3FN, F8E5M2], "float">;
 def Tile_Int : AnyTypeOf<[I1, I8, I16, I32, I64], "integer">;
 def Tile_Scalar : AnyTypeOf<[Tile_Float, Tile_Int, Tile_PtrElt], "float, integer or pointer">;

@@ -109,3 +109,16 @@ func.func @numbers(%i: i32) -> (i32, i32, f32, f8E5M2) {
   %3 = tile.fp_cast %f : f32 -> f8E5M2
   return %0, %1, %2, %3 : i32, i32, f32, f8E5M2
 }
+
+// CHECK-LABEL: func.func @descriptor_parts
+// CHECK-SAME: %{{.*}}: !tile.ptr<f32>, %[[M:.*]]: i32, %[[N:.*]]: i32, %[[S:.*]]: i64
+func.func @descriptor_parts(%p: !tile.ptr<f32>, %m: i32, %n: i32, %s: i64, %d: !tile.desc<4x8xf32>) -> (i32, i64, i64, i64) {
+  // CHECK: %[[ONE:.*]] = arith.constant 1 : i64
+  // CHECK: return %[[N]], %[[S]], %[[ONE]], %[[ONE]]
+  %0 = tile.make_descriptor %p [%m, %n] strides [%s] : !tile.ptr<f32> -> !tile.desc<4x8xf32>
+  %1 = tile.desc_shape %0 1 : !tile.desc<4x8xf32>
+  %2 = tile.desc_stride %0 0 : !tile.desc<4x8xf32>
+  %3 = tile.desc_stride %0 1 : !tile.desc<4x8xf32>
+  %4 = tile.desc_stride %d 1 : !tile.desc<4x8xf32>
+  return %1, %2, %3, %4 : i32, i64, i64, i64
+}

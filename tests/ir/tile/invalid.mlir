@@ -546,3 +546,103 @@ func.func @f(%x: i32) {
   tile.print "x" hex false signed [] : %x : i32
   return
 }
+
+// -----
+
+// expected-error @+1 {{a descriptor has 1 to 5 dimensions of positive size, found 6}}
+func.func @f(%d: !tile.desc<2x2x2x2x2x2xf32>) { return }
+
+// -----
+
+// expected-error @+1 {{a descriptor has elements of one to eight bytes, found 'i1'}}
+func.func @f(%d: !tile.desc<16xi1>) { return }
+
+// -----
+
+// expected-error @+1 {{integers cannot be padded with NaN}}
+func.func @f(%d: !tile.desc<16xi32, nan>) { return }
+
+// -----
+
+// expected-error @+1 {{expected `zero` or `nan`}}
+func.func @f(%d: !tile.desc<16xf32, one>) { return }
+
+// -----
+
+func.func @f(%p: !tile.ptr<f16>, %n: i32) {
+  // expected-error @+1 {{needs a pointer to 'f32' in global memory, found '!tile.ptr<f16>'}}
+  %0 = tile.make_descriptor %p [%n] strides [] : !tile.ptr<f16> -> !tile.desc<16xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: !tile.ptr<f16>, %n: i32) {
+  // expected-error @+1 {{needs 2 sizes and 1 strides for '!tile.desc<4x16xf16>', found 2 and 0}}
+  %0 = tile.make_descriptor %p [%n, %n] strides [] : !tile.ptr<f16> -> !tile.desc<4x16xf16>
+  return
+}
+
+// -----
+
+func.func @f(%d: !tile.desc<4x16xf16>) {
+  // expected-error @+1 {{dimension 2 is out of range for '!tile.desc<4x16xf16>'}}
+  %0 = tile.desc_shape %d 2 : !tile.desc<4x16xf16>
+  return
+}
+
+// -----
+
+func.func @f(%d: !tile.desc<4x16xf16>, %n: i32) {
+  // expected-error @+1 {{needs one coordinate per dimension: expected 2, found 1}}
+  %0 = tile.desc_load %d [%n] : !tile.desc<4x16xf16> -> tensor<4x16xf16>
+  return
+}
+
+// -----
+
+func.func @f(%d: !tile.desc<4x16xf16>, %n: i32) {
+  // expected-error @+1 {{result must have elements of type 'f16', found 'tensor<4x16xf32>'}}
+  %0 = tile.desc_load %d [%n, %n] : !tile.desc<4x16xf16> -> tensor<4x16xf32>
+  return
+}
+
+// -----
+
+func.func @f(%d: !tile.desc<4x16xf16>, %n: i32, %v: tensor<16x4xf16>) {
+  // expected-error @+1 {{value must have the shape of the block: expected 'tensor<4x16xf16>', found 'tensor<16x4xf16>'}}
+  tile.desc_store %d [%n, %n], %v : !tile.desc<4x16xf16>, tensor<16x4xf16>
+  return
+}
+
+// -----
+
+func.func @f(%d: !tile.desc<4x16xf16>, %n: i32, %v: tensor<4x16xf16>) {
+  // expected-error @+1 {{cannot add elements of type 'f16'}}
+  tile.desc_reduce add %d [%n, %n], %v : !tile.desc<4x16xf16>, tensor<4x16xf16>
+  return
+}
+
+// -----
+
+func.func @f(%d: !tile.desc<4x16xf16>, %n: i32, %rows: tensor<8xi32>) {
+  // expected-error @+1 {{needs blocks of one row, found '!tile.desc<4x16xf16>'}}
+  %0 = tile.desc_gather %d [%rows, %n] : !tile.desc<4x16xf16>, tensor<8xi32> -> tensor<8x16xf16>
+  return
+}
+
+// -----
+
+func.func @f(%d: !tile.desc<1x16xf16>, %n: i32, %rows: tensor<8x1xi32>) {
+  // expected-error @+1 {{needs a vector of rows, found 'tensor<8x1xi32>'}}
+  %0 = tile.desc_gather %d [%rows, %n] : !tile.desc<1x16xf16>, tensor<8x1xi32> -> tensor<8x16xf16>
+  return
+}
+
+// -----
+
+func.func @f(%d: !tile.desc<1x16xf16>, %n: i32, %rows: tensor<8xi32>, %v: tensor<8x8xf16>) {
+  // expected-error @+1 {{value must be of type 'tensor<8x16xf16>', found 'tensor<8x8xf16>'}}
+  tile.desc_scatter %d [%rows, %n], %v : !tile.desc<1x16xf16>, tensor<8xi32>, tensor<8x8xf16>
+  return
+}

@@ -154,3 +154,33 @@ func.func @debugging(%i: tensor<4x8xi32>, %s: i32, %m: tensor<4x8xi1>, %c: i1) {
   tile.print "here" hex false signed []
   return
 }
+
+// CHECK-LABEL: func.func @descriptors
+func.func @descriptors(%base: !tile.ptr<f16>, %n: i32, %s: i64, %v: tensor<16x64xf16>, %w: tensor<8x64xf16>, %rows: tensor<8xi32>,
+                       %ints: !tile.desc<4xi32>, %iv: tensor<4xi32>) {
+  // CHECK: %[[D:.*]] = tile.make_descriptor %{{.*}}[%{{.*}}, %{{.*}}] strides[%{{.*}}] : !tile.ptr<f16> -> !tile.desc<16x64xf16>
+  %d = tile.make_descriptor %base [%n, %n] strides [%s] : !tile.ptr<f16> -> !tile.desc<16x64xf16>
+  // CHECK: tile.make_descriptor %{{.*}}[%{{.*}}, %{{.*}}] strides[%{{.*}}] : !tile.ptr<f16> -> !tile.desc<1x64xf16, nan>
+  %r = tile.make_descriptor %base [%n, %n] strides [%s] : !tile.ptr<f16> -> !tile.desc<1x64xf16, nan>
+  // CHECK: tile.make_descriptor %{{.*}}[%{{.*}}] strides[] : !tile.ptr<f16> -> !tile.desc<64xf16>
+  %one = tile.make_descriptor %base [%n] strides [] : !tile.ptr<f16> -> !tile.desc<64xf16>
+  // CHECK: tile.desc_shape %[[D]] 1 : !tile.desc<16x64xf16>
+  %size = tile.desc_shape %d 1 : !tile.desc<16x64xf16>
+  // CHECK: tile.desc_stride %[[D]] 0 : !tile.desc<16x64xf16>
+  %stride = tile.desc_stride %d 0 : !tile.desc<16x64xf16>
+  // CHECK: tile.desc_load %[[D]][%{{.*}}, %{{.*}}] : !tile.desc<16x64xf16> -> tensor<16x64xf16>
+  %0 = tile.desc_load %d [%n, %n] : !tile.desc<16x64xf16> -> tensor<16x64xf16>
+  // CHECK: tile.desc_load %{{.*}}[%{{.*}}, %{{.*}}] cache cg evict evict_first : !tile.desc<1x64xf16, nan> -> tensor<64xf16>
+  %1 = tile.desc_load %r [%n, %n] cache cg evict evict_first : !tile.desc<1x64xf16, nan> -> tensor<64xf16>
+  // CHECK: tile.desc_store %[[D]][%{{.*}}, %{{.*}}], %{{.*}} : !tile.desc<16x64xf16>, tensor<16x64xf16>
+  tile.desc_store %d [%n, %n], %v : !tile.desc<16x64xf16>, tensor<16x64xf16>
+  // CHECK: tile.desc_reduce fadd %[[D]][%{{.*}}, %{{.*}}], %{{.*}} : !tile.desc<16x64xf16>, tensor<16x64xf16>
+  tile.desc_reduce fadd %d [%n, %n], %v : !tile.desc<16x64xf16>, tensor<16x64xf16>
+  // CHECK: tile.desc_reduce umax %{{.*}}[%{{.*}}], %{{.*}} : !tile.desc<4xi32>, tensor<4xi32>
+  tile.desc_reduce umax %ints [%n], %iv : !tile.desc<4xi32>, tensor<4xi32>
+  // CHECK: tile.desc_gather %{{.*}}[%{{.*}}, %{{.*}}] : !tile.desc<1x64xf16, nan>, tensor<8xi32> -> tensor<8x64xf16>
+  %2 = tile.desc_gather %r [%rows, %n] : !tile.desc<1x64xf16, nan>, tensor<8xi32> -> tensor<8x64xf16>
+  // CHECK: tile.desc_scatter %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}} : !tile.desc<1x64xf16, nan>, tensor<8xi32>, tensor<8x64xf16>
+  tile.desc_scatter %r [%rows, %n], %w : !tile.desc<1x64xf16, nan>, tensor<8xi32>, tensor<8x64xf16>
+  return
+}
