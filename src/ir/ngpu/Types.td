@@ -28,6 +28,10 @@ def NGPU_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
 }
 
+def NGPU_LinearLayout : AttrParameter<"::nereid::layout::LinearLayout", "the map"> {
+  let cppAccessorType = "const ::nereid::layout::LinearLayout &";
+}
+
 def NGPU_LayoutAttr : AttrDef<NGPU_Dialect, "Layout"> {
   let mnemonic = "layout";
   let summary = "a linear layout: where the elements of a tensor live";
@@ -35,7 +39,7 @@ def NGPU_LayoutAttr : AttrDef<NGPU_Dialect, "Layout"> {
     See src/layout/LinearLayout.h. As the encoding of a tensor: register, lane and warp bits to coordinates of the
     tensor's core (the power-of-two factor of each size; the odd factors repeat in registers, slowest). In a buffer type: offset bits.
   }];
-  let parameters = (ins AttrParameter<"::nereid::layout::LinearLayout", "the map">:$layout);
+  let parameters = (ins NGPU_LinearLayout:$layout);
   let hasCustomAssemblyFormat = 1;
 }
 

@@ -1,0 +1,553 @@
+// Software pipelining: loads of later iterations are under way while an iteration computes.
+//
+// A loop that reads tiles and multiplies them waits for memory at every iteration. Here each such
+// load gets a ring of `slots` buffers in shared memory. With a distance of D iterations the loop
+//
+//     for i:   x = load(p(i));  use(x)
+//
+// becomes
+//
+//     for k in 0..D:  copy p(k) → slot k, if k is an iteration at all      commit      (prologue)
+//     for i:          wait for the copies of iteration i                   (a barrier follows)
+//                     copy p(i+D) → slot (i+D) mod slots, if i+D is one    commit
+//                     use(slot i mod slots)
+//
+// A copy carries its predicate, "iteration i+D exists", in its mask. So there is no epilogue, and
+// loops of few iterations or none need no special case: what is masked off reads nothing and writes
+// zeros that no one uses. One barrier an iteration orders everything: it follows the wait (the
+// copies of all threads are there), and it precedes the copy into the slot that iteration i-1 read
+// last (slots = D + 1).
+//
+// What addresses need of iteration i+D (the slice of the body behind pointers and masks) is cloned
+// for it; loop-carried values in the slice are carried twice, once for i and once for i+D. The
+// slice may hold loads of its own (indices of gathered rows): these are repeated ahead, under the
+// predicate.
+//
+// Loads that the copy engine of the thread cannot do (cp.async moves 4, 8 or 16 bytes) are fetched
+// one iteration ahead into registers, and stored to their slot at the beginning of the iteration.
+//
+// Products by wgmma stay in flight over the end of an iteration. With slots = D + 1 the previous
+// product must end before the barrier, since its slot is overwritten after it; with slots = D + 2
+// (four stages or more) one product remains in flight across the barrier.
+//
+// Loops that write to global memory are left alone: a load must not pass a store that may alias.
+#include "gpu/AccessWidth.h"
+#include "gpu/Passes.h"
+#include "layout/Conversion.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace nereid::layout;
+
+namespace nereid::gpu {
+namespace {
+
+bool isDot(Operation *op) {
+  return isa<ngpu::MmaOp, ngpu::WgmmaOp, ngpu::FmaDotOp, tile::DotOp>(op);
+}
+
+/// Does a value reach a dot of this block through ops without effects or buffers?
+bool feedsDot(Value value, Block *body, unsigned depth = 0) {
+  return depth < 16 &&
+         llvm::any_of(
+             value.getUsers(),
+             [&](Operation *user) {
+               if (user->getBlock() != body)
+                 return false;
+               if (isDot(user))
+                 return user->getOperand(0) == value || user->getOperand(1) == value;
+               if (!isMemoryEffectFree(user) && !isa<ngpu::LocalAllocOp, ngpu::LocalLoadOp>(user))
+                 return false;
+               return llvm::any_of(user->getResults(),
+                                   [&](Value result) { return feedsDot(result, body, depth + 1); });
+             });
+}
+
+/// May the loop change global memory, or must its accesses keep their place for another reason?
+bool touchesGlobalMemory(scf::ForOp loop) {
+  return loop
+      ->walk([](Operation *op) {
+        return isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::BarrierOp,
+                   ngpu::TmaStoreOp, func::CallOp>(op) ||
+                       (isa<tile::ExternOp>(op) && !isMemoryEffectFree(op))
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// The ops of a loop's body that compute some values, with the loop-carried values behind them.
+class Slice {
+public:
+  explicit Slice(scf::ForOp loop) : loop(loop), body(loop.getBody()) {}
+
+  /// False when `value` depends on what cannot be computed ahead.
+  bool add(Value value) {
+    if (auto arg = dyn_cast<BlockArgument>(value); arg && arg.getOwner() == body) {
+      if (arg == loop.getInductionVar() || !carried.insert(arg.getArgNumber() - 1))
+        return true;
+      return add(body->getTerminator()->getOperand(arg.getArgNumber() - 1));
+    }
+    Operation *op = value.getDefiningOp();
+    if (!op || op->getBlock() != body || !ops.insert(op).second)
+      return true;
+    auto load = dyn_cast<tile::LoadOp>(op);
+    if (load ? load.getIsVolatile() : !isMemoryEffectFree(op))
+      return false;
+    bool fine = !isDot(op);
+    op->walk([&](Operation *inner) {
+      fine &= inner == op || !isa<tile::LoadOp>(inner);
+      for (Value operand : inner->getOperands())
+        fine = fine && (op->isProperAncestor(operand.getParentBlock()->getParentOp()) ||
+                        operand.getParentBlock()->getParentOp() == op || add(operand));
+    });
+    return fine;
+  }
+
+  /// Clones the ops at `builder`; `map` holds the induction variable and the carried values. Loads
+  /// are masked with `predicate`.
+  void clone(OpBuilder &builder, IRMapping &map, Value predicate) const;
+
+  /// Numbers of the carried values.
+  llvm::ArrayRef<unsigned> carriedValues() const { return carried.getArrayRef(); }
+  bool contains(Operation *op) const { return ops.contains(op); }
+
+private:
+  scf::ForOp loop;
+  Block *body;
+  llvm::DenseSet<Operation *> ops;
+  llvm::SetVector<unsigned> carried;
+};
+
+/// `mask` and the scalar `predicate`, for a value of the shape of `like`.
+Value masked(OpBuilder &builder, Location loc, Value mask, Value predicate, Type like) {
+  Type type = tile::withShapeOf(builder.getI1Type(), like);
+  Value splat = isa<RankedTensorType>(type)
+                    ? tile::SplatOp::create(builder, loc, type, predicate).getResult()
+                    : predicate;
+  return mask ? arith::AndIOp::create(builder, loc, mask, splat).getResult() : splat;
+}
+
+tile::LoadOp cloneLoad(OpBuilder &builder, tile::LoadOp load, IRMapping &map, Value predicate) {
+  Value ptr = map.lookupOrDefault(load.getPtr());
+  Value mask = load.getMask() ? map.lookupOrDefault(load.getMask()) : Value();
+  Value other = load.getOther() ? map.lookupOrDefault(load.getOther()) : Value();
+  return tile::LoadOp::create(builder, load.getLoc(), load.getType(), ptr,
+                              masked(builder, load.getLoc(), mask, predicate, ptr.getType()), other,
+                              load.getCache(), load.getEvict(), load.getIsVolatile());
+}
+
+void Slice::clone(OpBuilder &builder, IRMapping &map, Value predicate) const {
+  for (Operation &op : body->without_terminator()) {
+    if (!ops.contains(&op))
+      continue;
+    if (auto load = dyn_cast<tile::LoadOp>(op))
+      map.map(load.getResult(), cloneLoad(builder, load, map, predicate).getResult());
+    else
+      builder.clone(op, map);
+  }
+}
+
+/// A load that moves ahead.
+struct Staged {
+  tile::LoadOp load;
+  unsigned contiguity = 0; ///< elements a cp.async moves; 0: through registers
+  ngpu::BufferType slot;
+  Value ring;
+  unsigned carriedAt = 0; ///< through registers: the loop-carried value
+};
+
+class LoopPipeliner {
+public:
+  LoopPipeliner(scf::ForOp loop, const GpuOptions &options,
+                const transforms::IntegerAnalysis &analysis)
+      : loop(loop), options(options), analysis(analysis), slice(loop), builder(loop),
+        loc(loop.getLoc()) {}
+
+  /// Decides what moves ahead; false when nothing does.
+  bool plan(unsigned sharedLeft);
+  scf::ForOp rewrite();
+
+private:
+  bool stage(tile::LoadOp load, bool everything);
+  ngpu::BufferType slotFor(tile::LoadOp load);
+  Value constant(int64_t value, Type type) {
+    return arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, value));
+  }
+  /// Does iteration `iv + distance` exist? `iv` itself need not, if `checked`.
+  Value exists(Value iv, unsigned distance, bool checked);
+  Value ahead(Value iv, unsigned distance);
+  Value nextSlot(Value slot);
+  void copy(IRMapping &map, Value predicate, Value slot);
+  void replaceUses(Staged &staged, Value slotIndex);
+
+  scf::ForOp loop;
+  const GpuOptions &options;
+  const transforms::IntegerAnalysis &analysis;
+  Slice slice;
+  OpBuilder builder;
+  Location loc;
+  llvm::SmallVector<Staged> loads;
+  unsigned distance = 0, slots = 0;
+  bool anyAsync = false, anyRegisters = false;
+};
+
+ngpu::BufferType LoopPipeliner::slotFor(tile::LoadOp load) {
+  auto type = cast<RankedTensorType>(load.getType());
+  const LinearLayout &from = ngpu::layoutOf(type).getLayout();
+  for (Operation *user : load->getUsers())
+    if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(user))
+      return alloc.getType();
+  const LinearLayout *to = &from;
+  for (Operation *user : load->getUsers())
+    if (auto convert = dyn_cast<ngpu::ConvertLayoutOp>(user))
+      to = &ngpu::layoutOf(convert.getType()).getLayout();
+  unsigned bits = 8 * tile::sizeInBytes(type.getElementType());
+  auto layout = ngpu::LayoutAttr::get(type.getContext(), conflictFreeBuffer(from, *to, bits));
+  return ngpu::BufferType::get(type.getContext(), type.getShape(), type.getElementType(), layout);
+}
+
+bool LoopPipeliner::stage(tile::LoadOp load, bool everything) {
+  auto type = dyn_cast<RankedTensorType>(load.getType());
+  if (!type || load.getIsVolatile() || !(everything || feedsDot(load, loop.getBody())))
+    return false;
+  Slice tried = slice; // A load that fails must not leave its part of the slice behind.
+  if (!tried.add(load.getPtr()) || (load.getMask() && !tried.add(load.getMask())) ||
+      (load.getOther() && !tried.add(load.getOther())))
+    return false;
+
+  Staged staged;
+  staged.load = load;
+  staged.slot = slotFor(load);
+  unsigned element = tile::sizeInBytes(type.getElementType());
+  bool zero = !load.getOther() || matchPattern(load.getOther(), m_Zero()) ||
+              matchPattern(load.getOther(), m_AnyZeroFloat());
+  if (auto splat = load.getOther() ? load.getOther().getDefiningOp<tile::SplatOp>() : nullptr)
+    zero |=
+        matchPattern(splat.getSrc(), m_Zero()) || matchPattern(splat.getSrc(), m_AnyZeroFloat());
+  if (options.asyncCopy && zero) {
+    unsigned global = accessWidth(analysis, load.getPtr(), load.getMask()).elements;
+    unsigned shared = vectorAccess(ngpu::layoutOf(type).getLayout(),
+                                   staged.slot.getLayout().getLayout(), 8 * element)
+                          .elements;
+    unsigned elements = std::min(global, shared);
+    staged.contiguity = elements * element >= 4 ? elements : 0;
+  }
+  // A few bytes are not worth a ring of buffers.
+  if (everything && !feedsDot(load, loop.getBody()) && !staged.contiguity)
+    return false;
+  slice = std::move(tried);
+  loads.push_back(staged);
+  return true;
+}
+
+bool LoopPipeliner::plan(unsigned sharedLeft) {
+  auto attr = loop->getAttrOfType<IntegerAttr>("tile.num_stages");
+  unsigned stages = attr ? attr.getInt() : options.numStages;
+  if (stages < 2 || loop.getUnsignedCmp() || touchesGlobalMemory(loop))
+    return false;
+  bool inner = false;
+  loop.getBody()->walk([&](scf::ForOp) { inner = true; });
+  if (inner)
+    return false;
+  for (auto load : llvm::to_vector(loop.getBody()->getOps<tile::LoadOp>()))
+    stage(load, attr != nullptr);
+  if (loads.empty())
+    return false;
+  // A load that another staged load's address needs is repeated in the slice anyway.
+  bool wgmma = !loop.getBody()->getOps<ngpu::WgmmaOp>().empty();
+  uint64_t bytes = 0;
+  for (Staged &staged : loads) {
+    bytes += llvm::alignTo(staged.slot.getBytes(), staged.slot.getAlignment());
+    (staged.contiguity ? anyAsync : anyRegisters) = true;
+  }
+  while (stages > 2 && bytes * stages > sharedLeft)
+    --stages;
+  slots = stages;
+  distance = wgmma && stages >= 4 ? stages - 2 : stages - 1;
+  return true;
+}
+
+Value LoopPipeliner::exists(Value iv, unsigned by, bool checked) {
+  // The rest ub - iv is exact as an unsigned number when iv < ub, whatever the two are.
+  Type type = iv.getType();
+  Value rest = arith::SubIOp::create(builder, loc, loop.getUpperBound(), iv);
+  Value step = arith::MulIOp::create(builder, loc, loop.getStep(), constant(by, type));
+  Value result = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, rest, step);
+  if (checked)
+    return result;
+  Value any =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, iv, loop.getUpperBound());
+  return arith::AndIOp::create(builder, loc, any, result);
+}
+
+Value LoopPipeliner::ahead(Value iv, unsigned by) {
+  if (by == 0)
+    return iv;
+  Value step = arith::MulIOp::create(builder, loc, loop.getStep(), constant(by, iv.getType()));
+  return arith::AddIOp::create(builder, loc, iv, step);
+}
+
+Value LoopPipeliner::nextSlot(Value slot) {
+  Type i32 = builder.getI32Type();
+  Value next = arith::AddIOp::create(builder, loc, slot, constant(1, i32));
+  Value wraps =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, next, constant(slots, i32));
+  return arith::SelectOp::create(builder, loc, wraps, constant(0, i32), next);
+}
+
+Value slotOf(OpBuilder &builder, Location loc, const Staged &staged, Value index) {
+  return ngpu::SlotOp::create(builder, loc, staged.slot, staged.ring, index);
+}
+
+/// The copies of one iteration, whose addresses `map` holds.
+void LoopPipeliner::copy(IRMapping &map, Value predicate, Value slot) {
+  for (Staged &staged : loads) {
+    if (!staged.contiguity)
+      continue;
+    tile::LoadOp load = staged.load;
+    Value ptr = map.lookupOrDefault(load.getPtr());
+    Value mask = load.getMask() ? map.lookupOrDefault(load.getMask()) : Value();
+    mask = masked(builder, load.getLoc(), mask, predicate, ptr.getType());
+    ngpu::AsyncCopyOp::create(
+        builder, load.getLoc(), ptr, slotOf(builder, load.getLoc(), staged, slot), mask,
+        builder.getI32IntegerAttr(staged.contiguity), load.getCacheAttr(), load.getEvictAttr());
+  }
+  if (anyAsync)
+    ngpu::AsyncCommitOp::create(builder, loc);
+}
+
+/// What used the load in the body uses its slot.
+void LoopPipeliner::replaceUses(Staged &staged, Value slotIndex) {
+  tile::LoadOp load = staged.load;
+  Location at = load.getLoc();
+  Value slot = slotOf(builder, at, staged, slotIndex);
+  for (OpOperand &use : llvm::make_early_inc_range(load.getResult().getUses())) {
+    Operation *user = use.getOwner();
+    if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(user); alloc && alloc.getType() == staged.slot) {
+      alloc.getResult().replaceAllUsesWith(slot);
+      alloc.erase();
+    } else if (auto convert = dyn_cast<ngpu::ConvertLayoutOp>(user)) {
+      OpBuilder at(convert);
+      Value loaded = ngpu::LocalLoadOp::create(at, convert.getLoc(), convert.getType(), slot);
+      convert.getResult().replaceAllUsesWith(loaded);
+      convert.erase();
+    }
+  }
+  if (!load->use_empty()) {
+    Value loaded = ngpu::LocalLoadOp::create(builder, at, load.getType(), slot);
+    load.getResult().replaceAllUsesWith(loaded);
+  }
+  load.erase();
+}
+
+scf::ForOp LoopPipeliner::rewrite() {
+  Type i32 = builder.getI32Type();
+  for (Staged &staged : loads) {
+    llvm::SmallVector<int64_t> shape = {slots};
+    llvm::append_range(shape, staged.slot.getShape());
+    auto type = ngpu::BufferType::get(builder.getContext(), shape, staged.slot.getElementType(),
+                                      staged.slot.getLayout());
+    staged.ring =
+        ngpu::LocalAllocOp::create(builder, staged.load.getLoc(), type, Value(), IntegerAttr());
+  }
+
+  // Prologue: iterations 0 .. distance-1. Loads through registers are one iteration ahead only.
+  llvm::ArrayRef<unsigned> carried = slice.carriedValues();
+  Value lower = loop.getLowerBound();
+  llvm::SmallVector<Value> current; // The slice's carried values at the iteration reached.
+  for (unsigned number : carried)
+    current.push_back(loop.getInitArgs()[number]);
+  auto mapAt = [&](Value iv, ValueRange values) {
+    IRMapping map;
+    map.map(loop.getInductionVar(), iv);
+    for (auto [number, value] : llvm::zip(carried, values))
+      map.map(loop.getRegionIterArg(number), value);
+    return map;
+  };
+  auto advance = [&](IRMapping &map) {
+    llvm::SmallVector<Value> next;
+    for (unsigned number : carried)
+      next.push_back(map.lookupOrDefault(loop.getBody()->getTerminator()->getOperand(number)));
+    return next;
+  };
+  llvm::SmallVector<Value> fetched;
+  llvm::SmallVector<Value> nearValues = current; // Carried values at iteration 1, for registers.
+  for (unsigned k = 0; k < distance; ++k) {
+    Value iv = ahead(lower, k);
+    Value predicate = exists(lower, k, false);
+    IRMapping map = mapAt(iv, current);
+    slice.clone(builder, map, predicate);
+    copy(map, predicate, constant(k, i32));
+    if (k == 0)
+      for (Staged &staged : loads)
+        if (!staged.contiguity)
+          fetched.push_back(cloneLoad(builder, staged.load, map, predicate).getResult());
+    current = advance(map);
+    if (k == 0)
+      nearValues = current;
+  }
+
+  // The new loop carries: the old values, those of the slice `distance` ahead, those of the slice
+  // one ahead (if some load goes through registers), fetched tiles, the slots.
+  llvm::SmallVector<Value> inits(loop.getInitArgs());
+  unsigned firstAhead = inits.size();
+  if (anyAsync)
+    llvm::append_range(inits, current);
+  unsigned firstNear = inits.size();
+  if (anyRegisters)
+    llvm::append_range(inits, nearValues);
+  unsigned firstFetched = inits.size();
+  llvm::append_range(inits, fetched);
+  unsigned slotAt = inits.size();
+  inits.push_back(constant(0, i32));
+  inits.push_back(constant(distance % slots, i32));
+
+  auto fresh = scf::ForOp::create(builder, loc, lower, loop.getUpperBound(), loop.getStep(), inits);
+  fresh->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+  Block *body = fresh.getBody();
+  builder.setInsertionPointToStart(body);
+  Value iv = fresh.getInductionVar();
+  Value readSlot = fresh.getRegionIterArg(slotAt), writeSlot = fresh.getRegionIterArg(slotAt + 1);
+
+  if (anyAsync)
+    ngpu::AsyncWaitOp::create(builder, loc, distance - 1);
+  unsigned number = 0;
+  for (Staged &staged : loads)
+    if (!staged.contiguity)
+      ngpu::LocalStoreOp::create(builder, staged.load.getLoc(),
+                                 fresh.getRegionIterArg(firstFetched + number++),
+                                 slotOf(builder, loc, staged, readSlot));
+  llvm::SmallVector<Value> nextAhead, nextNear, nextFetched;
+  auto args = fresh.getRegionIterArgs();
+  if (anyAsync) {
+    Value predicate = exists(iv, distance, true);
+    IRMapping map = mapAt(ahead(iv, distance), args.slice(firstAhead, carried.size()));
+    slice.clone(builder, map, predicate);
+    copy(map, predicate, writeSlot);
+    nextAhead = advance(map);
+  }
+  if (anyRegisters) {
+    Value predicate = exists(iv, 1, true);
+    IRMapping map = mapAt(ahead(iv, 1), args.slice(firstNear, carried.size()));
+    slice.clone(builder, map, predicate);
+    for (Staged &staged : loads)
+      if (!staged.contiguity)
+        nextFetched.push_back(cloneLoad(builder, staged.load, map, predicate).getResult());
+    nextNear = advance(map);
+  }
+  Value nextRead = nextSlot(readSlot), nextWrite = nextSlot(writeSlot);
+
+  for (Staged &staged : loads) {
+    builder.setInsertionPoint(staged.load);
+    replaceUses(staged, readSlot);
+  }
+  // The rest of the old body moves over.
+  Operation *yield = loop.getBody()->getTerminator();
+  llvm::SmallVector<Value> yields(yield->getOperands());
+  yield->erase();
+  loop.getInductionVar().replaceAllUsesWith(iv);
+  for (auto [old, now] : llvm::zip(loop.getRegionIterArgs(), args))
+    old.replaceAllUsesWith(now);
+  for (Value &value : yields) // Arguments yielded as they are were replaced in their uses only.
+    if (auto arg = dyn_cast<BlockArgument>(value); arg && arg.getOwner() == loop.getBody())
+      value = arg == loop.getInductionVar() ? iv : args[arg.getArgNumber() - 1];
+  body->getOperations().splice(body->end(), loop.getBody()->getOperations());
+  builder.setInsertionPointToEnd(body);
+  llvm::append_range(yields, nextAhead);
+  llvm::append_range(yields, nextNear);
+  llvm::append_range(yields, nextFetched);
+  yields.push_back(nextRead);
+  yields.push_back(nextWrite);
+  scf::YieldOp::create(builder, loc, yields);
+
+  builder.setInsertionPointAfter(fresh);
+  if (anyAsync)
+    ngpu::AsyncWaitOp::create(builder, loc, 0);
+  loop->replaceAllUsesWith(fresh->getResults().take_front(loop.getNumResults()));
+  for (Staged &staged : loads)
+    ngpu::LocalDeallocOp::create(builder, loc, staged.ring);
+  loop.erase();
+  fresh->setAttr("ngpu.in_flight", builder.getI32IntegerAttr(slots - distance - 1));
+  return fresh;
+}
+
+/// Lets the products of a loop's accumulators run on over the end of the iteration.
+void keepInFlight(scf::ForOp loop) {
+  unsigned pending = 0;
+  if (auto attr = loop->getAttrOfType<IntegerAttr>("ngpu.in_flight"))
+    pending = attr.getInt();
+  loop->removeAttr("ngpu.in_flight");
+  auto yield = cast<scf::YieldOp>(loop.getBody()->getTerminator());
+  auto products = llvm::to_vector(loop.getBody()->getOps<ngpu::WgmmaOp>());
+  llvm::SmallVector<unsigned> flying;
+  for (ngpu::WgmmaOp product : products)
+    if (product->hasOneUse() && *product->user_begin() == yield)
+      flying.push_back(product->use_begin()->getOperandNumber());
+  if (flying.empty())
+    return;
+  for (ngpu::WgmmaOp product : products)
+    if (product->hasOneUse() && *product->user_begin() == yield)
+      product.setAsync(true);
+
+  // An accumulator that is only handed from product to product may stay in flight over the barrier.
+  bool plain = products.size() == 1 && flying.size() == 1 &&
+               loop.getRegionIterArg(flying[0]).hasOneUse() &&
+               products[0].getC() == loop.getRegionIterArg(flying[0]);
+  // Buffers of a single copy that the body fills anew are free only after the product.
+  bool ownBuffers = !loop.getBody()->getOps<ngpu::LocalAllocOp>().empty() ||
+                    !loop.getBody()->getOps<ngpu::LocalStoreOp>().empty();
+  OpBuilder builder(loop.getBody(), loop.getBody()->begin());
+  Location loc = products.back().getLoc();
+  if (plain && pending > 0 && !ownBuffers) {
+    builder.setInsertionPointAfter(products[0]);
+    ngpu::WgmmaWaitOp::create(builder, loc, TypeRange{}, pending, ValueRange{});
+  } else {
+    llvm::SmallVector<Value> values;
+    for (unsigned number : flying)
+      values.push_back(loop.getRegionIterArg(number));
+    auto wait = ngpu::WgmmaWaitOp::create(builder, loc, TypeRange(ValueRange(values)), 0, values);
+    for (auto [value, result] : llvm::zip(values, wait.getResults()))
+      value.replaceAllUsesExcept(result, wait);
+  }
+  builder.setInsertionPointAfter(loop);
+  llvm::SmallVector<Value> results;
+  for (unsigned number : flying)
+    results.push_back(loop.getResult(number));
+  auto wait = ngpu::WgmmaWaitOp::create(builder, loc, TypeRange(ValueRange(results)), 0, results);
+  for (auto [value, result] : llvm::zip(results, wait.getResults()))
+    value.replaceAllUsesExcept(result, wait);
+}
+
+} // namespace
+
+llvm::Error pipelineLoops(func::FuncOp kernel, const GpuOptions &options) {
+  llvm::SmallVector<scf::ForOp> loops;
+  kernel.walk([&](scf::ForOp loop) { loops.push_back(loop); });
+  if (loops.empty())
+    return llvm::Error::success();
+  uint64_t used = 0;
+  kernel.walk([&](ngpu::LocalAllocOp alloc) {
+    if (!alloc->getParentOfType<scf::ForOp>())
+      used += alloc.getType().getBytes();
+  });
+  unsigned left = options.maxSharedBytes - std::min<uint64_t>(used, options.maxSharedBytes);
+  transforms::IntegerAnalysis analysis(kernel);
+  llvm::SmallVector<scf::ForOp> withProducts;
+  for (scf::ForOp loop : loops) {
+    LoopPipeliner pipeliner(loop, options, analysis);
+    scf::ForOp now = pipeliner.plan(left) ? pipeliner.rewrite() : loop;
+    if (!now.getBody()->getOps<ngpu::WgmmaOp>().empty())
+      withProducts.push_back(now);
+  }
+  for (scf::ForOp loop : withProducts)
+    keepInFlight(loop);
+  return llvm::Error::success();
+}
+
+} // namespace nereid::gpu
