@@ -6,7 +6,7 @@
  *   - `nrd_X_free` drops a reference; objects handed out through `out` parameters belong to the
  * caller. Handles are thread-safe to share; a single handle is not to be freed while in use.
  *   - Strings are UTF-8; `const char *` results live as long as the object they were asked of.
- *   - Launches are synchronous on the CPU target and ordered by the stream on others.
+ *   - Launches are synchronous on the CPU target and ordered by the stream on GPUs.
  */
 #ifndef NEREID_NEREID_H
 #define NEREID_NEREID_H
@@ -58,6 +58,9 @@ NRD_API const char *nrd_error_triton_text(const nrd_error *error);
 /* Python's class for an argument error: "TypeError", "ValueError", "KeyError", "OverflowError"; ""
  * otherwise. */
 NRD_API const char *nrd_error_python_class(const nrd_error *error);
+/* Of an error about a resource that is too small: its name ("shared memory"), and how much is
+ * needed and there; null for other errors. */
+NRD_API const char *nrd_error_resource(const nrd_error *error, int64_t *required, int64_t *limit);
 /* The host's handle of the exception that caused it, or 0. */
 NRD_API uint64_t nrd_error_cause(const nrd_error *error);
 NRD_API void nrd_error_free(nrd_error *error);
@@ -193,8 +196,8 @@ typedef struct nrd_kernel nrd_kernel;
 typedef struct nrd_options nrd_options;
 
 /* Options by name, as launch keywords give them: "num_warps", "debug", "enable_fp_fusion",
- * "checked", "features", "target" ("cpu"), "strict", "num_threads"... Unknown names are an argument
- * error naming the nearest. */
+ * "checked", "features", "target" ("cpu", "cuda", "cuda:90"), "strict", "num_threads"... Unknown
+ * names are an argument error naming the nearest. */
 NRD_API nrd_options *nrd_options_new(void);
 NRD_API nrd_error *nrd_options_set(nrd_options *options, const char *name, const nrd_value *value);
 NRD_API void nrd_options_free(nrd_options *options);
@@ -206,8 +209,8 @@ NRD_API nrd_error *nrd_compile(nrd_function *function, const char *const *signat
                                const nrd_options *options, nrd_kernel **out);
 NRD_API void nrd_kernel_free(nrd_kernel *kernel);
 NRD_API const char *nrd_kernel_name(const nrd_kernel *kernel);
-/* Stages "tile", "llir", "asm", "obj" of the CPU target; binary ones with their size. Null when
- * there is no such stage. */
+/* Stages "tile", "loops", "llir", "asm", "obj" of the CPU target, "tile", "gpu", "llir", "ptx",
+ * "cubin" of NVIDIA's; binary ones with their size. Null when there is no such stage. */
 NRD_API const void *nrd_kernel_stage(const nrd_kernel *kernel, const char *stage, size_t *size);
 NRD_API size_t nrd_kernel_stage_count(const nrd_kernel *kernel);
 NRD_API const char *nrd_kernel_stage_name(const nrd_kernel *kernel, size_t index);
@@ -254,13 +257,24 @@ typedef enum nrd_dtype {
   NRD_FP64
 } nrd_dtype;
 
+/* Where a pointer points to. It decides, when no target was asked for, what a kernel runs on: CUDA
+ * memory means the GPU, an array the CPU, a tensor of the CPU what the process prefers (a GPU where
+ * there is one, and launching there is then an error, as in Triton). Of an unknown address the
+ * driver is asked. */
+typedef enum nrd_memory {
+  NRD_MEMORY_UNKNOWN = 0,
+  NRD_MEMORY_HOST = 1,        /* an array that is always on the host */
+  NRD_MEMORY_HOST_TENSOR = 2, /* a tensor of a library that also has tensors on GPUs */
+  NRD_MEMORY_CUDA = 8         /* plus the number of the device */
+} nrd_memory;
+
 /* One argument of a launch. A number or None given for a constexpr parameter is its value; other
  * constants go by NRD_ARG_VALUE (borrowed). */
 typedef struct nrd_arg {
   uint8_t kind;      /* nrd_arg_kind */
   uint8_t dtype;     /* of what a pointer points to: nrd_dtype */
   uint8_t read_only; /* launching a kernel that may store through it is refused (ValueError) */
-  uint8_t reserved;
+  uint8_t memory;    /* where a pointer points to: nrd_memory */
   union {
     int64_t i; /* NRD_ARG_INT; NRD_ARG_BOOL: 0 or 1 */
     uint64_t u;
@@ -277,8 +291,11 @@ typedef struct nrd_launch {
   uint32_t grid[3];
   uint32_t num_threads; /* 0: the setting NEREID_CPU_THREADS, or all */
   uint8_t checked;      /* 0: the setting NEREID_CHECKED, 1: off, 2: on */
-  uint8_t reserved[3];
-  void *stream;
+  uint8_t device;       /* GPU: 0 for that of the pointers, else of the current context; else 1 +
+                           its number */
+  uint8_t with_stream;  /* GPU: 1 to use `stream` even when it is null (the default stream) */
+  uint8_t reserved;
+  void *stream; /* GPU: a CUstream; null for the current one (nrd_set_stream_provider) */
 } nrd_launch;
 
 /* The dispatcher: specialises on the arguments, finds or compiles the kernel, launches it. One
@@ -292,8 +309,50 @@ NRD_API nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *args, siz
  * with only those that are not constants. */
 NRD_API nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t count,
                                      const nrd_launch *launch);
+/* What a compiled kernel needs on a GPU, by number; it is loaded there. Zeros on the CPU. */
+typedef struct nrd_kernel_properties {
+  int32_t registers;   /* of a thread */
+  int32_t spills;      /* 32-bit words of local memory of a thread */
+  int32_t max_threads; /* that a block may have */
+  int32_t reserved;
+  int64_t shared_bytes; /* of a block, static and dynamic */
+  void *function;       /* CUfunction */
+  void *module;         /* CUmodule */
+} nrd_kernel_properties;
+NRD_API nrd_error *nrd_kernel_get_properties(nrd_kernel *kernel, int device,
+                                             nrd_kernel_properties *out);
 /* Forgets every compiled kernel of the function. */
 NRD_API void nrd_function_clear_cache(nrd_function *function);
+
+/* ---- devices
+ * ----------------------------------------------------------------------------------------------
+ */
+
+/* What kernels run on when neither an option nor NEREID_TARGET says: "cpu", "cuda", "cuda:90"; null
+ * or "" to go by the arguments again. */
+NRD_API nrd_error *nrd_set_default_target(const char *target);
+/* The target of a launch without pointers: "cpu", or "cuda:90" where a GPU is usable. Free with
+ * nrd_string_free. */
+NRD_API char *nrd_default_target(void);
+/* Says which CUstream a launch on a device takes when it names none; null for the default stream.
+ * Called on the launching thread. */
+typedef void *(*nrd_stream_provider)(int device);
+NRD_API void nrd_set_stream_provider(nrd_stream_provider provider);
+
+/* Number of usable CUDA devices; 0 without a driver. */
+NRD_API int nrd_cuda_device_count(void);
+/* An error says which part is missing: the driver, or a device. */
+NRD_API nrd_error *nrd_cuda_check(void);
+/* The device of the current context, else 0. */
+NRD_API nrd_error *nrd_cuda_current_device(int *out);
+NRD_API nrd_error *nrd_cuda_set_current_device(int device);
+/* Properties as a JSON object: name, arch, multiprocessor_count, max_shared_mem, warpSize...; free
+ * with nrd_string_free. */
+NRD_API nrd_error *nrd_cuda_device_properties(int device, char **json);
+/* The number of the device whose memory this is; -1 for other addresses and without a driver. */
+NRD_API int nrd_cuda_device_of(const void *address);
+/* Waits for the device; reports what failed on it, with the names of the last kernels. */
+NRD_API nrd_error *nrd_cuda_synchronize(int device);
 
 /* ---- about this machine
  * ----------------------------------------------------------------------------------------- */

@@ -9,6 +9,10 @@
 //   kernel.launch({blocks}, x, y, out, n);                        // one compiled kernel, no
 //   look-up
 //
+// Kernels run on the CPU, or on an NVIDIA GPU when the pointers are device memory (or
+// Options().set("target", "cuda") says so): add(Launch({blocks}).withStream(stream), x, y, out, n,
+// 1024) queues it on a CUstream (which is a cudaStream_t too).
+//
 // Arguments: pointers to arithmetic types, to nereid::half, bfloat16, float8e4m3, float8e5m2;
 // std::span of those (the size is then known to checked mode); integers, bool, float, double;
 // nullptr is None.
@@ -27,6 +31,7 @@
 #include <exception>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -181,6 +186,8 @@ struct Launch {
   Grid grid;
   uint32_t threads = 0; ///< 0: the setting NEREID_CPU_THREADS, or all cores
   bool checked = false; ///< check every access; Function only, a Kernel is compiled for it or not
+  std::optional<void *> stream; ///< GPU: a CUstream; the default stream when not set
+  std::optional<int> device;    ///< GPU: by number; that of the current context when not set
   Launch(Grid grid) : grid(grid) {}
   Launch(std::initializer_list<uint32_t> sizes) {
     uint32_t *axes[] = {&grid.x, &grid.y, &grid.z};
@@ -199,6 +206,17 @@ struct Launch {
     copy.checked = true;
     return copy;
   }
+  /// On this CUstream (or cudaStream_t) of the GPU.
+  Launch withStream(void *queue) const {
+    Launch copy = *this;
+    copy.stream = queue;
+    return copy;
+  }
+  Launch onDevice(int number) const {
+    Launch copy = *this;
+    copy.device = number;
+    return copy;
+  }
   nrd_launch raw() const {
     nrd_launch launch{};
     launch.grid[0] = grid.x;
@@ -206,6 +224,9 @@ struct Launch {
     launch.grid[2] = grid.z;
     launch.num_threads = threads;
     launch.checked = checked ? 2 : 0;
+    launch.with_stream = stream.has_value();
+    launch.stream = stream.value_or(nullptr);
+    launch.device = device ? uint8_t(*device + 1) : 0;
     return launch;
   }
 };
@@ -241,7 +262,8 @@ public:
     detail::check(nrd_kernel_launch(handle.get(), list.data(), list.size(), &raw));
   }
   std::string_view name() const { return nrd_kernel_name(handle.get()); }
-  /// A stage's text or bytes: "tile", "loops", "llir", "asm", "obj"; empty when there is none.
+  /// A stage's text or bytes: "tile", "loops", "llir", "asm", "obj" on the CPU, "tile", "gpu",
+  /// "llir", "ptx", "cubin" on NVIDIA GPUs; empty when there is none.
   std::string_view stage(const char *stage) const {
     size_t size = 0;
     auto *data = static_cast<const char *>(nrd_kernel_stage(handle.get(), stage, &size));
@@ -297,6 +319,11 @@ private:
   }
   FunctionHandle handle;
 };
+
+/// Waits for everything on a GPU; throws what failed there.
+inline void synchronize(int device = 0) {
+  detail::check(nrd_cuda_synchronize(device));
+}
 
 /// A file of kernels.
 class Module {

@@ -2,6 +2,7 @@
 #include "runtime/c_api.h"
 #include "runtime/compile.h"
 #include "runtime/function.h"
+#include "runtime/target_choice.h"
 #include "support/text.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -192,6 +193,8 @@ nrd_error *nrd_compile(nrd_function *function, const char *const *signature, siz
     return wrap(std::move(error));
   request.options = (options ? options->values : Options()).resolved();
   request.load = request.options.features != "aarch64";
+  if (ErrorPtr error = targetWithoutArguments(request.options, request.target))
+    return wrap(std::move(error));
   std::unique_ptr<nrd_kernel> kernel;
   if (ErrorPtr error = compileKernel(std::move(request), kernel))
     return wrap(std::move(error));

@@ -1,17 +1,16 @@
 // The C ABI: about the library and this machine.
 #include "frontend/inventory.h"
 #include "runtime/c_api.h"
+#include "runtime/devices/cuda.h"
 #include "support/settings.h"
 #include "targets/cpu/executor/Executor.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Host.h"
 
 #include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -52,23 +51,24 @@ json::Object settingsReport() {
   return report;
 }
 
-/// The CUDA driver, found as launches would find it: by opening it.
+/// The CUDA driver and devices, found as launches find them.
 json::Object cudaReport() {
   json::Object report;
-  void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  report["driver"] = library != nullptr;
-  if (!library)
+  report["devices"] = cuda::deviceCount();
+  ErrorPtr missing = cuda::check();
+  report["driver"] = !missing || missing->name != "NoCudaDriver";
+  if (missing) {
+    report["problem"] = missing->summary;
     return report;
-  auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(library, "cuInit"));
-  auto version = reinterpret_cast<int (*)(int *)>(dlsym(library, "cuDriverGetVersion"));
-  auto count = reinterpret_cast<int (*)(int *)>(dlsym(library, "cuDeviceGetCount"));
-  int number = 0, devices = 0;
-  if (version && version(&number) == 0)
-    report["version"] =
-        llvm::utostr(unsigned(number) / 1000) + "." + llvm::utostr(unsigned(number) % 1000 / 10);
-  if (init && count && init(0) == 0 && count(&devices) == 0)
-    report["devices"] = devices;
-  dlclose(library);
+  }
+  report["version"] = cuda::driverVersion();
+  json::Array devices;
+  for (int device = 0; device < cuda::deviceCount(); ++device) {
+    json::Object properties;
+    if (!cuda::properties(device, properties))
+      devices.push_back(std::move(properties));
+  }
+  report["properties"] = std::move(devices);
   return report;
 }
 

@@ -1,8 +1,8 @@
 // The C ABI: the dispatcher and launches.
 #include "runtime/c_api.h"
 #include "runtime/compile.h"
-#include "runtime/devices/cpu.h"
 #include "runtime/function.h"
+#include "runtime/target_choice.h"
 #include "support/settings.h"
 
 #include <cstring>
@@ -29,17 +29,32 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
   llvm::ArrayRef<nrd_arg> args(arguments, count);
   const Settings &settings = Settings::current();
 
+  TargetName target;
+  if (ErrorPtr error = chooseTarget(options ? &options->values : nullptr, args, launch, target))
+      [[unlikely]]
+    return wrap(std::move(error));
+
   bool checked = options && options->values.checkedSet ? options->values.checked : settings.checked;
   if (launch && launch->checked)
     checked = launch->checked == 2;
+  if (checked && target.backend != Backend::Cpu) [[unlikely]]
+    return wrap(
+        makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::CheckedOnGpu, target.backendText()));
   bool debug = options && options->values.debugSet ? options->values.debug : settings.debug;
   bool strict = options && options->values.strictSet ? options->values.strict : settings.strict;
 
   KeyBuffer key;
-  uint64_t optionsId = options ? options->values.id() : 0;
-  key.resize(sizeof optionsId);
-  std::memcpy(key.data(), &optionsId, sizeof optionsId);
-  key.push_back((checked ? FlagChecked : 0) | (debug ? FlagDebug : 0) | (strict ? FlagStrict : 0));
+  struct {
+    uint64_t options;
+    uint16_t target;
+    uint8_t flags;
+  } head = {
+      options ? options->values.id(target.backend) : 0, target.code(),
+      uint8_t((checked ? FlagChecked : 0) | (debug ? FlagDebug : 0) | (strict ? FlagStrict : 0))};
+  key.resize(sizeof head.options + sizeof head.target + sizeof head.flags);
+  std::memcpy(key.data(), &head.options, sizeof head.options);
+  std::memcpy(key.data() + 8, &head.target, sizeof head.target);
+  key[10] = head.flags;
   if (ErrorPtr error = appendKey(key, record.rules, args, record.name)) [[unlikely]]
     return wrap(std::move(error));
 
@@ -52,6 +67,7 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
       request.specs = specialise(record.rules, args);
       request.options = (options ? options->values : Options()).resolved();
       request.options.checked = checked;
+      request.target = target;
       request.options.numThreads = request.options.numCpuThreads = 0; // each launch says
       keepOwners(args, request);
       return compileKernel(std::move(request), compiled);
@@ -66,7 +82,7 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
   nrd_launch how = *launch;
   if (!how.num_threads && options)
     how.num_threads = options->values.threads();
-  return wrap(launchOnCpu(*kernel, args, how));
+  return wrap(deviceOf(target.backend).launch(*kernel, args, how));
 }
 
 nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t count,
@@ -75,11 +91,16 @@ nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t cou
     return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::NotForThisMachine,
                           std::string_view(kernel->name),
                           std::string_view(kernel->request.options.features)));
+  const Device &device = deviceOf(kernel->request.target.backend);
   if (count == kernel->params.size() || count != kernel->passedCount)
-    return wrap(launchOnCpu(*kernel, {args, count}, *launch));
+    return wrap(device.launch(*kernel, {args, count}, *launch));
   // Without the constants.
   llvm::SmallVector<nrd_arg, 32> all;
   for (const ParamSlot &slot : kernel->params)
     all.push_back(slot.passed ? *args++ : nrd_arg{});
-  return wrap(launchOnCpu(*kernel, all, *launch));
+  return wrap(device.launch(*kernel, all, *launch));
+}
+
+nrd_error *nrd_kernel_get_properties(nrd_kernel *kernel, int device, nrd_kernel_properties *out) {
+  return wrap(deviceOf(kernel->request.target.backend).properties(*kernel, device, *out));
 }

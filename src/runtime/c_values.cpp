@@ -51,6 +51,14 @@ const char *nrd_error_python_class(const nrd_error *error) {
 uint64_t nrd_error_cause(const nrd_error *error) {
   return unwrap(error).cause;
 }
+const char *nrd_error_resource(const nrd_error *error, int64_t *required, int64_t *limit) {
+  const Error &self = unwrap(error);
+  if (required)
+    *required = self.required;
+  if (limit)
+    *limit = self.limit;
+  return self.resource.empty() ? nullptr : self.resource.c_str();
+}
 void nrd_error_free(nrd_error *error) {
   delete reinterpret_cast<Error *>(error);
 }

@@ -100,19 +100,29 @@ std::string metadataOf(const nrd_kernel &kernel) {
     identity += "," + signatureText(spec);
   identity += options.text();
   llvm::json::Object object{{"name", kernel.name},
-                            {"target", options.target},
+                            {"target", request.target.text()},
                             {"features", options.features.empty() ? "native" : options.features},
                             {"params", std::move(params)},
                             {"scratch_bytes", int64_t(kernel.code->scratchBytes)},
                             {"checked", kernel.checked},
                             {"options", std::move(set)},
                             {"hash", llvm::utohexstr(llvm::xxh3_64bits(identity), true, 16)}};
+  deviceOf(request.target.backend).describe(kernel, object);
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(object));
   return text;
 }
 
-ErrorPtr targetError(llvm::Error error) {
+ErrorPtr targetError(llvm::Error error, const CompileRequest &request) {
+  ErrorPtr resources;
+  error = llvm::handleErrors(std::move(error), [&](const targets::OutOfResources &out) {
+    resources = resourceError(out.what, out.required, out.limit, request.function->name,
+                              configurationText(request));
+  });
+  if (resources) {
+    llvm::consumeError(std::move(error));
+    return resources;
+  }
   std::string text = llvm::toString(std::move(error));
   llvm::StringRef view = text;
   if (view.consume_front("internal error")) {
@@ -141,7 +151,7 @@ ErrorPtr dumpStages(nrd_kernel &kernel, llvm::StringRef folder) {
 }
 
 /// The stages up to the finished code.
-ErrorPtr build(CompileRequest &request, nrd_kernel &kernel) {
+ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kernel &kernel) {
   const FunctionRecord &function = *request.function;
   const Options &options = request.options;
   Clock clock(kernel.times);
@@ -155,7 +165,7 @@ ErrorPtr build(CompileRequest &request, nrd_kernel &kernel) {
   frontendOptions.strict = options.strict;
   frontendOptions.debug = options.debug;
   frontendOptions.sanitizeOverflow = options.sanitizeOverflow;
-  frontendOptions.targetName = options.target;
+  frontendOptions.targetName = request.target.text();
   frontendOptions.defaultDotPrecision = options.dotPrecision;
 
   DiagnosticEngine diagnostics;
@@ -210,10 +220,18 @@ ErrorPtr build(CompileRequest &request, nrd_kernel &kernel) {
   targetOptions.keepStages = request.keepStages;
   targetOptions.load = request.load;
   targetOptions.verify = options.verify;
-  auto code = targets::cpuTarget().compile(**module, targetOptions);
+  targetOptions.arch = request.target.arch;
+  targetOptions.numWarps = int(options.numWarps);
+  targetOptions.numStages = int(options.numStages);
+  targetOptions.numCtas = int(options.numCtas);
+  targetOptions.maxRegisters = int(options.maxRegisters);
+  targetOptions.reflectFtz = options.reflectFtz;
+  targetOptions.cooperative = options.cooperative;
+  targetOptions.programmaticLaunch = options.pdl;
+  auto code = target.compile(**module, targetOptions);
   clock.skip();
   if (!code)
-    return targetError(code.takeError());
+    return targetError(code.takeError(), request);
   kernel.code = std::move(*code);
   kernel.times.insert(kernel.times.end(), kernel.code->times.begin(), kernel.code->times.end());
 
@@ -241,14 +259,18 @@ ErrorPtr build(CompileRequest &request, nrd_kernel &kernel) {
 
 ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kernel> &kernel) {
   const Settings &settings = Settings::current();
-  if (request.options.target != "cpu")
-    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::UnknownTarget, request.options.target);
+  const targets::Target *target = targets::findTarget(request.target.backendText());
+  if (!target)
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::TargetNotBuilt, request.target.text());
+  request.options.target = request.target.text();
   auto result = std::make_unique<nrd_kernel>();
   result->name = request.function->name;
   result->checked = request.options.checked;
-  if (ErrorPtr error = build(request, *result))
+  if (ErrorPtr error = build(request, *target, *result))
     return error;
   result->request = std::move(request);
+  if (result->entry)
+    result->onDevice = deviceOf(result->request.target.backend).attach(*result);
   result->metadata = metadataOf(*result);
   if (settings.time)
     llvm::errs() << timeTable(*result);
@@ -257,6 +279,16 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
       return error;
   kernel = std::move(result);
   return nullptr;
+}
+
+std::string runtime::configurationText(const CompileRequest &request) {
+  const Options &options = request.options;
+  std::string text = "num_warps=" + std::to_string(options.numWarps) +
+                     ", num_stages=" + std::to_string(options.numStages);
+  for (auto [spec, rule] : llvm::zip(request.specs, request.function->rules))
+    if (rule.isConstexpr)
+      text += ", " + rule.name + "=" + signatureText(spec);
+  return text;
 }
 
 std::string runtime::timeTable(const nrd_kernel &kernel) {
@@ -269,14 +301,18 @@ std::string runtime::timeTable(const nrd_kernel &kernel) {
   return text + llvm::formatv("  {0,-24} {1,9:F2} ms\n", "total", sum).str();
 }
 
+const char *nrd_kernel::objectName() const {
+  return request.target.backend == Backend::Cpu ? "obj" : "cubin";
+}
+
 const std::vector<std::string> &nrd_kernel::stageNames() {
   std::lock_guard lock(stageMutex);
   if (names.empty()) {
     names = {"tile"};
     for (const std::string &name : code->stages())
-      if (name != "tile" && name != "obj")
+      if (name != "tile" && name != objectName())
         names.push_back(name);
-    names.push_back("obj");
+    names.push_back(objectName());
   }
   return names;
 }
@@ -287,7 +323,7 @@ const std::string *nrd_kernel::stage(llvm::StringRef wanted) {
   if (slot)
     return slot.get();
   auto get = [&](const nereid::targets::CompiledKernel &from) {
-    auto text = wanted == "obj" ? from.object() : from.text(wanted);
+    auto text = wanted == objectName() ? from.object() : from.text(wanted);
     if (text)
       slot = std::make_unique<std::string>(std::move(*text));
     else

@@ -15,6 +15,9 @@ namespace nereid::runtime {
 /// Compiles. On success `kernel` is set; else the error says why.
 ErrorPtr compileKernel(CompileRequest request, std::unique_ptr<nrd_kernel> &kernel);
 
+/// "num_warps=8, num_stages=3, BLOCK=128": what the kernel's author chose.
+std::string configurationText(const CompileRequest &request);
+
 /// Stages and their times, one a line, with the sum.
 std::string timeTable(const nrd_kernel &kernel);
 

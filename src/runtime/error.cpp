@@ -36,6 +36,18 @@ ErrorPtr errorFrom(const DiagnosticEngine &diagnostics, nrd_error_kind kind,
   return error;
 }
 
+ErrorPtr resourceError(std::string_view what, int64_t required, int64_t limit,
+                       std::string_view kernel, std::string_view configuration) {
+  DiagnosticEngine engine;
+  engine.report(diag::OutOfDeviceResources, SourceSpan(), what, required, limit)
+      .note(diag::OfConfiguration, SourceSpan(), kernel, configuration);
+  ErrorPtr error = errorFrom(engine, NRD_ERROR_RESOURCES);
+  error->resource = what;
+  error->required = required;
+  error->limit = limit;
+  return error;
+}
+
 ErrorPtr internalError(std::string_view what) {
   return makeError(NRD_ERROR_INTERNAL, "", diag::InternalError, what);
 }

@@ -21,6 +21,8 @@ struct Error {
   std::string tritonText;  ///< the first diagnostic in Triton's form
   std::string pythonClass; ///< for argument errors: "TypeError", "ValueError"...; else empty
   uint64_t cause = 0;      ///< the host's handle of an exception
+  std::string resource; ///< what is too small ("shared memory"), with how much is needed and there
+  int64_t required = 0, limit = 0;
 };
 
 /// Null is success.
@@ -45,6 +47,11 @@ ErrorPtr makeError(nrd_error_kind kind, const char *pythonClass, diag::Def<Param
   error->pythonClass = pythonClass;
   return error;
 }
+
+/// A kernel needs more of `what` than the device has. `configuration` is what its author chose:
+/// "num_warps=8, num_stages=3, BLOCK=128".
+ErrorPtr resourceError(std::string_view what, int64_t required, int64_t limit,
+                       std::string_view kernel, std::string_view configuration);
 
 /// A defect of ours.
 ErrorPtr internalError(std::string_view what);

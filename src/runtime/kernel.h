@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nereid/nereid.h"
+#include "runtime/devices/device.h"
 #include "runtime/options.h"
 #include "runtime/specialise.h"
 #include "targets/target.h"
@@ -23,6 +24,8 @@ struct CompileRequest {
   const FunctionRecord *function = nullptr;
   std::vector<frontend::ParamSpec> specs;
   Options options;
+  /// With the architecture, on a GPU; `options.target` is its text.
+  TargetName target;
   /// Keep the texts of all stages.
   bool keepStages = false;
   /// Make it callable in this process (not possible for a foreign instruction set).
@@ -50,9 +53,10 @@ struct nrd_kernel {
   std::unique_ptr<nereid::targets::CompiledKernel> code;
   llvm::SmallVector<nereid::runtime::ParamSlot, 16> params; ///< one per parameter of the function
   unsigned passedCount = 0;                                 ///< of `params`
-  void *entry = nullptr;  ///< null when it is not for this machine
-  bool hasWrites = false; ///< some pointer may be stored through
-  bool checked = false;   ///< the code expects the extents of its pointers after the arguments
+  void *entry = nullptr;                                 ///< null when it is not for this machine
+  std::unique_ptr<nereid::runtime::DeviceCode> onDevice; ///< what its device keeps with it
+  bool hasWrites = false;                                ///< some pointer may be stored through
+  bool checked = false; ///< the code expects the extents of its pointers after the arguments
   std::vector<nereid::targets::StageTime> times;
   std::string metadata;
 
@@ -60,6 +64,8 @@ struct nrd_kernel {
   /// Null when the target has no such stage.
   const std::string *stage(llvm::StringRef name);
   const std::vector<std::string> &stageNames();
+  /// The stage that is the finished code: "obj" on the CPU, "cubin" on NVIDIA GPUs.
+  const char *objectName() const;
 
 private:
   std::mutex stageMutex;

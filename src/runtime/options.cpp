@@ -103,16 +103,31 @@ ErrorPtr Options::set(std::string_view name, const nrd_value &value) {
     return error;
   if ((numWarpsSet && !std::has_single_bit(uint64_t(numWarps))) && name == "num_warps")
     return badValue(name, "a power of 2", value);
-  if (targetSet && target != "cpu" && name == "target")
+  if (name == "target" && !TargetName::parse(target))
     return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::UnknownTarget, target);
-  std::string identifying = text();
-  identity = identifying.empty() ? 0 : intern(identifying);
+  auto identify = [](const std::string &text) { return text.empty() ? 0 : intern(text); };
+  identity = identify(text());
+  cpuIdentity = identify(text(Backend::Cpu));
   return nullptr;
 }
 
-std::string Options::text() const {
+ErrorPtr Options::chosenTarget(std::optional<TargetName> &out) const {
+  const std::string &name = targetSet ? target : Settings::current().target;
+  if (name.empty())
+    return nullptr;
+  out = TargetName::parse(name);
+  return out ? nullptr : makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::UnknownTarget, name);
+}
+
+std::string Options::text(Backend backend) const {
   std::string out;
 #define LAUNCH_OPTION(...)
+#define GPU_OPTION(Field, Type, Name, Default, Help)                                               \
+  if (Field##Set && backend != Backend::Cpu) {                                                     \
+    out += Name "=";                                                                               \
+    appendValue(out, Field);                                                                       \
+    out += ';';                                                                                    \
+  }
 #define OPTION(Field, Type, Name, Default, Help)                                                   \
   if (Field##Set) {                                                                                \
     out += Name "=";                                                                               \
@@ -135,8 +150,6 @@ Options Options::resolved() const {
     result.checked = settings.checked;
   if (!featuresSet)
     result.features = settings.cpuFeatures;
-  if (!targetSet && !settings.target.empty())
-    result.target = settings.target;
   if (!dotPrecisionSet && !settings.f32Default.empty())
     result.dotPrecision = settings.f32Default;
   if (result.features == "native" || result.features == "host")

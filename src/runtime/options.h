@@ -3,8 +3,10 @@
 
 #include "nereid/nereid.h"
 #include "runtime/error.h"
+#include "runtime/target_name.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,18 +43,25 @@ struct Options {
   /// These options with the process's settings filled in where nothing was set.
   Options resolved() const;
 
-  /// A number that is equal for equal sets of options in this process; 0 for none set.
-  uint64_t id() const { return identity; }
+  /// A number that is equal for equal sets of options in this process; 0 for none set. On the CPU
+  /// what concerns GPUs makes no difference.
+  uint64_t id(Backend backend = Backend::Cuda) const {
+    return backend == Backend::Cpu ? cpuIdentity : identity;
+  }
+
+  /// The target that was asked for here or by NEREID_TARGET; nothing when neither says. A setting
+  /// that names no target is an error.
+  ErrorPtr chosenTarget(std::optional<TargetName> &out) const;
 
   /// How many threads a launch may use; 0 leaves it to the setting.
   uint32_t threads() const { return uint32_t(numThreadsSet ? numThreads : numCpuThreads); }
 
   /// "debug=1;features=avx2;": what was set, in the order of the table, without what concerns only
-  /// a launch.
-  std::string text() const;
+  /// a launch, and on the CPU without what concerns only GPUs.
+  std::string text(Backend backend = Backend::Cuda) const;
 
 private:
-  uint64_t identity = 0;
+  uint64_t identity = 0, cpuIdentity = 0;
 };
 
 } // namespace nereid::runtime

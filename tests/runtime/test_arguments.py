@@ -174,7 +174,7 @@ def test_unsupported_objects(target, value, text):
 
 
 def test_meta_tensor_is_refused(target):
-    with pytest.raises(ValueError, match="argument `src` is on device meta, but the kernel runs on the CPU"):
+    with pytest.raises(ValueError, match="argument `src` is on device meta: kernels run on the CPU or on an NVIDIA GPU"):
         copy[(1, )](torch.zeros(3, device="meta"), torch.zeros(3), 3, 1, BLOCK=4)
 
 

@@ -95,6 +95,10 @@ int cli::doctorCommand(const Command &command, std::vector<std::string> args) {
                     llvm::Twine(cuda.getInteger("devices").value_or(0)) + " devices");
   else
     row("cuda", "no driver");
+  if (const json::Array *devices = cuda.getArray("properties"))
+    for (const json::Value &value : *devices)
+      row("", text_of(*value.getAsObject(), "name", "?") + ", sm_" +
+                  llvm::Twine(value.getAsObject()->getInteger("arch").value_or(0)));
   const json::Object &python = *report.getObject("python");
   if (python.getBoolean("found").value_or(false)) {
     row("python", text_of(python, "version", "?") + " (" + text_of(python, "path", "?") + ")");

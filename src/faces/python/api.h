@@ -103,6 +103,7 @@ struct Registry {
   PyObject *staticAssertError = nullptr; ///< errors.CompileTimeAssertionFailure
   PyObject *unsupportedError = nullptr;  ///< errors.UnsupportedLanguageConstruct
   PyObject *resourcesError = nullptr;    ///< errors.ResourcesExhausted
+  PyObject *outOfResources = nullptr;    ///< errors.OutOfResources
   PyObject *internalError = nullptr;     ///< errors.InternalError
 };
 Registry &registry();

@@ -4,10 +4,35 @@
 #include "faces/python/function.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <unordered_map>
 
 namespace nereid::python {
+
+/// torch's C functions, once a tensor of it has been seen.
+static std::atomic<const dlpack::ExchangeApi *> exchangeApi = nullptr;
+
+void *currentStream(int device) {
+  void *stream = nullptr;
+  if (const dlpack::ExchangeApi *api = exchangeApi.load(std::memory_order_acquire)) {
+    if (api->currentStream(dlpack::Cuda, device, &stream) == 0)
+      return stream;
+    stream = nullptr;
+  }
+  GilGuard gil;
+  PyObject *modules = PyImport_GetModuleDict(); // borrowed
+  PyObject *torch = PyDict_GetItemString(modules, "torch");
+  Ref module = torch ? attribute(torch, "_C") : Ref();
+  Ref handle =
+      Ref::take(module ? PyObject_CallMethod(module.get(), "_cuda_getCurrentRawStream", "i", device)
+                       : nullptr);
+  if (handle)
+    stream = PyLong_AsVoidPtr(handle.get());
+  PyErr_Clear(); // no torch, or one without CUDA: the default stream
+  return stream;
+}
 
 ArgumentScope::~ArgumentScope() {
   for (Py_buffer &buffer : buffers)
@@ -83,8 +108,9 @@ void setExtent(nrd_arg &out, const void *data, int rank, const int64_t *shape,
   out.high = high;
 }
 
-bool pointerTo(nrd_arg &out, nrd_dtype dtype, void *data, bool readOnly = false) {
+bool pointerTo(nrd_arg &out, nrd_dtype dtype, void *data, int memory, bool readOnly = false) {
   out.kind = NRD_ARG_POINTER;
+  out.memory = uint8_t(memory);
   out.dtype = dtype;
   out.read_only = readOnly;
   out.p = data;
@@ -98,10 +124,9 @@ bool wrongDtype(const Parameter &parameter, const std::string &dtype) {
 }
 
 bool wrongDevice(const Parameter &parameter, const std::string &device) {
-  PyErr_Format(
-      PyExc_ValueError,
-      "argument `%U` is on device %s, but the kernel runs on the CPU (cpu tensor expected)",
-      parameter.name, device.c_str());
+  PyErr_Format(PyExc_ValueError,
+               "argument `%U` is on device %s: kernels run on the CPU or on an NVIDIA GPU",
+               parameter.name, device.c_str());
   return false;
 }
 
@@ -139,6 +164,10 @@ std::optional<nrd_dtype> dtypeOf(const dlpack::Tensor &tensor) {
   }
 }
 
+bool hasAttribute(PyObject *object, const char *name) {
+  return PyObject_HasAttrString(object, name);
+}
+
 std::string nameOr(PyObject *object, const char *name, std::string fallback) {
   Ref value = attribute(object, name);
   PyErr_Clear();
@@ -147,7 +176,8 @@ std::string nameOr(PyObject *object, const char *name, std::string fallback) {
 
 bool fromDlpack(const Parameter &parameter, PyObject *object, const dlpack::Tensor &tensor,
                 nrd_arg &out) {
-  if (tensor.deviceType != dlpack::Cpu && tensor.deviceType != dlpack::CudaHost)
+  bool isCuda = tensor.deviceType == dlpack::Cuda || tensor.deviceType == dlpack::CudaManaged;
+  if (!isCuda && tensor.deviceType != dlpack::Cpu && tensor.deviceType != dlpack::CudaHost)
     return wrongDevice(parameter,
                        nameOr(object, "device", "number " + std::to_string(tensor.deviceId)));
   std::optional<nrd_dtype> dtype = dtypeOf(tensor);
@@ -166,7 +196,8 @@ bool fromDlpack(const Parameter &parameter, PyObject *object, const dlpack::Tens
   }
   out.low = empty ? (data ? data : reinterpret_cast<char *>(16)) : low;
   out.high = empty ? out.low : high;
-  return pointerTo(out, *dtype, data);
+  return pointerTo(out, *dtype, data,
+                   isCuda ? NRD_MEMORY_CUDA + tensor.deviceId : NRD_MEMORY_HOST_TENSOR);
 }
 
 /// Python's struct format of one native scalar.
@@ -219,7 +250,7 @@ bool fromBuffer(const Parameter &parameter, PyObject *object, ArgumentScope &sco
   static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
   setExtent(out, buffer.buf, buffer.ndim, reinterpret_cast<const int64_t *>(buffer.shape),
             reinterpret_cast<const int64_t *>(buffer.strides), buffer.itemsize);
-  return pointerTo(out, *dtype, buffer.buf, buffer.readonly);
+  return pointerTo(out, *dtype, buffer.buf, NRD_MEMORY_HOST, buffer.readonly);
 }
 
 /// The extent of a tensor-like object, when it tells its shape and strides the way torch does.
@@ -245,11 +276,16 @@ void duckExtent(PyObject *object, nrd_arg &out) {
 /// `data_ptr()` and `dtype`: subclasses and wrappers of torch's tensors, TensorWrapper, MockTensor,
 /// users' own classes.
 bool fromDuck(const Parameter &parameter, PyObject *object, nrd_arg &out) {
-  if (Ref device = attribute(object, "device")) {
-    Ref type = attribute(device.get(), "type");
-    std::string name = textOf(type.get());
-    if (!name.empty() && name != "cpu")
-      return wrongDevice(parameter, strOf(device.get()));
+  int memory = NRD_MEMORY_UNKNOWN;
+  if (Ref device = attribute(object, "device")) { // torch.device, or its text
+    std::string name = strOf(device.get());
+    bool known = PyUnicode_Check(device.get()) || hasAttribute(device.get(), "type");
+    if (known && name == "cpu")
+      memory = NRD_MEMORY_HOST_TENSOR;
+    else if (known && name.rfind("cuda", 0) == 0)
+      memory = NRD_MEMORY_CUDA + (name.size() > 5 ? std::atoi(name.c_str() + 5) : 0);
+    else if (known)
+      return wrongDevice(parameter, name);
   }
   PyErr_Clear();
   Ref dtypeObject = Ref::take(PyObject_GetAttrString(object, "dtype"));
@@ -265,7 +301,7 @@ bool fromDuck(const Parameter &parameter, PyObject *object, nrd_arg &out) {
   unsigned long long pointer = PyLong_AsUnsignedLongLong(address.get());
   if (PyErr_Occurred())
     return false;
-  pointerTo(out, *dtype, reinterpret_cast<void *>(pointer));
+  pointerTo(out, *dtype, reinterpret_cast<void *>(pointer), memory);
   duckExtent(object, out);
   return true;
 }
@@ -295,7 +331,8 @@ bool fromArrayInterface(const Parameter &parameter, PyObject *object, nrd_arg &o
     return false;
   setExtent(out, address, int(dims.size()), dims.data(), steps.data(),
             PyLong_AsLongLong(itemSize.get()));
-  return pointerTo(out, *dtype, address, PyObject_IsTrue(PyTuple_GetItem(data.get(), 1)) == 1);
+  return pointerTo(out, *dtype, address, NRD_MEMORY_HOST,
+                   PyObject_IsTrue(PyTuple_GetItem(data.get(), 1)) == 1);
 }
 
 bool fromDlpackMethod(const Parameter &parameter, PyObject *object, ArgumentScope &scope,
@@ -311,6 +348,39 @@ bool fromDlpackMethod(const Parameter &parameter, PyObject *object, ArgumentScop
   return fromDlpack(parameter, object, managed->tensor, out);
 }
 
+/// CuPy, Numba and others: numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html. A type
+/// whose arrays may be elsewhere has the attribute only where the array is on a GPU.
+bool fromCudaArrayInterface(const Parameter &parameter, PyObject *object, ArgumentScope &scope,
+                            nrd_arg &out) {
+  Ref interface = attribute(object, "__cuda_array_interface__");
+  PyErr_Clear();
+  if (!interface)
+    return fromDlpackMethod(parameter, object, scope, out);
+  Ref data = Ref::take(PyMapping_GetItemString(interface.get(), "data"));
+  Ref typeText = Ref::take(data ? PyMapping_GetItemString(interface.get(), "typestr") : nullptr);
+  Ref shape = Ref::take(typeText ? PyMapping_GetItemString(interface.get(), "shape") : nullptr);
+  if (!shape)
+    return false;
+  // "<f4", "|b1": byte order, kind, bytes. The kind of an extension type says nothing; its name
+  // does.
+  static const std::unordered_map<std::string, nrd_dtype> kinds = {
+      {"b1", NRD_INT1},   {"i1", NRD_INT8},  {"i2", NRD_INT16},  {"i4", NRD_INT32},
+      {"i8", NRD_INT64},  {"u1", NRD_UINT8}, {"u2", NRD_UINT16}, {"u4", NRD_UINT32},
+      {"u8", NRD_UINT64}, {"f2", NRD_FP16},  {"f4", NRD_FP32},   {"f8", NRD_FP64}};
+  std::string text = textOf(typeText.get());
+  auto found = kinds.find(text.empty() ? text : text.substr(1));
+  std::optional<nrd_dtype> dtype = found != kinds.end() ? std::optional(found->second)
+                                                        : dtypeByName(nameOr(object, "dtype", ""));
+  if (!dtype)
+    return wrongDtype(parameter, nameOr(object, "dtype", text));
+  auto *address = PyLong_AsVoidPtr(PyTuple_GetItem(data.get(), 0));
+  bool readOnly = PyObject_IsTrue(PyTuple_GetItem(data.get(), 1)) == 1;
+  if (PyErr_Occurred())
+    return false;
+  int device = nrd_cuda_device_of(address);
+  return pointerTo(out, *dtype, address, NRD_MEMORY_CUDA + (device < 0 ? 0 : device), readOnly);
+}
+
 //===--- what a type is
 //--------------------------------------------------------------------------===//
 
@@ -319,6 +389,7 @@ enum class Kind : uint8_t {
   Duck,
   Buffer,
   Array,
+  CudaArray,
   Dlpack,
   Int,
   Float,
@@ -332,10 +403,6 @@ struct TypeEntry {
   Kind kind;
   const dlpack::ExchangeApi *api;
 };
-
-bool hasAttribute(PyObject *object, const char *name) {
-  return PyObject_HasAttrString(object, name);
-}
 
 /// torch.Tensor and torch.nn.Parameter themselves, not their subclasses, which may hide where the
 /// data is.
@@ -355,6 +422,8 @@ TypeEntry classify(PyObject *object) {
     PyErr_Clear();
     while (api && api->major > 1)
       api = api->previous;
+    if (api && api->currentStream)
+      exchangeApi.store(api);
     if (api && api->tensorFromObject)
       return {type, Kind::Exchange, api};
     return {type, Kind::Duck, nullptr};
@@ -380,6 +449,8 @@ TypeEntry classify(PyObject *object) {
     return {type, Kind::Value, nullptr};
   if (PyObject_CheckBuffer(object) && !PyBytes_Check(object))
     return {type, Kind::Buffer, nullptr};
+  if (hasAttribute(typeObject, "__cuda_array_interface__"))
+    return {type, Kind::CudaArray, nullptr};
   if (hasAttribute(typeObject, "__dlpack__"))
     return {type, Kind::Dlpack, nullptr};
   return {type, Kind::Unknown, nullptr};
@@ -491,7 +562,7 @@ bool constantArgument(Parameter &parameter, PyObject *object, ArgumentScope &sco
 } // namespace
 
 bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out) {
-  out.reserved = 0;
+  out.memory = NRD_MEMORY_UNKNOWN;
   out.dtype = NRD_VOID;
   out.read_only = 0;
   out.low = out.high = nullptr;
@@ -543,13 +614,15 @@ bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nr
   }
   case Kind::Buffer:
     return fromBuffer(parameter, object, scope, out);
+  case Kind::CudaArray:
+    return fromCudaArrayInterface(parameter, object, scope, out);
   case Kind::Dlpack:
     return fromDlpackMethod(parameter, object, scope, out);
   case Kind::Int:
     if (parameter.pointee) {
       auto address = PyLong_AsUnsignedLongLong(object);
-      return !PyErr_Occurred() &&
-             pointerTo(out, *parameter.pointee, reinterpret_cast<void *>(address));
+      return !PyErr_Occurred() && pointerTo(out, *parameter.pointee,
+                                            reinterpret_cast<void *>(address), NRD_MEMORY_UNKNOWN);
     }
     return fromInt(object, out);
   case Kind::Float:
@@ -563,7 +636,7 @@ bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nr
     return fromValue(object, scope, out);
   case Kind::TorchDtype:
     if (std::optional<nrd_dtype> dtype = dtypeByName(strOf(object)); dtype && scope.warmup)
-      return pointerTo(out, *dtype, nullptr);
+      return pointerTo(out, *dtype, nullptr, NRD_MEMORY_UNKNOWN);
     return unsupported(parameter, object);
   case Kind::Unknown:
     return unsupported(parameter, object);

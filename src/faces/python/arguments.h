@@ -39,6 +39,10 @@ public:
 /// Fills `out`; false with an exception set when `object` cannot be an argument.
 bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out);
 
+/// The CUDA stream that a launch takes: torch's current one when torch is loaded, else the default.
+/// Called with or without the interpreter lock.
+void *currentStream(int device);
+
 /// A dtype by the last component of its text: "float32", "fp32", "torch.float8_e5m2" ...
 std::optional<nrd_dtype> dtypeByName(const std::string &name);
 

@@ -5,7 +5,7 @@
 
 namespace nereid::python::dlpack {
 
-enum DeviceType : int32_t { Cpu = 1, CudaHost = 3 };
+enum DeviceType : int32_t { Cpu = 1, Cuda = 2, CudaHost = 3, CudaManaged = 13 };
 
 enum TypeCode : uint8_t {
   Int = 0,

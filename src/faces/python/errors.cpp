@@ -45,10 +45,15 @@ PyObject *raise(nrd_error *error, const CompilationPtr &compilation) {
   bool ofCompilation = cls == registry().compilationError || cls == registry().staticAssertError ||
                        cls == registry().unsupportedError;
   Ref exception;
+  int64_t required = 0, limit = 0;
   if (ofCompilation)
     exception = Ref::take(PyObject_CallMethod(
         cls, "_from_library", "ssss", nrd_error_message(error), nrd_error_name(error),
         nrd_error_summary(error), nrd_error_triton_text(error)));
+  else if (const char *resource = nrd_error_resource(error, &required, &limit))
+    exception = Ref::take(
+        PyObject_CallFunction(registry().outOfResources, "LLss", static_cast<long long>(required),
+                              static_cast<long long>(limit), resource, nrd_error_message(error)));
   else
     exception = Ref::take(PyObject_CallFunction(cls, "s", nrd_error_message(error)));
   if (exception) {

@@ -464,11 +464,18 @@ PyObject *Function::launch(PyObject *grid, PyObject *args, PyObject *kwargs, boo
   return compiledObject(kernel);
 }
 
-PyObject *Function::launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject *args) {
+PyObject *Function::launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject *args,
+                                   PyObject *stream) {
   Slots<PyObject *> bound(parameters.size());
   Slots<nrd_arg> arguments(parameters.size());
   std::vector<std::pair<PyObject *, PyObject *>> noOptions;
   nrd_launch launch{};
+  if (stream != Py_None) {
+    launch.with_stream = 1;
+    launch.stream = PyLong_AsVoidPtr(stream);
+    if (PyErr_Occurred())
+      return nullptr;
+  }
   ArgumentScope scope;
   if (!bind(args, nullptr, bound.get(), noOptions) ||
       !resolveGrid(grid, bound.get(), launch.grid) ||
@@ -564,12 +571,13 @@ PyObject *kernelLaunch(PyObject *self, PyObject *arguments) {
 }
 
 PyObject *kernelLaunchCompiled(PyObject *self, PyObject *arguments) {
-  PyObject *handle = nullptr, *grid = nullptr, *args = nullptr;
-  if (!PyArg_ParseTuple(arguments, "OOO!:_launch_compiled", &handle, &grid, &PyTuple_Type, &args))
+  PyObject *handle = nullptr, *grid = nullptr, *args = nullptr, *stream = Py_None;
+  if (!PyArg_ParseTuple(arguments, "OOO!|O:_launch_compiled", &handle, &grid, &PyTuple_Type, &args,
+                        &stream))
     return nullptr;
   nrd_kernel *kernel = kernelOfHandle(handle);
   Function *function = kernel ? functionOf(self) : nullptr;
-  return function ? function->launchCompiled(kernel, grid, args) : nullptr;
+  return function ? function->launchCompiled(kernel, grid, args, stream) : nullptr;
 }
 
 PyObject *kernelSetIndirect(PyObject *self, PyObject *value) {
@@ -649,7 +657,7 @@ bool addFunctionTypes(PyObject *module) {
       {"_launch", kernelLaunch, METH_VARARGS,
        "_launch(grid, args, kwargs, warmup): launches or only compiles"},
       {"_launch_compiled", kernelLaunchCompiled, METH_VARARGS,
-       "_launch_compiled(kernel, grid, args): launches a compiled kernel"},
+       "_launch_compiled(kernel, grid, args, stream=None): launches a compiled kernel"},
       {"_set_indirect", kernelSetIndirect, METH_O,
        "_set_indirect(flag): let launches go through `run`"},
       {"_clear_cache", kernelClearCache, METH_NOARGS,

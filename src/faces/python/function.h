@@ -46,7 +46,8 @@ public:
   PyObject *launch(PyObject *grid, PyObject *args, PyObject *kwargs, bool warmup);
 
   /// Launches a kernel that is compiled already; `args` has one argument per parameter.
-  PyObject *launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject *args);
+  /// `stream`: an integer, or None for the current one.
+  PyObject *launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject *args, PyObject *stream);
 
   /// What the name means in the function's text: 1 and `out`, 0 when it does not exist, -1 with an
   /// exception set.

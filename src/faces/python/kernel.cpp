@@ -71,6 +71,19 @@ PyObject *kernelMetadata(PyObject *self, PyObject *) {
   return PyUnicode_FromString(nrd_kernel_metadata(kernelOf(self)));
 }
 
+PyObject *kernelProperties(PyObject *self, PyObject *device) {
+  long number = PyLong_AsLong(device);
+  if (PyErr_Occurred())
+    return nullptr;
+  nrd_kernel_properties found;
+  if (nrd_error *error = nrd_kernel_get_properties(kernelOf(self), int(number), &found))
+    return raise(error);
+  return Py_BuildValue(
+      "{s:i,s:i,s:i,s:L,s:N,s:N}", "n_regs", int(found.registers), "n_spills", int(found.spills),
+      "n_max_threads", int(found.max_threads), "shared", static_cast<long long>(found.shared_bytes),
+      "function", PyLong_FromVoidPtr(found.function), "module", PyLong_FromVoidPtr(found.module));
+}
+
 PyObject *kernelName(PyObject *self, PyObject *) {
   return PyUnicode_FromString(nrd_kernel_name(kernelOf(self)));
 }
@@ -100,6 +113,8 @@ bool addKernelType(PyObject *module) {
       {"stages", kernelStages, METH_NOARGS, "stages(): names of the stages"},
       {"times", kernelTimes, METH_NOARGS, "times(): milliseconds of each step of its compilation"},
       {"metadata", kernelMetadata, METH_NOARGS, "metadata(): a JSON object"},
+      {"properties", kernelProperties, METH_O,
+       "properties(device): what it needs on a GPU: registers, spills, shared memory"},
       {"name", kernelName, METH_NOARGS, "name(): of its entry point"},
       {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(kernelDealloc)},

@@ -1,4 +1,5 @@
 // The extension module `nereid._native`.
+#include "faces/python/arguments.h"
 #include "faces/python/errors.h"
 #include "faces/python/function.h"
 
@@ -22,6 +23,7 @@ PyObject *registerObjects(PyObject *, PyObject *args, PyObject *kwargs) {
       {"CompileTimeAssertionFailure", &names.staticAssertError},
       {"UnsupportedLanguageConstruct", &names.unsupportedError},
       {"ResourcesExhausted", &names.resourcesError},
+      {"OutOfResources", &names.outOfResources},
       {"InternalError", &names.internalError},
   };
   PyObject *key = nullptr, *value = nullptr;
@@ -57,6 +59,68 @@ PyObject *languageJson(PyObject *, PyObject *) {
   return ownedText(nrd_language_json());
 }
 
+//===--- devices
+//--------------------------------------------------------------------------------===//
+
+PyObject *deviceCount(PyObject *, PyObject *) {
+  return PyLong_FromLong(nrd_cuda_device_count());
+}
+
+PyObject *none(nrd_error *error) {
+  if (error)
+    return raise(error);
+  Py_RETURN_NONE;
+}
+
+PyObject *checkCuda(PyObject *, PyObject *) {
+  return none(nrd_cuda_check());
+}
+
+PyObject *currentCudaDevice(PyObject *, PyObject *) {
+  int device = 0;
+  nrd_error *error = nrd_cuda_current_device(&device);
+  return error ? raise(error) : PyLong_FromLong(device);
+}
+
+PyObject *streamOfDevice(PyObject *, PyObject *device) {
+  long number = PyLong_AsLong(device);
+  return PyErr_Occurred() ? nullptr : PyLong_FromVoidPtr(currentStream(int(number)));
+}
+
+PyObject *setCurrentDevice(PyObject *, PyObject *device) {
+  long number = PyLong_AsLong(device);
+  return PyErr_Occurred() ? nullptr : none(nrd_cuda_set_current_device(int(number)));
+}
+
+PyObject *deviceProperties(PyObject *, PyObject *device) {
+  long number = PyLong_AsLong(device);
+  if (PyErr_Occurred())
+    return nullptr;
+  char *json = nullptr;
+  nrd_error *error = nrd_cuda_device_properties(int(number), &json);
+  return error ? raise(error) : ownedText(json);
+}
+
+PyObject *synchronize(PyObject *, PyObject *device) {
+  long number = PyLong_AsLong(device);
+  if (PyErr_Occurred())
+    return nullptr;
+  nrd_error *error;
+  {
+    GilRelease released;
+    error = nrd_cuda_synchronize(int(number));
+  }
+  return none(error);
+}
+
+PyObject *setDefaultTarget(PyObject *, PyObject *name) {
+  return none(nrd_set_default_target(textOf(name).c_str()));
+}
+
+PyObject *defaultTarget(PyObject *, PyObject *) {
+  return ownedText(nrd_default_target());
+}
+
 PyMethodDef methods[] = {
     {"register", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(registerObjects)),
      METH_VARARGS | METH_KEYWORDS,
@@ -67,6 +131,23 @@ PyMethodDef methods[] = {
     {"doctor", doctor, METH_NOARGS, "doctor(): what was found on this machine, as JSON"},
     {"language_json", languageJson, METH_NOARGS,
      "language_json(): all functions of the language, as JSON"},
+    {"device_count", deviceCount, METH_NOARGS, "device_count(): number of usable CUDA devices"},
+    {"check_cuda", checkCuda, METH_NOARGS,
+     "check_cuda(): raises, saying which part is missing, when there is no CUDA device"},
+    {"current_device", currentCudaDevice, METH_NOARGS,
+     "current_device(): the CUDA device of the current context"},
+    {"current_stream", streamOfDevice, METH_O,
+     "current_stream(device): the CUstream that launches on it take, as an integer"},
+    {"set_current_device", setCurrentDevice, METH_O,
+     "set_current_device(device): makes its primary context current"},
+    {"device_properties", deviceProperties, METH_O,
+     "device_properties(device): a JSON object: name, arch, multiprocessor_count, ..."},
+    {"synchronize", synchronize, METH_O, "synchronize(device): waits for a CUDA device"},
+    {"set_default_target", setDefaultTarget, METH_O,
+     "set_default_target(name): what launches run on when nothing else says; '' to go by their "
+     "arguments"},
+    {"default_target", defaultTarget, METH_NOARGS,
+     "default_target(): the target of a launch without pointers"},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef definition = {PyModuleDef_HEAD_INIT,
@@ -91,5 +172,6 @@ PyMODINIT_FUNC PyInit__native() {
   if (!module || !addValueTypes(module.get()) || !addFunctionTypes(module.get()) ||
       !addKernelType(module.get()))
     return nullptr;
+  nrd_set_stream_provider(currentStream);
   return module.release();
 }

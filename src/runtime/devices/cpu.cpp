@@ -1,75 +1,16 @@
-#include "runtime/devices/cpu.h"
-
+#include "runtime/devices/arguments.h"
+#include "runtime/devices/device.h"
 #include "runtime/function.h"
-#include "runtime/specialise.h"
 #include "targets/cpu/executor/Executor.h"
 #include "targets/cpu/support_library/SupportLibrary.h"
 
-#include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/StringExtras.h"
-
-#include <cstring>
 
 using namespace nereid;
 using namespace nereid::runtime;
 using targets::ScalarKind;
 
 namespace {
-
-uint64_t halfBits(double value, const llvm::fltSemantics &semantics) {
-  llvm::APFloat number(value);
-  bool inexact;
-  number.convert(semantics, llvm::APFloat::rmNearestTiesToEven, &inexact);
-  return number.bitcastToAPInt().getZExtValue();
-}
-
-bool isFloatKind(ScalarKind kind) {
-  return kind == ScalarKind::F16 || kind == ScalarKind::BF16 || kind == ScalarKind::F32 ||
-         kind == ScalarKind::F64;
-}
-
-/// The slot of one argument; false when its kind cannot be passed for the parameter's.
-inline bool pack(const nrd_arg &arg, ScalarKind kind, uint64_t &slot) {
-  switch (arg.kind) {
-  case NRD_ARG_POINTER:
-    slot = uint64_t(uintptr_t(arg.p));
-    return kind == ScalarKind::Pointer;
-  case NRD_ARG_INT:
-  case NRD_ARG_UINT:
-  case NRD_ARG_BOOL:
-    if (!isFloatKind(kind)) {
-      slot = kind == ScalarKind::I1 ? arg.u != 0 : arg.u;
-      return true;
-    }
-    break;
-  case NRD_ARG_FLOAT:
-    if (!isFloatKind(kind))
-      return false;
-    break;
-  default:
-    return false;
-  }
-  double value = arg.kind == NRD_ARG_FLOAT  ? arg.f
-                 : arg.kind == NRD_ARG_UINT ? double(arg.u)
-                                            : double(arg.i);
-  switch (kind) {
-  case ScalarKind::F32: {
-    float narrow = float(value);
-    slot = 0;
-    std::memcpy(&slot, &narrow, sizeof narrow);
-    return true;
-  }
-  case ScalarKind::F64:
-    std::memcpy(&slot, &value, sizeof value);
-    return true;
-  case ScalarKind::F16:
-    slot = halfBits(value, llvm::APFloat::IEEEhalf());
-    return true;
-  default:
-    slot = halfBits(value, llvm::APFloat::BFloat());
-    return true;
-  }
-}
 
 /// The place of a site in the kernel's source, when it lies in the file of the kernel.
 SourceSpan spanOf(const SourceFile &file, const cpu::Site &site) {
@@ -140,49 +81,27 @@ ErrorPtr failureError(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
   return errorFrom(engine, NRD_ERROR_RUNTIME, function.definition().range);
 }
 
+class CpuDevice final : public Device {
+public:
+  ErrorPtr launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
+                  const nrd_launch &launch) const override;
+};
+
 } // namespace
 
-ErrorPtr runtime::launchOnCpu(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
-                              const nrd_launch &launch) {
-  if (args.size() != kernel.params.size())
-    return args.size() < kernel.params.size()
-               ? makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchMissingArgument,
-                           std::string_view(kernel.name),
-                           std::string_view(kernel.params[args.size()].name))
-               : makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchTooManyArguments,
-                           std::string_view(kernel.name), int64_t(kernel.params.size()),
-                           int64_t(args.size()));
-  bool empty = false;
-  for (int axis = 0; axis < 3; ++axis) {
-    if (launch.grid[axis] > uint32_t(INT32_MAX))
-      return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadGrid, axis,
-                       int64_t(int32_t(launch.grid[axis])));
-    empty |= launch.grid[axis] == 0;
-  }
-
-  llvm::SmallVector<uint64_t, 48> slots;
-  for (size_t i = 0; i < args.size(); ++i) {
-    const ParamSlot &slot = kernel.params[i];
-    if (!slot.passed)
-      continue;
-    uint64_t value;
-    if (!pack(args[i], slot.kind, value)) [[unlikely]] {
-      // None for a pointer whose type is forced is a null pointer.
-      if (!(slot.kind == ScalarKind::Pointer &&
-            (args[i].kind == NRD_ARG_INT || args[i].kind == NRD_ARG_UINT)))
-        return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchBadArgument,
-                         std::string_view(slot.name), std::string_view(kernel.name),
-                         slot.kind == ScalarKind::Pointer ? "a pointer"
-                         : isFloatKind(slot.kind)         ? "a number"
-                                                          : "an integer",
-                         kindText(args[i]));
-      value = args[i].u;
-    }
-    if (slot.written && args[i].read_only) [[unlikely]]
-      return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::ReadOnlyArgument,
-                       std::string_view(slot.name), std::string_view(kernel.name));
-    slots.push_back(value);
-  }
+ErrorPtr CpuDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
+                           const nrd_launch &launch) const {
+  Slots slots;
+  if (ErrorPtr error = packArguments(kernel, args, slots))
+    return error;
+  bool empty;
+  if (ErrorPtr error = checkGrid(launch, empty))
+    return error;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (args[i].kind == NRD_ARG_POINTER && args[i].memory >= NRD_MEMORY_CUDA) [[unlikely]]
+      return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::PointerNotOnCpu,
+                       kernel.params[i].name,
+                       "cuda:" + std::to_string(args[i].memory - NRD_MEMORY_CUDA));
   if (empty)
     return nullptr;
   if (kernel.checked)
@@ -219,4 +138,14 @@ ErrorPtr runtime::launchOnCpu(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> 
                      int64_t(kernel.code->scratchBytes));
   }
   return internalError("unknown status of a launch");
+}
+
+ErrorPtr Device::properties(const nrd_kernel &, int, nrd_kernel_properties &out) const {
+  out = {};
+  return nullptr;
+}
+
+const Device &runtime::cpuDevice() {
+  static const CpuDevice device;
+  return device;
 }

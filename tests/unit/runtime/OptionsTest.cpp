@@ -21,6 +21,9 @@ TEST(Options, IdentifySets) {
   EXPECT_EQ(set(b, "debug", true), "");
   EXPECT_NE(a.id(), b.id());
   EXPECT_EQ(b.text(), "debug=1;num_warps=8;");
+  // What concerns GPUs makes no other kernel of the CPU.
+  EXPECT_EQ(b.text(Backend::Cpu), "debug=1;");
+  EXPECT_EQ(a.id(Backend::Cpu), 0u);
   // The number of threads does not make another kernel.
   EXPECT_EQ(set(a, "num_threads", frontend::Value::integer(3)), "");
   EXPECT_EQ(a.text(), "num_warps=8;");
@@ -49,7 +52,21 @@ TEST(Options, BadOptionValue) {
 TEST(Options, UnknownTarget) {
   Options options;
   EXPECT_EQ(set(options, "target", std::string("hip")),
-            "ValueError: unknown target `hip`: this build compiles for `cpu`");
+            "ValueError: unknown target `hip`: expected `cpu`, `cuda` or an architecture such as "
+            "`cuda:90`");
+  for (const char *text : {"cpu", "cuda", "cuda:90", "cuda:90:32", "sm_90", "cuda:sm_90a"})
+    EXPECT_EQ(set(options, "target", std::string(text)), "") << text;
+  for (const char *text : {"", "cuda:", "cuda:9", "cuda:abc", "sm", "gpu"})
+    EXPECT_NE(set(options, "target", std::string(text)), "") << text;
+}
+
+TEST(Options, TargetNames) {
+  EXPECT_EQ(TargetName::parse("cuda:90:32")->text(), "cuda:90");
+  EXPECT_EQ(TargetName::parse("sm_90a")->text(), "cuda:90");
+  EXPECT_EQ(TargetName::parse("cuda")->text(), "cuda");
+  EXPECT_EQ(TargetName::parse("cpu")->text(), "cpu");
+  EXPECT_NE(TargetName::parse("cuda:80")->code(), TargetName::parse("cuda:90")->code());
+  EXPECT_NE(TargetName::parse("cuda")->code(), TargetName::parse("cpu")->code());
 }
 
 TEST(Errors, OfABrokenMachine) {

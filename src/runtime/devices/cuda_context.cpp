@@ -1,0 +1,254 @@
+#include "runtime/devices/cuda_context.h"
+
+#include "runtime/devices/cuda.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <vector>
+
+using namespace nereid;
+using namespace nereid::runtime;
+using namespace nereid::runtime::cuda;
+
+namespace {
+
+struct DeviceSlot {
+  std::once_flag once;
+  DeviceInfo info;
+  std::atomic<Context> primary = nullptr;
+  std::mutex mutex;
+};
+
+/// One slot a device; made with the first use, when their number is known.
+DeviceSlot &slotOf(const Driver &driver, int device) {
+  static auto *slots = new std::vector<DeviceSlot>(size_t(driver.deviceCount));
+  return (*slots)[size_t(device)];
+}
+
+ErrorPtr checkNumber(const Driver &driver, int device) {
+  if (device >= 0 && device < driver.deviceCount)
+    return nullptr;
+  return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::NoSuchCudaDevice, device,
+                   driver.deviceCount);
+}
+
+int attributeOf(const Driver &driver, int attribute, int device) {
+  int value = 0;
+  driver.cuDeviceGetAttribute(&value, attribute, device);
+  return value;
+}
+
+/// The last kernels that were launched, newest at `recentNext - 1`.
+constexpr unsigned recentSize = 8;
+std::atomic<const std::string *> recent[recentSize];
+std::atomic<unsigned> recentNext = 0;
+
+std::string recentText() {
+  std::string text;
+  llvm::SmallVector<const std::string *> seen;
+  unsigned next = recentNext.load();
+  for (unsigned i = 1; i <= recentSize && seen.size() < 4; ++i) {
+    const std::string *name = recent[(next - i) % recentSize].load();
+    if (!name || llvm::is_contained(seen, name))
+      continue;
+    seen.push_back(name);
+    text += (text.empty() ? "`" : ", before it `") + *name + "`";
+  }
+  return text.empty() ? "none of Nereid's" : text;
+}
+
+} // namespace
+
+const std::string *cuda::internedName(std::string_view name) {
+  static std::mutex mutex;
+  static auto *names = new llvm::StringMap<std::unique_ptr<std::string>>();
+  std::lock_guard lock(mutex);
+  auto &slot = (*names)[name];
+  if (!slot)
+    slot = std::make_unique<std::string>(name);
+  return slot.get();
+}
+
+void cuda::noteLaunch(const std::string *name) {
+  unsigned next = recentNext.load(std::memory_order_relaxed);
+  if (recent[(next - 1) % recentSize].load(std::memory_order_relaxed) == name)
+    return;
+  recent[recentNext.fetch_add(1, std::memory_order_relaxed) % recentSize].store(
+      name, std::memory_order_relaxed);
+}
+
+ErrorPtr cuda::callError(const Driver &driver, Result result, std::string_view doing) {
+  if (isSticky(result))
+    return makeError(NRD_ERROR_RUNTIME, "", diag::KernelFailedOnGpu, driver.describe(result),
+                     recentText());
+  return makeError(result == ErrorOutOfMemory ? NRD_ERROR_RESOURCES : NRD_ERROR_RUNTIME, "",
+                   diag::CudaCallFailed, doing, driver.describe(result));
+}
+
+ErrorPtr ContextScope::change(int device, int current) {
+  if (ErrorPtr error = checkNumber(driver, device))
+    return error;
+  DeviceSlot &slot = slotOf(driver, device);
+  Context primary = slot.primary.load(std::memory_order_acquire);
+  if (!primary) {
+    std::lock_guard lock(slot.mutex);
+    primary = slot.primary.load(std::memory_order_relaxed);
+    if (!primary) {
+      if (Result result = driver.cuDevicePrimaryCtxRetain(&primary, device))
+        return callError(driver, result, "open device " + std::to_string(device));
+      slot.primary.store(primary, std::memory_order_release); // kept for the life of the process
+    }
+  }
+  bool stay = current < 0;
+  Result result = stay ? driver.cuCtxSetCurrent(primary) : driver.cuCtxPushCurrent_v2(primary);
+  if (result != Success)
+    return callError(driver, result, "enter the context of device " + std::to_string(device));
+  pushed = !stay;
+  return nullptr;
+}
+
+ErrorPtr cuda::deviceInfo(const Driver &driver, int device, const DeviceInfo *&out) {
+  if (ErrorPtr error = checkNumber(driver, device))
+    return error;
+  DeviceSlot &slot = slotOf(driver, device);
+  std::call_once(slot.once, [&] {
+    DeviceInfo &info = slot.info;
+    info.arch = attributeOf(driver, ComputeCapabilityMajor, device) * 10 +
+                attributeOf(driver, ComputeCapabilityMinor, device);
+    info.maxShared = attributeOf(driver, MaxSharedPerBlockOptin, device);
+    for (int axis = 0; axis < 3; ++axis)
+      info.maxGrid[axis] = attributeOf(driver, MaxGridX + axis, device);
+    char name[256] = "unknown GPU";
+    driver.cuDeviceGetName(name, sizeof name, device);
+    info.name = name;
+  });
+  out = &slot.info;
+  return nullptr;
+}
+
+//===--- queries
+//--------------------------------------------------------------------------------===//
+
+int cuda::deviceCount() {
+  const Driver *driver = Driver::tryGet();
+  return driver ? driver->deviceCount : 0;
+}
+
+std::string cuda::driverVersion() {
+  const Driver *driver = Driver::tryGet();
+  int version = driver ? driver->version : 0;
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+ErrorPtr cuda::check() {
+  const Driver *driver;
+  return Driver::get(driver);
+}
+
+ErrorPtr cuda::currentDevice(int &out) {
+  const Driver *driver;
+  if (ErrorPtr error = Driver::get(driver))
+    return error;
+  out = std::max(contextDevice(*driver), 0);
+  return nullptr;
+}
+
+ErrorPtr cuda::setCurrentDevice(int device) {
+  const Driver *driver;
+  if (ErrorPtr error = Driver::get(driver))
+    return error;
+  Context primary;
+  if (ErrorPtr error = checkNumber(*driver, device))
+    return error;
+  Result result = driver->cuDevicePrimaryCtxRetain(&primary, device);
+  if (result == Success)
+    result = driver->cuCtxSetCurrent(primary);
+  return result == Success ? nullptr
+                           : callError(*driver, result, "open device " + std::to_string(device));
+}
+
+ErrorPtr cuda::deviceOfLaunch(llvm::ArrayRef<nrd_arg> args, const nrd_launch *launch, int &out) {
+  const Driver *driver;
+  if (ErrorPtr error = Driver::get(driver))
+    return error;
+  if (launch && launch->device) {
+    out = launch->device - 1;
+    return checkNumber(*driver, out);
+  }
+  int current = contextDevice(*driver), first = -1;
+  for (const nrd_arg &arg : args)
+    if (arg.kind == NRD_ARG_POINTER && arg.memory >= NRD_MEMORY_CUDA) {
+      int device = arg.memory - NRD_MEMORY_CUDA;
+      if (device == current) {
+        first = current;
+        break;
+      }
+      if (first < 0)
+        first = device;
+    }
+  out = first >= 0 ? first : std::max(current, 0);
+  return nullptr;
+}
+
+ErrorPtr cuda::architecture(int device, int &out) {
+  const Driver *driver;
+  const DeviceInfo *info;
+  if (ErrorPtr error = Driver::get(driver))
+    return error;
+  if (ErrorPtr error = deviceInfo(*driver, device, info))
+    return error;
+  out = info->arch;
+  return nullptr;
+}
+
+int cuda::deviceOfAddress(const void *address) {
+  const Driver *driver = Driver::tryGet();
+  DevicePointer pointer = DevicePointer(uintptr_t(address));
+  unsigned type = 0;
+  int device = -1;
+  if (!driver || !address ||
+      driver->cuPointerGetAttribute(&type, PointerMemoryType, pointer) != Success ||
+      type != MemoryDevice ||
+      driver->cuPointerGetAttribute(&device, PointerDeviceOrdinal, pointer) != Success)
+    return -1;
+  return device;
+}
+
+ErrorPtr cuda::properties(int device, llvm::json::Object &out) {
+  const Driver *driver;
+  const DeviceInfo *info;
+  if (ErrorPtr error = Driver::get(driver))
+    return error;
+  if (ErrorPtr error = deviceInfo(*driver, device, info))
+    return error;
+  out["name"] = info->name;
+  out["arch"] = info->arch;
+  out["max_shared_mem"] = info->maxShared;
+  const std::pair<const char *, int> rows[] = {
+      {"max_num_regs", MaxRegistersPerBlock},
+      {"multiprocessor_count", MultiprocessorCount},
+      {"max_shared_mem_per_multiprocessor", MaxSharedPerMultiprocessor},
+      {"warpSize", WarpSize},
+      {"sm_clock_rate", ClockRate},
+      {"mem_clock_rate", MemoryClockRate},
+      {"mem_bus_width", MemoryBusWidth},
+      {"l2_cache_size", L2CacheSize},
+      {"max_threads_per_block", MaxThreadsPerBlock},
+  };
+  for (auto [name, attribute] : rows)
+    out[name] = attributeOf(*driver, attribute, device);
+  return nullptr;
+}
+
+ErrorPtr cuda::synchronize(int device) {
+  const Driver *driver;
+  if (ErrorPtr error = Driver::get(driver))
+    return error;
+  ContextScope context(*driver);
+  if (ErrorPtr error = context.enter(device))
+    return error;
+  if (Result result = driver->cuCtxSynchronize())
+    return callError(*driver, result, "wait for device " + std::to_string(device));
+  return nullptr;
+}

@@ -1,0 +1,90 @@
+#include "runtime/devices/cuda_driver.h"
+
+#include "support/settings.h"
+
+#include <dlfcn.h>
+
+using namespace nereid;
+using namespace nereid::runtime;
+using namespace nereid::runtime::cuda;
+
+bool cuda::isSticky(Result result) {
+  switch (result) {
+  case ErrorIllegalAddress:
+  case 702: // timeout
+  case ErrorAssert:
+  case 714: // hardware stack error
+  case 715: // illegal instruction
+  case 716: // misaligned address
+  case 717: // invalid address space
+  case 718: // invalid program counter
+  case 719: // launch failure
+    return true;
+  default:
+    return false;
+  }
+}
+
+std::string Driver::describe(Result result) const {
+  const char *name = nullptr, *text = nullptr;
+  cuGetErrorName(result, &name);
+  cuGetErrorString(result, &text);
+  if (!name)
+    return "error " + std::to_string(result);
+  return text ? std::string(name) + ": " + text : name;
+}
+
+namespace {
+
+/// What opening the driver gave, for the life of the process: it cannot be closed, since what it
+/// handed out lives on.
+struct Opened {
+  Driver driver;
+  std::unique_ptr<Error> error;
+
+  Opened() { error = open(); }
+
+  ErrorPtr open() {
+    const std::string &path = Settings::current().libcuda;
+    void *library = dlopen(path.empty() ? "libcuda.so.1" : path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+      const char *why = dlerror();
+      return makeError(NRD_ERROR_RUNTIME, "", diag::NoCudaDriver, why ? why : "unknown error");
+    }
+#define NEREID_RESOLVE(Name, Params)                                                               \
+  driver.Name = reinterpret_cast<Result(*) Params>(dlsym(library, #Name));                         \
+  if (!driver.Name)                                                                                \
+    return makeError(NRD_ERROR_RUNTIME, "", diag::CudaDriverTooOld, #Name);
+    NEREID_CUDA_FUNCTIONS(NEREID_RESOLVE)
+#undef NEREID_RESOLVE
+    driver.cuDriverGetVersion(&driver.version);
+    Result result = driver.cuInit(0);
+    if (result == Success)
+      result = driver.cuDeviceGetCount(&driver.deviceCount);
+    if (result != Success)
+      return makeError(NRD_ERROR_RUNTIME, "", diag::NoCudaDevice, driver.describe(result));
+    if (!driver.deviceCount)
+      return makeError(NRD_ERROR_RUNTIME, "", diag::NoCudaDevice, "it reports 0 devices");
+    return nullptr;
+  }
+};
+
+const Opened &opened() {
+  static const Opened *once = new Opened();
+  return *once;
+}
+
+} // namespace
+
+ErrorPtr Driver::get(const Driver *&out) {
+  const Opened &once = opened();
+  if (once.error)
+    return std::make_unique<Error>(*once.error);
+  out = &once.driver;
+  return nullptr;
+}
+
+const Driver *Driver::tryGet() {
+  const Opened &once = opened();
+  return once.error ? nullptr : &once.driver;
+}

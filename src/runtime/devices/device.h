@@ -1,0 +1,48 @@
+// What the runtime asks of a device: to start a kernel of the target of the same name, and to say
+// what it knows of one. Everything else about a device stays behind this interface.
+#pragma once
+
+#include "runtime/error.h"
+#include "runtime/target_name.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/JSON.h"
+
+#include <memory>
+
+namespace nereid::runtime {
+
+/// What a device keeps with a kernel (loaded modules); goes when the kernel goes.
+class DeviceCode {
+public:
+  virtual ~DeviceCode() = default;
+};
+
+class Device {
+public:
+  virtual ~Device() = default;
+
+  /// Called once, when the kernel is compiled.
+  virtual std::unique_ptr<DeviceCode> attach(const nrd_kernel &) const { return nullptr; }
+
+  /// Launches with one argument per parameter of the function (constants are skipped), which must
+  /// match the kernel's specialisation as far as their kinds go. A grid with a zero launches
+  /// nothing.
+  virtual ErrorPtr launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
+                          const nrd_launch &launch) const = 0;
+
+  /// Adds to the kernel's metadata what concerns only this device's kernels.
+  virtual void describe(const nrd_kernel &, llvm::json::Object &) const {}
+
+  /// The kernel's properties on device number `ordinal` (registers, limits), loading it there.
+  virtual ErrorPtr properties(const nrd_kernel &kernel, int ordinal,
+                              nrd_kernel_properties &out) const;
+};
+
+const Device &cpuDevice();
+const Device &cudaDevice();
+inline const Device &deviceOf(Backend backend) {
+  return backend == Backend::Cpu ? cpuDevice() : cudaDevice();
+}
+
+} // namespace nereid::runtime

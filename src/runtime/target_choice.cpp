@@ -1,0 +1,98 @@
+#include "runtime/target_choice.h"
+
+#include "runtime/c_api.h"
+#include "runtime/devices/cuda.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <atomic>
+#include <cstring>
+
+using namespace nereid;
+using namespace nereid::runtime;
+
+namespace {
+
+/// What the process prefers, as TargetName::code; -1 to go by the arguments.
+std::atomic<int> preferred = -1;
+
+std::optional<TargetName> preference() {
+  int code = preferred.load(std::memory_order_relaxed);
+  if (code < 0)
+    return std::nullopt;
+  return TargetName{Backend(code >> 12), uint16_t(code & 0xfff)};
+}
+
+Backend byArguments(llvm::ArrayRef<nrd_arg> args) {
+  bool array = false, tensor = false;
+  for (const nrd_arg &arg : args) {
+    if (arg.kind != NRD_ARG_POINTER || (!arg.p && arg.memory < NRD_MEMORY_CUDA))
+      continue;
+    if (arg.memory >= NRD_MEMORY_CUDA)
+      return Backend::Cuda;
+    if (arg.memory == NRD_MEMORY_UNKNOWN && cuda::deviceOfAddress(arg.p) >= 0)
+      return Backend::Cuda;
+    (arg.memory == NRD_MEMORY_HOST_TENSOR ? tensor : array) = true;
+  }
+  // A tensor of the CPU where there is a GPU is a mistake that launching will report, as Triton
+  // does; an array can only be meant for the CPU.
+  return (array && !tensor) || cuda::deviceCount() == 0 ? Backend::Cpu : Backend::Cuda;
+}
+
+ErrorPtr fillArchitecture(llvm::ArrayRef<nrd_arg> args, const nrd_launch *launch,
+                          TargetName &target) {
+  if (target.backend != Backend::Cuda || target.arch)
+    return nullptr;
+  int device, arch;
+  if (ErrorPtr error = cuda::deviceOfLaunch(args, launch, device))
+    return error;
+  if (ErrorPtr error = cuda::architecture(device, arch))
+    return error;
+  target.arch = uint16_t(arch);
+  return nullptr;
+}
+
+} // namespace
+
+ErrorPtr runtime::chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> args,
+                               const nrd_launch *launch, TargetName &out) {
+  static const Options none;
+  std::optional<TargetName> chosen;
+  if (ErrorPtr error = (options ? options : &none)->chosenTarget(chosen))
+    return error;
+  if (!chosen)
+    chosen = preference();
+  out = chosen ? *chosen : TargetName{byArguments(args), 0};
+  return fillArchitecture(args, launch, out);
+}
+
+ErrorPtr runtime::targetWithoutArguments(const Options &options, TargetName &out) {
+  std::optional<TargetName> chosen;
+  if (ErrorPtr error = options.chosenTarget(chosen))
+    return error;
+  out = chosen.value_or(TargetName{});
+  return fillArchitecture({}, nullptr, out);
+}
+
+//===--- the C ABI
+//------------------------------------------------------------------------------===//
+
+nrd_error *nrd_set_default_target(const char *target) {
+  if (!target || !*target) {
+    preferred.store(-1);
+    return nullptr;
+  }
+  auto name = TargetName::parse(target);
+  if (!name)
+    return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::UnknownTarget, target));
+  preferred.store(name->code());
+  return nullptr;
+}
+
+char *nrd_default_target(void) {
+  TargetName target;
+  // Without a driver the name stays as it was chosen; a launch will say what is missing.
+  if (ErrorPtr missing = chooseTarget(nullptr, {}, nullptr, target))
+    target.arch = 0;
+  return strdup(target.text().c_str());
+}
