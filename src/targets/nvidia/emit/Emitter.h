@@ -10,9 +10,11 @@
 // family and says whether it was one.
 //
 // Types: integers and floats as in LLVM (i1, i8, ..., half, bfloat, float, double), 8-bit floats as
-// i8, pointers as `ptr addrspace(1)`.
+// i8, pointers as `ptr addrspace(1)` (or the address space of their type), index as i64, tensor
+// maps as `ptr`.
 #pragma once
 #include "ir/ngpu/Dialect.h"
+#include "transforms/IntegerAnalysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -29,17 +31,23 @@ struct EmitOptions {
   unsigned ptxVersion = 80; ///< major * 10 + minor
   bool lineInfo = true;
   bool fpFusion = true;
+  /// exp2 gives zero instead of subnormal fp32 results (`enable_reflect_ftz`): one instruction
+  /// instead of four.
+  bool reflectFtz = true;
 };
 
-/// A kernel as LLVM IR for NVPTX, before optimisation.
+/// A kernel as LLVM IR for NVPTX, before optimisation. Its function takes the kernel's arguments
+/// and then two pointers to global memory, global and profile scratch (kernel_abi.h).
 struct EmittedKernel {
   std::unique_ptr<llvm::Module> module;
   std::string entry;
+  unsigned warps = 4;         ///< of a block, those of warp_specialize's parts included
   bool usesLibdevice = false; ///< calls `__nv_*` functions that must be linked in
 };
 
-/// `kernel` has been through the GPU pipeline. Errors: constructs that the device cannot run, in
-/// words for the kernel's author; defects start with "internal error".
+/// `kernel` has been through the GPU pipeline. Functions that it calls (`noinline`) are emitted
+/// with it. Errors: constructs that the device cannot run, in words for the kernel's author;
+/// defects start with "internal error".
 llvm::Expected<EmittedKernel> emitKernel(mlir::func::FuncOp kernel, const EmitOptions &options,
                                          llvm::LLVMContext &context);
 
@@ -48,6 +56,7 @@ using Values = llvm::SmallVector<llvm::Value *, 8>;
 class Emitter {
 public:
   Emitter(mlir::func::FuncOp kernel, const EmitOptions &options, llvm::Module &module);
+  ~Emitter();
 
   llvm::IRBuilder<> b;
   const EmitOptions &options;
@@ -56,11 +65,17 @@ public:
 
   //===--- values
   //--------------------------------------------------------------------------------===//
-  llvm::ArrayRef<llvm::Value *> get(mlir::Value value) const; ///< registers; one for a scalar
+  /// Registers of a tensor, one value for anything else. The array stays valid.
+  llvm::ArrayRef<llvm::Value *> get(mlir::Value value) const;
   llvm::Value *scalar(mlir::Value value) const;
-  void set(mlir::Value value, Values registers);
+  void set(mlir::Value value, llvm::ArrayRef<llvm::Value *> registers);
   llvm::Type *type(mlir::Type scalarOrTensorOrBuffer); ///< of one register
   llvm::IntegerType *intType(unsigned bits);
+  unsigned registerCount(mlir::Type type) const; ///< 1 for anything but a tensor
+  llvm::ConstantInt *i32(int64_t value);
+  llvm::ConstantInt *i64(int64_t value);
+  /// What is known of the integers and pointers of the function that `op` stands in.
+  const transforms::IntegerAnalysis &integers(mlir::Operation *op);
 
   //===--- places
   //--------------------------------------------------------------------------------===//
@@ -69,9 +84,11 @@ public:
   llvm::Value *threadId(); ///< 0 .. 32 * warpCount - 1
   llvm::Value *laneId();
   llvm::Value *warpId();
+  /// The same as warpId(), known to the assembler as equal in all lanes of a warp.
+  llvm::Value *uniformWarpId();
   /// The value of a map that is linear over the bits of lane and warp: XOR of `laneBits[i]` for
   /// bits i of the lane that are 1 and of `warpBits[i]`. Emitted with shifts and masks, few
-  /// instructions for runs of bits.
+  /// instructions for runs of bits. Emitted at the insertion point.
   llvm::Value *linear(llvm::ArrayRef<uint32_t> laneBits, llvm::ArrayRef<uint32_t> warpBits);
   /// The coordinates of register `reg` of this thread, an i32 per dimension. The lane and warp part
   /// is computed once per layout in the entry block; constants are added where bits are disjoint,
@@ -80,8 +97,14 @@ public:
   /// True in the one thread that owns its elements of a tensor with this layout (others hold
   /// copies); null when every thread does.
   llvm::Value *owner(mlir::RankedTensorType type);
+  /// True in the first thread of the region.
+  llvm::Value *isFirstThread();
   /// Registers that hold copies of earlier registers: those are skipped by stores.
   bool isRedundantRegister(mlir::RankedTensorType type, unsigned reg);
+
+  /// Runs `body` with the insertion point in the block that dominates the whole region: for what
+  /// depends on nothing but the thread and is wanted in many places.
+  llvm::Value *hoisted(llvm::function_ref<llvm::Value *()> body);
 
   //===--- shared memory
   //-------------------------------------------------------------------------===//
@@ -89,6 +112,8 @@ public:
   llvm::Value *shared(uint32_t bytes);
   /// The scratch of an op that carries `ngpu.scratch`.
   llvm::Value *scratch(mlir::Operation *op);
+  /// Global scratch of this launch: the kernel's trailing parameter.
+  llvm::Value *globalScratch();
 
   //===--- emitting
   //------------------------------------------------------------------------------===//
@@ -96,24 +121,57 @@ public:
   void emitOp(mlir::Operation *op);
   /// The body of a combiner on scalars: block arguments → the values of its terminator.
   Values inlineBody(mlir::Block &body, llvm::ArrayRef<llvm::Value *> args);
+  /// A new block of the function, not yet reached by anything.
+  llvm::BasicBlock *block(llvm::StringRef name);
+  /// `if (condition) body`, and nothing happens elsewhere. Leaves the insertion point behind it. A
+  /// null condition is true.
+  void when(llvm::Value *condition, llvm::function_ref<void()> body);
+  /// The same with results: `otherwise` where the condition is false.
+  Values when(llvm::Value *condition, llvm::ArrayRef<llvm::Value *> otherwise,
+              llvm::function_ref<Values()> body);
+
+  /// From here to the matching endRegion ops are run by `warps` warps, the first of which is
+  /// `firstWarp` of the block; `barrier` is the number of the barrier they meet at.
+  void beginRegion(unsigned firstWarp, unsigned warps, unsigned barrier);
+  void endRegion();
+
   /// bar.sync over the warps of the region; warp-level convergence; fences.
   void barrier();
   void syncWarp();
-  llvm::Value *shuffleXor(llvm::Value *value,
-                          unsigned laneMask); ///< any width: split into 32-bit words
+  /// Any type of any width: split into 32-bit words.
+  llvm::Value *shuffleXor(llvm::Value *value, unsigned laneMask);
   llvm::Value *shuffleIndex(llvm::Value *value, llvm::Value *lane);
-  /// Inline PTX. `constraints` as in LLVM ("=r,r,l").
+  llvm::Value *shuffleUp(llvm::Value *value, unsigned delta);
+  /// A value as 32-bit words (narrower ones widened with zeros), and back.
+  Values toWords(llvm::Value *value);
+  llvm::Value *fromWords(llvm::ArrayRef<llvm::Value *> words, llvm::Type *type);
+  /// Inline PTX. `constraints` as in LLVM ("=r,r,l"). Convergent: all threads of the warp must run
+  /// it together.
   llvm::Value *ptx(llvm::Type *result, llvm::StringRef text, llvm::StringRef constraints,
-                   llvm::ArrayRef<llvm::Value *> args, bool sideEffects);
+                   llvm::ArrayRef<llvm::Value *> args, bool sideEffects, bool convergent = false);
+  llvm::Value *intrinsic(llvm::Intrinsic::ID id, llvm::ArrayRef<llvm::Value *> args,
+                         llvm::ArrayRef<llvm::Type *> overloads = {});
+  /// A call of a function of libdevice.
+  llvm::Value *libdevice(llvm::StringRef name, llvm::Type *result,
+                         llvm::ArrayRef<llvm::Value *> args);
+  /// The address of a constant string of this module that ends in 0 (a generic pointer).
+  llvm::Value *string(llvm::StringRef text);
 
   /// The first error ends the emission; later ones are dropped. Returns for use in tail position.
   void fail(mlir::Operation *op, const llvm::Twine &message);
   bool failed() const;
   llvm::Error takeError();
 
+  /// Emits the kernel and what it calls.
+  void emitFunctions();
+  /// The LLVM function of a function of the module other than the kernel.
+  llvm::Function *callee(mlir::func::FuncOp function);
+  unsigned launchedWarps() const;
+  mlir::func::FuncOp kernel;
+
 private:
   struct State;
-  std::shared_ptr<State> state;
+  std::unique_ptr<State> state;
 };
 
 /// One element of an elementwise op (arith, math, tile): the scalar operands → the result.
@@ -127,7 +185,7 @@ bool emitShape(Emitter &e,
                mlir::Operation *op); // range, splat, broadcast, reshape, trans, join ...
 bool emitMemory(Emitter &e, mlir::Operation *op); // tile.load, tile.store
 bool emitAtomic(Emitter &e, mlir::Operation *op);
-bool emitControl(Emitter &e, mlir::Operation *op); // scf, calls
+bool emitControl(Emitter &e, mlir::Operation *op); // scf, calls, program ids, tile.barrier
 bool emitDebug(Emitter &e, mlir::Operation *op);   // print, assert, check, assume, hint
 bool emitConvert(Emitter &e, mlir::Operation *op); // ngpu.convert_layout
 bool emitShared(Emitter &e, mlir::Operation *op);  // local_*, slot, subview, trans_buffer

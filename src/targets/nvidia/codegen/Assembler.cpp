@@ -1,0 +1,249 @@
+#include "targets/nvidia/codegen/Assembler.h"
+
+#include "support/settings.h"
+#include "targets/nvidia/codegen/Subprocess.h"
+#include "targets/nvidia/codegen/Toolkit.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Path.h"
+
+#include <mutex>
+
+namespace nereid::nvidia {
+namespace {
+
+/// The number before `unit` in "12 registers", as ptxas writes them.
+int numberBefore(llvm::StringRef line, llvm::StringRef unit) {
+  size_t at = line.find(unit);
+  if (at == llvm::StringRef::npos)
+    return 0;
+  llvm::StringRef before = line.take_front(at).rtrim();
+  size_t start = before.find_last_not_of("0123456789");
+  int number = 0;
+  before.substr(start == llvm::StringRef::npos ? 0 : start + 1).getAsInteger(10, number);
+  return number;
+}
+
+int timeLimit() {
+  return int(Settings::current().assemblerTimeout);
+}
+
+/// A `ptxas` process for each kernel.
+class PtxasProgram final : public Assembler {
+public:
+  PtxasProgram(std::string path, int major, int minor)
+      : path(std::move(path)), major(major), minor(minor) {}
+
+  std::string description() const override {
+    return "ptxas " + std::to_string(major) + "." + std::to_string(minor) + " (" + path + ")";
+  }
+  int ptxVersion() const override { return ptxVersionOfCuda(major, minor); }
+
+  llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
+                                    const AssembleOptions &options) const override {
+    auto source = TemporaryFile::create("ptx", ptx);
+    if (!source)
+      return source.takeError();
+    auto target = TemporaryFile::create("cubin", "");
+    if (!target)
+      return target.takeError();
+    std::vector<std::string> args{"-v", "-arch=" + options.arch.name(),
+                                  "-O" + std::to_string(options.optLevel)};
+    if (options.lineInfo)
+      args.push_back("-lineinfo");
+    args.insert(args.end(), {source->path(), "-o", target->path()});
+    auto result = runProgram(path, args, timeLimit());
+    if (!result)
+      return result.takeError();
+    if (result->status != 0)
+      return assemblerError(description(), kernel, result->output);
+    auto cubin = target->read();
+    if (!cubin)
+      return cubin.takeError();
+    Assembly assembly;
+    assembly.cubin = std::move(*cubin);
+    readLog(result->output, kernel, assembly);
+    return assembly;
+  }
+
+private:
+  std::string path;
+  int major, minor;
+};
+
+std::unique_ptr<Assembler> open(llvm::StringRef kind, const std::string &ptxas, std::string &why) {
+  if (kind == "nvjitlink")
+    return openNvJitLink(why);
+  if (kind == "driver")
+    return openDriverLinker(why);
+  if (kind == "ptxas") {
+    std::string path = ptxas.empty() ? findProgram("ptxas") : ptxas;
+    if (path.empty()) {
+      why = "no program `ptxas` was found";
+      return nullptr;
+    }
+    return openPtxas(path, why);
+  }
+  why = "the setting NEREID_ASSEMBLER expects `nvjitlink`, `driver` or `ptxas`, found `" +
+        kind.str() + "`";
+  return nullptr;
+}
+
+} // namespace
+
+void readLog(llvm::StringRef log, llvm::StringRef kernel, Assembly &assembly) {
+  assembly.log = log.str();
+  llvm::SmallVector<llvm::StringRef> lines;
+  log.split(lines, '\n', -1, false);
+  bool ours = false; // of the entry, not of a function it calls
+  for (llvm::StringRef line : lines) {
+    if (line.contains("warning") || isPerformanceAdvisory(line))
+      assembly.warnings.push_back(line.trim().str());
+    if (line.contains("Function properties for") || line.contains("Compiling entry function")) {
+      ours = line.contains(kernel);
+      continue;
+    }
+    if (!ours || !line.contains("bytes stack frame")) {
+      // nvJitLink repeats the figures after linking ("used 12 registers"); ptxas's come first.
+      if (line.contains(": Used ") && ours) {
+        assembly.registers = numberBefore(line, " registers");
+        assembly.staticSharedBytes = numberBefore(line, " bytes smem");
+      }
+      continue;
+    }
+    assembly.stackBytes = numberBefore(line, " bytes stack frame");
+    assembly.spillStoreBytes = numberBefore(line, " bytes spill stores");
+    assembly.spillLoadBytes = numberBefore(line, " bytes spill loads");
+  }
+}
+
+bool isPerformanceAdvisory(llvm::StringRef line) {
+  // "(C7510) Potential Performance Loss: ..."; "(C7517) warpgroup.wait is injected ...".
+  return line.contains("Potential Performance Loss") ||
+         (line.contains("warpgroup.") && line.contains("is injected"));
+}
+
+int ptxVersionOfCuda(int major, int minor) {
+  switch (major) {
+  case 11:
+    return std::min(70 + minor, 78);
+  case 12:
+    // Releases up to 12.5 raise it by one each; 12.6 repeats 12.5's.
+    return minor <= 5 ? 80 + minor : minor == 6 ? 85 : std::min(minor + 79, 88);
+  default:
+    return major < 11 ? 65 : 90 + (major - 13) * 10 + minor;
+  }
+}
+
+std::unique_ptr<Assembler> openPtxas(const std::string &path, std::string &why) {
+  auto result = runProgram(path, {"--version"}, 30);
+  if (!result) {
+    why = llvm::toString(result.takeError());
+    return nullptr;
+  }
+  llvm::StringRef output = result->output;
+  int major = 0, minor = 0;
+  size_t at = output.find("release ");
+  if (result->status == 0 && at != llvm::StringRef::npos) {
+    output = output.substr(at + strlen("release "));
+    if (!output.consumeInteger(10, major) && output.consume_front("."))
+      output.consumeInteger(10, minor);
+  }
+  if (major == 0) {
+    why = "`" + path + "` does not say its version: it is no `ptxas`";
+    return nullptr;
+  }
+  return std::make_unique<PtxasProgram>(path, major, minor);
+}
+
+llvm::Expected<const Assembler *> findAssembler() {
+  // By choice: settings may be read again.
+  struct Found {
+    std::unique_ptr<Assembler> assembler;
+    std::string why;
+  };
+  static auto *mutex = new std::mutex();
+  static auto *known = new llvm::StringMap<Found>();
+  const Settings &settings = Settings::current();
+  llvm::SmallVector<llvm::StringRef> kinds;
+  if (!settings.assembler.empty())
+    kinds = {settings.assembler};
+  else if (!settings.ptxas.empty())
+    kinds = {"ptxas"};
+  else
+    kinds = {"nvjitlink", "driver", "ptxas"};
+  std::string key = llvm::join(kinds, ",") + "|" + settings.ptxas + "|" + settings.cudaPath;
+  std::lock_guard lock(*mutex);
+  auto it = known->find(key);
+  // What was not found may have been installed, or the packages' folders named, since.
+  if (it == known->end() || !it->second.assembler) {
+    Found found;
+    for (llvm::StringRef kind : kinds) {
+      std::string why;
+      found.assembler = open(kind, settings.ptxas, why);
+      if (found.assembler)
+        break;
+      found.why += (found.why.empty() ? "" : "; ") + why;
+    }
+    it = known->insert_or_assign(key, std::move(found)).first;
+  }
+  if (it->second.assembler)
+    return it->second.assembler.get();
+  return llvm::createStringError(
+      "there is no assembler for NVIDIA's machine code: " + it->second.why +
+      "; install the package `nvidia-nvjitlink` with pip, a CUDA toolkit (NEREID_CUDA_PATH says "
+      "where it is) or the NVIDIA driver");
+}
+
+llvm::Error assemblerError(llvm::StringRef assembler, llvm::StringRef kernel, llvm::StringRef log) {
+  llvm::SmallVector<llvm::StringRef> lines;
+  log.split(lines, '\n', -1, false);
+  std::string cause;
+  for (llvm::StringRef line : lines)
+    if (cause.size() < 600 && (line.contains("error") || line.contains("fatal")))
+      cause += (cause.empty() ? "" : "; ") + line.trim().str();
+  if (cause.empty())
+    cause = log.trim().take_front(600).str();
+  std::string start = (assembler + " does not accept the code of `" + kernel + "`").str();
+  if (llvm::StringRef(cause).contains("uses too much shared data"))
+    return llvm::createStringError("`" + kernel + "` needs more shared memory than there is: " +
+                                   cause + "; use smaller blocks or fewer `num_stages`");
+  if (llvm::StringRef(cause).contains("Unsupported .version"))
+    return llvm::createStringError(start + ": it is too old for this PTX: " + cause);
+  if (llvm::StringRef(cause).contains("not defined for option 'gpu-name'") ||
+      llvm::StringRef(cause).contains("is not defined for option"))
+    return llvm::createStringError(start + ": it is too old for this GPU: " + cause);
+  if (llvm::StringRef(cause).contains("register") &&
+      llvm::StringRef(cause).contains_insensitive("allocation failed"))
+    return llvm::createStringError("`" + kernel + "` does not fit into the registers: " + cause +
+                                   "; use smaller blocks, more `num_warps` or a larger `maxnreg`");
+  return llvm::createStringError(start + ": " + cause);
+}
+
+llvm::Expected<std::string> disassemble(llvm::StringRef cubin) {
+  auto file = TemporaryFile::create("cubin", cubin);
+  if (!file)
+    return file.takeError();
+  std::string program = findProgram("nvdisasm");
+  std::vector<std::string> args{"-c", file->path()};
+  if (program.empty()) {
+    program = findProgram("cuobjdump");
+    args = {"-sass", file->path()};
+  }
+  if (program.empty())
+    return llvm::createStringError(
+        "showing machine code needs `nvdisasm` or `cuobjdump`, and neither was found: install a "
+        "CUDA toolkit (NEREID_CUDA_PATH says where it is), or the packages `nvidia-cuda-nvdisasm` "
+        "or `triton`");
+  auto result = runProgram(program, args, timeLimit());
+  if (!result)
+    return result.takeError();
+  if (result->status != 0)
+    return llvm::createStringError("`" + program + "` failed: " +
+                                   llvm::StringRef(result->output).trim());
+  return std::move(result->output);
+}
+
+} // namespace nereid::nvidia

@@ -1,0 +1,78 @@
+// PTX to machine code (a cubin), by whichever of NVIDIA's assemblers there is: nvJitLink in the
+// process, the driver's own compiler, or a `ptxas` program.
+//
+// The setting NEREID_ASSEMBLER chooses ("nvjitlink", "driver", "ptxas"); NEREID_PTXAS (alias
+// TRITON_PTXAS_PATH) names the program. Without a choice the first one found of that order is
+// taken. Assemblers are found once a process and may be used from several threads.
+#pragma once
+#include "targets/nvidia/codegen/Architecture.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace nereid::nvidia {
+
+struct AssembleOptions {
+  Architecture arch;
+  /// Keep the lines of the source, which profilers and compute-sanitizer show.
+  bool lineInfo = true;
+  /// 0 to 3.
+  int optLevel = 3;
+};
+
+/// The finished code of one kernel, and what the assembler says about it.
+struct Assembly {
+  std::string cubin;
+  /// Everything the assembler printed.
+  std::string log;
+  int registers = 0;       ///< a thread
+  int stackBytes = 0;      ///< a thread
+  int spillStoreBytes = 0; ///< a thread; static
+  int spillLoadBytes = 0;  ///< a thread; static
+  int staticSharedBytes = 0;
+  /// "(C7510) Potential Performance Loss: ..." and other warnings, a line each.
+  std::vector<std::string> warnings;
+};
+
+/// Reads registers, spills and warnings out of an assembler's log into `assembly`.
+void readLog(llvm::StringRef log, llvm::StringRef kernel, Assembly &assembly);
+/// Whether a line says that the code will run slower than it could: ptxas's advisories, and the
+/// waits it adds between wgmma instructions.
+bool isPerformanceAdvisory(llvm::StringRef line);
+
+class Assembler {
+public:
+  virtual ~Assembler() = default;
+  /// "nvJitLink 13.0", with its place.
+  virtual std::string description() const = 0;
+  /// The newest PTX version it reads, times ten.
+  virtual int ptxVersion() const = 0;
+  /// Assembles a module with the one kernel `kernel`. Errors are the assembler's, in its words, with
+  /// the cause first where it is known (PTX too new, too much shared memory, out of registers).
+  virtual llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
+                                            const AssembleOptions &options) const = 0;
+};
+
+/// The assembler in force for an architecture; an error says what to install. The object lives as
+/// long as the process.
+llvm::Expected<const Assembler *> findAssembler();
+
+/// PTX version (times ten) of a CUDA release: (12, 8) is 87.
+int ptxVersionOfCuda(int major, int minor);
+
+// One maker each; null or an error's text in `why` when it is not there.
+std::unique_ptr<Assembler> openNvJitLink(std::string &why);
+std::unique_ptr<Assembler> openDriverLinker(std::string &why);
+std::unique_ptr<Assembler> openPtxas(const std::string &path, std::string &why);
+
+/// An assembler's error in the words of a kernel's author.
+llvm::Error assemblerError(llvm::StringRef assembler, llvm::StringRef kernel, llvm::StringRef log);
+
+/// The machine code as text, through nvdisasm or cuobjdump; an error says what is missing.
+llvm::Expected<std::string> disassemble(llvm::StringRef cubin);
+
+} // namespace nereid::nvidia

@@ -1,0 +1,116 @@
+#include "targets/nvidia/codegen/Ptx.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/IPO/AlwaysInliner.h"
+#include "llvm/Transforms/IPO/GlobalDCE.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+
+#include <mutex>
+
+extern "C" {
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+namespace nereid::nvidia {
+
+static const llvm::Target *findTarget(const llvm::Triple &triple) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  std::string error;
+  return llvm::TargetRegistry::lookupTarget(triple, error);
+}
+
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+makeTargetMachine(const CodegenOptions &options) {
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  const llvm::Target *target = findTarget(triple);
+  if (!target)
+    return llvm::createStringError("internal error: LLVM was built without the NVPTX target");
+  llvm::TargetOptions targetOptions;
+  targetOptions.AllowFPOpFusion =
+      options.fpFusion ? llvm::FPOpFusion::Fast : llvm::FPOpFusion::Strict;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, options.arch.name(), "+ptx" + std::to_string(options.ptxVersion), targetOptions,
+      llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+void prepareModule(llvm::Module &module, llvm::TargetMachine &machine) {
+  module.setTargetTriple(machine.getTargetTriple());
+  module.setDataLayout(machine.createDataLayout());
+}
+
+void markKernel(llvm::Function &function, const KernelShape &shape) {
+  function.setCallingConv(llvm::CallingConv::PTX_Kernel);
+  function.addFnAttr(llvm::Attribute::NoUnwind);
+  function.addFnAttr("nvvm.reqntid", std::to_string(shape.threads));
+  if (shape.maxRegisters)
+    function.addFnAttr("nvvm.maxnreg", std::to_string(shape.maxRegisters));
+  if (shape.minBlocks)
+    function.addFnAttr("nvvm.minctasm", std::to_string(shape.minBlocks));
+  if (shape.clusterBlocks > 1)
+    function.addFnAttr("nvvm.cluster_dim", std::to_string(shape.clusterBlocks));
+}
+
+void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graphs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graphs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graphs, modules);
+
+  llvm::ModulePassManager all;
+  // Functions of libdevice, and only they, ask to be inlined.
+  all.addPass(llvm::AlwaysInlinerPass());
+  all.addPass(llvm::GlobalDCEPass());
+  llvm::FunctionPassManager passes;
+  // Every thread computes the same coordinates and addresses for many elements.
+  passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/false));
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::SimplifyCFGPass());
+  // Addresses and masks that a loop does not change.
+  llvm::LoopPassManager loopPasses;
+  loopPasses.addPass(llvm::LICMPass(llvm::LICMOptions()));
+  passes.addPass(
+      llvm::createFunctionToLoopPassAdaptor(std::move(loopPasses), /*UseMemorySSA=*/true));
+  passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/false));
+  passes.addPass(llvm::InstCombinePass());
+  all.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
+  all.run(module, modules);
+}
+
+llvm::Expected<std::string> emitPtx(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile,
+                                  /*DisableVerify=*/true))
+    return llvm::createStringError("internal error: the code generator cannot write PTX");
+  passes.run(module);
+  return text.str().str();
+}
+
+} // namespace nereid::nvidia

@@ -1,0 +1,50 @@
+// From LLVM IR to PTX: LLVM's code generator for an architecture, the passes that pay for their
+// time, and the text.
+#pragma once
+#include "targets/nvidia/codegen/Architecture.h"
+
+#include "llvm/Support/Error.h"
+
+#include <memory>
+#include <string>
+
+namespace llvm {
+class Function;
+class Module;
+class TargetMachine;
+} // namespace llvm
+
+namespace nereid::nvidia {
+
+struct CodegenOptions {
+  Architecture arch;
+  /// Times ten: 8.7 is 87.
+  int ptxVersion = 80;
+  /// a*b+c may be rounded once, by LLVM and by the assembler. Off, every product and sum is marked
+  /// `.rn`.
+  bool fpFusion = true;
+};
+
+/// What the start of a kernel's launch is known to be, for the assembler's register allocation.
+struct KernelShape {
+  int threads = 128;    ///< of a block, exactly
+  int maxRegisters = 0; ///< of a thread; 0 leaves it to the assembler
+  int minBlocks = 0;    ///< resident on one multiprocessor; 0 for no wish
+  int clusterBlocks = 1;
+};
+
+/// LLVM's code generator for the architecture.
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const CodegenOptions &);
+
+/// Gives the module the target's triple and data layout. Call before code is put into it.
+void prepareModule(llvm::Module &module, llvm::TargetMachine &machine);
+/// Makes `function` an entry with this shape.
+void markKernel(llvm::Function &function, const KernelShape &shape);
+
+/// The passes over LLVM IR. In place.
+void optimize(llvm::Module &module, llvm::TargetMachine &machine);
+/// The text for the assembler. The same module gives the same text on every machine. The module is
+/// consumed.
+llvm::Expected<std::string> emitPtx(llvm::Module &module, llvm::TargetMachine &machine);
+
+} // namespace nereid::nvidia

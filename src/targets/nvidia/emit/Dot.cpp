@@ -1,0 +1,9 @@
+#include "targets/nvidia/emit/Emitter.h"
+
+namespace nereid::nvidia {
+
+bool emitDot(Emitter &e, mlir::Operation *op) {
+  return false;
+}
+
+} // namespace nereid::nvidia

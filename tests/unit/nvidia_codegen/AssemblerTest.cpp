@@ -1,0 +1,180 @@
+#include "targets/nvidia/codegen/Assembler.h"
+
+#include "Environment.h"
+#include "Kernels.h"
+
+#include "targets/nvidia/codegen/Subprocess.h"
+#include "targets/nvidia/codegen/Toolkit.h"
+
+#include "llvm/Support/FileSystem.h"
+
+using namespace nereid::nvidia;
+
+namespace {
+
+/// Runs on every assembler this machine has.
+void withEach(llvm::function_ref<void(const Assembler &)> test) {
+  std::string why;
+  int count = 0;
+  auto run = [&](std::unique_ptr<Assembler> assembler) {
+    if (!assembler)
+      return;
+    SCOPED_TRACE(assembler->description());
+    ++count;
+    test(*assembler);
+  };
+  run(openNvJitLink(why));
+  run(openDriverLinker(why));
+  if (std::string path = findProgram("ptxas"); !path.empty())
+    run(openPtxas(path, why));
+  if (count == 0)
+    GTEST_SKIP() << "no assembler";
+}
+
+TEST(Assembler, VectorAdd) {
+  withEach([](const Assembler &assembler) {
+    EXPECT_GE(assembler.ptxVersion(), 80);
+    std::string ptx = ptxOf(addKernel, hopper());
+    auto assembly = assembler.assemble(ptx, "add", {{90, true}});
+    ASSERT_TRUE(bool(assembly)) << llvm::toString(assembly.takeError());
+    EXPECT_TRUE(llvm::StringRef(assembly->cubin).starts_with("\x7f"
+                                                             "ELF"));
+    EXPECT_GT(assembly->registers, 4);
+    EXPECT_LT(assembly->registers, 64);
+    EXPECT_EQ(assembly->spillStoreBytes, 0);
+    EXPECT_EQ(assembly->stackBytes, 0);
+    EXPECT_TRUE(assembly->warnings.empty()) << assembly->warnings.front();
+  });
+}
+
+TEST(Assembler, Wgmma) {
+  withEach([](const Assembler &assembler) {
+    auto assembly = assembler.assemble(ptxOf(wgmmaKernel(), hopper()), "wgmma", {{90, true}});
+    ASSERT_TRUE(bool(assembly)) << llvm::toString(assembly.takeError());
+    EXPECT_TRUE(assembly->warnings.empty()) << assembly->warnings.front();
+  });
+}
+
+TEST(Assembler, PerformanceAdvisoryIsAWarning) {
+  withEach([](const Assembler &assembler) {
+    // The accumulator is touched while the product is in flight.
+    std::string text = wgmmaKernel();
+    size_t at = text.find("  %w = call");
+    text.insert(at, "  %bad = fadd float %d0, 1.0\n"
+                    "  store float %bad, ptr addrspace(1) %out\n");
+    auto assembly = assembler.assemble(ptxOf(text, hopper()), "wgmma", {{90, true}});
+    ASSERT_TRUE(bool(assembly)) << llvm::toString(assembly.takeError());
+    ASSERT_FALSE(assembly->warnings.empty()) << assembly->log;
+    EXPECT_TRUE(isPerformanceAdvisory(assembly->warnings.front())) << assembly->log;
+  });
+}
+
+TEST(Assembler, RegisterLimitSpills) {
+  withEach([](const Assembler &assembler) {
+    // 64 values that are all needed at once, in 24 registers.
+    std::string text = "define void @many(ptr addrspace(1) %p) {\n";
+    for (int i = 0; i < 64; ++i) {
+      std::string n = std::to_string(i);
+      text += "  %p" + n + " = getelementptr float, ptr addrspace(1) %p, i64 " + n + "\n" + "  %v" +
+              n + " = load volatile float, ptr addrspace(1) %p" + n + "\n";
+    }
+    for (int i = 63; i >= 0; --i) {
+      std::string n = std::to_string(i);
+      text += "  store volatile float %v" + n + ", ptr addrspace(1) %p\n";
+    }
+    text += "  ret void\n}\n";
+    KernelShape shape;
+    shape.maxRegisters = 24;
+    auto assembly = assembler.assemble(ptxOf(text, hopper(), shape), "many", {{90, true}});
+    ASSERT_TRUE(bool(assembly)) << llvm::toString(assembly.takeError());
+    EXPECT_LE(assembly->registers, 24);
+    EXPECT_GT(assembly->spillStoreBytes, 0);
+    EXPECT_GT(assembly->spillLoadBytes, 0);
+    EXPECT_GT(assembly->stackBytes, 0);
+  });
+}
+
+TEST(Assembler, Errors) {
+  withEach([](const Assembler &assembler) {
+    std::string ptx = ptxOf(addKernel, hopper());
+    auto fails = [&](std::string text) {
+      auto assembly = assembler.assemble(text, "add", {{90, true}});
+      EXPECT_FALSE(bool(assembly));
+      return assembly ? "" : llvm::toString(assembly.takeError());
+    };
+    std::string tooNew = ptx;
+    tooNew.replace(tooNew.find(".version 8.0"), 12, ".version 99.0");
+    EXPECT_NE(fails(tooNew).find("it is too old for this PTX"), std::string::npos)
+        << fails(tooNew);
+    std::string wrong = ptx;
+    wrong.replace(wrong.find("ret;"), 4, "rett;");
+    EXPECT_NE(fails(wrong).find("does not accept the code of `add`"), std::string::npos);
+    std::string big = ptx;
+    big.insert(big.find(".visible"), ".shared .align 16 .b8 everything[300000];\n");
+    big.replace(big.find("ret;"), 4, "st.shared.b32 [everything], %r1; ret;");
+    EXPECT_NE(fails(big).find("`add` needs more shared memory than there is"), std::string::npos)
+        << fails(big);
+  });
+}
+
+TEST(Assembler, ChoiceBySetting) {
+  {
+    Environment environment({{"NEREID_ASSEMBLER", "clang"}});
+    auto found = findAssembler();
+    ASSERT_FALSE(bool(found));
+    EXPECT_NE(llvm::toString(found.takeError())
+                  .find("the setting NEREID_ASSEMBLER expects `nvjitlink`, `driver` or `ptxas`, "
+                        "found `clang`"),
+              std::string::npos);
+  }
+  {
+    Environment environment({{"NEREID_PTXAS", "/no/such/ptxas"}});
+    auto found = findAssembler();
+    ASSERT_FALSE(bool(found));
+    std::string text = llvm::toString(found.takeError());
+    EXPECT_NE(text.find("cannot run `/no/such/ptxas`: No such file or directory"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("install the package `nvidia-nvjitlink`"), std::string::npos) << text;
+  }
+  std::string path = findProgram("ptxas");
+  if (path.empty())
+    GTEST_SKIP() << "no ptxas";
+  Environment environment({{"NEREID_PTXAS", path}});
+  auto found = findAssembler();
+  ASSERT_TRUE(bool(found));
+  EXPECT_NE((*found)->description().find("ptxas "), std::string::npos);
+}
+
+TEST(Assembler, PtxVersions) {
+  EXPECT_EQ(ptxVersionOfCuda(11, 8), 78);
+  EXPECT_EQ(ptxVersionOfCuda(12, 0), 80);
+  EXPECT_EQ(ptxVersionOfCuda(12, 5), 85);
+  EXPECT_EQ(ptxVersionOfCuda(12, 6), 85);
+  EXPECT_EQ(ptxVersionOfCuda(12, 8), 87);
+  EXPECT_EQ(ptxVersionOfCuda(12, 9), 88);
+  EXPECT_EQ(ptxVersionOfCuda(13, 0), 90);
+}
+
+TEST(Subprocess, OutputStatusAndTimeLimit) {
+  auto result = runProgram("/bin/sh", {"-c", "echo out; echo err >&2; exit 3"}, 10);
+  ASSERT_TRUE(bool(result));
+  EXPECT_EQ(result->status, 3);
+  EXPECT_EQ(result->output, "out\nerr\n");
+  auto late = runProgram("/bin/sleep", {"30"}, 1);
+  ASSERT_FALSE(bool(late));
+  EXPECT_EQ(llvm::toString(late.takeError()), "`/bin/sleep` did not finish within 1 seconds");
+}
+
+TEST(Subprocess, TemporaryFilesGoAway) {
+  std::string path;
+  {
+    auto file = TemporaryFile::create("ptx", "text");
+    ASSERT_TRUE(bool(file));
+    path = file->path();
+    EXPECT_EQ(llvm::cantFail(file->read()), "text");
+  }
+  EXPECT_FALSE(llvm::sys::fs::exists(path));
+}
+
+} // namespace
