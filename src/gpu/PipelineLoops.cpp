@@ -231,11 +231,16 @@ bool LoopPipeliner::stage(tile::LoadOp load, bool everything) {
     zero |=
         matchPattern(splat.getSrc(), m_Zero()) || matchPattern(splat.getSrc(), m_AnyZeroFloat());
   if (options.asyncCopy && zero) {
-    unsigned global = accessWidth(analysis, load.getPtr(), load.getMask()).elements;
-    unsigned shared = vectorAccess(ngpu::layoutOf(type).getLayout(),
-                                   staged.slot.getLayout().getLayout(), 8 * element)
-                          .elements;
-    unsigned elements = std::min(global, shared);
+    // The same registers must be neighbours in global and in shared memory.
+    AccessWidth global = accessWidth(analysis, load.getPtr(), load.getMask());
+    VectorAccess shared = vectorAccess(ngpu::layoutOf(type).getLayout(),
+                                       staged.slot.getLayout().getLayout(), 8 * element);
+    unsigned elements = 1;
+    for (auto [g, s] : llvm::zip(global.registerBits, shared.registerBits)) {
+      if (g != s)
+        break;
+      elements *= 2;
+    }
     staged.contiguity = elements * element >= 4 ? elements : 0;
   }
   // A few bytes are not worth a ring of buffers.
