@@ -61,7 +61,8 @@ private:
   std::array<LinearLayout::Columns, kAxes> columns;
 };
 
-/// The dimensions of a matrix with leading batches: `first`, `second`, then the batches, last first.
+/// The dimensions of a matrix with leading batches: `first`, `second`, then the batches, last
+/// first.
 llvm::SmallVector<unsigned, 4> matrixOrder(unsigned rank, unsigned first, unsigned second) {
   llvm::SmallVector<unsigned, 4> order = {first, second};
   for (unsigned dim = rank - 2; dim-- > 0;)

@@ -55,7 +55,9 @@ int64_t coreSize(int64_t size) {
   return size & -size;
 }
 
-int64_t repeatCount(int64_t size) { return size / coreSize(size); }
+int64_t repeatCount(int64_t size) {
+  return size / coreSize(size);
+}
 
 llvm::SmallVector<int64_t, 4> coreShape(llvm::ArrayRef<int64_t> shape) {
   llvm::SmallVector<int64_t, 4> core;
@@ -87,7 +89,9 @@ LinearLayout::LinearLayout(llvm::ArrayRef<int64_t> shape,
       axis.push_back(flat(vector));
 }
 
-int64_t LinearLayout::elements() const { return int64_t(1) << shapeBits(sizes); }
+int64_t LinearLayout::elements() const {
+  return int64_t(1) << shapeBits(sizes);
+}
 
 llvm::SmallVector<Coords, 8> LinearLayout::bases(Axis axis) const {
   llvm::SmallVector<Coords, 8> result;
@@ -143,7 +147,9 @@ bool LinearLayout::isSurjective() const {
   return all.rank() == all.rows();
 }
 
-bool LinearLayout::isInjective() const { return matrix().redundantColumns() == 0; }
+bool LinearLayout::isInjective() const {
+  return matrix().redundantColumns() == 0;
+}
 
 uint32_t LinearLayout::freeBits(Axis axis) const {
   uint64_t redundant = matrix().redundantColumns();
@@ -171,7 +177,8 @@ LinearLayout LinearLayout::operator*(const LinearLayout &outer) const {
   return fromFlat(shape, std::move(result));
 }
 
-/// The factor of `whole` beside `known`, whose bits are the first (`left`) or the last of each axis.
+/// The factor of `whole` beside `known`, whose bits are the first (`left`) or the last of each
+/// axis.
 static std::optional<LinearLayout> divide(const LinearLayout &whole, const LinearLayout &known,
                                           bool left) {
   if (whole.rank() != known.rank())
@@ -328,7 +335,9 @@ static unsigned axisStart(const std::array<uint8_t, kAxes> &bits, Axis axis) {
   return start;
 }
 
-static uint64_t lowMask(unsigned bits) { return (uint64_t(1) << bits) - 1; }
+static uint64_t lowMask(unsigned bits) {
+  return (uint64_t(1) << bits) - 1;
+}
 
 int64_t PlaceMap::apply(Axis source, int64_t index, Axis axis) const {
   assert(uint64_t(index) <= lowMask(fromBits(source)) && "an index exceeds its axis");

@@ -102,9 +102,7 @@ private:
   Value wide(Value value) {
     return arith::ExtSIOp::create(b, loc, withShapeOf(b.getI64Type(), value.getType()), value);
   }
-  Value both(Value a, Value c) {
-    return a ? arith::AndIOp::create(b, loc, a, c).getResult() : c;
-  }
+  Value both(Value a, Value c) { return a ? arith::AndIOp::create(b, loc, a, c).getResult() : c; }
   Value inside(Value index, Value size) {
     if (isa<RankedTensorType>(index.getType()))
       size = splat(size, index.getType());
@@ -223,8 +221,7 @@ private:
     Parts parts = partsOf(op, operands);
     Access access = AccessBuilder(rewriter, op.getLoc(), shapeOf(op.getValue().getType()))
                         .block(parts, singles(operands, 1, parts.type.getRank()));
-    rewriter.replaceOpWithNewOp<StoreOp>(op, access.pointers, operands.back().front(),
-                                         access.mask);
+    rewriter.replaceOpWithNewOp<StoreOp>(op, access.pointers, operands.back().front(), access.mask);
   }
 
   static void rewrite(DescReduceOp op, ArrayRef<ValueRange> operands,
@@ -294,8 +291,8 @@ struct ExpandSelect : OpConversionPattern<arith::SelectOp> {
                                 ConversionPatternRewriter &rewriter) const override {
     SmallVector<Value> parts;
     for (auto [a, b] : llvm::zip(adaptor.getTrueValue(), adaptor.getFalseValue()))
-      parts.push_back(arith::SelectOp::create(rewriter, op.getLoc(),
-                                              adaptor.getCondition().front(), a, b));
+      parts.push_back(
+          arith::SelectOp::create(rewriter, op.getLoc(), adaptor.getCondition().front(), a, b));
     rewriter.replaceOpWithMultiple(op, {parts});
     return success();
   }
@@ -356,9 +353,8 @@ struct DescriptorsToPointersPass
     ConversionTarget target(*context);
     target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
-    target.addDynamicallyLegalOp<func::FuncOp>([&](func::FuncOp op) {
-      return converter.isSignatureLegal(op.getFunctionType());
-    });
+    target.addDynamicallyLegalOp<func::FuncOp>(
+        [&](func::FuncOp op) { return converter.isSignatureLegal(op.getFunctionType()); });
     target.addDynamicallyLegalOp<func::CallOp, func::ReturnOp, arith::SelectOp, ub::PoisonOp>(
         [&](Operation *op) { return converter.isLegal(op); });
     target.addDynamicallyLegalOp<MakeDescriptorOp>(

@@ -2,7 +2,9 @@
 // it stands. Rewrites that weigh one form against another are in transforms/Combine.cpp.
 //
 // The canonical order of shape operations, from the inside out, is trans, expand_dims, broadcast:
-// each works on as few elements as it can. Splats absorb all of them.
+// each works on as few elements as it can. Splats absorb all of them. Patterns that make tensors of
+// new shapes leave tensors with layouts alone: whoever gave the layouts gave them to the canonical
+// form.
 #include "ir/tile/Dialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -49,6 +51,8 @@ struct ExpandBeforeBroadcast : OpRewritePattern<ExpandDimsOp> {
     if (!broadcast)
       return failure();
     auto src = cast<RankedTensorType>(broadcast.getSrc().getType());
+    if (src.getEncoding())
+      return failure();
     llvm::SmallVector<int64_t> shape(src.getShape());
     shape.insert(shape.begin() + op.getAxis(), 1);
     Value expanded = ExpandDimsOp::create(rewriter, op.getLoc(), src.clone(shape),
@@ -66,6 +70,8 @@ struct TransBeforeBroadcast : OpRewritePattern<TransOp> {
     if (!broadcast)
       return failure();
     auto src = cast<RankedTensorType>(broadcast.getSrc().getType());
+    if (src.getEncoding())
+      return failure();
     llvm::SmallVector<int64_t> shape;
     for (int32_t dim : op.getOrder())
       shape.push_back(src.getDimSize(dim));
@@ -84,6 +90,8 @@ struct TransBeforeExpand : OpRewritePattern<TransOp> {
     if (!expand)
       return failure();
     auto src = cast<RankedTensorType>(expand.getSrc().getType());
+    if (src.getEncoding())
+      return failure();
     int32_t axis = expand.getAxis(), newAxis = 0;
     llvm::SmallVector<int32_t> order;
     llvm::SmallVector<int64_t> shape;
@@ -121,7 +129,8 @@ struct ReshapeIsExpand : OpRewritePattern<ReshapeOp> {
 struct SplitOfJoin : OpRewritePattern<SplitOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(SplitOp op, PatternRewriter &rewriter) const override {
-    if (auto join = op.getSrc().getDefiningOp<JoinOp>()) {
+    auto join = op.getSrc().getDefiningOp<JoinOp>();
+    if (join && join.getLhs().getType() == op.getLhs().getType()) {
       rewriter.replaceOp(op, {join.getLhs(), join.getRhs()});
       return success();
     }
@@ -263,6 +272,8 @@ struct ReduceOfEqual : OpRewritePattern<ReduceOp> {
       rewriter.replaceOpWithNewOp<UnsplatOp>(op, type, broadcast.getSrc());
       return success();
     }
+    if (small.getEncoding())
+      return failure();
     llvm::SmallVector<int64_t> shape(small.getShape());
     shape.erase(shape.begin() + op.getAxis());
     Value dropped =

@@ -12,9 +12,15 @@ using namespace mlir;
 namespace nereid::tile {
 namespace {
 
-/// Checks that `type` has the shape of `like` (both scalar, or equal sizes).
+Attribute encodingOf(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor ? tensor.getEncoding() : Attribute();
+}
+
+/// Checks that `type` has the shape of `like` (both scalar, or equal sizes), and its layout.
 LogicalResult sameShape(Operation *op, StringRef what, Type type, StringRef likeWhat, Type like) {
-  if (isa<RankedTensorType>(type) == isa<RankedTensorType>(like) && shapeOf(type) == shapeOf(like))
+  if (isa<RankedTensorType>(type) == isa<RankedTensorType>(like) &&
+      shapeOf(type) == shapeOf(like) && encodingOf(type) == encodingOf(like))
     return success();
   return op->emitOpError() << what << " must have the shape of " << likeWhat << ": expected "
                            << withShapeOf(elementOf(type), like) << ", found " << type;
@@ -31,6 +37,18 @@ LogicalResult expectType(Operation *op, StringRef what, Type found, Type expecte
   if (found == expected)
     return success();
   return op->emitOpError() << what << " must be of type " << expected << ", found " << found;
+}
+
+/// Checks the shape and the elements of a tensor that an op arranges anew from tensors of the type
+/// `src`. Where those have a layout, the result has one of its own.
+LogicalResult expectTensor(Operation *op, StringRef what, Type found, ArrayRef<int64_t> shape,
+                           Type src) {
+  auto tensor = dyn_cast<RankedTensorType>(found);
+  Type element = elementOf(src);
+  if (tensor && tensor.getShape() == shape && tensor.getElementType() == element &&
+      (!isa<RankedTensorType>(src) || bool(tensor.getEncoding()) == bool(encodingOf(src))))
+    return success();
+  return expectType(op, what, found, RankedTensorType::get(shape, element));
 }
 
 /// The type that an access through `ptr` moves: the pointee with the pointer's shape.
@@ -77,8 +95,11 @@ template <typename Op> LogicalResult verifyCombination(Op op, bool dropsAxis) {
                             << yield.getValues().size();
   for (unsigned i = 0; i < n; ++i) {
     Type element = elementOf(srcs[i].getType());
-    Type expected = shape.empty() ? element : Type(RankedTensorType::get(shape, element));
-    if (failed(expectType(op, "result", op->getResult(i).getType(), expected)) ||
+    Type src = srcs[i].getType(), found = op->getResult(i).getType();
+    Type expected = dropsAxis ? found : src;
+    if (failed(shape.empty() ? expectType(op, "result", found, element)
+                             : expectTensor(op, "result", found, shape, src)) ||
+        failed(expectType(op, "result", found, expected)) ||
         failed(expectType(op, "combiner argument", body.getArgument(i).getType(), element)) ||
         failed(expectType(op, "combiner argument", body.getArgument(n + i).getType(), element)) ||
         failed(expectType(op, "yielded value", yield.getValues()[i].getType(), element)))
@@ -133,7 +154,7 @@ LogicalResult ExpandDimsOp::verify() {
     return emitOpError() << "axis " << getAxis() << " is out of range for " << src;
   llvm::SmallVector<int64_t> shape(src.getShape());
   shape.insert(shape.begin() + getAxis(), 1);
-  return expectType(*this, "result", getType(), RankedTensorType::get(shape, src.getElementType()));
+  return expectTensor(*this, "result", getType(), shape, src);
 }
 
 LogicalResult ReshapeOp::verify() {
@@ -157,26 +178,25 @@ LogicalResult TransOp::verify() {
       return emitOpError() << "order must name each of the " << src.getRank() << " dimensions once";
     shape.push_back(src.getDimSize(dim));
   }
-  return expectType(*this, "result", getType(), RankedTensorType::get(shape, src.getElementType()));
+  return expectTensor(*this, "result", getType(), shape, src);
 }
 
 LogicalResult JoinOp::verify() {
   llvm::SmallVector<int64_t> shape(shapeOf(getLhs().getType()));
   shape.push_back(2);
-  return expectType(*this, "result", getType(),
-                    RankedTensorType::get(shape, elementOf(getLhs().getType())));
+  return expectTensor(*this, "result", getType(), shape, getLhs().getType());
 }
 
 LogicalResult SplitOp::verify() {
   auto src = cast<RankedTensorType>(getSrc().getType());
   if (src.getShape().back() != 2)
     return emitOpError() << "expects a last dimension of size 2, found " << src;
-  Type element = src.getElementType();
-  Type half = src.getRank() == 1 ? element
-                                 : Type(RankedTensorType::get(src.getShape().drop_back(), element));
-  if (failed(expectType(*this, "first result", getLhs().getType(), half)))
+  if (failed(src.getRank() == 1
+                 ? expectType(*this, "first result", getLhs().getType(), src.getElementType())
+                 : expectTensor(*this, "first result", getLhs().getType(),
+                                src.getShape().drop_back(), src)))
     return failure();
-  return expectType(*this, "second result", getRhs().getType(), half);
+  return expectType(*this, "second result", getRhs().getType(), getLhs().getType());
 }
 
 LogicalResult CatOp::verify() {
@@ -193,7 +213,7 @@ LogicalResult CatOp::verify() {
       return emitOpError() << "operands must agree in dimension " << i << ": " << lhs << " and "
                            << rhs;
   shape[getDim()] += rhs.getDimSize(getDim());
-  return expectType(*this, "result", getType(), RankedTensorType::get(shape, lhs.getElementType()));
+  return expectTensor(*this, "result", getType(), shape, lhs);
 }
 
 //===--- pointers and conversions

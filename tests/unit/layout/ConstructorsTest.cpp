@@ -1,5 +1,5 @@
-#include "Random.h"
 #include "layout/Constructors.h"
+#include "Random.h"
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,9 @@ void expectFormula(const LinearLayout &layout, int64_t registers, int64_t warps,
             << "register " << reg << " lane " << lane << " warp " << warp;
 }
 
-Coords at(int64_t row, int64_t column) { return {int32_t(row), int32_t(column)}; }
+Coords at(int64_t row, int64_t column) {
+  return {int32_t(row), int32_t(column)};
+}
 
 } // namespace
 
@@ -29,7 +31,8 @@ TEST(Blocked, CountsFastestAlongTheOrder) {
   LinearLayout layout = blocked({32, 64}, {2, 4}, {4, 8}, {2, 2}, {1, 0});
   EXPECT_TRUE(layout.isBijective());
   expectFormula(layout, 16, 4, [](int64_t r, int64_t l, int64_t w) {
-    return at(r / 4 % 2 + 2 * (l / 8) + 8 * (w / 2) + 16 * (r / 8), r % 4 + 4 * (l % 8) + 32 * (w % 2));
+    return at(r / 4 % 2 + 2 * (l / 8) + 8 * (w / 2) + 16 * (r / 8),
+              r % 4 + 4 * (l % 8) + 32 * (w % 2));
   });
   LinearLayout turned = blocked({64, 32}, {4, 2}, {8, 4}, {2, 2}, {0, 1});
   EXPECT_EQ(turned, layout.transposed({1, 0}));
@@ -53,9 +56,8 @@ TEST(Striped, LanesThenWarpsThenRegisters) {
   });
   LinearLayout rows = striped({16, 64}, 8, 4, {1, 0});
   EXPECT_TRUE(rows.isBijective());
-  expectFormula(rows, 8, 4, [](int64_t r, int64_t l, int64_t w) {
-    return at(l / 8 + 4 * w, r + 8 * (l % 8));
-  });
+  expectFormula(rows, 8, 4,
+                [](int64_t r, int64_t l, int64_t w) { return at(l / 8 + 4 * w, r + 8 * (l % 8)); });
   EXPECT_EQ(striped({2}, 4, 2, {0}).str(),
             "register = [[1]], lane = [[0], [0], [0], [0], [0]], warp = [[0]], shape = [2]");
   EXPECT_EQ(striped({}, 4, 2, {}).size(Axis::Lane), 32);
@@ -72,9 +74,8 @@ TEST(Mma, Accumulator) {
     return at(l / 4 + 8 * (r / 2 % 2) + 16 * (w % 2) + 32 * (r / 8),
               2 * (l % 4) + r % 2 + 8 * (w / 2) + 16 * (r / 4 % 2));
   });
-  expectFormula(mmaAccumulator({8, 8}, {1, 1}, 64), 2, 1, [](int64_t r, int64_t l, int64_t) {
-    return at(l / 4, 2 * (l % 4) + r);
-  });
+  expectFormula(mmaAccumulator({8, 8}, {1, 1}, 64), 2, 1,
+                [](int64_t r, int64_t l, int64_t) { return at(l / 4, 2 * (l % 4) + r); });
   LinearLayout batches = mmaAccumulator({4, 16, 8}, {1, 1}, 32);
   EXPECT_EQ(batches.apply(4 * 3, 0), (Coords{3, 0, 0}));
   EXPECT_TRUE(batches.isBijective());
@@ -85,15 +86,13 @@ TEST(Mma, Operands16) { // m16n8k16
                 [](int64_t i, int64_t l, int64_t) {
                   return at(l / 4 + 8 * (i / 2 % 2), 2 * (l % 4) + i % 2 + 8 * (i / 4));
                 });
-  expectFormula(mmaOperand({16, 8}, Operand::B, {1, 1}, 16), 4, 1,
-                [](int64_t i, int64_t l, int64_t) {
-                  return at(2 * (l % 4) + i % 2 + 8 * (i / 2), l / 4);
-                });
+  expectFormula(
+      mmaOperand({16, 8}, Operand::B, {1, 1}, 16), 4, 1,
+      [](int64_t i, int64_t l, int64_t) { return at(2 * (l % 4) + i % 2 + 8 * (i / 2), l / 4); });
   // K of one m16n8k8.
-  expectFormula(mmaOperand({16, 8}, Operand::A, {1, 1}, 16), 4, 1,
-                [](int64_t i, int64_t l, int64_t) {
-                  return at(l / 4 + 8 * (i / 2), 2 * (l % 4) + i % 2);
-                });
+  expectFormula(
+      mmaOperand({16, 8}, Operand::A, {1, 1}, 16), 4, 1,
+      [](int64_t i, int64_t l, int64_t) { return at(l / 4 + 8 * (i / 2), 2 * (l % 4) + i % 2); });
   expectFormula(mmaOperand({8, 8}, Operand::B, {1, 1}, 16), 2, 1,
                 [](int64_t i, int64_t l, int64_t) { return at(2 * (l % 4) + i, l / 4); });
 }
@@ -103,17 +102,15 @@ TEST(Mma, Operands8) { // m16n8k32
                 [](int64_t i, int64_t l, int64_t) {
                   return at(l / 4 + 8 * (i / 4 % 2), 4 * (l % 4) + i % 4 + 16 * (i / 8));
                 });
-  expectFormula(mmaOperand({32, 8}, Operand::B, {1, 1}, 8), 8, 1,
-                [](int64_t i, int64_t l, int64_t) {
-                  return at(4 * (l % 4) + i % 4 + 16 * (i / 4), l / 4);
-                });
+  expectFormula(
+      mmaOperand({32, 8}, Operand::B, {1, 1}, 8), 8, 1,
+      [](int64_t i, int64_t l, int64_t) { return at(4 * (l % 4) + i % 4 + 16 * (i / 4), l / 4); });
 }
 
 TEST(Mma, Operands32) { // m16n8k8 tf32
-  expectFormula(mmaOperand({16, 8}, Operand::A, {1, 1}, 32), 4, 1,
-                [](int64_t i, int64_t l, int64_t) {
-                  return at(l / 4 + 8 * (i % 2), l % 4 + 4 * (i / 2));
-                });
+  expectFormula(
+      mmaOperand({16, 8}, Operand::A, {1, 1}, 32), 4, 1,
+      [](int64_t i, int64_t l, int64_t) { return at(l / 4 + 8 * (i % 2), l % 4 + 4 * (i / 2)); });
   expectFormula(mmaOperand({8, 8}, Operand::B, {1, 1}, 32), 2, 1,
                 [](int64_t i, int64_t l, int64_t) { return at(l % 4 + 4 * i, l / 4); });
 }
@@ -153,11 +150,11 @@ TEST(Wgmma, Accumulator) {
                     return at(16 * w + l / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (l % 4) + i % 2);
                   });
   // Two groups along M and two along N, then registers.
-  expectFormula(wgmmaAccumulator({256, 128}, {8, 2}, 32), 64, 16,
-                [](int64_t i, int64_t l, int64_t w) {
-                  return at(16 * (w % 8) + l / 4 + 8 * (i / 2 % 2) + 128 * (i / 32),
-                            8 * (i / 4 % 4) + 2 * (l % 4) + i % 2 + 32 * (w / 8) + 64 * (i / 16 % 2));
-                });
+  expectFormula(
+      wgmmaAccumulator({256, 128}, {8, 2}, 32), 64, 16, [](int64_t i, int64_t l, int64_t w) {
+        return at(16 * (w % 8) + l / 4 + 8 * (i / 2 % 2) + 128 * (i / 32),
+                  8 * (i / 4 % 4) + 2 * (l % 4) + i % 2 + 32 * (w / 8) + 64 * (i / 16 % 2));
+      });
   // 176 columns are 11 repeats of the core's 16.
   EXPECT_EQ(wgmmaAccumulator({64, 16}, {4, 1}, 176), wgmmaAccumulator({64, 16}, {4, 1}, 16));
 }

@@ -27,8 +27,8 @@ struct Random {
     return sizes;
   }
 
-  /// The coordinates' bits, dealt out to the axes in a random order, then mixed by adding columns to
-  /// others if `mixed`, and with `copies` columns of zeros: surjective.
+  /// The coordinates' bits, dealt out to the axes in a random order, then mixed by adding columns
+  /// to others if `mixed`, and with `copies` columns of zeros: surjective.
   LinearLayout layout(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<Axis> axes, bool mixed,
                       unsigned copies = 0) {
     uint64_t elements = 1;
