@@ -112,12 +112,14 @@ public:
   /// packed as one slot of 8 bytes a parameter, in order, a narrow value in the slot's first bytes.
   uint64_t scratchBytes = 0;
   std::vector<StageTime> times;
+  /// What the assembler advises, a line each: spots that run slower than they could.
+  std::vector<std::string> warnings;
 
   /// CPU: a `nereid::cpu::KernelFn` (cpu/kernel_abi.h), null when compiled with `load` off. NVIDIA:
   /// a `const nereid::nvidia::LaunchInfo *` (nvidia/kernel_abi.h).
   virtual void *entry() const = 0;
   /// Names of the texts there are when they are kept, in pipeline order: for the CPU "tile",
-  /// "loops", "llir", "asm".
+  /// "loops", "llir", "asm"; for NVIDIA "tile", "gpu", "llir", "ptx", "cubin" (bytes), "sass".
   virtual std::vector<std::string> stages() const = 0;
   /// The text of a stage, or an error when there is none of that name.
   virtual llvm::Expected<std::string> text(llvm::StringRef stage) const = 0;

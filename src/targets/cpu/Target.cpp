@@ -1,5 +1,5 @@
 // The CPU target: its pipeline, and the finished kernel.
-#include "targets/target.h"
+#include "targets/Common.h"
 
 #include "targets/cpu/codegen/Jit.h"
 #include "targets/cpu/codegen/Machine.h"
@@ -19,8 +19,6 @@
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Target/TargetMachine.h"
 
-#include <chrono>
-
 using namespace mlir;
 
 namespace nereid::cpu {
@@ -28,36 +26,9 @@ namespace {
 
 using targets::CompiledKernel;
 using targets::CompileOptions;
-using targets::ScalarKind;
-
-ScalarKind kindOf(Type type) {
-  if (isa<tile::PtrType>(type))
-    return ScalarKind::Pointer;
-  if (isa<Float8E4M3FNType>(type))
-    return ScalarKind::F8E4M3;
-  if (isa<Float8E5M2Type>(type))
-    return ScalarKind::F8E5M2;
-  if (type.isF16())
-    return ScalarKind::F16;
-  if (type.isBF16())
-    return ScalarKind::BF16;
-  if (type.isF32())
-    return ScalarKind::F32;
-  if (type.isF64())
-    return ScalarKind::F64;
-  switch (type.getIntOrFloatBitWidth()) {
-  case 1:
-    return ScalarKind::I1;
-  case 8:
-    return ScalarKind::I8;
-  case 16:
-    return ScalarKind::I16;
-  case 32:
-    return ScalarKind::I32;
-  default:
-    return ScalarKind::I64;
-  }
-}
+using targets::defect;
+using targets::printed;
+using targets::StageClock;
 
 class CpuKernel final : public CompiledKernel {
 public:
@@ -100,32 +71,6 @@ private:
   }
 };
 
-// Measures from one call to the next.
-class StageClock {
-public:
-  explicit StageClock(std::vector<targets::StageTime> &times) : times(times) {}
-  void done(const char *name) {
-    auto now = std::chrono::steady_clock::now();
-    times.push_back({name, std::chrono::duration<double, std::milli>(now - last).count()});
-    last = now;
-  }
-
-private:
-  std::vector<targets::StageTime> &times;
-  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
-};
-
-std::string printed(Operation *op) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  op->print(stream);
-  return text;
-}
-
-llvm::Error defect(const llvm::Twine &what) {
-  return llvm::createStringError("internal error: " + what);
-}
-
 class CpuTarget final : public targets::Target {
 public:
   llvm::StringRef name() const override { return "cpu"; }
@@ -135,20 +80,14 @@ public:
     auto machine = machineFor(options.features, options.load);
     if (!machine)
       return machine.takeError();
-    func::FuncOp kernel;
-    for (auto function : tileModule.getOps<func::FuncOp>())
-      if (function->hasAttr("tile.kernel"))
-        kernel = function;
+    func::FuncOp kernel = targets::kernelOf(tileModule);
     if (!kernel)
       return defect("the module has no kernel");
     auto result = std::make_unique<CpuKernel>();
     result->name = kernel.getName().str();
     result->machine = *machine;
     result->contract = options.fpFusion;
-    for (auto [i, type] : llvm::enumerate(kernel.getArgumentTypes())) {
-      auto name = kernel.getArgAttrOfType<StringAttr>(i, "tile.name");
-      result->params.push_back({name ? name.str() : "", kindOf(type)});
-    }
+    result->params = targets::paramsOf(kernel);
     if (options.keepStages)
       result->tile = printed(tileModule);
     StageClock clock(result->times);

@@ -37,8 +37,9 @@ TEST(Assembler, VectorAdd) {
     std::string ptx = ptxOf(addKernel, hopper());
     auto assembly = assembler.assemble(ptx, "add", {{90, true}});
     ASSERT_TRUE(bool(assembly)) << llvm::toString(assembly.takeError());
-    EXPECT_TRUE(llvm::StringRef(assembly->cubin).starts_with("\x7f"
-                                                             "ELF"));
+    EXPECT_TRUE(llvm::StringRef(assembly->cubin)
+                    .starts_with("\x7f"
+                                 "ELF"));
     EXPECT_GT(assembly->registers, 4);
     EXPECT_LT(assembly->registers, 64);
     EXPECT_EQ(assembly->spillStoreBytes, 0);
@@ -104,8 +105,7 @@ TEST(Assembler, Errors) {
     };
     std::string tooNew = ptx;
     tooNew.replace(tooNew.find(".version 8.0"), 12, ".version 99.0");
-    EXPECT_NE(fails(tooNew).find("it is too old for this PTX"), std::string::npos)
-        << fails(tooNew);
+    EXPECT_NE(fails(tooNew).find("it is too old for this PTX"), std::string::npos) << fails(tooNew);
     std::string wrong = ptx;
     wrong.replace(wrong.find("ret;"), 4, "rett;");
     EXPECT_NE(fails(wrong).find("does not accept the code of `add`"), std::string::npos);

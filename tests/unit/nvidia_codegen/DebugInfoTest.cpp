@@ -34,7 +34,8 @@ std::string ptxWithLines(bool enabled) {
       debug.at(mlir::CallSiteLoc::get(inner, at("/tmp/kernel.py", 14))));
   store = builder.CreateStore(builder.getInt32(2), kernel->getArg(0));
   store->setVolatile(true);
-  mlir::Location prelude = mlir::CallSiteLoc::get(at("<prelude>/standard.py", 99), at("/tmp/kernel.py", 16));
+  mlir::Location prelude =
+      mlir::CallSiteLoc::get(at("<prelude>/standard.py", 99), at("/tmp/kernel.py", 16));
   builder.SetCurrentDebugLocation(debug.at(prelude));
   store = builder.CreateStore(builder.getInt32(3), kernel->getArg(0));
   store->setVolatile(true);
@@ -63,14 +64,12 @@ TEST(DebugInfo, LinesAndInlinedCalls) {
   auto assembler = openNvJitLink(why);
   if (!assembler)
     GTEST_SKIP() << why;
-  AssembleOptions options{{90, true}};
-  auto with = assembler->assemble(ptx, "kernel", options);
-  ASSERT_TRUE(bool(with)) << llvm::toString(with.takeError());
-  EXPECT_TRUE(with->warnings.empty()) << with->log;
-  options.lineInfo = false;
-  auto without = assembler->assemble(ptx, "kernel", options);
-  ASSERT_TRUE(bool(without));
-  EXPECT_GT(with->cubin.size(), without->cubin.size()); // the table of lines
+  auto assembly = assembler->assemble(ptx, "kernel", {{90, true}});
+  ASSERT_TRUE(bool(assembly)) << llvm::toString(assembly.takeError());
+  EXPECT_TRUE(assembly->warnings.empty()) << assembly->log;
+  auto without = assembler->assemble(ptxWithLines(false), "kernel", {{90, true}});
+  ASSERT_TRUE(bool(without)) << llvm::toString(without.takeError());
+  EXPECT_GT(assembly->cubin.size(), without->cubin.size()); // the table of lines
 }
 
 TEST(DebugInfo, Off) {

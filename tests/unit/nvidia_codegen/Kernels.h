@@ -67,7 +67,8 @@ struct Compiled {
   std::unique_ptr<llvm::TargetMachine> machine;
 };
 
-inline void parse(Compiled &out, llvm::StringRef text, const nereid::nvidia::CodegenOptions &options,
+inline void parse(Compiled &out, llvm::StringRef text,
+                  const nereid::nvidia::CodegenOptions &options,
                   const nereid::nvidia::KernelShape &shape = {}) {
   llvm::SMDiagnostic diagnostic;
   out.module = llvm::parseAssemblyString(text, diagnostic, out.context);

@@ -1,5 +1,6 @@
-// The generations of NVIDIA GPUs: what LLVM and the assemblers call them, and what they can do. Facts are those of the PTX ISA's tables and of the CUDA programming guide's
-// "Technical Specifications per Compute Capability".
+// The generations of NVIDIA GPUs: what LLVM and the assemblers call them, and what they can do.
+// Facts are those of the PTX ISA's tables and of the CUDA programming guide's "Technical
+// Specifications per Compute Capability".
 #pragma once
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"

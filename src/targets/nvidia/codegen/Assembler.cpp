@@ -51,8 +51,6 @@ public:
       return target.takeError();
     std::vector<std::string> args{"-v", "-arch=" + options.arch.name(),
                                   "-O" + std::to_string(options.optLevel)};
-    if (options.lineInfo)
-      args.push_back("-lineinfo");
     args.insert(args.end(), {source->path(), "-o", target->path()});
     auto result = runProgram(path, args, timeLimit());
     if (!result)
@@ -241,8 +239,8 @@ llvm::Expected<std::string> disassemble(llvm::StringRef cubin) {
   if (!result)
     return result.takeError();
   if (result->status != 0)
-    return llvm::createStringError("`" + program + "` failed: " +
-                                   llvm::StringRef(result->output).trim());
+    return llvm::createStringError("`" + program +
+                                   "` failed: " + llvm::StringRef(result->output).trim());
   return std::move(result->output);
 }
 

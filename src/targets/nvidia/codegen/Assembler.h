@@ -16,10 +16,9 @@
 
 namespace nereid::nvidia {
 
+/// The lines of the source are kept where the PTX has them (`.loc`).
 struct AssembleOptions {
   Architecture arch;
-  /// Keep the lines of the source, which profilers and compute-sanitizer show.
-  bool lineInfo = true;
   /// 0 to 3.
   int optLevel = 3;
 };
@@ -51,13 +50,14 @@ public:
   virtual std::string description() const = 0;
   /// The newest PTX version it reads, times ten.
   virtual int ptxVersion() const = 0;
-  /// Assembles a module with the one kernel `kernel`. Errors are the assembler's, in its words, with
-  /// the cause first where it is known (PTX too new, too much shared memory, out of registers).
+  /// Assembles a module with the one kernel `kernel`. Errors are the assembler's, in its words,
+  /// with the cause first where it is known (PTX too new, too much shared memory, out of
+  /// registers).
   virtual llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
                                             const AssembleOptions &options) const = 0;
 };
 
-/// The assembler in force for an architecture; an error says what to install. The object lives as
+/// The assembler in force; an error says what to install. The object lives as
 /// long as the process.
 llvm::Expected<const Assembler *> findAssembler();
 

@@ -45,9 +45,8 @@ llvm::DISubprogram *DebugInfo::inlinedFrom(llvm::StringRef path) {
     llvm::DIFile *file = fileOf(path);
     function = builder->createFunction(
         file, llvm::sys::path::stem(path), "", file, 1,
-        builder->createSubroutineType(builder->getOrCreateTypeArray({})), 1,
-        llvm::DINode::FlagZero, llvm::DISubprogram::SPFlagDefinition |
-                                    llvm::DISubprogram::SPFlagOptimized);
+        builder->createSubroutineType(builder->getOrCreateTypeArray({})), 1, llvm::DINode::FlagZero,
+        llvm::DISubprogram::SPFlagDefinition | llvm::DISubprogram::SPFlagOptimized);
   }
   return function;
 }
@@ -60,9 +59,9 @@ void DebugInfo::beginFunction(llvm::Function &function, mlir::Location location)
     return;
   llvm::DIFile *file = fileOf(place.getFilename());
   if (!unit)
-    unit = builder->createCompileUnit(llvm::DISourceLanguageName(llvm::dwarf::DW_LANG_Python), file, "nereid",
-                                      /*isOptimized=*/true, "", 0, "",
-                                      llvm::DICompileUnit::DebugDirectivesOnly);
+    unit = builder->createCompileUnit(
+        llvm::DISourceLanguageName(llvm::dwarf::DW_LANG_Python), file, "nereid",
+        /*isOptimized=*/true, "", 0, "", llvm::DICompileUnit::DebugDirectivesOnly);
   current = builder->createFunction(
       file, function.getName(), function.getName(), file, place.getLine(),
       builder->createSubroutineType(builder->getOrCreateTypeArray({})), place.getLine(),

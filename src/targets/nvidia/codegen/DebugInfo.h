@@ -26,7 +26,8 @@ public:
 
   /// From here on locations belong to this function, which starts at `location`.
   void beginFunction(llvm::Function &function, mlir::Location location);
-  /// The place of an operation. A location without a file gives an empty one (never an invalid one).
+  /// The place of an operation. A location without a file gives an empty one (never an invalid
+  /// one).
   llvm::DebugLoc at(mlir::Location location);
   /// Call once, when all code is there.
   void finish();

@@ -18,7 +18,7 @@ enum JitOption : int {
   LogVerbose = 12,
   GenerateLineInfo = 13,
 };
-constexpr int inputPtx = 1;                // CU_JIT_INPUT_PTX
+constexpr int inputPtx = 1;                 // CU_JIT_INPUT_PTX
 constexpr int archSpecificOffset = 0x10000; // CU_COMPUTE_ACCELERATED_TARGET_BASE
 
 struct Functions {
@@ -79,19 +79,19 @@ private:
   llvm::Error run(llvm::StringRef ptx, llvm::StringRef kernel, const AssembleOptions &options,
                   Assembly &assembly) const {
     std::string info(1 << 16, '\0'), errors(1 << 14, '\0');
-    intptr_t target =
-        options.arch.sm + (options.arch.archSpecific ? archSpecificOffset : 0);
-    int names[] = {InfoLogBuffer,        InfoLogBufferBytes, ErrorLogBuffer, ErrorLogBufferBytes,
-                   OptimizationLevel,    TargetOption,       LogVerbose,     GenerateLineInfo};
+    intptr_t target = options.arch.sm + (options.arch.archSpecific ? archSpecificOffset : 0);
+    int names[] = {InfoLogBuffer,     InfoLogBufferBytes, ErrorLogBuffer, ErrorLogBufferBytes,
+                   OptimizationLevel, TargetOption,       LogVerbose,     GenerateLineInfo};
     // Optimisation goes to 4 here, which is the program's 3.
-    void *values[] = {info.data(),
-                      reinterpret_cast<void *>(info.size()),
-                      errors.data(),
-                      reinterpret_cast<void *>(errors.size()),
-                      reinterpret_cast<void *>(intptr_t(options.optLevel == 3 ? 4 : options.optLevel)),
-                      reinterpret_cast<void *>(target),
-                      reinterpret_cast<void *>(intptr_t(1)),
-                      reinterpret_cast<void *>(intptr_t(options.lineInfo))};
+    void *values[] = {
+        info.data(),
+        reinterpret_cast<void *>(info.size()),
+        errors.data(),
+        reinterpret_cast<void *>(errors.size()),
+        reinterpret_cast<void *>(intptr_t(options.optLevel == 3 ? 4 : options.optLevel)),
+        reinterpret_cast<void *>(target),
+        reinterpret_cast<void *>(intptr_t(1)),
+        reinterpret_cast<void *>(intptr_t(1))};
     LinkState *link = nullptr;
     int code = f.linkCreate(std::size(names), names, values, &link);
     if (code != 0)

@@ -72,8 +72,8 @@ llvm::Error linkLibdevice(llvm::Module &module, const Architecture &arch, bool f
   // Lazily: only what is linked is read.
   auto library = llvm::getOwningLazyBitcodeModule(std::move(*buffer), module.getContext());
   if (!library)
-    return llvm::createStringError("`" + path + "` is no libdevice: " +
-                                   llvm::toString(library.takeError()));
+    return llvm::createStringError("`" + path +
+                                   "` is no libdevice: " + llvm::toString(library.takeError()));
   (*library)->setTargetTriple(module.getTargetTriple());
   (*library)->setDataLayout(module.getDataLayout());
   for (const std::string &name : wanted)

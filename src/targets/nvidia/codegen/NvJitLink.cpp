@@ -64,8 +64,6 @@ public:
     // Only 0 and 3 are levels of nvJitLink itself; its ptxas knows all.
     std::string level = "-Xptxas=-O" + std::to_string(options.optLevel);
     std::vector<const char *> words{arch.c_str(), level.c_str(), "-Xptxas=-v", "-no-cache"};
-    if (options.lineInfo)
-      words.push_back("-lineinfo");
     Link *link = nullptr;
     if (int code = f.create(&link, uint32_t(words.size()), words.data()))
       return assemblerError(description(), kernel,
@@ -128,15 +126,15 @@ std::unique_ptr<Assembler> tryLibrary(const std::string &path, int major) {
   Functions functions;
   bool found = false;
   for (int minor = 0; minor < 10 && !found; ++minor)
-    found = resolveAll(library, "_" + std::to_string(major) + "_" + std::to_string(minor),
-                       functions);
+    found =
+        resolveAll(library, "_" + std::to_string(major) + "_" + std::to_string(minor), functions);
   if (!found) {
     dlclose(library);
     return nullptr;
   }
   unsigned release[2] = {unsigned(major), 0};
-  if (auto *version = reinterpret_cast<int (*)(unsigned *, unsigned *)>(
-          dlsym(library, "nvJitLinkVersion")))
+  if (auto *version =
+          reinterpret_cast<int (*)(unsigned *, unsigned *)>(dlsym(library, "nvJitLinkVersion")))
     version(&release[0], &release[1]);
   std::string place = path;
   Dl_info info;

@@ -1,0 +1,66 @@
+#include "targets/Common.h"
+
+#include "ir/tile/Dialect.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace nereid::targets {
+
+static ScalarKind kindOf(Type type) {
+  if (isa<tile::PtrType>(type))
+    return ScalarKind::Pointer;
+  if (isa<Float8E4M3FNType>(type))
+    return ScalarKind::F8E4M3;
+  if (isa<Float8E5M2Type>(type))
+    return ScalarKind::F8E5M2;
+  if (type.isF16())
+    return ScalarKind::F16;
+  if (type.isBF16())
+    return ScalarKind::BF16;
+  if (type.isF32())
+    return ScalarKind::F32;
+  if (type.isF64())
+    return ScalarKind::F64;
+  switch (type.getIntOrFloatBitWidth()) {
+  case 1:
+    return ScalarKind::I1;
+  case 8:
+    return ScalarKind::I8;
+  case 16:
+    return ScalarKind::I16;
+  case 32:
+    return ScalarKind::I32;
+  default:
+    return ScalarKind::I64;
+  }
+}
+
+func::FuncOp kernelOf(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr("tile.kernel"))
+      return function;
+  return {};
+}
+
+std::vector<Param> paramsOf(func::FuncOp kernel) {
+  std::vector<Param> params;
+  for (auto [i, type] : llvm::enumerate(kernel.getArgumentTypes())) {
+    auto name = kernel.getArgAttrOfType<StringAttr>(i, "tile.name");
+    params.push_back({name ? name.str() : "", kindOf(type)});
+  }
+  return params;
+}
+
+std::string printed(Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  op->print(stream);
+  return text;
+}
+
+llvm::Error defect(const llvm::Twine &what) {
+  return llvm::createStringError("internal error: " + what);
+}
+
+} // namespace nereid::targets

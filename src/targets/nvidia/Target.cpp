@@ -1,0 +1,226 @@
+// The NVIDIA target: its pipeline, and the finished kernel.
+#include "targets/Common.h"
+#include "targets/nvidia/kernel_abi.h"
+
+#include "gpu/Pipeline.h"
+#include "ir/ngpu/Dialect.h"
+#include "support/settings.h"
+#include "targets/nvidia/codegen/Assembler.h"
+#include "targets/nvidia/codegen/Libdevice.h"
+#include "targets/nvidia/codegen/Ptx.h"
+#include "targets/nvidia/emit/Emitter.h"
+
+#include "mlir/IR/Verifier.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <mutex>
+#include <numeric>
+
+using namespace mlir;
+
+namespace nereid::nvidia {
+namespace {
+
+using targets::CompiledKernel;
+using targets::CompileOptions;
+using targets::defect;
+using targets::printed;
+
+class NvidiaKernel final : public CompiledKernel {
+public:
+  void *entry() const override {
+    return launchable ? const_cast<LaunchInfo *>(&info) : nullptr;
+  }
+
+  std::vector<std::string> stages() const override {
+    return {"tile", "gpu", "llir", "ptx", "cubin", "sass"};
+  }
+
+  llvm::Expected<std::string> text(llvm::StringRef stage) const override {
+    if (stage == "ptx")
+      return ptx;
+    if (stage == "cubin")
+      return object();
+    if (stage == "sass") {
+      auto image = object();
+      return image ? disassemble(*image) : image.takeError();
+    }
+    const std::string *kept = stage == "tile" || stage == "ttir"   ? &tile
+                              : stage == "gpu" || stage == "ttgir" ? &gpu
+                              : stage == "llir"                    ? &llir
+                                                                   : nullptr;
+    if (kept && !kept->empty())
+      return *kept;
+    return llvm::createStringError("no text of the stage `" + stage +
+                                   "` was kept: compile with `keepStages`");
+  }
+
+  llvm::Expected<std::string> object() const override {
+    std::lock_guard lock(mutex);
+    if (cubin.empty()) {
+      auto assembly = assembled();
+      if (!assembly)
+        return assembly.takeError();
+      cubin = std::move(assembly->cubin);
+    }
+    return cubin;
+  }
+
+  llvm::Expected<Assembly> assembled() const {
+    auto assembler = findAssembler();
+    if (!assembler)
+      return assembler.takeError();
+    return (*assembler)->assemble(ptx, info.entry, {arch});
+  }
+
+  Architecture arch;
+  LaunchInfo info;
+  bool launchable = false;
+  std::string tile, gpu, llir, ptx;
+  mutable std::mutex mutex;
+  mutable std::string cubin; ///< empty until it is asked for when no launch was planned
+};
+
+gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &options) {
+  gpu::GpuOptions result;
+  result.sm = arch.sm;
+  result.best = arch.hasWgmma() ? gpu::MatrixUnit::Wgmma : gpu::MatrixUnit::Mma;
+  result.asyncCopy = arch.hasCpAsync();
+  result.tma = arch.hasTma();
+  result.fp8Mma = arch.hasFp8Mma();
+  result.numWarps = options.numWarps;
+  result.numStages = options.numStages;
+  result.maxRegisters = options.maxRegisters;
+  result.maxSharedBytes = unsigned(arch.maxSharedPerBlock());
+  result.verify = options.verify;
+  return result;
+}
+
+/// Warps of a block: the kernel's and those of its specialised parts.
+int blockWarps(func::FuncOp kernel, int numWarps) {
+  int further = 0;
+  kernel.walk([&](ngpu::WarpSpecializeOp op) {
+    llvm::ArrayRef<int32_t> parts = op.getPartitionWarps();
+    further = std::max(further, std::accumulate(parts.begin(), parts.end(), 0));
+  });
+  return numWarps + further;
+}
+
+class NvidiaTarget final : public targets::Target {
+public:
+  llvm::StringRef name() const override { return "cuda"; }
+
+  llvm::Expected<std::unique_ptr<CompiledKernel>>
+  compile(ModuleOp tileModule, const CompileOptions &options) const override {
+    auto arch = architectureFor(options.arch);
+    if (!arch)
+      return arch.takeError();
+    if (options.numWarps * 32 > 1024)
+      return llvm::make_error<targets::OutOfResources>("threads", options.numWarps * 32, 1024);
+    func::FuncOp kernel = targets::kernelOf(tileModule);
+    if (!kernel)
+      return defect("the module has no kernel");
+    auto result = std::make_unique<NvidiaKernel>();
+    result->name = kernel.getName().str();
+    result->arch = *arch;
+    result->params = targets::paramsOf(kernel);
+    if (options.keepStages)
+      result->tile = printed(tileModule);
+    targets::StageClock clock(result->times);
+    ngpu::loadDialects(*tileModule.getContext());
+
+    // Layouts, shared memory, pipelines and barriers; tensors stay tensors.
+    auto report = gpu::runGpuPipeline(tileModule, gpuOptionsFor(*arch, options));
+    if (!report)
+      return report.takeError();
+    kernel = targets::kernelOf(tileModule);
+    clock.done("gpu passes");
+    if (options.keepStages)
+      result->gpu = printed(tileModule);
+
+    // The assembler is asked early: PTX is written in its version.
+    auto assembler = findAssembler();
+    std::optional<int> itsVersion;
+    if (assembler)
+      itsVersion = (*assembler)->ptxVersion();
+    else
+      llvm::consumeError(assembler.takeError());
+    CodegenOptions codegen{*arch, ptxVersionFor(*arch, itsVersion), options.fpFusion};
+    clock.done("assembler found");
+
+    llvm::LLVMContext context;
+    EmitOptions emitOptions;
+    emitOptions.sm = arch->sm;
+    emitOptions.ptxVersion = unsigned(codegen.ptxVersion);
+    emitOptions.lineInfo = Settings::current().lineInfo;
+    emitOptions.fpFusion = options.fpFusion;
+    auto emitted = emitKernel(kernel, emitOptions, context);
+    if (!emitted)
+      return emitted.takeError();
+    llvm::Module &module = *emitted->module;
+    auto machine = makeTargetMachine(codegen);
+    if (!machine)
+      return machine.takeError();
+    prepareModule(module, **machine);
+    llvm::Function *entry = module.getFunction(emitted->entry);
+    if (!entry)
+      return defect("the emitted module has no entry");
+    KernelShape shape;
+    shape.threads = blockWarps(kernel, options.numWarps) * 32;
+    shape.maxRegisters = options.maxRegisters;
+    markKernel(*entry, shape);
+    clock.done("emit");
+    if (options.verify) {
+      std::string problems;
+      llvm::raw_string_ostream stream(problems);
+      if (llvm::verifyModule(module, &stream))
+        return defect("the emitted LLVM IR is invalid: " + problems);
+    }
+
+    if (needsLibdevice(module)) {
+      if (llvm::Error error = linkLibdevice(module, *arch, options.reflectFtz))
+        return std::move(error);
+      clock.done("libdevice");
+    }
+    optimize(module, **machine);
+    clock.done("llvm passes");
+    if (options.keepStages) {
+      llvm::raw_string_ostream stream(result->llir);
+      module.print(stream, nullptr);
+    }
+    auto ptx = emitPtx(module, **machine);
+    if (!ptx)
+      return ptx.takeError();
+    result->ptx = std::move(*ptx);
+    clock.done("ptx");
+
+    LaunchInfo &info = result->info;
+    info.entry = emitted->entry;
+    info.arch = arch->sm;
+    info.archSpecific = arch->archSpecific;
+    info.numWarps = shape.threads / 32;
+    info.sharedBytes = report->sharedBytes;
+    result->launchable = options.load;
+    // Without an assembler all but the launch works; the launch then says what is missing.
+    if (options.load && itsVersion) {
+      auto assembly = result->assembled();
+      if (!assembly)
+        return assembly.takeError();
+      result->cubin = std::move(assembly->cubin);
+      result->warnings = std::move(assembly->warnings);
+      info.registers = assembly->registers;
+      info.spills = assembly->spillStoreBytes;
+      clock.done("assemble");
+    }
+    return result;
+  }
+};
+
+} // namespace
+} // namespace nereid::nvidia
+
+const nereid::targets::Target &nereid::targets::nvidiaTarget() {
+  static const nvidia::NvidiaTarget target;
+  return target;
+}
