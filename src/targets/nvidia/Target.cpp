@@ -29,9 +29,7 @@ using targets::printed;
 
 class NvidiaKernel final : public CompiledKernel {
 public:
-  void *entry() const override {
-    return launchable ? const_cast<LaunchInfo *>(&info) : nullptr;
-  }
+  void *entry() const override { return launchable ? const_cast<LaunchInfo *>(&info) : nullptr; }
 
   std::vector<std::string> stages() const override {
     return {"tile", "gpu", "llir", "ptx", "cubin", "sass"};

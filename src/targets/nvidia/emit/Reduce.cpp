@@ -1,9 +1,286 @@
-#include "targets/nvidia/emit/Emitter.h"
+// tile.reduce: within registers, by shuffles, and across warps through scratch memory.
+// See gpu/AxisPlan.h for the method.
+#include "gpu/AxisPlan.h"
+#include "targets/nvidia/emit/SharedAccess.h"
+
+#include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace nereid::layout;
 
 namespace nereid::nvidia {
+namespace {
 
-bool emitReduce(Emitter &e, mlir::Operation *op) {
-  return false;
+/// The instruction that reduces i32 over a warp, for a combiner that is one operation.
+llvm::Intrinsic::ID warpReduction(Region &combiner) {
+  using namespace llvm;
+  Block &block = combiner.front();
+  if (block.getNumArguments() != 2 || !block.getArgument(0).getType().isInteger(32) ||
+      !gpu::commutes(combiner))
+    return Intrinsic::not_intrinsic;
+  Operation *op = block.getTerminator()->getOperand(0).getDefiningOp();
+  return llvm::TypeSwitch<Operation *, Intrinsic::ID>(op)
+      .Case([](arith::AddIOp) { return Intrinsic::nvvm_redux_sync_add; })
+      .Case([](arith::MaxSIOp) { return Intrinsic::nvvm_redux_sync_max; })
+      .Case([](arith::MinSIOp) { return Intrinsic::nvvm_redux_sync_min; })
+      .Case([](arith::MaxUIOp) { return Intrinsic::nvvm_redux_sync_umax; })
+      .Case([](arith::MinUIOp) { return Intrinsic::nvvm_redux_sync_umin; })
+      .Case([](arith::AndIOp) { return Intrinsic::nvvm_redux_sync_and; })
+      .Case([](arith::OrIOp) { return Intrinsic::nvvm_redux_sync_or; })
+      .Case([](arith::XOrIOp) { return Intrinsic::nvvm_redux_sync_xor; })
+      .Default(Intrinsic::ID(Intrinsic::not_intrinsic));
+}
+
+class Reduction {
+public:
+  Reduction(Emitter &e, tile::ReduceOp op)
+      : e(e), op(op), body(op.getCombine().front()),
+        type(cast<RankedTensorType>(op.getSrcs()[0].getType())),
+        layout(ngpu::layoutOf(type).getLayout()), commutes(gpu::commutes(op.getCombine())),
+        plan(layout, op.getAxis(), !commutes), operands(op.getSrcs().size()) {}
+
+  void run();
+
+private:
+  /// A value of every operand.
+  using Element = Values;
+
+  Element combine(const Element &left, const Element &right) {
+    Values args(left);
+    args.append(right.begin(), right.end());
+    return e.inlineBody(body, args);
+  }
+  /// In order, pairwise.
+  Element combineAll(SmallVector<Element> parts) {
+    while (parts.size() > 1) {
+      SmallVector<Element> next;
+      for (size_t i = 0; i + 1 < parts.size(); i += 2)
+        next.push_back(combine(parts[i], parts[i + 1]));
+      if (parts.size() % 2)
+        next.push_back(parts.back());
+      parts = std::move(next);
+    }
+    return parts.front();
+  }
+
+  /// The row (of the core) reduced as far as registers and shuffles go: an element per core
+  /// register, equal ones shared.
+  SmallVector<Element> reduceWarp(SmallVector<Element> elements);
+  void deliver(ArrayRef<SmallVector<Element>> results);
+
+  Emitter &e;
+  tile::ReduceOp op;
+  Block &body;
+  RankedTensorType type;
+  const LinearLayout layout;
+  bool commutes;
+  gpu::AxisPlan plan;
+  unsigned operands;
+};
+
+SmallVector<Reduction::Element> Reduction::reduceWarp(SmallVector<Element> elements) {
+  unsigned count = elements.size();
+  // Registers that hold the same are computed once: the lowest of them stands for all.
+  SmallVector<unsigned> leader(count);
+  llvm::SmallDenseMap<std::pair<uint32_t, uint64_t>, unsigned> first;
+  for (unsigned reg = 0; reg < count; ++reg)
+    leader[reg] = first.try_emplace({plan.axisIndex(reg), plan.otherIndex(reg)}, reg).first->second;
+
+  llvm::Intrinsic::ID redux = warpReduction(op.getCombine());
+  // Five independent exchanges by lane bits alone: the whole warp holds one row.
+  bool wholeWarp = redux && llvm::count_if(plan.steps, [](const gpu::AxisStep &step) {
+                              return step.lane && !step.reg;
+                            }) == 5;
+
+  for (const gpu::AxisStep &step : plan.steps) {
+    if (step.lane && wholeWarp)
+      continue;
+    llvm::Value *laneIsRight = nullptr;
+    if (!commutes) {
+      SmallVector<uint32_t> laneBits, warpBits;
+      for (uint32_t column : plan.axisOfLane)
+        laneBits.push_back(column >> step.bit & 1);
+      for (uint32_t column : plan.axisOfWarp)
+        warpBits.push_back(column >> step.bit & 1);
+      if (llvm::is_contained(laneBits, 1u) || llvm::is_contained(warpBits, 1u))
+        laneIsRight = e.b.CreateICmpNE(e.linear(laneBits, warpBits), e.b.getInt32(0));
+    }
+    SmallVector<Element> next(count);
+    SmallVector<unsigned> nextLeader(count);
+    for (unsigned reg = 0; reg < count; ++reg)
+      nextLeader[reg] = step.lane ? leader[reg] : std::min(leader[reg], leader[reg ^ step.reg]);
+    for (unsigned reg = 0; reg < count; ++reg) {
+      if (nextLeader[reg] != reg)
+        continue;
+      const Element &mine = elements[leader[reg]];
+      Element other = elements[leader[reg ^ step.reg]];
+      if (step.lane)
+        for (llvm::Value *&value : other)
+          value = e.shuffleXor(value, step.lane);
+      if (commutes) {
+        next[reg] = combine(mine, other);
+        continue;
+      }
+      bool right = plan.axisIndex(reg) >> step.bit & 1;
+      Element low = right ? other : mine, high = right ? mine : other;
+      if (laneIsRight)
+        for (auto [l, h] : llvm::zip_equal(low, high)) {
+          llvm::Value *swapped = e.b.CreateSelect(laneIsRight, h, l);
+          h = e.b.CreateSelect(laneIsRight, l, h);
+          l = swapped;
+        }
+      next[reg] = combine(low, high);
+    }
+    elements = std::move(next);
+    leader = std::move(nextLeader);
+  }
+  if (wholeWarp)
+    for (unsigned reg = 0; reg < count; ++reg)
+      if (leader[reg] == reg)
+        elements[reg][0] = e.b.CreateIntrinsic(e.b.getInt32Ty(), redux,
+                                               {elements[reg][0], e.b.getInt32(0xffffffff)});
+  for (unsigned reg = 0; reg < count; ++reg)
+    elements[reg] = elements[leader[reg]];
+  return elements;
+}
+
+void Reduction::run() {
+  unsigned core = layout.size(Axis::Register), axis = op.getAxis();
+  SmallVector<int64_t> repeats;
+  for (int64_t size : type.getShape())
+    repeats.push_back(repeatCount(size));
+  unsigned along = repeats[axis], inner = 1, outer = 1;
+  for (unsigned dim = 0; dim < repeats.size(); ++dim)
+    (dim < axis ? outer : dim > axis ? inner : along) *= dim == axis ? 1 : repeats[dim];
+
+  SmallVector<ArrayRef<llvm::Value *>> sources;
+  for (Value source : op.getSrcs())
+    sources.push_back(e.get(source));
+  auto element = [&](unsigned repeat, unsigned reg) {
+    Element values;
+    for (ArrayRef<llvm::Value *> source : sources)
+      values.push_back(source[repeat * core + reg]);
+    return values;
+  };
+
+  // For every repeat of the other dimensions: the parts along the axis (one if they could be folded
+  // at once), each with an element per core register.
+  SmallVector<SmallVector<SmallVector<Element>>> parts;
+  for (unsigned o = 0; o < outer; ++o)
+    for (unsigned i = 0; i < inner; ++i) {
+      auto &mine = parts.emplace_back();
+      for (unsigned a = 0; a < along; ++a) {
+        SmallVector<Element> elements;
+        for (unsigned reg = 0; reg < core; ++reg)
+          elements.push_back(element((o * along + a) * inner + i, reg));
+        mine.push_back(std::move(elements));
+      }
+      if (commutes && along > 1) {
+        SmallVector<Element> folded;
+        for (unsigned reg = 0; reg < core; ++reg) {
+          SmallVector<Element> column;
+          for (auto &part : mine)
+            column.push_back(part[reg]);
+          folded.push_back(combineAll(std::move(column)));
+        }
+        mine.assign(1, std::move(folded));
+      }
+      for (auto &part : mine)
+        part = reduceWarp(std::move(part));
+    }
+
+  if (plan.partialBits) {
+    gpu::AxisScratch scratch =
+        gpu::axisScratch(plan, op.getSrcs().getTypes(), gpu::axisCopies(type, axis, commutes));
+    llvm::Value *base = e.scratch(op);
+    auto address = [&](unsigned operand, unsigned copy) {
+      return e.b.CreateConstInBoundsGEP1_32(
+          e.b.getInt8Ty(), base, scratch.offsets[operand] + copy * scratch.copyBytes[operand]);
+    };
+    for (unsigned k = 0; k < operands; ++k) {
+      unsigned copy = 0;
+      for (auto &repeat : parts)
+        for (auto &part : repeat) {
+          Values values;
+          for (const Element &element : part)
+            values.push_back(element[k]);
+          storeShared(e, address(k, copy++),
+                      {plan.stored, plan.memory, values[0]->getType(), 1, 0, false}, values);
+        }
+    }
+    e.barrier();
+    unsigned copy = 0, partials = 1u << plan.partialBits;
+    for (auto &repeat : parts)
+      for (auto &part : repeat) {
+        SmallVector<Values> loaded;
+        for (unsigned k = 0; k < operands; ++k)
+          loaded.push_back(loadShared(
+              e, address(k, copy), {plan.loaded, plan.memory, part[0][k]->getType(), 1, 0, false}));
+        ++copy;
+        SmallVector<Element> rows;
+        for (unsigned row = 0; row < plan.rows; ++row) {
+          SmallVector<Element> column(partials);
+          for (unsigned p = 0; p < partials; ++p)
+            for (unsigned k = 0; k < operands; ++k)
+              column[p].push_back(loaded[k][row * partials + p]);
+          rows.push_back(combineAll(std::move(column)));
+        }
+        for (unsigned reg = 0; reg < core; ++reg)
+          part[reg] = rows[plan.rowOf(reg)];
+      }
+  }
+
+  SmallVector<SmallVector<Element>> results;
+  for (auto &repeat : parts) {
+    auto &result = results.emplace_back();
+    llvm::SmallDenseMap<uint64_t, Element> known;
+    for (unsigned reg = 0; reg < core; ++reg) {
+      Element &value = known[plan.otherIndex(reg)];
+      if (value.empty()) {
+        SmallVector<Element> column;
+        for (auto &part : repeat)
+          column.push_back(part[reg]);
+        value = combineAll(std::move(column));
+      }
+      result.push_back(value);
+    }
+  }
+  deliver(results);
+}
+
+void Reduction::deliver(ArrayRef<SmallVector<Element>> results) {
+  auto tensor = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  if (!tensor) {
+    for (unsigned k = 0; k < operands; ++k)
+      e.set(op->getResult(k), {results[0][0][k]});
+    return;
+  }
+  const LinearLayout &to = ngpu::layoutOf(tensor).getLayout();
+  LinearLayout sliced = layout.sliced(op.getAxis());
+  if (to.flatBases(Axis::Lane) != sliced.flatBases(Axis::Lane) ||
+      to.flatBases(Axis::Warp) != sliced.flatBases(Axis::Warp))
+    return e.fail(op, "internal error: the result of a reduction is in another layout");
+  llvm::SmallDenseMap<uint64_t, unsigned> holder;
+  for (unsigned reg = 0; reg < layout.size(Axis::Register); ++reg)
+    holder.try_emplace(plan.otherIndex(reg), reg);
+  for (unsigned k = 0; k < operands; ++k) {
+    Values values;
+    for (const SmallVector<Element> &repeat : results)
+      for (unsigned reg = 0; reg < to.size(Axis::Register); ++reg)
+        values.push_back(repeat[holder.lookup(to.applyFlat(Axis::Register, reg))][k]);
+    e.set(op->getResult(k), std::move(values));
+  }
+}
+
+} // namespace
+
+bool emitReduce(Emitter &e, Operation *op) {
+  auto reduce = dyn_cast<tile::ReduceOp>(op);
+  if (!reduce)
+    return false;
+  Reduction(e, reduce).run();
+  return true;
 }
 
 } // namespace nereid::nvidia

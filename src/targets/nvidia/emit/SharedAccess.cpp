@@ -1,0 +1,299 @@
+#include "targets/nvidia/emit/SharedAccess.h"
+
+#include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace nereid::layout;
+
+namespace nereid::nvidia {
+namespace {
+
+constexpr unsigned kSharedSpace = 3;
+
+/// The columns of a place map towards the offset, in bytes.
+llvm::SmallVector<uint32_t> offsetColumns(const PlaceMap &map, Axis from, unsigned bytes) {
+  llvm::SmallVector<uint32_t> columns;
+  for (unsigned bit = 0; bit < map.fromBits(from); ++bit)
+    columns.push_back(map.column(from, bit, Axis::Offset) * bytes);
+  return columns;
+}
+
+uint32_t sum(llvm::ArrayRef<uint32_t> columns, uint32_t index) {
+  uint32_t result = 0;
+  for (; index; index &= index - 1)
+    result ^= columns[llvm::countr_zero(index)];
+  return result;
+}
+
+/// Puts the bits of `index` at the positions `bits`.
+unsigned spread(unsigned index, llvm::ArrayRef<unsigned> bits) {
+  unsigned result = 0;
+  for (auto [i, bit] : llvm::enumerate(bits))
+    result |= (index >> i & 1) << bit;
+  return result;
+}
+
+unsigned bytesOf(Emitter &e, llvm::Type *stored) {
+  return stored->getPrimitiveSizeInBits() / 8;
+}
+
+llvm::Value *toStored(Emitter &e, llvm::Value *value) {
+  llvm::Type *stored = storedType(e, value->getType());
+  if (value->getType() == stored)
+    return value;
+  if (value->getType()->isPointerTy())
+    return e.b.CreatePtrToInt(value, stored);
+  return e.b.CreateZExt(value, stored);
+}
+
+llvm::Value *fromStored(Emitter &e, llvm::Value *value, llvm::Type *element) {
+  if (value->getType() == element)
+    return value;
+  if (element->isPointerTy())
+    return e.b.CreateIntToPtr(value, element);
+  return e.b.CreateTrunc(value, element);
+}
+
+/// An element's bits within a 32-bit word, and back.
+llvm::Value *packWord(Emitter &e, llvm::ArrayRef<llvm::Value *> elements) {
+  auto *vector = llvm::FixedVectorType::get(elements.front()->getType(), elements.size());
+  llvm::Value *packed = llvm::PoisonValue::get(vector);
+  for (auto [i, element] : llvm::enumerate(elements))
+    packed = e.b.CreateInsertElement(packed, element, uint64_t(i));
+  return e.b.CreateBitCast(packed, e.b.getInt32Ty());
+}
+
+/// Everything about one move that loads and stores share.
+struct Access {
+  Access(Emitter &e, const SharedMove &move)
+      : move(move), map(locate(move.memory, move.distributed)), stored(storedType(e, move.element)),
+        bytes(bytesOf(e, stored)), registerBytes(offsetColumns(map, Axis::Register, bytes)),
+        laneBytes(offsetColumns(map, Axis::Lane, bytes)),
+        warpBytes(offsetColumns(map, Axis::Warp, bytes)) {}
+
+  const SharedMove &move;
+  PlaceMap map;
+  llvm::Type *stored;
+  unsigned bytes;
+  llvm::SmallVector<uint32_t> registerBytes, laneBytes, warpBytes;
+
+  unsigned coreRegisters() const { return move.distributed.size(Axis::Register); }
+  uint32_t offset(unsigned reg) const { return sum(registerBytes, reg); }
+
+  /// The matrix form of this move where it is one and moves more at once than the plain one.
+  std::optional<MatrixAccess> matrix(const VectorAccess &plain) const {
+    if (!move.matrices || plain.elements * bytes >= 16)
+      return std::nullopt;
+    return matrixAccess(move.distributed, move.memory, bytes * 8);
+  }
+};
+
+/// Calls `each(first register, offset in bytes)` for every group of registers that differ in the
+/// bits `moved`, once for each offset.
+template <typename Each> void forGroups(const Access &access, unsigned moved, Each each) {
+  llvm::SmallDenseSet<uint32_t, 16> seen;
+  for (unsigned reg = 0; reg < access.coreRegisters(); ++reg)
+    if (!(reg & moved) && seen.insert(access.offset(reg)).second)
+      each(reg, access.offset(reg));
+}
+
+unsigned bitMask(llvm::ArrayRef<unsigned> bits) {
+  unsigned mask = 0;
+  for (unsigned bit : bits)
+    mask |= 1u << bit;
+  return mask;
+}
+
+void storeMatrices(Emitter &e, llvm::Value *base, const Access &access, const MatrixAccess &matrix,
+                   llvm::ArrayRef<llvm::Value *> registers) {
+  llvm::SmallVector<uint32_t> lanes;
+  for (uint32_t offset : matrix.laneOffsets)
+    lanes.push_back(offset * access.bytes);
+  SharedAddresses addresses(e, base, lanes, access.warpBytes);
+  unsigned words = 1u << matrix.wordBits.size();
+  std::string text = ("stmatrix.sync.aligned.m8n8.x" + llvm::Twine(matrix.matrices) +
+                      (matrix.transposed ? ".trans" : "") + ".shared.b16 [$0], {")
+                         .str();
+  std::string constraints = "r";
+  for (unsigned i = 0; i < matrix.matrices; ++i) {
+    text += (i ? ", $" : "$") + std::to_string(i + 1);
+    constraints += ",r";
+  }
+  text += "};";
+  for (unsigned repeat = 0; repeat < access.move.repeats; ++repeat)
+    forGroups(
+        access, bitMask(matrix.wordBits) | bitMask(matrix.matrixBits),
+        [&](unsigned reg, uint32_t offset) {
+          llvm::Value *address = addresses.at(offset, repeat * access.move.repeatBytes);
+          Values args{e.b.CreatePtrToInt(address, e.b.getInt32Ty())};
+          for (unsigned i = 0; i < matrix.matrices; ++i) {
+            Values word;
+            for (unsigned j = 0; j < words; ++j)
+              word.push_back(toStored(
+                  e, registers[repeat * access.coreRegisters() +
+                               (reg | spread(i, matrix.matrixBits) | spread(j, matrix.wordBits))]));
+            args.push_back(packWord(e, word));
+          }
+          e.ptx(e.b.getVoidTy(), text, constraints, args, true);
+        });
+}
+
+void loadMatrices(Emitter &e, llvm::Value *base, const Access &access, const MatrixAccess &matrix,
+                  Values &registers) {
+  llvm::SmallVector<uint32_t> lanes;
+  for (uint32_t offset : matrix.laneOffsets)
+    lanes.push_back(offset * access.bytes);
+  SharedAddresses addresses(e, base, lanes, access.warpBytes);
+  using namespace llvm;
+  constexpr Intrinsic::ID ids[2][3] = {{Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x1_b16,
+                                        Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x2_b16,
+                                        Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16},
+                                       {Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x1_trans_b16,
+                                        Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x2_trans_b16,
+                                        Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16}};
+  Intrinsic::ID id = ids[matrix.transposed][Log2_32(matrix.matrices)];
+  unsigned words = 1u << matrix.wordBits.size();
+  auto *wordType = FixedVectorType::get(access.stored, words);
+  for (unsigned repeat = 0; repeat < access.move.repeats; ++repeat) {
+    SmallDenseMap<uint32_t, unsigned> loaded;
+    unsigned moved = bitMask(matrix.wordBits) | bitMask(matrix.matrixBits);
+    unsigned first = repeat * access.coreRegisters();
+    forGroups(access, moved, [&](unsigned reg, uint32_t offset) {
+      loaded[offset] = reg;
+      Value *result = e.b.CreateIntrinsic(id, {e.b.getPtrTy(kSharedSpace)},
+                                          {addresses.at(offset, repeat * access.move.repeatBytes)});
+      for (unsigned i = 0; i < matrix.matrices; ++i) {
+        Value *word = matrix.matrices == 1 ? result : e.b.CreateExtractValue(result, i);
+        Value *elements = e.b.CreateBitCast(word, wordType);
+        for (unsigned j = 0; j < words; ++j)
+          registers[first + (reg | spread(i, matrix.matrixBits) | spread(j, matrix.wordBits))] =
+              fromStored(e, e.b.CreateExtractElement(elements, uint64_t(j)), access.move.element);
+      }
+    });
+    for (unsigned reg = 0; reg < access.coreRegisters(); ++reg)
+      if (!registers[first + reg])
+        registers[first + reg] =
+            registers[first + (loaded[access.offset(reg & ~moved)] | (reg & moved))];
+  }
+}
+
+} // namespace
+
+SharedAddresses::SharedAddresses(Emitter &e, llvm::Value *base, llvm::ArrayRef<uint32_t> laneBytes,
+                                 llvm::ArrayRef<uint32_t> warpBytes)
+    : e(e), base(base), linear(nullptr) {
+  for (uint32_t column : laneBytes)
+    reach |= column;
+  for (uint32_t column : warpBytes)
+    reach |= column;
+  if (reach)
+    linear = e.linear(laneBytes, warpBytes);
+}
+
+llvm::Value *SharedAddresses::at(uint32_t bytes, uint32_t displacement) {
+  uint32_t mixed = bytes & reach;
+  llvm::Value *&start = bases[mixed];
+  if (!start) {
+    llvm::Value *offset = linear;
+    if (mixed)
+      offset = e.b.CreateXor(offset, mixed);
+    start = offset ? e.b.CreateGEP(e.b.getInt8Ty(), base, offset) : base;
+  }
+  uint32_t constant = (bytes & ~reach) + displacement;
+  return constant ? e.b.CreateConstInBoundsGEP1_32(e.b.getInt8Ty(), start, constant) : start;
+}
+
+llvm::Type *storedType(Emitter &e, llvm::Type *element) {
+  if (element->isPointerTy())
+    return e.b.getInt64Ty();
+  if (element->isIntegerTy(1))
+    return e.b.getInt8Ty();
+  return element;
+}
+
+void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
+                 llvm::ArrayRef<llvm::Value *> registers) {
+  Access access(e, move);
+  VectorAccess vector = vectorAccess(move.distributed, move.memory, access.bytes * 8);
+  // Bits that the layout lacks are free as well.
+  uint32_t freeLanes =
+      (move.distributed.freeBits(Axis::Lane) | ~(move.distributed.size(Axis::Lane) - 1)) & 31;
+  uint32_t freeWarps =
+      (move.distributed.freeBits(Axis::Warp) | ~(move.distributed.size(Axis::Warp) - 1)) &
+      (e.warpCount() - 1);
+  if (e.options.sm >= 90 && !freeLanes && !freeWarps)
+    if (std::optional<MatrixAccess> matrix = access.matrix(vector))
+      return storeMatrices(e, base, access, *matrix, registers);
+
+  SharedAddresses addresses(e, base, access.laneBytes, access.warpBytes);
+  llvm::BasicBlock *after = nullptr;
+  if (freeLanes || freeWarps) {
+    llvm::Value *copy = nullptr;
+    auto isCopy = [&](llvm::Value *index, uint32_t mask) {
+      if (!mask)
+        return;
+      llvm::Value *bits = e.b.CreateAnd(index, mask);
+      copy = copy ? e.b.CreateOr(copy, bits) : bits;
+    };
+    isCopy(freeLanes ? e.laneId() : nullptr, freeLanes);
+    isCopy(freeWarps ? e.warpId() : nullptr, freeWarps);
+    llvm::Function *function = e.b.GetInsertBlock()->getParent();
+    auto *owners = llvm::BasicBlock::Create(e.b.getContext(), "owner", function);
+    after = llvm::BasicBlock::Create(e.b.getContext(), "stored", function);
+    e.b.CreateCondBr(e.b.CreateICmpEQ(copy, e.b.getInt32(0)), owners, after);
+    e.b.SetInsertPoint(owners);
+  }
+  for (unsigned repeat = 0; repeat < move.repeats; ++repeat)
+    forGroups(access, bitMask(vector.registerBits), [&](unsigned reg, uint32_t offset) {
+      llvm::Value *data = nullptr;
+      if (vector.elements > 1)
+        data = llvm::PoisonValue::get(llvm::FixedVectorType::get(access.stored, vector.elements));
+      for (unsigned i = 0; i < vector.elements; ++i) {
+        llvm::Value *value = toStored(
+            e, registers[repeat * access.coreRegisters() + (reg | spread(i, vector.registerBits))]);
+        data = data ? e.b.CreateInsertElement(data, value, uint64_t(i)) : value;
+      }
+      e.b.CreateAlignedStore(data, addresses.at(offset, repeat * move.repeatBytes),
+                             llvm::Align(vector.elements * access.bytes));
+    });
+  if (after) {
+    e.b.CreateBr(after);
+    e.b.SetInsertPoint(after);
+  }
+}
+
+Values loadShared(Emitter &e, llvm::Value *base, const SharedMove &move) {
+  Access access(e, move);
+  VectorAccess vector = vectorAccess(move.distributed, move.memory, access.bytes * 8);
+  Values registers(access.coreRegisters() * move.repeats, nullptr);
+  if (std::optional<MatrixAccess> matrix = access.matrix(vector)) {
+    loadMatrices(e, base, access, *matrix, registers);
+    return registers;
+  }
+  SharedAddresses addresses(e, base, access.laneBytes, access.warpBytes);
+  unsigned moved = bitMask(vector.registerBits);
+  for (unsigned repeat = 0; repeat < move.repeats; ++repeat) {
+    llvm::SmallDenseMap<uint32_t, unsigned> loaded;
+    unsigned first = repeat * access.coreRegisters();
+    forGroups(access, moved, [&](unsigned reg, uint32_t offset) {
+      loaded[offset] = reg;
+      llvm::Type *type = access.stored;
+      if (vector.elements > 1)
+        type = llvm::FixedVectorType::get(type, vector.elements);
+      llvm::Value *data =
+          e.b.CreateAlignedLoad(type, addresses.at(offset, repeat * move.repeatBytes),
+                                llvm::Align(vector.elements * access.bytes));
+      for (unsigned i = 0; i < vector.elements; ++i)
+        registers[first + (reg | spread(i, vector.registerBits))] =
+            fromStored(e, vector.elements > 1 ? e.b.CreateExtractElement(data, uint64_t(i)) : data,
+                       move.element);
+    });
+    for (unsigned reg = 0; reg < access.coreRegisters(); ++reg)
+      if (!registers[first + reg])
+        registers[first + reg] =
+            registers[first + (loaded[access.offset(reg & ~moved)] | (reg & moved))];
+  }
+  return registers;
+}
+
+} // namespace nereid::nvidia
