@@ -2,6 +2,7 @@
 //
 //   nereid-opt --tile-pipeline kernel.mlir
 //   nereid-opt --combine --cse --mlir-print-ir-after-change kernel.mlir
+#include "ir/ngpu/Dialect.h"
 #include "ir/tile/Dialect.h"
 #include "targets/cpu/conversions/Conversions.h"
 #include "targets/cpu/math/Math.h"
@@ -20,9 +21,9 @@ void registerTestIntegerAnalysis();
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  registry.insert<nereid::tile::TileDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect,
-                  mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::ub::UBDialect,
-                  mlir::vector::VectorDialect, mlir::memref::MemRefDialect,
+  registry.insert<nereid::tile::TileDialect, nereid::ngpu::NGPUDialect, mlir::func::FuncDialect,
+                  mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::scf::SCFDialect,
+                  mlir::ub::UBDialect, mlir::vector::VectorDialect, mlir::memref::MemRefDialect,
                   mlir::cf::ControlFlowDialect, mlir::LLVM::LLVMDialect>();
   mlir::func::registerInlinerExtension(registry);
   mlir::registerTransformsPasses();

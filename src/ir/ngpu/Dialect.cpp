@@ -46,9 +46,21 @@ int64_t swizzleSpan(const LinearLayout &layout, unsigned elementBits) {
   return std::min<int64_t>(span, 1024);
 }
 
+/// Layouts are long: printed IR names each once, at the top.
+struct LayoutAliases : public OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+  AliasResult getAlias(Attribute attr, raw_ostream &os) const final {
+    if (!isa<LayoutAttr>(attr))
+      return AliasResult::NoAlias;
+    os << "layout";
+    return AliasResult::FinalAlias;
+  }
+};
+
 } // namespace
 
 void NGPUDialect::initialize() {
+  addInterfaces<LayoutAliases>();
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "ir/ngpu/Attributes.cpp.inc"

@@ -237,7 +237,9 @@ void WarpSpecializeOp::getSuccessorRegions(RegionBranchPoint point,
       successors.emplace_back(&part);
     return;
   }
-  successors.emplace_back(getOperation(), getResults());
+  // The op ends when all regions have; its results are region 0's.
+  if (point.getTerminatorPredecessorOrNull()->getParentRegion()->getRegionNumber() == 0)
+    successors.emplace_back(getOperation(), getResults());
 }
 
 void WarpSpecializeOp::getRegionInvocationBounds(ArrayRef<Attribute>,

@@ -285,7 +285,7 @@ def NGPU_WgmmaWaitOp : NGPU_Op<"wgmma_wait", [MemoryEffects<[MemRead<NGPU_Shared
   }];
   let arguments = (ins I32Attr:$pending, Variadic<AnyType>:$values);
   let results = (outs Variadic<AnyType>:$results);
-  let assemblyFormat = "$pending ($values^ `:` type($values))? attr-dict (`->` type($results)^)?";
+  let assemblyFormat = "$pending (`for` $values^ `:` type($values))? attr-dict (`->` type($results)^)?";
   let hasVerifier = 1;
 }
 

@@ -1,0 +1,15 @@
+// RUN: nereid-opt --canonicalize %s | FileCheck %s
+
+#a = #ngpu.layout<lane = [[1], [2]], shape = [4]>
+#b = #ngpu.layout<register = [[1], [2]], shape = [4]>
+
+// A conversion to the layout that is there already, and one after another.
+// CHECK-LABEL: func.func @conversions
+// CHECK-SAME: (%[[x:.*]]: tensor
+func.func @conversions(%x: tensor<4xf32, #a>) -> (tensor<4xf32, #a>, tensor<4xf32, #a>) {
+  // CHECK-NEXT: return %[[x]], %[[x]]
+  %0 = ngpu.convert_layout %x : tensor<4xf32, #a> -> tensor<4xf32, #a>
+  %1 = ngpu.convert_layout %x : tensor<4xf32, #a> -> tensor<4xf32, #b>
+  %2 = ngpu.convert_layout %1 : tensor<4xf32, #b> -> tensor<4xf32, #a>
+  return %0, %2 : tensor<4xf32, #a>, tensor<4xf32, #a>
+}
