@@ -1,9 +1,317 @@
+// What runs beside the threads: copies by cp.async and by the copy engine (TMA), mbarriers, and the
+// barriers and fences that order them.
+#include "gpu/TmaBox.h"
+#include "layout/Conversion.h"
 #include "targets/nvidia/emit/Emitter.h"
+#include "targets/nvidia/emit/SharedAccess.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace nereid::layout;
 
 namespace nereid::nvidia {
+namespace {
 
-bool emitAsync(Emitter &e, mlir::Operation *op) {
-  return false;
+void statement(Emitter &e, llvm::StringRef text, llvm::StringRef constraints,
+               llvm::ArrayRef<llvm::Value *> args) {
+  e.ptx(e.b.getVoidTy(), text, constraints, args, true);
+}
+
+/// Optional predicates of ops: null when there is none.
+llvm::Value *predicateOf(Emitter &e, Value predicate) {
+  return predicate ? e.scalar(predicate) : nullptr;
+}
+
+llvm::Value *both(Emitter &e, llvm::Value *a, llvm::Value *b) {
+  return a && b ? e.b.CreateAnd(a, b) : a ? a : b;
+}
+
+//===--- cp.async
+//--------------------------------------------------------------------------------===//
+
+/// Elements that differ in these register bits are moved by one copy.
+unsigned spread(unsigned index, llvm::ArrayRef<unsigned> bits) {
+  unsigned result = 0;
+  for (auto [i, bit] : llvm::enumerate(bits))
+    result |= (index >> i & 1) << bit;
+  return result;
+}
+
+void emitAsyncCopy(Emitter &e, ngpu::AsyncCopyOp op) {
+  auto pointers = cast<RankedTensorType>(op.getPtr().getType());
+  ngpu::BufferType buffer = op.getBuffer().getType();
+  const LinearLayout &from = ngpu::layoutOf(pointers).getLayout();
+  const LinearLayout &to = buffer.getLayout().getLayout();
+  unsigned element = tile::sizeInBytes(buffer.getElementType());
+  unsigned bytes = op.getContiguity() * element;
+
+  VectorAccess vector = vectorAccess(from, to, element * 8);
+  if (vector.elements < op.getContiguity())
+    return e.fail(op, "internal error: an asynchronous copy is wider than its buffer's rows");
+  llvm::ArrayRef<unsigned> inside =
+      llvm::ArrayRef(vector.registerBits).take_front(llvm::Log2_32(op.getContiguity()));
+  unsigned insideMask = spread(op.getContiguity() - 1, inside);
+
+  PlaceMap map = locate(to, from);
+  auto columns = [&](Axis axis) {
+    llvm::SmallVector<uint32_t> result;
+    for (unsigned bit = 0; bit < from.bits(axis); ++bit)
+      result.push_back(map.apply(axis, int64_t(1) << bit, Axis::Offset) * element);
+    return result;
+  };
+  SharedAddresses addresses(e, e.scalar(op.getBuffer()), columns(Axis::Lane), columns(Axis::Warp));
+  llvm::ArrayRef<llvm::Value *> sources = e.get(op.getPtr());
+  llvm::ArrayRef<llvm::Value *> masks;
+  if (op.getMask())
+    masks = e.get(op.getMask());
+  llvm::Value *owner = e.owner(pointers);
+
+  // .cg keeps the data out of L1, where a tile that is read once has no business.
+  std::string copy = bytes == 16 && op.getCache() != tile::CacheModifier::CA
+                         ? "cp.async.cg.shared.global.L2::128B"
+                         : "cp.async.ca.shared.global.L2::128B";
+  copy += " [$0], [$1], " + std::to_string(bytes) + ", $2;";
+  unsigned coreRegisters = from.size(Axis::Register);
+  uint32_t repeatBytes = to.size(Axis::Offset) * element;
+  for (unsigned reg = 0; reg < sources.size(); ++reg) {
+    unsigned core = reg % coreRegisters;
+    if ((core & insideMask) || e.isRedundantRegister(pointers, reg))
+      continue;
+    uint32_t offset = map.apply(Axis::Register, core, Axis::Offset) * element;
+    llvm::Value *address = addresses.at(offset, reg / coreRegisters * repeatBytes);
+    llvm::Value *size = e.i32(bytes);
+    if (!masks.empty())
+      size = e.b.CreateSelect(masks[reg], size, e.i32(0));
+    if (owner)
+      statement(e, "@$3 " + copy, "r,l,r,b",
+                {e.b.CreatePtrToInt(address, e.b.getInt32Ty()), sources[reg], size, owner});
+    else
+      statement(e, copy, "r,l,r",
+                {e.b.CreatePtrToInt(address, e.b.getInt32Ty()), sources[reg], size});
+  }
+}
+
+//===--- mbarriers
+//-------------------------------------------------------------------------------===//
+
+llvm::Value *addressOf(Emitter &e, Value buffer) {
+  return e.b.CreatePtrToInt(e.scalar(buffer), e.b.getInt32Ty());
+}
+
+void emitWait(Emitter &e, ngpu::MBarrierWaitOp op) {
+  llvm::Value *barrier = addressOf(e, op.getBarrier());
+  // try_wait may give up after a while: it is asked until it says yes.
+  e.when(predicateOf(e, op.getPredicate()), [&] {
+    statement(e,
+              "{\n.reg .pred done;\nagain:\n"
+              "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n"
+              "@!done bra again;\n}",
+              "r,r,~{memory}", {barrier, e.scalar(op.getParity())});
+  });
+}
+
+//===--- TMA
+//-------------------------------------------------------------------------------------===//
+
+/// Calls `each(address in shared memory, coordinates innermost first)` for every box of a transfer.
+template <typename Each>
+void forBoxes(Emitter &e, ngpu::BufferType buffer, Value base, OperandRange coords, Each each) {
+  gpu::TmaBox box = gpu::tmaBox(buffer);
+  unsigned rank = box.box.size(), leading = coords.size() - rank;
+  for (const gpu::TmaBox::Part &part : box.parts) {
+    llvm::Value *address = addressOf(e, base);
+    if (part.byteOffset)
+      address = e.b.CreateAdd(address, e.i32(part.byteOffset));
+    Values at;
+    for (unsigned i = coords.size(); i-- > 0;) {
+      llvm::Value *coord = e.scalar(coords[i]);
+      if (i >= leading && part.start[i - leading])
+        coord = e.b.CreateAdd(coord, e.i32(part.start[i - leading]));
+      at.push_back(coord);
+    }
+    each(address, at);
+  }
+}
+
+std::string coordinateList(unsigned rank, unsigned first) {
+  std::string text = "{";
+  for (unsigned i = 0; i < rank; ++i)
+    text += (i ? ", $" : "$") + std::to_string(first + i);
+  return text + "}";
+}
+
+std::string repeated(llvm::StringRef constraint, unsigned count) {
+  std::string text;
+  for (unsigned i = 0; i < count; ++i)
+    text += ("," + constraint).str();
+  return text;
+}
+
+void emitTmaLoad(Emitter &e, ngpu::TmaLoadOp op) {
+  unsigned rank = op.getCoords().size();
+  std::string text = "cp.async.bulk.tensor." + std::to_string(rank) +
+                     "d.shared::cluster.global.mbarrier::complete_tx::bytes";
+  if (op.getMulticast())
+    text += ".multicast::cluster";
+  text += " [$0], [$1, " + coordinateList(rank, 3) + "], [$2]";
+  if (op.getMulticast())
+    text += ", $" + std::to_string(3 + rank);
+  text += ";";
+  std::string constraints = "r,l,r" + repeated("r", rank) + (op.getMulticast() ? ",h" : "");
+  llvm::Value *condition = both(e, e.isFirstThread(), predicateOf(e, op.getPredicate()));
+  e.when(condition, [&] {
+    llvm::Value *map = e.scalar(op.getMap()), *barrier = addressOf(e, op.getBarrier());
+    forBoxes(e, op.getBuffer().getType(), op.getBuffer(), op.getCoords(),
+             [&](llvm::Value *address, llvm::ArrayRef<llvm::Value *> at) {
+               Values args = {address, map, barrier};
+               args.append(at.begin(), at.end());
+               if (op.getMulticast())
+                 args.push_back(e.scalar(op.getMulticast()));
+               statement(e, text, constraints, args);
+             });
+  });
+}
+
+llvm::StringRef reductionName(tile::AtomicKind kind) {
+  switch (kind) {
+  case tile::AtomicKind::Add:
+  case tile::AtomicKind::FAdd:
+    return "add";
+  case tile::AtomicKind::Max:
+  case tile::AtomicKind::UMax:
+  case tile::AtomicKind::FMax:
+    return "max";
+  case tile::AtomicKind::Min:
+  case tile::AtomicKind::UMin:
+  case tile::AtomicKind::FMin:
+    return "min";
+  case tile::AtomicKind::And:
+    return "and";
+  case tile::AtomicKind::Or:
+    return "or";
+  case tile::AtomicKind::Xor:
+    return "xor";
+  case tile::AtomicKind::Xchg:
+    return "";
+  }
+  return "";
+}
+
+void emitTmaStore(Emitter &e, ngpu::TmaStoreOp op) {
+  unsigned rank = op.getCoords().size();
+  std::string dims = std::to_string(rank) + "d.global.shared::cta.";
+  std::string text = "cp.async.bulk.tensor." + dims + "tile.bulk_group";
+  if (op.getReduce()) {
+    llvm::StringRef kind = reductionName(*op.getReduce());
+    if (kind.empty())
+      return e.fail(op, "internal error: the copy engine cannot exchange");
+    text = "cp.reduce.async.bulk.tensor." + dims + kind.str() + ".tile.bulk_group";
+  }
+  text += " [$0, " + coordinateList(rank, 2) + "], [$1];";
+  std::string constraints = "l,r" + repeated("r", rank);
+  e.when(e.isFirstThread(), [&] {
+    llvm::Value *map = e.scalar(op.getMap());
+    forBoxes(e, op.getBuffer().getType(), op.getBuffer(), op.getCoords(),
+             [&](llvm::Value *address, llvm::ArrayRef<llvm::Value *> at) {
+               Values args = {map, address};
+               args.append(at.begin(), at.end());
+               statement(e, text, constraints, args);
+             });
+    statement(e, "cp.async.bulk.commit_group;", "", {});
+  });
+}
+
+} // namespace
+
+bool emitAsync(Emitter &e, Operation *op) {
+  using namespace ngpu;
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case([&](AsyncCopyOp op) { return emitAsyncCopy(e, op), true; })
+      .Case([&](AsyncCommitOp) {
+        return statement(e, "cp.async.commit_group;", "~{memory}", {}), true;
+      })
+      .Case([&](AsyncWaitOp op) {
+        statement(e, "cp.async.wait_group " + std::to_string(op.getPending()) + ";", "~{memory}",
+                  {});
+        return true;
+      })
+      .Case([&](BarrierOp op) {
+        if (!op.getId())
+          return e.barrier(), true;
+        unsigned warps = op.getWarps().value_or(e.warpCount());
+        e.ptx(e.b.getVoidTy(),
+              "bar.sync " + std::to_string(*op.getId()) + ", " + std::to_string(warps * 32) + ";",
+              "~{memory}", {}, true, true);
+        return true;
+      })
+      .Case([&](FenceAsyncOp) {
+        return statement(e, "fence.proxy.async.shared::cta;", "~{memory}", {}), true;
+      })
+      .Case([&](MBarrierInitOp op) {
+        e.when(e.isFirstThread(), [&] {
+          statement(e, "mbarrier.init.shared::cta.b64 [$0], " + std::to_string(op.getCount()) + ";",
+                    "r,~{memory}", {addressOf(e, op.getBarrier())});
+        });
+        return true;
+      })
+      .Case([&](MBarrierInvalOp op) {
+        e.when(e.isFirstThread(), [&] {
+          statement(e, "mbarrier.inval.shared::cta.b64 [$0];", "r,~{memory}",
+                    {addressOf(e, op.getBarrier())});
+        });
+        return true;
+      })
+      .Case([&](MBarrierExpectOp op) {
+        e.when(both(e, e.isFirstThread(), predicateOf(e, op.getPredicate())), [&] {
+          statement(e,
+                    "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], " +
+                        std::to_string(op.getBytes()) + ";",
+                    "r,~{memory}", {addressOf(e, op.getBarrier())});
+        });
+        return true;
+      })
+      .Case([&](MBarrierArriveOp op) {
+        llvm::Value *one =
+            op.getEachWarp() ? e.b.CreateICmpEQ(e.laneId(), e.i32(0)) : e.isFirstThread();
+        if (op.getEachWarp())
+          e.syncWarp();
+        e.when(both(e, one, predicateOf(e, op.getPredicate())), [&] {
+          statement(
+              e, "mbarrier.arrive.shared::cta.b64 _, [$0], " + std::to_string(op.getCount()) + ";",
+              "r,~{memory}", {addressOf(e, op.getBarrier())});
+        });
+        return true;
+      })
+      .Case([&](MBarrierWaitOp op) { return emitWait(e, op), true; })
+      .Case([&](ClusterBarrierOp) {
+        e.ptx(e.b.getVoidTy(), "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;",
+              "~{memory}", {}, true, true);
+        return true;
+      })
+      .Case([&](ClusterRankOp op) {
+        e.set(op.getResult(),
+              e.ptx(e.b.getInt32Ty(), "mov.u32 $0, %cluster_ctarank;", "=r", {}, false));
+        return true;
+      })
+      .Case([&](RemoteBufferOp op) {
+        llvm::Value *address =
+            e.ptx(e.b.getInt32Ty(), "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r",
+                  {addressOf(e, op.getBuffer()), e.scalar(op.getRank())}, false);
+        e.set(op.getResult(), e.b.CreateIntToPtr(address, e.scalar(op.getBuffer())->getType()));
+        return true;
+      })
+      .Case([&](TmaLoadOp op) { return emitTmaLoad(e, op), true; })
+      .Case([&](TmaStoreOp op) { return emitTmaStore(e, op), true; })
+      .Case([&](TmaStoreWaitOp op) {
+        e.when(e.isFirstThread(), [&] {
+          std::string read = op.getComplete() ? " " : ".read ";
+          statement(e, "cp.async.bulk.wait_group" + read + std::to_string(op.getPending()) + ";",
+                    "~{memory}", {});
+        });
+        return true;
+      })
+      .Default([](Operation *) { return false; });
 }
 
 } // namespace nereid::nvidia
