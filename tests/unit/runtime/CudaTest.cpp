@@ -1,0 +1,430 @@
+// Launches on CUDA devices, against a stand-in for the driver (fake_cuda.c) and a kernel whose code
+// is only bytes: what the driver is asked for, which context is current, and the words of errors.
+#include "runtime/devices/cuda.h"
+#include "runtime/devices/device.h"
+#include "runtime/function.h"
+#include "runtime/target_choice.h"
+#include "support/settings.h"
+#include "targets/nvidia/kernel_abi.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <thread>
+
+using namespace nereid;
+using namespace nereid::runtime;
+using targets::ScalarKind;
+
+namespace {
+
+/// The stand-in's own functions.
+struct Fake {
+  const char *(*record)();
+  void (*reset)();
+  void (*params)(int);
+  void (*fail)(const char *, int);
+  void (*kernel)(int, int, int);
+  void (*memory)(uint64_t, uint64_t);
+  void (*leaveContexts)();
+};
+
+Fake &fake() {
+  static Fake functions = [] {
+    setenv("NEREID_LIBCUDA", FAKE_CUDA_PATH, 1);
+    void *library = dlopen(FAKE_CUDA_PATH, RTLD_NOW);
+    auto get = [&](auto &slot, const char *name) {
+      slot = reinterpret_cast<std::remove_reference_t<decltype(slot)>>(dlsym(library, name));
+    };
+    Fake fake;
+    get(fake.record, "fake_record");
+    get(fake.reset, "fake_reset");
+    get(fake.params, "fake_params");
+    get(fake.fail, "fake_fail");
+    get(fake.kernel, "fake_kernel");
+    get(fake.memory, "fake_memory");
+    get(fake.leaveContexts, "fake_leave_contexts");
+    return fake;
+  }();
+  return functions;
+}
+
+class FakeCode final : public targets::CompiledKernel {
+public:
+  explicit FakeCode(nvidia::LaunchInfo info) : info(std::move(info)) {}
+  void *entry() const override { return const_cast<nvidia::LaunchInfo *>(&info); }
+  std::vector<std::string> stages() const override { return {"ptx"}; }
+  llvm::Expected<std::string> text(llvm::StringRef) const override { return ".version 8.7"; }
+  llvm::Expected<std::string> object() const override { return "image of it"; }
+  nvidia::LaunchInfo info;
+};
+
+class CudaTest : public ::testing::Test {
+protected:
+  void SetUp() override {
+    fake().reset();
+    fake().leaveContexts();
+    streams.clear();
+    cuda::setStreamProvider(nullptr);
+    static const std::string text = "@triton.jit\n"
+                                    "def k(p, n, x, BLOCK: tl.constexpr):\n"
+                                    "    pass\n";
+    nrd_module *module = nullptr;
+    ASSERT_FALSE(nrd_module_parse(text.data(), text.size(), "k.py", 1, &module));
+    ASSERT_FALSE(nrd_function_create(module, "k", nullptr, nullptr, &function));
+    nrd_module_free(module);
+  }
+  void TearDown() override { nrd_function_free(function); }
+
+  /// A kernel `k(p, n, x)` with a pointer, an int and a float, as the compiler would leave it.
+  std::unique_ptr<nrd_kernel> make(nvidia::LaunchInfo info) {
+    auto kernel = std::make_unique<nrd_kernel>();
+    kernel->name = "k";
+    kernel->request.function = function->record.get();
+    kernel->request.target = *TargetName::parse("cuda:90");
+    auto constant = *parseLiteral("128");
+    kernel->request.specs.resize(4);
+    kernel->request.specs[3].kind = frontend::ParamSpec::Kind::Constant;
+    kernel->request.specs[3].constant = constant;
+    info.entry = "k_entry";
+    kernel->code = std::make_unique<FakeCode>(info);
+    kernel->entry = kernel->code->entry();
+    for (auto [name, kind] :
+         {std::pair("p", ScalarKind::Pointer), {"n", ScalarKind::I32}, {"x", ScalarKind::F32}})
+      kernel->params.push_back({true, kind == ScalarKind::Pointer, kind, name});
+    kernel->params.push_back({false, false, ScalarKind::I32, "BLOCK"});
+    kernel->passedCount = 3;
+    kernel->onDevice = cudaDevice().attach(*kernel);
+    return kernel;
+  }
+
+  static nvidia::LaunchInfo info() {
+    nvidia::LaunchInfo info;
+    info.arch = 90;
+    return info;
+  }
+
+  static nrd_arg pointer(uint64_t address, int memory) {
+    nrd_arg arg{};
+    arg.kind = NRD_ARG_POINTER;
+    arg.memory = uint8_t(memory);
+    arg.p = reinterpret_cast<void *>(address);
+    return arg;
+  }
+  static std::vector<nrd_arg> arguments(nrd_arg first) {
+    nrd_arg n{}, x{}, block{};
+    n.kind = NRD_ARG_INT;
+    n.i = 7;
+    x.kind = NRD_ARG_FLOAT;
+    x.f = 1.0;
+    return {first, n, x, block};
+  }
+  std::string launch(const nrd_kernel &kernel, nrd_launch how,
+                     nrd_arg first = pointer(0xd000, NRD_MEMORY_CUDA)) {
+    fake().params(5);
+    error = cudaDevice().launch(kernel, arguments(first), how);
+    return error ? error->message : "";
+  }
+  static nrd_launch grid(uint32_t x, uint32_t y = 1, uint32_t z = 1) {
+    nrd_launch how{};
+    how.grid[0] = x;
+    how.grid[1] = y;
+    how.grid[2] = z;
+    return how;
+  }
+
+  static std::vector<int> streams;
+  nrd_function *function = nullptr;
+  ErrorPtr error;
+};
+std::vector<int> CudaTest::streams;
+
+TEST_F(CudaTest, LoadsOnceAndPacksArguments) {
+  auto kernel = make(info());
+  EXPECT_EQ(launch(*kernel, grid(4, 2)), "");
+  EXPECT_EQ(launch(*kernel, grid(1)), "");
+  EXPECT_EQ(
+      std::string(fake().record()),
+      "retain 0\nset current 0\nload image of it\nkernel k_entry\n"
+      "launch on 0 grid 4,2,1 block 128,1,1 shared 0 stream (nil) params d000 7 3f800000 0 0\n"
+      "launch on 0 grid 1,1,1 block 128,1,1 shared 0 stream (nil) params d000 7 3f800000 0 0\n");
+  fake().reset();
+  kernel.reset();
+  EXPECT_STREQ(fake().record(), "unload\n");
+}
+
+TEST_F(CudaTest, AKernelNeverLaunchedIsNeverLoaded) {
+  make(info()).reset();
+  EXPECT_STREQ(fake().record(), "");
+}
+
+TEST_F(CudaTest, AnEmptyGridLaunchesNothing) {
+  auto kernel = make(info());
+  EXPECT_EQ(launch(*kernel, grid(4, 0)), "");
+  EXPECT_EQ(std::string(fake().record()).find("launch"), std::string::npos);
+}
+
+TEST_F(CudaTest, TakesTheCurrentContextOfTheThread) {
+  auto kernel = make(info());
+  ASSERT_FALSE(cuda::setCurrentDevice(1));
+  fake().reset();
+  EXPECT_EQ(launch(*kernel, grid(1), pointer(0xd000, NRD_MEMORY_CUDA + 1)), "");
+  EXPECT_EQ(std::string(fake().record()).find("push"), std::string::npos);
+  EXPECT_NE(std::string(fake().record()).find("launch on 1"), std::string::npos);
+  // Pointers of another device: there, and the thread's context is as before.
+  fake().reset();
+  EXPECT_EQ(launch(*kernel, grid(1), pointer(0xd000, NRD_MEMORY_CUDA)), "");
+  EXPECT_EQ(
+      std::string(fake().record()),
+      "push 0\n"
+      "launch on 0 grid 1,1,1 block 128,1,1 shared 0 stream (nil) params d000 7 3f800000 0 0\n"
+      "pop 0\n");
+  int device = -1;
+  EXPECT_FALSE(cuda::currentDevice(device));
+  EXPECT_EQ(device, 1);
+  // A device by number.
+  nrd_launch how = grid(1);
+  how.device = 1;
+  EXPECT_EQ(launch(*kernel, how), "");
+  how.device = 9;
+  EXPECT_EQ(launch(*kernel, how), "error: there is no CUDA device 8: 3 found"); // NoSuchCudaDevice
+}
+
+TEST_F(CudaTest, OtherThreadsHaveContextsOfTheirOwn) {
+  auto kernel = make(info());
+  EXPECT_EQ(launch(*kernel, grid(1)), "");
+  fake().reset();
+  std::thread([&] { EXPECT_EQ(launch(*kernel, grid(1)), ""); }).join();
+  EXPECT_EQ(std::string(fake().record()).rfind("set current 0\nlaunch on 0", 0), 0u)
+      << fake().record();
+}
+
+TEST_F(CudaTest, Streams) {
+  auto kernel = make(info());
+  cuda::setStreamProvider([](int device) {
+    streams.push_back(device);
+    return reinterpret_cast<void *>(0x77);
+  });
+  EXPECT_EQ(launch(*kernel, grid(1)), "");
+  EXPECT_NE(std::string(fake().record()).find("stream 0x77"), std::string::npos);
+  EXPECT_EQ(streams, std::vector<int>{0});
+  fake().reset();
+  nrd_launch how = grid(1);
+  how.stream = reinterpret_cast<void *>(0x99);
+  EXPECT_EQ(launch(*kernel, how), "");
+  EXPECT_NE(std::string(fake().record()).find("stream 0x99"), std::string::npos);
+  fake().reset();
+  how.stream = nullptr;
+  how.with_stream = 1;
+  EXPECT_EQ(launch(*kernel, how), "");
+  EXPECT_NE(std::string(fake().record()).find("stream (nil)"), std::string::npos);
+  EXPECT_EQ(streams.size(), 1u);
+}
+
+TEST_F(CudaTest, LargeSharedMemoryIsReservedOncePerDevice) {
+  nvidia::LaunchInfo large = info();
+  large.sharedBytes = 100000;
+  large.numWarps = 8;
+  auto kernel = make(large);
+  EXPECT_EQ(launch(*kernel, grid(1)), "");
+  EXPECT_EQ(launch(*kernel, grid(1)), "");
+  EXPECT_EQ(launch(*kernel, grid(1), pointer(0xd000, NRD_MEMORY_CUDA + 1)), "");
+  std::string record = fake().record();
+  EXPECT_NE(record.find("attribute 8=100000 on 0"), std::string::npos);
+  EXPECT_NE(record.find("attribute 8=100000 on 1"), std::string::npos);
+  EXPECT_EQ(record.find("attribute 8=100000 on 0"), record.rfind("attribute 8=100000 on 0"));
+  EXPECT_NE(record.find("block 256,1,1 shared 100000"), std::string::npos);
+}
+
+TEST_F(CudaTest, LaunchAttributes) {
+  nvidia::LaunchInfo clusters = info();
+  clusters.numCtas = 2;
+  auto kernel = make(clusters);
+  kernel->request.options.cooperative = true;
+  kernel->request.options.pdl = true;
+  EXPECT_EQ(launch(*kernel, grid(3)), "");
+  EXPECT_NE(std::string(fake().record())
+                .find("grid 6,1,1 block 128,1,1 shared 0 stream (nil) attribute 2=1 attribute 6=1 "
+                      "attribute 4=2 params"),
+            std::string::npos)
+      << fake().record();
+}
+
+TEST_F(CudaTest, ScratchMemoryIsOfTheStream) {
+  nvidia::LaunchInfo scratch = info();
+  scratch.globalScratchBytes = 64;
+  auto kernel = make(scratch);
+  EXPECT_EQ(launch(*kernel, grid(3)), "");
+  std::string record = fake().record();
+  EXPECT_NE(record.find("allocate 192\nlaunch on"), std::string::npos);
+  EXPECT_NE(record.find("params d000 7 3f800000 abc000 0\nfree\n"), std::string::npos);
+  fake().fail("cuMemAllocAsync", 2);
+  EXPECT_EQ(launch(*kernel, grid(3)), // CudaCallFailed
+            "run-time error: the GPU's driver failed to reserve scratch memory for `k`: "
+            "CUDA_ERROR_OTHER: words of the driver");
+  EXPECT_EQ(error->kind, NRD_ERROR_RESOURCES);
+}
+
+TEST_F(CudaTest, PointersOfTheHost) { // PointerNotOnGpu
+  auto kernel = make(info());
+  const char *text = "error: argument `p`: Pointer argument (at 0) cannot be accessed from Triton "
+                     "(cpu tensor?); the kernel runs on the GPU";
+  EXPECT_EQ(launch(*kernel, grid(1), pointer(0x5000, NRD_MEMORY_HOST_TENSOR)), text);
+  EXPECT_EQ(error->pythonClass, "ValueError");
+  EXPECT_EQ(launch(*kernel, grid(1), pointer(0x5000, NRD_MEMORY_HOST)), text);
+  // Pinned memory has an address of its own on the GPU; a null pointer is a null pointer anywhere.
+  fake().memory(0, 0x6000);
+  EXPECT_EQ(launch(*kernel, grid(1), pointer(0x6000, NRD_MEMORY_HOST_TENSOR)), "");
+  EXPECT_NE(std::string(fake().record()).find("params 7000 7"), std::string::npos);
+  EXPECT_EQ(launch(*kernel, grid(1), pointer(0, NRD_MEMORY_HOST_TENSOR)), "");
+}
+
+TEST_F(CudaTest, OutOfDeviceResources) { // OfConfiguration
+  nvidia::LaunchInfo large = info();
+  large.sharedBytes = 262176;
+  large.numWarps = 8;
+  auto kernel = make(large);
+  kernel->request.options.numWarps = 8;
+  EXPECT_EQ(launch(*kernel, grid(1)),
+            "error: out of resource: shared memory, Required: 262176, Hardware limit: 232448. "
+            "Reducing block sizes or `num_stages` may help\n"
+            "note: `k` with num_warps=8, num_stages=3, BLOCK=128");
+  EXPECT_EQ(error->kind, NRD_ERROR_RESOURCES);
+  EXPECT_EQ(error->resource, "shared memory");
+  EXPECT_EQ(error->required, 262176);
+  EXPECT_EQ(error->limit, 232448);
+
+  fake().kernel(0, 0, 128);
+  nvidia::LaunchInfo wide = info();
+  wide.numWarps = 8;
+  EXPECT_EQ(launch(*make(wide), grid(1)).substr(0, 74),
+            "error: out of resource: threads, Required: 256, Hardware limit: 128. Reduc");
+  fake().reset();
+  fake().fail("cuLaunchKernelEx", 701);
+  EXPECT_EQ(launch(*make(info()), grid(1)).substr(0, 43),
+            "error: out of resource: registers, Required");
+}
+
+TEST_F(CudaTest, GridsBeyondTheLimit) { // GpuGridTooLarge, CooperativeTooLarge
+  auto kernel = make(info());
+  EXPECT_EQ(launch(*kernel, grid(2147483647, 65535, 65535)), "");
+  EXPECT_EQ(launch(*kernel, grid(1, 65536)),
+            "error: the grid's dimension 1 is 65536: the GPU accepts at most 65535");
+  EXPECT_EQ(launch(*kernel, grid(1, 1, 70000)),
+            "error: the grid's dimension 2 is 70000: the GPU accepts at most 65535");
+  fake().fail("cuLaunchKernelEx", 720);
+  EXPECT_EQ(launch(*kernel, grid(5000)), "error: a cooperative launch runs all programs at once: "
+                                         "5000 programs of `k` do not fit the GPU");
+}
+
+TEST_F(CudaTest, OtherArchitectures) { // ArchitectureMismatch
+  auto kernel = make(info());
+  EXPECT_EQ(launch(*kernel, grid(1), pointer(0xd000, NRD_MEMORY_CUDA + 2)),
+            "error: `k` was compiled for sm_90, but the GPU (Fake GPU 2) is sm_80");
+  nvidia::LaunchInfo blackwell = info();
+  blackwell.arch = 100;
+  blackwell.archSpecific = true;
+  EXPECT_EQ(launch(*make(blackwell), grid(1)),
+            "error: `k` was compiled for sm_100a, but the GPU (Fake GPU 0) is sm_90");
+}
+
+TEST_F(CudaTest, RefusedCode) { // CudaLoadFailed, CudaLaunchFailed
+  auto kernel = make(info());
+  fake().fail("cuLibraryLoadData", 200);
+  EXPECT_EQ(launch(*kernel, grid(1)), "run-time error: the GPU's driver refuses the code of `k`: "
+                                      "CUDA_ERROR_INVALID_IMAGE: words of the driver");
+  fake().fail("", 0);
+  EXPECT_EQ(launch(*kernel, grid(1)), "") << "a failed load is tried again";
+  fake().fail("cuLaunchKernelEx", 1);
+  EXPECT_EQ(launch(*kernel, grid(1)),
+            "run-time error: `k` could not be launched: CUDA_ERROR_OTHER: words of the driver");
+}
+
+TEST_F(CudaTest, AFailedKernelIsNamedAtTheNextCall) { // KernelFailedOnGpu
+  auto kernel = make(info());
+  kernel->name = "k";
+  EXPECT_EQ(launch(*kernel, grid(1)), "");
+  fake().fail("cuCtxSynchronize", 700);
+  error = cuda::synchronize(0);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->message.rfind("run-time error: a kernel failed on the GPU: "
+                                 "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was "
+                                 "encountered; launched last: `k`",
+                                 0),
+            0u)
+      << error->message;
+  fake().fail("cuLaunchKernelEx", 710);
+  EXPECT_NE(launch(*kernel, grid(1)).find("CUDA_ERROR_ASSERT"), std::string::npos);
+}
+
+TEST_F(CudaTest, Properties) {
+  nvidia::LaunchInfo shared = info();
+  shared.sharedBytes = 1000;
+  auto kernel = make(shared);
+  fake().kernel(24, 16, 512);
+  nrd_kernel_properties found;
+  ASSERT_FALSE(cudaDevice().properties(*kernel, 1, found));
+  EXPECT_EQ(found.registers, 40);
+  EXPECT_EQ(found.spills, 4);
+  EXPECT_EQ(found.max_threads, 512);
+  EXPECT_EQ(found.shared_bytes, 1024);
+  EXPECT_EQ(found.function, reinterpret_cast<void *>(0x4001)) << "that of device 1";
+  llvm::json::Object gpu;
+  ASSERT_FALSE(cuda::properties(2, gpu));
+  EXPECT_EQ(gpu.getString("name"), "Fake GPU 2");
+  EXPECT_EQ(gpu.getInteger("arch"), 80);
+  EXPECT_EQ(gpu.getInteger("max_shared_mem"), 232448);
+  EXPECT_EQ(cuda::driverVersion(), "13.0");
+}
+
+TEST_F(CudaTest, ChoiceOfTheTarget) {
+  auto choose = [&](std::vector<nrd_arg> args, const Options *options = nullptr) {
+    TargetName target;
+    ErrorPtr failed = chooseTarget(options, args, nullptr, target);
+    return failed ? failed->summary : target.text();
+  };
+  EXPECT_EQ(choose({}), "cuda:90");
+  EXPECT_EQ(choose({pointer(8, NRD_MEMORY_HOST)}), "cpu");
+  EXPECT_EQ(choose({pointer(8, NRD_MEMORY_HOST_TENSOR)}), "cuda:90") << "launching says why not";
+  EXPECT_EQ(choose({pointer(8, NRD_MEMORY_HOST), pointer(8, NRD_MEMORY_CUDA + 2)}), "cuda:80");
+  EXPECT_EQ(choose({pointer(8, NRD_MEMORY_UNKNOWN)}), "cpu");
+  EXPECT_EQ(choose({pointer(0, NRD_MEMORY_UNKNOWN)}), "cuda:90") << "null says nothing";
+  fake().memory(8, 0);
+  EXPECT_EQ(choose({pointer(8, NRD_MEMORY_UNKNOWN)}), "cuda:90");
+
+  Options cpu, cuda, ampere;
+  auto set = [](Options &options, const char *text) {
+    EXPECT_FALSE(options.set("target", nrd_value{frontend::Value(std::string(text)), "", {}, {}}));
+  };
+  set(cpu, "cpu");
+  set(cuda, "cuda");
+  set(ampere, "cuda:80");
+  EXPECT_EQ(choose({}, &cpu), "cpu");
+  EXPECT_EQ(choose({pointer(8, NRD_MEMORY_HOST)}, &cuda), "cuda:90");
+  EXPECT_EQ(choose({}, &ampere), "cuda:80");
+
+  EXPECT_FALSE(nrd_set_default_target("cpu"));
+  EXPECT_EQ(choose({}), "cpu");
+  EXPECT_EQ(choose({}, &cuda), "cuda:90");
+  EXPECT_FALSE(nrd_set_default_target(nullptr));
+  nrd_error *unknown = nrd_set_default_target("abacus");
+  ASSERT_TRUE(unknown);
+  nrd_error_free(unknown);
+  EXPECT_EQ(choose({}), "cuda:90");
+}
+
+TEST(NoCuda, Texts) { // NoCudaDriver, CudaDriverTooOld, NoCudaDevice: tests/runtime/test_no_gpu.py
+  EXPECT_EQ(
+      makeError(NRD_ERROR_RUNTIME, "", diag::CudaDriverTooOld, "cuLibraryLoadData")->summary,
+      "the NVIDIA driver is too old: it lacks `cuLibraryLoadData`, expected CUDA 12.0 or newer");
+  EXPECT_EQ(makeError(NRD_ERROR_ARGUMENT, "", diag::TargetNotBuilt, "hip:1")->summary,
+            "this build has no code generator for `hip:1`");
+  EXPECT_EQ(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::CheckedOnGpu, "cuda")->summary,
+            "checked mode runs kernels on the CPU: it cannot be combined with the target `cuda`");
+  EXPECT_EQ(
+      makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::PointerNotOnCpu, "p", "cuda:1")->summary,
+      "argument `p` is on device cuda:1, but the kernel runs on the CPU (cpu tensor expected)");
+}
+
+} // namespace

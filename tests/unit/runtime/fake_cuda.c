@@ -1,0 +1,253 @@
+/* A stand-in for NVIDIA's driver library: three devices (two sm_90, one sm_80) that run nothing. It
+ * writes down what it is asked, keeps each thread's context as the driver does, and fails where a
+ * test wants it to. Built as a shared library that NEREID_LIBCUDA points to. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define API __attribute__((visibility("default")))
+
+enum { devices = 3 };
+static char record[65536];
+static int paramCount = 0;
+static struct {
+  char name[64];
+  int code;
+} failure;
+static int staticShared = 0, localBytes = 0, maxThreads = 1024;
+static _Thread_local int stack[16], depth = 0; /* contexts, as 1 + device */
+static uint64_t deviceMemory, pinnedMemory;
+
+/* ---- what tests use ---- */
+API const char *fake_record(void) {
+  return record;
+}
+API void fake_reset(void) {
+  record[0] = 0;
+  failure.name[0] = 0;
+  paramCount = staticShared = localBytes = 0;
+  maxThreads = 1024;
+  deviceMemory = pinnedMemory = 0;
+}
+/* How many parameters the next launches have. */
+API void fake_params(int count) {
+  paramCount = count;
+}
+/* Makes every call of a function fail with this code; 0 to stop. */
+API void fake_fail(const char *name, int code) {
+  snprintf(failure.name, sizeof failure.name, "%s", code ? name : "");
+  failure.code = code;
+}
+API void fake_kernel(int shared, int local, int threads) {
+  staticShared = shared;
+  localBytes = local;
+  maxThreads = threads;
+}
+/* Addresses that are memory of device 1, and pinned memory of the host. */
+API void fake_memory(uint64_t device, uint64_t pinned) {
+  deviceMemory = device;
+  pinnedMemory = pinned;
+}
+API void fake_leave_contexts(void) {
+  depth = 0;
+}
+
+static void note(const char *format, ...) {
+  size_t used = strlen(record);
+  __builtin_va_list list;
+  __builtin_va_start(list, format);
+  vsnprintf(record + used, sizeof record - used, format, list);
+  __builtin_va_end(list);
+}
+#define CHECK_FAILURE                                                                              \
+  if (strcmp(failure.name, __func__) == 0)                                                         \
+  return failure.code
+
+static int current(void) {
+  return depth ? stack[depth - 1] - 1 : -1;
+}
+
+/* ---- the driver ---- */
+API int cuInit(unsigned flags) {
+  const char *code = getenv("FAKE_CUDA_INIT");
+  return code ? atoi(code) : 0;
+}
+API int cuDriverGetVersion(int *version) {
+  *version = 13000;
+  return 0;
+}
+API int cuGetErrorName(int code, const char **out) {
+  *out = code == 100   ? "CUDA_ERROR_NO_DEVICE"
+         : code == 200 ? "CUDA_ERROR_INVALID_IMAGE"
+         : code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+         : code == 710 ? "CUDA_ERROR_ASSERT"
+                       : "CUDA_ERROR_OTHER";
+  return 0;
+}
+API int cuGetErrorString(int code, const char **out) {
+  *out = code == 700 ? "an illegal memory access was encountered" : "words of the driver";
+  return 0;
+}
+API int cuDeviceGetCount(int *count) {
+  const char *number = getenv("FAKE_CUDA_DEVICES");
+  *count = number ? atoi(number) : devices;
+  return 0;
+}
+API int cuDeviceGet(int *device, int ordinal) {
+  *device = ordinal;
+  return 0;
+}
+API int cuDeviceGetName(char *name, int size, int device) {
+  snprintf(name, size, "Fake GPU %d", device);
+  return 0;
+}
+API int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  switch (attribute) {
+  case 75:
+    *value = device == 2 ? 8 : 9;
+    break;
+  case 5:
+    *value = 2147483647;
+    break;
+  case 6:
+  case 7:
+    *value = 65535;
+    break;
+  case 10:
+    *value = 32;
+    break;
+  case 16:
+    *value = 132;
+    break;
+  case 97:
+    *value = 232448;
+    break;
+  default:
+    *value = 0;
+  }
+  return 0;
+}
+API int cuDevicePrimaryCtxRetain(void **context, int device) {
+  CHECK_FAILURE;
+  note("retain %d\n", device);
+  *context = (void *)(intptr_t)(device + 1);
+  return 0;
+}
+API int cuCtxGetDevice(int *device) {
+  if (!depth)
+    return 201;
+  *device = current();
+  return 0;
+}
+API int cuCtxSetCurrent(void *context) {
+  note("set current %d\n", (int)(intptr_t)context - 1);
+  if (!depth)
+    depth = 1;
+  stack[depth - 1] = (int)(intptr_t)context;
+  return 0;
+}
+API int cuCtxPushCurrent_v2(void *context) {
+  note("push %d\n", (int)(intptr_t)context - 1);
+  stack[depth++] = (int)(intptr_t)context;
+  return 0;
+}
+API int cuCtxPopCurrent_v2(void **context) {
+  note("pop %d\n", current());
+  *context = (void *)(intptr_t)stack[--depth];
+  return 0;
+}
+API int cuCtxSynchronize(void) {
+  CHECK_FAILURE;
+  note("synchronize %d\n", current());
+  return 0;
+}
+API int cuPointerGetAttribute(void *out, int attribute, uint64_t address) {
+  if (!address || (address != deviceMemory && address != pinnedMemory))
+    return 1;
+  if (attribute == 2)
+    *(unsigned *)out = address == deviceMemory ? 2 : 1;
+  else if (attribute == 3)
+    *(uint64_t *)out = address == pinnedMemory ? address + 4096 : address;
+  else
+    *(int *)out = 1;
+  return 0;
+}
+API int cuLibraryLoadData(void **library, const void *image, int *a, void **b, unsigned c, int *d,
+                          void **e, unsigned f) {
+  CHECK_FAILURE;
+  note("load %.12s\n", (const char *)image);
+  *library = (void *)0x1000;
+  return 0;
+}
+API int cuLibraryUnload(void *library) {
+  note("unload\n");
+  return 0;
+}
+API int cuLibraryGetKernel(void **kernel, void *library, const char *name) {
+  CHECK_FAILURE;
+  note("kernel %s\n", name);
+  *kernel = (void *)0x2000;
+  return 0;
+}
+API int cuLibraryGetModule(void **module, void *library) {
+  *module = (void *)0x3000;
+  return 0;
+}
+API int cuKernelGetFunction(void **function, void *kernel) {
+  *function = (void *)(intptr_t)(0x4000 + current());
+  return 0;
+}
+API int cuKernelGetAttribute(int *value, int attribute, void *kernel, int device) {
+  CHECK_FAILURE;
+  *value = attribute == 0   ? maxThreads
+           : attribute == 1 ? staticShared
+           : attribute == 3 ? localBytes
+                            : 40;
+  return 0;
+}
+API int cuKernelSetAttribute(int attribute, int value, void *kernel, int device) {
+  CHECK_FAILURE;
+  note("attribute %d=%d on %d\n", attribute, value, device);
+  return 0;
+}
+API int cuKernelSetCacheConfig(void *kernel, int config, int device) {
+  return 0;
+}
+API int cuMemAllocAsync(uint64_t *address, size_t size, void *stream) {
+  CHECK_FAILURE;
+  note("allocate %zu\n", size);
+  *address = 0xabc000;
+  return 0;
+}
+API int cuMemFreeAsync(uint64_t address, void *stream) {
+  note("free\n");
+  return 0;
+}
+
+struct Attribute {
+  int kind, padding;
+  unsigned value[16];
+};
+struct Config {
+  unsigned grid[3], block[3], shared;
+  void *stream;
+  struct Attribute *attributes;
+  unsigned attributeCount;
+};
+API int cuLaunchKernelEx(const struct Config *config, void *function, void **params, void **extra) {
+  CHECK_FAILURE;
+  note("launch on %d grid %u,%u,%u block %u,%u,%u shared %u stream %p", current(), config->grid[0],
+       config->grid[1], config->grid[2], config->block[0], config->block[1], config->block[2],
+       config->shared, config->stream);
+  for (unsigned i = 0; i < config->attributeCount; ++i)
+    note(" attribute %d=%u", config->attributes[i].kind, config->attributes[i].value[0]);
+  note(" params");
+  for (int i = 0; i < paramCount; ++i) {
+    uint64_t value;
+    memcpy(&value, params[i], 8);
+    note(" %llx", (unsigned long long)value);
+  }
+  note("\n");
+  return 0;
+}
