@@ -310,9 +310,10 @@ const std::vector<std::string> &nrd_kernel::stageNames() {
   if (names.empty()) {
     names = {"tile"};
     for (const std::string &name : code->stages())
-      if (name != "tile" && name != objectName())
+      if (name != "tile")
         names.push_back(name);
-    names.push_back(objectName());
+    if (!llvm::is_contained(names, objectName()))
+      names.push_back(objectName());
   }
   return names;
 }
