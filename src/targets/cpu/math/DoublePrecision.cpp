@@ -1,5 +1,5 @@
 // exp, log, sin and cos in f64: the same schemes as in f32.
-#include "targets/cpu/math/Coefficients.h"
+#include "support/Coefficients.h"
 #include "targets/cpu/math/Emitters.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -4,7 +4,7 @@
 // e. Up to 2^16 by subtracting k times pi/2 in three parts (Cody and Waite); beyond, under a branch
 // that is taken when any lane needs it, by multiplying the mantissa with the bits of 2/pi that
 // matter (Payne and Hanek).
-#include "targets/cpu/math/Coefficients.h"
+#include "support/Coefficients.h"
 #include "targets/cpu/math/Emitters.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,7 +1,7 @@
 // exp, log and what is made of them, in f32. Each is the classical scheme: reduce the argument by
 // powers of two, a minimax polynomial on what remains (Coefficients.h), put the power back; special
 // values by selection.
-#include "targets/cpu/math/Coefficients.h"
+#include "support/Coefficients.h"
 #include "targets/cpu/math/Emitters.h"
 
 #include <cmath>

@@ -2,7 +2,7 @@
 // first; beside each the largest error of the exact polynomial, relative to the function's value.
 #pragma once
 
-namespace nereid::cpu::coefficients {
+namespace nereid::coefficients {
 
 // (exp(r) - 1 - r) / r^2; error 2^-28.1
 inline constexpr double expF32[] = {
@@ -82,4 +82,4 @@ inline constexpr double cosF64[] = {
     -0x1.27e4f7d4a49b8p-22, 0x1.1ee9c69d57489p-29,  -0x1.8f9acc0794498p-37,
 };
 
-} // namespace nereid::cpu::coefficients
+} // namespace nereid::coefficients
