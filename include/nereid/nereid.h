@@ -212,6 +212,10 @@ NRD_API const char *nrd_kernel_name(const nrd_kernel *kernel);
 /* Stages "tile", "loops", "llir", "asm", "obj" of the CPU target, "tile", "gpu", "llir", "ptx",
  * "cubin" of NVIDIA's; binary ones with their size. Null when there is no such stage. */
 NRD_API const void *nrd_kernel_stage(const nrd_kernel *kernel, const char *stage, size_t *size);
+/* The same, with the reason for a stage that could not be made: machine code without an assembler,
+ * "sass" without a disassembler. *data is null when there is no such stage. */
+NRD_API nrd_error *nrd_kernel_read_stage(const nrd_kernel *kernel, const char *stage,
+                                         const void **data, size_t *size);
 NRD_API size_t nrd_kernel_stage_count(const nrd_kernel *kernel);
 NRD_API const char *nrd_kernel_stage_name(const nrd_kernel *kernel, size_t index);
 /* Time of the stages of its compilation, in milliseconds. */
@@ -353,6 +357,10 @@ NRD_API nrd_error *nrd_cuda_device_properties(int device, char **json);
 NRD_API int nrd_cuda_device_of(const void *address);
 /* Waits for the device; reports what failed on it, with the names of the last kernels. */
 NRD_API nrd_error *nrd_cuda_synchronize(int device);
+
+/* Folders of packages (Python's sys.path) in which the assembler and the libraries of NVIDIA's pip
+ * packages are looked for. */
+NRD_API void nrd_set_package_folders(const char *const *folders, size_t count);
 
 /* ---- about this machine
  * ----------------------------------------------------------------------------------------- */

@@ -217,6 +217,18 @@ const void *nrd_kernel_stage(const nrd_kernel *kernel, const char *stage, size_t
   return text ? text->c_str() : nullptr;
 }
 
+nrd_error *nrd_kernel_read_stage(const nrd_kernel *kernel, const char *stage, const void **data,
+                                 size_t *size) {
+  auto *mutableKernel = const_cast<nrd_kernel *>(kernel);
+  std::string why;
+  const std::string *text = mutableKernel->stage(stage, &why);
+  *data = text ? text->c_str() : nullptr;
+  *size = text ? text->size() : 0;
+  if (text || why.empty())
+    return nullptr;
+  return wrap(makeError(NRD_ERROR_RUNTIME, "", diag::StageUnavailable, stage, kernel->name, why));
+}
+
 size_t nrd_kernel_stage_count(const nrd_kernel *kernel) {
   return const_cast<nrd_kernel *>(kernel)->stageNames().size();
 }

@@ -2,8 +2,10 @@
 #include "frontend/inventory.h"
 #include "runtime/c_api.h"
 #include "runtime/devices/cuda.h"
+#include "support/packages.h"
 #include "support/settings.h"
 #include "targets/cpu/executor/Executor.h"
+#include "targets/target.h"
 
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -72,7 +74,24 @@ json::Object cudaReport() {
   return report;
 }
 
+/// What the code generators found: {"assembler": {"found": "..."} or {"problem": "..."}}.
+json::Object toolReport() {
+  json::Object report;
+  for (const char *backend : {"cpu", "cuda"})
+    if (const targets::Target *target = targets::findTarget(backend))
+      for (const targets::Tool &tool : target->tools())
+        report[tool.name] =
+            tool.found.empty()
+                ? json::Object{{"problem", json::fixUTF8(tool.problem)}}
+                : json::Object{{"found", json::fixUTF8(tool.found)}};
+  return report;
+}
+
 } // namespace
+
+void nrd_set_package_folders(const char *const *folders, size_t count) {
+  setPackageFolders(std::vector<std::string>(folders, folders + count));
+}
 
 char *nrd_doctor(void) {
   json::Array features;
@@ -89,6 +108,7 @@ char *nrd_doctor(void) {
                                            {"cores", cpu::visibleCores()},
                                            {"threads", cpu::threadCount()}}},
                       {"cuda", cudaReport()},
+                      {"tools", toolReport()},
                       {"settings", settingsReport()}};
   return give(std::move(report));
 }

@@ -269,6 +269,11 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
   if (ErrorPtr error = build(request, *target, *result))
     return error;
   result->request = std::move(request);
+  for (const std::string &advice : result->code->warnings) {
+    DiagnosticEngine diagnostics;
+    diagnostics.report(diag::TargetAdvice, {}, result->name, advice);
+    llvm::errs() << diagnostics.renderAll();
+  }
   if (result->entry)
     result->onDevice = deviceOf(result->request.target.backend).attach(*result);
   result->metadata = metadataOf(*result);
@@ -318,7 +323,7 @@ const std::vector<std::string> &nrd_kernel::stageNames() {
   return names;
 }
 
-const std::string *nrd_kernel::stage(llvm::StringRef wanted) {
+const std::string *nrd_kernel::stage(llvm::StringRef wanted, std::string *why) {
   std::lock_guard lock(stageMutex);
   auto &slot = stages[wanted];
   if (slot)
@@ -328,7 +333,12 @@ const std::string *nrd_kernel::stage(llvm::StringRef wanted) {
     if (text)
       slot = std::make_unique<std::string>(std::move(*text));
     else
-      llvm::consumeError(text.takeError());
+      llvm::handleAllErrors(
+          text.takeError(), [](const targets::StageMissing &) {},
+          [&](const llvm::ErrorInfoBase &error) {
+            if (why)
+              *why = error.message();
+          });
     return slot != nullptr;
   };
   if (get(*code))

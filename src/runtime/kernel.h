@@ -61,8 +61,8 @@ struct nrd_kernel {
   std::string metadata;
 
   /// The text or bytes of a stage; compiles again, keeping everything, for one that was not kept.
-  /// Null when the target has no such stage.
-  const std::string *stage(llvm::StringRef name);
+  /// Null when the target has no such stage, or when it cannot be made: `why` says so then.
+  const std::string *stage(llvm::StringRef name, std::string *why = nullptr);
   const std::vector<std::string> &stageNames();
   /// The stage that is the finished code: "obj" on the CPU, "cubin" on NVIDIA GPUs.
   const char *objectName() const;

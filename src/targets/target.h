@@ -71,6 +71,19 @@ public:
   int64_t required, limit;
 };
 
+/// The error for a stage that the target does not have, or whose text was not kept.
+class StageMissing : public llvm::ErrorInfo<StageMissing> {
+public:
+  static inline char ID = 0;
+  explicit StageMissing(llvm::StringRef stage) : stage(stage) {}
+  void log(llvm::raw_ostream &out) const override {
+    out << "no text of the stage `" << stage << "` was kept: compile with `keepStages`";
+  }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+
+  std::string stage;
+};
+
 /// How long one stage of a compilation took.
 struct StageTime {
   std::string name;
@@ -119,12 +132,19 @@ public:
   /// a `const nereid::nvidia::LaunchInfo *` (nvidia/kernel_abi.h).
   virtual void *entry() const = 0;
   /// Names of the texts there are when they are kept, in pipeline order: for the CPU "tile",
-  /// "loops", "llir", "asm"; for NVIDIA "tile", "gpu", "llir", "ptx", "cubin" (bytes), "sass".
+  /// "loops", "llir", "asm"; for NVIDIA "tile", "gpu", "llir", "ptx", "cubin" (bytes).
   virtual std::vector<std::string> stages() const = 0;
   /// The text of a stage, or an error when there is none of that name.
   virtual llvm::Expected<std::string> text(llvm::StringRef stage) const = 0;
   /// The relocatable object file (CPU) or the loadable image (GPU).
   virtual llvm::Expected<std::string> object() const = 0;
+};
+
+/// Something outside of the library that a target uses when it is there.
+struct Tool {
+  std::string name;    ///< "assembler"
+  std::string found;   ///< "nvJitLink 13.0 (/usr/...)"; empty when it is missing
+  std::string problem; ///< what is missing then
 };
 
 /// A code generator. Objects are immutable and may be used from several threads at once.
@@ -139,6 +159,8 @@ public:
   /// "internal error".
   virtual llvm::Expected<std::unique_ptr<CompiledKernel>>
   compile(mlir::ModuleOp tileModule, const CompileOptions &options) const = 0;
+  /// What it found on this machine, for `nereid doctor`.
+  virtual std::vector<Tool> tools() const { return {}; }
 };
 
 /// The targets. One object each for the process.

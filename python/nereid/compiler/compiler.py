@@ -8,8 +8,8 @@ import types
 from .. import _native
 
 # Triton's names of stages that mean one of ours.
-_STAGE_NAMES = {"ttir": "tile", "so": "obj"}
-_BINARY_STAGES = {"obj"}
+_STAGE_NAMES = {"ttir": "tile", "ttgir": "gpu", "so": "obj"}
+_BINARY_STAGES = {"obj", "cubin"}
 
 
 class AsmDict(collections.abc.Mapping):
@@ -36,7 +36,8 @@ class AsmDict(collections.abc.Mapping):
 class CompiledKernel:
     """A kernel specialised and compiled for one set of argument types and constants.
 
-    `asm["tile"]`, `asm["llir"]`, `asm["asm"]`, `asm["obj"]`: the stages of its compilation. `metadata`: target, options and the like.
+    `asm["tile"]`, `asm["llir"]`, `asm["asm"]`, `asm["obj"]` (on a GPU `asm["gpu"]`, `asm["ptx"]`, `asm["cubin"]`, and `asm["sass"]` on
+    demand): the stages of its compilation. `metadata`: target, options and the like.
     `times`: milliseconds per step. `kernel[grid](*args)` launches it with all arguments of the function.
     """
 

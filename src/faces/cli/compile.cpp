@@ -3,6 +3,7 @@
 #include "faces/cli/header.h"
 #include "nereid/nereid.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
@@ -133,6 +134,14 @@ int cli::compileCommand(const Command &command, std::vector<std::string> args) {
   if (parsed.has("--features"))
     if (nrd_error *error = setOption("features", parsed.get("--features")))
       return failed(error);
+  for (const char *name : {"target", "num-warps", "num-stages", "maxnreg"}) {
+    std::string option = std::string("--") + name;
+    std::string key = name;
+    std::replace(key.begin(), key.end(), '-', '_');
+    if (parsed.has(option))
+      if (nrd_error *error = setOption(key.c_str(), parsed.get(option)))
+        return failed(error);
+  }
   for (const std::string &text : parsed.all("--option")) {
     size_t equals = text.find('=');
     if (equals == std::string::npos) {
@@ -160,16 +169,24 @@ int cli::compileCommand(const Command &command, std::vector<std::string> args) {
     std::fprintf(stderr, "%-24s %9.2f ms\n", "total", sum);
   }
 
-  std::string kind = parsed.get("--emit", "asm");
+  std::string metadata = nrd_kernel_metadata(kernel.get());
+  std::string target = targetOf(metadata);
+  std::string kind = parsed.get("--emit", target == "cpu" ? "asm" : "ptx");
   std::string kernelName = nrd_kernel_name(kernel.get());
-  std::string output = parsed.get("-o", kind == "obj" ? kernelName + ".o" : "-");
+  std::string binary = kind == "obj" ? ".o" : kind == "cubin" ? ".cubin" : "";
+  std::string output = parsed.get("-o", binary.empty() ? "-" : kernelName + binary);
   std::string text;
+  if (kind == "header" && target != "cpu") {
+    diagnostics.report(diag::CliNoHeader, {}, target);
+    return usageError(diagnostics);
+  }
   if (kind == "meta" || kind == "header") {
-    text = nrd_kernel_metadata(kernel.get());
-    text = kind == "meta" ? text + "\n" : headerText(text);
+    text = kind == "meta" ? metadata + "\n" : headerText(metadata);
   } else {
+    const void *data = nullptr;
     size_t size = 0;
-    const void *data = nrd_kernel_stage(kernel.get(), kind.c_str(), &size);
+    if (nrd_error *error = nrd_kernel_read_stage(kernel.get(), kind.c_str(), &data, &size))
+      return failed(error);
     if (!data) {
       std::string known;
       for (size_t i = 0; i < nrd_kernel_stage_count(kernel.get()); ++i)

@@ -99,6 +99,14 @@ int cli::doctorCommand(const Command &command, std::vector<std::string> args) {
     for (const json::Value &value : *devices)
       row("", text_of(*value.getAsObject(), "name", "?") + ", sm_" +
                   llvm::Twine(value.getAsObject()->getInteger("arch").value_or(0)));
+  std::vector<std::string> names; // a JSON object has no order
+  for (const auto &[name, tool] : *report.getObject("tools"))
+    names.push_back(name.str());
+  llvm::sort(names);
+  for (const std::string &name : names) {
+    const json::Object &tool = *report.getObject("tools")->getObject(name);
+    row(name, text_of(tool, "found", text_of(tool, "problem", "?").c_str()));
+  }
   const json::Object &python = *report.getObject("python");
   if (python.getBoolean("found").value_or(false)) {
     row("python", text_of(python, "version", "?") + " (" + text_of(python, "path", "?") + ")");

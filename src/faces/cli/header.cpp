@@ -29,6 +29,15 @@ static std::string cType(llvm::StringRef signature) {
   return (isConst ? "const " : "") + name + (pointer ? " *" : " ");
 }
 
+std::string cli::targetOf(const std::string &metadata) {
+  auto parsed = json::parse(metadata);
+  if (!parsed) {
+    llvm::consumeError(parsed.takeError());
+    return "";
+  }
+  return parsed->getAsObject()->getString("target").value_or("").str();
+}
+
 std::string cli::headerText(const std::string &metadata) {
   auto parsed = json::parse(metadata);
   if (!parsed) {

@@ -12,9 +12,13 @@ using namespace nereid::cli;
 static const Option compileOptions[] = {
     {"--kernel", "NAME", "which function; not needed when the file has one"},
     {"--signature", "TEXT", "a type or value for each parameter, see below"},
-    {"--emit", "KIND", "tile, loops, llir, asm, obj, header, meta (default: asm)"},
-    {"-o", "FILE", "where to write (default: standard output; obj: NAME.o)"},
-    {"--features", "SET", "native, avx512, avx2, baseline, aarch64 (default: native)"},
+    {"--target", "TARGET", "cpu, cuda:80, cuda:86, cuda:89, cuda:90, cuda:100, cuda:120 (default: cpu)"},
+    {"--emit", "KIND", "tile, llir, meta; cpu: loops, asm (default), obj, header; cuda: gpu, ptx (default), cubin, sass"},
+    {"-o", "FILE", "where to write (default: standard output; obj: NAME.o, cubin: NAME.cubin)"},
+    {"--features", "SET", "of the CPU: native, avx512, avx2, baseline, aarch64 (default: native)"},
+    {"--num-warps", "N", "warps of a GPU program (default: 4)"},
+    {"--num-stages", "N", "depth of pipelined loops on a GPU (default: 3)"},
+    {"--maxnreg", "N", "registers of a GPU thread at most"},
     {"--option", "NAME=VALUE", "a compile option as launches take it, e.g. num_warps=8"},
     {"--checked", "", "check every memory access while running"},
     {"--debug", "", "compile device_assert and overflow checks"},
@@ -44,7 +48,8 @@ static const Command commands[] = {
      "  1024, True, 'tf32'      the value of a constexpr parameter\n\n"
      "example:\n"
      "  nereid compile kernels.py --kernel add_kernel \\\n"
-     "    --signature '*fp32:16, *fp32:16, *fp32:16, i32, 1024' --emit obj -o add.o",
+     "    --signature '*fp32:16, *fp32:16, *fp32:16, i32, 1024' --emit obj -o add.o\n"
+     "  with --target cuda:90 --num-warps 8 --emit cubin for a GPU, which need not be there",
      compileOptions, compileCommand},
     {"doctor", "[options]", "what was found on this machine, and the settings in force", "",
      doctorOptions, doctorCommand},

@@ -39,7 +39,10 @@ void kernelDealloc(PyObject *self) {
 
 PyObject *kernelStage(PyObject *self, PyObject *name) {
   size_t size = 0;
-  const void *data = nrd_kernel_stage(kernelOf(self), textOf(name).c_str(), &size);
+  const void *data = nullptr;
+  if (nrd_error *error =
+          nrd_kernel_read_stage(kernelOf(self), textOf(name).c_str(), &data, &size))
+    return raise(error);
   if (!data) {
     PyErr_SetObject(PyExc_KeyError, name);
     return nullptr;

@@ -121,6 +121,21 @@ PyObject *defaultTarget(PyObject *, PyObject *) {
   return ownedText(nrd_default_target());
 }
 
+/// Tells the library where Python's packages are: NVIDIA's may be among them.
+void namePackageFolders() {
+  PyObject *path = PySys_GetObject("path"); // borrowed
+  if (!path || !PyList_Check(path))
+    return;
+  std::vector<std::string> texts;
+  for (Py_ssize_t i = 0; i < PyList_Size(path); ++i)
+    if (PyUnicode_Check(PyList_GetItem(path, i))) // it may hold anything
+      texts.push_back(textOf(PyList_GetItem(path, i)));
+  std::vector<const char *> pointers;
+  for (const std::string &text : texts)
+    pointers.push_back(text.c_str());
+  nrd_set_package_folders(pointers.data(), pointers.size());
+}
+
 PyMethodDef methods[] = {
     {"register", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(registerObjects)),
      METH_VARARGS | METH_KEYWORDS,
@@ -173,5 +188,6 @@ PyMODINIT_FUNC PyInit__native() {
       !addKernelType(module.get()))
     return nullptr;
   nrd_set_stream_provider(currentStream);
+  namePackageFolders();
   return module.release();
 }

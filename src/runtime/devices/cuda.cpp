@@ -69,7 +69,8 @@ private:
 ErrorPtr CudaCode::load(const Driver &cuda, const nrd_kernel &kernel) {
   auto image = kernel.code->object();
   if (!image)
-    return internalError(llvm::toString(image.takeError()));
+    return makeError(NRD_ERROR_RUNTIME, "", diag::StageUnavailable, "cubin", kernel.name,
+                     llvm::toString(image.takeError()));
   Library opened = nullptr;
   Result result =
       cuda.cuLibraryLoadData(&opened, image->data(), nullptr, nullptr, 0, nullptr, nullptr, 0);

@@ -43,8 +43,7 @@ public:
       return llir;
     if (stage == "asm" && !llir.empty())
       return assembly();
-    return llvm::createStringError("no text of the stage `" + stage +
-                                   "` was kept: compile with `keepStages`");
+    return llvm::make_error<targets::StageMissing>(stage);
   }
   llvm::Expected<std::string> object() const override {
     return std::string(code.begin(), code.end());

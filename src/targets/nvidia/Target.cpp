@@ -8,6 +8,7 @@
 #include "targets/nvidia/codegen/Assembler.h"
 #include "targets/nvidia/codegen/Libdevice.h"
 #include "targets/nvidia/codegen/Ptx.h"
+#include "targets/nvidia/codegen/Toolkit.h"
 #include "targets/nvidia/emit/Emitter.h"
 
 #include "mlir/IR/Verifier.h"
@@ -32,9 +33,10 @@ public:
   void *entry() const override { return launchable ? const_cast<LaunchInfo *>(&info) : nullptr; }
 
   std::vector<std::string> stages() const override {
-    return {"tile", "gpu", "llir", "ptx", "cubin", "sass"};
+    return {"tile", "gpu", "llir", "ptx", "cubin"};
   }
 
+  /// Also "sass", which takes a disassembler, and Triton's names.
   llvm::Expected<std::string> text(llvm::StringRef stage) const override {
     if (stage == "ptx")
       return ptx;
@@ -50,8 +52,7 @@ public:
                                                                    : nullptr;
     if (kept && !kept->empty())
       return *kept;
-    return llvm::createStringError("no text of the stage `" + stage +
-                                   "` was kept: compile with `keepStages`");
+    return llvm::make_error<targets::StageMissing>(stage);
   }
 
   llvm::Expected<std::string> object() const override {
@@ -108,6 +109,21 @@ int blockWarps(func::FuncOp kernel, int numWarps) {
 class NvidiaTarget final : public targets::Target {
 public:
   llvm::StringRef name() const override { return "cuda"; }
+
+  std::vector<targets::Tool> tools() const override {
+    targets::Tool assembler{"assembler", "", ""};
+    if (auto found = findAssembler())
+      assembler.found = (*found)->description();
+    else
+      assembler.problem = llvm::toString(found.takeError());
+    targets::Tool libdevice{"libdevice", findLibdevice(), ""};
+    if (libdevice.found.empty())
+      libdevice.problem = "no `libdevice.10.bc` was found";
+    targets::Tool disassembler{"disassembler", findDisassembler(), ""};
+    if (disassembler.found.empty())
+      disassembler.problem = "neither `nvdisasm` nor `cuobjdump` was found";
+    return {assembler, libdevice, disassembler};
+  }
 
   llvm::Expected<std::unique_ptr<CompiledKernel>>
   compile(ModuleOp tileModule, const CompileOptions &options) const override {

@@ -2,6 +2,8 @@
 
 #include "Environment.h"
 
+#include "support/packages.h"
+
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -45,7 +47,7 @@ TEST(Toolkit, SettingComesFirst) {
   Tree packages({"nvidia/cu13/bin/ptxas", "nvidia/cu13/lib/libnvJitLink.so.13",
                  "nvidia/nvjitlink/lib/libnvJitLink.so.12",
                  "triton/backends/nvidia/lib/libdevice.10.bc"});
-  setPackageFolders({packages.at()});
+  nereid::setPackageFolders({packages.at()});
   {
     Environment environment({{"NEREID_CUDA_PATH", "/nowhere:" + toolkit.at()}});
     EXPECT_EQ(findProgram("ptxas"), toolkit.at("bin/ptxas"));
@@ -60,7 +62,7 @@ TEST(Toolkit, SettingComesFirst) {
   EXPECT_EQ(findLibdevice(), packages.at("triton/backends/nvidia/lib/libdevice.10.bc"));
   EXPECT_EQ(findLibraries("libnvJitLink.so.12").front(),
             packages.at("nvidia/nvjitlink/lib/libnvJitLink.so.12"));
-  setPackageFolders({});
+  nereid::setPackageFolders({});
 }
 
 TEST(Toolkit, NothingFound) {

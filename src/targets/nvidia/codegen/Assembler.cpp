@@ -220,16 +220,18 @@ llvm::Error assemblerError(llvm::StringRef assembler, llvm::StringRef kernel, ll
   return llvm::createStringError(start + ": " + cause);
 }
 
+std::string findDisassembler() {
+  std::string program = findProgram("nvdisasm");
+  return program.empty() ? findProgram("cuobjdump") : program;
+}
+
 llvm::Expected<std::string> disassemble(llvm::StringRef cubin) {
   auto file = TemporaryFile::create("cubin", cubin);
   if (!file)
     return file.takeError();
-  std::string program = findProgram("nvdisasm");
-  std::vector<std::string> args{"-c", file->path()};
-  if (program.empty()) {
-    program = findProgram("cuobjdump");
-    args = {"-sass", file->path()};
-  }
+  std::string program = findDisassembler();
+  bool plain = llvm::sys::path::filename(program) == "nvdisasm";
+  std::vector<std::string> args{plain ? "-c" : "-sass", file->path()};
   if (program.empty())
     return llvm::createStringError(
         "showing machine code needs `nvdisasm` or `cuobjdump`, and neither was found: install a "

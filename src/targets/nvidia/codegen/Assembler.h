@@ -72,6 +72,8 @@ std::unique_ptr<Assembler> openPtxas(const std::string &path, std::string &why);
 /// An assembler's error in the words of a kernel's author.
 llvm::Error assemblerError(llvm::StringRef assembler, llvm::StringRef kernel, llvm::StringRef log);
 
+/// The program that shows machine code: nvdisasm or cuobjdump. Empty when there is none.
+std::string findDisassembler();
 /// The machine code as text, through nvdisasm or cuobjdump; an error says what is missing.
 llvm::Expected<std::string> disassemble(llvm::StringRef cubin);
 

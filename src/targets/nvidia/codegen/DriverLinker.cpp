@@ -1,6 +1,8 @@
 // The assembler inside the NVIDIA driver (cuLink*), for machines that have a GPU and no toolkit.
 #include "targets/nvidia/codegen/Assembler.h"
 
+#include "support/settings.h"
+
 #include <dlfcn.h>
 
 namespace nereid::nvidia {
@@ -120,9 +122,11 @@ private:
 } // namespace
 
 std::unique_ptr<Assembler> openDriverLinker(std::string &why) {
-  void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  const std::string &given = Settings::current().libcuda;
+  std::string path = given.empty() ? "libcuda.so.1" : given;
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    why = "there is no NVIDIA driver (`libcuda.so.1`)";
+    why = "there is no NVIDIA driver (`" + path + "`)";
     return nullptr;
   }
   Functions f;

@@ -1,5 +1,6 @@
 #include "targets/nvidia/codegen/Toolkit.h"
 
+#include "support/packages.h"
 #include "support/settings.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -11,20 +12,9 @@
 
 #include <algorithm>
 #include <dlfcn.h>
-#include <mutex>
 
 namespace nereid::nvidia {
 namespace {
-
-struct PackageFolders {
-  std::mutex mutex;
-  std::vector<std::string> folders;
-};
-
-PackageFolders &packageFolders() {
-  static auto *instance = new PackageFolders();
-  return *instance;
-}
 
 std::string below(llvm::StringRef folder, const llvm::Twine &rest) {
   llvm::SmallString<256> path(folder);
@@ -76,11 +66,7 @@ std::vector<std::string> roots() {
   llvm::StringRef(Settings::current().cudaPath).split(given, ':', -1, false);
   for (llvm::StringRef folder : given)
     add(folder.str());
-  std::vector<std::string> packages;
-  {
-    std::lock_guard lock(packageFolders().mutex);
-    packages = packageFolders().folders;
-  }
+  std::vector<std::string> packages = packageFolders();
   for (std::string &folder : foldersAboveThisLibrary())
     packages.push_back(std::move(folder));
   for (const std::string &folder : packages)
@@ -105,11 +91,6 @@ std::vector<std::string> filesBelow(llvm::ArrayRef<const char *> places, llvm::S
 }
 
 } // namespace
-
-void setPackageFolders(std::vector<std::string> folders) {
-  std::lock_guard lock(packageFolders().mutex);
-  packageFolders().folders = std::move(folders);
-}
 
 std::vector<std::string> findLibraries(llvm::StringRef name) {
   return filesBelow({"lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"}, name);

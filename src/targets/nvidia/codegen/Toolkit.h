@@ -2,8 +2,7 @@
 // the pip packages that come with torch and Triton.
 //
 // Looked for in this order: the setting NEREID_CUDA_PATH (alias CUDA_HOME; folders separated by
-// `:`), the packages beside the Python packages of this process (`setPackageFolders`) and beside
-// this library, /usr/local/cuda and its numbered neighbours, newest first.
+// `:`), the Python packages of this process (support/packages.h) and those beside this library, /usr/local/cuda and its numbered neighbours, newest first.
 #pragma once
 #include "llvm/ADT/StringRef.h"
 
@@ -11,9 +10,6 @@
 #include <vector>
 
 namespace nereid::nvidia {
-
-/// Folders of Python packages (site-packages), in which NVIDIA's and Triton's packages may lie.
-void setPackageFolders(std::vector<std::string> folders);
 
 /// Existing files of that name among the libraries ("libnvJitLink.so.13"), best first.
 std::vector<std::string> findLibraries(llvm::StringRef name);
