@@ -80,10 +80,9 @@ json::Object toolReport() {
   for (const char *backend : {"cpu", "cuda"})
     if (const targets::Target *target = targets::findTarget(backend))
       for (const targets::Tool &tool : target->tools())
-        report[tool.name] =
-            tool.found.empty()
-                ? json::Object{{"problem", json::fixUTF8(tool.problem)}}
-                : json::Object{{"found", json::fixUTF8(tool.found)}};
+        report[tool.name] = tool.found.empty()
+                                ? json::Object{{"problem", json::fixUTF8(tool.problem)}}
+                                : json::Object{{"found", json::fixUTF8(tool.found)}};
   return report;
 }
 

@@ -40,8 +40,7 @@ void kernelDealloc(PyObject *self) {
 PyObject *kernelStage(PyObject *self, PyObject *name) {
   size_t size = 0;
   const void *data = nullptr;
-  if (nrd_error *error =
-          nrd_kernel_read_stage(kernelOf(self), textOf(name).c_str(), &data, &size))
+  if (nrd_error *error = nrd_kernel_read_stage(kernelOf(self), textOf(name).c_str(), &data, &size))
     return raise(error);
   if (!data) {
     PyErr_SetObject(PyExc_KeyError, name);

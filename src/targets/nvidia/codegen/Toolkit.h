@@ -2,7 +2,8 @@
 // the pip packages that come with torch and Triton.
 //
 // Looked for in this order: the setting NEREID_CUDA_PATH (alias CUDA_HOME; folders separated by
-// `:`), the Python packages of this process (support/packages.h) and those beside this library, /usr/local/cuda and its numbered neighbours, newest first.
+// `:`), the Python packages of this process (support/packages.h) and those beside this library,
+// /usr/local/cuda and its numbered neighbours, newest first.
 #pragma once
 #include "llvm/ADT/StringRef.h"
 
