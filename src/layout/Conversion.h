@@ -12,38 +12,54 @@ enum class Move : uint8_t {
   Shared,    ///< through shared memory
 };
 
-/// One exchange of a shuffle plan; see planShuffles.
-struct ShuffleRound {
-  /// For the register read by every lane in this round: reg = sendBase ^ (sum over lane bits i that
-  /// are 1 of sendBits[i]).
-  uint32_t sendBase = 0;
-  llvm::SmallVector<uint32_t, 5> sendBits;
-  /// The lane read from: lane' = linear in the reader's lane bits (and constant).
-  uint32_t sourceBase = 0;
-  llvm::SmallVector<uint32_t, 5> sourceBits;
-  /// The register of the result that is filled: base and bits as for sending.
-  uint32_t receiveBase = 0;
-  llvm::SmallVector<uint32_t, 5> receiveBits;
+/// How the lanes of a warp exchange registers; three steps, all linear:
+///
+///   1. u[k] = from[k ^ sendLane·lane ^ sendWarp·warp]: every lane reorders its own registers, a
+///      stage of selects for each bit that is not 0 (with lane bit i: u'[k] = bit ? u[k ^
+///      sendLane[i]] : u[k]).
+///   2. Each round: w[receive] = the value of u[send] in lane
+///      sourceLane·lane ^ sourceWarp·warp ^ round.source (shfl.idx). Where `needsShuffle` is false
+///      that is the lane itself.
+///   3. result[d] = w[d ^ receiveLane·lane]: selects as in step 1.
+///
+/// M·x stands for the XOR of the M[i] for which bit i of x is 1. Results exist for the registers
+/// that are no copies; ConversionPlan::registers names the result of every register. Elements of
+/// less than 32 bits may travel together: `packFrom` and `packTo` are register bits of the two
+/// layouts (equally many) that count the elements of one word; no other field ever has these bits,
+/// so that registers[d ^ (index spread over packTo)] is element `index` of the word of result d.
+struct ShufflePlan {
+  struct Round {
+    uint32_t send, source, receive;
+    bool needsShuffle;
+  };
+  using Bits = llvm::SmallVector<uint32_t, 5>;
+  Bits sendLane, sendWarp;
+  Bits sourceLane, sourceWarp;
+  Bits receiveLane;
+  llvm::SmallVector<unsigned, 2> packFrom, packTo;
+  llvm::SmallVector<Round> rounds;
 };
 
 struct ConversionPlan {
   Move move = Move::Nothing;
-  /// Nothing, Registers: source register of each register of the result (of the core).
+  /// Nothing, Registers: the register of `from` for each register (of the core) of the result.
+  /// Shuffles: the result of the plan for each.
   llvm::SmallVector<uint32_t> registers;
   /// Shuffles.
-  llvm::SmallVector<ShuffleRound> rounds;
+  ShufflePlan shuffles;
   /// Shared: the layout of the buffer in between, free of bank conflicts where possible.
   LinearLayout buffer;
 };
 
 /// Plans the move of elements of `elementBits`. Shuffles are chosen only when they cost less than
-/// shared memory (both estimated in instruction slots).
+/// shared memory (both estimated in instruction slots). Repeats are moved one by one, each as the
+/// core.
 ConversionPlan planConversion(const LinearLayout &from, const LinearLayout &to,
                               unsigned elementBits);
 
 /// How many elements one access of a thread may move at once between registers of `distributed` and
-/// memory: consecutive registers (in `registerOrder`'s first bits) that are consecutive offsets,
-/// aligned. `memory` is a layout of offsets. At most 128 bits.
+/// memory: registers that are consecutive offsets, aligned in every lane. `memory` is a layout of
+/// offsets. At most 128 bits.
 struct VectorAccess {
   unsigned elements = 1;
   /// Register bits that run through the vector, in order of offsets (bit i of the vector's element
@@ -55,14 +71,18 @@ VectorAccess vectorAccess(const LinearLayout &distributed, const LinearLayout &m
 
 /// The bank-conflict degree of such an access: wavefronts per warp-wide access divided by the
 /// fewest that its bytes need (1 = free of conflicts). 32 banks of 4 bytes; an access of more than
-/// 4 bytes a lane is served in phases of 128 bytes.
+/// 4 bytes a lane is served in phases of 128 bytes: 16 lanes of 8 bytes or 8 lanes of 16. Lanes
+/// that touch the same word do not conflict.
 unsigned bankConflicts(const LinearLayout &distributed, const LinearLayout &memory,
                        unsigned elementBits);
 
-/// A shared-memory layout for data written from `from` and read to `to` (either may be the layout
-/// of registers), with the widest accesses and fewest conflicts on both sides; always bijective.
+/// A shared-memory layout for data written from `from` and read to `to`, with wide accesses
+/// (ldmatrix and stmatrix where the layouts fit them) and few conflicts on both sides; bijective.
+/// The first `leading` register bits of `from` (of those that are no copies; up to 128 bits of
+/// data) are the first bits of the offset: asynchronous copies bring neighbours of global memory,
+/// in this order.
 LinearLayout conflictFreeBuffer(const LinearLayout &from, const LinearLayout &to,
-                                unsigned elementBits);
+                                unsigned elementBits, unsigned leading = 0);
 
 /// Can ldmatrix (stmatrix) move between `distributed` and `memory`, and how: `transposed` for the
 /// .trans form. Elements of 8 to 32 bits without transposition, of 16 with.
@@ -79,5 +99,7 @@ struct MatrixAccess {
 };
 std::optional<MatrixAccess> matrixAccess(const LinearLayout &distributed,
                                          const LinearLayout &memory, unsigned elementBits);
+/// Its bank-conflict degree: wavefronts for one matrix (8 rows of 16 bytes).
+unsigned bankConflicts(const MatrixAccess &access, unsigned elementBits);
 
 } // namespace nereid::layout

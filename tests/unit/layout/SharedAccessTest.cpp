@@ -1,0 +1,290 @@
+#include "Random.h"
+#include "layout/Constructors.h"
+#include "layout/Conversion.h"
+
+#include <gtest/gtest.h>
+#include <map>
+#include <set>
+
+using namespace nereid::layout;
+
+namespace {
+
+/// The offset, in elements, of a place.
+uint64_t offsetOf(const PlaceMap &map, int64_t reg, int64_t lane, int64_t warp) {
+  return map.apply(Axis::Register, reg, Axis::Offset) ^ map.apply(Axis::Lane, lane, Axis::Offset) ^
+         map.apply(Axis::Warp, warp, Axis::Offset);
+}
+
+uint32_t spread(uint32_t index, llvm::ArrayRef<unsigned> bits) {
+  uint32_t result = 0;
+  for (auto [i, bit] : llvm::enumerate(bits))
+    result |= (index >> i & 1) << bit;
+  return result;
+}
+
+/// Turns that one phase takes: the most different words that fall into one bank.
+unsigned wavefronts(const std::set<uint64_t> &words) {
+  std::map<uint64_t, unsigned> banks;
+  unsigned most = 0;
+  for (uint64_t word : words)
+    most = std::max(most, ++banks[word % 32]);
+  return most;
+}
+
+/// Walks through every access of every warp: vectors are what they claim to be, and the banks are
+/// counted one by one. Returns the greatest degree of conflict of an access.
+unsigned checkAccesses(const LinearLayout &distributed, const LinearLayout &memory,
+                       unsigned elementBits) {
+  PlaceMap map = locate(memory, distributed);
+  VectorAccess vector = vectorAccess(distributed, memory, elementBits);
+  EXPECT_EQ(vector.elements, 1u << vector.registerBits.size());
+  EXPECT_LE(vector.elements * elementBits, std::max(128u, elementBits));
+  uint32_t inVector = spread(vector.elements - 1, vector.registerBits);
+  unsigned bytes = vector.elements * elementBits / 8, worst = 1;
+  int64_t phaseLanes = bytes <= 4 ? 32 : 128 / bytes;
+  for (int64_t warp = 0; warp < distributed.size(Axis::Warp); ++warp)
+    for (int64_t reg = 0; reg < distributed.size(Axis::Register); ++reg) {
+      if (reg & inVector)
+        continue;
+      std::set<uint64_t> words;
+      for (int64_t lane = 0; lane < distributed.size(Axis::Lane); ++lane) {
+        if (lane % phaseLanes == 0)
+          words.clear();
+        uint64_t first = offsetOf(map, reg, lane, warp);
+        EXPECT_EQ(first % vector.elements, 0u) << "an access is aligned";
+        for (uint32_t i = 0; i < vector.elements; ++i) {
+          EXPECT_EQ(offsetOf(map, reg | spread(i, vector.registerBits), lane, warp), first + i);
+          for (unsigned byte = 0; byte < elementBits / 8; ++byte)
+            words.insert(((first + i) * elementBits / 8 + byte) / 4);
+        }
+        worst = std::max(worst, wavefronts(words));
+      }
+    }
+  return worst;
+}
+
+/// ldmatrix as the PTX manual has it: lane l gives the address of row l % 8 of matrix l / 8, and
+/// receives elements of row l / 4 (transposed: of column l / 4). Every register gets its element.
+void checkMatrices(const LinearLayout &distributed, const LinearLayout &memory,
+                   unsigned elementBits, const MatrixAccess &access) {
+  PlaceMap map = locate(memory, distributed);
+  unsigned perRow = 128 / elementBits, perWord = 32 / elementBits;
+  ASSERT_EQ(access.laneOffsets.size(), 5u);
+  ASSERT_EQ(1u << access.wordBits.size(), perWord);
+  ASSERT_EQ(1u << access.matrixBits.size(), access.matrices);
+  uint32_t moved = spread(perWord - 1, access.wordBits) | spread(access.matrices - 1, access.matrixBits);
+  for (int64_t warp = 0; warp < distributed.size(Axis::Warp); ++warp)
+    for (int64_t reg = 0; reg < distributed.size(Axis::Register); ++reg) {
+      if (reg & moved)
+        continue;
+      std::vector<uint64_t> rows;
+      for (uint32_t lane = 0; lane < 8 * access.matrices; ++lane) {
+        uint64_t address = offsetOf(map, reg, 0, warp);
+        for (unsigned bit = 0; bit < 5; ++bit)
+          if (lane >> bit & 1)
+            address ^= access.laneOffsets[bit];
+        ASSERT_EQ(address % perRow, 0u) << "rows are aligned to 16 bytes";
+        rows.push_back(address);
+      }
+      for (unsigned matrix = 0; matrix < access.matrices; ++matrix)
+        for (uint32_t lane = 0; lane < 32; ++lane)
+          for (uint32_t i = 0; i < perWord; ++i) {
+            uint32_t row = lane / 4, column = lane % 4 * perWord + i;
+            if (access.transposed)
+              std::swap(row, column);
+            int64_t into = reg | spread(i, access.wordBits) | spread(matrix, access.matrixBits);
+            ASSERT_EQ(rows[8 * matrix + row] + column, offsetOf(map, into, lane, warp));
+          }
+    }
+  for (unsigned matrix = 0; matrix < 1; ++matrix) {
+    std::set<uint64_t> words;
+    for (unsigned row = 0; row < 8; ++row) {
+      uint64_t address = 0;
+      for (unsigned bit = 0; bit < 3; ++bit)
+        if (row >> bit & 1)
+          address ^= access.laneOffsets[bit];
+      for (unsigned word = 0; word < 4; ++word)
+        words.insert(address * elementBits / 32 + word);
+    }
+    EXPECT_EQ(bankConflicts(access, elementBits), wavefronts(words));
+  }
+}
+
+} // namespace
+
+TEST(VectorAccess, Widths) {
+  LinearLayout rows = blocked({16, 64}, {1, 8}, {4, 8}, {4, 1}, {1, 0});
+  LinearLayout memory = sharedLinear({16, 64}, {1, 0});
+  EXPECT_EQ(vectorAccess(rows, memory, 16).elements, 8u);
+  EXPECT_EQ(vectorAccess(rows, memory, 32).elements, 4u);
+  EXPECT_EQ(vectorAccess(rows, memory, 64).elements, 2u);
+  EXPECT_EQ(vectorAccess(rows, memory, 8).elements, 8u) << "no more than the thread has";
+  EXPECT_EQ(vectorAccess(rows, sharedLinear({16, 64}, {0, 1}), 16).elements, 1u);
+  // Swizzles move chunks of 16 bytes.
+  EXPECT_EQ(vectorAccess(rows, sharedSwizzled({16, 64}, {1, 0}, 16, 128), 16).elements, 8u);
+  LinearLayout turned({4}, {{{{2}, {1}}, {}, {}, {}, {}}});
+  VectorAccess access = vectorAccess(turned, sharedLinear({4}, {0}), 32);
+  EXPECT_EQ(access.elements, 4u);
+  EXPECT_EQ(access.registerBits, (llvm::SmallVector<unsigned, 4>{1, 0}));
+  // A lane that begins in the middle: nothing is aligned.
+  LinearLayout odd({4}, {{{{1}}, {{3}}, {}, {}, {}}});
+  EXPECT_EQ(vectorAccess(odd, sharedLinear({4}, {0}), 32).elements, 1u);
+}
+
+TEST(BankConflicts, KnownCases) {
+  // A column of a row-major buffer of 32 floats a row: all lanes in one bank.
+  LinearLayout columns = blocked({32, 32}, {1, 1}, {32, 1}, {1, 32}, {0, 1});
+  EXPECT_EQ(bankConflicts(columns, sharedLinear({32, 32}, {1, 0}), 32), 32u);
+  EXPECT_EQ(bankConflicts(columns, sharedLinear({32, 32}, {0, 1}), 32), 1u);
+  EXPECT_EQ(bankConflicts(columns, sharedLinear({32, 32}, {1, 0}), 16), 16u);
+  // 16 bytes a lane, 8 lanes at once: rows of 64 halves (128 bytes) are free.
+  LinearLayout rows = blocked({32, 64}, {1, 8}, {4, 8}, {1, 1}, {1, 0});
+  EXPECT_EQ(bankConflicts(rows, sharedLinear({32, 64}, {1, 0}), 16), 1u);
+  LinearLayout down = blocked({32, 64}, {1, 8}, {32, 1}, {1, 1}, {0, 1});
+  EXPECT_EQ(bankConflicts(down, sharedLinear({32, 64}, {1, 0}), 16), 8u);
+  EXPECT_EQ(bankConflicts(down, sharedSwizzled({32, 64}, {1, 0}, 16, 128), 16), 1u);
+  // Everybody reads the same: no conflict.
+  LinearLayout same = blocked({1, 32}, {1, 32}, {32, 1}, {1, 1}, {1, 0});
+  EXPECT_EQ(bankConflicts(same, sharedLinear({1, 32}, {1, 0}), 32), 1u);
+}
+
+TEST(BankConflicts, AgreeWithCounting) {
+  Random random;
+  for (int round = 0; round < 500; ++round) {
+    auto shape = random.shape(2, 11);
+    LinearLayout distributed = random.distributed(shape, 5, random.below(2), random.below(2),
+                                                  random.below(3));
+    LinearLayout memory = random.layout(shape, {Axis::Offset}, random.below(2));
+    unsigned bits = 8u << random.below(4);
+    ASSERT_EQ(checkAccesses(distributed, memory, bits), bankConflicts(distributed, memory, bits))
+        << distributed.str() << "\n" << memory.str() << "\n" << bits;
+  }
+}
+
+TEST(MatrixAccess, OperandsOfMma) {
+  // A row-major: plain; A column-major: transposed. B the other way round.
+  auto check = [](const LinearLayout &operand, const LinearLayout &memory, unsigned bits,
+                  bool transposed, unsigned matrices) {
+    std::optional<MatrixAccess> access = matrixAccess(operand, memory, bits);
+    ASSERT_TRUE(access) << operand.str() << "\n" << memory.str();
+    EXPECT_EQ(access->transposed, transposed);
+    EXPECT_EQ(access->matrices, matrices);
+    checkMatrices(operand, memory, bits, *access);
+    EXPECT_EQ(bankConflicts(*access, bits), 1u);
+  };
+  LinearLayout a = mmaOperand({64, 64}, Operand::A, {2, 2}, 16);
+  LinearLayout b = mmaOperand({64, 64}, Operand::B, {2, 2}, 16);
+  LinearLayout rows = sharedSwizzled({64, 64}, {1, 0}, 16, 128);
+  LinearLayout columns = sharedSwizzled({64, 64}, {0, 1}, 16, 128);
+  check(a, rows, 16, false, 4);
+  check(a, columns, 16, true, 4);
+  check(b, rows, 16, true, 4);
+  check(b, columns, 16, false, 4);
+  check(mmaOperand({16, 8}, Operand::B, {1, 1}, 16), sharedLinear({16, 8}, {1, 0}), 16, true, 2);
+  check(mmaOperand({8, 8}, Operand::B, {1, 1}, 16), sharedLinear({8, 8}, {1, 0}), 16, true, 1);
+  check(mmaOperand({32, 64}, Operand::A, {1, 1}, 8), sharedSwizzled({32, 64}, {1, 0}, 8, 64), 8,
+        false, 4);
+  check(mmaOperand({32, 32}, Operand::A, {1, 1}, 32), sharedSwizzled({32, 32}, {1, 0}, 32, 128), 32,
+        false, 4);
+  check(wgmmaOperandA({64, 64}, {4, 1}, 16), rows, 16, false, 4);
+  check(wgmmaAccumulator({64, 64}, {4, 1}, 64), rows, 16, false, 4);
+  EXPECT_FALSE(matrixAccess(mmaOperand({64, 64}, Operand::B, {2, 2}, 8),
+                            sharedSwizzled({64, 64}, {1, 0}, 8, 64), 8));
+  EXPECT_FALSE(matrixAccess(mmaAccumulator({64, 64}, {2, 2}, 32), rows, 64));
+  EXPECT_FALSE(matrixAccess(striped({64, 64}, 8, 4, {1, 0}), rows, 16));
+}
+
+TEST(MatrixAccess, ConflictsAreCounted) {
+  LinearLayout a = mmaOperand({64, 64}, Operand::A, {2, 2}, 16);
+  std::optional<MatrixAccess> access = matrixAccess(a, sharedLinear({64, 64}, {1, 0}), 16);
+  ASSERT_TRUE(access);
+  checkMatrices(a, sharedLinear({64, 64}, {1, 0}), 16, *access);
+  EXPECT_EQ(bankConflicts(*access, 16), 8u);
+}
+
+namespace {
+
+/// The most wavefronts that an access of this side needs more than its bytes do.
+unsigned degree(const LinearLayout &side, const LinearLayout &buffer, unsigned bits) {
+  if (vectorAccess(side, buffer, bits).elements * bits < 128)
+    if (std::optional<MatrixAccess> access = matrixAccess(side, buffer, bits)) {
+      checkMatrices(side, buffer, bits, *access);
+      return bankConflicts(*access, bits);
+    }
+  EXPECT_EQ(checkAccesses(side, buffer, bits), bankConflicts(side, buffer, bits));
+  return bankConflicts(side, buffer, bits);
+}
+
+} // namespace
+
+TEST(Buffer, TransposesAreFreeOfConflicts) {
+  for (unsigned bits : {8u, 16u, 32u, 64u})
+    for (unsigned vector : {1u, 2u, 4u, 8u, 16u}) {
+      LinearLayout from = striped({64, 64}, vector, 4, {1, 0});
+      LinearLayout to = striped({64, 64}, vector, 4, {0, 1});
+      LinearLayout buffer = conflictFreeBuffer(from, to, bits);
+      EXPECT_TRUE(buffer.isBijective());
+      EXPECT_EQ(degree(from, buffer, bits), 1u) << bits << " " << vector << "\n" << buffer.str();
+      EXPECT_EQ(degree(to, buffer, bits), 1u) << bits << " " << vector << "\n" << buffer.str();
+    }
+}
+
+TEST(Buffer, OperandsAreReadAsMatrices) {
+  for (unsigned bits : {8u, 16u, 32u})
+    for (bool rowMajor : {true, false})
+      for (Operand which : {Operand::A, Operand::B}) {
+        unsigned order[2] = {rowMajor, !rowMajor};
+        LinearLayout from = striped({128, 128}, 128 / bits, 4, order);
+        LinearLayout to = mmaOperand({128, 128}, which, {2, 2}, bits);
+        LinearLayout buffer = conflictFreeBuffer(from, to, bits, 2);
+        bool alongK = rowMajor == (which == Operand::A);
+        EXPECT_EQ(vectorAccess(from, buffer, bits).elements * bits, 128u);
+        if (alongK || bits == 16) {
+          std::optional<MatrixAccess> access = matrixAccess(to, buffer, bits);
+          ASSERT_TRUE(access) << bits << " " << to.str() << "\n" << buffer.str();
+          EXPECT_EQ(access->transposed, !alongK);
+        }
+        EXPECT_EQ(degree(from, buffer, bits), 1u);
+        if (alongK || bits == 16)
+          EXPECT_EQ(degree(to, buffer, bits), 1u);
+      }
+}
+
+TEST(Buffer, AccumulatorsAreStoredAsMatrices) {
+  LinearLayout from = wgmmaAccumulator({128, 128}, {4, 1}, 128);
+  LinearLayout to = striped({128, 128}, 8, 4, {1, 0});
+  LinearLayout buffer = conflictFreeBuffer(from, to, 16);
+  EXPECT_TRUE(matrixAccess(from, buffer, 16));
+  EXPECT_EQ(vectorAccess(to, buffer, 16).elements, 8u);
+  EXPECT_EQ(degree(from, buffer, 16), 1u);
+  EXPECT_EQ(degree(to, buffer, 16), 1u);
+}
+
+TEST(Buffer, RandomPairs) {
+  Random random;
+  unsigned free[2] = {0, 0}, all[2] = {0, 0};
+  for (int round = 0; round < 600; ++round) {
+    auto shape = random.shape(2, 12);
+    bool mixed = round % 2;
+    LinearLayout from = random.distributed(shape, 5, 1, mixed, random.below(3));
+    LinearLayout to = random.distributed(shape, 5, 1, mixed, random.below(3));
+    unsigned bits = 8u << random.below(4);
+    LinearLayout buffer = conflictFreeBuffer(from, to, bits);
+    ASSERT_TRUE(buffer.isBijective());
+    ++all[mixed];
+    free[mixed] += degree(from, buffer, bits) == 1 && degree(to, buffer, bits) == 1;
+  }
+  EXPECT_GE(free[0], all[0] * 99 / 100); // a wide vector may be worth a conflict
+  EXPECT_GE(free[1], all[1] * 3 / 4);
+}
+
+TEST(Buffer, SmallTensors) {
+  for (int64_t size : {1, 2, 8, 32}) {
+    LinearLayout layout = striped({size}, 4, 4, {0});
+    LinearLayout other = blocked({size}, {1}, {32}, {4}, {0});
+    for (unsigned bits : {1u, 8u, 16u, 32u, 64u})
+      EXPECT_TRUE(conflictFreeBuffer(layout, other, bits).isBijective());
+  }
+  EXPECT_EQ(conflictFreeBuffer(striped({}, 1, 4, {}), striped({}, 1, 4, {}), 32), LinearLayout());
+}
