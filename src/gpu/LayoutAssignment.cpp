@@ -1,0 +1,456 @@
+#include "gpu/LayoutAssignment.h"
+
+#include "gpu/LayoutRelations.h"
+#include "gpu/Passes.h"
+#include "layout/Constructors.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace nereid::layout;
+
+namespace nereid::gpu {
+namespace {
+
+/// A node's candidates at most: those found first are of the costliest anchors.
+constexpr unsigned kMaxCandidates = 12;
+/// Rounds over all nodes at most.
+constexpr unsigned kMaxRounds = 4;
+
+class Solver {
+public:
+  explicit Solver(LayoutProblem &problem) : p(problem) {}
+  double run();
+
+private:
+  struct Edge {
+    int to;
+    Operation *via; ///< the neighbour's layout is `via`'s result layout; null: the same
+  };
+
+  void findCandidates();
+  void addCandidate(int node, LayoutId layout);
+  void want(unsigned value, LayoutId layout);
+  void findEdges();
+  void start();
+  bool improve(int node);
+  void moveWith(int node, LayoutId layout);
+  double nodeWeight(const LayoutNode &node);
+
+  LayoutProblem &p;
+  Demands demands;
+  std::vector<SmallVector<Edge, 4>> edges;
+  llvm::DenseSet<LayoutId> fragments;
+  double best = 0;
+};
+
+double Solver::nodeWeight(const LayoutNode &node) {
+  double weight = 0;
+  for (unsigned step : node.steps)
+    weight = std::max(weight, p.steps[step].weight);
+  return weight * double(node.type.getNumElements());
+}
+
+void Solver::addCandidate(int number, LayoutId layout) {
+  LayoutNode &node = p.nodes[number];
+  if (node.fixed)
+    return;
+  const LinearLayout &map = p.table[layout];
+  if (map.shape() != ArrayRef<int64_t>(coreShape(node.type.getShape())))
+    return;
+  if (node.noFragments && fragments.contains(layout))
+    return;
+  for (unsigned step : node.steps) {
+    Operation *op = p.steps[step].op;
+    if (!admitsBase(op, p.table[layout]))
+      layout = p.table.intern(withPartsInRegisters(op, p.table[layout]));
+    if (!admitsBase(op, p.table[layout]))
+      return;
+  }
+  if (!llvm::is_contained(node.candidates, layout) && node.candidates.size() < kMaxCandidates)
+    node.candidates.push_back(layout);
+}
+
+/// A candidate for the node behind a value, through what is computed.
+void Solver::want(unsigned number, LayoutId layout) {
+  LayoutValue &value = p.values[number];
+  if (value.node >= 0) {
+    if (!value.via)
+      addCandidate(value.node, layout);
+    return;
+  }
+  Operation *op = value.value.getDefiningOp();
+  for (auto [i, step] : llvm::enumerate(p.steps))
+    if (step.op == op)
+      for (LayoutUse &use : step.uses)
+        want(use.value, p.operand(i, use, layout));
+}
+
+void Solver::findCandidates() {
+  // By shape: what the anchors propose, costliest first.
+  std::map<std::vector<int64_t>, SmallVector<LayoutId, 16>> pools;
+  auto propose = [&](RankedTensorType type, LayoutId layout) {
+    auto core = coreShape(type.getShape());
+    auto &pool = pools[std::vector<int64_t>(core.begin(), core.end())];
+    if (!llvm::is_contained(pool, layout))
+      pool.push_back(layout);
+  };
+  for (LayoutStep &step : p.steps)
+    if (step.dot >= 0) {
+      fragments.insert(p.nodes[step.node].layout);
+      propose(p.nodes[step.node].type, p.nodes[step.node].layout);
+      for (LayoutUse &use : step.uses)
+        if (use.layout != kNoLayout) {
+          fragments.insert(use.layout);
+          propose(cast<RankedTensorType>(step.op->getOperand(use.operand).getType()), use.layout);
+        }
+    }
+  SmallVector<unsigned> accesses;
+  for (auto [i, step] : llvm::enumerate(p.steps))
+    if (step.access >= 0)
+      accesses.push_back(i);
+  llvm::stable_sort(accesses, [&](unsigned a, unsigned b) {
+    return nodeWeight(p.nodes[p.steps[a].node]) > nodeWeight(p.nodes[p.steps[b].node]);
+  });
+  for (unsigned i : accesses) {
+    LayoutStep &step = p.steps[i];
+    RankedTensorType type = p.nodes[step.node].type;
+    for (const LinearLayout &layout :
+         accessCandidates(type.getShape(), p.accesses[step.access], p.options.numWarps)) {
+      LayoutId id = p.table.intern(layout);
+      addCandidate(step.node, id);
+      propose(type, id);
+    }
+  }
+  for (auto &[shape, pool] : pools)
+    for (auto [i, node] : llvm::enumerate(p.nodes))
+      for (LayoutId layout : pool)
+        addCandidate(i, layout);
+  // What follows through the relations, in both directions; twice, for chains of them.
+  for (unsigned round = 0; round < 2; ++round)
+    for (auto [i, step] : llvm::enumerate(p.steps)) {
+      if (step.node < 0)
+        continue;
+      LayoutNode &node = p.nodes[step.node];
+      auto bases = node.candidates;
+      if (node.fixed)
+        bases.push_back(node.layout);
+      for (LayoutId base : bases) {
+        for (LayoutUse &use : step.uses)
+          if (!use.any && use.layout == kNoLayout && use.node < 0)
+            want(use.value, p.operand(i, use, base));
+        for (unsigned result : step.results)
+          if (p.values[result].via)
+            for (auto [j, other] : llvm::enumerate(p.nodes))
+              if (other.type.getShape() == tile::shapeOf(p.values[result].value.getType()))
+                addCandidate(j, p.result(step.op, base));
+      }
+    }
+  for (auto [i, node] : llvm::enumerate(p.nodes))
+    if (node.candidates.empty() && !node.fixed)
+      addCandidate(i, p.defaultLayout(node.type));
+}
+
+void Solver::findEdges() {
+  edges.resize(p.nodes.size());
+  for (LayoutStep &step : p.steps)
+    for (LayoutUse &use : step.uses) {
+      LayoutValue &value = p.values[use.value];
+      int to = use.node >= 0 ? use.node : step.node;
+      if (value.node < 0 || to < 0 || use.any || use.layout != kNoLayout || to == value.node ||
+          isa<tile::JoinOp, tile::CatOp>(step.op))
+        continue;
+      edges[value.node].push_back({to, value.via});
+      if (!value.via)
+        edges[to].push_back({value.node, nullptr});
+    }
+}
+
+/// Nodes take, one after the other, the layout that most of what is next to them has or wants.
+void Solver::start() {
+  std::vector<int> order;
+  for (auto [i, node] : llvm::enumerate(p.nodes))
+    order.push_back(i);
+  llvm::stable_sort(
+      order, [&](int a, int b) { return nodeWeight(p.nodes[a]) > nodeWeight(p.nodes[b]); });
+  for (LayoutStep &step : p.steps) {
+    if (step.access < 0)
+      continue;
+    LayoutNode &node = p.nodes[step.node];
+    double lowest = 0;
+    for (LayoutId candidate : node.candidates) {
+      double cost = p.stepCost(&step - p.steps.data(), candidate);
+      if (node.layout == kNoLayout || cost < lowest) {
+        lowest = cost;
+        node.layout = candidate;
+      }
+    }
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    p.sweep(demands);
+    for (int number : order) {
+      LayoutNode &node = p.nodes[number];
+      if (node.layout != kNoLayout)
+        continue;
+      SmallVector<std::pair<LayoutId, double>, 4> votes;
+      auto vote = [&](LayoutId layout, const LayoutValue &value) {
+        if (!llvm::is_contained(node.candidates, layout))
+          return;
+        double weight = value.weight * value.elementBits;
+        for (auto &[known, sum] : votes)
+          if (known == layout) {
+            sum += weight;
+            return;
+          }
+        votes.push_back({layout, weight});
+      };
+      for (auto [i, value] : llvm::enumerate(p.values))
+        if (value.node == number && !value.via)
+          for (LayoutId layout : demands[i])
+            vote(layout, value);
+      for (LayoutStep &step : p.steps)
+        for (LayoutUse &use : step.uses) {
+          int to = use.node >= 0 ? use.node : step.node;
+          LayoutValue &value = p.values[use.value];
+          if (to == number && value.node >= 0 && p.nodes[value.node].layout != kNoLayout)
+            vote(p.layoutOf(value), value);
+        }
+      if (votes.empty())
+        continue;
+      node.layout = votes.front().first;
+      double most = votes.front().second;
+      for (auto [layout, weight] : votes)
+        if (weight > most) {
+          most = weight;
+          node.layout = layout;
+        }
+      changed = true;
+      break;
+    }
+    if (changed)
+      continue;
+    for (int number : order)
+      if (p.nodes[number].layout == kNoLayout) {
+        p.nodes[number].layout = p.nodes[number].candidates.front();
+        changed = true;
+        break;
+      }
+  }
+}
+
+/// Moves a node, and with it the neighbours that agreed with it before.
+void Solver::moveWith(int start, LayoutId layout) {
+  SmallVector<std::pair<int, LayoutId>, 8> work{{start, layout}};
+  llvm::SmallDenseSet<int> moved{start};
+  while (!work.empty()) {
+    auto [number, to] = work.pop_back_val();
+    LayoutId from = p.nodes[number].layout;
+    p.nodes[number].layout = to;
+    for (const Edge &edge : edges[number]) {
+      LayoutNode &other = p.nodes[edge.to];
+      LayoutId before = edge.via ? p.result(edge.via, from) : from;
+      LayoutId after = edge.via ? p.result(edge.via, to) : to;
+      if (other.layout == before && llvm::is_contained(other.candidates, after) &&
+          moved.insert(edge.to).second)
+        work.push_back({edge.to, after});
+    }
+  }
+}
+
+bool Solver::improve(int number) {
+  LayoutNode &node = p.nodes[number];
+  if (node.fixed || node.candidates.size() < 2)
+    return false;
+  SmallVector<LayoutId, 32> before, found;
+  for (LayoutNode &each : p.nodes)
+    before.push_back(each.layout);
+  auto restore = [&](ArrayRef<LayoutId> layouts) {
+    for (auto [each, layout] : llvm::zip(p.nodes, layouts))
+      each.layout = layout;
+  };
+  for (LayoutId candidate : node.candidates)
+    for (bool together : {false, true}) {
+      if (candidate == before[number])
+        continue;
+      if (together)
+        moveWith(number, candidate);
+      else
+        node.layout = candidate;
+      double cost = p.cost(demands);
+      if (cost < best * (1 - 1e-9)) {
+        best = cost;
+        found.clear();
+        for (LayoutNode &each : p.nodes)
+          found.push_back(each.layout);
+      }
+      restore(before);
+    }
+  if (!found.empty())
+    restore(found);
+  return !found.empty();
+}
+
+double Solver::run() {
+  findCandidates();
+  findEdges();
+  start();
+  best = p.cost(demands);
+  for (unsigned round = 0; round < kMaxRounds; ++round) {
+    bool changed = false;
+    for (unsigned node = 0; node < p.nodes.size(); ++node)
+      changed |= improve(node);
+    if (!changed)
+      break;
+  }
+  return best;
+}
+
+StringRef kindName(LayoutNode::Kind kind) {
+  constexpr StringRef names[] = {"values", "access", "reduce", "scan", "parts", "dot", "other"};
+  return names[unsigned(kind)];
+}
+
+void printPlace(llvm::raw_ostream &os, Operation *op) {
+  os << op->getName();
+  if (auto loc = op->getLoc()->findInstanceOf<FileLineColLoc>())
+    os << " (line " << loc.getLine() << ")";
+}
+
+} // namespace
+
+SmallVector<LinearLayout, 8> accessCandidates(ArrayRef<int64_t> shape, const AccessFacts &facts,
+                                              unsigned warps) {
+  auto core = coreShape(shape);
+  unsigned rank = core.size();
+  SmallVector<unsigned> order;
+  for (unsigned dim = rank; dim-- > 0;)
+    order.push_back(dim);
+  llvm::stable_sort(order, [&](unsigned a, unsigned b) {
+    auto rate = [&](unsigned dim) {
+      // Runs first; among what has none, many elements at one address come last.
+      return std::pair(facts.contiguous[dim], -facts.constant[dim]);
+    };
+    return rate(a) > rate(b);
+  });
+  unsigned fast = order.front();
+  int64_t elements = 1;
+  for (int64_t size : core)
+    elements *= size;
+  int64_t threads = 32 * int64_t(warps);
+  int64_t widest = std::min(facts.vector[fast],
+                            int64_t(llvm::bit_floor(uint64_t(std::max<int64_t>(1, elements / threads)))));
+
+  SmallVector<LinearLayout, 8> layouts;
+  auto add = [&](int64_t vector, int64_t fastLanes, bool warpsAlongRows) {
+    SmallVector<int64_t> perThread(rank, 1), lanes(rank, 1), warpCounts(rank, 1);
+    perThread[fast] = vector;
+    int64_t lanesLeft = 32, warpsLeft = warps;
+    auto fill = [&](SmallVector<int64_t> &counts, int64_t &left, unsigned dim, int64_t limit) {
+      int64_t room = std::max<int64_t>(1, core[dim] / (perThread[dim] * lanes[dim] * warpCounts[dim]));
+      int64_t count = std::min({left, room, limit});
+      counts[dim] *= count;
+      left /= count;
+    };
+    fill(lanes, lanesLeft, fast, fastLanes);
+    for (unsigned dim : ArrayRef(order).drop_front())
+      fill(lanes, lanesLeft, dim, lanesLeft);
+    fill(lanes, lanesLeft, fast, lanesLeft);
+    lanes[order.back()] *= lanesLeft; // copies
+    if (!warpsAlongRows)
+      fill(warpCounts, warpsLeft, fast, warpsLeft);
+    for (unsigned i = rank; i-- > 1;)
+      fill(warpCounts, warpsLeft, order[warpsAlongRows ? i : rank - i], warpsLeft);
+    fill(warpCounts, warpsLeft, fast, warpsLeft);
+    warpCounts[order.back()] *= warpsLeft;
+    LinearLayout layout = blocked(core, perThread, lanes, warpCounts, order);
+    if (!llvm::is_contained(layouts, layout))
+      layouts.push_back(std::move(layout));
+  };
+  int64_t line = std::max<int64_t>(1, 128 / (facts.elementBytes * widest));
+  add(widest, 32, false);
+  if (rank > 1) {
+    add(widest, 32, true);
+    add(widest, line, true);
+    add(widest, std::max<int64_t>(1, line / 2), true);
+  }
+  if (widest > 1)
+    add(widest / 2, 32, rank > 1);
+  return layouts;
+}
+
+double solveLayouts(LayoutProblem &problem) {
+  return Solver(problem).run();
+}
+
+std::string layoutReport(LayoutProblem &p) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  auto cycles = [](double value) { return llvm::format("%.0f", value); };
+  Demands demands;
+  double total = p.cost(demands);
+  os << "layouts of @" << p.kernel.getName() << ": " << cycles(total) << " cycles\n";
+  for (auto [number, node] : llvm::enumerate(p.nodes)) {
+    double cost = 0;
+    for (unsigned step : node.steps)
+      if (p.steps[step].dot < 0)
+        cost += p.steps[step].weight * p.stepCost(step, node.layout);
+    os << "  " << kindName(node.kind) << " ";
+    os << node.type << ": " << cycles(cost) << "\n    ";
+    p.table[node.layout].print(os);
+    os << "\n   ";
+    for (unsigned step : node.steps) {
+      os << " ";
+      printPlace(os, p.steps[step].op);
+      if (p.steps[step].access >= 0) {
+        int64_t repeats = 1;
+        for (int64_t size : node.type.getShape())
+          repeats *= repeatCount(size);
+        AccessShape shape =
+            accessShape(p.accesses[p.steps[step].access], p.table[node.layout], repeats);
+        os << " vector " << shape.vector << " sectors " << shape.sectors << " requests "
+           << shape.requests;
+      }
+    }
+    os << "\n";
+  }
+  for (auto [i, value] : llvm::enumerate(p.values)) {
+    if (value.node < 0)
+      continue;
+    LayoutId from = p.layoutOf(value);
+    for (LayoutId to : demands[i]) {
+      if (to == from)
+        continue;
+      os << "  conversion " << value.value.getType() << ": "
+         << cycles(value.weight * p.conversion(value, from, to)) << " behind ";
+      if (Operation *op = value.value.getDefiningOp())
+        printPlace(os, op);
+      else
+        os << "a loop's argument";
+      os << "\n    ";
+      p.table[from].print(os);
+      os << "\n    ";
+      p.table[to].print(os);
+      os << "\n";
+    }
+  }
+  return text;
+}
+
+llvm::Error assignLayouts(func::FuncOp kernel, const GpuOptions &options, std::string *report) {
+  for (Type type : kernel.getArgumentTypes())
+    if (isa<RankedTensorType>(type))
+      return llvm::createStringError("internal error: a kernel takes no tensors");
+  transforms::IntegerAnalysis analysis(kernel);
+  LayoutProblem problem(kernel, options, analysis);
+  solveLayouts(problem);
+  if (report)
+    *report = layoutReport(problem);
+  applyLayouts(problem);
+  return llvm::Error::success();
+}
+
+} // namespace nereid::gpu

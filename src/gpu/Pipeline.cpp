@@ -1,0 +1,133 @@
+#include "gpu/Pipeline.h"
+
+#include "gpu/Passes.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace nereid::gpu {
+namespace {
+
+func::FuncOp kernelOf(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr("tile.kernel"))
+      return function;
+  return {};
+}
+
+void setTarget(func::FuncOp kernel, const GpuOptions &options) {
+  Builder builder(kernel.getContext());
+  kernel->setAttr("ngpu.num_warps", builder.getI32IntegerAttr(options.numWarps));
+  kernel->setAttr("ngpu.sm", builder.getI32IntegerAttr(options.sm));
+}
+
+} // namespace
+
+llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &options,
+                                         bool wantReport) {
+  GpuReport report;
+  func::FuncOp kernel = kernelOf(module);
+  if (!kernel)
+    return llvm::createStringError("internal error: no kernel in the module");
+  ngpu::loadDialects(*module.getContext());
+  setTarget(kernel, options);
+
+  llvm::Error error = llvm::Error::success();
+  auto run = [&](StringRef name, llvm::function_ref<llvm::Error()> pass) {
+    if (error)
+      return;
+    error = pass();
+    if (!error && options.verify && failed(mlir::verify(module)))
+      error = llvm::createStringError("internal error: " + name.str() + " left invalid IR");
+  };
+  // Layouts of everything, dots on their units: what follows works on tensors with layouts.
+  run("assign-layouts", [&] {
+    return assignLayouts(kernel, options, wantReport ? &report.layouts : nullptr);
+  });
+  if (error)
+    return std::move(error);
+  return report;
+}
+
+namespace {
+
+/// The options of the passes on the command line.
+template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<ModuleOp>> {
+  using Base = GpuPass<Derived>;
+  GpuPass() = default;
+  GpuPass(const GpuPass &other) : PassWrapper<Derived, OperationPass<ModuleOp>>(other) {}
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<ngpu::NGPUDialect>();
+  }
+
+  GpuOptions options() const {
+    GpuOptions options;
+    options.sm = sm;
+    options.numWarps = warps;
+    options.numStages = stages;
+    options.best = sm == 90 ? MatrixUnit::Wgmma : MatrixUnit::Mma;
+    options.tma = sm >= 90;
+    options.fp8Mma = sm >= 89;
+    options.verify = true;
+    return options;
+  }
+
+  template <typename Run> void onKernels(Run run) {
+    for (auto kernel : this->getOperation().template getOps<func::FuncOp>()) {
+      if (!kernel->hasAttr("tile.kernel"))
+        continue;
+      setTarget(kernel, options());
+      if (llvm::Error error = run(kernel)) {
+        kernel.emitError() << llvm::toString(std::move(error));
+        return this->signalPassFailure();
+      }
+    }
+  }
+
+  Pass::Option<int> sm{*this, "sm", llvm::cl::desc("compute capability * 10"), llvm::cl::init(90)};
+  Pass::Option<int> warps{*this, "warps", llvm::cl::desc("warps of a program"), llvm::cl::init(4)};
+  Pass::Option<int> stages{*this, "stages", llvm::cl::desc("depth of pipelined loops"),
+                           llvm::cl::init(3)};
+  Pass::Option<bool> report{*this, "report", llvm::cl::desc("print what layouts cost"),
+                            llvm::cl::init(false)};
+};
+
+struct AssignLayoutsPass : GpuPass<AssignLayoutsPass> {
+  StringRef getArgument() const final { return "gpu-assign-layouts"; }
+  StringRef getDescription() const final { return "choose a layout for every tensor"; }
+  void runOnOperation() override {
+    onKernels([&](func::FuncOp kernel) {
+      std::string text;
+      llvm::Error error = assignLayouts(kernel, options(), report ? &text : nullptr);
+      llvm::errs() << text;
+      return error;
+    });
+  }
+};
+
+struct GpuPipelinePass : GpuPass<GpuPipelinePass> {
+  StringRef getArgument() const final { return "gpu-pipeline"; }
+  StringRef getDescription() const final { return "all passes from tile IR to GPU IR"; }
+  void runOnOperation() override {
+    auto done = runGpuPipeline(getOperation(), options(), report);
+    if (!done) {
+      getOperation().emitError() << llvm::toString(done.takeError());
+      return signalPassFailure();
+    }
+    llvm::errs() << done->layouts;
+  }
+};
+
+} // namespace
+
+void registerPasses() {
+  PassRegistration<AssignLayoutsPass>();
+  PassRegistration<GpuPipelinePass>();
+}
+
+} // namespace nereid::gpu
