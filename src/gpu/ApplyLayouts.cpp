@@ -2,6 +2,7 @@
 // layout, placed values a `convert_layout` per further layout, dots their ops and operands.
 #include "gpu/LayoutAssignment.h"
 #include "gpu/LayoutRelations.h"
+#include "ir/ngpu/Dialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,6 +1,7 @@
 #include "gpu/Pipeline.h"
 
 #include "gpu/Passes.h"
+#include "ir/ngpu/Dialect.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/Pass.h"

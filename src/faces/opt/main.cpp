@@ -3,6 +3,7 @@
 //   nereid-opt --tile-pipeline kernel.mlir
 //   nereid-opt --combine --cse --mlir-print-ir-after-change kernel.mlir
 #include "ir/ngpu/Dialect.h"
+#include "gpu/Pipeline.h"
 #include "ir/tile/Dialect.h"
 #include "targets/cpu/conversions/Conversions.h"
 #include "targets/cpu/math/Math.h"
@@ -28,6 +29,7 @@ int main(int argc, char **argv) {
   mlir::func::registerInlinerExtension(registry);
   mlir::registerTransformsPasses();
   nereid::transforms::registerPasses();
+  nereid::gpu::registerPasses();
   nereid::cpu::registerExpandConversionsPass();
   nereid::cpu::registerExpandMathPass();
   registerTestIntegerAnalysis();
