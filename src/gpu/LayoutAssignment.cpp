@@ -174,8 +174,8 @@ void Solver::start() {
   std::vector<int> order;
   for (auto [i, node] : llvm::enumerate(p.nodes))
     order.push_back(i);
-  llvm::stable_sort(
-      order, [&](int a, int b) { return nodeWeight(p.nodes[a]) > nodeWeight(p.nodes[b]); });
+  llvm::stable_sort(order,
+                    [&](int a, int b) { return nodeWeight(p.nodes[a]) > nodeWeight(p.nodes[b]); });
   for (LayoutStep &step : p.steps) {
     if (step.access < 0)
       continue;
@@ -341,8 +341,9 @@ SmallVector<LinearLayout, 8> accessCandidates(ArrayRef<int64_t> shape, const Acc
   for (int64_t size : core)
     elements *= size;
   int64_t threads = 32 * int64_t(warps);
-  int64_t widest = std::min(facts.vector[fast],
-                            int64_t(llvm::bit_floor(uint64_t(std::max<int64_t>(1, elements / threads)))));
+  int64_t widest =
+      std::min(facts.vector[fast],
+               int64_t(llvm::bit_floor(uint64_t(std::max<int64_t>(1, elements / threads)))));
 
   SmallVector<LinearLayout, 8> layouts;
   auto add = [&](int64_t vector, int64_t fastLanes, bool warpsAlongRows) {
@@ -350,7 +351,8 @@ SmallVector<LinearLayout, 8> accessCandidates(ArrayRef<int64_t> shape, const Acc
     perThread[fast] = vector;
     int64_t lanesLeft = 32, warpsLeft = warps;
     auto fill = [&](SmallVector<int64_t> &counts, int64_t &left, unsigned dim, int64_t limit) {
-      int64_t room = std::max<int64_t>(1, core[dim] / (perThread[dim] * lanes[dim] * warpCounts[dim]));
+      int64_t room =
+          std::max<int64_t>(1, core[dim] / (perThread[dim] * lanes[dim] * warpCounts[dim]));
       int64_t count = std::min({left, room, limit});
       counts[dim] *= count;
       left /= count;

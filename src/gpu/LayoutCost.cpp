@@ -125,8 +125,8 @@ AccessShape accessShape(const AccessFacts &facts, const LinearLayout &layout, in
   for (uint64_t column : lanes)
     columns.push_back(column & ~same);
   best.sectors = 1u << rankOf(columns);
-  best.requests =
-      std::max<int64_t>(1, layout.size(Axis::Register) / best.vector) * std::max<int64_t>(1, repeats);
+  best.requests = std::max<int64_t>(1, layout.size(Axis::Register) / best.vector) *
+                  std::max<int64_t>(1, repeats);
   return best;
 }
 
@@ -229,8 +229,8 @@ double slotsOf(Operation *op) {
   return TypeSwitch<Operation *, double>(op)
       .Case<arith::ConstantOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::TransOp,
             tile::ReshapeOp, tile::JoinOp, tile::SplitOp, tile::CatOp, tile::HintOp,
-            tile::PtrCastOp, tile::IntToPtrOp, tile::PtrToIntOp, arith::BitcastOp,
-            tile::UnsplatOp>([](auto) { return 0.0; })
+            tile::PtrCastOp, tile::IntToPtrOp, tile::PtrToIntOp, arith::BitcastOp, tile::UnsplatOp>(
+          [](auto) { return 0.0; })
       .Case<arith::DivFOp, math::SqrtOp, math::RsqrtOp, math::PowFOp, tile::DivRNOp, tile::SqrtRNOp,
             arith::RemFOp>([&](auto) { return 16 * wide; })
       .Case<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp>(

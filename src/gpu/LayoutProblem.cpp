@@ -51,8 +51,8 @@ double tripCount(scf::ForOp loop) {
       !matchPattern(loop.getUpperBound(), m_Constant(&upper)) ||
       !matchPattern(loop.getStep(), m_Constant(&step)) || step.getInt() <= 0)
     return kTrips;
-  return std::max<double>(1, double(llvm::divideCeil(
-                                 std::max<int64_t>(0, upper.getInt() - lower.getInt()),
+  return std::max<double>(
+      1, double(llvm::divideCeil(std::max<int64_t>(0, upper.getInt() - lower.getInt()),
                                  uint64_t(step.getInt()))));
 }
 
@@ -242,7 +242,8 @@ void LayoutProblem::Builder::visitDot(tile::DotOp dot, LayoutStep &step, double 
   };
   use(dot.getAMutable(), plan.a);
   use(dot.getBMutable(), plan.b);
-  step.uses.push_back({dot.getCMutable().getOperandNumber(), p.numbers.lookup(dot.getC()), step.node});
+  step.uses.push_back(
+      {dot.getCMutable().getOperandNumber(), p.numbers.lookup(dot.getC()), step.node});
   p.dots.push_back(std::move(plan));
 }
 

@@ -46,9 +46,8 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
       error = llvm::createStringError("internal error: " + name.str() + " left invalid IR");
   };
   // Layouts of everything, dots on their units: what follows works on tensors with layouts.
-  run("assign-layouts", [&] {
-    return assignLayouts(kernel, options, wantReport ? &report.layouts : nullptr);
-  });
+  run("assign-layouts",
+      [&] { return assignLayouts(kernel, options, wantReport ? &report.layouts : nullptr); });
   if (error)
     return std::move(error);
   return report;

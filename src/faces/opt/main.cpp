@@ -2,8 +2,8 @@
 //
 //   nereid-opt --tile-pipeline kernel.mlir
 //   nereid-opt --combine --cse --mlir-print-ir-after-change kernel.mlir
-#include "ir/ngpu/Dialect.h"
 #include "gpu/Pipeline.h"
+#include "ir/ngpu/Dialect.h"
 #include "ir/tile/Dialect.h"
 #include "targets/cpu/conversions/Conversions.h"
 #include "targets/cpu/math/Math.h"
