@@ -1,0 +1,188 @@
+#include "targets/nvidia/emit/GlobalAccess.h"
+
+#include "gpu/AccessWidth.h"
+
+#include <bit>
+#include <map>
+
+using namespace mlir;
+
+namespace nereid::nvidia {
+
+using layout::Axis;
+
+llvm::Value *Address::pointer(Emitter &e) const {
+  if (!offset)
+    return base;
+  return e.b.CreateGEP(e.b.getInt8Ty(), base, e.i64(offset));
+}
+
+std::string Address::text(unsigned operand) const {
+  std::string text = "[$" + std::to_string(operand);
+  if (offset)
+    text += (offset > 0 ? "+" : "") + std::to_string(offset);
+  return text + "]";
+}
+
+namespace {
+
+/// Bits of a coordinate within which all elements lie in one run: below a run's length, when that
+/// is a power of two or the whole dimension.
+uint32_t runMask(const transforms::Run &run, int64_t size) {
+  if (run.length >= size)
+    return ~0u;
+  return uint32_t(run.length & -run.length) - 1;
+}
+
+/// Bits of the coordinates that lane and warp contribute to, a mask per dimension.
+llvm::SmallVector<uint32_t, 4> threadMasks(const layout::LinearLayout &layout) {
+  llvm::SmallVector<uint32_t, 4> masks(layout.rank(), 0);
+  for (Axis axis : {Axis::Lane, Axis::Warp})
+    for (const auto &basis : layout.bases(axis))
+      for (unsigned d = 0; d < layout.rank(); ++d)
+        masks[d] |= basis[d];
+  return masks;
+}
+
+} // namespace
+
+GlobalAccess::GlobalAccess(Emitter &e, Operation *op, Value ptr, Value mask, unsigned maxBytes)
+    : e(e), ptr(ptr) {
+  auto type = dyn_cast<RankedTensorType>(ptr.getType());
+  if (!type) {
+    accesses = {{0}};
+    originals = {0};
+    bases = {{0, 0}};
+    return;
+  }
+  const auto &analysis = e.integers(op);
+  auto vector = gpu::accessWidth(analysis, ptr, mask, maxBytes);
+  width = vector.elements;
+  unsigned vectorMask = 0;
+  for (unsigned bit : vector.registerBits)
+    vectorMask |= 1u << bit;
+
+  // Registers by the element they hold.
+  const auto &layout = ngpu::layoutOf(type).getLayout();
+  auto masks = threadMasks(layout);
+  auto *info = analysis.lookup(ptr);
+  unsigned count = e.registerCount(type);
+  llvm::SmallVector<ngpu::RegisterPlace> places;
+  std::map<std::vector<int32_t>, unsigned> byPlace;
+  auto keyOf = [](llvm::ArrayRef<int32_t> core, llvm::ArrayRef<int32_t> repeat) {
+    std::vector<int32_t> key(core.begin(), core.end());
+    key.insert(key.end(), repeat.begin(), repeat.end());
+    return key;
+  };
+  for (unsigned reg = 0; reg < count; ++reg) {
+    places.push_back(ngpu::registerPlace(type, reg));
+    originals.push_back(
+        byPlace.try_emplace(keyOf(places[reg].core, places[reg].repeatOffset), reg).first->second);
+  }
+  for (unsigned reg = 0; reg < count; ++reg) {
+    // Without what a run makes a constant.
+    auto core = places[reg].core, repeat = places[reg].repeatOffset;
+    int64_t bytes = 0;
+    for (unsigned d = 0; info && d < layout.rank(); ++d) {
+      transforms::Run run = info->run(d);
+      uint32_t within = runMask(run, type.getDimSize(d)) & ~masks[d];
+      bytes += run.step * int64_t(core[d] & within);
+      core[d] &= ~within;
+      if (run.length >= type.getDimSize(d)) {
+        bytes += run.step * repeat[d];
+        repeat[d] = 0;
+      }
+    }
+    auto found = byPlace.find(keyOf(core, repeat));
+    bool fits = bytes == int32_t(bytes);
+    bases.push_back(found == byPlace.end() || !fits ? std::pair(reg, int64_t(0))
+                                                    : std::pair(found->second, bytes));
+    if (originals[reg] != reg || (reg & vectorMask & (layout.size(Axis::Register) - 1)))
+      continue;
+    llvm::SmallVector<unsigned, 4> group;
+    for (unsigned i = 0; i < width; ++i) {
+      unsigned member = reg;
+      for (auto [k, bit] : llvm::enumerate(vector.registerBits))
+        if (i >> k & 1)
+          member |= 1u << bit;
+      group.push_back(member);
+    }
+    accesses.push_back(group);
+  }
+}
+
+Address GlobalAccess::address(unsigned reg) const {
+  auto [base, bytes] = bases[reg];
+  return {e.get(ptr)[base], bytes};
+}
+
+//===--- words
+//------------------------------------------------------------------------------------===//
+
+Words::Words(unsigned elementBits, unsigned elements) {
+  unsigned total = elementBits * elements;
+  bits = elementBits == 64 ? 64 : std::min(total, 32u);
+  count = total / bits;
+}
+
+std::string Words::suffix() const {
+  std::string text = "b" + std::to_string(bits);
+  return count == 1 ? text : "v" + std::to_string(count) + "." + text;
+}
+
+std::string Words::operands(unsigned first) const {
+  if (count == 1)
+    return "$" + std::to_string(first);
+  std::string text = "{";
+  for (unsigned i = 0; i < count; ++i)
+    text += (i ? ", $" : "$") + std::to_string(first + i);
+  return text + "}";
+}
+
+Values joinWords(Emitter &e, llvm::ArrayRef<llvm::Value *> elements, const Words &words) {
+  llvm::IRBuilder<> &b = e.b;
+  unsigned perWord = elements.size() / words.count;
+  llvm::Type *wordType = e.intType(words.bits);
+  Values result;
+  for (unsigned i = 0; i < words.count; ++i) {
+    llvm::Value *word = elements[i * perWord];
+    if (perWord > 1) {
+      auto *pack = llvm::FixedVectorType::get(word->getType(), perWord);
+      word = llvm::PoisonValue::get(pack);
+      for (unsigned k = 0; k < perWord; ++k)
+        word = b.CreateInsertElement(word, elements[i * perWord + k], uint64_t(k));
+    }
+    word = word->getType()->isPointerTy() ? b.CreatePtrToInt(word, wordType)
+                                          : b.CreateBitCast(word, wordType);
+    result.push_back(b.CreateZExt(word, e.intType(words.registerBits())));
+  }
+  return result;
+}
+
+Values splitWords(Emitter &e, llvm::ArrayRef<llvm::Value *> values, const Words &words,
+                  llvm::Type *element, unsigned count) {
+  llvm::IRBuilder<> &b = e.b;
+  unsigned perWord = count / words.count;
+  Values result;
+  for (llvm::Value *word : values) {
+    word = b.CreateTrunc(word, e.intType(words.bits));
+    if (element->isPointerTy()) {
+      result.push_back(b.CreateIntToPtr(word, element));
+    } else if (perWord == 1) {
+      result.push_back(b.CreateBitCast(word, element));
+    } else {
+      llvm::Value *pack = b.CreateBitCast(word, llvm::FixedVectorType::get(element, perWord));
+      for (unsigned k = 0; k < perWord; ++k)
+        result.push_back(b.CreateExtractElement(pack, uint64_t(k)));
+    }
+  }
+  return result;
+}
+
+llvm::Value *both(Emitter &e, llvm::Value *a, llvm::Value *b) {
+  if (!a || !b)
+    return a ? a : b;
+  return e.b.CreateAnd(a, b);
+}
+
+} // namespace nereid::nvidia
