@@ -19,6 +19,8 @@
 
 /// In TestIntegerAnalysis.cpp.
 void registerTestIntegerAnalysis();
+/// In EmitNvidia.cpp.
+void registerEmitNvidia();
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
@@ -33,6 +35,7 @@ int main(int argc, char **argv) {
   nereid::cpu::registerExpandConversionsPass();
   nereid::cpu::registerExpandMathPass();
   registerTestIntegerAnalysis();
+  registerEmitNvidia();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "passes over Nereid's tile IR\n", registry));
 }
