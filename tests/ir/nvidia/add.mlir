@@ -37,6 +37,6 @@ func.func @add(%x: !tile.ptr<f32> {tile.name = "x", tile.divisibility = 16 : i64
   %sum = arith.addf %a, %b : tensor<1024xf32, #line>
   %zs = tile.splat %z : !tile.ptr<f32> -> tensor<1024x!tile.ptr<f32>, #line>
   %zp = tile.addptr %zs, %offset : tensor<1024x!tile.ptr<f32>, #line>, tensor<1024xi32, #line>
-  tile.store %zp, %sum mask %mask : tensor<1024x!tile.ptr<f32>, #line>, tensor<1024xf32, #line>, tensor<1024xi1, #line>
+  tile.store %zp, %sum mask %mask : tensor<1024x!tile.ptr<f32>, #line>, tensor<1024xf32, #line>, mask tensor<1024xi1, #line>
   return
 }
