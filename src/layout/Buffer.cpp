@@ -72,7 +72,8 @@ Use useOf(const Side &side, const Vectors &prefix, const Widths &widths) {
   bool fullChunk = vector == widths.chunk;
   if (fullChunk || side.lanes.size() != 5 || widths.element > 2 || prefix.size() < widths.chunk)
     return use;
-  llvm::ArrayRef<uint64_t> lanes(side.lanes), row = llvm::ArrayRef<uint64_t>(prefix).take_front(widths.chunk);
+  llvm::ArrayRef<uint64_t> lanes(side.lanes),
+      row = llvm::ArrayRef<uint64_t>(prefix).take_front(widths.chunk);
   bool plain = vector >= widths.word && lanes.take_front(2) == row.drop_front(widths.word);
   bool turned = widths.element == 1 && lanes.drop_front(2) == row && !side.registers.empty();
   if (plain)
@@ -142,8 +143,10 @@ public:
 private:
   void consider(const Vectors &prefix) {
     Use uses[2] = {useOf(writer, prefix, widths), useOf(reader, prefix, widths)};
-    auto cost = [&] { return BufferCost{uses[0].cost.instructions + uses[1].cost.instructions,
-                                        uses[0].cost.wavefronts + uses[1].cost.wavefronts}; };
+    auto cost = [&] {
+      return BufferCost{uses[0].cost.instructions + uses[1].cost.instructions,
+                        uses[0].cost.wavefronts + uses[1].cost.wavefronts};
+    };
     if (any && cost().slots() >= best.cost.slots())
       return; // even without conflicts
     for (Use &use : uses)
@@ -270,7 +273,8 @@ LinearLayout conflictFreeBuffer(const LinearLayout &from, const LinearLayout &to
   outside.add(all);
   Vectors untouched(outside.vectors.begin() + sum.vectors.size(), outside.vectors.end());
   rest.addUpTo(restSize, untouched);
-  for (size_t i = 0; i < std::min(onlyP.size(), onlyQ.size()) && rest.vectors.size() < restSize; ++i)
+  for (size_t i = 0; i < std::min(onlyP.size(), onlyQ.size()) && rest.vectors.size() < restSize;
+       ++i)
     rest.add(onlyP[i] ^ onlyQ[i]);
   assert(rest.vectors.size() == restSize && "two subspaces of equal size have a common complement");
 

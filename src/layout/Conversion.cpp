@@ -5,11 +5,11 @@
 // Lw·w and register q = Rr·r + Rl·l + Rw·w.
 //
 // In one shuffle a lane receives one value and offers one. Let each lane l receive in round c its
-// register P·l + c, from lane T·l + Lr·c + Lw·w with T = Lr·P + Ll. If T is invertible the lane read
-// from knows who reads (l = T⁻¹(s + ...)) and so which register to offer: linear in s again, with
-// the same matrix in every round. So one reordering of registers before all rounds and one after
-// them serve. P can be chosen such that T is invertible whenever every lane has something that
-// others want: Lr and Ll together span all lanes. T = 1 is best, if it can be had: rounds with
+// register P·l + c, from lane T·l + Lr·c + Lw·w with T = Lr·P + Ll. If T is invertible the lane
+// read from knows who reads (l = T⁻¹(s + ...)) and so which register to offer: linear in s again,
+// with the same matrix in every round. So one reordering of registers before all rounds and one
+// after them serve. P can be chosen such that T is invertible whenever every lane has something
+// that others want: Lr and Ll together span all lanes. T = 1 is best, if it can be had: rounds with
 // Lr·c = 0 then need no shuffle (exchanging a register bit with a lane bit moves half of the data
 // only). Where A holds copies in several lanes, any of them may be read: A's kernel widens the
 // choice like further registers. ("Linear Layouts", arXiv 2505.23819, plans the same exchanges from
@@ -56,7 +56,7 @@ uint32_t combine(llvm::ArrayRef<uint32_t> columns, uint64_t index) {
 /// The matrices of the comment above, restricted to registers that are no copies.
 struct Moves {
   using Columns = llvm::SmallVector<uint32_t, 10>;
-  Columns registerBits;               ///< of `to`: 1 << bit
+  Columns registerBits; ///< of `to`: 1 << bit
   Columns laneOfRegister, laneOfLane, laneOfWarp;
   Columns registerOfRegister, registerOfLane, registerOfWarp;
   Columns laneOfCopy, registerOfCopy; ///< A's kernel
@@ -190,17 +190,21 @@ std::optional<ShufflePlan> planRounds(const Moves &moves, bool stay) {
 
 unsigned slotsOf(const ShufflePlan &plan, const LinearLayout &from, const LinearLayout &to,
                  unsigned elementBits) {
-  unsigned words = std::max(elementBits / 32, 1u), shuffles = 0;
+  unsigned words = std::max(elementBits / 32, 1u), perWord = std::max(32 / elementBits, 1u);
   llvm::BitVector sent(from.size(Axis::Register)), received(to.size(Axis::Register));
+  llvm::SmallVector<unsigned, 32> fromLane(from.size(Axis::Lane), 0);
   for (const ShufflePlan::Round &round : plan.rounds) {
-    shuffles += round.needsShuffle;
+    fromLane[round.source] += round.needsShuffle;
     sent.set(round.send);
     received.set(round.receive);
   }
+  unsigned shuffles = 0;
+  for (unsigned count : fromLane)
+    shuffles += (count + perWord - 1) / perWord;
   ShufflePlan::Bits sending(plan.sendLane);
   sending.append(plan.sendWarp);
-  unsigned selects = countSelects(sending, std::move(sent)) +
-                     countSelects(plan.receiveLane, std::move(received));
+  unsigned selects =
+      countSelects(sending, std::move(sent)) + countSelects(plan.receiveLane, std::move(received));
   return words * (kShuffleSlots * shuffles + selects);
 }
 
@@ -209,6 +213,7 @@ unsigned slotsOf(const ShufflePlan &plan, const LinearLayout &from, const Linear
 ConversionPlan planConversion(const LinearLayout &from, const LinearLayout &to,
                               unsigned elementBits) {
   assert(from.shape() == to.shape() && "layouts of one shape");
+  elementBits = std::max(elementBits, 8u);
   ConversionPlan plan;
   uint32_t registers = to.size(Axis::Register);
   if (from == to) {
@@ -218,7 +223,8 @@ ConversionPlan planConversion(const LinearLayout &from, const LinearLayout &to,
   }
   constexpr std::array kPlace = {Axis::Lane, Axis::Warp, Axis::Block};
   if (std::optional<PlaceMap> map = locateKeeping(from, to, kPlace);
-      map && llvm::none_of(kPlace, [&](Axis axis) { return map->dependsOn(Axis::Register, axis); })) {
+      map &&
+      llvm::none_of(kPlace, [&](Axis axis) { return map->dependsOn(Axis::Register, axis); })) {
     plan.move = Move::Registers;
     for (uint32_t reg = 0; reg < registers; ++reg)
       plan.registers.push_back(map->apply(Axis::Register, reg, Axis::Register));

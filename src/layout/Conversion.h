@@ -23,10 +23,8 @@ enum class Move : uint8_t {
 ///   3. result[d] = w[d ^ receiveLane·lane]: selects as in step 1.
 ///
 /// M·x stands for the XOR of the M[i] for which bit i of x is 1. Results exist for the registers
-/// that are no copies; ConversionPlan::registers names the result of every register. Elements of
-/// less than 32 bits may travel together: `packFrom` and `packTo` are register bits of the two
-/// layouts (equally many) that count the elements of one word; no other field ever has these bits,
-/// so that registers[d ^ (index spread over packTo)] is element `index` of the word of result d.
+/// that are no copies; ConversionPlan::registers names the result of every register. Rounds with
+/// the same `source` read from the same lane: elements of less than 32 bits then share a word.
 struct ShufflePlan {
   struct Round {
     uint32_t send, source, receive;
@@ -36,7 +34,6 @@ struct ShufflePlan {
   Bits sendLane, sendWarp;
   Bits sourceLane, sourceWarp;
   Bits receiveLane;
-  llvm::SmallVector<unsigned, 2> packFrom, packTo;
   llvm::SmallVector<Round> rounds;
 };
 

@@ -77,7 +77,8 @@ unsigned bankConflicts(const LinearLayout &distributed, const LinearLayout &memo
   // Lanes whose words differ, and how many of those share a bank: the words that a phase touches
   // are all sums of the lanes' columns (a vector of several words fills neighbouring banks, so that
   // its own low bits count for nothing).
-  unsigned vectorBytes = llvm::Log2_32(std::max(bytes, 4u)), elementBytes = llvm::Log2_32(elementBits) - 3;
+  unsigned vectorBytes = llvm::Log2_32(std::max(bytes, 4u)),
+           elementBytes = llvm::Log2_32(elementBits) - 3;
   Echelon words, banks;
   unsigned degree = 1;
   for (unsigned bit = 0; bit < offsets.lanes.size() && 1u << bit < lanes; ++bit) {
@@ -101,8 +102,8 @@ std::optional<MatrixAccess> matrixAccess(const LinearLayout &distributed,
   MatrixAccess access;
   std::array<uint64_t, 3> rows;
 
-  // A row of a matrix is 16 bytes, from 4 lanes with a word each: lane bits 0 and 1 go along it, the
-  // others count rows.
+  // A row of a matrix is 16 bytes, from 4 lanes with a word each: lane bits 0 and 1 go along it,
+  // the others count rows.
   access.wordBits = consecutive(offsets, wordBits);
   if (access.wordBits.size() == wordBits && lanes[0] == uint64_t(1) << wordBits &&
       lanes[1] == uint64_t(2) << wordBits && offsets.alignedBut(rowBits, access.wordBits, 0b11)) {

@@ -1,6 +1,6 @@
+#include "layout/Conversion.h"
 #include "Random.h"
 #include "layout/Constructors.h"
-#include "layout/Conversion.h"
 
 #include <gtest/gtest.h>
 
@@ -13,14 +13,6 @@ uint32_t times(llvm::ArrayRef<uint32_t> columns, uint32_t index) {
   for (unsigned bit = 0; bit < columns.size(); ++bit)
     if (index >> bit & 1)
       result ^= columns[bit];
-  return result;
-}
-
-/// The bits of `index` put at the positions `bits`.
-uint32_t spread(uint32_t index, llvm::ArrayRef<unsigned> bits) {
-  uint32_t result = 0;
-  for (auto [i, bit] : llvm::enumerate(bits))
-    result |= (index >> i & 1) << bit;
   return result;
 }
 
@@ -55,37 +47,28 @@ void checkShuffles(const LinearLayout &from, const LinearLayout &to, const Conve
   const ShufflePlan &shuffles = plan.shuffles;
   uint32_t lanes = from.size(Axis::Lane);
   ASSERT_EQ(plan.registers.size(), to.size(Axis::Register));
-  ASSERT_EQ(shuffles.packFrom.size(), shuffles.packTo.size());
-  uint32_t packed = 1u << shuffles.packTo.size(), packMask = spread(packed - 1, shuffles.packTo);
   for (uint32_t warp = 0; warp < from.size(Axis::Warp); ++warp) {
-    // The words of a pack move the same way: each element is followed on its own.
-    for (uint32_t part = 0; part < packed; ++part) {
-      std::vector<Value> held(from.size(Axis::Register), Value(lanes, kNothing));
-      for (uint32_t reg = 0; reg < held.size(); ++reg)
-        for (uint32_t lane = 0; lane < lanes; ++lane)
-          held[reg][lane] = elementAt(from, reg | spread(part, shuffles.packFrom), lane, warp);
-      reorder(held, shuffles.sendLane, shuffles.sendWarp, warp);
-      std::vector<Value> result(to.size(Axis::Register), Value(lanes, kNothing));
-      for (const ShufflePlan::Round &round : shuffles.rounds)
-        for (uint32_t lane = 0; lane < lanes; ++lane) {
-          uint32_t source =
-              times(shuffles.sourceLane, lane) ^ times(shuffles.sourceWarp, warp) ^ round.source;
-          ASSERT_LT(source, lanes);
-          if (!round.needsShuffle)
-            ASSERT_EQ(source, lane);
-          result.at(round.receive)[lane] = held.at(round.send)[source];
-        }
-      reorder(result, shuffles.receiveLane, {}, warp);
-      for (uint32_t reg = 0; reg < to.size(Axis::Register); ++reg) {
-        if ((reg & packMask) != spread(part, shuffles.packTo))
-          continue;
-        ASSERT_EQ(plan.registers[reg] & packMask, spread(part, shuffles.packTo));
-        for (uint32_t lane = 0; lane < lanes; ++lane)
-          ASSERT_EQ(result[plan.registers[reg] & ~packMask][lane], elementAt(to, reg, lane, warp))
-              << "register " << reg << " lane " << lane << " warp " << warp << "\nfrom "
-              << from.str() << "\nto " << to.str();
+    std::vector<Value> held(from.size(Axis::Register), Value(lanes));
+    for (uint32_t reg = 0; reg < held.size(); ++reg)
+      for (uint32_t lane = 0; lane < lanes; ++lane)
+        held[reg][lane] = elementAt(from, reg, lane, warp);
+    reorder(held, shuffles.sendLane, shuffles.sendWarp, warp);
+    std::vector<Value> result(to.size(Axis::Register), Value(lanes, kNothing));
+    for (const ShufflePlan::Round &round : shuffles.rounds)
+      for (uint32_t lane = 0; lane < lanes; ++lane) {
+        uint32_t source =
+            times(shuffles.sourceLane, lane) ^ times(shuffles.sourceWarp, warp) ^ round.source;
+        ASSERT_LT(source, lanes);
+        if (!round.needsShuffle)
+          ASSERT_EQ(source, lane);
+        result.at(round.receive)[lane] = held.at(round.send)[source];
       }
-    }
+    reorder(result, shuffles.receiveLane, {}, warp);
+    for (uint32_t reg = 0; reg < to.size(Axis::Register); ++reg)
+      for (uint32_t lane = 0; lane < lanes; ++lane)
+        ASSERT_EQ(result[plan.registers[reg]][lane], elementAt(to, reg, lane, warp))
+            << "register " << reg << " lane " << lane << " warp " << warp << "\nfrom " << from.str()
+            << "\nto " << to.str();
   }
 }
 
@@ -94,8 +77,7 @@ void checkRegisters(const LinearLayout &from, const LinearLayout &to, const Conv
   for (int64_t warp = 0; warp < to.size(Axis::Warp); ++warp)
     for (int64_t lane = 0; lane < to.size(Axis::Lane); ++lane)
       for (int64_t reg = 0; reg < to.size(Axis::Register); ++reg)
-        ASSERT_EQ(elementAt(from, plan.registers[reg], lane, warp),
-                  elementAt(to, reg, lane, warp));
+        ASSERT_EQ(elementAt(from, plan.registers[reg], lane, warp), elementAt(to, reg, lane, warp));
 }
 
 /// Plans and checks; returns how the data moves.
@@ -136,8 +118,9 @@ TEST(Conversion, WithinRegisters) {
   std::reverse(bases[0].begin(), bases[0].end());
   EXPECT_EQ(check(rows, LinearLayout(rows.shape(), bases)), Move::Registers);
   // Accumulator to A operand: pairs of n8 tiles are k16 tiles.
-  EXPECT_EQ(check(mmaAccumulator({64, 32}, {4, 1}, 32), mmaOperand({64, 32}, Operand::A, {4, 1}, 16)),
-            Move::Nothing);
+  EXPECT_EQ(
+      check(mmaAccumulator({64, 32}, {4, 1}, 32), mmaOperand({64, 32}, Operand::A, {4, 1}, 16)),
+      Move::Nothing);
 }
 
 TEST(Conversion, CopiesAreDroppedAndMade) {

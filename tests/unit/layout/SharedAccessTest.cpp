@@ -73,7 +73,8 @@ void checkMatrices(const LinearLayout &distributed, const LinearLayout &memory,
   ASSERT_EQ(access.laneOffsets.size(), 5u);
   ASSERT_EQ(1u << access.wordBits.size(), perWord);
   ASSERT_EQ(1u << access.matrixBits.size(), access.matrices);
-  uint32_t moved = spread(perWord - 1, access.wordBits) | spread(access.matrices - 1, access.matrixBits);
+  uint32_t moved =
+      spread(perWord - 1, access.wordBits) | spread(access.matrices - 1, access.matrixBits);
   for (int64_t warp = 0; warp < distributed.size(Axis::Warp); ++warp)
     for (int64_t reg = 0; reg < distributed.size(Axis::Register); ++reg) {
       if (reg & moved)
@@ -153,12 +154,14 @@ TEST(BankConflicts, AgreeWithCounting) {
   Random random;
   for (int round = 0; round < 500; ++round) {
     auto shape = random.shape(2, 11);
-    LinearLayout distributed = random.distributed(shape, 5, random.below(2), random.below(2),
-                                                  random.below(3));
+    LinearLayout distributed =
+        random.distributed(shape, 5, random.below(2), random.below(2), random.below(3));
     LinearLayout memory = random.layout(shape, {Axis::Offset}, random.below(2));
     unsigned bits = 8u << random.below(4);
     ASSERT_EQ(checkAccesses(distributed, memory, bits), bankConflicts(distributed, memory, bits))
-        << distributed.str() << "\n" << memory.str() << "\n" << bits;
+        << distributed.str() << "\n"
+        << memory.str() << "\n"
+        << bits;
   }
 }
 

@@ -11,41 +11,42 @@ using namespace nereid::layout;
 namespace nereid::nvidia {
 namespace {
 
-/// Register choices by lane: `reg = linear(bits, lane)` XORed to an index. Within a span of k
-/// independent directions, k rounds of selects give every register its partner.
-class LanePermutation {
+/// Register choices by lane and warp: `reg = linear(byLane, byWarp)` XORed to an index. Within a
+/// span of k independent directions, k rounds of selects give every register its partner.
+class RegisterPermutation {
 public:
-  LanePermutation(Emitter &e, ArrayRef<uint32_t> bits) : e(e) {
-    // Directions in reduced form, each with the lane bits whose parity says whether it applies.
-    for (auto [lane, vector] : llvm::enumerate(bits)) {
-      uint32_t rest = vector;
-      for (auto &[direction, lanes] : directions)
-        if (rest >> llvm::Log2_32(direction) & 1)
-          rest ^= direction;
-      if (!rest)
-        continue;
-      // Other directions lose this one's highest bit.
-      for (auto &[direction, lanes] : directions)
-        if (direction >> llvm::Log2_32(rest) & 1)
-          direction ^= rest;
-      directions.push_back({rest, 0});
+  RegisterPermutation(Emitter &e, ArrayRef<uint32_t> byLane, ArrayRef<uint32_t> byWarp) : e(e) {
+    // Directions in reduced form, each with the bits whose parity says whether it applies.
+    for (ArrayRef<uint32_t> bits : {byLane, byWarp})
+      for (uint32_t rest : bits) {
+        for (Direction &direction : directions)
+          if (rest >> llvm::Log2_32(direction.flips) & 1)
+            rest ^= direction.flips;
+        if (!rest)
+          continue;
+        // Other directions lose this one's highest bit.
+        for (Direction &direction : directions)
+          if (direction.flips >> llvm::Log2_32(rest) & 1)
+            direction.flips ^= rest;
+        directions.push_back({rest, {}, {}});
+      }
+    for (Direction &direction : directions) {
+      unsigned pivot = llvm::Log2_32(direction.flips);
+      for (uint32_t vector : byLane)
+        direction.lane.push_back(vector >> pivot & 1);
+      for (uint32_t vector : byWarp)
+        direction.warp.push_back(vector >> pivot & 1);
     }
-    for (auto &[direction, lanes] : directions)
-      for (auto [lane, vector] : llvm::enumerate(bits))
-        if (vector >> llvm::Log2_32(direction) & 1)
-          lanes |= 1u << lane;
   }
 
-  /// result[r] = values[r ^ linear(bits, lane)]; entries may be null where nothing was there.
+  /// result[r] = values[r ^ linear(byLane, byWarp)]; entries may be null where nothing was there.
   Values apply(Values values) {
-    for (auto [direction, lanes] : directions) {
-      SmallVector<uint32_t> laneBits;
-      for (unsigned bit = 0; bit < 5; ++bit)
-        laneBits.push_back(lanes >> bit & 1);
-      llvm::Value *flip = e.b.CreateICmpNE(e.linear(laneBits, {}), e.b.getInt32(0));
+    for (const Direction &direction : directions) {
+      llvm::Value *flip =
+          e.b.CreateICmpNE(e.linear(direction.lane, direction.warp), e.b.getInt32(0));
       Values next(values.size(), nullptr);
       for (unsigned reg = 0; reg < values.size(); ++reg) {
-        llvm::Value *mine = values[reg], *other = values[reg ^ direction];
+        llvm::Value *mine = values[reg], *other = values[reg ^ direction.flips];
         next[reg] = mine && other ? e.b.CreateSelect(flip, other, mine) : mine ? mine : other;
       }
       values = std::move(next);
@@ -54,8 +55,12 @@ public:
   }
 
 private:
+  struct Direction {
+    uint32_t flips;
+    SmallVector<uint32_t, 5> lane, warp; ///< 1 for the bits that count in the parity
+  };
   Emitter &e;
-  SmallVector<std::pair<uint32_t, uint32_t>, 5> directions;
+  SmallVector<Direction, 5> directions;
 };
 
 /// Several registers of 8 or 16 bits travel in one 32-bit word.
@@ -84,41 +89,40 @@ Values shuffleTogether(Emitter &e, ArrayRef<llvm::Value *> values, llvm::Value *
   return result;
 }
 
-/// One core of registers by the plan's rounds.
+/// One core of registers by the plan's steps.
 Values shuffle(Emitter &e, const ConversionPlan &plan, ArrayRef<llvm::Value *> values,
                unsigned resultCount) {
-  Values result(resultCount, nullptr);
-  // Rounds that choose registers by lanes in one way and read from the same lane go together.
-  SmallVector<bool> done(plan.rounds.size(), false);
-  for (size_t first = 0; first < plan.rounds.size(); ++first) {
+  const ShufflePlan &shuffles = plan.shuffles;
+  Values sent = RegisterPermutation(e, shuffles.sendLane, shuffles.sendWarp).apply(Values(values));
+  Values received(resultCount, nullptr);
+  llvm::Value *lane = nullptr;
+  SmallVector<bool> done(shuffles.rounds.size(), false);
+  for (auto [first, round] : llvm::enumerate(shuffles.rounds)) {
     if (done[first])
       continue;
-    const ShuffleRound &round = plan.rounds[first];
-    SmallVector<const ShuffleRound *> group;
-    for (size_t i = first; i < plan.rounds.size(); ++i) {
-      const ShuffleRound &other = plan.rounds[i];
-      if (done[i] || other.sendBits != round.sendBits || other.receiveBits != round.receiveBits ||
-          other.sourceBits != round.sourceBits || other.sourceBase != round.sourceBase)
-        continue;
-      done[i] = true;
-      group.push_back(&other);
+    if (!round.needsShuffle) {
+      received[round.receive] = sent[round.send];
+      continue;
     }
-    Values sent = LanePermutation(e, round.sendBits).apply(Values(values));
+    // Rounds that read from the same lane go together.
+    SmallVector<const ShufflePlan::Round *> group;
     Values words;
-    for (const ShuffleRound *one : group)
-      words.push_back(sent[one->sendBase]);
-    llvm::Value *source = e.linear(round.sourceBits, {});
-    if (round.sourceBase)
-      source = e.b.CreateXor(source, round.sourceBase);
-    Values moved = shuffleTogether(e, words, source);
-    Values received(resultCount, nullptr);
-    for (auto [one, value] : llvm::zip_equal(group, moved))
-      received[one->receiveBase] = value;
-    received = LanePermutation(e, round.receiveBits).apply(std::move(received));
-    for (auto [to, from] : llvm::zip_equal(result, received))
-      if (from)
-        to = from;
+    for (size_t i = first; i < shuffles.rounds.size(); ++i)
+      if (shuffles.rounds[i].needsShuffle && shuffles.rounds[i].source == round.source) {
+        done[i] = true;
+        group.push_back(&shuffles.rounds[i]);
+        words.push_back(sent[shuffles.rounds[i].send]);
+      }
+    if (!lane)
+      lane = e.linear(shuffles.sourceLane, shuffles.sourceWarp);
+    llvm::Value *source = round.source ? e.b.CreateXor(lane, round.source) : lane;
+    for (auto [one, value] : llvm::zip_equal(group, shuffleTogether(e, words, source)))
+      received[one->receive] = value;
   }
+  received = RegisterPermutation(e, shuffles.receiveLane, {}).apply(std::move(received));
+  Values result;
+  for (unsigned reg = 0; reg < resultCount; ++reg)
+    result.push_back(received[plan.registers[reg]]);
   return result;
 }
 
