@@ -1,5 +1,6 @@
 // Attributes of the language's own values, and the members of its modules.
 #include "frontend/builtin.h"
+#include "frontend/builtins/descriptor.h"
 #include "frontend/prelude.h"
 #include "frontend/semantic.h"
 
@@ -20,6 +21,8 @@ static FailureOr<std::optional<Value>> tensorAttribute(Semantic &s, const Value 
                                                        llvm::StringRef name) {
   const Tensor &tensor = self.get<Tensor>();
   const Type &type = tensor.type;
+  if (type.isDescriptor)
+    return descriptorAttribute(s, self, name);
   if (name == "dtype")
     return std::optional<Value>(Value(TypeValue{type.element()}));
   if (name == "type")

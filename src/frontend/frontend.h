@@ -19,8 +19,11 @@ struct ParamSpec {
     Runtime, ///< an argument of the compiled kernel, of type `type`
     Constant ///< known: a constexpr parameter, an integer folded because it is 1, or None
   } kind = Kind::Runtime;
+  /// A descriptor is several arguments of the kernel: base (a multiple of 16), one i32 size a
+  /// dimension, one i64 stride a dimension but the last (a multiple of 16 bytes).
   Type type;
-  int64_t divisibility = 1; ///< of the integer's value or the pointer's address
+  /// Of the integer's value or the pointer's address; of a descriptor's last size.
+  int64_t divisibility = 1;
   Value constant;
 };
 
@@ -29,6 +32,8 @@ struct FrontendOptions {
   bool debug = false;  ///< compile `assert` and `device_assert`, check integer overflow
   bool sanitizeOverflow = true;
   std::string targetName = "cpu"; ///< what `tl.target_info` answers
+  /// The target copies blocks of tensors in hardware (`desc.atomic_max` of 16-bit floats is its).
+  bool hasTensorCopies = false;
   std::string defaultDotPrecision = "tf32";
 };
 

@@ -1,6 +1,7 @@
 // The kernel itself: from parameter specifications to a func.func.
 #include "frontend/interpreter.h"
 
+#include "frontend/builtins/descriptor.h"
 #include "ir/tile/Dialect.h"
 
 #include "mlir/IR/Verifier.h"
@@ -14,6 +15,45 @@ Interpreter::Interpreter(mlir::ModuleOp module, const FrontendOptions &options, 
                          DiagnosticEngine &diagnostics)
     : module(module), builder(module.getContext()), options(options), host(host),
       diagnostics(diagnostics), semantic(builder, this->options, host, diagnostics, *this) {}
+
+/// The arguments of the kernel that one parameter of this type is; see ParamSpec.
+static void appendArgumentTypes(const Type &type, mlir::MLIRContext &context,
+                                llvm::SmallVectorImpl<mlir::Type> &types) {
+  mlir::Type ir = type.toIR(context);
+  auto desc = llvm::dyn_cast<tile::DescType>(ir);
+  if (!desc) {
+    types.push_back(ir);
+    return;
+  }
+  types.push_back(tile::PtrType::get(desc.getElementType()));
+  types.append(desc.getRank(), mlir::IntegerType::get(&context, 32));
+  types.append(desc.getRank() - 1, mlir::IntegerType::get(&context, 64));
+}
+
+/// The descriptor made of the arguments from `next` on, with what is known of them.
+static Tensor descriptorParameter(Semantic &s, mlir::func::FuncOp kernel, llvm::StringRef name,
+                                  const Type &type, int64_t lastSizeDivisibility,
+                                  unsigned &next) {
+  static constexpr int64_t copyAlignment = 16; // of the base and of strides, in bytes
+  auto take = [&](const llvm::Twine &argName, int64_t divisibility) {
+    kernel.setArgAttr(next, "tile.name", s.builder.getStringAttr(argName));
+    if (divisibility > 1)
+      kernel.setArgAttr(next, "tile.divisibility", s.builder.getI64IntegerAttr(divisibility));
+    return mlir::Value(kernel.getArgument(next++));
+  };
+  Type pointer = Type::pointerTo(type.scalar, type.isConst);
+  Tensor base = Semantic::wrap(take(name, copyAlignment), pointer);
+  size_t rank = type.block.size();
+  llvm::SmallVector<mlir::Value> sizes, strides;
+  for (size_t i = 0; i < rank; ++i)
+    sizes.push_back(
+        take(name + ".shape." + llvm::Twine(i), i + 1 == rank ? lastSizeDivisibility : 1));
+  auto desc = llvm::cast<tile::DescType>(type.toIR(*s.builder.getContext()));
+  for (size_t i = 0; i + 1 < rank; ++i)
+    strides.push_back(take(name + ".strides." + llvm::Twine(i),
+                           copyAlignment / tile::sizeInBytes(desc.getElementType())));
+  return makeDescriptor(s, base, type, sizes, strides);
+}
 
 LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<ParamSpec> params) {
   Frame outer{&kernel, {}, /*isKernel=*/true, nullptr};
@@ -29,7 +69,7 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
   llvm::SmallVector<mlir::Type> types;
   for (const ParamSpec &param : params)
     if (param.kind == ParamSpec::Kind::Runtime)
-      types.push_back(param.type.toIR(context));
+      appendArgumentTypes(param.type, context, types);
   builder.setInsertionPointToEnd(module.getBody());
   auto function = mlir::func::FuncOp::create(builder, semantic.loc(), kernel.name(),
                                              builder.getFunctionType(types, {}));
@@ -42,6 +82,14 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
       values.push_back(spec.constant);
       continue;
     }
+    if (spec.type.isDescriptor) {
+      builder.setInsertionPointToEnd(entry);
+      Type type = spec.type;
+      type.isConst |= param.isConst;
+      values.push_back(descriptorParameter(semantic, function, param.name, type,
+                                           spec.divisibility, next));
+      continue;
+    }
     function.setArgAttr(next, "tile.name", builder.getStringAttr(param.name));
     if (spec.divisibility > 1)
       function.setArgAttr(next, "tile.divisibility", builder.getI64IntegerAttr(spec.divisibility));
@@ -49,7 +97,7 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
     type.isConst |= type.isPointer && param.isConst;
     values.push_back(Tensor{entry->getArgument(next++), type, nullptr});
   }
-  builder.setInsertionPointToStart(entry);
+  builder.setInsertionPointToEnd(entry);
   bindParameters(outer, values);
   if (failed(walkFunction()))
     return failure();

@@ -473,6 +473,8 @@ FailureOr<Value> Semantic::unary(UnaryOpKind op, const Value &a, SourceSpan at) 
     return foldedOr(*this, foldUnary(op, a), name, a, nullptr);
   }
   const Type &type = tensor->type;
+  if (type.isDescriptor)
+    return error(diag::CannotConvertToTensor, at, a.kindName());
   switch (op) {
   case UnaryOpKind::UAdd:
     return Value(wrap(tensor->ir, type));

@@ -151,8 +151,11 @@ Tensor Semantic::constant(const Value &number, const Type &type) {
 }
 
 FailureOr<Tensor> Semantic::toTensor(const Value &value, SourceSpan at) {
-  if (auto *tensor = value.getIf<Tensor>())
+  if (auto *tensor = value.getIf<Tensor>()) {
+    if (tensor->type.isDescriptor)
+      return error(diag::CannotConvertToTensor, at, value.kindName());
     return *tensor;
+  }
   auto type = literalType(value, at);
   if (failed(type))
     return llvm::failure();
@@ -277,6 +280,8 @@ FailureOr<Tensor> Semantic::truth(const Value &value, SourceSpan at) {
       return llvm::failure();
     return constant(Value(known->value_or(false)), Type::of(DType::Int1));
   }
+  if (tensor->type.isDescriptor)
+    return error(diag::CannotConvertToTensor, at, value.kindName());
   if (tensor->type.isPointer)
     return error(diag::PointerTruth, at, tensor->type.element().str());
   return cast(*tensor, DType::Int1, at);

@@ -146,6 +146,8 @@ static bool isFullSlice(const Value &value) {
 
 static FailureOr<Value> subscriptTensor(Semantic &s, const Tensor &tensor, const Value &index,
                                         SourceSpan at) {
+  if (tensor.type.isDescriptor)
+    return s.error(diag::NotSubscriptable, at, Value(tensor).kindName());
   std::vector<Value> parts{index};
   if (auto *tuple = index.getIf<Tuple>())
     parts = tuple->items;

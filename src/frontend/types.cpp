@@ -75,6 +75,14 @@ Type Type::pointerTo(DType pointee, bool isConst) {
   return type;
 }
 
+Type Type::descriptorOf(DType scalar, llvm::ArrayRef<int64_t> block, bool padsNaN) {
+  Type type = of(scalar);
+  type.isDescriptor = true;
+  type.padsNaN = padsNaN;
+  type.block.assign(block.begin(), block.end());
+  return type;
+}
+
 int64_t Type::numElements() const {
   int64_t count = 1;
   for (int64_t size : shape)
@@ -94,13 +102,20 @@ Type Type::withScalar(DType newScalar) const {
 
 bool Type::operator==(const Type &other) const {
   return scalar == other.scalar && isPointer == other.isPointer && isConst == other.isConst &&
-         addressSpace == other.addressSpace && shape == other.shape;
+         isDescriptor == other.isDescriptor && padsNaN == other.padsNaN &&
+         addressSpace == other.addressSpace && shape == other.shape && block == other.block;
 }
 
 std::string Type::str() const {
   std::string text = info(scalar).shortName;
   if (isPointer)
     text = (isConst ? "const_pointer<" : "pointer<") + text + ">";
+  if (isDescriptor) {
+    std::string dims;
+    for (int64_t size : block)
+      dims += (dims.empty() ? "" : ", ") + std::to_string(size);
+    return "tensor_descriptor<" + text + "[" + dims + (padsNaN ? "], nan>" : "]>");
+  }
   if (!isBlock())
     return text;
   std::string dims;
@@ -131,6 +146,12 @@ std::string Type::mangle() const {
   if (isPointer)
     text = (isConst ? "Pk" : "P") + text +
            (addressSpace == 1 ? "" : "A" + std::to_string(addressSpace));
+  if (isDescriptor) {
+    text = (padsNaN ? "DN" : "D") + text;
+    for (int64_t size : block)
+      text += "_" + std::to_string(size);
+    return text;
+  }
   if (!isBlock())
     return text;
   text += "S";
@@ -176,14 +197,46 @@ static mlir::Type scalarToIR(DType scalar, mlir::MLIRContext &context) {
 
 mlir::Type Type::toIR(mlir::MLIRContext &context) const {
   // A pointer to nothing can be moved and cast: by bytes.
-  bool isOpaque = isPointer && scalar == DType::Void;
-  mlir::Type element = scalarToIR(isOpaque ? DType::Int8 : scalar, context);
+  // A bool in memory is a byte.
+  bool isByte = (isPointer && scalar == DType::Void) || (isDescriptor && scalar == DType::Int1);
+  mlir::Type element = scalarToIR(isByte ? DType::Int8 : scalar, context);
+  if (isDescriptor)
+    return tile::DescType::get(&context, block, element,
+                               padsNaN ? tile::Padding::NaN : tile::Padding::Zero);
   if (isPointer)
     element = tile::PtrType::get(&context, element, addressSpace);
   return isBlock() ? mlir::RankedTensorType::get(shape, element) : element;
 }
 
+/// What stands between "tensordesc<" and ">".
+static std::optional<Type> parseDescriptor(llvm::StringRef text) {
+  bool padsNaN = text.consume_back("nan");
+  if (padsNaN) {
+    text = text.rtrim();
+    if (!text.consume_back(","))
+      return std::nullopt;
+  }
+  auto [name, rest] = text.rtrim().split('[');
+  auto scalar = dtypeByName(name.trim());
+  if (!scalar || *scalar == DType::Void || !rest.consume_back("]"))
+    return std::nullopt;
+  llvm::SmallVector<llvm::StringRef> sizes;
+  rest.split(sizes, ',');
+  llvm::SmallVector<int64_t, 4> block;
+  for (llvm::StringRef size : sizes) {
+    int64_t number = 0;
+    if (size.trim().getAsInteger(10, number) || number < 1)
+      return std::nullopt;
+    block.push_back(number);
+  }
+  if (block.size() > maxDescriptorRank || (padsNaN && !isFloat(*scalar)))
+    return std::nullopt;
+  return Type::descriptorOf(*scalar, block, padsNaN);
+}
+
 std::optional<Type> parseSignatureType(llvm::StringRef text) {
+  if (text.consume_front("tensordesc<"))
+    return text.consume_back(">") ? parseDescriptor(text) : std::nullopt;
   if (text.consume_front("*")) {
     bool isConst = text.consume_front("k");
     if (auto pointee = dtypeByName(text))

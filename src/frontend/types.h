@@ -45,19 +45,23 @@ bool isSignedInt(DType type); ///< bool is unsigned
 bool isBool(DType type);
 bool isFloat8(DType type);
 
-/// The type of a run-time value: a scalar or pointer, or a block of them.
+/// The type of a run-time value: a scalar or pointer, a block of them, or a tensor descriptor.
 struct Type {
   DType scalar = DType::Void; ///< of the value, or of what the pointer points to
   bool isPointer = false;
   bool isConst = false;                ///< pointer to const
+  bool isDescriptor = false;           ///< of a tensor of `scalar`, in blocks of `block`
+  bool padsNaN = false;                ///< of a descriptor: NaN is read outside, not zero
   uint8_t addressSpace = 1;            ///< of the pointer
-  llvm::SmallVector<int64_t, 4> shape; ///< empty for a scalar
+  llvm::SmallVector<int64_t, 4> shape; ///< empty for a scalar and for a descriptor
+  llvm::SmallVector<int64_t, 4> block; ///< empty but for a descriptor
 
   static Type of(DType scalar, llvm::ArrayRef<int64_t> shape = {});
   static Type pointerTo(DType pointee, bool isConst = false);
+  static Type descriptorOf(DType scalar, llvm::ArrayRef<int64_t> block, bool padsNaN = false);
 
   bool isBlock() const { return !shape.empty(); }
-  bool isArithmetic() const { return !isPointer && scalar != DType::Void; }
+  bool isArithmetic() const { return !isPointer && !isDescriptor && scalar != DType::Void; }
   int64_t numElements() const;
   /// The same element with another shape.
   Type withShape(llvm::ArrayRef<int64_t> newShape) const;
@@ -69,7 +73,11 @@ struct Type {
   bool operator==(const Type &other) const;
   bool operator!=(const Type &other) const { return !(*this == other); }
 
-  /// `int32`, `pointer<fp32>`, `<['16', '32'], fp32>`: the text users see in messages.
+  /// The block that a descriptor reads and writes.
+  Type blockType() const { return of(scalar, block); }
+
+  /// `int32`, `pointer<fp32>`, `<['16', '32'], fp32>`, `tensor_descriptor<fp32[16, 32]>`: the text
+  /// users see in messages.
   std::string str() const;
   /// The mangled form used in names of specialisations: "i32", "Pfp32", "fp32S16_32S".
   std::string mangle() const;
@@ -77,7 +85,11 @@ struct Type {
   mlir::Type toIR(mlir::MLIRContext &context) const;
 };
 
-/// Parses a signature's type: "*fp32", "*kfp16", "i32", "u1", "fp32". Nothing when it is not one.
+/// Parses a signature's type: "*fp32", "*kfp16", "i32", "u1", "fp32", "tensordesc<fp16[64, 64]>",
+/// "tensordesc<fp16[64, 64], nan>". Nothing when it is not one.
 std::optional<Type> parseSignatureType(llvm::StringRef text);
+
+/// Dimensions of a descriptor at most.
+constexpr unsigned maxDescriptorRank = 5;
 
 } // namespace nereid::frontend

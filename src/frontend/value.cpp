@@ -79,6 +79,8 @@ static std::string tupleRepr(const Tuple &tuple) {
 }
 
 static std::string tensorRepr(const Tensor &tensor) {
+  if (tensor.type.isDescriptor)
+    return tensor.type.str();
   std::string out = tensor.type.element().str() + "[";
   for (size_t i = 0; i < tensor.type.shape.size(); ++i)
     out += (i ? ", constexpr[" : "constexpr[") + std::to_string(tensor.type.shape[i]) + "]";
@@ -128,6 +130,8 @@ struct KindName {
   std::string operator()(const TypeValue &value) const { return "dtype " + value.type.str(); }
   std::string operator()(const Tuple &) const { return "tuple"; }
   std::string operator()(const Tensor &value) const {
+    if (value.type.isDescriptor)
+      return "tensor descriptor " + value.type.str();
     if (!value.type.isBlock())
       return value.type.str() + " scalar";
     std::string out = value.type.element().str() + " block of shape [";

@@ -176,7 +176,9 @@ static std::optional<bool> isInstance(const Value &value, const Value &type) {
     return std::nullopt;
   auto found =
       llvm::StringSwitch<std::optional<bool>>(classValue->builtin->name)
-          .Case("tensor", value.isTensor())
+          .Case("tensor", value.isTensor() && !value.get<Tensor>().type.isDescriptor)
+          .Cases({"tensor_descriptor", "tensor_descriptor_base"},
+                 value.isTensor() && value.get<Tensor>().type.isDescriptor)
           .Case("constexpr", value.isKnown() && !value.is<Tuple>())
           .Cases({"tuple", "python.tuple", "python.list"}, value.is<Tuple>())
           .Case("dtype", value.is<TypeValue>() && !value.get<TypeValue>().type.isPointer &&
