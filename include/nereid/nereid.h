@@ -203,8 +203,9 @@ NRD_API nrd_error *nrd_options_set(nrd_options *options, const char *name, const
 NRD_API void nrd_options_free(nrd_options *options);
 
 /* Compiles from a signature: one text per parameter, as Triton's ahead-of-time tool takes them:
- * "*fp32:16", "i32", "i32:16", "i32:1", a Python literal for a constexpr parameter ("1024", "True",
- * "'tf32'", "None"). */
+ * "*fp32:16", "i32", "i32:16", "i32:1", "tensordesc<fp16[128, 64]>" (":16" after it: the last size
+ * is a multiple of 16), a Python literal for a constexpr parameter ("1024", "True", "'tf32'",
+ * "None"). */
 NRD_API nrd_error *nrd_compile(nrd_function *function, const char *const *signature, size_t count,
                                const nrd_options *options, nrd_kernel **out);
 NRD_API void nrd_kernel_free(nrd_kernel *kernel);
@@ -235,7 +236,8 @@ typedef enum nrd_arg_kind {
   NRD_ARG_FLOAT,
   NRD_ARG_POINTER,
   NRD_ARG_NONE,
-  NRD_ARG_VALUE
+  NRD_ARG_VALUE,
+  NRD_ARG_DESCRIPTOR /* a tensor in blocks: `p` points to its first element, and `descriptor` */
 } nrd_arg_kind;
 
 /* Element types of pointer arguments; the same order as src/frontend/dtypes.def. */
@@ -272,6 +274,20 @@ typedef enum nrd_memory {
   NRD_MEMORY_CUDA = 8         /* plus the number of the device */
 } nrd_memory;
 
+enum { NRD_DESCRIPTOR_MAX_RANK = 5 };
+
+/* A tensor as blocks of one size (tl.make_tensor_descriptor, made on the host). The address of its
+ * first element and all strides but the last are multiples of 16 bytes, the last stride is 1, sizes
+ * are positive and fit 32 bits. Dimensions from the outermost on. */
+typedef struct nrd_descriptor {
+  uint8_t rank;     /* 1..NRD_DESCRIPTOR_MAX_RANK */
+  uint8_t pads_nan; /* what is read outside: 0 or, for floats, NaN */
+  uint8_t reserved[6];
+  int64_t shape[NRD_DESCRIPTOR_MAX_RANK];
+  int64_t strides[NRD_DESCRIPTOR_MAX_RANK]; /* in elements */
+  int64_t block[NRD_DESCRIPTOR_MAX_RANK];
+} nrd_descriptor;
+
 /* One argument of a launch. A number or None given for a constexpr parameter is its value; other
  * constants go by NRD_ARG_VALUE (borrowed). */
 typedef struct nrd_arg {
@@ -289,6 +305,7 @@ typedef struct nrd_arg {
   /* The bytes that may be touched through a pointer, [low, high); both null when unknown (checked
    * mode then says so). */
   const void *low, *high;
+  const nrd_descriptor *descriptor; /* NRD_ARG_DESCRIPTOR (borrowed) */
 } nrd_arg;
 
 typedef struct nrd_launch {

@@ -100,7 +100,7 @@ struct Interpreter::Joiner {
   FailureOr<Tensor> tensorIn(mlir::Block *block, const Value &number) {
     mlir::OpBuilder::InsertionGuard guard(semantic.builder);
     semantic.builder.setInsertionPointToEnd(block);
-    return semantic.toTensor(number);
+    return semantic.toCarried(number);
   }
   /// The joined value, with holes; nothing when the two do not fit. A null side has no value there:
   /// the path left.

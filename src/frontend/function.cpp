@@ -36,7 +36,7 @@ static std::optional<Type> annotatedType(const Expr *annotation) {
   llvm::StringRef text = lastName(annotation);
   if (auto *constant = stringConstant(annotation)) {
     text = llvm::StringRef(constant->text).trim();
-    if (auto type = parseSignatureType(text))
+    if (auto type = parseSignatureType(text); type && !type->isDescriptor)
       return type;
     text = text.rsplit('.').second.empty() ? text : text.rsplit('.').second;
   }

@@ -32,8 +32,7 @@ static void appendArgumentTypes(const Type &type, mlir::MLIRContext &context,
 
 /// The descriptor made of the arguments from `next` on, with what is known of them.
 static Tensor descriptorParameter(Semantic &s, mlir::func::FuncOp kernel, llvm::StringRef name,
-                                  const Type &type, int64_t lastSizeDivisibility,
-                                  unsigned &next) {
+                                  const Type &type, int64_t lastSizeDivisibility, unsigned &next) {
   static constexpr int64_t copyAlignment = 16; // of the base and of strides, in bytes
   auto take = [&](const llvm::Twine &argName, int64_t divisibility) {
     kernel.setArgAttr(next, "tile.name", s.builder.getStringAttr(argName));
@@ -86,8 +85,8 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
       builder.setInsertionPointToEnd(entry);
       Type type = spec.type;
       type.isConst |= param.isConst;
-      values.push_back(descriptorParameter(semantic, function, param.name, type,
-                                           spec.divisibility, next));
+      values.push_back(
+          descriptorParameter(semantic, function, param.name, type, spec.divisibility, next));
       continue;
     }
     function.setArgAttr(next, "tile.name", builder.getStringAttr(param.name));

@@ -22,7 +22,7 @@ using llvm::success;
 /// A value as it goes round a loop: numbers become tensors, and no tensor remembers a literal.
 static FailureOr<Value> loopCarried(Semantic &semantic, const Value &value) {
   if (value.isNumber() || value.isTensor()) {
-    auto tensor = semantic.toTensor(value);
+    auto tensor = semantic.toCarried(value);
     if (failed(tensor))
       return failure();
     tensor->literal.reset();
@@ -87,7 +87,7 @@ static bool appendCarried(Semantic &semantic, const Value &initial, const Value 
   if (auto *tensor = initial.getIf<Tensor>()) {
     if (!now.isTensor() && !now.isNumber())
       return false;
-    auto converted = semantic.toTensor(now);
+    auto converted = semantic.toCarried(now);
     if (failed(converted) || converted->type != tensor->type)
       return false;
     values.push_back(converted->ir);

@@ -162,6 +162,11 @@ FailureOr<Tensor> Semantic::toTensor(const Value &value, SourceSpan at) {
   return constant(value, *type);
 }
 
+FailureOr<Tensor> Semantic::toCarried(const Value &value) {
+  auto *tensor = value.getIf<Tensor>();
+  return tensor ? FailureOr<Tensor>(*tensor) : toTensor(value);
+}
+
 FailureOr<Value> Semantic::assigned(const Value &value, SourceSpan at) {
   if (value.isNumber()) {
     auto tensor = toTensor(value, at);

@@ -129,6 +129,8 @@ public:
   /// A number, bool or tensor as a tensor. Numbers take the literal types: int32, else uint32,
   /// int64, uint64; float32, or float64 where that cannot hold it; int1.
   FailureOr<Tensor> toTensor(const Value &value, SourceSpan at = {});
+  /// The same for what is only passed on, round a loop or out of a branch: also a descriptor.
+  FailureOr<Tensor> toCarried(const Value &value);
   /// What a plain assignment does to a known number: a tensor that remembers it. Tuples are
   /// converted item by item; dtypes, None and everything else stays what it is.
   FailureOr<Value> assigned(const Value &value, SourceSpan at = {});

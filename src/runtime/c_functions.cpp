@@ -155,7 +155,7 @@ nrd_error *nrd_function_set_param_type(nrd_function *function, size_t index,
     return nullptr;
   }
   auto type = frontend::parseSignatureType(signature);
-  if (!type)
+  if (!type || type->isDescriptor) // a descriptor's type is its own
     return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadSignature,
                           std::string_view(rule.name), "a type such as `*fp32`, `i64`, `fp32`",
                           signature));

@@ -241,15 +241,16 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
     slot.name = rule.name;
     if (spec.kind == frontend::ParamSpec::Kind::Constant)
       continue;
-    if (next >= kernel.code->params.size())
-      return internalError("the target's code has fewer parameters than the kernel");
     slot.passed = true;
+    slot.descriptorRank = uint8_t(spec.type.block.size());
+    if (next + slot.codeParams() > kernel.code->params.size())
+      return internalError("the target's code has fewer parameters than the kernel");
+    ++kernel.passedCount;
     slot.kind = kernel.code->params[next].kind;
     slot.written = slot.kind == targets::ScalarKind::Pointer && written.test(next);
     kernel.hasWrites |= slot.written;
-    ++next;
+    next += slot.codeParams();
   }
-  kernel.passedCount = next;
   kernel.entry = kernel.code->entry();
   clock.lap("binding");
   return nullptr;

@@ -36,10 +36,14 @@ struct CompileRequest {
 
 /// How one parameter of the function reaches the code.
 struct ParamSlot {
-  bool passed = false;  ///< false: folded into the code
-  bool written = false; ///< a pointer that the kernel may store through
+  bool passed = false;        ///< false: folded into the code
+  bool written = false;       ///< a pointer that the kernel may store through
+  uint8_t descriptorRank = 0; ///< of a descriptor, whose `kind` is that of its base
   targets::ScalarKind kind = targets::ScalarKind::I32;
   std::string name;
+
+  /// Parameters of the code: of a descriptor its base, its sizes, its strides but the last.
+  unsigned codeParams() const { return descriptorRank ? 2 * descriptorRank : passed; }
 };
 
 } // namespace nereid::runtime

@@ -20,7 +20,7 @@ namespace {
 
 // What one argument contributes to the key. `Multiple` is added where a multiple of 16 is known,
 // `Const` for a pointer to const; a pointer is followed by its element type, a constant by its
-// value.
+// value, a descriptor by its element type, rank, padding and blocks.
 enum Tag : uint8_t {
   TagNone = 1,
   TagOne,
@@ -36,6 +36,7 @@ enum Tag : uint8_t {
   TagBoolConstant,
   TagFloatConstant,
   TagValueConstant,
+  TagDescriptor,
   Multiple = 0x40,
   Const = 0x80,
 };
@@ -95,6 +96,37 @@ ErrorPtr badArgument(const ParamRule &rule, llvm::StringRef function, const std:
                      const char *found) {
   return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchBadArgument,
                    std::string_view(rule.name), std::string_view(function), expected, found);
+}
+
+/// What compiled code relies on.
+ErrorPtr checkDescriptor(const ParamRule &rule, const nrd_arg &arg, llvm::StringRef function) {
+  auto wrong = [&](const char *expected, std::string found) {
+    return badArgument(rule, function, expected, found.c_str());
+  };
+  const nrd_descriptor *desc = arg.descriptor;
+  if (!desc || desc->rank < 1 || desc->rank > NRD_DESCRIPTOR_MAX_RANK)
+    return wrong("a descriptor of rank 1 to 5", "another rank");
+  if (arg.dtype == NRD_VOID || arg.dtype > NRD_FP64)
+    return wrong("a descriptor of a known element type", "an unknown type");
+  if (uintptr_t(arg.p) % 16)
+    return wrong("a base address that is a multiple of 16",
+                 "0x" + llvm::utohexstr(uintptr_t(arg.p)));
+  if (desc->pads_nan && !frontend::isFloat(DType(arg.dtype)))
+    return wrong("a padding of zero for integers", "NaN");
+  int64_t size = std::max<int64_t>(frontend::info(DType(arg.dtype)).bits / 8, 1);
+  for (unsigned i = 0; i < desc->rank; ++i) {
+    bool isLast = i + 1 == desc->rank;
+    if (desc->shape[i] <= 0 || desc->shape[i] > std::numeric_limits<int32_t>::max())
+      return wrong("sizes from 1 to 2147483647", std::to_string(desc->shape[i]));
+    if (desc->block[i] <= 0)
+      return wrong("positive block sizes", std::to_string(desc->block[i]));
+    if (isLast && desc->strides[i] != 1)
+      return wrong("a last stride of 1", std::to_string(desc->strides[i]));
+    if (!isLast && desc->strides[i] * size % 16)
+      return wrong("strides that are multiples of 16 bytes",
+                   std::to_string(desc->strides[i] * size) + " bytes");
+  }
+  return nullptr;
 }
 
 ErrorPtr appendForced(KeyBuffer &key, const ParamRule &rule, const nrd_arg &arg,
@@ -264,6 +296,19 @@ ErrorPtr runtime::appendKey(KeyBuffer &key, llvm::ArrayRef<ParamRule> rules,
       key.push_back(arg.dtype);
       break;
     }
+    case NRD_ARG_DESCRIPTOR: {
+      if (ErrorPtr error = checkDescriptor(rule, arg, functionName))
+        return error;
+      const nrd_descriptor &desc = *arg.descriptor;
+      bool isConst = rule.isConst || (rule.policy & NRD_PARAM_CONST);
+      key.push_back(TagDescriptor |
+                    (aligned && desc.shape[desc.rank - 1] % 16 == 0 ? Multiple : 0) |
+                    (isConst ? Const : 0));
+      key.push_back(arg.dtype);
+      key.push_back(uint8_t(desc.rank | (desc.pads_nan ? 0x80 : 0)));
+      appendBytes(key, desc.block, desc.rank * sizeof *desc.block);
+      break;
+    }
     case NRD_ARG_NONE:
       key.push_back(TagNone);
       break;
@@ -301,6 +346,12 @@ std::vector<ParamSpec> runtime::specialise(llvm::ArrayRef<ParamRule> rules,
       bool isConst = rule.isConst || (rule.policy & NRD_PARAM_CONST);
       specs.push_back(runtimeSpec(Type::pointerTo(DType(arg.dtype), isConst),
                                   aligned && uintptr_t(arg.p) % 16 == 0));
+    } else if (arg.kind == NRD_ARG_DESCRIPTOR) {
+      const nrd_descriptor &desc = *arg.descriptor;
+      Type type = Type::descriptorOf(DType(arg.dtype), llvm::ArrayRef(desc.block, desc.rank),
+                                     desc.pads_nan);
+      type.isConst = rule.isConst || (rule.policy & NRD_PARAM_CONST);
+      specs.push_back(runtimeSpec(std::move(type), aligned && desc.shape[desc.rank - 1] % 16 == 0));
     } else if (auto value = integerOf(arg)) {
       if (value->isOne() && specialises)
         specs.push_back(constantSpec(Value::integer(1)));
@@ -336,6 +387,12 @@ std::string runtime::signatureText(const Type &type) {
     break;
   default:
     scalar = row.shortName;
+  }
+  if (type.isDescriptor) {
+    std::string dims;
+    for (int64_t size : type.block)
+      dims += (dims.empty() ? "" : ", ") + std::to_string(size);
+    return "tensordesc<" + scalar + "[" + dims + (type.padsNaN ? "], nan>" : "]>");
   }
   return (type.isPointer ? type.isConst ? "*k" : "*" : "") + scalar;
 }
@@ -441,10 +498,10 @@ ErrorPtr runtime::specialiseSignature(llvm::ArrayRef<ParamRule> rules,
       if (!type)
         return bad("a type such as `*fp32:16`, `i32`, `i32:16`, `fp32`");
       fact = fact.trim();
-      bool isInt = !type->isPointer && frontend::isInt(type->scalar);
+      bool isInt = type->isArithmetic() && frontend::isInt(type->scalar);
       if (fact == "1" && isInt)
         specs.push_back(constantSpec(Value::integer(1)));
-      else if (fact.empty() || (fact == "16" && (isInt || type->isPointer)))
+      else if (fact.empty() || (fact == "16" && (isInt || type->isPointer || type->isDescriptor)))
         specs.push_back(runtimeSpec(std::move(*type), fact == "16"));
       else
         return bad("`:16` or, for an integer, `:1` after the type");
@@ -464,6 +521,8 @@ const char *nereid::runtime::kindText(const nrd_arg &arg) {
     return "a float";
   case NRD_ARG_POINTER:
     return "a pointer";
+  case NRD_ARG_DESCRIPTOR:
+    return "a tensor descriptor";
   case NRD_ARG_NONE:
     return "None";
   default:

@@ -1,6 +1,7 @@
 #include "runtime/target_choice.h"
 
 #include "runtime/c_api.h"
+#include "runtime/devices/arguments.h"
 #include "runtime/devices/cuda.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -26,7 +27,7 @@ std::optional<TargetName> preference() {
 Backend byArguments(llvm::ArrayRef<nrd_arg> args) {
   bool array = false, tensor = false;
   for (const nrd_arg &arg : args) {
-    if (arg.kind != NRD_ARG_POINTER || (!arg.p && arg.memory < NRD_MEMORY_CUDA))
+    if (!pointsToMemory(arg) || (!arg.p && arg.memory < NRD_MEMORY_CUDA))
       continue;
     if (arg.memory >= NRD_MEMORY_CUDA)
       return Backend::Cuda;

@@ -464,6 +464,35 @@ class block_type(dtype):
         return type(self), (self.element_ty, self.shape)
 
 
+class tensor_descriptor_type(dtype):
+    """The type of a tensor descriptor: what its blocks are."""
+
+    def __init__(self, block, pads_nan=False):
+        self.block_type = block
+        self.pads_nan = pads_nan
+        self.name = f"tensordesc<{block.element_ty._signature}{list(block.shape)}{', nan' if pads_nan else ''}>"
+        self.primitive_bitwidth = 0
+        self.itemsize = 0
+
+    @property
+    def _signature(self):
+        return self.name
+
+    def __eq__(self, other):
+        return isinstance(other, tensor_descriptor_type) and self.name == other.name
+
+    __hash__ = dtype.__hash__
+
+    def __repr__(self):
+        return f"triton.language.tensor_descriptor_type({self.block_type!r})"
+
+    def mangle(self):
+        return f"TD{self.block_type.mangle()}"
+
+    def __reduce__(self):
+        return type(self), (self.block_type, self.pads_nan)
+
+
 class tuple_type:
     """The type of a tuple: the types of its items."""
 
@@ -527,6 +556,11 @@ def str_to_ty(name, c=None):
     if name.startswith("*"):
         const_pointer = name.startswith("*k")
         return pointer_type(str_to_ty(name[2 if const_pointer else 1:], c), const=const_pointer)
+    if name.startswith("tensordesc<") and name.endswith("]>"):
+        element, shape = name.removeprefix("tensordesc<").removesuffix("]>").split("[")
+        return tensor_descriptor_type(block_type(str_to_ty(element, c), [int(size) for size in shape.split(",")]))
+    if name.startswith("tensordesc<") and name.endswith("], nan>"):
+        return tensor_descriptor_type(str_to_ty(name.removesuffix(", nan>") + ">", c).block_type, pads_nan=True)
     if name not in _SIGNATURES:
         raise KeyError(name)
     return _SIGNATURES[name]
@@ -641,6 +675,18 @@ class tensor:
         raise TypeError("the value of a tensor is not known at compile time: Python code cannot branch on it")
 
     __hash__ = object.__hash__
+
+
+class tensor_descriptor_base(tensor):
+    """A tensor descriptor of a running compilation; as an annotation: a parameter that is one."""
+
+    __nereid_builtin__ = "tensor_descriptor_base"  # what the class means inside a kernel
+
+
+class tensor_descriptor(tensor_descriptor_base):
+    """A tensor descriptor, as `make_tensor_descriptor` gives it."""
+
+    __nereid_builtin__ = "tensor_descriptor"  # what the class means inside a kernel
 
 
 def _tensor_operator(name, reflected):

@@ -68,7 +68,18 @@ static std::optional<std::vector<ParamSpec>> parseSpecs(const Function &kernel,
                                                         StandaloneHost &host) {
   llvm::StringMap<ParamSpec> given;
   llvm::SmallVector<llvm::StringRef> items;
-  llvm::StringRef(signature).split(items, ',', -1, /*KeepEmpty=*/false);
+  // Commas inside of brackets belong to a descriptor's blocks.
+  size_t begin = 0;
+  int open = 0;
+  for (size_t i = 0; i <= signature.size(); ++i) {
+    char c = i < signature.size() ? signature[i] : ',';
+    open += c == '[' || c == '<' ? 1 : c == ']' || c == '>' ? -1 : 0;
+    if (c != ',' || open)
+      continue;
+    if (i > begin)
+      items.push_back(llvm::StringRef(signature).slice(begin, i));
+    begin = i + 1;
+  }
   for (llvm::StringRef item : items) {
     ParamSpec spec;
     auto [name, constant] = item.split('=');

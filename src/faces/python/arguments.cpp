@@ -395,6 +395,7 @@ enum class Kind : uint8_t {
   Float,
   Value,
   TorchDtype,
+  Descriptor,
   Unknown
 };
 
@@ -439,6 +440,9 @@ TypeEntry classify(PyObject *object) {
     return {type, Kind::Unknown, nullptr};
   if (name == "torch.dtype")
     return {type, Kind::TorchDtype, nullptr};
+  if (hasAttribute(object, "block_shape") && hasAttribute(object, "strides") &&
+      hasAttribute(object, "base"))
+    return {type, Kind::Descriptor, nullptr};
   if (hasAttribute(typeObject, "data_ptr"))
     return {type, Kind::Duck, nullptr};
   Registry &names = registry();
@@ -525,6 +529,50 @@ bool fromValue(PyObject *object, ArgumentScope &scope, nrd_arg &out) {
   scope.values.push_back(std::shared_ptr<nrd_value>(value.release(), nrd_value_free));
   out.kind = NRD_ARG_VALUE;
   out.v = scope.values.back().get();
+  return true;
+}
+
+/// The integers of a sequence, at most as many as `out` takes; -1 with an exception set.
+int integersOf(PyObject *object, const char *name, int64_t (&out)[NRD_DESCRIPTOR_MAX_RANK]) {
+  Ref sequence = Ref::take(PyObject_GetAttrString(object, name));
+  Py_ssize_t count = sequence ? PySequence_Size(sequence.get()) : -1;
+  if (count > NRD_DESCRIPTOR_MAX_RANK) {
+    PyErr_SetString(PyExc_ValueError, "rank cannot be more than 5");
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    Ref item = Ref::take(PySequence_GetItem(sequence.get(), i));
+    out[i] = item ? PyLong_AsLongLong(item.get()) : 0;
+  }
+  return PyErr_Occurred() ? -1 : int(count);
+}
+
+/// A TensorDescriptor, ours or one with the same attributes.
+bool fromDescriptor(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out) {
+  Ref base = Ref::take(PyObject_GetAttrString(object, "base"));
+  if (!base || !toArgument(parameter, base.get(), scope, out))
+    return false;
+  nrd_descriptor desc{};
+  int rank = integersOf(object, "shape", desc.shape);
+  int strides = rank < 0 ? -1 : integersOf(object, "strides", desc.strides);
+  int block = strides < 0 ? -1 : integersOf(object, "block_shape", desc.block);
+  if (block < 0)
+    return false;
+  if (out.kind != NRD_ARG_POINTER || strides != rank || block != rank) {
+    PyErr_Format(PyExc_TypeError,
+                 "argument `%U`: a descriptor needs a tensor, and one size, stride and block size "
+                 "for each dimension, found %R",
+                 parameter.name, object);
+    return false;
+  }
+  desc.rank = uint8_t(rank);
+  Ref padding = attribute(object, "padding");
+  PyErr_Clear();
+  desc.pads_nan = padding && textOf(padding.get()) == "nan";
+  scope.descriptors.push_back(desc);
+  scope.objects.push_back(base);
+  out.kind = NRD_ARG_DESCRIPTOR;
+  out.descriptor = &scope.descriptors.back();
   return true;
 }
 
@@ -638,6 +686,8 @@ bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nr
     if (std::optional<nrd_dtype> dtype = dtypeByName(strOf(object)); dtype && scope.warmup)
       return pointerTo(out, *dtype, nullptr, NRD_MEMORY_UNKNOWN);
     return unsupported(parameter, object);
+  case Kind::Descriptor:
+    return fromDescriptor(parameter, object, scope, out);
   case Kind::Unknown:
     return unsupported(parameter, object);
   }

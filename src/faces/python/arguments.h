@@ -7,6 +7,7 @@
 
 #include "faces/python/values.h"
 
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -32,6 +33,7 @@ public:
   bool warmup = false; ///< nothing is launched: a dtype may stand for a pointer
 
   std::vector<Py_buffer> buffers;
+  std::deque<nrd_descriptor> descriptors; ///< pointed to
   std::vector<std::shared_ptr<nrd_value>> values;
   std::vector<Ref> objects;
 };

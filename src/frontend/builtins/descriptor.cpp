@@ -44,7 +44,8 @@ static FailureOr<mlir::Value> coordinate(Semantic &s, const Value &value, std::s
   else if (auto *tensor = value.getIf<Tensor>())
     fits = !tensor->type.isArithmetic() || info(tensor->type.scalar).bits <= 32;
   if (!fits)
-    return s.error(diag::DescriptorOffsetWidth, at, what, value.isTensor() ? value.kindName() : value.repr());
+    return s.error(diag::DescriptorOffsetWidth, at, what,
+                   value.isTensor() ? value.kindName() : value.repr());
   return scalarInt(s, value, DType::Int32, std::move(what), at);
 }
 
@@ -163,8 +164,7 @@ static Value loaded(Semantic &s, mlir::Value ir, DType scalar, llvm::ArrayRef<in
   if (scalar != DType::Int1)
     return Value(Semantic::wrap(ir, Type::of(scalar, shape)));
   Type bytes = Type::of(DType::Int8, shape);
-  return Value(
-      s.emitCompare(CompareOp::NotEq, Semantic::wrap(ir, bytes), s.constant(0, bytes)));
+  return Value(s.emitCompare(CompareOp::NotEq, Semantic::wrap(ir, bytes), s.constant(0, bytes)));
 }
 
 /// `value` in the type and shape of what is written; a scalar fills the block.
@@ -253,8 +253,7 @@ static FailureOr<Value> reduce(Semantic &s, const BoundArgs &args) {
   if (!kind)
     return s.error(diag::AtomicDtype, args.call(), operation, info(scalar).shortName);
   if ((kind == Kind::FMax || kind == Kind::FMin) && !s.options.hasTensorCopies)
-    return s.error(diag::DescriptorHalfExtremum, args.call(), operation,
-                   info(scalar).shortName);
+    return s.error(diag::DescriptorHalfExtremum, args.call(), operation, info(scalar).shortName);
   auto coords = coordinates(s, args, desc->type);
   if (failed(coords))
     return failure();
@@ -307,9 +306,9 @@ static FailureOr<Value> gather(Semantic &s, const BoundArgs &args) {
   if (failed(access))
     return failure();
   auto element = llvm::cast<tile::DescType>(desc->ir.getType()).getElementType();
-  mlir::Value ir = tile::DescGatherOp::create(
-      s.builder, s.loc(), mlir::RankedTensorType::get(access->shape, element), desc->ir,
-      access->rows, access->column);
+  mlir::Value ir = tile::DescGatherOp::create(s.builder, s.loc(),
+                                              mlir::RankedTensorType::get(access->shape, element),
+                                              desc->ir, access->rows, access->column);
   return loaded(s, ir, desc->type.scalar, access->shape);
 }
 
@@ -384,7 +383,8 @@ tensor: what is outside gives the padding or is not written. Values are cast to 
        .dtypes = "all"},
       {.name = "load_tensor_descriptor",
        .signature = "(desc, offsets)",
-       .doc = R"(Reads the block of a tensor that begins at `offsets`; the same as `desc.load(offsets)`.
+       .doc =
+           R"(Reads the block of a tensor that begins at `offsets`; the same as `desc.load(offsets)`.
 
 :param desc: a tensor descriptor.
 :param offsets: a scalar int32 for each dimension. Elements outside the tensor give the descriptor's padding.)",
@@ -393,7 +393,8 @@ tensor: what is outside gives the padding or is not written. Values are cast to 
        .dtypes = "all"},
       {.name = "store_tensor_descriptor",
        .signature = "(desc, offsets, value)",
-       .doc = R"(Writes the block of a tensor that begins at `offsets`; the same as `desc.store(offsets, value)`.
+       .doc =
+           R"(Writes the block of a tensor that begins at `offsets`; the same as `desc.store(offsets, value)`.
 
 :param desc: a tensor descriptor.
 :param offsets: a scalar int32 for each dimension. Elements outside the tensor are not written.
@@ -403,7 +404,8 @@ tensor: what is outside gives the padding or is not written. Values are cast to 
        .dtypes = "all"},
       {.name = "tensor_descriptor",
        .signature = "(*args)",
-       .doc = R"(The class of tensor descriptors, for `isinstance` and annotations; `make_tensor_descriptor` makes one.)",
+       .doc =
+           R"(The class of tensor descriptors, for `isinstance` and annotations; `make_tensor_descriptor` makes one.)",
        .build = &descriptorClass,
        .category = "Types",
        .aliases = {"tensor_descriptor_base"}},

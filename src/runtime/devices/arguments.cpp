@@ -65,6 +65,32 @@ inline bool pack(const nrd_arg &arg, ScalarKind kind, uint64_t &slot) {
   }
 }
 
+ErrorPtr readOnly(const nrd_kernel &kernel, const ParamSlot &slot) {
+  return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::ReadOnlyArgument,
+                   std::string_view(slot.name), std::string_view(kernel.name));
+}
+
+/// Base, sizes, strides but the last.
+ErrorPtr packDescriptor(const nrd_kernel &kernel, const ParamSlot &slot, const nrd_arg &arg,
+                        Slots &slots) {
+  if (arg.kind != NRD_ARG_DESCRIPTOR || arg.descriptor->rank != slot.descriptorRank)
+    return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchBadArgument,
+                     std::string_view(slot.name), std::string_view(kernel.name),
+                     slot.descriptorRank
+                         ? "a tensor descriptor of rank " + std::to_string(slot.descriptorRank)
+                         : "no tensor descriptor",
+                     kindText(arg));
+  if (slot.written && arg.read_only)
+    return readOnly(kernel, slot);
+  unsigned rank = slot.descriptorRank;
+  slots.push_back(uint64_t(uintptr_t(arg.p)));
+  for (unsigned i = 0; i < rank; ++i)
+    slots.push_back(uint64_t(arg.descriptor->shape[i]));
+  for (unsigned i = 0; i + 1 < rank; ++i)
+    slots.push_back(uint64_t(arg.descriptor->strides[i]));
+  return nullptr;
+}
+
 } // namespace
 
 ErrorPtr runtime::checkGrid(const nrd_launch &launch, bool &empty) {
@@ -93,6 +119,11 @@ ErrorPtr runtime::packArguments(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg
     if (!slot.passed)
       continue;
     uint64_t value;
+    if (slot.descriptorRank || args[i].kind == NRD_ARG_DESCRIPTOR) [[unlikely]] {
+      if (ErrorPtr error = packDescriptor(kernel, slot, args[i], slots))
+        return error;
+      continue;
+    }
     if (!pack(args[i], slot.kind, value)) [[unlikely]] {
       // None for a pointer whose type is forced is a null pointer.
       if (!(slot.kind == ScalarKind::Pointer &&
@@ -106,8 +137,7 @@ ErrorPtr runtime::packArguments(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg
       value = args[i].u;
     }
     if (slot.written && args[i].read_only) [[unlikely]]
-      return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::ReadOnlyArgument,
-                       std::string_view(slot.name), std::string_view(kernel.name));
+      return readOnly(kernel, slot);
     slots.push_back(value);
   }
   return nullptr;

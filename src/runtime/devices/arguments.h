@@ -8,13 +8,18 @@
 
 namespace nereid::runtime {
 
-/// One slot of 8 bytes for each parameter that is passed; a narrow value is in the slot's first
-/// bytes.
+/// One slot of 8 bytes for each parameter of the code (ParamSlot::codeParams); a narrow value is in
+/// the slot's first bytes.
 using Slots = llvm::SmallVector<uint64_t, 48>;
 
 /// Packs one argument per parameter of the function. An error for a wrong number of arguments, for
 /// one whose kind cannot be passed for the parameter's, and for a read-only one that is written.
 ErrorPtr packArguments(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots);
+
+/// Whether `p` and `memory` of the argument mean a place in memory.
+inline bool pointsToMemory(const nrd_arg &arg) {
+  return arg.kind == NRD_ARG_POINTER || arg.kind == NRD_ARG_DESCRIPTOR;
+}
 
 /// Whether some axis of the grid is 0; an error when one is negative (as a 32-bit number).
 ErrorPtr checkGrid(const nrd_launch &launch, bool &empty);

@@ -47,8 +47,9 @@ ErrorPtr failureError(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
     // The argument's number counts what is passed to the code.
     const nrd_arg *arg = nullptr;
     const ParamSlot *slot = nullptr;
-    for (size_t i = 0, passed = 0; i < kernel.params.size(); ++i)
-      if (kernel.params[i].passed && int64_t(passed++) == number) {
+    for (size_t i = 0, passed = 0; i < kernel.params.size();
+         passed += kernel.params[i++].codeParams())
+      if (kernel.params[i].passed && int64_t(passed) == number) {
         slot = &kernel.params[i];
         arg = &args[i];
       }
@@ -98,7 +99,7 @@ ErrorPtr CpuDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> arg
   if (ErrorPtr error = checkGrid(launch, empty))
     return error;
   for (size_t i = 0; i < args.size(); ++i)
-    if (args[i].kind == NRD_ARG_POINTER && args[i].memory >= NRD_MEMORY_CUDA) [[unlikely]]
+    if (pointsToMemory(args[i]) && args[i].memory >= NRD_MEMORY_CUDA) [[unlikely]]
       return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::PointerNotOnCpu,
                        kernel.params[i].name,
                        "cuda:" + std::to_string(args[i].memory - NRD_MEMORY_CUDA));
@@ -108,7 +109,7 @@ ErrorPtr CpuDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> arg
     // The extents of the pointers, in order; all of memory where they are not known.
     for (size_t i = 0; i < args.size(); ++i)
       if (kernel.params[i].passed && kernel.params[i].kind == ScalarKind::Pointer) {
-        bool known = args[i].kind == NRD_ARG_POINTER && args[i].high;
+        bool known = pointsToMemory(args[i]) && args[i].high;
         slots.push_back(known ? uint64_t(uintptr_t(args[i].low)) : 0);
         slots.push_back(known ? uint64_t(uintptr_t(args[i].high)) : uint64_t(INT64_MAX));
       }

@@ -230,11 +230,11 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
   for (size_t i = 0, slot = 0; i < args.size(); ++i) {
     if (!kernel.params[i].passed)
       continue;
-    if (args[i].kind == NRD_ARG_POINTER && (args[i].memory == NRD_MEMORY_HOST ||
-                                            args[i].memory == NRD_MEMORY_HOST_TENSOR)) [[unlikely]]
+    if (pointsToMemory(args[i]) && (args[i].memory == NRD_MEMORY_HOST ||
+                                    args[i].memory == NRD_MEMORY_HOST_TENSOR)) [[unlikely]]
       if (ErrorPtr error = hostPointer(*driver, kernel, i, slots[slot]))
         return error;
-    ++slot;
+    slot += kernel.params[i].codeParams();
   }
   if (empty)
     return nullptr;

@@ -1,5 +1,6 @@
 #include "runtime/devices/cuda_context.h"
 
+#include "runtime/devices/arguments.h"
 #include "runtime/devices/cuda.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -178,7 +179,7 @@ ErrorPtr cuda::deviceOfLaunch(llvm::ArrayRef<nrd_arg> args, const nrd_launch *la
   }
   int current = contextDevice(*driver), first = -1;
   for (const nrd_arg &arg : args)
-    if (arg.kind == NRD_ARG_POINTER && arg.memory >= NRD_MEMORY_CUDA) {
+    if (pointsToMemory(arg) && arg.memory >= NRD_MEMORY_CUDA) {
       int device = arg.memory - NRD_MEMORY_CUDA;
       if (device == current) {
         first = current;

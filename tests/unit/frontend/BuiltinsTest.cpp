@@ -71,6 +71,87 @@ TEST_F(Builtins, RestParameters) {
   EXPECT_EQ(accepted("trans", {block(DType::Float32, {4, 8})}), "<['8', '4'], fp32>");
 }
 
+TEST_F(Builtins, Descriptors) {
+  auto make = [&](DType type, Value block, NamedArgs more = {}) {
+    NamedArgs keywords = {
+        {"shape", shape({64, 64})}, {"strides", shape({64, 1})}, {"block_shape", block}};
+    for (auto &[name, value] : more)
+      keywords.emplace_back(name, value);
+    return callNamed("make_tensor_descriptor", {pointer(type)}, std::move(keywords));
+  };
+  auto made = [&](DType type, Value block, NamedArgs more = {}) {
+    EXPECT_TRUE(failed(make(type, block, more)));
+    return message();
+  };
+  EXPECT_EQ(typeOf(make(DType::Float16, shape({8, 16}))), "tensor_descriptor<fp16[8, 16]>");
+  EXPECT_EQ(typeOf(make(DType::Float16, shape({8, 16}), {{"padding_option", text("nan")}})),
+            "tensor_descriptor<fp16[8, 16], nan>");
+  EXPECT_EQ(made(DType::Int16, shape({8, 16}), {{"padding_option", text("nan")}}),
+            "DescriptorPadsInts: integers have no NaN: Padding option `nan` is not supported for "
+            "integer blocks");
+  EXPECT_EQ(
+      made(DType::Float16, shape({16})),
+      "DescriptorBlockRank: blocks of a descriptor: Expected block_shape to have 2 dimensions "
+      "but got 1");
+  auto refusedWith = [&](Value sizes, Value strides) {
+    return refused("make_tensor_descriptor",
+                   {pointer(DType::Float32), sizes, strides, shape({16})});
+  };
+  EXPECT_EQ(refusedWith(shape({1, 1, 1, 1, 1, 1}), shape({1})),
+            "DescriptorRank: rank of a descriptor: Expected 1 <= ndim <= 5 but got 6 dimensions");
+  EXPECT_EQ(refusedWith(shape({4, 4}), shape({1})),
+            "DescriptorStrides: strides of a descriptor: Expected 2 strides but got 1");
+  EXPECT_EQ(refusedWith(shape({64}), shape({2})),
+            "DescriptorLastStride: strides of a descriptor: Tensor descriptor last dim must be 1 "
+            "but got 2");
+  EXPECT_EQ(typeOf(make(DType::Float16, shape({8, 4}))), "tensor_descriptor<fp16[8, 4]>");
+  EXPECT_EQ(message(), "DescriptorNarrowBlockSlow: the last dimension of the descriptor's blocks "
+                       "has 4 * 2 = 8 bytes: with fewer than 16 they are not copied as blocks");
+  options.strict = true;
+  EXPECT_EQ(made(DType::Float16, shape({8, 4})),
+            "DescriptorNarrowBlock: blocks too narrow: Descriptor block shape must have at least "
+            "16 bytes in the last dimension, but got 4 * 2 = 8 bytes");
+  options.strict = false;
+  EXPECT_EQ(refused("tensor_descriptor", {}),
+            "DescriptorConstructor: a descriptor is made by `tl.make_tensor_descriptor`, or passed "
+            "to the kernel");
+}
+
+TEST_F(Builtins, DescriptorAccesses) {
+  auto descriptor = [&](DType type, std::vector<int64_t> block) {
+    return argument(Type::descriptorOf(type, block));
+  };
+  Value half = descriptor(DType::Float16, {8, 16});
+  Value row = descriptor(DType::Float32, {1, 32});
+  EXPECT_EQ(accepted("load_tensor_descriptor", {half, shape({0, 0})}), "<['8', '16'], fp16>");
+  EXPECT_EQ(refused("load_tensor_descriptor", {half, shape({0})}),
+            "DescriptorOffsets: expected 2 offsets, but got 1");
+  EXPECT_EQ(refused("load_tensor_descriptor", {half, shape({0, int64_t(1) << 40})}),
+            "DescriptorOffsetWidth: an item of `offsets` must fit 32 bits, add a `.to(tl.int32)` "
+            "or use pointers, found 1099511627776");
+  EXPECT_EQ(
+      refused("store_tensor_descriptor", {half, shape({0, 0}), block(DType::Float16, {16, 8})}),
+      "DescriptorValueShape: the value must have the shape of the block: expected [8, 16], "
+      "found [16, 8]");
+  EXPECT_EQ(refused("tensor_descriptor.atomic_max", {half, shape({0, 0}), integer(1)}),
+            "DescriptorHalfExtremum: `atomic_max` of fp16: 16-bit float types require native tma "
+            "support");
+  options.hasTensorCopies = true;
+  EXPECT_TRUE(
+      succeeded(callNamed("tensor_descriptor.atomic_max", {half, shape({0, 0}), integer(1)})));
+  Value rows = block(DType::Int32, {8});
+  EXPECT_EQ(accepted("tensor_descriptor.gather", {row, rows, integer(0)}), "<['8', '32'], fp32>");
+  EXPECT_EQ(refused("tensor_descriptor.gather", {half, rows, integer(0)}),
+            "DescriptorRowBlock: descriptor gather needs blocks of two dimensions and 1 row, but "
+            "got [8, 16]");
+  EXPECT_EQ(refused("tensor_descriptor.gather", {row, block(DType::Int32, {4}), integer(0)}),
+            "DescriptorFewRows: descriptor gather must have at least 8 rows, but got [4]");
+  EXPECT_EQ(
+      refused("tensor_descriptor.gather", {descriptor(DType::Float32, {1, 4}), rows, integer(0)}),
+      "DescriptorFewColumns: descriptor gather of fp32 must have at least 8 columns, but got "
+      "4");
+}
+
 TEST_F(Builtins, KnownArguments) {
   EXPECT_EQ(refused("arange", {argument(DType::Int32), integer(16)}),
             "ExpectedKnownValue: `start` of `arange` must be known during compilation, found int32 "

@@ -99,6 +99,46 @@ TEST(Specialise, OtherKinds) {
   EXPECT_EQ(specialised(constant, pointer(0x1008, NRD_INT8)), "*ki8");
 }
 
+TEST(Specialise, Descriptors) {
+  nrd_descriptor desc{};
+  desc.rank = 2;
+  int64_t shape[] = {33, 48}, strides[] = {64, 1}, block[] = {8, 16};
+  std::copy_n(shape, 2, desc.shape);
+  std::copy_n(strides, 2, desc.strides);
+  std::copy_n(block, 2, desc.block);
+  nrd_arg arg = pointer(0x1000, NRD_FP16);
+  arg.kind = NRD_ARG_DESCRIPTOR;
+  arg.descriptor = &desc;
+  EXPECT_EQ(specialised(rule(), arg), "tensordesc<fp16[8, 16]>:16");
+  desc.shape[1] = 47;
+  desc.pads_nan = 1;
+  EXPECT_EQ(specialised(rule(), arg), "tensordesc<fp16[8, 16], nan>");
+  EXPECT_EQ(specialised(rule(nullptr, NRD_PARAM_NO_ALIGNMENT), arg),
+            "tensordesc<fp16[8, 16], nan>");
+  EXPECT_EQ(specialised(rule("*fp16"), arg),
+            "TypeError: argument `x` of `kernel`: expected a value for its type `*fp16`, found a "
+            "tensor descriptor");
+  auto refused = [&](const std::string &what) {
+    EXPECT_EQ(specialised(rule(), arg), "TypeError: argument `x` of `kernel`: expected " + what);
+  };
+  desc.strides[0] = 60;
+  refused("strides that are multiples of 16 bytes, found 120 bytes");
+  desc.strides[0] = 64;
+  desc.strides[1] = 2;
+  refused("a last stride of 1, found 2");
+  desc.strides[1] = 1;
+  desc.shape[0] = int64_t(1) << 31;
+  refused("sizes from 1 to 2147483647, found 2147483648");
+  desc.shape[0] = 1;
+  arg.p = reinterpret_cast<void *>(0x1008);
+  refused("a base address that is a multiple of 16, found 0x1008");
+  arg.p = nullptr;
+  arg.dtype = NRD_INT16;
+  refused("a padding of zero for integers, found NaN");
+  desc.rank = 6;
+  refused("a descriptor of rank 1 to 5, found another rank");
+}
+
 TEST(Specialise, Policies) {
   EXPECT_EQ(specialised(rule(nullptr, NRD_PARAM_NO_SPECIALIZE), integer(1)), "i32");
   EXPECT_EQ(specialised(rule(nullptr, NRD_PARAM_NO_SPECIALIZE), integer(16)), "i32");

@@ -1,0 +1,1 @@
+"""What host code needs beside kernels."""
