@@ -54,14 +54,15 @@ class UnsupportedLanguageConstruct(CompilationError):
 class OutOfResources(TritonError):
     """A kernel needs more of something than the device has."""
 
-    def __init__(self, required, limit, name):
-        super().__init__(required, limit, name)
+    def __init__(self, required, limit, name, message=None):
+        super().__init__(required, limit, name, message)
         self.required = required
         self.limit = limit
         self.name = name
+        self.message = message
 
     def __str__(self):
-        return (f"out of resource: {self.name}, Required: {self.required}, Hardware limit: {self.limit}. Reducing block "
+        return self.message or (f"out of resource: {self.name}, Required: {self.required}, Hardware limit: {self.limit}. Reducing block "
                 "sizes or `num_stages` may help.")
 
 
@@ -84,5 +85,5 @@ class PTXASError(TritonError):
 from . import _native  # noqa: E402
 
 _native.register(CompilationError=CompilationError, CompileTimeAssertionFailure=CompileTimeAssertionFailure,
-                 UnsupportedLanguageConstruct=UnsupportedLanguageConstruct, ResourcesExhausted=ResourcesExhausted,
+                 UnsupportedLanguageConstruct=UnsupportedLanguageConstruct, OutOfResources=OutOfResources, ResourcesExhausted=ResourcesExhausted,
                  InternalError=InternalError)

@@ -11,6 +11,7 @@ import time
 
 from .. import testing
 from ..errors import AutotunerError, TritonError
+from .driver import cpu, driver
 from .jit import KernelInterface
 
 
@@ -61,6 +62,10 @@ class Config:
         return ", ".join(parts)
 
     __repr__ = __str__
+
+
+def _on_gpu(array):
+    return getattr(array, "is_cuda", False) or hasattr(array, "__cuda_array_interface__")
 
 
 def _base_function(fn):
@@ -116,6 +121,7 @@ class Autotuner(KernelInterface):
         self.early_config_prune = prune.get("early_config_prune")
         self.warmup_time = 10 if warmup is None else warmup
         self.rep_time = 40 if rep is None else rep
+        self.use_cuda_graph = use_cuda_graph
         self.do_bench = do_bench
         self.cache_results = cache_results
         self.best_config = None
@@ -162,6 +168,11 @@ class Autotuner(KernelInterface):
         quantiles = (0.5, 0.2, 0.8)
         if self.do_bench is not None:
             return self.do_bench(call, quantiles=quantiles)
+        arrays = [value for value in arguments.values() if hasattr(value, "dtype")]
+        if driver.active is cpu or arrays and not any(map(_on_gpu, arrays)):
+            return testing._summary(testing._times_on_cpu(call, self.warmup_time, self.rep_time), quantiles, "mean")
+        if self.use_cuda_graph:
+            return testing.do_bench_cudagraph(call, rep=self.rep_time, quantiles=quantiles)
         return testing.do_bench(call, warmup=self.warmup_time, rep=self.rep_time, quantiles=quantiles)
 
     def _tune(self, key, args, kwargs):
