@@ -1,9 +1,60 @@
-"""What every Python test can ask for."""
+"""What every Python test can ask for: `target`, and which targets there are.
+
+A test that takes the fixture `target` runs once on each target of this machine, or on those that `--target NAME` (repeatable) or
+NEREID_TEST_TARGETS="cpu,cuda" ask for; one that was asked for and cannot be used is an error, never a skip. `@pytest.mark.cpu_only`
+says that a test is about the CPU target. Everything else, child processes included, runs on the CPU.
+"""
+
+import os
 
 import pytest
 
+os.environ.setdefault("NEREID_TARGET", "cpu")
 
-@pytest.fixture(params=["cpu"])
-def target(request):
+
+def pytest_addoption(parser):
+    parser.addoption("--target", action="append", choices=["cpu", "cuda"], help="a target to test, by default every one here")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "cpu_only: a test about the CPU target")
+
+
+def _targets(config):
+    """The targets to test, and whether they were asked for."""
+    asked = config.getoption("--target") or [name for name in os.environ.get("NEREID_TEST_TARGETS", "").split(",") if name]
+    if asked:
+        return list(dict.fromkeys(asked)), True
+    from nereid import _native
+    usable = _native.device_count() > 0
+    if usable:
+        import torch
+        usable = torch.cuda.is_available()
+    return ["cpu", "cuda"] if usable else ["cpu"], False
+
+
+def pytest_generate_tests(metafunc):
+    if "target" not in metafunc.fixturenames:
+        return
+    targets, asked = _targets(metafunc.config)
+    if asked and "cuda" in targets:
+        from nereid import _native
+        try:
+            _native.check_cuda()
+        except Exception as missing:
+            raise pytest.UsageError(f"the target `cuda` was asked for: {missing}") from missing
+    if metafunc.definition.get_closest_marker("cpu_only"):
+        targets = [name for name in targets if name == "cpu"]
+    metafunc.parametrize("target", targets, indirect=True)
+
+
+@pytest.fixture
+def target(request, monkeypatch):
     """The target that kernels run on: a test that takes it runs once on each."""
-    return request.param
+    from nereid.runtime.driver import cpu, cuda, driver
+    driver.set_active(cuda if request.param == "cuda" else cpu)
+    if request.param == "cuda":
+        import device_arrays
+        device_arrays.install(monkeypatch)
+    yield request.param
+    driver.reset_active()

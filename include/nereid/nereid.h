@@ -349,8 +349,8 @@ NRD_API void nrd_function_clear_cache(nrd_function *function);
  * ----------------------------------------------------------------------------------------------
  */
 
-/* What kernels run on when neither an option nor NEREID_TARGET says: "cpu", "cuda", "cuda:90"; null
- * or "" to go by the arguments again. */
+/* What kernels run on when no option says, before NEREID_TARGET: "cpu", "cuda", "cuda:90"; null or
+ * "" to go by the setting and the arguments again. */
 NRD_API nrd_error *nrd_set_default_target(const char *target);
 /* The target of a launch without pointers: "cpu", or "cuda:90" where a GPU is usable. Free with
  * nrd_string_free. */

@@ -111,7 +111,12 @@ ErrorPtr Options::set(std::string_view name, const nrd_value &value) {
   return nullptr;
 }
 
-ErrorPtr Options::chosenTarget(std::optional<TargetName> &out) const {
+ErrorPtr Options::chosenTarget(std::optional<TargetName> preferred,
+                               std::optional<TargetName> &out) const {
+  if (preferred && !targetSet) {
+    out = preferred;
+    return nullptr;
+  }
   const std::string &name = targetSet ? target : Settings::current().target;
   if (name.empty())
     return nullptr;

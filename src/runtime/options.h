@@ -49,9 +49,9 @@ struct Options {
     return backend == Backend::Cpu ? cpuIdentity : identity;
   }
 
-  /// The target that was asked for here or by NEREID_TARGET; nothing when neither says. A setting
-  /// that names no target is an error.
-  ErrorPtr chosenTarget(std::optional<TargetName> &out) const;
+  /// The target that was asked for here, else by the process (`preferred`), else by NEREID_TARGET;
+  /// nothing when none says. A setting that names no target is an error.
+  ErrorPtr chosenTarget(std::optional<TargetName> preferred, std::optional<TargetName> &out) const;
 
   /// How many threads a launch may use; 0 leaves it to the setting.
   uint32_t threads() const { return uint32_t(numThreadsSet ? numThreads : numCpuThreads); }

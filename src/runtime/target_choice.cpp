@@ -59,17 +59,15 @@ ErrorPtr runtime::chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> a
                                const nrd_launch *launch, TargetName &out) {
   static const Options none;
   std::optional<TargetName> chosen;
-  if (ErrorPtr error = (options ? options : &none)->chosenTarget(chosen))
+  if (ErrorPtr error = (options ? options : &none)->chosenTarget(preference(), chosen))
     return error;
-  if (!chosen)
-    chosen = preference();
   out = chosen ? *chosen : TargetName{byArguments(args), 0};
   return fillArchitecture(args, launch, out);
 }
 
 ErrorPtr runtime::targetWithoutArguments(const Options &options, TargetName &out) {
   std::optional<TargetName> chosen;
-  if (ErrorPtr error = options.chosenTarget(chosen))
+  if (ErrorPtr error = options.chosenTarget(preference(), chosen))
     return error;
   out = chosen.value_or(TargetName{});
   return fillArchitecture({}, nullptr, out);

@@ -1,7 +1,7 @@
 // Which target a launch compiles for.
 //
-// The option `target`, else the setting NEREID_TARGET, else what the process prefers
-// (nrd_set_default_target), else what the pointers say (nrd_memory): memory of a GPU means the GPU,
+// The option `target`, else what the process prefers (nrd_set_default_target), else the setting
+// NEREID_TARGET, else what the pointers say (nrd_memory): memory of a GPU means the GPU,
 // arrays of the host mean the CPU, and where they say nothing a GPU is taken when there is one.
 // "cuda" without an architecture means that of the device the launch is for.
 #pragma once
@@ -16,7 +16,7 @@ namespace nereid::runtime {
 ErrorPtr chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> args,
                       const nrd_launch *launch, TargetName &out);
 
-/// For a compilation from a signature: the CPU unless the options or a setting say otherwise.
+/// For a compilation from a signature: the CPU unless something says otherwise.
 ErrorPtr targetWithoutArguments(const Options &options, TargetName &out);
 
 } // namespace nereid::runtime

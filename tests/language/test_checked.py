@@ -10,6 +10,8 @@ import torch
 
 import harness
 
+pytestmark = pytest.mark.cpu_only
+
 COPY = harness.make("""@triton.jit
 def kernel(x_ptr, y_ptr, n, shift, sx, sy, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

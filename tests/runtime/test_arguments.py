@@ -123,6 +123,7 @@ def test_strided_views(target):
     assert np.array_equal(dst, np.full(10, 3, np.float32))
 
 
+@pytest.mark.cpu_only
 def test_extent_of_views_in_checked_mode(target):
     base = np.arange(40, dtype=np.float32)
     dst = np.zeros(10, np.float32)
