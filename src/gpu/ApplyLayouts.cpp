@@ -153,6 +153,13 @@ Value Applier::buffer(OpOperand &operand, unsigned source, const DotOperandPlan 
   return ngpu::TransBufferOp::create(builder, tensor.getLoc(), seen, whole, order);
 }
 
+/// Products that start from zero need no accumulator made of zeros.
+Value useAccumulator(OpBuilder &builder, tile::DotOp dot) {
+  if (!matchPattern(dot.getC(), m_AnyZeroFloat()) && !matchPattern(dot.getC(), m_Zero()))
+    return {};
+  return arith::ConstantOp::create(builder, dot.getLoc(), builder.getBoolAttr(false));
+}
+
 void Applier::applyDot(unsigned index) {
   LayoutStep &step = p.steps[index];
   auto dot = cast<tile::DotOp>(step.op);
@@ -173,7 +180,8 @@ void Applier::applyDot(unsigned index) {
     result = ngpu::MmaOp::create(builder, loc, c.getType(), a, b, c, false, false);
     break;
   case MatrixUnit::Wgmma:
-    result = ngpu::WgmmaOp::create(builder, loc, c.getType(), a, b, c, Value(), false, 0);
+    result = ngpu::WgmmaOp::create(builder, loc, c.getType(), a, b, c, useAccumulator(builder, dot),
+                                   false, 0);
     break;
   case MatrixUnit::Fma:
     result = ngpu::FmaDotOp::create(builder, loc, c.getType(), a, b, c);

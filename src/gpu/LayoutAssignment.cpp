@@ -1,5 +1,6 @@
 #include "gpu/LayoutAssignment.h"
 
+#include "gpu/AccessWidth.h"
 #include "gpu/LayoutRelations.h"
 #include "gpu/Passes.h"
 #include "layout/Constructors.h"
@@ -413,8 +414,8 @@ std::string layoutReport(LayoutProblem &p) {
           repeats *= repeatCount(size);
         AccessShape shape =
             accessShape(p.accesses[p.steps[step].access], p.table[node.layout], repeats);
-        os << " vector " << shape.vector << " sectors " << shape.sectors << " requests "
-           << shape.requests;
+        os << " [" << shape.requests << " x " << shape.vector << " elements, " << shape.sectors
+           << " sectors, " << shape.lines << " lines]";
       }
     }
     os << "\n";
@@ -446,7 +447,7 @@ llvm::Error assignLayouts(func::FuncOp kernel, const GpuOptions &options, std::s
   for (Type type : kernel.getArgumentTypes())
     if (isa<RankedTensorType>(type))
       return llvm::createStringError("internal error: a kernel takes no tensors");
-  transforms::IntegerAnalysis analysis(kernel);
+  transforms::IntegerAnalysis analysis = addressAnalysis(kernel);
   LayoutProblem problem(kernel, options, analysis);
   solveLayouts(problem);
   if (report)

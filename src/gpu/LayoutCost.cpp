@@ -17,6 +17,8 @@ constexpr double kBarrier = 30;
 constexpr double kRequest = 1;
 /// A sector between L1 and L2.
 constexpr double kSector = 0.5;
+/// A line of L1 and L2: its tag.
+constexpr double kLine = 0.25;
 
 int64_t greatestPowerOfTwo(int64_t value) {
   return value & -value;
@@ -93,7 +95,6 @@ AccessShape accessShape(const AccessFacts &facts, const LinearLayout &layout, in
   AccessShape best;
   ArrayRef<uint64_t> registers = layout.flatBases(Axis::Register);
   ArrayRef<uint64_t> lanes = layout.flatBases(Axis::Lane);
-  unsigned vectorDim = 0;
   for (unsigned dim = 0; dim < layout.rank(); ++dim) {
     unsigned shift = flatShift(layout, dim);
     unsigned vector = 1;
@@ -107,24 +108,25 @@ AccessShape accessShape(const AccessFacts &facts, const LinearLayout &layout, in
       steps += (column & inside) != 0;
     for (uint64_t column : lanes)
       steps += (column & inside) != 0;
-    if (steps == llvm::Log2_32(vector) && vector > best.vector) {
-      best.vector = vector;
-      vectorDim = dim;
+    if (steps == llvm::Log2_32(vector))
+      best.vector = std::max(best.vector, vector);
+  }
+  // Lanes whose elements lie in one sector (line) differ only in low bits of a contiguous dimension.
+  auto pieces = [&](int64_t bytes) {
+    uint64_t same = 0;
+    for (unsigned dim = 0; dim < layout.rank(); ++dim) {
+      unsigned shift = flatShift(layout, dim);
+      int64_t elements = std::max<int64_t>(1, bytes / facts.elementBytes);
+      same |= uint64_t(std::min(facts.contiguous[dim], elements) - 1) << shift;
+      same |= uint64_t(facts.constant[dim] - 1) << shift;
     }
-  }
-  // Lanes whose elements lie in one sector differ only in low bits of a contiguous dimension.
-  uint64_t same = 0;
-  for (unsigned dim = 0; dim < layout.rank(); ++dim) {
-    unsigned shift = flatShift(layout, dim);
-    int64_t perSector = std::max<int64_t>(1, 32 / facts.elementBytes);
-    same |= uint64_t(std::min(facts.contiguous[dim], perSector) - 1) << shift;
-    same |= uint64_t(facts.constant[dim] - 1) << shift;
-  }
-  (void)vectorDim;
-  SmallVector<uint64_t, 16> columns;
-  for (uint64_t column : lanes)
-    columns.push_back(column & ~same);
-  best.sectors = 1u << rankOf(columns);
+    SmallVector<uint64_t, 16> columns;
+    for (uint64_t column : lanes)
+      columns.push_back(column & ~same);
+    return 1u << rankOf(columns);
+  };
+  best.sectors = pieces(32);
+  best.lines = pieces(128);
   best.requests = std::max<int64_t>(1, layout.size(Axis::Register) / best.vector) *
                   std::max<int64_t>(1, repeats);
   return best;
@@ -137,7 +139,7 @@ double accessCost(const AccessFacts &facts, const LinearLayout &layout, int64_t 
     for (int64_t &vector : used.vector)
       vector = 1;
   AccessShape shape = accessShape(used, layout, repeats);
-  double request = kRequest + shape.sectors * kSector * (atomic ? 4 : 1);
+  double request = kRequest + shape.lines * kLine + shape.sectors * kSector * (atomic ? 4 : 1);
   return double(shape.requests) * warpsOf(layout) * request;
 }
 

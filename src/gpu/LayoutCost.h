@@ -34,6 +34,7 @@ AccessFacts accessFacts(mlir::Operation *op, const transforms::IntegerAnalysis &
 struct AccessShape {
   unsigned vector = 1;  ///< elements of one instruction of a thread
   unsigned sectors = 1; ///< 32-byte sectors that one instruction of a warp touches
+  unsigned lines = 1;   ///< lines of 128 bytes
   int64_t requests = 1; ///< instructions of a warp, for the whole tensor
 };
 AccessShape accessShape(const AccessFacts &facts, const layout::LinearLayout &layout,

@@ -542,7 +542,7 @@ llvm::Error pipelineLoops(func::FuncOp kernel, const GpuOptions &options) {
       used += alloc.getType().getBytes();
   });
   unsigned left = options.maxSharedBytes - std::min<uint64_t>(used, options.maxSharedBytes);
-  transforms::IntegerAnalysis analysis(kernel);
+  transforms::IntegerAnalysis analysis = addressAnalysis(kernel);
   llvm::SmallVector<scf::ForOp> withProducts;
   for (scf::ForOp loop : loops) {
     LoopPipeliner pipeliner(loop, options, analysis);
