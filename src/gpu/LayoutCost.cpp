@@ -111,7 +111,8 @@ AccessShape accessShape(const AccessFacts &facts, const LinearLayout &layout, in
     if (steps == llvm::Log2_32(vector))
       best.vector = std::max(best.vector, vector);
   }
-  // Lanes whose elements lie in one sector (line) differ only in low bits of a contiguous dimension.
+  // Lanes whose elements lie in one sector (line) differ only in low bits of a contiguous
+  // dimension.
   auto pieces = [&](int64_t bytes) {
     uint64_t same = 0;
     for (unsigned dim = 0; dim < layout.rank(); ++dim) {

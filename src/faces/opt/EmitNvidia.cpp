@@ -2,7 +2,8 @@
 // PTX; for the tests of the emitter. Leave the module itself aside with `-o /dev/null`.
 //
 //   nereid-opt --emit-nvidia="sm=80 stage=ptx" kernel.mlir -o /dev/null
-//   nereid-opt --emit-nvidia="stage=check" kernel.mlir -o /dev/null        (assembles, prints advice)
+//   nereid-opt --emit-nvidia="stage=check" kernel.mlir -o /dev/null        (assembles, prints
+//   advice)
 #include "ir/ngpu/Dialect.h"
 #include "targets/nvidia/codegen/Assembler.h"
 #include "targets/nvidia/codegen/Libdevice.h"
