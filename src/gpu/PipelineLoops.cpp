@@ -208,7 +208,10 @@ ngpu::BufferType LoopPipeliner::slotFor(tile::LoadOp load) {
     if (auto convert = dyn_cast<ngpu::ConvertLayoutOp>(user))
       to = &ngpu::layoutOf(convert.getType()).getLayout();
   unsigned bits = 8 * tile::sizeInBytes(type.getElementType());
-  auto layout = ngpu::LayoutAttr::get(type.getContext(), conflictFreeBuffer(from, *to, bits));
+  // Asynchronous copies move what is contiguous in global memory.
+  AccessWidth width = accessWidth(analysis, load.getPtr(), load.getMask());
+  auto layout = ngpu::LayoutAttr::get(type.getContext(),
+                                      conflictFreeBuffer(from, *to, bits, width.registerBits));
   return ngpu::BufferType::get(type.getContext(), type.getShape(), type.getElementType(), layout);
 }
 

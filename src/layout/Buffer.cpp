@@ -200,7 +200,8 @@ public:
 } // namespace
 
 LinearLayout conflictFreeBuffer(const LinearLayout &from, const LinearLayout &to,
-                                unsigned elementBits, unsigned leading, BufferCost &cost) {
+                                unsigned elementBits, llvm::ArrayRef<unsigned> leading,
+                                BufferCost &cost) {
   assert(from.shape() == to.shape() && "layouts of one shape");
   Widths widths(elementBits);
   Side writer(from), reader(to);
@@ -209,8 +210,9 @@ LinearLayout conflictFreeBuffer(const LinearLayout &from, const LinearLayout &to
   for (auto [bit, column] : llvm::enumerate(writer.lanes))
     if (copies >> bit & 1)
       column = 0;
-  leading = std::min<size_t>({leading, writer.registers.size(), widths.chunk});
-  Vectors fixed(writer.registers.begin(), writer.registers.begin() + leading);
+  Vectors fixed;
+  for (unsigned bit : leading.take_front(widths.chunk))
+    fixed.push_back(from.flatBases(Axis::Register)[bit]);
   Candidate start = Search(writer, reader, widths, fixed).best;
   cost = start.cost;
 
@@ -293,7 +295,7 @@ LinearLayout conflictFreeBuffer(const LinearLayout &from, const LinearLayout &to
 }
 
 LinearLayout conflictFreeBuffer(const LinearLayout &from, const LinearLayout &to,
-                                unsigned elementBits, unsigned leading) {
+                                unsigned elementBits, llvm::ArrayRef<unsigned> leading) {
   BufferCost cost;
   return conflictFreeBuffer(from, to, elementBits, leading, cost);
 }

@@ -12,6 +12,7 @@ struct BufferCost {
 
 /// conflictFreeBuffer with the estimate that it chose by.
 LinearLayout conflictFreeBuffer(const LinearLayout &from, const LinearLayout &to,
-                                unsigned elementBits, unsigned leading, BufferCost &cost);
+                                unsigned elementBits, llvm::ArrayRef<unsigned> leading,
+                                BufferCost &cost);
 
 } // namespace nereid::layout

@@ -233,7 +233,7 @@ ConversionPlan planConversion(const LinearLayout &from, const LinearLayout &to,
 
   BufferCost bufferCost;
   plan.move = Move::Shared;
-  plan.buffer = conflictFreeBuffer(from, to, elementBits, 0, bufferCost);
+  plan.buffer = conflictFreeBuffer(from, to, elementBits, {}, bufferCost);
   unsigned best = bufferCost.slots() + kSharedOverhead;
   std::optional<Moves> moves = findMoves(from, to);
   for (bool stay : {true, false}) {

@@ -75,11 +75,11 @@ unsigned bankConflicts(const LinearLayout &distributed, const LinearLayout &memo
 
 /// A shared-memory layout for data written from `from` and read to `to`, with wide accesses
 /// (ldmatrix and stmatrix where the layouts fit them) and few conflicts on both sides; bijective.
-/// The first `leading` register bits of `from` (of those that are no copies; up to 128 bits of
-/// data) are the first bits of the offset: asynchronous copies bring neighbours of global memory,
-/// in this order.
+/// The register bits `leading` of `from` (no copies; of more than 128 bits of data the first) are
+/// the first bits of the offset: asynchronous copies bring neighbours of global memory, in this
+/// order.
 LinearLayout conflictFreeBuffer(const LinearLayout &from, const LinearLayout &to,
-                                unsigned elementBits, unsigned leading = 0);
+                                unsigned elementBits, llvm::ArrayRef<unsigned> leading = {});
 
 /// Can ldmatrix (stmatrix) move between `distributed` and `memory`, and how: `transposed` for the
 /// .trans form. Elements of 8 to 32 bits without transposition, of 16 with.
