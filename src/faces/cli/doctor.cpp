@@ -75,7 +75,7 @@ int cli::doctorCommand(const Command &command, std::vector<std::string> args) {
   }
 
   auto row = [&](llvm::StringRef name, const llvm::Twine &value) {
-    out << llvm::left_justify(name, 12) << value << "\n";
+    out << llvm::left_justify(name, 14) << value << "\n";
   };
   auto text_of = [](const json::Object &object, llvm::StringRef name, const char *otherwise) {
     return object.getString(name).value_or(otherwise).str();

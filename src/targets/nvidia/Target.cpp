@@ -30,7 +30,7 @@ using targets::printed;
 
 class NvidiaKernel final : public CompiledKernel {
 public:
-  void *entry() const override { return launchable ? const_cast<LaunchInfo *>(&info) : nullptr; }
+  void *entry() const override { return const_cast<LaunchInfo *>(&info); }
 
   std::vector<std::string> stages() const override {
     return {"tile", "gpu", "llir", "ptx", "cubin"};
@@ -75,7 +75,6 @@ public:
 
   Architecture arch;
   LaunchInfo info;
-  bool launchable = false;
   std::string tile, gpu, llir, ptx;
   mutable std::mutex mutex;
   mutable std::string cubin; ///< empty until it is asked for when no launch was planned
@@ -215,7 +214,6 @@ public:
     info.archSpecific = arch->archSpecific;
     info.numWarps = shape.threads / 32;
     info.sharedBytes = report->sharedBytes;
-    result->launchable = options.load;
     // Without an assembler all but the launch works; the launch then says what is missing.
     if (options.load && itsVersion) {
       auto assembly = result->assembled();
