@@ -181,7 +181,7 @@ void Applier::applyDot(unsigned index) {
     break;
   case MatrixUnit::Wgmma:
     result = ngpu::WgmmaOp::create(builder, loc, c.getType(), a, b, c, useAccumulator(builder, dot),
-                                   false, 0);
+                                   false, plan.promoteK);
     break;
   case MatrixUnit::Fma:
     result = ngpu::FmaDotOp::create(builder, loc, c.getType(), a, b, c);

@@ -122,6 +122,7 @@ DotFacts gatherDotFacts(tile::DotOp dot, const transforms::IntegerAnalysis &anal
   facts.k = a.getShape().back();
   facts.accumulator = c.getElementType();
   facts.precision = dot.getPrecision();
+  facts.maxImprecise = dot.getMaxImpreciseAcc();
 
   Origin originA = OriginFinder(analysis).find(dot.getA());
   Origin originB = OriginFinder(analysis).find(dot.getB());
@@ -186,9 +187,15 @@ bool canUse(MatrixUnit unit, const DotFacts &facts, const GpuOptions &options) {
     return false;
   if (coreSize(facts.k) < instructionK(facts.a.element))
     return false;
-  if (unit == MatrixUnit::Mma)
+  if (unit == MatrixUnit::Mma) {
+    // Each of the odd repeats takes instructions of its own: with few rows or columns in it, most
+    // of their work is lost.
+    for (int64_t size : {facts.m(), facts.n()})
+      if (coreSize(size) < 8 && layout::repeatCount(size) > 1)
+        return false;
     return unitTypes(facts, options) ||
            (facts.a.element.isF64() && facts.b.element.isF64() && facts.accumulator.isF64());
+  }
   return options.numWarps % 4 == 0 && !facts.batched() && unitTypes(facts, options) &&
          wgmmaGroups(facts, options.numWarps / 4).has_value();
 }
@@ -235,6 +242,8 @@ DotPlan planWgmma(const DotFacts &facts, const GpuOptions &options) {
   DotPlan plan;
   plan.unit = MatrixUnit::Wgmma;
   plan.warps = {4 * groups[0], groups[1]};
+  if (isFp8(facts.a.element) && facts.maxImprecise < facts.k)
+    plan.promoteK = int(facts.maxImprecise);
   plan.accumulator = layout::wgmmaAccumulator(core, plan.warps, std::min<int64_t>(groupN, 256));
 
   bool fromMemory = facts.a.source == DotSource::Load;

@@ -52,6 +52,9 @@ struct DotFacts {
   DotOperandFacts a, b;
   mlir::Type accumulator;
   tile::InputPrecision precision = tile::InputPrecision::TF32;
+  /// Elements of K after which 8-bit floats' partial sums go to registers of full precision; 0:
+  /// never.
+  int64_t maxImprecise = 0;
   /// Rows of the result should stay within a warp.
   bool rowsTogether = false;
 
@@ -87,6 +90,7 @@ struct DotPlan {
   std::array<int64_t, 2> warps = {1, 1}; ///< along M and N
   layout::LinearLayout accumulator;      ///< over the core of [.., M, N]
   DotOperandPlan a, b;
+  int promoteK = 0; ///< of ngpu.wgmma
 };
 
 DotPlan planDot(const DotFacts &facts, const GpuOptions &options);

@@ -45,6 +45,8 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
     if (!error && options.verify && failed(mlir::verify(module)))
       error = llvm::createStringError("internal error: " + name.str() + " left invalid IR");
   };
+  // Dots become what some unit computes, before layouts are chosen for it.
+  run("legalise-dots", [&] { return legaliseDots(kernel, options); });
   // Layouts of everything, dots on their units: what follows works on tensors with layouts.
   run("assign-layouts",
       [&] { return assignLayouts(kernel, options, wantReport ? &report.layouts : nullptr); });
