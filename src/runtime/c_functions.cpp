@@ -192,9 +192,9 @@ nrd_error *nrd_compile(nrd_function *function, const char *const *signature, siz
   if (ErrorPtr error = specialiseSignature(record.rules, texts, record.name, request.specs))
     return wrap(std::move(error));
   request.options = (options ? options->values : Options()).resolved();
-  request.load = request.options.features != "aarch64";
   if (ErrorPtr error = targetWithoutArguments(request.options, request.target))
     return wrap(std::move(error));
+  request.load = canLaunch(request);
   std::unique_ptr<nrd_kernel> kernel;
   if (ErrorPtr error = compileKernel(std::move(request), kernel))
     return wrap(std::move(error));

@@ -68,6 +68,7 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
       request.options = (options ? options->values : Options()).resolved();
       request.options.checked = checked;
       request.target = target;
+      request.load = launch || canLaunch(request);
       request.options.numThreads = request.options.numCpuThreads = 0; // each launch says
       keepOwners(args, request);
       return compileKernel(std::move(request), compiled);
@@ -87,7 +88,7 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
 
 nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t count,
                              const nrd_launch *launch) {
-  if (!kernel->entry)
+  if (!kernel->entry && kernel->request.target.backend == Backend::Cpu)
     return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::NotForThisMachine,
                           std::string_view(kernel->name),
                           std::string_view(kernel->request.options.features)));

@@ -73,6 +73,11 @@ ErrorPtr runtime::targetWithoutArguments(const Options &options, TargetName &out
   return fillArchitecture({}, nullptr, out);
 }
 
+bool runtime::canLaunch(const CompileRequest &request) {
+  return request.target.backend == Backend::Cpu ? request.options.features != "aarch64"
+                                                : cuda::deviceCount() > 0;
+}
+
 //===--- the C ABI
 //------------------------------------------------------------------------------===//
 

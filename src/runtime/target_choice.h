@@ -6,7 +6,7 @@
 // "cuda" without an architecture means that of the device the launch is for.
 #pragma once
 
-#include "runtime/options.h"
+#include "runtime/kernel.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
@@ -18,5 +18,8 @@ ErrorPtr chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> args,
 
 /// For a compilation from a signature: the CPU unless something says otherwise.
 ErrorPtr targetWithoutArguments(const Options &options, TargetName &out);
+
+/// Whether this machine can run what the request compiles; if not, only its texts are made.
+bool canLaunch(const CompileRequest &request);
 
 } // namespace nereid::runtime

@@ -155,6 +155,8 @@ public:
                   const nrd_launch &launch) const override;
 
   void describe(const nrd_kernel &kernel, llvm::json::Object &out) const override {
+    if (!kernel.entry) // only its texts were wanted
+      return;
     const auto &info = *static_cast<const LaunchInfo *>(kernel.entry);
     const Options &options = kernel.request.options;
     out["name"] = info.entry;
@@ -178,6 +180,14 @@ public:
   ErrorPtr properties(const nrd_kernel &kernel, int ordinal,
                       nrd_kernel_properties &out) const override;
 };
+
+/// Of a kernel that was compiled where there is no GPU.
+ErrorPtr notLoadable(const nrd_kernel &kernel) {
+  if (ErrorPtr missing = cuda::check())
+    return missing;
+  return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::NotForThisMachine, kernel.name,
+                   kernel.request.target.text());
+}
 
 /// The GPU's address of a pointer argument that lies on the host, when it has one (pinned memory).
 ErrorPtr hostPointer(const Driver &cuda, const nrd_kernel &kernel, size_t index, uint64_t &slot) {
@@ -208,6 +218,8 @@ ErrorPtr launchError(const Driver &cuda, const nrd_kernel &kernel, const CudaCod
 
 ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                             const nrd_launch &launch) const {
+  if (!kernel.onDevice) [[unlikely]]
+    return notLoadable(kernel);
   auto &code = static_cast<CudaCode &>(*kernel.onDevice);
   const LaunchInfo &info = code.info;
   Slots slots;
@@ -308,6 +320,8 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
 
 ErrorPtr CudaDevice::properties(const nrd_kernel &kernel, int ordinal,
                                 nrd_kernel_properties &out) const {
+  if (!kernel.onDevice)
+    return notLoadable(kernel);
   auto &code = static_cast<CudaCode &>(*kernel.onDevice);
   const Driver *driver;
   if (ErrorPtr error = Driver::get(driver))

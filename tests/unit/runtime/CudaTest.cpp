@@ -92,8 +92,8 @@ protected:
     kernel->entry = kernel->code->entry();
     for (auto [name, kind] :
          {std::pair("p", ScalarKind::Pointer), {"n", ScalarKind::I32}, {"x", ScalarKind::F32}})
-      kernel->params.push_back({true, kind == ScalarKind::Pointer, kind, name});
-    kernel->params.push_back({false, false, ScalarKind::I32, "BLOCK"});
+      kernel->params.push_back({true, kind == ScalarKind::Pointer, 0, kind, name});
+    kernel->params.push_back({false, false, 0, ScalarKind::I32, "BLOCK"});
     kernel->passedCount = 3;
     kernel->onDevice = cudaDevice().attach(*kernel);
     return kernel;
