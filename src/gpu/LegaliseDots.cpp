@@ -196,6 +196,43 @@ void transpose(tile::DotOp dot) {
   dot.erase();
 }
 
+/// A loop that carries a matrix, uses it only transposed and yields a transposed one carries the
+/// transposed matrix: the layout of what is carried is then the unit's own.
+void carryTransposed(scf::ForOp loop) {
+  constexpr int32_t order[] = {1, 0};
+  auto source = [&](Value value) -> Value {
+    auto trans = value.getDefiningOp<tile::TransOp>();
+    return trans && trans.getOrder() == ArrayRef(order) ? trans.getSrc() : Value();
+  };
+  Operation *yield = loop.getBody()->getTerminator();
+  for (auto [i, carried] : llvm::enumerate(loop.getRegionIterArgs())) {
+    Value next = source(yield->getOperand(i));
+    if (!next || carried.use_empty() || !llvm::all_of(carried.getUsers(), [&](Operation *user) {
+          return isa<tile::TransOp>(user) && source(user->getResult(0));
+        }))
+      continue;
+    OpBuilder b(loop);
+    Location loc = loop.getLoc();
+    OpOperand &init = loop.getInitArgsMutable()[i];
+    init.set(b.createOrFold<tile::TransOp>(loc, next.getType(), init.get(), order));
+    carried.setType(next.getType());
+    for (Operation *user : llvm::make_early_inc_range(carried.getUsers())) {
+      user->getResult(0).replaceAllUsesWith(carried);
+      user->erase();
+    }
+    Operation *last = yield->getOperand(i).getDefiningOp();
+    yield->setOperand(i, next);
+    if (last->use_empty())
+      last->erase();
+    b.setInsertionPointAfter(loop);
+    Value result = loop.getResult(i);
+    Type before = result.getType();
+    result.setType(next.getType());
+    auto back = tile::TransOp::create(b, loc, before, result, order);
+    result.replaceAllUsesExcept(back, back);
+  }
+}
+
 } // namespace
 
 llvm::Error legaliseDots(func::FuncOp kernel, const GpuOptions &options) {
@@ -258,6 +295,8 @@ llvm::Error legaliseDots(func::FuncOp kernel, const GpuOptions &options) {
   }
   for (tile::DotOp dot : toTranspose)
     transpose(dot);
+  if (!toTranspose.empty()) // inner loops first
+    kernel.walk<WalkOrder::PostOrder>([](scf::ForOp loop) { carryTransposed(loop); });
   return llvm::Error::success();
 }
 

@@ -37,14 +37,10 @@ ErrorPtr errorFrom(const DiagnosticEngine &diagnostics, nrd_error_kind kind,
 }
 
 ErrorPtr resourceError(std::string_view what, int64_t required, int64_t limit,
-                       std::string_view kernel, std::string_view configuration,
-                       std::string_view biggest) {
+                       std::string_view kernel, std::string_view configuration) {
   DiagnosticEngine engine;
-  Diagnostic &report =
-      engine.report(diag::OutOfDeviceResources, SourceSpan(), what, required, limit)
-          .note(diag::OfConfiguration, SourceSpan(), kernel, configuration);
-  if (!biggest.empty())
-    report.note(diag::MostOfResource, SourceSpan(), biggest);
+  engine.report(diag::OutOfDeviceResources, SourceSpan(), what, required, limit)
+      .note(diag::OfConfiguration, SourceSpan(), kernel, configuration);
   ErrorPtr error = errorFrom(engine, NRD_ERROR_RESOURCES);
   error->resource = what;
   error->required = required;

@@ -2,7 +2,6 @@
 #include "targets/Common.h"
 #include "targets/nvidia/kernel_abi.h"
 
-#include "gpu/Passes.h"
 #include "gpu/Pipeline.h"
 #include "ir/ngpu/Dialect.h"
 #include "support/settings.h"
@@ -147,10 +146,7 @@ public:
     // Layouts, shared memory, pipelines and barriers; tensors stay tensors.
     auto report = gpu::runGpuPipeline(tileModule, gpuOptionsFor(*arch, options));
     if (!report)
-      return llvm::handleErrors(report.takeError(), [](const gpu::OutOfSharedMemory &out) {
-        return llvm::make_error<targets::OutOfResources>("shared memory", out.required, out.limit,
-                                                         out.biggest);
-      });
+      return report.takeError();
     kernel = targets::kernelOf(tileModule);
     clock.done("gpu passes");
     if (options.keepStages)
