@@ -30,8 +30,25 @@ llvm::Error pipelineLoops(mlir::func::FuncOp kernel, const GpuOptions &options);
 /// conflict-free layout; what remains is done in registers or by shuffles.
 llvm::Error expandConversions(mlir::func::FuncOp kernel, const GpuOptions &options);
 
-/// Gives every buffer and every op with scratch its place by liveness; the bytes in all. The error
-/// of a kernel that needs too much names the sizes and the configuration.
+/// The error of a kernel that needs more shared memory than a block can have.
+class OutOfSharedMemory : public llvm::ErrorInfo<OutOfSharedMemory> {
+public:
+  static char ID;
+  OutOfSharedMemory(int64_t required, int64_t limit, std::string biggest)
+      : required(required), limit(limit), biggest(std::move(biggest)) {}
+  void log(llvm::raw_ostream &out) const override {
+    out << "out of shared memory: the kernel needs " << required
+        << " bytes a block, the device has " << limit << "; most of it: " << biggest
+        << "; smaller block sizes or fewer `num_stages` need less";
+  }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+
+  int64_t required, limit;
+  std::string biggest; ///< the largest buffers with their lines
+};
+
+/// Gives every buffer and every op with scratch its place by liveness; the bytes in all.
+/// OutOfSharedMemory if these are too many.
 llvm::Expected<unsigned> allocateShared(mlir::func::FuncOp kernel, const GpuOptions &options);
 
 /// Inserts `ngpu.barrier` (and `fence_async`) between accesses to shared memory that conflict,

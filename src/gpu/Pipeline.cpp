@@ -50,6 +50,18 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
   // Layouts of everything, dots on their units: what follows works on tensors with layouts.
   run("assign-layouts",
       [&] { return assignLayouts(kernel, options, wantReport ? &report.layouts : nullptr); });
+  // After all passes that make or remove conversions: buffers for those that need them.
+  run("expand-conversions", [&] { return expandConversions(kernel, options); });
+  // All buffers are there now.
+  run("allocate-shared", [&]() -> llvm::Error {
+    auto bytes = allocateShared(kernel, options);
+    if (!bytes)
+      return bytes.takeError();
+    report.sharedBytes = *bytes;
+    return llvm::Error::success();
+  });
+  // Barriers depend on which buffers share bytes.
+  run("insert-barriers", [&] { return insertBarriers(kernel, options); });
   if (error)
     return std::move(error);
   return report;
@@ -120,6 +132,34 @@ struct AssignLayoutsPass : GpuPass<AssignLayoutsPass> {
   }
 };
 
+struct ExpandConversionsPass : GpuPass<ExpandConversionsPass> {
+  StringRef getArgument() const final { return "gpu-expand-conversions"; }
+  StringRef getDescription() const final { return "conversions through shared memory as buffers"; }
+  void runOnOperation() override {
+    onKernels([&](func::FuncOp kernel) { return expandConversions(kernel, options()); });
+  }
+};
+
+struct AllocateSharedPass : GpuPass<AllocateSharedPass> {
+  StringRef getArgument() const final { return "gpu-allocate-shared"; }
+  StringRef getDescription() const final { return "places in shared memory by liveness"; }
+  void runOnOperation() override {
+    onKernels([&](func::FuncOp kernel) {
+      GpuOptions limits = options();
+      limits.maxSharedBytes = sm == 90 || sm == 100 ? 232448 : sm == 80 ? 166912 : 101376;
+      return allocateShared(kernel, limits).takeError();
+    });
+  }
+};
+
+struct InsertBarriersPass : GpuPass<InsertBarriersPass> {
+  StringRef getArgument() const final { return "gpu-insert-barriers"; }
+  StringRef getDescription() const final { return "barriers between conflicting accesses"; }
+  void runOnOperation() override {
+    onKernels([&](func::FuncOp kernel) { return insertBarriers(kernel, options()); });
+  }
+};
+
 struct GpuPipelinePass : GpuPass<GpuPipelinePass> {
   StringRef getArgument() const final { return "gpu-pipeline"; }
   StringRef getDescription() const final { return "all passes from tile IR to GPU IR"; }
@@ -136,7 +176,10 @@ struct GpuPipelinePass : GpuPass<GpuPipelinePass> {
 } // namespace
 
 void registerPasses() {
+  PassRegistration<AllocateSharedPass>();
   PassRegistration<AssignLayoutsPass>();
+  PassRegistration<ExpandConversionsPass>();
+  PassRegistration<InsertBarriersPass>();
   PassRegistration<LegaliseDotsPass>();
   PassRegistration<GpuPipelinePass>();
 }

@@ -117,7 +117,7 @@ ErrorPtr targetError(llvm::Error error, const CompileRequest &request) {
   ErrorPtr resources;
   error = llvm::handleErrors(std::move(error), [&](const targets::OutOfResources &out) {
     resources = resourceError(out.what, out.required, out.limit, request.function->name,
-                              configurationText(request));
+                              configurationText(request), out.biggest);
   });
   if (resources) {
     llvm::consumeError(std::move(error));

@@ -37,10 +37,14 @@ ErrorPtr errorFrom(const DiagnosticEngine &diagnostics, nrd_error_kind kind,
 }
 
 ErrorPtr resourceError(std::string_view what, int64_t required, int64_t limit,
-                       std::string_view kernel, std::string_view configuration) {
+                       std::string_view kernel, std::string_view configuration,
+                       std::string_view biggest) {
   DiagnosticEngine engine;
-  engine.report(diag::OutOfDeviceResources, SourceSpan(), what, required, limit)
-      .note(diag::OfConfiguration, SourceSpan(), kernel, configuration);
+  Diagnostic &report =
+      engine.report(diag::OutOfDeviceResources, SourceSpan(), what, required, limit)
+          .note(diag::OfConfiguration, SourceSpan(), kernel, configuration);
+  if (!biggest.empty())
+    report.note(diag::MostOfResource, SourceSpan(), biggest);
   ErrorPtr error = errorFrom(engine, NRD_ERROR_RESOURCES);
   error->resource = what;
   error->required = required;

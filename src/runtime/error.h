@@ -49,9 +49,10 @@ ErrorPtr makeError(nrd_error_kind kind, const char *pythonClass, diag::Def<Param
 }
 
 /// A kernel needs more of `what` than the device has. `configuration` is what its author chose:
-/// "num_warps=8, num_stages=3, BLOCK=128".
+/// "num_warps=8, num_stages=3, BLOCK=128". `biggest`: what takes most of it, where that is known.
 ErrorPtr resourceError(std::string_view what, int64_t required, int64_t limit,
-                       std::string_view kernel, std::string_view configuration);
+                       std::string_view kernel, std::string_view configuration,
+                       std::string_view biggest = "");
 
 /// A defect of ours.
 ErrorPtr internalError(std::string_view what);

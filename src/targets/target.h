@@ -60,8 +60,8 @@ struct CompileOptions {
 class OutOfResources : public llvm::ErrorInfo<OutOfResources> {
 public:
   static inline char ID = 0;
-  OutOfResources(std::string what, int64_t required, int64_t limit)
-      : what(std::move(what)), required(required), limit(limit) {}
+  OutOfResources(std::string what, int64_t required, int64_t limit, std::string biggest = "")
+      : what(std::move(what)), required(required), limit(limit), biggest(std::move(biggest)) {}
   void log(llvm::raw_ostream &out) const override {
     out << "out of resource: " << what << ", required: " << required << ", limit: " << limit;
   }
@@ -69,6 +69,7 @@ public:
 
   std::string what; ///< "shared memory" (bytes), "tensor memory", "threads"
   int64_t required, limit;
+  std::string biggest; ///< what takes most of it, with the kernel's lines; may be empty
 };
 
 /// The error for a stage that the target does not have, or whose text was not kept.

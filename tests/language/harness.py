@@ -70,15 +70,11 @@ FP8 = [d for d in DTYPES.values() if d.kind == "fp8"]
 BOOL = DTYPES["int1"]
 
 
-class CompileOnlyError(Exception):
-    """A kernel that does not compile for the GPU."""
-
-
 class _CompileOnly:
     """A kernel whose launches only compile, for another target; the PTX goes to a folder, a file for each different text."""
 
     launches = 0
-    folder = target = None
+    folder = target = refusal = None
 
     def __init__(self, function):
         self._function = function
@@ -89,11 +85,12 @@ class _CompileOnly:
     def __getitem__(self, grid):
         def launch(*arguments, **options):
             _CompileOnly.launches += 1
-            kernel = self._function.warmup(*arguments, grid=grid, **{**options, "target": self.target})
             try:
+                kernel = self._function.warmup(*arguments, grid=grid, **{**options, "target": self.target})
                 text = kernel.asm["ptx"]
             except Exception as error:
-                raise CompileOnlyError(f"no PTX: {error}") from error
+                _CompileOnly.refusal = error
+                raise
             path = self.folder / (hashlib.sha1(text.encode()).hexdigest() + ".ptx")
             if not path.exists():
                 path.with_suffix(f".{os.getpid()}").write_text(text)
@@ -114,6 +111,11 @@ def compile_only(folder, target):
 def compiled_launches():
     """How many launches have been compiled instead of run."""
     return _CompileOnly.launches
+
+
+def refusal():
+    """The error of the last launch that did not compile."""
+    return _CompileOnly.refusal
 
 
 def make(source, name="kernel"):

@@ -172,13 +172,16 @@ int64_t BufferType::getSlots() const {
   return slots;
 }
 
-int64_t BufferType::getSlotBytes() const {
-  const LinearLayout &map = getLayout().getLayout();
-  int64_t elements = map.size(Axis::Offset);
-  for (int64_t size : getInnerShape())
+/// Bytes of one copy by itself.
+static int64_t copyBytes(BufferType type) {
+  int64_t elements = type.getLayout().getLayout().size(Axis::Offset);
+  for (int64_t size : type.getInnerShape())
     elements *= repeatCount(size);
-  int64_t bytes = elements * tile::sizeInBytes(getElementType());
-  return getSlots() > 1 ? llvm::alignTo(bytes, getAlignment()) : bytes;
+  return elements * tile::sizeInBytes(type.getElementType());
+}
+
+int64_t BufferType::getSlotBytes() const {
+  return getSlots() > 1 ? llvm::alignTo(copyBytes(*this), getAlignment()) : copyBytes(*this);
 }
 
 int64_t BufferType::getBytes() const {
@@ -189,7 +192,7 @@ int64_t BufferType::getAlignment() const {
   int64_t span = swizzleSpan(getLayout().getLayout(), 8 * tile::sizeInBytes(getElementType()));
   if (span > 16)
     return span;
-  return getBytes() == 8 ? 8 : 16;
+  return copyBytes(*this) == 8 ? 8 : 16;
 }
 
 //===--- helpers

@@ -2,6 +2,7 @@
 #include "targets/Common.h"
 #include "targets/nvidia/kernel_abi.h"
 
+#include "gpu/Passes.h"
 #include "gpu/Pipeline.h"
 #include "ir/ngpu/Dialect.h"
 #include "support/settings.h"
@@ -146,7 +147,10 @@ public:
     // Layouts, shared memory, pipelines and barriers; tensors stay tensors.
     auto report = gpu::runGpuPipeline(tileModule, gpuOptionsFor(*arch, options));
     if (!report)
-      return report.takeError();
+      return llvm::handleErrors(report.takeError(), [](const gpu::OutOfSharedMemory &out) {
+        return llvm::make_error<targets::OutOfResources>("shared memory", out.required, out.limit,
+                                                         out.biggest);
+      });
     kernel = targets::kernelOf(tileModule);
     clock.done("gpu passes");
     if (options.keepStages)

@@ -280,7 +280,14 @@ TEST_F(CudaTest, PointersOfTheHost) { // PointerNotOnGpu
   EXPECT_EQ(launch(*kernel, grid(1), pointer(0, NRD_MEMORY_HOST_TENSOR)), "");
 }
 
-TEST_F(CudaTest, OutOfDeviceResources) { // OfConfiguration
+TEST_F(CudaTest, OutOfDeviceResources) { // OfConfiguration, MostOfResource
+  EXPECT_EQ(resourceError("shared memory", 300000, 232448, "k", "num_warps=4",
+                          "262144 bytes for a buffer of 256x256 f32 (line 7)")
+                ->message,
+            "error: out of resource: shared memory, Required: 300000, Hardware limit: 232448. "
+            "Reducing block sizes or `num_stages` may help\n"
+            "note: `k` with num_warps=4\n"
+            "note: most of it: 262144 bytes for a buffer of 256x256 f32 (line 7)");
   nvidia::LaunchInfo large = info();
   large.sharedBytes = 262176;
   large.numWarps = 8;

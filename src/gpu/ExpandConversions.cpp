@@ -1,0 +1,64 @@
+// Conversions that cross warps, or that shared memory does cheaper than shuffles, become a buffer
+// that is filled in one layout and read in the other.
+#include "gpu/Passes.h"
+#include "ir/ngpu/Dialect.h"
+#include "layout/Conversion.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace nereid::layout;
+
+namespace nereid::gpu {
+namespace {
+
+ngpu::BufferType bufferFor(RankedTensorType tensor, const LinearLayout &layout) {
+  return ngpu::BufferType::get(tensor.getContext(), tensor.getShape(), tensor.getElementType(),
+                               ngpu::LayoutAttr::get(tensor.getContext(), layout));
+}
+
+void expand(ngpu::ConvertLayoutOp convert) {
+  Value source = convert.getSrc();
+  auto from = cast<RankedTensorType>(source.getType());
+  auto to = cast<RankedTensorType>(convert.getType());
+  ConversionPlan plan =
+      planConversion(ngpu::layoutOf(from).getLayout(), ngpu::layoutOf(to).getLayout(),
+                     8 * tile::sizeInBytes(from.getElementType()));
+  if (plan.move != Move::Shared)
+    return;
+  OpBuilder builder(convert);
+  // What comes from shared memory anyway is read in the other layout at once. It is read where it
+  // was: the buffer may have changed since.
+  if (auto load = source.getDefiningOp<ngpu::LocalLoadOp>()) {
+    builder.setInsertionPoint(load);
+    convert.replaceAllUsesWith(
+        ngpu::LocalLoadOp::create(builder, load.getLoc(), to, load.getBuffer()).getResult());
+    convert.erase();
+    if (load->use_empty())
+      load.erase();
+    return;
+  }
+  // What goes to shared memory need not be moved before.
+  for (OpOperand &use : llvm::make_early_inc_range(convert->getUses()))
+    if (isa<ngpu::LocalAllocOp, ngpu::LocalStoreOp>(use.getOwner()))
+      use.set(source);
+  if (!convert->use_empty()) {
+    Location loc = convert.getLoc();
+    auto buffer =
+        ngpu::LocalAllocOp::create(builder, loc, bufferFor(from, plan.buffer), source, nullptr);
+    convert.replaceAllUsesWith(ngpu::LocalLoadOp::create(builder, loc, to, buffer).getResult());
+  }
+  convert.erase();
+}
+
+} // namespace
+
+llvm::Error expandConversions(func::FuncOp kernel, const GpuOptions &options) {
+  SmallVector<ngpu::ConvertLayoutOp> conversions;
+  kernel.walk([&](ngpu::ConvertLayoutOp op) { conversions.push_back(op); });
+  for (ngpu::ConvertLayoutOp op : conversions)
+    expand(op);
+  return llvm::Error::success();
+}
+
+} // namespace nereid::gpu

@@ -1,0 +1,233 @@
+// RUN: nereid-opt --gpu-allocate-shared --gpu-insert-barriers %s | FileCheck %s
+
+#t = #ngpu.layout<register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[128], [256]], shape = [512]>
+#m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32], [64], [128], [256]], shape = [512]>
+!t = tensor<512xf32, #t>
+!b = !ngpu.buffer<512xf32, #m>
+!ring = !ngpu.buffer<3x512xf32, #m>
+!p = tensor<512x!tile.ptr<f32>, #t>
+
+// One barrier between writing and reading, and none between two reads.
+// CHECK-LABEL: func.func @once
+// CHECK:         local_alloc
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    local_load
+// CHECK-NEXT:    local_load
+// CHECK-NEXT:    return
+func.func @once(%x: !t) attributes {tile.kernel} {
+  %a = ngpu.local_alloc %x : !t -> !b
+  %0 = ngpu.local_load %a : !b -> !t
+  %1 = ngpu.local_load %a : !b -> !t
+  return
+}
+
+// Bytes that are used again: the second buffer waits for readers of the first.
+// CHECK-LABEL: func.func @reuse
+// CHECK-COUNT-3: ngpu.barrier
+// CHECK-NOT:     ngpu.barrier
+// CHECK:         return
+func.func @reuse(%x: !t) attributes {tile.kernel} {
+  %a = ngpu.local_alloc %x : !t -> !b
+  %0 = ngpu.local_load %a : !b -> !t
+  %b = ngpu.local_alloc %0 : !t -> !b
+  %1 = ngpu.local_load %b : !b -> !t
+  return
+}
+
+// Two writes of different buffers need one barrier together.
+// CHECK-LABEL: func.func @together
+// CHECK-COUNT-1: ngpu.barrier
+// CHECK-NOT:     ngpu.barrier
+// CHECK:         return
+func.func @together(%x: !t) attributes {tile.kernel} {
+  %a = ngpu.local_alloc %x : !t -> !b
+  %b = ngpu.local_alloc %x : !t -> !b
+  %0 = ngpu.local_load %a : !b -> !t
+  %1 = ngpu.local_load %b : !b -> !t
+  return
+}
+
+// Around a loop: the store of the next iteration waits for the loads of this one.
+// CHECK-LABEL: func.func @loop
+// CHECK:         scf.for
+// CHECK-NEXT:      ngpu.barrier
+// CHECK-NEXT:      local_store
+// CHECK-NEXT:      ngpu.barrier
+// CHECK-NEXT:      local_load
+// CHECK-NEXT:    }
+// CHECK-NEXT:    return
+func.func @loop(%x: !t, %n: i32) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %a = ngpu.local_alloc !b
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    ngpu.local_store %x, %a : !t, !b
+    %0 = ngpu.local_load %a : !b -> !t
+  }
+  return
+}
+
+// A write on one side of a branch is enough.
+// CHECK-LABEL: func.func @branch
+// CHECK:         scf.if
+// CHECK-NEXT:      local_store
+// CHECK-NEXT:    }
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    local_load
+func.func @branch(%x: !t, %c: i1) attributes {tile.kernel} {
+  %a = ngpu.local_alloc !b
+  scf.if %c {
+    ngpu.local_store %x, %a : !t, !b
+  }
+  %0 = ngpu.local_load %a : !b -> !t
+  return
+}
+
+// A ring of copies: one barrier an iteration, after the wait. What is still being copied is not
+// read, and is no reason for one.
+// CHECK-LABEL: func.func @pipeline
+// CHECK:         scf.for
+// CHECK:           ngpu.async_wait 1
+// CHECK-NEXT:      ngpu.barrier
+// CHECK-NEXT:      ngpu.async_copy
+// CHECK-NEXT:      ngpu.async_commit
+// CHECK-NEXT:      ngpu.local_load
+// CHECK-NOT:       ngpu.barrier
+// CHECK:         return
+func.func @pipeline(%p: !p, %n: i32, %write: i32, %read: i32) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %ring = ngpu.local_alloc !ring
+  %first = ngpu.slot %ring[%c0] : !ring -> !b
+  ngpu.async_copy %p, %first contiguity 4 : !p, !b
+  ngpu.async_commit
+  %second = ngpu.slot %ring[%c1] : !ring -> !b
+  ngpu.async_copy %p, %second contiguity 4 : !p, !b
+  ngpu.async_commit
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    %to = ngpu.slot %ring[%write] : !ring -> !b
+    %from = ngpu.slot %ring[%read] : !ring -> !b
+    ngpu.async_wait 1
+    ngpu.async_copy %p, %to contiguity 4 : !p, !b
+    ngpu.async_commit
+    %0 = ngpu.local_load %from : !b -> !t
+  }
+  ngpu.async_wait 0
+  return
+}
+
+// Slots with constant numbers are different bytes.
+// CHECK-LABEL: func.func @slots
+// CHECK-NOT:     ngpu.barrier
+// CHECK:         return
+func.func @slots(%x: !t) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %ring = ngpu.local_alloc !ring
+  %a = ngpu.slot %ring[%c0] : !ring -> !b
+  %b = ngpu.slot %ring[%c1] : !ring -> !b
+  ngpu.local_store %x, %a : !t, !b
+  %0 = ngpu.local_load %b : !b -> !t
+  return
+}
+
+// A reduction has a barrier inside; in a loop with a second one it needs no other.
+// CHECK-LABEL: func.func @reductions
+// CHECK-NOT:     ngpu.barrier
+// CHECK:         return
+func.func @reductions(%x: !t, %n: i32) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    %0 = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+    ^bb0(%l: f32, %r: f32):
+      %s = arith.addf %l, %r : f32
+      tile.yield %s : f32
+    }) : (!t) -> f32
+    %1 = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+    ^bb0(%l: f32, %r: f32):
+      %s = arith.maxnumf %l, %r : f32
+      tile.yield %s : f32
+    }) : (!t) -> f32
+  }
+  return
+}
+
+// Alone in a loop it waits for the readers of the iteration before.
+// CHECK-LABEL: func.func @reduction
+// CHECK:         scf.for
+// CHECK-COUNT-1:   ngpu.barrier
+// CHECK-NOT:       ngpu.barrier
+// CHECK:         return
+func.func @reduction(%x: !t, %n: i32) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    %0 = "tile.reduce"(%x) <{axis = 0 : i32}> ({
+    ^bb0(%l: f32, %r: f32):
+      %s = arith.addf %l, %r : f32
+      tile.yield %s : f32
+    }) : (!t) -> f32
+  }
+  return
+}
+
+// Written by ordinary stores, read by the copy engine: a fence before the barrier.
+// CHECK-LABEL: func.func @other_proxy
+// CHECK:         local_alloc
+// CHECK:         ngpu.fence_async
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    ngpu.tma_store
+// CHECK-NEXT:    ngpu.tma_store_wait 0
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    ngpu.local_store
+func.func @other_proxy(%x: !t) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %map = ngpu.tensor_map 0
+  %a = ngpu.local_alloc %x : !t -> !b
+  ngpu.tma_store %a to %map[%c0] : !b
+  ngpu.tma_store_wait 0
+  ngpu.local_store %x, %a : !t, !b
+  return
+}
+
+// An mbarrier is seen by other threads after a barrier, and its bytes are free after one.
+// CHECK-LABEL: func.func @mbarrier
+// CHECK:         ngpu.mbarrier_init
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    ngpu.mbarrier_arrive
+// CHECK-NEXT:    ngpu.mbarrier_wait
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    ngpu.mbarrier_inval
+func.func @mbarrier() attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %m = ngpu.local_alloc !ngpu.buffer<1xi64, #ngpu.layout<shape = [1]>>
+  ngpu.mbarrier_init %m, 1 : !ngpu.buffer<1xi64, #ngpu.layout<shape = [1]>>
+  ngpu.mbarrier_arrive %m : !ngpu.buffer<1xi64, #ngpu.layout<shape = [1]>>
+  ngpu.mbarrier_wait %m, %c0 : !ngpu.buffer<1xi64, #ngpu.layout<shape = [1]>>
+  ngpu.mbarrier_inval %m : !ngpu.buffer<1xi64, #ngpu.layout<shape = [1]>>
+  return
+}
+
+// One thread unlocks for all: their stores come first.
+// CHECK-LABEL: func.func @unlock
+// CHECK:         tile.store
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    tile.atomic_rmw
+func.func @unlock(%x: !t, %p: !p, %lock: !tile.ptr<i32>) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  tile.store %p, %x : !p, !t
+  %0 = tile.atomic_rmw xchg %lock, %c0 : !tile.ptr<i32>, i32
+  return
+}
+
+// A barrier of the author's counts.
+// CHECK-LABEL: func.func @mine
+// CHECK-NOT:     ngpu.barrier
+// CHECK:         return
+func.func @mine(%x: !t) attributes {tile.kernel} {
+  %a = ngpu.local_alloc %x : !t -> !b
+  tile.barrier
+  %0 = ngpu.local_load %a : !b -> !t
+  return
+}
