@@ -1,9 +1,180 @@
-#include "targets/nvidia/emit/Emitter.h"
+// Printing and stopping from a running kernel, and promises to the optimiser.
+//
+// device_print calls the device's vprintf once per element, by the element's owner. A failed
+// assertion prints its message the way CUDA's own assert does, and ends the launch.
+#include "targets/nvidia/emit/Elements.h"
+
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+using namespace mlir;
 
 namespace nereid::nvidia {
+namespace {
 
-bool emitDebug(Emitter &e, mlir::Operation *op) {
-  return false;
+/// Where an operation stands in the source.
+struct Place {
+  std::string file = "unknown", function = "kernel";
+  unsigned line = 0;
+};
+Place placeOf(Operation *op) {
+  Place place;
+  if (auto at = op->getLoc()->findInstanceOf<FileLineColLoc>()) {
+    place.file = at.getFilename().str();
+    place.line = at.getLine();
+  }
+  if (auto function = op->getParentOfType<func::FuncOp>())
+    place.function = function.getName().str();
+  return place;
+}
+
+/// printf(format, args...): arguments of 4 or 8 bytes each.
+void print(Emitter &e, StringRef format, llvm::ArrayRef<llvm::Value *> args) {
+  llvm::IRBuilder<> &b = e.b;
+  llvm::Type *pointer = b.getPtrTy();
+  auto vprintf = e.module.getOrInsertFunction(
+      "vprintf", llvm::FunctionType::get(b.getInt32Ty(), {pointer, pointer}, false));
+  llvm::Value *buffer = llvm::ConstantPointerNull::get(b.getPtrTy());
+  if (!args.empty()) {
+    llvm::SmallVector<llvm::Type *> types;
+    for (llvm::Value *arg : args)
+      types.push_back(arg->getType());
+    auto *frame = llvm::StructType::get(b.getContext(), types);
+    {
+      llvm::IRBuilder<>::InsertPointGuard guard(b);
+      b.SetInsertPoint(b.GetInsertBlock()->getParent()->getEntryBlock().getTerminator());
+      buffer = b.CreateAlloca(frame);
+    }
+    for (auto [i, arg] : llvm::enumerate(args))
+      b.CreateStore(arg, b.CreateStructGEP(frame, buffer, i));
+    if (buffer->getType() != pointer)
+      buffer = b.CreateAddrSpaceCast(buffer, pointer);
+  }
+  b.CreateCall(vprintf, {e.string(format), buffer});
+}
+
+llvm::Value *programId(Emitter &e, unsigned axis) {
+  constexpr llvm::Intrinsic::ID ids[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
+                                         llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
+                                         llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
+  return e.intrinsic(ids[axis], {});
+}
+
+/// The conversion of one element in printf's format, and the element as its argument.
+struct Printed {
+  std::string format;
+  llvm::Value *value;
+};
+Printed printed(Emitter &e, llvm::Value *value, mlir::Type type, bool isSigned, bool hex) {
+  llvm::IRBuilder<> &b = e.b;
+  unsigned bytes = tile::sizeInBytes(type);
+  if (isa<tile::PtrType>(type))
+    return {"0x%016llx", b.CreatePtrToInt(value, b.getInt64Ty())};
+  bool isFloat = isa<FloatType>(type);
+  if (isFloat && !hex)
+    return {"%f", convertFloat(e, value, type, Float64Type::get(type.getContext()))};
+  if (isFloat && !value->getType()->isIntegerTy())
+    value = b.CreateBitCast(value, e.intType(8 * bytes));
+  bool wide = bytes == 8;
+  llvm::Type *target = wide ? b.getInt64Ty() : b.getInt32Ty();
+  value = isSigned && !hex ? b.CreateSExt(value, target) : b.CreateZExt(value, target);
+  if (hex)
+    return {"0x%0" + std::to_string(2 * bytes) + (wide ? "llx" : "x"), value};
+  return {wide ? (isSigned ? "%lld" : "%llu") : (isSigned ? "%d" : "%u"), value};
+}
+
+/// One line per element: `pid (0, 0, 0) idx ( 5) x: 5`.
+void emitPrint(Emitter &e, tile::PrintOp op) {
+  std::string label = op.getPrefix().trim(" :").str();
+  // A percent sign in the prefix is no conversion.
+  std::string escaped;
+  for (char c : label)
+    escaped += c == '%' ? "%%" : std::string(1, c);
+  std::string tail = ") " + escaped + (escaped.empty() ? "" : ":");
+  Values program = {programId(e, 0), programId(e, 1), programId(e, 2)};
+  if (op.getArgs().empty())
+    return e.when(e.isFirstThread(),
+                  [&] { print(e, "pid (%u, %u, %u) idx (" + tail + "\n", program); });
+  tail += escaped.empty() ? "" : " ";
+  for (auto [number, argument] : llvm::enumerate(op.getArgs())) {
+    auto tensor = dyn_cast<RankedTensorType>(argument.getType());
+    mlir::Type element = tile::elementOf(argument.getType());
+    std::string head = "pid (%u, %u, %u) idx (";
+    for (auto [d, size] : llvm::enumerate(tile::shapeOf(argument.getType())))
+      head += (d ? ", %" : "%") + std::to_string(std::to_string(size - 1).size()) + "u";
+    std::string label = tail;
+    if (op.getArgs().size() > 1)
+      label += "(operand " + std::to_string(number) + ") ";
+    auto registers = e.get(argument);
+    e.when(tensor ? e.owner(tensor) : e.isFirstThread(), [&] {
+      for (unsigned reg = 0; reg < registers.size(); ++reg) {
+        if (tensor && e.isRedundantRegister(tensor, reg))
+          continue;
+        Values args = program;
+        if (tensor)
+          llvm::append_range(args, e.coordinates(tensor, reg));
+        Printed value = printed(e, registers[reg], element, op.getIsSigned()[number], op.getHex());
+        args.push_back(value.value);
+        print(e, head + label + value.format + "\n", args);
+      }
+    });
+  }
+}
+
+/// Ends the launch with a message where a condition is false in any element of this thread.
+void emitStop(Emitter &e, Operation *op, mlir::Value condition, mlir::Value mask,
+              const llvm::Twine &message) {
+  llvm::IRBuilder<> &b = e.b;
+  auto conditions = e.get(condition);
+  llvm::ArrayRef<llvm::Value *> masks;
+  if (mask)
+    masks = e.get(mask);
+  llvm::Value *failed = nullptr;
+  for (unsigned reg = 0; reg < std::max(conditions.size(), masks.size()); ++reg) {
+    llvm::Value *fails = b.CreateNot(conditions[conditions.size() == 1 ? 0 : reg]);
+    if (mask)
+      fails = b.CreateAnd(fails, masks[masks.size() == 1 ? 0 : reg]);
+    failed = failed ? b.CreateOr(failed, fails) : fails;
+  }
+  Place place = placeOf(op);
+  e.when(failed, [&] {
+    llvm::Type *pointer = b.getPtrTy();
+    auto stop = e.module.getOrInsertFunction(
+        "__assertfail",
+        llvm::FunctionType::get(
+            b.getVoidTy(), {pointer, pointer, b.getInt32Ty(), pointer, b.getInt64Ty()}, false));
+    b.CreateCall(stop, {e.string(message.str()), e.string(place.file), e.i32(place.line),
+                        e.string(place.function), e.i64(1)});
+  });
+}
+
+void emitCheck(Emitter &e, tile::CheckOp op) {
+  std::string message = "the arithmetic of this offset overflows its integer type";
+  if (op.getKind() == tile::CheckKind::Bounds) {
+    std::string name = "a pointer";
+    if (int32_t(op.getArgument()) >= 0) {
+      auto attribute = e.kernel.getArgAttrOfType<StringAttr>(op.getArgument(), "tile.name");
+      name = attribute ? "`" + attribute.getValue().str() + "`"
+                       : "argument " + std::to_string(op.getArgument());
+    }
+    message = "this access is outside the memory of " + name;
+  }
+  emitStop(e, op, op.getCondition(), op.getMask(), message);
+}
+
+} // namespace
+
+bool emitDebug(Emitter &e, Operation *op) {
+  if (auto print = dyn_cast<tile::PrintOp>(op))
+    emitPrint(e, print);
+  else if (auto assertion = dyn_cast<tile::AssertOp>(op))
+    emitStop(e, op, assertion.getCondition(), assertion.getMask(), assertion.getMessage());
+  else if (auto check = dyn_cast<tile::CheckOp>(op))
+    emitCheck(e, check);
+  else if (auto assume = dyn_cast<tile::AssumeOp>(op))
+    e.b.CreateAssumption(e.scalar(assume.getCondition()));
+  else
+    return false;
+  return true;
 }
 
 } // namespace nereid::nvidia
