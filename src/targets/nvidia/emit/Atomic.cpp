@@ -203,8 +203,10 @@ Values modify(Emitter &e, const Atomic &atomic, AtomicKind kind, const Address &
   }
   std::string name = instructionName(kind, type, elements.size(), e.options.sm);
   if (!name.empty()) {
+    Atomic form = atomic;
+    form.isUsed |= kind == AtomicKind::Xchg; // there is no `red` of this kind
     Values old =
-        instruction(e, atomic, name, words, address, joinWords(e, elements, words), predicate);
+        instruction(e, form, name, words, address, joinWords(e, elements, words), predicate);
     return atomic.isUsed ? splitWords(e, old, words, type, elements.size()) : Values();
   }
   // LLVM makes a loop of compare-and-swap.
@@ -279,20 +281,36 @@ void share(Emitter &e, RankedTensorType type, Operation *op, Values &values,
 using OnGroup =
     llvm::function_ref<Values(llvm::ArrayRef<unsigned>, const Address &, llvm::Value *)>;
 
-void emitAtomicOp(Emitter &e, const Atomic &atomic, mlir::Value result, unsigned maxBytes,
-                  OnGroup run) {
-  GlobalAccess access(e, atomic.op, atomic.ptr, atomic.mask, maxBytes);
-  auto tensor = dyn_cast<RankedTensorType>(atomic.ptr.getType());
+/// One thread does it, all learn the outcome.
+void emitScalar(Emitter &e, const Atomic &atomic, mlir::Value result, OnGroup run) {
   llvm::Type *element = e.type(result.getType());
-  llvm::Value *owner = tensor ? e.owner(tensor) : e.isFirstThread();
+  if (atomic.releases())
+    e.barrier();
+  e.when(e.isFirstThread(), [&] {
+    if (atomic.releases())
+      fence(e, atomic);
+    Values old = run({0}, {e.scalar(atomic.ptr)}, atomic.mask ? e.scalar(atomic.mask) : nullptr);
+    if (atomic.acquires())
+      fence(e, atomic);
+    if (atomic.isUsed)
+      e.b.CreateStore(old[0], e.scratch(atomic.op));
+  });
+  if (atomic.isUsed || atomic.acquires())
+    e.barrier();
+  e.set(result, {atomic.isUsed ? e.b.CreateLoad(element, e.scratch(atomic.op))
+                               : llvm::cast<llvm::Value>(llvm::PoisonValue::get(element))});
+}
+
+void emitTensor(Emitter &e, const Atomic &atomic, mlir::Value result, unsigned maxBytes,
+                OnGroup run) {
+  auto type = cast<RankedTensorType>(atomic.ptr.getType());
+  GlobalAccess access(e, atomic.op, atomic.ptr, atomic.mask, maxBytes);
+  llvm::Value *owner = e.owner(type);
   if (atomic.releases()) {
     e.barrier();
-    if (tensor)
-      fence(e, atomic);
-    else
-      e.when(owner, [&] { fence(e, atomic); });
+    fence(e, atomic);
   }
-  Values values(e.registerCount(result.getType()), llvm::PoisonValue::get(element));
+  Values values(e.registerCount(type), llvm::PoisonValue::get(e.type(result.getType())));
   for (const auto &group : access.groups()) {
     llvm::Value *mask = atomic.mask ? e.get(atomic.mask)[group[0]] : nullptr;
     Values old = run(group, access.address(group[0]), both(e, mask, owner));
@@ -302,17 +320,19 @@ void emitAtomicOp(Emitter &e, const Atomic &atomic, mlir::Value result, unsigned
   }
   if (atomic.acquires())
     fence(e, atomic);
-  if (atomic.isUsed && tensor) {
-    share(e, tensor, atomic.op, values, access, owner);
-  } else if (atomic.isUsed) {
-    llvm::Value *scratch = e.scratch(atomic.op);
-    e.when(owner, [&] { e.b.CreateStore(values[0], scratch); });
-    e.barrier();
-    values[0] = e.b.CreateLoad(element, scratch);
-  }
-  if (atomic.acquires())
+  if (atomic.isUsed)
+    share(e, type, atomic.op, values, access, owner);
+  if (atomic.acquires() && !(atomic.isUsed && owner)) // `share` has met already
     e.barrier();
   e.set(result, values);
+}
+
+void emitAtomicOp(Emitter &e, const Atomic &atomic, mlir::Value result, unsigned maxBytes,
+                  OnGroup run) {
+  if (isa<RankedTensorType>(atomic.ptr.getType()))
+    emitTensor(e, atomic, result, maxBytes, run);
+  else
+    emitScalar(e, atomic, result, run);
 }
 
 } // namespace

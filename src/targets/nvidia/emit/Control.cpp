@@ -81,7 +81,7 @@ void emitFor(Emitter &e, scf::ForOp loop) {
                    *after = e.block("loop.end");
   e.b.CreateCondBr(less(lower), body, after);
 
-  e.b.SetInsertPoint(body);
+  e.enter(body);
   auto *index = e.b.CreatePHI(lower->getType(), 2, "i");
   index->addIncoming(lower, before);
   auto carried = phis(e, initial, before);
@@ -102,7 +102,7 @@ void emitFor(Emitter &e, scf::ForOp loop) {
   index->addIncoming(next, end);
   addIncoming(carried, yielded, end);
 
-  e.b.SetInsertPoint(after);
+  e.enter(after);
   auto results = phis(e, initial, before);
   addIncoming(results, yielded, end);
   unflatten(e, loop.getResults(), asValues(results));
@@ -113,7 +113,7 @@ void emitWhile(Emitter &e, scf::WhileOp loop) {
   llvm::BasicBlock *before = e.b.GetInsertBlock(), *condition = e.block("while"),
                    *body = e.block("while.body"), *after = e.block("while.end");
   e.b.CreateBr(condition);
-  e.b.SetInsertPoint(condition);
+  e.enter(condition);
   auto carried = phis(e, initial, before);
   unflatten(e, loop.getBeforeArguments(), asValues(carried));
   e.emitBlock(*loop.getBeforeBody());
@@ -123,7 +123,7 @@ void emitWhile(Emitter &e, scf::WhileOp loop) {
   Values passed = flat(e, decision.getArgs());
   e.b.CreateCondBr(e.scalar(decision.getCondition()), body, after);
 
-  e.b.SetInsertPoint(body);
+  e.enter(body);
   unflatten(e, loop.getAfterArguments(), passed);
   e.emitBlock(*loop.getAfterBody());
   if (e.failed())
@@ -131,7 +131,7 @@ void emitWhile(Emitter &e, scf::WhileOp loop) {
   addIncoming(carried, flat(e, loop.getYieldOp().getOperands()), e.b.GetInsertBlock());
   auto *branch = e.b.CreateBr(condition);
   branch->setMetadata(llvm::LLVMContext::MD_loop, loopMetadata(e, loop));
-  e.b.SetInsertPoint(after);
+  e.enter(after);
   unflatten(e, loop.getResults(), passed);
 }
 
@@ -141,7 +141,7 @@ void emitIf(Emitter &e, scf::IfOp op) {
                    *after = e.block("if.end");
   e.b.CreateCondBr(e.scalar(op.getCondition()), thenBlock, hasElse ? elseBlock : after);
   auto branch = [&](llvm::BasicBlock *block, Block *body) -> std::pair<Values, llvm::BasicBlock *> {
-    e.b.SetInsertPoint(block);
+    e.enter(block);
     e.emitBlock(*body);
     if (e.failed())
       return {};
@@ -154,13 +154,13 @@ void emitIf(Emitter &e, scf::IfOp op) {
   if (e.failed())
     return;
   if (!hasElse) {
-    e.b.SetInsertPoint(after);
+    e.enter(after);
     return;
   }
   auto [elseValues, elseEnd] = branch(elseBlock, op.elseBlock());
   if (e.failed())
     return;
-  e.b.SetInsertPoint(after);
+  e.enter(after);
   auto results = phis(e, thenValues, thenEnd);
   addIncoming(results, elseValues, elseEnd);
   unflatten(e, op.getResults(), asValues(results));

@@ -423,6 +423,12 @@ llvm::BasicBlock *Emitter::block(llvm::StringRef name) {
   return llvm::BasicBlock::Create(module.getContext(), name, state->function);
 }
 
+void Emitter::enter(llvm::BasicBlock *block) {
+  if (block != b.GetInsertBlock())
+    block->moveAfter(b.GetInsertBlock());
+  b.SetInsertPoint(block);
+}
+
 void Emitter::when(llvm::Value *condition, llvm::function_ref<void()> body) {
   when(condition, {}, [&] {
     body();
@@ -436,11 +442,11 @@ Values Emitter::when(llvm::Value *condition, llvm::ArrayRef<llvm::Value *> other
     return body();
   llvm::BasicBlock *before = b.GetInsertBlock(), *inside = block("then"), *after = block("after");
   b.CreateCondBr(condition, inside, after);
-  b.SetInsertPoint(inside);
+  enter(inside);
   Values values = body();
   llvm::BasicBlock *end = b.GetInsertBlock();
   b.CreateBr(after);
-  b.SetInsertPoint(after);
+  enter(after);
   for (auto [value, other] : llvm::zip_equal(values, otherwise)) {
     auto *phi = b.CreatePHI(value->getType(), 2);
     phi->addIncoming(value, end);

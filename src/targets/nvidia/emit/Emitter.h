@@ -123,6 +123,8 @@ public:
   Values inlineBody(mlir::Block &body, llvm::ArrayRef<llvm::Value *> args);
   /// A new block of the function, not yet reached by anything.
   llvm::BasicBlock *block(llvm::StringRef name);
+  /// Goes on with `block`, placed behind the one before.
+  void enter(llvm::BasicBlock *block);
   /// `if (condition) body`, and nothing happens elsewhere. Leaves the insertion point behind it. A
   /// null condition is true.
   void when(llvm::Value *condition, llvm::function_ref<void()> body);
