@@ -111,6 +111,10 @@ class Search {
 public:
   Search(const Side &writer, const Side &reader, const Widths &widths, const Vectors &fixed)
       : writer(writer), reader(reader), widths(widths) {
+    for (const Side *side : {&writer, &reader}) {
+      unsigned words = std::max((1u << side->registers.size() << widths.element) / 4, 1u);
+      lowest += words + std::max(words / 4, 1u);
+    }
     consider(fixed);
     extend(fixed, writer.registers);
     extend(fixed, reader.registers);
@@ -142,6 +146,8 @@ public:
 
 private:
   void consider(const Vectors &prefix) {
+    if (any && best.cost.slots() <= lowest)
+      return;
     Use uses[2] = {useOf(writer, prefix, widths), useOf(reader, prefix, widths)};
     auto cost = [&] {
       return BufferCost{uses[0].cost.instructions + uses[1].cost.instructions,
@@ -171,6 +177,7 @@ private:
 
   const Side &writer, &reader;
   const Widths &widths;
+  unsigned lowest = 0; ///< slots if both sides moved 16 bytes at once without conflicts
   bool any = false;
 };
 
