@@ -1,4 +1,5 @@
 #include "gpu/LayoutCost.h"
+#include "layout/Conversion.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -153,24 +154,14 @@ double conversionCost(const LinearLayout &from, const LinearLayout &to, unsigned
                       int64_t repeats) {
   if (from == to)
     return 0;
-  PlaceMap map = locate(from, to);
-  double registers = double(to.size(Axis::Register) * repeats);
-  if (map.isIdentityOn(Axis::Lane) && map.isIdentityOn(Axis::Warp))
-    return 0.001 * registers; // renaming: free, but equality is still better
-  double warps = warpsOf(to);
-  // Shared memory moves words of at least 32 bits without conflicts; a thread's narrow elements are
-  // packed where both sides allow, which is most often.
-  double perWarp = std::max(1.0, elementBits / 32.0);
-  double narrow = elementBits < 32 ? elementBits / 32.0 : 1;
-  double out = double(from.size(Axis::Register) * repeats) * perWarp * narrow * warps;
-  double in = registers * perWarp * narrow * warps;
-  double shared = out + in + 2 * kBarrier;
-  if (!map.isIdentityOn(Axis::Warp))
-    return shared;
-  // Shuffles: a round moves a register of every lane; where source registers differ between lanes
-  // they are selected before and after.
-  double shuffles = registers * wordsOf(elementBits) * (warps + issueCycles(2, to));
-  return std::min(shared - kBarrier, shuffles);
+  // One warp after the other has its turn; their instructions are issued by four schedulers.
+  ConversionPlan plan = planConversion(from, to, elementBits);
+  if (plan.move == Move::Nothing || plan.move == Move::Registers)
+    return 0.001 * double(to.size(Axis::Register) * repeats); // equality is still better
+  double barriers = plan.move == Move::Shared ? 2 * kBarrier : 0;
+  return double(repeats) *
+             (plan.cost.turns * warpsOf(to) + issueCycles(plan.cost.instructions, to)) +
+         barriers;
 }
 
 double reduceCost(const LinearLayout &layout, unsigned axis, unsigned elementBits, double slots,

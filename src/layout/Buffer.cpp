@@ -14,7 +14,7 @@
 // each of at most 128 bytes. Over any field there is such a subspace: with p_i completing P ∩ Q to
 // P, and q_i to Q, the sums p_i + q_i lie in neither, and whatever is outside P + Q is free. (The
 // construction of "Linear Layouts", arXiv 2505.23819.) The sums are the XORs of a swizzle.
-#include "layout/BufferCost.h"
+#include "layout/BufferPlan.h"
 #include "layout/Echelon.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -51,7 +51,7 @@ struct Widths {
 struct Use {
   Vectors phase;       ///< the columns of one phase, beside the prefix
   unsigned vector = 0; ///< how much of the prefix is in registers
-  BufferCost cost;
+  MoveCost cost;
 };
 
 Use useOf(const Side &side, const Vectors &prefix, const Widths &widths) {
@@ -64,7 +64,7 @@ Use useOf(const Side &side, const Vectors &prefix, const Widths &widths) {
   unsigned wordsPerAccess = std::max((1u << vector << widths.element) / 4, 1u);
   unsigned phaseLanes = 5 - llvm::Log2_32(wordsPerAccess);
   use.cost.instructions = registers >> vector;
-  use.cost.wavefronts = use.cost.instructions * wordsPerAccess;
+  use.cost.turns = use.cost.instructions * wordsPerAccess;
   use.phase.assign(side.lanes.begin(),
                    side.lanes.begin() + std::min<size_t>(phaseLanes, side.lanes.size()));
 
@@ -83,7 +83,7 @@ Use useOf(const Side &side, const Vectors &prefix, const Widths &widths) {
   else
     return use;
   unsigned words = std::max(registers >> widths.word, 1u);
-  use.cost.wavefronts = words;
+  use.cost.turns = words;
   use.cost.instructions = std::max(words / 4, 1u);
   return use;
 }
@@ -92,7 +92,7 @@ Use useOf(const Side &side, const Vectors &prefix, const Widths &widths) {
 struct Candidate {
   Vectors prefix, writerPhase, readerPhase;
   bool writerOwns; ///< the prefix is a vector of the writer rather than of the reader
-  BufferCost cost;
+  MoveCost cost;
 };
 
 /// Wavefronts more for a phase that touches more than 128 bytes.
@@ -150,13 +150,13 @@ private:
       return;
     Use uses[2] = {useOf(writer, prefix, widths), useOf(reader, prefix, widths)};
     auto cost = [&] {
-      return BufferCost{uses[0].cost.instructions + uses[1].cost.instructions,
-                        uses[0].cost.wavefronts + uses[1].cost.wavefronts};
+      return MoveCost{uses[0].cost.instructions + uses[1].cost.instructions,
+                      uses[0].cost.turns + uses[1].cost.turns};
     };
     if (any && cost().slots() >= best.cost.slots())
       return; // even without conflicts
     for (Use &use : uses)
-      use.cost.wavefronts *= conflicts(prefix, use.phase, widths);
+      use.cost.turns *= conflicts(prefix, use.phase, widths);
     if (any && cost().slots() >= best.cost.slots())
       return;
     any = true;
@@ -208,7 +208,7 @@ public:
 
 LinearLayout conflictFreeBuffer(const LinearLayout &from, const LinearLayout &to,
                                 unsigned elementBits, llvm::ArrayRef<unsigned> leading,
-                                BufferCost &cost) {
+                                MoveCost &cost) {
   assert(from.shape() == to.shape() && "layouts of one shape");
   Widths widths(elementBits);
   Side writer(from), reader(to);
@@ -303,7 +303,7 @@ LinearLayout conflictFreeBuffer(const LinearLayout &from, const LinearLayout &to
 
 LinearLayout conflictFreeBuffer(const LinearLayout &from, const LinearLayout &to,
                                 unsigned elementBits, llvm::ArrayRef<unsigned> leading) {
-  BufferCost cost;
+  MoveCost cost;
   return conflictFreeBuffer(from, to, elementBits, leading, cost);
 }
 

@@ -16,7 +16,7 @@
 // the intersections of the layouts' spaces.)
 #include "layout/Conversion.h"
 
-#include "layout/BufferCost.h"
+#include "layout/BufferPlan.h"
 #include "layout/Echelon.h"
 
 #include "llvm/ADT/BitVector.h"
@@ -28,8 +28,6 @@ namespace {
 
 /// Instruction slots of a warp that a barrier (two for a buffer) and the addresses take.
 constexpr unsigned kSharedOverhead = 48;
-/// A shuffle takes an issue and a turn of the shared memory's data path.
-constexpr unsigned kShuffleSlots = 2;
 
 /// For every register of the core, the register that holds the same element and is no copy.
 llvm::SmallVector<uint32_t> owners(const LinearLayout &layout) {
@@ -188,8 +186,8 @@ std::optional<ShufflePlan> planRounds(const Moves &moves, bool stay) {
   return plan;
 }
 
-unsigned slotsOf(const ShufflePlan &plan, const LinearLayout &from, const LinearLayout &to,
-                 unsigned elementBits) {
+MoveCost costOf(const ShufflePlan &plan, const LinearLayout &from, const LinearLayout &to,
+                unsigned elementBits) {
   unsigned words = std::max(elementBits / 32, 1u), perWord = std::max(32 / elementBits, 1u);
   llvm::BitVector sent(from.size(Axis::Register)), received(to.size(Axis::Register));
   llvm::SmallVector<unsigned, 32> fromLane(from.size(Axis::Lane), 0);
@@ -205,7 +203,7 @@ unsigned slotsOf(const ShufflePlan &plan, const LinearLayout &from, const Linear
   sending.append(plan.sendWarp);
   unsigned selects =
       countSelects(sending, std::move(sent)) + countSelects(plan.receiveLane, std::move(received));
-  return words * (kShuffleSlots * shuffles + selects);
+  return {words * (shuffles + selects), words * shuffles};
 }
 
 } // namespace
@@ -231,19 +229,19 @@ ConversionPlan planConversion(const LinearLayout &from, const LinearLayout &to,
     return plan;
   }
 
-  BufferCost bufferCost;
   plan.move = Move::Shared;
-  plan.buffer = conflictFreeBuffer(from, to, elementBits, {}, bufferCost);
-  unsigned best = bufferCost.slots() + kSharedOverhead;
+  plan.buffer = conflictFreeBuffer(from, to, elementBits, {}, plan.cost);
+  unsigned best = plan.cost.slots() + kSharedOverhead;
   std::optional<Moves> moves = findMoves(from, to);
   for (bool stay : {true, false}) {
     std::optional<ShufflePlan> shuffles = moves ? planRounds(*moves, stay) : std::nullopt;
     if (!shuffles)
       continue;
-    unsigned slots = slotsOf(*shuffles, from, to, elementBits);
-    if (slots >= best)
+    MoveCost cost = costOf(*shuffles, from, to, elementBits);
+    if (cost.slots() >= best)
       continue;
-    best = slots;
+    best = cost.slots();
+    plan.cost = cost;
     plan.move = Move::Shuffles;
     plan.shuffles = std::move(*shuffles);
   }

@@ -37,8 +37,17 @@ struct ShufflePlan {
   llvm::SmallVector<Round> rounds;
 };
 
+/// What a move takes of each warp, for one core: instructions issued, and turns of the data path of
+/// shared memory (128 bytes, or a shuffle).
+struct MoveCost {
+  unsigned instructions = 0, turns = 0;
+  unsigned slots() const { return instructions + turns; }
+};
+
 struct ConversionPlan {
   Move move = Move::Nothing;
+  /// Without the barriers of a buffer.
+  MoveCost cost;
   /// Nothing, Registers: the register of `from` for each register (of the core) of the result.
   /// Shuffles: the result of the plan for each.
   llvm::SmallVector<uint32_t> registers;

@@ -115,6 +115,16 @@ TEST(Mma, Operands32) { // m16n8k8 tf32
                 [](int64_t i, int64_t l, int64_t) { return at(l % 4 + 4 * i, l / 4); });
 }
 
+TEST(Mma, OperandsOfSmallK) { // m16n8k4 tf32, m16n8k16 8-bit
+  expectFormula(mmaOperand({16, 4}, Operand::A, {1, 1}, 32), 2, 1,
+                [](int64_t i, int64_t l, int64_t) { return at(l / 4 + 8 * i, l % 4); });
+  expectFormula(mmaOperand({4, 8}, Operand::B, {1, 1}, 32), 1, 1,
+                [](int64_t, int64_t l, int64_t) { return at(l % 4, l / 4); });
+  expectFormula(
+      mmaOperand({16, 16}, Operand::A, {1, 1}, 8), 8, 1,
+      [](int64_t i, int64_t l, int64_t) { return at(l / 4 + 8 * (i / 4), 4 * (l % 4) + i % 4); });
+}
+
 TEST(Mma, Operands64) { // m8n8k4
   expectFormula(mmaOperand({8, 4}, Operand::A, {1, 1}, 64), 1, 1,
                 [](int64_t, int64_t l, int64_t) { return at(l / 4, l % 4); });

@@ -145,6 +145,18 @@ TEST(Conversion, ExchangeOfARegisterAndALaneMovesHalf) {
   for (const ShufflePlan::Round &round : plan.shuffles.rounds)
     shuffles += round.needsShuffle;
   EXPECT_EQ(shuffles, 1u);
+  EXPECT_EQ(plan.cost.turns, 1u);
+  EXPECT_EQ(plan.cost.instructions, 1u + 2u + 1u) << "a shuffle, and selects around it";
+  EXPECT_EQ(planConversion(from, to, 64).cost.turns, 2u) << "a shuffle moves 32 bits";
+}
+
+TEST(Conversion, NarrowElementsShareShuffles) {
+  // Lanes turn; all registers of a lane go to one lane.
+  LinearLayout from({128}, {{{{1}, {2}}, {{4}, {8}, {16}, {32}, {64}}, {}, {}, {}}});
+  LinearLayout to({128}, {{{{1}, {2}}, {{64}, {32}, {16}, {8}, {4}}, {}, {}, {}}});
+  EXPECT_EQ(planConversion(from, to, 8).cost.turns, 1u);
+  EXPECT_EQ(planConversion(from, to, 16).cost.turns, 2u);
+  EXPECT_EQ(planConversion(from, to, 32).cost.turns, 4u);
 }
 
 TEST(Conversion, PermutationOfLanesNeedsNoSelects) {
