@@ -3,9 +3,11 @@
 #include "gpu/Passes.h"
 #include "ir/ngpu/Dialect.h"
 
+#include "mlir/IR/Dominance.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/CSE.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -50,6 +52,15 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
   // Layouts of everything, dots on their units: what follows works on tensors with layouts.
   run("assign-layouts",
       [&] { return assignLayouts(kernel, options, wantReport ? &report.layouts : nullptr); });
+  // Loads that feed products go ahead, past the registers; what their addresses needed is left
+  // dead.
+  run("pipeline-loops", [&] { return pipelineLoops(kernel, options); });
+  run("clean-up", [&] {
+    IRRewriter rewriter(kernel.getContext());
+    DominanceInfo dominance(kernel);
+    eliminateCommonSubExpressions(rewriter, dominance, kernel);
+    return llvm::Error::success();
+  });
   // After all passes that make or remove conversions: buffers for those that need them.
   run("expand-conversions", [&] { return expandConversions(kernel, options); });
   // All buffers are there now.
@@ -160,6 +171,14 @@ struct InsertBarriersPass : GpuPass<InsertBarriersPass> {
   }
 };
 
+struct PipelineLoopsPass : GpuPass<PipelineLoopsPass> {
+  StringRef getArgument() const final { return "gpu-pipeline-loops"; }
+  StringRef getDescription() const final { return "multi-buffer the loads of loops"; }
+  void runOnOperation() override {
+    onKernels([&](func::FuncOp kernel) { return pipelineLoops(kernel, options()); });
+  }
+};
+
 struct GpuPipelinePass : GpuPass<GpuPipelinePass> {
   StringRef getArgument() const final { return "gpu-pipeline"; }
   StringRef getDescription() const final { return "all passes from tile IR to GPU IR"; }
@@ -181,6 +200,7 @@ void registerPasses() {
   PassRegistration<ExpandConversionsPass>();
   PassRegistration<InsertBarriersPass>();
   PassRegistration<LegaliseDotsPass>();
+  PassRegistration<PipelineLoopsPass>();
   PassRegistration<GpuPipelinePass>();
 }
 
