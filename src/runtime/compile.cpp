@@ -150,6 +150,14 @@ ErrorPtr dumpStages(nrd_kernel &kernel, llvm::StringRef folder) {
   return nullptr;
 }
 
+/// What the assembler advises, as warnings.
+void printAdvice(const nrd_kernel &kernel) {
+  DiagnosticEngine diagnostics;
+  for (const std::string &advice : kernel.code->takeAdvice())
+    diagnostics.report(diag::TargetAdvice, {}, kernel.name, advice);
+  llvm::errs() << diagnostics.renderAll();
+}
+
 /// The stages up to the finished code.
 ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kernel &kernel) {
   const FunctionRecord &function = *request.function;
@@ -270,12 +278,8 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
   if (ErrorPtr error = build(request, *target, *result))
     return error;
   result->request = std::move(request);
-  for (const std::string &advice : result->code->warnings) {
-    DiagnosticEngine diagnostics;
-    diagnostics.report(diag::TargetAdvice, {}, result->name, advice);
-    llvm::errs() << diagnostics.renderAll();
-  }
-  if (result->entry)
+  printAdvice(*result);
+  if (result->entry && result->request.load)
     result->onDevice = deviceOf(result->request.target.backend).attach(*result);
   result->metadata = metadataOf(*result);
   if (settings.time)
@@ -342,7 +346,9 @@ const std::string *nrd_kernel::stage(llvm::StringRef wanted, std::string *why) {
           });
     return slot != nullptr;
   };
-  if (get(*code))
+  bool there = get(*code);
+  printAdvice(*this); // machine code may have been made only now
+  if (there)
     return slot.get();
   if (!withStages && !request.keepStages) {
     // What was not kept is made again.

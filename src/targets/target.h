@@ -126,8 +126,6 @@ public:
   /// packed as one slot of 8 bytes a parameter, in order, a narrow value in the slot's first bytes.
   uint64_t scratchBytes = 0;
   std::vector<StageTime> times;
-  /// What the assembler advises, a line each: spots that run slower than they could.
-  std::vector<std::string> warnings;
 
   /// CPU: a `nereid::cpu::KernelFn` (cpu/kernel_abi.h), null when compiled with `load` off. NVIDIA:
   /// a `const nereid::nvidia::LaunchInfo *` (nvidia/kernel_abi.h).
@@ -137,6 +135,9 @@ public:
   virtual std::vector<std::string> stages() const = 0;
   /// The text of a stage, or an error when there is none of that name.
   virtual llvm::Expected<std::string> text(llvm::StringRef stage) const = 0;
+  /// What the assembler has advised since this was last asked, a line each: code that runs slower
+  /// than it could.
+  virtual std::vector<std::string> takeAdvice() const { return {}; }
   /// The relocatable object file (CPU) or the loadable image (GPU).
   virtual llvm::Expected<std::string> object() const = 0;
 };

@@ -31,7 +31,7 @@ using targets::printed;
 
 class NvidiaKernel final : public CompiledKernel {
 public:
-  void *entry() const override { return const_cast<LaunchInfo *>(&info); }
+  void *entry() const override { return &info; }
 
   std::vector<std::string> stages() const override {
     return {"tile", "gpu", "llir", "ptx", "cubin"};
@@ -58,27 +58,38 @@ public:
 
   llvm::Expected<std::string> object() const override {
     std::lock_guard lock(mutex);
-    if (cubin.empty()) {
-      auto assembly = assembled();
-      if (!assembly)
-        return assembly.takeError();
-      cubin = std::move(assembly->cubin);
-    }
+    if (cubin.empty())
+      if (llvm::Error error = assemble())
+        return std::move(error);
     return cubin;
   }
 
-  llvm::Expected<Assembly> assembled() const {
+  std::vector<std::string> takeAdvice() const override {
+    std::lock_guard lock(mutex);
+    return std::exchange(advice, {});
+  }
+
+  /// Makes the machine code; the caller holds the mutex or is alone.
+  llvm::Error assemble() const {
     auto assembler = findAssembler();
     if (!assembler)
       return assembler.takeError();
-    return (*assembler)->assemble(ptx, info.entry, {arch});
+    auto assembly = (*assembler)->assemble(ptx, info.entry, {arch});
+    if (!assembly)
+      return assembly.takeError();
+    cubin = std::move(assembly->cubin);
+    advice = std::move(assembly->warnings);
+    info.registers = assembly->registers;
+    info.spills = assembly->spillStoreBytes;
+    return llvm::Error::success();
   }
 
   Architecture arch;
-  LaunchInfo info;
+  mutable LaunchInfo info;
   std::string tile, gpu, llir, ptx;
   mutable std::mutex mutex;
   mutable std::string cubin; ///< empty until it is asked for when no launch was planned
+  mutable std::vector<std::string> advice;
 };
 
 gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &options) {
@@ -220,13 +231,8 @@ public:
     info.sharedBytes = report->sharedBytes;
     // Without an assembler all but the launch works; the launch then says what is missing.
     if (options.load && itsVersion) {
-      auto assembly = result->assembled();
-      if (!assembly)
-        return assembly.takeError();
-      result->cubin = std::move(assembly->cubin);
-      result->warnings = std::move(assembly->warnings);
-      info.registers = assembly->registers;
-      info.spills = assembly->spillStoreBytes;
+      if (llvm::Error error = result->assemble())
+        return std::move(error);
       clock.done("assemble");
     }
     return result;

@@ -1,0 +1,152 @@
+"""Code for NVIDIA GPUs, made where there is none: the seed kernels for each generation, assembled by ptxas. What the command line
+says about machine code."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SEED = str(ROOT / "examples" / "kernels" / "seed.py")
+
+
+def _load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+assemble_ptx = _load(ROOT / "scripts" / "assemble_ptx.py")
+PTXAS = assemble_ptx.find_ptxas()
+
+
+def find_program():
+    given = os.environ.get("CLI_UNDER_TEST")
+    if given:
+        return given
+    spec = importlib.util.find_spec("nereid")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        inside = pathlib.Path(folder) / "bin" / "nereid"
+        if inside.exists():
+            return str(inside)
+    return shutil.which("nereid")
+
+
+PROGRAM = find_program()
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="the command line is not built")
+
+MATMUL = "{0}, {0}, {1}, i32, i32:16, i32:16, i32:16, i32:1, i32:16, i32:1, i32:16, i32:1, {2}, {3}, {4}, 8, '{5}'"
+#: kernel, its signature, further options
+KERNELS = {
+    "add": ("add_kernel", "*fp32:16, *fp32:16, *fp32:16, i32:16, 1024", []),
+    "add-unaligned": ("add_kernel", "*fp32, *fp32, *fp32, i32, 1024", []),
+    "softmax": ("softmax_kernel", "*fp32:16, *fp32:16, i32:16, i32:16, i32, 4096", ["--num-warps", "8"]),
+    "layer-norm": ("layer_norm_kernel", "*fp16:16, *fp16:16, *fp16:16, *fp16:16, i32:16, i32, fp32, 8192", ["--num-warps", "8"]),
+    "giou": ("giou_kernel", "*fp32:16, *fp32:16, *fp32:16, *u1, 1024", []),
+    "embedding": ("embedding_lookup_kernel", "*fp32:16, *i32:16, *fp32:16, i32, i32, 256", []),
+    "matmul-fp16": ("matmul_full_kernel", MATMUL.format("*fp16:16", "*fp16:16", 128, 256, 64, ""), ["--num-warps", "8"]),
+    "matmul-bf16-4-warps": ("matmul_full_kernel", MATMUL.format("*bf16:16", "*bf16:16", 128, 128, 32, "leaky_relu"), []),
+    "matmul-fp32": ("matmul_full_kernel", MATMUL.format("*fp32:16", "*fp32:16", 64, 64, 32, ""), ["--num-stages", "4"]),
+    "matmul-fp8": ("matmul_full_kernel", MATMUL.format("*fp8e4nv:16", "*fp16:16", 128, 128, 64, ""), ["--num-warps", "8"]),
+}
+
+
+def compile_(kernel, signature, *arguments, **environment):
+    return subprocess.run([PROGRAM, "compile", SEED, "--kernel", kernel, "--signature", signature, *arguments], capture_output=True,
+                          text=True, timeout=300, env={**os.environ, **environment})
+
+
+@pytest.mark.parametrize("arch", ["80", "86", "89", "90", "100", "120"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_assembles(name, arch, tmp_path):
+    kernel, signature, options = KERNELS[name]
+    result = compile_(kernel, signature, "--target", f"cuda:{arch}", "--verify", *options)
+    assert result.returncode == 0, result.stderr
+    assert f".visible .entry {kernel}(" in result.stdout
+    assert re.search(rf"^\.target sm_{arch}a?$", result.stdout, re.MULTILINE)
+    if not PTXAS:
+        pytest.skip("no ptxas")
+    path = tmp_path / "kernel.ptx"
+    path.write_text(result.stdout)
+    assert assemble_ptx.assemble(PTXAS, path) == []
+
+
+ADD = KERNELS["add"][:2]
+
+
+def test_stages():
+    for kind, part in (("tile", "tile.load"), ("gpu", "#ngpu.layout"), ("llir", "define ptx_kernel void @add_kernel"),
+                       ("ptx", ".reqntid 256"), ("meta", '"target":"cuda:90"')):
+        result = compile_(*ADD, "--target", "cuda:90", "--num-warps", "8", "--emit", kind)
+        assert result.returncode == 0, result.stderr
+        assert part in result.stdout
+
+
+def test_same_input_same_ptx():
+    texts = {compile_(*ADD, "--target", "cuda:90").stdout for _ in range(3)}
+    assert len(texts) == 1
+
+
+def test_lines_change_nothing_else():
+    kernel, signature, options = KERNELS["softmax"]
+    lines = compile_(kernel, signature, "--target", "cuda:90", *options).stdout
+    none = compile_(kernel, signature, "--target", "cuda:90", *options, NEREID_LINE_INFO="0").stdout
+    assert ".loc\t1 8" in lines  # the kernel's lines, 77 to 89
+
+    def code(text):
+        text = re.sub(r"\.file.*|\.section.*", "", text)
+        return [line for line in text.splitlines() if line.strip() and not re.match(r"\s*(\.loc|\$L__(tmp|func)|//)", line)]
+    assert code(lines) == code(none)
+
+
+def test_without_an_assembler(tmp_path):
+    environment = {"NEREID_ASSEMBLER": "driver", "NEREID_LIBCUDA": str(tmp_path / "libcuda.so")}
+    result = compile_(*ADD, "--target", "cuda:90", **environment)
+    assert result.returncode == 0 and ".target sm_90a" in result.stdout
+    result = compile_(*ADD, "--target", "cuda:90", "--emit", "cubin", "-o", str(tmp_path / "add.cubin"), **environment)
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: there is no `cubin` of `add_kernel`: there is no assembler for NVIDIA's machine code: "
+                                    f"there is no NVIDIA driver (`{tmp_path}/libcuda.so`); install ")  # StageUnavailable
+    assert not (tmp_path / "add.cubin").exists()
+
+
+@pytest.mark.skipif(PTXAS is None, reason="no ptxas")
+def test_cubin(tmp_path):
+    out = tmp_path / "add.cubin"
+    result = compile_(*ADD, "--target", "cuda:90", "--emit", "cubin", "-o", str(out), NEREID_PTXAS=PTXAS)
+    assert result.returncode == 0, result.stderr
+    assert out.read_bytes()[:4] == b"\x7fELF"
+
+
+def test_header_is_of_the_cpu():
+    result = compile_(*ADD, "--target", "cuda:90", "--emit", "header")
+    assert result.returncode == 2
+    assert result.stderr.strip() == ("error: a header describes an object file of the target `cpu`, not of `cuda:90`: machine code for a "
+                                     "GPU is loaded by the CUDA driver")  # CliNoHeader
+
+
+def test_unknown_architecture():
+    result = compile_(*ADD, "--target", "cuda:75")
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: the target cannot compile this kernel: unknown GPU architecture `cuda:75`: expected one of "
+                                    "`cuda:80`, ")
+
+
+def test_advice_of_the_assembler_is_shown(tmp_path):
+    program = tmp_path / "ptxas"
+    program.write_text("""#!/bin/sh
+case "$1" in --version) echo "Cuda compilation tools, release 13.0, V13.0.1"; exit;; esac
+echo "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized in function 'add_kernel'"
+while [ "$1" != -o ]; do shift; done
+echo code >"$2"
+""")
+    program.chmod(0o755)
+    result = compile_(*ADD, "--target", "cuda:90", "--emit", "cubin", "-o", str(tmp_path / "add.cubin"), NEREID_PTXAS=str(program))
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ("warning: `add_kernel`: ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are "
+                             "serialized in function 'add_kernel'\n")  # TargetAdvice
