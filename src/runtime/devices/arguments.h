@@ -12,11 +12,6 @@ namespace nereid::runtime {
 /// the slot's first bytes.
 using Slots = llvm::SmallVector<uint64_t, 48>;
 
-/// Whether the argument brings an address: a pointer, or a descriptor's.
-inline bool isAddress(const nrd_arg &arg) {
-  return arg.kind == NRD_ARG_POINTER || arg.kind == NRD_ARG_DESCRIPTOR;
-}
-
 /// Packs one argument per parameter of the function. An error for a wrong number of arguments, for
 /// one whose kind cannot be passed for the parameter's, and for a read-only one that is written.
 ErrorPtr packArguments(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots);
