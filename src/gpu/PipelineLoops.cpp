@@ -153,6 +153,12 @@ void Slice::clone(OpBuilder &builder, IRMapping &map, Value predicate) const {
   }
 }
 
+/// A product whose result only goes to the next iteration need not end where it is issued.
+bool staysInFlight(ngpu::WgmmaOp product) {
+  return product->hasOneUse() && isa<scf::YieldOp>(*product->user_begin()) &&
+         product->getBlock() == product->user_begin()->getBlock();
+}
+
 /// A load that moves ahead.
 struct Staged {
   tile::LoadOp load;
@@ -195,6 +201,7 @@ private:
   llvm::SmallVector<Staged> loads;
   unsigned distance = 0, slots = 0;
   bool anyAsync = false, anyRegisters = false;
+  bool copiesLast = false; ///< the copies ahead stand behind the products
 };
 
 ngpu::BufferType LoopPipeliner::slotFor(tile::LoadOp load) {
@@ -276,6 +283,7 @@ bool LoopPipeliner::plan(unsigned sharedLeft) {
   }
   while (stages > 2 && bytes * stages > sharedLeft)
     --stages;
+  copiesLast = wgmma && llvm::all_of(loop.getBody()->getOps<ngpu::WgmmaOp>(), staysInFlight);
   slots = stages;
   distance = wgmma && stages >= 4 ? stages - 2 : stages - 1;
   return true;
@@ -433,12 +441,17 @@ scf::ForOp LoopPipeliner::rewrite() {
                                  slotOf(builder, loc, staged, readSlot));
   llvm::SmallVector<Value> nextAhead, nextNear, nextFetched;
   auto args = fresh.getRegionIterArgs();
+  llvm::SmallVector<Operation *> copying;
   if (anyAsync) {
+    Operation *before = body->empty() ? nullptr : &body->back();
     Value predicate = exists(iv, distance, true);
     IRMapping map = mapAt(ahead(iv, distance), args.slice(firstAhead, carried.size()));
     slice.clone(builder, map, predicate);
     copy(map, predicate, writeSlot);
     nextAhead = advance(map);
+    for (Operation *op = before ? before->getNextNode() : &body->front(); op;
+         op = op->getNextNode())
+      copying.push_back(op);
   }
   if (anyRegisters) {
     Value predicate = exists(iv, 1, true);
@@ -472,7 +485,11 @@ scf::ForOp LoopPipeliner::rewrite() {
   llvm::append_range(yields, nextFetched);
   yields.push_back(nextRead);
   yields.push_back(nextWrite);
-  scf::YieldOp::create(builder, loc, yields);
+  auto end = scf::YieldOp::create(builder, loc, yields);
+  // Asynchronous products are issued first: addresses are computed while they run.
+  if (copiesLast)
+    for (Operation *op : copying)
+      op->moveBefore(end);
 
   builder.setInsertionPointAfter(fresh);
   if (anyAsync)
@@ -491,17 +508,15 @@ void keepInFlight(scf::ForOp loop) {
   if (auto attr = loop->getAttrOfType<IntegerAttr>("ngpu.in_flight"))
     pending = attr.getInt();
   loop->removeAttr("ngpu.in_flight");
-  auto yield = cast<scf::YieldOp>(loop.getBody()->getTerminator());
   auto products = llvm::to_vector(loop.getBody()->getOps<ngpu::WgmmaOp>());
   llvm::SmallVector<unsigned> flying;
   for (ngpu::WgmmaOp product : products)
-    if (product->hasOneUse() && *product->user_begin() == yield)
+    if (staysInFlight(product)) {
       flying.push_back(product->use_begin()->getOperandNumber());
+      product.setAsync(true);
+    }
   if (flying.empty())
     return;
-  for (ngpu::WgmmaOp product : products)
-    if (product->hasOneUse() && *product->user_begin() == yield)
-      product.setAsync(true);
 
   // An accumulator that is only handed from product to product may stay in flight over the barrier.
   bool plain = products.size() == 1 && flying.size() == 1 &&
