@@ -2,7 +2,7 @@
 //
 // Conditions are scalars, so all threads of a program take the same way: barriers and matrix
 // instructions may stand anywhere inside.
-#include "targets/nvidia/emit/Emitter.h"
+#include "targets/nvidia/emit/Dot.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -69,6 +69,12 @@ llvm::MDNode *loopMetadata(Emitter &e, Operation *loop) {
   return node;
 }
 
+/// An accumulator that wgmma still works on.
+bool isInFlight(mlir::Value value) {
+  auto product = value.getDefiningOp<ngpu::WgmmaOp>();
+  return product && product.getAsync();
+}
+
 void emitFor(Emitter &e, scf::ForOp loop) {
   llvm::Value *lower = e.scalar(loop.getLowerBound()), *upper = e.scalar(loop.getUpperBound()),
               *step = e.scalar(loop.getStep());
@@ -96,11 +102,26 @@ void emitFor(Emitter &e, scf::ForOp loop) {
   llvm::Value *next = e.b.CreateAdd(index, step, "", /*HasNUW=*/loop.getUnsignedCmp(),
                                     /*HasNSW=*/!loop.getUnsignedCmp());
   llvm::Value *again = less(next);
-  llvm::BasicBlock *end = e.b.GetInsertBlock();
-  auto *branch = e.b.CreateCondBr(again, body, after);
+  // Products in flight are waited for on the way out: where their registers meet those of a loop
+  // that was not entered, the assembler would otherwise run all of the loop's products one by one.
+  bool inFlight = llvm::any_of(loop.getBody()->getTerminator()->getOperands(), isInFlight);
+  llvm::BasicBlock *end = e.b.GetInsertBlock(), *out = inFlight ? e.block("drain") : after;
+  auto *branch = e.b.CreateCondBr(again, body, out);
   branch->setMetadata(llvm::LLVMContext::MD_loop, loopMetadata(e, loop));
   index->addIncoming(next, end);
   addIncoming(carried, yielded, end);
+  if (inFlight) {
+    e.enter(out);
+    yielded.clear();
+    for (mlir::Value value : loop.getBody()->getTerminator()->getOperands()) {
+      if (isInFlight(value))
+        llvm::append_range(yielded, awaitProducts(e, e.get(value), 0));
+      else
+        llvm::append_range(yielded, e.get(value));
+    }
+    e.b.CreateBr(after);
+    end = out;
+  }
 
   e.enter(after);
   auto results = phis(e, initial, before);

@@ -376,38 +376,44 @@ void emitWgmma(Emitter &e, ngpu::WgmmaOp op) {
   WgmmaEmitter(e, op).emit();
 }
 
-void emitWgmmaWait(Emitter &e, ngpu::WgmmaWaitOp op) {
+Values awaitProducts(Emitter &e, llvm::ArrayRef<llvm::Value *> registers, unsigned pending) {
   std::string constraints, ties;
-  Values args;
+  Values args, results(registers.begin(), registers.end());
   llvm::SmallVector<llvm::Type *> types;
-  auto isTied = [](llvm::Value *value) {
-    return value->getType()->isFloatTy() || value->getType()->isIntegerTy(32);
-  };
-  for (Value value : op.getValues())
-    for (llvm::Value *reg : e.get(value))
-      if (isTied(reg)) {
-        ties += std::to_string(args.size()) + ",";
-        constraints += reg->getType()->isFloatTy() ? "=f," : "=r,";
-        args.push_back(reg);
-        types.push_back(reg->getType());
-      }
-  std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()) + ";";
+  llvm::SmallVector<unsigned> tied;
+  for (auto [i, reg] : llvm::enumerate(registers)) {
+    // Accumulators in flight are registers of 32 bits.
+    if (!reg->getType()->isFloatTy() && !reg->getType()->isIntegerTy(32))
+      continue;
+    ties += std::to_string(args.size()) + ",";
+    constraints += reg->getType()->isFloatTy() ? "=f," : "=r,";
+    args.push_back(reg);
+    types.push_back(reg->getType());
+    tied.push_back(i);
+  }
   llvm::Type *result = e.b.getVoidTy();
   if (types.size() == 1)
     result = types[0];
   else if (!types.empty())
     result = llvm::StructType::get(e.b.getContext(), types);
-  llvm::Value *all = e.ptx(result, text, constraints + ties + "~{memory}", args,
-                           /*sideEffects=*/true, /*convergent=*/true);
-  unsigned next = 0;
-  for (auto [value, out] : llvm::zip(op.getValues(), op.getResults())) {
-    Values registers;
-    for (llvm::Value *reg : e.get(value)) {
-      if (isTied(reg))
-        reg = types.size() == 1 ? all : e.b.CreateExtractValue(all, next++);
-      registers.push_back(reg);
-    }
-    e.set(out, registers);
+  llvm::Value *all = e.ptx(result, "wgmma.wait_group.sync.aligned " + std::to_string(pending) + ";",
+                           constraints + ties + "~{memory}", args, /*sideEffects=*/true,
+                           /*convergent=*/true);
+  for (auto [number, i] : llvm::enumerate(tied))
+    results[i] = types.size() == 1 ? all : e.b.CreateExtractValue(all, number);
+  return results;
+}
+
+void emitWgmmaWait(Emitter &e, ngpu::WgmmaWaitOp op) {
+  Values registers;
+  for (Value value : op.getValues())
+    llvm::append_range(registers, e.get(value));
+  Values results = awaitProducts(e, registers, op.getPending());
+  llvm::ArrayRef<llvm::Value *> left = results;
+  for (Value out : op.getResults()) {
+    unsigned count = e.registerCount(out.getType());
+    e.set(out, left.take_front(count));
+    left = left.drop_front(count);
   }
 }
 
