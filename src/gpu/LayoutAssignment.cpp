@@ -101,7 +101,8 @@ void Solver::findCandidates() {
   };
   for (LayoutStep &step : p.steps)
     if (step.dot >= 0) {
-      fragments.insert(p.nodes[step.node].layout);
+      if (p.dots[step.dot].unit != MatrixUnit::Fma)
+        fragments.insert(p.nodes[step.node].layout);
       propose(p.nodes[step.node].type, p.nodes[step.node].layout);
       for (LayoutUse &use : step.uses)
         if (use.layout != kNoLayout) {
@@ -151,8 +152,10 @@ void Solver::findCandidates() {
       }
     }
   for (auto [i, node] : llvm::enumerate(p.nodes))
-    if (node.candidates.empty() && !node.fixed)
+    if (node.candidates.empty() && !node.fixed) {
+      node.noFragments = false;
       addCandidate(i, p.defaultLayout(node.type));
+    }
 }
 
 void Solver::findEdges() {
