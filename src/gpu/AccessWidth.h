@@ -6,11 +6,10 @@
 namespace nereid::gpu {
 
 /// The analysis that layouts, copies and the emitter of memory accesses share. It supposes that
-/// offsets do not wrap and that dividends are not negative, as every compiler of the language does:
-/// `(pid_n * 128 + range) % N` could not be read in vectors otherwise, and a kernel for which this
-/// is wrong addresses memory before its tensor.
+/// dividends are not negative: `(pid_n * 128 + range) % N` could not be read in vectors otherwise,
+/// and a kernel for which this is wrong addresses memory before its tensor.
 inline transforms::IntegerAnalysis addressAnalysis(mlir::Operation *kernel) {
-  return transforms::IntegerAnalysis(kernel, transforms::Mode::Speculative);
+  return transforms::IntegerAnalysis(kernel, transforms::Mode::NonNegativeDividends);
 }
 
 struct AccessWidth {

@@ -10,6 +10,7 @@
 //   - The transposed product, (b' a')' instead of a b, where wgmma can read only that: types that
 //     are not 16 bits wide with row-major B, which as the first operand may come through registers;
 //     and results with too few rows but enough columns.
+#include "gpu/AccessWidth.h"
 #include "gpu/DotPlan.h"
 #include "gpu/Passes.h"
 #include "layout/Constructors.h"
@@ -288,7 +289,7 @@ llvm::Error legaliseDots(func::FuncOp kernel, const GpuOptions &options) {
   collect();
   SmallVector<tile::DotOp> toTranspose;
   {
-    transforms::IntegerAnalysis analysis(kernel);
+    transforms::IntegerAnalysis analysis = addressAnalysis(kernel);
     for (tile::DotOp dot : dots)
       if (shouldTranspose(gatherDotFacts(dot, analysis), options))
         toTranspose.push_back(dot);

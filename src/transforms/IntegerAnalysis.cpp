@@ -282,7 +282,7 @@ llvm::DenseMap<Value, Promise> collectPromises(Operation *root) {
 class Dataflow : public dataflow::SparseForwardDataFlowAnalysis<InfoLattice> {
 public:
   Dataflow(DataFlowSolver &solver, Mode mode, const llvm::DenseMap<Value, Promise> &promises)
-      : SparseForwardDataFlowAnalysis(solver), speculative(mode == Mode::Speculative),
+      : SparseForwardDataFlowAnalysis(solver), mode(mode),
         promises(promises) {}
 
   LogicalResult visitOperation(Operation *op, ArrayRef<const InfoLattice *> operands,
@@ -380,7 +380,7 @@ private:
   /// Sign or zero extension of `src` to 64 bits or to the bits of `info`.
   void extend(const IntegerInfo &src, ArrayRef<int64_t> sizes, bool isSigned, IntegerInfo &info) {
     for (unsigned d = 0; d < sizes.size(); ++d)
-      info.dims[d] = speculative ? src.dims[d] : extendedRun(operand(src, d, sizes[d]), isSigned);
+      info.dims[d] = mode == Mode::Speculative ? src.dims[d] : extendedRun(operand(src, d, sizes[d]), isSigned);
     unsigned bits = info.bounds->smin().getBitWidth();
     info.bounds = isSigned ? intrange::extSIRange(src.range(), bits)
                            : intrange::extUIRange(src.range(), bits);
@@ -428,7 +428,7 @@ private:
     }
 
     auto plain = [&](bool isUnsigned) {
-      return isUnsigned || speculative || in[0]->isNonNegative();
+      return isUnsigned || mode != Mode::Proven || in[0]->isNonNegative();
     };
     llvm::TypeSwitch<Operation *>(op)
         .Case<arith::AddIOp>([&](auto) { binary(in, result, info, addRuns); })
@@ -694,7 +694,7 @@ private:
     return most;
   }
 
-  bool speculative;
+  Mode mode;
   const llvm::DenseMap<Value, Promise> &promises;
 };
 

@@ -49,7 +49,9 @@
 // 128 + range) % M` where pid * 128 might in principle have overflowed. With `Mode::Speculative`
 // the analysis supposes that offsets never wrap and that dividends are not negative. Its answers
 // must be guarded: test the first and last element of the run, or the whole vector of addresses,
-// before relying on them.
+// before relying on them. `Mode::NonNegativeDividends` supposes the latter alone: with a positive
+// divisor its answers are wrong only for a kernel that computes with negative remainders of
+// addresses, which lie before what the addresses count from.
 //
 // Nothing is ever supposed about aliasing between pointers.
 //
@@ -116,7 +118,7 @@ public:
   bool operator==(const IntegerInfo &other) const;
 };
 
-enum class Mode { Proven, Speculative };
+enum class Mode { Proven, NonNegativeDividends, Speculative };
 
 /// Runs over `root` (a function or a module) once, at construction; the answers are those of the
 /// moment and are void when the IR changes. Costs one sparse forward dataflow pass.

@@ -1,5 +1,6 @@
 #include "targets/nvidia/emit/Emitter.h"
 
+#include "gpu/AccessWidth.h"
 #include "targets/nvidia/codegen/DebugInfo.h"
 
 #include "llvm/IR/InlineAsm.h"
@@ -160,7 +161,7 @@ const transforms::IntegerAnalysis &Emitter::integers(Operation *op) {
   Operation *function = op->getParentOfType<func::FuncOp>();
   auto &analysis = state->analyses[function];
   if (!analysis)
-    analysis = std::make_unique<transforms::IntegerAnalysis>(function);
+    analysis = std::make_unique<transforms::IntegerAnalysis>(gpu::addressAnalysis(function));
   return *analysis;
 }
 
