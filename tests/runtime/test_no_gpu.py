@@ -138,3 +138,79 @@ def test_checked_mode_is_of_the_cpu():  # CheckedOnGpu
 @nereid.jit
 def identity(x):
     pass
+
+
+LAUNCHES = """
+    import ctypes, os
+    fake = ctypes.CDLL(os.environ["NEREID_LIBCUDA"])
+    fake.fake_record.restype = ctypes.c_char_p
+
+    class Array:
+        def __init__(self, device, address=0x10000, dtype="float32"):
+            self.device, self.address, self.dtype = device, address, dtype
+
+        def data_ptr(self):
+            return self.address
+
+    class Foreign:
+        __cuda_array_interface__ = {"data": (0x20000, False), "typestr": "<f4", "shape": (8,), "version": 3}
+
+    def record(call, params=4):
+        fake.fake_reset()
+        fake.fake_params(params)
+        result = text(call)
+        return result if "Error" in result else [line for line in fake.fake_record().decode().splitlines() if "launch" in line][-1]
+
+    def launch(*args, **options):
+        return lambda: kernel[(4, 2)](*args, BLOCK=8, **options) and None
+"""
+
+
+@needs_compiler
+def test_launches_as_the_driver_sees_them(fake, tmp_path):
+    try:
+        kernel_of_the_cpu = identity.warmup(torch.float32, target="cuda:90", grid=(1, ))
+        kernel_of_the_cpu.asm["cubin"]
+    except (RuntimeError, nereid.TritonError) as missing:
+        pytest.skip(f"no assembler is installed here: {missing}")
+    lines = run(
+        textwrap.dedent(LAUNCHES) + textwrap.dedent("""
+        print(record(launch(Array("cuda:0"), 3)))
+        print(record(launch(Array("cuda:0"), 3, num_warps=8)))
+        print(record(launch(Array("cuda:1"), 5)))
+        print(record(launch(Array("cuda:0"), 5, launch_cooperative_grid=True)))
+        print(record(launch(Foreign(), 5)))
+        print(record(launch(Array("cuda:0"), 5, target="cuda:80")))
+        print(record(launch(Array("cpu"), 5)))
+        print(record(launch(torch.zeros(8), 5)))
+        print(record(launch(Array("cuda:0"), 5, target="cpu")))
+        compiled = kernel[(1,)](Array("cuda:0"), 3, BLOCK=8)
+        print(record(lambda: compiled[(1,)](Array("cuda:0"), 7, 8, stream=0x55)))
+        print(compiled.n_regs, compiled.n_spills, compiled.n_max_threads, compiled.metadata.num_warps)
+        print(kernel[(1,)](Array("cuda:2"), 3, BLOCK=8).metadata.target)
+
+        @nereid.jit
+        def large(a, c, N: tl.constexpr, K: tl.constexpr):
+            i, k = tl.arange(0, N), tl.arange(0, K)
+            x = tl.load(a + i[:, None] * K + k[None, :])
+            tl.store(c + i[:, None] * N + i[None, :], tl.dot(x, tl.trans(x)))
+
+        try:
+            large[(1,)](Array("cuda:0", dtype="float16"), Array("cuda:0"), N=512, K=512, num_warps=8)
+        except nereid.OutOfResources as error:
+            print(error.name, error.required > error.limit, str(error).replace(chr(10), ' '))
+        """), tmp_path, NEREID_LIBCUDA=fake)
+    launched = "launch on {} grid 4,2,1 block {},1,1 shared 0 stream (nil){} params 10000 {} 0 0"
+    assert lines[0] == launched.format(0, 128, "", 3)
+    assert lines[1] == launched.format(0, 256, "", 3)
+    assert lines[2] == launched.format(1, 128, "", 5)
+    assert lines[3] == launched.format(0, 128, " attribute 2=1", 5)
+    assert lines[4] == launched.format(0, 128, "", 5).replace("10000", "20000")
+    assert "`kernel` was compiled for sm_80, but the GPU (Fake GPU 0) is sm_90" in lines[5]
+    for line in lines[6:8]:
+        assert "ValueError" in line and "Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)" in line
+    assert "argument `x` is on device cuda:0, but the kernel runs on the CPU (cpu tensor expected)" in lines[8]
+    assert lines[9] == "launch on 0 grid 1,1,1 block 128,1,1 shared 0 stream 0x55 params 10000 7 0 0"
+    assert lines[10] == "40 0 1024 4"
+    assert lines[11] == "GPUTarget(backend='cuda', arch=80, warp_size=32)"
+    assert lines[12].startswith("shared memory True") and "num_warps=8" in lines[12] and "N=512" in lines[12]
