@@ -65,7 +65,7 @@ ConversionPlan planConversion(const LinearLayout &from, const LinearLayout &to,
 
 /// How many elements one access of a thread may move at once between registers of `distributed` and
 /// memory: registers that are consecutive offsets, aligned in every lane. `memory` is a layout of
-/// offsets. At most 128 bits.
+/// offsets. At most 128 bits and `most` elements.
 struct VectorAccess {
   unsigned elements = 1;
   /// Register bits that run through the vector, in order of offsets (bit i of the vector's element
@@ -73,14 +73,14 @@ struct VectorAccess {
   llvm::SmallVector<unsigned, 4> registerBits;
 };
 VectorAccess vectorAccess(const LinearLayout &distributed, const LinearLayout &memory,
-                          unsigned elementBits);
+                          unsigned elementBits, unsigned most = 16);
 
 /// The bank-conflict degree of such an access: wavefronts per warp-wide access divided by the
 /// fewest that its bytes need (1 = free of conflicts). 32 banks of 4 bytes; an access of more than
 /// 4 bytes a lane is served in phases of 128 bytes: 16 lanes of 8 bytes or 8 lanes of 16. Lanes
 /// that touch the same word do not conflict.
 unsigned bankConflicts(const LinearLayout &distributed, const LinearLayout &memory,
-                       unsigned elementBits);
+                       unsigned elementBits, unsigned most = 16);
 
 /// A shared-memory layout for data written from `from` and read to `to`, with wide accesses
 /// (ldmatrix and stmatrix where the layouts fit them) and few conflicts on both sides; bijective.
@@ -107,5 +107,15 @@ std::optional<MatrixAccess> matrixAccess(const LinearLayout &distributed,
                                          const LinearLayout &memory, unsigned elementBits);
 /// Its bank-conflict degree: wavefronts for one matrix (8 rows of 16 bytes).
 unsigned bankConflicts(const MatrixAccess &access, unsigned elementBits);
+
+/// The instructions to be used between registers and shared memory: ldmatrix or stmatrix where they
+/// are allowed, fit, and move more at once than plain accesses.
+struct SharedAccess {
+  VectorAccess vector;
+  std::optional<MatrixAccess> matrix; ///< instead of `vector`
+  unsigned conflicts = 1;             ///< the degree of what is used
+};
+SharedAccess sharedAccess(const LinearLayout &distributed, const LinearLayout &memory,
+                          unsigned elementBits, bool matrices, unsigned most = 16);
 
 } // namespace nereid::layout

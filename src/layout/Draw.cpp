@@ -32,7 +32,8 @@ std::string draw(const LinearLayout &layout, unsigned limit) {
     return layout.rank() < back ? 1 : layout.shape()[layout.rank() - back];
   };
   int64_t rows = sizeFromEnd(2), columns = sizeFromEnd(1);
-  int64_t shownRows = std::min<int64_t>(rows, limit), shownColumns = std::min<int64_t>(columns, limit);
+  int64_t shownRows = std::min<int64_t>(rows, limit),
+          shownColumns = std::min<int64_t>(columns, limit);
   BitMatrix matrix = layout.matrix();
   std::vector<std::string> cells;
   size_t width = 0;

@@ -51,9 +51,9 @@ llvm::SmallVector<unsigned, 4> consecutive(const Offsets &offsets, unsigned limi
   return bits;
 }
 
-VectorAccess vectorOf(const Offsets &offsets, unsigned elementBits) {
+VectorAccess vectorOf(const Offsets &offsets, unsigned elementBits, unsigned most) {
   VectorAccess access;
-  unsigned limit = llvm::Log2_32(std::max(128 / std::max(elementBits, 8u), 1u));
+  unsigned limit = llvm::Log2_32(std::min(std::max(128 / std::max(elementBits, 8u), 1u), most));
   access.registerBits = consecutive(offsets, limit);
   while (!offsets.alignedBut(access.registerBits.size(), access.registerBits))
     access.registerBits.pop_back();
@@ -64,15 +64,15 @@ VectorAccess vectorOf(const Offsets &offsets, unsigned elementBits) {
 } // namespace
 
 VectorAccess vectorAccess(const LinearLayout &distributed, const LinearLayout &memory,
-                          unsigned elementBits) {
-  return vectorOf(Offsets(distributed, memory), elementBits);
+                          unsigned elementBits, unsigned most) {
+  return vectorOf(Offsets(distributed, memory), elementBits, most);
 }
 
 unsigned bankConflicts(const LinearLayout &distributed, const LinearLayout &memory,
-                       unsigned elementBits) {
+                       unsigned elementBits, unsigned most) {
   Offsets offsets(distributed, memory);
   elementBits = std::max(elementBits, 8u);
-  unsigned bytes = vectorOf(offsets, elementBits).elements * elementBits / 8;
+  unsigned bytes = vectorOf(offsets, elementBits, most).elements * elementBits / 8;
   unsigned lanes = bytes <= 4 ? 32 : 128 / bytes;
   // Lanes whose words differ, and how many of those share a bank: the words that a phase touches
   // are all sums of the lanes' columns (a vector of several words fills neighbouring banks, so that
@@ -144,6 +144,17 @@ unsigned bankConflicts(const MatrixAccess &access, unsigned elementBits) {
       degree *= 2;
   }
   return degree;
+}
+
+SharedAccess sharedAccess(const LinearLayout &distributed, const LinearLayout &memory,
+                          unsigned elementBits, bool matrices, unsigned most) {
+  SharedAccess access;
+  access.vector = vectorAccess(distributed, memory, elementBits, most);
+  if (matrices && access.vector.elements * elementBits < 128)
+    access.matrix = matrixAccess(distributed, memory, elementBits);
+  access.conflicts = access.matrix ? bankConflicts(*access.matrix, elementBits)
+                                   : bankConflicts(distributed, memory, elementBits, most);
+  return access;
 }
 
 } // namespace nereid::layout

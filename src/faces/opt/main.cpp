@@ -19,6 +19,8 @@
 
 /// In TestIntegerAnalysis.cpp.
 void registerTestIntegerAnalysis();
+/// In TestSharedAccesses.cpp.
+void registerTestSharedAccesses();
 /// In EmitNvidia.cpp.
 void registerEmitNvidia();
 
@@ -35,6 +37,7 @@ int main(int argc, char **argv) {
   nereid::cpu::registerExpandConversionsPass();
   nereid::cpu::registerExpandMathPass();
   registerTestIntegerAnalysis();
+  registerTestSharedAccesses();
   registerEmitNvidia();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "passes over Nereid's tile IR\n", registry));

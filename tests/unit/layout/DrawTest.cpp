@@ -1,5 +1,5 @@
-#include "layout/Constructors.h"
 #include "layout/Draw.h"
+#include "layout/Constructors.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"

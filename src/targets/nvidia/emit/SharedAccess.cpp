@@ -79,13 +79,6 @@ struct Access {
 
   unsigned coreRegisters() const { return move.distributed.size(Axis::Register); }
   uint32_t offset(unsigned reg) const { return sum(registerBytes, reg); }
-
-  /// The matrix form of this move where it is one and moves more at once than the plain one.
-  std::optional<MatrixAccess> matrix(const VectorAccess &plain) const {
-    if (!move.matrices || plain.elements * bytes >= 16)
-      return std::nullopt;
-    return matrixAccess(move.distributed, move.memory, bytes * 8);
-  }
 };
 
 /// Calls `each(first register, offset in bytes)` for every group of registers that differ in the
@@ -214,16 +207,17 @@ llvm::Type *storedType(Emitter &e, llvm::Type *element) {
 void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
                  llvm::ArrayRef<llvm::Value *> registers) {
   Access access(e, move);
-  VectorAccess vector = vectorAccess(move.distributed, move.memory, access.bytes * 8);
   // Bits that the layout lacks are free as well.
   uint32_t freeLanes =
       (move.distributed.freeBits(Axis::Lane) | ~(move.distributed.size(Axis::Lane) - 1)) & 31;
   uint32_t freeWarps =
       (move.distributed.freeBits(Axis::Warp) | ~(move.distributed.size(Axis::Warp) - 1)) &
       (e.warpCount() - 1);
-  if (e.options.sm >= 90 && !freeLanes && !freeWarps)
-    if (std::optional<MatrixAccess> matrix = access.matrix(vector))
-      return storeMatrices(e, base, access, *matrix, registers);
+  bool matrices = move.matrices && e.options.sm >= 90 && !freeLanes && !freeWarps;
+  auto [vector, matrix, conflicts] =
+      sharedAccess(move.distributed, move.memory, access.bytes * 8, matrices);
+  if (matrix)
+    return storeMatrices(e, base, access, *matrix, registers);
 
   SharedAddresses addresses(e, base, access.laneBytes, access.warpBytes);
   llvm::BasicBlock *after = nullptr;
@@ -264,9 +258,10 @@ void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
 
 Values loadShared(Emitter &e, llvm::Value *base, const SharedMove &move) {
   Access access(e, move);
-  VectorAccess vector = vectorAccess(move.distributed, move.memory, access.bytes * 8);
+  auto [vector, matrix, conflicts] =
+      sharedAccess(move.distributed, move.memory, access.bytes * 8, move.matrices);
   Values registers(access.coreRegisters() * move.repeats, nullptr);
-  if (std::optional<MatrixAccess> matrix = access.matrix(vector)) {
+  if (matrix) {
     loadMatrices(e, base, access, *matrix, registers);
     return registers;
   }
