@@ -1,4 +1,4 @@
-// Creation and shape: range, splat, constants, broadcast, reshape, trans, join, split, cat.
+// Creation and shape: range, splat, broadcast, reshape, trans, join, split, cat.
 //
 // Layout assignment derives the layout of a result from the operand's, so that every thread already
 // holds what it needs and only registers are renamed.
@@ -253,53 +253,6 @@ void emitSplit(Emitter &e, tile::SplitOp op) {
   }
 }
 
-llvm::Constant *constant(Emitter &e, Attribute value, llvm::Type *type) {
-  if (auto integer = dyn_cast<IntegerAttr>(value))
-    return llvm::ConstantInt::get(type, integer.getValue());
-  APFloat number = cast<FloatAttr>(value).getValue();
-  if (type->isIntegerTy()) // an 8-bit float
-    return llvm::ConstantInt::get(type, number.bitcastToAPInt());
-  return llvm::ConstantFP::get(type, number);
-}
-
-/// Elements that differ lie in constant memory, and every thread reads its own.
-void emitTable(Emitter &e, arith::ConstantOp op, DenseElementsAttr dense) {
-  auto type = cast<RankedTensorType>(op.getType());
-  llvm::Type *element = e.type(type);
-  llvm::Type *stored = element->isIntegerTy(1) ? e.b.getInt8Ty() : element;
-  SmallVector<llvm::Constant *> elements;
-  for (Attribute value : dense.getValues<Attribute>())
-    elements.push_back(constant(e, value, element->isIntegerTy(1) ? stored : element));
-  auto *array = llvm::ArrayType::get(stored, elements.size());
-  auto *table = new llvm::GlobalVariable(
-      e.module, array, /*isConstant=*/true, llvm::GlobalValue::PrivateLinkage,
-      llvm::ConstantArray::get(array, elements), "table", nullptr,
-      llvm::GlobalValue::NotThreadLocal, /*AddressSpace=*/1);
-  Values values;
-  for (unsigned reg = 0, count = ngpu::registerCount(type); reg < count; ++reg) {
-    Values coordinates = e.coordinates(type, reg);
-    llvm::Value *flat = coordinates[0];
-    for (int64_t dim = 1; dim < type.getRank(); ++dim)
-      flat =
-          e.b.CreateAdd(e.b.CreateMul(flat, e.b.getInt32(type.getDimSize(dim))), coordinates[dim]);
-    llvm::Value *value = e.b.CreateLoad(stored, e.b.CreateGEP(stored, table, flat));
-    values.push_back(stored == element ? value : e.b.CreateTrunc(value, element));
-  }
-  e.set(op.getResult(), std::move(values));
-}
-
-void emitConstant(Emitter &e, arith::ConstantOp op) {
-  auto dense = dyn_cast<DenseElementsAttr>(op.getValue());
-  if (!dense)
-    return e.set(op.getResult(), {constant(e, op.getValue(), e.type(op.getType()))});
-  auto type = cast<RankedTensorType>(op.getType());
-  if (!dense.isSplat())
-    return emitTable(e, op, dense);
-  e.set(op.getResult(),
-        Values(ngpu::registerCount(type),
-               constant(e, dense.getSplatValue<Attribute>(), e.type(op.getType()))));
-}
-
 } // namespace
 
 bool emitShape(Emitter &e, Operation *op) {
@@ -374,10 +327,6 @@ bool emitShape(Emitter &e, Operation *op) {
           source[dim] -= side ? border : 0;
           return Origin{side, source};
         }).run(left == right && !repeats(left));
-        return true;
-      })
-      .Case([&](arith::ConstantOp constant) {
-        emitConstant(e, constant);
         return true;
       })
       .Default(false);

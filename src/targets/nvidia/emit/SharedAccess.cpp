@@ -127,7 +127,8 @@ void storeMatrices(Emitter &e, llvm::Value *base, const Access &access, const Ma
                                (reg | spread(i, matrix.matrixBits) | spread(j, matrix.wordBits))]));
             args.push_back(packWord(e, word));
           }
-          e.ptx(e.b.getVoidTy(), text, constraints, args, true);
+          e.ptx(e.b.getVoidTy(), text, constraints, args, /*sideEffects=*/true,
+                /*convergent=*/true);
         });
 }
 
@@ -220,40 +221,25 @@ void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
     return storeMatrices(e, base, access, *matrix, registers);
 
   SharedAddresses addresses(e, base, access.laneBytes, access.warpBytes);
-  llvm::BasicBlock *after = nullptr;
-  if (freeLanes || freeWarps) {
-    llvm::Value *copy = nullptr;
-    auto isCopy = [&](llvm::Value *index, uint32_t mask) {
-      if (!mask)
-        return;
-      llvm::Value *bits = e.b.CreateAnd(index, mask);
-      copy = copy ? e.b.CreateOr(copy, bits) : bits;
-    };
-    isCopy(freeLanes ? e.laneId() : nullptr, freeLanes);
-    isCopy(freeWarps ? e.warpId() : nullptr, freeWarps);
-    llvm::Function *function = e.b.GetInsertBlock()->getParent();
-    auto *owners = llvm::BasicBlock::Create(e.b.getContext(), "owner", function);
-    after = llvm::BasicBlock::Create(e.b.getContext(), "stored", function);
-    e.b.CreateCondBr(e.b.CreateICmpEQ(copy, e.b.getInt32(0)), owners, after);
-    e.b.SetInsertPoint(owners);
-  }
-  for (unsigned repeat = 0; repeat < move.repeats; ++repeat)
-    forGroups(access, bitMask(vector.registerBits), [&](unsigned reg, uint32_t offset) {
-      llvm::Value *data = nullptr;
-      if (vector.elements > 1)
-        data = llvm::PoisonValue::get(llvm::FixedVectorType::get(access.stored, vector.elements));
-      for (unsigned i = 0; i < vector.elements; ++i) {
-        llvm::Value *value = toStored(
-            e, registers[repeat * access.coreRegisters() + (reg | spread(i, vector.registerBits))]);
-        data = data ? e.b.CreateInsertElement(data, value, uint64_t(i)) : value;
-      }
-      e.b.CreateAlignedStore(data, addresses.at(offset, repeat * move.repeatBytes),
-                             llvm::Align(vector.elements * access.bytes));
-    });
-  if (after) {
-    e.b.CreateBr(after);
-    e.b.SetInsertPoint(after);
-  }
+  llvm::Value *owner = nullptr;
+  if (uint32_t copies = freeLanes | freeWarps << 5)
+    owner = e.b.CreateICmpEQ(e.b.CreateAnd(e.threadId(), copies), e.i32(0));
+  e.when(owner, [&] {
+    for (unsigned repeat = 0; repeat < move.repeats; ++repeat)
+      forGroups(access, bitMask(vector.registerBits), [&](unsigned reg, uint32_t offset) {
+        llvm::Value *data = nullptr;
+        if (vector.elements > 1)
+          data = llvm::PoisonValue::get(llvm::FixedVectorType::get(access.stored, vector.elements));
+        for (unsigned i = 0; i < vector.elements; ++i) {
+          llvm::Value *value = toStored(
+              e,
+              registers[repeat * access.coreRegisters() + (reg | spread(i, vector.registerBits))]);
+          data = data ? e.b.CreateInsertElement(data, value, uint64_t(i)) : value;
+        }
+        e.b.CreateAlignedStore(data, addresses.at(offset, repeat * move.repeatBytes),
+                               llvm::Align(vector.elements * access.bytes));
+      });
+  });
 }
 
 Values loadShared(Emitter &e, llvm::Value *base, const SharedMove &move) {

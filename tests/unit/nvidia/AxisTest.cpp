@@ -1,0 +1,209 @@
+// Reductions and scans on the simulator, against the same in order on the host: any layout, any
+// axis, combinations that do not commute, copies in lanes and warps, odd sizes.
+#include "Simulated.h"
+
+using namespace nereid;
+using namespace nereid::test;
+
+namespace {
+
+/// x → a·x + b, composed: associative, and far from commutative.
+constexpr const char *kCompose = R"(
+  ^bb0(%a: i32, %b: i32, %c: i32, %d: i32):
+    %ac = arith.muli %a, %c : i32
+    %ad = arith.muli %a, %d : i32
+    %adb = arith.addi %ad, %b : i32
+    tile.yield %ac, %adb : i32, i32
+  })";
+constexpr const char *kAdd = R"(
+  ^bb0(%a: i32, %b: i32):
+    %s = arith.addi %a, %b : i32
+    tile.yield %s : i32
+  })";
+
+struct Pair {
+  uint32_t a = 1, b = 0;
+  Pair operator*(const Pair &right) const { return {a * right.a, a * right.b + b}; }
+};
+Pair element(uint64_t index) {
+  return {uint32_t(noise(index, 32, 0)), uint32_t(noise(index, 32, 1))};
+}
+
+struct Case {
+  llvm::SmallVector<int64_t, 3> shape;
+  unsigned axis, warps;
+  LinearLayout layout;
+};
+
+Case randomCase(unsigned seed) {
+  std::mt19937 random(seed);
+  Case one;
+  one.warps = 1u << random() % 3;
+  for (unsigned rank = 1 + random() % 3; rank--;)
+    one.shape.push_back(int64_t(1) << random() % 5);
+  one.axis = random() % one.shape.size();
+  if (seed % 6 == 0)
+    one.shape[random() % one.shape.size()] *= 3;
+  if (seed % 11 == 0)
+    one.shape[one.axis] = 1;
+  one.layout = randomLayout(random, one.shape, one.warps, seed % 3 == 0);
+  return one;
+}
+
+/// Elements per step along the axis, and of the whole axis.
+std::pair<int64_t, int64_t> strides(const Case &one) {
+  int64_t inner = 1;
+  for (unsigned dim = one.axis + 1; dim < one.shape.size(); ++dim)
+    inner *= one.shape[dim];
+  return {inner, inner * one.shape[one.axis]};
+}
+
+unsigned registersOf(llvm::ArrayRef<int64_t> shape, const LinearLayout &layout) {
+  unsigned count = layout.size(Axis::Register);
+  for (int64_t size : shape)
+    count *= layout::repeatCount(size);
+  return count;
+}
+
+struct Outcome {
+  unsigned records = 0;
+  std::string wrong;
+};
+
+WarpSimulator::External expecting(Outcome &outcome, std::function<Pair(uint64_t)> expected) {
+  return [=, &outcome](unsigned thread, llvm::StringRef name,
+                       const WarpSimulator::Words &arguments) -> uint64_t {
+    if (name == "input_a" || name == "input_b") {
+      Pair pair = element(arguments[0]);
+      return name == "input_a" ? pair.a : pair.b;
+    }
+    ++outcome.records;
+    Pair pair = expected(arguments[0]);
+    uint64_t right = name == "record_a" ? pair.a : pair.b;
+    if (arguments[1] != right && outcome.wrong.empty())
+      outcome.wrong = llvm::formatv("{0} of thread {1}, element {2}: {3:x} instead of {4:x}", name,
+                                    thread, arguments[0], arguments[1], right)
+                          .str();
+    return 0;
+  };
+}
+
+SimulatedRun runReduce(const Case &one, bool compose, Outcome &outcome) {
+  llvm::SmallVector<int64_t, 3> rest(one.shape);
+  rest.erase(rest.begin() + one.axis);
+  auto [inner, whole] = strides(one);
+  std::string body = indices("i", one.shape, one.layout) +
+                     input("x", "i", one.shape, "i32", one.layout, "input_a") +
+                     input("y", "i", one.shape, "i32", one.layout, "input_b");
+  std::string source = tensor(one.shape, "i32", one.layout);
+  LinearLayout sliced = rest.empty() ? LinearLayout() : one.layout.sliced(one.axis);
+  std::string result = rest.empty() ? "i32" : tensor(rest, "i32", sliced);
+  body += compose ? "  %r, %s = \"tile.reduce\"(%x, %y)" : "  %s = \"tile.reduce\"(%y)";
+  body += " <{axis = " + std::to_string(one.axis) + " : i32}> ({" + (compose ? kCompose : kAdd) +
+          " : (" + source + (compose ? ", " + source : "") + ") -> " +
+          (compose ? "(" + result + ", " + result + ")" : result) + "\n";
+  if (rest.empty()) {
+    body += "  %zero = arith.constant 0 : i32\n";
+    for (std::string name : {"a", "b"})
+      if (compose || name == "b")
+        body += "  %out_" + name + " = tile.extern_elementwise \"record_" + name +
+                "\" from \"test\"(%zero, %" + (name == "a" ? "r" : "s") + ") : (i32, i32) -> i32\n";
+  } else {
+    body += indices("j", rest, sliced);
+    if (compose)
+      body += record("j", "r", rest, "i32", sliced, "record_a");
+    body += record("j", "s", rest, "i32", sliced, "record_b");
+  }
+  return simulate(body, one.warps, expecting(outcome, [=, one = one](uint64_t index) {
+                    uint64_t base = index / inner * whole + index % inner;
+                    Pair all;
+                    for (int64_t k = 0; k < one.shape[one.axis]; ++k) {
+                      Pair next = element(base + k * inner);
+                      all = k == 0 ? next : compose ? all * next : Pair{0, all.b + next.b};
+                    }
+                    return all;
+                  }));
+}
+
+SimulatedRun runScan(const Case &one, bool reverse, Outcome &outcome) {
+  auto [inner, whole] = strides(one);
+  std::string source = tensor(one.shape, "i32", one.layout);
+  std::string body = indices("i", one.shape, one.layout) +
+                     input("x", "i", one.shape, "i32", one.layout, "input_a") +
+                     input("y", "i", one.shape, "i32", one.layout, "input_b") +
+                     "  %r, %s = \"tile.scan\"(%x, %y) <{axis = " + std::to_string(one.axis) +
+                     " : i32" + (reverse ? ", reverse" : "") + "}> ({" + kCompose + " : (" +
+                     source + ", " + source + ") -> (" + source + ", " + source + ")\n" +
+                     record("i", "r", one.shape, "i32", one.layout, "record_a") +
+                     record("i", "s", one.shape, "i32", one.layout, "record_b");
+  return simulate(body, one.warps, expecting(outcome, [=, one = one](uint64_t index) {
+                    uint64_t base = index / whole * whole + index % inner;
+                    int64_t at = index % whole / inner, size = one.shape[one.axis];
+                    Pair all = element(base + (reverse ? size - 1 : 0) * inner);
+                    if (reverse)
+                      for (int64_t k = size - 2; k >= at; --k)
+                        all = all * element(base + k * inner);
+                    else
+                      for (int64_t k = 1; k <= at; ++k)
+                        all = all * element(base + k * inner);
+                    return all;
+                  }));
+}
+
+TEST(Axis, ReductionsInOrder) {
+  for (unsigned seed = 0; seed < 120; ++seed) {
+    Case one = randomCase(seed);
+    for (bool compose : {true, false}) {
+      Outcome outcome;
+      SimulatedRun run = runReduce(one, compose, outcome);
+      ASSERT_EQ(run.error, "") << "seed " << seed << " axis " << one.axis << "\n"
+                               << one.layout.str();
+      ASSERT_EQ(outcome.wrong, "") << "seed " << seed << " axis " << one.axis << "\n"
+                                   << one.layout.str();
+      llvm::SmallVector<int64_t, 3> rest(one.shape);
+      rest.erase(rest.begin() + one.axis);
+      unsigned registers = rest.empty() ? 1 : registersOf(rest, one.layout.sliced(one.axis));
+      EXPECT_EQ(outcome.records, one.warps * 32 * registers * (compose ? 2 : 1));
+      EXPECT_LE(run.barriers, 1u) << "seed " << seed;
+    }
+  }
+}
+
+TEST(Axis, ScansBothWays) {
+  for (unsigned seed = 0; seed < 120; ++seed) {
+    Case one = randomCase(seed);
+    for (bool reverse : {false, true}) {
+      Outcome outcome;
+      SimulatedRun run = runScan(one, reverse, outcome);
+      ASSERT_EQ(run.error, "") << "seed " << seed << " axis " << one.axis << "\n"
+                               << one.layout.str();
+      ASSERT_EQ(outcome.wrong, "")
+          << "seed " << seed << " axis " << one.axis << " reverse " << reverse << "\n"
+          << one.layout.str();
+      EXPECT_EQ(outcome.records, one.warps * 64 * registersOf(one.shape, one.layout));
+      EXPECT_LE(run.barriers, 1u) << "seed " << seed;
+    }
+  }
+}
+
+TEST(Axis, OneInstructionForAWarp) {
+  // 32 lanes hold a row: i32 sums take one warp-wide instruction, not five.
+  Case one;
+  one.shape = {4, 128};
+  one.axis = 1;
+  one.warps = 4;
+  std::array<LinearLayout::Columns, layout::kAxes> columns;
+  columns[0] = {1, 2};
+  columns[1] = {4, 8, 16, 32, 64};
+  columns[2] = {128, 256};
+  one.layout = LinearLayout::fromFlat(one.shape, columns);
+  Outcome outcome;
+  SimulatedRun run = runReduce(one, false, outcome);
+  EXPECT_EQ(run.error, "");
+  EXPECT_EQ(outcome.wrong, "");
+  EXPECT_EQ(run.shuffles, 4u); // one a warp
+  EXPECT_EQ(run.barriers, 0u);
+  EXPECT_EQ(run.sharedBytes, 0u);
+}
+
+} // namespace

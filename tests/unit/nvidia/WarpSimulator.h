@@ -1,0 +1,56 @@
+// Runs emitted LLVM IR as a block of GPU threads would, without a GPU.
+//
+// Every thread is interpreted by itself up to the next operation of its warp (shuffle, ldmatrix) or
+// of the block (barrier), which is done when all threads concerned have come to the same one: that
+// they do is checked. Shared memory is watched: two threads that touch one byte between two
+// barriers, one of them writing, are a race, and an error. Global memory is the host's.
+//
+// It knows the instructions that Nereid emits. Anything else is an error that names it.
+#pragma once
+#include "llvm/ADT/StringRef.h"
+#include "llvm/IR/Module.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace nereid::test {
+
+class WarpSimulator {
+public:
+  /// Scalars of at most 64 bits, zero-extended; several for vectors and structures.
+  using Words = std::vector<uint64_t>;
+  /// A call of a function without a body.
+  using External =
+      std::function<uint64_t(unsigned thread, llvm::StringRef name, const Words &arguments)>;
+
+  WarpSimulator(const llvm::Module &module, unsigned warps, unsigned sharedBytes)
+      : module(module), threadCount(warps * 32), shared(sharedBytes), seen(sharedBytes) {}
+
+  void onCall(External function) { external = std::move(function); }
+  /// Empty, or what went wrong.
+  std::string run(llvm::StringRef entry, const Words &arguments,
+                  std::array<uint32_t, 3> programId = {0, 0, 0});
+
+  unsigned barriers = 0; ///< of the whole block
+  uint64_t shuffles = 0; ///< warp-wide
+  uint64_t accesses = 0; ///< of shared memory, by single threads
+
+private:
+  struct Thread;
+  struct Interpreter;
+  struct Watch {
+    unsigned epoch = 0;
+    int32_t writer = -1, reader = -1; ///< a thread; -2: several
+  };
+
+  const llvm::Module &module;
+  unsigned threadCount, epoch = 1;
+  std::vector<uint8_t> shared;
+  std::vector<Watch> seen;
+  External external;
+  std::string error;
+};
+
+} // namespace nereid::test
