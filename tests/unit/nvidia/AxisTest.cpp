@@ -14,12 +14,12 @@ constexpr const char *kCompose = R"(
     %ad = arith.muli %a, %d : i32
     %adb = arith.addi %ad, %b : i32
     tile.yield %ac, %adb : i32, i32
-  })";
+  }))";
 constexpr const char *kAdd = R"(
   ^bb0(%a: i32, %b: i32):
     %s = arith.addi %a, %b : i32
     tile.yield %s : i32
-  })";
+  }))";
 
 struct Pair {
   uint32_t a = 1, b = 0;
@@ -151,7 +151,7 @@ SimulatedRun runScan(const Case &one, bool reverse, Outcome &outcome) {
 }
 
 TEST(Axis, ReductionsInOrder) {
-  for (unsigned seed = 0; seed < 120; ++seed) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
     Case one = randomCase(seed);
     for (bool compose : {true, false}) {
       Outcome outcome;
@@ -170,7 +170,7 @@ TEST(Axis, ReductionsInOrder) {
 }
 
 TEST(Axis, ScansBothWays) {
-  for (unsigned seed = 0; seed < 120; ++seed) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
     Case one = randomCase(seed);
     for (bool reverse : {false, true}) {
       Outcome outcome;

@@ -57,7 +57,7 @@ void expectConverted(llvm::ArrayRef<int64_t> shape, const Element &element,
 }
 
 TEST(Movement, RandomConversions) {
-  for (unsigned seed = 0; seed < 90; ++seed) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
     unsigned warps = 1u << random() % 3;
     const Element &element = kElements[random() % std::size(kElements)];
@@ -76,7 +76,7 @@ TEST(Movement, RandomConversions) {
 TEST(Movement, FragmentConversions) {
   int64_t shape[] = {64, 64};
   const unsigned rowMajor[] = {1, 0}, columnMajor[] = {0, 1};
-  for (const Element &element : {Element{"f16", 16}, Element{"f32", 32}, Element{"i8", 8}}) {
+  for (const Element &element : {Element{"f16", 16}, Element{"i8", 8}}) {
     LinearLayout rows = layout::striped(shape, 128 / element.bits, 4, rowMajor);
     LinearLayout columns = layout::striped(shape, 128 / element.bits, 4, columnMajor);
     LinearLayout a = layout::mmaOperand(shape, layout::Operand::A, {2, 2}, element.bits);
@@ -96,11 +96,12 @@ TEST(Movement, BuffersOfAllLayouts) {
   // dimensions.
   int64_t shape[] = {32, 64};
   const unsigned rowMajor[] = {1, 0}, columnMajor[] = {0, 1};
-  for (unsigned seed = 0; seed < 40; ++seed) {
+  for (unsigned seed = 0; seed < 24; ++seed) {
     std::mt19937 random(seed);
     const Element &element = kElements[random() % std::size(kElements)];
     unsigned stored = element.bits == 1 ? 8 : element.bits;
-    unsigned swizzle = (seed % 4) ? 16u << seed % 4 : 0;
+    unsigned swizzle = std::min((seed % 4) ? 16u << seed % 4 : 0,
+                                layout::swizzleFor((seed % 2 ? 64 : 32) * stored / 8));
     LinearLayout memory =
         layout::sharedSwizzled(shape, seed % 2 ? rowMajor : columnMajor, stored, swizzle);
     LinearLayout from = seed % 3 ? layout::striped(shape, 4, 4, seed % 5 ? rowMajor : columnMajor)

@@ -56,9 +56,11 @@ unsigned bitsIn(Type *scalar) {
 } // namespace
 
 struct WarpSimulator::Interpreter {
+  Interpreter(WarpSimulator &sim, std::array<uint32_t, 3> programId)
+      : sim(sim), data(sim.module.getDataLayout()), programId(programId) {}
+
   WarpSimulator &sim;
   const DataLayout &data;
-  const Function *function;
   std::array<uint32_t, 3> programId;
 
   bool fail(const Twine &message) {
@@ -724,7 +726,7 @@ std::string WarpSimulator::run(StringRef entry, const Words &arguments,
   const Function *function = module.getFunction(entry);
   if (!function)
     return "no such function";
-  Interpreter interpreter{*this, module.getDataLayout(), function, programId, {}};
+  Interpreter interpreter(*this, programId);
   std::vector<Thread> threads(threadCount);
   for (unsigned id = 0; id < threadCount; ++id) {
     threads[id].id = id;
