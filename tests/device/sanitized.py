@@ -1,5 +1,5 @@
 """Launches the kernels that compute-sanitizer watches (scripts/test_gpu.sh): the seed kernels, matrix products of every dtype with 1 to
-4 stages and 4 or 8 warps, attention, and what exchanges data between threads: scan, sort, histogram, a lock.
+4 stages and 4 or 8 warps, attention, and what exchanges data between threads: scans, reductions, a lock.
 
 Sizes are small, since every access is checked; results are compared as well.
 """
@@ -90,14 +90,10 @@ def scan_kernel(x, out, N: tl.constexpr):
 
 
 @nereid.jit
-def sort_kernel(x, out, N: tl.constexpr):
-    i = tl.arange(0, N)
-    tl.store(out + i, tl.sort(tl.load(x + i)))
-
-
-@nereid.jit
-def histogram_kernel(x, out, N: tl.constexpr, BINS: tl.constexpr):
-    tl.store(out + tl.arange(0, BINS), tl.histogram(tl.load(x + tl.arange(0, N)), BINS))
+def extremes_kernel(x, out, N: tl.constexpr):
+    v = tl.load(x + tl.arange(0, N))
+    tl.store(out, tl.max(v, 0))
+    tl.store(out + 1, tl.argmin(v, 0))
 
 
 @nereid.jit
@@ -114,9 +110,9 @@ def exchanges():
     x = torch.randint(0, 50, (1024, ), dtype=torch.int32, **CUDA)
     out = torch.empty_like(x)
     case("scan", lambda: scan_kernel[(1, )](x, out, N=1024), [out], [x.cumsum(0)], 0)
-    case("sort", lambda: sort_kernel[(1, )](x, out, N=1024), [out], [x.sort().values], 0)
-    bins = torch.empty(64, dtype=torch.int32, **CUDA)
-    case("histogram", lambda: histogram_kernel[(1, )](x, bins, N=1024, BINS=64), [bins], [torch.bincount(x, minlength=64)], 0)
+    y = torch.randperm(1024, **CUDA).int()
+    two = torch.empty(2, dtype=torch.int32, **CUDA)
+    case("extremes", lambda: extremes_kernel[(1, )](y, two, N=1024), [two], [torch.stack([y.max(), y.argmin().int()])], 0)
     count = torch.zeros(128, **CUDA)
     lock = torch.zeros(1, dtype=torch.int32, **CUDA)
 
