@@ -190,19 +190,94 @@ LogicalResult AsyncCopyOp::verify() {
 //===--- matrix units
 //----------------------------------------------------------------------------===//
 
+namespace {
+
+/// Equal, but for the order of the registers.
+bool samePlaces(const LinearLayout &x, const LinearLayout &y) {
+  if (x.shape() != y.shape() || x.bases(Axis::Lane) != y.bases(Axis::Lane) ||
+      x.bases(Axis::Warp) != y.bases(Axis::Warp) ||
+      x.bits(Axis::Register) != y.bits(Axis::Register))
+    return false;
+  return llvm::all_of(x.bases(Axis::Register), [&](const Coords &basis) {
+    return llvm::is_contained(y.bases(Axis::Register), basis);
+  });
+}
+
+LinearLayout layoutFrom(Type type) {
+  return layoutOf(type).getLayout();
+}
+
+/// Whether some arrangement of the warps along M and N satisfies `fits`.
+bool anyArrangement(const LinearLayout &accumulator,
+                    llvm::function_ref<bool(std::array<int64_t, 2>)> fits) {
+  int64_t warps = accumulator.size(Axis::Warp);
+  for (int64_t alongM = 1; alongM <= warps; alongM *= 2)
+    if (fits({alongM, warps / alongM}))
+      return true;
+  return false;
+}
+
+bool isFp8(Type type) {
+  return isa<Float8E4M3FNType, Float8E5M2Type>(type);
+}
+
+/// The types that both matrix units know.
+LogicalResult unitTypes(Operation *op, Type a, Type b, Type c) {
+  bool known = isFp8(a)                  ? isFp8(b) && c.isF32()
+               : a != b                  ? false
+               : a.isF16()               ? c.isF32() || c.isF16()
+               : a.isInteger(8)          ? c.isInteger(32)
+               : a.isF64()               ? c.isF64()
+               : a.isBF16() || a.isF32() ? c.isF32()
+                                         : false;
+  if (known)
+    return success();
+  return op->emitOpError() << "no unit multiplies " << a << " by " << b << " into " << c;
+}
+
+LogicalResult wholeSteps(Operation *op, Type element, int64_t k) {
+  int64_t step = element.isF64() ? 4 : 256 / element.getIntOrFloatBitWidth();
+  if (coreSize(k) % step == 0)
+    return success();
+  return op->emitOpError() << "K is not made of whole steps of " << step << ", found " << k;
+}
+
+} // namespace
+
 LogicalResult MmaOp::verify() {
   for (Type type : {getA().getType(), getB().getType(), getC().getType()})
     if (failed(hasLayout(*this, "every operand", type)))
       return failure();
-  return dotShapes(*this, contentOf(getA().getType()).first, contentOf(getB().getType()).first,
-                   contentOf(getC().getType()).first);
+  auto [aShape, a] = contentOf(getA().getType());
+  auto [bShape, b] = contentOf(getB().getType());
+  auto [cShape, c] = contentOf(getC().getType());
+  if (failed(dotShapes(*this, aShape, bShape, cShape)) || failed(unitTypes(*this, a, b, c)) ||
+      failed(wholeSteps(*this, a, aShape.back())))
+    return failure();
+  LinearLayout accumulator = layoutFrom(getC().getType());
+  unsigned bits = a.getIntOrFloatBitWidth();
+  bool fits = anyArrangement(accumulator, [&](std::array<int64_t, 2> warps) {
+    return samePlaces(accumulator,
+                      mmaAccumulator(accumulator.shape(), warps, bits == 64 ? 64 : 32)) &&
+           samePlaces(layoutFrom(getA().getType()),
+                      mmaOperand(coreShape(aShape), Operand::A, warps, bits)) &&
+           samePlaces(layoutFrom(getB().getType()),
+                      mmaOperand(coreShape(bShape), Operand::B, warps, bits));
+  });
+  return fits ? success() : emitOpError("layouts are not the fragments of mma.sync");
 }
 
 LogicalResult FmaDotOp::verify() {
   if (failed(hasLayout(*this, "the accumulator", getC().getType())))
     return failure();
-  return dotShapes(*this, getA().getType().getShape(), getB().getType().getShape(),
-                   contentOf(getC().getType()).first);
+  ArrayRef<int64_t> c = contentOf(getC().getType()).first;
+  if (failed(dotShapes(*this, getA().getType().getShape(), getB().getType().getShape(), c)))
+    return failure();
+  // A thread has rows times columns.
+  for (const Coords &basis : layoutFrom(getC().getType()).bases(Axis::Register))
+    if (llvm::count_if(basis, [](int32_t at) { return at != 0; }) > 1)
+      return emitOpError("registers of the accumulator must differ in one dimension each");
+  return success();
 }
 
 LogicalResult WgmmaOp::verify() {
@@ -211,8 +286,31 @@ LogicalResult WgmmaOp::verify() {
     return failure();
   if (warpCount(*this) % 4)
     return emitOpError("needs groups of 4 warps");
-  return dotShapes(*this, contentOf(getA().getType()).first, getB().getType().getShape(),
-                   contentOf(getC().getType()).first);
+  auto [aShape, a] = contentOf(getA().getType());
+  auto [cShape, c] = contentOf(getC().getType());
+  Type b = getB().getType().getElementType();
+  if (failed(dotShapes(*this, aShape, getB().getType().getShape(), cShape)) ||
+      failed(unitTypes(*this, a, b, c)) || failed(wholeSteps(*this, a, aShape.back())))
+    return failure();
+  if (cShape.size() != 2 || a.isF64())
+    return emitOpError("multiplies two matrices of at most 32 bits");
+  if (getPromoteK() < 0 || (getPromoteK() && !isFp8(a)))
+    return emitOpError("`promote_k` is for 8-bit floats, and not negative");
+  LinearLayout accumulator = layoutFrom(getC().getType());
+  bool isTensor = isa<RankedTensorType>(getA().getType());
+  bool fits = anyArrangement(accumulator, [&](std::array<int64_t, 2> warps) {
+    if (warps[0] % 4 || accumulator.shape()[0] < 16 * warps[0] ||
+        accumulator.shape()[1] < 8 * warps[1])
+      return false;
+    int64_t columns = accumulator.shape()[1] / warps[1];
+    for (int64_t width = std::min<int64_t>(columns, 256); width >= 8; width /= 2)
+      if (samePlaces(accumulator, wgmmaAccumulator(accumulator.shape(), warps, width)))
+        return !isTensor ||
+               samePlaces(layoutFrom(getA().getType()),
+                          wgmmaOperandA(coreShape(aShape), warps, a.getIntOrFloatBitWidth()));
+    return false;
+  });
+  return fits ? success() : emitOpError("layouts are not those of wgmma");
 }
 
 void WgmmaOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
@@ -222,6 +320,8 @@ void WgmmaOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects
 }
 
 LogicalResult WgmmaWaitOp::verify() {
+  if (getPending() < 0 || getPending() > 7)
+    return emitOpError() << "at most 7 groups can be left in flight, found " << getPending();
   if (getValues().getTypes() != getResults().getTypes())
     return emitOpError("results have the types of the operands");
   return success();
