@@ -1,5 +1,6 @@
 #include "transforms/IntegerAnalysis.h"
 
+#include "ir/ngpu/Dialect.h"
 #include "ir/tile/Dialect.h"
 #include "transforms/RunArithmetic.h"
 
@@ -282,8 +283,7 @@ llvm::DenseMap<Value, Promise> collectPromises(Operation *root) {
 class Dataflow : public dataflow::SparseForwardDataFlowAnalysis<InfoLattice> {
 public:
   Dataflow(DataFlowSolver &solver, Mode mode, const llvm::DenseMap<Value, Promise> &promises)
-      : SparseForwardDataFlowAnalysis(solver), mode(mode),
-        promises(promises) {}
+      : SparseForwardDataFlowAnalysis(solver), mode(mode), promises(promises) {}
 
   LogicalResult visitOperation(Operation *op, ArrayRef<const InfoLattice *> operands,
                                ArrayRef<InfoLattice *> results) override {
@@ -380,7 +380,8 @@ private:
   /// Sign or zero extension of `src` to 64 bits or to the bits of `info`.
   void extend(const IntegerInfo &src, ArrayRef<int64_t> sizes, bool isSigned, IntegerInfo &info) {
     for (unsigned d = 0; d < sizes.size(); ++d)
-      info.dims[d] = mode == Mode::Speculative ? src.dims[d] : extendedRun(operand(src, d, sizes[d]), isSigned);
+      info.dims[d] = mode == Mode::Speculative ? src.dims[d]
+                                               : extendedRun(operand(src, d, sizes[d]), isSigned);
     unsigned bits = info.bounds->smin().getBitWidth();
     info.bounds = isSigned ? intrange::extSIRange(src.range(), bits)
                            : intrange::extUIRange(src.range(), bits);
@@ -400,6 +401,10 @@ private:
     auto sizes = sizesOf(type);
     if (isa<TileDialect>(op->getDialect()))
       return transferTile(op, in, result, info);
+    if (isa<ngpu::ConvertLayoutOp>(op)) { // the same elements elsewhere
+      info = *in[0];
+      return;
+    }
 
     DenseIntElementsAttr dense;
     APInt number;

@@ -183,6 +183,7 @@ public:
     emitOptions.ptxVersion = unsigned(codegen.ptxVersion);
     emitOptions.lineInfo = Settings::current().lineInfo;
     emitOptions.fpFusion = options.fpFusion;
+    emitOptions.reflectFtz = options.reflectFtz;
     auto emitted = emitKernel(kernel, emitOptions, context);
     if (!emitted)
       return emitted.takeError();

@@ -2,6 +2,8 @@
 // never merged, so that every result is computed.
 // RUN: nereid-opt --emit-nvidia="stage=check" %s -o /dev/null | FileCheck %s --check-prefix=SASS
 // RUN: nereid-opt --emit-nvidia="stage=check sm=80" %s -o /dev/null | FileCheck %s --check-prefix=SASS
+// RUN: nereid-opt --emit-nvidia="stage=check sm=89 ptx=81" %s -o /dev/null | FileCheck %s --check-prefix=SASS
+// RUN: nereid-opt --emit-nvidia="stage=check sm=120" %s -o /dev/null | FileCheck %s --check-prefix=SASS
 // SASS: assembled: 0 bytes of spills
 
 #line = #ngpu.layout<register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [[64]], shape = [128]>
@@ -777,101 +779,107 @@ func.func @all(%p_i8: !tile.ptr<i8> {tile.divisibility = 16 : i64}, %p_i16: !til
   tile.store %v26, %v425 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
   %v426 = math.tanh %v27 : tensor<128xf32, #line>
   tile.store %v26, %v426 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
-  %v427 = tile.div_rn %v27, %v28 : tensor<128xf32, #line>
-  tile.store %v26, %v427 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
-  %v428 = tile.sqrt_rn %v27 : tensor<128xf32, #line>
-  tile.store %v26, %v428 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
-  %v429 = tile.div_rn %v31, %v32 : tensor<128xf64, #line>
-  tile.store %v30, %v429 mask %mask : tensor<128x!tile.ptr<f64>, #line>, tensor<128xf64, #line>, mask tensor<128xi1, #line>
-  %v430 = tile.sqrt_rn %v31 : tensor<128xf64, #line>
-  tile.store %v30, %v430 mask %mask : tensor<128x!tile.ptr<f64>, #line>, tensor<128xf64, #line>, mask tensor<128xi1, #line>
-  %v431 = arith.extf %v19 : tensor<128xf16, #line> to tensor<128xf32, #line>
+  %v427 = arith.remf %v19, %v20 : tensor<128xf16, #line>
+  tile.store %v18, %v427 mask %mask : tensor<128x!tile.ptr<f16>, #line>, tensor<128xf16, #line>, mask tensor<128xi1, #line>
+  %v428 = arith.remf %v23, %v24 : tensor<128xbf16, #line>
+  tile.store %v22, %v428 mask %mask : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xbf16, #line>, mask tensor<128xi1, #line>
+  %v429 = arith.remf %v27, %v28 : tensor<128xf32, #line>
+  tile.store %v26, %v429 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
+  %v430 = tile.div_rn %v27, %v28 : tensor<128xf32, #line>
+  tile.store %v26, %v430 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
+  %v431 = tile.sqrt_rn %v27 : tensor<128xf32, #line>
   tile.store %v26, %v431 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
-  %v432 = arith.extf %v19 : tensor<128xf16, #line> to tensor<128xf64, #line>
+  %v432 = tile.div_rn %v31, %v32 : tensor<128xf64, #line>
   tile.store %v30, %v432 mask %mask : tensor<128x!tile.ptr<f64>, #line>, tensor<128xf64, #line>, mask tensor<128xi1, #line>
-  %v433 = tile.fp_cast %v19 : tensor<128xf16, #line> -> tensor<128xf8E4M3FN, #line>
-  tile.store %v34, %v433 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
-  %v434 = tile.fp_cast %v19 rounding rtz : tensor<128xf16, #line> -> tensor<128xf8E4M3FN, #line>
-  tile.store %v34, %v434 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
-  %v435 = tile.fp_cast %v35 : tensor<128xf8E4M3FN, #line> -> tensor<128xf16, #line>
-  tile.store %v18, %v435 mask %mask : tensor<128x!tile.ptr<f16>, #line>, tensor<128xf16, #line>, mask tensor<128xi1, #line>
-  %v436 = tile.fp_cast %v19 : tensor<128xf16, #line> -> tensor<128xf8E5M2, #line>
-  tile.store %v38, %v436 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
-  %v437 = tile.fp_cast %v19 rounding rtz : tensor<128xf16, #line> -> tensor<128xf8E5M2, #line>
-  tile.store %v38, %v437 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
-  %v438 = tile.fp_cast %v39 : tensor<128xf8E5M2, #line> -> tensor<128xf16, #line>
+  %v433 = tile.sqrt_rn %v31 : tensor<128xf64, #line>
+  tile.store %v30, %v433 mask %mask : tensor<128x!tile.ptr<f64>, #line>, tensor<128xf64, #line>, mask tensor<128xi1, #line>
+  %v434 = arith.extf %v19 : tensor<128xf16, #line> to tensor<128xf32, #line>
+  tile.store %v26, %v434 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
+  %v435 = arith.extf %v19 : tensor<128xf16, #line> to tensor<128xf64, #line>
+  tile.store %v30, %v435 mask %mask : tensor<128x!tile.ptr<f64>, #line>, tensor<128xf64, #line>, mask tensor<128xi1, #line>
+  %v436 = tile.fp_cast %v19 : tensor<128xf16, #line> -> tensor<128xf8E4M3FN, #line>
+  tile.store %v34, %v436 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
+  %v437 = tile.fp_cast %v19 rounding rtz : tensor<128xf16, #line> -> tensor<128xf8E4M3FN, #line>
+  tile.store %v34, %v437 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
+  %v438 = tile.fp_cast %v35 : tensor<128xf8E4M3FN, #line> -> tensor<128xf16, #line>
   tile.store %v18, %v438 mask %mask : tensor<128x!tile.ptr<f16>, #line>, tensor<128xf16, #line>, mask tensor<128xi1, #line>
-  %v439 = arith.extf %v23 : tensor<128xbf16, #line> to tensor<128xf32, #line>
-  tile.store %v26, %v439 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
-  %v440 = arith.extf %v23 : tensor<128xbf16, #line> to tensor<128xf64, #line>
-  tile.store %v30, %v440 mask %mask : tensor<128x!tile.ptr<f64>, #line>, tensor<128xf64, #line>, mask tensor<128xi1, #line>
-  %v441 = tile.fp_cast %v23 : tensor<128xbf16, #line> -> tensor<128xf8E4M3FN, #line>
-  tile.store %v34, %v441 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
-  %v442 = tile.fp_cast %v23 rounding rtz : tensor<128xbf16, #line> -> tensor<128xf8E4M3FN, #line>
-  tile.store %v34, %v442 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
-  %v443 = tile.fp_cast %v35 : tensor<128xf8E4M3FN, #line> -> tensor<128xbf16, #line>
-  tile.store %v22, %v443 mask %mask : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xbf16, #line>, mask tensor<128xi1, #line>
-  %v444 = tile.fp_cast %v23 : tensor<128xbf16, #line> -> tensor<128xf8E5M2, #line>
-  tile.store %v38, %v444 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
-  %v445 = tile.fp_cast %v23 rounding rtz : tensor<128xbf16, #line> -> tensor<128xf8E5M2, #line>
-  tile.store %v38, %v445 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
-  %v446 = tile.fp_cast %v39 : tensor<128xf8E5M2, #line> -> tensor<128xbf16, #line>
+  %v439 = tile.fp_cast %v19 : tensor<128xf16, #line> -> tensor<128xf8E5M2, #line>
+  tile.store %v38, %v439 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
+  %v440 = tile.fp_cast %v19 rounding rtz : tensor<128xf16, #line> -> tensor<128xf8E5M2, #line>
+  tile.store %v38, %v440 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
+  %v441 = tile.fp_cast %v39 : tensor<128xf8E5M2, #line> -> tensor<128xf16, #line>
+  tile.store %v18, %v441 mask %mask : tensor<128x!tile.ptr<f16>, #line>, tensor<128xf16, #line>, mask tensor<128xi1, #line>
+  %v442 = arith.extf %v23 : tensor<128xbf16, #line> to tensor<128xf32, #line>
+  tile.store %v26, %v442 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
+  %v443 = arith.extf %v23 : tensor<128xbf16, #line> to tensor<128xf64, #line>
+  tile.store %v30, %v443 mask %mask : tensor<128x!tile.ptr<f64>, #line>, tensor<128xf64, #line>, mask tensor<128xi1, #line>
+  %v444 = tile.fp_cast %v23 : tensor<128xbf16, #line> -> tensor<128xf8E4M3FN, #line>
+  tile.store %v34, %v444 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
+  %v445 = tile.fp_cast %v23 rounding rtz : tensor<128xbf16, #line> -> tensor<128xf8E4M3FN, #line>
+  tile.store %v34, %v445 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
+  %v446 = tile.fp_cast %v35 : tensor<128xf8E4M3FN, #line> -> tensor<128xbf16, #line>
   tile.store %v22, %v446 mask %mask : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xbf16, #line>, mask tensor<128xi1, #line>
-  %v447 = arith.truncf %v27 : tensor<128xf32, #line> to tensor<128xf16, #line>
-  tile.store %v18, %v447 mask %mask : tensor<128x!tile.ptr<f16>, #line>, tensor<128xf16, #line>, mask tensor<128xi1, #line>
-  %v448 = tile.fp_cast %v27 rounding rtz : tensor<128xf32, #line> -> tensor<128xf16, #line>
-  tile.store %v18, %v448 mask %mask : tensor<128x!tile.ptr<f16>, #line>, tensor<128xf16, #line>, mask tensor<128xi1, #line>
-  %v449 = arith.truncf %v27 : tensor<128xf32, #line> to tensor<128xbf16, #line>
+  %v447 = tile.fp_cast %v23 : tensor<128xbf16, #line> -> tensor<128xf8E5M2, #line>
+  tile.store %v38, %v447 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
+  %v448 = tile.fp_cast %v23 rounding rtz : tensor<128xbf16, #line> -> tensor<128xf8E5M2, #line>
+  tile.store %v38, %v448 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
+  %v449 = tile.fp_cast %v39 : tensor<128xf8E5M2, #line> -> tensor<128xbf16, #line>
   tile.store %v22, %v449 mask %mask : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xbf16, #line>, mask tensor<128xi1, #line>
-  %v450 = tile.fp_cast %v27 rounding rtz : tensor<128xf32, #line> -> tensor<128xbf16, #line>
-  tile.store %v22, %v450 mask %mask : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xbf16, #line>, mask tensor<128xi1, #line>
-  %v451 = arith.extf %v27 : tensor<128xf32, #line> to tensor<128xf64, #line>
-  tile.store %v30, %v451 mask %mask : tensor<128x!tile.ptr<f64>, #line>, tensor<128xf64, #line>, mask tensor<128xi1, #line>
-  %v452 = tile.fp_cast %v27 : tensor<128xf32, #line> -> tensor<128xf8E4M3FN, #line>
-  tile.store %v34, %v452 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
-  %v453 = tile.fp_cast %v27 rounding rtz : tensor<128xf32, #line> -> tensor<128xf8E4M3FN, #line>
-  tile.store %v34, %v453 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
-  %v454 = tile.fp_cast %v35 : tensor<128xf8E4M3FN, #line> -> tensor<128xf32, #line>
-  tile.store %v26, %v454 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
-  %v455 = tile.fp_cast %v27 : tensor<128xf32, #line> -> tensor<128xf8E5M2, #line>
-  tile.store %v38, %v455 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
-  %v456 = tile.fp_cast %v27 rounding rtz : tensor<128xf32, #line> -> tensor<128xf8E5M2, #line>
-  tile.store %v38, %v456 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
-  %v457 = tile.fp_cast %v39 : tensor<128xf8E5M2, #line> -> tensor<128xf32, #line>
+  %v450 = arith.truncf %v27 : tensor<128xf32, #line> to tensor<128xf16, #line>
+  tile.store %v18, %v450 mask %mask : tensor<128x!tile.ptr<f16>, #line>, tensor<128xf16, #line>, mask tensor<128xi1, #line>
+  %v451 = tile.fp_cast %v27 rounding rtz : tensor<128xf32, #line> -> tensor<128xf16, #line>
+  tile.store %v18, %v451 mask %mask : tensor<128x!tile.ptr<f16>, #line>, tensor<128xf16, #line>, mask tensor<128xi1, #line>
+  %v452 = arith.truncf %v27 : tensor<128xf32, #line> to tensor<128xbf16, #line>
+  tile.store %v22, %v452 mask %mask : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xbf16, #line>, mask tensor<128xi1, #line>
+  %v453 = tile.fp_cast %v27 rounding rtz : tensor<128xf32, #line> -> tensor<128xbf16, #line>
+  tile.store %v22, %v453 mask %mask : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xbf16, #line>, mask tensor<128xi1, #line>
+  %v454 = arith.extf %v27 : tensor<128xf32, #line> to tensor<128xf64, #line>
+  tile.store %v30, %v454 mask %mask : tensor<128x!tile.ptr<f64>, #line>, tensor<128xf64, #line>, mask tensor<128xi1, #line>
+  %v455 = tile.fp_cast %v27 : tensor<128xf32, #line> -> tensor<128xf8E4M3FN, #line>
+  tile.store %v34, %v455 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
+  %v456 = tile.fp_cast %v27 rounding rtz : tensor<128xf32, #line> -> tensor<128xf8E4M3FN, #line>
+  tile.store %v34, %v456 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
+  %v457 = tile.fp_cast %v35 : tensor<128xf8E4M3FN, #line> -> tensor<128xf32, #line>
   tile.store %v26, %v457 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
-  %v458 = arith.truncf %v31 : tensor<128xf64, #line> to tensor<128xf16, #line>
-  tile.store %v18, %v458 mask %mask : tensor<128x!tile.ptr<f16>, #line>, tensor<128xf16, #line>, mask tensor<128xi1, #line>
-  %v459 = tile.fp_cast %v31 rounding rtz : tensor<128xf64, #line> -> tensor<128xf16, #line>
-  tile.store %v18, %v459 mask %mask : tensor<128x!tile.ptr<f16>, #line>, tensor<128xf16, #line>, mask tensor<128xi1, #line>
-  %v460 = arith.truncf %v31 : tensor<128xf64, #line> to tensor<128xbf16, #line>
-  tile.store %v22, %v460 mask %mask : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xbf16, #line>, mask tensor<128xi1, #line>
-  %v461 = tile.fp_cast %v31 rounding rtz : tensor<128xf64, #line> -> tensor<128xbf16, #line>
-  tile.store %v22, %v461 mask %mask : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xbf16, #line>, mask tensor<128xi1, #line>
-  %v462 = arith.truncf %v31 : tensor<128xf64, #line> to tensor<128xf32, #line>
-  tile.store %v26, %v462 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
-  %v463 = tile.fp_cast %v31 rounding rtz : tensor<128xf64, #line> -> tensor<128xf32, #line>
-  tile.store %v26, %v463 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
-  %v464 = tile.fp_cast %v31 : tensor<128xf64, #line> -> tensor<128xf8E4M3FN, #line>
-  tile.store %v34, %v464 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
-  %v465 = tile.fp_cast %v31 rounding rtz : tensor<128xf64, #line> -> tensor<128xf8E4M3FN, #line>
-  tile.store %v34, %v465 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
-  %v466 = tile.fp_cast %v35 : tensor<128xf8E4M3FN, #line> -> tensor<128xf64, #line>
-  tile.store %v30, %v466 mask %mask : tensor<128x!tile.ptr<f64>, #line>, tensor<128xf64, #line>, mask tensor<128xi1, #line>
-  %v467 = tile.fp_cast %v31 : tensor<128xf64, #line> -> tensor<128xf8E5M2, #line>
-  tile.store %v38, %v467 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
-  %v468 = tile.fp_cast %v31 rounding rtz : tensor<128xf64, #line> -> tensor<128xf8E5M2, #line>
-  tile.store %v38, %v468 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
-  %v469 = tile.fp_cast %v39 : tensor<128xf8E5M2, #line> -> tensor<128xf64, #line>
+  %v458 = tile.fp_cast %v27 : tensor<128xf32, #line> -> tensor<128xf8E5M2, #line>
+  tile.store %v38, %v458 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
+  %v459 = tile.fp_cast %v27 rounding rtz : tensor<128xf32, #line> -> tensor<128xf8E5M2, #line>
+  tile.store %v38, %v459 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
+  %v460 = tile.fp_cast %v39 : tensor<128xf8E5M2, #line> -> tensor<128xf32, #line>
+  tile.store %v26, %v460 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
+  %v461 = arith.truncf %v31 : tensor<128xf64, #line> to tensor<128xf16, #line>
+  tile.store %v18, %v461 mask %mask : tensor<128x!tile.ptr<f16>, #line>, tensor<128xf16, #line>, mask tensor<128xi1, #line>
+  %v462 = tile.fp_cast %v31 rounding rtz : tensor<128xf64, #line> -> tensor<128xf16, #line>
+  tile.store %v18, %v462 mask %mask : tensor<128x!tile.ptr<f16>, #line>, tensor<128xf16, #line>, mask tensor<128xi1, #line>
+  %v463 = arith.truncf %v31 : tensor<128xf64, #line> to tensor<128xbf16, #line>
+  tile.store %v22, %v463 mask %mask : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xbf16, #line>, mask tensor<128xi1, #line>
+  %v464 = tile.fp_cast %v31 rounding rtz : tensor<128xf64, #line> -> tensor<128xbf16, #line>
+  tile.store %v22, %v464 mask %mask : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xbf16, #line>, mask tensor<128xi1, #line>
+  %v465 = arith.truncf %v31 : tensor<128xf64, #line> to tensor<128xf32, #line>
+  tile.store %v26, %v465 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
+  %v466 = tile.fp_cast %v31 rounding rtz : tensor<128xf64, #line> -> tensor<128xf32, #line>
+  tile.store %v26, %v466 mask %mask : tensor<128x!tile.ptr<f32>, #line>, tensor<128xf32, #line>, mask tensor<128xi1, #line>
+  %v467 = tile.fp_cast %v31 : tensor<128xf64, #line> -> tensor<128xf8E4M3FN, #line>
+  tile.store %v34, %v467 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
+  %v468 = tile.fp_cast %v31 rounding rtz : tensor<128xf64, #line> -> tensor<128xf8E4M3FN, #line>
+  tile.store %v34, %v468 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
+  %v469 = tile.fp_cast %v35 : tensor<128xf8E4M3FN, #line> -> tensor<128xf64, #line>
   tile.store %v30, %v469 mask %mask : tensor<128x!tile.ptr<f64>, #line>, tensor<128xf64, #line>, mask tensor<128xi1, #line>
-  %v470 = tile.fp_cast %v35 : tensor<128xf8E4M3FN, #line> -> tensor<128xf8E5M2, #line>
+  %v470 = tile.fp_cast %v31 : tensor<128xf64, #line> -> tensor<128xf8E5M2, #line>
   tile.store %v38, %v470 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
-  %v471 = tile.fp_cast %v39 : tensor<128xf8E5M2, #line> -> tensor<128xf8E4M3FN, #line>
-  tile.store %v34, %v471 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
-  %v472 = arith.bitcast %v27 : tensor<128xf32, #line> to tensor<128xi32, #line>
-  tile.store %v10, %v472 mask %mask : tensor<128x!tile.ptr<i32>, #line>, tensor<128xi32, #line>, mask tensor<128xi1, #line>
-  %v473 = arith.bitcast %v7 : tensor<128xi16, #line> to tensor<128xbf16, #line>
-  tile.store %v22, %v473 mask %mask : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xbf16, #line>, mask tensor<128xi1, #line>
-  %v474 = arith.bitcast %v39 : tensor<128xf8E5M2, #line> to tensor<128xi8, #line>
-  tile.store %v2, %v474 mask %mask : tensor<128x!tile.ptr<i8>, #line>, tensor<128xi8, #line>, mask tensor<128xi1, #line>
+  %v471 = tile.fp_cast %v31 rounding rtz : tensor<128xf64, #line> -> tensor<128xf8E5M2, #line>
+  tile.store %v38, %v471 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
+  %v472 = tile.fp_cast %v39 : tensor<128xf8E5M2, #line> -> tensor<128xf64, #line>
+  tile.store %v30, %v472 mask %mask : tensor<128x!tile.ptr<f64>, #line>, tensor<128xf64, #line>, mask tensor<128xi1, #line>
+  %v473 = tile.fp_cast %v35 : tensor<128xf8E4M3FN, #line> -> tensor<128xf8E5M2, #line>
+  tile.store %v38, %v473 mask %mask : tensor<128x!tile.ptr<f8E5M2>, #line>, tensor<128xf8E5M2, #line>, mask tensor<128xi1, #line>
+  %v474 = tile.fp_cast %v39 : tensor<128xf8E5M2, #line> -> tensor<128xf8E4M3FN, #line>
+  tile.store %v34, %v474 mask %mask : tensor<128x!tile.ptr<f8E4M3FN>, #line>, tensor<128xf8E4M3FN, #line>, mask tensor<128xi1, #line>
+  %v475 = arith.bitcast %v27 : tensor<128xf32, #line> to tensor<128xi32, #line>
+  tile.store %v10, %v475 mask %mask : tensor<128x!tile.ptr<i32>, #line>, tensor<128xi32, #line>, mask tensor<128xi1, #line>
+  %v476 = arith.bitcast %v7 : tensor<128xi16, #line> to tensor<128xbf16, #line>
+  tile.store %v22, %v476 mask %mask : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xbf16, #line>, mask tensor<128xi1, #line>
+  %v477 = arith.bitcast %v39 : tensor<128xf8E5M2, #line> to tensor<128xi8, #line>
+  tile.store %v2, %v477 mask %mask : tensor<128x!tile.ptr<i8>, #line>, tensor<128xi8, #line>, mask tensor<128xi1, #line>
   return
 }

@@ -17,6 +17,11 @@ bool isF8(mlir::Type type) {
   return isa<Float8E4M3FNType, Float8E5M2Type>(type);
 }
 
+/// Conversions of 8-bit floats by the hardware.
+bool hasF8(const Emitter &e) {
+  return e.options.sm >= 90 || (e.options.sm == 89 && e.options.ptxVersion >= 81);
+}
+
 /// The codes of an 8-bit float: NaN, and the largest finite number, which overflow and infinities
 /// give.
 struct Narrow {
@@ -85,7 +90,7 @@ llvm::Value *truncateF64(Emitter &e, llvm::Value *value, bool toOdd) {
                            e.b.getFloatTy());
 }
 
-/// Two f32 to two codes of an 8-bit float (lower byte first), an i16; sm_89 on.
+/// Two f32 to two codes of an 8-bit float (lower byte first), an i16; where hasF8().
 llvm::Value *packF8(Emitter &e, llvm::Value *low, llvm::Value *high, mlir::Type to) {
   bool e5m2 = isa<Float8E5M2Type>(to);
   return e.intrinsic(e5m2 ? llvm::Intrinsic::nvvm_ff_to_e5m2x2_rn
@@ -93,7 +98,7 @@ llvm::Value *packF8(Emitter &e, llvm::Value *low, llvm::Value *high, mlir::Type 
                      {high, low});
 }
 
-/// Two codes of e4m3 to two f16; sm_89 on.
+/// Two codes of e4m3 to two f16; where hasF8().
 llvm::Value *unpackE4M3(Emitter &e, llvm::Value *codes) {
   return e.intrinsic(llvm::Intrinsic::nvvm_e4m3x2_to_f16x2_rn, {codes});
 }
@@ -104,7 +109,7 @@ llvm::Value *f8ToF16(Emitter &e, llvm::Value *code, mlir::Type from) {
   llvm::Value *wide = b.CreateZExt(code, b.getInt16Ty());
   if (isa<Float8E5M2Type>(from)) // the upper half of an f16
     return b.CreateBitCast(b.CreateShl(wide, 8), b.getHalfTy());
-  if (e.options.sm >= 89)
+  if (hasF8(e))
     return b.CreateExtractElement(unpackE4M3(e, wide), uint64_t(0));
   // Exponent and mantissa at their places in f16 are the number times 2^-8, subnormals included.
   llvm::Value *magnitude = b.CreateAnd(wide, 0x7f);
@@ -127,7 +132,7 @@ llvm::Value *f32ToNarrow(Emitter &e, llvm::Value *value, mlir::Type to, bool tow
     return towardsZero ? e.intrinsic(llvm::Intrinsic::nvvm_f2f16_rz, {value})
                        : b.CreateFPTrunc(value, b.getHalfTy());
   }
-  if (!towardsZero && e.options.sm >= 89)
+  if (!towardsZero && hasF8(e))
     return b.CreateTrunc(packF8(e, value, f32Constant(e, 0), to), b.getInt8Ty());
   return b.CreateTrunc(
       narrowCode(e, value, isa<Float8E5M2Type>(to) ? e5m2Codes : e4m3Codes, towardsZero),
@@ -166,8 +171,8 @@ Values convertFloats(Emitter &e, llvm::ArrayRef<llvm::Value *> values, mlir::Typ
   llvm::IRBuilder<> &b = e.b;
   Values results;
   bool pairs = values.size() % 2 == 0 && !from.isF64() && !towardsZero;
-  bool toF8 = isF8(to) && e.options.sm >= 89 && pairs;
-  bool fromE4M3 = isa<Float8E4M3FNType>(from) && e.options.sm >= 89 && pairs && !isF8(to);
+  bool toF8 = isF8(to) && hasF8(e) && pairs;
+  bool fromE4M3 = isa<Float8E4M3FNType>(from) && hasF8(e) && pairs && !isF8(to);
   bool toHalf = (to.isF16() || to.isBF16()) && from.isF32() && pairs;
   if (!toF8 && !fromE4M3 && !toHalf) {
     for (llvm::Value *value : values)

@@ -5,8 +5,11 @@
 namespace nereid::nvidia {
 
 /// Functions of the math dialect and their like, on f32 and f64 (f16 and bf16 go through f32).
-/// Null when `op` is none. Accuracy is stated in docs/nvidia-math.md.
+/// Null when `op` is none. Accuracy is stated in docs/nvidia-emitter.md.
 llvm::Value *emitMath(Emitter &e, mlir::Operation *op, llvm::ArrayRef<llvm::Value *> operands);
+
+/// C's fmod, exact.
+llvm::Value *floatRemainder(Emitter &e, llvm::Value *lhs, llvm::Value *rhs);
 
 /// One float type to another, any of the six. To an 8-bit float: overflow and infinities give the
 /// largest finite value, NaN stays NaN.

@@ -141,18 +141,6 @@ llvm::Value *divideFloats(Emitter &e, llvm::Value *lhs, llvm::Value *rhs) {
                            type);
 }
 
-/// C's fmod, by the correction of a quotient that may be off by one; exact where the quotient is
-/// below 2^23, otherwise as exact as the difference of the products is.
-llvm::Value *remainderOfFloats(Emitter &e, llvm::Value *lhs, llvm::Value *rhs) {
-  llvm::Type *type = lhs->getType();
-  if (type->isHalfTy() || type->isBFloatTy()) {
-    llvm::Type *f32 = e.b.getFloatTy();
-    return e.b.CreateFPTrunc(
-        remainderOfFloats(e, e.b.CreateFPExt(lhs, f32), e.b.CreateFPExt(rhs, f32)), type);
-  }
-  return e.libdevice(type->isFloatTy() ? "__nv_fmodf" : "__nv_fmod", type, {lhs, rhs});
-}
-
 llvm::Value *minMax(Emitter &e, llvm::Intrinsic::ID id, llvm::Value *lhs, llvm::Value *rhs) {
   return e.b.CreateBinaryIntrinsic(id, lhs, rhs);
 }
@@ -191,7 +179,7 @@ llvm::Value *arithElement(Emitter &e, Operation *op, llvm::ArrayRef<llvm::Value 
       .Case<arith::SubFOp>([&](auto) { return b.CreateFSub(in[0], in[1]); })
       .Case<arith::MulFOp>([&](auto) { return b.CreateFMul(in[0], in[1]); })
       .Case<arith::DivFOp>([&](auto) { return divideFloats(e, in[0], in[1]); })
-      .Case<arith::RemFOp>([&](auto) { return remainderOfFloats(e, in[0], in[1]); })
+      .Case<arith::RemFOp>([&](auto) { return floatRemainder(e, in[0], in[1]); })
       .Case<arith::NegFOp>([&](auto) { return b.CreateFNeg(in[0]); })
       .Case<arith::MaximumFOp>(
           [&](auto) { return minMax(e, llvm::Intrinsic::maximum, in[0], in[1]); })

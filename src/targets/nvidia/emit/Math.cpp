@@ -391,6 +391,56 @@ llvm::Value *integerElement(Emitter &e, Operation *op, llvm::ArrayRef<llvm::Valu
 
 } // namespace
 
+llvm::Value *floatRemainder(Emitter &e, llvm::Value *lhs, llvm::Value *rhs) {
+  llvm::IRBuilder<> &b = e.b;
+  llvm::Type *type = lhs->getType(), *f32 = b.getFloatTy(), *f64 = b.getDoubleTy();
+  if (type->isHalfTy() || type->isBFloatTy())
+    return b.CreateFPTrunc(floatRemainder(e, b.CreateFPExt(lhs, f32), b.CreateFPExt(rhs, f32)),
+                           type);
+  if (type->isDoubleTy()) {
+    auto *call = cast<llvm::CallInst>(e.libdevice("__nv_fmod", type, {lhs, rhs}));
+    call->setDoesNotAccessMemory();
+    return call;
+  }
+  Number x{&e, lhs}, y{&e, rhs};
+  Number a = abs(x), m = abs(y);
+  // A whole quotient n that is exact or one too large leaves a difference that fits into a float.
+  auto step = [&](Number r, Number s) {
+    Number n = r(b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, b.CreateFDiv(r.value, s.value)));
+    Number rest = fma(n * -1.0, s, r);
+    return select(rest < 0.0, rest + s, rest);
+  };
+  Number direct = select(a < m, a, step(a, m));
+  // Large quotients: 50 bits at a time, in f64, which has every multiple of the divisor that
+  // occurs.
+  Number isLarge = (m * 0x1p22 < a) & (a < infinity) & (m > 0.0);
+  Values result = e.when(isLarge.value, {direct.value}, [&]() -> Values {
+    auto wide = [&](Number value) { return value(b.CreateFPExt(value.value, f64)); };
+    auto code = [&](Number value) { return value(b.CreateBitCast(value.value, b.getInt64Ty())); };
+    Number dividend = wide(a), divisor = wide(m);
+    llvm::BasicBlock *before = b.GetInsertBlock(), *loop = e.block("remainder"),
+                     *after = e.block("remainder.end");
+    b.CreateBr(loop);
+    e.enter(loop);
+    auto *phi = b.CreatePHI(f64, 2);
+    phi->addIncoming(dividend.value, before);
+    Number r = x(phi);
+    Number distance = (code(r) >> 52) - (code(divisor) >> 52) - 50.0;
+    Number shift = select(distance < 0.0, 0.0, distance);
+    Number scaled = x(b.CreateBitCast((code(divisor) + (shift << 52)).value, f64));
+    Number rest = step(r, scaled);
+    phi->addIncoming(rest.value, b.GetInsertBlock());
+    b.CreateCondBr((shift > 0.0).value, loop, after);
+    e.enter(after);
+    return {b.CreateFPTrunc(rest.value, f32)};
+  });
+  Number magnitude = x(result[0]);
+  Number undefined = (a == infinity) | (m == 0.0);
+  magnitude = select(undefined, std::nan(""), magnitude);
+  magnitude = select(y == y, magnitude, y);
+  return copysign(magnitude, x).value;
+}
+
 llvm::Value *emitMath(Emitter &e, Operation *op, llvm::ArrayRef<llvm::Value *> in) {
   StringRef name = op->getName().getStringRef();
   const Row *row = llvm::lower_bound(
