@@ -4,6 +4,7 @@ A row has `case`, `ms` by library, `error` by library and its `bound`, and `work
 TFLOP/s.
 """
 
+import functools
 import math
 
 import torch
@@ -40,7 +41,8 @@ class Run:
         calls, row = {}, {"case": case, "ms": {}, "error": {}, "bound": bound, "config": {}, "failures": {}, **work}
         expected = want() if check else None
         for library in self.libraries:
-            makers = {config: (lambda config=config: lambda: call(library, config)) for config in configs}
+            # What varies is bound here: the calls are measured when the loops have moved on.
+            makers = {config: functools.partial(functools.partial, call, library, config) for config in configs}
             config, best, failures = self.bench.tune(makers, self.left() / 6)
             row["failures"][library.name] = failures
             if best is None:
