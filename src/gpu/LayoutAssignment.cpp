@@ -140,6 +140,16 @@ void Solver::findCandidates() {
       auto bases = node.candidates;
       if (node.fixed)
         bases.push_back(node.layout);
+      for (LayoutUse &use : step.uses)
+        if (LayoutValue &value = p.values[use.value]; value.root >= 0 && !use.any) {
+          LayoutValue &root = p.values[value.root];
+          auto rootBases = p.nodes[root.node].candidates;
+          if (p.nodes[root.node].fixed)
+            rootBases.push_back(p.nodes[root.node].layout);
+          for (LayoutId base : rootBases)
+            addCandidate(use.node >= 0 ? use.node : step.node,
+                         p.seenFromRoot(use.value, root.via ? p.result(root.via, base) : base));
+        }
       for (LayoutId base : bases) {
         for (LayoutUse &use : step.uses)
           if (!use.any && use.layout == kNoLayout && use.node < 0)
@@ -220,8 +230,11 @@ void Solver::start() {
         for (LayoutUse &use : step.uses) {
           int to = use.node >= 0 ? use.node : step.node;
           LayoutValue &value = p.values[use.value];
-          if (to == number && value.node >= 0 && p.nodes[value.node].layout != kNoLayout)
-            vote(p.layoutOf(value), value);
+          if (to != number)
+            continue;
+          LayoutValue &root = value.root >= 0 ? p.values[value.root] : value;
+          if (root.node >= 0 && p.nodes[root.node].layout != kNoLayout)
+            vote(p.seenFromRoot(use.value, p.layoutOf(root)), value);
         }
       if (votes.empty())
         continue;

@@ -285,7 +285,7 @@ void LayoutProblem::Builder::visit(Operation *op, double weight) {
 
   auto allComputed = [&]() {
     return llvm::all_of(op->getOperands(), [&](Value operand) {
-      return !isTensor(operand) || info(operand).node < 0;
+      return !isTensor(operand) || (info(operand).node < 0 && info(operand).root < 0);
     });
   };
   auto place = [&](LayoutNode::Kind kind, bool via) {
@@ -308,6 +308,11 @@ void LayoutProblem::Builder::visit(Operation *op, double weight) {
     for (Value result : op->getResults())
       if (isTensor(result))
         step.results.push_back(newValue(result, -1, nullptr, weight));
+    if (isa<tile::ExpandDimsOp, tile::TransOp, tile::ReshapeOp>(op)) {
+      unsigned from = p.numbers.lookup(op->getOperand(0));
+      p.values[step.results.front()].root =
+          p.values[from].node >= 0 ? int(from) : p.values[from].root;
+    }
   } else if (isElementwise(op)) {
     place(LayoutNode::Kind::Chain, false);
     for (Value operand : op->getOperands())
@@ -377,6 +382,22 @@ LayoutId LayoutProblem::defaultLayout(RankedTensorType type) {
   return table.intern(striped(coreShape(type.getShape()), 1, options.numWarps, order));
 }
 
+LayoutId LayoutProblem::seenFromRoot(unsigned number, LayoutId layout) {
+  LayoutValue &value = values[number];
+  if (value.node >= 0)
+    return layout;
+  Operation *op = value.value.getDefiningOp();
+  const LinearLayout &from = table[seenFromRoot(numbers.lookup(op->getOperand(0)), layout)];
+  if (auto expand = dyn_cast<tile::ExpandDimsOp>(op))
+    return table.intern(from.expanded(expand.getAxis()));
+  if (auto trans = dyn_cast<tile::TransOp>(op))
+    return table.intern(from.transposed(trans.getOrder()));
+  auto to = tile::shapeOf(value.value.getType());
+  if (reshapesCore(tile::shapeOf(op->getOperand(0).getType()), to))
+    return table.intern(from.reshaped(coreShape(to)));
+  return table.intern(everywhere(to, options.numWarps));
+}
+
 LayoutId LayoutProblem::layoutOf(const LayoutValue &value) {
   LayoutId base = nodes[value.node].layout;
   return value.via && base != kNoLayout ? result(value.via, base) : base;
@@ -413,8 +434,12 @@ void LayoutProblem::sweep(Demands &demands) {
     LayoutStep &step = steps[i];
     if (step.computed) {
       auto &wanted = demands[step.results.front()];
-      if (wanted.empty() && values[step.results.front()].anyway)
-        wanted.push_back(defaultLayout(cast<RankedTensorType>(step.op->getResult(0).getType())));
+      if (LayoutValue &value = values[step.results.front()]; wanted.empty() && value.anyway) {
+        LayoutId root = value.root >= 0 ? layoutOf(values[value.root]) : kNoLayout;
+        wanted.push_back(root != kNoLayout ? seenFromRoot(step.results.front(), root)
+                                           : defaultLayout(cast<RankedTensorType>(
+                                                 step.op->getResult(0).getType())));
+      }
       for (LayoutId base : wanted)
         for (LayoutUse &use : step.uses)
           want(use.value, operand(i, use, base));

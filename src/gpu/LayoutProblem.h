@@ -59,6 +59,9 @@ struct LayoutValue {
   int64_t repeats = 1;
   double weight = 1;   ///< how often its definition runs
   bool anyway = false; ///< some use takes whatever layout it has
+  /// Computed: the value, at last a placed one, whose elements these are, seen under another shape
+  /// or in another order; -1: there is none, or not all elements are different ones.
+  int root = -1;
 };
 
 struct LayoutUse {
@@ -106,6 +109,8 @@ public:
   LayoutId result(mlir::Operation *op, LayoutId base);
   /// The layout of a value that nobody cares about.
   LayoutId defaultLayout(mlir::RankedTensorType type);
+  /// The layout that a computed value has when its root has `layout`.
+  LayoutId seenFromRoot(unsigned value, LayoutId layout);
 
   /// The backward sweep. Nodes without a layout ask for nothing.
   void sweep(Demands &demands);
