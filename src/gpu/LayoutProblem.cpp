@@ -2,6 +2,7 @@
 
 #include "gpu/LayoutRelations.h"
 #include "layout/Constructors.h"
+#include "layout/Conversion.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -236,6 +237,11 @@ void LayoutProblem::Builder::visitDot(tile::DotOp dot, LayoutStep &step, double 
       ArrayRef<int32_t> order;
       use.value = p.numbers.lookup(throughTrans(operand.get(), order));
       use.any = true;
+      use.buffer = p.buffers.size();
+      SmallVector<int32_t> inverse(order.size());
+      for (auto [i, dim] : llvm::enumerate(order))
+        inverse[dim] = i;
+      p.buffers.push_back(order.empty() ? wanted.layout : wanted.layout.transposed(inverse));
     }
     step.uses.push_back(use);
     markDotLoads(operand.get());
@@ -469,6 +475,19 @@ double LayoutProblem::conversion(const LayoutValue &value, LayoutId from, Layout
   return it->second;
 }
 
+double LayoutProblem::bufferCost(const LayoutUse &use) {
+  const LayoutValue &value = values[use.value];
+  const LayoutValue &root = value.root >= 0 ? values[value.root] : value;
+  if (root.node < 0)
+    return 0;
+  LayoutId from = seenFromRoot(use.value, layoutOf(root));
+  auto [it, isNew] = bufferMemo.try_emplace(uint64_t(use.buffer) << 32 | from, 0);
+  if (isNew)
+    it->second = sharedStoreCost(table[from], value.elementBits, value.repeats) *
+                 bankConflicts(table[from], buffers[use.buffer], value.elementBits);
+  return it->second;
+}
+
 double LayoutProblem::stepCost(unsigned index, LayoutId base) {
   auto [it, isNew] = stepMemo.try_emplace(uint64_t(index) << 32 | base, 0);
   if (!isNew)
@@ -515,9 +534,8 @@ double LayoutProblem::cost(Demands &demands) {
       total += step.weight * stepCost(i, nodes[step.node].layout);
     if (step.dot >= 0) // what goes to shared memory from registers
       for (LayoutUse &use : step.uses)
-        if (LayoutValue &value = values[use.value]; use.any && value.node >= 0)
-          total += step.weight *
-                   sharedStoreCost(table[layoutOf(value)], value.elementBits, value.repeats);
+        if (use.buffer >= 0)
+          total += step.weight * bufferCost(use);
   }
   for (auto [i, value] : llvm::enumerate(values))
     if (value.node >= 0)

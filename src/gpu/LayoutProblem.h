@@ -72,6 +72,8 @@ struct LayoutUse {
   int node = -1;
   LayoutId layout = kNoLayout;
   bool any = false;
+  /// Any, but it is written to shared memory in this layout (an index into `buffers`).
+  int buffer = -1;
 };
 
 struct LayoutStep {
@@ -101,6 +103,8 @@ public:
   std::vector<LayoutStep> steps; ///< in program order, outer before inner
   std::vector<AccessFacts> accesses;
   std::vector<DotPlan> dots;
+  std::vector<layout::LinearLayout>
+      buffers; ///< of operands of dots, as the values written see them
   llvm::DenseMap<mlir::Value, unsigned> numbers; ///< of values
 
   /// The layout of a placed value under the present choice.
@@ -117,12 +121,14 @@ public:
   /// Cycles of one execution of the kernel under the present choice.
   double cost(Demands &demands);
   double stepCost(unsigned step, LayoutId base);
+  /// Of writing a placed value to the buffer of a dot's operand.
+  double bufferCost(const LayoutUse &use);
   double conversion(const LayoutValue &value, LayoutId from, LayoutId to);
 
 private:
   struct Builder;
   llvm::DenseMap<uint64_t, LayoutId> operandMemo, resultMemo;
-  llvm::DenseMap<uint64_t, double> stepMemo;
+  llvm::DenseMap<uint64_t, double> stepMemo, bufferMemo;
   llvm::DenseMap<std::pair<uint64_t, uint64_t>, double> conversionMemo;
 };
 

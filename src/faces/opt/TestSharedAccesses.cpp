@@ -1,7 +1,7 @@
-// --test-shared-accesses: says, as a remark on every op that moves registers to or from shared memory
-// (and on every cp.async), how one instruction does it and how many turns its banks need for each
-// turn that its bytes need: "4 bytes a lane" or "4 matrices, transposed", "no bank conflicts" or
-// "bank conflicts: 2". For the tests of the GPU passes; `sm` as for --gpu-pipeline.
+// --test-shared-accesses: says, as a remark on every op that moves registers to or from shared
+// memory (and on every cp.async), how one instruction does it and how many turns its banks need for
+// each turn that its bytes need: "4 bytes a lane" or "4 matrices, transposed", "no bank conflicts"
+// or "bank conflicts: 2". For the tests of the GPU passes; `sm` as for --gpu-pipeline.
 #include "ir/ngpu/Dialect.h"
 #include "layout/Conversion.h"
 
