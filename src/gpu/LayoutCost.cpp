@@ -62,7 +62,26 @@ double issueCycles(double slots, const LinearLayout &layout) {
   return slots * std::max(1.0, warpsOf(layout) / 4);
 }
 
+/// A block that the copy engine moves: rows in shared memory, which take any vector.
+static AccessFacts copyFacts(RankedTensorType type) {
+  AccessFacts facts;
+  facts.copied = true;
+  facts.elementBytes = tile::sizeInBytes(type.getElementType());
+  for (int64_t size : type.getShape()) {
+    facts.contiguous.push_back(1);
+    facts.constant.push_back(1);
+    facts.vector.push_back(1);
+    if (facts.vector.size() == size_t(type.getRank())) {
+      facts.contiguous.back() = coreSize(size);
+      facts.vector.back() = std::min<int64_t>(coreSize(size), 16 / facts.elementBytes);
+    }
+  }
+  return facts;
+}
+
 AccessFacts accessFacts(Operation *op, const transforms::IntegerAnalysis &analysis) {
+  if (isa<tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op))
+    return copyFacts(cast<tile::DescType>(op->getOperand(0).getType()).getBlockType());
   Value ptr = op->getOperand(0);
   Value mask = TypeSwitch<Operation *, Value>(op)
                    .Case<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp>(
@@ -136,6 +155,8 @@ AccessShape accessShape(const AccessFacts &facts, const LinearLayout &layout, in
 
 double accessCost(const AccessFacts &facts, const LinearLayout &layout, int64_t repeats,
                   bool atomic) {
+  if (facts.copied)
+    return sharedStoreCost(layout, 8 * facts.elementBytes, repeats);
   AccessFacts used = facts;
   if (atomic)
     for (int64_t &vector : used.vector)

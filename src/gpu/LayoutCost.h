@@ -25,9 +25,12 @@ struct AccessFacts {
   llvm::SmallVector<int64_t, 4> contiguous;
   /// Elements in aligned groups that all have one address.
   llvm::SmallVector<int64_t, 4> constant;
+  /// The copy engine does it: threads access shared memory, in rows.
+  bool copied = false;
 };
 
-/// The facts of the access of `op` (load, store or atomic) through a tensor of pointers.
+/// The facts of the access of `op` (load, store or atomic) through a tensor of pointers, or of a
+/// descriptor's block.
 AccessFacts accessFacts(mlir::Operation *op, const transforms::IntegerAnalysis &analysis);
 
 /// How a layout meets an access.

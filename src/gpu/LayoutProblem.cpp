@@ -324,7 +324,8 @@ void LayoutProblem::Builder::visit(Operation *op, double weight) {
     for (Value operand : op->getOperands())
       if (isTensor(operand) && isChain(operand))
         unite(step.node, info(operand).node);
-  } else if (isa<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp>(op)) {
+  } else if (isa<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp,
+                 tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op)) {
     place(LayoutNode::Kind::Access, false);
     step.access = p.accesses.size();
     p.accesses.push_back(accessFacts(op, analysis));

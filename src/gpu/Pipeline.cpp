@@ -1,6 +1,7 @@
 #include "gpu/Pipeline.h"
 
 #include "gpu/Passes.h"
+#include "gpu/TensorMaps.h"
 #include "ir/ngpu/Dialect.h"
 
 #include "mlir/IR/Dominance.h"
@@ -47,6 +48,14 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
     if (!error && options.verify && failed(mlir::verify(module)))
       error = llvm::createStringError("internal error: " + name.str() + " left invalid IR");
   };
+  // While descriptors are still made of the kernel's arguments.
+  run("plan-tensor-maps", [&]() -> llvm::Error {
+    auto plans = planTensorMaps(kernel, options);
+    if (!plans)
+      return plans.takeError();
+    report.tensorMaps = std::move(*plans);
+    return llvm::Error::success();
+  });
   // Dots become what some unit computes, before layouts are chosen for it.
   run("legalise-dots", [&] { return legaliseDots(kernel, options); });
   // Layouts of everything, dots on their units: what follows works on tensors with layouts.
@@ -59,6 +68,11 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
     IRRewriter rewriter(kernel.getContext());
     DominanceInfo dominance(kernel);
     eliminateCommonSubExpressions(rewriter, dominance, kernel);
+    return llvm::Error::success();
+  });
+  // Copies of the engine that are left where they stand: those of pipelined loops are done.
+  run("lower-tensor-copies", [&] {
+    lowerTensorCopies(kernel);
     return llvm::Error::success();
   });
   // After all passes that make or remove conversions: buffers for those that need them.
@@ -179,6 +193,24 @@ struct PipelineLoopsPass : GpuPass<PipelineLoopsPass> {
   }
 };
 
+struct LowerTensorCopiesPass : GpuPass<LowerTensorCopiesPass> {
+  StringRef getArgument() const final { return "gpu-lower-tensor-copies"; }
+  StringRef getDescription() const final {
+    return "plan tensor maps, choose layouts, and wait for every copy of a block";
+  }
+  void runOnOperation() override {
+    onKernels([&](func::FuncOp kernel) -> llvm::Error {
+      auto plans = planTensorMaps(kernel, options());
+      if (!plans)
+        return plans.takeError();
+      if (llvm::Error error = assignLayouts(kernel, options(), nullptr))
+        return error;
+      lowerTensorCopies(kernel);
+      return llvm::Error::success();
+    });
+  }
+};
+
 struct GpuPipelinePass : GpuPass<GpuPipelinePass> {
   StringRef getArgument() const final { return "gpu-pipeline"; }
   StringRef getDescription() const final { return "all passes from tile IR to GPU IR"; }
@@ -200,6 +232,7 @@ void registerPasses() {
   PassRegistration<ExpandConversionsPass>();
   PassRegistration<InsertBarriersPass>();
   PassRegistration<LegaliseDotsPass>();
+  PassRegistration<LowerTensorCopiesPass>();
   PassRegistration<PipelineLoopsPass>();
   PassRegistration<GpuPipelinePass>();
 }

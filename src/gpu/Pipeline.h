@@ -1,6 +1,7 @@
 // From tile IR to GPU IR that an emitter can walk: what NVIDIA and AMD share.
 #pragma once
 #include "gpu/Options.h"
+#include "gpu/TensorMapPlan.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
@@ -11,8 +12,9 @@ namespace nereid::gpu {
 
 /// What the passes found out besides the IR.
 struct GpuReport {
-  unsigned sharedBytes = 0; ///< dynamic shared memory of a block
-  std::string layouts;      ///< the cost report of layout assignment, when asked for
+  std::vector<TensorMapPlan> tensorMaps; ///< parameters of the kernel, after all others
+  unsigned sharedBytes = 0;              ///< dynamic shared memory of a block
+  std::string layouts;                   ///< the cost report of layout assignment, when asked for
 };
 
 /// Runs all passes on the one kernel of `module`, in the order that Pipeline.cpp lists with

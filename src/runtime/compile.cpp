@@ -174,6 +174,8 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
   frontendOptions.debug = options.debug;
   frontendOptions.sanitizeOverflow = options.sanitizeOverflow;
   frontendOptions.targetName = request.target.text();
+  frontendOptions.hasTensorCopies =
+      request.target.backend == Backend::Cuda && request.target.arch >= 90;
   frontendOptions.defaultDotPrecision = options.dotPrecision;
 
   DiagnosticEngine diagnostics;
@@ -209,7 +211,9 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
     passes.enableIRPrinting([](mlir::Pass *, mlir::Operation *) { return false; },
                             [](mlir::Pass *, mlir::Operation *) { return true; },
                             /*printModuleScope=*/true, /*printAfterOnlyOnChange=*/true);
-  transforms::buildTilePipeline(passes);
+  transforms::TilePipelineOptions tileOptions;
+  tileOptions.tensorCopies = frontendOptions.hasTensorCopies;
+  transforms::buildTilePipeline(passes, tileOptions);
   if (options.checked)
     passes.addPass(transforms::createCheckAccesses());
   if (llvm::failed(passes.run(**module)))

@@ -256,33 +256,15 @@ private:
 };
 
 struct ExpandMake : OpConversionPattern<MakeDescriptorOp> {
-  ExpandMake(const TypeConverter &converter, MLIRContext *context, bool trustAlignment)
-      : OpConversionPattern(converter, context), trustAlignment(trustAlignment) {}
-
+  using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(MakeDescriptorOp op, OpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
-    SmallVector<Value> parts = {multipleOf(rewriter, adaptor.getBase(), copyAlignment)};
+    SmallVector<Value> parts = {adaptor.getBase()};
     llvm::append_range(parts, adaptor.getShape());
-    unsigned size = sizeInBytes(cast<DescType>(op.getType()).getElementType());
-    for (Value stride : adaptor.getStrides())
-      parts.push_back(multipleOf(rewriter, stride, copyAlignment / size));
+    llvm::append_range(parts, adaptor.getStrides());
     rewriter.replaceOpWithMultiple(op, {parts});
     return success();
   }
-
-private:
-  /// What addresses and strides in bytes are multiples of, by the author's promise.
-  static constexpr int64_t copyAlignment = 16;
-
-  Value multipleOf(OpBuilder &b, Value value, int64_t divisibility) const {
-    if (!trustAlignment || divisibility <= 1)
-      return value;
-    auto promise = b.getDenseI64ArrayAttr({divisibility});
-    return HintOp::create(b, value.getLoc(), value.getType(), value, promise, DenseI64ArrayAttr(),
-                          DenseI64ArrayAttr());
-  }
-
-  bool trustAlignment;
 };
 
 struct ExpandSelect : OpConversionPattern<arith::SelectOp> {
@@ -319,8 +301,6 @@ bool isKept(Value desc) {
 
 struct DescriptorsToPointersPass
     : public impl::DescriptorsToPointersBase<DescriptorsToPointersPass> {
-  using DescriptorsToPointersBase::DescriptorsToPointersBase;
-
   void runOnOperation() override {
     bool hasDescriptors = getOperation()
                               ->walk([](Operation *op) {
@@ -344,8 +324,8 @@ struct DescriptorsToPointersPass
     RewritePatternSet patterns(context);
     patterns.add<ExpandAccess<DescShapeOp>, ExpandAccess<DescStrideOp>, ExpandAccess<DescLoadOp>,
                  ExpandAccess<DescStoreOp>, ExpandAccess<DescReduceOp>, ExpandAccess<DescGatherOp>,
-                 ExpandAccess<DescScatterOp>, ExpandSelect, ExpandPoison>(converter, context);
-    patterns.add<ExpandMake>(converter, context, trustAlignment);
+                 ExpandAccess<DescScatterOp>, ExpandMake, ExpandSelect, ExpandPoison>(converter,
+                                                                                      context);
     populateFunctionOpInterfaceTypeConversionPattern<func::FuncOp>(patterns, converter);
     populateCallOpTypeConversionPattern(patterns, converter);
     populateReturnOpTypeConversionPattern(patterns, converter);

@@ -9,6 +9,10 @@ def CheckAccesses : Pass<"check-accesses"> {
   let summary = "checked mode: tests every access against the extent of the argument it came from";
 }
 
+def ChooseTensorCopies : Pass<"choose-tensor-copies"> {
+  let summary = "marks the tensor descriptors that a copy engine can serve";
+}
+
 def Combine : Pass<"combine"> {
   let summary = "canonicalises and combines: splats computed as scalars, dot with its sum, uniform offsets first";
 }
@@ -16,8 +20,6 @@ def Combine : Pass<"combine"> {
 def DescriptorsToPointers : Pass<"descriptors-to-pointers"> {
   let summary = "tensor descriptors become pointers with sizes and strides, their accesses masked loads and stores";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::ub::UBDialect", "::nereid::tile::TileDialect"];
-  let options = [Option<"trustAlignment", "trust-alignment", "bool", "false",
-    "tell the integer analysis of the alignment that authors promise of bases and strides">];
 }
 
 def HoistInvariants : Pass<"hoist-invariants"> {

@@ -15,9 +15,12 @@ void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &
   // follows. What is left of the callees is then dead.
   manager.addPass(mlir::createInlinerPass({}, [](mlir::OpPassManager &) {}));
   manager.addPass(mlir::createSymbolDCEPass());
+  // Before descriptors-to-pointers, which rewrites what is not chosen.
+  if (options.tensorCopies)
+    manager.addPass(createChooseTensorCopies());
   // Early, so that every pass sees loads and stores; after the inliner, so that few descriptors
   // cross a call.
-  manager.addPass(createDescriptorsToPointers({options.trustDescriptorAlignment}));
+  manager.addPass(createDescriptorsToPointers());
   // Constants, splats and shapes in their simplest form: later passes match on it.
   manager.addPass(createCombine());
   // Equal addresses and equal steps become one value, so that loops see that they advance alike.

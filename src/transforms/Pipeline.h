@@ -11,10 +11,8 @@ struct TilePipelineOptions {
   /// Moves loop-invariant computations and safe loads out of loops (never out of
   /// `tile.disable_licm` loops).
   bool licm = true;
-  /// Bases and strides of tensor descriptors are known to be as aligned as their authors promise
-  /// (multiples of 16 bytes). For targets on which a broken promise is a failure of the author's
-  /// either way.
-  bool trustDescriptorAlignment = false;
+  /// The target has a copy engine for blocks of tensors: descriptors that suit it stay.
+  bool tensorCopies = false;
 };
 
 /// Appends the passes to a pass manager of `builtin.module`. Expects what the front end emits:

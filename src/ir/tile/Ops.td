@@ -257,8 +257,8 @@ def Tile_MakeDescriptorOp : Tile_PureOp<"make_descriptor", [AttrSizedOperandSegm
   let summary = "describes a tensor in global memory";
   let description = [{
     The address of its first element, its sizes (not negative), and how many elements two neighbours of each
-    dimension lie apart; the last stride is 1, so it is not given. The author promises what the copy engine needs: the address is a multiple of 16, and so are
-    all strides in bytes.
+    dimension lie apart; the last stride is 1, so it is not given. With `tile.copy_engine` (made by `choose-tensor-copies`) a target's copy engine
+    serves it: the address and all strides in bytes are multiples of 16, and a launcher can compute the operands.
   }];
   let arguments = (ins Tile_PtrElt:$base, Variadic<I32>:$shape, Variadic<I64>:$strides);
   let results = (outs Tile_AnyDesc:$result);

@@ -4,6 +4,7 @@
 #include "runtime/devices/arguments.h"
 #include "runtime/devices/cuda_context.h"
 #include "runtime/devices/device.h"
+#include "runtime/devices/tensor_maps.h"
 #include "targets/nvidia/kernel_abi.h"
 
 #include <mutex>
@@ -293,6 +294,11 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
     cluster.cluster[1] = cluster.cluster[2] = 1;
   }
 
+  llvm::SmallVector<TensorMap, 4> maps;
+  if (!info.tensorMaps.empty())
+    if (ErrorPtr error = encodeTensorMaps(*driver, info.tensorMaps, slots.data(), maps))
+      return error;
+
   int64_t programs = int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
   DevicePointer scratch = 0;
   if (info.globalScratchBytes) {
@@ -306,6 +312,8 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
   llvm::SmallVector<void *, 48> params;
   for (uint64_t &slot : slots)
     params.push_back(&slot);
+  for (TensorMap &map : maps)
+    params.push_back(&map);
 
   // A kernel can stand for its function in the current context.
   Result result = driver->cuLaunchKernelEx(&config, reinterpret_cast<Function>(code.function),

@@ -124,6 +124,8 @@ static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56
   X(cuKernelSetCacheConfig, (Kernel, int, Device))                                                 \
   X(cuMemAllocAsync, (DevicePointer *, size_t, Stream))                                            \
   X(cuMemFreeAsync, (DevicePointer, Stream))                                                       \
+  X(cuTensorMapEncodeTiled, (void *, int, unsigned, void *, const uint64_t *, const uint64_t *,    \
+                             const uint32_t *, const uint32_t *, int, int, int, int))              \
   X(cuLaunchKernelEx, (const LaunchConfig *, Function, void **, void **))
 
 struct Driver {

@@ -230,6 +230,7 @@ public:
     info.archSpecific = arch->archSpecific;
     info.numWarps = shape.threads / 32;
     info.sharedBytes = report->sharedBytes;
+    info.tensorMaps = std::move(report->tensorMaps);
     // Without an assembler all but the launch works; the launch then says what is missing.
     if (options.load && itsVersion) {
       if (llvm::Error error = result->assemble())

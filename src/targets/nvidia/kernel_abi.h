@@ -3,12 +3,15 @@
 // A kernel is one entry of a loadable image (`CompiledKernel::object`, a cubin). Its parameters are
 // those of the tile function in order, each with the size and alignment of its type (a pointer 8
 // bytes, fp16 and bf16 2, i1 and i8 1), then two pointers: the launch's global scratch and profile
-// scratch memory, null when there is none. This is the order of Triton's kernels, so that
+// scratch memory, null when there is none; last the tensor maps that `tensorMaps` describes, 128
+// bytes each, aligned to 64. This is the order of Triton's kernels, so that
 // PyTorch's launcher can start them.
 //
 // A launch has numWarps * 32 threads a block along x, `numCtas` blocks a cluster, `sharedBytes`
 // bytes of dynamic shared memory; the grid is that of the launch, its x multiplied by numCtas.
 #pragma once
+
+#include "gpu/TensorMapPlan.h"
 
 #include <cstdint>
 #include <string>
@@ -24,6 +27,7 @@ struct LaunchInfo {
   int64_t sharedBytes = 0;        ///< dynamic shared memory of a block
   int64_t globalScratchBytes = 0; ///< global memory of a program
   int64_t globalScratchAlign = 128;
+  std::vector<gpu::TensorMapPlan> tensorMaps; ///< the launcher makes them of the arguments
   int registers = 0; ///< of a thread, as the assembler says; 0 when it is not known
   int spills = 0;    ///< bytes of a thread
 };

@@ -1,5 +1,4 @@
 // RUN: nereid-opt %s --descriptors-to-pointers --split-input-file | FileCheck %s
-// RUN: nereid-opt %s --descriptors-to-pointers="trust-alignment=true" --split-input-file | FileCheck %s --check-prefix=TRUST
 
 // The shared part of the addresses is one scalar; the last dimension has no factor.
 // CHECK-LABEL: func.func @load(
@@ -19,8 +18,6 @@ func.func @load(%p: !tile.ptr<f16>, %m: i32, %n: i32, %s: i64, %i: i32, %j: i32)
   // CHECK: %[[PS:.*]] = tile.splat %[[B]] : !tile.ptr<f16> -> tensor<16x64x!tile.ptr<f16>>
   // CHECK: %[[PTRS:.*]] = tile.addptr %[[PS]], %{{.*}} : tensor<16x64x!tile.ptr<f16>>, tensor<16x64xi64>
   // CHECK: tile.load %[[PTRS]] mask %[[MASK]] :
-  // TRUST: tile.hint %{{.*}} divisibility [16] : !tile.ptr<f16>
-  // TRUST: tile.hint %{{.*}} divisibility [8] : i64
   %d = tile.make_descriptor %p [%m, %n] strides [%s] : !tile.ptr<f16> -> !tile.desc<16x64xf16>
   %0 = tile.desc_load %d [%i, %j] : !tile.desc<16x64xf16> -> tensor<16x64xf16>
   return %0 : tensor<16x64xf16>

@@ -154,6 +154,43 @@ TEST_F(CudaTest, LoadsOnceAndPacksArguments) {
   EXPECT_STREQ(fake().record(), "unload\n");
 }
 
+TEST_F(CudaTest, MakesTensorMaps) {
+  using gpu::HostNumber;
+  using Op = HostNumber::Op;
+  auto with = info();
+  gpu::TensorMapPlan plan;
+  plan.name = "p";
+  plan.element = gpu::TensorMapElement::Float16;
+  plan.elementBytes = 2;
+  plan.swizzleBytes = 64;
+  plan.padsNaN = true;
+  plan.base = {{{Op::Argument, 0}, {Op::Constant, 32}, {Op::Add}}};
+  // n x 2n, rows of 8 elements; 32 bits count.
+  plan.shape = {{{{Op::Argument, 1}, {Op::SignExtend, 32}}},
+                {{{Op::Argument, 1}, {Op::ZeroExtend, 32}, {Op::Constant, 2}, {Op::Mul}}}};
+  plan.strides = {{{{Op::Constant, 1}, {Op::Constant, 3}, {Op::Shl}}}};
+  plan.box = {16, 32};
+  with.tensorMaps = {plan};
+  auto kernel = make(with);
+  fake().params(6);
+  error = cudaDevice().launch(*kernel, arguments(pointer(0xd000, NRD_MEMORY_CUDA)), grid(1));
+  EXPECT_FALSE(error);
+  std::string record = fake().record();
+  EXPECT_NE(record.find("map of type 6 at 0xd020: 14/32 7/16 stride 16 swizzle 2 fill 1\n"),
+            std::string::npos)
+      << record;
+  EXPECT_NE(record.find("params d000 7 3f800000 0 0 5a5a5a5a5a5a5a5a\n"), std::string::npos)
+      << record;
+  // TensorMapRefused
+  fake().fail("cuTensorMapEncodeTiled", 1);
+  EXPECT_NE(
+      launch(*kernel, grid(1))
+          .find("the GPU cannot copy blocks of `p`: sizes [7, 14], strides in bytes [16], address "
+                "0xD020: "),
+      std::string::npos)
+      << error->message;
+}
+
 TEST_F(CudaTest, AKernelNeverLaunchedIsNeverLoaded) {
   make(info()).reset();
   EXPECT_STREQ(fake().record(), "");

@@ -235,6 +235,20 @@ struct Config {
   struct Attribute *attributes;
   unsigned attributeCount;
 };
+API int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address,
+                               const uint64_t *sizes, const uint64_t *strides, const uint32_t *box,
+                               const uint32_t *steps, int interleave, int swizzle, int promotion,
+                               int fill) {
+  CHECK_FAILURE;
+  note("map of type %d at %p:", type, address);
+  for (unsigned i = 0; i < rank; ++i)
+    note(" %llu/%u", (unsigned long long)sizes[i], box[i]);
+  for (unsigned i = 0; i + 1 < rank; ++i)
+    note(" stride %llu", (unsigned long long)strides[i]);
+  note(" swizzle %d fill %d\n", swizzle, fill);
+  memset(map, 0x5a, 128);
+  return 0;
+}
 API int cuLaunchKernelEx(const struct Config *config, void *function, void **params, void **extra) {
   CHECK_FAILURE;
   note("launch on %d grid %u,%u,%u block %u,%u,%u shared %u stream %p", current(), config->grid[0],

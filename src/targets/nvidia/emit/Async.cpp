@@ -301,6 +301,9 @@ bool emitAsync(Emitter &e, Operation *op) {
         e.set(op.getResult(), e.b.CreateIntToPtr(address, e.scalar(op.getBuffer())->getType()));
         return true;
       })
+      .Case([&](TensorMapOfOp op) {
+        return e.set(op.getResult(), {e.tensorMap(op.getArgument())}), true;
+      })
       .Case([&](TmaLoadOp op) { return emitTmaLoad(e, op), true; })
       .Case([&](TmaStoreOp op) { return emitTmaStore(e, op), true; })
       .Case([&](TmaStoreWaitOp op) {

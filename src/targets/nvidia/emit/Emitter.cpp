@@ -68,6 +68,7 @@ struct Emitter::State {
   unsigned kernelWarps = 4, extraWarps = 0;
   DebugInfo debug;
   llvm::Value *globalScratch = nullptr;
+  llvm::SmallVector<llvm::Value *, 4> tensorMaps; ///< their addresses
   std::optional<std::string> error;
 
   Region &region() { return *regions.back(); }
@@ -623,6 +624,26 @@ static llvm::Align alignOf(func::FuncOp function, unsigned argument) {
   return llvm::Align(std::min<uint64_t>(value ? value & -value : 1, 128));
 }
 
+/// How many tensor maps the launcher passes behind the other parameters.
+static unsigned tensorMapCount(func::FuncOp kernel) {
+  auto count = kernel->getAttrOfType<IntegerAttr>("ngpu.tensor_maps");
+  return count ? unsigned(count.getInt()) : 0;
+}
+
+/// A parameter of 128 bytes that the copy engine reads where it lies.
+static void markTensorMap(llvm::Function &entry, unsigned parameter) {
+  llvm::LLVMContext &context = entry.getContext();
+  auto *bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), 128);
+  entry.addParamAttr(parameter, llvm::Attribute::getWithByValType(context, bytes));
+  entry.addParamAttr(parameter, llvm::Attribute::getWithAlignment(context, llvm::Align(64)));
+  entry.addParamAttr(parameter, llvm::Attribute::get(context, "nvvm.grid_constant"));
+  entry.addParamAttr(parameter, llvm::Attribute::ReadOnly);
+}
+
+llvm::Value *Emitter::tensorMap(unsigned number) {
+  return state->tensorMaps[number];
+}
+
 void Emitter::emitFunctions() {
   auto emit = [&](func::FuncOp source, llvm::Function *function) {
     state->function = function;
@@ -643,6 +664,9 @@ void Emitter::emitFunctions() {
       set(argument, registers);
     }
     state->globalScratch = isKernel ? function->getArg(at) : nullptr;
+    state->tensorMaps.clear();
+    for (unsigned i = 0; isKernel && i < tensorMapCount(kernel); ++i)
+      state->tensorMaps.push_back(function->getArg(at + 2 + i));
     emitBlock(source.front());
     Values results;
     for (mlir::Value value : source.front().getTerminator()->getOperands())
@@ -660,6 +684,8 @@ void Emitter::emitFunctions() {
   for (mlir::Type argument : kernel.getFunctionType().getInputs())
     parameters.push_back(argument.isInteger(1) ? b.getInt8Ty() : type(argument));
   parameters.append(2, b.getPtrTy(1));
+  unsigned firstMap = parameters.size();
+  parameters.append(tensorMapCount(kernel), b.getPtrTy());
   auto *entry =
       llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), parameters, false),
                              llvm::GlobalValue::ExternalLinkage, kernel.getName(), module);
@@ -671,6 +697,8 @@ void Emitter::emitFunctions() {
     if (isa<tile::PtrType>(argument) && alignOf(kernel, i).value() > 1)
       entry->addParamAttr(i, llvm::Attribute::getWithAlignment(b.getContext(), alignOf(kernel, i)));
   }
+  for (unsigned i = firstMap; i < parameters.size(); ++i)
+    markTensorMap(*entry, i);
   emit(kernel, entry);
   while (!state->toEmit.empty() && !failed()) {
     func::FuncOp next = state->toEmit.pop_back_val();

@@ -114,6 +114,8 @@ public:
   llvm::Value *scratch(mlir::Operation *op);
   /// Global scratch of this launch: the kernel's trailing parameter.
   llvm::Value *globalScratch();
+  /// The address of a tensor map that the launcher passes.
+  llvm::Value *tensorMap(unsigned number);
 
   //===--- emitting
   //------------------------------------------------------------------------------===//

@@ -1,0 +1,97 @@
+// ChooseTensorCopies: marks the tensor descriptors that a copy engine serves (`tile.copy_engine`);
+// descriptors-to-pointers, which runs next, rewrites the others.
+//
+// The engine is told about a tensor by a map of 128 bytes, which the launcher makes. So base, sizes
+// and strides must be computed from the kernel's arguments by what a launcher can repeat (see
+// isOfLaunch); a base that depends on the program's index is not. Beyond that:
+//
+//  - Base and strides are known to be multiples of 16 bytes. What is only promised by the author
+//    stays with pointers, where a broken promise harms nothing.
+//  - Blocks have sizes that are powers of two and rows of whole 16 bytes. NaN pads floats of 16 to
+//    64 bits.
+//  - Only loads, stores and reductions of whole blocks use the descriptor: none that goes round a
+//    loop or out of a branch, no gathers.
+//
+// Runs after the inliner, which shows where descriptors come from.
+#include "transforms/Passes.h"
+
+#include "ir/tile/Dialect.h"
+#include "transforms/IntegerAnalysis.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace nereid::transforms {
+#define GEN_PASS_DEF_CHOOSETENSORCOPIES
+#include "transforms/Passes.h.inc"
+
+namespace {
+using namespace nereid::tile;
+
+constexpr int64_t copyBytes = 16;
+
+/// Can the launcher compute this value from the kernel's arguments?
+bool isOfLaunch(Value value, unsigned depth = 0) {
+  if (depth > 16)
+    return false;
+  if (auto arg = dyn_cast<BlockArgument>(value)) {
+    auto function = dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp());
+    return function && function->hasAttr("tile.kernel");
+  }
+  Operation *op = value.getDefiningOp();
+  bool repeatable = isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::ExtSIOp, arith::ExtUIOp,
+                        arith::TruncIOp, AddPtrOp, PtrCastOp, HintOp>(op);
+  if (auto constant = dyn_cast<arith::ConstantOp>(op))
+    return isa<IntegerAttr>(constant.getValue());
+  return repeatable && !isa<RankedTensorType>(value.getType()) &&
+         llvm::all_of(op->getOperands(),
+                      [&](Value operand) { return isOfLaunch(operand, depth + 1); });
+}
+
+bool blocksFit(DescType type) {
+  int64_t size = sizeInBytes(type.getElementType());
+  bool powersOfTwo =
+      llvm::all_of(type.getShape(), [](int64_t n) { return llvm::isPowerOf2_64(n); });
+  bool padsBytes = type.getPadding() == Padding::NaN && size == 1;
+  return powersOfTwo && type.getShape().back() * size % copyBytes == 0 && !padsBytes;
+}
+
+/// Integers of 8 and 16 bits and 8-bit floats are moved, never combined.
+bool isServed(Operation *user, DescType type) {
+  if (auto load = dyn_cast<DescLoadOp>(user))
+    return load.getType() == type.getBlockType();
+  if (auto store = dyn_cast<DescStoreOp>(user))
+    return store.getValue().getType() == type.getBlockType();
+  if (auto reduce = dyn_cast<DescReduceOp>(user))
+    return reduce.getValue().getType() == type.getBlockType();
+  return isa<DescShapeOp, DescStrideOp>(user);
+}
+
+struct ChooseTensorCopiesPass : public impl::ChooseTensorCopiesBase<ChooseTensorCopiesPass> {
+  void runOnOperation() override {
+    SmallVector<MakeDescriptorOp> candidates;
+    getOperation()->walk([&](MakeDescriptorOp op) {
+      auto type = cast<DescType>(op.getType());
+      if (blocksFit(type) &&
+          llvm::all_of(op->getOperands(), [](Value v) { return isOfLaunch(v); }) &&
+          llvm::all_of(op->getUsers(), [&](Operation *user) { return isServed(user, type); }))
+        candidates.push_back(op);
+    });
+    if (candidates.empty())
+      return;
+    IntegerAnalysis analysis(getOperation());
+    for (MakeDescriptorOp op : candidates) {
+      int64_t size = sizeInBytes(cast<DescType>(op.getType()).getElementType());
+      bool aligned = analysis.divisibility(op.getBase(), 0) % copyBytes == 0;
+      for (Value stride : op.getStrides())
+        aligned &= analysis.divisibility(stride, 0) * size % copyBytes == 0;
+      if (aligned)
+        op->setAttr("tile.copy_engine", UnitAttr::get(&getContext()));
+    }
+  }
+};
+
+} // namespace
+} // namespace nereid::transforms
