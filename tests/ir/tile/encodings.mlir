@@ -8,7 +8,7 @@ func.func @accepted(%p: tensor<4x8x!tile.ptr<f32>, "a">, %m: tensor<4x8xi1, "a">
   %x = tile.load %p mask %m : tensor<4x8x!tile.ptr<f32>, "a">, mask tensor<4x8xi1, "a"> -> tensor<4x8xf32, "a">
   // CHECK: tile.trans {{.*}} -> tensor<8x4xf32, "b">
   %t = tile.trans %x [1, 0] : tensor<4x8xf32, "a"> -> tensor<8x4xf32, "b">
-  // CHECK: tile.reduce {{.*}} -> tensor<4xf32, "row">
+  // CHECK: (tensor<8x4xf32, "b">) -> tensor<4xf32, "row">
   %r = tile.reduce (%t) axis 0 {
   ^bb0(%a: f32, %b: f32):
     %s = arith.addf %a, %b : f32
