@@ -241,6 +241,35 @@ def test_faults_name_the_kernel(tmp_path):
     assert "launched last: `wild`, before it `innocent`" in done.stdout
 
 
+ASSERTION = """
+    import nereid, nereid.language as tl, torch
+    from nereid.runtime import driver
+
+    @nereid.jit
+    def small(x):
+        tl.device_assert(tl.load(x + tl.arange(0, 4)) < 3, "must be small")
+
+    x = torch.arange(4, device="cuda")
+    small[(1,)](x)  # asserts are off without debug
+    driver.active.utils.synchronize()
+    print("quiet")
+    small[(1,)](x, debug=True)
+    try:
+        driver.active.utils.synchronize()
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+def test_device_assert(tmp_path):
+    script = tmp_path / "assertion.py"
+    script.write_text(textwrap.dedent(ASSERTION))
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, env=_automatic())
+    text = done.stdout + done.stderr
+    assert "quiet" in done.stdout and "CUDA_ERROR_ASSERT" in done.stdout, text
+    assert text.count("Assertion `must be small` failed") == 1 and "assertion.py:7: small: block: [0,0,0]" in text
+
+
 AUTOMATIC = """
     import nereid, nereid.language as tl, numpy as np, torch
 

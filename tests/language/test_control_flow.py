@@ -219,11 +219,15 @@ def kernel(x):
     assert "known 7" in out and "int32[constexpr[4]]" in out
 
 
-def test_device_assert(target):
-    kernel = harness.make("""@triton.jit
+ASSERTION = """@triton.jit
 def kernel(x):
     tl.device_assert(tl.arange(0, 4) < x, "too large")
-""")
+"""
+
+
+@pytest.mark.cpu_only
+def test_device_assert(target):
+    kernel = harness.make(ASSERTION)
     kernel[(1,)](4, debug=True)
     kernel[(1,)](3)  # asserts are off without debug
     with pytest.raises(RuntimeError, match="too large"):

@@ -128,13 +128,20 @@ void emitStop(Emitter &e, Operation *op, mlir::Value condition, mlir::Value mask
   llvm::ArrayRef<llvm::Value *> masks;
   if (mask)
     masks = e.get(mask);
+  mlir::Value most = masks.size() > conditions.size() ? mask : condition;
+  auto tensor = dyn_cast<RankedTensorType>(most.getType());
   llvm::Value *failed = nullptr;
   for (unsigned reg = 0; reg < std::max(conditions.size(), masks.size()); ++reg) {
+    if (tensor && e.isRedundantRegister(tensor, reg))
+      continue;
     llvm::Value *fails = b.CreateNot(conditions[conditions.size() == 1 ? 0 : reg]);
     if (mask)
       fails = b.CreateAnd(fails, masks[masks.size() == 1 ? 0 : reg]);
     failed = failed ? b.CreateOr(failed, fails) : fails;
   }
+  // One thread speaks for each element.
+  if (llvm::Value *owner = tensor ? e.owner(tensor) : e.isFirstThread())
+    failed = b.CreateAnd(failed, owner);
   Place place = placeOf(op);
   e.when(failed, [&] {
     llvm::Type *pointer = b.getPtrTy();

@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
 using namespace mlir;
@@ -139,6 +140,51 @@ llvm::Value *divideFloats(Emitter &e, llvm::Value *lhs, llvm::Value *rhs) {
   llvm::Type *f32 = e.b.getFloatTy();
   return e.b.CreateFPTrunc(divideFloats(e, e.b.CreateFPExt(lhs, f32), e.b.CreateFPExt(rhs, f32)),
                            type);
+}
+
+/// Quotients of several numbers by one: multiplications with its reciprocal. The divisor is brought
+/// to where its reciprocal is a normal number by a power of two, with which the dividends go along:
+/// what over- or underflows then does so in the quotient too. Within 2 ulp.
+Values divideByOne(Emitter &e, llvm::ArrayRef<llvm::Value *> dividends, llvm::Value *divisor) {
+  llvm::IRBuilder<> &b = e.b;
+  llvm::Type *type = divisor->getType(), *f32 = b.getFloatTy();
+  auto constant = [&](double value) { return llvm::ConstantFP::get(f32, value); };
+  llvm::Value *wide = type == f32 ? divisor : b.CreateFPExt(divisor, f32);
+  llvm::Value *size = b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, wide);
+  llvm::Value *scale =
+      b.CreateSelect(b.CreateFCmpOGT(size, constant(0x1p64)), constant(0x1p-64), constant(1));
+  scale = b.CreateSelect(b.CreateFCmpOLT(size, constant(0x1p-64)), constant(0x1p64), scale);
+  llvm::Value *reciprocal =
+      e.intrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {b.CreateFMul(wide, scale)});
+  Values quotients;
+  for (llvm::Value *dividend : dividends) {
+    llvm::Value *x = type == f32 ? dividend : b.CreateFPExt(dividend, f32);
+    llvm::Value *quotient = b.CreateFMul(b.CreateFMul(x, scale), reciprocal);
+    quotients.push_back(type == f32 ? quotient : b.CreateFPTrunc(quotient, type));
+  }
+  return quotients;
+}
+
+/// Divides all registers, those with a common divisor together.
+Values divideAll(Emitter &e, llvm::ArrayRef<llvm::Value *> lhs, llvm::ArrayRef<llvm::Value *> rhs) {
+  llvm::MapVector<llvm::Value *, llvm::SmallVector<unsigned>> byDivisor;
+  for (auto [reg, divisor] : llvm::enumerate(rhs))
+    byDivisor[divisor].push_back(reg);
+  Values results(lhs.size(), nullptr);
+  for (auto &[divisor, registers] : byDivisor) {
+    constexpr size_t worthwhile = 4;
+    if (registers.size() < worthwhile || divisor->getType()->isDoubleTy()) {
+      for (unsigned reg : registers)
+        results[reg] = divideFloats(e, lhs[reg], divisor);
+      continue;
+    }
+    Values dividends;
+    for (unsigned reg : registers)
+      dividends.push_back(lhs[reg]);
+    for (auto [reg, quotient] : llvm::zip(registers, divideByOne(e, dividends, divisor)))
+      results[reg] = quotient;
+  }
+  return results;
 }
 
 llvm::Value *minMax(Emitter &e, llvm::Intrinsic::ID id, llvm::Value *lhs, llvm::Value *rhs) {
@@ -357,6 +403,10 @@ bool emitElementwise(Emitter &e, Operation *op) {
     e.set(op->getResult(0),
           convertFloats(e, e.get(op->getOperand(0)), tile::elementOf(op->getOperand(0).getType()),
                         tile::elementOf(type), cast && cast.getRounding() == tile::Rounding::RTZ));
+    return true;
+  }
+  if (isa<arith::DivFOp>(op) && count > 1) {
+    e.set(op->getResult(0), divideAll(e, e.get(op->getOperand(0)), e.get(op->getOperand(1))));
     return true;
   }
   Values results;
