@@ -1,5 +1,7 @@
 #include "WarpSimulator.h"
 
+#include "MatrixUnits.h"
+
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/Constants.h"
@@ -486,7 +488,14 @@ struct WarpSimulator::Interpreter {
   bool visitAsm(Thread &thread, const CallInst &call) {
     auto *code = cast<InlineAsm>(call.getCalledOperand());
     StringRef text = StringRef(code->getAsmString()).trim();
-    if (text.starts_with("stmatrix")) {
+    if (text.starts_with("wgmma.wait_group")) { // accumulators pass through
+      Words words;
+      for (const Value *value : call.args())
+        words.push_back(get(thread, value)[0]);
+      thread.values[&call] = words;
+      return true;
+    }
+    if (text.starts_with("stmatrix") || text.starts_with("mma.sync") || ofGroup(&call)) {
       thread.waiting = &call;
       return true;
     }
@@ -559,7 +568,70 @@ struct WarpSimulator::Interpreter {
     }
   }
 
+  /// Of four warps.
+  static bool ofGroup(const CallInst *call) {
+    auto *code = dyn_cast<InlineAsm>(call->getCalledOperand());
+    return code && StringRef(code->getAsmString()).contains("wgmma.mma_async");
+  }
+
+  /// Matrix instructions of 32 or 128 threads, one after the other.
+  bool runProducts(MutableArrayRef<Thread> threads) {
+    const CallInst &call = *threads[0].waiting;
+    std::string text = cast<InlineAsm>(call.getCalledOperand())->getAsmString().str();
+    unsigned results = count(call.getType());
+    std::vector<Words> registers(threads.size());
+    for (auto [thread, words] : zip(threads, registers))
+      for (unsigned i = 0; i < results; ++i) // wgmma's are tied to the first arguments
+        words.push_back(get(thread, call.getArgOperand(i))[0]);
+    MatrixThreads group;
+    auto argument = [&](unsigned thread, unsigned number) {
+      return get(threads[thread], call.getArgOperand(number - results))[0];
+    };
+    group.read = [&](unsigned thread, unsigned number) {
+      return number < results ? registers[thread][number] : argument(thread, number);
+    };
+    group.write = [&](unsigned thread, unsigned number, uint64_t word) {
+      registers[thread][number] = word;
+    };
+    group.shared = [&](uint64_t at, unsigned bytes, uint64_t &word) {
+      Words loaded;
+      if (!load(threads[0], kSharedBase + at, IntegerType::get(call.getContext(), 8 * bytes),
+                loaded))
+        return false;
+      word = loaded[0];
+      return true;
+    };
+    StringMap<bool> predicates;
+    group.predicate = [&](StringRef name) { return predicates.lookup(name); };
+    SmallVector<StringRef> lines;
+    StringRef(text).split(lines, ';');
+    bool isWarp = threads.size() == 32;
+    for (StringRef line : lines) {
+      line = line.trim(" \n{}");
+      if (line.consume_front("setp.ne.b32 ")) {
+        auto [name, value] = line.split(", ");
+        unsigned number = 0;
+        bool isOperand = value.consume_front("$");
+        value.consumeInteger(10, number);
+        predicates[name] = isOperand ? argument(0, number) : number;
+      } else if (line.starts_with(isWarp ? "mma.sync" : "wgmma.mma_async")) {
+        if (isWarp)
+          line = StringRef(text); // with its last brace
+        if (std::string wrong = multiply(line, group); !wrong.empty())
+          return fail(wrong);
+      }
+    }
+    for (auto [thread, words] : zip(threads, registers)) {
+      thread.values[&call] = words;
+      thread.waiting = nullptr;
+    }
+    return true;
+  }
+
   bool runWarp(MutableArrayRef<Thread> warp) {
+    if (auto *code = dyn_cast<InlineAsm>(warp[0].waiting->getCalledOperand());
+        code && StringRef(code->getAsmString()).starts_with("mma.sync"))
+      return runProducts(warp);
     const CallInst &call = *warp[0].waiting;
     auto argument = [&](Thread &thread, unsigned i) {
       return get(thread, call.getArgOperand(i))[0];
@@ -702,6 +774,15 @@ struct WarpSimulator::Interpreter {
             return fail("the threads of warp " + Twine(warp / 32) + " have diverged");
         if (!lanes[0].waiting || ofBlock(lanes[0].waiting))
           continue;
+        if (ofGroup(lanes[0].waiting)) {
+          MutableArrayRef<Thread> group(threads.data() + warp / 128 * 128, 128);
+          if (all_of(group, [&](Thread &thread) { return thread.waiting == lanes[0].waiting; })) {
+            if (!runProducts(group))
+              return false;
+            warpsMoved = true;
+          }
+          continue;
+        }
         if (!runWarp(lanes))
           return false;
         warpsMoved = true;

@@ -74,8 +74,10 @@ public:
   llvm::SmallVector<Values> read(int64_t batch, llvm::ArrayRef<int64_t> outers, int64_t k,
                                  int64_t count) {
     llvm::SmallVector<Values> result(count, Values(outers.size()));
-    // Bytes that one access may have: the parts that vary must be multiples of it.
-    int64_t widest = 16;
+    // Bytes that one access may have: the parts that vary must be multiples of it, and so must the
+    // places of the repeats and of the whole.
+    int64_t core = type.getLayout().getLayout().size(Axis::Offset) * bytes;
+    int64_t widest = std::min<int64_t>({16, core, type.getAlignment()});
     if (movedReach)
       widest = std::min<int64_t>(widest, movedReach & -movedReach);
     widest = std::max(widest, bytes);
