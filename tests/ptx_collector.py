@@ -10,15 +10,15 @@ import pathlib
 
 
 def folder():
-    """Where the PTX goes: NEREID_PTX_DIR."""
-    path = pathlib.Path(os.environ.get("NEREID_PTX_DIR", "build/ptx"))
+    """Where the PTX goes: NEREID_TEST_PTX_DIR."""
+    path = pathlib.Path(os.environ.get("NEREID_TEST_PTX_DIR", "build/ptx"))
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def architectures():
-    """For which architectures: NEREID_PTX_ARCHS."""
-    return os.environ.get("NEREID_PTX_ARCHS", "90").split(",")
+    """For which architectures: NEREID_TEST_PTX_ARCHS."""
+    return os.environ.get("NEREID_TEST_PTX_ARCHS", "90").split(",")
 
 
 def _without_entry(ptx):

@@ -28,6 +28,7 @@ constexpr SettingInfo table[] = {
 };
 
 constexpr std::string_view ourPrefix = "NEREID_";
+constexpr std::string_view testPrefix = "NEREID_TEST_"; ///< what the tests alone read
 
 bool parse(std::string_view text, bool &value) {
   for (std::string_view yes : {"1", "true", "on", "yes", "TRUE", "True", "ON", "YES", "y", "t"})
@@ -99,7 +100,7 @@ void reportUnknown(Settings::Environment environment, DiagnosticEngine &diagnost
   for (const SettingInfo &info : table)
     known.push_back(info.variable);
   for (std::string_view entry : environment) {
-    if (!entry.starts_with(ourPrefix))
+    if (!entry.starts_with(ourPrefix) || entry.starts_with(testPrefix))
       continue;
     std::string_view name = entry.substr(0, entry.find('='));
     bool found = false;

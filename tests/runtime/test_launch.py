@@ -161,7 +161,8 @@ def test_gpu_options_are_accepted(target):
 # ---- compiled kernels ----------------------------------------------------------------------------------
 
 
-def test_compiled_kernel(target):
+@pytest.mark.cpu_only
+def test_compiled_kernel(target):  # that of a GPU: tests/device
     out = np.zeros(8, np.int32)
     compiled = scale[(1, )](out, 3, BLOCK=8)
     assert compiled.name == "scale"
