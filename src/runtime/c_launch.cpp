@@ -30,8 +30,9 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
   const Settings &settings = Settings::current();
 
   TargetName target;
-  if (ErrorPtr error = chooseTarget(options ? &options->values : nullptr, args, launch, target))
-      [[unlikely]]
+  int device;
+  if (ErrorPtr error = chooseTarget(options ? &options->values : nullptr, args, launch, target,
+                                    device)) [[unlikely]]
     return wrap(std::move(error));
 
   bool checked = options && options->values.checkedSet ? options->values.checked : settings.checked;
@@ -81,6 +82,8 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
   if (!launch)
     return nullptr;
   nrd_launch how = *launch;
+  if (device >= 0)
+    how.device = uint8_t(device + 1);
   if (!how.num_threads && options)
     how.num_threads = options->values.threads();
   return wrap(deviceOf(target.backend).launch(*kernel, args, how));

@@ -41,10 +41,11 @@ Backend byArguments(llvm::ArrayRef<nrd_arg> args) {
 }
 
 ErrorPtr fillArchitecture(llvm::ArrayRef<nrd_arg> args, const nrd_launch *launch,
-                          TargetName &target) {
+                          TargetName &target, int &device) {
+  device = -1;
   if (target.backend != Backend::Cuda || target.arch)
     return nullptr;
-  int device, arch;
+  int arch;
   if (ErrorPtr error = cuda::deviceOfLaunch(args, launch, device))
     return error;
   if (ErrorPtr error = cuda::architecture(device, arch))
@@ -56,13 +57,13 @@ ErrorPtr fillArchitecture(llvm::ArrayRef<nrd_arg> args, const nrd_launch *launch
 } // namespace
 
 ErrorPtr runtime::chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> args,
-                               const nrd_launch *launch, TargetName &out) {
+                               const nrd_launch *launch, TargetName &out, int &device) {
   static const Options none;
   std::optional<TargetName> chosen;
   if (ErrorPtr error = (options ? options : &none)->chosenTarget(preference(), chosen))
     return error;
   out = chosen ? *chosen : TargetName{byArguments(args), 0};
-  return fillArchitecture(args, launch, out);
+  return fillArchitecture(args, launch, out, device);
 }
 
 ErrorPtr runtime::targetWithoutArguments(const Options &options, TargetName &out) {
@@ -70,7 +71,8 @@ ErrorPtr runtime::targetWithoutArguments(const Options &options, TargetName &out
   if (ErrorPtr error = options.chosenTarget(preference(), chosen))
     return error;
   out = chosen.value_or(TargetName{});
-  return fillArchitecture({}, nullptr, out);
+  int device;
+  return fillArchitecture({}, nullptr, out, device);
 }
 
 bool runtime::canLaunch(const CompileRequest &request) {
@@ -95,8 +97,9 @@ nrd_error *nrd_set_default_target(const char *target) {
 
 char *nrd_default_target(void) {
   TargetName target;
+  int device;
   // Without a driver the name stays as it was chosen; a launch will say what is missing.
-  if (ErrorPtr missing = chooseTarget(nullptr, {}, nullptr, target))
+  if (ErrorPtr missing = chooseTarget(nullptr, {}, nullptr, target, device))
     target.arch = 0;
   return strdup(target.text().c_str());
 }

@@ -12,9 +12,10 @@
 
 namespace nereid::runtime {
 
-/// `options` and `launch` may be null.
+/// `options` and `launch` may be null. `device` is the GPU's number when that had to be found out,
+/// else -1.
 ErrorPtr chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> args,
-                      const nrd_launch *launch, TargetName &out);
+                      const nrd_launch *launch, TargetName &out, int &device);
 
 /// For a compilation from a signature: the CPU unless something says otherwise.
 ErrorPtr targetWithoutArguments(const Options &options, TargetName &out);

@@ -39,6 +39,10 @@ public:
   struct OnDevice {
     std::atomic<bool> ready = false;
     int registers = 0, localBytes = 0, maxThreads = 0, staticShared = 0;
+    /// The kernel in the context that was current when it was prepared: launching this is quicker
+    /// than launching the kernel, which the driver has to look up.
+    Context context = nullptr;
+    Function function = nullptr;
   };
 
   /// What the device said of the kernel; loads and prepares it the first time.
@@ -142,6 +146,11 @@ ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, i
     if (result != Success)
       return callError(cuda, result, "reserve shared memory for `" + kernel.name + "`");
   }
+  result = cuda.cuCtxGetCurrent(&there.context);
+  if (result == Success)
+    result = cuda.cuKernelGetFunction(&there.function, function);
+  if (result != Success)
+    return callError(cuda, result, "load `" + kernel.name + "`");
   there.ready.store(true, std::memory_order_release);
   return nullptr;
 }
@@ -315,9 +324,16 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
   for (TensorMap &map : maps)
     params.push_back(&map);
 
-  // A kernel can stand for its function in the current context.
-  Result result = driver->cuLaunchKernelEx(&config, reinterpret_cast<Function>(code.function),
-                                           params.data(), nullptr);
+  // A kernel can stand for its function in any context.
+  Function function = context.current() == there->context
+                          ? there->function
+                          : reinterpret_cast<Function>(code.function);
+  Result result =
+      config.attributeCount
+          ? driver->cuLaunchKernelEx(&config, function, params.data(), nullptr)
+          : driver->cuLaunchKernel(function, config.grid[0], config.grid[1], config.grid[2],
+                                   config.block[0], config.block[1], config.block[2],
+                                   config.sharedBytes, config.stream, params.data(), nullptr);
   if (scratch)
     driver->cuMemFreeAsync(scratch, config.stream);
   if (result != Success) [[unlikely]]
@@ -345,9 +361,11 @@ ErrorPtr CudaDevice::properties(const nrd_kernel &kernel, int ordinal,
   out.spills = there->localBytes / 4;
   out.max_threads = there->maxThreads;
   out.shared_bytes = code.info.sharedBytes + there->staticShared;
-  Function function = nullptr;
+  Function function = there->function;
   Module module = nullptr;
-  Result result = driver->cuKernelGetFunction(&function, code.function);
+  Result result = context.current() == there->context
+                      ? Success
+                      : driver->cuKernelGetFunction(&function, code.function);
   if (result == Success)
     result = driver->cuLibraryGetModule(&module, code.library);
   if (result != Success)

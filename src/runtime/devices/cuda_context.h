@@ -41,6 +41,12 @@ public:
     int current = contextDevice(driver);
     return current == device ? nullptr : change(device, current);
   }
+  /// The context that is current now.
+  Context current() const {
+    Context context = nullptr;
+    driver.cuCtxGetCurrent(&context);
+    return context;
+  }
 
 private:
   ErrorPtr change(int device, int current);

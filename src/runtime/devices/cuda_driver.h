@@ -108,6 +108,7 @@ static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56
   X(cuDeviceGetAttribute, (int *, int, Device))                                                    \
   X(cuDevicePrimaryCtxRetain, (Context *, Device))                                                 \
   X(cuCtxGetDevice, (Device *))                                                                    \
+  X(cuCtxGetCurrent, (Context *))                                                                  \
   X(cuCtxSetCurrent, (Context))                                                                    \
   X(cuCtxPushCurrent_v2, (Context))                                                                \
   X(cuCtxPopCurrent_v2, (Context *))                                                               \
@@ -126,6 +127,8 @@ static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56
   X(cuMemFreeAsync, (DevicePointer, Stream))                                                       \
   X(cuTensorMapEncodeTiled, (void *, int, unsigned, void *, const uint64_t *, const uint64_t *,    \
                              const uint32_t *, const uint32_t *, int, int, int, int))              \
+  X(cuLaunchKernel, (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,         \
+                     unsigned, Stream, void **, void **))                                          \
   X(cuLaunchKernelEx, (const LaunchConfig *, Function, void **, void **))
 
 struct Driver {

@@ -345,7 +345,7 @@ TEST_F(CudaTest, OutOfDeviceResources) { // OfConfiguration, MostOfResource
   EXPECT_EQ(launch(*make(wide), grid(1)).substr(0, 74),
             "error: out of resource: threads, Required: 256, Hardware limit: 128. Reduc");
   fake().reset();
-  fake().fail("cuLaunchKernelEx", 701);
+  fake().fail("cuLaunchKernel", 701);
   EXPECT_EQ(launch(*make(info()), grid(1)).substr(0, 43),
             "error: out of resource: registers, Required");
 }
@@ -357,7 +357,7 @@ TEST_F(CudaTest, GridsBeyondTheLimit) { // GpuGridTooLarge, CooperativeTooLarge
             "error: the grid's dimension 1 is 65536: the GPU accepts at most 65535");
   EXPECT_EQ(launch(*kernel, grid(1, 1, 70000)),
             "error: the grid's dimension 2 is 70000: the GPU accepts at most 65535");
-  fake().fail("cuLaunchKernelEx", 720);
+  fake().fail("cuLaunchKernel", 720);
   EXPECT_EQ(launch(*kernel, grid(5000)), "error: a cooperative launch runs all programs at once: "
                                          "5000 programs of `k` do not fit the GPU");
 }
@@ -380,7 +380,7 @@ TEST_F(CudaTest, RefusedCode) { // CudaLoadFailed, CudaLaunchFailed
                                       "CUDA_ERROR_INVALID_IMAGE: words of the driver");
   fake().fail("", 0);
   EXPECT_EQ(launch(*kernel, grid(1)), "") << "a failed load is tried again";
-  fake().fail("cuLaunchKernelEx", 1);
+  fake().fail("cuLaunchKernel", 1);
   EXPECT_EQ(launch(*kernel, grid(1)),
             "run-time error: `k` could not be launched: CUDA_ERROR_OTHER: words of the driver");
 }
@@ -398,7 +398,7 @@ TEST_F(CudaTest, AFailedKernelIsNamedAtTheNextCall) { // KernelFailedOnGpu
                                  0),
             0u)
       << error->message;
-  fake().fail("cuLaunchKernelEx", 710);
+  fake().fail("cuLaunchKernel", 710);
   EXPECT_NE(launch(*kernel, grid(1)).find("CUDA_ERROR_ASSERT"), std::string::npos);
 }
 
@@ -425,7 +425,8 @@ TEST_F(CudaTest, Properties) {
 TEST_F(CudaTest, ChoiceOfTheTarget) {
   auto choose = [&](std::vector<nrd_arg> args, const Options *options = nullptr) {
     TargetName target;
-    ErrorPtr failed = chooseTarget(options, args, nullptr, target);
+    int device;
+    ErrorPtr failed = chooseTarget(options, args, nullptr, target, device);
     return failed ? failed->summary : target.text();
   };
   EXPECT_EQ(choose({}), "cuda:90");

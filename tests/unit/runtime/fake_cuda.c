@@ -140,6 +140,10 @@ API int cuCtxGetDevice(int *device) {
   *device = current();
   return 0;
 }
+API int cuCtxGetCurrent(void **context) {
+  *context = (void *)(intptr_t)(current() + 1);
+  return 0;
+}
 API int cuCtxSetCurrent(void *context) {
   note("set current %d\n", (int)(intptr_t)context - 1);
   if (!depth)
@@ -249,8 +253,18 @@ API int cuTensorMapEncodeTiled(void *map, int type, unsigned rank, void *address
   memset(map, 0x5a, 128);
   return 0;
 }
+API int cuLaunchKernelEx(const struct Config *config, void *function, void **params, void **extra);
+API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                       unsigned by, unsigned bz, unsigned shared, void *stream, void **params,
+                       void **extra) {
+  CHECK_FAILURE;
+  struct Config config = {{gx, gy, gz}, {bx, by, bz}, shared, stream, 0, 0};
+  return cuLaunchKernelEx(&config, function, params, extra);
+}
 API int cuLaunchKernelEx(const struct Config *config, void *function, void **params, void **extra) {
   CHECK_FAILURE;
+  if (function != (void *)0x2000 && function != (void *)(intptr_t)(0x4000 + current()))
+    return 400; /* neither the kernel nor its function in this context */
   note("launch on %d grid %u,%u,%u block %u,%u,%u shared %u stream %p", current(), config->grid[0],
        config->grid[1], config->grid[2], config->block[0], config->block[1], config->block[2],
        config->shared, config->stream);
