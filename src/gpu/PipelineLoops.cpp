@@ -26,6 +26,11 @@
 // Loads that the copy engine of the thread cannot do (cp.async moves 4, 8 or 16 bytes) are fetched
 // one iteration ahead into registers, and stored to their slot at the beginning of the iteration.
 //
+// Blocks of tensor descriptors (tile.desc_load) are copied by the copy engine: one thread asks for
+// them, and every slot has an mbarrier that all threads wait on for the slot's bytes. A slot is
+// asked for once in every turn of the ring, so the parity to wait for flips with each turn; an
+// iteration that does not exist is not asked for.
+//
 // Products by wgmma stay in flight over the end of an iteration. With slots = D + 1 the previous
 // product must end before the barrier, since its slot is overwritten after it; with slots = D + 2
 // (four stages or more) one product remains in flight across the barrier.
@@ -33,6 +38,7 @@
 // Loops that write to global memory are left alone: a load must not pass a store that may alias.
 #include "gpu/AccessWidth.h"
 #include "gpu/Passes.h"
+#include "gpu/TensorMaps.h"
 #include "layout/Conversion.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -73,7 +79,7 @@ bool touchesGlobalMemory(scf::ForOp loop) {
   return loop
       ->walk([](Operation *op) {
         return isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::BarrierOp,
-                   ngpu::TmaStoreOp, func::CallOp>(op) ||
+                   ngpu::TmaStoreOp, tile::DescStoreOp, tile::DescReduceOp, func::CallOp>(op) ||
                        (isa<tile::ExternOp>(op) && !isMemoryEffectFree(op))
                    ? WalkResult::interrupt()
                    : WalkResult::advance();
@@ -168,6 +174,13 @@ struct Staged {
   unsigned carriedAt = 0; ///< through registers: the loop-carried value
 };
 
+/// A block that the copy engine fetches ahead.
+struct StagedBlock {
+  tile::DescLoadOp load;
+  ngpu::BufferType slot;
+  Value ring;
+};
+
 class LoopPipeliner {
 public:
   LoopPipeliner(scf::ForOp loop, const GpuOptions &options,
@@ -181,6 +194,7 @@ public:
 
 private:
   bool stage(tile::LoadOp load, bool everything);
+  void stage(tile::DescLoadOp load, bool everything);
   ngpu::BufferType slotFor(tile::LoadOp load);
   Value constant(int64_t value, Type type) {
     return arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, value));
@@ -190,7 +204,10 @@ private:
   Value ahead(Value iv, unsigned distance);
   Value nextSlot(Value slot);
   void copy(IRMapping &map, Value predicate, Value slot);
-  void replaceUses(Staged &staged, Value slotIndex);
+  void makeRings();
+  void fetchBlocks(IRMapping &map, Value predicate, Value slot);
+  Value barrierOf(Value slot);
+  void replaceUses(Operation *load, ngpu::BufferType type, Value ring, Value slotIndex);
 
   scf::ForOp loop;
   const GpuOptions &options;
@@ -199,6 +216,8 @@ private:
   OpBuilder builder;
   Location loc;
   llvm::SmallVector<Staged> loads;
+  llvm::SmallVector<StagedBlock> blocks;
+  Value barriers; ///< of the blocks' slots
   unsigned distance = 0, slots = 0;
   bool anyAsync = false, anyRegisters = false;
   bool copiesLast = false; ///< the copies ahead stand behind the products
@@ -261,6 +280,16 @@ bool LoopPipeliner::stage(tile::LoadOp load, bool everything) {
   return true;
 }
 
+void LoopPipeliner::stage(tile::DescLoadOp load, bool everything) {
+  if (!options.tma || !(everything || feedsDot(load, loop.getBody())))
+    return;
+  Slice tried = slice;
+  if (!llvm::all_of(load.getCoords(), [&](Value coord) { return tried.add(coord); }))
+    return;
+  slice = std::move(tried);
+  blocks.push_back({load, copyBufferOf(cast<tile::DescType>(load.getDesc().getType())), Value()});
+}
+
 bool LoopPipeliner::plan(unsigned sharedLeft) {
   auto attr = loop->getAttrOfType<IntegerAttr>("tile.num_stages");
   unsigned stages = attr ? attr.getInt() : options.numStages;
@@ -272,7 +301,9 @@ bool LoopPipeliner::plan(unsigned sharedLeft) {
     return false;
   for (auto load : llvm::to_vector(loop.getBody()->getOps<tile::LoadOp>()))
     stage(load, attr != nullptr);
-  if (loads.empty())
+  for (auto load : llvm::to_vector(loop.getBody()->getOps<tile::DescLoadOp>()))
+    stage(load, attr != nullptr);
+  if (loads.empty() && blocks.empty())
     return false;
   // A load that another staged load's address needs is repeated in the slice anyway.
   bool wgmma = !loop.getBody()->getOps<ngpu::WgmmaOp>().empty();
@@ -281,6 +312,8 @@ bool LoopPipeliner::plan(unsigned sharedLeft) {
     bytes += llvm::alignTo(staged.slot.getBytes(), staged.slot.getAlignment());
     (staged.contiguity ? anyAsync : anyRegisters) = true;
   }
+  for (StagedBlock &block : blocks)
+    bytes += llvm::alignTo(block.slot.getBytes(), block.slot.getAlignment());
   while (stages > 2 && bytes * stages > sharedLeft)
     --stages;
   copiesLast = wgmma && llvm::all_of(loop.getBody()->getOps<ngpu::WgmmaOp>(), staysInFlight);
@@ -338,14 +371,61 @@ void LoopPipeliner::copy(IRMapping &map, Value predicate, Value slot) {
     ngpu::AsyncCommitOp::create(builder, loc);
 }
 
+Value LoopPipeliner::barrierOf(Value slot) {
+  return ngpu::SlotOp::create(builder, loc, mbarrierType(builder.getContext()), barriers, slot);
+}
+
+/// The blocks of one iteration, whose coordinates `map` holds: one thread asks for them.
+void LoopPipeliner::fetchBlocks(IRMapping &map, Value predicate, Value slot) {
+  if (blocks.empty())
+    return;
+  int64_t bytes = 0;
+  for (StagedBlock &block : blocks)
+    bytes += block.slot.getBytes();
+  Value barrier = barrierOf(slot);
+  ngpu::MBarrierExpectOp::create(builder, loc, barrier, int32_t(bytes), predicate);
+  for (StagedBlock &block : blocks) {
+    Location at = block.load.getLoc();
+    llvm::SmallVector<Value> coords;
+    for (Value coord : block.load.getCoords())
+      coords.push_back(map.lookupOrDefault(coord));
+    Value buffer = ngpu::SlotOp::create(builder, at, block.slot, block.ring, slot);
+    ngpu::TmaLoadOp::create(builder, at, tensorMapOf(builder, block.load.getDesc()), coords, buffer,
+                            barrier, predicate, Value(), block.load.getEvict());
+  }
+}
+
+/// The rings, and mbarriers that expect the one thread that asks for blocks.
+void LoopPipeliner::makeRings() {
+  auto ring = [&](ngpu::BufferType slot, Location at) {
+    llvm::SmallVector<int64_t> shape = {slots};
+    llvm::append_range(shape, slot.getShape());
+    auto type =
+        ngpu::BufferType::get(builder.getContext(), shape, slot.getElementType(), slot.getLayout());
+    return ngpu::LocalAllocOp::create(builder, at, type, Value(), IntegerAttr());
+  };
+  for (Staged &staged : loads)
+    staged.ring = ring(staged.slot, staged.load.getLoc());
+  if (blocks.empty())
+    return;
+  for (StagedBlock &block : blocks)
+    block.ring = ring(block.slot, block.load.getLoc());
+  barriers = ring(mbarrierType(builder.getContext()), loc);
+  for (unsigned k = 0; k < slots; ++k)
+    ngpu::MBarrierInitOp::create(builder, loc, barrierOf(constant(k, builder.getI32Type())), 1);
+  ngpu::FenceAsyncOp::create(builder, loc);
+  ngpu::BarrierOp::create(builder, loc, IntegerAttr(), IntegerAttr());
+}
+
 /// What used the load in the body uses its slot.
-void LoopPipeliner::replaceUses(Staged &staged, Value slotIndex) {
-  tile::LoadOp load = staged.load;
-  Location at = load.getLoc();
-  Value slot = slotOf(builder, at, staged, slotIndex);
-  for (OpOperand &use : llvm::make_early_inc_range(load.getResult().getUses())) {
+void LoopPipeliner::replaceUses(Operation *load, ngpu::BufferType type, Value ring,
+                                Value slotIndex) {
+  Location at = load->getLoc();
+  Value result = load->getResult(0);
+  Value slot = ngpu::SlotOp::create(builder, at, type, ring, slotIndex);
+  for (OpOperand &use : llvm::make_early_inc_range(result.getUses())) {
     Operation *user = use.getOwner();
-    if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(user); alloc && alloc.getType() == staged.slot) {
+    if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(user); alloc && alloc.getType() == type) {
       alloc.getResult().replaceAllUsesWith(slot);
       alloc.erase();
     } else if (auto convert = dyn_cast<ngpu::ConvertLayoutOp>(user)) {
@@ -356,22 +436,16 @@ void LoopPipeliner::replaceUses(Staged &staged, Value slotIndex) {
     }
   }
   if (!load->use_empty()) {
-    Value loaded = ngpu::LocalLoadOp::create(builder, at, load.getType(), slot);
-    load.getResult().replaceAllUsesWith(loaded);
+    Value loaded = ngpu::LocalLoadOp::create(builder, at, result.getType(), slot);
+    result.replaceAllUsesWith(loaded);
   }
-  load.erase();
+  load->erase();
 }
 
 scf::ForOp LoopPipeliner::rewrite() {
   Type i32 = builder.getI32Type();
-  for (Staged &staged : loads) {
-    llvm::SmallVector<int64_t> shape = {slots};
-    llvm::append_range(shape, staged.slot.getShape());
-    auto type = ngpu::BufferType::get(builder.getContext(), shape, staged.slot.getElementType(),
-                                      staged.slot.getLayout());
-    staged.ring =
-        ngpu::LocalAllocOp::create(builder, staged.load.getLoc(), type, Value(), IntegerAttr());
-  }
+  makeRings();
+  bool anyAhead = anyAsync || !blocks.empty();
 
   // Prologue: iterations 0 .. distance-1. Loads through registers are one iteration ahead only.
   llvm::ArrayRef<unsigned> carried = slice.carriedValues();
@@ -400,6 +474,7 @@ scf::ForOp LoopPipeliner::rewrite() {
     IRMapping map = mapAt(iv, current);
     slice.clone(builder, map, predicate);
     copy(map, predicate, constant(k, i32));
+    fetchBlocks(map, predicate, constant(k, i32));
     if (k == 0)
       for (Staged &staged : loads)
         if (!staged.contiguity)
@@ -413,7 +488,7 @@ scf::ForOp LoopPipeliner::rewrite() {
   // one ahead (if some load goes through registers), fetched tiles, the slots.
   llvm::SmallVector<Value> inits(loop.getInitArgs());
   unsigned firstAhead = inits.size();
-  if (anyAsync)
+  if (anyAhead)
     llvm::append_range(inits, current);
   unsigned firstNear = inits.size();
   if (anyRegisters)
@@ -423,6 +498,8 @@ scf::ForOp LoopPipeliner::rewrite() {
   unsigned slotAt = inits.size();
   inits.push_back(constant(0, i32));
   inits.push_back(constant(distance % slots, i32));
+  if (!blocks.empty()) // the parity of the turn that is read
+    inits.push_back(constant(0, i32));
 
   auto fresh = scf::ForOp::create(builder, loc, lower, loop.getUpperBound(), loop.getStep(), inits);
   fresh->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
@@ -433,6 +510,9 @@ scf::ForOp LoopPipeliner::rewrite() {
 
   if (anyAsync)
     ngpu::AsyncWaitOp::create(builder, loc, distance - 1);
+  if (!blocks.empty())
+    ngpu::MBarrierWaitOp::create(builder, loc, barrierOf(readSlot),
+                                 fresh.getRegionIterArg(slotAt + 2), Value());
   unsigned number = 0;
   for (Staged &staged : loads)
     if (!staged.contiguity)
@@ -442,12 +522,13 @@ scf::ForOp LoopPipeliner::rewrite() {
   llvm::SmallVector<Value> nextAhead, nextNear, nextFetched;
   auto args = fresh.getRegionIterArgs();
   llvm::SmallVector<Operation *> copying;
-  if (anyAsync) {
+  if (anyAhead) {
     Operation *before = body->empty() ? nullptr : &body->back();
     Value predicate = exists(iv, distance, true);
     IRMapping map = mapAt(ahead(iv, distance), args.slice(firstAhead, carried.size()));
     slice.clone(builder, map, predicate);
     copy(map, predicate, writeSlot);
+    fetchBlocks(map, predicate, writeSlot);
     nextAhead = advance(map);
     for (Operation *op = before ? before->getNextNode() : &body->front(); op;
          op = op->getNextNode())
@@ -462,11 +543,22 @@ scf::ForOp LoopPipeliner::rewrite() {
         nextFetched.push_back(cloneLoad(builder, staged.load, map, predicate).getResult());
     nextNear = advance(map);
   }
-  Value nextRead = nextSlot(readSlot), nextWrite = nextSlot(writeSlot);
+  Value nextRead = nextSlot(readSlot), nextWrite = nextSlot(writeSlot), nextParity;
+  if (!blocks.empty()) {
+    Value parity = fresh.getRegionIterArg(slotAt + 2);
+    Value turns =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, nextRead, constant(0, i32));
+    Value flip = arith::ExtUIOp::create(builder, loc, i32, turns);
+    nextParity = arith::XOrIOp::create(builder, loc, parity, flip);
+  }
 
   for (Staged &staged : loads) {
     builder.setInsertionPoint(staged.load);
-    replaceUses(staged, readSlot);
+    replaceUses(staged.load, staged.slot, staged.ring, readSlot);
+  }
+  for (StagedBlock &block : blocks) {
+    builder.setInsertionPoint(block.load);
+    replaceUses(block.load, block.slot, block.ring, readSlot);
   }
   // The rest of the old body moves over.
   Operation *yield = loop.getBody()->getTerminator();
@@ -485,6 +577,8 @@ scf::ForOp LoopPipeliner::rewrite() {
   llvm::append_range(yields, nextFetched);
   yields.push_back(nextRead);
   yields.push_back(nextWrite);
+  if (nextParity)
+    yields.push_back(nextParity);
   auto end = scf::YieldOp::create(builder, loc, yields);
   // Asynchronous products are issued first: addresses are computed while they run.
   if (copiesLast)
@@ -497,6 +591,12 @@ scf::ForOp LoopPipeliner::rewrite() {
   loop->replaceAllUsesWith(fresh->getResults().take_front(loop.getNumResults()));
   for (Staged &staged : loads)
     ngpu::LocalDeallocOp::create(builder, loc, staged.ring);
+  for (unsigned k = 0; barriers && k < slots; ++k)
+    ngpu::MBarrierInvalOp::create(builder, loc, barrierOf(constant(k, i32)));
+  for (StagedBlock &block : blocks)
+    ngpu::LocalDeallocOp::create(builder, loc, block.ring);
+  if (barriers)
+    ngpu::LocalDeallocOp::create(builder, loc, barriers);
   loop.erase();
   fresh->setAttr("ngpu.in_flight", builder.getI32IntegerAttr(slots - distance - 1));
   return fresh;

@@ -17,10 +17,7 @@ enum L2Promotion : int { PromoteTo256 = 3 };
 enum Fill : int { FillZero = 0, FillNaN = 1 };
 
 Swizzle swizzleOf(unsigned bytes) {
-  return bytes == 128  ? Swizzle128
-         : bytes == 64 ? Swizzle64
-         : bytes == 32 ? Swizzle32
-                       : NoSwizzle;
+  return bytes == 128 ? Swizzle128 : bytes == 64 ? Swizzle64 : bytes == 32 ? Swizzle32 : NoSwizzle;
 }
 
 std::string listText(llvm::ArrayRef<uint64_t> outermostLast) {
