@@ -1,5 +1,7 @@
 #include "targets/nvidia/codegen/Ptx.h"
 
+#include "targets/nvidia/codegen/PinAccumulators.h"
+
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -100,6 +102,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   passes.addPass(llvm::InstCombinePass());
   all.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
   all.run(module, modules);
+  pinAccumulators(module);
 }
 
 llvm::Expected<std::string> emitPtx(llvm::Module &module, llvm::TargetMachine &machine) {
