@@ -64,6 +64,18 @@ private:
     return parts.front();
   }
 
+  /// Whether lane and warp flip a bit of the axis index; null: never.
+  llvm::Value *flipped(unsigned bit) {
+    SmallVector<uint32_t> laneBits, warpBits;
+    for (uint32_t column : plan.axisOfLane)
+      laneBits.push_back(column >> bit & 1);
+    for (uint32_t column : plan.axisOfWarp)
+      warpBits.push_back(column >> bit & 1);
+    if (!llvm::is_contained(laneBits, 1u) && !llvm::is_contained(warpBits, 1u))
+      return nullptr;
+    return e.b.CreateICmpNE(e.linear(laneBits, warpBits), e.b.getInt32(0));
+  }
+
   /// The row (of the core) reduced as far as registers and shuffles go: an element per core
   /// register, equal ones shared.
   SmallVector<Element> reduceWarp(SmallVector<Element> elements);
@@ -93,19 +105,37 @@ SmallVector<Reduction::Element> Reduction::reduceWarp(SmallVector<Element> eleme
                               return step.lane && !step.reg;
                             }) == 5;
 
-  for (const gpu::AxisStep &step : plan.steps) {
+  // The exchanges in registers that come first are done depth first: partial results of a whole
+  // level at once would take as many registers as the data.
+  unsigned inThread = 0;
+  while (inThread < plan.steps.size() && !plan.steps[inThread].lane &&
+         (commutes || !flipped(plan.steps[inThread].bit)))
+    ++inThread;
+  for (const gpu::AxisStep &step : ArrayRef(plan.steps).take_front(inThread)) {
+    SmallVector<unsigned> merged;
+    for (unsigned reg = 0; reg < count; ++reg)
+      merged.push_back(std::min(leader[reg], leader[reg ^ step.reg]));
+    leader = std::move(merged);
+  }
+  std::function<Element(unsigned, unsigned)> reduceThread = [&](unsigned reg, unsigned steps) {
+    if (!steps)
+      return elements[reg];
+    const gpu::AxisStep &step = plan.steps[steps - 1];
+    // In order, the half with the lower axis indices is the left one.
+    bool right = !commutes && plan.axisIndex(reg) >> step.bit & 1;
+    Element low = reduceThread(right ? reg ^ step.reg : reg, steps - 1);
+    return combine(low, reduceThread(right ? reg : reg ^ step.reg, steps - 1));
+  };
+  SmallVector<Element> reduced(count);
+  for (unsigned reg = 0; reg < count; ++reg)
+    if (leader[reg] == reg)
+      reduced[reg] = reduceThread(reg, inThread);
+  elements = std::move(reduced);
+
+  for (const gpu::AxisStep &step : ArrayRef(plan.steps).drop_front(inThread)) {
     if (step.lane && wholeWarp)
       continue;
-    llvm::Value *laneIsRight = nullptr;
-    if (!commutes) {
-      SmallVector<uint32_t> laneBits, warpBits;
-      for (uint32_t column : plan.axisOfLane)
-        laneBits.push_back(column >> step.bit & 1);
-      for (uint32_t column : plan.axisOfWarp)
-        warpBits.push_back(column >> step.bit & 1);
-      if (llvm::is_contained(laneBits, 1u) || llvm::is_contained(warpBits, 1u))
-        laneIsRight = e.b.CreateICmpNE(e.linear(laneBits, warpBits), e.b.getInt32(0));
-    }
+    llvm::Value *laneIsRight = commutes ? nullptr : flipped(step.bit);
     SmallVector<Element> next(count);
     SmallVector<unsigned> nextLeader(count);
     for (unsigned reg = 0; reg < count; ++reg)
