@@ -20,6 +20,9 @@ namespace {
 constexpr unsigned kMaxCandidates = 12;
 /// Rounds over all nodes at most.
 constexpr unsigned kMaxRounds = 4;
+/// Steps looked at while improving, at most: kernels unrolled to thousands of ops keep what the
+/// largest nodes gained.
+constexpr uint64_t kMaxWork = 1'000'000;
 
 class Solver {
 public:
@@ -27,6 +30,8 @@ public:
   double run();
 
 private:
+  /// Who moves with a node: nobody; neighbours that agreed with it; these, and smaller tensors.
+  enum class Move : uint8_t { Alone, WithEqual, WithFollowers };
   struct Edge {
     int to;
     Operation *via; ///< the neighbour's layout is `via`'s result layout; null: the same
@@ -38,13 +43,23 @@ private:
   void findEdges();
   void start();
   bool improve(int node);
+  double evaluate();
+  LayoutId favourite(int node);
+  void follow(int node);
   void moveWith(int node, LayoutId layout);
   double nodeWeight(const LayoutNode &node);
 
   LayoutProblem &p;
   Demands demands;
   std::vector<SmallVector<Edge, 4>> edges;
+  llvm::DenseMap<Operation *, unsigned> stepOf;         ///< of computed values
+  llvm::DenseSet<std::pair<unsigned, LayoutId>> wanted; ///< what `want` has seen
   llvm::DenseSet<LayoutId> fragments;
+  std::vector<int> order; ///< of nodes: the largest first
+  /// By node: its values that have its layout itself, and the operands that must have it.
+  std::vector<SmallVector<unsigned, 4>> valuesOf;
+  std::vector<SmallVector<const LayoutUse *, 4>> usesOf;
+  uint64_t work = 0;
   double best = 0;
 };
 
@@ -83,14 +98,16 @@ void Solver::want(unsigned number, LayoutId layout) {
       addCandidate(value.node, layout);
     return;
   }
-  Operation *op = value.value.getDefiningOp();
-  for (auto [i, step] : llvm::enumerate(p.steps))
-    if (step.op == op)
-      for (LayoutUse &use : step.uses)
-        want(use.value, p.operand(i, use, layout));
+  if (!wanted.insert({number, layout}).second)
+    return;
+  unsigned step = stepOf.lookup(value.value.getDefiningOp());
+  for (LayoutUse &use : p.steps[step].uses)
+    want(use.value, p.operand(step, use, layout));
 }
 
 void Solver::findCandidates() {
+  for (auto [i, step] : llvm::enumerate(p.steps))
+    stepOf[step.op] = i;
   // By shape: what the anchors propose, costliest first.
   std::map<std::vector<int64_t>, SmallVector<LayoutId, 16>> pools;
   auto propose = [&](RankedTensorType type, LayoutId layout) {
@@ -170,8 +187,15 @@ void Solver::findCandidates() {
 
 void Solver::findEdges() {
   edges.resize(p.nodes.size());
+  valuesOf.resize(p.nodes.size());
+  usesOf.resize(p.nodes.size());
+  for (auto [i, value] : llvm::enumerate(p.values))
+    if (value.node >= 0 && !value.via)
+      valuesOf[value.node].push_back(i);
   for (LayoutStep &step : p.steps)
     for (LayoutUse &use : step.uses) {
+      if (int node = use.node >= 0 ? use.node : step.node; node >= 0 && !use.any)
+        usesOf[node].push_back(&use);
       LayoutValue &value = p.values[use.value];
       int to = use.node >= 0 ? use.node : step.node;
       if (value.node < 0 || to < 0 || use.any || use.layout != kNoLayout || to == value.node ||
@@ -183,9 +207,48 @@ void Solver::findEdges() {
     }
 }
 
+/// The candidate that most of what is next to a node has or wants; `demands` are those of now.
+LayoutId Solver::favourite(int number) {
+  LayoutNode &node = p.nodes[number];
+  SmallVector<std::pair<LayoutId, double>, 4> votes;
+  auto vote = [&](LayoutId layout, const LayoutValue &value) {
+    if (!llvm::is_contained(node.candidates, layout))
+      return;
+    double weight = value.weight * value.elementBits;
+    for (auto &[known, sum] : votes)
+      if (known == layout) {
+        sum += weight;
+        return;
+      }
+    votes.push_back({layout, weight});
+  };
+  for (unsigned i : valuesOf[number])
+    for (LayoutId layout : demands[i])
+      vote(layout, p.values[i]);
+  for (const LayoutUse *use : usesOf[number]) {
+    LayoutValue &value = p.values[use->value];
+    LayoutValue &root = value.root >= 0 ? p.values[value.root] : value;
+    if (root.node >= 0 && p.nodes[root.node].layout != kNoLayout)
+      vote(p.seenFromRoot(use->value, p.layoutOf(root)), value);
+  }
+  auto most = llvm::max_element(votes, [](auto &a, auto &b) { return a.second < b.second; });
+  return most == votes.end() ? kNoLayout : most->first;
+}
+
+/// Nodes of fewer elements than `number` take what their neighbours now want of them.
+void Solver::follow(int number) {
+  p.sweep(demands);
+  for (int other : order) {
+    LayoutNode &node = p.nodes[other];
+    if (node.fixed || node.type.getNumElements() >= p.nodes[number].type.getNumElements())
+      continue;
+    if (LayoutId layout = favourite(other); layout != kNoLayout)
+      node.layout = layout;
+  }
+}
+
 /// Nodes take, one after the other, the layout that most of what is next to them has or wants.
 void Solver::start() {
-  std::vector<int> order;
   for (auto [i, node] : llvm::enumerate(p.nodes))
     order.push_back(i);
   llvm::stable_sort(order,
@@ -206,48 +269,13 @@ void Solver::start() {
   for (bool changed = true; changed;) {
     changed = false;
     p.sweep(demands);
-    for (int number : order) {
-      LayoutNode &node = p.nodes[number];
-      if (node.layout != kNoLayout)
-        continue;
-      SmallVector<std::pair<LayoutId, double>, 4> votes;
-      auto vote = [&](LayoutId layout, const LayoutValue &value) {
-        if (!llvm::is_contained(node.candidates, layout))
-          return;
-        double weight = value.weight * value.elementBits;
-        for (auto &[known, sum] : votes)
-          if (known == layout) {
-            sum += weight;
-            return;
-          }
-        votes.push_back({layout, weight});
-      };
-      for (auto [i, value] : llvm::enumerate(p.values))
-        if (value.node == number && !value.via)
-          for (LayoutId layout : demands[i])
-            vote(layout, value);
-      for (LayoutStep &step : p.steps)
-        for (LayoutUse &use : step.uses) {
-          int to = use.node >= 0 ? use.node : step.node;
-          LayoutValue &value = p.values[use.value];
-          if (to != number)
-            continue;
-          LayoutValue &root = value.root >= 0 ? p.values[value.root] : value;
-          if (root.node >= 0 && p.nodes[root.node].layout != kNoLayout)
-            vote(p.seenFromRoot(use.value, p.layoutOf(root)), value);
+    for (int number : order)
+      if (p.nodes[number].layout == kNoLayout)
+        if (LayoutId layout = favourite(number); layout != kNoLayout) {
+          p.nodes[number].layout = layout;
+          changed = true;
+          break;
         }
-      if (votes.empty())
-        continue;
-      node.layout = votes.front().first;
-      double most = votes.front().second;
-      for (auto [layout, weight] : votes)
-        if (weight > most) {
-          most = weight;
-          node.layout = layout;
-        }
-      changed = true;
-      break;
-    }
     if (changed)
       continue;
     for (int number : order)
@@ -278,9 +306,14 @@ void Solver::moveWith(int start, LayoutId layout) {
   }
 }
 
+double Solver::evaluate() {
+  work += p.steps.size();
+  return p.cost(demands);
+}
+
 bool Solver::improve(int number) {
   LayoutNode &node = p.nodes[number];
-  if (node.fixed || node.candidates.size() < 2)
+  if (node.fixed || node.candidates.size() < 2 || work > kMaxWork)
     return false;
   SmallVector<LayoutId, 32> before, found;
   for (LayoutNode &each : p.nodes)
@@ -290,14 +323,16 @@ bool Solver::improve(int number) {
       each.layout = layout;
   };
   for (LayoutId candidate : node.candidates)
-    for (bool together : {false, true}) {
+    for (Move move : {Move::Alone, Move::WithEqual, Move::WithFollowers}) {
       if (candidate == before[number])
         continue;
-      if (together)
-        moveWith(number, candidate);
-      else
+      if (move == Move::Alone)
         node.layout = candidate;
-      double cost = p.cost(demands);
+      else
+        moveWith(number, candidate);
+      if (move == Move::WithFollowers)
+        follow(number);
+      double cost = evaluate();
       if (cost < best * (1 - 1e-9)) {
         best = cost;
         found.clear();
@@ -315,10 +350,10 @@ double Solver::run() {
   findCandidates();
   findEdges();
   start();
-  best = p.cost(demands);
+  best = evaluate();
   for (unsigned round = 0; round < kMaxRounds; ++round) {
     bool changed = false;
-    for (unsigned node = 0; node < p.nodes.size(); ++node)
+    for (int node : order)
       changed |= improve(node);
     if (!changed)
       break;
