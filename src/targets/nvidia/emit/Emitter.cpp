@@ -713,7 +713,7 @@ llvm::Expected<EmittedKernel> emitKernel(func::FuncOp kernel, const EmitOptions 
   result.module = std::make_unique<llvm::Module>("nereid", context);
   llvm::Triple triple("nvptx64-nvidia-cuda");
   result.module->setTargetTriple(triple);
-  result.module->setDataLayout(triple.computeDataLayout());
+  result.module->setDataLayout(triple.computeDataLayout("shortptr"));
   result.entry = kernel.getName().str();
   Emitter emitter(kernel, options, *result.module);
   emitter.emitFunctions();
