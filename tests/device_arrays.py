@@ -4,6 +4,8 @@ Around each launch, the memory behind every array among the arguments goes to th
 so views keep their offsets, strides and overlaps; tensors that are on the device already stay what they are.
 """
 
+from copy import copy as copy_of
+
 import numpy as np
 import torch
 
@@ -52,6 +54,10 @@ class Moved:
         if type(value).__name__ == "TensorWrapper" and _is_host_array(value.base):
             inner = self(value.base)
             return _DeviceArray(inner.pointer, value.dtype)
+        if type(value).__name__ == "TensorDescriptor":
+            moved = copy_of(value)  # not made anew: a test may have spoilt it
+            moved.base = self(value.base)
+            return moved
         if not _is_host_array(value) or len(value.shape) and 0 in value.shape:
             return value
         data, writeable = _bytes_of(value)
