@@ -3,7 +3,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 results=build/test-results
-rm -rf "$results"
+rm -rf "$results" build/ptx
 
 step() { # step NAME COMMAND...: runs it, records a failure, goes on
   local name=$1 start=$SECONDS
@@ -37,8 +37,16 @@ pytest() { # pytest NAME ARGUMENTS...: with a record for the summary
 step "repository checks" "$python" scripts/check_repository.py
 step "clang-tidy" scripts/check_tidy.sh build/release
 step "wheel checks" "$python" scripts/check_wheel.py dist/*.whl
+# NVIDIA's packages, for the tests that are no Python.
+export NEREID_CUDA_PATH=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"] + "/nvidia/cu13")')
 step "unit and IR tests" ctest --test-dir build/release --output-on-failure -j2 --output-junit "$PWD/$results/ctest.xml"
 step "Python tests" pytest python -n 2 tests
+# Every kernel of the language tests as PTX, without a GPU: all for one generation, a sample for the others.
+for target in 90:1 80:25 86:25 89:25 100:25 120:25; do
+  step "PTX for sm_${target%:*}" pytest "ptx-${target%:*}" -n 2 tests/language --ptx "build/ptx/${target%:*}" \
+    --ptx-target "cuda:${target%:*}" --ptx-every "${target#*:}"
+done
+step "PTX assembles" "$python" scripts/assemble_ptx.py build/ptx
 for features in avx2 baseline; do
   step "language tests on $features" env NEREID_CPU_FEATURES=$features "$python" -m pytest -q -p no:cacheprovider \
     --junitxml="$results/$features.xml" -n 2 tests/language

@@ -5,6 +5,9 @@
 
 #include "Environment.h"
 
+#include "llvm/Pass.h"
+#include "llvm/Transforms/Scalar.h"
+
 using namespace nereid::nvidia;
 
 namespace {
@@ -54,6 +57,13 @@ TEST(Ptx, Shape) {
   EXPECT_TRUE(contains(ptx, ".reqntid 256")) << ptx;
   EXPECT_TRUE(contains(ptx, ".maxnreg 168")) << ptx;
   EXPECT_TRUE(contains(ptx, ".minnctapersm 1")) << ptx;
+}
+
+TEST(Ptx, DroppedPassesHaveTheseNames) {
+  std::unique_ptr<llvm::Pass> strength(llvm::createStraightLineStrengthReducePass());
+  std::unique_ptr<llvm::Pass> reassociation(llvm::createNaryReassociatePass());
+  EXPECT_EQ(strength->getPassName(), droppedPasses[0]);
+  EXPECT_EQ(reassociation->getPassName(), droppedPasses[1]);
 }
 
 TEST(Ptx, SameInputSameText) {

@@ -3,6 +3,7 @@
 #pragma once
 #include "targets/nvidia/codegen/Architecture.h"
 
+#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
 #include <memory>
@@ -43,6 +44,9 @@ void markKernel(llvm::Function &function, const KernelShape &shape);
 
 /// The passes over LLVM IR. In place.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine);
+/// Passes of LLVM's code generator that are left out, by their names.
+inline constexpr llvm::StringLiteral droppedPasses[] = {"Straight line strength reduction",
+                                                        "Nary reassociation"};
 /// The text for the assembler. The same module gives the same text on every machine. The module is
 /// consumed.
 llvm::Expected<std::string> emitPtx(llvm::Module &module, llvm::TargetMachine &machine);
