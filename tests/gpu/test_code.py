@@ -76,12 +76,7 @@ def test_assembles(name, arch, tmp_path):
         pytest.skip("no ptxas")
     path = tmp_path / "kernel.ptx"
     path.write_text(result.stdout)
-    problems = assemble_ptx.assemble(PTXAS, path)
-    if (name, arch) == ("matmul-fp8-row-major-b", "90"):
-        # One operand goes through registers to be transposed; ptxas serialises wgmma then.
-        assert len(problems) == 1 and "(C7515)" in problems[0]
-    else:
-        assert problems == []
+    assert assemble_ptx.assemble(PTXAS, path) == []
 
 
 ADD = KERNELS["add"][:2]

@@ -3,6 +3,7 @@
 #include "targets/nvidia/codegen/Ptx.h"
 
 #include "llvm/AsmParser/Parser.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/SourceMgr.h"

@@ -76,9 +76,8 @@ llvm::Value *opaque(llvm::IRBuilder<> &builder, llvm::ArrayRef<Accumulator> accu
     types.push_back(accumulator.start->getType());
     constraints += std::string(constraints.empty() ? "" : ",") + (number ? "=f" : "=r");
   }
-  llvm::Type *result = types.size() == 1
-                           ? types.front()
-                           : llvm::StructType::get(builder.getContext(), types);
+  llvm::Type *result =
+      types.size() == 1 ? types.front() : llvm::StructType::get(builder.getContext(), types);
   auto *code = llvm::InlineAsm::get(llvm::FunctionType::get(result, false), text, constraints,
                                     /*hasSideEffects=*/true);
   return builder.CreateCall(code, {});
