@@ -108,3 +108,43 @@ func.func @scratch(%x: !t) -> (f32, f32) attributes {tile.kernel} {
   }) : (!t) -> f32
   return %0, %1 : f32, f32
 }
+
+// Parts run at the same time: their buffers are apart.
+// CHECK-LABEL: func.func @parts
+// CHECK-SAME:    ngpu.shared_bytes = 4096
+func.func @parts(%x: !t) attributes {tile.kernel} {
+  ngpu.warp_specialize warps [4] registers [0, 0] {
+    %a = ngpu.local_alloc !b
+    %0 = ngpu.local_load %a : !b -> !t
+    ngpu.part_yield
+  }, {
+    %a = ngpu.local_alloc !b
+    %0 = ngpu.local_load %a : !b -> !t
+    ngpu.part_yield
+  }
+  return
+}
+
+// A product in flight reads its operand until the wait, which here is after the loop.
+// CHECK-LABEL: func.func @in_flight
+// CHECK-SAME:    ngpu.shared_bytes = 26624
+#acc = #ngpu.layout<register = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]], shape = [64, 64]>
+#square = #ngpu.layout<offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 8], [2, 16], [4, 32], [8, 0], [16, 0], [32, 0]], shape = [64, 64]>
+func.func @in_flight(%x: !t, %c: tensor<64x64xf32, #acc>, %n: i32) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %b = ngpu.local_alloc !ngpu.buffer<64x64xf16, #square>
+  %d = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %c) -> (tensor<64x64xf32, #acc>) : i32 {
+    %p = ngpu.local_alloc !ngpu.buffer<64x64xf16, #square>
+    %1 = ngpu.wgmma %p, %b, %acc async : !ngpu.buffer<64x64xf16, #square>, !ngpu.buffer<64x64xf16, #square> -> tensor<64x64xf32, #acc>
+    %q = ngpu.local_alloc !ngpu.buffer<64x64xf16, #square>
+    %2 = ngpu.wgmma %q, %b, %1 async : !ngpu.buffer<64x64xf16, #square>, !ngpu.buffer<64x64xf16, #square> -> tensor<64x64xf32, #acc>
+    scf.yield %2 : tensor<64x64xf32, #acc>
+  }
+  %s = ngpu.local_alloc %x : !t -> !b
+  %y = ngpu.local_load %s : !b -> !t
+  %e = ngpu.wgmma_wait 0 for %d : tensor<64x64xf32, #acc> -> tensor<64x64xf32, #acc>
+  %t = ngpu.local_alloc %x : !t -> !b
+  %z = ngpu.local_load %t : !b -> !t
+  return
+}

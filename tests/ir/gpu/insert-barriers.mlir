@@ -231,3 +231,65 @@ func.func @mine(%x: !t) attributes {tile.kernel} {
   %0 = ngpu.local_load %a : !b -> !t
   return
 }
+
+// Around a `while`: the condition's part reads what the body's writes.
+// CHECK-LABEL: func.func @while
+// CHECK:         scf.while
+// CHECK-NEXT:      ngpu.barrier
+// CHECK-NEXT:      ngpu.local_load
+// CHECK:         } do {
+// CHECK-NEXT:      ngpu.barrier
+// CHECK-NEXT:      ngpu.local_store
+func.func @while(%x: !t, %c: i1) attributes {tile.kernel} {
+  %a = ngpu.local_alloc %x : !t -> !b
+  scf.while : () -> () {
+    %0 = ngpu.local_load %a : !b -> !t
+    scf.condition(%c)
+  } do {
+    ngpu.local_store %x, %a : !t, !b
+    scf.yield
+  }
+  return
+}
+
+// A function with shared memory of its own, called twice: readers of the first call come before
+// the writers of the second.
+// CHECK-LABEL: func.func @calls
+// CHECK:         call @callee
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    call @callee
+// CHECK-NEXT:    return
+func.func @calls(%x: !t) attributes {tile.kernel} {
+  func.call @callee(%x) : (!t) -> ()
+  func.call @callee(%x) : (!t) -> ()
+  return
+}
+// CHECK-LABEL: func.func private @callee
+// CHECK:         local_alloc
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    ngpu.local_load
+func.func private @callee(%x: !t) {
+  %a = ngpu.local_alloc %x : !t -> !b
+  %0 = ngpu.local_load %a : !b -> !t
+  return
+}
+
+// What was written before is there for all warps of all parts; each part has its own barriers.
+// CHECK-LABEL: func.func @parts
+// CHECK:         ngpu.local_alloc %arg0
+// CHECK:         ngpu.barrier
+// CHECK-NEXT:    ngpu.warp_specialize
+// CHECK-NEXT:      ngpu.local_load
+// CHECK:         }, {
+// CHECK-NEXT:      ngpu.local_load
+func.func @parts(%x: !t) attributes {tile.kernel} {
+  %a = ngpu.local_alloc %x : !t -> !b
+  ngpu.warp_specialize warps [4] registers [0, 0] {
+    %0 = ngpu.local_load %a : !b -> !t
+    ngpu.part_yield
+  }, {
+    %0 = ngpu.local_load %a : !b -> !t
+    ngpu.part_yield
+  }
+  return
+}
