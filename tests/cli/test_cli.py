@@ -113,6 +113,14 @@ def test_stages(kind, part):
     assert part in result.stdout
 
 
+def test_header_of_a_descriptor(tmp_path):
+    file = tmp_path / "copy.py"
+    file.write_text("import triton.language as tl\n\ndef move(d, e):\n    e.store([0, 0], d.load([0, 0]))\n")
+    text = nereid("compile", str(file), "--signature", "tensordesc<fp32[4, 8]>, tensordesc<fp32[4, 8]>:16", "--emit", "header").stdout
+    assert "float *d, int32_t d_size0, int32_t d_size1, int64_t d_stride0, float *e, int32_t e_size0" in text
+    assert "uint64_t slots[8]" in text
+
+
 def test_object_and_metadata(tmp_path):
     out = tmp_path / "add.o"
     assert nereid(*ADD, "--emit", "obj", "-o", str(out)).returncode == 0

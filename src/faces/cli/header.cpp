@@ -29,6 +29,22 @@ static std::string cType(llvm::StringRef signature) {
   return (isConst ? "const " : "") + name + (pointer ? " *" : " ");
 }
 
+/// The parameters in C, with their names: a descriptor is its base, its sizes, and its strides but
+/// the last.
+static std::vector<std::pair<std::string, std::string>> cParams(llvm::StringRef signature,
+                                                                const std::string &name) {
+  if (!signature.consume_front("tensordesc<"))
+    return {{cType(signature), name}};
+  auto [element, block] = signature.split('[');
+  size_t rank = block.take_until([](char c) { return c == ']'; }).count(',') + 1;
+  std::vector<std::pair<std::string, std::string>> params{{cType("*" + element.str()), name}};
+  for (size_t i = 0; i < rank; ++i)
+    params.push_back({"int32_t ", name + "_size" + llvm::utostr(i)});
+  for (size_t i = 0; i + 1 < rank; ++i)
+    params.push_back({"int64_t ", name + "_stride" + llvm::utostr(i)});
+  return params;
+}
+
 std::string cli::targetOf(const std::string &metadata) {
   auto parsed = json::parse(metadata);
   if (!parsed) {
@@ -60,15 +76,19 @@ std::string cli::headerText(const std::string &metadata) {
       constants += " *   " + param_name + " = " + signature + "\n";
       continue;
     }
-    list += ", " + cType(signature) + param_name;
-    packing += "  memcpy(&slots[" + llvm::utostr(slots++) + "], &" + param_name + ", sizeof " +
-               param_name + ");\n";
+    for (auto &[type, each] : cParams(signature, param_name)) {
+      list += ", " + type + each;
+      packing +=
+          "  memcpy(&slots[" + llvm::utostr(slots++) + "], &" + each + ", sizeof " + each + ");\n";
+    }
   }
   if (checked) {
     // The extents of the pointers are not known here: everything may be touched.
     for (const json::Value &value : *object.getArray("params")) {
       const json::Object &param = *value.getAsObject();
-      if (!*param.getBoolean("constant") && param.getString("signature")->starts_with("*")) {
+      llvm::StringRef signature = *param.getString("signature");
+      bool hasAddress = signature.starts_with("*") || signature.starts_with("tensordesc");
+      if (!*param.getBoolean("constant") && hasAddress) {
         packing += "  slots[" + llvm::utostr(slots + 1) + "] = INT64_MAX;\n";
         slots += 2;
       }
