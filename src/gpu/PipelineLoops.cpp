@@ -31,9 +31,11 @@
 // asked for once in every turn of the ring, so the parity to wait for flips with each turn; an
 // iteration that does not exist is not asked for.
 //
-// Products by wgmma stay in flight over the end of an iteration. With slots = D + 1 the previous
-// product must end before the barrier, since its slot is overwritten after it; with slots = D + 2
-// (four stages or more) one product remains in flight across the barrier.
+// Products by wgmma stay in flight over the end of an iteration. Where the loop does nothing else
+// to their accumulator, an iteration issues its product, then waits for the previous one (one stays
+// in flight), and after a second barrier overwrites the slot that this has read: the matrix units
+// never idle, and the barrier costs nothing. Otherwise (attention rescales the accumulator) the
+// product ends at the top of the next iteration, before the one barrier.
 //
 // Loops that write to global memory are left alone: a load must not pass a store that may alias.
 #include "gpu/AccessWidth.h"
@@ -52,6 +54,9 @@ using namespace nereid::layout;
 
 namespace nereid::gpu {
 namespace {
+
+/// On a loop between its rewriting and keepInFlight: the copies stand behind the products.
+constexpr const char *kPipelined = "ngpu.pipelined";
 
 bool isDot(Operation *op) {
   return isa<ngpu::MmaOp, ngpu::WgmmaOp, ngpu::FmaDotOp, tile::DotOp>(op);
@@ -318,7 +323,7 @@ bool LoopPipeliner::plan(unsigned sharedLeft) {
     --stages;
   copiesLast = wgmma && llvm::all_of(loop.getBody()->getOps<ngpu::WgmmaOp>(), staysInFlight);
   slots = stages;
-  distance = wgmma && stages >= 4 ? stages - 2 : stages - 1;
+  distance = stages - 1;
   return true;
 }
 
@@ -598,16 +603,14 @@ scf::ForOp LoopPipeliner::rewrite() {
   if (barriers)
     ngpu::LocalDeallocOp::create(builder, loc, barriers);
   loop.erase();
-  fresh->setAttr("ngpu.in_flight", builder.getI32IntegerAttr(slots - distance - 1));
+  if (copiesLast && !anyRegisters)
+    fresh->setAttr(kPipelined, builder.getUnitAttr());
   return fresh;
 }
 
 /// Lets the products of a loop's accumulators run on over the end of the iteration.
 void keepInFlight(scf::ForOp loop) {
-  unsigned pending = 0;
-  if (auto attr = loop->getAttrOfType<IntegerAttr>("ngpu.in_flight"))
-    pending = attr.getInt();
-  loop->removeAttr("ngpu.in_flight");
+  bool pipelined = loop->removeAttr(kPipelined) != nullptr;
   auto products = llvm::to_vector(loop.getBody()->getOps<ngpu::WgmmaOp>());
   llvm::SmallVector<unsigned> flying;
   for (ngpu::WgmmaOp product : products)
@@ -627,9 +630,10 @@ void keepInFlight(scf::ForOp loop) {
                     !loop.getBody()->getOps<ngpu::LocalStoreOp>().empty();
   OpBuilder builder(loop.getBody(), loop.getBody()->begin());
   Location loc = products.back().getLoc();
-  if (plain && pending > 0 && !ownBuffers) {
+  if (plain && pipelined && !ownBuffers) {
     builder.setInsertionPointAfter(products[0]);
-    ngpu::WgmmaWaitOp::create(builder, loc, TypeRange{}, pending, ValueRange{});
+    ngpu::WgmmaWaitOp::create(builder, loc, TypeRange{}, 1, ValueRange{});
+    ngpu::BarrierOp::create(builder, loc, IntegerAttr(), IntegerAttr());
   } else {
     llvm::SmallVector<Value> values;
     for (unsigned number : flying)

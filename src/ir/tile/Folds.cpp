@@ -413,13 +413,18 @@ OpFoldResult PtrCastOp::fold(FoldAdaptor) {
 /// reference.
 OpFoldResult FpCastOp::fold(FoldAdaptor adaptor) {
   auto to = cast<FloatType>(elementOf(getType()));
-  if (!adaptor.getSrc() || elementOf(getSrc().getType()).getIntOrFloatBitWidth() >= to.getWidth())
+  if (!adaptor.getSrc())
     return {};
+  bool saturates = to.getWidth() == 8;
+  auto rounding = getRounding() == Rounding::RTZ ? llvm::APFloat::rmTowardZero
+                                                 : llvm::APFloat::rmNearestTiesToEven;
   return constFoldCastOp<FloatAttr, FloatAttr>(
       {adaptor.getSrc()}, getType(), [&](const llvm::APFloat &value, bool &) {
         llvm::APFloat result = value;
         bool loses = false;
-        result.convert(to.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &loses);
+        auto status = result.convert(to.getFloatSemantics(), rounding, &loses);
+        if (saturates && (value.isInfinity() || (status & llvm::APFloat::opOverflow)))
+          return llvm::APFloat::getLargest(to.getFloatSemantics(), value.isNegative());
         return result;
       });
 }

@@ -96,7 +96,7 @@ func.func @numbers(%i: i32) -> (i32, i32, f32, f8E5M2) {
   // CHECK-DAG: %[[H:.*]] = arith.constant 2147483647 : i32
   // CHECK-DAG: %[[Z:.*]] = arith.constant 0 : i32
   // CHECK-DAG: %[[W:.*]] = arith.constant 1.750000e+00 : f32
-  // CHECK-DAG: %[[N:.*]] = tile.fp_cast
+  // CHECK-DAG: %[[N:.*]] = arith.constant 5.734400e+04 : f8E5M2
   // CHECK: return %[[H]], %[[Z]], %[[W]], %[[N]]
   %a = arith.constant 0xFFFFFFFF : i32
   %b = arith.constant 0x80000000 : i32
@@ -108,6 +108,25 @@ func.func @numbers(%i: i32) -> (i32, i32, f32, f8E5M2) {
   %2 = tile.fp_cast %q : f8E5M2 -> f32
   %3 = tile.fp_cast %f : f32 -> f8E5M2
   return %0, %1, %2, %3 : i32, i32, f32, f8E5M2
+}
+
+// To 8 bits: overflow and infinities give the largest number. Rounding towards zero is kept.
+// CHECK-LABEL: func.func @narrow
+func.func @narrow() -> (f8E4M3FN, f8E4M3FN, f8E4M3FN, bf16) {
+  // CHECK-DAG: %[[A:.*]] = arith.constant -4.480000e+02 : f8E4M3FN
+  // CHECK-DAG: %[[B:.*]] = arith.constant 0.000000e+00 : f8E4M3FN
+  // CHECK-DAG: %[[C:.*]] = arith.constant 1.125000e+00 : f8E4M3FN
+  // CHECK-DAG: %[[D:.*]] = arith.constant 1.000000e+00 : bf16
+  // CHECK: return %[[A]], %[[B]], %[[C]], %[[D]]
+  %inf = arith.constant 0xFF800000 : f32
+  %zero = arith.constant 0.0 : f32
+  %x = arith.constant 1.07 : f32
+  %y = arith.constant 1.0074 : f32
+  %0 = tile.fp_cast %inf : f32 -> f8E4M3FN
+  %1 = tile.fp_cast %zero : f32 -> f8E4M3FN
+  %2 = tile.fp_cast %x : f32 -> f8E4M3FN
+  %3 = tile.fp_cast %y rounding rtz : f32 -> bf16
+  return %0, %1, %2, %3 : f8E4M3FN, f8E4M3FN, f8E4M3FN, bf16
 }
 
 // CHECK-LABEL: func.func @descriptor_parts

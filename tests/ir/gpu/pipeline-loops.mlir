@@ -1,0 +1,108 @@
+// RUN: nereid-opt "--gpu-pipeline-loops=stages=3" %s | FileCheck %s
+// RUN: nereid-opt "--gpu-pipeline-loops=stages=1" %s | FileCheck %s --check-prefix=ONE
+
+#row = #ngpu.layout<register = [[0, 1], [0, 2], [0, 4]], lane = [[0, 8], [1, 0], [2, 0], [4, 0], [8, 0]], warp = [[16, 0], [32, 0]], shape = [64, 16]>
+#column = #ngpu.layout<register = [[0, 1], [0, 2], [0, 4]], lane = [[0, 8], [0, 16], [0, 32], [1, 0], [2, 0]], warp = [[4, 0], [8, 0]], shape = [16, 64]>
+#k = #ngpu.layout<offset = [[0, 1], [0, 2], [0, 4], [0, 8], [1, 0], [2, 0], [4, 0], [8, 0], [16, 0], [32, 0]], shape = [64, 16]>
+#n = #ngpu.layout<offset = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 0], [2, 0], [4, 0], [8, 0]], shape = [16, 64]>
+#acc = #ngpu.layout<register = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]], shape = [64, 64]>
+
+// Copies two iterations ahead, none without an iteration; the product is issued before them, and the one
+// before it is waited for before its slot is overwritten.
+// CHECK-LABEL: func.func @product
+// CHECK:       %[[A:.*]] = ngpu.local_alloc <3x64x16xf16
+// CHECK:       %[[B:.*]] = ngpu.local_alloc <3x16x64xf16
+// CHECK-COUNT-2: ngpu.async_commit
+// CHECK:       scf.for
+// CHECK-NEXT:    ngpu.async_wait 1
+// CHECK-NOT:     tile.load
+// CHECK:         ngpu.wgmma {{.*}} async
+// CHECK-NEXT:    ngpu.wgmma_wait 1
+// CHECK-NEXT:    ngpu.barrier
+// CHECK:         arith.cmpi ugt
+// CHECK:         ngpu.async_copy {{.*}} mask {{.*}} contiguity 8
+// CHECK:         ngpu.async_copy {{.*}} mask {{.*}} contiguity 8
+// CHECK:         ngpu.async_commit
+// CHECK-NEXT:    scf.yield
+// CHECK:       ngpu.wgmma_wait 0 for
+// CHECK:       ngpu.async_wait 0
+// CHECK:       ngpu.local_dealloc %[[A]]
+
+// With one stage nothing moves.
+// ONE-LABEL: func.func @product
+// ONE-NOT:     ngpu.async_copy
+// ONE:         tile.load
+// ONE-LABEL: func.func @rescaled
+func.func @product(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %b: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %n: i32, %pa: tensor<64x16xi32, #row>, %rows: tensor<64x1xi32, #ngpu.layout<lane = [[0, 0], [1, 0], [2, 0], [4, 0], [8, 0]], warp = [[16, 0], [32, 0]], shape = [64, 1]>>) -> tensor<64x64xf32, #acc> attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %c16 = arith.constant 16 : i32
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  %ra = tile.range 0 to 16 : tensor<16xi32, #ngpu.layout<register = [[1], [2], [4]], lane = [[8], [0], [0], [0], [0]], warp = [[0], [0]], shape = [16]>>
+  %ea = tile.expand_dims %ra 0 : tensor<16xi32, #ngpu.layout<register = [[1], [2], [4]], lane = [[8], [0], [0], [0], [0]], warp = [[0], [0]], shape = [16]>> -> tensor<1x16xi32, #ngpu.layout<register = [[0, 1], [0, 2], [0, 4]], lane = [[0, 8], [0, 0], [0, 0], [0, 0], [0, 0]], warp = [[0, 0], [0, 0]], shape = [1, 16]>>
+  %oa = tile.broadcast %ea : tensor<1x16xi32, #ngpu.layout<register = [[0, 1], [0, 2], [0, 4]], lane = [[0, 8], [0, 0], [0, 0], [0, 0], [0, 0]], warp = [[0, 0], [0, 0]], shape = [1, 16]>> -> tensor<64x16xi32, #row>
+  %rb = tile.range 0 to 64 : tensor<64xi32, #ngpu.layout<register = [[1], [2], [4]], lane = [[8], [16], [32], [0], [0]], warp = [[0], [0]], shape = [64]>>
+  %eb = tile.expand_dims %rb 0 : tensor<64xi32, #ngpu.layout<register = [[1], [2], [4]], lane = [[8], [16], [32], [0], [0]], warp = [[0], [0]], shape = [64]>> -> tensor<1x64xi32, #ngpu.layout<register = [[0, 1], [0, 2], [0, 4]], lane = [[0, 8], [0, 16], [0, 32], [0, 0], [0, 0]], warp = [[0, 0], [0, 0]], shape = [1, 64]>>
+  %ob = tile.broadcast %eb : tensor<1x64xi32, #ngpu.layout<register = [[0, 1], [0, 2], [0, 4]], lane = [[0, 8], [0, 16], [0, 32], [0, 0], [0, 0]], warp = [[0, 0], [0, 0]], shape = [1, 64]>> -> tensor<16x64xi32, #column>
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%c = %zero) -> (tensor<64x64xf32, #acc>) : i32 {
+    %at = arith.muli %i, %c16 : i32
+    %qa = tile.addptr %a, %at : !tile.ptr<f16>, i32
+    %sa = tile.splat %qa : !tile.ptr<f16> -> tensor<64x16x!tile.ptr<f16>, #row>
+    %la = tile.addptr %sa, %oa : tensor<64x16x!tile.ptr<f16>, #row>, tensor<64x16xi32, #row>
+    %x = tile.load %la : tensor<64x16x!tile.ptr<f16>, #row> -> tensor<64x16xf16, #row>
+    %bx = ngpu.local_alloc %x : tensor<64x16xf16, #row> -> !ngpu.buffer<64x16xf16, #k>
+    %qb = tile.addptr %b, %at : !tile.ptr<f16>, i32
+    %sb = tile.splat %qb : !tile.ptr<f16> -> tensor<16x64x!tile.ptr<f16>, #column>
+    %lb = tile.addptr %sb, %ob : tensor<16x64x!tile.ptr<f16>, #column>, tensor<16x64xi32, #column>
+    %y = tile.load %lb : tensor<16x64x!tile.ptr<f16>, #column> -> tensor<16x64xf16, #column>
+    %by = ngpu.local_alloc %y : tensor<16x64xf16, #column> -> !ngpu.buffer<16x64xf16, #n>
+    %d = ngpu.wgmma %bx, %by, %c : !ngpu.buffer<64x16xf16, #k>, !ngpu.buffer<16x64xf16, #n> -> tensor<64x64xf32, #acc>
+    scf.yield %d : tensor<64x64xf32, #acc>
+  }
+  return %sum : tensor<64x64xf32, #acc>
+}
+
+// An accumulator that the loop also rescales is complete before that; a loop that stores is left alone; rows whose
+// elements are no neighbours go through registers, one iteration ahead.
+// CHECK-LABEL: func.func @rescaled
+// CHECK:       ngpu.local_alloc <3x16x64xf16
+// CHECK:       tile.load {{.*}} mask
+// CHECK:       scf.for
+// CHECK-NEXT:    %[[C:.*]] = ngpu.wgmma_wait 0 for
+// CHECK:         ngpu.local_store
+// CHECK:         tile.load {{.*}} mask
+// CHECK:         arith.mulf %[[C]]
+// CHECK:         ngpu.wgmma {{.*}} async
+// CHECK-LABEL: func.func @storing
+// CHECK-NOT:   ngpu.local_alloc <3x
+// CHECK:       return
+func.func @rescaled(%a: !ngpu.buffer<64x16xf16, #k>, %p: tensor<16x64x!tile.ptr<f16>, #column>, %s: tensor<64x64xf32, #acc>, %n: i32) -> tensor<64x64xf32, #acc> attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  %sum = scf.for %i = %c0 to %n step %c1 iter_args(%c = %zero) -> (tensor<64x64xf32, #acc>) : i32 {
+    %offset = tile.splat %i : i32 -> tensor<16x64xi32, #column>
+    %lb = tile.addptr %p, %offset : tensor<16x64x!tile.ptr<f16>, #column>, tensor<16x64xi32, #column>
+    %y = tile.load %lb : tensor<16x64x!tile.ptr<f16>, #column> -> tensor<16x64xf16, #column>
+    %by = ngpu.local_alloc %y : tensor<16x64xf16, #column> -> !ngpu.buffer<16x64xf16, #n>
+    %e = arith.mulf %c, %s : tensor<64x64xf32, #acc>
+    %d = ngpu.wgmma %a, %by, %e : !ngpu.buffer<64x16xf16, #k>, !ngpu.buffer<16x64xf16, #n> -> tensor<64x64xf32, #acc>
+    scf.yield %d : tensor<64x64xf32, #acc>
+  }
+  return %sum : tensor<64x64xf32, #acc>
+}
+
+func.func @storing(%a: !ngpu.buffer<64x16xf16, #k>, %p: tensor<16x64x!tile.ptr<f16>, #column>, %o: tensor<64x64x!tile.ptr<f32>, #acc>, %n: i32) attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    %offset = tile.splat %i : i32 -> tensor<16x64xi32, #column>
+    %lb = tile.addptr %p, %offset : tensor<16x64x!tile.ptr<f16>, #column>, tensor<16x64xi32, #column>
+    %y = tile.load %lb : tensor<16x64x!tile.ptr<f16>, #column> -> tensor<16x64xf16, #column>
+    %by = ngpu.local_alloc %y : tensor<16x64xf16, #column> -> !ngpu.buffer<16x64xf16, #n>
+    %d = ngpu.wgmma %a, %by, %zero : !ngpu.buffer<64x16xf16, #k>, !ngpu.buffer<16x64xf16, #n> -> tensor<64x64xf32, #acc>
+    tile.store %o, %d : tensor<64x64x!tile.ptr<f32>, #acc>, tensor<64x64xf32, #acc>
+  }
+  return
+}
