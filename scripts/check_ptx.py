@@ -37,6 +37,9 @@ def main():
     parser.add_argument("--ptxas", default=os.environ.get("NEREID_PTXAS") or shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas")
     parser.add_argument("--expect", type=int, default=1, help="at least so many files must be there")
     arguments = parser.parse_args()
+    if not shutil.which(arguments.ptxas):
+        print(f"no ptxas was found ({arguments.ptxas}): install a CUDA toolkit, or name one with --ptxas")
+        return 2
     files = sorted(arguments.folder.glob("*.ptx"))
     if len(files) < arguments.expect:
         print(f"{arguments.folder} holds {len(files)} PTX files, expected {arguments.expect} or more")
