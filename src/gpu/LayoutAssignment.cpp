@@ -393,9 +393,10 @@ SmallVector<LinearLayout, 8> accessCandidates(ArrayRef<int64_t> shape, const Acc
   for (int64_t size : core)
     elements *= size;
   int64_t threads = 32 * int64_t(warps);
-  int64_t widest =
-      std::min(facts.vector[fast],
-               int64_t(llvm::bit_floor(uint64_t(std::max<int64_t>(1, elements / threads)))));
+  int64_t most = int64_t(llvm::bit_floor(uint64_t(std::max<int64_t>(1, elements / threads))));
+  int64_t widest = std::min(facts.vector[fast], most);
+  // Neighbours that fill a word, though each is loaded by itself: what follows moves words.
+  int64_t word = std::min({core[fast], 4 / int64_t(facts.elementBytes), most});
 
   SmallVector<LinearLayout, 8> layouts;
   auto add = [&](int64_t vector, int64_t fastLanes, bool warpsAlongRows) {
@@ -433,6 +434,11 @@ SmallVector<LinearLayout, 8> accessCandidates(ArrayRef<int64_t> shape, const Acc
   }
   if (widest > 1)
     add(widest / 2, 32, rank > 1);
+  if (word > widest) {
+    add(word, 32, rank > 1);
+    if (rank > 1)
+      add(word, std::max<int64_t>(1, 128 / (facts.elementBytes * word)), true);
+  }
   return layouts;
 }
 

@@ -133,7 +133,7 @@ AccessShape accessShape(const AccessFacts &facts, const LinearLayout &layout, in
   }
   // Lanes whose elements lie in one sector (line) differ only in low bits of a contiguous
   // dimension.
-  auto pieces = [&](int64_t bytes) {
+  auto pieces = [&](int64_t bytes, bool ofRegisters) {
     uint64_t same = 0;
     for (unsigned dim = 0; dim < layout.rank(); ++dim) {
       unsigned shift = flatShift(layout, dim);
@@ -144,25 +144,32 @@ AccessShape accessShape(const AccessFacts &facts, const LinearLayout &layout, in
     SmallVector<uint64_t, 16> columns;
     for (uint64_t column : lanes)
       columns.push_back(column & ~same);
+    for (uint64_t column : ofRegisters ? registers : ArrayRef<uint64_t>())
+      columns.push_back(column & ~same);
     return 1u << rankOf(columns);
   };
-  best.sectors = pieces(32);
-  best.lines = pieces(128);
+  best.sectors = pieces(32, false);
+  best.lines = pieces(128, false);
+  best.allSectors = int64_t(pieces(32, true)) * std::max<int64_t>(1, repeats);
   best.requests = std::max<int64_t>(1, layout.size(Axis::Register) / best.vector) *
                   std::max<int64_t>(1, repeats);
   return best;
 }
 
 double accessCost(const AccessFacts &facts, const LinearLayout &layout, int64_t repeats,
-                  bool atomic) {
+                  AccessKind kind) {
   if (facts.copied)
     return sharedStoreCost(layout, 8 * facts.elementBytes, repeats);
   AccessFacts used = facts;
-  if (atomic)
+  if (kind == AccessKind::Atomic)
     for (int64_t &vector : used.vector)
       vector = 1;
   AccessShape shape = accessShape(used, layout, repeats);
-  double request = kRequest + shape.lines * kLine + shape.sectors * kSector * (atomic ? 4 : 1);
+  if (kind == AccessKind::Load) // what one instruction brought into L1 serves the next
+    return warpsOf(layout) * (double(shape.requests) * (kRequest + shape.lines * kLine) +
+                              double(shape.allSectors) * kSector);
+  double request = kRequest + shape.lines * kLine +
+                   shape.sectors * kSector * (kind == AccessKind::Atomic ? 4 : 1);
   return double(shape.requests) * warpsOf(layout) * request;
 }
 

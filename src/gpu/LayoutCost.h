@@ -35,17 +35,22 @@ AccessFacts accessFacts(mlir::Operation *op, const transforms::IntegerAnalysis &
 
 /// How a layout meets an access.
 struct AccessShape {
-  unsigned vector = 1;  ///< elements of one instruction of a thread
-  unsigned sectors = 1; ///< 32-byte sectors that one instruction of a warp touches
-  unsigned lines = 1;   ///< lines of 128 bytes
-  int64_t requests = 1; ///< instructions of a warp, for the whole tensor
+  unsigned vector = 1;    ///< elements of one instruction of a thread
+  unsigned sectors = 1;   ///< 32-byte sectors that one instruction of a warp touches
+  unsigned lines = 1;     ///< lines of 128 bytes
+  int64_t allSectors = 1; ///< sectors that all instructions of a warp touch, each counted once
+  int64_t requests = 1;   ///< instructions of a warp, for the whole tensor
 };
 AccessShape accessShape(const AccessFacts &facts, const layout::LinearLayout &layout,
                         int64_t repeats);
 
-/// Cycles of a load or store; `atomic`: no vectors, and sectors are worked on one by one.
+/// Atomics have no vectors, and their sectors are worked on one by one. What a load brought into L1
+/// serves the next ones of the same warp.
+enum class AccessKind : uint8_t { Load, Store, Atomic };
+
+/// Cycles of an access to global memory.
 double accessCost(const AccessFacts &facts, const layout::LinearLayout &layout, int64_t repeats,
-                  bool atomic = false);
+                  AccessKind kind = AccessKind::Load);
 
 /// Cycles to bring a tensor from one layout to another (0: they are equal or equivalent).
 double conversionCost(const layout::LinearLayout &from, const layout::LinearLayout &to,

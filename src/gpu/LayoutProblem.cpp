@@ -483,9 +483,13 @@ double LayoutProblem::bufferCost(const LayoutUse &use) {
     return 0;
   LayoutId from = seenFromRoot(use.value, layoutOf(root));
   auto [it, isNew] = bufferMemo.try_emplace(uint64_t(use.buffer) << 32 | from, 0);
-  if (isNew)
-    it->second = sharedStoreCost(table[from], value.elementBits, value.repeats) *
-                 bankConflicts(table[from], buffers[use.buffer], value.elementBits);
+  if (isNew) {
+    bool matrices = options.sm >= 90;
+    MoveCost cost =
+        sharedAccess(table[from], buffers[use.buffer], value.elementBits, matrices).cost;
+    it->second = double(value.repeats) * (cost.turns * double(table[from].size(Axis::Warp)) +
+                                          issueCycles(cost.instructions, table[from]));
+  }
   return it->second;
 }
 
@@ -505,7 +509,11 @@ double LayoutProblem::stepCost(unsigned index, LayoutId base) {
   double cost = 0;
   if (step.access >= 0) {
     bool atomic = isa<tile::AtomicRMWOp, tile::AtomicCASOp>(step.op);
-    cost = accessCost(accesses[step.access], layout, repeats, atomic);
+    bool load = isa<tile::LoadOp, tile::DescLoadOp>(step.op);
+    cost = accessCost(accesses[step.access], layout, repeats,
+                      atomic ? AccessKind::Atomic
+                      : load ? AccessKind::Load
+                             : AccessKind::Store);
     if (atomic && !step.op->getResult(0).use_empty() && !layout.isInjective())
       cost += 100; // the owner's result must be sent to all that hold a copy
   } else if (auto reduce = dyn_cast<tile::ReduceOp>(step.op)) {

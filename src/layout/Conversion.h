@@ -114,6 +114,7 @@ struct SharedAccess {
   VectorAccess vector;
   std::optional<MatrixAccess> matrix; ///< instead of `vector`
   unsigned conflicts = 1;             ///< the degree of what is used
+  MoveCost cost;                      ///< of all registers that are no copies
 };
 SharedAccess sharedAccess(const LinearLayout &distributed, const LinearLayout &memory,
                           unsigned elementBits, bool matrices, unsigned most = 16);

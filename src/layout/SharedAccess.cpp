@@ -154,6 +154,15 @@ SharedAccess sharedAccess(const LinearLayout &distributed, const LinearLayout &m
     access.matrix = matrixAccess(distributed, memory, elementBits);
   access.conflicts = access.matrix ? bankConflicts(*access.matrix, elementBits)
                                    : bankConflicts(distributed, memory, elementBits, most);
+  unsigned registers = 1u << (distributed.bits(Axis::Register) -
+                              llvm::popcount(distributed.freeBits(Axis::Register)));
+  unsigned elements = access.vector.elements, words = elements * std::max(elementBits, 8u) / 32;
+  if (access.matrix) {
+    words = access.matrix->matrices;
+    elements = words << access.matrix->wordBits.size();
+  }
+  access.cost.instructions = std::max(registers / elements, 1u);
+  access.cost.turns = access.cost.instructions * std::max(words, 1u) * access.conflicts;
   return access;
 }
 

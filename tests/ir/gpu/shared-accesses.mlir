@@ -34,6 +34,14 @@
 // ATTENTION80: 4 matrices, transposed, no bank conflicts
 // ATTENTION80: 16 bytes a lane, no bank conflicts
 
+// Rows of unknown alignment are loaded one element at a time, but by threads that hold pairs: those go to shared
+// memory as words.
+// RUN: sed -e "s/i32 {tile.divisibility = 16 : i64, /i32 {/g" %S/matmul-layouts.mlir | nereid-opt --tile-pipeline --gpu-pipeline --test-shared-accesses -o %t 2>&1 | FileCheck %s --check-prefix=UNALIGNED --implicit-check-not="conflicts: "
+// UNALIGNED: remark: 4 matrices, no bank conflicts
+// UNALIGNED: ngpu.local_store
+// UNALIGNED: remark: 4 matrices, no bank conflicts
+// UNALIGNED: ngpu.local_store
+
 // A column of a plain row-major buffer: rows are 128 bytes apart.
 // RUN: nereid-opt %s --test-shared-accesses -o %t 2>&1 | FileCheck %s --check-prefix=PLAIN
 #row = #ngpu.layout<register = [[8, 0], [16, 0]], lane = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], warp = [[1, 0], [2, 0], [4, 0]], shape = [32, 32]>

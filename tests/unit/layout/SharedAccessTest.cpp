@@ -211,6 +211,28 @@ TEST(MatrixAccess, OperandsOfMma) {
   EXPECT_FALSE(matrixAccess(striped({64, 64}, 8, 4, {1, 0}), rows, 16));
 }
 
+TEST(SharedAccess, ChoosesAndCounts) {
+  // 32 registers of halves a thread: 16 words, as 4 times 4 matrices or 4 vectors of 16 bytes.
+  LinearLayout a = mmaOperand({64, 64}, Operand::A, {4, 1}, 16);
+  LinearLayout rows = sharedSwizzled({64, 64}, {1, 0}, 16, 128);
+  SharedAccess access = sharedAccess(a, rows, 16, true);
+  EXPECT_TRUE(access.matrix);
+  EXPECT_EQ(access.cost.instructions, 4u);
+  EXPECT_EQ(access.cost.turns, 16u);
+  access = sharedAccess(a, rows, 16, false);
+  EXPECT_FALSE(access.matrix);
+  EXPECT_EQ(access.cost.instructions, 16u);
+  EXPECT_EQ(access.cost.turns, 16u);
+  access = sharedAccess(striped({64, 64}, 8, 4, {1, 0}), rows, 16, true);
+  EXPECT_FALSE(access.matrix);
+  EXPECT_EQ(access.cost.instructions, 4u);
+  EXPECT_EQ(access.cost.turns, 16u);
+  // Two bytes a lane: half of each turn is lost; all in one bank: a turn for every lane.
+  EXPECT_EQ(sharedAccess(striped({64, 64}, 1, 4, {1, 0}), rows, 16, true).cost.turns, 32u);
+  LinearLayout columns = blocked({32, 32}, {1, 1}, {32, 1}, {1, 32}, {0, 1});
+  EXPECT_EQ(sharedAccess(columns, sharedLinear({32, 32}, {1, 0}), 32, true).cost.turns, 32u);
+}
+
 TEST(MatrixAccess, ConflictsAreCounted) {
   LinearLayout a = mmaOperand({64, 64}, Operand::A, {2, 2}, 16);
   std::optional<MatrixAccess> access = matrixAccess(a, sharedLinear({64, 64}, {1, 0}), 16);

@@ -69,8 +69,10 @@ void emitAsyncCopy(Emitter &e, ngpu::AsyncCopyOp op) {
 
   // .cg keeps the data out of L1, where a tile that is read once has no business.
   std::string copy = bytes == 16 && op.getCache() != tile::CacheModifier::CA
-                         ? "cp.async.cg.shared.global.L2::128B"
-                         : "cp.async.ca.shared.global.L2::128B";
+                         ? "cp.async.cg.shared.global"
+                         : "cp.async.ca.shared.global";
+  if (e.options.ptxVersion >= 74)
+    copy += ".L2::128B";
   copy += " [$0], [$1], " + std::to_string(bytes) + ", $2;";
   unsigned coreRegisters = from.size(Axis::Register);
   uint32_t repeatBytes = to.size(Axis::Offset) * element;

@@ -215,7 +215,7 @@ void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
       (move.distributed.freeBits(Axis::Warp) | ~(move.distributed.size(Axis::Warp) - 1)) &
       (e.warpCount() - 1);
   bool matrices = move.matrices && e.options.sm >= 90 && !freeLanes && !freeWarps;
-  auto [vector, matrix, conflicts] =
+  auto [vector, matrix, conflicts, cost] =
       sharedAccess(move.distributed, move.memory, access.bytes * 8, matrices);
   if (matrix)
     return storeMatrices(e, base, access, *matrix, registers);
@@ -244,7 +244,7 @@ void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
 
 Values loadShared(Emitter &e, llvm::Value *base, const SharedMove &move) {
   Access access(e, move);
-  auto [vector, matrix, conflicts] =
+  auto [vector, matrix, conflicts, cost] =
       sharedAccess(move.distributed, move.memory, access.bytes * 8, move.matrices);
   Values registers(access.coreRegisters() * move.repeats, nullptr);
   if (matrix) {
