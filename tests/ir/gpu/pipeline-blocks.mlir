@@ -25,13 +25,13 @@ func.func @matmul(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %y: !tile.p
   // CHECK: ngpu.tma_load {{.*}} if
   // CHECK: ngpu.tma_load {{.*}} if
   // CHECK: scf.for
-  // CHECK: ngpu.wgmma_wait 0
   // CHECK: ngpu.mbarrier_wait
   // CHECK: arith.xori
   // CHECK-NOT: ngpu.local_load
   // CHECK: ngpu.wgmma {{.*}} async
   // All threads have done with the slot before it is filled again.
-  // CHECK: ngpu.barrier
+  // CHECK: ngpu.wgmma_wait 1
+  // CHECK-NEXT: ngpu.barrier
   // CHECK: ngpu.tma_load {{.*}} if
   // CHECK: ngpu.tma_load {{.*}} if
   // CHECK-NOT: ngpu.barrier
