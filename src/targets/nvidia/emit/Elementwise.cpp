@@ -1,6 +1,7 @@
 // Elementwise ops, one register at a time. LLVM's instructions mean the same as arith's, except
 // where they leave something undefined that the language defines.
 #include "targets/nvidia/emit/Elements.h"
+#include "targets/nvidia/emit/GlobalAccess.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -427,7 +428,16 @@ bool emitElementwise(Emitter &e, Operation *op) {
     e.set(op->getResult(0), results);
     return true;
   }
+  // Masks that are known to be equal in several registers are computed once.
+  llvm::SmallVector<std::pair<unsigned, int64_t>> origins;
+  if (isa<arith::CmpIOp, arith::AndIOp, arith::OrIOp>(op) && count > 1 &&
+      tile::elementOf(type).isInteger(1))
+    origins = runOrigins(e, op, op->getResult(0));
   for (unsigned reg = 0; reg < count; ++reg) {
+    if (!origins.empty() && origins[reg].first < reg && origins[reg].second == 0) {
+      results.push_back(results[origins[reg].first]);
+      continue;
+    }
     Values operands;
     for (mlir::Value operand : op->getOperands()) {
       auto registers = e.get(operand);

@@ -44,7 +44,68 @@ llvm::SmallVector<uint32_t, 4> threadMasks(const layout::LinearLayout &layout) {
   return masks;
 }
 
+/// Registers by the element they hold: its place in the core and in the repeats.
+class Elements {
+public:
+  Elements(Emitter &e, RankedTensorType type) {
+    for (unsigned reg = 0; reg < e.registerCount(type); ++reg) {
+      places.push_back(ngpu::registerPlace(type, reg));
+      originals.push_back(
+          byPlace.try_emplace(keyOf(places[reg].core, places[reg].repeatOffset), reg)
+              .first->second);
+    }
+  }
+  std::optional<unsigned> find(llvm::ArrayRef<int32_t> core, llvm::ArrayRef<int32_t> repeat) const {
+    auto found = byPlace.find(keyOf(core, repeat));
+    return found == byPlace.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  llvm::SmallVector<ngpu::RegisterPlace> places;
+  llvm::SmallVector<unsigned> originals;
+
+private:
+  using Key = llvm::SmallVector<int32_t, 8>;
+  static Key keyOf(llvm::ArrayRef<int32_t> core, llvm::ArrayRef<int32_t> repeat) {
+    Key key(core);
+    key.append(repeat.begin(), repeat.end());
+    return key;
+  }
+  std::map<Key, unsigned> byPlace;
+};
+
+llvm::SmallVector<std::pair<unsigned, int64_t>>
+originsAmong(const Elements &elements, const transforms::IntegerInfo *info, RankedTensorType type) {
+  const auto &layout = ngpu::layoutOf(type).getLayout();
+  auto masks = threadMasks(layout);
+  llvm::SmallVector<std::pair<unsigned, int64_t>> result;
+  for (unsigned reg = 0; reg < elements.places.size(); ++reg) {
+    // Without what a run makes a constant.
+    auto core = elements.places[reg].core, repeat = elements.places[reg].repeatOffset;
+    int64_t distance = 0;
+    for (unsigned d = 0; info && d < layout.rank(); ++d) {
+      transforms::Run run = info->run(d);
+      uint32_t within = runMask(run, type.getDimSize(d)) & ~masks[d];
+      distance += run.step * int64_t(core[d] & within);
+      core[d] &= ~within;
+      if (run.length >= type.getDimSize(d)) {
+        distance += run.step * repeat[d];
+        repeat[d] = 0;
+      }
+    }
+    auto origin = elements.find(core, repeat);
+    bool fits = distance == int32_t(distance);
+    result.push_back(origin && fits ? std::pair(*origin, distance) : std::pair(reg, int64_t(0)));
+  }
+  return result;
+}
+
 } // namespace
+
+llvm::SmallVector<std::pair<unsigned, int64_t>> runOrigins(Emitter &e, Operation *op,
+                                                           Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  return originsAmong(Elements(e, type), e.integers(op).lookup(tensor), type);
+}
 
 GlobalAccess::GlobalAccess(Emitter &e, Operation *op, Value ptr, Value mask, unsigned maxBytes)
     : e(e), ptr(ptr) {
@@ -62,41 +123,11 @@ GlobalAccess::GlobalAccess(Emitter &e, Operation *op, Value ptr, Value mask, uns
   for (unsigned bit : vector.registerBits)
     vectorMask |= 1u << bit;
 
-  // Registers by the element they hold.
+  Elements elements(e, type);
+  originals = elements.originals;
+  bases = originsAmong(elements, analysis.lookup(ptr), type);
   const auto &layout = ngpu::layoutOf(type).getLayout();
-  auto masks = threadMasks(layout);
-  auto *info = analysis.lookup(ptr);
-  unsigned count = e.registerCount(type);
-  llvm::SmallVector<ngpu::RegisterPlace> places;
-  std::map<std::vector<int32_t>, unsigned> byPlace;
-  auto keyOf = [](llvm::ArrayRef<int32_t> core, llvm::ArrayRef<int32_t> repeat) {
-    std::vector<int32_t> key(core.begin(), core.end());
-    key.insert(key.end(), repeat.begin(), repeat.end());
-    return key;
-  };
-  for (unsigned reg = 0; reg < count; ++reg) {
-    places.push_back(ngpu::registerPlace(type, reg));
-    originals.push_back(
-        byPlace.try_emplace(keyOf(places[reg].core, places[reg].repeatOffset), reg).first->second);
-  }
-  for (unsigned reg = 0; reg < count; ++reg) {
-    // Without what a run makes a constant.
-    auto core = places[reg].core, repeat = places[reg].repeatOffset;
-    int64_t bytes = 0;
-    for (unsigned d = 0; info && d < layout.rank(); ++d) {
-      transforms::Run run = info->run(d);
-      uint32_t within = runMask(run, type.getDimSize(d)) & ~masks[d];
-      bytes += run.step * int64_t(core[d] & within);
-      core[d] &= ~within;
-      if (run.length >= type.getDimSize(d)) {
-        bytes += run.step * repeat[d];
-        repeat[d] = 0;
-      }
-    }
-    auto found = byPlace.find(keyOf(core, repeat));
-    bool fits = bytes == int32_t(bytes);
-    bases.push_back(found == byPlace.end() || !fits ? std::pair(reg, int64_t(0))
-                                                    : std::pair(found->second, bytes));
+  for (unsigned reg = 0; reg < originals.size(); ++reg) {
     if (originals[reg] != reg || (reg & vectorMask & (layout.size(Axis::Register) - 1)))
       continue;
     llvm::SmallVector<unsigned, 4> group;

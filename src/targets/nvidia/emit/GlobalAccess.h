@@ -15,6 +15,12 @@ struct Address {
   std::string text(unsigned operand) const;
 };
 
+/// For every register of an integer or pointer tensor another one (or itself) and the constant by
+/// which it differs from that one, as runs tell: all registers in a run share one. Pointers differ
+/// by bytes.
+llvm::SmallVector<std::pair<unsigned, int64_t>> runOrigins(Emitter &e, mlir::Operation *op,
+                                                           mlir::Value tensor);
+
 /// The accesses of one thread through `ptr`, a tensor of pointers with a layout or a scalar.
 class GlobalAccess {
 public:
