@@ -211,6 +211,20 @@ def test_launches_from_many_threads(data):
     assert all(torch.equal(out, x + y) for out in outs)
 
 
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_tensors_of_another_device(data):
+    x, y, out = (t.to("cuda:1") for t in data)
+    compiled = add[(5, )](x, y, out, 5000, BLOCK=1024)
+    assert torch.cuda.current_device() == 0 and torch.equal(out, x + y)
+    here = data[2]
+    assert add[(5, )](data[0], data[1], here, 5000, BLOCK=1024) is compiled, "one kernel serves devices of one architecture"
+    assert torch.equal(here, data[0] + data[1])
+    with torch.cuda.device(1), torch.cuda.stream(torch.cuda.Stream(1)) as _:
+        out.zero_()
+        add[(5, )](x, y, out, 5000, BLOCK=1024)
+        assert torch.equal(out, x + y)
+
+
 FAULT = """
     import nereid, nereid.language as tl, torch
     from nereid.runtime import driver

@@ -1,6 +1,7 @@
 // Launches on CUDA devices, against a stand-in for the driver (fake_cuda.c) and a kernel whose code
 // is only bytes: what the driver is asked for, which context is current, and the words of errors.
 #include "runtime/devices/cuda.h"
+#include "nereid/nereid.hpp"
 #include "runtime/devices/device.h"
 #include "runtime/function.h"
 #include "runtime/target_choice.h"
@@ -422,8 +423,22 @@ TEST_F(CudaTest, Properties) {
   EXPECT_EQ(cuda::driverVersion(), "13.0");
 }
 
+TEST_F(CudaTest, LaunchesOfTheCppHeader) {
+  auto kernel = make(info());
+  nrd_launch how = Launch({4}).withStream(reinterpret_cast<void *>(0x99)).onDevice(1).raw();
+  EXPECT_EQ(launch(*kernel, how), "");
+  EXPECT_NE(std::string(fake().record()).find("launch on 1 grid 4,1,1"), std::string::npos);
+  EXPECT_NE(std::string(fake().record()).find("stream 0x99"), std::string::npos);
+  EXPECT_EQ(Launch({4}).raw().with_stream, 0) << "the current one";
+  EXPECT_EQ(Launch({4}).withStream(nullptr).raw().with_stream, 1) << "the default one";
+  EXPECT_EQ(Launch({4}).raw().device, 0);
+  fake().reset();
+  synchronize(1);
+  EXPECT_NE(std::string(fake().record()).find("synchronize 1"), std::string::npos);
+}
+
 TEST_F(CudaTest, ChoiceOfTheTarget) {
-  auto choose = [&](std::vector<nrd_arg> args, const Options *options = nullptr) {
+  auto choose = [&](std::vector<nrd_arg> args, const runtime::Options *options = nullptr) {
     TargetName target;
     int device;
     ErrorPtr failed = chooseTarget(options, args, nullptr, target, device);
@@ -438,8 +453,8 @@ TEST_F(CudaTest, ChoiceOfTheTarget) {
   fake().memory(8, 0);
   EXPECT_EQ(choose({pointer(8, NRD_MEMORY_UNKNOWN)}), "cuda:90");
 
-  Options cpu, cuda, ampere;
-  auto set = [](Options &options, const char *text) {
+  runtime::Options cpu, cuda, ampere;
+  auto set = [](runtime::Options &options, const char *text) {
     EXPECT_FALSE(options.set("target", nrd_value{frontend::Value(std::string(text)), "", {}, {}}));
   };
   set(cpu, "cpu");
