@@ -33,8 +33,11 @@ TmaBox tmaBox(llvm::ArrayRef<int64_t> shape, unsigned elementBits) {
   LinearLayout memory = tmaLayout(shape, elementBits);
   BitMatrix toOffset = *memory.matrix().inverse();
   llvm::SmallVector<int32_t, 5> start(shape.size(), 0);
+  // A box begins at the beginning of a row of the swizzle, wherever in that its first element is.
+  uint32_t inRow = result.swizzleBytes ? result.swizzleBytes - 1 : 0;
   while (true) {
-    result.parts.push_back({start, uint32_t(toOffset.apply(memory.flat(start)) * bytes)});
+    auto first = uint32_t(toOffset.apply(memory.flat(start)) * bytes);
+    result.parts.push_back({start, first & ~inRow});
     int dim = int(shape.size()) - 1;
     for (; dim >= 0; --dim) {
       start[dim] += result.box[dim];

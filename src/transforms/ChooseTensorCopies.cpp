@@ -7,8 +7,9 @@
 //
 //  - Base and strides are known to be multiples of 16 bytes. What is only promised by the author
 //    stays with pointers, where a broken promise harms nothing.
-//  - Blocks have sizes that are powers of two and rows of whole 16 bytes. NaN pads floats of 16 to
-//    64 bits.
+//  - Blocks have sizes that are powers of two, rows of 32 bytes or more, and 1024 bytes in all (the
+//    period of the engine's swizzle; less is not worth its latency). A size between the outermost
+//    and the last is at most 256, as far as one copy reaches. NaN pads floats of 16 to 64 bits.
 //  - Only loads, stores and reductions of whole blocks use the descriptor: none that goes round a
 //    loop or out of a branch, no gathers.
 //
@@ -30,7 +31,8 @@ namespace nereid::transforms {
 namespace {
 using namespace nereid::tile;
 
-constexpr int64_t copyBytes = 16;
+constexpr int64_t copyBytes = 16; ///< what addresses and strides are multiples of
+constexpr int64_t leastRowBytes = 32, leastBlockBytes = 1024, maxBox = 256;
 
 /// Can the launcher compute this value from the kernel's arguments?
 bool isOfLaunch(Value value, unsigned depth = 0) {
@@ -55,7 +57,10 @@ bool blocksFit(DescType type) {
   bool powersOfTwo =
       llvm::all_of(type.getShape(), [](int64_t n) { return llvm::isPowerOf2_64(n); });
   bool padsBytes = type.getPadding() == Padding::NaN && size == 1;
-  return powersOfTwo && type.getShape().back() * size % copyBytes == 0 && !padsBytes;
+  bool within = llvm::all_of(type.getShape().drop_back().drop_front(type.getRank() > 1),
+                             [](int64_t n) { return n <= maxBox; });
+  return powersOfTwo && within && !padsBytes && type.getShape().back() * size >= leastRowBytes &&
+         type.getBlockType().getNumElements() * size >= leastBlockBytes;
 }
 
 /// Integers of 8 and 16 bits and 8-bit floats are moved, never combined.

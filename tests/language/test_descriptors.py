@@ -63,10 +63,10 @@ def dense_loader(block):
 @pytest.mark.parametrize("made", ["host", "kernel"])
 @pytest.mark.parametrize("dtype", [BOOL, *INTS, *FLOATS, *FP8], ids=str)
 def test_load_of_every_dtype(dtype, made, target):
-    shape, block, offsets = (21, 37), (8, 32), (16, 16)
+    shape, block, offsets = (53, 101), (16, 64), (48, 64)
     data = harness.values(dtype, shape)
     x, out = padded(harness.to_tensor(data, dtype)), harness.empty(dtype, block)
-    make = "d" if made == "host" else "tl.make_tensor_descriptor(x_ptr, [m, n], [stride, 1], [8, 32])"
+    make = "d" if made == "host" else "tl.make_tensor_descriptor(x_ptr, [m, n], [stride, 1], [16, 64])"
     parameters = "d" if made == "host" else "x_ptr, m, n, stride"
     kernel = harness.make(f"""@triton.jit
 def kernel({parameters}, y_ptr, i, j):
@@ -78,7 +78,8 @@ def kernel({parameters}, y_ptr, i, j):
     harness.check(out, block_at(data, offsets, block, 0), dtype, 0)
 
 
-RANKS = [((100,), (64,)), ((9, 70), (4, 32)), ((5, 6, 40), (2, 4, 16)), ((3, 4, 5, 24), (2, 2, 4, 16)), ((3, 2, 4, 5, 12), (2, 1, 2, 4, 8))]
+RANKS = [((100,), (64,)), ((700,), (512,)), ((9, 70), (4, 32)), ((40, 150), (16, 128)), ((5, 6, 40), (2, 4, 16)), ((5, 6, 80), (2, 4, 64)),
+         ((3, 4, 5, 24), (2, 2, 4, 16)), ((3, 2, 4, 5, 12), (2, 1, 2, 4, 8)), ((3, 2, 4, 5, 44), (2, 1, 2, 4, 32))]
 
 
 @pytest.mark.parametrize("shape, block", RANKS, ids=lambda s: "x".join(map(str, s)))
@@ -124,15 +125,15 @@ def kernel(d, v_ptr, {", ".join(names)}):
 
 @pytest.mark.parametrize("dtype", [BOOL, *INTS, *FLOATS, *FP8], ids=str)
 def test_store_of_every_dtype(dtype, target):
-    shape, block = (13, 40), (8, 32)
+    shape, block = (29, 112), (16, 64)
     before, value = harness.values(dtype, shape), harness.values(dtype, block, seed=1)
     x = padded(harness.to_tensor(before, dtype))
     harness.make(f"""@triton.jit
 def kernel(x_ptr, v_ptr, m, n, stride, i, j):
-    desc = tl.make_tensor_descriptor(x_ptr, shape=[m, n], strides=[stride, 1], block_shape=[8, 32])
+    desc = tl.make_tensor_descriptor(x_ptr, shape=[m, n], strides=[stride, 1], block_shape=[16, 64])
     tl.store_tensor_descriptor(desc, [i, j], {dense_loader(block)})
-""")[(1,)](x, harness.to_tensor(value, dtype), *shape, x.stride(0), 8, 16)
-    harness.check(x, put_block(before, (8, 16), value), dtype, 0)
+""")[(1,)](x, harness.to_tensor(value, dtype), *shape, x.stride(0), 16, 64)
+    harness.check(x, put_block(before, (16, 64), value), dtype, 0)
 
 
 def test_store_casts_and_fills(target):
@@ -264,7 +265,7 @@ REDUCED = {"add": ["int32", "uint32", "int64", "uint64", "float16", "bfloat16", 
                                       for name in REDUCED.get(op, ["int32", "uint32", "int64", "uint64"])])
 def test_atomics(op, name, target):
     dtype = DTYPES[name]
-    shape, block, offsets = (11, 40), (8, 32), (5, 16)
+    shape, block, offsets = (21, 100), (16, 64), (10, 48)
     bounds = dict(low=-4.0, high=4.0) if dtype.is_float else {}
     before, value = harness.values(dtype, shape, **bounds), harness.values(dtype, block, seed=1, **bounds)
     if dtype.is_float:  # sums that are exact

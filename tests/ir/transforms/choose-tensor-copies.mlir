@@ -37,6 +37,13 @@ func.func @not_chosen(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %m: i32
   %3 = tile.desc_load %e [%m, %m] : !tile.desc<12x64xf16> -> tensor<12x64xf16>
   %f = tile.make_descriptor %z [%m] strides [] : !tile.ptr<f8E5M2> -> !tile.desc<64xf8E5M2, nan>
   %4 = tile.desc_load %f [%m] : !tile.desc<64xf8E5M2, nan> -> tensor<64xf8E5M2>
+  // Small blocks, and a middle size that is too large.
+  %k = tile.make_descriptor %p [%m, %m] strides [%s] : !tile.ptr<f16> -> !tile.desc<4x64xf16>
+  %8 = tile.desc_load %k [%m, %m] : !tile.desc<4x64xf16> -> tensor<4x64xf16>
+  %l = tile.make_descriptor %p [%m, %m] strides [%s] : !tile.ptr<f16> -> !tile.desc<128x8xf16>
+  %9 = tile.desc_load %l [%m, %m] : !tile.desc<128x8xf16> -> tensor<128x8xf16>
+  %n = tile.make_descriptor %p [%m, %m, %m] strides [%s, %s] : !tile.ptr<f16> -> !tile.desc<2x512x16xf16>
+  %10 = tile.desc_load %n [%m, %m, %m] : !tile.desc<2x512x16xf16> -> tensor<2x512x16xf16>
   // A base that depends on the program.
   %pid = tile.program_id 0
   %sixteen = arith.constant 16 : i32
