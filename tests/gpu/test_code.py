@@ -83,7 +83,7 @@ ADD = KERNELS["add"][:2]
 
 
 def test_stages():
-    for kind, part in (("tile", "tile.load"), ("gpu", "#ngpu.layout"), ("llir", "define ptx_kernel void @add_kernel"),
+    for kind, part in (("tile", "tile.load"), ("gpu", "#ngpu.layout"), ("layouts", "layouts of @add_kernel"), ("llir", "define ptx_kernel void @add_kernel"),
                        ("ptx", ".reqntid 256"), ("meta", '"target":"cuda:90"')):
         result = compile_(*ADD, "--target", "cuda:90", "--num-warps", "8", "--emit", kind)
         assert result.returncode == 0, result.stderr

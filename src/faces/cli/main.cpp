@@ -15,8 +15,8 @@ static const Option compileOptions[] = {
     {"--target", "TARGET",
      "cpu, cuda:80, cuda:86, cuda:89, cuda:90, cuda:100, cuda:120 (default: cpu)"},
     {"--emit", "KIND",
-     "tile, llir, meta; cpu: loops, asm (default), obj, header; cuda: gpu, ptx (default), cubin, "
-     "sass"},
+     "tile, llir, meta; cpu: loops, asm (default), obj, header; cuda: layouts, gpu, ptx (default), "
+     "cubin, sass"},
     {"-o", "FILE", "where to write (default: standard output; obj: NAME.o, cubin: NAME.cubin)"},
     {"--features", "SET", "of the CPU: native, avx512, avx2, baseline, aarch64 (default: native)"},
     {"--num-warps", "N", "warps of a GPU program (default: 4)"},

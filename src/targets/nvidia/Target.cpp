@@ -37,7 +37,8 @@ public:
     return {"tile", "gpu", "llir", "ptx", "cubin"};
   }
 
-  /// Also "sass", which takes a disassembler, and Triton's names.
+  /// Also "layouts", what layouts were chosen and what they cost; "sass", which takes a
+  /// disassembler; and Triton's names.
   llvm::Expected<std::string> text(llvm::StringRef stage) const override {
     if (stage == "ptx")
       return ptx;
@@ -50,6 +51,7 @@ public:
     const std::string *kept = stage == "tile" || stage == "ttir"   ? &tile
                               : stage == "gpu" || stage == "ttgir" ? &gpu
                               : stage == "llir"                    ? &llir
+                              : stage == "layouts"                 ? &layouts
                                                                    : nullptr;
     if (kept && !kept->empty())
       return *kept;
@@ -86,7 +88,7 @@ public:
 
   Architecture arch;
   mutable LaunchInfo info;
-  std::string tile, gpu, llir, ptx;
+  std::string tile, gpu, layouts, llir, ptx;
   mutable std::mutex mutex;
   mutable std::string cubin; ///< empty until it is asked for when no launch was planned
   mutable std::vector<std::string> advice;
@@ -156,7 +158,8 @@ public:
     ngpu::loadDialects(*tileModule.getContext());
 
     // Layouts, shared memory, pipelines and barriers; tensors stay tensors.
-    auto report = gpu::runGpuPipeline(tileModule, gpuOptionsFor(*arch, options));
+    auto report =
+        gpu::runGpuPipeline(tileModule, gpuOptionsFor(*arch, options), options.keepStages);
     if (!report)
       return llvm::handleErrors(report.takeError(), [](const gpu::OutOfSharedMemory &out) {
         return llvm::make_error<targets::OutOfResources>("shared memory", out.required, out.limit,
@@ -166,6 +169,7 @@ public:
     clock.done("gpu passes");
     if (options.keepStages)
       result->gpu = printed(tileModule);
+    result->layouts = std::move(report->layouts);
 
     // The assembler is asked early: PTX is written in its version.
     auto assembler = findAssembler();
