@@ -1,5 +1,5 @@
-// Boxes of the copy engine against the layout of the buffer that they fill: where the engine puts an
-// element is computed from what is published of its swizzle.
+// Boxes of the copy engine against the layout of the buffer that they fill: where the engine puts
+// an element is computed from what is published of its swizzle.
 #include "gpu/TmaBox.h"
 #include "layout/Constructors.h"
 

@@ -667,6 +667,11 @@ void Emitter::emitFunctions() {
     state->tensorMaps.clear();
     for (unsigned i = 0; isKernel && i < tensorMapCount(kernel); ++i)
       state->tensorMaps.push_back(function->getArg(at + 2 + i));
+    if (!state->tensorMaps.empty()) // the first copy need not wait for its map
+      when(isFirstThread(), [&] {
+        for (llvm::Value *map : state->tensorMaps)
+          ptx(b.getVoidTy(), "prefetch.tensormap [$0];", "l", {map}, true);
+      });
     emitBlock(source.front());
     Values results;
     for (mlir::Value value : source.front().getTerminator()->getOperands())
