@@ -29,6 +29,8 @@ using Vectors = llvm::SmallVector<uint64_t, 24>;
 struct Side {
   Vectors registers; ///< of elements that the thread does not hold already
   Vectors lanes;     ///< zeros: copies
+  /// What it moves at once is just this many columns (asynchronous copies); 0: whatever is best.
+  unsigned vector = 0;
   explicit Side(const LinearLayout &layout) {
     uint64_t copies = layout.freeBits(Axis::Register);
     for (auto [bit, column] : llvm::enumerate(layout.flatBases(Axis::Register)))
@@ -57,7 +59,8 @@ struct Use {
 Use useOf(const Side &side, const Vectors &prefix, const Widths &widths) {
   Use use;
   unsigned &vector = use.vector;
-  while (vector < prefix.size() && vector < widths.chunk &&
+  unsigned limit = side.vector ? side.vector : widths.chunk;
+  while (vector < prefix.size() && vector < limit &&
          llvm::is_contained(side.registers, prefix[vector]))
     ++vector;
   unsigned registers = 1u << side.registers.size();
@@ -70,7 +73,8 @@ Use useOf(const Side &side, const Vectors &prefix, const Widths &widths) {
 
   // ldmatrix and stmatrix read rows of 16 bytes; see matrixAccess.
   bool fullChunk = vector == widths.chunk;
-  if (fullChunk || side.lanes.size() != 5 || widths.element > 2 || prefix.size() < widths.chunk)
+  if (fullChunk || side.vector || side.lanes.size() != 5 || widths.element > 2 ||
+      prefix.size() < widths.chunk)
     return use;
   llvm::ArrayRef<uint64_t> lanes(side.lanes),
       row = llvm::ArrayRef<uint64_t>(prefix).take_front(widths.chunk);
@@ -121,7 +125,7 @@ public:
     // The lanes along a matrix row.
     for (const Side *side : {&reader, &writer}) {
       llvm::ArrayRef<uint64_t> lanes(side->lanes), registers(side->registers);
-      if (lanes.size() != 5 || widths.element > 2)
+      if (lanes.size() != 5 || widths.element > 2 || side->vector)
         continue;
       if (registers.size() >= widths.word && fixed.size() <= widths.word &&
           llvm::equal(fixed, registers.take_front(fixed.size())))
@@ -220,6 +224,7 @@ LinearLayout conflictFreeBuffer(const LinearLayout &from, const LinearLayout &to
   Vectors fixed;
   for (unsigned bit : leading.take_front(widths.chunk))
     fixed.push_back(from.flatBases(Axis::Register)[bit]);
+  writer.vector = fixed.size();
   Candidate start = Search(writer, reader, widths, fixed).best;
   cost = start.cost;
 

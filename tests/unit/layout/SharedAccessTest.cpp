@@ -275,7 +275,10 @@ TEST(Buffer, OperandsAreReadAsMatrices) {
         unsigned order[2] = {rowMajor, !rowMajor};
         LinearLayout from = striped({128, 128}, 128 / bits, 4, order);
         LinearLayout to = mmaOperand({128, 128}, which, {2, 2}, bits);
-        LinearLayout buffer = conflictFreeBuffer(from, to, bits, {0, 1});
+        llvm::SmallVector<unsigned> leading; // 16 bytes
+        for (unsigned elements = 1; elements < 128 / bits; elements *= 2)
+          leading.push_back(leading.size());
+        LinearLayout buffer = conflictFreeBuffer(from, to, bits, leading);
         bool alongK = rowMajor == (which == Operand::A);
         EXPECT_EQ(vectorAccess(from, buffer, bits).elements * bits, 128u);
         if (alongK || bits == 16) {
@@ -298,6 +301,16 @@ TEST(Buffer, NeighboursOfGlobalMemoryStayNeighbours) {
   EXPECT_EQ(buffer.basis(Axis::Offset, 0), (Coords{0, 1}));
   EXPECT_EQ(buffer.basis(Axis::Offset, 1), (Coords{0, 2}));
   EXPECT_GE(vectorAccess(from, buffer, 16).elements, 4u);
+}
+
+TEST(Buffer, AsynchronousCopiesMoveTheirNeighboursAlone) {
+  // Bytes of B with 8 neighbours a thread: rows that both sides hold could fill 16 bytes of a plain
+  // store, but a copy moves 8.
+  LinearLayout from = blocked({64, 64}, {1, 8}, {4, 8}, {4, 1}, {1, 0});
+  LinearLayout to = mmaOperand({64, 64}, Operand::B, {2, 2}, 8);
+  LinearLayout buffer = conflictFreeBuffer(from, to, 8, {0, 1, 2});
+  EXPECT_EQ(bankConflicts(from, buffer, 8, 8), 1u);
+  EXPECT_EQ(bankConflicts(to, buffer, 8), 1u);
 }
 
 TEST(Buffer, AccumulatorsAreStoredAsMatrices) {
