@@ -11,6 +11,7 @@
 // that has its bytes for itself needs a barrier less.
 #include "gpu/AxisPlan.h"
 #include "gpu/BufferUses.h"
+#include "gpu/OddShapes.h"
 #include "gpu/Passes.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -34,6 +35,10 @@ unsigned scratchBytes(Operation *op) {
   if (auto scan = dyn_cast<tile::ScanOp>(op))
     return along(cast<RankedTensorType>(scan.getSrcs()[0].getType()), scan.getAxis(), true,
                  scan.getSrcs().getTypes());
+  if (oddShapeCrossesThreads(op)) {
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    return type.getNumElements() * tile::sizeInBytes(type.getElementType());
+  }
   if (isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op)) {
     // The result of the thread that does the operation, for those that hold copies.
     Value result = op->getResult(0);
@@ -242,9 +247,10 @@ std::string describe(const Place &block) {
     llvm::interleave(alloc.getType().getShape(), out, "x");
     out << " " << alloc.getType().getElementType();
   } else {
-    out << (isa<tile::ReduceOp>(block.op) ? "a reduction"
-            : isa<tile::ScanOp>(block.op) ? "a scan"
-                                          : "an atomic operation");
+    out << (isa<tile::ReduceOp>(block.op)                 ? "a reduction"
+            : isa<tile::ScanOp>(block.op)                 ? "a scan"
+            : isa<tile::ReshapeOp, tile::CatOp>(block.op) ? "another shape"
+                                                          : "an atomic operation");
   }
   if (auto line = block.op->getLoc()->findInstanceOf<FileLineColLoc>())
     out << " (line " << line.getLine() << ")";

@@ -37,23 +37,6 @@ unsigned bytesOf(Emitter &e, llvm::Type *stored) {
   return stored->getPrimitiveSizeInBits() / 8;
 }
 
-llvm::Value *toStored(Emitter &e, llvm::Value *value) {
-  llvm::Type *stored = storedType(e, value->getType());
-  if (value->getType() == stored)
-    return value;
-  if (value->getType()->isPointerTy())
-    return e.b.CreatePtrToInt(value, stored);
-  return e.b.CreateZExt(value, stored);
-}
-
-llvm::Value *fromStored(Emitter &e, llvm::Value *value, llvm::Type *element) {
-  if (value->getType() == element)
-    return value;
-  if (element->isPointerTy())
-    return e.b.CreateIntToPtr(value, element);
-  return e.b.CreateTrunc(value, element);
-}
-
 /// An element's bits within a 32-bit word, and back.
 llvm::Value *packWord(Emitter &e, llvm::ArrayRef<llvm::Value *> elements) {
   auto *vector = llvm::FixedVectorType::get(elements.front()->getType(), elements.size());
@@ -203,6 +186,23 @@ llvm::Type *storedType(Emitter &e, llvm::Type *element) {
   if (element->isIntegerTy(1))
     return e.b.getInt8Ty();
   return element;
+}
+
+llvm::Value *toStored(Emitter &e, llvm::Value *value) {
+  llvm::Type *stored = storedType(e, value->getType());
+  if (value->getType() == stored)
+    return value;
+  if (value->getType()->isPointerTy())
+    return e.b.CreatePtrToInt(value, stored);
+  return e.b.CreateZExt(value, stored);
+}
+
+llvm::Value *fromStored(Emitter &e, llvm::Value *value, llvm::Type *element) {
+  if (value->getType() == element)
+    return value;
+  if (element->isPointerTy())
+    return e.b.CreateIntToPtr(value, element);
+  return e.b.CreateTrunc(value, element);
 }
 
 void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,

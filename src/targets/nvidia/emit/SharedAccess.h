@@ -36,6 +36,8 @@ struct SharedMove {
 /// Bytes of one element in shared memory, and its type there (i1 takes a byte, pointers are
 /// integers).
 llvm::Type *storedType(Emitter &e, llvm::Type *element);
+llvm::Value *toStored(Emitter &e, llvm::Value *value);
+llvm::Value *fromStored(Emitter &e, llvm::Value *value, llvm::Type *element);
 
 /// Every element is written once, by the place that owns it.
 void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
