@@ -51,13 +51,6 @@ for features in avx2 baseline; do
   step "language tests on $features" env NEREID_CPU_FEATURES=$features "$python" -m pytest -q -p no:cacheprovider \
     --junitxml="$results/$features.xml" -n 2 tests/language
 done
-# What the tests' kernels become on GPUs, assembled: all of it for sm_90, a sample for the others.
-rm -rf build/ptx
-step "PTX of the language tests" env NEREID_TEST_PTX_DIR="$PWD/build/ptx" "$python" -m pytest -q -p no:cacheprovider -n 2 --target ptx \
-  --junitxml="$results/ptx.xml" tests/language
-step "PTX for other architectures" env NEREID_TEST_PTX_DIR="$PWD/build/ptx" NEREID_TEST_PTX_ARCHS=80,89,100,120 "$python" -m pytest -q \
-  -p no:cacheprovider -n 2 --target ptx --junitxml="$results/ptx-others.xml" tests/language/test_dot.py tests/language/test_atomics.py
-step "PTX assembled" "$python" scripts/check_ptx.py build/ptx --expect 1000
 step "sanitizers" scripts/test_sanitized.sh "$results"
 
 exec "$python" scripts/summary.py "$results"

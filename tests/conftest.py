@@ -1,8 +1,8 @@
 """What every Python test can ask for: `target`, and which targets there are.
 
 A test that takes the fixture `target` runs once on each target of this machine, or on those that `--target NAME` (repeatable) or
-NEREID_TEST_TARGETS="cpu,cuda" ask for; one that was asked for and cannot be used is an error, never a skip. The target `ptx` compiles
-for GPUs, collects the PTX and runs on the CPU (ptx_collector.py). `@pytest.mark.cpu_only` says that a test is about the CPU target. Everything else, child processes included, runs on the CPU.
+NEREID_TEST_TARGETS="cpu,cuda" ask for; one that was asked for and cannot be used is an error, never a skip.
+`@pytest.mark.cpu_only` says that a test is about the CPU target. Everything else, child processes included, runs on the CPU.
 """
 
 import os
@@ -13,7 +13,7 @@ os.environ.setdefault("NEREID_TARGET", "cpu")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--target", action="append", choices=["cpu", "cuda", "ptx"], help="a target to test, by default every one here")
+    parser.addoption("--target", action="append", choices=["cpu", "cuda"], help="a target to test, by default every one here")
 
 
 def pytest_configure(config):
@@ -56,8 +56,5 @@ def target(request, monkeypatch):
     if request.param == "cuda":
         import device_arrays
         device_arrays.install(monkeypatch)
-    if request.param == "ptx":
-        import ptx_collector
-        ptx_collector.install(monkeypatch)
     yield request.param
     driver.reset_active()
