@@ -85,8 +85,8 @@ unsigned bankConflicts(const LinearLayout &distributed, const LinearLayout &memo
 /// A shared-memory layout for data written from `from` and read to `to`, with wide accesses
 /// (ldmatrix and stmatrix where the layouts fit them) and few conflicts on both sides; bijective.
 /// The register bits `leading` of `from` (no copies; of more than 128 bits of data the first) are
-/// the first bits of the offset: asynchronous copies bring neighbours of global memory, in this
-/// order.
+/// the first bits of the offset: asynchronous copies bring these neighbours of global memory, in
+/// this order and no more at once.
 LinearLayout conflictFreeBuffer(const LinearLayout &from, const LinearLayout &to,
                                 unsigned elementBits, llvm::ArrayRef<unsigned> leading = {});
 
