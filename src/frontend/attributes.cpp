@@ -144,9 +144,11 @@ std::optional<Value> languageMember(llvm::StringRef module, llvm::StringRef name
       return Value::integer(0xffff);
     return std::nullopt;
   }
-  if (path.starts_with(".language.extra")) { // device libraries: the functions of `math`, so far
-    if (path.ends_with(".libdevice"))
-      return builtinNamed(("math." + name).str());
+  if (path.starts_with(".language.extra")) { // device libraries, by the functions of `math` first
+    if (path.ends_with(".libdevice")) {
+      auto function = builtinNamed(("math." + name).str());
+      return function ? function : builtinNamed(("libdevice." + name).str());
+    }
     if (name == "libdevice" || name == "cuda" || name == "cpu")
       return submodule();
     return std::nullopt;
