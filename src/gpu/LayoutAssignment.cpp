@@ -22,7 +22,7 @@ constexpr unsigned kMaxCandidates = 12;
 constexpr unsigned kMaxRounds = 4;
 /// Steps looked at while improving, at most: kernels unrolled to thousands of ops keep what the
 /// largest nodes gained.
-constexpr uint64_t kMaxWork = 1'000'000;
+constexpr uint64_t kMaxWork = 300'000;
 
 class Solver {
 public:
@@ -72,21 +72,23 @@ double Solver::nodeWeight(const LayoutNode &node) {
 
 void Solver::addCandidate(int number, LayoutId layout) {
   LayoutNode &node = p.nodes[number];
-  if (node.fixed)
+  if (node.fixed || node.candidates.size() >= kMaxCandidates ||
+      llvm::is_contained(node.candidates, layout))
     return;
   const LinearLayout &map = p.table[layout];
   if (map.shape() != ArrayRef<int64_t>(coreShape(node.type.getShape())))
     return;
   if (node.noFragments && fragments.contains(layout))
     return;
-  for (unsigned step : node.steps) {
+  bool restricted = node.kind == LayoutNode::Kind::Parts || node.kind == LayoutNode::Kind::Scan;
+  for (unsigned step : restricted ? ArrayRef<unsigned>(node.steps) : ArrayRef<unsigned>()) {
     Operation *op = p.steps[step].op;
     if (!admitsBase(op, p.table[layout]))
       layout = p.table.intern(withPartsInRegisters(op, p.table[layout]));
     if (!admitsBase(op, p.table[layout]))
       return;
   }
-  if (!llvm::is_contained(node.candidates, layout) && node.candidates.size() < kMaxCandidates)
+  if (!llvm::is_contained(node.candidates, layout))
     node.candidates.push_back(layout);
 }
 
@@ -274,7 +276,6 @@ void Solver::start() {
         if (LayoutId layout = favourite(number); layout != kNoLayout) {
           p.nodes[number].layout = layout;
           changed = true;
-          break;
         }
     if (changed)
       continue;

@@ -304,6 +304,7 @@ void LayoutProblem::Builder::visit(Operation *op, double weight) {
   bool source = noTensorOperands && isMemoryEffectFree(op) && !isa<tile::ExternOp>(op);
   useOperands(step);
   step.slots = slotsOf(op);
+  step.derives = isView(op) || isa<tile::JoinOp, tile::CatOp>(op);
 
   if (auto dot = dyn_cast<tile::DotOp>(op)) {
     step.uses.clear();
@@ -418,15 +419,16 @@ LayoutId LayoutProblem::result(Operation *op, LayoutId base) {
   return it->second;
 }
 
-LayoutId LayoutProblem::operand(unsigned step, const LayoutUse &use, LayoutId base) {
-  Operation *op = steps[step].op;
-  if (!isView(op) && !isa<tile::JoinOp, tile::CatOp>(op))
+LayoutId LayoutProblem::operand(unsigned index, const LayoutUse &use, LayoutId base) {
+  LayoutStep &step = steps[index];
+  if (!step.derives)
     return base;
-  uint64_t key = uint64_t(step) << 40 | uint64_t(use.operand) << 32 | base;
-  auto [it, isNew] = operandMemo.try_emplace(key, kNoLayout);
-  if (isNew)
-    it->second = table.intern(operandLayout(op, use.operand, table[base]));
-  return it->second;
+  size_t at = size_t(base) * step.uses.size() + (&use - step.uses.data());
+  if (at >= step.operandMemo.size())
+    step.operandMemo.resize(at + 1, kNoLayout);
+  if (step.operandMemo[at] == kNoLayout)
+    step.operandMemo[at] = table.intern(operandLayout(step.op, use.operand, table[base]));
+  return step.operandMemo[at];
 }
 
 void LayoutProblem::sweep(Demands &demands) {
@@ -494,10 +496,11 @@ double LayoutProblem::bufferCost(const LayoutUse &use) {
 }
 
 double LayoutProblem::stepCost(unsigned index, LayoutId base) {
-  auto [it, isNew] = stepMemo.try_emplace(uint64_t(index) << 32 | base, 0);
-  if (!isNew)
-    return it->second;
   LayoutStep &step = steps[index];
+  if (base >= step.costMemo.size())
+    step.costMemo.resize(base + 1, -1);
+  if (step.costMemo[base] >= 0)
+    return step.costMemo[base];
   const LinearLayout &layout = table[base];
   RankedTensorType type = baseType(step.op);
   int64_t repeats = 1;
@@ -526,7 +529,7 @@ double LayoutProblem::stepCost(unsigned index, LayoutId base) {
   }
   if (step.node >= 0)
     cost += registerCharge(layout, bits, repeats);
-  return stepMemo[uint64_t(index) << 32 | base] = cost;
+  return step.costMemo[base] = cost;
 }
 
 double LayoutProblem::cost(Demands &demands) {

@@ -85,6 +85,11 @@ struct LayoutStep {
   llvm::SmallVector<LayoutUse, 3> uses;
   llvm::SmallVector<unsigned, 2> results; ///< numbers of values
   int access = -1, dot = -1;              ///< indices into the problem's `accesses`, `dots`
+  bool derives = false; ///< layouts of operands are computed from the base, not the base itself
+  /// By layout: what the operands need (all uses of one layout side by side), and the cost; filled
+  /// when asked for.
+  std::vector<LayoutId> operandMemo;
+  std::vector<double> costMemo;
 };
 
 /// Which layouts a value is wanted in, by value.
@@ -127,8 +132,8 @@ public:
 
 private:
   struct Builder;
-  llvm::DenseMap<uint64_t, LayoutId> operandMemo, resultMemo;
-  llvm::DenseMap<uint64_t, double> stepMemo, bufferMemo;
+  llvm::DenseMap<uint64_t, LayoutId> resultMemo;
+  llvm::DenseMap<uint64_t, double> bufferMemo;
   llvm::DenseMap<std::pair<uint64_t, uint64_t>, double> conversionMemo;
 };
 
