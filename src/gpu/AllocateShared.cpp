@@ -13,6 +13,7 @@
 #include "gpu/BufferUses.h"
 #include "gpu/OddShapes.h"
 #include "gpu/Passes.h"
+#include "gpu/SplitConversion.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
@@ -35,6 +36,16 @@ unsigned scratchBytes(Operation *op) {
   if (auto scan = dyn_cast<tile::ScanOp>(op))
     return along(cast<RankedTensorType>(scan.getSrcs()[0].getType()), scan.getAxis(), true,
                  scan.getSrcs().getTypes());
+  if (auto convert = dyn_cast<ngpu::ConvertLayoutOp>(op)) {
+    if (!op->hasAttr("ngpu.pieces"))
+      return 0;
+    auto from = cast<RankedTensorType>(convert.getSrc().getType());
+    unsigned bytes = tile::sizeInBytes(from.getElementType());
+    auto split =
+        splitConversion(ngpu::layoutOf(from).getLayout(),
+                        ngpu::layoutOf(convert.getType()).getLayout(), 8 * bytes, kPieceBytes);
+    return split->from.elements() * bytes;
+  }
   if (oddShapeCrossesThreads(op)) {
     auto type = cast<RankedTensorType>(op->getResult(0).getType());
     return type.getNumElements() * tile::sizeInBytes(type.getElementType());
@@ -249,6 +260,7 @@ std::string describe(const Place &block) {
   } else {
     out << (isa<tile::ReduceOp>(block.op)                 ? "a reduction"
             : isa<tile::ScanOp>(block.op)                 ? "a scan"
+            : isa<ngpu::ConvertLayoutOp>(block.op)        ? "another layout"
             : isa<tile::ReshapeOp, tile::CatOp>(block.op) ? "another shape"
                                                           : "an atomic operation");
   }

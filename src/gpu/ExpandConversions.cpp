@@ -1,6 +1,8 @@
 // Conversions that cross warps, or that shared memory does cheaper than shuffles, become a buffer
-// that is filled in one layout and read in the other.
+// that is filled in one layout and read in the other. Very large ones stay, with `ngpu.pieces`, and
+// are moved piece by piece (SplitConversion.h).
 #include "gpu/Passes.h"
+#include "gpu/SplitConversion.h"
 #include "ir/ngpu/Dialect.h"
 #include "layout/Conversion.h"
 
@@ -17,7 +19,7 @@ ngpu::BufferType bufferFor(RankedTensorType tensor, const LinearLayout &layout) 
                                ngpu::LayoutAttr::get(tensor.getContext(), layout));
 }
 
-void expand(ngpu::ConvertLayoutOp convert) {
+void expand(ngpu::ConvertLayoutOp convert, const GpuOptions &options) {
   Value source = convert.getSrc();
   auto from = cast<RankedTensorType>(source.getType());
   auto to = cast<RankedTensorType>(convert.getType());
@@ -44,8 +46,16 @@ void expand(ngpu::ConvertLayoutOp convert) {
       use.set(source);
   if (!convert->use_empty()) {
     Location loc = convert.getLoc();
-    auto buffer =
-        ngpu::LocalAllocOp::create(builder, loc, bufferFor(from, plan.buffer), source, nullptr);
+    unsigned bits = 8 * tile::sizeInBytes(from.getElementType());
+    ngpu::BufferType whole = bufferFor(from, plan.buffer);
+    // Other buffers want a part of shared memory too.
+    if (whole.getBytes() > options.maxSharedBytes / 3 * 2)
+      if (auto split = splitConversion(ngpu::layoutOf(from).getLayout(),
+                                       ngpu::layoutOf(to).getLayout(), bits, kPieceBytes)) {
+        convert->setAttr("ngpu.pieces", builder.getI32IntegerAttr(split->pieces()));
+        return;
+      }
+    auto buffer = ngpu::LocalAllocOp::create(builder, loc, whole, source, nullptr);
     convert.replaceAllUsesWith(ngpu::LocalLoadOp::create(builder, loc, to, buffer).getResult());
   }
   convert.erase();
@@ -57,7 +67,7 @@ llvm::Error expandConversions(func::FuncOp kernel, const GpuOptions &options) {
   SmallVector<ngpu::ConvertLayoutOp> conversions;
   kernel.walk([&](ngpu::ConvertLayoutOp op) { conversions.push_back(op); });
   for (ngpu::ConvertLayoutOp op : conversions)
-    expand(op);
+    expand(op, options);
   return llvm::Error::success();
 }
 

@@ -274,7 +274,7 @@ void Barriers::visit(Operation *op, State &state) {
           state.bulkReads.clear();
       })
       .Case<tile::ReduceOp, tile::ScanOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::ReshapeOp,
-            tile::CatOp>([&](auto) {
+            tile::CatOp, ngpu::ConvertLayoutOp>([&](auto) {
         // Written, then a barrier of the op's own, then read.
         Interval scratch = scratchOf(op);
         if (scratch.begin == scratch.end)

@@ -156,6 +156,26 @@ TEST(Movement, SlotsAndTransposedViews) {
   EXPECT_EQ(run.barriers, 1u);
 }
 
+TEST(Movement, LargeConversionsInPieces) {
+  // 128 KiB, where a block can have 100000 bytes: two pieces, each 64 KiB, one after the other.
+  int64_t shape[] = {128, 128};
+  const unsigned rowMajor[] = {1, 0}, columnMajor[] = {0, 1};
+  LinearLayout from = layout::striped(shape, 2, 2, rowMajor);
+  LinearLayout to = layout::striped(shape, 2, 2, columnMajor);
+  std::string body = indices("i", shape, from) + input("x", "i", shape, "i64", from) +
+                     "  %y = ngpu.convert_layout %x : " + tensor(shape, "i64", from) + " -> " +
+                     tensor(shape, "i64", to) + "\n" + indices("j", shape, to) +
+                     record("j", "y", shape, "i64", to);
+  unsigned records = 0;
+  std::string wrong;
+  SimulatedRun run = simulate(body, 2, expecting(64, records, wrong), 90, 100000);
+  EXPECT_EQ(run.error.substr(0, 300), "");
+  EXPECT_EQ(wrong, "");
+  EXPECT_EQ(records, 16384u);
+  EXPECT_EQ(run.sharedBytes, 65536u);
+  EXPECT_EQ(run.barriers, 3u);
+}
+
 TEST(Movement, ReshapesOfOddSizes) {
   // The same elements in row-major order under shapes whose odd factors do not fit one another.
   const std::pair<llvm::SmallVector<int64_t, 3>, llvm::SmallVector<int64_t, 3>> shapes[] = {

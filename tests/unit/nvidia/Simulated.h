@@ -90,7 +90,8 @@ struct SimulatedRun {
 };
 
 inline SimulatedRun simulate(const std::string &body, unsigned warps,
-                             WarpSimulator::External external, int sm = 90) {
+                             WarpSimulator::External external, int sm = 90,
+                             unsigned maxSharedBytes = 232448) {
   SimulatedRun result;
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   ngpu::loadDialects(context);
@@ -106,6 +107,7 @@ inline SimulatedRun simulate(const std::string &body, unsigned warps,
   gpu::GpuOptions options;
   options.sm = sm;
   options.numWarps = warps;
+  options.maxSharedBytes = maxSharedBytes;
   auto failed = [&](llvm::Error error) {
     if (!error)
       return false;

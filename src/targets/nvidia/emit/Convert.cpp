@@ -1,7 +1,8 @@
 // ngpu.convert_layout: renamed registers, or shuffles. What needs shared memory has been made
 // explicit before (gpu::expandConversions).
+#include "gpu/SplitConversion.h"
 #include "layout/Conversion.h"
-#include "targets/nvidia/emit/Emitter.h"
+#include "targets/nvidia/emit/SharedAccess.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -126,12 +127,45 @@ Values shuffle(Emitter &e, const ConversionPlan &plan, ArrayRef<llvm::Value *> v
   return result;
 }
 
+/// Through scratch memory, one piece (and one repeat) after the other.
+void convertInPieces(Emitter &e, ngpu::ConvertLayoutOp op) {
+  auto type = cast<RankedTensorType>(op.getSrc().getType());
+  unsigned bits = 8 * tile::sizeInBytes(type.getElementType());
+  const LinearLayout &from = ngpu::layoutOf(type).getLayout();
+  const LinearLayout &to = ngpu::layoutOf(op.getType()).getLayout();
+  auto split = gpu::splitConversion(from, to, bits, gpu::kPieceBytes);
+  llvm::Value *base = e.scratch(op);
+  ArrayRef<llvm::Value *> values = e.get(op.getSrc());
+  unsigned fromCore = from.size(Axis::Register), toCore = to.size(Axis::Register);
+  unsigned repeats = values.size() / fromCore;
+  Values result(repeats * toCore, nullptr);
+  for (unsigned repeat = 0; repeat < repeats; ++repeat)
+    for (unsigned piece = 0; piece < split->pieces(); ++piece) {
+      if (repeat || piece)
+        e.barrier();
+      Values part;
+      for (unsigned reg = 0; reg < split->from.size(Axis::Register); ++reg)
+        part.push_back(
+            values[repeat * fromCore + gpu::SplitConversion::whole(reg, piece, split->fromBits)]);
+      storeShared(e, base, {split->from, split->buffer, e.type(type)}, part);
+      e.barrier();
+      Values loaded = loadShared(e, base, {split->to, split->buffer, e.type(type)});
+      for (auto [reg, value] : llvm::enumerate(loaded))
+        result[repeat * toCore + gpu::SplitConversion::whole(reg, piece, split->toBits)] = value;
+    }
+  e.set(op.getResult(), result);
+}
+
 } // namespace
 
 bool emitConvert(Emitter &e, Operation *op) {
   auto convert = dyn_cast<ngpu::ConvertLayoutOp>(op);
   if (!convert)
     return false;
+  if (op->hasAttr("ngpu.pieces")) {
+    convertInPieces(e, convert);
+    return true;
+  }
   auto from = cast<RankedTensorType>(convert.getSrc().getType());
   auto to = cast<RankedTensorType>(convert.getType());
   const LinearLayout &source = ngpu::layoutOf(from).getLayout();
