@@ -190,9 +190,9 @@ int64_t BufferType::getBytes() const {
 
 int64_t BufferType::getAlignment() const {
   int64_t span = swizzleSpan(getLayout().getLayout(), 8 * tile::sizeInBytes(getElementType()));
-  if (span > 16)
-    return span;
-  return copyBytes(*this) == 8 ? 8 : 16;
+  // The copy engine writes to multiples of 128 bytes.
+  int64_t bytes = copyBytes(*this), least = bytes >= 128 ? 128 : bytes == 8 ? 8 : 16;
+  return std::max(span, least);
 }
 
 //===--- helpers
