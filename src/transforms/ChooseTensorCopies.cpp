@@ -10,6 +10,9 @@
 //  - Blocks have sizes that are powers of two, rows of 32 bytes or more, and 1024 bytes in all (the
 //    period of the engine's swizzle; less is not worth its latency). A size between the outermost
 //    and the last is at most 256, as far as one copy reaches. NaN pads floats of 16 to 64 bits.
+//  - The last coordinate of every access is known to be a multiple of 16 bytes: the engine faults
+//    on others. What is written begins at no negative coordinate, as far as can be told: the
+//    coordinate is not negative if nothing wraps, or it is computed from the program's index.
 //  - Only loads, stores and reductions of whole blocks use the descriptor: none that goes round a
 //    loop or out of a branch, no gathers.
 //
@@ -20,6 +23,7 @@
 #include "transforms/IntegerAnalysis.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -74,6 +78,31 @@ bool isServed(Operation *user, DescType type) {
   return isa<DescShapeOp, DescStrideOp>(user);
 }
 
+OperandRange coordsOf(Operation *access) {
+  if (auto load = dyn_cast<DescLoadOp>(access))
+    return load.getCoords();
+  if (auto store = dyn_cast<DescStoreOp>(access))
+    return store.getCoords();
+  return cast<DescReduceOp>(access).getCoords();
+}
+
+/// Is `value` computed from the program's index?
+bool isOfProgram(Value value, unsigned depth = 0) {
+  if (depth > 16)
+    return false;
+  if (auto arg = dyn_cast<BlockArgument>(value)) {
+    auto loop = dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp());
+    if (!loop)
+      return false;
+    unsigned number = arg.getArgNumber();
+    return isOfProgram(number ? loop.getInitArgs()[number - 1] : loop.getLowerBound(), depth + 1);
+  }
+  Operation *op = value.getDefiningOp();
+  return isa<ProgramIdOp>(op) || llvm::any_of(op->getOperands(), [&](Value operand) {
+           return isOfProgram(operand, depth + 1);
+         });
+}
+
 struct ChooseTensorCopiesPass : public impl::ChooseTensorCopiesBase<ChooseTensorCopiesPass> {
   void runOnOperation() override {
     SmallVector<MakeDescriptorOp> candidates;
@@ -87,11 +116,25 @@ struct ChooseTensorCopiesPass : public impl::ChooseTensorCopiesBase<ChooseTensor
     if (candidates.empty())
       return;
     IntegerAnalysis analysis(getOperation());
+    IntegerAnalysis supposed(getOperation(), Mode::Speculative);
+    auto reachable = [&](Operation *access, int64_t size) {
+      if (isa<DescShapeOp, DescStrideOp>(access))
+        return true;
+      OperandRange coords = coordsOf(access);
+      if (analysis.divisibility(coords.back(), 0) * size % copyBytes)
+        return false;
+      return isa<DescLoadOp>(access) || llvm::all_of(coords, [&](Value coord) {
+               const IntegerInfo *info = supposed.lookup(coord);
+               return (info && info->isNonNegative()) || isOfProgram(coord);
+             });
+    };
     for (MakeDescriptorOp op : candidates) {
       int64_t size = sizeInBytes(cast<DescType>(op.getType()).getElementType());
       bool aligned = analysis.divisibility(op.getBase(), 0) % copyBytes == 0;
       for (Value stride : op.getStrides())
         aligned &= analysis.divisibility(stride, 0) * size % copyBytes == 0;
+      for (Operation *user : op->getUsers())
+        aligned = aligned && reachable(user, size);
       if (aligned)
         op->setAttr("tile.copy_engine", UnitAttr::get(&getContext()));
     }

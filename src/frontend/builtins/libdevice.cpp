@@ -1,6 +1,6 @@
 // `tl.extra.libdevice`: functions of NVIDIA's device library that the language has none for. On a
-// GPU they are libdevice's (`__nv_tanhf`), on the CPU the C library's, where it has them. Names that
-// `tl.math` has too mean that function (attributes.cpp).
+// GPU they are libdevice's (`__nv_tanhf`), on the CPU the C library's, where it has them. Names
+// that `tl.math` has too mean that function (attributes.cpp).
 #include "frontend/builtins/families.h"
 #include "frontend/frontend.h"
 #include "ir/tile/Dialect.h"
@@ -16,12 +16,9 @@ struct DeviceFunction {
   bool isTest = false;             ///< an int, not zero for true
 };
 
-#define BOTH(Name, Arity)                                                                          \
-  { Name, Arity, "__nv_" Name "f", "__nv_" Name, Name "f", Name }
-#define DEVICE(Name, Arity)                                                                        \
-  { Name, Arity, "__nv_" Name "f", "__nv_" Name, nullptr, nullptr }
-#define FAST(Name, Arity, Host)                                                                    \
-  { Name, Arity, "__nv_" Name, nullptr, Host, nullptr }
+#define BOTH(Name, Arity) {Name, Arity, "__nv_" Name "f", "__nv_" Name, Name "f", Name}
+#define DEVICE(Name, Arity) {Name, Arity, "__nv_" Name "f", "__nv_" Name, nullptr, nullptr}
+#define FAST(Name, Arity, Host) {Name, Arity, "__nv_" Name, nullptr, Host, nullptr}
 constexpr DeviceFunction functions[] = {
     BOTH("acos", 1),
     BOTH("acosh", 1),
