@@ -160,6 +160,17 @@ void Solver::findCandidates() {
       if (node.fixed)
         bases.push_back(node.layout);
       for (LayoutUse &use : step.uses)
+        if (LayoutValue &value = p.values[use.value]; value.node >= 0 && !value.via) {
+          LayoutNode &from = p.nodes[value.node];
+          if (isa<tile::JoinOp>(step.op))
+            for (LayoutId base : SmallVector<LayoutId, 8>(from.candidates))
+              addCandidate(step.node, p.table.intern(baseOfHalves(p.table[base])));
+          else if ((from.kind == LayoutNode::Kind::Parts || isa<tile::SplitOp>(step.op)) &&
+                   !use.any)
+            for (LayoutId base : SmallVector<LayoutId, 8>(from.candidates))
+              addCandidate(use.node >= 0 ? use.node : step.node, base);
+        }
+      for (LayoutUse &use : step.uses)
         if (LayoutValue &value = p.values[use.value]; value.root >= 0 && !use.any) {
           LayoutValue &root = p.values[value.root];
           auto rootBases = p.nodes[root.node].candidates;

@@ -117,6 +117,10 @@ bool reshapesCore(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   return true;
 }
 
+LinearLayout baseOfHalves(const LinearLayout &part) {
+  return grown(part.expanded(part.rank()), part.rank(), 2);
+}
+
 LinearLayout everywhere(ArrayRef<int64_t> shape, unsigned warps) {
   Bases bases;
   auto core = coreShape(shape);

@@ -35,6 +35,9 @@ mlir::RankedTensorType baseType(mlir::Operation *op);
 /// what `admitsBase` asks of join, split and cat, made from any layout.
 layout::LinearLayout withPartsInRegisters(mlir::Operation *op, const layout::LinearLayout &base);
 
+/// The base of a join whose operands have `part`, or of a split whose results shall have it.
+layout::LinearLayout baseOfHalves(const layout::LinearLayout &part);
+
 /// Every thread holds every element, in row-major order of registers.
 layout::LinearLayout everywhere(llvm::ArrayRef<int64_t> shape, unsigned warps);
 
