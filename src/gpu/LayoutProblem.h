@@ -82,7 +82,7 @@ struct LayoutStep {
   bool computed = false;
   double weight = 1;
   double slots = 0;
-  llvm::SmallVector<LayoutUse, 3> uses;
+  llvm::SmallVector<LayoutUse, 3> uses = {};
   llvm::SmallVector<unsigned, 2> results; ///< numbers of values
   int access = -1, dot = -1;              ///< indices into the problem's `accesses`, `dots`
   bool derives = false; ///< layouts of operands are computed from the base, not the base itself
