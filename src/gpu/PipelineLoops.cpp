@@ -33,9 +33,9 @@
 //
 // Products by wgmma stay in flight over the end of an iteration. Where the loop does nothing else
 // to their accumulator, an iteration issues its product, then waits for the previous one (one stays
-// in flight), and after a second barrier overwrites the slot that this has read: the matrix units
-// never idle, and the barrier costs nothing. Otherwise (attention rescales the accumulator) the
-// product ends at the top of the next iteration, before the one barrier.
+// in flight) and for the copies of the next iteration, and after one barrier overwrites the slot
+// that the previous product has read: the matrix units never idle. Otherwise (attention rescales
+// the accumulator) the product ends at the top of the next iteration, before the one barrier.
 //
 // Loops that write to global memory are left alone: a load must not pass a store that may alias.
 #include "gpu/AccessWidth.h"
@@ -608,6 +608,27 @@ scf::ForOp LoopPipeliner::rewrite() {
   return fresh;
 }
 
+/// With a product in flight the copies for the next iteration are waited for, and fenced, behind
+/// it: then one barrier says both that they are there and that the previous product has read its
+/// slot, and the fence, which stalls the warp, costs nothing. `builder` stands before that barrier.
+/// What the first iteration reads is waited for before the loop. Needs copies that are at least two
+/// iterations ahead.
+void waitForNextCopies(scf::ForOp loop, OpBuilder &builder) {
+  auto waits = llvm::to_vector(loop.getBody()->getOps<ngpu::AsyncWaitOp>());
+  if (waits.size() != 1 || waits[0].getPending() == 0 ||
+      !loop.getBody()->getOps<ngpu::MBarrierWaitOp>().empty())
+    return;
+  Location loc = waits[0].getLoc();
+  unsigned pending = waits[0].getPending();
+  waits[0].erase();
+  ngpu::AsyncWaitOp::create(builder, loc, pending - 1);
+  ngpu::FenceAsyncOp::create(builder, loc);
+  OpBuilder before(loop);
+  ngpu::AsyncWaitOp::create(before, loc, pending);
+  ngpu::FenceAsyncOp::create(before, loc);
+  ngpu::BarrierOp::create(before, loc, IntegerAttr(), IntegerAttr());
+}
+
 /// Lets the products of a loop's accumulators run on over the end of the iteration.
 void keepInFlight(scf::ForOp loop) {
   bool pipelined = loop->removeAttr(kPipelined) != nullptr;
@@ -633,6 +654,7 @@ void keepInFlight(scf::ForOp loop) {
   if (plain && pipelined && !ownBuffers) {
     builder.setInsertionPointAfter(products[0]);
     ngpu::WgmmaWaitOp::create(builder, loc, TypeRange{}, 1, ValueRange{});
+    waitForNextCopies(loop, builder);
     ngpu::BarrierOp::create(builder, loc, IntegerAttr(), IntegerAttr());
   } else {
     llvm::SmallVector<Value> values;

@@ -8,16 +8,20 @@
 #acc = #ngpu.layout<register = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]], shape = [64, 64]>
 
 // Copies two iterations ahead, none without an iteration; the product is issued before them, and the one
-// before it is waited for before its slot is overwritten.
+// before it, and the next iteration's copies, are waited for before the slot is overwritten.
 // CHECK-LABEL: func.func @product
 // CHECK:       %[[A:.*]] = ngpu.local_alloc <3x64x16xf16
 // CHECK:       %[[B:.*]] = ngpu.local_alloc <3x16x64xf16
 // CHECK-COUNT-2: ngpu.async_commit
-// CHECK:       scf.for
-// CHECK-NEXT:    ngpu.async_wait 1
+// CHECK:       ngpu.async_wait 1
+// CHECK-NEXT:  ngpu.fence_async
+// CHECK-NEXT:  ngpu.barrier
+// CHECK-NEXT:  scf.for
 // CHECK-NOT:     tile.load
 // CHECK:         ngpu.wgmma {{.*}} async
 // CHECK-NEXT:    ngpu.wgmma_wait 1
+// CHECK-NEXT:    ngpu.async_wait 0
+// CHECK-NEXT:    ngpu.fence_async
 // CHECK-NEXT:    ngpu.barrier
 // CHECK:         arith.cmpi ugt
 // CHECK:         ngpu.async_copy {{.*}} mask {{.*}} contiguity 8
