@@ -1,4 +1,5 @@
 // RUN: nereid-opt "--gpu-pipeline-loops=stages=3" %s | FileCheck %s
+// RUN: nereid-opt "--gpu-pipeline-loops=stages=4" %s | FileCheck %s --check-prefix=FOUR
 // RUN: nereid-opt "--gpu-pipeline-loops=stages=1" %s | FileCheck %s --check-prefix=ONE
 
 #row = #ngpu.layout<register = [[0, 1], [0, 2], [0, 4]], lane = [[0, 8], [1, 0], [2, 0], [4, 0], [8, 0]], warp = [[16, 0], [32, 0]], shape = [64, 16]>
@@ -8,20 +9,16 @@
 #acc = #ngpu.layout<register = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]], shape = [64, 64]>
 
 // Copies two iterations ahead, none without an iteration; the product is issued before them, and the one
-// before it, and the next iteration's copies, are waited for before the slot is overwritten.
+// before it is waited for before its slot is overwritten.
 // CHECK-LABEL: func.func @product
 // CHECK:       %[[A:.*]] = ngpu.local_alloc <3x64x16xf16
 // CHECK:       %[[B:.*]] = ngpu.local_alloc <3x16x64xf16
 // CHECK-COUNT-2: ngpu.async_commit
-// CHECK:       ngpu.async_wait 1
-// CHECK-NEXT:  ngpu.fence_async
-// CHECK-NEXT:  ngpu.barrier
-// CHECK-NEXT:  scf.for
+// CHECK:       scf.for
+// CHECK-NEXT:    ngpu.async_wait 1
 // CHECK-NOT:     tile.load
 // CHECK:         ngpu.wgmma {{.*}} async
 // CHECK-NEXT:    ngpu.wgmma_wait 1
-// CHECK-NEXT:    ngpu.async_wait 0
-// CHECK-NEXT:    ngpu.fence_async
 // CHECK-NEXT:    ngpu.barrier
 // CHECK:         arith.cmpi ugt
 // CHECK:         ngpu.async_copy {{.*}} mask {{.*}} contiguity 8
@@ -31,6 +28,21 @@
 // CHECK:       ngpu.wgmma_wait 0 for
 // CHECK:       ngpu.async_wait 0
 // CHECK:       ngpu.local_dealloc %[[A]]
+
+// With four stages the next iteration's copies are waited for behind the product: one barrier.
+// FOUR-LABEL: func.func @product
+// FOUR:       ngpu.async_wait 2
+// FOUR-NEXT:  ngpu.fence_async
+// FOUR-NEXT:  ngpu.barrier
+// FOUR-NEXT:  scf.for
+// FOUR-NOT:     ngpu.async_wait
+// FOUR:         ngpu.wgmma {{.*}} async
+// FOUR-NEXT:    ngpu.wgmma_wait 1
+// FOUR-NEXT:    ngpu.async_wait 1
+// FOUR-NEXT:    ngpu.fence_async
+// FOUR-NEXT:    ngpu.barrier
+// FOUR:         ngpu.async_commit
+// FOUR-NEXT:    scf.yield
 
 // With one stage nothing moves.
 // ONE-LABEL: func.func @product
