@@ -1,5 +1,5 @@
 """Launches the kernels that compute-sanitizer watches (scripts/test_gpu.sh): the seed kernels, matrix products of every dtype with 1 to
-4 stages and 4 or 8 warps, attention, and what exchanges data between threads: scans, reductions, a lock.
+4 stages and 4 or 8 warps, attention and layer norm with their gradients, and what exchanges data between threads: scans, reductions, locks.
 
 Sizes are small, since every access is checked; results are compared as well.
 """
@@ -15,6 +15,7 @@ import nereid  # noqa: E402
 import nereid.language as tl  # noqa: E402
 from load import Library  # noqa: E402
 from measure import poison, relative_error  # noqa: E402
+from training_kernels import attention_backward_kv, attention_backward_q, layer_norm_backward, product_kernel  # noqa: E402
 
 CUDA = {"device": "cuda"}
 failures = []
@@ -67,6 +68,58 @@ def products(libraries):
     case("matmul ieee", lambda: kernels.matmul_precision_kernel[(9, )](
         a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride(), BLOCK_SIZE_M=64, BLOCK_SIZE_N=64, BLOCK_SIZE_K=32, GROUP_SIZE_M=2,
         PRECISION="ieee"), [c], [a.double() @ b.double()], 1e-5)
+
+
+    for dtype, accumulator in ((torch.int8, tl.int32), (torch.float64, tl.float64), (torch.float16, tl.float16)):
+        if dtype == torch.int8:
+            a, b = (torch.randint(-128, 128, (128, 128), dtype=dtype, **CUDA) for _ in range(2))
+        else:
+            a, b = (torch.randn(128, 128, **CUDA).to(dtype) for _ in range(2))
+        c = torch.empty(128, 128, dtype={tl.int32: torch.int32, tl.float64: torch.float64}.get(accumulator, torch.float16), **CUDA)
+        for stages in (1, 2, 3, 4):
+            for warps in (4, 8):
+                case(f"product {dtype} to {accumulator} stages={stages} warps={warps}",
+                     lambda: product_kernel[(2, 2)](a, b, c, 100, *a.stride(), *b.stride(), 128, BLOCK_M=64, BLOCK_N=64, BLOCK_K=32,
+                                                    ACCUMULATOR=accumulator, num_stages=stages, num_warps=warps), [c],
+                     [a[:, :100].double() @ b[:100].double()], 5e-3 if dtype == torch.float16 else 1e-12)
+
+
+def gradients():
+    for causal in (False, True):
+        q, k, v, do = (torch.randn(1, 2, 256, 64, dtype=torch.float16, **CUDA) for _ in range(4))
+        exact = [t.double().requires_grad_() for t in (q, k, v)]
+        scores = exact[0] @ exact[1].transpose(-1, -2) / 8
+        if causal:
+            scores = scores.masked_fill(torch.ones(256, 256, dtype=torch.bool, **CUDA).triu(1), float("-inf"))
+        out = torch.softmax(scores, -1) @ exact[2]
+        out.backward(do.double())
+        lse = (torch.logsumexp(scores.detach(), -1) * 1.4426950408889634).float()
+        delta = (out.detach() * do.double()).sum(-1).float()
+        dq, dk, dv = (torch.empty_like(q) for _ in range(3))
+        for warps in (4, 8):
+            common = dict(HEAD=64, BLOCK_M=64 if warps == 4 else 128, BLOCK_N=64, CAUSAL=causal, num_warps=warps)
+
+            def backward():
+                attention_backward_kv[(4, 2)](q, k, v, do, lse, delta, dk, dv, q.stride(1), 256, 0.125, **common)
+                attention_backward_q[(256 // common["BLOCK_M"], 2)](q, k, v, do, lse, delta, dq, q.stride(1), 256, 0.125, **common)
+
+            case(f"attention gradients causal={causal} warps={warps}", backward, [dq, dk, dv], [t.grad for t in exact], 5e-3)
+
+    rows, n, groups = 50, 300, 4
+    x, dy = torch.randn(rows, n, **CUDA), torch.randn(rows, n, **CUDA)
+    exact = [t.double().requires_grad_() for t in (x, torch.rand(n, **CUDA), torch.rand(n, **CUDA))]
+    torch.nn.functional.layer_norm(exact[0], (n, ), exact[1], exact[2]).backward(dy.double())
+    w = exact[1].detach().float()
+    mean, rstd = x.mean(1), 1 / torch.sqrt(x.var(1, unbiased=False) + 1e-5)
+    dx, parts = torch.empty_like(x), torch.empty(2, groups, n, **CUDA)
+    sums = torch.empty(2, n, **CUDA)
+
+    def backward():
+        locks = torch.zeros(2 * groups, dtype=torch.int32, **CUDA)
+        layer_norm_backward[(rows, )](x, w, dy, mean, rstd, dx, parts[0], parts[1], locks, n, GROUPS=groups, BLOCK=512)
+        torch.sum(parts, 1, out=sums)
+
+    case("layer norm gradients", backward, [dx, sums], [exact[0].grad, torch.stack([exact[1].grad, exact[2].grad])], 1e-5)
 
 
 def attention(kernels):
@@ -130,6 +183,7 @@ def main():
     seed_kernels(library.seed)
     products(library)
     attention(library.kernels)
+    gradients()
     exchanges()
     print(f"{len(failures)} failed" if failures else "all right")
     return 1 if failures else 0
