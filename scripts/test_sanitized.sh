@@ -7,8 +7,9 @@ results=${1:-build/test-results}
 mkdir -p "$results"
 export PATH="$PWD/.venv/bin:$PATH"
 export CCACHE_DIR=${CCACHE_DIR:-$PWD/.cache/ccache}
-# LLVM itself is not instrumented: containers that cross into it cannot be checked for overflow.
-export ASAN_OPTIONS=detect_container_overflow=0:detect_leaks=0:detect_odr_violation=0
+# LLVM itself is not instrumented: containers that cross into it cannot be checked for overflow, and memory that its allocators hand out
+# stays poisoned.
+export ASAN_OPTIONS=allow_user_poisoning=0:detect_container_overflow=0:detect_leaks=0:detect_odr_violation=0
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 
 cmake --preset asan -DPython_EXECUTABLE="$PWD/.venv/bin/python" >/dev/null

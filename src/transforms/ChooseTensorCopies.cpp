@@ -121,7 +121,8 @@ struct ChooseTensorCopiesPass : public impl::ChooseTensorCopiesBase<ChooseTensor
       if (isa<DescShapeOp, DescStrideOp>(access))
         return true;
       OperandRange coords = coordsOf(access);
-      if (analysis.divisibility(coords.back(), 0) * size % copyBytes)
+      int64_t divisor = std::min<int64_t>(analysis.divisibility(coords.back(), 0), copyBytes);
+      if (divisor * size % copyBytes)
         return false;
       return isa<DescLoadOp>(access) || llvm::all_of(coords, [&](Value coord) {
                const IntegerInfo *info = supposed.lookup(coord);
