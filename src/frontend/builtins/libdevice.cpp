@@ -160,7 +160,8 @@ FailureOr<Value> call(Semantic &s, const BoundArgs &args) {
   else if (!function.isTest)
     resultType = values[0].getType();
   auto op = tile::ExternOp::create(s.builder, s.loc(), resultType, values, onCpu ? host : device,
-                                   onCpu ? "libm" : "libdevice", /*pure=*/true);
+                                   onCpu ? "libm" : "libdevice", /*pure=*/true,
+                                   /*path=*/nullptr);
   Tensor tensor = Semantic::wrap(op.getResult(), result);
   if (!function.isTest)
     return Value(tensor);

@@ -378,6 +378,15 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
   return {};
 }
 
+OpFoldResult ExchangeOp::fold(FoldAdaptor) {
+  if (getMask() == 0)
+    return getSrc();
+  if (auto before = getSrc().getDefiningOp<ExchangeOp>();
+      before && before.getAxis() == getAxis() && before.getMask() == getMask())
+    return before.getSrc();
+  return {};
+}
+
 OpFoldResult TransOp::fold(FoldAdaptor adaptor) {
   if (llvm::all_of(llvm::enumerate(getOrder()),
                    [](auto pair) { return pair.value() == int32_t(pair.index()); }))

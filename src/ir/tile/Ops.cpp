@@ -216,6 +216,53 @@ LogicalResult CatOp::verify() {
   return expectTensor(*this, "result", getType(), shape, lhs);
 }
 
+LogicalResult SliceOp::verify() {
+  auto src = cast<RankedTensorType>(getSrc().getType()), result = cast<RankedTensorType>(getType());
+  size_t rank = src.getRank();
+  if (size_t(result.getRank()) != rank || getOffsets().size() != rank || getSteps().size() != rank)
+    return emitOpError() << "needs an offset, a step and a size per dimension of " << src;
+  for (size_t i = 0; i < rank; ++i) {
+    int64_t first = getOffsets()[i], last = first + (result.getDimSize(i) - 1) * getSteps()[i];
+    if (std::min(first, last) < 0 || std::max(first, last) >= src.getDimSize(i))
+      return emitOpError() << "takes elements " << first << " to " << last << " of dimension " << i
+                           << " of " << src;
+  }
+  return expectTensor(*this, "result", result, result.getShape(), src);
+}
+
+LogicalResult ExchangeOp::verify() {
+  auto type = cast<RankedTensorType>(getType());
+  if (int64_t(getAxis()) >= type.getRank())
+    return emitOpError() << "axis " << getAxis() << " is out of range for " << type;
+  int64_t size = type.getDimSize(getAxis());
+  if (!llvm::isPowerOf2_64(size) || int64_t(getMask()) >= size)
+    return emitOpError() << "needs an axis of a power-of-two size above the mask " << getMask()
+                         << ", found " << size;
+  return success();
+}
+
+LogicalResult GatherOp::verify() {
+  auto src = cast<RankedTensorType>(getSrc().getType());
+  auto indices = cast<RankedTensorType>(getIndices().getType());
+  if (src.getRank() != indices.getRank() || int64_t(getAxis()) >= src.getRank())
+    return emitOpError() << "cannot gather from " << src << " with " << indices << " along axis "
+                         << getAxis();
+  for (int64_t i = 0; i < src.getRank(); ++i)
+    if (i != int64_t(getAxis()) && src.getDimSize(i) != indices.getDimSize(i))
+      return emitOpError() << "operands must agree in dimension " << i << ": " << src << " and "
+                           << indices;
+  return expectTensor(*this, "result", getType(), indices.getShape(), src);
+}
+
+LogicalResult HistogramOp::verify() {
+  auto src = cast<RankedTensorType>(getSrc().getType());
+  if (src.getRank() != 1)
+    return emitOpError() << "counts a vector, found " << src;
+  if (shapeOf(getType()).size() != 1)
+    return emitOpError() << "gives a vector of counts, found " << getType();
+  return getMask() ? sameShape(*this, "mask", getMask().getType(), "the operand", src) : success();
+}
+
 //===--- pointers and conversions
 //-----------------------------------------------------------------===//
 
@@ -306,12 +353,24 @@ void LoadOp::getEffects(
     effects.emplace_back(MemoryEffects::Write::get());
 }
 
-void ExternOp::getEffects(
-    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
-  if (getPure())
+/// The effects of code that nothing is known about, unless its author says that it has none.
+static void
+foreignEffects(bool pure,
+               SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  if (pure)
     return;
   effects.emplace_back(MemoryEffects::Read::get());
   effects.emplace_back(MemoryEffects::Write::get());
+}
+
+void ExternOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  foreignEffects(getPure(), effects);
+}
+
+void InlineAsmOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  foreignEffects(getPure(), effects);
 }
 
 //===--- tensor descriptors
@@ -404,6 +463,53 @@ LogicalResult ExternOp::verify() {
   for (Value arg : getArgs())
     if (failed(sameShape(*this, "every operand", arg.getType(), "the result", getType())))
       return failure();
+  return success();
+}
+
+LogicalResult InlineAsmOp::verify() {
+  if (getResult().empty())
+    return emitOpError("needs a result");
+  Type first = getResult().front().getType();
+  for (Type type : getResultTypes())
+    if (failed(sameShape(*this, "every result", type, "the first", first)))
+      return failure();
+  for (Value arg : getArgs())
+    if (failed(sameShape(*this, "every operand", arg.getType(), "the result", first)))
+      return failure();
+  return success();
+}
+
+LogicalResult MapElementwiseOp::verify() {
+  if (getSrcs().empty() || getResult().empty())
+    return emitOpError("needs an operand and a result");
+  Type first = getSrcs().front().getType();
+  Block &body = getBody().front();
+  auto yield = body.empty() ? YieldOp() : dyn_cast<YieldOp>(body.back());
+  if (!yield)
+    return emitOpError("the region must end in `tile.yield`");
+  size_t pack = getPack();
+  if (cast<RankedTensorType>(first).getNumElements() % pack)
+    return emitOpError() << "cannot take " << pack << " elements at a time of " << first;
+  if (body.getNumArguments() != pack * getSrcs().size() ||
+      yield.getValues().size() != pack * getResult().size())
+    return emitOpError() << "the region must take and yield " << pack
+                         << " scalars per operand and result";
+  for (auto [i, src] : llvm::enumerate(getSrcs())) {
+    if (failed(sameShape(*this, "every operand", src.getType(), "the first", first)))
+      return failure();
+    for (size_t j = 0; j < pack; ++j)
+      if (failed(expectType(*this, "region argument", body.getArgument(i * pack + j).getType(),
+                            elementOf(src.getType()))))
+        return failure();
+  }
+  for (auto [i, result] : llvm::enumerate(getResult())) {
+    if (failed(sameShape(*this, "every result", result.getType(), "the operands", first)))
+      return failure();
+    for (size_t j = 0; j < pack; ++j)
+      if (failed(expectType(*this, "yielded value", yield.getValues()[i * pack + j].getType(),
+                            elementOf(result.getType()))))
+        return failure();
+  }
   return success();
 }
 

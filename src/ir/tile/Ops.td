@@ -126,6 +126,56 @@ def Tile_CatOp : Tile_PureOp<"cat"> {
   let hasVerifier = 1;
 }
 
+def Tile_SliceOp : Tile_PureOp<"slice"> {
+  let summary = "a box of a tensor";
+  let description = [{
+    `x[16:32, 3]`: from `offsets` on, as many elements of each dimension as the result has, `steps` apart (negative ones go
+    backwards). The rank stays; who wants to lose dimensions of size 1 reshapes.
+  }];
+  let arguments = (ins Tile_Tensor:$src, DenseI64ArrayAttr:$offsets, DenseI64ArrayAttr:$steps);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$src $offsets `step` $steps attr-dict `:` type($src) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_ExchangeOp : Tile_PureOp<"exchange", [SameOperandsAndResultType]> {
+  let summary = "each element's partner: result[i] = src[i xor mask] along one axis";
+  let description = [{
+    The axis has a power-of-two size, larger than `mask`. The step of a sorting network (one bit), and the reversal of an
+    axis (all bits).
+  }];
+  let arguments = (ins Tile_Tensor:$src, ConfinedAttr<I32Attr, [IntNonNegative]>:$axis,
+                       ConfinedAttr<I32Attr, [IntNonNegative]>:$mask);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$src `axis` $axis `mask` $mask attr-dict `:` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Tile_GatherOp : Tile_PureOp<"gather"> {
+  let summary = "picks elements along one axis: result[.., i, ..] = src[.., indices[.., i, ..], ..]";
+  let description = [{
+    Source and indices have the same rank and, but for the axis, the same sizes; the result has the shape of the indices.
+    An index outside the axis gives an undefined value, and touches nothing else.
+  }];
+  let arguments = (ins Tile_Tensor:$src, Tile_IntTensor:$indices, ConfinedAttr<I32Attr, [IntNonNegative]>:$axis);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$src `[` $indices `]` `axis` $axis attr-dict `:` type($src) `,` type($indices) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_HistogramOp : Tile_PureOp<"histogram"> {
+  let summary = "how often each of the numbers 0 .. n-1 occurs";
+  let description = [{
+    A vector of integers, counted where the mask holds; numbers outside 0 .. n-1 (read as unsigned) are not counted. The
+    result is `tensor<n x i32>`.
+  }];
+  let arguments = (ins Tile_IntTensor:$src, Optional<Tile_BoolLike>:$mask);
+  let results = (outs Tile_TensorOf<[I32]>:$result);
+  let assemblyFormat = "$src (`mask` $mask^)? attr-dict `:` type($src) (`,` type($mask)^)? `->` type($result)";
+  let hasVerifier = 1;
+}
+
 //===--- pointers and conversions -----------------------------------------------------------------------===//
 
 def Tile_AddPtrOp : Tile_PureOp<"addptr", [AllTypesMatch<["ptr", "result"]>]> {
@@ -366,13 +416,46 @@ def Tile_MulHiUOp : Tile_PureOp<"mulhi_u", [Elementwise, SameOperandsAndResultTy
   let hasFolder = 1;
 }
 
+def Tile_InlineAsmOp : Tile_Op<"inline_asm", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "the target's assembly on every element";
+  let description = [{
+    `assembly` and `constraints` are written as LLVM wants them. Operands and results are tensors of one shape, or all scalars.
+    One instance works on `pack` elements: its registers hold `pack` values of each operand in turn, values narrower than 32
+    bits packed into 32-bit registers. `pure` instances may be removed, merged and moved. `target` is the assembly's kind:
+    "nvptx" or "x86".
+  }];
+  let arguments = (ins StrAttr:$assembly, StrAttr:$constraints, StrAttr:$target, Variadic<Tile_Any>:$args,
+                       ConfinedAttr<I32Attr, [IntPositive]>:$pack, UnitAttr:$pure);
+  let results = (outs Variadic<Tile_Any>:$result);
+  let assemblyFormat = [{
+    $assembly `constraints` $constraints `target` $target `pack` $pack (`pure` $pure^)? `(` $args `)` attr-dict
+    `:` functional-type($args, $result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_MapElementwiseOp : Tile_Op<"map_elementwise", [SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "runs a region on scalars for every element";
+  let description = [{
+    Operands and results are tensors of one shape (of `pack` times as many elements as the region is run). The region takes
+    `pack` neighbours (in row-major order) of the first operand, then of the second, ..., and yields the results' likewise.
+    Control flow inside concerns one run of the region only.
+  }];
+  let arguments = (ins Variadic<Tile_Tensor>:$srcs, ConfinedAttr<I32Attr, [IntPositive]>:$pack);
+  let results = (outs Variadic<Tile_Tensor>:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`(` $srcs `)` `pack` $pack $body attr-dict `:` functional-type($srcs, $result)";
+  let hasVerifier = 1;
+}
+
 def Tile_ExternOp : Tile_Op<"extern_elementwise", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "calls a scalar function of a device library on every element";
-  let description = "Operands and result have one shape; `pure` calls may be removed and repeated.";
-  let arguments = (ins Variadic<Tile_Any>:$args, StrAttr:$symbol, StrAttr:$library, UnitAttr:$pure);
+  let description = "Operands and result have one shape; `pure` calls may be removed and repeated. `path`: the author's own file of LLVM bitcode.";
+  let arguments = (ins Variadic<Tile_Any>:$args, StrAttr:$symbol, StrAttr:$library, UnitAttr:$pure,
+                       OptionalAttr<StrAttr>:$path);
   let results = (outs Tile_Any:$result);
   let assemblyFormat = [{
-    $symbol `from` $library `(` $args `)` (`pure` $pure^)? attr-dict `:` functional-type($args, $result)
+    $symbol `from` $library `(` $args `)` (`pure` $pure^)? (`path` $path^)? attr-dict `:` functional-type($args, $result)
   }];
   let hasVerifier = 1;
 }
@@ -427,8 +510,8 @@ def Tile_ScanOp : Tile_Op<"scan", [SingleBlock, RecursiveMemoryEffects, Recursiv
   let hasVerifier = 1;
 }
 
-def Tile_YieldOp : Tile_PureOp<"yield", [Terminator, ReturnLike, ParentOneOf<["ReduceOp", "ScanOp"]>]> {
-  let summary = "the result of a combiner";
+def Tile_YieldOp : Tile_PureOp<"yield", [Terminator, ReturnLike, ParentOneOf<["ReduceOp", "ScanOp", "MapElementwiseOp"]>]> {
+  let summary = "the result of a combiner, or of one run of a map";
   let arguments = (ins Variadic<Tile_Scalar>:$values);
   let assemblyFormat = "$values attr-dict `:` type($values)";
 }

@@ -184,3 +184,33 @@ func.func @descriptors(%base: !tile.ptr<f16>, %n: i32, %s: i64, %v: tensor<16x64
   tile.desc_scatter %r [%rows, %n], %w : !tile.desc<1x64xf16, nan>, tensor<8xi32>, tensor<8x64xf16>
   return
 }
+
+// CHECK-LABEL: func.func @pieces
+func.func @pieces(%x: tensor<8x16xf32>, %i: tensor<8x4xi32>, %n: tensor<64xi32>, %m: tensor<64xi1>) {
+  // CHECK: tile.slice %{{.*}} [0, 15] step [2, -1] : tensor<8x16xf32> -> tensor<4x16xf32>
+  %0 = tile.slice %x [0, 15] step [2, -1] : tensor<8x16xf32> -> tensor<4x16xf32>
+  // CHECK: tile.exchange %{{.*}} axis 1 mask 15 : tensor<8x16xf32>
+  %1 = tile.exchange %x axis 1 mask 15 : tensor<8x16xf32>
+  // CHECK: tile.gather %{{.*}}[%{{.*}}] axis 1 : tensor<8x16xf32>, tensor<8x4xi32> -> tensor<8x4xf32>
+  %2 = tile.gather %x [%i] axis 1 : tensor<8x16xf32>, tensor<8x4xi32> -> tensor<8x4xf32>
+  // CHECK: tile.histogram %{{.*}} : tensor<64xi32> -> tensor<16xi32>
+  %3 = tile.histogram %n : tensor<64xi32> -> tensor<16xi32>
+  // CHECK: tile.histogram %{{.*}} mask %{{.*}} : tensor<64xi32>, tensor<64xi1> -> tensor<16xi32>
+  %4 = tile.histogram %n mask %m : tensor<64xi32>, tensor<64xi1> -> tensor<16xi32>
+  return
+}
+
+// CHECK-LABEL: func.func @foreign
+func.func @foreign(%x: tensor<64xf32>, %s: i32) {
+  // CHECK: tile.inline_asm "mov.b32 $0, $1;" constraints "=r,r" target "nvptx" pack 1 pure(%{{.*}}) : (i32) -> i32
+  %0 = tile.inline_asm "mov.b32 $0, $1;" constraints "=r,r" target "nvptx" pack 1 pure (%s) : (i32) -> i32
+  // CHECK: tile.map_elementwise(%{{.*}}) pack 2 {
+  %1 = tile.map_elementwise (%x) pack 2 {
+  ^bb0(%a: f32, %b: f32):
+    // CHECK: tile.yield %{{.*}}, %{{.*}} : f32, f32
+    tile.yield %b, %a : f32, f32
+  } : (tensor<64xf32>) -> tensor<64xf32>
+  // CHECK: tile.extern_elementwise "f" from "mine"(%{{.*}}) pure path "mine.bc" : (i32) -> i32
+  %2 = tile.extern_elementwise "f" from "mine" (%s) pure path "mine.bc" : (i32) -> i32
+  return
+}
