@@ -237,7 +237,10 @@ typedef enum nrd_arg_kind {
   NRD_ARG_POINTER,
   NRD_ARG_NONE,
   NRD_ARG_VALUE,
-  NRD_ARG_DESCRIPTOR /* a tensor in blocks: `p` points to its first element, and `descriptor` */
+  NRD_ARG_DESCRIPTOR, /* a tensor in blocks: `p` points to its first element, and `descriptor` */
+  NRD_ARG_TUPLE,      /* several arguments as one: `tuple` */
+  NRD_ARG_TYPE /* to compile only: a value of the type `v` (nrd_value_type), a multiple of 16 when
+                  `divisibility` is */
 } nrd_arg_kind;
 
 /* Element types of pointer arguments; the same order as src/frontend/dtypes.def. */
@@ -288,6 +291,17 @@ typedef struct nrd_descriptor {
   int64_t block[NRD_DESCRIPTOR_MAX_RANK];
 } nrd_descriptor;
 
+struct nrd_arg;
+
+/* A tuple of arguments, each specialised as if it were one by itself; tuples may nest. `fields` (may
+ * be null) are a named tuple's, `host_class` the handle of its class. Everything is borrowed. */
+typedef struct nrd_tuple {
+  const struct nrd_arg *items;
+  size_t count;
+  const char *const *fields;
+  uint64_t host_class;
+} nrd_tuple;
+
 /* One argument of a launch. A number or None given for a constexpr parameter is its value; other
  * constants go by NRD_ARG_VALUE (borrowed). */
 typedef struct nrd_arg {
@@ -295,12 +309,14 @@ typedef struct nrd_arg {
   uint8_t dtype;     /* of what a pointer points to: nrd_dtype */
   uint8_t read_only; /* launching a kernel that may store through it is refused (ValueError) */
   uint8_t memory;    /* where a pointer points to: nrd_memory */
+  uint32_t divisibility; /* NRD_ARG_TYPE: 16 when the value is a multiple of it, else 0 or 1 */
   union {
     int64_t i; /* NRD_ARG_INT; NRD_ARG_BOOL: 0 or 1 */
     uint64_t u;
     double f;
     void *p;
     const nrd_value *v;
+    const nrd_tuple *tuple;
   };
   /* The bytes that may be touched through a pointer, [low, high); both null when unknown (checked
    * mode then says so). */

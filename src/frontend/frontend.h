@@ -17,7 +17,8 @@ namespace nereid::frontend {
 struct ParamSpec {
   enum class Kind : uint8_t {
     Runtime, ///< an argument of the compiled kernel, of type `type`
-    Constant ///< known: a constexpr parameter, an integer folded because it is 1, or None
+    Constant, ///< known: a constexpr parameter, an integer folded because it is 1, or None
+    Tuple     ///< a tuple given for a run-time parameter: each of `items` has a kind of its own
   } kind = Kind::Runtime;
   /// A descriptor is several arguments of the kernel: base (a multiple of 16), one i32 size a
   /// dimension, one i64 stride a dimension but the last (a multiple of 16 bytes).
@@ -25,6 +26,15 @@ struct ParamSpec {
   /// Of the integer's value or the pointer's address; of a descriptor's last size.
   int64_t divisibility = 1;
   Value constant;
+  /// Of a tuple; with the names of its fields and the host's handle of its class when it is a named
+  /// one, as in `frontend::Tuple`.
+  std::vector<ParamSpec> items;
+  std::vector<std::string> fields;
+  uint64_t hostClass = 0;
+
+  /// What messages and the IR call item `index` of the tuple parameter `name`: "name[0]", or
+  /// "name.field".
+  std::string itemName(llvm::StringRef name, size_t index) const;
 };
 
 struct FrontendOptions {

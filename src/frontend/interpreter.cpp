@@ -16,10 +16,20 @@ Interpreter::Interpreter(mlir::ModuleOp module, const FrontendOptions &options, 
     : module(module), builder(module.getContext()), options(options), host(host),
       diagnostics(diagnostics), semantic(builder, this->options, host, diagnostics, *this) {}
 
-/// The arguments of the kernel that one parameter of this type is; see ParamSpec.
-static void appendArgumentTypes(const Type &type, mlir::MLIRContext &context,
+std::string ParamSpec::itemName(llvm::StringRef name, size_t index) const {
+  return (index < fields.size() ? name + "." + fields[index]
+                                : name + "[" + llvm::Twine(index) + "]")
+      .str();
+}
+
+/// The arguments of the kernel that one parameter is; see ParamSpec.
+static void appendArgumentTypes(const ParamSpec &spec, mlir::MLIRContext &context,
                                 llvm::SmallVectorImpl<mlir::Type> &types) {
-  mlir::Type ir = type.toIR(context);
+  for (const ParamSpec &item : spec.items)
+    appendArgumentTypes(item, context, types);
+  if (spec.kind != ParamSpec::Kind::Runtime)
+    return;
+  mlir::Type ir = spec.type.toIR(context);
   auto desc = llvm::dyn_cast<tile::DescType>(ir);
   if (!desc) {
     types.push_back(ir);
@@ -54,6 +64,28 @@ static Tensor descriptorParameter(Semantic &s, mlir::func::FuncOp kernel, llvm::
   return makeDescriptor(s, base, type, sizes, strides);
 }
 
+/// What the parameter is in the kernel's text, made of the kernel's arguments from `next` on.
+static Value parameterValue(Semantic &s, mlir::func::FuncOp kernel, llvm::StringRef name,
+                            const ParamSpec &spec, bool isConst, unsigned &next) {
+  if (spec.kind == ParamSpec::Kind::Constant)
+    return spec.constant;
+  if (spec.kind == ParamSpec::Kind::Tuple) {
+    Tuple tuple{{}, spec.fields, spec.hostClass};
+    for (size_t i = 0; i < spec.items.size(); ++i)
+      tuple.items.push_back(
+          parameterValue(s, kernel, spec.itemName(name, i), spec.items[i], isConst, next));
+    return tuple;
+  }
+  Type type = spec.type;
+  type.isConst |= (type.isPointer || type.isDescriptor) && isConst;
+  if (type.isDescriptor)
+    return descriptorParameter(s, kernel, name, type, spec.divisibility, next);
+  kernel.setArgAttr(next, "tile.name", s.builder.getStringAttr(name));
+  if (spec.divisibility > 1)
+    kernel.setArgAttr(next, "tile.divisibility", s.builder.getI64IntegerAttr(spec.divisibility));
+  return Tensor{kernel.getArgument(next++), type, nullptr};
+}
+
 LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<ParamSpec> params) {
   Frame outer{&kernel, {}, /*isKernel=*/true, nullptr};
   frame = &outer;
@@ -67,36 +99,17 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
   mlir::MLIRContext &context = *module.getContext();
   llvm::SmallVector<mlir::Type> types;
   for (const ParamSpec &param : params)
-    if (param.kind == ParamSpec::Kind::Runtime)
-      appendArgumentTypes(param.type, context, types);
+    appendArgumentTypes(param, context, types);
   builder.setInsertionPointToEnd(module.getBody());
   auto function = mlir::func::FuncOp::create(builder, semantic.loc(), kernel.name(),
                                              builder.getFunctionType(types, {}));
   function->setAttr("tile.kernel", builder.getUnitAttr());
   mlir::Block *entry = function.addEntryBlock();
+  builder.setInsertionPointToEnd(entry);
   std::vector<Value> values;
   unsigned next = 0;
-  for (auto [param, spec] : llvm::zip(kernel.params(), params)) {
-    if (spec.kind == ParamSpec::Kind::Constant) {
-      values.push_back(spec.constant);
-      continue;
-    }
-    if (spec.type.isDescriptor) {
-      builder.setInsertionPointToEnd(entry);
-      Type type = spec.type;
-      type.isConst |= param.isConst;
-      values.push_back(
-          descriptorParameter(semantic, function, param.name, type, spec.divisibility, next));
-      continue;
-    }
-    function.setArgAttr(next, "tile.name", builder.getStringAttr(param.name));
-    if (spec.divisibility > 1)
-      function.setArgAttr(next, "tile.divisibility", builder.getI64IntegerAttr(spec.divisibility));
-    Type type = spec.type;
-    type.isConst |= type.isPointer && param.isConst;
-    values.push_back(Tensor{entry->getArgument(next++), type, nullptr});
-  }
-  builder.setInsertionPointToEnd(entry);
+  for (auto [param, spec] : llvm::zip(kernel.params(), params))
+    values.push_back(parameterValue(semantic, function, param.name, spec, param.isConst, next));
   bindParameters(outer, values);
   if (failed(walkFunction()))
     return failure();

@@ -15,6 +15,7 @@ namespace {
 enum Flag : uint8_t { FlagChecked = 1, FlagDebug = 2, FlagStrict = 4 };
 
 /// Constants stay alive as long as a compilation (and a later one for more stages) may need them.
+/// `args`: without tuples.
 void keepOwners(llvm::ArrayRef<nrd_arg> args, CompileRequest &request) {
   for (const nrd_arg &arg : args)
     if (arg.kind == NRD_ARG_VALUE && arg.v)
@@ -27,11 +28,13 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
                         const nrd_options *options, const nrd_launch *launch, nrd_kernel **out) {
   FunctionRecord &record = *function->record;
   llvm::ArrayRef<nrd_arg> args(arguments, count);
+  llvm::SmallVector<nrd_arg, 0> storage;
+  llvm::ArrayRef<nrd_arg> leaves = flatten(args, storage);
   const Settings &settings = Settings::current();
 
   TargetName target;
   int device;
-  if (ErrorPtr error = chooseTarget(options ? &options->values : nullptr, args, launch, target,
+  if (ErrorPtr error = chooseTarget(options ? &options->values : nullptr, leaves, launch, target,
                                     device)) [[unlikely]]
     return wrap(std::move(error));
 
@@ -71,7 +74,7 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
       request.target = target;
       request.load = launch || canLaunch(request);
       request.options.numThreads = request.options.numCpuThreads = 0; // each launch says
-      keepOwners(args, request);
+      keepOwners(leaves, request);
       return compileKernel(std::move(request), compiled);
     };
     if (ErrorPtr error = record.dispatcher.findOrCompile(key, hash, compile, kernel))
@@ -86,22 +89,24 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
     how.device = uint8_t(device + 1);
   if (!how.num_threads && options)
     how.num_threads = options->values.threads();
-  return wrap(deviceOf(target.backend).launch(*kernel, args, how));
+  return wrap(deviceOf(target.backend).launch(*kernel, leaves, how));
 }
 
-nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t count,
+nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *arguments, size_t argumentCount,
                              const nrd_launch *launch) {
   if (!kernel->entry && kernel->request.target.backend == Backend::Cpu)
     return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::NotForThisMachine,
                           std::string_view(kernel->name),
                           std::string_view(kernel->request.options.features)));
   const Device &device = deviceOf(kernel->request.target.backend);
-  if (count == kernel->params.size() || count != kernel->passedCount)
-    return wrap(device.launch(*kernel, {args, count}, *launch));
+  llvm::SmallVector<nrd_arg, 0> storage;
+  llvm::ArrayRef<nrd_arg> args = flatten({arguments, argumentCount}, storage);
+  if (args.size() == kernel->params.size() || args.size() != kernel->passedCount)
+    return wrap(device.launch(*kernel, args, *launch));
   // Without the constants.
   llvm::SmallVector<nrd_arg, 32> all;
   for (const ParamSlot &slot : kernel->params)
-    all.push_back(slot.passed ? *args++ : nrd_arg{});
+    all.push_back(slot.passed ? args.consume_front() : nrd_arg{});
   return wrap(device.launch(*kernel, all, *launch));
 }
 

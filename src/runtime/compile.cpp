@@ -84,11 +84,15 @@ mlir::func::FuncOp kernelOf(mlir::ModuleOp module) {
 std::string metadataOf(const nrd_kernel &kernel) {
   const CompileRequest &request = kernel.request;
   llvm::json::Array params;
-  for (auto [spec, slot] : llvm::zip(request.specs, kernel.params))
-    params.push_back(llvm::json::Object{{"name", slot.name},
-                                        {"constant", !slot.passed},
-                                        {"written", slot.written},
-                                        {"signature", llvm::json::fixUTF8(signatureText(spec))}});
+  forEachLeaf(request.function->rules, request.specs,
+              [&](const frontend::ParamSpec &spec, const std::string &name) {
+                const ParamSlot &slot = kernel.params[params.size()];
+                params.push_back(
+                    llvm::json::Object{{"name", name},
+                                       {"constant", !slot.passed},
+                                       {"written", slot.written},
+                                       {"signature", llvm::json::fixUTF8(signatureText(spec))}});
+              });
   const Options &options = request.options;
   llvm::json::Object set;
 #define OPTION(Field, Type, Name, Default, Help) set[Name] = options.Field;
@@ -248,21 +252,24 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
   kernel.times.insert(kernel.times.end(), kernel.code->times.begin(), kernel.code->times.end());
 
   unsigned next = 0;
-  for (auto [spec, rule] : llvm::zip(request.specs, function.rules)) {
-    ParamSlot &slot = kernel.params.emplace_back();
-    slot.name = rule.name;
-    if (spec.kind == frontend::ParamSpec::Kind::Constant)
-      continue;
-    slot.passed = true;
-    slot.descriptorRank = uint8_t(spec.type.block.size());
-    if (next + slot.codeParams() > kernel.code->params.size())
-      return internalError("the target's code has fewer parameters than the kernel");
-    ++kernel.passedCount;
-    slot.kind = kernel.code->params[next].kind;
-    slot.written = slot.kind == targets::ScalarKind::Pointer && written.test(next);
-    kernel.hasWrites |= slot.written;
-    next += slot.codeParams();
-  }
+  forEachLeaf(function.rules, request.specs,
+              [&](const frontend::ParamSpec &spec, const std::string &name) {
+                ParamSlot &slot = kernel.params.emplace_back();
+                slot.name = name;
+                if (spec.kind == frontend::ParamSpec::Kind::Constant)
+                  return;
+                slot.passed = true;
+                slot.descriptorRank = uint8_t(spec.type.block.size());
+                ++kernel.passedCount;
+                if (next < kernel.code->params.size()) {
+                  slot.kind = kernel.code->params[next].kind;
+                  slot.written = slot.kind == targets::ScalarKind::Pointer && written.test(next);
+                  kernel.hasWrites |= slot.written;
+                }
+                next += slot.codeParams();
+              });
+  if (next > kernel.code->params.size())
+    return internalError("the target's code has fewer parameters than the kernel");
   kernel.entry = kernel.code->entry();
   clock.lap("binding");
   return nullptr;

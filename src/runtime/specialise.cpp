@@ -20,7 +20,8 @@ namespace {
 
 // What one argument contributes to the key. `Multiple` is added where a multiple of 16 is known,
 // `Const` for a pointer to const; a pointer is followed by its element type, a constant by its
-// value, a descriptor by its element type, rank, padding and blocks.
+// value, a descriptor by its element type, rank, padding and blocks, a tuple by its size, class and
+// items.
 enum Tag : uint8_t {
   TagNone = 1,
   TagOne,
@@ -37,6 +38,8 @@ enum Tag : uint8_t {
   TagFloatConstant,
   TagValueConstant,
   TagDescriptor,
+  TagTuple,
+  TagType,
   Multiple = 0x40,
   Const = 0x80,
 };
@@ -137,7 +140,8 @@ ErrorPtr appendForced(KeyBuffer &key, const ParamRule &rule, const nrd_arg &arg,
   if (type.isPointer) {
     // A plain integer is an address.
     if (arg.kind != NRD_ARG_POINTER && !integerOf(arg))
-      return badArgument(rule, function, expected(), kindText(arg));
+      return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::NotAPointer,
+                       std::string_view(rule.name), std::string_view(function), kindText(arg));
     uint64_t address = arg.kind == NRD_ARG_POINTER ? uint64_t(uintptr_t(arg.p)) : arg.u;
     key.push_back(TagForced | (aligned && address % 16 == 0 ? Multiple : 0));
     return nullptr;
@@ -241,6 +245,211 @@ std::vector<ParamRule> runtime::paramRules(const frontend::Function &function) {
   return rules;
 }
 
+namespace {
+
+/// The rule for the items of a tuple given for a parameter: none of the parameter's policies.
+ParamRule itemRule(const ParamRule &tuple) {
+  ParamRule rule;
+  rule.name = tuple.name;
+  return rule;
+}
+
+void appendDescriptor(KeyBuffer &key, DType element, bool padsNaN, llvm::ArrayRef<int64_t> block,
+                      bool isMultiple, bool isConst) {
+  key.push_back(TagDescriptor | (isMultiple ? Multiple : 0) | (isConst ? Const : 0));
+  key.push_back(uint8_t(element));
+  key.push_back(uint8_t(block.size() | (padsNaN ? 0x80 : 0)));
+  appendBytes(key, block.data(), block.size() * sizeof(int64_t));
+}
+
+/// The type of an argument that is known by its type only; null when it is not one.
+const Type *typeOnly(const nrd_arg &arg) {
+  const auto *type = arg.v ? arg.v->value.getIf<frontend::TypeValue>() : nullptr;
+  return type && type->type.shape.empty() && type->type.scalar != DType::Void ? &type->type
+                                                                               : nullptr;
+}
+
+/// The same key as of a value of this type, where values can have it.
+ErrorPtr appendType(KeyBuffer &key, const ParamRule &rule, const nrd_arg &arg,
+                    llvm::StringRef function) {
+  const Type *type = typeOnly(arg);
+  if (!type)
+    return badArgument(rule, function, "the type of an argument", kindText(arg));
+  uint8_t multiple = arg.divisibility && arg.divisibility % 16 == 0 ? Multiple : 0;
+  bool isConst = type->isConst || rule.isConst || (rule.policy & NRD_PARAM_CONST);
+  if (rule.forcedType && *rule.forcedType == *type) {
+    key.push_back(TagForced | multiple);
+  } else if (type->isDescriptor) {
+    appendDescriptor(key, type->scalar, type->padsNaN, type->block, multiple, isConst);
+  } else if (type->isPointer) {
+    key.push_back(TagPointer | multiple | (isConst ? Const : 0));
+    key.push_back(uint8_t(type->scalar));
+  } else {
+    switch (type->scalar) {
+    case DType::Int32:
+      key.push_back(TagInt32 | multiple);
+      break;
+    case DType::Int64:
+      key.push_back(TagInt64 | multiple);
+      break;
+    case DType::UInt64:
+      key.push_back(TagUInt64 | multiple);
+      break;
+    case DType::Int1:
+      key.push_back(TagBool);
+      break;
+    case DType::Float32:
+      key.push_back(TagFloat);
+      break;
+    default: // types that only an annotation gives to a value
+      key.push_back(TagType | multiple);
+      key.push_back(uint8_t(type->scalar));
+    }
+  }
+  return nullptr;
+}
+
+ErrorPtr appendArgument(KeyBuffer &key, const ParamRule &rule, const nrd_arg &arg,
+                        llvm::StringRef functionName) {
+  if (rule.isConstexpr)
+    return appendConstexpr(key, rule, arg, functionName);
+  if (arg.kind == NRD_ARG_TYPE) [[unlikely]]
+    return appendType(key, rule, arg, functionName);
+  if (rule.forcedType && arg.kind != NRD_ARG_NONE && arg.kind != NRD_ARG_VALUE)
+    return appendForced(key, rule, arg, functionName);
+  bool specialises = !(rule.policy & NRD_PARAM_NO_SPECIALIZE);
+  bool aligned = specialises && !(rule.policy & NRD_PARAM_NO_ALIGNMENT);
+  switch (arg.kind) {
+  case NRD_ARG_INT:
+  case NRD_ARG_UINT: {
+    Integer value{arg.u, arg.kind == NRD_ARG_INT};
+    if (value.isOne() && specialises) {
+      key.push_back(TagOne);
+      return nullptr;
+    }
+    DType type = value.type();
+    Tag tag = type == DType::Int32 ? TagInt32 : type == DType::Int64 ? TagInt64 : TagUInt64;
+    key.push_back(tag | (aligned && value.isMultiple() ? Multiple : 0));
+    return nullptr;
+  }
+  case NRD_ARG_BOOL:
+    key.push_back(TagBool);
+    return nullptr;
+  case NRD_ARG_FLOAT:
+    key.push_back(TagFloat);
+    return nullptr;
+  case NRD_ARG_POINTER: {
+    if (arg.dtype == NRD_VOID || arg.dtype > NRD_FP64)
+      return badArgument(rule, functionName, "a pointer to a known element type",
+                         "a pointer of unknown type");
+    uint8_t tag = TagPointer;
+    if (aligned && uintptr_t(arg.p) % 16 == 0)
+      tag |= Multiple;
+    if (rule.isConst || (rule.policy & NRD_PARAM_CONST))
+      tag |= Const;
+    key.push_back(tag);
+    key.push_back(arg.dtype);
+    return nullptr;
+  }
+  case NRD_ARG_DESCRIPTOR: {
+    if (ErrorPtr error = checkDescriptor(rule, arg, functionName))
+      return error;
+    const nrd_descriptor &desc = *arg.descriptor;
+    bool isConst = rule.isConst || (rule.policy & NRD_PARAM_CONST);
+    appendDescriptor(key, DType(arg.dtype), desc.pads_nan, {desc.block, desc.rank},
+                     aligned && desc.shape[desc.rank - 1] % 16 == 0, isConst);
+    return nullptr;
+  }
+  case NRD_ARG_NONE:
+    key.push_back(TagNone);
+    return nullptr;
+  case NRD_ARG_VALUE:
+    if (arg.v)
+      if (const auto *integer = arg.v->value.getIf<llvm::APSInt>();
+          integer && integer->getSignificantBits() > 65)
+        return makeError(NRD_ERROR_ARGUMENT, "OverflowError", diag::IntegerTooLarge,
+                         std::string_view(rule.name));
+    return appendConstexpr(key, rule, arg, functionName);
+  case NRD_ARG_TUPLE: {
+    const nrd_tuple &tuple = *arg.tuple;
+    appendConstant(key, TagTuple, uint32_t(tuple.count));
+    appendBytes(key, &tuple.host_class, sizeof tuple.host_class);
+    ParamRule item = itemRule(rule);
+    for (size_t i = 0; i < tuple.count; ++i)
+      if (ErrorPtr error = appendArgument(key, item, tuple.items[i], functionName))
+        return error;
+    return nullptr;
+  }
+  default:
+    return badArgument(rule, functionName, "a number, a pointer or a constant",
+                       "an argument of unknown kind");
+  }
+}
+
+ParamSpec specOf(const ParamRule &rule, const nrd_arg &arg) {
+  bool specialises = !(rule.policy & NRD_PARAM_NO_SPECIALIZE);
+  bool aligned = specialises && !(rule.policy & NRD_PARAM_NO_ALIGNMENT);
+  bool isConst = rule.isConst || (rule.policy & NRD_PARAM_CONST);
+  if (rule.isConstexpr || arg.kind == NRD_ARG_NONE || arg.kind == NRD_ARG_VALUE)
+    return constantSpec(constantOf(arg));
+  if (arg.kind == NRD_ARG_TYPE) {
+    Type type = *typeOnly(arg);
+    type.isConst |= isConst && (type.isPointer || type.isDescriptor);
+    return runtimeSpec(std::move(type), arg.divisibility && arg.divisibility % 16 == 0);
+  }
+  if (rule.forcedType) {
+    const Type &type = *rule.forcedType;
+    bool facts = type.isPointer || (frontend::isInt(type.scalar) && integerOf(arg));
+    return runtimeSpec(type,
+                       facts && aligned && arg.u % 16 == 0 && !frontend::isBool(type.scalar));
+  }
+  if (arg.kind == NRD_ARG_POINTER)
+    return runtimeSpec(Type::pointerTo(DType(arg.dtype), isConst),
+                       aligned && uintptr_t(arg.p) % 16 == 0);
+  if (arg.kind == NRD_ARG_DESCRIPTOR) {
+    const nrd_descriptor &desc = *arg.descriptor;
+    Type type =
+        Type::descriptorOf(DType(arg.dtype), llvm::ArrayRef(desc.block, desc.rank), desc.pads_nan);
+    type.isConst = isConst;
+    return runtimeSpec(std::move(type), aligned && desc.shape[desc.rank - 1] % 16 == 0);
+  }
+  if (arg.kind == NRD_ARG_TUPLE) {
+    const nrd_tuple &tuple = *arg.tuple;
+    ParamSpec spec;
+    spec.kind = ParamSpec::Kind::Tuple;
+    spec.hostClass = tuple.host_class;
+    ParamRule item = itemRule(rule);
+    for (size_t i = 0; i < tuple.count; ++i) {
+      spec.items.push_back(specOf(item, tuple.items[i]));
+      if (tuple.fields)
+        spec.fields.push_back(tuple.fields[i]);
+    }
+    return spec;
+  }
+  if (auto value = integerOf(arg))
+    return value->isOne() && specialises
+               ? constantSpec(Value::integer(1))
+               : runtimeSpec(Type::of(value->type()), aligned && value->isMultiple());
+  return runtimeSpec(Type::of(arg.kind == NRD_ARG_BOOL ? DType::Int1 : DType::Float32), false);
+}
+
+void flattenInto(llvm::ArrayRef<nrd_arg> args, llvm::SmallVectorImpl<nrd_arg> &leaves) {
+  for (const nrd_arg &arg : args)
+    if (arg.kind == NRD_ARG_TUPLE)
+      flattenInto({arg.tuple->items, arg.tuple->count}, leaves);
+    else
+      leaves.push_back(arg);
+}
+
+void visitLeaves(const ParamSpec &spec, const std::string &name, LeafFn leaf) {
+  if (spec.kind != ParamSpec::Kind::Tuple)
+    return leaf(spec, name);
+  for (size_t i = 0; i < spec.items.size(); ++i)
+    visitLeaves(spec.items[i], spec.itemName(name, i), leaf);
+}
+
+} // namespace
+
 ErrorPtr runtime::appendKey(KeyBuffer &key, llvm::ArrayRef<ParamRule> rules,
                             llvm::ArrayRef<nrd_arg> args, llvm::StringRef functionName) {
   if (args.size() < rules.size())
@@ -249,120 +458,35 @@ ErrorPtr runtime::appendKey(KeyBuffer &key, llvm::ArrayRef<ParamRule> rules,
   if (args.size() > rules.size())
     return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchTooManyArguments,
                      std::string_view(functionName), int64_t(rules.size()), int64_t(args.size()));
-  for (size_t i = 0; i < rules.size(); ++i) {
-    const ParamRule &rule = rules[i];
-    const nrd_arg &arg = args[i];
-    if (rule.isConstexpr) {
-      if (ErrorPtr error = appendConstexpr(key, rule, arg, functionName))
-        return error;
-      continue;
-    }
-    if (rule.forcedType && arg.kind != NRD_ARG_NONE) {
-      if (ErrorPtr error = appendForced(key, rule, arg, functionName))
-        return error;
-      continue;
-    }
-    bool specialises = !(rule.policy & NRD_PARAM_NO_SPECIALIZE);
-    bool aligned = specialises && !(rule.policy & NRD_PARAM_NO_ALIGNMENT);
-    switch (arg.kind) {
-    case NRD_ARG_INT:
-    case NRD_ARG_UINT: {
-      Integer value{arg.u, arg.kind == NRD_ARG_INT};
-      if (value.isOne() && specialises) {
-        key.push_back(TagOne);
-        break;
-      }
-      DType type = value.type();
-      Tag tag = type == DType::Int32 ? TagInt32 : type == DType::Int64 ? TagInt64 : TagUInt64;
-      key.push_back(tag | (aligned && value.isMultiple() ? Multiple : 0));
-      break;
-    }
-    case NRD_ARG_BOOL:
-      key.push_back(TagBool);
-      break;
-    case NRD_ARG_FLOAT:
-      key.push_back(TagFloat);
-      break;
-    case NRD_ARG_POINTER: {
-      if (arg.dtype == NRD_VOID || arg.dtype > NRD_FP64)
-        return badArgument(rule, functionName, "a pointer to a known element type",
-                           "a pointer of unknown type");
-      uint8_t tag = TagPointer;
-      if (aligned && uintptr_t(arg.p) % 16 == 0)
-        tag |= Multiple;
-      if (rule.isConst || (rule.policy & NRD_PARAM_CONST))
-        tag |= Const;
-      key.push_back(tag);
-      key.push_back(arg.dtype);
-      break;
-    }
-    case NRD_ARG_DESCRIPTOR: {
-      if (ErrorPtr error = checkDescriptor(rule, arg, functionName))
-        return error;
-      const nrd_descriptor &desc = *arg.descriptor;
-      bool isConst = rule.isConst || (rule.policy & NRD_PARAM_CONST);
-      key.push_back(TagDescriptor |
-                    (aligned && desc.shape[desc.rank - 1] % 16 == 0 ? Multiple : 0) |
-                    (isConst ? Const : 0));
-      key.push_back(arg.dtype);
-      key.push_back(uint8_t(desc.rank | (desc.pads_nan ? 0x80 : 0)));
-      appendBytes(key, desc.block, desc.rank * sizeof *desc.block);
-      break;
-    }
-    case NRD_ARG_NONE:
-      key.push_back(TagNone);
-      break;
-    case NRD_ARG_VALUE:
-      if (arg.v && arg.v->value.is<llvm::APSInt>())
-        return makeError(NRD_ERROR_ARGUMENT, "OverflowError", diag::IntegerTooLarge,
-                         std::string_view(rule.name));
-      if (ErrorPtr error = appendConstexpr(key, rule, arg, functionName))
-        return error;
-      break;
-    default:
-      return badArgument(rule, functionName, "a number, a pointer or a constant",
-                         "an argument of unknown kind");
-    }
-  }
+  for (size_t i = 0; i < rules.size(); ++i)
+    if (ErrorPtr error = appendArgument(key, rules[i], args[i], functionName))
+      return error;
   return nullptr;
 }
 
 std::vector<ParamSpec> runtime::specialise(llvm::ArrayRef<ParamRule> rules,
                                            llvm::ArrayRef<nrd_arg> args) {
   std::vector<ParamSpec> specs;
-  for (size_t i = 0; i < rules.size(); ++i) {
-    const ParamRule &rule = rules[i];
-    const nrd_arg &arg = args[i];
-    bool specialises = !(rule.policy & NRD_PARAM_NO_SPECIALIZE);
-    bool aligned = specialises && !(rule.policy & NRD_PARAM_NO_ALIGNMENT);
-    if (rule.isConstexpr || arg.kind == NRD_ARG_NONE || arg.kind == NRD_ARG_VALUE) {
-      specs.push_back(constantSpec(constantOf(arg)));
-    } else if (rule.forcedType) {
-      const Type &type = *rule.forcedType;
-      bool facts = type.isPointer || (frontend::isInt(type.scalar) && integerOf(arg));
-      specs.push_back(
-          runtimeSpec(type, facts && aligned && arg.u % 16 == 0 && !frontend::isBool(type.scalar)));
-    } else if (arg.kind == NRD_ARG_POINTER) {
-      bool isConst = rule.isConst || (rule.policy & NRD_PARAM_CONST);
-      specs.push_back(runtimeSpec(Type::pointerTo(DType(arg.dtype), isConst),
-                                  aligned && uintptr_t(arg.p) % 16 == 0));
-    } else if (arg.kind == NRD_ARG_DESCRIPTOR) {
-      const nrd_descriptor &desc = *arg.descriptor;
-      Type type = Type::descriptorOf(DType(arg.dtype), llvm::ArrayRef(desc.block, desc.rank),
-                                     desc.pads_nan);
-      type.isConst = rule.isConst || (rule.policy & NRD_PARAM_CONST);
-      specs.push_back(runtimeSpec(std::move(type), aligned && desc.shape[desc.rank - 1] % 16 == 0));
-    } else if (auto value = integerOf(arg)) {
-      if (value->isOne() && specialises)
-        specs.push_back(constantSpec(Value::integer(1)));
-      else
-        specs.push_back(runtimeSpec(Type::of(value->type()), aligned && value->isMultiple()));
-    } else {
-      specs.push_back(
-          runtimeSpec(Type::of(arg.kind == NRD_ARG_BOOL ? DType::Int1 : DType::Float32), false));
-    }
-  }
+  for (auto [rule, arg] : llvm::zip_equal(rules, args))
+    specs.push_back(specOf(rule, arg));
   return specs;
+}
+
+llvm::ArrayRef<nrd_arg> runtime::flatten(llvm::ArrayRef<nrd_arg> args,
+                                         llvm::SmallVectorImpl<nrd_arg> &storage) {
+  bool hasTuple = false;
+  for (const nrd_arg &arg : args)
+    hasTuple |= arg.kind == NRD_ARG_TUPLE;
+  if (!hasTuple) [[likely]]
+    return args;
+  flattenInto(args, storage);
+  return storage;
+}
+
+void runtime::forEachLeaf(llvm::ArrayRef<ParamRule> rules, llvm::ArrayRef<ParamSpec> specs,
+                          LeafFn leaf) {
+  for (auto [rule, spec] : llvm::zip_equal(rules, specs))
+    visitLeaves(spec, rule.name, leaf);
 }
 
 // The element types of pointers keep one order on both sides of the ABI.
@@ -400,6 +524,12 @@ std::string runtime::signatureText(const Type &type) {
 std::string runtime::signatureText(const ParamSpec &spec) {
   if (spec.kind == ParamSpec::Kind::Constant)
     return spec.constant.repr();
+  if (spec.kind == ParamSpec::Kind::Tuple) {
+    std::string text;
+    for (const ParamSpec &item : spec.items)
+      text += (text.empty() ? "" : ", ") + signatureText(item);
+    return "(" + text + ")";
+  }
   return signatureText(spec.type) + (spec.divisibility % 16 == 0 ? ":16" : "");
 }
 
@@ -470,6 +600,71 @@ std::optional<Value> runtime::parseLiteral(llvm::StringRef text) {
   return std::nullopt;
 }
 
+/// The items of "(a, (b, c), d)"; nothing when brackets do not match.
+static std::optional<llvm::SmallVector<llvm::StringRef>> tupleItems(llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef> items;
+  if (!text.consume_front("(") || !text.consume_back(")"))
+    return std::nullopt;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    depth += text[i] == '(' || text[i] == '[' || text[i] == '<';
+    depth -= text[i] == ')' || text[i] == ']' || text[i] == '>';
+    if (depth < 0)
+      return std::nullopt;
+    if (depth == 0 && text[i] == ',') {
+      items.push_back(text.slice(begin, i).trim());
+      begin = i + 1;
+    }
+  }
+  if (llvm::StringRef last = text.drop_front(begin).trim(); !last.empty())
+    items.push_back(last);
+  return depth == 0 ? std::optional(items) : std::nullopt;
+}
+
+static ErrorPtr specOfSignature(const ParamRule &rule, llvm::StringRef text, ParamSpec &spec) {
+  text = text.trim();
+  auto bad = [&](const char *expected) {
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadSignature,
+                     std::string_view(rule.name), expected, std::string_view(text));
+  };
+  if (rule.isConstexpr) {
+    auto value = parseLiteral(text);
+    if (!value)
+      return bad("a Python literal, because it is a constexpr");
+    spec = constantSpec(std::move(*value));
+    return nullptr;
+  }
+  if (text.starts_with("(")) {
+    auto items = tupleItems(text);
+    if (!items)
+      return bad("a tuple of types, `(*fp32, i32)`");
+    spec.kind = ParamSpec::Kind::Tuple;
+    for (llvm::StringRef item : *items)
+      if (ErrorPtr error = specOfSignature(itemRule(rule), item, spec.items.emplace_back()))
+        return error;
+    return nullptr;
+  }
+  auto [typeText, fact] = text.split(':');
+  auto type = frontend::parseSignatureType(typeText.trim());
+  if (!type) {
+    if (text == "None") {
+      spec = constantSpec(Value());
+      return nullptr;
+    }
+    return bad("a type such as `*fp32:16`, `i32`, `i32:16`, `fp32`");
+  }
+  fact = fact.trim();
+  bool isInt = type->isArithmetic() && frontend::isInt(type->scalar);
+  if (fact == "1" && isInt)
+    spec = constantSpec(Value::integer(1));
+  else if (fact.empty() || (fact == "16" && (isInt || type->isPointer || type->isDescriptor)))
+    spec = runtimeSpec(std::move(*type), fact == "16");
+  else
+    return bad("`:16` or, for an integer, `:1` after the type");
+  return nullptr;
+}
+
 ErrorPtr runtime::specialiseSignature(llvm::ArrayRef<ParamRule> rules,
                                       llvm::ArrayRef<llvm::StringRef> texts,
                                       llvm::StringRef functionName, std::vector<ParamSpec> &specs) {
@@ -479,34 +674,9 @@ ErrorPtr runtime::specialiseSignature(llvm::ArrayRef<ParamRule> rules,
   if (texts.size() > rules.size())
     return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchTooManyArguments,
                      std::string_view(functionName), int64_t(rules.size()), int64_t(texts.size()));
-  for (size_t i = 0; i < rules.size(); ++i) {
-    llvm::StringRef text = texts[i].trim();
-    auto bad = [&](const char *expected) {
-      return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadSignature,
-                       std::string_view(rules[i].name), expected, std::string_view(text));
-    };
-    if (rules[i].isConstexpr) {
-      auto value = parseLiteral(text);
-      if (!value)
-        return bad("a Python literal, because it is a constexpr");
-      specs.push_back(constantSpec(std::move(*value)));
-    } else if (text == "None") {
-      specs.push_back(constantSpec(Value()));
-    } else {
-      auto [typeText, fact] = text.split(':');
-      auto type = frontend::parseSignatureType(typeText.trim());
-      if (!type)
-        return bad("a type such as `*fp32:16`, `i32`, `i32:16`, `fp32`");
-      fact = fact.trim();
-      bool isInt = type->isArithmetic() && frontend::isInt(type->scalar);
-      if (fact == "1" && isInt)
-        specs.push_back(constantSpec(Value::integer(1)));
-      else if (fact.empty() || (fact == "16" && (isInt || type->isPointer || type->isDescriptor)))
-        specs.push_back(runtimeSpec(std::move(*type), fact == "16"));
-      else
-        return bad("`:16` or, for an integer, `:1` after the type");
-    }
-  }
+  for (auto [rule, text] : llvm::zip_equal(rules, texts))
+    if (ErrorPtr error = specOfSignature(rule, text, specs.emplace_back()))
+      return error;
   return nullptr;
 }
 
@@ -525,6 +695,10 @@ const char *nereid::runtime::kindText(const nrd_arg &arg) {
     return "a tensor descriptor";
   case NRD_ARG_NONE:
     return "None";
+  case NRD_ARG_TUPLE:
+    return "a tuple";
+  case NRD_ARG_TYPE:
+    return "a type without a value";
   default:
     return "a compile-time value";
   }

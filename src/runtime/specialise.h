@@ -9,6 +9,7 @@
 //   pointer       its element type; an address that is a multiple of 16 is known to be one
 //   None          a constant
 //   constexpr     a constant by value
+//   tuple         its items, each by these rules; the policies of the parameter do not reach them
 //
 // A forced type (an annotation, or set by the face) fixes the type and stops the folding of 1.
 // NO_SPECIALIZE stops both facts about values, NO_ALIGNMENT only the multiple of 16.
@@ -23,6 +24,7 @@
 #include "runtime/error.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <optional>
@@ -67,8 +69,18 @@ ErrorPtr appendKey(KeyBuffer &key, llvm::ArrayRef<ParamRule> rules, llvm::ArrayR
 std::vector<frontend::ParamSpec> specialise(llvm::ArrayRef<ParamRule> rules,
                                             llvm::ArrayRef<nrd_arg> args);
 
-/// The same from signature texts: "*fp32:16", "i32", "i32:1", and a Python literal for a constexpr
-/// parameter.
+/// The arguments with the items of tuples in their places, in `storage` when there are tuples.
+llvm::ArrayRef<nrd_arg> flatten(llvm::ArrayRef<nrd_arg> args,
+                                llvm::SmallVectorImpl<nrd_arg> &storage);
+
+/// Each parameter that is no tuple, and each item of tuples, in the order of `flatten`; with what
+/// messages call it.
+using LeafFn = llvm::function_ref<void(const frontend::ParamSpec &, const std::string &name)>;
+void forEachLeaf(llvm::ArrayRef<ParamRule> rules, llvm::ArrayRef<frontend::ParamSpec> specs,
+                 LeafFn leaf);
+
+/// The same from signature texts: "*fp32:16", "i32", "i32:1", "(*fp32, i32)" for a tuple, and a
+/// Python literal for a constexpr parameter.
 ErrorPtr specialiseSignature(llvm::ArrayRef<ParamRule> rules, llvm::ArrayRef<llvm::StringRef> texts,
                              llvm::StringRef functionName, std::vector<frontend::ParamSpec> &specs);
 

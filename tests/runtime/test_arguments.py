@@ -259,22 +259,3 @@ def test_defaults_and_keywords(target, kwargs, want):
     assert dst[0] == want
 
 
-# ---- tuples --------------------------------------------------------------------------------------------
-
-
-@nereid.jit
-def tuples(dst, pair, nested):
-    tl.store(dst, pair[0] * 10 + pair[1] + nested[1][0])
-
-
-def test_tuples_of_numbers(target):
-    dst = np.zeros(1, np.float32)
-    tuples[(1, )](dst, (2, 3), (None, (0.5, "text")))
-    assert dst[0] == 23.5
-
-
-def test_tuples_of_arrays_are_refused(target):
-    dst = np.zeros(1, np.float32)
-    with pytest.raises(TypeError, match="argument `nested`: a tuple may only hold numbers, types, functions and None, found "
-                       "numpy.ndarray at position 0; pass arrays as arguments of their own"):
-        tuples[(1, )](dst, (2, 3), (1, (dst, )))

@@ -298,6 +298,14 @@ bool fromDuck(const Parameter &parameter, PyObject *object, nrd_arg &out) {
   Ref address = Ref::take(PyObject_CallMethod(object, "data_ptr", nullptr));
   if (!address)
     return false;
+  if (!PyLong_Check(address.get())) {
+    PyErr_Format(PyExc_TypeError,
+                 "data_ptr method of Pointer object must return 64-bit int, found %s (argument "
+                 "`%U`)",
+                 typeName(reinterpret_cast<PyObject *>(Py_TYPE(address.get()))).c_str(),
+                 parameter.name);
+    return false;
+  }
   unsigned long long pointer = PyLong_AsUnsignedLongLong(address.get());
   if (PyErr_Occurred())
     return false;
@@ -393,6 +401,7 @@ enum class Kind : uint8_t {
   Dlpack,
   Int,
   Float,
+  Tuple,
   Value,
   TorchDtype,
   Descriptor,
@@ -446,10 +455,12 @@ TypeEntry classify(PyObject *object) {
   if (hasAttribute(typeObject, "data_ptr"))
     return {type, Kind::Duck, nullptr};
   Registry &names = registry();
-  for (PyObject *cls : {names.constexprClass, names.dtypeClass, names.tupleClass})
+  if (PyTuple_Check(object) || (names.tupleClass && PyObject_IsInstance(object, names.tupleClass) == 1))
+    return {type, Kind::Tuple, nullptr};
+  for (PyObject *cls : {names.constexprClass, names.dtypeClass})
     if (cls && PyObject_IsInstance(object, cls) == 1)
       return {type, Kind::Value, nullptr};
-  if (isKernel(object) || PyTuple_Check(object))
+  if (isKernel(object))
     return {type, Kind::Value, nullptr};
   if (PyObject_CheckBuffer(object) && !PyBytes_Check(object))
     return {type, Kind::Buffer, nullptr};
@@ -492,33 +503,6 @@ bool fromInt(PyObject *object, nrd_arg &out) {
   }
   out.kind = NRD_ARG_UINT;
   out.u = large;
-  return true;
-}
-
-/// Tuples are folded into the kernel, so they may only hold what can be a constant.
-bool constantItems(const Parameter &parameter, PyObject *tuple) {
-  for (Py_ssize_t i = 0, count = PySequence_Size(tuple); i < count; ++i) {
-    Ref item = Ref::take(PySequence_GetItem(tuple, i));
-    if (!item)
-      return false;
-    Registry &names = registry();
-    if (PyTuple_Check(item.get()) || PyObject_IsInstance(item.get(), names.tupleClass) == 1) {
-      if (!constantItems(parameter, item.get()))
-        return false;
-      continue;
-    }
-    Kind kind = entryOf(item.get()).kind;
-    bool isConstant = kind == Kind::Int || kind == Kind::Float || kind == Kind::Value ||
-                      item.get() == Py_None || PyUnicode_Check(item.get());
-    if (isConstant)
-      continue;
-    PyErr_Format(
-        PyExc_TypeError,
-        "argument `%U`: a tuple may only hold numbers, types, functions and None, found %s "
-        "at position %zd; pass arrays as arguments of their own",
-        parameter.name, typeName(reinterpret_cast<PyObject *>(Py_TYPE(item.get()))).c_str(), i);
-    return false;
-  }
   return true;
 }
 
@@ -578,6 +562,13 @@ bool fromDescriptor(Parameter &parameter, PyObject *object, ArgumentScope &scope
 
 bool unsupported(const Parameter &parameter, PyObject *object) {
   std::string type = typeName(reinterpret_cast<PyObject *>(Py_TYPE(object)));
+  if (parameter.pointee) {
+    PyErr_Format(PyExc_TypeError,
+                 "Pointer argument must be either uint64 or have data_ptr method, found %s "
+                 "(argument `%U`)",
+                 type.c_str(), parameter.name);
+    return false;
+  }
   const char *hint = "";
   if (type.rfind("numpy.", 0) == 0)
     hint = "; pass a Python number, `x.item()`";
@@ -586,6 +577,33 @@ bool unsupported(const Parameter &parameter, PyObject *object) {
   PyErr_Format(PyExc_TypeError, "failed to specialize argument of type: %s (argument `%U`)%s",
                type.c_str(), parameter.name, hint);
   return false;
+}
+
+/// Each item is an argument of its own.
+bool fromTuple(const Parameter &parameter, PyObject *tuple, ArgumentScope &scope, nrd_arg &out) {
+  Py_ssize_t count = PySequence_Size(tuple);
+  if (count < 0)
+    return false;
+  auto &[header, items] = scope.tuples.emplace_back();
+  items.resize(size_t(count));
+  Parameter item;
+  item.name = parameter.name;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    Ref object = Ref::take(PySequence_GetItem(tuple, i));
+    if (!object)
+      return false;
+    bool isText = PyUnicode_Check(object.get());
+    if (isText ? !fromValue(object.get(), scope, items[i])
+               : !toArgument(item, object.get(), scope, items[i]))
+      return false;
+    scope.objects.push_back(std::move(object)); // a sequence may make its items on demand
+  }
+  const TupleClass *named = tupleClassOf(tuple);
+  header = {items.data(), items.size(), named ? named->fields.data() : nullptr,
+            named ? reinterpret_cast<uint64_t>(named->type) : 0};
+  out.kind = NRD_ARG_TUPLE;
+  out.tuple = &header;
+  return true;
 }
 
 bool constantArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out) {
@@ -677,10 +695,9 @@ bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nr
     out.kind = NRD_ARG_FLOAT;
     out.f = PyFloat_AsDouble(object);
     return true;
+  case Kind::Tuple:
+    return fromTuple(parameter, object, scope, out);
   case Kind::Value:
-    if (PyTuple_Check(object) || PyObject_IsInstance(object, registry().tupleClass) == 1)
-      if (!constantItems(parameter, object))
-        return false;
     return fromValue(object, scope, out);
   case Kind::TorchDtype:
     if (std::optional<nrd_dtype> dtype = dtypeByName(strOf(object)); dtype && scope.warmup)

@@ -15,7 +15,7 @@ namespace nereid::python {
 
 /// A parameter of a kernel, as far as binding arguments needs it.
 struct Parameter {
-  PyObject *name;   ///< interned
+  PyObject *name = nullptr; ///< interned
   Ref defaultValue; ///< null when there is none
   bool isConstexpr = false;
   std::optional<nrd_dtype> pointee; ///< annotated as a pointer: plain integers are addresses
@@ -34,6 +34,7 @@ public:
 
   std::vector<Py_buffer> buffers;
   std::deque<nrd_descriptor> descriptors; ///< pointed to
+  std::deque<std::pair<nrd_tuple, std::vector<nrd_arg>>> tuples;
   std::vector<std::shared_ptr<nrd_value>> values;
   std::vector<Ref> objects;
 };

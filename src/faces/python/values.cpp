@@ -4,6 +4,7 @@
 #include "faces/python/function.h"
 
 #include <cstring>
+#include <unordered_map>
 
 namespace nereid::python {
 
@@ -172,24 +173,12 @@ ValuePtr tupleValue(PyObject *object) {
     if (!items.back())
       return nullptr;
   }
-  std::vector<std::string> names;
-  PyObject *cls = nullptr;
-  Ref fields = attribute(reinterpret_cast<PyObject *>(Py_TYPE(object)), "_fields");
-  PyErr_Clear();
-  if (fields && PyTuple_Check(fields.get()) && PyTuple_Size(fields.get()) == count) {
-    cls = reinterpret_cast<PyObject *>(Py_TYPE(object));
-    for (Py_ssize_t i = 0; i < count; ++i)
-      names.push_back(textOf(PyTuple_GetItem(fields.get(), i)));
-    Py_INCREF(cls); // classes of values outlive every cache they can be in
-  }
   std::vector<nrd_value *> raw;
-  std::vector<const char *> rawNames;
   for (const ValuePtr &item : items)
     raw.push_back(item.get());
-  for (const std::string &name : names)
-    rawNames.push_back(name.c_str());
-  return ValuePtr(nrd_value_tuple(raw.data(), raw.size(), cls ? rawNames.data() : nullptr,
-                                  reinterpret_cast<uint64_t>(cls)));
+  const TupleClass *named = tupleClassOf(object);
+  return ValuePtr(nrd_value_tuple(raw.data(), raw.size(), named ? named->fields.data() : nullptr,
+                                  named ? reinterpret_cast<uint64_t>(named->type) : 0));
 }
 
 ValuePtr typeValue(PyObject *object) {
@@ -223,6 +212,29 @@ bool isInstance(PyObject *object, PyObject *cls) {
 }
 
 } // namespace
+
+const TupleClass *tupleClassOf(PyObject *tuple) {
+  // Lives as long as the process, as the classes in it must.
+  static auto *known = new std::unordered_map<PyObject *, std::unique_ptr<TupleClass>>();
+  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(tuple));
+  if (type == reinterpret_cast<PyObject *>(&PyTuple_Type) || type == registry().tupleClass)
+    return nullptr;
+  auto found = known->find(type);
+  if (found != known->end())
+    return found->second.get();
+  Ref fields = attribute(type, "_fields");
+  PyErr_Clear();
+  Py_ssize_t count = PySequence_Size(tuple);
+  if (!fields || !PyTuple_Check(fields.get()) || PyTuple_Size(fields.get()) != count)
+    return nullptr;
+  auto made = std::make_unique<TupleClass>();
+  made->type = Py_NewRef(type);
+  for (Py_ssize_t i = 0; i < count; ++i)
+    made->names.push_back(textOf(PyTuple_GetItem(fields.get(), i)));
+  for (const std::string &name : made->names)
+    made->fields.push_back(name.c_str());
+  return known->emplace(type, std::move(made)).first->second.get();
+}
 
 std::string objectKey(PyObject *object) {
   Ref key = attribute(object, "cache_key");

@@ -116,8 +116,8 @@ TEST(Specialise, Descriptors) {
   EXPECT_EQ(specialised(rule(nullptr, NRD_PARAM_NO_ALIGNMENT), arg),
             "tensordesc<fp16[8, 16], nan>");
   EXPECT_EQ(specialised(rule("*fp16"), arg),
-            "TypeError: argument `x` of `kernel`: expected a value for its type `*fp16`, found a "
-            "tensor descriptor");
+            "TypeError: argument `x` of `kernel`: Pointer argument must be either uint64 or have "
+            "data_ptr method, found a tensor descriptor");
   auto refused = [&](const std::string &what) {
     EXPECT_EQ(specialised(rule(), arg), "TypeError: argument `x` of `kernel`: expected " + what);
   };
@@ -166,6 +166,75 @@ TEST(Specialise, ForcedTypes) {
       "TypeError: argument `x` of `kernel`: expected a value for its type `i32`, found a float");
 }
 
+TEST(Specialise, NotAPointer) {
+  EXPECT_EQ(specialised(rule("*fp16"), number(1.5)),
+            "TypeError: argument `x` of `kernel`: Pointer argument must be either uint64 or have "
+            "data_ptr method, found a float");
+}
+
+TEST(Specialise, Tuples) {
+  nrd_arg inner[] = {number(2.5), integer(1)};
+  nrd_tuple innerTuple{inner, 2, nullptr, 0};
+  nrd_arg items[] = {integer(1), pointer(0x1000), none(), {}};
+  items[3].kind = NRD_ARG_TUPLE;
+  items[3].tuple = &innerTuple;
+  const char *fields[] = {"a", "b", "c", "d"};
+  nrd_tuple outer{items, 4, nullptr, 0}, named{items, 4, fields, 7}, empty{};
+  auto tupleArg = [](const nrd_tuple &tuple) {
+    nrd_arg arg{};
+    arg.kind = NRD_ARG_TUPLE;
+    arg.tuple = &tuple;
+    return arg;
+  };
+  EXPECT_EQ(specialised(rule(), tupleArg(outer)), "(1, *fp32:16, None, (fp32, 1))");
+  EXPECT_EQ(specialised(rule(), tupleArg(empty)), "()");
+  // The parameter's policies are not its items'.
+  EXPECT_EQ(specialised(rule(nullptr, NRD_PARAM_NO_SPECIALIZE), tupleArg(outer)),
+            "(1, *fp32:16, None, (fp32, 1))");
+  EXPECT_NE(key(rule(), tupleArg(outer)), key(rule(), tupleArg(named)));
+  EXPECT_EQ(specialised(rule("i32"), tupleArg(outer)),
+            "TypeError: argument `x` of `kernel`: expected a value for its type `i32`, found a "
+            "tuple");
+
+  llvm::SmallVector<nrd_arg> storage;
+  EXPECT_EQ(flatten({tupleArg(outer), integer(5)}, storage).size(), 6u);
+  nrd_arg plain[] = {integer(1), integer(5)};
+  EXPECT_EQ(flatten(plain, storage).data(), plain);
+
+  std::vector<std::string> names;
+  ParamRule rules[] = {rule(), rule()};
+  nrd_arg args[] = {tupleArg(named), tupleArg(outer)};
+  forEachLeaf(rules, specialise(rules, args),
+              [&](const frontend::ParamSpec &, const std::string &name) { names.push_back(name); });
+  EXPECT_EQ(names, (std::vector<std::string>{"x.a", "x.b", "x.c", "x.d[0]", "x.d[1]", "x[0]",
+                                             "x[1]", "x[2]", "x[3][0]", "x[3][1]"}));
+}
+
+TEST(Specialise, TypesWithoutValues) {
+  auto typed = [](const char *signature, uint32_t divisibility = 0) {
+    static std::vector<std::unique_ptr<nrd_value>> values;
+    values.push_back(std::make_unique<nrd_value>());
+    values.back()->value =
+        frontend::Value(frontend::TypeValue{*frontend::parseSignatureType(signature)});
+    nrd_arg arg{};
+    arg.kind = NRD_ARG_TYPE;
+    arg.divisibility = divisibility;
+    arg.v = values.back().get();
+    return arg;
+  };
+  for (const char *type : {"i32", "i64", "u64", "u1", "fp32", "*fp16", "*ki8", "i8", "fp16", "bf16",
+                           "tensordesc<fp16[8, 16]>"})
+    EXPECT_EQ(specialised(rule(), typed(type)), type);
+  EXPECT_EQ(specialised(rule(), typed("*fp16", 16)), "*fp16:16");
+  EXPECT_EQ(specialised(rule("i64"), typed("i64", 16)), "i64:16");
+  // The keys of values of these types.
+  EXPECT_EQ(key(rule(), typed("i32", 16)), key(rule(), integer(32)));
+  EXPECT_EQ(key(rule(), typed("*fp32")), key(rule(), pointer(0x1004)));
+  EXPECT_EQ(key(rule(), typed("u1")), key(rule(), boolean(true)));
+  EXPECT_EQ(key(rule("i16"), typed("i16")), key(rule("i16"), integer(3)));
+  EXPECT_NE(key(rule(), typed("i8")), key(rule(), typed("i16")));
+}
+
 TEST(Specialise, Constexprs) {
   EXPECT_EQ(specialised(constexprRule(), integer(1024)), "1024");
   EXPECT_EQ(specialised(constexprRule(), boolean(true)), "True");
@@ -212,8 +281,9 @@ TEST(Specialise, EqualKeysExactlyForEqualSpecialisations) {
 }
 
 TEST(Specialise, SignatureTexts) {
-  ParamRule rules[] = {rule(), rule(), rule(), constexprRule(), constexprRule()};
-  llvm::StringRef texts[] = {"*fp32:16", "i32:1", " i64:16 ", "1024", "'tf32'"};
+  ParamRule rules[] = {rule(), rule(), rule(), constexprRule(), constexprRule(), rule(), rule()};
+  llvm::StringRef texts[] = {"*fp32:16", "i32:1",  " i64:16 ", "1024",
+                             "'tf32'",   "()", "(*fp16:16, (i32:1, None), tensordesc<fp16[8, 16]>,)"};
   std::vector<frontend::ParamSpec> specs;
   ASSERT_FALSE(specialiseSignature(rules, texts, "kernel", specs));
   EXPECT_EQ(signatureText(specs[0]), "*fp32:16");
@@ -221,6 +291,8 @@ TEST(Specialise, SignatureTexts) {
   EXPECT_EQ(signatureText(specs[2]), "i64:16");
   EXPECT_EQ(signatureText(specs[3]), "1024");
   EXPECT_EQ(signatureText(specs[4]), "'tf32'");
+  EXPECT_EQ(signatureText(specs[5]), "()");
+  EXPECT_EQ(signatureText(specs[6]), "(*fp16:16, (1, None), tensordesc<fp16[8, 16]>)");
 }
 
 TEST(Specialise, BadSignature) {
@@ -233,6 +305,8 @@ TEST(Specialise, BadSignature) {
                                      "`i32`, `i32:16`, `fp32`, found `flot`");
   EXPECT_EQ(message(rule(), "fp32:16"), "the signature of `x` expects `:16` or, for an integer, "
                                         "`:1` after the type, found `fp32:16`");
+  EXPECT_EQ(message(rule(), "(i32, (i32)"),
+            "the signature of `x` expects a tuple of types, `(*fp32, i32)`, found `(i32, (i32)`");
   EXPECT_EQ(message(constexprRule(), "N"),
             "the signature of `x` expects a Python literal, because it is a constexpr, found `N`");
   EXPECT_EQ(message(constexprRule(), "7"), "");
