@@ -226,3 +226,19 @@ def kernel(x_ptr, y_ptr, s0, s1):
     tl.store(y_ptr + i * 32 + j, tl.load(x_ptr + i * s0 + j * s1))
 """)[(1,)](x, out, *x.stride())
     assert torch.equal(x, out)
+
+
+def test_address_with_a_part_that_is_affine_only_sometimes(target):
+    """`i % n` is a step from 0 only where the block holds no multiple of n; what is added to it is a gather in any case."""
+    kernel = harness.make("""@triton.jit
+def kernel(index_ptr, table_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    row = tl.load(index_ptr + i // n)
+    tl.store(y_ptr + i, tl.load(table_ptr + i % n + n * row))
+""")
+    n, block = 37, 128
+    index = torch.tensor([3, 10, 0, 5])
+    table = torch.arange(11 * n, dtype=torch.float32)
+    y = torch.empty(block)
+    kernel[(1,)](index, table, y, n, BLOCK=block)
+    assert torch.equal(y, table.view(-1, n)[index].flatten()[:block])

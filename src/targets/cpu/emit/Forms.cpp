@@ -18,11 +18,17 @@ std::optional<Form> Forms::of(Value value, ArrayRef<Index> point) {
   Place place{value, Point(point)};
   if (auto known = memo.find(place); known != memo.end())
     return known->second;
-  size_t mark = assumptions.size();
+  size_t mark = assumptions.size(), foundBefore = found.size();
   std::optional<Form> form = compute(value, point);
-  if (!form)
+  if (!form && assumptions.size() > mark) {
+    // Nobody will check what the parts assumed: their forms go too.
     assumptions.resize(mark);
+    for (const Place &part : ArrayRef<Place>(found).drop_front(foundBefore))
+      memo.erase(part);
+    found.resize(foundBefore);
+  }
   memo[place] = form;
+  found.push_back(place);
   return form;
 }
 

@@ -65,6 +65,7 @@ private:
   bool assume;
   std::function<mlir::Value(mlir::Value, llvm::ArrayRef<Index>)> scalarAt;
   llvm::DenseMap<Place, std::optional<Form>> memo;
+  std::vector<Place> found; ///< the keys of `memo` in the order in which they came
 };
 
 } // namespace nereid::cpu
