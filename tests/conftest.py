@@ -3,10 +3,13 @@
 A test that takes the fixture `target` runs once on each target of this machine, or on those that `--target NAME` (repeatable) or
 NEREID_TEST_TARGETS="cpu,cuda" ask for; one that was asked for and cannot be used is an error, never a skip.
 `@pytest.mark.cpu_only` says that a test is about the CPU target. Everything else, child processes included, runs on the CPU.
+
+`--ptx FOLDER` compiles the launches of such tests for a GPU instead of running them (`compile_only.py`).
 """
 
 import os
 
+import compile_only
 import pytest
 
 os.environ.setdefault("NEREID_TARGET", "cpu")
@@ -14,10 +17,39 @@ os.environ.setdefault("NEREID_TARGET", "cpu")
 
 def pytest_addoption(parser):
     parser.addoption("--target", action="append", choices=["cpu", "cuda"], help="a target to test, by default every one here")
+    group = parser.getgroup("nereid")
+    group.addoption("--ptx", metavar="FOLDER", help="compile for a GPU instead of running, and write the PTX to this folder")
+    group.addoption("--ptx-target", metavar="TARGET", default="cuda:90", help="which GPU (default: cuda:90)")
+    group.addoption("--ptx-every", metavar="N", type=int, default=1, help="take every Nth test only")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "cpu_only: a test about the CPU target")
+    if config.getoption("--ptx"):
+        compile_only.install(config.getoption("--ptx"), config.getoption("--ptx-target"))
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--ptx"):
+        # What is not about a target, and checked mode, which is the CPU's, have nothing to compile.
+        mine = [item for item in items if "target" in item.fixturenames and "test_checked" not in item.nodeid
+                and not item.get_closest_marker("cpu_only")]
+        items[:] = mine[::config.getoption("--ptx-every")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem):
+    if not pyfuncitem.config.getoption("--ptx"):
+        return (yield)
+    pyfuncitem.funcargs["target"] = "cuda"  # for tests that expect different things of GPUs
+    compiled = compile_only.launches
+    try:
+        return (yield)
+    except (Exception, pytest.fail.Exception) as error:
+        # Nothing ran, so results are wrong; what did not compile is the one thing that counts.
+        if compile_only.launches == compiled or error is compile_only.refusal:
+            raise
+        return True
 
 
 def _targets(config):

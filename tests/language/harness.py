@@ -7,7 +7,6 @@ test takes the target from the fixture `target`, so that the same tests run on e
 import dataclasses
 import hashlib
 import importlib.util
-import os
 import pathlib
 import sys
 import tempfile
@@ -70,61 +69,8 @@ FP8 = [d for d in DTYPES.values() if d.kind == "fp8"]
 BOOL = DTYPES["int1"]
 
 
-class _CompileOnly:
-    """A kernel whose launches only compile, for another target; the PTX goes to a folder, a file for each different text."""
-
-    launches = 0
-    folder = target = refusal = None
-
-    def __init__(self, function):
-        self._function = function
-
-    def __getattr__(self, name):
-        return getattr(self._function, name)
-
-    def __getitem__(self, grid):
-        def launch(*arguments, **options):
-            _CompileOnly.launches += 1
-            try:
-                kernel = self._function.warmup(*arguments, grid=grid, **{**options, "target": self.target})
-                text = kernel.asm["ptx"]
-            except Exception as error:
-                _CompileOnly.refusal = error
-                raise
-            path = self.folder / (hashlib.sha1(text.encode()).hexdigest() + ".ptx")
-            if not path.exists():
-                path.with_suffix(f".{os.getpid()}").write_text(text)
-                path.with_suffix(f".{os.getpid()}").rename(path)
-            return kernel
-        return launch
-
-
-def compile_only(folder, target):
-    """From here on kernels of `make` are compiled for `target` and not run."""
-    _CompileOnly.folder = pathlib.Path(folder)
-    _CompileOnly.folder.mkdir(parents=True, exist_ok=True)
-    _CompileOnly.target = target
-    # Lines of the source would make every text different.
-    os.environ["NEREID_LINE_INFO"] = "0"
-
-
-def compiled_launches():
-    """How many launches have been compiled instead of run."""
-    return _CompileOnly.launches
-
-
-def refusal():
-    """The error of the last launch that did not compile."""
-    return _CompileOnly.refusal
-
-
 def make(source, name="kernel"):
     """The function `name` of a module with this text under the usual imports."""
-    function = _make(source, name)
-    return _CompileOnly(function) if _CompileOnly.folder else function
-
-
-def _make(source, name):
     text = HEADER + source
     stem = "kernel_" + hashlib.sha1(text.encode()).hexdigest()[:16]
     if stem not in sys.modules:
