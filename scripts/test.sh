@@ -41,15 +41,16 @@ step "wheel checks" "$python" scripts/check_wheel.py dist/*.whl
 export NEREID_CUDA_PATH=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"] + "/nvidia/cu13")')
 step "unit and IR tests" ctest --test-dir build/release --output-on-failure -j2 --output-junit "$PWD/$results/ctest.xml"
 step "Python tests" pytest python -n 2 tests
-# Every kernel of the language tests as PTX, without a GPU: all for one generation, a sample for the others.
-for target in 90:1 80:25 86:25 89:25 100:25 120:25; do
-  step "PTX for sm_${target%:*}" pytest "ptx-${target%:*}" -n 2 tests/language --ptx "build/ptx/${target%:*}" \
-    --ptx-target "cuda:${target%:*}" --ptx-every "${target#*:}"
+# Every kernel of these tests as PTX, without a GPU: all for one or two generations, a sample for the others.
+for run in language:90:1 language:80:25 language:86:25 language:89:25 language:100:25 language:120:25 kernels:90:1 kernels:80:1; do
+  IFS=: read -r folder sm every <<<"$run"
+  step "PTX of tests/$folder for sm_$sm" pytest "ptx-$folder-$sm" -n 2 "tests/$folder" --ptx "build/ptx/$folder-$sm" \
+    --ptx-target "cuda:$sm" --ptx-every "$every"
 done
 step "PTX assembles" "$python" scripts/assemble_ptx.py build/ptx
 for features in avx2 baseline; do
   step "language tests on $features" env NEREID_CPU_FEATURES=$features "$python" -m pytest -q -p no:cacheprovider \
-    --junitxml="$results/$features.xml" -n 2 tests/language
+    --junitxml="$results/$features.xml" -n 2 tests/language tests/kernels
 done
 step "sanitizers" scripts/test_sanitized.sh "$results"
 

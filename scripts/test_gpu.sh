@@ -68,7 +68,7 @@ for part in "${parts[@]}"; do
   case $part in
   runtime) step runtime tests tests/device tests/runtime/test_launch.py tests/runtime/test_seed_kernels.py \
     tests/runtime/test_autotune.py tests/runtime/test_neighbours.py ;;
-  language) step language tests tests/language ;;
+  language) step language tests tests/language tests/kernels ;;
   sanitizer)
     step memcheck sanitizer memcheck
     step racecheck sanitizer racecheck ;;

@@ -20,4 +20,4 @@ runtime=$(clang-"$(sed -n 's/^set(NEREID_LLVM_VERSION \([0-9]*\))$/\1/p' cmake/L
   -print-file-name=libclang_rt.asan-x86_64.so)
 # The seed kernels and the whole language matrix.
 LD_PRELOAD=$runtime PYTHONPATH=build/asan/python .venv/bin/python -m pytest -q -p no:cacheprovider -n 2 \
-  --junitxml="$results/asan-python.xml" tests/runtime/test_seed_kernels.py tests/language
+  --junitxml="$results/asan-python.xml" tests/runtime/test_seed_kernels.py tests/language tests/kernels
