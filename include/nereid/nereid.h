@@ -398,6 +398,17 @@ NRD_API void nrd_set_package_folders(const char *const *folders, size_t count);
 /* ---- about this machine
  * ----------------------------------------------------------------------------------------- */
 
+/* The settings, as a JSON array of {"field", "type" ("Bool", "Int", "String"), "variable", "alias",
+ * "default", "value", "help"}. Free with nrd_string_free. */
+NRD_API char *nrd_settings_json(void);
+/* "NAME=value" texts that go before the environment from now on, in place of those of an earlier
+ * call; the environment is read again, too. Problems come back as text, one line each, to be freed
+ * with nrd_string_free; NULL when there are none. */
+NRD_API char *nrd_set_settings(const char *const *entries, size_t count);
+/* The environment is read again when a kernel is about to be compiled: guard(read, data) must call
+ * read(data) while nobody writes the environment. */
+NRD_API void nrd_set_environment_guard(void (*guard)(void (*read)(void *data), void *data));
+
 /* What `nereid doctor` prints: a JSON object. Free with nrd_string_free. */
 NRD_API char *nrd_doctor(void);
 /* All builtins and prelude functions as JSON: name, signature, docstring, category. */

@@ -27,7 +27,7 @@ _HOMES = {
     "nereid._alias": ["install_as_triton"],
     "nereid._native": ["language_json"],
 }
-_MODULES = ["language", "runtime", "compiler", "backends", "errors", "testing"]
+_MODULES = ["language", "runtime", "compiler", "backends", "errors", "testing", "knobs"]
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = ["__version__", *_MODULES, *_HOME_OF]

@@ -3,6 +3,7 @@
 #include "gpu/Passes.h"
 #include "gpu/TensorMaps.h"
 #include "ir/ngpu/Dialect.h"
+#include "support/settings.h"
 
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/Verifier.h"
@@ -41,9 +42,12 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
   setTarget(kernel, options);
 
   llvm::Error error = llvm::Error::success();
+  bool printing = Settings::concerns(Settings::current().printBefore, kernel.getName());
   auto run = [&](StringRef name, llvm::function_ref<llvm::Error()> pass) {
     if (error)
       return;
+    if (printing)
+      llvm::errs() << "// -----// IR Dump Before " << name << " //----- //\n" << module << '\n';
     error = pass();
     if (!error && options.verify && failed(mlir::verify(module)))
       error = llvm::createStringError("internal error: " + name.str() + " left invalid IR");

@@ -92,6 +92,35 @@ void nrd_set_package_folders(const char *const *folders, size_t count) {
   setPackageFolders(std::vector<std::string>(folders, folders + count));
 }
 
+char *nrd_settings_json(void) {
+  const Settings &settings = Settings::current();
+  json::Array values;
+#define SETTING(Field, Type, Variable, Default, Alias, Help) values.push_back(settings.Field);
+#include "support/settings.def"
+#undef SETTING
+  json::Array rows;
+  static constexpr const char *types[] = {"Bool", "Int", "String"};
+  for (const SettingInfo &info : allSettings())
+    rows.push_back(json::Object{{"field", std::string(info.field)},
+                                {"type", types[size_t(info.type)]},
+                                {"variable", std::string(info.variable)},
+                                {"alias", std::string(info.alias)},
+                                {"default", std::string(info.defaultText)},
+                                {"value", std::move(values[rows.size()])},
+                                {"help", std::string(info.help)}});
+  return give(std::move(rows));
+}
+
+char *nrd_set_settings(const char *const *entries, size_t count) {
+  DiagnosticEngine diagnostics;
+  Settings::setOverrides(std::vector<std::string>(entries, entries + count), diagnostics);
+  return diagnostics.hasErrors() ? strdup(diagnostics.renderAll().c_str()) : nullptr;
+}
+
+void nrd_set_environment_guard(void (*guard)(void (*read)(void *), void *)) {
+  Settings::setEnvironmentGuard(guard);
+}
+
 char *nrd_doctor(void) {
   json::Array features;
   llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();

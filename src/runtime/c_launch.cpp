@@ -53,7 +53,7 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
     uint16_t target;
     uint8_t flags;
   } head = {
-      options ? options->values.id(target.backend) : 0, target.code(),
+      (options ? options->values.id(target.backend) : 0) + settings.codeIdentity, target.code(),
       uint8_t((checked ? FlagChecked : 0) | (debug ? FlagDebug : 0) | (strict ? FlagStrict : 0))};
   key.resize(sizeof head.options + sizeof head.target + sizeof head.flags);
   std::memcpy(key.data(), &head.options, sizeof head.options);
@@ -65,6 +65,9 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
   uint64_t hash = Dispatcher::hash(key);
   nrd_kernel *kernel = record.dispatcher.find(key, hash);
   if (!kernel) [[unlikely]] {
+    // The environment may have changed since it was read.
+    if (&Settings::refresh() != &settings)
+      return nrd_dispatch(function, arguments, count, options, launch, out);
     auto compile = [&](std::unique_ptr<nrd_kernel> &compiled) {
       CompileRequest request;
       request.function = &record;

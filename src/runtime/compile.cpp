@@ -81,6 +81,16 @@ mlir::func::FuncOp kernelOf(mlir::ModuleOp module) {
   return {};
 }
 
+/// Identifies what a kernel is made of.
+std::string hashOf(const CompileRequest &request) {
+  const frontend::Function &function = request.function->function;
+  std::string identity(function.module().source().text(function.definition().range));
+  for (const frontend::ParamSpec &spec : request.specs)
+    identity += "," + signatureText(spec);
+  identity += request.options.text();
+  return llvm::utohexstr(llvm::xxh3_64bits(identity), true, 16);
+}
+
 std::string metadataOf(const nrd_kernel &kernel) {
   const CompileRequest &request = kernel.request;
   llvm::json::Array params;
@@ -98,11 +108,6 @@ std::string metadataOf(const nrd_kernel &kernel) {
 #define OPTION(Field, Type, Name, Default, Help) set[Name] = options.Field;
 #include "runtime/options.def"
 #undef OPTION
-  const frontend::Function &function = request.function->function;
-  std::string identity(function.module().source().text(function.definition().range));
-  for (const frontend::ParamSpec &spec : request.specs)
-    identity += "," + signatureText(spec);
-  identity += options.text();
   llvm::json::Object object{{"name", kernel.name},
                             {"target", request.target.text()},
                             {"features", options.features.empty() ? "native" : options.features},
@@ -110,7 +115,7 @@ std::string metadataOf(const nrd_kernel &kernel) {
                             {"scratch_bytes", int64_t(kernel.code->scratchBytes)},
                             {"checked", kernel.checked},
                             {"options", std::move(set)},
-                            {"hash", llvm::utohexstr(llvm::xxh3_64bits(identity), true, 16)}};
+                            {"hash", hashOf(request)}};
   deviceOf(request.target.backend).describe(kernel, object);
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(object));
@@ -211,7 +216,11 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
 
   mlir::PassManager passes(&context);
   passes.enableVerifier(options.verify);
-  if (Settings::current().printAfterChanged)
+  if (Settings::concerns(Settings::current().printBefore, function.name))
+    passes.enableIRPrinting([](mlir::Pass *, mlir::Operation *) { return true; },
+                            [](mlir::Pass *, mlir::Operation *) { return false; },
+                            /*printModuleScope=*/true, /*printAfterOnlyOnChange=*/false);
+  else if (Settings::current().printAfterChanged)
     passes.enableIRPrinting([](mlir::Pass *, mlir::Operation *) { return false; },
                             [](mlir::Pass *, mlir::Operation *) { return true; },
                             /*printModuleScope=*/true, /*printAfterOnlyOnChange=*/true);
@@ -297,6 +306,9 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
     llvm::errs() << timeTable(*result);
   if (!settings.dumpDir.empty() && !result->request.keepStages)
     if (ErrorPtr error = dumpStages(*result, settings.dumpDir))
+      return error;
+  if (settings.kernelDump && !result->request.keepStages)
+    if (ErrorPtr error = dumpStages(*result, settings.dumpFolder(hashOf(result->request))))
       return error;
   kernel = std::move(result);
   return nullptr;

@@ -155,6 +155,8 @@ Options Options::resolved() const {
     result.checked = settings.checked;
   if (!featuresSet)
     result.features = settings.cpuFeatures;
+  if (!fpFusionSet)
+    result.fpFusion = settings.fpFusion;
   if (!dotPrecisionSet && !settings.f32Default.empty())
     result.dotPrecision = settings.f32Default;
   if (result.features == "native" || result.features == "host")

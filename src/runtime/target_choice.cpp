@@ -3,6 +3,7 @@
 #include "runtime/c_api.h"
 #include "runtime/devices/arguments.h"
 #include "runtime/devices/cuda.h"
+#include "support/settings.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -45,6 +46,17 @@ ErrorPtr fillArchitecture(llvm::ArrayRef<nrd_arg> args, const nrd_launch *launch
   device = -1;
   if (target.backend != Backend::Cuda || target.arch)
     return nullptr;
+  if (llvm::StringRef wanted = Settings::current().overrideArch; !wanted.empty()) {
+    wanted.consume_front("sm");
+    wanted.consume_front("_");
+    unsigned number = 0;
+    if (wanted.consumeInteger(10, number) || number == 0 || number > 0xfff)
+      return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadSettingValue,
+                       "NEREID_OVERRIDE_ARCH", "an architecture like `sm80`",
+                       Settings::current().overrideArch);
+    target.arch = uint16_t(number);
+    return nullptr;
+  }
   int arch;
   if (ErrorPtr error = cuda::deviceOfLaunch(args, launch, device))
     return error;

@@ -4,8 +4,13 @@
 #include "support/text.h"
 
 #include <atomic>
+#include <cctype>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <type_traits>
 
 extern char **environ;
 
@@ -31,12 +36,14 @@ constexpr std::string_view ourPrefix = "NEREID_";
 constexpr std::string_view testPrefix = "NEREID_TEST_"; ///< what the tests alone read
 
 bool parse(std::string_view text, bool &value) {
-  for (std::string_view yes : {"1", "true", "on", "yes", "TRUE", "True", "ON", "YES", "y", "t"})
-    if (text == yes)
+  std::string lower(text);
+  for (char &c : lower)
+    c = char(std::tolower(uint8_t(c)));
+  for (std::string_view yes : {"1", "true", "on", "yes", "y", "t"})
+    if (lower == yes)
       return value = true, true;
-  for (std::string_view no :
-       {"0", "false", "off", "no", "FALSE", "False", "OFF", "NO", "n", "f", ""})
-    if (text == no)
+  for (std::string_view no : {"0", "false", "off", "no", "n", "f", ""})
+    if (lower == no)
       return value = false, true;
   return false;
 }
@@ -86,12 +93,47 @@ void readOne(T &field, const SettingInfo &info, Settings::Environment environmen
   std::string_view storage;
   std::string_view variable = info.variable;
   const std::string_view *value = find(environment, variable, storage);
+  bool opposite = false;
   if (!value) {
     variable = info.alias;
+    opposite = variable.starts_with('!');
+    variable.remove_prefix(opposite);
     value = find(environment, variable, storage);
   }
-  if (value && !parse(*value, field))
+  bool understood = !value || parse(*value, field);
+  // Triton takes what it does not know for no.
+  if (!understood && std::is_same_v<T, bool> && variable == info.alias.substr(opposite))
+    opposite = false;
+  else if (!understood)
     diagnostics.report(diag::BadSettingValue, {}, variable, expectation(info.type), *value);
+  else if constexpr (std::is_same_v<T, bool>)
+    field ^= value && opposite;
+}
+
+/// FNV-1a over the texts of settings, each ended by a zero.
+class Identity {
+public:
+  void add(std::string_view text) {
+    for (char c : text)
+      step(uint8_t(c));
+    step(0);
+  }
+  void add(bool value) { add(std::string_view(value ? "1" : "0")); }
+  void add(int64_t value) { add(std::string_view(std::to_string(value))); }
+  uint64_t value() const { return hash; }
+
+private:
+  void step(uint8_t byte) { hash = (hash ^ byte) * 0x100000001b3; }
+  uint64_t hash = 0xcbf29ce484222325;
+};
+
+uint64_t codeIdentity(const Settings &settings) {
+  Identity identity;
+#define SETTING(...)
+#define CODE_SETTING(Field, Type, Variable, Default, Alias, Help) identity.add(settings.Field);
+#include "support/settings.def"
+#undef SETTING
+  return identity.value();
 }
 
 void reportUnknown(Settings::Environment environment, DiagnosticEngine &diagnostics) {
@@ -128,6 +170,32 @@ struct Kept : Settings {
 
 std::atomic<const Kept *> currentSettings{nullptr};
 
+std::atomic<Settings::Guard> environmentGuard{nullptr};
+
+/// What `Settings::setOverrides` has set, as NAME=value.
+struct Overrides {
+  std::mutex mutex;
+  std::vector<std::string> entries;
+};
+
+Overrides &overrides() {
+  static auto *all = new Overrides();
+  return *all;
+}
+
+/// The overrides in front of what the environment says; `hold` keeps the texts.
+Settings readWithOverrides(DiagnosticEngine &diagnostics) {
+  std::vector<std::string> hold;
+  {
+    std::lock_guard lock(overrides().mutex);
+    hold = overrides().entries;
+  }
+  std::vector<std::string_view> entries(hold.begin(), hold.end());
+  for (char **entry = environ; entry && *entry; ++entry)
+    entries.push_back(*entry);
+  return Settings::read(entries, diagnostics);
+}
+
 } // namespace
 
 std::span<const SettingInfo> allSettings() {
@@ -141,15 +209,46 @@ Settings Settings::read(Environment environment, DiagnosticEngine &diagnostics) 
   readOne(settings.Field, *info++, environment, diagnostics);
 #include "support/settings.def"
 #undef SETTING
+  static const uint64_t plain = nereid::codeIdentity(Settings());
+  uint64_t identity = nereid::codeIdentity(settings);
+  settings.codeIdentity = identity == plain ? 0 : identity;
   reportUnknown(environment, diagnostics);
   return settings;
 }
 
 Settings Settings::readProcess(DiagnosticEngine &diagnostics) {
-  std::vector<std::string_view> entries;
-  for (char **entry = environ; entry && *entry; ++entry)
-    entries.push_back(*entry);
-  return read(entries, diagnostics);
+  return readWithOverrides(diagnostics);
+}
+
+static std::string kernelFolder(const Settings &settings, const std::string &given,
+                                const char *name, std::string_view hash) {
+  std::string base = given;
+  if (base.empty()) {
+    const char *home = std::getenv("HOME");
+    base = (!settings.home.empty() ? settings.home : home ? home : ".") + "/.triton/" + name;
+  }
+  return base + "/" + std::string(hash);
+}
+
+std::string Settings::dumpFolder(std::string_view hash) const {
+  return kernelFolder(*this, kernelDumpDir, "dump", hash);
+}
+
+std::string Settings::overrideFolder(std::string_view hash) const {
+  return kernelFolder(*this, overrideDir, "override", hash);
+}
+
+bool Settings::concerns(std::string_view setting, std::string_view kernel) {
+  bool all = false;
+  return parse(setting, all) ? all : setting == kernel;
+}
+
+std::string Settings::cudaLibrary() const {
+  if (libcuda.empty())
+    return "libcuda.so.1";
+  std::error_code unknown;
+  bool folder = std::filesystem::is_directory(libcuda, unknown);
+  return folder ? libcuda + "/libcuda.so.1" : libcuda;
 }
 
 const Settings &Settings::current() {
@@ -167,11 +266,42 @@ const Settings &Settings::current() {
 }
 
 const Settings &Settings::reload(DiagnosticEngine &diagnostics) {
-  auto *fresh = new Kept{readProcess(diagnostics)};
+  Settings read = readProcess(diagnostics);
+  const Settings &before = current();
+  if (read == before)
+    return before;
+  auto *fresh = new Kept{std::move(read)};
   fresh->former = currentSettings.load(std::memory_order_acquire);
   while (!currentSettings.compare_exchange_weak(fresh->former, fresh, std::memory_order_acq_rel))
     ;
   return *fresh;
+}
+
+const Settings &Settings::refresh() {
+  auto read = [](void *) {
+    DiagnosticEngine ignored; // what is wrong was reported when it was first read
+    reload(ignored);
+  };
+  if (Guard guard = environmentGuard.load(std::memory_order_acquire))
+    guard(read, nullptr);
+  else
+    read(nullptr);
+  return current();
+}
+
+void Settings::setEnvironmentGuard(Guard guard) {
+  environmentGuard.store(guard, std::memory_order_release);
+}
+
+const Settings &Settings::setOverrides(std::vector<std::string> entries,
+                                       DiagnosticEngine &diagnostics) {
+  std::vector<std::string_view> views(entries.begin(), entries.end());
+  read(views, diagnostics);
+  {
+    std::lock_guard lock(overrides().mutex);
+    overrides().entries = std::move(entries);
+  }
+  return refresh();
 }
 
 } // namespace nereid

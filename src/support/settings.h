@@ -22,7 +22,8 @@ struct SettingInfo {
   Type type;
   std::string_view variable;
   std::string_view defaultText;
-  std::string_view alias; ///< Triton's variable honoured as well, or empty
+  std::string_view
+      alias; ///< Triton's variable honoured as well (`!`: of opposite meaning), or empty
   std::string_view help;
 };
 
@@ -38,6 +39,21 @@ struct Settings {
 #define SETTING(Field, Type, Variable, Default, Alias, Help) detail::Setting##Type Field = Default;
 #include "support/settings.def"
 #undef SETTING
+  /// Equal for equal values of the rows that decide what code comes out; 0 when all are defaults.
+  uint64_t codeIdentity = 0;
+
+  bool operator==(const Settings &) const = default;
+
+  /// The library of the NVIDIA driver: `libcuda` or `libcuda.so.1` in the folder that it names.
+  std::string cudaLibrary() const;
+
+  /// Where the stages of a kernel with this hash are written (`kernelDump`) or taken from
+  /// (`kernelOverride`).
+  std::string dumpFolder(std::string_view hash) const;
+  std::string overrideFolder(std::string_view hash) const;
+
+  /// Whether a setting like `printLlvm` (`1`, or the name of a kernel) means this kernel.
+  static bool concerns(std::string_view setting, std::string_view kernel);
 
   /// An environment as `NAME=value` strings, so that tests need not touch the real one.
   using Environment = std::span<const std::string_view>;
@@ -45,7 +61,7 @@ struct Settings {
   /// Reads an environment; bad values and unknown NEREID_ names are reported, and a bad value
   /// leaves the default in place.
   static Settings read(Environment environment, DiagnosticEngine &diagnostics);
-  /// The same from the environment of the process.
+  /// The same from `setOverrides` and the environment of the process.
   static Settings readProcess(DiagnosticEngine &diagnostics);
 
   /// The settings of this process, read at first use (problems are printed to stderr then). The
@@ -53,6 +69,17 @@ struct Settings {
   static const Settings &current();
   /// Reads the environment again, for a process that changed it.
   static const Settings &reload(DiagnosticEngine &diagnostics);
+  /// The same without a report: before something that takes long and should see the present
+  /// environment. The same object comes back when nothing has changed.
+  static const Settings &refresh();
+  /// `guard(read)` must call `read()` while nobody writes the environment; under Python, with the
+  /// interpreter's lock.
+  using Guard = void (*)(void (*read)(void *data), void *data);
+  static void setEnvironmentGuard(Guard guard);
+  /// What a program has set, as `NAME=value`, goes before the environment from now on; replaces
+  /// what an earlier call has set. What is wrong with it is reported.
+  static const Settings &setOverrides(std::vector<std::string> entries,
+                                      DiagnosticEngine &diagnostics);
 };
 
 } // namespace nereid

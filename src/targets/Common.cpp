@@ -1,6 +1,8 @@
 #include "targets/Common.h"
 
 #include "ir/tile/Dialect.h"
+#include "support/settings.h"
+#include "llvm/IR/Module.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -57,6 +59,13 @@ std::string printed(Operation *op) {
   llvm::raw_string_ostream stream(text);
   op->print(stream);
   return text;
+}
+
+void printLlvm(const llvm::Module &module, llvm::StringRef kernel, llvm::StringRef when) {
+  if (!Settings::concerns(Settings::current().printLlvm, kernel))
+    return;
+  llvm::errs() << "; LLVM IR of " << kernel << ' ' << when << " optimisation\n";
+  module.print(llvm::errs(), nullptr);
 }
 
 llvm::Error defect(const llvm::Twine &what) {

@@ -6,6 +6,10 @@
 
 #include <chrono>
 
+namespace llvm {
+class Module;
+}
+
 namespace nereid::targets {
 
 /// The one function of the module that carries `tile.kernel`; null when there is none.
@@ -14,6 +18,9 @@ mlir::func::FuncOp kernelOf(mlir::ModuleOp module);
 std::vector<Param> paramsOf(mlir::func::FuncOp kernel);
 /// An operation as text.
 std::string printed(mlir::Operation *op);
+/// Prints LLVM IR "before" or "after" its optimisation when the setting NEREID_PRINT_LLVM asks for
+/// it.
+void printLlvm(const llvm::Module &module, llvm::StringRef kernel, llvm::StringRef when);
 /// An error that is the compiler's fault.
 llvm::Error defect(const llvm::Twine &what);
 

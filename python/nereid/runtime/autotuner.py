@@ -6,10 +6,9 @@ next one.
 
 import inspect
 import math
-import os
 import time
 
-from .. import testing
+from .. import knobs, testing
 from ..errors import AutotunerError, TritonError
 from .driver import cpu, driver
 from .jit import KernelInterface
@@ -193,7 +192,7 @@ class Autotuner(KernelInterface):
         arguments = {**dict(zip(self.arg_names, args)), **kwargs, **best.all_kwargs()}
         if self._user_pre_hook is None:
             self._default_pre_hook(arguments, reset_only=True)
-        if _printing():
+        if knobs.autotuning.print:
             print(f"Autotuning kernel {self.base_fn.__name__} finished after {self.bench_time:.2f} s, with key {key}, "
                   f"best config selected: {best};")
             for config, times in timings.items():
@@ -248,13 +247,6 @@ class Autotuner(KernelInterface):
         return [
             self.fn.warmup(*args, **kwargs, **config.all_kwargs()) for config in self.prune_configs(kwargs, args)
         ]
-
-
-def _printing():
-    for name in ("NEREID_PRINT_AUTOTUNING", "TRITON_PRINT_AUTOTUNING"):
-        if name in os.environ:
-            return os.environ[name].lower() in ("1", "true", "on", "yes", "y")
-    return False
 
 
 def autotune(configs, key, prune_configs_by=None, reset_to_zero=None, restore_value=None, pre_hook=None, post_hook=None,

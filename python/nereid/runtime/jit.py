@@ -275,7 +275,8 @@ def _check_capture(function, name, value):
     annotation = function.__globals__.get("__annotations__", {}).get(name)
     if annotation is core.constexpr or isinstance(annotation, str) and "constexpr" in annotation:
         return
-    if os.environ.get("TRITON_ALLOW_NON_CONSTEXPR_GLOBALS", "") not in ("", "0"):
+    from .. import knobs
+    if knobs.compilation.allow_non_constexpr_globals:
         return
     if name in _names_in_defaults(function):
         return

@@ -59,6 +59,36 @@ PyObject *languageJson(PyObject *, PyObject *) {
   return ownedText(nrd_language_json());
 }
 
+PyObject *settings(PyObject *, PyObject *) {
+  return ownedText(nrd_settings_json());
+}
+
+PyObject *setSettings(PyObject *, PyObject *list) {
+  std::vector<std::string> texts;
+  for (Py_ssize_t i = 0, count = PySequence_Size(list); i < count; ++i) {
+    Ref item = Ref::take(PySequence_GetItem(list, i));
+    if (!item)
+      return nullptr;
+    texts.push_back(textOf(item.get()));
+  }
+  if (PyErr_Occurred())
+    return nullptr;
+  std::vector<const char *> entries;
+  for (const std::string &text : texts)
+    entries.push_back(text.c_str());
+  char *problems = nrd_set_settings(entries.data(), entries.size());
+  if (problems)
+    return ownedText(problems);
+  Py_RETURN_NONE;
+}
+
+/// Python writes the environment with the interpreter's lock only.
+void readEnvironment(void (*read)(void *), void *data) {
+  PyGILState_STATE state = PyGILState_Ensure();
+  read(data);
+  PyGILState_Release(state);
+}
+
 //===--- devices
 //--------------------------------------------------------------------------------===//
 
@@ -146,6 +176,10 @@ PyMethodDef methods[] = {
     {"doctor", doctor, METH_NOARGS, "doctor(): what was found on this machine, as JSON"},
     {"language_json", languageJson, METH_NOARGS,
      "language_json(): all functions of the language, as JSON"},
+    {"settings", settings, METH_NOARGS, "settings(): the settings and their values, as JSON"},
+    {"set_settings", setSettings, METH_O,
+     "set_settings(entries): NAME=value texts that go before the environment; gives back what is "
+     "wrong with them"},
     {"device_count", deviceCount, METH_NOARGS, "device_count(): number of usable CUDA devices"},
     {"check_cuda", checkCuda, METH_NOARGS,
      "check_cuda(): raises, saying which part is missing, when there is no CUDA device"},
@@ -188,6 +222,7 @@ PyMODINIT_FUNC PyInit__native() {
       !addKernelType(module.get()))
     return nullptr;
   nrd_set_stream_provider(currentStream);
+  nrd_set_environment_guard(readEnvironment);
   namePackageFolders();
   return module.release();
 }

@@ -45,8 +45,8 @@ struct Opened {
   Opened() { error = open(); }
 
   ErrorPtr open() {
-    const std::string &path = Settings::current().libcuda;
-    void *library = dlopen(path.empty() ? "libcuda.so.1" : path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    std::string path = Settings::current().cudaLibrary();
+    void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) {
       const char *why = dlerror();
       return makeError(NRD_ERROR_RUNTIME, "", diag::NoCudaDriver, why ? why : "unknown error");

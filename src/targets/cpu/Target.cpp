@@ -1,6 +1,7 @@
 // The CPU target: its pipeline, and the finished kernel.
 #include "targets/Common.h"
 
+#include "support/settings.h"
 #include "targets/cpu/codegen/Jit.h"
 #include "targets/cpu/codegen/Machine.h"
 #include "targets/cpu/codegen/NarrowFloats.h"
@@ -128,7 +129,10 @@ public:
       return defect("no LLVM IR could be made");
     clock.done("translate");
     prepareModule(*llvmModule, *target, *machine);
-    optimize(*llvmModule, *target);
+    targets::printLlvm(*llvmModule, result->name, "before");
+    if (Settings::current().llvmOptimisation)
+      optimize(*llvmModule, *target);
+    targets::printLlvm(*llvmModule, result->name, "after");
     clock.done("optimise");
     if (options.keepStages) {
       llvm::raw_string_ostream stream(result->llir);

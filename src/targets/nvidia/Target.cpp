@@ -76,9 +76,14 @@ public:
     auto assembler = findAssembler();
     if (!assembler)
       return assembler.takeError();
-    auto assembly = (*assembler)->assemble(ptx, info.entry, {arch});
+    const Settings &settings = Settings::current();
+    AssembleOptions how{arch, settings.assemblerOptimisation ? 3 : 0, settings.assemblerOptions};
+    auto assembly = (*assembler)->assemble(ptx, info.entry, how);
     if (!assembly)
       return assembly.takeError();
+    if (settings.printAssembler)
+      llvm::errs() << "// " << (*assembler)->description() << " about " << info.entry << ":\n"
+                   << assembly->log << '\n';
     cubin = std::move(assembly->cubin);
     advice = std::move(assembly->warnings);
     info.registers = assembly->registers;
@@ -216,7 +221,10 @@ public:
         return std::move(error);
       clock.done("libdevice");
     }
-    optimize(module, **machine);
+    targets::printLlvm(module, result->name, "before");
+    if (Settings::current().llvmOptimisation)
+      optimize(module, **machine);
+    targets::printLlvm(module, result->name, "after");
     clock.done("llvm passes");
     if (options.keepStages) {
       llvm::raw_string_ostream stream(result->llir);
@@ -226,6 +234,8 @@ public:
     if (!ptx)
       return ptx.takeError();
     result->ptx = std::move(*ptx);
+    if (Settings::current().printPtx)
+      llvm::errs() << result->ptx << '\n';
     clock.done("ptx");
 
     LaunchInfo &info = result->info;

@@ -86,8 +86,57 @@ TEST(Settings, AreListedWithHelp) {
   for (const SettingInfo &info : allSettings()) {
     EXPECT_TRUE(info.variable.starts_with("NEREID_")) << info.variable;
     EXPECT_FALSE(info.help.empty()) << info.variable;
-    EXPECT_TRUE(info.alias.empty() || info.alias.starts_with("TRITON_") ||
-                info.alias.starts_with("CUDA_"))
+    EXPECT_FALSE(info.alias.starts_with("NEREID_")) << info.variable;
+    EXPECT_FALSE(info.alias.starts_with('!') && info.type != SettingInfo::Type::Bool)
         << info.variable;
   }
+}
+
+TEST(Settings, HonourNamesOfTheOppositeMeaning) {
+  DiagnosticEngine diagnostics;
+  EXPECT_FALSE(read({"TRITON_DISABLE_LINE_INFO=1"}, diagnostics).lineInfo);
+  EXPECT_TRUE(read({"TRITON_DISABLE_LINE_INFO=0"}, diagnostics).lineInfo);
+  EXPECT_TRUE(read({"TRITON_DISABLE_LINE_INFO=1", "NEREID_LINE_INFO=1"}, diagnostics).lineInfo);
+}
+
+TEST(Settings, TakeWhatTritonTakesForFalse) {
+  DiagnosticEngine diagnostics;
+  EXPECT_FALSE(read({"TRITON_DEBUG=2"}, diagnostics).debug);
+  EXPECT_TRUE(read({"TRITON_DEBUG=Yes"}, diagnostics).debug);
+  EXPECT_TRUE(diagnostics.diagnostics().empty());
+}
+
+TEST(Settings, KnowWhatDecidesTheCode) {
+  DiagnosticEngine diagnostics;
+  EXPECT_EQ(read({"NEREID_TIME=1", "NEREID_FP_FUSION=1"}, diagnostics).codeIdentity, 0u);
+  uint64_t without = read({"TRITON_DEFAULT_FP_FUSION=0"}, diagnostics).codeIdentity;
+  EXPECT_NE(without, 0u);
+  EXPECT_EQ(read({"NEREID_FP_FUSION=0"}, diagnostics).codeIdentity, without);
+  EXPECT_NE(read({"PTXAS_OPTIONS=-v"}, diagnostics).codeIdentity, without);
+}
+
+TEST(Settings, OfAProgramGoBeforeTheEnvironment) {
+  DiagnosticEngine diagnostics;
+  setenv("TRITON_KERNEL_DUMP", "0", 1);
+  EXPECT_TRUE(Settings::setOverrides({"NEREID_KERNEL_DUMP=1"}, diagnostics).kernelDump);
+  EXPECT_TRUE(Settings::refresh().kernelDump);
+  EXPECT_TRUE(diagnostics.diagnostics().empty());
+  EXPECT_FALSE(Settings::setOverrides({}, diagnostics).kernelDump);
+  Settings::setOverrides({"NEREID_CPU_THREADS=many"}, diagnostics);
+  EXPECT_TRUE(diagnostics.hasErrors());
+  Settings::setOverrides({}, diagnostics);
+  unsetenv("TRITON_KERNEL_DUMP");
+  EXPECT_EQ(&Settings::refresh(), &Settings::current());
+}
+
+TEST(Settings, NameFoldersOfKernels) {
+  DiagnosticEngine diagnostics;
+  EXPECT_EQ(read({"TRITON_DUMP_DIR=/d"}, diagnostics).dumpFolder("AB"), "/d/AB");
+  EXPECT_EQ(read({"TRITON_HOME=/h"}, diagnostics).overrideFolder("AB"), "/h/.triton/override/AB");
+}
+
+TEST(Settings, MayMeanOneKernel) {
+  EXPECT_TRUE(Settings::concerns("1", "k") && Settings::concerns("k", "k"));
+  EXPECT_FALSE(Settings::concerns("0", "k") || Settings::concerns("", "k") ||
+               Settings::concerns("other", "k"));
 }

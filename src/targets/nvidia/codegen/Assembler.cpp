@@ -51,6 +51,8 @@ public:
       return target.takeError();
     std::vector<std::string> args{"-v", "-arch=" + options.arch.name(),
                                   "-O" + std::to_string(options.optLevel)};
+    for (llvm::StringRef word : options.words())
+      args.push_back(word.str());
     args.insert(args.end(), {source->path(), "-o", target->path()});
     auto result = runProgram(path, args, timeLimit());
     if (!result)

@@ -7,6 +7,7 @@
 #pragma once
 #include "targets/nvidia/codegen/Architecture.h"
 
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
@@ -21,6 +22,14 @@ struct AssembleOptions {
   Architecture arch;
   /// 0 to 3.
   int optLevel = 3;
+  /// Further options of ptxas, separated by spaces. The driver's own compiler takes none.
+  std::string further;
+
+  llvm::SmallVector<llvm::StringRef> words() const {
+    llvm::SmallVector<llvm::StringRef> all;
+    llvm::StringRef(further).split(all, ' ', -1, false);
+    return all;
+  }
 };
 
 /// The finished code of one kernel, and what the assembler says about it.

@@ -122,8 +122,7 @@ private:
 } // namespace
 
 std::unique_ptr<Assembler> openDriverLinker(std::string &why) {
-  const std::string &given = Settings::current().libcuda;
-  std::string path = given.empty() ? "libcuda.so.1" : given;
+  std::string path = Settings::current().cudaLibrary();
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     why = "there is no NVIDIA driver (`" + path + "`)";

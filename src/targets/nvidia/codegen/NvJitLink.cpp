@@ -64,6 +64,11 @@ public:
     // Only 0 and 3 are levels of nvJitLink itself; its ptxas knows all.
     std::string level = "-Xptxas=-O" + std::to_string(options.optLevel);
     std::vector<const char *> words{arch.c_str(), level.c_str(), "-Xptxas=-v", "-no-cache"};
+    std::vector<std::string> further;
+    for (llvm::StringRef word : options.words())
+      further.push_back("-Xptxas=" + word.str());
+    for (const std::string &word : further)
+      words.push_back(word.c_str());
     Link *link = nullptr;
     if (int code = f.create(&link, uint32_t(words.size()), words.data()))
       return assemblerError(description(), kernel,
