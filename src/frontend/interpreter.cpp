@@ -104,6 +104,8 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
   auto function = mlir::func::FuncOp::create(builder, semantic.loc(), kernel.name(),
                                              builder.getFunctionType(types, {}));
   function->setAttr("tile.kernel", builder.getUnitAttr());
+  if (options.strict)
+    function->setAttr("tile.strict", builder.getUnitAttr());
   mlir::Block *entry = function.addEntryBlock();
   builder.setInsertionPointToEnd(entry);
   std::vector<Value> values;

@@ -1,6 +1,6 @@
 // What no unit multiplies directly, in terms of what one does.
 //
-//   - K below the least that the language promises for a GPU is refused.
+//   - K below what a unit takes at once is filled up with zeros; strict mode refuses it.
 //   - `tf32x3`: a = ah + al with ah the 19 bits that the unit reads, al the rest (exact), and
 //     a b = al bh + ah bl + ah bh, what is smallest first; al bl is below f32's precision.
 //     `bf16x3`, `bf16x6`: the same with two and three parts of 8 bits. Where an operand is
@@ -36,6 +36,7 @@ Type withElement(Value value, Type element) {
   return cast<RankedTensorType>(value.getType()).clone(element);
 }
 
+/// Strict mode: K as small as this the language does not promise.
 llvm::Error checkK(tile::DotOp dot) {
   int64_t bits = elementOf(dot.getA()).getIntOrFloatBitWidth();
   int64_t least = bits == 64 ? 4 : 256 / bits;
@@ -158,6 +159,72 @@ tile::DotOp widenAccumulator(tile::DotOp dot) {
   return result;
 }
 
+//===--- small K
+//-------------------------------------------------------------------------------===//
+
+/// `value` with dimension `dim` as long as `size`, with zeros at its end: copies of the whole, of
+/// which the first stays. No element moves for it.
+Value filledUp(OpBuilder &b, Location loc, Value value, unsigned dim, int64_t size) {
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  int64_t before = shape[dim];
+  SmallVector<int64_t> copies(shape);
+  copies.insert(copies.begin() + dim, 1);
+  value = tile::ExpandDimsOp::create(b, loc, type.clone(copies), value, int32_t(dim));
+  copies[dim] = size / before;
+  value = tile::BroadcastOp::create(b, loc, type.clone(copies), value);
+  shape[dim] = size;
+  type = type.clone(shape);
+  value = tile::ReshapeOp::create(b, loc, type, value, /*any_order=*/false);
+
+  auto vector = RankedTensorType::get({size}, b.getI32Type());
+  Value index = tile::RangeOp::create(b, loc, vector, 0, int32_t(size));
+  Value end = arith::ConstantOp::create(
+      b, loc, DenseElementsAttr::get(vector, b.getI32IntegerAttr(int32_t(before))));
+  Value first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, end);
+  SmallVector<int64_t> unit(shape.size(), 1);
+  unit[dim] = size;
+  for (unsigned d = 0; d < shape.size(); ++d)
+    if (d != dim) {
+      auto now = cast<RankedTensorType>(first.getType());
+      SmallVector<int64_t> wider(now.getShape());
+      wider.insert(wider.begin() + d, 1);
+      first = tile::ExpandDimsOp::create(b, loc, now.clone(wider), first, int32_t(d));
+    }
+  first = tile::BroadcastOp::create(b, loc, RankedTensorType::get(shape, b.getI1Type()), first);
+  Value zero = arith::ConstantOp::create(b, loc, type, cast<TypedAttr>(b.getZeroAttr(type)));
+  return arith::SelectOp::create(b, loc, first, value, zero);
+}
+
+/// The facts of a dot that need no analysis.
+DotFacts plainFacts(tile::DotOp dot) {
+  DotFacts facts;
+  auto c = cast<RankedTensorType>(dot.getType());
+  facts.shape.assign(c.getShape().begin(), c.getShape().end());
+  facts.k = cast<RankedTensorType>(dot.getA().getType()).getShape().back();
+  facts.a.element = elementOf(dot.getA());
+  facts.b.element = elementOf(dot.getB());
+  facts.accumulator = c.getElementType();
+  facts.precision = dot.getPrecision();
+  return facts;
+}
+
+/// Fills K up for the matrix unit, where more K is all that it lacks.
+void fillUpK(tile::DotOp dot, const GpuOptions &options) {
+  DotFacts facts = plainFacts(dot);
+  int64_t least = instructionK(facts.a.element);
+  if (facts.k >= least || least % facts.k)
+    return;
+  facts.k = least;
+  if (!canUse(MatrixUnit::Mma, facts, options))
+    return;
+  OpBuilder b(dot);
+  unsigned rank = facts.shape.size();
+  Value x = filledUp(b, dot.getLoc(), dot.getA(), rank - 1, least);
+  Value y = filledUp(b, dot.getLoc(), dot.getB(), rank - 2, least);
+  replace(dot, x, y);
+}
+
 //===--- the transposed product
 //----------------------------------------------------------------===//
 
@@ -245,23 +312,19 @@ llvm::Error legaliseDots(func::FuncOp kernel, const GpuOptions &options) {
   collect();
   if (dots.empty())
     return llvm::Error::success();
-  for (tile::DotOp dot : dots)
-    if (llvm::Error error = checkK(dot))
-      return error;
+  if (kernel->hasAttr("tile.strict"))
+    for (tile::DotOp dot : dots)
+      if (llvm::Error error = checkK(dot))
+        return error;
 
   for (tile::DotOp dot : dots) {
     bool fp8 = isFp8(elementOf(dot.getA()));
     if (fp8 && elementOf(dot.getC()).isF16())
       dot = widenAccumulator(dot);
     if (fp8) {
-      // The facts that decide this need no analysis.
-      DotFacts facts;
-      auto c = cast<RankedTensorType>(dot.getType());
-      facts.shape.assign(c.getShape().begin(), c.getShape().end());
-      facts.k = cast<RankedTensorType>(dot.getA().getType()).getShape().back();
-      facts.a.element = elementOf(dot.getA());
-      facts.b.element = elementOf(dot.getB());
-      facts.accumulator = c.getElementType();
+      // What fewer than a unit's K elements lack is added below.
+      DotFacts facts = plainFacts(dot);
+      facts.k = std::max(facts.k, instructionK(facts.a.element));
       if (!canUse(MatrixUnit::Mma, facts, options))
         widenOperands(dot);
       continue;
@@ -283,6 +346,10 @@ llvm::Error legaliseDots(func::FuncOp kernel, const GpuOptions &options) {
       break;
     }
   }
+
+  collect();
+  for (tile::DotOp dot : dots)
+    fillUpK(dot, options);
 
   if (options.best != MatrixUnit::Wgmma || options.numWarps % 4)
     return llvm::Error::success();

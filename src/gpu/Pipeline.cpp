@@ -1,10 +1,14 @@
 #include "gpu/Pipeline.h"
 
+#include "gpu/PadShapes.h"
 #include "gpu/Passes.h"
 #include "gpu/TensorMaps.h"
 #include "ir/ngpu/Dialect.h"
 #include "support/settings.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/Pass.h"
@@ -52,6 +56,8 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
     if (!error && options.verify && failed(mlir::verify(module)))
       error = llvm::createStringError("internal error: " + name.str() + " left invalid IR");
   };
+  // Before anything looks at shapes.
+  run("pad-shapes", [&] { return padShapes(kernel, options); });
   // While descriptors are still made of the kernel's arguments.
   run("plan-tensor-maps", [&]() -> llvm::Error {
     auto plans = planTensorMaps(kernel, options);
@@ -105,7 +111,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
   GpuPass(const GpuPass &other) : PassWrapper<Derived, OperationPass<ModuleOp>>(other) {}
 
   void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<ngpu::NGPUDialect>();
+    registry.insert<ngpu::NGPUDialect, arith::ArithDialect, scf::SCFDialect, ub::UBDialect>();
   }
 
   GpuOptions options() const {
@@ -145,6 +151,14 @@ struct LegaliseDotsPass : GpuPass<LegaliseDotsPass> {
   StringRef getDescription() const final { return "dots that no unit computes, as others"; }
   void runOnOperation() override {
     onKernels([&](func::FuncOp kernel) { return legaliseDots(kernel, options()); });
+  }
+};
+
+struct PadShapesPass : GpuPass<PadShapesPass> {
+  StringRef getArgument() const final { return "gpu-pad-shapes"; }
+  StringRef getDescription() const final { return "sizes that layouts take well"; }
+  void runOnOperation() override {
+    onKernels([&](func::FuncOp kernel) { return padShapes(kernel, options()); });
   }
 };
 
@@ -237,6 +251,7 @@ void registerPasses() {
   PassRegistration<InsertBarriersPass>();
   PassRegistration<LegaliseDotsPass>();
   PassRegistration<LowerTensorCopiesPass>();
+  PassRegistration<PadShapesPass>();
   PassRegistration<PipelineLoopsPass>();
   PassRegistration<GpuPipelinePass>();
 }

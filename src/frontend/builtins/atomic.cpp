@@ -147,8 +147,9 @@ static FailureOr<Value> atomicCas(Semantic &s, const BoundArgs &args) {
   Tensor target = throughBits ? asBits(s, *pointer) : *pointer;
   Tensor expected = throughBits ? asBits(s, *cmp) : *cmp;
   Tensor operand = throughBits ? asBits(s, *value) : *value;
-  auto op = tile::AtomicCASOp::create(s.builder, s.loc(), operand.ir.getType(), target.ir,
-                                      expected.ir, operand.ir, order->sem, order->scope);
+  auto op =
+      tile::AtomicCASOp::create(s.builder, s.loc(), operand.ir.getType(), target.ir, expected.ir,
+                                operand.ir, mlir::Value(), order->sem, order->scope);
   Tensor old = Semantic::wrap(op, operand.type);
   if (throughBits)
     return result(s.cast(old, Type::of(type), {.bitcast = true}));

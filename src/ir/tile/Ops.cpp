@@ -343,7 +343,7 @@ LogicalResult AtomicRMWOp::verify() {
 }
 
 LogicalResult AtomicCASOp::verify() {
-  return verifyAccess(*this, getPtr().getType(), "value", getValue().getType(), Value());
+  return verifyAccess(*this, getPtr().getType(), "value", getValue().getType(), getMask());
 }
 
 void LoadOp::getEffects(

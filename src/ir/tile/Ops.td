@@ -285,12 +285,14 @@ def Tile_AtomicRMWOp : Tile_Op<"atomic_rmw", [AllTypesMatch<["value", "result"]>
 
 def Tile_AtomicCASOp : Tile_Op<"atomic_cas", [AllTypesMatch<["cmp", "value", "result"]>, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "compares and, where equal, replaces atomically; gives the old values";
-  let arguments = (ins Tile_PtrLike:$ptr, Tile_Any:$cmp, Tile_Any:$value,
+  let description = "Lanes masked off touch no memory and give an undefined value.";
+  let arguments = (ins Tile_PtrLike:$ptr, Tile_Any:$cmp, Tile_Any:$value, Optional<Tile_BoolLike>:$mask,
                        DefaultValuedAttr<Tile_MemSemantic, "MemSemantic::AcqRel">:$sem,
                        DefaultValuedAttr<Tile_MemScope, "MemScope::GPU">:$scope);
   let results = (outs Tile_Any:$result);
   let assemblyFormat = [{
-    $ptr `,` $cmp `,` $value (`sem` $sem^)? (`scope` $scope^)? attr-dict `:` type($ptr) `,` type($value)
+    $ptr `,` $cmp `,` $value (`mask` $mask^)? (`sem` $sem^)? (`scope` $scope^)?
+    attr-dict `:` type($ptr) `,` type($value) (`,` `mask` type($mask)^)?
   }];
   let hasVerifier = 1;
 }

@@ -430,6 +430,11 @@ struct WarpSimulator::Interpreter {
       uint64_t a = argument(0), b = argument(1);
       return give(compare(predicate, call.getType(), a, b) ? a : b);
     };
+    // Approximations are better here than on the device.
+    auto number = [&](unsigned i) {
+      return double(floatOf(argument(i), Type::getFloatTy(call.getContext())).convertToFloat());
+    };
+    auto single = [&](double value) { return give(bitsOf(APFloat(float(value)))); };
     switch (id) {
     case Intrinsic::nvvm_read_ptx_sreg_tid_x:
       return give(thread.id);
@@ -459,6 +464,27 @@ struct WarpSimulator::Interpreter {
       return floats([](APFloat a, APFloat b) { return maximum(a, b); });
     case Intrinsic::minimum:
       return floats([](APFloat a, APFloat b) { return minimum(a, b); });
+    case Intrinsic::fabs:
+      return give(bitsOf(abs(floatOf(argument(0), call.getType()))));
+    case Intrinsic::nvvm_ex2_approx:
+    case Intrinsic::nvvm_ex2_approx_ftz:
+      return single(std::exp2(number(0)));
+    case Intrinsic::nvvm_lg2_approx_f:
+    case Intrinsic::nvvm_lg2_approx_ftz_f:
+      return single(std::log2(number(0)));
+    case Intrinsic::nvvm_sqrt_approx_f:
+    case Intrinsic::nvvm_sqrt_approx_ftz_f:
+      return single(std::sqrt(number(0)));
+    case Intrinsic::nvvm_rsqrt_approx_f:
+    case Intrinsic::nvvm_rsqrt_approx_ftz_f:
+      return single(1 / std::sqrt(number(0)));
+    case Intrinsic::nvvm_div_full:
+    case Intrinsic::nvvm_div_full_ftz:
+      return single(number(0) / number(1));
+    case Intrinsic::nvvm_rcp_approx_ftz_f:
+      return single(1 / number(0));
+    case Intrinsic::nvvm_fma_rn_sat_f:
+      return single(std::clamp(number(0) * number(1) + number(2), 0.0, 1.0));
     case Intrinsic::fma: {
       Type *type = call.getType();
       if (type->isVectorTy())

@@ -114,27 +114,31 @@ static Value readModifyWrite(Kernel &k, tile::AtomicRMWOp op, Value pointer, Val
   }
 }
 
-static Value atomicElement(Kernel &k, Operation *op, ArrayRef<Value> in) {
-  if (auto rmw = dyn_cast<tile::AtomicRMWOp>(op)) {
-    if (!rmw.getMask())
-      return readModifyWrite(k, rmw, in[0], in[1]);
-    Type type = k.e.lower(tile::elementOf(rmw.getType()));
-    auto branch = scf::IfOp::create(k.b, k.e.loc, TypeRange{type}, in[2], true);
-    OpBuilder::InsertionGuard guard(k.b);
-    k.b.setInsertionPointToStart(&branch.getThenRegion().front());
-    Value old = readModifyWrite(k, rmw, in[0], in[1]);
-    scf::YieldOp::create(k.b, k.e.loc, old);
-    k.b.setInsertionPointToStart(&branch.getElseRegion().front());
-    Value none = k.e.zero(tile::elementOf(rmw.getType()), 1);
-    scf::YieldOp::create(k.b, k.e.loc, none);
-    return branch.getResult(0);
-  }
+static Value unmaskedElement(Kernel &k, Operation *op, ArrayRef<Value> in) {
+  if (auto rmw = dyn_cast<tile::AtomicRMWOp>(op))
+    return readModifyWrite(k, rmw, in[0], in[1]);
   auto cas = cast<tile::AtomicCASOp>(op);
   Type type = tile::elementOf(cas.getType());
   Type integer = k.b.getIntegerType(std::max(8u, type.getIntOrFloatBitWidth()));
   Value pair = compareExchange(k, in[0], bitcast(k, integer, in[1]), bitcast(k, integer, in[2]),
                                orderingOf(cas.getSem()));
   return bitcast(k, type, LLVM::ExtractValueOp::create(k.b, k.e.loc, pair, 0));
+}
+
+static Value atomicElement(Kernel &k, Operation *op, ArrayRef<Value> in) {
+  auto rmw = dyn_cast<tile::AtomicRMWOp>(op);
+  if (!(rmw ? rmw.getMask() : cast<tile::AtomicCASOp>(op).getMask()))
+    return unmaskedElement(k, op, in);
+  Type element = tile::elementOf(op->getResult(0).getType());
+  auto branch = scf::IfOp::create(k.b, k.e.loc, TypeRange{k.e.lower(element)}, in.back(), true);
+  OpBuilder::InsertionGuard guard(k.b);
+  k.b.setInsertionPointToStart(&branch.getThenRegion().front());
+  Value old = unmaskedElement(k, op, in);
+  scf::YieldOp::create(k.b, k.e.loc, old);
+  k.b.setInsertionPointToStart(&branch.getElseRegion().front());
+  Value none = k.e.zero(element, 1);
+  scf::YieldOp::create(k.b, k.e.loc, none);
+  return branch.getResult(0);
 }
 
 void emitAtomic(Kernel &k, Operation *op) {

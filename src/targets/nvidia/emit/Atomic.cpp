@@ -363,7 +363,7 @@ bool emitAtomic(Emitter &e, Operation *op) {
     return true;
   }
   if (auto cas = dyn_cast<tile::AtomicCASOp>(op)) {
-    Atomic atomic{op,           cas.getPtr(),   mlir::Value(),
+    Atomic atomic{op,           cas.getPtr(),   cas.getMask(),
                   cas.getSem(), cas.getScope(), !cas.getResult().use_empty()};
     emitAtomicOp(
         e, atomic, cas.getResult(), tile::sizeInBytes(tile::elementOf(cas.getValue().getType())),

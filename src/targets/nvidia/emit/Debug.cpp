@@ -98,8 +98,12 @@ void emitPrint(Emitter &e, tile::PrintOp op) {
   for (auto [number, argument] : llvm::enumerate(op.getArgs())) {
     auto tensor = dyn_cast<RankedTensorType>(argument.getType());
     mlir::Type element = tile::elementOf(argument.getType());
+    // Without the padding that gpu/PadShapes.h added.
+    llvm::ArrayRef<int64_t> shape = tile::shapeOf(argument.getType());
+    if (auto shapes = op->getAttrOfType<ArrayAttr>("ngpu.shapes"))
+      shape = cast<DenseI64ArrayAttr>(shapes[number]).asArrayRef();
     std::string head = "pid (%u, %u, %u) idx (";
-    for (auto [d, size] : llvm::enumerate(tile::shapeOf(argument.getType())))
+    for (auto [d, size] : llvm::enumerate(shape))
       head += (d ? ", %" : "%") + std::to_string(std::to_string(size - 1).size()) + "u";
     std::string label = tail;
     if (op.getArgs().size() > 1)
@@ -110,11 +114,21 @@ void emitPrint(Emitter &e, tile::PrintOp op) {
         if (tensor && e.isRedundantRegister(tensor, reg))
           continue;
         Values args = program;
+        llvm::Value *exists = nullptr;
         if (tensor)
-          llvm::append_range(args, e.coordinates(tensor, reg));
-        Printed value = printed(e, registers[reg], element, op.getIsSigned()[number], op.getHex());
-        args.push_back(value.value);
-        print(e, head + label + value.format + "\n", args);
+          for (auto [d, coordinate] : llvm::enumerate(e.coordinates(tensor, reg))) {
+            args.push_back(coordinate);
+            if (shape[d] == tensor.getDimSize(d))
+              continue;
+            llvm::Value *inside = e.b.CreateICmpULT(coordinate, e.i32(shape[d]));
+            exists = exists ? e.b.CreateAnd(exists, inside) : inside;
+          }
+        e.when(exists, [&] {
+          Printed value =
+              printed(e, registers[reg], element, op.getIsSigned()[number], op.getHex());
+          args.push_back(value.value);
+          print(e, head + label + value.format + "\n", args);
+        });
       }
     });
   }

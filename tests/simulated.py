@@ -1,0 +1,89 @@
+"""The language tests on a simulated GPU: `PYTHONPATH=...:tests:tests/language NEREID_SIMULATE=cuda:80 pytest -p simulated tests/language -k NAME`.
+
+Every launch compiles for that GPU, with one stage, and runs the emitted code thread by thread in `nereid-simulate`
+(tests/unit/nvidia/Simulate.cpp; NEREID_SIMULATOR names it, if it is not in build/debug). Slow: for a few small kernels at a time. What the
+simulator does not know (copies in flight, inline assembly, libdevice) is an error that says so.
+"""
+
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+
+import pytest
+
+import harness
+
+TARGET = os.environ.get("NEREID_SIMULATE", "cuda:80")
+TOOL = os.environ.get("NEREID_SIMULATOR", str(pathlib.Path(__file__).parents[1] / "build/debug/tests/unit/nvidia/nereid-simulate"))
+
+
+class _Simulated:
+
+    def __init__(self, function):
+        self._function = function
+
+    def __getattr__(self, name):
+        return getattr(self._function, name)
+
+    def __getitem__(self, grid):
+
+        def launch(*arguments, **options):
+            return _run(self._function, grid, arguments, options)
+
+        return launch
+
+
+def _run(function, grid, arguments, options):
+    from device_arrays import _bytes_of, _is_host_array
+    compiled = function.warmup(*arguments, grid=grid, **{"num_stages": 1, **options, "target": TARGET})
+    text = compiled.asm["gpu"]
+    if callable(grid):
+        grid = grid(dict(zip(function.arg_names, arguments)) | options)
+    names = dict(zip(function.arg_names, arguments)) | options
+    with tempfile.TemporaryDirectory() as folder:
+        code = pathlib.Path(folder, "kernel.mlir")
+        code.write_text(text)
+        memory, words = {}, []
+        for name, value in names.items():
+            if _is_host_array(value):
+                data, _ = _bytes_of(value)
+                start = data.data_ptr()
+                if start not in memory:
+                    path = pathlib.Path(folder, f"memory{len(memory)}")
+                    path.write_bytes(bytes(start % 256) + data.numpy().tobytes() + bytes(256))
+                    memory[start] = (path, data)
+                address = value.data_ptr() if hasattr(value, "data_ptr") else value.ctypes.data
+                words.append(f"{name}={memory[start][0]}:{start % 256 + address - start}")
+            elif isinstance(value, float):
+                wide = f"{name}\": f64" in text
+                words.append(f"{name}={struct.unpack('<Q' if wide else '<I', struct.pack('<d' if wide else '<f', value))[0]}")
+            elif isinstance(value, (bool, int)):
+                words.append(f"{name}={int(value) & (1 << 64) - 1}")
+        sizes = ",".join(str(n) for n in (grid if isinstance(grid, tuple) else (grid, )))
+        done = subprocess.run([TOOL, str(code), "--shared", str(compiled.metadata.shared), "--grid", sizes, *words], capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"the simulated kernel failed: {done.stderr[:4000]}")
+        for start, (path, data) in memory.items():
+            data.numpy()[:] = memoryview(path.read_bytes())[start % 256:start % 256 + data.numel()]
+    return compiled
+
+
+_make = harness._make
+
+
+def _simulated(source, name="kernel"):
+    return _Simulated(_make(source, name))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems():
+    harness.make = _simulated
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem):
+    if "target" in pyfuncitem.funcargs:
+        pyfuncitem.funcargs["target"] = "cuda"
+    return (yield)

@@ -1,0 +1,109 @@
+// nereid-simulate GPU.mlir --shared BYTES --grid X,Y,Z NAME=VALUE ... NAME=FILE:OFFSET ...
+//
+// Runs a kernel, as it is after the GPU passes, on the simulated block of threads (WarpSimulator.h), program
+// after program. Arguments go by name: integers (floats by their bits), or an address in a file, which is
+// mapped and changed. What the kernel has no argument for is ignored. tests/simulated.py runs the language tests on it.
+#include "WarpSimulator.h"
+
+#include "gpu/Passes.h"
+#include "ir/ngpu/Dialect.h"
+#include "targets/nvidia/emit/Emitter.h"
+
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace nereid;
+
+static llvm::cl::opt<std::string> input(llvm::cl::Positional, llvm::cl::Required,
+                                        llvm::cl::desc("GPU.mlir"));
+static llvm::cl::list<std::string> arguments(llvm::cl::Positional, llvm::cl::desc("NAME=VALUE..."));
+static llvm::cl::opt<unsigned> sharedBytes("shared", llvm::cl::desc("bytes of shared memory"));
+static llvm::cl::opt<std::string> grid("grid", llvm::cl::init("1,1,1"));
+
+static int fail(const llvm::Twine &message) {
+  llvm::errs() << message << "\n";
+  return 1;
+}
+
+/// The address of a file's bytes.
+static uint64_t mapped(llvm::StringRef path) {
+  int file = open(path.str().c_str(), O_RDWR);
+  struct stat status;
+  if (file < 0 || fstat(file, &status))
+    return 0;
+  void *memory = mmap(nullptr, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  return memory == MAP_FAILED ? 0 : reinterpret_cast<uint64_t>(memory);
+}
+
+int main(int argc, char **argv) {
+  llvm::cl::ParseCommandLineOptions(argc, argv);
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  ngpu::loadDialects(context);
+  auto module = mlir::parseSourceFile<mlir::ModuleOp>(input, &context);
+  if (!module)
+    return fail("cannot parse the kernel");
+  mlir::func::FuncOp kernel;
+  for (auto function : module->getOps<mlir::func::FuncOp>())
+    if (function->hasAttr("tile.kernel"))
+      kernel = function;
+  if (!kernel)
+    return fail("no kernel");
+
+  llvm::StringMap<uint64_t> files, values;
+  for (const std::string &argument : arguments) {
+    auto [name, text] = llvm::StringRef(argument).split('=');
+    auto [path, offset] = text.rsplit(':');
+    uint64_t value = 0;
+    if (offset.empty()) {
+      if (text.getAsInteger(0, value))
+        return fail("not a number: " + argument);
+    } else {
+      if (!files.contains(path))
+        files[path] = mapped(path);
+      if (offset.getAsInteger(0, value) || !files[path])
+        return fail("cannot map " + argument);
+      value += files[path];
+    }
+    values[name] = value;
+  }
+  test::WarpSimulator::Words words;
+  for (unsigned i = 0; i < kernel.getNumArguments(); ++i) {
+    auto name = kernel.getArgAttrOfType<mlir::StringAttr>(i, "tile.name");
+    if (!name || !values.contains(name.getValue()))
+      return fail("no value for argument " + llvm::Twine(i));
+    words.push_back(values[name.getValue()]);
+  }
+  words.insert(words.end(), 2, 0); // scratch memory
+
+  nvidia::EmitOptions options;
+  options.sm = kernel->getAttrOfType<mlir::IntegerAttr>("ngpu.sm").getInt();
+  options.lineInfo = false;
+  llvm::LLVMContext llvmContext;
+  auto emitted = nvidia::emitKernel(kernel, options, llvmContext);
+  if (!emitted)
+    return fail(llvm::toString(emitted.takeError()));
+  llvm::SmallVector<llvm::StringRef> sizes;
+  llvm::StringRef(grid).split(sizes, ',');
+  std::array<uint32_t, 3> extent = {1, 1, 1}, program;
+  for (unsigned i = 0; i < sizes.size() && i < 3; ++i)
+    sizes[i].getAsInteger(10, extent[i]);
+  for (program[2] = 0; program[2] < extent[2]; ++program[2])
+    for (program[1] = 0; program[1] < extent[1]; ++program[1])
+      for (program[0] = 0; program[0] < extent[0]; ++program[0]) {
+        test::WarpSimulator simulator(*emitted->module, emitted->warps, sharedBytes);
+        std::string error = simulator.run(emitted->entry, words, program);
+        if (!error.empty())
+          return fail(error);
+      }
+  return 0;
+}
