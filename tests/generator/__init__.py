@@ -1,0 +1,1 @@
+"""Random programs of the language, compared between the compiler's targets and NumPy. See docs/generator.md."""

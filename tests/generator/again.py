@@ -1,0 +1,27 @@
+"""`python -m tests.generator.again FILE.pickle [--target cuda]`: runs a kept program again and says how it ends."""
+
+import argparse
+import pickle
+import sys
+
+from .run import check
+from .tree import source_of
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tests.generator.again", description=__doc__)
+    parser.add_argument("file")
+    parser.add_argument("--target", default="cpu")
+    parser.add_argument("--compile", default="", help="only compile, for these targets")
+    options = parser.parse_args()
+    with open(options.file, "rb") as file:
+        program = pickle.load(file)
+    print(source_of(program))
+    compiled = tuple(options.compile.split(",")) if options.compile else ()
+    failure = check(program, () if compiled else (options.target, ), compiled)
+    print(failure or "ok")
+    return 1 if failure else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,952 @@
+"""Random well-typed programs.
+
+Every expression is evaluated while it is made, on the values of one program of the grid, so that its type is known and what would
+be undefined or inexact is thrown away at once; a finished statement is then run for all programs of the grid. So nearly every
+program that comes out is a test, and no analysis of ranges is needed.
+
+`Generator(seed).program()` makes a program. A *focus* (operation, dtype, control form) is what its first statements contain; seeds
+go round all of them, so that a run covers the whole table soon.
+"""
+
+import random
+
+import numpy as np
+
+from . import ops
+from .dtypes import (ALL, BF16, BOOL, BY_NAME, E4M3, E5M2, F16, F32, F64, FLOATS, FP8, I8, I16, I32, I64, INTS, SIGNED, U32, U64, Reject,
+                     Value, is_number, round_float, to_memory)
+from .rows import APPROXIMATE, ROWS, TUPLE_ROWS
+from .tree import (Assign, Barrier, Buffer, Effect, For, Function, If, Leave, Left, Machine, Node, Program, Scalar, Store, While,
+                   argument_value, initial_memory, lit, program_ids, var)
+
+FORMS = ("straight", "if", "for", "while", "static_range", "function", "noinline")
+MAX_NUMEL = 2048
+
+
+class E:
+    """An expression with its value in the program of the grid that generation watches."""
+    __slots__ = ("node", "value")
+
+    def __init__(self, node, value):
+        self.node, self.value = node, value
+
+    @property
+    def dtype(self):
+        return self.value.dtype
+
+    @property
+    def shape(self):
+        return self.value.shape
+
+
+def numel(shape):
+    return int(np.prod(shape, dtype=np.int64))
+
+
+class Generator:
+
+    def __init__(self, seed, focus=None, size=None):
+        self.random = random.Random(seed)
+        self.data = np.random.default_rng(seed)
+        self.seed, self.focus = seed, focus
+        self.statements_wanted = size if size is not None else self.random.choice((2, 4, 6, 9))
+        grid = self.random.choice(((1, ), (1, ), (2, ), (3, ), (2, 2)))
+        self.program = Program([], [], [], [], grid, self.options(), seed)
+        self.names = 0
+        self.level = 0
+        self.protected = set()
+        self.loop = None           # innermost loop: "for" or "while"
+        self.inside_function = False
+        self.block = self.program.body
+        self.shapes = [self.any_shape() for _ in range(2)]
+        self.machines = [Machine(self.program, pid, {}) for pid in program_ids(self.program)]
+        self.shared = {}
+        for machine in self.machines:
+            machine.memory = self.shared
+        self.rep = Machine(self.program, (0, 0, 0), {})
+        self.left = set()
+
+    # Choices.
+
+    def chance(self, probability):
+        return self.random.random() < probability
+
+    def choose(self, items):
+        return self.random.choice(list(items))
+
+    def any_shape(self, rank=None):
+        rank = self.choose((1, 1, 2, 2, 2, 3)) if rank is None else rank
+        while True:
+            shape = tuple(self.choose((1, 2, 4, 8, 16, 32, 64, 128, 256)) for _ in range(rank))
+            if numel(shape) <= (512 if rank > 1 else 1024) and (numel(shape) >= 4 or self.chance(0.1)):
+                return shape
+
+    def shape(self):
+        if self.chance(0.75):
+            return self.choose(self.shapes)
+        return () if self.chance(0.3) else self.any_shape()
+
+    def options(self):
+        return {"num_warps": self.choose((1, 2, 4, 4, 8)), "num_stages": self.choose((1, 2, 3, 4)), "enable_fp_fusion": False}
+
+    def fresh(self, prefix="v"):
+        self.names += 1
+        return f"{prefix}{self.names}"
+
+    # Arguments.
+
+    def add_buffer(self, buffer):
+        self.program.buffers.append(buffer)
+        self.shared[buffer.name] = (buffer.dtype, buffer.base, buffer.bits)
+        value = Value(buffer.dtype, np.asarray(buffer.base, np.int64), 0.0, buffer.name)
+        for machine in (*self.machines, self.rep):
+            machine.memory[buffer.name] = (buffer.dtype, buffer.base, buffer.bits)
+            machine.scope[buffer.name] = value
+        return E(var(buffer.name), value)
+
+    def add_scalar(self, value, annotation=""):
+        for scalar in self.program.scalars:
+            if scalar.value is value and scalar.annotation == annotation:
+                break
+        else:
+            scalar = Scalar(self.fresh("n"), value, annotation)
+            self.program.scalars.append(scalar)
+            for machine in (*self.machines, self.rep):
+                machine.scope[scalar.name] = argument_value(scalar)
+        value = self.rep.scope[scalar.name]
+        return E(var(scalar.name), value)
+
+    def values(self, dtype, count, kind):
+        """Contents of a buffer."""
+        if dtype is BOOL:
+            return self.data.integers(0, 2, count).astype(bool)
+        if dtype.is_int:
+            if kind in ("small", "unit"):
+                low = -(4 if kind == "small" else 1) if dtype.signed else 0
+                return self.data.integers(low, 9 if kind == "small" else 2, count).astype(dtype.array)
+            wide = self.data.integers(dtype.minimum, dtype.maximum, count, dtype=dtype.array, endpoint=True)
+            edges = np.array([0, 1, dtype.maximum, dtype.minimum, dtype.maximum - 1], dtype=dtype.array)
+            return np.where(self.data.random(count) < 0.15, self.data.choice(edges, count), wide)
+        if kind == "unit":
+            return round_float(self.data.integers(-1, 2, count) * 1.0, dtype)
+        if kind == "small":
+            step = 1.0 if dtype in FP8 else 0.25
+            return round_float(self.data.integers(-8, 9, count) * step, dtype)
+        spread = self.data.normal(size=count) * 2.0 ** self.data.integers(-6, 8, count)
+        if kind == "wild":
+            edges = np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, dtype.largest, 2.0 ** dtype.low, 1.0])
+            spread = np.where(self.data.random(count) < 0.2, self.data.choice(edges, count), spread)
+        return round_float(spread, dtype)
+
+    def input_buffer(self, dtype, kind):
+        for buffer in self.program.buffers:
+            if not buffer.output and buffer.dtype is dtype and buffer.kind == kind and self.chance(0.7):
+                return E(var(buffer.name), self.rep.scope[buffer.name])
+        count = 4096
+        values = np.asarray(self.values(dtype, count, kind))
+        base = 1024 + self.choose((0, 0, 0, 1, 3, 8))
+        buffer = Buffer(self.fresh("x"), dtype, np.ascontiguousarray(to_memory(values, dtype)), base, kind=kind)
+        return self.add_buffer(buffer)
+
+    def output_buffer(self, dtype, count, approximate=False):
+        bits = np.full(count + 128, 77, np.uint8).astype(dtype.memory) if dtype is not BOOL else np.ones(count + 128, np.uint8)
+        return self.add_buffer(Buffer(self.fresh("y"), dtype, bits, 64, True, approximate))
+
+    # Building.
+
+    def make(self, operation, /, *args, **attrs):
+        """An operation on expressions and numbers; raises Reject where it has no meaning here."""
+        nodes = [a.node if isinstance(a, E) else lit(a) for a in args]
+        node = Node(operation, nodes, attrs)
+        return E(node, self.rep.apply(node, [a.value if isinstance(a, E) else a for a in args]))
+
+    def emit(self, statement):
+        """Appends a statement if it runs; at the outermost level for every program of the grid."""
+        first_is_watched = self.level == 0 and 0 not in self.left
+        trial = self.rep.copy()
+        try:
+            if not first_is_watched:
+                trial.run([statement])
+        except Left:
+            trial = self.rep
+        if self.level == 0:
+            after, memory = [], self.shared
+            for index, machine in enumerate(self.machines):
+                other = machine.copy()
+                other.memory = dict(memory)
+                if index not in self.left:
+                    try:
+                        other.run([statement])
+                        if index == 0:
+                            trial = other.copy()
+                    except Left:
+                        other.left = True
+                    memory = other.memory
+                after.append(other)
+            for index, other in enumerate(after):
+                if getattr(other, "left", False):
+                    self.left.add(index)
+                other.memory = memory
+            self.machines, self.shared = after, memory
+        self.rep = trial
+        self.block.append(statement)
+
+    def name_it(self, e, name=None):
+        """Gives an expression a name; the name as an expression."""
+        name = name or self.fresh()
+        self.emit(Assign([name], e.node))
+        return E(var(name), self.rep.scope[name])
+
+    def variables(self, accept):
+        return [E(var(n), v) for n, v in self.rep.scope.items()
+                if isinstance(v, Value) and v.buffer is None and v.ulp == 0 and accept(v)]
+
+    # Expressions of a wanted shape and dtype.
+
+    def expr(self, shape, depth, want=ALL):
+        want = (want, ) if not isinstance(want, tuple) else want
+        for _ in range(5):
+            try:
+                return self.coerce(self.any_expr(shape, depth, want), want)
+            except Reject:
+                depth = max(depth - 1, 0)
+        return self.constant(shape, self.choose(want))
+
+    def constant(self, shape, dtype):
+        return self.make("full", self.number(dtype, small=True), shape=shape, dtype=dtype.name)
+
+    def any_expr(self, shape, depth, want):
+        if depth <= 0 or self.chance(0.15):
+            return self.leaf(shape, want)
+        for _ in range(4):
+            row = self.choose(ROWS_BY_WEIGHT)
+            dtypes = [d for d in row.dtypes if d in want] or row.dtypes
+            try:
+                e = row.build(self, shape, self.choose(dtypes), depth - 1)
+            except Reject:
+                continue
+            if e is not None and e.shape == shape:
+                return e
+        return self.leaf(shape, want)
+
+    def leaf(self, shape, want):
+        found = self.variables(lambda v: v.shape == shape and v.dtype in want)
+        if found and self.chance(0.7):
+            return self.choose(found)
+        near = self.variables(lambda v: v.shape == shape)
+        if near and self.chance(0.4):
+            return self.choose(near)
+        if self.inside_function or self.chance(0.15):
+            if len(shape) == 1 and self.chance(0.4) and shape[0] > 1:
+                start = self.choose((0, 0, 1, 5, -3))
+                return self.make("arange", start=start, end=start + shape[0])
+            return self.constant(shape, self.choose(want))
+        return self.load(shape, self.choose(want), self.choose(("small", "small", "full", "full", "unit", "wild")))
+
+    def coerce(self, e, want):
+        if e.dtype in want:
+            return e
+        dtype = self.choose(want)
+        try:
+            return self.make("cast", e, dtype=dtype.name, **({"call": True} if self.chance(0.2) else {}))
+        except Reject:
+            return self.make("cast", self.tame(e), dtype=dtype.name)
+
+    def tame(self, e, limit=8):
+        """Small whole numbers, whatever the operand is now or in another round of a loop."""
+        if e.dtype is BOOL:
+            return e
+        if e.dtype.is_int:
+            return self.make("and", e, limit - 1)
+        wide = e if e.dtype in (F32, F64) else self.make("cast", e, dtype="float32")
+        inside = self.make("and", self.make("ge", wide, 0.0 if limit > 2 else -1.0), self.make("lt", wide, float(limit)))
+        whole = self.make("floor", self.make("where", inside, wide, 1.0))
+        return self.make("cast", self.make("cast", whole, dtype="int32"), dtype=e.dtype.name)
+
+    def small(self, shape, dtype, depth, limit=8):
+        """Values that can be added up exactly."""
+        if dtype is BOOL or self.chance(0.6) and not self.inside_function:
+            return self.load(shape, dtype, "small" if limit > 2 and dtype not in FP8 else "unit") if not self.inside_function \
+                else self.expr(shape, depth, dtype)
+        return self.coerce(self.tame(self.expr(shape, depth, dtype), limit), (dtype, ))
+
+    def number(self, dtype, small=False):
+        if dtype is BOOL:
+            return self.chance(0.5)
+        if dtype.is_int:
+            if small or self.chance(0.7):
+                return self.random.randint(-3 if dtype.signed else 0, 9)
+            return self.choose((0, 1, 2, dtype.maximum, dtype.minimum, dtype.maximum // 3))
+        if self.chance(0.25):
+            return self.random.randint(-3, 5)
+        return self.random.randint(-16, 16) / (1.0 if dtype in FP8 else 4.0)
+
+    def side(self, shape, depth, want):
+        """An operand that broadcasts to a shape."""
+        if not shape or self.chance(0.7):
+            return self.expr(shape, depth, want)
+        if self.chance(0.3):
+            return self.expr((), depth, want)
+        cut = self.random.randint(0, len(shape) - 1)
+        narrow = tuple(1 if self.chance(0.4) else d for d in shape[cut:])
+        return self.expr(narrow, depth, want)
+
+    # Places in memory.
+
+    def program_index(self):
+        grid = self.program.grid
+        index = self.make("pid", axis=0)
+        if len(grid) > 1:
+            index = self.make("add", index, self.make("mul", self.make("pid", axis=1), self.make("num_programs", axis=0)))
+        return index
+
+    def index_along(self, shape, axis):
+        e = self.make("arange", start=0, end=shape[axis])
+        if len(shape) > 1:
+            e = self.make("index", e, items=[1 if i == axis else None for i in range(len(shape))])
+        return e
+
+    def offsets(self, shape, strides, base=None):
+        total = base
+        for axis, stride in enumerate(strides):
+            if shape[axis] == 1 and len(shape) > 1 and total is not None and self.chance(0.7):
+                continue
+            index = self.index_along(shape, axis)
+            if self.chance(0.15):
+                index = self.make("cast", index, dtype=self.choose(("int64", "int64", "uint32")))
+            if isinstance(stride, int) and stride == 1:
+                term = index
+            elif isinstance(stride, int) and stride < 0 and not index.dtype.signed:
+                term = self.make("mul", self.make("cast", index, dtype="int64"), stride)
+            else:
+                term = self.make("mul", index, stride)
+            total = term if total is None else self.make("add", total, term)
+        if total is None:
+            return self.make("full", 0, shape=(), dtype="int32")
+        if total.shape != shape:
+            total = self.make("broadcast_to", total, shape=shape)
+        return total
+
+    def stride(self, value):
+        """A stride as a number, or as an argument of the kernel."""
+        if self.inside_function or self.chance(0.6):
+            return value
+        return self.add_scalar(value, self.choose(("", "", "tl.int64"))) if value != 0 else value
+
+    def strides(self, shape, compact=False):
+        """Strides of a block in memory; a compact one has no gaps."""
+        order = list(range(len(shape)))
+        if self.chance(0.4):
+            self.random.shuffle(order)
+        result, step = [0] * len(shape), 1
+        if not compact and self.chance(0.15):
+            step = self.choose((2, 3))
+        for axis in reversed(order):
+            result[axis] = step
+            step *= shape[axis]
+            if not compact and self.chance(0.15):
+                step += self.choose((1, 4))
+        if not compact:
+            for axis in range(len(shape)):
+                if self.chance(0.08):
+                    result[axis] = -result[axis]
+                elif self.chance(0.05):
+                    result[axis] = 0
+        return result
+
+    def address(self, buffer, shape, strides, base):
+        """A block of pointers, written in one of several ways."""
+        if self.chance(0.5) or base is None:
+            return self.make("addptr", buffer, self.offsets(shape, strides, base))
+        pointer = self.make("addptr", buffer, base)
+        return self.make("addptr", pointer, self.offsets(shape, strides))
+
+    def load(self, shape, dtype, kind):
+        if numel(shape) > MAX_NUMEL:
+            raise Reject("too large")
+        buffer = self.input_buffer(dtype, kind)
+        strides = [self.stride(s) for s in self.strides(shape)]
+        base = None
+        if self.chance(0.6):
+            base = self.program_index() if self.level == 0 or self.chance(0.5) else self.scalar_int()
+            base = self.make("mul", base, self.choose((1, 3, 16, 64)))
+        pointer = self.address(buffer, shape, strides, base)
+        if shape and self.chance(0.25):
+            pointer = self.name_it(pointer, self.fresh("p"))
+        hints = {}
+        if self.chance(0.1):
+            hints = self.choose(({"cache_modifier": ".cg"}, {"cache_modifier": ".ca"}, {"eviction_policy": "evict_last"}, {"volatile": True}))
+        if self.chance(0.35):
+            mask = self.mask(shape)
+            if self.chance(0.7):
+                other = self.number(dtype, small=True) if self.chance(0.7) else self.side(shape, 0, dtype)
+                e = self.make("load", pointer, mask, other, masked=True, other=True, **hints)
+            else:
+                e = self.make("load_or", pointer, mask, self.constant((), dtype), masked=True, **hints)
+        else:
+            e = self.make("load", pointer, **hints)
+        if self.chance(0.7):
+            e = self.name_it(e)
+        return e
+
+    def mask(self, shape):
+        """A condition of a shape; most often a bound on an index, as in real kernels."""
+        if shape and self.chance(0.75):
+            axis = self.random.randrange(len(shape))
+            bound = self.random.randint(0, shape[axis]) if self.chance(0.8) else self.choose((-1, 2 ** 31 - 1))
+            limit = bound if self.inside_function or self.chance(0.4) else self.add_scalar(bound)
+            mask = self.make(self.choose(("lt", "lt", "le", "ge", "ne")), self.index_along(shape, axis), limit)
+            if len(shape) > 1 and self.chance(0.4):
+                other = (axis + 1) % len(shape)
+                mask = self.make("and", mask, self.make("lt", self.index_along(shape, other), self.random.randint(0, shape[other])))
+        else:
+            mask = self.expr(shape, 1, BOOL)
+        if mask.shape != shape:
+            if shape and self.chance(0.5):
+                return mask
+            mask = self.make("broadcast_to", mask, shape=shape)
+        return mask
+
+    def scalar_int(self, low=0, high=5):
+        """A small integer of the run."""
+        choices = [lambda: self.make("and", self.program_index(), 3)] if not self.inside_function else []
+        if not self.inside_function:
+            choices.append(lambda: self.add_scalar(self.random.randint(low, high), self.choose(("", "tl.int64", "tl.int32"))))
+        known = self.variables(lambda v: v.shape == () and v.dtype in (I32, I64))
+        if known:
+            choices.append(lambda: self.make("and", self.choose(known), 3))
+        choices.append(lambda: self.make("full", self.random.randint(low, high), shape=(), dtype="int32"))
+        e = self.choose(choices)()
+        if is_number(e.value):
+            e = self.make("full", e, shape=(), dtype="int32")
+        return e
+
+    def condition(self):
+        """A scalar bool of the run."""
+        if self.chance(0.5):
+            return self.make(self.choose(("eq", "lt", "gt", "ne", "ge")), self.scalar_int(), self.random.randint(0, 3))
+        e = self.expr((), 1, (BOOL, I32, F32, I64))
+        if e.dtype is BOOL:
+            return e
+        return self.make(self.choose(("lt", "gt", "le", "ne")), e, self.number(e.dtype, small=True))
+
+    # Statements.
+
+    def statements(self, count):
+        for _ in range(count):
+            self.statement()
+
+    def statement(self):
+        kinds = [self.assign] * 6 + [self.several] * 2
+        if self.level < 2:
+            kinds += [self.branch, self.for_loop, self.static_loop]
+            if not self.inside_function:
+                kinds += [self.while_loop]
+        if not self.inside_function:
+            kinds += [self.approximate, self.store_some, self.memory_roundtrip, self.atomic, self.call, self.call]
+            if self.level < 2:
+                kinds += [self.product_loop]
+        if self.level:
+            kinds += [self.reassign] * 4
+        elif not self.inside_function and self.chance(0.1):
+            kinds = [self.early_return]
+        try:
+            self.choose(kinds)()
+        except Reject:
+            pass
+
+    def assign(self):
+        self.name_it(self.expr(self.shape(), self.choose((1, 2, 2, 3))))
+
+    def reassign(self):
+        """A variable that lived before gets another value of its type."""
+        found = [e for e in self.variables(lambda v: True) if e.node.attrs["name"] not in self.protected]
+        if not found:
+            raise Reject("nothing to assign")
+        target = self.choose(found)
+        name = target.node.attrs["name"]
+        if self.chance(0.4) and not target.dtype in (BOOL, *FP8):
+            sign = self.choose(("add", "sub", "mul", "xor", "and") if target.dtype.is_int else ("add", "sub"))
+            e = self.make(sign, target, self.side(target.shape, 1, target.dtype))
+            if e.value.type == target.value.type:
+                self.emit(Assign([name], e.node, sign))
+                return
+        row = self.choose(ROWS_BY_WEIGHT)
+        try:
+            e = self.coerce(row.build(self, target.shape, self.choose(row.dtypes), 1), (target.dtype, ))
+        except (Reject, AttributeError):
+            e = self.expr(target.shape, 2, target.dtype)
+        if e.shape != target.shape:
+            raise Reject("another shape")
+        self.emit(Assign([name], e.node))
+
+    def several(self):
+        """Operations that give tuples."""
+        shape = self.shape()
+        self.choose(TUPLE_ROWS).build(self, shape, None, 1)
+
+    def unpack(self, e):
+        names = [self.fresh() for _ in e.value]
+        self.emit(Assign(names, e.node))
+        return [E(var(n), self.rep.scope[n]) for n in names]
+
+    def approximate(self):
+        shape, dtype = self.shape(), self.choose((F32, F32, F64))
+        row = self.choose(APPROXIMATE)
+        x = self.make("abs", self.expr(shape, 1, dtype))
+        x = self.make("add", self.coerce(self.tame(x), (dtype, )), 0.25)
+        if row == "softmax":
+            if not shape or dtype is not F32:
+                raise Reject("fp32 blocks")
+            e = self.make("softmax", x, axis=self.random.randrange(len(shape)))
+        elif row == "div":
+            e = self.make("div", self.expr(shape, 1, (F32, F16, BF16, I32)), self.choose((3.0, 7, x)))
+        else:
+            e = self.make(row, x)
+        e = self.name_it(e)
+        if e.value.ulp and e.shape:
+            if self.chance(0.5):
+                e = self.make("neg", e)
+            if len(e.shape) == 2 and self.chance(0.5):
+                e = self.make("transpose", e)
+        self.store(e)
+
+    def sides(self, *bodies):
+        """Runs each body from a copy of the state one level deeper; their blocks and states."""
+        saved, block = self.rep, self.block
+        results = []
+        self.level += 1
+        for body in bodies:
+            self.rep, self.block = saved.copy(), []
+            try:
+                body()
+            except Reject:
+                self.level -= 1
+                self.rep, self.block = saved, block
+                raise
+            finally:
+                for b in self.program.buffers:   # arguments made inside exist outside
+                    saved.scope.setdefault(b.name, Value(b.dtype, np.asarray(b.base, np.int64), 0.0, b.name))
+                    saved.memory.setdefault(b.name, (b.dtype, b.base, b.bits))
+                for s in self.program.scalars:
+                    saved.scope.setdefault(s.name, argument_value(s))
+            results.append((self.block, self.rep))
+        self.level -= 1
+        self.rep, self.block = saved, block
+        return results
+
+    def branch(self):
+        condition = self.condition()
+        merged = []
+        shape, dtype = self.shape(), self.choose(ALL)
+        name = self.fresh() if self.chance(0.5) else None
+
+        def side(leave):
+            def body():
+                self.statements(self.random.randint(0, 2))
+                if name:
+                    self.name_it(self.expr(shape, 2, dtype), name)
+                if leave:
+                    self.block.append(Leave(leave))
+            return body
+
+        leave = self.choose(("break", "continue", "return")) if self.loop and self.chance(0.5) else None
+        if leave and self.loop == "while" and leave == "continue":
+            leave = "break"
+        bodies = [side(leave), side(None)]
+        (then, _), (orelse, _) = self.sides(*bodies)
+        if not name and not leave and self.chance(0.3):
+            orelse = []
+        if name and not leave:
+            merged = [name]
+        if leave:
+            orelse = [] if self.chance(0.7) else orelse
+        if not then:
+            then = [Assign([self.fresh()], lit(1))]
+        self.emit(If(condition.node, then, orelse, merged))
+
+    def early_return(self):
+        (then, _), = self.sides(lambda: self.statements(1))
+        self.emit(If(self.condition().node, then + [Leave("return")], []))
+
+    def loop_body(self, kind, prepare, count=None):
+        outer, self.loop = self.loop, kind
+        protected = set(self.protected)
+
+        def body():
+            prepare()
+            for _ in range(count or self.random.randint(1, 3)):
+                self.statement()
+            self.try_some(self.reassign, 3)
+        try:
+            (block, _), = self.sides(body)
+        finally:
+            self.loop, self.protected = outer, protected
+        return block
+
+    def try_some(self, action, times):
+        for _ in range(times):
+            try:
+                return action()
+            except Reject:
+                pass
+
+    def for_loop(self):
+        self.ensure_variable()
+        name = self.fresh("i")
+        low = self.choose((0, 0, 1, -2)) if self.chance(0.7) else None
+        low_e = self.scalar_int() if low is None else None
+        start = int(low_e.value.array) if low_e else low
+        high_e = self.scalar_int(1, 5)
+        step, kind, hints = 1, self.choose(("range", "range", "tl.range")), {}
+        if self.chance(0.25):
+            step = self.choose((2, 3, -1))
+        if kind == "tl.range" and self.chance(0.7):
+            hints = self.choose(({"num_stages": self.choose((1, 2, 3))}, {"loop_unroll_factor": 2}, {"flatten": True}))
+        low_node = low_e.node if low_e else lit(low)
+        high_node = high_e.node
+        if step < 0:
+            low_node, high_node = high_node, low_node
+        dtype = I64 if any(e and e.dtype is I64 for e in (low_e, high_e)) else I32
+
+        def prepare():
+            self.rep.scope[name] = Value(dtype, np.asarray(start, dtype.array))
+            self.protected.add(name)
+
+        body = self.loop_body("for", prepare)
+        self.emit(For(name, low_node, high_node, step, kind, body, hints))
+
+    def static_loop(self):
+        self.ensure_variable()
+        name = self.fresh("i")
+
+        def prepare():
+            self.rep.scope[name] = 0
+            self.protected.add(name)
+
+        outer = self.loop
+        body = self.loop_body(None, prepare, 1)
+        self.loop = outer
+        self.emit(For(name, lit(0), lit(self.random.randint(1, 3)), 1, "tl.static_range", body))
+
+    def while_loop(self):
+        self.ensure_variable()
+        counter = self.name_it(self.make("full", 0, shape=(), dtype="int32"), self.fresh("w"))
+        name = counter.node.attrs["name"]
+        limit = self.scalar_int(0, 4) if self.chance(0.6) else self.random.randint(0, 4)
+        if isinstance(limit, E) and limit.node.op != "lit" and limit.node.op != "var":
+            limit = self.name_it(limit)
+        if isinstance(limit, E) and limit.node.op == "var":
+            self.protected.add(limit.node.attrs["name"])
+        condition = self.make("lt", counter, limit)
+
+        def prepare():
+            self.protected.add(name)
+            self.rep.scope[name] = Value(I32, np.asarray(1, np.int32))
+
+        body = self.loop_body("while", prepare)
+        self.emit(While(name, condition.node, body))
+
+    def ensure_variable(self):
+        """A loop should carry something."""
+        if self.chance(0.7) or not self.variables(lambda v: v.shape):
+            self.name_it(self.expr(self.shape(), 1, self.choose((INTS, FLOATS, (F32, I32)))))
+
+    # Stores.
+
+    def store(self, e, mask=None):
+        """To memory of its own, each program to its own part."""
+        count = numel(e.shape)
+        dtype, approximate = e.dtype, e.value.ulp > 0
+        if not approximate and self.chance(0.1):
+            other = self.choose((I16, F16, F32, I64, BF16))
+            try:
+                self.make("cast", e, dtype=other.name)
+                dtype = other if self.loop is None and self.level == 0 else dtype
+            except Reject:
+                pass
+        buffer = self.output_buffer(dtype, count * len(self.machines), approximate)
+        base = self.make("mul", self.program_index(), count)
+        if self.chance(0.1):
+            base = self.make("cast", base, dtype="int64")
+        pointer = self.address(buffer, e.shape, self.strides(e.shape, compact=True), base)
+        if mask is None and e.shape and self.chance(0.3):
+            mask = self.mask(e.shape)
+        self.emit(Store(pointer.node, e.node, mask.node if mask else None))
+
+    def store_some(self):
+        found = self.variables(lambda v: True)
+        if found:
+            self.store(self.choose(found))
+
+    def memory_roundtrip(self):
+        """Written in one order, read in another, with barriers between."""
+        shape = self.any_shape(self.choose((1, 2)))
+        e = self.expr(shape, 1, self.choose(ALL))
+        count = numel(shape)
+        buffer = self.output_buffer(e.dtype, count * len(self.machines))
+        base = self.name_it(self.make("mul", self.program_index(), count))
+        first, second = self.strides(shape, compact=True), self.strides(shape, compact=True)
+        pointer = self.make("addptr", buffer, self.offsets(shape, first, base))
+        self.emit(Store(pointer.node, e.node))
+        self.emit(Barrier())
+        pointer = self.make("addptr", buffer, self.offsets(shape, second, base))
+        self.name_it(self.make("load", pointer))
+        self.emit(Barrier())
+
+    def atomic(self, name=None, dtype=None):
+        name = name or self.choose(("add", "add", "max", "min", "and", "or", "xor", "xchg", "cas"))
+        dtype = dtype or BY_NAME[self.choose(ops.atomic_dtypes(name))]
+        shape = () if self.chance(0.2) else self.any_shape(self.choose((1, 1, 2)))
+        count = numel(shape)
+        small = lambda: self.small(shape, dtype, 1) if dtype.is_float else self.expr(shape, 1, dtype)
+        value = small()
+        attrs = {"name": name}
+        if self.chance(0.3):
+            attrs["sem"] = self.choose(("relaxed", "acq_rel", "release", "acquire"))
+        if self.chance(0.2):
+            attrs["scope"] = self.choose(("gpu", "sys", "cta"))
+        if attrs.get("scope") == "cta" and len(self.machines) > 1:
+            del attrs["scope"]
+        unique = name in ("xchg", "cas") or self.chance(0.5)
+        if unique:
+            buffer = self.output_buffer(dtype, count * len(self.machines))
+            if dtype.is_float:
+                self.fill(buffer, 4)
+            base = self.make("mul", self.program_index(), count)
+            pointer = self.address(buffer, shape, self.strides(shape, compact=True), base)
+            # Executed in a loop again and again, the next round must see the last.
+            if self.level:
+                self.emit(Barrier())
+            operands = [pointer, value] if name != "cas" else [pointer, self.choose((77, small())) if not dtype.is_float else small(), value]
+            e = self.make("atomic", *operands, unique=True, **attrs)
+            self.name_it(e)
+            if self.level:
+                self.emit(Barrier())
+            return
+        bins = self.choose((1, 2, 8))
+        buffer = self.output_buffer(dtype, bins)
+        if dtype.is_float:
+            self.fill(buffer, 4)
+        target = self.make("and", self.expr(shape, 1, (I32, I64)), bins - 1)
+        pointer = self.make("addptr", buffer, target)
+        operands = [pointer, value]
+        if shape and self.chance(0.5):
+            mask = self.mask(shape)
+            operands.append(mask)
+            attrs["masked"] = True
+        e = self.make("atomic", *operands, **attrs)
+        self.emit(Effect(e.node))
+
+    def fill(self, buffer, number):
+        """Replaces the pattern of an output by one that sums stay exact with."""
+        for b in self.program.buffers:
+            if b.name == buffer.node.attrs["name"]:
+                values = np.asarray(round_float(np.full(b.bits.shape, float(number)), b.dtype))
+                b.bits = np.ascontiguousarray(to_memory(values, b.dtype))
+                for machine in (*self.machines, self.rep):
+                    machine.memory[b.name] = (b.dtype, b.base, b.bits)
+                self.shared[b.name] = (b.dtype, b.base, b.bits)
+
+    # Functions.
+
+    def call(self, noinline=None, build=None):
+        """A function of the language, made for the types it is called with here."""
+        noinline = self.chance(0.25) if noinline is None else noinline
+        arguments = []
+        for _ in range(self.random.randint(1, 3)):
+            shape = () if noinline else self.shape()
+            arguments.append(self.name_it(self.expr(shape, 1, (*INTS, *FLOATS, BOOL))))
+        function = Function(self.fresh("f"), [self.fresh("a") for _ in arguments], [], [], noinline)
+        saved, block, loop = self.rep, self.block, self.loop
+        inner = saved.copy()
+        inner.scope = {p: a.value for p, a in zip(function.params, arguments)}
+        self.rep, self.block, self.loop, self.inside_function = inner, function.body, None, True
+        self.level += 1
+        saved_shapes = self.shapes
+        if noinline:
+            self.shapes = [()]
+        try:
+            made = build() if build else None
+            self.statements(self.random.randint(0, 2))
+            results = [made] if made is not None else [self.expr(self.shape(), 2)]
+            if self.chance(0.3):
+                results.append(self.expr(self.shape(), 2))
+            function.results = [r.node for r in results]
+            values = [r.value for r in results]
+        finally:
+            self.rep, self.block, self.loop, self.inside_function = saved, block, loop, False
+            self.level -= 1
+            self.shapes = saved_shapes
+        self.program.functions.append(function)
+        for machine in (*self.machines, self.rep):
+            machine.functions[function.name] = function
+        node = Node("call", [a.node for a in arguments], {"function": function.name})
+        self.emit(Assign([self.fresh() for _ in values], node))
+
+    # Products.
+
+    def product_loop(self):
+        """A loop over K with pointers that move on, as in a matrix product; sometimes with a second product in it."""
+        m, n = self.choose((16, 16, 32, 64)), self.choose((8, 16, 32, 64))
+        dtype = self.choose((F16, F16, BF16, F32, I8, E4M3, E5M2, F64))
+        k = self.choose((32, 64) if dtype.bits == 8 else (16, 32))
+        rounds = self.random.randint(1, 4)
+        a, b = (self.input_buffer(dtype, "unit" if dtype in FP8 else "small") for _ in range(2))
+        sa, sb = self.stride(rounds * k), self.stride(self.choose((n, n + 8)))
+        pa = self.name_it(self.make("addptr", a, self.offsets((m, k), [sa, 1])), self.fresh("p"))
+        transposed = self.chance(0.3)
+        pb = self.name_it(self.make("addptr", b, self.offsets((n, k) if transposed else (k, n), [sa if transposed else sb, 1])), self.fresh("p"))
+        out = I32 if dtype is I8 else F64 if dtype is F64 else F32
+        acc = self.name_it(self.make("zeros", shape=(m, n), dtype=out.name))
+        name = self.fresh("k")
+        masked = self.chance(0.3)
+        bound = self.add_scalar(self.random.randint(1, rounds * k)) if masked else None
+        precision = {"precision": self.choose(("ieee", "tf32", "tf32x3"))} if dtype is F32 else {}
+        chain = dtype in (F16, BF16) and self.chance(0.25)
+
+        def body():
+            self.rep.scope[name] = Value(I32, np.asarray(0, np.int32))
+            self.protected.add(name)
+            if masked:
+                left = self.make("sub", bound, self.make("mul", E(var(name), self.rep.scope[name]), k))
+                mask = self.make("lt", self.index_along((m, k), 1), left)
+                x = self.make("load", pa, mask, 0, masked=True, other=True)
+            else:
+                x = self.make("load", pa)
+            x, y = self.name_it(x), self.name_it(self.make("load", pb))
+            if self.chance(0.3) and dtype not in FP8:
+                x = self.make(self.choose(("neg", "abs")), x)
+            if transposed:
+                y = self.make("transpose", y)
+            if chain:
+                first = self.name_it(self.make("dot", x, y))
+                weights = self.make("cast", self.tame(first, 4), dtype=dtype.name)
+                kk = self.load((n, n), dtype, "unit")
+                if n >= 16:
+                    new = self.make("dot", weights, kk, acc)
+                else:
+                    new = self.make("add", acc, first)
+            else:
+                new = self.make("dot", x, y, acc, positional=self.chance(0.5), **precision)
+            self.emit(Assign([acc.node.attrs["name"]], new.node))
+            if self.chance(0.15):
+                self.statement()
+            self.emit(Assign([pa.node.attrs["name"]], self.make("addptr", pa, k).node, ""))
+            step = k if transposed else self.make("mul", sb, k) if isinstance(sb, E) else sb * k
+            self.emit(Assign([pb.node.attrs["name"]], self.make("addptr", pb, step).node, ""))
+
+        (block, _), = self.sides(body)
+        kind = self.choose(("range", "tl.range"))
+        hints = {"num_stages": self.choose((1, 2, 3, 4, 5))} if kind == "tl.range" and self.chance(0.5) else {}
+        high = self.add_scalar(rounds) if self.chance(0.5) else E(lit(rounds), rounds)
+        self.protected.discard(name)
+        self.emit(For(name, lit(0), high.node, 1, kind, block, hints))
+
+    # Whole programs.
+
+    def focused(self):
+        """The focus: an operation on a dtype in a control form."""
+        row, dtype, form = self.focus
+
+        def build():
+            shape = () if form == "noinline" and row.scalar else self.shape()
+            for _ in range(30):
+                try:
+                    e = row.build(self, shape, dtype, 0)
+                    if e is not None:
+                        return self.name_it(e)
+                    return None
+                except Reject:
+                    shape = self.choose((self.shape, self.any_shape))()
+            raise Reject("the focus cannot be built")
+
+        if form == "straight":
+            e = build()
+            if e is not None:
+                self.store_quietly(e)
+            return
+        if form in ("function", "noinline"):
+            self.call(form == "noinline", build)
+            return
+        condition = self.condition()
+
+        def body():
+            e = build()
+            if e is not None:
+                self.store_quietly(e)
+
+        if form == "if":
+            (then, _), = self.sides(body)
+            # Both values of the condition occur in some seeds.
+            taken = condition.node if bool(condition.value.array) else Node("not", [condition.node])
+            self.emit(If(taken, then, []))
+            return
+        self.ensure_variable()
+        name = self.fresh("i")
+
+        def loop():
+            if form == "for":
+                self.rep.scope[name] = Value(I32, np.asarray(0, np.int32))
+            elif form == "static_range":
+                self.rep.scope[name] = 0
+            self.protected.add(name)
+            body()
+            self.try_some(self.reassign, 3)
+
+        if form == "while":
+            counter = self.name_it(self.make("full", 0, shape=(), dtype="int32"), name)
+            condition = self.make("lt", counter, 2)
+            self.rep.scope[name] = Value(I32, np.asarray(1, np.int32))
+            (block, _), = self.sides(loop)
+            self.rep.scope[name] = Value(I32, np.asarray(0, np.int32))
+            self.emit(While(name, condition.node, block))
+        else:
+            (block, _), = self.sides(loop)
+            self.protected.discard(name)
+            high = lit(2) if form == "static_range" else self.add_scalar(self.choose((2, 3))).node
+            self.emit(For(name, lit(0), high, 1, "tl.static_range" if form == "static_range" else "range", block))
+
+    def store_quietly(self, e):
+        try:
+            self.store(e)
+        except Reject:
+            pass
+
+    def make_program(self):
+        """The program, or Reject where the focus has no place."""
+        if self.focus is not None:
+            self.focused()
+        self.statements(self.statements_wanted)
+        live = [e for e in self.variables(lambda v: True) if e.node.attrs["name"].startswith("v")]
+        self.random.shuffle(live)
+        for e in live[:6]:
+            self.store_quietly(e)
+        if not any(b.output for b in self.program.buffers):
+            self.store(self.expr(self.shape(), 1))
+        return self.program
+
+
+ROWS_BY_WEIGHT = [row for row in ROWS for _ in range(row.weight)]
+
+
+def cells():
+    """Everything a run is to have seen: (row, dtype, form)."""
+    return [(row, dtype, form) for row in ROWS for dtype in row.dtypes for form in FORMS
+            if (form != "noinline" or row.scalar) and not (form in ("function", "noinline") and row.arguments)]
+
+
+def program_of_seed(seed, focus=None, tries=8):
+    """The program of a seed: deterministic. The focus goes round all cells with the seeds."""
+    if focus is None:
+        table = CELLS
+        focus = table[(seed * 7919) % len(table)]
+    for attempt in range(tries):
+        try:
+            return Generator(seed * 64 + attempt, focus).make_program()
+        except Reject:
+            continue
+    return Generator(seed * 64 + tries).make_program()
+
+
+CELLS = cells()

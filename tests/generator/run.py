@@ -1,0 +1,195 @@
+"""Runs programs on the compiler's targets and compares the memory they leave.
+
+`check(program, settings)` returns None or a `Failure`. What a check does beside the plain comparison depends on the seed: the same
+kernel with another number of warps, stages or another instruction set must give the same bits.
+"""
+
+import dataclasses
+import importlib.util
+import os
+import pathlib
+import sys
+import tempfile
+import traceback
+
+import numpy as np
+
+from .dtypes import BF16, BOOL, F16, F32, F64, FP8, from_memory
+from .tree import Program, run, source_of
+
+_FOLDER = None
+
+
+@dataclasses.dataclass
+class Failure:
+    kind: str        #: "refused", "internal", "wrong", "changed input", "crash", "hang", "evaluator"
+    target: str
+    text: str
+
+    def same_as(self, other):
+        return other is not None and self.kind == other.kind and self.target.split()[0] == other.target.split()[0]
+
+
+def folder():
+    global _FOLDER
+    if _FOLDER is None:
+        _FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="nereid-generator-"))
+    return _FOLDER
+
+
+_COUNT = 0
+
+
+def load_kernel(source, name="kernel"):
+    global _COUNT
+    _COUNT += 1
+    stem = f"generated_{os.getpid()}_{_COUNT}"
+    path = folder() / f"{stem}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[stem] = module
+    spec.loader.exec_module(module)
+    return module, path
+
+
+_TL_NAMES = {BF16: "bfloat16", **{d: d.name for d in FP8}, BOOL: "int1"}
+
+
+class Arguments:
+    """The arguments of a launch: buffers in the memory of the target, scalars."""
+
+    def __init__(self, program, device):
+        import nereid
+        import nereid.language as tl
+        self.program, self.device, self.arrays, self.values = program, device, {}, []
+        if device:
+            import torch
+        for buffer in program.buffers:
+            if device:
+                # The bytes alone matter; the dtype is named below. Aligned as an allocation is.
+                array = torch.from_numpy(np.ascontiguousarray(buffer.bits).view(np.uint8).copy()).cuda()
+                view = array[buffer.base * buffer.bits.itemsize:]
+            else:
+                space = np.zeros(buffer.bits.nbytes + 64, np.uint8)
+                shift = -space.ctypes.data % 64
+                array = space[shift:shift + buffer.bits.nbytes]
+                array[:] = np.ascontiguousarray(buffer.bits).view(np.uint8)
+                view = array[buffer.base * buffer.bits.itemsize:]
+            self.arrays[buffer.name] = array
+            self.values.append(nereid.reinterpret(view, getattr(tl, buffer.dtype.name)))
+        self.values += [s.value for s in program.scalars]
+
+    def memory(self):
+        result = {}
+        for buffer in self.program.buffers:
+            array = self.arrays[buffer.name]
+            data = array.cpu().numpy() if self.device else array
+            result[buffer.name] = data.view(buffer.bits.dtype)
+        return result
+
+
+def differences(program, got, want):
+    """A text about the first buffer that differs, or None."""
+    for buffer in program.buffers:
+        a, b = got[buffer.name], want[buffer.name]
+        a, b = (np.ascontiguousarray(v).view(f"u{v.dtype.itemsize}") for v in (a, b))
+        if np.array_equal(a, b):
+            continue
+        if not buffer.output:
+            return f"{buffer.name}: memory that the kernel does not write has changed"
+        x, y = (from_memory(v.view(buffer.dtype.memory), buffer.dtype) for v in (a, b))
+        if buffer.dtype is BOOL:
+            wrong = a != b
+        elif not buffer.dtype.is_float:
+            wrong = x != y
+        else:
+            same_nan = np.isnan(x) & np.isnan(y)
+            if buffer.approximate:
+                bound = 2e-5 if buffer.dtype is F32 else 1e-11
+                with np.errstate(all="ignore"):
+                    wrong = ~(np.abs(x - y) <= bound * np.maximum(np.abs(y), 1)) & ~same_nan & (x != y)
+            else:
+                wrong = (a != b) & ~same_nan
+        if np.any(wrong):
+            index = int(np.argmax(wrong))
+            return (f"{buffer.name} ({buffer.dtype}): {np.count_nonzero(wrong)} of {wrong.size} elements differ, first at "
+                    f"{index - buffer.base}: {x[index]!r} instead of {y[index]!r}")
+    return None
+
+
+def describe(error):
+    text = getattr(error, "error_message", None) or str(error)
+    return f"{type(error).__name__}: {text}"
+
+
+def is_internal(error):
+    text = str(error)
+    return "internal error" in text or type(error).__name__ not in (
+        "CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct", "TypeError", "ValueError")
+
+
+def compile_only(program, target, options=None):
+    """Compiles for a GPU that need not be there; the failure or None, and the PTX."""
+    module, path = load_kernel(source_of(program))
+    import nereid
+    import nereid.language as tl
+    arguments = [nereid.MockTensor(getattr(tl, b.dtype.name)) for b in program.buffers] + [s.value for s in program.scalars]
+    try:
+        kernel = module.kernel.warmup(*arguments, grid=program.grid, target=target, **{**program.options, **(options or {})})
+        return None, kernel.asm["ptx"]
+    except Exception as error:
+        return Failure("internal" if is_internal(error) else "refused", target, describe(error)), None
+    finally:
+        del sys.modules[module.__name__]
+        path.unlink()
+
+
+def check(program, targets=("cpu", ), compile_targets=(), variants=True):
+    """None, or the first failure."""
+    try:
+        want = run(program)
+    except Exception:
+        return Failure("evaluator", "numpy", traceback.format_exc())
+    for target in compile_targets:
+        failure, _ = compile_only(program, target)
+        if failure:
+            return failure
+    module, path = load_kernel(source_of(program))
+    try:
+        for target in targets:
+            for options in launches(program, target, variants):
+                arguments = Arguments(program, target == "cuda")
+                name = target + "".join(f" {k}={v}" for k, v in options.items() if program.options.get(k) != v)
+                try:
+                    module.kernel[program.grid](*arguments.values, target=target, **options)
+                    got = arguments.memory()
+                except Exception as error:
+                    return Failure("internal" if is_internal(error) else "refused", name, describe(error))
+                text = differences(program, got, want)
+                if text:
+                    return Failure("wrong", name, text)
+    finally:
+        del sys.modules[module.__name__]
+        path.unlink()
+    return None
+
+
+def launches(program, target, variants):
+    """The options of each launch: what the program says, and for some seeds others that must not change a bit."""
+    yield program.options
+    if not variants:
+        return
+    if target == "cpu" and program.seed % 6 == 0:
+        yield {**program.options, "features": ("avx2", "baseline", "avx512")[program.seed // 6 % (3 if _has_avx512() else 2)]}
+    if target == "cuda" and program.seed % 4 == 0:
+        yield {**program.options, "num_warps": 8 if program.options["num_warps"] < 4 else 2}
+    if target == "cuda" and program.seed % 4 == 1:
+        yield {**program.options, "num_stages": 1 + program.options["num_stages"] % 4}
+
+
+def _has_avx512():
+    try:
+        return "avx512f" in pathlib.Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False

@@ -1,0 +1,86 @@
+"""The generator itself: what it makes is deterministic, has a meaning, reaches every operation, and gets small when it fails.
+
+The long runs are `python -m tests.generator` (scripts/test.sh runs it with a new seed each time)."""
+
+import collections
+import json
+
+import numpy as np
+import pytest
+
+from generator import generate, minimise, rows, run, tree
+from generator.dtypes import ALL, BF16, E4M3, E5M2, F16, FP8, from_memory, round_float, to_memory
+
+
+def test_the_same_seed_gives_the_same_program():
+    for seed in (3, 77):
+        first, second = (generate.program_of_seed(seed) for _ in range(2))
+        assert tree.source_of(first) == tree.source_of(second)
+        assert all(np.array_equal(a.bits.view(np.uint8), b.bits.view(np.uint8)) for a, b in zip(first.buffers, second.buffers))
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16, *FP8], ids=str)
+def test_narrow_floats_against_torch(dtype):
+    """The evaluator's own rounding, on values around every representable one."""
+    torch = pytest.importorskip("torch")
+    kind = {F16: torch.float16, BF16: torch.bfloat16, E4M3: torch.float8_e4m3fn, E5M2: torch.float8_e5m2}[dtype]
+    codes = np.arange(1 << dtype.bits).astype(f"u{dtype.bits // 8}").view(dtype.memory)
+    values = from_memory(codes, dtype).astype(np.float64)
+    values = values[np.isfinite(values)]
+    around = np.concatenate([values, values * (1 + 1e-4), (values[1:] + values[:-1]) / 2]).astype(np.float32).astype(np.float64)
+    around = around[np.abs(around) < dtype.largest * 0.99]
+    want = torch.from_numpy(around).float().to(kind).double().numpy()
+    np.testing.assert_array_equal(np.asarray(round_float(around, dtype), np.float64), want)
+    finite = np.isfinite(from_memory(codes, dtype))
+    again = to_memory(from_memory(codes, dtype), dtype)
+    np.testing.assert_array_equal(again[finite], codes[finite])
+
+
+@pytest.mark.parametrize("seed", range(0, 6124, 511))
+def test_some_programs(seed, target):
+    program = generate.program_of_seed(seed)
+    failure = run.check(program, (target, ), variants=False)
+    assert failure is None, f"{failure}\n{tree.source_of(program)}"
+
+
+def test_every_cell_can_be_built():
+    """Each operation with each dtype in some control form, each operation in each form: without compiling anything."""
+    counts = collections.Counter()
+    table = {}
+    for index, (row, dtype, form) in enumerate(generate.CELLS):
+        table.setdefault((row.name, dtype), []).append((row, dtype, form))
+    for number, options in enumerate(table.values()):
+        focus = options[number % len(options)]
+        program = None
+        for attempt in range(10):
+            try:
+                program = generate.Generator(1000 * number + attempt, focus, 0).make_program()
+                break
+            except generate.Reject:
+                continue
+        assert program is not None, f"no program for {focus[0].name} on {focus[1]} in the form {focus[2]}"
+        tree.run(program, counts)
+    seen = {(name, dtype) for name, dtype, _ in counts}
+    missing = [f"{row.name} x {dtype}" for row, dtypes in ((r, r.dtypes) for r in rows.ROWS) for dtype in dtypes
+               if (counted(row), str(dtype)) not in seen]
+    assert not missing, ", ".join(missing)
+
+
+def counted(row):
+    return {"dot_of_transposed": "dot"}.get(row.name, row.name)
+
+
+def test_minimising_keeps_the_failure():
+    """With a check that fails on programs that hold a product, what remains is little more than the product."""
+    for seed in range(200):
+        program = generate.program_of_seed(seed)
+        if len(program.body) > 6 and any(n.op == "mul" for n in tree.nodes_of(program.body)):
+            break
+
+    def check(candidate):
+        found = any(n.op == "mul" for n in tree.nodes_of(candidate.body))
+        return run.Failure("wrong", "cpu", "") if found else None
+
+    small, failure = minimise.minimise(program, check(program), check, 20)
+    assert failure is not None and any(n.op == "mul" for n in tree.nodes_of(small.body))
+    assert len(small.body) <= 3 and not small.functions, tree.source_of(small)
