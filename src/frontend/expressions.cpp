@@ -224,6 +224,9 @@ FailureOr<Interpreter::Condition> Interpreter::visitCondition(const Expr &node) 
   return conditionOf(*value, spanOf(node));
 }
 
+/// As in Python, an operand whose truth is known either decides (then it is the result, whatever
+/// stood before it) or has no part in the result, unless it is the last and nothing else remains.
+/// Operands of the run are all evaluated.
 FailureOr<Value> Interpreter::visitBoolOp(const BoolOp &node) {
   bool isAnd = node.op == BoolOpKind::And;
   std::optional<Value> result; // the tensor part so far, or the last known operand
@@ -233,17 +236,19 @@ FailureOr<Value> Interpreter::visitBoolOp(const BoolOp &node) {
     if (failed(value))
       return failure();
     SourceSpan at = spanOf(*operand);
-    if (!value->isTensor() && (!result || !result->isTensor())) {
+    if (!value->isTensor()) {
       auto known = semantic.knownTruth(*value, at);
       if (failed(known))
         return failure();
+      if (*known && **known != isAnd)
+        return *value; // decided: the rest is not even looked at
+      if (result && result->isTensor())
+        continue;
       result = std::move(*value);
       resultSpan = at;
-      if (*known && **known != isAnd)
-        return *result; // decided: the rest is not even looked at
       continue;
     }
-    if (!result || !result->isTensor()) { // a known operand that decides nothing, then a tensor
+    if (!result || !result->isTensor()) { // known operands that decide nothing, then a tensor
       result = std::move(*value);
       resultSpan = at;
       continue;

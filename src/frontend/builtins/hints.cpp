@@ -26,6 +26,8 @@ template <Hint hint> static FailureOr<Value> addHint(Semantic &s, const BoundArg
   if (numbers.size() != expected)
     return s.error(diag::HintCount, args.span("values"), args.row().name, int64_t(expected),
                    int64_t(numbers.size()));
+  if (!input->type.isPointer && !isInt(input->type.scalar))
+    return Value(*input); // nothing is derived from floats
   mlir::DenseI64ArrayAttr values = s.builder.getDenseI64ArrayAttr(numbers), none;
   mlir::Value hinted = tile::HintOp::create(s.builder, s.loc(), input->ir.getType(), input->ir,
                                             hint == Hint::Divisibility ? values : none,

@@ -91,11 +91,21 @@ static FailureOr<Value> permute(Semantic &s, const BoundArgs &args) {
   return result(s.permute(*input, order, args.call()));
 }
 
+/// Integers of one width and different signs side by side are read as the first: no bit changes.
+static Value readAs(const Value &first, const Value &second) {
+  auto *a = first.getIf<Tensor>(), *b = second.getIf<Tensor>();
+  if (!a || !b || !a->type.isArithmetic() || !b->type.isArithmetic() || !isInt(a->type.scalar) ||
+      !isInt(b->type.scalar) || info(a->type.scalar).bits != info(b->type.scalar).bits)
+    return second;
+  return Value(Semantic::wrap(b->ir, b->type.withScalar(a->type.scalar)));
+}
+
 static FailureOr<Value> join(Semantic &s, const BoundArgs &args) {
   Semantic::PromoteOptions how;
   how.operation = "join";
   how.allowPointers = true;
-  auto pair = s.promote(args["a"], args["b"], how, args.span("a"), args.span("b"));
+  auto pair =
+      s.promote(args["a"], readAs(args["a"], args["b"]), how, args.span("a"), args.span("b"));
   if (failed(pair))
     return failure();
   Shape shape = pair->first.type.shape;
@@ -128,6 +138,7 @@ static FailureOr<Value> cat(Semantic &s, const BoundArgs &args) {
   auto dim = s.axisOf(args["dim"], int64_t(a->type.shape.size()), args.span("dim"));
   if (failed(dim))
     return failure();
+  b->type.scalar = readAs(Value(*a), Value(*b)).get<Tensor>().type.scalar;
   Shape shape = a->type.shape, other = b->type.shape;
   bool same = a->type.element() == b->type.element() && shape.size() == other.size();
   for (size_t i = 0; same && i < shape.size(); ++i)

@@ -268,18 +268,22 @@ TEST_F(Builtins, Shapes) {
             "existing size (2) at "
             "non-singleton dimension (0): [2, 8], [4, 8]");
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::Add, block(), block(DType::Float32, {32}))));
-  EXPECT_EQ(message(), "IncompatibleShapes: shapes [16] and [32] do not go together: incompatible "
-                       "dimensions at index 0: 16 and 32");
+  EXPECT_EQ(
+      message(),
+      "IncompatibleShapes: shapes [16] and [32] do not go together: Cannot make_shape_compatible: "
+      "incompatible "
+      "dimensions at index 0: 16 and 32");
   EXPECT_EQ(accepted("expand_dims", {block(), shape({0, -1})}), "<['1', '16', '1'], fp32>");
   EXPECT_EQ(refused("expand_dims", {block(), shape({0, 0})}),
             "DuplicateAxis: axis 0 is given twice");
   EXPECT_EQ(refused("expand_dims", {block(), integer(2)}),
-            "InvalidAxis: invalid axis 2: expected it to be within the rank 2");
+            "InvalidAxis: invalid axis 2. Expected -2 <= axis < 2");
   EXPECT_EQ(refused("reshape", {block(), integer(8)}),
             "ReshapeElements: reshape() cannot change total number of elements in tensor: [16] has "
             "16, [8] has 8");
   EXPECT_EQ(refused("trans", {block(DType::Float32, {4, 8}), integer(0), integer(0)}),
-            "NotPermutation: [0, 0] is not a permutation of the 2 dimensions");
+            "NotPermutation: permute dims must be a permutation of 0, 1, ..., n-1 of the 2 "
+            "dimensions, but were [0, 0]");
   EXPECT_EQ(refused("trans", {block()}),
             "TransRank: `trans` without dimensions needs at least rank 2, found rank 1");
   EXPECT_EQ(accepted("join", {argument(DType::Int32), argument(DType::Int32)}), "<['2'], int32>");
@@ -396,7 +400,7 @@ TEST_F(Builtins, Reductions) {
   EXPECT_EQ(accepted("associative_scan", {matrix, integer(1), Value(), Value(true)}),
             "<['4', '8'], fp32>");
   EXPECT_EQ(refused("reduce", {matrix, integer(2), Value()}),
-            "InvalidAxis: invalid axis 2: expected it to be within the rank 2");
+            "InvalidAxis: invalid axis 2. Expected -2 <= axis < 2");
   EXPECT_EQ(refused("reduce", {argument(DType::Int32), integer(0), Value()}),
             "ReductionOfScalar: `reduce` needs a block, found int32 scalar");
   EXPECT_EQ(refused("reduce", {tuple({vector, vector}), integer(0), Value()}),
@@ -462,7 +466,7 @@ TEST_F(Builtins, Dot) {
       accepted("dot", {block(DType::Float32, {2, 3, 4, 8}), block(DType::Float32, {2, 3, 8, 16})}),
       "<['2', '3', '4', '16'], fp32>");
   EXPECT_EQ(refused("dot", {square(DType::Float16), square(DType::BFloat16)}),
-            "DotDtypes: both operands must be same dtype. Got fp16 and bf16");
+            "DotDtypes: operands of `dot`: Both operands must be same dtype. Got fp16 and bf16");
   EXPECT_EQ(refused("dot", {square(DType::UInt8), square(DType::UInt8)}),
             "DotOnlyInt8: `dot` of integers: only int8 supported! Found uint8");
   EXPECT_EQ(refused("dot", {block(), block()}),

@@ -247,7 +247,8 @@ TEST_F(Promotion, Messages) {
   Value i32 = argument(DType::Int32), u32 = argument(DType::UInt32), f32 = argument(DType::Float32);
   Value p = pointer(DType::Float32);
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::FloorDiv, i32, u32)));
-  EXPECT_EQ(message(), "DifferentSignedness: cannot use /, //, or % with int32 and uint32 because "
+  EXPECT_EQ(message(), "DifferentSignedness: operands of a division: Cannot use /, #, or % with "
+                       "int32 and uint32 because "
                        "they have different "
                        "signedness; this is "
                        "unlikely to result in a useful answer, cast them to the same signedness");
