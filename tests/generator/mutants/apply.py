@@ -1,0 +1,125 @@
+"""`python -m tests.generator.mutants.apply FOLDER`: compiles all seeded bugs into a copy of the sources, behind NEREID_MUTANT=number.
+
+One build then serves every bug: with the variable unset, or 0, it is the compiler as it is."""
+
+import pathlib
+import re
+import sys
+
+from .table import MUTANTS
+
+HEADER = """// Made by tests/generator/mutants/apply.py: which of the seeded bugs is on.
+#pragma once
+#include <cstdlib>
+#include <string>
+namespace nereid {
+inline bool mutated(int number) {
+  static const int active = [] {
+    const char *text = std::getenv("NEREID_MUTANT");
+    return text ? std::atoi(text) : 0;
+  }();
+  return active == number;
+}
+struct MutatedText {
+  int number;
+  const char *before, *after;
+};
+inline const MutatedText mutatedTexts[] = {
+%s    {0, "", ""}};
+inline std::string mutatedPrelude(std::string text) {
+  for (const MutatedText &one : mutatedTexts)
+    if (one.number && mutated(one.number))
+      if (size_t at = text.find(one.before); at != std::string::npos)
+        text.replace(at, std::string(one.before).size(), one.after);
+  return text;
+}
+} // namespace nereid
+"""
+
+#: What may stand around an expression in a row of the table, and is the same in both forms.
+_BEFORE = ("+ ", "!= ", "&& ", "= ")
+_AFTER = (" ?", " &&", " ||", ");", "})", ";")
+
+
+def _parts(text):
+    """A list of arguments, cut at its own commas."""
+    parts, depth, last = [], 0, 0
+    for i, c in enumerate(text):
+        depth += c in "([{"
+        depth -= c in ")]}"
+        if c == "," and depth == 0:
+            parts.append(text[last:i])
+            last = i + 1
+    return parts + [text[last:]]
+
+
+def switched(number, old, new):
+    """`old`, or `new` while the bug is on."""
+    before, after = _parts(old), _parts(new)
+    if len(before) != len(after):
+        raise ValueError(f"bug {number}: the two forms differ in their number of arguments")
+    result = []
+    for a, b in zip(before, after):
+        if a == b:
+            result.append(a)
+            continue
+        head = re.match(r"\s*", a).group()
+        a, b = a.strip(), b.strip()
+        tail = ""
+        for word in _BEFORE:
+            if a.startswith(word) and b.startswith(word):
+                head, a, b = head + word, a[len(word):], b[len(word):]
+        for word in _AFTER:
+            if a.endswith(word) and b.endswith(word):
+                a, b, tail = a[:-len(word)], b[:-len(word)], word + tail
+                break
+        result.append(f"{head}(::nereid::mutated({number}) ? ({b}) : ({a})){tail}")
+    return ",".join(result)
+
+
+def _literal(text):
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def apply(folder):
+    """Edits the sources under a folder; the numbers of the bugs that no longer have their place."""
+    folder = pathlib.Path(folder)
+    texts, lost, marked = [], [], set()
+    for m in MUTANTS:
+        path = folder / m.file
+        source = path.read_text()
+        if source.count(m.context) != 1 or m.context.count(m.old) != 1:
+            lost.append(m.number)
+            continue
+        if m.kind == "text":
+            texts.append(f"    {{{m.number}, {_literal(m.old)}, {_literal(m.new)}}},\n")
+            continue
+        if m.kind == "skip":
+            replaced = f"if (!::nereid::mutated({m.number})) {{ {m.old} }}"
+        else:
+            replaced = m.context.replace(m.old, switched(m.number, m.old, m.new))
+        source = source.replace(m.context, replaced)
+        path.write_text(source)
+        marked.add(path)
+    for path in sorted(marked):
+        path.write_text('#include "support/mutant.h"\n' + path.read_text())
+    (folder / "src/support/mutant.h").write_text(HEADER % "".join(texts))
+    prelude = folder / "src/frontend/prelude.cpp"
+    source = prelude.read_text()
+    count = source.count(", file.text)")
+    if count != 1:
+        raise SystemExit(f"src/frontend/prelude.cpp reads the prelude in {count} places")
+    prelude.write_text('#include "support/mutant.h"\n' + source.replace(", file.text)", ", mutatedPrelude(file.text))"))
+    return lost
+
+
+def main():
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: python -m tests.generator.mutants.apply FOLDER, a copy of the sources")
+    lost = apply(sys.argv[1])
+    print(f"{len(MUTANTS) - len(lost)} of {len(MUTANTS)} bugs are in place" + (f"; without a place: {lost}" if lost else ""))
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,284 @@
+"""The seeded bugs. Each row was written from reading the code, before any run, and is a mistake that somebody could have made there.
+
+`expr(where, file, context, old, new, why)` replaces an expression, `skip(...)` leaves a statement out, `text(...)` replaces text of the
+prelude. `context` occurs once in the file and holds `old` once. `where` says what can notice: "cpu", "cuda", or "both".
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    number: int
+    kind: str
+    where: str
+    file: str
+    context: str
+    old: str
+    new: str
+    why: str
+
+
+MUTANTS = []
+
+
+def _add(kind, where, file, context, old, new, why):
+    MUTANTS.append(Mutant(len(MUTANTS) + 1, kind, where, file, context, old, new, why))
+
+
+def expr(where, file, context, old, new, why):
+    _add("expr", where, file, context, old, new, why)
+
+
+def skip(where, file, old, why):
+    _add("skip", where, file, old, old, "", why)
+
+
+def text(where, file, old, new, why):
+    _add("text", where, file, old, old, new, why)
+
+
+# The front end's type rules.
+OPERATORS = "src/frontend/operators.cpp"
+expr("both", OPERATORS, "return isSigned ? emit<arith::DivSIOp>(s, a, b) : emit<arith::DivUIOp>(s, a, b);", "isSigned ?", "true ?",
+     "unsigned division done signed")
+expr("both", OPERATORS, "return isSigned ? emit<arith::RemSIOp>(s, a, b) : emit<arith::RemUIOp>(s, a, b);", "isSigned ?", "!isSigned ?",
+     "signedness of the remainder exchanged")
+expr("both", OPERATORS, "return isSigned ? emit<arith::ShRSIOp>(s, a, b) : emit<arith::ShRUIOp>(s, a, b);", "isSigned ?", "false ?",
+     "an arithmetic shift that brings in zeros")
+expr("both", OPERATORS, "return arith::CmpFPredicate::UNE; // NaN != NaN", "arith::CmpFPredicate::UNE", "arith::CmpFPredicate::ONE",
+     "NaN != NaN is false")
+expr("both", OPERATORS, "return arith::CmpFPredicate::OLE;", "arith::CmpFPredicate::OLE", "arith::CmpFPredicate::OLT", "<= without equality")
+expr("both", OPERATORS, "return arith::CmpFPredicate::OGT;", "arith::CmpFPredicate::OGT", "arith::CmpFPredicate::UGT",
+     "> is true for NaN")
+expr("both", OPERATORS, "return isSigned ? P::slt : P::ult;", "isSigned ?", "true ?", "unsigned < compared signed")
+expr("both", OPERATORS, "return isSigned ? P::sge : P::uge;", "isSigned ? P::sge : P::uge", "isSigned ? P::sgt : P::ugt",
+     ">= without equality")
+expr("both", OPERATORS, "if (!isSignedInt(offset.type.scalar) && info(offset.type.scalar).bits < 64) {\n    auto wide",
+     "!isSignedInt(offset.type.scalar) &&", "false &&", "unsigned offsets of pointers sign-extended")
+expr("both", OPERATORS, "return isSignedInt(tensor->type.scalar);\n  auto type = s.literalType(a);", "isSignedInt(tensor->type.scalar)", "true",
+     "the kind of >> is always arithmetic")
+CAST = "src/frontend/cast.cpp"
+expr("both", CAST, "if (isSignedInt(from))\n      return made(arith::ExtSIOp::create", "isSignedInt(from)", "!isSignedInt(from)",
+     "sign and zero extension exchanged")
+expr("both", CAST, "if (isSignedInt(to))\n      return made(arith::FPToSIOp", "isSignedInt(to)", "false",
+     "float to a signed integer converted unsigned")
+expr("both", CAST, "if (isSignedInt(from))\n    return made(arith::SIToFPOp", "isSignedInt(from)", "true",
+     "unsigned integers to floats as signed ones")
+expr("both", CAST, "how.rounding == Rounding::TowardsZero ? tile::Rounding::RTZ : tile::Rounding::RTNE;",
+     "how.rounding == Rounding::TowardsZero ?", "false ?", "rtz ignored")
+ARITHMETIC = "src/frontend/builtins/arithmetic.cpp"
+expr("both", ARITHMETIC, "return isMax ? apply<arith::MaxSIOp>(s, a, b) : apply<arith::MinSIOp>(s, a, b);", "isMax ?", "!isMax ?",
+     "signed maximum and minimum exchanged")
+expr("both", ARITHMETIC, "if (isSignedInt(type))\n    return", "isSignedInt(type)", "true", "unsigned extremum compared signed")
+expr("both", ARITHMETIC, "    if (nan)\n      return isMax", "(nan)", "(!nan)", "propagation of NaN inverted")
+expr("both", ARITHMETIC, "Tensor raised = extremum(s, true, *nan, upper->first, bound->first);", "bound->first", "upper->second",
+     "clamp raises to the upper bound")
+
+# Prelude.
+REDUCTION = "src/prelude/reduction.py"
+text("both", REDUCTION, "    keep = (a > b) | ((a == b) & (i < j))\n    if a.dtype.is_floating():\n        keep = keep | (b != b)  # NaN loses against numbers",
+     "    keep = (a > b) | ((a == b) & (i > j))\n    if a.dtype.is_floating():\n        keep = keep | (b != b)",
+     "argmax takes the last of equal values")
+text("both", REDUCTION, "    keep = (a < b) | ((a == b) & (i < j))\n    if a.dtype.is_floating():\n        keep = keep | (b != b)",
+     "    keep = (a < b) | ((a == b) & (i < j))", "argmin does not skip NaN")
+text("both", REDUCTION, "input.to(int32 if input.dtype.is_int_signed() else uint32)", "input.to(uint32 if input.dtype.is_int_signed() else int32)",
+     "sums of narrow integers widened to the wrong type")
+text("both", REDUCTION, "        return associative_scan(input.to(float32), axis, _multiply, reverse)\n    else:\n        return associative_scan(input, axis, _multiply, reverse)",
+     "        return associative_scan(input.to(float32), axis, _multiply, reverse)\n    else:\n        return associative_scan(input, axis, _multiply)",
+     "cumprod ignores reverse")
+text("both", "src/prelude/standard.py", "    return (x + (div - 1)) // div", "    return (x + div) // div", "cdiv is one too large for multiples")
+text("both", "src/prelude/random.py", "        c1 = mul(multiplier_b, old2, sanitize_overflow=False)", "        c1 = mul(multiplier_a, old2, sanitize_overflow=False)",
+     "a wrong multiplier of Philox")
+
+# Control flow of the front end.
+CONTROL = "src/frontend/control_flow.cpp"
+expr("both", CONTROL, "return hole(tensorA->ir, tensorB->ir, tensorA->type);", "hole(tensorA->ir, tensorB->ir, tensorA->type)",
+     "hole(tensorB->ir, tensorB->ir, tensorA->type)", "a branch yields the value of the other side")
+expr("both", CONTROL, "if (a.never() && b.always())\n    return Flag::of(negate(condition));", "negate(condition)", "condition",
+     "leaving on the else side flagged on the then side")
+expr("both", CONTROL, "for (const Flag *flag : {&scope().returned, &scope().broke, &scope().continued})", "&scope().continued})",
+     "&scope().broke})", "what follows a conditional continue runs all the same")
+
+# Folding and combination.
+FOLDS = "src/ir/tile/Folds.cpp"
+expr("both", FOLDS, "order.push_back(dim > axis ? dim - 1 : dim);", "dim > axis ?", "dim < axis ?", "a transposition of an expanded tensor in the wrong order")
+expr("both", FOLDS, "shape.insert(shape.begin() + op.getAxis(), 1);", "op.getAxis()", "0", "the expanded axis always first")
+expr("both", FOLDS, "rewriter.replaceOp(op, {join.getLhs(), join.getRhs()});", "join.getLhs(), join.getRhs()", "join.getRhs(), join.getLhs()",
+     "split of join exchanged")
+expr("both", FOLDS, "llvm::APInt sum = a.sadd_ov(b, wraps);", "a.sadd_ov(b, wraps)", "a.ssub_ov(b, wraps)", "constant offsets subtracted")
+expr("both", FOLDS, "if (!isIdempotent(op))\n      return failure();", "!isIdempotent(op)", "op.getSrcs().size() != 1",
+     "sums of equal elements folded like maxima")
+COMBINE = "src/transforms/Combine.cpp"
+expr("both", COMBINE, "if (!inner || !isSplat(op.getOffset()) || isSplat(inner.getOffset()))\n      return failure();\n    Value base =\n        AddPtrOp::create(rewriter, op.getLoc(), op.getType(), inner.getPtr(), op.getOffset());",
+     "inner.getPtr(), op.getOffset());", "op.getPtr(), op.getOffset());", "the inner offset added twice")
+expr("both", COMBINE, "arith::AddIOp::create(rewriter, op.getLoc(), scalarOf(a, rewriter), scalarOf(b, rewriter));", "scalarOf(b, rewriter)",
+     "scalarOf(a, rewriter)", "x + a + b becomes x + a + a")
+expr("both", COMBINE, "(op.getOther() && !isSplat(op.getOther())))\n      return failure();\n    Value mask = op.getMask() ? scalarOf(op.getMask(), rewriter) : Value();",
+     "op.getMask() ? scalarOf(op.getMask(), rewriter) : Value()", "Value()", "a load of one address loses its mask")
+expr("both", COMBINE, "if (!load || !load.getMask() || load.getMask() != op.getCondition() || !load->hasOneUse() ||",
+     "load.getMask() != op.getCondition() ||", "false ||", "a select by another condition becomes the load's other")
+expr("both", COMBINE, "!(matchPattern(dot.getC(), m_Zero()) || matchPattern(dot.getC(), m_PosZeroFloat())))",
+     "!(matchPattern(dot.getC(), m_Zero()) || matchPattern(dot.getC(), m_PosZeroFloat()))", "false",
+     "a sum replaces an accumulator that is not zero")
+expr("both", COMBINE, "if (like && like.getAxis() != shapeOp.getAxis())", "like.getAxis() != shapeOp.getAxis()", "false",
+     "row and column vectors of one length confused")
+
+# The integer analysis: widths and alignments of accesses.
+ANALYSIS = "src/transforms/IntegerAnalysis.cpp"
+expr("cuda", ANALYSIS, "length = commonLength(length, info->constancy(d), sizes[d]);", "info->constancy(d)", "sizes[d]",
+     "loaded values believed constant")
+expr("cuda", ANALYSIS, ": Run{sizes[d], 0, in[0]->dims[d].divisibility};", "in[0]->dims[d].divisibility", "kAnyDivisibility",
+     "a broadcast number believed divisible by everything")
+expr("cuda", ANALYSIS, "info.dims[d] = in[0]->dims[trans.getOrder()[d]];", "trans.getOrder()[d]", "d", "runs not transposed")
+expr("cuda", ANALYSIS, "info.dims[0] = normalized({sizes[0], 1, powerOfTwoIn(start)}, sizes[0], 32);", "powerOfTwoIn(start)", "kAnyDivisibility",
+     "a range believed to start at a multiple of everything")
+expr("cuda", ANALYSIS, "info.dims[0].divisibility = std::min(lower->info->divisibility(), step->info->divisibility());",
+     "std::min(lower->info->divisibility(), step->info->divisibility())", "step->info->divisibility()",
+     "loop indices believed as divisible as the step")
+expr("cuda", ANALYSIS, "int64_t length = std::gcd(std::gcd(in[0]->dims[d].length, in[1]->dims[d].length), seam);", "std::gcd(std::gcd(in[0]->dims[d].length, in[1]->dims[d].length), seam)",
+     "sizes[d]", "runs straddle the seam of a concatenation")
+expr("cuda", ANALYSIS, "std::min(divisibilityOfElements(a.run), divisibilityOfElements(b.run));", "std::min(divisibilityOfElements(a.run), divisibilityOfElements(b.run))",
+     "std::max(divisibilityOfElements(a.run), divisibilityOfElements(b.run))", "x | y believed as divisible as either")
+
+# The CPU target.
+MASKS = "src/targets/cpu/emit/Masks.cpp"
+expr("cpu", MASKS, "k.e.integer(first.getType(), (lanes.width - 1) * limit.stride));", "(lanes.width - 1)", "(lanes.width - 2)",
+     "the last lane of a chunk is not checked")
+expr("cpu", MASKS, "case Predicate::sge:\n    return Predicate::sle;", "Predicate::sle", "Predicate::slt", "a mirrored >= loses equality")
+expr("cpu", MASKS, "all = k.e.both(all, k.e.cmp(limit.predicate, last, limit.fixed));", "last, limit.fixed", "first, limit.fixed",
+     "only the first lane of a chunk decides about its mask")
+POINT = "src/targets/cpu/emit/Point.cpp"
+expr("cpu", POINT, "result.erase(result.begin() + expand.getAxis());", "expand.getAxis()", "0", "expand_dims drops the first coordinate")
+expr("cpu", POINT, "result[from] = point[d];", "result[from] = point[d]", "result[d] = point[from]", "a permutation applied backwards")
+CPU_REDUCE = "src/targets/cpu/emit/Reduce.cpp"
+expr("cpu", CPU_REDUCE, "else if (isa<arith::MaxSIOp>(op))\n      value = APInt::getSignedMinValue(bits);", "APInt::getSignedMinValue(bits)",
+     "APInt::getZero(bits)", "the neutral element of a signed maximum is 0")
+expr("cpu", CPU_REDUCE, "else if (isa<arith::MinSIOp>(op))\n      value = APInt::getSignedMaxValue(bits);", "APInt::getSignedMaxValue(bits)",
+     "APInt::getAllOnes(bits)", "the neutral element of a signed minimum is -1")
+expr("cpu", CPU_REDUCE, "else if (isa<arith::AndIOp, arith::MinUIOp>(op))\n      value = APInt::getAllOnes(bits);", "APInt::getAllOnes(bits)",
+     "APInt::getSignedMaxValue(bits)", "the neutral element of & lacks its top bit")
+expr("cpu", CPU_REDUCE, "right.push_back(commutative ? i + width / 2 : 2 * i + 1);", "2 * i + 1", "(2 * i + 2) % width",
+     "lanes combined with the wrong neighbour")
+TENSORS = "src/targets/cpu/emit/Tensors.cpp"
+expr("cpu", TENSORS, "SmallVector<Value> values = combineScalars(k, combiner, before, load(loop.getInductionVar()));",
+     "combineScalars(k, combiner, before, load(loop.getInductionVar()))", "combineScalars(k, combiner, load(loop.getInductionVar()), before)",
+     "operands of a scan's combiner exchanged")
+expr("cpu", TENSORS, "start += shape[op.getDim()];", "shape[op.getDim()]", "shape[0]", "the second part of cat at the size of dimension 0")
+expr("cpu", TENSORS, "place.back() = k.e.i64(1);\n    writeElement(k, target, place, rhs);", "place, rhs", "place, lhs", "join writes its left operand twice")
+expr("cpu", TENSORS, "place[axis] = reverse ? k.e.sub(k.e.i64(shape[axis] - 1), position) : position;", "reverse ?", "false ?",
+     "scans from the end go from the beginning")
+ELEMENTS = "src/targets/cpu/emit/Elements.cpp"
+expr("cpu", ELEMENTS, "if (!stride || width == 1 || Emit::constant(stride) == 0)\n      return {Access::Scalar", "Emit::constant(stride) == 0", "Emit::constant(stride) == size",
+     "neighbouring elements taken for one")
+expr("cpu", ELEMENTS, "int64_t start = cast<tile::RangeOp>(op).getStart();", "cast<tile::RangeOp>(op).getStart()", "int64_t(0)", "ranges start at 0")
+expr("cpu", ELEMENTS, "return k.e.maskedStore(element, place.address, value, k.e.splat(mask, width));\n  }", "k.e.splat(mask, width)",
+     "k.e.splat(k.e.integer(k.b.getI1Type(), 1), width)", "a vector store without its mask")
+expr("cpu", ELEMENTS, "              mask ? k.e.splat(mask, width) : Value());\n}", "mask ? k.e.splat(mask, width) : Value()", "Value()", "a scatter without its mask")
+expr("cpu", ELEMENTS, "stride *= type.getDimSize(d);\n  }\n  return offset;", "type.getDimSize(d)", "type.getDimSize(0)", "row-major strides from the wrong size")
+FORMS = "src/targets/cpu/emit/Forms.cpp"
+expr("cpu", FORMS, "if (!cannotWrap(form)) {\n    auto [low, high] = bounds(form, isUnsigned);", "!cannotWrap(form)", "false", "no check for offsets that wrap")
+expr("cpu", FORMS, "result.base = negate ? k.e.sub(lhs.base, rhs.base)", "k.e.sub(lhs.base, rhs.base)", "k.e.sub(rhs.base, lhs.base)", "a difference of bases exchanged")
+expr("cpu", FORMS, "form.strides[d] = e.mul(stride, in[1].base);", "e.mul(stride, in[1].base)", "stride", "a product does not scale the stride")
+expr("cpu", FORMS, "!require(k.e.cmp(arith::CmpIPredicate::eq, quotient, last)))", "arith::CmpIPredicate::eq", "arith::CmpIPredicate::sle",
+     "a remainder believed affine across a multiple")
+LOOPS = "src/targets/cpu/emit/Loops.cpp"
+expr("cpu", LOOPS, "result.push_back({begin, extent - begin, 1});", "extent - begin, 1", "extent - begin - (begin > 0), 1", "the last element of a tail left out")
+expr("cpu", LOOPS, "total = k.e.combine(combiner, total, partial, 1);", "combiner, total, partial, 1", "combiner, partial, total, 1",
+     "partial results of a row combined in the wrong order")
+expr("cpu", LOOPS, "if (step.shape[axis] > 1)\n             loop(1, step.shape[axis], 1, carried, body);", "loop(1, step.shape[axis], 1, carried, body)", "loop(1, step.shape[axis] - 1, 1, carried, body)",
+     "a reduction of columns leaves out the last row")
+expr("cpu", LOOPS, "partial = k.e.combine(combiner, partial, values, Emit::widthOf(values.front()));", "combiner, partial, values", "combiner, values, partial",
+     "chunks of a row combined in the wrong order")
+PLAN = "src/targets/cpu/emit/Plan.cpp"
+expr("cpu", PLAN, "if (root.kind == Root::Store && position[root.op] > position[load])\n          return s;", "position[root.op] > position[load]", "false",
+     "a load moves behind a store")
+expr("cpu", PLAN, "if (position[load] > firstStore)\n      return false;", "position[load] > firstStore", "false", "a load behind a store joins its loop")
+ELEMENTWISE = "src/targets/cpu/emit/Elementwise.cpp"
+expr("cpu", ELEMENTWISE, "product = arith::ShRUIOp::create(b, loc, product, integer(wide, bits));", "integer(wide, bits)", "integer(wide, bits - 1)",
+     "the high half of a product shifted by one bit")
+CONVERSIONS = "src/targets/cpu/conversions/Conversions.cpp"
+expr("cpu", CONVERSIONS, "(bits + 0x7fff + (top & 1)) >> 16;", "(bits + 0x7fff + (top & 1)) >> 16", "(bits + 0x8000) >> 16", "bf16 rounds ties up")
+expr("cpu", CONVERSIONS, "rebased = rebased + ((int64_t(1) << (shift - 1)) - 1) + ((a >> shift) & 1);", "((a >> shift) & 1)", "((a >> shift) & 0)", "narrow floats round ties down")
+expr("cpu", CONVERSIONS, "double quantise = twoTo(smallest - type.mantissaBits + 23);", "+ 23", "+ 22", "subnormals of narrow floats get one bit too many")
+expr("cpu", CONVERSIONS, "double smallest = twoTo(1 - type.bias());\n  Lane subnormal", "twoTo(1 - type.bias())", "twoTo(-type.bias())", "subnormals of 8-bit floats read too large")
+expr("cpu", CONVERSIONS, "code = l.select(code > largest, largest, code);", "l.select(code > largest, largest, code)", "code", "no saturation of narrow floats")
+expr("cpu", CONVERSIONS, "return fromF32(l, truncateF64(l, x, !element.isF32()), element, towardsZero).get();", "!element.isF32()", "false", "double to narrow rounded after a truncation")
+ATOMIC = "src/targets/cpu/emit/Atomic.cpp"
+expr("cpu", ATOMIC, "old = rmw(isMax ? LLVM::AtomicBinOp::max : LLVM::AtomicBinOp::min, asInteger);", "isMax ? LLVM::AtomicBinOp::max : LLVM::AtomicBinOp::min",
+     "isMax ? LLVM::AtomicBinOp::umax : LLVM::AtomicBinOp::umin", "float maximum of positive numbers by unsigned bits")
+expr("cpu", ATOMIC, "return rmw(LLVM::AtomicBinOp::umax, value);", "LLVM::AtomicBinOp::umax", "LLVM::AtomicBinOp::max", "unsigned atomic maximum signed")
+expr("cpu", ATOMIC, "auto branch = scf::IfOp::create(k.b, k.e.loc, TypeRange{k.e.lower(element)}, in.back(), true);", "in.back()", "k.e.integer(k.b.getI1Type(), 1)",
+     "masked atomics run in every lane")
+DOT = "src/targets/cpu/dot/Dot.cpp"
+expr("cpu", DOT, "steps(index(whole), plan.k - whole, sums);", "plan.k - whole", "plan.k - whole - (plan.k > 16)", "the last step of K left out")
+expr("cpu", DOT, "blocks(plan.longBlocks * (plan.rows + 1), plan.rowBlocks - plan.longBlocks, plan.rows);", "plan.longBlocks * (plan.rows + 1)", "plan.longBlocks * plan.rows",
+     "blocks of rows overlap")
+expr("cpu", DOT, "return arith::ExtSIOp::create(b, loc, wide(accumulator, width), value);", "arith::ExtSIOp::create(b, loc, wide(accumulator, width), value)",
+     "Value(arith::ExtUIOp::create(b, loc, wide(accumulator, width), value))", "int8 products unsigned")
+expr("cpu", DOT, "int64_t column = plan.panels * plan.panelWidth;", "plan.panels * plan.panelWidth", "0", "the narrow panel at column 0")
+
+# The GPU target: layouts, shared memory, barriers, loops.
+CONVERSION = "src/layout/Conversion.cpp"
+expr("cuda", CONVERSION, "plan.sendWarp.push_back(combine(plan.sendLane, lane) ^ reg);", "combine(plan.sendLane, lane) ^ reg", "reg", "shuffles forget what the warp sends")
+expr("cuda", CONVERSION, "plan.receiveLane[lane] = combine(addReceive, added);", "combine(addReceive, added)", "0", "shuffled values stay in the register they came for")
+BARRIERS = "src/gpu/InsertBarriers.cpp"
+expr("cuda", BARRIERS, "writes.meets(state.read))\n    barrierBefore", "writes.meets(state.read)", "false", "no barrier between reading and overwriting")
+expr("cuda", BARRIERS, "if (decisions.lookup(op).barrier || reads.meets(state.written) ||", "reads.meets(state.written)", "false", "no barrier between writing and reading")
+expr("cuda", BARRIERS, "    if (grown == head)\n      break;\n    head = std::move(grown);\n  }\n  APInt lower, upper;", "grown == head", "true",
+     "accesses of the last iteration forgotten")
+ALLOCATE = "src/gpu/AllocateShared.cpp"
+expr("cuda", ALLOCATE, "if (other->begin <= block.end && block.begin <= other->end)", "other->begin <= block.end", "other->begin < block.end",
+     "buffers that meet in one op share bytes")
+expr("cuda", ALLOCATE, "if (begin < block.begin || end > block.end) {", "begin < block.begin || end > block.end", "false", "a buffer's life ends before the loop that reads it again")
+AXIS = "src/gpu/AxisPlan.cpp"
+expr("cuda", AXIS, "row |= (reg >> bit & 1) << out++;", "(reg >> bit & 1) << out++", "(reg >> bit & 1) << bit", "rows of partial results numbered with gaps")
+NV_REDUCE = "src/targets/nvidia/emit/Reduce.cpp"
+expr("cuda", NV_REDUCE, ".Case([](arith::MaxUIOp) { return Intrinsic::nvvm_redux_sync_umax; })", "Intrinsic::nvvm_redux_sync_umax", "Intrinsic::nvvm_redux_sync_max",
+     "unsigned maximum of a warp signed")
+expr("cuda", NV_REDUCE, "bool right = !commutes && plan.axisIndex(reg) >> step.bit & 1;", "!commutes && plan.axisIndex(reg) >> step.bit & 1", "false",
+     "registers of ordered reductions combined in any order")
+expr("cuda", NV_REDUCE, "llvm::Value *swapped = e.b.CreateSelect(laneIsRight, h, l);", "laneIsRight, h, l", "laneIsRight, l, h", "lanes of ordered reductions combined in any order")
+expr("cuda", NV_REDUCE, "column[p].push_back(loaded[k][row * partials + p]);", "row * partials + p", "p", "partial results of row 0 for all rows")
+NV_SCAN = "src/targets/nvidia/emit/Scan.cpp"
+expr("cuda", NV_SCAN, "return bool(plan.axisIndex(reg) >> bit & 1) != op.getReverse();", "!= op.getReverse()", "!= false", "reverse scans take the wrong side in registers")
+expr("cuda", NV_SCAN, "if (p + 1 < partials || wantTotals)", "p + 1 < partials", "p + 2 < partials", "the last prefix of the warps left out")
+expr("cuda", NV_SCAN, "auto place = [&](unsigned p) { return op.getReverse() ? partials - 1 - p : p; };", "op.getReverse() ?", "false ?", "warps of reverse scans in order")
+expr("cuda", NV_SCAN, "carry.values = select(onRight, extended, carry.values);", "onRight, extended, carry.values", "onRight, carry.values, extended", "lanes of a scan take the other side's prefix")
+SHARED = "src/targets/nvidia/emit/SharedAccess.cpp"
+expr("cuda", SHARED, "uint32_t constant = (bytes & ~reach) + displacement;", "(bytes & ~reach)", "bytes", "parts of an address counted twice")
+expr("cuda", SHARED, "offset = e.b.CreateXor(offset, mixed);", "e.b.CreateXor(offset, mixed)", "e.b.CreateAdd(offset, e.i32(mixed))", "swizzled addresses added instead of xored")
+expr("cuda", SHARED, "fromStored(e, e.b.CreateExtractElement(elements, uint64_t(j)), access.move.element);", "uint64_t(j)", "uint64_t(words - 1 - j)", "halves of a word of a matrix exchanged")
+NV_MEMORY = "src/targets/nvidia/emit/Memory.cpp"
+expr("cuda", NV_MEMORY, "predicate = both(e, predicate, owner);\n    Values elements;", "both(e, predicate, owner)", "owner", "stores without their masks")
+expr("cuda", NV_MEMORY, "other.push_back(load.getOther() ? e.get(load.getOther())[reg]", "e.get(load.getOther())[reg]", "e.get(load.getOther())[group[0]]", "one `other` for a whole vector")
+NV_GLOBAL = "src/targets/nvidia/emit/GlobalAccess.cpp"
+expr("cuda", NV_GLOBAL, "distance += run.step * int64_t(core[d] & within);", "run.step", "int64_t(1)", "the step of a run forgotten in the distance of registers")
+NV_ATOMIC = "src/targets/nvidia/emit/Atomic.cpp"
+expr("cuda", NV_ATOMIC, "case AtomicKind::UMin:\n    return \"min.u\" + size;", "\"min.u\"", "\"min.s\"", "unsigned atomic minimum signed")
+expr("cuda", NV_ATOMIC, "instruction(e, atomic, (isMax ? \"max.s\" : \"min.s\") + size, words, address,", "\"max.s\"", "\"max.u\"", "float atomic maximum by unsigned bits")
+NV_MMA = "src/targets/nvidia/emit/DotMma.cpp"
+expr("cuda", NV_MMA, "bWords.push_back(b.at(batch, column, k0 + kHalf));", "k0 + kHalf", "k0", "the second half of B's fragment is the first again")
+expr("cuda", NV_MMA, "regs.append({map.at(batch, below, column), map.at(batch, below, column + next)});", "map.at(batch, below, column), map.at(batch, below, column + next)",
+     "map.at(batch, below, column + next), map.at(batch, below, column)", "columns of the lower rows of a fragment exchanged")
+NV_WGMMA = "src/targets/nvidia/emit/WgmmaDescriptor.cpp"
+expr("cuda", NV_WGMMA, "result.bits = uint64_t(found.leading / 16) << 16 | uint64_t(found.stride / 16) << 32 |", "uint64_t(found.leading / 16) << 16 | uint64_t(found.stride / 16) << 32",
+     "uint64_t(found.stride / 16) << 16 | uint64_t(found.leading / 16) << 32", "distances of a descriptor exchanged")
+expr("cuda", NV_WGMMA, "result.kMajor = found.kMajor;", "found.kMajor", "true", "a transposed operand not announced")
+NV_WG = "src/targets/nvidia/emit/DotWgmma.cpp"
+expr("cuda", NV_WG, "return map.at(0, tile.row + 8 * (i / 2 % 2), tile.column + 8 * (i / 4) + i % 2);", "8 * (i / 2 % 2)", "8 * (i / 2 % 2 == 0)", "rows of an accumulator fragment exchanged")
+NV_CAST = "src/targets/nvidia/emit/Casts.cpp"
+expr("cuda", NV_CAST, "results.push_back(b.CreateTrunc(b.CreateLShr(codes, 8), b.getInt8Ty()));", "b.CreateLShr(codes, 8)", "codes", "the second of two 8-bit floats is the first")
+expr("cuda", NV_CAST, "llvm::Value *lost = e.b.CreateFCmpUNE(e.b.CreateFPExt(result, e.b.getDoubleTy()), value);", "e.b.CreateFCmpUNE(e.b.CreateFPExt(result, e.b.getDoubleTy()), value)",
+     "e.b.CreateFCmpOEQ(e.b.CreateFPExt(result, e.b.getDoubleTy()), value)",
+     "bits lost from a double are not noticed")
+NV_ELEMENT = "src/targets/nvidia/emit/Elementwise.cpp"
+expr("cuda", NV_ELEMENT, ".Case<arith::UIToFPOp>([&](auto) { return b.CreateUIToFP(in[0], result); })", "b.CreateUIToFP(in[0], result)", "b.CreateSIToFP(in[0], result)",
+     "unsigned integers to floats as signed ones")
+expr("cuda", NV_ELEMENT, "if (isNatural(op->getOperand(0)) && isNatural(op->getOperand(1)))", "isNatural(op->getOperand(0)) &&", "true &&", "a negative dividend divided unsigned")
+expr("cuda", NV_ELEMENT, "llvm::Value *wide = e.b.CreateSExt(offset, e.b.getInt64Ty());", "e.b.CreateSExt(offset, e.b.getInt64Ty())", "e.b.CreateZExt(offset, e.b.getInt64Ty())", "offsets zero-extended")
+PIPELINE = "src/gpu/PipelineLoops.cpp"
+expr("cuda", PIPELINE, "Value result = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, rest, step);", "arith::CmpIPredicate::ugt", "arith::CmpIPredicate::uge",
+     "one iteration too many fetched ahead")
+expr("cuda", PIPELINE, "arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, next, constant(slots, i32));", "constant(slots, i32)", "constant(slots + 1, i32)",
+     "the ring of slots is one too long")
