@@ -287,9 +287,7 @@ FailureOr<Tensor> Semantic::truth(const Value &value, SourceSpan at) {
   }
   if (tensor->type.isDescriptor)
     return error(diag::CannotConvertToTensor, at, value.kindName());
-  if (tensor->type.isPointer)
-    return error(diag::PointerTruth, at, tensor->type.element().str());
-  return cast(*tensor, DType::Int1, at);
+  return cast(*tensor, DType::Int1, at); // of a pointer: whether it is not null
 }
 
 FailureOr<Tensor> Semantic::condition(const Value &value, SourceSpan at) {

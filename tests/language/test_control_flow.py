@@ -233,3 +233,24 @@ def test_device_assert(target):
     with pytest.raises(RuntimeError, match="too large"):
         kernel[(1,)](3, debug=True)
     kernel[(1,)](4, debug=True)  # the process survives
+
+
+def test_truth_of_a_pointer(target):
+    """A pointer is true unless it is null, which only a launch may know; None is known when compiling."""
+    kernel = harness.make("""@triton.jit
+def kernel(y_ptr, x_ptr, n):
+    i = tl.arange(0, 16)
+    value = tl.full([16], n, tl.float32)
+    if x_ptr:
+        value += tl.load(x_ptr + i)
+    if not x_ptr:
+        value = -value
+    tl.store(y_ptr + i, value)
+""")
+    x, y = torch.arange(16.0), torch.empty(16)
+    kernel[(1,)](y, x, 3)
+    assert torch.equal(y, x + 3)
+    kernel[(1,)](y, torch.empty(0), 3)
+    assert torch.equal(y, torch.full((16,), -3.0))
+    kernel[(1,)](y, None, 3)
+    assert torch.equal(y, torch.full((16,), -3.0))
