@@ -143,7 +143,7 @@ def triton_poi_fused_integers_4(in_ptr0, in_ptr1, out_ptr0, out_ptr1, out_ptr2, 
     tmp3 = triton_helpers.remainder_integer(tmp0, tmp1)
     tmp4 = tmp0.to(tl.int8).to(tl.uint8)
     tmp5 = tmp0.to(tl.float32)
-    tmp6 = tmp5 / tmp1.to(tl.float32)
+    tmp6 = tl_math.div_rn(tmp5, tmp1.to(tl.float32))
     tmp7 = libdevice.nearbyint(tmp6) + libdevice.trunc(tmp6) + libdevice.floor(tmp6) + libdevice.ceil(tmp6)
     tl.store(out_ptr0 + xindex, tmp2, xmask)
     tl.store(out_ptr1 + xindex, tmp3, xmask)
