@@ -293,8 +293,9 @@ typedef struct nrd_descriptor {
 
 struct nrd_arg;
 
-/* A tuple of arguments, each specialised as if it were one by itself; tuples may nest. `fields` (may
- * be null) are a named tuple's, `host_class` the handle of its class. Everything is borrowed. */
+/* A tuple of arguments, each specialised as if it were one by itself; tuples may nest. `fields`
+ * (may be null) are a named tuple's, `host_class` the handle of its class. Everything is borrowed.
+ */
 typedef struct nrd_tuple {
   const struct nrd_arg *items;
   size_t count;
@@ -305,10 +306,10 @@ typedef struct nrd_tuple {
 /* One argument of a launch. A number or None given for a constexpr parameter is its value; other
  * constants go by NRD_ARG_VALUE (borrowed). */
 typedef struct nrd_arg {
-  uint8_t kind;      /* nrd_arg_kind */
-  uint8_t dtype;     /* of what a pointer points to: nrd_dtype */
-  uint8_t read_only; /* launching a kernel that may store through it is refused (ValueError) */
-  uint8_t memory;    /* where a pointer points to: nrd_memory */
+  uint8_t kind;          /* nrd_arg_kind */
+  uint8_t dtype;         /* of what a pointer points to: nrd_dtype */
+  uint8_t read_only;     /* launching a kernel that may store through it is refused (ValueError) */
+  uint8_t memory;        /* where a pointer points to: nrd_memory */
   uint32_t divisibility; /* NRD_ARG_TYPE: 16 when the value is a multiple of it, else 0 or 1 */
   union {
     int64_t i; /* NRD_ARG_INT; NRD_ARG_BOOL: 0 or 1 */

@@ -21,13 +21,15 @@ _HOMES = {
     ],
     "nereid.runtime.autotuner": ["autotune", "Autotuner", "Config", "heuristics", "Heuristics"],
     "nereid.errors": ["TritonError", "CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct",
-                      "OutOfResources"],
+                      "InterpreterError", "OutOfResources"],
+    "nereid.runtime._allocation": ["set_allocator"],
+    "nereid.runtime._async_compile": ["AsyncCompileMode", "FutureKernel"],
     "nereid.compiler": ["CompiledKernel"],
     "nereid._host": ["cdiv", "next_power_of_2", "must_use_result"],
     "nereid._alias": ["install_as_triton"],
     "nereid._native": ["language_json"],
 }
-_MODULES = ["language", "runtime", "compiler", "backends", "errors", "testing", "knobs"]
+_MODULES = ["language", "runtime", "compiler", "backends", "errors", "testing", "tools", "knobs"]
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = ["__version__", *_MODULES, *_HOME_OF]

@@ -77,9 +77,34 @@ class InternalError(TritonError, RuntimeError):
 class AutotunerError(TritonError):
     """No configuration is left, or none works."""
 
+    def __init__(self, error_message=None):
+        super().__init__(error_message)
+        self.error_message = error_message
+
+    def __str__(self):
+        return self.error_message or ""
+
 
 class PTXASError(TritonError):
     """The assembler of the GPU target refused a program."""
+
+    def __init__(self, error_message=None):
+        super().__init__(error_message)
+        self.error_message = error_message
+
+    def __str__(self):
+        return self.error_message or ""
+
+
+class InterpreterError(TritonError, RuntimeError):
+    """A kernel failed that runs in interpret mode (TRITON_INTERPRET=1); `__cause__` is what happened."""
+
+    def __init__(self, error_message=None):
+        super().__init__(error_message)
+        self.error_message = error_message
+
+    def __str__(self):
+        return self.error_message or ""
 
 
 from . import _native  # noqa: E402

@@ -16,7 +16,7 @@ namespace nereid::frontend {
 /// How one parameter of the kernel is specialised.
 struct ParamSpec {
   enum class Kind : uint8_t {
-    Runtime, ///< an argument of the compiled kernel, of type `type`
+    Runtime,  ///< an argument of the compiled kernel, of type `type`
     Constant, ///< known: a constexpr parameter, an integer folded because it is 1, or None
     Tuple     ///< a tuple given for a run-time parameter: each of `items` has a kind of its own
   } kind = Kind::Runtime;

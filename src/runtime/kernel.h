@@ -55,9 +55,10 @@ struct nrd_kernel {
 
   std::string name;
   std::unique_ptr<nereid::targets::CompiledKernel> code;
-  llvm::SmallVector<nereid::runtime::ParamSlot, 16> params; ///< one per parameter of the function, or per item of a tuple
-  unsigned passedCount = 0;                                 ///< of `params`
-  void *entry = nullptr;                                 ///< null when it is not for this machine
+  llvm::SmallVector<nereid::runtime::ParamSlot, 16>
+      params;               ///< one per parameter of the function, or per item of a tuple
+  unsigned passedCount = 0; ///< of `params`
+  void *entry = nullptr;    ///< null when it is not for this machine
   std::unique_ptr<nereid::runtime::DeviceCode> onDevice; ///< what its device keeps with it
   bool hasWrites = false;                                ///< some pointer may be stored through
   bool checked = false; ///< the code expects the extents of its pointers after the arguments

@@ -266,7 +266,7 @@ void appendDescriptor(KeyBuffer &key, DType element, bool padsNaN, llvm::ArrayRe
 const Type *typeOnly(const nrd_arg &arg) {
   const auto *type = arg.v ? arg.v->value.getIf<frontend::TypeValue>() : nullptr;
   return type && type->type.shape.empty() && type->type.scalar != DType::Void ? &type->type
-                                                                               : nullptr;
+                                                                              : nullptr;
 }
 
 /// The same key as of a value of this type, where values can have it.
@@ -400,8 +400,7 @@ ParamSpec specOf(const ParamRule &rule, const nrd_arg &arg) {
   if (rule.forcedType) {
     const Type &type = *rule.forcedType;
     bool facts = type.isPointer || (frontend::isInt(type.scalar) && integerOf(arg));
-    return runtimeSpec(type,
-                       facts && aligned && arg.u % 16 == 0 && !frontend::isBool(type.scalar));
+    return runtimeSpec(type, facts && aligned && arg.u % 16 == 0 && !frontend::isBool(type.scalar));
   }
   if (arg.kind == NRD_ARG_POINTER)
     return runtimeSpec(Type::pointerTo(DType(arg.dtype), isConst),

@@ -1,12 +1,15 @@
 """`@autotune` and `@heuristics`."""
 
+import json
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import nereid
 import nereid.language as tl
 import numpy as np
 import pytest
 import torch
+from nereid.tools.tensor_descriptor import TensorDescriptor
 
 
 def configs(*sizes):
@@ -61,9 +64,17 @@ def test_report(target, monkeypatch, capsys, variable):
     for _ in range(2):
         kernel[grid](np.zeros(10, np.int32), 10)
     text = capsys.readouterr().out
-    assert text.count("Autotuning kernel kernel finished after") == 1
-    assert "with key (10, 'int32'), best config selected: BLOCK: " in text
+    assert text.count("Triton autotuning for function kernel,\nwith key as (10, 'int32'),\nfinished after ") == 1
+    assert text.count("s,\nbest config selected: BLOCK: ") == 1
+    assert text.count("Autotuning kernel kernel with config BLOCK: ") == 2
     assert text.count(" ms  BLOCK: ") == 2 and text.count("<- best") == 1
+
+
+def test_the_report_says_why_configs_failed(target, monkeypatch, capsys, picky):
+    monkeypatch.setenv("TRITON_PRINT_AUTOTUNING", "1")
+    picky(128, 32)[(1, )](np.zeros(16, np.int32), 16)
+    text = capsys.readouterr().out
+    assert "config BLOCK: 128, num_warps: 4, num_ctas: 1, num_stages: 3, maxnreg: None failed: " in text and "too large" in text
 
 
 def test_no_report_unless_asked(target, monkeypatch, capsys):
@@ -166,3 +177,118 @@ def test_config():
     assert config.all_kwargs() == {"BLOCK": 128, "num_warps": 8, "num_ctas": 1, "num_stages": 2}
     assert nereid.Config({}, maxnreg=64).all_kwargs()["maxnreg"] == 64
     assert pickle.loads(pickle.dumps(config)) == config and len({config, nereid.Config({"BLOCK": 128}, 8, 2)}) == 1
+
+
+def test_positional_arguments_of_a_config_and_of_a_tuner(target):
+    assert nereid.Config({}, 8, 2, 1, 64).maxnreg == 64
+
+    class Fixed(nereid.runtime.Autotuner):
+
+        def _bench(self, *args, config, **meta):
+            return [config.kwargs["BLOCK"]] * 3
+
+    kernel = Fixed(fill(configs(32)).fn, ["out", "n", "BLOCK"], configs(64, 32, 128), ["n"], ["out"], None)
+    kernel[grid](np.zeros(10, np.int32), 10)
+    assert kernel.best_config.kwargs == {"BLOCK": 32} and list(kernel.configs_timings.values()) == [[64] * 3, [32] * 3, [128] * 3]
+
+
+def test_top_k(target):
+    model = lambda BLOCK, **_: -BLOCK
+    seen = []
+
+    def bench(call, quantiles):
+        call()
+        seen.append(quantiles)
+        return 1.0
+
+    for top, count in ((0.5, 2), (2, 2), (3, 3), (1.0, 4)):
+        kernel = fill(configs(16, 32, 64, 128), reset_to_zero=["out"], do_bench=bench, prune_configs_by={"perf_model": model, "top_k": top})
+        kernel[grid](np.zeros(10, np.int32), 10)
+        assert len(kernel.configs_timings) == count
+    assert set(seen) == {(0.5, 0.2, 0.8)}
+    wrong = fill(configs(16, 32), prune_configs_by={"perf_model": model, "top_k": 1.5})
+    with pytest.raises(TypeError, match="Error while pruning configs, top_k must be either 1) a float <= 1.0 or 2) an int".replace(")", "\\)")):
+        wrong[grid](np.zeros(10, np.int32), 10)
+
+
+def test_hooks_of_the_user(target):
+    calls = []
+    kernel = fill(configs(16, 32), do_bench=lambda call, quantiles: call() or 1.0,
+                  pre_hook=lambda arguments, reset_only=False: calls.append(("pre", arguments["BLOCK"], reset_only)),
+                  post_hook=lambda arguments, exception: calls.append(("post", arguments["BLOCK"], exception)))
+    kernel[grid](np.zeros(10, np.int32), 10)
+    kernel[grid](np.zeros(10, np.int32), 10)
+    assert calls == [("pre", 16, False), ("post", 16, None), ("pre", 32, False), ("post", 32, None), ("pre", 16, True)]
+
+
+@pytest.mark.parametrize("options", [{"warmup": 5}, {"rep": 5}, {"use_cuda_graph": True}])
+def test_old_options_are_deprecated(options):
+    with pytest.warns(DeprecationWarning, match="warmup, rep, and use_cuda_graph parameters are deprecated"):
+        nereid.autotune(configs=configs(32), key=["n"], **options)(nereid.jit(grid_like))
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_results_on_disk(target, monkeypatch, tmp_path, by_variable):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    if by_variable:
+        monkeypatch.setenv("TRITON_CACHE_AUTOTUNING", "1")
+    measured, heard = [], []
+
+    def bench(call, quantiles):
+        call()
+        measured.append(1)
+        return [float(len(measured)), 1.0, 2.0]
+
+    with nereid.knobs.autotuning.scope():
+        nereid.knobs.autotuning.listener = lambda **about: heard.append((about["cache_hit"], about["best_config"].kwargs, about["key"]))
+        for _ in range(2):
+            out = np.zeros(10, np.int32)
+            kernel = fill(configs(16, 32), reset_to_zero=["out"], do_bench=bench, cache_results=not by_variable)
+            kernel[grid](out, 10)
+            assert out.tolist() == list(range(10))
+            assert kernel.best_config.kwargs == {"BLOCK": 16} and len(measured) == 2
+    assert heard == [(False, {"BLOCK": 16}, (10, "int32")), (True, {"BLOCK": 16}, (10, "int32"))]
+    (file, ) = tmp_path.glob("*/kernel.autotune.json")
+    assert json.loads(file.read_text())["key"] == [10, "int32"]
+
+
+def test_threads_tune_the_same_kernel(target):
+    kernel = fill(configs(16, 32), reset_to_zero=["out"])
+
+    def run(n):
+        out = np.zeros(n, np.int32)
+        for _ in range(5):
+            out[:] = 0
+            kernel[grid](out, n)
+        return out.tolist() == list(range(n))
+
+    with ThreadPoolExecutor(4) as executor:
+        assert all(executor.map(run, range(20, 28)))
+
+
+def test_a_hook_of_a_config_may_change_a_descriptor(target):
+
+    def set_block(arguments):
+        arguments["d"].block_shape = [arguments["BLOCK"]]
+
+    @nereid.autotune([nereid.Config({"BLOCK": size}, pre_hook=set_block) for size in (16, 32)], key=["n"])
+    @nereid.jit
+    def kernel(d, n, BLOCK: tl.constexpr):
+        d.store([tl.program_id(0) * BLOCK], tl.full((BLOCK, ), 1.0, tl.float32))
+
+    x = torch.zeros(64)
+    d = TensorDescriptor(x, [64], [1], [1])
+    kernel[lambda meta: (64 // meta["BLOCK"], )](d, 64)
+    assert (x == 1).all() and d.block_shape == [kernel.best_config.kwargs["BLOCK"]]
+
+
+def test_tuners_are_pickled():
+    tuner = pickle.loads(pickle.dumps(nereid.Autotuner(Bare(), ["n"], configs(1, 2), ["n"], None, ["n"])))
+    assert tuner.configs == configs(1, 2) and tuner.nargs is None and tuner.restore_value == ["n"]
+    assert tuner.pre_hook == tuner._default_pre_hook
+
+
+class Bare:
+
+    def __init__(self):
+        self.fn = grid_like

@@ -1,13 +1,14 @@
 """Kernels at run time: `jit`, launching, autotuning."""
 
-from ..errors import OutOfResources
+from ..errors import InterpreterError, OutOfResources
 from . import errors
 from .autotuner import Autotuner, Config, Heuristics, autotune, heuristics
+from .cache import RedisRemoteCacheBackend, RemoteCacheBackend
 from .driver import driver
 from .jit import (ConstexprFunction, JITFunction, KernelInterface, MockTensor, TensorWrapper, constexpr_function, jit,
                   reinterpret)
 
 __all__ = [
-    "Autotuner", "Config", "ConstexprFunction", "Heuristics", "JITFunction", "KernelInterface", "MockTensor", "OutOfResources",
-    "TensorWrapper", "autotune", "constexpr_function", "driver", "errors", "heuristics", "jit", "reinterpret"
+    "Autotuner", "Config", "ConstexprFunction", "Heuristics", "InterpreterError", "JITFunction", "KernelInterface", "MockTensor",
+    "OutOfResources", "RedisRemoteCacheBackend", "RemoteCacheBackend", "TensorWrapper", "autotune", "constexpr_function", "driver", "errors", "heuristics", "jit", "reinterpret"
 ]

@@ -4,9 +4,13 @@ The decorators can be stacked in any order above `@jit`; each is a `KernelInterf
 next one.
 """
 
+import hashlib
 import inspect
+import json
 import math
+import threading
 import time
+import warnings
 
 from .. import knobs, testing
 from ..errors import AutotunerError, TritonError
@@ -17,11 +21,12 @@ from .jit import KernelInterface
 class Config:
     """One choice for the tuner: constants of the kernel (`kwargs`) and options.
 
-    pre_hook: called with a dict of all arguments before the kernel runs with this configuration.
+    pre_hook: called with a dict of all arguments before the kernel runs with this configuration. ir_override: a file that takes the
+    place of a stage of the compilation. num_cpu_threads: threads of a launch on the CPU, 0 for the setting.
     """
 
-    def __init__(self, kwargs, num_warps=4, num_stages=3, num_ctas=1, num_cpu_threads=0, maxnreg=None, pre_hook=None,
-                 ir_override=None):
+    def __init__(self, kwargs, num_warps=4, num_stages=3, num_ctas=1, maxnreg=None, pre_hook=None, ir_override=None,
+                 num_cpu_threads=0):
         self.kwargs = kwargs
         self.num_warps = num_warps
         self.num_stages = num_stages
@@ -47,6 +52,10 @@ class Config:
 
     def _key(self):
         return (*self.all_kwargs().items(), self.pre_hook)
+
+    def _state(self):
+        """What a file says of it; a configuration with a hook is never in one."""
+        return {name: value for name, value in self.__dict__.items() if name != "num_cpu_threads" or value}
 
     def __eq__(self, other):
         return isinstance(other, Config) and self._key() == other._key()
@@ -95,10 +104,11 @@ class Autotuner(KernelInterface):
     """A kernel with several configurations, of which the fastest is found for each key.
 
     `cache`: best configuration by key. `best_config`: the one of the last launch. `configs_timings`: milliseconds (median, 20th and
-    80th percentile) of each configuration at the last tuning, infinite for those that failed. `bench_time`: its seconds.
+    80th percentile) of each configuration at the last tuning, infinite for those that failed. `bench_time`: its seconds. `nargs`: the
+    positional arguments of the launch that this thread is in, by name.
     """
 
-    def __init__(self, fn, arg_names, configs, key, reset_to_zero=None, restore_value=None, pre_hook=None, post_hook=None,
+    def __init__(self, fn, arg_names, configs, key, reset_to_zero, restore_value, pre_hook=None, post_hook=None,
                  prune_configs_by=None, warmup=None, rep=None, use_cuda_graph=False, do_bench=None, cache_results=False):
         if isinstance(key, str):
             raise TypeError(f"the key of a tuner is a list of argument names, found {key!r}")
@@ -108,26 +118,47 @@ class Autotuner(KernelInterface):
         self.arg_names = arg_names
         self.fn = fn
         self.base_fn = _base_function(fn)
+        self.cache_results = cache_results
         self.reset_to_zero = list(reset_to_zero or [])
         self.restore_value = list(restore_value or [])
-        self._user_pre_hook = pre_hook
-        self._user_post_hook = post_hook
+        self.user_defined_pre_hook = pre_hook is not None
+        self.user_defined_post_hook = post_hook is not None
         self.pre_hook = pre_hook or self._default_pre_hook
         self.post_hook = post_hook or self._default_post_hook
         prune = prune_configs_by or {}
         self.perf_model = prune.get("perf_model")
         self.configs_top_k = prune.get("top_k", 1.0)
         self.early_config_prune = prune.get("early_config_prune")
-        self.warmup_time = 10 if warmup is None else warmup
-        self.rep_time = 40 if rep is None else rep
+        self.num_warmups = warmup
+        self.num_reps = rep
         self.use_cuda_graph = use_cuda_graph
-        self.do_bench = do_bench
-        self.cache_results = cache_results
+        self._do_bench = do_bench
         self.best_config = None
         self.configs_timings = {}
         self.bench_time = None
-        self.nargs = None
-        self._saved = {}
+        self._thread = threading.local()
+        if warmup is not None or rep is not None or use_cuda_graph:
+            warnings.warn("warmup, rep, and use_cuda_graph parameters are deprecated. See "
+                          "https://github.com/triton-lang/triton/pull/4496 for details.", DeprecationWarning, stacklevel=2)
+
+    @property
+    def nargs(self):
+        return getattr(self._thread, "nargs", None)
+
+    @nargs.setter
+    def nargs(self, value):
+        self._thread.nargs = value
+
+    def __getstate__(self):
+        own = ("_default_pre_hook", "_default_post_hook")
+        return {name: value for name, value in self.__dict__.items()
+                if name != "_thread" and not (name in ("pre_hook", "post_hook") and getattr(value, "__name__", "") in own)}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.__dict__.setdefault("pre_hook", self._default_pre_hook)
+        self.__dict__.setdefault("post_hook", self._default_post_hook)
+        self._thread = threading.local()
 
     # -- hooks around each measured run --
 
@@ -135,23 +166,40 @@ class Autotuner(KernelInterface):
         for name in self.reset_to_zero:
             _zero(arguments[name])
         if not reset_only:
-            self._saved = {name: _clone(arguments[name]) for name in self.restore_value}
+            self._thread.saved = {name: _clone(arguments[name]) for name in self.restore_value}
 
     def _default_post_hook(self, arguments, exception):
-        for name, saved in self._saved.items():
+        for name, saved in getattr(self._thread, "saved", {}).items():
             _restore(arguments[name], saved)
-        self._saved = {}
+        self._thread.saved = {}
 
     # -- measuring --
 
-    def _bench(self, *args, config, **kwargs):
+    @property
+    def do_bench(self):
+        """What measures: `do_bench(call, quantiles=...)` gives the milliseconds of `call()`."""
+        return self._do_bench if self._do_bench is not None else self._measure
+
+    def _measure(self, call, quantiles):
+        arrays = [value for value in (self.nargs or {}).values() if hasattr(value, "dtype")]
+        warmup = 10 if self.num_warmups is None else self.num_warmups
+        rep = 40 if self.num_reps is None else self.num_reps
+        if driver.active is cpu or arrays and not any(map(_on_gpu, arrays)):
+            return testing._summarize_statistics(testing._times_on_cpu(call, warmup, rep), quantiles, "mean")
+        if self.use_cuda_graph:
+            return testing.do_bench_cudagraph(call, rep=rep, quantiles=quantiles)
+        return testing.do_bench(call, warmup=warmup, rep=rep, quantiles=quantiles)
+
+    def _bench(self, *args, config, **meta):
         """Milliseconds of one configuration: median, 20th and 80th percentile. Raises what the kernel raises."""
-        conflicts = kwargs.keys() & config.kwargs.keys()
+        conflicts = meta.keys() & config.kwargs.keys()
         if conflicts:
             raise ValueError(f"Conflicting meta-parameters: {', '.join(sorted(conflicts))}. Make sure that you don't "
                              "re-define auto-tuned symbols.")
-        current = {**kwargs, **config.all_kwargs()}
-        arguments = {**dict(zip(self.arg_names, args)), **current}
+        current = {**meta, **config.all_kwargs()}
+        arguments = {**(self.nargs or {}), **current}
+        if knobs.autotuning.print:
+            print(f"Autotuning kernel {self.base_fn.__name__} with config {config}")
 
         def call():
             if config.pre_hook:
@@ -164,67 +212,108 @@ class Autotuner(KernelInterface):
                 raise
             self.post_hook(arguments, exception=None)
 
-        quantiles = (0.5, 0.2, 0.8)
-        if self.do_bench is not None:
-            return self.do_bench(call, quantiles=quantiles)
-        arrays = [value for value in arguments.values() if hasattr(value, "dtype")]
-        if driver.active is cpu or arrays and not any(map(_on_gpu, arrays)):
-            return testing._summary(testing._times_on_cpu(call, self.warmup_time, self.rep_time), quantiles, "mean")
-        if self.use_cuda_graph:
-            return testing.do_bench_cudagraph(call, rep=self.rep_time, quantiles=quantiles)
-        return testing.do_bench(call, warmup=self.warmup_time, rep=self.rep_time, quantiles=quantiles)
+        return self.do_bench(call, quantiles=(0.5, 0.2, 0.8))
 
-    def _tune(self, key, args, kwargs):
+    def _tune(self, key, configs, args, kwargs):
+        """Measures the configurations and keeps the best. Those that cannot be compiled count as infinitely slow; when none can, the
+        error of the first comes out."""
         start = time.perf_counter()
-        timings, failure = {}, None
-        for config in self.prune_configs(kwargs, args):
+        timings, failures = {}, {}
+        for config in configs:
             try:
                 timings[config] = self._bench(*args, config=config, **kwargs)
             except TritonError as error:
-                failure = failure or error
+                failures[config] = error
                 timings[config] = [math.inf] * 3
-        best = min(timings, key=timings.get)
-        if failure is not None and math.isinf(timings[best][0]):
-            raise failure
+        best = min(timings, key=lambda config: _median(timings[config]))
+        if best in failures:
+            raise next(iter(failures.values()))
         self.bench_time = time.perf_counter() - start
         self.configs_timings = timings
         self.cache[key] = best
-        arguments = {**dict(zip(self.arg_names, args)), **kwargs, **best.all_kwargs()}
-        if self._user_pre_hook is None:
-            self._default_pre_hook(arguments, reset_only=True)
         if knobs.autotuning.print:
-            print(f"Autotuning kernel {self.base_fn.__name__} finished after {self.bench_time:.2f} s, with key {key}, "
-                  f"best config selected: {best};")
+            for config, error in failures.items():
+                first = str(error).strip().split("\n")[0]
+                print(f"Autotuning kernel {self.base_fn.__name__}: config {config} failed: {first}")
             for config, times in timings.items():
-                result = "failed" if math.isinf(times[0]) else f"{times[0]:.4f} ms"
+                result = "failed" if math.isinf(_median(times)) else f"{_median(times):.4f} ms"
                 print(f"  {result:>12}  {config}{'  <- best' if config is best else ''}")
 
-    def _key(self, args, kwargs):
-        arguments = {**dict(zip(self.arg_names, args)), **{k: v for k, v in kwargs.items() if k in self.arg_names}}
+    def check_disk_cache(self, tuning_key, configs, bench_fn):
+        """Takes the result of an earlier process from the disk, or calls `bench_fn()` and keeps its result there. Says whether it was
+        there. Configurations with hooks are always measured."""
+        if not tuning_key or any(config.pre_hook for config in configs):
+            bench_fn()
+            return False
+        from .cache import get_cache_manager, triton_key
+        function = self.fn
+        while not hasattr(function, "cache_key"):
+            function = function.fn
+        identity = "\0".join([triton_key(), str(driver.active.get_current_target()), function.cache_key, str(tuning_key),
+                              *map(str, configs)])
+        manager = get_cache_manager(hashlib.sha256(identity.encode()).hexdigest())
+        name = f"{self.base_fn.__name__[:150]}.autotune.json"
+        path = manager.get_file(name)
+        if path:
+            with open(path) as file:
+                timings = {Config(**config): times for config, times in json.load(file)["configs_timings"]}
+            self.cache[tuning_key] = min(timings, key=lambda config: _median(timings[config]))
+            self.configs_timings = timings
+            return True
+        bench_fn()
+        manager.put(json.dumps({"key": tuning_key, "configs_timings": [(config._state(), times) for config, times
+                                                                       in self.configs_timings.items()]}, default=str),
+                    name, binary=False)
+        return False
+
+    def _key(self, kwargs):
+        arguments = {**self.nargs, **{k: v for k, v in kwargs.items() if k in self.arg_names}}
         values = [arguments[name] for name in self.keys if name in arguments]
         values += [str(value.dtype) for value in arguments.values() if hasattr(value, "dtype")]
         return tuple(values)
 
+    def _choose(self, args, kwargs):
+        """The configuration for these arguments, measured when it is not known."""
+        if len(self.configs) == 1:
+            return self.configs[0]
+        key = self._key(kwargs)
+        if key not in self.cache:
+            configs = self.prune_configs(kwargs)
+            from_disk = False
+            if len(configs) == 1:
+                self.cache[key] = configs[0]
+            else:
+                measure = lambda: self._tune(key, configs, args, kwargs)
+                if self.cache_results or knobs.autotuning.cache:
+                    from_disk = self.check_disk_cache(key, configs, measure)
+                else:
+                    measure()
+                if not from_disk:
+                    self.pre_hook({**self.nargs, **kwargs, **self.cache[key].all_kwargs()}, reset_only=True)
+            duration = None if from_disk or len(configs) == 1 else self.bench_time
+            if knobs.autotuning.print and duration is not None:
+                print(f"Triton autotuning for function {self.base_fn.__name__},\nwith key as {key},\n"
+                      f"finished after {duration:.2f}s,\nbest config selected: {self.cache[key]};")
+            if knobs.autotuning.listener is not None:
+                knobs.autotuning.listener(fn=self.fn, key=key, best_config=self.cache[key], configs_timings=self.configs_timings,
+                                          duration=duration, cache_hit=from_disk)
+        return self.cache[key]
+
     def run(self, *args, **kwargs):
         self.nargs = dict(zip(self.arg_names, args))
-        if len(self.configs) > 1:
-            key = self._key(args, kwargs)
-            if key not in self.cache:
-                self._tune(key, args, kwargs)
-            config = self.cache[key]
-        else:
-            config = self.configs[0]
-        self.best_config = config
-        if config.pre_hook is not None:
-            config.pre_hook({**dict(zip(self.arg_names, args)), **kwargs, **config.all_kwargs()})
-        result = self.fn.run(*args, **kwargs, **config.all_kwargs())
-        self.nargs = None
-        return result
+        try:
+            config = self._choose(args, kwargs)
+            self.best_config = config
+            if config.pre_hook is not None:
+                config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
+            return self.fn.run(*args, **kwargs, **config.all_kwargs())
+        finally:
+            self.nargs = None
 
-    def prune_configs(self, kwargs, args=()):
-        """The configurations worth measuring for these arguments."""
+    def prune_configs(self, kwargs):
+        """The configurations worth measuring for the arguments of the launch (`nargs` and `kwargs`)."""
         configs = self.configs
-        arguments = dict(zip(self.arg_names, args)) or self.nargs or {}
+        arguments = self.nargs or {}
         if self.early_config_prune:
             configs = self.early_config_prune(configs, arguments, **kwargs)
             if not configs:
@@ -244,9 +333,15 @@ class Autotuner(KernelInterface):
     def warmup(self, *args, **kwargs):
         """Compiles every configuration that would be measured."""
         self.nargs = dict(zip(self.arg_names, args))
-        return [
-            self.fn.warmup(*args, **kwargs, **config.all_kwargs()) for config in self.prune_configs(kwargs, args)
-        ]
+        try:
+            return [self.fn.warmup(*args, **kwargs, **config.all_kwargs()) for config in self.prune_configs(kwargs)]
+        finally:
+            self.nargs = None
+
+
+def _median(times):
+    """The number that counts of what was measured: the first of several."""
+    return times[0] if isinstance(times, (list, tuple)) else times
 
 
 def autotune(configs, key, prune_configs_by=None, reset_to_zero=None, restore_value=None, pre_hook=None, post_hook=None,

@@ -18,6 +18,7 @@ from .. import errors  # noqa: F401  (registers the exceptions)
 from .. import language
 from ..compiler import CompiledKernel  # noqa: F401  (registers the class)
 from ..language import core
+from . import _async_compile
 
 _NO_SPECIALIZE, _NO_ALIGNMENT, _CONST = 1, 2, 4
 
@@ -188,6 +189,10 @@ class JITFunction(JITCallable, KernelInterface):
         """Launches (`warmup=False`) or only compiles; returns the compiled kernel."""
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
+        mode = _async_compile.active_mode.get()
+        if warmup and mode is not None:
+            # One future for each call; the library compiles equal kernels once.
+            return mode.submit((self, object()), lambda: self._launch(grid, args, kwargs, True), lambda kernel: None)
         return self._launch(grid, args, kwargs, warmup)
 
     def add_pre_run_hook(self, hook):
@@ -250,9 +255,13 @@ def jit(fn=None, *, version=None, repr=None, launch_metadata=None, do_not_specia
     def decorate(function):
         if isinstance(function, JITFunction):
             raise TypeError("@jit was applied twice to the same function")
-        return JITFunction(function, version=version, do_not_specialize=do_not_specialize,
-                           do_not_specialize_on_alignment=do_not_specialize_on_alignment, debug=debug, noinline=noinline,
-                           repr=repr, launch_metadata=launch_metadata)
+        from .. import knobs
+        cls = JITFunction
+        if knobs.runtime.interpret:
+            from .interpreter import InterpretedFunction as cls
+        return cls(function, version=version, do_not_specialize=do_not_specialize,
+                   do_not_specialize_on_alignment=do_not_specialize_on_alignment, debug=debug, noinline=noinline, repr=repr,
+                   launch_metadata=launch_metadata)
 
     return decorate if fn is None else decorate(fn)
 

@@ -455,7 +455,8 @@ TypeEntry classify(PyObject *object) {
   if (hasAttribute(typeObject, "data_ptr"))
     return {type, Kind::Duck, nullptr};
   Registry &names = registry();
-  if (PyTuple_Check(object) || (names.tupleClass && PyObject_IsInstance(object, names.tupleClass) == 1))
+  if (PyTuple_Check(object) ||
+      (names.tupleClass && PyObject_IsInstance(object, names.tupleClass) == 1))
     return {type, Kind::Tuple, nullptr};
   for (PyObject *cls : {names.constexprClass, names.dtypeClass})
     if (cls && PyObject_IsInstance(object, cls) == 1)

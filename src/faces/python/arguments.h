@@ -16,7 +16,7 @@ namespace nereid::python {
 /// A parameter of a kernel, as far as binding arguments needs it.
 struct Parameter {
   PyObject *name = nullptr; ///< interned
-  Ref defaultValue; ///< null when there is none
+  Ref defaultValue;         ///< null when there is none
   bool isConstexpr = false;
   std::optional<nrd_dtype> pointee; ///< annotated as a pointer: plain integers are addresses
   Ref lastConstant;                 ///< the object last given for a constexpr, and its value

@@ -282,8 +282,13 @@ TEST(Specialise, EqualKeysExactlyForEqualSpecialisations) {
 
 TEST(Specialise, SignatureTexts) {
   ParamRule rules[] = {rule(), rule(), rule(), constexprRule(), constexprRule(), rule(), rule()};
-  llvm::StringRef texts[] = {"*fp32:16", "i32:1",  " i64:16 ", "1024",
-                             "'tf32'",   "()", "(*fp16:16, (i32:1, None), tensordesc<fp16[8, 16]>,)"};
+  llvm::StringRef texts[] = {"*fp32:16",
+                             "i32:1",
+                             " i64:16 ",
+                             "1024",
+                             "'tf32'",
+                             "()",
+                             "(*fp16:16, (i32:1, None), tensordesc<fp16[8, 16]>,)"};
   std::vector<frontend::ParamSpec> specs;
   ASSERT_FALSE(specialiseSignature(rules, texts, "kernel", specs));
   EXPECT_EQ(signatureText(specs[0]), "*fp32:16");
