@@ -21,7 +21,8 @@ def parse(arguments):
     parser.add_argument("--seed", type=int, default=None, help="the first seed (default: from the time); programs take the seeds after it")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to run")
     parser.add_argument("--count", type=int, default=None, help="how many programs, instead of a time")
-    parser.add_argument("--target", choices=["cpu", "cuda", "both"], default="cpu")
+    parser.add_argument("--target", choices=["cpu", "cuda", "both", "sim", "sim:cuda:90"], default="cpu",
+                        help="sim: the GPU's code on a simulated block of threads")
     parser.add_argument("--mode", choices=["compare", "crash"], default="compare",
                         help="crash: only compile, for the GPUs of --compile; it needs none")
     parser.add_argument("--compile", default=None, help="also compile for these targets, e.g. cuda:80,cuda:90")

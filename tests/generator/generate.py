@@ -58,6 +58,7 @@ class Generator:
         self.loop = None           # innermost loop: "for" or "while"
         self.inside_function = False
         self.block = self.program.body
+        self.odd = self.chance(0.12)   # sizes that are no powers of two
         self.shapes = [self.any_shape() for _ in range(2)]
         self.machines = [Machine(self.program, pid, {}) for pid in program_ids(self.program)]
         self.shared = {}
@@ -77,7 +78,8 @@ class Generator:
     def any_shape(self, rank=None):
         rank = self.choose((1, 1, 2, 2, 2, 3)) if rank is None else rank
         while True:
-            shape = tuple(self.choose((1, 2, 4, 8, 16, 32, 64, 128, 256)) for _ in range(rank))
+            sizes = (2, 3, 5, 6, 7, 12, 16, 24, 33, 100) if self.odd and self.chance(0.8) else (1, 2, 4, 8, 16, 32, 64, 128, 256)
+            shape = tuple(self.choose(sizes) for _ in range(rank))
             if numel(shape) <= (512 if rank > 1 else 1024) and (numel(shape) >= 4 or self.chance(0.1)):
                 return shape
 
@@ -105,6 +107,8 @@ class Generator:
         return E(var(buffer.name), value)
 
     def add_scalar(self, value, annotation=""):
+        if self.inside_function:
+            raise Reject("functions see their own arguments only")
         for scalar in self.program.scalars:
             if scalar.value is value and scalar.annotation == annotation:
                 break
@@ -138,13 +142,15 @@ class Generator:
             spread = np.where(self.data.random(count) < 0.2, self.data.choice(edges, count), spread)
         return round_float(spread, dtype)
 
-    def input_buffer(self, dtype, kind):
+    def input_buffer(self, dtype, kind, aligned=False):
+        if self.inside_function:
+            raise Reject("functions see their own arguments only")
         for buffer in self.program.buffers:
-            if not buffer.output and buffer.dtype is dtype and buffer.kind == kind and self.chance(0.7):
+            if not buffer.output and buffer.dtype is dtype and buffer.kind == kind and self.chance(0.7) and not (aligned and buffer.base % 16):
                 return E(var(buffer.name), self.rep.scope[buffer.name])
         count = 4096
         values = np.asarray(self.values(dtype, count, kind))
-        base = 1024 + self.choose((0, 0, 0, 1, 3, 8))
+        base = 1024 if aligned else 1024 + self.choose((0, 0, 0, 1, 3, 8))
         buffer = Buffer(self.fresh("x"), dtype, np.ascontiguousarray(to_memory(values, dtype)), base, kind=kind)
         return self.add_buffer(buffer)
 
@@ -525,10 +531,10 @@ class Generator:
                 self.rep, self.block = saved, block
                 raise
             finally:
-                for b in self.program.buffers:   # arguments made inside exist outside
+                for b in self.program.buffers if not self.inside_function else ():   # arguments made inside exist outside
                     saved.scope.setdefault(b.name, Value(b.dtype, np.asarray(b.base, np.int64), 0.0, b.name))
                     saved.memory.setdefault(b.name, (b.dtype, b.base, b.bits))
-                for s in self.program.scalars:
+                for s in self.program.scalars if not self.inside_function else ():
                     saved.scope.setdefault(s.name, argument_value(s))
             results.append((self.block, self.rep))
         self.level -= 1

@@ -475,7 +475,7 @@ def _index(machine, args, attrs):
     return _moved(args[0], args[0].array[tuple(slice(None) if i else None for i in attrs["items"])])
 
 
-@op("reshape", lambda t, a: f"tl.reshape({t[0]}, {_ints(a['shape'])})")
+@op("reshape", lambda t, a: f"tl.{a.get('name', 'reshape')}({t[0]}, {_ints(a['shape'])})")
 def _reshape(machine, args, attrs):
     if args[0].array.size != int(np.prod(attrs["shape"])):
         raise Reject("sizes differ")
@@ -538,6 +538,46 @@ def _cat(machine, args, attrs):
     if x.shape != y.shape or not x.shape:
         raise Reject("shapes differ")
     return Value(x.dtype, np.concatenate([x.array, y.array], axis=attrs["dim"]), max(x.ulp, y.ulp))
+
+
+@op("assume", _call("tl.assume"))
+def _assume(machine, args, attrs):
+    (condition, ) = args
+    if condition.dtype is not BOOL or not np.all(condition.array):
+        raise Reject("a false promise")
+    return condition
+
+
+@op("broadcast", _call("tl.broadcast"))
+def _broadcast(machine, args, attrs):
+    arrays = np.broadcast_arrays(*(x.array for x in args))
+    return tuple(_moved(x, a) for x, a in zip(args, arrays))
+
+
+def _logical(name, function):
+    def evaluate(machine, args, attrs):
+        exact(*args)
+        x, y = (cast(v, BOOL) for v in args)
+        return Value(BOOL, np.asarray(function(x.array, y.array)))
+    OPS[name] = Op(_call(f"tl.{name}"), evaluate)
+
+
+_logical("logical_and", np.logical_and)
+_logical("logical_or", np.logical_or)
+
+
+@op("swizzle2d", _call("tl.swizzle2d"))
+def _swizzle2d(machine, args, attrs):
+    """Places of a grid of size_i x size_j in groups of size_g rows, down the rows of a group first."""
+    i, j = (x.array.astype(np.int64) for x in args[:2])
+    size_i, size_j, size_g = args[2:]
+    if np.any((i < 0) | (i >= size_i) | (j < 0) | (j >= size_j)):
+        raise Reject("outside of the grid")
+    number = i * size_j + j
+    first = number // (size_g * size_j) * size_g
+    rows = np.minimum(size_i - first, size_g)
+    number = number % (size_g * size_j)
+    return (Value(I32, np.asarray(first + number % rows, np.int32)), Value(I32, np.asarray(number // rows, np.int32)))
 
 
 @op("item", lambda t, a: f"{t[0]}[{a['index']}]")
@@ -990,6 +1030,29 @@ def _load(machine, args, attrs):
     else:
         other = np.zeros(pointer.shape, pointer.dtype.array)
     return Value(pointer.dtype, machine.read(pointer, mask, other))
+
+
+def _described_text(texts, attrs):
+    shape, strides, block = (list(attrs[key]) for key in ("sizes", "strides", "shape"))
+    return f"tl.make_tensor_descriptor({texts[0]}, {shape}, {strides}, {block}).load([{', '.join(texts[1:])}])"
+
+
+@op("described", _described_text)
+def _described(machine, args, attrs):
+    """A block read through a descriptor: zero outside of the tensor."""
+    pointer, offsets = args[0], args[1:]
+    shape = attrs["shape"]
+    places, inside = np.asarray(pointer.array), np.ones(shape, bool)
+    for axis, (offset, size, stride) in enumerate(zip(offsets, attrs["sizes"], attrs["strides"])):
+        start = offset if is_number(offset) else int(offset.array)
+        if not is_number(offset) and (offset.shape != () or offset.dtype is not I32):
+            raise Reject("an int32 offset")
+        index = (start + np.arange(shape[axis])).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+        inside = inside & (index >= 0) & (index < size)
+        places = places + index * stride
+    places = np.broadcast_to(places, shape)
+    block = Value(pointer.dtype, places, 0.0, pointer.buffer)
+    return Value(pointer.dtype, machine.read(block, inside, np.zeros(shape, pointer.dtype.array)))
 
 
 #: Loads without `other` whose missing elements are replaced at once.

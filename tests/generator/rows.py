@@ -8,6 +8,7 @@ from . import ops
 from .dtypes import (ALL, BF16, BOOL, BY_NAME, E4M3, E5M2, F16, F32, F64, FLOATS, FP8, I8, I16, I32, I64, INTS, SIGNED, U8, U16, U32, U64,
                      Reject)
 from .ops import COMBINERS
+from .tree import Effect
 
 
 class Row:
@@ -42,6 +43,12 @@ def _binary(name):
         if name in ("maximum", "minimum") and g.chance(0.4):
             attrs = {"nan": True}
         return g.make(name, y, x, **attrs) if g.chance(0.3) else g.make(name, x, y, **attrs)
+    return build
+
+
+def _binary_of_same(name):
+    def build(g, shape, dtype, depth):
+        return g.make(name, g.expr(shape, depth, dtype), g.side(shape, depth, dtype))
     return build
 
 
@@ -134,10 +141,15 @@ def _factored(g, count, rank):
     return tuple(shape)
 
 
-def _size(shape):
+def _count(shape):
     n = 1
     for d in shape:
         n *= d
+    return n
+
+
+def _size(shape):
+    n = _count(shape)
     if n & (n - 1):
         raise Reject("not a power of two")
     return n
@@ -145,7 +157,7 @@ def _size(shape):
 
 def _reshape(g, shape, dtype, depth):
     inner = _factored(g, _size(shape), g.random.randint(1, 4))
-    return g.make("reshape", g.expr(inner, depth, dtype), shape=shape)
+    return g.make("reshape", g.expr(inner, depth, dtype), shape=shape, **({"name": "view"} if g.chance(0.1) else {}))
 
 
 def _ravel(g, shape, dtype, depth):
@@ -258,7 +270,7 @@ def _zeros_like(g, shape, dtype, depth):
 
 def _larger(g, shape):
     """A shape with one more axis, that axis, and whether it is kept with size 1 instead."""
-    room = 2048 // max(1, _size(shape))
+    room = 2048 // max(1, _count(shape))
     sizes = [d for d in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if d <= room]
     if not sizes:
         raise Reject("too large")
@@ -277,7 +289,7 @@ def _larger(g, shape):
 
 def _operand(g, shape, dtype, depth, exact_sums):
     if exact_sums and dtype.is_float:
-        return g.small(shape, dtype, depth, 2 if dtype.bits == 16 and _size(shape) > 64 else 8)
+        return g.small(shape, dtype, depth, 2 if dtype.bits == 16 and _count(shape) > 64 else 8)
     return g.expr(shape, depth, dtype)
 
 
@@ -285,7 +297,7 @@ def _reduction(name, exact_sums=False):
     def build(g, shape, dtype, depth):
         inner, axis, attrs = _larger(g, shape)
         if axis is None and name in ("argmax", "argmin", "reduce_or"):
-            axis, inner = 0, (_size(inner), )
+            axis, inner = 0, (_count(inner), )
         x = _operand(g, inner, dtype, depth, exact_sums)
         if name == "sum" and g.chance(0.2):
             to = {"int": I64, "uint": U64, "float": F32, "bool": I32}[dtype.kind]
@@ -392,6 +404,19 @@ def _dot_of_transposed(g, shape, dtype, depth):
 
 # The rest.
 
+def _broadcast(g, shape, dtype, depth):
+    _needs(shape)
+    inner = tuple(1 if g.chance(0.4) else d for d in shape)
+    pair = [g.expr(inner, depth, dtype), g.expr(shape, depth)]
+    index = g.random.randrange(2)
+    return g.make("item", g.make("broadcast", *(pair if index == 0 else pair[::-1])), index=index)
+
+
+def _swizzle(g, shape, dtype, depth):
+    i, j = (g.make("and", g.expr(shape, depth, I32), 3) for _ in range(2))
+    return g.make("item", g.make("swizzle2d", i, j, g.random.randint(4, 6), g.random.randint(4, 7), g.random.randint(1, 4)), index=g.random.randrange(2))
+
+
 def _random(name):
     def build(g, shape, dtype, depth):
         attrs = {"rounds": 7} if g.chance(0.3) else {}
@@ -411,6 +436,35 @@ def _hint(g, shape, dtype, depth):
         raise Reject("a scalar")
     e = g.make("mul", g.expr((), depth, dtype), 16)
     return g.make("hint", e, name="multiple_of", values=16)
+
+
+def _assume(g, shape, dtype, depth):
+    """A promise that holds: the compiler may believe it."""
+    if g.inside_function:
+        raise Reject("no arguments here")
+    value = g.add_scalar(g.random.choice((3, 16, 64, 100)))
+    bound = g.random.choice((0, 1, 3))
+    condition = g.make(g.choose(("ge", "gt")), value, bound if g.chance(0.7) else -1)
+    if g.chance(0.3):
+        condition = g.make("eq", g.make("mod", value, int(value.value.array)), 0)
+    g.emit(Effect(g.make("assume", condition).node))
+    return None
+
+
+def _described(g, shape, dtype, depth):
+    """A block of a tensor by a descriptor, partly outside of the tensor in some programs."""
+    if g.inside_function or not 1 <= len(shape) <= 3 or shape[-1] * dtype.bits < 128 or any(d > 256 for d in shape):
+        raise Reject("no such block")
+    sizes = [d + g.random.choice((-1, 0, 3, d)) for d in shape]
+    sizes = [max(d, 1) for d in sizes]
+    unit = max(128 // dtype.bits, 1)
+    strides, step = [1] * len(shape), 1
+    for axis in range(len(shape) - 2, -1, -1):
+        step = -(-step * sizes[axis + 1] // unit) * unit
+        strides[axis] = step
+    buffer = g.input_buffer(dtype, g.choose(("small", "full")), aligned=True)
+    offsets = [g.make("mul", g.program_index(), 2) if axis == 0 and g.chance(0.4) else g.random.randint(-2, 3) for axis in range(len(shape))]
+    return g.make("described", buffer, *offsets, sizes=sizes, strides=strides, shape=shape)
 
 
 def _atomic(name):
@@ -459,9 +513,12 @@ ROWS = [
     *(Row(f"scan:{c}", _REDUCED[c], _custom_scan(c), 1, False) for c in COMBINERS),
     Row("dot", (I8, F16, BF16, F32, F64, *FP8), _dot, 4, False),
     Row("dot_of_transposed", (I8, F16, BF16, F32, F64, *FP8), _dot_of_transposed, 2, False),
+    Row("broadcast", ALL, _broadcast, 1, False), Row("swizzle2d", (I32, ), _swizzle, 1),
+    Row("logical_and", (BOOL, *INTS), _binary_of_same("logical_and"), 1), Row("logical_or", (BOOL, *INTS), _binary_of_same("logical_or"), 1),
     Row("randint", (I32, U32), _random("randint"), 1), Row("randint4x", (I32, U32), _random("randint4x"), 1),
     Row("rand", (I32, U32), _random("rand"), 1),
-    Row("load", ALL, _load, 3, False, True), Row("hint", (I32, I64), _hint, 1), Row("pid", (I32, ), _pid, 1, False, True),
+    Row("load", ALL, _load, 3, False, True), Row("described", (*INTS, *FLOATS), _described, 1, False, True),
+    Row("assume", (BOOL, ), _assume, 0, False, True), Row("hint", (I32, I64), _hint, 1), Row("pid", (I32, ), _pid, 1, False, True),
     *(Row(f"atomic_{n}", [BY_NAME[d] for d in ops.atomic_dtypes(n if n != "cas" else "xchg")], _atomic(n), 0, False, True)
       for n in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")),
 ]

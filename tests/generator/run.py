@@ -8,14 +8,16 @@ import dataclasses
 import importlib.util
 import os
 import pathlib
+import struct
+import subprocess
 import sys
 import tempfile
 import traceback
 
 import numpy as np
 
-from .dtypes import BF16, BOOL, F16, F32, F64, FP8, from_memory
-from .tree import Program, run, source_of
+from .dtypes import BF16, BOOL, F32, FP8, I64, from_memory
+from .tree import argument_value, run, source_of
 
 _FOLDER = None
 
@@ -145,10 +147,39 @@ def compile_only(program, target, options=None):
         path.unlink()
 
 
-def check(program, targets=("cpu", ), compile_targets=(), variants=True):
-    """None, or the first failure."""
+class NotSimulated(Exception):
+    """The simulator does not know an instruction of the kernel: it says nothing about the program."""
+
+
+def simulate(kernel, program):
+    """The memory that a kernel compiled for a GPU leaves on the simulated block of threads (tests/unit/nvidia/Simulate.cpp)."""
+    tool = os.environ.get("NEREID_SIMULATOR", str(pathlib.Path(__file__).parents[2] / "build/debug/tests/unit/nvidia/nereid-simulate"))
+    with tempfile.TemporaryDirectory() as name:
+        code = pathlib.Path(name, "kernel.mlir")
+        code.write_text(kernel.asm["gpu"])
+        words = []
+        for buffer in program.buffers:
+            path = pathlib.Path(name, buffer.name)
+            path.write_bytes(bytes(256) + np.ascontiguousarray(buffer.bits).tobytes() + bytes(256))
+            words.append(f"{buffer.name}={path}:{256 + buffer.base * buffer.bits.itemsize}")
+        for scalar in program.scalars:
+            value = scalar.value
+            bits = struct.unpack("<I", struct.pack("<f", value))[0] if isinstance(value, float) else \
+                int(value) & (1 << getattr(getattr(argument_value(scalar), "dtype", I64), "bits", 64)) - 1
+            words.append(f"{scalar.name}={bits}")
+        done = subprocess.run([tool, str(code), "--shared", str(kernel.metadata.shared), "--grid", ",".join(map(str, program.grid)), *words],
+                              capture_output=True, text=True, timeout=120)
+        if done.returncode:
+            if "the simulator does not know" in done.stderr:
+                raise NotSimulated(done.stderr[:500])
+            raise RuntimeError(f"the simulated kernel failed: {done.stderr[:2000]}")
+        return {b.name: np.frombuffer(pathlib.Path(name, b.name).read_bytes()[256:-256], b.bits.dtype) for b in program.buffers}
+
+
+def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=None):
+    """None, or the first failure. `want` is the memory that NumPy leaves, where it is known already."""
     try:
-        want = run(program)
+        want = run(program) if want is None else want
     except Exception:
         return Failure("evaluator", "numpy", traceback.format_exc())
     for target in compile_targets:
@@ -159,6 +190,19 @@ def check(program, targets=("cpu", ), compile_targets=(), variants=True):
     try:
         for target in targets:
             for options in launches(program, target, variants):
+                if target.startswith("sim"):
+                    device = target.removeprefix("sim:") if ":" in target else "cuda:80"
+                    arguments = Arguments(program, False)
+                    try:
+                        kernel = module.kernel.warmup(*arguments.values, grid=program.grid, target=device, **{**options, "num_stages": 1})
+                        text = differences(program, simulate(kernel, program), want)
+                    except NotSimulated:
+                        continue
+                    except Exception as error:
+                        return Failure("internal" if is_internal(error) else "refused", target, describe(error))
+                    if text:
+                        return Failure("wrong", target, text)
+                    continue
                 arguments = Arguments(program, target == "cuda")
                 name = target + "".join(f" {k}={v}" for k, v in options.items() if program.options.get(k) != v)
                 try:
