@@ -421,11 +421,54 @@ FailureOr<Value> Interpreter::getAttribute(const Value &object, llvm::StringRef 
   return error(diag::UnknownAttribute, span, kind, name);
 }
 
+static bool isEllipsis(const Expr &node) {
+  auto *constant = dynCast<Constant>(&node);
+  return constant && constant->constantKind == ConstantKind::Ellipsis;
+}
+
+/// The index of a block: `...` stands for the slices `:` that are missing.
+FailureOr<Value> Interpreter::visitBlockIndex(const Expr &node, const Tensor &block) {
+  auto *display = dynCast<syntax::Tuple>(&node);
+  bool hasEllipsis = isEllipsis(node);
+  if (display)
+    for (const Expr *element : display->elements)
+      hasEllipsis |= isEllipsis(*element);
+  if (!hasEllipsis)
+    return visit(node);
+  auto none = std::make_shared<const Value>();
+  const Value full{SliceValue{none, none, none}};
+  if (options.strict)
+    return error(diag::UnsupportedIndex, spanOf(node), "Ellipsis");
+  Tuple parts;
+  std::optional<size_t> place;
+  if (!display)
+    place = 0;
+  else
+    for (const Expr *element : display->elements) {
+      if (!isEllipsis(*element)) {
+        auto part = visit(*element);
+        if (failed(part))
+          return failure();
+        parts.items.push_back(std::move(*part));
+      } else if (place) {
+        return error(diag::SeveralEllipses, spanOf(*element));
+      } else {
+        place = parts.items.size();
+      }
+    }
+  size_t rank = block.type.shape.size();
+  size_t taken = size_t(llvm::count_if(parts.items, [](const Value &part) { return !part.isNone(); }));
+  if (taken < rank)
+    parts.items.insert(parts.items.begin() + int64_t(*place), rank - taken, full);
+  return Value(std::move(parts));
+}
+
 FailureOr<Value> Interpreter::visitSubscript(const Subscript &node) {
   auto object = visit(*node.value);
   if (failed(object))
     return failure();
-  auto index = visit(*node.index);
+  auto *block = object->getIf<Tensor>();
+  auto index = block ? visitBlockIndex(*node.index, *block) : visit(*node.index);
   if (failed(index))
     return failure();
   if (auto *foreign = object->getIf<HostObject>()) {

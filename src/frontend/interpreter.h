@@ -176,6 +176,7 @@ private:
   FailureOr<Value> visitIfExp(const syntax::IfExp &node);
   FailureOr<Value> visitAttribute(const syntax::Attribute &node);
   FailureOr<Value> visitSubscript(const syntax::Subscript &node);
+  FailureOr<Value> visitBlockIndex(const syntax::Expr &node, const Tensor &block);
   FailureOr<Value> visitListComp(const syntax::ListComp &node);
   FailureOr<Value> visitJoinedStr(const syntax::JoinedStr &node);
   FailureOr<Value> visitElements(syntax::NodeList<syntax::Expr> elements);

@@ -69,6 +69,7 @@ static InventoryEntry entryOf(const Builtin &builtin) {
 static InventoryEntry entryOf(const PreludeFunction &function) {
   static constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral> categories[] = {
       {"reduction.py", "Reductions and scans"},
+      {"sorting.py", "Reductions and scans"},
       {"standard.py", "Library"},
       {"random.py", "Random numbers"},
   };

@@ -101,6 +101,8 @@ const PreludeFunction *findPrelude(llvm::StringRef name) {
 }
 
 std::optional<Value> lookupInPrelude(llvm::StringRef name) {
+  if (const Builtin *own = findBuiltin(("prelude." + name).str()))
+    return Value(BuiltinValue{own, nullptr});
   if (name == "tl")
     return Value(ModuleValue{"triton.language"});
   if (const PreludeFunction *function = findPrelude(name))

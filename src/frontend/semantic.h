@@ -231,6 +231,13 @@ public:
   FailureOr<Tensor> reshape(const Tensor &value, llvm::ArrayRef<int64_t> shape, bool canReorder,
                             SourceSpan at = {});
   FailureOr<Tensor> permute(const Tensor &value, llvm::ArrayRef<int64_t> order, SourceSpan at = {});
+  /// A box of a block: `offsets` of its first elements, `steps` from one to the next.
+  Tensor slice(const Tensor &value, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<int64_t> offsets,
+               llvm::ArrayRef<int64_t> steps);
+  /// result[.., i, ..] = source[.., indices[.., i, ..], ..]; the operands have been checked.
+  Tensor gather(const Tensor &source, const Tensor &indices, int64_t axis);
+  /// What a block has at one place of an axis, which a run-time scalar names; the axis keeps size 1.
+  FailureOr<Tensor> elementsAlong(const Tensor &value, int64_t axis, const Tensor &number);
   /// The axis of a tensor of this rank, negative ones wrapped.
   FailureOr<int64_t> axisOf(const Value &value, int64_t rank, SourceSpan at = {});
 

@@ -144,33 +144,6 @@ static bool isFullSlice(const Value &value) {
   return slice && slice->start->isNone() && slice->stop->isNone() && slice->step->isNone();
 }
 
-static FailureOr<Value> subscriptTensor(Semantic &s, const Tensor &tensor, const Value &index,
-                                        SourceSpan at) {
-  if (tensor.type.isDescriptor)
-    return s.error(diag::NotSubscriptable, at, Value(tensor).kindName());
-  std::vector<Value> parts{index};
-  if (auto *tuple = index.getIf<Tuple>())
-    parts = tuple->items;
-  int64_t rank = int64_t(tensor.type.shape.size()), slices = 0;
-  for (const Value &part : parts) {
-    if (!part.isNone() && !isFullSlice(part))
-      return s.error(diag::UnsupportedIndex, at, part.isTensor() ? part.kindName() : part.repr());
-    slices += !part.isNone();
-  }
-  if (slices > rank)
-    return s.error(diag::TooManyIndices, at, slices, rank);
-  Tensor result = Semantic::wrap(tensor.ir, tensor.type);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (!parts[i].isNone())
-      continue;
-    auto wider = s.expandDims(result, int64_t(i), at);
-    if (failed(wider))
-      return failure();
-    result = *wider;
-  }
-  return Value(std::move(result));
-}
-
 /// Python's rules for `sequence[start:stop:step]`.
 struct Bounds {
   int64_t start, stop, step;
@@ -201,6 +174,135 @@ static FailureOr<Bounds> boundsOf(Semantic &s, const SliceValue &slice, int64_t 
                     : std::clamp<int64_t>(bound, -1, length - 1);
   };
   return Bounds{clamp(*start, false), clamp(*stop, *stop == INT64_MIN), *step};
+}
+
+Tensor Semantic::slice(const Tensor &value, ArrayRef<int64_t> sizes, ArrayRef<int64_t> offsets,
+                       ArrayRef<int64_t> steps) {
+  Type type = value.type.withShape(sizes);
+  return wrap(tile::SliceOp::create(builder, loc(), type.toIR(*builder.getContext()), value.ir,
+                                    offsets, steps),
+              type);
+}
+
+FailureOr<Tensor> Semantic::elementsAlong(const Tensor &value, int64_t axis, const Tensor &number) {
+  int64_t size = value.type.shape[size_t(axis)];
+  auto index = cast(number, DType::Int32);
+  if (failed(index))
+    return failure();
+  if (isSignedInt(number.type.scalar)) { // negative numbers count from the end
+    Tensor wrapped = emitBinary(BinaryOp::Add, *index, constant(size, index->type));
+    auto chosen = where(Value(emitCompare(CompareOp::Lt, *index, constant(0, index->type))),
+                        Value(wrapped), Value(*index));
+    if (failed(chosen))
+      return failure();
+    index = chosen;
+  }
+  Shape shape = value.type.shape;
+  shape[size_t(axis)] = 1;
+  auto indices = broadcastTo(*index, shape);
+  return failed(indices) ? FailureOr<Tensor>(failure()) : gather(value, *indices, axis);
+}
+
+Tensor Semantic::gather(const Tensor &source, const Tensor &indices, int64_t axis) {
+  Type type = source.type.withShape(indices.type.shape);
+  return wrap(tile::GatherOp::create(builder, loc(), type.toIR(*builder.getContext()), source.ir,
+                                     indices.ir, uint32_t(axis)),
+              type);
+}
+
+static FailureOr<Value> subscriptTensor(Semantic &s, const Tensor &tensor, const Value &index,
+                                        SourceSpan at) {
+  if (tensor.type.isDescriptor)
+    return s.error(diag::NotSubscriptable, at, Value(tensor).kindName());
+  std::vector<Value> parts{index};
+  if (auto *tuple = index.getIf<Tuple>())
+    parts = tuple->items;
+  int64_t rank = int64_t(tensor.type.shape.size());
+  int64_t taken = llvm::count_if(parts, [](const Value &part) { return !part.isNone(); });
+  for (const Value &part : parts) {
+    if (part.isNone() || isFullSlice(part))
+      continue;
+    std::string text = part.isTensor() ? part.kindName() : part.repr();
+    if (s.options.strict)
+      return s.error(diag::UnsupportedIndex, at, text);
+    const Value *known = knownOrNull(part);
+    bool isNumber = known && (known->is<bool>() || known->is<APSInt>());
+    auto *runTime = part.getIf<Tensor>();
+    bool isScalar = runTime && !runTime->type.isBlock() && isInt(runTime->type.scalar) &&
+                    !runTime->type.isPointer && !isBool(runTime->type.scalar);
+    if (!isNumber && !isScalar && !part.is<SliceValue>())
+      return s.error(diag::UnsupportedIndexKind, at, text);
+  }
+  if (taken > rank)
+    return s.error(diag::TooManyIndices, at, taken, rank);
+
+  // The box of all known bounds first, then the elements that the run names, then the shape.
+  llvm::SmallVector<int64_t> offsets, steps;
+  Shape box, shape;
+  std::vector<std::pair<int64_t, Tensor>> named;
+  int64_t dim = 0;
+  for (const Value &part : parts) {
+    if (part.isNone()) {
+      shape.push_back(1);
+      continue;
+    }
+    int64_t size = tensor.type.shape[size_t(dim)];
+    if (auto *slice = part.getIf<SliceValue>()) {
+      auto bounds = boundsOf(s, *slice, size, at);
+      if (failed(bounds))
+        return failure();
+      int64_t span = bounds->step > 0 ? bounds->stop - bounds->start : bounds->start - bounds->stop;
+      if (span <= 0)
+        return s.error(diag::EmptySlice, at, dim, size);
+      offsets.push_back(bounds->start);
+      steps.push_back(bounds->step);
+      box.push_back(1 + (span - 1) / std::abs(bounds->step));
+      shape.push_back(box.back());
+    } else if (knownOrNull(part)) {
+      auto position = s.knownInt(part, "an index", at);
+      if (failed(position))
+        return failure();
+      if (*position < -size || *position >= size)
+        return s.error(diag::TensorIndexRange, at, *position, dim, size);
+      offsets.push_back(*position < 0 ? *position + size : *position);
+      steps.push_back(1);
+      box.push_back(1);
+    } else {
+      named.push_back({dim, part.get<Tensor>()});
+      offsets.push_back(0);
+      steps.push_back(1);
+      box.push_back(size);
+    }
+    ++dim;
+  }
+  for (; dim < rank; ++dim) {
+    offsets.push_back(0);
+    steps.push_back(1);
+    box.push_back(tensor.type.shape[size_t(dim)]);
+    shape.push_back(box.back());
+  }
+  if (failed(s.checkShape(shape, at)))
+    return failure();
+  Tensor result = Semantic::wrap(tensor.ir, tensor.type);
+  bool whole = box == tensor.type.shape &&
+               llvm::all_of(steps, [](int64_t step) { return step == 1; });
+  if (!whole)
+    result = s.slice(result, box, offsets, steps);
+  for (auto &[axis, number] : named) {
+    auto one = s.elementsAlong(result, axis, number);
+    if (failed(one))
+      return failure();
+    result = *one;
+  }
+  if (!result.type.isBlock() || result.type.shape == shape)
+    return result.type.isBlock() ? FailureOr<Value>(Value(std::move(result)))
+                                 : FailureOr<Value>(Value(*s.broadcastTo(result, shape, at)));
+  if (!whole || !named.empty())
+    return Value(*s.reshape(result, shape, false, at));
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (parts[i].isNone())
+      result = *s.expandDims(result, int64_t(i), at);
+  return Value(std::move(result));
 }
 
 FailureOr<Value> Semantic::subscript(const Value &value, const Value &index, SourceSpan at) {

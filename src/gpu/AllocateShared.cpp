@@ -13,6 +13,7 @@
 #include "gpu/BufferUses.h"
 #include "gpu/OddShapes.h"
 #include "gpu/Passes.h"
+#include "gpu/Rearrange.h"
 #include "gpu/SplitConversion.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -65,7 +66,7 @@ unsigned scratchBytes(Operation *op) {
                   layout.size(layout::Axis::Warp) < ngpu::warpCount(op);
     return copies ? bytes * tensor.getNumElements() : 0;
   }
-  return 0;
+  return rearrangeScratch(op);
 }
 
 namespace {
@@ -262,6 +263,10 @@ std::string describe(const Place &block) {
             : isa<tile::ScanOp>(block.op)                 ? "a scan"
             : isa<ngpu::ConvertLayoutOp>(block.op)        ? "another layout"
             : isa<tile::ReshapeOp, tile::CatOp>(block.op) ? "another shape"
+            : isa<tile::ExchangeOp>(block.op)             ? "an exchange"
+            : isa<tile::SliceOp>(block.op)                ? "a slice"
+            : isa<tile::GatherOp>(block.op)               ? "a gather"
+            : isa<tile::HistogramOp>(block.op)            ? "a histogram"
                                                           : "an atomic operation");
   }
   if (auto line = block.op->getLoc()->findInstanceOf<FileLineColLoc>())

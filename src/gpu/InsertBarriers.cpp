@@ -274,7 +274,8 @@ void Barriers::visit(Operation *op, State &state) {
           state.bulkReads.clear();
       })
       .Case<tile::ReduceOp, tile::ScanOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::ReshapeOp,
-            tile::CatOp, ngpu::ConvertLayoutOp>([&](auto) {
+            tile::CatOp, tile::ExchangeOp, tile::SliceOp, tile::GatherOp, tile::HistogramOp,
+            ngpu::ConvertLayoutOp>([&](auto) {
         // Written, then a barrier of the op's own, then read.
         Interval scratch = scratchOf(op);
         if (scratch.begin == scratch.end)

@@ -1,6 +1,7 @@
 #include "gpu/LayoutProblem.h"
 
 #include "gpu/LayoutRelations.h"
+#include "gpu/Rearrange.h"
 #include "layout/Constructors.h"
 #include "layout/Conversion.h"
 
@@ -320,7 +321,7 @@ void LayoutProblem::Builder::visit(Operation *op, double weight) {
       p.values[step.results.front()].root =
           p.values[from].node >= 0 ? int(from) : p.values[from].root;
     }
-  } else if (isElementwise(op)) {
+  } else if (isElementwise(op) || isa<tile::ExchangeOp>(op)) {
     place(LayoutNode::Kind::Chain, false);
     for (Value operand : op->getOperands())
       if (isTensor(operand) && isChain(operand))
@@ -338,6 +339,16 @@ void LayoutProblem::Builder::visit(Operation *op, double weight) {
     step.slots = slotsOf(op->getRegion(0));
   } else if (isa<tile::JoinOp, tile::SplitOp, tile::CatOp>(op)) {
     place(LayoutNode::Kind::Parts, isa<tile::SplitOp>(op));
+  } else if (auto gather = dyn_cast<tile::GatherOp>(op)) {
+    place(LayoutNode::Kind::Other, false);
+    step.derives = gathersFromBase(gather);
+    step.uses.front().any = !step.derives;
+  } else if (auto slice = dyn_cast<tile::SliceOp>(op)) {
+    bool bits = slicesBits(slice);
+    place(bits ? LayoutNode::Kind::Reduce : LayoutNode::Kind::Other, bits);
+    step.uses.front().any = !bits;
+  } else if (isa<tile::HistogramOp>(op)) {
+    place(LayoutNode::Kind::Reduce, true);
   } else if (isa<tile::UnsplatOp, tile::PrintOp>(op)) {
     for (LayoutUse &use : step.uses)
       use.any = true;
@@ -524,6 +535,8 @@ double LayoutProblem::stepCost(unsigned index, LayoutId base) {
                       repeatCount(type.getDimSize(reduce.getAxis())));
   } else if (auto scan = dyn_cast<tile::ScanOp>(step.op)) {
     cost = scanCost(layout, scan.getAxis(), bits, step.slots, repeats);
+  } else if (isa<tile::ExchangeOp, tile::SliceOp, tile::GatherOp, tile::HistogramOp>(step.op)) {
+    cost = rearrangeCost(step.op, layout, bits, repeats);
   } else {
     cost = issueCycles(registers * step.slots, layout);
   }

@@ -1,5 +1,7 @@
 #include "gpu/LayoutRelations.h"
 
+#include "gpu/Rearrange.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -82,7 +84,9 @@ RankedTensorType baseType(Operation *op) {
         return tensor;
     return {};
   };
-  bool fromOperand = isa<tile::SplitOp, tile::ReduceOp, tile::UnsplatOp>(op);
+  bool fromOperand = isa<tile::SplitOp, tile::ReduceOp, tile::UnsplatOp, tile::HistogramOp>(op);
+  if (auto slice = dyn_cast<tile::SliceOp>(op))
+    fromOperand = slicesBits(slice);
   RankedTensorType type = fromOperand ? first(op->getOperands()) : first(op->getResults());
   return type ? type : first(op->getOperands());
 }
@@ -160,6 +164,8 @@ LinearLayout operandLayout(Operation *op, unsigned operand, const LinearLayout &
   }
   if (isa<tile::JoinOp>(op))
     return base.sliced(base.rank() - 1);
+  if (auto gather = dyn_cast<tile::GatherOp>(op); gather && operand == 0)
+    return gatherSource(gather, base);
   if (auto cat = dyn_cast<tile::CatOp>(op)) {
     Parts parts = *partsOf(op);
     return grown(withinUnit(base, parts), parts.dim,
@@ -173,6 +179,10 @@ LinearLayout resultLayout(Operation *op, unsigned, const LinearLayout &base) {
     return base.sliced(reduce.getAxis());
   if (isa<tile::SplitOp>(op))
     return base.sliced(base.rank() - 1);
+  if (auto slice = dyn_cast<tile::SliceOp>(op); slice && slicesBits(slice))
+    return slicedBits(slice, base);
+  if (auto histogram = dyn_cast<tile::HistogramOp>(op))
+    return histogramLayout(histogram, base.size(Axis::Warp));
   return base;
 }
 

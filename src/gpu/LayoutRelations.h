@@ -8,6 +8,10 @@
 //   join, cat                                  the result's, in which the parts are register bits
 //   split                                      the operand's, likewise; reduce: the operand's
 //   unsplat                                    the operand's
+//   exchange                                   operand and result have the base
+//   slice                                      the operand's, where it chooses bits; else the result's
+//   gather                                     the result's and the indices'; the source follows
+//   histogram                                  the operand's and the mask's
 //
 // Free of any choice: choosing is LayoutAssignment's.
 #pragma once

@@ -55,8 +55,8 @@ llvm::Expected<unsigned> allocateShared(mlir::func::FuncOp kernel, const GpuOpti
 /// where none is yet.
 llvm::Error insertBarriers(mlir::func::FuncOp kernel, const GpuOptions &options);
 
-/// Bytes of scratch shared memory that the emitter of `op` uses (reductions and scans across warps,
-/// scalar atomics whose result is used); 0 for most.
+/// Bytes of scratch shared memory that the emitter of `op` uses (reductions, scans, slices, gathers
+/// and the like across warps, scalar atomics whose result is used); 0 for most.
 unsigned scratchBytes(mlir::Operation *op);
 
 } // namespace nereid::gpu

@@ -1,7 +1,7 @@
 # Reductions and scans with a name, on top of `reduce` and `associative_scan`.
 #
 # The function of two scalars in front of each is its combiner. Indices travel beside the values as a second operand, so that
-# the first (or, with tie breaking off, any) of equal values is found in every order of combination.
+# the first (or, with tie breaking off, any) of equal values is found in every order of combination: `reduce_any_order`.
 
 
 def _add(a, b):
@@ -60,6 +60,7 @@ def _indices_along(input, axis: constexpr):
     # int32, of the input's shape: every element's position along the axis.
     rank: constexpr = len(input.shape)
     last: constexpr = axis if axis >= 0 else axis + rank
+    static_assert(last >= 0 and last < rank, "invalid axis")
     index = arange(0, input.shape[last])
     for before in static_range(last):
         index = expand_dims(index, 0)
@@ -71,13 +72,13 @@ def _indices_along(input, axis: constexpr):
 def _with_indices(input, axis: constexpr, keep_dims: constexpr, combine: constexpr):
     if axis is None:
         flat = reshape(input, [input.numel])
-        value, index = reduce((flat, arange(0, input.numel)), 0, combine)
+        value, index = reduce_any_order((flat, arange(0, input.numel)), 0, combine)
         if keep_dims:
             value = reshape(value, [1] * len(input.shape))
             index = reshape(index, [1] * len(input.shape))
         return value, index
     else:
-        return reduce((input, _indices_along(input, axis)), axis, combine, keep_dims=keep_dims)
+        return reduce_any_order((input, _indices_along(input, axis)), axis, combine, keep_dims=keep_dims)
 
 
 def _widened(input):

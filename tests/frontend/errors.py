@@ -881,3 +881,16 @@ def bad_bytes(p, n):
 @triton.jit
 def ok_bytes(p, n):
     x = "abc"
+
+
+@triton.jit
+def ok_one_ellipsis(p, n):
+    tl.store(p, tl.sum(tl.zeros((4, 4), tl.int32)[..., 0]))
+
+
+@triton.jit
+def bad_several_ellipses(p, n):
+    x = tl.zeros((4, 4), tl.int32)[..., 0, ...]
+# CHECK-LABEL: == bad_several_ellipses
+# CHECK: errors.py:[[@LINE-2]]:44: error: an index can only have a single ellipsis (`...`)
+# CHECK: [SeveralEllipses]

@@ -72,3 +72,19 @@ def k_while_true(p, n):
 # CHECK-LABEL: == k_while_true
 # CHECK: strict.py:[[@LINE-4]]:11: error: this loop never ends: its condition is always true and nothing leaves it
 # CHECK: [EndlessLoop]
+
+
+@triton.jit
+def k_index(p, n):
+    tl.store(p, (tl.arange(0, 8) + n)[1])
+# CHECK-LABEL: == k_index
+# CHECK: strict.py:[[@LINE-2]]:39: error: unsupported tensor index: 1; expected `None` or `:`
+# CHECK: [UnsupportedIndex]
+
+
+@triton.jit
+def k_ellipsis(p, n):
+    tl.store(p + tl.arange(0, 8), tl.arange(0, 8)[...])
+# CHECK-LABEL: == k_ellipsis
+# CHECK: strict.py:[[@LINE-2]]:51: error: unsupported tensor index: Ellipsis; expected `None` or `:`
+# CHECK: [UnsupportedIndex]

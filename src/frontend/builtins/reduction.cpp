@@ -34,7 +34,7 @@ static FailureOr<Value> packed(const BoundArgs &args, std::vector<Tensor> result
   return Value(std::move(tuple));
 }
 
-static FailureOr<Value> reduce(Semantic &s, const BoundArgs &args) {
+static FailureOr<Value> reduceInOrder(Semantic &s, const BoundArgs &args, bool anyOrder) {
   auto inputs = inputsOf(s, args);
   auto keepDims = s.knownBool(args["keep_dims"], "`keep_dims`", args.span("keep_dims"));
   if (failed(inputs) || failed(keepDims))
@@ -57,11 +57,21 @@ static FailureOr<Value> reduce(Semantic &s, const BoundArgs &args) {
   auto results = s.reduce(*inputs, axis, args["combine_fn"], args.call());
   if (failed(results))
     return failure();
+  if (anyOrder)
+    results->front().ir.getDefiningOp()->setAttr("tile.any_order", s.builder.getUnitAttr());
   if (*keepDims)
     for (Tensor &each : *results)
       for (int64_t i = 0; i < (isFlat ? rank : 1); ++i)
         each = *s.expandDims(each, isFlat ? 0 : axis, args.call());
   return packed(args, std::move(*results));
+}
+
+static FailureOr<Value> reduce(Semantic &s, const BoundArgs &args) {
+  return reduceInOrder(s, args, false);
+}
+
+static FailureOr<Value> reduceAnyOrder(Semantic &s, const BoundArgs &args) {
+  return reduceInOrder(s, args, true);
 }
 
 static FailureOr<Value> scan(Semantic &s, const BoundArgs &args) {
@@ -94,6 +104,10 @@ std::vector<Builtin> reductionBuiltins() {
        .isMethod = true,
        .category = "Reductions and scans",
        .dtypes = "all"},
+      // For the prelude alone: the combiner commutes as well.
+      {.name = "prelude.reduce_any_order",
+       .signature = "(input, axis, combine_fn, keep_dims=False)",
+       .build = &reduceAnyOrder},
       {.name = "associative_scan",
        .signature = "(input, axis, combine_fn, reverse=False)",
        .doc =

@@ -164,6 +164,105 @@ static FailureOr<Value> item(Semantic &s, const BoundArgs &args) {
   return result(s.reshape(*input, {}, false, args.call()));
 }
 
+static FailureOr<Value> gather(Semantic &s, const BoundArgs &args) {
+  auto source = tensorArg(s, args, "src"), index = tensorArg(s, args, "index");
+  if (failed(source) || failed(index))
+    return failure();
+  if (!isInt(index->type.scalar) || index->type.isPointer)
+    return s.error(diag::GatherIndexType, args.span("index"), index->type.str());
+  const Shape &from = source->type.shape, &to = index->type.shape;
+  if (from.size() != to.size() || from.empty())
+    return s.error(diag::GatherRank, args.call(), shapeText(from), shapeText(to));
+  auto axis = s.knownInt(args["axis"], "`axis`", args.span("axis"));
+  if (failed(axis))
+    return failure();
+  int64_t rank = int64_t(from.size());
+  if (*axis < -rank || *axis >= rank)
+    return s.error(diag::GatherAxis, args.span("axis"), *axis, rank);
+  if (*axis < 0)
+    *axis += rank;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (dim != *axis && from[size_t(dim)] != to[size_t(dim)])
+      return s.error(diag::GatherSize, args.span("index"), dim, shapeText(from), shapeText(to));
+  auto number = s.cast(*index, DType::Int32, args.span("index"));
+  if (failed(number))
+    return failure();
+  return Value(s.gather(*source, *number, *axis));
+}
+
+static FailureOr<Value> histogram(Semantic &s, const BoundArgs &args) {
+  auto input = tensorArg(s, args, "input");
+  auto bins = s.knownInt(args["num_bins"], "`num_bins`", args.span("num_bins"));
+  if (failed(input) || failed(bins))
+    return failure();
+  if (input->type.shape.size() != 1)
+    return s.error(diag::HistogramRank, args.span("input"), shapeText(input->type.shape));
+  if (!isInt(input->type.scalar) || input->type.isPointer)
+    return s.error(diag::HistogramType, args.span("input"), input->type.str());
+  if (failed(s.checkShape({*bins}, args.span("num_bins"))))
+    return failure();
+  mlir::Value mask;
+  if (!args["mask"].isNone()) {
+    auto given = tensorArg(s, args, "mask");
+    if (failed(given))
+      return failure();
+    if (!isBool(given->type.scalar) ||
+        (given->type.isBlock() && given->type.shape != input->type.shape))
+      return s.error(diag::HistogramMask, args.span("mask"),
+                     Type::of(DType::Int1, input->type.shape).str(), given->type.str());
+    auto whole = s.broadcastTo(*given, input->type.shape, args.span("mask"));
+    if (failed(whole))
+      return failure();
+    mask = whole->ir;
+  }
+  DType wide = info(input->type.scalar).bits == 64 ? input->type.scalar : DType::Int32;
+  auto number = s.cast(*input, wide, args.span("input"));
+  if (failed(number))
+    return failure();
+  Type type = Type::of(DType::Int32, {*bins});
+  return Value(Semantic::wrap(tile::HistogramOp::create(s.builder, s.loc(),
+                                                        type.toIR(*s.builder.getContext()),
+                                                        number->ir, mask),
+                              type));
+}
+
+/// Along a known axis: elements exchanged with those at `i ^ mask`.
+static FailureOr<Value> exchange(Semantic &s, const BoundArgs &args) {
+  auto input = tensorArg(s, args, "input");
+  auto mask = s.knownInt(args["mask"], "`mask`", args.span("mask"));
+  auto axis = s.knownInt(args["axis"], "`axis`", args.span("axis"));
+  if (failed(input) || failed(mask) || failed(axis))
+    return failure();
+  return Value(Semantic::wrap(tile::ExchangeOp::create(s.builder, s.loc(), input->ir.getType(),
+                                                       input->ir, uint32_t(*axis), uint32_t(*mask)),
+                              input->type));
+}
+
+static FailureOr<Value> isStrict(Semantic &s, const BoundArgs &) {
+  return Value(s.options.strict);
+}
+
+static FailureOr<Value> flip(Semantic &s, const BoundArgs &args) {
+  auto input = tensorArg(s, args, "x");
+  if (failed(input))
+    return failure();
+  int64_t rank = int64_t(input->type.shape.size());
+  auto axis = args["dim"].isNone() && rank ? FailureOr<int64_t>(rank - 1)
+                                           : s.axisOf(args["dim"], rank, args.span("dim"));
+  if (failed(axis))
+    return failure();
+  int64_t size = input->type.shape[size_t(*axis)];
+  if (llvm::isPowerOf2_64(uint64_t(size)))
+    return Value(Semantic::wrap(tile::ExchangeOp::create(s.builder, s.loc(), input->ir.getType(),
+                                                         input->ir, uint32_t(*axis),
+                                                         uint32_t(size - 1)),
+                                input->type));
+  llvm::SmallVector<int64_t, 4> offsets(size_t(rank), 0), steps(size_t(rank), 1);
+  offsets[size_t(*axis)] = size - 1;
+  steps[size_t(*axis)] = -1;
+  return Value(s.slice(*input, input->type.shape, offsets, steps));
+}
+
 std::vector<Builtin> shapeBuiltins() {
   const char *transDoc =
       R"(Permutes the dimensions: dimension `i` of the result is dimension `dims[i]` of the input.
@@ -251,6 +350,43 @@ std::vector<Builtin> shapeBuiltins() {
        .build = &cat,
        .category = "Shape",
        .dtypes = "all"},
+      {.name = "gather",
+       .signature = "(src, index, axis)",
+       .doc = R"(Picks elements along one axis: `result[.., i, ..] = src[.., index[.., i, ..], ..]`.
+
+:param src: a block of any type.
+:param index: a block of integers of the same rank and, but for the axis, the same sizes. A number outside of the axis
+ gives an undefined value.
+:param axis: the axis, negative ones count from the end.
+:returns: a block of the index's shape.)",
+       .build = &gather,
+       .isMethod = true,
+       .category = "Shape",
+       .dtypes = "all"},
+      {.name = "histogram",
+       .signature = "(input, num_bins, mask=None)",
+       .doc = R"(Counts how often each of the numbers `0 .. num_bins - 1` occurs. Other numbers are not counted.
+
+:param input: a block of integers of rank 1.
+:param num_bins: the number of bins, known during compilation.
+:param mask: bools of the input's shape; elements where it is false are not counted.
+:returns: an int32 block of shape `[num_bins]`.)",
+       .build = &histogram,
+       .isMethod = true,
+       .category = "Reductions and scans",
+       .dtypes = "ints"},
+      {.name = "flip",
+       .signature = "(x, dim=None)",
+       .doc = R"(The elements in reverse order along a dimension.
+
+:param dim: the dimension, negative ones count from the end; None for the last.)",
+       .build = &flip,
+       .isMethod = true,
+       .category = "Shape",
+       .dtypes = "all"},
+      // For the prelude alone.
+      {.name = "prelude.exchange", .signature = "(input, mask, axis)", .build = &exchange},
+      {.name = "prelude.strict", .signature = "()", .build = &isStrict},
       {.name = "item",
        .signature = "(input)",
        .doc = R"(The only element of a block of one element, as a scalar.)",

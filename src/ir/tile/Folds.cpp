@@ -315,6 +315,20 @@ struct SimplifyAssert : OpRewritePattern<AssertOp> {
   }
 };
 
+/// slice(range) -> range, when neighbours stay neighbours.
+struct SliceOfRange : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const override {
+    auto range = op.getSrc().getDefiningOp<RangeOp>();
+    int64_t size = shapeOf(op.getType())[0];
+    if (!range || (op.getSteps()[0] != 1 && size != 1))
+      return failure();
+    int64_t start = int32_t(range.getStart()) + op.getOffsets()[0];
+    rewriter.replaceOpWithNewOp<RangeOp>(op, op.getType(), uint32_t(start), uint32_t(start + size));
+    return success();
+  }
+};
+
 } // namespace
 
 //===--- folders
@@ -373,6 +387,27 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
     if (auto inner = dyn_cast<ReshapeOp>(def))
       setAnyOrder(getAnyOrder() || inner.getAnyOrder());
     getSrcMutable().assign(def->getOperand(0));
+    return getResult();
+  }
+  return {};
+}
+
+OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
+  if (getSrc().getType() == getType() &&
+      llvm::all_of(getOffsets(), [](int64_t offset) { return offset == 0; }))
+    return getSrc();
+  if (Attribute constant = resplat(adaptor.getSrc(), getType()))
+    return constant;
+  if (auto before = getSrc().getDefiningOp<SliceOp>()) {
+    llvm::SmallVector<int64_t> offsets, steps;
+    for (auto [offset, step, inner, distance] :
+         llvm::zip(getOffsets(), getSteps(), before.getOffsets(), before.getSteps())) {
+      offsets.push_back(inner + offset * distance);
+      steps.push_back(step * distance);
+    }
+    getSrcMutable().assign(before.getSrc());
+    setOffsets(offsets);
+    setSteps(steps);
     return getResult();
   }
   return {};
@@ -474,6 +509,10 @@ void ExpandDimsOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIR
 
 void ReshapeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
   patterns.add<ShapeOfSplat<ReshapeOp>, ReshapeIsExpand>(context);
+}
+
+void SliceOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<ShapeOfSplat<SliceOp>, SliceOfRange>(context);
 }
 
 void TransOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {

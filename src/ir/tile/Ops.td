@@ -136,6 +136,8 @@ def Tile_SliceOp : Tile_PureOp<"slice"> {
   let results = (outs Tile_Tensor:$result);
   let assemblyFormat = "$src $offsets `step` $steps attr-dict `:` type($src) `->` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def Tile_ExchangeOp : Tile_PureOp<"exchange", [SameOperandsAndResultType]> {

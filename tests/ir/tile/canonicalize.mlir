@@ -164,3 +164,25 @@ func.func @promises(%a: i1, %b: i1, %t: tensor<4xi1>) {
   tile.assert %t, "kept" mask %all : tensor<4xi1>, tensor<4xi1>
   return
 }
+
+// A slice of equal elements, of neighbours, of a slice, of everything.
+// CHECK-LABEL: @slices
+// CHECK-SAME: (%[[X:.*]]: tensor<16xf32>, %[[P:.*]]: i32)
+// CHECK-DAG: %[[S:.*]] = tile.splat %[[P]] : i32 -> tensor<4xi32>
+// CHECK-DAG: %[[R:.*]] = tile.range 12 to 16 : tensor<4xi32>
+// CHECK-DAG: %[[C:.*]] = tile.slice %[[X]] [11] step [-4] : tensor<16xf32> -> tensor<2xf32>
+// CHECK-DAG: %[[B:.*]] = tile.range 0 to 16 : tensor<16xi32>
+// CHECK-DAG: %[[E:.*]] = tile.slice %[[B]] [0] step [2] : tensor<16xi32> -> tensor<8xi32>
+// CHECK: return %[[S]], %[[R]], %[[C]], %[[X]], %[[E]]
+func.func @slices(%x: tensor<16xf32>, %p: i32) -> (tensor<4xi32>, tensor<4xi32>, tensor<2xf32>, tensor<16xf32>, tensor<8xi32>) {
+  %s = tile.splat %p : i32 -> tensor<16xi32>
+  %0 = tile.slice %s [2] step [3] : tensor<16xi32> -> tensor<4xi32>
+  %r = tile.range 4 to 20 : tensor<16xi32>
+  %1 = tile.slice %r [8] step [1] : tensor<16xi32> -> tensor<4xi32>
+  %2 = tile.slice %x [15] step [-2] : tensor<16xf32> -> tensor<8xf32>
+  %3 = tile.slice %2 [2] step [2] : tensor<8xf32> -> tensor<2xf32>
+  %4 = tile.slice %x [0] step [1] : tensor<16xf32> -> tensor<16xf32>
+  %b = tile.range 0 to 16 : tensor<16xi32>
+  %5 = tile.slice %b [0] step [2] : tensor<16xi32> -> tensor<8xi32>
+  return %0, %1, %3, %4, %5 : tensor<4xi32>, tensor<4xi32>, tensor<2xf32>, tensor<16xf32>, tensor<8xi32>
+}

@@ -300,6 +300,28 @@ TEST_F(Builtins, Shapes) {
   EXPECT_EQ(accepted("item", {block(DType::Float32, {1, 1})}), "fp32");
   EXPECT_EQ(refused("item", {block()}),
             "ItemOfMany: `item` needs a block of one element, found fp32 block of shape [16]");
+  Value index = block(DType::Int32, {4});
+  EXPECT_EQ(accepted("gather", {block(), index, integer(-1)}), "<['4'], fp32>");
+  EXPECT_EQ(refused("gather", {block(), block(), integer(0)}),
+            "GatherIndexType: the index must be an integer tensor, found <['16'], fp32>");
+  EXPECT_EQ(refused("gather", {block(DType::Float32, {4, 4}), index, integer(0)}),
+            "GatherRank: source and index tensors must have the same rank, found shapes [4, 4] and "
+            "[4]");
+  EXPECT_EQ(refused("gather", {block(), index, integer(1)}),
+            "GatherAxis: gather axis 1 must be < source rank (1)");
+  EXPECT_EQ(refused("gather", {block(DType::Float32, {4, 4}), block(DType::Int32, {8, 8}),
+                               integer(0)}),
+            "GatherSize: index dim 1 must match the corresponding source dim, found shapes [4, 4] "
+            "and [8, 8]");
+  EXPECT_EQ(accepted("histogram", {index, integer(32)}), "<['32'], int32>");
+  EXPECT_EQ(refused("histogram", {block(DType::Int32, {4, 4}), integer(32)}),
+            "HistogramRank: histogram only supports 1D input, found shape [4, 4]");
+  EXPECT_EQ(refused("histogram", {block(), integer(32)}),
+            "HistogramType: histogram only supports integer input, found <['16'], fp32>");
+  EXPECT_EQ(refused("histogram", {index, integer(32), index}),
+            "HistogramMask: the mask of a histogram must be of bools and of the input's shape: "
+            "expected <['4'], int1>, found <['4'], int32>");
+  EXPECT_EQ(accepted("flip", {block(DType::Float32, {4, 4}), integer(0)}), "<['4', '4'], fp32>");
 }
 
 TEST_F(Builtins, Loads) {

@@ -149,8 +149,20 @@ TEST_F(KnownErrors, Subscripts) {
             "<['16', '1'], fp32>");
   EXPECT_EQ(typeOf(semantic->subscript(argument(DType::Int32), tuple({Value()}))),
             "<['1'], int32>");
-  EXPECT_TRUE(failed(semantic->subscript(block, integer(0))));
-  EXPECT_EQ(message(), "UnsupportedIndex: unsupported tensor index: 0; expected `None` or `:`");
+  EXPECT_EQ(typeOf(semantic->subscript(block, integer(0))), "fp32");
+  EXPECT_EQ(typeOf(semantic->subscript(block, slice(integer(2), integer(12), integer(3)))),
+            "<['4'], fp32>");
+  EXPECT_EQ(typeOf(semantic->subscript(block, argument(DType::Int32))), "fp32");
+  EXPECT_TRUE(failed(semantic->subscript(block, text("a"))));
+  EXPECT_EQ(message(),
+            "UnsupportedIndexKind: unsupported tensor index: 'a'; expected integers, slices with "
+            "known bounds, `None` and `...`; `tl.gather` takes the elements that a block names");
+  EXPECT_TRUE(failed(semantic->subscript(block, integer(16))));
+  EXPECT_EQ(message(),
+            "TensorIndexRange: index 16 is out of bounds for dimension 0 with size 16");
+  EXPECT_TRUE(failed(semantic->subscript(block, slice(integer(4), integer(4), Value()))));
+  EXPECT_EQ(message(), "EmptySlice: the slice of dimension 0 with size 16 is empty: blocks have at "
+                       "least one element");
   Value all = slice(Value(), Value(), Value());
   EXPECT_TRUE(failed(semantic->subscript(block, tuple({all, all}))));
   EXPECT_EQ(message(), "TooManyIndices: too many indices: found 2 for a tensor of rank 1");

@@ -176,6 +176,28 @@ struct WarpSimulator::Interpreter {
     return true;
   }
 
+  /// An atomic addition of 32 bits in shared memory, which others may do to the same bytes.
+  bool addAtomically(Thread &thread, uint64_t at, uint32_t number, Words &before) {
+    constexpr int32_t anyone = -3;
+    at -= kSharedBase;
+    if (at + 4 > sim.shared.size() || at % 4)
+      return fail("an atomic operation at byte " + Twine(at));
+    for (unsigned i = 0; i < 4; ++i) {
+      Watch &watch = sim.seen[at + i];
+      if (watch.epoch != sim.epoch)
+        watch = {sim.epoch, -1, -1};
+      if (watch.reader != -1 || (watch.writer != -1 && watch.writer != anyone))
+        return fail("race at byte " + Twine(at + i) + ": an atomic operation and an access");
+      watch.writer = anyone;
+    }
+    uint32_t old;
+    std::memcpy(&old, sim.shared.data() + at, 4);
+    number += old;
+    std::memcpy(sim.shared.data() + at, &number, 4);
+    before = {old};
+    return true;
+  }
+
   uint8_t *memory(Thread &thread, uint64_t at, unsigned bytes, bool write) {
     if (at >= kSharedBase && at < kSharedBase + sim.shared.size() + 4096) {
       if (!touch(thread, at - kSharedBase, bytes, write))
@@ -385,6 +407,11 @@ struct WarpSimulator::Interpreter {
         return false;
     } else if (isa<StoreInst>(op)) {
       return store(thread, operand(1)[0], op.getOperand(0)->getType(), operand(0));
+    } else if (auto *atomic = dyn_cast<AtomicRMWInst>(&op)) {
+      if (atomic->getOperation() != AtomicRMWInst::Add || !op.getType()->isIntegerTy(32))
+        return unknown(op);
+      if (!addAtomically(thread, operand(0)[0], uint32_t(operand(1)[0]), result))
+        return false;
     } else if (isa<InsertElementInst>(op)) {
       result = operand(0);
       result[operand(2)[0]] = operand(1)[0];

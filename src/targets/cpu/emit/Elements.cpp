@@ -169,6 +169,110 @@ void Elements::write(const Buffer &buffer, ArrayRef<Index> point, Value value) {
   k.e.scatter(element, k.e.add(k.e.splat(address, width), steps), value, nullptr);
 }
 
+// Elements of `source` at `point`, but for dimension `axis`, where they are at `along`: an i64, or
+// lanes of it.
+Value Elements::readAlong(Value source, ArrayRef<Index> point, unsigned axis, Value along) {
+  Emit &e = k.e;
+  Type element = tile::elementOf(source.getType());
+  Point place(point);
+  place[axis] = {};
+  if (Emit::widthOf(along) == 1)
+    place[axis].base = along;
+  Buffer buffer = k.buffers.lookup(source);
+  if (!buffer) {
+    if (width == 1) { // every coordinate stands still inside the body
+      for (Index &index : place)
+        index = {current(index), -1};
+      Elements inside(k); // its values belong here, not before the loops
+      return inside.at(source, place);
+    }
+    k.fail(source.getDefiningOp(), "internal error: a tensor that is read at other places than the "
+                                   "one computed is not in memory");
+    return e.zero(element, 1);
+  }
+  if (Emit::widthOf(along) == 1)
+    return read(buffer, place);
+  int64_t laneStride, size = tile::sizeInBytes(element), stride = size;
+  Value first = e.advance(buffer.base, offsetIn(buffer.type, place, laneStride));
+  for (int64_t rest : buffer.type.getShape().drop_front(axis + 1))
+    stride *= rest;
+  Value offsets = e.mul(along, e.integer(along.getType(), stride));
+  if (laneStride)
+    offsets = e.add(offsets, e.mul(e.iota(k.b.getI64Type(), width),
+                                   e.integer(along.getType(), laneStride * size)));
+  return e.gather(element, e.add(e.splat(first, width), offsets), nullptr, nullptr);
+}
+
+Value Elements::exchanged(tile::ExchangeOp op, ArrayRef<Index> point) {
+  Emit &e = k.e;
+  const Index &index = point[op.getAxis()];
+  Value now = current(index);
+  auto flipped = [&](Value number, int64_t mask) {
+    return k.b.createOrFold<arith::XOrIOp>(e.loc, number, e.integer(number.getType(), mask));
+  };
+  int64_t mask = op.getMask();
+  if (width == 1 || index.dim < 0 || index.dim != laneDim)
+    return readAlong(op.getSrc(), point, op.getAxis(), flipped(now, mask));
+  Buffer buffer = k.buffers.lookup(op.getSrc());
+  if (!buffer || index.base) // lanes that may begin anywhere
+    return readAlong(op.getSrc(), point, op.getAxis(),
+                     flipped(e.add(e.splat(now, width), e.iota(k.b.getI64Type(), width)), mask));
+  // Lanes begin at a multiple of their number: the partners are the lanes of one other place.
+  Point place(point);
+  place[op.getAxis()].base = e.sub(flipped(now, mask & ~(width - 1)), now);
+  Value partners = read(buffer, place);
+  SmallVector<int64_t> order;
+  for (int64_t lane = 0; lane < width; ++lane)
+    order.push_back(lane ^ (mask & (width - 1)));
+  return mask & (width - 1) ? e.shuffle(partners, order) : partners;
+}
+
+// A slice with steps along running coordinates.
+Value Elements::sliced(tile::SliceOp op, ArrayRef<Index> point) {
+  Emit &e = k.e;
+  Point place(point);
+  std::optional<unsigned> lanes;
+  for (unsigned d = 0; d < place.size(); ++d) {
+    int64_t step = op.getSteps()[d], offset = op.getOffsets()[d];
+    if (step == 1 || place[d].dim < 0 || place[d].dim != laneDim || width == 1) {
+      bool runs = step == 1 && place[d].dim >= 0;
+      Value base = runs ? (place[d].base ? place[d].base : e.i64(0)) : current(place[d]);
+      place[d] = {e.add(e.mul(base, e.i64(step)), e.i64(offset)), runs ? place[d].dim : -1};
+      continue;
+    }
+    assert(!lanes && "lanes run along one dimension");
+    lanes = d;
+  }
+  Buffer buffer = k.buffers.lookup(op.getSrc());
+  if (!lanes)
+    return buffer ? read(buffer, place) : readAlong(op.getSrc(), place, 0, current(place[0]));
+  int64_t step = op.getSteps()[*lanes], offset = op.getOffsets()[*lanes];
+  Value first = e.add(e.mul(current(place[*lanes]), e.i64(step)), e.i64(offset));
+  if (buffer && step == -1 && *lanes + 1 == place.size()) { // neighbours, the wrong way round
+    Value now = current({Value(), laneDim});
+    place[*lanes].base = e.sub(e.sub(first, e.i64(width - 1)), now);
+    SmallVector<int64_t> order;
+    for (int64_t lane = width; lane-- > 0;)
+      order.push_back(lane);
+    return e.shuffle(read(buffer, place), order);
+  }
+  Value along = e.iota(k.b.getI64Type(), width);
+  along = e.add(e.splat(first, width), e.mul(along, e.integer(along.getType(), step)));
+  return readAlong(op.getSrc(), place, *lanes, along);
+}
+
+Value Elements::gathered(tile::GatherOp op, ArrayRef<Index> point) {
+  Emit &e = k.e;
+  Value index = at(op.getIndices(), point);
+  // Whatever the index is, only the source is read.
+  int64_t size = tile::shapeOf(op.getSrc().getType())[op.getAxis()];
+  Type i64 = e.lanes(k.b.getI64Type(), Emit::widthOf(index));
+  if (index.getType() != i64)
+    index = arith::ExtSIOp::create(k.b, e.loc, i64, index);
+  index = arith::MinUIOp::create(k.b, e.loc, index, e.integer(i64, size - 1));
+  return readAlong(op.getSrc(), point, op.getAxis(), index);
+}
+
 Value Elements::compute(Value value, ArrayRef<Index> point) {
   if (auto buffer = k.buffers.lookup(value))
     return read(buffer, point);
@@ -202,6 +306,8 @@ Value Elements::compute(Value value, ArrayRef<Index> point) {
   if (movesElements(op)) {
     if (std::optional<Point> source = sourcePoint(op, point, e))
       return at(op->getOperand(0), *source);
+    if (auto slice = dyn_cast<tile::SliceOp>(op))
+      return sliced(slice, point);
     if (width == 1) { // every coordinate stands still inside the body
       Point still;
       for (const Index &index : point)
@@ -214,6 +320,10 @@ Value Elements::compute(Value value, ArrayRef<Index> point) {
     k.fail(op, "a reshape reached code generation in an irregular place");
     return e.zero(element, 1);
   }
+  if (auto exchange = dyn_cast<tile::ExchangeOp>(op))
+    return exchanged(exchange, point);
+  if (auto gather = dyn_cast<tile::GatherOp>(op))
+    return gathered(gather, point);
   if (Emit::isElementwise(op)) {
     SmallVector<Value> operands;
     int64_t widest = 1;

@@ -50,6 +50,11 @@ private:
   mlir::Value load(tile::LoadOp op, llvm::ArrayRef<Index> point);
   mlir::Value fromForm(const Form &form);
   mlir::Value addressOf(const Form &form);
+  mlir::Value exchanged(tile::ExchangeOp op, llvm::ArrayRef<Index> point);
+  mlir::Value sliced(tile::SliceOp op, llvm::ArrayRef<Index> point);
+  mlir::Value gathered(tile::GatherOp op, llvm::ArrayRef<Index> point);
+  mlir::Value readAlong(mlir::Value source, llvm::ArrayRef<Index> point, unsigned axis,
+                        mlir::Value along);
   mlir::Value offsetIn(mlir::RankedTensorType type, llvm::ArrayRef<Index> point,
                        int64_t &laneStride);
 

@@ -97,6 +97,20 @@ Value Emit::resize(Value value, Type type) {
   return b.createOrFold<arith::TruncIOp>(loc, type, value);
 }
 
+Value Emit::displaced(Value base, int64_t step, int64_t offset) {
+  if (!base || (step == 1 && offset == 0))
+    return offset ? add(base ? base : i64(0), i64(offset)) : base;
+  if (auto known = constant(base))
+    return i64(*known * step + offset);
+  Value &result = displacements[{base, step, offset}];
+  if (!result) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointAfterValue(base);
+    result = add(mul(base, i64(step)), i64(offset));
+  }
+  return result;
+}
+
 //--- lanes
 //--------------------------------------------------------------------------------------------------
 

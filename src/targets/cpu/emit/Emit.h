@@ -48,6 +48,9 @@ public:
   /// Scalar integer `value` sign-extended or truncated to `type`.
   mlir::Value resize(mlir::Value value, mlir::Type type);
 
+  /// `base * step + offset` of an i64, made where `base` is: asked for again it is the same value.
+  mlir::Value displaced(mlir::Value base, int64_t step, int64_t offset);
+
   //--- lanes ---
   /// All lanes equal to the scalar; a pointer becomes lanes of its address.
   mlir::Value splat(mlir::Value scalar, int64_t width);
@@ -103,6 +106,7 @@ public:
 private:
   mlir::Value constantOp(mlir::TypedAttr value);
   llvm::DenseMap<std::pair<mlir::Attribute, mlir::Type>, mlir::Value> constants;
+  llvm::DenseMap<std::tuple<mlir::Value, int64_t, int64_t>, mlir::Value> displacements;
   mlir::Type memoryLanes(mlir::Type element, int64_t width) const;
   mlir::Value toMemory(mlir::Type element, mlir::Value value);
   mlir::Value fromMemory(mlir::Type element, mlir::Value value);

@@ -404,6 +404,10 @@ void LoopStep::prepare(Value value, ArrayRef<Index> point, Forms &forms, bool &s
       prepare(op->getOperand(0), *source, forms, scattered);
     return;
   }
+  if (auto gather = dyn_cast<tile::GatherOp>(op)) {
+    scattered = true;
+    return prepare(gather.getIndices(), point, forms, scattered);
+  }
   if (Emit::isElementwise(op))
     for (Value operand : op->getOperands())
       prepare(operand, point, forms, scattered);

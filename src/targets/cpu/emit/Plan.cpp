@@ -20,8 +20,9 @@ bool isVirtual(Operation *op) {
     return !load.getIsVolatile();
   if (isa<tile::ReshapeOp>(op))
     return isRegularReshape(op);
-  return isa<tile::RangeOp, tile::SplatOp, arith::ConstantOp>(op) || movesElements(op) ||
-         Emit::isElementwise(op);
+  return isa<tile::RangeOp, tile::SplatOp, arith::ConstantOp, tile::ExchangeOp, tile::GatherOp>(
+             op) ||
+         movesElements(op) || Emit::isElementwise(op);
 }
 
 void collectLoads(Value value, Kernel &kernel, llvm::SmallSetVector<Operation *, 8> &loads) {
@@ -261,7 +262,7 @@ void Planner::chooseMaterialized() {
       continue;
     Value value = op.getResult(0);
     llvm::SmallSet<int, 4> times;
-    bool inside = false;
+    bool inside = false, elsewhere = llvm::any_of(value.getUses(), readsElsewhere);
     for (Operation *user : value.getUsers()) {
       if (user->getBlock() != &block) {
         Operation *ancestor = block.findAncestorOpInBlock(*user);
@@ -295,6 +296,8 @@ void Planner::chooseMaterialized() {
     int made = INT_MAX;
     if (isLoad && clobber != INT_MAX && 2 * clobber + 1 < first)
       made = 2 * clobber;
+    else if (elsewhere) // in memory before anything of it is read
+      made = 2 * (first / 2);
     else if (isLoad && (times.size() > 1 || inside))
       made = first;
     else if (!isFixed && times.size() > 1 && cost[&op] > cheap)

@@ -7,7 +7,8 @@
 // Loop step is a set of roots over one iteration space, emitted as one loop nest, so that an
 // elementwise chain between a load and a store or a reduction becomes one pass over memory.
 //
-// A tensor that several steps need is computed again in each when that is cheap (index arithmetic),
+// Tensors of which other places are read than the one computed (`readsElsewhere`) are materialised
+// before. A tensor that several steps need is computed again in each when that is cheap (index arithmetic),
 // else materialised in the first loop that computes it. Loads are never repeated: memory may have
 // changed. A load is materialised before a step that may write memory when it is needed after it.
 #pragma once

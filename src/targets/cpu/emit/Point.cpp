@@ -12,8 +12,18 @@ bool runsWith(ArrayRef<Index> point, int dim) {
 }
 
 bool movesElements(Operation *op) {
-  return isa<tile::BroadcastOp, tile::ExpandDimsOp, tile::TransOp, tile::ReshapeOp, tile::HintOp>(
-      op);
+  return isa<tile::BroadcastOp, tile::ExpandDimsOp, tile::TransOp, tile::ReshapeOp, tile::SliceOp,
+             tile::HintOp>(op);
+}
+
+bool readsElsewhere(OpOperand &operand) {
+  Operation *op = operand.getOwner();
+  if (auto slice = dyn_cast<tile::SliceOp>(op))
+    return llvm::any_of(llvm::zip(slice.getSteps(), tile::shapeOf(slice.getType())),
+                        [](auto dim) { return std::get<0>(dim) != 1 && std::get<1>(dim) != 1; });
+  if (auto gather = dyn_cast<tile::GatherOp>(op))
+    return operand.getOperandNumber() == 0;
+  return isa<tile::ExchangeOp>(op);
 }
 
 static SmallVector<int64_t> withoutOnes(ArrayRef<int64_t> shape) {
@@ -43,6 +53,13 @@ std::optional<Point> sourcePoint(Operation *op, ArrayRef<Index> point, Emit &emi
   } else if (auto trans = dyn_cast<tile::TransOp>(op)) {
     for (auto [d, from] : llvm::enumerate(trans.getOrder()))
       result[from] = point[d];
+  } else if (auto slice = dyn_cast<tile::SliceOp>(op)) {
+    for (size_t d = 0; d < source.size(); ++d) {
+      int64_t step = target[d] == 1 ? 1 : slice.getSteps()[d];
+      if (step != 1 && point[d].dim >= 0)
+        return std::nullopt;
+      result[d] = {emit.displaced(point[d].base, step, slice.getOffsets()[d]), point[d].dim};
+    }
   } else if (isRegularReshape(op)) {
     size_t d = 0;
     for (size_t s = 0; s < source.size(); ++s) {

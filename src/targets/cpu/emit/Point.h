@@ -30,12 +30,17 @@ struct Place {
 bool runsWith(llvm::ArrayRef<Index> point, int dim = -1);
 
 /// True for ops whose result element is an element of their one tensor operand, found by
-/// `sourcePoint`: broadcast, expand_dims, trans, reshape, hint.
+/// `sourcePoint`: broadcast, expand_dims, trans, reshape, slice, hint.
 bool movesElements(mlir::Operation *op);
 
+/// True for an operand that is read at other places than those computed: what an exchange, a gather
+/// or a slice with steps takes its elements from. Such a tensor must be in memory.
+bool readsElsewhere(mlir::OpOperand &operand);
+
 /// The place in the operand of a `movesElements` op that holds the element of the result at
-/// `point`. Null when a reshape mixes coordinates in a way that a running coordinate cannot follow:
-/// `isRegularReshape` tells in advance that this never happens.
+/// `point`. Null when a reshape mixes coordinates in a way that a running coordinate cannot follow
+/// (`isRegularReshape` tells in advance that this never happens), and for the running coordinates
+/// of slices with steps.
 std::optional<Point> sourcePoint(mlir::Operation *op, llvm::ArrayRef<Index> point, Emit &emit);
 
 /// A reshape that only adds and drops dimensions of size 1.

@@ -73,6 +73,33 @@ static void emitCat(Kernel &k, tile::CatOp op) {
   k.buffers[op.getResult()] = target;
 }
 
+static void emitHistogram(Kernel &k, tile::HistogramOp op) {
+  Emit &e = k.e;
+  Buffer source = materialize(k, op.getSrc());
+  bool masks = op.getMask() && isa<RankedTensorType>(op.getMask().getType());
+  if (masks)
+    materialize(k, op.getMask());
+  Buffer target = k.allocate(op.getResult());
+  Type i32 = k.b.getI32Type(), element = source.type.getElementType();
+  int64_t bins = target.type.getNumElements();
+  LLVM::MemsetOp::create(k.b, e.loc, target.base, e.integer(k.b.getI8Type(), 0), e.i64(4 * bins),
+                         false);
+  forEachPoint(k, source.type.getShape(), [&](ArrayRef<Value> indices) {
+    Value number = elementAt(k, op.getSrc(), indices);
+    if (!element.isInteger(64))
+      number = arith::ExtUIOp::create(k.b, e.loc, k.b.getI64Type(), number);
+    Value counts = e.cmp(arith::CmpIPredicate::ult, number, e.i64(bins));
+    if (op.getMask())
+      counts = e.both(counts, elementAt(k, op.getMask(), masks ? indices : ArrayRef<Value>()));
+    auto branch = scf::IfOp::create(k.b, e.loc, counts, false);
+    OpBuilder::InsertionGuard guard(k.b);
+    k.b.setInsertionPointToStart(&branch.getThenRegion().front());
+    Value bin = e.advance(target.base, e.mul(number, e.i64(4)));
+    e.store(i32, bin, e.add(e.load(i32, bin, 1), e.integer(i32, 1)));
+  });
+  k.buffers[op.getResult()] = target;
+}
+
 // A call of one of the run-time functions of kernel_abi.h.
 static void callSupport(Kernel &k, StringRef name, ArrayRef<Value> arguments) {
   auto type = LLVM::LLVMFunctionType::get(
@@ -305,6 +332,8 @@ bool emitTensorOp(Kernel &k, Operation *op) {
     return emitSplit(k, split), true;
   if (auto cat = dyn_cast<tile::CatOp>(op))
     return emitCat(k, cat), true;
+  if (auto histogram = dyn_cast<tile::HistogramOp>(op))
+    return emitHistogram(k, histogram), true;
   if (auto reduce = dyn_cast<tile::ReduceOp>(op))
     return emitReduce(k, reduce), true;
   if (auto scan = dyn_cast<tile::ScanOp>(op))

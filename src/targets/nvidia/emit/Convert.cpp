@@ -64,32 +64,6 @@ private:
   SmallVector<Direction, 5> directions;
 };
 
-/// Several registers of 8 or 16 bits travel in one 32-bit word.
-Values shuffleTogether(Emitter &e, ArrayRef<llvm::Value *> values, llvm::Value *source) {
-  llvm::Type *type = values.front()->getType();
-  unsigned bits = type->isPointerTy() ? 64 : type->getPrimitiveSizeInBits();
-  Values result;
-  if (bits != 8 && bits != 16) {
-    for (llvm::Value *value : values)
-      result.push_back(e.shuffleIndex(value, source));
-    return result;
-  }
-  unsigned perWord = 32 / bits;
-  auto *word = llvm::FixedVectorType::get(type, perWord);
-  for (size_t first = 0; first < values.size(); first += perWord) {
-    ArrayRef<llvm::Value *> part =
-        values.slice(first, std::min<size_t>(perWord, values.size() - first));
-    llvm::Value *packed = llvm::PoisonValue::get(word);
-    for (auto [i, value] : llvm::enumerate(part))
-      packed = e.b.CreateInsertElement(packed, value, uint64_t(i));
-    llvm::Value *moved = e.shuffleIndex(e.b.CreateBitCast(packed, e.b.getInt32Ty()), source);
-    moved = e.b.CreateBitCast(moved, word);
-    for (size_t i = 0; i < part.size(); ++i)
-      result.push_back(e.b.CreateExtractElement(moved, uint64_t(i)));
-  }
-  return result;
-}
-
 /// One core of registers by the plan's steps.
 Values shuffle(Emitter &e, const ConversionPlan &plan, ArrayRef<llvm::Value *> values,
                unsigned resultCount) {
@@ -117,7 +91,9 @@ Values shuffle(Emitter &e, const ConversionPlan &plan, ArrayRef<llvm::Value *> v
     if (!lane)
       lane = e.linear(shuffles.sourceLane, shuffles.sourceWarp);
     llvm::Value *source = round.source ? e.b.CreateXor(lane, round.source) : lane;
-    for (auto [one, value] : llvm::zip_equal(group, shuffleTogether(e, words, source)))
+    Values moved = shuffleTogether(
+        e, words, [&](llvm::Value *value) { return e.shuffleIndex(value, source); });
+    for (auto [one, value] : llvm::zip_equal(group, moved))
       received[one->receive] = value;
   }
   received = RegisterPermutation(e, shuffles.receiveLane, {}).apply(std::move(received));
@@ -157,6 +133,34 @@ void convertInPieces(Emitter &e, ngpu::ConvertLayoutOp op) {
 }
 
 } // namespace
+
+Values shuffleTogether(Emitter &e, ArrayRef<llvm::Value *> values,
+                       llvm::function_ref<llvm::Value *(llvm::Value *)> shuffle) {
+  Values result;
+  if (values.empty())
+    return result;
+  llvm::Type *type = values.front()->getType();
+  unsigned bits = type->isPointerTy() ? 64 : type->getPrimitiveSizeInBits();
+  if (bits != 8 && bits != 16) {
+    for (llvm::Value *value : values)
+      result.push_back(shuffle(value));
+    return result;
+  }
+  unsigned perWord = 32 / bits;
+  auto *word = llvm::FixedVectorType::get(type, perWord);
+  for (size_t first = 0; first < values.size(); first += perWord) {
+    ArrayRef<llvm::Value *> part =
+        values.slice(first, std::min<size_t>(perWord, values.size() - first));
+    llvm::Value *packed = llvm::PoisonValue::get(word);
+    for (auto [i, value] : llvm::enumerate(part))
+      packed = e.b.CreateInsertElement(packed, value, uint64_t(i));
+    llvm::Value *moved = shuffle(e.b.CreateBitCast(packed, e.b.getInt32Ty()));
+    moved = e.b.CreateBitCast(moved, word);
+    for (size_t i = 0; i < part.size(); ++i)
+      result.push_back(e.b.CreateExtractElement(moved, uint64_t(i)));
+  }
+  return result;
+}
 
 bool emitConvert(Emitter &e, Operation *op) {
   auto convert = dyn_cast<ngpu::ConvertLayoutOp>(op);

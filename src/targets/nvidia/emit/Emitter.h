@@ -182,11 +182,16 @@ private:
 /// Null when `op` is no elementwise op.
 llvm::Value *emitElement(Emitter &e, mlir::Operation *op, llvm::ArrayRef<llvm::Value *> operands);
 
+/// Moves values by `shuffle`, which takes and gives one; several of 8 or 16 bits go in one word.
+Values shuffleTogether(Emitter &e, llvm::ArrayRef<llvm::Value *> values,
+                       llvm::function_ref<llvm::Value *(llvm::Value *)> shuffle);
+
 // Families. True: the op was of this family (and has been emitted, or failed).
 bool emitElementwise(Emitter &e,
                      mlir::Operation *op); // arith, math, casts, selects, tile elementwise
 bool emitShape(Emitter &e,
                mlir::Operation *op); // range, splat, broadcast, reshape, trans, join ...
+bool emitRearrange(Emitter &e, mlir::Operation *op); // exchange, slice, gather, histogram
 bool emitMemory(Emitter &e, mlir::Operation *op); // tile.load, tile.store
 bool emitAtomic(Emitter &e, mlir::Operation *op);
 bool emitControl(Emitter &e, mlir::Operation *op); // scf, calls, program ids, tile.barrier
