@@ -457,7 +457,8 @@ FailureOr<Value> Interpreter::visitBlockIndex(const Expr &node, const Tensor &bl
       }
     }
   size_t rank = block.type.shape.size();
-  size_t taken = size_t(llvm::count_if(parts.items, [](const Value &part) { return !part.isNone(); }));
+  size_t taken =
+      size_t(llvm::count_if(parts.items, [](const Value &part) { return !part.isNone(); }));
   if (taken < rank)
     parts.items.insert(parts.items.begin() + int64_t(*place), rank - taken, full);
   return Value(std::move(parts));

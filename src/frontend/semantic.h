@@ -236,7 +236,8 @@ public:
                llvm::ArrayRef<int64_t> steps);
   /// result[.., i, ..] = source[.., indices[.., i, ..], ..]; the operands have been checked.
   Tensor gather(const Tensor &source, const Tensor &indices, int64_t axis);
-  /// What a block has at one place of an axis, which a run-time scalar names; the axis keeps size 1.
+  /// What a block has at one place of an axis, which a run-time scalar names; the axis keeps
+  /// size 1.
   FailureOr<Tensor> elementsAlong(const Tensor &value, int64_t axis, const Tensor &number);
   /// The axis of a tensor of this rank, negative ones wrapped.
   FailureOr<int64_t> axisOf(const Value &value, int64_t rank, SourceSpan at = {});

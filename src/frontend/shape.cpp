@@ -284,8 +284,8 @@ static FailureOr<Value> subscriptTensor(Semantic &s, const Tensor &tensor, const
   if (failed(s.checkShape(shape, at)))
     return failure();
   Tensor result = Semantic::wrap(tensor.ir, tensor.type);
-  bool whole = box == tensor.type.shape &&
-               llvm::all_of(steps, [](int64_t step) { return step == 1; });
+  bool whole =
+      box == tensor.type.shape && llvm::all_of(steps, [](int64_t step) { return step == 1; });
   if (!whole)
     result = s.slice(result, box, offsets, steps);
   for (auto &[axis, number] : named) {

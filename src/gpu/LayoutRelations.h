@@ -9,9 +9,9 @@
 //   split                                      the operand's, likewise; reduce: the operand's
 //   unsplat                                    the operand's
 //   exchange                                   operand and result have the base
-//   slice                                      the operand's, where it chooses bits; else the result's
-//   gather                                     the result's and the indices'; the source follows
-//   histogram                                  the operand's and the mask's
+//   slice                                      the operand's, where it chooses bits; else the
+//   result's gather                                     the result's and the indices'; the source
+//   follows histogram                                  the operand's and the mask's
 //
 // Free of any choice: choosing is LayoutAssignment's.
 #pragma once

@@ -170,8 +170,7 @@ LinearLayout slicedBits(tile::SliceOp op, const LinearLayout &source) {
     for (unsigned bit = 0; bit < source.bits(axis); ++bit) {
       Coords coords = source.basis(axis, bit);
       for (unsigned d = 0; d < to.size(); ++d)
-        coords[d] =
-            to[d] == 1 ? 0 : int32_t(coords[d] / std::abs(op.getSteps()[d]) & (to[d] - 1));
+        coords[d] = to[d] == 1 ? 0 : int32_t(coords[d] / std::abs(op.getSteps()[d]) & (to[d] - 1));
       bases[unsigned(axis)].push_back(coords);
     }
   return LinearLayout(to, bases).withoutRedundantRegisters();
@@ -199,15 +198,15 @@ std::optional<WarpMove> sliceMove(tile::SliceOp op, const LinearLayout &source,
   Coords origin;
   for (auto [size, offset] : llvm::zip(to, op.getOffsets()))
     origin.push_back(int32_t(offset));
-  return moveWithin(
-      source, result,
-      [&](uint64_t flat) {
-        Coords coords = result.unflat(int64_t(flat));
-        for (unsigned d = 0; d < coords.size(); ++d)
-          coords[d] = to[d] == 1 ? 0 : int32_t(coords[d] * std::abs(op.getSteps()[d]));
-        return uint64_t(source.flat(coords));
-      },
-      uint64_t(source.flat(origin)), {});
+  return moveWithin(source, result,
+                    [&](uint64_t flat) {
+                      Coords coords = result.unflat(int64_t(flat));
+                      for (unsigned d = 0; d < coords.size(); ++d)
+                        coords[d] =
+                            to[d] == 1 ? 0 : int32_t(coords[d] * std::abs(op.getSteps()[d]));
+                      return uint64_t(source.flat(coords));
+                    },
+                    uint64_t(source.flat(origin)), {});
 }
 
 std::optional<WarpMove> gatherMove(tile::GatherOp op, const LinearLayout &source,

@@ -11,9 +11,9 @@
 //              function of the result's place, plus a constant.
 //   gather     likewise, plus a linear function of the bits of the index.
 //
-// For slices and gathers a place in the same warp is looked for; the register of a shuffle has to be
-// known, so that only the lane may depend on the thread. Where that fails the source is written to
-// shared memory, row by row, and read from there.
+// For slices and gathers a place in the same warp is looked for; the register of a shuffle has to
+// be known, so that only the lane may depend on the thread. Where that fails the source is written
+// to shared memory, row by row, and read from there.
 #pragma once
 #include "ir/tile/Dialect.h"
 #include "layout/LinearLayout.h"
@@ -57,8 +57,8 @@ std::optional<WarpMove> sliceMove(tile::SliceOp op, const layout::LinearLayout &
 std::optional<WarpMove> gatherMove(tile::GatherOp op, const layout::LinearLayout &source,
                                    const layout::LinearLayout &result);
 
-/// The layout of a gather's source that lets warps keep to themselves, if the result has `base`: the
-/// same, but for the axis, whose further elements are copies, or in registers.
+/// The layout of a gather's source that lets warps keep to themselves, if the result has `base`:
+/// the same, but for the axis, whose further elements are copies, or in registers.
 layout::LinearLayout gatherSource(tile::GatherOp op, const layout::LinearLayout &base);
 /// Whether the source is asked for in that layout: not if it is the larger one, since all of it
 /// would be in every warp.

@@ -10,10 +10,13 @@ import test_control_flow
 import test_descriptors
 import test_dot
 import test_elementwise
+import test_gather
+import test_histogram
 import test_memory
 import test_random
 import test_reductions
 import test_shapes
+import test_sort
 
 #: Names that no matrix runs, and why.
 REASONS = {
@@ -30,7 +33,7 @@ def builtins():
 
 def test_every_builtin_is_covered():
     covered = set(REASONS)
-    for module in (test_atomics, test_control_flow, test_descriptors, test_dot, test_elementwise, test_memory, test_random, test_reductions, test_shapes):
+    for module in (test_atomics, test_control_flow, test_descriptors, test_dot, test_elementwise, test_gather, test_histogram, test_memory, test_random, test_reductions, test_shapes, test_sort):
         covered |= module.COVERED
     missing = sorted({row["name"] for row in builtins() if not row["name"].startswith("_")} - covered)
     assert not missing, f"no test runs {', '.join(missing)}: add a row to the matrix, or a reason"

@@ -253,10 +253,10 @@ static FailureOr<Value> flip(Semantic &s, const BoundArgs &args) {
     return failure();
   int64_t size = input->type.shape[size_t(*axis)];
   if (llvm::isPowerOf2_64(uint64_t(size)))
-    return Value(Semantic::wrap(tile::ExchangeOp::create(s.builder, s.loc(), input->ir.getType(),
-                                                         input->ir, uint32_t(*axis),
-                                                         uint32_t(size - 1)),
-                                input->type));
+    return Value(
+        Semantic::wrap(tile::ExchangeOp::create(s.builder, s.loc(), input->ir.getType(), input->ir,
+                                                uint32_t(*axis), uint32_t(size - 1)),
+                       input->type));
   llvm::SmallVector<int64_t, 4> offsets(size_t(rank), 0), steps(size_t(rank), 1);
   offsets[size_t(*axis)] = size - 1;
   steps[size_t(*axis)] = -1;
@@ -365,7 +365,8 @@ std::vector<Builtin> shapeBuiltins() {
        .dtypes = "all"},
       {.name = "histogram",
        .signature = "(input, num_bins, mask=None)",
-       .doc = R"(Counts how often each of the numbers `0 .. num_bins - 1` occurs. Other numbers are not counted.
+       .doc =
+           R"(Counts how often each of the numbers `0 .. num_bins - 1` occurs. Other numbers are not counted.
 
 :param input: a block of integers of rank 1.
 :param num_bins: the number of bins, known during compilation.

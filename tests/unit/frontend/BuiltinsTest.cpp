@@ -309,10 +309,10 @@ TEST_F(Builtins, Shapes) {
             "[4]");
   EXPECT_EQ(refused("gather", {block(), index, integer(1)}),
             "GatherAxis: gather axis 1 must be < source rank (1)");
-  EXPECT_EQ(refused("gather", {block(DType::Float32, {4, 4}), block(DType::Int32, {8, 8}),
-                               integer(0)}),
-            "GatherSize: index dim 1 must match the corresponding source dim, found shapes [4, 4] "
-            "and [8, 8]");
+  EXPECT_EQ(
+      refused("gather", {block(DType::Float32, {4, 4}), block(DType::Int32, {8, 8}), integer(0)}),
+      "GatherSize: index dim 1 must match the corresponding source dim, found shapes [4, 4] "
+      "and [8, 8]");
   EXPECT_EQ(accepted("histogram", {index, integer(32)}), "<['32'], int32>");
   EXPECT_EQ(refused("histogram", {block(DType::Int32, {4, 4}), integer(32)}),
             "HistogramRank: histogram only supports 1D input, found shape [4, 4]");

@@ -158,8 +158,7 @@ TEST_F(KnownErrors, Subscripts) {
             "UnsupportedIndexKind: unsupported tensor index: 'a'; expected integers, slices with "
             "known bounds, `None` and `...`; `tl.gather` takes the elements that a block names");
   EXPECT_TRUE(failed(semantic->subscript(block, integer(16))));
-  EXPECT_EQ(message(),
-            "TensorIndexRange: index 16 is out of bounds for dimension 0 with size 16");
+  EXPECT_EQ(message(), "TensorIndexRange: index 16 is out of bounds for dimension 0 with size 16");
   EXPECT_TRUE(failed(semantic->subscript(block, slice(integer(4), integer(4), Value()))));
   EXPECT_EQ(message(), "EmptySlice: the slice of dimension 0 with size 16 is empty: blocks have at "
                        "least one element");

@@ -39,18 +39,18 @@ SimulatedRun expectElements(const std::string &body, unsigned warps, unsigned re
                             std::function<uint64_t(uint64_t)> want) {
   unsigned count = 0;
   std::string wrong;
-  SimulatedRun run = simulate(body, warps,
-                              [&](unsigned thread, llvm::StringRef name,
-                                  const WarpSimulator::Words &arguments) -> uint64_t {
-                                if (name != "record")
-                                  return input(name, arguments[0]);
-                                ++count;
-                                if (arguments[1] != want(arguments[0]) && wrong.empty())
-                                  wrong = llvm::formatv("thread {0}, element {1}: {2:x}, not {3:x}",
-                                                        thread, arguments[0], arguments[1],
-                                                        want(arguments[0]));
-                                return 0;
-                              });
+  SimulatedRun run =
+      simulate(body, warps,
+               [&](unsigned thread, llvm::StringRef name,
+                   const WarpSimulator::Words &arguments) -> uint64_t {
+                 if (name != "record")
+                   return input(name, arguments[0]);
+                 ++count;
+                 if (arguments[1] != want(arguments[0]) && wrong.empty())
+                   wrong = llvm::formatv("thread {0}, element {1}: {2:x}, not {3:x}", thread,
+                                         arguments[0], arguments[1], want(arguments[0]));
+                 return 0;
+               });
   EXPECT_EQ(run.error.substr(0, 2000), "");
   EXPECT_EQ(wrong, "") << body;
   EXPECT_EQ(count, records);
@@ -99,13 +99,16 @@ TEST(Rearrange, ExchangesWithinAWarpAreShuffles) {
   const unsigned order[] = {0};
   Shape shape = {1024};
   LinearLayout layout = layout::striped(shape, 4, 4, order); // registers, lanes, warps, registers
-  for (auto [mask, shuffles, bytes] :
-       {std::tuple{1u, 0u, 0u}, {3u, 0u, 0u}, {4u, 8u, 0u}, {127u, 8u, 0u}, {512u, 0u, 0u},
-        {128u, 0u, 4096u}, {1023u, 0u, 4096u}}) {
+  for (auto [mask, shuffles, bytes] : {std::tuple{1u, 0u, 0u},
+                                       {3u, 0u, 0u},
+                                       {4u, 8u, 0u},
+                                       {127u, 8u, 0u},
+                                       {512u, 0u, 0u},
+                                       {128u, 0u, 4096u},
+                                       {1023u, 0u, 4096u}}) {
     std::string body = indices("i", shape, layout) + input("x", "i", shape, "f32", layout) +
                        "  %y = tile.exchange %x axis 0 mask " + std::to_string(mask) + " : " +
-                       tensor(shape, "f32", layout) + "\n" +
-                       record("i", "y", shape, "f32", layout);
+                       tensor(shape, "f32", layout) + "\n" + record("i", "y", shape, "f32", layout);
     SimulatedRun run = expectElements(
         body, 4, 1024, [](llvm::StringRef, uint64_t index) { return noise(index, 32); },
         [mask = mask](uint64_t index) { return noise(index ^ mask, 32); });
@@ -192,9 +195,8 @@ TEST(Rearrange, RandomGathers) {
       from = to;
     LinearLayout result = seed % 2 ? randomLayout(random, to, warps, seed % 3 == 0)
                                    : layout::striped(layout::coreShape(to), 1, warps,
-                                                     llvm::SmallVector<unsigned>(
-                                                         llvm::reverse(llvm::seq<unsigned>(
-                                                             0, to.size()))));
+                                                     llvm::SmallVector<unsigned>(llvm::reverse(
+                                                         llvm::seq<unsigned>(0, to.size()))));
     LinearLayout source = randomLayout(random, from, warps, seed % 5 == 0);
     const char *indexType = seed % 4 == 0 ? "i64" : "i32";
     std::string op = "tile.gather %x[%k] axis " + std::to_string(axis) + " : ";
@@ -268,8 +270,8 @@ TEST(Rearrange, Histograms) {
     if (mask)
       body += input("m", "i", shape, "i1", layout, "mask");
     body += std::string("  %y = tile.histogram %x ") + (mask ? "mask %m " : "") + ": " +
-            tensor(shape, "i32", layout) + (mask ? ", " + tensor(shape, "i1", layout) : "") + " -> " +
-            tensor(bins, "i32", result) + "\n" + indices("j", bins, result) +
+            tensor(shape, "i32", layout) + (mask ? ", " + tensor(shape, "i1", layout) : "") +
+            " -> " + tensor(bins, "i32", result) + "\n" + indices("j", bins, result) +
             record("j", "y", bins, "i32", result);
     auto number = [&](uint64_t index) {
       return uint32_t(noise(index, 32, 1) % uint64_t(bins[0] + 4)) - 2;

@@ -8,9 +8,10 @@
 // elementwise chain between a load and a store or a reduction becomes one pass over memory.
 //
 // Tensors of which other places are read than the one computed (`readsElsewhere`) are materialised
-// before. A tensor that several steps need is computed again in each when that is cheap (index arithmetic),
-// else materialised in the first loop that computes it. Loads are never repeated: memory may have
-// changed. A load is materialised before a step that may write memory when it is needed after it.
+// before. A tensor that several steps need is computed again in each when that is cheap (index
+// arithmetic), else materialised in the first loop that computes it. Loads are never repeated:
+// memory may have changed. A load is materialised before a step that may write memory when it is
+// needed after it.
 #pragma once
 #include "targets/cpu/emit/Kernel.h"
 

@@ -403,10 +403,11 @@ void Emitter::emitBlock(Block &body) {
 
 void Emitter::emitOp(Operation *op) {
   b.SetCurrentDebugLocation(state->debug.at(op->getLoc()));
-  if (emitElementwise(*this, op) || emitShape(*this, op) || emitRearrange(*this, op) || emitControl(*this, op) ||
-      emitMemory(*this, op) || emitConvert(*this, op) || emitShared(*this, op) ||
-      emitReduce(*this, op) || emitScan(*this, op) || emitDot(*this, op) || emitAsync(*this, op) ||
-      emitAtomic(*this, op) || emitDebug(*this, op) || emitWarpSpecialize(*this, op))
+  if (emitElementwise(*this, op) || emitShape(*this, op) || emitRearrange(*this, op) ||
+      emitControl(*this, op) || emitMemory(*this, op) || emitConvert(*this, op) ||
+      emitShared(*this, op) || emitReduce(*this, op) || emitScan(*this, op) || emitDot(*this, op) ||
+      emitAsync(*this, op) || emitAtomic(*this, op) || emitDebug(*this, op) ||
+      emitWarpSpecialize(*this, op))
     return;
   fail(op, "internal error: nothing emits " + op->getName().getStringRef());
 }

@@ -192,7 +192,7 @@ bool emitElementwise(Emitter &e,
 bool emitShape(Emitter &e,
                mlir::Operation *op); // range, splat, broadcast, reshape, trans, join ...
 bool emitRearrange(Emitter &e, mlir::Operation *op); // exchange, slice, gather, histogram
-bool emitMemory(Emitter &e, mlir::Operation *op); // tile.load, tile.store
+bool emitMemory(Emitter &e, mlir::Operation *op);    // tile.load, tile.store
 bool emitAtomic(Emitter &e, mlir::Operation *op);
 bool emitControl(Emitter &e, mlir::Operation *op); // scf, calls, program ids, tile.barrier
 bool emitDebug(Emitter &e, mlir::Operation *op);   // print, assert, check, assume, hint

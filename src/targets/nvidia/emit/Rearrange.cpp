@@ -42,8 +42,8 @@ void emitExchange(Emitter &e, tile::ExchangeOp op) {
     for (unsigned reg = 0; reg < source.size(); ++reg)
       values.push_back(source[partner(reg)]);
     if (step.lane)
-      values = shuffleOnce(
-          e, values, [&](llvm::Value *value) { return e.shuffleXor(value, step.lane); });
+      values = shuffleOnce(e, values,
+                           [&](llvm::Value *value) { return e.shuffleXor(value, step.lane); });
     return e.set(op.getResult(), values);
   }
   // Every thread has a column of its own: no conflicts, whatever the layout.
@@ -60,9 +60,9 @@ void emitExchange(Emitter &e, tile::ExchangeOp op) {
   llvm::Value *other = e.b.CreateXor(e.threadId(), step.lane | step.warp << 5);
   Values values;
   for (unsigned reg = 0; reg < source.size(); ++reg)
-    values.push_back(
-        reg & freeBits ? values[reg & ~freeBits]
-                       : fromStored(e, e.b.CreateLoad(stored, at(partner(reg), other)), element));
+    values.push_back(reg & freeBits
+                         ? values[reg & ~freeBits]
+                         : fromStored(e, e.b.CreateLoad(stored, at(partner(reg), other)), element));
   e.set(op.getResult(), values);
 }
 
@@ -153,8 +153,8 @@ void emitSlice(Emitter &e, tile::SliceOp op) {
       }
     if (move->shuffles) {
       llvm::Value *holder = constant ? e.b.CreateXor(lane, constant) : lane;
-      sent = shuffleOnce(
-          e, sent, [&](llvm::Value *value) { return e.shuffleIndex(value, holder); });
+      sent =
+          shuffleOnce(e, sent, [&](llvm::Value *value) { return e.shuffleIndex(value, holder); });
     }
     for (auto [reg, value] : llvm::zip_equal(group, sent))
       values[reg] = value;
@@ -190,8 +190,9 @@ void emitGather(Emitter &e, tile::GatherOp op) {
     unsigned bits = index->getType()->getIntegerBitWidth();
     if (bits < 64 && uint64_t(size - 1) >> bits)
       return e.b.CreateZExtOrTrunc(index, e.b.getInt32Ty());
-    index = llvm::isPowerOf2_64(size) ? e.b.CreateAnd(index, last)
-                                      : e.b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, index, last);
+    index = llvm::isPowerOf2_64(size)
+                ? e.b.CreateAnd(index, last)
+                : e.b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, index, last);
     return e.b.CreateZExtOrTrunc(index, e.b.getInt32Ty());
   };
   ArrayRef<llvm::Value *> source = e.get(op.getSrc()), indices = e.get(op.getIndices());
@@ -229,8 +230,8 @@ void emitGather(Emitter &e, tile::GatherOp op) {
       candidates.push_back(source[candidate]);
     }
     if (lane)
-      candidates = shuffleOnce(
-          e, candidates, [&](llvm::Value *value) { return e.shuffleIndex(value, lane); });
+      candidates = shuffleOnce(e, candidates,
+                               [&](llvm::Value *value) { return e.shuffleIndex(value, lane); });
     for (unsigned bit : registerBits) { // the lowest bit of the choice first
       llvm::Value *one = e.b.CreateICmpNE(e.b.CreateAnd(index, 1u << bit), e.i32(0));
       Values chosen;
