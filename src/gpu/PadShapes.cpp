@@ -24,8 +24,8 @@ using namespace mlir;
 namespace nereid::gpu {
 
 bool isLayoutSize(int64_t size) {
-  // A core below 16 is less than a matrix unit's tile or a row of adjacent bytes; more than 15 repeats
-  // are more code than the padding is work.
+  // A core below 16 is less than a matrix unit's tile or a row of adjacent bytes; more than 15
+  // repeats are more code than the padding is work.
   return llvm::isPowerOf2_64(size) ||
          (layout::coreSize(size) >= 16 && layout::repeatCount(size) <= 15);
 }
@@ -41,8 +41,8 @@ int64_t product(ArrayRef<int64_t> shape) {
   return result;
 }
 
-/// Which sizes are padded, in the whole kernel: ops relate dimensions of equal size, so that one answer
-/// for each size keeps their types in agreement.
+/// Which sizes are padded, in the whole kernel: ops relate dimensions of equal size, so that one
+/// answer for each size keeps their types in agreement.
 class Decision {
 public:
   Decision(func::FuncOp kernel, const GpuOptions &options) : threads(32 * options.numWarps) {
@@ -57,8 +57,7 @@ public:
       // A matrix unit takes so much of K at once.
       auto a = cast<RankedTensorType>(dot.getA().getType());
       int64_t depth = a.getShape().back();
-      if (!llvm::isPowerOf2_64(depth) &&
-          layout::coreSize(depth) < instructionK(a.getElementType()))
+      if (!llvm::isPowerOf2_64(depth) && layout::coreSize(depth) < instructionK(a.getElementType()))
         sizes.insert(depth);
     });
     byCost();
@@ -89,9 +88,9 @@ public:
     return llvm::map_to_vector<4>(shape, [&](int64_t size) { return padded(size); });
   }
 
-  /// Does reshaping the padded tensor put every element where it belongs? In groups of dimensions with
-  /// equal products, an element's index stays the same if only the slowest dimension has padding, and
-  /// both sides as much.
+  /// Does reshaping the padded tensor put every element where it belongs? In groups of dimensions
+  /// with equal products, an element's index stays the same if only the slowest dimension has
+  /// padding, and both sides as much.
   bool isPlainReshape(ArrayRef<int64_t> from, ArrayRef<int64_t> to) const {
     size_t i = 0, j = 0;
     while (i < from.size() || j < to.size()) {
@@ -118,16 +117,15 @@ public:
 private:
   static bool onlySlowestIsOdd(ArrayRef<int64_t> shape) {
     shape = shape.drop_while([](int64_t size) { return size == 1; });
-    return shape.empty() || llvm::all_of(shape.drop_front(), [](int64_t size) {
-             return llvm::isPowerOf2_64(size);
-           });
+    return shape.empty() ||
+           llvm::all_of(shape.drop_front(), [](int64_t size) { return llvm::isPowerOf2_64(size); });
   }
 
   void collect(func::FuncOp kernel) {
     auto add = [&](Type type) {
       auto tensor = dyn_cast<RankedTensorType>(type);
-      if (tensor && llvm::any_of(tensor.getShape(),
-                                 [](int64_t size) { return !llvm::isPowerOf2_64(size); }))
+      if (tensor &&
+          llvm::any_of(tensor.getShape(), [](int64_t size) { return !llvm::isPowerOf2_64(size); }))
         ++shapes[Shape(tensor.getShape())];
     };
     kernel.walk([&](Operation *op) {
@@ -388,8 +386,8 @@ Value Padder::moved(Value value, ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   Shape wideTo = decision.padded(to), wideFrom = decision.padded(from);
   if (decision.isPlainReshape(from, to))
     return reshaped(value, wideTo);
-  // Where each element of the padded result is: by its coordinates, its index among the true elements,
-  // its coordinates there, its index among the padded ones. All by constants.
+  // Where each element of the padded result is: by its coordinates, its index among the true
+  // elements, its coordinates there, its index among the padded ones. All by constants.
   int64_t total = product(wideTo);
   Value place = range(total);
   auto times = [&](Value x, int64_t y) -> Value {
@@ -418,8 +416,8 @@ Value Padder::moved(Value value, ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
   return reshaped(gatherAlong(flat, 0, index), wideTo);
 }
 
-/// Are the elements in the padding of dimension `dim` zeros? Cheap to know, and worth it: what a load
-/// brings goes straight to where the matrix unit reads it.
+/// Are the elements in the padding of dimension `dim` zeros? Cheap to know, and worth it: what a
+/// load brings goes straight to where the matrix unit reads it.
 bool Padder::isZeroInPadding(Value value, unsigned dim, unsigned depth) {
   Operation *op = value.getDefiningOp();
   if (!op || depth > 8)
@@ -444,7 +442,8 @@ Value Padder::zeroed(Value value, unsigned dim) {
   if (!decision.pads(shape[dim]) || isZeroInPadding(value, dim))
     return value;
   auto type = cast<RankedTensorType>(value.getType());
-  return chosen(validAlong(shape, dim), value, cast<TypedAttr>(b.getZeroAttr(type.getElementType())));
+  return chosen(validAlong(shape, dim), value,
+                cast<TypedAttr>(b.getZeroAttr(type.getElementType())));
 }
 
 //===--- one op after the other
@@ -454,8 +453,8 @@ void Padder::rewrite(tile::RangeOp op) {
   int64_t start = int32_t(op.getStart()), size = op.getType().getNumElements();
   // Wraps like all integers where the padding would be beyond the largest.
   Value index = range(size);
-  Value result = start ? arith::AddIOp::create(b, loc(), index, number(index.getType(), start))
-                       : index;
+  Value result =
+      start ? arith::AddIOp::create(b, loc(), index, number(index.getType(), start)) : index;
   if (start + size - 1 <= INT32_MAX)
     result = tile::RangeOp::create(b, loc(), op.getType(), int32_t(start), int32_t(start + size));
   replace(op, result);
@@ -553,8 +552,8 @@ void Padder::rewrite(tile::SliceOp op) {
   op.setSteps(steps);
 }
 
-/// Elements that do not exist are told apart by one more operand of the combiner, or replaced by what
-/// makes no difference.
+/// Elements that do not exist are told apart by one more operand of the combiner, or replaced by
+/// what makes no difference.
 template <typename Op> void Padder::rewriteFold(Op op, bool isScan) {
   Value first = op.getSrcs().front();
   if (!isPadded(first))
@@ -636,8 +635,8 @@ template <typename Op> void Padder::rewriteFold(Op op, bool isScan) {
   replace(op, wider.getResult().take_front(count));
 }
 
-/// A run of the region takes neighbours of a row; where rows do not consist of whole runs, they are put
-/// one behind the other first.
+/// A run of the region takes neighbours of a row; where rows do not consist of whole runs, they are
+/// put one behind the other first.
 void Padder::rewrite(tile::MapElementwiseOp op) {
   if (!isPadded(op.getSrcs().front()))
     return;
@@ -659,7 +658,8 @@ void Padder::rewrite(tile::MapElementwiseOp op) {
       Value back = moved(result, flat, shape);
       shapes.erase(result);
       shapes[back] = shape;
-      result.replaceUsesWithIf(back, [&](OpOperand &use) { return before.contains(use.getOwner()); });
+      result.replaceUsesWithIf(back,
+                               [&](OpOperand &use) { return before.contains(use.getOwner()); });
     }
     b.setInsertionPoint(op);
     shape = flat;
@@ -721,7 +721,8 @@ void Padder::rewrite(Operation *op) {
 }
 
 /// A reduction of everything is written as one of a vector. Where the vector would have to be put
-/// together, the dimensions are reduced one by one instead, the fastest first: that keeps the order.
+/// together, the dimensions are reduced one by one instead, the fastest first: that keeps the
+/// order.
 void reduceByDimension(tile::ReduceOp op) {
   SmallVector<Value> values;
   for (Value source : op.getSrcs()) {
@@ -769,8 +770,7 @@ llvm::Error padShapes(func::FuncOp kernel, const GpuOptions &options) {
   if (!decision.any())
     return llvm::Error::success();
   Padder(kernel, decision).run();
-  kernel.setFunctionType(FunctionType::get(kernel.getContext(),
-                                           kernel.getBody().getArgumentTypes(),
+  kernel.setFunctionType(FunctionType::get(kernel.getContext(), kernel.getBody().getArgumentTypes(),
                                            kernel.getFunctionType().getResults()));
   // Masks of one shape are the same.
   IRRewriter rewriter(kernel.getContext());

@@ -1,8 +1,9 @@
 // nereid-simulate GPU.mlir --shared BYTES --grid X,Y,Z NAME=VALUE ... NAME=FILE:OFFSET ...
 //
-// Runs a kernel, as it is after the GPU passes, on the simulated block of threads (WarpSimulator.h), program
-// after program. Arguments go by name: integers (floats by their bits), or an address in a file, which is
-// mapped and changed. What the kernel has no argument for is ignored. tests/simulated.py runs the language tests on it.
+// Runs a kernel, as it is after the GPU passes, on the simulated block of threads
+// (WarpSimulator.h), program after program. Arguments go by name: integers (floats by their bits),
+// or an address in a file, which is mapped and changed. What the kernel has no argument for is
+// ignored. tests/simulated.py runs the language tests on it.
 #include "WarpSimulator.h"
 
 #include "gpu/Passes.h"
