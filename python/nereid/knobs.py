@@ -108,9 +108,9 @@ class env_base:
     def __delete__(self, obj):
         obj.__dict__.pop(self.name, None)
 
-    def transform(self, value):
+    def transform(self, val):
         """What is read of a value that was given."""
-        return value
+        return val
 
     def text(self):
         """The environment's text, or None; that of the library's own variable in the sense of this knob."""
@@ -272,10 +272,8 @@ class env_nvidia_tool(env_base):
                 return str(path)
         return None
 
-    def transform(self, value) -> NvidiaTool:
-        if isinstance(value, NvidiaTool):
-            return value
-        return self._first(value)
+    def transform(self, path) -> NvidiaTool:
+        return path if isinstance(path, NvidiaTool) else self._first(path)
 
     def get(self) -> NvidiaTool:
         return self._first(self.text())

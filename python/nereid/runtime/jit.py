@@ -342,11 +342,11 @@ class MockTensor:
     """A tensor without data, to compile with: `kernel.warmup(MockTensor(torch.float32), ...)`."""
 
     @staticmethod
-    def wrap_dtype(value):
+    def wrap_dtype(arg):
         """A dtype becomes a stand-in for a tensor of it; everything else stays."""
-        if type(value).__name__ == "dtype" and type(value).__module__ == "torch":
-            return MockTensor(value)
-        return value
+        if type(arg).__name__ == "dtype" and type(arg).__module__ == "torch":
+            return MockTensor(arg)
+        return arg
 
     def __init__(self, dtype, shape=None):
         self.dtype = dtype
