@@ -26,6 +26,7 @@ def parse(arguments):
     parser.add_argument("--mode", choices=["compare", "crash"], default="compare",
                         help="crash: only compile, for the GPUs of --compile; it needs none")
     parser.add_argument("--compile", default=None, help="also compile for these targets, e.g. cuda:80,cuda:90")
+    parser.add_argument("--assemble", type=int, default=0, metavar="N", help="assemble every Nth kernel that is only compiled")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--minimise", type=float, default=40.0, help="seconds to spend on making a failing program small")
     parser.add_argument("--failures", type=int, default=3, help="stop after so many different failures")
@@ -66,7 +67,7 @@ def main(arguments=None):
     compile_targets = tuple((options.compile or ("cuda:90" if options.mode == "crash" else "")).split(",")) if \
         options.compile or options.mode == "crash" else ()
     targets = () if options.mode == "crash" else ("cpu", "cuda") if options.target == "both" else (options.target, )
-    settings = {"targets": targets, "compile_targets": compile_targets, "timeout": options.timeout,
+    settings = {"targets": targets, "compile_targets": compile_targets, "timeout": options.timeout, "assemble": options.assemble,
                 "environment": {"NEREID_ALWAYS_COMPILE": "1", "NEREID_CPU_THREADS": "1", "NEREID_LINE_INFO": "0"}}
     print(f"generator: seeds from {first}, {options.target if targets else 'compile only'}"
           f"{' and ' + ', '.join(compile_targets) if compile_targets else ''}, {options.jobs} processes", flush=True)

@@ -131,14 +131,16 @@ def is_internal(error):
         "CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct", "TypeError", "ValueError")
 
 
-def compile_only(program, target, options=None):
-    """Compiles for a GPU that need not be there; the failure or None, and the PTX."""
+def compile_only(program, target, options=None, assemble=False):
+    """Compiles for a GPU that need not be there, up to PTX or to machine code; the failure or None, and the PTX."""
     module, path = load_kernel(source_of(program))
     import nereid
     import nereid.language as tl
     arguments = [nereid.MockTensor(getattr(tl, b.dtype.name)) for b in program.buffers] + [s.value for s in program.scalars]
     try:
         kernel = module.kernel.warmup(*arguments, grid=program.grid, target=target, **{**program.options, **(options or {})})
+        if assemble:
+            kernel.asm["cubin"]
         return None, kernel.asm["ptx"]
     except Exception as error:
         return Failure("internal" if is_internal(error) else "refused", target, describe(error)), None
@@ -176,14 +178,15 @@ def simulate(kernel, program):
         return {b.name: np.frombuffer(pathlib.Path(name, b.name).read_bytes()[256:-256], b.bits.dtype) for b in program.buffers}
 
 
-def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=None):
-    """None, or the first failure. `want` is the memory that NumPy leaves, where it is known already."""
+def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=None, assemble=0):
+    """None, or the first failure. `want` is the memory that NumPy leaves, where it is known already. Of the kernels that
+    are only compiled, those whose seed is a multiple of `assemble` become machine code."""
     try:
         want = run(program) if want is None else want
     except Exception:
         return Failure("evaluator", "numpy", traceback.format_exc())
     for target in compile_targets:
-        failure, _ = compile_only(program, target)
+        failure, _ = compile_only(program, target, assemble=bool(assemble) and program.seed % assemble == 0)
         if failure:
             return failure
     module, path = load_kernel(source_of(program))

@@ -27,7 +27,8 @@ def _child(pipe, settings):
                 run(program, counts)
             else:
                 program = question
-            failure = check(program, settings["targets"], settings["compile_targets"], settings.get("variants", True))
+            failure = check(program, settings["targets"], settings["compile_targets"], settings.get("variants", True),
+                            assemble=settings.get("assemble", 0))
         except Reject as reject:
             failure = Failure("evaluator", "numpy", str(reject))
         except Exception:

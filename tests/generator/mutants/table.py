@@ -188,7 +188,8 @@ expr("cpu", LOOPS, "total = k.e.combine(combiner, total, partial, 1);", "combine
      "partial results of a row combined in the wrong order")
 expr("cpu", LOOPS, "if (step.shape[axis] > 1)\n             loop(1, step.shape[axis], 1, carried, body);", "loop(1, step.shape[axis], 1, carried, body)", "loop(1, step.shape[axis] - 1, 1, carried, body)",
      "a reduction of columns leaves out the last row")
-expr("cpu", LOOPS, "partial = k.e.combine(combiner, partial, values, Emit::widthOf(values.front()));", "combiner, partial, values", "combiner, values, partial",
+expr("cpu", LOOPS, "partial = k.e.combine(combiner, partial, values, Emit::widthOf(values.front()));", "k.e.combine(combiner, partial, values, Emit::widthOf(values.front()))",
+     "k.e.combine(combiner, values, partial, Emit::widthOf(values.front()))",
      "chunks of a row combined in the wrong order")
 PLAN = "src/targets/cpu/emit/Plan.cpp"
 expr("cpu", PLAN, "if (root.kind == Root::Store && position[root.op] > position[load])\n          return s;", "position[root.op] > position[load]", "false",

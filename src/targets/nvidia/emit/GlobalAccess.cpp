@@ -20,7 +20,7 @@ llvm::Value *Address::pointer(Emitter &e) const {
 std::string Address::text(unsigned operand) const {
   std::string text = "[$" + std::to_string(operand);
   if (offset)
-    text += (offset > 0 ? "+" : "") + std::to_string(offset);
+    text += "+" + std::to_string(offset); // also in front of a minus
   return text + "]";
 }
 

@@ -1,0 +1,42 @@
+"""Kernels that the random programs (tests/generator) found to be compiled wrongly, made small."""
+
+import numpy as np
+import torch
+
+import harness
+from harness import DTYPES
+
+I8, I32, F32 = (DTYPES[n] for n in ("int8", "int32", "float32"))
+
+
+def test_masked_rows_in_front_of_a_pointer(target):
+    """Rows at negative distances: the offset of an instruction's address is negative."""
+    kernel = harness.make("""@triton.jit
+def kernel(x_ptr, y_ptr, n):
+    i, j = tl.arange(0, 4)[:, None], tl.arange(0, 64)[None, :]
+    x = tl.load(x_ptr + i * -64 + j, mask=(j != n) & (i < 4), other=5)
+    tl.store(y_ptr + 192 + i * -64 + j, x, mask=j < n)
+""")
+    x = harness.values(I32, (4, 64), seed=1)
+    out = harness.empty(I32, (4, 64))
+    kernel[(1, )](harness.to_tensor(x, I32)[3:], out, 33)
+    want = np.full((4, 64), 77)
+    want[:, :33] = x[:, :33]
+    np.testing.assert_array_equal(out.numpy(), harness.wrap(want, I32))
+
+
+def test_one_element_of_a_truncated_block(target):
+    """The only lane stored of a truncated vector is stored with its own width."""
+    kernel = harness.make("""@triton.jit
+def kernel(x_ptr, y_ptr, n):
+    i = tl.arange(0, 8)
+    x = tl.cumsum(tl.load(x_ptr + i), 0)
+    tl.store(y_ptr + i, x.to(tl.int16), mask=i < n)
+""")
+    x = np.arange(8) * 1000003
+    for n in (1, 2):  # 1 is known while compiling
+        out = harness.empty(DTYPES["int16"], (8, ))
+        kernel[(1, )](torch.from_numpy(x), out, n)
+        want = np.full(8, 77)
+        want[:n] = np.cumsum(x)[:n]
+        np.testing.assert_array_equal(out.numpy(), want.astype(np.int16))
