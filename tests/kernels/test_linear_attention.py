@@ -599,7 +599,6 @@ def gather_in_chunk_kernel(x, index, y, T, BT: tl.constexpr, BD: tl.constexpr):
     tl.store(y + o_t[:, None] * BD + o_d[None, :], b_y)
 
 
-@pytest.mark.xfail(reason="tl.gather")
 def test_gather_in_chunk(target):
     x, index = torch.randn(32, 8), torch.randint(0, 16, (32, ), dtype=torch.int16)
     y = torch.empty_like(x)

@@ -145,7 +145,8 @@ def test_block_scaled_fp8(ue8m0, target):
     wq, ws = w.to(torch.float8_e4m3fn), torch.rand(triton.cdiv(n, 32), k // group) + 0.5
     c = torch.empty(m, n)
     block_fp8_kernel[(2, 3)](xq, wq, c, xs, ws, m, n, k, 32, group, k, 1, 1, k, n, 1, *xs.stride(), ws.stride(1), ws.stride(0), 32, 32, 32)
-    close(c, back @ (wq.double() * ws.double().repeat_interleave(32, 0)[:n].repeat_interleave(group, 1)).t(), 256)
+    want = back @ (wq.double() * ws.double().repeat_interleave(32, 0)[:n].repeat_interleave(group, 1)).t()
+    close(c, want, 4, eps=2.0 ** -12)  # some GPUs add products of fp8 with 14 bits
 
 
 @triton.jit

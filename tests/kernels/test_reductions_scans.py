@@ -445,7 +445,6 @@ def histogram_kernel(x_ptr, counts_ptr, n, BINS: tl.constexpr, BLOCK: tl.constex
     tl.atomic_add(counts_ptr + tl.arange(0, BINS), tl.histogram(x, BINS, mask=i < n))
 
 
-@pytest.mark.xfail(reason="tl.sort, tl.topk")
 @pytest.mark.parametrize("descending", [False, True])
 def test_sort_and_topk_of_rows(descending, target):
     x = torch.randn(7, 50)
@@ -458,7 +457,6 @@ def test_sort_and_topk_of_rows(descending, target):
     assert torch.equal(values, want.values) and torch.equal(ids, want.indices.int())
 
 
-@pytest.mark.xfail(reason="tl.histogram")
 def test_histogram(target):
     x = torch.randint(0, 32, (1000, ), dtype=torch.int32)
     counts = torch.zeros(32, dtype=torch.int32)
