@@ -104,13 +104,13 @@ def rand(seed, offset, n_rounds: constexpr = 10):
     return uint_to_uniform_float(randint(seed, offset, n_rounds))
 
 
-def rand4x(seed, offset, n_rounds: constexpr = 10):
+def rand4x(seed, offsets, n_rounds: constexpr = 10):
     """Four blocks of fp32 numbers in [0, 1) per offset.
 
     :param seed: an integer, of which 64 bits are used.
-    :param offset: integers of at most 64 bits.
+    :param offsets: integers of at most 64 bits.
     """
-    first, second, third, fourth = randint4x(seed, offset, n_rounds)
+    first, second, third, fourth = randint4x(seed, offsets, n_rounds)
     return (uint_to_uniform_float(first), uint_to_uniform_float(second), uint_to_uniform_float(third),
             uint_to_uniform_float(fourth))
 

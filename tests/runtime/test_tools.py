@@ -1,5 +1,9 @@
 """`triton.tools`: four-bit floats, ragged arrays, machine code as text."""
 
+import os
+import shutil
+import sysconfig
+
 import nereid
 import nereid.language as tl
 import numpy as np
@@ -122,3 +126,50 @@ def test_machine_code(listing):
     ]
     with pytest.raises(RuntimeError, match="cuobjdump` failed: no function"):
         disasm.get_sass(b"cubin", "none")
+
+
+def test_declarations_of_a_library(tmp_path):
+    from nereid.tools import build_extern
+    program = tmp_path / "llvm-dis"
+    program.write_text("""#!/bin/sh
+cat > "$3" <<'X'
+define float @__nv_sinf(float %x) #0 {
+define double @__nv_sin(double %x) #0 {
+define i32 @__nv_umulhi(i32 %x, i32 %y) #0 {
+define double @__nv_modf(double %x, ptr %y) #0 {
+define internal i32 @other(i32 %x) {
+X
+""")
+    program.chmod(0o755)
+    build_extern.build(str(program), "library.bc", "libdevice", str(tmp_path))
+    text = (tmp_path / "libdevice.py").read_text()
+    compile(text, "libdevice.py", "exec")
+    assert text.count("@core.extern") == 2 and "def sin(x, _semantic=None):" in text and "modf" not in text
+    assert '(core.dtype("fp32"), ): ("__nv_sinf", core.dtype("fp32")),' in text
+    assert '(core.dtype("uint32"), core.dtype("uint32"), ): ("__nv_umulhi", core.dtype("uint32")),' in text
+    with pytest.raises(ValueError, match="unknown library 'libother': there is libdevice"):
+        build_extern.build(str(program), "library.bc", "libother", str(tmp_path))
+    with pytest.raises(RuntimeError, match="there is no program"):
+        build_extern.build(str(tmp_path / "missing"), "library.bc", "libdevice", str(tmp_path))
+
+
+def test_extension_modules_are_compiled_once(tmp_path, monkeypatch):
+    from nereid import knobs
+    from nereid.runtime.build import compile_module_from_src
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    source = """
+#include <Python.h>
+static PyObject *answer(PyObject *self, PyObject *args) { return PyLong_FromLong(ANSWER); }
+static PyMethodDef methods[] = {{"answer", answer, METH_NOARGS, ""}, {0, 0, 0, 0}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "small", "", -1, methods};
+PyMODINIT_FUNC PyInit_small(void) { return PyModule_Create(&module); }
+"""
+    if not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h") or not shutil.which("gcc"):
+        pytest.skip("needs gcc and Python.h")
+    with knobs.build.scope():
+        knobs.build.cc = "gcc"
+        assert compile_module_from_src(source, "small", ccflags=["-DANSWER=42"]).answer() == 42
+        knobs.build.cc = "false"
+        assert compile_module_from_src(source, "small", ccflags=["-DANSWER=42"]).answer() == 42
+        with pytest.raises(RuntimeError, match="`false` does not compile small"):
+            compile_module_from_src(source, "small", ccflags=["-DANSWER=43"])

@@ -11,6 +11,7 @@ import inspect
 import operator
 
 from .. import _native
+from .._host import must_use_result  # noqa: F401
 
 TRITON_MAX_TENSOR_NUMEL = 1048576
 
@@ -442,8 +443,8 @@ class block_type(dtype):
     def get_block_shapes(self):
         return self.shape
 
-    def with_element_ty(self, element_ty):
-        return block_type(element_ty, self.shape)
+    def with_element_ty(self, scalar_ty):
+        return block_type(scalar_ty, self.shape)
 
     def __eq__(self, other):
         return isinstance(other, block_type) and self.element_ty == other.element_ty and self.shape == other.shape

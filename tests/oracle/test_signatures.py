@@ -1,0 +1,131 @@
+"""Names, signatures and defaults of the whole package, compared with those recorded of Triton 3.6.
+
+`signatures-3.6.0.json` is what `record_signatures.py triton` prints. Ours may have further names, further members and further parameters
+with defaults; every other difference stands in DIFFERENCES with its reason, and a reason without a difference is an error, too.
+"""
+
+import importlib
+import importlib.util
+import json
+import pathlib
+
+import pytest
+import record_signatures as recorder
+
+HERE = pathlib.Path(__file__).parent
+RECORDED = json.loads((HERE / "signatures-3.6.0.json").read_text())
+
+#: What is different on purpose: the beginning of a difference's text, and why.
+_NO_PYTHON = "the compiler is no Python: what builds IR there has no counterpart"
+_NO_INTERPRETER = "kernels of interpret mode are compiled, so there is no interpreter of their Python"
+DIFFERENCES = {
+    # Types and values of the language are descriptions; the compiler's own are not made in Python.
+    "triton.language.dtype.to_ir": _NO_PYTHON,
+    "triton.language.block_type.to_ir": _NO_PYTHON,
+    "triton.language.pointer_type.to_ir": _NO_PYTHON,
+    "triton.language.core.TRITON_BUILTIN": "a builtin is marked by its class",
+    "triton.language.core.dispatch": _NO_PYTHON,
+    "triton.language.core.binary_op_type_legalization": _NO_PYTHON,
+    "triton.language.core.builtin_m": "Python's own max and min under another name",
+    "triton.language.core.check_bit_width": _NO_PYTHON,
+    "triton.language.core.is_negative_zero": _NO_PYTHON,
+    "triton.language.core.slice_type": "slices have no type of the language",
+    "triton.language.core.tensor_descriptor_base": "one class stands for all descriptors",
+    "triton.language.tensor_descriptor": "methods take what the functions take; the object is made by the compiler only",
+    "triton.language.range: is no class": "a builtin that `for` knows; nothing is left of it after the loop",
+    "triton.language.static_range: is no class": "the same",
+    "triton.language.condition: is no class": "the same for `while`",
+    "triton.language.dot(out_dtype)": "None follows the accumulator, as in Triton 3.7; without one it is fp32",
+    "triton.language.tensor.logical_": "their operands have the names of the free functions'",
+    "triton.language.standard.sort_impl": "a part of `sort`",
+    "triton.language.core.item": "the method of a tensor",
+    "triton.language.extra.hip": "there is no AMD target",
+    "triton.language.extra.is_pkg": "names that a loop of theirs leaves",
+    "triton.language.extra.module": "names that a loop of theirs leaves",
+    "triton.runtime.interpreter.": _NO_INTERPRETER,
+    "triton.tools.LinearLayout": "layouts are the compiler's own; `nereid compile --emit layouts` prints them",
+}
+#: What is being made.
+PENDING = (
+    "triton.tools.compile", "triton.tools.link",
+    "triton.compil", "triton.backends", "triton.runtime.jit.", "triton.runtime.driver.", "triton.JITFunction.", "triton.runtime.JITFunction.",
+    "triton.CompilationError.", "triton.language.dot_scaled", "triton.language.extra.cuda", "triton.language.extra.libdevice",
+    "triton.language.target_info", "triton.language.inline_asm_elementwise", "triton.language.map_elementwise",
+    "triton.language.make_block_ptr", "triton.language.advance", "triton.language.tensor.advance", "triton.language.bitonic_merge",
+    "triton.language.flip", "triton.language.gather", "triton.language.histogram", "triton.language.sort", "triton.language.topk",
+    "triton.language.tensor.",
+    "triton.language.rand4x",
+)
+
+
+def differences_of_functions(path, theirs, ours):
+    if "parameters" not in theirs:
+        return
+    if "parameters" not in ours:
+        yield f"{path}: cannot be called"
+        return
+    mine = {name: (kind, default) for name, kind, default in ours["parameters"]}
+    takes_any = {kind for kind, _ in mine.values()}
+    positions = [name for name, kind, _ in ours["parameters"] if kind == "p"]
+    for place, (name, kind, default) in enumerate(theirs["parameters"]):
+        if kind in ("*", "**"):
+            if kind not in takes_any:
+                yield f"{path}({name}): takes no `{kind}`"
+        elif name not in mine:
+            if not (kind == "k" and "**" in takes_any or takes_any >= {"*", "**"}):
+                yield f"{path}({name}): no such parameter"
+        elif mine[name][1] != default and not (default is None and mine[name][1] is not None):
+            yield f"{path}({name}): default is {mine[name][1]}, not {default}"
+        elif kind == "p" and "*" not in takes_any and positions.index(name) != place if name in positions else kind == "p":
+            yield f"{path}({name}): is not at position {place}"
+    known = {name for name, _, _ in theirs["parameters"]}
+    if not any(kind == "**" for _, kind, _ in theirs["parameters"]):
+        for name, kind, default in ours["parameters"]:
+            if name not in known and default is None and kind in ("p", "k"):
+                yield f"{path}({name}): is required"
+
+
+def differences_of_module(name):
+    try:
+        module = importlib.import_module("nereid" + name.removeprefix("triton"))
+    except ImportError as error:
+        yield f"{name}: cannot be imported ({error})"
+        return
+    for attribute, theirs in RECORDED[name].items():
+        path = f"{name}.{attribute}"
+        try:
+            value = getattr(module, attribute)
+        except AttributeError:
+            if not theirs.get("module") or importlib.util.find_spec("nereid" + path.removeprefix("triton")) is None:
+                yield f"{path}: is missing"
+            continue
+        ours = recorder.describe(value)
+        if "members" in theirs:
+            if "members" not in ours:
+                yield f"{path}: is no class"
+                continue
+            for member, signature in theirs["members"].items():
+                if member not in ours["members"]:
+                    # What is no method may be an attribute of the objects.
+                    if signature and not hasattr(value, member):
+                        yield f"{path}.{member}: is missing"
+                else:
+                    yield from differences_of_functions(f"{path}.{member}", signature, ours["members"][member])
+        else:
+            yield from differences_of_functions(path, theirs, ours)
+
+
+def reason(difference):
+    """The longest entry of DIFFERENCES that it begins with."""
+    return max((start for start in (*DIFFERENCES, *PENDING) if difference.startswith(start)), key=len, default=None)
+
+
+@pytest.mark.parametrize("module", RECORDED)
+def test_a_module(module):
+    unexpected = [difference for difference in differences_of_module(module) if reason(difference) is None]
+    assert not unexpected, "\n" + "\n".join(unexpected)
+
+
+def test_every_reason_has_its_difference():
+    used = {reason(difference) for module in RECORDED for difference in differences_of_module(module)}
+    assert set(DIFFERENCES) <= used, set(DIFFERENCES) - used
