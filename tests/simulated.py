@@ -1,4 +1,4 @@
-"""The language tests on a simulated GPU: `PYTHONPATH=...:tests:tests/language NEREID_SIMULATE=cuda:80 pytest -p simulated tests/language -k NAME`.
+"""The language tests on a simulated GPU: `PYTHONPATH=...:tests NEREID_SIMULATE=cuda:80 pytest -p simulated tests/language -k NAME`.
 
 Every launch compiles for that GPU, with one stage, and runs the emitted code thread by thread in `nereid-simulate`
 (tests/unit/nvidia/Simulate.cpp; NEREID_SIMULATOR names it, if it is not in build/debug). Slow: for a few small kernels at a time. What the
@@ -12,32 +12,17 @@ import subprocess
 import tempfile
 
 import pytest
-
-import harness
+from nereid.runtime.jit import JITFunction
 
 TARGET = os.environ.get("NEREID_SIMULATE", "cuda:80")
 TOOL = os.environ.get("NEREID_SIMULATOR", str(pathlib.Path(__file__).parents[1] / "build/debug/tests/unit/nvidia/nereid-simulate"))
 
 
-class _Simulated:
-
-    def __init__(self, function):
-        self._function = function
-
-    def __getattr__(self, name):
-        return getattr(self._function, name)
-
-    def __getitem__(self, grid):
-
-        def launch(*arguments, **options):
-            return _run(self._function, grid, arguments, options)
-
-        return launch
-
-
-def _run(function, grid, arguments, options):
+def _simulate(function, *arguments, grid, warmup, **options):
     from device_arrays import _bytes_of, _is_host_array
-    compiled = function.warmup(*arguments, grid=grid, **{"num_stages": 1, **options, "target": TARGET})
+    if warmup:
+        return _compile(function, *arguments, grid=grid, warmup=True, **options)
+    compiled = _compile(function, *arguments, grid=grid, warmup=True, **{"num_stages": 1, **options, "target": TARGET})
     text = compiled.asm["gpu"]
     if callable(grid):
         grid = grid(dict(zip(function.arg_names, arguments)) | options)
@@ -70,16 +55,8 @@ def _run(function, grid, arguments, options):
     return compiled
 
 
-_make = harness._make
-
-
-def _simulated(source, name="kernel"):
-    return _Simulated(_make(source, name))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems():
-    harness.make = _simulated
+_compile = JITFunction.run
+JITFunction.run = _simulate
 
 
 @pytest.hookimpl(wrapper=True)

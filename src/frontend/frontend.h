@@ -25,6 +25,8 @@ struct ParamSpec {
   Type type;
   /// Of the integer's value or the pointer's address; of a descriptor's last size.
   int64_t divisibility = 1;
+  /// Of a pointer: offsets into its memory may come near 2^31 (transforms/WidenOffsets.cpp).
+  bool isLarge = false;
   Value constant;
   /// Of a tuple; with the names of its fields and the host's handle of its class when it is a named
   /// one, as in `frontend::Tuple`.

@@ -83,6 +83,8 @@ static Value parameterValue(Semantic &s, mlir::func::FuncOp kernel, llvm::String
   kernel.setArgAttr(next, "tile.name", s.builder.getStringAttr(name));
   if (spec.divisibility > 1)
     kernel.setArgAttr(next, "tile.divisibility", s.builder.getI64IntegerAttr(spec.divisibility));
+  if (spec.isLarge && !s.options.strict)
+    kernel.setArgAttr(next, "tile.large", s.builder.getUnitAttr());
   return Tensor{kernel.getArgument(next++), type, nullptr};
 }
 

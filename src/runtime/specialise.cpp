@@ -19,9 +19,9 @@ using frontend::Value;
 namespace {
 
 // What one argument contributes to the key. `Multiple` is added where a multiple of 16 is known,
-// `Const` for a pointer to const; a pointer is followed by its element type, a constant by its
-// value, a descriptor by its element type, rank, padding and blocks, a tuple by its size, class and
-// items.
+// `Large` where offsets of 32 bits may not do, `Const` for a pointer to const; a pointer is
+// followed by its element type, a constant by its value, a descriptor by its element type, rank,
+// padding and blocks, a tuple by its size, class and items.
 enum Tag : uint8_t {
   TagNone = 1,
   TagOne,
@@ -40,6 +40,7 @@ enum Tag : uint8_t {
   TagDescriptor,
   TagTuple,
   TagType,
+  Large = 0x20,
   Multiple = 0x40,
   Const = 0x80,
 };
@@ -52,6 +53,14 @@ void appendBytes(KeyBuffer &key, const void *data, size_t size) {
 template <typename T> void appendConstant(KeyBuffer &key, Tag tag, T value) {
   key.push_back(tag);
   appendBytes(key, &value, sizeof value);
+}
+
+/// Whether offsets into a pointer's memory come near 2^31, counted in elements. A block may reach
+/// beyond the end before its mask stops it, so half of that counts.
+bool isLarge(const nrd_arg &arg, DType element) {
+  uint64_t bytes = uint64_t(uintptr_t(arg.high) - uintptr_t(arg.low));
+  return bytes > (uint64_t(1) << 30) && // nearly always decides alone
+         bytes / std::max(frontend::info(element).bits / 8, 1u) > (uint64_t(1) << 30);
 }
 
 /// An integer argument as its bits and whether they are a negative number.
@@ -143,7 +152,8 @@ ErrorPtr appendForced(KeyBuffer &key, const ParamRule &rule, const nrd_arg &arg,
       return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::NotAPointer,
                        std::string_view(rule.name), std::string_view(function), kindText(arg));
     uint64_t address = arg.kind == NRD_ARG_POINTER ? uint64_t(uintptr_t(arg.p)) : arg.u;
-    key.push_back(TagForced | (aligned && address % 16 == 0 ? Multiple : 0));
+    bool large = arg.kind == NRD_ARG_POINTER && isLarge(arg, type.scalar);
+    key.push_back(TagForced | (aligned && address % 16 == 0 ? Multiple : 0) | (large ? Large : 0));
     return nullptr;
   }
   if (auto value = integerOf(arg)) {
@@ -347,6 +357,8 @@ ErrorPtr appendArgument(KeyBuffer &key, const ParamRule &rule, const nrd_arg &ar
       tag |= Multiple;
     if (rule.isConst || (rule.policy & NRD_PARAM_CONST))
       tag |= Const;
+    if (isLarge(arg, DType(arg.dtype))) [[unlikely]]
+      tag |= Large;
     key.push_back(tag);
     key.push_back(arg.dtype);
     return nullptr;
@@ -400,11 +412,17 @@ ParamSpec specOf(const ParamRule &rule, const nrd_arg &arg) {
   if (rule.forcedType) {
     const Type &type = *rule.forcedType;
     bool facts = type.isPointer || (frontend::isInt(type.scalar) && integerOf(arg));
-    return runtimeSpec(type, facts && aligned && arg.u % 16 == 0 && !frontend::isBool(type.scalar));
+    ParamSpec spec =
+        runtimeSpec(type, facts && aligned && arg.u % 16 == 0 && !frontend::isBool(type.scalar));
+    spec.isLarge = type.isPointer && arg.kind == NRD_ARG_POINTER && isLarge(arg, type.scalar);
+    return spec;
   }
-  if (arg.kind == NRD_ARG_POINTER)
-    return runtimeSpec(Type::pointerTo(DType(arg.dtype), isConst),
-                       aligned && uintptr_t(arg.p) % 16 == 0);
+  if (arg.kind == NRD_ARG_POINTER) {
+    ParamSpec spec = runtimeSpec(Type::pointerTo(DType(arg.dtype), isConst),
+                                 aligned && uintptr_t(arg.p) % 16 == 0);
+    spec.isLarge = isLarge(arg, DType(arg.dtype));
+    return spec;
+  }
   if (arg.kind == NRD_ARG_DESCRIPTOR) {
     const nrd_descriptor &desc = *arg.descriptor;
     Type type =
@@ -529,7 +547,8 @@ std::string runtime::signatureText(const ParamSpec &spec) {
       text += (text.empty() ? "" : ", ") + signatureText(item);
     return "(" + text + ")";
   }
-  return signatureText(spec.type) + (spec.divisibility % 16 == 0 ? ":16" : "");
+  return signatureText(spec.type) + (spec.divisibility % 16 == 0 ? ":16" : "") +
+         (spec.isLarge ? ":large" : "");
 }
 
 std::string runtime::keyOfLiteral(const Value &value) {
@@ -644,7 +663,11 @@ static ErrorPtr specOfSignature(const ParamRule &rule, llvm::StringRef text, Par
         return error;
     return nullptr;
   }
-  auto [typeText, fact] = text.split(':');
+  auto [typeText, facts] = text.split(':');
+  llvm::StringRef fact = facts;
+  bool large = fact.consume_back("large"); // "*fp32:large", "*fp32:16:large"
+  if (large)
+    fact.consume_back(":");
   auto type = frontend::parseSignatureType(typeText.trim());
   if (!type) {
     if (text == "None") {
@@ -655,12 +678,15 @@ static ErrorPtr specOfSignature(const ParamRule &rule, llvm::StringRef text, Par
   }
   fact = fact.trim();
   bool isInt = type->isArithmetic() && frontend::isInt(type->scalar);
+  if (large && !type->isPointer)
+    return bad("`:large` after a pointer");
   if (fact == "1" && isInt)
     spec = constantSpec(Value::integer(1));
   else if (fact.empty() || (fact == "16" && (isInt || type->isPointer || type->isDescriptor)))
     spec = runtimeSpec(std::move(*type), fact == "16");
   else
     return bad("`:16` or, for an integer, `:1` after the type");
+  spec.isLarge = large;
   return nullptr;
 }
 

@@ -31,4 +31,9 @@ def SimplifyLoops : Pass<"simplify-loops"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::nereid::tile::TileDialect"];
 }
 
+def WidenOffsets : Pass<"widen-offsets", "::mlir::func::FuncOp"> {
+  let summary = "offsets into large tensors are computed in 64 bits";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::nereid::tile::TileDialect"];
+}
+
 #endif // NEREID_TRANSFORMS_PASSES

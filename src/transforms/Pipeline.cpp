@@ -2,6 +2,7 @@
 
 #include "transforms/Passes.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
@@ -15,6 +16,8 @@ void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &
   // follows. What is left of the callees is then dead.
   manager.addPass(mlir::createInlinerPass({}, [](mlir::OpPassManager &) {}));
   manager.addPass(mlir::createSymbolDCEPass());
+  // While offsets are still what the author wrote; the inliner shows where pointers come from.
+  manager.addNestedPass<mlir::func::FuncOp>(createWidenOffsets());
   // Before descriptors-to-pointers, which rewrites what is not chosen.
   if (options.tensorCopies)
     manager.addPass(createChooseTensorCopies());

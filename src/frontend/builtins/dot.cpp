@@ -1,5 +1,6 @@
 // Matrix products.
 #include "frontend/builtins/families.h"
+#include "frontend/prelude.h"
 #include "ir/tile/Dialect.h"
 
 namespace nereid::frontend {
@@ -63,6 +64,28 @@ static FailureOr<DType> resultType(Semantic &s, const BoundArgs &args, DType a, 
   return wanted == DType::Float16 ? DType::Float16 : DType::Float32;
 }
 
+/// a b + acc, of operands whose shapes and types go together.
+static FailureOr<Value> product(Semantic &s, const Tensor &a, const Tensor &b, const Tensor &acc,
+                                tile::InputPrecision precision, int64_t imprecise, SourceSpan at) {
+  auto x = asBatch(s, a, at), y = asBatch(s, b, at), c = asBatch(s, acc, at);
+  if (failed(x) || failed(y) || failed(c))
+    return failure();
+  auto op = tile::DotOp::create(s.builder, s.loc(), c->ir.getType(), x->ir, y->ir, c->ir, precision,
+                                uint32_t(imprecise));
+  return result(s.reshape(Semantic::wrap(op, c->type), acc.type.shape, false, at));
+}
+
+/// The argument `acc` as a tensor of the result's type: zeros for None.
+static FailureOr<Tensor> accumulator(Semantic &s, const BoundArgs &args, const Type &full) {
+  if (args["acc"].isNone())
+    return s.constant(0, full);
+  auto *given = args["acc"].getIf<Tensor>();
+  if (!given || given->type != full)
+    return s.error(diag::DotAccumulator, args.span("acc"), full.str(),
+                   given ? given->type.str() : args["acc"].kindName());
+  return *given;
+}
+
 static FailureOr<Value> dot(Semantic &s, const BoundArgs &args) {
   auto a = tensorArg(s, args, "input"), b = tensorArg(s, args, "other");
   if (failed(a) || failed(b))
@@ -93,24 +116,147 @@ static FailureOr<Value> dot(Semantic &s, const BoundArgs &args) {
   shape[rank - 1] = shapeB[rank - 1];
   if (failed(s.checkShape(shape, args.call())))
     return failure();
-  Type full = Type::of(*type, shape);
-  Tensor acc;
-  if (auto *given = args["acc"].getIf<Tensor>()) {
-    if (given->type != full)
-      return s.error(diag::DotAccumulator, args.span("acc"), full.str(), given->type.str());
-    acc = *given;
-  } else if (args["acc"].isNone()) {
-    acc = s.constant(0, full);
-  } else {
-    return s.error(diag::DotAccumulator, args.span("acc"), full.str(), args["acc"].kindName());
-  }
-  auto x = asBatch(s, *a, args.call()), y = asBatch(s, *b, args.call()),
-       c = asBatch(s, acc, args.call());
-  if (failed(x) || failed(y) || failed(c))
+  auto acc = accumulator(s, args, Type::of(*type, shape));
+  if (failed(acc))
     return failure();
-  auto op = tile::DotOp::create(s.builder, s.loc(), c->ir.getType(), x->ir, y->ir, c->ir,
-                                *precision, uint32_t(imprecise));
-  return result(s.reshape(Semantic::wrap(op, c->type), shape, false, args.call()));
+  return product(s, *a, *b, *acc, *precision, imprecise, args.call());
+}
+
+//===--- scaled products
+//-----------------------------------------------------------------------------===//
+
+namespace {
+/// One operand of `dot_scaled`.
+struct ScaledOperand {
+  const char *name; ///< "lhs"
+  Tensor value;
+  std::string format;
+  std::optional<Tensor> scale;
+  bool alongK = true; ///< pairs of numbers of 4 bits follow each other along K
+  Shape shape;        ///< of the numbers
+};
+} // namespace
+
+static FailureOr<ScaledOperand> scaledOperand(Semantic &s, const BoundArgs &args,
+                                              const char *name) {
+  ScaledOperand operand{name, {}, {}, {}, true, {}};
+  std::string prefix = name, format = prefix + "_format", scale = prefix + "_scale",
+              pack = prefix + "_k_pack";
+  auto value = tensorArg(s, args, name);
+  auto kind = s.knownString(args[format], "`" + format + "`", args.span(format));
+  auto alongK = s.knownBool(args[pack], "`" + pack + "`", args.span(pack));
+  if (failed(value) || failed(kind) || failed(alongK))
+    return failure();
+  operand.value = *value;
+  operand.format = *kind;
+  operand.alongK = *alongK;
+
+  struct Format {
+    const char *name;
+    DType type;
+    bool orBytes;
+  };
+  static constexpr Format formats[] = {{"e2m1", DType::UInt8, true},
+                                       {"e4m3", DType::Float8E4NV, true},
+                                       {"e5m2", DType::Float8E5, true},
+                                       {"bf16", DType::BFloat16, false},
+                                       {"fp16", DType::Float16, false}};
+  auto *found = llvm::find_if(formats, [&](const Format &f) { return operand.format == f.name; });
+  if (found == std::end(formats))
+    return s.error(diag::ScaledFormat, args.span(format), operand.format);
+  DType type = value->type.scalar;
+  if (value->type.isPointer ||
+      (type != found->type && !(found->orBytes && (type == DType::UInt8 || type == DType::Int8))))
+    return s.error(diag::ScaledDtype, args.span(name), operand.format, value->type.element().str());
+  bool pairs = operand.format == "e2m1";
+  if (!pairs && !operand.alongK)
+    return s.error(diag::ScaledPack, args.span(pack));
+  operand.shape = value->type.shape;
+  size_t rank = operand.shape.size();
+  if (pairs && rank >= 2)
+    operand.shape[(name[0] == 'l') == operand.alongK ? rank - 1 : rank - 2] *= 2;
+
+  if (args[scale].isNone())
+    return operand;
+  auto factors = tensorArg(s, args, scale);
+  if (failed(factors))
+    return failure();
+  DType factor = factors->type.scalar;
+  if (factors->type.isPointer ||
+      (factor != DType::UInt8 && factor != DType::Int8 && factor != DType::Float8E4NV))
+    return s.error(diag::ScaledScaleDtype, args.span(scale), scale, factors->type.element().str());
+  operand.scale = *factors;
+  return operand;
+}
+
+/// Scales stand for 32 numbers along K, scales of type e4m3 for 16: [.., M or N, K / group].
+static llvm::LogicalResult checkScale(Semantic &s, const BoundArgs &args,
+                                      const ScaledOperand &operand) {
+  if (!operand.scale)
+    return llvm::success();
+  bool isLhs = operand.name[0] == 'l';
+  size_t rank = operand.shape.size();
+  int64_t group = operand.scale->type.scalar == DType::Float8E4NV ? 16 : 32;
+  Shape wanted = operand.shape;
+  wanted[rank - 2] = operand.shape[isLhs ? rank - 2 : rank - 1];
+  wanted[rank - 1] = operand.shape[isLhs ? rank - 1 : rank - 2] / group;
+  if (operand.scale->type.shape == wanted && wanted[rank - 1] > 0 &&
+      operand.shape[isLhs ? rank - 1 : rank - 2] % group == 0)
+    return llvm::success();
+  std::string name = std::string(operand.name) + "_scale";
+  return s.error(diag::ScaledScaleShape, args.span(name), name, shapeText(wanted),
+                 shapeText(operand.scale->type.shape));
+}
+
+static FailureOr<Value> dotScaled(Semantic &s, const BoundArgs &args) {
+  auto lhs = scaledOperand(s, args, "lhs"), rhs = scaledOperand(s, args, "rhs");
+  auto fast = s.knownBool(args["fast_math"], "`fast_math`", args.span("fast_math"));
+  auto out = s.knownType(args["out_dtype"], "`out_dtype`", args.span("out_dtype"));
+  if (failed(lhs) || failed(rhs) || failed(fast) || failed(out))
+    return failure();
+  size_t rank = lhs->shape.size();
+  if (rank < 2 || rank != rhs->shape.size() || (s.options.strict && rank > 3))
+    return s.error(diag::ScaledRank, args.call(), shapeText(lhs->value.type.shape),
+                   shapeText(rhs->value.type.shape));
+  if (lhs->shape[rank - 1] != rhs->shape[rank - 2])
+    return s.error(diag::ScaledInner, args.call(), shapeText(lhs->value.type.shape),
+                   shapeText(rhs->value.type.shape), lhs->shape[rank - 1], rhs->shape[rank - 2]);
+  if (llvm::ArrayRef<int64_t>(lhs->shape).drop_back(2) !=
+      llvm::ArrayRef<int64_t>(rhs->shape).drop_back(2))
+    return s.error(diag::DotBatch, args.call(), shapeText(lhs->shape), shapeText(rhs->shape));
+  if (failed(checkScale(s, args, *lhs)) || failed(checkScale(s, args, *rhs)))
+    return failure();
+  if (out->scalar != DType::Float32)
+    return s.error(diag::ScaledOut, args.span("out_dtype"));
+  Shape shape = lhs->shape;
+  shape[rank - 1] = rhs->shape[rank - 1];
+  if (failed(s.checkShape(shape, args.call())))
+    return failure();
+  auto acc = accumulator(s, args, Type::of(DType::Float32, shape));
+  if (failed(acc))
+    return failure();
+
+  // Both as numbers of a type that has them all.
+  bool halves = lhs->format == "fp16" || rhs->format == "fp16";
+  auto numbers = [&](const ScaledOperand &operand) -> FailureOr<Tensor> {
+    bool isLhs = operand.name[0] == 'l';
+    std::vector<Value> arguments{
+        Value(operand.value),
+        operand.scale ? Value(*operand.scale) : Value(),
+        Value(operand.format),
+        Value(TypeValue{Type::of(halves ? DType::Float16 : DType::BFloat16)}),
+        Value::integer(isLhs == operand.alongK ? -1 : -2),
+        Value(isLhs),
+        Value(*fast)};
+    auto made = s.evaluator.call(*lookupInPrelude("_scaled"), arguments, {}, args.call());
+    if (failed(made))
+      return failure();
+    return made->get<Tensor>();
+  };
+  auto a = numbers(*lhs), b = numbers(*rhs);
+  if (failed(a) || failed(b))
+    return failure();
+  return product(s, *a, *b, *acc, tile::InputPrecision::TF32, 0, args.call());
 }
 
 std::vector<Builtin> dotBuiltins() {
@@ -132,6 +278,30 @@ std::vector<Builtin> dotBuiltins() {
        .build = &dot,
        .category = "Linear algebra",
        .dtypes = "fp8e5 fp8e4nv fp16 bf16 fp32 fp64 int8"},
+      {.name = "dot_scaled",
+       .signature = "(lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None, "
+                    "fast_math=False, lhs_k_pack=True, rhs_k_pack=True, out_dtype=float32)",
+       .doc = R"(The matrix product of two blocks in microscaling formats, plus an accumulator.
+
+Where no matrix unit takes the formats, they are converted exactly to bf16 (to fp16 where an operand is fp16), scaled, and
+multiplied as these are.
+
+:param lhs: a block of shape `[..., M, K]`. Numbers of 4 bits are packed in pairs, the lower bits first: `[..., M, K // 2]`.
+:param lhs_scale: a block of shape `[..., M, K // 32]` of uint8, exponents of 2 with bias 127 (255: NaN); or of
+ shape `[..., M, K // 16]` of float8e4nv; or None.
+:param lhs_format: `"e2m1"`, `"e4m3"`, `"e5m2"`, `"bf16"` or `"fp16"`. Numbers of 8 bits may also be given as uint8.
+:param rhs: a block of shape `[..., K, N]`.
+:param rhs_scale: as `lhs_scale`, of shape `[..., N, K // 32]`.
+:param rhs_format: as `lhs_format`.
+:param acc: a block of shape `[..., M, N]` of fp32, which is added.
+:param fast_math: scales of 255 may be treated as any other.
+:param lhs_k_pack: pairs lie along K; False: along M. For e2m1 only.
+:param rhs_k_pack: pairs lie along K; False: along N. For e2m1 only.
+:param out_dtype: fp32.
+:returns: fp32.)",
+       .build = &dotScaled,
+       .category = "Linear algebra",
+       .dtypes = "uint8 fp8e5 fp8e4nv fp16 bf16"},
   };
 }
 

@@ -520,6 +520,45 @@ TEST_F(Builtins, Dot) {
             "`bf16x3`, `bf16x6`");
 }
 
+TEST_F(Builtins, DotScaled) {
+  auto scaled = [&](Value lhs, Value lhsScale, const char *lhsFormat, Value rhs, Value rhsScale,
+                    const char *rhsFormat,
+                    std::vector<std::pair<std::string, Value>> keywords = {}) {
+    return refused("dot_scaled", {lhs, lhsScale, text(lhsFormat), rhs, rhsScale, text(rhsFormat)},
+                   keywords);
+  };
+  Value a = block(DType::UInt8, {16, 32}), b = block(DType::UInt8, {32, 16});
+  Value scale = block(DType::UInt8, {16, 2});
+  EXPECT_EQ(
+      scaled(a, scale, "e3m2", b, scale, "e2m1"),
+      "ScaledFormat: `dot_scaled`: Invalid float format: e3m2. Known are e2m1, e4m3, e5m2, bf16 "
+      "and fp16");
+  EXPECT_EQ(scaled(a, scale, "bf16", b, scale, "e2m1"),
+            "ScaledDtype: `dot_scaled`: Unexpected dtype for bf16. Got uint8");
+  EXPECT_EQ(
+      scaled(a, scale, "e2m1", a, scale, "e2m1"),
+      "ScaledInner: `dot_scaled`: Reduction dimension should pack the same number of elements; "
+      "(lhs: [16, 32] vs rhs: [16, 32]): 64 numbers meet 32");
+  EXPECT_EQ(
+      scaled(a, block(DType::UInt8, {16, 1}), "e2m1", b, scale, "e2m1"),
+      "ScaledScaleShape: `dot_scaled`: lhs_scale must be a tensor of shape [16, 2]. Got [16, 1]");
+  EXPECT_EQ(
+      scaled(a, scale, "e2m1", b, block(DType::Float8E4NV, {16, 2}), "e2m1"),
+      "ScaledScaleShape: `dot_scaled`: rhs_scale must be a tensor of shape [16, 4]. Got [16, 2]");
+  EXPECT_EQ(scaled(a, block(DType::Float32, {16, 2}), "e2m1", b, scale, "e2m1"),
+            "ScaledScaleDtype: `lhs_scale` must be a block of uint8 or float8e4nv, found fp32");
+  EXPECT_EQ(scaled(a, scale, "e2m1", b, scale, "e2m1", {{"out_dtype", type(DType::Float16)}}),
+            "ScaledOut: `dot_scaled`: Only float32 is supported for out_dtype at the moment");
+  EXPECT_EQ(
+      scaled(a, scale, "e4m3", b, scale, "e2m1", {{"lhs_k_pack", Value(false)}}),
+      "ScaledPack: `dot_scaled`: only mxfp4 inputs can be packed along a dimension different than "
+      "K");
+  EXPECT_EQ(
+      scaled(block(DType::UInt8, {16}), scale, "e2m1", b, scale, "e2m1"),
+      "ScaledRank: `dot_scaled`: Both inputs must be either 2D or 3D; (lhs: [16] vs rhs: [32, "
+      "16])");
+}
+
 TEST_F(Builtins, Hints) {
   EXPECT_EQ(accepted("multiple_of", {argument(DType::Int32), integer(16)}), "int32");
   EXPECT_EQ(accepted("max_contiguous", {block(DType::Int32, {4, 8}), shape({1, 8})}),
