@@ -200,6 +200,10 @@ typedef struct nrd_options nrd_options;
  * names are an argument error naming the nearest. */
 NRD_API nrd_options *nrd_options_new(void);
 NRD_API nrd_error *nrd_options_set(nrd_options *options, const char *name, const nrd_value *value);
+NRD_API nrd_options *nrd_options_copy(const nrd_options *options);
+/* The name of a kernel compiled with these options, in place of its function's; kernels are not
+ * told apart by it. */
+NRD_API void nrd_options_set_kernel_name(nrd_options *options, const char *name);
 NRD_API void nrd_options_free(nrd_options *options);
 
 /* Compiles from a signature: one text per parameter, as Triton's ahead-of-time tool takes them:
@@ -343,6 +347,15 @@ typedef struct nrd_launch {
 NRD_API nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *args, size_t count,
                                 const nrd_options *options, const nrd_launch *launch,
                                 nrd_kernel **out);
+/* Like nrd_dispatch with a null launch, but without compiling: *out is null when the kernel is not
+ * there yet. `launch` (may be null) only says what the launch would. */
+NRD_API nrd_error *nrd_find(nrd_function *function, const nrd_arg *args, size_t count,
+                            const nrd_options *options, const nrd_launch *launch, nrd_kernel **out);
+/* How the parameters of the function reach the kernel, a character each: 'p' for one that is
+ * passed, 'c' for one that is folded into the code, brackets around the items of a tuple. */
+NRD_API const char *nrd_kernel_layout(const nrd_kernel *kernel);
+/* The value of a 'c' of the layout, counting all 'p' and 'c' before it; null for a 'p'. */
+NRD_API nrd_value *nrd_kernel_constant(const nrd_kernel *kernel, size_t index);
 /* Launches a compiled kernel, with one argument per parameter (those of constants are ignored), or
  * with only those that are not constants. */
 NRD_API nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t count,

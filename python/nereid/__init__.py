@@ -24,7 +24,7 @@ _HOMES = {
                       "InterpreterError", "OutOfResources"],
     "nereid.runtime._allocation": ["set_allocator"],
     "nereid.runtime._async_compile": ["AsyncCompileMode", "FutureKernel"],
-    "nereid.compiler": ["CompiledKernel"],
+    "nereid.compiler": ["CompiledKernel", "compile"],
     "nereid._host": ["cdiv", "next_power_of_2", "must_use_result"],
     "nereid._alias": ["install_as_triton"],
     "nereid._native": ["language_json"],

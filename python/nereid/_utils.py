@@ -94,3 +94,8 @@ def get_primitive_bitwidth(dtype: str) -> int:
 def is_namedtuple(val):
     """Whether a class is one of named tuples."""
     return isinstance(val, type) and issubclass(val, tuple) and hasattr(val, "_fields")
+
+
+def tuple_of(cls, items):
+    """A tuple of the items; of the class when it is one of named tuples."""
+    return cls(*items) if is_namedtuple(cls) else tuple(items)

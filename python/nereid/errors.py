@@ -13,6 +13,9 @@ class CompilationError(TritonError):
     in Triton's form ("at 3:8: ...").
     """
 
+    #: Lines of the source that a message shows at most, up to the one it is about.
+    source_line_count_max_in_message = 12
+
     def __init__(self, src=None, node=None, error_message=None):
         super().__init__(src, node, error_message)
         self.src = src
@@ -20,7 +23,17 @@ class CompilationError(TritonError):
         self.error_message = error_message
         self.diagnostic = None
         self.triton_text = None
-        self.message = str(error_message if error_message is not None else "")
+        self.message = self._format_message()
+
+    def _format_message(self):
+        """"at L:C:", the lines up to there, a caret, the message; without a node the source and the message."""
+        text = [] if self.error_message is None else [str(self.error_message)]
+        if self.node is None or not hasattr(self.node, "lineno"):
+            return "\n\n".join([*([self.src] if self.src else []), *text])
+        line, column = self.node.lineno, self.node.col_offset
+        lines = (self.src or "").split("\n")[max(line - self.source_line_count_max_in_message, 0):line]
+        where = [f"at {line}:{column}:", *lines, " " * column + "^"] if self.src is not None else [f"at {line}:{column}: <source unavailable>"]
+        return "\n".join([*where, *text])
 
     @classmethod
     def _from_library(cls, message, diagnostic, summary, triton_text):
@@ -74,6 +87,17 @@ class InternalError(TritonError, RuntimeError):
     """A mistake of the compiler itself; please report it."""
 
 
+class InterpreterError(TritonError, RuntimeError):
+    """A kernel failed that runs in interpret mode (TRITON_INTERPRET=1); `__cause__` is what happened."""
+
+    def __init__(self, error_message=None):
+        super().__init__(error_message)
+        self.error_message = error_message
+
+    def __str__(self):
+        return str(self.error_message or "")
+
+
 class AutotunerError(TritonError):
     """No configuration is left, or none works."""
 
@@ -82,7 +106,7 @@ class AutotunerError(TritonError):
         self.error_message = error_message
 
     def __str__(self):
-        return self.error_message or ""
+        return f"Autotuner error: {self.error_message or ''}"
 
 
 class PTXASError(TritonError):
@@ -93,18 +117,7 @@ class PTXASError(TritonError):
         self.error_message = error_message
 
     def __str__(self):
-        return self.error_message or ""
-
-
-class InterpreterError(TritonError, RuntimeError):
-    """A kernel failed that runs in interpret mode (TRITON_INTERPRET=1); `__cause__` is what happened."""
-
-    def __init__(self, error_message=None):
-        super().__init__(error_message)
-        self.error_message = error_message
-
-    def __str__(self):
-        return self.error_message or ""
+        return f"PTXAS error: {self.error_message or ''}"
 
 
 from . import _native  # noqa: E402

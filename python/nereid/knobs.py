@@ -705,3 +705,8 @@ class _Module(types.ModuleType):
 
 
 sys.modules[__name__].__class__ = _Module
+
+# Launches take the way of the hooks while there are any.
+from . import _hooks  # noqa: E402
+
+_hooks.install(sys.modules[__name__])

@@ -176,6 +176,12 @@ nrd_options *nrd_options_new(void) {
 nrd_error *nrd_options_set(nrd_options *options, const char *name, const nrd_value *value) {
   return wrap(options->values.set(name, *value));
 }
+nrd_options *nrd_options_copy(const nrd_options *options) {
+  return new nrd_options(*options);
+}
+void nrd_options_set_kernel_name(nrd_options *options, const char *name) {
+  options->values.kernelName = name;
+}
 void nrd_options_free(nrd_options *options) {
   delete options;
 }
@@ -208,6 +214,21 @@ void nrd_kernel_free(nrd_kernel *kernel) {
 }
 const char *nrd_kernel_name(const nrd_kernel *kernel) {
   return kernel->name.c_str();
+}
+
+const char *nrd_kernel_layout(const nrd_kernel *kernel) {
+  return kernel->layout.c_str();
+}
+
+nrd_value *nrd_kernel_constant(const nrd_kernel *kernel, size_t index) {
+  nrd_value *found = nullptr;
+  size_t next = 0;
+  forEachLeaf(kernel->request.function->rules, kernel->request.specs,
+              [&](const frontend::ParamSpec &spec, const std::string &) {
+                if (next++ == index && spec.kind == frontend::ParamSpec::Kind::Constant)
+                  found = new nrd_value{spec.constant, {}, kernel->request.owners, {}};
+              });
+  return found;
 }
 
 const void *nrd_kernel_stage(const nrd_kernel *kernel, const char *stage, size_t *size) {

@@ -24,30 +24,41 @@ void keepOwners(llvm::ArrayRef<nrd_arg> args, CompileRequest &request) {
 
 } // namespace
 
-nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t count,
-                        const nrd_options *options, const nrd_launch *launch, nrd_kernel **out) {
-  FunctionRecord &record = *function->record;
-  llvm::ArrayRef<nrd_arg> args(arguments, count);
-  llvm::SmallVector<nrd_arg, 0> storage;
-  llvm::ArrayRef<nrd_arg> leaves = flatten(args, storage);
-  const Settings &settings = Settings::current();
+namespace {
 
+/// A launch, or a compilation without one: which kernel it needs.
+struct Wanted {
+  FunctionRecord &record;
+  llvm::ArrayRef<nrd_arg> args;
+  const nrd_options *options;
+  const nrd_launch *launch;
+
+  llvm::SmallVector<nrd_arg, 0> storage;
+  llvm::ArrayRef<nrd_arg> leaves; ///< `args` without tuples
   TargetName target;
-  int device;
+  int device = -1;
+  bool checked = false;
+  KeyBuffer key;
+  uint64_t hash = 0;
+
+  ErrorPtr makeKey();
+  ErrorPtr compile(nrd_kernel *&kernel);
+};
+
+ErrorPtr Wanted::makeKey() {
+  leaves = flatten(args, storage);
+  const Settings &settings = Settings::current();
   if (ErrorPtr error = chooseTarget(options ? &options->values : nullptr, leaves, launch, target,
                                     device)) [[unlikely]]
-    return wrap(std::move(error));
-
-  bool checked = options && options->values.checkedSet ? options->values.checked : settings.checked;
+    return error;
+  checked = options && options->values.checkedSet ? options->values.checked : settings.checked;
   if (launch && launch->checked)
     checked = launch->checked == 2;
   if (checked && target.backend != Backend::Cpu) [[unlikely]]
-    return wrap(
-        makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::CheckedOnGpu, target.backendText()));
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::CheckedOnGpu, target.backendText());
   bool debug = options && options->values.debugSet ? options->values.debug : settings.debug;
   bool strict = options && options->values.strictSet ? options->values.strict : settings.strict;
 
-  KeyBuffer key;
   struct {
     uint64_t options;
     uint16_t target;
@@ -60,27 +71,41 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
   std::memcpy(key.data() + 8, &head.target, sizeof head.target);
   key[10] = head.flags;
   if (ErrorPtr error = appendKey(key, record.rules, args, record.name)) [[unlikely]]
-    return wrap(std::move(error));
+    return error;
+  hash = Dispatcher::hash(key);
+  return nullptr;
+}
 
-  uint64_t hash = Dispatcher::hash(key);
-  nrd_kernel *kernel = record.dispatcher.find(key, hash);
+ErrorPtr Wanted::compile(nrd_kernel *&kernel) {
+  auto make = [&](std::unique_ptr<nrd_kernel> &compiled) {
+    CompileRequest request;
+    request.function = &record;
+    request.specs = specialise(record.rules, args);
+    request.options = (options ? options->values : Options()).resolved();
+    request.options.checked = checked;
+    request.target = target;
+    request.load = launch || canLaunch(request);
+    request.options.numThreads = request.options.numCpuThreads = 0; // each launch says
+    keepOwners(leaves, request);
+    return compileKernel(std::move(request), compiled);
+  };
+  return record.dispatcher.findOrCompile(key, hash, make, kernel);
+}
+
+} // namespace
+
+nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t count,
+                        const nrd_options *options, const nrd_launch *launch, nrd_kernel **out) {
+  Wanted wanted{*function->record, {arguments, count}, options, launch};
+  if (ErrorPtr error = wanted.makeKey()) [[unlikely]]
+    return wrap(std::move(error));
+  nrd_kernel *kernel = wanted.record.dispatcher.find(wanted.key, wanted.hash);
   if (!kernel) [[unlikely]] {
     // The environment may have changed since it was read.
-    if (&Settings::refresh() != &settings)
+    const Settings *settings = &Settings::current();
+    if (&Settings::refresh() != settings)
       return nrd_dispatch(function, arguments, count, options, launch, out);
-    auto compile = [&](std::unique_ptr<nrd_kernel> &compiled) {
-      CompileRequest request;
-      request.function = &record;
-      request.specs = specialise(record.rules, args);
-      request.options = (options ? options->values : Options()).resolved();
-      request.options.checked = checked;
-      request.target = target;
-      request.load = launch || canLaunch(request);
-      request.options.numThreads = request.options.numCpuThreads = 0; // each launch says
-      keepOwners(leaves, request);
-      return compileKernel(std::move(request), compiled);
-    };
-    if (ErrorPtr error = record.dispatcher.findOrCompile(key, hash, compile, kernel))
+    if (ErrorPtr error = wanted.compile(kernel))
       return wrap(std::move(error));
   }
   if (out)
@@ -88,11 +113,20 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
   if (!launch)
     return nullptr;
   nrd_launch how = *launch;
-  if (device >= 0)
-    how.device = uint8_t(device + 1);
+  if (wanted.device >= 0)
+    how.device = uint8_t(wanted.device + 1);
   if (!how.num_threads && options)
     how.num_threads = options->values.threads();
-  return wrap(deviceOf(target.backend).launch(*kernel, leaves, how));
+  return wrap(deviceOf(wanted.target.backend).launch(*kernel, wanted.leaves, how));
+}
+
+nrd_error *nrd_find(nrd_function *function, const nrd_arg *arguments, size_t count,
+                    const nrd_options *options, const nrd_launch *launch, nrd_kernel **out) {
+  Wanted wanted{*function->record, {arguments, count}, options, launch};
+  if (ErrorPtr error = wanted.makeKey())
+    return wrap(std::move(error));
+  *out = wanted.record.dispatcher.find(wanted.key, wanted.hash);
+  return nullptr;
 }
 
 nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *arguments, size_t argumentCount,

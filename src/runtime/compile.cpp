@@ -122,6 +122,16 @@ std::string metadataOf(const nrd_kernel &kernel) {
   return text;
 }
 
+/// See nrd_kernel_layout.
+std::string layoutText(const frontend::ParamSpec &spec) {
+  if (spec.kind != frontend::ParamSpec::Kind::Tuple)
+    return spec.kind == frontend::ParamSpec::Kind::Constant ? "c" : "p";
+  std::string text = "(";
+  for (const frontend::ParamSpec &item : spec.items)
+    text += layoutText(item);
+  return text + ")";
+}
+
 ErrorPtr targetError(llvm::Error error, const CompileRequest &request) {
   ErrorPtr resources;
   error = llvm::handleErrors(std::move(error), [&](const targets::OutOfResources &out) {
@@ -234,6 +244,7 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
   mlir::func::FuncOp entry = kernelOf(**module);
   if (!entry)
     return internalError("no kernel is left after the tile passes");
+  entry.setSymName(kernel.name);
   llvm::BitVector written = transforms::Provenance(entry).writtenArguments(entry);
   clock.lap("tile passes");
 
@@ -260,6 +271,8 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
   kernel.code = std::move(*code);
   kernel.times.insert(kernel.times.end(), kernel.code->times.begin(), kernel.code->times.end());
 
+  for (const frontend::ParamSpec &spec : request.specs)
+    kernel.layout += layoutText(spec);
   unsigned next = 0;
   forEachLeaf(function.rules, request.specs,
               [&](const frontend::ParamSpec &spec, const std::string &name) {
@@ -293,7 +306,8 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
     return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::TargetNotBuilt, request.target.text());
   request.options.target = request.target.text();
   auto result = std::make_unique<nrd_kernel>();
-  result->name = request.function->name;
+  result->name =
+      request.options.kernelName.empty() ? request.function->name : request.options.kernelName;
   result->checked = request.options.checked;
   if (ErrorPtr error = build(request, *target, *result))
     return error;

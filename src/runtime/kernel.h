@@ -57,6 +57,7 @@ struct nrd_kernel {
   std::unique_ptr<nereid::targets::CompiledKernel> code;
   llvm::SmallVector<nereid::runtime::ParamSlot, 16>
       params;               ///< one per parameter of the function, or per item of a tuple
+  std::string layout;       ///< see nrd_kernel_layout
   unsigned passedCount = 0; ///< of `params`
   void *entry = nullptr;    ///< null when it is not for this machine
   std::unique_ptr<nereid::runtime::DeviceCode> onDevice; ///< what its device keeps with it

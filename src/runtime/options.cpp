@@ -102,7 +102,8 @@ ErrorPtr Options::set(std::string_view name, const nrd_value &value) {
   if (error)
     return error;
   if ((numWarpsSet && !std::has_single_bit(uint64_t(numWarps))) && name == "num_warps")
-    return badValue(name, "a power of 2", value);
+    return makeError(NRD_ERROR_ARGUMENT, "AssertionError", diag::WarpsNotPowerOfTwo,
+                     value.value.repr());
   if (name == "target" && !TargetName::parse(target))
     return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::UnknownTarget, target);
   auto identify = [](const std::string &text) { return text.empty() ? 0 : intern(text); };

@@ -37,6 +37,9 @@ struct Options {
 #include "runtime/options.def"
 #undef OPTION
 
+  /// Of the kernel, in place of its function's name; no part of what identifies the options.
+  std::string kernelName;
+
   /// Sets one by name; an error names the nearest option, or the type that was expected.
   ErrorPtr set(std::string_view name, const nrd_value &value);
 

@@ -170,7 +170,7 @@ def test_compiled_kernel(target):  # that of a GPU: tests/device
     assert "define" in compiled.asm["llir"]
     assert isinstance(compiled.asm["asm"], str) and isinstance(compiled.asm["obj"], bytes)
     assert set(compiled.asm) >= {"tile", "llir", "asm", "obj"}
-    assert compiled.metadata.name == "scale" and compiled.metadata.target == "cpu" and compiled.hash
+    assert compiled.metadata.name == "scale" and compiled.metadata.target.backend == "cpu" and compiled.hash
     assert sum(compiled.times.values()) > 0
     with pytest.raises(KeyError, match="no stage 'ptx': there are tile"):
         compiled.asm["ptx"]

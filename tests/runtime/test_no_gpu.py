@@ -61,7 +61,7 @@ def test_no_driver(tmp_path):  # NoCudaDriver
         kernel[(1,)](x, 2, BLOCK=8)
         print(x.sum().item())
         """, tmp_path, NEREID_LIBCUDA="/nowhere/libcuda.so.1")
-    assert lines[0] == "cpu [] GPUTarget(backend='cpu', arch='native', warp_size=1)"
+    assert lines[0] == "cpu [] GPUTarget(backend='cpu', arch='native', warp_size=0)"
     for line in lines[1:3]:
         assert line.startswith("RuntimeError: run-time error: no NVIDIA driver was found, `libcuda.so.1` cannot be opened: /nowhere/")
     assert lines[3] == "16.0"

@@ -179,8 +179,8 @@ def test_what_others_read():
 
 def test_pickling():
     kernel = nereid.jit(in_a_module.fn)
-    kernel.fn, kernel.__dict__["__globals__"] = None, None
-    for name in ("signature", "params"):
-        kernel.__dict__.pop(name)
+    key = kernel.cache_key
+    kernel.fn, kernel.__dict__["__globals__"] = None, None  # as PyTorch does before it hands a kernel to another process
     copy = pickle.loads(pickle.dumps(kernel))
-    assert copy.src == kernel.src and copy.arg_names == ["out"]
+    assert copy.src == kernel.src and copy.arg_names == ["out"] and copy.cache_key == key
+    assert [param.name for param in copy.params] == ["out"] and not copy.params[0].is_constexpr

@@ -1,18 +1,99 @@
-"""Names of targets."""
+"""Targets, and what all backends share."""
 
+import abc
 import dataclasses
+import enum
+import hashlib
 
 
 @dataclasses.dataclass(frozen=True)
 class GPUTarget:
-    """What a kernel is compiled for: `GPUTarget("cuda", 90, 32)`; the CPU is `GPUTarget("cpu", "native", 1)`."""
+    """What a kernel is compiled for: `GPUTarget("cuda", 90, 32)`; the CPU is `GPUTarget("cpu", "native", 0)`."""
     backend: str
     arch: int | str
     warp_size: int
 
 
+class Language(enum.Enum):
+    """Front ends."""
+    TRITON = 0
+    GLUON = 1
+
+
 def target_of(text):
     """The target that a name of the library ("cpu", "cuda:90") stands for."""
     backend, _, arch = text.partition(":")
-    return GPUTarget(backend, int(arch), 32) if arch else GPUTarget(backend, "native" if backend == "cpu" else 0,
-                                                                  1 if backend == "cpu" else 32)
+    if backend == "cpu":
+        return GPUTarget("cpu", "native", 0)
+    return GPUTarget(backend, int(arch) if arch else 0, 32)
+
+
+def target_text(target):
+    """The library's name of a target ("cpu", "cuda:90")."""
+    return f"cuda:{target.arch}" if target.backend == "cuda" else target.backend
+
+
+def options_hash(options):
+    """A hash of all fields."""
+    text = "_".join(f"{name}-{value}" for name, value in sorted(dataclasses.asdict(options).items()))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class BaseBackend(metaclass=abc.ABCMeta):
+    """A backend for one target. The compiler behind it is in the library; this names its options and stages.
+
+    Subclasses give `Options` (a frozen dataclass with `hash()`), `binary_ext`, and the names of their stages.
+    """
+
+    supports_native_tensor_specialization = True
+    stage_names: tuple[str, ...] = ()
+
+    def __init__(self, target):
+        self.target = target
+
+    @staticmethod
+    @abc.abstractmethod
+    def supports_target(target):
+        """Whether it compiles for this target."""
+
+    @abc.abstractmethod
+    def hash(self):
+        """Identifies the compiler and the target."""
+
+    @abc.abstractmethod
+    def parse_options(self, options):
+        """The options of a launch, unknown ones left out."""
+
+    @abc.abstractmethod
+    def pack_metadata(self, metadata):
+        """What a launcher needs of a kernel's metadata."""
+
+    def add_stages(self, stages, options, language=None):
+        """Puts a function for each stage into a dict. They show which stages there are; `compile` runs all at once."""
+        for name in self.stage_names:
+            stages[name] = lambda src, metadata: src
+
+    def load_dialects(self, context):
+        """Nothing to do: dialects belong to a compilation."""
+
+    def get_codegen_implementation(self, options):
+        """Functions of the front end that depend on the target."""
+        return {"min_dot_size": lambda lhs, rhs: (1, 1, 1)}
+
+    def get_module_map(self):
+        """Modules that stand for others on this target."""
+        from ..language.extra import libdevice
+        return {"triton.language.extra.libdevice": libdevice}
+
+    @staticmethod
+    def parse_attr(desc):
+        """The attributes that a fact about an argument ("D") stands for."""
+        return [["tt.divisibility", 16]] if "D" in desc else []
+
+    @staticmethod
+    def get_int_specialization(arg, **kwargs):
+        return "D" if kwargs.get("align") and arg % 16 == 0 else ""
+
+    @staticmethod
+    def get_tensor_specialization(arg, **kwargs):
+        return "D" if kwargs.get("align") and arg.data_ptr() % 16 == 0 else ""

@@ -1,25 +1,53 @@
-"""A compiled kernel, as launches return it: its stages, its metadata, launching it again."""
+"""`compile`, and the compiled kernel that it and launches return."""
 
+import collections
 import collections.abc
+import dataclasses
 import functools
+import hashlib
 import json
-import types
+import os
+import sys
 
-from .. import _native
-from ..backends.compiler import target_of
+from .. import __version__, _native
+from ..backends import backends
+from ..backends.compiler import GPUTarget, target_of, target_text
+from .source import ASTSource, IRSource
 
 # Triton's names of stages that mean one of ours.
 _STAGE_NAMES = {"ttir": "tile", "ttgir": "gpu", "so": "obj"}
 _BINARY_STAGES = {"obj", "cubin"}
 
 
+class LazyDict:
+    """A dict some of whose entries are computed when it is read: what launch hooks get."""
+
+    def __init__(self, data):
+        self.data = data
+        self.extras = []
+
+    def get(self):
+        """The dict."""
+        for function, args in self.extras:
+            self.data = {**self.data, **function(*args)}
+        self.extras.clear()
+        return self.data
+
+    def add(self, function, args):
+        """`function(*args)` gives further entries."""
+        self.extras.append((function, args))
+
+
 class AsmDict(collections.abc.Mapping):
     """The stages of a compilation by name: text as `str`, machine code as `bytes`."""
 
-    def __init__(self, native):
+    def __init__(self, native, source=""):
         self._native = native
+        self._source = source
 
     def __getitem__(self, name):
+        if name == "source":
+            return self._source
         stage = _STAGE_NAMES.get(name, name)
         try:
             data = self._native.stage(stage)
@@ -34,34 +62,104 @@ class AsmDict(collections.abc.Mapping):
         return len(self._native.stages())
 
 
+@functools.lru_cache
+def _metadata_class(names):
+    return collections.namedtuple("KernelMetadata", names)
+
+
+def _launch_hooks():
+    """The enter and exit hooks, None where nothing listens."""
+    knobs = sys.modules.get("nereid.knobs")
+    if knobs is None:
+        return None, None
+    hooks = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
+    return tuple(hook if hook is not None and getattr(hook, "calls", True) else None for hook in hooks)
+
+
 class CompiledKernel:
     """A kernel specialised and compiled for one set of argument types and constants.
 
     `asm`: the stages of its compilation, on the CPU "tile", "loops", "llir", "asm", "obj", on NVIDIA GPUs "tile", "gpu", "llir",
-    "ptx", "cubin", "sass". `metadata`: target, options and the like. `times`: milliseconds per step. `kernel[grid](*args)` launches it
-    with all arguments of the function. On a GPU also `n_regs`, `n_spills` (32-bit words), `n_max_threads`, `function` and `module`
-    (the driver's handles), of the current device, where asking loads the kernel.
+    "ptx", "cubin", "sass". `metadata`: a named tuple of target, options and the like. `times`: milliseconds per step.
+    `kernel[grid](*args)` launches it with all arguments of the function, `run(grid_0, grid_1, grid_2, stream, function,
+    packed_metadata, launch_metadata, enter_hook, exit_hook, *args)` does as Triton's launchers. `n_regs`, `n_spills` (32-bit words),
+    `n_max_threads`, `function` and `module` (the driver's handles) are those of the current device, where asking loads the kernel; 0
+    on the CPU. It can be pickled; the copy runs where this machine code runs.
     """
+
+    _HANDLES = ("module", "function", "run", "n_regs", "n_spills", "n_max_threads")
 
     def __init__(self, native, fn):
         self._native = native
         self.fn = fn
-        self.asm = AsmDict(native)
+        self.asm = AsmDict(native, getattr(fn, "src", ""))
+        self.metadata_group = {}
+
+    def __getattr__(self, name):
+        if name in CompiledKernel._HANDLES:
+            self._init_handles()
+            return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _init_handles(self):
+        """Loads the kernel on the current device."""
+        if self.__dict__.get("module") is not None:
+            return
+        knobs = sys.modules.get("nereid.knobs")
+        about = (self.name, self.metadata_group, self.hash)
+        if knobs is not None:
+            knobs.runtime.kernel_load_start_hook(None, None, *about)
+        properties = self._native.properties(0 if self.metadata.target.backend == "cpu" else _native.current_device())
+        for name in ("module", "function", "n_regs", "n_spills", "n_max_threads"):
+            setattr(self, name, properties[name])
+        self.run = self._native.run
+        if knobs is not None:
+            knobs.runtime.kernel_load_end_hook(self.module, self.function, *about)
 
     @functools.cached_property
     def name(self):
         return self.metadata.name
 
     @functools.cached_property
-    def metadata(self):
-        values = json.loads(self._native.metadata())
-        if values["target"] != "cpu":
-            values = {**values["options"], **values, "target": target_of(values["target"])}
-        return types.SimpleNamespace(**values)
+    def _values(self):
+        return json.loads(self._native.metadata())
 
-    @property
+    @functools.cached_property
+    def metadata(self):
+        values = dict(self._values)
+        target = target_of(values["target"])
+        options = make_backend(target).parse_options(values["options"])
+        fields = {**dataclasses.asdict(options), "shared": 0, "cluster_dims": (1, 1, 1), "tmem_size": 0, "tensordesc_meta": None,
+                  "global_scratch_size": 0, "global_scratch_align": 1, "profile_scratch_size": 0, "profile_scratch_align": 1,
+                  **values["options"], **values, "target": target, "hash": self.hash, "triton_version": __version__}
+        return _metadata_class(tuple(sorted(fields)))(**fields)
+
+    @functools.cached_property
     def hash(self):
-        return self.metadata.hash
+        """Identifies the kernel: of a launch among those of its function, of `compile` everywhere."""
+        return self._values["hash"]
+
+    @functools.cached_property
+    def src(self):
+        """The function and the types that it was compiled for."""
+        params = iter(enumerate(self._values["params"]))
+        constants, attrs = {}, {}
+
+        def described(kind, path):
+            if kind == "(":
+                return tuple(described(part, (*path, i)) for i, part in enumerate(_parts(layout)))
+            index, param = next(params)
+            if kind == "c":
+                constants[path] = self._native.constant(index)
+                return "constexpr"
+            text, _, fact = param["signature"].partition(":")
+            if fact:
+                attrs[path] = [["tt.divisibility", int(fact)]]
+            return text
+
+        layout = iter(self._native.layout())
+        signature = {self.fn.arg_names[i]: described(kind, (i, )) for i, kind in enumerate(_parts(layout))}
+        return ASTSource(self.fn, signature, constants, attrs)
 
     @property
     def times(self):
@@ -70,44 +168,113 @@ class CompiledKernel:
     @property
     def kernel(self):
         """The finished code: a cubin, or an object file."""
-        return self.asm["obj" if self.metadata.target == "cpu" else "cubin"]
+        return self.asm["obj" if self.metadata.target.backend == "cpu" else "cubin"]
 
     @functools.cached_property
-    def _properties(self):
-        return self._native.properties(0 if self.metadata.target == "cpu" else _native.current_device())
-
-    def _init_handles(self):
-        """Loads the kernel on the current device."""
-        self._properties
-
-    n_regs = property(lambda self: self._properties["n_regs"])
-    n_spills = property(lambda self: self._properties["n_spills"])
-    n_max_threads = property(lambda self: self._properties["n_max_threads"])
-    function = property(lambda self: self._properties["function"])
-    module = property(lambda self: self._properties["module"])
-
-    @property
     def packed_metadata(self):
         """Warps, blocks of a cluster, bytes of shared memory."""
-        return (getattr(self.metadata, "num_warps", 1), getattr(self.metadata, "num_ctas", 1), getattr(self.metadata, "shared", 0))
+        return self.metadata.num_warps, self.metadata.num_ctas, self.metadata.shared
 
-    def run(self, grid_0, grid_1, grid_2, stream, function, packed_metadata, launch_metadata, enter_hook, exit_hook, *args):
-        """Launches with all arguments, those of constants included, as Triton's launchers are called."""
-        if enter_hook is not None:
-            enter_hook(launch_metadata)
-        self.fn._launch_compiled(self._native, (grid_0, grid_1, grid_2), args, stream)
-        if exit_hook is not None:
-            exit_hook(launch_metadata)
+    def launch_metadata(self, grid, stream, *args):
+        """What launch hooks get; None when there are none."""
+        if _launch_hooks()[0] is None:
+            return None
+        self._init_handles()
+        data = LazyDict({"name": self.name, "function": self.function, "stream": stream})
+        describe = getattr(self.fn, "launch_metadata", None)
+        if describe is not None:
+            data.add(describe, (grid, self.metadata, dict(zip(self.fn.arg_names, args))))
+        return data
 
     def __getitem__(self, grid):
 
         def launch(*args, stream=None):
-            return self.fn._launch_compiled(self._native, grid, args, stream)
+            enter, leave = _launch_hooks()
+            if enter is None and leave is None:
+                return self.fn._launch_compiled(self._native, grid, args, stream)
+            sizes = (*grid, 1, 1)[:3]
+            self.run(*sizes, stream, self.function, self.packed_metadata, self.launch_metadata(grid, stream, *args), enter, leave,
+                     *args)
 
         return launch
+
+    def __getstate__(self):
+        self.metadata, self.src  # made while the function can be asked
+        return {name: value for name, value in self.__dict__.items() if name not in self._HANDLES and name != "metadata"}
 
     def __repr__(self):
         return f"<compiled kernel {self.name}>"
 
 
+def _parts(layout):
+    """The characters of a layout up to the bracket that closes it; what an inner bracket holds is for the caller to take."""
+    for kind in layout:
+        if kind == ")":
+            return
+        yield kind
+
+
+def make_backend(target):
+    """The backend that compiles for a target."""
+    found = [backend.compiler for backend in backends.values() if backend.compiler.supports_target(target)]
+    if len(found) != 1:
+        raise RuntimeError(f"{len(found)} compatible backends for target ({target.backend}) ({found}). There should only be one.")
+    return found[0](target)
+
+
+def max_shared_mem(device):
+    """Bytes of shared memory that a block may have."""
+    from ..runtime.driver import driver
+    return driver.active.utils.get_device_properties(device)["max_shared_mem"]
+
+
+def compile(src, target=None, options=None, _env_vars=None):
+    """Compiles an `ASTSource`, or a file of tile IR, for a target (that of the current device by default).
+
+    options: keywords as of launches; those that the target does not know are left out. Returns the `CompiledKernel`.
+    """
+    if target is None:
+        from ..runtime.driver import driver
+        target = driver.active.get_current_target()
+    if not isinstance(target, GPUTarget):
+        raise TypeError(f"target must be of GPUTarget type, found {type(target).__name__}")
+    from ..runtime.cache import get_cache_key
+    backend = make_backend(target)
+    known = {field.name for field in dataclasses.fields(backend.parse_options({}))}
+    given = {name: value for name, value in (options or {}).items() if name in known and value is not None}
+    backend.parse_options(given)  # refuses wrong values
+    given["target"] = target_text(target)
+    for name in ("arch", "backend_name", "warp_size"):  # what the target says
+        given.pop(name, None)
+    if isinstance(src, ASTSource):
+        kernel = src.fn._compile(src._items(), given, src._kernel_name())
+        key = get_cache_key(src, backend, backend.parse_options(given), {})
+        kernel.__dict__.update(src=src, hash=hashlib.sha256(key.encode()).hexdigest())
+        kernel.__dict__.pop("metadata", None)  # it names the hash
+    else:
+        if not isinstance(src, IRSource):
+            src = IRSource(src)
+        kernel = _native.compile_tile(src.src, os.fspath(src.path), given)
+        kernel.src = src
+    return kernel
+
+
+class Launcher:
+    """Starts the kernel of a source, as `CompiledKernel.run` does."""
+
+    def __init__(self, src, metadata):
+        self.kernel = compile(src, metadata.target, metadata._asdict())
+
+    def __call__(self, *args):
+        self.kernel.run(*args)
+
+
 _native.register(compiled_kernel=CompiledKernel)
+
+
+def __getattr__(name):
+    """`triton_key` and `get_cache_key` are also imported from here."""
+    if name in ("triton_key", "get_cache_key"):
+        from ..runtime import cache
+        return getattr(cache, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,7 @@ import time
 import warnings
 
 from .. import knobs, testing
-from ..errors import AutotunerError, TritonError
+from ..errors import AutotunerError, OutOfResources, PTXASError, TritonError  # noqa: F401  (clients import them from here)
 from .driver import cpu, driver
 from .jit import KernelInterface
 

@@ -5,12 +5,16 @@ goes straight into the extension (`_native.KernelBase`); no Python of ours runs 
 """
 
 import ast
+import collections.abc
+import contextlib
 import functools
 import hashlib
 import inspect
+import json
 import os
 import re
 import textwrap
+import threading
 import types
 
 from .. import _native
@@ -18,9 +22,10 @@ from .. import errors  # noqa: F401  (registers the exceptions)
 from .. import language
 from ..compiler import CompiledKernel  # noqa: F401  (registers the class)
 from ..language import core
-from . import _async_compile
-
-_NO_SPECIALIZE, _NO_ALIGNMENT, _CONST = 1, 2, 4
+from . import _async_compile, dependencies
+from .specialise import (CONST, NO_ALIGNMENT, NO_SPECIALIZE, KernelParam, compute_cache_key, create_function_from_signature,
+                         mangle_type, native_specialize_impl, specialize_argument, type_canonicalisation_dict)
+from .tensors import MockTensor, TensorWrapper, reinterpret
 
 
 class KernelInterface(_native.KernelBase):
@@ -35,57 +40,6 @@ class KernelInterface(_native.KernelBase):
     def warmup(self, *args, grid=None, **kwargs):
         """Compiles for these arguments without launching; a dtype may stand for a tensor."""
         return self.run(*args, grid=grid, warmup=True, **kwargs)
-
-
-class KernelParam:
-    """One parameter of a kernel."""
-
-    def __init__(self, num, param, scope, do_not_specialize=False, do_not_specialize_on_alignment=False):
-        self.num = num
-        self._param = param
-        self.name = param.name
-        self.annotation = "" if param.annotation is inspect.Parameter.empty else param.annotation
-        self._scope = scope
-        self.do_not_specialize = do_not_specialize
-        self.do_not_specialize_on_alignment = do_not_specialize_on_alignment
-
-    @property
-    def default(self):
-        return self._param.default
-
-    @property
-    def has_default(self):
-        return self._param.default is not inspect.Parameter.empty
-
-    @functools.cached_property
-    def _meaning(self):
-        """The annotation; a text (`from __future__ import annotations`) is evaluated where the function stands."""
-        if not isinstance(self.annotation, str) or core._signature_of(self.annotation):
-            return self.annotation
-        try:
-            return eval(self.annotation, self._scope)
-        except Exception:
-            return self.annotation
-
-    @property
-    def is_constexpr(self):
-        return self._meaning is core.constexpr or (isinstance(self._meaning, str) and "constexpr" in self._meaning)
-
-    @property
-    def is_const(self):
-        return self._meaning is core.const or (isinstance(self._meaning, str) and not self.is_constexpr and
-                                               ("const" in self._meaning or self._meaning.startswith("*k")))
-
-    @property
-    def annotation_type(self):
-        """The signature text that the annotation forces ("i64", "*fp32"), or ""."""
-        return "" if self.is_constexpr else core._signature_of(self._meaning) or ""
-
-    def _native(self):
-        default = self.default if self.has_default else _native.MISSING
-        policy = (_NO_SPECIALIZE * self.do_not_specialize | _NO_ALIGNMENT * self.do_not_specialize_on_alignment
-                  | _CONST * self.is_const)
-        return self.name, default, policy, self.annotation_type or None
 
 
 class JITCallable:
@@ -103,12 +57,37 @@ class JITCallable:
         self.signature = inspect.signature(fn)
         self.raw_src, self.starting_line_number, self._text = _source(fn)
         self._src = textwrap.dedent(self._text)
-        self._fn_name = f"{fn.__module__}.{fn.__qualname__}"
+        self._fn_name = get_full_name(fn)
+        self._hash = None
+        self._hash_lock = threading.RLock()
+        self.used_global_vals = {}
 
     @property
     def src(self):
         """The text from `def` on."""
         return self._src
+
+    @src.setter
+    def src(self, text):
+        raise AttributeError("Cannot set attribute 'src' directly. Use '_unsafe_update_src()' and manually clear `.hash` of all "
+                             "callers instead.")
+
+    @property
+    def cache_key(self):
+        """Identifies the text of the function, where it stands, and everything it calls or reads."""
+        with self._hash_lock or contextlib.nullcontext():
+            if self._hash is None:
+                self._hash, self.used_global_vals = dependencies.cache_key(self)
+            return self._hash
+
+    @property
+    def hash(self):
+        return self.cache_key
+
+    def _unsafe_update_src(self, new_src):
+        """Replaces the text."""
+        self._src = self._text = new_src
+        self._hash = None
 
     def get_capture_scope(self):
         """Everything that a name in the function can mean: globals, then the closure."""
@@ -145,6 +124,31 @@ def _source(fn):
     return lines, first + text[:start.start()].count("\n"), text[start.start():]
 
 
+def get_full_name(fn):
+    """The module and the qualified name of a function."""
+    return f"{fn.__module__}.{fn.__qualname__}"
+
+
+class JitFunctionInfo:
+    """Which function a hook is told about."""
+
+    def __init__(self, module, name, jit_function):
+        self.module = module
+        self.name = name
+        self.jit_function = jit_function
+
+
+class Specialization:
+    """What a kernel is made for, as a function given to `@jit(repr=...)` sees it.
+
+    signature: types by parameter; constants: values by parameter, also of integers that were folded because they are 1.
+    """
+
+    def __init__(self, signature, constants):
+        self.signature = signature
+        self.constants = constants
+
+
 class JITFunction(JITCallable, KernelInterface):
     """A kernel, or a function that kernels call."""
 
@@ -161,29 +165,47 @@ class JITFunction(JITCallable, KernelInterface):
         self.launch_metadata = launch_metadata
         self._repr = repr
         self.params = [
-            KernelParam(i, param, fn.__globals__, i in unspecialized or param.name in unspecialized,
-                        i in unaligned or param.name in unaligned)
-            for i, param in enumerate(self.signature.parameters.values())
+            KernelParam(i, param, i in unspecialized or param.name in unspecialized, i in unaligned or param.name in unaligned,
+                        fn.__globals__) for i, param in enumerate(self.signature.parameters.values())
         ]
         self.arg_names = [param.name for param in self.params]
         self.constexprs = [param.num for param in self.params if param.is_constexpr]
         self.pre_run_hooks = []
         self.kernel = None
-        self._hash = None
+        self._built = False
+
+    @property
+    def is_gluon(self):
+        return False
 
     def _build(self):
         """Gives the text to the library; called by the extension when the kernel is first needed."""
-        for param in self.params:
-            if param.is_constexpr and (param.do_not_specialize or param.do_not_specialize_on_alignment):
-                raise errors.CompilationError(self._src, None,
-                                              f"`{param.name}` is a constexpr and cannot be in do_not_specialize")
-        options = {} if self.debug is None else {"debug": bool(self.debug)}
-        self._create(self._text, os.fspath(self.fn.__code__.co_filename), self.starting_line_number, self.__name__,
-                     self.__globals__, self._closure(), tuple(param._native() for param in self.params), options)
+        with self._hash_lock or contextlib.nullcontext():
+            if self._built:
+                return
+            for param in self.params:
+                if param.is_constexpr and (param.do_not_specialize or param.do_not_specialize_on_alignment):
+                    raise errors.CompilationError(self._src, None,
+                                                  f"`{param.name}` is a constexpr and cannot be in do_not_specialize")
+            options = {} if self.debug is None else {"debug": bool(self.debug)}
+            self._create(self._text, os.fspath(self.fn.__code__.co_filename), self.starting_line_number, self.__name__,
+                         self.__globals__, self._closure(), tuple(_native_param(param) for param in self.params), options,
+                         self._repr is not None)
+            self._built = True
 
     def repr(self, specialization=None):
         """The kernel's name; a function given to `@jit(repr=...)` may choose it."""
         return self._repr(specialization) if self._repr is not None else self._fn_name
+
+    def _kernel_name(self, arguments):
+        """The name of the kernel for these arguments, one for each parameter."""
+        signature, constants = {}, {}
+        for param, value in zip(self.params, arguments):
+            kind, fact = specialize_argument(param, None, MockTensor.wrap_dtype(value))
+            signature[param.name] = kind
+            if kind == "constexpr":
+                constants[param.name] = fact
+        return self.repr(Specialization(signature, constants))
 
     def run(self, *args, grid, warmup, **kwargs):
         """Launches (`warmup=False`) or only compiles; returns the compiled kernel."""
@@ -193,7 +215,7 @@ class JITFunction(JITCallable, KernelInterface):
         if warmup and mode is not None:
             # One future for each call; the library compiles equal kernels once.
             return mode.submit((self, object()), lambda: self._launch(grid, args, kwargs, True), lambda kernel: None)
-        return self._launch(grid, args, kwargs, warmup)
+        return self._launch(grid, args, kwargs, bool(warmup))
 
     def add_pre_run_hook(self, hook):
         """`hook(*args, **kwargs)` is called before every launch."""
@@ -202,23 +224,36 @@ class JITFunction(JITCallable, KernelInterface):
         self.pre_run_hooks.append(hook)
         self._set_indirect(True)
 
-    @property
-    def cache_key(self):
-        """Identifies the text of the function and where it stands."""
-        if self._hash is None:
-            text = f"{self._fn_name}:{self.starting_line_number}:{self._src}"
-            self._hash = hashlib.sha256(text.encode()).hexdigest()
-        return self._hash
+    def create_binder(self):
+        """Two empty caches, the current target, its backend, and a function that binds and specialises arguments."""
+        from ..compiler import make_backend
+        from .driver import driver
+        target = driver.active.get_current_target()
+        backend = make_backend(target)
+        return {}, {}, target, backend, create_function_from_signature(self.signature, self.params, backend)
 
     @property
-    def hash(self):
-        return self.cache_key
+    def device_caches(self):
+        """By device: (kernels by key, keys, target, backend, binder). Clearing the kernels forgets them."""
+        return _DeviceCaches(self)
+
+    def preload(self, specialization_data):
+        """Compiles what the `specialization_data` of a compilation hook describes; returns the compiled kernel."""
+        from ..compiler import ASTSource, compile
+        data = json.loads(specialization_data)
+        if data["name"] != self._fn_name:
+            raise RuntimeError(f"Specialization data is for {data['name']} but trying to preload for {self._fn_name}")
+        constants = dict(zip(map(_path, data["constant_keys"]), map(_restored, data["constant_vals"])))
+        attrs = dict(zip(map(_path, data["attrs_keys"]), data["attrs_vals"]))
+        signature = {name: _restored(kind) for name, kind in data["signature"].items()}
+        options = {name: _restored(value) for name, value in data["options"].items()}
+        return compile(ASTSource(self, signature, constants, attrs), options=options)
 
     def _unsafe_update_src(self, new_src):
         """Replaces the text; kernels compiled before are forgotten."""
-        self._src = self._text = new_src
-        self._hash = None
+        super()._unsafe_update_src(new_src)
         self._clear_cache()
+        self._built = False
         self._build()
 
     def __call__(self, *args, **kwargs):
@@ -227,12 +262,18 @@ class JITFunction(JITCallable, KernelInterface):
     def __repr__(self):
         return f"JITFunction({self.module}:{self.__qualname__})"
 
+    # What cannot be pickled and is found again, or belongs to this process.
+    _TRANSIENT = ("kernel", "__globals__", "used_global_vals", "_hash_lock", "_built")
+
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name != "kernel"}
+        self.cache_key if self.fn is not None else None
+        return {name: value for name, value in self.__dict__.items() if name not in self._TRANSIENT}
 
     def __setstate__(self, state):
-        self.__dict__.update(state)
-        self.__dict__["kernel"] = None
+        self.__dict__.update(state, kernel=None, used_global_vals={}, _hash_lock=threading.RLock(), _built=False)
+        self.__dict__["__globals__"] = getattr(self.fn, "__globals__", None)
+        for param in self.params:
+            param._scope = self.__globals__
 
     def __reduce__(self):
         return _new_jit_function, (type(self), ), self.__getstate__()
@@ -240,6 +281,94 @@ class JITFunction(JITCallable, KernelInterface):
 
 def _new_jit_function(cls):
     return cls.__new__(cls)
+
+
+def _native_param(param):
+    """A parameter as the extension takes it."""
+    policy = (NO_SPECIALIZE * param.do_not_specialize | NO_ALIGNMENT * param.do_not_specialize_on_alignment
+              | CONST * param.is_const)
+    return param.name, param.default if param.has_default else _native.MISSING, policy, param.annotation_type or None
+
+
+class _DeviceCaches(collections.abc.Mapping):
+    """`JITFunction.device_caches`: kernels serve all devices of a kind, so every device shows the same."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def __getitem__(self, device):
+        return _Kernels(self._function), *self._function.create_binder()[1:]
+
+    def __iter__(self):
+        return iter([0] if self._function._kernels() else [])
+
+    def __len__(self):
+        return 1 if self._function._kernels() else 0
+
+    def clear(self):
+        self._function._clear_cache()
+
+
+class _Kernels(collections.abc.Mapping):
+    """The compiled kernels of a function by hash."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def _all(self):
+        return {kernel.hash: kernel for kernel in self._function._kernels()}
+
+    def __getitem__(self, key):
+        return self._all()[key]
+
+    def __iter__(self):
+        return iter(self._all())
+
+    def __len__(self):
+        return len(self._function._kernels())
+
+    def clear(self):
+        self._function._clear_cache()
+
+
+# ---- what compilation hooks get, and `preload` takes -------------------------------------------------
+
+
+def _path(key):
+    return tuple(key) if isinstance(key, list) else (key, )
+
+
+def _described(value):
+    """A constant, type or option as JSON can hold it."""
+    value = core._unwrap_if_constexpr(value)
+    if isinstance(value, core.dtype):
+        return {"constexpr": value._signature}
+    if isinstance(value, JITCallable):
+        return {"jit_function": f"{value.module}:{value.__qualname__}"}
+    if isinstance(value, (tuple, list)):
+        return [_described(item) for item in value]
+    return value
+
+
+def _restored(value):
+    if isinstance(value, list):
+        return tuple(_restored(item) for item in value)
+    if isinstance(value, dict) and "constexpr" in value:
+        return core._make_type(value["constexpr"], None)
+    if isinstance(value, dict) and "jit_function" in value:
+        module, _, path = value["jit_function"].partition(":")
+        import importlib
+        return functools.reduce(getattr, path.split("."), importlib.import_module(module))
+    return value
+
+
+def serialize_specialization_data(name, signature, constants, attrs, options, key):
+    """A compilation as text, for `JITFunction.preload`."""
+    data = {"name": name, "signature": {param: _described(kind) for param, kind in signature.items()},
+            "constant_keys": [list(path) for path in constants], "constant_vals": [_described(value) for value in constants.values()],
+            "attrs_keys": [list(path) for path in attrs], "attrs_vals": list(attrs.values()),
+            "options": {option: _described(value) for option, value in options.items()}, "key": key}
+    return json.dumps(data)
 
 
 def jit(fn=None, *, version=None, repr=None, launch_metadata=None, do_not_specialize=None,
@@ -317,6 +446,11 @@ class ConstexprFunction:
         text = f"{self.fn.__module__}.{self.fn.__qualname__}:{code.co_code.hex()}:{code.co_consts!r}"
         return hashlib.sha256(text.encode()).hexdigest()
 
+    @functools.cached_property
+    def src(self):
+        """The text from `def` on."""
+        return textwrap.dedent(_source(self.fn)[2])
+
     def __call__(self, *args, _semantic=None, **kwargs):
         args = [core._unwrap_if_constexpr(value) for value in args]
         kwargs = {name: core._unwrap_if_constexpr(value) for name, value in kwargs.items()}
@@ -335,85 +469,26 @@ def constexpr_function(fn):
     return ConstexprFunction(fn)
 
 
-# ---- stand-ins for tensors --------------------------------------------------------------------------
+def get_jit_fn_file_line(fn):
+    """The file of a function and the line of its `def`."""
+    base = fn
+    while not isinstance(base, JITCallable):
+        base = base.fn
+    return base.fn.__code__.co_filename, base.starting_line_number
 
 
-class MockTensor:
-    """A tensor without data, to compile with: `kernel.warmup(MockTensor(torch.float32), ...)`."""
-
-    @staticmethod
-    def wrap_dtype(arg):
-        """A dtype becomes a stand-in for a tensor of it; everything else stays."""
-        if type(arg).__name__ == "dtype" and type(arg).__module__ == "torch":
-            return MockTensor(arg)
-        return arg
-
-    def __init__(self, dtype, shape=None):
-        self.dtype = dtype
-        self.shape = [1] if shape is None else shape
-
-    def stride(self):
-        strides = [1]
-        for size in reversed(self.shape[1:]):
-            strides.append(strides[-1] * size)
-        return tuple(reversed(strides))
-
-    @staticmethod
-    def data_ptr():
-        return 0
-
-    @staticmethod
-    def ptr_range():
-        return 0
-
-
-class TensorWrapper:
-    """A tensor seen as another type of the language: for types that the array library lacks."""
-
-    def __init__(self, base, dtype):
-        self.base = base
-        self.dtype = dtype
-        self.is_cuda = getattr(base, "is_cuda", False)
-        self.device = getattr(base, "device", "cpu")
-        self.shape = base.shape
-
-    def data_ptr(self):
-        return self.base.data_ptr() if hasattr(self.base, "data_ptr") else self.base.ctypes.data
-
-    def stride(self, *args):
-        return self.base.stride(*args)
-
-    def element_size(self):
-        return self.base.element_size()
-
-    def cpu(self):
-        return TensorWrapper(self.base.cpu(), self.dtype)
-
-    def clone(self):
-        return TensorWrapper(self.base.clone(), self.dtype)
-
-    def copy_(self, other):
-        self.base.copy_(other.base)
-
-    def to(self, device):
-        return TensorWrapper(self.base.to(device), self.dtype)
-
-    def new_empty(self, sizes):
-        return TensorWrapper(self.base.new_empty(sizes), self.dtype)
-
-    def __str__(self):
-        return f"TensorWrapper[{self.dtype}]({self.base})"
-
-
-def reinterpret(tensor, dtype):
-    """The same memory as elements of another dtype of the same size."""
-    base = tensor.base if isinstance(tensor, TensorWrapper) else tensor
-    if not hasattr(base, "data_ptr") and not hasattr(base, "ctypes"):
-        raise TypeError(f"Cannot reinterpret a {type(tensor).__name__}.")
-    if isinstance(tensor, TensorWrapper) and dtype == base.dtype:
-        return base
-    return TensorWrapper(base, dtype)
+def get_device_key():
+    """The current device as text: "cuda:0"."""
+    from .driver import driver
+    return f"{driver.active.get_current_target().backend}:{driver.active.get_current_device()}"
 
 
 _native.register(jit_run=JITFunction.run, constexpr_function=ConstexprFunction)
 language  # the language registers its classes with the extension
+
+__all__ = [
+    "ConstexprFunction", "JITCallable", "JITFunction", "JitFunctionInfo", "KernelInterface", "KernelParam", "MockTensor",
+    "TensorWrapper", "compute_cache_key", "constexpr_function", "create_function_from_signature", "get_device_key",
+    "get_jit_fn_file_line", "jit", "mangle_type", "native_specialize_impl", "reinterpret", "serialize_specialization_data",
+    "type_canonicalisation_dict"
+]

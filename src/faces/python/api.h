@@ -99,6 +99,8 @@ struct Registry {
   PyObject *compiledKernel =
       nullptr;                ///< compiler.CompiledKernel, called with (native kernel, JITFunction)
   PyObject *jitRun = nullptr; ///< JITFunction.run: a class with another one leaves the fast path
+  PyObject *launchHooks = nullptr; ///< (kernel, grid, args, kwargs, warmup): launches while hooks
+                                   ///< are installed; or None
   PyObject *compilationError = nullptr;  ///< errors.CompilationError
   PyObject *staticAssertError = nullptr; ///< errors.CompileTimeAssertionFailure
   PyObject *unsupportedError = nullptr;  ///< errors.UnsupportedLanguageConstruct

@@ -712,4 +712,108 @@ bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nr
   return unsupported(parameter, object);
 }
 
+bool toTypedArgument(Parameter &parameter, PyObject *item, ArgumentScope &scope, nrd_arg &out) {
+  out = {};
+  if (PyTuple_Check(item)) {
+    auto &[header, items] = scope.tuples.emplace_back();
+    items.resize(size_t(PyTuple_Size(item)));
+    Parameter inner;
+    inner.name = parameter.name;
+    for (size_t i = 0; i < items.size(); ++i)
+      if (!toTypedArgument(inner, PyTuple_GetItem(item, Py_ssize_t(i)), scope, items[i]))
+        return false;
+    const TupleClass *named = tupleClassOf(item);
+    header = {items.data(), items.size(), named ? named->fields.data() : nullptr,
+              named ? reinterpret_cast<uint64_t>(named->type) : 0};
+    out.kind = NRD_ARG_TUPLE;
+    out.tuple = &header;
+    return true;
+  }
+  if (PyList_Check(item)) {
+    PyObject *constant = PyList_Size(item) == 1 ? PyList_GetItem(item, 0) : Py_None;
+    bool isOne = PyLong_CheckExact(constant) && PyLong_AsLong(constant) == 1;
+    PyErr_Clear(); // a large integer is not 1
+    if (parameter.isConstexpr || constant == Py_None || isOne)
+      return toArgument(parameter, constant, scope, out);
+    return fromValue(constant, scope, out);
+  }
+  std::string text = textOf(item);
+  size_t colon = text.find(':');
+  if (colon != std::string::npos)
+    out.divisibility = uint32_t(std::atoi(text.c_str() + colon + 1));
+  nrd_value *type = nrd_value_type(text.substr(0, colon).c_str(), nullptr, 0);
+  if (!type) {
+    PyErr_Format(PyExc_ValueError, "the signature of `%U` expects a type such as `*fp32`, found %R",
+                 parameter.name, item);
+    return false;
+  }
+  scope.values.push_back(std::shared_ptr<nrd_value>(type, nrd_value_free));
+  out.kind = NRD_ARG_TYPE;
+  out.v = type;
+  return true;
+}
+
+namespace {
+
+bool leavesOf(const char *&layout, PyObject *object, Parameter &parameter, ArgumentScope &scope,
+              std::vector<nrd_arg> &leaves) {
+  char kind = *layout++;
+  if (kind == 'c') {
+    leaves.push_back({});
+    leaves.back().kind = NRD_ARG_NONE;
+    return true;
+  }
+  if (kind == 'p') {
+    leaves.push_back({});
+    if (object == Py_None) { // a null pointer
+      leaves.back().kind = NRD_ARG_POINTER;
+      return true;
+    }
+    return toArgument(parameter, object, scope, leaves.back());
+  }
+  Py_ssize_t count = PySequence_Size(object);
+  for (Py_ssize_t i = 0; *layout != ')'; ++i) {
+    Ref item = i < count ? Ref::take(PySequence_GetItem(object, i)) : Ref();
+    if (!item) {
+      if (!PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "a tuple of %zd items was given where the kernel needs more",
+                     count);
+      return false;
+    }
+    scope.objects.push_back(item);
+    if (!leavesOf(layout, item.get(), parameter, scope, leaves))
+      return false;
+  }
+  ++layout;
+  return count >= 0;
+}
+
+} // namespace
+
+bool toLeaves(const char *layout, PyObject *args, Py_ssize_t first, ArgumentScope &scope,
+              std::vector<nrd_arg> &leaves) {
+  static PyObject *name = interned("argument");
+  Parameter parameter;
+  parameter.name = name;
+  Py_ssize_t count = PyTuple_Size(args);
+  Py_ssize_t given = count - first;
+  for (; *layout; ++first) {
+    if (first >= count) {
+      PyErr_Format(PyExc_TypeError,
+                   "the compiled kernel needs one argument for each parameter of the function, "
+                   "constants included: found %zd",
+                   given);
+      return false;
+    }
+    if (!leavesOf(layout, PyTuple_GetItem(args, first), parameter, scope, leaves))
+      return false;
+  }
+  if (first == count)
+    return true;
+  PyErr_Format(PyExc_TypeError,
+               "the compiled kernel was given %zd arguments, more than the function has parameters",
+               given);
+  return false;
+}
+
 } // namespace nereid::python

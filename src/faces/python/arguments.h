@@ -42,6 +42,15 @@ public:
 /// Fills `out`; false with an exception set when `object` cannot be an argument.
 bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out);
 
+/// An argument known by its type only, to compile for: a text ("*fp32:16", "i32", "fp16"), a tuple
+/// of such items, or a list of one object, which is a constant.
+bool toTypedArgument(Parameter &parameter, PyObject *item, ArgumentScope &scope, nrd_arg &out);
+
+/// The arguments of a compiled kernel, without its constants, from one object per parameter of the
+/// function; `layout`: nrd_kernel_layout. False with an exception set.
+bool toLeaves(const char *layout, PyObject *args, Py_ssize_t first, ArgumentScope &scope,
+              std::vector<nrd_arg> &leaves);
+
 /// The CUDA stream that a launch takes: torch's current one when torch is loaded, else the default.
 /// Called with or without the interpreter lock.
 void *currentStream(int device);

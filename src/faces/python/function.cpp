@@ -2,6 +2,7 @@
 
 #include "faces/python/errors.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace nereid::python {
@@ -19,11 +20,13 @@ Function *Function::create(PyObject *owner, PyObject *args) {
   Py_ssize_t size = 0;
   unsigned int firstLine = 0;
   PyObject *globals = nullptr, *closure = nullptr, *parameters = nullptr, *options = nullptr;
-  if (!PyArg_ParseTuple(args, "s#sIsO!O!O!O!:_create", &source, &size, &file, &firstLine, &name,
+  int namesKernels = 0;
+  if (!PyArg_ParseTuple(args, "s#sIsO!O!O!O!p:_create", &source, &size, &file, &firstLine, &name,
                         &PyDict_Type, &globals, &PyDict_Type, &closure, &PyTuple_Type, &parameters,
-                        &PyDict_Type, &options))
+                        &PyDict_Type, &options, &namesKernels))
     return nullptr;
   std::unique_ptr<Function> self(new Function);
+  self->namesKernels = namesKernels;
   self->ownerObject = owner;
   self->name = name;
   self->globals = Ref::share(globals);
@@ -266,10 +269,42 @@ static bool refusedOption(PyObject *key) {
   return false;
 }
 
+/// Keywords of Triton's launches that say what is already so here, or what changes no result.
+static bool acceptedOption(const std::string &option) {
+  static const char *names[] = {"allowed_dot_input_precisions",
+                                "arch",
+                                "assume_in_bounds",
+                                "backend_name",
+                                "cluster_dims",
+                                "deprecated_fp8_dot_operand_dtypes",
+                                "enable_fast_math",
+                                "extern_libs",
+                                "instrumentation_mode",
+                                "max_num_imprecise_acc_default",
+                                "ptx_options",
+                                "ptx_version",
+                                "supported_fp8_dtypes",
+                                "ukernels",
+                                "vec_lib",
+                                "warp_size"};
+  return std::any_of(std::begin(names), std::end(names),
+                     [&](const char *name) { return option == name; });
+}
+
 static bool setOption(OptionSet &set, PyObject *key, PyObject *value) {
   if (refusedOption(key))
     return false;
   std::string option = textOf(key);
+  if (acceptedOption(option))
+    return true;
+  if (option == "ir_override") {
+    if (value == Py_None)
+      return true;
+    PyErr_SetString(PyExc_ValueError,
+                    "ir_override is not supported: put the edited stage into the override folder "
+                    "(TRITON_KERNEL_OVERRIDE=1)");
+    return false;
+  }
   if (option == "num_threads" || option == "num_cpu_threads") {
     long threads = PyLong_AsLong(value);
     if (threads < 0) {
@@ -428,6 +463,19 @@ bool Function::toArguments(PyObject *const *bound, ArgumentScope &scope, nrd_arg
   return true;
 }
 
+OptionsPtr Function::optionsWithName(const OptionSet &options, PyObject *const *bound) {
+  Ref values = Ref::take(PyTuple_New(Py_ssize_t(parameters.size())));
+  for (size_t i = 0; values && i < parameters.size(); ++i)
+    PyTuple_SetItem(values.get(), Py_ssize_t(i), Py_NewRef(bound[i]));
+  Ref text = Ref::take(values ? PyObject_CallMethod(ownerObject, "_kernel_name", "O", values.get())
+                              : nullptr);
+  if (!text)
+    return nullptr;
+  OptionsPtr named(nrd_options_copy(options.options));
+  nrd_options_set_kernel_name(named.get(), textOf(text.get()).c_str());
+  return named;
+}
+
 PyObject *Function::launch(PyObject *grid, PyObject *args, PyObject *kwargs, bool warmup) {
   size_t count = parameters.size();
   Slots<PyObject *> bound(count);
@@ -454,14 +502,82 @@ PyObject *Function::launch(PyObject *grid, PyObject *args, PyObject *kwargs, boo
 
   nrd_kernel *kernel = nullptr;
   nrd_error *error;
+  OptionsPtr named;
+  if (namesKernels) [[unlikely]] {
+    error = nrd_find(function, arguments.get(), count, options->options, warmup ? nullptr : &launch,
+                     &kernel);
+    if (error)
+      return raise(error);
+    if (!kernel && !(named = optionsWithName(*options, bound.get())))
+      return nullptr;
+  }
   {
     GilRelease released;
-    error = nrd_dispatch(function, arguments.get(), count, options->options,
+    error = nrd_dispatch(function, arguments.get(), count, named ? named.get() : options->options,
                          warmup ? nullptr : &launch, &kernel);
   }
   if (error)
     return raise(error, frame.compilation);
   return compiledObject(kernel);
+}
+
+PyObject *Function::find(PyObject *args, PyObject *kwargs, bool warmup) {
+  size_t count = parameters.size();
+  Slots<PyObject *> bound(count);
+  Slots<nrd_arg> arguments(count);
+  std::vector<std::pair<PyObject *, PyObject *>> given;
+  OptionSet *options = bind(args, kwargs, bound.get(), given) ? optionsFor(given) : nullptr;
+  ArgumentScope scope;
+  scope.warmup = warmup;
+  if (!options || !toArguments(bound.get(), scope, arguments.get()))
+    return nullptr;
+  nrd_launch launch{};
+  launch.checked = options->checked;
+  nrd_kernel *kernel = nullptr;
+  if (nrd_error *error = nrd_find(function, arguments.get(), count, options->options,
+                                  warmup ? nullptr : &launch, &kernel))
+    return raise(error);
+  return compiledObject(kernel);
+}
+
+PyObject *Function::compile(PyObject *items, PyObject *given, const char *kernelName) {
+  size_t count = parameters.size();
+  if (size_t(PyTuple_Size(items)) != count)
+    return PyErr_Format(PyExc_TypeError, "%s() has %zu parameters, found the types of %zd",
+                        name.c_str(), count, PyTuple_Size(items));
+  std::vector<std::pair<PyObject *, PyObject *>> pairs;
+  PyObject *key = nullptr, *value = nullptr;
+  for (Py_ssize_t position = 0; PyDict_Next(given, &position, &key, &value);)
+    pairs.push_back({key, value});
+  OptionSet *options = optionsFor(pairs);
+  if (!options)
+    return nullptr;
+  ArgumentScope scope;
+  scope.warmup = true;
+  LaunchFrame frame(*this);
+  Slots<nrd_arg> arguments(count);
+  for (size_t i = 0; i < count; ++i)
+    if (!toTypedArgument(parameters[i], PyTuple_GetItem(items, Py_ssize_t(i)), scope,
+                         arguments.get()[i]))
+      return nullptr;
+  OptionsPtr named(nrd_options_copy(options->options));
+  if (kernelName)
+    nrd_options_set_kernel_name(named.get(), kernelName);
+  nrd_kernel *kernel = nullptr;
+  nrd_error *error;
+  {
+    GilRelease released;
+    error = nrd_dispatch(function, arguments.get(), count, named.get(), nullptr, &kernel);
+  }
+  return error ? raise(error, frame.compilation) : compiledObject(kernel);
+}
+
+PyObject *Function::compiledKernels() {
+  Ref list = Ref::take(PyList_New(0));
+  for (const auto &entry : kernels)
+    if (!list || PyList_Append(list.get(), entry.second.get()) < 0)
+      return nullptr;
+  return list.release();
 }
 
 PyObject *Function::launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject *args,
@@ -560,14 +676,62 @@ PyObject *kernelCreate(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
+/// Launches, by way of the hooks where there are any.
+PyObject *launchHooked(PyObject *kernel, PyObject *grid, PyObject *args, PyObject *kwargs,
+                       bool warmup) {
+  PyObject *hooks = registry().launchHooks;
+  if (hooks && hooks != Py_None) [[unlikely]] {
+    Ref keywords = kwargs ? Ref::share(kwargs) : Ref::take(PyDict_New());
+    return keywords ? PyObject_CallFunctionObjArgs(hooks, kernel, grid, args, keywords.get(),
+                                                   warmup ? Py_True : Py_False, nullptr)
+                    : nullptr;
+  }
+  Function *function = functionOf(kernel);
+  return function ? function->launch(grid, args, kwargs, warmup) : nullptr;
+}
+
 PyObject *kernelLaunch(PyObject *self, PyObject *arguments) {
   PyObject *grid = nullptr, *args = nullptr, *kwargs = nullptr;
   int warmup = 0;
   if (!PyArg_ParseTuple(arguments, "OO!O!p:_launch", &grid, &PyTuple_Type, &args, &PyDict_Type,
                         &kwargs, &warmup))
     return nullptr;
+  return launchHooked(self, grid, args, kwargs, warmup);
+}
+
+PyObject *kernelLaunchPlain(PyObject *self, PyObject *arguments) {
+  PyObject *grid = nullptr, *args = nullptr, *kwargs = nullptr;
+  int warmup = 0;
+  if (!PyArg_ParseTuple(arguments, "OO!O!p:_launch_plain", &grid, &PyTuple_Type, &args,
+                        &PyDict_Type, &kwargs, &warmup))
+    return nullptr;
   Function *function = functionOf(self);
   return function ? function->launch(grid, args, kwargs, warmup) : nullptr;
+}
+
+PyObject *kernelFind(PyObject *self, PyObject *arguments) {
+  PyObject *args = nullptr, *kwargs = nullptr;
+  int warmup = 0;
+  if (!PyArg_ParseTuple(arguments, "O!O!p:_find", &PyTuple_Type, &args, &PyDict_Type, &kwargs,
+                        &warmup))
+    return nullptr;
+  Function *function = functionOf(self);
+  return function ? function->find(args, kwargs, warmup) : nullptr;
+}
+
+PyObject *kernelCompile(PyObject *self, PyObject *arguments) {
+  PyObject *items = nullptr, *options = nullptr;
+  const char *kernelName = nullptr;
+  if (!PyArg_ParseTuple(arguments, "O!O!|z:_compile", &PyTuple_Type, &items, &PyDict_Type, &options,
+                        &kernelName))
+    return nullptr;
+  Function *function = functionOf(self);
+  return function ? function->compile(items, options, kernelName) : nullptr;
+}
+
+PyObject *kernelKernels(PyObject *self, PyObject *) {
+  Function *function = asKernel(self)->function;
+  return function ? function->compiledKernels() : PyList_New(0);
 }
 
 PyObject *kernelLaunchCompiled(PyObject *self, PyObject *arguments) {
@@ -609,8 +773,7 @@ PyObject *launcherCall(PyObject *self, PyObject *args, PyObject *kwargs) {
     Ref run = Ref::take(
         PyObject_GetAttr(reinterpret_cast<PyObject *>(Py_TYPE(launcher->kernel)), runName));
     if (run.get() == registry().jitRun) {
-      Function *function = functionOf(launcher->kernel);
-      return function ? function->launch(launcher->grid, args, kwargs, /*warmup=*/false) : nullptr;
+      return launchHooked(launcher->kernel, launcher->grid, args, kwargs, /*warmup=*/false);
     }
     PyErr_Clear();
   }
@@ -652,10 +815,20 @@ void keepAlive(PyObject *object) {
 bool addFunctionTypes(PyObject *module) {
   static PyMethodDef kernelMethods[] = {
       {"_create", kernelCreate, METH_VARARGS,
-       "_create(source, file, first_line, name, globals, closure, parameters, options): the "
+       "_create(source, file, first_line, name, globals, closure, parameters, options, names): the "
        "function's text to the library"},
       {"_launch", kernelLaunch, METH_VARARGS,
        "_launch(grid, args, kwargs, warmup): launches or only compiles"},
+      {"_launch_plain", kernelLaunchPlain, METH_VARARGS,
+       "_launch_plain(grid, args, kwargs, warmup): the same without hooks"},
+      {"_find", kernelFind, METH_VARARGS,
+       "_find(args, kwargs, warmup): the kernel that a launch would use, None before it is "
+       "compiled"},
+      {"_compile", kernelCompile, METH_VARARGS,
+       "_compile(items, options, name=None): compiles; an item for each parameter: the text of a "
+       "type, a "
+       "tuple of items, a list of a constant"},
+      {"_kernels", kernelKernels, METH_NOARGS, "_kernels(): the compiled kernels"},
       {"_launch_compiled", kernelLaunchCompiled, METH_VARARGS,
        "_launch_compiled(kernel, grid, args, stream=None): launches a compiled kernel"},
       {"_set_indirect", kernelSetIndirect, METH_O,

@@ -31,6 +31,11 @@ struct OptionSet {
   ~OptionSet() { nrd_options_free(options); }
 };
 
+struct OptionsDeleter {
+  void operator()(nrd_options *options) const { nrd_options_free(options); }
+};
+using OptionsPtr = std::unique_ptr<nrd_options, OptionsDeleter>;
+
 class Function {
 public:
   /// `owner`: the JITFunction, which owns this. The rest as `KernelBase._create` takes it; null
@@ -44,6 +49,17 @@ public:
   /// `kernel[grid](*args, **kwargs)`; with `warmup` it only compiles. Returns the compiled kernel's
   /// Python object.
   PyObject *launch(PyObject *grid, PyObject *args, PyObject *kwargs, bool warmup);
+
+  /// The compiled kernel's Python object that this launch would use; None when it is not compiled
+  /// yet.
+  PyObject *find(PyObject *args, PyObject *kwargs, bool warmup);
+
+  /// Compiles without arguments: `items` has one for each parameter (toTypedArgument), `options` is
+  /// a dict, `kernelName` the kernel's name or null. Returns the compiled kernel's Python object.
+  PyObject *compile(PyObject *items, PyObject *options, const char *kernelName);
+
+  /// Python's objects of the kernels compiled so far, as a list.
+  PyObject *compiledKernels();
 
   /// Launches a kernel that is compiled already; `args` has one argument per parameter.
   /// `stream`: an integer, or None for the current one.
@@ -67,6 +83,9 @@ private:
             std::vector<std::pair<PyObject *, PyObject *>> &options);
   bool missing(PyObject *const *bound);
   OptionSet *optionsFor(const std::vector<std::pair<PyObject *, PyObject *>> &given);
+  /// The options with the name that `@jit(repr=...)` gives to a new kernel; null with an exception
+  /// set.
+  OptionsPtr optionsWithName(const OptionSet &options, PyObject *const *bound);
   bool resolveGrid(PyObject *grid, PyObject *const *bound, uint32_t out[3]);
   bool toArguments(PyObject *const *bound, ArgumentScope &scope, nrd_arg *out);
   bool capturesUnchanged();
@@ -75,6 +94,7 @@ private:
   PyObject *ownerObject = nullptr;
   nrd_function *function = nullptr;
   std::string name;
+  bool namesKernels = false; ///< `@jit(repr=...)`: asked for the name of each new kernel
   Ref globals, closure, defaultOptions;
   std::vector<Parameter> parameters;
   std::vector<Capture> captures;

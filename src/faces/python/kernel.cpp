@@ -86,6 +86,70 @@ PyObject *kernelProperties(PyObject *self, PyObject *device) {
       "function", PyLong_FromVoidPtr(found.function), "module", PyLong_FromVoidPtr(found.module));
 }
 
+PyObject *kernelLayout(PyObject *self, PyObject *) {
+  return PyUnicode_FromString(nrd_kernel_layout(kernelOf(self)));
+}
+
+PyObject *kernelConstant(PyObject *self, PyObject *index) {
+  size_t number = PyLong_AsSize_t(index);
+  if (PyErr_Occurred())
+    return nullptr;
+  ValuePtr value(nrd_kernel_constant(kernelOf(self), number));
+  if (!value)
+    return PyErr_Format(PyExc_IndexError, "no constant %zu", number);
+  return toPython(value.get(), /*boxed=*/false).release();
+}
+
+bool launchWith(nrd_kernel *kernel, nrd_launch &launch, PyObject *args, Py_ssize_t first) {
+  ArgumentScope scope;
+  std::vector<nrd_arg> leaves;
+  if (!toLeaves(nrd_kernel_layout(kernel), args, first, scope, leaves))
+    return false;
+  nrd_error *error;
+  {
+    GilRelease released;
+    error = nrd_kernel_launch(kernel, leaves.data(), leaves.size(), &launch);
+  }
+  return !error || raise(error);
+}
+
+/// The stream of a launch: an integer, or None for the current one.
+bool setStream(nrd_launch &launch, PyObject *stream) {
+  if (stream == Py_None)
+    return true;
+  launch.with_stream = 1;
+  launch.stream = PyLong_AsVoidPtr(stream);
+  return !PyErr_Occurred();
+}
+
+bool callHook(PyObject *hook, PyObject *metadata) {
+  return hook == Py_None || Ref::take(PyObject_CallFunctionObjArgs(hook, metadata, nullptr));
+}
+
+PyObject *kernelRun(PyObject *self, PyObject *args) {
+  constexpr Py_ssize_t leading = 9;
+  if (PyTuple_Size(args) < leading)
+    return PyErr_Format(PyExc_TypeError,
+                        "run() takes the grid's three sizes, stream, function, packed metadata, "
+                        "launch metadata, enter hook, exit hook, and the kernel's arguments");
+  nrd_launch launch{};
+  for (int axis = 0; axis < 3; ++axis) {
+    long long size = PyLong_AsLongLong(PyTuple_GetItem(args, axis));
+    if (PyErr_Occurred())
+      return nullptr;
+    if (size < 0 || size > INT32_MAX)
+      return PyErr_Format(PyExc_ValueError, "the grid must be 0 to 2147483647, found %lld", size);
+    launch.grid[axis] = uint32_t(size);
+  }
+  PyObject *metadata = PyTuple_GetItem(args, 6);
+  if (!setStream(launch, PyTuple_GetItem(args, 3)) ||
+      !callHook(PyTuple_GetItem(args, 7), metadata) ||
+      !launchWith(kernelOf(self), launch, args, leading) ||
+      !callHook(PyTuple_GetItem(args, 8), metadata))
+    return nullptr;
+  Py_RETURN_NONE;
+}
+
 PyObject *kernelName(PyObject *self, PyObject *) {
   return PyUnicode_FromString(nrd_kernel_name(kernelOf(self)));
 }
@@ -118,6 +182,13 @@ bool addKernelType(PyObject *module) {
       {"properties", kernelProperties, METH_O,
        "properties(device): what it needs on a GPU: registers, spills, shared memory"},
       {"name", kernelName, METH_NOARGS, "name(): of its entry point"},
+      {"layout", kernelLayout, METH_NOARGS,
+       "layout(): how the parameters reach the code: 'p' passed, 'c' constant, tuples in brackets"},
+      {"constant", kernelConstant, METH_O, "constant(index): the value of a 'c' of the layout"},
+      {"run", kernelRun, METH_VARARGS,
+       "run(grid_0, grid_1, grid_2, stream, function, packed_metadata, launch_metadata, "
+       "enter_hook, "
+       "exit_hook, *args): launches with an argument for each parameter of the function"},
       {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(kernelDealloc)},
                                 {Py_tp_traverse, reinterpret_cast<void *>(kernelTraverse)},

@@ -19,6 +19,7 @@ PyObject *registerObjects(PyObject *, PyObject *args, PyObject *kwargs) {
       {"tensor", &names.tensorClass},
       {"compiled_kernel", &names.compiledKernel},
       {"jit_run", &names.jitRun},
+      {"launch_hooks", &names.launchHooks},
       {"CompilationError", &names.compilationError},
       {"CompileTimeAssertionFailure", &names.staticAssertError},
       {"UnsupportedLanguageConstruct", &names.unsupportedError},

@@ -1,0 +1,140 @@
+"""Hooks of launches and compilations: `knobs.runtime.launch_enter_hook` and its kin.
+
+While none is installed the extension launches without a look here (`_native.register(launch_hooks=None)`); `knobs` tells of every
+change.
+"""
+
+import sys
+
+from . import _native
+
+
+def _knobs():
+    return sys.modules["nereid.knobs"]
+
+
+def _changed():
+    """A knob or a hook has changed: launches come here exactly while there is a hook for them."""
+    knobs = _knobs()
+    runtime = knobs.runtime
+    active = (any(hook is not None and getattr(hook, "calls", True) for hook in (runtime.launch_enter_hook, runtime.launch_exit_hook,
+                                                                                 runtime.kernel_load_start_hook,
+                                                                                 runtime.kernel_load_end_hook))
+              or runtime.jit_cache_hook is not None or runtime.jit_post_compile_hook is not None
+              or runtime.add_stages_inspection_hook is not None or knobs.compilation.listener is not None)
+    _native.register(launch_hooks=_launch if active else None)
+
+
+def install(knobs):
+    """Called by `knobs` when it is imported."""
+    knobs._watch(_changed)
+
+
+def _compilation(function, args, kwargs, warmup):
+    """What the hooks are told: (key, text, the description of the compilation)."""
+    from .runtime.jit import get_device_key, serialize_specialization_data
+    from .runtime.specialise import compute_cache_key
+    from .runtime.tensors import MockTensor
+    _, _, target, backend, binder = function.create_binder()
+    arguments, specialization, given = binder(*map(MockTensor.wrap_dtype, args) if warmup else args, **kwargs)
+    options = backend.parse_options({"debug": bool(function.debug), **given})
+    key = compute_cache_key({}, specialization, given)
+    signature, constants, attrs = {}, {}, {}
+    for param, (kind, fact) in zip(function.params, specialization):
+        signature[param.name] = kind
+        _collect((param.num, ), kind, arguments[param.name] if param.is_constexpr else fact, constants, attrs, backend)
+    data = serialize_specialization_data(function._fn_name, signature, constants, attrs, given, key)
+    shown = ", ".join(f"{name}: {kind}" for name, kind in signature.items())
+    text = (f"{function._fn_name}[num_warps={options.num_warps}, num_ctas={options.num_ctas}, num_stages={options.num_stages}, "
+            f"enable_fp_fusion={options.enable_fp_fusion}, launch_cooperative_grid={options.launch_cooperative_grid}]({shown})")
+    described = {"key": key, "signature": signature, "device": get_device_key(), "constants": constants,
+                 "num_warps": options.num_warps, "num_ctas": options.num_ctas, "num_stages": options.num_stages,
+                 "enable_fp_fusion": options.enable_fp_fusion, "launch_cooperative_grid": options.launch_cooperative_grid,
+                 "extern_libs": options.extern_libs, "configs": [attrs], "specialization_data": data, "is_warmup": warmup}
+    return key, text, described
+
+
+
+
+def _collect(path, kind, fact, constants, attrs, backend):
+    if isinstance(kind, tuple):
+        for i, (part, item) in enumerate(zip(kind, fact)):
+            _collect((*path, i), part, item, constants, attrs, backend)
+    elif kind == "constexpr":
+        constants[path] = fact
+    elif isinstance(fact, str) and backend.parse_attr(fact):
+        attrs[path] = backend.parse_attr(fact)
+
+
+def _compile(function, args, kwargs, warmup):
+    """Compiles, telling the hooks before and after; None when a hook takes the compilation over."""
+    from .runtime.jit import JitFunctionInfo
+    knobs = _knobs()
+    before, after = knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook
+    info = JitFunctionInfo(sys.modules.get(function.module), function.__name__, function)
+
+    def tell(hook, already_compiled):
+        key, text, described = _compilation(function, args, kwargs, warmup)
+        return hook(key=key, repr=text, fn=info, compile=described, is_manual_warmup=warmup, already_compiled=already_compiled)
+
+    if before is not None and tell(before, False):
+        return None
+    if knobs.runtime.add_stages_inspection_hook is not None:
+        _inspect_stages(knobs.runtime.add_stages_inspection_hook)
+    kernel = function._launch_plain(None, args, kwargs, True)
+    _tell_listener(kernel)
+    if after is not None:
+        tell(after, True)
+    return kernel
+
+
+def _inspect_stages(hook):
+    """The stages of the backend may be looked at; the library runs them all at once, so replacing one is an error."""
+    from .compiler import make_backend
+    from .runtime.driver import driver
+    backend = make_backend(driver.active.get_current_target())
+    stages = {}
+    options = backend.parse_options({})
+    backend.add_stages(stages, options)
+    before = dict(stages)
+    hook(backend, stages, options, None, getattr(backend.target, "arch", None))
+    if stages != before:
+        raise NotImplementedError("the stages of a compilation run inside the library and cannot be replaced: edit a stage on disk "
+                                  "with `knobs.compilation.override` instead")
+
+
+def _tell_listener(kernel, cache_hit=False):
+    knobs = _knobs()
+    if knobs.compilation.listener is None:
+        return
+    times = [(name, round(milliseconds * 1000)) for name, milliseconds in kernel.times.items()]
+    first = times[:2]  # the context and the front end
+    knobs.compilation.listener(src=kernel.src, metadata=kernel.metadata._asdict(), metadata_group=kernel.metadata_group,
+                               times=knobs.CompileTimes(sum(time for _, time in first), times[2:], 0), cache_hit=cache_hit)
+
+
+def _launch(function, grid, args, kwargs, warmup):
+    """A launch while hooks are installed."""
+    kernel = function._find(args, kwargs, warmup)
+    if kernel is None:
+        kernel = _compile(function, args, kwargs, warmup)
+    if kernel is None or warmup:
+        return kernel
+    kernel._init_handles()
+    runtime = _knobs().runtime
+    enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
+    names = set(function.arg_names)
+    bound = function.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})
+    bound.apply_defaults()
+    if callable(grid):
+        grid = grid(dict(bound.arguments))
+    from .runtime.driver import driver
+    active = driver.active
+    stream = active.get_current_stream(active.get_current_device())
+    metadata = kernel.launch_metadata(grid, stream, *bound.arguments.values())
+    if enter is not None:
+        enter(metadata)
+    function._launch_plain(grid, args, kwargs, False)
+    if leave is not None:
+        leave(metadata)
+    return kernel

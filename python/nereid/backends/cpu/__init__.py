@@ -1,0 +1,5 @@
+"""The CPU."""
+
+from . import compiler, driver
+
+__all__ = ["compiler", "driver"]

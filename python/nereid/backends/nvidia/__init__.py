@@ -1,0 +1,5 @@
+"""NVIDIA GPUs."""
+
+from . import compiler, driver
+
+__all__ = ["compiler", "driver"]

@@ -1,0 +1,1 @@
+"""Names of Triton that are tried out there."""

@@ -1,0 +1,190 @@
+"""What a parameter of a kernel accepts, and what an argument of it becomes, as Python values.
+
+Launches do not come here: the extension specialises for them (src/runtime/specialise.cpp). This is the same for programs that ask:
+signatures, attributes and keys in Triton's form, from `create_function_from_signature` and `native_specialize_impl`.
+"""
+
+import functools
+import inspect
+
+from .._utils import canonicalize_ptr_dtype, tuple_of, type_canonicalisation_dict
+from ..language import core
+
+NO_SPECIALIZE, NO_ALIGNMENT, CONST = 1, 2, 4
+
+
+class KernelParam:
+    """One parameter of a kernel."""
+
+    def __init__(self, num, param, do_not_specialize=False, do_not_specialize_on_alignment=False, scope=None):
+        self.num = num
+        self._param = param
+        self._scope = scope
+        self.do_not_specialize = do_not_specialize
+        self.do_not_specialize_on_alignment = do_not_specialize_on_alignment
+
+    @property
+    def name(self):
+        return self._param.name
+
+    @property
+    def annotation(self):
+        """The annotation as text: "tl.constexpr", "i64"; "" without one."""
+        annotation = self._param.annotation
+        if annotation is inspect.Parameter.empty:
+            return ""
+        if annotation is core.constexpr:
+            return "constexpr"
+        return core._signature_of(annotation) or getattr(annotation, "__name__", None) or str(annotation)
+
+    @property
+    def default(self):
+        return self._param.default
+
+    @property
+    def has_default(self):
+        return self._param.default is not inspect.Parameter.empty
+
+    @functools.cached_property
+    def _meaning(self):
+        """The annotation; a text (`from __future__ import annotations`) is evaluated where the function stands."""
+        annotation = self._param.annotation
+        if annotation is inspect.Parameter.empty:
+            return ""
+        if not isinstance(annotation, str) or core._signature_of(annotation):
+            return annotation
+        try:
+            return eval(annotation, self._scope)
+        except Exception:
+            return annotation
+
+    @functools.cached_property
+    def is_constexpr(self):
+        return self._meaning is core.constexpr or (isinstance(self._meaning, str) and "constexpr" in self._meaning)
+
+    @functools.cached_property
+    def is_const(self):
+        return self._meaning is core.const or (isinstance(self._meaning, str) and not self.is_constexpr and
+                                               ("const" in self._meaning or self._meaning.startswith("*k")))
+
+    @functools.cached_property
+    def annotation_type(self):
+        """The signature text that the annotation forces ("i64", "*fp32"), or ""."""
+        return "" if self.is_constexpr else core._signature_of(self._meaning) or ""
+
+    def __getstate__(self):
+        # What the annotation means is found out before the function's globals are left behind.
+        self.is_constexpr, self.is_const, self.annotation_type
+        return {name: value for name, value in self.__dict__.items() if name not in ("_scope", "_meaning")}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state, _scope=None)
+
+
+def native_specialize_impl(backend, arg, is_const=False, specialize_value=True, align=True):
+    """An argument as (type, fact): `("i32", "D")`, `("constexpr", 1)`; a tuple as a pair of tuples. "D": divisible by 16.
+
+    Raises TypeError and OverflowError for what cannot be an argument.
+    """
+    if arg is None:
+        return "constexpr", None
+    if isinstance(arg, bool):
+        return "u1", None
+    if isinstance(arg, int):
+        return _specialize_int(arg, specialize_value, align)
+    if isinstance(arg, float):
+        return "fp32", None
+    if isinstance(arg, (tuple, core.tuple)):
+        parts = [native_specialize_impl(backend, item) for item in arg]
+        return tuple_of(type(arg), [part[0] for part in parts]), tuple_of(type(arg), [part[1] for part in parts])
+    if isinstance(arg, core.constexpr):
+        return "constexpr", arg
+    if hasattr(arg, "cache_key") and hasattr(arg, "arg_names"):
+        return "constexpr", arg.cache_key
+    if all(hasattr(arg, name) for name in ("base", "block_shape", "strides")):
+        dtype = canonicalize_ptr_dtype(arg.base.dtype, False)[1:]
+        return f"tensordesc<{dtype}{list(arg.block_shape)}>", None
+    if hasattr(arg, "data_ptr"):
+        fact = None if not specialize_value else "D" if align and arg.data_ptr() % 16 == 0 else ""
+        return canonicalize_ptr_dtype(arg.dtype, is_const), fact
+    if type(arg).__name__ == "dtype" and type(arg).__module__ == "torch":
+        return canonicalize_ptr_dtype(arg, is_const), "D" if specialize_value and align else None
+    raise TypeError(f"failed to specialize argument of type: {_type_name(arg)}")
+
+
+def _type_name(arg):
+    cls = type(arg)
+    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
+
+
+def _specialize_int(arg, specialize_value, align):
+    if arg == 1 and specialize_value:
+        return "constexpr", 1
+    for name, low, high in (("i32", -2**31, 2**31), ("i64", -2**63, 2**63), ("u64", 0, 2**64)):
+        if low <= arg < high:
+            break
+    else:
+        raise OverflowError("integer to be specialized too large to represent")
+    return name, None if not specialize_value else "D" if align and arg % 16 == 0 else ""
+
+
+def mangle_type(arg, specialize=False):
+    """The type of an argument in signatures: "*fp32", "i32"; with `specialize` also "constexpr" for 1."""
+    return native_specialize_impl(None, arg, False, specialize, specialize)[0]
+
+
+def specialize_argument(param, backend, value):
+    """An argument of a parameter as (type, fact)."""
+    if param.is_constexpr:
+        return "constexpr", value
+    forced = param.annotation_type
+    if forced and (forced[:2] in ("fp", "bf") or forced in ("u1", "i1")):
+        return forced, None
+    found = native_specialize_impl(backend, value, param.is_const, not param.do_not_specialize,
+                                   not param.do_not_specialize_on_alignment)
+    return (forced, found[1]) if forced else found
+
+
+def create_function_from_signature(sig, kparams, backend):
+    """A function `(*args, **kwargs) -> (arguments by name, [(type, fact), ...], keywords that are no parameters)`."""
+    names = set(sig.parameters)
+
+    def dynamic_func(*args, **kwargs):
+        options = {name: value for name, value in kwargs.items() if name not in names}
+        given = {name: value for name, value in kwargs.items() if name in names}
+        try:
+            bound = sig.bind(*args, **given)
+        except TypeError as error:
+            raise TypeError(f"dynamic_func() {error}") from None
+        bound.apply_defaults()
+        arguments = dict(bound.arguments)
+        return arguments, [specialize_argument(param, backend, arguments[param.name]) for param in kparams], options
+
+    return dynamic_func
+
+
+def _identified(value):
+    """Functions are told apart by their keys, everything else by its text."""
+    if isinstance(value, (tuple, list)):
+        return tuple_of(type(value), [_identified(item) for item in value])
+    return getattr(value, "cache_key", value) if callable(value) else value
+
+
+def compute_cache_key(kernel_key_cache, specialization, options):
+    """The key of a kernel among those of its function, as text."""
+    key = (tuple(specialization), str(options))
+    try:
+        known = kernel_key_cache.get(key)
+    except TypeError:  # constants that have no hash
+        key, known = None, None
+    if known is None:
+        known = str([_identified(item) for item in specialization]) + str(options)
+        if key is not None:
+            kernel_key_cache[key] = known
+    return known
+
+
+__all__ = [
+    "KernelParam", "compute_cache_key", "create_function_from_signature", "mangle_type", "native_specialize_impl",
+    "type_canonicalisation_dict"
+]
