@@ -37,7 +37,7 @@ __all__ = ["__version__", *_MODULES, *_HOME_OF]
 
 def __getattr__(name):
     import importlib
-    if name in _MODULES:
+    if name in _MODULES or name == "_C":
         return importlib.import_module(f"{__name__}.{name}")
     if name in _HOME_OF:
         value = getattr(importlib.import_module(_HOME_OF[name]), name)

@@ -2,6 +2,7 @@
 
 import collections
 import collections.abc
+import copyreg
 import dataclasses
 import functools
 import hashlib
@@ -84,16 +85,27 @@ class CompiledKernel:
     `kernel[grid](*args)` launches it with all arguments of the function, `run(grid_0, grid_1, grid_2, stream, function,
     packed_metadata, launch_metadata, enter_hook, exit_hook, *args)` does as Triton's launchers. `n_regs`, `n_spills` (32-bit words),
     `n_max_threads`, `function` and `module` (the driver's handles) are those of the current device, where asking loads the kernel; 0
-    on the CPU. It can be pickled; the copy runs where this machine code runs.
+    on the CPU. It can be pickled; the copy is compiled again when it is first used.
     """
 
     _HANDLES = ("module", "function", "run", "n_regs", "n_spills", "n_max_threads")
 
     def __init__(self, native, fn):
-        self._native = native
+        self._handle = native
         self.fn = fn
-        self.asm = AsmDict(native, getattr(fn, "src", ""))
         self.metadata_group = {}
+
+    @property
+    def _native(self):
+        """The library's kernel. That of a pickled kernel's copy is compiled again."""
+        if self._handle is None:
+            self._handle = self.fn._with_python()._compile(self.src._items(), self._options, self.name)._handle
+        return self._handle
+
+    @property
+    def asm(self):
+        """The stages of the compilation by name."""
+        return AsmDict(self._native, getattr(self.fn, "src", ""))
 
     def __getattr__(self, name):
         if name in CompiledKernel._HANDLES:
@@ -123,6 +135,13 @@ class CompiledKernel:
     @functools.cached_property
     def _values(self):
         return json.loads(self._native.metadata())
+
+    @functools.cached_property
+    def _options(self):
+        """What it was compiled with, as keywords of a launch."""
+        defaults = {"num_threads": 0, "num_cpu_threads": 0, "features": "", "maxnreg": 0}
+        options = {name: value for name, value in self._values["options"].items() if value != defaults.get(name)}
+        return {**options, "target": self._values["target"]}
 
     @functools.cached_property
     def metadata(self):
@@ -186,6 +205,19 @@ class CompiledKernel:
             data.add(describe, (grid, self.metadata, dict(zip(self.fn.arg_names, args))))
         return data
 
+    def _export(self):
+        """Writes the stages into Triton's cache, where PyTorch's launcher of cubins looks for them: `name.cubin`, `name.json`, ..."""
+        from ..runtime.cache import get_cache_manager
+        manager = get_cache_manager(self.hash)
+        metadata = self.metadata._asdict()
+        metadata["target"] = dataclasses.asdict(self.metadata.target)
+        if not self._values.get("tensor_maps"):  # such a kernel has parameters that only our own launcher knows
+            self.metadata_group[f"{self.name}.cubin"] = manager.put(self.asm["cubin"], f"{self.name}.cubin")
+        self.metadata_group[f"{self.name}.ptx"] = manager.put(self.asm["ptx"], f"{self.name}.ptx", binary=False)
+        text = json.dumps(metadata, default=str)
+        self.metadata_group[f"{self.name}.json"] = manager.put(text, f"{self.name}.json", binary=False)
+        manager.put_group(f"{self.name}.json", self.metadata_group)
+
     def __getitem__(self, grid):
 
         def launch(*args, stream=None):
@@ -199,8 +231,8 @@ class CompiledKernel:
         return launch
 
     def __getstate__(self):
-        self.metadata, self.src  # made while the function can be asked
-        return {name: value for name, value in self.__dict__.items() if name not in self._HANDLES and name != "metadata"}
+        self.src, self.hash, self._options  # made while the kernel can be asked
+        return {name: value for name, value in self.__dict__.items() if name not in (*self._HANDLES, "metadata")}
 
     def __repr__(self):
         return f"<compiled kernel {self.name}>"
@@ -233,7 +265,8 @@ def compile(src, target=None, options=None, _env_vars=None):
 
     options: keywords as of launches; those that the target does not know are left out. Returns the `CompiledKernel`.
     """
-    if target is None:
+    chosen = target is not None
+    if not chosen:
         from ..runtime.driver import driver
         target = driver.active.get_current_target()
     if not isinstance(target, GPUTarget):
@@ -243,7 +276,8 @@ def compile(src, target=None, options=None, _env_vars=None):
     known = {field.name for field in dataclasses.fields(backend.parse_options({}))}
     given = {name: value for name, value in (options or {}).items() if name in known and value is not None}
     backend.parse_options(given)  # refuses wrong values
-    given["target"] = target_text(target)
+    if chosen:
+        given["target"] = target_text(target)
     for name in ("arch", "backend_name", "warp_size"):  # what the target says
         given.pop(name, None)
     if isinstance(src, ASTSource):
@@ -251,6 +285,9 @@ def compile(src, target=None, options=None, _env_vars=None):
         key = get_cache_key(src, backend, backend.parse_options(given), {})
         kernel.__dict__.update(src=src, hash=hashlib.sha256(key.encode()).hexdigest())
         kernel.__dict__.pop("metadata", None)  # it names the hash
+        kernel._options  # kept for copies
+        if target.backend == "cuda":
+            kernel._export()
     else:
         if not isinstance(src, IRSource):
             src = IRSource(src)
@@ -269,6 +306,12 @@ class Launcher:
         self.kernel.run(*args)
 
 
+def _no_kernel():
+    """What stands for the library's kernel in a pickled one."""
+    return None
+
+
+copyreg.pickle(_native.Kernel, lambda kernel: (_no_kernel, ()))
 _native.register(compiled_kernel=CompiledKernel)
 
 

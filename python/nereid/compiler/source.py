@@ -45,9 +45,10 @@ class ASTSource:
         return {}
 
     def make_ir(self, target, options, codegen_fns, module_map, context):
-        """The first stage of the compilation, as text."""
+        """The first stage of the compilation: its text, and which arguments are written."""
         from .compiler import compile
-        return compile(self, target, dict(vars(options)) if options is not None else None).asm["tile"]
+        from .effects import effects_module
+        return effects_module(compile(self, target, dict(vars(options)) if options is not None else None))
 
     def _type_of(self, index, name):
         if name in self.signature:

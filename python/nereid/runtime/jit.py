@@ -9,10 +9,12 @@ import collections.abc
 import contextlib
 import functools
 import hashlib
+import importlib.util
 import inspect
 import json
 import os
 import re
+import sys
 import textwrap
 import threading
 import types
@@ -57,6 +59,7 @@ class JITCallable:
         self.signature = inspect.signature(fn)
         self.raw_src, self.starting_line_number, self._text = _source(fn)
         self._src = textwrap.dedent(self._text)
+        self._file = os.fspath(fn.__code__.co_filename)
         self._fn_name = get_full_name(fn)
         self._hash = None
         self._hash_lock = threading.RLock()
@@ -188,7 +191,7 @@ class JITFunction(JITCallable, KernelInterface):
                     raise errors.CompilationError(self._src, None,
                                                   f"`{param.name}` is a constexpr and cannot be in do_not_specialize")
             options = {} if self.debug is None else {"debug": bool(self.debug)}
-            self._create(self._text, os.fspath(self.fn.__code__.co_filename), self.starting_line_number, self.__name__,
+            self._create(self._text, self._file, self.starting_line_number, self.__name__,
                          self.__globals__, self._closure(), tuple(_native_param(param) for param in self.params), options,
                          self._repr is not None)
             self._built = True
@@ -262,18 +265,55 @@ class JITFunction(JITCallable, KernelInterface):
     def __repr__(self):
         return f"JITFunction({self.module}:{self.__qualname__})"
 
+    def _with_python(self):
+        """This function, or, when it came from another process without its Python function, the one of that name in its file."""
+        if self.fn is not None:
+            return self
+        name = f"_nereid_{hashlib.sha256(self._file.encode()).hexdigest()[:16]}"
+        module = sys.modules.get(name)
+        if module is None:
+            spec = importlib.util.spec_from_file_location(name, self._file)
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            spec.loader.exec_module(module)
+        found = functools.reduce(getattr, self.__qualname__.split("."), module)
+        while not isinstance(found, JITFunction):
+            found = found.fn
+        return found
+
     # What cannot be pickled and is found again, or belongs to this process.
-    _TRANSIENT = ("kernel", "__globals__", "used_global_vals", "_hash_lock", "_built")
+    _TRANSIENT = ("fn", "kernel", "__globals__", "used_global_vals", "_hash_lock", "_built")
 
     def __getstate__(self):
-        self.cache_key if self.fn is not None else None
+        if self.fn is not None:
+            self.cache_key  # the other process may not be able to make it
         return {name: value for name, value in self.__dict__.items() if name not in self._TRANSIENT}
 
     def __setstate__(self, state):
-        self.__dict__.update(state, kernel=None, used_global_vals={}, _hash_lock=threading.RLock(), _built=False)
+        self.__dict__.update(state, fn=None, kernel=None, used_global_vals={}, _hash_lock=threading.RLock(), _built=False)
+        found = sys.modules.get(self.module)
+        for name in self.__qualname__.split("."):
+            found = getattr(found, name, None)
+        while found is not None and not isinstance(found, JITFunction):
+            found = getattr(found, "fn", None)
+        if found is not None and found.src == self.src:
+            self.fn = found.fn
+        self._find_globals()
+
+    def _find_globals(self):
         self.__dict__["__globals__"] = getattr(self.fn, "__globals__", None)
         for param in self.params:
             param._scope = self.__globals__
+
+    def __copy__(self):
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__, _built=False, _hash_lock=threading.RLock(), pre_run_hooks=list(self.pre_run_hooks))
+        if self.pre_run_hooks:
+            copied._set_indirect(True)
+        return copied
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
 
     def __reduce__(self):
         return _new_jit_function, (type(self), ), self.__getstate__()

@@ -181,6 +181,7 @@ public:
     out["registers"] = info.registers;
     out["global_scratch_size"] = info.globalScratchBytes;
     out["global_scratch_align"] = info.globalScratchAlign;
+    out["tensor_maps"] = int64_t(info.tensorMaps.size());
     out["profile_scratch_size"] = 0;
     out["profile_scratch_align"] = 1;
     out["launch_pdl"] = options.pdl;
