@@ -29,11 +29,11 @@ class CompilationError(TritonError):
         """"at L:C:", the lines up to there, a caret, the message; without a node the source and the message."""
         text = [] if self.error_message is None else [str(self.error_message)]
         if self.node is None or not hasattr(self.node, "lineno"):
-            return "\n\n".join([*([self.src] if self.src else []), *text])
+            return "\n".join([*([self.src] if self.src else []), *text])
         line, column = self.node.lineno, self.node.col_offset
         lines = (self.src or "").split("\n")[max(line - self.source_line_count_max_in_message, 0):line]
-        where = [f"at {line}:{column}:", *lines, " " * column + "^"] if self.src is not None else [f"at {line}:{column}: <source unavailable>"]
-        return "\n".join([*where, *text])
+        where = [*lines, " " * column + "^"] if self.src is not None else [" <source unavailable>"]
+        return "\n".join([f"at {line}:{column}:", *where, *text])
 
     @classmethod
     def _from_library(cls, message, diagnostic, summary, triton_text):

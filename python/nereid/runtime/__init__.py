@@ -2,10 +2,11 @@
 
 from ..errors import InterpreterError, OutOfResources
 from . import errors
+from . import jit  # the module, as in Triton
 from .autotuner import Autotuner, Config, Heuristics, autotune, heuristics
 from .cache import RedisRemoteCacheBackend, RemoteCacheBackend
 from .driver import driver
-from .jit import (ConstexprFunction, JITFunction, KernelInterface, MockTensor, TensorWrapper, constexpr_function, jit,
+from .jit import (ConstexprFunction, JITFunction, KernelInterface, MockTensor, TensorWrapper, constexpr_function,
                   reinterpret)
 
 __all__ = [

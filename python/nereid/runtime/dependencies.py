@@ -57,12 +57,12 @@ def dependencies(function):
     finder.visit(function.parse())
     functions, constants = {}, {}
     for name, value in finder.found:
-        if getattr(value, "__nereid_builtin__", None) or core.is_builtin(value):
-            continue
-        if hasattr(value, "cache_key") and value is not function:
-            functions[name] = value
-        elif isinstance(value, core.constexpr) or isinstance(value, (bool, int, float, str)) and "." not in name:
+        if isinstance(value, core.constexpr) or isinstance(value, (bool, int, float, str)) and "." not in name:
             constants[name] = value
+        elif getattr(value, "__nereid_builtin__", None) or core.is_builtin(value):
+            continue
+        elif hasattr(value, "cache_key") and value is not function:
+            functions[name] = value
     return functions, constants
 
 

@@ -11,6 +11,7 @@ from .._utils import canonicalize_ptr_dtype, tuple_of, type_canonicalisation_dic
 from ..language import core
 
 NO_SPECIALIZE, NO_ALIGNMENT, CONST = 1, 2, 4
+_HEAP_TYPE = 1 << 9  # of `type.__flags__`: a class made by Python code
 
 
 class KernelParam:
@@ -114,7 +115,8 @@ def native_specialize_impl(backend, arg, is_const=False, specialize_value=True, 
 
 def _type_name(arg):
     cls = type(arg)
-    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
+    is_of_python = cls.__flags__ & _HEAP_TYPE or cls.__module__ == "builtins"
+    return cls.__name__ if is_of_python else f"{cls.__module__}.{cls.__name__}"
 
 
 def _specialize_int(arg, specialize_value, align):
@@ -147,17 +149,16 @@ def specialize_argument(param, backend, value):
 
 def create_function_from_signature(sig, kparams, backend):
     """A function `(*args, **kwargs) -> (arguments by name, [(type, fact), ...], keywords that are no parameters)`."""
-    names = set(sig.parameters)
+    # A function of that very signature binds, and complains, as Python does.
+    scope = {f"_default_{name}": param.default for name, param in sig.parameters.items()}
+    parameters = [name if param.default is inspect.Parameter.empty else f"{name}=_default_{name}"
+                  for name, param in sig.parameters.items()]
+    exec(f"def dynamic_func({', '.join([*parameters, '**options'])}):\n"
+         f"    return {{{', '.join(f'{name!r}: {name}' for name in sig.parameters)}}}, options", scope)
+    bind = scope["dynamic_func"]
 
     def dynamic_func(*args, **kwargs):
-        options = {name: value for name, value in kwargs.items() if name not in names}
-        given = {name: value for name, value in kwargs.items() if name in names}
-        try:
-            bound = sig.bind(*args, **given)
-        except TypeError as error:
-            raise TypeError(f"dynamic_func() {error}") from None
-        bound.apply_defaults()
-        arguments = dict(bound.arguments)
+        arguments, options = bind(*args, **kwargs)
         return arguments, [specialize_argument(param, backend, arguments[param.name]) for param in kparams], options
 
     return dynamic_func

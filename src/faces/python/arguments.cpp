@@ -563,6 +563,9 @@ bool fromDescriptor(Parameter &parameter, PyObject *object, ArgumentScope &scope
 
 bool unsupported(const Parameter &parameter, PyObject *object) {
   std::string type = typeName(reinterpret_cast<PyObject *>(Py_TYPE(object)));
+  if (PyType_GetFlags(Py_TYPE(object)) &
+      Py_TPFLAGS_HEAPTYPE) // Python's own classes go by their name alone, as in Triton
+    type = type.substr(type.rfind('.') + 1);
   if (parameter.pointee) {
     PyErr_Format(PyExc_TypeError,
                  "Pointer argument must be either uint64 or have data_ptr method, found %s "

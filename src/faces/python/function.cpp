@@ -467,8 +467,8 @@ OptionsPtr Function::optionsWithName(const OptionSet &options, PyObject *const *
   Ref values = Ref::take(PyTuple_New(Py_ssize_t(parameters.size())));
   for (size_t i = 0; values && i < parameters.size(); ++i)
     PyTuple_SetItem(values.get(), Py_ssize_t(i), Py_NewRef(bound[i]));
-  Ref text = Ref::take(values ? PyObject_CallMethod(ownerObject, "_kernel_name", "O", values.get())
-                              : nullptr);
+  Ref text = Ref::take(
+      values ? PyObject_CallMethod(ownerObject, "_kernel_name", "(O)", values.get()) : nullptr);
   if (!text)
     return nullptr;
   OptionsPtr named(nrd_options_copy(options.options));

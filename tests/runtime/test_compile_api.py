@@ -1,0 +1,296 @@
+"""`triton.compile`, backends and drivers, what compiled kernels and jit functions tell: the interface that other programs build on."""
+
+import copy
+import json
+import pickle
+import threading
+
+import nereid
+import nereid.language as tl
+import numpy as np
+import pytest
+import torch
+from nereid.backends import backends
+from nereid.backends.compiler import BaseBackend, GPUTarget
+from nereid.compiler import ASTSource, CompiledKernel, LazyDict, make_backend
+from nereid.runtime import driver
+from nereid.runtime import jit as jit_module
+from nereid.runtime.jit import JITFunction, KernelInterface
+
+FACTOR = tl.constexpr(3)
+
+
+@nereid.jit
+def helper(x):
+    return x * FACTOR
+
+
+@nereid.jit
+def scale(x, n, pair, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(x + i, helper(tl.load(x + i, mask=i < n)) + pair[0] + pair[1], mask=i < n)
+
+
+SIGNATURE = {"x": "*fp32", "n": "i32", "pair": ("constexpr", ("fp32")), "BLOCK": "constexpr"}
+
+
+def compiled(**options):
+    source = ASTSource(scale, SIGNATURE, {"BLOCK": 16, (2, 0): 5}, {(0, ): [["tt.divisibility", 16]]})
+    return nereid.compile(source, target=GPUTarget("cpu", "native", 0), options=options)
+
+
+def test_compile_and_run():
+    kernel = compiled(num_warps=8)
+    x = torch.ones(16)
+    kernel.run(1, 1, 1, 0, kernel.function, kernel.packed_metadata, None, None, None, x, 10, (5, 0.5), 16)
+    assert x.tolist() == [8.5] * 10 + [1.0] * 6
+    kernel[(1, )](x, 16, (5, 0.5), 16)
+    assert x[0] == 31 and x[15] == 8.5
+
+
+def test_what_a_compiled_kernel_tells():
+    kernel = compiled(num_warps=8, enable_fp_fusion=False)
+    assert isinstance(kernel, CompiledKernel) and kernel.name == "scale" and kernel.src.fn is scale
+    metadata = kernel.metadata
+    assert metadata._asdict()["num_warps"] == 8 and metadata.num_stages == 3 and metadata.num_ctas == 1 and metadata.shared == 0
+    assert metadata.target == GPUTarget("cpu", "native", 0) and metadata.hash == kernel.hash and metadata.enable_fp_fusion is False
+    assert metadata.global_scratch_size == 0 and metadata.profile_scratch_size == 0 and metadata.triton_version
+    assert bytes.fromhex(kernel.hash) and kernel.packed_metadata == (8, 1, 0)
+    assert {"tile", "llir", "obj"} <= set(kernel.asm) and kernel.asm["source"] == scale.src
+    assert (kernel.n_regs, kernel.n_spills, kernel.n_max_threads) == (0, 0, 0) and kernel.launch_metadata((1, ), 0) is None
+
+
+def test_the_source_of_a_launched_kernel():
+    kernel = scale.warmup(torch.float32, 16, (1, 2.5), 16, grid=(1, ))
+    assert kernel.src.signature == {"x": "*fp32", "n": "i32", "pair": ("constexpr", "fp32"), "BLOCK": "constexpr"}
+    assert kernel.src.constants == {(2, 0): 1, (3, ): 16}
+    assert kernel.src.attrs == {(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]}
+
+
+@pytest.mark.parametrize("signature, constants, error, text", [
+    ({"x": "*fp32", "n": "i32", "pair": ("fp32", "fp32")}, {}, ValueError, "`BLOCK` of `scale` needs a value in `constexprs`"),
+    ({"x": "*fp33", "n": "i32", "pair": ("fp32", "fp32")}, {"BLOCK": 16}, ValueError, "the signature of `x` expects a type such as"),
+])
+def test_wrong_sources(signature, constants, error, text):
+    with pytest.raises(error, match=text):
+        nereid.compile(ASTSource(scale, signature, constants), target=GPUTarget("cpu", "native", 0))
+
+
+def test_wrong_targets():
+    with pytest.raises(TypeError, match="target must be of GPUTarget type"):
+        nereid.compile(ASTSource(scale, SIGNATURE, {"BLOCK": 16, (2, 0): 5}), target="cuda")
+    with pytest.raises(RuntimeError, match=r"0 compatible backends for target \(mars\)"):
+        make_backend(GPUTarget("mars", 1, 1))
+
+
+def test_compiled_for_another_target():
+    source = ASTSource(scale, SIGNATURE, {"BLOCK": 16, (2, 0): 5})
+    kernel = nereid.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 2})
+    assert ".visible .entry scale" in kernel.asm["ptx"] and kernel.metadata.target == GPUTarget("cuda", 90, 32)
+    assert kernel.metadata.num_warps == 2 and kernel.metadata.warp_size == 32 and kernel.metadata.arch == 90
+
+
+def test_pickled_kernels():
+    kernel = compiled()
+    again = pickle.loads(pickle.dumps(kernel))
+    assert again.hash == kernel.hash and again.metadata.name == "scale"
+    x = torch.ones(16)
+    again.run(1, 1, 1, 0, None, None, None, None, None, x, 16, (5, 0.0), 16)
+    assert x.tolist() == [8.0] * 16 and "tile" in again.asm
+
+
+# ---- jit functions -------------------------------------------------------------------------------------
+
+
+def test_what_a_jit_function_tells():
+    assert scale.arg_names == ["x", "n", "pair", "BLOCK"] and scale.constexprs == [3] and [p.num for p in scale.params] == [0, 1, 2, 3]
+    assert scale.src.startswith("def scale(") and scale._src == scale.src and scale.raw_src[0].startswith("@nereid.jit")
+    assert scale.__name__ == "scale" and scale.module == __name__ and scale._fn_name == f"{__name__}.scale" == scale.repr(None)
+    assert scale.parse().body[0].name == "scale" and scale.get_capture_scope()["helper"] is helper
+    assert not scale.noinline and scale.kernel is None and scale.launch_metadata is None and "BLOCK" in scale.signature.parameters
+    with pytest.raises(AttributeError, match="Cannot set attribute 'src' directly"):
+        scale.src = "def f(): pass"
+    with pytest.raises(RuntimeError, match="Cannot call @triton.jit'd outside of the scope of a kernel"):
+        scale(1)
+
+
+def function_in(tmp_path, monkeypatch, text):
+    monkeypatch.syspath_prepend(tmp_path)
+    name = f"kernels_{abs(hash((text, str(tmp_path))))}"
+    (tmp_path / f"{name}.py").write_text("import nereid\nimport nereid.language as tl\n" + text)
+    return __import__(name)
+
+
+PROGRAM = """
+N = tl.constexpr({n})
+UNUSED = tl.constexpr({unused})
+
+@nereid.jit
+def innermost(x):
+    return x + {added}
+
+@nereid.jit
+def inner(x):
+    return innermost(x) * N
+
+@nereid.jit
+def outer(p):
+    tl.store(p, inner(tl.load(p)))
+"""
+
+
+def test_cache_key_covers_what_is_called_and_read(tmp_path, monkeypatch):
+
+    def key(**changed):
+        values = {"n": 1, "unused": 1, "added": 1, **changed}
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        monkeypatch.setattr(jit_module, "get_full_name", lambda fn: fn.__qualname__)  # the same in every file
+        return function_in(folder, monkeypatch, changed.pop("before", "") + PROGRAM.format(**values)).outer.cache_key
+
+    base = key()
+    assert key() == base == key(unused=2)
+    assert key(n=2) != base and key(added=2) != base and key(before="\n") != base
+    module = function_in(tmp_path, monkeypatch, PROGRAM.format(n=7, unused=1, added=1))
+    assert module.outer.hash == module.outer.cache_key
+    assert [(name, value) for (name, _), (value, _) in module.outer.used_global_vals.items()] == [("N", module.N)]
+
+
+def test_names_of_kernels():
+    seen = []
+
+    def name(specialization):
+        seen.append((specialization.signature["x"], specialization.constants))
+        return f"scale_{specialization.constants['BLOCK']}"
+
+    kernel = nereid.jit(scale.fn, repr=name)
+    x = torch.ones(8)
+    first = kernel[(1, )](x, 1, (0, 0.0), 8)
+    assert first.name == "scale_8" and first.metadata.name == "scale_8" and "scale_8" in first.asm["tile"]
+    assert kernel[(1, )](x, 1, (0, 0.0), 8) is first and seen == [("*fp32", {"n": 1, "BLOCK": 8})]
+    assert kernel[(1, )](x, 1, (0, 0.0), 4).name == "scale_4"
+
+
+def test_caches_of_a_function():
+    kernel = nereid.jit(scale.fn)
+    assert len(kernel.device_caches) == 0
+    x = torch.ones(8)
+    launched = [kernel[(1, )](x, n, (0, 0.0), 8) for n in (1, 2, 3)]
+    kernels, _, target, backend, binder = kernel.device_caches[0]
+    assert len(kernels) == 2 and {kernel.hash for kernel in launched} == set(kernels)
+    assert isinstance(target, GPUTarget) and isinstance(backend, BaseBackend)
+    assert binder(x, 1, (0, 0.0), 8)[1][1] == ("constexpr", 1)
+    kernels.clear()
+    assert len(kernel.device_caches[0][0]) == 0
+
+
+def test_preload():
+    kernel = nereid.jit(scale.fn)
+    data = {"name": kernel._fn_name, "signature": {"x": "*fp32", "n": "i32", "pair": ["constexpr", "fp32"], "BLOCK": "constexpr"},
+            "constant_keys": [[3], [2, 0]], "constant_vals": [16, 1], "attrs_keys": [[0]], "attrs_vals": [[["tt.divisibility", 16]]],
+            "options": {}, "key": ""}
+    preloaded = kernel.preload(json.dumps(data))
+    assert kernel[(1, )](torch.ones(16), 9, (1, 2.5), 16) is preloaded
+    with pytest.raises(RuntimeError, match="Specialization data is for other but trying to preload for"):
+        kernel.preload(json.dumps({**data, "name": "other"}))
+
+
+def test_copies_and_subclasses():
+
+    class Counting(JITFunction):
+        launches = 0
+
+        def run(self, *args, grid, warmup, **kwargs):
+            self.launches += 1
+            return super().run(*args, grid=grid, warmup=warmup, **kwargs)
+
+    kernel = Counting(scale.fn)
+    x = torch.ones(8)
+    kernel[(1, )](x, 8, (0, 0.0), BLOCK=8)
+    assert kernel.launches == 1 and x[0] == 3
+    for copied in (copy.copy(kernel), copy.deepcopy(kernel), pickle.loads(pickle.dumps(scale))):
+        copied[(1, )](x, 8, (0, 0.0), BLOCK=8)
+        assert copied.cache_key == kernel.cache_key
+    assert x[0] == 81
+
+    class Twice(KernelInterface):
+
+        def run(self, *args, grid, warmup, **kwargs):
+            scale.run(*args, grid=grid, warmup=warmup, **kwargs)
+            return scale.run(*args, grid=grid, warmup=warmup, **kwargs)
+
+    Twice()[(1, )](x, 8, (0, 0.0), BLOCK=8)
+    assert x[0] == 729
+
+
+def test_first_launches_of_many_threads():
+    kernel = nereid.jit(scale.fn)
+    arrays = [np.ones(8, np.float32) for _ in range(8)]
+    threads = [threading.Thread(target=lambda x=x: kernel[(1, )](x, 8, (0, 0.0), 8)) for x in arrays]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all((x == 3).all() for x in arrays) and len(kernel.device_caches[0][0]) == 1
+
+
+@pytest.mark.parametrize("options, error, text", [
+    ({"num_warps": 3}, AssertionError, "num_warps must be a power of 2"),
+    ({"ir_override": "x.ttir"}, ValueError, "ir_override is not supported"),
+    ({"stream": 1}, AssertionError, "stream option is deprecated"),
+    ({"warps": 1}, KeyError, "Keyword argument warps was specified but unrecognised"),
+])
+def test_refused_keywords(target, options, error, text):
+    with pytest.raises(error, match=text):
+        scale[(1, )](torch.ones(8), 8, (0, 0.0), 8, **options)
+
+
+def test_reserved_keywords(target):
+    x = torch.ones(8)
+    scale[(1, )](x, 8, (0, 0.0), 8, num_warps=2, num_ctas=1, num_stages=2, maxnreg=None, ptx_version=None, enable_fp_fusion=True,
+                 enable_reflect_ftz=True, launch_cooperative_grid=False, launch_pdl=False, supported_fp8_dtypes=("fp8e5", ),
+                 allowed_dot_input_precisions=("ieee", ), max_num_imprecise_acc_default=0, extern_libs=None, debug=False,
+                 sanitize_overflow=False, default_dot_input_precision="ieee", instrumentation_mode="", num_cpu_threads=1, vec_lib="libsleef",
+                 enable_fast_math=True, ir_override=None)
+    assert x[0] == 3
+
+
+# ---- backends and drivers ------------------------------------------------------------------------------
+
+
+def test_backends():
+    assert set(backends) == {"cpu", "nvidia"}
+    for name, target in (("cpu", GPUTarget("cpu", "native", 0)), ("nvidia", GPUTarget("cuda", 90, 32))):
+        backend = make_backend(target)
+        assert isinstance(backend, backends[name].compiler) and backend.hash() == make_backend(target).hash()
+        options = backend.parse_options({"num_warps": 8, "not_an_option": 1})
+        assert options.num_warps == 8 and options.hash() != backend.parse_options({}).hash()
+        stages = {}
+        backend.add_stages(stages, options)
+        assert backend.binary_ext in stages and backend.parse_attr("D") == [["tt.divisibility", 16]]
+        assert backend.get_module_map() and backend.get_codegen_implementation(options)
+
+
+def test_driver(target):
+    active = driver.active
+    assert isinstance(active, backends["nvidia" if target == "cuda" else "cpu"].driver) and active.is_active()
+    properties = active.utils.get_device_properties(active.get_current_device())
+    assert {"max_shared_mem", "multiprocessor_count", "warpSize", "max_num_regs", "mem_clock_rate", "mem_bus_width"} <= set(properties)
+    assert active.get_current_target().backend == target and active.get_active_torch_device().type == target
+    assert active.map_python_to_cpp_type("i32") == "int32_t" and isinstance(active.get_current_stream(active.get_current_device()), int)
+    assert active.get_benchmarker() and active.get_device_interface() is getattr(torch, target)
+    mine = type(active)()
+    driver.set_active(mine)
+    assert driver.active is mine
+
+
+def test_lazy_dict():
+    data = LazyDict({"a": 1})
+    data.add(lambda x: {"b": x}, (2, ))
+    assert data.get() == {"a": 1, "b": 2} == data.get()
+
+
+@pytest.mark.parametrize("name", ["nereid.experimental.gluon", "nereid.profiler"])
+def test_what_is_left_out_says_so(name):
+    with pytest.raises(ImportError, match="is not part of Nereid"):
+        __import__(name)

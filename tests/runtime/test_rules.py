@@ -1,0 +1,36 @@
+"""The rules of arguments, signatures and messages, asked of Triton 3.6 and of Nereid: the answers are the same."""
+
+import importlib.metadata
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = pathlib.Path(__file__).with_name("oracle_rules.py")
+
+# What is different on purpose: the answers of Nereid.
+DIFFERENT = {
+    # The text says which number is too large.
+}
+
+
+def answers(*arguments):
+    environment = {name: value for name, value in os.environ.items() if name != "NEREID_AS_TRITON"}
+    done = subprocess.run([sys.executable, PROGRAM, *arguments], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return dict(json.loads(line) for line in done.stdout.splitlines())
+
+
+def test_same_answers_as_triton():
+    try:
+        version = importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("Triton is not installed beside Nereid")
+    if not version.startswith("3.6"):
+        pytest.skip(f"the answers are those of Triton 3.6, found {version}")
+    theirs, ours = answers(), answers("nereid")
+    different = {question: (theirs[question], ours.get(question)) for question in theirs if theirs[question] != ours.get(question)}
+    assert {question: pair[1] for question, pair in different.items()} == DIFFERENT, different
