@@ -87,7 +87,8 @@ typedef enum nrd_value_kind {
   NRD_VALUE_BUILTIN,
   NRD_VALUE_MODULE,
   NRD_VALUE_OBJECT,
-  NRD_VALUE_OTHER
+  NRD_VALUE_OTHER,
+  NRD_VALUE_AGGREGATE
 } nrd_value_kind;
 
 NRD_API nrd_value *nrd_value_none(void);
@@ -104,11 +105,20 @@ NRD_API nrd_value *nrd_value_type(const char *signature, const int64_t *shape, s
  * no ownership. */
 NRD_API nrd_value *nrd_value_tuple(nrd_value *const *items, size_t count, const char *const *fields,
                                    uint64_t host_class);
+/* A value of a class with fields (`@triton.aggregate`): `host_class` is the handle of the class,
+ * which nrd_host.get_member answers for; 0 for a class of the language's own library, by name. Null
+ * when there is no such class. */
+NRD_API nrd_value *nrd_value_aggregate(nrd_value *const *items, size_t count,
+                                       const char *const *fields, uint64_t host_class,
+                                       const char *class_name);
 NRD_API nrd_value *nrd_value_function(nrd_function *function);
 /* A builtin or prelude function of the language by name ("load", "math.exp"). Null when unknown. */
 NRD_API nrd_value *nrd_value_builtin(const char *name);
 /* A module of ours: "triton", "triton.language", "triton.language.math", ... Null when unknown. */
 NRD_API nrd_value *nrd_value_module(const char *name);
+/* A subscript `start:stop:step`; null for what is absent. Takes no ownership. */
+NRD_API nrd_value *nrd_value_slice(const nrd_value *start, const nrd_value *stop,
+                                   const nrd_value *step);
 /* An object of the host. `key` identifies its value across processes (it becomes part of cache
  * keys). */
 NRD_API nrd_value *nrd_value_object(uint64_t handle, const char *type_name, const char *key);
@@ -120,10 +130,11 @@ NRD_API int nrd_value_get_bool(const nrd_value *value);
 NRD_API int nrd_value_get_int(const nrd_value *value, int64_t *out); /* 0 when it does not fit */
 NRD_API const char *nrd_value_get_text(const nrd_value *value); /* str; decimal int; type; names */
 NRD_API double nrd_value_get_float(const nrd_value *value);
-NRD_API size_t nrd_value_get_count(const nrd_value *value); /* tuple */
+NRD_API size_t nrd_value_get_count(const nrd_value *value); /* tuple, aggregate */
 NRD_API nrd_value *nrd_value_get_item(const nrd_value *value, size_t index);
 NRD_API const char *nrd_value_get_field(const nrd_value *value, size_t index);
-/* Of an object or a tuple's class: the host's handle. Of a function: its function_data. */
+/* Of an object, or the class of a tuple or aggregate: the host's handle. Of a function: its
+ * function_data. */
 NRD_API uint64_t nrd_value_get_handle(const nrd_value *value);
 /* Type of a tensor or type value: signature text of the element, and its shape. */
 NRD_API const char *nrd_value_get_type(const nrd_value *value, const int64_t **shape, size_t *rank);
@@ -142,7 +153,13 @@ typedef struct nrd_host {
   int (*truth)(void *self, uint64_t object);
   int (*identical)(void *self, uint64_t a, uint64_t b);
   void (*print)(void *self, const char *text);
+  /* A member, no field, of a class whose values are aggregates; *kind is one of NRD_MEMBER_*. May
+   * be null where there are no such classes. */
+  int (*get_member)(void *self, uint64_t host_class, const char *name, int *kind, nrd_value **out);
 } nrd_host;
+
+/* How a member is read from a value: as it is, bound to the value, or called with it. */
+enum { NRD_MEMBER_PLAIN, NRD_MEMBER_METHOD, NRD_MEMBER_PROPERTY };
 
 /* From inside a callback: what went wrong, and the host's handle of the exception (0 if none). */
 NRD_API void nrd_host_error(const char *message, uint64_t exception);
@@ -187,6 +204,11 @@ NRD_API void nrd_function_set_param_policy(nrd_function *function, size_t index,
 /* Forces a parameter's type by signature text ("i64", "fp32", "*fp16"); null text removes it. */
 NRD_API nrd_error *nrd_function_set_param_type(nrd_function *function, size_t index,
                                                const char *signature);
+
+/* What decorators outside of the text say: `@jit(noinline=True)`; `@must_use_result` with the text
+ * that ends the error about a dropped result ("" for none). */
+NRD_API void nrd_function_set_noinline(nrd_function *function, int noinline_);
+NRD_API void nrd_function_set_must_use_result(nrd_function *function, const char *hint);
 
 /* ---- compiling
  * -----------------------------------------------------------------------------------------------

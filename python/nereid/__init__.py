@@ -25,6 +25,7 @@ _HOMES = {
     "nereid.runtime._allocation": ["set_allocator"],
     "nereid.runtime._async_compile": ["AsyncCompileMode", "FutureKernel"],
     "nereid.compiler": ["CompiledKernel", "compile"],
+    "nereid.language._classes": ["aggregate"],
     "nereid._host": ["cdiv", "next_power_of_2", "must_use_result"],
     "nereid._alias": ["install_as_triton"],
     "nereid._native": ["language_json"],

@@ -91,6 +91,13 @@ FailureOr<std::optional<Value>> Semantic::attribute(const Value &object, llvm::S
     for (size_t i = 0; i < tuple->fields.size(); ++i)
       if (tuple->fields[i] == name)
         return std::optional<Value>(tuple->items[i]);
+    if (name == "_fields" && !tuple->fields.empty()) {
+      Tuple names;
+      names.items.assign(tuple->fields.begin(), tuple->fields.end());
+      return std::optional<Value>(Value(std::move(names)));
+    }
+    if (name == "index" || (name == "_replace" && !tuple->fields.empty()))
+      return std::optional<Value>(bound(object, *findBuiltin(("tuple." + name).str())));
     return std::optional<Value>();
   }
   // The box that known values do not have: `N.value`, `N.type`.
@@ -160,6 +167,8 @@ std::optional<Value> languageMember(llvm::StringRef module, llvm::StringRef name
   if (name == "math" || name == "core" || name == "standard" || name == "random" ||
       name == "PropagateNan" || name == "extra")
     return Value(ModuleValue{("triton.language." + name).str()});
+  if (name == "aggregate_replace")
+    return builtinNamed("python.aggregate_replace");
   if (name == "TRITON_MAX_TENSOR_NUMEL")
     return Value::integer(maxTensorNumel);
   if (name == "pi32_t")

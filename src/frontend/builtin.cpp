@@ -116,6 +116,10 @@ static std::vector<Parameter> parseSignature(const Builtin &builtin) {
     add(*definition->args->vararg, true, false);
   for (const syntax::Arg *arg : definition->args->kwOnly)
     add(*arg, false, true);
+  if (definition->args->kwarg) {
+    add(*definition->args->kwarg, false, true);
+    result.back().isKwarg = true;
+  }
   return result;
 }
 
@@ -172,7 +176,7 @@ FailureOr<Value> callBuiltin(Semantic &s, const Builtin &builtin, const Value *s
   std::vector<bool> given(parameters.size());
 
   // Positional arguments: those after the parameters go to `*name`, if there is one.
-  Tuple rest;
+  Tuple rest, named;
   size_t position = 0;
   auto takePositional = [&](const Value &value, SourceSpan span) {
     if (position < parameters.size() && !parameters[position].isVararg &&
@@ -202,6 +206,11 @@ FailureOr<Value> callBuiltin(Semantic &s, const Builtin &builtin, const Value *s
   for (const KeywordArgument &keyword : keywords) {
     auto *found =
         llvm::find_if(parameters, [&](const Parameter &p) { return p.name == keyword.name; });
+    if (found == parameters.end() && !parameters.empty() && parameters.back().isKwarg) {
+      named.fields.push_back(keyword.name);
+      named.items.push_back(keyword.value);
+      continue;
+    }
     if (found == parameters.end())
       return unknownKeyword(s, builtin, keyword);
     size_t index = size_t(found - parameters.begin());
@@ -219,6 +228,8 @@ FailureOr<Value> callBuiltin(Semantic &s, const Builtin &builtin, const Value *s
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].isVararg)
       values[i] = Value(rest);
+    else if (parameters[i].isKwarg)
+      values[i] = Value(named);
     else if (given[i])
       continue;
     else if (parameters[i].hasDefault)

@@ -74,6 +74,8 @@ struct Builtin {
       ""; ///< data of generic builders: the operation an elementwise function stands for
   const char *dtypes =
       ""; ///< what the first argument may be, for the test matrix: "fp32 fp64", "ints"...
+  /// A call whose result is dropped is an error, which this text ends.
+  const char *mustUseResult = nullptr;
 };
 
 /// One parameter of a signature.
@@ -83,6 +85,7 @@ struct Parameter {
   bool hasDefault = false;
   bool isVararg = false;    ///< `*name`: takes the rest as a tuple
   bool keywordOnly = false; ///< after `*name`
+  bool isKwarg = false;     ///< `**name`: takes the other keywords as a named tuple
 };
 /// The parameters of a row, parsed once per process from its signature.
 llvm::ArrayRef<Parameter> parametersOf(const Builtin &builtin);

@@ -4,6 +4,7 @@
 // values of the known ones. Each specialisation is walked once, into a private func.func; the
 // inliner of the tile passes puts it where it is called. Functions of the prelude, and whatever is
 // called inside the combiner of a reduction (which must hold no calls), are walked in place.
+#include "frontend/class.h"
 #include "frontend/interpreter.h"
 
 #include "ir/tile/Dialect.h"
@@ -26,6 +27,8 @@ static constexpr unsigned maxCallDepth = 64;
 FailureOr<Value> Interpreter::visitCall(const Call &node) {
   auto callee = visit(*node.func);
   if (failed(callee))
+    return failure();
+  if (node.func == unusedCallee && failed(checkResultUsed(node, *callee)))
     return failure();
   llvm::SmallVector<Argument, 6> args;
   for (const Expr *arg : node.args) {
@@ -77,12 +80,23 @@ FailureOr<Value> Interpreter::callValue(const Value &callee, llvm::ArrayRef<Argu
     return callFunction(*function, args, keywords, call);
   if (auto *object = callee.getIf<HostObject>())
     return callHost(*object, args, keywords, call);
+  if (auto *cls = callee.getIf<ClassValue>())
+    return construct(cls->cls, args, keywords, call);
+  if (callee.is<Aggregate>()) {
+    auto method = member(callee, "__call__", call);
+    if (failed(method))
+      return failure();
+    if (*method)
+      return callValue(**method, args, keywords, call);
+  }
   return error(diag::NotCallable, call, callee.kindName());
 }
 
 FailureOr<Value> Interpreter::callHost(const HostObject &callee, llvm::ArrayRef<Argument> args,
                                        llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call) {
   std::vector<Value> values;
+  if (callee.self)
+    values.push_back(*callee.self);
   for (const Argument &arg : args)
     values.push_back(arg.value);
   std::vector<std::pair<std::string, Value>> named;
@@ -102,6 +116,23 @@ FailureOr<Value> Interpreter::callHost(const HostObject &callee, llvm::ArrayRef<
 //===--- functions of the language
 //----------------------------------------------------------------===//
 
+/// Whether a value means something of the caller's own function: a local function, which sees its
+/// names, or a member function of one of its tensors.
+static bool belongsToCaller(const Value &value) {
+  llvm::SmallVector<Tensor> tensors;
+  if (auto *function = value.getIf<FunctionValue>()) {
+    if (function->self)
+      flattenTensors(*function->self, tensors);
+    return function->activation || !tensors.empty();
+  }
+  if (auto *builtin = value.getIf<BuiltinValue>())
+    return builtin->self != nullptr;
+  if (auto *object = value.getIf<HostObject>())
+    return object->self != nullptr;
+  const std::vector<Value> *items = itemsOf(value);
+  return items && llvm::any_of(*items, belongsToCaller);
+}
+
 FailureOr<Value> Interpreter::callFunction(const FunctionValue &callee,
                                            llvm::ArrayRef<Argument> args,
                                            llvm::ArrayRef<KeywordArgument> keywords,
@@ -120,9 +151,48 @@ FailureOr<Value> Interpreter::callFunction(const FunctionValue &callee,
       if (tensor.type.isBlock())
         return error(diag::NoinlineNonScalar, call, function.name(), tensor.type.str());
   }
-  if (function.isPrelude || insideCombiner())
-    return callInPlace(function, bound, call);
+  bool inPlace = function.isPrelude || callee.activation || insideCombiner() ||
+                 llvm::any_of(bound, belongsToCaller);
+  if (inPlace)
+    return callInPlace(callee, bound, call);
   return callInstance(function, bound, call);
+}
+
+Interpreter::Frame *Interpreter::activationOf(uint64_t number) {
+  Frame *each = frame;
+  while (each && each->activation != number)
+    each = each->caller;
+  return each;
+}
+
+FailureOr<Value> Interpreter::localFunction(const syntax::Node &node) {
+  std::unique_ptr<Function> &function = localFunctions[&node];
+  if (!function) {
+    const syntax::ModulePtr &module = frame->function->modulePtr();
+    void *data = frame->function->hostData();
+    if (auto *definition = dynCast<FunctionDef>(&node))
+      function = std::make_unique<Function>(module, definition, data);
+    else
+      function = std::make_unique<Function>(module, cast<Lambda>(&node), data);
+    function->isPrelude = frame->function->isPrelude;
+  }
+  return Value(FunctionValue{function.get(), nullptr, frame->activation});
+}
+
+LogicalResult Interpreter::checkResultUsed(const Call &node, const Value &callee) {
+  std::string hint;
+  if (auto *builtin = callee.getIf<BuiltinValue>()) {
+    if (!builtin->builtin->mustUseResult)
+      return success();
+    hint = builtin->builtin->mustUseResult;
+  } else {
+    auto *function = callee.getIf<FunctionValue>();
+    if (!function || !function->function->mustUseResult)
+      return success();
+    hint = *function->function->mustUseResult;
+  }
+  std::string_view text = frame->function->module().source().text(node.func->range);
+  return error(diag::ResultNotUsed, spanOf(node), text, hint.empty() ? "" : " " + hint);
 }
 
 bool Interpreter::insideCombiner() {
@@ -142,6 +212,9 @@ LogicalResult Interpreter::bindArguments(const Function &function, const Value *
                                          std::vector<Value> &bound) {
   if (function.hasKwarg)
     return error(diag::UnsupportedSyntax, call, "`**` parameter");
+  if (options.strict &&
+      llvm::any_of(function.params(), [](const FunctionParam &param) { return param.keywordOnly; }))
+    return error(diag::UnsupportedSyntax, call, "keyword-only parameter");
   auto params = function.params();
   bound.assign(params.size(), Value());
   std::vector<bool> given(params.size());
@@ -222,10 +295,7 @@ LogicalResult Interpreter::bindArguments(const Function &function, const Value *
 }
 
 FailureOr<Value> Interpreter::defaultValue(const Function &function, const FunctionParam &param) {
-  Frame place{&function, {}, false, frame};
-  frame = &place;
-  llvm::scope_exit leave([&] { frame = place.caller; });
-  return visit(*param.node->defaultValue);
+  return evaluateIn(function, *param.node->defaultValue);
 }
 
 void Interpreter::bindParameters(Frame &inner, llvm::ArrayRef<Value> values) {
@@ -238,7 +308,9 @@ void Interpreter::bindParameters(Frame &inner, llvm::ArrayRef<Value> values) {
 }
 
 FailureOr<Value> Interpreter::walkFunction() {
-  if (failed(visitBody(frame->function->definition().body, 0, /*tail=*/true)))
+  if (const Expr *expression = frame->function->expression())
+    return visit(*expression);
+  if (failed(visitBody(frame->function->body(), 0, /*tail=*/true)))
     return failure();
   Scope &end = scope();
   Value result = end.result ? *end.result : Value();
@@ -247,9 +319,12 @@ FailureOr<Value> Interpreter::walkFunction() {
   return result;
 }
 
-FailureOr<Value> Interpreter::callInPlace(const Function &function, llvm::ArrayRef<Value> bound,
+FailureOr<Value> Interpreter::callInPlace(const FunctionValue &callee, llvm::ArrayRef<Value> bound,
                                           SourceSpan call) {
-  Frame inner{&function, {}, false, frame};
+  const Function &function = *callee.function;
+  Frame inner{&function, {}, false, frame, 0, ++nextActivation};
+  if (callee.activation && !(inner.enclosing = activationOf(callee.activation)))
+    return error(diag::ClosureEnded, call, function.name());
   bindParameters(inner, bound);
   semantic.enterCall(call);
   frame = &inner;
@@ -275,6 +350,14 @@ static void appendKey(const Value &value, std::string &key) {
     for (const std::string &field : tuple->fields)
       key += field + ".";
     key += ")" + (tuple->hostClass ? llvm::utostr(tuple->hostClass) : "");
+  } else if (auto *aggregate = value.getIf<Aggregate>()) {
+    const Class &cls = *aggregate->cls;
+    key += "a" + llvm::utohexstr(cls.handle() ? cls.handle() : uintptr_t(&cls)) + "(";
+    for (const Value &item : aggregate->items)
+      appendKey(item, key);
+    key += ")";
+  } else if (auto *cls = value.getIf<ClassValue>()) {
+    key += "c" + llvm::utohexstr(uintptr_t(cls->cls.get()));
   } else if (auto *function = value.getIf<FunctionValue>()) {
     key += "f" + llvm::utohexstr(uintptr_t(function->function));
     if (function->self)
@@ -285,6 +368,8 @@ static void appendKey(const Value &value, std::string &key) {
       appendKey(*builtin->self, key);
   } else if (auto *object = value.getIf<HostObject>()) {
     key += "o" + llvm::utohexstr(object->handle);
+    if (object->self)
+      appendKey(*object->self, key);
   } else if (auto *text = value.getIf<std::string>()) {
     key += "s" + llvm::utostr(text->size()) + ":" + *text;
   } else {
@@ -315,7 +400,7 @@ FailureOr<Value> Interpreter::callInstance(const Function &function, llvm::Array
     if (!tensor.literal)
       operands.push_back(tensor.ir);
   auto callOp = mlir::func::CallOp::create(builder, semantic.loc(), instance.function, operands);
-  if (function.noinline)
+  if (instance.function.getNoInline())
     callOp.setNoInline(true);
   size_t next = 0;
   return replaceTensors(instance.result, callOp.getResults(), next);
@@ -333,13 +418,11 @@ static Value insideInstance(Semantic &semantic, const Value &value, mlir::Block 
     }
     return Tensor{block.addArgument(tensor->ir.getType(), loc), tensor->type, nullptr};
   }
-  if (auto *tuple = value.getIf<Tuple>()) {
-    Tuple result = *tuple;
-    for (Value &item : result.items)
+  Value result = value;
+  if (std::vector<Value> *items = itemsOf(result))
+    for (Value &item : *items)
       item = insideInstance(semantic, item, block, loc);
-    return Value(std::move(result));
-  }
-  return value;
+  return result;
 }
 
 /// Whether a function of these operations may be left out when nobody wants its results.
@@ -351,7 +434,7 @@ static bool hasNoEffects(mlir::Block &block) {
 LogicalResult Interpreter::buildInstance(const Function &function, llvm::ArrayRef<Value> bound,
                                          SourceSpan call, Instance &instance) {
   mlir::OpBuilder::InsertionGuard restore(builder);
-  Frame inner{&function, {}, false, frame};
+  Frame inner{&function, {}, false, frame, 0, ++nextActivation};
   semantic.enterCall(call, /*inPlace=*/false);
   frame = &inner;
   ++callDepth;
@@ -378,8 +461,6 @@ LogicalResult Interpreter::buildInstance(const Function &function, llvm::ArrayRe
   mlir::Location loc = semantic.loc();
   auto built = mlir::func::FuncOp::create(builder, loc, unique, builder.getFunctionType({}, {}));
   built.setPrivate();
-  if (function.noinline)
-    built.setNoInline(true);
   mlir::Block &entry = *built.addEntryBlock();
   builder.setInsertionPointToStart(&entry);
   std::vector<Value> values;
@@ -392,6 +473,10 @@ LogicalResult Interpreter::buildInstance(const Function &function, llvm::ArrayRe
   llvm::SmallVector<Tensor> results;
   flattenTensors(*result, results);
   auto resultValues = llvm::map_to_vector(results, [](const Tensor &tensor) { return tensor.ir; });
+  // Calls in the machine code pass scalars: what returns blocks is inlined all the same.
+  if (function.noinline &&
+      llvm::none_of(results, [](const Tensor &tensor) { return tensor.type.isBlock(); }))
+    built.setNoInline(true);
   instance.result = std::move(*result);
   if (resultValues.empty() && hasNoEffects(entry)) {
     built.erase();

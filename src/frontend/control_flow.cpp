@@ -4,6 +4,7 @@
 // What they assigned is then compared, the op is rebuilt with a result per tensor that differs, and
 // the joined scope names the results. A template Value stands for a joined value: a tensor without
 // an IR value in it means "the next result".
+#include "frontend/class.h"
 #include "frontend/interpreter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -22,29 +23,27 @@ using llvm::success;
 void flattenTensors(const Value &value, llvm::SmallVectorImpl<Tensor> &out) {
   if (auto *tensor = value.getIf<Tensor>())
     out.push_back(*tensor);
-  else if (auto *tuple = value.getIf<Tuple>())
-    for (const Value &item : tuple->items)
+  else if (const std::vector<Value> *items = itemsOf(value))
+    for (const Value &item : *items)
       flattenTensors(item, out);
 }
 
 Value replaceTensors(const Value &value, mlir::ValueRange values, size_t &next) {
   if (auto *tensor = value.getIf<Tensor>())
     return Tensor{values[next++], tensor->type, nullptr};
-  if (auto *tuple = value.getIf<Tuple>()) {
-    Tuple result = *tuple;
-    for (Value &item : result.items)
+  Value result = value;
+  if (std::vector<Value> *items = itemsOf(result))
+    for (Value &item : *items)
       item = replaceTensors(item, values, next);
-    return Value(std::move(result));
-  }
-  return value;
+  return result;
 }
 
 /// Fills the holes of a template.
 static void fillHoles(Value &value, mlir::ValueRange values, size_t &next) {
   if (auto *tensor = value.getIf<Tensor>(); tensor && !tensor->ir)
     value.get<Tensor>().ir = values[next++];
-  else if (value.is<Tuple>())
-    for (Value &item : value.get<Tuple>().items)
+  else if (std::vector<Value> *items = itemsOf(value))
+    for (Value &item : *items)
       fillHoles(item, values, next);
 }
 
@@ -56,6 +55,12 @@ std::string describeType(const Value &value) {
     for (auto [i, item] : llvm::enumerate(tuple->items))
       text += (i ? ", " : "") + describeType(item);
     return text + (tuple->items.size() == 1 ? ",)" : ")");
+  }
+  if (auto *aggregate = value.getIf<Aggregate>()) {
+    std::string text = aggregate->cls->name().str() + "<";
+    for (auto [i, item] : llvm::enumerate(aggregate->items))
+      text += (i ? ", " : "") + (item.isKnown() ? item.repr() : describeType(item));
+    return text + ">";
   }
   if (value.is<bool>())
     return "int1";
@@ -104,9 +109,11 @@ struct Interpreter::Joiner {
   }
   /// The joined value, with holes; nothing when the two do not fit. A null side has no value there:
   /// the path left.
-  std::optional<Value> join(const Value *a, const Value *b) {
+  /// `numbersStay`: numbers that differ do not become tensors, because they belong to an
+  /// aggregate's type.
+  std::optional<Value> join(const Value *a, const Value *b, bool numbersStay = false) {
     size_t yields = thenYields.size();
-    auto joined = joinParts(a, b);
+    auto joined = joinParts(a, b, numbersStay);
     if (!joined) {
       thenYields.truncate(yields);
       elseYields.truncate(yields);
@@ -115,27 +122,29 @@ struct Interpreter::Joiner {
   }
 
 private:
-  std::optional<Value> joinParts(const Value *a, const Value *b);
+  std::optional<Value> joinParts(const Value *a, const Value *b, bool numbersStay);
 };
 
-std::optional<Value> Interpreter::Joiner::joinParts(const Value *a, const Value *b) {
+std::optional<Value> Interpreter::Joiner::joinParts(const Value *a, const Value *b,
+                                                    bool numbersStay) {
   if (!a || !b) {
     const Value &only = a ? *a : *b;
     if (auto *tensor = only.getIf<Tensor>()) {
       mlir::Value nothing = poison(a ? elseBlock : thenBlock, tensor->ir.getType());
       return a ? hole(tensor->ir, nothing, tensor->type) : hole(nothing, tensor->ir, tensor->type);
     }
-    if (auto *tuple = only.getIf<Tuple>()) {
-      Tuple result = *tuple;
-      for (Value &item : result.items) {
+    Value result = only;
+    if (std::vector<Value> *items = itemsOf(result))
+      for (Value &item : *items) {
         Value copy = item;
         item = *join(a ? &copy : nullptr, a ? nullptr : &copy);
       }
-      return Value(std::move(result));
-    }
-    return only;
+    return result;
   }
   auto *tensorA = a->getIf<Tensor>(), *tensorB = b->getIf<Tensor>();
+  if (numbersStay && (a->isNumber() || b->isNumber()))
+    return a->variant().index() == b->variant().index() && equalKnown(*a, *b) ? std::optional(*a)
+                                                                              : std::nullopt;
   if ((tensorA && b->isNumber()) || (tensorB && a->isNumber()) ||
       (a->isNumber() && b->isNumber() &&
        (a->variant().index() != b->variant().index() || !equalKnown(*a, *b)))) {
@@ -151,17 +160,18 @@ std::optional<Value> Interpreter::Joiner::joinParts(const Value *a, const Value 
       return *a;
     return hole(tensorA->ir, tensorB->ir, tensorA->type);
   }
-  auto *tupleA = a->getIf<Tuple>(), *tupleB = b->getIf<Tuple>();
-  if (tupleA && tupleB && tupleA->items.size() == tupleB->items.size() &&
-      tupleA->fields == tupleB->fields) {
-    Tuple result = *tupleA;
-    for (size_t i = 0; i < result.items.size(); ++i) {
-      auto item = join(&tupleA->items[i], &tupleB->items[i]);
+  if (itemsOf(*a) && itemsOf(*b)) {
+    if (!sameForm(*a, *b))
+      return std::nullopt;
+    Value result = *a;
+    std::vector<Value> &items = *itemsOf(result);
+    for (size_t i = 0; i < items.size(); ++i) {
+      auto item = join(&(*itemsOf(*a))[i], &(*itemsOf(*b))[i], numbersStay || a->is<Aggregate>());
       if (!item)
         return std::nullopt;
-      result.items[i] = std::move(*item);
+      items[i] = std::move(*item);
     }
-    return Value(std::move(result));
+    return result;
   }
   if (tensorA || tensorB || a->variant().index() != b->variant().index())
     return std::nullopt;

@@ -2,6 +2,7 @@
 #include "frontend/interpreter.h"
 #include "frontend/prelude.h"
 
+#include "ir/tile/Dialect.h"
 #include "support/text.h"
 
 #include "llvm/ADT/ScopeExit.h"
@@ -38,7 +39,7 @@ FailureOr<Value> Interpreter::visit(const Expr &node) {
     auto right = visit(*binary.right);
     if (failed(right))
       return failure();
-    return semantic.binary(binary.op, *left, *right, spanOf(*binary.left), spanOf(*binary.right));
+    return this->binary(binary.op, *left, *right, spanOf(*binary.left), spanOf(*binary.right));
   }
   case NodeKind::UnaryOp: {
     auto &unary = *cast<UnaryOp>(&node);
@@ -51,6 +52,16 @@ FailureOr<Value> Interpreter::visit(const Expr &node) {
         return failure();
       if (*known)
         return Value(!**known);
+    }
+    if (operand->is<Aggregate>() && unary.op != UnaryOpKind::Not) {
+      const char *name = unary.op == UnaryOpKind::USub   ? "__neg__"
+                         : unary.op == UnaryOpKind::UAdd ? "__pos__"
+                                                         : "__invert__";
+      auto result = callSpecial(*operand, name, {}, spanOf(node));
+      if (failed(result))
+        return failure();
+      if (*result)
+        return std::move(**result);
     }
     return semantic.unary(unary.op, *operand, spanOf(*unary.operand));
   }
@@ -81,6 +92,10 @@ FailureOr<Value> Interpreter::visit(const Expr &node) {
     return visitElements(cast<syntax::Tuple>(&node)->elements);
   case NodeKind::ListComp:
     return visitListComp(*cast<ListComp>(&node));
+  case NodeKind::Lambda:
+    if (options.strict)
+      return unsupported(syntax::kindName(node.kind), spanOf(node));
+    return localFunction(node);
   case NodeKind::JoinedStr:
     return visitJoinedStr(*cast<JoinedStr>(&node));
   case NodeKind::Slice: {
@@ -150,6 +165,24 @@ FailureOr<Value> Interpreter::visitConstant(const Constant &node) {
 //===--- names
 //------------------------------------------------------------------------------------===//
 
+/// A value of an enclosing function. The region that combines elements may not use tensors from
+/// around it; literals are made again there.
+FailureOr<Value> Interpreter::captured(const Name &node, const Value &value) {
+  mlir::Operation *combiner = builder.getInsertionBlock()->getParentOp();
+  while (combiner && !llvm::isa<tile::ReduceOp, tile::ScanOp>(combiner))
+    combiner = combiner->getParentOp();
+  if (!combiner)
+    return value;
+  if (auto *tensor = value.getIf<Tensor>(); tensor && tensor->literal)
+    return semantic.assigned(*tensor->literal);
+  llvm::SmallVector<Tensor> tensors;
+  flattenTensors(value, tensors);
+  for (Tensor &tensor : tensors)
+    if (!combiner->isAncestor(tensor.ir.getParentBlock()->getParentOp()))
+      return error(diag::CombinerCapture, spanOf(node), node.id);
+  return value;
+}
+
 FailureOr<Value> Interpreter::visitName(const Name &node) {
   if (const Binding *binding = scope().find(node.id))
     return binding->value;
@@ -162,6 +195,9 @@ FailureOr<Value> Interpreter::visitName(const Name &node) {
                               .note(diag::AssignedHere, why.assigned, node.id));
     return failure();
   }
+  for (Frame *outer = frame->enclosing; outer; outer = outer->enclosing)
+    if (const Binding *binding = outer->scope.find(node.id))
+      return captured(node, binding->value);
   return resolveGlobal(node.id, spanOf(node));
 }
 
@@ -268,6 +304,24 @@ static bool sameObject(const Value &a, const Value &b) {
   return equalKnown(a, b);
 }
 
+/// The methods that `a op b` asks of `a`, then of `b`.
+static std::pair<const char *, const char *> comparisonNames(CompareOp op) {
+  switch (op) {
+  case CompareOp::Lt:
+    return {"__lt__", "__gt__"};
+  case CompareOp::LtE:
+    return {"__le__", "__ge__"};
+  case CompareOp::Gt:
+    return {"__gt__", "__lt__"};
+  case CompareOp::GtE:
+    return {"__ge__", "__le__"};
+  case CompareOp::NotEq:
+    return {"__ne__", "__ne__"};
+  default:
+    return {"__eq__", "__eq__"};
+  }
+}
+
 FailureOr<Value> Interpreter::compareOnce(CompareOp op, const Value &a, const Value &b,
                                           SourceSpan atA, SourceSpan atB) {
   switch (op) {
@@ -284,6 +338,8 @@ FailureOr<Value> Interpreter::compareOnce(CompareOp op, const Value &a, const Va
   }
   case CompareOp::In:
   case CompareOp::NotIn: {
+    if (options.strict)
+      return error(diag::OperatorStrict, atA, "comparison", op == CompareOp::In ? "In" : "NotIn");
     bool found = false;
     if (auto *text = b.getIf<std::string>()) {
       auto *part = a.getIf<std::string>();
@@ -307,8 +363,22 @@ FailureOr<Value> Interpreter::compareOnce(CompareOp op, const Value &a, const Va
     return Value(found == (op == CompareOp::In));
   }
   default:
-    return semantic.compare(op, a, b, atA, atB);
+    break;
   }
+  if (a.is<Aggregate>() || b.is<Aggregate>()) {
+    auto [name, reflected] = comparisonNames(op);
+    auto left = callSpecial(a, name, b, semantic.span());
+    if (failed(left))
+      return failure();
+    if (*left)
+      return std::move(**left);
+    auto right = callSpecial(b, reflected, a, semantic.span());
+    if (failed(right))
+      return failure();
+    if (*right)
+      return std::move(**right);
+  }
+  return semantic.compare(op, a, b, atA, atB);
 }
 
 FailureOr<Value> Interpreter::visitCompare(const Compare &node) {
@@ -381,18 +451,11 @@ FailureOr<Value> Interpreter::visitAttribute(const Attribute &node) {
 
 FailureOr<Value> Interpreter::getAttribute(const Value &object, llvm::StringRef name,
                                            SourceSpan span) {
-  auto found = semantic.attribute(object, name);
+  auto found = findAttribute(object, name, span);
   if (failed(found))
     return failure();
   if (*found)
     return std::move(**found);
-  if (auto *foreign = object.getIf<HostObject>()) {
-    auto result = host.getAttribute(*foreign, name);
-    if (result.value)
-      return std::move(*result.value);
-    if (!result.error.message.empty() || result.error.exception)
-      return hostFailed(result.error, span);
-  }
   std::vector<std::string_view> candidates;
   std::string kind = object.kindName();
   auto addFunctions = [&](bool methods) {
@@ -414,6 +477,9 @@ FailureOr<Value> Interpreter::getAttribute(const Value &object, llvm::StringRef 
     candidates.insert(candidates.end(), {"dtype", "shape", "type", "numel", "T"});
   } else if (auto *tuple = object.getIf<Tuple>()) {
     candidates.assign(tuple->fields.begin(), tuple->fields.end());
+  } else if (auto *aggregate = object.getIf<Aggregate>()) {
+    for (const Class::Field &field : aggregate->cls->fields())
+      candidates.push_back(field.name);
   }
   std::string_view near = nearestName(name, candidates);
   if (!near.empty())
@@ -472,6 +538,11 @@ FailureOr<Value> Interpreter::visitSubscript(const Subscript &node) {
   auto index = block ? visitBlockIndex(*node.index, *block) : visit(*node.index);
   if (failed(index))
     return failure();
+  auto item = callSpecial(*object, "__getitem__", *index, spanOf(node));
+  if (failed(item))
+    return failure();
+  if (*item)
+    return std::move(**item);
   if (auto *foreign = object->getIf<HostObject>()) {
     auto result = host.getItem(*foreign, *index);
     if (result.value)
@@ -530,10 +601,11 @@ FailureOr<std::vector<Value>> Interpreter::knownItems(const Value &value, Source
   return items;
 }
 
-FailureOr<Value> Interpreter::visitListComp(const ListComp &node) {
-  if (node.generators.size() != 1)
-    return error(diag::NestedComprehension, spanOf(node));
-  const Comprehension &generator = *node.generators[0];
+LogicalResult Interpreter::generate(NodeList<Comprehension> generators, size_t from,
+                                    llvm::function_ref<LogicalResult()> element) {
+  if (from == generators.size())
+    return element();
+  const Comprehension &generator = *generators[from];
   if (generator.isAsync)
     return unsupported("asynchronous comprehension", spanOf(generator));
   auto iterated = visit(*generator.iter);
@@ -557,7 +629,6 @@ FailureOr<Value> Interpreter::visitListComp(const ListComp &node) {
         scope().names.erase(name);
     }
   });
-  Tuple tuple;
   for (const Value &item : *items) {
     for (llvm::StringRef name : targets)
       scope().names.erase(name);
@@ -574,18 +645,32 @@ FailureOr<Value> Interpreter::visitListComp(const ListComp &node) {
       if (!(wanted = *condition->known))
         break;
     }
-    if (!wanted)
-      continue;
+    if (wanted && failed(generate(generators, from + 1, element)))
+      return failure();
+  }
+  return success();
+}
+
+FailureOr<Value> Interpreter::visitListComp(const ListComp &node) {
+  if (options.strict && node.generators.size() != 1)
+    return error(diag::NestedComprehension, spanOf(node));
+  Tuple tuple;
+  auto element = [&]() -> LogicalResult {
+    if (int64_t(tuple.items.size()) == maxItems)
+      return error(diag::TooManyIterations, spanOf(node), maxItems);
     auto value = visit(*node.element);
     if (failed(value))
       return failure();
     tuple.items.push_back(std::move(*value));
-  }
+    return success();
+  };
+  if (failed(generate(node.generators, 0, element)))
+    return failure();
   return Value(std::move(tuple));
 }
 
-/// A known value by a format specification: alignment, sign, width, precision and the types d x b o
-/// e f g s.
+/// A known value by a format specification: alignment, sign, `#`, width, `,`, precision and the
+/// types d x b o e f g % s.
 static std::optional<std::string> formatKnown(const Value &value, llvm::StringRef spec) {
   if (spec.empty())
     return strOfKnown(value);
@@ -599,12 +684,14 @@ static std::optional<std::string> formatKnown(const Value &value, llvm::StringRe
     spec = spec.drop_front();
   }
   bool plus = spec.consume_front("+");
+  bool prefixed = spec.consume_front("#");
   if (spec.consume_front("0") && !align) {
     fill = '0';
     align = '=';
   }
   unsigned width = 0, precision = 6;
   spec.consumeInteger(10, width);
+  bool grouped = spec.consume_front(",");
   bool hasPrecision = spec.consume_front(".");
   if (hasPrecision && spec.consumeInteger(10, precision))
     return std::nullopt;
@@ -619,14 +706,21 @@ static std::optional<std::string> formatKnown(const Value &value, llvm::StringRe
     llvm::SmallString<32> digits;
     value.get<llvm::APSInt>().toString(digits, radix);
     text = type == 'x' ? digits.str().lower() : digits.str().str();
-  } else if (number && (type == 'f' || type == 'e' || type == 'g')) {
+    if (prefixed && radix != 10)
+      text.insert(text[0] == '-' ? 1 : 0, std::string("0") + type);
+    if (grouped)
+      for (int at = int(text.size()) - 3, sign = text[0] == '-'; at > sign; at -= 3)
+        text.insert(size_t(at), ",");
+  } else if (grouped || prefixed) {
+    return std::nullopt;
+  } else if (number && (type == 'f' || type == 'e' || type == 'g' || type == '%')) {
     double real = value.is<double>() ? value.get<double>()
                   : value.is<bool>() ? double(value.get<bool>())
                                      : value.get<llvm::APSInt>().roundToDouble(true);
-    const char *format = type == 'f' ? "%.*f" : type == 'e' ? "%.*e" : "%.*g";
+    const char *format = type == 'e' ? "%.*e" : type == 'g' ? "%.*g" : "%.*f";
     char buffer[2048];
-    snprintf(buffer, sizeof buffer, format, int(precision), real);
-    text = buffer;
+    snprintf(buffer, sizeof buffer, format, int(precision), type == '%' ? real * 100 : real);
+    text = type == '%' ? std::string(buffer) + "%" : buffer;
   } else if ((type == 0 || type == 's') && !plus) {
     text = strOfKnown(value);
     if (hasPrecision && value.is<std::string>())

@@ -88,15 +88,35 @@ bool nereid::frontend::isJitFunction(const FunctionDef &definition) {
 }
 
 Function::Function(ModulePtr module, const FunctionDef *definition, void *hostData)
-    : owner(std::move(module)), def(definition), data(hostData), functionName(definition->name) {
-  for (const Expr *decorator : def->decorators) {
+    : owner(std::move(module)), statements(definition->body), textRange(definition->range),
+      nameRange(definition->nameRange), data(hostData), functionName(definition->name) {
+  for (const Expr *decorator : definition->decorators) {
     auto *call = dynCast<Call>(decorator);
+    if (lastName(call ? call->func : decorator) == "must_use_result") {
+      auto *text = call && call->args.size() == 1 ? stringConstant(call->args[0]) : nullptr;
+      mustUseResult = text ? std::string(text->text) : std::string();
+      continue;
+    }
     if (!call || decoratorKind(*decorator) != Decorator::Jit)
       continue;
     for (const Keyword *keyword : call->keywords)
       if (auto *value = dynCast<Constant>(keyword->value); value && keyword->name == "noinline")
         noinline = value->constantKind == ConstantKind::True;
   }
+  addParameters(*definition->args);
+}
+
+Function::Function(ModulePtr module, const Lambda *lambda, void *hostData)
+    : owner(std::move(module)), result(lambda->body), textRange(lambda->range),
+      nameRange(lambda->range), data(hostData), functionName("<lambda>") {
+  addParameters(*lambda->args);
+}
+
+Function::Function(ModulePtr module, const ClassDef *place)
+    : owner(std::move(module)), textRange(place->range), nameRange(place->nameRange),
+      functionName(place->name) {}
+
+void Function::addParameters(const Arguments &args) {
   auto add = [&](const Arg *arg, bool vararg, bool keywordOnly) {
     FunctionParam param;
     param.name = arg->name;
@@ -112,7 +132,6 @@ Function::Function(ModulePtr module, const FunctionDef *definition, void *hostDa
       param.type = annotatedType(arg->annotation);
     parameters.push_back(std::move(param));
   };
-  const Arguments &args = *def->args;
   for (const Arg *arg : args.posOnly)
     add(arg, false, false);
   for (const Arg *arg : args.args)

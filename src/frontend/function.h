@@ -37,27 +37,42 @@ public:
   /// `hostData` is handed to the host unread: the Python function, for instance.
   Function(syntax::ModulePtr module, const syntax::FunctionDef *definition,
            void *hostData = nullptr);
+  /// A `lambda`.
+  Function(syntax::ModulePtr module, const syntax::Lambda *lambda, void *hostData);
+  /// No function but the place where the expressions of a class stand: fields' types and defaults.
+  Function(syntax::ModulePtr module, const syntax::ClassDef *place);
 
   llvm::StringRef name() const { return functionName; }
-  const syntax::FunctionDef &definition() const { return *def; }
+  /// The statements of a `def`; empty for a `lambda`, whose result is `expression`.
+  syntax::NodeList<syntax::Stmt> body() const { return statements; }
+  const syntax::Expr *expression() const { return result; }
+  /// The text from `def` to the end.
+  SourceRange range() const { return textRange; }
   const syntax::Module &module() const { return *owner; }
   const syntax::ModulePtr &modulePtr() const { return owner; }
   llvm::ArrayRef<FunctionParam> params() const { return parameters; }
   void *hostData() const { return data; }
-  SourceSpan span() const { return owner->span(def->nameRange); }
+  SourceSpan span() const { return owner->span(nameRange); }
 
   /// `@jit(noinline=True)`.
   bool noinline = false;
   /// Part of the prelude: its global names are the prelude's and `tl`'s, not the host's.
   bool isPrelude = false;
+  /// Made with `@must_use_result`: a call whose result is dropped is an error, which this text
+  /// ends.
+  std::optional<std::string> mustUseResult;
   /// A `**kwargs` parameter, or parameters that cannot be called: refused where the function is
   /// called.
   bool hasKwarg = false;
 
 private:
+  void addParameters(const syntax::Arguments &arguments);
+
   syntax::ModulePtr owner;
-  const syntax::FunctionDef *def;
-  void *data;
+  syntax::NodeList<syntax::Stmt> statements;
+  const syntax::Expr *result = nullptr;
+  SourceRange textRange, nameRange;
+  void *data = nullptr;
   llvm::StringRef functionName;
   std::vector<FunctionParam> parameters;
 };

@@ -19,6 +19,8 @@
 namespace nereid::frontend {
 
 class Semantic;
+class Class;
+enum class MemberKind : uint8_t;
 
 /// What went wrong in the host, to be reported at the place that asked.
 struct HostError {
@@ -30,6 +32,12 @@ struct HostError {
 template <typename T> struct HostResult {
   std::optional<T> value;
   HostError error; ///< when there is no value
+};
+
+/// A member of a class, and how it is read from a value of that class.
+struct HostMember {
+  Value value;
+  MemberKind kind;
 };
 
 class Host {
@@ -53,6 +61,9 @@ public:
   virtual HostResult<Value> call(const HostObject &callee, llvm::ArrayRef<Value> args,
                                  llvm::ArrayRef<std::pair<std::string, Value>> keywords,
                                  Semantic &semantic) = 0;
+
+  /// A member of a class of the host that is no field: methods, static ones, properties, constants.
+  virtual HostResult<HostMember> getMember(const Class &cls, llvm::StringRef name) = 0;
 
   /// Whether a known value is true; for foreign objects Python's bool().
   virtual HostResult<bool> truth(const HostObject &object) = 0;

@@ -89,7 +89,7 @@ static Value parameterValue(Semantic &s, mlir::func::FuncOp kernel, llvm::String
 }
 
 LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<ParamSpec> params) {
-  Frame outer{&kernel, {}, /*isKernel=*/true, nullptr};
+  Frame outer{&kernel, {}, /*isKernel=*/true, nullptr, 0, ++nextActivation};
   frame = &outer;
   Semantic::At at(semantic, kernel.span());
   if (kernel.hasKwarg)

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "frontend/builtin.h"
+#include "frontend/class.h"
 #include "frontend/frontend.h"
 #include "frontend/function.h"
 #include "frontend/scope.h"
@@ -36,6 +37,8 @@ public:
                         SourceSpan call) override;
   FailureOr<Value> getAttribute(const Value &object, llvm::StringRef name,
                                 SourceSpan span) override;
+  FailureOr<std::optional<Value>> findAttribute(const Value &object, llvm::StringRef name,
+                                                SourceSpan span) override;
 
 private:
   /// One function being walked.
@@ -45,6 +48,12 @@ private:
     bool isKernel = false;
     Frame *caller = nullptr;
     unsigned loops = 0; ///< loops of the run around the current statement
+    /// This call's number: what functions defined in it refer to.
+    uint64_t activation = 0;
+    /// Of a function defined inside another one: the call whose names it sees.
+    Frame *enclosing = nullptr;
+    /// In `__init__` of a class whose text we read: attributes of `self` may be assigned.
+    bool constructs = false;
   };
 
   /// One specialisation of a called function.
@@ -74,8 +83,13 @@ private:
                               llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call,
                               std::vector<Value> &bound);
   FailureOr<Value> defaultValue(const Function &function, const FunctionParam &param);
-  FailureOr<Value> callInPlace(const Function &function, llvm::ArrayRef<Value> bound,
+  FailureOr<Value> callInPlace(const FunctionValue &callee, llvm::ArrayRef<Value> bound,
                                SourceSpan call);
+  /// The running call of this number; null when it has ended.
+  Frame *activationOf(uint64_t number);
+  /// What a function defined here means: `def` in a `def`, `lambda`.
+  FailureOr<Value> localFunction(const syntax::Node &node);
+  LogicalResult checkResultUsed(const syntax::Call &node, const Value &callee);
   FailureOr<Value> callInstance(const Function &function, llvm::ArrayRef<Value> bound,
                                 SourceSpan call);
   LogicalResult buildInstance(const Function &function, llvm::ArrayRef<Value> bound,
@@ -84,6 +98,26 @@ private:
   FailureOr<Value> walkFunction();
   void bindParameters(Frame &frame, llvm::ArrayRef<Value> values);
   bool insideCombiner();
+
+  //===--- values of classes (aggregates.cpp)
+  //-----------------------------------------------------//
+  /// Calls a class whose text we read: its `__init__`, or the one that its fields imply.
+  FailureOr<Value> construct(const ClassPtr &cls, llvm::ArrayRef<Argument> args,
+                             llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call);
+  FailureOr<std::vector<Value>> fieldsFromArguments(const Class &cls, llvm::ArrayRef<Argument> args,
+                                                    llvm::ArrayRef<KeywordArgument> keywords,
+                                                    SourceSpan call);
+  LogicalResult checkFields(const Class &cls, std::vector<Value> &items, SourceSpan call);
+  FailureOr<Value> evaluateIn(const Function &place, const syntax::Expr &node);
+  /// A member that is no field; nothing when there is none.
+  FailureOr<std::optional<Value>> member(const Value &self, llvm::StringRef name, SourceSpan span);
+  /// Operators of aggregates by their methods (`__add__`, `__radd__`), else the language's own.
+  FailureOr<Value> binary(syntax::BinaryOp op, const Value &a, const Value &b, SourceSpan atA,
+                          SourceSpan atB);
+  FailureOr<std::optional<Value>> callSpecial(const Value &self, llvm::StringRef name,
+                                              llvm::ArrayRef<Value> args, SourceSpan at);
+  /// `self.name = value` in `__init__`; false where that is not allowed.
+  FailureOr<bool> assignField(const syntax::Attribute &target, const Value &value);
 
   //===--- statements (statements.cpp)
   //----------------------------------------------------------===//
@@ -96,8 +130,11 @@ private:
   LogicalResult visitAugAssign(const syntax::AugAssign &node);
   LogicalResult visitAnnAssign(const syntax::AnnAssign &node);
   LogicalResult visitAssert(const syntax::Assert &node);
+  LogicalResult visitWith(const syntax::With &node);
   /// Binds a target (a name, or nested tuples of them) to a value.
   LogicalResult assign(const syntax::Expr &target, const Value &value, bool keepKnown = false);
+  LogicalResult unpack(syntax::NodeList<syntax::Expr> targets, const Value &value, SourceSpan span,
+                       bool keepKnown);
   LogicalResult setName(llvm::StringRef name, Value value, SourceSpan span, bool constant = false);
 
   //===--- control flow (control_flow.cpp, loops.cpp)
@@ -169,6 +206,7 @@ private:
   FailureOr<Value> visit(const syntax::Expr &node);
   FailureOr<Value> visitConstant(const syntax::Constant &node);
   FailureOr<Value> visitName(const syntax::Name &node);
+  FailureOr<Value> captured(const syntax::Name &node, const Value &value);
   FailureOr<Value> visitBoolOp(const syntax::BoolOp &node);
   FailureOr<Value> visitCompare(const syntax::Compare &node);
   FailureOr<Value> compareOnce(syntax::CompareOp op, const Value &a, const Value &b, SourceSpan atA,
@@ -178,6 +216,9 @@ private:
   FailureOr<Value> visitSubscript(const syntax::Subscript &node);
   FailureOr<Value> visitBlockIndex(const syntax::Expr &node, const Tensor &block);
   FailureOr<Value> visitListComp(const syntax::ListComp &node);
+  /// The generators of a comprehension from `from` on; `element` is evaluated for each combination.
+  LogicalResult generate(syntax::NodeList<syntax::Comprehension> generators, size_t from,
+                         llvm::function_ref<LogicalResult()> element);
   FailureOr<Value> visitJoinedStr(const syntax::JoinedStr &node);
   FailureOr<Value> visitElements(syntax::NodeList<syntax::Expr> elements);
   /// The members of a tuple, or the numbers of a range with known bounds.
@@ -207,8 +248,12 @@ private:
   Semantic semantic;
   Frame *frame = nullptr;
   llvm::StringMap<Instance> instances;
+  /// Functions defined inside functions, by their node.
+  llvm::DenseMap<const syntax::Node *, std::unique_ptr<Function>> localFunctions;
   uint64_t nextBinding = 0;
-  unsigned depth = 0; ///< of nested visits: the C++ stack is finite
+  uint64_t nextActivation = 0;
+  const syntax::Expr *unusedCallee = nullptr; ///< of the call that is a whole statement
+  unsigned depth = 0;                         ///< of nested visits: the C++ stack is finite
   unsigned callDepth = 0;
 };
 

@@ -1,4 +1,5 @@
 // Python's arithmetic on known values: integers of any size, floats, strings, tuples.
+#include "frontend/class.h"
 #include "frontend/semantic.h"
 
 #include "llvm/ADT/APFloat.h"
@@ -325,8 +326,13 @@ static bool equal(const Value &a, const Value &b) {
     return module->name == b.get<ModuleValue>().name;
   if (auto *object = a.getIf<HostObject>())
     return object->handle == b.get<HostObject>().handle;
-  if (auto *tuple = a.getIf<Tuple>()) {
-    const std::vector<Value> &x = tuple->items, &y = b.get<Tuple>().items;
+  if (auto *cls = a.getIf<ClassValue>())
+    return cls->cls->isSame(*b.get<ClassValue>().cls);
+  if (auto *aggregate = a.getIf<Aggregate>();
+      aggregate && !aggregate->cls->isSame(*b.get<Aggregate>().cls))
+    return false;
+  if (itemsOf(a)) {
+    const std::vector<Value> &x = *itemsOf(a), &y = *itemsOf(b);
     return x.size() == y.size() &&
            std::equal(x.begin(), x.end(), y.begin(),
                       [](const Value &p, const Value &q) { return equal(p, q); });

@@ -19,26 +19,26 @@ using llvm::success;
 //===--- carried names
 //----------------------------------------------------------------------------===//
 
-/// A value as it goes round a loop: numbers become tensors, and no tensor remembers a literal.
-static FailureOr<Value> loopCarried(Semantic &semantic, const Value &value) {
-  if (value.isNumber() || value.isTensor()) {
+/// A value as it goes round a loop: numbers become tensors, but for those of aggregates, and no
+/// tensor remembers a literal.
+static FailureOr<Value> loopCarried(Semantic &semantic, const Value &value,
+                                    bool numbersStay = false) {
+  if ((value.isNumber() && !numbersStay) || value.isTensor()) {
     auto tensor = semantic.toCarried(value);
     if (failed(tensor))
       return failure();
     tensor->literal.reset();
     return Value(std::move(*tensor));
   }
-  if (auto *tuple = value.getIf<Tuple>()) {
-    Tuple result = *tuple;
-    for (Value &item : result.items) {
-      auto converted = loopCarried(semantic, item);
+  Value result = value;
+  if (std::vector<Value> *items = itemsOf(result))
+    for (Value &item : *items) {
+      auto converted = loopCarried(semantic, item, numbersStay || value.is<Aggregate>());
       if (failed(converted))
         return failure();
       item = std::move(*converted);
     }
-    return Value(std::move(result));
-  }
-  return value;
+  return result;
 }
 
 FailureOr<std::vector<Interpreter::CarriedName>>
@@ -93,12 +93,11 @@ static bool appendCarried(Semantic &semantic, const Value &initial, const Value 
     values.push_back(converted->ir);
     return true;
   }
-  if (auto *tuple = initial.getIf<Tuple>()) {
-    auto *other = now.getIf<Tuple>();
-    if (!other || other->items.size() != tuple->items.size())
+  if (const std::vector<Value> *items = itemsOf(initial)) {
+    if (!sameForm(initial, now))
       return false;
-    for (size_t i = 0; i < tuple->items.size(); ++i)
-      if (!appendCarried(semantic, tuple->items[i], other->items[i], values))
+    for (size_t i = 0; i < items->size(); ++i)
+      if (!appendCarried(semantic, (*items)[i], (*itemsOf(now))[i], values))
         return false;
     return true;
   }

@@ -50,6 +50,7 @@ struct Prelude {
   std::vector<PreludeFunction> functions;
   std::vector<std::unique_ptr<Function>> owned;
   llvm::StringMap<size_t> byName;
+  llvm::StringMap<ClassPtr> classes;
 
   Prelude() {
     for (size_t i = 0; i < preludeTextCount; ++i)
@@ -67,6 +68,9 @@ struct Prelude {
     if (!parsed)
       llvm::report_fatal_error(llvm::Twine(diagnostics.renderAll()));
     for (const syntax::Stmt *statement : parsed.module->body()) {
+      if (auto *cls = syntax::dynCast<syntax::ClassDef>(statement))
+        classes[llvm::StringRef(cls->name)] =
+            std::make_shared<const Class>(parsed.module, *cls, nullptr, /*isPrelude=*/true);
       auto *definition = syntax::dynCast<syntax::FunctionDef>(statement);
       if (!definition)
         continue;
@@ -100,6 +104,10 @@ const PreludeFunction *findPrelude(llvm::StringRef name) {
   return found == prelude().byName.end() ? nullptr : &prelude().functions[found->second];
 }
 
+ClassPtr findPreludeClass(llvm::StringRef name) {
+  return prelude().classes.lookup(name);
+}
+
 std::optional<Value> lookupInPrelude(llvm::StringRef name) {
   if (const Builtin *own = findBuiltin(("prelude." + name).str()))
     return Value(BuiltinValue{own, nullptr});
@@ -107,6 +115,8 @@ std::optional<Value> lookupInPrelude(llvm::StringRef name) {
     return Value(ModuleValue{"triton.language"});
   if (const PreludeFunction *function = findPrelude(name))
     return Value(FunctionValue{function->function, nullptr});
+  if (ClassPtr cls = findPreludeClass(name))
+    return Value(ClassValue{cls});
   if (auto member = languageMember("triton.language", name))
     return member;
   return pythonBuiltin(name);

@@ -1,10 +1,12 @@
-// The prelude: functions of `tl` that are written in the language itself (src/prelude/*.py).
+// The prelude: functions of `tl` that are written in the language itself (src/prelude/*.py), and
+// classes of values (block pointers).
 //
 // The text is embedded in the library and parsed once per process; the trees are immutable and
 // shared by all compilations. A name in a prelude function means: another name of the prelude, else
 // `tl` and its members.
 #pragma once
 
+#include "frontend/class.h"
 #include "frontend/value.h"
 #include "syntax/parser.h"
 
@@ -30,6 +32,10 @@ struct PreludeFunction {
 llvm::ArrayRef<PreludeFunction> allPreludeFunctions();
 /// Null when there is none.
 const PreludeFunction *findPrelude(llvm::StringRef name);
+
+/// A class of the prelude, made with `@aggregate`: values of the library that have no need of
+/// Python. Null when there is none.
+ClassPtr findPreludeClass(llvm::StringRef name);
 
 /// What a global name means inside a function of the prelude.
 std::optional<Value> lookupInPrelude(llvm::StringRef name);

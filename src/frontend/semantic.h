@@ -43,6 +43,9 @@ public:
   /// `object.name` for any value.
   virtual FailureOr<Value> getAttribute(const Value &object, llvm::StringRef name,
                                         SourceSpan span) = 0;
+  /// The same; nothing when there is no such attribute.
+  virtual FailureOr<std::optional<Value>> findAttribute(const Value &object, llvm::StringRef name,
+                                                        SourceSpan span) = 0;
 };
 
 /// How a cast behaves beyond its types.

@@ -77,7 +77,8 @@ void StandaloneHost::scan(const Node &node) {
   }
   case NodeKind::ClassDef: {
     Definition definition;
-    definition.what = "a class";
+    definition.kind = Definition::Kind::Class;
+    definition.cls = cast<ClassDef>(&node);
     names[llvm::StringRef(cast<ClassDef>(&node)->name)] = std::move(definition);
     return;
   }
@@ -185,6 +186,8 @@ HostResult<Value> StandaloneHost::meaning(llvm::StringRef name, Definition &defi
                     "in a kernel");
     return found(FunctionValue{function(name), nullptr});
   }
+  case Definition::Kind::Class:
+    return classValue(*definition.cls);
   case Definition::Kind::Value: {
     HostResult<Value> result = evaluate(*definition.value);
     if (!result.value && result.error.message.empty())
@@ -197,6 +200,24 @@ HostResult<Value> StandaloneHost::meaning(llvm::StringRef name, Definition &defi
   }
   return failed("`" + name.str() + "` is " + definition.what +
                 ", which is not known without Python");
+}
+
+HostResult<Value> StandaloneHost::classValue(const ClassDef &definition) {
+  if (!isAggregateClass(definition))
+    return failed("`" + std::string(definition.name) +
+                  "` is an ordinary class: decorate it with `@triton.aggregate` to use it in a "
+                  "kernel");
+  ClassPtr base;
+  for (const Expr *expr : definition.bases) {
+    auto value = evaluate(*expr);
+    auto *cls = value.value ? value.value->getIf<ClassValue>() : nullptr;
+    if (!cls || base)
+      return failed("`" + std::string(definition.name) +
+                    "` may inherit from one other aggregate only");
+    base = cls->cls;
+  }
+  return found(ClassValue{
+      std::make_shared<const Class>(module, definition, std::move(base), /*isPrelude=*/false)});
 }
 
 /// A constant expression at the top level; no value and no message when it is not one.
@@ -345,6 +366,9 @@ HostResult<Value> StandaloneHost::getItem(const HostObject &object, const Value 
 HostResult<Value> StandaloneHost::call(const HostObject &callee, llvm::ArrayRef<Value>,
                                        llvm::ArrayRef<std::pair<std::string, Value>>, Semantic &) {
   return failed("`" + callee.typeName + "` cannot be called without Python");
+}
+HostResult<HostMember> StandaloneHost::getMember(const Class &, llvm::StringRef) {
+  return {};
 }
 HostResult<bool> StandaloneHost::truth(const HostObject &object) {
   return {std::nullopt, {"the truth of `" + object.typeName + "` is not known without Python", 0}};

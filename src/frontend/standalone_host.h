@@ -2,12 +2,13 @@
 //
 // It knows the file's imports of the language (`import triton.language as tl`, `from
 // nereid.language import load`), its other functions that are decorated with `jit` (or
-// `constexpr_function`), and its constants: names assigned at the top level, also inside `if` and
-// `try` blocks, whose values are literals, `tl.constexpr(...)`, dtypes, tuples and arithmetic of
-// these. As in Python the last definition of a name wins. Anything else is an error that says so,
-// at the place that uses the name.
+// `constexpr_function`), its classes that are decorated with `aggregate`, and its constants: names
+// assigned at the top level, also inside `if` and `try` blocks, whose values are literals,
+// `tl.constexpr(...)`, dtypes, tuples and arithmetic of these. As in Python the last definition of
+// a name wins. Anything else is an error that says so, at the place that uses the name.
 #pragma once
 
+#include "frontend/class.h"
 #include "frontend/function.h"
 #include "frontend/host.h"
 
@@ -31,16 +32,18 @@ public:
   HostResult<Value> call(const HostObject &callee, llvm::ArrayRef<Value> args,
                          llvm::ArrayRef<std::pair<std::string, Value>> keywords,
                          Semantic &semantic) override;
+  HostResult<HostMember> getMember(const Class &cls, llvm::StringRef name) override;
   HostResult<bool> truth(const HostObject &object) override;
   void print(llvm::StringRef text) override;
 
 private:
   /// What a name was bound to, last.
   struct Definition {
-    enum class Kind : uint8_t { Module, Member, Function, Value, Other } kind = Kind::Other;
+    enum class Kind : uint8_t { Module, Member, Function, Class, Value, Other } kind = Kind::Other;
     std::string module; ///< Module, Member: dotted name
     std::string member;
     const syntax::FunctionDef *function = nullptr;
+    const syntax::ClassDef *cls = nullptr;
     const syntax::Expr *value = nullptr;
     std::string what; ///< Other: "a class"
     bool evaluating = false;
@@ -52,6 +55,7 @@ private:
   void scanImportFrom(const syntax::ImportFrom &node);
   HostResult<Value> resolve(llvm::StringRef name);
   HostResult<Value> meaning(llvm::StringRef name, Definition &definition);
+  HostResult<Value> classValue(const syntax::ClassDef &definition);
   HostResult<Value> evaluate(const syntax::Expr &node);
   HostResult<Value> evaluateCall(const syntax::Call &node);
 

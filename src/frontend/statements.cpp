@@ -33,6 +33,7 @@ void collectAssigned(const Node &node, llvm::SetVector<llvm::StringRef> &names) 
   auto add = [&](llvm::StringRef name) { names.insert(name); };
   switch (node.kind) {
   case NodeKind::FunctionDef:
+    return add(cast<FunctionDef>(&node)->name);
   case NodeKind::ClassDef:
   case NodeKind::Lambda:
     return;
@@ -161,6 +162,8 @@ LogicalResult Interpreter::visit(const Stmt &node, bool tail) {
     const Expr *value = cast<ExprStmt>(&node)->value;
     if (isa<Constant>(value)) // a docstring, `...`
       return success();
+    if (auto *call = dynCast<Call>(value))
+      unusedCallee = call->func;
     return visit(*value);
   }
   case NodeKind::Assign:
@@ -191,8 +194,18 @@ LogicalResult Interpreter::visit(const Stmt &node, bool tail) {
   }
   case NodeKind::FunctionDef: {
     auto &function = *cast<FunctionDef>(&node);
-    return error(diag::NestedFunction, spanOf(function.nameRange), function.name);
+    if (options.strict)
+      return error(diag::NestedFunction, spanOf(function.nameRange), function.name);
+    for (const Expr *decorator : function.decorators)
+      if (decoratorKind(*decorator) != Decorator::Jit)
+        return error(diag::LocalDecorator, spanOf(*decorator), function.name);
+    auto value = localFunction(node);
+    if (failed(value))
+      return failure();
+    return setName(function.name, std::move(*value), spanOf(function.nameRange));
   }
+  case NodeKind::With:
+    return visitWith(*cast<With>(&node));
   case NodeKind::UnsupportedStmt: {
     std::string_view name = cast<UnsupportedStmt>(&node)->astName;
     return unsupported(name, spanOf(node));
@@ -219,6 +232,41 @@ LogicalResult Interpreter::visitReturn(const Return &node) {
   scope().resultSpan = at;
   scope().returned = Flag::always_();
   scope().done = true;
+  return success();
+}
+
+/// `with call() as x`: `__enter__` and `__exit__` run during the compilation, around the walk of
+/// the body.
+LogicalResult Interpreter::visitWith(const With &node) {
+  llvm::SmallVector<Value, 2> managers;
+  for (const WithItem *item : node.items) {
+    auto manager = visit(*item->context);
+    if (failed(manager))
+      return failure();
+    SourceSpan at = spanOf(*item->context);
+    auto enter = getAttribute(*manager, "__enter__", at);
+    if (failed(enter))
+      return failure();
+    auto entered = callValue(*enter, {}, {}, at);
+    if (failed(entered))
+      return failure();
+    managers.push_back(std::move(*manager));
+    if (item->target && failed(assign(*item->target, *entered)))
+      return failure();
+  }
+  if (mayLeaveLoop(node.body))
+    return error(diag::ReturnInWith, spanOf(node));
+  if (failed(visitBody(node.body, 0, false)))
+    return failure();
+  for (auto [item, manager] : llvm::reverse(llvm::zip(node.items, managers))) {
+    SourceSpan at = spanOf(*item->context);
+    auto exit = getAttribute(manager, "__exit__", at);
+    if (failed(exit))
+      return failure();
+    Argument none{Value(), at};
+    if (failed(callValue(*exit, {none, none, none}, {}, at)))
+      return failure();
+  }
   return success();
 }
 
@@ -283,24 +331,50 @@ LogicalResult Interpreter::assign(const Expr &target, const Value &value, bool k
     return unsupported("Starred in an assignment", span);
   case NodeKind::Subscript:
     return error(diag::SubscriptAssignment, span);
-  case NodeKind::Attribute:
-    return error(diag::AttributeAssignment, span);
+  case NodeKind::Attribute: {
+    auto done = assignField(*cast<Attribute>(&target), value);
+    if (failed(done))
+      return failure();
+    return *done ? success() : error(diag::AttributeAssignment, span);
+  }
   default:
     return unsupported(syntax::kindName(target.kind), span);
   }
-  auto *tuple = value.getIf<Tuple>();
-  if (!tuple)
+  return unpack(elements, value, span, keepKnown);
+}
+
+LogicalResult Interpreter::unpack(NodeList<Expr> targets, const Value &value, SourceSpan span,
+                                  bool keepKnown) {
+  if (!value.is<Tuple>() && !value.is<RangeValue>())
     return error(diag::NotUnpackable, span, value.kindName());
-  for (const Expr *element : elements)
-    if (isa<Starred>(element))
-      return unsupported("Starred in an assignment", spanOf(*element));
-  if (tuple->items.size() != elements.size())
-    return error(diag::UnpackCount, span, int64_t(elements.size()), int64_t(tuple->items.size()));
   // A copy: assigning may rebind the name that holds the tuple.
-  std::vector<Value> items = tuple->items;
-  for (size_t i = 0; i < items.size(); ++i)
-    if (failed(assign(*elements[i], items[i], keepKnown)))
+  auto items = knownItems(value, span);
+  if (failed(items))
+    return failure();
+  size_t count = targets.size(), star = count;
+  for (size_t i = 0; i < count; ++i) {
+    if (!isa<Starred>(targets[i]))
+      continue;
+    if (options.strict)
+      return unsupported("Starred", spanOf(*targets[i]));
+    star = i;
+  }
+  bool hasStar = star < count;
+  if (hasStar ? items->size() + 1 < count : items->size() != count)
+    return error(diag::UnpackCount, span, int64_t(hasStar ? count - 1 : count),
+                 int64_t(items->size()));
+  size_t taken = hasStar ? items->size() + 1 - count : 0; // by the starred target
+  for (size_t i = 0; i < count; ++i) {
+    if (i != star) {
+      if (failed(assign(*targets[i], (*items)[i < star ? i : i - 1 + taken], keepKnown)))
+        return failure();
+      continue;
+    }
+    Tuple rest;
+    rest.items.assign(items->begin() + star, items->begin() + star + taken);
+    if (failed(assign(*cast<Starred>(targets[i])->value, Value(std::move(rest)), keepKnown)))
       return failure();
+  }
   return success();
 }
 
@@ -319,7 +393,7 @@ LogicalResult Interpreter::visitAssign(const Assign &node) {
 LogicalResult Interpreter::visitAugAssign(const AugAssign &node) {
   if (isa<Subscript>(node.target))
     return error(diag::SubscriptAssignment, spanOf(*node.target));
-  if (isa<Attribute>(node.target))
+  if (isa<Attribute>(node.target) && !frame->constructs)
     return error(diag::AttributeAssignment, spanOf(*node.target));
   auto left = visit(*node.target);
   if (failed(left))
@@ -327,7 +401,7 @@ LogicalResult Interpreter::visitAugAssign(const AugAssign &node) {
   auto right = visit(*node.value);
   if (failed(right))
     return failure();
-  auto result = semantic.binary(node.op, *left, *right, spanOf(*node.target), spanOf(*node.value));
+  auto result = binary(node.op, *left, *right, spanOf(*node.target), spanOf(*node.value));
   if (failed(result))
     return failure();
   return assign(*node.target, *result);
@@ -336,6 +410,10 @@ LogicalResult Interpreter::visitAugAssign(const AugAssign &node) {
 LogicalResult Interpreter::visitAnnAssign(const AnnAssign &node) {
   bool constant = isConstexprAnnotation(node.annotation);
   auto *name = dynCast<Name>(node.target);
+  if (!name && isa<Attribute>(node.target) && node.value && frame->constructs) {
+    auto value = visit(*node.value);
+    return failed(value) ? failure() : assign(*node.target, *value);
+  }
   if (!name)
     return isa<Subscript>(node.target) ? error(diag::SubscriptAssignment, spanOf(*node.target))
                                        : error(diag::AttributeAssignment, spanOf(*node.target));

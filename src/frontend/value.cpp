@@ -1,6 +1,7 @@
 #include "frontend/value.h"
 
 #include "frontend/builtin.h"
+#include "frontend/class.h"
 #include "frontend/function.h"
 #include "frontend/semantic.h"
 
@@ -16,8 +17,8 @@ Value Value::integer(int64_t value) {
 }
 
 bool Value::isKnown() const {
-  if (auto *tuple = getIf<Tuple>())
-    return llvm::all_of(tuple->items, [](const Value &item) { return item.isKnown(); });
+  if (const std::vector<Value> *items = itemsOf(*this))
+    return llvm::all_of(*items, [](const Value &item) { return item.isKnown(); });
   return !isTensor();
 }
 
@@ -87,6 +88,13 @@ static std::string tensorRepr(const Tensor &tensor) {
   return out + "]";
 }
 
+static std::string aggregateRepr(const Aggregate &value) {
+  std::string out = value.cls->name().str() + "(";
+  for (size_t i = 0; i < value.items.size(); ++i)
+    out += (i ? ", " : "") + value.cls->fields()[i].name + "=" + value.items[i].repr();
+  return out + ")";
+}
+
 namespace {
 struct Repr {
   std::string operator()(const None &) const { return "None"; }
@@ -118,6 +126,10 @@ struct Repr {
   std::string operator()(const SliceValue &value) const {
     return "slice(" + value.start->repr() + ", " + value.stop->repr() + ", " + value.step->repr() +
            ")";
+  }
+  std::string operator()(const Aggregate &value) const { return aggregateRepr(value); }
+  std::string operator()(const ClassValue &value) const {
+    return "<class '" + value.cls->name().str() + "'>";
   }
 };
 
@@ -151,6 +163,12 @@ struct KindName {
   }
   std::string operator()(const RangeValue &) const { return "range"; }
   std::string operator()(const SliceValue &) const { return "slice"; }
+  std::string operator()(const Aggregate &value) const {
+    return "`" + value.cls->name().str() + "` object";
+  }
+  std::string operator()(const ClassValue &value) const {
+    return "class `" + value.cls->name().str() + "`";
+  }
 };
 } // namespace
 
@@ -165,6 +183,27 @@ const Value *knownOrNull(const Value &value) {
   if (auto *tensor = value.getIf<Tensor>())
     return tensor->literal.get();
   return &value;
+}
+
+const std::vector<Value> *itemsOf(const Value &value) {
+  if (auto *tuple = value.getIf<Tuple>())
+    return &tuple->items;
+  auto *aggregate = value.getIf<Aggregate>();
+  return aggregate ? &aggregate->items : nullptr;
+}
+
+std::vector<Value> *itemsOf(Value &value) {
+  return const_cast<std::vector<Value> *>(itemsOf(std::as_const(value)));
+}
+
+bool sameForm(const Value &a, const Value &b) {
+  const std::vector<Value> *itemsA = itemsOf(a), *itemsB = itemsOf(b);
+  if (!itemsA || !itemsB || itemsA->size() != itemsB->size())
+    return false;
+  auto *classA = a.getIf<Aggregate>(), *classB = b.getIf<Aggregate>();
+  if (classA || classB)
+    return classA && classB && classA->cls->isSame(*classB->cls);
+  return a.get<Tuple>().fields == b.get<Tuple>().fields;
 }
 
 bool equalKnown(const Value &a, const Value &b) {

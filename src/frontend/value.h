@@ -26,6 +26,7 @@ namespace nereid::frontend {
 class Value;
 class Function; // a function written in the language: interpreter.h
 struct Builtin; // a row of the builtin table: builtin.h
+class Class;    // a class of values that the author defines: class.h
 
 struct None {};
 
@@ -45,15 +46,31 @@ struct Tuple {
   uint64_t hostClass = 0;
 };
 
+/// A value of a class made with `@triton.aggregate`: one item per field. Immutable. Unlike those of
+/// a tuple, its numbers stay known when it is bound to a name or goes round a loop.
+struct Aggregate {
+  std::shared_ptr<const Class> cls;
+  std::vector<Value> items;
+};
+
+/// A class whose text we read ourselves; calling it makes an Aggregate. (Under Python a class is an
+/// object of the host.)
+struct ClassValue {
+  std::shared_ptr<const Class> cls;
+};
+
 /// A dtype or another type used as a value (`tl.float32`, `x.dtype`, `tl.pointer_type(tl.int8)`).
 struct TypeValue {
   Type type;
 };
 
-/// A function of the language, bound to `self` where it was read as a member of a value.
+/// A function of the language, bound to `self` where it was read as a member of a value. A function
+/// that was defined inside another one also sees the names of that `activation`: the number of the
+/// call whose names they are.
 struct FunctionValue {
   const Function *function;
   std::shared_ptr<const Value> self;
+  uint64_t activation = 0;
 };
 
 struct BuiltinValue {
@@ -72,6 +89,7 @@ struct ModuleValue {
 struct HostObject {
   uint64_t handle;
   std::string typeName;
+  std::shared_ptr<const Value> self = nullptr; ///< of a method: the value it was read from
 };
 
 /// `range`, `tl.range`, `tl.static_range` after their call: bounds and hints, consumed by `for`.
@@ -88,9 +106,9 @@ struct SliceValue {
 
 class Value {
 public:
-  using Storage =
-      std::variant<None, bool, llvm::APSInt, double, std::string, TypeValue, Tuple, Tensor,
-                   FunctionValue, BuiltinValue, ModuleValue, HostObject, RangeValue, SliceValue>;
+  using Storage = std::variant<None, bool, llvm::APSInt, double, std::string, TypeValue, Tuple,
+                               Tensor, FunctionValue, BuiltinValue, ModuleValue, HostObject,
+                               RangeValue, SliceValue, Aggregate, ClassValue>;
 
   Value() : storage(None{}) {}
   template <typename T, typename = std::enable_if_t<!std::is_same_v<std::decay_t<T>, Value>>>
@@ -106,7 +124,8 @@ public:
 
   bool isNone() const { return is<None>(); }
   bool isTensor() const { return is<Tensor>(); }
-  /// Known during compilation: everything but a tensor (and tuples are known when their items are).
+  /// Known during compilation: everything but a tensor (and tuples and aggregates are known when
+  /// their items are).
   bool isKnown() const;
   /// bool, int or float.
   bool isNumber() const;
@@ -125,6 +144,13 @@ private:
 /// The value itself, or the number behind a tensor made by a plain assignment; null when it is a
 /// tensor that is known only at run time. For places that need a known value.
 const Value *knownOrNull(const Value &value);
+
+/// The items of a tuple or aggregate; null for anything else.
+const std::vector<Value> *itemsOf(const Value &value);
+std::vector<Value> *itemsOf(Value &value);
+/// Whether two values are tuples of the same fields, or aggregates of the same class, with as many
+/// items.
+bool sameForm(const Value &a, const Value &b);
 
 /// Structural equality of known values, as Python's == (1 == True == 1.0).
 bool equalKnown(const Value &a, const Value &b);

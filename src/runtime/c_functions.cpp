@@ -143,6 +143,14 @@ void nrd_function_set_param_policy(nrd_function *function, size_t index, uint32_
     function->record->rules[index].policy = bits;
 }
 
+void nrd_function_set_noinline(nrd_function *function, int noinline_) {
+  function->record->function.noinline = noinline_ != 0;
+}
+
+void nrd_function_set_must_use_result(nrd_function *function, const char *hint) {
+  function->record->function.mustUseResult = hint;
+}
+
 nrd_error *nrd_function_set_param_type(nrd_function *function, size_t index,
                                        const char *signature) {
   if (index >= function->record->rules.size())

@@ -1,5 +1,6 @@
 #include "runtime/c_host.h"
 
+#include "frontend/class.h"
 #include "frontend/function.h"
 #include "runtime/specialise.h"
 
@@ -80,6 +81,22 @@ HostResult<Value> CHost::call(const frontend::HostObject &callee, llvm::ArrayRef
   int status = callbacks.call(callbacks.self, callee.handle, positional.data(), positional.size(),
                               names.data(), named.data(), named.size(), &lent, &out);
   return take(status, out);
+}
+
+HostResult<frontend::HostMember> CHost::getMember(const frontend::Class &cls,
+                                                  llvm::StringRef name) {
+  if (!callbacks.get_member)
+    return {};
+  nrd_value *out = nullptr;
+  int kind = NRD_MEMBER_PLAIN;
+  int status = callbacks.get_member(callbacks.self, cls.handle(), name.str().c_str(), &kind, &out);
+  HostResult<Value> member = take(status, out);
+  if (!member.value)
+    return {std::nullopt, std::move(member.error)};
+  auto how = kind == NRD_MEMBER_METHOD     ? frontend::MemberKind::Method
+             : kind == NRD_MEMBER_PROPERTY ? frontend::MemberKind::Property
+                                           : frontend::MemberKind::Plain;
+  return {frontend::HostMember{std::move(*member.value), how}, {}};
 }
 
 HostResult<bool> CHost::truth(const frontend::HostObject &object) {

@@ -27,6 +27,8 @@ public:
   call(const frontend::HostObject &callee, llvm::ArrayRef<frontend::Value> args,
        llvm::ArrayRef<std::pair<std::string, frontend::Value>> keywords,
        frontend::Semantic &semantic) override;
+  frontend::HostResult<frontend::HostMember> getMember(const frontend::Class &cls,
+                                                       llvm::StringRef name) override;
   frontend::HostResult<bool> truth(const frontend::HostObject &object) override;
   bool identical(const frontend::HostObject &a, const frontend::HostObject &b) override;
   void print(llvm::StringRef text) override;

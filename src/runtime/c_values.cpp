@@ -1,5 +1,6 @@
 // The C ABI: version, errors, values.
 #include "frontend/builtin.h"
+#include "frontend/class.h"
 #include "frontend/prelude.h"
 #include "frontend/semantic.h"
 #include "runtime/c_api.h"
@@ -134,6 +135,32 @@ nrd_value *nrd_value_tuple(nrd_value *const *items, size_t count, const char *co
   return result;
 }
 
+nrd_value *nrd_value_aggregate(nrd_value *const *items, size_t count, const char *const *fields,
+                               uint64_t host_class, const char *class_name) {
+  frontend::Aggregate aggregate;
+  auto result = std::make_unique<nrd_value>();
+  std::string key = std::string("a") + class_name + "(";
+  std::vector<std::string> names;
+  bool isConstant = true;
+  for (size_t i = 0; i < count; ++i) {
+    aggregate.items.push_back(items[i]->value);
+    names.push_back(fields[i]);
+    result->owners.insert(result->owners.end(), items[i]->owners.begin(), items[i]->owners.end());
+    isConstant &= !items[i]->key.empty();
+    key += items[i]->key;
+  }
+  if (host_class)
+    aggregate.cls = std::make_shared<const frontend::Class>(host_class, class_name, names);
+  else
+    aggregate.cls = frontend::findPreludeClass(class_name);
+  if (!aggregate.cls || aggregate.cls->fields().size() != count)
+    return nullptr;
+  if (isConstant)
+    result->key = key + llvm::utohexstr(host_class) + ")";
+  result->value = Value(std::move(aggregate));
+  return result.release();
+}
+
 nrd_value *nrd_value_function(nrd_function *function) {
   const std::shared_ptr<FunctionRecord> &record = function->record;
   auto *result = new nrd_value{Value(frontend::FunctionValue{&record->function, nullptr}),
@@ -168,6 +195,13 @@ nrd_value *nrd_value_module(const char *name) {
   if (text != "triton" && !text.starts_with("triton.language"))
     return nullptr;
   return literal(Value(frontend::ModuleValue{text.str()}));
+}
+
+nrd_value *nrd_value_slice(const nrd_value *start, const nrd_value *stop, const nrd_value *step) {
+  auto part = [](const nrd_value *value) {
+    return std::make_shared<const Value>(value ? value->value : Value());
+  };
+  return literal(Value(frontend::SliceValue{part(start), part(stop), part(step)}));
 }
 
 nrd_value *nrd_value_object(uint64_t handle, const char *type_name, const char *key) {
@@ -213,6 +247,8 @@ nrd_value_kind nrd_value_get_kind(const nrd_value *value) {
     return NRD_VALUE_MODULE;
   if (of.is<frontend::HostObject>())
     return NRD_VALUE_OBJECT;
+  if (of.is<frontend::Aggregate>())
+    return NRD_VALUE_AGGREGATE;
   return NRD_VALUE_OTHER;
 }
 
@@ -251,6 +287,8 @@ const char *nrd_value_get_text(const nrd_value *value) {
     value->text = function->function->name().str();
   else if (auto *object = of.getIf<frontend::HostObject>())
     value->text = object->typeName;
+  else if (auto *aggregate = of.getIf<frontend::Aggregate>())
+    value->text = aggregate->cls->name().str();
   else
     value->text = of.repr();
   return value->text.c_str();
@@ -264,20 +302,22 @@ double nrd_value_get_float(const nrd_value *value) {
 }
 
 size_t nrd_value_get_count(const nrd_value *value) {
-  auto *tuple = value->value.getIf<frontend::Tuple>();
-  return tuple ? tuple->items.size() : 0;
+  const std::vector<Value> *items = frontend::itemsOf(value->value);
+  return items ? items->size() : 0;
 }
 
 nrd_value *nrd_value_get_item(const nrd_value *value, size_t index) {
-  auto *tuple = value->value.getIf<frontend::Tuple>();
-  if (!tuple || index >= tuple->items.size())
+  const std::vector<Value> *items = frontend::itemsOf(value->value);
+  if (!items || index >= items->size())
     return nullptr;
-  nrd_value *item = literal(tuple->items[index]);
+  nrd_value *item = literal((*items)[index]);
   item->owners = value->owners;
   return item;
 }
 
 const char *nrd_value_get_field(const nrd_value *value, size_t index) {
+  if (auto *aggregate = value->value.getIf<frontend::Aggregate>())
+    return index < aggregate->items.size() ? aggregate->cls->fields()[index].name.c_str() : nullptr;
   auto *tuple = value->value.getIf<frontend::Tuple>();
   return tuple && index < tuple->fields.size() ? tuple->fields[index].c_str() : nullptr;
 }
@@ -287,6 +327,8 @@ uint64_t nrd_value_get_handle(const nrd_value *value) {
     return object->handle;
   if (auto *tuple = value->value.getIf<frontend::Tuple>())
     return tuple->hostClass;
+  if (auto *aggregate = value->value.getIf<frontend::Aggregate>())
+    return aggregate->cls->handle();
   if (auto *function = value->value.getIf<frontend::FunctionValue>())
     return uint64_t(uintptr_t(function->function->hostData()));
   return 0;

@@ -84,7 +84,7 @@ mlir::func::FuncOp kernelOf(mlir::ModuleOp module) {
 /// Identifies what a kernel is made of.
 std::string hashOf(const CompileRequest &request) {
   const frontend::Function &function = request.function->function;
-  std::string identity(function.module().source().text(function.definition().range));
+  std::string identity(function.module().source().text(function.range()));
   for (const frontend::ParamSpec &spec : request.specs)
     identity += "," + signatureText(spec);
   identity += request.options.text();
@@ -216,7 +216,7 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
       return internalError(complaints.text.empty() ? "the front end failed silently"
                                                    : complaints.text);
     ErrorPtr error =
-        errorFrom(diagnostics, compileErrorKind(diagnostics), function.function.definition().range);
+        errorFrom(diagnostics, compileErrorKind(diagnostics), function.function.range());
     error->cause = cause;
     return error;
   }

@@ -447,34 +447,6 @@ def ok_try_statement(p, n):
 
 
 @triton.jit
-def bad_with_statement(p, n):
-    with n:
-        pass
-# CHECK-LABEL: == bad_with_statement
-# CHECK: errors.py:[[@LINE-3]]:5: error: unsupported AST node type: With
-# CHECK: [UnsupportedSyntax]
-
-
-@triton.jit
-def ok_with_statement(p, n):
-    if n > 0:
-        pass
-
-
-@triton.jit
-def bad_lambda(p, n):
-    f = lambda x: x
-# CHECK-LABEL: == bad_lambda
-# CHECK: errors.py:[[@LINE-2]]:9: error: unsupported AST node type: Lambda
-# CHECK: [UnsupportedSyntax]
-
-
-@triton.jit
-def ok_lambda(p, n):
-    f = jitted
-
-
-@triton.jit
 def bad_constexpr_reassigned(p, n):
     x: tl.constexpr = 3
     x = 4
@@ -559,19 +531,6 @@ def bad_unpack_number(p, n):
 @triton.jit
 def ok_unpack_number(p, n):
     a, b = (n, n)
-
-
-@triton.jit
-def bad_starred_target(p, n):
-    a, *b = (1, 2, 3)
-# CHECK-LABEL: == bad_starred_target
-# CHECK: errors.py:[[@LINE-2]]:8: error: unsupported AST node type: Starred in an assignment
-# CHECK: [UnsupportedSyntax]
-
-
-@triton.jit
-def ok_starred_target(p, n):
-    a, (b, c) = 1, (2, 3)
 
 
 @triton.jit
@@ -682,20 +641,6 @@ def bad_ternary_types(p, n):
 @triton.jit
 def ok_ternary_types(p, n):
     tl.store(p, 1 if n > 1 else n)
-
-
-@triton.jit
-def bad_nested_function(p, n):
-    def inner():
-        pass
-# CHECK-LABEL: == bad_nested_function
-# CHECK: errors.py:[[@LINE-3]]:9: error: nested function definition is not supported: move `inner` out of the kernel
-# CHECK: [NestedFunction]
-
-
-@triton.jit
-def ok_nested_function(p, n):
-    pass
 
 
 @triton.jit
@@ -815,19 +760,6 @@ def ok_noinline_block(p, n):
 
 
 @triton.jit
-def bad_nested_comprehension(p, n):
-    x = [a + b for a in (1, 2) for b in (3, 4)]
-# CHECK-LABEL: == bad_nested_comprehension
-# CHECK: errors.py:[[@LINE-2]]:9: error: a comprehension with several `for` is not supported
-# CHECK: [NestedComprehension]
-
-
-@triton.jit
-def ok_nested_comprehension(p, n):
-    x = [a + 1 for a in (1, 2) if a > 1]
-
-
-@triton.jit
 def bad_static_range_bound(p, n):
     for i in tl.static_range(n):
         pass
@@ -894,3 +826,235 @@ def bad_several_ellipses(p, n):
 # CHECK-LABEL: == bad_several_ellipses
 # CHECK: errors.py:[[@LINE-2]]:44: error: an index can only have a single ellipsis (`...`)
 # CHECK: [SeveralEllipses]
+
+
+@triton.aggregate
+class Pair:
+    first: tl.tensor
+    second: tl.tensor
+    scale: tl.constexpr = 2
+
+    @triton.jit
+    def total(self):
+        return (self.first + self.second) * self.scale
+
+
+@triton.aggregate
+class Partial:
+    first: tl.tensor
+    second: tl.tensor
+
+    def __init__(self, first, _semantic=None):
+        self.first = first
+
+
+@triton.aggregate
+class Invents:
+    first: tl.tensor
+
+    def __init__(self, first):
+        self.third = first
+
+
+@triton.aggregate
+class Scope:
+    value: tl.tensor
+
+    def __enter__(self):
+        return self.value
+
+    def __exit__(self, kind, value, trace):
+        pass
+
+
+class Ordinary:
+    pass
+
+
+@triton.aggregate
+class Derived(Ordinary):
+    pass
+
+
+@triton.jit
+def bad_with_statement(p, n):
+    with n:
+        pass
+# CHECK-LABEL: == bad_with_statement
+# CHECK: errors.py:[[@LINE-3]]:10: error: int32 scalar has no attribute `__enter__`
+# CHECK: [UnknownAttribute]
+
+
+@triton.jit
+def ok_with_statement(p, n):
+    with Scope(n) as x, Scope(n + 1):
+        tl.store(p, x)
+
+
+@triton.jit
+def bad_return_in_with(p, n):
+    with Scope(n):
+        return
+# CHECK-LABEL: == bad_return_in_with
+# CHECK: errors.py:[[@LINE-3]]:5: error: cannot leave a `with` block: Cannot have `return` statements inside `with` statements in triton
+# CHECK: [ReturnInWith]
+
+
+@triton.jit
+def ok_loop_in_with(p, n):
+    with Scope(n):
+        for i in range(n):
+            if i > 3:
+                break
+
+
+@triton.jit
+def bad_local_decorator(p, n):
+    @triton.autotune([], [])
+    def inner(x):
+        return x
+# CHECK-LABEL: == bad_local_decorator
+# CHECK: errors.py:[[@LINE-4]]:6: error: a function defined inside a kernel may only be decorated with `@triton.jit`: `inner`
+# CHECK: [LocalDecorator]
+
+
+@triton.jit
+def ok_local_decorator(p, n):
+    @triton.jit
+    def inner(x):
+        return x
+    tl.store(p, inner(n))
+
+
+@triton.jit
+def maker(x):
+    def inner(y):
+        return x + y
+    return inner
+
+
+@triton.jit
+def bad_closure_ended(p, n):
+    tl.store(p, maker(n)(1))
+# CHECK-LABEL: == bad_closure_ended
+# CHECK: errors.py:[[@LINE-2]]:17: error: `inner` sees the names of a call that has ended: it can be called only while that call runs
+# CHECK: [ClosureEnded]
+
+
+@triton.jit
+def ok_closure(p, n):
+    def inner(y):
+        return n + y
+    tl.store(p, inner(1))
+
+
+@triton.must_use_result("It has no effect.")
+@triton.jit
+def pure(x):
+    return x + 1
+
+
+@triton.jit
+def bad_unused_result(p, n):
+    pure(n)
+# CHECK-LABEL: == bad_unused_result
+# CHECK: errors.py:[[@LINE-2]]:5: error: result dropped: The result of pure is not being used. It has no effect.
+# CHECK: [ResultNotUsed]
+
+
+@triton.jit
+def ok_used_result(p, n):
+    tl.store(p, pure(n))
+
+
+@triton.jit
+def bad_unset_field(p, n):
+    x = Partial(n)
+# CHECK-LABEL: == bad_unset_field
+# CHECK: errors.py:[[@LINE-2]]:9: error: incomplete value: constructor for Partial did not initialize attribute 'second'
+# CHECK: [FieldNotInitialized]
+
+
+@triton.jit
+def ok_fields(p, n):
+    x = Pair(n, n)
+    tl.store(p, x.total())
+
+
+@triton.jit
+def bad_undeclared_field(p, n):
+    x = Invents(n)
+# CHECK-LABEL: == bad_undeclared_field
+# CHECK: error: Invents has no attribute `third`
+# CHECK: [UnknownAttribute]
+
+
+@triton.jit
+def ok_keyword_fields(p, n):
+    x = Pair(second=n, first=n, scale=3)
+
+
+@triton.jit
+def bad_field_type(p, n):
+    x = Pair(n, 3)
+# CHECK-LABEL: == bad_field_type
+# CHECK: errors.py:[[@LINE-2]]:9: error: wrong type of a field: Expected tl.tensor for attribute 'second', got int
+# CHECK: [FieldType]
+
+
+@triton.jit
+def ok_field_types(p, n):
+    x = Pair(n, n + 1, scale=3)
+
+
+@triton.jit
+def bad_constexpr_field(p, n):
+    x = Pair(n, n, n)
+# CHECK-LABEL: == bad_constexpr_field
+# CHECK: errors.py:[[@LINE-2]]:9: error: wrong type of a field: Expected tl.constexpr for attribute 'scale', got int32 scalar
+# CHECK: [FieldType]
+
+
+@triton.jit
+def ok_replaced(p, n):
+    x = tl.aggregate_replace(Pair(n, n), scale=4)
+    tl.store(p, x.total())
+
+
+@triton.jit
+def bad_assigned_field(p, n):
+    x = Pair(n, n)
+    x.first = n
+# CHECK-LABEL: == bad_assigned_field
+# CHECK: errors.py:[[@LINE-2]]:5: error: unsupported: Attribute assignment is not supported in triton
+# CHECK: [AttributeAssignment]
+
+
+@triton.jit
+def bad_ordinary_class(p, n):
+    x = Ordinary()
+# CHECK-LABEL: == bad_ordinary_class
+# CHECK: errors.py:[[@LINE-2]]:9: error: `Ordinary` is an ordinary class: decorate it with `@triton.aggregate` to use it in a kernel
+# CHECK: [HostFailed]
+
+
+@triton.jit
+def bad_ordinary_base(p, n):
+    x = Derived()
+# CHECK-LABEL: == bad_ordinary_base
+# CHECK: errors.py:[[@LINE-2]]:9: error: `Derived` may inherit from one other aggregate only
+# CHECK: [HostFailed]
+
+
+@triton.jit
+def bad_combiner_capture(p, n):
+    tl.store(p, tl.reduce(tl.arange(0, 16), 0, lambda a, b: a + b * n))
+# CHECK-LABEL: == bad_combiner_capture
+# CHECK: errors.py:[[@LINE-2]]:69: error: `n` is a value of the run: a function that combines elements can only use its parameters and values known during compilation
+# CHECK: [CombinerCapture]
+
+
+@triton.jit
+def ok_combiner_capture(p, n):
+    m = 3
+    tl.store(p, tl.reduce(tl.arange(0, 16), 0, lambda a, b: a + b * m))

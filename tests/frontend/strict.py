@@ -88,3 +88,62 @@ def k_ellipsis(p, n):
 # CHECK-LABEL: == k_ellipsis
 # CHECK: strict.py:[[@LINE-2]]:51: error: unsupported tensor index: Ellipsis; expected `None` or `:`
 # CHECK: [UnsupportedIndex]
+
+
+@triton.jit
+def k_nested_function(p, n):
+    def inner(x):
+        return x + 1
+    tl.store(p, inner(n))
+# CHECK-LABEL: == k_nested_function
+# CHECK: strict.py:[[@LINE-4]]:9: error: nested function definition is not supported. Move `inner` out of the kernel
+# CHECK: [NestedFunction]
+
+
+@triton.jit
+def k_lambda(p, n):
+    f = lambda x: x + 1
+    tl.store(p, f(n))
+# CHECK-LABEL: == k_lambda
+# CHECK: strict.py:[[@LINE-3]]:9: error: unsupported AST node type: Lambda
+# CHECK: [UnsupportedSyntax]
+
+
+@triton.jit
+def k_nested_comprehension(p, n):
+    x = [a + b for a in (1, 2) for b in (3, 4)]
+    tl.store(p, x[0])
+# CHECK-LABEL: == k_nested_comprehension
+# CHECK: strict.py:[[@LINE-3]]:9: error: nested comprehensions are not supported
+# CHECK: [NestedComprehension]
+
+
+@triton.jit
+def k_starred_target(p, n):
+    a, *b = (n, 2, 3)
+    tl.store(p, b[0])
+# CHECK-LABEL: == k_starred_target
+# CHECK: strict.py:[[@LINE-3]]:8: error: unsupported AST node type: Starred
+# CHECK: [UnsupportedSyntax]
+
+
+@triton.jit
+def k_in(p, n):
+    if 2 in (1, 2):
+        tl.store(p, n)
+# CHECK-LABEL: == k_in
+# CHECK: strict.py:[[@LINE-3]]:8: error: unsupported: AST comparison operator 'In' is not (currently) implemented
+# CHECK: [OperatorStrict]
+
+
+@triton.jit
+def keyword_only(x, *, y):
+    return x + y
+
+
+@triton.jit
+def k_keyword_only(p, n):
+    tl.store(p, keyword_only(n, y=1))
+# CHECK-LABEL: == k_keyword_only
+# CHECK: strict.py:[[@LINE-2]]:17: error: unsupported AST node type: keyword-only parameter
+# CHECK: [UnsupportedSyntax]

@@ -53,8 +53,21 @@ def _call(name, args, kwargs, _semantic=None):
     return _native.call_builtin(_semantic, name, args, kwargs)
 
 
+#: What others call the operations of `_semantic`, where these have another name here.
+_SEMANTIC_NAMES = {
+    "less_than": "lt", "less_equal": "le", "greater_than": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
+    "and_": "and", "or_": "or", "xor_": "xor", "shl": "lshift", "ashr": "rshift", "lshr": "rshift", "minus": "neg", "plus": "pos",
+    "broadcast_impl_value": "broadcast", "broadcast_impl_shape": "broadcast_to",
+}
+
+
 def _semantic_method(semantic, name):
     """`_semantic.name(...)`: the builtin of that name, or of an operator."""
+    if name == "tensor":
+        return tensor
+    if name == "bitcast":
+        return lambda value, type: _native.call_builtin(semantic, "cast", (value, type), {"bitcast": True})
+    name = _SEMANTIC_NAMES.get(name, name)
     return lambda *args, **kwargs: _native.call_builtin(semantic, name, args, kwargs)
 
 
@@ -598,6 +611,7 @@ def get_int_dtype(bitwidth, signed):
 
 class PropagateNan(enum.Enum):
     """What `maximum` and `minimum` do with NaN: give the other operand, or NaN."""
+    __nereid_number__ = True  # kernels know its members as numbers
     NONE = 0
     ALL = 0xFFFF
 
@@ -740,6 +754,7 @@ _promote_bfloat16_to_float32.__triton_builtin__ = True
 _native.register(constexpr=constexpr, dtype=dtype, make_type=_make_type, tuple=tuple, tensor=tensor)
 
 from . import _builtins  # noqa: E402
+from ._classes import _aggregate, aggregate_replace, aggregate_type as _aggregate_type  # noqa: E402, F401
 from ._builtins import *  # noqa: E402, F401, F403
 
 for _name in _builtins.METHODS:

@@ -476,6 +476,8 @@ def _names_in_defaults(function):
 class ConstexprFunction:
     """A Python function that kernels may call on values known at compile time."""
 
+    __nereid_constexpr_function__ = True
+
     def __init__(self, fn):
         functools.update_wrapper(self, fn)
         self.fn = fn

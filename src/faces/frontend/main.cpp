@@ -143,8 +143,7 @@ static void printErrors(llvm::raw_ostream &out, const DiagnosticEngine &diagnost
   }
   for (const Diagnostic &diagnostic : diagnostics.diagnostics())
     if (diagnostic.isError())
-      out << renderTriton(diagnostic,
-                          kernel ? std::optional(kernel->definition().range) : std::nullopt)
+      out << renderTriton(diagnostic, kernel ? std::optional(kernel->range()) : std::nullopt)
           << "\n";
 }
 

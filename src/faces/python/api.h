@@ -94,8 +94,12 @@ struct Registry {
   PyObject *constexprFunction = nullptr; ///< runtime.jit.ConstexprFunction
   PyObject *dtypeClass = nullptr;        ///< language.core.dtype
   PyObject *makeType = nullptr; ///< (signature, shape or None) -> dtype, pointer_type or block_type
-  PyObject *tupleClass = nullptr;  ///< language.core.tuple
-  PyObject *tensorClass = nullptr; ///< language.core.tensor
+  PyObject *tupleClass = nullptr;    ///< language.core.tuple
+  PyObject *tensorClass = nullptr;   ///< language.core.tensor
+  PyObject *takesSemantic = nullptr; ///< callable -> whether it enters the compiler
+  PyObject *memberOf = nullptr;      ///< (class, name) -> (kind, member) or None
+  PyObject *rebuilt = nullptr; ///< (class, values of the fields) -> value of an aggregate's class
+  PyObject *libraryValue = nullptr; ///< language._classes.library_value
   PyObject *compiledKernel =
       nullptr;                ///< compiler.CompiledKernel, called with (native kernel, JITFunction)
   PyObject *jitRun = nullptr; ///< JITFunction.run: a class with another one leaves the fast path

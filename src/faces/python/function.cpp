@@ -15,6 +15,16 @@ static PyObject *missingMarker() {
   return marker;
 }
 
+/// What decorators said, which stand before the text that the library gets.
+static void readMarks(PyObject *owner, nrd_function *function) {
+  if (Ref mark = attribute(owner, "noinline"))
+    nrd_function_set_noinline(function, PyObject_IsTrue(mark.get()) == 1);
+  if (Ref mark = attribute(owner, "_must_use_result"); mark && PyObject_IsTrue(mark.get()) == 1)
+    nrd_function_set_must_use_result(function,
+                                     PyUnicode_Check(mark.get()) ? textOf(mark.get()).c_str() : "");
+  PyErr_Clear();
+}
+
 Function *Function::create(PyObject *owner, PyObject *args) {
   const char *source = nullptr, *file = nullptr, *name = nullptr;
   Py_ssize_t size = 0;
@@ -43,6 +53,7 @@ Function *Function::create(PyObject *owner, PyObject *args) {
     return nullptr;
   }
 
+  readMarks(owner, self->function);
   size_t count = nrd_function_param_count(self->function);
   bool same = size_t(PyTuple_Size(parameters)) == count;
   for (size_t i = 0; i < count && same; ++i) {

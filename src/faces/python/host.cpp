@@ -72,11 +72,23 @@ int getItem(void *, uint64_t handle, const nrd_value *index, nrd_value **out) {
   return answer(Ref::take(key ? PyObject_GetItem(objectOf(handle), key.get()) : nullptr), out);
 }
 
-/// A function that takes `_semantic`: made with `@tl.core.builtin` or `@tl.core.extern`.
-bool isBuiltin(PyObject *callee) {
-  Ref mark = attribute(callee, "__triton_builtin__");
-  PyErr_Clear();
-  return mark && PyObject_IsTrue(mark.get()) == 1;
+/// Whether Python code wants to enter the compiler: builtins (`@tl.core.builtin`,
+/// `@tl.core.extern`), classes of values, and whatever has a parameter `_semantic`. Such code sees
+/// constants as `constexpr`. -1 with an exception set.
+int takesSemantic(PyObject *callee) {
+  Ref answer = Ref::take(PyObject_CallFunctionObjArgs(registry().takesSemantic, callee, nullptr));
+  return answer ? PyObject_IsTrue(answer.get()) : -1;
+}
+
+int getMember(void *, uint64_t cls, const char *name, int *kind, nrd_value **out) {
+  GilGuard gil;
+  Ref found = Ref::take(PyObject_CallFunction(registry().memberOf, "Os", objectOf(cls), name));
+  if (!found)
+    return fail();
+  if (found.get() == Py_None)
+    return 0;
+  *kind = int(PyLong_AsLong(PyTuple_GetItem(found.get(), 0)));
+  return answer(Ref::share(PyTuple_GetItem(found.get(), 1)), out);
 }
 
 int call(void *, uint64_t handle, const nrd_value *const *args, size_t count,
@@ -84,7 +96,9 @@ int call(void *, uint64_t handle, const nrd_value *const *args, size_t count,
          size_t keywordCount, nrd_semantic *semantic, nrd_value **out) {
   GilGuard gil;
   PyObject *callee = objectOf(handle);
-  bool builtin = isBuiltin(callee);
+  int builtin = takesSemantic(callee);
+  if (builtin < 0)
+    return fail();
   Ref positional = Ref::take(PyTuple_New(count));
   Ref keywords = Ref::take(PyDict_New());
   CompilationPtr compilation = currentCompilation();
@@ -136,8 +150,8 @@ void print(void *, const char *text) {
 } // namespace
 
 const nrd_host *pythonHost() {
-  static const nrd_host host = {nullptr, lookup, getAttribute, getItem,
-                                call,    truth,  identical,    print};
+  static const nrd_host host = {nullptr, lookup,    getAttribute, getItem,  call,
+                                truth,   identical, print,        getMember};
   return &host;
 }
 

@@ -181,6 +181,40 @@ ValuePtr tupleValue(PyObject *object) {
                                   named ? reinterpret_cast<uint64_t>(named->type) : 0));
 }
 
+/// A value of a class with fields: of a class of Python's, or (`cls` null) of the library's.
+ValuePtr aggregateValue(PyObject *object, PyObject *cls) {
+  Ref fields =
+      Ref::take(PyObject_GetAttrString(cls ? cls : object, cls ? "__nereid_fields__" : "_fields"));
+  Ref names = Ref::take(fields ? PySequence_Tuple(fields.get()) : nullptr);
+  Ref title =
+      Ref::take(names ? PyObject_GetAttrString(cls ? cls : object, cls ? "__name__" : "_class_name")
+                      : nullptr);
+  if (!title)
+    return nullptr;
+  std::vector<ValuePtr> items;
+  std::vector<std::string> texts;
+  for (Py_ssize_t i = 0, n = PyTuple_Size(names.get()); i < n; ++i) {
+    PyObject *name = PyTuple_GetItem(names.get(), i);
+    Ref item = Ref::take(PyObject_GetAttr(object, name));
+    items.push_back(item ? toValue(item.get()) : nullptr);
+    if (!items.back())
+      return nullptr;
+    texts.push_back(textOf(name));
+  }
+  std::vector<nrd_value *> raw;
+  std::vector<const char *> rawNames;
+  for (const ValuePtr &item : items)
+    raw.push_back(item.get());
+  for (const std::string &text : texts)
+    rawNames.push_back(text.c_str());
+  Py_XINCREF(cls); // classes of values outlive every cache they can be in
+  ValuePtr value(nrd_value_aggregate(raw.data(), raw.size(), rawNames.data(),
+                                     reinterpret_cast<uint64_t>(cls), textOf(title.get()).c_str()));
+  if (!value)
+    PyErr_Format(PyExc_TypeError, "the language has no class `%s`", textOf(title.get()).c_str());
+  return value;
+}
+
 ValuePtr typeValue(PyObject *object) {
   Ref signature = Ref::take(PyObject_GetAttrString(object, "_signature"));
   Ref shape = Ref::take(signature ? PyObject_GetAttrString(object, "_shape") : nullptr);
@@ -205,6 +239,18 @@ std::string moduleName(PyObject *module) {
   if (name == "nereid" || name.rfind("nereid.", 0) == 0)
     return "triton" + name.substr(6);
   return name == "triton" && PyObject_HasAttrString(module, "__nereid_alias__") ? name : "";
+}
+
+ValuePtr sliceValue(PyObject *object) {
+  ValuePtr parts[3];
+  const char *names[] = {"start", "stop", "step"};
+  for (int i = 0; i < 3; ++i) {
+    Ref part = Ref::take(PyObject_GetAttrString(object, names[i]));
+    parts[i] = part ? toValue(part.get()) : nullptr;
+    if (!parts[i])
+      return nullptr;
+  }
+  return ValuePtr(nrd_value_slice(parts[0].get(), parts[1].get(), parts[2].get()));
 }
 
 bool isInstance(PyObject *object, PyObject *cls) {
@@ -241,6 +287,9 @@ std::string objectKey(PyObject *object) {
   PyErr_Clear();
   if (key && PyUnicode_Check(key.get()))
     return textOf(key.get());
+  if (Ref own = attribute(object, "__nereid_key__"); own && PyUnicode_Check(own.get()))
+    return "class:" + textOf(own.get());
+  PyErr_Clear();
   std::string text = typeName(reinterpret_cast<PyObject *>(Py_TYPE(object))) + ":";
   if (Ref code = attribute(object, "__code__")) {
     std::string bytes = reprOf(attribute(code.get(), "co_code").get());
@@ -299,6 +348,19 @@ ValuePtr toValue(PyObject *object) {
           number && Py_TYPE(number.get()) != Py_TYPE(object))
         return toValue(number.get());
   PyErr_Clear();
+  if (PySlice_Check(object))
+    return sliceValue(object);
+  auto *cls = reinterpret_cast<PyObject *>(Py_TYPE(object));
+  if (Ref number = attribute(cls, "__nereid_number__")) { // an enumeration of the language
+    Ref inner = Ref::take(PyObject_GetAttrString(object, "value"));
+    return inner ? toValue(inner.get()) : nullptr;
+  }
+  PyErr_Clear();
+  if (Ref mark = attribute(cls, "__triton_aggregate__"))
+    return aggregateValue(object, cls);
+  PyErr_Clear();
+  if (isInstance(object, names.libraryValue))
+    return aggregateValue(object, nullptr);
   if (PyLong_Check(object)) // enumerations and the like: the number, the text
     return integerValue(object);
   if (PyFloat_Check(object))
@@ -350,6 +412,26 @@ Ref tupleToPython(const nrd_value *value, bool boxed) {
              : items;
 }
 
+/// The fields of an aggregate are always boxed: that is how its own code put them there.
+Ref aggregateToPython(const nrd_value *value) {
+  auto *cls = reinterpret_cast<PyObject *>(nrd_value_get_handle(value));
+  size_t count = nrd_value_get_count(value);
+  Ref items = Ref::take(PyTuple_New(count));
+  for (size_t i = 0; items && i < count; ++i) {
+    ValuePtr item(nrd_value_get_item(value, i));
+    Ref object = toPython(item.get(), /*boxed=*/true);
+    if (object && !cls)
+      object = Ref::take(Py_BuildValue("sO", nrd_value_get_field(value, i), object.get()));
+    if (!object)
+      return {};
+    PyTuple_SetItem(items.get(), i, object.release());
+  }
+  Ref title = cls ? Ref::share(cls) : Ref::take(PyUnicode_FromString(nrd_value_get_text(value)));
+  return title && items ? Ref::take(PyObject_CallFunctionObjArgs(registry().rebuilt, title.get(),
+                                                                 items.get(), nullptr))
+                        : Ref();
+}
+
 Ref byPath(const char *module, std::string path) {
   Ref object = Ref::take(PyImport_ImportModule(module));
   while (object && !path.empty()) {
@@ -391,6 +473,8 @@ Ref toPython(const nrd_value *value, bool boxed) {
     return typeToPython(value);
   case NRD_VALUE_TUPLE:
     return tupleToPython(value, boxed);
+  case NRD_VALUE_AGGREGATE:
+    return aggregateToPython(value);
   case NRD_VALUE_TENSOR:
     return tensorToPython(value);
   case NRD_VALUE_FUNCTION:

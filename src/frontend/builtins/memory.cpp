@@ -1,4 +1,5 @@
 // Loads and stores.
+#include "frontend/builtins/block_pointer.h"
 #include "frontend/builtins/families.h"
 #include "ir/tile/Dialect.h"
 
@@ -56,6 +57,8 @@ static llvm::LogicalResult refuseBlockPointerOptions(Semantic &s, const BoundArg
 }
 
 static FailureOr<Value> load(Semantic &s, const BoundArgs &args) {
+  if (isBlockPointer(args["pointer"]))
+    return loadThroughBlock(s, args);
   auto *given = args["pointer"].getIf<Tensor>();
   if (!given || !given->type.isPointer || given->type.scalar == DType::Void)
     return s.error(diag::LoadNotPointer, args.span("pointer"),
@@ -118,6 +121,8 @@ static FailureOr<Value> load(Semantic &s, const BoundArgs &args) {
 }
 
 static FailureOr<Value> store(Semantic &s, const BoundArgs &args) {
+  if (isBlockPointer(args["pointer"]))
+    return storeThroughBlock(s, args);
   auto *given = args["pointer"].getIf<Tensor>();
   if (!given || !given->type.isPointer || given->type.scalar == DType::Void)
     return s.error(diag::StoreNotPointer, args.span("pointer"),
@@ -185,10 +190,13 @@ std::vector<Builtin> memoryBuiltins() {
                     "cache_modifier=\"\", eviction_policy=\"\", volatile=False)",
        .doc = R"(Reads through a pointer, or through every pointer of a block.
 
-:param pointer: a pointer (the result is a scalar) or a block of pointers (a block of that shape).
+:param pointer: a pointer (the result is a scalar), a block of pointers (a block of that shape) or a block pointer.
 :param mask: int1, broadcast to the pointers' shape, or a known bool: where it is false no memory is touched.
 :param other: what lanes that are masked off give, cast to the element type and broadcast; only with `mask`.
  Without it they are undefined.
+:param boundary_check: of a block pointer: the dimensions along which the window may leave the tensor.
+:param padding_option: of a block pointer: what is read outside of the tensor along these dimensions: `"zero"`, `"nan"` (floats only), or
+ `""` for undefined.
 :param cache_modifier: `""`, `".ca"`, `".cg"`, `".cs"` or `".cv"`, a hint.
 :param eviction_policy: `""`, `"evict_normal"`, `"evict_first"` or `"evict_last"`, a hint.
 :param volatile: the access is neither merged, nor moved, nor removed.
@@ -202,9 +210,10 @@ A pointer to `int1` reads a byte and compares it with zero.)",
                     "eviction_policy=\"\")",
        .doc = R"(Writes through a pointer, or through every pointer of a block.
 
-:param pointer: a pointer or a block of pointers, not to const. It is not broadcast.
+:param pointer: a pointer, a block of pointers or a block pointer, not to const. It is not broadcast.
 :param value: cast to the element type (also to a narrower one) and broadcast to the pointers' shape.
 :param mask: int1, broadcast to the pointers' shape, or a known bool: where it is false nothing is written.
+:param boundary_check: of a block pointer: the dimensions along which nothing is written outside of the tensor.
 :param cache_modifier: `""`, `".wb"`, `".cg"`, `".cs"` or `".wt"`, a hint.
 :param eviction_policy: `""`, `"evict_normal"`, `"evict_first"` or `"evict_last"`, a hint.)",
        .build = &store,

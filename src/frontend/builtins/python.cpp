@@ -1,6 +1,7 @@
 // Python's own builtin functions, as far as kernels may use them. They are found by bare name,
 // after the host's globals.
 #include "frontend/builtins/families.h"
+#include "frontend/class.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -9,6 +10,13 @@ namespace nereid::frontend {
 
 static FailureOr<Value> length(Semantic &s, const BoundArgs &args) {
   const Value &value = args["obj"];
+  if (value.is<Aggregate>()) {
+    auto method = s.evaluator.findAttribute(value, "__len__", args.call());
+    if (failed(method))
+      return failure();
+    if (*method)
+      return s.evaluator.call(**method, {}, {}, args.call());
+  }
   if (auto *tuple = value.getIf<Tuple>())
     return Value::integer(int64_t(tuple->items.size()));
   if (auto *text = value.getIf<std::string>())
@@ -161,9 +169,7 @@ static FailureOr<Value> hasAttribute(Semantic &s, const BoundArgs &args) {
   auto name = s.knownString(args["name"], "the name of an attribute", args.span("name"));
   if (failed(name))
     return failure();
-  if (auto *object = args["object"].getIf<HostObject>())
-    return Value(s.host.getAttribute(*object, *name).value.has_value());
-  auto found = s.attribute(args["object"], *name);
+  auto found = s.evaluator.findAttribute(args["object"], *name, args.span("object"));
   if (failed(found))
     return failure();
   return Value(found->has_value());
@@ -179,7 +185,7 @@ static std::optional<bool> isInstance(const Value &value, const Value &type) {
           .Case("tensor", value.isTensor() && !value.get<Tensor>().type.isDescriptor)
           .Cases({"tensor_descriptor", "tensor_descriptor_base"},
                  value.isTensor() && value.get<Tensor>().type.isDescriptor)
-          .Case("constexpr", value.isKnown() && !value.is<Tuple>())
+          .Case("constexpr", value.isKnown() && !itemsOf(value))
           .Cases({"tuple", "python.tuple", "python.list"}, value.is<Tuple>())
           .Case("dtype", value.is<TypeValue>() && !value.get<TypeValue>().type.isPointer &&
                              !value.get<TypeValue>().type.isBlock())
@@ -193,6 +199,27 @@ static std::optional<bool> isInstance(const Value &value, const Value &type) {
   return found;
 }
 
+/// Whether an aggregate is of a class, or of one derived from it.
+static bool isOfClass(Semantic &s, const Value &value, const Value &type) {
+  auto *aggregate = value.getIf<Aggregate>();
+  if (!aggregate)
+    return false;
+  if (auto *cls = type.getIf<ClassValue>())
+    return aggregate->cls->derivesFrom(*cls->cls);
+  auto *wanted = type.getIf<HostObject>();
+  if (!wanted || !aggregate->cls->handle())
+    return false;
+  if (wanted->handle == aggregate->cls->handle())
+    return true;
+  HostObject cls{aggregate->cls->handle(), aggregate->cls->name().str()};
+  auto bases = s.host.getAttribute(cls, "__mro__");
+  auto *all = bases.value ? bases.value->getIf<Tuple>() : nullptr;
+  return all && llvm::any_of(all->items, [&](const Value &base) {
+           auto *object = base.getIf<HostObject>();
+           return object && object->handle == wanted->handle;
+         });
+}
+
 static FailureOr<Value> instanceTest(Semantic &s, const BoundArgs &args) {
   Value classes = args["classinfo"];
   std::vector<Value> items{classes};
@@ -200,12 +227,74 @@ static FailureOr<Value> instanceTest(Semantic &s, const BoundArgs &args) {
     items = tuple->items;
   for (const Value &item : items) {
     auto is = isInstance(args["object"], item);
-    if (!is && !item.is<HostObject>())
+    if (!is && !item.is<HostObject>() && !item.is<ClassValue>())
       return s.error(diag::NotAClass, args.span("classinfo"), item.kindName());
-    if (is.value_or(false))
+    if (is.value_or(false) || isOfClass(s, args["object"], item))
       return Value(true);
   }
   return Value(false);
+}
+
+/// Fills `changes` (a named tuple) in among the items whose names `indexOf` knows.
+static llvm::LogicalResult replaceItems(Semantic &s, const BoundArgs &args,
+                                        std::vector<Value> &items, llvm::StringRef className,
+                                        llvm::function_ref<int(llvm::StringRef)> indexOf) {
+  const Tuple &changes = args["changes"].get<Tuple>();
+  for (auto [name, value] : llvm::zip(changes.fields, changes.items)) {
+    int index = indexOf(name);
+    if (index < 0)
+      return s.error(diag::UnknownAttribute, args.call(), "`" + className.str() + "` object", name);
+    items[index] = value;
+  }
+  return llvm::success();
+}
+
+/// A named tuple with other values in some of its fields.
+static FailureOr<Value> tupleReplace(Semantic &s, const BoundArgs &args) {
+  Tuple result = args["self"].get<Tuple>();
+  auto indexOf = [&](llvm::StringRef name) {
+    auto *found = llvm::find(llvm::ArrayRef(result.fields), name);
+    return found == llvm::ArrayRef(result.fields).end()
+               ? -1
+               : int(found - llvm::ArrayRef(result.fields).begin());
+  };
+  if (failed(replaceItems(s, args, result.items, "tuple", indexOf)))
+    return failure();
+  return Value(std::move(result));
+}
+
+/// An aggregate with other values in some of its fields; each keeps its kind.
+static FailureOr<Value> aggregateReplace(Semantic &s, const BoundArgs &args) {
+  auto *object = args["obj"].getIf<Aggregate>();
+  if (!object)
+    return s.error(diag::ExpectedArgumentKind, args.span("obj"),
+                   "the argument of `aggregate_replace`", "an aggregate", args["obj"].kindName());
+  Aggregate result = *object;
+  auto indexOf = [&](llvm::StringRef name) { return result.cls->fieldIndex(name); };
+  if (failed(replaceItems(s, args, result.items, result.cls->name(), indexOf)))
+    return failure();
+  for (size_t i = 0; i < result.items.size(); ++i) {
+    const Value &before = object->items[i];
+    Value &after = result.items[i];
+    if (!before.isTensor() && knownOrNull(after))
+      after = Value(*knownOrNull(after));
+    bool fits =
+        before.isTensor() == after.isTensor() && bool(itemsOf(before)) == bool(itemsOf(after));
+    if (!fits)
+      return s.error(diag::FieldType, args.call(), before.kindName(), result.cls->fields()[i].name,
+                     after.kindName());
+  }
+  return Value(std::move(result));
+}
+
+static FailureOr<Value> tupleIndex(Semantic &s, const BoundArgs &args) {
+  const std::vector<Value> &items = args["self"].get<Tuple>().items;
+  for (size_t i = 0; i < items.size(); ++i)
+    if (knownOrNull(items[i]) && knownOrNull(args["value"]) &&
+        equalKnown(*knownOrNull(items[i]), *knownOrNull(args["value"])))
+      return Value::integer(int64_t(i));
+  return s.error(diag::ExpectedArgumentKind, args.call(), "the argument of `index`",
+                 "an item of the tuple", args["value"].repr());
 }
 
 static FailureOr<Value> nextPowerOfTwo(Semantic &s, const BoundArgs &args) {
@@ -247,6 +336,18 @@ std::vector<Builtin> pythonBuiltins() {
       {.name = "python.hasattr",
        .signature = "(object, name)",
        .build = &hasAttribute,
+       .category = category},
+      {.name = "python.aggregate_replace",
+       .signature = "(obj, **changes)",
+       .build = &aggregateReplace,
+       .category = category},
+      {.name = "tuple._replace",
+       .signature = "(self, **changes)",
+       .build = &tupleReplace,
+       .category = category},
+      {.name = "tuple.index",
+       .signature = "(self, value)",
+       .build = &tupleIndex,
        .category = category},
       {.name = "python.next_power_of_2",
        .signature = "(n)",

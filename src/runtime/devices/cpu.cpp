@@ -79,7 +79,7 @@ ErrorPtr failureError(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
   diagnostic->note(diag::InProgram, SourceSpan(), program % x, program / x % y, program / (x * y));
   if (!span && site.line > 0)
     diagnostic->note(diag::AtPlace, SourceSpan(), site.file, site.line);
-  return errorFrom(engine, NRD_ERROR_RUNTIME, function.definition().range);
+  return errorFrom(engine, NRD_ERROR_RUNTIME, function.range());
 }
 
 class CpuDevice final : public Device {
