@@ -3,6 +3,7 @@
 #pragma once
 
 #include "frontend/builtin.h"
+#include "frontend/class.h"
 #include "frontend/function.h"
 #include "frontend/semantic.h"
 #include "ir/tile/Dialect.h"
@@ -27,6 +28,7 @@ struct EmptyHost : Host {
                          llvm::ArrayRef<std::pair<std::string, Value>>, Semantic &) override {
     return {};
   }
+  HostResult<HostMember> getMember(const Class &, llvm::StringRef) override { return {}; }
   HostResult<bool> truth(const HostObject &) override { return {{}, {"no truth"}}; }
   void print(llvm::StringRef text) override { printed += text; }
 
@@ -68,6 +70,10 @@ public:
     if (failed(found) || !*found)
       return llvm::failure();
     return **found;
+  }
+  FailureOr<std::optional<Value>> findAttribute(const Value &object, llvm::StringRef name,
+                                                SourceSpan) override {
+    return semantic->attribute(object, name);
   }
 
   /// A new argument of the function.
