@@ -1,4 +1,4 @@
-"""The language tests on a simulated GPU: `PYTHONPATH=...:tests NEREID_SIMULATE=cuda:80 pytest -p simulated tests/language -k NAME`.
+"""The language tests on a simulated GPU: `PYTHONPATH=...:tests SIMULATED_TARGET=cuda:80 pytest -p simulated tests/language -k NAME`.
 
 Every launch compiles for that GPU, with one stage, and runs the emitted code thread by thread in `nereid-simulate`
 (tests/unit/nvidia/Simulate.cpp; NEREID_SIMULATOR names it, if it is not in build/debug). Slow: for a few small kernels at a time. What the
@@ -14,7 +14,7 @@ import tempfile
 import pytest
 from nereid.runtime.jit import JITFunction
 
-TARGET = os.environ.get("NEREID_SIMULATE", "cuda:80")
+TARGET = os.environ.get("SIMULATED_TARGET", "cuda:80")
 TOOL = os.environ.get("NEREID_SIMULATOR", str(pathlib.Path(__file__).parents[1] / "build/debug/tests/unit/nvidia/nereid-simulate"))
 
 

@@ -1,19 +1,20 @@
 // WidenOffsets: offsets into large tensors are computed in 64 bits.
 //
-// `pid * BLOCK + arange` and `rows * stride` are 32-bit integers, which wrap, and a wrapped offset is an
-// address outside of the tensor. Where an argument has so many elements that its offsets come near 2^31
-// (`tile.large`, a fact of the launch), the integers that lead to its addresses are computed a second
-// time with 64 bits, if the integer analysis cannot exclude that they wrap. So are the comparisons that
-// mask its accesses: a wrapped offset would be below every bound.
+// `pid * BLOCK + arange` and `rows * stride` are 32-bit integers, which wrap, and a wrapped offset
+// is an address outside of the tensor. Where an argument has so many elements that its offsets come
+// near 2^31
+// (`tile.large`, a fact of the launch), the integers that lead to its addresses are computed a
+// second time with 64 bits, if the integer analysis cannot exclude that they wrap. So are the
+// comparisons that mask its accesses: a wrapped offset would be below every bound.
 //
-// What is repeated: additions, subtractions, multiplications, shifts by constants, minima, maxima and
-// selections, through shapes and through loops that carry them. Whatever else a number comes from stays
-// as it was, and is extended: remainders, quotients and bits, because they may be meant to be those of a
-// wrapped number (hashing), loaded values, arguments, program ids, loop counters. Everybody else who uses
-// a number sees it wrap as before: docs/wide-offsets.md.
+// What is repeated: additions, subtractions, multiplications, shifts by constants, minima, maxima
+// and selections, through shapes and through loops that carry them. Whatever else a number comes
+// from stays as it was, and is extended: remainders, quotients and bits, because they may be meant
+// to be those of a wrapped number (hashing), loaded values, arguments, program ids, loop counters.
+// Everybody else who uses a number sees it wrap as before: docs/wide-offsets.md.
 //
-// Runs after the inliner, which shows where pointers come from, and before additions to pointers are
-// taken apart.
+// Runs after the inliner, which shows where pointers come from, and before additions to pointers
+// are taken apart.
 #include "transforms/Passes.h"
 
 #include "ir/tile/Dialect.h"
@@ -74,7 +75,8 @@ public:
   void run(llvm::function_ref<bool(Value)> isLarge) {
     SmallVector<Operation *> ops;
     kernel.walk([&](Operation *op) {
-      if (isa<AddPtrOp, LoadOp, StoreOp, AtomicRMWOp, AtomicCASOp>(op) && isLarge(op->getOperand(0)))
+      if (isa<AddPtrOp, LoadOp, StoreOp, AtomicRMWOp, AtomicCASOp>(op) &&
+          isLarge(op->getOperand(0)))
         ops.push_back(op);
     });
     for (Operation *op : ops) {
@@ -245,9 +247,8 @@ Value Widener::wide(Value value) {
     result.setType(wideType(value));
     // What the narrow one promised not to do it may do.
     if (isa<arith::ArithIntegerOverflowFlagsInterface>(repeated))
-      repeated->setAttr("overflowFlags",
-                        arith::IntegerOverflowFlagsAttr::get(op->getContext(),
-                                                             arith::IntegerOverflowFlags::none));
+      repeated->setAttr("overflowFlags", arith::IntegerOverflowFlagsAttr::get(
+                                             op->getContext(), arith::IntegerOverflowFlags::none));
   }
   return known[value] = result;
 }

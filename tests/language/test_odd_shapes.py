@@ -9,7 +9,6 @@ from harness import DTYPES
 
 F16, BF16, F32, F64 = (DTYPES[n] for n in ("float16", "bfloat16", "float32", "float64"))
 I8, I16, I32, I64, U8, BOOL = (DTYPES[n] for n in ("int8", "int16", "int32", "int64", "uint8", "int1"))
-COVERED = set()
 GUARD = 64
 
 
@@ -79,6 +78,7 @@ again = tl.load(x_ptr + offsets, mask=keep, other=-7.0)
 row = tl.arange(0, {shape[-1]}).to(tl.float32)
 r = again + row
 tl.store(s_ptr + {GUARD} + offsets, x, mask=keep)
+tl.debug_barrier()
 s = tl.load(s_ptr + {GUARD} + offsets)""", [(shape, F32), (shape, F32)])
     np.testing.assert_array_equal(got[0], (np.where(keep, x, -7.0) + np.arange(shape[-1])).astype(np.float32))
     np.testing.assert_array_equal(got[1], np.where(keep, x.astype(np.float32), 77.0))

@@ -5,7 +5,6 @@ import pytest
 
 import harness
 
-COVERED = set()
 SIZE = (1 << 32) + 4096 + 13
 
 ROWS = """@triton.jit
