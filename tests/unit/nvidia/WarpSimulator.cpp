@@ -462,6 +462,13 @@ struct WarpSimulator::Interpreter {
       return double(floatOf(argument(i), Type::getFloatTy(call.getContext())).convertToFloat());
     };
     auto single = [&](double value) { return give(bitsOf(APFloat(float(value)))); };
+    auto narrowed = [&](unsigned i) {
+      APFloat value = floatOf(argument(i), Type::getFloatTy(call.getContext()));
+      bool inexact = false;
+      value.convert(call.getType()->getScalarType()->getFltSemantics(), APFloat::rmNearestTiesToEven,
+                    &inexact);
+      return bitsOf(value);
+    };
     switch (id) {
     case Intrinsic::nvvm_read_ptx_sreg_tid_x:
       return give(thread.id);
@@ -512,6 +519,12 @@ struct WarpSimulator::Interpreter {
       return single(1 / number(0));
     case Intrinsic::nvvm_fma_rn_sat_f:
       return single(std::clamp(number(0) * number(1) + number(2), 0.0, 1.0));
+    case Intrinsic::nvvm_f2bf16_rn:
+      return give(narrowed(0));
+    case Intrinsic::nvvm_ff2bf16x2_rn:
+    case Intrinsic::nvvm_ff2f16x2_rn:
+      thread.values[&call] = {narrowed(1), narrowed(0)}; // the first is the upper half
+      return true;
     case Intrinsic::fma: {
       Type *type = call.getType();
       if (type->isVectorTy())
