@@ -8,6 +8,14 @@ Every knob of `triton.knobs` (`nereid.knobs`), made by `scripts/knobs_table.py`.
 else its environment variable (that of Nereid's own name first), else its default. What does nothing is accepted all the same.
 """
 
+TAIL = """## Variables that Triton's compiler reads without a knob
+
+`MLIR_ENABLE_DUMP`, `LLVM_IR_ENABLE_DUMP` and `DISABLE_LLVM_OPT` have the knobs `nereid.print_before`, `nereid.print_llvm` and
+`nereid.llvm_optimisation`. The others are not read: `MLIR_ENABLE_TIMING` and `LLVM_ENABLE_TIMING` (`NEREID_TIME=1` prints the time of each
+stage), `MLIR_DUMP_PATH`, `MLIR_ENABLE_DIAGNOSTICS` and `TRITON_REPRODUCER_PATH` (the stages are written by `compilation.dump_ir`),
+`TRITON_ENABLE_LLVM_DEBUG`, `TRITON_LLVM_DEBUG_ONLY`, `LLVM_PASS_PLUGIN_PATH`, `TRITON_PLUGIN_PATHS`, `DISABLE_MMA_V3`, `DISABLE_MMA_V5` and
+what concerns passes that this compiler does not have."""
+
 
 def default_text(knob):
     if isinstance(knob, knobs.env_nvidia_tool):
@@ -34,6 +42,7 @@ def main():
         if others:
             print(f"\nWithout a variable: {', '.join(f'`{key}`' for key in others)}.")
         print()
+    print(TAIL)
 
 
 if __name__ == "__main__":
