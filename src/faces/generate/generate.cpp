@@ -64,7 +64,7 @@ static void writeModule(llvm::raw_ostream &out, const Entries &entries) {
          "that runs during a\n"
          "compilation and passes `_semantic`.\n\"\"\"\n\n"
          "from .. import _native\n"
-         "from .core import PropagateNan, constexpr\n\n";
+         "from .core import PropagateNan, constexpr, float32\n\n";
   writeNames(out, "__all__", entries,
              [](const InventoryEntry &e) { return !e.isMemberOnly && !e.isType; });
   out << "\n#: Names that are also member functions of tensors.\n";
@@ -92,7 +92,7 @@ static void writeModule(llvm::raw_ostream &out, const Entries &entries) {
 
 static void writeStub(llvm::raw_ostream &out, const Entries &entries) {
   out << "# Made from the compiler's builtin table by nereid-generate: do not edit.\n"
-         "from typing import Any\n\nfrom .core import PropagateNan, constexpr\n\n"
+         "from typing import Any\n\nfrom .core import PropagateNan, constexpr, float32\n\n"
          "__all__: list[str]\nMETHODS: list[str]\nPRELUDE: list[str]\n";
   for (const InventoryEntry &entry : entries) {
     if (entry.isType)
