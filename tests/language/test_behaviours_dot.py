@@ -23,7 +23,8 @@ def test_28_every_size(dtype, k, m, n, target):
     a, b = operands(dtype, m, n, k)
     out = harness.empty(result_of(dtype), (m, n))
     harness.make(KERNEL % "tl.dot(a, b, input_precision='ieee')")[(1, )](harness.to_tensor(a, dtype), harness.to_tensor(b, dtype), out, m, n, k)
-    np.testing.assert_allclose(harness.exact(out), a @ b, rtol=2.0**-11 if dtype.bits == 8 and dtype.is_float else 1e-5, atol=1e-4)
+    # Matrix units add up products of 8-bit floats in about 14 bits.
+    np.testing.assert_allclose(harness.exact(out), a @ b, rtol=1e-5, atol=2.0**-6 if dtype.kind == "fp8" else 1e-4)
 
 
 @pytest.mark.parametrize("dtype,least", [(F32, 8), (F16, 16), (I8, 32), (F64, 4)], ids=str)
@@ -124,4 +125,4 @@ def test_30_mixed_eight_bit_floats(a_type, b_type, target):
     b = harness.values(DTYPES[b_type], (32, 16), 2, low=-2.0, high=2.0)
     out = harness.empty(F32, (16, 16))
     harness.make(KERNEL % "tl.dot(a, b)")[(1, )](harness.to_tensor(a, DTYPES[a_type]), harness.to_tensor(b, DTYPES[b_type]), out, 16, 16, 32)
-    np.testing.assert_allclose(harness.exact(out), a @ b, rtol=2.0**-10, atol=2.0**-8)
+    np.testing.assert_allclose(harness.exact(out), a @ b, rtol=1e-5, atol=2.0**-6)
