@@ -465,8 +465,8 @@ struct WarpSimulator::Interpreter {
     auto narrowed = [&](unsigned i) {
       APFloat value = floatOf(argument(i), Type::getFloatTy(call.getContext()));
       bool inexact = false;
-      value.convert(call.getType()->getScalarType()->getFltSemantics(), APFloat::rmNearestTiesToEven,
-                    &inexact);
+      value.convert(call.getType()->getScalarType()->getFltSemantics(),
+                    APFloat::rmNearestTiesToEven, &inexact);
       return bitsOf(value);
     };
     switch (id) {
