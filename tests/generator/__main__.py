@@ -50,12 +50,6 @@ def reproducer(program, failure, seed, path):
     path.with_suffix(".pickle").write_bytes(pickle.dumps(program))
 
 
-def fingerprint(failure):
-    """Failures that read alike are one."""
-    text = "".join(c for c in failure.text[:160] if not c.isdigit())
-    return (failure.kind, failure.target.split()[0], text if failure.kind in ("refused", "internal", "evaluator") else "")
-
-
 def main(arguments=None):
     options = parse(sys.argv[1:] if arguments is None else arguments)
     first = options.seed if options.seed is not None else int(time.time()) % 1000000 * 1000
@@ -99,8 +93,8 @@ def main(arguments=None):
             if failure is None:
                 continue
             failed += 1
-            if fingerprint(failure) not in seen:
-                seen[fingerprint(failure)] = (question, failure)
+            if failure.fingerprint() not in seen:
+                seen[failure.fingerprint()] = (question, failure)
                 print(f"seed {question}: {failure.kind} on {failure.target}: {failure.text.strip()[:600]}", flush=True)
     elapsed = time.monotonic() - start
     for worker in workers:

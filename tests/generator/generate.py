@@ -360,8 +360,10 @@ class Generator:
                     result[axis] = 0
         return result
 
-    def address(self, buffer, shape, strides, base):
-        """A block of pointers, written in one of several ways."""
+    def address(self, buffer, shape, strides, base, room=False):
+        """A block of pointers, written in one of several ways; with `room` some elements to either side."""
+        for _ in range(self.choose((0, 0, 0, 0, 0, 1, 2)) if room else 0):   # constants on the way
+            buffer = self.make("addptr", buffer, self.random.randint(-5, 40), **({"minus": True} if self.chance(0.2) else {}))
         if self.chance(0.5) or base is None:
             return self.make("addptr", buffer, self.offsets(shape, strides, base))
         pointer = self.make("addptr", buffer, base)
@@ -376,7 +378,7 @@ class Generator:
         if self.chance(0.6):
             base = self.program_index() if self.level == 0 or self.chance(0.5) else self.scalar_int()
             base = self.make("mul", base, self.choose((1, 3, 16, 64)))
-        pointer = self.address(buffer, shape, strides, base)
+        pointer = self.address(buffer, shape, strides, base, True)
         if shape and self.chance(0.25):
             pointer = self.name_it(pointer, self.fresh("p"))
         hints = {}
@@ -926,7 +928,7 @@ class Generator:
         self.statements(self.statements_wanted)
         live = [e for e in self.variables(lambda v: True) if e.node.attrs["name"].startswith("v")]
         self.random.shuffle(live)
-        for e in live[:6]:
+        for e in live[:10]:
             self.store_quietly(e)
         if not any(b.output for b in self.program.buffers):
             self.store(self.expr(self.shape(), 1))

@@ -164,9 +164,9 @@ def _quotient(x, y, ulp):
 def _div(machine, args, attrs):
     exact(*args)
     _same_signs(args)
-    values = [x if is_number(x) else cast(x, F32) if x.dtype.is_int else x for x in args]
-    values = [float(x) if is_number(x) else x for x in values]
-    x, y = meet(*values, divides=True)
+    x, y = meet(*args, divides=True)
+    if x.dtype.is_int:
+        x, y = cast(x, F32), cast(y, F32)
     if np.any(np.abs(y.array) > 2.0 ** 100) or np.any(np.abs(y.array) < 2.0 ** -100):
         raise Reject("an approximate division of extremes")
     return _quotient(x, y, 2.0 if x.dtype is F32 else 0.0)
@@ -594,6 +594,78 @@ def _hint(machine, args, attrs):
     if np.any(x.array % count != 0):
         raise Reject("a false hint")
     return x
+
+
+# Blocks rearranged.
+
+@op("gather", lambda t, a: f"tl.gather({t[0]}, {t[1]}, {a['axis']})")
+def _gather(machine, args, attrs):
+    x, index = args
+    axis = attrs["axis"]
+    if len(x.shape) != len(index.shape) or any(a != b for i, (a, b) in enumerate(zip(x.shape, index.shape)) if i != axis):
+        raise Reject("shapes differ")
+    if index.dtype.is_float or np.any((index.array < 0) | (index.array.astype(np.int64) >= x.shape[axis])):
+        raise Reject("an index out of bounds")
+    return _moved(x, np.take_along_axis(x.array, index.array.astype(np.int64), axis))
+
+
+@op("histogram", lambda t, a: f"tl.histogram({t[0]}, {a['bins']}{', mask=' + t[1] if len(t) > 1 else ''})")
+def _histogram(machine, args, attrs):
+    x = args[0]
+    if len(x.shape) != 1 or x.dtype.is_float or x.dtype is BOOL:
+        raise Reject("integers of rank 1")
+    values = x.array.astype(object)
+    if len(args) > 1:
+        if args[1].shape != x.shape:
+            raise Reject("shapes differ")
+        values = values[args[1].array]
+    if any(not 0 <= v < attrs["bins"] for v in values):
+        raise Reject("a value without a bin")
+    return Value(I32, np.bincount(values.astype(np.int64), minlength=attrs["bins"]).astype(np.int32))
+
+
+@op("flip", lambda t, a: f"tl.flip({t[0]}, {a['axis']})")
+def _flip(machine, args, attrs):
+    return _moved(args[0], np.flip(args[0].array, attrs["axis"]))
+
+
+def _ordered(x, attrs):
+    exact(x)
+    if x.dtype in FP8 or x.dtype.is_float and np.any(np.isnan(x.array)):
+        raise Reject("no order")
+    array = np.asarray(x.array)
+    _no_mixed_zeros(array)
+    return array
+
+
+@op("sort", lambda t, a: f"tl.sort({t[0]}, {a['axis']}{', descending=True' if a.get('descending') else ''})")
+def _sort(machine, args, attrs):
+    result = np.sort(_ordered(args[0], attrs), axis=attrs["axis"])
+    return _moved(args[0], np.flip(result, attrs["axis"]) if attrs.get("descending") else result)
+
+
+@op("topk", lambda t, a: f"tl.topk({t[0]}, {a['k']}, {a['axis']}{', descending=False' if a.get('least') else ''})")
+def _topk(machine, args, attrs):
+    result = np.sort(_ordered(args[0], attrs), axis=attrs["axis"])
+    if not attrs.get("least"):
+        result = np.flip(result, attrs["axis"])
+    return _moved(args[0], np.take(result, range(attrs["k"]), attrs["axis"]))
+
+
+def _slice_text(item):
+    if isinstance(item, int):
+        return str(item)
+    start, stop, step = item
+    return f"{'' if start is None else start}:{'' if stop is None else stop}" + (f":{step}" if step is not None else "")
+
+
+@op("slice", lambda t, a: f"{t[0]}[{', '.join(map(_slice_text, a['items']))}]")
+def _slice(machine, args, attrs):
+    items = tuple(i if isinstance(i, int) else slice(*i) for i in attrs["items"])
+    array = np.asarray(args[0].array[items])
+    if array.size == 0:
+        raise Reject("an empty slice")
+    return _moved(args[0], array)
 
 
 # Reductions and scans.

@@ -20,6 +20,7 @@ class Row:
 
 
 NUMBERS = INTS + FLOATS
+COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne", "maximum", "minimum")
 WIDE = (F32, F64)
 
 
@@ -33,7 +34,10 @@ def _needs(shape, rank=1):
 def _binary(name):
     def build(g, shape, dtype, depth):
         x = g.expr(shape, depth, dtype)
-        if g.chance(0.25):
+        if name in COMPARISONS and not g.inside_function and g.chance(0.6):  # with equal values and NaN among them
+            kind = g.choose(("small", "small", "wild"))
+            x, y = g.load(shape, dtype, kind), g.load(shape, dtype, kind)
+        elif g.chance(0.25):
             y = g.number(dtype)
         elif g.chance(0.2):
             y = g.side(shape, depth, tuple(d for d in (INTS if dtype.is_int else FLOATS)))
@@ -402,6 +406,81 @@ def _dot_of_transposed(g, shape, dtype, depth):
     return g.make("dot", x, y, **({"precision": "ieee"} if dtype is F32 else {}))
 
 
+# Blocks rearranged.
+
+def _gather(g, shape, dtype, depth):
+    _needs(shape)
+    axis = g.random.randrange(len(shape))
+    size = g.choose((1, 2, 4, 8, 16, 32))
+    inner = shape[:axis] + (size, ) + shape[axis + 1:]
+    index = g.make("and", g.expr(shape, depth, g.choose((I32, I32, I64, U32))), size - 1)
+    return g.make("gather", g.expr(inner, depth, dtype), index, axis=axis)
+
+
+def _histogram(g, shape, dtype, depth):
+    if len(shape) != 1 or shape[0] > 64:
+        raise Reject("rank 1")
+    bins = shape[0]
+    inner = (g.choose((8, 32, 64, 128, 256)), )
+    most = min(1 << (bins.bit_length() - 1), dtype.maximum + 1)
+    values = g.make("and", g.expr(inner, depth, dtype), most - 1)
+    if g.chance(0.5):
+        return g.make("histogram", values, g.make("broadcast_to", g.mask(inner), shape=inner), bins=bins)
+    return g.make("histogram", values, bins=bins)
+
+
+def _flip(g, shape, dtype, depth):
+    _needs(shape)
+    return g.make("flip", g.expr(shape, depth, dtype), axis=g.random.randrange(len(shape)))
+
+
+def _sortable(g, shape, dtype, depth):
+    return g.load(shape, dtype, g.choose(("small", "full"))) if g.chance(0.5) and not g.inside_function else g.expr(shape, depth, dtype)
+
+
+def _sort(g, shape, dtype, depth):
+    _needs(shape)
+    _size(shape)
+    axis = len(shape) - 1 if g.chance(0.7) else g.random.randrange(len(shape))
+    return g.make("sort", _sortable(g, shape, dtype, depth), axis=axis, **({"descending": True} if g.chance(0.5) else {}))
+
+
+def _topk(g, shape, dtype, depth):
+    _needs(shape)
+    _size(shape)
+    axis = len(shape) - 1
+    inner = shape[:axis] + (shape[axis] * g.choose((1, 2, 4)), )
+    return g.make("topk", _sortable(g, inner, dtype, depth), k=shape[axis], axis=axis, **({"least": True} if g.chance(0.3) else {}))
+
+
+def _slice(g, shape, dtype, depth):
+    """Some dimensions of a larger block, from a place, with a step; some lost to a number."""
+    inner, items = [], []
+    for size in shape:
+        kind = g.random.randrange(5)
+        if kind == 0 or size > 64:
+            inner.append(size)
+            items.append((None, None, None))
+        elif kind == 1:
+            inner.append(2 * size)
+            items.append((size, None, None) if g.chance(0.5) else (None, size, None))
+        elif kind == 2:
+            inner.append(2 * size)
+            items.append((g.random.randrange(2), None, 2))
+        elif kind == 3:
+            inner.append(size)
+            items.append((None, None, -1))
+        else:
+            start = g.random.randint(0, size)
+            inner.append(2 * size)
+            items.append((start, start + size, None))
+    if g.chance(0.5) or not shape:
+        axis, size = g.random.randint(0, len(shape)), g.choose((2, 4, 8))
+        inner.insert(axis, size)
+        items.insert(axis, g.random.randint(-size, size - 1))
+    return g.make("slice", g.expr(tuple(inner), depth, dtype), items=items)
+
+
 # The rest.
 
 def _broadcast(g, shape, dtype, depth):
@@ -513,6 +592,8 @@ ROWS = [
     *(Row(f"scan:{c}", _REDUCED[c], _custom_scan(c), 1, False) for c in COMBINERS),
     Row("dot", (I8, F16, BF16, F32, F64, *FP8), _dot, 4, False),
     Row("dot_of_transposed", (I8, F16, BF16, F32, F64, *FP8), _dot_of_transposed, 2, False),
+    Row("gather", ALL, _gather, 2, False), Row("histogram", INTS, _histogram, 1, False), Row("flip", ALL, _flip, 1, False),
+    Row("sort", NUMBERS, _sort, 1, False), Row("topk", NUMBERS, _topk, 1, False), Row("slice", ALL, _slice, 2, True),
     Row("broadcast", ALL, _broadcast, 1, False), Row("swizzle2d", (I32, ), _swizzle, 1),
     Row("logical_and", (BOOL, *INTS), _binary_of_same("logical_and"), 1), Row("logical_or", (BOOL, *INTS), _binary_of_same("logical_or"), 1),
     Row("randint", (I32, U32), _random("randint"), 1), Row("randint4x", (I32, U32), _random("randint4x"), 1),

@@ -8,6 +8,7 @@ import dataclasses
 import importlib.util
 import os
 import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -28,8 +29,13 @@ class Failure:
     target: str
     text: str
 
+    def fingerprint(self):
+        """Failures that read alike are one; of what is wrong at run time the values do not matter."""
+        text = re.sub(r"`[^`]*`|/\S+|[^a-zA-Z ]", "", self.text[:400])[:120] if self.kind in ("refused", "internal", "evaluator") else ""
+        return self.kind, self.target.split()[0], text
+
     def same_as(self, other):
-        return other is not None and self.kind == other.kind and self.target.split()[0] == other.target.split()[0]
+        return other is not None and self.fingerprint() == other.fingerprint()
 
 
 def folder():
