@@ -37,7 +37,7 @@ def test_it_is_a_jit_function(target):
     x = np.arange(100, dtype=np.float32)
     y = np.zeros_like(x)
     compiled = kernel[lambda meta: (nereid.cdiv(meta["n"], meta["BLOCK"]), )](x, y, 100, BLOCK=32, num_warps=8, num_ctas=1)
-    assert (y == x + 1).all() and compiled.metadata.checked and compiled.metadata.target == "cpu"
+    assert (y == x + 1).all() and compiled.metadata.checked and compiled.metadata.target.backend == "cpu"
     assert repr(kernel).startswith("InterpretedFunction(") and not isinstance(at_module_level, InterpretedFunction)
 
 
