@@ -169,6 +169,9 @@ std::optional<Value> languageMember(llvm::StringRef module, llvm::StringRef name
     return Value(ModuleValue{("triton.language." + name).str()});
   if (name == "aggregate_replace")
     return builtinNamed("python.aggregate_replace");
+  if ((path == ".language.core" && (name == "get_int_dtype" || name == "_unwrap_if_constexpr")) ||
+      (path == ".language.standard" && name == "_log2"))
+    return builtinNamed(("python." + name).str());
   if (name == "TRITON_MAX_TENSOR_NUMEL")
     return Value::integer(maxTensorNumel);
   if (name == "pi32_t")

@@ -543,7 +543,6 @@ def triton_red_fused_cumsum_13(in_ptr0, out_ptr0, xnumel, r0_numel, XBLOCK: tl.c
         tl.store(out_ptr0 + (r0_index + r0_numel * x0), tmp8, r0_mask & xmask)
 
 
-@pytest.mark.xfail(reason="tl.core.get_int_dtype in kernels")
 def test_looped_scan_with_carry(target):
     x = torch.randn(9, 500)
     y = torch.empty_like(x)
@@ -626,13 +625,12 @@ def triton_per_fused_sort_16(in_ptr0, out_ptr0, out_ptr1, xnumel, r0_numel, XBLO
     tl.store(out_ptr1 + (r0_index + r0_numel * x0), tmp6, r0_mask & xmask)
 
 
-@pytest.mark.xfail(reason="tl.core.get_int_dtype in kernels")
 @pytest.mark.parametrize("descending", [False, True])
 def test_sort_with_index(descending, target):
     x = torch.randint(-9, 9, (11, 50)).float()
     values, indices = torch.empty_like(x), torch.empty(11, 50, dtype=torch.int64)
     triton_per_fused_sort_16[(6, )](x, values, indices, 11, 50, XBLOCK=2, DESCENDING=descending)
-    want = x.sort(1, descending=descending, stable=True)
+    want = x.sort(dim=1, descending=descending, stable=True)
     close(values, want.values, 0)
     close(indices, want.indices)
 

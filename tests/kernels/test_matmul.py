@@ -438,7 +438,7 @@ def test_stream_k(programs, target):
         locks[programs + p] = min(per_tile - start % per_tile, each, total - start)
     partial = torch.empty(programs, block, block)
     stream_k[(programs, )](a, b, c, m, n, k, partial, locks, per_tile, total, each, *a.stride(), *b.stride(), *c.stride(),
-                           BLOCK_M=block, BLOCK_N=block, BLOCK_K=block)
+                           BLOCK_M=block, BLOCK_N=block, BLOCK_K=block, launch_cooperative_grid=True)
     close(c, a.double() @ b.double(), 256)
 
 

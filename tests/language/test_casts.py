@@ -80,3 +80,25 @@ def kernel(x_ptr, y_ptr):
     out = torch.empty(256)
     kernel[(1,)](codes, out)
     np.testing.assert_array_equal(out.numpy(), codes.view(dtype.torch).float().numpy())
+
+
+@pytest.mark.parametrize("bits, signed, name", [(8, True, "int8"), (16, False, "uint16"), (32, False, "uint32"), (64, True, "int64")])
+def test_integer_type_by_width(bits, signed, name, target):
+    kernel = harness.make(f"""@triton.jit
+def kernel(y_ptr):
+    word: tl.constexpr = tl.core._unwrap_if_constexpr({bits})
+    tl.static_assert(tl.core.get_int_dtype(word, signed={signed}) == tl.{name})
+    tl.store(y_ptr, 1 << tl.standard._log2(word))
+""")
+    y = torch.zeros(1, dtype=torch.int32)
+    kernel[(1,)](y)
+    assert y.item() == bits
+
+
+def test_integer_type_of_no_width(target):
+    kernel = harness.make("""@triton.jit
+def kernel(y_ptr):
+    tl.store(y_ptr, tl.zeros([1], tl.core.get_int_dtype(24, True)))
+""")
+    with pytest.raises(Exception, match="module `triton.language` has no attribute `int24`"):
+        kernel[(1,)](torch.zeros(1))

@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <string>
+#include <tuple>
 
 namespace nereid::frontend {
 
@@ -304,6 +306,37 @@ static FailureOr<Value> nextPowerOfTwo(Semantic &s, const BoundArgs &args) {
   return Value::integer(*number < 1 ? 0 : int64_t(llvm::PowerOf2Ceil(uint64_t(*number))));
 }
 
+/// `tl.core.get_int_dtype(bitwidth, signed)`: how kernels name the integers that hold the bits of a
+/// float.
+static FailureOr<Value> integerType(Semantic &s, const BoundArgs &args) {
+  auto bits = s.knownInt(args["bitwidth"], "the width of an integer type", args.span("bitwidth"));
+  auto isSigned = s.knownTruth(args["signed"], args.span("signed"));
+  if (failed(bits) || failed(isSigned))
+    return failure();
+  for (auto [width, plain, natural] : {std::tuple(1, DType::Int1, DType::Int1),
+                                       {8, DType::Int8, DType::UInt8},
+                                       {16, DType::Int16, DType::UInt16},
+                                       {32, DType::Int32, DType::UInt32},
+                                       {64, DType::Int64, DType::UInt64}})
+    if (*bits == width)
+      return Value(TypeValue{Type::of(isSigned->value_or(true) ? plain : natural)});
+  return s.error(diag::UnknownAttribute, args.span("bitwidth"), "module `triton.language`",
+                 "int" + std::to_string(*bits));
+}
+
+/// `tl.standard._log2(n)` of a power of two.
+static FailureOr<Value> logarithm(Semantic &s, const BoundArgs &args) {
+  auto number = s.knownInt(args["i"], "the argument of `_log2`", args.span("i"));
+  if (failed(number))
+    return failure();
+  return Value::integer(*number < 1 ? 0 : int64_t(llvm::Log2_64(uint64_t(*number))));
+}
+
+/// `tl.core._unwrap_if_constexpr(x)`: values known here have no box.
+static FailureOr<Value> unwrapped(Semantic &, const BoundArgs &args) {
+  return args["o"];
+}
+
 std::vector<Builtin> pythonBuiltins() {
   const char *category = "Python";
   return {
@@ -352,6 +385,15 @@ std::vector<Builtin> pythonBuiltins() {
       {.name = "python.next_power_of_2",
        .signature = "(n)",
        .build = &nextPowerOfTwo,
+       .category = category},
+      {.name = "python.get_int_dtype",
+       .signature = "(bitwidth, signed)",
+       .build = &integerType,
+       .category = category},
+      {.name = "python._log2", .signature = "(i)", .build = &logarithm, .category = category},
+      {.name = "python._unwrap_if_constexpr",
+       .signature = "(o)",
+       .build = &unwrapped,
        .category = category},
       {.name = "python.isinstance",
        .signature = "(object, classinfo)",
