@@ -80,6 +80,7 @@ REASONS = {
     **dict.fromkeys(("philox", "philox_impl", "rand4x", "randn", "randn4x", "pair_uniform_to_normal", "uint_to_uniform_float"),
                     "parts of randint4x and rand, or approximate: test_random"),
     **dict.fromkeys(("max_contiguous", "max_constancy"), "hints whose truth is not tracked: test_memory"),
+    **dict.fromkeys(("make_block_ptr", "advance"), "pointers and masks made by the prelude: test_block_pointers"), "dot_scaled": "test_dot_scaled",
     "bitonic_merge": "a step of sort: test_sorting", "map_elementwise": "its own class of functions", "inline_asm_elementwise": "text of one target",
     "condition": "an option of while: test_control_flow", "item": "the same as a reshape to a scalar: test_shapes",
     "to_tensor": "what every number goes through", "store_tensor_descriptor": "test_descriptors",
