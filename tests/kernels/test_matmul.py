@@ -551,7 +551,6 @@ def lora_kernel(x_ptr, w_ptr, a_ptr, b_ptr, y_ptr, M, N, K, scale, R: tl.constex
     tl.store(p_y, acc.to(p_y.dtype.element_ty), boundary_check=(0, 1))
 
 
-@pytest.mark.xfail(reason="block pointers")
 def test_lora_with_block_pointers(target):
     m, n, k, r = 50, 70, 90, 16
     x, w = torch.randn(m, k).bfloat16(), torch.randn(n, k).bfloat16()
