@@ -88,7 +88,7 @@ def test_30_integers_are_exact(target):
     ("tl.dot(a, b, tl.zeros((16, 16), tl.float16))", "the accumulator must have the type of the result"),
     ("tl.dot(a, b, out_dtype=tl.bfloat16)", "out_dtype=bfloat16 is unsupported"),
     ("tl.dot(a.to(tl.uint8), b.to(tl.uint8))", "only int8 supported!"),
-    ("tl.dot(a, b.to(tl.float16))", "both operands must be same dtype"),
+    ("tl.dot(a, b.to(tl.float16))", "Both operands must be same dtype"),
     ("tl.dot(a, b, input_precision='tf32', allow_tf32=True)", "only one of"),
     ("tl.dot(a, b, input_precision='exact')", "input_precision"),
 ])

@@ -6,6 +6,7 @@ import pytest
 
 import nereid
 import test_atomics
+import test_block_pointers
 import test_control_flow
 import test_descriptors
 import test_dot
@@ -34,7 +35,7 @@ def builtins():
 
 def test_every_builtin_is_covered():
     covered = set(REASONS)
-    for module in (test_atomics, test_control_flow, test_descriptors, test_dot, test_dot_scaled, test_elementwise, test_gather, test_histogram, test_memory, test_random, test_reductions, test_shapes, test_sort):
+    for module in (test_atomics, test_block_pointers, test_control_flow, test_descriptors, test_dot, test_dot_scaled, test_elementwise, test_gather, test_histogram, test_memory, test_random, test_reductions, test_shapes, test_sort):
         covered |= module.COVERED
     missing = sorted({row["name"] for row in builtins() if not row["name"].startswith("_")} - covered)
     assert not missing, f"no test runs {', '.join(missing)}: add a row to the matrix, or a reason"
