@@ -16,6 +16,8 @@ namespace {
 constexpr double kBarriers = 60;
 /// Bytes of bins that warps may have of their own, all together.
 constexpr int64_t kPrivateBins = 8192;
+/// Bytes of shared memory for an exchange at most: larger tensors go in pieces.
+constexpr unsigned kExchangeBytes = 32768;
 
 constexpr unsigned kRowsOfPlace = 12; // bits of lane and warp in the stacked matrix
 
@@ -145,6 +147,13 @@ PlaceStep exchangeStep(const LinearLayout &layout, unsigned axis, int64_t mask) 
   coords[axis] = int32_t(mask);
   auto step = Places(layout, Places::Keep::Nothing).find(uint64_t(layout.flat(coords)));
   return step.value_or(PlaceStep());
+}
+
+unsigned exchangeRegisters(tile::ExchangeOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  unsigned most =
+      kExchangeBytes / (32 * ngpu::warpCount(op)) / tile::sizeInBytes(type.getElementType());
+  return std::min(ngpu::registerCount(type), std::max(2u, most & ~1u)); // pairs stay together
 }
 
 bool slicesBits(tile::SliceOp op) {
@@ -279,7 +288,7 @@ unsigned rearrangeScratch(Operation *op) {
     auto type = cast<RankedTensorType>(exchange.getType());
     if (!exchangeStep(layoutOf(exchange.getResult()), exchange.getAxis(), exchange.getMask()).warp)
       return 0;
-    return ngpu::registerCount(type) * 32 * ngpu::warpCount(op) *
+    return exchangeRegisters(exchange) * 32 * ngpu::warpCount(op) *
            tile::sizeInBytes(type.getElementType());
   }
   if (auto slice = dyn_cast<tile::SliceOp>(op))

@@ -32,6 +32,9 @@ struct PlaceStep {
 /// From every place to the one that holds its partner.
 PlaceStep exchangeStep(const layout::LinearLayout &layout, unsigned axis, int64_t mask);
 
+/// How many registers of a thread an exchange across warps moves through shared memory at once.
+unsigned exchangeRegisters(tile::ExchangeOp op);
+
 /// Is every dimension's slice an aligned choice of bits, in power-of-two sizes? Then the result's
 /// layout follows from the source's (`slicedBits`), else any does.
 bool slicesBits(tile::SliceOp op);

@@ -11,7 +11,16 @@ def _integers(width: constexpr):
 
 
 def _sort_keys(x):
-    # Integers in the order of the elements. NaN is greater than all numbers, whatever its sign; -0.0 is smaller than 0.0.
+    # Integers in the order of the elements; of 32 bits where narrower ones are compared no quicker.
+    keys = _narrow_keys(x)
+    if keys.dtype.primitive_bitwidth < 32 and not narrow_lanes():
+        return keys.to(int32)
+    else:
+        return keys
+
+
+def _narrow_keys(x):
+    # NaN is greater than all numbers, whatever its sign; -0.0 is smaller than 0.0.
     dtype: constexpr = x.dtype
     width: constexpr = dtype.primitive_bitwidth
     if dtype.is_floating():
@@ -29,7 +38,8 @@ def _sort_keys(x):
 def _sorted_elements(keys, dtype: constexpr):
     width: constexpr = dtype.primitive_bitwidth
     if dtype.is_floating():
-        return (keys ^ ((keys >> (width - 1)) & (2**(width - 1) - 1))).to(dtype, bitcast=True)
+        bits = keys.to(_integers(width))
+        return (bits ^ ((bits >> (width - 1)) & (2**(width - 1) - 1))).to(dtype, bitcast=True)
     else:
         return keys.to(dtype)
 

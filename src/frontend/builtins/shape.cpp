@@ -242,6 +242,10 @@ static FailureOr<Value> isStrict(Semantic &s, const BoundArgs &) {
   return Value(s.options.strict);
 }
 
+static FailureOr<Value> hasNarrowLanes(Semantic &s, const BoundArgs &) {
+  return Value(s.options.targetName == "cpu");
+}
+
 static FailureOr<Value> flip(Semantic &s, const BoundArgs &args) {
   auto input = tensorArg(s, args, "x");
   if (failed(input))
@@ -388,6 +392,7 @@ std::vector<Builtin> shapeBuiltins() {
       // For the prelude alone.
       {.name = "prelude.exchange", .signature = "(input, mask, axis)", .build = &exchange},
       {.name = "prelude.strict", .signature = "()", .build = &isStrict},
+      {.name = "prelude.narrow_lanes", .signature = "()", .build = &hasNarrowLanes},
       {.name = "item",
        .signature = "(input)",
        .doc = R"(The only element of a block of one element, as a scalar.)",

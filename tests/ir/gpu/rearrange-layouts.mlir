@@ -27,9 +27,9 @@ func.func @exchanges(%p: !tile.ptr<i32> {tile.divisibility = 16 : i64}) attribut
   return
 }
 
-// A row of a block: its layout is that of the block, and the other rows' threads hold copies.
+// A row of a block: its layout is that of the block, and what was one warp's goes to all through shared memory.
 // CHECK-LABEL: func.func @slice
-// CHECK: tile.slice %{{.*}} [3, 0] step [1, 1] : tensor<8x32xf32, #{{.*}}> -> tensor<1x32xf32, #{{.*}}>
+// CHECK: tile.slice %{{.*}} [3, 0] step [1, 1]{{.*}} : tensor<8x32xf32, #{{.*}}> -> tensor<1x32xf32, #{{.*}}>
 func.func @slice(%p: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %q: !tile.ptr<f32>) attributes {tile.kernel} {
   %r = tile.range 0 to 256 : tensor<256xi32>
   %s = tile.splat %p : !tile.ptr<f32> -> tensor<256x!tile.ptr<f32>>

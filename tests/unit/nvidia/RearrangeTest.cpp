@@ -117,6 +117,20 @@ TEST(Rearrange, ExchangesWithinAWarpAreShuffles) {
   }
 }
 
+TEST(Rearrange, LargeExchangesInPieces) {
+  const unsigned order[] = {0};
+  Shape shape = {16384};
+  LinearLayout layout = layout::striped(shape, 1, 2, order);
+  std::string body = indices("i", shape, layout) + input("x", "i", shape, "i64", layout) +
+                     "  %y = tile.exchange %x axis 0 mask 4129 : " + tensor(shape, "i64", layout) +
+                     "\n" + record("i", "y", shape, "i64", layout);
+  SimulatedRun run = expectElements(
+      body, 2, 16384, [](llvm::StringRef, uint64_t index) { return noise(index, 64); },
+      [](uint64_t index) { return noise(index ^ 4129, 64); });
+  EXPECT_EQ(run.sharedBytes, 32768u);
+  EXPECT_EQ(run.barriers, 7u);
+}
+
 TEST(Rearrange, RandomSlices) {
   unsigned ways[2] = {0, 0};
   for (unsigned seed = 0; seed < 120; ++seed) {

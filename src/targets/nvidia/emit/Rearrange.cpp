@@ -46,23 +46,40 @@ void emitExchange(Emitter &e, tile::ExchangeOp op) {
                            [&](llvm::Value *value) { return e.shuffleXor(value, step.lane); });
     return e.set(op.getResult(), values);
   }
-  // Every thread has a column of its own: no conflicts, whatever the layout.
+  // Every thread has a column of its own: no conflicts, whatever the layout. Partners go in one
+  // piece.
   llvm::Type *element = e.type(type), *stored = storedType(e, element);
-  unsigned threads = 32 * e.warpCount();
-  auto at = [&](unsigned reg, llvm::Value *thread) {
-    llvm::Value *index = e.b.CreateAdd(thread, e.i32(int64_t(reg) * threads));
+  unsigned threads = 32 * e.warpCount(), atOnce = gpu::exchangeRegisters(op);
+  auto at = [&](unsigned row, llvm::Value *thread) {
+    llvm::Value *index = e.b.CreateAdd(thread, e.i32(int64_t(row) * threads));
     return e.b.CreateGEP(stored, e.scratch(op), index);
   };
+  SmallVector<unsigned> order;
+  SmallVector<unsigned> row(source.size(), 0);
+  SmallVector<bool> listed(source.size(), false);
   for (unsigned reg = 0; reg < source.size(); ++reg)
-    if (!(reg & freeBits))
-      e.b.CreateStore(toStored(e, source[reg]), at(reg, e.threadId()));
-  e.barrier();
+    for (unsigned each : {reg & ~freeBits, partner(reg)})
+      if (!listed[each]) {
+        listed[each] = true;
+        order.push_back(each);
+      }
   llvm::Value *other = e.b.CreateXor(e.threadId(), step.lane | step.warp << 5);
-  Values values;
+  Values values(source.size(), nullptr);
+  for (unsigned first = 0; first < order.size(); first += atOnce) {
+    ArrayRef<unsigned> piece =
+        ArrayRef(order).slice(first, std::min<size_t>(atOnce, order.size() - first));
+    if (first)
+      e.barrier();
+    for (auto [i, reg] : llvm::enumerate(piece)) {
+      row[reg] = i;
+      e.b.CreateStore(toStored(e, source[reg]), at(i, e.threadId()));
+    }
+    e.barrier();
+    for (unsigned reg : piece)
+      values[reg] = fromStored(e, e.b.CreateLoad(stored, at(row[partner(reg)], other)), element);
+  }
   for (unsigned reg = 0; reg < source.size(); ++reg)
-    values.push_back(reg & freeBits
-                         ? values[reg & ~freeBits]
-                         : fromStored(e, e.b.CreateLoad(stored, at(partner(reg), other)), element));
+    values[reg] = values[reg & ~freeBits];
   e.set(op.getResult(), values);
 }
 
