@@ -312,8 +312,7 @@ static bool setOption(OptionSet &set, PyObject *key, PyObject *value) {
     if (value == Py_None)
       return true;
     PyErr_SetString(PyExc_ValueError,
-                    "ir_override is not supported: put the edited stage into the override folder "
-                    "(TRITON_KERNEL_OVERRIDE=1)");
+                    "ir_override is not supported: stages are not read back from files");
     return false;
   }
   if (option == "num_threads" || option == "num_cpu_threads") {
