@@ -96,6 +96,16 @@ def test_unknown_compile_option():
     fails(2, "error: num_warps must be a power of 2, found 3", *ADD, "--option", "num_warps=3")
 
 
+def test_signatures_of_large_tensors(tmp_path):
+    file = tmp_path / "square.py"
+    file.write_text("import triton.language as tl\n\ndef kernel(x, n):\n    tl.store(x + n * n, 1)\n")
+    for signature, wide in (("*i8:16:large, i32", True), ("*i8:large, i32", True), ("*i8:16, i32", False)):
+        result = nereid("compile", str(file), "--signature", signature, "--emit", "tile")
+        assert ("arith.extsi" in result.stdout) == wide, result.stderr
+    result = nereid("compile", str(file), "--signature", "*i8, i32:large")
+    assert "expects `:large` after a pointer" in result.stderr
+
+
 def test_compile_errors_show_the_source(tmp_path):
     file = tmp_path / "bad.py"
     file.write_text("import triton.language as tl\n\ndef kernel(x):\n    tl.store(x, y)\n")
