@@ -2,6 +2,7 @@
 
 import collections
 import collections.abc
+import contextlib
 import copyreg
 import dataclasses
 import functools
@@ -206,7 +207,10 @@ class CompiledKernel:
         return data
 
     def _export(self):
-        """Writes the stages into Triton's cache, where PyTorch's launcher of cubins looks for them: `name.cubin`, `name.json`, ..."""
+        """Writes the stages into Triton's cache, where PyTorch's launcher of cubins looks for them: `name.cubin`, `name.json`, ...
+
+        Without an assembler, or without a folder that can be written, there is nothing for that launcher, and ours does without.
+        """
         from ..runtime.cache import get_cache_manager
         manager = get_cache_manager(self.hash)
         metadata = self.metadata._asdict()
@@ -287,7 +291,8 @@ def compile(src, target=None, options=None, _env_vars=None):
         kernel.__dict__.pop("metadata", None)  # it names the hash
         kernel._options  # kept for copies
         if target.backend == "cuda":
-            kernel._export()
+            with contextlib.suppress(RuntimeError, OSError):
+                kernel._export()
     else:
         if not isinstance(src, IRSource):
             src = IRSource(src)
