@@ -392,7 +392,7 @@ class cache_knobs(base_knobs):
                                         effect="where `compilation.dump_ir` writes stages, in a folder for each kernel's hash")
     override_dir = env_str_callable_default("TRITON_OVERRIDE_DIR", lambda: cache.get_triton_dir("override"),
                                             setting="NEREID_OVERRIDE_DIR",
-                                            ignored="see `compilation.override`; `runtime.cache.get_override_manager` names it")
+                                            effect="where `compilation.override` looks for stages")
     dir = env_str_callable_default("TRITON_CACHE_DIR", lambda: cache.get_triton_dir("cache"), setting="NEREID_CACHE_DIR",
                                    effect="the folder of `runtime.cache`'s files: results of tuning among them")
     manager_class: env_class = env_class("TRITON_CACHE_MANAGER", "CacheManager",
@@ -434,7 +434,7 @@ class compilation_knobs(base_knobs):
     """Compiling kernels."""
 
     override: env_bool = env_bool("TRITON_KERNEL_OVERRIDE", setting="NEREID_KERNEL_OVERRIDE",
-                                  ignored="stages are not read back from files yet")
+                                  effect="take a stage of a kernel (tile, llir, ptx) from the override folder when a file of it is there")
     dump_ir: env_bool = env_bool("TRITON_KERNEL_DUMP", setting="NEREID_KERNEL_DUMP",
                                  effect="write all stages of every kernel to the dump folder")
     dump_ir_extract_di_local_variables: env_bool = env_bool(

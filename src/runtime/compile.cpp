@@ -16,11 +16,13 @@
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/xxhash.h"
 
@@ -90,6 +92,53 @@ std::string hashOf(const CompileRequest &request) {
   identity += request.options.text();
   return llvm::utohexstr(llvm::xxh3_64bits(identity), true, 16);
 }
+
+/// The files that take the place of stages: the one that the option `ir_override` names, and those
+/// of the override folder.
+class StageFiles {
+public:
+  explicit StageFiles(const CompileRequest &request) {
+    const Settings &settings = Settings::current();
+    if (settings.kernelOverride) {
+      llvm::StringRef name = request.options.kernelName.empty()
+                                 ? llvm::StringRef(request.function->name)
+                                 : request.options.kernelName;
+      for (const char *ending : {"tile", "ttir", "llir", "ptx"}) {
+        llvm::SmallString<128> path(settings.overrideFolder(hashOf(request)));
+        llvm::sys::path::append(path, name + "." + ending);
+        if (llvm::sys::fs::exists(path))
+          read(path, ending);
+      }
+    }
+    if (const std::string &path = request.options.irOverride; !path.empty()) {
+      llvm::StringRef ending = llvm::sys::path::extension(path);
+      ending.consume_front(".");
+      if (llvm::is_contained({"tile", "ttir", "llir", "ptx"}, ending))
+        read(path, ending);
+      else
+        error = makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadOptionValue, "ir_override",
+                          "a file that ends in `.tile`, `.llir` or `.ptx`", path);
+    }
+  }
+  std::optional<std::string> text(llvm::StringRef stage) const {
+    auto found = texts.find(stage);
+    return found == texts.end() ? std::nullopt : std::optional(found->second);
+  }
+  ErrorPtr problem() { return std::move(error); }
+
+private:
+  void read(llvm::StringRef path, llvm::StringRef ending) {
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    if (buffer)
+      texts[ending == "ttir" ? "tile" : ending] = (*buffer)->getBuffer().str();
+    else
+      error = makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::CannotReadFile,
+                        std::string_view(path), buffer.getError().message());
+  }
+
+  llvm::StringMap<std::string> texts;
+  ErrorPtr error;
+};
 
 std::string metadataOf(const nrd_kernel &kernel) {
   const CompileRequest &request = kernel.request;
@@ -194,7 +243,7 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
   frontendOptions.sanitizeOverflow = options.sanitizeOverflow;
   frontendOptions.targetName = request.target.text();
   frontendOptions.hasTensorCopies =
-      request.target.backend == Backend::Cuda && request.target.arch >= 90;
+      request.target.backend == Backend::Cuda && request.target.arch >= 90 && options.tensorCopies;
   frontendOptions.defaultDotPrecision = options.dotPrecision;
 
   DiagnosticEngine diagnostics;
@@ -241,6 +290,16 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
     passes.addPass(transforms::createCheckAccesses());
   if (llvm::failed(passes.run(**module)))
     return internalError("a pass over tile IR failed: " + complaints.text);
+  StageFiles files(request);
+  if (ErrorPtr error = files.problem())
+    return error;
+  if (std::optional<std::string> text = files.text("tile")) {
+    complaints.text.clear();
+    module = mlir::parseSourceString<mlir::ModuleOp>(*text, &context);
+    if (!**module)
+      return makeError(NRD_ERROR_COMPILE, "", diag::TargetRefuses,
+                       "the text that replaces the stage `tile` is no tile IR: " + complaints.text);
+  }
   mlir::func::FuncOp entry = kernelOf(**module);
   if (!entry)
     return internalError("no kernel is left after the tile passes");
@@ -256,6 +315,7 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
   targetOptions.keepStages = request.keepStages;
   targetOptions.load = request.load;
   targetOptions.verify = options.verify;
+  targetOptions.replacement = [&files](llvm::StringRef stage) { return files.text(stage); };
   targetOptions.arch = request.target.arch;
   targetOptions.numWarps = int(options.numWarps);
   targetOptions.numStages = int(options.numStages);

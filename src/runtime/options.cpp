@@ -52,6 +52,10 @@ ErrorPtr assign(int64_t &field, std::string_view name, const nrd_value &value) {
 }
 
 ErrorPtr assign(std::string &field, std::string_view name, const nrd_value &value) {
+  if (value.value.isNone()) {
+    field.clear();
+    return nullptr;
+  }
   auto *text = value.value.getIf<std::string>();
   if (!text)
     return badValue(name, "a string", value);

@@ -2,7 +2,9 @@
 
 #include "ir/tile/Dialect.h"
 #include "support/settings.h"
+#include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -66,6 +68,22 @@ void printLlvm(const llvm::Module &module, llvm::StringRef kernel, llvm::StringR
     return;
   llvm::errs() << "; LLVM IR of " << kernel << ' ' << when << " optimisation\n";
   module.print(llvm::errs(), nullptr);
+}
+
+llvm::Error replaceLlvm(std::unique_ptr<llvm::Module> &module, const CompileOptions &options) {
+  std::optional<std::string> text =
+      options.replacement ? options.replacement("llir") : std::nullopt;
+  if (!text)
+    return llvm::Error::success();
+  llvm::SMDiagnostic problem;
+  auto parsed = llvm::parseAssemblyString(*text, problem, module->getContext());
+  if (!parsed)
+    return llvm::createStringError("the text that replaces the stage `llir` is no LLVM IR: line " +
+                                   llvm::Twine(problem.getLineNo()) + ": " + problem.getMessage());
+  parsed->setTargetTriple(module->getTargetTriple());
+  parsed->setDataLayout(module->getDataLayout());
+  module = std::move(parsed);
+  return llvm::Error::success();
 }
 
 llvm::Error defect(const llvm::Twine &what) {

@@ -21,6 +21,9 @@ std::string printed(mlir::Operation *op);
 /// Prints LLVM IR "before" or "after" its optimisation when the setting NEREID_PRINT_LLVM asks for
 /// it.
 void printLlvm(const llvm::Module &module, llvm::StringRef kernel, llvm::StringRef when);
+/// Puts the LLVM IR that `options.replacement` has for the stage "llir" in the module's place. An
+/// error when it is none.
+llvm::Error replaceLlvm(std::unique_ptr<llvm::Module> &module, const CompileOptions &options);
 /// An error that is the compiler's fault.
 llvm::Error defect(const llvm::Twine &what);
 

@@ -8,7 +8,9 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,8 @@ struct CompileOptions {
   bool load = true;
   /// Verify the IR after every stage of the target.
   bool verify = false;
+  /// A text that takes the place of a stage of the compilation ("llir", "ptx"), when there is one.
+  std::function<std::optional<std::string>(llvm::StringRef stage)> replacement;
 
   // GPUs only.
   /// The architecture: 80, 86, 89, 90, 100, 120 for NVIDIA's sm_80...

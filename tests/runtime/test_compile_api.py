@@ -236,7 +236,7 @@ def test_first_launches_of_many_threads():
 
 @pytest.mark.parametrize("options, error, text", [
     ({"num_warps": 3}, AssertionError, "num_warps must be a power of 2"),
-    ({"ir_override": "x.ttir"}, ValueError, "ir_override is not supported"),
+    ({"ir_override": "x.ttir"}, ValueError, "cannot read `x.ttir`"),
     ({"stream": 1}, AssertionError, "stream option is deprecated"),
     ({"warps": 1}, KeyError, "Keyword argument warps was specified but unrecognised"),
 ])

@@ -21,8 +21,8 @@ from .jit import KernelInterface
 class Config:
     """One choice for the tuner: constants of the kernel (`kwargs`) and options.
 
-    pre_hook: called with a dict of all arguments before the kernel runs with this configuration. ir_override: kept for
-    Triton's sake; a launch refuses it. num_cpu_threads: threads of a launch on the CPU, 0 for the setting.
+    pre_hook: called with a dict of all arguments before the kernel runs with this configuration. ir_override: a file that takes
+    the place of a stage of the compilation, which its ending names (`.tile`, `.llir`, `.ptx`). num_cpu_threads: threads of a launch on the CPU, 0 for the setting.
     """
 
     def __init__(self, kwargs, num_warps=4, num_stages=3, num_ctas=1, maxnreg=None, pre_hook=None, ir_override=None,

@@ -308,13 +308,6 @@ static bool setOption(OptionSet &set, PyObject *key, PyObject *value) {
   std::string option = textOf(key);
   if (acceptedOption(option))
     return true;
-  if (option == "ir_override") {
-    if (value == Py_None)
-      return true;
-    PyErr_SetString(PyExc_ValueError,
-                    "ir_override is not supported: stages are not read back from files");
-    return false;
-  }
   if (option == "num_threads" || option == "num_cpu_threads") {
     long threads = PyLong_AsLong(value);
     if (threads < 0) {

@@ -133,6 +133,8 @@ public:
     if (Settings::current().llvmOptimisation)
       optimize(*llvmModule, *target);
     targets::printLlvm(*llvmModule, result->name, "after");
+    if (llvm::Error error = targets::replaceLlvm(llvmModule, options))
+      return std::move(error);
     clock.done("optimise");
     if (options.keepStages) {
       llvm::raw_string_ostream stream(result->llir);

@@ -225,15 +225,20 @@ public:
     if (Settings::current().llvmOptimisation)
       optimize(module, **machine);
     targets::printLlvm(module, result->name, "after");
+    if (llvm::Error error = targets::replaceLlvm(emitted->module, options))
+      return std::move(error);
     clock.done("llvm passes");
     if (options.keepStages) {
       llvm::raw_string_ostream stream(result->llir);
-      module.print(stream, nullptr);
+      emitted->module->print(stream, nullptr);
     }
-    auto ptx = emitPtx(module, **machine);
+    auto ptx = emitPtx(*emitted->module, **machine);
     if (!ptx)
       return ptx.takeError();
     result->ptx = std::move(*ptx);
+    if (std::optional<std::string> text =
+            options.replacement ? options.replacement("ptx") : std::nullopt)
+      result->ptx = std::move(*text);
     if (Settings::current().printPtx)
       llvm::errs() << result->ptx << '\n';
     clock.done("ptx");
