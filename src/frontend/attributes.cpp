@@ -144,6 +144,8 @@ std::optional<Value> languageMember(llvm::StringRef module, llvm::StringRef name
   }
   if (path == ".language.math")
     return builtinNamed(("math." + name).str());
+  if (path == ".language.target_info")
+    return builtinNamed(("target_info." + name).str());
   if (path == ".language.PropagateNan") {
     if (name == "NONE")
       return Value::integer(0);
@@ -151,21 +153,20 @@ std::optional<Value> languageMember(llvm::StringRef module, llvm::StringRef name
       return Value::integer(0xffff);
     return std::nullopt;
   }
-  if (path.starts_with(".language.extra")) { // device libraries, by the functions of `math` first
+  if (path.starts_with(".language.extra")) {
     if (path.ends_with(".libdevice")) {
-      auto function = builtinNamed(("math." + name).str());
-      return function ? function : builtinNamed(("libdevice." + name).str());
+      return builtinNamed(("libdevice." + name).str());
     }
     if (name == "libdevice" || name == "cuda" || name == "cpu")
       return submodule();
-    return std::nullopt;
+    return path.ends_with(".cuda") ? builtinNamed(("cuda." + name).str()) : std::nullopt;
   }
   if (path != ".language" && path != ".language.core" && path != ".language.standard" &&
       path != ".language.random")
     return std::nullopt;
 
   if (name == "math" || name == "core" || name == "standard" || name == "random" ||
-      name == "PropagateNan" || name == "extra")
+      name == "PropagateNan" || name == "extra" || name == "target_info")
     return Value(ModuleValue{("triton.language." + name).str()});
   if (name == "aggregate_replace")
     return builtinNamed("python.aggregate_replace");

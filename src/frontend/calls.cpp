@@ -198,7 +198,7 @@ LogicalResult Interpreter::checkResultUsed(const Call &node, const Value &callee
 bool Interpreter::insideCombiner() {
   for (mlir::Operation *op = builder.getInsertionBlock()->getParentOp(); op;
        op = op->getParentOp()) {
-    if (llvm::isa<tile::ReduceOp, tile::ScanOp>(op))
+    if (llvm::isa<tile::ReduceOp, tile::ScanOp, tile::MapElementwiseOp>(op))
       return true;
     if (llvm::isa<mlir::func::FuncOp>(op))
       return false;

@@ -9,9 +9,57 @@ namespace nereid::frontend {
 namespace arith = mlir::arith;
 
 llvm::LogicalResult Semantic::checkConvertible(DType type, SourceSpan at) {
-  if (type != DType::Float8E4B15 && type != DType::Float8E4B8 && type != DType::Float8E5B16)
+  if (!options.strict || !isFloat8(type))
     return llvm::success();
-  return error(diag::Float8NotSupported, at, info(type).shortName, "'fp8e5', 'fp8e4nv'");
+  // What Triton has: in software fp8e4b15 on GPUs, fp8e5b16 on the CPU.
+  int arch = 0;
+  llvm::StringRef target = options.targetName;
+  bool onGpu = target.consume_front("cuda:") && !target.getAsInteger(10, arch);
+  llvm::SmallVector<llvm::StringRef, 3> supported;
+  if (onGpu)
+    supported.push_back("fp8e4b15");
+  if (!onGpu || arch >= 89)
+    supported.push_back("fp8e4nv");
+  supported.push_back("fp8e5");
+  if (!onGpu)
+    supported.push_back("fp8e5b16");
+  if (llvm::is_contained(supported, info(type).shortName))
+    return llvm::success();
+  std::string names;
+  for (llvm::StringRef name : supported)
+    names += (names.empty() ? "'" : ", '") + name.str() + "'";
+  return error(diag::Float8NotSupported, at, info(type).shortName, names);
+}
+
+// The functions are in src/prelude/float8.py.
+FailureOr<Tensor> Semantic::castSoftware(const Tensor &value, DType to, CastOptions how,
+                                         SourceSpan at) {
+  auto run = [&](llvm::StringRef name, Tensor operand,
+                 std::initializer_list<int64_t> known) -> FailureOr<Tensor> {
+    std::vector<Value> args{operand};
+    for (int64_t each : known)
+      args.push_back(Value::integer(each));
+    auto result =
+        evaluator.call(*languageMember("triton.language", name), args, {}, at ? at : currentSpan);
+    return failed(result) ? FailureOr<Tensor>(llvm::failure()) : toTensor(*result, at);
+  };
+  DType from = value.type.scalar;
+  const DTypeInfo &type = info(isSoftwareFloat8(from) ? from : to);
+  int64_t hasNan = (isSoftwareFloat8(from) ? from : to) != DType::Float8E4B15;
+  if (isSoftwareFloat8(from)) {
+    auto code = bitcast(value, value.type.withScalar(DType::UInt8), at);
+    auto wide = run("_float8_to_float32", *code, {type.mantissaBits, type.exponentBias, hasNan});
+    return failed(wide) ? wide : cast(*wide, Type::of(to), how, at);
+  }
+  auto single =
+      from == DType::Float64 ? run("_float64_to_odd", value, {}) : cast(value, DType::Float32, at);
+  if (failed(single))
+    return single;
+  int64_t towardsZero = how.rounding == CastOptions::Rounding::TowardsZero;
+  auto code =
+      run("_float32_to_float8", *single,
+          {type.mantissaBits, type.exponentBias, hasNan ? 0x7f : 0x7e, hasNan, towardsZero});
+  return failed(code) ? code : bitcast(*code, code->type.withScalar(to), at);
 }
 
 FailureOr<Tensor> Semantic::bitcast(const Tensor &value, const Type &target, SourceSpan at) {
@@ -72,6 +120,9 @@ FailureOr<Tensor> Semantic::cast(const Tensor &value, const Type &element, CastO
     return castPointer(value, target, at);
   if (failed(checkConvertible(from, at)) || failed(checkConvertible(to, at)))
     return llvm::failure();
+
+  if (isSoftwareFloat8(from) || isSoftwareFloat8(to))
+    return castSoftware(value, to, how, at);
 
   mlir::Type ir = target.toIR(*builder.getContext());
   auto through32 = [&]() -> FailureOr<Tensor> {

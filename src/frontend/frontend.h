@@ -47,6 +47,7 @@ struct FrontendOptions {
   /// The target copies blocks of tensors in hardware (`desc.atomic_max` of 16-bit floats is its).
   bool hasTensorCopies = false;
   std::string defaultDotPrecision = "tf32";
+  unsigned numWarps = 4; ///< what `tl.extra.cuda.num_warps` answers
 };
 
 /// Builds the module of `kernel` for these parameters (one entry per parameter of the function, in

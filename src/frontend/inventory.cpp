@@ -98,6 +98,16 @@ std::vector<InventoryEntry> inventory() {
   return entries;
 }
 
+std::vector<InventoryEntry> libdeviceInventory() {
+  std::vector<InventoryEntry> entries;
+  for (const Builtin &builtin : allBuiltins())
+    if (llvm::StringRef name = builtin.name; name.consume_front("libdevice.")) {
+      entries.push_back(entryOf(builtin));
+      entries.back().name = name.str();
+    }
+  return entries;
+}
+
 llvm::json::Array inventoryJson() {
   llvm::json::Array list;
   for (const InventoryEntry &entry : inventory()) {

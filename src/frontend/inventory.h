@@ -38,6 +38,9 @@ struct InventoryEntry {
 /// Every public function of `tl` and every member function of tensors, sorted by name.
 std::vector<InventoryEntry> inventory();
 
+/// The functions of `tl.extra.libdevice`, by their bare names; `doc` lists the types they take.
+std::vector<InventoryEntry> libdeviceInventory();
+
 /// The inventory as a JSON list of objects: name, signature, doc, category, dtypes, aliases,
 /// method, kind.
 llvm::json::Array inventoryJson();

@@ -130,6 +130,8 @@ static APFloat numberAsFloat(double number, mlir::FloatType type) {
 }
 
 Tensor Semantic::constant(const Value &number, const Type &type) {
+  if (isSoftwareFloat8(type.scalar) && !type.isPointer)
+    return *cast(constant(number, type.withScalar(DType::Float32)), type.element());
   mlir::Type ir = type.toIR(*builder.getContext());
   mlir::Type element = mlir::getElementTypeOrSelf(ir);
   mlir::TypedAttr attribute;

@@ -198,7 +198,7 @@ public:
   FailureOr<Tensor> cast(const Tensor &value, DType element, SourceSpan at = {}) {
     return cast(value, Type::of(element), {}, at);
   }
-  /// Reports an 8-bit float that no target converts: its bytes can be moved, nothing else.
+  /// In strict mode: reports an 8-bit float that Triton does not convert on this target.
   llvm::LogicalResult checkConvertible(DType type, SourceSpan at = {});
   /// Repeats a scalar or size-1 dimensions; the rank is raised by leading 1s.
   FailureOr<Tensor> broadcastTo(const Tensor &value, llvm::ArrayRef<int64_t> shape,
@@ -258,6 +258,7 @@ private:
   llvm::LogicalResult combineRegion(mlir::Region &region, llvm::ArrayRef<Tensor> inputs,
                                     const Value &combine, SourceSpan at);
   FailureOr<Tensor> bitcast(const Tensor &value, const Type &target, SourceSpan at);
+  FailureOr<Tensor> castSoftware(const Tensor &value, DType to, CastOptions how, SourceSpan at);
   FailureOr<Tensor> castPointer(const Tensor &value, const Type &target, SourceSpan at);
   void checkOverflow(BinaryOp op, const Tensor &a, const Tensor &b);
 

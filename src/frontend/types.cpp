@@ -60,6 +60,9 @@ bool isBool(DType type) {
 bool isFloat8(DType type) {
   return info(type).kind == DTypeClass::Float8;
 }
+bool isSoftwareFloat8(DType type) {
+  return type == DType::Float8E4B15 || type == DType::Float8E4B8 || type == DType::Float8E5B16;
+}
 
 Type Type::of(DType scalar, llvm::ArrayRef<int64_t> shape) {
   Type type;
@@ -178,7 +181,7 @@ static mlir::Type scalarToIR(DType scalar, mlir::MLIRContext &context) {
     return mlir::Float8E5M2Type::get(&context);
   case DType::Float8E4NV:
     return mlir::Float8E4M3FNType::get(&context);
-  // No target computes with these yet: their bytes can be moved, conversions are refused.
+  // Bytes to every target: their conversions are written in the language.
   case DType::Float8E5B16:
   case DType::Float8E4B8:
   case DType::Float8E4B15:

@@ -44,6 +44,8 @@ bool isInt(DType type);       ///< bool included
 bool isSignedInt(DType type); ///< bool is unsigned
 bool isBool(DType type);
 bool isFloat8(DType type);
+/// An 8-bit float that is a byte to every target: conversions are written in the language.
+bool isSoftwareFloat8(DType type);
 
 /// The type of a run-time value: a scalar or pointer, a block of them, or a tensor descriptor.
 struct Type {

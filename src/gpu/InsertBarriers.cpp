@@ -181,7 +181,9 @@ Interval footprint(func::FuncOp function) {
 
 bool touchesGlobal(Operation *op) {
   return isa<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp, ngpu::AsyncCopyOp,
-             ngpu::TmaStoreOp>(op);
+             ngpu::TmaStoreOp>(op) ||
+         (isa<tile::ExternOp, tile::InlineAsmOp, tile::MapElementwiseOp>(op) &&
+          !isMemoryEffectFree(op));
 }
 
 bool releases(Operation *op) {

@@ -264,7 +264,7 @@ double slotsOf(Operation *op) {
       .Case<math::Exp2Op, math::ExpOp, math::Log2Op, math::LogOp>([&](auto) { return 10 * wide; })
       .Case<math::AbsFOp, math::AbsIOp, math::FmaOp, math::FloorOp, math::CeilOp>(
           [&](auto) { return wide; })
-      .Case<tile::ExternOp>([](auto) { return 40.0; })
+      .Case<tile::ExternOp, tile::MapElementwiseOp>([](auto) { return 40.0; })
       .Default([&](Operation *other) {
         if (isa_and_nonnull<math::MathDialect>(other->getDialect()))
           return 24 * wide;

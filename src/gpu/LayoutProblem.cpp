@@ -29,7 +29,8 @@ bool isElementwise(Operation *op) {
   if (isa<arith::ConstantOp>(op))
     return false;
   if (isa<tile::AddPtrOp, tile::IntToPtrOp, tile::PtrToIntOp, tile::PtrCastOp, tile::FpCastOp,
-          tile::ExternOp, tile::HintOp, tile::DivRNOp, tile::SqrtRNOp, tile::MulHiUOp>(op))
+          tile::ExternOp, tile::HintOp, tile::DivRNOp, tile::SqrtRNOp, tile::MulHiUOp,
+          tile::InlineAsmOp, tile::MapElementwiseOp>(op))
     return true;
   return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect());
 }
@@ -44,7 +45,8 @@ bool isCheap(Operation *op) {
     return false;
   if (isa_and_nonnull<math::MathDialect>(op->getDialect()))
     return isa<math::AbsFOp, math::AbsIOp, math::FloorOp, math::CeilOp>(op);
-  return !isa<arith::DivFOp, arith::RemFOp, tile::DivRNOp, tile::SqrtRNOp, tile::ExternOp>(op);
+  return !isa<arith::DivFOp, arith::RemFOp, tile::DivRNOp, tile::SqrtRNOp, tile::ExternOp,
+              tile::InlineAsmOp, tile::MapElementwiseOp>(op);
 }
 
 double tripCount(scf::ForOp loop) {
@@ -302,7 +304,8 @@ void LayoutProblem::Builder::visit(Operation *op, double weight) {
         step.results.push_back(newValue(result, step.node, via ? op : nullptr, weight));
   };
   bool noTensorOperands = llvm::none_of(op->getOperands(), isTensor);
-  bool source = noTensorOperands && isMemoryEffectFree(op) && !isa<tile::ExternOp>(op);
+  bool source =
+      noTensorOperands && isMemoryEffectFree(op) && !isa<tile::ExternOp, tile::InlineAsmOp>(op);
   useOperands(step);
   step.slots = slotsOf(op);
   step.derives = isView(op) || isa<tile::JoinOp, tile::CatOp>(op);

@@ -86,7 +86,7 @@ bool touchesGlobalMemory(scf::ForOp loop) {
       ->walk([](Operation *op) {
         return isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::BarrierOp,
                    ngpu::TmaStoreOp, tile::DescStoreOp, tile::DescReduceOp, func::CallOp>(op) ||
-                       (isa<tile::ExternOp>(op) && !isMemoryEffectFree(op))
+                       (isa<tile::ExternOp, tile::InlineAsmOp>(op) && !isMemoryEffectFree(op))
                    ? WalkResult::interrupt()
                    : WalkResult::advance();
       })

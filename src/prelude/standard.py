@@ -58,6 +58,11 @@ def softmax(x, dim: constexpr = None, keep_dims: constexpr = False, ieee_roundin
     return fdiv(numerator, denominator, ieee_rounding)
 
 
+def expect_zero(x, mask):
+    """`x` itself. Says to the reader that its elements under the mask are expected to be zero; nothing is checked."""
+    return x
+
+
 def swizzle2d(i, j, size_i, size_j, size_g):
     """Reorders the positions of a row-major `size_i` x `size_j` grid so that groups of `size_g` rows are walked column by
     column. Returns the new pair (i, j)."""

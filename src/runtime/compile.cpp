@@ -226,6 +226,30 @@ void printAdvice(const nrd_kernel &kernel) {
   llvm::errs() << diagnostics.renderAll();
 }
 
+/// The files of bitcode that the kernel's foreign functions come from: those of the launch
+/// ("name=path;..."), else what the call named. `libdevice` is NVIDIA's library.
+void chooseLibraries(mlir::ModuleOp module, llvm::StringRef given,
+                     targets::CompileOptions &options) {
+  std::vector<std::pair<std::string, std::string>> files;
+  auto add = [&](llvm::StringRef name, llvm::StringRef path) {
+    bool isKnown = llvm::any_of(files, [&](const auto &file) { return file.first == name; });
+    if (!isKnown && !path.empty())
+      files.push_back({name.str(), path.str()});
+  };
+  llvm::SmallVector<llvm::StringRef> items;
+  given.split(items, ';', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef item : items) {
+    auto [name, path] = item.split('=');
+    add(name, path);
+  }
+  module.walk([&](tile::ExternOp op) { add(op.getLibrary(), op.getPath().value_or("")); });
+  for (auto &[name, path] : files)
+    if (name == "libdevice")
+      options.libdevice = path;
+    else
+      options.libraries.push_back(path);
+}
+
 /// The stages up to the finished code.
 ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kernel &kernel) {
   const FunctionRecord &function = *request.function;
@@ -245,6 +269,8 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
   frontendOptions.hasTensorCopies =
       request.target.backend == Backend::Cuda && request.target.arch >= 90 && options.tensorCopies;
   frontendOptions.defaultDotPrecision = options.dotPrecision;
+  if (request.target.backend == Backend::Cuda) // one kernel of the CPU serves all numbers
+    frontendOptions.numWarps = unsigned(options.numWarps);
 
   DiagnosticEngine diagnostics;
   uint64_t cause = 0;
@@ -324,6 +350,7 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
   targetOptions.reflectFtz = options.reflectFtz;
   targetOptions.cooperative = options.cooperative;
   targetOptions.programmaticLaunch = options.pdl;
+  chooseLibraries(**module, options.externLibs, targetOptions);
   auto code = target.compile(**module, targetOptions);
   clock.skip();
   if (!code)

@@ -56,6 +56,19 @@ ErrorPtr assign(std::string &field, std::string_view name, const nrd_value &valu
     field.clear();
     return nullptr;
   }
+  if (auto *pairs = value.value.getIf<frontend::Tuple>()) { // ((name, path), ...), a dictionary
+    field.clear();
+    for (const frontend::Value &item : pairs->items) {
+      auto *pair = item.getIf<frontend::Tuple>();
+      bool isPair = pair && pair->items.size() == 2 && pair->items[0].is<std::string>() &&
+                    pair->items[1].is<std::string>();
+      if (!isPair)
+        return badValue(name, "a dictionary {name: path}", value);
+      field += (field.empty() ? "" : ";") + pair->items[0].get<std::string>() + "=" +
+               pair->items[1].get<std::string>();
+    }
+    return nullptr;
+  }
   auto *text = value.value.getIf<std::string>();
   if (!text)
     return badValue(name, "a string", value);

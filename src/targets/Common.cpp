@@ -3,7 +3,13 @@
 #include "ir/tile/Dialect.h"
 #include "support/settings.h"
 #include "llvm/AsmParser/Parser.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -88,6 +94,87 @@ llvm::Error replaceLlvm(std::unique_ptr<llvm::Module> &module, const CompileOpti
 
 llvm::Error defect(const llvm::Twine &what) {
   return llvm::createStringError("internal error: " + what);
+}
+
+namespace {
+struct Collector final : llvm::DiagnosticHandler {
+  explicit Collector(std::shared_ptr<std::string> text) : text(std::move(text)) {}
+  bool handleDiagnostics(const llvm::DiagnosticInfo &info) override {
+    if (info.getSeverity() == llvm::DS_Error) {
+      llvm::raw_string_ostream stream(*text);
+      llvm::DiagnosticPrinterRawOStream printer(stream);
+      stream << (text->empty() ? "" : "; ");
+      info.print(printer);
+    }
+    return true;
+  }
+  std::shared_ptr<std::string> text;
+};
+} // namespace
+
+CodeProblems::CodeProblems(llvm::LLVMContext &context) : text(std::make_shared<std::string>()) {
+  context.setDiagnosticHandler(std::make_unique<Collector>(text));
+}
+
+llvm::Error CodeProblems::take() {
+  std::string problems = std::exchange(*text, "");
+  if (problems.empty())
+    return llvm::Error::success();
+  return llvm::createStringError("the assembly of `inline_asm_elementwise` cannot be used: " +
+                                 problems);
+}
+
+llvm::Error linkLibraries(llvm::Module &module, llvm::ArrayRef<std::string> paths) {
+  llvm::SmallPtrSet<const llvm::Function *, 16> before;
+  for (const llvm::Function &function : module)
+    if (!function.isDeclaration())
+      before.insert(&function);
+  for (const std::string &path : paths) {
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    if (!buffer)
+      return llvm::createStringError("cannot read the library `" + path +
+                                     "`: " + buffer.getError().message());
+    std::unique_ptr<llvm::Module> library;
+    std::string problem;
+    auto *start = reinterpret_cast<const unsigned char *>((*buffer)->getBufferStart());
+    auto *end = reinterpret_cast<const unsigned char *>((*buffer)->getBufferEnd());
+    if (llvm::isBitcode(start, end)) {
+      auto parsed = llvm::parseBitcodeFile(**buffer, module.getContext());
+      if (parsed)
+        library = std::move(*parsed);
+      else
+        problem = llvm::toString(parsed.takeError());
+    } else {
+      llvm::SMDiagnostic diagnostic;
+      library = llvm::parseAssembly(**buffer, diagnostic, module.getContext());
+      problem = diagnostic.getMessage().str();
+    }
+    if (!library)
+      return llvm::createStringError("the library `" + path + "` is no LLVM bitcode: " + problem);
+    library->setTargetTriple(module.getTargetTriple());
+    library->setDataLayout(module.getDataLayout());
+    // It was made for one processor, or for none.
+    for (llvm::Function &function : *library) {
+      function.removeFnAttr("target-cpu");
+      function.removeFnAttr("target-features");
+    }
+    if (llvm::Linker::linkModules(module, std::move(library), llvm::Linker::Flags::LinkOnlyNeeded))
+      return llvm::createStringError("the library `" + path + "` cannot be linked");
+  }
+  for (llvm::Function &function : module)
+    if (!function.isDeclaration() && !before.contains(&function)) {
+      function.setLinkage(llvm::GlobalValue::InternalLinkage);
+      function.setSubprogram(nullptr);
+      if (!function.hasFnAttribute(llvm::Attribute::NoInline))
+        function.addFnAttr(llvm::Attribute::AlwaysInline);
+    }
+  return llvm::Error::success();
+}
+
+llvm::Error missingFunction(llvm::StringRef symbol) {
+  return llvm::createStringError("no library has the function `" + symbol +
+                                 "`: name the file that does by `lib_path`, or at the launch by "
+                                 "`extern_libs={name: path}`");
 }
 
 } // namespace nereid::targets

@@ -7,8 +7,9 @@
 #include <chrono>
 
 namespace llvm {
+class LLVMContext;
 class Module;
-}
+} // namespace llvm
 
 namespace nereid::targets {
 
@@ -26,6 +27,25 @@ void printLlvm(const llvm::Module &module, llvm::StringRef kernel, llvm::StringR
 llvm::Error replaceLlvm(std::unique_ptr<llvm::Module> &module, const CompileOptions &options);
 /// An error that is the compiler's fault.
 llvm::Error defect(const llvm::Twine &what);
+
+/// Collects what LLVM complains about while it generates code, which is about assembly and
+/// constraints that the author wrote; its own handler would end the process. Must not outlive the
+/// context.
+class CodeProblems {
+public:
+  explicit CodeProblems(llvm::LLVMContext &context);
+  /// What was collected since the last call, as one error.
+  llvm::Error take();
+
+private:
+  std::shared_ptr<std::string> text;
+};
+
+/// Links the functions that the module calls and does not have from files of bitcode (or LLVM IR as
+/// text), for the module's own machine; they become part of it and may be inlined.
+llvm::Error linkLibraries(llvm::Module &module, llvm::ArrayRef<std::string> paths);
+/// The error for a function that no library has.
+llvm::Error missingFunction(llvm::StringRef symbol);
 
 /// Measures the stages of a compilation, from one call to the next.
 class StageClock {

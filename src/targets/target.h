@@ -42,7 +42,12 @@ struct CompileOptions {
   /// A text that takes the place of a stage of the compilation ("llir", "ptx"), when there is one.
   std::function<std::optional<std::string>(llvm::StringRef stage)> replacement;
 
+  /// Files of LLVM bitcode, or LLVM IR as text, whose functions the kernel may call.
+  std::vector<std::string> libraries;
+
   // GPUs only.
+  /// NVIDIA's libdevice, where it is not to be the one of the CUDA installation.
+  std::string libdevice;
   /// The architecture: 80, 86, 89, 90, 100, 120 for NVIDIA's sm_80...
   int arch = 0;
   /// Warps of a program, depth of pipelined loops, blocks of a cluster.

@@ -149,7 +149,7 @@ struct Promise {
 llvm::DenseMap<Value, Promise> collectPromises(Operation *root) {
   llvm::DenseMap<Value, Promise> promises;
   auto mayNotReturn = [](Operation &op) {
-    if (isa<AssertOp, AtomicRMWOp, AtomicCASOp, ExternOp, CallOpInterface>(op))
+    if (isa<AssertOp, AtomicRMWOp, AtomicCASOp, ExternOp, InlineAsmOp, CallOpInterface>(op))
       return true;
     return op.walk([](scf::WhileOp) { return WalkResult::interrupt(); }).wasInterrupted();
   };

@@ -118,6 +118,10 @@ llvm::BitVector Provenance::writtenArguments(func::FuncOp function) const {
     else if (isa<func::CallOp>(op))
       for (Value operand : op->getOperands())
         write(operand);
+    else if (isa<tile::ExternOp, tile::InlineAsmOp>(op) && !isMemoryEffectFree(op))
+      for (Value operand : op->getOperands()) // addresses, maybe as integers
+        if (!of(operand).empty())
+          write(operand);
   });
   written.resize(function.getNumArguments());
   return written;

@@ -6,14 +6,18 @@ import pytest
 
 import nereid
 import test_atomics
+import test_behaviours_numeric
 import test_block_pointers
 import test_control_flow
 import test_descriptors
 import test_dot
 import test_dot_scaled
 import test_elementwise
+import test_extern
 import test_gather
 import test_histogram
+import test_inline_asm
+import test_map_elementwise
 import test_memory
 import test_random
 import test_reductions
@@ -35,7 +39,8 @@ def builtins():
 
 def test_every_builtin_is_covered():
     covered = set(REASONS)
-    for module in (test_atomics, test_block_pointers, test_control_flow, test_descriptors, test_dot, test_dot_scaled, test_elementwise, test_gather, test_histogram, test_memory, test_random, test_reductions, test_shapes, test_sort):
+    for module in (test_atomics, test_behaviours_numeric, test_block_pointers, test_control_flow, test_descriptors, test_dot, test_dot_scaled, test_elementwise, test_extern, test_gather,
+                   test_histogram, test_inline_asm, test_map_elementwise, test_memory, test_random, test_reductions, test_shapes, test_sort):
         covered |= module.COVERED
     missing = sorted({row["name"] for row in builtins() if not row["name"].startswith("_")} - covered)
     assert not missing, f"no test runs {', '.join(missing)}: add a row to the matrix, or a reason"

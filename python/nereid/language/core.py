@@ -736,14 +736,6 @@ class slice:
         self.step = step
 
 
-def extern_elementwise(lib_name, lib_path, args, arg_type_symbol_dict, is_pure, _semantic=None):
-    """Calls a function of a device library. The CPU target has none."""
-    raise ValueError(f"the device library {lib_name!r} is not available on this target")
-
-
-extern_elementwise.__triton_builtin__ = True
-
-
 def _promote_bfloat16_to_float32(t, _semantic=None):
     """A bf16 tensor as fp32; everything else as it is."""
     return _call("cast", (t, float32), {}, _semantic) if t.type.scalar == bfloat16 else t

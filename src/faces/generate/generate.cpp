@@ -5,6 +5,7 @@
 //     _builtins.pyi   the same for type checkers and editors
 //     builtins.json   the inventory, for tests and tools
 //     language.md     the reference page (docs/reference/language.md is a checked-in copy)
+//     _libdevice.py, libdevice.md   the same for the device library
 #include "frontend/inventory.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -105,12 +106,12 @@ static void writeStub(llvm::raw_ostream &out, const Entries &entries) {
 
 /// One section per category, in the order in which one learns the language.
 static void writeReference(llvm::raw_ostream &out, const Entries &entries) {
-  static constexpr const char *order[] = {
-      "Programs",        "Creation",  "Memory",         "Shape",
-      "Arithmetic",      "Selection", "Math",           "Reductions and scans",
-      "Linear algebra",  "Atomics",   "Random numbers", "Library",
-      "Iteration",       "Hints",     "Debugging",      "Types",
-      "Member functions"};
+  static constexpr const char *order[] = {"Programs",       "Creation",     "Memory",
+                                          "Shape",          "Arithmetic",   "Selection",
+                                          "Math",           "Foreign code", "Reductions and scans",
+                                          "Linear algebra", "Atomics",      "Random numbers",
+                                          "Library",        "Iteration",    "Hints",
+                                          "Debugging",      "Types",        "Member functions"};
   out << "# Functions of the language\n\n"
          "Made from the builtin table (`src/frontend/builtins`) and the prelude (`src/prelude`) by "
          "`nereid-generate`; do not\n"
@@ -146,6 +147,43 @@ static void writeReference(llvm::raw_ostream &out, const Entries &entries) {
   }
 }
 
+static void writeLibdevice(llvm::raw_ostream &out, const Entries &entries) {
+  out << "\"\"\"The functions of the device library. Made from the compiler's builtin table by "
+         "nereid-generate: do not edit.\"\"\"\n\n"
+         "from ... import _native\nfrom .. import core\n\n";
+  writeNames(out, "__all__", entries, [](const InventoryEntry &) { return true; });
+  out << "\n\ndef _of_kernels(function):\n"
+         "    name = \"libdevice.\" + function.__name__\n"
+         "    function = core.extern(function)\n"
+         "    function.__nereid_builtin__ = name  # what it means inside a kernel\n"
+         "    return function\n";
+  for (const InventoryEntry &entry : entries) {
+    out << "\n\n@_of_kernels\ndef " << entry.name << entry.signature("_semantic=None") << ":\n";
+    writeDocstring(out, entry.doc);
+    out << "    return _native.call_builtin(_semantic, \"libdevice." << entry.name << "\", "
+        << forwarded(entry) << ")\n";
+  }
+}
+
+static void writeLibdevicePage(llvm::raw_ostream &out, const Entries &entries) {
+  out << "# The device library\n\n"
+         "`tl.extra.libdevice`, also `triton.language.extra.cuda.libdevice` and "
+         "`...cpu.libdevice`. "
+         "Made by `nereid-generate` from\n"
+         "`src/frontend/builtins/libdevice.def`; do not edit this page. On a GPU these are "
+         "NVIDIA's "
+         "functions, on the CPU\n"
+         "functions that mean the same (`src/targets/cpu/support_library/DeviceLibrary.cpp`); "
+         "those "
+         "that the compiler has an\n"
+         "operation for (`exp`, `tanh`, `rint`, `isnan` ...) need no library on either. "
+         "Python numbers take the type of the other\n"
+         "arguments; of several tensors one must have the type of a row, the others are widened to "
+         "it.\n\n| function | types |\n|---|---|\n";
+  for (const InventoryEntry &entry : entries)
+    out << "| `" << entry.name << entry.signature() << "` | " << entry.doc << " |\n";
+}
+
 static void write(llvm::StringRef folder, llvm::StringRef name,
                   llvm::function_ref<void(llvm::raw_ostream &)> content) {
   std::string path = (folder + "/" + name).str();
@@ -167,6 +205,10 @@ int main(int argc, char **argv) {
   write(argv[1], "_builtins.py", [&](llvm::raw_ostream &out) { writeModule(out, entries); });
   write(argv[1], "_builtins.pyi", [&](llvm::raw_ostream &out) { writeStub(out, entries); });
   write(argv[1], "language.md", [&](llvm::raw_ostream &out) { writeReference(out, entries); });
+  Entries libdevice = libdeviceInventory();
+  write(argv[1], "_libdevice.py", [&](llvm::raw_ostream &out) { writeLibdevice(out, libdevice); });
+  write(argv[1], "libdevice.md",
+        [&](llvm::raw_ostream &out) { writeLibdevicePage(out, libdevice); });
   write(argv[1], "builtins.json", [&](llvm::raw_ostream &out) {
     out << llvm::formatv("{0:2}\n", llvm::json::Value(inventoryJson()));
   });

@@ -289,7 +289,6 @@ static bool acceptedOption(const std::string &option) {
                                 "cluster_dims",
                                 "deprecated_fp8_dot_operand_dtypes",
                                 "enable_fast_math",
-                                "extern_libs",
                                 "instrumentation_mode",
                                 "max_num_imprecise_acc_default",
                                 "ptx_options",
@@ -325,7 +324,7 @@ static bool setOption(OptionSet &set, PyObject *key, PyObject *value) {
       return false;
     set.checked = truth ? 2 : 1;
   }
-  ValuePtr converted = toValue(value);
+  ValuePtr converted = toArgument(value);
   if (!converted)
     return false;
   nrd_error *error = nrd_options_set(set.options, option.c_str(), converted.get());

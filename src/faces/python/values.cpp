@@ -510,6 +510,18 @@ Ref semanticObject(const CompilationPtr &compilation) {
   return object;
 }
 
+ValuePtr toArgument(PyObject *object) {
+  Ref pairs;
+  if (PyDict_Check(object)) {
+    pairs = Ref::take(PyDict_Items(object));
+    object = pairs.get();
+  }
+  if (!object || !PyList_Check(object))
+    return object ? toValue(object) : ValuePtr();
+  Ref items = Ref::take(PyList_AsTuple(object));
+  return items ? toValue(items.get()) : ValuePtr();
+}
+
 PyObject *callBuiltin(PyObject *, PyObject *arguments) {
   PyObject *semantic = nullptr, *args = nullptr, *keywords = nullptr;
   const char *name = nullptr;
@@ -532,14 +544,14 @@ PyObject *callBuiltin(PyObject *, PyObject *arguments) {
   std::vector<const nrd_value *> positional, keywordValues;
   std::vector<std::string> keywordNames;
   for (Py_ssize_t i = 0, n = PyTuple_Size(args); i < n; ++i) {
-    owned.push_back(toValue(PyTuple_GetItem(args, i)));
+    owned.push_back(toArgument(PyTuple_GetItem(args, i)));
     if (!owned.back())
       return nullptr;
     positional.push_back(owned.back().get());
   }
   PyObject *key = nullptr, *value = nullptr;
   for (Py_ssize_t position = 0; PyDict_Next(keywords, &position, &key, &value);) {
-    owned.push_back(toValue(value));
+    owned.push_back(toArgument(value));
     if (!owned.back())
       return nullptr;
     keywordNames.push_back(textOf(key));

@@ -51,6 +51,9 @@ using ValuePtr = std::unique_ptr<nrd_value, ValueDeleter>;
 /// A Python object as a value. Boxes (constexpr) are opened; what has no meaning of its own to the
 /// compiler stays an opaque object. Null with an exception set when it cannot be one.
 ValuePtr toValue(PyObject *object);
+/// An argument of a builtin or an option that Python code gives: a list is taken for a tuple, a
+/// dictionary for a tuple of pairs.
+ValuePtr toArgument(PyObject *object);
 
 /// A value as a Python object. `boxed`: known scalars come as `tl.constexpr`, as builtins expect
 /// them. Null with an exception set on failure.

@@ -116,6 +116,12 @@ static FailureOr<Value> dot(Semantic &s, const BoundArgs &args) {
   shape[rank - 1] = shapeB[rank - 1];
   if (failed(s.checkShape(shape, args.call())))
     return failure();
+  if (isSoftwareFloat8(a->type.scalar) || isSoftwareFloat8(b->type.scalar)) { // exact in fp16
+    a = s.cast(*a, DType::Float16, args.span("input"));
+    b = s.cast(*b, DType::Float16, args.span("other"));
+    if (failed(a) || failed(b))
+      return failure();
+  }
   auto acc = accumulator(s, args, Type::of(*type, shape));
   if (failed(acc))
     return failure();

@@ -123,11 +123,23 @@ public:
     carryNarrowFloatsAsBits(module, machine->features);
     clock.done("llvm dialect");
     llvm::LLVMContext llvmContext;
+    targets::CodeProblems problems(llvmContext);
     auto llvmModule = translate(module, llvmContext);
     auto target = makeTargetMachine(*machine, options.fpFusion);
     if (!llvmModule || !target)
       return defect("no LLVM IR could be made");
     clock.done("translate");
+    if (!options.libraries.empty()) {
+      llvmModule->setTargetTriple(target->getTargetTriple());
+      llvmModule->setDataLayout(target->createDataLayout());
+      if (llvm::Error error = targets::linkLibraries(*llvmModule, options.libraries))
+        return std::move(error);
+      clock.done("libraries");
+    }
+    if (options.load)
+      for (const llvm::Function &function : *llvmModule)
+        if (function.isDeclaration() && !function.isIntrinsic() && !canBeFound(function.getName()))
+          return targets::missingFunction(function.getName());
     prepareModule(*llvmModule, *target, *machine);
     targets::printLlvm(*llvmModule, result->name, "before");
     if (Settings::current().llvmOptimisation)
@@ -143,6 +155,8 @@ public:
     auto code = emitCode(*llvmModule, *target, false);
     if (!code)
       return code.takeError();
+    if (llvm::Error error = problems.take())
+      return std::move(error);
     result->code = std::move(*code);
     clock.done("machine code");
     if (options.load) {

@@ -187,6 +187,7 @@ public:
     clock.done("assembler found");
 
     llvm::LLVMContext context;
+    targets::CodeProblems problems(context);
     EmitOptions emitOptions;
     emitOptions.sm = arch->sm;
     emitOptions.ptxVersion = unsigned(codegen.ptxVersion);
@@ -210,17 +211,26 @@ public:
     markKernel(*entry, shape);
     clock.done("emit");
     if (options.verify) {
-      std::string problems;
-      llvm::raw_string_ostream stream(problems);
+      std::string invalid;
+      llvm::raw_string_ostream stream(invalid);
       if (llvm::verifyModule(module, &stream))
-        return defect("the emitted LLVM IR is invalid: " + problems);
+        return defect("the emitted LLVM IR is invalid: " + invalid);
     }
 
+    if (!options.libraries.empty()) {
+      if (llvm::Error error = targets::linkLibraries(module, options.libraries))
+        return std::move(error);
+      clock.done("libraries");
+    }
     if (needsLibdevice(module)) {
-      if (llvm::Error error = linkLibdevice(module, *arch, options.reflectFtz))
+      if (llvm::Error error = linkLibdevice(module, *arch, options.reflectFtz, options.libdevice))
         return std::move(error);
       clock.done("libdevice");
     }
+    for (const llvm::Function &function : module)
+      if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty() &&
+          function.getName() != "vprintf" && function.getName() != "__assertfail")
+        return targets::missingFunction(function.getName());
     targets::printLlvm(module, result->name, "before");
     if (Settings::current().llvmOptimisation)
       optimize(module, **machine);
@@ -235,6 +245,8 @@ public:
     auto ptx = emitPtx(*emitted->module, **machine);
     if (!ptx)
       return ptx.takeError();
+    if (llvm::Error error = problems.take())
+      return std::move(error);
     result->ptx = std::move(*ptx);
     if (std::optional<std::string> text =
             options.replacement ? options.replacement("ptx") : std::nullopt)

@@ -5,6 +5,7 @@
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
 #include "llvm/ExecutionEngine/Orc/ExecutionUtils.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/Support/DynamicLibrary.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 
@@ -22,6 +23,7 @@ static llvm::Expected<orc::LLJIT *> session() {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser();
     auto made = orc::LLJITBuilder().create();
     if (!made)
       return made.takeError();
@@ -40,6 +42,12 @@ static llvm::Expected<orc::LLJIT *> session() {
     return llvm::createStringError("internal error: the JIT session could not be started");
   }
   return *shared;
+}
+
+bool canBeFound(llvm::StringRef symbol) {
+  auto isIt = [&](const Symbol &each) { return symbol == each.name; };
+  return llvm::any_of(supportSymbols(), isIt) ||
+         llvm::sys::DynamicLibrary::SearchForAddressOfSymbol(symbol.str());
 }
 
 namespace {

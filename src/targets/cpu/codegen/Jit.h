@@ -20,4 +20,7 @@ public:
 llvm::Expected<std::unique_ptr<LoadedObject>> loadObject(llvm::ArrayRef<char> object,
                                                          llvm::StringRef symbol);
 
+/// Whether the JIT knows a function of this name: one of ours, or of the process.
+bool canBeFound(llvm::StringRef symbol);
+
 } // namespace nereid::cpu

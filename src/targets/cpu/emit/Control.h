@@ -27,6 +27,7 @@ void emitSequential(
 /// One file each.
 void emitScan(Kernel &kernel, tile::ScanOp op);
 void emitDot(Kernel &kernel, tile::DotOp op);
+bool emitForeign(Kernel &kernel, mlir::Operation *op); // false: something else
 void emitAtomic(Kernel &kernel, mlir::Operation *op);
 
 } // namespace nereid::cpu

@@ -280,8 +280,8 @@ void Planner::chooseMaterialized() {
         inside = inside || neededInside.contains(user);
       } else {
         times.insert(2 * stepOf[user] + 1);
-        if (isa<tile::AtomicRMWOp, tile::AtomicCASOp, tile::ExternOp, tile::AssertOp,
-                tile::CheckOp>(user))
+        if (isa<tile::AtomicRMWOp, tile::AtomicCASOp, tile::ExternOp, tile::AssertOp, tile::CheckOp,
+                tile::InlineAsmOp, tile::MapElementwiseOp>(user))
           inside = true;
       }
     }

@@ -342,6 +342,8 @@ bool emitTensorOp(Kernel &k, Operation *op) {
     return emitDot(k, dot), true;
   if (isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op))
     return emitAtomic(k, op), true;
+  if (emitForeign(k, op))
+    return true;
   if (auto assertion = dyn_cast<tile::AssertOp>(op))
     return emitAssert(k, assertion), true;
   if (auto check = dyn_cast<tile::CheckOp>(op))

@@ -1,6 +1,8 @@
 // device_print's text, and the table of symbols for the JIT.
 #include "targets/cpu/support_library/SupportLibrary.h"
 
+#include "targets/cpu/support_library/DeviceLibrary.h"
+
 #include "targets/cpu/executor/Executor.h"
 
 #include <cinttypes>
@@ -149,14 +151,11 @@ std::string formatPrint(const Site &site, int operand, const int32_t grid[3], in
   return out;
 }
 
-std::span<const Symbol> supportSymbols() {
+static std::vector<Symbol> allSymbols() {
   // The C library's functions that vector math calls once a lane, in f64.
   using Unary = double (*)(double);
-#define NEREID_LIBM(name)                                                                          \
-  {                                                                                                \
-    #name, reinterpret_cast<void *>(static_cast<Unary>(&::name))                                   \
-  }
-  static const Symbol symbols[] = {
+#define NEREID_LIBM(name) {#name, reinterpret_cast<void *>(static_cast<Unary>(&::name))}
+  std::vector<Symbol> symbols = {
       NEREID_LIBM(sin),
       NEREID_LIBM(cos),
       NEREID_LIBM(expm1),
@@ -173,7 +172,13 @@ std::span<const Symbol> supportSymbols() {
       {"nereid_cpu_print", reinterpret_cast<void *>(&nereid_cpu_print)},
   };
 #undef NEREID_LIBM
+  symbols.insert(symbols.end(), deviceLibrary().begin(), deviceLibrary().end());
   return symbols;
+}
+
+std::span<const Symbol> supportSymbols() {
+  static const auto *symbols = new std::vector<Symbol>(allSymbols());
+  return *symbols;
 }
 
 } // namespace nereid::cpu

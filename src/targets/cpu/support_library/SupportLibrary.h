@@ -59,8 +59,8 @@ struct Symbol {
   const char *name;
   void *address;
 };
-// Every function of kernel_abi.h, and the C library's that math/Math.h names, for the JIT to
-// define.
+// Every function of kernel_abi.h, the C library's that math/Math.h names, and the device library,
+// for the JIT to define.
 std::span<const Symbol> supportSymbols();
 
 } // namespace nereid::cpu

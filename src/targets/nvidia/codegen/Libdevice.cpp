@@ -53,14 +53,15 @@ bool needsLibdevice(const llvm::Module &module) {
   return llvm::any_of(module.functions(), fromLibdevice);
 }
 
-llvm::Error linkLibdevice(llvm::Module &module, const Architecture &arch, bool flushSubnormals) {
+llvm::Error linkLibdevice(llvm::Module &module, const Architecture &arch, bool flushSubnormals,
+                          llvm::StringRef file) {
   std::vector<std::string> wanted;
   for (const llvm::Function &function : module)
     if (fromLibdevice(function))
       wanted.push_back(function.getName().str());
   if (wanted.empty())
     return llvm::Error::success();
-  std::string path = findLibdevice();
+  std::string path = file.empty() ? findLibdevice() : file.str();
   if (path.empty())
     return llvm::createStringError(
         "`" + wanted.front() +

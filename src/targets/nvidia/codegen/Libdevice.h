@@ -14,8 +14,10 @@ namespace nereid::nvidia {
 bool needsLibdevice(const llvm::Module &module);
 
 /// Links the functions of libdevice that the module calls, and those they call, as internal
-/// functions to be inlined. `flushSubnormals` picks their variants for flushed fp32 subnormals. An
-/// error says what is missing: the library, or the function in it.
-llvm::Error linkLibdevice(llvm::Module &module, const Architecture &arch, bool flushSubnormals);
+/// functions to be inlined. `file`: not the installation's, but this one. `flushSubnormals` picks
+/// their variants for flushed fp32 subnormals. An error says what is missing: the library, or the
+/// function in it.
+llvm::Error linkLibdevice(llvm::Module &module, const Architecture &arch, bool flushSubnormals,
+                          llvm::StringRef file = "");
 
 } // namespace nereid::nvidia

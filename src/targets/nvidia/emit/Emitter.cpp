@@ -327,6 +327,8 @@ llvm::Value *Emitter::owner(RankedTensorType type) {
 }
 
 llvm::Value *Emitter::isFirstThread() {
+  if (elementOwner)
+    return *elementOwner;
   llvm::Value *&owner = state->region().owners[~0u >> 1];
   if (!owner) {
     llvm::Value *thread = threadId();
@@ -404,10 +406,10 @@ void Emitter::emitBlock(Block &body) {
 void Emitter::emitOp(Operation *op) {
   b.SetCurrentDebugLocation(state->debug.at(op->getLoc()));
   if (emitElementwise(*this, op) || emitShape(*this, op) || emitRearrange(*this, op) ||
-      emitControl(*this, op) || emitMemory(*this, op) || emitConvert(*this, op) ||
-      emitShared(*this, op) || emitReduce(*this, op) || emitScan(*this, op) || emitDot(*this, op) ||
-      emitAsync(*this, op) || emitAtomic(*this, op) || emitDebug(*this, op) ||
-      emitWarpSpecialize(*this, op))
+      emitControl(*this, op) || emitMemory(*this, op) || emitForeign(*this, op) ||
+      emitConvert(*this, op) || emitShared(*this, op) || emitReduce(*this, op) ||
+      emitScan(*this, op) || emitDot(*this, op) || emitAsync(*this, op) || emitAtomic(*this, op) ||
+      emitDebug(*this, op) || emitWarpSpecialize(*this, op))
     return;
   fail(op, "internal error: nothing emits " + op->getName().getStringRef());
 }

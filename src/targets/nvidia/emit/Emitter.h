@@ -23,6 +23,7 @@
 #include "llvm/Support/Error.h"
 
 #include <memory>
+#include <optional>
 
 namespace nereid::nvidia {
 
@@ -97,8 +98,11 @@ public:
   /// True in the one thread that owns its elements of a tensor with this layout (others hold
   /// copies); null when every thread does.
   llvm::Value *owner(mlir::RankedTensorType type);
-  /// True in the first thread of the region.
+  /// True in the first thread of the region; in the body of a map, in the thread that owns the
+  /// element (null: every thread owns its own).
   llvm::Value *isFirstThread();
+  /// Set while the body of a map is emitted.
+  std::optional<llvm::Value *> elementOwner;
   /// Registers that hold copies of earlier registers: those are skipped by stores.
   bool isRedundantRegister(mlir::RankedTensorType type, unsigned reg);
 
@@ -198,6 +202,7 @@ bool emitControl(Emitter &e, mlir::Operation *op); // scf, calls, program ids, t
 bool emitDebug(Emitter &e, mlir::Operation *op);   // print, assert, check, assume, hint
 bool emitConvert(Emitter &e, mlir::Operation *op); // ngpu.convert_layout
 bool emitShared(Emitter &e, mlir::Operation *op);  // local_*, slot, subview, trans_buffer
+bool emitForeign(Emitter &e, mlir::Operation *op); // inline assembly, mapped functions
 bool emitReduce(Emitter &e, mlir::Operation *op);
 bool emitScan(Emitter &e, mlir::Operation *op);
 bool emitDot(Emitter &e, mlir::Operation *op);   // mma, wgmma, fma_dot

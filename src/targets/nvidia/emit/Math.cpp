@@ -365,7 +365,7 @@ const Row table[] = {
     {"math.log1p", log1p, none, "log1p"},
     {"math.log2", log2, none, "log2"},
     {"math.powf", nullptr, none, "pow"},
-    {"math.round", nullptr, none, "round"},
+    {"math.round", nullptr, llvm::Intrinsic::round, ""},
     {"math.roundeven", nullptr, llvm::Intrinsic::rint, ""},
     {"math.rsqrt", rsqrt, none, "rsqrt"},
     {"math.sin", sin, none, "sin"},
