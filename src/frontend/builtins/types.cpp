@@ -111,6 +111,23 @@ static FailureOr<Value> limitOf(Semantic &s, const BoundArgs &args) {
   return Value(llvm::APSInt(isSigned ? value.sext(wide) : value.zext(wide), /*isUnsigned=*/false));
 }
 
+/// The name in `tl`: "float32" where the short name is "fp32".
+static FailureOr<Value> codegenName(Semantic &, const BoundArgs &args) {
+  const Type &type = selfType(args);
+  return Value(std::string(type.isArithmetic() ? info(type.scalar).name : type.str().c_str()));
+}
+
+static FailureOr<Value> mangled(Semantic &, const BoundArgs &args) {
+  return Value(selfType(args).mangle());
+}
+
+static FailureOr<Value> withElement(Semantic &s, const BoundArgs &args) {
+  auto element = s.knownType(args["element_ty"], "`element_ty`", args.span("element_ty"));
+  if (failed(element))
+    return failure();
+  return Value(TypeValue{element->withShape(selfType(args).shape)});
+}
+
 static void addDtypeQuestions(std::vector<Builtin> &rows) {
   auto question = [&](const char *name, BuildFn build, const char *row = "") {
     rows.push_back({.name = name, .signature = "(self)", .build = build, .row = row});
@@ -135,6 +152,11 @@ static void addDtypeQuestions(std::vector<Builtin> &rows) {
   question("dtype.is_block", &ask<[](const Type &t) { return t.isBlock(); }>);
   question("dtype.is_void",
            &ask<[](const Type &t) { return !t.isPointer && t.scalar == DType::Void; }>);
+  question("dtype.codegen_name", &codegenName);
+  question("dtype.mangle", &mangled);
+  rows.push_back({.name = "dtype.with_element_ty",
+                  .signature = "(self, element_ty)",
+                  .build = &withElement});
   question("dtype.get_int_max_value", &limitOf);
   question("dtype.get_int_min_value", &limitOf);
 #define DTYPE(Enum, Name, Short, ...) question("dtype.is_" Short, &isNamed, Short);
