@@ -311,6 +311,7 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
                             /*printModuleScope=*/true, /*printAfterOnlyOnChange=*/true);
   transforms::TilePipelineOptions tileOptions;
   tileOptions.tensorCopies = frontendOptions.hasTensorCopies;
+  tileOptions.inlineBlocks = request.target.backend == Backend::Cuda;
   transforms::buildTilePipeline(passes, tileOptions);
   if (options.checked)
     passes.addPass(transforms::createCheckAccesses());

@@ -26,6 +26,10 @@ def HoistInvariants : Pass<"hoist-invariants"> {
   let summary = "moves computations and safe loads that do not change out of loops";
 }
 
+def InlineBlockFunctions : Pass<"inline-block-functions"> {
+  let summary = "functions that compute on tensors are inlined, `noinline` or not";
+}
+
 def SimplifyLoops : Pass<"simplify-loops"> {
   let summary = "carries scalars instead of tensors that a loop advances uniformly, and no dead values";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::nereid::tile::TileDialect"];

@@ -12,6 +12,8 @@ namespace nereid::transforms {
 #include "transforms/Passes.h.inc"
 
 void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &options) {
+  if (options.inlineBlocks)
+    manager.addPass(createInlineBlockFunctions());
   // First, because a call hides its callee's loads, shapes and constants from everything that
   // follows. What is left of the callees is then dead.
   manager.addPass(mlir::createInlinerPass({}, [](mlir::OpPassManager &) {}));

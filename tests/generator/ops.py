@@ -1150,13 +1150,8 @@ _ATOMIC = {
 
 def atomic_dtypes(name):
     """The element types of an atomic operation."""
-    if name == "add":
-        return ("int32", "uint32", "int64", "uint64", "float16", "bfloat16", "float32", "float64")
-    if name in ("max", "min"):
-        return ("int32", "uint32", "int64", "uint64", "float32", "float64")
-    if name in ("and", "or", "xor"):
-        return ("int32", "uint32", "int64", "uint64")
-    return ("int32", "uint32", "int64", "uint64", "float32", "float64")
+    more = {"add": ("float16", "bfloat16", "float32", "float64"), "and": (), "or": (), "xor": ()}
+    return ("int32", "uint32", "int64", "uint64") + more.get(name, ("float32", "float64"))
 
 
 @op("atomic", _atomic_emit)

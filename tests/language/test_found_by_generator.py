@@ -40,3 +40,35 @@ def kernel(x_ptr, y_ptr, n):
         want = np.full(8, 77)
         want[:n] = np.cumsum(x)[:n]
         np.testing.assert_array_equal(out.numpy(), want.astype(np.int16))
+
+
+def test_function_of_blocks_that_is_not_to_be_inlined(target):
+    """A `noinline` function that reduces a block inside, called by another one."""
+    kernel = harness.make("""@triton.jit
+def largest(a, b):
+    return tl.maximum(a, b)
+
+
+@triton.jit(noinline=True)
+def inner(n):
+    return tl.sum(tl.arange(0, 64) * n, 0), tl.reduce(tl.full((2, 1), n, tl.int32)[-1, :], 0, largest)
+
+
+@triton.jit(noinline=True)
+def outer(n):
+    a, b = inner(n)
+    return a + b
+
+
+@triton.jit(noinline=True)
+def scalars(n):
+    return n * n
+
+
+@triton.jit
+def kernel(y_ptr, n):
+    tl.store(y_ptr, outer(n) + scalars(n))
+""")
+    out = harness.empty(I32, (1, ))
+    kernel[(1, )](out, 7)
+    assert out.item() == 2016 * 7 + 7 + 49
