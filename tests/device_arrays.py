@@ -58,6 +58,11 @@ class Moved:
             moved = copy_of(value)  # not made anew: a test may have spoilt it
             moved.base = self(value.base)
             return moved
+        if isinstance(value, tuple):
+            moved = [self(item) for item in value]
+            return type(value)(*moved) if hasattr(value, "_fields") else tuple(moved)
+        if type(value).__name__ == "tuple" and type(value).__module__.endswith("language.core"):
+            return type(value)([self(item) for item in value])
         if not _is_host_array(value) or len(value.shape) and 0 in value.shape:
             return value
         data, writeable = _bytes_of(value)
