@@ -8,6 +8,12 @@
 #include <limits>
 #include <numbers>
 
+// glibc gave these new versions in 2.35, which older systems lack; the results are the same.
+#if defined(__x86_64__) && defined(__GLIBC__)
+__asm__(".symver hypot,hypot@GLIBC_2.2.5");
+__asm__(".symver hypotf,hypotf@GLIBC_2.2.5");
+#endif
+
 namespace nereid::cpu {
 namespace {
 
