@@ -83,6 +83,7 @@ REASONS = {
     **dict.fromkeys(("make_block_ptr", "advance"), "pointers and masks made by the prelude: test_block_pointers"), "dot_scaled": "test_dot_scaled",
     "bitonic_merge": "a step of sort: test_sorting", "map_elementwise": "its own class of functions", "inline_asm_elementwise": "text of one target",
     "condition": "an option of while: test_control_flow", "item": "the same as a reshape to a scalar: test_shapes",
+    "expect_zero": "the identity", "extern_elementwise": "an author's own code: test_extern",
     "to_tensor": "what every number goes through", "store_tensor_descriptor": "test_descriptors",
 }
 
