@@ -203,7 +203,7 @@ def probe():
 def exists(module, name):
     try:
         package, _, owner = module.rpartition(".")
-        found = importlib.import_module(module) if owner not in CLASSES else getattr(importlib.import_module(package), owner)
+        found = importlib.import_module(module) if owner != "dtype" else getattr(importlib.import_module(package), owner)
     except ImportError as error:
         return f"no module: {error}"
     if hasattr(found, name):
