@@ -85,7 +85,7 @@ STATEMENTS = {"range": "for v in tl.range(0, n, num_stages=2, loop_unroll_factor
 VALUES = ("void int1 int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 float8e5 float8e4nv float8e4b15 float8e5b16 float8e4b8 pi32_t "
           "TRITON_MAX_TENSOR_NUMEL PropagateNan").split()
 CLASSES = "dtype dtype.kind dtype.is_dtype dtype.SIGNEDNESS dtype.KIND dtype.cache_key_part pointer_type block_type tuple_type tuple slice constexpr constexpr_type const tensor tensor_descriptor tensor_descriptor_type str_to_ty".split()
-PRIVATE = ("core.builtin core.extern core.extern_elementwise core.dispatch core.is_builtin core._unwrap_if_constexpr core.CONSTEXPR_0 core.get_int_dtype core._promote_bfloat16_to_float32 "
+PRIVATE = ("core.builtin core.extern core.extern_elementwise core.is_builtin core._unwrap_if_constexpr core.CONSTEXPR_0 core.get_int_dtype core._promote_bfloat16_to_float32 "
            "core.aggregate_replace standard._log2").split()
 MATH = "umulhi exp exp2 log log2 cos sin sqrt sqrt_rn rsqrt abs fdiv div_rn erf floor ceil fma".split()
 DTYPE_MEMBERS = ("name primitive_bitwidth itemsize int_bitwidth  scalar is_fp8 is_fp8e4nv is_fp8e4b8 is_fp8e4b15 is_fp8e5 is_fp8e5b16 is_fp16 is_bf16 "
@@ -115,7 +115,7 @@ LIBDEVICE = {
           "j0 j1 y0 y1 cyl_bessel_i0 cyl_bessel_i1 erf erfinv erfc erfcx erfcinv normcdfinv normcdf lgamma tgamma round llround ilogb logb rsqrt_rn float_as_int float_as_uint abs fast_sinf fast_cosf fast_log2f fast_logf "
           "fast_expf fast_tanhf fast_tanf fast_exp10f fast_log10f"),
     "x, x": "nextafter copysign hypot rhypot atan2 fmod remainder pow fdim fast_powf fast_dividef",
-    "x, x, x": "fma norm3d rnorm3d", "x, x, x, x": "norm4d rnorm4d", "i": "clz popc brev ffs int_as_float int2double_rn", "i, i": "mulhi mul24 hadd rhadd hiloint2double", "i, i, i": "sad byte_perm",
+    "x, x, x": "fma norm3d rnorm3d", "x, x, x, x": "norm4d rnorm4d", "i": "clz popc brev ffs int_as_float int2double_rn", "i, i": "mulhi mul24 hadd rhadd hiloint2double", "i, i, i.to(tl.uint32)": "sad", "i, i, i": "byte_perm",
     "i.to(tl.uint32)": "uint_as_float uint2double_rn", "l": "longlong_as_double", "t": "double_as_longlong double2loint double2hiint isfinited rcp64h", "x, i": "ldexp scalbn", "i, x": "yn jn",
 }
 ROUNDINGS = {"x": "rcp sqrt float2int float2uint float2ll float2ull", "x, x": "add mul sub div", "x, x, x": "fma", "t": "double2float double2int double2uint double2ll double2ull", "i": "int2float",
@@ -142,6 +142,7 @@ HOST = {
 }
 #: Host names that are not here, and why.
 ABSENT = {
+    "triton.language.core.dispatch": "a step of `extern_elementwise`, which is there",
     "triton.profiler": "Proton is a project of its own: importing it says so", "triton.experimental.gluon": "a second language, of layouts written by hand: importing it says so",
 }
 
