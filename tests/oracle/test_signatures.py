@@ -75,8 +75,7 @@ DIFFERENCES = {
     "triton.tools.LinearLayout": "layouts are the compiler's own; `nereid compile --emit layouts` prints them",
 }
 #: Parts of the language in which not everything is there yet.
-PENDING = ("triton.language.extra.cuda", "triton.language.extra.libdevice", "triton.language.target_info",
-           "triton.language.inline_asm_elementwise", "triton.language.map_elementwise", "triton.language.dot_scaled")
+PENDING = ()
 
 
 def differences_of_functions(path, theirs, ours):
