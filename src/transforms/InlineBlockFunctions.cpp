@@ -1,6 +1,6 @@
-// A target that spreads tensors over threads chooses their layouts for the kernel as a whole: a function that
-// stays on its own can only hold scalars. Functions that compute on tensors, also in functions they call,
-// lose `no_inline` here, before the inliner; those of scalars keep it.
+// A target that spreads tensors over threads chooses their layouts for the kernel as a whole: a
+// function that stays on its own can only hold scalars. Functions that compute on tensors, also in
+// functions they call, lose `no_inline` here, before the inliner; those of scalars keep it.
 #include "transforms/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -29,8 +29,8 @@ class InlineBlockFunctions final : public impl::InlineBlockFunctionsBase<InlineB
 
   static bool isTensor(Type type) { return isa<RankedTensorType>(type); }
 
-  /// Whether the function, or one that it calls, has a tensor. Calls form no cycle: the language has no recursion that
-  /// the front end does not unfold.
+  /// Whether the function, or one that it calls, has a tensor. Calls form no cycle: the language
+  /// has no recursion that the front end does not unfold.
   static bool holdsTensors(ModuleOp module, func::FuncOp function) {
     return function
         .walk([&](Operation *op) {

@@ -13,7 +13,8 @@ struct TilePipelineOptions {
   bool licm = true;
   /// The target has a copy engine for blocks of tensors: descriptors that suit it stay.
   bool tensorCopies = false;
-  /// Only functions of scalars may stay functions: the target lays tensors out for a kernel as a whole.
+  /// Only functions of scalars may stay functions: the target lays tensors out for a kernel as a
+  /// whole.
   bool inlineBlocks = false;
 };
 

@@ -154,9 +154,8 @@ static void addDtypeQuestions(std::vector<Builtin> &rows) {
            &ask<[](const Type &t) { return !t.isPointer && t.scalar == DType::Void; }>);
   question("dtype.codegen_name", &codegenName);
   question("dtype.mangle", &mangled);
-  rows.push_back({.name = "dtype.with_element_ty",
-                  .signature = "(self, element_ty)",
-                  .build = &withElement});
+  rows.push_back(
+      {.name = "dtype.with_element_ty", .signature = "(self, element_ty)", .build = &withElement});
   question("dtype.get_int_max_value", &limitOf);
   question("dtype.get_int_min_value", &limitOf);
 #define DTYPE(Enum, Name, Short, ...) question("dtype.is_" Short, &isNamed, Short);
