@@ -183,20 +183,21 @@ bool fromDlpack(const Parameter &parameter, PyObject *object, const dlpack::Tens
   std::optional<nrd_dtype> dtype = dtypeOf(tensor);
   if (!dtype)
     return wrongDtype(parameter, nameOr(object, "dtype", "unknown"));
-  char *data = static_cast<char *>(tensor.data) + tensor.byteOffset;
+  // Addresses as numbers: a tensor without elements may lie at 0.
+  uintptr_t data = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byteOffset;
   int64_t itemSize = std::max(tensor.typeBits / 8, 1);
-  const char *low = data, *high = data + itemSize;
+  uintptr_t low = data, high = data + itemSize;
   int64_t compact = itemSize;
   bool empty = false;
   for (int i = tensor.rank - 1; i >= 0; --i) {
     int64_t stride = tensor.strides ? tensor.strides[i] * itemSize : compact;
     compact *= tensor.shape[i];
     empty |= tensor.shape[i] == 0;
-    (stride < 0 ? low : high) += (tensor.shape[i] - 1) * stride;
+    (stride < 0 ? low : high) += uintptr_t((tensor.shape[i] - 1) * stride);
   }
-  out.low = empty ? (data ? data : reinterpret_cast<char *>(16)) : low;
-  out.high = empty ? out.low : high;
-  return pointerTo(out, *dtype, data,
+  out.low = reinterpret_cast<char *>(empty ? (data ? data : 16) : low);
+  out.high = empty ? out.low : reinterpret_cast<char *>(high);
+  return pointerTo(out, *dtype, reinterpret_cast<char *>(data),
                    isCuda ? NRD_MEMORY_CUDA + tensor.deviceId : NRD_MEMORY_HOST_TENSOR);
 }
 
