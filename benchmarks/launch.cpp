@@ -29,6 +29,10 @@ struct Bench {
 using LaunchKernel = int (*)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                              unsigned, void *, void **, void **);
 
+template <typename Type> Type driverFunction(const char *name) {
+  return reinterpret_cast<Type>(dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), name));
+}
+
 } // namespace
 
 /// `target`: "cpu" or "cuda". `data`: six pointers of its memory; `stream`: a CUstream.
@@ -71,8 +75,7 @@ extern "C" double bench_blank(Bench *bench, int launches) {
 /// The driver alone, with `function` (a CUfunction) of the kernel that the others launch.
 extern "C" double bench_driver(Bench *bench, void *function, unsigned threads, void *stream,
                                int launches) {
-  static auto *launch = reinterpret_cast<LaunchKernel>(
-      dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), "cuLaunchKernel"));
+  static auto launch = driverFunction<LaunchKernel>("cuLaunchKernel");
   int32_t integers[] = {3, 5, 7, 9, 11, 13};
   float floats[] = {1.5f, 2.5f};
   void *scratch[2] = {}, *params[16];
@@ -84,7 +87,25 @@ extern "C" double bench_driver(Bench *bench, void *function, unsigned threads, v
     params[12 + i] = &floats[i];
     params[14 + i] = &scratch[i];
   }
+  return microseconds(
+      launches, [&] { launch(function, 1, 1, 1, threads, 1, 1, 0, stream, params, nullptr); });
+}
+
+/// Questions that a launch may have to ask the driver: the context's device (0), the context (1),
+/// where an address lies (2).
+extern "C" double bench_question(Bench *bench, int which, int launches) {
+  static auto device = driverFunction<int (*)(int *)>("cuCtxGetDevice");
+  static auto context = driverFunction<int (*)(void **)>("cuCtxGetCurrent");
+  static auto attribute =
+      driverFunction<int (*)(void *, int, unsigned long long)>("cuPointerGetAttribute");
   return microseconds(launches, [&] {
-    launch(function, 1, 1, 1, threads, 1, 1, 0, stream, params, nullptr);
+    int number = 0;
+    void *current = nullptr;
+    if (which == 0)
+      device(&number);
+    else if (which == 1)
+      context(&current);
+    else
+      attribute(&number, 9, reinterpret_cast<unsigned long long>(bench->data[0]));
   });
 }

@@ -47,7 +47,7 @@ def build(folder):
         return None
     native = ctypes.CDLL(str(output))
     native.bench_open.restype = ctypes.c_void_p
-    for name in ("bench_function", "bench_kernel", "bench_blank", "bench_driver"):
+    for name in ("bench_function", "bench_kernel", "bench_blank", "bench_driver", "bench_question"):
         getattr(native, name).restype = ctypes.c_double
     return native
 
@@ -106,6 +106,8 @@ def contenders(target, native):
         if cuda:
             function, threads = ctypes.c_void_p(compiled.function), compiled.metadata.num_warps * 32
             yield "driver, cuLaunchKernel", lambda n: native.bench_driver(bench, function, threads, ctypes.c_void_p(stream), n)
+            for number, call in enumerate(("cuCtxGetDevice", "cuCtxGetCurrent", "cuPointerGetAttribute")):
+                yield f"driver, {call}", lambda n, number=number: native.bench_question(bench, number, n)
     if cuda:
         try:
             import triton
