@@ -1,6 +1,7 @@
 """Kernels that the random programs (tests/generator) found to be compiled wrongly, made small."""
 
 import numpy as np
+import pytest
 import torch
 
 import harness
@@ -72,3 +73,24 @@ def kernel(y_ptr, n):
     out = harness.empty(I32, (1, ))
     kernel[(1, )](out, 7)
     assert out.item() == 2016 * 7 + 7 + 49
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "float32"])
+def test_half_of_a_vector_is_masked_off(target, dtype):
+    """Columns that a mask never lets through, in vectors wider than a register of the machine: filled with `other`, not written."""
+    kernel = harness.make("""@triton.jit
+def kernel(x_ptr, y_ptr, z_ptr, n):
+    i, j = tl.arange(0, 32)[:, None], tl.arange(0, 16)[None, :]
+    x = tl.load(x_ptr + i * n + j, mask=(i != 30) & (j < 4), other=-2)
+    tl.store(y_ptr + i * 16 + j, x)
+    tl.store(z_ptr + i * 16 + j, tl.load(x_ptr + i * n + j), mask=(i != n) & (j >= 8))
+    tl.store(z_ptr + 512 + i * 16 + j, tl.load(x_ptr + i * n + j, mask=(i < n) & (j >= 8), other=3))
+""")
+    dtype = DTYPES[dtype]
+    x = harness.values(dtype, (32, 16), seed=1)
+    y, z = harness.empty(dtype, (32, 16)), harness.empty(dtype, (64, 16))
+    kernel[(1, )](harness.to_tensor(x, dtype), y, z, 16)
+    i, j = np.arange(32)[:, None], np.arange(16)[None, :]
+    np.testing.assert_array_equal(y.numpy(), np.where((i != 30) & (j < 4), x, -2))
+    np.testing.assert_array_equal(z.numpy()[:32], np.where((i != 16) & (j >= 8), x, 77))
+    np.testing.assert_array_equal(z.numpy()[32:], np.where((i < 16) & (j >= 8), x, 3))

@@ -1,10 +1,8 @@
 #include "targets/cpu/codegen/Machine.h"
+#include "targets/cpu/codegen/MaskedAccesses.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
-#include "llvm/IR/IRBuilder.h"
-#include "llvm/IR/InstIterator.h"
-#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -162,44 +160,9 @@ void optimize(llvm::Module &module, llvm::TargetMachine &target) {
   all.run(module, modules);
 }
 
-/// LLVM 22's back end for x86 stores a whole element of `wide` for a masked store of trunc(wide)
-/// whose mask is a constant with one true lane: such stores become stores of that lane.
-static void storeSingleLanes(llvm::Module &module) {
-  llvm::SmallVector<std::pair<llvm::IntrinsicInst *, unsigned>> found;
-  for (llvm::Function &function : module)
-    for (llvm::Instruction &instruction : llvm::instructions(function)) {
-      auto *store = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
-      if (!store || store->getIntrinsicID() != llvm::Intrinsic::masked_store)
-        continue;
-      auto *mask = llvm::dyn_cast<llvm::Constant>(store->getArgOperand(2));
-      if (!mask)
-        continue;
-      unsigned lanes = llvm::cast<llvm::FixedVectorType>(mask->getType())->getNumElements(),
-               count = 0, last = 0;
-      for (unsigned lane = 0; lane < lanes; ++lane) {
-        llvm::Constant *element = mask->getAggregateElement(lane);
-        if (element && element->isNullValue())
-          continue;
-        count += element && element->isOneValue() ? 1 : 2;
-        last = lane;
-      }
-      if (count == 1)
-        found.push_back({store, last});
-    }
-  for (auto [store, lane] : found) {
-    llvm::IRBuilder<> b(store);
-    llvm::Value *element = b.CreateExtractElement(store->getArgOperand(0), uint64_t(lane));
-    llvm::Value *address = b.CreateConstGEP1_64(element->getType(), store->getArgOperand(1), lane);
-    unsigned bytes = element->getType()->getPrimitiveSizeInBits() / 8;
-    llvm::Align align = store->getParamAlign(1).valueOrOne();
-    b.CreateAlignedStore(element, address, llvm::commonAlignment(align, uint64_t(lane) * bytes));
-    store->eraseFromParent();
-  }
-}
-
 llvm::Expected<llvm::SmallVector<char, 0>> emitCode(llvm::Module &module,
                                                     llvm::TargetMachine &target, bool assembly) {
-  storeSingleLanes(module);
+  simplifyMaskedAccesses(module, target);
   llvm::SmallVector<char, 0> code;
   llvm::raw_svector_ostream stream(code);
   llvm::legacy::PassManager passes;
