@@ -1,0 +1,101 @@
+// Entries on disk, each a file under the hash of what it answers: compiled kernels, what their
+// compilation asked, results of tuning.
+//
+// A file is written under another name, brought to the disk and renamed: readers see all of it or
+// nothing, in any number of processes, also on network file systems. No lock decides what is
+// right. Nothing that is read is believed: a header says what the file is and whose, a checksum
+// covers every byte, and a file that does not fit counts as not there; it is written anew. Nothing
+// in a file is executed while it is read.
+//
+// The folder is made with mode 0700 and counts only so, owned by the user: who else could write to
+// it could have us run their code. It holds 256 folders, named by the first two digits of the hash.
+// Every failure of the disk (full, read-only, gone) only means that there is no entry.
+//
+// Above its size limit the folder is thinned out, least recently used first (a hit renews a file's
+// time, at most once an hour), by one process at a time; who has opened a file keeps it. Files of
+// writers that were killed go after an hour.
+#pragma once
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace nereid::runtime::cache {
+
+/// What an entry is the answer to: a BLAKE3 hash.
+struct Key {
+  std::array<uint8_t, 32> bytes{};
+
+  static Key of(llvm::StringRef content);
+  /// The key that continues this one by `content`.
+  Key then(llvm::StringRef content) const;
+  std::string hex() const;
+  bool operator==(const Key &) const = default;
+};
+
+enum class EntryKind : uint32_t { Questions = 1, Kernel = 2, Tuning = 3 };
+
+/// Why a folder is not used, or that it is.
+enum class FolderState : uint8_t {
+  Usable,
+  Missing,  ///< it is made by the first entry
+  NotOurs,  ///< another user's, or open to others
+  NoFolder, ///< something else is there, or it cannot be opened
+};
+
+/// What is known of an entry without believing it.
+struct EntryInfo {
+  std::string path;
+  uint64_t bytes = 0;
+  int64_t lastUse = 0; ///< seconds since 1970
+};
+
+class Store {
+public:
+  /// `limit`: bytes, 0 for any number.
+  explicit Store(std::string folder, uint64_t limit = 0);
+
+  /// The store of this process as the settings say; nothing when it is switched off or there is no
+  /// place for it.
+  static std::optional<Store> current();
+  /// Its folder, whether it is switched on or not; empty when there is no place for it.
+  static std::string defaultFolder();
+
+  const std::string &folder() const { return path; }
+  FolderState state() const;
+
+  /// The content of an entry, checked.
+  std::optional<std::string> read(const Key &key, EntryKind kind) const;
+  /// The same where several kinds may answer.
+  std::optional<std::string> readAny(const Key &key, EntryKind &kind) const;
+  /// Whether there is an entry now.
+  bool write(const Key &key, EntryKind kind, llvm::StringRef content) const;
+  void remove(const Key &key) const;
+
+  /// Every file of an entry, in no order.
+  void forEach(llvm::function_ref<void(const EntryInfo &)> each) const;
+  /// The content of a file that `forEach` has named, checked.
+  std::optional<std::string> open(const EntryInfo &entry, EntryKind &kind) const;
+  /// Removes all entries; returns how many.
+  size_t clear() const;
+  /// Removes what is too old and, above the limit, what was least recently used. False when another
+  /// process is at it.
+  bool thinOut() const;
+
+private:
+  int openFolder(FolderState *why = nullptr) const;
+  bool makeFolder() const;
+  bool writeFile(int folder, const Key &key, llvm::ArrayRef<llvm::StringRef> parts,
+                 int &error) const;
+  void noteWritten(uint64_t bytes) const;
+
+  std::string path;
+  uint64_t limit;
+};
+
+} // namespace nereid::runtime::cache
