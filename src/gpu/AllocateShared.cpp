@@ -11,6 +11,7 @@
 // that has its bytes for itself needs a barrier less.
 #include "gpu/AxisPlan.h"
 #include "gpu/BufferUses.h"
+#include "gpu/Explain.h"
 #include "gpu/OddShapes.h"
 #include "gpu/Passes.h"
 #include "gpu/Rearrange.h"
@@ -90,6 +91,8 @@ public:
   int64_t place(int64_t start);
   const SmallVector<Place> &all() const { return blocks; }
   void write();
+  /// Who has which bytes when, and how ops access them.
+  void explain(explain::Report &report) const;
 
 private:
   void enter(Operation *op) {
@@ -253,7 +256,6 @@ void Allocation::write() {
 std::string describe(const Place &block) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  out << block.bytes << " bytes for ";
   if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(block.op)) {
     out << "a buffer of ";
     llvm::interleave(alloc.getType().getShape(), out, "x");
@@ -269,9 +271,27 @@ std::string describe(const Place &block) {
             : isa<tile::HistogramOp>(block.op)            ? "a histogram"
                                                           : "an atomic operation");
   }
-  if (auto line = block.op->getLoc()->findInstanceOf<FileLineColLoc>())
-    out << " (line " << line.getLine() << ")";
   return text;
+}
+
+std::string withLine(const Place &block) {
+  std::string text = std::to_string(block.bytes) + " bytes for " + describe(block);
+  if (auto line = block.op->getLoc()->findInstanceOf<FileLineColLoc>())
+    text += " (line " + std::to_string(line.getLine()) + ")";
+  return text;
+}
+
+void Allocation::explain(explain::Report &report) const {
+  for (Operation *op : order) {
+    report.ops.push_back(op->getName().getStringRef().str());
+    report.opPlaces.push_back(transforms::placeOf(op->getLoc()));
+  }
+  unsigned end = order.empty() ? 0 : order.size() - 1;
+  for (const Place &block : blocks)
+    report.buffers.push_back({describe(block), transforms::placeOf(block.op->getLoc()),
+                              block.offset, block.bytes, block.begin, std::min(block.end, end)});
+  for (auto [number, op] : llvm::enumerate(order))
+    explainSharedAccess(op, number, uses, report);
 }
 
 } // namespace
@@ -292,13 +312,15 @@ llvm::Expected<unsigned> allocateShared(func::FuncOp kernel, const GpuOptions &o
     Allocation allocation(function);
     total = allocation.place(llvm::alignTo(total, 16));
     allocation.write();
+    if (options.explanation && function == kernel)
+      allocation.explain(*options.explanation);
     all.append(allocation.all());
   }
   if (total > options.maxSharedBytes) {
     llvm::stable_sort(all, [](const Place &a, const Place &b) { return a.bytes > b.bytes; });
     std::string biggest;
     for (const Place &block : ArrayRef(all).take_front(3))
-      biggest += (biggest.empty() ? "" : ", ") + describe(block);
+      biggest += (biggest.empty() ? "" : ", ") + withLine(block);
     return llvm::make_error<OutOfSharedMemory>(total, options.maxSharedBytes, biggest);
   }
   kernel->setAttr("ngpu.shared_bytes",

@@ -146,19 +146,22 @@ bool isFp8(Type type) {
 }
 
 /// Types that the matrix units multiply, apart from f64 (mma.sync alone).
-bool unitTypes(const DotFacts &facts, const GpuOptions &options) {
+Obstacle typesObstacle(const DotFacts &facts, const GpuOptions &options) {
   Type a = facts.a.element, b = facts.b.element, acc = facts.accumulator;
+  auto unless = [](bool fits) { return fits ? Obstacle::None : Obstacle::Types; };
   if (isFp8(a) && isFp8(b))
-    return options.fp8Mma && acc.isF32();
+    return options.fp8Mma ? unless(acc.isF32()) : Obstacle::Device;
   if (a != b)
-    return false;
+    return Obstacle::Types;
   if (a.isF16())
-    return acc.isF32() || acc.isF16();
+    return unless(acc.isF32() || acc.isF16());
   if (a.isBF16())
-    return acc.isF32();
+    return unless(acc.isF32());
+  if (a.isF32() && acc.isF32() && facts.precision != tile::InputPrecision::TF32)
+    return Obstacle::Precision;
   if (a.isF32())
-    return acc.isF32() && facts.precision == tile::InputPrecision::TF32;
-  return a.isInteger(8) && acc.isInteger(32);
+    return unless(acc.isF32());
+  return unless(a.isInteger(8) && acc.isInteger(32));
 }
 
 /// The arrangement {groups of four warps along M, along N}, if the shape can be divided so.
@@ -180,24 +183,32 @@ std::optional<std::array<int64_t, 2>> wgmmaGroups(const DotFacts &facts, int64_t
 
 } // namespace
 
-bool canUse(MatrixUnit unit, const DotFacts &facts, const GpuOptions &options) {
+Obstacle obstacle(MatrixUnit unit, const DotFacts &facts, const GpuOptions &options) {
   if (unit == MatrixUnit::Fma)
-    return true;
+    return Obstacle::None;
   if (unit > options.best || options.sm < 80)
-    return false;
+    return Obstacle::Device;
   if (coreSize(facts.k) < instructionK(facts.a.element))
-    return false;
+    return Obstacle::Depth;
   if (unit == MatrixUnit::Mma) {
     // Each of the odd repeats takes instructions of its own: with few rows or columns in it, most
     // of their work is lost.
     for (int64_t size : {facts.m(), facts.n()})
       if (coreSize(size) < 8 && layout::repeatCount(size) > 1)
-        return false;
-    return unitTypes(facts, options) ||
-           (facts.a.element.isF64() && facts.b.element.isF64() && facts.accumulator.isF64());
+        return size == facts.m() ? Obstacle::Rows : Obstacle::Columns;
+    if (facts.a.element.isF64() && facts.b.element.isF64() && facts.accumulator.isF64())
+      return Obstacle::None;
+    return typesObstacle(facts, options);
   }
-  return options.numWarps % 4 == 0 && !facts.batched() && unitTypes(facts, options) &&
-         wgmmaGroups(facts, options.numWarps / 4).has_value();
+  if (options.numWarps % 4 != 0)
+    return Obstacle::Warps;
+  if (facts.batched())
+    return Obstacle::Batches;
+  if (Obstacle types = typesObstacle(facts, options); types != Obstacle::None)
+    return types;
+  if (wgmmaGroups(facts, options.numWarps / 4))
+    return Obstacle::None;
+  return coreSize(facts.m()) < 64 ? Obstacle::Rows : Obstacle::Columns;
 }
 
 //===--- plans -------------------------------------------------------------------------------===//

@@ -98,7 +98,23 @@ DotPlan planDot(const DotFacts &facts, const GpuOptions &options);
 /// Elements of K that one instruction of a matrix unit takes: 32 bytes' worth (f64: 4).
 int64_t instructionK(mlir::Type element);
 
+/// What keeps a unit from computing a dot.
+enum class Obstacle : uint8_t {
+  None,
+  Device,    ///< the device has no such unit
+  Depth,     ///< K is less than one instruction takes
+  Rows,      ///< M is less than one instruction computes, or divides badly
+  Columns,   ///< N
+  Types,     ///< of the elements
+  Precision, ///< full precision of f32 was asked for
+  Warps,     ///< not a multiple of 4
+  Batches,
+};
+Obstacle obstacle(MatrixUnit unit, const DotFacts &facts, const GpuOptions &options);
+
 /// Can `unit` compute a dot of these facts with these options at all?
-bool canUse(MatrixUnit unit, const DotFacts &facts, const GpuOptions &options);
+inline bool canUse(MatrixUnit unit, const DotFacts &facts, const GpuOptions &options) {
+  return obstacle(unit, facts, options) == Obstacle::None;
+}
 
 } // namespace nereid::gpu

@@ -1,6 +1,7 @@
 // Conversions that cross warps, or that shared memory does cheaper than shuffles, become a buffer
 // that is filled in one layout and read in the other. Very large ones stay, with `ngpu.pieces`, and
 // are moved piece by piece (SplitConversion.h).
+#include "gpu/Explain.h"
 #include "gpu/Passes.h"
 #include "gpu/SplitConversion.h"
 #include "ir/ngpu/Dialect.h"
@@ -26,6 +27,8 @@ void expand(ngpu::ConvertLayoutOp convert, const GpuOptions &options) {
   ConversionPlan plan =
       planConversion(ngpu::layoutOf(from).getLayout(), ngpu::layoutOf(to).getLayout(),
                      8 * tile::sizeInBytes(from.getElementType()));
+  if (options.explanation)
+    explainConversion(convert, plan.move, *options.explanation);
   if (plan.move != Move::Shared)
     return;
   OpBuilder builder(convert);

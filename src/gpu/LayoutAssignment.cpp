@@ -1,6 +1,7 @@
 #include "gpu/LayoutAssignment.h"
 
 #include "gpu/AccessWidth.h"
+#include "gpu/Explain.h"
 #include "gpu/LayoutRelations.h"
 #include "gpu/Passes.h"
 #include "layout/Constructors.h"
@@ -517,6 +518,8 @@ llvm::Error assignLayouts(func::FuncOp kernel, const GpuOptions &options, std::s
     if (isa<RankedTensorType>(type))
       return llvm::createStringError("internal error: a kernel takes no tensors");
   transforms::IntegerAnalysis analysis = addressAnalysis(kernel);
+  if (options.explanation)
+    explainProducts(kernel, options, analysis);
   LayoutProblem problem(kernel, options, analysis);
   solveLayouts(problem);
   if (report)

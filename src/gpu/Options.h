@@ -2,6 +2,10 @@
 #pragma once
 #include <cstdint>
 
+namespace nereid::explain {
+struct Report;
+} // namespace nereid::explain
+
 namespace nereid::gpu {
 
 /// How dots may be computed.
@@ -19,6 +23,8 @@ struct GpuOptions {
   int maxRegisters = 0;             ///< 0: no limit of the user's
   unsigned maxSharedBytes = 232448; ///< a block's dynamic shared memory at most
   bool verify = false;              ///< verify the IR after every pass
+  /// Where passes write down what they decide and why; null when nobody asked.
+  explain::Report *explanation = nullptr;
 };
 
 } // namespace nereid::gpu

@@ -1,5 +1,6 @@
 #include "gpu/Pipeline.h"
 
+#include "gpu/Explain.h"
 #include "gpu/PadShapes.h"
 #include "gpu/Passes.h"
 #include "gpu/TensorMaps.h"
@@ -99,6 +100,8 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
   run("insert-barriers", [&] { return insertBarriers(kernel, options); });
   if (error)
     return std::move(error);
+  if (options.explanation)
+    explainKernel(kernel, options);
   return report;
 }
 

@@ -40,6 +40,7 @@
 //
 // Loops that write to global memory are left alone: a load must not pass a store that may alias.
 #include "gpu/AccessWidth.h"
+#include "gpu/Explain.h"
 #include "gpu/Passes.h"
 #include "gpu/TensorMaps.h"
 #include "layout/Conversion.h"
@@ -78,6 +79,13 @@ bool feedsDot(Value value, Block *body, unsigned depth = 0) {
                return llvm::any_of(user->getResults(),
                                    [&](Value result) { return feedsDot(result, body, depth + 1); });
              });
+}
+
+/// Is there a load that a product waits for?
+bool anyFeeds(scf::ForOp loop) {
+  return llvm::any_of(*loop.getBody(), [&](Operation &op) {
+    return isa<tile::LoadOp, tile::DescLoadOp>(op) && feedsDot(op.getResult(0), loop.getBody());
+  });
 }
 
 /// May the loop change global memory, or must its accesses keep their place for another reason?
@@ -197,6 +205,8 @@ public:
   /// Decides what moves ahead; false when nothing does.
   bool plan(unsigned sharedLeft);
   scf::ForOp rewrite();
+  /// Of a loop that `plan` has seen.
+  LoopDecision decision() const { return {stagesAsked, slots, whyNot}; }
 
 private:
   bool stage(tile::LoadOp load, bool everything);
@@ -225,6 +235,8 @@ private:
   llvm::SmallVector<StagedBlock> blocks;
   Value barriers; ///< of the blocks' slots
   unsigned distance = 0, slots = 0;
+  unsigned stagesAsked = 0;
+  StaysPut whyNot = StaysPut::No;
   bool anyAsync = false, anyRegisters = false;
   bool copiesLast = false; ///< the copies ahead stand behind the products
 };
@@ -298,19 +310,27 @@ void LoopPipeliner::stage(tile::DescLoadOp load, bool everything) {
 
 bool LoopPipeliner::plan(unsigned sharedLeft) {
   auto attr = loop->getAttrOfType<IntegerAttr>("tile.num_stages");
-  unsigned stages = attr ? attr.getInt() : options.numStages;
-  if (stages < 2 || loop.getUnsignedCmp() || touchesGlobalMemory(loop))
+  unsigned stages = stagesAsked = attr ? attr.getInt() : options.numStages;
+  auto no = [&](StaysPut reason) {
+    whyNot = reason;
     return false;
+  };
+  if (stages < 2)
+    return no(StaysPut::OneStage);
+  if (loop.getUnsignedCmp())
+    return no(StaysPut::Unsigned);
+  if (touchesGlobalMemory(loop))
+    return no(StaysPut::Writes);
   bool inner = false;
   loop.getBody()->walk([&](scf::ForOp) { inner = true; });
   if (inner)
-    return false;
+    return no(StaysPut::InnerLoop);
   for (auto load : llvm::to_vector(loop.getBody()->getOps<tile::LoadOp>()))
     stage(load, attr != nullptr);
   for (auto load : llvm::to_vector(loop.getBody()->getOps<tile::DescLoadOp>()))
     stage(load, attr != nullptr);
   if (loads.empty() && blocks.empty())
-    return false;
+    return no(anyFeeds(loop) || attr ? StaysPut::Depends : StaysPut::NoProduct);
   // A load that another staged load's address needs is repeated in the slice anyway.
   bool wgmma = !loop.getBody()->getOps<ngpu::WgmmaOp>().empty();
   uint64_t bytes = 0;
@@ -691,7 +711,10 @@ llvm::Error pipelineLoops(func::FuncOp kernel, const GpuOptions &options) {
   llvm::SmallVector<scf::ForOp> withProducts;
   for (scf::ForOp loop : loops) {
     LoopPipeliner pipeliner(loop, options, analysis);
-    scf::ForOp now = pipeliner.plan(left) ? pipeliner.rewrite() : loop;
+    bool goesAhead = pipeliner.plan(left);
+    if (options.explanation)
+      explainLoop(loop, anyFeeds(loop), pipeliner.decision(), *options.explanation);
+    scf::ForOp now = goesAhead ? pipeliner.rewrite() : loop;
     if (!now.getBody()->getOps<ngpu::WgmmaOp>().empty())
       withProducts.push_back(now);
   }

@@ -1,11 +1,13 @@
 #include "runtime/compile.h"
 
+#include "explain/Report.h"
 #include "frontend/frontend.h"
 #include "frontend/standalone_host.h"
 #include "ir/tile/Dialect.h"
 #include "runtime/c_host.h"
 #include "runtime/function.h"
 #include "support/settings.h"
+#include "transforms/Explain.h"
 #include "transforms/Passes.h"
 #include "transforms/Pipeline.h"
 #include "transforms/Provenance.h"
@@ -332,6 +334,8 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
     return internalError("no kernel is left after the tile passes");
   entry.setSymName(kernel.name);
   llvm::BitVector written = transforms::Provenance(entry).writtenArguments(entry);
+  if (request.explanation)
+    transforms::countWork(entry, *request.explanation);
   clock.lap("tile passes");
 
   targets::CompileOptions targetOptions;
@@ -342,6 +346,7 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
   targetOptions.keepStages = request.keepStages;
   targetOptions.load = request.load;
   targetOptions.verify = options.verify;
+  targetOptions.explanation = request.explanation;
   targetOptions.replacement = [&files](llvm::StringRef stage) { return files.text(stage); };
   targetOptions.arch = request.target.arch;
   targetOptions.numWarps = int(options.numWarps);
@@ -453,11 +458,51 @@ const std::vector<std::string> &nrd_kernel::stageNames() {
   return names;
 }
 
+std::string runtime::explanationOf(const nrd_kernel &kernel) {
+  explain::Report report;
+  CompileRequest again = kernel.request;
+  again.keepStages = true;
+  again.load = false;
+  again.explanation = &report;
+  std::unique_ptr<nrd_kernel> made;
+  if (compileKernel(std::move(again), made))
+    return "";
+  report.resources.scratchBytes = int64_t(made->code->scratchBytes);
+  llvm::json::Object object = report.json();
+  object["kernel"] = llvm::json::fixUTF8(made->name);
+  object["target"] = kernel.request.target.text();
+  const FunctionRecord &function = *kernel.request.function;
+  const SourceFile &source = function.function.module().source();
+  object["source"] =
+      llvm::json::Object{{"file", llvm::json::fixUTF8(llvm::StringRef(source.name()))},
+                         {"first_line", source.position(0).line},
+                         {"text", llvm::json::fixUTF8(llvm::StringRef(source.text()))}};
+  llvm::json::Array times;
+  for (const targets::StageTime &stage : kernel.times)
+    times.push_back(llvm::json::Object{{"stage", stage.name}, {"ms", stage.ms}});
+  object["times"] = std::move(times);
+  auto metadata = llvm::json::parse(made->metadata);
+  if (metadata)
+    object["metadata"] = std::move(*metadata);
+  else
+    llvm::consumeError(metadata.takeError());
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(object));
+  return text;
+}
+
 const std::string *nrd_kernel::stage(llvm::StringRef wanted, std::string *why) {
   std::lock_guard lock(stageMutex);
   auto &slot = stages[wanted];
   if (slot)
     return slot.get();
+  if (wanted == "explain") {
+    std::string text = explanationOf(*this);
+    if (text.empty())
+      return nullptr;
+    slot = std::make_unique<std::string>(std::move(text));
+    return slot.get();
+  }
   auto get = [&](const nereid::targets::CompiledKernel &from) {
     auto text = wanted == objectName() ? from.object() : from.text(wanted);
     if (text)

@@ -18,6 +18,10 @@ ErrorPtr compileKernel(CompileRequest request, std::unique_ptr<nrd_kernel> &kern
 /// "num_warps=8, num_stages=3, BLOCK=128": what the kernel's author chose.
 std::string configurationText(const CompileRequest &request);
 
+/// What the compiler knows of a kernel besides its code, as JSON (explain/Report.h): compiles it
+/// again and watches.
+std::string explanationOf(const nrd_kernel &kernel);
+
 /// Stages and their times, one a line, with the sum.
 std::string timeTable(const nrd_kernel &kernel);
 

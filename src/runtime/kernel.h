@@ -28,6 +28,8 @@ struct CompileRequest {
   TargetName target;
   /// Keep the texts of all stages.
   bool keepStages = false;
+  /// Where to write down what the compiler decides and why; null when nobody asked.
+  explain::Report *explanation = nullptr;
   /// Make it callable in this process (not possible for a foreign instruction set).
   bool load = true;
   /// Keeps alive what constants in `specs` point to.

@@ -2,6 +2,7 @@
 
 #include "ir/tile/Dialect.h"
 #include "support/settings.h"
+#include "transforms/Explain.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/IR/DiagnosticInfo.h"
@@ -62,7 +63,9 @@ std::vector<Param> paramsOf(func::FuncOp kernel) {
   return params;
 }
 
-std::string printed(Operation *op) {
+std::string printed(Operation *op, llvm::StringRef stage, const CompileOptions &options) {
+  if (options.explanation)
+    return transforms::printWithPlaces(op, options.explanation->lines[stage.str()]);
   std::string text;
   llvm::raw_string_ostream stream(text);
   op->print(stream);

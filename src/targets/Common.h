@@ -17,8 +17,8 @@ namespace nereid::targets {
 mlir::func::FuncOp kernelOf(mlir::ModuleOp module);
 /// The parameters of a kernel in tile IR, with their names.
 std::vector<Param> paramsOf(mlir::func::FuncOp kernel);
-/// An operation as text.
-std::string printed(mlir::Operation *op);
+/// An operation as text: the stage `stage` of a compilation, whose lines an explanation notes.
+std::string printed(mlir::Operation *op, llvm::StringRef stage, const CompileOptions &options);
 /// Prints LLVM IR "before" or "after" its optimisation when the setting NEREID_PRINT_LLVM asks for
 /// it.
 void printLlvm(const llvm::Module &module, llvm::StringRef kernel, llvm::StringRef when);

@@ -18,6 +18,10 @@ namespace mlir {
 class ModuleOp;
 } // namespace mlir
 
+namespace nereid::explain {
+struct Report;
+} // namespace nereid::explain
+
 namespace nereid::targets {
 
 /// What a compilation may vary. Everything here is part of a kernel's cache key.
@@ -39,6 +43,8 @@ struct CompileOptions {
   bool load = true;
   /// Verify the IR after every stage of the target.
   bool verify = false;
+  /// Where to write down what is decided and why, machine code included; null when nobody asked.
+  explain::Report *explanation = nullptr;
   /// A text that takes the place of a stage of the compilation ("llir", "ptx"), when there is one.
   std::function<std::optional<std::string>(llvm::StringRef stage)> replacement;
 

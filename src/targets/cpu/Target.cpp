@@ -89,7 +89,7 @@ public:
     result->contract = options.fpFusion;
     result->params = targets::paramsOf(kernel);
     if (options.keepStages)
-      result->tile = printed(tileModule);
+      result->tile = printed(tileModule, "tile", options);
     StageClock clock(result->times);
     MLIRContext *context = tileModule.getContext();
     context->loadDialect<LLVM::LLVMDialect, vector::VectorDialect, math::MathDialect,
@@ -106,7 +106,7 @@ public:
     if (options.verify && failed(verify(module)))
       return defect("the emitted loops are invalid");
     if (options.keepStages)
-      result->loops = printed(module);
+      result->loops = printed(module, "loops", options);
 
     PassManager passes(context);
     passes.enableVerifier(options.verify);

@@ -2,6 +2,7 @@
 #include "targets/Common.h"
 #include "targets/nvidia/kernel_abi.h"
 
+#include "explain/Report.h"
 #include "gpu/Passes.h"
 #include "gpu/Pipeline.h"
 #include "ir/ngpu/Dialect.h"
@@ -88,6 +89,7 @@ public:
     advice = std::move(assembly->warnings);
     info.registers = assembly->registers;
     info.spills = assembly->spillStoreBytes;
+    stackBytes = assembly->stackBytes;
     return llvm::Error::success();
   }
 
@@ -97,7 +99,27 @@ public:
   mutable std::mutex mutex;
   mutable std::string cubin; ///< empty until it is asked for when no launch was planned
   mutable std::vector<std::string> advice;
+  mutable int stackBytes = 0;
 };
+
+/// What the machine code takes, and how many programs that leaves room for.
+void explainCode(const NvidiaKernel &kernel, explain::Report &report) {
+  explain::Resources &used = report.resources;
+  used.threads = kernel.info.numWarps * 32;
+  used.sharedBytes = kernel.info.sharedBytes;
+  used.sharedLimit = kernel.arch.maxSharedPerBlock();
+  std::lock_guard lock(kernel.mutex);
+  if (llvm::Error error = kernel.cubin.empty() ? kernel.assemble() : llvm::Error::success())
+    used.assembler = llvm::toString(std::move(error));
+  else if (auto assembler = findAssembler())
+    used.assembler = (*assembler)->description();
+  else
+    llvm::consumeError(assembler.takeError());
+  used.registers = kernel.info.registers;
+  used.spillBytes = kernel.info.spills;
+  used.stackBytes = kernel.stackBytes;
+  explain::adviseOccupancy(report);
+}
 
 gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &options) {
   gpu::GpuOptions result;
@@ -111,6 +133,7 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
   result.maxRegisters = options.maxRegisters;
   result.maxSharedBytes = unsigned(arch.maxSharedPerBlock());
   result.verify = options.verify;
+  result.explanation = options.explanation;
   return result;
 }
 
@@ -158,7 +181,7 @@ public:
     result->arch = *arch;
     result->params = targets::paramsOf(kernel);
     if (options.keepStages)
-      result->tile = printed(tileModule);
+      result->tile = printed(tileModule, "tile", options);
     targets::StageClock clock(result->times);
     ngpu::loadDialects(*tileModule.getContext());
 
@@ -173,7 +196,7 @@ public:
     kernel = targets::kernelOf(tileModule);
     clock.done("gpu passes");
     if (options.keepStages)
-      result->gpu = printed(tileModule);
+      result->gpu = printed(tileModule, "gpu", options);
     result->layouts = std::move(report->layouts);
 
     // The assembler is asked early: PTX is written in its version.
@@ -268,6 +291,8 @@ public:
         return std::move(error);
       clock.done("assemble");
     }
+    if (options.explanation)
+      explainCode(*result, *options.explanation);
     return result;
   }
 };

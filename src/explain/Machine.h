@@ -1,0 +1,36 @@
+// What a GPU can do at most: the roof over a kernel's estimated and measured rates.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace nereid::explain {
+
+/// Peak rates of one device. Where there is no device to ask, those of a well-known one of the
+/// architecture, which `name` names.
+struct Machine {
+  std::string name;
+  int multiprocessors = 0;
+  double clock = 0;     ///< Hz, of the multiprocessors
+  double bandwidth = 0; ///< bytes a second, of the memory
+  double cacheBandwidth = 0; ///< bytes a second from L2: 64 bytes a cycle and multiprocessor
+  int sm = 0;
+
+  /// Operations a second of an arithmetic: "fp16 product" (also bf16), "fp8 product",
+  /// "tf32 product", "int8 product", "fp64 product", "fp32", "fp64", "int32", "special" (exp, log,
+  /// sqrt, division). 0 when it is not known.
+  double rate(std::string_view arithmetic) const;
+};
+
+/// What the driver tells of a device; all 0 where it does not.
+struct DeviceFigures {
+  std::string name;
+  int multiprocessors = 0;
+  double clockKhz = 0, memoryClockKhz = 0;
+  int busBits = 0;
+};
+
+/// Nothing for an architecture that is not known.
+std::optional<Machine> machineOf(int sm, const DeviceFigures *device = nullptr);
+
+} // namespace nereid::explain

@@ -1,0 +1,145 @@
+// What a compilation knows of its kernel besides the code: filled in by the passes and targets
+// where the facts arise, when somebody asked (a null `Report *` is everybody's sign that nobody
+// did). `nereid explain` shows it; as JSON it is the stage "explain".
+#pragma once
+#include "explain/Expression.h"
+#include "explain/Hints.h"
+#include "layout/LinearLayout.h"
+
+#include "llvm/Support/JSON.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nereid::explain {
+
+/// A tensor's type, for people: 128x64xfp16.
+struct Shape {
+  std::vector<int64_t> sizes;
+  std::string element;
+  unsigned bits = 32;
+};
+
+/// A tensor in the registers of the threads, or in shared memory.
+struct LayoutFact {
+  std::string what; ///< "load", "accumulator of a product", "operand A of a product in shared..."
+  Place place;
+  Shape type;
+  layout::LinearLayout layout;
+};
+
+/// One load, store or atomic of global memory.
+struct AccessFact {
+  std::string what;      ///< "load", "store", "atomic"
+  std::string parameter; ///< whose memory; empty when it may be several
+  Place place;
+  Shape type;
+  std::string route;     ///< "registers", "asynchronous copy", "copy engine"
+  unsigned bytes = 0;    ///< that a thread moves at once
+  unsigned possible = 0; ///< the most, for this element type and block
+  bool masked = false;
+  std::optional<int64_t> laneStride; ///< bytes from one lane to the next; nothing: not known
+  /// Sectors of 32 bytes that a request of a warp touches, and that as many bytes need.
+  unsigned sectors = 0, leastSectors = 0;
+};
+
+/// A buffer of shared memory, or a pass' scratch memory: where, and when. Ops are numbered in
+/// program order.
+struct BufferFact {
+  std::string what;
+  Place place;
+  int64_t offset = 0, bytes = 0;
+  unsigned begin = 0, end = 0;
+};
+
+/// An access of shared memory.
+struct SharedAccessFact {
+  std::string what; ///< "read", "write", "copy"
+  Place place;
+  unsigned op = 0;         ///< its number, as the buffers' lives are counted
+  int64_t offset = -1;     ///< of the buffer
+  unsigned bytes = 0;      ///< of a lane at once; of ldmatrix and stmatrix 0
+  unsigned matrices = 0;   ///< of ldmatrix and stmatrix
+  unsigned conflicts = 1;  ///< turns that the banks need for each that the bytes need
+};
+
+struct ConversionFact {
+  Place place;
+  Shape type;
+  std::string how; ///< "registers", "shuffles", "shared memory"
+  int64_t bytes = 0;
+  double cycles = 0;
+};
+
+struct ProductFact {
+  Place place;
+  std::vector<int64_t> shape; ///< of the result
+  int64_t k = 0;
+  std::string a, b, accumulator; ///< element types
+  std::string unit;              ///< "wgmma", "mma.sync", "multiply-adds"
+  std::string why;               ///< why not a better unit; empty when it is the best
+};
+
+struct LoopFact {
+  Place place;
+  int parent = -1;
+  Expression lower, step, trips;
+  // GPU: what pipelining did.
+  bool considered = false; ///< it has loads that could go ahead
+  unsigned stagesAsked = 0, stages = 0;
+  std::string why; ///< why not pipelined
+};
+
+/// What one execution of an op moves or computes.
+struct WorkFact {
+  std::string what; ///< "read", "write", "atomic" (bytes); an arithmetic of Machine.h (operations)
+  std::string parameter;
+  Place place;
+  int64_t amount = 0;
+  int loop = -1; ///< the innermost around it
+};
+
+struct Resources {
+  int threads = 0;
+  int registers = 0;     ///< a thread; 0: no assembler has said it
+  int spillBytes = 0;    ///< a thread, stored
+  int stackBytes = 0;    ///< a thread
+  int64_t sharedBytes = 0, sharedLimit = 0; ///< a block
+  int64_t scratchBytes = 0;                 ///< CPU: a worker thread
+  std::string assembler;                    ///< or why there is no machine code
+};
+
+struct Report {
+  std::vector<LayoutFact> layouts;
+  std::vector<AccessFact> accesses;
+  std::vector<BufferFact> buffers;
+  std::vector<SharedAccessFact> sharedAccesses;
+  std::vector<std::string> ops; ///< names by number, for the picture of shared memory
+  std::vector<Place> opPlaces;
+  std::vector<ConversionFact> conversions;
+  std::vector<ProductFact> products;
+  std::vector<LoopFact> loops;
+  std::vector<WorkFact> work;
+  std::vector<Hint> hints;
+  Resources resources;
+  int sm = 0; ///< 0: not a GPU
+  /// By stage ("tile", "gpu"): the place of each line of the text; line 0 where it has none.
+  std::map<std::string, std::vector<Place>> lines;
+
+  /// Adds a hint, once for a place.
+  void hint(HintKind kind, const Place &place, const std::vector<std::string> &facts);
+  /// Everything, with the occupancy worked out.
+  llvm::json::Object json() const;
+};
+
+/// Advice on spilled registers and on occupancy, from the resources.
+void adviseOccupancy(Report &report);
+
+/// A layout as an object of its columns, and back. Repeats are not part of it.
+llvm::json::Object layoutJson(const layout::LinearLayout &layout);
+std::optional<layout::LinearLayout> layoutFromJson(const llvm::json::Object &object);
+
+} // namespace nereid::explain

@@ -1,0 +1,583 @@
+#include "gpu/Explain.h"
+
+#include "gpu/AccessWidth.h"
+#include "gpu/DotPlan.h"
+#include "gpu/LayoutCost.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace nereid::layout;
+
+namespace nereid::gpu {
+
+using explain::HintKind;
+using explain::Place;
+using transforms::placeOf;
+using transforms::shapeOf;
+
+namespace {
+
+std::string number(int64_t value) {
+  return std::to_string(value);
+}
+
+/// "`a`, `b` and `c`".
+std::string listed(ArrayRef<std::string> names) {
+  std::string text;
+  for (auto [i, name] : llvm::enumerate(names))
+    text += (i == 0 ? "`" : i + 1 == names.size() ? " and `" : ", `") + name + "`";
+  return text;
+}
+
+//===--- products ----------------------------------------------------------------------------===//
+
+std::string typeName(Type type) {
+  return shapeOf(type).element;
+}
+
+/// Why a unit cannot compute a product, and what would help.
+std::pair<std::string, std::string> wordsFor(Obstacle obstacle, MatrixUnit unit,
+                                             const DotFacts &facts, const GpuOptions &options) {
+  std::string name = unit == MatrixUnit::Wgmma ? "wgmma" : "the matrix unit";
+  int64_t rows = unit == MatrixUnit::Wgmma ? 64 : 16, columns = 8;
+  switch (obstacle) {
+  case Obstacle::None:
+    break;
+  case Obstacle::Device:
+    return {"the GPU has none for " + typeName(facts.a.element), "a newer GPU, or 16-bit elements"};
+  case Obstacle::Depth:
+    return {"K is " + number(facts.k) + ", one instruction takes " +
+                number(instructionK(facts.a.element)),
+            "a block that is deeper along K"};
+  case Obstacle::Rows:
+    return {"M is " + number(facts.m()) + ", " + name + " computes " + number(rows) +
+                " rows at once",
+            "a block with more rows, or with a number of them that is a power of two"};
+  case Obstacle::Columns:
+    return {"N is " + number(facts.n()) + ", " + name + " computes at least " + number(columns) +
+                " columns for every four warps",
+            "a block with more columns, or fewer warps"};
+  case Obstacle::Types:
+    return {"no unit multiplies " + typeName(facts.a.element) + " by " +
+                typeName(facts.b.element) + " into " + typeName(facts.accumulator),
+            "operands of one type: fp16, bf16, fp8, int8, or fp32 as tf32"};
+  case Obstacle::Precision:
+    return {"fp32 in full precision was asked for",
+            "`input_precision=\"tf32\"` keeps 10 bits of the fraction, `\"tf32x3\"` nearly all"};
+  case Obstacle::Warps:
+    return {"`num_warps` is " + number(options.numWarps) + ", wgmma takes groups of 4 warps",
+            "`num_warps=4` or 8"};
+  case Obstacle::Batches:
+    return {"the product has batches", "a loop over the batches, or one program for each"};
+  }
+  return {};
+}
+
+} // namespace
+
+void explainProducts(func::FuncOp kernel, const GpuOptions &options,
+                     const transforms::IntegerAnalysis &analysis) {
+  explain::Report &report = *options.explanation;
+  kernel.walk([&](tile::DotOp dot) {
+    DotFacts facts = gatherDotFacts(dot, analysis);
+    DotPlan plan = planDot(facts, options);
+    explain::ProductFact fact;
+    fact.place = placeOf(dot.getLoc());
+    fact.shape.assign(facts.shape.begin(), facts.shape.end());
+    fact.k = facts.k;
+    fact.a = typeName(facts.a.element);
+    fact.b = typeName(facts.b.element);
+    fact.accumulator = typeName(facts.accumulator);
+    fact.unit = plan.unit == MatrixUnit::Wgmma ? "wgmma"
+                : plan.unit == MatrixUnit::Mma ? "mma.sync"
+                                               : "multiply-adds";
+    if (plan.unit == MatrixUnit::Fma) {
+      auto [why, remedy] =
+          wordsFor(obstacle(MatrixUnit::Mma, facts, options), MatrixUnit::Mma, facts, options);
+      fact.why = why;
+      report.hint(HintKind::SlowProduct, fact.place, {why, remedy});
+    } else if (plan.unit < options.best) {
+      auto [why, remedy] =
+          wordsFor(obstacle(options.best, facts, options), options.best, facts, options);
+      fact.why = why;
+      report.hint(HintKind::NoWgmma, fact.place, {why, remedy});
+    }
+    if (plan.a.reordered)
+      report.hint(HintKind::ReorderedOperand, fact.place, {"A", "K"});
+    else if (plan.b.reordered)
+      report.hint(HintKind::ReorderedOperand, fact.place, {"B", "K"});
+    report.products.push_back(std::move(fact));
+  });
+}
+
+//===--- loops -------------------------------------------------------------------------------===//
+
+void explainLoop(scf::ForOp loop, bool feeds, const LoopDecision &decision,
+                 explain::Report &report) {
+  struct Row {
+    StaysPut reason;
+    const char *why, *remedy;
+  };
+  static constexpr Row rows[] = {
+      {StaysPut::OneStage, "`num_stages` is 1", "`num_stages=2` or more"},
+      {StaysPut::Unsigned, "its bounds are unsigned numbers", "signed bounds"},
+      {StaysPut::Writes,
+       "it writes to global memory, and a load must not pass a store that may be to the same place",
+       "store behind the loop, or load in a loop of its own"},
+      {StaysPut::InnerLoop, "there is a loop in it", "one loop over both ranges"},
+      {StaysPut::Depends, "their addresses or masks follow from what the loop computes",
+       "addresses that follow from the loop's variable and from values known before it"},
+      {StaysPut::NoProduct, "none of them feeds a product",
+       "`tl.range(..., num_stages=3)` fetches ahead whatever the loads are for"},
+  };
+  bool loads = false;
+  for (Operation &op : *loop.getBody())
+    loads |= isa<tile::DescLoadOp>(op) ||
+             (isa<tile::LoadOp>(op) && isa<RankedTensorType>(op.getResult(0).getType()));
+  Place place = placeOf(loop.getLoc());
+  auto *row = llvm::find_if(rows, [&](const Row &each) { return each.reason == decision.whyNot; });
+  for (explain::LoopFact &fact : report.loops) {
+    if (!(fact.place == place))
+      continue;
+    fact.considered = loads;
+    fact.stagesAsked = decision.stagesAsked;
+    fact.stages = decision.stages;
+    if (loads && row != std::end(rows))
+      fact.why = row->why;
+  }
+  if (decision.stages && decision.stages < decision.stagesAsked)
+    report.hint(HintKind::SharedLimit, place,
+                {number(decision.stages), number(decision.stagesAsked)});
+  bool worth = feeds || decision.whyNot == StaysPut::NoProduct;
+  if (loads && worth && row != std::end(rows))
+    report.hint(HintKind::NotPipelined, place, {row->why, row->remedy});
+}
+
+//===--- conversions and shared memory -------------------------------------------------------===//
+
+void explainConversion(ngpu::ConvertLayoutOp convert, Move move, explain::Report &report) {
+  auto from = cast<RankedTensorType>(convert.getSrc().getType());
+  auto to = cast<RankedTensorType>(convert.getType());
+  unsigned bytes = tile::sizeInBytes(from.getElementType());
+  int64_t repeats = 1;
+  for (int64_t size : from.getShape())
+    repeats *= repeatCount(size);
+  explain::ConversionFact fact;
+  fact.place = placeOf(convert.getLoc());
+  fact.type = shapeOf(from);
+  fact.bytes = from.getNumElements() * bytes;
+  fact.cycles = conversionCost(ngpu::layoutOf(from).getLayout(), ngpu::layoutOf(to).getLayout(),
+                               8 * bytes, repeats);
+  fact.how = move == Move::Shared     ? "shared memory"
+             : move == Move::Shuffles ? "shuffles"
+                                      : "registers";
+  if (move == Move::Shared && convert->getParentOfType<scf::ForOp>() &&
+      !convert.getSrc().getDefiningOp<ngpu::LocalLoadOp>())
+    report.hint(HintKind::SharedConversion, fact.place,
+                {number(fact.bytes), number(int64_t(fact.cycles))});
+  report.conversions.push_back(std::move(fact));
+}
+
+std::optional<SharedUse> sharedUseOf(Operation *op, int sm) {
+  auto use = [&](RankedTensorType tensor, Value buffer, ngpu::BufferType type, bool matrices,
+                 const char *what, unsigned most = 16) {
+    unsigned bytes = tile::sizeInBytes(type.getElementType());
+    return SharedUse{sharedAccess(ngpu::layoutOf(tensor).getLayout(),
+                                  type.getLayout().getLayout(), 8 * bytes, matrices, most),
+                     type, buffer, what};
+  };
+  auto write = [&](Value source, Value buffer) {
+    auto tensor = cast<RankedTensorType>(source.getType());
+    const LinearLayout &layout = ngpu::layoutOf(tensor).getLayout();
+    // stmatrix has no mask: copies are stored by their owners one by one.
+    return use(tensor, buffer, cast<ngpu::BufferType>(buffer.getType()),
+               sm >= 90 && !layout.freeBits(Axis::Lane) && !layout.freeBits(Axis::Warp), "write");
+  };
+  return llvm::TypeSwitch<Operation *, std::optional<SharedUse>>(op)
+      .Case([&](ngpu::LocalAllocOp alloc) -> std::optional<SharedUse> {
+        if (!alloc.getSrc())
+          return std::nullopt;
+        return write(alloc.getSrc(), alloc.getResult());
+      })
+      .Case([&](ngpu::LocalStoreOp store) { return write(store.getSrc(), store.getBuffer()); })
+      .Case([&](ngpu::LocalLoadOp load) {
+        return use(cast<RankedTensorType>(load.getType()), load.getBuffer(),
+                   load.getBuffer().getType(), true, "read");
+      })
+      .Case([&](ngpu::AsyncCopyOp copy) {
+        return use(cast<RankedTensorType>(copy.getPtr().getType()), copy.getBuffer(),
+                   copy.getBuffer().getType(), false, "copy", copy.getContiguity());
+      })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+void explainSharedAccess(Operation *op, unsigned position, const BufferUses &uses,
+                         explain::Report &report) {
+  std::optional<SharedUse> use = sharedUseOf(op, ngpu::smOf(op));
+  if (!use)
+    return;
+  explain::SharedAccessFact fact;
+  fact.what = use->what;
+  fact.place = placeOf(op->getLoc());
+  fact.op = position;
+  if (auto parts = uses.parts(use->value); !parts.empty()) {
+    BufferPart part = parts.front();
+    if (std::optional<uint32_t> offset = part.root.getOffset())
+      fact.offset = int64_t(*offset) + part.offset;
+  }
+  if (use->access.matrix)
+    fact.matrices = use->access.matrix->matrices;
+  else
+    fact.bytes =
+        use->access.vector.elements * tile::sizeInBytes(use->buffer.getElementType());
+  fact.conflicts = use->access.conflicts;
+  if (fact.conflicts > 1)
+    report.hint(HintKind::BankConflicts, fact.place, {fact.what, number(fact.conflicts)});
+  report.sharedAccesses.push_back(std::move(fact));
+}
+
+//===--- accesses to global memory -----------------------------------------------------------===//
+
+namespace {
+
+/// What an address changes with along one dimension of its tensor.
+struct Source {
+  std::set<std::string> strides; ///< arguments that multiply the position
+  bool gathered = false;         ///< numbers read from memory
+  bool wrapped = false;          ///< a remainder
+};
+
+void findSource(Value value, unsigned dim, Source &source, unsigned depth = 0) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type || depth > 40 || type.getDimSize(dim) == 1)
+    return;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+    if (loop && argument.getArgNumber() > 0)
+      findSource(loop.getInitArgs()[argument.getArgNumber() - 1], dim, source, depth + 1);
+    return;
+  }
+  Operation *op = value.getDefiningOp();
+  auto follow = [&](Value next, unsigned along) { findSource(next, along, source, depth + 1); };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](tile::LoadOp) { source.gathered = true; })
+      .Case<ngpu::LocalLoadOp, tile::GatherOp>([&](auto) { source.gathered = true; })
+      .Case([&](tile::ExpandDimsOp expand) {
+        unsigned axis = expand.getAxis();
+        if (dim != axis)
+          follow(expand.getSrc(), dim - (dim > axis));
+      })
+      .Case([&](tile::TransOp trans) { follow(trans.getSrc(), trans.getOrder()[dim]); })
+      .Case([&](arith::MulIOp mul) {
+        for (auto [side, other] : {std::pair(mul.getLhs(), mul.getRhs()),
+                                   std::pair(mul.getRhs(), mul.getLhs())}) {
+          auto splat = side.getDefiningOp<tile::SplatOp>();
+          if (!splat)
+            continue;
+          auto argument = dyn_cast<BlockArgument>(splat.getSrc());
+          auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
+                                   : func::FuncOp();
+          if (function)
+            if (auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                                  "tile.name"))
+              source.strides.insert(name.str());
+          follow(other, dim);
+        }
+      })
+      .Case<arith::RemSIOp, arith::RemUIOp>([&](auto rem) {
+        source.wrapped = true;
+        follow(rem.getLhs(), dim);
+      })
+      .Case<tile::SplatOp, tile::ReshapeOp>([](auto) {})
+      .Default([&](Operation *other) {
+        if (other->getNumRegions() == 0)
+          for (Value operand : other->getOperands())
+            if (auto tensor = dyn_cast<RankedTensorType>(operand.getType());
+                tensor && tensor.getRank() == type.getRank())
+              follow(operand, dim);
+      });
+}
+
+/// Where the lanes of a warp go in one request.
+struct LaneFacts {
+  std::optional<int64_t> stride; ///< bytes from a lane to the next one that goes elsewhere
+  unsigned unknownDim = 0;       ///< what these two differ in, when that is not known
+  unsigned sectors = 1, least = 1;
+};
+
+LaneFacts laneFacts(const transforms::IntegerInfo *info, RankedTensorType type, int64_t bytes) {
+  const LinearLayout &map = ngpu::layoutOf(type).getLayout();
+  struct Lane {
+    SmallVector<int64_t, 4> unknown;
+    int64_t offset = 0;
+    Coords coords;
+  };
+  SmallVector<Lane, 32> lanes;
+  for (unsigned index = 0; index < 32; ++index) {
+    Lane lane;
+    lane.coords.assign(map.rank(), 0);
+    for (unsigned bit = 0; bit < map.bits(Axis::Lane); ++bit)
+      if (index >> bit & 1)
+        for (auto [coord, step] : llvm::zip(lane.coords, map.basis(Axis::Lane, bit)))
+          coord ^= step;
+    for (unsigned dim = 0; dim < map.rank(); ++dim) {
+      transforms::Run run = info ? info->run(dim) : transforms::Run();
+      lane.unknown.push_back(lane.coords[dim] / run.length);
+      lane.offset += run.step * (lane.coords[dim] % run.length);
+    }
+    if (llvm::none_of(lanes, [&](const Lane &known) { return known.coords == lane.coords; }))
+      lanes.push_back(std::move(lane));
+  }
+  LaneFacts facts;
+  std::set<std::pair<SmallVector<int64_t, 4>, int64_t>> sectors;
+  std::set<std::pair<SmallVector<int64_t, 4>, int64_t>> places;
+  for (const Lane &lane : lanes) {
+    places.insert({lane.unknown, lane.offset});
+    for (int64_t byte = lane.offset; byte < lane.offset + bytes; byte += std::min<int64_t>(bytes, 32))
+      sectors.insert({lane.unknown, byte >= 0 ? byte / 32 : -1 - (-1 - byte) / 32});
+  }
+  facts.sectors = sectors.size();
+  facts.least = std::max<int64_t>(1, (int64_t(places.size()) * bytes + 31) / 32);
+  if (lanes.size() > 1) {
+    if (lanes[0].unknown == lanes[1].unknown)
+      facts.stride = lanes[1].offset - lanes[0].offset;
+    for (unsigned dim = 0; dim < map.rank(); ++dim)
+      if (lanes[0].unknown[dim] != lanes[1].unknown[dim])
+        facts.unknownDim = dim;
+  }
+  return facts;
+}
+
+class Accesses {
+public:
+  Accesses(func::FuncOp kernel, explain::Report &report)
+      : report(report), analysis(addressAnalysis(kernel)), kernel(kernel) {
+    for (auto [i, type] : llvm::enumerate(kernel.getArgumentTypes()))
+      if (auto name = kernel.getArgAttrOfType<StringAttr>(i, "tile.name"))
+        names.push_back(name.str());
+      else
+        names.push_back("");
+  }
+  void add(StringRef what, StringRef route, Operation *op, Value ptr, Value mask, unsigned most);
+
+private:
+  void adviseLanes(const explain::AccessFact &fact, const LaneFacts &lanes, Value ptr);
+  void adviseWidth(const explain::AccessFact &fact, Value ptr, Value mask);
+
+  explain::Report &report;
+  transforms::IntegerAnalysis analysis;
+  func::FuncOp kernel;
+  std::vector<std::string> names;
+};
+
+void Accesses::adviseLanes(const explain::AccessFact &fact, const LaneFacts &lanes, Value ptr) {
+  if (lanes.sectors < 2 * lanes.least)
+    return;
+  if (lanes.stride) {
+    report.hint(HintKind::Uncoalesced, fact.place,
+                {fact.what, number(*lanes.stride) + " bytes", number(lanes.sectors),
+                 number(lanes.least)});
+    return;
+  }
+  Source source;
+  findSource(ptr, lanes.unknownDim, source);
+  std::vector<std::string> strides(source.strides.begin(), source.strides.end());
+  if (source.gathered)
+    report.hint(HintKind::Gathered, fact.place, {fact.what, "numbers that are read from memory"});
+  else if (!strides.empty())
+    report.hint(HintKind::UnknownStride, fact.place, {fact.what, listed(strides)});
+  else
+    report.hint(HintKind::Gathered, fact.place,
+                {fact.what, source.wrapped ? "a remainder (`%`)" : "arithmetic that is no stride"});
+}
+
+void Accesses::adviseWidth(const explain::AccessFact &fact, Value ptr, Value mask) {
+  auto type = cast<RankedTensorType>(ptr.getType());
+  const transforms::IntegerInfo *info = analysis.lookup(ptr);
+  if (!info || fact.bytes >= 16)
+    return;
+  int64_t element = std::max(1u, fact.type.bits / 8);
+  unsigned dim = 0;
+  for (unsigned other = 0; other < type.getRank(); ++other)
+    if (info->contiguity(other) > info->contiguity(dim))
+      dim = other;
+  int64_t contiguous = info->contiguity(dim) * element;
+  if (contiguous <= fact.bytes)
+    return; // nothing adjacent: adviseLanes has spoken
+  int64_t held = int64_t(ngpu::registerCount(type)) * element;
+  int64_t wanted = std::min<int64_t>({16, contiguous, held});
+  std::string is = number(fact.bytes), could = number(wanted);
+  if (int64_t aligned = info->divisibility(dim); aligned <= fact.bytes && wanted > fact.bytes) {
+    auto suspects = transforms::unalignedArguments(ptr, 16);
+    report.hint(HintKind::NarrowAlignment, fact.place,
+                {fact.what, is, could, suspects.empty() ? "its addresses" : listed(suspects)});
+  } else if (mask && analysis.constancy(mask, dim) * element <= fact.bytes &&
+             wanted > fact.bytes) {
+    auto suspects = transforms::unalignedArguments(mask, 16);
+    report.hint(HintKind::NarrowMask, fact.place,
+                {fact.what, is, could, suspects.empty() ? "its bound" : listed(suspects)});
+  } else if (held < 16 && held <= fact.bytes && contiguous >= 16) {
+    report.hint(HintKind::NarrowBlock, fact.place,
+                {fact.what, is, "16", number(ngpu::registerCount(type))});
+  }
+}
+
+void Accesses::add(StringRef what, StringRef route, Operation *op, Value ptr, Value mask,
+                   unsigned most) {
+  auto type = dyn_cast<RankedTensorType>(ptr.getType());
+  if (!type)
+    return;
+  explain::AccessFact fact;
+  fact.what = what.str();
+  fact.route = route.str();
+  fact.place = placeOf(op->getLoc());
+  fact.type = shapeOf(ptr.getType());
+  fact.masked = bool(mask);
+  for (const explain::WorkFact &work : report.work)
+    if (work.place == fact.place && !work.parameter.empty())
+      fact.parameter = work.parameter;
+  int64_t element = tile::sizeInBytes(cast<tile::PtrType>(type.getElementType()).getPointee());
+  AccessWidth width = accessWidth(analysis, ptr, mask, most);
+  fact.bytes = width.elements * element;
+  fact.possible =
+      std::min<int64_t>(16, int64_t(llvm::bit_floor(ngpu::registerCount(type))) * element);
+  LaneFacts lanes = laneFacts(analysis.lookup(ptr), type, fact.bytes);
+  fact.laneStride = lanes.stride;
+  fact.sectors = lanes.sectors;
+  fact.leastSectors = lanes.least;
+  // Pipelining makes several copies of an access: what is in the loop counts.
+  for (explain::AccessFact &known : report.accesses)
+    if (known.place == fact.place && known.what == fact.what &&
+        known.type.sizes == fact.type.sizes)
+      return;
+  adviseLanes(fact, lanes, ptr);
+  if (what != "atomic")
+    adviseWidth(fact, ptr, mask);
+  report.accesses.push_back(std::move(fact));
+}
+
+/// A block that the copy engine moves.
+void addBlock(StringRef what, Operation *op, ngpu::BufferType buffer, explain::Report &report) {
+  explain::AccessFact fact;
+  fact.what = what.str();
+  fact.route = "copy engine";
+  fact.place = placeOf(op->getLoc());
+  fact.type = shapeOf(RankedTensorType::get(buffer.getShape(), buffer.getElementType()));
+  fact.bytes = fact.possible = 16;
+  fact.masked = false;
+  for (const explain::AccessFact &known : report.accesses)
+    if (known.place == fact.place && known.what == fact.what)
+      return;
+  report.accesses.push_back(std::move(fact));
+}
+
+//===--- layouts -----------------------------------------------------------------------------===//
+
+class Layouts {
+public:
+  explicit Layouts(explain::Report &report) : report(report) {}
+  void add(StringRef what, Operation *op, Type type) {
+    if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && ngpu::layoutOf(tensor))
+      add(what, op, shapeOf(type), ngpu::layoutOf(tensor).getLayout());
+    else if (auto buffer = dyn_cast<ngpu::BufferType>(type); buffer && !ngpu::isMBarrier(buffer))
+      add(what, op, shapeOf(RankedTensorType::get(buffer.getShape(), buffer.getElementType())),
+          buffer.getLayout().getLayout());
+  }
+
+private:
+  void add(StringRef what, Operation *op, explain::Shape shape, const LinearLayout &layout) {
+    Place place = placeOf(op->getLoc());
+    for (const explain::LayoutFact &known : report.layouts)
+      if (known.place.line == place.line && known.what == what && known.layout == layout)
+        return;
+    if (report.layouts.size() < 60)
+      report.layouts.push_back({what.str(), place, std::move(shape), layout});
+  }
+  explain::Report &report;
+};
+
+void explainLayouts(func::FuncOp kernel, explain::Report &report) {
+  Layouts layouts(report);
+  kernel.walk([&](Operation *op) {
+    llvm::TypeSwitch<Operation *>(op)
+        .Case([&](tile::LoadOp load) { layouts.add("load", op, load.getType()); })
+        .Case([&](tile::StoreOp store) { layouts.add("store", op, store.getValue().getType()); })
+        .Case<tile::AtomicRMWOp, tile::AtomicCASOp>(
+            [&](auto atomic) { layouts.add("atomic", op, atomic.getType()); })
+        .Case([&](ngpu::AsyncCopyOp copy) {
+          layouts.add("asynchronous copy, by thread", op, copy.getPtr().getType());
+          layouts.add("asynchronous copy, in shared memory", op, copy.getBuffer().getType());
+        })
+        .Case([&](ngpu::TmaLoadOp load) {
+          layouts.add("block of the copy engine, in shared memory", op,
+                      load.getBuffer().getType());
+        })
+        .Case<ngpu::WgmmaOp, ngpu::MmaOp, ngpu::FmaDotOp>([&](auto product) {
+          layouts.add("accumulator of a product", op, product.getType());
+          layouts.add("operand A of a product", op, product.getA().getType());
+          layouts.add("operand B of a product", op, product.getB().getType());
+        })
+        .Case<tile::ReduceOp, tile::ScanOp>([&](auto reduce) {
+          layouts.add(isa<tile::ScanOp>(op) ? "operand of a scan" : "operand of a reduction", op,
+                      reduce.getSrcs()[0].getType());
+        })
+        .Case([&](ngpu::LocalAllocOp alloc) {
+          if (alloc.getSrc())
+            layouts.add("buffer in shared memory", op, alloc.getType());
+        });
+  });
+}
+
+} // namespace
+
+void explainKernel(func::FuncOp kernel, const GpuOptions &options) {
+  explain::Report &report = *options.explanation;
+  report.sm = options.sm;
+  report.resources.sharedLimit = options.maxSharedBytes;
+  explainLayouts(kernel, report);
+  Accesses accesses(kernel, report);
+  // What is in loops first: prologues are copies of it.
+  SmallVector<std::pair<int, Operation *>> ops;
+  kernel.walk([&](Operation *op) {
+    int depth = 0;
+    for (Operation *parent = op->getParentOp(); parent; parent = parent->getParentOp())
+      depth -= isa<LoopLikeOpInterface>(parent);
+    ops.push_back({depth, op});
+  });
+  llvm::stable_sort(ops, [](auto &a, auto &b) { return a.first < b.first; });
+  for (auto [depth, op] : ops)
+    llvm::TypeSwitch<Operation *>(op)
+        .Case([&](tile::LoadOp load) {
+          accesses.add("load", "registers", op, load.getPtr(), load.getMask(), 16);
+        })
+        .Case([&](tile::StoreOp store) {
+          accesses.add("store", "registers", op, store.getPtr(), store.getMask(), 16);
+        })
+        .Case([&](tile::AtomicRMWOp atomic) {
+          accesses.add("atomic", "registers", op, atomic.getPtr(), atomic.getMask(),
+                       tile::sizeInBytes(tile::elementOf(atomic.getType())));
+        })
+        .Case([&](tile::AtomicCASOp atomic) {
+          accesses.add("atomic", "registers", op, atomic.getPtr(), atomic.getMask(),
+                       tile::sizeInBytes(tile::elementOf(atomic.getType())));
+        })
+        .Case([&](ngpu::AsyncCopyOp copy) {
+          accesses.add("load", "asynchronous copy", op, copy.getPtr(), copy.getMask(),
+                       copy.getContiguity() *
+                           tile::sizeInBytes(copy.getBuffer().getType().getElementType()));
+        })
+        .Case([&](ngpu::TmaLoadOp load) {
+          addBlock("load", op, load.getBuffer().getType(), report);
+        })
+        .Case([&](ngpu::TmaStoreOp store) {
+          addBlock("store", op, store.getBuffer().getType(), report);
+        });
+  llvm::stable_sort(report.accesses, [](auto &a, auto &b) { return a.place.line < b.place.line; });
+}
+
+} // namespace nereid::gpu
