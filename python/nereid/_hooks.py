@@ -13,8 +13,13 @@ def _knobs():
     return sys.modules["nereid.knobs"]
 
 
+#: Whether there is a hook, so that launches come here.
+active = False
+
+
 def _changed():
     """A knob or a hook has changed: launches come here exactly while there is a hook for them."""
+    global active
     knobs = _knobs()
     runtime = knobs.runtime
     active = (any(hook is not None and getattr(hook, "calls", True) for hook in (runtime.launch_enter_hook, runtime.launch_exit_hook,

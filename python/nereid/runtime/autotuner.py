@@ -8,13 +8,14 @@ import hashlib
 import inspect
 import json
 import math
+import os
 import threading
-import time
 import warnings
 
-from .. import knobs, testing
-from ..errors import AutotunerError, OutOfResources, PTXASError, TritonError  # noqa: F401  (clients import them from here)
-from .driver import cpu, driver
+from .. import knobs
+from ..errors import AutotunerError, OutOfResources, PTXASError  # noqa: F401  (clients import them from here)
+from . import _tuning
+from .driver import driver
 from .jit import KernelInterface
 
 
@@ -72,10 +73,6 @@ class Config:
     __repr__ = __str__
 
 
-def _on_gpu(array):
-    return getattr(array, "is_cuda", False) or hasattr(array, "__cuda_array_interface__")
-
-
 def _base_function(fn):
     while not inspect.isfunction(fn):
         fn = fn.fn
@@ -104,12 +101,15 @@ class Autotuner(KernelInterface):
     """A kernel with several configurations, of which the fastest is found for each key.
 
     `cache`: best configuration by key. `best_config`: the one of the last launch. `configs_timings`: milliseconds (median, 20th and
-    80th percentile) of each configuration at the last tuning, infinite for those that failed. `bench_time`: its seconds. `nargs`: the
-    positional arguments of the launch that this thread is in, by name.
+    80th percentile) of each configuration at the last tuning, infinite for those that failed. `failures`: their errors, by
+    configuration. `bench_time`: its seconds. `nargs`: the positional arguments of the launch that this thread is in, by name.
+
+    budget: seconds that the tuning of one key may take (NEREID_TUNING_BUDGET otherwise).
     """
 
     def __init__(self, fn, arg_names, configs, key, reset_to_zero, restore_value, pre_hook=None, post_hook=None,
-                 prune_configs_by=None, warmup=None, rep=None, use_cuda_graph=False, do_bench=None, cache_results=False):
+                 prune_configs_by=None, warmup=None, rep=None, use_cuda_graph=False, do_bench=None, cache_results=False,
+                 budget=None):
         if isinstance(key, str):
             raise TypeError(f"the key of a tuner is a list of argument names, found {key!r}")
         self.configs = list(configs) if configs else [Config({})]
@@ -135,8 +135,11 @@ class Autotuner(KernelInterface):
         self._do_bench = do_bench
         self.best_config = None
         self.configs_timings = {}
+        self.failures = {}
         self.bench_time = None
-        self._thread = threading.local()
+        self.budget = budget
+        self._left_out = 0
+        self._start_threads()
         if warmup is not None or rep is not None or use_cuda_graph:
             warnings.warn("warmup, rep, and use_cuda_graph parameters are deprecated. See "
                           "https://github.com/triton-lang/triton/pull/4496 for details.", DeprecationWarning, stacklevel=2)
@@ -149,16 +152,24 @@ class Autotuner(KernelInterface):
     def nargs(self, value):
         self._thread.nargs = value
 
+    def _start_threads(self):
+        """What belongs to this process: the state of each thread, and which thread tunes which key."""
+        self._thread = threading.local()
+        self._lock = threading.Lock()
+        self._tuned_now = {}
+
     def __getstate__(self):
         own = ("_default_pre_hook", "_default_post_hook")
+        transient = ("_thread", "_lock", "_tuned_now", "failures")
         return {name: value for name, value in self.__dict__.items()
-                if name != "_thread" and not (name in ("pre_hook", "post_hook") and getattr(value, "__name__", "") in own)}
+                if name not in transient and not (name in ("pre_hook", "post_hook") and getattr(value, "__name__", "") in own)}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
         self.__dict__.setdefault("pre_hook", self._default_pre_hook)
         self.__dict__.setdefault("post_hook", self._default_post_hook)
-        self._thread = threading.local()
+        self.failures = {}
+        self._start_threads()
 
     # -- hooks around each measured run --
 
@@ -166,12 +177,15 @@ class Autotuner(KernelInterface):
         for name in self.reset_to_zero:
             _zero(arguments[name])
         if not reset_only:
-            self._thread.saved = {name: _clone(arguments[name]) for name in self.restore_value}
+            # Hooks of configurations may launch the kernel again, so what is saved is a stack.
+            if not hasattr(self._thread, "saved"):
+                self._thread.saved = []
+            self._thread.saved.append({name: _clone(arguments[name]) for name in self.restore_value})
 
     def _default_post_hook(self, arguments, exception):
-        for name, saved in getattr(self._thread, "saved", {}).items():
-            _restore(arguments[name], saved)
-        self._thread.saved = {}
+        saved = getattr(self._thread, "saved", None)
+        for name, value in (saved.pop() if saved else {}).items():
+            _restore(arguments[name], value)
 
     # -- measuring --
 
@@ -181,63 +195,48 @@ class Autotuner(KernelInterface):
         return self._do_bench if self._do_bench is not None else self._measure
 
     def _measure(self, call, quantiles):
-        arrays = [value for value in (self.nargs or {}).values() if hasattr(value, "dtype")]
-        warmup = 10 if self.num_warmups is None else self.num_warmups
-        rep = 40 if self.num_reps is None else self.num_reps
-        if driver.active is cpu or arrays and not any(map(_on_gpu, arrays)):
-            return testing._summarize_statistics(testing._times_on_cpu(call, warmup, rep), quantiles, "mean")
-        if self.use_cuda_graph:
-            return testing.do_bench_cudagraph(call, rep=rep, quantiles=quantiles)
-        return testing.do_bench(call, warmup=warmup, rep=rep, quantiles=quantiles)
+        return _tuning.measure_once(self, call, quantiles)
 
-    def _bench(self, *args, config, **meta):
-        """Milliseconds of one configuration: median, 20th and 80th percentile. Raises what the kernel raises."""
+    def _measures_itself(self):
+        """Whether each configuration is measured by one call of `_bench`, in the way that the user chose."""
+        return (self._do_bench is not None or self.num_warmups is not None or self.num_reps is not None or self.use_cuda_graph
+                or type(self)._bench is not Autotuner._bench or type(self).do_bench is not Autotuner.do_bench or "_bench" in self.__dict__)
+
+    def _check_conflicts(self, config, meta):
         conflicts = meta.keys() & config.kwargs.keys()
         if conflicts:
             raise ValueError(f"Conflicting meta-parameters: {', '.join(sorted(conflicts))}. Make sure that you don't "
                              "re-define auto-tuned symbols.")
-        current = {**meta, **config.all_kwargs()}
-        arguments = {**(self.nargs or {}), **current}
+
+    def _bench(self, *args, config, **meta):
+        """Milliseconds of one configuration: median, 20th and 80th percentile. Raises what the kernel raises."""
+        self._check_conflicts(config, meta)
         if knobs.autotuning.print:
             print(f"Autotuning kernel {self.base_fn.__name__} with config {config}")
-
-        def call():
-            if config.pre_hook:
-                config.pre_hook(arguments)
-            self.pre_hook(arguments)
-            try:
-                self.fn.run(*args, **current)
-            except Exception as error:
-                self.post_hook(arguments, exception=error)
-                raise
-            self.post_hook(arguments, exception=None)
-
-        return self.do_bench(call, quantiles=(0.5, 0.2, 0.8))
+        return self.do_bench(_tuning.Call(self, config, args, meta), quantiles=(0.5, 0.2, 0.8))
 
     def _tune(self, key, configs, args, kwargs):
-        """Measures the configurations and keeps the best. Those that cannot be compiled count as infinitely slow; when none can, the
-        error of the first comes out."""
-        start = time.perf_counter()
-        timings, failures = {}, {}
-        for config in configs:
-            try:
-                timings[config] = self._bench(*args, config=config, **kwargs)
-            except TritonError as error:
-                failures[config] = error
-                timings[config] = [math.inf] * 3
-        best = min(timings, key=lambda config: _median(timings[config]))
-        if best in failures:
-            raise next(iter(failures.values()))
-        self.bench_time = time.perf_counter() - start
-        self.configs_timings = timings
-        self.cache[key] = best
-        if knobs.autotuning.print:
-            for config, error in failures.items():
-                first = str(error).strip().split("\n")[0]
-                print(f"Autotuning kernel {self.base_fn.__name__}: config {config} failed: {first}")
-            for config, times in timings.items():
-                result = "failed" if math.isinf(_median(times)) else f"{_median(times):.4f} ms"
-                print(f"  {result:>12}  {config}{'  <- best' if config is best else ''}")
+        """Measures the configurations and keeps the best. Those that fail count as infinitely slow; when all do, the error of the first
+        comes out."""
+        found = _tuning.tune(self, configs, args, kwargs)
+        self.bench_time = found.seconds
+        self.configs_timings = found.timings
+        self.failures = found.failures
+        self._left_out = found.left_out
+        self.cache[key] = found.best
+
+    def _report(self, key):
+        """Prints what the last tuning measured and chose."""
+        name, best = self.base_fn.__name__, self.cache[key]
+        for config, error in self.failures.items():
+            print(f"Autotuning kernel {name}: config {config} failed: {_tuning.reason(error)}")
+        if self._left_out:
+            print(f"Autotuning kernel {name}: {self._left_out} of the configs were not measured in the given time")
+        for config, times in self.configs_timings.items():
+            result = "failed" if math.isinf(_median(times)) else f"{_median(times):.4f} ms"
+            print(f"  {result:>12}  {config}{'  <- best' if config is best else ''}")
+        print(f"Triton autotuning for function {name},\nwith key as {key},\n"
+              f"finished after {self.bench_time:.2f}s,\nbest config selected: {best};")
 
     def check_disk_cache(self, tuning_key, configs, bench_fn):
         """Takes the result of an earlier process from the disk, or calls `bench_fn()` and keeps its result there. Says whether it was
@@ -277,29 +276,64 @@ class Autotuner(KernelInterface):
         if len(self.configs) == 1:
             return self.configs[0]
         key = self._key(kwargs)
-        if key not in self.cache:
-            configs = self.prune_configs(kwargs)
-            from_disk = False
-            if len(configs) == 1:
-                self.cache[key] = configs[0]
-            else:
-                measure = lambda: self._tune(key, configs, args, kwargs)
-                if self.cache_results or knobs.autotuning.cache:
-                    from_disk = self.check_disk_cache(key, configs, measure)
-                else:
-                    measure()
-                if not from_disk:
-                    self.pre_hook({**self.nargs, **kwargs, **self.cache[key].all_kwargs()}, reset_only=True)
-            duration = None if from_disk or len(configs) == 1 else self.bench_time
-            if knobs.autotuning.print and duration is not None:
-                print(f"Triton autotuning for function {self.base_fn.__name__},\nwith key as {key},\n"
-                      f"finished after {duration:.2f}s,\nbest config selected: {self.cache[key]};")
-            if knobs.autotuning.listener is not None:
-                knobs.autotuning.listener(fn=self.fn, key=key, best_config=self.cache[key], configs_timings=self.configs_timings,
-                                          duration=duration, cache_hit=from_disk)
+        while key not in self.cache:
+            owner = self._claim(key)
+            if owner is None:
+                continue  # another thread has tuned it, or has failed to
+            try:
+                self._find_best(key, args, kwargs)
+            finally:
+                self._release(key, owner)
         return self.cache[key]
 
+    def _claim(self, key):
+        """An owner when this thread is to tune the key; else waits for the thread that does. A thread that tunes already waits for none,
+        since the other may wait for it."""
+        tuning = getattr(self._tunings, "count", 0)
+        mine = _Owner()
+        with self._lock:
+            owner = self._tuned_now.get(key)
+            if owner is None or owner.process != os.getpid():
+                owner = self._tuned_now[key] = mine
+        if owner is not mine and not tuning:
+            owner.done.wait()
+            return None
+        self._tunings.count = tuning + 1
+        return mine
+
+    def _release(self, key, owner):
+        self._tunings.count -= 1
+        with self._lock:
+            if self._tuned_now.get(key) is owner:
+                del self._tuned_now[key]
+        owner.done.set()
+
+    #: How many tunings of any kernel a thread is in: hooks may launch tuned kernels.
+    _tunings = threading.local()
+
+    def _find_best(self, key, args, kwargs):
+        """Tunes the key, or takes an earlier result."""
+        configs = self.prune_configs(kwargs)
+        from_disk = False
+        if len(configs) == 1:
+            self.cache[key] = configs[0]
+        else:
+            measure = lambda: self._tune(key, configs, args, kwargs)
+            if self.cache_results or knobs.autotuning.cache:
+                from_disk = self.check_disk_cache(key, configs, measure)
+            else:
+                measure()
+            if not from_disk:
+                self.pre_hook({**self.nargs, **kwargs, **self.cache[key].all_kwargs()}, reset_only=True)
+        duration = None if from_disk or len(configs) == 1 else self.bench_time
+        if knobs.autotuning.print and duration is not None:
+            self._report(key)
+        if knobs.autotuning.listener is not None:
+            knobs.autotuning.listener(fn=self.fn, key=key, best_config=self.cache[key], configs_timings=self.configs_timings,
+                                      duration=duration, cache_hit=from_disk)
+
     def run(self, *args, **kwargs):
+        outer = self.nargs
         self.nargs = dict(zip(self.arg_names, args))
         try:
             config = self._choose(args, kwargs)
@@ -308,7 +342,7 @@ class Autotuner(KernelInterface):
                 config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
             return self.fn.run(*args, **kwargs, **config.all_kwargs())
         finally:
-            self.nargs = None
+            self.nargs = outer
 
     def prune_configs(self, kwargs):
         """The configurations worth measuring for the arguments of the launch (`nargs` and `kwargs`)."""
@@ -325,18 +359,27 @@ class Autotuner(KernelInterface):
                 top = max(int(len(self.configs) * top), 1)
             elif not isinstance(top, int):
                 raise TypeError("Error while pruning configs, top_k must be either 1) a float <= 1.0 or 2) an int")
-            if len(configs) > top:
+            if len(configs) > top or self.budget:
                 estimate = {c: self.perf_model(**arguments, **kwargs, **c.all_kwargs()) for c in configs}
                 configs = sorted(estimate, key=estimate.get)[:top]
         return configs
 
     def warmup(self, *args, **kwargs):
         """Compiles every configuration that would be measured."""
+        outer = self.nargs
         self.nargs = dict(zip(self.arg_names, args))
         try:
             return [self.fn.warmup(*args, **kwargs, **config.all_kwargs()) for config in self.prune_configs(kwargs)]
         finally:
-            self.nargs = None
+            self.nargs = outer
+
+
+class _Owner:
+    """Who tunes a key."""
+
+    def __init__(self):
+        self.process = os.getpid()
+        self.done = threading.Event()
 
 
 def _median(times):
@@ -345,17 +388,20 @@ def _median(times):
 
 
 def autotune(configs, key, prune_configs_by=None, reset_to_zero=None, restore_value=None, pre_hook=None, post_hook=None,
-             warmup=None, rep=None, use_cuda_graph=False, do_bench=None, cache_results=False):
+             warmup=None, rep=None, use_cuda_graph=False, do_bench=None, cache_results=False, budget=None):
     """Measures every configuration when an argument named in `key` has a new value (or an array another dtype), and keeps the
     fastest. TRITON_PRINT_AUTOTUNING=1 prints what was chosen.
 
     prune_configs_by: {"perf_model": f, "top_k": n, "early_config_prune": f}. reset_to_zero, restore_value: arguments that
-    are zeroed, or saved and restored, around each measured run.
+    are zeroed, or saved and restored, around each measured run. budget: seconds that the tuning of one key may take; the first
+    configurations (the best ones by `perf_model`) are tried first.
     """
+    if budget is not None and knobs.nereid.strict:
+        raise TypeError("autotune() got an unexpected keyword argument 'budget'")
 
     def decorate(fn):
         return Autotuner(fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
-                         prune_configs_by, warmup, rep, use_cuda_graph, do_bench, cache_results)
+                         prune_configs_by, warmup, rep, use_cuda_graph, do_bench, cache_results, budget)
 
     return decorate
 

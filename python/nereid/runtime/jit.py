@@ -216,8 +216,11 @@ class JITFunction(JITCallable, KernelInterface):
             hook(*args, **kwargs)
         mode = _async_compile.active_mode.get()
         if warmup and mode is not None:
-            # One future for each call; the library compiles equal kernels once.
-            return mode.submit((self, object()), lambda: self._launch(grid, args, kwargs, True), lambda kernel: None)
+            # One future for each call; the library compiles equal kernels once. The arguments are bound now, when they are what the
+            # caller means, and by hooks that see the compilation begin later.
+            prepared = self._prepare(args, kwargs)
+            compiled = prepared.compile if prepared is not None else lambda: self._launch(grid, args, kwargs, True)
+            return mode.submit((self, object()), compiled, lambda kernel: None)
         return self._launch(grid, args, kwargs, bool(warmup))
 
     def add_pre_run_hook(self, hook):

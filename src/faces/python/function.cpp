@@ -721,6 +721,17 @@ PyObject *kernelFind(PyObject *self, PyObject *arguments) {
   return function ? function->find(args, kwargs, warmup) : nullptr;
 }
 
+PyObject *kernelPrepare(PyObject *self, PyObject *arguments) {
+  PyObject *args = nullptr, *kwargs = nullptr;
+  if (!PyArg_ParseTuple(arguments, "O!O!:_prepare", &PyTuple_Type, &args, &PyDict_Type, &kwargs))
+    return nullptr;
+  PyObject *hooks = registry().launchHooks;
+  if (hooks && hooks != Py_None)
+    Py_RETURN_NONE;
+  Function *function = functionOf(self);
+  return function ? function->prepare(args, kwargs) : nullptr;
+}
+
 PyObject *kernelCompile(PyObject *self, PyObject *arguments) {
   PyObject *items = nullptr, *options = nullptr;
   const char *kernelName = nullptr;
@@ -826,6 +837,10 @@ bool addFunctionTypes(PyObject *module) {
       {"_find", kernelFind, METH_VARARGS,
        "_find(args, kwargs, warmup): the kernel that a launch would use, None before it is "
        "compiled"},
+      {"_prepare", kernelPrepare, METH_VARARGS,
+       "_prepare(args, kwargs): the compilation of this launch with its arguments bound; None "
+       "while "
+       "hooks are installed, which want to see it begin"},
       {"_compile", kernelCompile, METH_VARARGS,
        "_compile(items, options, name=None): compiles; an item for each parameter: the text of a "
        "type, a "

@@ -54,6 +54,10 @@ public:
   /// yet.
   PyObject *find(PyObject *args, PyObject *kwargs, bool warmup);
 
+  /// Binds the arguments of a compilation, which `Prepared.compile()` then runs, on any thread.
+  PyObject *prepare(PyObject *args, PyObject *kwargs);
+  PyObject *compilePrepared(const std::vector<nrd_arg> &arguments, const nrd_options *options);
+
   /// Compiles without arguments: `items` has one for each parameter (toTypedArgument), `options` is
   /// a dict, `kernelName` the kernel's name or null. Returns the compiled kernel's Python object.
   PyObject *compile(PyObject *items, PyObject *options, const char *kernelName);
@@ -117,6 +121,10 @@ bool addFunctionTypes(PyObject *module);
 
 /// The callbacks that answer for Python's names and objects: host.cpp.
 const nrd_host *pythonHost();
+
+/// `_native.Prepared`: prepared.cpp. `_native.Search`: search.cpp.
+bool addPreparedType(PyObject *module);
+bool addSearchType(PyObject *module);
 
 /// The compiled kernel's type, `_native.Kernel`: kernel.cpp.
 bool addKernelType(PyObject *module);

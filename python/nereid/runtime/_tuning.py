@@ -1,0 +1,395 @@
+"""One tuning: compiles the configurations of a kernel ahead on threads, measures them as they become ready, and chooses.
+
+What is measured when, and what is chosen, is decided by the library (`_native.Search`): a first look at each configuration, a longer
+measurement of those that are not clearly slower, and the best few once more in turns. A tuner that measures in its own way (`do_bench`,
+`warmup`, `rep`, `use_cuda_graph`, an overridden `_bench`) is asked once for each configuration.
+"""
+
+import contextlib
+import math
+import shutil
+import sys
+import threading
+import time
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+
+from .. import _hooks, _native, knobs, testing
+from ..errors import TritonError
+from . import _async_compile
+from .driver import cpu, cuda, driver
+from .jit import JITFunction
+
+#: Measurements of different threads would disturb one another. A hook may wait for another thread that measures, so waiting has an end.
+_measuring = threading.RLock()
+_PATIENCE = 30.0
+#: Seconds of work that bring an idle GPU to its clock.
+_SPIN_UP = 0.03
+
+
+class Outcome:
+    """What a tuning found: the best configuration, [median, 20th, 80th percentile] in milliseconds by configuration (infinite for those
+    that failed), the error by configuration that failed, seconds, and how many were left out for want of time."""
+
+    def __init__(self, best, timings, failures, seconds, left_out):
+        self.best = best
+        self.timings = timings
+        self.failures = failures
+        self.seconds = seconds
+        self.left_out = left_out
+
+
+def tune(tuner, configs, args, kwargs):
+    """Measures the configurations for a launch. Raises the first one's error, with all reasons as a note, when none works."""
+    for config in configs:
+        tuner._check_conflicts(config, kwargs)
+    device = device_of({**(tuner.nargs or {}), **kwargs})
+    _refuse_capture(tuner, device)
+    start = time.perf_counter()
+    plain = tuner._measures_itself()
+    search = _native.Search(len(configs), tuner.budget or knobs.nereid.tuning_budget or 0, plain)
+    failures = {}
+    with _Ahead(tuner, configs, args, kwargs, search, device is None) as ahead, _Progress(tuner.base_fn.__name__) as progress:
+        spun_up = False
+        while True:
+            ahead.collect(failures)
+            step, index, *task = search.next()
+            progress.show(search)
+            if step == "done":
+                break
+            if step == "wait":
+                ahead.wait()
+                continue
+            config = configs[index]
+            try:
+                with _alone():
+                    if plain:
+                        times = [_finite(_median(tuner._bench(*args, config=config, **kwargs)), failures, index)]
+                    else:
+                        if step == "look" and knobs.autotuning.print:
+                            print(f"Autotuning kernel {tuner.base_fn.__name__} with config {config}")
+                        call = Call(tuner, config, args, kwargs)
+                        if device is not None and not spun_up:
+                            spun_up = True
+                            _spin_up(call, device)
+                        times = _times(call, device, *task)
+                search.report(index, times)
+            except TritonError as error:
+                failures[index] = error
+                search.fail(index)
+    best = search.best()
+    if best is None or best in failures:
+        raise _all_failed([failures[index] for index in sorted(failures)], [configs[index] for index in sorted(failures)])
+    timings = {config: search.timing(index) for index, config in enumerate(configs) if search.timing(index) is not None}
+    return Outcome(configs[best], timings, {configs[index]: error for index, error in sorted(failures.items())},
+                   time.perf_counter() - start, len(configs) - len({*timings}))
+
+
+def _median(times):
+    return times[0] if isinstance(times, (list, tuple)) else times
+
+
+def _finite(milliseconds, failures, index):
+    return math.inf if milliseconds != milliseconds else milliseconds
+
+
+def _all_failed(errors, configs):
+    reasons = [f"  {config}: {reason(error)}" for config, error in zip(configs, errors)]
+    if len(errors) > 1:
+        errors[0].add_note("none of the configurations works:\n" + "\n".join(reasons))
+    return errors[0]
+
+
+def reason(error):
+    """The first line of an error that says something."""
+    text = str(getattr(error, "error_message", None) or error).strip()
+    return text.split("\n")[0]
+
+
+# ---- where it runs ----------------------------------------------------------------------------------
+
+
+def on_gpu(value):
+    """Whether an array is in the memory of a GPU."""
+    return getattr(value, "is_cuda", False) or hasattr(value, "__cuda_array_interface__")
+
+
+def arrays_of(values):
+    """The arrays and tensors among arguments, those behind descriptors and in tuples included."""
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from arrays_of(value)
+        elif hasattr(value, "dtype") and not isinstance(value, type):
+            yield value
+        elif hasattr(value, "base") and hasattr(value, "block_shape"):
+            yield from arrays_of([value.base])
+
+
+def device_of(arguments):
+    """The number of the GPU that a launch with these arguments goes to; None for the CPU."""
+    target = arguments.get("target")
+    arrays = list(arrays_of(arguments.values()))
+    mine = next((value for value in arrays if on_gpu(value)), None)
+    if isinstance(target, str):
+        if target.startswith("cpu"):
+            return None
+    elif driver.active is cpu or arrays and mine is None:
+        return None
+    device = getattr(mine, "device", None)
+    number = getattr(device, "index", getattr(device, "id", None))
+    return number if isinstance(number, int) else cuda.get_current_device()
+
+
+def _refuse_capture(tuner, device):
+    torch = sys.modules.get("torch")
+    if device is not None and torch is not None and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(f"the kernel `{tuner.base_fn.__name__}` is not tuned for these arguments, and nothing can be measured while a "
+                           "CUDA graph is captured: launch it once before")
+
+
+# ---- compiling ahead --------------------------------------------------------------------------------
+
+
+class _Ahead:
+    """Compiles the configurations on threads, in their order, while the caller measures. `quiet`: they are measured only when all are
+    compiled, since both use the same cores."""
+
+    def __init__(self, tuner, configs, args, kwargs, search, quiet):
+        self._search = search
+        self._quiet = quiet
+        self._futures = {}
+        self._executor = None
+        self._limit = search.remaining() / 2
+        self._start = time.perf_counter()
+        threads = _native.tuning_threads()
+        if not quiet:
+            threads = max(threads - 1, 1)
+        if len(configs) > 1 and _compiles_ahead(tuner.fn):
+            self._executor = ThreadPoolExecutor(min(threads, len(configs)), "nereid-tuner")
+            token = _async_compile.active_mode.set(self)
+            try:
+                for index, config in enumerate(configs):
+                    self._begin(index, Call(tuner, config, args, kwargs))
+            finally:
+                _async_compile.active_mode.reset(token)
+        for index in range(len(configs)):
+            if index not in self._futures:
+                search.ready(index)
+
+    def _begin(self, index, call):
+        # What fails before the compilation fails again when it is measured.
+        with contextlib.suppress(Exception):
+            call.set_up()
+            self._futures[index] = call.compile_only()
+
+    def submit(self, key, compile_fn, finalize_fn):
+        """What a kernel calls under this mode (`_async_compile`)."""
+        return self._executor.submit(compile_fn)
+
+    def collect(self, failures):
+        """Tells the search what has become ready or failed."""
+        if self._quiet and any(not future.done() for future in self._futures.values()):
+            if time.perf_counter() - self._start < self._limit:
+                return
+            for future in self._futures.values():
+                future.cancel()
+        for index, future in list(self._futures.items()):
+            if not future.done():
+                continue
+            del self._futures[index]
+            error = None if future.cancelled() else future.exception()
+            if isinstance(error, TritonError):
+                failures[index] = error
+                self._search.fail(index)
+            else:
+                self._search.ready(index)
+
+    def wait(self):
+        """Until something has happened, or a moment has gone by."""
+        wait(self._futures.values(), min(self._search.remaining() or 0.2, 0.2), FIRST_COMPLETED)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _compiles_ahead(fn):
+    """Whether `fn.run(warmup=True)` is known to only bind the arguments and compile."""
+    from .autotuner import Heuristics
+    while type(fn).run is Heuristics.run and "run" not in fn.__dict__:
+        fn = fn.fn
+    return type(fn).run is JITFunction.run and "run" not in fn.__dict__ and not fn.pre_run_hooks and not _hooks.active
+
+
+# ---- measuring --------------------------------------------------------------------------------------
+
+
+class Call:
+    """One configuration's launch with the hooks around it."""
+
+    def __init__(self, tuner, config, args, kwargs):
+        self._tuner = tuner
+        self._config = config
+        self._args = args
+        self._kwargs = {**kwargs, **config.all_kwargs()}
+        self._arguments = {**(tuner.nargs or {}), **self._kwargs}
+
+    def set_up(self):
+        """Calls the configuration's hook."""
+        if self._config.pre_hook:
+            self._config.pre_hook(self._arguments)
+
+    def compile_only(self):
+        return self._tuner.fn.run(*self._args, **{**self._kwargs, "warmup": True})
+
+    def around(self, launch):
+        """`launch(run)` between the hooks. Whatever happens in it, the hook after it is called."""
+        tuner = self._tuner
+        self.set_up()
+        tuner.pre_hook(self._arguments)
+        try:
+            launch(self._run)
+        except BaseException as error:
+            try:
+                tuner.post_hook(self._arguments, exception=error)
+            finally:
+                raise error
+        tuner.post_hook(self._arguments, exception=None)
+
+    def _run(self):
+        self._tuner.fn.run(*self._args, **self._kwargs)
+
+    def __call__(self):
+        self.around(lambda run: run())
+
+
+@contextlib.contextmanager
+def _alone():
+    owned = _measuring.acquire(timeout=_PATIENCE)
+    try:
+        yield
+    finally:
+        if owned:
+            _measuring.release()
+
+
+def _times(call, device, milliseconds, min_runs, max_runs, give_up):
+    """Milliseconds of single runs of the kernel, without the hooks around it."""
+    with _Clock() if device is None else _Events(device) as meter:
+        call()
+        first, = meter.measure(call, 1)
+        if first > give_up:
+            return [first]
+        runs = min(max(int(milliseconds / max(first, 1e-3)), min_runs), max_runs)
+        return meter.measure(call, runs)
+
+
+def _spin_up(call, device):
+    with _Events(device) as meter:
+        start = time.perf_counter()
+        while time.perf_counter() - start < _SPIN_UP:
+            meter.measure(call, 3)
+
+
+class _Clock:
+    """Times calls that are done when they return."""
+
+    def measure(self, call, runs):
+        times = []
+
+        def timed(run):
+            start = time.perf_counter_ns()
+            run()
+            times.append((time.perf_counter_ns() - start) / 1_000_000)
+
+        for _ in range(runs):
+            call.around(timed)
+        return times
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class _Events:
+    """Times kernels on a GPU between events on its current stream, each with a cold L2 cache."""
+
+    def __init__(self, device):
+        import torch
+        self._torch = torch
+        self._device = torch.cuda.device(device)
+
+    def measure(self, call, runs):
+        event = self._torch.cuda.Event
+        pairs = [(event(enable_timing=True), event(enable_timing=True)) for _ in range(runs)]
+
+        def timed(run):
+            cuda.clear_cache(self._cache)
+            start.record()
+            run()
+            end.record()
+
+        for start, end in pairs:
+            call.around(timed)
+        self._torch.cuda.synchronize()
+        return [start.elapsed_time(end) for start, end in pairs]
+
+    def __enter__(self):
+        self._device.__enter__()
+        self._cache = cuda.get_empty_cache_for_benchmark()
+        return self
+
+    def __exit__(self, *error):
+        self._cache = None
+        self._device.__exit__(*error)
+
+
+def measure_once(tuner, call, quantiles):
+    """The default of `Autotuner.do_bench` for who calls it: `call()` as a whole, with the tuner's `warmup` and `rep`."""
+    warmup = 10 if tuner.num_warmups is None else tuner.num_warmups
+    rep = 40 if tuner.num_reps is None else tuner.num_reps
+    if device_of(tuner.nargs or {}) is None:
+        return testing._summarize_statistics(testing._times_on_cpu(call, warmup, rep), quantiles, "mean")
+    if tuner.use_cuda_graph:
+        return testing.do_bench_cudagraph(call, rep=rep, quantiles=quantiles)
+    return testing.do_bench(call, warmup=warmup, rep=rep, quantiles=quantiles)
+
+
+# ---- what a terminal shows --------------------------------------------------------------------------
+
+
+class _Progress:
+    """A line on the terminal while a tuning takes long, gone at its end. Nothing where standard error is no terminal."""
+
+    _AFTER, _EVERY = 2.0, 0.1
+
+    def __init__(self, name):
+        self._name = name
+        self._stream = sys.stderr
+        self._next = time.perf_counter() + self._AFTER
+        try:
+            self._wanted = self._stream.isatty()
+        except (AttributeError, ValueError):
+            self._wanted = False
+        self._shown = False
+
+    def show(self, search):
+        if not self._wanted or time.perf_counter() < self._next:
+            return
+        self._next = time.perf_counter() + self._EVERY
+        self._shown = True
+        line = search.progress(self._name)[:max(shutil.get_terminal_size().columns - 1, 20)]
+        self._stream.write(f"\r{line}\x1b[K")
+        self._stream.flush()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
