@@ -13,6 +13,7 @@ import compile_only
 import pytest
 
 os.environ.setdefault("NEREID_TARGET", "cpu")
+os.environ.setdefault("NEREID_TUNING_CACHE", "0")  # tests of tuning want to tune
 
 
 def pytest_addoption(parser):

@@ -62,6 +62,26 @@ NRD_API int nrd_search_timing(const nrd_search *search, size_t config, double ou
 /* One line about where it stands. Free with nrd_string_free. */
 NRD_API char *nrd_search_progress(const nrd_search *search, const char *kernel);
 
+/* ---- results on disk
+ * ----------------------------------------------------------------------------------------------
+ *
+ * `key`: a text of everything the caller knows to matter: source, configurations, values, types.
+ * The compiler's build, the settings and the machine are added here. `device`: the number of a CUDA
+ * device, -1 for the CPU. `times`: three numbers for each configuration, as nrd_search_timing gives
+ * them; the first is NaN for one that was not measured. Kept in the folder of compiled kernels,
+ * unless NEREID_TUNING_CACHE or NEREID_CACHE is off.
+ */
+
+/* 1 and *best and `times` of an earlier tuning, of this process or another one; else 0. A result
+ * that was cut short by less than `budget` seconds (0: any number) does not count. */
+NRD_API int nrd_tuning_find(const char *key, size_t size, int device, size_t configs, double budget,
+                            size_t *best, double *times);
+/* `kernel`: its name, for who looks at the folder. `cut_short_after`: the seconds that were not
+ * enough to measure every configuration, else 0. */
+NRD_API void nrd_tuning_keep(const char *key, size_t size, int device, const char *kernel,
+                             size_t configs, size_t best, const double *times,
+                             double cut_short_after);
+
 /* How many threads compile configurations ahead: NEREID_TUNING_THREADS, or one for each core, less
  * where memory is short. */
 NRD_API uint32_t nrd_tuning_threads(void);

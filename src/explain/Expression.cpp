@@ -17,13 +17,20 @@ struct Row {
   int strength;      ///< of the infix form
 };
 constexpr Row rows[] = {
-    {Op::Argument, "argument", nullptr, 9}, {Op::Program, "program", nullptr, 9},
-    {Op::Programs, "programs", nullptr, 9}, {Op::Loop, "loop", nullptr, 9},
-    {Op::Add, "add", " + ", 3},             {Op::Sub, "sub", " - ", 3},
-    {Op::Mul, "mul", " * ", 4},             {Op::Div, "div", " / ", 4},
-    {Op::Rem, "rem", " % ", 4},             {Op::Min, "min", nullptr, 9},
-    {Op::Max, "max", nullptr, 9},           {Op::Less, "less", " < ", 2},
-    {Op::LessEqual, "less_equal", " <= ", 2}, {Op::Equal, "equal", " == ", 2},
+    {Op::Argument, "argument", nullptr, 9},
+    {Op::Program, "program", nullptr, 9},
+    {Op::Programs, "programs", nullptr, 9},
+    {Op::Loop, "loop", nullptr, 9},
+    {Op::Add, "add", " + ", 3},
+    {Op::Sub, "sub", " - ", 3},
+    {Op::Mul, "mul", " * ", 4},
+    {Op::Div, "div", " / ", 4},
+    {Op::Rem, "rem", " % ", 4},
+    {Op::Min, "min", nullptr, 9},
+    {Op::Max, "max", nullptr, 9},
+    {Op::Less, "less", " < ", 2},
+    {Op::LessEqual, "less_equal", " <= ", 2},
+    {Op::Equal, "equal", " == ", 2},
     {Op::Select, "select", nullptr, 1},
 };
 
@@ -117,8 +124,8 @@ std::string Expression::text() const {
     return std::string(1, char('i' + value % 18));
   case Op::Min:
   case Op::Max:
-    return std::string(op == Op::Min ? "min(" : "max(") + parts[0].text() + ", " +
-           parts[1].text() + ")";
+    return std::string(op == Op::Min ? "min(" : "max(") + parts[0].text() + ", " + parts[1].text() +
+           ")";
   case Op::Select:
     return "(" + parts[1].text() + " if " + parts[0].text() + " else " + parts[2].text() + ")";
   default: {

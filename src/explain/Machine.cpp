@@ -23,7 +23,8 @@ constexpr Row table[] = {
     {89, 1024, 2048, 512, 2048, 0, 256, 4, 128, 16, "NVIDIA L40S", 142, 2520, 864},
     {90, 4096, 8192, 2048, 8192, 256, 256, 128, 128, 16, "NVIDIA H200", 132, 1830, 4800},
     {100, 8192, 16384, 4096, 16384, 128, 256, 128, 128, 16, "NVIDIA B200", 148, 1850, 8000},
-    {120, 1024, 2048, 512, 2048, 0, 256, 4, 128, 16, "NVIDIA RTX PRO 6000 Blackwell", 188, 2600, 1792},
+    {120, 1024, 2048, 512, 2048, 0, 256, 4, 128, 16, "NVIDIA RTX PRO 6000 Blackwell", 188, 2600,
+     1792},
 };
 
 const Row *rowOf(int sm) {
@@ -46,10 +47,9 @@ double Machine::rate(std::string_view arithmetic) const {
     int Row::*perCycle;
   };
   static constexpr Column columns[] = {
-      {"fp16 product", &Row::half},     {"fp8 product", &Row::eight},
-      {"tf32 product", &Row::tf32},     {"int8 product", &Row::int8},
-      {"fp32", &Row::single},           {"fp64", &Row::doubles},
-      {"int32", &Row::integers},        {"special", &Row::special},
+      {"fp16 product", &Row::half}, {"fp8 product", &Row::eight}, {"tf32 product", &Row::tf32},
+      {"int8 product", &Row::int8}, {"fp32", &Row::single},       {"fp64", &Row::doubles},
+      {"int32", &Row::integers},    {"special", &Row::special},
   };
   double perSecond = double(multiprocessors) * clock;
   if (arithmetic == "fp64 product")

@@ -11,8 +11,8 @@ namespace nereid::explain {
 struct Machine {
   std::string name;
   int multiprocessors = 0;
-  double clock = 0;     ///< Hz, of the multiprocessors
-  double bandwidth = 0; ///< bytes a second, of the memory
+  double clock = 0;          ///< Hz, of the multiprocessors
+  double bandwidth = 0;      ///< bytes a second, of the memory
   double cacheBandwidth = 0; ///< bytes a second from L2: 64 bytes a cycle and multiprocessor
   int sm = 0;
 

@@ -45,10 +45,9 @@ Occupancy occupancyOf(const Multiprocessor &of, const BlockNeeds &needs) {
   result.blocksByPlaces = of.blocks;
   result.blocksByRegisters =
       needs.registers > 0 ? warpsByRegisters(of, needs.registers) / warps : INT_MAX;
-  result.blocksByShared =
-      of.sharedBytes / roundUp(needs.sharedBytes + kSystemShared, kSharedUnit);
-  result.blocks = std::min({result.blocksByWarps, result.blocksByPlaces,
-                            result.blocksByRegisters, result.blocksByShared});
+  result.blocksByShared = of.sharedBytes / roundUp(needs.sharedBytes + kSystemShared, kSharedUnit);
+  result.blocks = std::min({result.blocksByWarps, result.blocksByPlaces, result.blocksByRegisters,
+                            result.blocksByShared});
   result.warps = result.blocks * warps;
   result.warpsMost = of.warps;
   return result;

@@ -99,8 +99,8 @@ void adviseOccupancy(Report &report) {
   auto multiprocessor = multiprocessorOf(report.sm);
   if (!multiprocessor || used.threads == 0)
     return;
-  Occupancy occupancy = occupancyOf(
-      *multiprocessor, {used.threads, used.registers, int(used.sharedBytes)});
+  Occupancy occupancy =
+      occupancyOf(*multiprocessor, {used.threads, used.registers, int(used.sharedBytes)});
   // Products keep the matrix units busy with few warps: what they wait for is fetched ahead.
   bool product = !report.products.empty();
   if (occupancy.share() >= (product ? 0.12 : 0.5) || occupancy.limit() == "warps")
@@ -129,11 +129,16 @@ json::Object Report::json() const {
                         {"text", fact.layout.str()}};
   });
   object["accesses"] = list(accesses, [](const AccessFact &fact) {
-    json::Object one{{"what", fact.what},       {"parameter", fact.parameter},
-                     {"place", at(fact.place)}, {"type", shapeJson(fact.type)},
-                     {"route", fact.route},     {"bytes", fact.bytes},
-                     {"possible_bytes", fact.possible}, {"masked", fact.masked},
-                     {"sectors", fact.sectors}, {"least_sectors", fact.leastSectors}};
+    json::Object one{{"what", fact.what},
+                     {"parameter", fact.parameter},
+                     {"place", at(fact.place)},
+                     {"type", shapeJson(fact.type)},
+                     {"route", fact.route},
+                     {"bytes", fact.bytes},
+                     {"possible_bytes", fact.possible},
+                     {"masked", fact.masked},
+                     {"sectors", fact.sectors},
+                     {"least_sectors", fact.leastSectors}};
     one["lane_stride"] = fact.laneStride ? json::Value(*fact.laneStride) : json::Value(nullptr);
     return one;
   });
@@ -151,10 +156,10 @@ json::Object Report::json() const {
                                              {"begin", fact.begin},   {"end", fact.end}};
                        })},
       {"accesses", list(sharedAccesses, [](const SharedAccessFact &fact) {
-         return json::Object{{"what", fact.what},   {"place", at(fact.place)},
-                             {"op", fact.op},       {"offset", fact.offset},
-                             {"bytes", fact.bytes}, {"matrices", fact.matrices},
-                             {"conflicts", fact.conflicts}};
+         return json::Object{
+             {"what", fact.what},          {"place", at(fact.place)}, {"op", fact.op},
+             {"offset", fact.offset},      {"bytes", fact.bytes},     {"matrices", fact.matrices},
+             {"conflicts", fact.conflicts}};
        })}};
   object["conversions"] = list(conversions, [](const ConversionFact &fact) {
     return json::Object{{"place", at(fact.place)},
@@ -164,17 +169,21 @@ json::Object Report::json() const {
                         {"cycles", fact.cycles}};
   });
   object["products"] = list(products, [](const ProductFact &fact) {
-    return json::Object{{"place", at(fact.place)}, {"shape", json::Array(fact.shape)},
-                        {"k", fact.k},             {"a", fact.a},
-                        {"b", fact.b},             {"accumulator", fact.accumulator},
-                        {"unit", fact.unit},       {"why", fact.why}};
+    return json::Object{{"place", at(fact.place)},
+                        {"shape", json::Array(fact.shape)},
+                        {"k", fact.k},
+                        {"a", fact.a},
+                        {"b", fact.b},
+                        {"accumulator", fact.accumulator},
+                        {"unit", fact.unit},
+                        {"why", fact.why}};
   });
   object["loops"] = list(loops, [](const LoopFact &fact) {
-    return json::Object{{"place", at(fact.place)},     {"parent", fact.parent},
-                        {"lower", fact.lower.json()},  {"step", fact.step.json()},
-                        {"trips", fact.trips.json()},  {"text", fact.trips.text()},
+    return json::Object{{"place", at(fact.place)},       {"parent", fact.parent},
+                        {"lower", fact.lower.json()},    {"step", fact.step.json()},
+                        {"trips", fact.trips.json()},    {"text", fact.trips.text()},
                         {"considered", fact.considered}, {"stages_asked", fact.stagesAsked},
-                        {"stages", fact.stages},       {"why", fact.why}};
+                        {"stages", fact.stages},         {"why", fact.why}};
   });
   object["work"] = list(work, [](const WorkFact &fact) {
     return json::Object{{"what", fact.what},
@@ -203,9 +212,8 @@ json::Object Report::json() const {
   object["resources"] = std::move(used);
   object["sm"] = sm;
   if (auto multiprocessor = multiprocessorOf(sm))
-    object["occupancy"] = occupancyJson(
-        occupancyOf(*multiprocessor, {resources.threads, resources.registers,
-                                      int(resources.sharedBytes)}));
+    object["occupancy"] = occupancyJson(occupancyOf(
+        *multiprocessor, {resources.threads, resources.registers, int(resources.sharedBytes)}));
   json::Object tables;
   for (const auto &[stage, places] : lines)
     tables[stage] = list(places, [](const Place &place) { return place.line; });

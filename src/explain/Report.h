@@ -59,11 +59,11 @@ struct BufferFact {
 struct SharedAccessFact {
   std::string what; ///< "read", "write", "copy"
   Place place;
-  unsigned op = 0;         ///< its number, as the buffers' lives are counted
-  int64_t offset = -1;     ///< of the buffer
-  unsigned bytes = 0;      ///< of a lane at once; of ldmatrix and stmatrix 0
-  unsigned matrices = 0;   ///< of ldmatrix and stmatrix
-  unsigned conflicts = 1;  ///< turns that the banks need for each that the bytes need
+  unsigned op = 0;        ///< its number, as the buffers' lives are counted
+  int64_t offset = -1;    ///< of the buffer
+  unsigned bytes = 0;     ///< of a lane at once; of ldmatrix and stmatrix 0
+  unsigned matrices = 0;  ///< of ldmatrix and stmatrix
+  unsigned conflicts = 1; ///< turns that the banks need for each that the bytes need
 };
 
 struct ConversionFact {
@@ -104,9 +104,9 @@ struct WorkFact {
 
 struct Resources {
   int threads = 0;
-  int registers = 0;     ///< a thread; 0: no assembler has said it
-  int spillBytes = 0;    ///< a thread, stored
-  int stackBytes = 0;    ///< a thread
+  int registers = 0;                        ///< a thread; 0: no assembler has said it
+  int spillBytes = 0;                       ///< a thread, stored
+  int stackBytes = 0;                       ///< a thread
   int64_t sharedBytes = 0, sharedLimit = 0; ///< a block
   int64_t scratchBytes = 0;                 ///< CPU: a worker thread
   std::string assembler;                    ///< or why there is no machine code

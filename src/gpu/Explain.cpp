@@ -63,8 +63,8 @@ std::pair<std::string, std::string> wordsFor(Obstacle obstacle, MatrixUnit unit,
                 " columns for every four warps",
             "a block with more columns, or fewer warps"};
   case Obstacle::Types:
-    return {"no unit multiplies " + typeName(facts.a.element) + " by " +
-                typeName(facts.b.element) + " into " + typeName(facts.accumulator),
+    return {"no unit multiplies " + typeName(facts.a.element) + " by " + typeName(facts.b.element) +
+                " into " + typeName(facts.accumulator),
             "operands of one type: fp16, bf16, fp8, int8, or fp32 as tf32"};
   case Obstacle::Precision:
     return {"fp32 in full precision was asked for",
@@ -187,8 +187,8 @@ std::optional<SharedUse> sharedUseOf(Operation *op, int sm) {
   auto use = [&](RankedTensorType tensor, Value buffer, ngpu::BufferType type, bool matrices,
                  const char *what, unsigned most = 16) {
     unsigned bytes = tile::sizeInBytes(type.getElementType());
-    return SharedUse{sharedAccess(ngpu::layoutOf(tensor).getLayout(),
-                                  type.getLayout().getLayout(), 8 * bytes, matrices, most),
+    return SharedUse{sharedAccess(ngpu::layoutOf(tensor).getLayout(), type.getLayout().getLayout(),
+                                  8 * bytes, matrices, most),
                      type, buffer, what};
   };
   auto write = [&](Value source, Value buffer) {
@@ -233,8 +233,7 @@ void explainSharedAccess(Operation *op, unsigned position, const BufferUses &use
   if (use->access.matrix)
     fact.matrices = use->access.matrix->matrices;
   else
-    fact.bytes =
-        use->access.vector.elements * tile::sizeInBytes(use->buffer.getElementType());
+    fact.bytes = use->access.vector.elements * tile::sizeInBytes(use->buffer.getElementType());
   fact.conflicts = use->access.conflicts;
   if (fact.conflicts > 1)
     report.hint(HintKind::BankConflicts, fact.place, {fact.what, number(fact.conflicts)});
@@ -274,8 +273,8 @@ void findSource(Value value, unsigned dim, Source &source, unsigned depth = 0) {
       })
       .Case([&](tile::TransOp trans) { follow(trans.getSrc(), trans.getOrder()[dim]); })
       .Case([&](arith::MulIOp mul) {
-        for (auto [side, other] : {std::pair(mul.getLhs(), mul.getRhs()),
-                                   std::pair(mul.getRhs(), mul.getLhs())}) {
+        for (auto [side, other] :
+             {std::pair(mul.getLhs(), mul.getRhs()), std::pair(mul.getRhs(), mul.getLhs())}) {
           auto splat = side.getDefiningOp<tile::SplatOp>();
           if (!splat)
             continue;
@@ -283,8 +282,8 @@ void findSource(Value value, unsigned dim, Source &source, unsigned depth = 0) {
           auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
                                    : func::FuncOp();
           if (function)
-            if (auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
-                                                                  "tile.name"))
+            if (auto name =
+                    function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "tile.name"))
               source.strides.insert(name.str());
           follow(other, dim);
         }
@@ -338,7 +337,8 @@ LaneFacts laneFacts(const transforms::IntegerInfo *info, RankedTensorType type, 
   std::set<std::pair<SmallVector<int64_t, 4>, int64_t>> places;
   for (const Lane &lane : lanes) {
     places.insert({lane.unknown, lane.offset});
-    for (int64_t byte = lane.offset; byte < lane.offset + bytes; byte += std::min<int64_t>(bytes, 32))
+    for (int64_t byte = lane.offset; byte < lane.offset + bytes;
+         byte += std::min<int64_t>(bytes, 32))
       sectors.insert({lane.unknown, byte >= 0 ? byte / 32 : -1 - (-1 - byte) / 32});
   }
   facts.sectors = sectors.size();
@@ -379,9 +379,9 @@ void Accesses::adviseLanes(const explain::AccessFact &fact, const LaneFacts &lan
   if (lanes.sectors < 2 * lanes.least)
     return;
   if (lanes.stride) {
-    report.hint(HintKind::Uncoalesced, fact.place,
-                {fact.what, number(*lanes.stride) + " bytes", number(lanes.sectors),
-                 number(lanes.least)});
+    report.hint(
+        HintKind::Uncoalesced, fact.place,
+        {fact.what, number(*lanes.stride) + " bytes", number(lanes.sectors), number(lanes.least)});
     return;
   }
   Source source;
@@ -416,8 +416,7 @@ void Accesses::adviseWidth(const explain::AccessFact &fact, Value ptr, Value mas
     auto suspects = transforms::unalignedArguments(ptr, 16);
     report.hint(HintKind::NarrowAlignment, fact.place,
                 {fact.what, is, could, suspects.empty() ? "its addresses" : listed(suspects)});
-  } else if (mask && analysis.constancy(mask, dim) * element <= fact.bytes &&
-             wanted > fact.bytes) {
+  } else if (mask && analysis.constancy(mask, dim) * element <= fact.bytes && wanted > fact.bytes) {
     auto suspects = transforms::unalignedArguments(mask, 16);
     report.hint(HintKind::NarrowMask, fact.place,
                 {fact.what, is, could, suspects.empty() ? "its bound" : listed(suspects)});
@@ -452,8 +451,7 @@ void Accesses::add(StringRef what, StringRef route, Operation *op, Value ptr, Va
   fact.leastSectors = lanes.least;
   // Pipelining makes several copies of an access: what is in the loop counts.
   for (explain::AccessFact &known : report.accesses)
-    if (known.place == fact.place && known.what == fact.what &&
-        known.type.sizes == fact.type.sizes)
+    if (known.place == fact.place && known.what == fact.what && known.type.sizes == fact.type.sizes)
       return;
   adviseLanes(fact, lanes, ptr);
   if (what != "atomic")
@@ -514,8 +512,7 @@ void explainLayouts(func::FuncOp kernel, explain::Report &report) {
           layouts.add("asynchronous copy, in shared memory", op, copy.getBuffer().getType());
         })
         .Case([&](ngpu::TmaLoadOp load) {
-          layouts.add("block of the copy engine, in shared memory", op,
-                      load.getBuffer().getType());
+          layouts.add("block of the copy engine, in shared memory", op, load.getBuffer().getType());
         })
         .Case<ngpu::WgmmaOp, ngpu::MmaOp, ngpu::FmaDotOp>([&](auto product) {
           layouts.add("accumulator of a product", op, product.getType());
@@ -571,9 +568,8 @@ void explainKernel(func::FuncOp kernel, const GpuOptions &options) {
                        copy.getContiguity() *
                            tile::sizeInBytes(copy.getBuffer().getType().getElementType()));
         })
-        .Case([&](ngpu::TmaLoadOp load) {
-          addBlock("load", op, load.getBuffer().getType(), report);
-        })
+        .Case(
+            [&](ngpu::TmaLoadOp load) { addBlock("load", op, load.getBuffer().getType(), report); })
         .Case([&](ngpu::TmaStoreOp store) {
           addBlock("store", op, store.getBuffer().getType(), report);
         });

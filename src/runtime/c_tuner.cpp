@@ -1,11 +1,12 @@
 // The C ABI: tuning (nereid/tuner.h).
 #include "nereid/tuner.h"
 #include "runtime/c_api.h"
-#include "runtime/tuner/search.h"
+#include "runtime/tuner/results.h"
 #include "support/settings.h"
 #include "targets/cpu/executor/Executor.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <unistd.h>
 
@@ -74,8 +75,34 @@ char *nrd_search_progress(const nrd_search *search, const char *kernel) {
   return strdup(search->search.progress(kernel).c_str());
 }
 
+int nrd_tuning_find(const char *key, size_t size, int device, size_t configs, double budget,
+                    size_t *best, double *times) {
+  std::optional<TuningResult> result = findTuningResult({key, size}, device, configs, budget);
+  if (!result)
+    return 0;
+  *best = result->best;
+  for (const std::optional<Timing> &timing : result->times) {
+    *times++ = timing ? timing->median : std::nan("");
+    *times++ = timing ? timing->low : 0;
+    *times++ = timing ? timing->high : 0;
+  }
+  return 1;
+}
+
+void nrd_tuning_keep(const char *key, size_t size, int device, const char *kernel, size_t configs,
+                     size_t best, const double *times, double cutShortAfter) {
+  TuningResult result;
+  result.kernel = kernel;
+  result.best = best;
+  result.cutShortAfter = cutShortAfter;
+  for (size_t i = 0; i < configs; ++i, times += 3)
+    result.times.push_back(
+        std::isnan(times[0]) ? std::nullopt : std::optional(Timing{times[0], times[1], times[2]}));
+  keepTuningResult({key, size}, device, result);
+}
+
 uint32_t nrd_tuning_threads(void) {
-  if (int64_t asked = Settings::current().tuningThreads; asked > 0)
+  if (int64_t asked = Settings::refresh().tuningThreads; asked > 0)
     return uint32_t(std::min<int64_t>(asked, 1024));
   // A compilation takes up to about 200 MB.
   long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);

@@ -83,10 +83,9 @@ std::vector<std::string> unalignedArguments(Value value, int64_t multiple) {
     if (auto argument = dyn_cast<BlockArgument>(seen[i])) {
       Operation *owner = argument.getOwner()->getParentOp();
       if (auto function = dyn_cast<func::FuncOp>(owner)) {
-        auto name =
-            function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "tile.name");
-        auto known = function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(),
-                                                            "tile.divisibility");
+        auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "tile.name");
+        auto known =
+            function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), "tile.divisibility");
         bool integer = isa<IntegerType, tile::PtrType>(argument.getType());
         if (name && integer && (!known || known.getInt() % multiple != 0))
           names.push_back(name.str());
@@ -96,8 +95,7 @@ std::vector<std::string> unalignedArguments(Value value, int64_t multiple) {
           seen.insert(loop.getStep());
         } else {
           seen.insert(loop.getInitArgs()[argument.getArgNumber() - 1]);
-          seen.insert(
-              loop.getBody()->getTerminator()->getOperand(argument.getArgNumber() - 1));
+          seen.insert(loop.getBody()->getTerminator()->getOperand(argument.getArgNumber() - 1));
         }
       }
       continue;
@@ -168,8 +166,7 @@ Expression Counter::compute(Value value, unsigned depth) {
   if (auto variable = variables.find(value); variable != variables.end())
     return {Op::Loop, variable->second, {}, {}};
   if (auto argument = dyn_cast<BlockArgument>(value)) {
-    if (argument.getOwner() != &kernel.getBody().front() ||
-        !isa<IntegerType>(argument.getType()))
+    if (argument.getOwner() != &kernel.getBody().front() || !isa<IntegerType>(argument.getType()))
       return {};
     auto name = kernel.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "tile.name");
     return name ? Expression::argument(name.str()) : Expression();
@@ -203,8 +200,8 @@ Expression Counter::compute(Value value, unsigned depth) {
       .Case([&](arith::ShLIOp) {
         APInt by;
         return matchPattern(op->getOperand(1), m_ConstantInt(&by)) && by.ult(62)
-                   ? Expression::make(Op::Mul, {part(0), Expression::constant(int64_t(1)
-                                                                              << by.getZExtValue())})
+                   ? Expression::make(
+                         Op::Mul, {part(0), Expression::constant(int64_t(1) << by.getZExtValue())})
                    : Expression();
       })
       .Case([&](arith::CmpIOp compare) {
@@ -238,10 +235,9 @@ void Counter::loopOf(scf::ForOp loop, int parent) {
   fact.parent = parent;
   fact.lower = expression(loop.getLowerBound());
   fact.step = expression(loop.getStep());
-  Expression span = Expression::make(Expression::Op::Sub,
-                                     {expression(loop.getUpperBound()), fact.lower});
-  Expression rest =
-      Expression::make(Expression::Op::Sub, {fact.step, Expression::constant(1)});
+  Expression span =
+      Expression::make(Expression::Op::Sub, {expression(loop.getUpperBound()), fact.lower});
+  Expression rest = Expression::make(Expression::Op::Sub, {fact.step, Expression::constant(1)});
   fact.trips = Expression::make(Expression::Op::Div,
                                 {Expression::make(Expression::Op::Add, {span, rest}), fact.step});
   int number = int(report.loops.size());
@@ -275,8 +271,8 @@ void Counter::arithmetic(StringRef what, Operation *op, int64_t amount, int loop
 
 void Counter::product(tile::DotOp dot, int loop) {
   auto a = cast<RankedTensorType>(dot.getA().getType());
-  int64_t amount = 2 * cast<RankedTensorType>(dot.getType()).getNumElements() *
-                   a.getDimSize(a.getRank() - 1);
+  int64_t amount =
+      2 * cast<RankedTensorType>(dot.getType()).getNumElements() * a.getDimSize(a.getRank() - 1);
   Type element = a.getElementType();
   StringRef what = "fp32";
   if (element.isF16() || element.isBF16())
@@ -329,8 +325,8 @@ void Counter::visit(Operation *op, int loop) {
         block(inner.getAfter().front(), number);
       })
       .Case([&](tile::LoadOp load) {
-        access("read", op, load.getPtr(), countOf(load.getType()),
-               tile::elementOf(load.getType()), loop);
+        access("read", op, load.getPtr(), countOf(load.getType()), tile::elementOf(load.getType()),
+               loop);
       })
       .Case([&](tile::StoreOp store) {
         access("write", op, store.getPtr(), countOf(store.getPtr().getType()),

@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 from .. import _hooks, _native, knobs, testing
 from ..errors import TritonError
-from . import _async_compile
+from . import _async_compile, _tuning_key
 from .driver import cpu, cuda, driver
 from .jit import JITFunction
 
@@ -28,26 +28,42 @@ _SPIN_UP = 0.03
 
 class Outcome:
     """What a tuning found: the best configuration, [median, 20th, 80th percentile] in milliseconds by configuration (infinite for those
-    that failed), the error by configuration that failed, seconds, and how many were left out for want of time."""
+    that failed), the error by configuration that failed, seconds, and whether it came from the disk."""
 
-    def __init__(self, best, timings, failures, seconds, left_out):
-        self.best = best
-        self.timings = timings
-        self.failures = failures
+    def __init__(self, configs, best, times, failures, seconds, from_disk=False):
+        self.best = configs[best]
+        self.timings = {config: timing for config, timing in zip(configs, times) if timing is not None}
+        self.failures = {configs[index]: error for index, error in sorted(failures.items())}
         self.seconds = seconds
-        self.left_out = left_out
+        self.left_out = times.count(None)
+        self.from_disk = from_disk
 
 
-def tune(tuner, configs, args, kwargs):
-    """Measures the configurations for a launch. Raises the first one's error, with all reasons as a note, when none works."""
+def tune(tuner, key, configs, args, kwargs, on_disk):
+    """Measures the configurations for a launch, or, if `on_disk`, takes an earlier result. Raises the first one's error, with all
+    reasons as a note, when none works."""
     for config in configs:
         tuner._check_conflicts(config, kwargs)
     device = device_of({**(tuner.nargs or {}), **kwargs})
-    _refuse_capture(tuner, device)
+    budget = tuner.budget or knobs.nereid.tuning_budget or 0
+    text = _tuning_key.text_of(tuner, key, configs, kwargs) if on_disk else None
+    place = text and (text, -1 if device is None else device)
     start = time.perf_counter()
+    found = place and _native.tuning_find(*place, len(configs), budget)
+    if found:
+        return Outcome(configs, *found, {}, time.perf_counter() - start, from_disk=True)
+    _refuse_capture(tuner, device)
+    best, times, failures, cut_short = _search(tuner, configs, args, kwargs, device, budget)
+    if place:
+        _native.tuning_keep(*place, tuner.base_fn.__name__, best, times, budget if cut_short else 0)
+    return Outcome(configs, best, times, failures, time.perf_counter() - start)
+
+
+def _search(tuner, configs, args, kwargs, device, budget):
+    """(number of the best, times of each or None, errors by number, whether the budget was too small)."""
     plain = tuner._measures_itself()
-    search = _native.Search(len(configs), tuner.budget or knobs.nereid.tuning_budget or 0, plain)
-    failures = {}
+    search = _native.Search(len(configs), budget, plain)
+    failures, own = {}, {}
     with _Ahead(tuner, configs, args, kwargs, search, device is None) as ahead, _Progress(tuner.base_fn.__name__) as progress:
         spun_up = False
         while True:
@@ -63,7 +79,8 @@ def tune(tuner, configs, args, kwargs):
             try:
                 with _alone():
                     if plain:
-                        times = [_finite(_median(tuner._bench(*args, config=config, **kwargs)), failures, index)]
+                        own[index] = tuner._bench(*args, config=config, **kwargs)
+                        times = [_number(own[index])]
                     else:
                         if step == "look" and knobs.autotuning.print:
                             print(f"Autotuning kernel {tuner.base_fn.__name__} with config {config}")
@@ -79,17 +96,13 @@ def tune(tuner, configs, args, kwargs):
     best = search.best()
     if best is None or best in failures:
         raise _all_failed([failures[index] for index in sorted(failures)], [configs[index] for index in sorted(failures)])
-    timings = {config: search.timing(index) for index, config in enumerate(configs) if search.timing(index) is not None}
-    return Outcome(configs[best], timings, {configs[index]: error for index, error in sorted(failures.items())},
-                   time.perf_counter() - start, len(configs) - len({*timings}))
+    return best, [own.get(index, search.timing(index)) for index in range(len(configs))], failures, search.cut_short()
 
 
-def _median(times):
-    return times[0] if isinstance(times, (list, tuple)) else times
-
-
-def _finite(milliseconds, failures, index):
-    return math.inf if milliseconds != milliseconds else milliseconds
+def _number(times):
+    """The number that counts of what was measured: the first of several. Not a number counts as infinitely slow."""
+    median = times[0] if isinstance(times, (list, tuple)) else times
+    return median if median == median else math.inf
 
 
 def _all_failed(errors, configs):

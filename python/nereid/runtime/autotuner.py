@@ -197,10 +197,14 @@ class Autotuner(KernelInterface):
     def _measure(self, call, quantiles):
         return _tuning.measure_once(self, call, quantiles)
 
+    def _own_bench(self):
+        """Whether the user measures: no result of that is kept but where `cache_results` asks for it."""
+        return (self._do_bench is not None or type(self)._bench is not Autotuner._bench or "_bench" in self.__dict__
+                or type(self).do_bench is not Autotuner.do_bench)
+
     def _measures_itself(self):
         """Whether each configuration is measured by one call of `_bench`, in the way that the user chose."""
-        return (self._do_bench is not None or self.num_warmups is not None or self.num_reps is not None or self.use_cuda_graph
-                or type(self)._bench is not Autotuner._bench or type(self).do_bench is not Autotuner.do_bench or "_bench" in self.__dict__)
+        return self._own_bench() or self.num_warmups is not None or self.num_reps is not None or self.use_cuda_graph
 
     def _check_conflicts(self, config, meta):
         conflicts = meta.keys() & config.kwargs.keys()
@@ -215,15 +219,20 @@ class Autotuner(KernelInterface):
             print(f"Autotuning kernel {self.base_fn.__name__} with config {config}")
         return self.do_bench(_tuning.Call(self, config, args, meta), quantiles=(0.5, 0.2, 0.8))
 
-    def _tune(self, key, configs, args, kwargs):
+    def _tune(self, key, configs, args, kwargs, on_disk=False):
         """Measures the configurations and keeps the best. Those that fail count as infinitely slow; when all do, the error of the first
-        comes out."""
-        found = _tuning.tune(self, configs, args, kwargs)
-        self.bench_time = found.seconds
+        comes out. `on_disk`: takes the result from the disk, if it is there, and keeps it there. Says whether it was there."""
+        found = _tuning.tune(self, key, configs, args, kwargs, on_disk)
+        if not found.from_disk:
+            self.bench_time = found.seconds
         self.configs_timings = found.timings
         self.failures = found.failures
         self._left_out = found.left_out
         self.cache[key] = found.best
+        return found.from_disk
+
+    def _in_tritons_cache(self):
+        return self.cache_results or knobs.autotuning.cache
 
     def _report(self, key):
         """Prints what the last tuning measured and chose."""
@@ -318,11 +327,12 @@ class Autotuner(KernelInterface):
         if len(configs) == 1:
             self.cache[key] = configs[0]
         else:
-            measure = lambda: self._tune(key, configs, args, kwargs)
-            if self.cache_results or knobs.autotuning.cache:
-                from_disk = self.check_disk_cache(key, configs, measure)
+            if knobs.runtime.interpret or self._own_bench() and not self._in_tritons_cache():
+                self._tune(key, configs, args, kwargs)
+            elif self._in_tritons_cache():
+                from_disk = self.check_disk_cache(key, configs, lambda: self._tune(key, configs, args, kwargs))
             else:
-                measure()
+                from_disk = self._tune(key, configs, args, kwargs, on_disk=True)
             if not from_disk:
                 self.pre_hook({**self.nargs, **kwargs, **self.cache[key].all_kwargs()}, reset_only=True)
         duration = None if from_disk or len(configs) == 1 else self.bench_time

@@ -66,16 +66,17 @@ def dependencies(function):
     return functions, constants
 
 
-def cache_key(function, _open=()):
-    """The hash of the function's text, where it stands, and of all that it depends on; and the constants that it reads."""
-    text = [f"{function._fn_name}:{function.starting_line_number}:{function.src}"]
+def cache_key(function, _open=(), lines=True):
+    """The hash of the function's text, where it stands (unless `lines` is false), and of all that it depends on; and the constants that
+    it reads."""
+    text = [f"{function._fn_name}:{function.starting_line_number if lines else 0}:{function.src}"]
     functions, constants = dependencies(function)
     used = {}
     for name, callee in sorted(functions.items()):
         if callee in _open:  # recursion
             continue
         if hasattr(callee, "parse") and hasattr(callee, "get_capture_scope"):
-            key, below = cache_key(callee, (*_open, function))
+            key, below = cache_key(callee, (*_open, function), lines)
             used.update(below)
         else:
             key = callee.cache_key

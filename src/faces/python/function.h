@@ -122,9 +122,9 @@ bool addFunctionTypes(PyObject *module);
 /// The callbacks that answer for Python's names and objects: host.cpp.
 const nrd_host *pythonHost();
 
-/// `_native.Prepared`: prepared.cpp. `_native.Search`: search.cpp.
+/// `_native.Prepared`: prepared.cpp. `_native.Search` and what is kept on disk: tuning.cpp.
 bool addPreparedType(PyObject *module);
-bool addSearchType(PyObject *module);
+bool addTuning(PyObject *module);
 
 /// The compiled kernel's type, `_native.Kernel`: kernel.cpp.
 bool addKernelType(PyObject *module);

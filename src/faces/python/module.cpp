@@ -3,8 +3,6 @@
 #include "faces/python/errors.h"
 #include "faces/python/function.h"
 
-#include "nereid/tuner.h"
-
 namespace nereid::python {
 namespace {
 
@@ -150,10 +148,6 @@ PyObject *synchronize(PyObject *, PyObject *device) {
   return none(error);
 }
 
-PyObject *tuningThreads(PyObject *, PyObject *) {
-  return PyLong_FromUnsignedLong(nrd_tuning_threads());
-}
-
 PyObject *setDefaultTarget(PyObject *, PyObject *name) {
   return none(nrd_set_default_target(textOf(name).c_str()));
 }
@@ -202,8 +196,6 @@ PyMethodDef methods[] = {
      "set_current_device(device): makes its primary context current"},
     {"device_properties", deviceProperties, METH_O,
      "device_properties(device): a JSON object: name, arch, multiprocessor_count, ..."},
-    {"tuning_threads", tuningThreads, METH_NOARGS,
-     "tuning_threads(): how many threads compile configurations ahead"},
     {"synchronize", synchronize, METH_O, "synchronize(device): waits for a CUDA device"},
     {"set_default_target", setDefaultTarget, METH_O,
      "set_default_target(name): what launches run on when nothing else says; '' to go by their "
@@ -232,8 +224,7 @@ PyMODINIT_FUNC PyInit__native() {
                         nrd_abi_version(), NRD_ABI_VERSION);
   Ref module = Ref::take(PyModule_Create(&definition));
   if (!module || !addValueTypes(module.get()) || !addFunctionTypes(module.get()) ||
-      !addKernelType(module.get()) || !addPreparedType(module.get()) ||
-      !addSearchType(module.get()))
+      !addKernelType(module.get()) || !addPreparedType(module.get()) || !addTuning(module.get()))
     return nullptr;
   nrd_set_stream_provider(currentStream);
   nrd_set_environment_guard(readEnvironment);

@@ -70,8 +70,8 @@ private:
   /// Behind what makes a value, so that parts leave loops as their wholes did.
   Builder after(Value *value) {
     auto *op = dyn_cast<Instruction>(value);
-    BasicBlock::iterator place = op ? *op->getInsertionPointAfterDef()
-                                    : function.getEntryBlock().getFirstInsertionPt();
+    BasicBlock::iterator place =
+        op ? *op->getInsertionPointAfterDef() : function.getEntryBlock().getFirstInsertionPt();
     return before(&*place);
   }
 

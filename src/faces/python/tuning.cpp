@@ -1,8 +1,9 @@
-// `_native.Search`: the order of a tuner's measurements (nereid/tuner.h).
+// `_native.Search`: the order of a tuner's measurements; results on disk (nereid/tuner.h).
 #include "faces/python/function.h"
 
 #include "nereid/tuner.h"
 
+#include <cmath>
 #include <vector>
 
 namespace nereid::python {
@@ -127,9 +128,84 @@ PyObject *searchProgress(PyObject *self, PyObject *kernel) {
   return text;
 }
 
+//===--- results on disk
+//-------------------------------------------------------------------------===//
+
+PyObject *tuningThreads(PyObject *, PyObject *) {
+  return PyLong_FromUnsignedLong(nrd_tuning_threads());
+}
+
+PyObject *tuningFind(PyObject *, PyObject *args) {
+  const char *key = nullptr;
+  Py_ssize_t size = 0, configs = 0;
+  int device = 0;
+  double budget = 0;
+  if (!PyArg_ParseTuple(args, "s#ind:tuning_find", &key, &size, &device, &configs, &budget))
+    return nullptr;
+  std::vector<double> times(size_t(configs) * 3);
+  size_t best = 0;
+  int found;
+  {
+    GilRelease released;
+    found =
+        nrd_tuning_find(key, size_t(size), device, size_t(configs), budget, &best, times.data());
+  }
+  if (!found)
+    Py_RETURN_NONE;
+  Ref list = Ref::take(PyList_New(configs));
+  for (Py_ssize_t i = 0; list && i < configs; ++i) {
+    const double *of = &times[size_t(i) * 3];
+    PyObject *item =
+        std::isnan(of[0]) ? Py_NewRef(Py_None) : Py_BuildValue("[ddd]", of[0], of[1], of[2]);
+    if (!item || PyList_SetItem(list.get(), i, item) < 0)
+      return nullptr;
+  }
+  return list ? Py_BuildValue("(nO)", Py_ssize_t(best), list.get()) : nullptr;
+}
+
+PyObject *tuningKeep(PyObject *, PyObject *args) {
+  const char *key = nullptr, *kernel = nullptr;
+  Py_ssize_t size = 0, best = 0;
+  int device = 0;
+  PyObject *list = nullptr;
+  double cutShortAfter = 0;
+  if (!PyArg_ParseTuple(args, "s#isnO!d:tuning_keep", &key, &size, &device, &kernel, &best,
+                        &PyList_Type, &list, &cutShortAfter))
+    return nullptr;
+  Py_ssize_t configs = PyList_Size(list);
+  std::vector<double> times;
+  for (Py_ssize_t i = 0; i < configs; ++i) {
+    PyObject *item = PyList_GetItem(list, i);
+    for (Py_ssize_t part = 0; part < 3; ++part) {
+      Ref number = item == Py_None ? Ref() : Ref::take(PySequence_GetItem(item, part));
+      times.push_back(number ? PyFloat_AsDouble(number.get()) : std::nan(""));
+      if (PyErr_Occurred())
+        return nullptr;
+    }
+  }
+  if (best < 0 || best >= configs)
+    return PyErr_Format(PyExc_IndexError, "there is no configuration %zd", best);
+  {
+    GilRelease released;
+    nrd_tuning_keep(key, size_t(size), device, kernel, size_t(configs), size_t(best), times.data(),
+                    cutShortAfter);
+  }
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"tuning_threads", tuningThreads, METH_NOARGS,
+     "tuning_threads(): how many threads compile configurations ahead"},
+    {"tuning_find", tuningFind, METH_VARARGS,
+     "tuning_find(key, device, configs, budget): (best, times of each or None) of an earlier "
+     "tuning; None when there is no result on disk"},
+    {"tuning_keep", tuningKeep, METH_VARARGS,
+     "tuning_keep(key, device, kernel, best, times, cut_short_after): keeps a result on disk"},
+    {nullptr, nullptr, 0, nullptr}};
+
 } // namespace
 
-bool addSearchType(PyObject *module) {
+bool addTuning(PyObject *module) {
   static PyMethodDef methods[] = {
       {"ready", searchReady, METH_O, "ready(config): it can be measured from now on"},
       {"fail", searchFail, METH_O, "fail(config): it can never be measured"},
@@ -153,7 +229,8 @@ bool addSearchType(PyObject *module) {
   static PyType_Spec spec = {"nereid._native.Search", sizeof(SearchObject), 0, Py_TPFLAGS_DEFAULT,
                              slots};
   Ref type = Ref::take(PyType_FromSpec(&spec));
-  return type && PyModule_AddType(module, reinterpret_cast<PyTypeObject *>(type.get())) == 0;
+  return type && PyModule_AddType(module, reinterpret_cast<PyTypeObject *>(type.get())) == 0 &&
+         PyModule_AddFunctions(module, functions) == 0;
 }
 
 } // namespace nereid::python
