@@ -46,9 +46,8 @@ std::string buildNumber(const std::vector<uint8_t> &notes) {
 std::string readBuildNumber(int file) {
   Elf64_Ehdr header;
   if (::pread(file, &header, sizeof header, 0) != ssize_t(sizeof header) ||
-      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr) ||
-      header.e_phnum > 256)
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > 256)
     return {};
   std::vector<Elf64_Phdr> segments(header.e_phnum);
   size_t size = segments.size() * sizeof(Elf64_Phdr);
@@ -58,8 +57,7 @@ std::string readBuildNumber(int file) {
     if (segment.p_type != PT_NOTE || segment.p_filesz > 65536)
       continue;
     std::vector<uint8_t> notes(segment.p_filesz);
-    if (::pread(file, notes.data(), notes.size(), off_t(segment.p_offset)) ==
-        ssize_t(notes.size()))
+    if (::pread(file, notes.data(), notes.size(), off_t(segment.p_offset)) == ssize_t(notes.size()))
       if (std::string number = buildNumber(notes); !number.empty())
         return number;
   }
@@ -92,7 +90,8 @@ const std::string &compilerIdentity() {
     ::dl_iterate_phdr(
         [](dl_phdr_info *info, size_t, void *data) {
           const char *name = info->dlpi_name ? std::strrchr(info->dlpi_name, '/') : nullptr;
-          if (name && (std::strncmp(name, "/libLLVM", 8) == 0 || std::strncmp(name, "/libMLIR", 8) == 0))
+          if (name &&
+              (std::strncmp(name, "/libLLVM", 8) == 0 || std::strncmp(name, "/libMLIR", 8) == 0))
             *static_cast<std::string *>(data) += "+" + buildIdentity(info->dlpi_name);
           return 0;
         },
