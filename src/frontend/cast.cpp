@@ -34,9 +34,9 @@ llvm::LogicalResult Semantic::checkConvertible(DType type, SourceSpan at) {
 // The functions are in src/prelude/float8.py.
 FailureOr<Tensor> Semantic::castSoftware(const Tensor &value, DType to, CastOptions how,
                                          SourceSpan at) {
-  auto run = [&](llvm::StringRef name, Tensor operand,
+  auto run = [&](llvm::StringRef name, llvm::ArrayRef<Tensor> operands,
                  std::initializer_list<int64_t> known) -> FailureOr<Tensor> {
-    std::vector<Value> args{operand};
+    std::vector<Value> args(operands.begin(), operands.end());
     for (int64_t each : known)
       args.push_back(Value::integer(each));
     auto result =
@@ -55,10 +55,18 @@ FailureOr<Tensor> Semantic::castSoftware(const Tensor &value, DType to, CastOpti
       from == DType::Float64 ? run("_float64_to_odd", value, {}) : cast(value, DType::Float32, at);
   if (failed(single))
     return single;
+  // The sign of NaN is read from the source: conversions between floats do not keep it on GPUs.
+  const Tensor &source = isFloat(from) ? value : *single;
+  int64_t width = info(source.type.scalar).bits;
+  DType unsignedBits = width == 8    ? DType::UInt8
+                       : width == 16 ? DType::UInt16
+                       : width == 32 ? DType::UInt32
+                                     : DType::UInt64;
+  auto bits = bitcast(source, source.type.withScalar(unsignedBits), at);
   int64_t towardsZero = how.rounding == CastOptions::Rounding::TowardsZero;
   auto code =
-      run("_float32_to_float8", *single,
-          {type.mantissaBits, type.exponentBias, hasNan ? 0x7f : 0x7e, hasNan, towardsZero});
+      run("_float32_to_float8", {*single, *bits},
+          {width, type.mantissaBits, type.exponentBias, hasNan ? 0x7f : 0x7e, hasNan, towardsZero});
   return failed(code) ? code : bitcast(*code, code->type.withScalar(to), at);
 }
 

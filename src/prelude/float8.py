@@ -14,7 +14,9 @@ def _float8_to_float32(code, mantissa: constexpr, bias: constexpr, nan: constexp
     return (value.to(uint32, bitcast=True) | ((bits & 0x80) << 24)).to(float32, bitcast=True)
 
 
-def _float32_to_float8(x, mantissa: constexpr, bias: constexpr, largest: constexpr, nan: constexpr, towards_zero: constexpr):
+# `x` is the number in fp32, `source` the bits of the float of `width` bits that it was made from.
+def _float32_to_float8(x, source, width: constexpr, mantissa: constexpr, bias: constexpr, largest: constexpr, nan: constexpr,
+                       towards_zero: constexpr):
     bits = x.to(uint32, bitcast=True)
     size = bits & 0x7fffffff
     shift: constexpr = 23 - mantissa
@@ -30,7 +32,7 @@ def _float32_to_float8(x, mantissa: constexpr, bias: constexpr, largest: constex
         ruler: constexpr = 2.0 ** (1 - bias - mantissa + 23)
         subnormal = (magnitude + ruler).to(uint32, bitcast=True) - full((), ruler, float32).to(uint32, bitcast=True)
     code = minimum(where(magnitude < smallest, subnormal, normal >> shift), largest)
-    negative = (bits >> 24) & 0x80
+    negative = (source >> (width - 8)).to(uint32) & 0x80
     if nan:
         code = where(code == 0, code, code | negative)
         code = where(size > 0x7f800000, 0x80, code)
