@@ -442,8 +442,9 @@ def Tile_MapElementwiseOp : Tile_Op<"map_elementwise", [SingleBlock, RecursiveMe
   let summary = "runs a region on scalars for every element";
   let description = [{
     Operands and results are tensors of one shape (of `pack` times as many elements as the region is run). The region takes
-    `pack` neighbours (in row-major order) of the first operand, then of the second, ..., and yields the results' likewise.
-    Control flow inside concerns one run of the region only.
+    `pack` elements of the first operand, then those at the same places of the second, ..., and yields the results' likewise.
+    Which elements meet in a run is the target's choice: neighbours in row-major order on the CPU, registers of a thread on
+    GPUs. Control flow inside concerns one run of the region only.
   }];
   let arguments = (ins Variadic<Tile_Tensor>:$srcs, ConfinedAttr<I32Attr, [IntPositive]>:$pack);
   let results = (outs Variadic<Tile_Tensor>:$result);
