@@ -284,6 +284,8 @@ FailureOr<Value> Interpreter::visitBoolOp(const BoolOp &node) {
       resultSpan = at;
       continue;
     }
+    if (value->get<Tensor>().type.isBlock())
+      semantic.warning(diag::LogicalOnBlock, at, isAnd ? "and" : "or", isAnd ? "&" : "|");
     if (!result || !result->isTensor()) { // known operands that decide nothing, then a tensor
       result = std::move(*value);
       resultSpan = at;

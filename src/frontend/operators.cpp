@@ -513,8 +513,6 @@ FailureOr<Value> Semantic::logical(bool isAnd, const Value &a, const Value &b, S
     auto *tensor = value->getIf<Tensor>();
     if (tensor && options.strict && !isBool(tensor->type.scalar))
       return error(diag::BitcastWidth, at, info(tensor->type.scalar).bits, 1);
-    if (tensor && tensor->type.isBlock())
-      warning(diag::LogicalOnBlock, at, isAnd ? "and" : "or", isAnd ? "&" : "|");
   }
   auto x = truth(a, atA), y = truth(b, atB);
   if (failed(x) || failed(y) || failed(broadcastPair(*x, *y)))

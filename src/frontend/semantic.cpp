@@ -230,11 +230,11 @@ FailureOr<Type> Semantic::knownType(const Value &value, llvm::StringRef what, So
 
 FailureOr<bool> Semantic::checkShape(llvm::ArrayRef<int64_t> shape, SourceSpan at) {
   int64_t count = 1;
-  for (int64_t size : shape) {
+  for (auto [index, size] : llvm::enumerate(shape)) {
     if (size < 1)
       return error(diag::ShapeNotPositive, at, size);
     if (options.strict && !llvm::isPowerOf2_64(uint64_t(size)))
-      return error(diag::ShapeNotPowerOfTwo, at, size);
+      return error(diag::ShapeNotPowerOfTwo, at, int64_t(index), size);
     if (size > maxTensorElements || count * size > maxTensorElements)
       return error(diag::TooManyElements, at, count * std::min(size, INT64_MAX / count),
                    maxTensorElements);

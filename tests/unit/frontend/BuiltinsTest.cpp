@@ -184,7 +184,7 @@ TEST_F(Builtins, Creation) {
   EXPECT_EQ(refused("arange", {integer(0), integer(100)}),
             "RangeNotPowerOfTwo: arange's range must be a power of 2, found 100 (strict mode)");
   EXPECT_EQ(refused("full", {shape({100}), integer(0), type(DType::Int32)}),
-            "ShapeNotPowerOfTwo: shape element 100 must be a power of 2 (strict mode)");
+            "ShapeNotPowerOfTwo: strict mode: Shape element 0 must be a power of 2, found 100");
   options.strict = false;
   EXPECT_EQ(accepted("full", {shape({100}), integer(0), type(DType::Int8)}), "<['100'], int8>");
   EXPECT_EQ(accepted("full", {shape({}), Value(1.5), type(DType::Float16)}), "fp16");

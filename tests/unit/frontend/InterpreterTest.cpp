@@ -77,6 +77,25 @@ protected:
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
+TEST_F(Interpreting, WarnsOfAndBetweenBlocksOnly) {
+  ASSERT_TRUE(compile(R"(
+@triton.jit
+def kernel(p, n):
+    i = tl.arange(0, 16)
+    m = tl.logical_and(0 <= i < n, tl.logical_or(i > 2, i < 1))
+    tl.store(p + i, i, mask=m)
+)"));
+  EXPECT_EQ(firstMessage(), "");
+  ASSERT_TRUE(compile(R"(
+@triton.jit
+def kernel(p, n):
+    i = tl.arange(0, 16)
+    tl.store(p + i, i, mask=n > 0 and i > 2)
+)"));
+  EXPECT_EQ(firstMessage(), "`and` on blocks evaluates both sides, write `&`"); // LogicalOnBlock
+  EXPECT_EQ(diagnostics.diagnostics().size(), 1u);
+}
+
 TEST_F(Interpreting, ForeignCallsComeBackIntoTheRules) {
   ASSERT_TRUE(compile("def kernel(p, n):\n    tl.store(p, foreign(n, right=foreign(1, 2)))\n"))
       << diagnostics.renderAll();
