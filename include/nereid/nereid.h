@@ -182,6 +182,11 @@ NRD_API nrd_error *nrd_call_function(nrd_semantic *semantic, nrd_function *funct
 /* Parses a text; `first_line` is the line number of its first line in the file called `name`. */
 NRD_API nrd_error *nrd_module_parse(const char *text, size_t size, const char *name,
                                     uint32_t first_line, nrd_module **out);
+/* The same from tile IR (the text of the stage "tile"): its kernels are functions whose parameters
+ * have types already, so that nrd_compile needs no signature. */
+NRD_API nrd_error *nrd_module_parse_tile(const char *text, size_t size, const char *name,
+                                         nrd_module **out);
+/* Reads a file: of tile IR when its name ends in `.tile`, `.ttir` or `.mlir`. */
 NRD_API nrd_error *nrd_module_load(const char *path, nrd_module **out);
 NRD_API void nrd_module_free(nrd_module *module);
 NRD_API size_t nrd_module_function_count(const nrd_module *module);
@@ -195,6 +200,9 @@ NRD_API void nrd_function_free(nrd_function *function);
 NRD_API const char *nrd_function_name(const nrd_function *function);
 NRD_API size_t nrd_function_param_count(const nrd_function *function);
 NRD_API const char *nrd_function_param_name(const nrd_function *function, size_t index);
+/* The type that a parameter must have, as signatures write it; null when any will do. Freed by
+ * nrd_string_free. */
+NRD_API char *nrd_function_param_type(const nrd_function *function, size_t index);
 NRD_API int nrd_function_param_is_constexpr(const nrd_function *function, size_t index);
 NRD_API int nrd_function_param_has_default(const nrd_function *function, size_t index);
 

@@ -35,7 +35,7 @@ nrd_error *parse(SourceFilePtr file, nrd_module **out) {
   syntax::ParseResult result = syntax::parseModule(file, diagnostics);
   if (!result)
     return wrap(errorFrom(diagnostics, NRD_ERROR_COMPILE));
-  auto *module = new nrd_module{result.module, {}};
+  auto *module = new nrd_module{result.module, {}, {}};
   for (const syntax::Stmt *statement : result.module->body())
     collectFunctions(*statement, module->names);
   *out = module;
@@ -43,6 +43,17 @@ nrd_error *parse(SourceFilePtr file, nrd_module **out) {
 }
 
 } // namespace
+
+nrd_error *nrd_module_parse_tile(const char *text, size_t size, const char *name,
+                                 nrd_module **out) {
+  TileSourcePtr tile;
+  if (ErrorPtr error = readTileSource(name, std::string(text, size), tile))
+    return wrap(std::move(error));
+  if (nrd_error *error = parse(SourceFile::create(name, tile->declarations()), out))
+    return error;
+  (*out)->tile = std::move(tile);
+  return nullptr;
+}
 
 nrd_error *nrd_module_parse(const char *text, size_t size, const char *name, uint32_t first_line,
                             nrd_module **out) {
@@ -75,6 +86,8 @@ nrd_error *nrd_module_load(const char *path, nrd_module **out) {
   if (!file)
     return wrap(makeError(NRD_ERROR_ARGUMENT, "OSError", diag::CannotReadFile, path,
                           errno ? std::strerror(errno) : "not a regular file"));
+  if (isTileFile(path))
+    return nrd_module_parse_tile(file->text().data(), file->text().size(), path, out);
   return parse(std::move(file), out);
 }
 
@@ -106,6 +119,9 @@ nrd_error *nrd_function_create(nrd_module *module, const char *name, const nrd_h
   auto record = std::make_shared<FunctionRecord>(module->tree, definition, function_data);
   if (host)
     record->host = *host;
+  if ((record->tile = module->tile))
+    for (auto [rule, param] : llvm::zip(record->rules, record->tile->find(wanted)->params))
+      rule.forcedType = param.second;
   *out = new nrd_function{std::move(record)};
   return nullptr;
 }
@@ -128,6 +144,10 @@ static const ParamRule *ruleOf(const nrd_function *function, size_t index) {
 const char *nrd_function_param_name(const nrd_function *function, size_t index) {
   const ParamRule *rule = ruleOf(function, index);
   return rule ? rule->name.c_str() : nullptr;
+}
+char *nrd_function_param_type(const nrd_function *function, size_t index) {
+  const ParamRule *rule = ruleOf(function, index);
+  return rule && rule->forcedType ? strdup(signatureText(*rule->forcedType).c_str()) : nullptr;
 }
 int nrd_function_param_is_constexpr(const nrd_function *function, size_t index) {
   const ParamRule *rule = ruleOf(function, index);
@@ -202,7 +222,12 @@ nrd_error *nrd_compile(nrd_function *function, const char *const *signature, siz
   FunctionRecord &record = *function->record;
   CompileRequest request;
   request.function = &record;
+  std::vector<std::string> own;
+  if (record.tile && !count)
+    for (const ParamRule &rule : record.rules)
+      own.push_back(signatureText(*rule.forcedType));
   std::vector<llvm::StringRef> texts(signature, signature + count);
+  texts.insert(texts.end(), own.begin(), own.end());
   if (ErrorPtr error = specialiseSignature(record.rules, texts, record.name, request.specs))
     return wrap(std::move(error));
   request.options = (options ? options->values : Options()).resolved();

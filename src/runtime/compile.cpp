@@ -12,10 +12,7 @@
 #include "transforms/Pipeline.h"
 #include "transforms/Provenance.h"
 
-#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -34,18 +31,6 @@ using namespace nereid;
 using namespace nereid::runtime;
 
 namespace {
-
-/// The dialects of tile IR; a target loads what it lowers to itself.
-const mlir::DialectRegistry &tileDialects() {
-  static const auto *registry = [] {
-    auto *all = new mlir::DialectRegistry();
-    all->insert<tile::TileDialect, mlir::func::FuncDialect, mlir::arith::ArithDialect,
-                mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::ub::UBDialect>();
-    mlir::func::registerInlinerExtension(*all);
-    return all;
-  }();
-  return *registry;
-}
 
 class Clock {
 public:
@@ -277,7 +262,9 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
   DiagnosticEngine diagnostics;
   uint64_t cause = 0;
   llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> module = llvm::failure();
-  if (function.host) {
+  if (function.tile) {
+    module = parseTileKernel(*function.tile, function.name, context);
+  } else if (function.host) {
     CHost host(*function.host);
     module = frontend::buildTileModule(context, function.function, request.specs, frontendOptions,
                                        host, diagnostics);

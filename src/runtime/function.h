@@ -5,6 +5,7 @@
 #include "nereid/nereid.h"
 #include "runtime/dispatcher.h"
 #include "runtime/specialise.h"
+#include "runtime/tile_source.h"
 
 #include <memory>
 #include <optional>
@@ -19,6 +20,8 @@ struct FunctionRecord : std::enable_shared_from_this<FunctionRecord> {
         name(function.name().str()) {}
 
   frontend::Function function;
+  /// What is compiled in place of `function`, a mere declaration then.
+  TileSourcePtr tile;
   std::vector<ParamRule> rules;
   std::string name;
   /// The face's answers to what names mean; standing alone they come from the module.
@@ -35,4 +38,5 @@ struct nrd_function {
 struct nrd_module {
   nereid::syntax::ModulePtr tree;
   std::vector<std::string> names; ///< of its functions, in order
+  nereid::runtime::TileSourcePtr tile;
 };

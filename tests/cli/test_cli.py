@@ -123,6 +123,13 @@ def test_stages(kind, part):
     assert part in result.stdout
 
 
+def test_tile_ir_compiles_without_a_signature(tmp_path):
+    path = str(tmp_path / "add.tile")
+    nereid(*ADD, "--emit", "tile", "-o", path)
+    assert ".reqntid 256" in nereid("compile", path, "--target", "cuda:90", "--num-warps", "8").stdout
+    assert nereid("compile", path, "--list").stdout == "add_kernel(x_ptr, y_ptr, output_ptr, n_elements)\n"
+
+
 def test_header_of_a_descriptor(tmp_path):
     file = tmp_path / "copy.py"
     file.write_text("import triton.language as tl\n\ndef move(d, e):\n    e.store([0, 0], d.load([0, 0]))\n")

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import re
 import threading
 
 import nereid
@@ -294,3 +295,69 @@ def test_lazy_dict():
 def test_what_is_left_out_says_so(name):
     with pytest.raises(ImportError, match="is not part of Nereid"):
         __import__(name)
+
+
+TILE_TEXT = """module {
+  func.func @twice(%p: !tile.ptr<f32> {tile.name = "x", tile.divisibility = 16 : i64}, %n: i32 {tile.name = "count.0"}) attributes {tile.kernel} {
+    %i = tile.range 0 to 16 : tensor<16xi32>
+    %limit = tile.splat %n : i32 -> tensor<16xi32>
+    %mask = arith.cmpi slt, %i, %limit : tensor<16xi32>
+    %base = tile.splat %p : !tile.ptr<f32> -> tensor<16x!tile.ptr<f32>>
+    %at = tile.addptr %base, %i : tensor<16x!tile.ptr<f32>>, tensor<16xi32>
+    %x = tile.load %at mask %mask : tensor<16x!tile.ptr<f32>>, mask tensor<16xi1> -> tensor<16xf32>
+    %y = arith.addf %x, %x : tensor<16xf32>
+    tile.store %at, %y mask %mask : tensor<16x!tile.ptr<f32>>, tensor<16xf32>, mask tensor<16xi1>
+    return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("ending", ["ttir", "tile"])
+def test_compile_a_file_of_tile_ir(tmp_path, ending):
+    path = tmp_path / f"kernel.{ending}"
+    path.write_text(TILE_TEXT)
+    kernel = nereid.compile(str(path), target=GPUTarget("cpu", "native", 0), options={"num_warps": 8})
+    assert kernel.name == "twice" and kernel.metadata.num_warps == 8
+    assert kernel.src.signature == {"x": "*fp32", "count_0": "i32"} and kernel.src.fn.arg_names == ["x", "count_0"]
+    x = torch.ones(16)
+    kernel[(1, )](x, 1)
+    assert x.tolist() == [2.0] + [1.0] * 15
+    copied = pickle.loads(pickle.dumps(kernel))
+    copied[(1, )](x, 16)
+    assert x.tolist() == [4.0] + [2.0] * 15
+    assert "cmpi slt" in kernel.asm["tile"] and "ret" in kernel.asm["asm"]
+    ptx = nereid.compile(str(path), target=GPUTarget("cuda", 80, 32), options={"num_warps": 2}).asm["ptx"]
+    assert ".entry twice(" in ptx and ".reqntid 64" in ptx
+
+
+def test_tile_ir_round_trip(tmp_path):
+    """What `asm["tile"]` gives compiles to the same kernel; another text of the same name and parameters is another kernel."""
+    path = tmp_path / "scale.tile"
+    path.write_text(compiled().asm["tile"])
+    x = torch.ones(16)
+    again = nereid.compile(str(path), target=GPUTarget("cpu", "native", 0))
+    again[(1, )](x, 10, 0.5)
+    assert x.tolist() == [8.5] * 10 + [1.0] * 6
+    path.write_text(compiled().asm["tile"].replace("8.000000e+00", "9.000000e+00").replace("3.000000e+00", "4.000000e+00"))
+    other = nereid.compile(str(path), target=GPUTarget("cpu", "native", 0))
+    x = torch.ones(16)
+    other[(1, )](x, 1, 0.5)
+    assert x[0] == 9.5 and other.hash != again.hash
+
+
+@pytest.mark.parametrize("text,message", [
+    ("module {\n  tt.func public @k(%arg0: !tt.ptr<f32>) {\n    tt.return\n  }\n}\n", "holds IR of Triton's own dialect `tt`, which only Triton reads"),
+    (TILE_TEXT.replace("tile.splat", "tile.splatter"), "holds no tile IR: 4:14: "),
+    (TILE_TEXT.replace("attributes {tile.kernel}", ""), "holds no kernel: no function has the attribute `tile.kernel`"),
+    ("module {\n  func.func @k(%x: tensor<4xi32>) attributes {tile.kernel} {\n    return\n  }\n}\n",
+     "the parameter `arg0` has the type tensor<4xi32>: expected a scalar or a pointer"),
+])
+def test_files_that_hold_no_tile_ir(tmp_path, text, message):
+    # TileSourceForeign, TileSourceInvalid, TileSourceNoKernel, TileSourceParameter
+    path = tmp_path / "kernel.ttir"
+    path.write_text(text)
+    with pytest.raises(nereid.CompilationError, match=re.escape(message)):
+        nereid.compile(str(path), target=GPUTarget("cpu", "native", 0))
+    with pytest.raises(ValueError, match="a compilation can start from tile IR"):
+        nereid.compile(str(tmp_path / "kernel.ttgir"), target=GPUTarget("cpu", "native", 0))

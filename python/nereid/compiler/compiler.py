@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import hashlib
 import json
-import os
 import sys
 
 from .. import __version__, _native
@@ -296,7 +295,7 @@ def compile(src, target=None, options=None, _env_vars=None):
     else:
         if not isinstance(src, IRSource):
             src = IRSource(src)
-        kernel = _native.compile_tile(src.src, os.fspath(src.path), given)
+        kernel = src.fn._compile(src._items(), given, src._kernel_name())
         kernel.src = src
     return kernel
 

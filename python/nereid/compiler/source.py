@@ -1,8 +1,10 @@
 """What `compile` compiles: a function with types for its parameters, or a file of intermediate code."""
 
 import hashlib
+import linecache
 import pathlib
 
+from .. import _native
 from .._utils import tuple_of
 from ..backends.compiler import Language
 
@@ -83,7 +85,10 @@ class ASTSource:
 
 
 class IRSource:
-    """A file that holds a stage of a compilation: tile IR, as `asm["tile"]` gives it ("name.ttir", "name.tile")."""
+    """A file that holds a stage of a compilation: tile IR, as `asm["tile"]` gives it ("name.ttir", "name.tile").
+
+    Its first kernel is `fn`, a function whose parameters have the types of the IR.
+    """
 
     def __init__(self, path, context=None, backend=None):
         self.path = pathlib.Path(path)
@@ -92,8 +97,10 @@ class IRSource:
         if self.ext not in ("ttir", "tile", "mlir"):
             raise ValueError(f"a compilation can start from tile IR (`.ttir`, `.tile`), found `{self.path.name}`")
         self.src = self.path.read_text()
-        self.name = self.path.stem
-        self.signature = {}
+        self.fn = _tile_function(self.src, str(self.path))
+        self.name = self.fn.__name__
+        self.signature = {param.name: param.annotation_type for param in self.fn.params}
+        self.constants, self.attrs = {}, {}
 
     def hash(self):
         return hashlib.sha256(self.src.encode()).hexdigest()
@@ -103,3 +110,23 @@ class IRSource:
 
     def make_ir(self, target, options, codegen_fns, module_map, context):
         return self.src
+
+    def _items(self):
+        return tuple(self.signature.values())
+
+    def _kernel_name(self):
+        return None
+
+
+def _tile_function(text, file):
+    """The first kernel of a text of tile IR as a `JITFunction`; the Python function under it is a mere declaration."""
+    from ..runtime.jit import TileFunction
+    name, params = _native.tile_kernels(text, file)[0]
+    lines = [f"def {name}({', '.join(f'{param}: {kind!r}' for param, kind in params)}):\n", f"    'a kernel of {file}'\n"]
+    known_as = f"<declarations of {file}>"
+    linecache.cache[known_as] = len("".join(lines)), None, lines, known_as
+    scope = {"__name__": __name__}
+    exec(compile("".join(lines), known_as, "exec"), scope)
+    function = TileFunction(scope[name])
+    function._text, function._file = text, file
+    return function

@@ -155,6 +155,8 @@ class Specialization:
 class JITFunction(JITCallable, KernelInterface):
     """A kernel, or a function that kernels call."""
 
+    _is_tile = False  # whether the text is tile IR
+
     def __init__(self, fn, version=None, do_not_specialize=None, do_not_specialize_on_alignment=None, debug=None,
                  noinline=None, repr=None, launch_metadata=None):
         super().__init__(fn)
@@ -193,7 +195,7 @@ class JITFunction(JITCallable, KernelInterface):
             options = {} if self.debug is None else {"debug": bool(self.debug)}
             self._create(self._text, self._file, self.starting_line_number, self.__name__,
                          self.__globals__, self._closure(), tuple(_native_param(param) for param in self.params), options,
-                         self._repr is not None)
+                         self._repr is not None, self._is_tile)
             self._built = True
 
     def repr(self, specialization=None):
@@ -320,6 +322,19 @@ class JITFunction(JITCallable, KernelInterface):
 
     def __reduce__(self):
         return _new_jit_function, (type(self), ), self.__getstate__()
+
+
+class TileFunction(JITFunction):
+    """A kernel whose text is tile IR (`triton.compile("name.ttir")`)."""
+
+    _is_tile = True
+
+    def _with_python(self):
+        return self
+
+    def __reduce__(self):
+        from ..compiler.source import _tile_function
+        return _tile_function, (self._text, self._file)
 
 
 def _new_jit_function(cls):

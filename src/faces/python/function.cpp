@@ -30,10 +30,10 @@ Function *Function::create(PyObject *owner, PyObject *args) {
   Py_ssize_t size = 0;
   unsigned int firstLine = 0;
   PyObject *globals = nullptr, *closure = nullptr, *parameters = nullptr, *options = nullptr;
-  int namesKernels = 0;
-  if (!PyArg_ParseTuple(args, "s#sIsO!O!O!O!p:_create", &source, &size, &file, &firstLine, &name,
+  int namesKernels = 0, isTile = 0;
+  if (!PyArg_ParseTuple(args, "s#sIsO!O!O!O!p|p:_create", &source, &size, &file, &firstLine, &name,
                         &PyDict_Type, &globals, &PyDict_Type, &closure, &PyTuple_Type, &parameters,
-                        &PyDict_Type, &options, &namesKernels))
+                        &PyDict_Type, &options, &namesKernels, &isTile))
     return nullptr;
   std::unique_ptr<Function> self(new Function);
   self->namesKernels = namesKernels;
@@ -44,7 +44,8 @@ Function *Function::create(PyObject *owner, PyObject *args) {
   self->defaultOptions = Ref::share(options);
 
   nrd_module *module = nullptr;
-  nrd_error *error = nrd_module_parse(source, size, file, firstLine, &module);
+  nrd_error *error = isTile ? nrd_module_parse_tile(source, size, file, &module)
+                            : nrd_module_parse(source, size, file, firstLine, &module);
   if (!error)
     error = nrd_function_create(module, name, pythonHost(), self.get(), &self->function);
   nrd_module_free(module);
@@ -828,8 +829,8 @@ void keepAlive(PyObject *object) {
 bool addFunctionTypes(PyObject *module) {
   static PyMethodDef kernelMethods[] = {
       {"_create", kernelCreate, METH_VARARGS,
-       "_create(source, file, first_line, name, globals, closure, parameters, options, names): the "
-       "function's text to the library"},
+       "_create(source, file, first_line, name, globals, closure, parameters, options, names, "
+       "tile=False): the function's text to the library; with `tile` it is tile IR"},
       {"_launch", kernelLaunch, METH_VARARGS,
        "_launch(grid, args, kwargs, warmup): launches or only compiles"},
       {"_launch_plain", kernelLaunchPlain, METH_VARARGS,

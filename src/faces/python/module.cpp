@@ -171,7 +171,41 @@ void namePackageFolders() {
   nrd_set_package_folders(pointers.data(), pointers.size());
 }
 
+/// [(name, [(parameter, type)])] of the kernels of a text of tile IR.
+PyObject *tileKernels(PyObject *, PyObject *args) {
+  const char *text = nullptr, *file = nullptr;
+  Py_ssize_t size = 0;
+  if (!PyArg_ParseTuple(args, "s#s:tile_kernels", &text, &size, &file))
+    return nullptr;
+  nrd_module *module = nullptr;
+  if (nrd_error *error = nrd_module_parse_tile(text, size_t(size), file, &module))
+    return raise(error);
+  Ref kernels = Ref::take(PyList_New(0));
+  for (size_t i = 0; i < nrd_module_function_count(module); ++i) {
+    nrd_function *function = nullptr;
+    const char *name = nrd_module_function_name(module, i);
+    if (nrd_error *error = nrd_function_create(module, name, nullptr, nullptr, &function)) {
+      nrd_module_free(module);
+      return raise(error);
+    }
+    Ref params = Ref::take(PyList_New(0));
+    for (size_t j = 0; j < nrd_function_param_count(function); ++j) {
+      char *type = nrd_function_param_type(function, j);
+      Ref param = Ref::take(Py_BuildValue("(ss)", nrd_function_param_name(function, j), type));
+      nrd_string_free(type);
+      PyList_Append(params.get(), param.get());
+    }
+    Ref kernel = Ref::take(Py_BuildValue("(sO)", name, params.get()));
+    PyList_Append(kernels.get(), kernel.get());
+    nrd_function_free(function);
+  }
+  nrd_module_free(module);
+  return kernels.release();
+}
+
 PyMethodDef methods[] = {
+    {"tile_kernels", tileKernels, METH_VARARGS,
+     "tile_kernels(text, file): name and parameters of each kernel of a text of tile IR"},
     {"register", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(registerObjects)),
      METH_VARARGS | METH_KEYWORDS,
      "register(**objects): classes of the Python part that the extension makes"},

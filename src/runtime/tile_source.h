@@ -1,0 +1,56 @@
+// Kernels given as tile IR instead of source text.
+//
+// A module of tile IR is read like a module of source: its functions are found by name, created and
+// compiled by the same calls. What stands for their source is a text made here, with their names
+// and parameters and a mark of the IR; `FunctionRecord::tile` holds the IR, which `compileKernel`
+// takes in place of what the front end would build. Types of parameters are known from the IR: a
+// signature may be left out, and launches do not specialise on values.
+#pragma once
+
+#include "frontend/types.h"
+#include "runtime/error.h"
+
+#include "llvm/ADT/StringRef.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mlir {
+class DialectRegistry;
+class MLIRContext;
+class ModuleOp;
+template <typename> class OwningOpRef;
+} // namespace mlir
+
+namespace nereid::runtime {
+
+/// The dialects of tile IR.
+const mlir::DialectRegistry &tileDialects();
+
+struct TileSource {
+  struct Kernel {
+    std::string name;
+    std::vector<std::pair<std::string, frontend::Type>> params;
+  };
+  std::string file, text;
+  std::vector<Kernel> kernels;
+
+  /// Functions of the language with the names and parameters of the kernels.
+  std::string declarations() const;
+  const Kernel *find(llvm::StringRef name) const;
+};
+
+using TileSourcePtr = std::shared_ptr<const TileSource>;
+
+/// Whether a file of this name holds tile IR: `.tile`, `.ttir`, `.mlir`.
+bool isTileFile(llvm::StringRef path);
+
+/// Reads a text; an error that says where it is wrong, or that it is IR of other dialects.
+ErrorPtr readTileSource(llvm::StringRef file, std::string text, TileSourcePtr &out);
+
+/// The module of one kernel: others of the text are dropped. The text was read before.
+mlir::OwningOpRef<mlir::ModuleOp> parseTileKernel(const TileSource &source, llvm::StringRef kernel,
+                                                  mlir::MLIRContext &context);
+
+} // namespace nereid::runtime
