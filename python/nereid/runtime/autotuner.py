@@ -4,6 +4,7 @@ The decorators can be stacked in any order above `@jit`; each is a `KernelInterf
 next one.
 """
 
+import functools
 import hashlib
 import inspect
 import json
@@ -12,9 +13,9 @@ import os
 import threading
 import warnings
 
-from .. import knobs
+from .. import _native, knobs
 from ..errors import AutotunerError, OutOfResources, PTXASError  # noqa: F401  (clients import them from here)
-from . import _tuning
+from . import _rules, _tuning
 from .driver import driver
 from .jit import KernelInterface
 
@@ -36,6 +37,11 @@ class Config:
         self.maxnreg = maxnreg
         self.pre_hook = pre_hook
         self.ir_override = ir_override
+
+    def __setattr__(self, name, value):
+        if name in self.__dict__:
+            _native.choices_changed()
+        object.__setattr__(self, name, value)
 
     def _options(self):
         options = {"num_warps": self.num_warps, "num_ctas": self.num_ctas, "num_stages": self.num_stages}
@@ -97,6 +103,28 @@ def _zero(value):
         value.fill(0)
 
 
+class Choices(dict):
+    """`Autotuner.cache`: a dict that tells the launch path (docs/dispatch.md) when it changes."""
+
+    _is_watched = True
+
+
+def _telling(name):
+    """A method of `dict` that changes it, and tells."""
+    change = getattr(dict, name)
+
+    @functools.wraps(change)
+    def method(self, *args, **kwargs):
+        _native.choices_changed()
+        return change(self, *args, **kwargs)
+
+    return method
+
+
+for _name in ("__setitem__", "__delitem__", "__ior__", "clear", "pop", "popitem", "setdefault", "update"):
+    setattr(Choices, _name, _telling(_name))
+
+
 class Autotuner(KernelInterface):
     """A kernel with several configurations, of which the fastest is found for each key.
 
@@ -114,7 +142,7 @@ class Autotuner(KernelInterface):
             raise TypeError(f"the key of a tuner is a list of argument names, found {key!r}")
         self.configs = list(configs) if configs else [Config({})]
         self.keys = list(key)
-        self.cache = {}
+        self.cache = Choices()
         self.arg_names = arg_names
         self.fn = fn
         self.base_fn = _base_function(fn)
@@ -146,7 +174,11 @@ class Autotuner(KernelInterface):
 
     @property
     def nargs(self):
-        return getattr(self._thread, "nargs", None)
+        own = getattr(self._thread, "nargs", None)
+        if own is None:
+            given = self._given()  # of a launch that did not come through `run`
+            own = None if given is None else dict(zip(self.arg_names, given))
+        return own
 
     @nargs.setter
     def nargs(self, value):
@@ -342,9 +374,23 @@ class Autotuner(KernelInterface):
             knobs.autotuning.listener(fn=self.fn, key=key, best_config=self.cache[key], configs_timings=self.configs_timings,
                                       duration=duration, cache_hit=from_disk)
 
-    def run(self, *args, **kwargs):
-        outer = self.nargs
+    def _begin(self, args):
+        """`nargs` of a launch; gives back those of the one around it on this thread."""
+        outer = getattr(self._thread, "nargs", None)
         self.nargs = dict(zip(self.arg_names, args))
+        return outer
+
+    def _config_for(self, args, kwargs):
+        """For the launch path: the configuration for these arguments, measured when it is not known, and its key in `cache`."""
+        outer = self._begin(args)
+        try:
+            config = self._choose(args, kwargs)
+            return config, None if len(self.configs) == 1 else self._key(kwargs)
+        finally:
+            self.nargs = outer
+
+    def run(self, *args, **kwargs):
+        outer = self._begin(args)
         try:
             config = self._choose(args, kwargs)
             self.best_config = config
@@ -376,8 +422,7 @@ class Autotuner(KernelInterface):
 
     def warmup(self, *args, **kwargs):
         """Compiles every configuration that would be measured."""
-        outer = self.nargs
-        self.nargs = dict(zip(self.arg_names, args))
+        outer = self._begin(args)
         try:
             return [self.fn.warmup(*args, **kwargs, **config.all_kwargs()) for config in self.prune_configs(kwargs)]
         finally:
@@ -437,3 +482,6 @@ def heuristics(values):
         return Heuristics(fn, fn.arg_names, values)
 
     return decorate
+
+
+_native.register(tuner_run=Autotuner.run, rules_run=Heuristics.run, rule_reads=_rules.reads)

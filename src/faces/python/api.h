@@ -103,6 +103,9 @@ struct Registry {
   PyObject *compiledKernel =
       nullptr;                ///< compiler.CompiledKernel, called with (native kernel, JITFunction)
   PyObject *jitRun = nullptr; ///< JITFunction.run: a class with another one leaves the fast path
+  PyObject *tunerRun = nullptr;    ///< Autotuner.run, and
+  PyObject *rulesRun = nullptr;    ///< Heuristics.run: the same for decorators
+  PyObject *ruleReads = nullptr;   ///< runtime._rules.reads: what a heuristic's result depends on
   PyObject *launchHooks = nullptr; ///< (kernel, grid, args, kwargs, warmup): launches while hooks
                                    ///< are installed; or None
   PyObject *compilationError = nullptr;  ///< errors.CompilationError

@@ -35,8 +35,7 @@ void *currentStream(int device) {
 }
 
 ArgumentScope::~ArgumentScope() {
-  for (Py_buffer &buffer : buffers)
-    PyBuffer_Release(&buffer);
+  buffers.each([](Py_buffer &buffer) { PyBuffer_Release(&buffer); });
 }
 
 std::optional<nrd_dtype> dtypeByName(const std::string &text) {
@@ -474,18 +473,18 @@ TypeEntry classify(PyObject *object) {
 }
 
 const TypeEntry &entryOf(PyObject *object) {
-  static std::vector<TypeEntry> known;
-  static TypeEntry last;
+  static TypeEntry known[64], other;
+  static size_t count = 0;
   PyTypeObject *type = Py_TYPE(object);
-  for (const TypeEntry &entry : known)
-    if (entry.type == type)
-      return entry;
-  last = classify(object);
-  if (known.size() < 64) { // types are few; the ones kept must not be freed
-    Py_INCREF(reinterpret_cast<PyObject *>(type));
-    known.push_back(last);
-  }
-  return last;
+  for (size_t i = 0; i < count; ++i)
+    if (known[i].type == type)
+      return known[i];
+  other = classify(object);
+  if (count == std::size(known)) // types are few; the ones kept must not be freed
+    return other;
+  Py_INCREF(reinterpret_cast<PyObject *>(type));
+  known[count] = other;
+  return known[count++];
 }
 
 bool fromInt(PyObject *object, nrd_arg &out) {
@@ -631,6 +630,15 @@ bool constantArgument(Parameter &parameter, PyObject *object, ArgumentScope &sco
 }
 
 } // namespace
+
+Elements elementsOf(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  if (object == Py_None || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
+      type == &PyUnicode_Type)
+    return Elements::None;
+  Kind kind = entryOf(object).kind;
+  return kind == Kind::Exchange || kind == Kind::Array ? Elements::Plain : Elements::Unknown;
+}
 
 bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out) {
   out.memory = NRD_MEMORY_UNKNOWN;

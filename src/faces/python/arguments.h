@@ -5,9 +5,10 @@
 // by duck typing (`data_ptr()` and `dtype`) or by `__dlpack__`.
 #pragma once
 
+#include "faces/python/few.h"
 #include "faces/python/values.h"
 
-#include <deque>
+#include <list>
 #include <optional>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct Parameter {
   std::shared_ptr<nrd_value> lastValue;
 };
 
-/// What must live until the launch is over.
+/// What must live until the launch is over. Usual arguments allocate nothing here.
 class ArgumentScope {
 public:
   ArgumentScope() = default;
@@ -32,12 +33,20 @@ public:
 
   bool warmup = false; ///< nothing is launched: a dtype may stand for a pointer
 
-  std::vector<Py_buffer> buffers;
-  std::deque<nrd_descriptor> descriptors; ///< pointed to
-  std::deque<std::pair<nrd_tuple, std::vector<nrd_arg>>> tuples;
-  std::vector<std::shared_ptr<nrd_value>> values;
+  Few<Py_buffer, 8> buffers;
+  std::list<nrd_descriptor> descriptors; ///< pointed to
+  std::list<std::pair<nrd_tuple, std::vector<nrd_arg>>> tuples;
+  Few<std::shared_ptr<nrd_value>, 8> values;
   std::vector<Ref> objects;
 };
+
+/// What an argument's class says about its elements.
+enum class Elements : uint8_t {
+  None,    ///< a number, a text, None: no elements
+  Plain,   ///< torch's or NumPy's own class: class and nrd_dtype tell all dtypes apart
+  Unknown, ///< anything else; its `dtype`, if it has one, says
+};
+Elements elementsOf(PyObject *object);
 
 /// Fills `out`; false with an exception set when `object` cannot be an argument.
 bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out);

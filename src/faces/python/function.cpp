@@ -1,6 +1,7 @@
 #include "faces/python/function.h"
 
 #include "faces/python/errors.h"
+#include "faces/python/stack.h"
 
 #include <algorithm>
 #include <cstring>
@@ -232,8 +233,7 @@ bool Function::missing(PyObject *const *bound) {
   return false;
 }
 
-bool Function::bind(PyObject *args, PyObject *kwargs, PyObject **bound,
-                    std::vector<std::pair<PyObject *, PyObject *>> &options) {
+bool Function::bindGiven(PyObject *args, PyObject *kwargs, PyObject **bound, Keywords &options) {
   size_t count = parameters.size(), given = PyTuple_Size(args);
   if (given > count) {
     PyErr_Format(PyExc_TypeError, "%s() takes %zu positional argument%s but %zu %s given",
@@ -261,8 +261,12 @@ bool Function::bind(PyObject *args, PyObject *kwargs, PyObject **bound,
       bound[index] = value;
     }
   }
+  return true;
+}
+
+bool Function::bindDefaults(PyObject **bound) {
   bool complete = true;
-  for (size_t i = given; i < count; ++i)
+  for (size_t i = 0; i < parameters.size(); ++i)
     if (!bound[i])
       complete &= (bound[i] = parameters[i].defaultValue.get()) != nullptr;
   return complete || missing(bound);
@@ -345,7 +349,7 @@ static bool setOption(OptionSet &set, PyObject *key, PyObject *value) {
   return false;
 }
 
-OptionSet *Function::optionsFor(const std::vector<std::pair<PyObject *, PyObject *>> &given) {
+OptionSet *Function::optionsFor(const Keywords &given) {
   for (const auto &set : optionSets) {
     bool same = set->given.size() == given.size();
     for (size_t i = 0; same && i < given.size(); ++i) {
@@ -364,7 +368,8 @@ OptionSet *Function::optionsFor(const std::vector<std::pair<PyObject *, PyObject
   for (Py_ssize_t position = 0; PyDict_Next(defaultOptions.get(), &position, &key, &value);)
     if (!setOption(*set, key, value))
       return nullptr;
-  for (auto [option, setting] : given) {
+  for (size_t i = 0; i < given.size(); ++i) {
+    auto [option, setting] = given[i];
     if (!setOption(*set, option, setting))
       return nullptr;
     set->given.push_back({Ref::share(option), Ref::share(setting)});
@@ -427,41 +432,22 @@ bool Function::resolveGrid(PyObject *grid, PyObject *const *bound, uint32_t out[
 PyObject *Function::compiledObject(nrd_kernel *kernel) {
   if (!kernel)
     Py_RETURN_NONE;
-  Ref &object = kernels[kernel];
-  if (!object) {
-    Ref handle = makeKernelHandle(kernel, ownerObject);
-    object = Ref::take(handle ? PyObject_CallFunctionObjArgs(registry().compiledKernel,
-                                                             handle.get(), ownerObject, nullptr)
-                              : nullptr);
-  }
-  Py_XINCREF(object.get());
-  return object.get();
+  auto known = kernels.find(kernel);
+  if (known != kernels.end()) [[likely]]
+    return Py_NewRef(known->second.get());
+  Ref handle = makeKernelHandle(kernel, ownerObject);
+  Ref object = Ref::take(handle ? PyObject_CallFunctionObjArgs(registry().compiledKernel,
+                                                               handle.get(), ownerObject, nullptr)
+                                : nullptr);
+  if (!object)
+    return nullptr;
+  // While Python ran, another thread may have made one: all get the first.
+  return Py_NewRef(kernels.emplace(kernel, std::move(object)).first->second.get());
 }
-
-namespace {
-
-/// One slot per parameter, on the stack for all but the largest kernels.
-template <typename T> class Slots {
-public:
-  explicit Slots(size_t count) {
-    if (count > inlineSize)
-      large.resize(count);
-    data = count > inlineSize ? large.data() : small;
-  }
-  T *get() { return data; }
-
-private:
-  static constexpr size_t inlineSize = 48;
-  T small[inlineSize];
-  std::vector<T> large;
-  T *data;
-};
-
-} // namespace
 
 bool Function::toArguments(PyObject *const *bound, ArgumentScope &scope, nrd_arg *out) {
   for (size_t i = 0; i < parameters.size(); ++i)
-    if (!toArgument(parameters[i], bound[i], scope, out[i]))
+    if (!toArgument(i, bound[i], scope, out[i]))
       return false;
   return true;
 }
@@ -483,7 +469,7 @@ PyObject *Function::launch(PyObject *grid, PyObject *args, PyObject *kwargs, boo
   size_t count = parameters.size();
   Slots<PyObject *> bound(count);
   Slots<nrd_arg> arguments(count);
-  std::vector<std::pair<PyObject *, PyObject *>> given;
+  Keywords given;
   if (!bind(args, kwargs, bound.get(), given))
     return nullptr;
   OptionSet *options = optionsFor(given);
@@ -499,25 +485,29 @@ PyObject *Function::launch(PyObject *grid, PyObject *args, PyObject *kwargs, boo
   ArgumentScope scope;
   scope.warmup = warmup;
   LaunchFrame frame(*this);
-  if (!toArguments(bound.get(), scope, arguments.get()) ||
-      (!captures.empty() && !capturesUnchanged()))
+  if (!toArguments(bound.get(), scope, arguments.get()))
     return nullptr;
+  return dispatch(frame, bound.get(), arguments.get(), *options, warmup ? nullptr : &launch);
+}
 
+PyObject *Function::dispatch(LaunchFrame &frame, PyObject *const *bound, const nrd_arg *arguments,
+                             const OptionSet &options, const nrd_launch *launch) {
+  if (!captures.empty() && !capturesUnchanged())
+    return nullptr;
   nrd_kernel *kernel = nullptr;
   nrd_error *error;
   OptionsPtr named;
   if (namesKernels) [[unlikely]] {
-    error = nrd_find(function, arguments.get(), count, options->options, warmup ? nullptr : &launch,
-                     &kernel);
+    error = nrd_find(function, arguments, parameters.size(), options.options, launch, &kernel);
     if (error)
       return raise(error);
-    if (!kernel && !(named = optionsWithName(*options, bound.get())))
+    if (!kernel && !(named = optionsWithName(options, bound)))
       return nullptr;
   }
   {
     GilRelease released;
-    error = nrd_dispatch(function, arguments.get(), count, named ? named.get() : options->options,
-                         warmup ? nullptr : &launch, &kernel);
+    error = nrd_dispatch(function, arguments, parameters.size(),
+                         named ? named.get() : options.options, launch, &kernel);
   }
   if (error)
     return raise(error, frame.compilation);
@@ -528,7 +518,7 @@ PyObject *Function::find(PyObject *args, PyObject *kwargs, bool warmup) {
   size_t count = parameters.size();
   Slots<PyObject *> bound(count);
   Slots<nrd_arg> arguments(count);
-  std::vector<std::pair<PyObject *, PyObject *>> given;
+  Keywords given;
   OptionSet *options = bind(args, kwargs, bound.get(), given) ? optionsFor(given) : nullptr;
   ArgumentScope scope;
   scope.warmup = warmup;
@@ -548,7 +538,7 @@ PyObject *Function::compile(PyObject *items, PyObject *given, const char *kernel
   if (size_t(PyTuple_Size(items)) != count)
     return PyErr_Format(PyExc_TypeError, "%s() has %zu parameters, found the types of %zd",
                         name.c_str(), count, PyTuple_Size(items));
-  std::vector<std::pair<PyObject *, PyObject *>> pairs;
+  Keywords pairs;
   PyObject *key = nullptr, *value = nullptr;
   for (Py_ssize_t position = 0; PyDict_Next(given, &position, &key, &value);)
     pairs.push_back({key, value});
@@ -587,7 +577,7 @@ PyObject *Function::launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject 
                                    PyObject *stream) {
   Slots<PyObject *> bound(parameters.size());
   Slots<nrd_arg> arguments(parameters.size());
-  std::vector<std::pair<PyObject *, PyObject *>> noOptions;
+  Keywords noOptions;
   nrd_launch launch{};
   if (stream != Py_None) {
     launch.with_stream = 1;
@@ -615,11 +605,6 @@ PyObject *Function::launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject 
 
 namespace {
 
-struct KernelBaseObject {
-  PyObject_HEAD Function *function;
-  bool indirect; ///< launches go through `run`: hooks, or `run` was set on the object
-};
-
 struct LauncherObject {
   PyObject_HEAD PyObject *kernel;
   PyObject *grid;
@@ -627,10 +612,6 @@ struct LauncherObject {
 
 PyTypeObject *kernelBaseType = nullptr;
 PyTypeObject *launcherType = nullptr;
-
-KernelBaseObject *asKernel(PyObject *object) {
-  return reinterpret_cast<KernelBaseObject *>(object);
-}
 
 void freeInstance(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
@@ -640,10 +621,16 @@ void freeInstance(PyObject *self) {
 
 int kernelTraverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
+  Py_VISIT(asKernel(self)->best);
+  if (const Stack *stack = asKernel(self)->stack)
+    if (int result = traverse(*stack, visit, arg))
+      return result;
   return asKernel(self)->function ? asKernel(self)->function->traverse(visit, arg) : 0;
 }
 
 int kernelClear(PyObject *self) {
+  drop(std::exchange(asKernel(self)->stack, nullptr));
+  Py_CLEAR(asKernel(self)->best);
   delete std::exchange(asKernel(self)->function, nullptr);
   return 0;
 }
@@ -664,9 +651,23 @@ PyObject *kernelSubscript(PyObject *self, PyObject *grid) {
   return reinterpret_cast<PyObject *>(launcher);
 }
 
+/// Attributes that tell of launches and tunings and decide none.
+bool isReport(PyObject *name) {
+  static PyObject *const reports[] = {interned("best_config"),     interned("nargs"),
+                                      interned("configs_timings"), interned("bench_time"),
+                                      interned("failures"),        interned("_left_out")};
+  return std::find(std::begin(reports), std::end(reports), name) != std::end(reports);
+}
+
 int kernelSetattr(PyObject *self, PyObject *name, PyObject *value) {
   if (PyUnicode_CompareWithASCIIString(name, "run") == 0)
     asKernel(self)->indirect = true;
+  if (!isReport(name))
+    ++asKernel(self)->version;
+  else if (PyUnicode_CompareWithASCIIString(name, "best_config") == 0) {
+    PyObject *before = std::exchange(asKernel(self)->best, Py_XNewRef(value));
+    Py_XDECREF(before);
+  }
   return PyObject_GenericSetAttr(self, name, value);
 }
 
@@ -760,7 +761,12 @@ PyObject *kernelLaunchCompiled(PyObject *self, PyObject *arguments) {
 
 PyObject *kernelSetIndirect(PyObject *self, PyObject *value) {
   asKernel(self)->indirect = PyObject_IsTrue(value) == 1;
+  ++asKernel(self)->version;
   Py_RETURN_NONE;
+}
+
+PyObject *kernelGiven(PyObject *self, PyObject *) {
+  return Py_NewRef(argumentsInFlight(self));
 }
 
 PyObject *kernelClearCache(PyObject *self, PyObject *) {
@@ -784,12 +790,15 @@ PyObject *launcherCall(PyObject *self, PyObject *args, PyObject *kwargs) {
   auto *launcher = reinterpret_cast<LauncherObject *>(self);
   KernelBaseObject *kernel = asKernel(launcher->kernel);
   if (!kernel->indirect) {
-    Ref run = Ref::take(
-        PyObject_GetAttr(reinterpret_cast<PyObject *>(Py_TYPE(launcher->kernel)), runName));
-    if (run.get() == registry().jitRun) {
+    PyObject *run = runOf(launcher->kernel);
+    if (run == registry().jitRun)
       return launchHooked(launcher->kernel, launcher->grid, args, kwargs, /*warmup=*/false);
+    if (run && (run == registry().tunerRun || run == registry().rulesRun)) {
+      bool done = false;
+      PyObject *result = launchStacked(launcher->kernel, launcher->grid, args, kwargs, done);
+      if (done)
+        return result;
     }
-    PyErr_Clear();
   }
   Ref run = Ref::take(PyObject_GetAttr(launcher->kernel, runName));
   Ref keywords = Ref::take(kwargs ? PyDict_Copy(kwargs) : PyDict_New());
@@ -805,6 +814,19 @@ PyObject *launcherRepr(PyObject *self) {
 }
 
 } // namespace
+
+PyObject *runOf(PyObject *kernel) {
+  static PyObject *name = interned("run");
+  PyObject *run = PyObject_GetAttr(reinterpret_cast<PyObject *>(Py_TYPE(kernel)), name);
+  if (!run)
+    PyErr_Clear();
+  Py_XDECREF(run); // the class keeps it
+  return run;
+}
+
+bool isKernelBase(PyObject *object) {
+  return PyObject_TypeCheck(object, kernelBaseType);
+}
 
 bool isKernel(PyObject *object) {
   return PyObject_TypeCheck(object, kernelBaseType) && PyObject_HasAttrString(object, "_build");
@@ -849,6 +871,9 @@ bool addFunctionTypes(PyObject *module) {
       {"_kernels", kernelKernels, METH_NOARGS, "_kernels(): the compiled kernels"},
       {"_launch_compiled", kernelLaunchCompiled, METH_VARARGS,
        "_launch_compiled(kernel, grid, args, stream=None): launches a compiled kernel"},
+      {"_given", kernelGiven, METH_NOARGS,
+       "_given(): the positional arguments of the launch that this thread is in, where it goes "
+       "through this decorator; else None"},
       {"_set_indirect", kernelSetIndirect, METH_O,
        "_set_indirect(flag): let launches go through `run`"},
       {"_clear_cache", kernelClearCache, METH_NOARGS,

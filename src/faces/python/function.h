@@ -19,7 +19,10 @@ struct Capture {
   bool isCell;
 };
 
-/// Launch keywords that are not parameters, as the library wants them.
+/// Launch keywords that are not parameters: names and values, borrowed.
+using Keywords = Few<std::pair<PyObject *, PyObject *>, 8>;
+
+/// The same, as the library wants them.
 struct OptionSet {
   std::vector<std::pair<Ref, Ref>> given; ///< what the launch said, for look-up
   nrd_options *options = nullptr;
@@ -73,6 +76,24 @@ public:
   /// exception set.
   int lookup(const char *name, Ref &out, Function &root);
 
+  // The steps of a launch, for launches through decorators (stack.h). Each returns false or null
+  // with an exception set.
+
+  const std::vector<Parameter> &parameterList() const { return parameters; }
+  /// The parameters that the call gives, one slot each; null for those it does not give.
+  bool bindGiven(PyObject *args, PyObject *kwargs, PyObject **bound, Keywords &options);
+  /// Defaults for the rest; an error when one has none.
+  bool bindDefaults(PyObject **bound);
+  bool toArgument(size_t index, PyObject *object, ArgumentScope &scope, nrd_arg &out) {
+    return python::toArgument(parameters[index], object, scope, out);
+  }
+  OptionSet *optionsFor(const Keywords &given);
+  bool resolveGrid(PyObject *grid, PyObject *const *bound, uint32_t out[3]);
+  /// Finds or compiles the kernel and, with `launch`, runs it; returns its Python object. `bound`
+  /// is what `arguments` were made of.
+  PyObject *dispatch(LaunchFrame &frame, PyObject *const *bound, const nrd_arg *arguments,
+                     const OptionSet &options, const nrd_launch *launch);
+
   /// Remembers that a kernel of this function depends on `value`.
   void capture(PyObject *container, PyObject *name, PyObject *value, bool isCell);
   /// Opaque objects whose address became a handle: they live as long as the function.
@@ -83,14 +104,13 @@ public:
 
 private:
   Function() = default;
-  bool bind(PyObject *args, PyObject *kwargs, PyObject **bound,
-            std::vector<std::pair<PyObject *, PyObject *>> &options);
+  bool bind(PyObject *args, PyObject *kwargs, PyObject **bound, Keywords &options) {
+    return bindGiven(args, kwargs, bound, options) && bindDefaults(bound);
+  }
   bool missing(PyObject *const *bound);
-  OptionSet *optionsFor(const std::vector<std::pair<PyObject *, PyObject *>> &given);
   /// The options with the name that `@jit(repr=...)` gives to a new kernel; null with an exception
   /// set.
   OptionsPtr optionsWithName(const OptionSet &options, PyObject *const *bound);
-  bool resolveGrid(PyObject *grid, PyObject *const *bound, uint32_t out[3]);
   bool toArguments(PyObject *const *bound, ArgumentScope &scope, nrd_arg *out);
   bool capturesUnchanged();
   PyObject *compiledObject(nrd_kernel *kernel);
@@ -105,6 +125,44 @@ private:
   std::vector<std::unique_ptr<OptionSet>> optionSets;
   std::unordered_map<nrd_kernel *, Ref> kernels;
   std::unordered_set<PyObject *> kept;
+};
+
+class Stack;
+
+/// `_native.KernelBase`: what can be launched as `kernel[grid](...)`.
+struct KernelBaseObject {
+  PyObject_HEAD Function *function; ///< of a JITFunction, once it was needed
+  bool indirect;                    ///< launches go through `run`: it was set on the object
+  uint64_t version;                 ///< counts changes of attributes that decide a launch
+  Stack *stack;                     ///< of a decorator: what its launches know (stack.h)
+  PyObject *best;                   ///< what `best_config` was last set to
+};
+
+inline KernelBaseObject *asKernel(PyObject *object) {
+  return reinterpret_cast<KernelBaseObject *>(object);
+}
+
+/// Whether the object is an instance of KernelBase.
+bool isKernelBase(PyObject *object);
+/// `run` of the object's class, borrowed; null without an exception where there is none.
+PyObject *runOf(PyObject *kernel);
+
+/// One slot per parameter, on the stack for all but the largest kernels.
+template <typename T> class Slots {
+public:
+  explicit Slots(size_t count) {
+    if (count > inlineSize)
+      large.resize(count);
+    data = count > inlineSize ? large.data() : small;
+  }
+  T *get() { return data; }
+  T &operator[](size_t index) { return data[index]; }
+
+private:
+  static constexpr size_t inlineSize = 48;
+  T small[inlineSize];
+  std::vector<T> large;
+  T *data;
 };
 
 /// Whether the object is a kernel (an instance of KernelBase with a text of its own).

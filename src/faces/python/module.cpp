@@ -2,6 +2,7 @@
 #include "faces/python/arguments.h"
 #include "faces/python/errors.h"
 #include "faces/python/function.h"
+#include "faces/python/stack.h"
 
 namespace nereid::python {
 namespace {
@@ -23,6 +24,9 @@ PyObject *registerObjects(PyObject *, PyObject *args, PyObject *kwargs) {
       {"tensor", &names.tensorClass},
       {"compiled_kernel", &names.compiledKernel},
       {"jit_run", &names.jitRun},
+      {"tuner_run", &names.tunerRun},
+      {"rules_run", &names.rulesRun},
+      {"rule_reads", &names.ruleReads},
       {"launch_hooks", &names.launchHooks},
       {"CompilationError", &names.compilationError},
       {"CompileTimeAssertionFailure", &names.staticAssertError},
@@ -44,6 +48,11 @@ PyObject *registerObjects(PyObject *, PyObject *args, PyObject *kwargs) {
       return PyErr_Format(PyExc_TypeError, "register() got an unexpected keyword argument '%U'",
                           key);
   }
+  Py_RETURN_NONE;
+}
+
+PyObject *choicesChanged(PyObject *, PyObject *) {
+  python::choicesChanged();
   Py_RETURN_NONE;
 }
 
@@ -209,6 +218,8 @@ PyMethodDef methods[] = {
     {"register", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(registerObjects)),
      METH_VARARGS | METH_KEYWORDS,
      "register(**objects): classes of the Python part that the extension makes"},
+    {"choices_changed", choicesChanged, METH_NOARGS,
+     "choices_changed(): a configuration, or the one chosen for some key, is another now"},
     {"call_builtin", callBuiltin, METH_VARARGS,
      "call_builtin(semantic, name, args, kwargs): enters the builtin table during a compilation"},
     {"library", library, METH_NOARGS, "library(): version of libnereid and of its ABI"},

@@ -45,7 +45,7 @@ PyObject *Function::prepare(PyObject *args, PyObject *kwargs) {
   preparation->scope.warmup = true;
   preparation->arguments.resize(parameters.size());
   std::vector<PyObject *> bound(parameters.size());
-  std::vector<std::pair<PyObject *, PyObject *>> given;
+  Keywords given;
   OptionSet *options = bind(args, kwargs, bound.data(), given) ? optionsFor(given) : nullptr;
   if (!options || !toArguments(bound.data(), preparation->scope, preparation->arguments.data()))
     return nullptr;

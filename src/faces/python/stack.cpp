@@ -1,0 +1,975 @@
+#include "faces/python/stack.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace nereid::python {
+
+namespace {
+
+uint64_t generation = 0; ///< see choicesChanged
+
+/// Counted by hand under the interpreter's lock: a launch holds what it uses while Python code
+/// that it calls may replace it.
+template <typename T> class Held {
+public:
+  explicit Held(T *object) : object(object) {
+    if (object)
+      ++object->holds;
+  }
+  Held(const Held &) = delete;
+  Held(Held &&other) noexcept : object(std::exchange(other.object, nullptr)) {}
+  ~Held() { release(object); }
+  T *operator->() const { return object; }
+  T &operator*() const { return *object; }
+  explicit operator bool() const { return object != nullptr; }
+  static void release(T *object) {
+    if (object && --object->holds == 0)
+      delete object;
+  }
+
+private:
+  T *object;
+};
+
+/// A global, an attribute of a module or a closure variable that a heuristic reads.
+struct Guard {
+  Ref container; ///< a dict, or a closure's cell where `name` is null
+  Ref name;
+  Ref value; ///< null: the name must not be there
+
+  bool holds() const;
+};
+
+bool Guard::holds() const {
+  if (name)
+    return PyDict_GetItemWithError(container.get(), name.get()) == value.get();
+  Ref contents = attribute(container.get(), "cell_contents");
+  PyErr_Clear();
+  return contents.get() == value.get();
+}
+
+/// One heuristic.
+struct Rule {
+  Ref name, callable;
+  int parameter;     ///< that it gives; -1 for an option
+  bool isProven;     ///< its result depends on `values`, `nones` and the guards alone
+  Ref values, nones; ///< tuples of names: whose values it reads, which it compares with None
+  std::vector<Guard> guards;
+};
+
+/// One decorator.
+struct Layer {
+  PyObject *object; ///< a KernelBase; the outermost owns the stack, the others are kept by `below`
+  Ref below;        ///< what it decorates
+  PyObject *run;
+  uint64_t version;
+  bool isTuner;
+  // Of a tuner.
+  Ref configs, keys, cache;
+  std::vector<Ref> keyNames;
+  bool isSingle = false;  ///< one configuration, which no key chooses
+  bool isWatched = false; ///< changes of `cache` are told (choicesChanged)
+  // Of heuristics.
+  Ref values;
+  std::vector<Rule> rules;
+
+  bool isUnchanged() const;
+};
+
+bool Layer::isUnchanged() const {
+  const KernelBaseObject *kernel = asKernel(object);
+  if (kernel->version != version || kernel->indirect)
+    return false;
+  if (!isTuner) {
+    if (PyDict_Size(values.get()) != Py_ssize_t(rules.size()))
+      return false;
+    for (const Rule &rule : rules) {
+      if (PyDict_GetItemWithError(values.get(), rule.name.get()) != rule.callable.get())
+        return false;
+      for (const Guard &guard : rule.guards)
+        if (!guard.holds())
+          return false;
+    }
+    return true;
+  }
+  if ((PyList_Size(configs.get()) == 1) != isSingle ||
+      PyList_Size(keys.get()) != Py_ssize_t(keyNames.size()))
+    return false;
+  for (size_t i = 0; i < keyNames.size(); ++i)
+    if (PyList_GetItem(keys.get(), Py_ssize_t(i)) != keyNames[i].get())
+      return false;
+  return true;
+}
+
+/// What a parameter contributes to the key of an addition.
+enum Need : uint8_t { NeedNothing, NeedElements = 1, NeedValue = 2, NeedNoneness = 4 };
+
+/// A name that a decorator gives a value to.
+struct Given {
+  size_t layer;
+  int parameter; ///< -1 for an option
+  Ref name, value;
+  bool isReady = false; ///< `argument` was made, and stays good
+  nrd_arg argument{};
+};
+
+/// A tuner's configuration.
+struct Choice {
+  size_t layer;
+  Ref config;
+  Ref key; ///< of the tuner's cache
+  Py_ssize_t cacheSize;
+  Ref kwargs; ///< the configuration's own dict, null when it has none, and what was in it
+  std::vector<std::pair<Ref, Ref>> items;
+  Ref preHook;
+};
+
+/// What a run of decorators adds to a launch, for one key.
+struct Addition {
+  int holds = 1;
+  uint64_t hash = 0;
+  std::vector<uint64_t> key;
+  std::vector<Ref> inKey; ///< objects whose address is in `key`
+  uint64_t generation = 0;
+  std::vector<Choice> choices;
+  std::vector<Given> given;
+  ArgumentScope scope;          ///< of the arguments in `given`
+  OptionSet *options = nullptr; ///< of the whole launch, where nothing else adds options
+  bool isReusable = true;
+
+  bool isCurrent(const std::vector<Layer> &layers) const;
+};
+
+bool Addition::isCurrent(const std::vector<Layer> &layers) const {
+  if (generation != python::generation)
+    return false;
+  for (const Choice &choice : choices) {
+    const Layer &layer = layers[choice.layer];
+    if (layer.isSingle) {
+      if (PyList_GetItem(layer.configs.get(), 0) != choice.config.get())
+        return false;
+    } else if (PyDict_Size(layer.cache.get()) != choice.cacheSize) {
+      return false;
+    } else if (!layer.isWatched && PyDict_GetItemWithError(layer.cache.get(), choice.key.get()) !=
+                                       choice.config.get()) {
+      return false;
+    }
+    if (!choice.kwargs)
+      continue;
+    if (PyDict_Size(choice.kwargs.get()) != Py_ssize_t(choice.items.size()))
+      return false;
+    for (const auto &[name, value] : choice.items)
+      if (PyDict_GetItemWithError(choice.kwargs.get(), name.get()) != value.get())
+        return false;
+  }
+  return true;
+}
+
+/// Decorators in a row whose additions one key decides; or one heuristic that must be asked each
+/// time.
+struct Step {
+  std::vector<std::pair<size_t, int>> parts; ///< layer, and the number of its rule; -1: tuner
+  const Rule *asked = nullptr;
+  std::vector<uint8_t> needs;    ///< Need bits by parameter
+  std::vector<Addition *> table; ///< open addressing; its size is a power of two
+  size_t used = 0;
+
+  Step() = default;
+  Step(Step &&) = default;
+  ~Step() {
+    for (Addition *addition : table)
+      Held<Addition>::release(addition);
+  }
+  Addition *&slot(const uint64_t *key, size_t size, uint64_t hash);
+  void insert(Addition *addition);
+};
+
+/// Beyond this a key is not worth remembering: the values in it hardly come again.
+constexpr size_t mostAdditions = 4096;
+
+Addition *&Step::slot(const uint64_t *key, size_t size, uint64_t hash) {
+  size_t mask = table.size() - 1, at = hash & mask;
+  for (; table[at]; at = (at + 1) & mask)
+    if (table[at]->hash == hash && table[at]->key.size() == size &&
+        std::memcmp(table[at]->key.data(), key, size * sizeof *key) == 0)
+      break;
+  return table[at];
+}
+
+void Step::insert(Addition *addition) {
+  Addition *&place = slot(addition->key.data(), addition->key.size(), addition->hash);
+  if (place) {
+    Held<Addition>::release(std::exchange(place, addition));
+    return;
+  }
+  std::vector<Addition *> old;
+  if (used == mostAdditions) {
+    old = std::exchange(table, std::vector<Addition *>(8));
+    used = 0;
+    for (Addition *forgotten : old)
+      Held<Addition>::release(forgotten);
+  } else if (used * 2 >= table.size()) {
+    old = std::exchange(table, std::vector<Addition *>(table.size() * 2));
+    for (Addition *kept : old)
+      if (kept)
+        slot(kept->key.data(), kept->key.size(), kept->hash) = kept;
+  }
+  slot(addition->key.data(), addition->key.size(), addition->hash) = addition;
+  ++used;
+}
+
+} // namespace
+
+class Stack {
+public:
+  int holds = 1;
+  std::vector<Layer> layers; ///< the outermost first
+  Ref kernel;                ///< the JITFunction
+  uint64_t kernelVersion;
+  Function *function;
+  std::vector<Step> steps;
+  Py_ssize_t firstRuled = PY_SSIZE_T_MAX; ///< the first parameter that a heuristic gives
+
+  /// Null without an exception when launches must go through `run`.
+  static Stack *build(PyObject *top);
+  bool isUnchanged() const;
+  int traverse(visitproc visit, void *arg) const;
+  int parameterOf(PyObject *name) const;
+
+private:
+  bool addLayer(PyObject *object, PyObject *run);
+  bool addRules(Layer &layer);
+  void addSteps();
+};
+
+//===--- building
+//--------------------------------------------------------------------------------===//
+
+int Stack::parameterOf(PyObject *name) const {
+  const std::vector<Parameter> &parameters = function->parameterList();
+  for (size_t i = 0; i < parameters.size(); ++i)
+    if (parameters[i].name == name || PyUnicode_Compare(parameters[i].name, name) == 0)
+      return int(i);
+  return -1;
+}
+
+bool Stack::addLayer(PyObject *object, PyObject *run) {
+  auto get = [&](const char *name) { return attribute(object, name); };
+  Layer layer{};
+  layer.object = object;
+  layer.run = run;
+  layer.version = asKernel(object)->version;
+  layer.isTuner = run == registry().tunerRun;
+  layer.below = get("fn");
+  if (layer.isTuner) {
+    layer.configs = get("configs");
+    layer.keys = get("keys");
+    layer.cache = get("cache");
+    if (!layer.configs || !PyList_Check(layer.configs.get()) || !layer.keys ||
+        !PyList_Check(layer.keys.get()) || !layer.cache || !PyDict_Check(layer.cache.get()))
+      return false;
+    layer.isSingle = PyList_Size(layer.configs.get()) == 1;
+    Ref watched = attribute(layer.cache.get(), "_is_watched");
+    layer.isWatched = watched.get() == Py_True;
+    for (Py_ssize_t i = 0; i < PyList_Size(layer.keys.get()); ++i) {
+      layer.keyNames.push_back(Ref::share(PyList_GetItem(layer.keys.get(), i)));
+      if (!PyUnicode_Check(layer.keyNames.back().get()))
+        return false;
+    }
+  } else {
+    layer.values = get("values");
+    if (!layer.values || !PyDict_Check(layer.values.get()))
+      return false;
+  }
+  layers.push_back(std::move(layer));
+  return true;
+}
+
+bool Stack::addRules(Layer &layer) {
+  PyObject *name = nullptr, *callable = nullptr;
+  for (Py_ssize_t position = 0; PyDict_Next(layer.values.get(), &position, &name, &callable);) {
+    if (!PyUnicode_Check(name))
+      return false;
+    Rule &rule = layer.rules.emplace_back();
+    rule.name = Ref::share(name);
+    rule.callable = Ref::share(callable);
+    rule.parameter = parameterOf(name);
+  }
+  for (Rule &rule : layer.rules) {
+    // None, or (names of values, names compared with None, guards).
+    Ref reads =
+        Ref::take(PyObject_CallFunctionObjArgs(registry().ruleReads, rule.callable.get(), nullptr));
+    if (!reads)
+      return false;
+    rule.isProven = PyTuple_Check(reads.get());
+    if (!rule.isProven)
+      continue;
+    rule.values = Ref::share(PyTuple_GetItem(reads.get(), 0));
+    rule.nones = Ref::share(PyTuple_GetItem(reads.get(), 1));
+    PyObject *guards = PyTuple_GetItem(reads.get(), 2);
+    for (Py_ssize_t i = 0; i < PyTuple_Size(guards); ++i) {
+      PyObject *guard = PyTuple_GetItem(guards, i);
+      auto part = [&](Py_ssize_t at) {
+        PyObject *object = PyTuple_GetItem(guard, at);
+        return object == Py_Ellipsis ? Ref() : Ref::share(object);
+      };
+      rule.guards.push_back({part(0), part(1), part(2)});
+    }
+  }
+  return true;
+}
+
+void Stack::addSteps() {
+  auto current = [&]() -> Step & {
+    if (steps.empty() || steps.back().asked) {
+      Step &step = steps.emplace_back();
+      step.needs.resize(function->parameterList().size());
+      step.table.resize(8);
+    }
+    return steps.back();
+  };
+  auto need = [&](Step &step, PyObject *name, Need what) {
+    int parameter = parameterOf(name);
+    if (parameter >= 0)
+      step.needs[size_t(parameter)] |= what;
+  };
+  for (size_t i = 0; i < layers.size(); ++i) {
+    Layer &layer = layers[i];
+    if (layer.isTuner) {
+      Step &step = current();
+      step.parts.push_back({i, -1});
+      if (layer.isSingle)
+        continue;
+      for (uint8_t &bits : step.needs)
+        bits |= NeedElements;
+      for (const Ref &name : layer.keyNames)
+        need(step, name.get(), NeedValue);
+    }
+    for (size_t number = 0; number < layer.rules.size(); ++number) {
+      const Rule &rule = layer.rules[number];
+      if (rule.parameter >= 0)
+        firstRuled = std::min(firstRuled, Py_ssize_t(rule.parameter));
+      if (!rule.isProven) {
+        Step &step = steps.emplace_back();
+        step.parts.push_back({i, int(number)});
+        step.asked = &rule;
+        continue;
+      }
+      Step &step = current();
+      step.parts.push_back({i, int(number)});
+      for (Py_ssize_t j = 0; j < PyTuple_Size(rule.values.get()); ++j)
+        need(step, PyTuple_GetItem(rule.values.get(), j), NeedValue);
+      for (Py_ssize_t j = 0; j < PyTuple_Size(rule.nones.get()); ++j)
+        need(step, PyTuple_GetItem(rule.nones.get(), j), NeedNoneness);
+    }
+  }
+}
+
+Stack *Stack::build(PyObject *top) {
+  std::unique_ptr<Stack> stack(new Stack);
+  PyObject *object = top;
+  for (;;) {
+    if (!object || !isKernelBase(object) || asKernel(object)->indirect)
+      return nullptr;
+    PyObject *run = runOf(object);
+    if (run && run == registry().jitRun)
+      break;
+    if (!run || (run != registry().tunerRun && run != registry().rulesRun) ||
+        stack->layers.size() > 30 || !stack->addLayer(object, run))
+      return nullptr;
+    object = stack->layers.back().below.get();
+  }
+  stack->kernel = Ref::share(object);
+  stack->function = functionOf(object);
+  stack->kernelVersion = asKernel(object)->version;
+  // A key has a bit for each parameter, and 8 bits for its number.
+  if (!stack->function || stack->function->parameterList().size() > 64)
+    return nullptr;
+  for (Layer &layer : stack->layers) {
+    Ref names = attribute(layer.object, "arg_names");
+    const std::vector<Parameter> &parameters = stack->function->parameterList();
+    if (!names || !PyList_Check(names.get()) ||
+        size_t(PyList_Size(names.get())) != parameters.size())
+      return nullptr;
+    for (size_t i = 0; i < parameters.size(); ++i)
+      if (stack->parameterOf(PyList_GetItem(names.get(), Py_ssize_t(i))) != int(i))
+        return nullptr;
+    if (!layer.isTuner && !stack->addRules(layer))
+      return nullptr;
+  }
+  stack->addSteps();
+  return stack.release();
+}
+
+bool Stack::isUnchanged() const {
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (!layers[i].isUnchanged() || (i > 0 && runOf(layers[i].object) != layers[i].run))
+      return false;
+  const KernelBaseObject *base = asKernel(kernel.get());
+  return base->version == kernelVersion && base->function == function && !base->indirect &&
+         runOf(kernel.get()) == registry().jitRun;
+}
+
+int Stack::traverse(visitproc visit, void *arg) const {
+  Py_VISIT(kernel.get());
+  for (const Layer &layer : layers) {
+    for (const Ref *ref : {&layer.below, &layer.configs, &layer.keys, &layer.cache, &layer.values})
+      Py_VISIT(ref->get());
+    for (const Rule &rule : layer.rules) {
+      Py_VISIT(rule.callable.get());
+      for (const Guard &guard : rule.guards) {
+        Py_VISIT(guard.container.get());
+        Py_VISIT(guard.value.get());
+      }
+    }
+  }
+  for (const Step &step : steps)
+    for (const Addition *addition : step.table) {
+      if (!addition || addition->holds > 1) // a launch holds the references as well
+        continue;
+      for (const Ref &ref : addition->inKey)
+        Py_VISIT(ref.get());
+      for (const Given &given : addition->given)
+        Py_VISIT(given.value.get());
+      for (const Choice &choice : addition->choices) {
+        for (const Ref *ref : {&choice.config, &choice.key, &choice.kwargs, &choice.preHook})
+          Py_VISIT(ref->get());
+        for (const auto &[name, value] : choice.items)
+          Py_VISIT(value.get());
+      }
+    }
+  return 0;
+}
+
+int traverse(const Stack &stack, visitproc visit, void *arg) {
+  return stack.holds > 1 ? 0 : stack.traverse(visit, arg);
+}
+
+void drop(Stack *stack) {
+  Held<Stack>::release(stack);
+}
+
+void choicesChanged() {
+  ++generation;
+}
+
+//===--- launching
+//--------------------------------------------------------------------------------===//
+
+namespace {
+
+/// While Python code of the user runs: who asks for `nargs` finds the arguments here.
+struct InFlight {
+  const Stack &stack;
+  PyObject *args;
+  InFlight *outer;
+
+  static thread_local InFlight *innermost;
+  InFlight(const Stack &stack, PyObject *args)
+      : stack(stack), args(args), outer(std::exchange(innermost, this)) {}
+  InFlight(const InFlight &) = delete;
+  ~InFlight() { innermost = outer; }
+};
+thread_local InFlight *InFlight::innermost = nullptr;
+
+/// A value that nothing can change and whose operators are Python's own.
+bool isPrimitive(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  return type == &PyLong_Type || type == &PyBool_Type || type == &PyFloat_Type ||
+         type == &PyUnicode_Type || object == Py_None;
+}
+
+/// How a step ended.
+enum class Outcome {
+  Done,
+  Failed, ///< with an exception set
+  Leave   ///< nothing has happened: `run` must be called
+};
+
+class StackedLaunch {
+public:
+  StackedLaunch(Stack &stack, PyObject *grid, PyObject *args, PyObject *kwargs)
+      : stack(stack), function(*stack.function), grid(grid), args(args), kwargs(kwargs),
+        count(function.parameterList().size()), bound(count), arguments(count), frame(function) {}
+
+  PyObject *run(bool &done);
+
+private:
+  bool bind();
+  Outcome apply(Step &step);
+  Outcome ask(const Step &step);
+  bool makeKey(const Step &step);
+  void word(uint64_t value) { key.push_back(value); }
+  bool elementsWord(size_t index);
+  void valueWords(uint64_t tag, PyObject *object, const nrd_arg *argument);
+  Outcome fill(const Step &step, Addition &addition);
+  Outcome fillChoice(Addition &addition, size_t layer, PyObject *soFar);
+  Outcome fillRule(Addition &addition, size_t layer, const Rule &rule, PyObject *soFar);
+  void add(Addition &addition, size_t layer, int parameter, PyObject *name, PyObject *value);
+  Outcome use(Addition &addition);
+  Outcome callPreHook(const Addition &addition, const Choice &choice);
+  bool convertAgain(ArgumentScope &scope);
+  Ref keywordsSoFar();
+  Ref everythingSoFar(PyObject *keywords);
+  PyObject *launch();
+
+  Stack &stack;
+  Function &function;
+  PyObject *grid, *args, *kwargs;
+  size_t count;
+  Slots<PyObject *> bound;
+  Slots<nrd_arg> arguments;
+  LaunchFrame frame;
+  Keywords options;
+  OptionSet *readyOptions = nullptr;
+  ArgumentScope scope;
+  uint64_t ready = 0;     ///< a bit for each parameter whose argument an addition holds
+  bool sawPython = false; ///< user code ran after the arguments were read
+  Few<uint64_t, 96> key;
+  Few<PyObject *, 16> inKey; ///< objects whose address is in the key; kept by the call
+  std::vector<Ref> kept;
+  Few<Addition *, 4> used;
+  std::vector<std::pair<Ref, Ref>> results; ///< what earlier steps gave, by name
+};
+
+bool StackedLaunch::bind() {
+  static PyObject *const gridName = interned("grid");
+  static PyObject *const warmupName = interned("warmup");
+  if (!function.bindGiven(args, kwargs, bound.get(), options))
+    return false;
+  for (size_t i = 0; i < options.size(); ++i)
+    if (PyUnicode_Compare(options[i].first, gridName) == 0 ||
+        PyUnicode_Compare(options[i].first, warmupName) == 0)
+      return false;
+  if (PyTuple_Size(args) > stack.firstRuled) // what a heuristic gives is given by position, too
+    return false;
+  for (size_t i = 0; i < count; ++i)
+    if (bound[i] && !function.toArgument(i, bound[i], scope, arguments[i]))
+      return false;
+  return true;
+}
+
+bool StackedLaunch::elementsWord(size_t index) {
+  PyObject *object = bound[index];
+  switch (elementsOf(object)) {
+  case Elements::None:
+    return true;
+  case Elements::Plain:
+    // Addresses have 48 bits.
+    word(uint64_t(reinterpret_cast<uintptr_t>(Py_TYPE(object))) | uint64_t(index) << 48 |
+         uint64_t(arguments[index].dtype) << 56);
+    return true;
+  case Elements::Unknown:
+    break;
+  }
+  Ref dtype = attribute(object, "dtype");
+  if (!dtype) {
+    bool none = !PyErr_Occurred();
+    PyErr_Clear();
+    return none;
+  }
+  PyObject *text = PyObject_Str(dtype.get());
+  if (!text) {
+    PyErr_Clear();
+    return false;
+  }
+  PyUnicode_InternInPlace(&text);
+  kept.push_back(Ref::take(text));
+  inKey.push_back(text);
+  word(uint64_t(index) << 48 | uint64_t(0xff) << 56);
+  word(reinterpret_cast<uintptr_t>(text));
+  return true;
+}
+
+void StackedLaunch::valueWords(uint64_t tag, PyObject *object, const nrd_arg *argument) {
+  PyTypeObject *type = Py_TYPE(object);
+  if (object == Py_None || type == &PyBool_Type) {
+    word(tag | 1);
+    word(reinterpret_cast<uintptr_t>(object));
+    return;
+  }
+  if (type == &PyLong_Type || type == &PyFloat_Type) {
+    nrd_arg made{};
+    if (!argument) {
+      int overflow = 0;
+      made.kind = type == &PyLong_Type ? NRD_ARG_INT : NRD_ARG_FLOAT;
+      if (type == &PyFloat_Type)
+        made.f = PyFloat_AsDouble(object);
+      else
+        made.i = PyLong_AsLongLongAndOverflow(object, &overflow);
+      if (!overflow)
+        argument = &made;
+    }
+    if (argument && (argument->kind == NRD_ARG_INT || argument->kind == NRD_ARG_UINT ||
+                     argument->kind == NRD_ARG_FLOAT)) {
+      word(tag | 2 | uint64_t(argument->kind) << 8);
+      word(argument->u);
+      return;
+    }
+  }
+  word(tag | 3);
+  word(reinterpret_cast<uintptr_t>(object));
+  inKey.push_back(object);
+}
+
+/// False when the inputs cannot be told apart by a key.
+bool StackedLaunch::makeKey(const Step &step) {
+  key.clear();
+  inKey.clear();
+  uint64_t present = 0;
+  for (size_t i = 0; i < count; ++i)
+    present |= uint64_t(bound[i] != nullptr) << i;
+  word(present);
+  for (size_t i = 0; i < count; ++i) {
+    uint8_t needs = step.needs[i];
+    if (!needs || !bound[i])
+      continue;
+    if ((needs & NeedElements) && !elementsWord(i))
+      return false;
+    uint64_t tag = uint64_t(i) << 48;
+    if (needs & NeedValue)
+      valueWords(tag, bound[i], &arguments[i]);
+    else if (needs & NeedNoneness)
+      word(tag | (bound[i] == Py_None ? 4 : 5));
+  }
+  for (size_t i = 0; i < options.size(); ++i) {
+    auto [name, value] = options[i];
+    word(reinterpret_cast<uintptr_t>(name));
+    inKey.push_back(name);
+    valueWords(uint64_t(0xfe) << 48, value, nullptr);
+  }
+  return true;
+}
+
+Ref StackedLaunch::keywordsSoFar() {
+  Ref keywords = Ref::take(kwargs ? PyDict_Copy(kwargs) : PyDict_New());
+  bool ok = keywords && PyDict_SetItemString(keywords.get(), "grid", grid) == 0 &&
+            PyDict_SetItemString(keywords.get(), "warmup", Py_False) == 0;
+  for (const auto &[name, value] : results)
+    ok = ok && PyDict_SetItem(keywords.get(), name.get(), value.get()) == 0;
+  return ok ? keywords : Ref();
+}
+
+Ref StackedLaunch::everythingSoFar(PyObject *keywords) {
+  Ref all = Ref::take(PyDict_New());
+  bool ok = bool(all);
+  for (Py_ssize_t i = 0; ok && i < PyTuple_Size(args); ++i)
+    ok = PyDict_SetItem(all.get(), function.parameterList()[size_t(i)].name,
+                        PyTuple_GetItem(args, i)) == 0;
+  ok = ok && PyDict_Update(all.get(), keywords) == 0;
+  return ok ? all : Ref();
+}
+
+void StackedLaunch::add(Addition &addition, size_t layer, int parameter, PyObject *name,
+                        PyObject *value) {
+  // A later heuristic of the same name replaces what an earlier one gave.
+  for (Given &given : addition.given)
+    if (PyUnicode_Compare(given.name.get(), name) == 0) {
+      given.value = Ref::share(value);
+      given.layer = layer;
+      return;
+    }
+  addition.given.push_back({layer, parameter, Ref::share(name), Ref::share(value)});
+}
+
+Outcome StackedLaunch::fillChoice(Addition &addition, size_t number, PyObject *soFar) {
+  const Layer &layer = stack.layers[number];
+  Ref pair = Ref::take(PyObject_CallMethod(layer.object, "_config_for", "OO", args, soFar));
+  if (!pair)
+    return Outcome::Failed;
+  Choice choice{};
+  choice.layer = number;
+  choice.config = Ref::share(PyTuple_GetItem(pair.get(), 0));
+  choice.key = Ref::share(PyTuple_GetItem(pair.get(), 1));
+  choice.cacheSize = PyDict_Size(layer.cache.get());
+  Ref all = Ref::take(PyObject_CallMethod(choice.config.get(), "all_kwargs", nullptr));
+  if (!all)
+    return Outcome::Failed;
+  choice.kwargs = attribute(choice.config.get(), "kwargs");
+  choice.preHook = attribute(choice.config.get(), "pre_hook");
+  PyErr_Clear();
+  if (choice.preHook.get() == Py_None)
+    choice.preHook = Ref();
+  PyObject *name = nullptr, *value = nullptr;
+  if (choice.kwargs && !PyDict_Check(choice.kwargs.get()))
+    return Outcome::Leave;
+  if (choice.kwargs)
+    for (Py_ssize_t at = 0; PyDict_Next(choice.kwargs.get(), &at, &name, &value);)
+      choice.items.push_back({Ref::share(name), Ref::share(value)});
+  if (!PyDict_Check(all.get()))
+    return Outcome::Leave;
+  for (Py_ssize_t at = 0; PyDict_Next(all.get(), &at, &name, &value);) {
+    if (!PyUnicode_Check(name))
+      return Outcome::Leave;
+    int parameter = stack.parameterOf(name);
+    // Given twice: `run` has the words for it.
+    if (PyDict_GetItemWithError(soFar, name) || (parameter >= 0 && parameter < PyTuple_Size(args)))
+      return Outcome::Leave;
+    add(addition, number, parameter, name, value);
+  }
+  if (PyDict_Update(soFar, all.get()) < 0)
+    return Outcome::Failed;
+  addition.choices.push_back(std::move(choice));
+  return Outcome::Done;
+}
+
+Outcome StackedLaunch::fillRule(Addition &addition, size_t layer, const Rule &rule,
+                                PyObject *soFar) {
+  Ref all = everythingSoFar(soFar);
+  if (!all)
+    return Outcome::Failed;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(rule.values.get()); ++i) {
+    PyObject *value = PyDict_GetItemWithError(all.get(), PyTuple_GetItem(rule.values.get(), i));
+    if (value && !isPrimitive(value)) // whose operators may do anything
+      addition.isReusable = false;
+  }
+  Ref result = Ref::take(PyObject_CallFunctionObjArgs(rule.callable.get(), all.get(), nullptr));
+  if (!result || PyDict_SetItem(soFar, rule.name.get(), result.get()) < 0)
+    return Outcome::Failed;
+  add(addition, layer, rule.parameter, rule.name.get(), result.get());
+  return Outcome::Done;
+}
+
+/// Asks the decorators of the step.
+Outcome StackedLaunch::fill(const Step &step, Addition &addition) {
+  inKey.each([&](PyObject *object) { addition.inKey.push_back(Ref::share(object)); });
+  InFlight visible(stack, args);
+  Ref soFar = keywordsSoFar();
+  if (!soFar)
+    return Outcome::Failed;
+  for (auto [layer, rule] : step.parts) {
+    Outcome outcome =
+        rule < 0 ? fillChoice(addition, layer, soFar.get())
+                 : fillRule(addition, layer, stack.layers[layer].rules[size_t(rule)], soFar.get());
+    if (outcome != Outcome::Done)
+      return outcome;
+  }
+  for (Given &given : addition.given) {
+    if (given.parameter < 0 || !isPrimitive(given.value.get()))
+      continue;
+    if (!function.toArgument(size_t(given.parameter), given.value.get(), addition.scope,
+                             given.argument))
+      return Outcome::Failed;
+    given.isReady = true;
+  }
+  if (stack.steps.size() == 1) {
+    // All options of the launch: those of the call are in the key.
+    Keywords all = options;
+    for (const Given &given : addition.given)
+      if (given.parameter < 0)
+        all.push_back({given.name.get(), given.value.get()});
+    addition.options = function.optionsFor(all);
+    if (!addition.options)
+      return Outcome::Failed;
+  }
+  addition.generation = generation;
+  return Outcome::Done;
+}
+
+Outcome StackedLaunch::callPreHook(const Addition &addition, const Choice &choice) {
+  Ref keywords = keywordsSoFar();
+  bool ok = bool(keywords);
+  for (const Given &given : addition.given)
+    if (given.layer <= choice.layer)
+      ok = ok && PyDict_SetItem(keywords.get(), given.name.get(), given.value.get()) == 0;
+  Ref all = ok ? everythingSoFar(keywords.get()) : Ref();
+  if (!all)
+    return Outcome::Failed;
+  sawPython = true;
+  InFlight visible(stack, args);
+  Ref result = Ref::take(PyObject_CallFunctionObjArgs(choice.preHook.get(), all.get(), nullptr));
+  return result ? Outcome::Done : Outcome::Failed;
+}
+
+/// Puts what an addition gives in its places.
+Outcome StackedLaunch::use(Addition &addition) {
+  static PyObject *const bestConfig = interned("best_config");
+  for (const Choice &choice : addition.choices) {
+    PyObject *tuner = stack.layers[choice.layer].object;
+    if (asKernel(tuner)->best != choice.config.get() &&
+        PyObject_SetAttr(tuner, bestConfig, choice.config.get()) < 0)
+      return Outcome::Failed;
+    if (choice.preHook)
+      if (Outcome outcome = callPreHook(addition, choice); outcome != Outcome::Done)
+        return outcome;
+  }
+  bool more = stack.steps.size() > 1;
+  for (const Given &given : addition.given) {
+    if (more)
+      results.push_back({given.name, given.value});
+    if (given.parameter < 0) {
+      if (!addition.options)
+        options.push_back({given.name.get(), given.value.get()});
+      continue;
+    }
+    auto index = size_t(given.parameter);
+    bound[index] = given.value.get();
+    if (given.isReady) {
+      arguments[index] = given.argument;
+      ready |= uint64_t(1) << index;
+    } else if (!function.toArgument(index, bound[index], scope, arguments[index])) {
+      return Outcome::Failed;
+    }
+  }
+  readyOptions = addition.options;
+  return Outcome::Done;
+}
+
+Outcome StackedLaunch::ask(const Step &step) {
+  const Rule &rule = *step.asked;
+  InFlight visible(stack, args);
+  sawPython = true;
+  Ref keywords = keywordsSoFar();
+  Ref all = keywords ? everythingSoFar(keywords.get()) : Ref();
+  Ref result = Ref::take(all ? PyObject_CallFunctionObjArgs(rule.callable.get(), all.get(), nullptr)
+                             : nullptr);
+  if (!result)
+    return Outcome::Failed;
+  results.push_back({rule.name, result});
+  if (rule.parameter < 0) {
+    for (size_t i = 0; i < options.size(); ++i)
+      if (PyUnicode_Compare(options[i].first, rule.name.get()) == 0) {
+        options[i].second = result.get();
+        kept.push_back(std::move(result));
+        return Outcome::Done;
+      }
+    options.push_back({rule.name.get(), result.get()});
+  } else {
+    auto index = size_t(rule.parameter);
+    bound[index] = result.get();
+    ready &= ~(uint64_t(1) << index);
+    if (!function.toArgument(index, bound[index], scope, arguments[index]))
+      return Outcome::Failed;
+  }
+  kept.push_back(std::move(result));
+  return Outcome::Done;
+}
+
+uint64_t hashOf(const uint64_t *words, size_t size) {
+  uint64_t hash = size;
+  for (size_t i = 0; i < size; ++i) {
+    hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15ull;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+Outcome StackedLaunch::apply(Step &step) {
+  if (step.asked)
+    return ask(step);
+  bool hasKey = makeKey(step);
+  std::vector<uint64_t> storage;
+  const uint64_t *words = key.row(storage);
+  uint64_t hash = hashOf(words, key.size());
+  Addition *addition = hasKey ? step.slot(words, key.size(), hash) : nullptr;
+  if (addition && addition->isCurrent(stack.layers)) [[likely]] {
+    ++addition->holds;
+    used.push_back(addition);
+    return use(*addition);
+  }
+  std::unique_ptr<Addition> made(new Addition);
+  made->hash = hash;
+  made->key.assign(words, words + key.size());
+  made->isReusable = hasKey;
+  if (Outcome outcome = fill(step, *made); outcome != Outcome::Done)
+    return outcome;
+  addition = made.release(); // with one hold: the launch's
+  used.push_back(addition);
+  if (addition->isReusable) {
+    ++addition->holds;
+    step.insert(addition);
+  }
+  return use(*addition);
+}
+
+/// User code may have changed what arguments refer to (a descriptor's block, a tensor's storage).
+bool StackedLaunch::convertAgain(ArgumentScope &again) {
+  for (size_t i = 0; i < count; ++i)
+    if (!(ready >> i & 1) && !isPrimitive(bound[i]) &&
+        !function.toArgument(i, bound[i], again, arguments[i]))
+      return false;
+  return true;
+}
+
+PyObject *StackedLaunch::launch() {
+  uint64_t missing = 0;
+  for (size_t i = 0; i < count; ++i)
+    missing |= uint64_t(bound[i] == nullptr) << i;
+  if (missing) {
+    if (!function.bindDefaults(bound.get()))
+      return nullptr;
+    for (size_t i = 0; i < count; ++i)
+      if ((missing >> i & 1) && !function.toArgument(i, bound[i], scope, arguments[i]))
+        return nullptr;
+  }
+  OptionSet *chosen = readyOptions ? readyOptions : function.optionsFor(options);
+  if (!chosen)
+    return nullptr;
+  nrd_launch how{};
+  how.num_threads = chosen->threads;
+  how.checked = chosen->checked;
+  if (PyTuple_Check(grid) || PyList_Check(grid)) {
+    if (!function.resolveGrid(grid, bound.get(), how.grid))
+      return nullptr;
+  } else {
+    InFlight visible(stack, args);
+    sawPython = true;
+    if (!function.resolveGrid(grid, bound.get(), how.grid))
+      return nullptr;
+  }
+  ArgumentScope again;
+  if (sawPython && !convertAgain(again))
+    return nullptr;
+  return function.dispatch(frame, bound.get(), arguments.get(), *chosen, &how);
+}
+
+PyObject *StackedLaunch::run(bool &done) {
+  PyObject *result = nullptr;
+  Outcome outcome = bind() ? Outcome::Done : Outcome::Leave;
+  for (Step &step : stack.steps)
+    if (outcome == Outcome::Done)
+      outcome = apply(step);
+  if (outcome == Outcome::Leave) {
+    PyErr_Clear();
+  } else {
+    done = true;
+    result = outcome == Outcome::Done ? launch() : nullptr;
+  }
+  used.each([](Addition *addition) { Held<Addition>::release(addition); });
+  return result;
+}
+
+Stack *currentStack(PyObject *kernel) {
+  Stack *&known = asKernel(kernel)->stack;
+  if (known && known->isUnchanged()) [[likely]]
+    return known;
+  Stack *built = Stack::build(kernel);
+  PyErr_Clear(); // what is wrong will be said by `run`
+  drop(std::exchange(known, built));
+  return built;
+}
+
+} // namespace
+
+PyObject *argumentsInFlight(PyObject *decorator) {
+  for (const InFlight *frame = InFlight::innermost; frame; frame = frame->outer)
+    for (const Layer &layer : frame->stack.layers)
+      if (layer.object == decorator)
+        return frame->args;
+  return Py_None;
+}
+
+PyObject *launchStacked(PyObject *kernel, PyObject *grid, PyObject *args, PyObject *kwargs,
+                        bool &done) {
+  PyObject *hooks = registry().launchHooks;
+  if ((hooks && hooks != Py_None) || !registry().ruleReads)
+    return nullptr;
+  Held<Stack> stack(currentStack(kernel));
+  if (!stack)
+    return nullptr;
+  StackedLaunch launch(*stack, grid, args, kwargs);
+  return launch.run(done);
+}
+
+} // namespace nereid::python
