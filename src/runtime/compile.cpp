@@ -340,6 +340,8 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
   targetOptions.numStages = int(options.numStages);
   targetOptions.numCtas = int(options.numCtas);
   targetOptions.maxRegisters = int(options.maxRegisters);
+  targetOptions.ptxVersion = int(options.ptxVersion);
+  targetOptions.assemblerOptions = options.ptxOptions;
   targetOptions.reflectFtz = options.reflectFtz;
   targetOptions.cooperative = options.cooperative;
   targetOptions.programmaticLaunch = options.pdl;

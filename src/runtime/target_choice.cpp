@@ -41,21 +41,33 @@ Backend byArguments(llvm::ArrayRef<nrd_arg> args) {
   return (array && !tensor) || cuda::deviceCount() == 0 ? Backend::Cpu : Backend::Cuda;
 }
 
-ErrorPtr fillArchitecture(llvm::ArrayRef<nrd_arg> args, const nrd_launch *launch,
-                          TargetName &target, int &device) {
+/// "sm80", "sm_90a", "86".
+std::optional<uint16_t> architectureNumber(llvm::StringRef text) {
+  text.consume_front("sm");
+  text.consume_front("_");
+  text.consume_back("a");
+  unsigned number = 0;
+  if (text.getAsInteger(10, number) || number == 0 || number > 0xfff)
+    return std::nullopt;
+  return uint16_t(number);
+}
+
+ErrorPtr fillArchitecture(const Options &options, llvm::ArrayRef<nrd_arg> args,
+                          const nrd_launch *launch, TargetName &target, int &device) {
   device = -1;
   if (target.backend != Backend::Cuda || target.arch)
     return nullptr;
-  if (llvm::StringRef wanted = Settings::current().overrideArch; !wanted.empty()) {
-    wanted.consume_front("sm");
-    wanted.consume_front("_");
-    unsigned number = 0;
-    if (wanted.consumeInteger(10, number) || number == 0 || number > 0xfff)
-      return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadSettingValue,
-                       "NEREID_OVERRIDE_ARCH", "an architecture like `sm80`",
-                       Settings::current().overrideArch);
-    target.arch = uint16_t(number);
-    return nullptr;
+  const std::string &setting = Settings::current().overrideArch;
+  if (const std::string &wanted = options.arch.empty() ? setting : options.arch; !wanted.empty()) {
+    constexpr const char *expected = "an architecture like `sm80`";
+    if (std::optional<uint16_t> number = architectureNumber(wanted)) {
+      target.arch = *number;
+      return nullptr;
+    }
+    return options.arch.empty() ? makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadSettingValue,
+                                            "NEREID_OVERRIDE_ARCH", expected, wanted)
+                                : makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadOptionValue,
+                                            "arch", expected, wanted);
   }
   int arch;
   if (ErrorPtr error = cuda::deviceOfLaunch(args, launch, device))
@@ -71,11 +83,13 @@ ErrorPtr fillArchitecture(llvm::ArrayRef<nrd_arg> args, const nrd_launch *launch
 ErrorPtr runtime::chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> args,
                                const nrd_launch *launch, TargetName &out, int &device) {
   static const Options none;
+  if (!options)
+    options = &none;
   std::optional<TargetName> chosen;
-  if (ErrorPtr error = (options ? options : &none)->chosenTarget(preference(), chosen))
+  if (ErrorPtr error = options->chosenTarget(preference(), chosen))
     return error;
   out = chosen ? *chosen : TargetName{byArguments(args), 0};
-  return fillArchitecture(args, launch, out, device);
+  return fillArchitecture(*options, args, launch, out, device);
 }
 
 ErrorPtr runtime::targetWithoutArguments(const Options &options, TargetName &out) {
@@ -84,7 +98,7 @@ ErrorPtr runtime::targetWithoutArguments(const Options &options, TargetName &out
     return error;
   out = chosen.value_or(TargetName{});
   int device;
-  return fillArchitecture({}, nullptr, out, device);
+  return fillArchitecture(options, {}, nullptr, out, device);
 }
 
 bool runtime::canLaunch(const CompileRequest &request) {

@@ -62,6 +62,10 @@ struct CompileOptions {
   int numCtas = 1;
   /// Registers of a thread (`maxnreg`), 0 for the assembler's choice.
   int maxRegisters = 0;
+  /// The PTX version times ten, 0 for the newest that the assembler reads; further options of it,
+  /// separated by spaces.
+  int ptxVersion = 0;
+  std::string assemblerOptions;
   /// Flush subnormals in library functions that ask (`enable_reflect_ftz`).
   bool reflectFtz = true;
   /// All programs run at the same time; programs may start before the launch before has ended

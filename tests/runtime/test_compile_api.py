@@ -11,6 +11,7 @@ import nereid.language as tl
 import numpy as np
 import pytest
 import torch
+from nereid import _native
 from nereid.backends import backends
 from nereid.backends.compiler import BaseBackend, GPUTarget
 from nereid.compiler import ASTSource, CompiledKernel, LazyDict, make_backend
@@ -88,7 +89,7 @@ def test_compiled_for_another_target():
     source = ASTSource(scale, SIGNATURE, {"BLOCK": 16, (2, 0): 5})
     kernel = nereid.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 2})
     assert ".visible .entry scale" in kernel.asm["ptx"] and kernel.metadata.target == GPUTarget("cuda", 90, 32)
-    assert kernel.metadata.num_warps == 2 and kernel.metadata.warp_size == 32 and kernel.metadata.arch == 90
+    assert kernel.metadata.num_warps == 2 and kernel.metadata.warp_size == 32 and kernel.metadata.arch == "sm90"
 
 
 def test_pickled_kernels():
@@ -254,6 +255,30 @@ def test_reserved_keywords(target):
                  sanitize_overflow=False, default_dot_input_precision="ieee", instrumentation_mode="", num_cpu_threads=1, vec_lib="libsleef",
                  enable_fast_math=True, ir_override=None)
     assert x[0] == 3
+
+
+def test_architecture_and_assembler_options():
+    target = GPUTarget("cuda", 90, 32)
+    source = ASTSource(scale, SIGNATURE, {"BLOCK": 16, (2, 0): 5})
+    plain = nereid.compile(source, target)
+    assert ".target sm_90a" in plain.asm["ptx"] and plain.metadata.arch == "sm90" and plain.metadata.ptx_options is None
+    other = nereid.compile(source, target, {"arch": "sm80", "ptx_version": 78})
+    assert ".target sm_80\n" in other.asm["ptx"] and ".version 7.8\n" in other.asm["ptx"]
+    assert other.metadata.target == GPUTarget("cuda", 80, 32) and other.metadata.arch == "sm80"
+    kernel = nereid.jit(scale.fn).warmup(nereid.MockTensor(torch.float32), 8, (0, 0.0), 16, grid=(1, ), target="cuda", arch="sm_86")
+    assert ".target sm_86\n" in kernel.asm["ptx"]
+    with pytest.raises(ValueError, match="option `arch` expects an architecture like `sm80`, found"):
+        scale.warmup(nereid.MockTensor(torch.float32), 8, (0, 0.0), 16, grid=(1, ), target="cuda", arch="volta")
+    with pytest.raises(ValueError, match="must have the form"):
+        nereid.compile(source, target, {"arch": "volta"})
+
+
+@pytest.mark.skipif("found" not in json.loads(_native.doctor())["tools"]["assembler"], reason="needs an assembler of PTX")
+def test_options_of_the_assembler():
+    source = ASTSource(scale, SIGNATURE, {"BLOCK": 16, (2, 0): 5})
+    kernel = nereid.compile(source, GPUTarget("cuda", 90, 32), {"ptx_options": "--no-such-option"})
+    with pytest.raises(RuntimeError, match="no-such-option"):
+        kernel.asm["cubin"]
 
 
 # ---- backends and drivers ------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Hooks of launches and compilations."""
 
+import gc
+
 import nereid
 import nereid.language as tl
 import pytest
@@ -11,7 +13,8 @@ from nereid.compiler import LazyDict
 @pytest.fixture(autouse=True)
 def untouched():
     runtime, compilation = knobs.runtime, knobs.compilation
-    chains = [runtime.launch_enter_hook, runtime.launch_exit_hook, runtime.kernel_load_start_hook, runtime.kernel_load_end_hook]
+    chains = [runtime.launch_enter_hook, runtime.launch_exit_hook, runtime.kernel_load_start_hook, runtime.kernel_load_end_hook,
+              runtime.kernel_unload_hook]
     yield
     for chain in chains:
         for call in list(chain.calls):
@@ -102,6 +105,22 @@ def test_load_hooks(target):
     for _ in range(2):
         fill[(1, )](x, 5, BLOCK=8)
     assert events == [(None, None, "fill"), (True, "fill")]
+
+
+@pytest.mark.parametrize("way", ["the function goes", "its cache is cleared"])
+def test_unload_hook(target, way):
+    gc.collect()
+    fill, events = kernel(), []
+    knobs.runtime.kernel_load_end_hook.add(lambda *about: events.append(about))
+    knobs.runtime.kernel_unload_hook.add(lambda *about: events.append(about))
+    fill[(1, )](torch.zeros(8, device=target), 5, BLOCK=8)
+    assert len(events) == 1
+    if way == "the function goes":
+        del fill
+    else:
+        fill.device_caches[0][0].clear()
+    gc.collect()
+    assert len(events) == 2 and events[0] == events[1] and events[0][2] == "fill"
 
 
 def test_stages_may_be_looked_at_but_not_replaced(target):

@@ -85,7 +85,8 @@ class CompiledKernel:
     `kernel[grid](*args)` launches it with all arguments of the function, `run(grid_0, grid_1, grid_2, stream, function,
     packed_metadata, launch_metadata, enter_hook, exit_hook, *args)` does as Triton's launchers. `n_regs`, `n_spills` (32-bit words),
     `n_max_threads`, `function` and `module` (the driver's handles) are those of the current device, where asking loads the kernel; 0
-    on the CPU. It can be pickled; the copy is compiled again when it is first used.
+    on the CPU. It can be pickled; the copy is compiled again when it is first used. It goes with its function, or when the function's
+    cache is cleared: `knobs.runtime.kernel_unload_hook` is then told, if it was loaded through this object.
     """
 
     _HANDLES = ("module", "function", "run", "n_regs", "n_spills", "n_max_threads")
@@ -128,6 +129,12 @@ class CompiledKernel:
         if knobs is not None:
             knobs.runtime.kernel_load_end_hook(self.module, self.function, *about)
 
+    def __del__(self):
+        knobs = sys.modules.get("nereid.knobs")
+        loaded = self.__dict__.get("module") is not None
+        if loaded and knobs is not None and knobs.runtime is not None and knobs.runtime.kernel_unload_hook is not None:
+            knobs.runtime.kernel_unload_hook(self.module, self.function, self.name, self.metadata_group, self.hash)
+
     @functools.cached_property
     def name(self):
         return self.metadata.name
@@ -139,7 +146,8 @@ class CompiledKernel:
     @functools.cached_property
     def _options(self):
         """What it was compiled with, as keywords of a launch."""
-        defaults = {"num_threads": 0, "num_cpu_threads": 0, "features": "", "maxnreg": 0}
+        defaults = {"num_threads": 0, "num_cpu_threads": 0, "features": "", "maxnreg": 0, "arch": "", "ptx_version": 0,
+                    "ptx_options": ""}
         options = {name: value for name, value in self._values["options"].items() if value != defaults.get(name)}
         return {**options, "target": self._values["target"]}
 
@@ -147,10 +155,12 @@ class CompiledKernel:
     def metadata(self):
         values = dict(self._values)
         target = target_of(values["target"])
-        options = make_backend(target).parse_options(values["options"])
+        given = {name: value for name, value in values["options"].items() if value != ""}
+        given.pop("arch", None)  # which the target says
+        options = make_backend(target).parse_options(given)
         fields = {**dataclasses.asdict(options), "shared": 0, "cluster_dims": (1, 1, 1), "tmem_size": 0, "tensordesc_meta": None,
                   "global_scratch_size": 0, "global_scratch_align": 1, "profile_scratch_size": 0, "profile_scratch_align": 1,
-                  **values["options"], **values, "target": target, "hash": self.hash, "triton_version": __version__}
+                  **given, **values, "arch": options.arch, "target": target, "hash": self.hash, "triton_version": __version__}
         return _metadata_class(tuple(sorted(fields)))(**fields)
 
     @functools.cached_property
@@ -279,6 +289,8 @@ def compile(src, target=None, options=None, _env_vars=None):
     known = {field.name for field in dataclasses.fields(backend.parse_options({}))}
     given = {name: value for name, value in (options or {}).items() if name in known and value is not None}
     backend.parse_options(given)  # refuses wrong values
+    if target.backend == "cuda" and "arch" in given:
+        target, chosen = GPUTarget("cuda", backend.parse_arch(given["arch"]), 32), True
     if chosen:
         given["target"] = target_text(target)
     for name in ("arch", "backend_name", "warp_size"):  # what the target says

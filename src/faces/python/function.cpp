@@ -126,9 +126,10 @@ void Function::keep(PyObject *object) {
 }
 
 void Function::clearCache() {
-  nrd_function_clear_cache(function);
-  kernels.clear();
+  // Hooks run while the objects go: they may compile and launch.
+  auto gone = std::exchange(kernels, {});
   captures.clear();
+  nrd_function_clear_cache(function);
 }
 
 //===--- names
@@ -288,7 +289,6 @@ static bool refusedOption(PyObject *key) {
 /// Keywords of Triton's launches that say what is already so here, or what changes no result.
 static bool acceptedOption(const std::string &option) {
   static const char *names[] = {"allowed_dot_input_precisions",
-                                "arch",
                                 "assume_in_bounds",
                                 "backend_name",
                                 "cluster_dims",
@@ -296,8 +296,6 @@ static bool acceptedOption(const std::string &option) {
                                 "enable_fast_math",
                                 "instrumentation_mode",
                                 "max_num_imprecise_acc_default",
-                                "ptx_options",
-                                "ptx_version",
                                 "supported_fp8_dtypes",
                                 "ukernels",
                                 "vec_lib",

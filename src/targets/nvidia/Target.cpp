@@ -78,7 +78,8 @@ public:
     if (!assembler)
       return assembler.takeError();
     const Settings &settings = Settings::current();
-    AssembleOptions how{arch, settings.assemblerOptimisation ? 3 : 0, settings.assemblerOptions};
+    AssembleOptions how{arch, settings.assemblerOptimisation ? 3 : 0,
+                        settings.assemblerOptions + " " + assemblerOptions};
     auto assembly = (*assembler)->assemble(ptx, info.entry, how);
     if (!assembly)
       return assembly.takeError();
@@ -95,7 +96,7 @@ public:
 
   Architecture arch;
   mutable LaunchInfo info;
-  std::string tile, gpu, layouts, llir, ptx;
+  std::string tile, gpu, layouts, llir, ptx, assemblerOptions;
   mutable std::mutex mutex;
   mutable std::string cubin; ///< empty until it is asked for when no launch was planned
   mutable std::vector<std::string> advice;
@@ -180,6 +181,7 @@ public:
     result->name = kernel.getName().str();
     result->arch = *arch;
     result->params = targets::paramsOf(kernel);
+    result->assemblerOptions = options.assemblerOptions;
     if (options.keepStages)
       result->tile = printed(tileModule, "tile", options);
     targets::StageClock clock(result->times);
@@ -206,6 +208,8 @@ public:
       itsVersion = (*assembler)->ptxVersion();
     else
       llvm::consumeError(assembler.takeError());
+    if (options.ptxVersion)
+      itsVersion = options.ptxVersion;
     CodegenOptions codegen{*arch, ptxVersionFor(*arch, itsVersion), options.fpFusion};
     clock.done("assembler found");
 

@@ -58,7 +58,9 @@ class CUDABackend(BaseBackend):
     def hash(self):
         return f"nereid-{__version__}-cuda-{self.target.arch}"
 
-    def _parse_arch(self, arch):
+    @staticmethod
+    def parse_arch(arch):
+        """The number in "sm80"."""
         match = re.fullmatch(r"sm_?(\d+)a?", str(arch))
         if match is None:
             raise ValueError(f"TRITON_OVERRIDE_ARCH must have the form sm(\\d+), found {arch!r}")
@@ -68,7 +70,7 @@ class CUDABackend(BaseBackend):
         known = {field.name for field in dataclasses.fields(CUDAOptions)}
         given = {name: value for name, value in options.items() if name in known and value is not None}
         arch = given.setdefault("arch", f"sm{self.target.arch}")
-        capability = self._parse_arch(arch)
+        capability = self.parse_arch(arch)
         if capability >= 89:
             given.setdefault("supported_fp8_dtypes", ("fp8e4b15", "fp8e4nv", "fp8e5"))
         if capability == 90:
