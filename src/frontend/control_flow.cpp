@@ -328,7 +328,8 @@ LogicalResult Interpreter::joinScopes(Joiner &joiner, const Scope &before, Scope
   Scope &joined = scope();
   mlir::OpBuilder::InsertionGuard restore(builder);
   bool elseLeft = elseScope.done || how.guard;
-  builder.setInsertionPointAfter(joiner.thenBlock->getParentOp());
+  // What the flags need, a negated condition, stands before the op, where all that follows sees it.
+  builder.setInsertionPoint(joiner.thenBlock->getParentOp());
   joined.returned = joinFlag(joiner, thenScope.returned, elseScope.returned, condition, how.guard);
   joined.broke = joinFlag(joiner, thenScope.broke, elseScope.broke, condition, how.guard);
   joined.continued =

@@ -189,9 +189,7 @@ static mlir::Value emitInt(Semantic &s, BinaryOp op, const Tensor &a, const Tens
     return emit<arith::XOrIOp>(s, a, b);
   case BinaryOp::LShift:
     return emit<arith::ShLIOp>(s, a, b);
-  case BinaryOp::RShift:
-    return isSigned ? emit<arith::ShRSIOp>(s, a, b) : emit<arith::ShRUIOp>(s, a, b);
-  default:
+  default: // `>>` goes by the kind of its left operand: Semantic::binary
     llvm_unreachable("not an operator of integers");
   }
 }

@@ -94,3 +94,21 @@ def kernel(x_ptr, y_ptr, z_ptr, n):
     np.testing.assert_array_equal(y.numpy(), np.where((i != 30) & (j < 4), x, -2))
     np.testing.assert_array_equal(z.numpy()[:32], np.where((i != 16) & (j >= 8), x, 77))
     np.testing.assert_array_equal(z.numpy()[32:], np.where((i < 16) & (j >= 8), x, 3))
+
+
+def test_leaving_a_loop_on_the_else_side(target):
+    """The condition of the flag, negated, is computed in front of what uses it."""
+    for word, want in (("continue", [2, 2, 77, 2]), ("break", [2, 2, 77, 77]), ("return", [2, 2, 77, 77])):
+        kernel = harness.make(f"""@triton.jit
+def kernel(x_ptr, y_ptr, n):
+    for i in range(0, n):
+        if tl.load(x_ptr + i) != 0:
+            tl.store(y_ptr + i, 1)
+        else:
+            {word}
+        tl.debug_barrier()
+        tl.store(y_ptr + i, 2)
+""")
+        out = harness.empty(I32, (4, ))
+        kernel[(1, )](harness.to_tensor(np.array([1, 1, 0, 1]), I32), out, 4)
+        np.testing.assert_array_equal(out.numpy(), want)
