@@ -13,14 +13,14 @@ import random
 import numpy as np
 
 from . import ops
+from .addresses import MAX_NUMEL, Addresses, numel
 from .dtypes import (ALL, BF16, BOOL, BY_NAME, E4M3, E5M2, F16, F32, F64, FLOATS, FP8, I8, I16, I32, I64, INTS, SIGNED, U32, U64, Reject,
                      Value, is_number, round_float, to_memory)
 from .rows import APPROXIMATE, ROWS, TUPLE_ROWS
 from .tree import (Assign, Barrier, Buffer, Effect, For, Function, If, Leave, Left, Machine, Node, Program, Scalar, Store, While,
                    argument_value, initial_memory, lit, program_ids, var)
 
-FORMS = ("straight", "if", "for", "while", "static_range", "function", "noinline")
-MAX_NUMEL = 2048
+FORMS = ("straight", "if", "for", "while", "static_range", "leave", "function", "noinline")
 
 
 class E:
@@ -39,27 +39,25 @@ class E:
         return self.value.shape
 
 
-def numel(shape):
-    return int(np.prod(shape, dtype=np.int64))
+class Generator(Addresses):
 
-
-class Generator:
-
-    def __init__(self, seed, focus=None, size=None):
+    def __init__(self, seed, focus=None, size=None, more=()):
         self.random = random.Random(seed)
         self.data = np.random.default_rng(seed)
-        self.seed, self.focus = seed, focus
-        self.statements_wanted = size if size is not None else self.random.choice((2, 4, 6, 9))
+        self.seed, self.focus, self.more = seed, focus, more
+        self.statements_wanted = size if size is not None else self.random.choice((1, 2, 4, 7))
         grid = self.random.choice(((1, ), (1, ), (2, ), (3, ), (2, 2)))
-        self.program = Program([], [], [], [], grid, self.options(), seed)
+        self.program = Program([], [], [], [], grid, self.options(), seed, ordered=self.chance(0.08))
         self.names = 0
         self.level = 0
         self.protected = set()
         self.loop = None           # innermost loop: "for" or "while"
         self.inside_function = False
         self.block = self.program.body
-        self.odd = self.chance(0.12)   # sizes that are no powers of two
+        self.largest = self.choose((256, 512, 512, 512, 1024, 2048))
+        self.odd = self.chance(0.15)   # sizes that are no powers of two
         self.shapes = [self.any_shape() for _ in range(2)]
+        self.kin = None            # the kind of operation whose operand is being made
         self.machines = [Machine(self.program, pid, {}) for pid in program_ids(self.program)]
         self.shared = {}
         for machine in self.machines:
@@ -80,7 +78,7 @@ class Generator:
         while True:
             sizes = (2, 3, 5, 6, 7, 12, 16, 24, 33, 100) if self.odd and self.chance(0.8) else (1, 2, 4, 8, 16, 32, 64, 128, 256)
             shape = tuple(self.choose(sizes) for _ in range(rank))
-            if numel(shape) <= (512 if rank > 1 else 1024) and (numel(shape) >= 4 or self.chance(0.1)):
+            if numel(shape) <= self.largest * (1 if rank > 1 else 2) and (numel(shape) >= 4 or self.chance(0.1)):
                 return shape
 
     def shape(self):
@@ -125,6 +123,8 @@ class Generator:
         if dtype is BOOL:
             return self.data.integers(0, 2, count).astype(bool)
         if dtype.is_int:
+            if kind == "negative":   # the top bit of unsigned ones is set
+                return self.data.integers(-9, 0, count).astype(dtype.array)
             if kind in ("small", "unit"):
                 low = -(4 if kind == "small" else 1) if dtype.signed else 0
                 return self.data.integers(low, 9 if kind == "small" else 2, count).astype(dtype.array)
@@ -136,21 +136,32 @@ class Generator:
         if kind == "small":
             step = 1.0 if dtype in FP8 else 0.25
             return round_float(self.data.integers(-8, 9, count) * step, dtype)
+        if kind == "negative":
+            return round_float(self.data.integers(-16, 0, count) * (1.0 if dtype in FP8 else 0.25), dtype)
         spread = self.data.normal(size=count) * 2.0 ** self.data.integers(-6, 8, count)
+        # Few significant bits: what lies in the middle of two narrower floats, and next to it; and small ones.
+        few = self.data.integers(0, 2 ** self.data.integers(1, 26, count)) * 2.0 ** self.data.integers(-24, 2, count)
+        wide = np.float32 if dtype in (BF16, *FP8) or dtype is F16 else dtype.array
+        near = np.nextafter(few.astype(wide), self.data.choice((-np.inf, np.inf), count).astype(wide))
+        few = np.where(self.data.random(count) < 0.4, near, few) * self.data.choice((-1.0, 1.0), count)
+        spread = np.where(self.data.random(count) < 0.3, few, spread)
         if kind == "wild":
-            edges = np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, dtype.largest, 2.0 ** dtype.low, 1.0])
+            edges = np.array([np.inf, -np.inf, np.nan, np.nan, -0.0, 0.0, dtype.largest, 2.0 ** dtype.low, 1.0])
+            edges = self.data.choice(edges, 3, replace=False)
             spread = np.where(self.data.random(count) < 0.2, self.data.choice(edges, count), spread)
-        return round_float(spread, dtype)
+        return round_float(np.where(spread == 0, 0.0, spread) if kind != "wild" else spread, dtype)
 
-    def input_buffer(self, dtype, kind, aligned=False):
+    def input_buffer(self, dtype, kind, aligned=False, room=1024):
+        """Memory to read, with this many elements to either side of where an argument points."""
         if self.inside_function:
             raise Reject("functions see their own arguments only")
+        count = 4096 if room <= 1024 else 4096 + 3 * room
         for buffer in self.program.buffers:
-            if not buffer.output and buffer.dtype is dtype and buffer.kind == kind and self.chance(0.7) and not (aligned and buffer.base % 16):
+            if not buffer.output and buffer.dtype is dtype and buffer.kind == kind and self.chance(0.7) and not (aligned and buffer.base % 16) \
+                    and buffer.bits.size >= count:
                 return E(var(buffer.name), self.rep.scope[buffer.name])
-        count = 4096
         values = np.asarray(self.values(dtype, count, kind))
-        base = 1024 if aligned else 1024 + self.choose((0, 0, 0, 1, 3, 8))
+        base = max(1024, count // 4) + (0 if aligned else self.choose((0, 0, 0, 1, 3, 8)))
         buffer = Buffer(self.fresh("x"), dtype, np.ascontiguousarray(to_memory(values, dtype)), base, kind=kind)
         return self.add_buffer(buffer)
 
@@ -225,12 +236,15 @@ class Generator:
         if depth <= 0 or self.chance(0.15):
             return self.leaf(shape, want)
         for _ in range(4):
-            row = self.choose(ROWS_BY_WEIGHT)
+            row = self.choose(KINDS[self.kin]) if self.kin and self.chance(0.4) else self.choose(ROWS_BY_WEIGHT)
             dtypes = [d for d in row.dtypes if d in want] or row.dtypes
+            outer, self.kin = self.kin, row.kind
             try:
-                e = row.build(self, shape, self.choose(dtypes), depth - 1)
+                e = row.build(self, shape, self.choose(dtypes), depth - 1 + (row.kind is not None and self.chance(0.4)))
             except Reject:
                 continue
+            finally:
+                self.kin = outer
             if e is not None and e.shape == shape:
                 return e
         return self.leaf(shape, want)
@@ -247,7 +261,7 @@ class Generator:
                 start = self.choose((0, 0, 1, 5, -3))
                 return self.make("arange", start=start, end=start + shape[0])
             return self.constant(shape, self.choose(want))
-        return self.load(shape, self.choose(want), self.choose(("small", "small", "full", "full", "unit", "wild")))
+        return self.load(shape, self.choose(want), self.choose(("small", "small", "full", "full", "unit", "wild", "negative")))
 
     def coerce(self, e, want):
         if e.dtype in want:
@@ -297,138 +311,6 @@ class Generator:
         narrow = tuple(1 if self.chance(0.4) else d for d in shape[cut:])
         return self.expr(narrow, depth, want)
 
-    # Places in memory.
-
-    def program_index(self):
-        grid = self.program.grid
-        index = self.make("pid", axis=0)
-        if len(grid) > 1:
-            index = self.make("add", index, self.make("mul", self.make("pid", axis=1), self.make("num_programs", axis=0)))
-        return index
-
-    def index_along(self, shape, axis):
-        e = self.make("arange", start=0, end=shape[axis])
-        if len(shape) > 1:
-            e = self.make("index", e, items=[1 if i == axis else None for i in range(len(shape))])
-        return e
-
-    def offsets(self, shape, strides, base=None):
-        total = base
-        for axis, stride in enumerate(strides):
-            if shape[axis] == 1 and len(shape) > 1 and total is not None and self.chance(0.7):
-                continue
-            index = self.index_along(shape, axis)
-            if self.chance(0.15):
-                index = self.make("cast", index, dtype=self.choose(("int64", "int64", "uint32")))
-            if isinstance(stride, int) and stride == 1:
-                term = index
-            elif isinstance(stride, int) and stride < 0 and not index.dtype.signed:
-                term = self.make("mul", self.make("cast", index, dtype="int64"), stride)
-            else:
-                term = self.make("mul", index, stride)
-            total = term if total is None else self.make("add", total, term)
-        if total is None:
-            return self.make("full", 0, shape=(), dtype="int32")
-        if total.shape != shape:
-            total = self.make("broadcast_to", total, shape=shape)
-        return total
-
-    def stride(self, value):
-        """A stride as a number, or as an argument of the kernel."""
-        if self.inside_function or self.chance(0.6):
-            return value
-        return self.add_scalar(value, self.choose(("", "", "tl.int64"))) if value != 0 else value
-
-    def strides(self, shape, compact=False):
-        """Strides of a block in memory; a compact one has no gaps."""
-        order = list(range(len(shape)))
-        if self.chance(0.4):
-            self.random.shuffle(order)
-        result, step = [0] * len(shape), 1
-        if not compact and self.chance(0.15):
-            step = self.choose((2, 3))
-        for axis in reversed(order):
-            result[axis] = step
-            step *= shape[axis]
-            if not compact and self.chance(0.15):
-                step += self.choose((1, 4))
-        if not compact:
-            for axis in range(len(shape)):
-                if self.chance(0.08):
-                    result[axis] = -result[axis]
-                elif self.chance(0.05):
-                    result[axis] = 0
-        return result
-
-    def address(self, buffer, shape, strides, base, room=False):
-        """A block of pointers, written in one of several ways; with `room` some elements to either side."""
-        for _ in range(self.choose((0, 0, 0, 0, 0, 1, 2)) if room else 0):   # constants on the way
-            buffer = self.make("addptr", buffer, self.random.randint(-5, 40), **({"minus": True} if self.chance(0.2) else {}))
-        if self.chance(0.5) or base is None:
-            return self.make("addptr", buffer, self.offsets(shape, strides, base))
-        pointer = self.make("addptr", buffer, base)
-        return self.make("addptr", pointer, self.offsets(shape, strides))
-
-    def load(self, shape, dtype, kind):
-        if numel(shape) > MAX_NUMEL:
-            raise Reject("too large")
-        buffer = self.input_buffer(dtype, kind)
-        strides = [self.stride(s) for s in self.strides(shape)]
-        base = None
-        if self.chance(0.6):
-            base = self.program_index() if self.level == 0 or self.chance(0.5) else self.scalar_int()
-            base = self.make("mul", base, self.choose((1, 3, 16, 64)))
-        pointer = self.address(buffer, shape, strides, base, True)
-        if shape and self.chance(0.25):
-            pointer = self.name_it(pointer, self.fresh("p"))
-        hints = {}
-        if self.chance(0.1):
-            hints = self.choose(({"cache_modifier": ".cg"}, {"cache_modifier": ".ca"}, {"eviction_policy": "evict_last"}, {"volatile": True}))
-        if self.chance(0.35):
-            mask = self.mask(shape)
-            if self.chance(0.7):
-                other = self.number(dtype, small=True) if self.chance(0.7) else self.side(shape, 0, dtype)
-                e = self.make("load", pointer, mask, other, masked=True, other=True, **hints)
-            else:
-                e = self.make("load_or", pointer, mask, self.constant((), dtype), masked=True, **hints)
-        else:
-            e = self.make("load", pointer, **hints)
-        if self.chance(0.7):
-            e = self.name_it(e)
-        return e
-
-    def mask(self, shape):
-        """A condition of a shape; most often a bound on an index, as in real kernels."""
-        if shape and self.chance(0.75):
-            axis = self.random.randrange(len(shape))
-            bound = self.random.randint(0, shape[axis]) if self.chance(0.8) else self.choose((-1, 2 ** 31 - 1))
-            limit = bound if self.inside_function or self.chance(0.4) else self.add_scalar(bound)
-            mask = self.make(self.choose(("lt", "lt", "le", "ge", "ne")), self.index_along(shape, axis), limit)
-            if len(shape) > 1 and self.chance(0.4):
-                other = (axis + 1) % len(shape)
-                mask = self.make("and", mask, self.make("lt", self.index_along(shape, other), self.random.randint(0, shape[other])))
-        else:
-            mask = self.expr(shape, 1, BOOL)
-        if mask.shape != shape:
-            if shape and self.chance(0.5):
-                return mask
-            mask = self.make("broadcast_to", mask, shape=shape)
-        return mask
-
-    def scalar_int(self, low=0, high=5):
-        """A small integer of the run."""
-        choices = [lambda: self.make("and", self.program_index(), 3)] if not self.inside_function else []
-        if not self.inside_function:
-            choices.append(lambda: self.add_scalar(self.random.randint(low, high), self.choose(("", "tl.int64", "tl.int32"))))
-        known = self.variables(lambda v: v.shape == () and v.dtype in (I32, I64))
-        if known:
-            choices.append(lambda: self.make("and", self.choose(known), 3))
-        choices.append(lambda: self.make("full", self.random.randint(low, high), shape=(), dtype="int32"))
-        e = self.choose(choices)()
-        if is_number(e.value):
-            e = self.make("full", e, shape=(), dtype="int32")
-        return e
-
     def condition(self):
         """A scalar bool of the run."""
         if self.chance(0.5):
@@ -447,16 +329,18 @@ class Generator:
     def statement(self):
         kinds = [self.assign] * 6 + [self.several] * 2
         if self.level < 2:
-            kinds += [self.branch, self.for_loop, self.static_loop]
+            kinds += [self.branch] * (4 if self.loop else 1) + [self.for_loop, self.static_loop]
             if not self.inside_function:
                 kinds += [self.while_loop]
         if not self.inside_function:
-            kinds += [self.approximate, self.store_some, self.memory_roundtrip, self.atomic, self.call, self.call]
+            kinds += [self.approximate, self.store_some, self.memory_roundtrip, self.in_place, self.atomic, self.atomic, self.call, self.call]
             if self.level < 2:
                 kinds += [self.product_loop]
+            if self.program.ordered:
+                kinds += [self.memory_roundtrip, self.in_place] * 4
         if self.level:
             kinds += [self.reassign] * 4
-        elif not self.inside_function and self.chance(0.1):
+        elif not self.inside_function and self.chance(0.05):
             kinds = [self.early_return]
         try:
             self.choose(kinds)()
@@ -558,16 +442,14 @@ class Generator:
                     self.block.append(Leave(leave))
             return body
 
-        leave = self.choose(("break", "continue", "return")) if self.loop and self.chance(0.5) else None
-        if leave and self.loop == "while" and leave == "continue":
-            leave = "break"
-        bodies = [side(leave), side(None)]
-        (then, _), (orelse, _) = self.sides(*bodies)
+        leave = self.choose(("break", "continue", "continue", "return")) if self.loop and self.chance(0.6) else None
+        behind = leave and self.chance(0.35)     # the else side leaves
+        (then, _), (orelse, _) = self.sides(side(None if behind else leave), side(leave if behind else None))
         if not name and not leave and self.chance(0.3):
             orelse = []
         if name and not leave:
             merged = [name]
-        if leave:
+        if leave and not behind:
             orelse = [] if self.chance(0.7) else orelse
         if not then:
             then = [Assign([self.fresh()], lit(1))]
@@ -609,6 +491,14 @@ class Generator:
         step, kind, hints = 1, self.choose(("range", "range", "tl.range")), {}
         if self.chance(0.25):
             step = self.choose((2, 3, -1))
+        elif self.chance(0.35):     # blocks of a longer dimension
+            step = self.choose((4, 8, 16, 32))
+            low, low_e = self.choose((0, 0, 1, 4, 16, 5)), None
+            start = low
+            high = low + step * self.random.randint(1, 4) - self.choose((0, 0, 1, step // 2))
+            high_e = self.add_scalar(high) if not self.inside_function and self.chance(0.6) else self.make("full", high, shape=(), dtype="int32")
+            if is_number(high_e.value):
+                high_e = self.make("full", high, shape=(), dtype="int32")
         if kind == "tl.range" and self.chance(0.7):
             hints = self.choose(({"num_stages": self.choose((1, 2, 3))}, {"loop_unroll_factor": 2}, {"flatten": True}))
         low_node = low_e.node if low_e else lit(low)
@@ -697,10 +587,42 @@ class Generator:
         first, second = self.strides(shape, compact=True), self.strides(shape, compact=True)
         pointer = self.make("addptr", buffer, self.offsets(shape, first, base))
         self.emit(Store(pointer.node, e.node))
-        self.emit(Barrier())
+        self.barrier()
         pointer = self.make("addptr", buffer, self.offsets(shape, second, base))
-        self.name_it(self.make("load", pointer))
-        self.emit(Barrier())
+        again = self.name_it(self.make("load", pointer))
+        self.barrier()
+        if self.chance(0.4):
+            self.store(again)
+
+    def barrier(self):
+        """Between accesses of one place by several threads; a program that runs in order needs none."""
+        if not self.program.ordered:
+            self.emit(Barrier())
+
+    def in_place(self):
+        """Read, written and read again, partly at the same places."""
+        shape, dtype = self.any_shape(self.choose((1, 1, 2))), self.choose(ALL)
+        count = numel(shape)
+        buffer = self.output_buffer(dtype, count * len(self.machines))
+        self.fill(buffer)
+        base = self.name_it(self.make("mul", self.program_index(), count))
+        strides = self.strides(shape, compact=True)
+        pointer = self.name_it(self.address(buffer, shape, strides, base), self.fresh("p"))
+        before = self.name_it(self.make("load", pointer))
+        self.barrier()
+        if self.chance(0.5):
+            strides = self.strides(shape, compact=True)
+            pointer = self.name_it(self.address(buffer, shape, strides, base), self.fresh("p"))
+        mask = self.mask(shape) if self.chance(0.3) else None
+        self.emit(Store(pointer.node, self.expr(shape, 1, dtype).node, mask.node if mask else None))
+        self.barrier()
+        if self.chance(0.7):
+            if self.chance(0.5):
+                pointer = self.address(buffer, shape, self.strides(shape, compact=True), base)
+            after = self.name_it(self.make("load", pointer))
+            if self.chance(0.5):
+                self.try_some(lambda: self.name_it(self.make("eq", before, after)), 1)
+            self.barrier()
 
     def atomic(self, name=None, dtype=None):
         name = name or self.choose(("add", "add", "max", "min", "and", "or", "xor", "xchg", "cas"))
@@ -709,6 +631,8 @@ class Generator:
         count = numel(shape)
         small = lambda: self.small(shape, dtype, 1) if dtype.is_float else self.expr(shape, 1, dtype)
         value = small()
+        if not dtype.is_float and self.chance(0.4) and not self.inside_function:
+            value = self.load(shape, dtype, self.choose(("negative", "full")))
         attrs = {"name": name}
         if self.chance(0.3):
             attrs["sem"] = self.choose(("relaxed", "acq_rel", "release", "acquire"))
@@ -719,23 +643,21 @@ class Generator:
         unique = name in ("xchg", "cas") or self.chance(0.5)
         if unique:
             buffer = self.output_buffer(dtype, count * len(self.machines))
-            if dtype.is_float:
-                self.fill(buffer, 4)
+            self.fill(buffer)
             base = self.make("mul", self.program_index(), count)
             pointer = self.address(buffer, shape, self.strides(shape, compact=True), base)
             # Executed in a loop again and again, the next round must see the last.
             if self.level:
-                self.emit(Barrier())
+                self.barrier()
             operands = [pointer, value] if name != "cas" else [pointer, self.choose((77, small())) if not dtype.is_float else small(), value]
             e = self.make("atomic", *operands, unique=True, **attrs)
             self.name_it(e)
             if self.level:
-                self.emit(Barrier())
+                self.barrier()
             return
         bins = self.choose((1, 2, 8))
         buffer = self.output_buffer(dtype, bins)
-        if dtype.is_float:
-            self.fill(buffer, 4)
+        self.fill(buffer)
         target = self.make("and", self.expr(shape, 1, (I32, I64)), bins - 1)
         pointer = self.make("addptr", buffer, target)
         operands = [pointer, value]
@@ -746,12 +668,12 @@ class Generator:
         e = self.make("atomic", *operands, **attrs)
         self.emit(Effect(e.node))
 
-    def fill(self, buffer, number):
-        """Replaces the pattern of an output by one that sums stay exact with."""
+    def fill(self, buffer):
+        """Replaces the pattern of an output by numbers that sums stay exact with, of either sign."""
         for b in self.program.buffers:
             if b.name == buffer.node.attrs["name"]:
-                values = np.asarray(round_float(np.full(b.bits.shape, float(number)), b.dtype))
-                b.bits = np.ascontiguousarray(to_memory(values, b.dtype))
+                kind = self.choose(("small", "negative", "small" if b.dtype.is_float else "full"))
+                b.bits = np.ascontiguousarray(to_memory(np.asarray(self.values(b.dtype, b.bits.size, kind)), b.dtype))
                 for machine in (*self.machines, self.rep):
                     machine.memory[b.name] = (b.dtype, b.base, b.bits)
                 self.shared[b.name] = (b.dtype, b.base, b.bits)
@@ -796,22 +718,32 @@ class Generator:
 
     def product_loop(self):
         """A loop over K with pointers that move on, as in a matrix product; sometimes with a second product in it."""
-        m, n = self.choose((16, 16, 32, 64)), self.choose((8, 16, 32, 64))
-        dtype = self.choose((F16, F16, BF16, F32, I8, E4M3, E5M2, F64))
-        k = self.choose((32, 64) if dtype.bits == 8 else (16, 32))
+        m, n = self.choose((16, 16, 32, 64, 64, 128)), self.choose((8, 16, 32, 64))
+        dtype = self.choose((F16, F16, F16, BF16, F32, I8, E4M3, E5M2, F64))
+        k = self.choose((32, 64) if dtype.bits == 8 else (16, 16, 32, 64))
+        if self.odd or self.chance(0.1):
+            m, n, k = self.choose((12, 24, 33)), self.choose((8, 20, 33)), self.choose((16, 20, 33))
         rounds = self.random.randint(1, 4)
-        a, b = (self.input_buffer(dtype, "unit" if dtype in FP8 else "small") for _ in range(2))
-        sa, sb = self.stride(rounds * k), self.stride(self.choose((n, n + 8)))
-        pa = self.name_it(self.make("addptr", a, self.offsets((m, k), [sa, 1])), self.fresh("p"))
-        transposed = self.chance(0.3)
+        room = (max(m, n) + 8) * rounds * k
+        a, b = (self.input_buffer(dtype, "unit" if dtype in FP8 else "small", self.chance(0.6), room) for _ in range(2))
+        along = rounds * k if self.chance(0.7) else rounds * k + 8
+        sa = self.stride(along)
+        across = self.chance(0.2) and not isinstance(sa, E)     # A lies in columns
+        sb = self.stride(self.choose((n, n + 8)))
+        transposed = self.chance(0.35)
+        fixed = self.chance(0.2)         # the second operand is the same in all rounds
+        places = self.offsets((k, m), [m, 1]) if across else self.offsets((m, k), [sa, 1])
+        pa = self.name_it(self.make("addptr", a, places), self.fresh("p"))
         pb = self.name_it(self.make("addptr", b, self.offsets((n, k) if transposed else (k, n), [sa if transposed else sb, 1])), self.fresh("p"))
         out = I32 if dtype is I8 else F64 if dtype is F64 else F32
         acc = self.name_it(self.make("zeros", shape=(m, n), dtype=out.name))
+        second = self.name_it(self.make("load", pb)) if fixed else None
         name = self.fresh("k")
-        masked = self.chance(0.3)
+        masked = self.chance(0.3) and not across
         bound = self.add_scalar(self.random.randint(1, rounds * k)) if masked else None
         precision = {"precision": self.choose(("ieee", "tf32", "tf32x3"))} if dtype is F32 else {}
-        chain = dtype in (F16, BF16) and self.chance(0.25)
+        chain = dtype in (F16, BF16) and n >= 16 and not self.odd and self.chance(0.25)
+        kk = self.load((n, n), dtype, "unit") if chain and self.chance(0.5) else None
 
         def body():
             self.rep.scope[name] = Value(I32, np.asarray(0, np.int32))
@@ -822,7 +754,9 @@ class Generator:
                 x = self.make("load", pa, mask, 0, masked=True, other=True)
             else:
                 x = self.make("load", pa)
-            x, y = self.name_it(x), self.name_it(self.make("load", pb))
+            x, y = self.name_it(x), second if fixed else self.name_it(self.make("load", pb))
+            if across:
+                x = self.make("transpose", x)
             if self.chance(0.3) and dtype not in FP8:
                 x = self.make(self.choose(("neg", "abs")), x)
             if transposed:
@@ -830,19 +764,18 @@ class Generator:
             if chain:
                 first = self.name_it(self.make("dot", x, y))
                 weights = self.make("cast", self.tame(first, 4), dtype=dtype.name)
-                kk = self.load((n, n), dtype, "unit")
-                if n >= 16:
-                    new = self.make("dot", weights, kk, acc)
-                else:
-                    new = self.make("add", acc, first)
+                new = self.make("dot", weights, kk or self.load((n, n), dtype, "unit"), acc)
+            elif self.chance(0.2):
+                new = self.make("add", acc, self.make("dot", x, y, **precision))
             else:
                 new = self.make("dot", x, y, acc, positional=self.chance(0.5), **precision)
             self.emit(Assign([acc.node.attrs["name"]], new.node))
-            if self.chance(0.15):
+            if self.chance(0.25):
                 self.statement()
-            self.emit(Assign([pa.node.attrs["name"]], self.make("addptr", pa, k).node, ""))
-            step = k if transposed else self.make("mul", sb, k) if isinstance(sb, E) else sb * k
-            self.emit(Assign([pb.node.attrs["name"]], self.make("addptr", pb, step).node, ""))
+            self.emit(Assign([pa.node.attrs["name"]], self.make("addptr", pa, k * m if across else k).node, ""))
+            if not fixed:
+                step = k if transposed else self.make("mul", sb, k) if isinstance(sb, E) else sb * k
+                self.emit(Assign([pb.node.attrs["name"]], self.make("addptr", pb, step).node, ""))
 
         (block, _), = self.sides(body)
         kind = self.choose(("range", "tl.range"))
@@ -850,12 +783,14 @@ class Generator:
         high = self.add_scalar(rounds) if self.chance(0.5) else E(lit(rounds), rounds)
         self.protected.discard(name)
         self.emit(For(name, lit(0), high.node, 1, kind, block, hints))
+        if self.chance(0.4):
+            self.store(acc)
 
     # Whole programs.
 
-    def focused(self):
+    def focused(self, focus):
         """The focus: an operation on a dtype in a control form."""
-        row, dtype, form = self.focus
+        row, dtype, form = focus
 
         def build():
             shape = () if form == "noinline" and row.scalar else self.shape()
@@ -893,18 +828,30 @@ class Generator:
         self.ensure_variable()
         name = self.fresh("i")
 
+        def leaves():
+            """`continue` or `break` in some rounds, on either side of an `if`."""
+            counter = E(var(name), self.rep.scope[name])
+            condition = self.make(self.choose(("eq", "ne", "gt", "lt")), counter, self.choose((0, 1, 2))) if self.chance(0.6) else self.condition()
+            word = Leave(self.choose(("continue", "continue", "break", "return")))
+            other = [Assign([self.fresh()], lit(1))]
+            self.block.append(If(condition.node, [word], []) if self.chance(0.6) else If(condition.node, other, [word]))
+
         def loop():
-            if form == "for":
+            if form in ("for", "leave"):
                 self.rep.scope[name] = Value(I32, np.asarray(0, np.int32))
             elif form == "static_range":
                 self.rep.scope[name] = 0
             self.protected.add(name)
+            if form == "leave" and self.chance(0.7):
+                leaves()
             body()
+            if form == "leave" and self.chance(0.5):
+                leaves()
             self.try_some(self.reassign, 3)
 
-        if form == "while":
+        if form == "while" or form == "leave" and self.chance(0.3):
             counter = self.name_it(self.make("full", 0, shape=(), dtype="int32"), name)
-            condition = self.make("lt", counter, 2)
+            condition = self.make("lt", counter, 2 if form == "while" else 4)
             self.rep.scope[name] = Value(I32, np.asarray(1, np.int32))
             (block, _), = self.sides(loop)
             self.rep.scope[name] = Value(I32, np.asarray(0, np.int32))
@@ -912,7 +859,7 @@ class Generator:
         else:
             (block, _), = self.sides(loop)
             self.protected.discard(name)
-            high = lit(2) if form == "static_range" else self.add_scalar(self.choose((2, 3))).node
+            high = lit(2) if form == "static_range" else self.add_scalar(self.choose((2, 3, 4))).node
             self.emit(For(name, lit(0), high, 1, "tl.static_range" if form == "static_range" else "range", block))
 
     def store_quietly(self, e):
@@ -924,7 +871,9 @@ class Generator:
     def make_program(self):
         """The program, or Reject where the focus has no place."""
         if self.focus is not None:
-            self.focused()
+            self.focused(self.focus)
+        for focus in self.more:
+            self.try_some(lambda: self.focused(focus), 2)
         self.statements(self.statements_wanted)
         live = [e for e in self.variables(lambda v: True) if e.node.attrs["name"].startswith("v")]
         self.random.shuffle(live)
@@ -936,6 +885,8 @@ class Generator:
 
 
 ROWS_BY_WEIGHT = [row for row in ROWS for _ in range(row.weight)]
+#: Operations that the compiler folds into each other follow each other more often than chance has it.
+KINDS = {kind: [row for row in ROWS if row.kind == kind] for kind in sorted({row.kind for row in ROWS if row.kind})}
 
 
 def cells():
@@ -944,17 +895,23 @@ def cells():
             if (form != "noinline" or row.scalar) and not (form in ("function", "noinline") and row.arguments)]
 
 
+def foci(seed, count=2):
+    """What the program of a seed shows first: all operations in turn, each in turn in all its cells."""
+    names = list(CELLS_OF)
+    places = [count * seed + i for i in range(count)]
+    return [CELLS_OF[names[p % len(names)]][p // len(names) * 7919 % len(CELLS_OF[names[p % len(names)]])] for p in places]
+
+
 def program_of_seed(seed, focus=None, tries=8):
-    """The program of a seed: deterministic. The focus goes round all cells with the seeds."""
-    if focus is None:
-        table = CELLS
-        focus = table[(seed * 7919) % len(table)]
+    """The program of a seed: deterministic. The foci go round all cells with the seeds."""
+    focus, *more = [focus] if focus is not None else foci(seed)
     for attempt in range(tries):
         try:
-            return Generator(seed * 64 + attempt, focus).make_program()
+            return Generator(seed * 64 + attempt, focus, more=more).make_program()
         except Reject:
             continue
     return Generator(seed * 64 + tries).make_program()
 
 
 CELLS = cells()
+CELLS_OF = {row.name: [cell for cell in CELLS if cell[0] is row] for row in ROWS}

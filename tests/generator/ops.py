@@ -587,11 +587,19 @@ def _item(machine, args, attrs):
 
 @op("hint", lambda t, a: f"tl.{a['name']}({t[0]}, {a['values']})")
 def _hint(machine, args, attrs):
+    """A promise that holds: a scalar is a multiple, or elements of a block of rank 1 are consecutive in groups."""
     (x, ) = args
     count = attrs["values"]
-    if attrs["name"] != "multiple_of" or x.dtype.is_float or x.shape != ():
-        raise Reject("a hint about a scalar")
-    if np.any(x.array % count != 0):
+    if x.dtype.is_float or x.dtype is BOOL:
+        raise Reject("a hint about integers")
+    if attrs["name"] == "multiple_of":
+        if x.shape != () or np.any(x.array % count != 0):
+            raise Reject("a false hint")
+        return x
+    if len(x.shape) != 1 or x.shape[0] % count:
+        raise Reject("a hint about a block")
+    groups = x.array.reshape(-1, count)
+    if np.any(groups != groups[:, :1] + np.arange(count, dtype=x.dtype.array)):
         raise Reject("a false hint")
     return x
 
@@ -769,13 +777,14 @@ def _extreme(name, larger):
             array, axis = array.reshape(-1), 0
         if array.dtype.kind == "f":
             _no_mixed_zeros(array)
-            if np.any(np.isnan(array).sum(axis=axis) > 1) or array.shape[axis] == 1 and np.any(np.isnan(array)):
-                raise Reject("several NaN")
-            array = np.where(np.isnan(array), -np.inf if larger else np.inf, array)
-            if np.any(np.isinf(array)):
-                raise Reject("NaN beside infinity")
-        index = (np.argmax if larger else np.argmin)(array, axis=axis)
-        value = np.take_along_axis(array, np.expand_dims(index, axis), axis).squeeze(axis)
+            numbers = ~np.isnan(array)
+            if not np.all(np.any(numbers, axis=axis)):
+                raise Reject("nothing but NaN")
+            value = function.reduce(array, axis=axis)
+            index = np.argmax(array == np.expand_dims(value, axis), axis=axis)
+        else:
+            index = (np.argmax if larger else np.argmin)(array, axis=axis)
+            value = np.take_along_axis(array, np.expand_dims(index, axis), axis).squeeze(axis)
         if attrs.get("any"):  # any of equal values: only unique ones can be compared
             if np.any(np.sum(array == np.expand_dims(value, axis), axis=axis) > 1):
                 raise Reject("ties")

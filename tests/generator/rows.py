@@ -13,12 +13,21 @@ from .ops import COMBINERS
 from .tree import Effect
 
 
+#: Operations of one kind, which compilers fold into each other.
+KINDS = {
+    "dimensions": ("reshape", "ravel", "permute", "transpose", "broadcast_to", "expand_dims", "index", "unsqueeze", "squeeze", "full"),
+    "parts": ("join", "interleave", "split", "cat", "slice", "flip", "gather"),
+    "number": ("add", "sub", "mul", "and", "or", "xor", "shl", "shr", "cast", "bitcast", "neg", "invert", "abs", "where", "floordiv", "mod"),
+}
+
+
 class Row:
 
     def __init__(self, name, dtypes, build, weight=2, scalar=True, arguments=False):
         self.name, self.dtypes, self.build, self.weight = name, tuple(dtypes), build, weight
         self.scalar = scalar          #: makes scalars, so that it can stand in a `noinline` function
         self.arguments = arguments    #: needs the kernel's own arguments, which functions do not see
+        self.kind = next((kind for kind, names in KINDS.items() if name in names), None)
 
 
 NUMBERS = INTS + FLOATS
@@ -78,7 +87,7 @@ def _cdiv(g, shape, dtype, depth):
 
 def _shift(name):
     def build(g, shape, dtype, depth):
-        x = g.expr(shape, depth, dtype)
+        x = g.load(shape, dtype, g.choose(("full", "negative"))) if not g.inside_function and g.chance(0.5) else g.expr(shape, depth, dtype)
         if g.chance(0.4):
             return g.make(name, x, g.random.randrange(dtype.bits))
         other = dtype if g.chance(0.7) else g.choose(INTS)
@@ -119,8 +128,9 @@ def _fma(g, shape, dtype, depth):
 
 
 def _cast(g, shape, dtype, depth):
-    x = g.expr(shape, depth, dtype)
-    to = g.choose(ALL)
+    x = g.load(shape, dtype, "full") if dtype.is_float and not g.inside_function and g.chance(0.4) else g.expr(shape, depth, dtype)
+    narrow = [d for d in (F16, BF16, F32, *FP8) if d.bits < dtype.bits]
+    to = g.choose(narrow) if narrow and dtype.is_float and g.chance(0.4) else g.choose(ALL)
     try:
         return g.make("cast", x, dtype=to.name)
     except Reject:
@@ -139,14 +149,6 @@ def _cast_rtz(g, shape, dtype, depth):
 
 # Shapes.
 
-def _factored(g, count, rank):
-    shape = [1] * rank
-    while count > 1:
-        shape[g.random.randrange(rank)] *= 2
-        count //= 2
-    return tuple(shape)
-
-
 def _count(shape):
     n = 1
     for d in shape:
@@ -162,14 +164,14 @@ def _size(shape):
 
 
 def _reshape(g, shape, dtype, depth):
-    inner = _factored(g, _size(shape), g.random.randint(1, 4))
+    inner = g.factored(_size(shape), g.random.randint(1, 4))
     return g.make("reshape", g.expr(inner, depth, dtype), shape=shape, **({"name": "view"} if g.chance(0.1) else {}))
 
 
 def _ravel(g, shape, dtype, depth):
     if len(shape) != 1:
         raise Reject("rank 1")
-    return g.make("ravel", g.expr(_factored(g, _size(shape), 2), depth, dtype))
+    return g.make("ravel", g.expr(g.factored(_size(shape), 2), depth, dtype))
 
 
 def _permute(g, shape, dtype, depth):
@@ -277,7 +279,7 @@ def _zeros_like(g, shape, dtype, depth):
 def _larger(g, shape):
     """A shape with one more axis, that axis, and whether it is kept with size 1 instead."""
     room = 2048 // max(1, _count(shape))
-    sizes = [d for d in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512) if d <= room]
+    sizes = [d for d in ((3, 5, 7, 12, 24, 33, 50, 100, 200) if g.odd and g.chance(0.7) else (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)) if d <= room]
     if not sizes:
         raise Reject("too large")
     size = g.choose(sizes)
@@ -308,6 +310,8 @@ def _reduction(name, exact_sums=False):
         if name == "sum" and g.chance(0.2):
             to = {"int": I64, "uint": U64, "float": F32, "bool": I32}[dtype.kind]
             attrs = {**attrs, "dtype": to.name}
+        if name in ("max", "min", "argmax", "argmin", "xor_sum", "reduce_or") and not g.inside_function and g.chance(0.5):
+            x = g.load(inner, dtype, g.choose(("small", "wild", "negative", "full")))
         if name.startswith("arg") and g.chance(0.25):
             attrs = {**attrs, "any": True}
         return g.make(name, x, axis=axis, **attrs)
@@ -317,7 +321,8 @@ def _reduction(name, exact_sums=False):
 def _with_index(name):
     def build(g, shape, dtype, depth):
         inner, axis, attrs = _larger(g, shape)
-        e = g.make(f"{name}_with_index", g.expr(inner, depth, dtype), axis=axis, **attrs)
+        x = g.load(inner, dtype, g.choose(("small", "wild", "negative"))) if not g.inside_function and g.chance(0.5) else g.expr(inner, depth, dtype)
+        e = g.make(f"{name}_with_index", x, axis=axis, **attrs)
         return g.make("item", e, index=g.random.randrange(2))
     return build
 
@@ -351,6 +356,8 @@ def _combined(g, shape, dtype, depth, combine):
     if kind in ("int2", "number2"):
         other = dtype if kind == "int2" else g.choose([d for d in (I32, F32, dtype) if d is dtype or d.bits >= 32])
         return [g.expr(shape, depth, dtype), g.expr(shape, depth, other)]
+    if kind in ("int", "number") and not g.inside_function and g.chance(0.4):
+        return [g.load(shape, dtype, g.choose(("full", "negative", "small")))]
     if kind == "flag":
         return [g.expr(shape, depth, dtype), g.make("eq", g.make("and", g.expr(shape, depth, I32), 7), 0)]
     return [g.expr(shape, depth, dtype)]
@@ -377,11 +384,15 @@ def _custom_scan(combine):
 
 # Products.
 
+#: Lengths of the sum where sizes are no powers of two.
+INNER_ODD = (16, 20, 24, 33, 48, 100)
+
+
 def _dot(g, shape, dtype, depth):
     if len(shape) not in (2, 3) or shape[-1] > 128 or shape[-2] > 128:
         raise Reject("rank 2 or 3")
     batch, (m, n) = shape[:-2], shape[-2:]
-    k = g.choose((32, 64) if dtype.bits == 8 else (16, 32))
+    k = g.choose(INNER_ODD if g.odd or g.chance(0.15) else (32, 64, 128) if dtype.bits == 8 else (16, 32, 64))
     limit = 2 if dtype in FP8 else 8
     x, y = (g.expr(s, depth, dtype) if dtype is I8 else g.small(s, dtype, depth, limit) for s in (batch + (m, k), batch + (k, n)))
     attrs = {}
@@ -393,13 +404,17 @@ def _dot(g, shape, dtype, depth):
     if g.chance(0.3):
         out = I32 if dtype is I8 else F64 if dtype is F64 else BY_NAME[attrs.get("out", "float32")]
         operands.append(g.expr(shape, depth, out) if out is I32 else g.small(shape, out, depth))
-    return g.make("dot", *operands, **attrs)
+    e = g.make("dot", *operands, **attrs)
+    if g.chance(0.3):   # a bias, or a second product
+        other = g.small(shape, e.dtype, depth)
+        e = g.make("add", e, other) if g.chance(0.5) else g.make("add", other, e)
+    return e
 
 
 def _dot_of_transposed(g, shape, dtype, depth):
     if len(shape) != 2 or shape[-1] > 128 or shape[-2] > 128:
         raise Reject("rank 2")
-    (m, n), k = shape, g.choose((32, 64) if dtype.bits == 8 else (16, 32))
+    (m, n), k = shape, g.choose(INNER_ODD if g.odd or g.chance(0.15) else (32, 64, 128) if dtype.bits == 8 else (16, 32, 64))
     limit = 2 if dtype in FP8 else 8
     x = g.small((m, k), dtype, depth, limit)
     y = g.make("transpose", g.small((n, k), dtype, depth, limit))
@@ -515,8 +530,8 @@ def _load(g, shape, dtype, depth):
 def _hint(g, shape, dtype, depth):
     if shape != ():
         raise Reject("a scalar")
-    e = g.make("mul", g.expr((), depth, dtype), 16)
-    return g.make("hint", e, name="multiple_of", values=16)
+    count = g.choose((2, 4, 8, 16))
+    return g.make("hint", g.make("mul", g.expr((), depth, dtype), count), name="multiple_of", values=count)
 
 
 def _assume(g, shape, dtype, depth):

@@ -119,6 +119,7 @@ class Program:
     grid: tuple
     options: dict
     seed: int = 0
+    ordered: bool = False    #: relies on the order of its accesses without barriers, as the CPU keeps it
 
 
 # Source text.

@@ -8,18 +8,43 @@ import sys
 
 from .table import MUTANTS
 
-HEADER = """// Made by tests/generator/mutants/apply.py: which of the seeded bugs is on.
+HEADER = """// Made by tests/generator/mutants/apply.py: which of the seeded bugs is on, and which places have been reached.
 #pragma once
 #include <cstdlib>
-#include <string>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 namespace nereid {
+/// A byte for each bug in the file that NEREID_MUTANT_REACHED names, or null.
+inline char *mutantsReached() {
+  static char *const bytes = []() -> char * {
+    const char *path = std::getenv("NEREID_MUTANT_REACHED");
+    int file = path ? ::open(path, O_RDWR) : -1;
+    if (file < 0)
+      return nullptr;
+    void *mapped = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ::close(file);
+    return mapped == MAP_FAILED ? nullptr : static_cast<char *>(mapped);
+  }();
+  return bytes;
+}
 inline bool mutated(int number) {
   static const int active = [] {
     const char *text = std::getenv("NEREID_MUTANT");
     return text ? std::atoi(text) : 0;
   }();
+  if (char *bytes = mutantsReached())
+    bytes[number] = 1;
   return active == number;
 }
+} // namespace nereid
+"""
+
+TEXTS = """// Made by tests/generator/mutants/apply.py: the seeded bugs of the prelude.
+#pragma once
+#include "support/mutant.h"
+#include <string>
+namespace nereid {
 struct MutatedText {
   int number;
   const char *before, *after;
@@ -103,13 +128,14 @@ def apply(folder):
         marked.add(path)
     for path in sorted(marked):
         path.write_text('#include "support/mutant.h"\n' + path.read_text())
-    (folder / "src/support/mutant.h").write_text(HEADER % "".join(texts))
+    (folder / "src/support/mutant.h").write_text(HEADER)
+    (folder / "src/support/mutant_texts.h").write_text(TEXTS % "".join(texts))
     prelude = folder / "src/frontend/prelude.cpp"
     source = prelude.read_text()
     count = source.count(", file.text)")
     if count != 1:
         raise SystemExit(f"src/frontend/prelude.cpp reads the prelude in {count} places")
-    prelude.write_text('#include "support/mutant.h"\n' + source.replace(", file.text)", ", mutatedPrelude(file.text))"))
+    prelude.write_text('#include "support/mutant_texts.h"\n' + source.replace(", file.text)", ", mutatedPrelude(file.text))"))
     return lost
 
 

@@ -44,7 +44,7 @@ expr("both", OPERATORS, "return isSigned ? emit<arith::DivSIOp>(s, a, b) : emit<
      "unsigned division done signed")
 expr("both", OPERATORS, "return isSigned ? emit<arith::RemSIOp>(s, a, b) : emit<arith::RemUIOp>(s, a, b);", "isSigned ?", "!isSigned ?",
      "signedness of the remainder exchanged")
-expr("both", OPERATORS, "return isSigned ? emit<arith::ShRSIOp>(s, a, b) : emit<arith::ShRUIOp>(s, a, b);", "isSigned ?", "false ?",
+expr("both", OPERATORS, "isSigned ? emit<arith::ShRSIOp>(*this, x, y) : emit<arith::ShRUIOp>(*this, x, y);", "isSigned ?", "false ?",
      "an arithmetic shift that brings in zeros")
 expr("both", OPERATORS, "return arith::CmpFPredicate::UNE; // NaN != NaN", "arith::CmpFPredicate::UNE", "arith::CmpFPredicate::ONE",
      "NaN != NaN is false")
@@ -121,8 +121,8 @@ expr("both", COMBINE, "if (!load || !load.getMask() || load.getMask() != op.getC
 expr("both", COMBINE, "!(matchPattern(dot.getC(), m_Zero()) || matchPattern(dot.getC(), m_PosZeroFloat())))",
      "!(matchPattern(dot.getC(), m_Zero()) || matchPattern(dot.getC(), m_PosZeroFloat()))", "false",
      "a sum replaces an accumulator that is not zero")
-expr("both", COMBINE, "if (like && like.getAxis() != shapeOp.getAxis())", "like.getAxis() != shapeOp.getAxis()", "false",
-     "row and column vectors of one length confused")
+expr("both", COMBINE, "rewriter.replaceOpWithNewOp<AddPtrOp>(op, op.getType(), base, inner.getOffset());", "inner.getOffset()", "op.getOffset()",
+     "the offset that varies lost where a uniform one moves before it")
 
 # The integer analysis: widths and alignments of accesses.
 ANALYSIS = "src/transforms/IntegerAnalysis.cpp"
@@ -145,7 +145,7 @@ expr("cuda", ANALYSIS, "std::min(divisibilityOfElements(a.run), divisibilityOfEl
 MASKS = "src/targets/cpu/emit/Masks.cpp"
 expr("cpu", MASKS, "k.e.integer(first.getType(), (lanes.width - 1) * limit.stride));", "(lanes.width - 1)", "(lanes.width - 2)",
      "the last lane of a chunk is not checked")
-expr("cpu", MASKS, "case Predicate::sge:\n    return Predicate::sle;", "Predicate::sle", "Predicate::slt", "a mirrored >= loses equality")
+expr("cpu", MASKS, "case Predicate::sgt:\n    return Predicate::slt;", "Predicate::slt", "Predicate::sle", "a mirrored > gains equality")
 expr("cpu", MASKS, "all = k.e.both(all, k.e.cmp(limit.predicate, last, limit.fixed));", "last, limit.fixed", "first, limit.fixed",
      "only the first lane of a chunk decides about its mask")
 POINT = "src/targets/cpu/emit/Point.cpp"
@@ -184,8 +184,8 @@ expr("cpu", FORMS, "!require(k.e.cmp(arith::CmpIPredicate::eq, quotient, last)))
      "a remainder believed affine across a multiple")
 LOOPS = "src/targets/cpu/emit/Loops.cpp"
 expr("cpu", LOOPS, "result.push_back({begin, extent - begin, 1});", "extent - begin, 1", "extent - begin - (begin > 0), 1", "the last element of a tail left out")
-expr("cpu", LOOPS, "total = k.e.combine(combiner, total, partial, 1);", "combiner, total, partial, 1", "combiner, partial, total, 1",
-     "partial results of a row combined in the wrong order")
+expr("cpu", LOOPS, "total = k.e.combine(combiner, total, partial, 1);", "k.e.combine(combiner, total, partial, 1)", "partial",
+     "the first part of a row forgotten")
 expr("cpu", LOOPS, "if (step.shape[axis] > 1)\n             loop(1, step.shape[axis], 1, carried, body);", "loop(1, step.shape[axis], 1, carried, body)", "loop(1, step.shape[axis] - 1, 1, carried, body)",
      "a reduction of columns leaves out the last row")
 expr("cpu", LOOPS, "partial = k.e.combine(combiner, partial, values, Emit::widthOf(values.front()));", "k.e.combine(combiner, partial, values, Emit::widthOf(values.front()))",
@@ -221,7 +221,8 @@ expr("cpu", DOT, "int64_t column = plan.panels * plan.panelWidth;", "plan.panels
 
 # The GPU target: layouts, shared memory, barriers, loops.
 CONVERSION = "src/layout/Conversion.cpp"
-expr("cuda", CONVERSION, "plan.sendWarp.push_back(combine(plan.sendLane, lane) ^ reg);", "combine(plan.sendLane, lane) ^ reg", "reg", "shuffles forget what the warp sends")
+expr("cuda", CONVERSION, "plan.rounds.push_back({reg ^ combine(plan.sendLane, source), source,", "reg ^ combine(plan.sendLane, source)", "reg",
+     "a round of shuffles forgets what the lane that it reads sends")
 expr("cuda", CONVERSION, "plan.receiveLane[lane] = combine(addReceive, added);", "combine(addReceive, added)", "0", "shuffled values stay in the register they came for")
 BARRIERS = "src/gpu/InsertBarriers.cpp"
 expr("cuda", BARRIERS, "writes.meets(state.read))\n    barrierBefore", "writes.meets(state.read)", "false", "no barrier between reading and overwriting")
@@ -229,16 +230,16 @@ expr("cuda", BARRIERS, "if (decisions.lookup(op).barrier || reads.meets(state.wr
 expr("cuda", BARRIERS, "    if (grown == head)\n      break;\n    head = std::move(grown);\n  }\n  APInt lower, upper;", "grown == head", "true",
      "accesses of the last iteration forgotten")
 ALLOCATE = "src/gpu/AllocateShared.cpp"
-expr("cuda", ALLOCATE, "if (other->begin <= block.end && block.begin <= other->end)", "other->begin <= block.end", "other->begin < block.end",
-     "buffers that meet in one op share bytes")
+expr("cuda", ALLOCATE, "block.end = std::max(block.end, to);", "std::max(block.end, to)", "block.end > block.begin ? block.end : to",
+     "a buffer's life ends at its first use")
 expr("cuda", ALLOCATE, "if (begin < block.begin || end > block.end) {", "begin < block.begin || end > block.end", "false", "a buffer's life ends before the loop that reads it again")
 AXIS = "src/gpu/AxisPlan.cpp"
 expr("cuda", AXIS, "row |= (reg >> bit & 1) << out++;", "(reg >> bit & 1) << out++", "(reg >> bit & 1) << bit", "rows of partial results numbered with gaps")
 NV_REDUCE = "src/targets/nvidia/emit/Reduce.cpp"
 expr("cuda", NV_REDUCE, ".Case([](arith::MaxUIOp) { return Intrinsic::nvvm_redux_sync_umax; })", "Intrinsic::nvvm_redux_sync_umax", "Intrinsic::nvvm_redux_sync_max",
      "unsigned maximum of a warp signed")
-expr("cuda", NV_REDUCE, "bool right = !commutes && plan.axisIndex(reg) >> step.bit & 1;", "!commutes && plan.axisIndex(reg) >> step.bit & 1", "false",
-     "registers of ordered reductions combined in any order")
+expr("cuda", NV_REDUCE, "bool right = !commutes && plan.axisIndex(reg) >> step.bit & 1;", "plan.axisIndex(reg) >> step.bit & 1",
+     "(~plan.axisIndex(reg) >> step.bit & 1)", "registers of ordered reductions combined from the right")
 expr("cuda", NV_REDUCE, "llvm::Value *swapped = e.b.CreateSelect(laneIsRight, h, l);", "laneIsRight, h, l", "laneIsRight, l, h", "lanes of ordered reductions combined in any order")
 expr("cuda", NV_REDUCE, "column[p].push_back(loaded[k][row * partials + p]);", "row * partials + p", "p", "partial results of row 0 for all rows")
 NV_SCAN = "src/targets/nvidia/emit/Scan.cpp"
@@ -279,7 +280,7 @@ expr("cuda", NV_ELEMENT, ".Case<arith::UIToFPOp>([&](auto) { return b.CreateUITo
 expr("cuda", NV_ELEMENT, "if (isNatural(op->getOperand(0)) && isNatural(op->getOperand(1)))", "isNatural(op->getOperand(0)) &&", "true &&", "a negative dividend divided unsigned")
 expr("cuda", NV_ELEMENT, "llvm::Value *wide = e.b.CreateSExt(offset, e.b.getInt64Ty());", "e.b.CreateSExt(offset, e.b.getInt64Ty())", "e.b.CreateZExt(offset, e.b.getInt64Ty())", "offsets zero-extended")
 PIPELINE = "src/gpu/PipelineLoops.cpp"
-expr("cuda", PIPELINE, "Value result = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, rest, step);", "arith::CmpIPredicate::ugt", "arith::CmpIPredicate::uge",
-     "one iteration too many fetched ahead")
+expr("cuda", PIPELINE, "arith::MulIOp::create(builder, loc, loop.getStep(), constant(by, type));", "constant(by, type)", "constant(by + 1, type)",
+     "the last iteration is not fetched ahead")
 expr("cuda", PIPELINE, "arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, next, constant(slots, i32));", "constant(slots, i32)", "constant(slots + 1, i32)",
      "the ring of slots is one too long")
