@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from . import random_ops  # noqa: F401  registers its operations
 from .dtypes import BY_NAME, I32, I64, F32, BOOL, Reject, Value, as_value, from_memory, is_number, to_memory
 from .ops import COMBINERS, OPS
 
