@@ -26,7 +26,7 @@ if [ -n "$wheel" ]; then
   "$python" -m pip install -q --disable-pip-version-check --no-deps --target "$out/site" "$wheel" || exit 1
   export PYTHONPATH="$out/site${PYTHONPATH:+:$PYTHONPATH}"
 fi
-export NEREID_TEST_TARGETS=cuda PYTHONDONTWRITEBYTECODE=1
+export NEREID_TEST_TARGETS=cuda NEREID_CACHE=0 PYTHONDONTWRITEBYTECODE=1
 failed=()
 step() { # step NAME COMMAND...
   local name=$1 start=$SECONDS

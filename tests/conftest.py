@@ -13,7 +13,9 @@ import compile_only
 import pytest
 
 os.environ.setdefault("NEREID_TARGET", "cpu")
-os.environ.setdefault("NEREID_TUNING_CACHE", "0")  # tests of tuning want to tune
+# Tests compile and tune: nothing is taken from the user's cache or kept there. Tests of the cache switch it on for a folder of their own.
+os.environ["NEREID_CACHE"] = "0"
+os.environ.setdefault("NEREID_TUNING_CACHE", "0")
 
 
 def pytest_addoption(parser):

@@ -156,7 +156,19 @@ typedef struct nrd_host {
   /* A member, no field, of a class whose values are aggregates; *kind is one of NRD_MEMBER_*. May
    * be null where there are no such classes. */
   int (*get_member)(void *self, uint64_t host_class, const char *name, int *kind, nrd_value **out);
+  /* For the cache on disk, one of NRD_DESCRIBED_*: what tells whether an object that the kernel
+   * calls still does what it did. *text is made with malloc. May be null: kernels that call objects
+   * of the host are then not kept. */
+  int (*describe)(void *self, uint64_t object, char **text);
+  /* Around questions that only compare with a kernel on disk (NRD_PROBE_*): whoever notes what a
+   * kernel depends on forgets it again when the kernel is rejected. May be null. */
+  void (*probe)(void *self, int stage);
 } nrd_host;
+
+/* By nothing, so that nothing is kept; by its text, which holds all that its result depends on; by
+ * calling it again, which needs no nrd_semantic. */
+enum { NRD_DESCRIBED_NOT, NRD_DESCRIBED_BY_TEXT, NRD_DESCRIBED_BY_CALL };
+enum { NRD_PROBE_BEGIN, NRD_PROBE_ACCEPT, NRD_PROBE_REJECT };
 
 /* How a member is read from a value: as it is, bound to the value, or called with it. */
 enum { NRD_MEMBER_PLAIN, NRD_MEMBER_METHOD, NRD_MEMBER_PROPERTY };

@@ -4,6 +4,8 @@
 #include "frontend/function.h"
 #include "runtime/specialise.h"
 
+#include <cstdlib>
+
 using namespace nereid;
 using namespace nereid::runtime;
 using frontend::HostResult;
@@ -63,9 +65,9 @@ HostResult<Value> CHost::getItem(const frontend::HostObject &object, const Value
   return take(status, out);
 }
 
-HostResult<Value> CHost::call(const frontend::HostObject &callee, llvm::ArrayRef<Value> args,
-                              llvm::ArrayRef<std::pair<std::string, Value>> keywords,
-                              frontend::Semantic &semantic) {
+HostResult<Value> CHost::callWith(const frontend::HostObject &callee, llvm::ArrayRef<Value> args,
+                                  llvm::ArrayRef<std::pair<std::string, Value>> keywords,
+                                  nrd_semantic *semantic) {
   std::vector<nrd_value> values;
   values.reserve(args.size() + keywords.size());
   std::vector<const nrd_value *> positional, named;
@@ -76,11 +78,44 @@ HostResult<Value> CHost::call(const frontend::HostObject &callee, llvm::ArrayRef
     names.push_back(name.c_str());
     named.push_back(&values.emplace_back(borrowed(value)));
   }
-  nrd_semantic lent{semantic};
   nrd_value *out = nullptr;
   int status = callbacks.call(callbacks.self, callee.handle, positional.data(), positional.size(),
-                              names.data(), named.data(), named.size(), &lent, &out);
+                              names.data(), named.data(), named.size(), semantic, &out);
   return take(status, out);
+}
+
+HostResult<Value> CHost::call(const frontend::HostObject &callee, llvm::ArrayRef<Value> args,
+                              llvm::ArrayRef<std::pair<std::string, Value>> keywords,
+                              frontend::Semantic &semantic) {
+  nrd_semantic lent{semantic};
+  return callWith(callee, args, keywords, &lent);
+}
+
+HostResult<Value> CHost::repeatCall(const frontend::HostObject &callee, llvm::ArrayRef<Value> args,
+                                    llvm::ArrayRef<std::pair<std::string, Value>> keywords) {
+  return callWith(callee, args, keywords, nullptr);
+}
+
+int CHost::describe(const frontend::HostObject &object, std::string &text) {
+  if (!callbacks.describe)
+    return NRD_DESCRIBED_NOT;
+  char *given = nullptr;
+  int how = callbacks.describe(callbacks.self, object.handle, &given);
+  if (given)
+    text = given;
+  std::free(given);
+  return how;
+}
+
+void CHost::beginProbe() {
+  if (callbacks.probe)
+    callbacks.probe(callbacks.self, NRD_PROBE_BEGIN);
+}
+
+void CHost::endProbe(bool accepted) {
+  if (callbacks.probe)
+    callbacks.probe(callbacks.self, accepted ? NRD_PROBE_ACCEPT : NRD_PROBE_REJECT);
+  lastException = 0; // no cause of what a compilation may say now
 }
 
 HostResult<frontend::HostMember> CHost::getMember(const frontend::Class &cls,

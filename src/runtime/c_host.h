@@ -33,12 +33,30 @@ public:
   bool identical(const frontend::HostObject &a, const frontend::HostObject &b) override;
   void print(llvm::StringRef text) override;
 
+  /// Calls a foreign object outside of a compilation: one that does not enter the builtin table.
+  frontend::HostResult<frontend::Value>
+  repeatCall(const frontend::HostObject &callee, llvm::ArrayRef<frontend::Value> args,
+             llvm::ArrayRef<std::pair<std::string, frontend::Value>> keywords);
+
+  /// What a call of the object may be replaced by when a compilation is to be compared with an
+  /// earlier one: see nrd_host.describe.
+  int describe(const frontend::HostObject &object, std::string &text);
+
+  /// The questions that follow only look whether a kernel on disk is the right one; at the end
+  /// `accepted` says whether it was.
+  void beginProbe();
+  void endProbe(bool accepted);
+
   /// The last exception that a callback reported, or 0.
   uint64_t exception() const { return lastException; }
   /// What keeps the functions alive that the host has given out.
   const std::vector<std::shared_ptr<const void>> &owners() const { return kept; }
 
 private:
+  frontend::HostResult<frontend::Value>
+  callWith(const frontend::HostObject &callee, llvm::ArrayRef<frontend::Value> args,
+           llvm::ArrayRef<std::pair<std::string, frontend::Value>> keywords,
+           nrd_semantic *semantic);
   frontend::HostResult<frontend::Value> take(int status, nrd_value *out);
   frontend::HostError takeError();
 

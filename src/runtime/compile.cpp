@@ -5,6 +5,7 @@
 #include "frontend/standalone_host.h"
 #include "ir/tile/Dialect.h"
 #include "runtime/c_host.h"
+#include "runtime/cache/kernels.h"
 #include "runtime/function.h"
 #include "support/settings.h"
 #include "transforms/Explain.h"
@@ -237,8 +238,63 @@ void chooseLibraries(mlir::ModuleOp module, llvm::StringRef given,
       options.libraries.push_back(path);
 }
 
-/// The stages up to the finished code.
-ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kernel &kernel) {
+/// What the target is told, but for what it may call and what replaces stages.
+targets::CompileOptions targetOptionsOf(const CompileRequest &request) {
+  const Options &options = request.options;
+  targets::CompileOptions targetOptions;
+  targetOptions.features = options.features;
+  targetOptions.fpFusion = options.fpFusion;
+  targetOptions.checked = options.checked;
+  targetOptions.debug = options.debug;
+  targetOptions.keepStages = request.keepStages;
+  targetOptions.load = request.load;
+  targetOptions.verify = options.verify;
+  targetOptions.explanation = request.explanation;
+  targetOptions.arch = request.target.arch;
+  targetOptions.numWarps = int(options.numWarps);
+  targetOptions.numStages = int(options.numStages);
+  targetOptions.numCtas = int(options.numCtas);
+  targetOptions.maxRegisters = int(options.maxRegisters);
+  targetOptions.ptxVersion = int(options.ptxVersion);
+  targetOptions.assemblerOptions = options.ptxOptions;
+  targetOptions.reflectFtz = options.reflectFtz;
+  targetOptions.cooperative = options.cooperative;
+  targetOptions.programmaticLaunch = options.pdl;
+  return targetOptions;
+}
+
+/// How the parameters of the function reach the code. `written`: those of the code that it may
+/// store through.
+ErrorPtr bind(const CompileRequest &request, const llvm::BitVector &written, nrd_kernel &kernel) {
+  for (const frontend::ParamSpec &spec : request.specs)
+    kernel.layout += layoutText(spec);
+  unsigned next = 0;
+  forEachLeaf(request.function->rules, request.specs,
+              [&](const frontend::ParamSpec &spec, const std::string &name) {
+                ParamSlot &slot = kernel.params.emplace_back();
+                slot.name = name;
+                if (spec.kind == frontend::ParamSpec::Kind::Constant)
+                  return;
+                slot.passed = true;
+                slot.descriptorRank = uint8_t(spec.type.block.size());
+                ++kernel.passedCount;
+                if (next < kernel.code->params.size()) {
+                  slot.kind = kernel.code->params[next].kind;
+                  slot.written = slot.kind == targets::ScalarKind::Pointer && written.test(next);
+                  kernel.hasWrites |= slot.written;
+                }
+                next += slot.codeParams();
+              });
+  if (next > kernel.code->params.size())
+    return internalError("the target's code has fewer parameters than the kernel");
+  kernel.entry = kernel.code->entry();
+  return nullptr;
+}
+
+/// The stages up to the finished code. `host` is null for a function that stands alone.
+ErrorPtr build(CompileRequest &request, const targets::Target &target,
+               targets::CompileOptions targetOptions, CHost *host, frontend::Host *asked,
+               llvm::BitVector &written, nrd_kernel &kernel) {
   const FunctionRecord &function = *request.function;
   const Options &options = request.options;
   Clock clock(kernel.times);
@@ -260,20 +316,16 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
     frontendOptions.numWarps = unsigned(options.numWarps);
 
   DiagnosticEngine diagnostics;
-  uint64_t cause = 0;
   llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> module = llvm::failure();
   if (function.tile) {
     module = parseTileKernel(*function.tile, function.name, context);
-  } else if (function.host) {
-    CHost host(*function.host);
+  } else if (asked) {
     module = frontend::buildTileModule(context, function.function, request.specs, frontendOptions,
-                                       host, diagnostics);
-    cause = host.exception();
-    request.owners.insert(request.owners.end(), host.owners().begin(), host.owners().end());
+                                       *asked, diagnostics);
   } else {
-    frontend::StandaloneHost host(function.function.modulePtr());
+    frontend::StandaloneHost alone(function.function.modulePtr());
     module = frontend::buildTileModule(context, function.function, request.specs, frontendOptions,
-                                       host, diagnostics);
+                                       alone, diagnostics);
   }
   if (llvm::failed(module)) {
     if (!diagnostics.hasErrors())
@@ -281,7 +333,7 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
                                                    : complaints.text);
     ErrorPtr error =
         errorFrom(diagnostics, compileErrorKind(diagnostics), function.function.range());
-    error->cause = cause;
+    error->cause = host ? host->exception() : 0;
     return error;
   }
   if (!diagnostics.diagnostics().empty())
@@ -320,31 +372,12 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
   if (!entry)
     return internalError("no kernel is left after the tile passes");
   entry.setSymName(kernel.name);
-  llvm::BitVector written = transforms::Provenance(entry).writtenArguments(entry);
+  written = transforms::Provenance(entry).writtenArguments(entry);
   if (request.explanation)
     transforms::countWork(entry, *request.explanation);
   clock.lap("tile passes");
 
-  targets::CompileOptions targetOptions;
-  targetOptions.features = options.features;
-  targetOptions.fpFusion = options.fpFusion;
-  targetOptions.checked = options.checked;
-  targetOptions.debug = options.debug;
-  targetOptions.keepStages = request.keepStages;
-  targetOptions.load = request.load;
-  targetOptions.verify = options.verify;
-  targetOptions.explanation = request.explanation;
   targetOptions.replacement = [&files](llvm::StringRef stage) { return files.text(stage); };
-  targetOptions.arch = request.target.arch;
-  targetOptions.numWarps = int(options.numWarps);
-  targetOptions.numStages = int(options.numStages);
-  targetOptions.numCtas = int(options.numCtas);
-  targetOptions.maxRegisters = int(options.maxRegisters);
-  targetOptions.ptxVersion = int(options.ptxVersion);
-  targetOptions.assemblerOptions = options.ptxOptions;
-  targetOptions.reflectFtz = options.reflectFtz;
-  targetOptions.cooperative = options.cooperative;
-  targetOptions.programmaticLaunch = options.pdl;
   chooseLibraries(**module, options.externLibs, targetOptions);
   auto code = target.compile(**module, targetOptions);
   clock.skip();
@@ -353,28 +386,8 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target, nrd_kerne
   kernel.code = std::move(*code);
   kernel.times.insert(kernel.times.end(), kernel.code->times.begin(), kernel.code->times.end());
 
-  for (const frontend::ParamSpec &spec : request.specs)
-    kernel.layout += layoutText(spec);
-  unsigned next = 0;
-  forEachLeaf(function.rules, request.specs,
-              [&](const frontend::ParamSpec &spec, const std::string &name) {
-                ParamSlot &slot = kernel.params.emplace_back();
-                slot.name = name;
-                if (spec.kind == frontend::ParamSpec::Kind::Constant)
-                  return;
-                slot.passed = true;
-                slot.descriptorRank = uint8_t(spec.type.block.size());
-                ++kernel.passedCount;
-                if (next < kernel.code->params.size()) {
-                  slot.kind = kernel.code->params[next].kind;
-                  slot.written = slot.kind == targets::ScalarKind::Pointer && written.test(next);
-                  kernel.hasWrites |= slot.written;
-                }
-                next += slot.codeParams();
-              });
-  if (next > kernel.code->params.size())
-    return internalError("the target's code has fewer parameters than the kernel");
-  kernel.entry = kernel.code->entry();
+  if (ErrorPtr error = bind(request, written, kernel))
+    return error;
   clock.lap("binding");
   return nullptr;
 }
@@ -391,8 +404,30 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
   result->name =
       request.options.kernelName.empty() ? request.function->name : request.options.kernelName;
   result->checked = request.options.checked;
-  if (ErrorPtr error = build(request, *target, *result))
-    return error;
+  std::optional<CHost> host;
+  if (request.function->host)
+    host.emplace(*request.function->host);
+  CHost *hostOrNull = host ? &*host : nullptr;
+  targets::CompileOptions targetOptions = targetOptionsOf(request);
+  llvm::BitVector written;
+  {
+    auto begin = std::chrono::steady_clock::now();
+    cache::Keeper keeper(request, *target, targetOptions, hostOrNull);
+    result->code = keeper.find(written);
+    if (result->code) {
+      if (ErrorPtr error = bind(request, written, *result))
+        return error;
+      std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
+      result->times.push_back({"kernel cache", spent.count()});
+    } else {
+      if (ErrorPtr error = build(request, *target, targetOptions, hostOrNull,
+                                 host ? &keeper.host() : nullptr, written, *result))
+        return error;
+      keeper.keep(*result->code, *result, written);
+    }
+  }
+  if (host)
+    request.owners.insert(request.owners.end(), host->owners().begin(), host->owners().end());
   result->request = std::move(request);
   printAdvice(*result);
   if (result->entry && result->request.load)

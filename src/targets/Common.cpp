@@ -1,6 +1,7 @@
 #include "targets/Common.h"
 
 #include "ir/tile/Dialect.h"
+#include "support/bytes.h"
 #include "support/settings.h"
 #include "transforms/Explain.h"
 #include "llvm/AsmParser/Parser.h"
@@ -178,6 +179,25 @@ llvm::Error missingFunction(llvm::StringRef symbol) {
   return llvm::createStringError("no library has the function `" + symbol +
                                  "`: name the file that does by `lib_path`, or at the launch by "
                                  "`extern_libs={name: path}`");
+}
+
+void CompiledKernel::saveCommon(ByteWriter &out) const {
+  out.text(name);
+  out.list(params, [&](const Param &param) {
+    out.text(param.name);
+    out.number(param.kind);
+  });
+  out.number(scratchBytes);
+}
+
+void CompiledKernel::restoreCommon(ByteReader &in) {
+  name = in.text();
+  in.list([&] {
+    Param &param = params.emplace_back();
+    param.name = in.text();
+    param.kind = in.oneOf<ScalarKind>(ScalarKind::Pointer);
+  });
+  scratchBytes = in.number<uint64_t>();
 }
 
 } // namespace nereid::targets

@@ -18,6 +18,11 @@ namespace mlir {
 class ModuleOp;
 } // namespace mlir
 
+namespace nereid {
+class ByteReader;
+class ByteWriter;
+} // namespace nereid
+
 namespace nereid::explain {
 struct Report;
 } // namespace nereid::explain
@@ -146,6 +151,13 @@ public:
   uint64_t scratchBytes = 0;
   std::vector<StageTime> times;
 
+  // What came of it that a copy on disk depends on.
+  /// The code, or `sites`, names lines of the source.
+  bool namesPlaces = true;
+  /// Files of bitcode that were linked; NVIDIA's own library beside them.
+  std::vector<std::string> files;
+  bool usesLibdevice = false;
+
   /// CPU: a `nereid::cpu::KernelFn` (cpu/kernel_abi.h), null when compiled with `load` off. NVIDIA:
   /// a `const nereid::nvidia::LaunchInfo *` (nvidia/kernel_abi.h).
   virtual void *entry() const = 0;
@@ -159,6 +171,15 @@ public:
   virtual std::vector<std::string> takeAdvice() const { return {}; }
   /// The relocatable object file (CPU) or the loadable image (GPU).
   virtual llvm::Expected<std::string> object() const = 0;
+
+  /// Writes what `Target::restore` makes the same kernel of, in another process; without the texts
+  /// of the stages. False for a kernel that cannot be kept.
+  virtual bool save(ByteWriter &) const { return false; }
+
+protected:
+  /// The members above, for `save` and `restore` of the targets.
+  void saveCommon(ByteWriter &out) const;
+  void restoreCommon(ByteReader &in);
 };
 
 /// Something outside of the library that a target uses when it is there.
@@ -180,6 +201,18 @@ public:
   /// "internal error".
   virtual llvm::Expected<std::unique_ptr<CompiledKernel>>
   compile(mlir::ModuleOp tileModule, const CompileOptions &options) const = 0;
+  /// What the code depends on besides the program and the options: the instruction set that the
+  /// options mean on this machine, the assembler. Equal texts, equal code, on any machine. Empty
+  /// when there is no such text; then no kernel is kept.
+  virtual std::string identity(const CompileOptions &) const { return {}; }
+  /// The file of something that only some kernels use ("libdevice").
+  virtual std::string fileOf(llvm::StringRef) const { return {}; }
+  /// A kernel from what `save` wrote under the same identity and options. An error when it is
+  /// damaged, or when this machine cannot load it.
+  virtual llvm::Expected<std::unique_ptr<CompiledKernel>> restore(ByteReader &,
+                                                                  const CompileOptions &) const {
+    return llvm::createStringError("kernels of this target are not kept");
+  }
   /// What it found on this machine, for `nereid doctor`.
   virtual std::vector<Tool> tools() const { return {}; }
 };

@@ -177,6 +177,11 @@ int Function::lookup(const char *variable, Ref &out, Function &root) {
 }
 
 void Function::capture(PyObject *container, PyObject *variable, PyObject *value, bool isCell) {
+  if (CompilationPtr compilation = currentCompilation(); compilation && compilation->probing) {
+    compilation->probed.emplace_back(Ref::share(container), Ref::share(variable), Ref::share(value),
+                                     isCell);
+    return;
+  }
   for (const Capture &known : captures)
     if (known.container.get() == container && PyUnicode_Compare(known.name.get(), variable) == 0)
       return;

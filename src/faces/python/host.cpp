@@ -6,6 +6,8 @@
 #include "faces/python/errors.h"
 #include "faces/python/function.h"
 
+#include <cstring>
+
 namespace nereid::python {
 namespace {
 
@@ -91,6 +93,38 @@ int getMember(void *, uint64_t cls, const char *name, int *kind, nrd_value **out
   return answer(Ref::share(PyTuple_GetItem(found.get(), 1)), out);
 }
 
+/// A function that does not enter the compiler can be called again; of others
+/// `nereid.runtime.dependencies.described` knows what they depend on.
+int describe(void *, uint64_t handle, char **text) {
+  GilGuard gil;
+  PyObject *object = objectOf(handle);
+  int builtin = PyCallable_Check(object) ? takesSemantic(object) : 1;
+  if (builtin == 0)
+    return NRD_DESCRIBED_BY_CALL;
+  Ref module = Ref::take(PyImport_ImportModule("nereid.runtime.dependencies"));
+  Ref found =
+      Ref::take(module ? PyObject_CallMethod(module.get(), "described", "O", object) : nullptr);
+  if (found && PyUnicode_Check(found.get())) {
+    *text = strdup(textOf(found.get()).c_str());
+    return NRD_DESCRIBED_BY_TEXT;
+  }
+  PyErr_Clear();
+  return NRD_DESCRIBED_NOT;
+}
+
+/// What a kernel captures while a kernel on disk is looked at counts when it is taken.
+void probe(void *, int stage) {
+  GilGuard gil;
+  CompilationPtr compilation = currentCompilation();
+  if (!compilation)
+    return;
+  compilation->probing = stage == NRD_PROBE_BEGIN;
+  auto captures = std::exchange(compilation->probed, {});
+  if (stage == NRD_PROBE_ACCEPT)
+    for (const auto &[container, name, value, isCell] : captures)
+      compilation->root->capture(container.get(), name.get(), value.get(), isCell);
+}
+
 int call(void *, uint64_t handle, const nrd_value *const *args, size_t count,
          const char *const *keywordNames, const nrd_value *const *keywordValues,
          size_t keywordCount, nrd_semantic *semantic, nrd_value **out) {
@@ -150,8 +184,8 @@ void print(void *, const char *text) {
 } // namespace
 
 const nrd_host *pythonHost() {
-  static const nrd_host host = {nullptr, lookup,    getAttribute, getItem,  call,
-                                truth,   identical, print,        getMember};
+  static const nrd_host host = {nullptr,   lookup, getAttribute, getItem,  call, truth,
+                                identical, print,  getMember,    describe, probe};
   return &host;
 }
 

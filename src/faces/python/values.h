@@ -11,6 +11,7 @@
 #include "nereid/nereid.h"
 
 #include <memory>
+#include <tuple>
 #include <unordered_set>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct Compilation {
   nrd_semantic *semantic = nullptr; ///< lent while foreign Python code runs
   bool alive = true;                ///< handles check it
   std::vector<Ref> exceptions;      ///< raised by Python code; causes of the compilation's error
+  bool probing = false;             ///< see nrd_host.probe
+  std::vector<std::tuple<Ref, Ref, Ref, bool>> probed; ///< what Function::capture got meanwhile
 };
 using CompilationPtr = std::shared_ptr<Compilation>;
 

@@ -1,6 +1,7 @@
 // The CPU target: its pipeline, and the finished kernel.
 #include "targets/Common.h"
 
+#include "support/bytes.h"
 #include "support/settings.h"
 #include "targets/cpu/codegen/Jit.h"
 #include "targets/cpu/codegen/Machine.h"
@@ -50,6 +51,46 @@ public:
     return std::string(code.begin(), code.end());
   }
 
+  bool save(ByteWriter &out) const override {
+    saveCommon(out);
+    const auto *table = static_cast<const SiteTable *>(sites.get());
+    out.list(table ? table->sites : std::vector<Site>(), [&](const Site &site) {
+      out.text(site.file);
+      out.number(int32_t(site.line));
+      out.number(int32_t(site.column));
+      out.text(site.text);
+      out.flag(site.hex);
+      out.list(site.operands, [&](const PrintOperand &operand) {
+        out.number(operand.kind);
+        out.list(operand.shape, [&](int64_t size) { out.number(size); });
+      });
+    });
+    out.text({code.data(), code.size()});
+    return true;
+  }
+
+  void restore(ByteReader &in) {
+    restoreCommon(in);
+    SiteTable table;
+    in.list([&] {
+      Site &site = table.sites.emplace_back();
+      site.file = in.text();
+      site.line = in.number<int32_t>();
+      site.column = in.number<int32_t>();
+      site.text = in.text();
+      site.hex = in.flag();
+      in.list([&] {
+        PrintOperand &operand = site.operands.emplace_back();
+        operand.kind = in.number<ElementKind>();
+        in.list([&] { operand.shape.push_back(in.number<int64_t>()); });
+      });
+    });
+    if (!table.sites.empty())
+      sites = std::make_shared<const SiteTable>(std::move(table));
+    std::string_view bytes = in.text();
+    code.assign(bytes.begin(), bytes.end());
+  }
+
   std::string tile, loops, llir;
   llvm::SmallVector<char, 0> code;
   Machine machine;
@@ -74,6 +115,37 @@ private:
 class CpuTarget final : public targets::Target {
 public:
   llvm::StringRef name() const override { return "cpu"; }
+
+  std::string identity(const CompileOptions &options) const override {
+    auto machine = machineFor(options.features, options.load);
+    if (!machine) {
+      llvm::consumeError(machine.takeError()); // the compilation says so
+      return {};
+    }
+    return machine->triple + " " + machine->cpu + " " + machine->llvmFeatures;
+  }
+
+  llvm::Expected<std::unique_ptr<CompiledKernel>>
+  restore(ByteReader &in, const CompileOptions &options) const override {
+    auto machine = machineFor(options.features, options.load);
+    if (!machine)
+      return machine.takeError();
+    auto result = std::make_unique<CpuKernel>();
+    result->machine = *machine;
+    result->contract = options.fpFusion;
+    StageClock clock(result->times);
+    result->restore(in);
+    if (!in.ok())
+      return llvm::createStringError("a damaged kernel");
+    if (options.load) {
+      auto loaded = loadObject(result->code, result->name);
+      if (!loaded)
+        return loaded.takeError();
+      result->loaded = std::move(*loaded);
+      clock.done("load");
+    }
+    return result;
+  }
 
   llvm::Expected<std::unique_ptr<CompiledKernel>>
   compile(ModuleOp tileModule, const CompileOptions &options) const override {
@@ -167,8 +239,10 @@ public:
       clock.done("load");
     }
     result->scratchBytes = emitted->scratchBytes;
-    if (!emitted->sites.sites.empty())
+    result->namesPlaces = !emitted->sites.sites.empty();
+    if (result->namesPlaces)
       result->sites = std::make_shared<const SiteTable>(std::move(emitted->sites));
+    result->files = options.libraries;
     return result;
   }
 };

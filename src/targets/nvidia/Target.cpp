@@ -1,11 +1,13 @@
 // The NVIDIA target: its pipeline, and the finished kernel.
 #include "targets/Common.h"
+#include "targets/nvidia/LaunchInfoFile.h"
 #include "targets/nvidia/kernel_abi.h"
 
 #include "explain/Report.h"
 #include "gpu/Passes.h"
 #include "gpu/Pipeline.h"
 #include "ir/ngpu/Dialect.h"
+#include "support/bytes.h"
 #include "support/settings.h"
 #include "targets/nvidia/codegen/Assembler.h"
 #include "targets/nvidia/codegen/Libdevice.h"
@@ -70,6 +72,26 @@ public:
   std::vector<std::string> takeAdvice() const override {
     std::lock_guard lock(mutex);
     return std::exchange(advice, {});
+  }
+
+  bool save(ByteWriter &out) const override {
+    std::lock_guard lock(mutex);
+    saveCommon(out);
+    out.text(ptx);
+    out.text(cubin);
+    out.text(layouts);
+    saveLaunchInfo(info, out);
+    out.number(int32_t(stackBytes));
+    return true;
+  }
+
+  void restore(ByteReader &in) {
+    restoreCommon(in);
+    ptx = in.text();
+    cubin = in.text();
+    layouts = in.text();
+    restoreLaunchInfo(info, in);
+    stackBytes = in.number<int32_t>();
   }
 
   /// Makes the machine code; the caller holds the mutex or is alone.
@@ -151,6 +173,40 @@ int blockWarps(func::FuncOp kernel, int numWarps) {
 class NvidiaTarget final : public targets::Target {
 public:
   llvm::StringRef name() const override { return "cuda"; }
+
+  std::string identity(const CompileOptions &options) const override {
+    auto arch = architectureFor(options.arch);
+    if (!arch) {
+      llvm::consumeError(arch.takeError()); // the compilation says so
+      return {};
+    }
+    return arch->name() + " " + assemblerIdentity();
+  }
+
+  std::string fileOf(llvm::StringRef what) const override {
+    return what == "libdevice" ? findLibdevice() : std::string();
+  }
+
+  llvm::Expected<std::unique_ptr<CompiledKernel>>
+  restore(ByteReader &in, const CompileOptions &options) const override {
+    auto arch = architectureFor(options.arch);
+    if (!arch)
+      return arch.takeError();
+    auto result = std::make_unique<NvidiaKernel>();
+    result->arch = *arch;
+    result->assemblerOptions = options.assemblerOptions;
+    result->restore(in);
+    if (!in.ok())
+      return llvm::createStringError("a damaged kernel");
+    // It may have been compiled where it could not be run; then it is made whole and kept anew.
+    if (options.load && result->cubin.empty()) {
+      auto assembler = findAssembler();
+      if (assembler)
+        return llvm::createStringError("a kernel without machine code");
+      llvm::consumeError(assembler.takeError());
+    }
+    return result;
+  }
 
   std::vector<targets::Tool> tools() const override {
     targets::Tool assembler{"assembler", "", ""};
@@ -249,7 +305,12 @@ public:
         return std::move(error);
       clock.done("libraries");
     }
+    result->files = options.libraries;
     if (needsLibdevice(module)) {
+      if (options.libdevice.empty())
+        result->usesLibdevice = true;
+      else
+        result->files.push_back(options.libdevice);
       if (llvm::Error error = linkLibdevice(module, *arch, options.reflectFtz, options.libdevice))
         return std::move(error);
       clock.done("libdevice");

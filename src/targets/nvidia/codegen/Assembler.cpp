@@ -1,5 +1,6 @@
 #include "targets/nvidia/codegen/Assembler.h"
 
+#include "support/file_identity.h"
 #include "support/settings.h"
 #include "targets/nvidia/codegen/Subprocess.h"
 #include "targets/nvidia/codegen/Toolkit.h"
@@ -7,8 +8,13 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <cstdlib>
+#include <dlfcn.h>
+#include <link.h>
 #include <mutex>
 
 namespace nereid::nvidia {
@@ -72,6 +78,16 @@ private:
   std::string path;
   int major, minor;
 };
+
+/// In the order in which they are tried.
+llvm::SmallVector<llvm::StringRef> kindsInForce() {
+  const Settings &settings = Settings::current();
+  if (!settings.assembler.empty())
+    return {settings.assembler};
+  if (!settings.ptxas.empty())
+    return {"ptxas"};
+  return {"nvjitlink", "driver", "ptxas"};
+}
 
 std::unique_ptr<Assembler> open(llvm::StringRef kind, const std::string &ptxas, std::string &why) {
   if (kind == "nvjitlink")
@@ -167,13 +183,7 @@ llvm::Expected<const Assembler *> findAssembler() {
   static auto *mutex = new std::mutex();
   static auto *known = new llvm::StringMap<Found>();
   const Settings &settings = Settings::current();
-  llvm::SmallVector<llvm::StringRef> kinds;
-  if (!settings.assembler.empty())
-    kinds = {settings.assembler};
-  else if (!settings.ptxas.empty())
-    kinds = {"ptxas"};
-  else
-    kinds = {"nvjitlink", "driver", "ptxas"};
+  llvm::SmallVector<llvm::StringRef> kinds = kindsInForce();
   std::string key = llvm::join(kinds, ",") + "|" + settings.ptxas + "|" + settings.cudaPath;
   std::lock_guard lock(*mutex);
   auto it = known->find(key);
@@ -195,6 +205,68 @@ llvm::Expected<const Assembler *> findAssembler() {
       "there is no assembler for NVIDIA's machine code: " + it->second.why +
       "; install the package `nvidia-nvjitlink` with pip, a CUDA toolkit (NEREID_CUDA_PATH says "
       "where it is) or the NVIDIA driver");
+}
+
+/// The files that `dlopen` of a library's name may mean, as far as they can be told from outside.
+static std::vector<std::string> loadable(const std::string &name) {
+  std::vector<std::string> files;
+  if (name.find('/') != std::string::npos)
+    return {name};
+  if (void *loaded = dlopen(name.c_str(), RTLD_NOW | RTLD_NOLOAD)) {
+    link_map *map = nullptr;
+    if (dlinfo(loaded, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name)
+      files.push_back(map->l_name);
+    dlclose(loaded);
+    if (!files.empty())
+      return files;
+  }
+  llvm::SmallVector<llvm::StringRef> folders;
+  const char *path = std::getenv("LD_LIBRARY_PATH");
+  llvm::StringRef(path ? path : "").split(folders, ':', -1, false);
+  folders.append({"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/lib64",
+                  "/usr/lib", "/usr/local/lib"});
+  for (llvm::StringRef folder : folders)
+    if (std::string file = (folder + "/" + name).str(); llvm::sys::fs::exists(file))
+      files.push_back(std::move(file));
+  return files;
+}
+
+static std::string identityOf(llvm::StringRef kind, const std::string &ptxas) {
+  std::vector<std::string> files;
+  if (kind == "nvjitlink") {
+    for (const char *name : {"libnvJitLink.so.13", "libnvJitLink.so.12"})
+      if (files.empty()) {
+        files = loadable(name);
+        for (std::string &file : findLibraries(name))
+          files.push_back(std::move(file));
+      }
+  } else if (kind == "driver") {
+    files = loadable(Settings::current().cudaLibrary());
+  } else if (std::string program = ptxas.empty() ? findProgram("ptxas") : ptxas; !program.empty()) {
+    files = {program};
+  }
+  std::string text;
+  llvm::StringSet<> seen;
+  for (const std::string &file : files)
+    if (std::string build = buildIdentity(file); !build.empty() && seen.insert(build).second)
+      text += " " + build;
+  return text.empty() ? text : kind.str() + text;
+}
+
+std::string assemblerIdentity() {
+  static auto *mutex = new std::mutex();
+  static auto *known = new llvm::StringMap<std::string>();
+  const Settings &settings = Settings::current();
+  llvm::SmallVector<llvm::StringRef> kinds = kindsInForce();
+  std::string key = llvm::join(kinds, ",") + "|" + settings.ptxas + "|" + settings.cudaPath + "|" +
+                    settings.cudaLibrary();
+  std::lock_guard lock(*mutex);
+  std::string &identity = (*known)[key];
+  // What was not found may have been installed since.
+  for (llvm::StringRef kind : kinds)
+    if (identity.empty())
+      identity = identityOf(kind, settings.ptxas);
+  return identity.empty() ? "no assembler" : identity;
 }
 
 llvm::Error assemblerError(llvm::StringRef assembler, llvm::StringRef kernel, llvm::StringRef log) {

@@ -70,6 +70,10 @@ public:
 /// long as the process.
 llvm::Expected<const Assembler *> findAssembler();
 
+/// What stands for the assembler in force in keys of kernels on disk: the builds of the files that
+/// it may be, found without opening them.
+std::string assemblerIdentity();
+
 /// PTX version (times ten) of a CUDA release: (12, 8) is 87.
 int ptxVersionOfCuda(int major, int minor);
 
