@@ -63,7 +63,9 @@ CASES = {
     "matmul 128x256, leaky ReLU": Case("matmul_full_kernel", *["fp16"] * 3, 4096, 4096, 4096, *SIZES, BLOCK_SIZE_M=128,
                                        BLOCK_SIZE_N=256, BLOCK_SIZE_K=64, GROUP_SIZE_M=8, ACTIVATION="leaky_relu", warps=8, cpu=False),
     "attention": Case("attention_kernel", *["fp16"] * 4, 4096 * 64, 64, 4096, 0.18, HEAD=64, BLOCK_M=128, BLOCK_N=64, CAUSAL=True,
-                      warps=4),
+                      warps=8),
+    "attention, 4 warps": Case("attention_kernel", *["fp16"] * 4, 4096 * 64, 64, 4096, 0.18, HEAD=64, BLOCK_M=128, BLOCK_N=64,
+                               CAUSAL=True, cpu=False),
 }
 
 

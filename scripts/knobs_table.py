@@ -10,9 +10,9 @@ else its environment variable (that of Nereid's own name first), else its defaul
 
 TAIL = """## Variables that Triton's compiler reads without a knob
 
-`MLIR_ENABLE_DUMP`, `LLVM_IR_ENABLE_DUMP` and `DISABLE_LLVM_OPT` have the knobs `nereid.print_before`, `nereid.print_llvm` and
-`nereid.llvm_optimisation`. The others are not read: `MLIR_ENABLE_TIMING` and `LLVM_ENABLE_TIMING` (`NEREID_TIME=1` prints the time of each
-stage), `MLIR_DUMP_PATH`, `MLIR_ENABLE_DIAGNOSTICS` and `TRITON_REPRODUCER_PATH` (the stages are written by `compilation.dump_ir`),
+`MLIR_ENABLE_DUMP`, `LLVM_IR_ENABLE_DUMP`, `DISABLE_LLVM_OPT` and `MLIR_ENABLE_TIMING` have the knobs `nereid.print_before`,
+`nereid.print_llvm`, `nereid.llvm_optimisation` and `nereid.time_passes`. The others are not read: `LLVM_ENABLE_TIMING` (its passes are among
+those of `nereid.time_passes`), `MLIR_DUMP_PATH`, `MLIR_ENABLE_DIAGNOSTICS` and `TRITON_REPRODUCER_PATH` (the stages are written by `compilation.dump_ir`),
 `TRITON_ENABLE_LLVM_DEBUG`, `TRITON_LLVM_DEBUG_ONLY`, `LLVM_PASS_PLUGIN_PATH`, `TRITON_PLUGIN_PATHS`, `DISABLE_MMA_V3`, `DISABLE_MMA_V5` and
 what concerns passes that this compiler does not have."""
 

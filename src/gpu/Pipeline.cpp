@@ -17,6 +17,8 @@
 #include "mlir/Transforms/CSE.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <chrono>
+
 using namespace mlir;
 
 namespace nereid::gpu {
@@ -53,7 +55,10 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
       return;
     if (printing)
       llvm::errs() << "// -----// IR Dump Before " << name << " //----- //\n" << module << '\n';
+    auto start = std::chrono::steady_clock::now();
     error = pass();
+    std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    report.times.emplace_back(name, took.count());
     if (!error && options.verify && failed(mlir::verify(module)))
       error = llvm::createStringError("internal error: " + name.str() + " left invalid IR");
   };

@@ -15,6 +15,7 @@ struct GpuReport {
   std::vector<TensorMapPlan> tensorMaps; ///< parameters of the kernel, after all others
   unsigned sharedBytes = 0;              ///< dynamic shared memory of a block
   std::string layouts;                   ///< the cost report of layout assignment, when asked for
+  std::vector<std::pair<std::string, double>> times; ///< passes in order, milliseconds
 };
 
 /// Runs all passes on the one kernel of `module`, in the order that Pipeline.cpp lists with

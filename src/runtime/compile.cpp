@@ -8,6 +8,7 @@
 #include "runtime/cache/kernels.h"
 #include "runtime/function.h"
 #include "support/settings.h"
+#include "targets/PassTimes.h"
 #include "transforms/Explain.h"
 #include "transforms/Passes.h"
 #include "transforms/Pipeline.h"
@@ -340,8 +341,12 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target,
     llvm::errs() << diagnostics.renderAll(); // warnings
   clock.lap("front end");
 
+  std::vector<targets::StageTime> *passTimes =
+      Settings::current().timePasses ? &kernel.passTimes : nullptr;
   mlir::PassManager passes(&context);
   passes.enableVerifier(options.verify);
+  if (passTimes)
+    passes.addInstrumentation(targets::timeMlirPasses(*passTimes));
   if (Settings::concerns(Settings::current().printBefore, function.name))
     passes.enableIRPrinting([](mlir::Pass *, mlir::Operation *) { return true; },
                             [](mlir::Pass *, mlir::Operation *) { return false; },
@@ -377,6 +382,7 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target,
     transforms::countWork(entry, *request.explanation);
   clock.lap("tile passes");
 
+  targetOptions.passTimes = passTimes;
   targetOptions.replacement = [&files](llvm::StringRef stage) { return files.text(stage); };
   chooseLibraries(**module, options.externLibs, targetOptions);
   auto code = target.compile(**module, targetOptions);
@@ -433,7 +439,7 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
   if (result->entry && result->request.load)
     result->onDevice = deviceOf(result->request.target.backend).attach(*result);
   result->metadata = metadataOf(*result);
-  if (settings.time)
+  if ((settings.time || settings.timePasses) && !result->request.keepStages)
     llvm::errs() << timeTable(*result);
   if (!settings.dumpDir.empty() && !result->request.keepStages)
     if (ErrorPtr error = dumpStages(*result, settings.dumpDir))
@@ -456,13 +462,26 @@ std::string runtime::configurationText(const CompileRequest &request) {
 }
 
 std::string runtime::timeTable(const nrd_kernel &kernel) {
-  std::string text = "compilation of " + kernel.name + ":\n";
+  std::string text = "compilation of " + kernel.name + " for " + kernel.request.target.text() +
+                     " (" + configurationText(kernel.request) + "):\n";
+  auto line = [&](llvm::StringRef name, double ms) {
+    text += llvm::formatv("  {0,-44} {1,9:F2} ms\n", name, ms).str();
+  };
   double sum = 0;
   for (const targets::StageTime &stage : kernel.times) {
-    text += llvm::formatv("  {0,-24} {1,9:F2} ms\n", stage.name, stage.ms).str();
+    line(stage.name, stage.ms);
     sum += stage.ms;
   }
-  return text + llvm::formatv("  {0,-24} {1,9:F2} ms\n", "total", sum).str();
+  line("total", sum);
+  if (kernel.passTimes.empty())
+    return text;
+  text += "single passes, those of 10 us and more, longest first:\n";
+  std::vector<targets::StageTime> passes = kernel.passTimes;
+  llvm::stable_sort(passes, [](const auto &a, const auto &b) { return a.ms > b.ms; });
+  for (const targets::StageTime &pass : passes)
+    if (pass.ms >= 0.01)
+      line(pass.name, pass.ms);
+  return text;
 }
 
 const char *nrd_kernel::objectName() const {

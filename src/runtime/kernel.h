@@ -65,7 +65,8 @@ struct nrd_kernel {
   std::unique_ptr<nereid::runtime::DeviceCode> onDevice; ///< what its device keeps with it
   bool hasWrites = false;                                ///< some pointer may be stored through
   bool checked = false; ///< the code expects the extents of its pointers after the arguments
-  std::vector<nereid::targets::StageTime> times;
+  std::vector<nereid::targets::StageTime> times;     ///< of the stages
+  std::vector<nereid::targets::StageTime> passTimes; ///< of single passes, when they are wanted
   std::string metadata;
 
   /// The text or bytes of a stage; compiles again, keeping everything, for one that was not kept.

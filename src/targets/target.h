@@ -29,6 +29,12 @@ struct Report;
 
 namespace nereid::targets {
 
+/// How long one stage of a compilation took.
+struct StageTime {
+  std::string name;
+  double ms = 0;
+};
+
 /// What a compilation may vary. Everything here is part of a kernel's cache key.
 struct CompileOptions {
   /// Which instructions may be used. CPU: "" or "host" (this machine), "avx512", "avx2", "baseline"
@@ -52,6 +58,9 @@ struct CompileOptions {
   explain::Report *explanation = nullptr;
   /// A text that takes the place of a stage of the compilation ("llir", "ptx"), when there is one.
   std::function<std::optional<std::string>(llvm::StringRef stage)> replacement;
+
+  /// Where the times of single passes go (targets/PassTimes.h); null leaves them unmeasured.
+  std::vector<StageTime> *passTimes = nullptr;
 
   /// Files of LLVM bitcode, or LLVM IR as text, whose functions the kernel may call.
   std::vector<std::string> libraries;
@@ -107,12 +116,6 @@ public:
   std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
 
   std::string stage;
-};
-
-/// How long one stage of a compilation took.
-struct StageTime {
-  std::string name;
-  double ms = 0;
 };
 
 enum class ScalarKind : uint8_t {

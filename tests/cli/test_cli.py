@@ -158,7 +158,11 @@ def test_instruction_sets(features):
 
 def test_time_and_changes():
     result = nereid(*ADD, "--emit", "tile", "--time-passes", "--print-after-changed")
+    assert "compilation of add_kernel for cpu (" in result.stderr and "BLOCK_SIZE=1024)" in result.stderr
     assert "front end" in result.stderr and "total" in result.stderr
+    stages, passes = result.stderr.split("single passes")
+    for one in ("  combine ", "LLVM: InstCombinePass", "code generator: x86-isel"):
+        assert one in passes and one not in stages
     assert "IR Dump After" in result.stderr
 
 

@@ -28,7 +28,7 @@ static const Option compileOptions[] = {
     {"--strict", "", "refuse what Triton refuses"},
     {"--verify", "", "verify the program after every pass"},
     {"--list", "", "list the functions of the file and their parameters"},
-    {"--time-passes", "", "print the time of each stage"},
+    {"--time-passes", "", "print the time of each stage and of each pass"},
     {"--print-after-changed", "", "print the program after each pass that changed it"},
     {"--help", "", "print this text"},
 };

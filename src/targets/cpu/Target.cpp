@@ -1,5 +1,6 @@
 // The CPU target: its pipeline, and the finished kernel.
 #include "targets/Common.h"
+#include "targets/PassTimes.h"
 
 #include "support/bytes.h"
 #include "support/settings.h"
@@ -182,6 +183,8 @@ public:
 
     PassManager passes(context);
     passes.enableVerifier(options.verify);
+    if (options.passTimes)
+      passes.addInstrumentation(targets::timeMlirPasses(*options.passTimes));
     // Math before conversions: on 16-bit floats it computes in f32 and leaves conversions behind.
     passes.addPass(createExpandMathPass(machine->features));
     // Last before LLVM, which would call libgcc for what remains.
@@ -215,7 +218,7 @@ public:
     prepareModule(*llvmModule, *target, *machine);
     targets::printLlvm(*llvmModule, result->name, "before");
     if (Settings::current().llvmOptimisation)
-      optimize(*llvmModule, *target);
+      optimize(*llvmModule, *target, options.passTimes);
     targets::printLlvm(*llvmModule, result->name, "after");
     if (llvm::Error error = targets::replaceLlvm(llvmModule, options))
       return std::move(error);
@@ -224,7 +227,7 @@ public:
       llvm::raw_string_ostream stream(result->llir);
       llvmModule->print(stream, nullptr);
     }
-    auto code = emitCode(*llvmModule, *target, false);
+    auto code = emitCode(*llvmModule, *target, false, options.passTimes);
     if (!code)
       return code.takeError();
     if (llvm::Error error = problems.take())

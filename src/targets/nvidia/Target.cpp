@@ -1,5 +1,6 @@
 // The NVIDIA target: its pipeline, and the finished kernel.
 #include "targets/Common.h"
+#include "targets/PassTimes.h"
 #include "targets/nvidia/LaunchInfoFile.h"
 #include "targets/nvidia/kernel_abi.h"
 
@@ -251,6 +252,9 @@ public:
         return llvm::make_error<targets::OutOfResources>("shared memory", out.required, out.limit,
                                                          out.biggest);
       });
+    if (options.passTimes)
+      for (const auto &[pass, ms] : report->times)
+        targets::addTime(*options.passTimes, pass, ms);
     kernel = targets::kernelOf(tileModule);
     clock.done("gpu passes");
     if (options.keepStages)
@@ -321,7 +325,7 @@ public:
         return targets::missingFunction(function.getName());
     targets::printLlvm(module, result->name, "before");
     if (Settings::current().llvmOptimisation)
-      optimize(module, **machine);
+      optimize(module, **machine, options.passTimes);
     targets::printLlvm(module, result->name, "after");
     if (llvm::Error error = targets::replaceLlvm(emitted->module, options))
       return std::move(error);
@@ -330,7 +334,7 @@ public:
       llvm::raw_string_ostream stream(result->llir);
       emitted->module->print(stream, nullptr);
     }
-    auto ptx = emitPtx(*emitted->module, **machine);
+    auto ptx = emitPtx(*emitted->module, **machine, options.passTimes);
     if (!ptx)
       return ptx.takeError();
     if (llvm::Error error = problems.take())

@@ -7,6 +7,7 @@
 
 #include "llvm/Pass.h"
 #include "llvm/Transforms/Scalar.h"
+#include "llvm/Transforms/Scalar/GVN.h"
 
 using namespace nereid::nvidia;
 
@@ -62,8 +63,10 @@ TEST(Ptx, Shape) {
 TEST(Ptx, DroppedPassesHaveTheseNames) {
   std::unique_ptr<llvm::Pass> strength(llvm::createStraightLineStrengthReducePass());
   std::unique_ptr<llvm::Pass> reassociation(llvm::createNaryReassociatePass());
+  std::unique_ptr<llvm::Pass> numbering(llvm::createGVNPass());
   EXPECT_EQ(strength->getPassName(), droppedPasses[0]);
   EXPECT_EQ(reassociation->getPassName(), droppedPasses[1]);
+  EXPECT_EQ(numbering->getPassName(), droppedPasses[2]);
 }
 
 TEST(Ptx, SameInputSameText) {

@@ -1,4 +1,5 @@
 #include "targets/cpu/codegen/Machine.h"
+#include "targets/PassTimes.h"
 #include "targets/cpu/codegen/MaskedAccesses.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -133,12 +134,17 @@ void prepareModule(llvm::Module &module, llvm::TargetMachine &target, const Mach
   }
 }
 
-void optimize(llvm::Module &module, llvm::TargetMachine &target) {
+void optimize(llvm::Module &module, llvm::TargetMachine &target,
+              std::vector<targets::StageTime> *times) {
+  llvm::PassInstrumentationCallbacks callbacks;
+  if (times)
+    targets::timeLlvmPasses(callbacks, *times);
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
   llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&target);
+  llvm::PassBuilder builder(&target, llvm::PipelineTuningOptions(), std::nullopt,
+                            times ? &callbacks : nullptr);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(graphs);
   builder.registerFunctionAnalyses(functions);
@@ -161,7 +167,9 @@ void optimize(llvm::Module &module, llvm::TargetMachine &target) {
 }
 
 llvm::Expected<llvm::SmallVector<char, 0>> emitCode(llvm::Module &module,
-                                                    llvm::TargetMachine &target, bool assembly) {
+                                                    llvm::TargetMachine &target, bool assembly,
+                                                    std::vector<targets::StageTime> *times) {
+  targets::CodeGeneratorTimes timer(times);
   simplifyMaskedAccesses(module, target);
   llvm::SmallVector<char, 0> code;
   llvm::raw_svector_ostream stream(code);

@@ -1,6 +1,7 @@
 // Instruction sets, and machine code from LLVM IR.
 #pragma once
 #include "targets/cpu/Features.h"
+#include "targets/target.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
@@ -8,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace llvm {
 class Module;
@@ -32,10 +34,13 @@ std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Machine &machine, b
 
 /// Sets what the module must carry for the machine (triple, data layout, function attributes).
 void prepareModule(llvm::Module &module, llvm::TargetMachine &target, const Machine &machine);
-/// The passes over LLVM IR that pay for their time.
-void optimize(llvm::Module &module, llvm::TargetMachine &target);
+/// The passes over LLVM IR that pay for their time. `times`: where the time of each goes, if
+/// anywhere.
+void optimize(llvm::Module &module, llvm::TargetMachine &target,
+              std::vector<targets::StageTime> *times = nullptr);
 /// A relocatable object or, with `assembly`, its text.
-llvm::Expected<llvm::SmallVector<char, 0>> emitCode(llvm::Module &module,
-                                                    llvm::TargetMachine &target, bool assembly);
+llvm::Expected<llvm::SmallVector<char, 0>>
+emitCode(llvm::Module &module, llvm::TargetMachine &target, bool assembly,
+         std::vector<targets::StageTime> *times = nullptr);
 
 } // namespace nereid::cpu

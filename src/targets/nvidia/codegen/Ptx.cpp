@@ -1,8 +1,11 @@
 #include "targets/nvidia/codegen/Ptx.h"
 
+#include "support/settings.h"
+#include "targets/PassTimes.h"
 #include "targets/nvidia/codegen/PinAccumulators.h"
 
 #include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -79,12 +82,17 @@ void markKernel(llvm::Function &function, const KernelShape &shape) {
     function.addFnAttr("nvvm.cluster_dim", std::to_string(shape.clusterBlocks));
 }
 
-void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+void optimize(llvm::Module &module, llvm::TargetMachine &machine,
+              std::vector<targets::StageTime> *times) {
+  llvm::PassInstrumentationCallbacks callbacks;
+  if (times)
+    targets::timeLlvmPasses(callbacks, *times);
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
   llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
+  llvm::PassBuilder builder(&machine, llvm::PipelineTuningOptions(), std::nullopt,
+                            times ? &callbacks : nullptr);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(graphs);
   builder.registerFunctionAnalyses(functions);
@@ -116,23 +124,28 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
 
 namespace {
 
-/// LLVM's passes before instruction selection, without those that cost more than they give. Of the
-/// 28 ms that a matrix product's PTX took, straight-line strength reduction was 10 and
-/// reassociation 2; the assembler does as well without them (fewer registers, as many
-/// instructions).
+/// LLVM's passes before instruction selection, without those that cost more than they give
+/// (docs/gpu-code.md has the measurements) and those that the setting NEREID_LLVM_WITHOUT names.
 class TrimmedPassManager : public llvm::legacy::PassManager {
 public:
+  TrimmedPassManager() { llvm::SplitString(Settings::current().llvmWithout, unwanted, ","); }
   void add(llvm::Pass *pass) override {
-    if (llvm::is_contained(droppedPasses, pass->getPassName()))
+    llvm::StringRef name = pass->getPassName();
+    if (llvm::is_contained(droppedPasses, name) || llvm::is_contained(unwanted, name))
       delete pass;
     else
       llvm::legacy::PassManager::add(pass);
   }
+
+private:
+  llvm::SmallVector<llvm::StringRef> unwanted;
 };
 
 } // namespace
 
-llvm::Expected<std::string> emitPtx(llvm::Module &module, llvm::TargetMachine &machine) {
+llvm::Expected<std::string> emitPtx(llvm::Module &module, llvm::TargetMachine &machine,
+                                    std::vector<targets::StageTime> *times) {
+  targets::CodeGeneratorTimes timer(times);
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
   TrimmedPassManager passes;

@@ -2,12 +2,14 @@
 // time, and the text.
 #pragma once
 #include "targets/nvidia/codegen/Architecture.h"
+#include "targets/target.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace llvm {
 class Function;
@@ -42,13 +44,15 @@ void prepareModule(llvm::Module &module, llvm::TargetMachine &machine);
 /// Makes `function` an entry with this shape.
 void markKernel(llvm::Function &function, const KernelShape &shape);
 
-/// The passes over LLVM IR. In place.
-void optimize(llvm::Module &module, llvm::TargetMachine &machine);
+/// The passes over LLVM IR. In place. `times`: where the time of each pass goes, if anywhere.
+void optimize(llvm::Module &module, llvm::TargetMachine &machine,
+              std::vector<targets::StageTime> *times = nullptr);
 /// Passes of LLVM's code generator that are left out, by their names.
-inline constexpr llvm::StringLiteral droppedPasses[] = {"Straight line strength reduction",
-                                                        "Nary reassociation"};
+inline constexpr llvm::StringLiteral droppedPasses[] = {
+    "Straight line strength reduction", "Nary reassociation", "Global Value Numbering"};
 /// The text for the assembler. The same module gives the same text on every machine. The module is
 /// consumed.
-llvm::Expected<std::string> emitPtx(llvm::Module &module, llvm::TargetMachine &machine);
+llvm::Expected<std::string> emitPtx(llvm::Module &module, llvm::TargetMachine &machine,
+                                    std::vector<targets::StageTime> *times = nullptr);
 
 } // namespace nereid::nvidia
