@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 
+import nereid
+import nereid.language as tl
 import pytest
 from nereid.tools.compile import CompileArgs, compile_kernel
 from nereid.tools.link import HeaderParser, LinkerError, link
@@ -61,6 +63,13 @@ static inline CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, un
 }
 #endif
 """
+
+
+@nereid.jit
+def move(x, y, n):
+    source = tl.make_tensor_descriptor(x, [n, 64], [64, 1], [16, 64])
+    target = tl.make_tensor_descriptor(y, [n, 64], [64, 1], [16, 64])
+    target.store([0, 0], source.load([0, 0]))
 
 
 @pytest.fixture
@@ -196,7 +205,9 @@ def test_wrong_command_lines(folder, signature, options, message):
     assert message in str(caught.value)
 
 
-def test_descriptors_on_new_gpus_are_refused(folder):
+@pytest.mark.parametrize("where", ["cpu", "cuda:80", "cuda:90"])
+def test_descriptors_that_the_kernel_makes(folder, where):
+    """Through pointers on every GPU: the copy engine of new ones wants maps, which only launches of the library make."""
     (folder / "kernels.py").write_text("""
 import nereid
 import nereid.language as tl
@@ -205,12 +216,36 @@ import nereid.language as tl
 def move(x, y, n):
     source = tl.make_tensor_descriptor(x, [n, 64], [64, 1], [16, 64])
     target = tl.make_tensor_descriptor(y, [n, 64], [64, 1], [16, 64])
-    target.store([0, 0], source.load([0, 0]))
+    target.store([0, 0], source.load([0, 0]) * 2)
 """)
-    options = {"name": "move", "grid": "1, 1, 1"}
-    with pytest.raises(ValueError, match="`move` makes descriptors, which need maps from the launch"):
-        make(folder, "*fp16:16, *fp16:16, i32", target="cuda:90", **options)
-    assert make(folder, "*fp16:16, *fp16:16, i32", target="cuda:80", **options)[0].startswith("move_")
+    function, (source, header) = make(folder, "*fp32:16, *fp32:16, i32", name="move", grid="1, 1, 1", target=where)
+    if where != "cpu":
+        assert "cuLaunchKernel" in source.read_text()
+        return
+    ran = build_and_run(folder, f"""
+#include "{header.name}"
+int main(void) {{
+  static _Alignas(16) float x[16 * 64], y[16 * 64];
+  for (int i = 0; i < 16 * 64; ++i)
+    x[i] = (float)i;
+  int failed = {function}(x, y, 3);
+  printf("%d %g %g\\n", failed, y[3 * 64 - 1], y[3 * 64]);
+  return failed;
+}}""", source)
+    assert ran.stdout == "0 382 0\n"
+
+
+def test_descriptors_without_maps():
+    """What the tool asks for can be asked of `compile`, too: a kernel that any launcher can start."""
+    from nereid.backends.compiler import GPUTarget
+    from nereid.compiler import ASTSource, compile
+    ptx = {}
+    for copies in (True, False):
+        kernel = compile(ASTSource(move, {"x": "*fp16", "y": "*fp16", "n": "i32"}, attrs={(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]}),
+                         GPUTarget("cuda", 90, 32), {"tensor_copies": copies})
+        ptx[copies] = kernel.asm["ptx"]
+        assert (kernel.metadata.tensor_maps > 0) == copies
+    assert "cp.async.bulk.tensor" in ptx[True] and "cp.async.bulk.tensor" not in ptx[False]
 
 
 def test_headers_that_do_not_fit_together(tmp_path):

@@ -194,6 +194,8 @@ def _compile(kernel, parameters, target, args, name):
     options = {"num_warps": args.num_warps, "num_stages": args.num_stages}
     if target.backend == "cpu" and target.arch != "native":
         options["features"] = target.arch
+    if target.backend == "cuda":
+        options["tensor_copies"] = False  # their maps are made by a launch of the library; descriptors become pointers
     return compile(ASTSource(kernel, signature, constants, attrs), target=target, options=options)
 
 
@@ -255,9 +257,6 @@ void load_{self.function}(void);
 
     def _cuda_source(self):
         metadata, f = self.compiled.metadata, self.function
-        if "cp.async.bulk.tensor" in self.compiled.asm["ptx"]:
-            raise ValueError(f"`{self.compiled.name}` makes descriptors, which need maps from the launch on GPUs of architecture 90 and above: "
-                             "use pointers, or compile it ahead of time for an older architecture")
         cubin = self.compiled.asm["cubin"]
         lines = "\n".join("  " + ", ".join(f"0x{byte:02x}" for byte in cubin[i:i + 20]) + "," for i in range(0, len(cubin), 20))
         shared = getattr(metadata, "shared", 0)

@@ -23,6 +23,7 @@ class CUDAOptions:
     enable_reflect_ftz: bool = True
     launch_cooperative_grid: bool = False
     launch_pdl: bool = False
+    tensor_copies: bool = True
     supported_fp8_dtypes: tuple = ("fp8e4b15", "fp8e5")
     deprecated_fp8_dot_operand_dtypes: tuple = ()
     default_dot_input_precision: str = "tf32"
