@@ -97,20 +97,17 @@ def kernel(out_ptr, a, b):
 SMALL = "@triton.jit\ndef kernel(x_ptr, n):\n    tl.store(x_ptr + n * n, 1)\n"
 
 
-@pytest.mark.cpu_only
-def test_specialisation(target):
+def test_specialisation(large, target):
     """Another kernel for large tensors, by their size alone."""
     kernel = harness.make(SMALL)
-    large = np.zeros(SIZE, dtype=np.int8)
     assert "large" not in kernel.warmup(large[:1000], 3, grid=(1, )).asm["tile"]
     text = kernel.warmup(large, 3, grid=(1, )).asm["tile"]
     assert "tile.large" in text and "extsi" in text
 
 
-@pytest.mark.cpu_only
-def test_strict_mode_wraps(target):
+def test_strict_mode_wraps(large, target):
     kernel = harness.make(SMALL)
-    text = kernel.warmup(np.zeros(SIZE, dtype=np.int8), 3, grid=(1, ), strict=True).asm["tile"]
+    text = kernel.warmup(large, 3, grid=(1, ), strict=True).asm["tile"]
     assert "tile.large" not in text and "extsi" not in text
 
 

@@ -203,6 +203,39 @@ def test_debug():
         kernel[(1, )](np.zeros(1, np.int32))
 
 
+FAILING = """
+import sys
+import nereid, torch
+import nereid.language as tl
+from nereid import knobs
+
+@nereid.jit
+def kernel(out):
+    tl.device_assert(tl.load(out) == 7, "not seven")
+
+def run():
+    kernel[(1, )](torch.zeros(1, dtype=torch.int32, device=sys.argv[1]))
+    if sys.argv[1] == "cuda":
+        torch.cuda.synchronize()
+
+run()
+knobs.runtime.debug = True
+try:
+    run()
+except Exception as error:
+    print(type(error).__name__, error, file=sys.stderr)
+    sys.exit(3)
+"""
+
+
+def test_debug_where_the_device_is_lost_by_it(target, tmp_path):
+    """A failed assertion ends the CUDA context, so a process of its own has it."""
+    program = tmp_path / "failing.py"
+    program.write_text(FAILING)
+    done = subprocess.run([sys.executable, program, target], capture_output=True, text=True, env={**os.environ, "NEREID_TARGET": target})
+    assert done.returncode == 3 and "not seven" in done.stderr, done.stderr
+
+
 def test_dump(tmp_path):
     knobs.cache.dump_dir = tmp_path
     knobs.compilation.dump_ir = True

@@ -33,12 +33,12 @@ PRELUDE = """
 """
 
 
-def run(code, tmp_path, **environment):
+def run(code, tmp_path, arguments=(), **environment):
     """What a program prints in a process of its own."""
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(PRELUDE) + textwrap.dedent(code))
     environment = {**{k: v for k, v in os.environ.items() if k != "NEREID_TARGET"}, **environment}
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -114,6 +114,33 @@ def test_devices_as_python_sees_them(fake, tmp_path):
     assert properties["name"] == "Fake GPU 2" and properties["arch"] == 80
     assert properties["max_shared_mem"] == 232448 and properties["multiprocessor_count"] == 132
     assert lines[3:] == ["cpu", "cuda"]
+
+
+@needs_compiler
+@pytest.mark.parametrize("user", ["us", "somebody else", "nobody"])
+def test_forked_processes_know_the_devices(fake, tmp_path, user):  # CudaAfterFork
+    """Where the parent has used CUDA the driver answers nothing in the child: devices are known and kernels compile, launches are refused."""
+    lines = run(
+        """
+        import ctypes, os, sys
+        if sys.argv[1] == "us":
+            driver.active.get_current_target()
+        if sys.argv[1] == "somebody else":
+            ctypes.CDLL(os.environ["NEREID_LIBCUDA"]).cuInit(0)
+        if os.fork():
+            os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+        gpu = driver.active
+        print(gpu.name, gpu.get_current_device(), gpu.get_current_target().arch, gpu.get_device_capability(2),
+              gpu.utils.get_device_properties(2)["multiprocessor_count"])
+        compiled = kernel.warmup(torch.float32, 2, BLOCK=8, grid=(1, ))
+        print(".target sm_90a" in compiled.asm["ptx"])
+        print(text(lambda: kernel[(1, )](torch.zeros(8), 2, BLOCK=8)))
+        print(text(lambda: gpu.utils.synchronize(0)), flush=True)
+        os._exit(0)
+        """, tmp_path, arguments=[user], NEREID_LIBCUDA=fake)
+    assert lines[:2] == ["cuda 0 90 (8, 0) 132", "True"]
+    refused = ["forked from one that used it" in line for line in lines[2:]]
+    assert refused == [user != "nobody"] * 2, lines
 
 
 @needs_compiler

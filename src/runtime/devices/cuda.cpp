@@ -32,7 +32,8 @@ public:
 
   ~CudaCode() override {
     // At the end of the process the driver may be gone already; then there is nothing to unload.
-    if (library)
+    // Nor is there in a forked process.
+    if (library && Driver::tryGet())
       driver->cuLibraryUnload(library);
   }
 

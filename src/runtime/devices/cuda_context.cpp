@@ -40,6 +40,18 @@ int attributeOf(const Driver &driver, int attribute, int device) {
   return value;
 }
 
+constexpr std::pair<const char *, int> furtherAttributes[] = {
+    {"max_num_regs", MaxRegistersPerBlock},
+    {"multiprocessor_count", MultiprocessorCount},
+    {"max_shared_mem_per_multiprocessor", MaxSharedPerMultiprocessor},
+    {"warpSize", WarpSize},
+    {"sm_clock_rate", ClockRate},
+    {"mem_clock_rate", MemoryClockRate},
+    {"mem_bus_width", MemoryBusWidth},
+    {"l2_cache_size", L2CacheSize},
+    {"max_threads_per_block", MaxThreadsPerBlock},
+};
+
 /// The last kernels that were launched, newest at `recentNext - 1`.
 constexpr unsigned recentSize = 8;
 std::atomic<const std::string *> recent[recentSize];
@@ -123,21 +135,29 @@ ErrorPtr cuda::deviceInfo(const Driver &driver, int device, const DeviceInfo *&o
     char name[256] = "unknown GPU";
     driver.cuDeviceGetName(name, sizeof name, device);
     info.name = name;
+    for (auto [name, attribute] : furtherAttributes)
+      info.further.emplace_back(name, attributeOf(driver, attribute, device));
   });
   out = &slot.info;
   return nullptr;
+}
+
+void cuda::remember(const Driver &driver) {
+  const DeviceInfo *info;
+  for (int device = 0; device < driver.deviceCount; ++device)
+    (void)deviceInfo(driver, device, info);
 }
 
 //===--- queries
 //--------------------------------------------------------------------------------===//
 
 int cuda::deviceCount() {
-  const Driver *driver = Driver::tryGet();
+  const Driver *driver = Driver::tryKnown();
   return driver ? driver->deviceCount : 0;
 }
 
 std::string cuda::driverVersion() {
-  const Driver *driver = Driver::tryGet();
+  const Driver *driver = Driver::tryKnown();
   int version = driver ? driver->version : 0;
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
@@ -149,7 +169,7 @@ ErrorPtr cuda::check() {
 
 ErrorPtr cuda::currentDevice(int &out) {
   const Driver *driver;
-  if (ErrorPtr error = Driver::get(driver))
+  if (ErrorPtr error = Driver::known(driver))
     return error;
   out = std::max(contextDevice(*driver), 0);
   return nullptr;
@@ -171,7 +191,7 @@ ErrorPtr cuda::setCurrentDevice(int device) {
 
 ErrorPtr cuda::deviceOfLaunch(llvm::ArrayRef<nrd_arg> args, const nrd_launch *launch, int &out) {
   const Driver *driver;
-  if (ErrorPtr error = Driver::get(driver))
+  if (ErrorPtr error = Driver::known(driver))
     return error;
   if (launch && launch->device) {
     out = launch->device - 1;
@@ -195,7 +215,7 @@ ErrorPtr cuda::deviceOfLaunch(llvm::ArrayRef<nrd_arg> args, const nrd_launch *la
 ErrorPtr cuda::architecture(int device, int &out) {
   const Driver *driver;
   const DeviceInfo *info;
-  if (ErrorPtr error = Driver::get(driver))
+  if (ErrorPtr error = Driver::known(driver))
     return error;
   if (ErrorPtr error = deviceInfo(*driver, device, info))
     return error;
@@ -219,26 +239,15 @@ int cuda::deviceOfAddress(const void *address) {
 ErrorPtr cuda::properties(int device, llvm::json::Object &out) {
   const Driver *driver;
   const DeviceInfo *info;
-  if (ErrorPtr error = Driver::get(driver))
+  if (ErrorPtr error = Driver::known(driver))
     return error;
   if (ErrorPtr error = deviceInfo(*driver, device, info))
     return error;
   out["name"] = info->name;
   out["arch"] = info->arch;
   out["max_shared_mem"] = info->maxShared;
-  const std::pair<const char *, int> rows[] = {
-      {"max_num_regs", MaxRegistersPerBlock},
-      {"multiprocessor_count", MultiprocessorCount},
-      {"max_shared_mem_per_multiprocessor", MaxSharedPerMultiprocessor},
-      {"warpSize", WarpSize},
-      {"sm_clock_rate", ClockRate},
-      {"mem_clock_rate", MemoryClockRate},
-      {"mem_bus_width", MemoryBusWidth},
-      {"l2_cache_size", L2CacheSize},
-      {"max_threads_per_block", MaxThreadsPerBlock},
-  };
-  for (auto [name, attribute] : rows)
-    out[name] = attributeOf(*driver, attribute, device);
+  for (auto [name, value] : info->further)
+    out[name] = value;
   return nullptr;
 }
 

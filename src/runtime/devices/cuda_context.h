@@ -16,6 +16,8 @@ struct DeviceInfo {
   int maxShared = 0;       ///< bytes of shared memory that a block can have
   int64_t maxGrid[3] = {}; ///< programs along each axis
   std::string name;
+  /// By the names that Triton gives them.
+  std::vector<std::pair<const char *, int>> further;
 };
 
 ErrorPtr deviceInfo(const Driver &driver, int device, const DeviceInfo *&out);

@@ -2,7 +2,9 @@
 
 #include "support/settings.h"
 
+#include <atomic>
 #include <dlfcn.h>
+#include <pthread.h>
 
 using namespace nereid;
 using namespace nereid::runtime;
@@ -74,9 +76,38 @@ const Opened &opened() {
   return *once;
 }
 
+//===--- forks
+//----------------------------------------------------------------------------------===//
+
+/// Whether CUDA is in use here, and whether it was in the process that this one was forked from.
+std::atomic<bool> inUse = false, inherited = false;
+
+void beforeFork() {
+  if (inUse || inherited)
+    return;
+  // The driver, if someone has opened it; it counts devices only once it was initialised.
+  void *library = dlopen(Settings::current().cudaLibrary().c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (!library)
+    return;
+  auto count = reinterpret_cast<Result (*)(int *)>(dlsym(library, "cuDeviceGetCount"));
+  int devices = 0;
+  if (count && count(&devices) == Success && devices > 0 && !opened().error) {
+    remember(opened().driver);
+    inUse = true;
+  }
+  dlclose(library);
+}
+
+void inChild() {
+  if (inUse)
+    inherited = true;
+}
+
+[[maybe_unused]] const int registered = pthread_atfork(&beforeFork, nullptr, &inChild);
+
 } // namespace
 
-ErrorPtr Driver::get(const Driver *&out) {
+ErrorPtr Driver::known(const Driver *&out) {
   const Opened &once = opened();
   if (once.error)
     return std::make_unique<Error>(*once.error);
@@ -84,7 +115,17 @@ ErrorPtr Driver::get(const Driver *&out) {
   return nullptr;
 }
 
-const Driver *Driver::tryGet() {
+ErrorPtr Driver::get(const Driver *&out) {
+  if (inherited.load(std::memory_order_relaxed)) [[unlikely]]
+    return makeError(NRD_ERROR_RUNTIME, "", diag::CudaAfterFork);
+  return known(out);
+}
+
+const Driver *Driver::tryKnown() {
   const Opened &once = opened();
   return once.error ? nullptr : &once.driver;
+}
+
+const Driver *Driver::tryGet() {
+  return inherited.load(std::memory_order_relaxed) ? nullptr : tryKnown();
 }

@@ -143,9 +143,18 @@ struct Driver {
   static ErrorPtr get(const Driver *&out);
   /// The same without words: null when no GPU can be used.
   static const Driver *tryGet();
+  /// The driver for questions about devices that `remember` holds the answers to. They can be asked
+  /// in a process, too, that was forked from one in which CUDA was in use (by anyone), where the
+  /// driver itself refuses every call; PyTorch compiles kernels in such processes. `get` is an
+  /// error there, and `tryGet` null.
+  static ErrorPtr known(const Driver *&out);
+  static const Driver *tryKnown();
 
   /// "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered".
   std::string describe(Result result) const;
 };
+
+/// Asks the driver all that is ever asked about the devices; before a process forks.
+void remember(const Driver &driver);
 
 } // namespace nereid::runtime::cuda

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define API __attribute__((visibility("default")))
 
@@ -69,8 +70,15 @@ static int current(void) {
 }
 
 /* ---- the driver ---- */
+static int owner = 0; /* the process that initialised; one forked from it can do nothing */
+#define CHECK_OWNER                                                                                \
+  if (owner != getpid())                                                                           \
+  return 3
 API int cuInit(unsigned flags) {
   const char *code = getenv("FAKE_CUDA_INIT");
+  if (owner && owner != getpid())
+    return 3;
+  owner = getpid();
   return code ? atoi(code) : 0;
 }
 API int cuDriverGetVersion(int *version) {
@@ -90,6 +98,7 @@ API int cuGetErrorString(int code, const char **out) {
   return 0;
 }
 API int cuDeviceGetCount(int *count) {
+  CHECK_OWNER;
   const char *number = getenv("FAKE_CUDA_DEVICES");
   *count = number ? atoi(number) : devices;
   return 0;
@@ -103,6 +112,7 @@ API int cuDeviceGetName(char *name, int size, int device) {
   return 0;
 }
 API int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  CHECK_OWNER;
   switch (attribute) {
   case 75:
     *value = device == 2 ? 8 : 9;
