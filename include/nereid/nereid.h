@@ -465,6 +465,15 @@ NRD_API char *nrd_set_settings(const char *const *entries, size_t count);
  * read(data) while nobody writes the environment. */
 NRD_API void nrd_set_environment_guard(void (*guard)(void (*read)(void *data), void *data));
 
+/* What is kept on disk: a JSON object {"folder", "state" ("usable", "missing", "not ours", "no
+ * folder", "off"), "limit", "bytes", "temporary", "entries": [{"kind", "path", "bytes", "age", and
+ * of kernels "kernel", "function", "target", "features", "signature", "version"}], "damaged":
+ * [paths]}. `folder` null for that of the settings. Every file is read and checked. Free with
+ * nrd_string_free. */
+NRD_API char *nrd_cache_json(const char *folder);
+/* Removes everything kept there; returns how many entries. */
+NRD_API size_t nrd_cache_clear(const char *folder);
+
 /* What `nereid doctor` prints: a JSON object. Free with nrd_string_free. */
 NRD_API char *nrd_doctor(void);
 /* All builtins and prelude functions as JSON: name, signature, docstring, category. */

@@ -36,6 +36,11 @@ static const Option runOptions[] = {
     {"--python", "PROGRAM", "the interpreter (default: python3)"},
     {"--help", "", "print this text"},
 };
+static const Option cacheOptions[] = {
+    {"--folder", "FOLDER", "another folder than that of the settings"},
+    {"--json", "", "as JSON"},
+    {"--help", "", "print this text"},
+};
 static const Option doctorOptions[] = {
     {"--json", "", "as JSON"},
     {"--python", "PROGRAM", "the interpreter to look into (default: python3)"},
@@ -43,6 +48,13 @@ static const Option doctorOptions[] = {
 };
 
 static const Command commands[] = {
+    {"cache", "[show|verify|clear|path] [options]", "what is kept on disk of compiled kernels",
+     "show    each kernel with its target, size, age and signature (the default)\n"
+     "verify  checks every file; status 1 when one is damaged, which does no harm\n"
+     "clear   removes everything\n"
+     "path    prints the folder\n\n"
+     "The folder is `kernels` in NEREID_CACHE_DIR, by default in ~/.cache/nereid.",
+     cacheOptions, cacheCommand},
     {"compile", "FILE [options]", "compile a kernel of a file ahead of time",
      "The signature has one entry for each parameter, separated by commas:\n"
      "  *fp32, *fp16, *i32...   a pointer; `*fp32:16` when it is always 16-byte aligned\n"

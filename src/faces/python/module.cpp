@@ -69,6 +69,17 @@ PyObject *ownedText(char *text) {
 PyObject *doctor(PyObject *, PyObject *) {
   return ownedText(nrd_doctor());
 }
+PyObject *cacheJson(PyObject *, PyObject *args) {
+  const char *folder = nullptr;
+  return PyArg_ParseTuple(args, "|z:cache_json", &folder) ? ownedText(nrd_cache_json(folder))
+                                                          : nullptr;
+}
+PyObject *cacheClear(PyObject *, PyObject *args) {
+  const char *folder = nullptr;
+  return PyArg_ParseTuple(args, "|z:cache_clear", &folder)
+             ? PyLong_FromSize_t(nrd_cache_clear(folder))
+             : nullptr;
+}
 PyObject *languageJson(PyObject *, PyObject *) {
   return ownedText(nrd_language_json());
 }
@@ -223,6 +234,10 @@ PyMethodDef methods[] = {
     {"call_builtin", callBuiltin, METH_VARARGS,
      "call_builtin(semantic, name, args, kwargs): enters the builtin table during a compilation"},
     {"library", library, METH_NOARGS, "library(): version of libnereid and of its ABI"},
+    {"cache_json", cacheJson, METH_VARARGS,
+     "cache_json(folder=None): what is kept on disk, as JSON; every file is checked"},
+    {"cache_clear", cacheClear, METH_VARARGS,
+     "cache_clear(folder=None): removes what is kept on disk, gives the number of entries"},
     {"doctor", doctor, METH_NOARGS, "doctor(): what was found on this machine, as JSON"},
     {"language_json", languageJson, METH_NOARGS,
      "language_json(): all functions of the language, as JSON"},

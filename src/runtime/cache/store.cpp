@@ -411,6 +411,16 @@ std::optional<std::string> Store::open(const EntryInfo &entry, EntryKind &kind) 
   return contentOf(readAll(file.get(), status), *key, kind);
 }
 
+size_t Store::temporaryFiles() const {
+  size_t count = 0;
+  File folder(openFolder());
+  if (folder)
+    walk(folder.get(), [&](int, const std::string &, const std::string &name) {
+      count += llvm::StringRef(name).starts_with(temporaryPrefix);
+    });
+  return count;
+}
+
 size_t Store::clear() const {
   size_t removed = 0;
   File folder(openFolder());

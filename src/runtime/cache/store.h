@@ -81,6 +81,8 @@ public:
   void forEach(llvm::function_ref<void(const EntryInfo &)> each) const;
   /// The content of a file that `forEach` has named, checked.
   std::optional<std::string> open(const EntryInfo &entry, EntryKind &kind) const;
+  /// How many files of writers that are at work or were killed there are.
+  size_t temporaryFiles() const;
   /// Removes all entries; returns how many.
   size_t clear() const;
   /// Removes what is too old and, above the limit, what was least recently used. False when another

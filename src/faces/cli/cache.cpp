@@ -1,0 +1,136 @@
+// nereid cache: what is kept on disk.
+#include "faces/cli/commands.h"
+#include "nereid/nereid.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace nereid;
+using namespace nereid::cli;
+namespace json = llvm::json;
+
+static std::string sizeText(int64_t bytes) {
+  if (bytes < 10240)
+    return llvm::formatv("{0} B", bytes).str();
+  if (bytes < (10 << 20))
+    return llvm::formatv("{0:F1} KiB", double(bytes) / 1024).str();
+  return llvm::formatv("{0:F1} MiB", double(bytes) / (1 << 20)).str();
+}
+
+static std::string ageText(int64_t seconds) {
+  if (seconds < 120)
+    return llvm::formatv("{0} s", seconds).str();
+  if (seconds < 7200)
+    return llvm::formatv("{0} min", seconds / 60).str();
+  if (seconds < 172800)
+    return llvm::formatv("{0} h", seconds / 3600).str();
+  return llvm::formatv("{0} days", seconds / 86400).str();
+}
+
+static std::string textOf(const json::Object &object, llvm::StringRef name) {
+  return object.getString(name).value_or("").str();
+}
+
+static void showState(const json::Object &report, llvm::raw_ostream &out) {
+  std::string folder = textOf(report, "folder"), state = textOf(report, "state");
+  if (folder.empty())
+    out << "there is no place for a cache: neither NEREID_CACHE_DIR nor a home folder\n";
+  else
+    out << folder << ": "
+        << llvm::StringSwitch<llvm::StringRef>(state)
+               .Case("usable", "in use")
+               .Case("missing", "made by the first kernel")
+               .Case("not ours", "not used: it must belong to this user and have mode 0700")
+               .Case("off", "switched off by NEREID_CACHE=0")
+               .Default("not used: it is no folder, or it cannot be opened")
+        << "\n";
+}
+
+static void show(const json::Object &report, llvm::raw_ostream &out) {
+  showState(report, out);
+  std::vector<const json::Object *> kernels;
+  size_t others = 0, tuned = 0;
+  for (const json::Value &value : *report.getArray("entries")) {
+    const json::Object &row = *value.getAsObject();
+    if (textOf(row, "kind") == "kernel")
+      kernels.push_back(&row);
+    else
+      ++(textOf(row, "kind") == "tuning" ? tuned : others);
+  }
+  llvm::sort(kernels, [](const json::Object *a, const json::Object *b) {
+    auto key = [](const json::Object *row) {
+      return std::make_tuple(textOf(*row, "kernel"), textOf(*row, "target"),
+                             textOf(*row, "signature"), textOf(*row, "path"));
+    };
+    return key(a) < key(b);
+  });
+  for (const json::Object *row : kernels)
+    out << llvm::formatv("{0,-28} {1,-9} {2,10} {3,9}  {4}\n", textOf(*row, "kernel"),
+                         textOf(*row, "target"), sizeText(*row->getInteger("bytes")),
+                         ageText(*row->getInteger("age")), textOf(*row, "signature"));
+  int64_t limit = *report.getInteger("limit");
+  out << kernels.size() << (kernels.size() == 1 ? " kernel" : " kernels") << ", " << tuned
+      << (tuned == 1 ? " result" : " results") << " of tuning, "
+      << sizeText(*report.getInteger("bytes"))
+      << (limit ? " of " + sizeText(limit) : std::string(" without a limit"));
+  if (size_t damaged = report.getArray("damaged")->size())
+    out << ", " << damaged << " damaged";
+  out << "\n";
+}
+
+static int verify(const json::Object &report, llvm::raw_ostream &out) {
+  showState(report, out);
+  const json::Array &damaged = *report.getArray("damaged");
+  for (const json::Value &path : damaged)
+    out << "damaged, and not used: " << path.getAsString().value_or("") << "\n";
+  out << report.getArray("entries")->size() << " entries are whole, " << damaged.size()
+      << " are damaged, " << *report.getInteger("temporary") << " being written or left behind\n";
+  return damaged.empty() ? 0 : 1;
+}
+
+int cli::cacheCommand(const Command &command, std::vector<std::string> args) {
+  DiagnosticEngine diagnostics;
+  Arguments parsed = parse(command, args, diagnostics);
+  std::string action = parsed.positional.empty() ? "show" : parsed.positional[0];
+  if (!llvm::is_contained({"show", "verify", "clear", "path"}, llvm::StringRef(action)))
+    diagnostics.report(diag::CliSurplusArgument, {}, command.name, action);
+  else if (parsed.positional.size() > 1)
+    diagnostics.report(diag::CliSurplusArgument, {}, command.name, parsed.positional[1]);
+  if (diagnostics.hasErrors())
+    return usageError(diagnostics);
+  std::string given = parsed.get("--folder");
+  const char *folder = given.empty() ? nullptr : given.c_str();
+  llvm::raw_ostream &out = llvm::outs();
+  bool asJson = parsed.has("--json");
+  if (action == "clear") {
+    size_t removed = nrd_cache_clear(folder);
+    if (asJson)
+      out << json::Value(json::Object{{"removed", int64_t(removed)}}) << "\n";
+    else
+      out << removed << (removed == 1 ? " entry" : " entries") << " removed\n";
+    return 0;
+  }
+  char *text = nrd_cache_json(folder);
+  auto report = json::parse(text);
+  nrd_string_free(text);
+  if (!report) {
+    llvm::consumeError(report.takeError());
+    return 1;
+  }
+  const json::Object &object = *report->getAsObject();
+  if (asJson) {
+    out << llvm::formatv("{0:2}\n", *report);
+    return action == "verify" && !object.getArray("damaged")->empty() ? 1 : 0;
+  }
+  if (action == "verify")
+    return verify(object, out);
+  if (action == "path")
+    out << textOf(object, "folder") << "\n";
+  else
+    show(object, out);
+  return 0;
+}
