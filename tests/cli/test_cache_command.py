@@ -1,0 +1,62 @@
+"""`nereid cache`."""
+
+import json
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from test_cli import SEED, fails, nereid, pytestmark  # noqa: E402, F401
+
+
+@pytest.fixture
+def cached(tmp_path):
+    """Runs a command with a cache of its own, which holds one kernel."""
+    variables = {"NEREID_CACHE": "1", "NEREID_CACHE_DIR": str(tmp_path)}
+    done = nereid("compile", SEED, "--kernel", "add_kernel", "--signature", "*fp32:16, *fp32:16, *fp32:16, i32, 1024", "--emit", "obj",
+                  "-o", tmp_path / "add.o", **variables)
+    assert done.returncode == 0, done.stderr
+    return lambda *arguments, **more: nereid("cache", *arguments, **{**variables, **more})
+
+
+def test_show(cached, tmp_path):
+    lines = cached().stdout.splitlines()
+    assert lines[0] == f"{tmp_path}/kernels: in use"
+    assert lines[1].startswith("add_kernel ") and " cpu " in lines[1] and lines[1].endswith("*fp32:16, *fp32:16, *fp32:16, i32, 1024")
+    assert lines[2].startswith("1 kernel, 0 results of tuning, ") and lines[2].endswith(" of 2048.0 MiB")
+    assert cached("show").stdout.splitlines()[1].split()[:2] == ["add_kernel", "cpu"]
+    assert cached("path").stdout == f"{tmp_path}/kernels\n"
+    report = json.loads(cached("show", "--json").stdout)
+    kernel = [row for row in report["entries"] if row["kind"] == "kernel"]
+    assert [row["function"] for row in kernel] == ["add_kernel"] and report["damaged"] == []
+    assert report["state"] == "usable" and report["limit"] == 2048 << 20
+
+
+def test_states(cached, tmp_path):
+    folder = tmp_path / "kernels"
+    assert "switched off by NEREID_CACHE=0" in cached(NEREID_CACHE="0").stdout
+    assert "made by the first kernel" in cached(NEREID_CACHE_DIR=str(tmp_path / "other")).stdout
+    folder.chmod(0o755)
+    assert "not used: it must belong to this user and have mode 0700" in cached().stdout
+    folder.chmod(0o700)
+    assert "in use" in cached("--folder", str(folder), NEREID_CACHE_DIR="/nowhere").stdout
+
+
+def test_verify_and_clear(cached, tmp_path):
+    done = cached("verify")
+    assert done.returncode == 0 and "are whole, 0 are damaged, 0 being written" in done.stdout
+    file = next(path for path in (tmp_path / "kernels").glob("*/*") if path.stat().st_size > 500)
+    file.write_bytes(file.read_bytes()[:-1])
+    done = cached("verify")
+    assert done.returncode == 1 and f"damaged, and not used: {file}" in done.stdout
+    assert cached("verify", "--json").returncode == 1
+    assert cached().stdout.splitlines()[-1].endswith(", 1 damaged")
+    assert cached("clear").stdout == "1 entry removed\n"
+    assert json.loads(cached("clear", "--json").stdout) == {"removed": 0}
+    assert cached().stdout.splitlines()[-1].startswith("0 kernels, ")
+
+
+def test_wrong_command_lines():
+    fails(2, "error: `nereid cache` cannot use the argument `clean`", "cache", "clean")
+    fails(2, "error: `nereid cache` cannot use the argument `more`", "cache", "clear", "more")
