@@ -175,9 +175,9 @@ std::optional<Tensor> asOperation(Semantic &s, const Call &call, const Type &res
   if (name == "signbit") {
     Type bits = x.type.withScalar(info(x.type.scalar).bits == 64 ? DType::UInt64 : DType::UInt32);
     Tensor whole = *s.cast(x, bits.element(), {.bitcast = true});
-    Tensor sign = s.emitBinary(BinaryOp::RShift, whole,
-                               s.constant(int64_t(info(bits.scalar).bits) - 1, bits));
-    return *s.cast(sign, result.scalar);
+    Tensor last = s.constant(int64_t(info(bits.scalar).bits) - 1, bits);
+    auto sign = arith::ShRUIOp::create(s.builder, s.loc(), whole.ir, last.ir);
+    return *s.cast(Semantic::wrap(sign, bits), result.scalar);
   }
   if (name == "fast_tanhf" && s.options.targetName != "cpu")
     return Semantic::wrap(tile::InlineAsmOp::create(s.builder, s.loc(),
