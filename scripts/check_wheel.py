@@ -15,7 +15,8 @@ NEWEST_GLIBC = (2, 34)
 TAG = "cp311-abi3-manylinux_2_34_x86_64"
 CONTENTS = [
     "nereid/__init__.py", "nereid/_native.abi3.so", "nereid/libnereid.so.1", "nereid/bin/nereid", "nereid/language/_builtins.py",
-    "nereid_alias.pth"
+    "nereid/libnereid_embedded.a", "nereid/include/nereid/nereid.hpp", "nereid/include/nereid/embedded.hpp",
+    "nereid/cmake/nereidConfig.cmake", "nereid/cmake/nereidAddKernels.cmake", "nereid_alias.pth"
 ]
 # Of the machine, not ours to ship.
 SYSTEM_LIBRARIES = re.compile(r"^(libc|libm|libdl|libpthread|librt|ld-linux-x86-64|libgcc_s|libz|libnereid)\.so")

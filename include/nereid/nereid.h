@@ -11,14 +11,7 @@
 #ifndef NEREID_NEREID_H
 #define NEREID_NEREID_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-#if defined(_WIN32)
-#define NRD_API __declspec(dllexport)
-#else
-#define NRD_API __attribute__((visibility("default")))
-#endif
+#include "nereid/device.h"
 
 #ifdef __cplusplus
 extern "C" {

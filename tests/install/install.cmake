@@ -20,6 +20,7 @@ run(${clean} ${WORK}/build/seed_kernels ${SOURCE}/examples/kernels/seed.py)
 run(${clean} ${WORK}/prefix/bin/nereid compile ${SOURCE}/examples/kernels/seed.py --kernel add_kernel
     --signature "*fp32:16, *fp32:16, *fp32:16, i32, 1024" --emit obj -o ${WORK}/add.o)
 run(${clean} ${WORK}/prefix/bin/nereid doctor)
+run(${clean} ${WORK}/prefix/bin/nereid --cmake-dir)
 
 # The object file with its header, from C.
 run(${clean} ${WORK}/prefix/bin/nereid compile ${SOURCE}/examples/kernels/seed.py --kernel add_kernel
@@ -40,3 +41,94 @@ int main(void) {
 ")
 run(${CC} -I ${WORK} ${WORK}/main.c ${WORK}/add.o -lm -o ${WORK}/add)
 run(${WORK}/add)
+
+# Only public functions are exported.
+run(${CMAKE_COMMAND} -DLIBRARY=${WORK}/prefix/lib/libnereid.so -DINCLUDE=${SOURCE}/include/nereid -DNM=${NM}
+    -DREADELF=${READELF} -P ${SOURCE}/tests/install/exports.cmake)
+
+# A project with embedded kernels and with the compiler, built where there is no Python. Machine code for a GPU takes an
+# assembler; PTX does not.
+set(targets "cpu;ptx:80")
+if(DEFINED ENV{NEREID_CUDA_PATH})
+  set(clean env -i PATH=${WORK}/empty NEREID_CUDA_PATH=$ENV{NEREID_CUDA_PATH})
+endif()
+execute_process(COMMAND ${clean} ${WORK}/prefix/bin/nereid compile ${SOURCE}/examples/kernels/seed.py --kernel add_kernel
+  --signature "*fp32, *fp32, *fp32, i32, 1024" --target cuda:90 --emit cubin -o ${WORK}/add.cubin
+  RESULT_VARIABLE no_assembler OUTPUT_QUIET ERROR_QUIET)
+if(NOT no_assembler)
+  list(APPEND targets cuda:90)
+endif()
+set(consumer ${WORK}/consumer)
+run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE}/tests/install/consumer -B ${consumer} -DCMAKE_PREFIX_PATH=${WORK}/prefix
+    -DCMAKE_C_COMPILER=${CC} -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_BUILD_TYPE=Release "-DTARGETS=${targets}")
+find_program(linker ld REQUIRED)
+file(MAKE_DIRECTORY ${WORK}/linker)
+file(CREATE_LINK ${linker} ${WORK}/linker/ld SYMBOLIC)
+run(${clean} PATH=${WORK}/linker ${CMAKE_COMMAND} --build ${consumer} -j2)
+set(kernels ${SOURCE}/tests/install/consumer/kernels.py)
+run(${clean} ${consumer}/embedded)
+run(${clean} ${consumer}/embedded_c)
+run(${clean} ${consumer}/uses_library)
+run(${clean} ${consumer}/compiler ${kernels})
+run(${clean} ${consumer}/compiler_c ${kernels})
+run(${clean} ${consumer}/both ${kernels})
+
+# A program with embedded kernels needs the system's libraries and nothing else: it runs in a file system that holds these
+# and itself alone.
+execute_process(COMMAND ldd ${consumer}/embedded OUTPUT_VARIABLE libraries COMMAND_ERROR_IS_FATAL ANY)
+set(root ${WORK}/root)
+file(COPY ${consumer}/embedded DESTINATION ${root})
+string(REGEX MATCHALL "[^\n]+" libraries "${libraries}")
+foreach(line ${libraries})
+  if(NOT line MATCHES "(linux-vdso|libstdc\\+\\+|libgcc_s|libm|libc|libdl|libpthread|ld-linux)[^/]*so")
+    message(FATAL_ERROR "a program with embedded kernels needs ${line}")
+  endif()
+  if(line MATCHES "(/[^ ]+) \\(")
+    set(library ${CMAKE_MATCH_1})
+    get_filename_component(folder ${library} DIRECTORY)
+    get_filename_component(real ${library} REALPATH)
+    get_filename_component(name ${library} NAME)
+    file(MAKE_DIRECTORY ${root}${folder})
+    file(COPY_FILE ${real} ${root}${folder}/${name})
+  endif()
+endforeach()
+execute_process(COMMAND unshare -r true RESULT_VARIABLE no_namespaces OUTPUT_QUIET ERROR_QUIET)
+if(no_namespaces)
+  message("not run in a file system of its own: this machine allows no user namespaces")
+else()
+  run(unshare -r chroot ${root} /embedded)
+endif()
+
+# The run time of embedded kernels alone; the compiler is then missing, and said to be.
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/small --component embedded)
+file(GLOB_RECURSE installed RELATIVE ${WORK}/small ${WORK}/small/*)
+if(installed MATCHES "libnereid.so|nereid.hpp" OR NOT installed MATCHES "libnereid_embedded.a")
+  message(FATAL_ERROR "the component `embedded` installs ${installed}")
+endif()
+file(WRITE ${WORK}/find/CMakeLists.txt "cmake_minimum_required(VERSION 3.20)
+project(find LANGUAGES CXX)
+find_package(nereid 0.1 REQUIRED COMPONENTS \${COMPONENT})
+")
+run(${CMAKE_COMMAND} -S ${WORK}/find -B ${WORK}/find/embedded -G Ninja -DCMAKE_PREFIX_PATH=${WORK}/small
+    -DCMAKE_CXX_COMPILER=${CXX} -DCOMPONENT=embedded)
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${WORK}/find -B ${WORK}/find/compiler -G Ninja
+  -DCMAKE_PREFIX_PATH=${WORK}/small -DCMAKE_CXX_COMPILER=${CXX} -DCOMPONENT=compiler
+  RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE output)
+if(status EQUAL 0 OR NOT output MATCHES "component `compiler` of nereid is not")
+  message(FATAL_ERROR "a missing component is not reported: ${output}")
+endif()
+
+# Arguments of wrong kinds do not compile, their right neighbours do.
+file(READ ${SOURCE}/tests/install/wrong_kinds.cpp text)
+string(REGEX MATCHALL "CASE == [0-9]+" cases "${text}")
+foreach(case ${cases})
+  string(REGEX REPLACE "CASE == " "" case ${case})
+  execute_process(COMMAND ${CXX} -std=c++20 -Werror -fsyntax-only -DCASE=${case} -I ${WORK}/prefix/include
+    -I ${consumer}/nereid_kernels/both ${SOURCE}/tests/install/wrong_kinds.cpp
+    RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(case EQUAL 0 AND NOT status EQUAL 0)
+    message(FATAL_ERROR "calls that are right do not compile: ${output}")
+  elseif(NOT case EQUAL 0 AND status EQUAL 0)
+    message(FATAL_ERROR "case ${case} of wrong_kinds.cpp compiles")
+  endif()
+endforeach()

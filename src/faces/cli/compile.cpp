@@ -1,76 +1,18 @@
 // nereid compile: one kernel of a file, ahead of time.
 #include "faces/cli/commands.h"
 #include "faces/cli/header.h"
+#include "faces/cli/signature.h"
 #include "nereid/nereid.hpp"
 
 #include <algorithm>
-#include <cctype>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 using namespace nereid;
 using namespace nereid::cli;
 
 namespace {
-
-/// Splits at commas outside of quotes and brackets.
-std::vector<std::string> splitSignature(const std::string &text) {
-  std::vector<std::string> parts(1);
-  char quote = 0;
-  int depth = 0;
-  for (char c : text) {
-    if (quote)
-      quote = c == quote ? 0 : quote;
-    else if (c == '\'' || c == '"')
-      quote = c;
-    else if (c == '(' || c == '[')
-      ++depth;
-    else if (c == ')' || c == ']')
-      --depth;
-    if (c == ',' && !quote && depth == 0)
-      parts.emplace_back();
-    else if (!(parts.back().empty() && std::isspace(static_cast<unsigned char>(c))))
-      parts.back() += c;
-  }
-  if (parts.size() == 1 && parts[0].empty())
-    parts.clear();
-  return parts;
-}
-
-/// "8", "True", "tf32": the value of an option.
-ValueHandle optionValue(const std::string &text) {
-  if (text == "True" || text == "true" || text == "False" || text == "false")
-    return ValueHandle(nrd_value_bool(text[0] == 'T' || text[0] == 't'));
-  char *end = nullptr;
-  errno = 0;
-  long long number = std::strtoll(text.c_str(), &end, 10);
-  if (!text.empty() && !*end && !errno)
-    return ValueHandle(nrd_value_int(number));
-  return ValueHandle(nrd_value_str(text.data(), text.size()));
-}
-
-int failed(nrd_error *error) {
-  std::fprintf(stderr, "%s\n", nrd_error_message(error));
-  int status = nrd_error_get_kind(error) == NRD_ERROR_ARGUMENT ? 2 : 1;
-  nrd_error_free(error);
-  return status;
-}
-
-bool writeFile(const std::string &path, const void *data, size_t size) {
-  FILE *file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
-  bool good = file && std::fwrite(data, 1, size, file) == size;
-  if (file && file != stdout)
-    good &= std::fclose(file) == 0;
-  if (!good) {
-    DiagnosticEngine diagnostics;
-    diagnostics.report(diag::CannotWriteFile, {}, path, std::strerror(errno));
-    usageError(diagnostics);
-  }
-  return good;
-}
 
 int listFunctions(nrd_module *module) {
   for (size_t i = 0; i < nrd_module_function_count(module); ++i) {
@@ -113,18 +55,9 @@ int cli::compileCommand(const Command &command, std::vector<std::string> args) {
     return failed(error);
   if (parsed.has("--list"))
     return listFunctions(module.get());
-  std::string name = parsed.get("--kernel");
-  if (name.empty() && nrd_module_function_count(module.get()) > 1) {
-    std::string names;
-    for (size_t i = 0; i < nrd_module_function_count(module.get()); ++i)
-      names += std::string(i ? ", " : "") + "`" + nrd_module_function_name(module.get(), i) + "`";
-    diagnostics.report(diag::CliWhichKernel, {}, names);
-    return usageError(diagnostics);
-  }
   FunctionHandle function;
-  if (nrd_error *error = nrd_function_create(module.get(), name.empty() ? nullptr : name.c_str(),
-                                             nullptr, nullptr, function.out()))
-    return failed(error);
+  if (int status = chooseKernel(module, parsed.get("--kernel"), function))
+    return status;
 
   OptionsHandle options(nrd_options_new());
   auto setOption = [&](const char *key, const std::string &value) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 using namespace nereid;
 using namespace nereid::cli;
@@ -30,6 +31,19 @@ static const Option compileOptions[] = {
     {"--list", "", "list the functions of the file and their parameters"},
     {"--time-passes", "", "print the time of each stage and of each pass"},
     {"--print-after-changed", "", "print the program after each pass that changed it"},
+    {"--help", "", "print this text"},
+};
+static const Option embedOptions[] = {
+    {"--kernel", "NAME", "which function; not needed when the file has one"},
+    {"--signature", "TEXT", "a type or value for each parameter; once for each variant"},
+    {"--target", "TARGET",
+     "cpu (baseline, avx2 and avx512), cpu:avx2..., cuda:90..., ptx:80...; once for each variant "
+     "(default: cpu)"},
+    {"-o", "PATH", "where to write: PATH.c, PATH.h and PATH.*.o (default: the kernel's name)"},
+    {"--name", "NAME", "the kernel's name in C++ (default: its own)"},
+    {"--namespace", "NAME", "the namespace in C++ (default: kernels)"},
+    {"--option", "NAME=VALUE", "a compile option of all variants, e.g. num_warps=8"},
+    {"--list-outputs", "", "print the files that would be written, and write none"},
     {"--help", "", "print this text"},
 };
 static const Option runOptions[] = {
@@ -68,6 +82,14 @@ static const Command commands[] = {
      compileOptions, compileCommand},
     {"doctor", "[options]", "what was found on this machine, and the settings in force", "",
      doctorOptions, doctorCommand},
+    {"embed", "FILE --signature TEXT [options]",
+     "compile a kernel into a program: objects, a table in C and a typed header",
+     "Every signature is compiled for every target. What follows `|` in a signature are compile\n"
+     "options of that one, and `on=cpu` or `on=cuda` when it is not for the other targets:\n"
+     "  '*fp16:16, *fp16:16, i32, 128 | num_warps=8, on=cuda'\n\n"
+     "The files are compiled into a program that links libnereid_embedded.a; in CMake\n"
+     "nereid_add_kernels() does all of that.",
+     embedOptions, embedCommand},
     {"opt",
      "[arguments of nereid-opt]",
      "run passes by name on tile IR in text form",
@@ -92,7 +114,25 @@ static std::string generalHelp() {
     left.resize(14, ' ');
     text += left + std::string(command.summary) + "\n";
   }
-  return text + "\n`nereid COMMAND --help` tells more; `nereid --version` prints the version.\n";
+  return text + "\n`nereid COMMAND --help` tells more; `nereid --version` prints the version,\n"
+                "`nereid --cmake-dir` the folder for CMake's nereid_DIR.\n";
+}
+
+/// The CMake package that is installed with this program: below the same prefix, or in the same
+/// Python package.
+static int printCmakeFolder() {
+  std::error_code failed;
+  std::filesystem::path root =
+      std::filesystem::read_symlink("/proc/self/exe", failed).parent_path().parent_path();
+  for (const char *folder : {NEREID_LIBDIR "/cmake/nereid", "cmake"})
+    if (!failed && std::filesystem::exists(root / folder / "nereidConfig.cmake", failed)) {
+      std::printf("%s\n", (root / folder).c_str());
+      return 0;
+    }
+  DiagnosticEngine diagnostics;
+  diagnostics.report(diag::CliNoPackage, {}, root.string());
+  usageError(diagnostics);
+  return 1;
 }
 
 int main(int argc, char **argv) {
@@ -105,6 +145,8 @@ int main(int argc, char **argv) {
     std::printf("nereid %s\n", nrd_version());
     return 0;
   }
+  if (args[0] == "--cmake-dir")
+    return printCmakeFolder();
   auto command = std::ranges::find(commands, std::string_view(args[0]), &Command::name);
   if (command == std::end(commands)) {
     DiagnosticEngine diagnostics;

@@ -86,9 +86,31 @@ class CpuDevice final : public Device {
 public:
   ErrorPtr launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                   const nrd_launch &launch) const override;
+  void describe(const nrd_kernel &kernel, llvm::json::Object &out) const override;
 };
 
 } // namespace
+
+/// The places that assertions and prints refer to, for who embeds the code.
+void CpuDevice::describe(const nrd_kernel &kernel, llvm::json::Object &out) const {
+  const auto *table = static_cast<const cpu::SiteTable *>(kernel.code->sites.get());
+  if (!table || kernel.checked)
+    return;
+  llvm::json::Array sites;
+  for (const cpu::Site &site : table->sites) {
+    llvm::json::Array operands;
+    for (const cpu::PrintOperand &operand : site.operands)
+      operands.push_back(llvm::json::Object{{"kind", int(operand.kind)},
+                                            {"shape", llvm::json::Array(operand.shape)}});
+    sites.push_back(llvm::json::Object{{"file", llvm::json::fixUTF8(site.file)},
+                                       {"line", site.line},
+                                       {"column", site.column},
+                                       {"text", llvm::json::fixUTF8(site.text)},
+                                       {"hex", site.hex},
+                                       {"operands", std::move(operands)}});
+  }
+  out["sites"] = std::move(sites);
+}
 
 ErrorPtr CpuDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                            const nrd_launch &launch) const {

@@ -183,6 +183,8 @@ public:
     out["global_scratch_size"] = info.globalScratchBytes;
     out["global_scratch_align"] = info.globalScratchAlign;
     out["tensor_maps"] = int64_t(info.tensorMaps.size());
+    if (!info.tensorMaps.empty())
+      out["tensor_map_plans"] = describeTensorMaps(info.tensorMaps);
     out["profile_scratch_size"] = 0;
     out["profile_scratch_align"] = 1;
     out["launch_pdl"] = options.pdl;

@@ -10,23 +10,6 @@ using namespace nereid;
 using namespace nereid::runtime;
 using namespace nereid::runtime::cuda;
 
-bool cuda::isSticky(Result result) {
-  switch (result) {
-  case ErrorIllegalAddress:
-  case 702: // timeout
-  case ErrorAssert:
-  case 714: // hardware stack error
-  case 715: // illegal instruction
-  case 716: // misaligned address
-  case 717: // invalid address space
-  case 718: // invalid program counter
-  case 719: // launch failure
-    return true;
-  default:
-    return false;
-  }
-}
-
 std::string Driver::describe(Result result) const {
   const char *name = nullptr, *text = nullptr;
   cuGetErrorName(result, &name);

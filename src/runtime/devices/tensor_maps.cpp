@@ -10,16 +10,6 @@ namespace {
 
 constexpr unsigned maxRank = 5;
 
-// The driver's numbers (cuda.h).
-enum Interleave : int { NoInterleave = 0 };
-enum Swizzle : int { NoSwizzle = 0, Swizzle32 = 1, Swizzle64 = 2, Swizzle128 = 3 };
-enum L2Promotion : int { PromoteTo256 = 3 };
-enum Fill : int { FillZero = 0, FillNaN = 1 };
-
-Swizzle swizzleOf(unsigned bytes) {
-  return bytes == 128 ? Swizzle128 : bytes == 64 ? Swizzle64 : bytes == 32 ? Swizzle32 : NoSwizzle;
-}
-
 std::string listText(llvm::ArrayRef<uint64_t> outermostLast) {
   std::string text;
   for (uint64_t value : llvm::reverse(outermostLast))
@@ -56,4 +46,33 @@ ErrorPtr cuda::encodeTensorMaps(const Driver &driver, llvm::ArrayRef<gpu::Tensor
                        driver.describe(result));
   }
   return nullptr;
+}
+
+static llvm::json::Array describe(const gpu::HostNumber &number) {
+  llvm::json::Array steps;
+  for (const gpu::HostNumber::Step &step : number.steps)
+    steps.push_back(llvm::json::Array{int(step.op), step.value});
+  return steps;
+}
+
+static llvm::json::Array describe(llvm::ArrayRef<gpu::HostNumber> numbers) {
+  llvm::json::Array list;
+  for (const gpu::HostNumber &number : numbers)
+    list.push_back(describe(number));
+  return list;
+}
+
+llvm::json::Array cuda::describeTensorMaps(llvm::ArrayRef<gpu::TensorMapPlan> plans) {
+  llvm::json::Array list;
+  for (const gpu::TensorMapPlan &plan : plans)
+    list.push_back(llvm::json::Object{{"name", plan.name},
+                                      {"element", int(plan.element)},
+                                      {"element_bytes", plan.elementBytes},
+                                      {"swizzle_bytes", plan.swizzleBytes},
+                                      {"pads_nan", plan.padsNaN},
+                                      {"box", llvm::json::Array(plan.box)},
+                                      {"base", describe(plan.base)},
+                                      {"shape", describe(plan.shape)},
+                                      {"strides", describe(plan.strides)}});
+  return list;
 }

@@ -6,18 +6,17 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/JSON.h"
 
 namespace nereid::runtime::cuda {
-
-/// The driver's CUtensorMap.
-struct alignas(64) TensorMap {
-  uint64_t words[16];
-};
-static_assert(sizeof(TensorMap) == 128);
 
 /// The maps of these plans, one each. `slots`: the arguments of the kernel as they are passed. An
 /// error names the tensor that the copy engine cannot describe.
 ErrorPtr encodeTensorMaps(const Driver &driver, llvm::ArrayRef<gpu::TensorMapPlan> plans,
                           const uint64_t *slots, llvm::SmallVectorImpl<TensorMap> &maps);
+
+/// The plans as JSON, for who launches the kernel without this library. A number is a list of
+/// steps, each an operation (gpu::HostNumber::Op) and its value.
+llvm::json::Array describeTensorMaps(llvm::ArrayRef<gpu::TensorMapPlan> plans);
 
 } // namespace nereid::runtime::cuda

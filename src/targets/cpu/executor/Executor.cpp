@@ -7,8 +7,6 @@
 // wake late cost nothing and nobody waits for them.
 #include "targets/cpu/executor/Executor.h"
 
-#include "support/settings.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -303,7 +301,7 @@ Global *makeGlobal() {
 }
 
 int defaultThreads() {
-  int64_t wish = Settings::current().cpuThreads;
+  int64_t wish = configuredThreads();
   return wish > 0 ? int(std::min<int64_t>(wish, 4096)) : visibleCores();
 }
 

@@ -49,12 +49,15 @@ constexpr int64_t cooperativeLimit = 4096;
 LaunchResult run(KernelFn kernel, const void *args, const int32_t grid[3],
                  const LaunchOptions &options = {});
 
-// The size of the pool, the launching thread included. The first use takes the setting cpuThreads
-// (NEREID_CPU_THREADS), else
-// `visibleCores()`. Setting waits for a running launch (so never from inside a kernel); 0 returns
-// to the default.
+// The size of the pool, the launching thread included. The first use takes `configuredThreads()`,
+// else `visibleCores()`. Setting waits for a running launch (so never from inside a kernel); 0
+// returns to the default.
 int threadCount();
 void setThreadCount(int threads);
+
+// The threads that were asked for, 0 for none in particular. Defined by whoever links the executor:
+// the library reads its setting (ConfiguredThreads.cpp), embedded kernels the environment.
+int64_t configuredThreads();
 
 // Cores this process may use: its affinity mask, and the CPU quota of its control group rounded up.
 // At least 1.

@@ -9,7 +9,7 @@
 #include <numbers>
 
 // glibc gave these new versions in 2.35, which older systems lack; the results are the same.
-#if defined(__x86_64__) && defined(__GLIBC__)
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(NEREID_EMBEDDED)
 __asm__(".symver hypot,hypot@GLIBC_2.2.5");
 __asm__(".symver hypotf,hypotf@GLIBC_2.2.5");
 #endif
@@ -263,7 +263,11 @@ template <typename T> T average(T a, T b, int carry) {
   macro(__VA_ARGS__, rn, FE_TONEAREST), macro(__VA_ARGS__, rz, FE_TOWARDZERO),                     \
       macro(__VA_ARGS__, rd, FE_DOWNWARD), macro(__VA_ARGS__, ru, FE_UPWARD)
 
-const Symbol functions[] = {
+} // namespace
+
+// By number in objects that are linked (src/embedded/device_symbols.cpp).
+extern "C" const Symbol nereid_device_table[];
+const Symbol nereid_device_table[] = {
     FUNCTION("nereid_cpu_clock",
              []() -> int64_t {
                return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch())
@@ -455,10 +459,8 @@ const Symbol functions[] = {
              [](double x) -> int64_t { return toInteger<int64_t>(FE_TOWARDZERO, std::round(x)); }),
 };
 
-} // namespace
-
 std::span<const Symbol> deviceLibrary() {
-  return functions;
+  return nereid_device_table;
 }
 
 } // namespace nereid::cpu

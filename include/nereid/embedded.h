@@ -1,0 +1,181 @@
+/** @file
+ * @brief Kernels that were compiled when the program was built: their tables, and their launch.
+ *
+ * `nereid embed` (and nereid_add_kernels() of the CMake package) writes a C file with a table, an
+ * object file for each CPU variant and a typed header, which is what programs include; this header
+ * is what those files are made of. Neither the compiler nor LLVM nor Python takes part when the
+ * program runs: link libnereid_embedded.a.
+ *
+ * A kernel has variants: for several architectures, and for several facts about its arguments. A
+ * launch takes the one that fits the device and the arguments and promises the most.
+ */
+#ifndef NEREID_EMBEDDED_H
+#define NEREID_EMBEDDED_H
+
+#include "nereid/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Of the tables below; a program and its run time must agree on it. */
+#define NRD_EMBEDDED_VERSION 1
+
+/** Instruction sets of a CPU that code is compiled for. */
+enum {
+  NRD_CPU_BASELINE = 1, /**< any x86-64 */
+  NRD_CPU_AVX2 = 2,     /**< x86-64-v3 */
+  NRD_CPU_AVX512 = 4,   /**< x86-64-v4 */
+  NRD_CPU_AARCH64 = 8
+};
+
+/** What a variant assumes of an argument, as bits. */
+enum {
+  NRD_FACT_MULTIPLE_OF_16 = 1, /**< a number or an address; of a descriptor its address and its
+                                  last size */
+  NRD_FACT_EQUALS = 2,         /**< a number that is folded into the code: it is not passed */
+  NRD_FACT_SIGNED = 4,         /**< a number that fits a signed integer of `value` bits */
+  NRD_FACT_UNSIGNED = 8,       /**< a number that fits an unsigned integer of `value` bits */
+  NRD_FACT_NOT_NULL = 16       /**< an address, where another variant is for None */
+};
+
+/** The facts about one parameter. */
+typedef struct nrd_embedded_fact {
+  uint32_t kinds; /**< NRD_FACT_... */
+  uint32_t reserved;
+  int64_t value;
+} nrd_embedded_fact;
+
+/** A parameter of the launch. */
+typedef struct nrd_embedded_param {
+  const char *name;
+  uint8_t is_pointer; /**< its first slot is an address */
+  uint8_t slots; /**< of 8 bytes; 2*rank for a descriptor: address, sizes, strides but the last */
+  uint8_t reserved[6];
+} nrd_embedded_param;
+
+/** What a kernel prints: the type of an operand is a number of the compiler's. */
+typedef struct nrd_embedded_operand {
+  uint32_t kind;
+  uint32_t rank;
+  int64_t shape[5];
+} nrd_embedded_operand;
+
+/** A place in the kernel's source that an assertion or print of the CPU refers to. */
+typedef struct nrd_embedded_site {
+  const char *file;
+  const char *text; /**< the assertion's message, the print's prefix */
+  int32_t line, column;
+  uint32_t hex;
+  uint32_t operand_count;
+  const nrd_embedded_operand *operands;
+} nrd_embedded_site;
+
+/** The entry of a CPU variant: runs the programs [begin, end). */
+typedef void (*nrd_embedded_entry)(const void *slots, void *launch, int64_t begin, int64_t end,
+                                   void *scratch);
+
+/** Machine code of a CPU. */
+typedef struct nrd_embedded_cpu {
+  uint32_t features; /**< one of NRD_CPU_... */
+  uint32_t cooperative;
+  nrd_embedded_entry entry;
+  uint64_t scratch_bytes;
+  const nrd_embedded_site *sites;
+  uint64_t site_count;
+} nrd_embedded_cpu;
+
+/** A step of a computation over the slots of a launch, on a stack. */
+typedef struct nrd_embedded_step {
+  uint32_t op; /**< argument, constant, sign-extend, zero-extend, add, subtract, multiply, shift */
+  uint32_t reserved;
+  int64_t value;
+} nrd_embedded_step;
+
+/** A number computed from the arguments. */
+typedef struct nrd_embedded_number {
+  const nrd_embedded_step *steps;
+  uint64_t count;
+} nrd_embedded_number;
+
+/** What the copy engine of a GPU must know of a tensor. Dimensions from the outermost on. */
+typedef struct nrd_embedded_map {
+  const char *name;
+  uint32_t element; /**< the driver's CUtensorMapDataType */
+  uint32_t element_bytes;
+  uint32_t swizzle_bytes;
+  uint32_t pads_nan;
+  uint32_t rank;
+  uint32_t box[5];
+  nrd_embedded_number base, shape[5], strides[5]; /**< strides in elements, without the last */
+} nrd_embedded_map;
+
+/** Machine code (or PTX, a text that the driver compiles) of a GPU. */
+typedef struct nrd_embedded_cuda {
+  int32_t arch;           /**< 90 for sm_90 */
+  uint32_t arch_specific; /**< sm_90a: runs on this architecture alone */
+  uint32_t is_ptx;        /**< runs on this architecture and all later ones */
+  uint32_t num_warps, num_ctas;
+  uint32_t cooperative, pdl;
+  uint32_t reserved;
+  uint64_t shared_bytes;  /**< dynamic, of a block */
+  uint64_t scratch_bytes; /**< global memory of a program */
+  const char *entry;
+  const void *image;
+  uint64_t image_bytes;
+  uint64_t checksum; /**< FNV-1a of the image */
+  const nrd_embedded_map *maps;
+  uint64_t map_count;
+} nrd_embedded_cuda;
+
+/** One compilation of a kernel. */
+typedef struct nrd_embedded_variant {
+  const nrd_embedded_fact *facts; /**< one a parameter */
+  const nrd_embedded_cpu *cpu;    /**< one of the two is there */
+  const nrd_embedded_cuda *cuda;
+} nrd_embedded_variant;
+
+/** What the run time keeps with a variant: zeros before the first launch. */
+typedef struct nrd_embedded_state {
+  void *loaded;
+} nrd_embedded_state;
+
+/** A kernel with all its variants. */
+typedef struct nrd_embedded_kernel {
+  uint32_t version; /**< NRD_EMBEDDED_VERSION */
+  uint32_t size;    /**< sizeof(nrd_embedded_kernel) */
+  const char *name;
+  const nrd_embedded_param *params;
+  uint64_t param_count;
+  const nrd_embedded_variant *variants;
+  uint64_t variant_count;
+  nrd_embedded_state *states; /**< one a variant */
+} nrd_embedded_kernel;
+
+/** How to run: begin with all zeros and `size`. */
+typedef struct nrd_embedded_launch {
+  size_t size;         /**< sizeof(nrd_embedded_launch) */
+  uint32_t grid[3];    /**< programs along each axis; none run when one is 0 */
+  uint32_t threads;    /**< on the CPU at most; 0: NEREID_CPU_THREADS, or all cores */
+  uint32_t has_stream; /**< 0: on the device of the first pointer that is not null */
+  uint32_t reserved;
+  nrd_stream stream;
+} nrd_embedded_launch;
+
+/** Runs the variant that fits. `slots`: the arguments in order, 8 bytes a slot, integers extended
+ * by their sign to 64 bits, a narrow float in the first bytes. Done when it returns on the CPU,
+ * queued on a GPU. May be called from several threads at once. */
+NRD_API nrd_status nrd_embedded_run(const nrd_embedded_kernel *kernel,
+                                    const nrd_embedded_launch *how, const uint64_t *slots);
+
+/** Finds and loads the variant that a launch with these arguments would run, and runs nothing. */
+NRD_API nrd_status nrd_embedded_prepare(const nrd_embedded_kernel *kernel,
+                                        const nrd_embedded_launch *how, const uint64_t *slots);
+
+/** For typed headers: refuses a number that does not fit its parameter. */
+NRD_API nrd_status nrd_embedded_does_not_fit(const nrd_embedded_kernel *kernel, uint64_t param);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

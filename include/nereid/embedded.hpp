@@ -1,0 +1,102 @@
+/** @file
+ * @brief What the typed headers of embedded kernels are made of (C++20).
+ *
+ * A program includes the header that was generated for its kernels, which includes this one:
+ *
+ * @code
+ * #include "add_kernel.h" // made by nereid_add_kernels(... FILE kernels.py KERNEL add_kernel ...)
+ * kernels::add_kernel({blocks}, stream, x, y, out, n); // throws nereid::Error
+ * nereid::Status status = kernels::add_kernel.tryLaunch({blocks}, x, y, out, n);
+ * @endcode
+ */
+#ifndef NEREID_EMBEDDED_HPP
+#define NEREID_EMBEDDED_HPP
+
+#include "nereid/device.hpp"
+#include "nereid/embedded.h"
+
+/// Kernels compiled when the program was built.
+namespace nereid::embedded {
+
+/// @cond
+namespace detail {
+inline nrd_embedded_launch rawLaunch(const Launch &how) {
+  nrd_embedded_launch raw{};
+  raw.size = sizeof raw;
+  raw.grid[0] = how.grid.x;
+  raw.grid[1] = how.grid.y;
+  raw.grid[2] = how.grid.z;
+  raw.threads = how.threads;
+  raw.has_stream = how.on || how.native || how.device;
+  raw.stream = how.on.value_or(nrd_stream{how.device.value_or(0), 0, how.native.value_or(nullptr)});
+  return raw;
+}
+
+/// Writes an argument to its slots; whether it fits.
+template <typename T> bool put(uint64_t *&slot, const Pointer<T> &pointer) {
+  *slot++ = pointer.slot();
+  return true;
+}
+template <typename T> bool put(uint64_t *&slot, const Number<T> &number) {
+  *slot++ = number.slot();
+  return number.fits;
+}
+template <typename T, int Rank> bool put(uint64_t *&slot, const Descriptor<T, Rank> &tensor) {
+  *slot++ = tensor.base.slot();
+  for (int32_t size : tensor.shape)
+    *slot++ = uint64_t(int64_t(size));
+  for (int i = 0; i + 1 < Rank; ++i)
+    *slot++ = uint64_t(tensor.strides[i]);
+  return tensor.strides[Rank - 1] == 1;
+}
+
+template <typename T> constexpr int slotsOf = 1;
+template <typename T, int Rank> constexpr int slotsOf<Descriptor<T, Rank>> = 2 * Rank;
+} // namespace detail
+/// @endcond
+
+/// Starts (or only loads) the variant of a kernel that fits the arguments.
+template <typename Run, typename... Args>
+Status call(Run run, const nrd_embedded_kernel &kernel, const Launch &how, const Args &...args) {
+  uint64_t slots[(detail::slotsOf<Args> + ... + 1)], *next = slots;
+  uint64_t number = 0, wrong = sizeof...(Args);
+  ((detail::put(next, args) || wrong != sizeof...(Args) ? void() : void(wrong = number), ++number),
+   ...);
+  if (wrong != sizeof...(Args)) [[unlikely]]
+    return nereid::detail::errorOf(nrd_embedded_does_not_fit(&kernel, wrong));
+  nrd_embedded_launch raw = detail::rawLaunch(how);
+  return nereid::detail::statusOf(run(&kernel, &raw, slots));
+}
+
+/// What every embedded kernel can do, beside being launched with its own typed arguments: those are
+/// `Derived::tryLaunch` and `Derived::tryPrepare`.
+template <typename Derived> class Kernel {
+public:
+  /// Launches; throws what went wrong.
+  template <typename... Args>
+    requires requires(const Derived &kernel, const Launch &how, Args &&...args) {
+      kernel.tryLaunch(how, std::forward<Args>(args)...);
+    }
+  void operator()(const Launch &how, Args &&...args) const {
+    self().tryLaunch(how, std::forward<Args>(args)...).value();
+  }
+  /// Launches on a stream; throws what went wrong.
+  template <typename... Args>
+    requires requires(const Derived &kernel, const Launch &how, Args &&...args) {
+      kernel.tryLaunch(how, std::forward<Args>(args)...);
+    }
+  void operator()(Grid grid, const Stream &stream, Args &&...args) const {
+    self().tryLaunch(Launch(grid, stream), std::forward<Args>(args)...).value();
+  }
+  /// Loads the variant that such a launch would run, so that the launch itself takes no time for
+  /// it.
+  template <typename... Args> void prepare(const Launch &how, Args &&...args) const {
+    self().tryPrepare(how, std::forward<Args>(args)...).value();
+  }
+
+private:
+  const Derived &self() const { return static_cast<const Derived &>(*this); }
+};
+
+} // namespace nereid::embedded
+#endif

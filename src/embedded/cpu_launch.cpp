@@ -1,0 +1,108 @@
+// Embedded kernels on the CPU: the executor of the library, fed from the tables.
+#include "embedded/launch.h"
+#include "embedded/status.h"
+#include "targets/cpu/executor/Executor.h"
+#include "targets/cpu/support_library/SupportLibrary.h"
+
+#include <atomic>
+#include <cinttypes>
+#include <cstdlib>
+#include <memory>
+
+using namespace nereid;
+using namespace nereid::embedded;
+
+int64_t cpu::configuredThreads() {
+  const char *text = std::getenv("NEREID_CPU_THREADS");
+  return text ? std::strtoll(text, nullptr, 10) : 0;
+}
+
+namespace {
+
+std::unique_ptr<cpu::SiteTable> makeSites(const nrd_embedded_cpu &code) {
+  auto table = std::make_unique<cpu::SiteTable>();
+  for (uint64_t i = 0; i < code.site_count; ++i) {
+    const nrd_embedded_site &from = code.sites[i];
+    cpu::Site &site = table->sites.emplace_back();
+    site.file = from.file;
+    site.text = from.text;
+    site.line = from.line;
+    site.column = from.column;
+    site.hex = from.hex;
+    for (uint32_t j = 0; j < from.operand_count; ++j) {
+      const nrd_embedded_operand &operand = from.operands[j];
+      site.operands.push_back(
+          {cpu::ElementKind(operand.kind), {operand.shape, operand.shape + operand.rank}});
+    }
+  }
+  return table;
+}
+
+/// The sites of the variant, made when they are first wanted and kept.
+const cpu::SiteTable *sitesOf(const Chosen &chosen) {
+  if (!chosen.variant.cpu->site_count)
+    return nullptr;
+  std::atomic_ref<void *> loaded(chosen.state.loaded);
+  if (void *table = loaded.load(std::memory_order_acquire))
+    return static_cast<cpu::SiteTable *>(table);
+  auto made = makeSites(*chosen.variant.cpu);
+  void *expected = nullptr;
+  if (loaded.compare_exchange_strong(expected, made.get()))
+    return made.release();
+  return static_cast<cpu::SiteTable *>(expected);
+}
+
+nrd_status failed(const Chosen &chosen, const nrd_embedded_launch &how, const cpu::Failure &failure,
+                  const cpu::SiteTable *sites) {
+  const cpu::Site *site = sites && failure.site >= 0 && size_t(failure.site) < sites->sites.size()
+                              ? &sites->sites[size_t(failure.site)]
+                              : nullptr;
+  int64_t x = how.grid[0], y = how.grid[1], program = failure.program;
+  return fail(NRD_STATUS_FAILED,
+              "kernel `%s` failed in program (%" PRId64 ", %" PRId64 ", %" PRId64
+              "): %s%s, at %s:%d",
+              chosen.kernel.name, program % x, program / x % y, program / (x * y),
+              failure.kind == cpu::FailureKind::Assert ? "device assertion failed: "
+                                                       : "an offset overflowed",
+              failure.kind == cpu::FailureKind::Assert && site ? site->text.c_str() : "",
+              site ? site->file.c_str() : "?", site ? site->line : 0);
+}
+
+} // namespace
+
+nrd_status embedded::launchCpu(const Chosen &chosen, const nrd_embedded_launch &how,
+                               const uint64_t *slots, bool run) {
+  const nrd_embedded_cpu &code = *chosen.variant.cpu;
+  const cpu::SiteTable *sites = sitesOf(chosen);
+  if (!run)
+    return NRD_OK;
+  uint64_t passed[maxSlots];
+  passedSlots(chosen, slots, passed);
+  cpu::LaunchOptions options;
+  options.threads = int(how.threads < 4096 ? how.threads : 4096);
+  options.cooperative = code.cooperative;
+  options.scratchBytes = code.scratch_bytes;
+  options.sites = sites;
+  int32_t grid[3] = {int32_t(how.grid[0]), int32_t(how.grid[1]), int32_t(how.grid[2])};
+  auto entry = reinterpret_cast<cpu::KernelFn>(code.entry);
+  cpu::LaunchResult result = cpu::run(entry, passed, grid, options);
+  const char *name = chosen.kernel.name;
+  switch (result.status) {
+  case cpu::LaunchStatus::Ok:
+    return NRD_OK;
+  case cpu::LaunchStatus::ProgramFailed:
+    return failed(chosen, how, result.failure, sites);
+  case cpu::LaunchStatus::BadGrid:
+    return fail(NRD_STATUS_ARGUMENT, "the grid of `%s` has too many programs", name);
+  case cpu::LaunchStatus::TooManyPrograms:
+    return fail(NRD_STATUS_RESOURCES,
+                "the programs of `%s` run at the same time: at most %" PRId64 " of them can", name,
+                cpu::cooperativeLimit);
+  case cpu::LaunchStatus::NoThreads:
+    return fail(NRD_STATUS_RESOURCES, "the system gives too few threads for `%s`", name);
+  case cpu::LaunchStatus::NoMemory:
+    return fail(NRD_STATUS_RESOURCES, "no %" PRIu64 " bytes of memory for each thread of `%s`",
+                code.scratch_bytes, name);
+  }
+  return NRD_OK;
+}

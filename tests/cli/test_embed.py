@@ -1,0 +1,95 @@
+"""`nereid embed`: what it writes, and how it fails. That the files work is tested by tests/install."""
+
+import pathlib
+
+import pytest
+
+from test_cli import PROGRAM, fails, nereid
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="the command line is not built")
+
+KERNELS = str(pathlib.Path(__file__).resolve().parents[1] / "install" / "consumer" / "kernels.py")
+ADD = ["embed", KERNELS, "--kernel", "add"]
+F32 = "*fp32, *fp32, *fp32, i32, 1024"
+
+
+def write(folder, *arguments):
+    result = nereid(*arguments, "-o", str(folder / "out"))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == result.stderr == ""
+    return (folder / "out.h").read_text(), (folder / "out.c").read_text()
+
+
+def test_files(tmp_path):
+    header, tables = write(tmp_path, *ADD, "--signature", F32, "--target", "cpu:avx2", "--target", "ptx:80")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.0.avx2.o", "out.c", "out.h"]
+    assert "nereid::Pointer<const float> x_ptr, nereid::Pointer<const float> y_ptr, nereid::Pointer<float> out_ptr, " \
+        "nereid::Number<int32_t> n)" in header
+    assert "static constexpr int64_t BLOCK = 1024;" in header
+    assert "NRD_CPU_AVX2" in tables
+    listed = nereid(*ADD, "--signature", F32, "--target", "cpu:avx2", "--list-outputs", "-o", "a/b").stdout
+    assert listed.splitlines() == ["a/b.c", "a/b.h", "a/b.0.avx2.o"]
+
+
+def test_the_same_input_gives_the_same_files(tmp_path):
+    arguments = [*ADD, "--signature", F32, "--target", "cpu:avx512", "--target", "ptx:80"]
+    texts = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        texts.append((*write(tmp_path / name, *arguments), (tmp_path / name / "out.0.avx512.o").read_bytes()))
+    assert texts[0] == texts[1]
+
+
+def test_signatures_for_one_backend(tmp_path):
+    signatures = ["--signature", F32 + " | on=cpu", "--signature", "*fp32, *fp32, *fp32, i32, 256 | num_warps=8, on=cuda"]
+    header, tables = write(tmp_path, *ADD, *signatures, "--target", "cpu:baseline", "--target", "ptx:80")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.0.baseline.o", "out.c", "out.h"]
+    assert "80, 0, 1, 8," in tables
+    assert "nereid::Number<int64_t> BLOCK)" in header  # two values: the launch chooses
+
+
+def test_names(tmp_path):
+    header, _ = write(tmp_path, *ADD, "--signature", F32, "--target", "ptx:80", "--name", "sum", "--namespace", "a::b")
+    assert "namespace a::b {" in header
+    assert "inline constexpr sum_kernel sum{};" in header
+    assert "static inline nrd_status a_b_sum_launch(" in header
+    one = tmp_path / "one.py"
+    one.write_text("def only(p, template):\n    pass\n")
+    header, _ = write(tmp_path, "embed", str(one), "--signature", "*i8, u1", "--target", "ptx:80")
+    assert "nereid::Pointer<const int8_t> p, nereid::Number<bool> template_)" in header
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ([], "error: `nereid embed` needs the argument `--signature`"),
+    (["--signature", F32, "--target", "cuda"], "error: a kernel cannot be embedded for `cuda`: expected `cpu`, `cpu:baseline`, "
+     "`cpu:avx2`, `cpu:avx512`, `cpu:aarch64`, `cuda:90` or `ptx:80` (and other architectures)"),  # EmbedBadTarget
+    (["--signature", F32 + " | on=cpu", "--target", "ptx:80"],
+     "error: no signature is for any of the targets: nothing would be embedded"),  # EmbedNothing
+    (["--signature", F32, "--name", "my-kernel"], "error: `my-kernel` is no name of C++"),  # EmbedBadName
+    (["--signature", "(*fp32, i32), *fp32, *fp32, i32, 1024"],
+     "error: parameter `x_ptr` is a tuple, which an embedded kernel cannot take: give its items as parameters"),  # EmbedTuple
+    (["--signature", F32 + " | num_warps"], "error: option `num_warps` needs a value: `NAME=VALUE`"),
+    (["--signature", "*fp32, *fp32, *fp32, i32"], "error: `add` needs a value for its parameter `BLOCK`"),
+])
+def test_wrong_arguments(arguments, message):
+    result = nereid(*ADD, *arguments)
+    assert result.returncode == 2
+    assert result.stderr.strip() == message
+
+
+def test_signatures_that_cannot_be_told_apart(tmp_path):  # EmbedAmbiguous, EmbedConstant
+    scale = ["embed", KERNELS, "--kernel", "scale", "--target", "ptx:80", "-o", str(tmp_path / "out")]
+    kinds = [f"*fp32, None, *fp32, i32, {kind}, True, u1, 128" for kind in ("fp32", "fp64")]
+    fails(2, "error: the signatures differ in the type of `factor`, fp32 and fp64, which a call cannot tell apart: give the "
+          "kernels different names with `--name`", *scale, "--signature", kinds[0], "--signature", kinds[1])
+    values = [f"*fp32, None, *fp32, i32, fp32, {value}, u1, 128" for value in ("True", "'yes'")]
+    fails(2, "error: the signatures give constexpr `double` the values True and 'yes': a launch chooses among integers and "
+          "bools only", *scale, "--signature", values[0], "--signature", values[1])
+
+
+def test_cmake_folder():  # CliNoPackage
+    result = nereid("--cmake-dir")
+    if result.returncode == 0:
+        assert (pathlib.Path(result.stdout.strip()) / "nereidConfig.cmake").exists()
+    else:  # a build folder
+        assert result.stderr.startswith("error: no CMake package is installed with this program in `")
