@@ -435,3 +435,103 @@ def test_stages_are_made_again(folder, load):
     for stage in fresh.asm:
         assert kept.asm[stage] == fresh.asm[stage], stage
     assert kept.metadata == fresh.metadata
+
+
+BUILTIN = HEAD + """
+import math
+import os
+
+from nereid.language import core
+
+STEP = {0}
+
+class Table:
+    def __init__(self, value):
+        self.value = value
+
+TABLE = Table({1})
+
+def local():
+    import time
+    return time.time()
+
+def helper(x, _semantic):
+    return tl.add(x, {2} + TABLE.value, _semantic=_semantic)
+
+@core.builtin
+def f(x, _semantic=None):
+    return helper(tl.mul(x, STEP, _semantic=_semantic), _semantic) {3}
+
+@nereid.jit
+def kernel(x, y, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y + i, f(tl.load(x + i)))
+"""
+
+
+def test_builtins_of_the_user(folder, load):
+    first = (2, 0, 1, "")
+    assert run(load(BUILTIN.format(*first)).kernel) == (11, False)
+    assert run(load(BUILTIN.format(*first)).kernel) == (11, True)
+    for values, result in (((3, 0, 1, ""), 16), ((2, 1, 1, ""), 12), ((2, 0, 2, ""), 12), ((2, 0, 1, "if x is not None else None"), 11)):
+        assert run(load(BUILTIN.format(*values)).kernel) == (result, False), values
+        assert run(load(BUILTIN.format(*values)).kernel) == (result, True), values
+    assert run(load(BUILTIN.format(*first)).kernel) == (11, True)
+
+
+@pytest.mark.parametrize("reads", ["os.environ.get('STEP', '')", "os.getenv('STEP')", "open('/dev/null').read()", "np.float32(1)",
+                                   "__import__('os').getpid()", "local()"])
+def test_builtins_that_read_what_cannot_be_told(folder, load, reads):
+    module = BUILTIN.format(2, 0, 1, f"if ({reads}, 1) else None").replace("import math", "import math, numpy as np")
+    assert run(load(module).kernel) == (11, False)
+    assert files(folder) == set()
+
+
+def test_objects_that_builtins_get(folder, load):
+    text = HEAD + """
+from nereid.language import core
+
+class Settings:
+    def __init__(self, shift):
+        self.shift = shift
+
+@core.builtin
+def f(x, settings, _semantic=None):
+    return tl.add(x, settings.value.shift if isinstance(settings, tl.constexpr) else settings.shift, _semantic=_semantic)
+
+SETTINGS = tl.constexpr(Settings({0}))
+
+@nereid.jit
+def kernel(x, y, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y + i, f(tl.load(x + i), SETTINGS))
+"""
+    for shift, hit in (1, False), (2, False), (1, True), (2, True):
+        assert run(load(text.format(shift)).kernel) == (5 + shift, hit)
+
+
+def test_classes_of_values(folder, load):
+    text = HEAD + """
+@nereid.language.core._aggregate
+class Pair:
+    a: tl.tensor
+    b: tl.constexpr
+
+    def __init__(self, a, b):
+        self.a = a
+        self.b = tl.constexpr(b.value + {0})
+
+    @nereid.jit
+    def sum(self):
+        return self.a + self.b + {1}
+
+@nereid.jit
+def kernel(x, y, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    pair = Pair(tl.load(x + i), 1)
+    tl.store(y + i, pair.sum())
+"""
+    for values in ((0, 0), (1, 0), (0, 1)):
+        assert run(load(text.format(*values)).kernel) == (6 + sum(values), False)
+    for values in ((0, 0), (1, 0), (0, 1)):
+        assert run(load(text.format(*values)).kernel)[0] == 6 + sum(values)

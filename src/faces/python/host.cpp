@@ -94,14 +94,14 @@ int getMember(void *, uint64_t cls, const char *name, int *kind, nrd_value **out
 }
 
 /// A function that does not enter the compiler can be called again; of others
-/// `nereid.runtime.dependencies.described` knows what they depend on.
+/// `nereid.runtime._description.described` knows what they depend on.
 int describe(void *, uint64_t handle, char **text) {
   GilGuard gil;
   PyObject *object = objectOf(handle);
   int builtin = PyCallable_Check(object) ? takesSemantic(object) : 1;
   if (builtin == 0)
     return NRD_DESCRIBED_BY_CALL;
-  Ref module = Ref::take(PyImport_ImportModule("nereid.runtime.dependencies"));
+  Ref module = Ref::take(PyImport_ImportModule("nereid.runtime._description"));
   Ref found =
       Ref::take(module ? PyObject_CallMethod(module.get(), "described", "O", object) : nullptr);
   if (found && PyUnicode_Check(found.get())) {
