@@ -39,14 +39,47 @@ def options_hash(options):
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@dataclasses.dataclass(frozen=True)
+class LaunchOptions:
+    """The keywords of a launch that every target takes."""
+    num_warps: int = 4
+    num_ctas: int = 1
+    num_stages: int = 3
+    maxnreg: int | None = None
+    ir_override: str | None = None
+    enable_fp_fusion: bool = True
+    enable_reflect_ftz: bool = True
+    launch_cooperative_grid: bool = False
+    launch_pdl: bool = False
+    supported_fp8_dtypes: tuple = ()
+    deprecated_fp8_dot_operand_dtypes: tuple = ()
+    default_dot_input_precision: str = "tf32"
+    allowed_dot_input_precisions: tuple = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+    max_num_imprecise_acc_default: int = 0
+    extern_libs: tuple | None = None
+    debug: bool = False
+    sanitize_overflow: bool = True
+    instrumentation_mode: str = ""
+
+    def __post_init__(self):
+        libs = self.extern_libs
+        if libs is not None and not isinstance(libs, tuple):
+            object.__setattr__(self, "extern_libs", tuple(dict(libs).items()))
+        assert self.num_warps > 0 and self.num_warps & (self.num_warps - 1) == 0, "num_warps must be a power of 2"
+
+    def hash(self):
+        return options_hash(self)
+
+
 class BaseBackend(metaclass=abc.ABCMeta):
     """A backend for one target. The compiler behind it is in the library; this names its options and stages.
 
-    Subclasses give `Options` (a frozen dataclass with `hash()`), `binary_ext`, and the names of their stages.
+    Subclasses give `options_class` (a frozen dataclass with `hash()`), `binary_ext`, and the names of their stages.
     """
 
     supports_native_tensor_specialization = True
     stage_names: tuple[str, ...] = ()
+    options_class: type = LaunchOptions
 
     def __init__(self, target):
         self.target = target
@@ -60,13 +93,17 @@ class BaseBackend(metaclass=abc.ABCMeta):
     def hash(self):
         """Identifies the compiler and the target."""
 
-    @abc.abstractmethod
     def parse_options(self, options):
         """The options of a launch, unknown ones left out."""
+        return self.options_class(**self._known(options))
 
-    @abc.abstractmethod
+    def _known(self, options):
+        known = {field.name for field in dataclasses.fields(self.options_class)}
+        return {name: value for name, value in options.items() if name in known and value is not None}
+
     def pack_metadata(self, metadata):
         """What a launcher needs of a kernel's metadata."""
+        return metadata.num_warps, metadata.num_ctas, metadata.shared
 
     def add_stages(self, stages, options, language=None):
         """Puts a function for each stage into a dict. They show which stages there are; `compile` runs all at once."""

@@ -6,9 +6,8 @@ Needs torch. Both classes keep codes, one a byte, in `data` (uint8) and convert 
 _MAGNITUDES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
-class MXFP4Tensor:
-    """Numbers of four bits: sign, two bits of exponent, one of mantissa. Made of a tensor of floats, rounded to the nearest (ties to
-    the even code; too large ones and infinities become 6), or empty of a size, to be filled by `random`."""
+class _Codes:
+    """Codes in `data`, made of a tensor of floats; or only a size."""
 
     def __init__(self, data=None, size=None, device=None):
         import torch
@@ -23,6 +22,17 @@ class MXFP4Tensor:
         else:
             raise ValueError("Either parameter data or size must be provided")
 
+    @staticmethod
+    def _check_dtype(dtype, name):
+        import torch
+        if dtype != torch.float32:
+            raise ValueError(f"Currently only float32 is supported for {name} to float conversion")
+
+
+class MXFP4Tensor(_Codes):
+    """Numbers of four bits: sign, two bits of exponent, one of mantissa. Made of a tensor of floats, rounded to the nearest (ties to
+    the even code; too large ones and infinities become 6), or empty of a size, to be filled by `random`."""
+
     def random(self):
         """Fills it with random codes; returns itself."""
         import torch
@@ -32,8 +42,7 @@ class MXFP4Tensor:
     def to(self, dtype):
         """The numbers as floats; only torch.float32."""
         import torch
-        if dtype != torch.float32:
-            raise ValueError("Currently only float32 is supported for f4e2m1 to float conversion")
+        self._check_dtype(dtype, "f4e2m1")
         table = torch.tensor(_MAGNITUDES + tuple(-value for value in _MAGNITUDES), device=self.data.device)
         return table[self.data.long()]
 
@@ -70,21 +79,8 @@ class MXFP4Tensor:
         return codes.narrow(dim, 0, original_shape[dim])
 
 
-class MXScaleTensor:
+class MXScaleTensor(_Codes):
     """Powers of two in eight bits, from 2^-127 to 2^127, and NaN. Made of a tensor of floats, rounded down to a power of two, or empty."""
-
-    def __init__(self, data=None, size=None, device=None):
-        import torch
-        self.device = device
-        if data is not None:
-            if not isinstance(data, torch.Tensor):
-                raise ValueError("Parameter data must be a torch tensor")
-            self.device = data.device
-            self.data = self._from_float(data)
-        elif size is not None:
-            self.size = size if isinstance(size, tuple) else (size, )
-        else:
-            raise ValueError("Either parameter data or size must be provided")
 
     def random(self, low=None, high=None):
         """Fills it with random scales between these numbers; returns itself."""
@@ -97,8 +93,7 @@ class MXScaleTensor:
     def to(self, dtype):
         """The scales as floats; only torch.float32."""
         import torch
-        if dtype != torch.float32:
-            raise ValueError("Currently only float32 is supported for f8e8m0 to float conversion")
+        self._check_dtype(dtype, "f8e8m0")
         scales = torch.ldexp(torch.ones(self.data.shape, device=self.data.device), self.data.int() - 127)
         return torch.where(self.data == 255, float("nan"), scales)
 
