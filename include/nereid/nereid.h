@@ -410,6 +410,17 @@ NRD_API nrd_error *nrd_kernel_get_properties(nrd_kernel *kernel, int device,
 /* Forgets every compiled kernel of the function. */
 NRD_API void nrd_function_clear_cache(nrd_function *function);
 
+/* ---- forking
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* fork() waits by itself until no other thread compiles. A caller that forks while it holds a lock
+ * which its callbacks (nrd_host) take calls these before: the first, without the lock, waits until
+ * nobody compiles; the second, with it, answers 1 when that is still so, and then keeps
+ * compilations waiting until this thread has forked. */
+NRD_API void nrd_await_quiet(void);
+NRD_API int nrd_close_for_fork(void);
+
 /* ---- devices
  * ----------------------------------------------------------------------------------------------
  */

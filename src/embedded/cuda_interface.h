@@ -127,6 +127,7 @@ static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56
   X(cuCtxPushCurrent_v2, (Context))                                                                \
   X(cuCtxPopCurrent_v2, (Context *))                                                               \
   X(cuCtxSynchronize, ())                                                                          \
+  X(cuThreadExchangeStreamCaptureMode, (int *))                                                    \
   X(cuPointerGetAttribute, (void *, int, DevicePointer))                                           \
   X(cuLibraryLoadData,                                                                             \
     (Library *, const void *, int *, void **, unsigned, int *, void **, unsigned))                 \

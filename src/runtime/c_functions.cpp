@@ -1,6 +1,7 @@
 // The C ABI: source, functions, options, compiled kernels.
 #include "runtime/c_api.h"
 #include "runtime/compile.h"
+#include "runtime/fork.h"
 #include "runtime/function.h"
 #include "runtime/target_choice.h"
 #include "support/text.h"
@@ -103,6 +104,7 @@ const char *nrd_module_function_name(const nrd_module *module, size_t index) {
 
 nrd_error *nrd_function_create(nrd_module *module, const char *name, const nrd_host *host,
                                void *function_data, nrd_function **out) {
+  Working working;
   std::string_view file = module->tree->source().name();
   if (!name && module->names.empty())
     return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::NoFunctions, file));
@@ -192,6 +194,7 @@ nrd_error *nrd_function_set_param_type(nrd_function *function, size_t index,
 }
 
 void nrd_function_clear_cache(nrd_function *function) {
+  Working working;
   function->record->dispatcher.clear();
 }
 
@@ -219,6 +222,7 @@ void nrd_options_free(nrd_options *options) {
 
 nrd_error *nrd_compile(nrd_function *function, const char *const *signature, size_t count,
                        const nrd_options *options, nrd_kernel **out) {
+  Working working;
   FunctionRecord &record = *function->record;
   CompileRequest request;
   request.function = &record;
@@ -265,6 +269,7 @@ nrd_value *nrd_kernel_constant(const nrd_kernel *kernel, size_t index) {
 }
 
 const void *nrd_kernel_stage(const nrd_kernel *kernel, const char *stage, size_t *size) {
+  Working working;
   const std::string *text = const_cast<nrd_kernel *>(kernel)->stage(stage);
   if (size)
     *size = text ? text->size() : 0;
@@ -273,6 +278,7 @@ const void *nrd_kernel_stage(const nrd_kernel *kernel, const char *stage, size_t
 
 nrd_error *nrd_kernel_read_stage(const nrd_kernel *kernel, const char *stage, const void **data,
                                  size_t *size) {
+  Working working;
   auto *mutableKernel = const_cast<nrd_kernel *>(kernel);
   std::string why;
   const std::string *text = mutableKernel->stage(stage, &why);
@@ -284,9 +290,11 @@ nrd_error *nrd_kernel_read_stage(const nrd_kernel *kernel, const char *stage, co
 }
 
 size_t nrd_kernel_stage_count(const nrd_kernel *kernel) {
+  Working working;
   return const_cast<nrd_kernel *>(kernel)->stageNames().size();
 }
 const char *nrd_kernel_stage_name(const nrd_kernel *kernel, size_t index) {
+  Working working;
   const std::vector<std::string> &names = const_cast<nrd_kernel *>(kernel)->stageNames();
   return index < names.size() ? names[index].c_str() : nullptr;
 }

@@ -1,6 +1,7 @@
 // The C ABI: the dispatcher and launches.
 #include "runtime/c_api.h"
 #include "runtime/compile.h"
+#include "runtime/fork.h"
 #include "runtime/function.h"
 #include "runtime/target_choice.h"
 #include "support/settings.h"
@@ -101,6 +102,7 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
     return wrap(std::move(error));
   nrd_kernel *kernel = wanted.record.dispatcher.find(wanted.key, wanted.hash);
   if (!kernel) [[unlikely]] {
+    Working working;
     // The environment may have changed since it was read.
     const Settings *settings = &Settings::current();
     if (&Settings::refresh() != settings)
@@ -148,5 +150,6 @@ nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *arguments, size_
 }
 
 nrd_error *nrd_kernel_get_properties(nrd_kernel *kernel, int device, nrd_kernel_properties *out) {
+  Working working;
   return wrap(deviceOf(kernel->request.target.backend).properties(*kernel, device, *out));
 }

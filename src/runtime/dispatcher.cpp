@@ -73,19 +73,26 @@ ErrorPtr Dispatcher::findOrCompile(Key key, uint64_t hash, CompileFn compile, nr
     std::unique_lock lock(mutex);
     if (Entry *found = probe(*current.load(std::memory_order_relaxed), key, hash)) {
       auto entry = *llvm::find_if(live, [&](const auto &other) { return other.get() == found; });
-      if (!entry->done && entry->compiler == std::this_thread::get_id())
-        return internalError("a kernel is launched by its own compilation");
-      finished.wait(lock, [&] { return entry->done; });
-      if (entry->error)
-        return std::make_unique<Error>(*entry->error);
-      kernel = entry->kernel.load(std::memory_order_relaxed);
-      return nullptr;
+      if (entry->done && entry->error) {
+        mine = entry; // failed before: once more
+        mine->done = false;
+        mine->error = nullptr;
+      } else {
+        if (!entry->done && entry->compiler == std::this_thread::get_id())
+          return internalError("a kernel is launched by its own compilation");
+        finished.wait(lock, [&] { return entry->done; });
+        if (entry->error)
+          return std::make_unique<Error>(*entry->error);
+        kernel = entry->kernel.load(std::memory_order_relaxed);
+        return nullptr;
+      }
+    } else {
+      mine = std::make_shared<Entry>();
+      mine->hash = hash;
+      mine->key.assign(key.begin(), key.end());
+      insert(mine);
     }
-    mine = std::make_shared<Entry>();
-    mine->hash = hash;
-    mine->key.assign(key.begin(), key.end());
     mine->compiler = std::this_thread::get_id();
-    insert(mine);
   }
 
   std::unique_ptr<nrd_kernel> compiled;
@@ -95,10 +102,6 @@ ErrorPtr Dispatcher::findOrCompile(Key key, uint64_t hash, CompileFn compile, nr
   mine->done = true;
   if (error) {
     mine->error = std::make_shared<Error>(*error);
-    // A table has no holes: without this entry it is made again.
-    llvm::erase(live, mine);
-    retired.push_back(mine);
-    rebuild(current.load(std::memory_order_relaxed)->mask + 1);
   } else {
     kernel = compiled.get();
     mine->owner = std::move(compiled);

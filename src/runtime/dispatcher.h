@@ -6,8 +6,8 @@
 // reader may still be probing it (sizes double, so at most as much again).
 //
 // A key that is not there is compiled once: the first thread that asks makes an entry and compiles,
-// later ones wait for it. A failed compilation takes its entry away again; all who waited get the
-// same error.
+// later ones wait for it. When it fails all who waited get the same error, and the next who asks
+// compiles again.
 #pragma once
 
 #include "runtime/error.h"

@@ -44,6 +44,25 @@ class KernelInterface(_native.KernelBase):
         return self.run(*args, grid=grid, warmup=True, **kwargs)
 
 
+class _Lock:
+    """A re-entrant lock that a forked child finds open: the thread that held it is not there."""
+
+    def __init__(self):
+        self._renew()
+
+    def _renew(self):
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+
+    def __enter__(self):
+        if self._process != os.getpid():
+            self._renew()
+        return self._lock.__enter__()
+
+    def __exit__(self, *exception):
+        return self._lock.__exit__(*exception)
+
+
 class JITCallable:
     """A function of the language: its text and where it stands."""
 
@@ -62,7 +81,7 @@ class JITCallable:
         self._file = os.fspath(fn.__code__.co_filename)
         self._fn_name = get_full_name(fn)
         self._hash = None
-        self._hash_lock = threading.RLock()
+        self._hash_lock = _Lock()
         self.used_global_vals = {}
 
     @property
@@ -295,7 +314,7 @@ class JITFunction(JITCallable, KernelInterface):
         return {name: value for name, value in self.__dict__.items() if name not in self._TRANSIENT}
 
     def __setstate__(self, state):
-        self.__dict__.update(state, fn=None, kernel=None, used_global_vals={}, _hash_lock=threading.RLock(), _built=False)
+        self.__dict__.update(state, fn=None, kernel=None, used_global_vals={}, _hash_lock=_Lock(), _built=False)
         found = sys.modules.get(self.module)
         for name in self.__qualname__.split("."):
             found = getattr(found, name, None)
@@ -312,7 +331,7 @@ class JITFunction(JITCallable, KernelInterface):
 
     def __copy__(self):
         copied = type(self).__new__(type(self))
-        copied.__dict__.update(self.__dict__, _built=False, _hash_lock=threading.RLock(), pre_run_hooks=list(self.pre_run_hooks))
+        copied.__dict__.update(self.__dict__, _built=False, _hash_lock=_Lock(), pre_run_hooks=list(self.pre_run_hooks))
         if self.pre_run_hooks:
             copied._set_indirect(True)
         return copied
@@ -543,6 +562,7 @@ def get_device_key():
     return f"{driver.active.get_current_target().backend}:{driver.active.get_current_device()}"
 
 
+os.register_at_fork(before=_native.before_fork)
 _native.register(jit_run=JITFunction.run, constexpr_function=ConstexprFunction)
 language  # the language registers its classes with the extension
 

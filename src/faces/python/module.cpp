@@ -107,6 +107,16 @@ PyObject *setSettings(PyObject *, PyObject *list) {
   Py_RETURN_NONE;
 }
 
+/// Before os.fork: other threads finish their compilations, for which they may need the lock that
+/// this thread holds.
+PyObject *beforeFork(PyObject *, PyObject *) {
+  for (int attempt = 0; attempt < 100 && !nrd_close_for_fork(); ++attempt) {
+    GilRelease released;
+    nrd_await_quiet();
+  }
+  Py_RETURN_NONE;
+}
+
 /// Python writes the environment with the interpreter's lock only.
 void readEnvironment(void (*read)(void *), void *data) {
   PyGILState_STATE state = PyGILState_Ensure();
@@ -242,6 +252,8 @@ PyMethodDef methods[] = {
     {"language_json", languageJson, METH_NOARGS,
      "language_json(): all functions of the language, as JSON"},
     {"settings", settings, METH_NOARGS, "settings(): the settings and their values, as JSON"},
+    {"before_fork", beforeFork, METH_NOARGS,
+     "before_fork(): for os.register_at_fork: waits until no other thread compiles"},
     {"set_settings", setSettings, METH_O,
      "set_settings(entries): NAME=value texts that go before the environment; gives back what is "
      "wrong with them"},
@@ -264,12 +276,53 @@ PyMethodDef methods[] = {
      "default_target(): the target of a launch without pointers"},
     {nullptr, nullptr, 0, nullptr}};
 
+/// The one module of the process: its classes and the library's callbacks belong to the main
+/// interpreter.
+PyObject *theModule = nullptr;
+
+PyObject *createModule(PyObject *spec, PyModuleDef *) {
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+    PyErr_SetString(PyExc_ImportError,
+                    "nereid runs in the main interpreter only: it cannot be imported in another "
+                    "interpreter of the same process");
+    return nullptr;
+  }
+  if (theModule)
+    return Py_NewRef(theModule);
+  Ref name = Ref::take(PyObject_GetAttrString(spec, "name"));
+  return name ? PyModule_NewObject(name.get()) : nullptr;
+}
+
+int initialise(PyObject *module) {
+  if (theModule)
+    return 0;
+  if (nrd_abi_version() != NRD_ABI_VERSION) {
+    PyErr_Format(PyExc_ImportError, "libnereid speaks ABI %u, this extension needs %u",
+                 nrd_abi_version(), NRD_ABI_VERSION);
+    return -1;
+  }
+  if (!addValueTypes(module) || !addFunctionTypes(module) || !addKernelType(module) ||
+      !addPreparedType(module) || !addTuning(module))
+    return -1;
+  nrd_set_stream_provider(currentStream);
+  nrd_set_environment_guard(readEnvironment);
+  namePackageFolders();
+  theModule = Py_NewRef(module);
+  return 0;
+}
+
+PyModuleDef_Slot slots[] = {
+    {Py_mod_create, reinterpret_cast<void *>(createModule)},
+    {Py_mod_exec, reinterpret_cast<void *>(initialise)},
+    {0, nullptr},
+};
+
 PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                           "nereid._native",
                           "The Python face of libnereid.",
-                          -1,
+                          0,
                           methods,
-                          nullptr,
+                          slots,
                           nullptr,
                           nullptr,
                           nullptr};
@@ -278,16 +331,5 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 } // namespace nereid::python
 
 PyMODINIT_FUNC PyInit__native() {
-  using namespace nereid::python;
-  if (nrd_abi_version() != NRD_ABI_VERSION)
-    return PyErr_Format(PyExc_ImportError, "libnereid speaks ABI %u, this extension needs %u",
-                        nrd_abi_version(), NRD_ABI_VERSION);
-  Ref module = Ref::take(PyModule_Create(&definition));
-  if (!module || !addValueTypes(module.get()) || !addFunctionTypes(module.get()) ||
-      !addKernelType(module.get()) || !addPreparedType(module.get()) || !addTuning(module.get()))
-    return nullptr;
-  nrd_set_stream_provider(currentStream);
-  nrd_set_environment_guard(readEnvironment);
-  namePackageFolders();
-  return module.release();
+  return PyModuleDef_Init(&nereid::python::definition);
 }

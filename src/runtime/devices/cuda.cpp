@@ -23,6 +23,21 @@ std::string sm(int arch, bool specific) {
   return "sm_" + std::to_string(arch) + (specific ? "a" : "");
 }
 
+/// While it lives, this thread may load and unload code although some stream is being captured into
+/// a graph: nothing of that belongs into the graph, and it disturbs none.
+class CaptureUndisturbed {
+public:
+  explicit CaptureUndisturbed(const Driver &driver) : driver(driver) {
+    driver.cuThreadExchangeStreamCaptureMode(&mode);
+  }
+  CaptureUndisturbed(const CaptureUndisturbed &) = delete;
+  ~CaptureUndisturbed() { driver.cuThreadExchangeStreamCaptureMode(&mode); }
+
+private:
+  const Driver &driver;
+  int mode = 2; ///< relaxed; the thread's own while this lives
+};
+
 /// A kernel's code in the driver: loaded when it is first launched, once for all devices; each
 /// device is prepared when it first runs there.
 class CudaCode final : public DeviceCode {
@@ -31,10 +46,12 @@ public:
       : info(*static_cast<const LaunchInfo *>(kernel.entry)), name(internedName(kernel.name)) {}
 
   ~CudaCode() override {
-    // At the end of the process the driver may be gone already; then there is nothing to unload.
-    // Nor is there in a forked process.
-    if (library && Driver::tryGet())
+    // At the end of the process the driver may be gone already, and in a forked child it is; then
+    // there is nothing to unload.
+    if (library && Driver::tryGet()) {
+      CaptureUndisturbed undisturbed(*driver);
       driver->cuLibraryUnload(library);
+    }
   }
 
   struct OnDevice {
@@ -115,6 +132,7 @@ ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, i
     return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::ArchitectureMismatch, kernel.name,
                      sm(info.arch, info.archSpecific), gpu->name, sm(gpu->arch, false));
   std::lock_guard lock(mutex);
+  CaptureUndisturbed undisturbed(cuda);
   if (!loaded.load(std::memory_order_relaxed))
     if (ErrorPtr error = load(cuda, kernel))
       return error;

@@ -17,6 +17,11 @@ static struct {
   int code;
 } failure;
 static int staticShared = 0, localBytes = 0, maxThreads = 1024;
+/* As if a stream were captured all the time: loading is refused but in the relaxed mode. */
+static _Thread_local int captureMode = 0;
+#define CHECK_CAPTURE                                                                              \
+  if (captureMode != 2)                                                                            \
+  return 900
 static _Thread_local int stack[16], depth = 0; /* contexts, as 1 + device */
 static uint64_t deviceMemory, pinnedMemory;
 
@@ -154,6 +159,12 @@ API int cuCtxGetCurrent(void **context) {
   *context = (void *)(intptr_t)(current() + 1);
   return 0;
 }
+API int cuThreadExchangeStreamCaptureMode(int *mode) {
+  int before = captureMode;
+  captureMode = *mode;
+  *mode = before;
+  return 0;
+}
 API int cuCtxSetCurrent(void *context) {
   note("set current %d\n", (int)(intptr_t)context - 1);
   if (!depth)
@@ -189,12 +200,14 @@ API int cuPointerGetAttribute(void *out, int attribute, uint64_t address) {
 }
 API int cuLibraryLoadData(void **library, const void *image, int *a, void **b, unsigned c, int *d,
                           void **e, unsigned f) {
+  CHECK_CAPTURE;
   CHECK_FAILURE;
   note("load %.12s\n", (const char *)image);
   *library = (void *)0x1000;
   return 0;
 }
 API int cuLibraryUnload(void *library) {
+  CHECK_CAPTURE;
   note("unload\n");
   return 0;
 }
@@ -209,6 +222,7 @@ API int cuLibraryGetModule(void **module, void *library) {
   return 0;
 }
 API int cuKernelGetFunction(void **function, void *kernel) {
+  CHECK_CAPTURE;
   *function = (void *)(intptr_t)(0x4000 + current());
   return 0;
 }

@@ -23,6 +23,7 @@
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #if defined(__x86_64__)
@@ -275,15 +276,19 @@ Global &global() {
 // What a forked child keeps of its parent's pools, so that the memory stays reachable.
 struct Abandoned {
   Global *state;
+  std::mutex *printMutex;
   Abandoned *next;
 };
 Abandoned *abandoned = nullptr;
+
+/// One thread prints at a time.
+std::mutex *printMutex = new std::mutex;
 
 void forgetInChild() {
   Global *old = globalState.exchange(nullptr);
   if (!old)
     return;
-  abandoned = new Abandoned{old, abandoned};
+  abandoned = new Abandoned{old, std::exchange(printMutex, new std::mutex), abandoned};
   auto *fresh = new Global;
   fresh->threads.store(old->threads.load());
   globalState.store(fresh, std::memory_order_release);
@@ -432,9 +437,8 @@ LaunchResult run(KernelFn kernel, const void *args, const int32_t grid[3],
 }
 
 void writeToPrintSink(LaunchInfo *info, const std::string &text) {
-  static std::mutex *mutex = new std::mutex;
   Job &job = *static_cast<Job *>(info->launch);
-  std::lock_guard lock(*mutex);
+  std::lock_guard lock(*printMutex);
   if (job.print.write)
     job.print.write(job.print.user, text.data(), text.size());
   else {
