@@ -31,8 +31,9 @@ bool add(const nereid::Module &module) {
   auto x = randomNumbers(n), y = randomNumbers(n);
   std::vector<float> sum(n);
 
-  nereid::Function kernel = module.function("add_kernel");
-  kernel.launch({(n + 1023) / 1024}, x, y, sum, n, 1024);
+  auto kernel = module.kernel<const float *, const float *, float *, int, nereid::constexpr_<1024>>(
+      "add_kernel");
+  kernel({(n + 1023) / 1024}, x, y, sum, n);
 
   double error = 0;
   for (int i = 0; i < n; ++i)

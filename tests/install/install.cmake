@@ -17,6 +17,8 @@ run(${CMAKE_COMMAND} --build ${WORK}/build)
 # An environment with nothing in it: no Python can be found.
 set(clean env -i PATH=${WORK}/empty)
 run(${clean} ${WORK}/build/seed_kernels ${SOURCE}/examples/kernels/seed.py)
+run(${clean} ${WORK}/build/transformer/transformer)
+run(${clean} ${WORK}/build/launch_time)
 run(${clean} ${WORK}/prefix/bin/nereid compile ${SOURCE}/examples/kernels/seed.py --kernel add_kernel
     --signature "*fp32:16, *fp32:16, *fp32:16, i32, 1024" --emit obj -o ${WORK}/add.o)
 run(${clean} ${WORK}/prefix/bin/nereid doctor)
