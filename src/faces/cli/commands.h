@@ -10,6 +10,7 @@ int cacheCommand(const Command &command, std::vector<std::string> args);
 int compileCommand(const Command &command, std::vector<std::string> args);
 int doctorCommand(const Command &command, std::vector<std::string> args);
 int embedCommand(const Command &command, std::vector<std::string> args);
+int explainCommand(const Command &command, std::vector<std::string> args);
 int optCommand(const Command &command, std::vector<std::string> args);
 int runCommand(const Command &command, std::vector<std::string> args);
 

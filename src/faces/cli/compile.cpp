@@ -1,10 +1,8 @@
 // nereid compile: one kernel of a file, ahead of time.
 #include "faces/cli/commands.h"
 #include "faces/cli/header.h"
-#include "faces/cli/signature.h"
-#include "nereid/nereid.hpp"
+#include "faces/cli/selection.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -38,10 +36,6 @@ int cli::compileCommand(const Command &command, std::vector<std::string> args) {
     std::fputs(helpText(command).c_str(), stdout);
     return 0;
   }
-  if (parsed.positional.empty())
-    diagnostics.report(diag::CliMissingArgument, {}, command.name, "FILE");
-  else if (parsed.positional.size() > 1)
-    diagnostics.report(diag::CliSurplusArgument, {}, command.name, parsed.positional[1]);
   if (diagnostics.hasErrors())
     return usageError(diagnostics);
   // The library reads its settings at the first use.
@@ -50,51 +44,25 @@ int cli::compileCommand(const Command &command, std::vector<std::string> args) {
   if (parsed.has("--print-after-changed"))
     setenv("NEREID_PRINT_AFTER_CHANGED", "1", 1);
 
-  ModuleHandle module;
-  if (nrd_error *error = nrd_module_load(parsed.positional[0].c_str(), module.out()))
-    return failed(error);
-  if (parsed.has("--list"))
-    return listFunctions(module.get());
-  FunctionHandle function;
-  if (int status = chooseKernel(module, parsed.get("--kernel"), function))
+  if (parsed.has("--list")) {
+    ModuleHandle module;
+    int status = loadFile(command, parsed, module);
+    return status ? status : listFunctions(module.get());
+  }
+  Selection selection;
+  if (int status = select(command, parsed, selection))
     return status;
-
-  OptionsHandle options(nrd_options_new());
-  auto setOption = [&](const char *key, const std::string &value) {
-    return nrd_options_set(options.get(), key, optionValue(value).get());
-  };
-  for (const char *flag : {"checked", "debug", "strict", "verify"})
-    if (parsed.has(std::string("--") + flag))
-      if (nrd_error *error = setOption(flag, "True"))
-        return failed(error);
-  if (parsed.has("--features"))
-    if (nrd_error *error = setOption("features", parsed.get("--features")))
-      return failed(error);
-  for (const char *name : {"target", "num-warps", "num-stages", "maxnreg"}) {
-    std::string option = std::string("--") + name;
-    std::string key = name;
-    std::replace(key.begin(), key.end(), '-', '_');
-    if (parsed.has(option))
-      if (nrd_error *error = setOption(key.c_str(), parsed.get(option)))
-        return failed(error);
-  }
-  for (const std::string &text : parsed.all("--option")) {
-    size_t equals = text.find('=');
-    if (equals == std::string::npos) {
-      diagnostics.report(diag::CliMissingValue, {}, "--option", "NAME=VALUE");
-      return usageError(diagnostics);
-    }
-    if (nrd_error *error = setOption(text.substr(0, equals).c_str(), text.substr(equals + 1)))
-      return failed(error);
-  }
+  OptionsHandle options;
+  if (int status = readOptions(parsed, options))
+    return status;
 
   std::vector<std::string> signature = splitSignature(parsed.get("--signature"));
   std::vector<const char *> texts;
   for (const std::string &text : signature)
     texts.push_back(text.c_str());
   KernelHandle kernel;
-  if (nrd_error *error =
-          nrd_compile(function.get(), texts.data(), texts.size(), options.get(), kernel.out()))
+  if (nrd_error *error = nrd_compile(selection.function.get(), texts.data(), texts.size(),
+                                     options.get(), kernel.out()))
     return failed(error);
   auto compiled = std::chrono::steady_clock::now();
 

@@ -1,9 +1,11 @@
 // nereid: the compiler from the shell. Thin: everything is done by libnereid.
 #include "faces/cli/commands.h"
+#include "faces/cli/selection.h"
 #include "nereid/nereid.h"
 #include "support/text.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 
@@ -44,6 +46,16 @@ static const Option embedOptions[] = {
     {"--namespace", "NAME", "the namespace in C++ (default: kernels)"},
     {"--option", "NAME=VALUE", "a compile option of all variants, e.g. num_warps=8"},
     {"--list-outputs", "", "print the files that would be written, and write none"},
+    {"--help", "", "print this text"},
+};
+static const Option explainOptions[] = {
+    NEREID_CLI_COMPILE_OPTIONS,
+    {"--signature", "TEXT", "a type or value for each parameter, as for `compile`"},
+    {"--arg", "NAME=VALUE",
+     "an argument of a launch: n=4096, x=randn:4096x4096:fp16; instead of --signature, or with it"},
+    {"--grid", "FORMULA", "the launch to estimate: cdiv(n, BLOCK), 1"},
+    {"--html", "FILE", "write a page: pictures, the source beside all stages of the code"},
+    {"--json", "", "everything the compiler knows, as JSON"},
     {"--help", "", "print this text"},
 };
 static const Option runOptions[] = {
@@ -90,6 +102,13 @@ static const Command commands[] = {
      "The files are compiled into a program that links libnereid_embedded.a; in CMake\n"
      "nereid_add_kernels() does all of that.",
      embedOptions, embedCommand},
+    {"explain", "FILE [options]", "what became of a kernel: layouts, registers, occupancy, advice",
+     "example:\n"
+     "  nereid explain kernels.py --kernel add_kernel --target cuda:90 --html add.html \\\n"
+     "    --arg x_ptr=randn:1048576:fp32 --arg y_ptr=randn:1048576:fp32 \\\n"
+     "    --arg output_ptr=empty:1048576:fp32 --arg n_elements=1048576 --arg BLOCK_SIZE=1024 \\\n"
+     "    --grid 'cdiv(n_elements, BLOCK_SIZE)'",
+     explainOptions, explainCommand},
     {"opt",
      "[arguments of nereid-opt]",
      "run passes by name on tile IR in text form",
@@ -106,9 +125,9 @@ std::span<const Command> cli::allCommands() {
 }
 
 static std::string generalHelp() {
-  std::string text =
-      "nereid " + std::string(nrd_version()) +
-      ": Triton kernels compiled for CPUs\n\nusage: nereid COMMAND ...\n\ncommands:\n";
+  std::string text = "nereid " + std::string(nrd_version()) +
+                     ": Triton kernels compiled for CPUs and NVIDIA GPUs\n\nusage: nereid COMMAND "
+                     "...\n\ncommands:\n";
   for (const Command &command : commands) {
     std::string left = "  " + std::string(command.name);
     left.resize(14, ' ');
@@ -136,6 +155,8 @@ static int printCmakeFolder() {
 }
 
 int main(int argc, char **argv) {
+  // A reader that has seen enough (`nereid ... | head`) ends the program without a word.
+  std::signal(SIGPIPE, SIG_DFL);
   std::vector<std::string> args(argv + 1, argv + argc);
   if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
     std::fputs(generalHelp().c_str(), args.empty() ? stderr : stdout);

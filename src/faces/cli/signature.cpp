@@ -29,6 +29,9 @@ std::vector<std::string> cli::splitSignature(const std::string &text) {
     else if (!(parts.back().empty() && std::isspace(static_cast<unsigned char>(c))))
       parts.back() += c;
   }
+  for (std::string &part : parts)
+    while (!part.empty() && std::isspace(static_cast<unsigned char>(part.back())))
+      part.pop_back();
   if (parts.size() == 1 && parts[0].empty())
     parts.clear();
   return parts;
@@ -55,11 +58,12 @@ int cli::failed(nrd_error *error) {
 bool cli::writeFile(const std::string &path, const void *data, size_t size) {
   FILE *file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
   bool good = file && std::fwrite(data, 1, size, file) == size;
-  if (file && file != stdout)
-    good &= std::fclose(file) == 0;
+  if (file)
+    good &= (file == stdout ? std::fflush(file) : std::fclose(file)) == 0;
   if (!good) {
     DiagnosticEngine diagnostics;
-    diagnostics.report(diag::CannotWriteFile, {}, path, std::strerror(errno));
+    diagnostics.report(diag::CannotWriteFile, {}, path == "-" ? "standard output" : path,
+                       std::strerror(errno));
     usageError(diagnostics);
   }
   return good;

@@ -8,7 +8,7 @@
 
 namespace nereid::cli {
 
-/// Splits at commas outside of quotes and brackets.
+/// Splits at commas outside of quotes and brackets; without space around the parts.
 std::vector<std::string> splitSignature(const std::string &text);
 
 /// "8", "True", "tf32": the value of an option.

@@ -1,0 +1,122 @@
+// nereid explain: what the compiler made of a kernel, and what would make it faster.
+#include "faces/cli/commands.h"
+#include "faces/cli/formula.h"
+#include "faces/cli/lines.h"
+#include "faces/cli/report.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cstdio>
+
+using namespace nereid;
+using namespace nereid::cli;
+namespace json = llvm::json;
+
+namespace {
+
+/// The texts of a kernel's stages with the source line of each of their lines.
+std::vector<StageText> stagesOf(nrd_kernel *kernel, const json::Object &report, bool gpu) {
+  struct Row {
+    const char *name, *title;
+  };
+  static constexpr Row gpuRows[] = {
+      {"tile", "tile IR"}, {"gpu", "GPU IR"}, {"ptx", "PTX"}, {"sass", "SASS"}};
+  static constexpr Row cpuRows[] = {{"tile", "tile IR"}, {"loops", "loops"}, {"asm", "assembly"}};
+  const json::Object *source = report.getObject("source");
+  std::string file = source ? source->getString("file").value_or("").str() : "";
+  const json::Object *tables = report.getObject("lines");
+  std::vector<StageText> stages;
+  for (const Row &row : gpu ? llvm::ArrayRef<Row>(gpuRows) : llvm::ArrayRef<Row>(cpuRows)) {
+    StageText stage{row.name, row.title, "", {}, ""};
+    if (!readStage(kernel, row.name, stage.text, &stage.missing) && stage.missing.empty())
+      stage.missing = "there is no such stage";
+    std::vector<std::string> lines = splitLines(stage.text);
+    if (const json::Array *table = tables ? tables->getArray(row.name) : nullptr) {
+      for (const json::Value &line : *table)
+        stage.places.push_back(unsigned(line.getAsInteger().value_or(0)));
+      stage.places.resize(lines.size(), 0);
+    } else {
+      stage.places = sourceLines(row.name, lines, file);
+    }
+    stages.push_back(std::move(stage));
+  }
+  return stages;
+}
+
+std::string launchText(const std::array<uint32_t, 3> &grid, const ArgumentList &list) {
+  std::string text = llvm::formatv("grid {0} x {1} x {2}", grid[0], grid[1], grid[2]);
+  for (size_t i = 0; i < list.names.size(); ++i)
+    if (!list.values[i].text.empty())
+      text += ", " + list.names[i] + "=" + list.values[i].text;
+  return text;
+}
+
+} // namespace
+
+int cli::explainCommand(const Command &command, std::vector<std::string> args) {
+  DiagnosticEngine diagnostics;
+  Arguments parsed = parse(command, args, diagnostics);
+  if (diagnostics.hasErrors())
+    return usageError(diagnostics);
+  Selection selection;
+  if (int status = select(command, parsed, selection))
+    return status;
+  OptionsHandle options;
+  if (int status = readOptions(parsed, options))
+    return status;
+  ArgumentList list = readArguments(selection.function.get(), parsed.all("--arg"), diagnostics);
+  bool measure = parsed.has("--measure");
+  std::vector<std::string> signature = splitSignature(parsed.get("--signature"));
+  bool bySignature = parsed.has("--signature");
+  if (!bySignature && parsed.all("--arg").empty() && !list.names.empty())
+    diagnostics.report(diag::CliNeedsSignature, {}, command.name);
+  else if (!bySignature || measure) {
+    std::vector<std::string> own = signatureOf(selection.function.get(), list, diagnostics);
+    if (!bySignature)
+      signature = std::move(own);
+  }
+  std::optional<std::array<uint32_t, 3>> grid;
+  if (parsed.has("--grid") && !diagnostics.hasErrors())
+    grid = readGrid(parsed.get("--grid"), list, diagnostics);
+  else if (measure && !diagnostics.hasErrors())
+    diagnostics.report(diag::CliNeedsGrid, {}, "explain --measure");
+  if (diagnostics.hasErrors())
+    return usageError(diagnostics);
+
+  std::vector<const char *> texts;
+  for (const std::string &text : signature)
+    texts.push_back(text.c_str());
+  KernelHandle kernel;
+  if (nrd_error *error = nrd_compile(selection.function.get(), texts.data(), texts.size(),
+                                     options.get(), kernel.out()))
+    return failed(error);
+  std::string text, why;
+  if (!readStage(kernel.get(), "explain", text, &why))
+    return 1;
+  auto parsedReport = json::parse(text);
+  if (!parsedReport) {
+    llvm::consumeError(parsedReport.takeError());
+    return 1;
+  }
+  ReportView view;
+  view.report = std::move(*parsedReport->getAsObject());
+  bool gpu = view.report.getInteger("sm").value_or(0) != 0;
+  view.machine = machineFor(view.report, gpu && nrd_cuda_device_count() > 0 ? 0 : -1);
+  if (grid) {
+    view.launch = launchText(*grid, list);
+    view.estimate = estimate(view.report, list, *grid, view.machine);
+  }
+  bool html = parsed.has("--html");
+  if (html) {
+    view.stages = stagesOf(kernel.get(), view.report, gpu);
+    std::string page = reportPage(view);
+    if (!writeFile(parsed.get("--html"), page.data(), page.size()))
+      return 1;
+  }
+  std::string out;
+  if (parsed.has("--json"))
+    out = llvm::formatv("{0:2}\n", json::Value(std::move(view.report))).str();
+  else if (!html || parsed.get("--html") != "-")
+    out = reportText(view);
+  return out.empty() || writeFile("-", out.data(), out.size()) ? 0 : 1;
+}

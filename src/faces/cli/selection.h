@@ -1,0 +1,39 @@
+// What `compile`, `explain` and `bench` have in common: a function of a file, and compile options.
+#pragma once
+#include "faces/cli/options.h"
+#include "faces/cli/signature.h"
+
+namespace nereid::cli {
+
+/// Options of these commands that say what is compiled and how; to be part of their tables.
+#define NEREID_CLI_COMPILE_OPTIONS                                                                 \
+  {"--kernel", "NAME", "which function; not needed when the file has one"},                        \
+      {"--target", "TARGET",                                                                       \
+       "cpu, cuda, cuda:80, cuda:86, cuda:89, cuda:90, cuda:100, cuda:120 (default: cpu)"},        \
+      {"--features", "SET",                                                                        \
+       "of the CPU: native, avx512, avx2, baseline, aarch64 (default: native)"},                   \
+      {"--num-warps", "N", "warps of a GPU program (default: 4)"},                                 \
+      {"--num-stages", "N", "depth of pipelined loops on a GPU (default: 3)"},                     \
+      {"--maxnreg", "N", "registers of a GPU thread at most"},                                     \
+      {"--option", "NAME=VALUE", "a compile option as launches take it, e.g. num_warps=8"}
+
+struct Selection {
+  ModuleHandle module;
+  FunctionHandle function;
+  std::string kernel; ///< its name
+};
+
+/// Loads the file that is the command's one positional argument, and chooses the function. 0, or
+/// the exit status when it has printed what is wrong.
+int select(const Command &command, const Arguments &parsed, Selection &out);
+/// Only the file.
+int loadFile(const Command &command, const Arguments &parsed, ModuleHandle &out);
+
+/// The compile options on the command line; 0 or the exit status.
+int readOptions(const Arguments &parsed, OptionsHandle &out);
+nrd_error *setOption(nrd_options *options, const std::string &key, const std::string &text);
+
+/// The whole of a stage; false when there is none, with what went wrong in `why` (may be null).
+bool readStage(nrd_kernel *kernel, const char *stage, std::string &out, std::string *why = nullptr);
+
+} // namespace nereid::cli
