@@ -31,11 +31,12 @@ std::optional<Multiprocessor> multiprocessorOf(int sm) {
 }
 
 std::string_view Occupancy::limit() const {
-  if (blocks == blocksByRegisters && blocks < blocksByWarps)
-    return "registers";
-  if (blocks == blocksByShared && blocks < blocksByWarps)
-    return "shared memory";
-  return blocks == blocksByWarps ? "warps" : "blocks";
+  if (blocks == blocksByWarps)
+    return "warps";
+  bool registers = blocks == blocksByRegisters, shared = blocks == blocksByShared;
+  if (registers)
+    return shared ? "registers and shared memory" : "registers";
+  return shared ? "shared memory" : "places for blocks";
 }
 
 Occupancy occupancyOf(const Multiprocessor &of, const BlockNeeds &needs) {

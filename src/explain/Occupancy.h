@@ -43,7 +43,8 @@ struct Occupancy {
   int warps;     ///< resident
   int warpsMost; ///< of the SM
   double share() const { return double(warps) / warpsMost; }
-  /// "registers", "shared memory", "warps" or "blocks": the first that admits no more.
+  /// What admits no more: "warps", "registers", "shared memory", "registers and shared memory", or
+  /// "places for blocks".
   std::string_view limit() const;
 };
 Occupancy occupancyOf(const Multiprocessor &multiprocessor, const BlockNeeds &needs);

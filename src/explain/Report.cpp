@@ -112,7 +112,7 @@ void adviseOccupancy(Report &report) {
              "` would admit one block more, if that does not spill; or a smaller block";
   else if (occupancy.limit() == "shared memory")
     remedy = "a smaller block, or fewer stages";
-  else if (occupancy.limit() == "blocks")
+  else if (occupancy.limit() == "places for blocks")
     remedy = "more warps a program";
   report.hint(HintKind::LowOccupancy, {},
               {std::to_string(occupancy.warps), std::to_string(occupancy.warpsMost),

@@ -13,5 +13,7 @@ namespace nereid::runtime {
 
 /// Hands an error over to the caller of the ABI; null stays null.
 nrd_error *wrap(ErrorPtr error);
+/// The other way.
+ErrorPtr taken(nrd_error *error);
 
 } // namespace nereid::runtime

@@ -31,6 +31,10 @@ nrd_error *runtime::wrap(ErrorPtr error) {
   return reinterpret_cast<nrd_error *>(error.release());
 }
 
+ErrorPtr runtime::taken(nrd_error *error) {
+  return ErrorPtr(reinterpret_cast<Error *>(error));
+}
+
 nrd_error_kind nrd_error_get_kind(const nrd_error *error) {
   return unwrap(error).kind;
 }

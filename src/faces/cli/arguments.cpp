@@ -393,8 +393,7 @@ std::optional<std::array<uint32_t, 3>> readGrid(const std::string &text, const A
   return grid;
 }
 
-int LaunchMemory::allocate(const ArgumentList &all, int where) {
-  device = where;
+int LaunchMemory::allocate(const ArgumentList &all) {
   for (size_t i = 0; i < all.names.size(); ++i) {
     const ArgumentValue &value = all.values[i];
     nrd_arg arg{};
@@ -433,7 +432,6 @@ int LaunchMemory::allocate(const ArgumentList &all, int where) {
       }
       fill(host, value.tensor, i + 1);
       memory.push_back(host);
-      total += bytes;
       arg.kind = NRD_ARG_POINTER;
       arg.dtype = uint8_t(value.tensor.dtype);
       arg.memory = NRD_MEMORY_HOST;

@@ -70,24 +70,21 @@ std::vector<std::string> signatureOf(nrd_function *function, const ArgumentList 
 std::optional<std::array<uint32_t, 3>> readGrid(const std::string &text, const ArgumentList &list,
                                                 DiagnosticEngine &diagnostics);
 
-/// Memory for the tensors, on the host or a GPU, and the arguments as a launch takes them.
+/// Memory of the host for the tensors, and the arguments as a launch takes them.
 class LaunchMemory {
 public:
-  /// device: -1 for the CPU. 0 or the exit status.
-  int allocate(const ArgumentList &list, int device);
+  /// 0 or the exit status.
+  int allocate(const ArgumentList &list);
   LaunchMemory() = default;
   LaunchMemory(const LaunchMemory &) = delete;
   LaunchMemory &operator=(const LaunchMemory &) = delete;
   ~LaunchMemory();
   const std::vector<nrd_arg> &args() const { return list; }
-  int64_t bytes() const { return total; }
 
 private:
   std::vector<nrd_arg> list;
   std::vector<ValueHandle> constants;
   std::vector<void *> memory;
-  int64_t total = 0;
-  int device = -1;
 };
 
 } // namespace nereid::cli

@@ -6,6 +6,7 @@
 
 namespace nereid::cli {
 
+int benchCommand(const Command &command, std::vector<std::string> args);
 int cacheCommand(const Command &command, std::vector<std::string> args);
 int compileCommand(const Command &command, std::vector<std::string> args);
 int doctorCommand(const Command &command, std::vector<std::string> args);

@@ -3,6 +3,7 @@
 #include "faces/cli/formula.h"
 #include "faces/cli/lines.h"
 #include "faces/cli/report.h"
+#include "faces/cli/timing.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -51,6 +52,35 @@ std::string launchText(const std::array<uint32_t, 3> &grid, const ArgumentList &
   return text;
 }
 
+/// What is known of a launch becomes part of the report.
+void addLaunch(ReportView &view) {
+  if (!view.estimate)
+    return;
+  const Estimate &estimate = *view.estimate;
+  json::Object operations, seconds;
+  for (const auto &[name, amount] : estimate.operations)
+    operations[name] = amount;
+  for (const auto &[name, time] : estimate.seconds)
+    seconds[name] = time;
+  json::Object launch{{"text", json::fixUTF8(view.launch)},
+                      {"complete", estimate.complete},
+                      {"requested_bytes", estimate.requested},
+                      {"moved_bytes", estimate.moved},
+                      {"operations", std::move(operations)},
+                      {"seconds", std::move(seconds)},
+                      {"bound", estimate.bound}};
+  if (view.machine)
+    launch["peaks_of"] = json::fixUTF8(view.machine->name);
+  if (view.measured)
+    launch["measured"] = json::Object{{"device", json::fixUTF8(view.measured->device)},
+                                      {"median", view.measured->median},
+                                      {"low", view.measured->low},
+                                      {"high", view.measured->high},
+                                      {"runs", view.measured->runs},
+                                      {"cold", view.measured->cold}};
+  view.report["launch"] = std::move(launch);
+}
+
 } // namespace
 
 int cli::explainCommand(const Command &command, std::vector<std::string> args) {
@@ -63,6 +93,8 @@ int cli::explainCommand(const Command &command, std::vector<std::string> args) {
     return status;
   OptionsHandle options;
   if (int status = readOptions(parsed, options))
+    return status;
+  if (int status = chooseTarget(parsed, options.get()))
     return status;
   ArgumentList list = readArguments(selection.function.get(), parsed.all("--arg"), diagnostics);
   bool measure = parsed.has("--measure");
@@ -80,6 +112,8 @@ int cli::explainCommand(const Command &command, std::vector<std::string> args) {
     grid = readGrid(parsed.get("--grid"), list, diagnostics);
   else if (measure && !diagnostics.hasErrors())
     diagnostics.report(diag::CliNeedsGrid, {}, "explain --measure");
+  TimingPlan plan;
+  readTimingPlan(parsed, targetsGpu(parsed), plan, diagnostics);
   if (diagnostics.hasErrors())
     return usageError(diagnostics);
 
@@ -106,6 +140,17 @@ int cli::explainCommand(const Command &command, std::vector<std::string> args) {
     view.launch = launchText(*grid, list);
     view.estimate = estimate(view.report, list, *grid, view.machine);
   }
+  if (measure && gpu)
+    if (nrd_error *error = nrd_cuda_check())
+      return failed(error);
+  if (measure) {
+    LaunchMemory memory;
+    if (int status = memory.allocate(list))
+      return status;
+    view.measured = measureKernel(kernel.get(), memory, *grid, plan, gpu);
+    if (!view.measured)
+      return 1;
+  }
   bool html = parsed.has("--html");
   if (html) {
     view.stages = stagesOf(kernel.get(), view.report, gpu);
@@ -114,6 +159,7 @@ int cli::explainCommand(const Command &command, std::vector<std::string> args) {
       return 1;
   }
   std::string out;
+  addLaunch(view);
   if (parsed.has("--json"))
     out = llvm::formatv("{0:2}\n", json::Value(std::move(view.report))).str();
   else if (!html || parsed.get("--html") != "-")

@@ -1,6 +1,7 @@
 // nereid: the compiler from the shell. Thin: everything is done by libnereid.
 #include "faces/cli/commands.h"
 #include "faces/cli/selection.h"
+#include "faces/cli/timing.h"
 #include "nereid/nereid.h"
 #include "support/text.h"
 
@@ -12,6 +13,20 @@
 using namespace nereid;
 using namespace nereid::cli;
 
+static const Option benchOptions[] = {
+    NEREID_CLI_COMPILE_OPTIONS,
+    {"--arg", "NAME=VALUE", "an argument: n=4096, x=randn:4096x4096:fp16, s=n*2, MODE=relu"},
+    {"--grid", "FORMULA", "the number of programs: cdiv(n, BLOCK), 1"},
+    {"--config", "LIST",
+     "arguments and compile options of one row: BLOCK=256, num_warps=8; may be repeated"},
+    NEREID_CLI_TIMING_OPTIONS,
+    {"--bytes", "FORMULA", "bytes of a launch (default: worked out from the kernel)"},
+    {"--flops", "FORMULA", "operations of a launch (default: worked out from the kernel)"},
+    {"--csv", "", "print a table of comma-separated values"},
+    {"--json", "", "print JSON"},
+    {"-o", "FILE", "where to write (default: standard output)"},
+    {"--help", "", "print this text"},
+};
 static const Option compileOptions[] = {
     {"--kernel", "NAME", "which function; not needed when the file has one"},
     {"--signature", "TEXT", "a type or value for each parameter, see below"},
@@ -54,6 +69,8 @@ static const Option explainOptions[] = {
     {"--arg", "NAME=VALUE",
      "an argument of a launch: n=4096, x=randn:4096x4096:fp16; instead of --signature, or with it"},
     {"--grid", "FORMULA", "the launch to estimate: cdiv(n, BLOCK), 1"},
+    {"--measure", "", "run that launch, too, and time it"},
+    NEREID_CLI_TIMING_OPTIONS,
     {"--html", "FILE", "write a page: pictures, the source beside all stages of the code"},
     {"--json", "", "everything the compiler knows, as JSON"},
     {"--help", "", "print this text"},
@@ -74,6 +91,15 @@ static const Option doctorOptions[] = {
 };
 
 static const Command commands[] = {
+    {"bench", "FILE [options]", "time a kernel, in one or several configurations",
+     "Tensors are filled by randn, rand, zeros, ones, arange, empty or randint(N); sizes may be\n"
+     "formulas in brackets. Bytes count each tensor once.\n\n"
+     "example:\n"
+     "  nereid bench kernels.py --kernel add_kernel --arg n_elements=1048576 \\\n"
+     "    --arg 'x_ptr=randn:(n_elements)' --arg 'y_ptr=randn:(n_elements)' \\\n"
+     "    --arg 'output_ptr=empty:(n_elements)' --grid 'cdiv(n_elements, BLOCK_SIZE)' \\\n"
+     "    --config BLOCK_SIZE=1024 --config 'BLOCK_SIZE=4096, num_warps=8'",
+     benchOptions, benchCommand},
     {"cache", "[show|verify|clear|path] [options]", "what is kept on disk of compiled kernels",
      "show    each kernel with its target, size, age and signature (the default)\n"
      "verify  checks every file; status 1 when one is damaged, which does no harm\n"

@@ -298,7 +298,7 @@ void Writer::hints() {
   std::vector<std::string> lines = splitLines(source ? textOf(*source, "text") : "");
   int64_t first = source ? numberOf(*source, "first_line") : 1;
   std::string file = source ? textOf(*source, "file") : "";
-  for (const json::Value &value : *all) {
+  for (auto [number, value] : llvm::enumerate(*all)) {
     const json::Object &hint = *value.getAsObject();
     int64_t line = lineOf(hint);
     const json::Object *place = hint.getObject("place");
@@ -313,7 +313,12 @@ void Writer::hints() {
       out += formatv("{0,6} | {1}\n", line, text).str();
       out += "       | " + std::string(column, ' ') + "^\n";
     }
-    out += "       = " + textOf(hint, "remedy") + "\n";
+    // The same advice for several lines is given once, below the last.
+    const json::Object *next =
+        number + 1 < all->size() ? (*all)[number + 1].getAsObject() : nullptr;
+    if (!next || textOf(*next, "name") != textOf(hint, "name") ||
+        textOf(*next, "remedy") != textOf(hint, "remedy"))
+      out += "       = " + textOf(hint, "remedy") + "\n";
   }
 }
 

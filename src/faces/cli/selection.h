@@ -9,7 +9,8 @@ namespace nereid::cli {
 #define NEREID_CLI_COMPILE_OPTIONS                                                                 \
   {"--kernel", "NAME", "which function; not needed when the file has one"},                        \
       {"--target", "TARGET",                                                                       \
-       "cpu, cuda, cuda:80, cuda:86, cuda:89, cuda:90, cuda:100, cuda:120 (default: cpu)"},        \
+       "cpu, cuda, cuda:80, cuda:86, cuda:89, cuda:90, cuda:100, cuda:120 (default: what "         \
+       "launches take here)"},                                                                     \
       {"--features", "SET",                                                                        \
        "of the CPU: native, avx512, avx2, baseline, aarch64 (default: native)"},                   \
       {"--num-warps", "N", "warps of a GPU program (default: 4)"},                                 \

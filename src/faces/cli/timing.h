@@ -1,0 +1,36 @@
+// Measuring a compiled kernel with arguments from the command line.
+#pragma once
+#include "faces/cli/arguments.h"
+#include "faces/cli/report.h"
+
+namespace nereid::cli {
+
+/// Options of commands that measure.
+#define NEREID_CLI_TIMING_OPTIONS                                                                  \
+  {"--cache", "STATE", "caches before each run: cold (default on a GPU) or warm (on the CPU)"},    \
+      {"--warmup", "MS", "run it for so long before measuring (default: 25)"},                     \
+      {"--duration", "MS", "measure for about so long (default: 100)"}
+
+struct TimingPlan {
+  double warmup = 25, duration = 100; ///< ms
+  bool cold = false;
+};
+
+/// Launches the kernel again and again; nothing when it has printed, or put into `problem` when
+/// that is not null, what went wrong.
+std::optional<Measured> measureKernel(nrd_kernel *kernel, const LaunchMemory &memory,
+                                      const std::array<uint32_t, 3> &grid, const TimingPlan &plan,
+                                      bool gpu, std::string *problem = nullptr);
+
+/// `--warmup`, `--duration`, `--cache`; false when it has reported what is wrong. `gpu` decides
+/// about caches: cold on a GPU, warm on the CPU, as triton.testing.do_bench.
+bool readTimingPlan(const Arguments &parsed, bool gpu, TimingPlan &plan,
+                    DiagnosticEngine &diagnostics);
+
+/// Whether a target is a GPU: by the option, else by what this machine has.
+bool targetsGpu(const Arguments &parsed);
+
+/// The option `target` of kernels that say nothing: what launches on this machine take.
+int chooseTarget(const Arguments &parsed, nrd_options *options);
+
+} // namespace nereid::cli
