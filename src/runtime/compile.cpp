@@ -521,7 +521,7 @@ std::string runtime::explanationOf(const nrd_kernel &kernel) {
                          {"first_line", source.position(0).line},
                          {"text", llvm::json::fixUTF8(llvm::StringRef(source.text()))}};
   llvm::json::Array times;
-  for (const targets::StageTime &stage : kernel.times)
+  for (const targets::StageTime &stage : made->times)
     times.push_back(llvm::json::Object{{"stage", stage.name}, {"ms", stage.ms}});
   object["times"] = std::move(times);
   auto metadata = llvm::json::parse(made->metadata);
