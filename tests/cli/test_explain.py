@@ -1,0 +1,251 @@
+"""nereid explain: the facts of the report, its advice, the page."""
+
+import html.parser
+import json
+import re
+import xml.dom.minidom
+
+import pytest
+
+from test_cli import PROGRAM, SEED, fails, nereid
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="the command line is not built")
+ADD = "*fp32:16, *fp32:16, *fp32:16, i32{}, 1024"
+MATMUL = ("*{0}:16, *{0}:16, *{0}:16, i32:16, i32:16, i32:16, i32:16, i32:1, i32:16, i32:1, i32:16, i32:1, {1}, {2}, {3}, 8, None")
+
+
+def report(file, kernel, signature, *options, target="cuda:90"):
+    result = nereid("explain", str(file), "--kernel", kernel, "--signature", signature, "--target", target, "--json", *options)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def advice(facts):
+    return [(hint["name"], hint["place"]["line"]) for hint in facts["hints"]]
+
+
+def test_facts_of_a_product():
+    facts = report(SEED, "matmul_full_kernel", MATMUL.format("fp16", 128, 128, 64))
+    assert facts["schema"] == 1 and facts["target"] == "cuda:90"
+    line = facts["source"]["text"].split("\n").index("        accumulator = tl.dot(a, b, accumulator)") + 1
+    product, = facts["products"]
+    assert (product["unit"], product["shape"], product["k"], product["place"]["line"]) == ("wgmma", [128, 128], 64, line)
+    loop, = facts["loops"]
+    assert loop["text"] == "(K + 63) / 64" and loop["stages"] == 3
+    assert loop["trips"] == ["div", ["add", ["argument", "K"], 63], 64]
+    assert [access["route"] for access in facts["accesses"]] == ["asynchronous copy", "asynchronous copy", "registers"]
+    assert all(access["bytes"] == 16 and access["sectors"] == access["least_sectors"] for access in facts["accesses"])
+    work = {(item["what"], item["parameter"]): item["amount"] for item in facts["work"]}
+    assert work == {("read", "a_ptr"): 16384, ("read", "b_ptr"): 16384, ("fp16 product", ""): 2 * 128 * 128 * 64, ("write", "c_ptr"): 32768}
+    shared = facts["shared"]
+    assert shared["bytes"] == max(b["offset"] + b["bytes"] for b in shared["buffers"]) == 98304
+    for a in shared["buffers"]:  # whose lives meet have different bytes
+        for b in shared["buffers"]:
+            apart = a["end"] < b["begin"] or b["end"] < a["begin"]
+            assert a is b or apart or a["offset"] + a["bytes"] <= b["offset"] or b["offset"] + b["bytes"] <= a["offset"]
+    assert all(access["conflicts"] == 1 for access in shared["accesses"])
+    assert len(facts["lines"]["gpu"]) > 100 and line in facts["lines"]["gpu"]
+    assert {stage["stage"] for stage in facts["times"]} >= {"front end", "gpu passes", "ptx"}
+
+
+def test_advice_about_width():
+    assert advice(report(SEED, "add_kernel", ADD.format(":16"))) == []
+    lines = [number for number, text in enumerate(open(SEED), 1)
+             if text.strip() in ("x = tl.load(x_ptr + offsets, mask=mask)", "y = tl.load(y_ptr + offsets, mask=mask)")][:2]
+    facts = report(SEED, "add_kernel", ADD.format(""))
+    assert advice(facts)[:2] == [("NarrowMask", lines[0]), ("NarrowMask", lines[1])]
+    assert facts["hints"][0]["remedy"].endswith("`i32:16` for `n_elements`")
+    unaligned = report(SEED, "add_kernel", "*fp32, *fp32:16, *fp32:16, i32:16, 1024")
+    assert advice(unaligned) == [("NarrowAlignment", lines[0])]
+    assert "the alignment of `x_ptr` is unknown" in unaligned["hints"][0]["what"]
+
+
+COALESCING = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def transposed(x, y, n: tl.constexpr):
+    i = tl.arange(0, n)
+    tl.store(y + i[:, None] * n + i[None, :], tl.load(x + i[:, None] + i[None, :] * n) + 1)
+
+@triton.jit
+def records(x, y):
+    i = tl.arange(0, 1024)
+    tl.store(y + i, tl.load(x + i * 4))
+
+@triton.jit
+def rows(x, y, stride):
+    i = tl.arange(0, 1024)
+    tl.store(y + i, tl.load(x + i * stride))
+
+@triton.jit
+def gathered(x, y, at):
+    i = tl.arange(0, 1024)
+    tl.store(y + i, tl.load(x + tl.load(at + i)))
+
+@triton.jit
+def full(a, b, c, precision: tl.constexpr, n: tl.constexpr):
+    i = tl.arange(0, n)
+    at = i[:, None] * n + i[None, :]
+    tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at), input_precision=precision))
+
+@triton.jit
+def storing(a, b, c, k, n: tl.constexpr):
+    i = tl.arange(0, n)
+    at = i[:, None] * n + i[None, :]
+    for step in range(k):
+        p = tl.dot(tl.load(a + at + step * n * n), tl.load(b + at + step * n * n))
+        tl.store(c + at + step * n * n, p)
+
+@triton.jit
+def walking(a, b, c, k, n: tl.constexpr):
+    i = tl.arange(0, n)
+    at = i[:, None] * n + i[None, :]
+    sum = tl.zeros((n, n), tl.float32)
+    for step in range(k):
+        sum += tl.dot(tl.load(a + at + step * n * n), tl.load(b + at + step * n * n))
+    tl.store(c + at, sum)
+"""
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    file = tmp_path_factory.mktemp("explain") / "kernels.py"
+    file.write_text(COALESCING)
+    return file
+
+
+@pytest.mark.parametrize("kernel,signature,names,words", [
+    ("records", "*fp32:16, *fp32:16", ["Strided"], "neighbouring elements are 16 bytes apart: a warp touches 16 sectors"),
+    ("rows", "*fp32:16, *fp32:16, i32", ["UnknownStride"], "neighbouring lanes are `stride` elements apart"),
+    ("gathered", "*fp32:16, *fp32:16, *i32:16", ["Gathered"], "its addresses come from numbers that are read from memory"),
+    ("full", "*fp32:16, *fp32:16, *fp32:16, 'ieee', 64", ["SlowProduct"], "fp32 in full precision was asked for"),
+    ("full", "*fp16:16, *fp16:16, *fp32:16, 'tf32', 32", ["NoWgmma"], "M is 32, wgmma computes 64 rows at once"),
+    ("storing", "*fp16:16, *fp16:16, *fp32:16, i32, 64", ["NotPipelined"], "it writes to global memory"),
+])
+def test_advice(kernels, kernel, signature, names, words):
+    facts = report(kernels, kernel, signature)
+    found = [hint for hint in facts["hints"] if hint["name"] in names]
+    assert [hint["name"] for hint in found] == names
+    assert words in found[0]["what"]
+    assert found[0]["remedy"]
+
+
+def test_advice_about_stages_and_warps(kernels):
+    signature = "*fp16:16, *fp16:16, *fp32:16, i32, 64"
+    assert "NotPipelined" not in dict(advice(report(kernels, "walking", signature)))
+    alone = report(kernels, "walking", signature, "--num-stages", "1")
+    assert [hint["what"].split(": ")[1] for hint in alone["hints"] if hint["name"] == "NotPipelined"] == ["`num_stages` is 1"]
+    narrow = report(kernels, "walking", signature, "--num-warps", "2")
+    assert [hint["what"].split(": ")[1] for hint in narrow["hints"] if hint["name"] == "NoWgmma"] == [
+        "`num_warps` is 2, wgmma takes groups of 4 warps"]
+
+
+def test_estimate():
+    facts = report(SEED, "matmul_full_kernel", MATMUL.format("fp16", 128, 128, 64), "--grid", "cdiv(M, 128) * cdiv(N, 128)",
+                   "--arg", "M=512", "--arg", "N=256", "--arg", "K=1000", "--arg", "a_ptr=randn:(M)x(K):fp16")
+    launch = facts["launch"]
+    assert launch["complete"]
+    assert launch["operations"]["fp16 product"] == 8 * 16 * 2 * 128 * 128 * 64
+    assert launch["requested_bytes"] == 8 * (16 * 2 * 16384 + 32768)
+    assert launch["moved_bytes"] == 512 * 1000 * 2 + 8 * 16 * 16384 + 8 * 32768  # a once, the others' sizes are not known
+    assert launch["bound"] in launch["seconds"]
+    unknown = report(SEED, "matmul_full_kernel", MATMUL.format("fp16", 128, 128, 64), "--grid", "8")
+    assert not unknown["launch"]["complete"]
+
+
+def test_text():
+    result = nereid("explain", SEED, "--kernel", "add_kernel", "--signature", ADD.format(""), "--target", "cuda:90")
+    assert "occupancy      64 of 64 warps of a multiprocessor (100 %), limited by warps" in result.stdout or "registers      not known" in result.stdout
+    assert "reads `x_ptr`: bytes 4096" in result.stdout
+    assert re.search(r"seed\.py:\d+:\d+: cost: this load is 4 bytes wide instead of 16", result.stdout)
+    assert result.stdout.count("a bound that is a multiple of 16") == 1
+
+
+class Checker(html.parser.HTMLParser):
+    """Counts tags, and that each that was opened is closed."""
+    VOID = {"meta", "input", "br", "link"}
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.lines, self.outside = [], set(), set(), []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.add(tag)
+        for name, value in attrs:
+            if name == "data-l":
+                self.lines.add((self.pane(), value))
+            if name in ("src", "href") or (value or "").startswith(("http:", "https:", "//")):
+                if name != "xmlns":
+                    self.outside.append((tag, name, value))
+            if name == "id" and (value or "").startswith("pane-"):
+                self.current = value
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    current = ""
+
+    def pane(self):
+        return self.current if "section" in self.open else ""
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, (tag, self.open[-5:])
+        self.open.pop()
+
+
+def test_page(tmp_path):
+    out = tmp_path / "page.html"
+    result = nereid("explain", SEED, "--kernel", "matmul_full_kernel", "--signature", MATMUL.format("fp16", 64, 64, 32), "--target", "cuda:90",
+                    "--html", str(out))
+    assert result.returncode == 0, result.stderr
+    text = out.read_text()
+    page = Checker()
+    page.feed(text)
+    assert page.open == [] and page.outside == []
+    assert {"svg", "table", "script", "style", "details"} <= page.seen
+    line = str(open(SEED).read().split("\n").index("        accumulator = tl.dot(a, b, accumulator)") + 1)
+    for pane in ("source", "tile", "gpu", "ptx"):
+        assert ("pane-" + pane, line) in page.lines, pane
+    assert "prefers-color-scheme: dark" in text
+    pictures = re.findall(r"<svg.*?</svg>", text, re.S)
+    assert len(pictures) >= 5
+    for picture in pictures:
+        xml.dom.minidom.parseString(picture)
+    assert "warp 3, lane 31" in text
+
+
+def test_page_escapes(tmp_path):
+    file = tmp_path / "odd.py"
+    file.write_text("import triton.language as tl\n\ndef kernel(x):\n    # </span><script>alert(1)</script> & \"quotes\"\n    tl.store(x, 1)\n")
+    out = tmp_path / "page.html"
+    assert nereid("explain", str(file), "--signature", "*i32", "--target", "cuda:90", "--html", str(out)).returncode == 0
+    text = out.read_text()
+    assert "alert(1)" in text and "<script>alert" not in text
+    Checker().feed(text)
+
+
+def test_cpu(tmp_path):
+    facts = report(SEED, "softmax_kernel", "*fp32:16, *fp32:16, i32:16, i32:16, i32:16, 1024", target="cpu")
+    assert facts["sm"] == 0 and "occupancy" not in facts
+    assert facts["resources"]["scratch_bytes"] > 0
+    out = tmp_path / "page.html"
+    result = nereid("explain", SEED, "--kernel", "softmax_kernel", "--signature", "*fp32:16, *fp32:16, i32:16, i32:16, i32:16, 1024",
+                    "--target", "cpu", "--html", str(out))
+    assert result.returncode == 0, result.stderr
+    for pane in ("tile", "loops", "asm"):
+        assert f'id="pane-{pane}"' in out.read_text()
+
+
+def test_wrong_arguments(tmp_path):
+    head = ["explain", SEED, "--kernel", "add_kernel", "--target", "cuda:90"]
+    fails(2, "error: `nereid explain` needs to know the parameters: `--signature`, or `--arg NAME=VALUE` for each", *head)  # CliNeedsSignature
+    fails(2, "error: `nereid explain --measure` needs `--grid`, the number of programs: a formula of the arguments, as `cdiv(n, BLOCK)`", *head,
+          "--measure", "--signature", ADD.format(""), *arguments("x_ptr=ones:64", "y_ptr=ones:64", "output_ptr=ones:64", "n_elements=64", "BLOCK_SIZE=64"))  # CliNeedsGrid
+    fails(2, "error: `add_kernel` needs a value for its parameter `y_ptr`", *head, *arguments("x_ptr=ones:64", "output_ptr=ones:64", "n_elements=64", "BLOCK_SIZE=64"))
+    fails(1, f"error: cannot write `{tmp_path}/no/a.html`: No such file or directory", *head, "--signature", ADD.format(""), "--html", f"{tmp_path}/no/a.html")
+    fails(2, "error: cannot read `no.py`: No such file or directory", "explain", "no.py", "--signature", "i32")
+
+
+def arguments(*texts):
+    return [word for text in texts for word in ("--arg", text)]
