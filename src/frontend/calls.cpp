@@ -283,13 +283,11 @@ LogicalResult Interpreter::bindArguments(const Function &function, const Value *
                     std::string_view(params[i].name));
       }
     }
-    if (params[i].isConstexpr) {
-      const Value *known = knownOrNull(bound[i]);
-      if (!known)
-        return fail(diag::ConstexprArgument, spans[i], std::string_view(params[i].name),
-                    std::string_view(bound[i].kindName()));
-      bound[i] = Value(*known);
-    }
+    // As in Triton, whose own kernels do it: a value of the run may be given for a constexpr, and
+    // is no constant inside then.
+    if (params[i].isConstexpr)
+      if (const Value *known = knownOrNull(bound[i]))
+        bound[i] = Value(*known);
   }
   return success();
 }

@@ -32,8 +32,11 @@ struct Flag {
 struct Binding {
   Value value;
   uint64_t id = 0;       ///< new with every assignment: tells whether a branch assigned the name
-  bool constant = false; ///< declared `: tl.constexpr`, cannot be assigned again
+  bool constant = false; ///< declared `: tl.constexpr` with a value known during compilation
   SourceSpan span;       ///< where it was assigned
+  /// Where it was declared: a constant can only be assigned again where the declaration is sure to
+  /// have run and nothing is merged.
+  mlir::Block *block = nullptr;
 };
 
 /// Why a name that was assigned above means nothing here.

@@ -292,11 +292,13 @@ LogicalResult Interpreter::visitAssert(const Assert &node) {
 LogicalResult Interpreter::setName(llvm::StringRef name, Value value, SourceSpan span,
                                    bool constant) {
   Binding &binding = scope().names[name];
-  if (binding.constant)
+  mlir::Block *block = semantic.builder.getInsertionBlock();
+  if (binding.constant && binding.block != block)
     return error(diag::ConstexprReassigned, span, name);
   binding.value = std::move(value);
   binding.id = ++nextBinding;
   binding.constant = constant;
+  binding.block = constant ? block : nullptr;
   binding.span = span;
   return success();
 }
@@ -308,10 +310,8 @@ LogicalResult Interpreter::assign(const Expr &target, const Value &value, bool k
   case NodeKind::Name: {
     llvm::StringRef name = cast<Name>(&target)->id;
     if (llvm::is_contained(scope().declared, name) && !scope().find(name)) {
-      const Value *known = knownOrNull(value);
-      if (!known)
-        return error(diag::ConstexprNotKnown, span, name, value.kindName());
-      return setName(name, *known, span, /*constant=*/true);
+      if (const Value *known = knownOrNull(value))
+        return setName(name, *known, span, /*constant=*/true);
     }
     if (keepKnown)
       return setName(name, value, span);
@@ -429,8 +429,8 @@ LogicalResult Interpreter::visitAnnAssign(const AnnAssign &node) {
     return assign(*node.target, *value);
   SourceSpan span = spanOf(*node.target);
   const Value *known = knownOrNull(*value);
-  if (!known)
-    return error(diag::ConstexprNotKnown, spanOf(*node.value), name->id, value->kindName());
+  if (!known) // Triton does not look
+    return assign(*node.target, *value);
   // The same line again is no second definition: an unrolled loop comes back to it.
   if (const Binding *old = scope().find(name->id)) {
     if (!old->constant || old->span.file != span.file || old->span.range != span.range)

@@ -51,7 +51,27 @@ def test_36_plain_numbers_are_tensors(name, target):
 
 
 def test_36_constexpr_cannot_be_assigned_again():
-    refused("x: tl.constexpr = 3\nx = 4", "`x` is already defined. constexpr cannot be reassigned")
+    refused("x: tl.constexpr = 3\nx: tl.constexpr = 4", "`x` is already defined. constexpr cannot be reassigned")
+    refused("x: tl.constexpr = 3\nfor i in range(a):\n    x = x + 1", "`x` is already defined. constexpr cannot be reassigned")
+
+
+def test_36_what_triton_lets_pass_as_constexpr(target):
+    """A plain assignment makes a variable of the name; values of the run may be called constexpr, also as arguments of a function."""
+    assert run("x: tl.constexpr = 3\nx = x + a\nfor i in range(2):\n    x += 1\ntl.store(out, x)", 7) == 12
+    assert run("x: tl.constexpr = a + 1\ny: tl.constexpr = tl.arange(0, 4) * x\ntl.store(out, tl.sum(y))", 7) == 48
+    out = torch.zeros(1, dtype=torch.int32)
+    harness.make("""@triton.jit
+def inner(acc, offs: tl.constexpr, limit: tl.constexpr, BLOCK: tl.constexpr):
+    for start in range(0, limit, BLOCK):
+        acc += tl.where(start + offs < limit, offs, 0)
+    return acc
+
+
+@triton.jit
+def kernel(out, n, BLOCK: tl.constexpr):
+    tl.store(out, tl.sum(inner(tl.zeros([BLOCK], tl.int32), tl.arange(0, BLOCK), n, BLOCK)))
+""")[(1, )](out, 6, BLOCK=4)
+    assert out.item() == 7
 
 
 # ---- 37 -------------------------------------------------------------------------------------------------
