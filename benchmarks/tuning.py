@@ -10,7 +10,6 @@ tuning, `warm` with everything on disk. Then, in one process: every configuratio
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import pathlib
@@ -31,17 +30,16 @@ CPU_CONFIGS = [(m, n, k, g, 4, 3) for m, n, k in ((16, 16, 16), (32, 32, 32), (3
 
 
 def load(library):
+    """The package, and the kernel under it."""
     if library == "triton":
         import triton as package
+        import triton.language as language
     else:
         import nereid as package
-        import nereid.language
-        sys.modules["triton"], sys.modules["triton.language"] = nereid, nereid.language
-    spec = importlib.util.spec_from_file_location("seed_kernels", SEED)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["seed_kernels"] = module
-    spec.loader.exec_module(module)
-    return package, module.matmul_full_kernel
+        import nereid.language as language
+    sys.path.insert(0, str(HERE / "gpu"))
+    from load import _load
+    return package, _load(SEED, package, language, "seed_kernels").matmul_full_kernel
 
 
 def problem(size, device):
@@ -86,6 +84,7 @@ def one(library, size, device):
     seconds = time.perf_counter() - start
     times = {short(config): time[0] for config, time in tuner.configs_timings.items()}
     print(json.dumps({"seconds": seconds, "best": short(tuner.best_config), "milliseconds": times[short(tuner.best_config)],
+                      "next": sorted((round(time, 4), name) for name, time in times.items())[:4],
                       "failed": sum(time == float("inf") for time in times.values())}))
 
 
@@ -182,6 +181,7 @@ def main():
                 runs["warm"] = child(library, size, device, folder, TRITON_CACHE_AUTOTUNING="1")
         for name, run in runs.items():
             print(f"{library:8} {name:8} {run['seconds']:8.3f} s   {run['best']:28} {run['milliseconds']:.4f} ms, {run['failed']} failed", flush=True)
+            print(" " * 28 + ", ".join(f"{name} {time}" for time, name in run["next"]))
     if args.choices:
         choices(size, device, args.choices)
     return 0

@@ -1,7 +1,7 @@
 // The C ABI: tuning (nereid/tuner.h).
 #include "nereid/tuner.h"
 #include "runtime/c_api.h"
-#include "runtime/tuner/results.h"
+#include "runtime/tuner/tuner.h"
 #include "support/settings.h"
 #include "targets/cpu/executor/Executor.h"
 
@@ -12,6 +12,87 @@
 
 using namespace nereid;
 using namespace nereid::runtime;
+
+//===--- a tuner
+//-----------------------------------------------------------------------------------===//
+
+nrd_tuner *nrd_tuner_new(nrd_function *function) {
+  return new nrd_tuner{Tuner(function->record)};
+}
+
+void nrd_tuner_free(nrd_tuner *tuner) {
+  delete tuner;
+}
+
+nrd_error *nrd_tuner_add(nrd_tuner *tuner, const char *const *names, const nrd_value *const *values,
+                         size_t count) {
+  return wrap(tuner->tuner.add({names, count}, {values, count}));
+}
+
+size_t nrd_tuner_count(const nrd_tuner *tuner) {
+  return tuner->tuner.configurations().size();
+}
+
+nrd_error *nrd_tuner_set_key(nrd_tuner *tuner, const char *const *names, size_t count) {
+  return wrap(tuner->tuner.setKey({names, count}));
+}
+
+nrd_error *nrd_tuner_set_resets(nrd_tuner *tuner, const char *const *names, size_t count) {
+  return wrap(tuner->tuner.setResets({names, count}));
+}
+
+nrd_error *nrd_tuner_set_restores(nrd_tuner *tuner, const char *const *names, size_t count) {
+  return wrap(tuner->tuner.setRestores({names, count}));
+}
+
+void nrd_tuner_set_budget(nrd_tuner *tuner, double seconds) {
+  tuner->tuner.setBudget(seconds);
+}
+
+const nrd_value *nrd_tuner_value(const nrd_tuner *tuner, size_t config, const char *name) {
+  return tuner->tuner.value(config, name);
+}
+
+const char *nrd_tuner_text(const nrd_tuner *tuner, size_t config) {
+  return tuner->tuner.configurations()[config].text.c_str();
+}
+
+nrd_error *nrd_tuner_launch(nrd_tuner *tuner, const nrd_arg *args, size_t count,
+                            nrd_tuner_grid grid, void *data, const nrd_launch *launch) {
+  auto fill = [&](size_t config, uint32_t sizes[3]) {
+    return !grid || grid(data, tuner, config, sizes) == 0;
+  };
+  return wrap(tuner->tuner.launch({args, count}, fill, *launch));
+}
+
+size_t nrd_tuner_best(const nrd_tuner *tuner) {
+  return tuner->tuner.lastChoice();
+}
+
+static int timingOf(const std::optional<Timing> &timing, double out[3]) {
+  if (!timing)
+    return 0;
+  out[0] = timing->median;
+  out[1] = timing->low;
+  out[2] = timing->high;
+  return 1;
+}
+
+int nrd_tuner_timing(const nrd_tuner *tuner, size_t config, double out[3]) {
+  Tuner::Report report = tuner->tuner.report();
+  return config < report.times.size() && timingOf(report.times[config], out);
+}
+
+double nrd_tuner_seconds(const nrd_tuner *tuner) {
+  return tuner->tuner.report().seconds;
+}
+
+char *nrd_tuner_report(const nrd_tuner *tuner) {
+  return strdup(tuner->tuner.reportText().c_str());
+}
+
+//===--- the order of measurements
+//-----------------------------------------------------------------===//
 
 struct nrd_search {
   Search search;
@@ -62,18 +143,15 @@ size_t nrd_search_best(const nrd_search *search) {
 }
 
 int nrd_search_timing(const nrd_search *search, size_t config, double out[3]) {
-  std::optional<Timing> timing = search->search.timing(config);
-  if (!timing)
-    return 0;
-  out[0] = timing->median;
-  out[1] = timing->low;
-  out[2] = timing->high;
-  return 1;
+  return timingOf(search->search.timing(config), out);
 }
 
 char *nrd_search_progress(const nrd_search *search, const char *kernel) {
   return strdup(search->search.progress(kernel).c_str());
 }
+
+//===--- results on disk
+//---------------------------------------------------------------------------===//
 
 int nrd_tuning_find(const char *key, size_t size, int device, size_t configs, double budget,
                     size_t *best, double *times) {

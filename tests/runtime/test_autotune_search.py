@@ -319,15 +319,17 @@ def test_a_budget_by_setting_is_reported(target, monkeypatch, capsys):
     monkeypatch.setenv("NEREID_TUNING_BUDGET", "1")
     kernel = count_up(configs(16, 32, 64), do_bench=lambda call, quantiles: time.sleep(0.6) or 1.0)
     kernel[grid](np.zeros(10, np.int32), 10)
-    assert len(kernel.configs_timings) == 2
-    assert "Autotuning kernel kernel: 1 of the configs were not measured in the given time\n" in capsys.readouterr().out
+    left_out = 3 - len(kernel.configs_timings)
+    assert 1 <= left_out <= 2
+    assert f"Autotuning kernel kernel: {left_out} of the configs were not measured in the given time\n" in capsys.readouterr().out
 
 
 def test_a_budget_tries_the_promising_first(target):
     kernel = count_up(configs(16, 32, 64), do_bench=lambda call, quantiles: time.sleep(0.3) or 1.0, budget=0.5,
                       prune_configs_by={"perf_model": lambda BLOCK, **_: -BLOCK})
     kernel[grid](np.zeros(10, np.int32), 10)
-    assert [config.kwargs["BLOCK"] for config in kernel.configs_timings] == [64, 32]
+    measured = [config.kwargs["BLOCK"] for config in kernel.configs_timings]
+    assert measured in ([64], [64, 32])  # a busy machine takes long to compile
 
 
 def test_a_budget_is_an_extension(monkeypatch):

@@ -22,8 +22,8 @@ from .jit import JITFunction
 #: Measurements of different threads would disturb one another. A hook may wait for another thread that measures, so waiting has an end.
 _measuring = threading.RLock()
 _PATIENCE = 30.0
-#: Seconds of work that bring an idle GPU to its clock.
-_SPIN_UP = 0.03
+#: An idle GPU works until its clock no longer rises: for so many seconds at least and at most.
+_SPIN_UP = (0.05, 0.4)
 
 
 class Outcome:
@@ -300,10 +300,19 @@ def _times(call, device, milliseconds, min_runs, max_runs, give_up):
 
 
 def _spin_up(call, device):
+    """Runs a kernel until it gets no faster."""
+    at_least, at_most = _SPIN_UP
+    start, before, best = time.perf_counter(), math.inf, math.inf
     with _Events(device) as meter:
-        start = time.perf_counter()
-        while time.perf_counter() - start < _SPIN_UP:
-            meter.measure(call, 3)
+        call()
+        while True:
+            until = time.perf_counter() + 0.01
+            while time.perf_counter() < until:
+                best = min(best, *meter.measure(call, 3))
+            elapsed = time.perf_counter() - start
+            if elapsed > at_most or elapsed > at_least and best > 0.98 * before:
+                return
+            before = best
 
 
 class _Clock:

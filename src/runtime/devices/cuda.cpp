@@ -303,9 +303,7 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
   config.block[0] = unsigned(info.numWarps) * 32;
   config.block[1] = config.block[2] = 1;
   config.sharedBytes = unsigned(info.sharedBytes);
-  nrd_stream_provider provider = streamProvider.load(std::memory_order_acquire);
-  config.stream = static_cast<Stream>(
-      launch.with_stream || launch.stream || !provider ? launch.stream : provider(device));
+  config.stream = static_cast<Stream>(streamOfLaunch(launch, device));
 
   LaunchAttribute attributes[3];
   auto add = [&](int kind) -> LaunchAttribute & {
@@ -395,6 +393,11 @@ ErrorPtr CudaDevice::properties(const nrd_kernel &kernel, int ordinal,
   out.function = function;
   out.module = module;
   return nullptr;
+}
+
+void *cuda::streamOfLaunch(const nrd_launch &launch, int device) {
+  nrd_stream_provider provider = streamProvider.load(std::memory_order_acquire);
+  return launch.with_stream || launch.stream || !provider ? launch.stream : provider(device);
 }
 
 void cuda::setStreamProvider(nrd_stream_provider provider) {

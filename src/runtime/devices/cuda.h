@@ -37,6 +37,8 @@ ErrorPtr properties(int device, llvm::json::Object &out);
 
 ErrorPtr synchronize(int device);
 
+/// The CUstream that a launch on a device goes to.
+void *streamOfLaunch(const nrd_launch &launch, int device);
 void setStreamProvider(nrd_stream_provider provider);
 
 } // namespace nereid::runtime::cuda

@@ -11,8 +11,9 @@ using namespace nereid::runtime;
 
 namespace {
 
-/// Slower than the best by this factor at the first look: out. Single looks differ by a few
-/// percent on a GPU, by more on a busy CPU.
+/// Slower than the best by this factor at the first look: not looked at again.
+constexpr double possible = 1.6;
+/// ... at the better look: out. Looks differ by a few percent on a GPU, by more on a busy CPU.
 constexpr double plausible = 1.2;
 /// ... or by less than what the clock of a GPU's events resolves.
 constexpr double resolution = 0.001;
@@ -122,17 +123,32 @@ Search::Task Search::look() {
   return {Step::Done};
 }
 
-void Search::choosePlausible() {
+std::vector<size_t> Search::lookedWithin(double factor) const {
   std::vector<size_t> looked;
   for (size_t i = 0; i < candidates.size(); ++i)
     if (candidates[i].state == State::Ready && !candidates[i].looked.empty())
       looked.push_back(i);
-  queue = byMedian(std::move(looked));
+  looked = byMedian(std::move(looked));
+  if (looked.empty())
+    return looked;
+  double limit = timing(looked.front())->median * factor + resolution;
+  llvm::erase_if(looked, [&](size_t config) { return timing(config)->low > limit; });
+  return looked;
+}
+
+void Search::lookAgain() {
+  queue = lookedWithin(possible);
+  llvm::sort(queue, std::greater<>());
+  if (queue.size() == 1)
+    queue.clear();
   position = 0;
-  if (queue.empty())
-    return;
-  double limit = timing(queue.front())->median * plausible + resolution;
-  llvm::erase_if(queue, [&](size_t config) { return timing(config)->low > limit; });
+  again = true;
+}
+
+void Search::choosePlausible() {
+  queue = lookedWithin(plausible);
+  position = 0;
+  again = false;
   queue.resize(std::min(queue.size(), std::max<size_t>(4, candidates.size() / 3)));
 }
 
@@ -161,12 +177,11 @@ void Search::chooseFinalists() {
 }
 
 Search::Task Search::next() {
-  if (step == Step::Look || plan.plain) {
+  if ((step == Step::Look && !again) || plan.plain) {
     Task task = look();
     if (plan.plain || task.step != Step::Done)
       return task;
-    step = Step::Measure;
-    choosePlausible();
+    lookAgain();
   }
   while (step != Step::Done) {
     if (remaining() <= 0)
@@ -174,10 +189,14 @@ Search::Task Search::next() {
     for (; position < queue.size(); ++position)
       if (candidates[queue[position]].state == State::Ready) {
         size_t config = queue[position++];
-        return step == Step::Measure ? Task{step, config, 40, 5, 200}
-                                     : Task{step, config, 10, 3, 50};
+        return step == Step::Look      ? Task{step, config, 4, 3, 25}
+               : step == Step::Measure ? Task{step, config, 40, 5, 200}
+                                       : Task{step, config, 10, 3, 50};
       }
-    if (step == Step::Measure) {
+    if (step == Step::Look) {
+      step = Step::Measure;
+      choosePlausible();
+    } else if (step == Step::Measure) {
       step = Step::Compare;
       chooseFinalists();
     } else {
@@ -189,6 +208,12 @@ Search::Task Search::next() {
 
 void Search::report(size_t config, const double *times, size_t count) {
   Candidate &candidate = candidates[config];
+  if (again) {
+    std::vector<double> second(times, times + count);
+    if (summarise(second).median < summarise(candidate.looked).median)
+      candidate.looked = std::move(second);
+    return;
+  }
   std::vector<double> &into = plan.plain || step == Step::Measure ? candidate.measured
                               : step == Step::Compare             ? candidate.compared
                                                                   : candidate.looked;

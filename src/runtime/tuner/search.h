@@ -2,7 +2,10 @@
 // kernels of its own, so that every face measures in its own way and all choose alike.
 //
 // In order of the configurations, as they become ready (compiled):
-//   1. Look: a few runs of each. What is clearly slower than the best is out.
+//   1. Look: a few runs of each as it becomes ready. Those that are not far from the best are
+//      looked at again, in the opposite order, and the better look counts: the first ones may have
+//      met a device that was still asleep, or a machine that was busy compiling. What is clearly
+//      slower than the best is out.
 //   2. Measure: the others, best first, for longer.
 //   3. Compare: the two or three best within a few percent, in turns, so that a clock that drifts
 //      (or a machine that is busy for a while) meets all of them alike. Their times of the turns
@@ -89,15 +92,19 @@ private:
   };
 
   Task look();
+  void lookAgain();
   void choosePlausible();
   void chooseFinalists();
+  /// Those whose look came within a factor of the best one's, best first.
+  std::vector<size_t> lookedWithin(double factor) const;
   std::vector<size_t> byMedian(std::vector<size_t> configs) const;
 
   Plan plan;
   double start;
   Step step;
+  bool again = false; ///< the second looks
   std::vector<Candidate> candidates;
-  std::vector<size_t> queue; ///< of Measure and Compare
+  std::vector<size_t> queue; ///< of all but the first looks
   size_t position = 0;
   bool stopped = false;
 };

@@ -72,7 +72,7 @@ TEST(Search, WhatIsClearlySlowerIsOnlyLookedAt) {
   machine.runAll(search);
   EXPECT_EQ(machine.steps[2], std::vector{Step::Look});
   EXPECT_EQ(machine.steps[3], std::vector{Step::Look});
-  EXPECT_EQ(machine.steps[1], (std::vector{Step::Look, Step::Measure}));
+  EXPECT_EQ(machine.steps[1], (std::vector{Step::Look, Step::Look, Step::Measure}));
   EXPECT_EQ(machine.steps[0].front(), Step::Look);
   EXPECT_LT(machine.seconds, 100 + 0.2); // the slow one ran once
 }
@@ -96,6 +96,15 @@ TEST(Search, ADriftingClockDoesNotChoose) {
   Search search = machine.search();
   machine.runAll(search);
   EXPECT_EQ(search.best(), 1u);
+}
+
+TEST(Search, ASleepyStartDoesNotChoose) {
+  // The first configurations meet a machine at a third less than its clock.
+  Machine machine({1.00, 1.30, 1.35, 1.08, 1.4, 1.5});
+  machine.drift = [start = machine.seconds](double now) { return now < start + 0.012 ? 1.5 : 1.0; };
+  Search search = machine.search();
+  machine.runAll(search);
+  EXPECT_EQ(search.best(), 0u);
 }
 
 TEST(Search, WaitsForWhatIsNotReady) {

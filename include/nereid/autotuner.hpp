@@ -1,0 +1,213 @@
+// The fastest of several configurations of a kernel, found by measuring. A header over the C ABI
+// (tuner.h), for C++20.
+//
+//   nereid::Autotuner tuner(matmul,
+//                           {{{"BLOCK_M", 64}, {"BLOCK_N", 64}, {"num_warps", 4}},
+//                            {{"BLOCK_M", 128}, {"BLOCK_N", 128}, {"num_warps", 8}}},
+//                           {.key = {"M", "N", "K"}});
+//   tuner.launch([&](const nereid::Config &c) {
+//                  return nereid::Grid{cdiv(m, c["BLOCK_M"]), cdiv(n, c["BLOCK_N"])};
+//                }, a, b, out, m, n, k);
+//
+// A name in a configuration is a parameter of the kernel, whose value it sets, or an option.
+// Launches give the arguments of all other parameters, in order. The first launch of a key (values
+// of some arguments, types of all pointers, the device) measures; results stay on disk, so that the
+// next process does not measure again.
+#ifndef NEREID_AUTOTUNER_HPP
+#define NEREID_AUTOTUNER_HPP
+
+#include "nereid/nereid.hpp"
+#include "nereid/tuner.h"
+
+#include <concepts>
+#include <stdexcept>
+#include <variant>
+
+namespace nereid {
+
+namespace detail {
+[[noreturn]] inline void noSuchValue(const char *name) {
+  std::string text = std::string("the configurations set no integer `") + name + "`";
+#if defined(__cpp_exceptions)
+  throw std::out_of_range(text);
+#else
+  std::fprintf(stderr, "%s\n", text.c_str());
+  std::abort();
+#endif
+}
+} // namespace detail
+
+using TunerHandle = Handle<nrd_tuner, nrd_tuner_free>;
+
+/// What one configuration sets: `{{"BLOCK", 128}, {"num_warps", 8}}`.
+using Choice =
+    std::vector<std::pair<std::string, std::variant<int64_t, bool, double, std::string>>>;
+
+/// A configuration of a tuner.
+class Config {
+public:
+  size_t number() const { return index; }
+  /// An integer that it sets a parameter to. Throws std::out_of_range (aborts where exceptions are
+  /// switched off) for a parameter it does not set to an integer.
+  uint32_t operator[](const char *name) const {
+    int64_t value = 0;
+    const nrd_value *found = nrd_tuner_value(tuner, index, name);
+    if (!found || !nrd_value_get_int(found, &value))
+      detail::noSuchValue(name);
+    return uint32_t(value);
+  }
+  /// "BLOCK=128, num_warps=8"
+  std::string_view text() const { return nrd_tuner_text(tuner, index); }
+
+  Config(const nrd_tuner *tuner, size_t index) : tuner(tuner), index(index) {}
+
+private:
+  const nrd_tuner *tuner;
+  size_t index;
+};
+
+/// What a tuner may be told beside its configurations.
+struct TunerOptions {
+  /// Parameters whose values make a new key.
+  std::vector<std::string> key = {};
+  /// Arrays that are zeroed before each measured run, or saved before and restored after it;
+  /// launches give them as std::span or std::vector.
+  std::vector<std::string> resetToZero = {}, restoreValue = {};
+  /// Seconds that one key may take; 0 for the setting NEREID_TUNING_BUDGET.
+  double budget = 0;
+};
+
+/// A function with several configurations. Set up on one thread, launched from any.
+class Autotuner {
+public:
+  Autotuner(const Function &function, const std::vector<Choice> &choices,
+            const TunerOptions &options = {})
+      : handle(nrd_tuner_new(function.get())) {
+    for (const Choice &choice : choices)
+      add(choice);
+    name(nrd_tuner_set_key, options.key);
+    name(nrd_tuner_set_resets, options.resetToZero);
+    name(nrd_tuner_set_restores, options.restoreValue);
+    nrd_tuner_set_budget(handle.get(), options.budget);
+  }
+
+  /// `grid`: a Grid, or a function of the configuration that gives one.
+  template <typename Sizes, typename... Args>
+    requires std::invocable<Sizes &, const Config &> || std::convertible_to<Sizes, Grid>
+  void launch(Sizes &&grid, Args &&...args) {
+    launchAs(Launch(Grid{}), std::forward<Sizes>(grid), std::forward<Args>(args)...);
+  }
+  /// With what else a launch may say (stream, device, threads); its grid is not looked at.
+  template <typename Sizes, typename... Args>
+    requires std::invocable<Sizes &, const Config &> || std::convertible_to<Sizes, Grid>
+  void launchAs(const Launch &how, Sizes &&grid, Args &&...args) {
+    const std::array<Argument, sizeof...(Args)> list{Argument(std::forward<Args>(args))...};
+    nrd_launch raw = how.raw();
+    if constexpr (std::invocable<Sizes &, const Config &>) {
+      using Function = std::remove_reference_t<Sizes>;
+      Asked asked{const_cast<std::remove_const_t<Function> *>(&grid), nullptr};
+      nrd_error *error =
+          nrd_tuner_launch(handle.get(), list.data(), list.size(), ask<Function>, &asked, &raw);
+#if defined(__cpp_exceptions)
+      if (asked.thrown) {
+        nrd_error_free(error);
+        std::rethrow_exception(asked.thrown);
+      }
+#endif
+      detail::check(error);
+    } else {
+      Grid fixed = grid;
+      raw.grid[0] = fixed.x;
+      raw.grid[1] = fixed.y;
+      raw.grid[2] = fixed.z;
+      detail::check(
+          nrd_tuner_launch(handle.get(), list.data(), list.size(), nullptr, nullptr, &raw));
+    }
+  }
+
+  size_t size() const { return nrd_tuner_count(handle.get()); }
+  Config config(size_t number) const { return {handle.get(), number}; }
+  /// That of the last launch; nothing before the first.
+  std::optional<Config> best() const {
+    size_t number = nrd_tuner_best(handle.get());
+    return number < size() ? std::optional(config(number)) : std::nullopt;
+  }
+  /// Milliseconds (median) of a configuration at the last tuning, infinite for one that failed;
+  /// nothing for one that was not measured.
+  std::optional<double> milliseconds(size_t number) const {
+    double times[3];
+    return nrd_tuner_timing(handle.get(), number, times) ? std::optional(times[0]) : std::nullopt;
+  }
+  /// Of the last tuning; 0 when its result came from disk.
+  double seconds() const { return nrd_tuner_seconds(handle.get()); }
+  /// A line for each configuration: its time, or why it failed.
+  std::string report() const {
+    char *text = nrd_tuner_report(handle.get());
+    std::string copy = text;
+    nrd_string_free(text);
+    return copy;
+  }
+  nrd_tuner *get() const { return handle.get(); }
+
+private:
+  void add(const Choice &choice) {
+    std::vector<const char *> names;
+    std::vector<ValueHandle> values;
+    std::vector<const nrd_value *> pointers;
+    for (const auto &[name, value] : choice) {
+      names.push_back(name.c_str());
+      values.emplace_back(std::visit(
+          [](const auto &v) {
+            using T = std::decay_t<decltype(v)>;
+            if constexpr (std::is_same_v<T, bool>)
+              return nrd_value_bool(v);
+            else if constexpr (std::is_same_v<T, int64_t>)
+              return nrd_value_int(v);
+            else if constexpr (std::is_same_v<T, double>)
+              return nrd_value_float(v);
+            else
+              return nrd_value_str(v.data(), v.size());
+          },
+          value));
+      pointers.push_back(values.back().get());
+    }
+    detail::check(nrd_tuner_add(handle.get(), names.data(), pointers.data(), names.size()));
+  }
+
+  void name(nrd_error *(*set)(nrd_tuner *, const char *const *, size_t),
+            const std::vector<std::string> &names) {
+    std::vector<const char *> texts;
+    for (const std::string &text : names)
+      texts.push_back(text.c_str());
+    detail::check(set(handle.get(), texts.data(), texts.size()));
+  }
+
+  /// Carries a grid function, and what it throws, through the C ABI.
+  struct Asked {
+    void *function;
+    std::exception_ptr thrown;
+  };
+  template <typename Sizes>
+  static int ask(void *data, const nrd_tuner *tuner, size_t number, uint32_t sizes[3]) {
+    Asked &asked = *static_cast<Asked *>(data);
+#if defined(__cpp_exceptions)
+    try {
+#endif
+      Grid grid = (*static_cast<Sizes *>(asked.function))(Config(tuner, number));
+      sizes[0] = grid.x;
+      sizes[1] = grid.y;
+      sizes[2] = grid.z;
+#if defined(__cpp_exceptions)
+    } catch (...) {
+      asked.thrown = std::current_exception();
+      return 1;
+    }
+#endif
+    return 0;
+  }
+
+  TunerHandle handle;
+};
+
+} // namespace nereid
+#endif
