@@ -270,6 +270,14 @@ def test_a_listener_hears_of_a_hit(target):
     assert heard == [(False, False, 2), (True, True, 2)]
 
 
+def test_the_report_of_a_hit(target, monkeypatch, capsys):
+    first = run(fill(configs(32, 64)))
+    assert capsys.readouterr().out == ""
+    monkeypatch.setenv("TRITON_PRINT_AUTOTUNING", "1")
+    run(fill(configs(32, 64)))
+    assert capsys.readouterr().out == f"Autotuning kernel kernel: an earlier tuning chose {first.best_config}\n"
+
+
 def test_a_result_that_was_cut_short(target, searches, monkeypatch):
     measure = _tuning._times
 

@@ -363,6 +363,18 @@ def test_arrays_given_by_keyword(target):
     assert out.tolist() == [1] * 10
 
 
+def test_another_kind_of_device_is_another_key(target, monkeypatch):
+    kernel = count_up(configs(16, 32), do_bench=lambda call, quantiles: call() or 1.0)
+    out = np.zeros(10, np.int32)
+    kernel[grid](out, 10)
+    here = _tuning.device_of
+    monkeypatch.setattr(_tuning, "_refuse_capture", lambda *_: None)
+    monkeypatch.setattr(_tuning, "device_of", lambda arguments: 0 if here(arguments) is None else None)
+    kernel.cache.update()  # a launch asks again, as after driver.set_active
+    kernel[grid](out, 10)
+    assert [key[:2] for key in kernel.cache] == [(10, "int32")] * 2 and len(set(kernel.cache)) == 2
+
+
 @pytest.mark.cpu_only
 def test_numbers_of_threads(target):
     kernel = count_up([nereid.Config({"BLOCK": 16}, num_cpu_threads=threads) for threads in (1, 2)], restore_value=["out"])

@@ -33,10 +33,18 @@ class Outcome:
     def __init__(self, configs, best, times, failures, seconds, from_disk=False):
         self.best = configs[best]
         self.timings = {config: timing for config, timing in zip(configs, times) if timing is not None}
-        self.failures = {configs[index]: error for index, error in sorted(failures.items())}
+        self.failures = {configs[index]: _without_frames(error) for index, error in sorted(failures.items())}
         self.seconds = seconds
         self.left_out = times.count(None)
         self.from_disk = from_disk
+
+
+def _without_frames(error):
+    """An error that is kept: without the frames that it came through, which hold the arguments of the launch."""
+    for part in (error, error.__cause__):
+        if part is not None:
+            part.__traceback__ = part.__context__ = None
+    return error
 
 
 def tune(tuner, key, configs, args, kwargs, on_disk):
@@ -82,7 +90,7 @@ def _search(tuner, configs, args, kwargs, device, budget):
                         own[index] = tuner._bench(*args, config=config, **kwargs)
                         times = [_number(own[index])]
                     else:
-                        if step == "look" and knobs.autotuning.print:
+                        if knobs.autotuning.print and search.timing(index) is None:
                             print(f"Autotuning kernel {tuner.base_fn.__name__} with config {config}")
                         call = Call(tuner, config, args, kwargs)
                         if device is not None and not spun_up:
@@ -308,7 +316,7 @@ def _spin_up(call, device):
         while True:
             until = time.perf_counter() + 0.01
             while time.perf_counter() < until:
-                best = min(best, *meter.measure(call, 3))
+                best = min(best, *meter.measure(call, 1))
             elapsed = time.perf_counter() - start
             if elapsed > at_most or elapsed > at_least and best > 0.98 * before:
                 return

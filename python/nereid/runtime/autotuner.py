@@ -185,14 +185,15 @@ class Autotuner(KernelInterface):
         self._thread.nargs = value
 
     def _start_threads(self):
-        """What belongs to this process: the state of each thread, and which thread tunes which key."""
+        """What belongs to this process: the state of each thread, which thread tunes which key, the kind of device it began on."""
+        self._kind = None
         self._thread = threading.local()
         self._lock = threading.Lock()
         self._tuned_now = {}
 
     def __getstate__(self):
         own = ("_default_pre_hook", "_default_post_hook")
-        transient = ("_thread", "_lock", "_tuned_now", "failures")
+        transient = ("_thread", "_lock", "_tuned_now", "_kind", "failures")
         return {name: value for name, value in self.__dict__.items()
                 if name not in transient and not (name in ("pre_hook", "post_hook") and getattr(value, "__name__", "") in own)}
 
@@ -310,6 +311,12 @@ class Autotuner(KernelInterface):
         arguments = {**self.nargs, **{k: v for k, v in kwargs.items() if k in self.arg_names}}
         values = [arguments[name] for name in self.keys if name in arguments]
         values += [str(value.dtype) for value in arguments.values() if hasattr(value, "dtype")]
+        # What is best on a GPU need not even run on the CPU. Triton's keys know one kind of device: the first one here.
+        kind = "cpu" if _tuning.device_of({**self.nargs, **kwargs}) is None else "cuda"
+        if self._kind is None:
+            self._kind = kind
+        if kind != self._kind:
+            values.append(kind)
         return tuple(values)
 
     def _choose(self, args, kwargs):
@@ -370,6 +377,8 @@ class Autotuner(KernelInterface):
         duration = None if from_disk or len(configs) == 1 else self.bench_time
         if knobs.autotuning.print and duration is not None:
             self._report(key)
+        elif knobs.autotuning.print and from_disk:
+            print(f"Autotuning kernel {self.base_fn.__name__}: an earlier tuning chose {self.cache[key]}")
         if knobs.autotuning.listener is not None:
             knobs.autotuning.listener(fn=self.fn, key=key, best_config=self.cache[key], configs_timings=self.configs_timings,
                                       duration=duration, cache_hit=from_disk)

@@ -36,6 +36,7 @@ class DriverConfig:
         """Launches whose arguments could go either way go to this driver: an object of a backend's `driver` class."""
         _native.set_default_target(driver.get_current_target().backend if not hasattr(driver, "name") else driver.name)
         self._chosen = driver
+        _native.choices_changed()  # a tuner's choice is one for a kind of device
 
     def set_active_to_cpu(self):
         """Launches whose arguments could go either way run on the CPU."""
@@ -50,6 +51,7 @@ class DriverConfig:
         """Launches go by their arguments again."""
         _native.set_default_target("")
         self._chosen = None
+        _native.choices_changed()
 
     def get_active_gpus(self):
         """The drivers of GPUs that are usable."""

@@ -459,7 +459,7 @@ ErrorPtr Tuner::wakeUp(Launch &launch, GridFn grid, Meter &meter, size_t config)
     return error;
   for (double before = HUGE_VAL;; before = best) {
     for (Clock::time_point part = Clock::now(); since(part) < 0.01;) {
-      if (ErrorPtr error = run(launch, grid, meter, config, 3, times))
+      if (ErrorPtr error = run(launch, grid, meter, config, 1, times))
         return error;
       best = std::min(best, *llvm::min_element(times));
     }

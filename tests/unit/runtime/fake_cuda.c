@@ -303,3 +303,43 @@ API int cuLaunchKernelEx(const struct Config *config, void *function, void **par
   note("\n");
   return 0;
 }
+
+/* ---- events: a clock that each of them moves by a millisecond ---- */
+static float clockNow = 0, eventTimes[64];
+static int events = 0;
+API int cuEventCreate(void **event, unsigned flags) {
+  CHECK_FAILURE;
+  *event = &eventTimes[events++];
+  return 0;
+}
+API int cuEventDestroy_v2(void *event) {
+  note("destroy event\n");
+  return 0;
+}
+API int cuEventRecord(void *event, void *stream) {
+  CHECK_FAILURE;
+  note("event on %p\n", stream);
+  *(float *)event = clockNow;
+  clockNow += 1;
+  return 0;
+}
+API int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
+  CHECK_FAILURE;
+  *milliseconds = *(float *)end - *(float *)start;
+  return 0;
+}
+API int cuStreamSynchronize(void *stream) {
+  CHECK_FAILURE;
+  note("wait for %p\n", stream);
+  return 0;
+}
+API int cuMemsetD8Async(uint64_t address, unsigned char value, size_t size, void *stream) {
+  CHECK_FAILURE;
+  note("set %llx %zu to %d\n", (unsigned long long)address, size, value);
+  return 0;
+}
+API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, void *stream) {
+  CHECK_FAILURE;
+  note("copy %llx to %llx %zu\n", (unsigned long long)from, (unsigned long long)to, size);
+  return 0;
+}
