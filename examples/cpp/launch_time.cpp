@@ -38,16 +38,15 @@ int main(int argc, char **argv) {
     auto buffer = nereid::Buffer<float>::allocate(device, 1024);
     float *p = buffer.data();
     int n = 17;
-    double embedded = measure(stream, [&] {
-      kernels::empty({1}, stream, p, p, p, p, p, p, n, n, n, n, n, n, n, n);
-    });
+    double embedded = measure(
+        stream, [&] { kernels::empty({1}, stream, p, p, p, p, p, p, n, n, n, n, n, n, n, n); });
     auto module = nereid::Module::parse("def empty(a, b, c, d, e, f, i, j, k, l, m, n, o, p):\n"
                                         "    pass\n");
     auto empty = module.kernel<float *, float *, float *, float *, float *, float *, int, int, int,
                                int, int, int, int, int>("empty");
-    double typed = measure(
-        stream, [&] { empty({1}, stream, buffer, buffer, buffer, buffer, buffer, buffer, n, n, n, n,
-                            n, n, n, n); });
+    double typed = measure(stream, [&] {
+      empty({1}, stream, buffer, buffer, buffer, buffer, buffer, buffer, n, n, n, n, n, n, n, n);
+    });
     std::printf("a launch on %s: embedded %.2f us, compiled at run time %.2f us\n",
                 device.info().name, embedded, typed);
   } catch (const nereid::Error &error) {

@@ -95,14 +95,20 @@ public:
   template <typename Sizes, typename... Args>
     requires std::invocable<Sizes &, const Config &> || std::convertible_to<Sizes, Grid>
   void launch(Sizes &&grid, Args &&...args) {
-    launchAs(Launch(Grid{}), std::forward<Sizes>(grid), std::forward<Args>(args)...);
+    tryLaunchAs(Launch(Grid{}), std::forward<Sizes>(grid), std::forward<Args>(args)...).value();
   }
   /// With what else a launch may say (stream, device, threads); its grid is not looked at.
   template <typename Sizes, typename... Args>
     requires std::invocable<Sizes &, const Config &> || std::convertible_to<Sizes, Grid>
   void launchAs(const Launch &how, Sizes &&grid, Args &&...args) {
+    tryLaunchAs(how, std::forward<Sizes>(grid), std::forward<Args>(args)...).value();
+  }
+  /// The same, giving the error back. What `grid` throws comes out as it is.
+  template <typename Sizes, typename... Args>
+    requires std::invocable<Sizes &, const Config &> || std::convertible_to<Sizes, Grid>
+  Status tryLaunchAs(const Launch &how, Sizes &&grid, Args &&...args) {
     const std::array<Argument, sizeof...(Args)> list{Argument(std::forward<Args>(args))...};
-    nrd_launch raw = how.raw();
+    nrd_launch raw = detail::rawLaunch(how);
     if constexpr (std::invocable<Sizes &, const Config &>) {
       using Function = std::remove_reference_t<Sizes>;
       Asked asked{const_cast<std::remove_const_t<Function> *>(&grid), nullptr};
@@ -114,13 +120,13 @@ public:
         std::rethrow_exception(asked.thrown);
       }
 #endif
-      detail::check(error);
+      return detail::statusOf(error);
     } else {
       Grid fixed = grid;
       raw.grid[0] = fixed.x;
       raw.grid[1] = fixed.y;
       raw.grid[2] = fixed.z;
-      detail::check(
+      return detail::statusOf(
           nrd_tuner_launch(handle.get(), list.data(), list.size(), nullptr, nullptr, &raw));
     }
   }
@@ -171,7 +177,8 @@ private:
           value));
       pointers.push_back(values.back().get());
     }
-    detail::check(nrd_tuner_add(handle.get(), names.data(), pointers.data(), names.size()));
+    detail::statusOf(nrd_tuner_add(handle.get(), names.data(), pointers.data(), names.size()))
+        .value();
   }
 
   void name(nrd_error *(*set)(nrd_tuner *, const char *const *, size_t),
@@ -179,7 +186,7 @@ private:
     std::vector<const char *> texts;
     for (const std::string &text : names)
       texts.push_back(text.c_str());
-    detail::check(set(handle.get(), texts.data(), texts.size()));
+    detail::statusOf(set(handle.get(), texts.data(), texts.size())).value();
   }
 
   /// Carries a grid function, and what it throws, through the C ABI.

@@ -379,7 +379,8 @@ void Accesses::adviseLanes(const explain::AccessFact &fact, const LaneFacts &lan
   if (lanes.sectors < 2 * lanes.least)
     return;
   if (lanes.stride) {
-    report.hint(fact.type.sizes.size() > 1 ? HintKind::Uncoalesced : HintKind::Strided, fact.place,
+    report.hint(
+        fact.type.sizes.size() > 1 ? HintKind::Uncoalesced : HintKind::Strided, fact.place,
         {fact.what, number(*lanes.stride) + " bytes", number(lanes.sectors), number(lanes.least)});
     return;
   }

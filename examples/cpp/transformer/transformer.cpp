@@ -1,11 +1,12 @@
-// Generates text with a small transformer: an inference loop whose kernels were compiled from Python
-// files when this program was built. It needs no Python, no compiler and no Nereid library to run.
+// Generates text with a small transformer: an inference loop whose kernels were compiled from
+// Python files when this program was built. It needs no Python, no compiler and no Nereid library
+// to run.
 //
 //   transformer [cpu|cuda] [--large]
 //
-// The model is random, so what it says means nothing; that it computes what a transformer computes is
-// checked against plain C++ in double precision. --large takes a model of a size that is worth a GPU,
-// and only measures.
+// The model is random, so what it says means nothing; that it computes what a transformer computes
+// is checked against plain C++ in double precision. --large takes a model of a size that is worth a
+// GPU, and only measures.
 #include "reference.h"
 
 #include "attention.h"
@@ -66,9 +67,9 @@ template <typename T> Weights randomWeights(const Sizes &sizes) {
   weights.norm = ones(columns);
   weights.head = matrix(columns, sizes.words);
   for (int i = 0; i < sizes.layers; ++i)
-    weights.layers.push_back({ones(columns), matrix(columns, 3 * columns),
-                              matrix(columns, columns), ones(columns),
-                              matrix(columns, 2 * sizes.hidden), matrix(sizes.hidden, columns)});
+    weights.layers.push_back({ones(columns), matrix(columns, 3 * columns), matrix(columns, columns),
+                              ones(columns), matrix(columns, 2 * sizes.hidden),
+                              matrix(sizes.hidden, columns)});
   return weights;
 }
 
@@ -185,7 +186,8 @@ template <typename T> bool check(const Stream &stream, double allowed) {
   Sizes sizes;
   Weights weights = randomWeights<T>(sizes);
   Model<T> model(sizes, weights, stream);
-  const std::vector<int32_t> prompt = {1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 10, 11, 12, 4, 6, 7};
+  const std::vector<int32_t> prompt = {1,   2,   3,   5,  8,  13, 21, 34, 55, 89,
+                                       144, 233, 377, 10, 11, 12, 4,  6,  7};
   int length = int(prompt.size());
   model.begin(prompt);
   std::vector<std::vector<float>> found;
@@ -231,10 +233,11 @@ template <typename T> void measure(const Stream &stream, const Sizes &sizes, int
     model.step(length + i, 1);
   stream.synchronize();
   double decode = secondsSince(start);
-  std::printf("%d layers of %d columns: prompt of %d tokens %.0f tokens/s, then %.0f tokens/s (%.3f "
-              "ms a token, %d launches)\n",
-              sizes.layers, sizes.columns(), length, length / prefill, more / decode,
-              decode / more * 1e3, 10 * sizes.layers + 4);
+  std::printf(
+      "%d layers of %d columns: prompt of %d tokens %.0f tokens/s, then %.0f tokens/s (%.3f "
+      "ms a token, %d launches)\n",
+      sizes.layers, sizes.columns(), length, length / prefill, more / decode, decode / more * 1e3,
+      10 * sizes.layers + 4);
 }
 
 template <typename T> int run(const Stream &stream, double allowed, bool large) {

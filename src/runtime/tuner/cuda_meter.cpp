@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <dlfcn.h>
+#include <utility>
 
 using namespace nereid;
 using namespace nereid::runtime;

@@ -11,8 +11,8 @@ Expression c(int64_t value) {
   return Expression::constant(value);
 }
 Expression trips() { // (K + 63) / 64
-  return Expression::make(
-      Op::Div, {Expression::make(Op::Add, {Expression::argument("K"), c(63)}), c(64)});
+  return Expression::make(Op::Div,
+                          {Expression::make(Op::Add, {Expression::argument("K"), c(63)}), c(64)});
 }
 Expression::Leaf k(int64_t value) {
   return [value](const Expression &leaf) -> std::optional<int64_t> {
@@ -28,11 +28,11 @@ TEST(Expression, Evaluates) {
   EXPECT_EQ(trips().evaluate(k(0)), 0);
   EXPECT_EQ(Expression::make(Op::Div, {Expression::argument("M"), c(2)}).evaluate(k(1)),
             std::nullopt);
-  EXPECT_EQ(Expression::make(Op::Select, {Expression::make(Op::Less, {Expression::argument("K"),
-                                                                      c(5)}),
-                                          c(1), c(2)})
-                .evaluate(k(7)),
-            2);
+  EXPECT_EQ(
+      Expression::make(Op::Select,
+                       {Expression::make(Op::Less, {Expression::argument("K"), c(5)}), c(1), c(2)})
+          .evaluate(k(7)),
+      2);
 }
 
 TEST(Expression, DivisionByZeroHasNoValue) {
@@ -52,19 +52,19 @@ TEST(Expression, Folds) {
 
 TEST(Expression, Text) {
   EXPECT_EQ(trips().text(), "(K + 63) / 64");
-  EXPECT_EQ(Expression::make(Op::Sub, {Expression::argument("a"),
-                                       Expression::make(Op::Sub, {Expression::argument("b"), c(1)})})
-                .text(),
-            "a - (b - 1)");
+  EXPECT_EQ(
+      Expression::make(Op::Sub, {Expression::argument("a"),
+                                 Expression::make(Op::Sub, {Expression::argument("b"), c(1)})})
+          .text(),
+      "a - (b - 1)");
   EXPECT_EQ(Expression::make(Op::Min, {Expression::argument("a"), c(1)}).text(), "min(a, 1)");
   EXPECT_EQ(Expression().text(), "?");
 }
 
 TEST(Expression, SurvivesJson) {
   Expression all = Expression::make(
-      Op::Select,
-      {Expression::make(Op::LessEqual, {Expression{Op::Program, 1, {}, {}}, c(3)}), trips(),
-       Expression::make(Op::Max, {Expression{Op::Loop, 2, {}, {}}, c(1)})});
+      Op::Select, {Expression::make(Op::LessEqual, {Expression{Op::Program, 1, {}, {}}, c(3)}),
+                   trips(), Expression::make(Op::Max, {Expression{Op::Loop, 2, {}, {}}, c(1)})});
   EXPECT_EQ(Expression::fromJson(all.json()).text(), all.text());
   EXPECT_EQ(Expression::fromJson(all.json()).json(), all.json());
   EXPECT_FALSE(Expression::fromJson(Expression().json()).known());

@@ -13,13 +13,13 @@ struct Row {
 };
 
 constexpr Row rows[] = {
-    {80, 32, 128, 0, 16},      {80, 128, 256, 17000, 2},  {80, 255, 256, 0, 1},
-    {80, 64, 1024, 0, 1},      {80, 16, 32, 0, 32},       {80, 40, 256, 49152, 3},
-    {86, 16, 32, 0, 16},       {86, 32, 256, 17000, 5},   {86, 96, 512, 0, 1},
-    {89, 16, 32, 0, 24},       {89, 64, 256, 49152, 2},   {90, 207, 128, 98304, 2},
-    {90, 168, 128, 0, 3},      {90, 72, 96, 1024, 9},     {90, 32, 128, 0, 16},
-    {90, 96, 128, 17000, 5},   {90, 16, 32, 98304, 2},    {90, 255, 512, 0, 0},
-    {100, 128, 128, 49152, 4}, {120, 16, 32, 0, 24},      {120, 40, 1024, 0, 1},
+    {80, 32, 128, 0, 16},      {80, 128, 256, 17000, 2}, {80, 255, 256, 0, 1},
+    {80, 64, 1024, 0, 1},      {80, 16, 32, 0, 32},      {80, 40, 256, 49152, 3},
+    {86, 16, 32, 0, 16},       {86, 32, 256, 17000, 5},  {86, 96, 512, 0, 1},
+    {89, 16, 32, 0, 24},       {89, 64, 256, 49152, 2},  {90, 207, 128, 98304, 2},
+    {90, 168, 128, 0, 3},      {90, 72, 96, 1024, 9},    {90, 32, 128, 0, 16},
+    {90, 96, 128, 17000, 5},   {90, 16, 32, 98304, 2},   {90, 255, 512, 0, 0},
+    {100, 128, 128, 49152, 4}, {120, 16, 32, 0, 24},     {120, 40, 1024, 0, 1},
 };
 
 TEST(Occupancy, IsThatOfTheCalculator) {
@@ -27,9 +27,8 @@ TEST(Occupancy, IsThatOfTheCalculator) {
     auto multiprocessor = multiprocessorOf(row.sm);
     ASSERT_TRUE(multiprocessor);
     Occupancy got = occupancyOf(*multiprocessor, {row.threads, row.registers, row.sharedBytes});
-    EXPECT_EQ(got.blocks, row.blocks) << "sm_" << row.sm << ", " << row.registers
-                                      << " registers, " << row.threads << " threads, "
-                                      << row.sharedBytes << " bytes";
+    EXPECT_EQ(got.blocks, row.blocks) << "sm_" << row.sm << ", " << row.registers << " registers, "
+                                      << row.threads << " threads, " << row.sharedBytes << " bytes";
   }
 }
 

@@ -24,7 +24,8 @@ TEST(Report, LayoutsSurviveJson) {
 
 TEST(Report, EmptyOneHasEveryPart) {
   llvm::json::Object object = Report().json();
-  for (const char *part : {"layouts", "accesses", "conversions", "products", "loops", "work", "hints"})
+  for (const char *part :
+       {"layouts", "accesses", "conversions", "products", "loops", "work", "hints"})
     EXPECT_TRUE(object.getArray(part)) << part;
   for (const char *part : {"shared", "resources", "lines"})
     EXPECT_TRUE(object.getObject(part)) << part;
