@@ -27,7 +27,6 @@ mark("interpreter")
 """
 TAIL = """
 import json
-names = [name for name, _ in marks]
 times = {name: (now - before) * 1e3 for (_, before), (name, now) in zip(marks, marks[1:])}
 times["total"] = (marks[-1][1] - marks[0][1]) * 1e3
 times["kernel cache"] = getattr(compiled, "times", {}).get("kernel cache", 0.0) if compiled is not None else 0.0
@@ -43,8 +42,11 @@ assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
 assert driver.cuCtxSetCurrent(context) == 0
 assert driver.cuMemAlloc_v2(ctypes.byref(address), 8 << 20) == 0
 class Array:
-    def __init__(self, offset, typestr="<f4"):
-        self.__cuda_array_interface__ = dict(data=(address.value + offset, False), shape=(1 << 18, ), typestr=typestr, version=3)
+    def __init__(self, offset):
+        self.offset = offset
+    @property
+    def __cuda_array_interface__(self):
+        return dict(data=(address.value + self.offset, False), shape=(1 << 18, ), typestr="<f4", version=3)
 x, y = Array(0), Array(4 << 20)
 mark("driver")
 """

@@ -478,6 +478,8 @@ NRD_API char *nrd_cache_json(const char *folder);
 /* Removes everything kept there; returns how many entries. */
 NRD_API size_t nrd_cache_clear(const char *folder);
 
+/* Identifies this build of the compiler: equal builds give equal code. */
+NRD_API const char *nrd_build_identity(void);
 /* What `nereid doctor` prints: a JSON object. Free with nrd_string_free. */
 NRD_API char *nrd_doctor(void);
 /* All builtins and prelude functions as JSON: name, signature, docstring, category. */

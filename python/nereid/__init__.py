@@ -24,6 +24,7 @@ _HOMES = {
                       "InterpreterError", "OutOfResources"],
     "nereid.runtime._allocation": ["set_allocator"],
     "nereid.runtime._async_compile": ["AsyncCompileMode", "FutureKernel"],
+    "nereid.runtime._precompile": ["precompile", "record"],
     "nereid.compiler": ["CompiledKernel", "compile"],
     "nereid.language._classes": ["aggregate"],
     "nereid._host": ["cdiv", "next_power_of_2", "must_use_result"],

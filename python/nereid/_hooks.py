@@ -87,7 +87,7 @@ def _compile(function, args, kwargs, warmup):
     if knobs.runtime.add_stages_inspection_hook is not None:
         _inspect_stages(knobs.runtime.add_stages_inspection_hook)
     kernel = function._launch_plain(None, args, kwargs, True)
-    _tell_listener(kernel)
+    tell_listener(kernel)
     if after is not None:
         tell(after, True)
     return kernel
@@ -108,14 +108,16 @@ def _inspect_stages(hook):
                                   "with `knobs.compilation.override` instead")
 
 
-def _tell_listener(kernel, cache_hit=False):
+def tell_listener(kernel):
+    """Tells `knobs.compilation.listener` of a kernel that was compiled, or taken from disk."""
     knobs = _knobs()
     if knobs.compilation.listener is None:
         return
     times = [(name, round(milliseconds * 1000)) for name, milliseconds in kernel.times.items()]
     first = times[:2]  # the context and the front end
     knobs.compilation.listener(src=kernel.src, metadata=kernel.metadata._asdict(), metadata_group=kernel.metadata_group,
-                               times=knobs.CompileTimes(sum(time for _, time in first), times[2:], 0), cache_hit=cache_hit)
+                               times=knobs.CompileTimes(sum(time for _, time in first), times[2:], 0),
+                               cache_hit="kernel cache" in kernel.times)
 
 
 def _launch(function, grid, args, kwargs, warmup):

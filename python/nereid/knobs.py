@@ -439,7 +439,7 @@ class compilation_knobs(base_knobs):
                                  effect="write all stages of every kernel to the dump folder")
     dump_ir_extract_di_local_variables: env_bool = env_bool(
         "LLVM_EXTRACT_DI_LOCAL_VARIABLES", ignored="names of variables are not carried into machine code")
-    store_binary_only: env_bool = env_bool("TRITON_STORE_BINARY_ONLY", ignored="stages are kept in memory only when asked for")
+    store_binary_only: env_bool = env_bool("TRITON_STORE_BINARY_ONLY", effect="of what `compile` writes to Triton's cache leave out the PTX")
     always_compile: env_bool = env_bool("TRITON_ALWAYS_COMPILE", setting="NEREID_ALWAYS_COMPILE",
                                         effect="take no kernel from the disk")
     use_ir_loc: env_opt_str = env_opt_str("USE_IR_LOC", ignored="lines are always those of the kernel's source")

@@ -1,7 +1,9 @@
 // The C ABI: about the library and this machine.
 #include "frontend/inventory.h"
 #include "runtime/c_api.h"
+#include "runtime/cache/store.h"
 #include "runtime/devices/cuda.h"
+#include "support/file_identity.h"
 #include "support/packages.h"
 #include "support/settings.h"
 #include "targets/cpu/executor/Executor.h"
@@ -74,6 +76,32 @@ json::Object cudaReport() {
   return report;
 }
 
+/// The folder of compiled kernels and whether it is used.
+json::Object cacheReport() {
+  const Settings &settings = Settings::current();
+  std::string folder = cache::Store::defaultFolder();
+  const char *state = "no place";
+  if (!settings.cache)
+    state = "off";
+  else if (!folder.empty())
+    switch (cache::Store(folder).state()) {
+    case cache::FolderState::Usable:
+      state = "usable";
+      break;
+    case cache::FolderState::Missing:
+      state = "missing";
+      break;
+    case cache::FolderState::NotOurs:
+      state = "not ours";
+      break;
+    case cache::FolderState::NoFolder:
+      state = "no folder";
+      break;
+    }
+  return json::Object{
+      {"folder", json::fixUTF8(folder)}, {"state", state}, {"limit", settings.cacheSize << 20}};
+}
+
 /// What the code generators found: {"assembler": {"found": "..."} or {"problem": "..."}}.
 json::Object toolReport() {
   json::Object report;
@@ -137,8 +165,13 @@ char *nrd_doctor(void) {
                                            {"threads", cpu::threadCount()}}},
                       {"cuda", cudaReport()},
                       {"tools", toolReport()},
+                      {"cache", cacheReport()},
                       {"settings", settingsReport()}};
   return give(std::move(report));
+}
+
+const char *nrd_build_identity(void) {
+  return compilerIdentity().c_str();
 }
 
 char *nrd_language_json(void) {

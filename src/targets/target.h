@@ -160,6 +160,8 @@ public:
   /// Files of bitcode that were linked; NVIDIA's own library beside them.
   std::vector<std::string> files;
   bool usesLibdevice = false;
+  /// `Target::restore` has made what was missing: the copy on disk is to be replaced.
+  bool completed = false;
 
   /// CPU: a `nereid::cpu::KernelFn` (cpu/kernel_abi.h), null when compiled with `load` off. NVIDIA:
   /// a `const nereid::nvidia::LaunchInfo *` (nvidia/kernel_abi.h).

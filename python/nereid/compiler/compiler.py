@@ -218,15 +218,22 @@ class CompiledKernel:
     def _export(self):
         """Writes the stages into Triton's cache, where PyTorch's launcher of cubins looks for them: `name.cubin`, `name.json`, ...
 
-        Without an assembler, or without a folder that can be written, there is nothing for that launcher, and ours does without.
+        What is there already stays, unless `knobs.compilation.always_compile`. Without an assembler, or without a folder that can be
+        written, there is nothing for that launcher, and ours does without.
         """
+        from .. import knobs
         from ..runtime.cache import get_cache_manager
         manager = get_cache_manager(self.hash)
+        there = None if knobs.compilation.always_compile else manager.get_group(f"{self.name}.json")
+        if there and f"{self.name}.json" in there and (self._values.get("tensor_maps") or f"{self.name}.cubin" in there):
+            self.metadata_group = there
+            return
         metadata = self.metadata._asdict()
         metadata["target"] = dataclasses.asdict(self.metadata.target)
         if not self._values.get("tensor_maps"):  # such a kernel has parameters that only our own launcher knows
             self.metadata_group[f"{self.name}.cubin"] = manager.put(self.asm["cubin"], f"{self.name}.cubin")
-        self.metadata_group[f"{self.name}.ptx"] = manager.put(self.asm["ptx"], f"{self.name}.ptx", binary=False)
+        if not knobs.compilation.store_binary_only:
+            self.metadata_group[f"{self.name}.ptx"] = manager.put(self.asm["ptx"], f"{self.name}.ptx", binary=False)
         text = json.dumps(metadata, default=str)
         self.metadata_group[f"{self.name}.json"] = manager.put(text, f"{self.name}.json", binary=False)
         manager.put_group(f"{self.name}.json", self.metadata_group)
@@ -309,6 +316,9 @@ def compile(src, target=None, options=None, _env_vars=None):
             src = IRSource(src)
         kernel = src.fn._compile(src._items(), given, src._kernel_name())
         kernel.src = src
+    if "nereid.knobs" in sys.modules:
+        from .._hooks import tell_listener
+        tell_listener(kernel)
     return kernel
 
 

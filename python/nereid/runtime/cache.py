@@ -212,22 +212,9 @@ def get_dump_manager(key) -> CacheManager:
 def triton_key():
     """Identifies this compiler: equal for equal versions, built alike."""
     from .. import __version__, _native
-    contents = [__version__, str(_native.library())]
-    for path in (_native.__file__, _library_path()):
-        if path:
-            with open(path, "rb") as file:
-                contents.append(hashlib.file_digest(file, "sha256").hexdigest())
-    return "-".join([f"nereid-{__version__}", *contents[2:]])
-
-
-def _library_path():
-    """The file of the library; None when it is not a file of this package."""
-    from .. import _native
-    folder = os.path.dirname(os.path.abspath(_native.__file__))
-    for name in sorted(os.listdir(folder)):
-        if name.startswith("libnereid"):
-            return os.path.join(folder, name)
-    return None
+    with open(_native.__file__, "rb") as file:
+        extension = hashlib.file_digest(file, "sha256").hexdigest()
+    return f"nereid-{__version__}-{extension}-{_native.library()['build']}"
 
 
 def get_cache_key(src, backend, backend_options, env_vars):

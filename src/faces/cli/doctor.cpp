@@ -107,6 +107,17 @@ int cli::doctorCommand(const Command &command, std::vector<std::string> args) {
     const json::Object &tool = *report.getObject("tools")->getObject(name);
     row(name, text_of(tool, "found", text_of(tool, "problem", "?").c_str()));
   }
+  const json::Object &cache = *report.getObject("cache");
+  std::string folder = text_of(cache, "folder", ""), state = text_of(cache, "state", "?");
+  row("kernel cache",
+      state == "off"        ? "switched off (NEREID_CACHE=0)"
+      : state == "no place" ? "none: neither NEREID_CACHE_DIR nor a home folder is set"
+      : state == "usable"   ? folder
+      : state == "missing"  ? folder + " (made by the first kernel)"
+      : state == "not ours"
+          ? folder + " is not used: it must belong to this user, with mode 0700 (try "
+                     "`chmod 700`), because kernels in it are run"
+          : folder + " is not used: it is no folder, or it cannot be opened");
   const json::Object &python = *report.getObject("python");
   if (python.getBoolean("found").value_or(false)) {
     row("python", text_of(python, "version", "?") + " (" + text_of(python, "path", "?") + ")");

@@ -57,7 +57,8 @@ PyObject *choicesChanged(PyObject *, PyObject *) {
 }
 
 PyObject *library(PyObject *, PyObject *) {
-  return Py_BuildValue("{s:s,s:I}", "version", nrd_version(), "abi", nrd_abi_version());
+  return Py_BuildValue("{s:s,s:I,s:s}", "version", nrd_version(), "abi", nrd_abi_version(), "build",
+                       nrd_build_identity());
 }
 
 PyObject *ownedText(char *text) {

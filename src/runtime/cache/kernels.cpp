@@ -18,9 +18,10 @@ constexpr int longestPath = 64;
 /// Settings that want to see a compilation, and what replaces a part of one.
 bool wantsCompilation(const CompileRequest &request) {
   const Settings &settings = Settings::current();
-  return settings.alwaysCompile || settings.printAfterChanged || settings.printAssembler ||
-         settings.printPtx || !settings.printLlvm.empty() || !settings.printBefore.empty() ||
-         !settings.dumpDir.empty() || settings.kernelDump || request.options.verify;
+  return settings.alwaysCompile || settings.timePasses || settings.printAfterChanged ||
+         settings.printAssembler || settings.printPtx || !settings.printLlvm.empty() ||
+         !settings.printBefore.empty() || !settings.dumpDir.empty() || settings.kernelDump ||
+         request.options.verify;
 }
 
 bool takesPart(const CompileRequest &request) {
@@ -135,6 +136,8 @@ std::unique_ptr<targets::CompiledKernel> Keeper::find(llvm::BitVector &written) 
   for (int i = 0; content && i < longestPath; ++i) {
     if (kind == EntryKind::Kernel) {
       code = restore(*content, written);
+      if (code && code->completed)
+        keepCompleted(*content, *code);
       break;
     }
     std::optional<std::string> path;
@@ -168,6 +171,23 @@ std::unique_ptr<targets::CompiledKernel> Keeper::restore(llvm::StringRef content
     return nullptr;
   }
   return body.done() && (*kernel)->params.size() == written.size() ? std::move(*kernel) : nullptr;
+}
+
+void Keeper::keepCompleted(llvm::StringRef content, const targets::CompiledKernel &code) const {
+  // The same entry with the code as it is now.
+  ByteReader in(content);
+  ByteWriter out, body;
+  for (int i = 0; i < 6; ++i)
+    out.text(in.text());
+  in.number<uint64_t>();
+  if (!code.save(body))
+    return;
+  out.number(uint64_t(body.bytes().size()));
+  std::vector<bool> written;
+  in.list([&] { written.push_back(in.flag()); });
+  out.list(written, [&](bool flag) { out.flag(flag); });
+  out.text(body.bytes());
+  store->write(key, EntryKind::Kernel, out.bytes());
 }
 
 void Keeper::keep(const targets::CompiledKernel &code, const nrd_kernel &kernel,

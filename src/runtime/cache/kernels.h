@@ -49,6 +49,8 @@ private:
   std::unique_ptr<targets::CompiledKernel> restore(llvm::StringRef content,
                                                    llvm::BitVector &written) const;
 
+  void keepCompleted(llvm::StringRef content, const targets::CompiledKernel &code) const;
+
   const CompileRequest &request;
   const targets::Target &target;
   const targets::CompileOptions &options;

@@ -199,12 +199,17 @@ public:
     result->restore(in);
     if (!in.ok())
       return llvm::createStringError("a damaged kernel");
-    // It may have been compiled where it could not be run; then it is made whole and kept anew.
+    // It may have been compiled where it could not be run. Without an assembler the launch says
+    // what is missing.
     if (options.load && result->cubin.empty()) {
       auto assembler = findAssembler();
-      if (assembler)
-        return llvm::createStringError("a kernel without machine code");
-      llvm::consumeError(assembler.takeError());
+      if (!assembler) {
+        llvm::consumeError(assembler.takeError());
+        return result;
+      }
+      if (llvm::Error error = result->assemble())
+        return std::move(error);
+      result->completed = true;
     }
     return result;
   }
