@@ -520,6 +520,7 @@ private:
   View<T> view_;
 };
 
+/// @cond
 template <typename T>
 template <typename Tensor>
 Result<View<T>> View<T>::tryFromDLPack(const Tensor &tensor) {
@@ -550,6 +551,8 @@ Result<View<T>> View<T>::tryFromDLPack(const Tensor &tensor) {
   auto *first = reinterpret_cast<T *>(static_cast<char *>(tensor.data) + tensor.byte_offset);
   return View(first, size, isGpu ? Device::cuda(int(tensor.device.device_id)) : Device::cpu());
 }
+
+/// @endcond
 
 //===--- arguments ----------------------------------------------------------------------------===//
 

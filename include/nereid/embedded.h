@@ -41,34 +41,35 @@ enum {
 
 /** The facts about one parameter. */
 typedef struct nrd_embedded_fact {
-  uint32_t kinds; /**< NRD_FACT_... */
-  uint32_t reserved;
-  int64_t value;
+  uint32_t kinds;    /**< NRD_FACT_... */
+  uint32_t reserved; /**< 0 */
+  int64_t value;     /**< of a fact that has one */
 } nrd_embedded_fact;
 
 /** A parameter of the launch. */
 typedef struct nrd_embedded_param {
-  const char *name;
+  const char *name;   /**< in messages */
   uint8_t is_pointer; /**< its first slot is an address */
   uint8_t slots; /**< of 8 bytes; 2*rank for a descriptor: address, sizes, strides but the last */
-  uint8_t reserved[6];
+  uint8_t reserved[6]; /**< 0 */
 } nrd_embedded_param;
 
 /** What a kernel prints: the type of an operand is a number of the compiler's. */
 typedef struct nrd_embedded_operand {
-  uint32_t kind;
-  uint32_t rank;
-  int64_t shape[5];
+  uint32_t kind;    /**< element type */
+  uint32_t rank;    /**< 0 for a scalar */
+  int64_t shape[5]; /**< in elements */
 } nrd_embedded_operand;
 
 /** A place in the kernel's source that an assertion or print of the CPU refers to. */
 typedef struct nrd_embedded_site {
-  const char *file;
-  const char *text; /**< the assertion's message, the print's prefix */
-  int32_t line, column;
-  uint32_t hex;
-  uint32_t operand_count;
-  const nrd_embedded_operand *operands;
+  const char *file;                     /**< of the kernel */
+  const char *text;                     /**< the assertion's message, the print's prefix */
+  int32_t line;                         /**< from 1 on */
+  int32_t column;                       /**< from 1 on */
+  uint32_t hex;                         /**< prints in hexadecimal */
+  uint32_t operand_count;               /**< of a print */
+  const nrd_embedded_operand *operands; /**< of a print */
 } nrd_embedded_site;
 
 /** The entry of a CPU variant: runs the programs [begin, end). */
@@ -77,79 +78,83 @@ typedef void (*nrd_embedded_entry)(const void *slots, void *launch, int64_t begi
 
 /** Machine code of a CPU. */
 typedef struct nrd_embedded_cpu {
-  uint32_t features; /**< one of NRD_CPU_... */
-  uint32_t cooperative;
-  nrd_embedded_entry entry;
-  uint64_t scratch_bytes;
-  const nrd_embedded_site *sites;
-  uint64_t site_count;
+  uint32_t features;              /**< one of NRD_CPU_... */
+  uint32_t cooperative;           /**< all programs run at the same time */
+  nrd_embedded_entry entry;       /**< the code */
+  uint64_t scratch_bytes;         /**< memory of a thread */
+  const nrd_embedded_site *sites; /**< of assertions and prints */
+  uint64_t site_count;            /**< how many */
 } nrd_embedded_cpu;
 
 /** A step of a computation over the slots of a launch, on a stack. */
 typedef struct nrd_embedded_step {
   uint32_t op; /**< argument, constant, sign-extend, zero-extend, add, subtract, multiply, shift */
-  uint32_t reserved;
-  int64_t value;
+  uint32_t reserved; /**< 0 */
+  int64_t value;     /**< of the operation */
 } nrd_embedded_step;
 
 /** A number computed from the arguments. */
 typedef struct nrd_embedded_number {
-  const nrd_embedded_step *steps;
-  uint64_t count;
+  const nrd_embedded_step *steps; /**< in order */
+  uint64_t count;                 /**< how many */
 } nrd_embedded_number;
 
 /** What the copy engine of a GPU must know of a tensor. Dimensions from the outermost on. */
 typedef struct nrd_embedded_map {
-  const char *name;
-  uint32_t element; /**< the driver's CUtensorMapDataType */
-  uint32_t element_bytes;
-  uint32_t swizzle_bytes;
-  uint32_t pads_nan;
-  uint32_t rank;
-  uint32_t box[5];
-  nrd_embedded_number base, shape[5], strides[5]; /**< strides in elements, without the last */
+  const char *name;               /**< of the tensor, in messages */
+  uint32_t element;               /**< the driver's CUtensorMapDataType */
+  uint32_t element_bytes;         /**< of an element */
+  uint32_t swizzle_bytes;         /**< 0, 32, 64 or 128 */
+  uint32_t pads_nan;              /**< what is read outside: 0 or NaN */
+  uint32_t rank;                  /**< number of dimensions */
+  uint32_t box[5];                /**< elements that one copy moves */
+  nrd_embedded_number base;       /**< address */
+  nrd_embedded_number shape[5];   /**< in elements */
+  nrd_embedded_number strides[5]; /**< in elements, without the last */
 } nrd_embedded_map;
 
 /** Machine code (or PTX, a text that the driver compiles) of a GPU. */
 typedef struct nrd_embedded_cuda {
-  int32_t arch;           /**< 90 for sm_90 */
-  uint32_t arch_specific; /**< sm_90a: runs on this architecture alone */
-  uint32_t is_ptx;        /**< runs on this architecture and all later ones */
-  uint32_t num_warps, num_ctas;
-  uint32_t cooperative, pdl;
-  uint32_t reserved;
-  uint64_t shared_bytes;  /**< dynamic, of a block */
-  uint64_t scratch_bytes; /**< global memory of a program */
-  const char *entry;
-  const void *image;
-  uint64_t image_bytes;
-  uint64_t checksum; /**< FNV-1a of the image */
-  const nrd_embedded_map *maps;
-  uint64_t map_count;
+  int32_t arch;                 /**< 90 for sm_90 */
+  uint32_t arch_specific;       /**< sm_90a: runs on this architecture alone */
+  uint32_t is_ptx;              /**< runs on this architecture and all later ones */
+  uint32_t num_warps;           /**< of a program */
+  uint32_t num_ctas;            /**< blocks of a cluster */
+  uint32_t cooperative;         /**< all programs run at the same time */
+  uint32_t pdl;                 /**< programs may start before the launch before has ended */
+  uint32_t reserved;            /**< 0 */
+  uint64_t shared_bytes;        /**< dynamic, of a block */
+  uint64_t scratch_bytes;       /**< global memory of a program */
+  const char *entry;            /**< the kernel's name in the image */
+  const void *image;            /**< a cubin, or PTX with a zero at its end */
+  uint64_t image_bytes;         /**< its size */
+  uint64_t checksum;            /**< FNV-1a of the image */
+  const nrd_embedded_map *maps; /**< tensor maps, parameters behind all others */
+  uint64_t map_count;           /**< how many */
 } nrd_embedded_cuda;
 
 /** One compilation of a kernel. */
 typedef struct nrd_embedded_variant {
   const nrd_embedded_fact *facts; /**< one a parameter */
   const nrd_embedded_cpu *cpu;    /**< one of the two is there */
-  const nrd_embedded_cuda *cuda;
+  const nrd_embedded_cuda *cuda;  /**< see `cpu` */
 } nrd_embedded_variant;
 
 /** What the run time keeps with a variant: zeros before the first launch. */
 typedef struct nrd_embedded_state {
-  void *loaded;
+  void *loaded; /**< the run time's own */
 } nrd_embedded_state;
 
 /** A kernel with all its variants. */
 typedef struct nrd_embedded_kernel {
-  uint32_t version; /**< NRD_EMBEDDED_VERSION */
-  uint32_t size;    /**< sizeof(nrd_embedded_kernel) */
-  const char *name;
-  const nrd_embedded_param *params;
-  uint64_t param_count;
-  const nrd_embedded_variant *variants;
-  uint64_t variant_count;
-  nrd_embedded_state *states; /**< one a variant */
+  uint32_t version;                     /**< NRD_EMBEDDED_VERSION */
+  uint32_t size;                        /**< sizeof(nrd_embedded_kernel) */
+  const char *name;                     /**< in messages */
+  const nrd_embedded_param *params;     /**< of a launch */
+  uint64_t param_count;                 /**< how many */
+  const nrd_embedded_variant *variants; /**< to choose from */
+  uint64_t variant_count;               /**< how many */
+  nrd_embedded_state *states;           /**< one a variant */
 } nrd_embedded_kernel;
 
 /** How to run: begin with all zeros and `size`. */
@@ -158,8 +163,8 @@ typedef struct nrd_embedded_launch {
   uint32_t grid[3];    /**< programs along each axis; none run when one is 0 */
   uint32_t threads;    /**< on the CPU at most; 0: NEREID_CPU_THREADS, or all cores */
   uint32_t has_stream; /**< 0: on the device of the first pointer that is not null */
-  uint32_t reserved;
-  nrd_stream stream;
+  uint32_t reserved;   /**< 0 */
+  nrd_stream stream;   /**< where to run, with `has_stream` */
 } nrd_embedded_launch;
 
 /** Runs the variant that fits. `slots`: the arguments in order, 8 bytes a slot, integers extended

@@ -1,4 +1,5 @@
-/* Nereid's C ABI: choosing among the configurations of a kernel by measuring.
+/** @file
+ * @brief Nereid's C ABI: choosing among the configurations of a kernel by measuring.
  *
  * Conventions as in nereid.h.
  */
@@ -74,46 +75,55 @@ NRD_API char *nrd_tuner_report(const nrd_tuner *tuner);
  * compared in turns. One thread at a time.
  */
 
+/** A search, see above. */
 typedef struct nrd_search nrd_search;
 
+/** What to do next. */
 typedef enum nrd_search_step {
   NRD_SEARCH_LOOK,
   NRD_SEARCH_MEASURE,
   NRD_SEARCH_COMPARE,
-  NRD_SEARCH_WAIT, /* nothing is ready to be measured */
+  NRD_SEARCH_WAIT, /**< nothing is ready to be measured */
   NRD_SEARCH_DONE
 } nrd_search_step;
 
+/** One measurement. */
 typedef struct nrd_search_task {
-  uint32_t step; /* nrd_search_step */
-  uint32_t min_runs, max_runs;
+  uint32_t step;     /**< nrd_search_step */
+  uint32_t min_runs; /**< at least so many runs */
+  uint32_t max_runs; /**< at most so many */
+  /** 0 */
   uint32_t reserved;
+  /** which configuration */
   size_t config;
-  double milliseconds; /* run it for so long */
-  double give_up;      /* milliseconds of one run that say enough */
+  double milliseconds; /**< run it for so long */
+  double give_up;      /**< milliseconds of one run that say enough */
 } nrd_search_task;
 
-/* `budget`: seconds; 0 for no limit. `plain`: measure each configuration once, in the caller's own
+/** `budget`: seconds; 0 for no limit. `plain`: measure each configuration once, in the caller's own
  * way. */
 NRD_API nrd_search *nrd_search_new(size_t count, double budget, int plain);
+/** Frees a search. */
 NRD_API void nrd_search_free(nrd_search *search);
-/* The configuration can be measured from now on, or never. */
+/** The configuration can be measured from now on, or never. */
 NRD_API void nrd_search_ready(nrd_search *search, size_t config);
+/** The configuration cannot run. */
 NRD_API void nrd_search_fail(nrd_search *search, size_t config);
+/** What to do next. */
 NRD_API void nrd_search_next(nrd_search *search, nrd_search_task *out);
-/* The milliseconds of each run of the configuration that was asked for; at least one. */
+/** The milliseconds of each run of the configuration that was asked for; at least one. */
 NRD_API void nrd_search_report(nrd_search *search, size_t config, const double *times,
                                size_t count);
-/* Seconds left of the budget; infinite without one. */
+/** Seconds left of the budget; infinite without one. */
 NRD_API double nrd_search_remaining(const nrd_search *search);
-/* Whether the budget ended before every configuration was measured. */
+/** Whether the budget ended before every configuration was measured. */
 NRD_API int nrd_search_cut_short(const nrd_search *search);
-/* The number of the fastest; `count` when none was measured. */
+/** The number of the fastest; `count` when none was measured. */
 NRD_API size_t nrd_search_best(const nrd_search *search);
-/* Median, 20th and 80th percentile in milliseconds, infinite for one that failed; 0 for one that
+/** Median, 20th and 80th percentile in milliseconds, infinite for one that failed; 0 for one that
  * was not measured. */
 NRD_API int nrd_search_timing(const nrd_search *search, size_t config, double out[3]);
-/* One line about where it stands. Free with nrd_string_free. */
+/** One line about where it stands. Free with nrd_string_free. */
 NRD_API char *nrd_search_progress(const nrd_search *search, const char *kernel);
 
 /* ---- results on disk
@@ -126,17 +136,17 @@ NRD_API char *nrd_search_progress(const nrd_search *search, const char *kernel);
  * unless NEREID_TUNING_CACHE or NEREID_CACHE is off.
  */
 
-/* 1 and *best and `times` of an earlier tuning, of this process or another one; else 0. A result
+/** 1 and *best and `times` of an earlier tuning, of this process or another one; else 0. A result
  * that was cut short by less than `budget` seconds (0: any number) does not count. */
 NRD_API int nrd_tuning_find(const char *key, size_t size, int device, size_t configs, double budget,
                             size_t *best, double *times);
-/* `kernel`: its name, for who looks at the folder. `cut_short_after`: the seconds that were not
+/** `kernel`: its name, for who looks at the folder. `cut_short_after`: the seconds that were not
  * enough to measure every configuration, else 0. */
 NRD_API void nrd_tuning_keep(const char *key, size_t size, int device, const char *kernel,
                              size_t configs, size_t best, const double *times,
                              double cut_short_after);
 
-/* How many threads compile configurations ahead: NEREID_TUNING_THREADS, or one for each core, less
+/** How many threads compile configurations ahead: NEREID_TUNING_THREADS, or one for each core, less
  * where memory is short. */
 NRD_API uint32_t nrd_tuning_threads(void);
 
