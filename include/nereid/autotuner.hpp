@@ -1,18 +1,22 @@
-// The fastest of several configurations of a kernel, found by measuring. A header over the C ABI
-// (tuner.h), for C++20.
-//
-//   nereid::Autotuner tuner(matmul,
-//                           {{{"BLOCK_M", 64}, {"BLOCK_N", 64}, {"num_warps", 4}},
-//                            {{"BLOCK_M", 128}, {"BLOCK_N", 128}, {"num_warps", 8}}},
-//                           {.key = {"M", "N", "K"}});
-//   tuner.launch([&](const nereid::Config &c) {
-//                  return nereid::Grid{cdiv(m, c["BLOCK_M"]), cdiv(n, c["BLOCK_N"])};
-//                }, a, b, out, m, n, k);
-//
-// A name in a configuration is a parameter of the kernel, whose value it sets, or an option.
-// Launches give the arguments of all other parameters, in order. The first launch of a key (values
-// of some arguments, types of all pointers, the device) measures; results stay on disk, so that the
-// next process does not measure again.
+/** @file
+ * @brief The fastest of several configurations of a kernel, found by measuring. A header over the C
+ * ABI (tuner.h), for C++20.
+ *
+ * @code
+ * nereid::Autotuner tuner(matmul,
+ *                         {{{"BLOCK_M", 64}, {"BLOCK_N", 64}, {"num_warps", 4}},
+ *                          {{"BLOCK_M", 128}, {"BLOCK_N", 128}, {"num_warps", 8}}},
+ *                         {.key = {"M", "N", "K"}});
+ * tuner.launch([&](const nereid::Config &c) {
+ *                return nereid::Grid{cdiv(m, c["BLOCK_M"]), cdiv(n, c["BLOCK_N"])};
+ *              }, a, b, out, m, n, k);
+ *
+ * @endcode
+ * A name in a configuration is a parameter of the kernel, whose value it sets, or an option.
+ * Launches give the arguments of all other parameters, in order. The first launch of a key (values
+ * of some arguments, types of all pointers, the device) measures; results stay on disk, so that the
+ * next process does not measure again.
+ */
 #ifndef NEREID_AUTOTUNER_HPP
 #define NEREID_AUTOTUNER_HPP
 
@@ -25,6 +29,7 @@
 
 namespace nereid {
 
+/// @cond
 namespace detail {
 [[noreturn]] inline void noSuchValue(const char *name) {
   std::string text = std::string("the configurations set no integer `") + name + "`";
@@ -36,7 +41,9 @@ namespace detail {
 #endif
 }
 } // namespace detail
+/// @endcond
 
+/// Owns a nrd_tuner.
 using TunerHandle = Handle<nrd_tuner, nrd_tuner_free>;
 
 /// What one configuration sets: `{{"BLOCK", 128}, {"num_warps", 8}}`.
@@ -46,6 +53,7 @@ using Choice =
 /// A configuration of a tuner.
 class Config {
 public:
+  /// Its number.
   size_t number() const { return index; }
   /// An integer that it sets a parameter to. Throws std::out_of_range (aborts where exceptions are
   /// switched off) for a parameter it does not set to an integer.
@@ -59,6 +67,7 @@ public:
   /// "BLOCK=128, num_warps=8"
   std::string_view text() const { return nrd_tuner_text(tuner, index); }
 
+  /// The configuration of this number of a tuner, which must outlive it.
   Config(const nrd_tuner *tuner, size_t index) : tuner(tuner), index(index) {}
 
 private:
@@ -70,9 +79,12 @@ private:
 struct TunerOptions {
   /// Parameters whose values make a new key.
   std::vector<std::string> key = {};
-  /// Arrays that are zeroed before each measured run, or saved before and restored after it;
-  /// launches give them as std::span or std::vector.
-  std::vector<std::string> resetToZero = {}, restoreValue = {};
+  /// Arrays that are zeroed before each measured run; launches give them as std::span or
+  /// std::vector.
+  std::vector<std::string> resetToZero = {};
+  /// Arrays that are saved before each measured run and restored after it; launches give them as
+  /// std::span or std::vector.
+  std::vector<std::string> restoreValue = {};
   /// Seconds that one key may take; 0 for the setting NEREID_TUNING_BUDGET.
   double budget = 0;
 };
@@ -80,6 +92,7 @@ struct TunerOptions {
 /// A function with several configurations. Set up on one thread, launched from any.
 class Autotuner {
 public:
+  /// Chooses among `choices`; throws when an option or a name of `options` is unknown.
   Autotuner(const Function &function, const std::vector<Choice> &choices,
             const TunerOptions &options = {})
       : handle(nrd_tuner_new(function.get())) {
@@ -131,7 +144,9 @@ public:
     }
   }
 
+  /// How many configurations there are.
   size_t size() const { return nrd_tuner_count(handle.get()); }
+  /// One of them.
   Config config(size_t number) const { return {handle.get(), number}; }
   /// That of the last launch; nothing before the first.
   std::optional<Config> best() const {
@@ -153,6 +168,7 @@ public:
     nrd_string_free(text);
     return copy;
   }
+  /// As the C functions take it.
   nrd_tuner *get() const { return handle.get(); }
 
 private:

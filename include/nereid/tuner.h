@@ -22,48 +22,54 @@ extern "C" {
  * Set it up on one thread; launches may come from several.
  */
 
+/** A function with several configurations. */
 typedef struct nrd_tuner nrd_tuner;
 
+/** A tuner without configurations; the function must outlive it. */
 NRD_API nrd_tuner *nrd_tuner_new(nrd_function *function);
+/** Frees a tuner. */
 NRD_API void nrd_tuner_free(nrd_tuner *tuner);
-/* Adds a configuration: a name is a parameter of the function, whose value it sets, or an option.
+/** Adds a configuration: a name is a parameter of the function, whose value it sets, or an option.
  * All configurations set the same parameters. */
 NRD_API nrd_error *nrd_tuner_add(nrd_tuner *tuner, const char *const *names,
                                  const nrd_value *const *values, size_t count);
+/** How many configurations there are. */
 NRD_API size_t nrd_tuner_count(const nrd_tuner *tuner);
-/* The parameters whose values make a key. */
+/** The parameters whose values make a key. */
 NRD_API nrd_error *nrd_tuner_set_key(nrd_tuner *tuner, const char *const *names, size_t count);
-/* Arrays that are zeroed before each measured run, or saved before and restored after it; they must
- * be given with their extents. */
+/** Arrays that are zeroed before each measured run, or saved before and restored after it; they
+ * must be given with their extents. */
 NRD_API nrd_error *nrd_tuner_set_resets(nrd_tuner *tuner, const char *const *names, size_t count);
+/** Arrays that are saved before each measured run and restored after it. */
 NRD_API nrd_error *nrd_tuner_set_restores(nrd_tuner *tuner, const char *const *names, size_t count);
-/* Seconds that the tuning of one key may take; 0 for the setting NEREID_TUNING_BUDGET. */
+/** Seconds that the tuning of one key may take; 0 for the setting NEREID_TUNING_BUDGET. */
 NRD_API void nrd_tuner_set_budget(nrd_tuner *tuner, double seconds);
 
-/* What a configuration sets a parameter to (borrowed); null for one it does not set. */
+/** What a configuration sets a parameter to (borrowed); null for one it does not set. */
 NRD_API const nrd_value *nrd_tuner_value(const nrd_tuner *tuner, size_t config, const char *name);
-/* "BLOCK=128, num_warps=8" */
+/** "BLOCK=128, num_warps=8" */
 NRD_API const char *nrd_tuner_text(const nrd_tuner *tuner, size_t config);
 
-/* Fills in the grid of a launch with a configuration. Anything but 0 ends the launch with an error.
+/** Fills in the grid of a launch with a configuration. Anything but 0 ends the launch with an
+ * error.
  */
 typedef int (*nrd_tuner_grid)(void *data, const nrd_tuner *tuner, size_t config, uint32_t grid[3]);
 
-/* Launches with the best configuration, which is found first when the key is new. `args`: one for
+/** Launches with the best configuration, which is found first when the key is new. `args`: one for
  * each parameter that the configurations do not set, in order. The grid of `launch` is used when
  * `grid` is null. A configuration that cannot be compiled or launched for want of resources is
  * skipped; when none works, the error of the first comes out, with all reasons. */
 NRD_API nrd_error *nrd_tuner_launch(nrd_tuner *tuner, const nrd_arg *args, size_t count,
                                     nrd_tuner_grid grid, void *data, const nrd_launch *launch);
 
-/* The configuration of the last launch; nrd_tuner_count before the first. */
+/** The configuration of the last launch; nrd_tuner_count before the first. */
 NRD_API size_t nrd_tuner_best(const nrd_tuner *tuner);
-/* Of the last tuning: median, 20th and 80th percentile of a configuration in milliseconds, infinite
- * for one that failed; 0 for one that was not measured. */
+/** Of the last tuning: median, 20th and 80th percentile of a configuration in milliseconds,
+ * infinite for one that failed; 0 for one that was not measured. */
 NRD_API int nrd_tuner_timing(const nrd_tuner *tuner, size_t config, double out[3]);
-/* Its seconds; 0 when the result came from disk. */
+/** Its seconds; 0 when the result came from disk. */
 NRD_API double nrd_tuner_seconds(const nrd_tuner *tuner);
-/* A line for each configuration: its time, or why it failed. Free with nrd_string_free. */
+/** A line for each configuration: its time, or why it failed. Free with nrd_string_free. */
 NRD_API char *nrd_tuner_report(const nrd_tuner *tuner);
 
 /* ---- the order of measurements
