@@ -18,7 +18,7 @@ _Static_assert(sizeof(nrd_launch) == 32 && offsetof(nrd_launch, stream) == 24, "
 _Static_assert(sizeof(nrd_descriptor) == 128 && offsetof(nrd_descriptor, block) == 88,
                "descriptor");
 _Static_assert(sizeof(nrd_kernel_properties) == 40, "nrd_kernel_properties");
-_Static_assert(sizeof(nrd_stream) == 16 && sizeof(nrd_device_info) == 136, "device.h");
+_Static_assert(sizeof(nrd_stream) == 16 && sizeof(nrd_device_info) == 128, "device.h");
 _Static_assert(NRD_FP32 == 17 && NRD_FP64 == 18 && NRD_ARG_TYPE == 9, "numbers");
 
 static nrd_arg pointer(const void *data, nrd_dtype dtype, int read_only) {
