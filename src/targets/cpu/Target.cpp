@@ -5,6 +5,7 @@
 #include "support/bytes.h"
 #include "support/settings.h"
 #include "targets/cpu/codegen/Jit.h"
+#include "targets/cpu/codegen/LineInfo.h"
 #include "targets/cpu/codegen/Machine.h"
 #include "targets/cpu/codegen/NarrowFloats.h"
 #include "targets/cpu/codegen/ToLLVM.h"
@@ -196,6 +197,9 @@ public:
     if (failed(lowerToLLVMDialect(module)))
       return defect("the loops could not be lowered");
     carryNarrowFloatsAsBits(module, machine->features);
+    bool lines = Settings::current().cpuLineInfo;
+    if (lines)
+      addLineInfo(module);
     clock.done("llvm dialect");
     llvm::LLVMContext llvmContext;
     targets::CodeProblems problems(llvmContext);
@@ -242,8 +246,8 @@ public:
       clock.done("load");
     }
     result->scratchBytes = emitted->scratchBytes;
-    result->namesPlaces = !emitted->sites.sites.empty();
-    if (result->namesPlaces)
+    result->namesPlaces = lines || !emitted->sites.sites.empty();
+    if (!emitted->sites.sites.empty())
       result->sites = std::make_shared<const SiteTable>(std::move(emitted->sites));
     result->files = options.libraries;
     return result;

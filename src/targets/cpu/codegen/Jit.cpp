@@ -1,5 +1,6 @@
 #include "targets/cpu/codegen/Jit.h"
 
+#include "targets/cpu/codegen/Observers.h"
 #include "targets/cpu/support_library/SupportLibrary.h"
 
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
@@ -54,15 +55,21 @@ namespace {
 
 class Loaded final : public LoadedObject {
 public:
-  Loaded(orc::LLJIT &jit, orc::JITDylib &library, void *entry)
-      : jit(jit), library(&library), entry(entry) {}
-  ~Loaded() override { llvm::consumeError(jit.getExecutionSession().removeJITDylib(*library)); }
+  Loaded(orc::LLJIT &jit, orc::JITDylib &library, llvm::ArrayRef<char> object,
+         llvm::StringRef symbol, orc::ExecutorAddr entry)
+      : jit(jit), library(&library), entry(entry.toPtr<void *>()),
+        observed(std::make_unique<Observed>(object, symbol, entry.getValue())) {}
+  ~Loaded() override {
+    observed.reset(); // before the code goes
+    llvm::consumeError(jit.getExecutionSession().removeJITDylib(*library));
+  }
   void *lookup() const override { return entry; }
 
 private:
   orc::LLJIT &jit;
   orc::JITDylibSP library;
   void *entry;
+  std::unique_ptr<Observed> observed;
 };
 
 } // namespace
@@ -84,7 +91,7 @@ llvm::Expected<std::unique_ptr<LoadedObject>> loadObject(llvm::ArrayRef<char> ob
   auto address = (*jit)->lookup(*library, symbol);
   if (!address)
     return address.takeError();
-  return std::make_unique<Loaded>(**jit, *library, address->toPtr<void *>());
+  return std::make_unique<Loaded>(**jit, *library, object, symbol, *address);
 }
 
 } // namespace nereid::cpu

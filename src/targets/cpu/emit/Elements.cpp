@@ -2,6 +2,7 @@
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 
@@ -281,6 +282,7 @@ Value Elements::compute(Value value, ArrayRef<Index> point) {
       return fromForm(*form);
   Operation *op = value.getDefiningOp();
   Emit &e = k.e;
+  llvm::SaveAndRestore<Location> place(e.loc, op ? op->getLoc() : e.loc);
   Type element = tile::elementOf(value.getType());
   if (!op) {
     k.fail(nullptr, "a block argument has no buffer");

@@ -1,12 +1,23 @@
 #include "targets/cpu/emit/Loops.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 
 namespace nereid::cpu {
 
+/// The place of what a step is for.
+static Location placeOf(const Root &root, Location other) {
+  if (root.op)
+    return root.op->getLoc();
+  Operation *made = root.value.getDefiningOp();
+  return made ? made->getLoc() : other;
+}
+
 void LoopStep::emit() {
+  llvm::SaveAndRestore<Location> place(
+      k.e.loc, step.roots.empty() ? k.e.loc : placeOf(step.roots.front(), k.e.loc));
   for (const Root &root : step.roots) {
     if (root.kind == Root::Store)
       stores.push_back(root);
@@ -527,6 +538,7 @@ void LoopStep::emitRoots(Elements &lanes, const Nest &nest, MutableArrayRef<Part
       lanes.at(store.getMask(), pointFor(store.getMask()));
   }
   for (auto [root, partial] : llvm::zip(reduces, partials)) {
+    llvm::SaveAndRestore<Location> place(k.e.loc, root.op->getLoc());
     SmallVector<Value> values;
     for (Value source : root.op->getOperands())
       values.push_back(lanes.lanesAt(source, point));
@@ -542,8 +554,10 @@ void LoopStep::emitRoots(Elements &lanes, const Nest &nest, MutableArrayRef<Part
   }
   for (auto [root, value] : llvm::zip(materials, materialValues))
     lanes.write(targets[root.value], point, value);
-  for (const Root &root : stores)
+  for (const Root &root : stores) {
+    llvm::SaveAndRestore<Location> place(k.e.loc, root.op->getLoc());
     lanes.store(cast<tile::StoreOp>(root.op), point);
+  }
 }
 
 static void flatten(ArrayRef<SmallVector<Value, 2>> partials, SmallVectorImpl<Value> &flat) {
