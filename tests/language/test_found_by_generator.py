@@ -112,3 +112,70 @@ def kernel(x_ptr, y_ptr, n):
         out = harness.empty(I32, (4, ))
         kernel[(1, )](harness.to_tensor(np.array([1, 1, 0, 1]), I32), out, 4)
         np.testing.assert_array_equal(out.numpy(), want)
+
+
+@pytest.mark.parametrize("name", ["int8", "int16", "int32", "int64"])
+def test_the_absolute_value_of_the_smallest_integer(target, name):
+    """It is itself, and negative: less than all others."""
+    kernel = harness.make("""@triton.jit
+def kernel(x_ptr, y_ptr, z_ptr):
+    x = tl.abs(tl.load(x_ptr + tl.arange(0, 128)))
+    largest, index = tl.max(tl.reshape(x, (64, 2)), 1, return_indices=True)
+    tl.store(y_ptr + tl.arange(0, 64), index)
+    tl.store(z_ptr + tl.arange(0, 128), x.to(tl.int64) < 0)
+""")
+    dtype = DTYPES[name]
+    x = np.arange(128) - 64
+    x[::6] = -1 << (int(name[3:]) - 1)
+    y, z = harness.empty(I32, (64, )), harness.empty(I32, (128, ))
+    kernel[(1, )](harness.to_tensor(x, dtype), y, z)
+    magnitude = np.where(x < -64, x, np.abs(x))
+    np.testing.assert_array_equal(y.numpy(), np.argmax(magnitude.reshape(64, 2), 1))
+    np.testing.assert_array_equal(z.numpy(), magnitude < 0)
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_range_that_a_loop_needs_in_memory(target, rounds):
+    """What a loop body writes to memory for its own use, a range for a scan, is there in that body alone."""
+    kernel = harness.make("""@triton.jit
+def pair(a, i, b, j):
+    return tl.minimum(a, b), tl.maximum(i, j)
+
+
+@triton.jit
+def kernel(x_ptr, y_ptr, n):
+    i = tl.arange(0, 128)
+    for _ in range(0, n):
+        least, _ = tl.associative_scan((tl.load(x_ptr + i), i), 0, pair)
+        tl.store(y_ptr + 4096 + i, least)
+    if n >= 0:
+        _, most = tl.associative_scan((tl.load(x_ptr + i), i), 0, pair)
+        tl.store(y_ptr + 4224 + i, most)
+    j, k = tl.arange(0, 8)[None, :, None], tl.arange(0, 2)[None, None, :]
+    tl.store(y_ptr + i[:, None, None] * 8 + j + k * 1024, i[:, None, None] + j + k)
+""")
+    x = harness.values(I32, (128, ), seed=1)
+    out = harness.empty(I32, (4352, ))
+    kernel[(1, )](harness.to_tensor(x, I32), out, rounds)
+    got = out.numpy()
+    j, i, k = np.arange(8)[None, :, None], np.arange(128)[:, None, None], np.arange(2)[None, None, :]
+    np.testing.assert_array_equal(got[:2048].reshape(2, 1024).T.reshape(128, 8, 2), i + j + k)
+    np.testing.assert_array_equal(got[4096:4224], np.minimum.accumulate(x) if rounds else np.full(128, 77))
+    np.testing.assert_array_equal(got[4224:], np.arange(128))
+
+
+def test_function_called_twice_computes_twice(target):
+    """A `noinline` function that needs a block in memory, called with other arguments."""
+    kernel = harness.make("""@triton.jit(noinline=True)
+def largest(n):
+    return tl.max(tl.cumsum(tl.arange(0, 32) * n, 0), 0)
+
+
+@triton.jit
+def kernel(y_ptr, n):
+    tl.store(y_ptr, largest(n))
+    tl.store(y_ptr + 1, largest(n + 1))
+""")
+    out = harness.empty(I32, (2, ))
+    kernel[(1, )](out, 3)
+    np.testing.assert_array_equal(out.numpy(), [496 * 3, 496 * 4])

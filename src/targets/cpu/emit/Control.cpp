@@ -16,7 +16,36 @@ static bool isTensor(Value value) {
   return isa<RankedTensorType>(value.getType());
 }
 
+/// A constant whose elements differ: it is in the memory of the program, not in scratch memory.
+static bool isArray(Value value) {
+  auto constant = value.getDefiningOp<arith::ConstantOp>();
+  return constant && !isa<SplatElementsAttr>(constant.getValue());
+}
+
+// A tensor from outside that is written to memory in here is in memory in here alone: the block may
+// run never, and its scratch memory is used again behind it. And a block that is emitted twice (a
+// function called twice) computes its tensors twice.
 void Kernel::emitBlock(Block &block) {
+  for (Operation &op : block)
+    for (Value value : op.getResults())
+      if (!isArray(value))
+        buffers.erase(value);
+  llvm::SmallDenseSet<Value> before;
+  for (auto &entry : buffers)
+    before.insert(entry.first);
+  emitSteps(block);
+  SmallVector<Value> leaves;
+  for (auto &entry : buffers) {
+    Block *home = entry.first.getParentBlock();
+    bool inside = home == &block || block.findAncestorOpInBlock(*home->getParentOp());
+    if (!inside && !before.contains(entry.first) && !isArray(entry.first))
+      leaves.push_back(entry.first);
+  }
+  for (Value value : leaves)
+    buffers.erase(value);
+}
+
+void Kernel::emitSteps(Block &block) {
   for (const Step &step : planBlock(block)) {
     if (!error.empty())
       return;

@@ -65,6 +65,7 @@ public:
   bool forcedScalar = false;
 
 private:
+  void emitSteps(mlir::Block &block);
   uint64_t scratchTop = 0;
   unsigned constants = 0;
 };
