@@ -62,6 +62,10 @@ class Addresses:
 
     def base(self):
         """Where a block begins, relative to the buffer; or None."""
+        counters = self.variables(lambda v: v.shape == () and v.dtype in (I32, I64))
+        counters = [e for e in counters if e.node.attrs["name"][0] in "iw"]
+        if counters and self.chance(0.35):     # the counter of a loop, as it is
+            return self.make("mul", self.choose(counters), self.choose((1, 1, 1, 2, 3)))
         kind = self.random.random()
         if kind < 0.35:
             return None
@@ -158,13 +162,7 @@ class Addresses:
             return self.make("permute", self.plain_offsets(tuple(inner), steps, base, exact), dims=dims, name=self.choose(("permute", "trans")))
         axes = [i for i, d in enumerate(shape) if d > 1 and d % 2 == 0]
         if kind < 0.12 and axes and known:     # two halves put together
-            axis = self.choose(axes)
-            half = tuple(d // 2 if i == axis else d for i, d in enumerate(shape))
-            first = self.plain_offsets(half, strides, base, exact)
-            step = strides[axis] * half[axis] + (0 if exact else self.choose((0, 0, 1, 3, 16)))
-            if step < 0 and not first.dtype.signed:
-                raise Reject("an unsigned distance")
-            return self.make("cat", first, self.make("add", first, step), dim=axis)
+            return self.parts(shape, strides, base, exact, axes[-1] if self.chance(0.6) else self.choose(axes), self.chance(0.4))
         if kind < 0.16 and shape and shape[-1] % 2 == 0 and known and strides[-1] > 0:   # evens and odds
             half = shape[:-1] + (shape[-1] // 2, )
             first = self.plain_offsets(half, (*strides[:-1], 2 * strides[-1]), base, exact)
@@ -184,6 +182,18 @@ class Addresses:
             x = self.plain_offsets(shape, strides, base, False)
             return self.make("where", condition, x, self.make("add", x, self.choose((0, 1, 4, 16))))
         return self.plain_offsets(shape, strides, base, exact)
+
+    def parts(self, shape, strides, base, exact, axis, again):
+        """A block of offsets as two blocks one behind the other, each perhaps made the same way."""
+        half = tuple(d // 2 if i == axis else d for i, d in enumerate(shape))
+        if again and half[axis] % 2 == 0:
+            first = self.parts(half, strides, base, exact, axis, False)
+        else:
+            first = self.plain_offsets(half, strides, base, exact)
+        step = strides[axis] * half[axis] + (0 if exact else self.choose((0, 1, 3, 16, 32)))
+        if step < 0 and not first.dtype.signed:
+            raise Reject("an unsigned distance")
+        return self.make("cat", first, self.make("add", first, step), dim=axis)
 
     def index_types(self):
         return self.choose(((I32, ), (I64, ), (I32, I64), (U8, I32)))

@@ -160,6 +160,7 @@ class Value:
     array: np.ndarray
     ulp: float = 0.0
     buffer: str = None
+    product: tuple = None    #: of a matrix product: its lowest bit and a bound, since what is added to it may be added first
 
     @property
     def shape(self):

@@ -834,7 +834,15 @@ class Generator(Addresses):
             condition = self.make(self.choose(("eq", "ne", "gt", "lt")), counter, self.choose((0, 1, 2))) if self.chance(0.6) else self.condition()
             word = Leave(self.choose(("continue", "continue", "break", "return")))
             other = [Assign([self.fresh()], lit(1))]
-            self.block.append(If(condition.node, [word], []) if self.chance(0.6) else If(condition.node, other, [word]))
+            leave = If(condition.node, [word], []) if self.chance(0.6) else If(condition.node, other, [word])
+            if self.chance(0.5):     # inside of another condition, with a rest there and behind
+                def rest():
+                    self.block.append(leave)
+                    self.try_some(self.reassign, 3)
+                outer = self.condition()
+                (inside, _), = self.sides(rest)
+                leave = If(outer.node, inside, []) if self.chance(0.6) else If(outer.node, other, inside)
+            self.block.append(leave)
 
         def loop():
             if form in ("for", "leave"):

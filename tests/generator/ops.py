@@ -80,6 +80,19 @@ def _zeros_like(machine, args, attrs):
 
 # Arithmetic.
 
+def _may_join_product(product, other):
+    """A product and what is added to it are one sum, whose order is open."""
+    if is_number(product) or product.product is None:
+        return
+    low, bound = product.product
+    array = np.asarray(other.array, np.float64)
+    if not np.all(np.isfinite(array)) or np.any((array == 0) & np.signbit(array)):
+        raise Reject("infinities added to a product")
+    low, bound = min(low, lowest_bit(array) if np.any(array) else low), bound + np.max(np.abs(array), initial=0.0)
+    if bound and np.log2(bound) - low > product.dtype.digits - 0.01:
+        raise Reject("a sum that may begin with what is added last")
+
+
 def _wrapped(function):
     def evaluate(machine, args, attrs):
         exact(*args)
@@ -89,6 +102,9 @@ def _wrapped(function):
                 bits = function(x.array.astype(np.uint8), y.array.astype(np.uint8)) & 1
                 return Value(BOOL, np.asarray(bits != 0))
             if x.dtype.is_float:
+                if function is np.add:
+                    for one, other in ((args[0], y), (args[1], x)):
+                        _may_join_product(one, other)
                 wide = np.float64 if x.dtype in (F64, F32) else np.float32
                 if x.dtype is F32:
                     return Value(F32, np.asarray(function(x.array, y.array)))
@@ -997,7 +1013,9 @@ def _dot(machine, args, attrs):
     total = np.matmul(x, y) + acc + 0.0
     if np.any((acc == 0) & np.signbit(acc)):
         raise Reject("a sum of -0.0")
-    return computed(out, total)
+    result = computed(out, total)
+    result.product = (low, bound)
+    return result
 
 
 # Memory. A pointer counts the elements from the beginning of its buffer.

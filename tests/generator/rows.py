@@ -196,6 +196,15 @@ def _broadcast_to(g, shape, dtype, depth):
     return g.make("broadcast_to", g.expr(inner, depth, dtype), shape=shape)
 
 
+def _wide(g, shape, dtype, depth):
+    """An expression, a smaller one spread out in some cases."""
+    if not shape or g.chance(0.7):
+        return g.expr(shape, depth, dtype)
+    axis = g.random.randrange(len(shape))
+    narrow = tuple(1 if i == axis else d for i, d in enumerate(shape))
+    return g.make("broadcast_to", g.expr(narrow, depth, dtype), shape=shape)
+
+
 def _grow(name):
     def build(g, shape, dtype, depth):
         axes = [i for i, d in enumerate(shape) if d == 1]
@@ -203,7 +212,7 @@ def _grow(name):
             _needs(shape, 2)
             axis = g.random.randrange(len(shape))
             inner = shape[:axis] + shape[axis + 1:]
-            e = g.expr(inner, depth, dtype)
+            e = _wide(g, inner, dtype, depth)
             items = [None if i == axis else 1 for i in range(len(shape))]
             e = g.make("index", e, items=items) if name == "index" else g.make(name, e, axis=axis)
             return g.make("broadcast_to", e, shape=shape)
@@ -211,7 +220,7 @@ def _grow(name):
         inner = shape[:axis] + shape[axis + 1:]
         if not inner and name == "index":
             raise Reject("a scalar is not indexed")
-        e = g.expr(inner, depth, dtype)
+        e = _wide(g, inner, dtype, depth)
         if name == "index":
             return g.make("index", e, items=[None if i == axis else 1 for i in range(len(shape))])
         return g.make(name, e, axis=axis)
@@ -301,6 +310,11 @@ def _operand(g, shape, dtype, depth, exact_sums):
     return g.expr(shape, depth, dtype)
 
 
+def _comparable(g, shape, dtype):
+    """Equal values, values of one sign, NaN among them."""
+    return g.load(shape, dtype, g.choose(("small", "negative", "full", *(("wild", ) * 3 if dtype.is_float else ()))))
+
+
 def _reduction(name, exact_sums=False):
     def build(g, shape, dtype, depth):
         inner, axis, attrs = _larger(g, shape)
@@ -311,7 +325,7 @@ def _reduction(name, exact_sums=False):
             to = {"int": I64, "uint": U64, "float": F32, "bool": I32}[dtype.kind]
             attrs = {**attrs, "dtype": to.name}
         if name in ("max", "min", "argmax", "argmin", "xor_sum", "reduce_or") and not g.inside_function and g.chance(0.5):
-            x = g.load(inner, dtype, g.choose(("small", "wild", "negative", "full")))
+            x = _comparable(g, inner, dtype)
         if name.startswith("arg") and g.chance(0.25):
             attrs = {**attrs, "any": True}
         return g.make(name, x, axis=axis, **attrs)
@@ -321,7 +335,7 @@ def _reduction(name, exact_sums=False):
 def _with_index(name):
     def build(g, shape, dtype, depth):
         inner, axis, attrs = _larger(g, shape)
-        x = g.load(inner, dtype, g.choose(("small", "wild", "negative"))) if not g.inside_function and g.chance(0.5) else g.expr(inner, depth, dtype)
+        x = _comparable(g, inner, dtype) if not g.inside_function and g.chance(0.5) else g.expr(inner, depth, dtype)
         e = g.make(f"{name}_with_index", x, axis=axis, **attrs)
         return g.make("item", e, index=g.random.randrange(2))
     return build

@@ -137,6 +137,13 @@ def is_internal(error):
         "CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct", "TypeError", "ValueError")
 
 
+def failed(target, error):
+    """The failure that an exception is; None where the program is too large for the GPU, as it may be."""
+    if type(error).__name__ == "OutOfResources":
+        return None
+    return Failure("internal" if is_internal(error) else "refused", target, describe(error))
+
+
 def compile_only(program, target, options=None, assemble=False):
     """Compiles for a GPU that need not be there, up to PTX or to machine code; the failure or None, and the PTX."""
     module, path = load_kernel(source_of(program))
@@ -149,7 +156,7 @@ def compile_only(program, target, options=None, assemble=False):
             kernel.asm["cubin"]
         return None, kernel.asm["ptx"]
     except Exception as error:
-        return Failure("internal" if is_internal(error) else "refused", target, describe(error)), None
+        return failed(target, error), None
     finally:
         del sys.modules[module.__name__]
         path.unlink()
@@ -210,7 +217,10 @@ def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=No
                     except NotSimulated:
                         continue
                     except Exception as error:
-                        return Failure("internal" if is_internal(error) else "refused", target, describe(error))
+                        failure = failed(target, error)
+                        if failure:
+                            return failure
+                        continue
                     if text:
                         return Failure("wrong", target, text)
                     continue
@@ -220,7 +230,10 @@ def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=No
                     module.kernel[program.grid](*arguments.values, target=target, **options)
                     got = arguments.memory()
                 except Exception as error:
-                    return Failure("internal" if is_internal(error) else "refused", name, describe(error))
+                    failure = failed(name, error)
+                    if failure:
+                        return failure
+                    continue
                 text = differences(program, got, want)
                 if text:
                     return Failure("wrong", name, text)
