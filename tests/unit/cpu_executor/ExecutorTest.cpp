@@ -147,6 +147,16 @@ TEST_F(ExecutorTest, CooperativeGivesEachProgramAThread) {
   }
 }
 
+TEST_F(ExecutorTest, ThreadsAreAddedWhenAllWait) {
+  for (int32_t programs : {5, 64}) {
+    std::atomic<int64_t> arrived{0};
+    BarrierArgs args{&arrived, programs};
+    int32_t grid[3] = {programs, 1, 1};
+    ASSERT_TRUE(run(barrier, &args, grid));
+    EXPECT_EQ(arrived, programs);
+  }
+}
+
 TEST_F(ExecutorTest, CooperativeRefusesMoreThanTheLimit) {
   auto never = [](const void *, LaunchInfo *, int64_t, int64_t, void *) { FAIL(); };
   LaunchOptions options;

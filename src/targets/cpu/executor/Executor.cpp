@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <csetjmp>
 #include <csignal>
@@ -79,6 +80,8 @@ struct Job {
   std::atomic<bool> outOfMemory{false};
   std::mutex failureMutex;
   Failure failure;
+  std::mutex helperMutex;
+  std::vector<pthread_t> helpers; // see `helpWhenStalled`
   // On a line of its own: the only word that every worker writes.
   alignas(64) std::atomic<int64_t> next{0};
 };
@@ -89,6 +92,8 @@ struct CallFrame {
   jmp_buf exit;
   CallFrame *outer;
   uint32_t spins = 0;
+  int64_t nextSeen = -1; // the first program not yet begun, when it was last looked at
+  std::chrono::steady_clock::time_point since; // unchanged since then
 };
 thread_local CallFrame *currentFrame = nullptr;
 thread_local int depth = 0;
@@ -153,6 +158,53 @@ void work(Job &job) {
       break;
   }
   --depth;
+}
+
+// A program waits. When no program has begun for a while although some are left, what it waits for
+// may be one of them: one more thread goes and takes it. All that wait do so, so their number
+// doubles each time.
+void helpWhenStalled(Job &job, CallFrame &frame) {
+  constexpr std::chrono::milliseconds patience{100};
+  int64_t next = job.next.load(std::memory_order_relaxed);
+  auto now = std::chrono::steady_clock::now();
+  if (next >= job.programs)
+    return;
+  if (next != frame.nextSeen) {
+    frame.nextSeen = next;
+    frame.since = now;
+    return;
+  }
+  if (now - frame.since < patience)
+    return;
+  frame.since = now;
+  std::lock_guard lock(job.helperMutex);
+  if (int64_t(job.helpers.size()) >= cooperativeLimit)
+    return;
+  SignalsBlocked blocked;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 1 << 20);
+  auto main = [](void *argument) -> void * {
+    work(*static_cast<Job *>(argument));
+    return nullptr;
+  };
+  pthread_t thread;
+  if (pthread_create(&thread, &attributes, main, &job) == 0)
+    job.helpers.push_back(thread);
+  pthread_attr_destroy(&attributes);
+}
+
+void joinHelpers(Job &job) {
+  for (size_t i = 0;; ++i) {
+    pthread_t thread;
+    {
+      std::lock_guard lock(job.helperMutex);
+      if (i == job.helpers.size())
+        return;
+      thread = job.helpers[i];
+    }
+    pthread_join(thread, nullptr);
+  }
 }
 
 class Pool {
@@ -433,6 +485,7 @@ LaunchResult run(KernelFn kernel, const void *args, const int32_t grid[3],
   job.chunk = options.cooperative ? 1 : chunkFor(programs, threads);
   int64_t chunks = (programs + job.chunk - 1) / job.chunk;
   state.pool->launch(job, int(std::min<int64_t>(threads, chunks)) - 1);
+  joinHelpers(job);
   return resultOf(job);
 }
 
@@ -468,8 +521,9 @@ extern "C" void nereid_cpu_spin(LaunchInfo *info) {
   if (job.stopped.load(std::memory_order_acquire))
     std::longjmp(currentFrame->exit, 1);
   // The program waited for may need this core.
-  if (++currentFrame->spins % 64 == 0)
-    sched_yield();
-  else
-    relax();
+  if (++currentFrame->spins % 64 != 0)
+    return relax();
+  sched_yield();
+  if (currentFrame->spins % 1024 == 0)
+    helpWhenStalled(job, *currentFrame);
 }
