@@ -21,6 +21,10 @@ _NO_KERNEL = ("Did you forget to add @triton.jit ? (`_semantic` argument must be
 # ---- functions with `_semantic` ---------------------------------------------------------------------
 
 
+#: The attribute that tells functions of the language from others.
+TRITON_BUILTIN = "__triton_builtin__"
+
+
 def builtin(fn):
     """Marks a Python function that kernels may call: it runs during the compilation, gets constants as `constexpr` and tensors as
     `tensor`, and calls the language with `_semantic=_semantic`."""
@@ -34,7 +38,7 @@ def builtin(fn):
 
     if "_semantic" not in signature.parameters:
         raise TypeError(f"a builtin takes the keyword `_semantic`: add `_semantic=None` to {fn.__qualname__}")
-    wrapper.__triton_builtin__ = True
+    setattr(wrapper, TRITON_BUILTIN, True)
     wrapper.signature = signature
     return wrapper
 
@@ -46,7 +50,7 @@ def extern(fn):
 
 def is_builtin(fn):
     """Whether a function is one of the language or made with `@builtin`."""
-    return bool(getattr(fn, "__triton_builtin__", False))
+    return bool(getattr(fn, TRITON_BUILTIN, False))
 
 
 def _call(name, args, kwargs, _semantic=None):
