@@ -29,7 +29,6 @@ sys.path.insert(0, str(HERE / "gpu"))
 from load import _load  # noqa: E402  (the same file under two libraries)
 
 NUMBERS = (3, 5, 7, 9, 11, 13, 1.5, 2.5)
-NAMES = ("i", "j", "k", "l", "m", "n", "x", "y")
 
 
 def build(folder):
@@ -72,16 +71,16 @@ def empty_loop():
 
 def python_contenders(kernels, tensors, name):
     plain, tuned, blank = kernels.plain_kernel, kernels.tuned_kernel, kernels.blank_kernel
-    named = dict(zip(NAMES, NUMBERS))
+    a, b, c, d, e, f = tensors
     grid = lambda meta: (1, )
     tuned_grid = lambda meta: (meta["BLOCK"] // meta["BLOCK"], )
     yield f"{name}, no arguments", lambda: blank[(1, )]()
-    yield f"{name}", lambda: plain[(1, )](*tensors, *NUMBERS)
-    yield f"{name}, keywords", lambda: plain[(1, )](*tensors, **named)
-    yield f"{name}, option", lambda: plain[(1, )](*tensors, *NUMBERS, num_warps=4)
-    yield f"{name}, lambda grid", lambda: plain[grid](*tensors, *NUMBERS)
-    yield f"{name}, autotuned + heuristics", lambda: tuned[(1, )](*tensors, *NUMBERS)
-    yield f"{name}, autotuned + heuristics, lambda grid", lambda: tuned[tuned_grid](*tensors, *NUMBERS)
+    yield f"{name}", lambda: plain[(1, )](a, b, c, d, e, f, 3, 5, 7, 9, 11, 13, 1.5, 2.5)
+    yield f"{name}, keywords", lambda: plain[(1, )](a, b, c, d, e, f, i=3, j=5, k=7, l=9, m=11, n=13, x=1.5, y=2.5)
+    yield f"{name}, option", lambda: plain[(1, )](a, b, c, d, e, f, 3, 5, 7, 9, 11, 13, 1.5, 2.5, num_warps=4)
+    yield f"{name}, lambda grid", lambda: plain[grid](a, b, c, d, e, f, 3, 5, 7, 9, 11, 13, 1.5, 2.5)
+    yield f"{name}, autotuned + heuristics", lambda: tuned[(1, )](a, b, c, d, e, f, 3, 5, 7, 9, 11, 13, 1.5, 2.5)
+    yield f"{name}, autotuned + heuristics, lambda grid", lambda: tuned[tuned_grid](a, b, c, d, e, f, 3, 5, 7, 9, 11, 13, 1.5, 2.5)
 
 
 def contenders(target, native):
@@ -94,7 +93,8 @@ def contenders(target, native):
         yield what, python_reading(call)
     compiled = ours.plain_kernel[(1, )](*tensors, *NUMBERS)
     launcher = compiled[(1, 1, 1)]
-    yield "nereid, compiled kernel", python_reading(lambda: launcher(*tensors, *NUMBERS))
+    a, b, c, d, e, f = tensors
+    yield "nereid, compiled kernel", python_reading(lambda: launcher(a, b, c, d, e, f, 3, 5, 7, 9, 11, 13, 1.5, 2.5))
     if native:
         pointers = (ctypes.c_void_p * 6)(*[tensor.data_ptr() for tensor in tensors])
         bench = ctypes.c_void_p(

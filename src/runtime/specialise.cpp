@@ -467,6 +467,66 @@ void visitLeaves(const ParamSpec &spec, const std::string &name, LeafFn leaf) {
 
 } // namespace
 
+namespace {
+
+inline void writeConstant(uint8_t *&end, Tag tag, uint64_t bits) {
+  *end++ = tag;
+  std::memcpy(end, &bits, sizeof bits);
+  end += sizeof bits;
+}
+
+/// The key of an argument as `appendArgument` makes it, at most 9 bytes at `end`; false for those
+/// that need more thought.
+inline bool writeUsual(uint8_t *&end, const ParamRule &rule, const nrd_arg &arg) {
+  if (rule.isConstexpr) {
+    switch (arg.kind) {
+    case NRD_ARG_INT:
+      writeConstant(end, TagIntConstant, arg.u);
+      return true;
+    case NRD_ARG_FLOAT:
+      writeConstant(end, TagFloatConstant, arg.u);
+      return true;
+    case NRD_ARG_BOOL:
+      *end++ = TagBoolConstant;
+      *end++ = arg.i != 0;
+      return true;
+    case NRD_ARG_NONE:
+      *end++ = TagNone;
+      return true;
+    default:
+      return false;
+    }
+  }
+  if (rule.policy || rule.isConst || rule.forcedType)
+    return false;
+  switch (arg.kind) {
+  case NRD_ARG_INT: {
+    Tag tag = arg.i == int32_t(arg.i) ? TagInt32 : TagInt64;
+    *end++ = arg.i == 1 ? TagOne : tag | (arg.i % 16 == 0 ? Multiple : 0);
+    return true;
+  }
+  case NRD_ARG_POINTER:
+    if (arg.dtype == NRD_VOID || arg.dtype > NRD_FP64 || isLarge(arg, DType(arg.dtype)))
+      return false;
+    *end++ = TagPointer | (uintptr_t(arg.p) % 16 == 0 ? Multiple : 0);
+    *end++ = arg.dtype;
+    return true;
+  case NRD_ARG_FLOAT:
+    *end++ = TagFloat;
+    return true;
+  case NRD_ARG_BOOL:
+    *end++ = TagBool;
+    return true;
+  case NRD_ARG_NONE:
+    *end++ = TagNone;
+    return true;
+  default:
+    return false;
+  }
+}
+
+} // namespace
+
 ErrorPtr runtime::appendKey(KeyBuffer &key, llvm::ArrayRef<ParamRule> rules,
                             llvm::ArrayRef<nrd_arg> args, llvm::StringRef functionName) {
   if (args.size() < rules.size())
@@ -475,9 +535,19 @@ ErrorPtr runtime::appendKey(KeyBuffer &key, llvm::ArrayRef<ParamRule> rules,
   if (args.size() > rules.size())
     return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchTooManyArguments,
                      std::string_view(functionName), int64_t(rules.size()), int64_t(args.size()));
-  for (size_t i = 0; i < rules.size(); ++i)
+  for (size_t i = 0; i < rules.size(); ++i) {
+    // Most arguments are done without a call, in the room that is there.
+    size_t size = key.size();
+    key.resize_for_overwrite(key.capacity());
+    uint8_t *end = key.data() + size, *last = key.data() + key.size() - 9;
+    while (i < rules.size() && end <= last && writeUsual(end, rules[i], args[i]))
+      ++i;
+    key.truncate(size_t(end - key.data()));
+    if (i == rules.size())
+      break;
     if (ErrorPtr error = appendArgument(key, rules[i], args[i], functionName))
       return error;
+  }
   return nullptr;
 }
 

@@ -55,7 +55,7 @@ struct ParamRule {
   std::optional<frontend::Type> forcedType; ///< by annotation, or set by the face
 };
 
-using KeyBuffer = llvm::SmallVector<uint8_t, 192>;
+using KeyBuffer = llvm::SmallVector<uint8_t, 256>;
 
 /// The rules of `function`'s parameters as its `def` line gives them.
 std::vector<ParamRule> paramRules(const frontend::Function &function);

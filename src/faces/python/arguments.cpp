@@ -631,13 +631,16 @@ bool constantArgument(Parameter &parameter, PyObject *object, ArgumentScope &sco
 
 } // namespace
 
-Elements elementsOf(PyObject *object) {
+Elements classifyElements(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   if (object == Py_None || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
       type == &PyUnicode_Type)
     return Elements::None;
   Kind kind = entryOf(object).kind;
-  return kind == Kind::Exchange || kind == Kind::Array ? Elements::Plain : Elements::Unknown;
+  if (kind != Kind::Exchange && kind != Kind::Array)
+    return Elements::Unknown;
+  plainClass = type;
+  return Elements::Plain;
 }
 
 bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out) {

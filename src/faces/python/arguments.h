@@ -36,7 +36,7 @@ public:
   Few<Py_buffer, 8> buffers;
   std::list<nrd_descriptor> descriptors; ///< pointed to
   std::list<std::pair<nrd_tuple, std::vector<nrd_arg>>> tuples;
-  Few<std::shared_ptr<nrd_value>, 8> values;
+  Few<std::shared_ptr<nrd_value>, 4> values;
   std::vector<Ref> objects;
 };
 
@@ -46,7 +46,15 @@ enum class Elements : uint8_t {
   Plain,   ///< torch's or NumPy's own class: class and nrd_dtype tell all dtypes apart
   Unknown, ///< anything else; its `dtype`, if it has one, says
 };
-Elements elementsOf(PyObject *object);
+Elements classifyElements(PyObject *object);
+/// The last class that was found plain; it is never freed.
+inline PyTypeObject *plainClass = nullptr;
+inline Elements elementsOf(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  if (type == plainClass)
+    return Elements::Plain;
+  return type == &PyLong_Type || type == &PyFloat_Type ? Elements::None : classifyElements(object);
+}
 
 /// Fills `out`; false with an exception set when `object` cannot be an argument.
 bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out);

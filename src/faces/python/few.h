@@ -27,14 +27,6 @@ public:
     count = 0;
     more.clear();
   }
-  /// All items in a row; `storage` holds them where they are too many.
-  const T *row(std::vector<T> &storage) const {
-    if (count <= Inline)
-      return items;
-    storage.assign(items, items + Inline);
-    storage.insert(storage.end(), more.begin(), more.end());
-    return storage.data();
-  }
   template <typename Visit> void each(Visit visit) {
     for (size_t i = 0; i < count; ++i)
       visit((*this)[i]);

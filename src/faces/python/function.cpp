@@ -645,7 +645,7 @@ void kernelDealloc(PyObject *self) {
 }
 
 PyObject *kernelSubscript(PyObject *self, PyObject *grid) {
-  auto *alloc = reinterpret_cast<allocfunc>(PyType_GetSlot(launcherType, Py_tp_alloc));
+  static auto *alloc = reinterpret_cast<allocfunc>(PyType_GetSlot(launcherType, Py_tp_alloc));
   auto *launcher = reinterpret_cast<LauncherObject *>(alloc(launcherType, 0));
   if (launcher) {
     launcher->kernel = Py_NewRef(self);
@@ -780,9 +780,11 @@ PyObject *kernelClearCache(PyObject *self, PyObject *) {
 
 void launcherDealloc(PyObject *self) {
   auto *launcher = reinterpret_cast<LauncherObject *>(self);
+  static auto *free = reinterpret_cast<freefunc>(PyType_GetSlot(launcherType, Py_tp_free));
   Py_DECREF(launcher->kernel);
   Py_DECREF(launcher->grid);
-  freeInstance(self);
+  free(self);
+  Py_DECREF(reinterpret_cast<PyObject *>(launcherType));
 }
 
 /// `kernel[grid](*args, **kwargs)`: straight to the library, unless someone has taken over `run`.

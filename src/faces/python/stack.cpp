@@ -185,6 +185,11 @@ struct Step {
   void insert(Addition *addition);
 };
 
+/// A key has a word with a bit for each parameter, at most five words a parameter, and three an
+/// option.
+constexpr size_t mostParameters = 64, mostOptions = 24;
+constexpr size_t mostWords = 1 + 5 * mostParameters + 3 * mostOptions;
+
 /// Beyond this a key is not worth remembering: the values in it hardly come again.
 constexpr size_t mostAdditions = 4096;
 
@@ -383,8 +388,7 @@ Stack *Stack::build(PyObject *top) {
   stack->kernel = Ref::share(object);
   stack->function = functionOf(object);
   stack->kernelVersion = asKernel(object)->version;
-  // A key has a bit for each parameter, and 8 bits for its number.
-  if (!stack->function || stack->function->parameterList().size() > 64)
+  if (!stack->function || stack->function->parameterList().size() > mostParameters)
     return nullptr;
   for (Layer &layer : stack->layers) {
     Ref names = attribute(layer.object, "arg_names");
@@ -500,7 +504,7 @@ private:
   Outcome apply(Step &step);
   Outcome ask(const Step &step);
   bool makeKey(const Step &step);
-  void word(uint64_t value) { key.push_back(value); }
+  void word(uint64_t value) { key[keySize++] = value; }
   bool elementsWord(size_t index);
   void valueWords(uint64_t tag, PyObject *object, const nrd_arg *argument);
   Outcome fill(const Step &step, Addition &addition);
@@ -524,12 +528,14 @@ private:
   Keywords options;
   OptionSet *readyOptions = nullptr;
   ArgumentScope scope;
+  uint64_t present = 0;   ///< a bit for each parameter that has a value
   uint64_t ready = 0;     ///< a bit for each parameter whose argument an addition holds
   bool sawPython = false; ///< user code ran after the arguments were read
-  Few<uint64_t, 96> key;
-  Few<PyObject *, 16> inKey; ///< objects whose address is in the key; kept by the call
+  size_t keySize = 0;
+  uint64_t key[mostWords];
+  Few<PyObject *, 8> inKey; ///< objects whose address is in the key; kept by the call
   std::vector<Ref> kept;
-  Few<Addition *, 4> used;
+  Few<Addition *, 2> used;
   std::vector<std::pair<Ref, Ref>> results; ///< what earlier steps gave, by name
 };
 
@@ -544,9 +550,13 @@ bool StackedLaunch::bind() {
       return false;
   if (PyTuple_Size(args) > stack.firstRuled) // what a heuristic gives is given by position, too
     return false;
-  for (size_t i = 0; i < count; ++i)
-    if (bound[i] && !function.toArgument(i, bound[i], scope, arguments[i]))
+  for (size_t i = 0; i < count; ++i) {
+    if (!bound[i])
+      continue;
+    present |= uint64_t(1) << i;
+    if (!function.toArgument(i, bound[i], scope, arguments[i]))
       return false;
+  }
   return true;
 }
 
@@ -615,11 +625,10 @@ void StackedLaunch::valueWords(uint64_t tag, PyObject *object, const nrd_arg *ar
 
 /// False when the inputs cannot be told apart by a key.
 bool StackedLaunch::makeKey(const Step &step) {
-  key.clear();
+  keySize = 0;
   inKey.clear();
-  uint64_t present = 0;
-  for (size_t i = 0; i < count; ++i)
-    present |= uint64_t(bound[i] != nullptr) << i;
+  if (options.size() > mostOptions)
+    return false;
   word(present);
   for (size_t i = 0; i < count; ++i) {
     uint8_t needs = step.needs[i];
@@ -805,6 +814,7 @@ Outcome StackedLaunch::use(Addition &addition) {
     }
     auto index = size_t(given.parameter);
     bound[index] = given.value.get();
+    present |= uint64_t(1) << index;
     if (given.isReady) {
       arguments[index] = given.argument;
       ready |= uint64_t(1) << index;
@@ -838,6 +848,7 @@ Outcome StackedLaunch::ask(const Step &step) {
   } else {
     auto index = size_t(rule.parameter);
     bound[index] = result.get();
+    present |= uint64_t(1) << index;
     ready &= ~(uint64_t(1) << index);
     if (!function.toArgument(index, bound[index], scope, arguments[index]))
       return Outcome::Failed;
@@ -846,23 +857,21 @@ Outcome StackedLaunch::ask(const Step &step) {
   return Outcome::Done;
 }
 
+/// A sum of products with different odd factors, so that no step waits for the one before.
 uint64_t hashOf(const uint64_t *words, size_t size) {
-  uint64_t hash = size;
-  for (size_t i = 0; i < size; ++i) {
-    hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15ull;
-    hash ^= hash >> 29;
-  }
-  return hash;
+  uint64_t sum = size, factor = 0x9e3779b97f4a7c15ull;
+  for (size_t i = 0; i < size; ++i, factor += 0x5851f42d4c957f2eull)
+    sum += (words[i] ^ words[i] >> 32) * factor;
+  sum = (sum ^ sum >> 32) * 0xd6e8feb86659fd93ull;
+  return sum ^ sum >> 32;
 }
 
 Outcome StackedLaunch::apply(Step &step) {
   if (step.asked)
     return ask(step);
   bool hasKey = makeKey(step);
-  std::vector<uint64_t> storage;
-  const uint64_t *words = key.row(storage);
-  uint64_t hash = hashOf(words, key.size());
-  Addition *addition = hasKey ? step.slot(words, key.size(), hash) : nullptr;
+  uint64_t hash = hashOf(key, keySize);
+  Addition *addition = hasKey ? step.slot(key, keySize, hash) : nullptr;
   if (addition && addition->isCurrent(stack.layers)) [[likely]] {
     ++addition->holds;
     used.push_back(addition);
@@ -870,7 +879,7 @@ Outcome StackedLaunch::apply(Step &step) {
   }
   std::unique_ptr<Addition> made(new Addition);
   made->hash = hash;
-  made->key.assign(words, words + key.size());
+  made->key.assign(key, key + keySize);
   made->isReusable = hasKey;
   if (Outcome outcome = fill(step, *made); outcome != Outcome::Done)
     return outcome;
@@ -893,14 +902,12 @@ bool StackedLaunch::convertAgain(ArgumentScope &again) {
 }
 
 PyObject *StackedLaunch::launch() {
-  uint64_t missing = 0;
-  for (size_t i = 0; i < count; ++i)
-    missing |= uint64_t(bound[i] == nullptr) << i;
-  if (missing) {
+  uint64_t all = count == 64 ? ~uint64_t(0) : (uint64_t(1) << count) - 1;
+  if (present != all) {
     if (!function.bindDefaults(bound.get()))
       return nullptr;
     for (size_t i = 0; i < count; ++i)
-      if ((missing >> i & 1) && !function.toArgument(i, bound[i], scope, arguments[i]))
+      if (!(present >> i & 1) && !function.toArgument(i, bound[i], scope, arguments[i]))
         return nullptr;
   }
   OptionSet *chosen = readyOptions ? readyOptions : function.optionsFor(options);
@@ -918,8 +925,8 @@ PyObject *StackedLaunch::launch() {
     if (!function.resolveGrid(grid, bound.get(), how.grid))
       return nullptr;
   }
-  ArgumentScope again;
-  if (sawPython && !convertAgain(again))
+  std::optional<ArgumentScope> again;
+  if (sawPython && !convertAgain(again.emplace()))
     return nullptr;
   return function.dispatch(frame, bound.get(), arguments.get(), *chosen, &how);
 }

@@ -114,11 +114,17 @@ ErrorPtr runtime::packArguments(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg
                : makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchTooManyArguments,
                            std::string_view(kernel.name), int64_t(kernel.params.size()),
                            int64_t(args.size()));
+  slots.reserve(args.size() + 8);
   for (size_t i = 0; i < args.size(); ++i) {
     const ParamSlot &slot = kernel.params[i];
     if (!slot.passed)
       continue;
     uint64_t value;
+    if (args[i].kind == NRD_ARG_POINTER && slot.kind == ScalarKind::Pointer &&
+        !slot.descriptorRank && !args[i].read_only) {
+      slots.push_back(uint64_t(uintptr_t(args[i].p)));
+      continue;
+    }
     if (slot.descriptorRank || args[i].kind == NRD_ARG_DESCRIPTOR) [[unlikely]] {
       if (ErrorPtr error = packDescriptor(kernel, slot, args[i], slots))
         return error;
