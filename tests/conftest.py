@@ -14,7 +14,10 @@ import pytest
 
 os.environ.setdefault("NEREID_TARGET", "cpu")
 # Tests compile and tune: nothing is taken from the user's cache or kept there. Tests of the cache switch it on for a folder of their own.
+# With NEREID_TEST_CACHE=FOLDER all of them use that one: a second run tests what kernels from disk do.
 os.environ["NEREID_CACHE"] = "0"
+if os.environ.get("NEREID_TEST_CACHE"):
+    os.environ.update(NEREID_CACHE="1", NEREID_CACHE_DIR=os.environ["NEREID_TEST_CACHE"])
 os.environ.setdefault("NEREID_TUNING_CACHE", "0")
 
 

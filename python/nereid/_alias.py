@@ -9,7 +9,6 @@ site-packages honours when an interpreter starts.
 """
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
@@ -38,7 +37,7 @@ class _AliasModule(types.ModuleType):
         return dir(sys.modules[_OWN])
 
 
-class _Loader(importlib.abc.Loader):
+class _Loader:
 
     def create_module(self, spec):
         if spec.name == _NAME:
@@ -56,7 +55,7 @@ class _Loader(importlib.abc.Loader):
             module.__spec__ = self.spec  # the module keeps its own name
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
 
     def find_spec(self, fullname, path=None, target=None):
         if fullname != _NAME and not fullname.startswith(_NAME + "."):

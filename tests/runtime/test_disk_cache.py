@@ -480,7 +480,8 @@ def test_builtins_of_the_user(folder, load):
 
 
 @pytest.mark.parametrize("reads", ["os.environ.get('STEP', '')", "os.getenv('STEP')", "open('/dev/null').read()", "np.float32(1)",
-                                   "__import__('os').getpid()", "local()"])
+                                   "__import__('os').getpid()", "local()", "nereid.knobs.nereid.strict",
+                                   "nereid.runtime.driver.active.get_current_device()"])
 def test_builtins_that_read_what_cannot_be_told(folder, load, reads):
     module = BUILTIN.format(2, 0, 1, f"if ({reads}, 1) else None").replace("import math", "import math, numpy as np")
     assert run(load(module).kernel) == (11, False)

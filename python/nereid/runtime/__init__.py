@@ -1,15 +1,35 @@
-"""Kernels at run time: `jit`, launching, autotuning."""
+"""Kernels at run time: `jit`, launching, autotuning.
+
+What tunes and what keeps files is imported when it is first used: a program that only launches starts without.
+"""
+
+import importlib
 
 from ..errors import InterpreterError, OutOfResources
 from . import errors
 from . import jit  # the module, as in Triton
-from .autotuner import Autotuner, Config, Heuristics, autotune, heuristics
-from .cache import RedisRemoteCacheBackend, RemoteCacheBackend
 from .driver import driver
 from .jit import (ConstexprFunction, JITFunction, KernelInterface, MockTensor, TensorWrapper, constexpr_function,
                   reinterpret)
+
+_LATER = {"Autotuner": "autotuner", "Config": "autotuner", "Heuristics": "autotuner", "autotune": "autotuner", "heuristics": "autotuner",
+          "RedisRemoteCacheBackend": "cache", "RemoteCacheBackend": "cache"}
+_MODULES = {"autotuner", "build", "cache", "interpreter"}
 
 __all__ = [
     "Autotuner", "Config", "ConstexprFunction", "Heuristics", "InterpreterError", "JITFunction", "KernelInterface", "MockTensor",
     "OutOfResources", "RedisRemoteCacheBackend", "RemoteCacheBackend", "TensorWrapper", "autotune", "constexpr_function", "driver", "errors", "heuristics", "jit", "reinterpret"
 ]
+
+
+def __getattr__(name):
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _LATER:
+        value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -8,18 +8,16 @@ Within the context `warmup` returns at once with a `FutureKernel`; a launch wait
 the end of the context all compilations are waited for, and the error of the first one that failed comes out unless `ignore_errors`.
 """
 
-from concurrent.futures import Executor, Future, as_completed
 from contextvars import ContextVar
-from typing import Callable, Optional
 
-#: The mode of this context: other threads do not see it.
-active_mode: ContextVar[Optional["AsyncCompileMode"]] = ContextVar("async_compile_active_mode", default=None)
+#: The `AsyncCompileMode` of this context, or None: other threads do not see it.
+active_mode = ContextVar("async_compile_active_mode", default=None)
 
 
 class FutureKernel:
     """A kernel that is being compiled. `finalize_compile(kernel)` is called when its result is first asked for."""
 
-    def __init__(self, finalize_compile: Callable, future: Future):
+    def __init__(self, finalize_compile, future):
         self.finalize_compile = finalize_compile
         self.kernel = None
         self.future = future
@@ -42,7 +40,7 @@ class FutureKernel:
 class AsyncCompileMode:
     """The context in which kernels are compiled by an executor."""
 
-    def __init__(self, executor: Executor, *, ignore_errors=False):
+    def __init__(self, executor, *, ignore_errors=False):
         self.executor = executor
         self.ignore_errors = ignore_errors
         self.raw_futures = []
@@ -68,5 +66,6 @@ class AsyncCompileMode:
 
     def __exit__(self, exc_type, exc_value, traceback):
         active_mode.set(None)
+        from concurrent.futures import as_completed
         for future in as_completed(self.raw_futures):
             self.future_kernels[future._key].result(self.ignore_errors)

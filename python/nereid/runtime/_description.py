@@ -22,6 +22,8 @@ _PURE = {"_abc", "_collections", "_functools", "_operator", "_typing", "abc", "b
 _IMPURE = {"__import__", "breakpoint", "compile", "eval", "exec", "globals", "hash", "id", "input", "locals", "open"}
 _LEFT_OUT = {"__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__", "__abstractmethods__",
              "_abc_impl"}
+#: Modules of this package that are more than their text.
+_STATEFUL = {"_C", "_native", "backends", "compiler", "knobs", "runtime", "testing", "tools"}
 _MOST = 5000
 
 
@@ -158,6 +160,9 @@ class _Walk:
 
     def members(self, module, names):
         if _is_ours(module.__name__):
+            # The language is what it is; knobs, drivers and devices have a state.
+            if not module.__name__.startswith("nereid.language") and _STATEFUL.intersection(names):
+                raise _Opaque
             return [f"ours {_package()}"]
         words = []
         for name in names:
