@@ -244,6 +244,15 @@ def test_a_hook_may_launch_another_tuned_kernel(target):
     assert out.tolist() == [1] * 10 and len(inner.cache) == len(outer.cache) == 1
 
 
+def test_a_hook_may_compile_another_kernel(target):
+    other = count_up(configs(64)).fn
+    compiled = []
+    hook = lambda arguments: compiled.append(other.warmup(nereid.MockTensor(tl.int32), 7, BLOCK=64, grid=(1, )))
+    kernel = count_up([nereid.Config({"BLOCK": size}, pre_hook=hook) for size in (16, 32)], restore_value=["out"])
+    kernel[grid](np.zeros(10, np.int32), 10)
+    assert compiled and all("tile" in each.asm for each in compiled)
+
+
 def test_a_hook_may_launch_the_same_kernel(target):
     # With another key, which is tuned in the middle of the first one's tuning.
     other = np.zeros(7, np.int32)

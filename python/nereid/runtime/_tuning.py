@@ -186,12 +186,8 @@ class _Ahead:
             threads = max(threads - 1, 1)
         if len(configs) > 1 and _compiles_ahead(tuner.fn):
             self._executor = ThreadPoolExecutor(min(threads, len(configs)), "nereid-tuner")
-            token = _async_compile.active_mode.set(self)
-            try:
-                for index, config in enumerate(configs):
-                    self._begin(index, Call(tuner, config, args, kwargs))
-            finally:
-                _async_compile.active_mode.reset(token)
+            for index, config in enumerate(configs):
+                self._begin(index, Call(tuner, config, args, kwargs))
         for index in range(len(configs)):
             if index not in self._futures:
                 search.ready(index)
@@ -200,7 +196,11 @@ class _Ahead:
         # What fails before the compilation fails again when it is measured.
         with contextlib.suppress(Exception):
             call.set_up()
-            self._futures[index] = call.compile_only()
+            token = _async_compile.active_mode.set(self)
+            try:
+                self._futures[index] = call.compile_only()
+            finally:
+                _async_compile.active_mode.reset(token)
 
     def submit(self, key, compile_fn, finalize_fn):
         """What a kernel calls under this mode (`_async_compile`)."""
