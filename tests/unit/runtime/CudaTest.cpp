@@ -425,13 +425,15 @@ TEST_F(CudaTest, Properties) {
 
 TEST_F(CudaTest, LaunchesOfTheCppHeader) {
   auto kernel = make(info());
-  nrd_launch how = Launch({4}).withStream(reinterpret_cast<void *>(0x99)).onDevice(1).raw();
+  nrd_launch how =
+      nereid::detail::rawLaunch(Launch({4}).withStream(reinterpret_cast<void *>(0x99)).onDevice(1));
   EXPECT_EQ(launch(*kernel, how), "");
   EXPECT_NE(std::string(fake().record()).find("launch on 1 grid 4,1,1"), std::string::npos);
   EXPECT_NE(std::string(fake().record()).find("stream 0x99"), std::string::npos);
-  EXPECT_EQ(Launch({4}).raw().with_stream, 0) << "the current one";
-  EXPECT_EQ(Launch({4}).withStream(nullptr).raw().with_stream, 1) << "the default one";
-  EXPECT_EQ(Launch({4}).raw().device, 0);
+  EXPECT_EQ(nereid::detail::rawLaunch(Launch({4})).with_stream, 0) << "the current one";
+  EXPECT_EQ(nereid::detail::rawLaunch(Launch({4}).withStream(nullptr)).with_stream, 1)
+      << "the default one";
+  EXPECT_EQ(nereid::detail::rawLaunch(Launch({4})).device, 0);
   fake().reset();
   synchronize(1);
   EXPECT_NE(std::string(fake().record()).find("synchronize 1"), std::string::npos);
