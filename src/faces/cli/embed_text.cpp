@@ -89,7 +89,7 @@ std::string signatureLines(const LaunchGroup &group, llvm::StringRef indent) {
   std::string text, last;
   for (const EmbeddedVariant *variant : group.variants) {
     std::string signature = llvm::join(variant->signature, ", ");
-    if (signature != last)
+    if (text.empty() || signature != last)
       text += (text.empty() ? "" : "\n") + indent.str() + "(" + signature + "): ";
     else
       text += ", ";

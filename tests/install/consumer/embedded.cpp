@@ -6,8 +6,10 @@
 #include "choice.h"
 #include "count.h"
 #include "elsewhere.h"
+#include "nothing.h"
 #include "scale.h"
 #include "special.h"
+#include "together.h"
 #include "transpose.h"
 
 #include <cmath>
@@ -64,6 +66,12 @@ void addition(nereid::Stream &stream) {
   kernels::add({1}, stream, a, a, b, 100);
   stream.synchronize();
   CHECK(onHost(b)[99].toFloat() == 99.0f);
+
+  kernels::nothing({3}, stream);
+  auto counter = onDevice(std::vector<int32_t>{0}), numbers = onDevice(std::vector<int32_t>(16));
+  kernels::together({16}, stream, counter, numbers);
+  stream.synchronize();
+  CHECK(onHost(counter)[0] == 16 && onHost(numbers)[15] == 15);
 
   // Empty grids run nothing.
   kernels::add({0}, stream, x, x, out, 2048);
