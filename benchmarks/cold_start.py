@@ -106,6 +106,7 @@ assert driver.cuLibraryGetKernel(ctypes.byref(function), library, b"kernel") == 
 values = [ctypes.c_uint64(address.value), ctypes.c_uint64(address.value + (4 << 20)), ctypes.c_int32(int(os.environ["N"])),
           ctypes.c_uint64(0), ctypes.c_uint64(0)]
 pointers = (ctypes.c_void_p * 5)(*(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values))
+assert driver.cuKernelSetAttribute(8, int(os.environ["SHARED"]), function, 0) == 0
 assert driver.cuLaunchKernel(function, 16, 1, 1, 128, 1, 1, int(os.environ["SHARED"]), None, pointers, None) == 0
 assert driver.cuCtxSynchronize() == 0
 compiled = None
@@ -152,7 +153,7 @@ def main():
 
         found = {}
         for row in rows:
-            path = pathlib.Path(folder) / f"{row.replace(' ', '_')}.py"
+            path = pathlib.Path(folder) / f"start_{row.replace(' ', '_')}.py"  # no module's name
             path.write_text(program(row, arguments.kernel))
             cold = None
             if row == "the driver alone":

@@ -1,7 +1,10 @@
 """Kernels on disk: what is a hit, and above all what is none."""
 
 import importlib.util
+import json
+import pathlib
 import random
+import shutil
 import stat
 import subprocess
 import sys
@@ -10,6 +13,10 @@ import textwrap
 import nereid.language as tl
 import numpy as np
 import pytest
+from nereid import _native, knobs
+from nereid.backends.compiler import GPUTarget
+from nereid.compiler import ASTSource, compile
+from nereid.runtime.cache import triton_key
 from nereid.runtime.jit import MockTensor
 
 HEAD = """
@@ -536,3 +543,51 @@ def kernel(x, y, n, B: tl.constexpr):
         assert run(load(text.format(*values)).kernel) == (6 + sum(values), False)
     for values in ((0, 0), (1, 0), (0, 1)):
         assert run(load(text.format(*values)).kernel)[0] == 6 + sum(values)
+
+
+def compile_for_gpu(module, **options):
+    module.kernel._clear_cache()
+    source = ASTSource(module.kernel, {"x": "*fp32", "y": "*fp32", "n": "i32", "B": "constexpr"}, {"B": 64})
+    return compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+
+
+def test_the_listener_hears_where_a_kernel_came_from(folder, load):
+    heard = []
+    knobs.compilation.listener = lambda **about: heard.append((about["cache_hit"], about["metadata"]["name"], about["times"].total > 0))
+    try:
+        compile_for_gpu(load(ADD))
+        compile_for_gpu(load(ADD))
+        run(load(ADD).kernel)
+        run(load(ADD).kernel)
+    finally:
+        knobs.compilation.listener = None
+    assert heard == [(False, "kernel", True), (True, "kernel", True), (False, "kernel", True), (True, "kernel", True)]
+
+
+def test_triton_s_layout(folder, load, monkeypatch):
+    """What PyTorch's launcher of cubins looks for is written for kernels from disk as well, once."""
+    first = compile_for_gpu(load(ADD))
+    if not first.metadata_group:
+        pytest.skip("there is no assembler")
+    place = pathlib.Path(first.metadata_group["kernel.json"]).parent
+    assert sorted(path.name for path in place.iterdir()) == ["__grp__kernel.json", "kernel.cubin", "kernel.json", "kernel.ptx"]
+    shutil.rmtree(place)
+    again = compile_for_gpu(load(ADD))
+    assert list(again.times) == ["kernel cache"] and again.hash == first.hash
+    assert (place / "kernel.cubin").read_bytes() == again.asm["cubin"]
+    assert (place / "kernel.ptx").read_text() == first.asm["ptx"]
+    assert json.loads((place / "kernel.json").read_text())["name"] == "kernel"
+    before = {path: path.stat().st_mtime_ns for path in place.iterdir()}
+    assert compile_for_gpu(load(ADD)).metadata_group == again.metadata_group
+    assert {path: path.stat().st_mtime_ns for path in place.iterdir()} == before
+    monkeypatch.setenv("TRITON_STORE_BINARY_ONLY", "1")
+    (place / "kernel.json").unlink()
+    (place / "kernel.ptx").unlink()
+    compile_for_gpu(load(ADD))
+    assert sorted(path.name for path in place.iterdir()) == ["__grp__kernel.json", "kernel.cubin", "kernel.json"]
+
+
+def test_compilers_have_a_key():
+    key = triton_key()
+    assert key.startswith("nereid-") and key == triton_key()
+    assert _native.library()["build"] in key and len(_native.library()["build"]) >= 16

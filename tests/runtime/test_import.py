@@ -30,7 +30,7 @@ def test_launching_takes_little_along():
     """A new process pays for what it imports: tuning, files and threads of Python come when they are used."""
     text = python("import sys, nereid, nereid.language as tl\nnereid.jit\n"
                   "print([m for m in ('nereid.runtime.autotuner', 'nereid.runtime.cache', 'nereid.knobs', 'concurrent.futures', 'logging', "
-                  "'tempfile', 'subprocess', 'importlib.resources') if m in sys.modules])\n"
+                  "'tempfile', 'subprocess', 'importlib.resources', 'nereid.language.extra') if m in sys.modules])\n"
                   "import nereid.runtime\n"
                   "print(nereid.runtime.autotuner.Autotuner is nereid.runtime.Autotuner is nereid.Autotuner, nereid.runtime.cache.CacheManager.__name__,"
                   " 'autotune' in dir(nereid.runtime))")

@@ -4,7 +4,7 @@ Functions come from the compiler's builtin table (`_builtins`, generated), types
 compilation the functions raise ValueError; types and constants can be used anywhere.
 """
 
-from . import core, extra, math, standard, target_info
+from . import core, math, standard, target_info
 from ._builtins import *  # noqa: F401, F403
 from .core import (TRITON_MAX_TENSOR_NUMEL, PropagateNan, aggregate_replace, bfloat16, block_type, const, constexpr, constexpr_type, dtype,
                    float8e4b8, float8e4b15, float8e4nv, float8e5, float8e5b16, float16, float32, float64, int1, int8, int16, int32,
@@ -18,3 +18,15 @@ __all__ = [
     "tensor_descriptor", "tensor_descriptor_base", "tensor_descriptor_type", "tuple", "tuple_type", "uint16", "uint32", "uint64", "uint8", "void"
 ]
 __all__ += core._builtins.__all__
+
+
+def __getattr__(name):
+    """`extra` has hundreds of functions: it is imported when it is first used."""
+    if name == "extra":
+        import importlib
+        return importlib.import_module(f"{__name__}.extra")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), "extra"})
