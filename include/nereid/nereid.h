@@ -559,6 +559,11 @@ NRD_API size_t nrd_cache_clear(const char *folder);
 
 /** Identifies this build of the compiler: equal builds give equal code. */
 NRD_API const char *nrd_build_identity(void);
+/** The instructions of an ELF image as text: of a cubin (takes NVIDIA's nvdisasm or cuobjdump), of
+ * an object file for x86-64. Lines of the source stand in comments where the image has them:
+ * `//## File "kernels.py", line 12`. `name`: what messages call it. Free with nrd_string_free. */
+NRD_API nrd_error *nrd_disassemble(const void *image, size_t size, const char *name, char **text);
+
 /** What `nereid doctor` prints: a JSON object. Free with nrd_string_free. */
 NRD_API char *nrd_doctor(void);
 /** All builtins and prelude functions as JSON: name, signature, docstring, category. */

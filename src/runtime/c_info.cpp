@@ -7,6 +7,7 @@
 #include "support/packages.h"
 #include "support/settings.h"
 #include "targets/cpu/executor/Executor.h"
+#include "targets/disassemble.h"
 #include "targets/target.h"
 
 #include "llvm/Support/JSON.h"
@@ -147,6 +148,15 @@ char *nrd_set_settings(const char *const *entries, size_t count) {
 
 void nrd_set_environment_guard(void (*guard)(void (*read)(void *), void *)) {
   Settings::setEnvironmentGuard(guard);
+}
+
+nrd_error *nrd_disassemble(const void *image, size_t size, const char *name, char **text) {
+  auto result = targets::disassemble(llvm::StringRef(static_cast<const char *>(image), size));
+  if (!result)
+    return wrap(makeError(NRD_ERROR_RUNTIME, "", diag::CliCannotDisassemble, name,
+                          llvm::toString(result.takeError())));
+  *text = strdup(result->c_str());
+  return nullptr;
 }
 
 char *nrd_doctor(void) {

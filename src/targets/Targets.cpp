@@ -1,4 +1,12 @@
+#include "targets/cpu/codegen/Disassemble.h"
+#include "targets/disassemble.h"
 #include "targets/target.h"
+#ifdef NEREID_WITH_NVIDIA
+#include "targets/nvidia/codegen/Assembler.h"
+#endif
+
+#include "llvm/BinaryFormat/ELF.h"
+#include "llvm/Support/Endian.h"
 
 const nereid::targets::Target *nereid::targets::findTarget(llvm::StringRef backend) {
   if (backend == "cpu")
@@ -8,4 +16,16 @@ const nereid::targets::Target *nereid::targets::findTarget(llvm::StringRef backe
     return &nvidiaTarget();
 #endif
   return nullptr;
+}
+
+llvm::Expected<std::string> nereid::targets::disassemble(llvm::StringRef image) {
+  if (!image.starts_with(llvm::StringRef("\x7f"
+                                         "ELF")) ||
+      image.size() < 64)
+    return llvm::createStringError("it is neither a cubin nor an object file");
+#ifdef NEREID_WITH_NVIDIA
+  if (llvm::support::endian::read16le(image.data() + 18) == llvm::ELF::EM_CUDA)
+    return nvidia::disassemble(image);
+#endif
+  return cpu::disassemble(image);
 }

@@ -369,6 +369,10 @@ std::string Bench::asJson() const {
 int cli::benchCommand(const Command &command, std::vector<std::string> args) {
   DiagnosticEngine diagnostics;
   Arguments parsed = parse(command, args, diagnostics);
+  if (parsed.has("--help")) {
+    std::fputs(helpText(command).c_str(), stdout);
+    return 0;
+  }
   if (diagnostics.hasErrors())
     return usageError(diagnostics);
   Selection selection;

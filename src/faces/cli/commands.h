@@ -9,6 +9,8 @@ namespace nereid::cli {
 int benchCommand(const Command &command, std::vector<std::string> args);
 int cacheCommand(const Command &command, std::vector<std::string> args);
 int compileCommand(const Command &command, std::vector<std::string> args);
+int completionCommand(const Command &command, std::vector<std::string> args);
+int disasmCommand(const Command &command, std::vector<std::string> args);
 int doctorCommand(const Command &command, std::vector<std::string> args);
 int embedCommand(const Command &command, std::vector<std::string> args);
 int explainCommand(const Command &command, std::vector<std::string> args);

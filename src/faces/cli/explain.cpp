@@ -86,6 +86,10 @@ void addLaunch(ReportView &view) {
 int cli::explainCommand(const Command &command, std::vector<std::string> args) {
   DiagnosticEngine diagnostics;
   Arguments parsed = parse(command, args, diagnostics);
+  if (parsed.has("--help")) {
+    std::fputs(helpText(command).c_str(), stdout);
+    return 0;
+  }
   if (diagnostics.hasErrors())
     return usageError(diagnostics);
   Selection selection;

@@ -5,9 +5,13 @@
 #include "nereid/nereid.h"
 #include "support/text.h"
 
+#include "llvm/Support/raw_ostream.h"
+
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 
 using namespace nereid;
@@ -61,6 +65,14 @@ static const Option embedOptions[] = {
     {"--namespace", "NAME", "the namespace in C++ (default: kernels)"},
     {"--option", "NAME=VALUE", "a compile option of all variants, e.g. num_warps=8"},
     {"--list-outputs", "", "print the files that would be written, and write none"},
+    {"--help", "", "print this text"},
+};
+static const Option helpOnly[] = {{"--help", "", "print this text"}};
+static const Option disasmOptions[] = {
+    NEREID_CLI_COMPILE_OPTIONS,
+    {"--signature", "TEXT", "a type or value for each parameter, as for `compile`"},
+    {"--no-source", "", "without the lines of the source"},
+    {"-o", "FILE", "where to write (default: standard output)"},
     {"--help", "", "print this text"},
 };
 static const Option explainOptions[] = {
@@ -118,6 +130,14 @@ static const Command commands[] = {
      "    --signature '*fp32:16, *fp32:16, *fp32:16, i32, 1024' --emit obj -o add.o\n"
      "  with --target cuda:90 --num-warps 8 --emit cubin for a GPU, which need not be there",
      compileOptions, compileCommand},
+    {"completion", "bash|zsh|fish", "a script that completes commands and options in a shell",
+     "bash:  eval \"$(nereid completion bash)\"          in ~/.bashrc\n"
+     "zsh:   eval \"$(nereid completion zsh)\"           in ~/.zshrc, behind compinit\n"
+     "fish:  nereid completion fish | source            in config.fish",
+     helpOnly, completionCommand},
+    {"disasm", "FILE... [options]", "machine code as text: of a cubin, an object file, a kernel",
+     "A file of kernels is compiled first. Code for GPUs takes NVIDIA's nvdisasm or cuobjdump.",
+     disasmOptions, disasmCommand},
     {"doctor", "[options]", "what was found on this machine, and the settings in force", "",
      doctorOptions, doctorCommand},
     {"embed", "FILE --signature TEXT [options]",
@@ -180,17 +200,37 @@ static int printCmakeFolder() {
   return 1;
 }
 
+/// What was printed must have arrived; a full disk is an error.
+static int finished(int status) {
+  llvm::outs().flush();
+  bool lost = std::fflush(stdout) != 0 || std::ferror(stdout);
+  std::string why = lost ? std::strerror(errno) : "";
+  if (llvm::outs().has_error()) {
+    why = llvm::outs().error().message();
+    llvm::outs().clear_error();
+  }
+  if (why.empty())
+    return status;
+  DiagnosticEngine diagnostics;
+  diagnostics.report(diag::CannotWriteFile, {}, "standard output", why);
+  usageError(diagnostics);
+  return status ? status : 1;
+}
+
 int main(int argc, char **argv) {
   // A reader that has seen enough (`nereid ... | head`) ends the program without a word.
   std::signal(SIGPIPE, SIG_DFL);
   std::vector<std::string> args(argv + 1, argv + argc);
+  bool help = !args.empty() && args[0] == "help" && args.size() > 1;
+  if (help) // of a command
+    args.erase(args.begin());
   if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
     std::fputs(generalHelp().c_str(), args.empty() ? stderr : stdout);
-    return args.empty() ? 2 : 0;
+    return args.empty() ? 2 : finished(0);
   }
   if (args[0] == "--version") {
     std::printf("nereid %s\n", nrd_version());
-    return 0;
+    return finished(0);
   }
   if (args[0] == "--cmake-dir")
     return printCmakeFolder();
@@ -208,9 +248,10 @@ int main(int argc, char **argv) {
     return usageError(diagnostics);
   }
   args.erase(args.begin());
-  if (!args.empty() && (args[0] == "--help" || args[0] == "-h") && command->run != optCommand) {
+  bool asked = !args.empty() && (args[0] == "--help" || args[0] == "-h");
+  if (help || (asked && command->run != optCommand)) {
     std::fputs(helpText(*command).c_str(), stdout);
-    return 0;
+    return finished(0);
   }
-  return command->run(*command, std::move(args));
+  return finished(command->run(*command, std::move(args)));
 }

@@ -2,6 +2,7 @@
 #include "targets/Common.h"
 #include "targets/PassTimes.h"
 
+#include "explain/Report.h"
 #include "support/bytes.h"
 #include "support/settings.h"
 #include "targets/cpu/codegen/Jit.h"
@@ -22,6 +23,8 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Target/TargetMachine.h"
+
+#include <unistd.h>
 
 using namespace mlir;
 
@@ -114,6 +117,16 @@ private:
   }
 };
 
+/// What does not fit the cache that a core has for itself is moved again and again.
+void explainScratch(uint64_t bytes, explain::Report &report) {
+  long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  if (cache <= 0)
+    cache = 1 << 20;
+  if (bytes > uint64_t(cache))
+    report.hint(explain::HintKind::CpuScratch, {},
+                {std::to_string(bytes), std::to_string(cache) + " bytes"});
+}
+
 class CpuTarget final : public targets::Target {
 public:
   llvm::StringRef name() const override { return "cpu"; }
@@ -172,10 +185,12 @@ public:
 
     // Tensors become loops over lanes; from here on there are only scalars, short vectors and
     // pointers.
-    auto emitted = emitKernel(kernel, machine->features);
+    auto emitted = emitKernel(kernel, machine->features, options.explanation);
     if (!emitted)
       return emitted.takeError();
     clock.done("loops");
+    if (options.explanation)
+      explainScratch(emitted->scratchBytes, *options.explanation);
     ModuleOp module = *emitted->module;
     if (options.verify && failed(verify(module)))
       return defect("the emitted loops are invalid");

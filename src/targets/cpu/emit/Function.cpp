@@ -30,7 +30,8 @@ struct GridUse {
 
 } // namespace
 
-llvm::Expected<EmittedKernel> emitKernel(func::FuncOp kernel, const Features &features) {
+llvm::Expected<EmittedKernel> emitKernel(func::FuncOp kernel, const Features &features,
+                                         explain::Report *explanation) {
   MLIRContext *context = kernel.getContext();
   if (!llvm::hasSingleElement(kernel.getBody()))
     return llvm::createStringError("internal error: a kernel must be one block");
@@ -50,6 +51,7 @@ llvm::Expected<EmittedKernel> emitKernel(func::FuncOp kernel, const Features &fe
   b.setInsertionPointToStart(entry);
 
   Kernel k(b, loc, features);
+  k.explanation = explanation;
   Emit &e = k.e;
   e.constantBlock = entry;
   k.info = entry->getArgument(InfoPointer);

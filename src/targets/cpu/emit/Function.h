@@ -8,6 +8,10 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/Support/Error.h"
 
+namespace nereid::explain {
+struct Report;
+} // namespace nereid::explain
+
 namespace nereid::cpu {
 
 struct EmittedKernel {
@@ -18,7 +22,9 @@ struct EmittedKernel {
   uint64_t scratchBytes = 0;
 };
 
-/// `kernel` may be changed. An error names a construct that the CPU target cannot run.
-llvm::Expected<EmittedKernel> emitKernel(mlir::func::FuncOp kernel, const Features &features);
+/// `kernel` may be changed. An error names a construct that the CPU target cannot run. How memory
+/// is accessed is noted in `explanation`, when it is not null.
+llvm::Expected<EmittedKernel> emitKernel(mlir::func::FuncOp kernel, const Features &features,
+                                         explain::Report *explanation = nullptr);
 
 } // namespace nereid::cpu

@@ -10,6 +10,10 @@
 #include "targets/cpu/emit/Point.h"
 #include "targets/cpu/support_library/SupportLibrary.h"
 
+namespace nereid::explain {
+struct Report;
+} // namespace nereid::explain
+
 namespace nereid::cpu {
 
 /// A tensor in scratch memory, row-major, an i1 as a byte.
@@ -61,6 +65,7 @@ public:
   void fail(mlir::Operation *op, const llvm::Twine &message);
   /// One turn of a loop that may wait for another program.
   void callSpin();
+  explain::Report *explanation = nullptr; // null when nobody asked
   std::string error; // the first construct that cannot be compiled; empty when all went well
   bool forcedScalar = false;
 

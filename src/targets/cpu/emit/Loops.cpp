@@ -1,5 +1,8 @@
 #include "targets/cpu/emit/Loops.h"
 
+#include "explain/Report.h"
+#include "transforms/Explain.h"
+
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/Support/SaveAndRestore.h"
 
@@ -361,28 +364,66 @@ SmallVector<LoopStep::Segment> LoopStep::segments(int64_t maxWidth) const {
 //--- versions
 //-----------------------------------------------------------------------------------------------
 
-void LoopStep::preparePointer(Value pointer, ArrayRef<Index> point, Forms &forms, bool &scattered) {
+void LoopStep::explainAccess(Operation *op, Value pointer, const char *how, const std::string &why,
+                             const char *remedy) {
+  explain::Report *report = k.explanation;
+  if (!report)
+    return;
+  explain::AccessFact fact;
+  fact.what = isa<tile::StoreOp>(op) ? "store" : "load";
+  fact.place = transforms::placeOf(op->getLoc());
+  fact.type = transforms::shapeOf(pointer.getType());
+  fact.route = how;
+  fact.masked = op->getNumOperands() > (isa<tile::StoreOp>(op) ? 2 : 1);
+  for (const explain::WorkFact &work : report->work)
+    if (work.place == fact.place && !work.parameter.empty())
+      fact.parameter = work.parameter;
+  for (const explain::AccessFact &known : report->accesses)
+    if (known.place == fact.place && known.what == fact.what)
+      return;
+  if (!why.empty())
+    report->hint(explain::HintKind::CpuGather, fact.place, {fact.what, why, remedy});
+  report->accesses.push_back(std::move(fact));
+}
+
+void LoopStep::preparePointer(Value pointer, ArrayRef<Index> point, Forms &forms, bool &scattered,
+                              Operation *op) {
   if (!isa<RankedTensorType>(pointer.getType()))
     return;
   std::optional<Form> form = forms.of(pointer, point);
   if (!form) {
+    explainAccess(op, pointer, "element by element",
+                  "its addresses are no multiple of the position: they are read from memory, or "
+                  "computed with `/` or `%`",
+                  "gather whole rows, or sort the indices");
     scattered = true;
     return prepare(pointer, point, forms, scattered);
   }
   Value stride = form->strides[0];
   if (!stride)
-    return;
+    return explainAccess(op, pointer, "one value for all lanes");
   int64_t size =
       tile::sizeInBytes(cast<tile::PtrType>(tile::elementOf(pointer.getType())).getPointee());
   if (auto known = Emit::constant(stride)) {
-    scattered = scattered || (*known != size && *known != 0);
+    bool apart = *known != size && *known != 0;
+    if (apart)
+      explainAccess(op, pointer, "element by element",
+                    "neighbouring elements are " + std::to_string(*known) + " bytes apart",
+                    "let the dimension that varies fastest in memory be the last one of the block");
+    else
+      explainAccess(op, pointer, *known ? "vectors" : "one value for all lanes");
+    scattered = scattered || apart;
     return;
   }
   Value wanted = k.e.i64(size);
   if (forms.require(k.e.cmp(arith::CmpIPredicate::eq, stride, wanted))) {
     form->strides[0] = wanted;
     forms.replace(pointer, point, *form);
+    explainAccess(op, pointer, "vectors when the stride is 1, which is tested while running");
   } else {
+    explainAccess(op, pointer, "element by element",
+                  "neighbouring elements are a stride apart that is not 1",
+                  "let the dimension that varies fastest in memory be the last one of the block");
     scattered = true;
   }
 }
@@ -405,7 +446,7 @@ void LoopStep::prepare(Value value, ArrayRef<Index> point, Forms &forms, bool &s
   if (!op)
     return;
   if (auto load = dyn_cast<tile::LoadOp>(op)) {
-    preparePointer(load.getPtr(), point, forms, scattered);
+    preparePointer(load.getPtr(), point, forms, scattered, load);
     for (Value operand : load->getOperands().drop_front())
       prepare(operand, point, forms, scattered);
     return;
@@ -478,7 +519,7 @@ void LoopStep::emitVersions(ArrayRef<Value> outer) {
       if (!llvm::is_contained(llvm::map_range(stores, [](const Root &r) { return r.op; }), root.op))
         continue;
       auto store = cast<tile::StoreOp>(root.op);
-      preparePointer(store.getPtr(), point, forms, scattered);
+      preparePointer(store.getPtr(), point, forms, scattered, store);
       prepare(store.getValue(), point, forms, scattered);
       if (store.getMask())
         prepare(store.getMask(), point, forms, scattered);

@@ -48,7 +48,10 @@ private:
   void prepareMasks(llvm::ArrayRef<Index> point, Masks &masks, Forms &forms, Elements &outside);
   void prepare(mlir::Value value, llvm::ArrayRef<Index> point, Forms &forms, bool &scattered);
   void preparePointer(mlir::Value pointer, llvm::ArrayRef<Index> point, Forms &forms,
-                      bool &scattered);
+                      bool &scattered, mlir::Operation *op);
+  /// An access is done element by element, or in vectors.
+  void explainAccess(mlir::Operation *op, mlir::Value pointer, const char *how,
+                     const std::string &why = "", const char *remedy = "");
   void emitRows(const Nest &nest);
   void emitColumns(const Nest &nest);
   llvm::SmallVector<Segment> segments(int64_t maxWidth) const;

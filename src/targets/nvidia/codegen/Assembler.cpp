@@ -305,7 +305,9 @@ llvm::Expected<std::string> disassemble(llvm::StringRef cubin) {
     return file.takeError();
   std::string program = findDisassembler();
   bool plain = llvm::sys::path::filename(program) == "nvdisasm";
-  std::vector<std::string> args{plain ? "-c" : "-sass", file->path()};
+  // With the lines of the source, where the code has them.
+  std::vector<std::string> args = plain ? std::vector<std::string>{"-c", "-g", file->path()}
+                                        : std::vector<std::string>{"-sass", file->path()};
   if (program.empty())
     return llvm::createStringError(
         "showing machine code needs `nvdisasm` or `cuobjdump`, and neither was found: install a "

@@ -1,0 +1,134 @@
+// nereid disasm: machine code as text, of a cubin, of an object file, of a kernel.
+#include "faces/cli/commands.h"
+#include "faces/cli/lines.h"
+#include "faces/cli/selection.h"
+#include "faces/cli/timing.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+using namespace nereid;
+using namespace nereid::cli;
+
+namespace {
+
+int cannotRead(const std::string &path, const char *why) {
+  DiagnosticEngine diagnostics;
+  diagnostics.report(diag::CannotReadFile, {}, path, why);
+  usageError(diagnostics);
+  return 2;
+}
+
+int readWhole(const std::string &path, std::string &out) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return cannotRead(path, std::strerror(errno));
+  out.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  return file.bad() ? cannotRead(path, std::strerror(errno ? errno : EIO)) : 0;
+}
+
+/// The text with the source's lines in front of the instructions made from them, in place of the
+/// comments that name them.
+std::string withSource(const std::string &text) {
+  std::map<std::string, std::vector<std::string>> files;
+  std::string out;
+  for (const std::string &line : splitLines(text)) {
+    size_t at = line.find("//## File \"");
+    size_t end = at == std::string::npos ? at : line.find('"', at + 11);
+    size_t number = end == std::string::npos ? end : line.find("line ", end);
+    if (number == std::string::npos) {
+      out += line + "\n";
+      continue;
+    }
+    std::string file = line.substr(at + 11, end - at - 11);
+    auto [known, isNew] = files.try_emplace(file);
+    if (isNew)
+      if (std::ifstream source(file); source)
+        for (std::string each; std::getline(source, each);)
+          known->second.push_back(each);
+    size_t count = size_t(std::atol(line.c_str() + number + 5));
+    out += "// " + file + ":" + std::to_string(count);
+    if (count >= 1 && count <= known->second.size())
+      out += ": " + known->second[count - 1].substr(
+                        std::min(known->second[count - 1].find_first_not_of(" \t"),
+                                 known->second[count - 1].size()));
+    out += "\n";
+  }
+  return out;
+}
+
+/// The machine code of a kernel in a file of source, compiled for it.
+int compiled(const Command &command, const Arguments &parsed, std::string &image) {
+  Selection selection;
+  if (int status = select(command, parsed, selection))
+    return status;
+  OptionsHandle options;
+  if (int status = readOptions(parsed, options))
+    return status;
+  if (int status = chooseTarget(parsed, options.get()))
+    return status;
+  if (!parsed.has("--signature") && nrd_function_param_count(selection.function.get())) {
+    DiagnosticEngine diagnostics;
+    diagnostics.report(diag::CliNeedsSignature, {}, command.name);
+    return usageError(diagnostics);
+  }
+  std::vector<std::string> signature = splitSignature(parsed.get("--signature"));
+  std::vector<const char *> texts;
+  for (const std::string &text : signature)
+    texts.push_back(text.c_str());
+  KernelHandle kernel;
+  if (nrd_error *error = nrd_compile(selection.function.get(), texts.data(), texts.size(),
+                                     options.get(), kernel.out()))
+    return failed(error);
+  for (const char *stage : {"cubin", "obj"}) {
+    const void *data = nullptr;
+    size_t size = 0;
+    if (nrd_error *error = nrd_kernel_read_stage(kernel.get(), stage, &data, &size))
+      return failed(error);
+    if (!data)
+      continue;
+    image.assign(static_cast<const char *>(data), size);
+    return 0;
+  }
+  return 1;
+}
+
+} // namespace
+
+int cli::disasmCommand(const Command &command, std::vector<std::string> args) {
+  DiagnosticEngine diagnostics;
+  Arguments parsed = parse(command, args, diagnostics);
+  if (parsed.has("--help")) {
+    std::fputs(helpText(command).c_str(), stdout);
+    return 0;
+  }
+  if (parsed.positional.empty() && !diagnostics.hasErrors())
+    diagnostics.report(diag::CliMissingArgument, {}, command.name, "FILE");
+  if (diagnostics.hasErrors())
+    return usageError(diagnostics);
+  std::string out;
+  for (const std::string &path : parsed.positional) {
+    std::string image;
+    if (int status = readWhole(path, image))
+      return status;
+    bool source = !image.starts_with("\x7f"
+                                     "ELF") &&
+                  (path.ends_with(".py") || parsed.has("--kernel") || parsed.has("--signature"));
+    if (source)
+      if (int status = compiled(command, parsed, image))
+        return status;
+    char *text = nullptr;
+    if (nrd_error *error = nrd_disassemble(image.data(), image.size(), path.c_str(), &text))
+      return failed(error);
+    if (parsed.positional.size() > 1)
+      out += (out.empty() ? "" : "\n") + path + ":\n";
+    out += parsed.has("--no-source") ? std::string(text) : withSource(text);
+    nrd_string_free(text);
+  }
+  return writeFile(parsed.get("-o", "-"), out.data(), out.size()) ? 0 : 1;
+}
