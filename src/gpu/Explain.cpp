@@ -307,42 +307,62 @@ struct LaneFacts {
   std::optional<int64_t> stride; ///< bytes from a lane to the next one that goes elsewhere
   unsigned unknownDim = 0;       ///< what these two differ in, when that is not known
   unsigned sectors = 1, least = 1;
+  /// All requests of a warp together touch twice the sectors that they need, or more: it is not
+  /// only that a thread's neighbouring elements take several requests.
+  bool wasteful = false;
 };
 
-LaneFacts laneFacts(const transforms::IntegerInfo *info, RankedTensorType type, int64_t bytes) {
+LaneFacts laneFacts(const transforms::IntegerInfo *info, RankedTensorType type, int64_t bytes,
+                    int64_t element) {
   const LinearLayout &map = ngpu::layoutOf(type).getLayout();
-  struct Lane {
-    SmallVector<int64_t, 4> unknown;
+  struct Spot {
+    SmallVector<int64_t, 4> unknown; ///< what the place depends on and is not known
     int64_t offset = 0;
     Coords coords;
   };
-  SmallVector<Lane, 32> lanes;
-  for (unsigned index = 0; index < 32; ++index) {
-    Lane lane;
-    lane.coords.assign(map.rank(), 0);
-    for (unsigned bit = 0; bit < map.bits(Axis::Lane); ++bit)
-      if (index >> bit & 1)
-        for (auto [coord, step] : llvm::zip(lane.coords, map.basis(Axis::Lane, bit)))
-          coord ^= step;
+  auto spotOf = [&](unsigned reg, unsigned lane) {
+    Spot spot;
+    spot.coords.assign(map.rank(), 0);
+    for (auto [axis, index] : {std::pair(Axis::Register, reg), std::pair(Axis::Lane, lane)})
+      for (unsigned bit = 0; bit < map.bits(axis); ++bit)
+        if (index >> bit & 1)
+          for (auto [coord, step] : llvm::zip(spot.coords, map.basis(axis, bit)))
+            coord ^= step;
     for (unsigned dim = 0; dim < map.rank(); ++dim) {
       transforms::Run run = info ? info->run(dim) : transforms::Run();
-      lane.unknown.push_back(lane.coords[dim] / run.length);
-      lane.offset += run.step * (lane.coords[dim] % run.length);
+      spot.unknown.push_back(spot.coords[dim] / run.length);
+      spot.offset += run.step * (spot.coords[dim] % run.length);
     }
-    if (llvm::none_of(lanes, [&](const Lane &known) { return known.coords == lane.coords; }))
-      lanes.push_back(std::move(lane));
-  }
+    return spot;
+  };
+  using Places = std::set<std::pair<SmallVector<int64_t, 4>, int64_t>>;
+  auto touch = [](Places &sectors, const Spot &spot, int64_t size) {
+    for (int64_t byte = spot.offset; byte < spot.offset + size; byte += std::min<int64_t>(size, 32))
+      sectors.insert({spot.unknown, byte >= 0 ? byte / 32 : -1 - (-1 - byte) / 32});
+  };
+  auto needed = [](const Places &places, int64_t size) {
+    return unsigned(std::max<int64_t>(1, (int64_t(places.size()) * size + 31) / 32));
+  };
+
   LaneFacts facts;
-  std::set<std::pair<SmallVector<int64_t, 4>, int64_t>> sectors;
-  std::set<std::pair<SmallVector<int64_t, 4>, int64_t>> places;
-  for (const Lane &lane : lanes) {
-    places.insert({lane.unknown, lane.offset});
-    for (int64_t byte = lane.offset; byte < lane.offset + bytes;
-         byte += std::min<int64_t>(bytes, 32))
-      sectors.insert({lane.unknown, byte >= 0 ? byte / 32 : -1 - (-1 - byte) / 32});
+  SmallVector<Spot, 32> lanes;
+  Places sectors, places, allSectors, allPlaces;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    Spot spot = spotOf(0, lane);
+    touch(sectors, spot, bytes);
+    places.insert({spot.unknown, spot.offset});
+    if (llvm::none_of(lanes, [&](const Spot &known) { return known.coords == spot.coords; }))
+      lanes.push_back(std::move(spot));
+    for (unsigned reg = 0; reg < std::min<int64_t>(map.size(Axis::Register), 256); ++reg) {
+      Spot each = spotOf(reg, lane);
+      touch(allSectors, each, element);
+      allPlaces.insert({each.unknown, each.offset});
+    }
   }
   facts.sectors = sectors.size();
-  facts.least = std::max<int64_t>(1, (int64_t(places.size()) * bytes + 31) / 32);
+  facts.least = needed(places, bytes);
+  facts.wasteful =
+      facts.sectors >= 2 * facts.least && allSectors.size() >= 2 * needed(allPlaces, element);
   if (lanes.size() > 1) {
     if (lanes[0].unknown == lanes[1].unknown)
       facts.stride = lanes[1].offset - lanes[0].offset;
@@ -376,12 +396,13 @@ private:
 };
 
 void Accesses::adviseLanes(const explain::AccessFact &fact, const LaneFacts &lanes, Value ptr) {
-  if (lanes.sectors < 2 * lanes.least)
+  if (!lanes.wasteful)
     return;
   if (lanes.stride) {
-    report.hint(
-        fact.type.sizes.size() > 1 ? HintKind::Uncoalesced : HintKind::Strided, fact.place,
-        {fact.what, number(*lanes.stride) + " bytes", number(lanes.sectors), number(lanes.least)});
+    bool flat = fact.type.sizes.size() == 1;
+    int64_t apart = flat ? analysis.lookup(ptr)->run(0).step : *lanes.stride;
+    report.hint(flat ? HintKind::Strided : HintKind::Uncoalesced, fact.place,
+                {fact.what, number(apart) + " bytes", number(lanes.sectors), number(lanes.least)});
     return;
   }
   Source source;
@@ -445,7 +466,7 @@ void Accesses::add(StringRef what, StringRef route, Operation *op, Value ptr, Va
   fact.bytes = width.elements * element;
   fact.possible =
       std::min<int64_t>(16, int64_t(llvm::bit_floor(ngpu::registerCount(type))) * element);
-  LaneFacts lanes = laneFacts(analysis.lookup(ptr), type, fact.bytes);
+  LaneFacts lanes = laneFacts(analysis.lookup(ptr), type, fact.bytes, element);
   fact.laneStride = lanes.stride;
   fact.sectors = lanes.sectors;
   fact.leastSectors = lanes.least;

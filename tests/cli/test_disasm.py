@@ -42,7 +42,7 @@ def test_kernel_of_a_file():
 def test_what_is_no_code(tmp_path):
     text, broken, aarch = tmp_path / "a.txt", tmp_path / "b.o", tmp_path / "c.o"
     text.write_text("hello")
-    fails(1, f"run-time error: cannot disassemble `{text}`: it is neither a cubin nor an object file", "disasm", str(text))  # CliCannotDisassemble
+    fails(1, f"error: cannot disassemble `{text}`: it is neither a cubin nor an object file", "disasm", str(text))  # CliCannotDisassemble
     assert nereid(*ADD, "--emit", "obj", "-o", str(broken)).returncode == 0
     data = broken.read_bytes()
     for cut in (64, 100, len(data) // 2):
@@ -50,7 +50,7 @@ def test_what_is_no_code(tmp_path):
         result = nereid("disasm", str(broken))
         assert result.returncode in (0, 1) and (result.stdout or "cannot disassemble" in result.stderr)
     assert nereid(*ADD, "--features", "aarch64", "--emit", "obj", "-o", str(aarch)).returncode == 0
-    fails(1, f"run-time error: cannot disassemble `{aarch}`: it is for aarch64: only x86-64 and NVIDIA GPUs are known", "disasm", str(aarch))
+    fails(1, f"error: cannot disassemble `{aarch}`: it is for aarch64: only x86-64 and NVIDIA GPUs are known", "disasm", str(aarch))
     fails(2, "error: cannot read `no.o`: No such file or directory", "disasm", "no.o")
     fails(2, "error: `nereid disasm` needs the argument `FILE`", "disasm")
 

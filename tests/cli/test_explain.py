@@ -117,7 +117,7 @@ def kernels(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kernel,signature,names,words", [
-    ("records", "*fp32:16, *fp32:16", ["Strided"], "neighbouring elements are 16 bytes apart: a warp touches 16 sectors"),
+    ("records", "*fp32:16, *fp32:16", ["Strided"], "neighbouring elements are 16 bytes apart: a warp touches 32 sectors"),
     ("rows", "*fp32:16, *fp32:16, i32", ["UnknownStride"], "neighbouring lanes are `stride` elements apart"),
     ("gathered", "*fp32:16, *fp32:16, *i32:16", ["Gathered"], "its addresses come from numbers that are read from memory"),
     ("full", "*fp32:16, *fp32:16, *fp32:16, 'ieee', 64", ["SlowProduct"], "fp32 in full precision was asked for"),

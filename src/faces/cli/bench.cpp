@@ -196,6 +196,8 @@ int Bench::one(const std::string &configuration, Row &row) {
     }
   }
   ArgumentList list = readArguments(function, texts, diagnostics);
+  if (diagnostics.hasErrors())
+    return usageError(diagnostics);
   std::vector<std::string> signature = signatureOf(function, list, diagnostics);
   std::optional<std::array<uint32_t, 3>> grid;
   if (!diagnostics.hasErrors())

@@ -101,6 +101,8 @@ int cli::explainCommand(const Command &command, std::vector<std::string> args) {
   if (int status = chooseTarget(parsed, options.get()))
     return status;
   ArgumentList list = readArguments(selection.function.get(), parsed.all("--arg"), diagnostics);
+  if (diagnostics.hasErrors())
+    return usageError(diagnostics);
   bool measure = parsed.has("--measure");
   std::vector<std::string> signature = splitSignature(parsed.get("--signature"));
   bool bySignature = parsed.has("--signature");

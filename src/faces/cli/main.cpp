@@ -209,12 +209,12 @@ static int finished(int status) {
     why = llvm::outs().error().message();
     llvm::outs().clear_error();
   }
-  if (why.empty())
+  if (why.empty() || status) // what failed has been said
     return status;
   DiagnosticEngine diagnostics;
   diagnostics.report(diag::CannotWriteFile, {}, "standard output", why);
   usageError(diagnostics);
-  return status ? status : 1;
+  return 1;
 }
 
 int main(int argc, char **argv) {
