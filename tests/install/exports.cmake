@@ -5,7 +5,7 @@ execute_process(COMMAND ${NM} -D --defined-only --with-symbol-versions ${LIBRARY
 string(REGEX MATCHALL "[^\n]+" lines "${listing}")
 set(exported)
 foreach(line ${lines})
-  if(line MATCHES " A NEREID_1" OR line MATCHES " A NEREID_1@@")
+  if(line MATCHES " (A NEREID_1|[TDB] __jit_debug_(descriptor|register_code)@@NEREID_1)$") # debuggers look for the latter
     continue()
   endif()
   if(line MATCHES " [TDB] __jit_debug_(descriptor|register_code)@@NEREID_1$") # for debuggers
