@@ -1,10 +1,10 @@
 #include "targets/cpu/codegen/Machine.h"
 #include "targets/PassTimes.h"
+#include "targets/TrimmedPassManager.h"
 #include "targets/cpu/codegen/MaskedAccesses.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -173,7 +173,7 @@ llvm::Expected<llvm::SmallVector<char, 0>> emitCode(llvm::Module &module,
   simplifyMaskedAccesses(module, target);
   llvm::SmallVector<char, 0> code;
   llvm::raw_svector_ostream stream(code);
-  llvm::legacy::PassManager passes;
+  targets::TrimmedPassManager passes({});
   auto kind = assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
   if (target.addPassesToEmitFile(passes, stream, nullptr, kind, true))
     return llvm::createStringError("internal error: the code generator cannot emit this file type");

@@ -1,13 +1,11 @@
 #include "targets/nvidia/codegen/Ptx.h"
 
-#include "support/settings.h"
 #include "targets/PassTimes.h"
+#include "targets/TrimmedPassManager.h"
 #include "targets/nvidia/codegen/PinAccumulators.h"
 
 #include "llvm/ADT/SmallString.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -122,33 +120,12 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine,
   pinAccumulators(module);
 }
 
-namespace {
-
-/// LLVM's passes before instruction selection, without those that cost more than they give
-/// (docs/gpu-code.md has the measurements) and those that the setting NEREID_LLVM_WITHOUT names.
-class TrimmedPassManager : public llvm::legacy::PassManager {
-public:
-  TrimmedPassManager() { llvm::SplitString(Settings::current().llvmWithout, unwanted, ","); }
-  void add(llvm::Pass *pass) override {
-    llvm::StringRef name = pass->getPassName();
-    if (llvm::is_contained(droppedPasses, name) || llvm::is_contained(unwanted, name))
-      delete pass;
-    else
-      llvm::legacy::PassManager::add(pass);
-  }
-
-private:
-  llvm::SmallVector<llvm::StringRef> unwanted;
-};
-
-} // namespace
-
 llvm::Expected<std::string> emitPtx(llvm::Module &module, llvm::TargetMachine &machine,
                                     std::vector<targets::StageTime> *times) {
   targets::CodeGeneratorTimes timer(times);
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
-  TrimmedPassManager passes;
+  targets::TrimmedPassManager passes(droppedPasses);
   if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile,
                                   /*DisableVerify=*/true))
     return llvm::createStringError("internal error: the code generator cannot write PTX");
