@@ -149,6 +149,7 @@ def test_streams_and_devices(request):
     if "cuda" not in (request.config.getoption("--target") or ""):
         pytest.skip("needs a GPU: --target cuda")
     kernels = [new_kernel() for _ in range(2)]
+    torch.zeros(1, device="cuda")
 
     def work(number):
         device = number % torch.cuda.device_count()
@@ -156,7 +157,7 @@ def test_streams_and_devices(request):
             for turn in range(60):
                 out = torch.zeros(1000, dtype=torch.int32, device=f"cuda:{device}")
                 step = turn % 5
-                kernels[number % 2][(63, )](out, 1000, turn + 2, STEP=step)
+                kernels[number % 2][(63, )](out, 1000, turn + 2, STEP=step, target="cuda")
                 assert torch.equal(out.cpu(), torch.arange(1000, dtype=torch.int32) * step + turn + 2)
 
     in_threads(8, work)

@@ -4,6 +4,8 @@
 #include "faces/python/function.h"
 #include "faces/python/stack.h"
 
+#include <chrono>
+
 namespace nereid::python {
 namespace {
 
@@ -111,7 +113,9 @@ PyObject *setSettings(PyObject *, PyObject *list) {
 /// Before os.fork: other threads finish their compilations, for which they may need the lock that
 /// this thread holds.
 PyObject *beforeFork(PyObject *, PyObject *) {
-  for (int attempt = 0; attempt < 100 && !nrd_close_for_fork(); ++attempt) {
+  // What never ends waits for this thread itself.
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!nrd_close_for_fork() && std::chrono::steady_clock::now() < end) {
     GilRelease released;
     nrd_await_quiet();
   }
@@ -180,6 +184,7 @@ PyObject *synchronize(PyObject *, PyObject *device) {
 }
 
 PyObject *setDefaultTarget(PyObject *, PyObject *name) {
+  python::choicesChanged();
   return none(nrd_set_default_target(textOf(name).c_str()));
 }
 

@@ -562,12 +562,13 @@ bool StackedLaunch::bind() {
 
 bool StackedLaunch::elementsWord(size_t index) {
   PyObject *object = bound[index];
+  uint64_t isOnGpu = arguments[index].memory >= NRD_MEMORY_CUDA; // a tuner tells them apart
   switch (elementsOf(object)) {
   case Elements::None:
     return true;
   case Elements::Plain:
-    // Addresses have 48 bits.
-    word(uint64_t(reinterpret_cast<uintptr_t>(Py_TYPE(object))) | uint64_t(index) << 48 |
+    // Addresses have 48 bits, of which the lowest are 0.
+    word(uint64_t(reinterpret_cast<uintptr_t>(Py_TYPE(object))) | isOnGpu | uint64_t(index) << 48 |
          uint64_t(arguments[index].dtype) << 56);
     return true;
   case Elements::Unknown:
@@ -587,7 +588,7 @@ bool StackedLaunch::elementsWord(size_t index) {
   PyUnicode_InternInPlace(&text);
   kept.push_back(Ref::take(text));
   inKey.push_back(text);
-  word(uint64_t(index) << 48 | uint64_t(0xff) << 56);
+  word(isOnGpu | uint64_t(index) << 48 | uint64_t(0xff) << 56);
   word(reinterpret_cast<uintptr_t>(text));
   return true;
 }
