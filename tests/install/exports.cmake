@@ -8,9 +8,6 @@ foreach(line ${lines})
   if(line MATCHES " (A NEREID_1|[TDB] __jit_debug_(descriptor|register_code)@@NEREID_1)$") # debuggers look for the latter
     continue()
   endif()
-  if(line MATCHES " [TDB] __jit_debug_(descriptor|register_code)@@NEREID_1$") # for debuggers
-    continue()
-  endif()
   if(NOT line MATCHES " T (nrd_[a-z0-9_]+)@@NEREID_1$")
     message(SEND_ERROR "exported, and no public function of version NEREID_1: ${line}")
   else()
