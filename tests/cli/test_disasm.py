@@ -39,6 +39,34 @@ def test_kernel_of_a_file():
           "disasm", SEED, "--kernel", "add_kernel", "--target", "cpu")
 
 
+def disassembler():
+    """A folder with NVIDIA's disassembler: a toolkit's, or that of the real Triton's package."""
+    import importlib.util
+    import pathlib
+    found = shutil.which("nvdisasm")
+    if found:
+        return str(pathlib.Path(found).parent.parent)
+    triton = importlib.util.find_spec("triton")
+    folder = pathlib.Path(triton.origin).parent / "backends" / "nvidia" if triton and triton.origin else None
+    return str(folder) if folder and (folder / "bin" / "nvdisasm").exists() else None
+
+
+@pytest.mark.skipif(disassembler() is None, reason="needs nvdisasm")
+def test_cubin_with_its_source(tmp_path):
+    out, page = tmp_path / "add.cubin", tmp_path / "add.html"
+    gpu = [*ADD[1:], "--target", "cuda:90"]
+    if nereid("compile", *gpu, "--emit", "cubin", "-o", str(out)).returncode:
+        pytest.skip("needs an assembler")
+    environment = {"NEREID_CUDA_PATH": disassembler()}
+    text = nereid("disasm", str(out), **environment).stdout
+    number, line = next((i, line) for i, line in enumerate(open(SEED), 1) if "x = tl.load(x_ptr + offsets" in line)
+    assert f"seed.py:{number}: {line.strip()}\n" in text and "LDG.E" in text
+    assert "//## File" in nereid("disasm", str(out), "--no-source", **environment).stdout
+    assert nereid("explain", *gpu, "--html", str(page), **environment).returncode == 0
+    sass = page.read_text().split('id="pane-sass"')[1]
+    assert f'<span data-l="{number}">' in sass and "LDG.E" in sass
+
+
 def test_what_is_no_code(tmp_path):
     text, broken, aarch = tmp_path / "a.txt", tmp_path / "b.o", tmp_path / "c.o"
     text.write_text("hello")

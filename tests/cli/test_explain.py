@@ -237,6 +237,18 @@ def test_cpu(tmp_path):
         assert f'id="pane-{pane}"' in out.read_text()
 
 
+def test_cpu_advice(kernels):
+    facts = report(SEED, "add_kernel", ADD.format(""), target="cpu")
+    assert [access["route"] for access in facts["accesses"]] == ["vectors"] * 3 and facts["hints"] == []
+    records = report(kernels, "records", "*fp32:16, *fp32:16", target="cpu")
+    assert [hint["name"] for hint in records["hints"]] == ["CpuGather"]
+    assert "not in vectors, because neighbouring elements are 16 bytes apart" in records["hints"][0]["what"]
+    gathered = report(kernels, "gathered", "*fp32:16, *fp32:16, *i32:16", target="cpu")
+    assert ["read from memory" in hint["what"] for hint in gathered["hints"]] == [True]
+    rows = report(kernels, "rows", "*fp32:16, *fp32:16, i32", target="cpu")
+    assert {access["route"] for access in rows["accesses"]} == {"vectors", "vectors when the stride is 1, which is tested while running"}
+
+
 def test_wrong_arguments(tmp_path):
     head = ["explain", SEED, "--kernel", "add_kernel", "--target", "cuda:90"]
     fails(2, "error: `nereid explain` needs to know the parameters: `--signature`, or `--arg NAME=VALUE` for each", *head)  # CliNeedsSignature
