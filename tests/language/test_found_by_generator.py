@@ -179,3 +179,19 @@ def kernel(y_ptr, n):
     out = harness.empty(I32, (2, ))
     kernel[(1, )](out, 3)
     np.testing.assert_array_equal(out.numpy(), [496 * 3, 496 * 4])
+
+
+def test_comparison_of_bits_of_another_float(target):
+    """fp16 whose bits are read as bf16, and the other way round, and compared."""
+    kernel = harness.make("""@triton.jit
+def kernel(x_ptr, y_ptr):
+    i = tl.arange(0, 64)
+    x = tl.load(x_ptr + i)
+    tl.store(y_ptr + i, x.to(tl.float16).to(tl.bfloat16, bitcast=True) != 0.0)
+    tl.store(y_ptr + 64 + i, x.to(tl.bfloat16).to(tl.float16, bitcast=True) > 1.0)
+""")
+    x = np.arange(64) - 32
+    out = harness.empty(I32, (128, ))
+    kernel[(1, )](harness.to_tensor(x, I32), out)
+    upper = torch.from_numpy(x).to(torch.bfloat16).view(torch.float16).numpy() > 1
+    np.testing.assert_array_equal(out.numpy(), np.concatenate([x != 0, upper]))

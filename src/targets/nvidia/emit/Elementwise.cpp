@@ -247,7 +247,17 @@ llvm::Value *arithElement(Emitter &e, Operation *op, llvm::ArrayRef<llvm::Value 
       .Case<arith::UIToFPOp>([&](auto) { return b.CreateUIToFP(in[0], result); })
       .Case<arith::FPToSIOp>([&](auto) { return b.CreateFPToSI(in[0], result); })
       .Case<arith::FPToUIOp>([&](auto) { return b.CreateFPToUI(in[0], result); })
-      .Case<arith::BitcastOp>([&](auto) { return b.CreateBitCast(in[0], result); })
+      .Case<arith::BitcastOp>([&](auto) {
+        // LLVM 22's back end cannot select a comparison of bf16 that are the bits of fp16, and the
+        // other way round: a move hides where they come from.
+        llvm::Type *type = in[0]->getType();
+        if (type->is16bitFPTy() && result->is16bitFPTy() && type != result) {
+          llvm::Value *bits = b.CreateBitCast(in[0], b.getInt16Ty());
+          bits = e.ptx(b.getInt16Ty(), "mov.b16 $0, $1;", "=h,h", {bits}, false);
+          return b.CreateBitCast(bits, result);
+        }
+        return b.CreateBitCast(in[0], result);
+      })
       .Default([](Operation *) -> llvm::Value * { return nullptr; });
 }
 
