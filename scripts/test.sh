@@ -53,6 +53,13 @@ for features in avx2 baseline; do
   step "language tests on $features" env NEREID_CPU_FEATURES=$features "$python" -m pytest -q -p no:cacheprovider \
     --junitxml="$results/$features.xml" -n 2 tests/language tests/kernels
 done
+# Random programs, others each time: a failure prints its seed and the kernel made small (docs/generator.md).
+seed=${NEREID_GENERATOR_SEED:-$(($(date +%s) % 1000000 * 1000))}
+step "random programs on the CPU from seed $seed" "$python" -m tests.generator --seed "$seed" --seconds 80 --jobs 2
+step "random programs compiled for GPUs from seed $seed" "$python" -m tests.generator --seed "$seed" --seconds 25 --jobs 2 \
+  --mode crash --compile cuda:90,cuda:80
+NEREID_SIMULATOR=$PWD/build/release/tests/unit/nvidia/nereid-simulate \
+  step "random programs on a simulated GPU from seed $seed" "$python" -m tests.generator --seed "$seed" --seconds 20 --jobs 2 --target sim
 step "sanitizers" scripts/test_sanitized.sh "$results"
 
 exec "$python" scripts/summary.py "$results"
