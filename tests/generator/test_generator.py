@@ -48,7 +48,8 @@ def test_every_cell_can_be_built():
     counts = collections.Counter()
     table = {}
     for index, (row, dtype, form) in enumerate(generate.CELLS):
-        table.setdefault((row.name, dtype), []).append((row, dtype, form))
+        if form != "leave":   # there the operation may be left out
+            table.setdefault((row.name, dtype), []).append((row, dtype, form))
     for number, options in enumerate(table.values()):
         focus = options[number % len(options)]
         program = None
