@@ -80,6 +80,7 @@ def test_what_is_no_code(tmp_path):
     assert nereid(*ADD, "--features", "aarch64", "--emit", "obj", "-o", str(aarch)).returncode == 0
     fails(1, f"error: cannot disassemble `{aarch}`: it is for aarch64: only x86-64 and NVIDIA GPUs are known", "disasm", str(aarch))
     fails(2, "error: cannot read `no.o`: No such file or directory", "disasm", "no.o")
+    fails(2, f"error: cannot read `{tmp_path}`: Is a directory", "disasm", str(tmp_path))
     fails(2, "error: `nereid disasm` needs the argument `FILE`", "disasm")
 
 

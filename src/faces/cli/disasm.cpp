@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 
 using namespace nereid;
@@ -24,12 +23,16 @@ int cannotRead(const std::string &path, const char *why) {
 }
 
 int readWhole(const std::string &path, std::string &out) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
+  FILE *file = std::fopen(path.c_str(), "rb");
   if (!file)
     return cannotRead(path, std::strerror(errno));
-  out.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  return file.bad() ? cannotRead(path, std::strerror(errno ? errno : EIO)) : 0;
+  char chunk[1 << 16];
+  errno = 0;
+  while (size_t count = std::fread(chunk, 1, sizeof chunk, file))
+    out.append(chunk, count);
+  int problem = std::ferror(file) ? (errno ? errno : EIO) : 0; // a folder, for one
+  std::fclose(file);
+  return problem ? cannotRead(path, std::strerror(problem)) : 0;
 }
 
 /// The text with the source's lines in front of the instructions made from them, in place of the
