@@ -12,8 +12,10 @@ COUNTER = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
-static __thread int counting;
-static __thread long count;
+// No call is needed to find these: the one that finds a thread's variables may allocate.
+#define OWN static __thread __attribute__((tls_model("initial-exec")))
+OWN int counting;
+OWN long count;
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
 void *malloc(size_t n) { count += counting; return __libc_malloc(n); }
 void *calloc(size_t n, size_t m) { count += counting; return __libc_calloc(n, m); }

@@ -3,6 +3,7 @@
 #include "targets/PassTimes.h"
 #include "targets/TrimmedPassManager.h"
 #include "targets/nvidia/codegen/PinAccumulators.h"
+#include "targets/nvidia/codegen/WidenAbs.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
@@ -117,6 +118,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine,
   passes.addPass(llvm::InferAlignmentPass());
   all.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
   all.run(module, modules);
+  widenAbs(module);
   pinAccumulators(module);
 }
 

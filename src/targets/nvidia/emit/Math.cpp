@@ -378,15 +378,8 @@ const Row table[] = {
 
 /// Functions of integers.
 llvm::Value *integerElement(Emitter &e, Operation *op, llvm::ArrayRef<llvm::Value *> in) {
-  if (isa<math::AbsIOp>(op)) {
-    if (!in[0]->getType()->isIntegerTy(16))
-      return e.b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, in[0], e.b.getFalse());
-    // ptxas takes the result of `abs.s16` for one that is never negative, which -32768 is: it is
-    // computed in the upper half of a word.
-    llvm::Value *wide = e.b.CreateShl(e.b.CreateZExt(in[0], e.b.getInt32Ty()), 16);
-    wide = e.b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, wide, e.b.getFalse());
-    return e.b.CreateTrunc(e.b.CreateLShr(wide, 16), in[0]->getType());
-  }
+  if (isa<math::AbsIOp>(op))
+    return e.b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, in[0], e.b.getFalse());
   if (isa<math::CtPopOp>(op))
     return e.b.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, in[0]);
   if (isa<math::CountLeadingZerosOp>(op))
