@@ -686,12 +686,14 @@ private:
 
 /// How to run a kernel: the grid, and where.
 struct Launch {
-  Grid grid;                    ///< programs along each axis
-  uint32_t threads = 0;         ///< CPU: at most; 0: the setting NEREID_CPU_THREADS, or all cores
-  bool checked = false;         ///< check every access; of functions compiled at run time only
-  std::optional<nrd_stream> on; ///< the stream; unset: the default one of the pointers' device
-  std::optional<void *> native; ///< GPU: a CUstream of whichever device the launch is for
-  std::optional<int> device;    ///< GPU: by number; that of the pointers or the context when unset
+  Grid grid;              ///< programs along each axis
+  uint32_t threads = 0;   ///< CPU: at most; 0: the setting NEREID_CPU_THREADS, or all cores
+  bool checked = false;   ///< check every access; of functions compiled at run time only
+  bool hasStream = false; ///< `on` says where
+  bool hasNative = false; ///< `native` says where
+  nrd_stream on{};        ///< the stream; else the default one of the pointers' device
+  void *native = nullptr; ///< GPU: a CUstream of whichever device the launch is for
+  int device = -1;        ///< GPU: by number; -1: that of the pointers or the context
 
   /// `{blocks}`, `{columns, rows}`: the grid.
   template <std::integral X, std::integral Y = int, std::integral Z = int>
@@ -706,7 +708,7 @@ struct Launch {
   /// On the device of the pointers.
   Launch(Grid grid) : grid(grid) {}
   /// On a stream.
-  Launch(Grid grid, const Stream &stream) : grid(grid), on(stream.raw()) {}
+  Launch(Grid grid, const Stream &stream) : grid(grid), hasStream(true), on(stream.raw()) {}
   /// On at most so many threads of the CPU.
   Launch withThreads(uint32_t count) const {
     Launch copy = *this;
@@ -722,12 +724,14 @@ struct Launch {
   /// On a stream.
   Launch withStream(const Stream &stream) const {
     Launch copy = *this;
+    copy.hasStream = true;
     copy.on = stream.raw();
     return copy;
   }
   /// On this CUstream (or cudaStream_t) of the GPU.
   Launch withStream(void *queue) const {
     Launch copy = *this;
+    copy.hasNative = true;
     copy.native = queue;
     return copy;
   }

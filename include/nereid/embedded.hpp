@@ -27,8 +27,12 @@ inline nrd_embedded_launch rawLaunch(const Launch &how) {
   raw.grid[1] = how.grid.y;
   raw.grid[2] = how.grid.z;
   raw.threads = how.threads;
-  raw.has_stream = how.on || how.native || how.device;
-  raw.stream = how.on.value_or(nrd_stream{how.device.value_or(0), 0, how.native.value_or(nullptr)});
+  raw.has_stream = how.hasStream || how.hasNative || how.device >= 0;
+  raw.stream = how.on;
+  if (!how.hasStream) {
+    raw.stream.device = how.device < 0 ? 0 : how.device;
+    raw.stream.handle = how.native;
+  }
   return raw;
 }
 

@@ -219,15 +219,14 @@ inline nrd_launch rawLaunch(const Launch &how) {
   launch.grid[2] = how.grid.z;
   launch.num_threads = how.threads;
   launch.checked = how.checked ? 2 : 0;
-  launch.device = uint8_t(how.device.value_or(-1) + 1);
-  const nrd_stream on = how.on.value_or(nrd_stream{NRD_DEVICE_CPU, 0, nullptr});
-  if (how.native) {
+  launch.device = uint8_t(how.device + 1);
+  if (how.hasNative) {
     launch.with_stream = 1;
-    launch.stream = how.native.value_or(nullptr);
-  } else if (on.device != NRD_DEVICE_CPU) {
+    launch.stream = how.native;
+  } else if (how.hasStream && how.on.device != NRD_DEVICE_CPU) {
     launch.with_stream = 1;
-    launch.stream = on.handle;
-    launch.device = uint8_t(on.device + 1);
+    launch.stream = how.on.handle;
+    launch.device = uint8_t(how.on.device + 1);
   }
   return launch;
 }

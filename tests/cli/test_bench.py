@@ -62,8 +62,8 @@ def test_results_are_those_of_the_arguments(tmp_path):
 
 def test_wrong_arguments(tmp_path):
     fails(2, "error: `nereid bench` needs `--grid`, the number of programs: a formula of the arguments, as `cdiv(n, BLOCK)`", *BENCH, *ARGS)
-    fails(2, "error: `add_kernel` has no parameter `x_prt`, did you mean `x_ptr`?", *BENCH, *GRID, "--arg", "x_prt=randn:4")  # CliUnknownParameterNear
-    fails(2, "error: `add_kernel` has no parameter `zzzzzz`", *BENCH, *GRID, "--arg", "zzzzzz=1")  # CliUnknownParameter
+    fails(2, "error: `add_kernel` has no parameter `x_prt`, did you mean `x_ptr`?", *BENCH, *GRID, "--arg", "x_prt=randn:4")  # UnknownKeywordNear
+    fails(2, "error: `add_kernel` has no parameter `zzzzzz`", *BENCH, *GRID, "--arg", "zzzzzz=1")  # UnknownKeyword
     fails(2, "error: unknown filling `randm` of the tensor `x_ptr`: expected `randn`", *BENCH, *GRID, *ARGS, *arguments("x_ptr=randm:4", "BLOCK_SIZE=4"))  # CliUnknownFilling
     fails(2, "error: `(q)` is no size of the tensor `x_ptr`: expected a whole number, or a formula in brackets", *BENCH, *GRID, *ARGS, *arguments("x_ptr=randn:(q)", "BLOCK_SIZE=4"))  # CliBadSize
     result = nereid(*BENCH, *GRID, *ARGS, *arguments("x_ptr=randn:4:fp17", "BLOCK_SIZE=4"))
@@ -75,7 +75,7 @@ def test_wrong_arguments(tmp_path):
     fails(2, "error: `M` in the formula `M + 1` is no argument with a whole number for a value", *BENCH, *ARGS, "--arg", "BLOCK_SIZE=4", "--grid", "M + 1")  # CliUnknownInFormula
     result = nereid(*BENCH, *ARGS, "--arg", "BLOCK_SIZE=4", "--grid", "1 +")
     assert result.stderr.startswith("error: `1 +` is no formula: expected whole numbers, names of arguments")  # CliBadFormula
-    fails(2, "error: option `--duration` expects milliseconds, found `long`", *BENCH, *ARGS, *GRID, "--duration", "long")  # CliBadNumber
+    fails(2, "error: option `--duration` expects milliseconds, found `long`", *BENCH, *ARGS, *GRID, "--duration", "long")  # BadOptionValue
     fails(2, "error: option `--cache` expects `cold` or `warm`, found `hot`", *BENCH, *ARGS, *GRID, "--cache", "hot")
     fails(2, "error: `BLOCK` in a configuration is neither a parameter of `add_kernel` nor a compile option", *BENCH, *ARGS, *GRID, "--config", "BLOCK=4")  # CliBadConfiguration
     result = nereid(*BENCH, *GRID, *arguments("n_elements=4", "BLOCK_SIZE=4", "x_ptr=empty:1048576x1000000:fp64", "y_ptr=ones:4", "output_ptr=ones:4"))

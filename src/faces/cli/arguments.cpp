@@ -300,10 +300,9 @@ ArgumentList readArguments(nrd_function *function, const std::vector<std::string
       std::vector<std::string_view> known(list.names.begin(), list.names.end());
       std::string_view near = nearestName(name, known);
       if (near.empty())
-        diagnostics.report(diag::CliUnknownParameter, {}, nrd_function_name(function), name);
+        diagnostics.report(diag::UnknownKeyword, {}, nrd_function_name(function), name);
       else
-        diagnostics.report(diag::CliUnknownParameterNear, {}, nrd_function_name(function), name,
-                           near);
+        diagnostics.report(diag::UnknownKeywordNear, {}, nrd_function_name(function), name, near);
       continue;
     }
     list.values[at - list.names.begin()].text = text.substr(equals + 1);

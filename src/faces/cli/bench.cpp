@@ -51,13 +51,13 @@ bool cli::readTimingPlan(const Arguments &parsed, bool gpu, TimingPlan &plan,
     char *end = nullptr;
     double value = std::strtod(text.c_str(), &end);
     if (text.empty() || *end || !(value >= 0) || value > 1e7)
-      diagnostics.report(diag::CliBadNumber, {}, option, "milliseconds", text);
+      diagnostics.report(diag::BadOptionValue, {}, option, "milliseconds", text);
     plan.*field = value;
   }
   if (parsed.has("--cache")) {
     std::string text = parsed.get("--cache");
     if (text != "cold" && text != "warm")
-      diagnostics.report(diag::CliBadNumber, {}, "--cache", "`cold` or `warm`", text);
+      diagnostics.report(diag::BadOptionValue, {}, "--cache", "`cold` or `warm`", text);
     plan.cold = text == "cold";
   }
   return !diagnostics.hasErrors();

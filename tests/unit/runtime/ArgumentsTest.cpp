@@ -25,7 +25,7 @@ TEST_F(ArgumentsTest, LaunchBadArgument) {
   arg.dtype = 200;
   Function function = module.function("assertion");
   nrd_arg args[] = {arg, Argument(1)};
-  nrd_launch how = Launch({1}).raw();
+  nrd_launch how = detail::rawLaunch(Launch({1}));
   EXPECT_EQ(take(nrd_dispatch(function.get(), args, 2, nullptr, &how, nullptr)),
             "error: argument `x` of `assertion`: expected a pointer to a known element type, found "
             "a pointer "
@@ -41,7 +41,7 @@ TEST_F(ArgumentsTest, KernelLaunchChecksKinds) {
   std::vector<float> x(8), y(8);
   Function function = module.function("copy");
   Kernel kernel = function.compile({"*fp32", "*fp32", "i32", "8"});
-  nrd_launch how = Launch({1}).raw();
+  nrd_launch how = detail::rawLaunch(Launch({1}));
   nrd_arg args[] = {Argument(x), Argument(2.5), Argument(8)};
   EXPECT_EQ(take(nrd_kernel_launch(kernel.get(), args, 3, &how)),
             "error: argument `y` of `copy`: expected a pointer, found a float");
@@ -65,8 +65,8 @@ TEST_F(ArgumentsTest, BadGrid) {
   std::vector<float> x(8), y(8, 5.0f);
   EXPECT_EQ(launch("copy", {uint32_t(-1)}, x, y, 8, 8),
             "error: the grid's dimension 0 is -1: expected 0 to 2147483647");
-  EXPECT_EQ(launch("copy", {1, 1, uint32_t(-5)}, x, y, 8, 8),
-            "error: the grid's dimension 2 is -5: expected 0 to 2147483647");
+  EXPECT_EQ(launch("copy", {1, 1, int64_t(1) << 40}, x, y, 8, 8), // what does not fit becomes -1
+            "error: the grid's dimension 2 is -1: expected 0 to 2147483647");
   EXPECT_EQ(errorName, "BadGrid");
   // A zero launches nothing.
   EXPECT_EQ(launch("copy", {3, 0}, x, y, 8, 8), "");
@@ -85,7 +85,7 @@ TEST_F(ArgumentsTest, TooManyCooperative) {
   Function function = module.function("copy");
   Options options;
   options.set("launch_cooperative_grid", true);
-  nrd_launch how = Launch({100000}).raw();
+  nrd_launch how = detail::rawLaunch(Launch({100000}));
   nrd_arg args[] = {Argument(x), Argument(y), Argument(8), Argument(8)};
   EXPECT_EQ(take(nrd_dispatch(function.get(), args, 4, options.get(), &how, nullptr)),
             "error: a cooperative launch runs all programs at once: at most 4096 are accepted");
@@ -139,7 +139,7 @@ TEST_F(ArgumentsTest, NotForThisMachine) {
   Kernel kernel = module.function("copy").compile({"*fp32", "*fp32", "i32", "8"},
                                                   Options().set("features", "aarch64"));
   std::vector<float> x(8);
-  nrd_launch how = Launch({1}).raw();
+  nrd_launch how = detail::rawLaunch(Launch({1}));
   nrd_arg args[] = {Argument(x), Argument(x), Argument(8)};
   EXPECT_EQ(take(nrd_kernel_launch(kernel.get(), args, 3, &how)),
             "error: `copy` was compiled for `aarch64` and cannot be launched on this machine");

@@ -45,6 +45,7 @@ protected:
     std::filesystem::remove_all(folder);
   }
   void set(std::vector<std::string> more) {
+    more.push_back("NEREID_CACHE=1");
     more.push_back("NEREID_CACHE_DIR=" + folder.string());
     std::vector<const char *> entries;
     for (const std::string &entry : more)

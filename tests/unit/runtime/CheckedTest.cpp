@@ -49,7 +49,7 @@ TEST_F(CheckedTest, StoresAndLowerBounds) {
   view.high = x.data() + 100;
   Function function = module.function("walk");
   nrd_arg args[] = {view, Argument(out), Argument(51)};
-  nrd_launch how = Launch({1}).withChecks().raw();
+  nrd_launch how = detail::rawLaunch(Launch({1}).withChecks());
   expectContains(take(nrd_dispatch(function.get(), args, 3, nullptr, &how, nullptr)),
                  "index 50 is outside of `x`, whose indices go from -50 to 49");
 }
@@ -105,7 +105,7 @@ TEST_F(CheckedTest, DeviceAssertFailed) {
   Options options;
   options.set("debug", true);
   nrd_arg args[] = {Argument(&value), Argument(5)};
-  nrd_launch how = Launch({2, 2}).raw();
+  nrd_launch how = detail::rawLaunch(Launch({2, 2}));
   std::string text = take(nrd_dispatch(function.get(), args, 2, options.get(), &how, nullptr));
   expectContains(text, "kernels.py:18:5: run-time error: assertion failed: too large");
   expectContains(text, "tl.device_assert(v < limit, \"too large\")");

@@ -88,7 +88,7 @@ TEST_F(HostTest, ForeignCodeBuildsIR) {
   std::vector<float> x(16);
   std::iota(x.begin(), x.end(), 0.0f);
   nrd_arg args[] = {Argument(x), Argument(16)};
-  nrd_launch how = Launch({1}).raw();
+  nrd_launch how = detail::rawLaunch(Launch({1}));
   EXPECT_EQ(take(nrd_dispatch(function.get(), args, 2, nullptr, &how, nullptr)), "");
   EXPECT_EQ(host.calls, "fp32[16]");
   for (int i = 0; i < 16; ++i)

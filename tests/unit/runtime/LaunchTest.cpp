@@ -104,7 +104,7 @@ TEST_F(LaunchTest, WarmDispatchIsQuick) {
     args[i] = Argument(&data[i]);
   for (int i = 6; i < 14; ++i)
     args[i] = Argument(1000 + i);
-  nrd_launch how = Launch({1}).raw();
+  nrd_launch how = detail::rawLaunch(Launch({1}));
   ASSERT_EQ(nrd_dispatch(function.get(), args, 14, nullptr, &how, nullptr), nullptr);
   double best = 1e9;
   for (int round = 0; round < 20; ++round) {

@@ -103,7 +103,7 @@ protected:
   std::string launch(const char *function, const Launch &how, Args &&...args) {
     Function kernel = module.function(function);
     const std::array<Argument, sizeof...(Args)> list{Argument(std::forward<Args>(args))...};
-    nrd_launch raw = how.raw();
+    nrd_launch raw = nereid::detail::rawLaunch(how);
     return take(nrd_dispatch(kernel.get(), list.data(), list.size(), nullptr, &raw, nullptr),
                 &errorName);
   }

@@ -16,7 +16,8 @@ void widenAbs(llvm::Module &module) {
   auto *widen = llvm::InlineAsm::get(llvm::FunctionType::get(wideType, {type}, false),
                                      "cvt.s32.s16 $0, $1;", "=r,h", /*hasSideEffects=*/false);
   for (llvm::Function &function : module)
-    for (llvm::Instruction &instruction : llvm::make_early_inc_range(llvm::instructions(function))) {
+    for (llvm::Instruction &instruction :
+         llvm::make_early_inc_range(llvm::instructions(function))) {
       auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction);
       if (!call || call->getIntrinsicID() != llvm::Intrinsic::abs || call->getType() != type)
         continue;
