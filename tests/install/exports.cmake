@@ -1,6 +1,7 @@
 # cmake -DLIBRARY=libnereid.so -DINCLUDE=include/nereid -DNM=nm -DREADELF=readelf -P exports.cmake
 # What the library exports is what its headers declare, all of it, in one version, and nothing else; and no name that a
 # release has exported is gone (exports.txt, which grows with each release).
+cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${NM} -D --defined-only --with-symbol-versions ${LIBRARY} OUTPUT_VARIABLE listing COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^\n]+" lines "${listing}")
 set(exported)

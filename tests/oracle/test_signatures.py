@@ -24,7 +24,6 @@ DIFFERENCES = {
     "triton.language.dtype.to_ir": _NO_PYTHON,
     "triton.language.block_type.to_ir": _NO_PYTHON,
     "triton.language.pointer_type.to_ir": _NO_PYTHON,
-    "triton.language.core.TRITON_BUILTIN": "a builtin is marked by its class",
     "triton.language.core.dispatch": _NO_PYTHON,
     "triton.language.core.binary_op_type_legalization": _NO_PYTHON,
     "triton.language.core.builtin_m": "Python's own max and min under another name",
