@@ -1,4 +1,5 @@
 # cmake -DBUILD=... -DSOURCE=... -DWORK=... -DCC=... -DCXX=... -P install.cmake
+cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK}/empty)
 function(run)
@@ -55,8 +56,15 @@ run(${WORK}/add)
 run(${CMAKE_COMMAND} -DLIBRARY=${WORK}/prefix/lib/libnereid.so -DINCLUDE=${SOURCE}/include/nereid -DNM=${NM}
     -DREADELF=${READELF} -P ${SOURCE}/tests/install/exports.cmake)
 
-# A project with embedded kernels and with the compiler, built where there is no Python. Machine code for a GPU takes an
-# assembler; PTX does not.
+# A project with embedded kernels and with the compiler, built where there is no Python, by a Ninja that needs no shell
+# script around it. Machine code for a GPU takes an assembler; PTX does not.
+function(runs_alone result program)
+  execute_process(COMMAND env -i PATH=${WORK}/empty ${program} --version RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+  if(NOT status EQUAL 0)
+    set(${result} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+find_program(ninja ninja VALIDATOR runs_alone REQUIRED)
 set(targets "cpu;ptx:80")
 if(DEFINED ENV{NEREID_CUDA_PATH})
   set(clean env -i PATH=${WORK}/empty NEREID_CUDA_PATH=$ENV{NEREID_CUDA_PATH})
@@ -69,7 +77,8 @@ if(NOT no_assembler)
 endif()
 set(consumer ${WORK}/consumer)
 run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE}/tests/install/consumer -B ${consumer} -DCMAKE_PREFIX_PATH=${WORK}/prefix
-    -DCMAKE_C_COMPILER=${CC} -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_BUILD_TYPE=Release "-DTARGETS=${targets}")
+    -DCMAKE_MAKE_PROGRAM=${ninja} -DCMAKE_C_COMPILER=${CC} -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_BUILD_TYPE=Release
+    "-DTARGETS=${targets}")
 find_program(linker ld REQUIRED)
 file(MAKE_DIRECTORY ${WORK}/linker)
 file(CREATE_LINK ${linker} ${WORK}/linker/ld SYMBOLIC)
