@@ -89,26 +89,26 @@ typedef enum nrd_search_step {
   NRD_SEARCH_LOOK,
   NRD_SEARCH_MEASURE,
   NRD_SEARCH_COMPARE,
+  NRD_SEARCH_WAKE, /**< run it until the device is awake: NRD_SEARCH_WAKES */
   NRD_SEARCH_WAIT, /**< nothing is ready to be measured */
   NRD_SEARCH_DONE
 } nrd_search_step;
 
 /** One measurement. */
 typedef struct nrd_search_task {
-  uint32_t step;     /**< nrd_search_step */
-  uint32_t min_runs; /**< at least so many runs */
-  uint32_t max_runs; /**< at most so many */
-  /** 0 */
-  uint32_t reserved;
-  /** which configuration */
-  size_t config;
-  double milliseconds; /**< run it for so long */
-  double give_up;      /**< milliseconds of one run that say enough */
+  uint32_t step; /**< nrd_search_step */
+  uint32_t runs; /**< run it so often */
+  size_t config; /**< which configuration */
 } nrd_search_task;
 
-/** `budget`: seconds; 0 for no limit. `plain`: measure each configuration once, in the caller's own
- * way. */
-NRD_API nrd_search *nrd_search_new(size_t count, double budget, int plain);
+/** How a search goes, a sum of these. */
+typedef enum nrd_search_flags {
+  NRD_SEARCH_PLAIN = 1, /**< measure each configuration once, in the caller's own way */
+  NRD_SEARCH_WAKES = 2  /**< the device sleeps when it is idle, and is woken up first */
+} nrd_search_flags;
+
+/** `budget`: seconds; 0 for no limit. `flags`: nrd_search_flags. */
+NRD_API nrd_search *nrd_search_new(size_t count, double budget, uint32_t flags);
 /** Frees a search. */
 NRD_API void nrd_search_free(nrd_search *search);
 /** The configuration can be measured from now on, or never. */
@@ -117,7 +117,7 @@ NRD_API void nrd_search_ready(nrd_search *search, size_t config);
 NRD_API void nrd_search_fail(nrd_search *search, size_t config);
 /** What to do next. */
 NRD_API void nrd_search_next(nrd_search *search, nrd_search_task *out);
-/** The milliseconds of each run of the configuration that was asked for; at least one. */
+/** The milliseconds of each run that was asked for, in their order; at least one. */
 NRD_API void nrd_search_report(nrd_search *search, size_t config, const double *times,
                                size_t count);
 /** Seconds left of the budget; infinite without one. */

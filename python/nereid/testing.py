@@ -9,6 +9,8 @@ import sys
 import time
 from typing import Any, Dict, List
 
+from . import _measure
+
 
 def _quantile(times, q):
     ordered = sorted(times)
@@ -51,29 +53,27 @@ def _on_gpu():
     return driver.active.name == "cuda"
 
 
+def _around(fn, grad_to_none):
+    """`fn` as a meter (`_measure`) takes it."""
+
+    def around(timed):
+        for tensor in grad_to_none or ():
+            tensor.grad = None
+        timed(fn)
+
+    return around
+
+
 def _times_on_gpu(fn, warmup, rep, grad_to_none=None):
     import torch
-    from .runtime.driver import cuda
     fn()
     torch.cuda.synchronize()
-    cache = cuda.get_empty_cache_for_benchmark()
-
-    def measure(runs):
-        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(runs)]
-        for start, end in events:
-            for tensor in grad_to_none or ():
-                tensor.grad = None
-            cuda.clear_cache(cache)
-            start.record()
+    around = _around(fn, grad_to_none)
+    with _measure.Events() as meter:
+        estimate = max(sum(meter.times(around, 5)) / 5, 1e-3)
+        for _ in range(max(1, int(warmup / estimate))):
             fn()
-            end.record()
-        torch.cuda.synchronize()
-        return [start.elapsed_time(end) for start, end in events]
-
-    estimate = max(sum(measure(5)) / 5, 1e-3)
-    for _ in range(max(1, int(warmup / estimate))):
-        fn()
-    return measure(max(1, int(rep / estimate)))
+        return meter.times(around, max(1, int(rep / estimate)))
 
 
 def do_bench_cudagraph(fn, rep=20, grad_to_none=None, quantiles=None, return_mode="mean"):
@@ -127,14 +127,7 @@ def _times_on_cpu(fn, warmup, rep, grad_to_none=None):
     estimate = max(min((clock() - start) // max(runs, 1), first), 1)
     for _ in range(max(0, min(int(warmup * 1_000_000 / estimate), 1000) - runs)):
         fn()
-    times = []
-    for _ in range(max(3, min(int(rep * 1_000_000 / estimate), 10_000))):
-        for tensor in grad_to_none or ():
-            tensor.grad = None
-        start = clock()
-        fn()
-        times.append((clock() - start) / 1_000_000)
-    return times
+    return _measure.Clock().times(_around(fn, grad_to_none), max(3, min(int(rep * 1_000_000 / estimate), 10_000)))
 
 
 def do_bench_proton(fn, warmup=25, rep=100, grad_to_none=None, quantiles=None, return_mode="mean"):

@@ -99,12 +99,13 @@ struct nrd_search {
   size_t count;
 };
 
-nrd_search *nrd_search_new(size_t count, double budget, int plain) {
+nrd_search *nrd_search_new(size_t count, double budget, uint32_t flags) {
   Search::Plan plan;
   plan.count = count;
   if (budget > 0)
     plan.budget = budget;
-  plan.plain = plain;
+  plan.plain = flags & NRD_SEARCH_PLAIN;
+  plan.wakes = flags & NRD_SEARCH_WAKES;
   return new nrd_search{Search(std::move(plan)), count};
 }
 
@@ -122,8 +123,7 @@ void nrd_search_fail(nrd_search *search, size_t config) {
 
 void nrd_search_next(nrd_search *search, nrd_search_task *out) {
   Search::Task task = search->search.next();
-  *out = {uint32_t(task.step), task.minRuns,      task.maxRuns, 0,
-          task.config,         task.milliseconds, task.giveUp};
+  *out = {uint32_t(task.step), task.runs, task.config};
 }
 
 void nrd_search_report(nrd_search *search, size_t config, const double *times, size_t count) {

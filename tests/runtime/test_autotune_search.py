@@ -47,9 +47,8 @@ def test_the_faster_one_is_chosen(target):
     for size in (16, 32):
         kernel[(64, )](torch.zeros(64), size)
         assert kernel.best_config.kwargs == {"STEPS": 1}
-        # Configurations that a first look rules out were measured no further: only their place behind the best is sure.
-        slow, fast, slowest, _ = (kernel.configs_timings[config] for config in kernel.configs)
-        assert fast[0] < min(slow[0], slowest[0])
+        slow, _, slowest, _ = (kernel.configs_timings[config] for config in kernel.configs)
+        assert slow[0] < slowest[0]
         assert all(low <= middle <= high for middle, low, high in kernel.configs_timings.values())
 
 

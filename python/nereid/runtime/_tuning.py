@@ -1,6 +1,6 @@
 """One tuning: compiles the configurations of a kernel ahead on threads, measures them as they become ready, and chooses.
 
-What is measured when, and what is chosen, is decided by the library (`_native.Search`): a first look at each configuration, a longer
+What is measured when, and what is chosen, is decided by the library (`_native.Search`): looks at each configuration, a longer
 measurement of those that are not clearly slower, and the best few once more in turns. A tuner that measures in its own way (`do_bench`,
 `warmup`, `rep`, `use_cuda_graph`, an overridden `_bench`) is asked once for each configuration.
 """
@@ -13,7 +13,7 @@ import threading
 import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
-from .. import _hooks, _native, knobs, testing
+from .. import _hooks, _measure, _native, knobs, testing
 from ..errors import TritonError
 from . import _async_compile, _tuning_key
 from .driver import cpu, cuda, driver
@@ -22,8 +22,6 @@ from .jit import JITFunction
 #: Measurements of different threads would disturb one another. A hook may wait for another thread that measures, so waiting has an end.
 _measuring = threading.RLock()
 _PATIENCE = 30.0
-#: An idle GPU works until its clock no longer rises: for so many seconds at least and at most.
-_SPIN_UP = (0.05, 0.4)
 
 
 class Outcome:
@@ -70,13 +68,12 @@ def tune(tuner, key, configs, args, kwargs, on_disk):
 def _search(tuner, configs, args, kwargs, device, budget):
     """(number of the best, times of each or None, errors by number, whether the budget was too small)."""
     plain = tuner._measures_itself()
-    search = _native.Search(len(configs), budget, plain)
-    failures, own = {}, {}
+    search = _native.Search(len(configs), budget, plain, device is not None)
+    failures, own, announced = {}, {}, set()
     with _Ahead(tuner, configs, args, kwargs, search, device is None) as ahead, _Progress(tuner.base_fn.__name__) as progress:
-        spun_up = False
         while True:
             ahead.collect(failures)
-            step, index, *task = search.next()
+            step, index, runs = search.next()
             progress.show(search)
             if step == "done":
                 break
@@ -90,13 +87,10 @@ def _search(tuner, configs, args, kwargs, device, budget):
                         own[index] = tuner._bench(*args, config=config, **kwargs)
                         times = [_number(own[index])]
                     else:
-                        if knobs.autotuning.print and search.timing(index) is None:
+                        if knobs.autotuning.print and index not in announced:
+                            announced.add(index)
                             print(f"Autotuning kernel {tuner.base_fn.__name__} with config {config}")
-                        call = Call(tuner, config, args, kwargs)
-                        if device is not None and not spun_up:
-                            spun_up = True
-                            _spin_up(call, device)
-                        times = _times(call, device, *task)
+                        times = _times(Call(tuner, config, args, kwargs), device, runs)
                 search.report(index, times)
             except TritonError as error:
                 failures[index] = error
@@ -296,86 +290,10 @@ def _alone():
             _measuring.release()
 
 
-def _times(call, device, milliseconds, min_runs, max_runs, give_up):
+def _times(call, device, runs):
     """Milliseconds of single runs of the kernel, without the hooks around it."""
-    with _Clock() if device is None else _Events(device) as meter:
-        call()
-        first, = meter.measure(call, 1)
-        if first > give_up:
-            return [first]
-        runs = min(max(int(milliseconds / max(first, 1e-3)), min_runs), max_runs)
-        return meter.measure(call, runs)
-
-
-def _spin_up(call, device):
-    """Runs a kernel until it gets no faster."""
-    at_least, at_most = _SPIN_UP
-    start, before, best = time.perf_counter(), math.inf, math.inf
-    with _Events(device) as meter:
-        call()
-        while True:
-            until = time.perf_counter() + 0.01
-            while time.perf_counter() < until:
-                best = min(best, *meter.measure(call, 1))
-            elapsed = time.perf_counter() - start
-            if elapsed > at_most or elapsed > at_least and best > 0.98 * before:
-                return
-            before = best
-
-
-class _Clock:
-    """Times calls that are done when they return."""
-
-    def measure(self, call, runs):
-        times = []
-
-        def timed(run):
-            start = time.perf_counter_ns()
-            run()
-            times.append((time.perf_counter_ns() - start) / 1_000_000)
-
-        for _ in range(runs):
-            call.around(timed)
-        return times
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-
-class _Events:
-    """Times kernels on a GPU between events on its current stream, each with a cold L2 cache."""
-
-    def __init__(self, device):
-        import torch
-        self._torch = torch
-        self._device = torch.cuda.device(device)
-
-    def measure(self, call, runs):
-        event = self._torch.cuda.Event
-        pairs = [(event(enable_timing=True), event(enable_timing=True)) for _ in range(runs)]
-
-        def timed(run):
-            cuda.clear_cache(self._cache)
-            start.record()
-            run()
-            end.record()
-
-        for start, end in pairs:
-            call.around(timed)
-        self._torch.cuda.synchronize()
-        return [start.elapsed_time(end) for start, end in pairs]
-
-    def __enter__(self):
-        self._device.__enter__()
-        self._cache = cuda.get_empty_cache_for_benchmark()
-        return self
-
-    def __exit__(self, *error):
-        self._cache = None
-        self._device.__exit__(*error)
+    with _measure.Clock() if device is None else _measure.Events(device) as meter:
+        return meter.times(call.around, runs)
 
 
 def measure_once(tuner, call, quantiles):

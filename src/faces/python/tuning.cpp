@@ -21,14 +21,15 @@ SearchObject *asSearch(PyObject *object) {
 PyObject *searchNew(PyTypeObject *type, PyObject *args, PyObject *) {
   Py_ssize_t count = 0;
   double budget = 0;
-  int plain = 0;
-  if (!PyArg_ParseTuple(args, "ndp:Search", &count, &budget, &plain))
+  int plain = 0, wakes = 0;
+  if (!PyArg_ParseTuple(args, "ndpp:Search", &count, &budget, &plain, &wakes))
     return nullptr;
   if (count < 1)
     return PyErr_Format(PyExc_ValueError, "a search needs configurations, found %zd", count);
   PyObject *self = reinterpret_cast<allocfunc>(PyType_GetSlot(type, Py_tp_alloc))(type, 0);
   if (self) {
-    asSearch(self)->search = nrd_search_new(size_t(count), budget, plain);
+    asSearch(self)->search = nrd_search_new(
+        size_t(count), budget, (plain ? NRD_SEARCH_PLAIN : 0) | (wakes ? NRD_SEARCH_WAKES : 0));
     asSearch(self)->count = size_t(count);
   }
   return self;
@@ -68,11 +69,10 @@ PyObject *searchFail(PyObject *self, PyObject *number) {
 }
 
 PyObject *searchNext(PyObject *self, PyObject *) {
-  static const char *steps[] = {"look", "measure", "compare", "wait", "done"};
+  static const char *steps[] = {"look", "measure", "compare", "wake", "wait", "done"};
   nrd_search_task task;
   nrd_search_next(asSearch(self)->search, &task);
-  return Py_BuildValue("(sndIId)", steps[task.step], Py_ssize_t(task.config), task.milliseconds,
-                       task.min_runs, task.max_runs, task.give_up);
+  return Py_BuildValue("(snI)", steps[task.step], Py_ssize_t(task.config), task.runs);
 }
 
 PyObject *searchReport(PyObject *self, PyObject *args) {
@@ -210,8 +210,7 @@ bool addTuning(PyObject *module) {
       {"ready", searchReady, METH_O, "ready(config): it can be measured from now on"},
       {"fail", searchFail, METH_O, "fail(config): it can never be measured"},
       {"next", searchNext, METH_NOARGS,
-       "next(): (step, config, milliseconds, min_runs, max_runs, give_up); step is look, measure, "
-       "compare, wait or done"},
+       "next(): (step, config, runs); step is look, measure, compare, wake, wait or done"},
       {"report", searchReport, METH_VARARGS, "report(config, times): milliseconds of each run"},
       {"remaining", searchRemaining, METH_NOARGS, "remaining(): seconds left of the budget"},
       {"cut_short", searchCutShort, METH_NOARGS,

@@ -1,5 +1,6 @@
 #include "runtime/tuner/search.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -11,16 +12,37 @@ using namespace nereid::runtime;
 
 namespace {
 
-/// Slower than the best by this factor at the first look: not looked at again.
+/// Not looked at any further when the first runs, three in a row, take this factor of the best.
+constexpr double hopeless = 3;
+/// ... two of them this one, or the very first, which loads, the next one and milliseconds on top.
+constexpr double outOfQuestion = 15, stuck = 50, stuckFor = 1000;
+/// Within this factor of the best by their fastest runs: looked at again for as long.
 constexpr double possible = 1.6;
-/// ... at the better look: out. Looks differ by a few percent on a GPU, by more on a busy CPU.
-constexpr double plausible = 1.2;
-/// ... or by less than what the clock of a GPU's events resolves.
+/// What the second, brief looks at the others may cost, of everything so far.
+constexpr double briefly = 0.1;
+/// Rules out by the noise seen, this often, but by no less than the second factor.
+constexpr double noises = 2, plausible = 1.1;
+/// ... or by less than what the clock of a GPU's events resolves, in milliseconds.
 constexpr double resolution = 0.001;
-/// What is measured in turns at the end: within this factor, at most so many, so often.
+/// What is measured in turns at the end: the best two, and what is within this factor.
 constexpr double nearby = 1.05;
 constexpr size_t maxFinalists = 3;
 constexpr size_t turns = 4;
+/// Milliseconds of runs of one configuration: a look, a measurement, a turn.
+constexpr double lookFor = 4, measureFor = 30, measureAtLeast = 6, turnFor = 8;
+/// Of quick kernels.
+constexpr double runsPerMillisecond = 5;
+/// Of those that take less milliseconds the first run after runs of another one does not count: it
+/// finds other code in the caches.
+constexpr double settlesBelow = 1;
+/// An idle GPU works until its clock no longer rises: for so many seconds at least and at most; it
+/// is asked every so many whether it has risen by the share.
+constexpr double wakeAtLeast = 0.05, wakeAtMost = 0.4, wakePart = 0.01, risen = 0.02;
+
+/// Runs of a known time that take so many milliseconds.
+unsigned runsFor(double milliseconds, double each, unsigned least, unsigned most) {
+  return unsigned(std::clamp<double>(milliseconds / std::max(each, 1e-3), least, most));
+}
 
 double steadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -92,6 +114,9 @@ std::optional<size_t> Search::best() const {
     for (size_t i = 0; i < candidates.size(); ++i)
       if (candidates[i].state != State::Failed && !(candidates[i].*times).empty())
         last.push_back(i);
+    if (times == &Candidate::looked && !last.empty()) // too few runs for a median
+      return *llvm::min_element(
+          last, [&](size_t a, size_t b) { return candidates[a].floor < candidates[b].floor; });
     // One that was compared alone has not been compared.
     if (last.size() > (times == &Candidate::compared ? 1 : 0))
       return byMedian(std::move(last)).front();
@@ -100,56 +125,133 @@ std::optional<size_t> Search::best() const {
   return std::nullopt;
 }
 
-Search::Task Search::look() {
+std::vector<size_t> Search::within(double factor) const {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < candidates.size(); ++i)
+    if (candidates[i].state == State::Ready && !candidates[i].times().empty())
+      found.push_back(i);
+  double limit = fastestRun() * factor + resolution;
+  llvm::erase_if(found, [&](size_t i) { return candidates[i].floor > limit; });
+  llvm::sort(found, [&](size_t a, size_t b) {
+    return std::pair(candidates[a].floor, a) < std::pair(candidates[b].floor, b);
+  });
+  return found;
+}
+
+double Search::fastestRun() const {
   double fastest = std::numeric_limits<double>::infinity();
-  bool waits = false, begun = false;
-  for (size_t i = 0; i < candidates.size(); ++i) {
+  for (const Candidate &candidate : candidates)
+    if (candidate.state == State::Ready)
+      fastest = std::min(fastest, candidate.floor);
+  return fastest;
+}
+
+double Search::margin() const {
+  std::vector<double> differences;
+  for (const Candidate &candidate : candidates)
+    if (candidate.state == State::Ready && candidate.again == Again::Fully &&
+        !std::isinf(candidate.second))
+      differences.push_back(std::abs(candidate.first - candidate.second) /
+                            std::min(candidate.first, candidate.second));
+  if (differences.size() < 2)
+    return possible - 1;
+  llvm::sort(differences);
+  return std::clamp(noises * quantile(differences, 0.75), plausible - 1, possible - 1);
+}
+
+//===--- what is next
+//------------------------------------------------------------------------------===//
+
+std::optional<Search::Task> Search::wake() const {
+  for (size_t i = 0; i < candidates.size(); ++i)
+    if (candidates[i].state == State::Ready)
+      return Task{Step::Wake, i, runsFor(2, waking.best, 1, 20)};
+  return std::nullopt;
+}
+
+/// The next runs of a first look; nothing when it has been looked at.
+std::optional<Search::Task> Search::lookAt(size_t config, double fastest) {
+  Candidate &candidate = candidates[config];
+  switch (candidate.stage) {
+  case Stage::Untried:
+    return Task{Step::Look, config, 1};
+  case Stage::Loaded:
+    if (candidate.floor > stuck * fastest + stuckFor)
+      break;
+    return Task{Step::Look, config, 1};
+  case Stage::Once:
+    if (candidate.floor > outOfQuestion * fastest + resolution)
+      break;
+    return Task{Step::Look, config, 1};
+  case Stage::Tried:
+    if (candidate.floor > hopeless * fastest + resolution)
+      break;
+    return Task{Step::Look, config, runsFor(lookFor, candidate.floor, 1, 23)};
+  case Stage::Looked:
+    break;
+  }
+  candidate.stage = Stage::Looked;
+  return std::nullopt;
+}
+
+Search::Task Search::look() {
+  double fastest = fastestRun();
+  bool over = remaining() <= 0 && !std::isinf(fastest), waits = false;
+  for (size_t i = 0; i < candidates.size() && !over; ++i) {
     const Candidate &candidate = candidates[i];
     waits |= candidate.state == State::Waiting;
-    if (candidate.state == State::Ready && !candidate.times().empty()) {
-      fastest = std::min(fastest, timing(i)->median);
-      begun = true;
+    if (candidate.state != State::Ready)
+      continue;
+    if (!plan.plain) {
+      if (std::optional<Task> task = lookAt(i, fastest))
+        return *task;
+    } else if (candidate.times().empty()) {
+      return {Step::Measure, i, 1};
     }
   }
-  bool over = begun && remaining() <= 0;
-  for (size_t i = 0; i < candidates.size() && !over; ++i)
-    if (candidates[i].state == State::Ready && candidates[i].times().empty())
-      return plan.plain ? Task{Step::Measure, i, 0, 1, 1}
-                        : Task{Step::Look, i, 4, 3, 25, 3 * fastest + resolution};
-  if (waits && !over)
+  if (waits)
     return {Step::Wait};
   for (const Candidate &candidate : candidates)
     stopped |= candidate.state != State::Failed && candidate.times().empty();
   return {Step::Done};
 }
 
-std::vector<size_t> Search::lookedWithin(double factor) const {
-  std::vector<size_t> looked;
-  for (size_t i = 0; i < candidates.size(); ++i)
-    if (candidates[i].state == State::Ready && !candidates[i].looked.empty())
-      looked.push_back(i);
-  looked = byMedian(std::move(looked));
-  if (looked.empty())
-    return looked;
-  double limit = timing(looked.front())->median * factor + resolution;
-  llvm::erase_if(looked, [&](size_t config) { return timing(config)->low > limit; });
-  return looked;
+/// Whether there is something to look at again.
+bool Search::lookAgain() {
+  queue.clear();
+  position = 0;
+  std::vector<size_t> near = within(possible);
+  if (near.size() > 1)
+    llvm::copy_if(near, std::back_inserter(queue),
+                  [&](size_t config) { return candidates[config].again != Again::Fully; });
+  llvm::sort(queue, std::greater<>());
+  for (size_t config : queue)
+    candidates[config].again = Again::Fully;
+  if (!again) {
+    double left = briefly * spent;
+    for (size_t config : within(std::numeric_limits<double>::infinity()))
+      if (Candidate &candidate = candidates[config]; candidate.floor > fastestRun() &&
+                                                     candidate.again == Again::No &&
+                                                     (left -= candidate.floor) >= 0) {
+        candidate.again = Again::Briefly;
+        queue.push_back(config);
+      }
+  }
+  again = true;
+  return !queue.empty();
 }
 
-void Search::lookAgain() {
-  queue = lookedWithin(possible);
-  llvm::sort(queue, std::greater<>());
-  if (queue.size() == 1)
-    queue.clear();
-  position = 0;
-  again = true;
+/// How many of its runs do not count after another one's.
+unsigned Search::settles(const Candidate &candidate) {
+  return candidate.floor < settlesBelow;
 }
 
 void Search::choosePlausible() {
-  queue = lookedWithin(plausible);
+  queue = within(1 + margin());
   position = 0;
   again = false;
-  queue.resize(std::min(queue.size(), std::max<size_t>(4, candidates.size() / 3)));
+  double all = measureFor * double(std::max<size_t>(4, candidates.size() / 3));
+  each = std::clamp(all / double(std::max<size_t>(queue.size(), 1)), measureAtLeast, measureFor);
 }
 
 void Search::chooseFinalists() {
@@ -160,13 +262,15 @@ void Search::chooseFinalists() {
   measured = byMedian(std::move(measured));
   queue.clear();
   position = 0;
-  if (measured.empty())
-    return;
-  double limit = timing(measured.front())->median * nearby + resolution;
-  llvm::erase_if(measured, [&](size_t config) { return timing(config)->median > limit; });
-  measured.resize(std::min(measured.size(), maxFinalists));
+  each = turnFor;
   if (measured.size() < 2)
     return;
+  double limit = timing(measured.front())->median * nearby + resolution;
+  size_t count = 2;
+  while (count < std::min(measured.size(), maxFinalists) &&
+         timing(measured[count])->median <= limit)
+    ++count;
+  measured.resize(count);
   for (size_t turn = 0; turn < turns; ++turn) {
     // Every other turn goes backwards, so that none is always the first after another.
     if (turn % 2)
@@ -177,23 +281,35 @@ void Search::chooseFinalists() {
 }
 
 Search::Task Search::next() {
+  waking.done |= remaining() <= 0;
+  if (isWaking())
+    if (std::optional<Task> task = wake())
+      return *task;
   if ((step == Step::Look && !again) || plan.plain) {
     Task task = look();
     if (plan.plain || task.step != Step::Done)
       return task;
-    lookAgain();
+    if (!lookAgain())
+      again = true; // nothing to look at: on to the next step
   }
-  while (step != Step::Done) {
-    if (remaining() <= 0)
-      break;
-    for (; position < queue.size(); ++position)
-      if (candidates[queue[position]].state == State::Ready) {
-        size_t config = queue[position++];
-        return step == Step::Look      ? Task{step, config, 4, 3, 25}
-               : step == Step::Measure ? Task{step, config, 40, 5, 200}
-                                       : Task{step, config, 10, 3, 50};
-      }
+  while (step != Step::Done && remaining() > 0) {
+    for (; position < queue.size(); ++position) {
+      size_t config = queue[position];
+      const Candidate &candidate = candidates[config];
+      if (candidate.state != State::Ready)
+        continue;
+      ++position;
+      if (step == Step::Look)
+        return {step, config,
+                candidate.again == Again::Briefly ? 1 : runsFor(lookFor, candidate.floor, 2, 25)};
+      auto most = unsigned(each * runsPerMillisecond);
+      return {step, config,
+              settles(candidate) +
+                  runsFor(each, candidate.floor, step == Step::Measure ? 3 : 2, most)};
+    }
     if (step == Step::Look) {
+      if (lookAgain())
+        continue;
       step = Step::Measure;
       choosePlausible();
     } else if (step == Step::Measure) {
@@ -206,18 +322,50 @@ Search::Task Search::next() {
   return {Step::Done};
 }
 
+//===--- what was measured
+//-------------------------------------------------------------------------===//
+
 void Search::report(size_t config, const double *times, size_t count) {
   Candidate &candidate = candidates[config];
+  llvm::ArrayRef<double> runs(times, count);
+  for (double time : runs)
+    spent += time;
+  double fastest = *llvm::min_element(runs);
+  if (isWaking())
+    return woken(fastest);
+  candidate.floor = std::min(candidate.floor, fastest);
   if (again) {
-    std::vector<double> second(times, times + count);
-    if (summarise(second).median < summarise(candidate.looked).median)
-      candidate.looked = std::move(second);
-    return;
+    candidate.second = std::min(candidate.second, fastest);
+    if (summarise(runs).median < summarise(candidate.looked).median)
+      candidate.looked = runs;
+  } else if (plan.plain) {
+    candidate.measured = runs;
+  } else if (step == Step::Look) {
+    candidate.first = std::min(candidate.first, fastest);
+    if (candidate.stage == Stage::Loaded)
+      candidate.looked.clear(); // the run that loads counts where there is no other one
+    llvm::append_range(candidate.looked, runs);
+    candidate.stage = Stage(uint8_t(candidate.stage) + 1);
+  } else {
+    llvm::append_range(step == Step::Measure ? candidate.measured : candidate.compared,
+                       count > 1 ? runs.drop_front(settles(candidate)) : runs);
   }
-  std::vector<double> &into = plan.plain || step == Step::Measure ? candidate.measured
-                              : step == Step::Compare             ? candidate.compared
-                                                                  : candidate.looked;
-  into.insert(into.end(), times, times + count);
+}
+
+/// Whether a device has woken up, after runs of which the fastest took so long.
+void Search::woken(double fastest) {
+  double now = plan.now();
+  if (waking.begin < 0)
+    waking.begin = waking.part = now; // that one has loaded it
+  else
+    waking.best = std::min(waking.best, fastest);
+  if (now - waking.begin > wakeAtMost)
+    waking.done = true;
+  if (now - waking.part < wakePart)
+    return;
+  waking.done |= now - waking.begin > wakeAtLeast && waking.best > (1 - risen) * waking.before;
+  waking.before = waking.best;
+  waking.part = now;
 }
 
 std::string Search::progress(std::string_view kernel) const {

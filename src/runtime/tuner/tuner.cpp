@@ -22,8 +22,6 @@ using namespace nereid::runtime;
 
 namespace {
 
-/// An idle GPU works until its clock no longer rises: for so many seconds at least and at most.
-constexpr double spinUpAtLeast = 0.05, spinUpAtMost = 0.4;
 /// Seconds after which a terminal shows where a tuning stands, and from then on how often.
 constexpr double quietFor = 2, showEvery = 0.1;
 
@@ -351,11 +349,12 @@ ErrorPtr Tuner::tune(Launch &launch, llvm::StringRef key, GridFn grid, size_t &c
 
   Search::Plan plan;
   plan.count = configs.size();
+  plan.wakes = gpu;
   if (seconds > 0)
     plan.budget = seconds;
   Search search(std::move(plan));
   std::vector<ErrorPtr> failures(configs.size());
-  bool warm = !gpu, shown = false;
+  bool shown = false;
   double nextShow = quietFor;
   {
     size_t threads = nrd_tuning_threads();
@@ -376,12 +375,7 @@ ErrorPtr Tuner::tune(Launch &launch, llvm::StringRef key, GridFn grid, size_t &c
       }
       std::lock_guard alone(measuring());
       std::vector<double> times;
-      ErrorPtr error;
-      if (!warm)
-        error = wakeUp(launch, grid, *meter, task.config);
-      warm |= !error;
-      if (!error)
-        error = measure(launch, grid, *meter, task, times);
+      ErrorPtr error = run(launch, grid, *meter, task.config, task.runs, times);
       if (!error) {
         search.report(task.config, times.data(), times.size());
         continue;
@@ -432,41 +426,6 @@ ErrorPtr Tuner::tune(Launch &launch, llvm::StringRef key, GridFn grid, size_t &c
 
 //===--- measuring
 //---------------------------------------------------------------------------------===//
-
-ErrorPtr Tuner::measure(Launch &launch, GridFn grid, Meter &meter, const Search::Task &task,
-                        std::vector<double> &times) {
-  if (ErrorPtr error = run(launch, grid, meter, task.config, 1, times)) // loads it
-    return error;
-  if (ErrorPtr error = run(launch, grid, meter, task.config, 1, times))
-    return error;
-  double first = times.front();
-  if (first > task.giveUp)
-    return nullptr;
-  auto runs = unsigned(
-      std::clamp<double>(task.milliseconds / std::max(first, 1e-3), task.minRuns, task.maxRuns));
-  return run(launch, grid, meter, task.config, runs, times);
-}
-
-ErrorPtr Tuner::wakeUp(Launch &launch, GridFn grid, Meter &meter, size_t config) {
-  using Clock = std::chrono::steady_clock;
-  auto since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
-  Clock::time_point start = Clock::now();
-  double best = HUGE_VAL;
-  std::vector<double> times;
-  if (ErrorPtr error = run(launch, grid, meter, config, 1, times)) // loads it
-    return error;
-  for (double before = HUGE_VAL;; before = best) {
-    for (Clock::time_point part = Clock::now(); since(part) < 0.01;) {
-      if (ErrorPtr error = run(launch, grid, meter, config, 1, times))
-        return error;
-      best = std::min(best, *llvm::min_element(times));
-    }
-    if (since(start) > spinUpAtMost || (since(start) > spinUpAtLeast && best > 0.98 * before))
-      return nullptr;
-  }
-}
 
 ErrorPtr Tuner::bytesOf(const Launch &launch, size_t parameter, size_t &bytes) const {
   const nrd_arg &arg = launch.args[parameter];

@@ -78,9 +78,6 @@ private:
   ErrorPtr zeroResets(const Launch &launch, Meter &meter) const;
   ErrorPtr choose(Launch &launch, GridFn grid, size_t &config);
   ErrorPtr tune(Launch &launch, llvm::StringRef key, GridFn grid, size_t &config);
-  ErrorPtr measure(Launch &launch, GridFn grid, Meter &meter, const Search::Task &task,
-                   std::vector<double> &times);
-  ErrorPtr wakeUp(Launch &launch, GridFn grid, Meter &meter, size_t config);
   ErrorPtr run(Launch &launch, GridFn grid, Meter &meter, size_t config, unsigned runs,
                std::vector<double> &times);
   std::string diskKey(llvm::StringRef key) const;
