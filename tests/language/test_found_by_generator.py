@@ -195,3 +195,38 @@ def kernel(x_ptr, y_ptr):
     kernel[(1, )](harness.to_tensor(x, I32), out)
     upper = torch.from_numpy(x).to(torch.bfloat16).view(torch.float16).numpy() > 1
     np.testing.assert_array_equal(out.numpy(), np.concatenate([x != 0, upper]))
+
+
+TRUTH = """@triton.jit
+def kernel(x_ptr, y_ptr):
+    i = tl.arange(0, 64)
+    x = (tl.load(x_ptr + i, mask=i < 61, other=0) != 0).to(TYPE).to(tl.FLOAT, bitcast=True)
+    tl.store(y_ptr + i, RESULT)
+"""
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
+def test_truth_values_as_bits_of_floats(target, name):
+    """The smallest denormal, a truth value's bits: ptxas made it the integer 1 before conversions and negations."""
+    width = 32 if name == "float32" else 16
+    source = TRUTH.replace("TYPE", f"tl.int{width}").replace("FLOAT", name)
+    kinds = (f"(-x).to(tl.int{width}, bitcast=True)", "x.to(tl.int32)", "tl.ceil(x.to(tl.float32)).to(tl.int32)")
+    x = np.arange(64) % 3
+    truth = (x != 0) & (np.arange(64) < 61)
+    for result, want in zip(kinds, (truth - (1 << width - 1), np.zeros(64, int), truth.astype(int))):
+        out = harness.empty(I32, (64, ))
+        harness.make(source.replace("RESULT", result))[(1, )](harness.to_tensor(x, I32), out)
+        np.testing.assert_array_equal(out.numpy(), want, result)
+
+
+@pytest.mark.parametrize("device", ["cuda:80", "cuda:90", "cuda:100"])
+def test_machine_code_converts_truth_values_as_floats(device):
+    """The same in machine code, for GPUs that need not be there: the conversion is one of floats."""
+    kernel = harness.make(TRUTH.replace("TYPE", "tl.int32").replace("FLOAT", "float32").replace("RESULT", "x.to(tl.int32)"))
+    try:
+        code = kernel.warmup(harness.empty(I32, (64, )), harness.empty(I32, (64, )), grid=(1, ), target=device).asm["sass"]
+    except Exception as error:
+        if "nvdisasm" not in str(error) and "no assembler" not in str(error):
+            raise
+        pytest.skip(str(error))
+    assert "F2I" in code

@@ -2,6 +2,7 @@
 
 #include "targets/PassTimes.h"
 #include "targets/TrimmedPassManager.h"
+#include "targets/nvidia/codegen/GuardTruthBits.h"
 #include "targets/nvidia/codegen/PinAccumulators.h"
 #include "targets/nvidia/codegen/WidenAbs.h"
 
@@ -119,6 +120,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine,
   all.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
   all.run(module, modules);
   widenAbs(module);
+  guardTruthBits(module);
   pinAccumulators(module);
 }
 
