@@ -86,6 +86,11 @@ Expression Expression::make(Op op, std::vector<Expression> parts) {
       return left;
     if (left.isConstant(1) && op == Op::Mul)
       return right;
+    if (op == Op::Sub && left == right)
+      return constant(0);
+    // (x + a) - x
+    if (op == Op::Sub && left.op == Op::Add && left.parts[0] == right)
+      return left.parts[1];
     // (x + a) + b
     if (op == Op::Add && right.op == Op::Constant && left.op == Op::Add &&
         left.parts[1].op == Op::Constant)

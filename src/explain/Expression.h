@@ -41,6 +41,7 @@ struct Expression {
   /// `op` on operands; unknown when one is, folded when all are constants.
   static Expression make(Op op, std::vector<Expression> parts);
 
+  bool operator==(const Expression &) const = default;
   bool known() const { return op != Op::Unknown; }
   bool isConstant(int64_t number) const { return op == Op::Constant && value == number; }
 

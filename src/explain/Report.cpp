@@ -85,6 +85,14 @@ std::optional<layout::LinearLayout> layoutFromJson(const json::Object &object) {
   return layout::LinearLayout(shape, bases);
 }
 
+std::string Report::parameterAt(const Place &place) const {
+  std::string name;
+  for (const WorkFact &fact : work)
+    if (fact.place == place && !fact.parameter.empty())
+      name = fact.parameter;
+  return name;
+}
+
 void Report::hint(HintKind kind, const Place &place, const std::vector<std::string> &facts) {
   for (const Hint &known : hints)
     if (known.kind == kind && known.place == place)
@@ -128,7 +136,9 @@ json::Object Report::json() const {
                         {"layout", layoutJson(fact.layout)},
                         {"text", fact.layout.str()}};
   });
-  object["accesses"] = list(accesses, [](const AccessFact &fact) {
+  std::vector<AccessFact> byLine = accesses; // targets walk in orders of their own
+  llvm::stable_sort(byLine, [](auto &a, auto &b) { return a.place.line < b.place.line; });
+  object["accesses"] = list(byLine, [](const AccessFact &fact) {
     json::Object one{{"what", fact.what},
                      {"parameter", fact.parameter},
                      {"place", at(fact.place)},

@@ -129,6 +129,8 @@ struct Report {
   /// By stage ("tile", "gpu"): the place of each line of the text; line 0 where it has none.
   std::map<std::string, std::vector<Place>> lines;
 
+  /// Whose memory the op at `place` reads or writes; empty when that is not known.
+  std::string parameterAt(const Place &place) const;
   /// Adds a hint, once for a place.
   void hint(HintKind kind, const Place &place, const std::vector<std::string> &facts);
   /// Everything, with the occupancy worked out.

@@ -376,7 +376,8 @@ LaneFacts laneFacts(const transforms::IntegerInfo *info, RankedTensorType type, 
 class Accesses {
 public:
   Accesses(func::FuncOp kernel, explain::Report &report)
-      : report(report), analysis(addressAnalysis(kernel)), kernel(kernel) {
+      : report(report), analysis(addressAnalysis(kernel)),
+        supposed(kernel, transforms::Mode::Speculative), kernel(kernel) {
     for (auto [i, type] : llvm::enumerate(kernel.getArgumentTypes()))
       if (auto name = kernel.getArgAttrOfType<StringAttr>(i, "tile.name"))
         names.push_back(name.str());
@@ -390,7 +391,7 @@ private:
   void adviseWidth(const explain::AccessFact &fact, Value ptr, Value mask);
 
   explain::Report &report;
-  transforms::IntegerAnalysis analysis;
+  transforms::IntegerAnalysis analysis, supposed;
   func::FuncOp kernel;
   std::vector<std::string> names;
 };
@@ -400,7 +401,7 @@ void Accesses::adviseLanes(const explain::AccessFact &fact, const LaneFacts &lan
     return;
   if (lanes.stride) {
     bool flat = fact.type.sizes.size() == 1;
-    int64_t apart = flat ? analysis.lookup(ptr)->run(0).step : *lanes.stride;
+    int64_t apart = flat ? supposed.lookup(ptr)->run(0).step : *lanes.stride;
     report.hint(flat ? HintKind::Strided : HintKind::Uncoalesced, fact.place,
                 {fact.what, number(apart) + " bytes", number(lanes.sectors), number(lanes.least)});
     return;
@@ -458,15 +459,14 @@ void Accesses::add(StringRef what, StringRef route, Operation *op, Value ptr, Va
   fact.place = placeOf(op->getLoc());
   fact.type = shapeOf(ptr.getType());
   fact.masked = bool(mask);
-  for (const explain::WorkFact &work : report.work)
-    if (work.place == fact.place && !work.parameter.empty())
-      fact.parameter = work.parameter;
+  fact.parameter = report.parameterAt(fact.place);
   int64_t element = tile::sizeInBytes(cast<tile::PtrType>(type.getElementType()).getPointee());
   AccessWidth width = accessWidth(analysis, ptr, mask, most);
   fact.bytes = width.elements * element;
   fact.possible =
       std::min<int64_t>(16, int64_t(llvm::bit_floor(ngpu::registerCount(type))) * element);
-  LaneFacts lanes = laneFacts(analysis.lookup(ptr), type, fact.bytes, element);
+  // Where lanes go is asked of a kernel whose offsets do not wrap.
+  LaneFacts lanes = laneFacts(supposed.lookup(ptr), type, fact.bytes, element);
   fact.laneStride = lanes.stride;
   fact.sectors = lanes.sectors;
   fact.leastSectors = lanes.least;
@@ -486,6 +486,7 @@ void addBlock(StringRef what, Operation *op, ngpu::BufferType buffer, explain::R
   fact.what = what.str();
   fact.route = "copy engine";
   fact.place = placeOf(op->getLoc());
+  fact.parameter = report.parameterAt(fact.place);
   fact.type = shapeOf(RankedTensorType::get(buffer.getShape(), buffer.getElementType()));
   fact.bytes = fact.possible = 16;
   fact.masked = false;
@@ -594,7 +595,6 @@ void explainKernel(func::FuncOp kernel, const GpuOptions &options) {
         .Case([&](ngpu::TmaStoreOp store) {
           addBlock("store", op, store.getBuffer().getType(), report);
         });
-  llvm::stable_sort(report.accesses, [](auto &a, auto &b) { return a.place.line < b.place.line; });
 }
 
 } // namespace nereid::gpu

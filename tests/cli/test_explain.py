@@ -75,6 +75,31 @@ def records(x, y):
     tl.store(y + i, tl.load(x + i * 4))
 
 @triton.jit
+def thirds(x, y, n):
+    i = tl.program_id(0) * 1024 + tl.arange(0, 1024)
+    tl.store(y + i, tl.load(x + i * 3, mask=i < n))
+
+@triton.jit
+def columns(x, y, n: tl.constexpr):
+    i = tl.arange(0, n)
+    at = i[:, None] + i[None, :] * n
+    tl.store(y + at, tl.load(x + at) * 2)
+
+@triton.jit
+def copied(x, y, n, m):
+    i = tl.make_tensor_descriptor(x, [n, m], [m, 1], [64, 64])
+    o = tl.make_tensor_descriptor(y, [n, m], [m, 1], [64, 64])
+    o.store([0, 0], i.load([0, 0]))
+
+@triton.jit
+def triangle(x, y, n: tl.constexpr):
+    start = tl.program_id(0) * 64
+    sum = tl.zeros((64,), tl.float32)
+    for at in range(start, start + n, 64):
+        sum += tl.load(x + at + tl.arange(0, 64))
+    tl.store(y + tl.arange(0, 64), sum)
+
+@triton.jit
 def rows(x, y, stride):
     i = tl.arange(0, 1024)
     tl.store(y + i, tl.load(x + i * stride))
@@ -118,6 +143,7 @@ def kernels(tmp_path_factory):
 
 @pytest.mark.parametrize("kernel,signature,names,words", [
     ("records", "*fp32:16, *fp32:16", ["Strided"], "neighbouring elements are 16 bytes apart: a warp touches 32 sectors"),
+    ("thirds", "*fp32:16, *fp32:16, i32", ["Strided"], "neighbouring elements are 12 bytes apart"),
     ("rows", "*fp32:16, *fp32:16, i32", ["UnknownStride"], "neighbouring lanes are `stride` elements apart"),
     ("gathered", "*fp32:16, *fp32:16, *i32:16", ["Gathered"], "its addresses come from numbers that are read from memory"),
     ("full", "*fp32:16, *fp32:16, *fp32:16, 'ieee', 64", ["SlowProduct"], "fp32 in full precision was asked for"),
@@ -130,6 +156,32 @@ def test_advice(kernels, kernel, signature, names, words):
     assert [hint["name"] for hint in found] == names
     assert words in found[0]["what"]
     assert found[0]["remedy"]
+
+
+def test_facts_of_lines(kernels):
+    blocks = report(kernels, "copied", "*fp32:16, *fp32:16, i32:16, i32:16")["accesses"]
+    assert [(block["what"], block["parameter"], block["route"]) for block in blocks] == [("load", "x", "copy engine"), ("store", "y", "copy engine")]
+    loop, = report(kernels, "triangle", "*fp32:16, *fp32:16, 256")["loops"]
+    assert loop["text"] == "4"  # whose bounds have a common part
+    both = report(SEED, "add_kernel", ADD.format(""), target="cpu")["accesses"]
+    assert [access["place"]["line"] for access in both] == sorted(access["place"]["line"] for access in both)
+
+
+def test_page_of_columns(kernels, tmp_path):
+    """A thread's neighbouring elements are side by side in the picture, though they are in one column."""
+    out = tmp_path / "page.html"
+    result = nereid("explain", str(kernels), "--kernel", "columns", "--signature", "*fp32:16, *fp32:16, 64", "--target", "cuda:90", "--html", str(out))
+    assert result.returncode == 0, result.stderr
+    text = out.read_text()
+    assert "column 0, rows 0 to 3: warp 0, lane 0, registers 0 to 3" in text and "the tensor&#39;s rows from left to right" in text
+
+
+def test_page_of_a_file_with_other_line_ends(tmp_path):
+    file = tmp_path / "ends.py"
+    file.write_bytes(b"import triton.language as tl\r\n\r\ndef kernel(x):\r\n    tl.store(x, 1)\r\n")
+    out = tmp_path / "page.html"
+    assert nereid("explain", str(file), "--signature", "*i32", "--target", "cuda:90", "--html", str(out)).returncode == 0
+    assert "tl.store(x, 1)\n</span>" in out.read_bytes().decode()
 
 
 def test_advice_about_stages_and_warps(kernels):
@@ -158,7 +210,7 @@ def test_estimate():
 def test_text():
     result = nereid("explain", SEED, "--kernel", "add_kernel", "--signature", ADD.format(""), "--target", "cuda:90")
     assert "occupancy      64 of 64 warps of a multiprocessor (100 %), limited by warps" in result.stdout or "registers      not known" in result.stdout
-    assert "reads `x_ptr`: bytes 4096" in result.stdout
+    assert "reads `x_ptr`: 4096 bytes" in result.stdout
     assert re.search(r"seed\.py:\d+:\d+: cost: this load is 4 bytes wide instead of 16", result.stdout)
     assert result.stdout.count("a bound that is a multiple of 16") == 1
 
@@ -176,7 +228,7 @@ class Checker(html.parser.HTMLParser):
         for name, value in attrs:
             if name == "data-l":
                 self.lines.add((self.pane(), value))
-            if name in ("src", "href") or (value or "").startswith(("http:", "https:", "//")):
+            if name == "src" or name == "href" and not value.startswith("#") or (value or "").startswith(("http:", "https:", "//")):
                 if name != "xmlns":
                     self.outside.append((tag, name, value))
             if name == "id" and (value or "").startswith("pane-"):
@@ -208,8 +260,13 @@ def test_page(tmp_path):
     for pane in ("source", "tile", "gpu", "ptx"):
         assert ("pane-" + pane, line) in page.lines, pane
     assert "prefers-color-scheme: dark" in text
+    assert f'<a class="no" href="#L{line}">' in text and f'id="L{line}"' in text  # reached with the keyboard
+    assert re.search(r'<header title="[^"]*/seed.py">seed.py</header>', text)
+    assert "nvdisasm warning" not in text and "//## File" not in text
+    assert not re.search(r"<summary>[^<]*<a", text)  # a link in there would also open it
     pictures = re.findall(r"<svg.*?</svg>", text, re.S)
-    assert len(pictures) >= 5
+    assert len(pictures) >= 5 and len(set(pictures)) == len(pictures)
+    assert len(text) < 1_000_000
     for picture in pictures:
         xml.dom.minidom.parseString(picture)
     assert "warp 3, lane 31" in text

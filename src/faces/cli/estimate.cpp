@@ -185,8 +185,8 @@ std::vector<std::string> workLines(const json::Object &report) {
                              ? (what == "read"    ? "reads "
                                 : what == "write" ? "writes "
                                                   : "updates ") +
-                                   (name.empty() ? "memory" : "`" + name + "`") + ": bytes"
-                             : what.str() + ": operations";
+                                   (name.empty() ? "memory" : "`" + name + "`") + ": {} bytes"
+                             : what.str() + ": {} operations";
       double amount = double(item.getInteger("amount").value_or(0));
       std::string key = left + "\n" + times;
       auto known = llvm::find_if(sums, [&](auto &sum) { return sum.first == key; });
@@ -197,7 +197,8 @@ std::vector<std::string> workLines(const json::Object &report) {
     }
   for (auto &[key, amount] : sums) {
     auto [left, times] = llvm::StringRef(key).split('\n');
-    lines.push_back(llvm::formatv("{0} {1:F0}{2}", left, amount, times).str());
+    auto [before, after] = left.split("{}");
+    lines.push_back(llvm::formatv("{0}{1:F0}{2}{3}", before, amount, after, times).str());
   }
   return lines;
 }

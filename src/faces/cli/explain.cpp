@@ -28,16 +28,19 @@ std::vector<StageText> stagesOf(nrd_kernel *kernel, const json::Object &report, 
   const json::Object *tables = report.getObject("lines");
   std::vector<StageText> stages;
   for (const Row &row : gpu ? llvm::ArrayRef<Row>(gpuRows) : llvm::ArrayRef<Row>(cpuRows)) {
-    StageText stage{row.name, row.title, "", {}, ""};
-    if (!readStage(kernel, row.name, stage.text, &stage.missing) && stage.missing.empty())
+    StageText stage{row.name, row.title, {}, {}, ""};
+    std::string text;
+    if (!readStage(kernel, row.name, text, &stage.missing) && stage.missing.empty())
       stage.missing = "there is no such stage";
-    std::vector<std::string> lines = splitLines(stage.text);
+    stage.lines = splitLines(text);
     if (const json::Array *table = tables ? tables->getArray(row.name) : nullptr) {
       for (const json::Value &line : *table)
         stage.places.push_back(unsigned(line.getAsInteger().value_or(0)));
-      stage.places.resize(lines.size(), 0);
+      stage.places.resize(stage.lines.size(), 0);
     } else {
-      stage.places = sourceLines(row.name, lines, file);
+      stage.places = sourceLines(row.name, stage.lines, file);
+      if (stage.name == "sass")
+        tidyDisassembly(stage.lines, stage.places);
     }
     stages.push_back(std::move(stage));
   }

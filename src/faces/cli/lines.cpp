@@ -12,7 +12,10 @@ std::vector<std::string> splitLines(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {
     size_t end = text.find('\n');
-    lines.emplace_back(text.substr(0, end));
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r'))
+      line.remove_suffix(1);
+    lines.emplace_back(line);
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
   }
   return lines;
@@ -80,6 +83,25 @@ std::vector<unsigned> ofDisassembly(const std::vector<std::string> &lines, Strin
 }
 
 } // namespace
+
+void tidyDisassembly(std::vector<std::string> &lines, std::vector<unsigned> &places) {
+  size_t kept = 0;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    StringRef line = StringRef(lines[i]).ltrim();
+    if (line.starts_with("//## File "))
+      continue;
+    if (auto [address, instruction] = line.split("*/");
+        address.starts_with("/*") && !instruction.empty())
+      lines[i] = "  " + address.str() + "*/ " + instruction.ltrim().str();
+    if (kept != i) {
+      lines[kept] = std::move(lines[i]);
+      places[kept] = places[i];
+    }
+    ++kept;
+  }
+  lines.resize(kept);
+  places.resize(kept);
+}
 
 std::vector<unsigned> sourceLines(std::string_view kind, const std::vector<std::string> &lines,
                                   std::string_view file) {

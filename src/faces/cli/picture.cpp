@@ -45,7 +45,7 @@ std::string escaped(std::string_view text) {
 namespace {
 
 /// Cells drawn at most, and elements of a side.
-constexpr int64_t kMostCells = 1024, kMostRows = 64, kMostColumns = 128;
+constexpr int64_t kMostCells = 512, kMostRows = 64, kMostColumns = 128;
 
 /// Where one element is: all axes' indices.
 struct Spot {
@@ -69,17 +69,21 @@ std::string colourOf(const Spot &spot, int64_t warps, bool shared, int64_t bank)
   if (shared)
     return formatv("hsl({0},60%,{1}%)", bank * 360 / 32, bank % 2 ? 62 : 72);
   return formatv("hsl({0},55%,{1}%)", spot.warp * 360 / std::max<int64_t>(warps, 1),
-                 48 + spot.lane * 36 / 32);
+                 62 + spot.lane * 26 / 32);
 }
 
+/// What is drawn; `turned`: the tensor's rows from left to right, so that a thread's neighbouring
+/// elements are side by side in a picture of a column-major layout, too.
 struct Table {
-  int64_t rows = 1, columns = 1; ///< of the core
+  int64_t rows = 1, columns = 1; ///< of the picture
+  bool turned = false;
   int64_t shownRows = 1, shownColumns = 1;
 };
 
 /// A one-dimensional tensor is written in lines.
-Table tableOf(const layout::LinearLayout &map, int64_t cellElements) {
+Table tableOf(const layout::LinearLayout &map, int64_t cellElements, bool turned) {
   Table table;
+  table.turned = turned;
   unsigned rank = map.rank();
   table.columns = rank ? map.shape()[rank - 1] : 1;
   table.rows = rank > 1 ? map.shape()[rank - 2] : 1;
@@ -87,6 +91,8 @@ Table tableOf(const layout::LinearLayout &map, int64_t cellElements) {
     table.rows = table.columns / kMostColumns;
     table.columns = kMostColumns;
   }
+  if (turned)
+    std::swap(table.rows, table.columns);
   table.shownColumns = std::min(table.columns, kMostColumns);
   table.shownRows = std::min(table.rows, kMostRows);
   while (table.shownRows * table.shownColumns / cellElements > kMostCells && table.shownRows > 8)
@@ -122,16 +128,23 @@ std::string layoutPicture(const json::Object &fact) {
     return !shared || (b.offset > a.offset && a.offset * bytes / 16 == b.offset * bytes / 16);
   };
   // The first row tells how many elements a cell has.
-  Table whole = tableOf(*map, 1);
-  int64_t cellElements = 1;
+  Table whole = tableOf(*map, 1, false);
   auto first = spotAt(0);
-  for (int64_t column = 1; first && column < whole.columns; ++column) {
-    auto next = spotAt(column);
-    if (!next || !together(*first, *next))
-      break;
+  auto meets = [&](int64_t flat) {
+    auto next = first ? spotAt(flat) : std::nullopt;
+    return next && together(*first, *next);
+  };
+  bool turned =
+      map->rank() > 1 && whole.rows > 1 && !(whole.columns > 1 && meets(1)) && meets(whole.columns);
+  if (turned)
+    whole = tableOf(*map, 1, true);
+  auto flatOf = [&](int64_t row, int64_t column) {
+    return turned ? column * whole.rows + row : row * whole.columns + column;
+  };
+  int64_t cellElements = 1;
+  while (cellElements < whole.columns && meets(flatOf(0, cellElements)))
     ++cellElements;
-  }
-  Table table = tableOf(*map, cellElements);
+  Table table = tableOf(*map, cellElements, turned);
 
   double cell = std::clamp(900.0 / double(table.shownColumns), 6.0, 48.0);
   int height = 14;
@@ -154,19 +167,19 @@ std::string layoutPicture(const json::Object &fact) {
     svg += formatv("<text x=\"0\" y=\"{0:F1}\" fill=\"currentColor\">{1}</text>\n", y + 10,
                    inLines ? row * table.columns : row);
     for (int64_t column = 0; column < table.shownColumns;) {
-      auto spot = spotAt(row * table.columns + column);
+      auto spot = spotAt(flatOf(row, column));
       int64_t count = 1;
       Spot last = spot.value_or(Spot());
       for (; spot && column + count < table.shownColumns; ++count) {
-        auto next = spotAt(row * table.columns + column + count);
+        auto next = spotAt(flatOf(row, column + count));
         if (!next || !together(*spot, *next))
           break;
         last = *next;
       }
       if (spot) {
         std::string label, title;
-        std::string span =
-            formatv("row {0}, columns {1} to {2}: ", row, column, column + count - 1);
+        std::string span = formatv("{0} {1}, {2}s {3} to {4}: ", turned ? "column" : "row", row,
+                                   turned ? "row" : "column", column, column + count - 1);
         if (shared) {
           label = std::to_string(spot->offset);
           title = formatv("{0}offsets {1} to {2} (bytes {3}...), bank {4}", span, spot->offset,
@@ -194,9 +207,12 @@ std::string layoutPicture(const json::Object &fact) {
       shared ? "a cell: up to 16 bytes, with the offset of its first element; colours are banks"
              : "a cell: elements of one thread, as warp:lane; point at it for the registers";
   if (table.shownRows < table.rows || table.shownColumns < table.columns)
-    caption += formatv("; the first {0} of {1} rows and {2} of {3} columns", table.shownRows,
-                       table.rows, table.shownColumns, table.columns)
+    caption += formatv("; the first {0} of {1} {2} and {3} of {4} {5}", table.shownRows, table.rows,
+                       turned ? "columns" : "rows", table.shownColumns, table.columns,
+                       turned ? "rows" : "columns")
                    .str();
+  if (turned)
+    caption += "; drawn turned, the tensor's rows from left to right";
   if (map->rank() > 2)
     caption += "; of the other dimensions the first element";
   if (const json::Array *sizes = type ? type->getArray("sizes") : nullptr)
@@ -259,9 +275,11 @@ std::string sharedPicture(const json::Object &shared) {
                 "width=\"{4:F1}\" height=\"{5:F1}\" fill=\"hsl({6},55%,68%)\" stroke=\"#333\"/>",
                 line, escaped(title), from, high, std::max(to - from, 1.5),
                 std::max(low - high, 1.0), number * 67 % 360);
-    if (low - high > 11)
-      svg += formatv("<text x=\"{0:F1}\" y=\"{1:F1}\" fill=\"#111\">{2}</text>",
-                     std::min(from + 3, width - 7 * double(what.size())), high + 11, escaped(what));
+    // As much of the name as fits.
+    size_t fits = size_t(std::max(0.0, (to - from - 4) / 6.1));
+    if (low - high > 11 && fits > 2)
+      svg += formatv("<text x=\"{0:F1}\" y=\"{1:F1}\" fill=\"#111\">{2}</text>", from + 3,
+                     high + 11, escaped(what.substr(0, fits)));
     svg += "</g>\n";
   }
   if (const json::Array *accesses = shared.getArray("accesses"))

@@ -10,9 +10,10 @@
 
 namespace nereid::cli {
 
-/// One stage of the compilation as text; `places` has the line of the source for each line, or 0.
+/// One stage of the compilation; `places` has the line of the source for each of its lines, or 0.
 struct StageText {
-  std::string name, title, text;
+  std::string name, title;
+  std::vector<std::string> lines;
   std::vector<unsigned> places;
   std::string missing; ///< why there is no text
 };
@@ -38,6 +39,8 @@ struct ReportView {
 std::string reportText(const ReportView &view);
 std::string reportPage(const ReportView &view);
 
+/// "512 B", "96 KiB", "227.5 KiB": of memory of the chip.
+std::string memoryText(int64_t bytes);
 /// "1.25 ms", "3.1 GB", "4.2 TB/s".
 std::string timeText(double seconds);
 std::string amountText(double amount, std::string_view unit);

@@ -19,58 +19,82 @@ constexpr const char *kStyle = R"css(
 }
 * { box-sizing: border-box; }
 body { margin:0 auto; padding:1.2rem 1.5rem 4rem; max-width:120rem; background:var(--back); color:var(--text); font:14px/1.45 system-ui, sans-serif; }
-h1 { font-size:1.35rem; margin:.2rem 0; } h2 { font-size:1.05rem; margin:1.8rem 0 .5rem; } h3 { font-size:.95rem; margin:.8rem 0 .3rem; }
+h1 { font-size:1.35rem; margin:.2rem 0; overflow-wrap:anywhere; } h2 { font-size:1.05rem; margin:1.8rem 0 .5rem; } h3 { font-size:.95rem; margin:.8rem 0 .3rem; }
 .quiet, .caption { color:var(--quiet); } .caption { margin:.2rem 0 .8rem; font-size:.85rem; }
 code, pre, .mono { font-family: ui-monospace, Consolas, monospace; }
 .cards { display:flex; flex-wrap:wrap; gap:.8rem; margin:1rem 0; }
 .card { background:var(--panel); border:1px solid var(--edge); border-radius:6px; padding:.6rem .9rem; min-width:11rem; }
+.about { overflow-wrap:anywhere; }
 .card b { display:block; font-size:1.15rem; } .card span { color:var(--quiet); font-size:.85rem; }
 table { border-collapse:collapse; } th, td { text-align:left; padding:.2rem .8rem .2rem 0; border-bottom:1px solid var(--edge); vertical-align:top; } th { color:var(--quiet); font-weight:500; }
 td.n { text-align:right; }
 .hint { border-left:4px solid var(--note); background:var(--panel); padding:.5rem .8rem; margin:.5rem 0; } .hint.cost { border-color:var(--cost); }
-.hint p { margin:.15rem 0; }
+.hint p { margin:.15rem 0; } .hint pre { margin:.3rem 0; overflow-x:auto; } .hint b { text-transform:capitalize; }
 .scroll { overflow-x:auto; }
-.panes { display:flex; gap:.6rem; align-items:stretch; height:75vh; }
-.pane { flex:1 1 0; min-width:0; border:1px solid var(--edge); border-radius:6px; display:flex; flex-direction:column; overflow:hidden; } .pane[hidden] { display:none; }
-.pane > header { background:var(--panel); border-bottom:1px solid var(--edge); padding:.25rem .6rem; font-weight:600; }
+.panes { display:flex; gap:.6rem; align-items:stretch; height:75vh; overflow-x:auto; }
+.pane { flex:1 1 0; min-width:18rem; border:1px solid var(--edge); border-radius:6px; display:flex; flex-direction:column; overflow:hidden; resize:horizontal; } .pane[hidden] { display:none; }
+@media (max-width:48rem) { body { padding:.8rem .8rem 3rem; } .panes { flex-direction:column; height:auto; } .pane { flex:none; min-width:0; height:20rem; resize:vertical; } }
+.pane > header { white-space:nowrap; overflow:hidden; text-overflow:ellipsis; background:var(--panel); border-bottom:1px solid var(--edge); padding:.25rem .6rem; font-weight:600; }
 .pane > div { overflow:auto; flex:1; position:relative; }
 .pane pre { margin:0; padding:.3rem 0; font-size:12px; line-height:1.4; min-width:max-content; }
-.pane pre span { display:block; padding:0 .6rem; white-space:pre; } .pane pre span[data-l] { cursor:pointer; }
-.pane pre i { display:inline-block; width:3.2em; color:var(--quiet); font-style:normal; user-select:none; text-align:right; margin-right:.9em; }
-.toggles label { margin-right:1rem; }
-a[data-go] { color:inherit; cursor:pointer; text-decoration:underline dotted; }
+.pane pre span { display:block; padding:0 .6rem; white-space:pre; tab-size:4; } .pane pre span[data-l] { cursor:pointer; }
+.pane pre .no { display:inline-block; width:3.2em; color:var(--quiet); font-style:normal; text-decoration:none; user-select:none; text-align:right; margin-right:.9em; }
+.toggles { border:0; margin:.5rem 0; padding:0; } .toggles legend { position:absolute; clip-path:inset(50%); } .toggles label { margin-right:1rem; white-space:nowrap; }
+:focus-visible { outline:2px solid var(--bar); outline-offset:-2px; }
+a.go { color:inherit; cursor:pointer; text-decoration:underline dotted; white-space:nowrap; }
 .bar { display:inline-block; height:.7rem; background:var(--bar); border-radius:2px; vertical-align:middle; margin-right:.5rem; }
 details { margin:.4rem 0; } summary { cursor:pointer; }
-svg { max-width:100%; height:auto; }
+svg { max-width:100%; height:auto; min-width:36rem; } svg [data-l] { cursor:pointer; }
 )css";
 
 constexpr const char *kScript = R"js(
 (() => {
   const hover = document.getElementById('hover'), pin = document.getElementById('pin');
+  const panes = document.querySelector('.panes');
   const rule = (line, colour) => line ? `span[data-l="${line}"]{background:var(${colour})} svg [data-l="${line}"] rect{stroke-width:3}` : '';
-  const lineOf = (event) => {
-    const found = event.target.closest && event.target.closest('[data-l],[data-go]');
+  const lineOf = (element) => {
+    const found = element && element.closest && element.closest('[data-l],[data-go]');
     const line = found && (found.dataset.l || found.dataset.go);
-    return line && /^\d+$/.test(line) ? line : '';
+    return line && /^[1-9]\d*$/.test(line) ? line : '';
   };
   let pinned = '';
-  document.addEventListener('mouseover', (event) => { hover.textContent = rule(lineOf(event), '--hover'); });
+  const show = (pane, line) => {
+    const first = pane.querySelector(`span[data-l="${line}"]`), box = pane.querySelector('div');
+    if (first) box.scrollTop = first.offsetTop - box.clientHeight / 3;
+  };
+  const keep = (line, from) => {
+    pinned = line;
+    pin.textContent = rule(line, '--pin');
+    if (!line || !panes) return;
+    for (const pane of panes.querySelectorAll('.pane:not([hidden])'))
+      if (pane !== from) show(pane, line);
+    if (!from) panes.scrollIntoView({block: 'center'});
+  };
+  const point = (event) => {
+    const text = rule(lineOf(event.target), '--hover');
+    if (hover.textContent !== text) hover.textContent = text;
+  };
+  document.addEventListener('mouseover', point);
+  document.addEventListener('focusin', point);
   document.addEventListener('click', (event) => {
-    const line = lineOf(event);
-    if (!line) return;
+    const line = lineOf(event.target);
+    if (!line || String(getSelection())) return;
+    if (event.target.closest('a')) event.preventDefault();
     const from = event.target.closest('.pane');
-    pinned = from && pinned === line ? '' : line;
-    pin.textContent = rule(pinned, '--pin');
-    if (!pinned) return;
-    for (const pane of document.querySelectorAll('.pane:not([hidden])')) {
-      const first = pane !== from && pane.querySelector(`span[data-l="${line}"]`);
-      const box = pane.querySelector('div');
-      if (first) box.scrollTop = first.offsetTop - box.clientHeight / 3;
-    }
-    if (!from) document.querySelector('.panes').scrollIntoView({block: 'center'});
+    keep(from && pinned === line ? '' : line, from);
   });
+  document.addEventListener('keydown', (event) => { if (event.key === 'Escape') keep('', null); });
   for (const box of document.querySelectorAll('.toggles input'))
-    box.addEventListener('change', () => { document.getElementById('pane-' + box.value).hidden = !box.checked; });
+    box.addEventListener('change', () => {
+      const pane = document.getElementById('pane-' + box.value);
+      pane.hidden = !box.checked;
+      if (box.checked && pinned) show(pane, pinned);
+    });
+  // The kernel, not the beginning of its file.
+  const source = panes && panes.querySelector('#pane-source'), first = source && source.querySelector('span[data-l]');
+  if (first) source.querySelector('div').scrollTop = first.offsetTop - 40;
+  const asked = /^#L([1-9]\d*)$/.exec(location.hash);
+  if (asked) keep(asked[1], null);
 })();
 )js";
 
@@ -79,6 +103,21 @@ std::string textOf(const json::Object &object, llvm::StringRef name) {
 }
 int64_t numberOf(const json::Object &object, llvm::StringRef name) {
   return object.getInteger(name).value_or(0);
+}
+
+/// HTML of a text with `names` in it.
+std::string withCode(llvm::StringRef text) {
+  std::string out;
+  while (!text.empty()) {
+    auto [before, rest] = text.split('`');
+    out += escaped(before);
+    if (before.size() == text.size())
+      break;
+    auto [name, after] = rest.split('`');
+    out += name.size() == rest.size() ? "`" + escaped(name) : "<code>" + escaped(name) + "</code>";
+    text = after;
+  }
+  return out;
 }
 
 class Page {
@@ -95,8 +134,8 @@ private:
   void advice();
   void launch();
   void panes();
-  void pane(const std::string &id, const std::string &title, const std::string &content,
-            bool hidden);
+  void pane(const std::string &id, const std::string &title, const std::string &about,
+            const std::string &content);
   void accesses();
   void products();
   void shared();
@@ -106,7 +145,9 @@ private:
   std::string line(const json::Object &object) {
     const json::Object *place = object.getObject("place");
     int64_t number = place ? numberOf(*place, "line") : 0;
-    return number ? formatv("<a data-go=\"{0}\">line {0}</a>", number).str() : "";
+    return number ? formatv("<a class=\"go\" href=\"#L{0}\" data-go=\"{0}\">line {0}</a>", number)
+                        .str()
+                  : "";
   }
   std::string type(const json::Object &object) {
     const json::Object *type = object.getObject("type");
@@ -128,17 +169,21 @@ private:
   std::string out;
 };
 
-/// Cells are HTML.
+/// Cells are HTML; columns without any content are left out.
 void Page::table(const std::vector<std::string> &head,
                  const std::vector<std::vector<std::string>> &rows) {
+  std::vector<size_t> columns;
+  for (size_t i = 0; i < head.size(); ++i)
+    if (llvm::any_of(rows, [&](auto &row) { return i < row.size() && !row[i].empty(); }))
+      columns.push_back(i);
   out += "<div class=\"scroll\"><table><tr>";
-  for (const std::string &cell : head)
-    out += "<th>" + escaped(cell) + "</th>";
+  for (size_t i : columns)
+    out += "<th scope=\"col\">" + escaped(head[i]) + "</th>";
   out += "</tr>\n";
   for (const std::vector<std::string> &row : rows) {
     out += "<tr>";
-    for (const std::string &cell : row)
-      out += "<td>" + cell + "</td>";
+    for (size_t i : columns)
+      out += "<td>" + (i < row.size() ? row[i] : "") + "</td>";
     out += "</tr>\n";
   }
   out += "</table></div>\n";
@@ -150,15 +195,17 @@ void Page::cards() {
   if (numberOf(report, "sm")) {
     if (auto registers = used.getInteger("registers")) {
       card(std::to_string(*registers), "registers a thread");
-      card(std::to_string(numberOf(used, "spill_bytes")) + " B", "spilled a thread");
+      card(memoryText(numberOf(used, "spill_bytes")), "spilled a thread");
+    } else {
+      card("not known", "registers a thread");
     }
-    card(formatv("{0} B", numberOf(used, "shared_bytes")),
-         formatv("shared memory of {0}", numberOf(used, "shared_limit")));
+    card(memoryText(numberOf(used, "shared_bytes")),
+         "shared memory of " + memoryText(numberOf(used, "shared_limit")));
     if (const json::Object *occupancy = report.getObject("occupancy"))
       card(formatv("{0} / {1}", numberOf(*occupancy, "warps"), numberOf(*occupancy, "warps_most")),
            "warps resident, limited by " + textOf(*occupancy, "limit"));
   } else {
-    card(formatv("{0} B", numberOf(used, "scratch_bytes")), "scratch memory a thread");
+    card(memoryText(numberOf(used, "scratch_bytes")), "scratch memory a thread");
   }
   if (view.estimate) {
     card(amountText(view.estimate->requested, "B"), "asked for by the launch");
@@ -182,13 +229,21 @@ void Page::advice() {
     out += "<p class=\"quiet\">Nothing that the compiler knows of.</p>\n";
     return;
   }
+  const json::Object *source = report.getObject("source");
+  std::vector<std::string> lines = splitLines(source ? textOf(*source, "text") : "");
+  int64_t first = source ? numberOf(*source, "first_line") : 1;
   for (const json::Value &value : *all) {
     const json::Object &hint = *value.getAsObject();
-    std::string at = line(hint);
-    out += formatv("<div class=\"hint {0}\"><p>{1}{2}</p><p class=\"quiet\">{3}</p></div>\n",
-                   escaped(textOf(hint, "severity")), at.empty() ? "" : at + ": ",
-                   escaped(textOf(hint, "what")), escaped(textOf(hint, "remedy")))
-               .str();
+    std::string at = line(hint), text;
+    const json::Object *place = hint.getObject("place");
+    int64_t number = place ? numberOf(*place, "line") : 0;
+    if (source && number >= first && number - first < int64_t(lines.size()) &&
+        textOf(*place, "file") == textOf(*source, "file"))
+      text = "<pre>" + escaped(llvm::StringRef(lines[number - first]).trim()) + "</pre>";
+    std::string severity = escaped(textOf(hint, "severity"));
+    out += "<div class=\"hint " + severity + "\"><p><b>" + severity + "</b> " +
+           (at.empty() ? "" : at + ": ") + withCode(textOf(hint, "what")) + "</p>" + text +
+           "<p class=\"quiet\">" + withCode(textOf(hint, "remedy")) + "</p></div>\n";
   }
 }
 
@@ -211,7 +266,7 @@ void Page::launch() {
       add(name + ", at peak rate", seconds);
   if (view.measured)
     add("measured", view.measured->median);
-  table({"", "time"}, list);
+  table({"what", "time"}, list);
   if (view.machine)
     out += "<p class=\"caption\">peak rates of " + escaped(view.machine->name) +
            formatv(": {0}, {1} multiprocessors at {2:F0} MHz</p>\n",
@@ -220,25 +275,27 @@ void Page::launch() {
                .str();
 }
 
-void Page::pane(const std::string &id, const std::string &title, const std::string &content,
-                bool hidden) {
-  out += formatv("<section class=\"pane\" id=\"pane-{0}\"{1}><header>{2}</header><div><pre>{3}"
-                 "</pre></div></section>\n",
-                 id, hidden ? " hidden" : "", escaped(title), content)
-             .str();
+void Page::pane(const std::string &id, const std::string &title, const std::string &about,
+                const std::string &content) {
+  out +=
+      formatv("<section class=\"pane\" id=\"pane-{0}\"><header title=\"{1}\">{2}</header><div "
+              "tabindex=\"0\" role=\"region\" aria-label=\"{2}\"><pre>{3}</pre></div></section>\n",
+              id, escaped(about), escaped(title), content)
+          .str();
 }
 
 void Page::panes() {
   const json::Object *source = report.getObject("source");
   if (!source)
     return;
-  out += "<h2>Source and code</h2>\n<p class=\"toggles\">";
+  out += "<h2>Source and code</h2>\n<fieldset class=\"toggles\"><legend>what is shown</legend>"
+         "<label><input type=\"checkbox\" value=\"source\" checked> source</label>";
   for (const StageText &stage : view.stages)
     out += formatv("<label><input type=\"checkbox\" value=\"{0}\" checked> {1}</label>",
                    escaped(stage.name), escaped(stage.title))
                .str();
-  out += "<span class=\"quiet\">point at a line to see what became of it; click to keep it</span>"
-         "</p>\n<div class=\"panes\">\n";
+  out += "<span class=\"quiet\">point at a line to see what became of it; click to keep it, Escape "
+         "lets it go</span></fieldset>\n<div class=\"panes\">\n";
   // Only lines from which code was made can be linked.
   std::vector<bool> linked;
   for (const StageText &stage : view.stages)
@@ -250,25 +307,40 @@ void Page::panes() {
   std::string content;
   int64_t number = numberOf(*source, "first_line");
   for (const std::string &text : splitLines(textOf(*source, "text"))) {
-    bool has = size_t(number) < linked.size() && linked[number];
-    content +=
-        formatv("<span{0}><i>{1}</i>{2}</span>",
-                has ? formatv(" data-l=\"{0}\"", number).str() : "", number, escaped(text) + "\n")
-            .str();
+    if (size_t(number) < linked.size() && linked[number])
+      content +=
+          formatv("<span data-l=\"{0}\" id=\"L{0}\"><a class=\"no\" href=\"#L{0}\">{0}</a>", number)
+              .str();
+    else
+      content += formatv("<span><i class=\"no\">{0}</i>", number).str();
+    content += escaped(text) + "\n</span>";
     ++number;
   }
-  pane("source", textOf(*source, "file"), content, false);
+  std::string file = textOf(*source, "file");
+  pane("source",
+       llvm::StringRef(file).rsplit('/').second.empty()
+           ? file
+           : llvm::StringRef(file).rsplit('/').second.str(),
+       file, content);
   for (const StageText &stage : view.stages) {
     content.clear();
-    std::vector<std::string> lines = splitLines(stage.text);
-    for (size_t i = 0; i < lines.size(); ++i) {
-      unsigned place = i < stage.places.size() ? stage.places[i] : 0;
-      content += place ? "<span data-l=\"" + std::to_string(place) + "\">" : "<span>";
-      content += escaped(lines[i]) + "\n</span>";
+    // Lines next to each other that stand for no line of the source are one piece.
+    bool open = false;
+    for (auto [text, place] : llvm::zip(stage.lines, stage.places)) {
+      if (!place) {
+        content += open ? "" : "<span>";
+        open = true;
+      } else {
+        content +=
+            (open ? "</span><span data-l=\"" : "<span data-l=\"") + std::to_string(place) + "\">";
+        open = false;
+      }
+      content += escaped(text) + (place ? "\n</span>" : "\n");
     }
+    content += open ? "</span>" : "";
     if (!stage.missing.empty())
       content = "<span>" + escaped(stage.missing) + "</span>";
-    pane(stage.name, stage.title, content, false);
+    pane(stage.name, stage.title, stage.title, content);
   }
   out += "</div>\n";
 }
@@ -294,7 +366,7 @@ void Page::accesses() {
   if (list.empty())
     return;
   out += "<h2>Accesses to memory</h2>\n";
-  std::vector<std::string> head{"", "", "type", "of", gpu ? "by way of" : "as"};
+  std::vector<std::string> head{"line", "what", "type", "of", gpu ? "by way of" : "as"};
   if (gpu)
     head.insert(head.end(), {"bytes a thread", "bytes from lane to lane", "sectors a warp"});
   table(head, list);
@@ -313,22 +385,25 @@ void Page::products() {
   });
   if (!list.empty()) {
     out += "<h2>Products</h2>\n";
-    table({"", "size", "types", "computed by", "why not better"}, list);
+    table({"line", "size", "types", "computed by", "why not better"}, list);
   }
   auto loops = rows("loops", [&](const json::Object &loop) -> std::vector<std::string> {
     int64_t stages = numberOf(loop, "stages");
     return {line(loop), "<code>" + escaped(textOf(loop, "text")) + "</code>",
-            stages ? formatv("{0} stages", stages).str() : "no", escaped(textOf(loop, "why"))};
+            !numberOf(report, "sm") ? ""
+            : stages                ? formatv("{0} stages", stages).str()
+                                    : "no",
+            escaped(textOf(loop, "why"))};
   });
   if (!loops.empty()) {
     out += "<h2>Loops</h2>\n";
-    table({"", "turns", "loads fetched ahead", "why not"}, loops);
+    table({"line", "turns", "loads fetched ahead", "why not"}, loops);
   }
   std::vector<std::string> work = workLines(report);
   if (!work.empty()) {
     out += "<h2>Work of one program</h2>\n<ul>";
     for (const std::string &one : work)
-      out += "<li class=\"mono\">" + escaped(one) + "</li>";
+      out += "<li>" + withCode(one) + "</li>";
     out += "</ul>\n";
   }
 }
@@ -352,9 +427,9 @@ void Page::shared() {
                         conflicts == 1 ? "none" : formatv("{0} turns", conflicts).str()});
       }
     if (!list.empty()) {
-      out +=
-          "<details><summary>" + std::to_string(list.size()) + " accesses by threads</summary>\n";
-      table({"", "", "byte", "at once", "bank conflicts"}, list);
+      out += "<details><summary>" + std::to_string(list.size()) +
+             (list.size() == 1 ? " access" : " accesses") + " by threads</summary>\n";
+      table({"line", "what", "byte", "at once", "bank conflicts"}, list);
       out += "</details>\n";
     }
   }
@@ -364,7 +439,7 @@ void Page::shared() {
   });
   if (!conversions.empty()) {
     out += "<h2>Changes of layout</h2>\n";
-    table({"", "type", "through", "cycles, about"}, conversions);
+    table({"line", "type", "through", "cycles, about"}, conversions);
   }
 }
 
@@ -373,14 +448,34 @@ void Page::layouts() {
   if (!all || all->empty())
     return;
   out += "<h2>Layouts</h2>\n";
-  size_t size = 0;
+  // What lies alike is drawn once.
+  std::vector<std::pair<std::string, std::vector<const json::Object *>>> groups;
   for (const json::Value &value : *all) {
     const json::Object &fact = *value.getAsObject();
-    out += "<details><summary>" + line(fact) + " " + escaped(textOf(fact, "what")) +
-           " <span class=\"mono\">" + type(fact) + "</span></summary>\n<p class=\"mono caption\">" +
-           escaped(textOf(fact, "text")) + "</p>\n";
+    std::string key = type(fact) + " " + textOf(fact, "text");
+    auto known = llvm::find_if(groups, [&](auto &group) { return group.first == key; });
+    if (known == groups.end())
+      groups.push_back({key, {&fact}});
+    else
+      known->second.push_back(&fact);
+  }
+  size_t size = 0;
+  for (const auto &[key, facts] : groups) {
+    std::string title, places;
+    for (const json::Object *fact : facts) {
+      const json::Object *place = fact->getObject("place");
+      int64_t number = place ? numberOf(*place, "line") : 0;
+      std::string what = escaped(textOf(*fact, "what"));
+      title += (title.empty() ? "" : "; ") +
+               (number ? "line " + std::to_string(number) + " " : std::string()) + what;
+      places += (places.empty() ? "" : ", ") + line(*fact);
+    }
+    const json::Object &fact = *facts.front();
+    out += "<details><summary>" + title + " <span class=\"mono\">" + type(fact) +
+           "</span></summary>\n<p class=\"caption\">" + places + " <span class=\"mono\">" +
+           escaped(textOf(fact, "text")) + "</span></p>\n";
     // A page stays readable: the pictures of unusually many layouts are left out.
-    if (size < (size_t(6) << 20)) {
+    if (size < (size_t(4) << 20)) {
       std::string picture = layoutPicture(fact);
       size += picture.size();
       out += "<div class=\"scroll\">" + picture + "</div>\n";
@@ -416,7 +511,8 @@ std::string Page::write() {
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
         "<meta name=\"color-scheme\" content=\"light dark\">\n<title>" +
         escaped(title) + "</title>\n<style>" + kStyle +
-        "</style>\n<style id=\"pin\"></style><style id=\"hover\"></style>\n</head>\n<body>\n<h1>" +
+        "</style>\n<style id=\"pin\"></style><style "
+        "id=\"hover\"></style>\n</head>\n<body>\n<main>\n<h1>" +
         escaped(title) + "</h1>\n";
   std::string about;
   if (const json::Object *metadata = report.getObject("metadata")) {
@@ -430,7 +526,7 @@ std::string Page::write() {
                  ": " + textOf(param, "signature");
       }
   }
-  out += "<p class=\"quiet mono\">" + escaped(about) + "</p>\n";
+  out += "<p class=\"quiet mono about\">" + escaped(about) + "</p>\n";
   cards();
   advice();
   launch();
@@ -440,7 +536,7 @@ std::string Page::write() {
   shared();
   layouts();
   times();
-  return out + "<script>" + kScript + "</script>\n</body>\n</html>\n";
+  return out + "</main>\n<script>" + kScript + "</script>\n</body>\n</html>\n";
 }
 
 } // namespace

@@ -20,6 +20,12 @@ std::string timeText(double seconds) {
   return formatv("{0:F2} us", seconds * 1e6);
 }
 
+std::string memoryText(int64_t bytes) {
+  if (bytes < 1024)
+    return std::to_string(bytes) + " B";
+  return formatv(bytes % 1024 ? "{0:F1} KiB" : "{0:F0} KiB", double(bytes) / 1024);
+}
+
 std::string amountText(double amount, std::string_view unit) {
   static constexpr std::string_view prefixes[] = {"", "k", "M", "G", "T", "P"};
   size_t i = 0;
@@ -224,7 +230,7 @@ void Writer::conversions() {
         ++count;
       }
     if (count)
-      out += formatv("  {0} accesses by threads, {1}\n", count,
+      out += formatv("  {0} {1} by threads, {2}\n", count, count == 1 ? "access" : "accesses",
                      worst == 1 ? "none with bank conflicts"
                                 : formatv("the worst with {0} turns", worst).str())
                  .str();

@@ -375,9 +375,7 @@ void LoopStep::explainAccess(Operation *op, Value pointer, const char *how, cons
   fact.type = transforms::shapeOf(pointer.getType());
   fact.route = how;
   fact.masked = op->getNumOperands() > (isa<tile::StoreOp>(op) ? 2 : 1);
-  for (const explain::WorkFact &work : report->work)
-    if (work.place == fact.place && !work.parameter.empty())
-      fact.parameter = work.parameter;
+  fact.parameter = report->parameterAt(fact.place);
   for (const explain::AccessFact &known : report->accesses)
     if (known.place == fact.place && known.what == fact.what)
       return;

@@ -319,7 +319,11 @@ llvm::Expected<std::string> disassemble(llvm::StringRef cubin) {
   if (result->status != 0)
     return llvm::createStringError("`" + program +
                                    "` failed: " + llvm::StringRef(result->output).trim());
-  return std::move(result->output);
+  // Its warnings come first, in the same stream.
+  llvm::StringRef text = result->output;
+  while (text.starts_with("nvdisasm ") || text.starts_with("cuobjdump "))
+    text = text.split('\n').second;
+  return text.str();
 }
 
 } // namespace nereid::nvidia
