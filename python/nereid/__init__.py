@@ -38,14 +38,17 @@ __all__ = ["__version__", *_MODULES, *_HOME_OF]
 
 
 def __getattr__(name):
-    import importlib
     if name in _MODULES or name == "_C":
-        return importlib.import_module(f"{__name__}.{name}")
+        return _module(f"{__name__}.{name}")
     if name in _HOME_OF:
-        value = getattr(importlib.import_module(_HOME_OF[name]), name)
-        globals()[name] = value
+        value = globals()[name] = getattr(_module(_HOME_OF[name]), name)
         return value
     raise AttributeError(f"module 'nereid' has no attribute {name!r}")
+
+
+def _module(name):
+    """A module by its full name. `importlib` would be one more to load."""
+    return __import__(name, fromlist=("__name__", ))
 
 
 def __dir__():

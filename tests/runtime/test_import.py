@@ -35,3 +35,68 @@ def test_launching_takes_little_along():
                   "print(nereid.runtime.autotuner.Autotuner is nereid.runtime.Autotuner is nereid.Autotuner, nereid.runtime.cache.CacheManager.__name__,"
                   " 'autotune' in dir(nereid.runtime))")
     assert text.split("\n")[:2] == ["[]", "True CacheManager True"]
+
+
+LAUNCH = """
+import sys, ctypes
+before = set(sys.modules)
+import nereid
+import nereid.language as tl
+
+@nereid.jit
+def kernel(out, n, B: tl.constexpr):
+    tl.store(out + tl.arange(0, B), 1.0, mask=tl.arange(0, B) < n)
+
+memory = (ctypes.c_float * 16)()
+class Array:
+    dtype = "float32"
+    def data_ptr(self):
+        return ctypes.addressof(memory)
+kernel[(1, )](Array(), 16, B=16)
+assert list(memory) == [1.0] * 16
+print(sorted(name for name in set(sys.modules) - before if not name.startswith("nereid")))
+print(sorted(name for name in set(sys.modules) - before if name.startswith("nereid")))
+"""
+
+
+def test_a_launch_loads_few_modules(tmp_path):
+    """Each module is time that every new process spends."""
+    program = tmp_path / "program.py"
+    program.write_text(LAUNCH)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    others, ours = (eval(line) for line in done.stdout.splitlines())
+    # What `functools`, `enum` and `contextlib` bring; nothing that parses, hashes or describes.
+    assert set(others) <= {"_collections", "_functools", "_operator", "collections", "collections.abc", "contextlib", "copyreg", "enum", "functools",
+                           "itertools", "keyword", "operator", "reprlib", "types"}, others
+    assert len(ours) <= 22 and not {"nereid.knobs", "nereid.errors", "nereid.compiler.source", "nereid.backends.compiler"} & set(ours), ours
+
+
+def test_what_was_left_out_is_found():
+    """Attributes, modules and names that were there from the start before are found when they are asked for."""
+    text = python("""
+import pickle, sys
+import nereid, nereid.language as tl
+import nereid.runtime, nereid.compiler.compiler, nereid.backends
+print(tl.math.exp is tl.exp, tl.standard.sum is tl.sum, tl.target_info.is_cpu.__name__)
+print(nereid.runtime.driver.active.get_current_target().backend in ("cpu", "cuda"), __import__("sys").modules["nereid.runtime.driver"].backends is nereid.backends.backends)
+print(nereid.runtime.errors.OutOfResources is nereid.runtime.OutOfResources is nereid.OutOfResources)
+print(nereid.compiler.ASTSource is nereid.compiler.compiler.ASTSource is nereid.compiler.source.ASTSource)
+print(nereid.compiler.compiler.GPUTarget("cuda", 90, 32) == pickle.loads(pickle.dumps(nereid.backends.GPUTarget("cuda", 90, 32))))
+print(nereid.compiler.compiler.backends is nereid.backends.backends, nereid.backends.nvidia.compiler.CUDABackend.__name__)
+print(nereid.runtime.jit.type_canonicalisation_dict["float32"], nereid.runtime.specialise.type_canonicalisation_dict["int32"])
+print(pickle.loads(pickle.dumps(nereid.backends.Backend)) is nereid.backends.Backend)
+""")
+    assert text.split() == ["True", "True", "is_cpu", "True", "True", "True", "True", "True", "True", "CUDABackend", "fp32", "i32", "True"]
+
+
+def test_interpreting_is_known_without_the_knobs(monkeypatch):
+    for variables in ({}, {"TRITON_INTERPRET": "1"}, {"NEREID_INTERPRET": "yes"}, {"NEREID_INTERPRET": "0", "TRITON_INTERPRET": "1"},
+                      {"TRITON_INTERPRET": "off"}):
+        for name in ("NEREID_INTERPRET", "TRITON_INTERPRET"):
+            monkeypatch.delenv(name, raising=False)
+        for name, text in variables.items():
+            monkeypatch.setenv(name, text)
+        text = python("import sys, nereid.runtime.jit as jit\nfirst = jit._is_interpreting()\nassert 'nereid.knobs' not in sys.modules\n"
+                      "import nereid.knobs\nprint(first == jit._is_interpreting() == nereid.knobs.runtime.interpret)")
+        assert text == "True\n", variables

@@ -1,15 +1,21 @@
 """Where kernels may be defined, and what is said where no source can be found."""
 
+import functools
 import importlib.util
+import inspect
 import linecache
+import pathlib
 import pickle
+import re
 import subprocess
 import sys
+import types
 
 import nereid
 import nereid.language as tl
 import numpy as np
 import pytest
+from nereid.runtime import _source
 
 NO_SOURCE = """
 import nereid, nereid.language as tl
@@ -184,3 +190,123 @@ def test_pickling():
     copy = pickle.loads(pickle.dumps(kernel))
     assert copy.src == kernel.src and copy.arg_names == ["out"] and copy.cache_key == key
     assert [param.name for param in copy.params] == ["out"] and not copy.params[0].is_constexpr
+
+# ---- the text, without `inspect` ------------------------------------------------------------------------
+
+
+CASES = '''
+def plain(a):
+    return a
+def one_line(a): return a
+@decorated
+@decorated(1,
+   "def x(): ",
+)
+def with_decorators(a,
+        b="""
+def inner():
+""", *, c=(1,
+2)):
+    x = 1
+
+    # within
+    if x:
+        def inner(): pass
+    # at the end
+
+  # less than the body
+# outside
+class C:
+    def method(self):
+        """text
+
+not the end"""
+        return "it's" + 'a " quote' + '\\''
+    # of the class
+    async def late(self):
+        x = [1,
+2]
+        y = x \\
++ x
+        # last
+def tabs():
+	if 1:
+	    pass
+	return 2
+def raw(a=r"\\\\", b=b'\\\\x'):
+    return a  # comment (with [brackets
+def fields(a):
+    return f"{a}"
+def ends_the_file(a):
+    return (a,
+)'''
+
+
+def test_the_text_is_what_inspect_finds(tmp_path):
+    path = tmp_path / "cases.py"
+    path.write_text(CASES)
+    paths = [path, *(pathlib.Path(importlib.util.find_spec(name).origin) for name in ("argparse", "ast", "dataclasses", "textwrap", "typing"))]
+    compared = left = 0
+    for path in paths:
+        for code in _codes(compile(path.read_text(), str(path), "exec")):
+            function = types.FunctionType(code, {}, closure=tuple(types.CellType() for _ in code.co_freevars))
+            linecache.clearcache()
+            found = _source._block(function)
+            left += found is None
+            if found is not None:
+                lines, first = inspect.getsourcelines(function)
+                assert found[0] == lines, function
+                assert re.match(r"\s*(async\s+)?def\s+" + code.co_name + r"\b", lines[found[1]]), function
+                compared += 1
+    assert compared > 300 and left < compared / 5  # f-strings are left to `inspect`
+
+
+def _codes(code):
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            if not inner.co_name.startswith("<") and inner.co_flags & inspect.CO_OPTIMIZED:
+                yield inner
+            yield from _codes(inner)
+
+
+def test_parameters_are_those_of_the_signature():
+
+    def plain(a, b, /, c: int, d: "text" = 3, *, e=None, f: tl.constexpr):
+        pass
+
+    def others(a, *rest, b=1, **more):
+        pass
+
+    for function in (plain, others, lambda: None, functools.wraps(plain)(lambda x: None)):
+        wanted = inspect.signature(function).parameters
+        found = _source.params(function)
+        assert [param.name for param in found] == list(wanted)
+        for param, other in zip(found, wanted.values()):
+            for attribute in ("default", "annotation"):
+                one, two = getattr(param, attribute), getattr(other, attribute)
+                assert _source.is_empty(one) == _source.is_empty(two) and (one is two or _source.is_empty(one))
+
+
+def test_parameters_without_a_default_show_inspects():
+    assert in_a_module.params[0].default is inspect.Parameter.empty and not in_a_module.params[0].has_default
+
+
+def test_other_encodings(tmp_path):
+    for encoding, head in (("latin-1", "# coding: latin-1\n"), ("utf-8-sig", ""), ("utf-8", "")):
+        path = tmp_path / f"module_{encoding.replace('-', '_')}.py"
+        path.write_bytes((head + "import nereid\n@nereid.jit\ndef kernel(x):\r\n    'é'\r\n    pass").encode(encoding))
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        assert module.kernel.src == "def kernel(x):\n    'é'\n    pass\n"
+        assert module.kernel.raw_src[0] == "@nereid.jit\n"
+
+
+def test_a_file_that_changes_is_read_again(tmp_path):
+    path = tmp_path / "changing.py"
+    for value in (1, 22):
+        text = f"import nereid\n@nereid.jit\ndef kernel(x):\n    return {value}\n"
+        path.write_text(text)
+        scope = {"__name__": "changing"}
+        exec(compile(text, str(path), "exec"), scope)
+        assert scope["kernel"].src == f"def kernel(x):\n    return {value}\n"

@@ -1,7 +1,6 @@
 """What all drivers share."""
 
 import abc
-import re
 
 
 class Benchmarker:
@@ -57,14 +56,12 @@ def c_type(signature, pointer):
     return pointer if signature.startswith("*") else _C_TYPES[signature]
 
 
-_DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[([\d, ]*)\]")
-
-
 def expand_signature(signature, tensordesc_meta=None, descriptor_type="nvTmaDesc"):
     """A signature's types with those of a descriptor in its place: base, sizes, strides."""
+    import re
     result = []
     for entry in signature:
-        match = _DESCRIPTOR.match(entry) if isinstance(entry, str) else None
+        match = re.match(r"tensordesc<(\w+)\[([\d, ]*)\]", entry) if isinstance(entry, str) else None
         if match is None:
             result.append(entry)
             continue

@@ -2,18 +2,11 @@
 
 import collections
 import collections.abc
-import contextlib
 import copyreg
-import dataclasses
 import functools
-import hashlib
-import json
 import sys
 
 from .. import __version__, _native
-from ..backends import backends
-from ..backends.compiler import GPUTarget, target_of, target_text
-from .source import ASTSource, IRSource
 
 # Triton's names of stages that mean one of ours.
 _STAGE_NAMES = {"ttir": "tile", "ttgir": "gpu", "so": "obj"}
@@ -141,6 +134,7 @@ class CompiledKernel:
 
     @functools.cached_property
     def _values(self):
+        import json
         return json.loads(self._native.metadata())
 
     @functools.cached_property
@@ -153,6 +147,9 @@ class CompiledKernel:
 
     @functools.cached_property
     def metadata(self):
+        import dataclasses
+
+        from ..backends.compiler import target_of
         values = dict(self._values)
         target = target_of(values["target"])
         given = {name: value for name, value in values["options"].items() if value != ""}
@@ -171,6 +168,7 @@ class CompiledKernel:
     @functools.cached_property
     def src(self):
         """The function and the types that it was compiled for."""
+        from .source import ASTSource
         params = iter(enumerate(self._values["params"]))
         constants, attrs = {}, {}
 
@@ -221,6 +219,9 @@ class CompiledKernel:
         What is there already stays, unless `knobs.compilation.always_compile`. Without an assembler, or without a folder that can be
         written, there is nothing for that launcher, and ours does without.
         """
+        import dataclasses
+        import json
+
         from .. import knobs
         from ..runtime.cache import get_cache_manager
         manager = get_cache_manager(self.hash)
@@ -268,6 +269,7 @@ def _parts(layout):
 
 def make_backend(target):
     """The backend that compiles for a target."""
+    from ..backends import backends
     found = [backend.compiler for backend in backends.values() if backend.compiler.supports_target(target)]
     if len(found) != 1:
         raise RuntimeError(f"{len(found)} compatible backends for target ({target.backend}) ({found}). There should only be one.")
@@ -285,6 +287,12 @@ def compile(src, target=None, options=None, _env_vars=None):
 
     options: keywords as of launches; those that the target does not know are left out. Returns the `CompiledKernel`.
     """
+    import contextlib
+    import dataclasses
+    import hashlib
+
+    from ..backends.compiler import GPUTarget, target_text
+    from .source import ASTSource, IRSource
     chosen = target is not None
     if not chosen:
         from ..runtime.driver import driver
@@ -341,9 +349,21 @@ copyreg.pickle(_native.Kernel, lambda kernel: (_no_kernel, ()))
 _native.register(compiled_kernel=CompiledKernel)
 
 
+#: What a launch does not need is imported when it is first asked for.
+_LATER = {"backends": "..backends", "GPUTarget": "..backends.compiler", "ASTSource": ".source", "IRSource": ".source"}
+
+
 def __getattr__(name):
     """`triton_key` and `get_cache_key` are also imported from here."""
     if name in ("triton_key", "get_cache_key"):
         from ..runtime import cache
         return getattr(cache, name)
+    if name in _LATER:
+        import importlib
+        value = globals()[name] = getattr(importlib.import_module(_LATER[name], __package__), name)
+        return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *_LATER})

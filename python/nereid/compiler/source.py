@@ -1,7 +1,5 @@
 """What `compile` compiles: a function with types for its parameters, or a file of intermediate code."""
 
-import hashlib
-import linecache
 import pathlib
 
 from .. import _native
@@ -39,6 +37,7 @@ class ASTSource:
 
     def hash(self):
         """Identifies the function's text, the types, facts and constants."""
+        import hashlib
         constants = sorted((path, getattr(value, "cache_key", value)) for path, value in self.constants.items())
         text = "-".join([self.fn.cache_key, str(self.attrs), str(sorted(self.signature.items(), key=str)), str(constants)])
         return hashlib.sha256(text.encode()).hexdigest()
@@ -103,6 +102,7 @@ class IRSource:
         self.constants, self.attrs = {}, {}
 
     def hash(self):
+        import hashlib
         return hashlib.sha256(self.src.encode()).hexdigest()
 
     def parse_options(self):
@@ -120,6 +120,8 @@ class IRSource:
 
 def _tile_function(text, file):
     """The first kernel of a text of tile IR as a `JITFunction`; the Python function under it is a mere declaration."""
+    import linecache
+
     from ..runtime.jit import TileFunction
     name, params = _native.tile_kernels(text, file)[0]
     lines = [f"def {name}({', '.join(f'{param}: {kind!r}' for param, kind in params)}):\n", f"    'a kernel of {file}'\n"]

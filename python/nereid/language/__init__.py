@@ -4,7 +4,7 @@ Functions come from the compiler's builtin table (`_builtins`, generated), types
 compilation the functions raise ValueError; types and constants can be used anywhere.
 """
 
-from . import core, math, standard, target_info
+from . import core
 from ._builtins import *  # noqa: F401, F403
 from .core import (TRITON_MAX_TENSOR_NUMEL, PropagateNan, aggregate_replace, bfloat16, block_type, const, constexpr, constexpr_type, dtype,
                    float8e4b8, float8e4b15, float8e4nv, float8e5, float8e5b16, float16, float32, float64, int1, int8, int16, int32,
@@ -20,13 +20,16 @@ __all__ = [
 __all__ += core._builtins.__all__
 
 
+_MODULES = {"extra", "math", "standard", "target_info"}
+
+
 def __getattr__(name):
-    """`extra` has hundreds of functions: it is imported when it is first used."""
-    if name == "extra":
+    """Modules are imported when they are first used; `extra` has hundreds of functions."""
+    if name in _MODULES:
         import importlib
-        return importlib.import_module(f"{__name__}.extra")
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__():
-    return sorted({*globals(), "extra"})
+    return sorted({*globals(), *_MODULES})

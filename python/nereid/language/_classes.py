@@ -6,7 +6,6 @@ immutable once they are made. Inside kernels the compiler asks this module what 
 """
 
 import builtins
-import inspect
 import itertools
 import sys
 
@@ -41,6 +40,7 @@ class aggregate_type:
 
 def _annotations(cls):
     """The annotations of a class's own fields; a text that has no meaning yet stays a text."""
+    import inspect
     found = inspect.get_annotations(cls)
     scope = {**vars(sys.modules.get(cls.__module__, builtins)), cls.__name__: cls}
     for name, annotation in found.items():
@@ -93,6 +93,7 @@ def _delattr(self, name):
 
 def _generated_init(cls):
     """The `__init__` that the fields imply: one parameter each, in their order."""
+    import inspect
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     defaults = {name: getattr(cls, name) for name in cls.__nereid_fields__ if hasattr(cls, name)}
     parameters = [inspect.Parameter(name, kind, default=defaults.get(name, inspect.Parameter.empty))
@@ -121,6 +122,7 @@ def aggregate(cls):
     Fields are annotations, with or without defaults: `tl.tensor`, `tl.constexpr`, `tl.tuple`, another aggregate. Without an `__init__`
     of its own the class gets one with a parameter per field.
     """
+    import inspect
     for base in cls.__mro__[1:-1]:
         if not base.__dict__.get("__triton_aggregate__", False):
             raise TypeError(f"{cls.__name__}: an aggregate inherits from aggregates only, found {base.__name__}")
@@ -232,6 +234,7 @@ def _takes_semantic(callee):
         return False
     if getattr(callee, "__triton_aggregate__", False) and isinstance(callee, type):
         return True
+    import inspect
     try:
         return "_semantic" in inspect.signature(callee).parameters
     except (TypeError, ValueError):

@@ -7,7 +7,6 @@ user builtins, constexpr functions. Every function of `tl` enters the compiler's
 import builtins
 import enum
 import functools
-import inspect
 import operator
 
 from .. import _native
@@ -28,6 +27,7 @@ TRITON_BUILTIN = "__triton_builtin__"
 def builtin(fn):
     """Marks a Python function that kernels may call: it runs during the compilation, gets constants as `constexpr` and tensors as
     `tensor`, and calls the language with `_semantic=_semantic`."""
+    import inspect
     signature = inspect.signature(fn)
 
     @functools.wraps(fn)

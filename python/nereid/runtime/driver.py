@@ -4,7 +4,6 @@
 """
 
 from .. import _native
-from ..backends import backends
 from ..backends.cpu.driver import CPUDriver
 from ..backends.driver import DriverBase
 from ..backends.nvidia.driver import CudaDriver
@@ -65,6 +64,9 @@ __all__ = ["DriverBase", "DriverConfig", "backends", "cpu", "cuda", "driver"]
 
 def __getattr__(name):
     """`triton.runtime.driver` is this module or the object `driver`, depending on who imported what first: both answer alike."""
+    if name == "backends":
+        from .. import backends
+        return backends.backends
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(driver, name)

@@ -4,29 +4,21 @@ A `JITFunction` holds the text of a function and what it needs of Python: its gl
 goes straight into the extension (`_native.KernelBase`); no Python of ours runs when a kernel is warm.
 """
 
-import ast
 import collections.abc
 import contextlib
 import functools
-import hashlib
-import importlib.util
-import inspect
-import json
 import os
-import re
 import sys
-import textwrap
-import threading
 import types
+from _thread import RLock
 
 from .. import _native
-from .. import errors  # noqa: F401  (registers the exceptions)
 from .. import language
-from ..compiler import CompiledKernel  # noqa: F401  (registers the class)
+from ..compiler.compiler import CompiledKernel  # noqa: F401  (registers the class)
 from ..language import core
-from . import _async_compile, dependencies
+from . import _source
 from .specialise import (CONST, NO_ALIGNMENT, NO_SPECIALIZE, KernelParam, compute_cache_key, create_function_from_signature,
-                         mangle_type, native_specialize_impl, specialize_argument, type_canonicalisation_dict)
+                         mangle_type, native_specialize_impl, specialize_argument)
 from .tensors import MockTensor, TensorWrapper, reinterpret
 
 
@@ -52,7 +44,7 @@ class _Lock:
 
     def _renew(self):
         self._process = os.getpid()
-        self._lock = threading.RLock()
+        self._lock = RLock()
 
     def __enter__(self):
         if self._process != os.getpid():
@@ -75,14 +67,23 @@ class JITCallable:
         self.__qualname__ = fn.__qualname__
         self.__doc__ = fn.__doc__
         self.__globals__ = fn.__globals__
-        self.signature = inspect.signature(fn)
-        self.raw_src, self.starting_line_number, self._text = _source(fn)
-        self._src = textwrap.dedent(self._text)
+        self.raw_src, self.starting_line_number, self._text = _source.source(fn)
         self._file = os.fspath(fn.__code__.co_filename)
         self._fn_name = get_full_name(fn)
         self._hash = None
         self._hash_lock = _Lock()
         self.used_global_vals = {}
+
+    @functools.cached_property
+    def signature(self):
+        """The function's signature."""
+        import inspect
+        return inspect.signature(self.fn)
+
+    @functools.cached_property
+    def _src(self):
+        import textwrap
+        return textwrap.dedent(self._text)
 
     @property
     def src(self):
@@ -99,6 +100,7 @@ class JITCallable:
         """Identifies the text of the function, where it stands, and everything it calls or reads."""
         with self._hash_lock or contextlib.nullcontext():
             if self._hash is None:
+                from . import dependencies
                 self._hash, self.used_global_vals = dependencies.cache_key(self)
             return self._hash
 
@@ -126,24 +128,10 @@ class JITCallable:
 
     def parse(self):
         """The function as a tree of Python's own `ast`."""
+        import ast
         tree = ast.parse(self._src)
         assert len(tree.body) == 1 and isinstance(tree.body[0], ast.FunctionDef)
         return tree
-
-
-def _source(fn):
-    """Lines of the function with its decorators, number of the line of its `def`, and its text from there on."""
-    try:
-        lines, first = inspect.getsourcelines(fn)
-    except (OSError, TypeError) as error:
-        raise ValueError(f"@jit functions should be defined in a Python file: no source was found for "
-                         f"`{fn.__qualname__}`") from error
-    text = "".join(lines)
-    start = re.search(r"^[ \t]*(async\s+)?def\s", text, re.MULTILINE)
-    if start is None:
-        raise ValueError(f"@jit needs a function that is defined with `def`, found `{fn.__qualname__}` in "
-                         f"{fn.__code__.co_filename}:{first}")
-    return lines, first + text[:start.start()].count("\n"), text[start.start():]
 
 
 def get_full_name(fn):
@@ -190,7 +178,7 @@ class JITFunction(JITCallable, KernelInterface):
         self._repr = repr
         self.params = [
             KernelParam(i, param, i in unspecialized or param.name in unspecialized, i in unaligned or param.name in unaligned,
-                        fn.__globals__) for i, param in enumerate(self.signature.parameters.values())
+                        fn.__globals__) for i, param in enumerate(_source.params(fn))
         ]
         self.arg_names = [param.name for param in self.params]
         self.constexprs = [param.num for param in self.params if param.is_constexpr]
@@ -209,6 +197,7 @@ class JITFunction(JITCallable, KernelInterface):
                 return
             for param in self.params:
                 if param.is_constexpr and (param.do_not_specialize or param.do_not_specialize_on_alignment):
+                    from .. import errors
                     raise errors.CompilationError(self._src, None,
                                                   f"`{param.name}` is a constexpr and cannot be in do_not_specialize")
             options = {} if self.debug is None else {"debug": bool(self.debug)}
@@ -235,8 +224,9 @@ class JITFunction(JITCallable, KernelInterface):
         """Launches (`warmup=False`) or only compiles; returns the compiled kernel."""
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
-        mode = _async_compile.active_mode.get()
-        if warmup and mode is not None:
+        compiling_ahead = sys.modules.get("nereid.runtime._async_compile") if warmup else None
+        mode = compiling_ahead.active_mode.get() if compiling_ahead is not None else None
+        if mode is not None:
             # One future for each call; the library compiles equal kernels once. The arguments are bound now, when they are what the
             # caller means, and by hooks that see the compilation begin later.
             prepared = self._prepare(args, kwargs)
@@ -266,6 +256,8 @@ class JITFunction(JITCallable, KernelInterface):
 
     def preload(self, specialization_data):
         """Compiles what the `specialization_data` of a compilation hook describes; returns the compiled kernel."""
+        import json
+
         from ..compiler import ASTSource, compile
         data = json.loads(specialization_data)
         if data["name"] != self._fn_name:
@@ -293,6 +285,8 @@ class JITFunction(JITCallable, KernelInterface):
         """This function, or, when it came from another process without its Python function, the one of that name in its file."""
         if self.fn is not None:
             return self
+        import hashlib
+        import importlib.util
         name = f"_nereid_{hashlib.sha256(self._file.encode()).hexdigest()[:16]}"
         module = sys.modules.get(name)
         if module is None:
@@ -310,7 +304,7 @@ class JITFunction(JITCallable, KernelInterface):
 
     def __getstate__(self):
         if self.fn is not None:
-            self.cache_key  # the other process may not be able to make it
+            self.cache_key, self.signature, self._src  # the other process may not be able to make them
         return {name: value for name, value in self.__dict__.items() if name not in self._TRANSIENT}
 
     def __setstate__(self, state):
@@ -445,6 +439,7 @@ def serialize_specialization_data(name, signature, constants, attrs, options, ke
             "constant_keys": [list(path) for path in constants], "constant_vals": [_described(value) for value in constants.values()],
             "attrs_keys": [list(path) for path in attrs], "attrs_vals": list(attrs.values()),
             "options": {option: _described(value) for option, value in options.items()}, "key": key}
+    import json
     return json.dumps(data)
 
 
@@ -461,15 +456,23 @@ def jit(fn=None, *, version=None, repr=None, launch_metadata=None, do_not_specia
     def decorate(function):
         if isinstance(function, JITFunction):
             raise TypeError("@jit was applied twice to the same function")
-        from .. import knobs
         cls = JITFunction
-        if knobs.runtime.interpret:
+        if _is_interpreting():
             from .interpreter import InterpretedFunction as cls
         return cls(function, version=version, do_not_specialize=do_not_specialize,
                    do_not_specialize_on_alignment=do_not_specialize_on_alignment, debug=debug, noinline=noinline, repr=repr,
                    launch_metadata=launch_metadata)
 
     return decorate if fn is None else decorate(fn)
+
+
+def _is_interpreting():
+    """`knobs.runtime.interpret`, without loading the knobs for it."""
+    knobs = sys.modules.get("nereid.knobs")
+    if hasattr(knobs, "runtime"):
+        return knobs.runtime.interpret
+    text = os.environ.get("NEREID_INTERPRET", os.environ.get("TRITON_INTERPRET", ""))
+    return text.strip().lower() in ("1", "true", "yes", "on", "y")
 
 
 # ---- what kernels may capture -----------------------------------------------------------------------
@@ -502,6 +505,7 @@ def _check_capture(function, name, value):
 
 def _names_in_defaults(function):
     """Names that default values of parameters mention: those are evaluated when the function is called."""
+    import ast
     arguments = function.parse().body[0].args
     defaults = [default for default in (*arguments.defaults, *arguments.kw_defaults) if default is not None]
     return {node.id for default in defaults for node in ast.walk(default) if isinstance(node, ast.Name)}
@@ -523,12 +527,14 @@ class ConstexprFunction:
     def cache_key(self):
         code = self.fn.__code__
         text = f"{self.fn.__module__}.{self.fn.__qualname__}:{code.co_code.hex()}:{code.co_consts!r}"
+        import hashlib
         return hashlib.sha256(text.encode()).hexdigest()
 
     @functools.cached_property
     def src(self):
         """The text from `def` on."""
-        return textwrap.dedent(_source(self.fn)[2])
+        import textwrap
+        return textwrap.dedent(_source.source(self.fn)[2])
 
     def __call__(self, *args, _semantic=None, **kwargs):
         args = [core._unwrap_if_constexpr(value) for value in args]
@@ -560,6 +566,17 @@ def get_device_key():
     """The current device as text: "cuda:0"."""
     from .driver import driver
     return f"{driver.active.get_current_target().backend}:{driver.active.get_current_device()}"
+
+
+def __getattr__(name):
+    if name == "type_canonicalisation_dict":
+        from .._utils import type_canonicalisation_dict
+        return type_canonicalisation_dict
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), "type_canonicalisation_dict"})
 
 
 os.register_at_fork(before=_native.before_fork)

@@ -5,10 +5,9 @@ signatures, attributes and keys in Triton's form, from `create_function_from_sig
 """
 
 import functools
-import inspect
 
-from .._utils import canonicalize_ptr_dtype, tuple_of, type_canonicalisation_dict
 from ..language import core
+from ._source import is_empty
 
 NO_SPECIALIZE, NO_ALIGNMENT, CONST = 1, 2, 4
 _HEAP_TYPE = 1 << 9  # of `type.__flags__`: a class made by Python code
@@ -32,7 +31,7 @@ class KernelParam:
     def annotation(self):
         """The annotation as text: "tl.constexpr", "i64"; "" without one."""
         annotation = self._param.annotation
-        if annotation is inspect.Parameter.empty:
+        if is_empty(annotation):
             return ""
         if annotation is core.constexpr:
             return "constexpr"
@@ -40,17 +39,20 @@ class KernelParam:
 
     @property
     def default(self):
-        return self._param.default
+        if self.has_default:
+            return self._param.default
+        import inspect
+        return inspect.Parameter.empty
 
     @property
     def has_default(self):
-        return self._param.default is not inspect.Parameter.empty
+        return not is_empty(self._param.default)
 
     @functools.cached_property
     def _meaning(self):
         """The annotation; a text (`from __future__ import annotations`) is evaluated where the function stands."""
         annotation = self._param.annotation
-        if annotation is inspect.Parameter.empty:
+        if is_empty(annotation):
             return ""
         if not isinstance(annotation, str) or core._signature_of(annotation):
             return annotation
@@ -87,6 +89,7 @@ def native_specialize_impl(backend, arg, is_const=False, specialize_value=True, 
 
     Raises TypeError and OverflowError for what cannot be an argument.
     """
+    from .._utils import canonicalize_ptr_dtype, tuple_of
     if arg is None:
         return "constexpr", None
     if isinstance(arg, bool):
@@ -149,6 +152,7 @@ def specialize_argument(param, backend, value):
 
 def create_function_from_signature(sig, kparams, backend):
     """A function `(*args, **kwargs) -> (arguments by name, [(type, fact), ...], keywords that are no parameters)`."""
+    import inspect
     # A function of that very signature binds, and complains, as Python does.
     scope = {f"_default_{name}": param.default for name, param in sig.parameters.items()}
     parameters = [name if param.default is inspect.Parameter.empty else f"{name}=_default_{name}"
@@ -167,6 +171,7 @@ def create_function_from_signature(sig, kparams, backend):
 def _identified(value):
     """Functions are told apart by their keys, everything else by its text."""
     if isinstance(value, (tuple, list)):
+        from .._utils import tuple_of
         return tuple_of(type(value), [_identified(item) for item in value])
     return getattr(value, "cache_key", value) if callable(value) else value
 
@@ -183,6 +188,17 @@ def compute_cache_key(kernel_key_cache, specialization, options):
         if key is not None:
             kernel_key_cache[key] = known
     return known
+
+
+def __getattr__(name):
+    if name == "type_canonicalisation_dict":
+        from .._utils import type_canonicalisation_dict
+        return type_canonicalisation_dict
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), "type_canonicalisation_dict"})
 
 
 __all__ = [

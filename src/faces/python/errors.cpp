@@ -41,6 +41,11 @@ static Ref causeOf(const nrd_error *error, const CompilationPtr &compilation) {
 }
 
 PyObject *raise(nrd_error *error, const CompilationPtr &compilation) {
+  // The classes are loaded when something goes wrong.
+  if (!registry().compilationError && !Ref::take(PyImport_ImportModule("nereid.errors"))) {
+    nrd_error_free(error);
+    return nullptr;
+  }
   PyObject *cls = classOf(error);
   bool ofCompilation = cls == registry().compilationError || cls == registry().staticAssertError ||
                        cls == registry().unsupportedError;

@@ -2,6 +2,7 @@
 #include "faces/python/arguments.h"
 #include "faces/python/errors.h"
 #include "faces/python/function.h"
+#include "faces/python/source.h"
 #include "faces/python/stack.h"
 
 #include <chrono>
@@ -239,7 +240,32 @@ PyObject *tileKernels(PyObject *, PyObject *args) {
   return kernels.release();
 }
 
+/// (lines of the function at a line, which of them has its `def`), or None.
+PyObject *functionBlock(PyObject *, PyObject *args) {
+  PyObject *lines = nullptr;
+  Py_ssize_t first = 0;
+  if (!PyArg_ParseTuple(args, "O!n:function_block", &PyList_Type, &lines, &first))
+    return nullptr;
+  BlockFinder finder;
+  for (Py_ssize_t i = first; first >= 0 && i < PyList_Size(lines); ++i) {
+    Py_ssize_t size = 0;
+    const char *text = PyUnicode_AsUTF8AndSize(PyList_GetItem(lines, i), &size);
+    if (!text) { // it may hold half characters
+      PyErr_Clear();
+      Py_RETURN_NONE;
+    }
+    if (!finder.take({text, size_t(size)}))
+      break;
+  }
+  if (auto found = finder.found())
+    return Py_BuildValue("(nn)", Py_ssize_t(found->lines), Py_ssize_t(found->defLine));
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
+    {"function_block", functionBlock, METH_VARARGS,
+     "function_block(lines, first): how many lines the function has that begins at a line, and "
+     "which of them has its `def`; None when that takes a real parser to tell"},
     {"tile_kernels", tileKernels, METH_VARARGS,
      "tile_kernels(text, file): name and parameters of each kernel of a text of tile IR"},
     {"register", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(registerObjects)),

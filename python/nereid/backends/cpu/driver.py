@@ -2,9 +2,7 @@
 
 import functools
 import os
-import platform
 
-from ..compiler import target_of
 from ..driver import DriverBase, c_type
 
 
@@ -15,6 +13,7 @@ class CPUUtils:
     @functools.lru_cache
     def get_device_properties(device=0):
         """A dict: name, multiprocessor_count (threads of this process), max_shared_mem (bytes of a second level cache), ..."""
+        import platform
         cache = 1 << 20
         try:
             cache = os.sysconf("SC_LEVEL2_CACHE_SIZE") or cache
@@ -62,6 +61,7 @@ class CPUDriver(DriverBase):
         return 0
 
     def get_current_target(self):
+        from ..compiler import target_of
         return target_of("cpu")
 
     def get_device_capability(self, device=None):

@@ -1,10 +1,8 @@
 """NVIDIA GPUs as devices."""
 
-import json
 import sys
 
 from ... import _native
-from ..compiler import target_of
 from ..driver import GPUDriver, c_type
 
 
@@ -19,6 +17,7 @@ class CudaUtils:
     @staticmethod
     def get_device_properties(device):
         """A dict: name, arch, max_shared_mem, max_num_regs, multiprocessor_count, warpSize, sm_clock_rate, ..."""
+        import json
         return json.loads(_native.device_properties(device))
 
     @staticmethod
@@ -72,6 +71,7 @@ class CudaDriver(GPUDriver):
         return _native.current_stream(self.get_current_device() if device is None else device)
 
     def get_current_target(self):
+        from ..compiler import target_of
         properties = self.utils.get_device_properties(self.get_current_device())
         return target_of(f"cuda:{properties['arch']}")
 
