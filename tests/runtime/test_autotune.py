@@ -162,9 +162,9 @@ def test_decorators_in_any_order(target, order):
     assert stacked.arg_names == ["out", "n", "EVEN", "BLOCK"]
 
 
-def test_key_must_be_a_list():
-    with pytest.raises(TypeError, match="the key of a tuner is a list of argument names, found 'n'"):
-        nereid.autotune(configs=configs(32), key="n")(nereid.jit(grid_like))
+def test_keys_as_a_text():
+    keys = lambda key: nereid.autotune(configs=configs(32), key=key)(nereid.jit(grid_like)).keys
+    assert keys("n") == ["n"] and keys("out") == ["out"] and keys("xyz") == ["x", "y", "z"] and keys(None) == [] and keys(("n", )) == ["n"]
 
 
 def grid_like(out, n):

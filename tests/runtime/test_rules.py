@@ -1,4 +1,4 @@
-"""The rules of arguments, signatures and messages, asked of Triton 3.6 and of Nereid: the answers are the same."""
+"""The rules of arguments, signatures and messages, and of tuners, asked of Triton 3.6 and of Nereid: the answers are the same."""
 
 import importlib.metadata
 import json
@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-PROGRAM = pathlib.Path(__file__).with_name("oracle_rules.py")
+HERE = pathlib.Path(__file__).parent
 
 # What is different on purpose: the answers of Nereid.
 DIFFERENT = {
@@ -17,20 +17,21 @@ DIFFERENT = {
 }
 
 
-def answers(*arguments):
+def answers(program, *arguments):
     environment = {name: value for name, value in os.environ.items() if name != "NEREID_AS_TRITON"}
-    done = subprocess.run([sys.executable, PROGRAM, *arguments], env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, HERE / program, *arguments], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(json.loads(line) for line in done.stdout.splitlines())
 
 
-def test_same_answers_as_triton():
+@pytest.mark.parametrize("program", ["oracle_rules.py", "oracle_tuner.py"])
+def test_same_answers_as_triton(program):
     try:
         version = importlib.metadata.version("triton")
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("Triton is not installed beside Nereid")
     if not version.startswith("3.6"):
         pytest.skip(f"the answers are those of Triton 3.6, found {version}")
-    theirs, ours = answers(), answers("nereid")
+    theirs, ours = answers(program), answers(program, "nereid")
     different = {question: (theirs[question], ours.get(question)) for question in theirs if theirs[question] != ours.get(question)}
     assert {question: pair[1] for question, pair in different.items()} == DIFFERENT, different

@@ -14,7 +14,7 @@ import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 from .. import _hooks, _measure, _native, knobs, testing
-from ..errors import TritonError
+from ..errors import CompileTimeAssertionFailure, OutOfResources, PTXASError, TritonError
 from . import _async_compile, _tuning_key
 from .driver import cpu, cuda, driver
 from .jit import JITFunction
@@ -93,12 +93,24 @@ def _search(tuner, configs, args, kwargs, device, budget):
                         times = _times(Call(tuner, config, args, kwargs), device, runs)
                 search.report(index, times)
             except TritonError as error:
+                if not _is_skipped(error):
+                    raise
                 failures[index] = error
                 search.fail(index)
+                if knobs.autotuning.print:
+                    print(f"Autotuning failed with {error}")
     best = search.best()
     if best is None or best in failures:
         raise _all_failed([failures[index] for index in sorted(failures)], [configs[index] for index in sorted(failures)])
+    if plain:  # of those whose first number is the same, the rest decides
+        equal = [index for index in own if index not in failures and _number(own[index]) == _number(own[best])]
+        best = min(equal, key=lambda index: list(own[index]) if isinstance(own[index], (list, tuple)) else [own[index]])
     return best, [own.get(index, search.timing(index)) for index in range(len(configs))], failures, search.cut_short()
+
+
+def _is_skipped(error):
+    """Whether a configuration that fails so is left out. Triton ends the tuning by errors in the kernel's text."""
+    return not knobs.nereid.strict or isinstance(error, (OutOfResources, CompileTimeAssertionFailure, PTXASError))
 
 
 def _number(times):
@@ -212,7 +224,7 @@ class _Ahead:
                 continue
             del self._futures[index]
             error = None if future.cancelled() else future.exception()
-            if isinstance(error, TritonError):
+            if isinstance(error, TritonError) and _is_skipped(error):
                 failures[index] = error
                 self._search.fail(index)
             else:
@@ -260,17 +272,15 @@ class Call:
         return self._tuner.fn.run(*self._args, **{**self._kwargs, "warmup": True})
 
     def around(self, launch):
-        """`launch(run)` between the hooks. Whatever happens in it, the hook after it is called."""
+        """`launch(run)` between the hooks. Whatever happens in it, the hook after it is called; what that raises comes first, as in Triton."""
         tuner = self._tuner
         self.set_up()
         tuner.pre_hook(self._arguments)
         try:
             launch(self._run)
         except BaseException as error:
-            try:
-                tuner.post_hook(self._arguments, exception=error)
-            finally:
-                raise error
+            tuner.post_hook(self._arguments, exception=error)
+            raise
         tuner.post_hook(self._arguments, exception=None)
 
     def _run(self):

@@ -16,7 +16,7 @@ import warnings
 from .. import _native, knobs
 from ..errors import AutotunerError, OutOfResources, PTXASError  # noqa: F401  (clients import them from here)
 from . import _rules, _tuning
-from .driver import driver
+from .driver import cpu, cuda, driver
 from .jit import KernelInterface
 
 
@@ -44,18 +44,17 @@ class Config:
         object.__setattr__(self, name, value)
 
     def _options(self):
-        options = {"num_warps": self.num_warps, "num_ctas": self.num_ctas, "num_stages": self.num_stages}
-        for name in ("num_cpu_threads", "maxnreg", "ir_override"):
-            if getattr(self, name):
-                options[name] = getattr(self, name)
-        return options
+        options = {name: getattr(self, name) for name in ("num_warps", "num_ctas", "num_stages", "maxnreg", "ir_override")}
+        options["num_cpu_threads"] = self.num_cpu_threads or None
+        return {name: value for name, value in options.items() if value is not None}
 
     def all_kwargs(self):
         """The keywords that a launch with this configuration gets."""
         return {**self.kwargs, **self._options()}
 
     def __setstate__(self, state):
-        self.__dict__.update({"num_cpu_threads": 0, "maxnreg": None, "pre_hook": None, "ir_override": None, **state})
+        self.__dict__.update({"kwargs": {}, "num_warps": 4, "num_stages": 3, "num_ctas": 1, "num_cpu_threads": 0, "maxnreg": None,
+                              "pre_hook": None, "ir_override": None, **state})
 
     def _key(self):
         return (*self.all_kwargs().items(), self.pre_hook)
@@ -103,6 +102,10 @@ def _zero(value):
         value.fill(0)
 
 
+#: Keywords of a launch that are no options of its code.
+_NO_OPTIONS = ("grid", "warmup", "stream", "device", "device_type")
+
+
 class Choices(dict):
     """`Autotuner.cache`: a dict that tells the launch path (docs/dispatch.md) when it changes."""
 
@@ -138,10 +141,9 @@ class Autotuner(KernelInterface):
     def __init__(self, fn, arg_names, configs, key, reset_to_zero, restore_value, pre_hook=None, post_hook=None,
                  prune_configs_by=None, warmup=None, rep=None, use_cuda_graph=False, do_bench=None, cache_results=False,
                  budget=None):
-        if isinstance(key, str):
-            raise TypeError(f"the key of a tuner is a list of argument names, found {key!r}")
-        self.configs = list(configs) if configs else [Config({})]
-        self.keys = list(key)
+        # A list stays the user's, who may change it. A text is the name of one argument, or, as in Triton, of one for each character.
+        self.configs = [Config({})] if not configs else configs if isinstance(configs, list) else list(configs)
+        self.keys = [key] if isinstance(key, str) and key in arg_names else list(key or ())
         self.cache = Choices()
         self.arg_names = arg_names
         self.fn = fn
@@ -227,6 +229,10 @@ class Autotuner(KernelInterface):
         """What measures: `do_bench(call, quantiles=...)` gives the milliseconds of `call()`."""
         return self._do_bench if self._do_bench is not None else self._measure
 
+    @do_bench.setter
+    def do_bench(self, measure):
+        self._do_bench = measure
+
     def _measure(self, call, quantiles):
         return _tuning.measure_once(self, call, quantiles)
 
@@ -290,8 +296,9 @@ class Autotuner(KernelInterface):
         function = self.fn
         while not hasattr(function, "cache_key"):
             function = function.fn
-        identity = "\0".join([triton_key(), str(driver.active.get_current_target()), function.cache_key, str(tuning_key),
-                              *map(str, configs)])
+        kind = getattr(self._thread, "kind", driver.active.name)
+        target = (cpu if kind == "cpu" else cuda).get_current_target()
+        identity = "\0".join([triton_key(), str(target), function.cache_key, str(tuning_key), *map(str, configs)])
         manager = get_cache_manager(hashlib.sha256(identity.encode()).hexdigest())
         name = f"{self.base_fn.__name__[:150]}.autotune.json"
         path = manager.get_file(name)
@@ -312,12 +319,18 @@ class Autotuner(KernelInterface):
         values = [arguments[name] for name in self.keys if name in arguments]
         values += [str(value.dtype) for value in arguments.values() if hasattr(value, "dtype")]
         # What is best on a GPU need not even run on the CPU. Triton's keys know one kind of device: the first one here.
-        kind = "cpu" if _tuning.device_of({**self.nargs, **kwargs}) is None else "cuda"
+        kind = self._kind_of(kwargs)
         if self._kind is None:
             self._kind = kind
         if kind != self._kind:
             values.append(kind)
+        # So may options of the launch that change the code. Those that a configuration sets make the launch an error.
+        values += [f"{name}={value!r}" for name, value in sorted(kwargs.items())
+                   if name not in self.arg_names and name not in _NO_OPTIONS and not (name == "target" and value == kind)]
         return tuple(values)
+
+    def _kind_of(self, kwargs):
+        return "cpu" if _tuning.device_of({**(self.nargs or {}), **kwargs}) is None else "cuda"
 
     def _choose(self, args, kwargs):
         """The configuration for these arguments, measured when it is not known."""
@@ -361,8 +374,9 @@ class Autotuner(KernelInterface):
 
     def _find_best(self, key, args, kwargs):
         """Tunes the key, or takes an earlier result."""
-        configs = self.prune_configs(kwargs)
+        configs = list(dict.fromkeys(self.prune_configs(kwargs)))
         from_disk = False
+        self._thread.kind = self._kind_of(kwargs)
         if len(configs) == 1:
             self.cache[key] = configs[0]
         else:
