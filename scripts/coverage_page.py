@@ -86,7 +86,7 @@ VALUES = ("void int1 int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 b
           "TRITON_MAX_TENSOR_NUMEL PropagateNan").split()
 CLASSES = "dtype dtype.kind dtype.is_dtype dtype.SIGNEDNESS dtype.KIND dtype.cache_key_part pointer_type block_type tuple_type tuple slice constexpr constexpr_type const tensor tensor_descriptor tensor_descriptor_type str_to_ty".split()
 PRIVATE = ("core.builtin core.extern core.extern_elementwise core.is_builtin core._unwrap_if_constexpr core.CONSTEXPR_0 core.get_int_dtype core._promote_bfloat16_to_float32 "
-           "core.aggregate_replace standard._log2").split()
+           "core.aggregate_replace standard._log2 standard._sum_combine standard._argmax_combine_tie_break_left").split()
 MATH = "umulhi exp exp2 log log2 cos sin sqrt sqrt_rn rsqrt abs fdiv div_rn erf floor ceil fma".split()
 DTYPE_MEMBERS = ("name primitive_bitwidth itemsize int_bitwidth  scalar is_fp8 is_fp8e4nv is_fp8e4b8 is_fp8e4b15 is_fp8e5 is_fp8e5b16 is_fp16 is_bf16 "
                  "is_fp32 is_fp64 is_int1 is_int8 is_int16 is_int32 is_int64 is_uint8 is_uint16 is_uint32 is_uint64 is_floating is_standard_floating is_int_signed is_int_unsigned is_int is_bool is_block is_ptr is_const "

@@ -119,6 +119,22 @@ static llvm::StringRef canonicalModule(llvm::StringRef module) {
   return module;
 }
 
+/// The prelude's function behind one of `tl.standard` that authors reduce and scan with, or "".
+static llvm::StringRef combinerNamed(llvm::StringRef name) {
+  return llvm::StringSwitch<llvm::StringRef>(name)
+      .Case("_sum_combine", "_add")
+      .Case("_prod_combine", "_multiply")
+      .Case("_xor_combine", "_xor")
+      .Case("_or_combine", "_or")
+      .Case("_elementwise_max", "_larger")
+      .Case("_elementwise_min", "_smaller")
+      .Case("_argmax_combine_tie_break_left", "_larger_with_index")
+      .Case("_argmax_combine_tie_break_fast", "_larger_with_any_index")
+      .Case("_argmin_combine_tie_break_left", "_smaller_with_index")
+      .Case("_argmin_combine_tie_break_fast", "_smaller_with_any_index")
+      .Default("");
+}
+
 std::optional<Value> languageMember(llvm::StringRef module, llvm::StringRef name) {
   llvm::StringRef path = canonicalModule(module);
   auto submodule = [&] { return Value(ModuleValue{(module + "." + name).str()}); };
@@ -173,6 +189,8 @@ std::optional<Value> languageMember(llvm::StringRef module, llvm::StringRef name
   if ((path == ".language.core" && (name == "get_int_dtype" || name == "_unwrap_if_constexpr")) ||
       (path == ".language.standard" && name == "_log2"))
     return builtinNamed(("python." + name).str());
+  if (path == ".language.standard" && !combinerNamed(name).empty())
+    return preludeNamed(combinerNamed(name));
   if (name == "TRITON_MAX_TENSOR_NUMEL")
     return Value::integer(maxTensorNumel);
   if (name == "pi32_t")

@@ -12,7 +12,7 @@ F32, I32 = DTYPES["float32"], DTYPES["int32"]
 
 def run(inputs, body, outputs, prologue="", **options):
     """`body` on blocks x, y... of (dtype, data); stores r, s... of (dtype, shape), whose types are checked."""
-    names, results = "xyzw"[:len(inputs)], "rst"[:len(outputs)]
+    names, results = "xyzw"[:len(inputs)], "rstuv"[:len(outputs)]
     loads = "\n".join(f"    {n} = tl.load({n}_ptr + {offsets(d.shape)})" for n, (_, d) in zip(names, inputs))
     stores = "\n".join(f"    tl.static_assert({n}.dtype == tl.{d})\n    tl.store({n}_ptr + {offsets(s)}, {n})" for n, (d, s) in zip(results, outputs))
     lines = "\n".join("    " + line for line in body.splitlines())
@@ -199,3 +199,21 @@ def checked(a, b):
     r, s = run([(I32, data)], "r = tl.reduce(x, 1, checked)\ns = tl.associative_scan(x, 1, checked)", [(I32, (2,)), (I32, (2, length))], prologue, debug=True)
     np.testing.assert_array_equal(r, data.sum(1))
     np.testing.assert_array_equal(s, data.cumsum(1))
+
+
+def test_combiners_of_the_library_by_name(target):
+    """`tl.standard` has the functions behind `tl.sum`, `tl.argmax` and the like, for users' own reductions and scans."""
+    data = np.random.default_rng(0).integers(-50, 50, (2, 64))
+    code = """r, s = tl.reduce((x, tl.broadcast_to(tl.arange(0, 64)[None, :], 2, 64)), 1, tl.standard._argmax_combine_tie_break_left)
+t = tl.associative_scan(x, 1, tl.standard._sum_combine)
+u, v = tl.reduce(x, 1, tl.standard._elementwise_min), tl.core.reduce(x, 1, tl.standard._xor_combine)"""
+    outputs = [(I32, (2,)), (I32, (2,)), (I32, (2, 64)), (I32, (2,)), (I32, (2,))]
+    r, s, t, u, v = run([(I32, data)], code, outputs)
+    np.testing.assert_array_equal(r, data.max(1))
+    np.testing.assert_array_equal(s, data.argmax(1))
+    np.testing.assert_array_equal(t, data.cumsum(1))
+    np.testing.assert_array_equal(u, data.min(1))
+    np.testing.assert_array_equal(v, np.bitwise_xor.reduce(data, 1))
+    from nereid.language.standard import _prod_combine
+    with pytest.raises(ValueError):
+        _prod_combine(1, 2)
