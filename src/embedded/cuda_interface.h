@@ -18,6 +18,7 @@ using DevicePointer = unsigned long long;
 using Context = struct ContextObject *;
 using Stream = struct StreamObject *;
 using Library = struct LibraryObject *;
+using Event = struct EventObject *;
 using Kernel = struct KernelObject *;
 using Function = struct FunctionObject *;
 using Module = struct ModuleObject *;
@@ -156,6 +157,13 @@ static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56
   X(cuStreamCreate, (Stream *, unsigned))                                                          \
   X(cuStreamDestroy_v2, (Stream))                                                                  \
   X(cuStreamSynchronize, (Stream))
+
+/// And those for measuring.
+#define NEREID_CUDA_EVENT_FUNCTIONS(X)                                                             \
+  X(cuEventCreate, (Event *, unsigned))                                                            \
+  X(cuEventDestroy_v2, (Event))                                                                    \
+  X(cuEventRecord, (Event, Stream))                                                                \
+  X(cuEventElapsedTime, (float *, Event, Event))
 
 /// The driver's CUtensorMap.
 struct alignas(64) TensorMap {

@@ -2,6 +2,7 @@
 
 #include "frontend/class.h"
 #include "frontend/function.h"
+#include "runtime/cache/questions.h"
 #include "runtime/specialise.h"
 
 #include <cstdlib>
@@ -49,20 +50,29 @@ HostResult<Value> CHost::take(int status, nrd_value *out) {
 HostResult<Value> CHost::lookup(const frontend::Function &function, llvm::StringRef name) {
   nrd_value *out = nullptr;
   int status = callbacks.lookup(callbacks.self, function.hostData(), name.str().c_str(), &out);
-  return take(status, out);
+  HostResult<Value> answer = take(status, out);
+  if (notes)
+    notes->noteLookup(function, name, answer);
+  return answer;
 }
 
 HostResult<Value> CHost::getAttribute(const frontend::HostObject &object, llvm::StringRef name) {
   nrd_value *out = nullptr;
   int status = callbacks.get_attribute(callbacks.self, object.handle, name.str().c_str(), &out);
-  return take(status, out);
+  HostResult<Value> answer = take(status, out);
+  if (notes)
+    notes->noteAttribute(object, name, answer);
+  return answer;
 }
 
 HostResult<Value> CHost::getItem(const frontend::HostObject &object, const Value &index) {
   nrd_value *out = nullptr;
   nrd_value at = borrowed(index);
   int status = callbacks.get_item(callbacks.self, object.handle, &at, &out);
-  return take(status, out);
+  HostResult<Value> answer = take(status, out);
+  if (notes)
+    notes->noteItem(object, index, answer);
+  return answer;
 }
 
 HostResult<Value> CHost::callWith(const frontend::HostObject &callee, llvm::ArrayRef<Value> args,
@@ -88,7 +98,12 @@ HostResult<Value> CHost::call(const frontend::HostObject &callee, llvm::ArrayRef
                               llvm::ArrayRef<std::pair<std::string, Value>> keywords,
                               frontend::Semantic &semantic) {
   nrd_semantic lent{semantic};
-  return callWith(callee, args, keywords, &lent);
+  std::string question;
+  bool resultCounts = notes && notes->noteCall(callee, args, keywords, question);
+  HostResult<Value> answer = callWith(callee, args, keywords, &lent);
+  if (resultCounts)
+    notes->noteResult(std::move(question), answer);
+  return answer;
 }
 
 HostResult<Value> CHost::repeatCall(const frontend::HostObject &callee, llvm::ArrayRef<Value> args,
@@ -120,30 +135,44 @@ void CHost::endProbe(bool accepted) {
 
 HostResult<frontend::HostMember> CHost::getMember(const frontend::Class &cls,
                                                   llvm::StringRef name) {
-  if (!callbacks.get_member)
-    return {};
-  nrd_value *out = nullptr;
-  int kind = NRD_MEMBER_PLAIN;
-  int status = callbacks.get_member(callbacks.self, cls.handle(), name.str().c_str(), &kind, &out);
-  HostResult<Value> member = take(status, out);
-  if (!member.value)
-    return {std::nullopt, std::move(member.error)};
-  auto how = kind == NRD_MEMBER_METHOD     ? frontend::MemberKind::Method
-             : kind == NRD_MEMBER_PROPERTY ? frontend::MemberKind::Property
-                                           : frontend::MemberKind::Plain;
-  return {frontend::HostMember{std::move(*member.value), how}, {}};
+  HostResult<frontend::HostMember> answer;
+  if (callbacks.get_member) {
+    nrd_value *out = nullptr;
+    int kind = NRD_MEMBER_PLAIN;
+    int status =
+        callbacks.get_member(callbacks.self, cls.handle(), name.str().c_str(), &kind, &out);
+    HostResult<Value> member = take(status, out);
+    auto how = kind == NRD_MEMBER_METHOD     ? frontend::MemberKind::Method
+               : kind == NRD_MEMBER_PROPERTY ? frontend::MemberKind::Property
+                                             : frontend::MemberKind::Plain;
+    if (member.value)
+      answer.value = frontend::HostMember{std::move(*member.value), how};
+    else
+      answer.error = std::move(member.error);
+  }
+  if (notes)
+    notes->noteMember(cls, name, answer);
+  return answer;
 }
 
 HostResult<bool> CHost::truth(const frontend::HostObject &object) {
   int result = callbacks.truth(callbacks.self, object.handle);
+  HostResult<bool> answer;
   if (result < 0)
-    return {std::nullopt, takeError()};
-  return {result != 0, {}};
+    answer.error = takeError();
+  else
+    answer.value = result != 0;
+  if (notes)
+    notes->noteTruth(object, answer);
+  return answer;
 }
 
 bool CHost::identical(const frontend::HostObject &a, const frontend::HostObject &b) {
-  return callbacks.identical ? callbacks.identical(callbacks.self, a.handle, b.handle) != 0
-                             : a.handle == b.handle;
+  bool answer = callbacks.identical ? callbacks.identical(callbacks.self, a.handle, b.handle) != 0
+                                    : a.handle == b.handle;
+  if (notes)
+    notes->noteIdentical(a, b, answer);
+  return answer;
 }
 
 void CHost::print(llvm::StringRef text) {

@@ -13,6 +13,10 @@ struct nrd_semantic {
 
 namespace nereid::runtime {
 
+namespace cache {
+class Dialogue;
+}
+
 class CHost final : public frontend::Host {
 public:
   explicit CHost(const nrd_host &callbacks) : callbacks(callbacks) {}
@@ -47,6 +51,9 @@ public:
   void beginProbe();
   void endProbe(bool accepted);
 
+  /// Where questions and answers are noted from now on; null for nowhere.
+  void noteIn(cache::Dialogue *dialogue) { notes = dialogue; }
+
   /// The last exception that a callback reported, or 0.
   uint64_t exception() const { return lastException; }
   /// What keeps the functions alive that the host has given out.
@@ -61,6 +68,7 @@ private:
   frontend::HostError takeError();
 
   nrd_host callbacks;
+  cache::Dialogue *notes = nullptr;
   uint64_t lastException = 0;
   std::vector<std::shared_ptr<const void>> kept;
 };

@@ -478,47 +478,38 @@ inline void writeConstant(uint8_t *&end, Tag tag, uint64_t bits) {
 /// The key of an argument as `appendArgument` makes it, at most 9 bytes at `end`; false for those
 /// that need more thought.
 inline bool writeUsual(uint8_t *&end, const ParamRule &rule, const nrd_arg &arg) {
-  if (rule.isConstexpr) {
-    switch (arg.kind) {
-    case NRD_ARG_INT:
-      writeConstant(end, TagIntConstant, arg.u);
-      return true;
-    case NRD_ARG_FLOAT:
-      writeConstant(end, TagFloatConstant, arg.u);
-      return true;
-    case NRD_ARG_BOOL:
-      *end++ = TagBoolConstant;
-      *end++ = arg.i != 0;
-      return true;
-    case NRD_ARG_NONE:
-      *end++ = TagNone;
-      return true;
-    default:
-      return false;
-    }
-  }
-  if (rule.policy || rule.isConst || rule.forcedType)
-    return false;
-  switch (arg.kind) {
-  case NRD_ARG_INT: {
-    Tag tag = arg.i == int32_t(arg.i) ? TagInt32 : TagInt64;
-    *end++ = arg.i == 1 ? TagOne : tag | (arg.i % 16 == 0 ? Multiple : 0);
+  bool constant = rule.isConstexpr;
+  if (arg.kind == NRD_ARG_NONE) {
+    *end++ = TagNone;
     return true;
   }
+  if (!constant && (rule.policy || rule.isConst || rule.forcedType))
+    return false;
+  switch (arg.kind) {
+  case NRD_ARG_INT:
+    if (constant) {
+      writeConstant(end, TagIntConstant, arg.u);
+    } else {
+      Tag tag = arg.i == int32_t(arg.i) ? TagInt32 : TagInt64;
+      *end++ = arg.i == 1 ? TagOne : tag | (arg.i % 16 == 0 ? Multiple : 0);
+    }
+    return true;
+  case NRD_ARG_FLOAT:
+    if (constant)
+      writeConstant(end, TagFloatConstant, arg.u);
+    else
+      *end++ = TagFloat;
+    return true;
+  case NRD_ARG_BOOL:
+    *end++ = constant ? TagBoolConstant : TagBool;
+    if (constant)
+      *end++ = arg.i != 0;
+    return true;
   case NRD_ARG_POINTER:
-    if (arg.dtype == NRD_VOID || arg.dtype > NRD_FP64 || isLarge(arg, DType(arg.dtype)))
+    if (constant || arg.dtype == NRD_VOID || arg.dtype > NRD_FP64 || isLarge(arg, DType(arg.dtype)))
       return false;
     *end++ = TagPointer | (uintptr_t(arg.p) % 16 == 0 ? Multiple : 0);
     *end++ = arg.dtype;
-    return true;
-  case NRD_ARG_FLOAT:
-    *end++ = TagFloat;
-    return true;
-  case NRD_ARG_BOOL:
-    *end++ = TagBool;
-    return true;
-  case NRD_ARG_NONE:
-    *end++ = TagNone;
     return true;
   default:
     return false;

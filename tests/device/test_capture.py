@@ -6,7 +6,8 @@ import nereid
 import nereid.language as tl
 import pytest
 import torch
-from test_cuda import on_gpu  # noqa: F401  (skips where there is no GPU)
+
+pytestmark = pytest.mark.usefixtures("on_gpu")
 
 
 def kernels(count):

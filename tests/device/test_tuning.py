@@ -9,22 +9,11 @@ import nereid
 import nereid.language as tl
 import pytest
 import torch
-from nereid.runtime import driver
 from nereid.tools.tensor_descriptor import TensorDescriptor
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-
-@pytest.fixture(params=["cuda"], autouse=True)
-def on_gpu(request):
-    """Launches with tensors of the device; skipped where there is none unless it was asked for."""
-    if driver.get_active_gpus() == [] or not torch.cuda.is_available():
-        if "cuda" in (request.config.getoption("--target") or os.environ.get("NEREID_TEST_TARGETS", "").split(",")):
-            driver.set_active_to_gpu()  # raises, and says what is missing
-        pytest.skip("no GPU is usable here")
-    driver.set_active_to_gpu()
-    yield
-    driver.reset_active()
+pytestmark = pytest.mark.usefixtures("on_gpu")
 
 
 @nereid.jit

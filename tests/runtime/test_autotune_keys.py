@@ -79,7 +79,7 @@ def test_kinds_of_devices_have_keys_of_their_own(target, monkeypatch, first):
     kernel, _ = tuned()
     nereid.runtime.driver.reset_active()
     monkeypatch.setattr(type(nereid.runtime.driver), "active", nereid.runtime._tuning.cuda)
-    monkeypatch.setattr(nereid.runtime._tuning.cuda, "get_current_device", lambda: 0)
+    monkeypatch.setattr(type(nereid.runtime._tuning.cuda), "get_current_device", lambda self: 0)
     keys = {}
     for name in (first, "cpu" if first is None else None):
         kernel.nargs = {"n": 64}  # no array says where it is

@@ -9,7 +9,9 @@ import nereid.language as tl
 import numpy as np
 import pytest
 import torch
+from nereid import _signature
 from nereid.tools import disasm
+from nereid.tools.compile import _grid
 from nereid.tools.mxfp import MXFP4Tensor, MXScaleTensor
 from nereid.tools.ragged_tma import atomic_add_ragged, create_ragged_descriptor, load_ragged, store_ragged
 
@@ -173,3 +175,10 @@ PyMODINIT_FUNC PyInit_small(void) { return PyModule_Create(&module); }
         assert compile_module_from_src(source, "small", ccflags=["-DANSWER=42"]).answer() == 42
         with pytest.raises(RuntimeError, match="`false` does not compile small"):
             compile_module_from_src(source, "small", ccflags=["-DANSWER=43"])
+
+
+def test_texts_with_parts():
+    assert _signature.split(" *fp32:16, i32 ,'a,(b', (i32, (1, 2)), 8,") == ["*fp32:16", "i32", "'a,(b'", "(i32, (1, 2))", "8", ""]
+    assert _signature.split("tensordesc<fp16[16, 32], nan>, i32") == ["tensordesc<fp16[16, 32], nan>", "i32"]
+    assert _signature.split(" ") == []
+    assert _grid("(n + 7) >> 3, n < 8, f(1, 2)") == ["(n + 7) >> 3", "n < 8", "f(1, 2)"]

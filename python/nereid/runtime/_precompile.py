@@ -19,7 +19,7 @@ import os
 import sys
 import threading
 
-from .. import knobs
+from .. import _signature, knobs
 from .jit import JITFunction, Specialization, serialize_specialization_data
 
 
@@ -31,26 +31,6 @@ def _function(kernel):
             raise TypeError(f"a kernel made with @jit is expected, found {type(kernel).__name__}")
         kernel = below
     return kernel
-
-
-def _split(text):
-    """The parts of a signature between its commas; those within brackets and quotes belong to a part."""
-    parts, depth, quote, part = [], 0, "", ""
-    for character in text:
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"":
-            quote = character
-        elif character in "([{":
-            depth += 1
-        elif character in ")]}":
-            depth -= 1
-        if character == "," and not depth and not quote:
-            parts.append(part.strip())
-            part = ""
-        else:
-            part += character
-    return [*parts, part.strip()] if part.strip() or parts else parts
 
 
 def _item(param, given):
@@ -66,12 +46,12 @@ def _item(param, given):
     if fact == "1":
         return [1]
     if given.startswith("("):
-        return tuple(_item(param, part) for part in _split(given[1:-1]))
+        return tuple(_item(param, part) for part in _signature.split(given[1:-1]))
     return given
 
 
 def _items(function, signature):
-    given = _split(signature) if isinstance(signature, str) else list(signature)
+    given = _signature.split(signature) if isinstance(signature, str) else list(signature)
     if len(given) > len(function.params):
         raise ValueError(f"{function.__name__}() has {len(function.params)} parameters, the signature {len(given)}")
     items = [_item(param, value) for param, value in zip(function.params, given)]

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
+from .. import _signature
+
 desc = """Compiles a kernel ahead of time into C source code that holds its machine code, with functions to load, launch and unload it."""
 
 
@@ -62,7 +64,7 @@ class _Parameter:
 
 
 def _parameters(fn, signature):
-    parts = _split(signature)
+    parts = _signature.split(signature)
     if len(parts) != len(fn.arg_names):
         raise ValueError(f"the signature of `{fn.__name__}` needs {len(fn.arg_names)} entries ({', '.join(fn.arg_names)}), found {len(parts)}")
     parameters = []
@@ -88,25 +90,6 @@ def _parameters(fn, signature):
                 continue
         parameters.append(_Parameter(index, name, None, None, value))
     return parameters
-
-
-def _split(text):
-    """The parts of a signature: separated by commas outside of brackets and quotes."""
-    parts, depth, quote = [""], 0, ""
-    for c in text:
-        if quote:
-            quote = "" if c == quote else quote
-        elif c in "'\"":
-            quote = c
-        elif c in "([{<":
-            depth += 1
-        elif c in ")]}>":
-            depth -= 1
-        if c == "," and not quote and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return [part.strip() for part in parts] if text.strip() else []
 
 
 def _load(path, name):
@@ -143,7 +126,7 @@ def _target(text):
 
 
 def _grid(text):
-    parts = _split(text)
+    parts = _signature.split(text, "()[]{}")  # `<` and `>>` are operators here
     if len(parts) != 3:
         raise ValueError(f"the grid has three parts, like `(n + 1023) / 1024, 1, 1`, found {text!r}")
     return parts
@@ -156,7 +139,7 @@ def compile_kernel(args: CompileArgs):
     target, grid = _target(args.target), _grid(args.grid)
     cpu = target.backend == "cpu"
     digest = hashlib.sha256()
-    digest.update(" ".join(_split(args.signature)).encode())
+    digest.update(" ".join(_signature.split(args.signature)).encode())
     digest.update(f"{args.num_warps}x{args.num_stages}x{target}".encode())
     signature_hash = digest.hexdigest()[:8]
     suffix = "".join(f"{p.index}{'c' if p.hint == 1 else 'd' if p.hint == 16 else ''}" for p in parameters if p.type)

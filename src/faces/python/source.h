@@ -1,5 +1,5 @@
-// Where a function ends in a file of Python: what `inspect.getsource` finds with Python's tokenizer,
-// without loading it.
+// Where a function ends in a file of Python: what `inspect.getsource` finds with Python's
+// tokenizer, without loading it.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ private:
   size_t closeString(std::string_view line, size_t position);
 
   Where where = Where::BeforeDef;
-  size_t count = 0;         ///< lines taken
+  size_t count = 0; ///< lines taken
   Block block;
   size_t depth = 0;         ///< of open brackets
   bool isContinued = false; ///< by a backslash

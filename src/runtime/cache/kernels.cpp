@@ -73,8 +73,6 @@ Keeper::Keeper(const CompileRequest &request, const targets::Target &target,
                const targets::CompileOptions &options, CHost *host)
     : request(request), target(target), options(options), inner(host),
       dialogue(host, [&target](llvm::StringRef tool) { return target.fileOf(tool); }) {
-  if (host)
-    noting.emplace(*host, dialogue);
   if (!takesPart(request))
     return;
   store = Store::current();
@@ -82,7 +80,15 @@ Keeper::Keeper(const CompileRequest &request, const targets::Target &target,
     store.reset();
 }
 
-Keeper::~Keeper() = default;
+Keeper::~Keeper() {
+  if (inner)
+    inner->noteIn(nullptr);
+}
+
+frontend::Host &Keeper::host() {
+  inner->noteIn(&dialogue);
+  return *inner;
+}
 
 bool Keeper::makeKey() {
   std::string machine = target.identity(options);

@@ -38,7 +38,7 @@ public:
   std::unique_ptr<targets::CompiledKernel> find(llvm::BitVector &written);
 
   /// The host that the compilation is to ask.
-  frontend::Host &host() { return *noting; }
+  frontend::Host &host();
 
   /// Keeps what was compiled.
   void keep(const targets::CompiledKernel &code, const nrd_kernel &kernel,
@@ -57,7 +57,6 @@ private:
   CHost *inner;
   std::optional<Store> store; ///< nothing when this compilation has no part in the cache
   Dialogue dialogue;
-  std::optional<NotingHost> noting;
   Key key; ///< where the answers so far have led to
 };
 

@@ -79,30 +79,4 @@ private:
   llvm::StringMap<size_t> index;
 };
 
-/// The host of a compilation whose questions are noted.
-class NotingHost final : public frontend::Host {
-public:
-  NotingHost(CHost &inner, Dialogue &dialogue) : inner(inner), dialogue(dialogue) {}
-
-  frontend::HostResult<frontend::Value> lookup(const frontend::Function &function,
-                                               llvm::StringRef name) override;
-  frontend::HostResult<frontend::Value> getAttribute(const frontend::HostObject &object,
-                                                     llvm::StringRef name) override;
-  frontend::HostResult<frontend::Value> getItem(const frontend::HostObject &object,
-                                                const frontend::Value &index) override;
-  frontend::HostResult<frontend::Value>
-  call(const frontend::HostObject &callee, llvm::ArrayRef<frontend::Value> args,
-       llvm::ArrayRef<std::pair<std::string, frontend::Value>> keywords,
-       frontend::Semantic &semantic) override;
-  frontend::HostResult<frontend::HostMember> getMember(const frontend::Class &cls,
-                                                       llvm::StringRef name) override;
-  frontend::HostResult<bool> truth(const frontend::HostObject &object) override;
-  bool identical(const frontend::HostObject &a, const frontend::HostObject &b) override;
-  void print(llvm::StringRef text) override { inner.print(text); }
-
-private:
-  CHost &inner;
-  Dialogue &dialogue;
-};
-
 } // namespace nereid::runtime::cache

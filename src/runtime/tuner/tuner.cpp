@@ -3,7 +3,7 @@
 #include "runtime/c_api.h"
 #include "runtime/devices/arguments.h"
 #include "runtime/devices/cuda.h"
-#include "runtime/tuner/measure.h"
+#include "runtime/measure/meter.h"
 #include "support/settings.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -29,10 +29,6 @@ constexpr double quietFor = 2, showEvery = 0.1;
 std::mutex &measuring() {
   static std::mutex mutex;
   return mutex;
-}
-
-ErrorPtr take(nrd_error *error) {
-  return ErrorPtr(reinterpret_cast<Error *>(error));
 }
 
 bool isCuda(const TargetName &target) {
@@ -202,8 +198,8 @@ ErrorPtr Tuner::launch(llvm::ArrayRef<nrd_arg> args, GridFn grid, const nrd_laun
   if (ErrorPtr error = fillGrid(config, grid, launch))
     return error;
   nrd_function handle{function};
-  return take(nrd_dispatch(&handle, launch.args.data(), launch.args.size(),
-                           &configs[config].options, &launch.how, nullptr));
+  return taken(nrd_dispatch(&handle, launch.args.data(), launch.args.size(),
+                            &configs[config].options, &launch.how, nullptr));
 }
 
 //===--- which configuration
@@ -277,8 +273,8 @@ struct Tuner::Compilations {
     nrd_function handle{tuner.function};
     for (size_t i; (i = next.fetch_add(1)) < states.size();) {
       tuner.fill(i, mine);
-      ErrorPtr error = take(nrd_dispatch(&handle, mine.args.data(), mine.args.size(),
-                                         &tuner.configs[i].options, nullptr, nullptr));
+      ErrorPtr error = taken(nrd_dispatch(&handle, mine.args.data(), mine.args.size(),
+                                          &tuner.configs[i].options, nullptr, nullptr));
       std::lock_guard lock(mutex);
       states[i] = error ? Failed : Ready;
       errors[i] = std::move(error);
@@ -345,6 +341,7 @@ ErrorPtr Tuner::tune(Launch &launch, llvm::StringRef key, GridFn grid, size_t &c
     launch.how.with_stream = 1;
     if (ErrorPtr error = cudaMeter(launch.device, launch.how.stream, meter))
       return error;
+    meter->setCold(true);
   }
 
   Search::Plan plan;
@@ -465,8 +462,8 @@ ErrorPtr Tuner::run(Launch &launch, GridFn grid, Meter &meter, size_t config, un
     }
     ErrorPtr error = meter.begin();
     if (!error)
-      error = take(nrd_dispatch(&handle, launch.args.data(), launch.args.size(),
-                                &configs[config].options, &launch.how, nullptr));
+      error = taken(nrd_dispatch(&handle, launch.args.data(), launch.args.size(),
+                                 &configs[config].options, &launch.how, nullptr));
     ErrorPtr stop = meter.end();
     for (auto [parameter, copy] : llvm::zip(restores, saved)) {
       ErrorPtr problem = bytesOf(launch, parameter, bytes);

@@ -305,11 +305,11 @@ API int cuLaunchKernelEx(const struct Config *config, void *function, void **par
 }
 
 /* ---- events: a clock that each of them moves by a millisecond ---- */
-static float clockNow = 0, eventTimes[64];
+static float clockNow = 0, eventTimes[1024];
 static int events = 0;
 API int cuEventCreate(void **event, unsigned flags) {
   CHECK_FAILURE;
-  *event = &eventTimes[events++];
+  *event = &eventTimes[events++ % 1024];
   return 0;
 }
 API int cuEventDestroy_v2(void *event) {
@@ -338,8 +338,29 @@ API int cuMemsetD8Async(uint64_t address, unsigned char value, size_t size, void
   note("set %llx %zu to %d\n", (unsigned long long)address, size, value);
   return 0;
 }
-API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, void *stream) {
+API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t size, void *stream) {
   CHECK_FAILURE;
   note("copy %llx to %llx %zu\n", (unsigned long long)from, (unsigned long long)to, size);
+  return 0;
+}
+API int cuMemAlloc_v2(uint64_t *address, size_t size) {
+  CHECK_FAILURE;
+  note("allocate %zu at once\n", size);
+  *address = 0xdef000;
+  return 0;
+}
+API int cuMemFree_v2(uint64_t address) {
+  note("free at once\n");
+  return 0;
+}
+API int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+  *bytes = (size_t)1 << 37;
+  return 0;
+}
+API int cuStreamCreate(void **stream, unsigned flags) {
+  *stream = (void *)0x99;
+  return 0;
+}
+API int cuStreamDestroy_v2(void *stream) {
   return 0;
 }
