@@ -121,9 +121,11 @@ nrd_error *nrd_function_create(nrd_module *module, const char *name, const nrd_h
   auto record = std::make_shared<FunctionRecord>(module->tree, definition, function_data);
   if (host)
     record->host = *host;
-  if ((record->tile = module->tile))
+  if ((record->tile = module->tile)) {
     for (auto [rule, param] : llvm::zip(record->rules, record->tile->find(wanted)->params))
       rule.forcedType = param.second;
+    record->rulesChanged();
+  }
   *out = new nrd_function{std::move(record)};
   return nullptr;
 }
@@ -161,8 +163,10 @@ int nrd_function_param_has_default(const nrd_function *function, size_t index) {
 }
 
 void nrd_function_set_param_policy(nrd_function *function, size_t index, uint32_t bits) {
-  if (index < function->record->rules.size())
-    function->record->rules[index].policy = bits;
+  if (index >= function->record->rules.size())
+    return;
+  function->record->rules[index].policy = bits;
+  function->record->rulesChanged();
 }
 
 void nrd_function_set_noinline(nrd_function *function, int noinline_) {
@@ -182,6 +186,7 @@ nrd_error *nrd_function_set_param_type(nrd_function *function, size_t index,
   ParamRule &rule = function->record->rules[index];
   if (!signature) {
     rule.forcedType.reset();
+    function->record->rulesChanged();
     return nullptr;
   }
   auto type = frontend::parseSignatureType(signature);
@@ -190,6 +195,7 @@ nrd_error *nrd_function_set_param_type(nrd_function *function, size_t index,
                           std::string_view(rule.name), "a type such as `*fp32`, `i64`, `fp32`",
                           signature));
   rule.forcedType = std::move(type);
+  function->record->rulesChanged();
   return nullptr;
 }
 

@@ -47,7 +47,18 @@ struct Wanted {
 };
 
 ErrorPtr Wanted::makeKey() {
-  leaves = flatten(args, storage);
+  struct {
+    uint64_t options;
+    uint16_t target;
+    uint8_t flags;
+  } head;
+  constexpr size_t headSize = sizeof head.options + sizeof head.target + sizeof head.flags;
+  key.resize_for_overwrite(headSize);
+  bool usual;
+  if (ErrorPtr error = appendKey(key, record.rules, record.kinds, args, record.name, usual))
+      [[unlikely]]
+    return error;
+  leaves = usual ? args : flatten(args, storage);
   const Settings &settings = Settings::current();
   if (ErrorPtr error = chooseTarget(options ? &options->values : nullptr, leaves, launch, target,
                                     device)) [[unlikely]]
@@ -60,19 +71,12 @@ ErrorPtr Wanted::makeKey() {
   bool debug = options && options->values.debugSet ? options->values.debug : settings.debug;
   bool strict = options && options->values.strictSet ? options->values.strict : settings.strict;
 
-  struct {
-    uint64_t options;
-    uint16_t target;
-    uint8_t flags;
-  } head = {
+  head = {
       (options ? options->values.id(target.backend) : 0) + settings.codeIdentity, target.code(),
       uint8_t((checked ? FlagChecked : 0) | (debug ? FlagDebug : 0) | (strict ? FlagStrict : 0))};
-  key.resize(sizeof head.options + sizeof head.target + sizeof head.flags);
   std::memcpy(key.data(), &head.options, sizeof head.options);
   std::memcpy(key.data() + 8, &head.target, sizeof head.target);
   key[10] = head.flags;
-  if (ErrorPtr error = appendKey(key, record.rules, args, record.name)) [[unlikely]]
-    return error;
   hash = Dispatcher::hash(key);
   return nullptr;
 }

@@ -17,16 +17,20 @@ namespace nereid::runtime {
 struct FunctionRecord : std::enable_shared_from_this<FunctionRecord> {
   FunctionRecord(syntax::ModulePtr module, const syntax::FunctionDef *definition, void *hostData)
       : function(std::move(module), definition, hostData), rules(paramRules(function)),
-        name(function.name().str()) {}
+        kinds(ruleKinds(rules)), name(function.name().str()) {}
 
   frontend::Function function;
   /// What is compiled in place of `function`, a mere declaration then.
   TileSourcePtr tile;
   std::vector<ParamRule> rules;
+  std::vector<RuleKind> kinds; ///< of `rules`
   std::string name;
   /// The face's answers to what names mean; standing alone they come from the module.
   std::optional<nrd_host> host;
   Dispatcher dispatcher;
+
+  /// To be called after a change of `rules`.
+  void rulesChanged() { kinds = ruleKinds(rules); }
 };
 
 } // namespace nereid::runtime

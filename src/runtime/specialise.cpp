@@ -477,13 +477,13 @@ inline void writeConstant(uint8_t *&end, Tag tag, uint64_t bits) {
 
 /// The key of an argument as `appendArgument` makes it, at most 9 bytes at `end`; false for those
 /// that need more thought.
-inline bool writeUsual(uint8_t *&end, const ParamRule &rule, const nrd_arg &arg) {
-  bool constant = rule.isConstexpr;
+inline bool writeUsual(uint8_t *&end, RuleKind rule, const nrd_arg &arg) {
+  bool constant = rule == RuleKind::Constant;
   if (arg.kind == NRD_ARG_NONE) {
     *end++ = TagNone;
     return true;
   }
-  if (!constant && (rule.policy || rule.isConst || rule.forcedType))
+  if (rule == RuleKind::Special)
     return false;
   switch (arg.kind) {
   case NRD_ARG_INT:
@@ -518,8 +518,19 @@ inline bool writeUsual(uint8_t *&end, const ParamRule &rule, const nrd_arg &arg)
 
 } // namespace
 
+std::vector<RuleKind> runtime::ruleKinds(llvm::ArrayRef<ParamRule> rules) {
+  std::vector<RuleKind> kinds;
+  for (const ParamRule &rule : rules)
+    kinds.push_back(rule.isConstexpr                                 ? RuleKind::Constant
+                    : rule.policy || rule.isConst || rule.forcedType ? RuleKind::Special
+                                                                     : RuleKind::Usual);
+  return kinds;
+}
+
 ErrorPtr runtime::appendKey(KeyBuffer &key, llvm::ArrayRef<ParamRule> rules,
-                            llvm::ArrayRef<nrd_arg> args, llvm::StringRef functionName) {
+                            llvm::ArrayRef<RuleKind> kinds, llvm::ArrayRef<nrd_arg> args,
+                            llvm::StringRef functionName, bool &usual) {
+  usual = true;
   if (args.size() < rules.size())
     return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchMissingArgument,
                      std::string_view(functionName), std::string_view(rules[args.size()].name));
@@ -531,11 +542,12 @@ ErrorPtr runtime::appendKey(KeyBuffer &key, llvm::ArrayRef<ParamRule> rules,
     size_t size = key.size();
     key.resize_for_overwrite(key.capacity());
     uint8_t *end = key.data() + size, *last = key.data() + key.size() - 9;
-    while (i < rules.size() && end <= last && writeUsual(end, rules[i], args[i]))
+    while (i < rules.size() && end <= last && writeUsual(end, kinds[i], args[i]))
       ++i;
     key.truncate(size_t(end - key.data()));
     if (i == rules.size())
       break;
+    usual = false;
     if (ErrorPtr error = appendArgument(key, rules[i], args[i], functionName))
       return error;
   }

@@ -55,15 +55,24 @@ struct ParamRule {
   std::optional<frontend::Type> forcedType; ///< by annotation, or set by the face
 };
 
+/// What a launch has to know of a rule for usual arguments; a byte a parameter, close together.
+enum class RuleKind : uint8_t {
+  Usual,    ///< neither policy nor type
+  Constant, ///< constexpr
+  Special   ///< anything else
+};
+std::vector<RuleKind> ruleKinds(llvm::ArrayRef<ParamRule> rules);
+
 using KeyBuffer = llvm::SmallVector<uint8_t, 256>;
 
 /// The rules of `function`'s parameters as its `def` line gives them.
 std::vector<ParamRule> paramRules(const frontend::Function &function);
 
-/// Appends the key of these arguments, one per rule. An error when an argument cannot be given for
-/// its parameter.
-ErrorPtr appendKey(KeyBuffer &key, llvm::ArrayRef<ParamRule> rules, llvm::ArrayRef<nrd_arg> args,
-                   llvm::StringRef functionName);
+/// Appends the key of these arguments, one per rule; `kinds`: ruleKinds(rules). `usual` says that
+/// there are neither tuples nor other rarities among them. An error when an argument cannot be given
+/// for its parameter.
+ErrorPtr appendKey(KeyBuffer &key, llvm::ArrayRef<ParamRule> rules, llvm::ArrayRef<RuleKind> kinds,
+                   llvm::ArrayRef<nrd_arg> args, llvm::StringRef functionName, bool &usual);
 
 /// The specialisation that the key stands for.
 std::vector<frontend::ParamSpec> specialise(llvm::ArrayRef<ParamRule> rules,

@@ -129,37 +129,48 @@ bool wrongDevice(const Parameter &parameter, const std::string &device) {
   return false;
 }
 
-std::optional<nrd_dtype> dtypeOf(const dlpack::Tensor &tensor) {
+/// NRD_VOID for what kernels do not know.
+nrd_dtype dtypeOf(const dlpack::Tensor &tensor) {
   if (tensor.lanes != 1)
-    return std::nullopt;
-  auto pick =
-      [&](std::initializer_list<std::pair<int, nrd_dtype>> widths) -> std::optional<nrd_dtype> {
-    for (auto [bits, dtype] : widths)
-      if (tensor.typeBits == bits)
-        return dtype;
-    return std::nullopt;
-  };
-  switch (tensor.typeCode) {
-  case dlpack::Int:
-    return pick({{32, NRD_INT32}, {64, NRD_INT64}, {16, NRD_INT16}, {8, NRD_INT8}});
-  case dlpack::UInt:
-    return pick({{8, NRD_UINT8}, {32, NRD_UINT32}, {64, NRD_UINT64}, {16, NRD_UINT16}});
-  case dlpack::Float:
-    return pick({{32, NRD_FP32}, {16, NRD_FP16}, {64, NRD_FP64}});
-  case dlpack::BFloat:
-    return pick({{16, NRD_BF16}});
-  case dlpack::Bool:
-    return pick({{8, NRD_INT1}});
-  case dlpack::Float8E4M3FN:
-    return pick({{8, NRD_FP8E4NV}});
-  case dlpack::Float8E4M3FNUZ:
-    return pick({{8, NRD_FP8E4B8}});
-  case dlpack::Float8E5M2:
-    return pick({{8, NRD_FP8E5}});
-  case dlpack::Float8E5M2FNUZ:
-    return pick({{8, NRD_FP8E5B16}});
+    return NRD_VOID;
+  auto type = [](int code, int bits) { return code << 8 | bits; };
+  switch (tensor.typeCode << 8 | tensor.typeBits) {
+  case type(dlpack::Float, 32):
+    return NRD_FP32;
+  case type(dlpack::Float, 16):
+    return NRD_FP16;
+  case type(dlpack::BFloat, 16):
+    return NRD_BF16;
+  case type(dlpack::Float, 64):
+    return NRD_FP64;
+  case type(dlpack::Int, 32):
+    return NRD_INT32;
+  case type(dlpack::Int, 64):
+    return NRD_INT64;
+  case type(dlpack::Int, 16):
+    return NRD_INT16;
+  case type(dlpack::Int, 8):
+    return NRD_INT8;
+  case type(dlpack::UInt, 8):
+    return NRD_UINT8;
+  case type(dlpack::UInt, 16):
+    return NRD_UINT16;
+  case type(dlpack::UInt, 32):
+    return NRD_UINT32;
+  case type(dlpack::UInt, 64):
+    return NRD_UINT64;
+  case type(dlpack::Bool, 8):
+    return NRD_INT1;
+  case type(dlpack::Float8E4M3FN, 8):
+    return NRD_FP8E4NV;
+  case type(dlpack::Float8E4M3FNUZ, 8):
+    return NRD_FP8E4B8;
+  case type(dlpack::Float8E5M2, 8):
+    return NRD_FP8E5;
+  case type(dlpack::Float8E5M2FNUZ, 8):
+    return NRD_FP8E5B16;
   default:
-    return std::nullopt;
+    return NRD_VOID;
   }
 }
 
@@ -179,8 +190,8 @@ bool fromDlpack(const Parameter &parameter, PyObject *object, const dlpack::Tens
   if (!isCuda && tensor.deviceType != dlpack::Cpu && tensor.deviceType != dlpack::CudaHost)
     return wrongDevice(parameter,
                        nameOr(object, "device", "number " + std::to_string(tensor.deviceId)));
-  std::optional<nrd_dtype> dtype = dtypeOf(tensor);
-  if (!dtype)
+  nrd_dtype dtype = dtypeOf(tensor);
+  if (dtype == NRD_VOID)
     return wrongDtype(parameter, nameOr(object, "dtype", "unknown"));
   // Addresses as numbers: a tensor without elements may lie at 0.
   uintptr_t data = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byteOffset;
@@ -196,7 +207,7 @@ bool fromDlpack(const Parameter &parameter, PyObject *object, const dlpack::Tens
   }
   out.low = reinterpret_cast<char *>(empty ? (data ? data : 16) : low);
   out.high = empty ? out.low : reinterpret_cast<char *>(high);
-  return pointerTo(out, *dtype, reinterpret_cast<char *>(data),
+  return pointerTo(out, dtype, reinterpret_cast<char *>(data),
                    isCuda ? NRD_MEMORY_CUDA + tensor.deviceId : NRD_MEMORY_HOST_TENSOR);
 }
 

@@ -1,7 +1,10 @@
-// A list that holds its first items in place: what a launch collects allocates nothing.
+// A list that holds its first items in place: what a launch collects allocates nothing, and what it
+// does not collect costs nothing either.
 #pragma once
 
 #include <cstddef>
+#include <new>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -9,21 +12,32 @@ namespace nereid::python {
 
 template <typename T, size_t Inline> class Few {
 public:
+  Few() = default;
+  Few(const Few &other) {
+    for (size_t i = 0; i < other.count; ++i)
+      push_back(other[i]);
+  }
+  Few &operator=(const Few &) = delete;
+  ~Few() { clear(); }
+
   size_t size() const { return count; }
   bool empty() const { return count == 0; }
-  T &operator[](size_t index) { return index < Inline ? items[index] : more[index - Inline]; }
+  T &operator[](size_t index) { return index < Inline ? *item(index) : more[index - Inline]; }
   const T &operator[](size_t index) const {
-    return index < Inline ? items[index] : more[index - Inline];
+    return index < Inline ? *const_cast<Few *>(this)->item(index) : more[index - Inline];
   }
   T &back() { return (*this)[count - 1]; }
-  void push_back(T item) {
+  void push_back(T value) {
     if (count < Inline)
-      items[count] = std::move(item);
+      new (places + count * sizeof(T)) T(std::move(value));
     else
-      more.push_back(std::move(item));
+      more.push_back(std::move(value));
     ++count;
   }
   void clear() {
+    if constexpr (!std::is_trivially_destructible_v<T>)
+      for (size_t i = 0; i < count && i < Inline; ++i)
+        item(i)->~T();
     count = 0;
     more.clear();
   }
@@ -33,9 +47,11 @@ public:
   }
 
 private:
+  T *item(size_t index) { return std::launder(reinterpret_cast<T *>(places + index * sizeof(T))); }
+
   size_t count = 0;
-  T items[Inline];
   std::vector<T> more;
+  alignas(T) std::byte places[Inline * sizeof(T)];
 };
 
 } // namespace nereid::python

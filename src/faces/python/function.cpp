@@ -4,7 +4,10 @@
 #include "faces/python/stack.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <structmember.h>
 
 namespace nereid::python {
 
@@ -126,6 +129,7 @@ void Function::keep(PyObject *object) {
 }
 
 void Function::clearCache() {
+  latest = {};
   // Hooks run while the objects go: they may compile and launch.
   auto gone = std::exchange(kernels, {});
   captures.clear();
@@ -222,6 +226,39 @@ bool Function::capturesUnchanged() {
 //===--- binding
 //---------------------------------------------------------------------------------===//
 
+Ref Call::args() const {
+  Ref tuple = Ref::take(PyTuple_New(Py_ssize_t(positional)));
+  for (size_t i = 0; tuple && i < positional; ++i)
+    PyTuple_SetItem(tuple.get(), Py_ssize_t(i), Py_NewRef(values[i]));
+  return tuple;
+}
+
+Ref Call::kwargs() const {
+  Ref dict = Ref::take(PyDict_New());
+  for (size_t k = 0, count = keywords(); dict && k < count; ++k)
+    if (PyDict_SetItem(dict.get(), PyTuple_GetItem(names, Py_ssize_t(k)), values[positional + k]) <
+        0)
+      return Ref();
+  return dict;
+}
+
+CallOf::CallOf(PyObject *args, PyObject *kwargs)
+    : values(size_t(PyTuple_Size(args)) + size_t(kwargs ? PyDict_Size(kwargs) : 0)),
+      call{values.get(), size_t(PyTuple_Size(args))} {
+  for (size_t i = 0; i < call.positional; ++i)
+    values[i] = PyTuple_GetItem(args, Py_ssize_t(i));
+  if (!kwargs || PyDict_Size(kwargs) == 0)
+    return;
+  names = Ref::take(PyTuple_New(PyDict_Size(kwargs)));
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t k = 0;
+  for (Py_ssize_t position = 0; names && PyDict_Next(kwargs, &position, &key, &value); ++k) {
+    PyTuple_SetItem(names.get(), k, Py_NewRef(key));
+    values[call.positional + size_t(k)] = value;
+  }
+  call.names = names.get();
+}
+
 bool Function::missing(PyObject *const *bound) {
   std::vector<std::string> names;
   for (size_t i = 0; i < parameters.size(); ++i)
@@ -239,18 +276,17 @@ bool Function::missing(PyObject *const *bound) {
   return false;
 }
 
-bool Function::bindGiven(PyObject *args, PyObject *kwargs, PyObject **bound, Keywords &options) {
-  size_t count = parameters.size(), given = PyTuple_Size(args);
+bool Function::bindGiven(const Call &call, PyObject **bound, Keywords &options) {
+  size_t count = parameters.size(), given = call.positional;
   if (given > count) {
     PyErr_Format(PyExc_TypeError, "%s() takes %zu positional argument%s but %zu %s given",
                  name.c_str(), count, count == 1 ? "" : "s", given, given == 1 ? "was" : "were");
     return false;
   }
-  for (size_t i = 0; i < given; ++i)
-    bound[i] = PyTuple_GetItem(args, i);
+  std::copy_n(call.values, given, bound);
   std::fill(bound + given, bound + count, nullptr);
-  PyObject *key = nullptr, *value = nullptr;
-  for (Py_ssize_t position = 0; kwargs && PyDict_Next(kwargs, &position, &key, &value);) {
+  for (size_t k = 0, keywords = call.keywords(); k < keywords; ++k) {
+    PyObject *key = PyTuple_GetItem(call.names, Py_ssize_t(k)), *value = call.values[given + k];
     size_t index = 0;
     while (index < count && parameters[index].name != key)
       ++index;
@@ -435,9 +471,13 @@ bool Function::resolveGrid(PyObject *grid, PyObject *const *bound, uint32_t out[
 PyObject *Function::compiledObject(nrd_kernel *kernel) {
   if (!kernel)
     Py_RETURN_NONE;
+  if (kernel == latest.first) [[likely]]
+    return Py_NewRef(latest.second);
   auto known = kernels.find(kernel);
-  if (known != kernels.end()) [[likely]]
-    return Py_NewRef(known->second.get());
+  if (known != kernels.end()) {
+    latest = {kernel, known->second.get()};
+    return Py_NewRef(latest.second);
+  }
   Ref handle = makeKernelHandle(kernel, ownerObject);
   Ref object = Ref::take(handle ? PyObject_CallFunctionObjArgs(registry().compiledKernel,
                                                                handle.get(), ownerObject, nullptr)
@@ -468,12 +508,12 @@ OptionsPtr Function::optionsWithName(const OptionSet &options, PyObject *const *
   return named;
 }
 
-PyObject *Function::launch(PyObject *grid, PyObject *args, PyObject *kwargs, bool warmup) {
+PyObject *Function::launch(PyObject *grid, const Call &call, bool warmup) {
   size_t count = parameters.size();
   Slots<PyObject *> bound(count);
   Slots<nrd_arg> arguments(count);
   Keywords given;
-  if (!bind(args, kwargs, bound.get(), given))
+  if (!bind(call, bound.get(), given))
     return nullptr;
   OptionSet *options = optionsFor(given);
   if (!options)
@@ -522,7 +562,7 @@ PyObject *Function::find(PyObject *args, PyObject *kwargs, bool warmup) {
   Slots<PyObject *> bound(count);
   Slots<nrd_arg> arguments(count);
   Keywords given;
-  OptionSet *options = bind(args, kwargs, bound.get(), given) ? optionsFor(given) : nullptr;
+  OptionSet *options = bind(CallOf(args, kwargs), bound.get(), given) ? optionsFor(given) : nullptr;
   ArgumentScope scope;
   scope.warmup = warmup;
   if (!options || !toArguments(bound.get(), scope, arguments.get()))
@@ -589,7 +629,7 @@ PyObject *Function::launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject 
       return nullptr;
   }
   ArgumentScope scope;
-  if (!bind(args, nullptr, bound.get(), noOptions) ||
+  if (!bind(CallOf(args, nullptr), bound.get(), noOptions) ||
       !resolveGrid(grid, bound.get(), launch.grid) ||
       !toArguments(bound.get(), scope, arguments.get()))
     return nullptr;
@@ -608,10 +648,16 @@ PyObject *Function::launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject 
 
 namespace {
 
+using VectorCall = PyObject *(*)(PyObject *, PyObject *const *, size_t, PyObject *);
+
 struct LauncherObject {
-  PyObject_HEAD PyObject *kernel;
+  PyObject_HEAD VectorCall call;
+  PyObject *kernel;
   PyObject *grid;
 };
+
+/// Memory of a launcher that is gone, for the next one: there is hardly ever more than one.
+LauncherObject *spareLauncher = nullptr;
 
 PyTypeObject *kernelBaseType = nullptr;
 PyTypeObject *launcherType = nullptr;
@@ -644,14 +690,24 @@ void kernelDealloc(PyObject *self) {
   freeInstance(self);
 }
 
+PyObject *launcherVectorcall(PyObject *self, PyObject *const *values, size_t count,
+                             PyObject *names);
+
 PyObject *kernelSubscript(PyObject *self, PyObject *grid) {
   static auto *alloc = reinterpret_cast<allocfunc>(PyType_GetSlot(launcherType, Py_tp_alloc));
-  auto *launcher = reinterpret_cast<LauncherObject *>(alloc(launcherType, 0));
+  PyObject *object;
+  if (spareLauncher) [[likely]]
+    object = PyObject_Init(reinterpret_cast<PyObject *>(std::exchange(spareLauncher, nullptr)),
+                           launcherType);
+  else
+    object = alloc(launcherType, 0);
+  auto *launcher = reinterpret_cast<LauncherObject *>(object);
   if (launcher) {
+    launcher->call = launcherVectorcall;
     launcher->kernel = Py_NewRef(self);
     launcher->grid = Py_NewRef(grid);
   }
-  return reinterpret_cast<PyObject *>(launcher);
+  return object;
 }
 
 /// Attributes that tell of launches and tunings and decide none.
@@ -684,17 +740,17 @@ PyObject *kernelCreate(PyObject *self, PyObject *args) {
 }
 
 /// Launches, by way of the hooks where there are any.
-PyObject *launchHooked(PyObject *kernel, PyObject *grid, PyObject *args, PyObject *kwargs,
-                       bool warmup) {
+PyObject *launchHooked(PyObject *kernel, PyObject *grid, const Call &call, bool warmup) {
   PyObject *hooks = registry().launchHooks;
   if (hooks && hooks != Py_None) [[unlikely]] {
-    Ref keywords = kwargs ? Ref::share(kwargs) : Ref::take(PyDict_New());
-    return keywords ? PyObject_CallFunctionObjArgs(hooks, kernel, grid, args, keywords.get(),
-                                                   warmup ? Py_True : Py_False, nullptr)
-                    : nullptr;
+    Ref args = call.args(), kwargs = call.kwargs();
+    return args && kwargs ? PyObject_CallFunctionObjArgs(hooks, kernel, grid, args.get(),
+                                                         kwargs.get(), warmup ? Py_True : Py_False,
+                                                         nullptr)
+                          : nullptr;
   }
   Function *function = functionOf(kernel);
-  return function ? function->launch(grid, args, kwargs, warmup) : nullptr;
+  return function ? function->launch(grid, call, warmup) : nullptr;
 }
 
 PyObject *kernelLaunch(PyObject *self, PyObject *arguments) {
@@ -703,7 +759,7 @@ PyObject *kernelLaunch(PyObject *self, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "OO!O!p:_launch", &grid, &PyTuple_Type, &args, &PyDict_Type,
                         &kwargs, &warmup))
     return nullptr;
-  return launchHooked(self, grid, args, kwargs, warmup);
+  return launchHooked(self, grid, CallOf(args, kwargs), warmup);
 }
 
 PyObject *kernelLaunchPlain(PyObject *self, PyObject *arguments) {
@@ -713,7 +769,7 @@ PyObject *kernelLaunchPlain(PyObject *self, PyObject *arguments) {
                         &PyDict_Type, &kwargs, &warmup))
     return nullptr;
   Function *function = functionOf(self);
-  return function ? function->launch(grid, args, kwargs, warmup) : nullptr;
+  return function ? function->launch(grid, CallOf(args, kwargs), warmup) : nullptr;
 }
 
 PyObject *kernelFind(PyObject *self, PyObject *arguments) {
@@ -783,12 +839,15 @@ void launcherDealloc(PyObject *self) {
   static auto *free = reinterpret_cast<freefunc>(PyType_GetSlot(launcherType, Py_tp_free));
   Py_DECREF(launcher->kernel);
   Py_DECREF(launcher->grid);
-  free(self);
+  if (spareLauncher)
+    free(self);
+  else
+    spareLauncher = launcher;
   Py_DECREF(reinterpret_cast<PyObject *>(launcherType));
 }
 
 /// `kernel[grid](*args, **kwargs)`: straight to the library, unless someone has taken over `run`.
-PyObject *launcherCall(PyObject *self, PyObject *args, PyObject *kwargs) {
+PyObject *callLauncher(PyObject *self, const Call &call) {
   static PyObject *runName = interned("run");
   static PyObject *gridName = interned("grid");
   static PyObject *warmupName = interned("warmup");
@@ -797,20 +856,31 @@ PyObject *launcherCall(PyObject *self, PyObject *args, PyObject *kwargs) {
   if (!kernel->indirect) {
     PyObject *run = runOf(launcher->kernel);
     if (run == registry().jitRun)
-      return launchHooked(launcher->kernel, launcher->grid, args, kwargs, /*warmup=*/false);
+      return launchHooked(launcher->kernel, launcher->grid, call, /*warmup=*/false);
     if (run && (run == registry().tunerRun || run == registry().rulesRun)) {
       bool done = false;
-      PyObject *result = launchStacked(launcher->kernel, launcher->grid, args, kwargs, done);
+      PyObject *result = launchStacked(launcher->kernel, launcher->grid, call, done);
       if (done)
         return result;
     }
   }
   Ref run = Ref::take(PyObject_GetAttr(launcher->kernel, runName));
-  Ref keywords = Ref::take(kwargs ? PyDict_Copy(kwargs) : PyDict_New());
-  if (!run || !keywords || PyDict_SetItem(keywords.get(), gridName, launcher->grid) < 0 ||
+  Ref args = call.args(), keywords = call.kwargs();
+  if (!run || !args || !keywords ||
+      PyDict_SetItem(keywords.get(), gridName, launcher->grid) < 0 ||
       PyDict_SetItem(keywords.get(), warmupName, Py_False) < 0)
     return nullptr;
-  return PyObject_Call(run.get(), args, keywords.get());
+  return PyObject_Call(run.get(), args.get(), keywords.get());
+}
+
+PyObject *launcherVectorcall(PyObject *self, PyObject *const *values, size_t count,
+                             PyObject *names) {
+  // The highest bit only says that the caller would lend the place before the first value.
+  return callLauncher(self, Call{values, count & (SIZE_MAX >> 1), names});
+}
+
+PyObject *launcherCall(PyObject *self, PyObject *args, PyObject *kwargs) {
+  return callLauncher(self, CallOf(args, kwargs));
 }
 
 PyObject *launcherRepr(PyObject *self) {
@@ -894,12 +964,19 @@ bool addFunctionTypes(PyObject *module) {
   static PyType_Spec kernelSpec = {"nereid._native.KernelBase", sizeof(KernelBaseObject), 0,
                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                                    kernelSlots};
-  static PyType_Slot launcherSlots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(launcherDealloc)},
+  // The stable interface of Python 3.11 has the calling convention, but no name for its flag.
+  constexpr unsigned long haveVectorcall = 1ul << 11;
+  static PyMemberDef launcherMembers[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(LauncherObject, call), READONLY, nullptr},
+      {nullptr, 0, 0, 0, nullptr}};
+  static PyType_Slot launcherSlots[] = {{Py_tp_members, launcherMembers},
+                                        {Py_tp_dealloc, reinterpret_cast<void *>(launcherDealloc)},
                                         {Py_tp_call, reinterpret_cast<void *>(launcherCall)},
                                         {Py_tp_repr, reinterpret_cast<void *>(launcherRepr)},
                                         {0, nullptr}};
   static PyType_Spec launcherSpec = {"nereid._native.Launcher", sizeof(LauncherObject), 0,
-                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+                                         haveVectorcall,
                                      launcherSlots};
   kernelBaseType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&kernelSpec));
   launcherType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&launcherSpec));

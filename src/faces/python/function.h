@@ -19,6 +19,49 @@ struct Capture {
   bool isCell;
 };
 
+/// One slot per parameter, on the stack for all but the largest kernels.
+template <typename T> class Slots {
+public:
+  explicit Slots(size_t count) {
+    if (count > inlineSize)
+      large.resize(count);
+    data = count > inlineSize ? large.data() : small;
+  }
+  T *get() { return data; }
+  T &operator[](size_t index) { return data[index]; }
+
+private:
+  static constexpr size_t inlineSize = 48;
+  T small[inlineSize];
+  std::vector<T> large;
+  T *data;
+};
+
+/// The arguments of a call as the interpreter hands them over, borrowed: positional ones, then the
+/// values of the keywords.
+struct Call {
+  PyObject *const *values;
+  size_t positional;
+  PyObject *names = nullptr; ///< a tuple, or null without keywords
+
+  size_t keywords() const { return names ? size_t(PyTuple_Size(names)) : 0; }
+  /// The positional ones as a tuple, the others as a new dict; null with an exception set.
+  Ref args() const;
+  Ref kwargs() const;
+};
+
+/// The same of a tuple and a dict (or null), which must outlive it.
+class CallOf {
+public:
+  CallOf(PyObject *args, PyObject *kwargs);
+  operator const Call &() const { return call; }
+
+private:
+  Slots<PyObject *> values;
+  Ref names;
+  Call call;
+};
+
 /// Launch keywords that are not parameters: names and values, borrowed.
 using Keywords = Few<std::pair<PyObject *, PyObject *>, 8>;
 
@@ -51,7 +94,7 @@ public:
 
   /// `kernel[grid](*args, **kwargs)`; with `warmup` it only compiles. Returns the compiled kernel's
   /// Python object.
-  PyObject *launch(PyObject *grid, PyObject *args, PyObject *kwargs, bool warmup);
+  PyObject *launch(PyObject *grid, const Call &call, bool warmup);
 
   /// The compiled kernel's Python object that this launch would use; None when it is not compiled
   /// yet.
@@ -81,7 +124,7 @@ public:
 
   const std::vector<Parameter> &parameterList() const { return parameters; }
   /// The parameters that the call gives, one slot each; null for those it does not give.
-  bool bindGiven(PyObject *args, PyObject *kwargs, PyObject **bound, Keywords &options);
+  bool bindGiven(const Call &call, PyObject **bound, Keywords &options);
   /// Defaults for the rest; an error when one has none.
   bool bindDefaults(PyObject **bound);
   bool toArgument(size_t index, PyObject *object, ArgumentScope &scope, nrd_arg &out) {
@@ -104,8 +147,8 @@ public:
 
 private:
   Function() = default;
-  bool bind(PyObject *args, PyObject *kwargs, PyObject **bound, Keywords &options) {
-    return bindGiven(args, kwargs, bound, options) && bindDefaults(bound);
+  bool bind(const Call &call, PyObject **bound, Keywords &options) {
+    return bindGiven(call, bound, options) && bindDefaults(bound);
   }
   bool missing(PyObject *const *bound);
   /// The options with the name that `@jit(repr=...)` gives to a new kernel; null with an exception
@@ -124,6 +167,7 @@ private:
   std::vector<Capture> captures;
   std::vector<std::unique_ptr<OptionSet>> optionSets;
   std::unordered_map<nrd_kernel *, Ref> kernels;
+  std::pair<nrd_kernel *, PyObject *> latest = {}; ///< the one of `kernels` that was launched last
   std::unordered_set<PyObject *> kept;
 };
 
@@ -146,24 +190,6 @@ inline KernelBaseObject *asKernel(PyObject *object) {
 bool isKernelBase(PyObject *object);
 /// `run` of the object's class, borrowed; null without an exception where there is none.
 PyObject *runOf(PyObject *kernel);
-
-/// One slot per parameter, on the stack for all but the largest kernels.
-template <typename T> class Slots {
-public:
-  explicit Slots(size_t count) {
-    if (count > inlineSize)
-      large.resize(count);
-    data = count > inlineSize ? large.data() : small;
-  }
-  T *get() { return data; }
-  T &operator[](size_t index) { return data[index]; }
-
-private:
-  static constexpr size_t inlineSize = 48;
-  T small[inlineSize];
-  std::vector<T> large;
-  T *data;
-};
 
 /// Whether the object is a kernel (an instance of KernelBase with a text of its own).
 bool isKernel(PyObject *object);

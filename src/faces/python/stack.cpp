@@ -466,12 +466,13 @@ namespace {
 /// While Python code of the user runs: who asks for `nargs` finds the arguments here.
 struct InFlight {
   const Stack &stack;
-  PyObject *args;
+  const Call &call;
+  Ref args; ///< as a tuple, once someone has asked
   InFlight *outer;
 
   static thread_local InFlight *innermost;
-  InFlight(const Stack &stack, PyObject *args)
-      : stack(stack), args(args), outer(std::exchange(innermost, this)) {}
+  InFlight(const Stack &stack, const Call &call)
+      : stack(stack), call(call), outer(std::exchange(innermost, this)) {}
   InFlight(const InFlight &) = delete;
   ~InFlight() { innermost = outer; }
 };
@@ -493,8 +494,8 @@ enum class Outcome {
 
 class StackedLaunch {
 public:
-  StackedLaunch(Stack &stack, PyObject *grid, PyObject *args, PyObject *kwargs)
-      : stack(stack), function(*stack.function), grid(grid), args(args), kwargs(kwargs),
+  StackedLaunch(Stack &stack, PyObject *grid, const Call &call)
+      : stack(stack), function(*stack.function), grid(grid), call(call),
         count(function.parameterList().size()), bound(count), arguments(count), frame(function) {}
 
   PyObject *run(bool &done);
@@ -520,7 +521,8 @@ private:
 
   Stack &stack;
   Function &function;
-  PyObject *grid, *args, *kwargs;
+  PyObject *grid;
+  const Call &call;
   size_t count;
   Slots<PyObject *> bound;
   Slots<nrd_arg> arguments;
@@ -542,13 +544,13 @@ private:
 bool StackedLaunch::bind() {
   static PyObject *const gridName = interned("grid");
   static PyObject *const warmupName = interned("warmup");
-  if (!function.bindGiven(args, kwargs, bound.get(), options))
+  if (!function.bindGiven(call, bound.get(), options))
     return false;
   for (size_t i = 0; i < options.size(); ++i)
     if (PyUnicode_Compare(options[i].first, gridName) == 0 ||
         PyUnicode_Compare(options[i].first, warmupName) == 0)
       return false;
-  if (PyTuple_Size(args) > stack.firstRuled) // what a heuristic gives is given by position, too
+  if (Py_ssize_t(call.positional) > stack.firstRuled) // what a heuristic gives is given by position, too
     return false;
   for (size_t i = 0; i < count; ++i) {
     if (!bound[i])
@@ -653,7 +655,7 @@ bool StackedLaunch::makeKey(const Step &step) {
 }
 
 Ref StackedLaunch::keywordsSoFar() {
-  Ref keywords = Ref::take(kwargs ? PyDict_Copy(kwargs) : PyDict_New());
+  Ref keywords = call.kwargs();
   bool ok = keywords && PyDict_SetItemString(keywords.get(), "grid", grid) == 0 &&
             PyDict_SetItemString(keywords.get(), "warmup", Py_False) == 0;
   for (const auto &[name, value] : results)
@@ -664,9 +666,8 @@ Ref StackedLaunch::keywordsSoFar() {
 Ref StackedLaunch::everythingSoFar(PyObject *keywords) {
   Ref all = Ref::take(PyDict_New());
   bool ok = bool(all);
-  for (Py_ssize_t i = 0; ok && i < PyTuple_Size(args); ++i)
-    ok = PyDict_SetItem(all.get(), function.parameterList()[size_t(i)].name,
-                        PyTuple_GetItem(args, i)) == 0;
+  for (size_t i = 0; ok && i < call.positional; ++i)
+    ok = PyDict_SetItem(all.get(), function.parameterList()[i].name, call.values[i]) == 0;
   ok = ok && PyDict_Update(all.get(), keywords) == 0;
   return ok ? all : Ref();
 }
@@ -685,7 +686,9 @@ void StackedLaunch::add(Addition &addition, size_t layer, int parameter, PyObjec
 
 Outcome StackedLaunch::fillChoice(Addition &addition, size_t number, PyObject *soFar) {
   const Layer &layer = stack.layers[number];
-  Ref pair = Ref::take(PyObject_CallMethod(layer.object, "_config_for", "OO", args, soFar));
+  Ref args = call.args();
+  Ref pair = Ref::take(
+      args ? PyObject_CallMethod(layer.object, "_config_for", "OO", args.get(), soFar) : nullptr);
   if (!pair)
     return Outcome::Failed;
   Choice choice{};
@@ -714,7 +717,7 @@ Outcome StackedLaunch::fillChoice(Addition &addition, size_t number, PyObject *s
       return Outcome::Leave;
     int parameter = stack.parameterOf(name);
     // Given twice: `run` has the words for it.
-    if (PyDict_GetItemWithError(soFar, name) || (parameter >= 0 && parameter < PyTuple_Size(args)))
+    if (PyDict_GetItemWithError(soFar, name) || (parameter >= 0 && size_t(parameter) < call.positional))
       return Outcome::Leave;
     add(addition, number, parameter, name, value);
   }
@@ -744,7 +747,7 @@ Outcome StackedLaunch::fillRule(Addition &addition, size_t layer, const Rule &ru
 /// Asks the decorators of the step.
 Outcome StackedLaunch::fill(const Step &step, Addition &addition) {
   inKey.each([&](PyObject *object) { addition.inKey.push_back(Ref::share(object)); });
-  InFlight visible(stack, args);
+  InFlight visible(stack, call);
   Ref soFar = keywordsSoFar();
   if (!soFar)
     return Outcome::Failed;
@@ -787,7 +790,7 @@ Outcome StackedLaunch::callPreHook(const Addition &addition, const Choice &choic
   if (!all)
     return Outcome::Failed;
   sawPython = true;
-  InFlight visible(stack, args);
+  InFlight visible(stack, call);
   Ref result = Ref::take(PyObject_CallFunctionObjArgs(choice.preHook.get(), all.get(), nullptr));
   return result ? Outcome::Done : Outcome::Failed;
 }
@@ -829,7 +832,7 @@ Outcome StackedLaunch::use(Addition &addition) {
 
 Outcome StackedLaunch::ask(const Step &step) {
   const Rule &rule = *step.asked;
-  InFlight visible(stack, args);
+  InFlight visible(stack, call);
   sawPython = true;
   Ref keywords = keywordsSoFar();
   Ref all = keywords ? everythingSoFar(keywords.get()) : Ref();
@@ -921,7 +924,7 @@ PyObject *StackedLaunch::launch() {
     if (!function.resolveGrid(grid, bound.get(), how.grid))
       return nullptr;
   } else {
-    InFlight visible(stack, args);
+    InFlight visible(stack, call);
     sawPython = true;
     if (!function.resolveGrid(grid, bound.get(), how.grid))
       return nullptr;
@@ -961,22 +964,24 @@ Stack *currentStack(PyObject *kernel) {
 } // namespace
 
 PyObject *argumentsInFlight(PyObject *decorator) {
-  for (const InFlight *frame = InFlight::innermost; frame; frame = frame->outer)
+  for (InFlight *frame = InFlight::innermost; frame; frame = frame->outer)
     for (const Layer &layer : frame->stack.layers)
-      if (layer.object == decorator)
-        return frame->args;
+      if (layer.object == decorator) {
+        if (!frame->args)
+          frame->args = frame->call.args();
+        return frame->args.get();
+      }
   return Py_None;
 }
 
-PyObject *launchStacked(PyObject *kernel, PyObject *grid, PyObject *args, PyObject *kwargs,
-                        bool &done) {
+PyObject *launchStacked(PyObject *kernel, PyObject *grid, const Call &call, bool &done) {
   PyObject *hooks = registry().launchHooks;
   if ((hooks && hooks != Py_None) || !registry().ruleReads)
     return nullptr;
   Held<Stack> stack(currentStack(kernel));
   if (!stack)
     return nullptr;
-  StackedLaunch launch(*stack, grid, args, kwargs);
+  StackedLaunch launch(*stack, grid, call);
   return launch.run(done);
 }
 

@@ -15,8 +15,7 @@ namespace nereid::python {
 /// Launches when the stack of decorators allows it: `done` is then set, and the result is the
 /// compiled kernel or null with an exception. Otherwise nothing has happened yet, no exception is
 /// set, and the decorators' `run` must be called.
-PyObject *launchStacked(PyObject *kernel, PyObject *grid, PyObject *args, PyObject *kwargs,
-                        bool &done);
+PyObject *launchStacked(PyObject *kernel, PyObject *grid, const Call &call, bool &done);
 
 /// The positional arguments of this thread's innermost launch through the decorator, borrowed;
 /// None when there is none.

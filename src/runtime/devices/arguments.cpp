@@ -65,6 +65,26 @@ inline bool pack(const nrd_arg &arg, ScalarKind kind, uint64_t &slot) {
   }
 }
 
+/// The same for what most launches pass; false also for what needs more thought.
+inline bool packUsual(const nrd_arg &arg, ScalarKind kind, uint64_t &slot) {
+  switch (arg.kind) {
+  case NRD_ARG_POINTER:
+    slot = uint64_t(uintptr_t(arg.p));
+    return kind == ScalarKind::Pointer && !arg.read_only;
+  case NRD_ARG_INT:
+    slot = arg.u;
+    return kind == ScalarKind::I32 || kind == ScalarKind::I64;
+  case NRD_ARG_FLOAT: {
+    float narrow = float(arg.f);
+    slot = 0;
+    std::memcpy(&slot, &narrow, sizeof narrow);
+    return kind == ScalarKind::F32;
+  }
+  default:
+    return false;
+  }
+}
+
 ErrorPtr readOnly(const nrd_kernel &kernel, const ParamSlot &slot) {
   return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::ReadOnlyArgument,
                    std::string_view(slot.name), std::string_view(kernel.name));
@@ -114,17 +134,22 @@ ErrorPtr runtime::packArguments(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg
                : makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::LaunchTooManyArguments,
                            std::string_view(kernel.name), int64_t(kernel.params.size()),
                            int64_t(args.size()));
-  slots.reserve(args.size() + 8);
-  for (size_t i = 0; i < args.size(); ++i) {
+  // As long as the arguments are usual ones, each takes a slot and no call.
+  slots.resize_for_overwrite(args.size());
+  uint64_t *end = slots.data();
+  size_t first = 0;
+  for (; first < args.size(); ++first) {
+    const ParamSlot &slot = kernel.params[first];
+    if (slot.passed && (slot.descriptorRank || !packUsual(args[first], slot.kind, *end)))
+      break;
+    end += slot.passed;
+  }
+  slots.truncate(size_t(end - slots.data()));
+  for (size_t i = first; i < args.size(); ++i) {
     const ParamSlot &slot = kernel.params[i];
     if (!slot.passed)
       continue;
     uint64_t value;
-    if (args[i].kind == NRD_ARG_POINTER && slot.kind == ScalarKind::Pointer &&
-        !slot.descriptorRank && !args[i].read_only) {
-      slots.push_back(uint64_t(uintptr_t(args[i].p)));
-      continue;
-    }
     if (slot.descriptorRank || args[i].kind == NRD_ARG_DESCRIPTOR) [[unlikely]] {
       if (ErrorPtr error = packDescriptor(kernel, slot, args[i], slots))
         return error;

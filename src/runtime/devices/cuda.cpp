@@ -8,6 +8,7 @@
 #include "targets/nvidia/kernel_abi.h"
 
 #include <mutex>
+#include <optional>
 
 using namespace nereid;
 using namespace nereid::runtime;
@@ -43,7 +44,11 @@ private:
 class CudaCode final : public DeviceCode {
 public:
   explicit CudaCode(const nrd_kernel &kernel)
-      : info(*static_cast<const LaunchInfo *>(kernel.entry)), name(internedName(kernel.name)) {}
+      : info(*static_cast<const LaunchInfo *>(kernel.entry)), name(internedName(kernel.name)),
+        threads(unsigned(info.numWarps) * 32), sharedBytes(unsigned(info.sharedBytes)),
+        needsExtras(kernel.request.options.cooperative || kernel.request.options.pdl ||
+                    info.numCtas > 1 || !info.tensorMaps.empty() || info.globalScratchBytes) {}
+
 
   ~CudaCode() override {
     // At the end of the process the driver may be gone already, and in a forked child it is; then
@@ -56,12 +61,17 @@ public:
 
   struct OnDevice {
     std::atomic<bool> ready = false;
+    int number = 0;
     int registers = 0, localBytes = 0, maxThreads = 0, staticShared = 0;
     /// The kernel in the context that was current when it was prepared: launching this is quicker
     /// than launching the kernel, which the driver has to look up.
     Context context = nullptr;
     Function function = nullptr;
   };
+
+  /// Where it was prepared last; asked before anything else, since launches mostly stay where they
+  /// are. Null in the beginning.
+  OnDevice *latest() const { return last.load(std::memory_order_acquire); }
 
   /// What the device said of the kernel; loads and prepares it the first time.
   ErrorPtr prepare(const Driver &cuda, const nrd_kernel &kernel, int device, OnDevice *&out) {
@@ -76,6 +86,8 @@ public:
 
   const LaunchInfo &info;
   const std::string *const name;
+  const unsigned threads, sharedBytes; ///< of a block
+  const bool needsExtras;              ///< a launch takes more than grid and parameters
   Kernel function = nullptr;
   Library library = nullptr;
 
@@ -87,6 +99,7 @@ private:
   std::atomic<bool> loaded = false;
   std::mutex mutex;
   std::unique_ptr<OnDevice[]> devices;
+  std::atomic<OnDevice *> last = nullptr; ///< one of `devices` that is ready
 };
 
 ErrorPtr CudaCode::load(const Driver &cuda, const nrd_kernel &kernel) {
@@ -140,6 +153,7 @@ ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, i
   out = &there;
   if (there.ready.load(std::memory_order_relaxed))
     return nullptr;
+  there.number = device;
 
   Result result = Success;
   const std::pair<int, int *> wanted[] = {{FunctionRegisters, &there.registers},
@@ -171,6 +185,7 @@ ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, i
   if (result != Success)
     return callError(cuda, result, "load `" + kernel.name + "`");
   there.ready.store(true, std::memory_order_release);
+  last.store(&there, std::memory_order_release);
   return nullptr;
 }
 
@@ -221,13 +236,19 @@ ErrorPtr notLoadable(const nrd_kernel &kernel) {
                    kernel.request.target.text());
 }
 
-/// The GPU's address of a pointer argument that lies on the host, when it has one (pinned memory).
-ErrorPtr hostPointer(const Driver &cuda, const nrd_kernel &kernel, size_t index, uint64_t &slot) {
+/// The address under which the current device reaches memory that lies elsewhere: pinned memory of
+/// the host, memory of another device where PyTorch or the program has opened the way to it. An
+/// error when there is none.
+ErrorPtr foreignPointer(const Driver &cuda, const nrd_kernel &kernel, const nrd_arg &arg,
+                        size_t index, int device, uint64_t &slot) {
   DevicePointer address = 0;
   if (!slot || cuda.cuPointerGetAttribute(&address, PointerDevicePointer, slot) == Success) {
     slot = slot ? address : 0;
     return nullptr;
   }
+  if (arg.memory >= NRD_MEMORY_CUDA)
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::PointerOnOtherGpu,
+                     kernel.params[index].name, int64_t(arg.memory - NRD_MEMORY_CUDA), device);
   return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::PointerNotOnGpu, int64_t(index),
                    kernel.params[index].name);
 }
@@ -246,6 +267,112 @@ ErrorPtr launchError(const Driver &cuda, const nrd_kernel &kernel, const CudaCod
                    diag::CudaLaunchFailed, kernel.name, cuda.describe(result));
 }
 
+/// Whether the launch may go to this device as far as its own choice goes.
+bool isFor(const nrd_launch &launch, int device) {
+  return !launch.device || launch.device == device + 1;
+}
+
+/// Whether no pointer is known to lie elsewhere than on this device.
+bool allReachable(llvm::ArrayRef<nrd_arg> args, int device) {
+  const int here = NRD_MEMORY_CUDA + device;
+  bool reachable = true;
+  for (const nrd_arg &arg : args)
+    reachable &= arg.memory == NRD_MEMORY_UNKNOWN || arg.memory == here || !pointsToMemory(arg);
+  return reachable;
+}
+
+/// What a launch needs beyond its grid and parameters: attributes, tensor maps, scratch memory.
+struct Extras {
+  LaunchAttribute attributes[3];
+  unsigned attributeCount = 0;
+  llvm::SmallVector<TensorMap, 4> maps;
+  DevicePointer scratch = 0;
+
+  LaunchAttribute &add(int kind) {
+    LaunchAttribute &attribute = attributes[attributeCount++];
+    attribute = {};
+    attribute.kind = kind;
+    return attribute;
+  }
+};
+
+ErrorPtr makeExtras(const Driver &driver, const nrd_kernel &kernel, const LaunchInfo &info,
+                    int64_t programs, Stream stream, const Slots &slots, Extras &out) {
+  if (kernel.request.options.cooperative)
+    out.add(LaunchAttribute::Cooperative).flag = 1;
+  if (kernel.request.options.pdl)
+    out.add(LaunchAttribute::ProgrammaticSerialization).flag = 1;
+  if (info.numCtas > 1) {
+    LaunchAttribute &cluster = out.add(LaunchAttribute::ClusterDimension);
+    cluster.cluster[0] = unsigned(info.numCtas);
+    cluster.cluster[1] = cluster.cluster[2] = 1;
+  }
+  if (!info.tensorMaps.empty())
+    if (ErrorPtr error = encodeTensorMaps(driver, info.tensorMaps, slots.data(), out.maps))
+      return error;
+  if (!info.globalScratchBytes)
+    return nullptr;
+  Result result =
+      driver.cuMemAllocAsync(&out.scratch, size_t(info.globalScratchBytes * programs), stream);
+  return result == Success ? nullptr
+                           : callError(driver, result,
+                                       "reserve scratch memory for `" + kernel.name + "`");
+}
+
+/// Hands the kernel to the driver; the context of `there` is current.
+ErrorPtr start(const Driver &driver, const nrd_kernel &kernel, const CudaCode::OnDevice &there,
+               Function function, const nrd_launch &launch, Slots &slots) {
+  const auto &code = static_cast<const CudaCode &>(*kernel.onDevice);
+  const LaunchInfo &info = code.info;
+  if (launch.grid[1] > 65535 || launch.grid[2] > 65535) [[unlikely]] {
+    const DeviceInfo *gpu;
+    if (ErrorPtr error = deviceInfo(driver, there.number, gpu))
+      return error;
+    for (int axis = 1; axis < 3; ++axis)
+      if (int64_t(launch.grid[axis]) > gpu->maxGrid[axis])
+        return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::GpuGridTooLarge, axis,
+                         int64_t(launch.grid[axis]), gpu->maxGrid[axis]);
+  }
+  auto stream = static_cast<Stream>(streamOfLaunch(launch, there.number));
+  int64_t programs = int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
+  std::optional<Extras> extras;
+  if (code.needsExtras) [[unlikely]]
+    if (ErrorPtr error = makeExtras(driver, kernel, info, programs, stream, slots, extras.emplace()))
+      return error;
+
+  DevicePointer scratch = extras ? extras->scratch : 0;
+  slots.push_back(scratch);
+  slots.push_back(0); // profile scratch
+  size_t maps = extras ? extras->maps.size() : 0;
+  llvm::SmallVector<void *, 64> params;
+  params.resize_for_overwrite(slots.size() + maps);
+  for (size_t i = 0; i < slots.size(); ++i)
+    params[i] = &slots[i];
+  for (size_t i = 0; i < maps; ++i)
+    params[slots.size() + i] = &extras->maps[i];
+
+  Result result;
+  unsigned x = launch.grid[0] * unsigned(info.numCtas);
+  if (extras && extras->attributeCount) {
+    LaunchConfig config{{x, launch.grid[1], launch.grid[2]},
+                        {code.threads, 1, 1},
+                        code.sharedBytes,
+                        stream,
+                        extras->attributes,
+                        extras->attributeCount};
+    result = driver.cuLaunchKernelEx(&config, function, params.data(), nullptr);
+  } else {
+    result = driver.cuLaunchKernel(function, x, launch.grid[1], launch.grid[2], code.threads, 1, 1,
+                                   code.sharedBytes, stream, params.data(), nullptr);
+  }
+  if (scratch)
+    driver.cuMemFreeAsync(scratch, stream);
+  if (result != Success) [[unlikely]]
+    return launchError(driver, kernel, there, programs, result);
+  noteLaunch(code.name);
+  return nullptr;
+}
+
 } // namespace
 
 ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
@@ -253,113 +380,50 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
   if (!kernel.onDevice) [[unlikely]]
     return notLoadable(kernel);
   auto &code = static_cast<CudaCode &>(*kernel.onDevice);
-  const LaunchInfo &info = code.info;
   Slots slots;
   bool empty;
   if (ErrorPtr error = packArguments(kernel, args, slots))
     return error;
   if (ErrorPtr error = checkGrid(launch, empty))
     return error;
-
   const Driver *driver;
-  int device;
   if (ErrorPtr error = Driver::get(driver))
     return error;
+
+  // Where the last launches were, the driver is asked a single question: which context is current.
+  if (CudaCode::OnDevice *there = code.latest(); there && !empty) [[likely]] {
+    Context current = nullptr;
+    driver->cuCtxGetCurrent(&current);
+    if (current == there->context && isFor(launch, there->number) &&
+        allReachable(args, there->number)) [[likely]]
+      return start(*driver, kernel, *there, there->function, launch, slots);
+  }
+
+  int device;
   if (ErrorPtr error = deviceOfLaunch(args, &launch, device))
     return error;
   ContextScope context(*driver);
   if (ErrorPtr error = context.enter(device))
     return error;
-
   for (size_t i = 0, slot = 0; i < args.size(); ++i) {
     if (!kernel.params[i].passed)
       continue;
-    if (pointsToMemory(args[i]) && (args[i].memory == NRD_MEMORY_HOST ||
-                                    args[i].memory == NRD_MEMORY_HOST_TENSOR)) [[unlikely]]
-      if (ErrorPtr error = hostPointer(*driver, kernel, i, slots[slot]))
+    if (pointsToMemory(args[i]) && args[i].memory != NRD_MEMORY_UNKNOWN &&
+        args[i].memory != NRD_MEMORY_CUDA + device)
+      if (ErrorPtr error = foreignPointer(*driver, kernel, args[i], i, device, slots[slot]))
         return error;
     slot += kernel.params[i].codeParams();
   }
   if (empty)
     return nullptr;
-
   CudaCode::OnDevice *there;
   if (ErrorPtr error = code.prepare(*driver, kernel, device, there))
     return error;
-
-  LaunchConfig config{};
-  for (int axis = 0; axis < 3; ++axis)
-    config.grid[axis] = launch.grid[axis];
-  config.grid[0] *= unsigned(info.numCtas);
-  if (launch.grid[1] > 65535 || launch.grid[2] > 65535) [[unlikely]] {
-    const DeviceInfo *gpu;
-    if (ErrorPtr error = deviceInfo(*driver, device, gpu))
-      return error;
-    for (int axis = 1; axis < 3; ++axis)
-      if (int64_t(launch.grid[axis]) > gpu->maxGrid[axis])
-        return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::GpuGridTooLarge, axis,
-                         int64_t(launch.grid[axis]), gpu->maxGrid[axis]);
-  }
-  config.block[0] = unsigned(info.numWarps) * 32;
-  config.block[1] = config.block[2] = 1;
-  config.sharedBytes = unsigned(info.sharedBytes);
-  config.stream = static_cast<Stream>(streamOfLaunch(launch, device));
-
-  LaunchAttribute attributes[3];
-  auto add = [&](int kind) -> LaunchAttribute & {
-    LaunchAttribute &attribute = attributes[config.attributeCount++];
-    attribute = {};
-    attribute.kind = kind;
-    return attribute;
-  };
-  config.attributes = attributes;
-  if (kernel.request.options.cooperative)
-    add(LaunchAttribute::Cooperative).flag = 1;
-  if (kernel.request.options.pdl)
-    add(LaunchAttribute::ProgrammaticSerialization).flag = 1;
-  if (info.numCtas > 1) {
-    LaunchAttribute &cluster = add(LaunchAttribute::ClusterDimension);
-    cluster.cluster[0] = unsigned(info.numCtas);
-    cluster.cluster[1] = cluster.cluster[2] = 1;
-  }
-
-  llvm::SmallVector<TensorMap, 4> maps;
-  if (!info.tensorMaps.empty())
-    if (ErrorPtr error = encodeTensorMaps(*driver, info.tensorMaps, slots.data(), maps))
-      return error;
-
-  int64_t programs = int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
-  DevicePointer scratch = 0;
-  if (info.globalScratchBytes) {
-    Result result = driver->cuMemAllocAsync(&scratch, size_t(info.globalScratchBytes * programs),
-                                            config.stream);
-    if (result != Success)
-      return callError(*driver, result, "reserve scratch memory for `" + kernel.name + "`");
-  }
-  slots.push_back(scratch);
-  slots.push_back(0); // profile scratch
-  llvm::SmallVector<void *, 48> params;
-  for (uint64_t &slot : slots)
-    params.push_back(&slot);
-  for (TensorMap &map : maps)
-    params.push_back(&map);
-
   // A kernel can stand for its function in any context.
   Function function = context.current() == there->context
                           ? there->function
                           : reinterpret_cast<Function>(code.function);
-  Result result =
-      config.attributeCount
-          ? driver->cuLaunchKernelEx(&config, function, params.data(), nullptr)
-          : driver->cuLaunchKernel(function, config.grid[0], config.grid[1], config.grid[2],
-                                   config.block[0], config.block[1], config.block[2],
-                                   config.sharedBytes, config.stream, params.data(), nullptr);
-  if (scratch)
-    driver->cuMemFreeAsync(scratch, config.stream);
-  if (result != Success) [[unlikely]]
-    return launchError(*driver, kernel, *there, programs, result);
-  noteLaunch(code.name);
-  return nullptr;
+  return start(*driver, kernel, *there, function, launch, slots);
 }
 
 ErrorPtr CudaDevice::properties(const nrd_kernel &kernel, int ordinal,

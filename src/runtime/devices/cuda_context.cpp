@@ -197,18 +197,24 @@ ErrorPtr cuda::deviceOfLaunch(llvm::ArrayRef<nrd_arg> args, const nrd_launch *la
     out = launch->device - 1;
     return checkNumber(*driver, out);
   }
-  int current = contextDevice(*driver), first = -1;
+  // All on one device, as usual: that one, whatever is current.
+  int first = -1;
+  bool several = false;
   for (const nrd_arg &arg : args)
-    if (pointsToMemory(arg) && arg.memory >= NRD_MEMORY_CUDA) {
+    if (arg.memory >= NRD_MEMORY_CUDA && pointsToMemory(arg)) {
       int device = arg.memory - NRD_MEMORY_CUDA;
-      if (device == current) {
-        first = current;
-        break;
-      }
+      several |= first >= 0 && device != first;
       if (first < 0)
         first = device;
     }
-  out = first >= 0 ? first : std::max(current, 0);
+  out = first;
+  if (first >= 0 && !several) [[likely]]
+    return nullptr;
+  int current = contextDevice(*driver);
+  out = first < 0 ? std::max(current, 0) : first;
+  for (const nrd_arg &arg : args)
+    if (several && pointsToMemory(arg) && arg.memory == NRD_MEMORY_CUDA + current)
+      out = current;
   return nullptr;
 }
 

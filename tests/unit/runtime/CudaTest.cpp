@@ -28,6 +28,7 @@ struct Fake {
   void (*fail)(const char *, int);
   void (*kernel)(int, int, int);
   void (*memory)(uint64_t, uint64_t);
+  void (*peer)(uint64_t);
   void (*leaveContexts)();
 };
 
@@ -45,6 +46,7 @@ Fake &fake() {
     get(fake.fail, "fake_fail");
     get(fake.kernel, "fake_kernel");
     get(fake.memory, "fake_memory");
+    get(fake.peer, "fake_peer");
     get(fake.leaveContexts, "fake_leave_contexts");
     return fake;
   }();
@@ -229,6 +231,86 @@ TEST_F(CudaTest, TakesTheCurrentContextOfTheThread) {
   EXPECT_EQ(launch(*kernel, how), "error: there is no CUDA device 8: 3 found"); // NoSuchCudaDevice
 }
 
+TEST_F(CudaTest, PointersOfSeveralDevices) { // PointerOnOtherGpu
+  auto kernel = make(info());
+  ASSERT_FALSE(cuda::setCurrentDevice(0));
+  for (ParamSlot &slot : kernel->params) // k(p, n) of two pointers
+    if (slot.name == "n")
+      slot.kind = ScalarKind::Pointer;
+  auto both = [&](int first, int second) {
+    std::vector<nrd_arg> args = arguments(pointer(0xd000, NRD_MEMORY_CUDA + first));
+    args[1] = pointer(0xe000, NRD_MEMORY_CUDA + second);
+    fake().params(2);
+    fake().reset();
+    error = cudaDevice().launch(*kernel, args, grid(1));
+    return error ? error->message : std::string(fake().record());
+  };
+  EXPECT_NE(both(0, 0).find("launch on 0"), std::string::npos);
+  // Before and after the kernel has been there.
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_EQ(both(0, 1), "error: argument `n` is on device cuda:1, but the kernel runs on cuda:0, "
+                          "which has no access to that memory");
+    EXPECT_EQ(both(1, 0), "error: argument `p` is on device cuda:1, but the kernel runs on cuda:0, "
+                          "which has no access to that memory")
+        << "the current device decides";
+    EXPECT_EQ(error->pythonClass, "ValueError");
+    std::string there = both(1, 1);
+    EXPECT_NE(there.find("push 1"), std::string::npos) << there;
+    EXPECT_NE(there.find("launch on 1"), std::string::npos) << there;
+  }
+  // Where the way is open, the pointer is as good as any.
+  fake().reset();
+  std::vector<nrd_arg> args = arguments(pointer(0xd000, NRD_MEMORY_CUDA));
+  args[1] = pointer(0xe000, NRD_MEMORY_CUDA + 1);
+  fake().peer(0xe000);
+  fake().params(2);
+  EXPECT_FALSE(cudaDevice().launch(*kernel, args, grid(1)));
+  EXPECT_NE(std::string(fake().record()).find("launch on 0"), std::string::npos);
+  EXPECT_NE(std::string(fake().record()).find("params d000 e000"), std::string::npos);
+}
+
+TEST_F(CudaTest, ThreadsOnSeveralDevicesAndStreams) {
+  auto kernel = make(info());
+  constexpr int launches = 200;
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back([&, thread] {
+      // Two threads stay on their device, two move to and fro under a device of their own.
+      int home = thread % 2;
+      if (cuda::setCurrentDevice(home))
+        ++wrong;
+      for (int i = 0; i < launches; ++i) {
+        int device = thread < 2 ? home : i % 2;
+        nrd_launch how = grid(1);
+        how.with_stream = 1;
+        how.stream = reinterpret_cast<void *>(uintptr_t(0x100 + thread));
+        if (cudaDevice().launch(*kernel, arguments(pointer(0xd000, NRD_MEMORY_CUDA + device)), how))
+          ++wrong;
+        int current = -1;
+        if (cuda::currentDevice(current) || current != home)
+          ++wrong;
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
+  std::string record = fake().record();
+  auto count = [&](const std::string &text) {
+    int found = 0;
+    for (size_t at = record.find(text); at != std::string::npos; at = record.find(text, at + 1))
+      ++found;
+    return found;
+  };
+  EXPECT_EQ(count("load "), 1) << "one library for all devices";
+  for (int thread = 0; thread < 4; ++thread)
+    EXPECT_EQ(count("stream 0x10" + std::to_string(thread)), launches);
+  EXPECT_EQ(count("launch on 0"), 2 * launches);
+  EXPECT_EQ(count("launch on 1"), 2 * launches);
+  EXPECT_EQ(count("push "), 2 * (launches / 2)) << "only where another device is current";
+  EXPECT_EQ(count("pop "), count("push "));
+}
+
 TEST_F(CudaTest, OtherThreadsHaveContextsOfTheirOwn) {
   auto kernel = make(info());
   EXPECT_EQ(launch(*kernel, grid(1)), "");
@@ -281,6 +363,7 @@ TEST_F(CudaTest, LaunchAttributes) {
   auto kernel = make(clusters);
   kernel->request.options.cooperative = true;
   kernel->request.options.pdl = true;
+  kernel->onDevice = cudaDevice().attach(*kernel);
   EXPECT_EQ(launch(*kernel, grid(3)), "");
   EXPECT_NE(std::string(fake().record())
                 .find("grid 6,1,1 block 128,1,1 shared 0 stream (nil) attribute 2=1 attribute 6=1 "
@@ -425,6 +508,7 @@ TEST_F(CudaTest, Properties) {
 
 TEST_F(CudaTest, LaunchesOfTheCppHeader) {
   auto kernel = make(info());
+  fake().peer(0xd000);
   nrd_launch how =
       nereid::detail::rawLaunch(Launch({4}).withStream(reinterpret_cast<void *>(0x99)).onDevice(1));
   EXPECT_EQ(launch(*kernel, how), "");

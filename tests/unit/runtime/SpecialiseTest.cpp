@@ -61,14 +61,16 @@ ParamRule constexprRule() {
 
 std::string specialised(const ParamRule &rule, const nrd_arg &arg) {
   KeyBuffer key;
-  if (ErrorPtr error = appendKey(key, rule, arg, "kernel"))
+  bool usual;
+  if (ErrorPtr error = appendKey(key, rule, ruleKinds(rule), arg, "kernel", usual))
     return error->pythonClass + ": " + error->summary;
   return signatureText(specialise(rule, arg)[0]);
 }
 
 std::vector<uint8_t> key(const ParamRule &rule, const nrd_arg &arg) {
   KeyBuffer key;
-  EXPECT_FALSE(appendKey(key, rule, arg, "kernel"));
+  bool usual;
+  EXPECT_FALSE(appendKey(key, rule, ruleKinds(rule), arg, "kernel", usual));
   return {key.begin(), key.end()};
 }
 

@@ -1,6 +1,7 @@
 /* A stand-in for NVIDIA's driver library: three devices (two sm_90, one sm_80) that run nothing. It
  * writes down what it is asked, keeps each thread's context as the driver does, and fails where a
  * test wants it to. Built as a shared library that NEREID_LIBCUDA points to. */
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,9 @@
 #define API __attribute__((visibility("default")))
 
 enum { devices = 3 };
-static char record[65536];
+static char record[1 << 18];
+static size_t recordUsed = 0;
+static pthread_mutex_t recordMutex = PTHREAD_MUTEX_INITIALIZER;
 static int paramCount = 0;
 static struct {
   char name[64];
@@ -23,7 +26,7 @@ static _Thread_local int captureMode = 0;
   if (captureMode != 2)                                                                            \
   return 900
 static _Thread_local int stack[16], depth = 0; /* contexts, as 1 + device */
-static uint64_t deviceMemory, pinnedMemory;
+static uint64_t deviceMemory, pinnedMemory, peerMemory;
 
 /* ---- what tests use ---- */
 API const char *fake_record(void) {
@@ -31,10 +34,11 @@ API const char *fake_record(void) {
 }
 API void fake_reset(void) {
   record[0] = 0;
+  recordUsed = 0;
   failure.name[0] = 0;
   paramCount = staticShared = localBytes = 0;
   maxThreads = 1024;
-  deviceMemory = pinnedMemory = 0;
+  deviceMemory = pinnedMemory = peerMemory = 0;
 }
 /* How many parameters the next launches have. */
 API void fake_params(int count) {
@@ -55,15 +59,29 @@ API void fake_memory(uint64_t device, uint64_t pinned) {
   deviceMemory = device;
   pinnedMemory = pinned;
 }
+/* An address that every device reaches. */
+API void fake_peer(uint64_t address) {
+  peerMemory = address;
+}
 API void fake_leave_contexts(void) {
   depth = 0;
 }
 
+static int quiet = 0;
+/* Nothing is written down any more, where only the caller's own cost counts. */
+API void fake_quiet(int on) {
+  quiet = on;
+}
 static void note(const char *format, ...) {
-  size_t used = strlen(record);
+  if (quiet)
+    return;
   __builtin_va_list list;
   __builtin_va_start(list, format);
-  vsnprintf(record + used, sizeof record - used, format, list);
+  pthread_mutex_lock(&recordMutex);
+  recordUsed += (size_t)vsnprintf(record + recordUsed, sizeof record - recordUsed, format, list);
+  if (recordUsed >= sizeof record)
+    recordUsed = sizeof record - 1;
+  pthread_mutex_unlock(&recordMutex);
   __builtin_va_end(list);
 }
 #define CHECK_FAILURE                                                                              \
@@ -188,6 +206,10 @@ API int cuCtxSynchronize(void) {
   return 0;
 }
 API int cuPointerGetAttribute(void *out, int attribute, uint64_t address) {
+  if (attribute == 3 && address && address == peerMemory) {
+    *(uint64_t *)out = address;
+    return 0;
+  }
   if (!address || (address != deviceMemory && address != pinnedMemory))
     return 1;
   if (attribute == 2)
@@ -289,18 +311,22 @@ API int cuLaunchKernelEx(const struct Config *config, void *function, void **par
   CHECK_FAILURE;
   if (function != (void *)0x2000 && function != (void *)(intptr_t)(0x4000 + current()))
     return 400; /* neither the kernel nor its function in this context */
-  note("launch on %d grid %u,%u,%u block %u,%u,%u shared %u stream %p", current(), config->grid[0],
-       config->grid[1], config->grid[2], config->block[0], config->block[1], config->block[2],
-       config->shared, config->stream);
+  if (quiet)
+    return 0;
+  char text[1024];
+  int used = snprintf(text, sizeof text, "launch on %d grid %u,%u,%u block %u,%u,%u shared %u stream %p",
+                      current(), config->grid[0], config->grid[1], config->grid[2], config->block[0],
+                      config->block[1], config->block[2], config->shared, config->stream);
   for (unsigned i = 0; i < config->attributeCount; ++i)
-    note(" attribute %d=%u", config->attributes[i].kind, config->attributes[i].value[0]);
-  note(" params");
+    used += snprintf(text + used, sizeof text - used, " attribute %d=%u",
+                     config->attributes[i].kind, config->attributes[i].value[0]);
+  used += snprintf(text + used, sizeof text - used, " params");
   for (int i = 0; i < paramCount; ++i) {
     uint64_t value;
     memcpy(&value, params[i], 8);
-    note(" %llx", (unsigned long long)value);
+    used += snprintf(text + used, sizeof text - used, " %llx", (unsigned long long)value);
   }
-  note("\n");
+  note("%s\n", text);
   return 0;
 }
 
