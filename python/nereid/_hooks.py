@@ -50,15 +50,13 @@ def _compilation(function, args, kwargs, warmup):
         _collect((param.num, ), kind, arguments[param.name] if param.is_constexpr else fact, constants, attrs, backend)
     data = serialize_specialization_data(function._fn_name, signature, constants, attrs, given, key)
     shown = ", ".join(f"{name}: {kind}" for name, kind in signature.items())
-    text = (f"{function._fn_name}[num_warps={options.num_warps}, num_ctas={options.num_ctas}, num_stages={options.num_stages}, "
+    text = (f"{function.__qualname__}[num_warps={options.num_warps}, num_ctas={options.num_ctas}, num_stages={options.num_stages}, "
             f"enable_fp_fusion={options.enable_fp_fusion}, launch_cooperative_grid={options.launch_cooperative_grid}]({shown})")
     described = {"key": key, "signature": signature, "device": get_device_key(), "constants": constants,
                  "num_warps": options.num_warps, "num_ctas": options.num_ctas, "num_stages": options.num_stages,
                  "enable_fp_fusion": options.enable_fp_fusion, "launch_cooperative_grid": options.launch_cooperative_grid,
                  "extern_libs": options.extern_libs, "configs": [attrs], "specialization_data": data, "is_warmup": warmup}
     return key, text, described
-
-
 
 
 def _collect(path, kind, fact, constants, attrs, backend):
@@ -76,20 +74,21 @@ def _compile(function, args, kwargs, warmup):
     from .runtime.jit import JitFunctionInfo
     knobs = _knobs()
     before, after = knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook
-    info = JitFunctionInfo(sys.modules.get(function.module), function.__name__, function)
+    info = JitFunctionInfo(function.__module__, function.__qualname__, function)
 
-    def tell(hook, already_compiled):
+    def tell(hook):
+        # `already_compiled` is False for both hooks, as in Triton: neither is called for a kernel that was there before.
         key, text, described = _compilation(function, args, kwargs, warmup)
-        return hook(key=key, repr=text, fn=info, compile=described, is_manual_warmup=warmup, already_compiled=already_compiled)
+        return hook(key=key, repr=text, fn=info, compile=described, is_manual_warmup=warmup, already_compiled=False)
 
-    if before is not None and tell(before, False):
+    if before is not None and tell(before):
         return None
     if knobs.runtime.add_stages_inspection_hook is not None:
         _inspect_stages(knobs.runtime.add_stages_inspection_hook)
     kernel = function._launch_plain(None, args, kwargs, True)
     tell_listener(kernel)
     if after is not None:
-        tell(after, True)
+        tell(after)
     return kernel
 
 

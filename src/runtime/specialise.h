@@ -69,8 +69,8 @@ using KeyBuffer = llvm::SmallVector<uint8_t, 256>;
 std::vector<ParamRule> paramRules(const frontend::Function &function);
 
 /// Appends the key of these arguments, one per rule; `kinds`: ruleKinds(rules). `usual` says that
-/// there are neither tuples nor other rarities among them. An error when an argument cannot be given
-/// for its parameter.
+/// there are neither tuples nor other rarities among them. An error when an argument cannot be
+/// given for its parameter.
 ErrorPtr appendKey(KeyBuffer &key, llvm::ArrayRef<ParamRule> rules, llvm::ArrayRef<RuleKind> kinds,
                    llvm::ArrayRef<nrd_arg> args, llvm::StringRef functionName, bool &usual);
 

@@ -1,9 +1,11 @@
 """Hooks of launches and compilations."""
 
+import array
 import gc
 
 import nereid
 import nereid.language as tl
+import numpy
 import pytest
 import torch
 from nereid import knobs
@@ -66,8 +68,10 @@ def test_compile_hooks(target):
     assert [event[0] for event in events] == ["before", "after"]
     before, after = events[0][1], events[1][1]
     assert set(before) == {"key", "repr", "fn", "compile", "is_manual_warmup", "already_compiled"}
-    assert (before["already_compiled"], after["already_compiled"], before["is_manual_warmup"]) == (False, True, False)
-    assert before["fn"].jit_function is fill and before["fn"].name == "fill" and before["key"] == after["key"]
+    assert (before["already_compiled"], after["already_compiled"], before["is_manual_warmup"]) == (False, False, False)
+    assert before["fn"].jit_function is fill and before["key"] == after["key"]
+    assert (before["fn"].module, before["fn"].name) == (__name__, "kernel.<locals>.fill")
+    assert before["repr"].startswith("kernel.<locals>.fill[num_warps=2, ") and before["repr"].endswith("](x: *fp32, n: i32, BLOCK: constexpr)")
     described = before["compile"]
     assert described["signature"] == {"x": "*fp32", "n": "i32", "BLOCK": "constexpr"} and described["constants"] == {(2, ): 8}
     assert described["num_warps"] == 2 and described["configs"] == [{(0, ): [["tt.divisibility", 16]], (1, ): [["tt.divisibility", 16]]}]
@@ -76,6 +80,34 @@ def test_compile_hooks(target):
     knobs.runtime.jit_cache_hook = knobs.runtime.jit_post_compile_hook = None
     preloaded = twin.preload(described["specialization_data"])
     assert twin[(1, )](x, 48, BLOCK=8, num_warps=2) is preloaded
+
+
+@pytest.mark.parametrize("make, signature, aligned", [
+    (lambda: numpy.zeros(8, numpy.float32), "*fp32", True),
+    (lambda: numpy.zeros(9, numpy.int16)[1:], "*i16", False),
+    (lambda: memoryview(bytearray(8)), "*u8", None),
+    (lambda: array.array("d", [0.0] * 8), "*fp64", None),
+])
+def test_compile_hooks_and_arrays(make, signature, aligned):
+    fill = kernel()
+    told = []
+    knobs.runtime.jit_cache_hook = lambda **about: told.append(about)
+    knobs.runtime.jit_post_compile_hook = lambda **about: told.append(about)
+    x = make()
+    fill[(1, )](x, 3, BLOCK=8)
+    fill[(1, )](x, 4, BLOCK=8)
+    assert len(told) == 2 and list(x)[:8] == [4] * 8
+    described = told[0]["compile"]
+    assert described["signature"] == {"x": signature, "n": "i32", "BLOCK": "constexpr"}
+    if aligned is not None:
+        assert ((0, ) in described["configs"][0]) == aligned
+    assert told[0]["key"] == told[1]["key"]
+
+
+def test_compile_hooks_and_what_is_no_argument():
+    knobs.runtime.jit_cache_hook = lambda **about: None
+    with pytest.raises(TypeError, match="failed to specialize argument of type: numpy.float32"):
+        kernel()[(1, )](numpy.float32(3), 3, BLOCK=8)
 
 
 def test_a_cache_hook_can_take_over(target):

@@ -6,6 +6,7 @@ signatures, attributes and keys in Triton's form, from `create_function_from_sig
 
 import functools
 
+from .. import _native
 from ..language import core
 from ._source import is_empty
 
@@ -113,6 +114,8 @@ def native_specialize_impl(backend, arg, is_const=False, specialize_value=True, 
         return canonicalize_ptr_dtype(arg.dtype, is_const), fact
     if type(arg).__name__ == "dtype" and type(arg).__module__ == "torch":
         return canonicalize_ptr_dtype(arg, is_const), "D" if specialize_value and align else None
+    if found := _native.pointer(arg):  # arrays of NumPy and others, which Triton does not take
+        return f"{'*k' if is_const else '*'}{found[0]}", None if not specialize_value else "D" if align and found[1] % 16 == 0 else ""
     raise TypeError(f"failed to specialize argument of type: {_type_name(arg)}")
 
 

@@ -738,6 +738,33 @@ bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nr
   return unsupported(parameter, object);
 }
 
+PyObject *pointerOf(PyObject *object) {
+  // In the order of nrd_dtype.
+  static const char *const names[] = {
+      "",      "i1",       "i8",      "i16",     "i32",      "i64",  "u8",   "u16",  "u32", "u64",
+      "fp8e5", "fp8e5b16", "fp8e4nv", "fp8e4b8", "fp8e4b15", "fp16", "bf16", "fp32", "fp64"};
+  static_assert(std::size(names) == NRD_FP64 + 1);
+  switch (entryOf(object).kind) {
+  case Kind::Exchange:
+  case Kind::Duck:
+  case Kind::Buffer:
+  case Kind::Array:
+  case Kind::CudaArray:
+  case Kind::Dlpack:
+    break;
+  default:
+    Py_RETURN_NONE;
+  }
+  Parameter parameter;
+  static PyObject *const name = interned("argument");
+  parameter.name = name;
+  ArgumentScope scope;
+  nrd_arg found{};
+  return toArgument(parameter, object, scope, found)
+             ? Py_BuildValue("(sN)", names[found.dtype], PyLong_FromVoidPtr(found.p))
+             : nullptr;
+}
+
 bool toTypedArgument(Parameter &parameter, PyObject *item, ArgumentScope &scope, nrd_arg &out) {
   out = {};
   if (PyTuple_Check(item)) {

@@ -72,6 +72,11 @@ bool toLeaves(const char *layout, PyObject *args, Py_ssize_t first, ArgumentScop
 /// Called with or without the interpreter lock.
 void *currentStream(int device);
 
+/// What a launch takes the object for when it is an array or a tensor of any kind: a tuple of the
+/// name of its elements' type and its address; None for anything else. Null with an exception set
+/// for an array that kernels cannot take.
+PyObject *pointerOf(PyObject *object);
+
 /// A dtype by the last component of its text: "float32", "fp32", "torch.float8_e5m2" ...
 std::optional<nrd_dtype> dtypeByName(const std::string &name);
 

@@ -744,10 +744,10 @@ PyObject *launchHooked(PyObject *kernel, PyObject *grid, const Call &call, bool 
   PyObject *hooks = registry().launchHooks;
   if (hooks && hooks != Py_None) [[unlikely]] {
     Ref args = call.args(), kwargs = call.kwargs();
-    return args && kwargs ? PyObject_CallFunctionObjArgs(hooks, kernel, grid, args.get(),
-                                                         kwargs.get(), warmup ? Py_True : Py_False,
-                                                         nullptr)
-                          : nullptr;
+    return args && kwargs
+               ? PyObject_CallFunctionObjArgs(hooks, kernel, grid, args.get(), kwargs.get(),
+                                              warmup ? Py_True : Py_False, nullptr)
+               : nullptr;
   }
   Function *function = functionOf(kernel);
   return function ? function->launch(grid, call, warmup) : nullptr;
@@ -866,8 +866,7 @@ PyObject *callLauncher(PyObject *self, const Call &call) {
   }
   Ref run = Ref::take(PyObject_GetAttr(launcher->kernel, runName));
   Ref args = call.args(), keywords = call.kwargs();
-  if (!run || !args || !keywords ||
-      PyDict_SetItem(keywords.get(), gridName, launcher->grid) < 0 ||
+  if (!run || !args || !keywords || PyDict_SetItem(keywords.get(), gridName, launcher->grid) < 0 ||
       PyDict_SetItem(keywords.get(), warmupName, Py_False) < 0)
     return nullptr;
   return PyObject_Call(run.get(), args.get(), keywords.get());
@@ -974,10 +973,9 @@ bool addFunctionTypes(PyObject *module) {
                                         {Py_tp_call, reinterpret_cast<void *>(launcherCall)},
                                         {Py_tp_repr, reinterpret_cast<void *>(launcherRepr)},
                                         {0, nullptr}};
-  static PyType_Spec launcherSpec = {"nereid._native.Launcher", sizeof(LauncherObject), 0,
-                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-                                         haveVectorcall,
-                                     launcherSlots};
+  static PyType_Spec launcherSpec = {
+      "nereid._native.Launcher", sizeof(LauncherObject), 0,
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | haveVectorcall, launcherSlots};
   kernelBaseType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&kernelSpec));
   launcherType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&launcherSpec));
   return kernelBaseType && launcherType && PyModule_AddType(module, kernelBaseType) == 0 &&

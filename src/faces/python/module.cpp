@@ -262,10 +262,17 @@ PyObject *functionBlock(PyObject *, PyObject *args) {
   Py_RETURN_NONE;
 }
 
+PyObject *pointer(PyObject *, PyObject *object) {
+  return pointerOf(object);
+}
+
 PyMethodDef methods[] = {
     {"function_block", functionBlock, METH_VARARGS,
      "function_block(lines, first): how many lines the function has that begins at a line, and "
      "which of them has its `def`; None when that takes a real parser to tell"},
+    {"pointer", pointer, METH_O,
+     "pointer(object): (name of the elements' type, address) of an array or a tensor as launches "
+     "take it; None for anything else"},
     {"tile_kernels", tileKernels, METH_VARARGS,
      "tile_kernels(text, file): name and parameters of each kernel of a text of tile IR"},
     {"register", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(registerObjects)),

@@ -46,7 +46,8 @@ PyObject *Function::prepare(PyObject *args, PyObject *kwargs) {
   preparation->arguments.resize(parameters.size());
   std::vector<PyObject *> bound(parameters.size());
   Keywords given;
-  OptionSet *options = bind(CallOf(args, kwargs), bound.data(), given) ? optionsFor(given) : nullptr;
+  OptionSet *options =
+      bind(CallOf(args, kwargs), bound.data(), given) ? optionsFor(given) : nullptr;
   if (!options || !toArguments(bound.data(), preparation->scope, preparation->arguments.data()))
     return nullptr;
   preparation->options = namesKernels ? optionsWithName(*options, bound.data())

@@ -550,7 +550,8 @@ bool StackedLaunch::bind() {
     if (PyUnicode_Compare(options[i].first, gridName) == 0 ||
         PyUnicode_Compare(options[i].first, warmupName) == 0)
       return false;
-  if (Py_ssize_t(call.positional) > stack.firstRuled) // what a heuristic gives is given by position, too
+  if (Py_ssize_t(call.positional) >
+      stack.firstRuled) // what a heuristic gives is given by position, too
     return false;
   for (size_t i = 0; i < count; ++i) {
     if (!bound[i])
@@ -717,7 +718,8 @@ Outcome StackedLaunch::fillChoice(Addition &addition, size_t number, PyObject *s
       return Outcome::Leave;
     int parameter = stack.parameterOf(name);
     // Given twice: `run` has the words for it.
-    if (PyDict_GetItemWithError(soFar, name) || (parameter >= 0 && size_t(parameter) < call.positional))
+    if (PyDict_GetItemWithError(soFar, name) ||
+        (parameter >= 0 && size_t(parameter) < call.positional))
       return Outcome::Leave;
     add(addition, number, parameter, name, value);
   }

@@ -49,7 +49,6 @@ public:
         needsExtras(kernel.request.options.cooperative || kernel.request.options.pdl ||
                     info.numCtas > 1 || !info.tensorMaps.empty() || info.globalScratchBytes) {}
 
-
   ~CudaCode() override {
     // At the end of the process the driver may be gone already, and in a forked child it is; then
     // there is nothing to unload.
@@ -314,9 +313,9 @@ ErrorPtr makeExtras(const Driver &driver, const nrd_kernel &kernel, const Launch
     return nullptr;
   Result result =
       driver.cuMemAllocAsync(&out.scratch, size_t(info.globalScratchBytes * programs), stream);
-  return result == Success ? nullptr
-                           : callError(driver, result,
-                                       "reserve scratch memory for `" + kernel.name + "`");
+  return result == Success
+             ? nullptr
+             : callError(driver, result, "reserve scratch memory for `" + kernel.name + "`");
 }
 
 /// Hands the kernel to the driver; the context of `there` is current.
@@ -337,7 +336,8 @@ ErrorPtr start(const Driver &driver, const nrd_kernel &kernel, const CudaCode::O
   int64_t programs = int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
   std::optional<Extras> extras;
   if (code.needsExtras) [[unlikely]]
-    if (ErrorPtr error = makeExtras(driver, kernel, info, programs, stream, slots, extras.emplace()))
+    if (ErrorPtr error =
+            makeExtras(driver, kernel, info, programs, stream, slots, extras.emplace()))
       return error;
 
   DevicePointer scratch = extras ? extras->scratch : 0;

@@ -314,9 +314,10 @@ API int cuLaunchKernelEx(const struct Config *config, void *function, void **par
   if (quiet)
     return 0;
   char text[1024];
-  int used = snprintf(text, sizeof text, "launch on %d grid %u,%u,%u block %u,%u,%u shared %u stream %p",
-                      current(), config->grid[0], config->grid[1], config->grid[2], config->block[0],
-                      config->block[1], config->block[2], config->shared, config->stream);
+  int used =
+      snprintf(text, sizeof text, "launch on %d grid %u,%u,%u block %u,%u,%u shared %u stream %p",
+               current(), config->grid[0], config->grid[1], config->grid[2], config->block[0],
+               config->block[1], config->block[2], config->shared, config->stream);
   for (unsigned i = 0; i < config->attributeCount; ++i)
     used += snprintf(text + used, sizeof text - used, " attribute %d=%u",
                      config->attributes[i].kind, config->attributes[i].value[0]);
