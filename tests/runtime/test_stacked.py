@@ -390,7 +390,7 @@ def test_given_twice(kernel):
             kernel[(1, )](np.zeros(4, np.int32), 128)
         with pytest.raises(KeyError, match="num_warp "):
             launch(kernel, num_warp=8)
-        assert launch(kernel, debug=True)[0] == 32
+        assert launch(kernel, debug=True)[0] in (32, 64)  # options are in the key: measured anew
 
 
 def test_exceptions_of_user_code():
