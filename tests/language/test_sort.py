@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import harness
 from harness import BOOL, DTYPES, FLOATS, FP8, INTS
@@ -98,3 +99,17 @@ def test_ranks_of_a_row(target):
     data = np.random.default_rng(5).integers(-99, 99, 128)
     got = run(i64, data, "tl.sort((x << 32) | tl.arange(0, 128), descending=True) & 0x7fffffff", (128,))
     np.testing.assert_array_equal(got, np.argsort((data << 32) | np.arange(128))[::-1])
+
+
+@pytest.mark.parametrize("name", ["sort", "topk"])
+def test_stages_share_scratch_memory_on_the_cpu(name):
+    kernel = harness.make(f"""
+@triton.jit
+def kernel(x, out):
+    i = tl.arange(0, 1024)
+    y = tl.{name}(tl.load(x + i){", 16" if name == "topk" else ""})
+    tl.store(out + tl.arange(0, y.shape[0]), y)
+""")
+    x = torch.zeros(1024)
+    # A stage reads the block of the one before: two are enough, whatever the number of stages.
+    assert kernel.warmup(x, x, grid=(1, ), target="cpu").metadata.scratch_bytes <= 2 * 4096

@@ -46,11 +46,27 @@ void Kernel::emitBlock(Block &block) {
 }
 
 void Kernel::emitSteps(Block &block) {
-  for (const Step &step : planBlock(block)) {
+  SmallVector<Step> steps = planBlock(block);
+  llvm::DenseMap<Operation *, size_t> stepOf;
+  for (auto [number, step] : llvm::enumerate(steps)) {
+    if (step.op)
+      stepOf[step.op] = number;
+    for (const Root &root : step.roots)
+      if (root.op)
+        stepOf[root.op] = number;
+  }
+  size_t first = space.used.size();
+  for (auto [number, step] : llvm::enumerate(steps)) {
     if (!error.empty())
       return;
-    for (Value value : step.before)
+    auto isEmitted = [&, now = number](Operation *op) {
+      return !op->hasTrait<OpTrait::IsTerminator>() && stepOf.lookup(op) < now;
+    };
+    releaseDead(block, first, isEmitted);
+    for (Value value : step.before) {
       materialize(*this, value);
+      releaseDead(block, first, isEmitted);
+    }
     if (!step.op) {
       LoopStep(*this, step).emit();
       continue;
@@ -259,8 +275,13 @@ public:
     return result;
   }
 
-  // Results of the tile op from those of the lowered op.
-  void finish(ValueRange results, ValueRange lowered) { bind(results, lowered); }
+  // Results of the tile op from those of the lowered op: in either of the two buffers.
+  void finish(ValueRange results, ValueRange lowered) {
+    bind(results, lowered);
+    for (auto [entry, result] : llvm::zip(carried, results))
+      if (entry.second)
+        k.eitherOf[k.buffers.lookup(result).base] = {entry.first.base, entry.second.base};
+  }
 
   // Announces where the yielded values are to be made, as far as nothing speaks against it.
   void announce(ValueRange values, ArrayRef<Buffer> next, Block *block) {
@@ -285,7 +306,7 @@ static void emitFor(Kernel &k, scf::ForOp op) {
   auto yield = cast<scf::YieldOp>(body.getTerminator());
   LoopEmission emission(k);
   emission.begin(op.getInitArgs(), op.getRegionIterArgs(), yield.getOperands());
-  uint64_t mark = k.scratchMark();
+  Kernel::Space mark = k.scratchMark();
   auto loop =
       scf::ForOp::create(k.b, k.e.loc, k.scalar(op.getLowerBound()), k.scalar(op.getUpperBound()),
                          k.scalar(op.getStep()), emission.operands);
@@ -343,7 +364,7 @@ static void emitWhile(Kernel &k, scf::WhileOp op) {
   for (Value operand : emission.operands)
     carriedTypes.push_back(operand.getType());
   types.append(carriedTypes);
-  uint64_t mark = k.scratchMark();
+  Kernel::Space mark = k.scratchMark();
   SmallVector<Location> locations(types.size(), k.e.loc),
       carriedLocations(carriedTypes.size(), k.e.loc);
   auto loop = scf::WhileOp::create(k.b, k.e.loc, types, emission.operands);
@@ -394,7 +415,7 @@ static void emitIf(Kernel &k, scf::IfOp op) {
     if (!isTensor(result))
       types.push_back(k.e.lower(result.getType()));
   }
-  uint64_t mark = k.scratchMark();
+  Kernel::Space mark = k.scratchMark();
   bool hasElse = !op.getElseRegion().empty();
   auto branch = scf::IfOp::create(k.b, k.e.loc, types, k.scalar(op.getCondition()),
                                   hasElse || !types.empty());

@@ -27,6 +27,8 @@ void emitSequential(
 /// One file each.
 void emitScan(Kernel &kernel, tile::ScanOp op);
 void emitDot(Kernel &kernel, tile::DotOp op);
+/// Before a kernel's emission: counts its products of each size.
+void countDots(Kernel &kernel, mlir::Operation *root);
 bool emitForeign(Kernel &kernel, mlir::Operation *op); // false: something else
 void emitAtomic(Kernel &kernel, mlir::Operation *op);
 

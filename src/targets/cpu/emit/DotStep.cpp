@@ -6,6 +6,9 @@
 #include "targets/cpu/emit/Control.h"
 #include "targets/cpu/emit/Loops.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace mlir;
 
 namespace nereid::cpu {
@@ -36,13 +39,57 @@ static bool isZero(Value value) {
   return integer && integer.getValue().isZero();
 }
 
+static DotType typeOf(tile::DotOp op) {
+  Type element = cast<RankedTensorType>(op.getA().getType()).getElementType();
+  return element.isF64() ? DotType::F64 : isa<IntegerType>(element) ? DotType::I8 : DotType::F32;
+}
+
+// The name of the function that does the products of this op's sizes: "dot_f32_64x32x64",
+// "..._zero" where the accumulator is 0.
+static std::string functionName(tile::DotOp op) {
+  auto a = cast<RankedTensorType>(op.getA().getType()).getShape().take_back(2);
+  int64_t n = cast<RankedTensorType>(op.getType()).getShape().back();
+  const char *types[] = {"f32", "f64", "i8"};
+  return llvm::formatv("dot_{0}_{1}x{2}x{3}{4}", types[int(typeOf(op))], a[0], n, a[1],
+                       isZero(op.getC()) ? "_zero" : "");
+}
+
+void countDots(Kernel &k, Operation *root) {
+  root->walk([&](tile::DotOp op) { ++k.dots[functionName(op)]; });
+}
+
+// The product of two tiles, in place, or in a function of its own where the kernel has several of
+// this size: the micro-kernel is hundreds of instructions, and code is generated once for all.
+static void emitProduct(Kernel &k, tile::DotOp op, const DotPlan &plan, DotOperands operands) {
+  std::string name = functionName(op);
+  if (k.dots.lookup(name) < 2)
+    return emitDot(k.b, k.e.loc, plan, operands, k.e.features);
+  auto module = k.entryAnchor->getParentOfType<ModuleOp>();
+  auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
+  SmallVector<Value, 3> pointers{operands.a, operands.b, operands.c};
+  if (!function) {
+    OpBuilder::InsertionGuard guard(k.b);
+    k.b.setInsertionPointToEnd(module.getBody());
+    Type pointer = operands.a.getType();
+    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(k.b.getContext()),
+                                            {pointer, pointer, pointer});
+    function = LLVM::LLVMFuncOp::create(k.b, k.e.loc, name, type, LLVM::Linkage::Internal);
+    Block *entry = function.addEntryBlock(k.b);
+    k.b.setInsertionPointToStart(entry);
+    operands.a = entry->getArgument(0);
+    operands.b = entry->getArgument(1);
+    operands.c = entry->getArgument(2);
+    emitDot(k.b, k.e.loc, plan, operands, k.e.features);
+    LLVM::ReturnOp::create(k.b, k.e.loc, ValueRange());
+  }
+  LLVM::CallOp::create(k.b, k.e.loc, function, pointers);
+}
+
 void emitDot(Kernel &k, tile::DotOp op) {
   auto resultType = cast<RankedTensorType>(op.getType());
   auto aType = cast<RankedTensorType>(op.getA().getType());
   Type element = aType.getElementType();
-  DotType type = element.isF64()             ? DotType::F64
-                 : isa<IntegerType>(element) ? DotType::I8
-                                             : DotType::F32;
+  DotType type = typeOf(op);
   Type operandType = type == DotType::I8    ? element
                      : type == DotType::F64 ? element
                                             : Type(k.b.getF32Type());
@@ -86,7 +133,7 @@ void emitDot(Kernel &k, tile::DotOp op) {
     operands.bRowStride = n;
     operands.cRowStride = n;
     operands.zeroC = zeroC;
-    emitDot(k.b, k.e.loc, plan, operands, k.e.features);
+    emitProduct(k, op, plan, operands);
   });
   if (narrow)
     forEachPoint(k, resultType.getShape(), [&](ArrayRef<Value> indices) {

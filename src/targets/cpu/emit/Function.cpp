@@ -1,5 +1,6 @@
 #include "targets/cpu/emit/Function.h"
 
+#include "targets/cpu/emit/Control.h"
 #include "targets/cpu/emit/Kernel.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -52,6 +53,7 @@ llvm::Expected<EmittedKernel> emitKernel(func::FuncOp kernel, const Features &fe
 
   Kernel k(b, loc, features);
   k.explanation = explanation;
+  countDots(k, kernel);
   Emit &e = k.e;
   e.constantBlock = entry;
   k.info = entry->getArgument(InfoPointer);

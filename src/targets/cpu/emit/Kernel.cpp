@@ -55,23 +55,6 @@ unsigned Kernel::knownZeros(Value value, unsigned depth) const {
   return 0;
 }
 
-Buffer Kernel::allocate(RankedTensorType type) {
-  constexpr uint64_t alignment = 64;
-  uint64_t offset = scratchTop;
-  uint64_t bytes = type.getNumElements() * tile::sizeInBytes(type.getElementType());
-  scratchTop = llvm::alignTo(offset + bytes, alignment);
-  scratchBytes = std::max(scratchBytes, scratchTop);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPoint(entryAnchor);
-  return {e.advance(scratch, int64_t(offset)), type};
-}
-
-Buffer Kernel::allocate(Value value) {
-  if (Buffer chosen = destinations.lookup(value))
-    return chosen;
-  return allocate(cast<RankedTensorType>(value.getType()));
-}
-
 Buffer Kernel::constantBuffer(arith::ConstantOp op) {
   if (Buffer known = buffers.lookup(op.getResult()))
     return known;

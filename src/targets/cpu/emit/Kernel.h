@@ -44,13 +44,32 @@ public:
   /// A tensor constant whose elements differ, in memory.
   Buffer constantBuffer(mlir::arith::ConstantOp op);
 
+  /// How many products the kernel has of each size (DotStep.cpp).
+  llvm::StringMap<unsigned> dots;
+
   //--- scratch ---
   /// A fresh buffer, or the destination chosen for `value`.
   Buffer allocate(mlir::Value value);
   Buffer allocate(mlir::RankedTensorType type);
-  uint64_t scratchMark() const { return scratchTop; }
-  void scratchRelease(uint64_t mark) { scratchTop = mark; }
+  struct Piece {
+    uint64_t offset, bytes;
+  };
+  struct Space {
+    struct Used {
+      Piece piece;
+      mlir::Value base;
+    };
+    uint64_t top = 0; // nothing behind it is in use
+    llvm::SmallVector<Piece> free;
+    llvm::SmallVector<Used> used; // in the order of allocation
+  };
+  /// What was allocated since the mark is given back; places that were given back since are taken
+  /// again.
+  Space scratchMark() const { return space; }
+  void scratchRelease(const Space &mark) { space = mark; }
   uint64_t scratchBytes = 0;
+  /// An address that is found out by the run is one of these two.
+  llvm::DenseMap<mlir::Value, std::pair<mlir::Value, mlir::Value>> eitherOf;
 
   //--- the function being built ---
   mlir::Value info, scratch, program;
@@ -71,7 +90,11 @@ public:
 
 private:
   void emitSteps(mlir::Block &block);
-  uint64_t scratchTop = 0;
+  void giveBack(Piece piece);
+  /// Gives back what was allocated for `block` from `first` on and is not needed any more.
+  void releaseDead(mlir::Block &block, size_t first,
+                   llvm::function_ref<bool(mlir::Operation *)> isEmitted);
+  Space space;
   unsigned constants = 0;
 };
 

@@ -192,7 +192,7 @@ void LoopStep::emitSafe() {
           collectLoads(operand, k, loads);
       else
         collectLoads(root.value, k, loads);
-    uint64_t mark = k.scratchMark();
+    Kernel::Space mark = k.scratchMark();
     // Loads of one shape in one loop; a load whose pointer was loaded comes after it.
     SmallVector<Value> made;
     while (!loads.empty()) {
