@@ -341,8 +341,10 @@ typedef enum nrd_arg_kind {
   NRD_ARG_VALUE,
   NRD_ARG_DESCRIPTOR, /**< a tensor in blocks: `p` points to its first element, and `descriptor` */
   NRD_ARG_TUPLE,      /**< several arguments as one: `tuple` */
-  NRD_ARG_TYPE /**< to compile only: a value of the type `v` (nrd_value_type), a multiple of 16 when
-                  `divisibility` is */
+  NRD_ARG_TYPE,     /**< to compile only: a value of the type `v` (nrd_value_type), a multiple of 16
+                       when `divisibility` is */
+  NRD_ARG_AGGREGATE /**< a value of a class with fields: `tuple`, whose `fields`, `host_class` and
+                       `class_name` are given; integers that are 1 are no constants in it */
 } nrd_arg_kind;
 
 /** Element types of pointer arguments; the same order as src/frontend/dtypes.def. */
@@ -410,6 +412,8 @@ typedef struct nrd_tuple {
   const char *const *fields;
   /** the handle of the class of a named tuple, or 0 */
   uint64_t host_class;
+  /** NRD_ARG_AGGREGATE: the name of the class (not read for a tuple) */
+  const char *class_name;
 } nrd_tuple;
 
 /** One argument of a launch. A number or None given for a constexpr parameter is its value; other

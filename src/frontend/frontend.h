@@ -33,6 +33,8 @@ struct ParamSpec {
   std::vector<ParamSpec> items;
   std::vector<std::string> fields;
   uint64_t hostClass = 0;
+  /// Not null: a value of this class instead of a tuple.
+  std::shared_ptr<const Class> cls;
 
   /// What messages and the IR call item `index` of the tuple parameter `name`: "name[0]", or
   /// "name.field".

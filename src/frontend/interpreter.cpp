@@ -70,11 +70,13 @@ static Value parameterValue(Semantic &s, mlir::func::FuncOp kernel, llvm::String
   if (spec.kind == ParamSpec::Kind::Constant)
     return spec.constant;
   if (spec.kind == ParamSpec::Kind::Tuple) {
-    Tuple tuple{{}, spec.fields, spec.hostClass};
+    std::vector<Value> items;
     for (size_t i = 0; i < spec.items.size(); ++i)
-      tuple.items.push_back(
+      items.push_back(
           parameterValue(s, kernel, spec.itemName(name, i), spec.items[i], isConst, next));
-    return tuple;
+    if (spec.cls)
+      return Aggregate{spec.cls, std::move(items)};
+    return Tuple{std::move(items), spec.fields, spec.hostClass};
   }
   Type type = spec.type;
   type.isConst |= (type.isPointer || type.isDescriptor) && isConst;

@@ -1,5 +1,6 @@
 #include "runtime/specialise.h"
 
+#include "frontend/class.h"
 #include "syntax/parser.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -257,10 +258,15 @@ std::vector<ParamRule> runtime::paramRules(const frontend::Function &function) {
 
 namespace {
 
+bool holdsArguments(const nrd_arg &arg) {
+  return arg.kind == NRD_ARG_TUPLE || arg.kind == NRD_ARG_AGGREGATE;
+}
+
 /// The rule for the items of a tuple given for a parameter: none of the parameter's policies.
-ParamRule itemRule(const ParamRule &tuple) {
+ParamRule itemRule(const ParamRule &tuple, bool isField = false) {
   ParamRule rule;
   rule.name = tuple.name;
+  rule.foldsOne = !isField; // a field that is a tensor stays one
   return rule;
 }
 
@@ -333,7 +339,7 @@ ErrorPtr appendArgument(KeyBuffer &key, const ParamRule &rule, const nrd_arg &ar
   case NRD_ARG_INT:
   case NRD_ARG_UINT: {
     Integer value{arg.u, arg.kind == NRD_ARG_INT};
-    if (value.isOne() && specialises) {
+    if (value.isOne() && specialises && rule.foldsOne) {
       key.push_back(TagOne);
       return nullptr;
     }
@@ -382,11 +388,12 @@ ErrorPtr appendArgument(KeyBuffer &key, const ParamRule &rule, const nrd_arg &ar
         return makeError(NRD_ERROR_ARGUMENT, "OverflowError", diag::IntegerTooLarge,
                          std::string_view(rule.name));
     return appendConstexpr(key, rule, arg, functionName);
-  case NRD_ARG_TUPLE: {
+  case NRD_ARG_TUPLE:
+  case NRD_ARG_AGGREGATE: {
     const nrd_tuple &tuple = *arg.tuple;
     appendConstant(key, TagTuple, uint32_t(tuple.count));
     appendBytes(key, &tuple.host_class, sizeof tuple.host_class);
-    ParamRule item = itemRule(rule);
+    ParamRule item = itemRule(rule, arg.kind == NRD_ARG_AGGREGATE);
     for (size_t i = 0; i < tuple.count; ++i)
       if (ErrorPtr error = appendArgument(key, item, tuple.items[i], functionName))
         return error;
@@ -430,12 +437,16 @@ ParamSpec specOf(const ParamRule &rule, const nrd_arg &arg) {
     type.isConst = isConst;
     return runtimeSpec(std::move(type), aligned && desc.shape[desc.rank - 1] % 16 == 0);
   }
-  if (arg.kind == NRD_ARG_TUPLE) {
+  if (holdsArguments(arg)) {
     const nrd_tuple &tuple = *arg.tuple;
     ParamSpec spec;
     spec.kind = ParamSpec::Kind::Tuple;
     spec.hostClass = tuple.host_class;
-    ParamRule item = itemRule(rule);
+    if (arg.kind == NRD_ARG_AGGREGATE)
+      spec.cls = std::make_shared<const frontend::Class>(
+          tuple.host_class, tuple.class_name,
+          std::vector<std::string>(tuple.fields, tuple.fields + tuple.count));
+    ParamRule item = itemRule(rule, arg.kind == NRD_ARG_AGGREGATE);
     for (size_t i = 0; i < tuple.count; ++i) {
       spec.items.push_back(specOf(item, tuple.items[i]));
       if (tuple.fields)
@@ -444,7 +455,7 @@ ParamSpec specOf(const ParamRule &rule, const nrd_arg &arg) {
     return spec;
   }
   if (auto value = integerOf(arg))
-    return value->isOne() && specialises
+    return value->isOne() && specialises && rule.foldsOne
                ? constantSpec(Value::integer(1))
                : runtimeSpec(Type::of(value->type()), aligned && value->isMultiple());
   return runtimeSpec(Type::of(arg.kind == NRD_ARG_BOOL ? DType::Int1 : DType::Float32), false);
@@ -452,7 +463,7 @@ ParamSpec specOf(const ParamRule &rule, const nrd_arg &arg) {
 
 void flattenInto(llvm::ArrayRef<nrd_arg> args, llvm::SmallVectorImpl<nrd_arg> &leaves) {
   for (const nrd_arg &arg : args)
-    if (arg.kind == NRD_ARG_TUPLE)
+    if (holdsArguments(arg))
       flattenInto({arg.tuple->items, arg.tuple->count}, leaves);
     else
       leaves.push_back(arg);
@@ -566,7 +577,7 @@ llvm::ArrayRef<nrd_arg> runtime::flatten(llvm::ArrayRef<nrd_arg> args,
                                          llvm::SmallVectorImpl<nrd_arg> &storage) {
   bool hasTuple = false;
   for (const nrd_arg &arg : args)
-    hasTuple |= arg.kind == NRD_ARG_TUPLE;
+    hasTuple |= holdsArguments(arg);
   if (!hasTuple) [[likely]]
     return args;
   flattenInto(args, storage);
@@ -795,6 +806,8 @@ const char *nereid::runtime::kindText(const nrd_arg &arg) {
     return "None";
   case NRD_ARG_TUPLE:
     return "a tuple";
+  case NRD_ARG_AGGREGATE:
+    return "a value of a class";
   case NRD_ARG_TYPE:
     return "a type without a value";
   default:

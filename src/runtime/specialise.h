@@ -51,6 +51,7 @@ struct ParamRule {
   bool isConstexpr = false;
   bool isConst = false; ///< pointers are to const
   bool hasDefault = false;
+  bool foldsOne = true;                     ///< an integer that is 1 is a constant
   uint32_t policy = 0;                      ///< NRD_PARAM_*
   std::optional<frontend::Type> forcedType; ///< by annotation, or set by the face
 };

@@ -314,3 +314,97 @@ def test_bases_must_be_aggregates():
 def test_names():
     assert triton.aggregate is tl.core._aggregate
     assert tl.aggregate_replace is tl.core.aggregate_replace
+
+
+# ---- as arguments of a launch -----------------------------------------------------------------------
+
+ARGUMENTS = """
+@triton.aggregate
+class View:
+    base: tl.tensor
+    count: tl.tensor
+    scale: tl.tensor
+    block: tl.constexpr = tl.constexpr(16)
+
+    @triton.jit
+    def load(self):
+        i = tl.arange(0, self.block)
+        return tl.load(self.base + i, mask=i < self.count, other=0) * self.scale
+
+
+@triton.aggregate
+class Two:
+    left: View
+    right: View
+    factors: tl.tuple
+    op: tl.constexpr = tl.constexpr(None)
+
+    @triton.jit
+    def total(self):
+        return (self.left.load() + self.right.load()) * self.factors[1]
+
+
+@triton.jit
+def one_kernel(out, view):
+    tl.static_assert(view.count.dtype == tl.int32)
+    tl.store(out + tl.arange(0, view.block), view.load())
+
+
+@triton.jit
+def two_kernel(out, pair):
+    if pair.op is None:
+        tl.store(out + tl.arange(0, pair.left.block), pair.total())
+
+
+@triton.jit
+def const_kernel(out, view: tl.const):
+    tl.store(view.base, 1)
+"""
+
+
+@pytest.mark.parametrize("count", [1, 5, 16])
+@pytest.mark.parametrize("block", [8, 16])
+def test_a_value_as_an_argument(count, block, target):
+    View = harness.make(ARGUMENTS, "View")
+    kernel = harness.make(ARGUMENTS, "one_kernel")
+    x, out = torch.arange(3, 19, dtype=torch.float32), torch.zeros(16)
+    kernel[(1,)](out, View(x, count, 2.5, block))
+    want = torch.zeros(16)
+    want[:min(count, block)] = x[:min(count, block)] * 2.5
+    assert torch.equal(out, want)
+
+
+def test_values_in_values_as_arguments(target):
+    View, Two, kernel = (harness.make(ARGUMENTS, name) for name in ("View", "Two", "two_kernel"))
+    x, y, out = torch.arange(16, dtype=torch.float32), torch.ones(16), torch.zeros(16)
+    kernel[(1,)](out, Two(View(x, 16, 2.0), View(y, 1, 3.0), (None, 7)))
+    want = x * 14
+    want[0] = 21
+    assert torch.equal(out, want)
+
+
+def test_one_kernel_for_other_values_of_the_fields():
+    View, kernel = harness.make(ARGUMENTS, "View"), harness.make(ARGUMENTS, "one_kernel")
+    x, out = torch.ones(16), torch.zeros(16)
+    first = kernel.warmup(out, View(x, 1, 2.0), grid=(1, ))
+    assert kernel.warmup(out, View(x, 5, 3.0), grid=(1, )) is first  # 1 is no constant in a field
+    assert kernel.warmup(out, View(x, 5, 3.0, 8), grid=(1, )) is not first
+    first[(1, 1, 1)](out, View(x, 3, 4.0))
+    assert out.tolist() == [4.0] * 3 + [0.0] * 13
+
+
+@pytest.mark.parametrize("make, text", [
+    (lambda View: View("text", 1, 2.0), "failed to specialize argument of type: str"),
+    (lambda View: View([1], 1, 2.0), "failed to specialize argument of type: list"),
+    (lambda View: View(tl.constexpr(3), 1, 2.0), "Expected <class '.*tensor'> for attribute 'base'"),
+])
+def test_fields_that_no_launch_takes(make, text):
+    View, kernel = harness.make(ARGUMENTS, "View"), harness.make(ARGUMENTS, "one_kernel")
+    with pytest.raises(TypeError, match=text):
+        kernel[(1, )](torch.zeros(16), make(View))
+
+
+def test_constant_pointers_in_fields():
+    View, kernel = harness.make(ARGUMENTS, "View"), harness.make(ARGUMENTS, "const_kernel")
+    with pytest.raises(CompilationError, match="Cannot store to a constant pointer"):
+        kernel.warmup(torch.zeros(16), View(torch.zeros(16), 1, 2.0), grid=(1, ))

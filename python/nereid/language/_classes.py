@@ -59,6 +59,8 @@ def _typed(cls, name, value):
         return value if isinstance(value, core.constexpr) else core.constexpr(value)
     if expected is core.tuple and isinstance(value, builtins.tuple):
         return value if hasattr(value, "_fields") else core.tuple(value)
+    if expected is core.tensor and not isinstance(value, core.constexpr) and not _native.is_compiling():
+        return value  # an argument of a launch, which says what it cannot take
     try:
         fits = not isinstance(expected, type) or isinstance(value, expected)
     except TypeError:  # a generic: its arguments cannot be checked

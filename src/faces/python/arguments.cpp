@@ -413,6 +413,7 @@ enum class Kind : uint8_t {
   Int,
   Float,
   Tuple,
+  Aggregate,
   Value,
   TorchDtype,
   Descriptor,
@@ -469,6 +470,8 @@ TypeEntry classify(PyObject *object) {
   if (PyTuple_Check(object) ||
       (names.tupleClass && PyObject_IsInstance(object, names.tupleClass) == 1))
     return {type, Kind::Tuple, nullptr};
+  if (fieldsOf(object))
+    return {type, Kind::Aggregate, nullptr};
   for (PyObject *cls : {names.constexprClass, names.dtypeClass})
     if (cls && PyObject_IsInstance(object, cls) == 1)
       return {type, Kind::Value, nullptr};
@@ -615,8 +618,29 @@ bool fromTuple(const Parameter &parameter, PyObject *tuple, ArgumentScope &scope
   }
   const TupleClass *named = tupleClassOf(tuple);
   header = {items.data(), items.size(), named ? named->fields.data() : nullptr,
-            named ? reinterpret_cast<uint64_t>(named->type) : 0};
+            named ? reinterpret_cast<uint64_t>(named->type) : 0, nullptr};
   out.kind = NRD_ARG_TUPLE;
+  out.tuple = &header;
+  return true;
+}
+
+/// Each field is an argument of its own.
+bool fromAggregate(const Parameter &parameter, PyObject *object, ArgumentScope &scope,
+                   nrd_arg &out) {
+  const TupleClass &cls = *fieldsOf(object);
+  auto &[header, items] = scope.tuples.emplace_back();
+  items.resize(cls.names.size());
+  Parameter field;
+  field.name = parameter.name;
+  for (size_t i = 0; i < items.size(); ++i) {
+    Ref value = Ref::take(PyObject_GetAttrString(object, cls.fields[i]));
+    if (!value || !toArgument(field, value.get(), scope, items[i]))
+      return false;
+    scope.objects.push_back(std::move(value));
+  }
+  header = {items.data(), items.size(), cls.fields.data(), reinterpret_cast<uint64_t>(cls.type),
+            cls.title.c_str()};
+  out.kind = NRD_ARG_AGGREGATE;
   out.tuple = &header;
   return true;
 }
@@ -724,6 +748,8 @@ bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nr
     return true;
   case Kind::Tuple:
     return fromTuple(parameter, object, scope, out);
+  case Kind::Aggregate:
+    return fromAggregate(parameter, object, scope, out);
   case Kind::Value:
     return fromValue(object, scope, out);
   case Kind::TorchDtype:
@@ -777,7 +803,7 @@ bool toTypedArgument(Parameter &parameter, PyObject *item, ArgumentScope &scope,
         return false;
     const TupleClass *named = tupleClassOf(item);
     header = {items.data(), items.size(), named ? named->fields.data() : nullptr,
-              named ? reinterpret_cast<uint64_t>(named->type) : 0};
+              named ? reinterpret_cast<uint64_t>(named->type) : 0, nullptr};
     out.kind = NRD_ARG_TUPLE;
     out.tuple = &header;
     return true;
@@ -824,9 +850,12 @@ bool leavesOf(const char *&layout, PyObject *object, Parameter &parameter, Argum
     }
     return toArgument(parameter, object, scope, leaves.back());
   }
-  Py_ssize_t count = PySequence_Size(object);
+  const TupleClass *cls = fieldsOf(object);
+  Py_ssize_t count = cls ? Py_ssize_t(cls->names.size()) : PySequence_Size(object);
   for (Py_ssize_t i = 0; *layout != ')'; ++i) {
-    Ref item = i < count ? Ref::take(PySequence_GetItem(object, i)) : Ref();
+    Ref item = i >= count ? Ref()
+               : cls      ? Ref::take(PyObject_GetAttrString(object, cls->fields[size_t(i)]))
+                          : Ref::take(PySequence_GetItem(object, i));
     if (!item) {
       if (!PyErr_Occurred())
         PyErr_Format(PyExc_TypeError, "a tuple of %zd items was given where the kernel needs more",

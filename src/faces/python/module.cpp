@@ -4,6 +4,7 @@
 #include "faces/python/function.h"
 #include "faces/python/source.h"
 #include "faces/python/stack.h"
+#include "faces/python/values.h"
 
 #include <chrono>
 
@@ -57,6 +58,10 @@ PyObject *registerObjects(PyObject *, PyObject *args, PyObject *kwargs) {
 PyObject *choicesChanged(PyObject *, PyObject *) {
   python::choicesChanged();
   Py_RETURN_NONE;
+}
+
+PyObject *isCompiling(PyObject *, PyObject *) {
+  return PyBool_FromLong(currentCompilation() != nullptr);
 }
 
 PyObject *library(PyObject *, PyObject *) {
@@ -282,6 +287,8 @@ PyMethodDef methods[] = {
      "choices_changed(): a configuration, or the one chosen for some key, is another now"},
     {"call_builtin", callBuiltin, METH_VARARGS,
      "call_builtin(semantic, name, args, kwargs): enters the builtin table during a compilation"},
+    {"is_compiling", isCompiling, METH_NOARGS,
+     "is_compiling(): whether this thread compiles a kernel, whose text called this code"},
     {"library", library, METH_NOARGS, "library(): version of libnereid and of its ABI"},
     {"cache_json", cacheJson, METH_VARARGS,
      "cache_json(folder=None): what is kept on disk, as JSON; every file is checked"},

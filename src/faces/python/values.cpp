@@ -282,6 +282,29 @@ const TupleClass *tupleClassOf(PyObject *tuple) {
   return known->emplace(type, std::move(made)).first->second.get();
 }
 
+const TupleClass *fieldsOf(PyObject *object) {
+  // As with named tuples.
+  static auto *known = new std::unordered_map<PyObject *, std::unique_ptr<TupleClass>>();
+  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
+  auto found = known->find(type);
+  if (found != known->end())
+    return found->second.get();
+  Ref fields = attribute(type, "__nereid_fields__");
+  Ref names = Ref::take(fields ? PySequence_Tuple(fields.get()) : nullptr);
+  Ref title = Ref::take(names ? PyObject_GetAttrString(type, "__name__") : nullptr);
+  PyErr_Clear();
+  if (!title)
+    return nullptr;
+  auto made = std::make_unique<TupleClass>();
+  made->type = Py_NewRef(type);
+  made->title = textOf(title.get());
+  for (Py_ssize_t i = 0; i < PyTuple_Size(names.get()); ++i)
+    made->names.push_back(textOf(PyTuple_GetItem(names.get(), i)));
+  for (const std::string &name : made->names)
+    made->fields.push_back(name.c_str());
+  return known->emplace(type, std::move(made)).first->second.get();
+}
+
 std::string objectKey(PyObject *object) {
   Ref key = attribute(object, "cache_key");
   PyErr_Clear();

@@ -65,15 +65,18 @@ Ref toPython(const nrd_value *value, bool boxed);
 /// What identifies an opaque object across processes: it becomes part of cache keys.
 std::string objectKey(PyObject *object);
 
-/// A class of named tuples: it outlives every cache that its values can be in.
+/// A class of named tuples, or an aggregate: it outlives every cache that its values can be in.
 struct TupleClass {
   PyObject *type;
+  std::string title; ///< of an aggregate
   std::vector<std::string> names;
   std::vector<const char *> fields; ///< the texts of `names`
 };
 
 /// The class of a tuple with named fields; null for a plain one.
 const TupleClass *tupleClassOf(PyObject *tuple);
+/// The class of a value of an aggregate; null for everything else.
+const TupleClass *fieldsOf(PyObject *object);
 
 /// Adds the types `Handle` and `Semantic` to the module. False with an exception set on failure.
 bool addValueTypes(PyObject *module);

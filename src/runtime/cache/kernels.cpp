@@ -38,9 +38,9 @@ bool writeSpec(Entities &entities, const frontend::ParamSpec &spec, ByteWriter &
     return false;
   out.list(spec.fields, [&](const std::string &field) { out.text(field); });
   // A class of named tuples is an entity like an object.
-  frontend::Tuple marker;
-  marker.hostClass = spec.hostClass;
-  if (!entities.write(frontend::Value(std::move(marker)), out))
+  frontend::Value marker = spec.cls ? frontend::Value(frontend::Aggregate{spec.cls, {}})
+                                    : frontend::Value(frontend::Tuple{{}, {}, spec.hostClass});
+  if (!entities.write(marker, out))
     return false;
   out.count(spec.items.size());
   return llvm::all_of(
