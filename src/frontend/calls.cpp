@@ -10,6 +10,7 @@
 #include "ir/tile/Dialect.h"
 #include "support/text.h"
 
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
@@ -312,8 +313,10 @@ FailureOr<Value> Interpreter::walkFunction() {
     return failure();
   Scope &end = scope();
   Value result = end.result ? *end.result : Value();
-  if (!end.done && !end.returned.never() && !result.isNone())
-    return error(diag::ReturnTypeMismatch, end.resultSpan, describeType(result), "None");
+  // As in Triton, whose kernels do it: the path without a `return` gives nothing in particular.
+  if (!end.done && end.returned.runtime() && !result.isNone() &&
+      !mlir::matchPattern(end.returned.value, mlir::m_One()))
+    semantic.warning(diag::ReturnMissing, end.resultSpan, frame->function->name());
   return result;
 }
 

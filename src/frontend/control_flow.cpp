@@ -9,6 +9,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
+#include "llvm/ADT/ScopeExit.h"
 
 namespace nereid::frontend {
 
@@ -238,6 +239,8 @@ LogicalResult Interpreter::visitIf(const If &node, bool tail) {
   auto condition = visitCondition(*node.test);
   if (failed(condition))
     return failure();
+  ++frame->conditionals;
+  llvm::scope_exit leave([&] { --frame->conditionals; });
   if (condition->known)
     return visitBody(*condition->known ? node.body : node.orelse, 0, tail);
   return branch(
@@ -381,6 +384,9 @@ LogicalResult Interpreter::joinNames(Joiner &joiner, const Scope &before, Scope 
   bool thenLeft = thenScope.done, elseLeft = elseScope.done || guard;
   bool thenGone = leftFunction(thenScope);
   bool elseGone = leftFunction(elseScope) || (guard && !elseScope.leavesLoop());
+  bool strict = comparesAllSides() && !guard;
+  if (strict)
+    thenLeft = elseLeft = thenGone = elseGone = false;
   joined.names.clear();
   auto goneInBranch = [&](llvm::StringRef name, SourceSpan assigned) {
     joined.gone.insert({name, Gone{Gone::Why::OneBranch, assigned, construct}});
@@ -418,8 +424,9 @@ LogicalResult Interpreter::joinNames(Joiner &joiner, const Scope &before, Scope 
       return success();
     }
     auto value = joiner.join(&a->value, &b->value);
-    if (value && options.strict && old && !thenLeft && !elseLeft &&
-        describeType(*value) != describeType(old->value))
+    bool wasNoTensor =
+        old && old->value.isKnown() && !itemsOf(old->value) && !old->value.isNumber();
+    if (value && strict && old && !wasNoTensor && describeType(*value) != describeType(old->value))
       value.reset();
     Binding binding = *a;
     binding.id = ++nextBinding;
@@ -431,6 +438,12 @@ LogicalResult Interpreter::joinNames(Joiner &joiner, const Scope &before, Scope 
     }
     if (!value) {
       std::string typeA = describeType(a->value), typeB = describeType(b->value);
+      // What was never a tensor cannot go on as one: nobody may ask for it again, as often nobody
+      // does.
+      if (wasNoTensor) {
+        goneInBranch(name, a->id != old->id ? a->span : b->span);
+        return success();
+      }
       if (old) {
         std::string initial = describeType(old->value);
         bool inThen = a->id != old->id && typeA != initial;

@@ -656,6 +656,8 @@ LogicalResult Interpreter::generate(NodeList<Comprehension> generators, size_t f
 FailureOr<Value> Interpreter::visitListComp(const ListComp &node) {
   if (options.strict && node.generators.size() != 1)
     return error(diag::NestedComprehension, spanOf(node));
+  if (const Expr &target = *node.generators[0]->target; options.strict && !isa<Name>(target))
+    return unsupported("Tuple as the target of a comprehension", spanOf(target));
   Tuple tuple;
   auto element = [&]() -> LogicalResult {
     if (int64_t(tuple.items.size()) == maxItems)

@@ -54,6 +54,7 @@ private:
     Frame *enclosing = nullptr;
     /// In `__init__` of a class whose text we read: attributes of `self` may be assigned.
     bool constructs = false;
+    unsigned conditionals = 0; ///< `if`s around the current statement
   };
 
   /// One specialisation of a called function.
@@ -124,8 +125,12 @@ private:
   using Body = syntax::NodeList<syntax::Stmt>;
   /// `tail`: nothing of this function is walked after it, so that its names need not be joined.
   LogicalResult visitBody(Body body, size_t from, bool tail);
+  /// Whether names are compared after an `if` also where one side has left.
+  bool comparesAllSides() const { return options.strict && !frame->function->isPrelude; }
+  bool isWalkedBehind(const syntax::Stmt &left);
   LogicalResult visit(const syntax::Stmt &node, bool tail);
   LogicalResult visitReturn(const syntax::Return &node);
+  LogicalResult tensorsOf(Value &value, SourceSpan at);
   LogicalResult visitAssign(const syntax::Assign &node);
   LogicalResult visitAugAssign(const syntax::AugAssign &node);
   LogicalResult visitAnnAssign(const syntax::AnnAssign &node);

@@ -117,29 +117,49 @@ static bool endsByLeaving(NodeList<Stmt> body) {
   }
 }
 
+/// Triton walks what follows an `if`, or an unrolled loop, that has returned, for whatever it
+/// decided: the types are checked there too. In strict mode so do we, on a path that is never
+/// taken.
+bool Interpreter::isWalkedBehind(const Stmt &left) {
+  Scope &here = scope();
+  if (!comparesAllSides() || !(isa<If>(left) || isa<For>(left)) || here.leavesLoop() ||
+      here.returned.never())
+    return false;
+  here.done = false;
+  here.returned = Flag::of(constantBool(true));
+  return true;
+}
+
 LogicalResult Interpreter::visitBody(Body body, size_t from, bool tail) {
   for (size_t i = from; i < body.size(); ++i) {
-    if (scope().done)
+    if (scope().done && (i == from || !isWalkedBehind(*body[i - 1])))
       return success();
     if (scope().mayHaveLeft())
       return guarded([&] { return visitBody(body, i, tail); }, spanOf(*body[i]), tail);
     bool last = i + 1 == body.size();
     if (auto *branching = dynCast<If>(body[i]); branching && !last) {
       // Where one side ends by leaving, the rest belongs to the other: one scf.if less, and no flag
-      // to test.
+      // to test. Not in strict mode, which compares the names after the two sides as Triton does.
       bool thenLeaves = endsByLeaving(branching->body),
            elseLeaves = endsByLeaving(branching->orelse);
-      if (thenLeaves != elseLeaves) {
+      if (thenLeaves != elseLeaves && !comparesAllSides()) {
         auto condition = visitCondition(*branching->test);
         if (failed(condition))
           return failure();
+        // Without the remainder, which stands in no `if`.
+        auto within = [&](Body statements) {
+          ++frame->conditionals;
+          LogicalResult walked = visitBody(statements, 0, false);
+          --frame->conditionals;
+          return walked;
+        };
         if (condition->known) {
-          if (failed(visitBody(*condition->known ? branching->body : branching->orelse, 0, false)))
+          if (failed(within(*condition->known ? branching->body : branching->orelse)))
             return failure();
           continue;
         }
         auto side = [&](Body statements, bool leaves) -> LogicalResult {
-          if (failed(visitBody(statements, 0, false)))
+          if (failed(within(statements)))
             return failure();
           return leaves ? success() : visitBody(body, i + 1, tail);
         };
@@ -215,6 +235,24 @@ LogicalResult Interpreter::visit(const Stmt &node, bool tail) {
   }
 }
 
+/// What is returned inside an `if` consists of tensors in Triton: numbers become some, and nothing
+/// else can be returned there.
+LogicalResult Interpreter::tensorsOf(Value &value, SourceSpan at) {
+  if (value.is<Aggregate>())
+    return success();
+  if (value.is<Tuple>()) {
+    for (Value &item : value.get<Tuple>().items)
+      if (failed(tensorsOf(item, at)))
+        return failure();
+    return success();
+  }
+  auto tensor = semantic.toTensor(value, at);
+  if (failed(tensor))
+    return failure();
+  value = std::move(*tensor);
+  return success();
+}
+
 LogicalResult Interpreter::visitReturn(const Return &node) {
   if (options.strict && frame->loops)
     return error(diag::ReturnInLoop, spanOf(node));
@@ -226,6 +264,8 @@ LogicalResult Interpreter::visitReturn(const Return &node) {
     value = std::move(*visited);
   }
   SourceSpan at = node.value ? spanOf(*node.value) : spanOf(node);
+  if (comparesAllSides() && frame->conditionals && node.value && failed(tensorsOf(value, at)))
+    return failure();
   if (frame->isKernel && !value.isNone())
     return error(diag::KernelReturnsValue, at, frame->function->name(), describeType(value));
   scope().result = std::move(value);
@@ -325,6 +365,8 @@ LogicalResult Interpreter::assign(const Expr &target, const Value &value, bool k
     elements = cast<syntax::Tuple>(&target)->elements;
     break;
   case NodeKind::List:
+    if (options.strict)
+      return unsupported("List in an assignment", span);
     elements = cast<List>(&target)->elements;
     break;
   case NodeKind::Starred:
@@ -345,7 +387,7 @@ LogicalResult Interpreter::assign(const Expr &target, const Value &value, bool k
 
 LogicalResult Interpreter::unpack(NodeList<Expr> targets, const Value &value, SourceSpan span,
                                   bool keepKnown) {
-  if (!value.is<Tuple>() && !value.is<RangeValue>())
+  if (!value.is<Tuple>() && (options.strict || !value.is<RangeValue>()))
     return error(diag::NotUnpackable, span, value.kindName());
   // A copy: assigning may rebind the name that holds the tuple.
   auto items = knownItems(value, span);
@@ -360,9 +402,11 @@ LogicalResult Interpreter::unpack(NodeList<Expr> targets, const Value &value, So
     star = i;
   }
   bool hasStar = star < count;
-  if (hasStar ? items->size() + 1 < count : items->size() != count)
+  if (items->size() + hasStar < count)
     return error(diag::UnpackCount, span, int64_t(hasStar ? count - 1 : count),
                  int64_t(items->size()));
+  if (!hasStar && items->size() > count) // Triton takes the first ones without a word
+    semantic.warning(diag::UnpackDrops, span, int64_t(items->size()), int64_t(count));
   size_t taken = hasStar ? items->size() + 1 - count : 0; // by the starred target
   for (size_t i = 0; i < count; ++i) {
     if (i != star) {

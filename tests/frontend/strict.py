@@ -4,6 +4,8 @@
 import triton
 import triton.language as tl
 
+KNOWN = tl.constexpr(True)
+
 
 @triton.jit
 def k_chained(p, n):
@@ -147,3 +149,95 @@ def k_keyword_only(p, n):
 # CHECK-LABEL: == k_keyword_only
 # CHECK: strict.py:[[@LINE-2]]:17: error: unsupported AST node type: keyword-only parameter
 # CHECK: [UnsupportedSyntax]
+
+
+@triton.jit
+def k_list_target(p, n):
+    [a, b] = (n, 2)
+    tl.store(p, a + b)
+# CHECK-LABEL: == k_list_target
+# CHECK: strict.py:[[@LINE-3]]:5: error: unsupported AST node type: List in an assignment
+# CHECK: [UnsupportedSyntax]
+
+
+@triton.jit
+def k_unpacked_range(p, n):
+    a, b = range(2)
+    tl.store(p, a + b)
+# CHECK-LABEL: == k_unpacked_range
+# CHECK: strict.py:[[@LINE-3]]:5: error: cannot unpack range: expected a tuple
+# CHECK: [NotUnpackable]
+
+
+@triton.jit
+def k_comprehension_target(p, n):
+    x = [b for a, b in ((1, n), (2, n))]
+    tl.store(p, x[0])
+# CHECK-LABEL: == k_comprehension_target
+# CHECK: strict.py:[[@LINE-3]]:16: error: unsupported AST node type: Tuple as the target of a comprehension
+# CHECK: [UnsupportedSyntax]
+
+
+# Code behind an `if` that has returned is walked.
+@triton.jit
+def k_behind_known_return(p, n):
+    if KNOWN:
+        return
+    tl.store(p, tl.arange(0, 4))
+# CHECK-LABEL: == k_behind_known_return
+# CHECK: strict.py:[[@LINE-2]]:17: error: a scalar pointer takes scalars: Value argument cannot be block type if pointer argument is not a block
+# CHECK: [BlockWithScalarPointer]
+
+
+@triton.jit
+def first_of_two(n):
+    if KNOWN:
+        return n
+    return n.to(tl.float32)
+
+
+@triton.jit
+def k_known_returns_differ(p, n):
+    tl.store(p, first_of_two(n))
+# CHECK-LABEL: == k_known_returns_differ
+# CHECK: strict.py:{{[0-9]+}}:12: error: the `return` statements disagree: Return type mismatch: int32 and fp32
+# CHECK: [ReturnTypeMismatch]
+
+
+@triton.jit
+def text_in_if(n):
+    if KNOWN:
+        return "text"
+    return "text"
+
+
+@triton.jit
+def k_returned_text(p, n):
+    tl.store(p, n if text_in_if(n) == "text" else 0)
+# CHECK-LABEL: == k_returned_text
+# CHECK: strict.py:{{[0-9]+}}:16: error: {{.*}}str
+# CHECK: [
+
+
+@triton.jit
+def k_type_beside_return(p, n):
+    x = 1
+    if n > 1:
+        x = 2.0
+        return
+    tl.store(p, x)
+# CHECK-LABEL: == k_type_beside_return
+# CHECK: strict.py:[[@LINE-4]]:9: error: initial value for `x` is of type int32, but the then block redefines it as fp32
+# CHECK: [BranchChangesType]
+
+
+@triton.jit
+def k_name_beside_return(p, n):
+    if n > 1:
+        x = 2
+    else:
+        return
+    tl.store(p, x)
+# CHECK-LABEL: == k_name_beside_return
+# CHECK: strict.py:[[@LINE-2]]:17: error: {{.*}}`x`
+# CHECK: [AssignedInOneBranch]

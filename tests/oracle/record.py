@@ -1,4 +1,5 @@
-"""Records what the real Triton answers: `python tests/oracle/record.py` rewrites triton-<version>.json beside this file.
+"""Records what the real Triton answers: `python tests/oracle/record.py` rewrites triton-<version>.json and statements-<version>.json
+beside this file; `python tests/oracle/record.py statements` the second alone.
 
 Needs the wheel of Triton that `scripts/setup.sh` installs; no GPU. Takes two to four minutes.
 """
@@ -12,20 +13,30 @@ import tempfile
 
 import answers
 import cases
+import statements
 
 HERE = pathlib.Path(__file__).parent
 
 
-def main():
-    version = importlib.metadata.version("triton")
+def answers_of(all_cases):
     with tempfile.TemporaryDirectory() as folder:
         asked, answered = pathlib.Path(folder, "cases.json"), pathlib.Path(folder, "answers.json")
-        asked.write_text(json.dumps(cases.all_cases()))
+        asked.write_text(json.dumps(all_cases))
         subprocess.run([sys.executable, HERE / "front_end.py", "triton", asked, answered], check=True)
-        found = json.loads(answered.read_text())
-    path = HERE / f"triton-{version}.json"
-    path.write_text(answers.pack({name: answers.of_triton(answer) for name, answer in found.items()}))
-    print(f"{len(found)} answers of Triton {version} in {path}")
+        return {name: answers.of_triton(answer) for name, answer in json.loads(answered.read_text()).items()}
+
+
+def main():
+    version = importlib.metadata.version("triton")
+    only = sys.argv[1:]
+    for name, all_cases, pack in (("triton", cases.all_cases, answers.pack),
+                                  ("statements", statements.all_cases, lambda found: json.dumps(found, indent=0) + "\n")):
+        if only and name not in only:
+            continue
+        found = answers_of(list(all_cases()))
+        path = HERE / f"{name}-{version}.json"
+        path.write_text(pack(found))
+        print(f"{len(found)} answers of Triton {version} in {path}")
 
 
 if __name__ == "__main__":

@@ -96,6 +96,50 @@ def kernel(p, n):
   EXPECT_EQ(diagnostics.diagnostics().size(), 1u);
 }
 
+TEST_F(Interpreting, WarnsOfValuesThatUnpackingDrops) {
+  ASSERT_TRUE(compile(R"(
+@triton.jit
+def kernel(p, n):
+    a, *b = (n, 2, 3)
+    tl.store(p, a + b[1])
+)"));
+  EXPECT_EQ(firstMessage(), "");
+  ASSERT_TRUE(compile(R"(
+@triton.jit
+def kernel(p, n):
+    a, b = (n, 2, 3)
+    tl.store(p, a + b)
+)"));
+  EXPECT_EQ(firstMessage(), "3 values for 2 names: the others are dropped"); // UnpackDrops
+}
+
+TEST_F(Interpreting, WarnsOfPathsWithoutReturn) {
+  ASSERT_TRUE(compile(R"(
+@triton.jit
+def chosen(n):
+    if n > 3:
+        return n
+    return 0
+
+@triton.jit
+def kernel(p, n):
+    tl.store(p, chosen(n))
+)"));
+  EXPECT_EQ(firstMessage(), "");
+  ASSERT_TRUE(compile(R"(
+@triton.jit
+def chosen(n):
+    if n > 3:
+        return n
+
+@triton.jit
+def kernel(p, n):
+    tl.store(p, chosen(n))
+)"));
+  EXPECT_EQ(firstMessage(),
+            "`chosen` may end without `return`: its result is undefined then"); // ReturnMissing
+}
+
 TEST_F(Interpreting, ForeignCallsComeBackIntoTheRules) {
   ASSERT_TRUE(compile("def kernel(p, n):\n    tl.store(p, foreign(n, right=foreign(1, 2)))\n"))
       << diagnostics.renderAll();
