@@ -558,6 +558,12 @@ NRD_API void nrd_set_environment_guard(void (*guard)(void (*read)(void *data), v
  * [paths]}. `folder` null for that of the settings. Every file is read and checked. Free with
  * nrd_string_free. */
 NRD_API char *nrd_cache_json(const char *folder);
+/** Entries are written by a thread; kernels are found in the same process meanwhile, and a process
+ * that exits waits for its entries up to five seconds. Waits until all are on the disk; 0 when that
+ * takes longer, else 1. For programs that end without exit(). */
+NRD_API int nrd_cache_flush(uint64_t milliseconds);
+/** From now on a compilation ends when its entry is on the disk. Forked children always do so. */
+NRD_API void nrd_cache_write_at_once(void);
 /** Removes everything kept there; returns how many entries. */
 NRD_API size_t nrd_cache_clear(const char *folder);
 

@@ -29,7 +29,7 @@ _HOMES = {
     "nereid.language._classes": ["aggregate"],
     "nereid._host": ["cdiv", "next_power_of_2", "must_use_result"],
     "nereid._alias": ["install_as_triton"],
-    "nereid._native": ["language_json"],
+    "nereid._native": ["flush_cache", "language_json"],
 }
 _MODULES = ["language", "runtime", "compiler", "backends", "errors", "testing", "tools", "knobs"]
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

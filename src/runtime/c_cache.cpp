@@ -2,6 +2,7 @@
 #include "runtime/c_api.h"
 #include "runtime/cache/kernels.h"
 #include "runtime/cache/store.h"
+#include "runtime/cache/writer.h"
 #include "support/settings.h"
 
 #include "llvm/Support/JSON.h"
@@ -85,6 +86,15 @@ char *nrd_cache_json(const char *folder) {
   std::string text;
   llvm::raw_string_ostream(text) << json::Value(std::move(report));
   return strdup(text.c_str());
+}
+
+int nrd_cache_flush(uint64_t milliseconds) {
+  constexpr uint64_t longest = uint64_t(1) << 40; // what a clock can add
+  return writer::flush(std::chrono::milliseconds(std::min(milliseconds, longest)));
+}
+
+void nrd_cache_write_at_once(void) {
+  writer::writeAtOnce();
 }
 
 size_t nrd_cache_clear(const char *folder) {

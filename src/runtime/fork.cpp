@@ -1,6 +1,7 @@
 #include "runtime/fork.h"
 
 #include "nereid/nereid.h"
+#include "runtime/cache/writer.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -37,6 +38,7 @@ thread_local int depth = 0;          ///< of Working on this thread
 thread_local bool isClosing = false; ///< this thread has closed the gate
 
 void open(bool isChild) {
+  cache::writer::afterFork(isChild);
   if (isChild) {
     gate = new (storage) Gate;
     gate->working = depth > 0;
@@ -56,12 +58,13 @@ bool isQuiet() {
 
 /// For programs that fork while no lock of theirs is held; Python has come here before.
 void prepare() {
-  if (isClosing)
-    return;
-  std::unique_lock lock(gate->mutex);
-  gate->changed.wait_for(lock, patience, [] { return !gate->closed; }); // one fork at a time
-  gate->closed = gate->wanted = isClosing = true;
-  gate->changed.wait_for(lock, patience, isQuiet);
+  if (!isClosing) {
+    std::unique_lock lock(gate->mutex);
+    gate->changed.wait_for(lock, patience, [] { return !gate->closed; }); // one fork at a time
+    gate->closed = gate->wanted = isClosing = true;
+    gate->changed.wait_for(lock, patience, isQuiet);
+  }
+  cache::writer::beforeFork();
 }
 
 void start() {
@@ -71,10 +74,14 @@ void start() {
 
 } // namespace
 
+void nereid::runtime::watchForks() {
+  pthread_once(&once, start);
+}
+
 Working::Working() {
   if (depth++)
     return;
-  pthread_once(&once, start);
+  watchForks();
   std::unique_lock lock(gate->mutex);
   gate->changed.wait_for(lock, courtesy, [] { return !gate->wanted || isClosing; });
   gate->changed.wait_for(lock, patience, [] { return !gate->closed || isClosing; });
@@ -92,14 +99,14 @@ Working::~Working() {
 }
 
 void nrd_await_quiet(void) {
-  pthread_once(&once, start);
+  watchForks();
   std::unique_lock lock(gate->mutex);
   gate->wanted = true;
   gate->changed.wait_for(lock, patience, [] { return !gate->closed && isQuiet(); });
 }
 
 int nrd_close_for_fork(void) {
-  pthread_once(&once, start);
+  watchForks();
   std::lock_guard lock(gate->mutex);
   if (isClosing)
     return 1;

@@ -8,6 +8,9 @@
 
 namespace nereid::runtime {
 
+/// Sees to it that forks are noticed.
+void watchForks();
+
 /// While it lives, this thread may hold locks of ours. Waits while another thread forks; nests.
 class Working {
 public:

@@ -60,6 +60,7 @@ def run(kernel, n=100, dtype=np.int32):
     out = np.zeros(n, dtype)
     kernel[grid](out, n)
     assert out.tolist() == list(range(n))
+    assert nereid.flush_cache()
     return kernel
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 
+import nereid
 import nereid.language as tl
 import numpy as np
 import pytest
@@ -56,6 +57,7 @@ def load(tmp_path, monkeypatch):
 
 
 def files(folder):
+    assert nereid.flush_cache()
     return set(path for path in folder.glob("*/*") if not path.name.startswith(".")) if folder.exists() else set()
 
 
@@ -591,3 +593,124 @@ def test_compilers_have_a_key():
     key = triton_key()
     assert key.startswith("nereid-") and key == triton_key()
     assert _native.library()["build"] in key and len(_native.library()["build"]) >= 16
+
+
+# ---- entries on their way ------------------------------------------------------------------------------
+
+PROCESS = """
+import os, sys
+{before}
+import numpy as np
+sys.path.insert(0, {folder!r})
+
+def compile_them(first, count):
+    import nereid
+    from kernels import make
+    out = np.zeros(16, np.float32)
+    for value in range(first, first + count):
+        make(value)[(1, )](out, B=16)
+        assert out[3] == value
+
+{body}
+"""
+MAKE = """
+import nereid, nereid.language as tl
+
+def make(value):
+    VALUE = tl.constexpr(value)
+
+    @nereid.jit
+    def kernel(out, B: tl.constexpr):
+        tl.store(out + tl.arange(0, B), VALUE * 1.0)
+
+    return kernel
+"""
+
+
+@pytest.fixture
+def program(tmp_path, folder):
+    """Runs a new process and says what is in the cache then: (kernels, damaged files, temporary files, process)."""
+    (tmp_path / "kernels.py").write_text(MAKE)
+
+    def run_program(body, before="import nereid"):
+        path = tmp_path / "program.py"
+        path.write_text(PROCESS.format(body=textwrap.dedent(body), before=textwrap.dedent(before), folder=str(tmp_path)))
+        done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=120)
+        report = json.loads(_native.cache_json(str(folder)))
+        return sum(entry["kind"] == "kernel" for entry in report["entries"]), len(report["damaged"]), report["temporary"], done
+
+    return run_program
+
+
+@pytest.mark.parametrize("end", [
+    "", "raise SystemExit(3)", "1 / 0", "nereid.flush_cache(); os._exit(0)", "assert nereid.flush_cache(60) is True; os.kill(os.getpid(), 9)",
+    "from nereid import _native; _native.write_cache_at_once(); compile_them(0, 6); os._exit(0)"], ids=["end", "exit", "error", "flushed", "killed", "at once"])
+def test_a_process_that_ends_has_written_everything(program, end):
+    kernels, damaged, temporary, done = program("compile_them(0, 6)\n" * ("at_once" not in end) + end)
+    assert (kernels, damaged, temporary) == (6, 0, 0), done.stderr
+
+
+def test_a_process_that_is_killed_leaves_no_part_of_an_entry(program):
+    kernels, damaged, temporary, _ = program("compile_them(0, 6)\nos.kill(os.getpid(), 9)")
+    assert kernels <= 6 and damaged == 0 and temporary <= 16
+    # The next one writes what is missing.
+    assert program("compile_them(0, 6)")[:2] == (6, 0)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("before", [False, True], ids=["imported by the worker", "imported before"])
+def test_workers_of_multiprocessing(program, method, before):
+    """They end by `os._exit`."""
+    body = f"""
+    import multiprocessing
+    if __name__ == "__main__":
+        {"compile_them(0, 2)" if before else "pass"}
+        context = multiprocessing.get_context({method!r})
+        workers = [context.Process(target=compile_them, args=(10 * i, 3)) for i in (1, 2)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+            assert worker.exitcode == 0
+    """
+    kernels, damaged, temporary, done = program(body, "import nereid" if before else "")
+    assert done.returncode == 0, done.stderr
+    assert (kernels, damaged, temporary) == (8 if before else 6, 0, 0)
+
+
+def test_a_forked_child_finds_what_was_on_its_way_and_writes_at_once(program):
+    kernels, damaged, temporary, done = program("""
+    compile_them(0, 3)
+    child = os.fork()
+    if child == 0:
+        from kernels import make
+        out = np.zeros(16, np.float32)
+        known = make(2)[(1, )](out, B=16)
+        compile_them(3, 2)
+        os._exit(0 if "kernel cache" in known.times else 7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    """)
+    assert done.returncode == 0, done.stderr
+    assert (kernels, damaged, temporary) == (5, 0, 0)
+
+
+def test_threads_that_compile_while_the_program_ends(program):
+    """Daemon threads go on compiling until the interpreter stops them."""
+    kernels, damaged, temporary, done = program("""
+    import threading, itertools, time
+    for number in range(3):
+        threading.Thread(target=lambda number=number: [compile_them(i * 10 + number, 1) for i in itertools.count()], daemon=True).start()
+    time.sleep(0.3)
+    """)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert kernels > 0 and damaged == 0
+
+
+def test_a_full_disk_is_told_once(program):
+    kernels, _, temporary, done = program("compile_them(0, 5)\nassert nereid.flush_cache()\ncompile_them(0, 5)", """
+    import nereid, resource, signal
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+    """)
+    assert done.returncode == 0 and kernels == temporary == 0
+    assert done.stderr.count("warning:") == 1 and "File too large" in done.stderr, done.stderr

@@ -580,6 +580,9 @@ def __dir__():
 
 
 os.register_at_fork(before=_native.before_fork)
+_processes = sys.modules.get("multiprocessing.process")
+if _processes is not None and _processes.parent_process() is not None:
+    _native.write_cache_at_once()  # workers end without a word
 _native.register(jit_run=JITFunction.run, constexpr_function=ConstexprFunction)
 language  # the language registers its classes with the extension
 

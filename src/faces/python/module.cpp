@@ -6,6 +6,7 @@
 #include "faces/python/stack.h"
 #include "faces/python/values.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace nereid::python {
@@ -88,6 +89,21 @@ PyObject *cacheClear(PyObject *, PyObject *args) {
   return PyArg_ParseTuple(args, "|z:cache_clear", &folder)
              ? PyLong_FromSize_t(nrd_cache_clear(folder))
              : nullptr;
+}
+PyObject *cacheFlush(PyObject *, PyObject *args) {
+  double seconds = 3600;
+  if (!PyArg_ParseTuple(args, "|d:flush_cache", &seconds))
+    return nullptr;
+  bool isDone;
+  {
+    GilRelease released;
+    isDone = nrd_cache_flush(uint64_t(std::clamp(seconds, 0.0, 1e6) * 1000));
+  }
+  return PyBool_FromLong(isDone);
+}
+PyObject *cacheWriteAtOnce(PyObject *, PyObject *) {
+  nrd_cache_write_at_once();
+  Py_RETURN_NONE;
 }
 PyObject *languageJson(PyObject *, PyObject *) {
   return ownedText(nrd_language_json());
@@ -294,6 +310,11 @@ PyMethodDef methods[] = {
      "cache_json(folder=None): what is kept on disk, as JSON; every file is checked"},
     {"cache_clear", cacheClear, METH_VARARGS,
      "cache_clear(folder=None): removes what is kept on disk, gives the number of entries"},
+    {"flush_cache", cacheFlush, METH_VARARGS,
+     "flush_cache(seconds=3600): waits until compiled kernels that are to be kept are on the disk; "
+     "False when that takes longer. For programs that end without exiting (os._exit)"},
+    {"write_cache_at_once", cacheWriteAtOnce, METH_NOARGS,
+     "write_cache_at_once(): from now on a compilation ends when its kernel is on the disk"},
     {"doctor", doctor, METH_NOARGS, "doctor(): what was found on this machine, as JSON"},
     {"language_json", languageJson, METH_NOARGS,
      "language_json(): all functions of the language, as JSON"},

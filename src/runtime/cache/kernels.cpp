@@ -193,7 +193,7 @@ void Keeper::keepCompleted(llvm::StringRef content, const targets::CompiledKerne
   in.list([&] { written.push_back(in.flag()); });
   out.list(written, [&](bool flag) { out.flag(flag); });
   out.text(body.bytes());
-  store->write(key, EntryKind::Kernel, out.bytes());
+  store->writeLater(key, EntryKind::Kernel, out.take());
 }
 
 void Keeper::keep(const targets::CompiledKernel &code, const nrd_kernel &kernel,
@@ -230,12 +230,12 @@ void Keeper::keep(const targets::CompiledKernel &code, const nrd_kernel &kernel,
   std::string list = dialogue.furtherList();
   std::optional<std::string> path = dialogue.repeat(list);
   if (!path) { // nothing further was asked
-    store->write(key, EntryKind::Kernel, out.bytes());
+    store->writeLater(key, EntryKind::Kernel, out.take());
     return;
   }
   std::optional<std::string> there = store->read(key, EntryKind::Questions);
   if (there && *there != list)
     return;
-  if (store->write(key.then(*path), EntryKind::Kernel, out.bytes()) && !there)
-    store->write(key, EntryKind::Questions, list);
+  if (store->writeLater(key.then(*path), EntryKind::Kernel, out.take()) && !there)
+    store->writeLater(key, EntryKind::Questions, std::move(list)); // after the kernel
 }

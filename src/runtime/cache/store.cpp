@@ -1,5 +1,6 @@
 #include "runtime/cache/store.h"
 
+#include "runtime/cache/writer.h"
 #include "support/bytes.h"
 #include "support/diagnostics.h"
 #include "support/settings.h"
@@ -42,6 +43,8 @@ constexpr size_t checkedHead = 56, headSize = 88;
 /// No entry is larger.
 constexpr uint64_t largestEntry = uint64_t(1) << 30;
 constexpr int64_t touchAfter = 3600, temporaryLife = 3600, lockLife = 300;
+/// How long those who look at files wait for what is on its way.
+constexpr std::chrono::milliseconds patience(10000);
 constexpr char lockName[] = "thinning";
 constexpr char temporaryPrefix[] = ".new-";
 
@@ -305,6 +308,8 @@ bool Store::makeFolder() const {
 //-----------------------------------------------------------------------------===//
 
 std::optional<std::string> Store::readAny(const Key &key, EntryKind &kind) const {
+  if (std::optional<std::string> content = writer::find(path, key, kind))
+    return content;
   File folder(openFolder());
   if (!folder)
     return std::nullopt;
@@ -325,62 +330,99 @@ std::optional<std::string> Store::read(const Key &key, EntryKind kind) const {
   return content && found == kind ? std::move(content) : std::nullopt;
 }
 
-bool Store::writeFile(int folder, const Key &key, llvm::ArrayRef<llvm::StringRef> parts,
-                      int &error) const {
-  static std::atomic<uint32_t> number = 0;
-  std::string name = nameOf(key), shard = name.substr(0, 2);
-  std::string temporary = shard + "/" + temporaryPrefix + std::to_string(::getpid()) + "-" +
-                          std::to_string(number++) + "-" + llvm::utohexstr(randomNumber());
-  int opened = openAt(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);
-  if (opened < 0 && errno == ENOENT &&
-      (::mkdirat(folder, shard.c_str(), 0700) == 0 || errno == EEXIST))
-    opened = openAt(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);
-  File file(opened);
-  if (!file) {
-    error = errno;
-    return false;
-  }
-  bool done = true;
-  for (llvm::StringRef part : parts)
-    done = done && writeAll(file.get(), part);
-  done = done && ::fsync(file.get()) == 0;
-  // Some file systems report a full disk only here.
-  done = ::close(file.release()) == 0 && done;
-  done = done && ::renameat(folder, temporary.c_str(), folder, name.c_str()) == 0;
-  error = errno;
-  if (!done)
-    ::unlinkat(folder, temporary.c_str(), 0);
-  return done;
+int Store::openForWriting() const {
+  FolderState state;
+  int folder = openFolder(&state);
+  if (folder < 0 && state == FolderState::Missing && makeFolder())
+    folder = openFolder(&state);
+  if (folder >= 0)
+    return folder;
+  int error = errno;
+  if (state == FolderState::NotOurs)
+    warnOnce(warnedFolder, diag::CacheFolderNotOurs, path);
+  else if (!Settings::current().cacheDir.empty()) // without a place of its own it goes without
+    warnOnce(warnedWrite, diag::CacheNotWritten, path, std::strerror(error));
+  return -1;
 }
 
-bool Store::write(const Key &key, EntryKind kind, llvm::StringRef content) const {
+/// Tells what went wrong. Always false.
+bool Store::failed(int error) const {
+  // A folder that can only be read is a way to share one.
+  if (error != EROFS && error != EACCES && error != EPERM)
+    warnOnce(warnedWrite, diag::CacheNotWritten, path, std::strerror(error));
+  return false;
+}
+
+std::optional<Store::Staged> Store::stage(const Key &key, EntryKind kind,
+                                          llvm::StringRef content) const {
+  static std::atomic<uint32_t> number = 0;
   if (content.size() + headSize > largestEntry)
-    return false;
-  FolderState state;
-  int opened = openFolder(&state);
-  if (opened < 0 && state == FolderState::Missing && makeFolder())
-    opened = openFolder(&state);
-  int error = opened < 0 ? errno : 0;
-  File folder(opened);
-  if (!folder) {
-    if (state == FolderState::NotOurs)
-      warnOnce(warnedFolder, diag::CacheFolderNotOurs, path);
-    else if (!Settings::current().cacheDir.empty()) // without a place of its own it goes without
-      warnOnce(warnedWrite, diag::CacheNotWritten, path, std::strerror(error));
-    return false;
-  }
+    return std::nullopt;
+  File folder(openForWriting());
+  if (!folder)
+    return std::nullopt;
+  Staged staged;
+  staged.name = nameOf(key);
+  std::string shard = staged.name.substr(0, 2);
+  staged.temporary = shard + "/" + temporaryPrefix + std::to_string(::getpid()) + "-" +
+                     std::to_string(number++) + "-" + llvm::utohexstr(randomNumber());
+  auto open = [&] {
+    return openAt(folder.get(), staged.temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);
+  };
+  int opened = open();
+  if (opened < 0 && errno == ENOENT &&
+      (::mkdirat(folder.get(), shard.c_str(), 0700) == 0 || errno == EEXIST))
+    opened = open();
+  File file(opened);
   std::string head = headOf(key, kind, content);
-  if (!writeFile(folder.get(), key, {head, content}, error)) {
-    // A folder that can only be read is a way to share one.
-    if (error != EROFS && error != EACCES && error != EPERM)
-      warnOnce(warnedWrite, diag::CacheNotWritten, path, std::strerror(error));
-    return false;
+  if (!file || !writeAll(file.get(), head) || !writeAll(file.get(), content)) {
+    int error = errno;
+    if (file)
+      ::unlinkat(folder.get(), staged.temporary.c_str(), 0);
+    failed(error);
+    return std::nullopt;
   }
-  noteWritten(head.size() + content.size());
+  staged.bytes = head.size() + content.size();
+  staged.file = file.release();
+  staged.folder = folder.release();
+  return staged;
+}
+
+bool Store::commit(Staged staged) const {
+  File folder(staged.folder);
+  bool done = ::fsync(staged.file) == 0;
+  int error = errno;
+  // Some file systems report a full disk only here.
+  if (::close(staged.file) != 0 && done) {
+    done = false;
+    error = errno;
+  }
+  if (done &&
+      ::renameat(folder.get(), staged.temporary.c_str(), folder.get(), staged.name.c_str()) != 0) {
+    done = false;
+    error = errno;
+  }
+  if (!done) {
+    ::unlinkat(folder.get(), staged.temporary.c_str(), 0);
+    return failed(error);
+  }
+  noteWritten(staged.bytes);
   return true;
 }
 
+bool Store::write(const Key &key, EntryKind kind, llvm::StringRef content) const {
+  std::optional<Staged> staged = stage(key, kind, content);
+  return staged && commit(std::move(*staged));
+}
+
+bool Store::writeLater(const Key &key, EntryKind kind, std::string content) const {
+  if (!File(openForWriting()))
+    return false;
+  return writer::take(*this, key, kind, content) || write(key, kind, content);
+}
+
 void Store::remove(const Key &key) const {
+  writer::flush(patience);
   File folder(openFolder());
   if (folder)
     ::unlinkat(folder.get(), nameOf(key).c_str(), 0);
@@ -390,6 +432,7 @@ void Store::remove(const Key &key) const {
 //-------------------------------------------------------------------------===//
 
 void Store::forEach(llvm::function_ref<void(const EntryInfo &)> each) const {
+  writer::flush(patience);
   File folder(openFolder());
   if (!folder)
     return;
@@ -412,6 +455,7 @@ std::optional<std::string> Store::open(const EntryInfo &entry, EntryKind &kind) 
 }
 
 size_t Store::temporaryFiles() const {
+  writer::flush(patience);
   size_t count = 0;
   File folder(openFolder());
   if (folder)
@@ -422,6 +466,7 @@ size_t Store::temporaryFiles() const {
 }
 
 size_t Store::clear() const {
+  writer::flush(patience);
   size_t removed = 0;
   File folder(openFolder());
   if (folder)

@@ -69,12 +69,15 @@ public:
   const std::string &folder() const { return path; }
   FolderState state() const;
 
-  /// The content of an entry, checked.
+  /// The content of an entry, checked; one that this process is about to write, as it is.
   std::optional<std::string> read(const Key &key, EntryKind kind) const;
   /// The same where several kinds may answer.
   std::optional<std::string> readAny(const Key &key, EntryKind &kind) const;
   /// Whether there is an entry now.
   bool write(const Key &key, EntryKind kind, llvm::StringRef content) const;
+  /// The same without waiting for the disk (writer.h): this process finds the entry at once, others
+  /// when it is written. False when it cannot be.
+  bool writeLater(const Key &key, EntryKind kind, std::string content) const;
   void remove(const Key &key) const;
 
   /// Every file of an entry, in no order.
@@ -89,11 +92,21 @@ public:
   /// process is at it.
   bool thinOut() const;
 
+  /// A file that holds all of an entry and is not yet one. It has to be given to `commit`.
+  struct Staged {
+    int folder = -1, file = -1; ///< descriptors
+    std::string temporary, name;
+    uint64_t bytes = 0;
+  };
+  /// The two halves of `write`.
+  std::optional<Staged> stage(const Key &key, EntryKind kind, llvm::StringRef content) const;
+  bool commit(Staged staged) const;
+
 private:
   int openFolder(FolderState *why = nullptr) const;
+  int openForWriting() const;
   bool makeFolder() const;
-  bool writeFile(int folder, const Key &key, llvm::ArrayRef<llvm::StringRef> parts,
-                 int &error) const;
+  bool failed(int error) const;
   void noteWritten(uint64_t bytes) const;
 
   std::string path;

@@ -140,5 +140,5 @@ std::optional<TuningResult> runtime::findTuningResult(std::string_view key, int 
 void runtime::keepTuningResult(std::string_view key, int device, const TuningResult &result) {
   cache::Key place;
   if (std::optional<cache::Store> kept = store(key, device, place))
-    kept->write(place, cache::EntryKind::Tuning, encodeTuningResult(result));
+    kept->writeLater(place, cache::EntryKind::Tuning, encodeTuningResult(result));
 }
