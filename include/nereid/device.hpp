@@ -239,7 +239,9 @@ struct float8e5m2 {
 template <typename T> struct ElementOf {
   using type = T; ///< the type itself, when it needs no translation
 };
-#if defined(__FLT16_MANT_DIG__) && !defined(__CUDACC__)
+// g++ has the type in C++ since 12 on x86-64, since 13 elsewhere; it says what it is like before.
+#if defined(__FLT16_MANT_DIG__) && !defined(__CUDACC__) &&                                         \
+    (defined(__clang__) || defined(__x86_64__) || __GNUC__ >= 13)
 /// The compiler's own 16-bit float.
 template <> struct ElementOf<_Float16> {
   using type = half; ///< has the same bits

@@ -7,6 +7,7 @@
 #include "support/text.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <cerrno>
 #include <cstring>
@@ -20,15 +21,16 @@ using namespace nereid::runtime;
 namespace {
 
 /// Names of the functions at the top level, also inside its `if`, `try` and `with` blocks.
-void collectFunctions(const syntax::Node &node, std::vector<std::string> &names) {
+void collectFunctions(const syntax::Node &node, llvm::StringSet<> &known,
+                      std::vector<std::string> &names) {
   if (auto *function = syntax::dynCast<syntax::FunctionDef>(&node)) {
-    std::string name(function->name);
-    if (!llvm::is_contained(names, name))
-      names.push_back(std::move(name));
+    if (known.insert(function->name).second)
+      names.emplace_back(function->name);
     return;
   }
   if (syntax::isa<syntax::Stmt>(node) && !syntax::isa<syntax::ClassDef>(node))
-    syntax::forEachChild(node, [&](const syntax::Node &child) { collectFunctions(child, names); });
+    syntax::forEachChild(node,
+                         [&](const syntax::Node &child) { collectFunctions(child, known, names); });
 }
 
 nrd_error *parse(SourceFilePtr file, nrd_module **out) {
@@ -37,8 +39,9 @@ nrd_error *parse(SourceFilePtr file, nrd_module **out) {
   if (!result)
     return wrap(errorFrom(diagnostics, NRD_ERROR_COMPILE));
   auto *module = new nrd_module{result.module, {}, {}};
+  llvm::StringSet<> known;
   for (const syntax::Stmt *statement : result.module->body())
-    collectFunctions(*statement, module->names);
+    collectFunctions(*statement, known, module->names);
   *out = module;
   return nullptr;
 }

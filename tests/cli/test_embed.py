@@ -1,6 +1,7 @@
 """`nereid embed`: what it writes, and how it fails. That the files work is tested by tests/install."""
 
 import pathlib
+import struct
 
 import pytest
 
@@ -93,3 +94,39 @@ def test_cmake_folder():  # CliNoPackage
         assert (pathlib.Path(result.stdout.strip()) / "nereidConfig.cmake").exists()
     else:  # a build folder
         assert result.stderr.startswith("error: no CMake package is installed with this program in `")
+
+
+def elf(data):
+    """The machine and the names of the defined functions of an object file for 64-bit machines."""
+    assert data[:6] == b"\x7fELF\x02\x01"
+    kind, machine = struct.unpack_from("<HH", data, 16)
+    assert kind == 1  # relocatable
+    start, = struct.unpack_from("<Q", data, 40)
+    size, count = struct.unpack_from("<HH", data, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, start + size * i) for i in range(count)]
+    names = set()
+    for section in sections:
+        if section[1] == 2:  # symbols
+            strings = sections[section[6]][4]
+            for at in range(section[4], section[4] + section[5], 24):
+                name, info, _, where, _, _ = struct.unpack_from("<IBBHQQ", data, at)
+                if info == 0x12 and where:  # a global function
+                    names.add(data[strings + name:data.index(b"\0", strings + name)].decode())
+    return machine, names
+
+
+def test_aarch64(tmp_path):
+    """That the code runs is tested by tests/install/aarch64.cmake, where there is an emulator."""
+    header, tables = write(tmp_path, *ADD, "--signature", F32, "--target", "cpu:aarch64")
+    assert elf((tmp_path / "out.0.aarch64.o").read_bytes()) == (183, {"nereid_kernels_add_cpu_0_aarch64"})
+    assert "NRD_CPU_AARCH64" in tables and "cpu:aarch64" in header
+    alone = tmp_path / "alone.o"
+    command = ["compile", KERNELS, "--kernel", "add", "--signature", F32, "--emit", "obj", "-o", str(alone)]
+    codes = []
+    for options in (("--target", "cpu:aarch64"), ("--features", "aarch64"), ("--target", "cpu:aarch64", "--features", "aarch64")):
+        assert nereid(*command, *options).returncode == 0
+        assert elf(alone.read_bytes()) == (183, {"add"})
+        codes.append(alone.read_bytes())
+    assert codes[0] == codes[1] == codes[2]
+    fails(2, "error: option `--features` expects `aarch64`, as in `--target`, found `avx2`", *command, "--target", "cpu:aarch64", "--features", "avx2")
+    fails(1, "error: the target cannot compile this kernel: unknown CPU features `riscv`: expected `host`, `avx512`, `avx2`, `baseline` or `aarch64`", *command, "--target", "cpu:riscv")

@@ -17,29 +17,6 @@ using namespace nereid::cli;
 using llvm::formatv;
 namespace json = llvm::json;
 
-bool cli::targetsGpu(const Arguments &parsed) {
-  std::string target = parsed.get("--target");
-  if (target.empty()) {
-    char *text = nrd_default_target();
-    target = text;
-    nrd_string_free(text);
-  }
-  return target.starts_with("cuda");
-}
-
-int cli::chooseTarget(const Arguments &parsed, nrd_options *options) {
-  bool given = parsed.has("--target") ||
-               std::ranges::any_of(parsed.all("--option"), [](const std::string &text) {
-                 return text.starts_with("target=");
-               });
-  if (given)
-    return 0;
-  char *text = nrd_default_target();
-  nrd_error *error = setOption(options, "target", text);
-  nrd_string_free(text);
-  return error ? failed(error) : 0;
-}
-
 bool cli::readTimingPlan(const Arguments &parsed, bool gpu, TimingPlan &plan,
                          DiagnosticEngine &diagnostics) {
   plan.cold = gpu;
@@ -167,9 +144,7 @@ int Bench::one(const std::string &configuration, Row &row) {
   DiagnosticEngine diagnostics;
   row.configuration = configuration;
   OptionsHandle options;
-  if (int status = readOptions(parsed, options))
-    return status;
-  if (int status = chooseTarget(parsed, options.get()))
+  if (int status = readOptions(parsed, DefaultTarget::OfLaunches, options))
     return status;
   // A configuration is arguments and compile options in one.
   std::vector<std::string> texts = parsed.all("--arg");
@@ -205,12 +180,8 @@ int Bench::one(const std::string &configuration, Row &row) {
   if (diagnostics.hasErrors())
     return usageError(diagnostics);
 
-  std::vector<const char *> parts;
-  for (const std::string &text : signature)
-    parts.push_back(text.c_str());
   KernelHandle kernel;
-  if (nrd_error *error =
-          nrd_compile(function, parts.data(), parts.size(), options.get(), kernel.out())) {
+  if (nrd_error *error = compileKernel(selection, signature, options.get(), kernel)) {
     row.problem = nrd_error_summary(error);
     nrd_error_free(error);
     return 0;
@@ -368,17 +339,9 @@ std::string Bench::asJson() const {
 
 } // namespace
 
-int cli::benchCommand(const Command &command, std::vector<std::string> args) {
-  DiagnosticEngine diagnostics;
-  Arguments parsed = parse(command, args, diagnostics);
-  if (parsed.has("--help")) {
-    std::fputs(helpText(command).c_str(), stdout);
-    return 0;
-  }
-  if (diagnostics.hasErrors())
-    return usageError(diagnostics);
+int cli::benchCommand(const Command &command, const Arguments &parsed) {
   Selection selection;
-  if (int status = select(command, parsed, selection))
+  if (int status = select(parsed, selection))
     return status;
   return Bench(command, parsed, selection).run();
 }

@@ -92,14 +92,11 @@ static int verify(const json::Object &report, llvm::raw_ostream &out) {
   return damaged.empty() ? 0 : 1;
 }
 
-int cli::cacheCommand(const Command &command, std::vector<std::string> args) {
+int cli::cacheCommand(const Command &command, const Arguments &parsed) {
   DiagnosticEngine diagnostics;
-  Arguments parsed = parse(command, args, diagnostics);
   std::string action = parsed.positional.empty() ? "show" : parsed.positional[0];
   if (!llvm::is_contained({"show", "verify", "clear", "path"}, llvm::StringRef(action)))
     diagnostics.report(diag::CliSurplusArgument, {}, command.name, action);
-  else if (parsed.positional.size() > 1)
-    diagnostics.report(diag::CliSurplusArgument, {}, command.name, parsed.positional[1]);
   if (diagnostics.hasErrors())
     return usageError(diagnostics);
   std::string given = parsed.get("--folder");

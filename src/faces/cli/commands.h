@@ -6,14 +6,14 @@
 
 namespace nereid::cli {
 
-int benchCommand(const Command &command, std::vector<std::string> args);
-int cacheCommand(const Command &command, std::vector<std::string> args);
-int compileCommand(const Command &command, std::vector<std::string> args);
-int completionCommand(const Command &command, std::vector<std::string> args);
-int disasmCommand(const Command &command, std::vector<std::string> args);
-int doctorCommand(const Command &command, std::vector<std::string> args);
-int embedCommand(const Command &command, std::vector<std::string> args);
-int explainCommand(const Command &command, std::vector<std::string> args);
+int benchCommand(const Command &command, const Arguments &parsed);
+int cacheCommand(const Command &command, const Arguments &parsed);
+int compileCommand(const Command &command, const Arguments &parsed);
+int completionCommand(const Command &command, const Arguments &parsed);
+int disasmCommand(const Command &command, const Arguments &parsed);
+int doctorCommand(const Command &command, const Arguments &parsed);
+int embedCommand(const Command &command, const Arguments &parsed);
+int explainCommand(const Command &command, const Arguments &parsed);
 int optCommand(const Command &command, std::vector<std::string> args);
 int runCommand(const Command &command, std::vector<std::string> args);
 

@@ -29,15 +29,8 @@ int listFunctions(nrd_module *module) {
 
 } // namespace
 
-int cli::compileCommand(const Command &command, std::vector<std::string> args) {
+int cli::compileCommand(const Command &, const Arguments &parsed) {
   DiagnosticEngine diagnostics;
-  Arguments parsed = parse(command, args, diagnostics);
-  if (parsed.has("--help")) {
-    std::fputs(helpText(command).c_str(), stdout);
-    return 0;
-  }
-  if (diagnostics.hasErrors())
-    return usageError(diagnostics);
   // The library reads its settings at the first use.
   if (parsed.has("--time-passes"))
     setenv("NEREID_TIME_PASSES", "1", 1);
@@ -46,23 +39,16 @@ int cli::compileCommand(const Command &command, std::vector<std::string> args) {
 
   if (parsed.has("--list")) {
     ModuleHandle module;
-    int status = loadFile(command, parsed, module);
+    int status = loadFile(parsed, module);
     return status ? status : listFunctions(module.get());
   }
   Selection selection;
-  if (int status = select(command, parsed, selection))
-    return status;
   OptionsHandle options;
-  if (int status = readOptions(parsed, options))
+  if (int status = select(parsed, DefaultTarget::Cpu, selection, options))
     return status;
-
-  std::vector<std::string> signature = splitSignature(parsed.get("--signature"));
-  std::vector<const char *> texts;
-  for (const std::string &text : signature)
-    texts.push_back(text.c_str());
   KernelHandle kernel;
-  if (nrd_error *error = nrd_compile(selection.function.get(), texts.data(), texts.size(),
-                                     options.get(), kernel.out()))
+  if (nrd_error *error = compileKernel(selection, splitSignature(parsed.get("--signature")),
+                                       options.get(), kernel))
     return failed(error);
   auto compiled = std::chrono::steady_clock::now();
 

@@ -76,27 +76,17 @@ std::string fish() {
 
 } // namespace
 
-int cli::completionCommand(const Command &command, std::vector<std::string> args) {
+int cli::completionCommand(const Command &command, const Arguments &parsed) {
   DiagnosticEngine diagnostics;
-  Arguments parsed = parse(command, args, diagnostics);
-  if (parsed.has("--help")) {
-    std::fputs(helpText(command).c_str(), stdout);
-    return 0;
-  }
-  if (!diagnostics.hasErrors() && parsed.positional.size() != 1) {
-    if (parsed.positional.empty())
-      diagnostics.report(diag::CliMissingArgument, {}, command.name, "SHELL");
-    else
-      diagnostics.report(diag::CliSurplusArgument, {}, command.name, parsed.positional[1]);
-  }
-  std::string text, shell = parsed.positional.empty() ? "" : parsed.positional[0];
+  std::string text;
+  const std::string &shell = parsed.positional[0];
   if (shell == "bash")
     text = bash();
   else if (shell == "zsh")
     text = zsh();
   else if (shell == "fish")
     text = fish();
-  else if (!diagnostics.hasErrors())
+  else
     diagnostics.report(diag::CliSurplusArgument, {}, command.name, shell);
   if (diagnostics.hasErrors())
     return usageError(diagnostics);

@@ -2,7 +2,6 @@
 #include "faces/cli/commands.h"
 #include "faces/cli/lines.h"
 #include "faces/cli/selection.h"
-#include "faces/cli/timing.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -68,25 +67,17 @@ std::string withSource(const std::string &text) {
 /// The machine code of a kernel in a file of source, compiled for it.
 int compiled(const Command &command, const Arguments &parsed, std::string &image) {
   Selection selection;
-  if (int status = select(command, parsed, selection))
-    return status;
   OptionsHandle options;
-  if (int status = readOptions(parsed, options))
-    return status;
-  if (int status = chooseTarget(parsed, options.get()))
+  if (int status = select(parsed, DefaultTarget::OfLaunches, selection, options))
     return status;
   if (!parsed.has("--signature") && nrd_function_param_count(selection.function.get())) {
     DiagnosticEngine diagnostics;
     diagnostics.report(diag::CliNeedsSignature, {}, command.name);
     return usageError(diagnostics);
   }
-  std::vector<std::string> signature = splitSignature(parsed.get("--signature"));
-  std::vector<const char *> texts;
-  for (const std::string &text : signature)
-    texts.push_back(text.c_str());
   KernelHandle kernel;
-  if (nrd_error *error = nrd_compile(selection.function.get(), texts.data(), texts.size(),
-                                     options.get(), kernel.out()))
+  if (nrd_error *error = compileKernel(selection, splitSignature(parsed.get("--signature")),
+                                       options.get(), kernel))
     return failed(error);
   for (const char *stage : {"cubin", "obj"}) {
     const void *data = nullptr;
@@ -103,17 +94,7 @@ int compiled(const Command &command, const Arguments &parsed, std::string &image
 
 } // namespace
 
-int cli::disasmCommand(const Command &command, std::vector<std::string> args) {
-  DiagnosticEngine diagnostics;
-  Arguments parsed = parse(command, args, diagnostics);
-  if (parsed.has("--help")) {
-    std::fputs(helpText(command).c_str(), stdout);
-    return 0;
-  }
-  if (parsed.positional.empty() && !diagnostics.hasErrors())
-    diagnostics.report(diag::CliMissingArgument, {}, command.name, "FILE");
-  if (diagnostics.hasErrors())
-    return usageError(diagnostics);
+int cli::disasmCommand(const Command &command, const Arguments &parsed) {
   std::string out;
   for (const std::string &path : parsed.positional) {
     std::string image;

@@ -52,13 +52,7 @@ static json::Object pythonReport(const std::string &python) {
   return report;
 }
 
-int cli::doctorCommand(const Command &command, std::vector<std::string> args) {
-  DiagnosticEngine diagnostics;
-  Arguments parsed = parse(command, args, diagnostics);
-  if (!parsed.positional.empty())
-    diagnostics.report(diag::CliSurplusArgument, {}, command.name, parsed.positional[0]);
-  if (diagnostics.hasErrors())
-    return usageError(diagnostics);
+int cli::doctorCommand(const Command &, const Arguments &parsed) {
   char *text = nrd_doctor();
   auto parsedReport = json::parse(text);
   nrd_string_free(text);

@@ -242,17 +242,8 @@ int Embedder::run() {
 
 } // namespace
 
-int cli::embedCommand(const Command &command, std::vector<std::string> args) {
+int cli::embedCommand(const Command &, const Arguments &parsed) {
   DiagnosticEngine diagnostics;
-  Arguments parsed = parse(command, args, diagnostics);
-  if (parsed.has("--help")) {
-    std::fputs(helpText(command).c_str(), stdout);
-    return 0;
-  }
-  if (parsed.positional.empty())
-    diagnostics.report(diag::CliMissingArgument, {}, command.name, "FILE");
-  else if (parsed.positional.size() > 1)
-    diagnostics.report(diag::CliSurplusArgument, {}, command.name, parsed.positional[1]);
   for (const std::string &text : parsed.all("--option"))
     if (text.find('=') == std::string::npos)
       diagnostics.report(diag::CliMissingValue, {}, "--option", "NAME=VALUE");

@@ -379,7 +379,7 @@ std::string cli::typedHeaderText(const EmbeddedText &about,
       << "#include <string.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
   for (size_t i = 0; i < groups.size(); ++i)
     cLaunch(about, groups[i], i, out);
-  out << "#ifdef __cplusplus\n}\n#endif\n\n#if defined(__cplusplus) && "
+  out << "#ifdef __cplusplus\n}\n#endif\n\n#if __cplusplus >= 202002L && "
          "!defined(NEREID_EMBEDDED_TABLES)\n#include <nereid/embedded.hpp>\n\n";
   if (!about.space.empty())
     out << "namespace " << about.space << " {\n\n";

@@ -86,22 +86,11 @@ void addLaunch(ReportView &view) {
 
 } // namespace
 
-int cli::explainCommand(const Command &command, std::vector<std::string> args) {
+int cli::explainCommand(const Command &command, const Arguments &parsed) {
   DiagnosticEngine diagnostics;
-  Arguments parsed = parse(command, args, diagnostics);
-  if (parsed.has("--help")) {
-    std::fputs(helpText(command).c_str(), stdout);
-    return 0;
-  }
-  if (diagnostics.hasErrors())
-    return usageError(diagnostics);
   Selection selection;
-  if (int status = select(command, parsed, selection))
-    return status;
   OptionsHandle options;
-  if (int status = readOptions(parsed, options))
-    return status;
-  if (int status = chooseTarget(parsed, options.get()))
+  if (int status = select(parsed, DefaultTarget::OfLaunches, selection, options))
     return status;
   ArgumentList list = readArguments(selection.function.get(), parsed.all("--arg"), diagnostics);
   if (diagnostics.hasErrors())
@@ -126,12 +115,8 @@ int cli::explainCommand(const Command &command, std::vector<std::string> args) {
   if (diagnostics.hasErrors())
     return usageError(diagnostics);
 
-  std::vector<const char *> texts;
-  for (const std::string &text : signature)
-    texts.push_back(text.c_str());
   KernelHandle kernel;
-  if (nrd_error *error = nrd_compile(selection.function.get(), texts.data(), texts.size(),
-                                     options.get(), kernel.out()))
+  if (nrd_error *error = compileKernel(selection, signature, options.get(), kernel))
     return failed(error);
   std::string text, why;
   if (!readStage(kernel.get(), "explain", text, &why))

@@ -35,7 +35,7 @@ static const Option compileOptions[] = {
     {"--kernel", "NAME", "which function; not needed when the file has one"},
     {"--signature", "TEXT", "a type or value for each parameter, see below"},
     {"--target", "TARGET",
-     "cpu, cuda:80, cuda:86, cuda:89, cuda:90, cuda:100, cuda:120 (default: cpu)"},
+     "cpu, cpu:avx2, cuda:80, cuda:86, cuda:89, cuda:90, cuda:100, cuda:120 (default: cpu)"},
     {"--emit", "KIND",
      "tile, llir, meta; cpu: loops, asm (default), obj, header; cuda: layouts, gpu, ptx (default), "
      "cubin, sass"},
@@ -111,14 +111,18 @@ static const Command commands[] = {
      "    --arg 'x_ptr=randn:(n_elements)' --arg 'y_ptr=randn:(n_elements)' \\\n"
      "    --arg 'output_ptr=empty:(n_elements)' --grid 'cdiv(n_elements, BLOCK_SIZE)' \\\n"
      "    --config BLOCK_SIZE=1024 --config 'BLOCK_SIZE=4096, num_warps=8'",
-     benchOptions, benchCommand},
-    {"cache", "[show|verify|clear|path] [options]", "what is kept on disk of compiled kernels",
+     benchOptions, kOneFile, benchCommand},
+    {"cache",
+     "[show|verify|clear|path] [options]",
+     "what is kept on disk of compiled kernels",
      "show    each kernel with its target, size, age and signature (the default)\n"
      "verify  checks every file; status 1 when one is damaged, which does no harm\n"
      "clear   removes everything\n"
      "path    prints the folder\n\n"
      "The folder is `kernels` in NEREID_CACHE_DIR, by default in ~/.cache/nereid.",
-     cacheOptions, cacheCommand},
+     cacheOptions,
+     {0, 1, "ACTION"},
+     cacheCommand},
     {"compile", "FILE [options]", "compile a kernel of a file ahead of time",
      "The signature has one entry for each parameter, separated by commas:\n"
      "  *fp32, *fp16, *i32...   a pointer; `*fp32:16` when it is always 16-byte aligned\n"
@@ -129,17 +133,30 @@ static const Command commands[] = {
      "  nereid compile kernels.py --kernel add_kernel \\\n"
      "    --signature '*fp32:16, *fp32:16, *fp32:16, i32, 1024' --emit obj -o add.o\n"
      "  with --target cuda:90 --num-warps 8 --emit cubin for a GPU, which need not be there",
-     compileOptions, compileCommand},
-    {"completion", "bash|zsh|fish", "a script that completes commands and options in a shell",
+     compileOptions, kOneFile, compileCommand},
+    {"completion",
+     "bash|zsh|fish",
+     "a script that completes commands and options in a shell",
      "bash:  eval \"$(nereid completion bash)\"          in ~/.bashrc\n"
      "zsh:   eval \"$(nereid completion zsh)\"           in ~/.zshrc, behind compinit\n"
      "fish:  nereid completion fish | source            in config.fish",
-     helpOnly, completionCommand},
-    {"disasm", "FILE... [options]", "machine code as text: of a cubin, an object file, a kernel",
+     helpOnly,
+     {1, 1, "SHELL"},
+     completionCommand},
+    {"disasm",
+     "FILE... [options]",
+     "machine code as text: of a cubin, an object file, a kernel",
      "A file of kernels is compiled first. Code for GPUs takes NVIDIA's nvdisasm or cuobjdump.",
-     disasmOptions, disasmCommand},
-    {"doctor", "[options]", "what was found on this machine, and the settings in force", "",
-     doctorOptions, doctorCommand},
+     disasmOptions,
+     {1, ~0u, "FILE"},
+     disasmCommand},
+    {"doctor",
+     "[options]",
+     "what was found on this machine, and the settings in force",
+     "",
+     doctorOptions,
+     {},
+     doctorCommand},
     {"embed", "FILE --signature TEXT [options]",
      "compile a kernel into a program: objects, a table in C and a typed header",
      "Every signature is compiled for every target. What follows `|` in a signature are compile\n"
@@ -147,23 +164,31 @@ static const Command commands[] = {
      "  '*fp16:16, *fp16:16, i32, 128 | num_warps=8, on=cuda'\n\n"
      "The files are compiled into a program that links libnereid_embedded.a; in CMake\n"
      "nereid_add_kernels() does all of that.",
-     embedOptions, embedCommand},
+     embedOptions, kOneFile, embedCommand},
     {"explain", "FILE [options]", "what became of a kernel: layouts, registers, occupancy, advice",
      "example:\n"
      "  nereid explain kernels.py --kernel add_kernel --target cuda:90 --html add.html \\\n"
      "    --arg x_ptr=randn:1048576:fp32 --arg y_ptr=randn:1048576:fp32 \\\n"
      "    --arg output_ptr=empty:1048576:fp32 --arg n_elements=1048576 --arg BLOCK_SIZE=1024 \\\n"
      "    --grid 'cdiv(n_elements, BLOCK_SIZE)'",
-     explainOptions, explainCommand},
+     explainOptions, kOneFile, explainCommand},
     {"opt",
      "[arguments of nereid-opt]",
      "run passes by name on tile IR in text form",
      "Hands over to the developers' tool nereid-opt, which must stand beside this program or be in "
      "PATH.",
      {},
+     {},
+     nullptr,
      optCommand},
-    {"run", "SCRIPT [arguments]", "run a Python script with `import triton` meaning Nereid",
-     "The same as `python3 -m nereid SCRIPT ...`.", runOptions, runCommand},
+    {"run",
+     "SCRIPT [arguments]",
+     "run a Python script with `import triton` meaning Nereid",
+     "The same as `python3 -m nereid SCRIPT ...`.",
+     runOptions,
+     {},
+     nullptr,
+     runCommand},
 };
 
 std::span<const Command> cli::allCommands() {
@@ -249,9 +274,10 @@ int main(int argc, char **argv) {
   }
   args.erase(args.begin());
   bool asked = !args.empty() && (args[0] == "--help" || args[0] == "-h");
-  if (help || (asked && command->run != optCommand)) {
+  if (help || (asked && command->handOver != optCommand)) {
     std::fputs(helpText(*command).c_str(), stdout);
     return finished(0);
   }
-  return finished(command->run(*command, std::move(args)));
+  return finished(command->handOver ? command->handOver(*command, std::move(args))
+                                    : runParsed(*command, args));
 }

@@ -64,6 +64,21 @@ Arguments cli::parse(const Command &command, const std::vector<std::string> &arg
   return result;
 }
 
+int cli::runParsed(const Command &command, const std::vector<std::string> &args) {
+  DiagnosticEngine diagnostics;
+  Arguments parsed = parse(command, args, diagnostics);
+  if (parsed.has("--help")) {
+    std::fputs(helpText(command).c_str(), stdout);
+    return 0;
+  }
+  const Positional &takes = command.positional;
+  if (parsed.positional.size() < takes.least)
+    diagnostics.report(diag::CliMissingArgument, {}, command.name, takes.name);
+  else if (parsed.positional.size() > takes.most)
+    diagnostics.report(diag::CliSurplusArgument, {}, command.name, parsed.positional[takes.most]);
+  return diagnostics.hasErrors() ? usageError(diagnostics) : command.run(command, parsed);
+}
+
 std::string cli::helpText(const Command &command) {
   std::string text = "usage: nereid " + std::string(command.name) + " " +
                      std::string(command.arguments) + "\n\n" + std::string(command.summary) + "\n";

@@ -17,14 +17,7 @@ struct Option {
   std::string_view help;
 };
 
-struct Command {
-  std::string_view name;
-  std::string_view arguments; ///< "FILE [options]"
-  std::string_view summary;   ///< one line for the list of commands
-  std::string_view details;   ///< text below the options, may be empty
-  std::span<const Option> options;
-  int (*run)(const Command &, std::vector<std::string> args);
-};
+struct Command;
 
 /// A parsed command line.
 struct Arguments {
@@ -37,10 +30,32 @@ struct Arguments {
   std::vector<std::string> all(std::string_view name) const;
 };
 
+/// How many arguments a command takes that are no options.
+struct Positional {
+  unsigned least = 0, most = 0;
+  std::string_view name; ///< of one, for the message that it is missing
+};
+inline constexpr Positional kOneFile{1, 1, "FILE"};
+
+struct Command {
+  std::string_view name;
+  std::string_view arguments; ///< "FILE [options]"
+  std::string_view summary;   ///< one line for the list of commands
+  std::string_view details;   ///< text below the options, may be empty
+  std::span<const Option> options;
+  Positional positional;
+  int (*run)(const Command &, const Arguments &parsed);
+  /// Instead of `run`: for commands that hand their arguments over.
+  int (*handOver)(const Command &, std::vector<std::string> args) = nullptr;
+};
+
 /// Parses `args`; problems go to `diagnostics`. `--name=value` and `--name value` are the same;
 /// what follows `--` is positional.
 Arguments parse(const Command &command, const std::vector<std::string> &args,
                 DiagnosticEngine &diagnostics);
+
+/// Parses `args` and runs the command, or prints its help or what is wrong with them.
+int runParsed(const Command &command, const std::vector<std::string> &args);
 
 /// Usage, options and details of one command.
 std::string helpText(const Command &command);

@@ -4,20 +4,32 @@
 
 namespace nereid::cli {
 
-int loadFile(const Command &command, const Arguments &parsed, ModuleHandle &out) {
+namespace {
+
+/// Prints what is wrong with the command line.
+template <typename... Params>
+int wrong(diag::Def<Params...> def, const std::type_identity_t<Params> &...facts) {
   DiagnosticEngine diagnostics;
-  if (parsed.positional.empty())
-    diagnostics.report(diag::CliMissingArgument, {}, command.name, "FILE");
-  else if (parsed.positional.size() > 1)
-    diagnostics.report(diag::CliSurplusArgument, {}, command.name, parsed.positional[1]);
-  if (diagnostics.hasErrors())
-    return usageError(diagnostics);
+  diagnostics.report(def, {}, facts...);
+  return usageError(diagnostics);
+}
+
+std::string targetOfLaunches() {
+  char *text = nrd_default_target();
+  std::string target = text;
+  nrd_string_free(text);
+  return target;
+}
+
+} // namespace
+
+int loadFile(const Arguments &parsed, ModuleHandle &out) {
   nrd_error *error = nrd_module_load(parsed.positional[0].c_str(), out.out());
   return error ? failed(error) : 0;
 }
 
-int select(const Command &command, const Arguments &parsed, Selection &out) {
-  if (int status = loadFile(command, parsed, out.module))
+int select(const Arguments &parsed, Selection &out) {
+  if (int status = loadFile(parsed, out.module))
     return status;
   if (int status = chooseKernel(out.module, parsed.get("--kernel"), out.function))
     return status;
@@ -25,36 +37,67 @@ int select(const Command &command, const Arguments &parsed, Selection &out) {
   return 0;
 }
 
+int select(const Arguments &parsed, DefaultTarget target, Selection &out, OptionsHandle &options) {
+  int status = select(parsed, out);
+  return status ? status : readOptions(parsed, target, options);
+}
+
 nrd_error *setOption(nrd_options *options, const std::string &key, const std::string &text) {
   return nrd_options_set(options, key.c_str(), optionValue(text).get());
 }
 
-int readOptions(const Arguments &parsed, OptionsHandle &out) {
-  OptionsHandle options(nrd_options_new());
+int readOptions(const Arguments &parsed, DefaultTarget target, OptionsHandle &out) {
+  std::vector<std::pair<std::string, std::string>> all;
   for (const char *flag : {"checked", "debug", "strict", "verify"})
     if (parsed.has(std::string("--") + flag))
-      if (nrd_error *error = setOption(options.get(), flag, "True"))
-        return failed(error);
-  for (const char *name : {"features", "target", "num-warps", "num-stages", "maxnreg"}) {
+      all.emplace_back(flag, "True");
+  for (const char *name : {"features", "num-warps", "num-stages", "maxnreg"}) {
     std::string option = std::string("--") + name, key = name;
     std::replace(key.begin(), key.end(), '-', '_');
     if (parsed.has(option))
-      if (nrd_error *error = setOption(options.get(), key, parsed.get(option)))
-        return failed(error);
+      all.emplace_back(key, parsed.get(option));
   }
+  std::string wanted = parsed.get("--target");
+  if (wanted.starts_with("cpu:")) {
+    std::string features = wanted.substr(4);
+    if (parsed.has("--features") && parsed.get("--features") != features)
+      return wrong(diag::BadOptionValue, "--features", "`" + features + "`, as in `--target`",
+                   parsed.get("--features"));
+    all.emplace_back("features", features);
+    wanted = "cpu";
+  }
+  bool chosen = parsed.has("--target");
+  if (chosen)
+    all.emplace_back("target", wanted);
   for (const std::string &text : parsed.all("--option")) {
     size_t equals = text.find('=');
-    if (equals == std::string::npos) {
-      DiagnosticEngine diagnostics;
-      diagnostics.report(diag::CliMissingValue, {}, "--option", "NAME=VALUE");
-      return usageError(diagnostics);
-    }
-    if (nrd_error *error =
-            setOption(options.get(), text.substr(0, equals), text.substr(equals + 1)))
-      return failed(error);
+    if (equals == std::string::npos)
+      return wrong(diag::CliMissingValue, "--option", "NAME=VALUE");
+    all.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    chosen |= all.back().first == "target";
   }
+  if (!chosen && target == DefaultTarget::OfLaunches)
+    all.emplace_back("target", targetOfLaunches());
+  OptionsHandle options(nrd_options_new());
+  for (const auto &[key, text] : all)
+    if (nrd_error *error = setOption(options.get(), key, text))
+      return failed(error);
   out = std::move(options);
   return 0;
+}
+
+bool targetsGpu(const Arguments &parsed) {
+  return parsed.get("--target", parsed.has("--target") ? "" : targetOfLaunches())
+      .starts_with("cuda");
+}
+
+nrd_error *compileKernel(const Selection &selection, const std::vector<std::string> &signature,
+                         nrd_options *options, KernelHandle &out) {
+  std::vector<const char *> texts;
+  texts.reserve(signature.size());
+  for (const std::string &text : signature)
+    texts.push_back(text.c_str());
+  return nrd_compile(selection.function.get(), texts.data(), texts.size(), options, out.out());
 }
 
 bool readStage(nrd_kernel *kernel, const char *stage, std::string &out, std::string *why) {

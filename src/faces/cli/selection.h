@@ -9,7 +9,8 @@ namespace nereid::cli {
 #define NEREID_CLI_COMPILE_OPTIONS                                                                 \
   {"--kernel", "NAME", "which function; not needed when the file has one"},                        \
       {"--target", "TARGET",                                                                       \
-       "cpu, cuda, cuda:80, cuda:86, cuda:89, cuda:90, cuda:100, cuda:120 (default: what "         \
+       "cpu, cpu:avx2, cuda, cuda:80, cuda:86, cuda:89, cuda:90, cuda:100, cuda:120 (default: "    \
+       "what "                                                                                     \
        "launches take here)"},                                                                     \
       {"--features", "SET",                                                                        \
        "of the CPU: native, avx512, avx2, baseline, aarch64 (default: native)"},                   \
@@ -24,15 +25,27 @@ struct Selection {
   std::string kernel; ///< its name
 };
 
-/// Loads the file that is the command's one positional argument, and chooses the function. 0, or
-/// the exit status when it has printed what is wrong.
-int select(const Command &command, const Arguments &parsed, Selection &out);
-/// Only the file.
-int loadFile(const Command &command, const Arguments &parsed, ModuleHandle &out);
+/// What kernels are compiled for when the command line does not say.
+enum class DefaultTarget : uint8_t { Cpu, OfLaunches };
 
-/// The compile options on the command line; 0 or the exit status.
-int readOptions(const Arguments &parsed, OptionsHandle &out);
+/// Loads the file that is the command's first positional argument, and chooses the function. 0, or
+/// the exit status when it has printed what is wrong.
+int select(const Arguments &parsed, Selection &out);
+/// And reads the compile options.
+int select(const Arguments &parsed, DefaultTarget target, Selection &out, OptionsHandle &options);
+/// Only the file.
+int loadFile(const Arguments &parsed, ModuleHandle &out);
+
+/// The compile options on the command line; 0 or the exit status. `--target cpu:avx2` is the CPU
+/// with these features.
+int readOptions(const Arguments &parsed, DefaultTarget target, OptionsHandle &out);
 nrd_error *setOption(nrd_options *options, const std::string &key, const std::string &text);
+/// Whether the target is a GPU: by the option, else that of launches on this machine.
+bool targetsGpu(const Arguments &parsed);
+
+/// Compiles the function for a signature, an entry for each parameter.
+nrd_error *compileKernel(const Selection &selection, const std::vector<std::string> &signature,
+                         nrd_options *options, KernelHandle &out);
 
 /// The whole of a stage; false when there is none, with what went wrong in `why` (may be null).
 bool readStage(nrd_kernel *kernel, const char *stage, std::string &out, std::string *why = nullptr);

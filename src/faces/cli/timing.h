@@ -27,10 +27,4 @@ std::optional<Measured> measureKernel(nrd_kernel *kernel, const LaunchMemory &me
 bool readTimingPlan(const Arguments &parsed, bool gpu, TimingPlan &plan,
                     DiagnosticEngine &diagnostics);
 
-/// Whether a target is a GPU: by the option, else by what this machine has.
-bool targetsGpu(const Arguments &parsed);
-
-/// The option `target` of kernels that say nothing: what launches on this machine take.
-int chooseTarget(const Arguments &parsed, nrd_options *options);
-
 } // namespace nereid::cli
