@@ -2,7 +2,8 @@
 
 Every launch compiles for that GPU, with one stage, and runs the emitted code thread by thread in `nereid-simulate`
 (tests/unit/nvidia/Simulate.cpp; NEREID_SIMULATOR names it, if it is not in build/debug). Slow: for a few small kernels at a time. What the
-simulator does not know (copies in flight, inline assembly, libdevice) is an error that says so.
+simulator does not know (TMA, inline assembly, libdevice, arguments that are tuples) is an error that says so; a program that waits for a
+later one never ends.
 """
 
 import os

@@ -102,7 +102,7 @@ int main(int argc, char **argv) {
     for (program[1] = 0; program[1] < extent[1]; ++program[1])
       for (program[0] = 0; program[0] < extent[0]; ++program[0]) {
         test::WarpSimulator simulator(*emitted->module, emitted->warps, sharedBytes);
-        std::string error = simulator.run(emitted->entry, words, program);
+        std::string error = simulator.run(emitted->entry, words, program, extent);
         if (!error.empty())
           return fail(error);
       }

@@ -35,6 +35,13 @@ struct WarpSimulator::Thread {
   DenseMap<const Value *, Words> values;
   const CallInst *waiting = nullptr; ///< at an operation of several threads
   bool done = false;
+  /// Bytes that cp.async brings to an address of shared memory. They land when they are waited for,
+  /// which is as late as they may: what reads them earlier sees what was there before.
+  struct Arrival {
+    uint64_t at;
+    std::vector<uint8_t> bytes;
+  };
+  std::vector<std::vector<Arrival>> copies = {{}}; ///< by group; the last one is open
 };
 
 namespace {
@@ -58,12 +65,13 @@ unsigned bitsIn(Type *scalar) {
 } // namespace
 
 struct WarpSimulator::Interpreter {
-  Interpreter(WarpSimulator &sim, std::array<uint32_t, 3> programId)
-      : sim(sim), data(sim.module.getDataLayout()), programId(programId) {}
+  Interpreter(WarpSimulator &sim, std::array<uint32_t, 3> programId,
+              std::array<uint32_t, 3> programs)
+      : sim(sim), data(sim.module.getDataLayout()), programId(programId), programs(programs) {}
 
   WarpSimulator &sim;
   const DataLayout &data;
-  std::array<uint32_t, 3> programId;
+  std::array<uint32_t, 3> programId, programs;
 
   bool fail(const Twine &message) {
     if (sim.error.empty())
@@ -478,6 +486,12 @@ struct WarpSimulator::Interpreter {
       return give(programId[1]);
     case Intrinsic::nvvm_read_ptx_sreg_ctaid_z:
       return give(programId[2]);
+    case Intrinsic::nvvm_read_ptx_sreg_nctaid_x:
+      return give(programs[0]);
+    case Intrinsic::nvvm_read_ptx_sreg_nctaid_y:
+      return give(programs[1]);
+    case Intrinsic::nvvm_read_ptx_sreg_nctaid_z:
+      return give(programs[2]);
     case Intrinsic::assume:
     case Intrinsic::lifetime_start:
     case Intrinsic::lifetime_end:
@@ -506,6 +520,13 @@ struct WarpSimulator::Interpreter {
     case Intrinsic::nvvm_lg2_approx_f:
     case Intrinsic::nvvm_lg2_approx_ftz_f:
       return single(std::log2(number(0)));
+    case Intrinsic::sqrt:
+      if (!call.getType()->isDoubleTy())
+        return unknown(call);
+      return give(
+          bitsOf(APFloat(std::sqrt(floatOf(argument(0), call.getType()).convertToDouble()))));
+    case Intrinsic::nvvm_mul_rn_f:
+      return single(number(0) * number(1));
     case Intrinsic::nvvm_sqrt_approx_f:
     case Intrinsic::nvvm_sqrt_approx_ftz_f:
       return single(std::sqrt(number(0)));
@@ -583,8 +604,12 @@ struct WarpSimulator::Interpreter {
       active = value(number(text));
       text = text.trim();
     }
-    StringRef opcode = text.take_until([](char c) { return c == ' '; });
+    StringRef opcode = text.take_until([](char c) { return c == ' ' || c == ';'; });
     StringRef rest = text.drop_front(opcode.size());
+    if (opcode.starts_with("cp.async.c") || opcode.starts_with("cp.async.wait_group"))
+      return visitCopy(thread, opcode, rest, active, value);
+    if (opcode.starts_with("atom.") || opcode.starts_with("red."))
+      return visitAtomic(thread, call, opcode, rest, active, value);
     bool isLoad = opcode.starts_with("ld.global"), isStore = opcode.starts_with("st.global");
     if ((!isLoad && !isStore) || text.count(';') > 1)
       return unknown(call);
@@ -619,6 +644,118 @@ struct WarpSimulator::Interpreter {
     for (unsigned i = 0; active && i < numbers.size() && i < call.arg_size(); ++i)
       if (!store(thread, at + offset + i * bits / 8, word, {value(numbers[i])}))
         return false;
+    return true;
+  }
+
+  /// `cp.async.ca.shared.global.L2::128B [$0], [$1], 8, $2;`, `cp.async.commit_group;` and
+  /// `cp.async.wait_group 1;`.
+  template <typename Value>
+  bool visitCopy(Thread &thread, StringRef opcode, StringRef rest, bool active, Value value) {
+    unsigned size = 0, pending = 0;
+    if (opcode.ends_with("commit_group")) {
+      thread.copies.emplace_back();
+    } else if (opcode.ends_with("wait_group")) {
+      if (rest.trim().consumeInteger(10, pending))
+        return fail("a wait for copies without a number");
+      while (thread.copies.size() > pending + 1) { // the last one is still open
+        for (const Thread::Arrival &arrival : thread.copies.front()) {
+          uint8_t *to = memory(thread, arrival.at, arrival.bytes.size(), true);
+          if (!to)
+            return false;
+          std::memcpy(to, arrival.bytes.data(), arrival.bytes.size());
+        }
+        thread.copies.erase(thread.copies.begin());
+      }
+    } else if (active) {
+      auto [places, sizes] = rest.rsplit("], ");
+      sizes.consumeInteger(10, size);
+      uint64_t at = value(0), from = value(1), filled = value(2);
+      // From here on nobody may touch the place.
+      if (!memory(thread, at, size, true))
+        return false;
+      std::vector<uint8_t> bytes(size, 0); // what lies beyond the source's size is zero
+      std::memcpy(bytes.data(), reinterpret_cast<const uint8_t *>(from),
+                  std::min<uint64_t>(size, filled));
+      thread.copies.back().push_back({at, std::move(bytes)});
+    }
+    return true;
+  }
+
+  /// What `atom.relaxed.gpu.global.OPERATION.TYPE` leaves in memory; nothing if it is unknown here.
+  std::optional<uint64_t> combine(StringRef operation, StringRef type, uint64_t old,
+                                  uint64_t number) {
+    LLVMContext &context = sim.module.getContext();
+    Type *real = StringSwitch<Type *>(type)
+                     .Case("f16", Type::getHalfTy(context))
+                     .Case("bf16", Type::getBFloatTy(context))
+                     .Case("f32", Type::getFloatTy(context))
+                     .Case("f64", Type::getDoubleTy(context))
+                     .Default(nullptr);
+    if (operation == "exch")
+      return number;
+    if (real)
+      return operation == "add" ? binary(Instruction::FAdd, real, old, number) : std::nullopt;
+    unsigned bits = 0;
+    type.drop_front().getAsInteger(10, bits);
+    bool isSigned = type.starts_with("s");
+    bool less = isSigned ? signedOf(old, bits) < signedOf(number, bits) : old < number;
+    return StringSwitch<std::optional<uint64_t>>(operation)
+        .Case("add", maskTo(old + number, bits))
+        .Case("and", old & number)
+        .Case("or", old | number)
+        .Case("xor", old ^ number)
+        .Case("max", less ? number : old)
+        .Case("min", less ? old : number)
+        .Default(std::nullopt);
+  }
+
+  /// `atom.relaxed.gpu.global.add.v2.f32 {$0, $1}, [$2+8], {$3, $4};` and the like.
+  template <typename Value>
+  bool visitAtomic(Thread &thread, const CallInst &call, StringRef opcode, StringRef rest,
+                   bool active, Value value) {
+    auto numbers = [](StringRef text) {
+      SmallVector<unsigned> found;
+      while (text.contains('$')) {
+        unsigned n = 0;
+        text = text.drop_until([](char c) { return c == '$'; }).drop_front();
+        text.consumeInteger(10, n);
+        found.push_back(n);
+      }
+      return found;
+    };
+    SmallVector<StringRef> words;
+    opcode.split(words, '.');
+    StringRef operation = words[4], type = words.back();
+    auto [results, tail] = rest.split('[');
+    auto [place, operands] = tail.split(']');
+    SmallVector<unsigned> given = numbers(operands);
+    bool exchanges = operation == "cas";
+    unsigned registers = exchanges ? given.size() / 2 : given.size();
+    bool isPair = type.consume_back("x2"); // two halves in a register
+    unsigned bits = 0;
+    type.drop_while([](char c) { return !isDigit(c); }).getAsInteger(10, bits);
+    int64_t offset = 0;
+    if (auto plus = place.find('+'); plus != StringRef::npos)
+      place.drop_front(plus + 1).getAsInteger(10, offset);
+    uint64_t at = value(numbers(place)[0]) + offset;
+    Words before(registers, 0);
+    for (unsigned i = 0; active && i < registers; ++i)
+      for (unsigned half = 0; half < (isPair ? 2 : 1); ++half) {
+        auto *memory = reinterpret_cast<uint8_t *>(at + (isPair ? 2 * i + half : i) * bits / 8);
+        uint64_t old = 0, number = maskTo(value(given[i]) >> half * bits, bits);
+        std::memcpy(&old, memory, bits / 8);
+        before[i] |= old << half * bits;
+        std::optional<uint64_t> left = old;
+        if (!exchanges)
+          left = combine(operation, type, old, number);
+        else if (old == number)
+          left = maskTo(value(given[registers + i]), bits);
+        if (!left)
+          return unknown(call);
+        std::memcpy(memory, &*left, bits / 8);
+      }
+    if (!call.getType()->isVoidTy())
+      thread.values[&call] = before;
     return true;
   }
 
@@ -867,13 +1004,14 @@ struct WarpSimulator::Interpreter {
 };
 
 std::string WarpSimulator::run(StringRef entry, const Words &arguments,
-                               std::array<uint32_t, 3> programId) {
+                               std::array<uint32_t, 3> programId,
+                               std::array<uint32_t, 3> programs) {
   error.clear();
   ++epoch;
   const Function *function = module.getFunction(entry);
   if (!function)
     return "no such function";
-  Interpreter interpreter(*this, programId);
+  Interpreter interpreter(*this, programId, programs);
   std::vector<Thread> threads(threadCount);
   for (unsigned id = 0; id < threadCount; ++id) {
     threads[id].id = id;

@@ -3,7 +3,9 @@
 // Every thread is interpreted by itself up to the next operation of its warp (shuffle, ldmatrix) or
 // of the block (barrier), which is done when all threads concerned have come to the same one: that
 // they do is checked. Shared memory is watched: two threads that touch one byte between two
-// barriers, one of them writing, are a race, and an error. Global memory is the host's.
+// barriers, one of them writing, are a race, and an error. Bytes of asynchronous copies land as
+// late as they may, where they are waited for. Global memory is the host's; of the programs of a
+// grid one runs at a time, so that none may wait for a later one.
 //
 // It knows the instructions that Nereid emits. Anything else is an error that names it.
 #pragma once
@@ -31,7 +33,8 @@ public:
   void onCall(External function) { external = std::move(function); }
   /// Empty, or what went wrong.
   std::string run(llvm::StringRef entry, const Words &arguments,
-                  std::array<uint32_t, 3> programId = {0, 0, 0});
+                  std::array<uint32_t, 3> programId = {0, 0, 0},
+                  std::array<uint32_t, 3> programs = {1, 1, 1});
 
   unsigned barriers = 0; ///< of the whole block
   uint64_t shuffles = 0; ///< warp-wide
