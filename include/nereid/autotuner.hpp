@@ -10,7 +10,14 @@
  * tuner.launch([&](const nereid::Config &c) {
  *                return nereid::Grid{cdiv(m, c["BLOCK_M"]), cdiv(n, c["BLOCK_N"])};
  *              }, a, b, out, m, n, k);
- *
+ * @endcode
+ * Without exceptions, with errors as values:
+ * @code
+ * auto tuner = nereid::Autotuner::tryCreate(matmul, choices, {.key = {"M", "N", "K"}});
+ * if (!tuner)
+ *   return report(tuner.error());
+ * if (nereid::Status status = tuner->tryLaunch(grid, a, b, out, m, n, k); !status)
+ *   return report(status.error());
  * @endcode
  * A name in a configuration is a parameter of the kernel, whose value it sets, or an option.
  * Launches give the arguments of all other parameters, in order. The first launch of a key (values
@@ -55,14 +62,19 @@ class Config {
 public:
   /// Its number.
   size_t number() const { return index; }
-  /// An integer that it sets a parameter to. Throws std::out_of_range (aborts where exceptions are
-  /// switched off) for a parameter it does not set to an integer.
+  /// An integer that it sets a parameter or an option to, for a grid. Throws std::out_of_range
+  /// (aborts where exceptions are switched off) for what it does not set to an integer.
   uint32_t operator[](const char *name) const {
+    std::optional<int64_t> value = integer(name);
+    if (!value)
+      detail::noSuchValue(name);
+    return uint32_t(*value);
+  }
+  /// The same of any size; nothing for what it does not set to an integer.
+  std::optional<int64_t> integer(const char *name) const {
     int64_t value = 0;
     const nrd_value *found = nrd_tuner_value(tuner, index, name);
-    if (!found || !nrd_value_get_int(found, &value))
-      detail::noSuchValue(name);
-    return uint32_t(value);
+    return found && nrd_value_get_int(found, &value) ? std::optional(value) : std::nullopt;
   }
   /// "BLOCK=128, num_warps=8"
   std::string_view text() const { return nrd_tuner_text(tuner, index); }
@@ -79,11 +91,10 @@ private:
 struct TunerOptions {
   /// Parameters whose values make a new key.
   std::vector<std::string> key = {};
-  /// Arrays that are zeroed before each measured run; launches give them as std::span or
-  /// std::vector.
+  /// Arrays that are zeroed before each measured run; launches give them as Buffer, View, std::span
+  /// or std::vector, which know their size.
   std::vector<std::string> resetToZero = {};
-  /// Arrays that are saved before each measured run and restored after it; launches give them as
-  /// std::span or std::vector.
+  /// Arrays that are saved before each measured run and restored after it; given in the same way.
   std::vector<std::string> restoreValue = {};
   /// Seconds that one key may take; 0 for the setting NEREID_TUNING_BUDGET.
   double budget = 0;
@@ -95,20 +106,34 @@ public:
   /// Chooses among `choices`; throws when an option or a name of `options` is unknown.
   Autotuner(const Function &function, const std::vector<Choice> &choices,
             const TunerOptions &options = {})
-      : handle(nrd_tuner_new(function.get())) {
+      : Autotuner(tryCreate(function, choices, options).value()) {}
+  /// The same, giving the error back.
+  static Result<Autotuner> tryCreate(const Function &function, const std::vector<Choice> &choices,
+                                     const TunerOptions &options = {}) {
+    Autotuner tuner{TunerHandle(nrd_tuner_new(function.get()))};
     for (const Choice &choice : choices)
-      add(choice);
-    name(nrd_tuner_set_key, options.key);
-    name(nrd_tuner_set_resets, options.resetToZero);
-    name(nrd_tuner_set_restores, options.restoreValue);
-    nrd_tuner_set_budget(handle.get(), options.budget);
+      if (Status status = tuner.add(choice); !status)
+        return status.error();
+    for (const auto &[set, names] : {std::pair(&nrd_tuner_set_key, &options.key),
+                                     std::pair(&nrd_tuner_set_resets, &options.resetToZero),
+                                     std::pair(&nrd_tuner_set_restores, &options.restoreValue)})
+      if (Status status = tuner.name(set, *names); !status)
+        return status.error();
+    nrd_tuner_set_budget(tuner.handle.get(), options.budget);
+    return tuner;
   }
 
   /// `grid`: a Grid, or a function of the configuration that gives one.
   template <typename Sizes, typename... Args>
     requires std::invocable<Sizes &, const Config &> || std::convertible_to<Sizes, Grid>
   void launch(Sizes &&grid, Args &&...args) {
-    tryLaunchAs(Launch(Grid{}), std::forward<Sizes>(grid), std::forward<Args>(args)...).value();
+    tryLaunch(std::forward<Sizes>(grid), std::forward<Args>(args)...).value();
+  }
+  /// The same, giving the error back. What `grid` throws comes out as it is.
+  template <typename Sizes, typename... Args>
+    requires std::invocable<Sizes &, const Config &> || std::convertible_to<Sizes, Grid>
+  Status tryLaunch(Sizes &&grid, Args &&...args) {
+    return tryLaunchAs(Launch(Grid{}), std::forward<Sizes>(grid), std::forward<Args>(args)...);
   }
   /// With what else a launch may say (stream, device, threads); its grid is not looked at.
   template <typename Sizes, typename... Args>
@@ -116,7 +141,7 @@ public:
   void launchAs(const Launch &how, Sizes &&grid, Args &&...args) {
     tryLaunchAs(how, std::forward<Sizes>(grid), std::forward<Args>(args)...).value();
   }
-  /// The same, giving the error back. What `grid` throws comes out as it is.
+  /// The same, giving the error back.
   template <typename Sizes, typename... Args>
     requires std::invocable<Sizes &, const Config &> || std::convertible_to<Sizes, Grid>
   Status tryLaunchAs(const Launch &how, Sizes &&grid, Args &&...args) {
@@ -172,7 +197,9 @@ public:
   nrd_tuner *get() const { return handle.get(); }
 
 private:
-  void add(const Choice &choice) {
+  explicit Autotuner(TunerHandle handle) : handle(std::move(handle)) {}
+
+  Status add(const Choice &choice) {
     std::vector<const char *> names;
     std::vector<ValueHandle> values;
     std::vector<const nrd_value *> pointers;
@@ -193,16 +220,16 @@ private:
           value));
       pointers.push_back(values.back().get());
     }
-    detail::statusOf(nrd_tuner_add(handle.get(), names.data(), pointers.data(), names.size()))
-        .value();
+    return detail::statusOf(
+        nrd_tuner_add(handle.get(), names.data(), pointers.data(), names.size()));
   }
 
-  void name(nrd_error *(*set)(nrd_tuner *, const char *const *, size_t),
-            const std::vector<std::string> &names) {
+  Status name(nrd_error *(*set)(nrd_tuner *, const char *const *, size_t),
+              const std::vector<std::string> &names) {
     std::vector<const char *> texts;
     for (const std::string &text : names)
       texts.push_back(text.c_str());
-    detail::statusOf(set(handle.get(), texts.data(), texts.size())).value();
+    return detail::statusOf(set(handle.get(), texts.data(), texts.size()));
   }
 
   /// Carries a grid function, and what it throws, through the C ABI.

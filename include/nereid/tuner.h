@@ -45,7 +45,8 @@ NRD_API nrd_error *nrd_tuner_set_restores(nrd_tuner *tuner, const char *const *n
 /** Seconds that the tuning of one key may take; 0 for the setting NEREID_TUNING_BUDGET. */
 NRD_API void nrd_tuner_set_budget(nrd_tuner *tuner, double seconds);
 
-/** What a configuration sets a parameter to (borrowed); null for one it does not set. */
+/** What a configuration sets a parameter or an option to (borrowed); null for what it does not set.
+ */
 NRD_API const nrd_value *nrd_tuner_value(const nrd_tuner *tuner, size_t config, const char *name);
 /** "BLOCK=128, num_warps=8" */
 NRD_API const char *nrd_tuner_text(const nrd_tuner *tuner, size_t config);

@@ -26,8 +26,9 @@ tuneOnGpu(uint64_t x, uint64_t out, int size, void *stream, char *text, size_t r
         module.function("work"),
         {{{"STEPS", 4000}}, {{"STEPS", 1}, {"num_warps", 4}}, {{"STEPS", 2000}, {"num_warps", 8}}},
         {.key = {"n"}, .restoreValue = {"out"}});
-    std::span<const float> input(reinterpret_cast<const float *>(x), size_t(size));
-    std::span<float> output(reinterpret_cast<float *>(out), size_t(size));
+    nereid::Device device = nereid::Device::of(reinterpret_cast<const void *>(x));
+    nereid::View<const float> input(reinterpret_cast<const float *>(x), size_t(size), device);
+    nereid::View<float> output(reinterpret_cast<float *>(out), size_t(size), device);
     for (int launch = 0; launch < 2; ++launch)
       tuner.launchAs(
           nereid::Launch({1}).withStream(stream),

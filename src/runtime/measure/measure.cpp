@@ -64,8 +64,8 @@ ErrorPtr nereid::runtime::measure(Meter &meter, llvm::function_ref<ErrorPtr()> r
   size_t most = plan.max_runs ? std::min<size_t>(plan.max_runs, capacity) : capacity;
   double measured = 0, start = seconds();
   while (times.size() < most &&
-         (times.size() < least || (measured < plan.duration &&
-                                   (seconds() - start) * 1000 < patience * plan.duration))) {
+         (times.size() < least ||
+          (measured < plan.duration && (seconds() - start) * 1000 < patience * plan.duration))) {
     size_t count = runsFor(together, each * double(inRow), mostTogether);
     if (ErrorPtr error = timed(std::min(count, most - times.size()), inRow))
       return error;

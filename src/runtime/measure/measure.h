@@ -14,7 +14,6 @@ namespace nereid::runtime {
 /// caches, and measures with what the plan wants. `seconds`: the time of day, by default a steady
 /// clock's.
 ErrorPtr measure(Meter &meter, llvm::function_ref<ErrorPtr()> run, const nrd_measure_plan &plan,
-                 size_t capacity, std::vector<double> &times,
-                 std::function<double()> seconds = {});
+                 size_t capacity, std::vector<double> &times, std::function<double()> seconds = {});
 
 } // namespace nereid::runtime

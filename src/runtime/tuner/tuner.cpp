@@ -61,14 +61,15 @@ ErrorPtr Tuner::add(llvm::ArrayRef<const char *> names, llvm::ArrayRef<const nrd
   for (auto [name, value] : llvm::zip(names, values)) {
     config.text +=
         (config.text.empty() ? "" : ", ") + std::string(name) + "=" + nrd_value_get_text(value);
+    std::shared_ptr<nrd_value> own(nrd_value_copy(value), nrd_value_free);
+    config.given.emplace_back(name, own);
     auto rule = llvm::find_if(function->rules, [&](const ParamRule &r) { return r.name == name; });
     if (rule == function->rules.end()) {
       if (ErrorPtr error = config.options.values.set(name, *value))
         return error;
       continue;
     }
-    config.values[size_t(rule - function->rules.begin())] =
-        std::shared_ptr<nrd_value>(nrd_value_copy(value), nrd_value_free);
+    config.values[size_t(rule - function->rules.begin())] = std::move(own);
   }
   auto namesOf = [&](const Config &of) {
     std::vector<std::string> set;
@@ -98,8 +99,8 @@ ErrorPtr Tuner::parameters(llvm::ArrayRef<const char *> names, std::vector<size_
 }
 
 const nrd_value *Tuner::value(size_t config, std::string_view name) const {
-  for (auto [rule, value] : llvm::zip(function->rules, configs[config].values))
-    if (rule.name == name)
+  for (const auto &[known, value] : configs[config].given)
+    if (known == name)
       return value.get();
   return nullptr;
 }

@@ -42,6 +42,7 @@ public:
     /// By parameter of the function, null for one it does not set.
     std::vector<std::shared_ptr<nrd_value>> values;
     nrd_options options;
+    std::vector<std::pair<std::string, std::shared_ptr<nrd_value>>> given; ///< all, by name
     std::string text; ///< "BLOCK=128, num_warps=8"
   };
   const std::vector<Config> &configurations() const { return configs; }

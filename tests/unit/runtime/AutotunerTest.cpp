@@ -214,6 +214,41 @@ TEST_F(Tuning, Mistakes) {
             "error: the function that gives the grid of `count` failed"); // TunerGridFailed
 }
 
+TEST_F(Tuning, ErrorsAreValues) {
+  Result<Autotuner> wrong = Autotuner::tryCreate(count, {{{"BLOCK", 32}, {"num_warp", 8}}});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().summary(), "unknown option `num_warp`, did you mean `num_warps`?");
+  wrong = Autotuner::tryCreate(count, {{{"BLOCK", 32}}}, {.restoreValue = {"m"}});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().summary(), "`count` has no parameter `m` that the tuner could use");
+
+  Result<Autotuner> tuner =
+      Autotuner::tryCreate(count, {{{"BLOCK", 32}}, {{"BLOCK", 64}}}, {.restoreValue = {"out"}});
+  ASSERT_TRUE(tuner);
+  std::vector<int> out(100);
+  Status status = tuner->tryLaunch(blocks(100), out);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().summary(), "`count` needs a value for its parameter `n`");
+  EXPECT_FALSE(tuner->best());
+  EXPECT_TRUE(tuner->tryLaunch(blocks(100), out, 100));
+  EXPECT_EQ(out[99], 1);
+  Autotuner moved = std::move(*tuner);
+  EXPECT_TRUE(moved.tryLaunchAs(Launch({1}).withThreads(1), blocks(100), out, 100));
+  EXPECT_EQ(out[99], 2);
+}
+
+TEST_F(Tuning, WhatAConfigurationSets) {
+  Autotuner tuner(count, {{{"BLOCK", 32}, {"num_warps", 8}, {"debug", true}}});
+  Config config = tuner.config(0);
+  EXPECT_EQ(config["BLOCK"], 32u);
+  EXPECT_EQ(config["num_warps"], 8u);
+  EXPECT_EQ(config.integer("num_warps"), 8);
+  EXPECT_FALSE(config.integer("num_stages"));
+  EXPECT_EQ(config.integer("debug"), 1);
+  EXPECT_EQ(config.text(), "BLOCK=32, num_warps=8, debug=True");
+  EXPECT_THROW(config["n"], std::out_of_range);
+}
+
 TEST_F(Tuning, ABudget) {
   std::vector<Choice> choices;
   for (int steps = 1; steps <= 40; ++steps)

@@ -67,6 +67,32 @@ API void fake_leave_contexts(void) {
   depth = 0;
 }
 
+/* What launches take, by the first number of their grid: milliseconds, and how many of the first
+ * take ten times as long. */
+static float clockNow = 0, eventTimes[1024];
+static int events = 0;
+static struct {
+  unsigned grid;
+  float milliseconds;
+  int cold, launches;
+} cost[16];
+static int costs = 0;
+API void fake_cost(unsigned grid, float milliseconds, int cold) {
+  cost[costs].grid = grid;
+  cost[costs].milliseconds = milliseconds;
+  cost[costs].cold = cold;
+  cost[costs++].launches = 0;
+}
+API void fake_no_costs(void) {
+  costs = 0;
+}
+API int fake_launches(unsigned grid) {
+  for (int i = 0; i < costs; ++i)
+    if (cost[i].grid == grid)
+      return cost[i].launches;
+  return 0;
+}
+
 static int quiet = 0;
 /* Nothing is written down any more, where only the caller's own cost counts. */
 API void fake_quiet(int on) {
@@ -311,6 +337,9 @@ API int cuLaunchKernelEx(const struct Config *config, void *function, void **par
   CHECK_FAILURE;
   if (function != (void *)0x2000 && function != (void *)(intptr_t)(0x4000 + current()))
     return 400; /* neither the kernel nor its function in this context */
+  for (int i = 0; i < costs; ++i)
+    if (cost[i].grid == config->grid[0])
+      clockNow += cost[i].milliseconds * (cost[i].launches++ < cost[i].cold ? 10 : 1);
   if (quiet)
     return 0;
   char text[1024];
@@ -331,9 +360,8 @@ API int cuLaunchKernelEx(const struct Config *config, void *function, void **par
   return 0;
 }
 
-/* ---- events: a clock that each of them moves by a millisecond ---- */
-static float clockNow = 0, eventTimes[1024];
-static int events = 0;
+/* ---- events: a clock that each of them moves by a millisecond, or launches with a known cost ----
+ */
 API int cuEventCreate(void **event, unsigned flags) {
   CHECK_FAILURE;
   *event = &eventTimes[events++ % 1024];
@@ -347,7 +375,7 @@ API int cuEventRecord(void *event, void *stream) {
   CHECK_FAILURE;
   note("event on %p\n", stream);
   *(float *)event = clockNow;
-  clockNow += 1;
+  clockNow += costs ? 0 : 1;
   return 0;
 }
 API int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
