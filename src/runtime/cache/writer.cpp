@@ -41,7 +41,7 @@ struct Queue {
   std::map<std::pair<std::string, std::array<uint8_t, 32>>, EntryPtr> known;
   uint64_t bytes = 0;
   uint64_t taken = 0, finished = 0; ///< entries so far: they are written in order
-  bool isRunning = false; ///< the thread, which has something to do or is about to end
+  bool isRunning = false;           ///< the thread, which has something to do or is about to end
   bool isJoinable = false;
   bool isSynchronous = false;
   pthread_t thread{};
@@ -107,7 +107,8 @@ bool start() {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  queue->isJoinable = queue->isRunning = pthread_create(&queue->thread, nullptr, work, nullptr) == 0;
+  queue->isJoinable = queue->isRunning =
+      pthread_create(&queue->thread, nullptr, work, nullptr) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return queue->isRunning;
 }
@@ -184,7 +185,7 @@ void writer::beforeFork() {
   std::unique_lock lock(queue->mutex);
   waitForEntries(lock, patienceOfFork);
   queue->changed.wait_for(lock, milliseconds(1), [] { return !queue->isRunning; });
-  join(); // Python counts threads
+  join();         // Python counts threads
   lock.release(); // until the fork is done
 }
 

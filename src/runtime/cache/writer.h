@@ -19,13 +19,15 @@ namespace nereid::runtime::cache {
 
 namespace writer {
 
-/// Takes an entry that is to be written to a folder that was found usable. False: the caller writes.
+/// Takes an entry that is to be written to a folder that was found usable. False: the caller
+/// writes.
 bool take(const Store &store, const Key &key, EntryKind kind, std::string content);
 
 /// An entry of a folder that is on its way.
 std::optional<std::string> find(const std::string &folder, const Key &key, EntryKind &kind);
 
-/// Waits until everything that is on its way is written or has failed; false when that takes longer.
+/// Waits until everything that is on its way is written or has failed; false when that takes
+/// longer.
 bool flush(std::chrono::milliseconds limit);
 
 /// From now on nothing is on its way: who compiles writes.

@@ -41,6 +41,7 @@ protected:
     set({});
   }
   void TearDown() override {
+    EXPECT_EQ(nrd_cache_flush(30'000), 1); // a thread writes to the folder
     nrd_set_settings(nullptr, 0);
     std::filesystem::remove_all(folder);
   }

@@ -1,5 +1,5 @@
-// nereid::Autotuner on a CUDA device, against a stand-in for the driver whose launches take the time
-// that a test gives them.
+// nereid::Autotuner on a CUDA device, against a stand-in for the driver whose launches take the
+// time that a test gives them.
 #include "nereid/autotuner.hpp"
 
 #include <gtest/gtest.h>
@@ -42,9 +42,7 @@ protected:
   void takes(uint32_t block, float milliseconds, int cold) {
     call<void (*)(unsigned, float, int)>("fake_cost")(size / block, milliseconds, cold);
   }
-  int launchesOf(uint32_t block) {
-    return call<int (*)(unsigned)>("fake_launches")(size / block);
-  }
+  int launchesOf(uint32_t block) { return call<int (*)(unsigned)>("fake_launches")(size / block); }
   /// A message where there is no assembler, or what went wrong; empty when it was launched.
   std::string launch(Autotuner &tuner) {
     Status status =
