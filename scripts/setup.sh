@@ -11,7 +11,7 @@ version=$(sed -n 's/^set(NEREID_LLVM_VERSION \([0-9]*\))$/\1/p' cmake/LLVMVersio
 packages=(
   llvm-$version-dev libmlir-$version-dev mlir-$version-tools llvm-$version-tools
   clang-$version lld-$version clang-format-$version clang-tidy-$version libclang-rt-$version-dev
-  g++ ccache ninja-build libgtest-dev zlib1g-dev libzstd-dev libcurl4-openssl-dev git doxygen
+  g++ ccache ninja-build libgtest-dev zlib1g-dev libzstd-dev libcurl4-openssl-dev git doxygen gdb
 )
 python=${NEREID_PYTHON:-python3}
 command -v "$python" >/dev/null || packages+=(python3)

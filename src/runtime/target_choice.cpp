@@ -1,10 +1,13 @@
 #include "runtime/target_choice.h"
 
+#include "embedded/cpu_features.h"
+#include "nereid/embedded.h"
 #include "runtime/c_api.h"
 #include "runtime/devices/arguments.h"
 #include "runtime/devices/cuda.h"
 #include "support/settings.h"
 
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <atomic>
@@ -102,8 +105,16 @@ ErrorPtr runtime::targetWithoutArguments(const Options &options, TargetName &out
 }
 
 bool runtime::canLaunch(const CompileRequest &request) {
-  return request.target.backend == Backend::Cpu ? request.options.features != "aarch64"
-                                                : cuda::deviceCount() > 0;
+  if (request.target.backend != Backend::Cpu)
+    return cuda::deviceCount() > 0;
+  // Code for another processor is made on any.
+  uint32_t needed = llvm::StringSwitch<uint32_t>(request.options.features)
+                        .Case("baseline", NRD_CPU_BASELINE)
+                        .Case("avx2", NRD_CPU_AVX2)
+                        .Case("avx512", NRD_CPU_AVX512)
+                        .Case("aarch64", NRD_CPU_AARCH64)
+                        .Default(0);
+  return (embedded::cpuFeatures() & needed) == needed;
 }
 
 //===--- the C ABI

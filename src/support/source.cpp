@@ -1,10 +1,10 @@
 #include "support/source.h"
 
+#include "support/files.h"
 #include "support/text.h"
 
 #include <algorithm>
 #include <cassert>
-#include <cstdio>
 
 namespace nereid {
 
@@ -32,16 +32,8 @@ SourceFilePtr SourceFile::create(std::string name, std::string text, SourceOrigi
 }
 
 SourceFilePtr SourceFile::read(const std::string &path) {
-  std::FILE *file = std::fopen(path.c_str(), "rb");
-  if (!file)
-    return nullptr;
   std::string text;
-  char buffer[65536];
-  while (size_t got = std::fread(buffer, 1, sizeof buffer, file))
-    text.append(buffer, got);
-  bool failed = std::ferror(file);
-  std::fclose(file);
-  return failed ? nullptr : create(path, std::move(text));
+  return readFile(path, maxSize, text) ? create(path, std::move(text)) : nullptr;
 }
 
 std::string_view SourceFile::text(SourceRange range) const {

@@ -188,3 +188,16 @@ def test_doctor():
     assert report["cpu"]["cores"] >= 1
     assert report["python"]["found"] and report["python"]["version"] == "%d.%d.%d" % sys.version_info[:3]
     assert json.loads(nereid("doctor", "--json", "--python", "no-such-python").stdout)["python"] == {"found": False}
+
+
+@pytest.mark.parametrize("command", ["compile", "disasm"])
+def test_files_without_an_end(command):
+    """A device is a file like another, and gives bytes for ever."""
+    result = nereid(command, "/dev/zero", "--signature", "*i32")
+    assert result.returncode in (1, 2) and ("too large" in result.stderr or "null bytes" in result.stderr), result.stderr
+
+
+def test_many_functions(tmp_path):
+    file = tmp_path / "many.py"
+    file.write_text("import triton.language as tl\n" + "".join(f"def k{i}(x):\n    tl.store(x, {i})\n" for i in range(20000)))
+    assert nereid("compile", str(file), "--kernel", "k19999", "--signature", "*i32", "--emit", "tile").returncode == 0

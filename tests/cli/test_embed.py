@@ -1,7 +1,9 @@
 """`nereid embed`: what it writes, and how it fails. That the files work is tested by tests/install."""
 
 import pathlib
+import shutil
 import struct
+import subprocess
 
 import pytest
 
@@ -130,3 +132,15 @@ def test_aarch64(tmp_path):
     assert codes[0] == codes[1] == codes[2]
     fails(2, "error: option `--features` expects `aarch64`, as in `--target`, found `avx2`", *command, "--target", "cpu:aarch64", "--features", "avx2")
     fails(1, "error: the target cannot compile this kernel: unknown CPU features `riscv`: expected `host`, `avx512`, `avx2`, `baseline` or `aarch64`", *command, "--target", "cpu:riscv")
+
+
+@pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="there is no emulator of other processors")
+def test_a_processor_without_these_instructions(tmp_path):
+    """The machine that builds needs none of the instructions of the code, and the code does not depend on it."""
+    arguments = [*ADD, "--signature", F32, *(f"--target=cpu:{name}" for name in ("baseline", "avx2", "avx512", "aarch64"))]
+    for name, emulator in (("here", []), ("there", ["qemu-x86_64", "-cpu", "Nehalem"])):
+        (tmp_path / name).mkdir()
+        result = subprocess.run([*emulator, PROGRAM, *arguments, "-o", str(tmp_path / name / "out")], capture_output=True, text=True, timeout=300)
+        assert result.returncode == 0, result.stderr
+    here, there = (sorted((path.name, path.read_bytes()) for path in (tmp_path / name).iterdir()) for name in ("here", "there"))
+    assert len(here) == 6 and here == there

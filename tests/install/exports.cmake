@@ -1,6 +1,11 @@
 # cmake -DLIBRARY=libnereid.so -DINCLUDE=include/nereid -DNM=nm -DREADELF=readelf -P exports.cmake
 # What the library exports is what its headers declare, all of it, in one version, and nothing else; and no name that a
-# release has exported is gone (exports.txt, which grows with each release).
+# release has exported is gone. exports.txt is the list of these; before a release it takes in what is new:
+#
+#   nm -D --defined-only build/release/src/runtime/libnereid.so | sed -n 's/.* T \(nrd_[a-z0-9_]*\)@.*/\1/p' |
+#     LC_ALL=C sort -u - tests/install/exports.txt -o tests/install/exports.txt
+#
+# A line is taken out only together with a new version of the library (NEREID_1, the soname).
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${NM} -D --defined-only --with-symbol-versions ${LIBRARY} OUTPUT_VARIABLE listing COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[^\n]+" lines "${listing}")

@@ -2,6 +2,7 @@
 #include "faces/cli/commands.h"
 #include "faces/cli/lines.h"
 #include "faces/cli/selection.h"
+#include "support/files.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -14,24 +15,15 @@ using namespace nereid::cli;
 
 namespace {
 
-int cannotRead(const std::string &path, const char *why) {
-  DiagnosticEngine diagnostics;
-  diagnostics.report(diag::CannotReadFile, {}, path, why);
-  usageError(diagnostics);
-  return 2;
-}
-
 int readWhole(const std::string &path, std::string &out) {
-  FILE *file = std::fopen(path.c_str(), "rb");
-  if (!file)
-    return cannotRead(path, std::strerror(errno));
-  char chunk[1 << 16];
+  constexpr size_t most = size_t(1) << 30;
   errno = 0;
-  while (size_t count = std::fread(chunk, 1, sizeof chunk, file))
-    out.append(chunk, count);
-  int problem = std::ferror(file) ? (errno ? errno : EIO) : 0; // a folder, for one
-  std::fclose(file);
-  return problem ? cannotRead(path, std::strerror(problem)) : 0;
+  bool good = readFile(path, most, out);
+  if (good && out.size() <= most)
+    return 0;
+  DiagnosticEngine diagnostics;
+  diagnostics.report(diag::CannotReadFile, {}, path, std::strerror(good ? EFBIG : errno));
+  return usageError(diagnostics);
 }
 
 /// The text with the source's lines in front of the instructions made from them, in place of the
