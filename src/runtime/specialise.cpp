@@ -489,6 +489,20 @@ inline void writeConstant(uint8_t *&end, Tag tag, uint64_t bits) {
 /// The key of an argument as `appendArgument` makes it, at most 9 bytes at `end`; false for those
 /// that need more thought.
 inline bool writeUsual(uint8_t *&end, RuleKind rule, const nrd_arg &arg) {
+  if (rule == RuleKind::Usual) {
+    if (arg.kind == NRD_ARG_POINTER) {
+      end[0] = TagPointer | (uintptr_t(arg.p) % 16 == 0 ? Multiple : 0);
+      end[1] = arg.dtype;
+      bool usual = unsigned(arg.dtype - 1) < NRD_FP64 && !isLarge(arg, DType(arg.dtype));
+      end += usual ? 2 : 0;
+      return usual;
+    }
+    if (arg.kind == NRD_ARG_INT) {
+      Tag tag = arg.i == int32_t(arg.i) ? TagInt32 : TagInt64;
+      *end++ = arg.i == 1 ? TagOne : tag | (arg.u % 16 == 0 ? Multiple : 0);
+      return true;
+    }
+  }
   bool constant = rule == RuleKind::Constant;
   if (arg.kind == NRD_ARG_NONE) {
     *end++ = TagNone;
@@ -498,12 +512,7 @@ inline bool writeUsual(uint8_t *&end, RuleKind rule, const nrd_arg &arg) {
     return false;
   switch (arg.kind) {
   case NRD_ARG_INT:
-    if (constant) {
-      writeConstant(end, TagIntConstant, arg.u);
-    } else {
-      Tag tag = arg.i == int32_t(arg.i) ? TagInt32 : TagInt64;
-      *end++ = arg.i == 1 ? TagOne : tag | (arg.i % 16 == 0 ? Multiple : 0);
-    }
+    writeConstant(end, TagIntConstant, arg.u);
     return true;
   case NRD_ARG_FLOAT:
     if (constant)
@@ -515,12 +524,6 @@ inline bool writeUsual(uint8_t *&end, RuleKind rule, const nrd_arg &arg) {
     *end++ = constant ? TagBoolConstant : TagBool;
     if (constant)
       *end++ = arg.i != 0;
-    return true;
-  case NRD_ARG_POINTER:
-    if (constant || arg.dtype == NRD_VOID || arg.dtype > NRD_FP64 || isLarge(arg, DType(arg.dtype)))
-      return false;
-    *end++ = TagPointer | (uintptr_t(arg.p) % 16 == 0 ? Multiple : 0);
-    *end++ = arg.dtype;
     return true;
   default:
     return false;

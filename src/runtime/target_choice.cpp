@@ -35,7 +35,7 @@ Backend byArguments(llvm::ArrayRef<nrd_arg> args) {
       continue;
     if (arg.memory >= NRD_MEMORY_CUDA)
       return Backend::Cuda;
-    if (arg.memory == NRD_MEMORY_UNKNOWN && cuda::deviceOfAddress(arg.p) >= 0)
+    if (arg.memory == NRD_MEMORY_UNKNOWN && cuda::isDeviceMemory(arg.p))
       return Backend::Cuda;
     (arg.memory == NRD_MEMORY_HOST_TENSOR ? tensor : array) = true;
   }

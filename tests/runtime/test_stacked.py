@@ -4,6 +4,7 @@ the decorators add does not depend on the target."""
 import copy
 import sys
 import threading
+import types
 from unittest import mock
 
 import nereid
@@ -446,3 +447,117 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+# ---- functions as grids: what provably only computes is not given, and does not cost, more than it needs ----
+
+
+class Given:
+    """Notes how many arguments a grid function is given, without showing in its code."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def __call__(self, frame, event, arg):
+        if event == "call" and frame.f_code.co_name == "grid":
+            self.sizes.append(len(next(iter(frame.f_locals.values()))))
+
+
+def sizes_given(call):
+    given = Given()
+    sys.setprofile(given)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return given.sizes
+
+
+@nereid.jit
+def ramp(out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, i + n, mask=i < n)
+
+
+@pytest.mark.parametrize("decorate", [lambda fn: fn, lambda fn: nereid.autotune([nereid.Config({"BLOCK": 8})], key=[])(fn)])
+def test_a_grid_function_that_only_computes(decorate):
+    kernel = decorate(nereid.jit(ramp.fn))
+    options = {} if kernel.__class__ is not nereid.JITFunction else {"BLOCK": 8}
+    out = np.zeros(64, np.int32)
+
+    def launch(n):
+
+        def grid(meta):
+            return (nereid.cdiv(n, meta["BLOCK"]), )
+
+        out[:] = 0
+        kernel[grid](out, n, **options)
+        return [i + n for i in range(n)] + [0] * (64 - n) == out.tolist()
+
+    for n in range(1, 30):
+        assert launch(n)
+    # Each launch has a closure of its own: the number in it may be any.
+    assert sizes_given(lambda: launch(33)) == [1] and launch(64)
+
+
+def test_a_grid_function_that_does_more():
+    kernel, seen = nereid.jit(ramp.fn), []
+
+    def grid(meta):
+        seen.append(sorted(meta))
+        return (1, )
+
+    for _ in range(40):
+        kernel[grid](np.zeros(8, np.int32), 8, BLOCK=8)
+    assert seen == [["BLOCK", "n", "out"]] * 40
+
+
+def test_a_grid_function_that_changes_what_it_reads():
+    kernel, out = nereid.jit(ramp.fn), np.zeros(64, np.int32)
+    module = types.ModuleType("sizes")
+    module.programs = 2
+    scope = {"sizes": module, "cdiv": nereid.cdiv}
+    exec("def grid(meta):\n    return (cdiv(sizes.programs * 8, meta['BLOCK']), )", scope)
+    for _ in range(40):
+        kernel[scope["grid"]](out, 64, BLOCK=8)
+    assert np.count_nonzero(out) == 16
+    module.programs = 4
+    kernel[scope["grid"]](out, 64, BLOCK=8)
+    assert np.count_nonzero(out) == 32
+
+    calls = []
+
+    def cdiv(a, b):
+        calls.append((a, b))
+        return 8
+
+    scope["cdiv"] = cdiv
+    kernel[scope["grid"]](out, 64, BLOCK=8)
+    assert np.count_nonzero(out) == 64 and calls == [(32, 8)]
+
+
+def test_a_grid_function_meets_other_values():
+
+    class Odd(int):
+
+        def __floordiv__(self, other):
+            return 3
+
+    kernel, out = nereid.jit(ramp.fn), np.zeros(64, np.int32)
+
+    def grid(meta):
+        return (meta["n"] // meta["BLOCK"], )
+
+    for _ in range(40):
+        kernel[grid](out, 64, BLOCK=8)
+    assert np.count_nonzero(out) == 64
+    out[:] = 0
+    assert sizes_given(lambda: kernel[grid](out, Odd(64), BLOCK=8)) == [3]
+    assert np.count_nonzero(out) == 24
+
+    def grid(meta):
+        return (meta["absent"], )
+
+    for _ in range(20):
+        with pytest.raises(KeyError, match="absent"):
+            kernel[grid](out, 64, BLOCK=8)

@@ -124,6 +124,24 @@ def _follow(value, path, guards):
         raise _Unproven
 
 
+def _guards_of(function, names):
+    """What globals the function reads, as guards."""
+    guards = []
+    for name, *path in names:
+        if name in function.__globals__:
+            value = function.__globals__[name]
+            guards.append((function.__globals__, name, value))
+        else:
+            value = getattr(builtins, name)
+            guards.append((function.__globals__, name, ...))
+        _follow(value, path, guards)
+    return guards
+
+
+def _unique(guards):
+    return tuple({(id(container), name): (container, name, value) for container, name, value in guards}.values())
+
+
 def reads(rule):
     """What the result of `rule(arguments)` depends on: (names whose values it reads, names that it compares with None, guards). None
     when that cannot be proven. A guard (dict or cell, name, object) is something else that it reads; `...` stands for
@@ -134,21 +152,33 @@ def reads(rule):
     if found is None:
         return None
     values, nones, names, cells = found
-    guards = []
     try:
-        for name, *path in names:
-            if name in rule.__globals__:
-                value = rule.__globals__[name]
-                guards.append((rule.__globals__, name, value))
-            else:
-                value = getattr(builtins, name)
-                guards.append((rule.__globals__, name, ...))
-            _follow(value, path, guards)
+        guards = _guards_of(rule, names)
         for name, *path in cells:
             cell = rule.__closure__[rule.__code__.co_freevars.index(name)]
             guards.append((cell, ..., cell.cell_contents))
             _follow(cell.cell_contents, path, guards)
     except (_Unproven, AttributeError, ValueError):
         return None
-    unique = {(id(container), name): (container, name, value) for container, name, value in guards}
-    return values, nones, tuple(unique.values())
+    return values, nones, _unique(guards)
+
+
+def grid_reads(grid):
+    """The same of the function of a grid, for all functions of its code and globals, whatever their closures hold: (((name of an
+    argument, whether it is only compared with None), ...), guards, ((number of a closure's cell, its contents), ...)). The contents
+    `...` stand for any number or text. None when it is not proven that it only computes."""
+    found = _scan(grid.__code__)
+    if found is None:
+        return None
+    values, nones, names, cells = found
+    contents = []
+    try:
+        guards = _guards_of(grid, names)
+        for name, *path in cells:
+            number = grid.__code__.co_freevars.index(name)
+            value = grid.__closure__[number].cell_contents
+            contents.append((number, ... if _is_primitive(value) and not path else value))
+            _follow(value, path, guards)
+    except (_Unproven, AttributeError, ValueError):
+        return None
+    return tuple((name, False) for name in values) + tuple((name, True) for name in nones), _unique(guards), tuple(contents)

@@ -486,18 +486,21 @@ TypeEntry classify(PyObject *object) {
   return {type, Kind::Unknown, nullptr};
 }
 
+/// What `entryOf` gives for types that are not kept.
+TypeEntry unkept;
+
 const TypeEntry &entryOf(PyObject *object) {
-  static TypeEntry known[64], other;
+  static TypeEntry known[64];
   static size_t count = 0;
   PyTypeObject *type = Py_TYPE(object);
   for (size_t i = 0; i < count; ++i)
     if (known[i].type == type)
       return known[i];
-  other = classify(object);
+  TypeEntry entry = classify(object);
   if (count == std::size(known)) // types are few; the ones kept must not be freed
-    return other;
+    return unkept = entry;
   Py_INCREF(reinterpret_cast<PyObject *>(type));
-  known[count] = other;
+  known[count] = entry;
   return known[count++];
 }
 
@@ -678,19 +681,37 @@ Elements classifyElements(PyObject *object) {
   return Elements::Plain;
 }
 
+/// The last class whose tensors were read through its table, and the table.
+static PyTypeObject *tensorType = nullptr;
+static const dlpack::ExchangeApi *tensorApi = nullptr;
+
+static bool fromExchange(const Parameter &parameter, PyObject *object,
+                         const dlpack::ExchangeApi *api, nrd_arg &out) {
+  dlpack::Tensor tensor;
+  if (api->tensorFromObject(object, &tensor) == 0) [[likely]]
+    return fromDlpack(parameter, object, tensor, out);
+  PyErr_Clear(); // fake and conjugated tensors have no plain view; data_ptr() says what is wrong
+  out.low = out.high = nullptr;
+  return fromDuck(parameter, object, out);
+}
+
 bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out) {
-  out.memory = NRD_MEMORY_UNKNOWN;
-  out.dtype = NRD_VOID;
-  out.read_only = 0;
+  static_assert(NRD_MEMORY_UNKNOWN == 0 && NRD_VOID == 0 && offsetof(nrd_arg, i) == 8);
+  std::memset(&out, 0, 8); // kind, dtype, memory...
+  PyTypeObject *type = Py_TYPE(object);
+  if (type == tensorType && !parameter.isConstexpr)
+    return fromExchange(parameter, object, tensorApi, out);
   out.low = out.high = nullptr;
   if (object == Py_None) {
     out.kind = NRD_ARG_NONE;
     out.p = nullptr;
     return true;
   }
-  PyTypeObject *type = Py_TYPE(object);
   if (type == &PyLong_Type && !parameter.pointee) {
-    if (fromInt(object, out))
+    int overflow = 0;
+    out.i = PyLong_AsLongLongAndOverflow(object, &overflow);
+    out.kind = NRD_ARG_INT;
+    if (!overflow || fromInt(object, out)) [[likely]]
       return true;
     if (!parameter.isConstexpr)
       return false;
@@ -712,13 +733,12 @@ bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nr
 
   const TypeEntry &entry = entryOf(object);
   switch (entry.kind) {
-  case Kind::Exchange: {
-    dlpack::Tensor tensor;
-    if (entry.api->tensorFromObject(object, &tensor) == 0)
-      return fromDlpack(parameter, object, tensor, out);
-    PyErr_Clear(); // fake and conjugated tensors have no plain view; data_ptr() says what is wrong
-    return fromDuck(parameter, object, out);
-  }
+  case Kind::Exchange:
+    if (&entry != &unkept) { // kept: never freed
+      tensorType = type;
+      tensorApi = entry.api;
+    }
+    return fromExchange(parameter, object, entry.api, out);
   case Kind::Duck:
     return fromDuck(parameter, object, out);
   case Kind::Array: {

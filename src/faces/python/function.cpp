@@ -116,6 +116,8 @@ int Function::traverse(visitproc visit, void *arg) {
   }
   for (const Capture &captured : captures)
     Py_VISIT(captured.value.get());
+  if (int result = grids.traverse(visit, arg))
+    return result;
   for (const auto &entry : kernels)
     Py_VISIT(entry.second.get());
   for (PyObject *object : kept)
@@ -417,54 +419,6 @@ OptionSet *Function::optionsFor(const Keywords &given) {
   return optionSets.back().get();
 }
 
-bool Function::resolveGrid(PyObject *grid, PyObject *const *bound, uint32_t out[3]) {
-  Ref computed;
-  out[0] = out[1] = out[2] = 1;
-  if (!PyTuple_Check(grid) && PyCallable_Check(grid)) {
-    Ref meta = Ref::take(PyDict_New());
-    for (size_t i = 0; i < parameters.size(); ++i)
-      PyDict_SetItem(meta.get(), parameters[i].name, bound[i]);
-    computed = Ref::take(PyObject_CallFunctionObjArgs(grid, meta.get(), nullptr));
-    if (!computed)
-      return false;
-    grid = computed.get();
-  }
-  bool isTuple = PyTuple_Check(grid), isList = PyList_Check(grid);
-  bool isNumber = !isTuple && !isList && PyIndex_Check(grid);
-  Py_ssize_t rank = isTuple ? PyTuple_Size(grid) : isList ? PyList_Size(grid) : isNumber ? 1 : 0;
-  if (rank < 1 || rank > 3) {
-    PyErr_Format(isTuple || isList ? PyExc_ValueError : PyExc_TypeError,
-                 "the grid must be one to three integers, or a function of the meta-parameters "
-                 "that returns them, found %R",
-                 grid);
-    return false;
-  }
-  for (Py_ssize_t i = 0; i < rank; ++i) {
-    PyObject *item = isTuple ? PyTuple_GetItem(grid, i) : isList ? PyList_GetItem(grid, i) : grid;
-    Ref index;
-    if (Py_TYPE(item) != &PyLong_Type) {
-      index = Ref::take(PyNumber_Index(item));
-      if (!index) {
-        PyErr_Clear();
-        PyErr_Format(PyExc_TypeError,
-                     "the grid must be made of integers, found %R in dimension %zd", item, i);
-        return false;
-      }
-      item = index.get();
-    }
-    int overflow = 0;
-    long long value = PyLong_AsLongLongAndOverflow(item, &overflow);
-    if (overflow || value < 0 || value > INT32_MAX) {
-      bool negative = overflow < 0 || (!overflow && value < 0);
-      PyErr_Format(PyExc_ValueError, "the grid must not be %s, found %S in dimension %zd",
-                   negative ? "negative" : "larger than 2147483647", item, i);
-      return false;
-    }
-    out[i] = uint32_t(value);
-  }
-  return true;
-}
-
 //===--- launching
 //-------------------------------------------------------------------------------===//
 
@@ -522,7 +476,8 @@ PyObject *Function::launch(PyObject *grid, const Call &call, bool warmup) {
   nrd_launch launch{};
   launch.num_threads = options->threads;
   launch.checked = options->checked;
-  if (!warmup && !resolveGrid(grid, bound.get(), launch.grid))
+  bool isHarmless; // arguments are read afterwards, whatever the grid's function has done
+  if (!warmup && !grids.resolve(grid, bound.get(), launch.grid, isHarmless))
     return nullptr;
 
   ArgumentScope scope;
@@ -629,8 +584,9 @@ PyObject *Function::launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject 
       return nullptr;
   }
   ArgumentScope scope;
+  bool isHarmless;
   if (!bind(CallOf(args, nullptr), bound.get(), noOptions) ||
-      !resolveGrid(grid, bound.get(), launch.grid) ||
+      !grids.resolve(grid, bound.get(), launch.grid, isHarmless) ||
       !toArguments(bound.get(), scope, arguments.get()))
     return nullptr;
   nrd_error *error;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "faces/python/arguments.h"
+#include "faces/python/grids.h"
 
 #include <unordered_map>
 #include <unordered_set>
@@ -131,7 +132,9 @@ public:
     return python::toArgument(parameters[index], object, scope, out);
   }
   OptionSet *optionsFor(const Keywords &given);
-  bool resolveGrid(PyObject *grid, PyObject *const *bound, uint32_t out[3]);
+  bool resolveGrid(PyObject *grid, PyObject *const *bound, uint32_t out[3], bool &isHarmless) {
+    return grids.resolve(grid, bound, out, isHarmless);
+  }
   /// Finds or compiles the kernel and, with `launch`, runs it; returns its Python object. `bound`
   /// is what `arguments` were made of.
   PyObject *dispatch(LaunchFrame &frame, PyObject *const *bound, const nrd_arg *arguments,
@@ -164,6 +167,7 @@ private:
   bool namesKernels = false; ///< `@jit(repr=...)`: asked for the name of each new kernel
   Ref globals, closure, defaultOptions;
   std::vector<Parameter> parameters;
+  Grids grids{parameters};
   std::vector<Capture> captures;
   std::vector<std::unique_ptr<OptionSet>> optionSets;
   std::unordered_map<nrd_kernel *, Ref> kernels;

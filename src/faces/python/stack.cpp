@@ -32,23 +32,6 @@ private:
   T *object;
 };
 
-/// A global, an attribute of a module or a closure variable that a heuristic reads.
-struct Guard {
-  Ref container; ///< a dict, or a closure's cell where `name` is null
-  Ref name;
-  Ref value; ///< null: the name must not be there
-
-  bool holds() const;
-};
-
-bool Guard::holds() const {
-  if (name)
-    return PyDict_GetItemWithError(container.get(), name.get()) == value.get();
-  Ref contents = attribute(container.get(), "cell_contents");
-  PyErr_Clear();
-  return contents.get() == value.get();
-}
-
 /// One heuristic.
 struct Rule {
   Ref name, callable;
@@ -313,14 +296,8 @@ bool Stack::addRules(Layer &layer) {
     rule.values = Ref::share(PyTuple_GetItem(reads.get(), 0));
     rule.nones = Ref::share(PyTuple_GetItem(reads.get(), 1));
     PyObject *guards = PyTuple_GetItem(reads.get(), 2);
-    for (Py_ssize_t i = 0; i < PyTuple_Size(guards); ++i) {
-      PyObject *guard = PyTuple_GetItem(guards, i);
-      auto part = [&](Py_ssize_t at) {
-        PyObject *object = PyTuple_GetItem(guard, at);
-        return object == Py_Ellipsis ? Ref() : Ref::share(object);
-      };
-      rule.guards.push_back({part(0), part(1), part(2)});
-    }
+    for (Py_ssize_t i = 0; i < PyTuple_Size(guards); ++i)
+      rule.guards.push_back(Guard::of(PyTuple_GetItem(guards, i)));
   }
   return true;
 }
@@ -477,13 +454,6 @@ struct InFlight {
   ~InFlight() { innermost = outer; }
 };
 thread_local InFlight *InFlight::innermost = nullptr;
-
-/// A value that nothing can change and whose operators are Python's own.
-bool isPrimitive(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
-  return type == &PyLong_Type || type == &PyBool_Type || type == &PyFloat_Type ||
-         type == &PyUnicode_Type || object == Py_None;
-}
 
 /// How a step ended.
 enum class Outcome {
@@ -922,14 +892,12 @@ PyObject *StackedLaunch::launch() {
   nrd_launch how{};
   how.num_threads = chosen->threads;
   how.checked = chosen->checked;
-  if (PyTuple_Check(grid) || PyList_Check(grid)) {
-    if (!function.resolveGrid(grid, bound.get(), how.grid))
-      return nullptr;
-  } else {
+  {
     InFlight visible(stack, call);
-    sawPython = true;
-    if (!function.resolveGrid(grid, bound.get(), how.grid))
+    bool isHarmless;
+    if (!function.resolveGrid(grid, bound.get(), how.grid, isHarmless))
       return nullptr;
+    sawPython |= !isHarmless;
   }
   std::optional<ArgumentScope> again;
   if (sawPython && !convertAgain(again.emplace()))

@@ -67,22 +67,17 @@ inline bool pack(const nrd_arg &arg, ScalarKind kind, uint64_t &slot) {
 
 /// The same for what most launches pass; false also for what needs more thought.
 inline bool packUsual(const nrd_arg &arg, ScalarKind kind, uint64_t &slot) {
-  switch (arg.kind) {
-  case NRD_ARG_POINTER:
-    slot = uint64_t(uintptr_t(arg.p));
+  slot = arg.u;
+  if (arg.kind == NRD_ARG_POINTER)
     return kind == ScalarKind::Pointer && !arg.read_only;
-  case NRD_ARG_INT:
-    slot = arg.u;
+  if (arg.kind == NRD_ARG_INT)
     return kind == ScalarKind::I32 || kind == ScalarKind::I64;
-  case NRD_ARG_FLOAT: {
-    float narrow = float(arg.f);
-    slot = 0;
-    std::memcpy(&slot, &narrow, sizeof narrow);
-    return kind == ScalarKind::F32;
-  }
-  default:
+  if (arg.kind != NRD_ARG_FLOAT)
     return false;
-  }
+  float narrow = float(arg.f);
+  slot = 0;
+  std::memcpy(&slot, &narrow, sizeof narrow);
+  return kind == ScalarKind::F32;
 }
 
 ErrorPtr readOnly(const nrd_kernel &kernel, const ParamSlot &slot) {

@@ -27,6 +27,9 @@ ErrorPtr deviceOfLaunch(llvm::ArrayRef<nrd_arg> args, const nrd_launch *launch, 
 /// 90 for sm_90. Success only with a driver and this device.
 ErrorPtr architecture(int device, int &out);
 
+/// Whether the address is in memory of some device; false without a driver.
+bool isDeviceMemory(const void *address);
+
 /// The number of the device whose memory the address is in; -1 for other addresses and without a
 /// driver.
 int deviceOfAddress(const void *address);

@@ -200,13 +200,13 @@ ErrorPtr cuda::deviceOfLaunch(llvm::ArrayRef<nrd_arg> args, const nrd_launch *la
   // All on one device, as usual: that one, whatever is current.
   int first = -1;
   bool several = false;
-  for (const nrd_arg &arg : args)
-    if (arg.memory >= NRD_MEMORY_CUDA && pointsToMemory(arg)) {
-      int device = arg.memory - NRD_MEMORY_CUDA;
-      several |= first >= 0 && device != first;
-      if (first < 0)
-        first = device;
-    }
+  for (const nrd_arg &arg : args) {
+    int device = arg.memory - NRD_MEMORY_CUDA;
+    if (device < 0 || device == first || !pointsToMemory(arg))
+      continue;
+    several = first >= 0;
+    first = several ? first : device;
+  }
   out = first;
   if (first >= 0 && !several) [[likely]]
     return nullptr;
@@ -219,6 +219,11 @@ ErrorPtr cuda::deviceOfLaunch(llvm::ArrayRef<nrd_arg> args, const nrd_launch *la
 }
 
 ErrorPtr cuda::architecture(int device, int &out) {
+  // Asked by every launch: what is known is one look away.
+  static std::atomic<uint16_t> known[64];
+  bool keeps = device >= 0 && size_t(device) < std::size(known);
+  if (keeps && (out = known[device].load(std::memory_order_relaxed))) [[likely]]
+    return nullptr;
   const Driver *driver;
   const DeviceInfo *info;
   if (ErrorPtr error = Driver::known(driver))
@@ -226,20 +231,26 @@ ErrorPtr cuda::architecture(int device, int &out) {
   if (ErrorPtr error = deviceInfo(*driver, device, info))
     return error;
   out = info->arch;
+  if (keeps)
+    known[device].store(uint16_t(out), std::memory_order_relaxed);
   return nullptr;
 }
 
-int cuda::deviceOfAddress(const void *address) {
-  const Driver *driver = Driver::tryGet();
-  DevicePointer pointer = DevicePointer(uintptr_t(address));
+bool cuda::isDeviceMemory(const void *address) {
+  const Driver *driver = address ? Driver::tryGet() : nullptr;
   unsigned type = 0;
+  return driver &&
+         driver->cuPointerGetAttribute(&type, PointerMemoryType,
+                                       DevicePointer(uintptr_t(address))) == Success &&
+         type == MemoryDevice;
+}
+
+int cuda::deviceOfAddress(const void *address) {
   int device = -1;
-  if (!driver || !address ||
-      driver->cuPointerGetAttribute(&type, PointerMemoryType, pointer) != Success ||
-      type != MemoryDevice ||
-      driver->cuPointerGetAttribute(&device, PointerDeviceOrdinal, pointer) != Success)
-    return -1;
-  return device;
+  bool found = isDeviceMemory(address) &&
+               Driver::tryGet()->cuPointerGetAttribute(
+                   &device, PointerDeviceOrdinal, DevicePointer(uintptr_t(address))) == Success;
+  return found ? device : -1;
 }
 
 ErrorPtr cuda::properties(int device, llvm::json::Object &out) {
