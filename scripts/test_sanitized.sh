@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds with the address and undefined-behaviour sanitizers and runs the unit tests and the language tests so; then the pool of threads
-# of the CPU target under the thread sanitizer (20 objects, about a minute from nothing).
+# Builds with the address and undefined-behaviour sanitizers and runs the unit tests and the language tests so; then, under the thread
+# sanitizer, the pool of threads of the CPU target and what threads share in the runtime (85 objects; the rest of the compiler comes
+# from the release build).
 #   scripts/test_sanitized.sh [RESULTS_FOLDER]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,6 +24,9 @@ runtime=$(clang-"$(sed -n 's/^set(NEREID_LLVM_VERSION \([0-9]*\))$/\1/p' cmake/L
 LD_PRELOAD=$runtime PYTHONPATH=build/asan/python .venv/bin/python -m pytest -q -p no:cacheprovider -n 2 \
   --junitxml="$results/asan-python.xml" tests/runtime/test_seed_kernels.py tests/language tests/kernels
 
+[ -f build/release/build.ninja ] || cmake --preset release -DPython_EXECUTABLE="$PWD/.venv/bin/python" >/dev/null
+cmake --build --preset release --target nereid_runtime
 cmake --preset tsan -DPython_EXECUTABLE="$PWD/.venv/bin/python" >/dev/null
-cmake --build --preset tsan --target cpu_executor_test
-TSAN_OPTIONS=halt_on_error=1 ctest --test-dir build/tsan -R '^cpu_executor_test$' --output-on-failure --output-junit "$PWD/$results/tsan-ctest.xml"
+cmake --build --preset tsan --target cpu_executor_test threads_test
+TSAN_OPTIONS=halt_on_error=1:die_after_fork=0 ctest --test-dir build/tsan -R '^(cpu_executor|threads|threads_cuda)_test$' \
+  --output-on-failure --output-junit "$PWD/$results/tsan-ctest.xml"

@@ -81,8 +81,8 @@ Grids::Known *Grids::find(PyObject *function) {
 
 bool Grids::ask(Known &known, PyObject *function) const {
   Ref module = Ref::take(PyImport_ImportModule("nereid.runtime._rules"));
-  Ref found = Ref::take(module ? PyObject_CallMethod(module.get(), "grid_reads", "O", function)
-                               : nullptr);
+  Ref found =
+      Ref::take(module ? PyObject_CallMethod(module.get(), "grid_reads", "O", function) : nullptr);
   if (!found || !PyTuple_Check(found.get()))
     return false;
   PyObject *names = PyTuple_GetItem(found.get(), 0), *guards = PyTuple_GetItem(found.get(), 1),

@@ -81,7 +81,8 @@ TEST_F(ThreadsTest, Errors) {
     for (int round = 0; round < 3; ++round) {
       std::vector<float> x(8);
       Status status = broken.tryLaunch({1}, x);
-      right += !status && std::string(status.error().what()).find("undefined_name") != std::string::npos;
+      right +=
+          !status && std::string(status.error().what()).find("undefined_name") != std::string::npos;
     }
   });
   EXPECT_EQ(right, 4 * 3);
