@@ -1,17 +1,24 @@
 """A new process with everything in the disk cache: from its start to the end of its first launch, Nereid beside Triton.
 
     python benchmarks/cold_start.py [--repeat 9] [--kernel add|softmax|attention] [--without cpu|cuda|torch|triton]...
+    python benchmarks/cold_start.py --breakdown          the CPU's row in parts: every module, loading the library, the kernel
 
 Each row is the median of fresh processes, in milliseconds: the interpreter's own start, the imports of NumPy or torch, the import of
 Nereid or Triton, `@jit`, and the first launch with its result on the device; of that the part in which the kernel is found, read and
 made callable (`kernel cache`). `ours` is what Nereid adds: its import, `@jit` and the launch, without what the CUDA driver does for the
-first launch of any program, which a row of its own shows. The machine's file cache is warm.
+first launch of any program, which a row of its own shows. The machine's file cache is warm, and so are Python's compiled files
+(PYTHONDONTWRITEBYTECODE is not passed on): without them a process compiles every module again.
+
+A machine that does other things as well makes times longer, never shorter: the breakdown shows the least of all repetitions, and times of
+the processor, not of the clock.
 """
 
 import argparse
+import ast
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -119,6 +126,71 @@ print(json.dumps({"shared": compiled.metadata.shared}))
 """
 
 
+# Times of the processor, for a machine that is shared.
+PARTS = """
+import os, sys, time
+import numpy as np
+x, y = np.ones(1 << 18, dtype=np.float32), np.ones(1 << 18, dtype=np.float32)
+times, last = {}, time.process_time()
+def part(name):
+    global last
+    now = time.process_time()
+    times[name], last = (now - last) * 1e3, now
+import nereid._native
+part("the extension and the library")
+import nereid.language as tl
+part("the language")
+nereid.jit
+part("what @jit imports")
+"""
+LOADING = """
+import ctypes, json, resource, sys, time
+before, start = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, time.process_time()
+ctypes.CDLL(sys.argv[1])
+print(json.dumps([(time.process_time() - start) * 1e3, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before]))
+"""
+
+
+def breakdown(kernel, repeat, environment, folder):
+    """Prints where the time of a first launch on the CPU goes."""
+    text, launch = KERNELS[kernel]
+    path, loading = folder / "parts.py", folder / "loading.py"
+    path.write_text(PARTS + text.format(jit="nereid.jit") + f"part('the decorator')\ncompiled = {launch}\npart('the launch')\n"
+                    "times['of it finding the kernel'] = compiled.times.get('kernel cache', 0.0)\n"
+                    "import nereid\nprint([times, nereid.__file__])\n")
+    loading.write_text(LOADING)
+
+    def run(*command):
+        done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        return done
+
+    for _ in range(2):  # compiles the kernel, and Python's files
+        package = pathlib.Path(ast.literal_eval(run(path).stdout)[1]).parent
+    parts = [ast.literal_eval(run(path).stdout)[0] for _ in range(repeat)]
+    print(f"{kernel} on the CPU, from disk: milliseconds of the processor, the least of {repeat} processes")
+    for name in parts[0]:
+        print(f"{name:34}{min(part[name] for part in parts):8.2f}")
+    print(f"{'together':34}{min(sum(part.values()) - part['of it finding the kernel'] for part in parts):8.2f}")
+    libraries = [library for library in (package / "libnereid.so.1", *package.parent.parent.glob("src/runtime/libnereid.so.1")) if library.exists()]
+    if libraries:
+        loaded = [json.loads(run(loading, libraries[0]).stdout) for _ in range(repeat)]
+        print(f"\nloading {libraries[0].name} ({libraries[0].stat().st_size / 2**20:.0f} MiB) alone: {min(time for time, _ in loaded):.2f} ms, "
+              f"{min(faults for _, faults in loaded)} page faults")
+    modules = {}
+    for _ in range(repeat):
+        lines = re.findall(r"import time:\s+(\d+) \|\s+\d+ \|\s+(\S+)", run("-X", "importtime", path).stderr)
+        names, once = [name for _, name in lines], {}
+        for time_of, name in lines[names.index("numpy") + 1:]:
+            once[name] = once.get(name, 0) + int(time_of)  # a module that is waited for has two lines
+        for name, time_of in once.items():
+            modules[name] = min(modules.get(name, time_of), time_of)
+    print("\nmodules, microseconds of each without those it imports:")
+    for name, time_of in sorted(modules.items(), key=lambda row: -row[1]):
+        print(f"{time_of:8} {name}")
+
+
 def program(row, kernel):
     text, launch = KERNELS[kernel]
     ours = "nereid" in row
@@ -136,6 +208,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--kernel", choices=list(KERNELS), default="add")
     parser.add_argument("--without", action="append", default=[], choices=["cpu", "cuda", "torch", "triton"])
+    parser.add_argument("--breakdown", action="store_true")
     arguments = parser.parse_args()
     rows = {"cpu": ["nereid cpu"], "cuda": ["nereid cuda", "the driver alone"], "torch": ["nereid with torch"], "triton": ["triton"]}
     rows = [row for group, names in rows.items() if group not in arguments.without for row in names]
@@ -143,6 +216,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "NEREID_CACHE": "1", "NEREID_CACHE_DIR": f"{folder}/nereid", "TRITON_CACHE_DIR": f"{folder}/triton",
                        "CUDA_CACHE_DISABLE": "1", "CUBIN": f"{folder}/kernel.cubin", "N": KERNELS[arguments.kernel][1].split(",")[3]}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        if arguments.breakdown:
+            return breakdown(arguments.kernel, arguments.repeat, environment, pathlib.Path(folder))
 
         def once(path, **more):
             began = time.clock_gettime(time.CLOCK_MONOTONIC)

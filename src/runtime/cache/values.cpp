@@ -57,6 +57,8 @@ const void *identityOf(const Function &function) {
 }
 
 bool isPrelude(const Function &function) {
+  if (!function.isPrelude) // the library is parsed when it is first asked for
+    return false;
   const PreludeFunction *found = findPrelude(function.name());
   return found && found->function == &function;
 }

@@ -8,7 +8,7 @@
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/DynamicLibrary.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/TargetSelect.h"
+#include "llvm/TargetParser/Host.h"
 
 #include <atomic>
 
@@ -16,16 +16,29 @@ namespace nereid::cpu {
 
 namespace orc = llvm::orc;
 
+/// Only finished objects come here.
+class NoCompiler final : public orc::IRCompileLayer::IRCompiler {
+public:
+  NoCompiler() : IRCompiler(orc::IRSymbolMapper::ManglingOptions()) {}
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> operator()(llvm::Module &) override {
+    return llvm::createStringError("internal error: LLVM IR was given to the JIT session");
+  }
+};
+
 // One session for the process: starting one costs more than loading a kernel. It is never taken
-// down, because kernels may be released by destructors that run at any time before exit.
+// down, because kernels may be released by destructors that run at any time before exit. It links
+// objects and nothing else: no code generator is started, and kernels have no initialisers, for
+// which LLVM's default platform would compile a module for each.
 static llvm::Expected<orc::LLJIT *> session() {
   static llvm::Expected<orc::LLJIT *> shared = []() -> llvm::Expected<orc::LLJIT *> {
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-    LLVMInitializeX86AsmParser();
-    auto made = orc::LLJITBuilder().create();
+    llvm::Triple triple(llvm::sys::getProcessTriple());
+    auto made = orc::LLJITBuilder()
+                    .setJITTargetMachineBuilder(orc::JITTargetMachineBuilder(triple))
+                    .setDataLayout(llvm::DataLayout(triple.computeDataLayout()))
+                    .setCompileFunctionCreator(
+                        [](orc::JITTargetMachineBuilder) { return std::make_unique<NoCompiler>(); })
+                    .setPlatformSetUp(orc::setUpInactivePlatform)
+                    .create();
     if (!made)
       return made.takeError();
     std::unique_ptr<orc::LLJIT> jit = std::move(*made);
