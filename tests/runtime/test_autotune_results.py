@@ -155,6 +155,10 @@ def test_processes_at_once(target, tmp_path):
     for process in running:
         output, errors = process.communicate()
         assert process.returncode == 0 and "BLOCK" in output, errors
+    # What one of them has left is a result that all others take.
+    start = f"import runpy; runpy.run_path({str(file)!r}, run_name='__main__')"
+    later = {child(start) for _ in range(2)}
+    assert len(later) == 1 and later.pop().startswith("0 BLOCK")
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data + b"x", lambda data: b"",

@@ -1,6 +1,8 @@
 """How a tuner works: configurations compiled ahead, errors in the middle, several threads, hooks that launch, a budget, a terminal."""
 
 import io
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -391,3 +393,86 @@ def test_numbers_of_threads(target):
     out = np.zeros(100, np.int32)
     kernel[grid](out, 100)
     assert out.tolist() == [1] * 100 and len(kernel.configs_timings) == 2
+
+
+def test_one_that_takes_very_long_runs_once(target):
+    # It cannot be stopped; but it does not run again to be sure, and with a budget nothing comes after it.
+    ran = []
+
+    def hook(arguments):
+        ran.append(arguments["BLOCK"])
+
+    kernel = count_up([nereid.Config({"BLOCK": size}, pre_hook=hook) for size in (16, 32, 64)], budget=0.1)
+    run = kernel.fn.run
+
+    def slowly(*args, **kwargs):
+        if not kwargs["warmup"]:
+            time.sleep(0.4)
+        return run(*args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel.fn, "run", slowly)
+        start = time.perf_counter()
+        kernel[grid](np.zeros(10, np.int32), 10)
+    assert len(kernel.configs_timings) == 1 and kernel.best_config.kwargs == {"BLOCK": 16}
+    assert time.perf_counter() - start < 0.4 * 2 + 3  # one to measure, one that counts; a busy machine compiles
+
+
+def test_errors_of_the_text_end_a_tuning_in_strict_mode(target, monkeypatch):
+
+    @nereid.autotune(configs=configs(16, 32), key=["n"])
+    @nereid.jit
+    def kernel(out, n, BLOCK: tl.constexpr):
+        if BLOCK == 16:
+            tl.store(out, missing_name)  # noqa: F821
+        tl.store(out, BLOCK)
+
+    out = np.zeros(1, np.int32)
+    monkeypatch.setenv("NEREID_STRICT", "1")
+    for bench in (None, lambda call, quantiles: call() or 1.0):
+        kernel.do_bench = bench
+        with pytest.raises(nereid.CompilationError, match="missing_name"):
+            kernel[(1, )](out, 1)
+    monkeypatch.setenv("NEREID_STRICT", "0")
+    kernel.do_bench = None
+    kernel[(1, )](out, 1)
+    assert out[0] == 32
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import nereid, nereid.language as tl, numpy as np
+
+@nereid.constexpr_function
+def slow(value):
+    time.sleep(0.2)
+    return value
+
+@nereid.autotune(configs=[nereid.Config({"BLOCK": 16 << (i % 3), "NUMBER": i}) for i in range(40)], key=["n"], restore_value=["out"])
+@nereid.jit
+def kernel(out, n, BLOCK: tl.constexpr, NUMBER: tl.constexpr):
+    SIZE: tl.constexpr = slow(BLOCK)
+    i = tl.arange(0, SIZE)
+    tl.store(out + i, 1 + NUMBER * 0 + tl.load(out + i, mask=i < n), mask=i < n)
+
+out = np.zeros(8, np.int32)
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+start = time.perf_counter()
+try:
+    kernel[(1,)](out, 8)
+except KeyboardInterrupt:
+    print("interrupted", time.perf_counter() - start < 3, out.tolist() == [0] * 8, kernel.cache)
+kernel.configs[:] = kernel.configs[:2]
+kernel[(1,)](out, 8)
+print(out.tolist() == [1] * 8, len(kernel.cache))
+"""
+
+
+@pytest.mark.cpu_only
+def test_control_c(target, tmp_path):
+    # While threads compile: forty configurations would take four seconds and more.
+    file = tmp_path / "program.py"
+    file.write_text(INTERRUPTED)
+    environment = {**os.environ, "NEREID_TUNING_THREADS": "2", "NEREID_CACHE": "0"}
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=60, env=environment)
+    assert done.stdout.splitlines() == ["interrupted True True {}", "True 1"], done.stderr

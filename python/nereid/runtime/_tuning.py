@@ -11,7 +11,7 @@ import shutil
 import sys
 import threading
 import time
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from queue import Empty, SimpleQueue
 
 from .. import _hooks, _measure, _native, knobs, testing
 from ..errors import CompileTimeAssertionFailure, OutOfResources, PTXASError, TritonError
@@ -178,68 +178,103 @@ def _refuse_capture(tuner, device):
 
 class _Ahead:
     """Compiles the configurations on threads, in their order, while the caller measures. `quiet`: they are measured only when all are
-    compiled, since both use the same cores."""
+    compiled, since both use the same cores.
+
+    Queues that are written in C, and no futures: an interrupt in the middle of waiting for futures leaves their locks taken, so
+    that the threads never end, nor the process.
+    """
 
     def __init__(self, tuner, configs, args, kwargs, search, quiet):
         self._search = search
         self._quiet = quiet
-        self._futures = {}
-        self._executor = None
         self._limit = search.remaining() / 2
         self._start = time.perf_counter()
-        threads = _native.tuning_threads()
-        if not quiet:
-            threads = max(threads - 1, 1)
-        if len(configs) > 1 and _compiles_ahead(tuner.fn):
-            self._executor = ThreadPoolExecutor(min(threads, len(configs)), "nereid-tuner")
-            for index, config in enumerate(configs):
-                self._begin(index, Call(tuner, config, args, kwargs))
+        self._jobs, self._finished = SimpleQueue(), SimpleQueue()  # (number, what compiles), and (number, its error)
+        self._pending, self._begun, self._done = set(), set(), []
+        self._ends = False
+        self._threads = 0
+        self._most = min(max(_native.tuning_threads() - (not quiet), 1), len(configs))
+        try:
+            if len(configs) > 1 and _compiles_ahead(tuner.fn):
+                for index, config in enumerate(configs):
+                    self._begin(index, Call(tuner, config, args, kwargs))
+        except BaseException:
+            self._ends = True
+            raise
+        finally:
+            for _ in range(self._threads):
+                self._jobs.put(None)
         for index in range(len(configs)):
-            if index not in self._futures:
+            if index not in self._pending:
                 search.ready(index)
 
     def _begin(self, index, call):
         # What fails before the compilation fails again when it is measured.
         with contextlib.suppress(Exception):
             call.set_up()
+            self._index = index
             token = _async_compile.active_mode.set(self)
             try:
-                self._futures[index] = call.compile_only()
+                call.compile_only()
             finally:
                 _async_compile.active_mode.reset(token)
 
     def submit(self, key, compile_fn, finalize_fn):
         """What a kernel calls under this mode (`_async_compile`)."""
-        return self._executor.submit(compile_fn)
+        self._pending.add(self._index)
+        self._jobs.put((self._index, compile_fn))
+        if self._threads < self._most:
+            self._threads += 1
+            threading.Thread(target=self._work, name=f"nereid-tuner_{self._threads}").start()
+
+    def _work(self):
+        while not self._ends and threading.main_thread().is_alive():
+            try:
+                job = self._jobs.get(timeout=1)
+            except Empty:  # of one that was interrupted before it could say that this is all
+                continue
+            if job is None or self._ends:
+                return
+            index, compile_fn = job
+            self._begun.add(index)
+            error = None
+            try:
+                compile_fn()
+            except BaseException as raised:  # told when it is measured, unless it is one of those that leave a configuration out
+                error = raised
+            self._finished.put((index, error))
+            del job, compile_fn, error
 
     def collect(self, failures):
         """Tells the search what has become ready or failed."""
-        if self._quiet and any(not future.done() for future in self._futures.values()):
+        while not self._finished.empty():
+            self._done.append(self._finished.get())
+        if self._quiet and len(self._done) < len(self._pending):
             if time.perf_counter() - self._start < self._limit:
                 return
-            for future in self._futures.values():
-                future.cancel()
-        for index, future in list(self._futures.items()):
-            if not future.done():
+            self._ends = True
+            self._done += [(index, None) for index in self._pending - self._begun]
+        for index, error in self._done:
+            if index not in self._pending:
                 continue
-            del self._futures[index]
-            error = None if future.cancelled() else future.exception()
+            self._pending.discard(index)
             if isinstance(error, TritonError) and _is_skipped(error):
                 failures[index] = error
                 self._search.fail(index)
             else:
                 self._search.ready(index)
+        self._done.clear()
 
     def wait(self):
         """Until something has happened, or a moment has gone by."""
-        wait(self._futures.values(), min(self._search.remaining() or 0.2, 0.2), FIRST_COMPLETED)
+        with contextlib.suppress(Empty):
+            self._done.append(self._finished.get(timeout=min(self._search.remaining() or 0.2, 0.2)))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        if self._executor is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
+        self._ends = True
 
 
 def _compiles_ahead(fn):

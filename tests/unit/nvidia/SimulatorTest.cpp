@@ -32,8 +32,8 @@ define void @k(ptr addrspace(1) %input, ptr addrspace(1) %output) {
   if (!module)
     return wrong.getMessage().str();
   WarpSimulator simulator(*module, 1, 128);
-  return simulator.run("k", {reinterpret_cast<uint64_t>(in.data()),
-                             reinterpret_cast<uint64_t>(out.data())});
+  return simulator.run(
+      "k", {reinterpret_cast<uint64_t>(in.data()), reinterpret_cast<uint64_t>(out.data())});
 }
 
 constexpr const char *kCopy =
@@ -61,16 +61,16 @@ TEST(Simulator, CopiesLandWhereTheyAreWaitedFor) {
 TEST(Simulator, AtomicOperations) {
   std::vector<uint32_t> in(32), out(32, 0), olds;
   std::iota(in.begin(), in.end(), 1);
-  const std::string read =
-      "  %x = call i32 asm sideeffect \"ld.global.b32 $0, [$1];\", \"=r,l\"(ptr addrspace(1) %in)\n";
+  const std::string read = "  %x = call i32 asm sideeffect \"ld.global.b32 $0, [$1];\", "
+                           "\"=r,l\"(ptr addrspace(1) %in)\n";
   auto atomic = [](const char *text, const char *constraints, const char *operands) {
     return std::string("  %old = call i32 asm sideeffect \"") + text + "\", \"" + constraints +
            "\"(ptr addrspace(1) %output" + operands + ")\n";
   };
-  EXPECT_EQ(run(read + atomic("atom.relaxed.gpu.global.add.u32 $0, [$1+4], $2;", "=r,l,r",
-                              ", i32 %x"),
-                in, out),
-            "");
+  EXPECT_EQ(
+      run(read + atomic("atom.relaxed.gpu.global.add.u32 $0, [$1+4], $2;", "=r,l,r", ", i32 %x"),
+          in, out),
+      "");
   EXPECT_EQ(out[1], 32u * 33 / 2);
   EXPECT_EQ(run(read + atomic("@$3 atom.relaxed.gpu.global.max.s32 $0, [$1], $2;", "=r,l,r,b",
                               ", i32 %x, i1 %odd"),
