@@ -11,7 +11,9 @@ extern "C" {
 
 extern const nrd_embedded_kernel nereid_kernels_add_kernel_0;
 /* Launches; `nereid_how` begins with its size, see nereid/embedded.h. */
-static inline nrd_status kernels_add_kernel_launch(const nrd_embedded_launch *nereid_how, const float *x_ptr, const float *y_ptr, float *output_ptr, int32_t n_elements) {
+static inline nrd_status kernels_add_kernel_launch(const nrd_embedded_launch *nereid_how,
+                                                   const float *x_ptr, const float *y_ptr,
+                                                   float *output_ptr, int32_t n_elements) {
   uint64_t nereid_slots[4] = {0};
   nereid_slots[0] = (uint64_t)(uintptr_t)x_ptr;
   nereid_slots[1] = (uint64_t)(uintptr_t)y_ptr;
@@ -34,11 +36,17 @@ struct add_kernel_kernel : nereid::embedded::Kernel<add_kernel_kernel> {
   static constexpr int64_t BLOCK_SIZE = 1024; ///< compiled in
   /// Variants:
   ///   (*fp32:16, *fp32:16, *fp32:16, i32, 1024): cpu:baseline, cpu:avx2, cpu:avx512
-  nereid::Status tryLaunch(const nereid::Launch &nereid_how, nereid::Pointer<const float> x_ptr, nereid::Pointer<const float> y_ptr, nereid::Pointer<float> output_ptr, nereid::Number<int32_t> n_elements) const {
-    return nereid::embedded::call(&nrd_embedded_run, nereid_kernels_add_kernel_0, nereid_how, x_ptr, y_ptr, output_ptr, n_elements);
+  nereid::Status tryLaunch(const nereid::Launch &nereid_how, nereid::Pointer<const float> x_ptr,
+                           nereid::Pointer<const float> y_ptr, nereid::Pointer<float> output_ptr,
+                           nereid::Number<int32_t> n_elements) const {
+    return nereid::embedded::call(&nrd_embedded_run, nereid_kernels_add_kernel_0, nereid_how, x_ptr,
+                                  y_ptr, output_ptr, n_elements);
   }
-  nereid::Status tryPrepare(const nereid::Launch &nereid_how, nereid::Pointer<const float> x_ptr, nereid::Pointer<const float> y_ptr, nereid::Pointer<float> output_ptr, nereid::Number<int32_t> n_elements) const {
-    return nereid::embedded::call(&nrd_embedded_prepare, nereid_kernels_add_kernel_0, nereid_how, x_ptr, y_ptr, output_ptr, n_elements);
+  nereid::Status tryPrepare(const nereid::Launch &nereid_how, nereid::Pointer<const float> x_ptr,
+                            nereid::Pointer<const float> y_ptr, nereid::Pointer<float> output_ptr,
+                            nereid::Number<int32_t> n_elements) const {
+    return nereid::embedded::call(&nrd_embedded_prepare, nereid_kernels_add_kernel_0, nereid_how,
+                                  x_ptr, y_ptr, output_ptr, n_elements);
   }
 };
 /// Launches; throws nereid::Error.

@@ -1,6 +1,6 @@
 """Compiles many kernels and prints what came out, for `test_determinism.py`; run in processes that differ in all but the kernels.
 
-    python determinism_kernels.py THREADS ORDER      ORDER: forwards or backwards
+    python determinism_kernels.py THREADS ORDER      ORDER: forwards, backwards, or explicit: only code for processors that are named
 """
 
 import concurrent.futures
@@ -114,8 +114,11 @@ CASES = [
 def compiled(number, target):
     """The digests of one kernel's stages."""
     kernel, arguments, constants, options = CASES[number]
-    result = kernel.warmup(*arguments, grid=(1, ), target=target, **constants, **options)
-    stages = ("tile", "llir", "obj") if target == "cpu" else ("tile", "gpu", "llir", "ptx", "cubin")
+    backend, _, features = target.partition(":")
+    if backend == "cpu" and features:
+        options = {**options, "features": features}
+    result = kernel.warmup(*arguments, grid=(1, ), target="cpu" if backend == "cpu" else target, **constants, **options)
+    stages = ("tile", "llir", "obj") if backend == "cpu" else ("tile", "gpu", "llir", "ptx", "cubin")
     digests = {}
     for stage in stages:
         try:
@@ -130,8 +133,10 @@ def compiled(number, target):
 
 def main():
     count, order = int(sys.argv[1]), sys.argv[2]
-    work = [(number, target) for target in ("cpu", "cuda:90", "cuda:80") for number in range(len(CASES))
-            if target != "cuda:80" or number in (0, 2, 5, 10, 12)]
+    work = [(number, target) for target in ("cpu", "cpu:baseline", "cpu:avx2", "cpu:avx512", "cpu:aarch64", "cuda:90", "cuda:80")
+            for number in range(len(CASES)) if target in ("cpu", "cuda:90") or number in (0, 2, 5, 10, 12)]
+    if order == "explicit":
+        work = [item for item in work if item[1].startswith("cpu:")]
     if order == "backwards":
         work.reverse()
     with concurrent.futures.ThreadPoolExecutor(count) as pool:

@@ -26,13 +26,16 @@ def test_same_code_in_every_process(tmp_path):
         # Another allocator state, other addresses, everything at the same time.
         start(4, "backwards", tmp_path, PYTHONHASHSEED="77", LC_ALL="C", LANG="de_DE.UTF-8", TZ="Asia/Kathmandu", MALLOC_ARENA_MAX="1",
               MALLOC_PERTURB_="165", NEREID_CPU_THREADS="1", COLUMNS="40"),
+        # Code for a processor that is named is the same whatever processor, address space and number of cores there are.
+        start(2, "explicit", tmp_path, NEREID_CPU_FEATURES="baseline", MALLOC_PERTURB_="3"),
     ]
     results = []
     for process in processes:
         out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
         results.append(json.loads(out))
-    first, second = results
-    assert first.keys() == second.keys() and len(first) >= 30
-    different = [f"{kernel}: {stage}" for kernel, stages in first.items() for stage in stages if stages[stage] != second[kernel][stage]]
+    first, second, third = results
+    assert first.keys() == second.keys() and len(first) >= 50 and len(third) == 20
+    different = [f"{kernel}: {stage}" for other in (second, third) for kernel, stages in other.items() for stage in stages
+                 if stages[stage] != first[kernel][stage]]
     assert not different, different

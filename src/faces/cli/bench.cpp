@@ -181,7 +181,7 @@ int Bench::one(const std::string &configuration, Row &row) {
     return usageError(diagnostics);
 
   KernelHandle kernel;
-  if (nrd_error *error = compileKernel(selection, signature, options.get(), kernel)) {
+  if (nrd_error *error = compileKernel(function, signature, options.get(), kernel)) {
     row.problem = nrd_error_summary(error);
     nrd_error_free(error);
     return 0;
@@ -258,7 +258,7 @@ std::string Bench::table() const {
   }
   std::string out = selection.kernel + (device.empty() ? "" : " on " + device) + ", " +
                     (plan.cold ? "cold" : "warm") + " caches\n";
-  auto cell = [](std::string text, size_t size) {
+  auto cell = [](const std::string &text, size_t size) {
     return std::string(size > text.size() ? size - text.size() : 1, ' ') + text;
   };
   std::string head = "configuration";

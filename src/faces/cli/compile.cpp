@@ -47,8 +47,9 @@ int cli::compileCommand(const Command &, const Arguments &parsed) {
   if (int status = select(parsed, DefaultTarget::Cpu, selection, options))
     return status;
   KernelHandle kernel;
-  if (nrd_error *error = compileKernel(selection, splitSignature(parsed.get("--signature")),
-                                       options.get(), kernel))
+  if (nrd_error *error =
+          compileKernel(selection.function.get(), splitSignature(parsed.get("--signature")),
+                        options.get(), kernel))
     return failed(error);
   auto compiled = std::chrono::steady_clock::now();
 

@@ -6,8 +6,9 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <filesystem>
 #include <map>
 
 using namespace nereid;
@@ -41,11 +42,12 @@ std::string withSource(const std::string &text) {
     }
     std::string file = line.substr(at + 11, end - at - 11);
     auto [known, isNew] = files.try_emplace(file);
-    if (isNew)
-      if (std::ifstream source(file); source)
-        for (std::string each; std::getline(source, each);)
-          known->second.push_back(each);
-    size_t count = size_t(std::atol(line.c_str() + number + 5));
+    // What debug information names may be anything.
+    std::error_code none;
+    std::string source;
+    if (isNew && std::filesystem::is_regular_file(file, none) && readFile(file, 1 << 26, source))
+      known->second = splitLines(source);
+    size_t count = std::strtoull(line.c_str() + number + 5, nullptr, 10);
     out += "// " + file + ":" + std::to_string(count);
     if (count >= 1 && count <= known->second.size())
       out += ": " + known->second[count - 1].substr(
@@ -68,8 +70,9 @@ int compiled(const Command &command, const Arguments &parsed, std::string &image
     return usageError(diagnostics);
   }
   KernelHandle kernel;
-  if (nrd_error *error = compileKernel(selection, splitSignature(parsed.get("--signature")),
-                                       options.get(), kernel))
+  if (nrd_error *error =
+          compileKernel(selection.function.get(), splitSignature(parsed.get("--signature")),
+                        options.get(), kernel))
     return failed(error);
   for (const char *stage : {"cubin", "obj"}) {
     const void *data = nullptr;

@@ -14,6 +14,7 @@ namespace json = llvm::json;
 /// The first line a shell command prints.
 static std::string firstLine(const std::string &command) {
   std::string line;
+  // NOLINTNEXTLINE(bugprone-command-processor): the words are quoted
   if (FILE *pipe = popen((command + " 2>/dev/null").c_str(), "r")) {
     for (int c; (c = std::fgetc(pipe)) != EOF && c != '\n';)
       line += char(c);

@@ -1,7 +1,7 @@
 // nereid embed: one kernel, in all its variants, as files to compile into a program.
 #include "faces/cli/commands.h"
 #include "faces/cli/embed_tables.h"
-#include "faces/cli/signature.h"
+#include "faces/cli/selection.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -146,7 +146,7 @@ nrd_error *Embedder::compile(const Signature &signature, const std::string &targ
                              EmbeddedVariant &variant) {
   OptionsHandle options(nrd_options_new());
   auto set = [&](const std::string &name, const std::string &value) {
-    return nrd_options_set(options.get(), name.c_str(), optionValue(value).get());
+    return setOption(options.get(), name, value);
   };
   for (const std::string &text : parsed.all("--option")) {
     std::pair<std::string, std::string> option;
@@ -165,12 +165,8 @@ nrd_error *Embedder::compile(const Signature &signature, const std::string &targ
       return error;
     nrd_options_set_kernel_name(options.get(), variant.symbol.c_str());
   }
-  std::vector<const char *> texts;
-  for (const std::string &text : signature.types)
-    texts.push_back(text.c_str());
   KernelHandle kernel;
-  if (nrd_error *error =
-          nrd_compile(function.get(), texts.data(), texts.size(), options.get(), kernel.out()))
+  if (nrd_error *error = compileKernel(function.get(), signature.types, options.get(), kernel))
     return error;
   const void *data = nullptr;
   size_t size = 0;

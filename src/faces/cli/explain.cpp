@@ -116,7 +116,7 @@ int cli::explainCommand(const Command &command, const Arguments &parsed) {
     return usageError(diagnostics);
 
   KernelHandle kernel;
-  if (nrd_error *error = compileKernel(selection, signature, options.get(), kernel))
+  if (nrd_error *error = compileKernel(selection.function.get(), signature, options.get(), kernel))
     return failed(error);
   std::string text, why;
   if (!readStage(kernel.get(), "explain", text, &why))

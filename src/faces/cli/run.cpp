@@ -11,6 +11,7 @@ using namespace nereid::cli;
 
 int cli::execute(std::vector<std::string> words) {
   std::vector<char *> argv;
+  argv.reserve(words.size() + 1);
   for (std::string &word : words)
     argv.push_back(word.data());
   argv.push_back(nullptr);

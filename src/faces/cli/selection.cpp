@@ -91,13 +91,13 @@ bool targetsGpu(const Arguments &parsed) {
       .starts_with("cuda");
 }
 
-nrd_error *compileKernel(const Selection &selection, const std::vector<std::string> &signature,
+nrd_error *compileKernel(nrd_function *function, const std::vector<std::string> &signature,
                          nrd_options *options, KernelHandle &out) {
   std::vector<const char *> texts;
   texts.reserve(signature.size());
   for (const std::string &text : signature)
     texts.push_back(text.c_str());
-  return nrd_compile(selection.function.get(), texts.data(), texts.size(), options, out.out());
+  return nrd_compile(function, texts.data(), texts.size(), options, out.out());
 }
 
 bool readStage(nrd_kernel *kernel, const char *stage, std::string &out, std::string *why) {

@@ -44,7 +44,7 @@ nrd_error *setOption(nrd_options *options, const std::string &key, const std::st
 bool targetsGpu(const Arguments &parsed);
 
 /// Compiles the function for a signature, an entry for each parameter.
-nrd_error *compileKernel(const Selection &selection, const std::vector<std::string> &signature,
+nrd_error *compileKernel(nrd_function *function, const std::vector<std::string> &signature,
                          nrd_options *options, KernelHandle &out);
 
 /// The whole of a stage; false when there is none, with what went wrong in `why` (may be null).
