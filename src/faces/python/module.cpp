@@ -146,6 +146,10 @@ PyObject *beforeFork(PyObject *, PyObject *) {
 
 /// Python writes the environment with the interpreter's lock only.
 void readEnvironment(void (*read)(void *), void *data) {
+  // An interpreter that ends writes none; it would end this thread, with the locks it holds, for
+  // asking.
+  if (!Py_IsInitialized())
+    return read(data);
   PyGILState_STATE state = PyGILState_Ensure();
   read(data);
   PyGILState_Release(state);
