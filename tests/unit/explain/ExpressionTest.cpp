@@ -50,6 +50,15 @@ TEST(Expression, Folds) {
   EXPECT_FALSE(Expression::make(Op::Add, {Expression(), c(1)}).known());
 }
 
+TEST(Expression, TakesAwayWhatIsOnBothSides) {
+  Expression start = Expression::make(
+      Op::Mul, {Expression::make(Op::Add, {Expression::argument("K"), c(1)}), c(64)});
+  Expression end = Expression::make(Op::Add, {start, c(128)});
+  EXPECT_TRUE(Expression::make(Op::Sub, {start, start}).isConstant(0));
+  EXPECT_TRUE(Expression::make(Op::Sub, {end, start}).isConstant(128));
+  EXPECT_EQ(Expression::make(Op::Sub, {end, Expression::argument("K")}).evaluate(k(1)), 255);
+}
+
 TEST(Expression, Text) {
   EXPECT_EQ(trips().text(), "(K + 63) / 64");
   EXPECT_EQ(
