@@ -170,3 +170,17 @@ def test_two_tuners_that_set_the_same_option(target):
 
 def bare_kernel(out, n, A: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out, n)
+
+
+@pytest.mark.cpu_only
+def test_results_in_tritons_cache_are_of_a_kind_of_device(target, monkeypatch, tmp_path):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    gpu = nereid.runtime._tuning.cuda
+    monkeypatch.setattr(type(nereid.runtime.driver), "active", gpu)  # where there is one; but the launch says where it goes
+    monkeypatch.setattr(type(gpu), "get_current_target", lambda self: "a GPU")
+    for _ in range(2):
+        kernel, measured = tuned(cache_results=True)
+        launch(kernel, target="cpu")
+    assert not measured and len(list(tmp_path.glob("*/kernel.autotune.json"))) == 1
+    kernel._thread.kind = "cuda"  # a launch that goes to the GPU
+    assert kernel.check_disk_cache((64, "int32"), kernel.configs, lambda: measured.append("again")) is False and measured == ["again"]

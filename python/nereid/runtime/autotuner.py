@@ -296,9 +296,10 @@ class Autotuner(KernelInterface):
         function = self.fn
         while not hasattr(function, "cache_key"):
             function = function.fn
-        kind = getattr(self._thread, "kind", driver.active.name)
-        target = (cpu if kind == "cpu" else cuda).get_current_target()
-        identity = "\0".join([triton_key(), str(target), function.cache_key, str(tuning_key), *map(str, configs)])
+        device, kind = driver.active, getattr(self._thread, "kind", None)  # the launch may go elsewhere than others do
+        if kind is not None and kind != getattr(device, "name", kind):
+            device = cpu if kind == "cpu" else cuda
+        identity = "\0".join([triton_key(), str(device.get_current_target()), function.cache_key, str(tuning_key), *map(str, configs)])
         manager = get_cache_manager(hashlib.sha256(identity.encode()).hexdigest())
         name = f"{self.base_fn.__name__[:150]}.autotune.json"
         path = manager.get_file(name)
