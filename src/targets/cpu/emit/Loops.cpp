@@ -428,7 +428,9 @@ void LoopStep::preparePointer(Value pointer, ArrayRef<Index> point, Forms &forms
 
 // Finds the forms of all addresses that computing `value` at `point` will use.
 void LoopStep::prepare(Value value, ArrayRef<Index> point, Forms &forms, bool &scattered) {
-  if (!isa<RankedTensorType>(value.getType()) || !runsWith(point))
+  // Once each: a value that is used twice at every step of a chain would be seen exponentially often.
+  if (!isa<RankedTensorType>(value.getType()) || !runsWith(point) ||
+      !prepared.insert(Place{value, Point(point)}).second)
     return;
   if (auto buffer = k.buffers.lookup(value)) {
     for (auto [d, index] : llvm::enumerate(point))
@@ -512,6 +514,7 @@ void LoopStep::emitVersions(ArrayRef<Value> outer) {
   Forms forms(k, extents, true, [&](Value v, ArrayRef<Index> p) { return outside.at(v, p); });
   Point point = pointOf(outer);
   bool scattered = false;
+  prepared.clear();
   for (const Root &root : step.roots) {
     if (root.kind == Root::Store) {
       if (!llvm::is_contained(llvm::map_range(stores, [](const Root &r) { return r.op; }), root.op))
