@@ -242,3 +242,32 @@ def kernel(index_ptr, table_ptr, y_ptr, n, BLOCK: tl.constexpr):
     y = torch.empty(block)
     kernel[(1,)](index, table, y, n, BLOCK=block)
     assert torch.equal(y, table.view(-1, n)[index].flatten()[:block])
+
+
+def test_unrolled_chains_of_values_used_several_times(target):
+    """Every step uses the one before it two or three times, and addresses depend on all: nothing may follow every path through them."""
+    kernel = harness.make("""@triton.jit
+def kernel(table_ptr, wanted_ptr, place_ptr, hash_ptr, N: tl.constexpr):
+    i = tl.arange(0, 64)
+    wanted = tl.load(wanted_ptr + i)
+    low, high = tl.zeros([64], tl.int32), tl.full([64], 256, tl.int32)
+    for _ in tl.static_range(9):
+        middle = (low + high) >> 1
+        below = tl.load(table_ptr + middle, mask=low < high, other=0.0) < wanted
+        low, high = tl.where(below & (low < high), middle + 1, low), tl.where(below, high, middle)
+    tl.store(place_ptr + i, low)
+    h = i.to(tl.uint32)
+    for _ in tl.static_range(N):
+        h = (h ^ (h >> 15)) * 0x2C1B3C6D + h
+    tl.store(hash_ptr + i, tl.load(table_ptr + (h & 255)))
+""")
+    table = np.sort(np.random.default_rng(0).random(257).astype(np.float32))
+    table[256] = 2
+    wanted = np.random.default_rng(1).random(64).astype(np.float32)
+    place, found = np.empty(64, np.int32), np.empty(64, np.float32)
+    kernel[(1,)](table, wanted, place, found, N=40)
+    np.testing.assert_array_equal(place, np.searchsorted(table[:256], wanted))
+    h = np.arange(64, dtype=np.uint32)
+    for _ in range(40):
+        h = (h ^ (h >> np.uint32(15))) * np.uint32(0x2C1B3C6D) + h
+    np.testing.assert_array_equal(found, table[h & 255])

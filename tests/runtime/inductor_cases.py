@@ -17,6 +17,7 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
+from torch.library import triton_op, wrap_triton  # noqa: E402
 
 CASES = {}
 
@@ -125,6 +126,59 @@ def tuned_kernel_of_the_user(x, y):
     out = torch.empty_like(x)
     _tuned[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]), )](x, y, out, x.numel(), 2.5)
     return out + 1
+
+
+@triton_op("clients::plus", mutates_args={})
+def _plus(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    wrap_triton(_axpy)[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]), )](x, y, out, x.numel(), 1.0, BLOCK=128)
+    return out
+
+
+_plus.register_autograd(lambda context, gradient: (gradient * 2, _plus(gradient, gradient)))
+
+
+@triton.jit
+def _scale(x_ptr, factor, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offsets, tl.load(x_ptr + offsets, mask=offsets < n) * factor, mask=offsets < n)
+
+
+@triton_op("clients::scale_", mutates_args={"x"})
+def _scale_(x: torch.Tensor, factor: float) -> None:
+    wrap_triton(_scale)[(triton.cdiv(x.numel(), 64), )](x, factor, x.numel(), BLOCK=64)
+
+
+@case(lambda: (torch.randn(1000), torch.randn(1000)))
+def registered_operators(x, y):
+    a, b = x.clone().requires_grad_(), y.clone().requires_grad_()
+    z = _plus(a, b)
+    (z.sin() * 3).sum().backward()
+    changed = x * 2
+    _scale_(changed, 3.0)
+    return a.grad, b.grad, changed + x
+
+
+class _Sum(torch.autograd.Function):
+
+    @staticmethod
+    def forward(context, x, y):
+        out = torch.empty_like(x)
+        _axpy[(triton.cdiv(x.numel(), 128), )](x, y, out, x.numel(), 1.0, BLOCK=128)
+        return out
+
+    @staticmethod
+    def backward(context, gradient):
+        out, gradient = torch.empty_like(gradient), gradient.contiguous()
+        _axpy[(triton.cdiv(gradient.numel(), 128), )](gradient, gradient, out, gradient.numel(), 3.0, BLOCK=128)
+        return out, gradient
+
+
+@case(lambda: (torch.randn(1000), torch.randn(1000)))
+def kernels_in_an_autograd_function(x, y):
+    a, b = x.clone().requires_grad_(), y.clone().requires_grad_()
+    (_Sum.apply(a * 2, b).sin() * 3).sum().backward()
+    return a.grad, b.grad
 
 
 def main():

@@ -194,6 +194,10 @@ void LoopStep::emitSafe() {
         collectLoads(root.value, k, loads);
     Kernel::Space mark = k.scratchMark();
     // Loads of one shape in one loop; a load whose pointer was loaded comes after it.
+    llvm::DenseMap<Operation *, llvm::SmallSetVector<Operation *, 8>> below;
+    for (Operation *load : loads)
+      for (Value operand : load->getOperands())
+        collectLoads(operand, k, below[load]);
     SmallVector<Value> made;
     while (!loads.empty()) {
       Step reading;
@@ -201,12 +205,9 @@ void LoopStep::emitSafe() {
       for (Operation *load : llvm::reverse(loads)) { // operands of a load come after it in the set
         Value value = load->getResult(0);
         auto shape = tile::shapeOf(value.getType());
-        llvm::SmallSetVector<Operation *, 8> below;
-        for (Value operand : load->getOperands())
-          collectLoads(operand, k, below);
-        if (!below.empty() ||
+        if (llvm::any_of(below[load], [&](Operation *each) { return loads.contains(each); }) ||
             (!reading.roots.empty() && shape != ArrayRef<int64_t>(reading.shape))) {
-          later.insert(later.begin(), load);
+          later.push_back(load);
           continue;
         }
         reading.shape.assign(shape.begin(), shape.end());
@@ -217,7 +218,7 @@ void LoopStep::emitSafe() {
       }
       LoopStep(k, reading).emit();
       loads.clear();
-      loads.insert(later.begin(), later.end());
+      loads.insert(later.rbegin(), later.rend());
     }
     auto allStores = std::move(stores), allReduces = std::move(reduces),
          allMaterials = std::move(materials);
@@ -428,7 +429,8 @@ void LoopStep::preparePointer(Value pointer, ArrayRef<Index> point, Forms &forms
 
 // Finds the forms of all addresses that computing `value` at `point` will use.
 void LoopStep::prepare(Value value, ArrayRef<Index> point, Forms &forms, bool &scattered) {
-  // Once each: a value that is used twice at every step of a chain would be seen exponentially often.
+  // Once each: a value that is used twice at every step of a chain would be seen exponentially
+  // often.
   if (!isa<RankedTensorType>(value.getType()) || !runsWith(point) ||
       !prepared.insert(Place{value, Point(point)}).second)
     return;
