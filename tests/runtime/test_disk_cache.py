@@ -697,13 +697,21 @@ def test_a_forked_child_finds_what_was_on_its_way_and_writes_at_once(program):
 def test_threads_that_compile_while_the_program_ends(program):
     """Daemon threads go on compiling until the interpreter stops them."""
     kernels, damaged, temporary, done = program("""
-    import threading, itertools, time
+    import threading, itertools
+    compiled = threading.Semaphore(0)
+
+    def compile_on(number):
+        for i in itertools.count():
+            compile_them(i * 10 + number, 1)
+            compiled.release()
+
     for number in range(3):
-        threading.Thread(target=lambda number=number: [compile_them(i * 10 + number, 1) for i in itertools.count()], daemon=True).start()
-    time.sleep(0.3)
+        threading.Thread(target=compile_on, args=(number, ), daemon=True).start()
+    for _ in range(4):
+        compiled.acquire()
     """)
     assert done.returncode == 0 and not done.stderr, done.stderr
-    assert kernels > 0 and damaged == 0
+    assert kernels >= 4 and damaged == 0
 
 
 def test_a_full_disk_is_told_once(program):
