@@ -6,7 +6,8 @@
 The driver is the stand-in of the unit tests (tests/unit/runtime/fake_cuda.c), tensors are PyTorch's own on the CPU, whose table of C
 functions says that they lie on a GPU (standin.c); everything between the call in Python and the driver's cuLaunchKernel runs as on a
 GPU. Counted by valgrind (callgrind), which must be installed with its headers; kernels and kinds of launches are those of launch.py.
-Build with the release preset for figures that mean something. "rest" is mostly the C library's locks.
+Build with the release preset for figures that mean something, and `strip -g` libnereid.so, whose
+debugging information valgrind cannot read. "rest" is mostly the C library's locks.
 """
 
 import argparse
@@ -42,7 +43,9 @@ def shared_library(source, output):
 
 
 def inside(folder):
-    """Runs under valgrind: each kind of launch between two marks."""
+    """Runs under valgrind: each kind of launch between two marks, without Python's garbage collector."""
+    import gc
+
     import torch
 
     native = ctypes.CDLL(os.path.join(folder, "standin.so"))
@@ -62,9 +65,8 @@ def inside(folder):
     import nereid.language
     kernels = launch._load(HERE / "launch_kernels.py", nereid, nereid.language, "launch_kernels_of_nereid")
     tensors = [torch.zeros(16) for _ in range(6)]
-    # A measuring launch would need a clock: the choice stands beforehand.
-    kernels.tuned_kernel.configs = list(kernels.tuned_kernel.configs)
-    kinds = [(what.removeprefix("py, "), call) for what, call in launch.python_contenders(kernels, tensors, "py")]
+    kinds = [(what.removeprefix("py, ").replace("py", "tuple as grid"), call)
+             for what, call in launch.python_contenders(kernels, tensors, "py")]
     kinds.append(("an empty lambda", lambda: None))
 
     def count(what, call, launches=LAUNCHES):
@@ -76,6 +78,8 @@ def inside(folder):
             call()
         native.standin_end(what.encode())
 
+    gc.disable()
+    count("-", lambda: None)  # what happens once happens here
     for what, call in kinds:
         count(what, call)
     cpp = launch.build(folder)
@@ -142,7 +146,8 @@ def main():
         subprocess.run(["valgrind", "--tool=callgrind", "--instr-atstart=no", "-q", f"--callgrind-out-file={folder}/counted", *inner],
                        check=True, env=environment)
         found = dict(read_dump(path) for path in sorted(pathlib.Path(folder).glob("counted.*"), key=lambda path: int(path.suffix[1:])))
-    found.pop(None, None)
+    for unnamed in (None, "-"):
+        found.pop(unnamed, None)
     print(("| launch | all | " + " | ".join(LIBRARIES) + " |\n|---" + "|---" * (len(LIBRARIES) + 1) + "|") if options.markdown else
           f"{'instructions a launch':44}{'all':>8}" + "".join(f"{name:>9}" for name in LIBRARIES))
     for what, costs in found.items():
