@@ -129,12 +129,18 @@ class Addresses:
             return self.make("shl", index, stride.bit_length() - 1)
         return self.make("mul", index, stride)
 
-    def plain_offsets(self, shape, strides, base=None, exact=True):
+    def turning_index(self, shape, axis):
+        """An index that begins anew at every multiple of a power of two; such groups need not fill the dimension."""
+        e = self.make("mod", self.make("arange", start=0, end=shape[axis]), self.choose([n for n in (2, 4, 8) if n < shape[axis]]))
+        return self.make("index", e, items=[1 if i == axis else None for i in range(len(shape))]) if len(shape) > 1 else e
+
+    def plain_offsets(self, shape, strides, base=None, exact=True, turning=None):
+        """`turning`: the dimension along which offsets begin anew in the middle."""
         total = base
         for axis, stride in enumerate(strides):
             if shape[axis] == 1 and len(shape) > 1 and total is not None and self.chance(0.7):
                 continue
-            index = self.index_along(shape, axis, exact)
+            index = self.turning_index(shape, axis) if axis == turning else self.index_along(shape, axis, exact)
             if self.chance(0.15):
                 index = self.make("cast", index, dtype=self.choose(("int64", "int64", "uint32")))
             term = self.scaled(index, stride)
@@ -161,7 +167,7 @@ class Addresses:
                 inner[source], steps[source] = shape[to], strides[to]
             return self.make("permute", self.plain_offsets(tuple(inner), steps, base, exact), dims=dims, name=self.choose(("permute", "trans")))
         axes = [i for i, d in enumerate(shape) if d > 1 and d % 2 == 0]
-        if kind < 0.12 and axes and known:     # two halves put together
+        if kind < (0.2 if self.odd and not exact else 0.12) and axes and known:     # two halves put together
             return self.parts(shape, strides, base, exact, axes[-1] if self.chance(0.6) else self.choose(axes), self.chance(0.4))
         if kind < 0.16 and shape and shape[-1] % 2 == 0 and known and strides[-1] > 0:   # evens and odds
             half = shape[:-1] + (shape[-1] // 2, )
@@ -186,11 +192,14 @@ class Addresses:
     def parts(self, shape, strides, base, exact, axis, again):
         """A block of offsets as two blocks one behind the other, each perhaps made the same way."""
         half = tuple(d // 2 if i == axis else d for i, d in enumerate(shape))
-        if again and half[axis] % 2 == 0:
+        size = half[axis]
+        if again and size % 2 == 0:
             first = self.parts(half, strides, base, exact, axis, False)
         else:
-            first = self.plain_offsets(half, strides, base, exact)
-        step = strides[axis] * half[axis] + (0 if exact else self.choose((0, 1, 3, 16, 32)))
+            turns = not exact and size > 2 and size & (size - 1) and self.chance(0.6)
+            first = self.plain_offsets(half, strides, base, exact, axis if turns else None)
+        step = strides[axis] * size if exact or self.chance(0.6) else 0
+        step += 0 if exact else self.choose((0, 1, 3, 16, 32))
         if step < 0 and not first.dtype.signed:
             raise Reject("an unsigned distance")
         return self.make("cat", first, self.make("add", first, step), dim=axis)

@@ -65,6 +65,9 @@ F32 = DType("float32", "float", 32, np.float32, np.float32, 24, -149, float(np.f
 F64 = DType("float64", "float", 64, np.float64, np.float64, 53, -1074, float(np.finfo(np.float64).max))
 E4M3 = DType("float8e4nv", "float", 8, np.float32, np.uint8, 4, -9, 448.0)
 E5M2 = DType("float8e5", "float", 8, np.float32, np.uint8, 3, -16, 57344.0)
+#: Computed by the prelude; results of one operation alone.
+SOFTWARE = {"float8e4b8": DType("float8e4b8", "float", 8, np.float32, np.uint8, 4, -10, 240.0),
+            "float8e5b16": DType("float8e5b16", "float", 8, np.float32, np.uint8, 3, -17, 57344.0)}
 
 SIGNED, UNSIGNED = (I8, I16, I32, I64), (U8, U16, U32, U64)
 INTS = SIGNED + UNSIGNED

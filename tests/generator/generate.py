@@ -501,11 +501,14 @@ class Generator(Addresses):
                 high_e = self.make("full", high, shape=(), dtype="int32")
         if kind == "tl.range" and self.chance(0.7):
             hints = self.choose(({"num_stages": self.choose((1, 2, 3))}, {"loop_unroll_factor": 2}, {"flatten": True}))
+        dtype = I64 if any(e and e.dtype is I64 for e in (low_e, high_e)) else I32
+        if step == 1 and not self.inside_function and self.chance(0.15):   # across the border of signed numbers
+            start, dtype = 2 ** 31 - self.random.randint(0, 3), U32
+            low_e, high_e = (self.add_scalar(n, "tl.uint32") for n in (start, start + self.random.randint(1, 5)))
         low_node = low_e.node if low_e else lit(low)
         high_node = high_e.node
         if step < 0:
             low_node, high_node = high_node, low_node
-        dtype = I64 if any(e and e.dtype is I64 for e in (low_e, high_e)) else I32
 
         def prepare():
             self.rep.scope[name] = Value(dtype, np.asarray(start, dtype.array))
@@ -557,7 +560,7 @@ class Generator(Addresses):
         count = numel(e.shape)
         dtype, approximate = e.dtype, e.value.ulp > 0
         if not approximate and self.chance(0.1):
-            other = self.choose((I16, F16, F32, I64, BF16))
+            other = self.choose((I16, F16, F32, I64, BF16, BOOL))
             try:
                 self.make("cast", e, dtype=other.name)
                 dtype = other if self.loop is None and self.level == 0 else dtype
@@ -719,11 +722,12 @@ class Generator(Addresses):
     def product_loop(self):
         """A loop over K with pointers that move on, as in a matrix product; sometimes with a second product in it."""
         m, n = self.choose((16, 16, 32, 64, 64, 128)), self.choose((8, 16, 32, 64))
-        dtype = self.choose((F16, F16, F16, BF16, F32, I8, E4M3, E5M2, F64))
+        fixed = self.chance(0.2)         # the second operand is the same in all rounds
+        dtype = self.choose((F32, F32, F16, BF16, I8) if fixed else (F16, F16, F16, BF16, F32, I8, E4M3, E5M2, F64))
         k = self.choose((32, 64) if dtype.bits == 8 else (16, 16, 32, 64))
         if self.odd or self.chance(0.1):
             m, n, k = self.choose((12, 24, 33)), self.choose((8, 20, 33)), self.choose((16, 20, 33))
-        rounds = self.random.randint(1, 4)
+        rounds = self.random.randint(2 if fixed else 1, 4)
         room = (max(m, n) + 8) * rounds * k
         a, b = (self.input_buffer(dtype, "unit" if dtype in FP8 else "small", self.chance(0.6), room) for _ in range(2))
         along = rounds * k if self.chance(0.7) else rounds * k + 8
@@ -731,17 +735,22 @@ class Generator(Addresses):
         across = self.chance(0.2) and not isinstance(sa, E)     # A lies in columns
         sb = self.stride(self.choose((n, n + 8)))
         transposed = self.chance(0.35)
-        fixed = self.chance(0.2)         # the second operand is the same in all rounds
         places = self.offsets((k, m), [m, 1]) if across else self.offsets((m, k), [sa, 1])
-        pa = self.name_it(self.make("addptr", a, places), self.fresh("p"))
+        backwards = self.chance(0.2) and not across
+        pa = self.make("addptr", self.make("addptr", a, (rounds - 1) * k) if backwards else a, places)
+        pa = self.name_it(pa, self.fresh("p"))
         pb = self.name_it(self.make("addptr", b, self.offsets((n, k) if transposed else (k, n), [sa if transposed else sb, 1])), self.fresh("p"))
         out = I32 if dtype is I8 else F64 if dtype is F64 else F32
         acc = self.name_it(self.make("zeros", shape=(m, n), dtype=out.name))
         second = self.name_it(self.make("load", pb)) if fixed else None
         name = self.fresh("k")
-        masked = self.chance(0.3) and not across
+        masked = self.chance(0.3) and not across and not backwards
         bound = self.add_scalar(self.random.randint(1, rounds * k)) if masked else None
-        precision = {"precision": self.choose(("ieee", "tf32", "tf32x3"))} if dtype is F32 else {}
+        precision = {"precision": self.choose(("ieee", "ieee", "ieee", "tf32") if fixed else ("ieee", "tf32", "tf32x3"))} if dtype is F32 else {}
+        rows = mixed = None
+        if m & (m - 1) == 0 and m * n <= MAX_NUMEL and self.chance(0.7 if fixed else 0.1):
+            rows = self.name_it(self.make("and", self.load((m, n), I32, "full"), m - 1))
+            mixed = self.name_it(self.make("zeros", shape=(m, n), dtype="int32"))
         chain = dtype in (F16, BF16) and n >= 16 and not self.odd and self.chance(0.25)
         kk = self.load((n, n), dtype, "unit") if chain and self.chance(0.5) else None
 
@@ -770,9 +779,12 @@ class Generator(Addresses):
             else:
                 new = self.make("dot", x, y, acc, positional=self.chance(0.5), **precision)
             self.emit(Assign([acc.node.attrs["name"]], new.node))
+            if rows is not None:     # through shared memory, which what the rounds share must not lie in
+                there = self.make("gather", self.load((m, n), I32, "full"), rows, axis=0)
+                self.emit(Assign([mixed.node.attrs["name"]], self.make("xor", mixed, there).node))
             if self.chance(0.25):
                 self.statement()
-            self.emit(Assign([pa.node.attrs["name"]], self.make("addptr", pa, k * m if across else k).node, ""))
+            self.emit(Assign([pa.node.attrs["name"]], self.make("addptr", pa, k * m if across else -k if backwards else k).node, ""))
             if not fixed:
                 step = k if transposed else self.make("mul", sb, k) if isinstance(sb, E) else sb * k
                 self.emit(Assign([pb.node.attrs["name"]], self.make("addptr", pb, step).node, ""))
@@ -785,6 +797,8 @@ class Generator(Addresses):
         self.emit(For(name, lit(0), high.node, 1, kind, block, hints))
         if self.chance(0.4):
             self.store(acc)
+        if mixed:
+            self.store_quietly(E(mixed.node, self.rep.scope[mixed.node.attrs["name"]]))
 
     # Whole programs.
 
@@ -844,8 +858,13 @@ class Generator(Addresses):
                 leave = If(outer.node, inside, []) if self.chance(0.6) else If(outer.node, other, inside)
             self.block.append(leave)
 
+        unsigned = form == "for" and self.chance(0.1)      # across the border of signed numbers
+        first, end = 2 ** 31 - 1, 2 ** 31 + 1
+
         def loop():
-            if form in ("for", "leave"):
+            if unsigned:
+                self.rep.scope[name] = Value(U32, np.asarray(first, np.uint32))
+            elif form in ("for", "leave"):
                 self.rep.scope[name] = Value(I32, np.asarray(0, np.int32))
             elif form == "static_range":
                 self.rep.scope[name] = 0
@@ -867,8 +886,11 @@ class Generator(Addresses):
         else:
             (block, _), = self.sides(loop)
             self.protected.discard(name)
-            high = lit(2) if form == "static_range" else self.add_scalar(self.choose((2, 3, 4))).node
-            self.emit(For(name, lit(0), high, 1, "tl.static_range" if form == "static_range" else "range", block))
+            if unsigned:
+                low, high = (self.add_scalar(n, "tl.uint32").node for n in (first, end))
+            else:
+                low, high = lit(0), lit(2) if form == "static_range" else self.add_scalar(self.choose((2, 3, 4))).node
+            self.emit(For(name, low, high, 1, "tl.static_range" if form == "static_range" else "range", block))
 
     def store_quietly(self, e):
         try:

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from .dtypes import (BF16, BOOL, BY_NAME, F16, F32, F64, FP8, I8, I32, U32, U64, Reject, Value, as_value, bitcast, cast,
+from .dtypes import (BF16, BOOL, BY_NAME, F16, F32, F64, FP8, I8, I32, SOFTWARE, U32, U64, Reject, Value, as_value, bitcast, cast,
                      exact, is_number, lowest_bit, meet, meet_as_tensors, require_exact_sum, round_float)
 
 
@@ -615,13 +615,21 @@ def _hint(machine, args, attrs):
     return x
 
 
+@op("through8", lambda t, a: f"{t[0]}.to(tl.{a['dtype']}{', fp_downcast_rounding=' + repr('rtz') if a['rtz'] else ''}).to(tl.float32)")
+def _through8(machine, args, attrs):
+    x = args[0]
+    if not isinstance(x, Value) or x.buffer is not None or not x.dtype.is_float or x.ulp:
+        raise Reject("an exact float")
+    return Value(F32, np.asarray(round_float(x.array, SOFTWARE[attrs["dtype"]], attrs["rtz"]) + np.float32(0)))   # no negative zero
+
+
 # Blocks rearranged.
 
 @op("gather", lambda t, a: f"tl.gather({t[0]}, {t[1]}, {a['axis']})")
 def _gather(machine, args, attrs):
     x, index = args
     axis = attrs["axis"]
-    if len(x.shape) != len(index.shape) or any(a != b for i, (a, b) in enumerate(zip(x.shape, index.shape)) if i != axis):
+    if len(x.shape) != len(index.shape) or any(a != b for i, (a, b) in enumerate(zip(x.shape, index.shape)) if i != axis % len(x.shape)):
         raise Reject("shapes differ")
     if index.dtype.is_float or np.any((index.array < 0) | (index.array.astype(np.int64) >= x.shape[axis])):
         raise Reject("an index out of bounds")

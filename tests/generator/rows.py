@@ -8,7 +8,7 @@ import os
 
 from . import ops
 from .dtypes import (ALL, BF16, BOOL, BY_NAME, E4M3, E5M2, F16, F32, F64, FLOATS, FP8, I8, I16, I32, I64, INTS, SIGNED, U8, U16, U32, U64,
-                     Reject)
+                     SOFTWARE, Reject)
 from .ops import COMBINERS
 from .tree import Effect
 
@@ -135,6 +135,11 @@ def _cast(g, shape, dtype, depth):
         return g.make("cast", x, dtype=to.name)
     except Reject:
         return g.make("cast", g.tame(x), dtype=to.name)
+
+
+def _through8(g, shape, dtype, depth):
+    x = g.load(shape, dtype, g.choose(("full", "small"))) if not g.inside_function and g.chance(0.6) else g.expr(shape, depth, dtype)
+    return g.make("through8", x, dtype=g.choose(SOFTWARE), rtz=g.chance(0.3))
 
 
 def _bitcast(g, shape, dtype, depth):
@@ -445,7 +450,7 @@ def _gather(g, shape, dtype, depth):
     size = g.choose((1, 2, 4, 8, 16, 32))
     inner = shape[:axis] + (size, ) + shape[axis + 1:]
     index = g.make("and", g.expr(shape, depth, g.choose((I32, I32, I64, U32))), size - 1)
-    return g.make("gather", g.expr(inner, depth, dtype), index, axis=axis)
+    return g.make("gather", g.expr(inner, depth, dtype), index, axis=axis - len(shape) if g.chance(0.25) else axis)
 
 
 def _histogram(g, shape, dtype, depth):
@@ -607,6 +612,7 @@ ROWS = [
     Row("floor", WIDE, _unary("floor"), 1), Row("ceil", WIDE, _unary("ceil"), 1), Row("sqrt_rn", (F32, ), _sqrt_rn, 1),
     Row("div_rn", (F32, ), _div_rn("div_rn"), 1), Row("fdiv", WIDE, _div_rn("fdiv"), 1),
     Row("cast", ALL, _cast, 6), Row("bitcast", (*INTS, *FLOATS, *FP8), _bitcast), Row("cast_rtz", (F32, F64), _cast_rtz, 1),
+    Row("through8", FLOATS, _through8, 1),
     Row("reshape", ALL, _reshape, 3), Row("ravel", ALL, _ravel, 1, False), Row("permute", ALL, _permute, 3, False),
     Row("transpose", ALL, _transpose, 3, False), Row("broadcast_to", ALL, _broadcast_to, 2, False),
     Row("expand_dims", ALL, _grow("expand_dims"), 1, False), Row("index", ALL, _grow("index"), 3, False),

@@ -202,7 +202,10 @@ def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=No
         failure, _ = compile_only(program, target, assemble=bool(assemble) and program.seed % assemble == 0)
         if failure:
             return failure
-    module, path = load_kernel(source_of(program))
+    source = source_of(program)
+    if all(t.startswith("sim") for t in targets):    # which knows no copies in the background
+        source = re.sub(r"num_stages=[0-9]+", "num_stages=1", source)
+    module, path = load_kernel(source)
     try:
         for target in targets:
             if program.ordered and target != "cpu":

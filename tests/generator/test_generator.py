@@ -4,12 +4,16 @@ The long runs are `python -m tests.generator` (scripts/test.sh runs it with a ne
 
 import collections
 import json
+import os
+import signal
+import time
 
 import numpy as np
 import pytest
 
 from generator import generate, minimise, rows, run, tree
 from generator.dtypes import ALL, BF16, E4M3, E5M2, F16, FP8, from_memory, round_float, to_memory
+from generator.worker import Worker
 
 
 def test_the_same_seed_gives_the_same_program():
@@ -115,3 +119,14 @@ def test_minimising_keeps_the_failure():
     small, failure = minimise.minimise(program, check(program), check, 20)
     assert failure is not None and any(n.op == "mul" for n in tree.nodes_of(small.body))
     assert len(small.body) <= 3 and not small.functions, tree.source_of(small)
+
+
+def test_a_crash_says_where():
+    worker = Worker({"targets": ("cpu", ), "compile_targets": ()})
+    worker.ask(0)
+    while not worker.trace.exists() and worker.process.is_alive():
+        time.sleep(0.01)
+    time.sleep(0.2)
+    os.kill(worker.process.pid, signal.SIGSEGV)
+    failure, _ = worker.answer(10) or worker.answer(10)
+    assert failure.kind == "crash" and "signal 11" in failure.text and "most recent call first" in failure.text, failure

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from . import random_ops  # noqa: F401  registers its operations
-from .dtypes import BY_NAME, I32, I64, F32, BOOL, Reject, Value, as_value, from_memory, is_number, to_memory
+from .dtypes import BY_NAME, I32, I64, F32, BOOL, U32, Reject, Value, as_value, from_memory, is_number, to_memory
 from .ops import COMBINERS, OPS
 
 
@@ -424,9 +424,9 @@ class Machine:
             raise Reject("bounds are integers")
         dtype = I32
         for b in bounds:
-            if b.dtype not in (I32, I64):
-                raise Reject("bounds are int32 or int64")
-            dtype = I64 if b.dtype is I64 else dtype
+            if b.dtype not in (I32, I64, U32) or (b.dtype is U32) != (bounds[0].dtype is U32):
+                raise Reject("bounds are int32, int64, or both uint32")
+            dtype = b.dtype if b.dtype in (I64, U32) else dtype
         known = s.kind == "tl.static_range"
         if known and not all(is_number(x) for x in (low, high)):
             raise Reject("static_range needs numbers")

@@ -1,15 +1,19 @@
 """Programs are run in child processes: a crash of the compiler, a kernel that hangs, or a GPU that has faulted takes a child along,
 never the run. A child is asked over a pipe, a question at a time, and started again when it dies."""
 
+import faulthandler
 import multiprocessing
 import os
+import pathlib
+import tempfile
 import time
 import traceback
 
 from .run import Failure
 
 
-def _child(pipe, settings):
+def _child(pipe, settings, trace):
+    faulthandler.enable(open(trace, "w"))
     os.environ.update(settings.get("environment", {}))
     from .dtypes import Reject
     from .generate import program_of_seed
@@ -41,11 +45,13 @@ class Worker:
 
     def __init__(self, settings):
         self.settings, self.process, self.question = settings, None, None
+        self.folder = tempfile.TemporaryDirectory(prefix="nereid-worker-")
+        self.trace = pathlib.Path(self.folder.name, "trace")    # what Python did in a child that died
 
     def start(self):
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_child, args=(theirs, self.settings), daemon=True)
+        self.process = context.Process(target=_child, args=(theirs, self.settings, str(self.trace)), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -75,7 +81,9 @@ class Worker:
         except (EOFError, OSError):
             self.process.join()
             code = self.process.exitcode
-            ended = Failure("crash", self.name(), f"the process ended with {f'signal {-code}' if code and code < 0 else f'code {code}'}")
+            where = self.trace.read_text() if self.trace.exists() else ""
+            ended = Failure("crash", self.name(), f"the process ended with {f'signal {-code}' if code and code < 0 else f'code {code}'}"
+                            + (f"\n{where.strip()}" if where.strip() else ""))
         if ended is None and time.monotonic() - self.asked > self.settings.get("timeout", 60):
             ended = Failure("hang", self.name(), f"no answer within {self.settings.get('timeout', 60)} seconds")
         if ended is not None:

@@ -284,3 +284,60 @@ expr("cuda", PIPELINE, "arith::MulIOp::create(builder, loc, loop.getStep(), cons
      "the last iteration is not fetched ahead")
 expr("cuda", PIPELINE, "arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, next, constant(slots, i32));", "constant(slots, i32)", "constant(slots + 1, i32)",
      "the ring of slots is one too long")
+
+# Rooms that had none.
+SORTING = "src/prelude/sorting.py"
+text("both", SORTING, "        turned = None if size == 2 * k else (index & k) != 0\n", "        turned = None\n",
+     "later rounds of topk sort all pieces the same way")
+FLOAT8 = "src/prelude/float8.py"
+text("both", FLOAT8, "code = where(code == 0, code, code | negative)", "code = code | negative", "a negative zero of a type that has none")
+CPU_SCAN = "src/targets/cpu/emit/Scan.cpp"
+expr("cpu", CPU_SCAN, "chosen.push_back(i < distance ? i : width + i);", "i < distance ?", "i <= distance ?",
+     "a lane of a chunk's scan left as it was")
+CPU_DOT_STEP = "src/targets/cpu/emit/DotStep.cpp"
+expr("cpu", CPU_DOT_STEP, "!c || c.base != sum.base) {", "c.base != sum.base", "false", "an accumulator that lies elsewhere is not copied")
+MASKED = "src/targets/cpu/codegen/MaskedAccesses.cpp"
+expr("cpu", MASKED, "uint64_t bytes = uint64_t(lane) * access.elementBytes();", "uint64_t(lane) * access.elementBytes()", "uint64_t(lane)",
+     "the only lane that is stored at a distance of bytes")
+CPU_CONTROL = "src/targets/cpu/emit/Control.cpp"
+expr("cpu", CPU_CONTROL, "result.push_back(lowered[position + 1]);", "lowered[position + 1]", "lowered[position]",
+     "the two memories of a carried block become one")
+FRONT_LOOPS = "src/frontend/loops.cpp"
+expr("both", FRONT_LOOPS, "bool isUnsigned = !isSignedInt(bounds.type.scalar);\n  auto loop = mlir::scf::ForOp", "!isSignedInt(bounds.type.scalar)", "false",
+     "bounds of unsigned ranges compared signed")
+FRONT_SHAPE = "src/frontend/builtins/shape.cpp"
+expr("both", FRONT_SHAPE, "if (*axis < 0)\n    *axis += rank;\n  for (int64_t dim = 0;", "*axis += rank", "*axis = 0",
+     "negative axes of a gather mean the first")
+FRONT_MEMORY = "src/frontend/builtins/memory.cpp"
+expr("both", FRONT_MEMORY, "auto converted = s.cast(*tensor, isFlag ? DType::Int1 : type.scalar, at);", "isFlag ? DType::Int1 : type.scalar",
+     "isFlag ? DType::Int8 : type.scalar", "numbers stored as bools keep their low byte")
+SIMPLIFY = "src/transforms/SimplifyLoops.cpp"
+expr("both", SIMPLIFY, "scalar = arith::ExtSIOp::create(builder, loc, group.scalar, scalar);", "arith::ExtSIOp::create(builder, loc, group.scalar, scalar)",
+     "Value(arith::ExtUIOp::create(builder, loc, group.scalar, scalar))", "steps of carried pointers zero-extended")
+HOIST = "src/transforms/HoistInvariants.cpp"
+expr("both", HOIST, "if (!counted || !hasLoad || mayWrite(loop))", "mayWrite(loop)", "false", "loads leave loops that write")
+REARRANGE = "src/gpu/Rearrange.cpp"
+expr("cuda", REARRANGE, "|| bottom % span >= distance)", "bottom % span >= distance", "false", "pieces that begin anywhere believed aligned")
+PAD = "src/gpu/PadShapes.cpp"
+expr("cuda", PAD, "(!decision.pads(shape[axis]) || (isScan && !reversed)))", "(isScan && !reversed)", "isScan", "scans from the end begin in the padding")
+LINEAR = "src/layout/LinearLayout.cpp"
+expr("cuda", LINEAR, "for (unsigned before = 0; before < unsigned(axis); ++before)\n    redundant >>=", "before < unsigned(axis)", "before + 1 < unsigned(axis)",
+     "copies in lanes and warps looked for an axis too early")
+WIDTH = "src/gpu/AccessWidth.cpp"
+expr("cuda", WIDTH, "limit = std::min(limit, analysis.constancy(mask, dim));", "std::min(limit, analysis.constancy(mask, dim))", "limit",
+     "accesses wider than their masks are constant")
+RUNS = "src/transforms/RunArithmetic.cpp"
+expr("cuda", RUNS, "block = powerOfTwoIn(wrapAdd(*value, 1));", "wrapAdd(*value, 1)", "*value", "<= n believed constant like < n")
+NV_REARRANGE = "src/targets/nvidia/emit/Rearrange.cpp"
+expr("cuda", NV_REARRANGE, "if (choice >> i & 1)\n          candidate", "choice >> i & 1", "choice >> bit & 1",
+     "registers of a gather picked by the wrong bits of the choice")
+NV_SHAPE = "src/targets/nvidia/emit/Shape.cpp"
+skip("cuda", NV_SHAPE, "e.barrier();", "elements of odd shapes read before all are written")
+NV_CONVERT = "src/targets/nvidia/emit/Convert.cpp"
+expr("cuda", NV_CONVERT, "e.b.CreateExtractElement(moved, uint64_t(i))", "uint64_t(i)", "uint64_t(0)", "narrow elements shuffled together all become the first")
+NV_FMA = "src/targets/nvidia/emit/DotFma.cpp"
+expr("cuda", NV_FMA, "return e.b.CreateSExt(value, accumulator);", "e.b.CreateSExt(value, accumulator)", "e.b.CreateZExt(value, accumulator)",
+     "int8 products of single threads unsigned")
+LEGALISE = "src/gpu/LegaliseDots.cpp"
+expr("cuda", LEGALISE, "arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, end);", "arith::CmpIPredicate::slt", "arith::CmpIPredicate::sle",
+     "K is filled up with a column of its own")

@@ -102,6 +102,9 @@ struct WarpSimulator::Interpreter {
       if (auto *gep = dyn_cast<GEPOperator>(expression))
         return {
             address(gep, [&](const Value *operand) { return constant(cast<Constant>(operand)); })};
+      if (expression->getOpcode() == Instruction::BitCast)
+        return bitcast(constant(expression->getOperand(0)), expression->getOperand(0)->getType(),
+                       expression->getType());
       if (expression->isCast())
         return constant(expression->getOperand(0));
     }
@@ -401,6 +404,8 @@ struct WarpSimulator::Interpreter {
     } else if (isa<BitCastInst>(op)) {
       result = bitcast(operand(0), op.getOperand(0)->getType(), op.getType());
     } else if (auto *cast = dyn_cast<CastInst>(&op)) {
+      if (op.getType()->isIntOrIntVectorTy() && bitsIn(op.getType()->getScalarType()) > 64)
+        return unknown(op); // the halves of products of 64 bits
       for (uint64_t word : operand(0)) {
         auto converted = convert(*cast, word);
         if (!converted)
@@ -470,12 +475,16 @@ struct WarpSimulator::Interpreter {
       return double(floatOf(argument(i), Type::getFloatTy(call.getContext())).convertToFloat());
     };
     auto single = [&](double value) { return give(bitsOf(APFloat(float(value)))); };
-    auto narrowed = [&](unsigned i) {
-      APFloat value = floatOf(argument(i), Type::getFloatTy(call.getContext()));
+    auto narrowed = [&](unsigned i, RoundingMode mode = APFloat::rmNearestTiesToEven) {
+      APFloat value = floatOf(argument(i), call.getArgOperand(i)->getType());
       bool inexact = false;
-      value.convert(call.getType()->getScalarType()->getFltSemantics(),
-                    APFloat::rmNearestTiesToEven, &inexact);
+      value.convert(call.getType()->getScalarType()->getFltSemantics(), mode, &inexact);
       return bitsOf(value);
+    };
+    auto rounded = [&](RoundingMode mode) {
+      APFloat value = floatOf(argument(0), call.getType());
+      value.roundToIntegral(mode);
+      return give(bitsOf(value));
     };
     switch (id) {
     case Intrinsic::nvvm_read_ptx_sreg_tid_x:
@@ -512,6 +521,8 @@ struct WarpSimulator::Interpreter {
       return floats([](APFloat a, APFloat b) { return maximum(a, b); });
     case Intrinsic::minimum:
       return floats([](APFloat a, APFloat b) { return minimum(a, b); });
+    case Intrinsic::copysign:
+      return floats([](APFloat a, APFloat b) { return APFloat::copySign(a, b); });
     case Intrinsic::fabs:
       return give(bitsOf(abs(floatOf(argument(0), call.getType()))));
     case Intrinsic::nvvm_ex2_approx:
@@ -520,11 +531,6 @@ struct WarpSimulator::Interpreter {
     case Intrinsic::nvvm_lg2_approx_f:
     case Intrinsic::nvvm_lg2_approx_ftz_f:
       return single(std::log2(number(0)));
-    case Intrinsic::sqrt:
-      if (!call.getType()->isDoubleTy())
-        return unknown(call);
-      return give(
-          bitsOf(APFloat(std::sqrt(floatOf(argument(0), call.getType()).convertToDouble()))));
     case Intrinsic::nvvm_mul_rn_f:
       return single(number(0) * number(1));
     case Intrinsic::nvvm_sqrt_approx_f:
@@ -540,8 +546,33 @@ struct WarpSimulator::Interpreter {
       return single(1 / number(0));
     case Intrinsic::nvvm_fma_rn_sat_f:
       return single(std::clamp(number(0) * number(1) + number(2), 0.0, 1.0));
+    case Intrinsic::floor:
+      return rounded(APFloat::rmTowardNegative);
+    case Intrinsic::ceil:
+      return rounded(APFloat::rmTowardPositive);
+    case Intrinsic::trunc:
+      return rounded(APFloat::rmTowardZero);
+    case Intrinsic::rint:
+    case Intrinsic::nearbyint:
+    case Intrinsic::roundeven:
+      return rounded(APFloat::rmNearestTiesToEven);
+    case Intrinsic::sqrt:
+    case Intrinsic::nvvm_sqrt_rn_f:
+    case Intrinsic::nvvm_sqrt_rn_d: {
+      APFloat value = floatOf(argument(0), call.getType());
+      if (call.getType()->isFloatTy())
+        return give(bitsOf(APFloat(std::sqrt(value.convertToFloat()))));
+      if (call.getType()->isDoubleTy())
+        return give(bitsOf(APFloat(std::sqrt(value.convertToDouble()))));
+      return unknown(call);
+    }
     case Intrinsic::nvvm_f2bf16_rn:
+    case Intrinsic::nvvm_d2f_rn:
       return give(narrowed(0));
+    case Intrinsic::nvvm_f2f16_rz:
+    case Intrinsic::nvvm_f2bf16_rz:
+    case Intrinsic::nvvm_d2f_rz:
+      return give(narrowed(0, APFloat::rmTowardZero));
     case Intrinsic::nvvm_ff2bf16x2_rn:
     case Intrinsic::nvvm_ff2f16x2_rn:
       thread.values[&call] = {narrowed(1), narrowed(0)}; // the first is the upper half
@@ -606,11 +637,18 @@ struct WarpSimulator::Interpreter {
     }
     StringRef opcode = text.take_until([](char c) { return c == ' ' || c == ';'; });
     StringRef rest = text.drop_front(opcode.size());
+    if (opcode.starts_with("createpolicy.")) {
+      thread.values[&call] = {0};
+      return true;
+    }
     if (opcode.starts_with("cp.async.c") || opcode.starts_with("cp.async.wait_group"))
       return visitCopy(thread, opcode, rest, active, value);
     if (opcode.starts_with("atom.") || opcode.starts_with("red."))
       return visitAtomic(thread, call, opcode, rest, active, value);
-    bool isLoad = opcode.starts_with("ld.global"), isStore = opcode.starts_with("st.global");
+    auto accesses = [&](StringRef name) {
+      return opcode.starts_with(name) && opcode.contains(".global") && !opcode.contains(".async");
+    };
+    bool isLoad = accesses("ld."), isStore = accesses("st.");
     if ((!isLoad && !isStore) || text.count(';') > 1)
       return unknown(call);
     unsigned bits = 0;
