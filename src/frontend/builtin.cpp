@@ -90,6 +90,13 @@ static Value defaultOf(const syntax::Expr &expr) {
   return Value();
 }
 
+/// What messages call the function: Python's own have a prefix in the table.
+static std::string_view shownName(const Builtin &builtin) {
+  std::string_view name = builtin.name;
+  constexpr std::string_view prefix = "python.";
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+}
+
 static std::vector<Parameter> parseSignature(const Builtin &builtin) {
   auto source =
       SourceFile::create(builtin.name, std::string("def f") + builtin.signature + ": pass\n");
@@ -162,8 +169,8 @@ static llvm::LogicalResult unknownKeyword(Semantic &s, const Builtin &builtin,
       names.push_back(parameter.name);
   std::string_view near = nearestName(keyword.name, names);
   if (near.empty())
-    return s.error(diag::UnknownKeyword, keyword.span, builtin.name, keyword.name);
-  return s.error(diag::UnknownKeywordNear, keyword.span, builtin.name, keyword.name, near);
+    return s.error(diag::UnknownKeyword, keyword.span, shownName(builtin), keyword.name);
+  return s.error(diag::UnknownKeywordNear, keyword.span, shownName(builtin), keyword.name, near);
 }
 
 FailureOr<Value> callBuiltin(Semantic &s, const Builtin &builtin, const Value *self,
@@ -199,7 +206,7 @@ FailureOr<Value> callBuiltin(Semantic &s, const Builtin &builtin, const Value *s
     if (!takePositional(arg.value, arg.span)) {
       size_t most =
           size_t(llvm::count_if(parameters, [](const Parameter &p) { return !p.keywordOnly; }));
-      return s.error(diag::TooManyArguments, arg.span, builtin.name, int64_t(most),
+      return s.error(diag::TooManyArguments, arg.span, shownName(builtin), int64_t(most),
                      int64_t(args.size() + (self ? 1 : 0)));
     }
 
@@ -215,7 +222,7 @@ FailureOr<Value> callBuiltin(Semantic &s, const Builtin &builtin, const Value *s
       return unknownKeyword(s, builtin, keyword);
     size_t index = size_t(found - parameters.begin());
     if (given[index] || (found->isVararg && !rest.items.empty()))
-      return s.error(diag::DuplicateArgument, keyword.span, builtin.name, keyword.name);
+      return s.error(diag::DuplicateArgument, keyword.span, shownName(builtin), keyword.name);
     given[index] = true;
     spans[index] = keyword.span;
     if (found->isVararg) { // `trans(x, dims=(1, 0))`
@@ -235,7 +242,7 @@ FailureOr<Value> callBuiltin(Semantic &s, const Builtin &builtin, const Value *s
     else if (parameters[i].hasDefault)
       values[i] = parameters[i].defaultValue;
     else
-      return s.error(diag::MissingArgument, call, builtin.name, parameters[i].name);
+      return s.error(diag::MissingArgument, call, shownName(builtin), parameters[i].name);
   }
   return builtin.build(s, BoundArgs(builtin, std::move(values), call, std::move(spans)));
 }

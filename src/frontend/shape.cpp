@@ -233,6 +233,15 @@ static FailureOr<Value> subscriptTensor(Semantic &s, const Tensor &tensor, const
     if (!isNumber && !isScalar && !part.is<SliceValue>())
       return s.error(diag::UnsupportedIndexKind, at, text);
   }
+  // A `:` behind the last dimension takes nothing, as in Triton.
+  for (size_t i = parts.size(); taken > rank && i-- > 0;) {
+    if (parts[i].isNone())
+      continue;
+    if (!isFullSlice(parts[i]))
+      break;
+    parts.erase(parts.begin() + i);
+    --taken;
+  }
   if (taken > rank)
     return s.error(diag::TooManyIndices, at, taken, rank);
 

@@ -271,3 +271,21 @@ def kernel(table_ptr, wanted_ptr, place_ptr, hash_ptr, N: tl.constexpr):
     for _ in range(40):
         h = (h ^ (h >> np.uint32(15))) * np.uint32(0x2C1B3C6D) + h
     np.testing.assert_array_equal(found, table[h & 255])
+
+
+@pytest.mark.parametrize("rows", [3, 8])
+def test_a_load_has_the_shape_of_pointer_and_mask(rows, target):
+    kernel = harness.make("""
+@triton.jit
+def kernel(x, out, rows):
+    i, j = tl.arange(0, 8)[:, None], tl.arange(0, 16)
+    y = tl.load(x + j, mask=(i < rows) & (j < 13)[None, :], other=-1.0)
+    z = tl.load(x + j[None, :], mask=i < rows, other=j)
+    tl.store(out + i * 16 + j[None, :], y * 2 + z)
+""")
+    x, out = torch.randn(16), torch.zeros(8, 16)
+    kernel[(1,)](x, out, rows)
+    j = torch.arange(16.0)
+    inside = torch.arange(8)[:, None] < rows
+    y = torch.where(inside & (j < 13), x, torch.tensor(-1.0))
+    assert torch.equal(out, y * 2 + torch.where(inside, x, j))

@@ -140,6 +140,46 @@ UNPACKING = [
     ("a, b = i.shape", "a"),
 ]
 
+#: What is asked behind `SETUP`: masks and values that are larger than the pointer, `:` behind the last dimension, attributes with a default.
+SETUP = ["r = tl.arange(0, 16)", "x = tl.load(p + r)", "m = r < 4",
+         "a = tl.load(p + tl.arange(0, 8)[:, None] * 16 + tl.arange(0, 16)[None, :])"]
+EXPRESSIONS = [
+    "tl.load(p + r, mask=m[None, :], other=0)",
+    "tl.load(p + r[:, None], mask=m[None, :])",
+    "tl.load(p + r, mask=m, other=a)",
+    "tl.load(p + r, mask=m, other=x[:, None])",
+    "tl.load(p + r, mask=m[:, None], other=x)",
+    "tl.load(p + r[:, None], mask=m)",
+    "tl.load(p + r, mask=a > 0)",
+    "tl.load(p + r[None, :], mask=a > 0, other=0.0)",
+    "tl.load(p + tl.arange(0, 1), mask=m)",
+    "tl.load(p + tl.arange(0, 8), mask=m)",
+    "tl.store(p + r, 1.0, mask=m[:, None])",
+    "tl.store(p + r, x, mask=m[None, :])",
+    "tl.store(p + r[:, None], x[:, None], mask=m[None, :])",
+    "tl.store(p + r[:, None], 1.0, mask=m)",
+    "tl.store(p + r, x[:, None])",
+    "tl.store(p + r[None, :], x)",
+    "tl.atomic_add(p + r, 1.0, mask=m[:, None])",
+    "tl.atomic_add(p + r[:, None], x, mask=m)",
+    "tl.atomic_add(p + r, a)",
+    "tl.atomic_add(p, x)",
+    "tl.atomic_add(p + r, x, mask=m[None, :])",
+    "tl.atomic_cas(p + r, x, x[:, None])",
+    "tl.atomic_add(p, 1.0, mask=m)",
+    "tl.store(p, 1.0, mask=m)",
+    "f[:]",
+    "f[None, :]",
+    "f[:, None]",
+    "f[:, :]",
+    "x[:, :]",
+    "x[None, :, :]",
+    "a[:, :, None, :]",
+    "getattr(tl, \"nope\", None)",
+    "tl.load(p + r, mask=m[:, None])",
+    "tl.load(p + r, mask=(r < 8)[None, None, :])",
+]
+
 
 def all_cases():
     params = {"p": "*fp32", "i": "i32"}
@@ -149,3 +189,5 @@ def all_cases():
         yield {"id": body, "params": params, "setup": [], "ask": "f(i)", "module": module}
     for statement, ask in UNPACKING:
         yield {"id": statement, "params": params, "setup": [statement], "ask": ask, "module": ""}
+    for ask in EXPRESSIONS:
+        yield {"id": ask, "params": {**params, "f": "fp32"}, "setup": SETUP, "ask": ask, "module": ""}

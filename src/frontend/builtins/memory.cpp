@@ -56,6 +56,16 @@ static llvm::LogicalResult refuseBlockPointerOptions(Semantic &s, const BoundArg
   return llvm::success();
 }
 
+/// Whether a mask of this shape makes a block of the pointer's shape larger.
+static bool outgrows(llvm::ArrayRef<int64_t> mask, llvm::ArrayRef<int64_t> pointer) {
+  if (mask.size() > pointer.size())
+    return true;
+  return llvm::any_of(llvm::zip(llvm::reverse(mask), llvm::reverse(pointer)), [](auto dims) {
+    auto [of, by] = dims;
+    return by == 1 && of != 1;
+  });
+}
+
 static FailureOr<Value> load(Semantic &s, const BoundArgs &args) {
   if (isBlockPointer(args["pointer"]))
     return loadThroughBlock(s, args);
@@ -70,6 +80,14 @@ static FailureOr<Value> load(Semantic &s, const BoundArgs &args) {
     return s.error(diag::OtherWithoutMask, args.span("other"));
   bool isFlag = given->type.scalar == DType::Int1;
   Tensor pointer = bytePointer(s, *given);
+  // As in Triton a load, and it alone, has the shape of pointer and mask together.
+  if (auto *flag = args["mask"].getIf<Tensor>(); flag && flag->type.isBlock() &&
+                                                 pointer.type.isBlock() &&
+                                                 outgrows(flag->type.shape, pointer.type.shape)) {
+    Tensor shaped = *flag;
+    if (failed(s.broadcastPair(pointer, shaped, args.span("mask"))))
+      return failure();
+  }
   auto mask = maskFor(s, args, pointer);
   if (failed(mask))
     return failure();

@@ -164,7 +164,16 @@ static FailureOr<Value> getAttribute(Semantic &s, const BoundArgs &args) {
   auto name = s.knownString(args["name"], "the name of an attribute", args.span("name"));
   if (failed(name))
     return failure();
-  return s.evaluator.getAttribute(args["object"], *name, args.call());
+  const std::vector<Value> &fallback = args["default"].get<Tuple>().items;
+  if (fallback.size() > 1)
+    return s.error(diag::TooManyArguments, args.call(), "getattr", int64_t(3),
+                   int64_t(fallback.size() + 2));
+  if (fallback.empty())
+    return s.evaluator.getAttribute(args["object"], *name, args.call());
+  auto found = s.evaluator.findAttribute(args["object"], *name, args.span("object"));
+  if (failed(found))
+    return failure();
+  return *found ? **found : fallback.front();
 }
 
 static FailureOr<Value> hasAttribute(Semantic &s, const BoundArgs &args) {
@@ -363,7 +372,7 @@ std::vector<Builtin> pythonBuiltins() {
        .build = &extremum<true>,
        .category = category},
       {.name = "python.getattr",
-       .signature = "(object, name)",
+       .signature = "(object, name, *default)",
        .build = &getAttribute,
        .category = category},
       {.name = "python.hasattr",

@@ -163,7 +163,8 @@ TEST_F(KnownErrors, Subscripts) {
   EXPECT_EQ(message(), "EmptySlice: the slice of dimension 0 with size 16 is empty: blocks have at "
                        "least one element");
   Value all = slice(Value(), Value(), Value());
-  EXPECT_TRUE(failed(semantic->subscript(block, tuple({all, all}))));
+  EXPECT_EQ(typeOf(semantic->subscript(block, tuple({all, all}))), typeOf(FailureOr<Value>(block)));
+  EXPECT_TRUE(failed(semantic->subscript(block, tuple({all, integer(0)}))));
   EXPECT_EQ(message(), "TooManyIndices: too many indices: found 2 for a tensor of rank 1");
   Value object(HostObject{1, "Config"});
   EXPECT_TRUE(failed(semantic->subscript(object, integer(0))));
