@@ -69,7 +69,7 @@ API void fake_leave_contexts(void) {
 
 /* What launches take, by the first number of their grid: milliseconds, and how many of the first
  * take ten times as long. */
-static float clockNow = 0, eventTimes[1024];
+static double clockNow = 0, eventTimes[1024];
 static int events = 0;
 static struct {
   unsigned grid;
@@ -374,13 +374,13 @@ API int cuEventDestroy_v2(void *event) {
 API int cuEventRecord(void *event, void *stream) {
   CHECK_FAILURE;
   note("event on %p\n", stream);
-  *(float *)event = clockNow;
+  *(double *)event = clockNow;
   clockNow += costs ? 0 : 1;
   return 0;
 }
 API int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
   CHECK_FAILURE;
-  *milliseconds = *(float *)end - *(float *)start;
+  *milliseconds = (float)(*(double *)end - *(double *)start);
   return 0;
 }
 API int cuStreamSynchronize(void *stream) {
