@@ -14,7 +14,7 @@ import typing
 
 MODULES = [
     "", ".language", ".language.core", ".language.math", ".language.random", ".language.standard", ".language.target_info",
-    ".language.extra", ".language.extra.libdevice", ".language.extra.cuda", ".language.extra.cuda.libdevice", ".testing", ".errors",
+    ".language.extra", ".language.extra.libdevice", ".language.extra.cuda", ".language.extra.cuda.gdc", ".language.extra.cuda.utils", ".language.extra.cuda.libdevice", ".testing", ".errors",
     ".runtime", ".runtime.autotuner", ".runtime.cache", ".runtime.driver", ".runtime.errors", ".runtime.jit", ".runtime.build",
     ".runtime.interpreter", ".runtime._allocation", ".runtime._async_compile", ".compiler", ".compiler.compiler", ".compiler.errors",
     ".backends", ".backends.compiler", ".backends.driver", ".knobs", ".tools", ".tools.compile", ".tools.link", ".tools.disasm",
