@@ -456,6 +456,7 @@ def kernel(out, n, BLOCK: tl.constexpr, NUMBER: tl.constexpr):
     tl.store(out + i, 1 + NUMBER * 0 + tl.load(out + i, mask=i < n), mask=i < n)
 
 out = np.zeros(8, np.int32)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background processes ignore
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 start = time.perf_counter()
 try:
