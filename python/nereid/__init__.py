@@ -11,6 +11,8 @@
 Names are imported when first used, so that importing the package costs next to nothing.
 """
 
+from . import _later
+
 __version__ = "0.1.0"
 
 # Where each name lives. One list: `__getattr__`, `__all__` and the alias read it.
@@ -36,20 +38,4 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = ["__version__", *_MODULES, *_HOME_OF]
 
-
-def __getattr__(name):
-    if name in _MODULES or name == "_C":
-        return _module(f"{__name__}.{name}")
-    if name in _HOME_OF:
-        value = globals()[name] = getattr(_module(_HOME_OF[name]), name)
-        return value
-    raise AttributeError(f"module 'nereid' has no attribute {name!r}")
-
-
-def _module(name):
-    """A module by its full name. `importlib` would be one more to load."""
-    return __import__(name, fromlist=("__name__", ))
-
-
-def __dir__():
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = _later.names(globals(), _HOME_OF, (*_MODULES, "_C"))

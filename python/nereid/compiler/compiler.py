@@ -6,7 +6,7 @@ import copyreg
 import functools
 import sys
 
-from .. import __version__, _native
+from .. import __version__, _later, _native
 
 # Triton's names of stages that mean one of ours.
 _STAGE_NAMES = {"ttir": "tile", "ttgir": "gpu", "so": "obj"}
@@ -349,21 +349,8 @@ copyreg.pickle(_native.Kernel, lambda kernel: (_no_kernel, ()))
 _native.register(compiled_kernel=CompiledKernel)
 
 
-#: What a launch does not need is imported when it is first asked for.
-_LATER = {"backends": "..backends", "GPUTarget": "..backends.compiler", "ASTSource": ".source", "IRSource": ".source"}
-
-
-def __getattr__(name):
-    """`triton_key` and `get_cache_key` are also imported from here."""
-    if name in ("triton_key", "get_cache_key"):
-        from ..runtime import cache
-        return getattr(cache, name)
-    if name in _LATER:
-        import importlib
-        value = globals()[name] = getattr(importlib.import_module(_LATER[name], __package__), name)
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted({*globals(), *_LATER})
+# What a launch does not need is imported when it is first asked for; `triton_key` and `get_cache_key` are also imported from here.
+__getattr__, __dir__ = _later.names(globals(), {
+    "backends": "nereid.backends", "GPUTarget": "nereid.backends.compiler", "ASTSource": "nereid.compiler.source",
+    "IRSource": "nereid.compiler.source", "triton_key": "nereid.runtime.cache", "get_cache_key": "nereid.runtime.cache"
+}, fresh=("triton_key", "get_cache_key"))

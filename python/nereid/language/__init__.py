@@ -4,6 +4,7 @@ Functions come from the compiler's builtin table (`_builtins`, generated), types
 compilation the functions raise ValueError; types and constants can be used anywhere.
 """
 
+from .. import _later
 from . import core
 from ._builtins import *  # noqa: F401, F403
 from .core import (TRITON_MAX_TENSOR_NUMEL, PropagateNan, aggregate_replace, bfloat16, block_type, const, constexpr, constexpr_type, dtype,
@@ -19,17 +20,5 @@ __all__ = [
 ]
 __all__ += core._builtins.__all__
 
-
-_MODULES = {"extra", "math", "standard", "target_info"}
-
-
-def __getattr__(name):
-    """Modules are imported when they are first used; `extra` has hundreds of functions."""
-    if name in _MODULES:
-        import importlib
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted({*globals(), *_MODULES})
+# Modules are imported when they are first used; `extra` has hundreds of functions.
+__getattr__, __dir__ = _later.names(globals(), modules=("extra", "math", "standard", "target_info"))

@@ -12,7 +12,7 @@ import sys
 import types
 from _thread import RLock
 
-from .. import _native
+from .. import _later, _native
 from .. import language
 from ..compiler.compiler import CompiledKernel  # noqa: F401  (registers the class)
 from ..language import core
@@ -568,15 +568,7 @@ def get_device_key():
     return f"{driver.active.get_current_target().backend}:{driver.active.get_current_device()}"
 
 
-def __getattr__(name):
-    if name == "type_canonicalisation_dict":
-        from .._utils import type_canonicalisation_dict
-        return type_canonicalisation_dict
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted({*globals(), "type_canonicalisation_dict"})
+__getattr__, __dir__ = _later.names(globals(), {"type_canonicalisation_dict": "nereid._utils"})
 
 
 os.register_at_fork(before=_native.before_fork)

@@ -6,7 +6,7 @@ signatures, attributes and keys in Triton's form, from `create_function_from_sig
 
 import functools
 
-from .. import _native
+from .. import _later, _native
 from ..language import core
 from ._source import is_empty
 
@@ -193,15 +193,7 @@ def compute_cache_key(kernel_key_cache, specialization, options):
     return known
 
 
-def __getattr__(name):
-    if name == "type_canonicalisation_dict":
-        from .._utils import type_canonicalisation_dict
-        return type_canonicalisation_dict
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted({*globals(), "type_canonicalisation_dict"})
+__getattr__, __dir__ = _later.names(globals(), {"type_canonicalisation_dict": "nereid._utils"})
 
 
 __all__ = [

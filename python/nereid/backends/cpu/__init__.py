@@ -1,10 +1,7 @@
 """The CPU."""
 
+from ... import _later
+
 __all__ = ["compiler", "driver"]
 
-
-def __getattr__(name):
-    if name in __all__:
-        import importlib
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = _later.names(globals(), modules=__all__)
