@@ -66,8 +66,7 @@ sanitizer() { # sanitizer TOOL: the kernels of tests/device/sanitized.py under c
 
 for part in "${parts[@]}"; do
   case $part in
-  runtime) step runtime tests tests/device tests/runtime/test_launch.py tests/runtime/test_seed_kernels.py \
-    tests/runtime/test_autotune.py tests/runtime/test_neighbours.py ;;
+  runtime) step runtime tests tests/device tests/runtime ;;
   language) step language tests tests/language tests/kernels ;;
   sanitizer)
     step memcheck sanitizer memcheck

@@ -2,7 +2,8 @@
 
 A test that takes the fixture `target` runs once on each target of this machine, or on those that `--target NAME` (repeatable) or
 NEREID_TEST_TARGETS="cpu,cuda" ask for; one that was asked for and cannot be used is an error, never a skip.
-`@pytest.mark.cpu_only` says that a test is about the CPU target. Everything else, child processes included, runs on the CPU.
+`@pytest.mark.cpu_only("why")` says that a test is about the CPU target. A test that needs a GPU and shows it by itself (streams,
+processes) takes `gpu`. Everything else, child processes included, runs on the CPU.
 
 `--ptx FOLDER` compiles the launches of such tests for a GPU instead of running them (`compile_only.py`).
 """
@@ -30,7 +31,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "cpu_only: a test about the CPU target")
+    config.addinivalue_line("markers", "cpu_only(why): a test about the CPU target")
     if config.getoption("--ptx"):
         compile_only.install(config.getoption("--ptx"), config.getoption("--ptx-target"))
 
@@ -81,7 +82,9 @@ def pytest_generate_tests(metafunc):
             _native.check_cuda()
         except Exception as missing:
             raise pytest.UsageError(f"the target `cuda` was asked for: {missing}") from missing
-    if metafunc.definition.get_closest_marker("cpu_only"):
+    if mark := metafunc.definition.get_closest_marker("cpu_only"):
+        if len(mark.args) != 1:
+            raise pytest.UsageError(f"{metafunc.definition.nodeid}: say why it is for the CPU: @pytest.mark.cpu_only(\"...\")")
         targets = [name for name in targets if name == "cpu"]
     metafunc.parametrize("target", targets, indirect=True)
 
@@ -96,3 +99,10 @@ def target(request, monkeypatch):
         device_arrays.install(monkeypatch)
     yield request.param
     driver.reset_active()
+
+
+@pytest.fixture
+def gpu(request):
+    """For tests that choose the GPU themselves: skipped unless `cuda` is one of the targets."""
+    if "cuda" not in _targets(request.config)[0]:
+        pytest.skip("needs a GPU: --target cuda")

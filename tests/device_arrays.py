@@ -1,7 +1,8 @@
 """Lets tests that are written with arrays of the host run on a GPU.
 
-Around each launch, the memory behind every array among the arguments goes to the device and comes back. Whole allocations are moved,
-so views keep their offsets, strides and overlaps; tensors that are on the device already stay what they are.
+Around each launch, the memory behind every array among the arguments goes to the device and comes back: also of arrays inside tuples,
+descriptors and aggregates. Whole allocations are moved, so views keep their offsets, strides and overlaps; tensors that are on the
+device already stay what they are. What only says an address (`data_ptr`, `__dlpack__`) or is a buffer of the host stays as it is.
 """
 
 from copy import copy as copy_of
@@ -13,10 +14,10 @@ import torch
 class _DeviceArray:
     """An array's counterpart on the device, as kernels take it."""
 
-    def __init__(self, pointer, dtype):
+    def __init__(self, pointer, dtype, device):
         self.pointer = pointer
         self.dtype = dtype
-        self.device = "cuda:0"
+        self.device = device
 
     def data_ptr(self):
         return self.pointer
@@ -45,15 +46,19 @@ def _is_host_array(value):
 
 
 class Moved:
-    """The arguments of one launch, on the device; `back()` brings what the kernel wrote to the host."""
+    """The arguments of one launch, on the device; `back()` brings what the kernel wrote to the host.
 
-    def __init__(self):
+    With the device "cpu" the arrays move to other memory of the host: that is how the moving itself is tested.
+    """
+
+    def __init__(self, device="cuda:0"):
         self.memory = {}
+        self.device = device
 
     def __call__(self, value):
         if type(value).__name__ == "TensorWrapper" and _is_host_array(value.base):
             inner = self(value.base)
-            return _DeviceArray(inner.pointer, value.dtype)
+            return _DeviceArray(inner.pointer, value.dtype, self.device)
         if type(value).__name__ == "TensorDescriptor":
             moved = copy_of(value)  # not made anew: a test may have spoilt it
             moved.base = self(value.base)
@@ -63,34 +68,39 @@ class Moved:
             return type(value)(*moved) if hasattr(value, "_fields") else tuple(moved)
         if type(value).__name__ == "tuple" and type(value).__module__.endswith("language.core"):
             return type(value)([self(item) for item in value])
+        if hasattr(type(value), "__nereid_fields__"):  # an aggregate: its fields cannot be assigned
+            moved = copy_of(value)
+            moved.__dict__.update({name: self(getattr(value, name)) for name in type(value).__nereid_fields__})
+            return moved
         if not _is_host_array(value) or len(value.shape) and 0 in value.shape:
             return value
         data, writeable = _bytes_of(value)
         if data.data_ptr() not in self.memory:
             # As aligned as it is on the host, and no better.
             shift = data.data_ptr() % 256
-            copy = torch.empty(data.numel() + 256, dtype=torch.uint8, device="cuda")[shift:shift + data.numel()]
+            copy = torch.empty(data.numel() + 256, dtype=torch.uint8, device=self.device)[shift:shift + data.numel()]
             copy.copy_(data)
             self.memory[data.data_ptr()] = (data, copy, writeable)
         _, copy, _ = self.memory[data.data_ptr()]
         address = value.data_ptr() if isinstance(value, torch.Tensor) else value.ctypes.data
-        return _DeviceArray(copy.data_ptr() + address - data.data_ptr(), value.dtype)
+        return _DeviceArray(copy.data_ptr() + address - data.data_ptr(), value.dtype, self.device)
 
     def back(self):
-        torch.cuda.synchronize()
+        if self.device != "cpu":
+            torch.cuda.synchronize()
         for data, copy, writeable in self.memory.values():
             if writeable:
                 data.copy_(copy)
 
 
-def install(monkeypatch):
+def install(monkeypatch, device="cuda:0"):
     """Launches of this test move their arrays."""
     from nereid.compiler.compiler import CompiledKernel
     from nereid.runtime.jit import JITFunction
     run, launch_of = JITFunction.run, CompiledKernel.__getitem__
 
     def moving_run(self, *args, grid, warmup, **kwargs):
-        moved = Moved()
+        moved = Moved(device)
         if callable(grid):
             meta = grid
             originals = dict(zip(self.arg_names, args)) | kwargs
@@ -102,7 +112,7 @@ def install(monkeypatch):
     def moving_launch_of(self, grid):
 
         def launch(*args, stream=None):
-            moved = Moved()
+            moved = Moved(device)
             launch_of(self, grid)(*map(moved, args), stream=stream)
             moved.back()
 

@@ -279,7 +279,7 @@ print("fine")
 '''
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("child processes run on the CPU")
 def test_imports_by_every_path(tmp_path, target):
     script = tmp_path / "client.py"
     script.write_text(IMPORTS)

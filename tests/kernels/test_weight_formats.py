@@ -313,7 +313,7 @@ def adapters_kernel(x_ptr, addresses_ptr, ranks_ptr, scales_ptr, seg_starts_ptr,
             tl.store(out_ptr + rows[:, None] * N + offs_n[None, :], acc.to(out_ptr.dtype.element_ty), mask=(i[:, None] < end) & (offs_n[None, :] < N))
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("addresses of the host in arrays")
 def test_adapters_of_several_ranks(target):
     """The matrices are found by addresses, which are those of the host here."""
     tokens, width, out_width, ranks = 33, 40, 50, [8, 16, 3]

@@ -10,7 +10,7 @@ import torch
 
 import harness
 
-pytestmark = pytest.mark.cpu_only
+pytestmark = pytest.mark.cpu_only("checked mode is the CPU's")
 
 COPY = harness.make("""@triton.jit
 def kernel(x_ptr, y_ptr, n, shift, sx, sy, BLOCK: tl.constexpr):

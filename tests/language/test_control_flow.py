@@ -225,7 +225,7 @@ def kernel(x):
 """
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("a failed assertion ends a GPU's context: tests/device")
 def test_device_assert(target):
     kernel = harness.make(ASSERTION)
     kernel[(1,)](4, debug=True)

@@ -390,7 +390,7 @@ def kernel(d):
         kernel[(1,)](TensorDescriptor.from_tensor(torch.zeros(4, 16), [4, 16]))
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("checked mode is the CPU's")
 def test_checked_mode_sees_descriptors(target):
     """A descriptor larger than its tensor."""
     kernel = harness.make("""@triton.jit

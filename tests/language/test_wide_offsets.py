@@ -111,7 +111,7 @@ def test_strict_mode_wraps(large, target):
     assert "tile.large" not in text and "extsi" not in text
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("checked mode is the CPU's")
 def test_checked_mode_reports_what_wraps_in_strict_mode(target):
     large = np.zeros(SIZE, dtype=np.int8)
     out = np.zeros(128, dtype=np.int8)

@@ -17,7 +17,7 @@ def observed_kernel(src, dst, address, N: tl.constexpr):
     v = squares(tl.load(src + i))  # line B
     s = tl.sum(v)
     tl.store(dst + i, v / s)  # line C
-    tl.store((address + i).to(tl.pointer_type(tl.float32)), v)  # line D
+    tl.store((address.to(tl.int64) + i).to(tl.pointer_type(tl.float32)), v)  # line D
 
 
 def line(mark):

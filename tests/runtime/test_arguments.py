@@ -86,9 +86,9 @@ def test_anything_with_data_ptr_and_dtype(target):
         def data_ptr(self):
             return self.tensor.data_ptr()
 
-    src, dst = torch.rand(8), torch.zeros(8)
+    src, dst = torch.rand(8, device=target), torch.zeros(8)
     copy[(1, )](Duck(src), dst, 8, 1, BLOCK=8)
-    assert torch.equal(src, dst)
+    assert torch.equal(src.cpu(), dst)
 
 
 def test_anything_with_dlpack(target):
@@ -101,11 +101,12 @@ def test_anything_with_dlpack(target):
         def __dlpack__(self):
             return self.tensor.__dlpack__()
 
-    src, dst = torch.rand(8), torch.zeros(8)
+    src, dst = torch.rand(8, device=target), torch.zeros(8)
     copy[(1, )](Producer(src), dst, 8, 1, BLOCK=8)
-    assert torch.equal(src, dst)
+    assert torch.equal(src.cpu(), dst)
 
 
+@pytest.mark.cpu_only("buffers are memory of the host")
 def test_buffers(target):
     src, dst = array.array("f", range(8)), bytearray(32)
     copy[(1, )](src, memoryview(dst).cast("f"), 8, 1, BLOCK=8)
@@ -123,7 +124,7 @@ def test_strided_views(target):
     assert np.array_equal(dst, np.full(10, 3, np.float32))
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("checked mode is the CPU's")
 def test_extent_of_views_in_checked_mode(target):
     base = np.arange(40, dtype=np.float32)
     dst = np.zeros(10, np.float32)
@@ -141,6 +142,7 @@ def test_read_only_array_as_input(target):
     assert np.array_equal(src, dst)
 
 
+@pytest.mark.cpu_only("arrays of the host say that they are read-only")
 def test_read_only_array_as_output_is_refused(target):
     dst = np.zeros(8, np.float32)
     dst.flags.writeable = False

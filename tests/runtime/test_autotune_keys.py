@@ -62,7 +62,7 @@ def test_what_is_chosen_for_an_option_is_its_own(target):
     assert kernel.best_config is kernel.configs[1]
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("names the CPU and its options")
 def test_the_target_of_the_launch(target):
     kernel, measured = tuned()
     launch(kernel)
@@ -72,7 +72,7 @@ def test_the_target_of_the_launch(target):
     assert len(measured) == 4 and (64, "int32", "features='baseline'") in kernel.cache
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("names the CPU")
 @pytest.mark.parametrize("first", ["cpu", None])
 def test_kinds_of_devices_have_keys_of_their_own(target, monkeypatch, first):
     # The launches that Python is asked about; none goes to a GPU.
@@ -172,7 +172,7 @@ def bare_kernel(out, n, A: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out, n)
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("names the CPU")
 def test_results_in_tritons_cache_are_of_a_kind_of_device(target, monkeypatch, tmp_path):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     gpu = nereid.runtime._tuning.cuda

@@ -96,7 +96,7 @@ def test_what_a_result_depends_on(target, searches):
     assert len(searches) == 7
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("threads of the CPU")
 def test_the_number_of_threads_matters(target, monkeypatch, folder):
     code = """
         from nereid import _native
@@ -134,7 +134,7 @@ print(len(done), kernel.best_config)
 """
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("child processes run on the CPU")
 def test_other_processes(target, tmp_path):
     file = tmp_path / "program.py"
     file.write_text(PROGRAM)
@@ -147,7 +147,7 @@ def test_other_processes(target, tmp_path):
     assert child(start).startswith("1 ")
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("child processes run on the CPU")
 def test_processes_at_once(target, tmp_path):
     file = tmp_path / "program.py"
     file.write_text(PROGRAM)

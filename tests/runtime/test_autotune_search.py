@@ -38,7 +38,7 @@ def grid(meta):
 
 def test_the_faster_one_is_chosen(target):
 
-    @nereid.autotune(configs=[nereid.Config({"STEPS": steps}) for steps in (400, 1, 4000, 40)], key=["n"])
+    @nereid.autotune(configs=[nereid.Config({"STEPS": steps}) for steps in (4000, 1, 40000, 2000)], key=["n"])
     @nereid.jit
     def kernel(out, n, STEPS: tl.constexpr):
         total = 0.0
@@ -47,7 +47,7 @@ def test_the_faster_one_is_chosen(target):
         tl.store(out + n, total)
 
     for size in (16, 32):
-        kernel[(64, )](torch.zeros(64), size)
+        kernel[(64, )](torch.zeros(64, device=target), size)
         assert kernel.best_config.kwargs == {"STEPS": 1}
         slow, _, slowest, _ = (kernel.configs_timings[config] for config in kernel.configs)
         assert slow[0] < slowest[0]
@@ -387,7 +387,7 @@ def test_another_kind_of_device_is_another_key(target, monkeypatch):
     assert [key[:2] for key in kernel.cache] == [(10, "int32")] * 2 and len(set(kernel.cache)) == 2
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("threads of the CPU")
 def test_numbers_of_threads(target):
     kernel = count_up([nereid.Config({"BLOCK": 16}, num_cpu_threads=threads) for threads in (1, 2)], restore_value=["out"])
     out = np.zeros(100, np.int32)
@@ -469,7 +469,7 @@ print(out.tolist() == [1] * 8, len(kernel.cache))
 """
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("child processes run on the CPU")
 def test_control_c(target, tmp_path):
     # While threads compile: forty configurations would take four seconds and more.
     file = tmp_path / "program.py"

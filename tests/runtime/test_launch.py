@@ -161,7 +161,7 @@ def test_gpu_options_are_accepted(target):
 # ---- compiled kernels ----------------------------------------------------------------------------------
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("the CPU's stages; a GPU's: tests/device")
 def test_compiled_kernel(target):  # that of a GPU: tests/device
     out = np.zeros(8, np.int32)
     compiled = scale[(1, )](out, 3, BLOCK=8)

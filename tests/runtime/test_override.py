@@ -12,7 +12,7 @@ def kernel(out):
     tl.store(out, 41)
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("the stages of the CPU; PTX: tests/device")
 @pytest.mark.parametrize("stage, ending", [("tile", "tile"), ("tile", "ttir"), ("llir", "llir")])
 def test_an_edited_stage(target, tmp_path, stage, ending):
     text = kernel.warmup(nereid.MockTensor(tl.int32), grid=(1, )).asm[stage]
@@ -26,7 +26,7 @@ def test_an_edited_stage(target, tmp_path, stage, ending):
     assert out[0] == 41
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("files of the CPU's stages")
 def test_the_override_folder(target, tmp_path):
 
     @nereid.jit
@@ -58,7 +58,7 @@ def test_ptx_of_a_gpu(tmp_path):
                          ir_override=str(file)).asm["ptx"].startswith("// by hand\n")
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("files of the CPU's stages")
 def test_files_that_cannot_be_used(target, tmp_path):
     with pytest.raises(ValueError, match="option `ir_override` expects a file that ends in `.tile`, `.llir` or `.ptx`, found `kernel.txt`"):
         kernel[(1, )](np.zeros(1, np.int32), ir_override="kernel.txt")
@@ -70,7 +70,7 @@ def test_files_that_cannot_be_used(target, tmp_path):
             kernel[(1, )](np.zeros(1, np.int32), ir_override=str(tmp_path / f"wrong.{stage}"))
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("files of the CPU's stages")
 def test_a_config_with_a_file(target, tmp_path):
     text = kernel.warmup(nereid.MockTensor(tl.int32), grid=(1, )).asm["llir"]
     (tmp_path / "edited.llir").write_text(text.replace("41", "43"))

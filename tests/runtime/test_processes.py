@@ -168,9 +168,7 @@ def test_the_module_is_imported_again(tmp_path):
 
 
 @pytest.mark.parametrize("used", ["nereid", "torch"])
-def test_cuda_does_not_survive_a_fork(tmp_path, used, request):
-    if "cuda" not in (request.config.getoption("--target") or ""):
-        pytest.skip("needs a GPU: --target cuda")
+def test_cuda_does_not_survive_a_fork(tmp_path, used, gpu):
     lines = run(tmp_path, KERNEL + f"""
     import torch
     x = torch.zeros(100, dtype=torch.int32, device="cuda")

@@ -15,7 +15,7 @@ def sleep():
     time.sleep(0.002)
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("measures Python that sleeps")
 def test_do_bench_measures_calls(target):
     assert 2 <= testing.do_bench(sleep, warmup=4, rep=20) < 50
     for mode in ("min", "max", "mean", "median"):

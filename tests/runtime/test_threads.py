@@ -144,10 +144,8 @@ def test_tuning_in_threads(target):
     assert len(kernel.cache) == 3
 
 
-def test_streams_and_devices(request):
+def test_streams_and_devices(gpu):
     """Each thread has a stream of its own, on one of the devices."""
-    if "cuda" not in (request.config.getoption("--target") or ""):
-        pytest.skip("needs a GPU: --target cuda")
     kernels = [new_kernel() for _ in range(2)]
     torch.zeros(1, device="cuda")
 

@@ -173,6 +173,7 @@ def test_lists_are_refused(target):
         _facts[(1, )](torch.zeros(1), [1, 2])
 
 
+@pytest.mark.cpu_only("arrays of the host say that they are read-only")
 def test_read_only_items_as_output_are_refused(target):
     x = np.zeros(100, np.float32)
     x.flags.writeable = False
@@ -180,7 +181,7 @@ def test_read_only_items_as_output_are_refused(target):
         add[(1, )]((x, x, x), (100, ), BLOCK=64)
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("checked mode is the CPU's")
 def test_extent_of_items_in_checked_mode(target):
     x, y = np.zeros(100, np.float32), np.zeros(50, np.float32)
     with pytest.raises(RuntimeError, match=r"ptrs\[1\]"):
