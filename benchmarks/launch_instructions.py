@@ -48,7 +48,7 @@ def inside(folder):
 
     import torch
 
-    native = ctypes.CDLL(os.path.join(folder, "standin.so"))
+    native = ctypes.CDLL(os.path.join(folder, "standin.so"), ctypes.RTLD_GLOBAL)
     native.standin_table.restype = ctypes.c_void_p
     native.standin_table.argtypes = [ctypes.c_void_p]
     python = ctypes.pythonapi

@@ -34,7 +34,7 @@ void *currentStream(int device) {
   return stream;
 }
 
-ArgumentScope::~ArgumentScope() {
+ArgumentScope::Things::~Things() {
   buffers.each([](Py_buffer &buffer) { PyBuffer_Release(&buffer); });
 }
 
@@ -252,7 +252,7 @@ bool fromBuffer(const Parameter &parameter, PyObject *object, ArgumentScope &sco
   Py_buffer buffer;
   if (PyObject_GetBuffer(object, &buffer, PyBUF_RECORDS_RO) < 0)
     return false;
-  scope.buffers.push_back(buffer);
+  scope->buffers.push_back(buffer);
   std::optional<nrd_dtype> dtype = dtypeOfFormat(buffer.format, buffer.itemsize);
   if (!dtype) {
     Ref name = attribute(object, "dtype");
@@ -363,7 +363,7 @@ bool fromDlpackMethod(const Parameter &parameter, PyObject *object, ArgumentScop
       static_cast<dlpack::ManagedTensor *>(PyCapsule_GetPointer(capsule.get(), "dltensor"));
   if (!managed)
     return false;
-  scope.objects.push_back(capsule); // not consumed: its own destructor gives the tensor back
+  scope->objects.push_back(capsule); // not consumed: its own destructor gives the tensor back
   return fromDlpack(parameter, object, managed->tensor, out);
 }
 
@@ -528,9 +528,9 @@ bool fromValue(PyObject *object, ArgumentScope &scope, nrd_arg &out) {
   ValuePtr value = toValue(object);
   if (!value)
     return false;
-  scope.values.push_back(std::shared_ptr<nrd_value>(value.release(), nrd_value_free));
+  scope->values.push_back(std::shared_ptr<nrd_value>(value.release(), nrd_value_free));
   out.kind = NRD_ARG_VALUE;
-  out.v = scope.values.back().get();
+  out.v = scope->values.back().get();
   return true;
 }
 
@@ -571,10 +571,10 @@ bool fromDescriptor(Parameter &parameter, PyObject *object, ArgumentScope &scope
   Ref padding = attribute(object, "padding");
   PyErr_Clear();
   desc.pads_nan = padding && textOf(padding.get()) == "nan";
-  scope.descriptors.push_back(desc);
-  scope.objects.push_back(base);
+  scope->descriptors.push_back(desc);
+  scope->objects.push_back(base);
   out.kind = NRD_ARG_DESCRIPTOR;
-  out.descriptor = &scope.descriptors.back();
+  out.descriptor = &scope->descriptors.back();
   return true;
 }
 
@@ -605,7 +605,7 @@ bool fromTuple(const Parameter &parameter, PyObject *tuple, ArgumentScope &scope
   Py_ssize_t count = PySequence_Size(tuple);
   if (count < 0)
     return false;
-  auto &[header, items] = scope.tuples.emplace_back();
+  auto &[header, items] = scope->tuples.emplace_back();
   items.resize(size_t(count));
   Parameter item;
   item.name = parameter.name;
@@ -617,7 +617,7 @@ bool fromTuple(const Parameter &parameter, PyObject *tuple, ArgumentScope &scope
     if (isText ? !fromValue(object.get(), scope, items[i])
                : !toArgument(item, object.get(), scope, items[i]))
       return false;
-    scope.objects.push_back(std::move(object)); // a sequence may make its items on demand
+    scope->objects.push_back(std::move(object)); // a sequence may make its items on demand
   }
   const TupleClass *named = tupleClassOf(tuple);
   header = {items.data(), items.size(), named ? named->fields.data() : nullptr,
@@ -631,7 +631,7 @@ bool fromTuple(const Parameter &parameter, PyObject *tuple, ArgumentScope &scope
 bool fromAggregate(const Parameter &parameter, PyObject *object, ArgumentScope &scope,
                    nrd_arg &out) {
   const TupleClass &cls = *fieldsOf(object);
-  auto &[header, items] = scope.tuples.emplace_back();
+  auto &[header, items] = scope->tuples.emplace_back();
   items.resize(cls.names.size());
   Parameter field;
   field.name = parameter.name;
@@ -639,7 +639,7 @@ bool fromAggregate(const Parameter &parameter, PyObject *object, ArgumentScope &
     Ref value = Ref::take(PyObject_GetAttrString(object, cls.fields[i]));
     if (!value || !toArgument(field, value.get(), scope, items[i]))
       return false;
-    scope.objects.push_back(std::move(value));
+    scope->objects.push_back(std::move(value));
   }
   header = {items.data(), items.size(), cls.fields.data(), reinterpret_cast<uint64_t>(cls.type),
             cls.title.c_str()};
@@ -650,7 +650,7 @@ bool fromAggregate(const Parameter &parameter, PyObject *object, ArgumentScope &
 
 bool constantArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out) {
   if (object == parameter.lastConstant.get()) {
-    scope.values.push_back(parameter.lastValue);
+    scope->values.push_back(parameter.lastValue);
     out.kind = NRD_ARG_VALUE;
     out.v = parameter.lastValue.get();
     return true;
@@ -662,7 +662,7 @@ bool constantArgument(Parameter &parameter, PyObject *object, ArgumentScope &sco
       (registry().dtypeClass && PyObject_IsInstance(object, registry().dtypeClass) == 1);
   if (immutable) {
     parameter.lastConstant = Ref::share(object);
-    parameter.lastValue = scope.values.back();
+    parameter.lastValue = scope->values.back();
   }
   return true;
 }
@@ -681,26 +681,28 @@ Elements classifyElements(PyObject *object) {
   return Elements::Plain;
 }
 
-/// The last class whose tensors were read through its table, and the table.
-static PyTypeObject *tensorType = nullptr;
-static const dlpack::ExchangeApi *tensorApi = nullptr;
-
+/// `tensors`: the object's class, null where it is not kept.
 static bool fromExchange(const Parameter &parameter, PyObject *object,
-                         const dlpack::ExchangeApi *api, nrd_arg &out) {
+                         const dlpack::ExchangeApi *api, TensorClass *tensors, nrd_arg &out) {
   dlpack::Tensor tensor;
-  if (api->tensorFromObject(object, &tensor) == 0) [[likely]]
-    return fromDlpack(parameter, object, tensor, out);
+  if (api->tensorFromObject(object, &tensor) == 0) [[likely]] {
+    bool ok = fromDlpack(parameter, object, tensor, out);
+    if (ok && tensors)
+      tensors->learn(object, out, tensor.typeBits);
+    return ok;
+  }
   PyErr_Clear(); // fake and conjugated tensors have no plain view; data_ptr() says what is wrong
   out.low = out.high = nullptr;
   return fromDuck(parameter, object, out);
 }
 
 bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nrd_arg &out) {
+  PyTypeObject *type = Py_TYPE(object);
+  if (const TensorClass *tensors = tensorClassOf(type);
+      tensors && !parameter.isConstexpr && tensors->read(object, out))
+    return true;
   static_assert(NRD_MEMORY_UNKNOWN == 0 && NRD_VOID == 0 && offsetof(nrd_arg, i) == 8);
   std::memset(&out, 0, 8); // kind, dtype, memory...
-  PyTypeObject *type = Py_TYPE(object);
-  if (type == tensorType && !parameter.isConstexpr)
-    return fromExchange(parameter, object, tensorApi, out);
   out.low = out.high = nullptr;
   if (object == Py_None) {
     out.kind = NRD_ARG_NONE;
@@ -734,11 +736,8 @@ bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nr
   const TypeEntry &entry = entryOf(object);
   switch (entry.kind) {
   case Kind::Exchange:
-    if (&entry != &unkept) { // kept: never freed
-      tensorType = type;
-      tensorApi = entry.api;
-    }
-    return fromExchange(parameter, object, entry.api, out);
+    return fromExchange(parameter, object, entry.api,
+                        &entry == &unkept ? nullptr : addTensorClass(type), out);
   case Kind::Duck:
     return fromDuck(parameter, object, out);
   case Kind::Array: {
@@ -814,7 +813,7 @@ PyObject *pointerOf(PyObject *object) {
 bool toTypedArgument(Parameter &parameter, PyObject *item, ArgumentScope &scope, nrd_arg &out) {
   out = {};
   if (PyTuple_Check(item)) {
-    auto &[header, items] = scope.tuples.emplace_back();
+    auto &[header, items] = scope->tuples.emplace_back();
     items.resize(size_t(PyTuple_Size(item)));
     Parameter inner;
     inner.name = parameter.name;
@@ -846,7 +845,7 @@ bool toTypedArgument(Parameter &parameter, PyObject *item, ArgumentScope &scope,
                  parameter.name, item);
     return false;
   }
-  scope.values.push_back(std::shared_ptr<nrd_value>(type, nrd_value_free));
+  scope->values.push_back(std::shared_ptr<nrd_value>(type, nrd_value_free));
   out.kind = NRD_ARG_TYPE;
   out.v = type;
   return true;
@@ -882,7 +881,7 @@ bool leavesOf(const char *&layout, PyObject *object, Parameter &parameter, Argum
                      count);
       return false;
     }
-    scope.objects.push_back(item);
+    scope->objects.push_back(item);
     if (!leavesOf(layout, item.get(), parameter, scope, leaves))
       return false;
   }

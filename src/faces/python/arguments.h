@@ -1,11 +1,12 @@
 // Arguments of a launch: a Python object as an nrd_arg.
 //
-// The common cases cost nanoseconds: the exact type decides. torch tensors are read through the
-// table of C functions that their type offers, arrays through the buffer protocol, everything else
+// The common cases cost nanoseconds: the exact type decides. torch tensors are read by C functions
+// (tensors.h), arrays through the buffer protocol, everything else
 // by duck typing (`data_ptr()` and `dtype`) or by `__dlpack__`.
 #pragma once
 
 #include "faces/python/few.h"
+#include "faces/python/tensors.h"
 #include "faces/python/values.h"
 
 #include <list>
@@ -22,22 +23,42 @@ struct Parameter {
   std::optional<nrd_dtype> pointee; ///< annotated as a pointer: plain integers are addresses
   Ref lastConstant;                 ///< the object last given for a constexpr, and its value
   std::shared_ptr<nrd_value> lastValue;
+
+  /// Whether it takes arguments for what they are.
+  bool isUsual() const { return !isConstexpr && !pointee; }
 };
 
-/// What must live until the launch is over. Usual arguments allocate nothing here.
+/// What must live until the launch is over. Usual arguments put nothing here, and what nobody asks
+/// for is not made.
 class ArgumentScope {
 public:
-  ArgumentScope() = default;
+  struct Things {
+    ~Things();
+
+    Few<Py_buffer, 8> buffers;
+    std::list<nrd_descriptor> descriptors; ///< pointed to
+    std::list<std::pair<nrd_tuple, std::vector<nrd_arg>>> tuples;
+    Few<std::shared_ptr<nrd_value>, 4> values;
+    std::vector<Ref> objects;
+  };
+
+  ArgumentScope() {} // leaves `place` as it is
   ArgumentScope(const ArgumentScope &) = delete;
-  ~ArgumentScope();
+  ~ArgumentScope() {
+    if (things) [[unlikely]]
+      things->~Things();
+  }
+  Things *operator->() {
+    if (!things)
+      things = new (place) Things;
+    return things;
+  }
 
   bool warmup = false; ///< nothing is launched: a dtype may stand for a pointer
 
-  Few<Py_buffer, 8> buffers;
-  std::list<nrd_descriptor> descriptors; ///< pointed to
-  std::list<std::pair<nrd_tuple, std::vector<nrd_arg>>> tuples;
-  Few<std::shared_ptr<nrd_value>, 4> values;
-  std::vector<Ref> objects;
+private:
+  Things *things = nullptr;
+  alignas(Things) std::byte place[sizeof(Things)];
 };
 
 /// What an argument's class says about its elements.
@@ -54,6 +75,25 @@ inline Elements elementsOf(PyObject *object) {
   if (type == plainClass)
     return Elements::Plain;
   return type == &PyLong_Type || type == &PyFloat_Type ? Elements::None : classifyElements(object);
+}
+
+/// The same as `toArgument` of a usual parameter, for tensors and numbers; false, without an
+/// exception, for what needs more thought.
+inline bool toUsualArgument(PyObject *object, nrd_arg &out) {
+  PyTypeObject *type = Py_TYPE(object);
+  if (const TensorClass *tensors = tensorClassOf(type))
+    return tensors->read(object, out);
+  out.low = out.high = nullptr;
+  if (type == &PyLong_Type) {
+    int overflow = 0;
+    setHead(out, NRD_ARG_INT);
+    out.i = PyLong_AsLongLongAndOverflow(object, &overflow);
+    return !overflow;
+  }
+  setHead(out, NRD_ARG_FLOAT);
+  if (type == &PyFloat_Type)
+    out.f = PyFloat_AsDouble(object);
+  return type == &PyFloat_Type;
 }
 
 /// Fills `out`; false with an exception set when `object` cannot be an argument.

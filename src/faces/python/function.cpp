@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <dlfcn.h>
 #include <structmember.h>
 
 namespace nereid::python {
@@ -86,6 +87,7 @@ Function *Function::create(PyObject *owner, PyObject *args) {
         return nullptr;
       }
     }
+    self->isUsual.push_back(parameter.isUsual());
     self->parameters.push_back(std::move(parameter));
   }
   if (!same) {
@@ -416,6 +418,8 @@ OptionSet *Function::optionsFor(const Keywords &given) {
     set->given.push_back({Ref::share(option), Ref::share(setting)});
   }
   optionSets.push_back(std::move(set));
+  if (given.empty())
+    noOptions = optionSets.back().get();
   return optionSets.back().get();
 }
 
@@ -443,8 +447,10 @@ PyObject *Function::compiledObject(nrd_kernel *kernel) {
 }
 
 bool Function::toArguments(PyObject *const *bound, ArgumentScope &scope, nrd_arg *out) {
-  for (size_t i = 0; i < parameters.size(); ++i)
-    if (!toArgument(i, bound[i], scope, out[i]))
+  const uint8_t *usual = isUsual.data();
+  for (size_t i = 0, count = isUsual.size(); i < count; ++i)
+    if (!(usual[i] && toUsualArgument(bound[i], out[i])) &&
+        !python::toArgument(parameters[i], bound[i], scope, out[i]))
       return false;
   return true;
 }
@@ -464,28 +470,30 @@ OptionsPtr Function::optionsWithName(const OptionSet &options, PyObject *const *
 
 PyObject *Function::launch(PyObject *grid, const Call &call, bool warmup) {
   size_t count = parameters.size();
-  Slots<PyObject *> bound(count);
+  Slots<PyObject *> storage(count);
   Slots<nrd_arg> arguments(count);
-  Keywords given;
-  if (!bind(call, bound.get(), given))
-    return nullptr;
-  OptionSet *options = optionsFor(given);
-  if (!options)
-    return nullptr;
+  PyObject *const *bound = call.values; // as they are, when all are given by position
+  OptionSet *options = call.names ? nullptr : noOptions;
+  if (!options || call.positional != count) {
+    Keywords given;
+    if (!bind(call, storage.get(), given) || !(options = optionsFor(given)))
+      return nullptr;
+    bound = storage.get();
+  }
 
   nrd_launch launch{};
   launch.num_threads = options->threads;
   launch.checked = options->checked;
   bool isHarmless; // arguments are read afterwards, whatever the grid's function has done
-  if (!warmup && !grids.resolve(grid, bound.get(), launch.grid, isHarmless))
+  if (!warmup && !grids.resolve(grid, bound, launch.grid, isHarmless))
     return nullptr;
 
   ArgumentScope scope;
   scope.warmup = warmup;
   LaunchFrame frame(*this);
-  if (!toArguments(bound.get(), scope, arguments.get()))
+  if (!toArguments(bound, scope, arguments.get()))
     return nullptr;
-  return dispatch(frame, bound.get(), arguments.get(), *options, warmup ? nullptr : &launch);
+  return dispatch(frame, bound, arguments.get(), *options, warmup ? nullptr : &launch);
 }
 
 PyObject *Function::dispatch(LaunchFrame &frame, PyObject *const *bound, const nrd_arg *arguments,
@@ -705,7 +713,9 @@ PyObject *launchHooked(PyObject *kernel, PyObject *grid, const Call &call, bool 
                                               warmup ? Py_True : Py_False, nullptr)
                : nullptr;
   }
-  Function *function = functionOf(kernel);
+  Function *function = asKernel(kernel)->function;
+  if (!function) [[unlikely]]
+    function = functionOf(kernel);
   return function ? function->launch(grid, call, warmup) : nullptr;
 }
 
@@ -847,6 +857,11 @@ PyObject *launcherRepr(PyObject *self) {
 
 PyObject *runOf(PyObject *kernel) {
   static PyObject *name = interned("run");
+  // What the interpreter itself asks, with its cache of what classes hold, where it can be called.
+  using LookUp = PyObject *(*)(PyTypeObject *, PyObject *);
+  static auto *const lookUp = reinterpret_cast<LookUp>(dlsym(RTLD_DEFAULT, "_PyType_Lookup"));
+  if (lookUp) [[likely]]
+    return lookUp(Py_TYPE(kernel), name);
   PyObject *run = PyObject_GetAttr(reinterpret_cast<PyObject *>(Py_TYPE(kernel)), name);
   if (!run)
     PyErr_Clear();

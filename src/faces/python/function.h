@@ -129,7 +129,8 @@ public:
   /// Defaults for the rest; an error when one has none.
   bool bindDefaults(PyObject **bound);
   bool toArgument(size_t index, PyObject *object, ArgumentScope &scope, nrd_arg &out) {
-    return python::toArgument(parameters[index], object, scope, out);
+    return (isUsual[index] && toUsualArgument(object, out)) ||
+           python::toArgument(parameters[index], object, scope, out);
   }
   OptionSet *optionsFor(const Keywords &given);
   bool resolveGrid(PyObject *grid, PyObject *const *bound, uint32_t out[3], bool &isHarmless) {
@@ -167,9 +168,11 @@ private:
   bool namesKernels = false; ///< `@jit(repr=...)`: asked for the name of each new kernel
   Ref globals, closure, defaultOptions;
   std::vector<Parameter> parameters;
+  std::vector<uint8_t> isUsual; ///< of each parameter, close together
   Grids grids{parameters};
   std::vector<Capture> captures;
   std::vector<std::unique_ptr<OptionSet>> optionSets;
+  OptionSet *noOptions = nullptr; ///< the one of launches without keywords, once there was one
   std::unordered_map<nrd_kernel *, Ref> kernels;
   std::pair<nrd_kernel *, PyObject *> latest = {}; ///< the one of `kernels` that was launched last
   std::unordered_set<PyObject *> kept;
