@@ -203,6 +203,12 @@ ErrorPtr dumpStages(nrd_kernel &kernel, llvm::StringRef folder) {
                        failed.message());
     if (const std::string *text = kernel.stage(stage))
       out << *text;
+    out.close();
+    if ((failed = out.error())) {
+      out.clear_error(); // or its destructor ends the process
+      return makeError(NRD_ERROR_RESOURCES, "", diag::CannotWriteFile, std::string_view(path.str()),
+                       failed.message());
+    }
   }
   return nullptr;
 }
@@ -258,6 +264,9 @@ targets::CompileOptions targetOptionsOf(const CompileRequest &request) {
   targetOptions.maxRegisters = int(options.maxRegisters);
   targetOptions.ptxVersion = int(options.ptxVersion);
   targetOptions.assemblerOptions = options.ptxOptions;
+  if (request.target.backend == Backend::Cuda)
+    if (std::optional<cache::Store> store = cache::Store::current())
+      targetOptions.assemblyNotes = store->assemblyNotes();
   targetOptions.reflectFtz = options.reflectFtz;
   targetOptions.cooperative = options.cooperative;
   targetOptions.programmaticLaunch = options.pdl;

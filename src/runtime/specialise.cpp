@@ -102,7 +102,7 @@ bool fits(Integer value, DType type) {
     return true;
   if (!negative)
     return value.bits >> (row.bits - 1) == 0;
-  return int64_t(value.bits) >= -(int64_t(1) << (row.bits - 1)) || row.bits == 64;
+  return row.bits == 64 || int64_t(value.bits) >= -(int64_t(1) << (row.bits - 1));
 }
 
 ErrorPtr badArgument(const ParamRule &rule, llvm::StringRef function, const std::string &expected,

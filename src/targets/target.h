@@ -80,6 +80,8 @@ struct CompileOptions {
   /// separated by spaces.
   int ptxVersion = 0;
   std::string assemblerOptions;
+  /// A folder for notes of what is assembled within this process; empty for none.
+  std::string assemblyNotes;
   /// Flush subnormals in library functions that ask (`enable_reflect_ftz`).
   bool reflectFtz = true;
   /// All programs run at the same time; programs may start before the launch before has ended

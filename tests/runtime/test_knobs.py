@@ -244,6 +244,14 @@ def test_dump(tmp_path):
     assert files == ["kernel.asm", "kernel.llir", "kernel.loops", "kernel.o", "kernel.tile"]
 
 
+def test_a_dump_that_fails(tmp_path):
+    """A full disk is an error of the launch, not the end of the process."""
+    (tmp_path / "kernel.tile").symlink_to("/dev/full")
+    os.environ["NEREID_DUMP_DIR"] = str(tmp_path)
+    with pytest.raises(RuntimeError, match=f"cannot write `{tmp_path}/kernel.tile`: No space left on device"):
+        store_one()[(1, )](np.zeros(1, np.int32))
+
+
 @pytest.mark.parametrize("variable, text", [("LLVM_IR_ENABLE_DUMP", "LLVM IR of kernel before optimisation"),
                                             ("MLIR_ENABLE_DUMP", "IR Dump Before")])
 def test_printing_of_programs(variable, text, capfd):

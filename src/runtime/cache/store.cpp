@@ -19,6 +19,7 @@
 #include <ctime>
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits>
 #include <pwd.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -42,7 +43,8 @@ constexpr uint32_t formatVersion = 1;
 constexpr size_t checkedHead = 56, headSize = 88;
 /// No entry is larger.
 constexpr uint64_t largestEntry = uint64_t(1) << 30;
-constexpr int64_t touchAfter = 3600, temporaryLife = 3600, lockLife = 300;
+constexpr int64_t touchAfter = 3600, temporaryLife = 3600, lockLife = 300,
+                  noteLife = 30 * 24 * 3600;
 /// How long those who look at files wait for what is on its way.
 constexpr std::chrono::milliseconds patience(10000);
 constexpr char lockName[] = "thinning";
@@ -163,28 +165,43 @@ std::optional<Key> keyOf(llvm::StringRef shard, llvm::StringRef name) {
   return key;
 }
 
+/// Calls `visit(name)` for everything that an open folder holds.
+template <typename Visit> void entriesOf(int folder, Visit visit) {
+  int copy = ::dup(folder);
+  DIR *stream = copy >= 0 ? ::fdopendir(copy) : nullptr;
+  if (!stream) {
+    if (copy >= 0)
+      ::close(copy);
+    return;
+  }
+  ::rewinddir(stream);
+  while (dirent *entry = ::readdir(stream))
+    if (llvm::StringRef name = entry->d_name; name != "." && name != "..")
+      visit(name.str());
+  ::closedir(stream);
+}
+
 /// Calls `each(shard's descriptor, shard's name, file's name)` for every file of the folder.
 template <typename Each> void walk(int folder, Each each) {
-  auto entries = [](int descriptor, auto visit) {
-    int copy = ::dup(descriptor);
-    DIR *stream = copy >= 0 ? ::fdopendir(copy) : nullptr;
-    if (!stream) {
-      if (copy >= 0)
-        ::close(copy);
-      return;
-    }
-    ::rewinddir(stream);
-    while (dirent *entry = ::readdir(stream))
-      if (llvm::StringRef name = entry->d_name; name != "." && name != "..")
-        visit(name.str());
-    ::closedir(stream);
-  };
-  entries(folder, [&](const std::string &shard) {
+  entriesOf(folder, [&](const std::string &shard) {
     if (shard.size() != 2)
       return;
     File inside(openAt(folder, shard.c_str(), O_RDONLY | O_DIRECTORY));
     if (inside)
-      entries(inside.get(), [&](const std::string &name) { each(inside.get(), shard, name); });
+      entriesOf(inside.get(), [&](const std::string &name) { each(inside.get(), shard, name); });
+  });
+}
+
+/// Removes the files of a folder in this one that were last written before `time`.
+void removeOlder(int folder, const char *name, int64_t time) {
+  File inside(openAt(folder, name, O_RDONLY | O_DIRECTORY));
+  if (!inside)
+    return;
+  entriesOf(inside.get(), [&](const std::string &file) {
+    struct stat status;
+    if (::fstatat(inside.get(), file.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        status.st_mtime < time)
+      ::unlinkat(inside.get(), file.c_str(), 0);
   });
 }
 
@@ -475,6 +492,8 @@ size_t Store::clear() const {
           !llvm::StringRef(name).starts_with(temporaryPrefix))
         ++removed;
     });
+  if (folder)
+    removeOlder(folder.get(), notesName, std::numeric_limits<int64_t>::max());
   return removed;
 }
 
@@ -518,6 +537,7 @@ bool Store::thinOut() const {
     sum += uint64_t(file.st_size);
     entries.push_back({file.st_mtime, uint64_t(file.st_size), shard + "/" + name});
   });
+  removeOlder(folder.get(), notesName, now - noteLife);
   if (limit && sum > limit) {
     llvm::sort(entries, [](const Old &a, const Old &b) { return a.lastUse < b.lastUse; });
     // Some room, so that this is not needed again at once.

@@ -13,7 +13,7 @@
 //
 // Above its size limit the folder is thinned out, least recently used first (a hit renews a file's
 // time, at most once an hour), by one process at a time; who has opened a file keeps it. Files of
-// writers that were killed go after an hour.
+// writers that were killed go after an hour, notes after 30 days.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -67,6 +67,9 @@ public:
   static std::string defaultFolder();
 
   const std::string &folder() const { return path; }
+  /// Where the target keeps notes of what it assembles within this process: a folder in this one,
+  /// which goes with the entries.
+  std::string assemblyNotes() const { return path + "/" + notesName; }
   FolderState state() const;
 
   /// The content of an entry, checked; one that this process is about to write, as it is.
@@ -86,7 +89,7 @@ public:
   std::optional<std::string> open(const EntryInfo &entry, EntryKind &kind) const;
   /// How many files of writers that are at work or were killed there are.
   size_t temporaryFiles() const;
-  /// Removes all entries; returns how many.
+  /// Removes all entries and the notes; returns how many entries.
   size_t clear() const;
   /// Removes what is too old and, above the limit, what was least recently used. False when another
   /// process is at it.
@@ -103,6 +106,8 @@ public:
   bool commit(Staged staged) const;
 
 private:
+  static constexpr char notesName[] = "assembling";
+
   int openFolder(FolderState *why = nullptr) const;
   int openForWriting() const;
   bool makeFolder() const;

@@ -97,17 +97,14 @@ public:
 
   /// Makes the machine code; the caller holds the mutex or is alone.
   llvm::Error assemble() const {
-    auto assembler = findAssembler();
-    if (!assembler)
-      return assembler.takeError();
     const Settings &settings = Settings::current();
     AssembleOptions how{arch, settings.assemblerOptimisation ? 3 : 0,
                         settings.assemblerOptions + " " + assemblerOptions};
-    auto assembly = (*assembler)->assemble(ptx, info.entry, how);
+    auto assembly = nvidia::assemble(ptx, info.entry, how, assemblyNotes);
     if (!assembly)
       return assembly.takeError();
     if (settings.printAssembler)
-      llvm::errs() << "// " << (*assembler)->description() << " about " << info.entry << ":\n"
+      llvm::errs() << "// " << assembly->by << " about " << info.entry << ":\n"
                    << assembly->log << '\n';
     cubin = std::move(assembly->cubin);
     advice = std::move(assembly->warnings);
@@ -119,7 +116,7 @@ public:
 
   Architecture arch;
   mutable LaunchInfo info;
-  std::string tile, gpu, layouts, llir, ptx, assemblerOptions;
+  std::string tile, gpu, layouts, llir, ptx, assemblerOptions, assemblyNotes;
   mutable std::mutex mutex;
   mutable std::string cubin; ///< empty until it is asked for when no launch was planned
   mutable std::vector<std::string> advice;
@@ -196,6 +193,7 @@ public:
     auto result = std::make_unique<NvidiaKernel>();
     result->arch = *arch;
     result->assemblerOptions = options.assemblerOptions;
+    result->assemblyNotes = options.assemblyNotes;
     result->restore(in);
     if (!in.ok())
       return llvm::createStringError("a damaged kernel");
@@ -244,6 +242,7 @@ public:
     result->arch = *arch;
     result->params = targets::paramsOf(kernel);
     result->assemblerOptions = options.assemblerOptions;
+    result->assemblyNotes = options.assemblyNotes;
     if (options.keepStages)
       result->tile = printed(tileModule, "tile", options);
     targets::StageClock clock(result->times);

@@ -276,6 +276,21 @@ TEST_F(CacheStore, WhatKilledWritersLeftGoes) {
   EXPECT_GE(ageOf(shard + "/.new-1-1-NEW"), 0);
 }
 
+TEST_F(CacheStore, NotesGoWithTheEntries) {
+  ASSERT_TRUE(store.write(key, EntryKind::Kernel, "x"));
+  std::string notes = store.assemblyNotes();
+  ASSERT_EQ(::mkdir(notes.c_str(), 0700), 0);
+  writeFile(notes + "/old", "!");
+  writeFile(notes + "/new", "!");
+  setAge(notes + "/old", 31 * 24 * 3600);
+  EXPECT_EQ(count(), 1u) << "notes are no entries";
+  EXPECT_TRUE(store.thinOut());
+  EXPECT_EQ(ageOf(notes + "/old"), -1);
+  EXPECT_GE(ageOf(notes + "/new"), 0);
+  EXPECT_EQ(store.clear(), 1u);
+  EXPECT_EQ(ageOf(notes + "/new"), -1);
+}
+
 TEST_F(CacheStore, OneThinsOutAtATime) {
   ASSERT_TRUE(store.write(key, EntryKind::Kernel, "x"));
   writeFile(base + "/thinning", "");

@@ -2,6 +2,7 @@
 
 #include "support/file_identity.h"
 #include "support/settings.h"
+#include "targets/nvidia/codegen/AssemblyNote.h"
 #include "targets/nvidia/codegen/Subprocess.h"
 #include "targets/nvidia/codegen/Toolkit.h"
 
@@ -12,7 +13,9 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <link.h>
 #include <mutex>
@@ -33,7 +36,21 @@ int numberBefore(llvm::StringRef line, llvm::StringRef unit) {
 }
 
 int timeLimit() {
-  return int(Settings::current().assemblerTimeout);
+  constexpr int64_t longest = 7 * 24 * 3600; // what a clock of milliseconds can hold
+  return int(std::clamp<int64_t>(Settings::current().assemblerTimeout, 1, longest));
+}
+
+bool isMachineCode(llvm::StringRef bytes) {
+  return bytes.starts_with("\x7f"
+                           "ELF");
+}
+
+/// How a program of NVIDIA's ended, where it says nothing itself.
+std::string endOf(const ProcessResult &result) {
+  if (result.signal)
+    return "it was ended by signal " + std::to_string(result.signal) + " (" +
+           strsignal(result.signal) + ")";
+  return "it ended with status " + std::to_string(result.status);
 }
 
 /// A `ptxas` process for each kernel.
@@ -46,6 +63,7 @@ public:
     return "ptxas " + std::to_string(major) + "." + std::to_string(minor) + " (" + path + ")";
   }
   int ptxVersion() const override { return ptxVersionOfCuda(major, minor); }
+  bool isInProcess() const override { return false; }
 
   llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
                                     const AssembleOptions &options) const override {
@@ -63,11 +81,18 @@ public:
     auto result = runProgram(path, args, timeLimit());
     if (!result)
       return result.takeError();
-    if (result->status != 0)
-      return assemblerError(description(), kernel, result->output);
+    if (result->signal)
+      return llvm::createStringError(description() + " did not assemble `" + kernel +
+                                     "`: " + endOf(*result));
+    if (result->failed())
+      return assemblerError(description(), kernel,
+                            result->output.empty() ? endOf(*result) : result->output);
     auto cubin = target->read();
     if (!cubin)
       return cubin.takeError();
+    // Its status may be unknown.
+    if (result->status < 0 && !isMachineCode(*cubin))
+      return assemblerError(description(), kernel, result->output);
     Assembly assembly;
     assembly.cubin = std::move(*cubin);
     readLog(result->output, kernel, assembly);
@@ -162,7 +187,7 @@ std::unique_ptr<Assembler> openPtxas(const std::string &path, std::string &why) 
   llvm::StringRef output = result->output;
   int major = 0, minor = 0;
   size_t at = output.find("release ");
-  if (result->status == 0 && at != llvm::StringRef::npos) {
+  if (!result->failed() && at != llvm::StringRef::npos) {
     output = output.substr(at + strlen("release "));
     if (!output.consumeInteger(10, major) && output.consume_front("."))
       output.consumeInteger(10, minor);
@@ -174,7 +199,7 @@ std::unique_ptr<Assembler> openPtxas(const std::string &path, std::string &why) 
   return std::make_unique<PtxasProgram>(path, major, minor);
 }
 
-llvm::Expected<const Assembler *> findAssembler() {
+static llvm::Expected<const Assembler *> findAmong(llvm::ArrayRef<llvm::StringRef> kinds) {
   // By choice: settings may be read again.
   struct Found {
     std::unique_ptr<Assembler> assembler;
@@ -183,7 +208,6 @@ llvm::Expected<const Assembler *> findAssembler() {
   static auto *mutex = new std::mutex();
   static auto *known = new llvm::StringMap<Found>();
   const Settings &settings = Settings::current();
-  llvm::SmallVector<llvm::StringRef> kinds = kindsInForce();
   std::string key = llvm::join(kinds, ",") + "|" + settings.ptxas + "|" + settings.cudaPath;
   std::lock_guard lock(*mutex);
   auto it = known->find(key);
@@ -205,6 +229,88 @@ llvm::Expected<const Assembler *> findAssembler() {
       "there is no assembler for NVIDIA's machine code: " + it->second.why +
       "; install the package `nvidia-nvjitlink` with pip, a CUDA toolkit (NEREID_CUDA_PATH says "
       "where it is) or the NVIDIA driver");
+}
+
+llvm::Expected<const Assembler *> findAssembler() {
+  return findAmong(kindsInForce());
+}
+
+/// The PTX as a program that reads at most `version` (times ten) takes it: the versions differ in
+/// what they add, and few kernels need the newest.
+static std::string inVersion(llvm::StringRef ptx, int version) {
+  static constexpr llvm::StringLiteral directive = "\n.version ";
+  size_t at = ptx.find(directive);
+  if (at == llvm::StringRef::npos)
+    return ptx.str();
+  llvm::StringRef rest = ptx.substr(at + directive.size());
+  int major = 0, minor = 0;
+  if (rest.consumeInteger(10, major) || !rest.consume_front(".") ||
+      rest.consumeInteger(10, minor) || major * 10 + minor <= version)
+    return ptx.str();
+  return (ptx.take_front(at + directive.size()) + llvm::Twine(version / 10) + "." +
+          llvm::Twine(version % 10) + rest)
+      .str();
+}
+
+static llvm::Expected<Assembly> checked(llvm::Expected<Assembly> assembly, llvm::StringRef kernel) {
+  if (!assembly || isMachineCode(assembly->cubin))
+    return assembly;
+  return llvm::createStringError(assembly->by + " gave " + llvm::Twine(assembly->cubin.size()) +
+                                 " bytes for `" + kernel + "` that are no machine code");
+}
+
+/// By a program, after a process has ended at it.
+static llvm::Expected<Assembly> assembleApart(const Assembler &program, llvm::StringRef ptx,
+                                              llvm::StringRef kernel,
+                                              const AssembleOptions &options,
+                                              const std::string &reason) {
+  auto assembly = program.assemble(inVersion(ptx, program.ptxVersion()), kernel, options);
+  if (!assembly)
+    return llvm::createStringError(reason + ", and " + llvm::toString(assembly.takeError()));
+  assembly->by = program.description();
+  assembly->warnings.insert(assembly->warnings.begin(),
+                            reason + ": " + assembly->by + " assembles it instead");
+  return checked(std::move(assembly), kernel);
+}
+
+llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
+                                  const AssembleOptions &options, llvm::StringRef notes) {
+  auto assembler = findAssembler();
+  if (!assembler)
+    return assembler.takeError();
+  std::string by = (*assembler)->description();
+  auto run = [&] {
+    auto assembly = (*assembler)->assemble(ptx, kernel, options);
+    if (assembly)
+      assembly->by = by;
+    return checked(std::move(assembly), kernel);
+  };
+  if (!(*assembler)->isInProcess())
+    return run();
+  AssemblyNote note(notes, by + "\n" + options.arch.name() + " -O" +
+                               std::to_string(options.optLevel) + " " + options.further + "\n" +
+                               ptx.str());
+  if (note.ended() > 0) {
+    std::string reason =
+        (note.ended() == 1 ? "a process" : std::to_string(note.ended()) + " processes") +
+        " ended while " + by + " assembled `" + kernel.str() + "` (by a crash of it, or stopped)";
+    if (llvm::is_contained(kindsInForce(), "ptxas")) {
+      auto program = findAmong({"ptxas"});
+      if (program)
+        return assembleApart(**program, ptx, kernel, options, reason);
+      llvm::consumeError(program.takeError());
+    }
+    // Once may have been chance.
+    if (note.ended() > 1)
+      return llvm::createStringError(
+          reason +
+          "; it is not asked again: let `ptxas` assemble, a program that can fail alone (of "
+          "a CUDA toolkit or the package `nvidia-cuda-nvcc`; NEREID_PTXAS names one), or "
+          "remove `" +
+          note.path() + "`");
+  }
+  note.begin();
+  return run();
 }
 
 /// The files that `dlopen` of a library's name may mean, as far as they can be told from outside.
@@ -316,9 +422,10 @@ llvm::Expected<std::string> disassemble(llvm::StringRef cubin) {
   auto result = runProgram(program, args, timeLimit());
   if (!result)
     return result.takeError();
-  if (result->status != 0)
-    return llvm::createStringError("`" + program +
-                                   "` failed: " + llvm::StringRef(result->output).trim());
+  if (result->failed())
+    return llvm::createStringError(
+        "`" + program + "` failed: " +
+        (result->output.empty() ? endOf(*result) : llvm::StringRef(result->output).trim()));
   // Its warnings come first, in the same stream.
   llvm::StringRef text = result->output;
   while (text.starts_with("nvdisasm ") || text.starts_with("cuobjdump "))

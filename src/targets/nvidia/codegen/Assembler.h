@@ -4,6 +4,9 @@
 // The setting NEREID_ASSEMBLER chooses ("nvjitlink", "driver", "ptxas"); NEREID_PTXAS (alias
 // TRITON_PTXAS_PATH) names the program. Without a choice the first one found of that order is
 // taken. Assemblers are found once a process and may be used from several threads.
+//
+// The first two run inside this process and end it when they crash; `assemble` sees to it that the
+// same code does not do so again and again.
 #pragma once
 #include "targets/nvidia/codegen/Architecture.h"
 
@@ -23,7 +26,7 @@ struct AssembleOptions {
   /// 0 to 3.
   int optLevel = 3;
   /// Further options of ptxas, separated by spaces. The driver's own compiler takes none.
-  std::string further;
+  std::string further{};
 
   llvm::SmallVector<llvm::StringRef> words() const {
     llvm::SmallVector<llvm::StringRef> all;
@@ -35,6 +38,8 @@ struct AssembleOptions {
 /// The finished code of one kernel, and what the assembler says about it.
 struct Assembly {
   std::string cubin;
+  /// The description of what made it; set by the function `assemble`.
+  std::string by;
   /// Everything the assembler printed.
   std::string log;
   int registers = 0;       ///< a thread
@@ -59,6 +64,8 @@ public:
   virtual std::string description() const = 0;
   /// The newest PTX version it reads, times ten.
   virtual int ptxVersion() const = 0;
+  /// Whether a crash of it is one of this process.
+  virtual bool isInProcess() const { return true; }
   /// Assembles a module with the one kernel `kernel`. Errors are the assembler's, in its words,
   /// with the cause first where it is known (PTX too new, too much shared memory, out of
   /// registers).
@@ -69,6 +76,15 @@ public:
 /// The assembler in force; an error says what to install. The object lives as
 /// long as the process.
 llvm::Expected<const Assembler *> findAssembler();
+
+/// Assembles by the assembler in force. What it gives is machine code or an error.
+///
+/// `notes`: a folder for notes (AssemblyNote.h) of what is assembled within the process; empty for
+/// none. Code at which a process has ended before goes to a `ptxas` program, with a warning among
+/// the assembly's that says so; where there is none, or another assembler was asked for, to the
+/// same one once more, and after a second end the error says what is known and what to do.
+llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
+                                  const AssembleOptions &options, llvm::StringRef notes);
 
 /// What stands for the assembler in force in keys of kernels on disk: the builds of the files that
 /// it may be, found without opening them.

@@ -77,12 +77,14 @@ llvm::Expected<ProcessResult> runProgram(const std::string &program,
   if (!inTime)
     kill(child, SIGKILL);
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+  pid_t waited = 0;
+  while ((waited = waitpid(child, &status, 0)) < 0 && errno == EINTR)
     ;
   if (!inTime)
     return llvm::createStringError("`" + program + "` did not finish within " +
                                    llvm::Twine(seconds) + " seconds");
-  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  result.status = waited == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  result.signal = waited == child && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   return result;
 }
 

@@ -9,7 +9,11 @@
 namespace nereid::nvidia {
 
 struct ProcessResult {
-  int status = 0;     ///< exit status, or 128 + the signal that ended it
+  /// Exit status; -1 where a signal ended it, or where it is not known, because this process
+  /// ignores its children's ends (SIGCHLD) or waits for all of them elsewhere.
+  int status = 0;
+  int signal = 0;                                           ///< that ended it, or 0
+  bool failed() const { return signal != 0 || status > 0; } ///< as far as is known
   std::string output; ///< standard output and standard error together
 };
 

@@ -1,0 +1,82 @@
+// A stand-in for NVIDIA's libnvJitLink. The variable FAKE_NVJITLINK says what becomes of any code:
+// "crash" (the process ends by a signal), "garbage" (bytes that are no machine code); else an ELF
+// file's first bytes.
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *mode(void) {
+  const char *mode = getenv("FAKE_NVJITLINK");
+  return mode ? mode : "";
+}
+
+static const char *image(void) {
+  return strcmp(mode(), "garbage") == 0 ? "nonsense" : "\177ELFfake";
+}
+
+int nvJitLinkVersion(unsigned *major, unsigned *minor) {
+  *major = 13;
+  *minor = 0;
+  return 0;
+}
+
+int __nvJitLinkCreate_13_0(void **link, uint32_t count, const char *const *options) {
+  static int one;
+  (void)count, (void)options;
+  *link = &one;
+  return 0;
+}
+
+int __nvJitLinkDestroy_13_0(void **link) {
+  *link = NULL;
+  return 0;
+}
+
+int __nvJitLinkAddData_13_0(void *link, int kind, const void *data, size_t size, const char *name) {
+  (void)link, (void)kind, (void)data, (void)size, (void)name;
+  return 0;
+}
+
+int __nvJitLinkComplete_13_0(void *link) {
+  (void)link;
+  if (strcmp(mode(), "crash") == 0) {
+    signal(SIGSEGV, SIG_DFL); // sanitizers have handlers
+    raise(SIGSEGV);
+  }
+  return 0;
+}
+
+int __nvJitLinkGetLinkedCubinSize_13_0(void *link, size_t *size) {
+  (void)link;
+  *size = strlen(image());
+  return 0;
+}
+
+int __nvJitLinkGetLinkedCubin_13_0(void *link, void *cubin) {
+  (void)link;
+  memcpy(cubin, image(), strlen(image()));
+  return 0;
+}
+
+static int noSize(void *link, size_t *size) {
+  (void)link;
+  *size = 0;
+  return 0;
+}
+static int noLog(void *link, char *log) {
+  (void)link, (void)log;
+  return 0;
+}
+int __nvJitLinkGetErrorLogSize_13_0(void *link, size_t *size) {
+  return noSize(link, size);
+}
+int __nvJitLinkGetErrorLog_13_0(void *link, char *log) {
+  return noLog(link, log);
+}
+int __nvJitLinkGetInfoLogSize_13_0(void *link, size_t *size) {
+  return noSize(link, size);
+}
+int __nvJitLinkGetInfoLog_13_0(void *link, char *log) {
+  return noLog(link, log);
+}
