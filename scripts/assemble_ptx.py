@@ -18,7 +18,7 @@ import sys
 import sysconfig
 import time
 
-ADVISORY = re.compile(r".*(?:Potential Performance Loss|warpgroup\.\w+ is injected).*")
+ADVISORY = re.compile(r".*(?:Potential Performance Loss| is injected).*")
 
 
 def find_ptxas():

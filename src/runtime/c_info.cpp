@@ -103,15 +103,20 @@ json::Object cacheReport() {
       {"folder", json::fixUTF8(folder)}, {"state", state}, {"limit", settings.cacheSize << 20}};
 }
 
-/// What the code generators found: {"assembler": {"found": "..."} or {"problem": "..."}}.
+/// What the code generators found: {"assembler": {"found": "..."}}, with "problem" for what is
+/// missing or known against it.
 json::Object toolReport() {
   json::Object report;
   for (const char *backend : {"cpu", "cuda"})
     if (const targets::Target *target = targets::findTarget(backend))
-      for (const targets::Tool &tool : target->tools())
-        report[tool.name] = tool.found.empty()
-                                ? json::Object{{"problem", json::fixUTF8(tool.problem)}}
-                                : json::Object{{"found", json::fixUTF8(tool.found)}};
+      for (const targets::Tool &tool : target->tools()) {
+        json::Object row;
+        if (!tool.found.empty())
+          row["found"] = json::fixUTF8(tool.found);
+        if (!tool.problem.empty())
+          row["problem"] = json::fixUTF8(tool.problem);
+        report[tool.name] = std::move(row);
+      }
   return report;
 }
 

@@ -193,7 +193,7 @@ protected:
 struct Tool {
   std::string name;    ///< "assembler"
   std::string found;   ///< "nvJitLink 13.0 (/usr/...)"; empty when it is missing
-  std::string problem; ///< what is missing then
+  std::string problem; ///< what is missing then, or what is known against what was found
 };
 
 /// A code generator. Objects are immutable and may be used from several threads at once.

@@ -100,7 +100,10 @@ int cli::doctorCommand(const Command &, const Arguments &parsed) {
   llvm::sort(names);
   for (const std::string &name : names) {
     const json::Object &tool = *report.getObject("tools")->getObject(name);
-    row(name, text_of(tool, "found", text_of(tool, "problem", "?").c_str()));
+    std::string found = text_of(tool, "found", ""), problem = text_of(tool, "problem", "");
+    row(name, found.empty() ? problem : found);
+    if (!found.empty() && !problem.empty())
+      row("", problem);
   }
   const json::Object &cache = *report.getObject("cache");
   std::string folder = text_of(cache, "folder", ""), state = text_of(cache, "state", "?");

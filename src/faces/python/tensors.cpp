@@ -21,8 +21,7 @@ bool findFunctions(TensorFunctions &out) {
              find(out.deviceType, "aoti_torch_get_device_type") &&
              find(out.deviceIndex, "aoti_torch_get_device_index") &&
              find(out.data, "aoti_torch_get_data_ptr") && find(out.rank, "aoti_torch_get_dim") &&
-             find(out.sizes, "aoti_torch_get_sizes") &&
-             find(out.strides, "aoti_torch_get_strides");
+             find(out.sizes, "aoti_torch_get_sizes") && find(out.strides, "aoti_torch_get_strides");
   if (library)
     dlclose(library);
   return all;

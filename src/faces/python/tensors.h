@@ -1,10 +1,11 @@
 // PyTorch's tensors as arguments, quickly.
 //
 // DLPack's table of C functions describes any tensor, in 65 to 100 ns: PyTorch makes a second owner
-// of the tensor, for which it takes the interpreter's lock, twice. Its C interface for code compiled
-// ahead of time (torch/csrc/inductor/aoti_torch/c/shim.h, kept stable from version to version) says
-// the same by a few functions that only read, together 16 ns. They want the address of the C++
-// tensor. That lies in the Python object, and where is found by `tensor._cdata`, which is its value.
+// of the tensor, for which it takes the interpreter's lock, twice. Its C interface for code
+// compiled ahead of time (torch/csrc/inductor/aoti_torch/c/shim.h, kept stable from version to
+// version) says the same by a few functions that only read, together 16 ns. They want the address
+// of the C++ tensor. That lies in the Python object, and where is found by `tensor._cdata`, which
+// is its value.
 //
 // Nothing of this is taken on trust: the first tensor of each class and dtype is read both ways and
 // has to come out the same. Where it does not, or a function is missing, DLPack is asked for ever
@@ -115,8 +116,7 @@ inline bool TensorClass::describe(PyObject *object, ScalarType scalar, nrd_arg &
 inline bool TensorClass::read(PyObject *object, nrd_arg &out) const {
   int32_t scalar;
   return trusted && functions.scalarType(reinterpret_cast<char *>(object) + place, &scalar) == 0 &&
-         unsigned(scalar) < 64 && (trusted >> scalar & 1) &&
-         describe(object, scalars[scalar], out);
+         unsigned(scalar) < 64 && (trusted >> scalar & 1) && describe(object, scalars[scalar], out);
 }
 
 } // namespace nereid::python

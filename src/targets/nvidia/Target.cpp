@@ -214,10 +214,12 @@ public:
 
   std::vector<targets::Tool> tools() const override {
     targets::Tool assembler{"assembler", "", ""};
-    if (auto found = findAssembler())
+    if (auto found = findAssembler()) {
       assembler.found = (*found)->description();
-    else
+      assembler.problem = (*found)->defect();
+    } else {
       assembler.problem = llvm::toString(found.takeError());
+    }
     targets::Tool libdevice{"libdevice", findLibdevice(), ""};
     if (libdevice.found.empty())
       libdevice.problem = "no `libdevice.10.bc` was found";

@@ -8,6 +8,12 @@
 
 #include "llvm/Support/FileSystem.h"
 
+#include <atomic>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
 using namespace nereid::nvidia;
 
 namespace {
@@ -115,6 +121,70 @@ TEST(Assembler, Errors) {
     EXPECT_NE(fails(big).find("`add` needs more shared memory than there is"), std::string::npos)
         << fails(big);
   });
+}
+
+/// What of a kernel makes nvJitLink 12.9 to 13.1 read address 76.
+constexpr char crashingPtx[] = R"(
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry kernel() {
+  .reg .pred %p<31>;
+  .reg .b16 %rs<19>;
+  .reg .b32 %r<116>;
+  .reg .b64 %rd<93>;
+  sqrt.rn.f64 %rd45, %rd64;
+  shfl.sync.bfly.b32 %r59, %r58, 2, 31, -1;
+  add.s32 %r61, %r59, %r60;
+  selp.b32 %r62, %r61, %r57, %p19;
+  selp.b32 %r63, 0, %r62, %p20;
+  add.s32 %r30, %r63, %r56;
+  min.f32 %r81, %r79, 0fC0400000;
+  min.f32 %r82, %r80, 0fC0400000;
+  cvt.rn.satfinite.e5m2x2.f32 %rs16, %r82, %r81;
+  mov.b32 %r85, {%rs16, %rs17};
+  shfl.sync.idx.b32 %r86, %r85, %r84, 31, -1;
+  prmt.b32 %r88, %r86, 0, 0x7771U;
+  cvt.u16.u32 %rs5, %r88;
+  @%p11 st.global.b32 [%rd49], %r30;
+  @%p14 st.global.b8 [%rd51+8], %rs5;
+}
+)";
+
+TEST(Assembler, ACrashOfNvJitLinkIsAnError) {
+  std::string why;
+  if (!openNvJitLink(why))
+    GTEST_SKIP() << why;
+  // In a process of its own: what is left of the library after a crash is not to be relied on. Its
+  // other threads finish what they are at.
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    auto assembler = openNvJitLink(why);
+    std::string ptx = ptxOf(addKernel, hopper());
+    std::atomic<int> fine = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t)
+      threads.emplace_back([&] {
+        auto assembly = assembler->assemble(ptx, "add", {{90, true}});
+        if (assembly)
+          ++fine;
+        else
+          llvm::consumeError(assembly.takeError());
+      });
+    auto assembly = assembler->assemble(crashingPtx, "kernel", {{90, true}});
+    bool isCrash = !assembly && assembly.errorIsA<AssemblerCrashed>();
+    std::string text = assembly ? "" : llvm::toString(assembly.takeError());
+    for (std::thread &thread : threads)
+      thread.join();
+    if (fine != 3 || isCrash != assembler->hasCrashed())
+      _exit(2);
+    _exit(text.empty() || (isCrash && text.find("crashed at `kernel`") != std::string::npos) ? 0
+                                                                                             : 3);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Assembler, ChoiceBySetting) {

@@ -161,9 +161,9 @@ void readLog(llvm::StringRef log, llvm::StringRef kernel, Assembly &assembly) {
 }
 
 bool isPerformanceAdvisory(llvm::StringRef line) {
-  // "(C7510) Potential Performance Loss: ..."; "(C7517) warpgroup.wait is injected ...".
-  return line.contains("Potential Performance Loss") ||
-         (line.contains("warpgroup.") && line.contains("is injected"));
+  // "(C7510) Potential Performance Loss: ..."; "(C7517) warpgroup.wait is injected ...", from 13.1
+  // on "wgmma.wait_group is injected ...".
+  return line.contains("Potential Performance Loss") || line.contains("is injected");
 }
 
 int ptxVersionOfCuda(int major, int minor) {
@@ -259,58 +259,76 @@ static llvm::Expected<Assembly> checked(llvm::Expected<Assembly> assembly, llvm:
                                  " bytes for `" + kernel + "` that are no machine code");
 }
 
-/// By a program, after a process has ended at it.
-static llvm::Expected<Assembly> assembleApart(const Assembler &program, llvm::StringRef ptx,
-                                              llvm::StringRef kernel,
-                                              const AssembleOptions &options,
-                                              const std::string &reason) {
-  auto assembly = program.assemble(inVersion(ptx, program.ptxVersion()), kernel, options);
-  if (!assembly)
-    return llvm::createStringError(reason + ", and " + llvm::toString(assembly.takeError()));
-  assembly->by = program.description();
-  assembly->warnings.insert(assembly->warnings.begin(),
-                            reason + ": " + assembly->by + " assembles it instead");
-  return checked(std::move(assembly), kernel);
+/// The program that takes over from an assembler in the process; null where there is none or
+/// another choice was made.
+static const Assembler *programInForce() {
+  if (!llvm::is_contained(kindsInForce(), "ptxas"))
+    return nullptr;
+  auto program = findAmong({"ptxas"});
+  if (program)
+    return *program;
+  llvm::consumeError(program.takeError());
+  return nullptr;
 }
 
 llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
                                   const AssembleOptions &options, llvm::StringRef notes) {
-  auto assembler = findAssembler();
-  if (!assembler)
-    return assembler.takeError();
-  std::string by = (*assembler)->description();
-  auto run = [&] {
-    auto assembly = (*assembler)->assemble(ptx, kernel, options);
+  auto found = findAssembler();
+  if (!found)
+    return found.takeError();
+  const Assembler &first = **found;
+  auto run = [&](const Assembler &assembler, llvm::StringRef text) {
+    auto assembly = assembler.assemble(text, kernel, options);
     if (assembly)
-      assembly->by = by;
+      assembly->by = assembler.description();
     return checked(std::move(assembly), kernel);
   };
-  if (!(*assembler)->isInProcess())
-    return run();
+  if (!first.isInProcess())
+    return run(first, ptx);
+
+  const std::string by = first.description();
   AssemblyNote note(notes, by + "\n" + options.arch.name() + " -O" +
                                std::to_string(options.optLevel) + " " + options.further + "\n" +
                                ptx.str());
-  if (note.ended() > 0) {
-    std::string reason =
-        (note.ended() == 1 ? "a process" : std::to_string(note.ended()) + " processes") +
-        " ended while " + by + " assembled `" + kernel.str() + "` (by a crash of it, or stopped)";
-    if (llvm::is_contained(kindsInForce(), "ptxas")) {
-      auto program = findAmong({"ptxas"});
-      if (program)
-        return assembleApart(**program, ptx, kernel, options, reason);
-      llvm::consumeError(program.takeError());
-    }
-    // Once may have been chance.
-    if (note.ended() > 1)
-      return llvm::createStringError(
-          reason +
-          "; it is not asked again: let `ptxas` assemble, a program that can fail alone (of "
-          "a CUDA toolkit or the package `nvidia-cuda-nvcc`; NEREID_PTXAS names one), or "
-          "remove `" +
-          note.path() + "`");
+  const Assembler *program = nullptr;
+  std::string reason; // for not asking the first one
+  bool isNews = true;
+  if (first.hasCrashed()) {
+    reason = by + " has crashed in this process";
+    isNews = false;
+  } else if (note.ended() > 0) {
+    reason = by + " crashed at `" + kernel.str() +
+             "` in an earlier process, or that process was stopped then";
   }
-  note.begin();
-  return run();
+  if (!reason.empty())
+    program = programInForce();
+  // Once may have been chance.
+  if (reason.empty() || (!program && !first.hasCrashed() && note.ended() == 1)) {
+    note.begin();
+    auto assembly = run(first, ptx);
+    if (assembly || !assembly.errorIsA<AssemblerCrashed>())
+      return assembly;
+    note.keep();
+    reason = llvm::toString(assembly.takeError());
+    program = programInForce();
+  }
+  if (!program) {
+    std::string file =
+        note.ended() > 0 && !first.hasCrashed() ? ", or remove `" + note.path() + "`" : "";
+    return llvm::createStringError(
+        reason +
+        "; it is not asked again: install `nvidia-nvjitlink>=13.3`, or let `ptxas` "
+        "assemble, a program that can only crash alone (of a CUDA toolkit or the package "
+        "`nvidia-cuda-nvcc`; NEREID_PTXAS names one)" +
+        file);
+  }
+  auto assembly = run(*program, inVersion(ptx, program->ptxVersion()));
+  if (!assembly)
+    return llvm::createStringError(reason + ", and " + llvm::toString(assembly.takeError()));
+  if (isNews)
+    assembly->warnings.insert(assembly->warnings.begin(),
+                              reason + ": " + assembly->by + " assembles it instead");
+  return assembly;
 }
 
 /// The files that `dlopen` of a library's name may mean, as far as they can be told from outside.

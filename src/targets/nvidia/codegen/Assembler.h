@@ -5,8 +5,8 @@
 // TRITON_PTXAS_PATH) names the program. Without a choice the first one found of that order is
 // taken. Assemblers are found once a process and may be used from several threads.
 //
-// The first two run inside this process and end it when they crash; `assemble` sees to it that the
-// same code does not do so again and again.
+// The first two run inside this process, which their crash would end; `assemble` sees to it that it
+// seldom does, and not again and again.
 #pragma once
 #include "targets/nvidia/codegen/Architecture.h"
 
@@ -57,6 +57,18 @@ void readLog(llvm::StringRef log, llvm::StringRef kernel, Assembly &assembly);
 /// waits it adds between wgmma instructions.
 bool isPerformanceAdvisory(llvm::StringRef line);
 
+/// The error of an assembler that crashed while it assembled.
+class AssemblerCrashed : public llvm::ErrorInfo<AssemblerCrashed> {
+public:
+  static inline char ID = 0;
+  explicit AssemblerCrashed(std::string text) : text(std::move(text)) {}
+  void log(llvm::raw_ostream &out) const override { out << text; }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+
+private:
+  std::string text;
+};
+
 class Assembler {
 public:
   virtual ~Assembler() = default;
@@ -66,6 +78,10 @@ public:
   virtual int ptxVersion() const = 0;
   /// Whether a crash of it is one of this process.
   virtual bool isInProcess() const { return true; }
+  /// Whether it has crashed in this process, which has survived it and does not call it again.
+  virtual bool hasCrashed() const { return false; }
+  /// A known defect of this release, which its user should hear of; empty for none.
+  virtual std::string defect() const { return ""; }
   /// Assembles a module with the one kernel `kernel`. Errors are the assembler's, in its words,
   /// with the cause first where it is known (PTX too new, too much shared memory, out of
   /// registers).
@@ -79,10 +95,13 @@ llvm::Expected<const Assembler *> findAssembler();
 
 /// Assembles by the assembler in force. What it gives is machine code or an error.
 ///
+/// One that crashes in this process (CrashGuard.h) is not called in it again: this code, with a
+/// warning among the assembly's, and all further code goes to a `ptxas` program. Where there is
+/// none, or another assembler was asked for, the error says what happened and what to install.
+///
 /// `notes`: a folder for notes (AssemblyNote.h) of what is assembled within the process; empty for
-/// none. Code at which a process has ended before goes to a `ptxas` program, with a warning among
-/// the assembly's that says so; where there is none, or another assembler was asked for, to the
-/// same one once more, and after a second end the error says what is known and what to do.
+/// none. Code at which a process has ended before goes to `ptxas`, too; without it once more to the
+/// same assembler.
 llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
                                   const AssembleOptions &options, llvm::StringRef notes);
 

@@ -30,6 +30,7 @@ AssemblyNote::AssemblyNote(llvm::StringRef folder, llvm::StringRef what) {
   if (::flock(file, LOCK_EX | LOCK_NB) == 0 && ::fstat(file, &status) == 0 &&
       S_ISREG(status.st_mode) && status.st_nlink > 0) {
     count = int(std::min<off_t>(status.st_size, 100));
+    isEmpty = count == 0;
     return;
   }
   ::close(file);
@@ -39,13 +40,14 @@ AssemblyNote::AssemblyNote(llvm::StringRef folder, llvm::StringRef what) {
 AssemblyNote::~AssemblyNote() {
   if (file < 0)
     return;
-  if (begun || count == 0)
+  if (begun || isEmpty)
     ::unlink(name.c_str());
   ::close(file);
 }
 
 void AssemblyNote::begin() {
   begun = file >= 0 && ::pwrite(file, "!", 1, count) == 1;
+  isEmpty &= !begun;
 }
 
 } // namespace nereid::nvidia

@@ -31,6 +31,8 @@ public:
   int ended() const { return count; }
   /// Notes that this process is at it.
   void begin();
+  /// It has crashed, though the process lives: counts as one that ended.
+  void keep() { begun = false; }
 
   const std::string &path() const { return name; }
 
@@ -39,6 +41,7 @@ private:
   int file = -1;
   int count = 0;
   bool begun = false;
+  bool isEmpty = false;
 };
 
 } // namespace nereid::nvidia

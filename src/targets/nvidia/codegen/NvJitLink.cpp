@@ -3,10 +3,12 @@
 // Its functions carry the library's version in their names (`__nvJitLinkCreate_13_0`); a library
 // offers those of every release of its major version up to its own, all of the same shape.
 #include "targets/nvidia/codegen/Assembler.h"
+#include "targets/nvidia/codegen/CrashGuard.h"
 #include "targets/nvidia/codegen/Toolkit.h"
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <atomic>
 #include <dlfcn.h>
 
 namespace nereid::nvidia {
@@ -51,12 +53,21 @@ bool resolveAll(void *library, const std::string &suffix, Functions &f) {
 class NvJitLink final : public Assembler {
 public:
   NvJitLink(Functions functions, int major, int minor, std::string path)
-      : f(functions), major(major), minor(minor), path(std::move(path)) {}
+      : f(functions), code(codeOfLibraryWith(reinterpret_cast<const void *>(functions.complete))),
+        major(major), minor(minor), path(std::move(path)) {}
 
   std::string description() const override {
     return "nvJitLink " + std::to_string(major) + "." + std::to_string(minor) + " (" + path + ")";
   }
   int ptxVersion() const override { return ptxVersionOfCuda(major, minor); }
+  bool hasCrashed() const override { return crashed; }
+  std::string defect() const override {
+    // Seen in 12.9, 13.0 and 13.1, no longer in 13.3.
+    bool isOld = major < 13 || (major == 13 && minor < 3);
+    return isOld ? "releases before 13.3 crash at some code, which a `ptxas` then assembles: "
+                   "install `nvidia-nvjitlink>=13.3`"
+                 : "";
+  }
 
   llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
                                     const AssembleOptions &options) const override {
@@ -70,58 +81,77 @@ public:
     for (const std::string &word : further)
       words.push_back(word.c_str());
     Link *link = nullptr;
-    if (int code = f.create(&link, uint32_t(words.size()), words.data()))
-      return assemblerError(description(), kernel,
-                            "error " + std::to_string(code) + ": is " + options.arch.name() +
-                                " too new for it?");
     Assembly assembly;
-    llvm::Error error = run(link, ptx, kernel, assembly);
-    f.destroy(&link);
-    if (error)
-      return std::move(error);
-    return assembly;
+    CrashGuard guard(code);
+    int status = 0;
+    if (guard.call(status, f.create, &link, uint32_t(words.size()), words.data())) {
+      if (status != 0)
+        return assemblerError(description(), kernel,
+                              "error " + std::to_string(status) + ": is " + options.arch.name() +
+                                  " too new for it?");
+      llvm::Error error = run(guard, link, ptx, kernel, assembly);
+      if (!guard.hasCrashed())
+        guard.call(status, f.destroy, &link);
+      if (error)
+        return std::move(error);
+    }
+    if (!guard.hasCrashed())
+      return assembly;
+    // Its memory is lost, and its locks may be held.
+    crashed = true;
+    return llvm::make_error<AssemblerCrashed>(description() + " crashed at `" + kernel.str() + "`");
   }
 
 private:
-  std::string text(Link *link, int (*size)(Link *, size_t *), int (*get)(Link *, char *)) const {
+  std::string text(CrashGuard &guard, Link *link, int (*size)(Link *, size_t *),
+                   int (*get)(Link *, char *)) const {
     size_t bytes = 0;
-    if (size(link, &bytes) != 0 || bytes == 0)
+    int status = 0;
+    if (!guard.call(status, size, link, &bytes) || status != 0 || bytes == 0)
       return "";
     std::string log(bytes, '\0');
-    if (get(link, log.data()) != 0)
+    if (!guard.call(status, get, link, log.data()) || status != 0)
       return "";
     log.resize(log.find('\0') == std::string::npos ? bytes : log.find('\0'));
     return log;
   }
 
-  llvm::Error run(Link *link, llvm::StringRef ptx, llvm::StringRef kernel,
+  /// Success also where the guard saw a crash.
+  llvm::Error run(CrashGuard &guard, Link *link, llvm::StringRef ptx, llvm::StringRef kernel,
                   Assembly &assembly) const {
     // The text needs its final zero.
     std::string source = ptx.str();
     std::string name = kernel.str();
     size_t bytes = 0;
-    int code = f.addData(link, inputPtx, source.c_str(), source.size() + 1, name.c_str());
-    if (code == 0)
-      code = f.complete(link);
-    if (code == 0)
-      code = f.cubinSize(link, &bytes);
-    if (code == 0) {
+    int status = 0;
+    bool isAlive =
+        guard.call(status, f.addData, link, inputPtx, static_cast<const void *>(source.c_str()),
+                   source.size() + 1, name.c_str());
+    if (isAlive && status == 0)
+      isAlive = guard.call(status, f.complete, link);
+    if (isAlive && status == 0)
+      isAlive = guard.call(status, f.cubinSize, link, &bytes);
+    if (isAlive && status == 0) {
       assembly.cubin.resize(bytes);
-      code = f.cubin(link, assembly.cubin.data());
+      isAlive = guard.call(status, f.cubin, link, static_cast<void *>(assembly.cubin.data()));
     }
-    if (code != 0) {
-      std::string log = text(link, f.errorLogSize, f.errorLog);
-      if (llvm::StringRef(log).trim().empty())
-        log = text(link, f.infoLogSize, f.infoLog) + "error " + std::to_string(code);
-      return assemblerError(description(), kernel, log);
+    if (isAlive && status != 0) {
+      std::string log = text(guard, link, f.errorLogSize, f.errorLog);
+      if (llvm::StringRef(log).trim().empty() && !guard.hasCrashed())
+        log = text(guard, link, f.infoLogSize, f.infoLog) + "error " + std::to_string(status);
+      if (!guard.hasCrashed())
+        return assemblerError(description(), kernel, log);
+    } else if (isAlive) {
+      readLog(text(guard, link, f.infoLogSize, f.infoLog), kernel, assembly);
     }
-    readLog(text(link, f.infoLogSize, f.infoLog), kernel, assembly);
     return llvm::Error::success();
   }
 
   Functions f;
+  CodeRange code;
   int major, minor;
   std::string path;
+  mutable std::atomic<bool> crashed = false;
 };
 
 std::unique_ptr<Assembler> tryLibrary(const std::string &path, int major) {

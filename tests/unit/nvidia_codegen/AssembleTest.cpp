@@ -1,19 +1,23 @@
+// What becomes of code at which an assembler crashes, or ends the process.
 #include "targets/nvidia/codegen/AssemblyNote.h"
 
 #include "Environment.h"
 #include "targets/nvidia/codegen/Assembler.h"
+#include "targets/nvidia/codegen/CrashGuard.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <atomic>
 #include <csignal>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 using namespace nereid::nvidia;
 
@@ -43,16 +47,14 @@ private:
   llvm::SmallString<128> name;
 };
 
-/// The signal that ends a child which runs `body`, 0 when it comes back.
-template <typename Body> int endOfChild(Body body) {
+/// The exit status of a child which runs `body`, or minus the signal that ends it.
+template <typename Body> int statusOfChild(Body body) {
   pid_t child = fork();
-  if (child == 0) {
-    body();
-    _exit(0);
-  }
+  if (child == 0)
+    _exit(body());
   int status = 0;
   waitpid(child, &status, 0);
-  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 TEST(AssemblyNote, StaysWhenTheProcessEnds) {
@@ -60,12 +62,12 @@ TEST(AssemblyNote, StaysWhenTheProcessEnds) {
   std::string notes = folder.path("a/b");
   for (int ended = 0; ended < 3; ++ended) {
     EXPECT_EQ(AssemblyNote(notes, "kernel").ended(), ended);
-    EXPECT_EQ(endOfChild([&] {
+    EXPECT_EQ(statusOfChild([&] {
                 AssemblyNote note(notes, "kernel");
                 note.begin();
-                raise(SIGKILL);
+                return raise(SIGKILL);
               }),
-              SIGKILL);
+              -SIGKILL);
   }
   EXPECT_EQ(AssemblyNote(notes, "another").ended(), 0);
   EXPECT_EQ(folder.filesIn("a/b"), 1u);
@@ -132,7 +134,10 @@ protected:
   }
   int crash() {
     Environment crashing({{"FAKE_NVJITLINK", "crash"}});
-    return endOfChild([&] { llvm::consumeError(run().takeError()); });
+    return statusOfChild([&] {
+      llvm::consumeError(run().takeError());
+      return 0;
+    });
   }
 };
 
@@ -147,15 +152,15 @@ TEST_F(Assemble, CodeThatCrashedGoesToTheProgram) {
   ASSERT_TRUE(bool(before)) << llvm::toString(before.takeError());
   EXPECT_EQ(before->cubin, "\177ELFfake");
   EXPECT_EQ(folder.filesIn("notes"), 0u);
-  ASSERT_EQ(crash(), SIGSEGV);
+  ASSERT_EQ(crash(), -SIGSEGV);
   auto assembly = run();
   ASSERT_TRUE(bool(assembly)) << llvm::toString(assembly.takeError());
   EXPECT_EQ(assembly->cubin, "\177ELFapart");
   ASSERT_EQ(assembly->warnings.size(), 1u);
-  EXPECT_EQ(assembly->warnings[0],
-            "a process ended while nvJitLink 13.0 (" FAKE_NVJITLINK_PATH
-            ") assembled `add` (by a crash of it, or stopped): ptxas 12.8 (" +
-                folder.path("./bin/ptxas") + ") assembles it instead");
+  EXPECT_EQ(assembly->warnings[0], "nvJitLink 13.0 (" FAKE_NVJITLINK_PATH
+                                   ") crashed at `add` in an earlier process, or "
+                                   "that process was stopped then: ptxas 12.8 (" +
+                                       folder.path("./bin/ptxas") + ") assembles it instead");
   // It reads no PTX as new as nvJitLink's.
   auto version = llvm::MemoryBuffer::getFile(folder.path("version"));
   ASSERT_TRUE(bool(version));
@@ -168,18 +173,18 @@ TEST_F(Assemble, CodeThatCrashedGoesToTheProgram) {
 
 TEST_F(Assemble, WithoutTheProgramTheSecondEndIsTheLast) {
   Environment environment({{"NEREID_ASSEMBLER", "nvjitlink"}});
-  ASSERT_EQ(crash(), SIGSEGV);
+  ASSERT_EQ(crash(), -SIGSEGV);
   // Once may have been chance: it is tried again, and may come back.
   auto assembly = run();
   ASSERT_TRUE(bool(assembly)) << llvm::toString(assembly.takeError());
   EXPECT_TRUE(assembly->warnings.empty());
-  ASSERT_EQ(crash(), SIGSEGV);
-  ASSERT_EQ(crash(), SIGSEGV);
+  ASSERT_EQ(crash(), -SIGSEGV);
+  ASSERT_EQ(crash(), -SIGSEGV);
   EXPECT_EQ(crash(), 0) << "not asked a third time";
   std::string text = error();
-  EXPECT_EQ(text.find("2 processes ended while nvJitLink 13.0 (" FAKE_NVJITLINK_PATH
-                      ") assembled `add` (by a crash of it, or stopped); it is not asked again: "
-                      "let `ptxas` assemble"),
+  EXPECT_EQ(text.find("nvJitLink 13.0 (" FAKE_NVJITLINK_PATH ") crashed at `add` in an earlier "
+                      "process, or that process was stopped then; it is not asked again: install "
+                      "`nvidia-nvjitlink>=13.3`, or let `ptxas` assemble"),
             0u)
       << text;
   // What it tells to do helps.
@@ -188,6 +193,114 @@ TEST_F(Assemble, WithoutTheProgramTheSecondEndIsTheLast) {
   llvm::StringRef file = llvm::StringRef(text).substr(at + 8).drop_back();
   EXPECT_FALSE(llvm::sys::fs::remove(file, /*IgnoreNonExisting=*/false));
   EXPECT_EQ(error(), "no error");
+}
+
+TEST_F(Assemble, ACrashInTheLibraryIsLeft) {
+  std::string path = makePtxas("printf '\\177ELFapart' > \"$target\"");
+  llvm::cantFail(llvm::errorCodeToError(llvm::sys::fs::create_directory(folder.path("bin"))));
+  llvm::cantFail(llvm::errorCodeToError(llvm::sys::fs::rename(path, folder.path("bin/ptxas"))));
+  Environment environment({{"NEREID_CUDA_PATH", folder.path(".")},
+                           {"NEREID_ASSEMBLER", ""},
+                           {"NEREID_PTXAS", ""},
+                           {"FAKE_NVJITLINK", "fault"}});
+  // The process lives, and so do all its threads.
+  EXPECT_EQ(statusOfChild([&] {
+              std::atomic<int> apart = 0, told = 0;
+              std::vector<std::thread> threads;
+              for (int t = 0; t < 8; ++t)
+                threads.emplace_back([&, t] {
+                  std::string code = ptx + ("// " + std::to_string(t));
+                  auto assembly = assemble(code, "add", {{90, true}}, folder.path("notes"));
+                  if (!assembly)
+                    return llvm::consumeError(assembly.takeError());
+                  apart += assembly->cubin == "\177ELFapart";
+                  for (const std::string &warning : assembly->warnings)
+                    told += warning.find("nvJitLink 13.0 (" FAKE_NVJITLINK_PATH
+                                         ") crashed at `add`: ptxas 12.8 (") == 0;
+                });
+              for (std::thread &thread : threads)
+                thread.join();
+              // Code that did not crash it goes elsewhere, too, and nothing is said.
+              auto fine = assemble(ptx, "fine", {{90, true}}, folder.path("notes"));
+              if (!fine || fine->cubin != "\177ELFapart" || !fine->warnings.empty())
+                return 100;
+              return apart == 8 && told > 0 ? 0 : apart * 10 + told;
+            }),
+            0);
+  EXPECT_GT(folder.filesIn("notes"), 0u) << "other processes know";
+  Environment asked({{"NEREID_ASSEMBLER", "nvjitlink"}});
+  EXPECT_EQ(statusOfChild([&] {
+              auto text = [&](llvm::StringRef kernel) {
+                auto assembly = assemble(ptx, kernel, {{90, true}}, folder.path("others"));
+                return assembly ? "" : llvm::toString(assembly.takeError());
+              };
+              const std::string rest = "; it is not asked again: install `nvidia-nvjitlink>=13.3`";
+              if (text("add").find(") crashed at `add`" + rest) == std::string::npos)
+                return 1;
+              return text("fine").find(") has crashed in this process" + rest) == std::string::npos
+                         ? 2
+                         : 0;
+            }),
+            0);
+}
+
+/// Reads where nothing is, in code that no guard means.
+__attribute__((noinline, no_sanitize("address", "undefined"))) int faultHere() {
+  return *reinterpret_cast<volatile int *>(uintptr_t(76));
+}
+
+TEST_F(Assemble, OtherFaultsGoToWhoHadThemBefore) {
+  CodeRange code =
+      codeOfLibraryWith(dlsym(dlopen(FAKE_NVJITLINK_PATH, RTLD_NOW), "nvJitLinkVersion"));
+  ASSERT_GT(code.end, code.begin);
+  EXPECT_EQ(codeOfLibraryWith(this).end, 0u) << "no code";
+  auto seven = [] { signal(SIGSEGV, [](int) { _exit(7); }); };
+  EXPECT_EQ(statusOfChild([&] {
+              seven();
+              CrashGuard guard(code);
+              int result;
+              guard.call(result, faultHere);
+              return 0;
+            }),
+            7);
+  EXPECT_EQ(statusOfChild([&] {
+              seven();
+              CrashGuard guard(code);
+              std::thread([] { faultHere(); }).join();
+              return 0;
+            }),
+            7);
+  EXPECT_EQ(statusOfChild([&] {
+              seven();
+              CrashGuard guard(code);
+              kill(getpid(), SIGSEGV);
+              return 0;
+            }),
+            7);
+  EXPECT_EQ(statusOfChild([&] {
+              signal(SIGSEGV, SIG_DFL);
+              CrashGuard guard(code);
+              return faultHere();
+            }),
+            -SIGSEGV);
+  // Afterwards all is as before, unless somebody else came meanwhile.
+  EXPECT_EQ(statusOfChild([&] {
+              auto mine = [](int) {};
+              auto other = [](int) {};
+              signal(SIGSEGV, mine);
+              {
+                CrashGuard outer(code);
+                CrashGuard inner(code);
+              }
+              if (signal(SIGSEGV, mine) != +mine)
+                return 1;
+              {
+                CrashGuard guard(code);
+                signal(SIGSEGV, other);
+              }
+              return signal(SIGSEGV, mine) == +other ? 0 : 2;
+            }),
+            0);
 }
 
 TEST_F(Assemble, WhatIsNoMachineCodeIsAnError) {
