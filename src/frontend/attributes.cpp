@@ -83,7 +83,7 @@ static std::optional<Value> typeAttribute(const Value &self, llvm::StringRef nam
 FailureOr<std::optional<Value>> Semantic::attribute(const Value &object, llvm::StringRef name) {
   if (object.isTensor())
     return tensorAttribute(*this, object, name);
-  if (object.is<TypeValue>())
+  if (object.is<TypeValue>() && name != "value")
     return typeAttribute(object, name);
   if (auto *module = object.getIf<ModuleValue>())
     return languageMember(module->name, name);
@@ -100,8 +100,8 @@ FailureOr<std::optional<Value>> Semantic::attribute(const Value &object, llvm::S
       return std::optional<Value>(bound(object, *findBuiltin(("tuple." + name).str())));
     return std::optional<Value>();
   }
-  // The box that known values do not have: `N.value`, `N.type`.
-  if (object.isNumber() && name == "value")
+  // The box that known values do not have: `N.value`.
+  if (object.isKnown() && itemsOf(object) == nullptr && name == "value")
     return std::optional<Value>(object);
   return std::optional<Value>();
 }

@@ -143,6 +143,8 @@ PROGRAMS = {
     "recursion by specialisation": ("tl.store(out, halving(a, 16))", 7 + 16 + 8 + 4 + 2),
     "constexpr function": ("N: tl.constexpr = log2(16)\ntl.store(out, N)", 4),
     "constexpr function of lists": ("s: tl.constexpr = sizes(4)\ntl.store(out, s[1] + s[2][0] + len(s[2][1]))", 24),
+    "value of what is known": ("def width(dtype, call, name, nothing):\n    known = dtype.value\n    tl.static_assert(known.is_int() and name.value == 'n' and nothing.value is None)\n"
+                               "    return call.value(known.primitive_bitwidth, 1)\ntl.store(out, width(a.dtype, add, 'n', None) + width(tl.int8, add, 'n', None))", 42),
     "constexpr as decorator": ("tl.store(out, host_function(4))", 12),
     # local functions
     "local function": ("def inc(x):\n    return x + 1\ntl.store(out, inc(inc(a)))", 9),

@@ -192,6 +192,29 @@ def test_positional_arguments_of_a_config_and_of_a_tuner(target):
     assert kernel.best_config.kwargs == {"BLOCK": 32} and list(kernel.configs_timings.values()) == [[64] * 3, [32] * 3, [128] * 3]
 
 
+def test_search_of_a_subclass_leaves_out_what_does_not_compile(target):
+
+    @nereid.jit
+    def at_most_32(out, n, BLOCK: tl.constexpr):
+        tl.static_assert(BLOCK <= 32)
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out + i, i, mask=i < n)
+
+    class Own(nereid.runtime.Autotuner):
+
+        def run(self, *args, **kwargs):
+            self.nargs = dict(zip(self.arg_names, args))
+            self.times = {config.kwargs["BLOCK"]: self._bench(*args, config=config, **kwargs) for config in self.configs}
+            best = min(self.times, key=self.times.get)
+            return self.fn.run(*args, BLOCK=best, **kwargs)
+
+    kernel = Own(at_most_32, ["out", "n", "BLOCK"], configs(64, 32, 128), ["n"], None, None)
+    out = np.zeros(40, np.int32)
+    kernel[grid](out, 40)
+    assert out.tolist() == list(range(40))
+    assert kernel.times[64] == kernel.times[128] == [float("inf")] * 3 and max(kernel.times[32]) < float("inf")
+
+
 def test_top_k(target):
     model = lambda BLOCK, **_: -BLOCK
     seen = []

@@ -84,7 +84,10 @@ def _search(tuner, configs, args, kwargs, device, budget):
             try:
                 with _alone():
                     if plain:
+                        tuner._thread.skipped = None
                         own[index] = tuner._bench(*args, config=config, **kwargs)
+                        if tuner._thread.skipped is not None and _number(own[index]) == math.inf:
+                            raise tuner._thread.skipped
                         times = [_number(own[index])]
                     else:
                         if knobs.autotuning.print and index not in announced:
@@ -93,7 +96,7 @@ def _search(tuner, configs, args, kwargs, device, budget):
                         times = _times(Call(tuner, config, args, kwargs), device, runs)
                 search.report(index, times)
             except TritonError as error:
-                if not _is_skipped(error):
+                if not is_skipped(error):
                     raise
                 failures[index] = error
                 search.fail(index)
@@ -108,7 +111,7 @@ def _search(tuner, configs, args, kwargs, device, budget):
     return best, [own.get(index, search.timing(index)) for index in range(len(configs))], failures, search.cut_short()
 
 
-def _is_skipped(error):
+def is_skipped(error):
     """Whether a configuration that fails so is left out. Triton ends the tuning by errors in the kernel's text."""
     return not knobs.nereid.strict or isinstance(error, (OutOfResources, CompileTimeAssertionFailure, PTXASError))
 
@@ -258,7 +261,7 @@ class _Ahead:
             if index not in self._pending:
                 continue
             self._pending.discard(index)
-            if isinstance(error, TritonError) and _is_skipped(error):
+            if isinstance(error, TritonError) and is_skipped(error):
                 failures[index] = error
                 self._search.fail(index)
             else:

@@ -14,7 +14,7 @@ import threading
 import warnings
 
 from .. import _native, knobs
-from ..errors import AutotunerError, OutOfResources, PTXASError  # noqa: F401  (clients import them from here)
+from ..errors import AutotunerError, OutOfResources, PTXASError, TritonError  # noqa: F401  (clients import them from here)
 from . import _rules, _tuning
 from .driver import cpu, cuda, driver
 from .jit import KernelInterface
@@ -252,11 +252,18 @@ class Autotuner(KernelInterface):
                              "re-define auto-tuned symbols.")
 
     def _bench(self, *args, config, **meta):
-        """Milliseconds of one configuration: median, 20th and 80th percentile. Raises what the kernel raises."""
+        """Milliseconds of one configuration: median, 20th and 80th percentile; infinite ones for a configuration that is to be left out, whose
+        error is kept in `_thread.skipped`. (Subclasses with a search of their own call this, too.)"""
         self._check_conflicts(config, meta)
         if knobs.autotuning.print:
             print(f"Autotuning kernel {self.base_fn.__name__} with config {config}")
-        return self.do_bench(_tuning.Call(self, config, args, meta), quantiles=(0.5, 0.2, 0.8))
+        try:
+            return self.do_bench(_tuning.Call(self, config, args, meta), quantiles=(0.5, 0.2, 0.8))
+        except TritonError as error:
+            if not _tuning.is_skipped(error):
+                raise
+            self._thread.skipped = error
+            return [math.inf] * 3
 
     def _tune(self, key, configs, args, kwargs, on_disk=False):
         """Measures the configurations and keeps the best. Those that fail count as infinitely slow; when all do, the error of the first
