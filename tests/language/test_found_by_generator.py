@@ -1,5 +1,7 @@
 """Kernels that the random programs (tests/generator) found to be compiled wrongly, made small."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 import harness
 from harness import DTYPES
 
-I8, I32, F32 = (DTYPES[n] for n in ("int8", "int32", "float32"))
+I8, I32, F16, F32 = (DTYPES[n] for n in ("int8", "int32", "float16", "float32"))
 
 
 def test_masked_rows_in_front_of_a_pointer(target):
@@ -230,3 +232,34 @@ def test_machine_code_converts_truth_values_as_floats(device):
             raise
         pytest.skip(str(error))
     assert "F2I" in code
+
+
+ONTO_ITSELF = """@triton.jit
+def kernel(x_ptr, y_ptr, z_ptr, K: tl.constexpr):
+    i, k = tl.arange(0, 64), tl.arange(0, K)
+    x = tl.load(x_ptr + i[:, None] * K + k[None, :]).to(tl.float32)
+    x = tl.maximum(x, 0.0).to(tl.float16)
+    y = tl.load(y_ptr + k[:, None] * K + k[None, :])
+    tl.store(z_ptr + i[:, None] * K + k[None, :], tl.dot(x, y, acc=x, out_dtype=tl.float16))
+"""
+
+
+@pytest.mark.parametrize("k", [32, 64])
+def test_products_added_to_an_operand(target, k):
+    """The accumulator is the left operand: they were given the same registers, which the matrix unit writes while it reads."""
+    random = np.random.default_rng(k)
+    x, y = random.integers(-3, 4, (64, k)), random.integers(-3, 4, (k, k))
+    out = harness.empty(F16, (64, k))
+    harness.make(ONTO_ITSELF)[(1, )](harness.to_tensor(x, F16), harness.to_tensor(y, F16), out, K=k)
+    x = np.maximum(x, 0)
+    np.testing.assert_array_equal(out.numpy(), x + x @ y)
+
+
+def test_operands_of_wgmma_have_registers_of_their_own():
+    kernel = harness.make(ONTO_ITSELF)
+    arrays = [harness.empty(F16, shape) for shape in ((64, 64), (64, 64), (64, 64))]
+    ptx = kernel.warmup(*arrays, K=64, grid=(1, ), target="cuda:90").asm["ptx"]
+    products = re.findall(r"wgmma\.mma_async\S+ \{([^}]*)\}, \{([^}]*)\}", ptx)
+    assert products
+    for sums, operand in products:
+        assert not set(sums.split(", ")) & set(operand.split(", "))

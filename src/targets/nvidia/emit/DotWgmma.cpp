@@ -283,7 +283,9 @@ private:
     code.text += "}";
 
     std::string constraints;
-    llvm::StringRef kind = registerType()->isFloatTy() ? "=f" : "=r";
+    // Early-clobber: an operand from registers may hold the very value of the accumulator (fp16),
+    // and the unit reads it while it writes: it must not be given the same registers.
+    llvm::StringRef kind = registerType()->isFloatTy() ? "=&f" : "=&r";
     for (unsigned i = 0; i < count; ++i)
       constraints += (i ? "," : "") + kind.str();
     for (unsigned i = 0; i < count; ++i)
