@@ -33,10 +33,9 @@
 //
 // Products by wgmma stay in flight over the end of an iteration. Where the loop does nothing else
 // to their accumulator, an iteration issues its product, then waits for the previous one (one stays
-// in flight) and, with four stages, for the copies of the next iteration, and after one barrier
-// overwrites the slot that the previous product has read: the matrix units never idle. Otherwise
-// (attention rescales the accumulator) the product ends at the top of the next iteration, before
-// the one barrier.
+// in flight), and after a second barrier overwrites the slot that the previous product has read:
+// the matrix units never idle. Otherwise (attention rescales the accumulator) the product ends at
+// the top of the next iteration, before the one barrier.
 //
 // Loops that write to global memory are left alone: a load must not pass a store that may alias.
 #include "gpu/AccessWidth.h"
@@ -629,27 +628,6 @@ scf::ForOp LoopPipeliner::rewrite() {
   return fresh;
 }
 
-/// With a product in flight the copies for the next iteration can be waited for, and fenced, behind
-/// it: then one barrier says both that they are there and that the previous product has read its
-/// slot. `builder` stands before that barrier. What the first iteration reads is waited for before
-/// the loop. Pays from a distance of three iterations on, when two others are under way meanwhile:
-/// with fewer, memory would idle (measured: 4 stages gain 1 % to 8 %, 3 stages lose 10 %).
-void waitForNextCopies(scf::ForOp loop, OpBuilder &builder) {
-  auto waits = llvm::to_vector(loop.getBody()->getOps<ngpu::AsyncWaitOp>());
-  if (waits.size() != 1 || waits[0].getPending() < 2 ||
-      !loop.getBody()->getOps<ngpu::MBarrierWaitOp>().empty())
-    return;
-  Location loc = waits[0].getLoc();
-  unsigned pending = waits[0].getPending();
-  waits[0].erase();
-  ngpu::AsyncWaitOp::create(builder, loc, pending - 1);
-  ngpu::FenceAsyncOp::create(builder, loc);
-  OpBuilder before(loop);
-  ngpu::AsyncWaitOp::create(before, loc, pending);
-  ngpu::FenceAsyncOp::create(before, loc);
-  ngpu::BarrierOp::create(before, loc, IntegerAttr(), IntegerAttr());
-}
-
 /// Lets the products of a loop's accumulators run on over the end of the iteration.
 void keepInFlight(scf::ForOp loop) {
   bool pipelined = loop->removeAttr(kPipelined) != nullptr;
@@ -675,7 +653,6 @@ void keepInFlight(scf::ForOp loop) {
   if (plain && pipelined && !ownBuffers) {
     builder.setInsertionPointAfter(products[0]);
     ngpu::WgmmaWaitOp::create(builder, loc, TypeRange{}, 1, ValueRange{});
-    waitForNextCopies(loop, builder);
     ngpu::BarrierOp::create(builder, loc, IntegerAttr(), IntegerAttr());
   } else {
     llvm::SmallVector<Value> values;
