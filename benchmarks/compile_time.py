@@ -214,6 +214,7 @@ def main():
             chosen = [each for each in libraries(library == "triton") if each.name == library][0]
             prepare(targets[0])
             print(json.dumps(whole(chosen, CASES[name], targets[0], folder)))
+            nereid.flush_cache()  # before its folder goes
             return 0
         found = libraries(arguments.triton)
         met, everything = True, {}
