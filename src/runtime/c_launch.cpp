@@ -1,6 +1,7 @@
 // The C ABI: the dispatcher and launches.
 #include "runtime/c_api.h"
 #include "runtime/compile.h"
+#include "runtime/devices/cuda.h"
 #include "runtime/fork.h"
 #include "runtime/function.h"
 #include "runtime/target_choice.h"
@@ -99,8 +100,57 @@ ErrorPtr Wanted::compile(nrd_kernel *&kernel) {
 
 } // namespace
 
+namespace {
+
+/// The launch as the device gets it.
+nrd_launch withOptions(const nrd_launch &launch, const nrd_options *options) {
+  nrd_launch how = launch;
+  if (!how.num_threads && options)
+    how.num_threads = options->values.threads();
+  return how;
+}
+
+/// Launches when this is a launch like the last one of the function.
+bool launchAgain(const FunctionRecord &record, llvm::ArrayRef<nrd_arg> args,
+                 const nrd_options *options, const nrd_launch &launch, nrd_kernel **out,
+                 ErrorPtr &error) {
+  const LaunchPattern *pattern = record.dispatcher.latest();
+  Slots slots;
+  if (!pattern || !pattern->matches(args, options ? &options->values : nullptr, launch, slots))
+    return false;
+  nrd_kernel &kernel = *pattern->kernel;
+  if (out)
+    *out = &kernel;
+  return deviceOf(kernel.request.target.backend)
+      .launchPacked(kernel, args, slots, pattern->device, withOptions(launch, options), error);
+}
+
+/// Tells the dispatcher of a launch that went well and that it did not know.
+void rememberLaunch(const Wanted &wanted, nrd_kernel &kernel, uint64_t generation) {
+  if (wanted.leaves.data() != wanted.args.data()) // there are tuples
+    return;
+  const Options *options = wanted.options ? &wanted.options->values : nullptr;
+  const nrd_launch &launch = *wanted.launch;
+  auto matches = [&](const LaunchPattern &pattern) {
+    Slots slots;
+    return pattern.matches(wanted.args, options, launch, slots);
+  };
+  auto make = [&] {
+    int device = wanted.target.backend == Backend::Cpu ? -1 : cuda::deviceOfLatest(kernel);
+    return LaunchPattern::of(kernel, wanted.record.kinds, wanted.args, options, launch, device);
+  };
+  wanted.record.dispatcher.missed(&kernel, generation, matches, make);
+}
+
+} // namespace
+
 nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t count,
                         const nrd_options *options, const nrd_launch *launch, nrd_kernel **out) {
+  const FunctionRecord &record = *function->record;
+  if (ErrorPtr error;
+      launch && launchAgain(record, {arguments, count}, options, *launch, out, error)) [[likely]]
+    return wrap(std::move(error));
+  uint64_t generation = record.dispatcher.generation();
   Wanted wanted{*function->record, {arguments, count}, options, launch};
   if (ErrorPtr error = wanted.makeKey()) [[unlikely]]
     return wrap(std::move(error));
@@ -118,12 +168,13 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
     *out = kernel;
   if (!launch)
     return nullptr;
-  nrd_launch how = *launch;
+  nrd_launch how = withOptions(*launch, options);
   if (wanted.device >= 0)
     how.device = uint8_t(wanted.device + 1);
-  if (!how.num_threads && options)
-    how.num_threads = options->values.threads();
-  return wrap(deviceOf(wanted.target.backend).launch(*kernel, wanted.leaves, how));
+  if (ErrorPtr error = deviceOf(wanted.target.backend).launch(*kernel, wanted.leaves, how))
+    return wrap(std::move(error));
+  rememberLaunch(wanted, *kernel, generation);
+  return nullptr;
 }
 
 nrd_error *nrd_find(nrd_function *function, const nrd_arg *arguments, size_t count,

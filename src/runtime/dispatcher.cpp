@@ -116,6 +116,44 @@ void Dispatcher::clear() {
   retired.insert(retired.end(), live.begin(), live.end());
   live.clear();
   rebuild(8);
+  forgetPatternsLocked();
+}
+
+void Dispatcher::forgetPatterns() {
+  std::lock_guard lock(mutex);
+  forgetPatternsLocked();
+}
+
+void Dispatcher::forgetPatternsLocked() {
+  cleared.fetch_add(1, std::memory_order_acq_rel);
+  last.store(nullptr, std::memory_order_release);
+  lastMissed.store(nullptr, std::memory_order_relaxed);
+  patternOf.clear(); // `patterns` stay: a reader may be at one
+}
+
+void Dispatcher::missed(nrd_kernel *kernel, uint64_t generation,
+                        llvm::function_ref<bool(const LaunchPattern &)> matches,
+                        llvm::function_ref<std::unique_ptr<const LaunchPattern>()> make) {
+  // Kernels that take turns leave the pattern of one of them in its place.
+  if (lastMissed.load(std::memory_order_relaxed) != kernel) [[likely]]
+    return lastMissed.store(kernel, std::memory_order_relaxed);
+  if (failures.load(std::memory_order_relaxed) == mostFailures)
+    return;
+  // Another time will do as well; in a forked child the lock may be held for ever.
+  std::unique_lock lock(mutex, std::try_to_lock);
+  if (!lock || cleared.load(std::memory_order_relaxed) != generation)
+    return;
+  const LaunchPattern *&known = patternOf[kernel];
+  if (!known || !matches(*known)) {
+    std::unique_ptr<const LaunchPattern> made = patterns.size() < mostPatterns ? make() : nullptr;
+    if (!made) {
+      failures.fetch_add(patterns.size() < mostPatterns, std::memory_order_relaxed);
+      return;
+    }
+    known = made.get();
+    patterns.push_back(std::move(made));
+  }
+  last.store(known, std::memory_order_release);
 }
 
 size_t Dispatcher::size() const {

@@ -12,8 +12,10 @@
 
 #include "runtime/error.h"
 #include "runtime/kernel.h"
+#include "runtime/launch_pattern.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <atomic>
@@ -45,6 +47,20 @@ public:
   /// Forgets all kernels; those handed out stay alive.
   void clear();
 
+  /// What the launches of late had in common; null when nothing is known. Lock-free.
+  const LaunchPattern *latest() const { return last.load(std::memory_order_acquire); }
+  /// Counts how often kernels were forgotten.
+  uint64_t generation() const { return cleared.load(std::memory_order_acquire); }
+  /// Tells of a launch of `kernel` that did not match `latest()`. When it is the second of its
+  /// kernel in a row, the pattern of these launches becomes the latest: one that is known
+  /// (`matches`), else a new one (`make`, which may give null). Nothing happens when the kernel was
+  /// found before the generation of now.
+  void missed(nrd_kernel *kernel, uint64_t generation,
+              llvm::function_ref<bool(const LaunchPattern &)> matches,
+              llvm::function_ref<std::unique_ptr<const LaunchPattern>()> make);
+  /// Forgets the patterns: what the keys say has changed.
+  void forgetPatterns();
+
   /// Number of ready kernels.
   size_t size() const;
 
@@ -64,8 +80,16 @@ private:
   Entry *probe(const Table &table, Key key, uint64_t hash) const;
   void insert(std::shared_ptr<Entry> entry);
   void rebuild(size_t capacity);
+  void forgetPatternsLocked();
 
   std::atomic<Table *> current;
+  std::atomic<const LaunchPattern *> last = nullptr; ///< one of `patterns`
+  std::atomic<nrd_kernel *> lastMissed = nullptr;
+  std::atomic<uint64_t> cleared = 0;
+  std::vector<std::unique_ptr<const LaunchPattern>> patterns; ///< also forgotten ones
+  llvm::DenseMap<nrd_kernel *, const LaunchPattern *> patternOf;
+  std::atomic<unsigned> failures = 0; ///< launches that no pattern could be made of
+  static constexpr unsigned mostFailures = 32, mostPatterns = 1024;
   mutable std::mutex mutex;
   std::condition_variable finished;
   std::vector<std::shared_ptr<Entry>> live;

@@ -30,7 +30,10 @@ struct FunctionRecord : std::enable_shared_from_this<FunctionRecord> {
   Dispatcher dispatcher;
 
   /// To be called after a change of `rules`.
-  void rulesChanged() { kinds = ruleKinds(rules); }
+  void rulesChanged() {
+    kinds = ruleKinds(rules);
+    dispatcher.forgetPatterns();
+  }
 };
 
 } // namespace nereid::runtime

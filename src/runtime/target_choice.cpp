@@ -21,13 +21,6 @@ namespace {
 /// What the process prefers, as TargetName::code; -1 to go by the arguments.
 std::atomic<int> preferred = -1;
 
-std::optional<TargetName> preference() {
-  int code = preferred.load(std::memory_order_relaxed);
-  if (code < 0)
-    return std::nullopt;
-  return TargetName{Backend(code >> 12), uint16_t(code & 0xfff)};
-}
-
 Backend byArguments(llvm::ArrayRef<nrd_arg> args) {
   bool array = false, tensor = false;
   for (const nrd_arg &arg : args) {
@@ -83,13 +76,24 @@ ErrorPtr fillArchitecture(const Options &options, llvm::ArrayRef<nrd_arg> args,
 
 } // namespace
 
+int runtime::preferredCode() {
+  return preferred.load(std::memory_order_relaxed);
+}
+
+std::optional<TargetName> runtime::preferredTarget() {
+  int code = preferredCode();
+  if (code < 0)
+    return std::nullopt;
+  return TargetName{Backend(code >> 12), uint16_t(code & 0xfff)};
+}
+
 ErrorPtr runtime::chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> args,
                                const nrd_launch *launch, TargetName &out, int &device) {
   static const Options none;
   if (!options)
     options = &none;
   std::optional<TargetName> chosen;
-  if (ErrorPtr error = options->chosenTarget(preference(), chosen))
+  if (ErrorPtr error = options->chosenTarget(preferredTarget(), chosen))
     return error;
   out = chosen ? *chosen : TargetName{byArguments(args), 0};
   return fillArchitecture(*options, args, launch, out, device);
@@ -97,7 +101,7 @@ ErrorPtr runtime::chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> a
 
 ErrorPtr runtime::targetWithoutArguments(const Options &options, TargetName &out) {
   std::optional<TargetName> chosen;
-  if (ErrorPtr error = options.chosenTarget(preference(), chosen))
+  if (ErrorPtr error = options.chosenTarget(preferredTarget(), chosen))
     return error;
   out = chosen.value_or(TargetName{});
   int device;

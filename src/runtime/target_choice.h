@@ -17,6 +17,11 @@ namespace nereid::runtime {
 ErrorPtr chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> args,
                       const nrd_launch *launch, TargetName &out, int &device);
 
+/// What the process prefers (nrd_set_default_target), as a number that tells all apart; and as a
+/// target, nothing where it goes by the arguments.
+int preferredCode();
+std::optional<TargetName> preferredTarget();
+
 /// For a compilation from a signature: the CPU unless something says otherwise.
 ErrorPtr targetWithoutArguments(const Options &options, TargetName &out);
 

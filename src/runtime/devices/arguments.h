@@ -8,10 +8,6 @@
 
 namespace nereid::runtime {
 
-/// One slot of 8 bytes for each parameter of the code (ParamSlot::codeParams); a narrow value is in
-/// the slot's first bytes.
-using Slots = llvm::SmallVector<uint64_t, 48>;
-
 /// Packs one argument per parameter of the function. An error for a wrong number of arguments, for
 /// one whose kind cannot be passed for the parameter's, and for a read-only one that is written.
 ErrorPtr packArguments(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots);

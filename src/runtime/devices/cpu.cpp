@@ -86,7 +86,16 @@ class CpuDevice final : public Device {
 public:
   ErrorPtr launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                   const nrd_launch &launch) const override;
+  bool launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots, int,
+                    const nrd_launch &launch, ErrorPtr &error) const override {
+    error = run(kernel, args, slots, launch);
+    return true;
+  }
   void describe(const nrd_kernel &kernel, llvm::json::Object &out) const override;
+
+private:
+  static ErrorPtr run(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots,
+                      const nrd_launch &launch);
 };
 
 } // namespace
@@ -117,14 +126,19 @@ ErrorPtr CpuDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> arg
   Slots slots;
   if (ErrorPtr error = packArguments(kernel, args, slots))
     return error;
-  bool empty;
-  if (ErrorPtr error = checkGrid(launch, empty))
-    return error;
   for (size_t i = 0; i < args.size(); ++i)
     if (pointsToMemory(args[i]) && args[i].memory >= NRD_MEMORY_CUDA) [[unlikely]]
       return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::PointerNotOnCpu,
                        kernel.params[i].name,
                        "cuda:" + std::to_string(args[i].memory - NRD_MEMORY_CUDA));
+  return run(kernel, args, slots, launch);
+}
+
+ErrorPtr CpuDevice::run(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots,
+                        const nrd_launch &launch) {
+  bool empty;
+  if (ErrorPtr error = checkGrid(launch, empty))
+    return error;
   if (empty)
     return nullptr;
   if (kernel.checked)

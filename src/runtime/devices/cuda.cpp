@@ -196,6 +196,8 @@ public:
 
   ErrorPtr launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                   const nrd_launch &launch) const override;
+  bool launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots,
+                    int device, const nrd_launch &launch, ErrorPtr &error) const override;
 
   void describe(const nrd_kernel &kernel, llvm::json::Object &out) const override {
     if (!kernel.entry) // only its texts were wanted
@@ -424,6 +426,28 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
                           ? there->function
                           : reinterpret_cast<Function>(code.function);
   return start(*driver, kernel, *there, function, launch, slots);
+}
+
+bool CudaDevice::launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg>, Slots &slots,
+                              int device, const nrd_launch &launch, ErrorPtr &error) const {
+  const Driver *driver = Driver::tryGet();
+  const CudaCode::OnDevice *there = static_cast<CudaCode &>(*kernel.onDevice).latest();
+  bool empty;
+  if (!driver || !there || there->number != device || !isFor(launch, device) ||
+      checkGrid(launch, empty) || empty) [[unlikely]]
+    return false;
+  Context current = nullptr;
+  driver->cuCtxGetCurrent(&current);
+  if (current != there->context) [[unlikely]]
+    return false;
+  error = start(*driver, kernel, *there, there->function, launch, slots);
+  return true;
+}
+
+int cuda::deviceOfLatest(const nrd_kernel &kernel) {
+  const auto *code = static_cast<const CudaCode *>(kernel.onDevice.get());
+  const CudaCode::OnDevice *there = code ? code->latest() : nullptr;
+  return there ? there->number : -1;
 }
 
 ErrorPtr CudaDevice::properties(const nrd_kernel &kernel, int ordinal,

@@ -40,6 +40,9 @@ ErrorPtr properties(int device, llvm::json::Object &out);
 
 ErrorPtr synchronize(int device);
 
+/// The device that the kernel was prepared on last; -1 before that.
+int deviceOfLatest(const nrd_kernel &kernel);
+
 /// The CUstream that a launch on a device goes to.
 void *streamOfLaunch(const nrd_launch &launch, int device);
 void setStreamProvider(nrd_stream_provider provider);

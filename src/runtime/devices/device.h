@@ -6,6 +6,7 @@
 #include "runtime/target_name.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/JSON.h"
 
 #include <memory>
@@ -17,6 +18,10 @@ class DeviceCode {
 public:
   virtual ~DeviceCode() = default;
 };
+
+/// One slot of 8 bytes for each parameter of the code (ParamSlot::codeParams); a narrow value is in
+/// the slot's first bytes.
+using Slots = llvm::SmallVector<uint64_t, 48>;
 
 class Device {
 public:
@@ -30,6 +35,12 @@ public:
   /// nothing.
   virtual ErrorPtr launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                           const nrd_launch &launch) const = 0;
+
+  /// The same with the arguments packed already (`slots`), which LaunchPattern has compared, and
+  /// which it says to be for device number `device`. False, and nothing has happened, where it
+  /// takes `launch` to do it.
+  virtual bool launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots,
+                            int device, const nrd_launch &launch, ErrorPtr &error) const = 0;
 
   /// Adds to the kernel's metadata what concerns only this device's kernels.
   virtual void describe(const nrd_kernel &, llvm::json::Object &) const {}

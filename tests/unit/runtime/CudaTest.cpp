@@ -231,6 +231,67 @@ TEST_F(CudaTest, TakesTheCurrentContextOfTheThread) {
   EXPECT_EQ(launch(*kernel, how), "error: there is no CUDA device 8: 3 found"); // NoSuchCudaDevice
 }
 
+TEST_F(CudaTest, LaunchesLikeTheLastOne) { // LaunchPattern
+  auto kernel = make(info());
+  kernel->params[3].kind = ScalarKind::I32;
+  const std::vector<RuleKind> kinds = {RuleKind::Usual, RuleKind::Usual, RuleKind::Usual,
+                                       RuleKind::Constant};
+  const nrd_arg onGpu = pointer(0xd000, NRD_MEMORY_CUDA);
+  auto patternOf = [&](nrd_arg first) {
+    EXPECT_EQ(launch(*kernel, grid(1), first), "");
+    return LaunchPattern::of(*kernel, kinds, arguments(first), nullptr, grid(1),
+                             cuda::deviceOfLatest(*kernel));
+  };
+  auto pattern = patternOf(onGpu);
+  ASSERT_TRUE(pattern);
+  EXPECT_EQ(pattern->device, 0);
+  auto again = [&](const LaunchPattern &known, nrd_launch how, nrd_arg first) -> std::string {
+    runtime::Slots slots;
+    fake().reset();
+    fake().params(5);
+    auto args = arguments(first);
+    bool ran = known.matches(args, nullptr, how, slots) &&
+               cudaDevice().launchPacked(*kernel, args, slots, known.device, how, error);
+    EXPECT_FALSE(error);
+    return ran ? fake().record() : "no";
+  };
+  const char *launched =
+      "launch on 0 grid 1,1,1 block 128,1,1 shared 0 stream (nil) params e000 7 3f800000 0 0\n";
+  EXPECT_EQ(again(*pattern, grid(1), pointer(0xe000, NRD_MEMORY_CUDA)), launched);
+  EXPECT_EQ(again(*pattern, grid(1), pointer(0xe004, NRD_MEMORY_CUDA)), "no") << "alignment";
+  EXPECT_EQ(again(*pattern, grid(1), pointer(0xe000, NRD_MEMORY_CUDA + 1)), "no");
+  EXPECT_EQ(again(*pattern, grid(1), pointer(0xe000, NRD_MEMORY_UNKNOWN)), "no");
+  EXPECT_EQ(again(*pattern, grid(1, 0), onGpu), "no") << "nothing to launch";
+  nrd_launch how = grid(1);
+  how.device = 2;
+  EXPECT_EQ(again(*pattern, how, onGpu), "no") << "another device is wanted";
+  how.device = 1;
+  EXPECT_NE(again(*pattern, how, onGpu), "no");
+  ASSERT_FALSE(cuda::setCurrentDevice(1));
+  EXPECT_EQ(again(*pattern, grid(1), onGpu), "no") << "another context is current";
+  ASSERT_FALSE(cuda::setCurrentDevice(0));
+  EXPECT_NE(again(*pattern, grid(1), onGpu), "no");
+
+  // Where an address has to be asked for, it is asked for each time.
+  fake().memory(0xe000, 0);
+  auto unknown = patternOf(pointer(0xe000, NRD_MEMORY_UNKNOWN));
+  ASSERT_TRUE(unknown);
+  EXPECT_EQ(again(*unknown, grid(1), pointer(0xe000, NRD_MEMORY_UNKNOWN)), "no") << "reset";
+  fake().memory(0xe000, 0);
+  runtime::Slots slots;
+  EXPECT_TRUE(
+      unknown->matches(arguments(pointer(0xe000, NRD_MEMORY_UNKNOWN)), nullptr, grid(1), slots));
+  EXPECT_FALSE(
+      unknown->matches(arguments(pointer(0xf000, NRD_MEMORY_UNKNOWN)), nullptr, grid(1), slots));
+  EXPECT_FALSE(
+      unknown->matches(arguments(pointer(0, NRD_MEMORY_UNKNOWN)), nullptr, grid(1), slots));
+  // Pointers of several devices, and of the host, are looked at each time.
+  EXPECT_FALSE(LaunchPattern::of(*kernel, kinds, arguments(pointer(8, NRD_MEMORY_CUDA + 1)),
+                                 nullptr, grid(1), 0));
+  EXPECT_FALSE(LaunchPattern::of(*kernel, kinds, arguments(pointer(8, NRD_MEMORY_HOST_TENSOR)),
+                                 nullptr, grid(1), 0));
+}
+
 TEST_F(CudaTest, PointersOfSeveralDevices) { // PointerOnOtherGpu
   auto kernel = make(info());
   ASSERT_FALSE(cuda::setCurrentDevice(0));

@@ -126,3 +126,59 @@ TEST(Dispatcher, ClearKeepsWhatWasHandedOut) {
   EXPECT_EQ(kernel->name, "still here");
   EXPECT_EQ(dispatcher.size(), 0u);
 }
+
+TEST(Dispatcher, PatternsOfTheLatestLaunches) {
+  Dispatcher dispatcher;
+  nrd_kernel a, b;
+  int made = 0;
+  auto missed = [&](nrd_kernel &kernel, bool fits = true, bool can = true) {
+    auto matches = [&](const LaunchPattern &) { return fits; };
+    auto make = [&]() -> std::unique_ptr<const LaunchPattern> {
+      ++made;
+      if (!can)
+        return nullptr;
+      auto pattern = std::make_unique<LaunchPattern>();
+      pattern->kernel = &kernel;
+      return pattern;
+    };
+    dispatcher.missed(&kernel, dispatcher.generation(), matches, make);
+  };
+  EXPECT_EQ(dispatcher.latest(), nullptr);
+  missed(a);
+  EXPECT_EQ(dispatcher.latest(), nullptr) << "once is not enough";
+  missed(a);
+  ASSERT_NE(dispatcher.latest(), nullptr);
+  const LaunchPattern *first = dispatcher.latest();
+  EXPECT_EQ(first->kernel, &a);
+  // Another kernel, in turns with the one whose pattern is there (its launches are no misses).
+  missed(b);
+  EXPECT_EQ(dispatcher.latest(), first);
+  missed(b);
+  EXPECT_EQ(dispatcher.latest()->kernel, &b);
+  missed(a);
+  missed(a);
+  EXPECT_EQ(dispatcher.latest(), first) << "it was known";
+  EXPECT_EQ(made, 2);
+  missed(a, /*fits=*/false);
+  EXPECT_NE(dispatcher.latest(), first) << "other launches of the same kernel";
+
+  // What was found before kernels were forgotten is not remembered after it.
+  uint64_t before = dispatcher.generation();
+  dispatcher.clear();
+  EXPECT_EQ(dispatcher.latest(), nullptr);
+  for (int i = 0; i < 3; ++i)
+    dispatcher.missed(
+        &a, before, [](const LaunchPattern &) { return true; },
+        [] { return std::make_unique<const LaunchPattern>(); });
+  EXPECT_EQ(dispatcher.latest(), nullptr);
+  missed(a);
+  EXPECT_NE(dispatcher.latest(), nullptr);
+  dispatcher.forgetPatterns();
+  EXPECT_EQ(dispatcher.latest(), nullptr);
+
+  // Launches that no pattern can be made of are not tried for ever.
+  made = 0;
+  for (int i = 0; i < 1000; ++i)
+    missed(b, false, false);
+  EXPECT_LT(made, 100);
+}

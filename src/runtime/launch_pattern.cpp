@@ -1,0 +1,143 @@
+#include "runtime/launch_pattern.h"
+
+#include "runtime/devices/cuda.h"
+#include "runtime/target_choice.h"
+
+using namespace nereid;
+using namespace nereid::runtime;
+using targets::ScalarKind;
+
+bool LaunchPattern::expect(RuleKind rule, const nrd_arg &arg, bool isPassed, ScalarKind kind) {
+  Expected &out = expected.emplace_back();
+  out.head = headOf(arg);
+  out.isPassed = isPassed;
+  if (arg.kind == NRD_ARG_NONE)
+    return !isPassed;
+  if (rule == RuleKind::Constant) {
+    out.check = arg.kind == NRD_ARG_VALUE ? Check::Constant : Check::Bits;
+    out.bits = arg.u;
+    if (arg.kind == NRD_ARG_VALUE)
+      constants.push_back(arg.v->key);
+    return !isPassed && (arg.kind == NRD_ARG_VALUE || arg.kind == NRD_ARG_INT ||
+                         arg.kind == NRD_ARG_FLOAT || arg.kind == NRD_ARG_BOOL);
+  }
+  if (rule != RuleKind::Usual)
+    return false;
+  switch (arg.kind) {
+  case NRD_ARG_POINTER:
+    out.check = Check::Pointer;
+    out.facts = arg.u % 16 == 0;
+    return !isLarge(arg) && (!isPassed || kind == ScalarKind::Pointer);
+  case NRD_ARG_INT:
+    out.check = Check::Integer;
+    out.facts = integerFacts(arg.i);
+    return !isPassed || kind == ScalarKind::I32 || kind == ScalarKind::I64;
+  case NRD_ARG_BOOL:
+    out.check = Check::Bool;
+    return !isPassed || kind == ScalarKind::I1;
+  case NRD_ARG_FLOAT:
+    out.check = Check::Float;
+    return !isPassed || kind == ScalarKind::F32;
+  default:
+    return false;
+  }
+}
+
+/// Whether what was compared decides the target (chooseTarget), and where the kernel runs.
+bool LaunchPattern::fixTarget(llvm::ArrayRef<nrd_arg> args, const Options *options,
+                              const nrd_launch &launch) {
+  bool isCpu = kernel->request.target.backend == Backend::Cpu;
+  static const Options none;
+  std::optional<TargetName> chosen;
+  if (ErrorPtr error = (options ? *options : none).chosenTarget(preferredTarget(), chosen))
+    return false;
+  bool isDecided = chosen.has_value(), hasPointers = false;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].kind != NRD_ARG_POINTER)
+      continue;
+    hasPointers = true;
+    int there = args[i].memory - NRD_MEMORY_CUDA;
+    if (there >= 0 && there != device)
+      return false;
+    if (!isDecided && args[i].memory == NRD_MEMORY_UNKNOWN)
+      asked = int(i);
+    isDecided |= there >= 0 || args[i].memory == NRD_MEMORY_UNKNOWN;
+  }
+  if (!chosen && cuda::deviceCount() == 0)
+    asked = -1; // everything is on the CPU
+  else if (!chosen && (isCpu || (hasPointers && !isDecided)))
+    return false;
+  return isCpu || device >= 0;
+}
+
+std::unique_ptr<const LaunchPattern>
+LaunchPattern::of(nrd_kernel &kernel, llvm::ArrayRef<RuleKind> kinds, llvm::ArrayRef<nrd_arg> args,
+                  const Options *options, const nrd_launch &launch, int device) {
+  if (kernel.checked || !kernel.entry || kernel.params.size() != args.size() ||
+      kinds.size() != args.size())
+    return nullptr;
+  auto pattern = std::make_unique<LaunchPattern>();
+  pattern->kernel = &kernel;
+  pattern->device = device;
+  pattern->settings = &Settings::current();
+  pattern->options = options ? options->id() : 0;
+  pattern->preferred = preferredCode();
+  pattern->checked = launch.checked;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const ParamSlot &slot = kernel.params[i];
+    if (slot.descriptorRank || (slot.written && args[i].read_only) ||
+        !pattern->expect(kinds[i], args[i], slot.passed, slot.kind))
+      return nullptr;
+  }
+  return pattern->fixTarget(args, options, launch) ? std::move(pattern) : nullptr;
+}
+
+bool LaunchPattern::matches(llvm::ArrayRef<nrd_arg> args, const Options *options,
+                            const nrd_launch &launch, Slots &slots) const {
+  if (args.size() != expected.size() || settings != &Settings::current() ||
+      preferred != preferredCode() || (options ? options->id() : 0) != this->options ||
+      launch.checked != checked) [[unlikely]]
+    return false;
+  slots.resize_for_overwrite(args.size());
+  uint64_t *end = slots.data();
+  const std::string *constant = constants.data();
+  const nrd_arg *arg = args.data();
+  for (const Expected &each : expected) {
+    if (headOf(*arg) != each.head)
+      return false;
+    *end = arg->u;
+    switch (each.check) {
+    case Check::Pointer:
+      if ((arg->u % 16 == 0) != each.facts || isLarge(*arg))
+        return false;
+      break;
+    case Check::Integer:
+      if (integerFacts(arg->i) != each.facts)
+        return false;
+      break;
+    case Check::Bool:
+      *end = arg->u != 0;
+      break;
+    case Check::Float: {
+      float narrow = float(arg->f);
+      *end = 0;
+      std::memcpy(end, &narrow, sizeof narrow);
+      break;
+    }
+    case Check::Bits:
+      if (arg->u != each.bits)
+        return false;
+      break;
+    case Check::Constant:
+      if (!arg->v || arg->v->key != *constant++)
+        return false;
+      break;
+    case Check::Nothing:
+      break;
+    }
+    end += each.isPassed;
+    ++arg;
+  }
+  slots.truncate(size_t(end - slots.data()));
+  return asked < 0 || cuda::isDeviceMemory(args[size_t(asked)].p);
+}

@@ -1,0 +1,79 @@
+// What launches that need one kernel have in common, compared argument by argument: most launches
+// of a function are like the one before, which is seen here in fewer steps than the look-up takes
+// (key, target, device, hash, table), and the arguments are packed on the way.
+//
+// A pattern says "this kernel" only where the look-up would, too. It therefore holds all that the
+// look-up goes by: of each argument kind, element type, memory and the facts that a key has
+// (specialise.h); the options, the settings, the target that the process prefers. What it cannot
+// compare makes no pattern: tuples, descriptors, annotated parameters, large memory, checked mode.
+//
+// A pattern never changes once it is made, and lives as long as its function's dispatcher, which
+// says which one is looked at (Dispatcher::latest) and forgets them when its kernels are forgotten.
+#pragma once
+
+#include "runtime/devices/arguments.h"
+#include "runtime/specialise.h"
+#include "support/settings.h"
+
+#include <memory>
+
+namespace nereid::runtime {
+
+class LaunchPattern {
+public:
+  /// Of a launch that has just been done; null for one that no pattern can be made of.
+  static std::unique_ptr<const LaunchPattern>
+  of(nrd_kernel &kernel, llvm::ArrayRef<RuleKind> kinds, llvm::ArrayRef<nrd_arg> args,
+     const Options *options, const nrd_launch &launch, int device);
+
+  /// Whether this launch needs the kernel. `slots` then holds its arguments.
+  bool matches(llvm::ArrayRef<nrd_arg> args, const Options *options, const nrd_launch &launch,
+               Slots &slots) const;
+
+  nrd_kernel *kernel;
+  /// On a GPU: the one that all pointers lie on, as far as that is known; else -1.
+  int device;
+
+private:
+  enum class Check : uint8_t {
+    Nothing,
+    Pointer, ///< whether its address is a multiple of 16; its memory is not large
+    Integer, ///< integerFacts
+    Bool,
+    Float,  ///< passed as fp32
+    Bits,   ///< a constant
+    Constant ///< a constant with a key
+  };
+  struct Expected {
+    uint64_t head = 0; ///< the first 8 bytes of the argument
+    Check check = Check::Nothing;
+    uint8_t facts = 0;
+    bool isPassed = false;
+    uint64_t bits = 0;
+  };
+
+  static uint8_t integerFacts(int64_t value) {
+    return value == 1 ? 1 : (value == int32_t(value) ? 2 : 4) | ((value & 15) == 0 ? 8 : 0);
+  }
+  static uint64_t headOf(const nrd_arg &arg) {
+    static_assert(offsetof(nrd_arg, i) == 8);
+    uint64_t head;
+    std::memcpy(&head, &arg, sizeof head);
+    return head;
+  }
+  static bool isLarge(const nrd_arg &arg) {
+    return uintptr_t(arg.high) - uintptr_t(arg.low) > uintptr_t(1) << 30;
+  }
+  bool expect(RuleKind rule, const nrd_arg &arg, bool isPassed, targets::ScalarKind kind);
+  bool fixTarget(llvm::ArrayRef<nrd_arg> args, const Options *options, const nrd_launch &launch);
+
+  const Settings *settings; ///< compared by address: they never change and are never freed
+  uint64_t options;
+  int preferred;
+  uint8_t checked; ///< as the launch says
+  int asked = -1;  ///< the pointer whose address the driver says to be on a GPU
+  llvm::SmallVector<Expected, 0> expected;
+  llvm::SmallVector<std::string, 0> constants; ///< keys, in order
+};
+
+} // namespace nereid::runtime
