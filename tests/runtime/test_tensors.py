@@ -69,7 +69,7 @@ def put(out, at, BLOCK: tl.constexpr):
     tl.store(out + i, 7)
 
 
-@pytest.mark.cpu_only
+@pytest.mark.cpu_only("checked mode")
 @pytest.mark.parametrize("make", [
     lambda base: base, lambda base: base[4:12], lambda base: base[::3], lambda base: base.view(4, 16).t()[2:5],
     lambda base: base.view(4, 16)[1:3, 5:7], lambda base: base[:1].expand(50), lambda base: base[9], lambda base: base[64:],
@@ -88,6 +88,7 @@ def test_extents(target, make):
             put[(1, )](view, reach + 1, 1, checked=True)
 
 
+@pytest.mark.cpu_only("checked mode")
 def test_a_tensor_that_grows_in_checked_mode(target):
     out = torch.zeros(4)
     put[(1, )](out, 0, 4, checked=True)
