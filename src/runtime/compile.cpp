@@ -407,6 +407,12 @@ ErrorPtr build(CompileRequest &request, const targets::Target &target,
   return nullptr;
 }
 
+/// Whether machine code of every target can have this name.
+bool isIdentifier(llvm::StringRef name) {
+  return !name.empty() && !llvm::isDigit(name.front()) &&
+         llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+}
+
 } // namespace
 
 ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kernel> &kernel) {
@@ -418,6 +424,8 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
   auto result = std::make_unique<nrd_kernel>();
   result->name =
       request.options.kernelName.empty() ? request.function->name : request.options.kernelName;
+  if (!isIdentifier(result->name))
+    return makeError(NRD_ERROR_COMPILE, "", diag::KernelName, result->name);
   result->checked = request.options.checked;
   std::optional<CHost> host;
   if (request.function->host)

@@ -1,5 +1,7 @@
 """Launching: grids, specialisation, options, compiled kernels."""
 
+import copy
+import pickle
 import threading
 
 import nereid
@@ -231,6 +233,31 @@ def test_pre_run_hooks(target):
     out = np.zeros(8, np.int32)
     kernel[(1, )](out, 2, BLOCK=8)
     assert seen == [(2, {"BLOCK": 8})] and out[7] == 14
+    for add in ("append", "extend", "insert", "__iadd__"):
+        kernel, called = nereid.jit(scale.fn), []
+        kernel[(1, )](out, 2, BLOCK=8)
+        hook = lambda *args, **kwargs: called.append(args[1])
+        getattr(kernel.pre_run_hooks, add)(*{"append": (hook, ), "insert": (0, hook)}.get(add, ([hook], )))
+        kernel[(1, )](out, 3, BLOCK=8)
+        assert called == [3], add
+    copied = copy.copy(kernel)
+    copied[(1, )](out, 4, BLOCK=8)
+    assert called == [3, 4]
+    kernel.pre_run_hooks.clear()
+    kernel[(1, )](out, 5, BLOCK=8)
+    assert called == [3, 4]
+    assert pickle.loads(pickle.dumps(scale)).pre_run_hooks == []
+
+
+@pytest.mark.parametrize("name", ["a b", "1st", "größe", "a.b", ""])
+def test_names_that_machine_code_cannot_have(target, name):  # KernelName
+    kernel = nereid.jit(scale.fn, repr=lambda specialization: name)
+    compile = lambda: kernel.warmup(np.zeros(8, np.int32), 2, BLOCK=8, grid=(1, ))
+    if not name:  # no name of its own
+        assert compile().name == "scale"
+        return
+    with pytest.raises(nereid.CompilationError, match=f"invalid function identifier: {name}: kernels are named by ASCII letters"):
+        compile()
 
 
 def test_launches_from_many_threads(target):

@@ -11,6 +11,7 @@ import os
 import sys
 import types
 from _thread import RLock
+from _weakref import ref as weak_reference
 
 from .. import _later, _native
 from .. import language
@@ -20,6 +21,38 @@ from . import _source
 from .specialise import (CONST, NO_ALIGNMENT, NO_SPECIALIZE, KernelParam, compute_cache_key, create_function_from_signature,
                          mangle_type, native_specialize_impl, specialize_argument)
 from .tensors import MockTensor, TensorWrapper, reinterpret
+
+
+class _Hooks(list):
+    """Hooks of a function. Its launches ask Python once there is one."""
+
+    def __init__(self, function, hooks=()):
+        super().__init__(hooks)
+        self._function = weak_reference(function)
+        if self:
+            self._added()
+
+    def _added(self):
+        self._function()._set_indirect(True)
+
+    def append(self, hook):
+        super().append(hook)
+        self._added()
+
+    def extend(self, hooks):
+        super().extend(hooks)
+        self._added()
+
+    def insert(self, index, hook):
+        super().insert(index, hook)
+        self._added()
+
+    def __iadd__(self, hooks):
+        self.extend(hooks)
+        return self
+
+    def __reduce__(self):
+        return list, (list(self), )
 
 
 class KernelInterface(_native.KernelBase):
@@ -182,13 +215,18 @@ class JITFunction(JITCallable, KernelInterface):
         ]
         self.arg_names = [param.name for param in self.params]
         self.constexprs = [param.num for param in self.params if param.is_constexpr]
-        self.pre_run_hooks = []
+        self.pre_run_hooks = _Hooks(self)
         self.kernel = None
         self._built = False
 
-    @property
     def is_gluon(self):
         return False
+
+    @property
+    def type(self):
+        """What it is to the language: a constant."""
+        from ..language.core import constexpr_type
+        return constexpr_type(self)
 
     def _build(self):
         """Gives the text to the library; called by the extension when the kernel is first needed."""
@@ -239,7 +277,6 @@ class JITFunction(JITCallable, KernelInterface):
         if not callable(hook):
             raise TypeError(f"a hook must be callable, found {type(hook).__name__}")
         self.pre_run_hooks.append(hook)
-        self._set_indirect(True)
 
     def create_binder(self):
         """Two empty caches, the current target, its backend, and a function that binds and specialises arguments."""
@@ -308,7 +345,8 @@ class JITFunction(JITCallable, KernelInterface):
         return {name: value for name, value in self.__dict__.items() if name not in self._TRANSIENT}
 
     def __setstate__(self, state):
-        self.__dict__.update(state, fn=None, kernel=None, used_global_vals={}, _hash_lock=_Lock(), _built=False)
+        hooks = _Hooks(self, state.get("pre_run_hooks", ()))
+        self.__dict__.update(state, fn=None, kernel=None, used_global_vals={}, _hash_lock=_Lock(), _built=False, pre_run_hooks=hooks)
         found = sys.modules.get(self.module)
         for name in self.__qualname__.split("."):
             found = getattr(found, name, None)
@@ -325,9 +363,7 @@ class JITFunction(JITCallable, KernelInterface):
 
     def __copy__(self):
         copied = type(self).__new__(type(self))
-        copied.__dict__.update(self.__dict__, _built=False, _hash_lock=_Lock(), pre_run_hooks=list(self.pre_run_hooks))
-        if self.pre_run_hooks:
-            copied._set_indirect(True)
+        copied.__dict__.update(self.__dict__, _built=False, _hash_lock=_Lock(), pre_run_hooks=_Hooks(copied, self.pre_run_hooks))
         return copied
 
     def __deepcopy__(self, memo):
@@ -520,6 +556,8 @@ class ConstexprFunction:
     __nereid_constexpr_function__ = True
 
     def __init__(self, fn):
+        if not callable(fn):
+            raise TypeError(f"{fn!r} is not a callable object")
         functools.update_wrapper(self, fn)
         self.fn = fn
 

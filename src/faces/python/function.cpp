@@ -283,8 +283,14 @@ bool Function::missing(PyObject *const *bound) {
 bool Function::bindGiven(const Call &call, PyObject **bound, Keywords &options) {
   size_t count = parameters.size(), given = call.positional;
   if (given > count) {
-    PyErr_Format(PyExc_TypeError, "%s() takes %zu positional argument%s but %zu %s given",
-                 name.c_str(), count, count == 1 ? "" : "s", given, given == 1 ? "was" : "were");
+    size_t required = std::count_if(parameters.begin(), parameters.end(),
+                                    [](const Parameter &p) { return !p.defaultValue; });
+    std::string counts = required == count
+                             ? std::to_string(count)
+                             : "from " + std::to_string(required) + " to " + std::to_string(count);
+    PyErr_Format(PyExc_TypeError, "%s() takes %s positional argument%s but %zu %s given",
+                 name.c_str(), counts.c_str(), count == 1 ? "" : "s", given,
+                 given == 1 ? "was" : "were");
     return false;
   }
   std::copy_n(call.values, given, bound);
