@@ -3,9 +3,14 @@
 import functools
 
 
+def _number(value):
+    """The number in a constant of the language."""
+    return getattr(value, "value", value)
+
+
 def cdiv(x, y):
     """x divided by y, rounded up."""
-    return (x + y - 1) // y
+    return _number((x + y - 1) // y)
 
 
 cdiv.__nereid_builtin__ = "cdiv"
@@ -13,6 +18,7 @@ cdiv.__nereid_builtin__ = "cdiv"
 
 def next_power_of_2(n):
     """The smallest power of two that is not smaller than n."""
+    n = _number(n)
     return 1 << max(n - 1, 0).bit_length() if n > 0 else 0
 
 

@@ -1,5 +1,5 @@
-"""Records what the real Triton answers: `python tests/oracle/record.py` rewrites triton-<version>.json and statements-<version>.json
-beside this file; `python tests/oracle/record.py statements` the second alone.
+"""Records what the real Triton answers: `python tests/oracle/record.py` rewrites triton-<version>.json, statements-<version>.json and
+host-<version>.json beside this file; `python tests/oracle/record.py statements` the second alone.
 
 Needs the wheel of Triton that `scripts/setup.sh` installs; no GPU. Takes two to four minutes.
 """
@@ -37,6 +37,10 @@ def main():
         path = HERE / f"{name}-{version}.json"
         path.write_text(pack(found))
         print(f"{len(found)} answers of Triton {version} in {path}")
+    if not only or "host" in only:
+        done = subprocess.run([sys.executable, HERE / "host.py", "triton"], check=True, stdout=subprocess.PIPE, text=True)
+        (HERE / f"host-{version}.json").write_text(done.stdout)
+        print(f"{len(json.loads(done.stdout))} answers about the host side")
 
 
 if __name__ == "__main__":

@@ -68,11 +68,8 @@ DIFFERENCES = {
     "triton.runtime.jit.GLUON_MODULE": "there is no Gluon",
     "triton.runtime.jit.TRITON_MODULE": "the same",
     "triton.runtime.jit.convert_to_tuple_if_list": "lists are no arguments",
-    "triton.JITFunction.is_gluon: cannot be called": "an attribute",
     "triton.JITFunction.repr(_)": "the name of a parameter that is given by position",
-    "triton.runtime.JITFunction.is_gluon: cannot be called": "an attribute",
     "triton.runtime.JITFunction.repr(_)": "the name of a parameter that is given by position",
-    "triton.runtime.jit.JITFunction.is_gluon: cannot be called": "an attribute",
     "triton.runtime.jit.JITFunction.repr(_)": "the name of a parameter that is given by position",
     "triton.tools.LinearLayout": "layouts are the compiler's own; `nereid compile --emit layouts` prints them",
 }

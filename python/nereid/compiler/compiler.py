@@ -154,8 +154,9 @@ class CompiledKernel:
         target = target_of(values["target"])
         given = {name: value for name, value in values["options"].items() if value != ""}
         given.pop("arch", None)  # which the target says
+        given["ptx_version"] = given.get("ptx_version") or None
         options = make_backend(target).parse_options(given)
-        fields = {**dataclasses.asdict(options), "shared": 0, "cluster_dims": (1, 1, 1), "tmem_size": 0, "tensordesc_meta": None,
+        fields = {**dataclasses.asdict(options), "shared": 0, "cluster_dims": (1, 1, 1), "tmem_size": 0, "tensordesc_meta": [],
                   "global_scratch_size": 0, "global_scratch_align": 1, "profile_scratch_size": 0, "profile_scratch_align": 1,
                   **given, **values, "arch": options.arch, "target": target, "hash": self.hash, "triton_version": __version__}
         return _metadata_class(tuple(sorted(fields)))(**fields)
@@ -204,7 +205,7 @@ class CompiledKernel:
 
     def launch_metadata(self, grid, stream, *args):
         """What launch hooks get; None when there are none."""
-        if _launch_hooks()[0] is None:
+        if _launch_hooks() == (None, None):
             return None
         self._init_handles()
         data = LazyDict({"name": self.name, "function": self.function, "stream": stream})

@@ -25,7 +25,7 @@ class ASTSource:
         for key, value in (constexprs or {}).items():
             if isinstance(key, str):
                 if key not in fn.arg_names:
-                    continue
+                    raise ValueError(f"`{key}` is no parameter of `{fn.__name__}`")
                 key = fn.arg_names.index(key)
             self.constants[(key, ) if isinstance(key, int) else tuple(key)] = value
         self.attrs = attrs or {}

@@ -118,7 +118,7 @@ class constexpr:
         return iter(self.value)
 
     def __getitem__(self, index):
-        return _wrapped(self.value[_unwrap_if_constexpr(index)])
+        return self.value[_unwrap_if_constexpr(index)]
 
     def __call__(self, *args, **kwargs):
         return self.value(*args, **kwargs)
@@ -151,10 +151,6 @@ class constexpr:
 
     def not_(self):
         return constexpr(not self.value)
-
-
-def _wrapped(value):
-    return value if isinstance(value, constexpr) else constexpr(value)
 
 
 def _constexpr_operator(function, reflected):
@@ -354,11 +350,12 @@ class dtype:
         return self.name
 
     def codegen_name(self):
-        return {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}.get(self.name, self.name)
+        if self.name.startswith(("fp", "bf")):
+            return ("bfloat" if self.name[0] == "b" else "float") + self.name[2:]
+        return self.name
 
     def __repr__(self):
-        name = self.codegen_name()
-        return f"triton.language.{'float' + name[2:] if self.is_fp8() else name}"
+        return f"triton.language.{self.codegen_name()}"
 
     def mangle(self):
         return self._signature

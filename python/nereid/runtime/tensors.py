@@ -36,6 +36,7 @@ class TensorWrapper:
     def __init__(self, base, dtype):
         self.base = base
         self.dtype = dtype
+        self.data = getattr(base, "data", base)
         self.is_cuda = getattr(base, "is_cuda", False)
         self.device = getattr(base, "device", "cpu")
         self.shape = base.shape

@@ -14,7 +14,7 @@ class _Codes:
         self.device = device
         if data is not None:
             if not isinstance(data, torch.Tensor):
-                raise ValueError("Parameter data must be a torch tensor")
+                raise AssertionError("Parameter data must be a torch tensor")
             self.device = data.device
             self.data = self._from_float(data)
         elif size is not None:
@@ -26,7 +26,7 @@ class _Codes:
     def _check_dtype(dtype, name):
         import torch
         if dtype != torch.float32:
-            raise ValueError(f"Currently only float32 is supported for {name} to float conversion")
+            raise AssertionError(f"Currently only float32 is supported for {name} to float conversion")
 
 
 class MXFP4Tensor(_Codes):
@@ -42,7 +42,7 @@ class MXFP4Tensor(_Codes):
     def to(self, dtype):
         """The numbers as floats; only torch.float32."""
         import torch
-        self._check_dtype(dtype, "f4e2m1")
+        self._check_dtype(dtype, "fp4e2m1")
         table = torch.tensor(_MAGNITUDES + tuple(-value for value in _MAGNITUDES), device=self.data.device)
         return table[self.data.long()]
 
@@ -63,7 +63,7 @@ class MXFP4Tensor(_Codes):
         """Two numbers a byte along a dimension, the first one in the low bits; an odd one out has a zero beside it."""
         import torch
         if not 0 <= dim < self.data.ndim:
-            raise ValueError(f"the tensor has no dimension {dim}")
+            raise AssertionError("The dimension to pack along is not within the range of tensor dimensions")
         data = self.data
         if data.shape[dim] % 2:
             shape = list(data.shape)
@@ -87,6 +87,8 @@ class MXScaleTensor(_Codes):
         import torch
         first = 0 if low is None else _exponent(low)
         last = 254 if high is None else _exponent(high)
+        if first > last:
+            raise AssertionError("Low must be less than or equal to high")
         self.data = torch.randint(first, last + 1, self.size, dtype=torch.uint8, device=self.device)
         return self
 

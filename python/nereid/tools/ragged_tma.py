@@ -24,8 +24,8 @@ def create_ragged_descriptor(T, block_shape, ragged_dim=0):
     """
     block_shape, shape = list(block_shape), list(T.shape)
     rank = len(shape)
-    assert rank <= 3, "a ragged array has at most 3 dimensions"
-    assert len(block_shape) == rank, "block shape must have one size for each dimension"
+    assert rank <= 3, "read-write ragged descriptors must have at most 3 dimensions"
+    assert len(block_shape) == rank, "block shape must have same length as tensor shape"
     ragged_dim += rank if ragged_dim < 0 else 0
     assert 0 <= ragged_dim < rank - 1, "last dimension cannot be ragged"
     itemsize = T.element_size()

@@ -67,4 +67,4 @@ class TensorDescriptor:
         """The descriptor of a whole tensor with its own shape and strides."""
         itemsize = tensor.dtype.itemsize
         strides = tensor.stride() if hasattr(tensor, "stride") else [stride // itemsize for stride in tensor.strides]
-        return TensorDescriptor(tensor, list(tensor.shape), list(strides), list(block_shape), padding, round_f32_to_tf32)
+        return TensorDescriptor(tensor, tensor.shape, strides, block_shape, padding, round_f32_to_tf32)
