@@ -22,9 +22,10 @@ namespace nereid::runtime {
 class LaunchPattern {
 public:
   /// Of a launch that has just been done; null for one that no pattern can be made of.
-  static std::unique_ptr<const LaunchPattern>
-  of(nrd_kernel &kernel, llvm::ArrayRef<RuleKind> kinds, llvm::ArrayRef<nrd_arg> args,
-     const Options *options, const nrd_launch &launch, int device);
+  static std::unique_ptr<const LaunchPattern> of(nrd_kernel &kernel, llvm::ArrayRef<RuleKind> kinds,
+                                                 llvm::ArrayRef<nrd_arg> args,
+                                                 const Options *options, const nrd_launch &launch,
+                                                 int device);
 
   /// Whether this launch needs the kernel. `slots` then holds its arguments.
   bool matches(llvm::ArrayRef<nrd_arg> args, const Options *options, const nrd_launch &launch,
@@ -40,8 +41,8 @@ private:
     Pointer, ///< whether its address is a multiple of 16; its memory is not large
     Integer, ///< integerFacts
     Bool,
-    Float,  ///< passed as fp32
-    Bits,   ///< a constant
+    Float,   ///< passed as fp32
+    Bits,    ///< a constant
     Constant ///< a constant with a key
   };
   struct Expected {

@@ -207,6 +207,22 @@ void Step::insert(Addition *addition) {
   ++used;
 }
 
+/// What one argument of launches that need the same addition looks like.
+struct Look {
+  PyTypeObject *type;
+  uint64_t head, headMask; ///< the first 8 bytes of the argument, as far as they matter
+  uint64_t bits, bitsMask; ///< its value, as far as it matters
+};
+
+/// The addition of the last launches and how to know it again, without a key. Only of launches
+/// without keywords whose arguments are plain tensors, numbers and None, through decorators that
+/// one key decides.
+struct Memory {
+  Addition *addition = nullptr; ///< of the table, which says when it goes
+  Addition *missed = nullptr;   ///< of the last launch that was another; never looked into
+  std::vector<Look> looks;      ///< of the positional arguments
+};
+
 } // namespace
 
 class Stack {
@@ -217,6 +233,7 @@ public:
   uint64_t kernelVersion;
   Function *function;
   std::vector<Step> steps;
+  Memory memory;
   Py_ssize_t firstRuled = PY_SSIZE_T_MAX; ///< the first parameter that a heuristic gives
 
   /// Null without an exception when launches must go through `run`.
@@ -472,6 +489,8 @@ public:
 
 private:
   bool bind();
+  Addition *recall();
+  void remember(Addition &addition);
   Outcome apply(Step &step);
   Outcome ask(const Step &step);
   bool makeKey(const Step &step);
@@ -502,6 +521,7 @@ private:
   ArgumentScope scope;
   uint64_t present = 0;   ///< a bit for each parameter that has a value
   uint64_t ready = 0;     ///< a bit for each parameter whose argument an addition holds
+  size_t alreadyRead = 0; ///< of the positional arguments, by `recall`
   bool sawPython = false; ///< user code ran after the arguments were read
   size_t keySize = 0;
   uint64_t key[mostWords];
@@ -527,7 +547,7 @@ bool StackedLaunch::bind() {
     if (!bound[i])
       continue;
     present |= uint64_t(1) << i;
-    if (!function.toArgument(i, bound[i], scope, arguments[i]))
+    if (i >= alreadyRead && !function.toArgument(i, bound[i], scope, arguments[i]))
       return false;
   }
   return true;
@@ -863,9 +883,88 @@ Outcome StackedLaunch::apply(Step &step) {
   used.push_back(addition);
   if (addition->isReusable) {
     ++addition->holds;
+    stack.memory.addition = stack.memory.missed = nullptr; // they may be what makes room
     step.insert(addition);
   }
   return use(*addition);
+}
+
+uint64_t headOf(const nrd_arg &arg) {
+  uint64_t head;
+  std::memcpy(&head, &arg, sizeof head);
+  return head;
+}
+
+/// Reads the arguments while they look like those of the last launch; gives its addition, with a
+/// hold, when all do. Otherwise `bind` goes on with those that are left.
+Addition *StackedLaunch::recall() {
+  const std::vector<Look> &looks = stack.memory.looks;
+  Addition *addition = stack.memory.addition;
+  if (!addition || call.names || call.positional != looks.size())
+    return nullptr;
+  for (size_t i = 0; i < call.positional; ++i) {
+    const Look &look = looks[i];
+    PyObject *object = call.values[i];
+    nrd_arg &out = arguments[i];
+    if (Py_TYPE(object) != look.type)
+      return nullptr;
+    if (!toUsualArgument(object, out)) {
+      if (object == Py_None) {
+        setHead(out, NRD_ARG_NONE);
+        out.u = 0;
+      } else if (look.type == &PyBool_Type) {
+        setHead(out, NRD_ARG_BOOL);
+        out.u = object == Py_True;
+      } else {
+        return nullptr;
+      }
+    }
+    alreadyRead = i + 1;
+    if (((headOf(out) ^ look.head) & look.headMask) | ((out.u ^ look.bits) & look.bitsMask))
+      return nullptr;
+    bound[i] = object;
+  }
+  std::fill(bound.get() + call.positional, bound.get() + count, nullptr);
+  present = call.positional == 64 ? ~uint64_t(0) : (uint64_t(1) << call.positional) - 1;
+  ++addition->holds;
+  if (addition->isCurrent(stack.layers)) [[likely]]
+    return addition;
+  Held<Addition>::release(addition);
+  return nullptr;
+}
+
+/// Makes `recall` know launches like this one, when the last one was like it, too.
+void StackedLaunch::remember(Addition &addition) {
+  Memory &memory = stack.memory;
+  if (!addition.isReusable || &addition == memory.addition || call.names || !addition.options)
+    return;
+  if (std::exchange(memory.missed, &addition) != &addition)
+    return;
+  Step &step = stack.steps.front();
+  // User code may have run since it was found: it may be there no more.
+  if (step.slot(addition.key.data(), addition.key.size(), addition.hash) != &addition)
+    return;
+  std::vector<Look> looks;
+  for (size_t i = 0; i < call.positional; ++i) {
+    PyObject *object = call.values[i];
+    PyTypeObject *type = Py_TYPE(object);
+    bool isTensor = tensorClassOf(type);
+    bool isNumber = type == &PyLong_Type || type == &PyFloat_Type;
+    if (!isTensor && object != Py_None && type != &PyBool_Type &&
+        !(isNumber && !function.parameterList()[i].pointee))
+      return;
+    if (isTensor && ((step.needs[i] & NeedValue) || function.parameterList()[i].isConstexpr))
+      return;
+    // None-ness and, of what has no elements, the elements follow from the class.
+    Look look{type, headOf(arguments[i]), ~uint64_t(0), arguments[i].u, 0};
+    if (isTensor && !(step.needs[i] & NeedElements))
+      look.headMask = 0;
+    if (step.needs[i] & NeedValue)
+      look.bitsMask = ~uint64_t(0);
+    looks.push_back(look);
+  }
+  memory.addition = &addition;
+  memory.looks = std::move(looks);
 }
 
 /// User code may have changed what arguments refer to (a descriptor's block, a tensor's storage).
@@ -907,10 +1006,19 @@ PyObject *StackedLaunch::launch() {
 
 PyObject *StackedLaunch::run(bool &done) {
   PyObject *result = nullptr;
-  Outcome outcome = bind() ? Outcome::Done : Outcome::Leave;
-  for (Step &step : stack.steps)
-    if (outcome == Outcome::Done)
-      outcome = apply(step);
+  Outcome outcome;
+  if (Addition *addition = recall()) [[likely]] {
+    used.push_back(addition);
+    outcome = use(*addition);
+  } else {
+    present = 0;
+    outcome = bind() ? Outcome::Done : Outcome::Leave;
+    for (Step &step : stack.steps)
+      if (outcome == Outcome::Done)
+        outcome = apply(step);
+    if (outcome == Outcome::Done && stack.steps.size() == 1 && used.size() == 1)
+      remember(*used[0]);
+  }
   if (outcome == Outcome::Leave) {
     PyErr_Clear();
   } else {

@@ -89,8 +89,8 @@ protected:
     return arg;
   }
   Args usual() {
-    return {pointer(memory), integer(5), integer(32), truth(true), number(2.5), none(), none(),
-            integer(3),      value(text)};
+    return {pointer(memory), integer(5), integer(32), truth(true), number(2.5),
+            none(),          none(),     integer(3),  value(text)};
   }
 
   /// What the kernel stores for these arguments.
