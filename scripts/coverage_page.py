@@ -143,7 +143,7 @@ HOST = {
 #: Host names that are not here, and why.
 ABSENT = {
     "triton.language.core.dispatch": "a step of `extern_elementwise`, which is there",
-    "triton.profiler": "Proton is a project of its own: importing it says so", "triton.experimental.gluon": "a second language, of layouts written by hand: importing it says so",
+    "triton.profiler": "Proton is a project of its own: importing it says so", "triton.experimental.gluon": "a second language, of layouts written by hand: looking for it finds nothing",
 }
 
 

@@ -4,6 +4,8 @@ import copy
 import json
 import pickle
 import re
+import subprocess
+import sys
 import threading
 
 import nereid
@@ -316,10 +318,25 @@ def test_lazy_dict():
     assert data.get() == {"a": 1, "b": 2} == data.get()
 
 
-@pytest.mark.parametrize("name", ["nereid.experimental.gluon", "nereid.profiler"])
-def test_what_is_left_out_says_so(name):
+def test_what_is_left_out_says_so():
     with pytest.raises(ImportError, match="is not part of Nereid"):
-        __import__(name)
+        __import__("nereid.profiler")
+
+
+def test_gluon_is_not_found():
+    """Packages that have kernels for it as well look whether it is there, and must not find it."""
+    code = """
+import nereid
+nereid.install_as_triton()
+import importlib.util, triton.experimental
+assert importlib.util.find_spec("triton.experimental.gluon") is None and not hasattr(triton.experimental, "gluon")
+try:
+    from triton.experimental import gluon
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and "gluon" in done.stdout, done.stderr
 
 
 TILE_TEXT = """module {
