@@ -67,7 +67,7 @@ def main(arguments=None):
           f"{' and ' + ', '.join(compile_targets) if compile_targets else ''}, {options.jobs} processes", flush=True)
     workers = [Worker(settings) for _ in range(options.jobs)]
     start, seed, done, failed = time.monotonic(), first, 0, 0
-    counts, seen = collections.Counter(), {}
+    counts, seen, unknown, unsimulated = collections.Counter(), {}, collections.Counter(), 0
 
     def more():
         if len(seen) >= options.failures:
@@ -88,8 +88,10 @@ def main(arguments=None):
             if answer is None:
                 continue
             done += 1
-            failure, seen_here = answer
+            failure, seen_here, skipped = answer
             counts.update(seen_here)
+            unknown.update(set(skipped))
+            unsimulated += bool(skipped)
             if failure is None:
                 continue
             failed += 1
@@ -117,6 +119,9 @@ def main(arguments=None):
     pairs = {(a, b) for a, b, _ in counts}
     print(f"generator: {done} programs in {elapsed:.0f} s ({done / max(elapsed, 1e-9):.1f}/s), {failed} failed; "
           f"{sum(counts.values())} operations, {len(names & pairs)} of {len(names)} operation x dtype pairs seen", flush=True)
+    if unsimulated:
+        print(f"generator: {unsimulated} of {done} programs were not compared, since the simulator does not know "
+              f"{', '.join(f'{what} ({n})' for what, n in unknown.most_common(12))}", flush=True)
     if options.statistics:
         table = [{"operation": a, "dtype": b, "form": c, "count": n} for (a, b, c), n in sorted(counts.items())]
         pathlib.Path(options.statistics).write_text(json.dumps(table, indent=1))

@@ -166,14 +166,14 @@ class Addresses:
             for to, source in enumerate(dims):
                 inner[source], steps[source] = shape[to], strides[to]
             return self.make("permute", self.plain_offsets(tuple(inner), steps, base, exact), dims=dims, name=self.choose(("permute", "trans")))
-        axes = [i for i, d in enumerate(shape) if d > 1 and d % 2 == 0]
+        axes = [i for i, d in enumerate(shape) if d > 1]
         if kind < (0.2 if self.odd and not exact else 0.12) and axes and known:     # two halves put together
             return self.parts(shape, strides, base, exact, axes[-1] if self.chance(0.6) else self.choose(axes), self.chance(0.4))
         if kind < 0.16 and shape and shape[-1] % 2 == 0 and known and strides[-1] > 0:   # evens and odds
             half = shape[:-1] + (shape[-1] // 2, )
             first = self.plain_offsets(half, (*strides[:-1], 2 * strides[-1]), base, exact)
             return self.make("interleave", first, self.make("add", first, strides[-1] if exact else self.choose((1, 2, 5))))
-        if kind < 0.2 and shape and known and not exact and numel(shape) & (numel(shape) - 1) == 0:   # of another shape
+        if kind < 0.2 and shape and known and not exact:   # of another shape
             inner = self.factored(numel(shape), self.random.randint(1, 3))
             return self.make("reshape", self.plain_offsets(inner, self.strides(inner), base, False), shape=shape)
         if kind < 0.26 and not exact:          # told by data
@@ -191,7 +191,7 @@ class Addresses:
 
     def parts(self, shape, strides, base, exact, axis, again):
         """A block of offsets as two blocks one behind the other, each perhaps made the same way."""
-        half = tuple(d // 2 if i == axis else d for i, d in enumerate(shape))
+        half, rest = self.cut(shape, axis)
         size = half[axis]
         if again and size % 2 == 0:
             first = self.parts(half, strides, base, exact, axis, False)
@@ -202,16 +202,26 @@ class Addresses:
         step += 0 if exact else self.choose((0, 1, 3, 16, 32))
         if step < 0 and not first.dtype.signed:
             raise Reject("an unsigned distance")
-        return self.make("cat", first, self.make("add", first, step), dim=axis)
+        second = first if rest == half else self.plain_offsets(rest, strides, base, exact)
+        return self.make("cat", first, self.make("add", second, step), dim=axis)
+
+    def cut(self, shape, axis):
+        """The shapes of two parts along an axis: halves, or in some cases another share."""
+        size = shape[axis]
+        unequal = [n for n in (size // 4, size // 8, size // 3, size - size // 4, size // 2 + 16) if 0 < n < size]
+        first = size // 2 if size % 2 == 0 and (not unequal or self.chance(0.8)) else self.choose(unequal or [1])
+        return tuple(first if i == axis else d for i, d in enumerate(shape)), tuple(size - first if i == axis else d for i, d in enumerate(shape))
 
     def index_types(self):
         return self.choose(((I32, ), (I64, ), (I32, I64), (U8, I32)))
 
     def factored(self, count, rank):
         shape = [1] * rank
-        while count > 1:
-            shape[self.random.randrange(rank)] *= 2
-            count //= 2
+        for factor in (2, 3, 5, 7, 11, 13):
+            while count % factor == 0:
+                shape[self.random.randrange(rank)] *= factor
+                count //= factor
+        shape[self.random.randrange(rank)] *= count
         return tuple(shape)
 
     def stride(self, value):
@@ -307,6 +317,20 @@ class Addresses:
             return self.make({"lt": "gt", "le": "ge", "ge": "le", "gt": "lt"}.get(name, name), limit, index)
         return self.make(name, index, limit)
 
+    def mask_of_runs(self, count, row):
+        """A condition of `count` elements in a line, the same for groups of them: what rows of `row` elements, laid out flat, have in common;
+        in some cases of two lines one behind the other."""
+        if count > 3 and self.chance(0.6):
+            first, second = self.cut((count, ), 0)
+            return self.make("cat", self.mask_of_runs(first[0], row), self.mask_of_runs(second[0], row), dim=0)
+        length = row * self.choose([n for n in (1, 2, 4, 8, 16, 32) if row * n < count] or [1])
+        group = self.make("floordiv", self.make("arange", start=0, end=count), length) if count > 1 else self.make("arange", start=0, end=1)
+        last = max(count - 1, 0) // length
+        limit = self.random.randint(0, last + 1)
+        if not self.inside_function and self.chance(0.6):
+            limit = self.add_scalar(limit)
+        return self.make(self.choose(("lt", "ge", "eq", "ne", "gt")), group, limit)
+
     def mask(self, shape):
         """A condition of a shape; most often a bound on an index."""
         if len(shape) > 1 and self.chance(0.08):
@@ -319,7 +343,9 @@ class Addresses:
             if mask.shape != tuple(inner):
                 mask = self.make("broadcast_to", mask, shape=tuple(inner))
             return self.make("permute", mask, dims=dims, name="trans")
-        if shape and self.chance(0.75):
+        if len(shape) > 1 and self.chance(0.3 if self.odd else 0.08):
+            mask = self.make("reshape", self.mask_of_runs(numel(shape), numel(shape[1:])), shape=shape)
+        elif shape and self.chance(0.75):
             axis = self.random.randrange(len(shape))
             mask = self.bound(shape, axis)
             if len(shape) > 1 and self.chance(0.4):

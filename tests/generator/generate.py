@@ -76,7 +76,8 @@ class Generator(Addresses):
     def any_shape(self, rank=None):
         rank = self.choose((1, 1, 2, 2, 2, 3)) if rank is None else rank
         while True:
-            sizes = (2, 3, 5, 6, 7, 12, 16, 24, 33, 100) if self.odd and self.chance(0.8) else (1, 2, 4, 8, 16, 32, 64, 128, 256)
+            # From 16 times an odd number on layouts repeat; smaller ones are padded.
+            sizes = (2, 3, 5, 6, 7, 12, 16, 24, 33, 48, 48, 80, 96, 100, 112, 192) if self.odd and self.chance(0.8) else (1, 2, 4, 8, 16, 32, 64, 128, 256)
             shape = tuple(self.choose(sizes) for _ in range(rank))
             if numel(shape) <= self.largest * (1 if rank > 1 else 2) and (numel(shape) >= 4 or self.chance(0.1)):
                 return shape
@@ -559,8 +560,8 @@ class Generator(Addresses):
         """To memory of its own, each program to its own part."""
         count = numel(e.shape)
         dtype, approximate = e.dtype, e.value.ulp > 0
-        if not approximate and self.chance(0.1):
-            other = self.choose((I16, F16, F32, I64, BF16, BOOL))
+        if not approximate and self.chance(0.15):
+            other = self.choose((I16, F16, F32, I64, BF16, BOOL, BOOL))
             try:
                 self.make("cast", e, dtype=other.name)
                 dtype = other if self.loop is None and self.level == 0 else dtype

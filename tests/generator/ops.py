@@ -546,7 +546,8 @@ def _split(machine, args, attrs):
 def _cat(machine, args, attrs):
     x, y = args
     _same_type(x, y)
-    if x.shape != y.shape or not x.shape:
+    axis = attrs["dim"]
+    if not x.shape or x.shape[:axis] + x.shape[axis + 1:] != y.shape[:axis] + y.shape[axis + 1:]:
         raise Reject("shapes differ")
     return Value(x.dtype, np.concatenate([x.array, y.array], axis=attrs["dim"]), max(x.ulp, y.ulp))
 

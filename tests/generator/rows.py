@@ -169,14 +169,14 @@ def _size(shape):
 
 
 def _reshape(g, shape, dtype, depth):
-    inner = g.factored(_size(shape), g.random.randint(1, 4))
+    inner = g.factored(_count(shape), g.random.randint(1, 4))
     return g.make("reshape", g.expr(inner, depth, dtype), shape=shape, **({"name": "view"} if g.chance(0.1) else {}))
 
 
 def _ravel(g, shape, dtype, depth):
     if len(shape) != 1:
         raise Reject("rank 1")
-    return g.make("ravel", g.expr(g.factored(_size(shape), 2), depth, dtype))
+    return g.make("ravel", g.expr(g.factored(_count(shape), 2), depth, dtype))
 
 
 def _permute(g, shape, dtype, depth):
@@ -264,8 +264,8 @@ def _cat(g, shape, dtype, depth):
     if not axes:
         raise Reject("even")
     axis = g.choose(axes)
-    inner = tuple(d // 2 if i == axis else d for i, d in enumerate(shape))
-    return g.make("cat", g.expr(inner, depth, dtype), g.expr(inner, depth, dtype), dim=axis)
+    first, second = g.cut(shape, axis)
+    return g.make("cat", g.expr(first, depth, dtype), g.expr(second, depth, dtype), dim=axis)
 
 
 def _arange(g, shape, dtype, depth):

@@ -165,6 +165,12 @@ def compile_only(program, target, options=None, assemble=False):
 class NotSimulated(Exception):
     """The simulator does not know an instruction of the kernel: it says nothing about the program."""
 
+    def __init__(self, text):
+        """`text`: what the simulator wrote; kept is the function called or the instruction, without its values."""
+        line = text.split("the simulator does not know:", 1)[1].strip().split("\n")[0]
+        called = re.search(r"@([\w.]+)|asm (?:\w+ )*\"([^\"]{1,40})", line)
+        super().__init__((called.group(1) or called.group(2)) if called else " ".join(re.sub(r"%\S+", "", line).split())[:60])
+
 
 def simulate(kernel, program):
     """The memory that a kernel compiled for a GPU leaves on the simulated block of threads (tests/unit/nvidia/Simulate.cpp)."""
@@ -186,14 +192,15 @@ def simulate(kernel, program):
                               capture_output=True, text=True, timeout=120)
         if done.returncode:
             if "the simulator does not know" in done.stderr:
-                raise NotSimulated(done.stderr[:500])
+                raise NotSimulated(done.stderr)
             raise RuntimeError(f"the simulated kernel failed: {done.stderr[:2000]}")
         return {b.name: np.frombuffer(pathlib.Path(name, b.name).read_bytes()[256:-256], b.bits.dtype) for b in program.buffers}
 
 
-def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=None, assemble=0):
+def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=None, assemble=0, skipped=None):
     """None, or the first failure. `want` is the memory that NumPy leaves, where it is known already. Of the kernels that
-    are only compiled, those whose seed is a multiple of `assemble` become machine code."""
+    are only compiled, those whose seed is a multiple of `assemble` become machine code. To the list `skipped` goes what the
+    simulator did not know: nothing has been compared then."""
     try:
         want = run(program) if want is None else want
     except Exception:
@@ -217,7 +224,9 @@ def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=No
                     try:
                         kernel = module.kernel.warmup(*arguments.values, grid=program.grid, target=device, **{**options, "num_stages": 1})
                         text = differences(program, simulate(kernel, program), want)
-                    except NotSimulated:
+                    except NotSimulated as unknown:
+                        if skipped is not None:
+                            skipped.append(str(unknown))
                         continue
                     except Exception as error:
                         failure = failed(target, error)

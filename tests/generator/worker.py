@@ -24,7 +24,7 @@ def _child(pipe, settings, trace):
         question = pipe.recv()
         if question is None:
             return
-        counts = Counter()
+        counts, skipped = Counter(), []
         try:
             if isinstance(question, int):
                 program = program_of_seed(question)
@@ -32,12 +32,12 @@ def _child(pipe, settings, trace):
             else:
                 program = question
             failure = check(program, settings["targets"], settings["compile_targets"], settings.get("variants", True),
-                            assemble=settings.get("assemble", 0))
+                            assemble=settings.get("assemble", 0), skipped=skipped)
         except Reject as reject:
             failure = Failure("evaluator", "numpy", str(reject))
         except Exception:
             failure = Failure("evaluator", "numpy", traceback.format_exc())
-        pipe.send((failure, counts))
+        pipe.send((failure, counts, skipped))
 
 
 class Worker:
@@ -69,7 +69,7 @@ class Worker:
         self.question = None
 
     def answer(self, wait=0.0):
-        """(failure, counts) of the question, or None while there is none. A dead or slow child is a failure of its question."""
+        """(failure, counts, what was not simulated) of the question, or None while there is none. A dead or slow child is a failure of its question."""
         ended = None
         try:
             if self.pipe.poll(wait):
@@ -88,7 +88,7 @@ class Worker:
             ended = Failure("hang", self.name(), f"no answer within {self.settings.get('timeout', 60)} seconds")
         if ended is not None:
             self.stop()
-            return ended, {}
+            return ended, {}, []
         return None
 
     def name(self):

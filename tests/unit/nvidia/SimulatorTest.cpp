@@ -13,7 +13,8 @@ namespace nereid::test {
 namespace {
 
 /// Runs `body` on one warp: `%t` is the thread, `%in` and `%out` its words of both arrays.
-std::string run(const std::string &body, llvm::ArrayRef<uint32_t> in, std::vector<uint32_t> &out) {
+std::string run(const std::string &body, llvm::ArrayRef<uint32_t> in, std::vector<uint32_t> &out,
+                const std::string &functions = "") {
   std::string text = R"(
 target datalayout = "e-p3:32:32-i64:64-n16:32:64"
 @shared = external addrspace(3) global [0 x i8], align 16
@@ -25,7 +26,8 @@ define void @k(ptr addrspace(1) %input, ptr addrspace(1) %output) {
   %place = getelementptr i32, ptr addrspace(3) @shared, i32 %t
   %address = ptrtoint ptr addrspace(3) %place to i32
   %odd = trunc i32 %t to i1
-)" + body + "\n  ret void\n}\n";
+)" + body + "\n  ret void\n}\n" +
+                     functions;
   llvm::LLVMContext context;
   llvm::SMDiagnostic wrong;
   auto module = llvm::parseAssemblyString(text, wrong, context);
@@ -91,6 +93,98 @@ TEST(Simulator, AtomicOperations) {
                 in, out),
             "");
   EXPECT_EQ(out[3], 0x41004200u) << "2.5 and 3";
+}
+
+/// What a value leaves in `out`, thread by thread, where `in` holds the threads' numbers.
+std::vector<uint32_t> values(const std::string &body, const std::string &functions) {
+  std::vector<uint32_t> in(32), out(32, 7);
+  std::iota(in.begin(), in.end(), 0);
+  const std::string store = "  call void asm sideeffect \"st.global.b32 [$0], $1;\", \"l,r\"(ptr "
+                            "addrspace(1) %out, i32 %v)\n";
+  EXPECT_EQ(run(body + store, in, out, functions), "");
+  return out;
+}
+
+TEST(Simulator, FunctionsThatAreNotInlined) {
+  auto out = values("  %v = call i32 @twice_or_nothing(i32 %t)\n", R"(
+define i32 @twice_or_nothing(i32 %x) {
+  %small = icmp ult i32 %x, 5
+  br i1 %small, label %yes, label %no
+yes:
+  %y = call i32 @twice(i32 %x)
+  ret i32 %y
+no:
+  ret i32 0
+}
+define i32 @twice(i32 %x) {
+  %y = add i32 %x, %x
+  ret i32 %y
+}
+)");
+  for (uint32_t t = 0; t < 32; ++t)
+    EXPECT_EQ(out[t], t < 5 ? 2 * t : 0) << t;
+}
+
+TEST(Simulator, ProductsOf128Bits) {
+  const char *text = R"(
+  %wide = zext i32 %t to i64
+  %x = sub i64 0, %wide
+  %a = EXTEND i64 %x to i128
+  %b = EXTEND i64 3 to i128
+  %product = mul i128 %a, %b
+  %upper = lshr i128 %product, 64
+  %high = trunc i128 %upper to i64
+  %v = trunc i64 %high to i32
+)";
+  for (std::string word : {"zext", "sext"}) {
+    std::string body = text;
+    for (size_t at; (at = body.find("EXTEND")) != std::string::npos;)
+      body.replace(at, 6, word);
+    auto out = values(body, "");
+    EXPECT_EQ(out[0], 0u);
+    EXPECT_EQ(out[5], word == "zext" ? 2u : ~0u) << "the upper half of 3 * -5";
+  }
+}
+
+TEST(Simulator, EightBitFloats) {
+  const char *text = R"(
+  %f = uitofp i32 %t to float
+  %large = fmul float %f, 1.000000e+04
+  %pair = call i16 @llvm.nvvm.ff.to.e4m3x2.rn(float %large, float %f)
+  %v = zext i16 %pair to i32
+)";
+  auto out = values(text, "declare i16 @llvm.nvvm.ff.to.e4m3x2.rn(float, float)\n");
+  EXPECT_EQ(out[0], 0u);
+  EXPECT_EQ(out[1], 0x7e38u) << "the largest number, and one";
+  EXPECT_EQ(out[17], 0x7e58u) << "17 becomes 16";
+}
+
+TEST(Simulator, TheDeviceLibrary) {
+  auto out = values(R"(
+  %f = uitofp i32 %t to float
+  %g = call float @__nv_fmodf(float %f, float 7.000000e+00)
+  %v = fptoui float %g to i32
+)",
+                    "declare float @__nv_fmodf(float, float)\n");
+  EXPECT_EQ(out[16], 2u);
+  std::vector<uint32_t> in(32);
+  EXPECT_NE(run("  %g = call float @__nv_nothing(float 1.000000e+00)\n", in, out,
+                "declare float @__nv_nothing(float)\n")
+                .find("the simulator does not know"),
+            std::string::npos);
+}
+
+TEST(Simulator, AtomicOperationsWithoutAnInstruction) {
+  std::vector<uint32_t> in(32), out(32, 0);
+  out[0] = 0x3f80; // one, as bf16
+  EXPECT_EQ(
+      run("  %old = atomicrmw fadd ptr addrspace(1) %output, bfloat 0xR4000 monotonic, align 2\n"
+          "  %low = getelementptr i32, ptr addrspace(1) %output, i32 1\n"
+          "  %min = atomicrmw min ptr addrspace(1) %low, i8 -3 monotonic, align 1\n",
+          in, out),
+      "");
+  EXPECT_EQ(out[0], 0x4282u) << "1 + 32 * 2";
+  EXPECT_EQ(out[1], 0xfdu);
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "WarpSimulator.h"
 
+#include "DeviceMath.h"
 #include "MatrixUnits.h"
 
 #include "llvm/ADT/APFloat.h"
@@ -35,6 +36,8 @@ struct WarpSimulator::Thread {
   DenseMap<const Value *, Words> values;
   const CallInst *waiting = nullptr; ///< at an operation of several threads
   bool done = false;
+  unsigned depth = 0;            ///< of functions that the kernel has called
+  std::optional<Words> returned; ///< what the innermost of them gives back, once it ends
   /// Bytes that cp.async brings to an address of shared memory. They land when they are waited for,
   /// which is as late as they may: what reads them earlier sees what was there before.
   struct Arrival {
@@ -210,7 +213,7 @@ struct WarpSimulator::Interpreter {
   }
 
   uint8_t *memory(Thread &thread, uint64_t at, unsigned bytes, bool write) {
-    if (at >= kSharedBase && at < kSharedBase + sim.shared.size() + 4096) {
+    if (isShared(at)) {
       if (!touch(thread, at - kSharedBase, bytes, write))
         return nullptr;
       return sim.shared.data() + (at - kSharedBase);
@@ -347,6 +350,64 @@ struct WarpSimulator::Interpreter {
     return result;
   }
 
+  static bool isWide(Type *type) { return type->isIntegerTy(128); }
+
+  /// What operations on 128 bits, and their truncation, give; as far as products of 64 bits need
+  /// them.
+  std::optional<Words> wide(Thread &thread, const Instruction &op) {
+    Words a = get(thread, op.getOperand(0)), b;
+    if (isa<BinaryOperator>(op))
+      b = get(thread, op.getOperand(1));
+    if (isa<SExtInst>(op))
+      a[0] = uint64_t(signedOf(a[0], bitsIn(op.getOperand(0)->getType())));
+    auto result = wideNumber(op.getOpcode(), a, b);
+    if (result && isa<TruncInst>(op))
+      return Words{maskTo(result->front(), bitsIn(op.getType()))};
+    return result;
+  }
+
+  bool isShared(uint64_t at) const {
+    return at >= kSharedBase && at < kSharedBase + sim.shared.size() + 4096;
+  }
+
+  /// A read-modify-write in global memory: programs and threads run one after the other there.
+  bool modify(const AtomicRMWInst &op, uint64_t at, uint64_t number, Words &before) {
+    Type *type = op.getType();
+    uint64_t old = 0;
+    std::memcpy(&old, reinterpret_cast<const void *>(at), bitsIn(type) / 8);
+    auto left = atomicResult(op.getOperation(), type, old, number);
+    if (!left)
+      return false;
+    std::memcpy(reinterpret_cast<void *>(at), &*left, bitsIn(type) / 8);
+    before = {old};
+    return true;
+  }
+
+  /// Runs a function that was not inlined; it is of one thread, since blocks are inlined.
+  bool invoke(Thread &thread, const CallInst &call, const Function &callee) {
+    auto block = thread.block, previous = thread.previous;
+    auto next = thread.next;
+    for (const Argument &argument : callee.args())
+      thread.values[&argument] = get(thread, call.getArgOperand(argument.getArgNo()));
+    ++thread.depth;
+    enter(thread, &callee.getEntryBlock());
+    thread.returned.reset();
+    while (!thread.returned) {
+      if (!step(thread))
+        return false;
+      if (thread.waiting)
+        return fail("an operation of several threads in " + callee.getName());
+    }
+    --thread.depth;
+    if (!call.getType()->isVoidTy())
+      thread.values[&call] = std::move(*thread.returned);
+    thread.returned.reset();
+    thread.block = block;
+    thread.previous = previous;
+    thread.next = next;
+    return true;
+  }
+
   /// Until the thread waits for others or ends.
   bool runThread(Thread &thread) {
     while (!thread.done && !thread.waiting)
@@ -379,8 +440,17 @@ struct WarpSimulator::Interpreter {
       enter(thread, branch->getSuccessor(taken ? 0 : 1));
       return true;
     } else if (isa<ReturnInst>(op)) {
-      thread.done = true;
+      if (thread.depth)
+        thread.returned = op.getNumOperands() ? operand(0) : Words();
+      else
+        thread.done = true;
       return true;
+    } else if (isWide(op.getType()) ||
+               (isa<TruncInst>(op) && isWide(op.getOperand(0)->getType()))) {
+      auto words = wide(thread, op);
+      if (!words)
+        return unknown(op);
+      result = *words;
     } else if (isa<BinaryOperator>(op)) {
       Words a = operand(0), b = operand(1);
       for (unsigned i = 0; i < a.size(); ++i) {
@@ -404,8 +474,6 @@ struct WarpSimulator::Interpreter {
     } else if (isa<BitCastInst>(op)) {
       result = bitcast(operand(0), op.getOperand(0)->getType(), op.getType());
     } else if (auto *cast = dyn_cast<CastInst>(&op)) {
-      if (op.getType()->isIntOrIntVectorTy() && bitsIn(op.getType()->getScalarType()) > 64)
-        return unknown(op); // the halves of products of 64 bits
       for (uint64_t word : operand(0)) {
         auto converted = convert(*cast, word);
         if (!converted)
@@ -421,10 +489,24 @@ struct WarpSimulator::Interpreter {
     } else if (isa<StoreInst>(op)) {
       return store(thread, operand(1)[0], op.getOperand(0)->getType(), operand(0));
     } else if (auto *atomic = dyn_cast<AtomicRMWInst>(&op)) {
-      if (atomic->getOperation() != AtomicRMWInst::Add || !op.getType()->isIntegerTy(32))
+      uint64_t at = operand(0)[0];
+      bool adds = atomic->getOperation() == AtomicRMWInst::Add;
+      if (adds && op.getType()->isIntegerTy(32) && isShared(at)) {
+        if (!addAtomically(thread, at, uint32_t(operand(1)[0]), result))
+          return false;
+      } else if (isShared(at) || !modify(*atomic, at, operand(1)[0], result)) {
         return unknown(op);
-      if (!addAtomically(thread, operand(0)[0], uint32_t(operand(1)[0]), result))
-        return false;
+      }
+    } else if (auto *exchange = dyn_cast<AtomicCmpXchgInst>(&op)) {
+      uint64_t at = operand(0)[0], old = 0;
+      if (isShared(at))
+        return unknown(op);
+      unsigned size = bitsIn(exchange->getCompareOperand()->getType()) / 8;
+      std::memcpy(&old, reinterpret_cast<const void *>(at), size);
+      bool equal = old == operand(1)[0];
+      if (uint64_t value = operand(2)[0]; equal)
+        std::memcpy(reinterpret_cast<void *>(at), &value, size);
+      result = {old, equal};
     } else if (isa<InsertElementInst>(op)) {
       result = operand(0);
       result[operand(2)[0]] = operand(1)[0];
@@ -577,22 +659,37 @@ struct WarpSimulator::Interpreter {
     case Intrinsic::nvvm_ff2f16x2_rn:
       thread.values[&call] = {narrowed(1), narrowed(0)}; // the first is the upper half
       return true;
+    case Intrinsic::nvvm_ff_to_e5m2x2_rn:
+    case Intrinsic::nvvm_ff_to_e4m3x2_rn:
+      return give(packFloat8(argument(0), argument(1), id == Intrinsic::nvvm_ff_to_e5m2x2_rn));
+    case Intrinsic::nvvm_e4m3x2_to_f16x2_rn:
+      thread.values[&call] = {halfOfE4M3(argument(0)), halfOfE4M3(argument(0) >> 8)};
+      return true;
     case Intrinsic::fma: {
-      Type *type = call.getType();
-      if (type->isVectorTy())
-        return unknown(call);
-      APFloat a = floatOf(argument(0), type);
-      a.fusedMultiplyAdd(floatOf(argument(1), type), floatOf(argument(2), type),
-                         APFloat::rmNearestTiesToEven);
-      return give(bitsOf(a));
+      Type *type = call.getType()->getScalarType();
+      Words x = get(thread, call.getArgOperand(0)), y = get(thread, call.getArgOperand(1)),
+            z = get(thread, call.getArgOperand(2));
+      for (unsigned i = 0; i < x.size(); ++i) {
+        APFloat a = floatOf(x[i], type);
+        a.fusedMultiplyAdd(floatOf(y[i], type), floatOf(z[i], type), APFloat::rmNearestTiesToEven);
+        x[i] = bitsOf(a);
+      }
+      thread.values[&call] = x;
+      return true;
     }
     case Intrinsic::not_intrinsic: {
       const Function *callee = call.getCalledFunction();
-      if (!callee || !callee->isDeclaration() || !sim.external)
+      if (!callee)
         return unknown(call);
+      if (!callee->isDeclaration())
+        return invoke(thread, call, *callee);
       Words arguments;
       for (const Value *value : call.args())
         arguments.push_back(get(thread, value)[0]);
+      if (auto known = deviceFunction(callee->getName(), call.getType(), arguments))
+        return give(*known);
+      if (!sim.external)
+        return unknown(call);
       thread.values[&call] = {sim.external(thread.id, callee->getName(), arguments)};
       return true;
     }
@@ -634,6 +731,10 @@ struct WarpSimulator::Interpreter {
     if (text.consume_front("@")) {
       active = value(number(text));
       text = text.trim();
+    }
+    if (text.starts_with("mov.b") && text.ends_with("$0, $1;")) {
+      thread.values[&call] = {value(1)};
+      return true;
     }
     StringRef opcode = text.take_until([](char c) { return c == ' ' || c == ';'; });
     StringRef rest = text.drop_front(opcode.size());
