@@ -263,3 +263,32 @@ def test_operands_of_wgmma_have_registers_of_their_own():
     assert products
     for sums, operand in products:
         assert not set(sums.split(", ")) & set(operand.split(", "))
+
+
+SHORT_PRODUCT = """@triton.jit
+def kernel(a_ptr, b_ptr, c_ptr, y_ptr):
+    r = tl.arange(0, 16)
+    a = tl.load(a_ptr + r[:, None] * 16 + r[None, :]).to(tl.FLOAT)
+    b = tl.load(b_ptr + r[:, None] * 16 + r[None, :]).to(tl.FLOAT)
+    place = tl.program_id(0) * 144
+    tl.store(c_ptr + place + r[:, None] * 16 + r[None, :], tl.dot(a, b))
+    tl.store(y_ptr + tl.program_id(0), place)
+"""
+
+
+@pytest.mark.parametrize("name", ["float8e5", "float8e4nv"])
+def test_products_of_few_8_bit_floats(target, name):
+    """K is filled up with zeros; ptxas took half of them from the constant 144."""
+    a, b = (np.random.default_rng(n).integers(-1, 2, (16, 16)).astype(np.float32) for n in (1, 2))
+    c, y = harness.empty(F32, (16, 16)), harness.empty(I32, (1, ))
+    harness.make(SHORT_PRODUCT.replace("FLOAT", name))[(1, )](harness.to_tensor(a, F32), harness.to_tensor(b, F32), c, y)
+    np.testing.assert_array_equal(c.numpy(), a @ b)
+
+
+@pytest.mark.parametrize("device, eight", [("cuda:89", True), ("cuda:90", False), ("cuda:100", False), ("cuda:120", True)])
+@pytest.mark.parametrize("name, word", [("float8e5", "e5m2"), ("float8e4nv", "e4m3")])
+def test_the_assembler_makes_no_products_of_8_bit_floats(device, eight, name, word):
+    kernel = harness.make(SHORT_PRODUCT.replace("FLOAT", name))
+    arguments = [harness.empty(F32, (256, )) for _ in range(3)] + [harness.empty(I32, (1, ))]
+    ptx = kernel.warmup(*arguments, grid=(1, ), target=device).asm["ptx"]
+    assert (f".f32.{word}.{word}.f32" in ptx) == eight and ("m16n8k16.row.col.f32.f16.f16.f32" in ptx) != eight

@@ -659,6 +659,15 @@ struct WarpSimulator::Interpreter {
     case Intrinsic::nvvm_ff2f16x2_rn:
       thread.values[&call] = {narrowed(1), narrowed(0)}; // the first is the upper half
       return true;
+    case Intrinsic::nvvm_prmt: { // bytes of both words, by the digits of the third
+      uint64_t bytes = argument(0) | argument(1) << 32, word = 0;
+      for (unsigned i = 0; i < 4; ++i) {
+        unsigned digit = argument(2) >> 4 * i & 15;
+        uint64_t byte = bytes >> 8 * (digit & 7) & 0xff;
+        word |= (digit & 8 ? (byte & 0x80 ? 0xff : 0) : byte) << 8 * i;
+      }
+      return give(word);
+    }
     case Intrinsic::nvvm_ff_to_e5m2x2_rn:
     case Intrinsic::nvvm_ff_to_e4m3x2_rn:
       return give(packFloat8(argument(0), argument(1), id == Intrinsic::nvvm_ff_to_e5m2x2_rn));

@@ -203,6 +203,9 @@ TEST_F(DotEmission, MmaOfEveryType) {
       {e4m3, f32, 89, "m16n8k32.row.col.f32.e4m3.e4m3.f32", 32},
       {e5m2, f32, 120, "m16n8k32.row.col.f32.e5m2.e5m2.f32", 32},
       {f16, f32, 100, "m16n8k16.row.col.f32.f16.f16.f32", 16},
+      // Without an instruction of their own.
+      {e4m3, f32, 100, "m16n8k16.row.col.f32.f16.f16.f32", 16},
+      {e5m2, f32, 100, "m16n8k16.row.col.f32.f16.f16.f32", 16},
   };
   for (auto &test : cases)
     for (bool kMajorA : {true, false})

@@ -4,6 +4,11 @@
 // bytes on; B the same of column g; the accumulator rows g and g + 8 with two columns. Which
 // registers these are is looked up in the layouts. Where a dimension has fewer rows or columns than
 // the instruction, the layouts hold copies, the instruction computes copies, and those are dropped.
+//
+// From sm_90 to sm_119 there is no mma.sync of 8-bit floats: the assembler makes two products of
+// f16 of it. Where it knows a word to be constant (the filled-up part of K), it has taken the upper
+// half of that word from a constant of other use (0x90, from a product by 144 elsewhere in the
+// kernel; ptxas 13.0.88), and the result was wrong. So the two products are made here.
 #include "targets/nvidia/emit/Dot.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -19,6 +24,10 @@ public:
   Instruction(Emitter &e, ngpu::MmaOp op) : e(e) {
     Type a = cast<RankedTensorType>(op.getA().getType()).getElementType();
     Type b = cast<RankedTensorType>(op.getB().getType()).getElementType();
+    inHalves = a.getIntOrFloatBitWidth() == 8 && isa<FloatType>(a) && e.options.sm >= 90 &&
+               e.options.sm < 120;
+    if (inHalves)
+      a = b = Float16Type::get(op.getContext());
     Type c = cast<RankedTensorType>(op.getType()).getElementType();
     isDouble = a.isF64();
     packed = c.isF16();
@@ -66,6 +75,7 @@ public:
   }
 
   bool isDouble, packed; ///< packed: two f16 a register
+  bool inHalves;         ///< of words of four 8-bit floats, two and two of them as f16
   unsigned words;
 
 private:
@@ -98,6 +108,25 @@ public:
     return word = packWord(e, elements);
   }
 
+  /// The lower or upper two 8-bit floats of words as words of two f16.
+  Values halves(llvm::ArrayRef<llvm::Value *> of, bool upper) {
+    llvm::IRBuilder<> &b = e.b;
+    Values result;
+    for (llvm::Value *word : of) {
+      llvm::Value *&half = widened[{word, unsigned(upper)}];
+      if (!half && isa<Float8E5M2Type>(type.getElementType())) { // the upper bytes of f16
+        half = e.intrinsic(llvm::Intrinsic::nvvm_prmt,
+                           {word, e.i32(0), e.i32(upper ? 0x3424 : 0x1404)});
+      } else if (!half) {
+        llvm::Value *two = b.CreateTrunc(upper ? b.CreateLShr(word, 16) : word, b.getInt16Ty());
+        half = b.CreateBitCast(e.intrinsic(llvm::Intrinsic::nvvm_e4m3x2_to_f16x2_rn, {two}),
+                               b.getInt32Ty());
+      }
+      result.push_back(half);
+    }
+    return result;
+  }
+
   /// The rows (A) or columns (B) of registers.
   llvm::ArrayRef<int64_t> positions() const { return kDim == 1 ? map.rows() : map.columns(); }
   RankedTensorType getType() const { return type; }
@@ -109,6 +138,7 @@ private:
   llvm::ArrayRef<llvm::Value *> values;
   unsigned kDim, perWord;
   llvm::DenseMap<unsigned, llvm::Value *> words;
+  llvm::DenseMap<std::pair<llvm::Value *, unsigned>, llvm::Value *> widened;
 };
 
 } // namespace
@@ -154,7 +184,11 @@ void emitMma(Emitter &e, ngpu::MmaOp op) {
           else
             for (unsigned reg : regs)
               c.push_back(acc[reg]);
-          mma(aWords, bWords, c);
+          if (mma.inHalves)
+            for (bool upper : {false, true})
+              mma(a.halves(aWords, upper), b.halves(bWords, upper), c);
+          else
+            mma(aWords, bWords, c);
           // Backwards, so that of copies the first stays.
           for (unsigned i = regs.size(); i-- > 0;)
             acc[regs[i]] =
