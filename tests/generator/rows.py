@@ -411,7 +411,9 @@ def _dot(g, shape, dtype, depth):
     if len(shape) not in (2, 3) or shape[-1] > 128 or shape[-2] > 128:
         raise Reject("rank 2 or 3")
     batch, (m, n) = shape[:-2], shape[-2:]
-    k = g.choose(INNER_ODD if g.odd or g.chance(0.15) else (32, 64, 128) if dtype.bits == 8 else (16, 32, 64))
+    k = g.choose(INNER_ODD if g.odd or g.chance(0.15) else (16, 32, 32, 64, 64, 128) if dtype.bits == 8 else (16, 32, 64))
+    onto_itself = not batch and dtype in (F16, BF16, F32) and n >= 16 and g.chance(0.25)    # x + x @ y
+    k = n if onto_itself else k
     limit = 2 if dtype in FP8 else 8
     x, y = (g.expr(s, depth, dtype) if dtype is I8 else g.small(s, dtype, depth, limit) for s in (batch + (m, k), batch + (k, n)))
     attrs = {}
@@ -420,7 +422,10 @@ def _dot(g, shape, dtype, depth):
     if dtype is F16 and g.chance(0.3):
         attrs["out"] = "float16"
     operands = [x, y]
-    if g.chance(0.3):
+    if onto_itself:
+        operands[0] = x = g.name_it(x)
+        operands.append(g.make("cast", x, dtype=attrs.get("out", "float32")))
+    elif g.chance(0.3):
         out = I32 if dtype is I8 else F64 if dtype is F64 else BY_NAME[attrs.get("out", "float32")]
         operands.append(g.expr(shape, depth, out) if out is I32 else g.small(shape, out, depth))
     e = g.make("dot", *operands, **attrs)

@@ -336,8 +336,8 @@ skip("cuda", NV_SHAPE, "e.barrier();", "elements of odd shapes read before all a
 NV_CONVERT = "src/targets/nvidia/emit/Convert.cpp"
 expr("cuda", NV_CONVERT, "e.b.CreateExtractElement(moved, uint64_t(i))", "uint64_t(i)", "uint64_t(0)", "narrow elements shuffled together all become the first")
 NV_FMA = "src/targets/nvidia/emit/DotFma.cpp"
-expr("cuda", NV_FMA, "return e.b.CreateSExt(value, accumulator);", "e.b.CreateSExt(value, accumulator)", "e.b.CreateZExt(value, accumulator)",
-     "int8 products of single threads unsigned")
+expr("cuda", NV_FMA, "auto columns = b.read(batch, map.columns(), start + k, count);", "start + k", "start",
+     "columns of later steps of single threads read from the first")
 LEGALISE = "src/gpu/LegaliseDots.cpp"
 expr("cuda", LEGALISE, "arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, end);", "arith::CmpIPredicate::slt", "arith::CmpIPredicate::sle",
      "K is filled up with a column of its own")
