@@ -1,5 +1,6 @@
 // The CPU target: its pipeline, and the finished kernel.
 #include "targets/Common.h"
+#include "targets/LlvmOptions.h"
 #include "targets/PassTimes.h"
 
 #include "explain/Report.h"
@@ -178,6 +179,7 @@ public:
     if (options.keepStages)
       result->tile = printed(tileModule, "tile", options);
     StageClock clock(result->times);
+    targets::setLlvmOptions();
     MLIRContext *context = tileModule.getContext();
     context->loadDialect<LLVM::LLVMDialect, vector::VectorDialect, math::MathDialect,
                          cf::ControlFlowDialect>();

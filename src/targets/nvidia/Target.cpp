@@ -1,5 +1,6 @@
 // The NVIDIA target: its pipeline, and the finished kernel.
 #include "targets/Common.h"
+#include "targets/LlvmOptions.h"
 #include "targets/PassTimes.h"
 #include "targets/nvidia/LaunchInfoFile.h"
 #include "targets/nvidia/kernel_abi.h"
@@ -248,6 +249,7 @@ public:
     if (options.keepStages)
       result->tile = printed(tileModule, "tile", options);
     targets::StageClock clock(result->times);
+    targets::setLlvmOptions();
     ngpu::loadDialects(*tileModule.getContext());
 
     // Layouts, shared memory, pipelines and barriers; tensors stay tensors.

@@ -42,7 +42,12 @@ LogicalResult lowerToLLVMDialect(ModuleOp module) {
       [](Operation *op) { return isa<LLVM::LLVMDialect>(op->getDialect()); });
   target.addIllegalDialect<scf::SCFDialect, arith::ArithDialect, math::MathDialect,
                            vector::VectorDialect, cf::ControlFlowDialect, ub::UBDialect>();
-  return applyFullConversion(module, target, std::move(patterns));
+  // Every pattern matches what it rewrites, so that nothing is ever taken back; and what could be
+  // folded was, or is by LLVM.
+  ConversionConfig config;
+  config.allowPatternRollback = false;
+  config.foldingMode = DialectConversionFoldingMode::Never;
+  return applyFullConversion(module, target, std::move(patterns), config);
 }
 
 std::unique_ptr<llvm::Module> translate(ModuleOp module, llvm::LLVMContext &context) {

@@ -1,5 +1,6 @@
 #include "targets/nvidia/codegen/Ptx.h"
 
+#include "targets/LlvmOptions.h"
 #include "targets/PassTimes.h"
 #include "targets/TrimmedPassManager.h"
 #include "targets/nvidia/codegen/GuardTruthBits.h"
@@ -11,7 +12,6 @@
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
@@ -41,11 +41,7 @@ static const llvm::Target *findTarget(const llvm::Triple &triple) {
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
-    // Addresses in shared memory have 32 bits. LLVM offers this as an option of its command line
-    // alone; the data layout of the target machine follows it.
-    auto &options = llvm::cl::getRegisteredOptions();
-    if (auto found = options.find("nvptx-short-ptr"); found != options.end())
-      static_cast<llvm::cl::opt<bool> *>(found->second)->setValue(true);
+    targets::setLlvmOptions();
   });
   std::string error;
   return llvm::TargetRegistry::lookupTarget(triple, error);

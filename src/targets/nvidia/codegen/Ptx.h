@@ -48,8 +48,9 @@ void markKernel(llvm::Function &function, const KernelShape &shape);
 void optimize(llvm::Module &module, llvm::TargetMachine &machine,
               std::vector<targets::StageTime> *times = nullptr);
 /// Passes of LLVM's code generator that are left out, by their names.
-inline constexpr llvm::StringLiteral droppedPasses[] = {
-    "Straight line strength reduction", "Nary reassociation", "Global Value Numbering"};
+inline constexpr llvm::StringLiteral droppedPasses[] = {"Straight line strength reduction",
+                                                        "Nary reassociation",
+                                                        "Global Value Numbering", "Early CSE"};
 /// The text for the assembler. The same module gives the same text on every machine. The module is
 /// consumed.
 llvm::Expected<std::string> emitPtx(llvm::Module &module, llvm::TargetMachine &machine,
