@@ -75,13 +75,7 @@ private:
   void emitBlock(Value a, Value bPanel, Value c, int64_t rows, int64_t width) {
     auto pieces = piecesOf(width, plan.lanes);
     int64_t bStride = operands.bPacked ? width : operands.bRowStride;
-    llvm::SmallVector<Value> sums;
-    for (int64_t row = 0; row < rows; ++row)
-      for (Piece piece : pieces)
-        sums.push_back(
-            operands.zeroC
-                ? zero(piece.width)
-                : load(c, accumulator, row * operands.cRowStride + piece.column, piece.width));
+    llvm::SmallVector<Value> sums = initial(c, rows, pieces);
 
     auto steps = [&](Value first, int64_t count, llvm::SmallVector<Value> &sums) {
       Value aHere = advance(a, input, scaled(first, operands.aColStride));
@@ -119,6 +113,25 @@ private:
     if (whole < plan.k)
       steps(index(whole), plan.k - whole, sums);
     storeAll(sums, c, rows, pieces);
+  }
+
+  // What the accumulators start from: zeros, or C's old contents.
+  llvm::SmallVector<Value> initial(Value c, int64_t rows, llvm::ArrayRef<Piece> pieces) {
+    auto all = [&](bool zeros) {
+      llvm::SmallVector<Value> sums;
+      for (int64_t row = 0; row < rows; ++row)
+        for (Piece piece : pieces)
+          sums.push_back(
+              zeros ? zero(piece.width)
+                    : load(c, accumulator, row * operands.cRowStride + piece.column, piece.width));
+      return sums;
+    };
+    if (!operands.fresh)
+      return all(operands.zeroC);
+    auto yield = [&](bool zeros) {
+      return [&, zeros](OpBuilder &, Location) { scf::YieldOp::create(b, loc, all(zeros)); };
+    };
+    return scf::IfOp::create(b, loc, operands.fresh, yield(true), yield(false)).getResults();
   }
 
   void storeAll(llvm::ArrayRef<Value> sums, Value c, int64_t rows, llvm::ArrayRef<Piece> pieces) {

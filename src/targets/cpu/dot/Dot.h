@@ -42,6 +42,7 @@ struct DotOperands {
   bool bPacked = false;
   int64_t cRowStride;
   bool zeroC = false; // C = A * B: C's old contents are not read
+  mlir::Value fresh;  // or an i1: whether that is so; null: C += A * B
 };
 // Emits at the builder's insertion point; leaves it after the loops.
 void emitDot(mlir::OpBuilder &builder, mlir::Location loc, const DotPlan &plan,

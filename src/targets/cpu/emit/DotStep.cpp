@@ -44,45 +44,55 @@ static DotType typeOf(tile::DotOp op) {
   return element.isF64() ? DotType::F64 : isa<IntegerType>(element) ? DotType::I8 : DotType::F32;
 }
 
-// The name of the function that does the products of this op's sizes: "dot_f32_64x32x64",
-// "..._zero" where the accumulator is 0.
+// The name of the function that does the products of this op's sizes: "dot_f32_64x32x64".
 static std::string functionName(tile::DotOp op) {
   auto a = cast<RankedTensorType>(op.getA().getType()).getShape().take_back(2);
   int64_t n = cast<RankedTensorType>(op.getType()).getShape().back();
   const char *types[] = {"f32", "f64", "i8"};
-  return llvm::formatv("dot_{0}_{1}x{2}x{3}{4}", types[int(typeOf(op))], a[0], n, a[1],
-                       isZero(op.getC()) ? "_zero" : "");
+  return llvm::formatv("dot_{0}_{1}x{2}x{3}", types[int(typeOf(op))], a[0], n, a[1]);
 }
 
 void countDots(Kernel &k, Operation *root) {
-  root->walk([&](tile::DotOp op) { ++k.dots[functionName(op)]; });
+  root->walk([&](tile::DotOp op) {
+    Kernel::Dots &dots = k.dots[functionName(op)];
+    ++dots.all;
+    dots.fromZero += isZero(op.getC());
+  });
 }
 
 // The product of two tiles, in place, or in a function of its own where the kernel has several of
-// this size: the micro-kernel is hundreds of instructions, and code is generated once for all.
+// this size: the micro-kernel is hundreds of instructions, and code is generated once for all. It
+// is told whether the accumulator is 0 where both kinds occur.
 static void emitProduct(Kernel &k, tile::DotOp op, const DotPlan &plan, DotOperands operands) {
   std::string name = functionName(op);
-  if (k.dots.lookup(name) < 2)
+  Kernel::Dots dots = k.dots.lookup(name);
+  if (dots.all < 2)
     return emitDot(k.b, k.e.loc, plan, operands, k.e.features);
+  SmallVector<Value, 4> arguments{operands.a, operands.b, operands.c};
+  if (dots.fromZero && dots.fromZero < dots.all) {
+    arguments.push_back(
+        arith::ConstantIntOp::create(k.b, k.e.loc, k.b.getI1Type(), operands.zeroC));
+    operands.zeroC = false;
+  }
   auto module = k.entryAnchor->getParentOfType<ModuleOp>();
   auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
-  SmallVector<Value, 3> pointers{operands.a, operands.b, operands.c};
   if (!function) {
     OpBuilder::InsertionGuard guard(k.b);
     k.b.setInsertionPointToEnd(module.getBody());
-    Type pointer = operands.a.getType();
     auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(k.b.getContext()),
-                                            {pointer, pointer, pointer});
+                                            llvm::to_vector(ValueRange(arguments).getTypes()));
     function = LLVM::LLVMFuncOp::create(k.b, k.e.loc, name, type, LLVM::Linkage::Internal);
     Block *entry = function.addEntryBlock(k.b);
     k.b.setInsertionPointToStart(entry);
     operands.a = entry->getArgument(0);
     operands.b = entry->getArgument(1);
     operands.c = entry->getArgument(2);
+    if (arguments.size() > 3)
+      operands.fresh = entry->getArgument(3);
     emitDot(k.b, k.e.loc, plan, operands, k.e.features);
     LLVM::ReturnOp::create(k.b, k.e.loc, ValueRange());
   }
-  LLVM::CallOp::create(k.b, k.e.loc, function, pointers);
+  LLVM::CallOp::create(k.b, k.e.loc, function, arguments);
 }
 
 void emitDot(Kernel &k, tile::DotOp op) {

@@ -45,7 +45,10 @@ public:
   Buffer constantBuffer(mlir::arith::ConstantOp op);
 
   /// How many products the kernel has of each size (DotStep.cpp).
-  llvm::StringMap<unsigned> dots;
+  struct Dots {
+    unsigned all = 0, fromZero = 0; ///< of the latter the accumulator is 0
+  };
+  llvm::StringMap<Dots> dots;
 
   //--- scratch ---
   /// A fresh buffer, or the destination chosen for `value`.
