@@ -7,7 +7,6 @@
 #include "support/text.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSet.h"
 
 #include <cerrno>
 #include <cstring>
@@ -20,17 +19,22 @@ using namespace nereid::runtime;
 
 namespace {
 
-/// Names of the functions at the top level, also inside its `if`, `try` and `with` blocks.
-void collectFunctions(const syntax::Node &node, llvm::StringSet<> &known,
-                      std::vector<std::string> &names) {
+/// The functions at the top level, also inside its `if`, `try` and `with` blocks. The last
+/// definition of a name counts; a class takes a function's name away.
+void collectFunctions(const syntax::Node &node, nrd_module &module) {
   if (auto *function = syntax::dynCast<syntax::FunctionDef>(&node)) {
-    if (known.insert(function->name).second)
-      names.emplace_back(function->name);
+    auto [at, isNew] = module.definitions.insert_or_assign(function->name, function);
+    if (isNew)
+      module.names.emplace_back(function->name);
     return;
   }
-  if (syntax::isa<syntax::Stmt>(node) && !syntax::isa<syntax::ClassDef>(node))
-    syntax::forEachChild(node,
-                         [&](const syntax::Node &child) { collectFunctions(child, known, names); });
+  if (auto *type = syntax::dynCast<syntax::ClassDef>(&node)) {
+    if (auto at = module.definitions.find(type->name); at != module.definitions.end())
+      at->second = nullptr;
+    return;
+  }
+  if (syntax::isa<syntax::Stmt>(node))
+    syntax::forEachChild(node, [&](const syntax::Node &child) { collectFunctions(child, module); });
 }
 
 nrd_error *parse(SourceFilePtr file, nrd_module **out) {
@@ -38,10 +42,9 @@ nrd_error *parse(SourceFilePtr file, nrd_module **out) {
   syntax::ParseResult result = syntax::parseModule(file, diagnostics);
   if (!result)
     return wrap(errorFrom(diagnostics, NRD_ERROR_COMPILE));
-  auto *module = new nrd_module{result.module, {}, {}};
-  llvm::StringSet<> known;
+  auto *module = new nrd_module{result.module, {}, {}, {}};
   for (const syntax::Stmt *statement : result.module->body())
-    collectFunctions(*statement, known, module->names);
+    collectFunctions(*statement, *module);
   *out = module;
   return nullptr;
 }
@@ -112,7 +115,9 @@ nrd_error *nrd_function_create(nrd_module *module, const char *name, const nrd_h
   if (!name && module->names.empty())
     return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::NoFunctions, file));
   std::string wanted = name ? name : module->names.front();
-  const syntax::FunctionDef *definition = module->tree->findFunction(wanted);
+  const syntax::FunctionDef *definition = module->definitions.lookup(wanted);
+  if (!definition) // within another, or in a class
+    definition = module->tree->findFunction(wanted);
   if (!definition) {
     std::vector<std::string_view> names(module->names.begin(), module->names.end());
     std::string_view near = nearestName(wanted, names);

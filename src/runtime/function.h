@@ -7,6 +7,8 @@
 #include "runtime/specialise.h"
 #include "runtime/tile_source.h"
 
+#include "llvm/ADT/StringMap.h"
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +46,7 @@ struct nrd_function {
 
 struct nrd_module {
   nereid::syntax::ModulePtr tree;
-  std::vector<std::string> names; ///< of its functions, in order
+  std::vector<std::string> names;                                   ///< of its functions, in order
+  llvm::StringMap<const nereid::syntax::FunctionDef *> definitions; ///< of these names
   nereid::runtime::TileSourcePtr tile;
 };
