@@ -103,7 +103,7 @@ nrd_status prepare(const Driver &driver, const Gpu &gpu, const Chosen &chosen, i
 
 int64_t evaluate(const nrd_embedded_number &number, const uint64_t *slots) {
   using Op = gpu::HostNumber::Op;
-  uint64_t stack[32];
+  uint64_t stack[maxDepth];
   unsigned top = 0; // how many are on it
   for (uint64_t i = 0; i < number.count; ++i) {
     const nrd_embedded_step &step = number.steps[i];
@@ -159,8 +159,6 @@ nrd_status encodeMap(const Driver &driver, const nrd_embedded_map &plan, const u
               "16, its sizes positive, its strides multiples of 16 bytes",
               plan.name);
 }
-
-constexpr unsigned maxMaps = 16;
 
 } // namespace
 

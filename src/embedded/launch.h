@@ -23,7 +23,10 @@ nrd_status launchCpu(const Chosen &chosen, const nrd_embedded_launch &how, const
 nrd_status launchCuda(const Chosen &chosen, const nrd_embedded_launch &how, int device,
                       const uint64_t *slots, bool run);
 
-/// The most slots of a launch.
-constexpr unsigned maxSlots = 256;
+/// The most that a launch holds: slots of arguments, tensor maps. `nereid embed` refuses kernels
+/// that need more.
+constexpr unsigned maxSlots = 256, maxMaps = 16;
+/// The most numbers at a time while one is computed for a map; the planner of maps keeps to half.
+constexpr unsigned maxDepth = 32;
 
 } // namespace nereid::embedded

@@ -37,7 +37,7 @@ void collectFunctions(const syntax::Node &node, nrd_module &module) {
     syntax::forEachChild(node, [&](const syntax::Node &child) { collectFunctions(child, module); });
 }
 
-nrd_error *parse(SourceFilePtr file, nrd_module **out) {
+nrd_error *parse(const SourceFilePtr &file, nrd_module **out) {
   DiagnosticEngine diagnostics;
   syntax::ParseResult result = syntax::parseModule(file, diagnostics);
   if (!result)
@@ -95,7 +95,7 @@ nrd_error *nrd_module_load(const char *path, nrd_module **out) {
                           errno ? std::strerror(errno) : "not a regular file"));
   if (isTileFile(path))
     return nrd_module_parse_tile(file->text().data(), file->text().size(), path, out);
-  return parse(std::move(file), out);
+  return parse(file, out);
 }
 
 void nrd_module_free(nrd_module *module) {

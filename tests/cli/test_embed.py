@@ -90,6 +90,22 @@ def test_signatures_that_cannot_be_told_apart(tmp_path):  # EmbedAmbiguous, Embe
           "bools only", *scale, "--signature", values[0], "--signature", values[1])
 
 
+def test_kernels_that_are_too_large(tmp_path):  # EmbedTooLarge
+    def fails_with(message, body, parameters, signature):
+        file = tmp_path / "large.py"
+        file.write_text(f"import triton.language as tl\n\n\ndef large({', '.join(parameters)}):\n{body}\n")
+        fails(2, f"error: `large` cannot be embedded: it needs {message}", "embed", str(file), "--signature", signature, "--target", "cuda:90",
+              "-o", str(tmp_path / "out"))
+
+    numbers = [f"n{i}" for i in range(256)]
+    fails_with("257 words of arguments for a launch, which holds at most 256", f"    tl.store(p, {' + '.join(numbers)})", ["p", *numbers],
+               "*i32, " + ", ".join(["i32"] * 256))
+    pointers = [f"p{i}" for i in range(17)]
+    body = "".join(f"    d = tl.make_tensor_descriptor({p}, shape=[n, 64], strides=[64, 1], block_shape=[16, 64])\n"
+                   "    d.store([0, 0], d.load([16, 0]))\n" for p in pointers)
+    fails_with("17 tensor maps for a launch, which holds at most 16", body, [*pointers, "n"], ", ".join(["*fp16:16"] * 17) + ", i32")
+
+
 def test_cmake_folder():  # CliNoPackage
     result = nereid("--cmake-dir")
     if result.returncode == 0:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 import threading
 
 import nereid
@@ -164,6 +165,17 @@ def test_gpu_options_are_accepted(target):
 
 
 @pytest.mark.cpu_only("the CPU's stages; a GPU's: tests/device")
+def test_names_of_options_made_at_run_time(target):
+    """They are other objects each time, which must not be kept with each launch."""
+    out = np.zeros(8, np.int32)
+    precision = "".join(["ie", "ee"])
+    for i in range(30):
+        if i == 10:
+            before = sys.getrefcount(precision)
+        scale[(1, )](out, 3, 8, **{"".join(["default_dot_", "input_precision"]): precision})
+    assert sys.getrefcount(precision) == before
+
+
 def test_compiled_kernel(target):  # that of a GPU: tests/device
     out = np.zeros(8, np.int32)
     compiled = scale[(1, )](out, 3, BLOCK=8)

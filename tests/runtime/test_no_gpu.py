@@ -182,6 +182,14 @@ LAUNCHES = """
     class Foreign:
         __cuda_array_interface__ = {"data": (0x20000, False), "typestr": "<f4", "shape": (8,), "version": 3}
 
+    class Odd:
+        def __init__(self, data):
+            self.data = data
+
+        @property
+        def __cuda_array_interface__(self):
+            return {"data": self.data, "typestr": "<f4", "shape": (8,), "version": 3}
+
     def record(call, params=4):
         fake.fake_reset()
         fake.fake_params(params)
@@ -207,6 +215,8 @@ def test_launches_as_the_driver_sees_them(fake, tmp_path):
         print(record(launch(Array("cuda:1"), 5)))
         print(record(launch(Array("cuda:0"), 5, launch_cooperative_grid=True)))
         print(record(launch(Foreign(), 5)))
+        print([record(launch(Odd(data), 5)) for data in (None, (), (0x20000,), ("x", False))])
+        print(record(launch(Odd([0x20000, False]), 5)))
         print(record(launch(Array("cuda:0"), 5, target="cuda:80")))
         print(record(launch(Array("cpu"), 5)))
         print(record(launch(torch.zeros(8), 5)))
@@ -233,11 +243,13 @@ def test_launches_as_the_driver_sees_them(fake, tmp_path):
     assert lines[2] == launched.format(1, 128, "", 5)
     assert lines[3] == launched.format(0, 128, " attribute 2=1", 5)
     assert lines[4] == launched.format(0, 128, "", 5).replace("10000", "20000")
-    assert "`kernel` was compiled for sm_80, but the GPU (Fake GPU 0) is sm_90" in lines[5]
-    for line in lines[6:8]:
+    assert lines[5].count("Error") == 4, lines[5]
+    assert lines[6] == lines[4]
+    assert "`kernel` was compiled for sm_80, but the GPU (Fake GPU 0) is sm_90" in lines[7]
+    for line in lines[8:10]:
         assert "ValueError" in line and "Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)" in line
-    assert "argument `x` is on device cuda:0, but the kernel runs on the CPU (cpu tensor expected)" in lines[8]
-    assert lines[9] == "launch on 0 grid 1,1,1 block 128,1,1 shared 0 stream 0x55 params 10000 7 0 0"
-    assert lines[10] == "40 0 1024 4"
-    assert lines[11] == "GPUTarget(backend='cuda', arch=80, warp_size=32)"
-    assert lines[12].startswith("shared memory True") and "num_warps=8" in lines[12] and "N=512" in lines[12]
+    assert "argument `x` is on device cuda:0, but the kernel runs on the CPU (cpu tensor expected)" in lines[10]
+    assert lines[11] == "launch on 0 grid 1,1,1 block 128,1,1 shared 0 stream 0x55 params 10000 7 0 0"
+    assert lines[12] == "40 0 1024 4"
+    assert lines[13] == "GPUTarget(backend='cuda', arch=80, warp_size=32)"
+    assert lines[14].startswith("shared memory True") and "num_warps=8" in lines[14] and "N=512" in lines[14]

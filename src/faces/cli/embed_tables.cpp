@@ -1,5 +1,7 @@
 #include "faces/cli/embed_tables.h"
 
+#include "embedded/launch.h"
+
 #include "nereid/embedded.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -207,6 +209,23 @@ private:
   DiagnosticEngine &diagnostics;
 };
 
+/// Reports what does not fit into the arrays of the small run time.
+void checkSize(const LaunchGroup &group, DiagnosticEngine &diagnostics) {
+  int64_t slots = 0, maps = 0;
+  for (const LaunchParam &param : group.params)
+    slots += param.kind == LaunchParam::Kind::Folded ? 0 : param.slots();
+  for (const EmbeddedVariant *variant : group.variants)
+    if (const llvm::json::Array *plans = variant->metadata.getArray("tensor_map_plans"))
+      maps = std::max(maps, int64_t(plans->size()));
+  auto check = [&](int64_t found, const char *what, int64_t most) {
+    if (found > most)
+      diagnostics.report(diag::EmbedTooLarge, {},
+                         *group.variants.front()->metadata.getString("name"), found, what, most);
+  };
+  check(slots, "words of arguments", embedded::maxSlots);
+  check(maps, "tensor maps", embedded::maxMaps);
+}
+
 } // namespace
 
 std::vector<LaunchGroup> cli::groupVariants(const std::vector<EmbeddedVariant> &variants,
@@ -237,5 +256,8 @@ std::vector<LaunchGroup> cli::groupVariants(const std::vector<EmbeddedVariant> &
   }
   for (auto [group, signatures] : llvm::zip_equal(groups, entries))
     Merger(group, signatures, diagnostics).run();
+  if (!diagnostics.hasErrors())
+    for (const LaunchGroup &group : groups)
+      checkSize(group, diagnostics);
   return groups;
 }

@@ -53,7 +53,7 @@ struct LaunchGroup {
 };
 
 /// Sorts the variants into groups, in the order of their first signatures. What cannot be told
-/// apart is reported.
+/// apart is reported, and what is too large for a launch.
 std::vector<LaunchGroup> groupVariants(const std::vector<EmbeddedVariant> &variants,
                                        DiagnosticEngine &diagnostics);
 

@@ -15,7 +15,7 @@ std::string textOf(PyObject *object) {
   return "";
 }
 
-static std::string printed(Ref text) {
+static std::string printed(const Ref &text) {
   if (!text) {
     PyErr_Clear();
     return "<unprintable>";

@@ -178,7 +178,7 @@ bool hasAttribute(PyObject *object, const char *name) {
   return PyObject_HasAttrString(object, name);
 }
 
-std::string nameOr(PyObject *object, const char *name, std::string fallback) {
+std::string nameOr(PyObject *object, const char *name, const std::string &fallback) {
   Ref value = attribute(object, name);
   PyErr_Clear();
   return value ? strOf(value.get()) : fallback;
@@ -294,7 +294,8 @@ bool fromDuck(const Parameter &parameter, PyObject *object, nrd_arg &out) {
     if (known && name == "cpu")
       memory = NRD_MEMORY_HOST_TENSOR;
     else if (known && name.rfind("cuda", 0) == 0)
-      memory = NRD_MEMORY_CUDA + (name.size() > 5 ? std::atoi(name.c_str() + 5) : 0);
+      memory =
+          NRD_MEMORY_CUDA + (name.size() > 5 ? int(std::strtol(name.c_str() + 5, nullptr, 10)) : 0);
     else if (known)
       return wrongDevice(parameter, name);
   }
@@ -325,6 +326,18 @@ bool fromDuck(const Parameter &parameter, PyObject *object, nrd_arg &out) {
   return true;
 }
 
+/// The entry `data` of an array interface: address, and whether nothing may be written there. It is
+/// made by whoever wrote the array's class. False with an exception set when it is something else.
+bool readData(PyObject *data, void *&address, bool &readOnly) {
+  Ref first = Ref::take(PySequence_GetItem(data, 0));
+  Ref second = Ref::take(first ? PySequence_GetItem(data, 1) : nullptr);
+  if (!second)
+    return false;
+  address = PyLong_AsVoidPtr(first.get());
+  readOnly = PyObject_IsTrue(second.get()) == 1;
+  return !PyErr_Occurred();
+}
+
 /// An array whose buffer cannot say its type (bfloat16 and fp8 of the ml_dtypes package): NumPy's
 /// own interface.
 bool fromArrayInterface(const Parameter &parameter, PyObject *object, nrd_arg &out) {
@@ -340,7 +353,10 @@ bool fromArrayInterface(const Parameter &parameter, PyObject *object, nrd_arg &o
   Ref itemSize = Ref::take(PyObject_GetAttrString(object, "itemsize"));
   if (!data || !shape || !strides || !itemSize)
     return false;
-  auto *address = PyLong_AsVoidPtr(PyTuple_GetItem(data.get(), 0));
+  void *address;
+  bool readOnly;
+  if (!readData(data.get(), address, readOnly))
+    return false;
   std::vector<int64_t> dims, steps;
   for (Py_ssize_t i = 0, n = PyTuple_Size(shape.get()); i < n; ++i) {
     dims.push_back(PyLong_AsLongLong(PyTuple_GetItem(shape.get(), i)));
@@ -350,8 +366,7 @@ bool fromArrayInterface(const Parameter &parameter, PyObject *object, nrd_arg &o
     return false;
   setExtent(out, address, int(dims.size()), dims.data(), steps.data(),
             PyLong_AsLongLong(itemSize.get()));
-  return pointerTo(out, *dtype, address, NRD_MEMORY_HOST,
-                   PyObject_IsTrue(PyTuple_GetItem(data.get(), 1)) == 1);
+  return pointerTo(out, *dtype, address, NRD_MEMORY_HOST, readOnly);
 }
 
 bool fromDlpackMethod(const Parameter &parameter, PyObject *object, ArgumentScope &scope,
@@ -392,9 +407,9 @@ bool fromCudaArrayInterface(const Parameter &parameter, PyObject *object, Argume
                                                         : dtypeByName(nameOr(object, "dtype", ""));
   if (!dtype)
     return wrongDtype(parameter, nameOr(object, "dtype", text));
-  auto *address = PyLong_AsVoidPtr(PyTuple_GetItem(data.get(), 0));
-  bool readOnly = PyObject_IsTrue(PyTuple_GetItem(data.get(), 1)) == 1;
-  if (PyErr_Occurred())
+  void *address;
+  bool readOnly;
+  if (!readData(data.get(), address, readOnly))
     return false;
   int device = nrd_cuda_device_of(address);
   return pointerTo(out, *dtype, address, NRD_MEMORY_CUDA + (device < 0 ? 0 : device), readOnly);
@@ -838,7 +853,7 @@ bool toTypedArgument(Parameter &parameter, PyObject *item, ArgumentScope &scope,
   std::string text = textOf(item);
   size_t colon = text.find(':');
   if (colon != std::string::npos)
-    out.divisibility = uint32_t(std::atoi(text.c_str() + colon + 1));
+    out.divisibility = uint32_t(std::strtoul(text.c_str() + colon + 1, nullptr, 10));
   nrd_value *type = nrd_value_type(text.substr(0, colon).c_str(), nullptr, 0);
   if (!type) {
     PyErr_Format(PyExc_ValueError, "the signature of `%U` expects a type such as `*fp32`, found %R",

@@ -398,17 +398,25 @@ static bool setOption(OptionSet &set, PyObject *key, PyObject *value) {
   return false;
 }
 
+/// Whether these are the same names with the same values. Names that were made at run time are
+/// other objects each time.
+static bool areSame(const OptionSet &set, const Keywords &given) {
+  bool same = set.given.size() == given.size();
+  for (size_t i = 0; same && i < given.size(); ++i) {
+    PyObject *name = set.given[i].first.get(), *value = set.given[i].second.get();
+    same = (name == given[i].first || PyUnicode_Compare(name, given[i].first) == 0) &&
+           (value == given[i].second ||
+            (Py_TYPE(value) == Py_TYPE(given[i].second) &&
+             PyObject_RichCompareBool(value, given[i].second, Py_EQ) == 1));
+  }
+  if (!same)
+    PyErr_Clear(); // a comparison may have failed
+  return same;
+}
+
 OptionSet *Function::optionsFor(const Keywords &given) {
   for (const auto &set : optionSets) {
-    bool same = set->given.size() == given.size();
-    for (size_t i = 0; same && i < given.size(); ++i) {
-      PyObject *known = set->given[i].second.get();
-      same = set->given[i].first.get() == given[i].first &&
-             (known == given[i].second ||
-              (Py_TYPE(known) == Py_TYPE(given[i].second) &&
-               PyObject_RichCompareBool(known, given[i].second, Py_EQ) == 1));
-    }
-    if (same)
+    if (areSame(*set, given))
       return set.get();
   }
   auto set = std::make_unique<OptionSet>();

@@ -134,7 +134,10 @@ bool Grids::resolve(PyObject *grid, PyObject *const *bound, uint32_t out[3], boo
   out[0] = out[1] = out[2] = 1;
   if (!PyTuple_Check(grid) && PyCallable_Check(grid)) {
     Known *known = find(grid);
-    if (known && known->calls <= callsBefore && ++known->calls > callsBefore) {
+    bool isCounted = known && known->calls <= callsBefore;
+    if (isCounted)
+      ++known->calls;
+    if (isCounted && known->calls > callsBefore) {
       Known answer;
       answer.isProven = ask(answer, grid);
       answer.calls = callsBefore + 1;

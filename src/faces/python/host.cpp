@@ -29,7 +29,7 @@ int fail() {
   return -1;
 }
 
-int answer(Ref object, nrd_value **out) {
+int answer(const Ref &object, nrd_value **out) {
   ValuePtr value = object ? toValue(object.get()) : nullptr;
   if (!value)
     return fail();
@@ -65,7 +65,7 @@ int getAttribute(void *, uint64_t handle, const char *name, nrd_value **out) {
       Ref key = Ref::take(PyUnicode_FromString(name));
       compilation->root->capture(members, key.get(), value.get(), /*isCell=*/false);
     }
-  return answer(std::move(value), out);
+  return answer(value, out);
 }
 
 int getItem(void *, uint64_t handle, const nrd_value *index, nrd_value **out) {

@@ -300,7 +300,7 @@ PyMethodDef methods[] = {
      "take it; None for anything else"},
     {"tile_kernels", tileKernels, METH_VARARGS,
      "tile_kernels(text, file): name and parameters of each kernel of a text of tile IR"},
-    {"register", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(registerObjects)),
+    {"register", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(registerObjects)),
      METH_VARARGS | METH_KEYWORDS,
      "register(**objects): classes of the Python part that the extension makes"},
     {"choices_changed", choicesChanged, METH_NOARGS,

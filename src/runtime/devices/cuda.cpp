@@ -14,7 +14,6 @@ using namespace nereid;
 using namespace nereid::runtime;
 using namespace nereid::runtime::cuda;
 using nvidia::LaunchInfo;
-using targets::ScalarKind;
 
 namespace {
 
