@@ -10,6 +10,7 @@
 #include "targets/disassemble.h"
 #include "targets/target.h"
 
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/TargetParser/Host.h"
@@ -26,7 +27,7 @@ namespace json = llvm::json;
 
 namespace {
 
-char *give(json::Value value) {
+char *give(const json::Value &value) {
   std::string text;
   llvm::raw_string_ostream(text) << value;
   return strdup(text.c_str());

@@ -113,7 +113,7 @@ ErrorPtr badArgument(const ParamRule &rule, llvm::StringRef function, const std:
 
 /// What compiled code relies on.
 ErrorPtr checkDescriptor(const ParamRule &rule, const nrd_arg &arg, llvm::StringRef function) {
-  auto wrong = [&](const char *expected, std::string found) {
+  auto wrong = [&](const char *expected, const std::string &found) {
     return badArgument(rule, function, expected, found.c_str());
   };
   const nrd_descriptor *desc = arg.descriptor;

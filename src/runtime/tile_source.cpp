@@ -120,7 +120,7 @@ ErrorPtr readTileSource(llvm::StringRef file, std::string text, TileSourcePtr &o
   auto source = std::make_shared<TileSource>();
   source->file = file.str();
   source->text = std::move(text);
-  auto refuse = [&](auto def, auto... args) {
+  auto refuse = [&](auto def, const auto &...args) {
     return makeError(NRD_ERROR_COMPILE, "", def, std::string_view(source->file), args...);
   };
   MLIRContext context(tileDialects(), MLIRContext::Threading::DISABLED);

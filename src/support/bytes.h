@@ -21,7 +21,7 @@ public:
     if constexpr (std::is_enum_v<T>)
       bits = uint64_t(std::underlying_type_t<T>(value));
     else
-      bits = uint64_t(value);
+      bits = uint64_t(std::make_unsigned_t<T>(value)); // only its own bytes are written
     for (size_t i = 0; i < sizeof(T); ++i)
       data.push_back(char(bits >> (8 * i)));
   }

@@ -47,7 +47,7 @@ int lookup(void *, void *functionData, const char *name, nrd_value **out) {
   CompilationPtr compilation = currentCompilation();
   Ref object;
   int found = function->lookup(name, object, compilation ? *compilation->root : *function);
-  return found > 0 ? answer(std::move(object), out) : found < 0 ? fail() : 0;
+  return found > 0 ? answer(object, out) : found < 0 ? fail() : 0;
 }
 
 int getAttribute(void *, uint64_t handle, const char *name, nrd_value **out) {

@@ -237,5 +237,5 @@ void Keeper::keep(const targets::CompiledKernel &code, const nrd_kernel &kernel,
   if (there && *there != list)
     return;
   if (store->writeLater(key.then(*path), EntryKind::Kernel, out.take()) && !there)
-    store->writeLater(key, EntryKind::Questions, std::move(list)); // after the kernel
+    store->writeLater(key, EntryKind::Questions, list); // after the kernel
 }

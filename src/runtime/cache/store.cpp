@@ -405,7 +405,7 @@ std::optional<Store::Staged> Store::stage(const Key &key, EntryKind kind,
   return staged;
 }
 
-bool Store::commit(Staged staged) const {
+bool Store::commit(const Staged &staged) const {
   File folder(staged.folder);
   bool done = ::fsync(staged.file) == 0;
   int error = errno;
@@ -429,12 +429,13 @@ bool Store::commit(Staged staged) const {
 
 bool Store::write(const Key &key, EntryKind kind, llvm::StringRef content) const {
   std::optional<Staged> staged = stage(key, kind, content);
-  return staged && commit(std::move(*staged));
+  return staged && commit(*staged);
 }
 
-bool Store::writeLater(const Key &key, EntryKind kind, std::string content) const {
+bool Store::writeLater(const Key &key, EntryKind kind, const std::string &content) const {
   if (!File(openForWriting()))
     return false;
+  // A copy: what is not taken is written.
   return writer::take(*this, key, kind, content) || write(key, kind, content);
 }
 

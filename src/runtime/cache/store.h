@@ -80,7 +80,7 @@ public:
   bool write(const Key &key, EntryKind kind, llvm::StringRef content) const;
   /// The same without waiting for the disk (writer.h): this process finds the entry at once, others
   /// when it is written. False when it cannot be.
-  bool writeLater(const Key &key, EntryKind kind, std::string content) const;
+  bool writeLater(const Key &key, EntryKind kind, const std::string &content) const;
   void remove(const Key &key) const;
 
   /// Every file of an entry, in no order.
@@ -103,7 +103,7 @@ public:
   };
   /// The two halves of `write`.
   std::optional<Staged> stage(const Key &key, EntryKind kind, llvm::StringRef content) const;
-  bool commit(Staged staged) const;
+  bool commit(const Staged &staged) const;
 
 private:
   static constexpr char notesName[] = "assembling";

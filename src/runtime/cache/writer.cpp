@@ -78,7 +78,7 @@ void *work(void *) {
       files.push_back(entry->store.stage(entry->key, entry->kind, entry->content));
     for (auto [entry, file] : llvm::zip_equal(batch, files)) {
       if (file)
-        entry->store.commit(std::move(*file));
+        entry->store.commit(*file);
       {
         std::lock_guard again(queue->mutex);
         forget(entry);

@@ -338,7 +338,7 @@ static std::vector<std::string> loadable(const std::string &name) {
     return {name};
   if (void *loaded = dlopen(name.c_str(), RTLD_NOW | RTLD_NOLOAD)) {
     link_map *map = nullptr;
-    if (dlinfo(loaded, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name)
+    if (dlinfo(loaded, RTLD_DI_LINKMAP, static_cast<void *>(&map)) == 0 && map && map->l_name)
       files.push_back(map->l_name);
     dlclose(loaded);
     if (!files.empty())
