@@ -65,6 +65,14 @@ static std::optional<Value> typeAttribute(const Value &self, llvm::StringRef nam
     return Value(TypeValue{type.element()});
   if (name == "element_ty" && type.isPointer)
     return Value(TypeValue{Type::of(type.scalar)});
+  if (name == "int_signedness" && type.isArithmetic() && isInt(type.scalar))
+    return Value::integer(!isBool(type.scalar) && !isSignedInt(type.scalar));
+  if (name == "cache_key_part" && !type.isPointer && !type.isBlock())
+    return Value(type.str());
+  if (name == "KIND" || name == "SIGNEDNESS")
+    return Value(ModuleValue{("triton.language.dtype." + name).str()});
+  if ((name == "kind" && !type.isArithmetic()) || (name == "get_block_shapes" && !type.isBlock()))
+    return std::nullopt;
   if (name == "address_space" && type.isPointer)
     return Value::integer(type.addressSpace);
   if (name == "const" && type.isPointer)
@@ -87,6 +95,9 @@ FailureOr<std::optional<Value>> Semantic::attribute(const Value &object, llvm::S
     return typeAttribute(object, name);
   if (auto *module = object.getIf<ModuleValue>())
     return languageMember(module->name, name);
+  if (auto *cls = object.getIf<BuiltinValue>();
+      cls && cls->builtin->name == "dtype" && (name == "KIND" || name == "SIGNEDNESS"))
+    return std::optional<Value>(ModuleValue{("triton.language.dtype." + name).str()});
   if (auto *tuple = object.getIf<Tuple>()) {
     for (size_t i = 0; i < tuple->fields.size(); ++i)
       if (tuple->fields[i] == name)
@@ -168,6 +179,14 @@ std::optional<Value> languageMember(llvm::StringRef module, llvm::StringRef name
     if (name == "ALL")
       return Value::integer(0xffff);
     return std::nullopt;
+  }
+  if (path.starts_with(".language.dtype.")) { // enumerations of Python's class
+    std::optional<int64_t> number = llvm::StringSwitch<std::optional<int64_t>>(name)
+                                        .Cases({"BOOLEAN", "SIGNED"}, 0)
+                                        .Cases({"INTEGRAL", "UNSIGNED"}, 1)
+                                        .Case("FLOATING", 2)
+                                        .Default(std::nullopt);
+    return number ? std::optional(Value::integer(*number)) : std::nullopt;
   }
   if (path.starts_with(".language.extra")) {
     if (path.ends_with(".libdevice")) {

@@ -423,6 +423,11 @@ LogicalResult Interpreter::joinNames(Joiner &joiner, const Scope &before, Scope 
       joined.names.insert({name, std::move(binding)});
       return success();
     }
+    // Triton merges values of the run: new constants of the two sides are gone.
+    if (strict && !old && (a->constant || b->constant)) {
+      goneInBranch(name, a->span);
+      return success();
+    }
     auto value = joiner.join(&a->value, &b->value);
     bool wasNoTensor =
         old && old->value.isKnown() && !itemsOf(old->value) && !old->value.isNumber();

@@ -210,6 +210,22 @@ def kernel(x):
         assert f"pid ({pid}, 0, 0)" in text and "scalar: 10" in text
 
 
+@pytest.mark.parametrize("call, line", [
+    ("'a', x", "pid (0, 0, 0) idx () a: 10"), ("'a:', x", "pid (0, 0, 0) idx () a: 10"), ("' a: ', x", "pid (0, 0, 0) idx () a: 10"),
+    ("'', x", "pid (0, 0, 0) idx (): 10"), ("'ab', x", "pid (0, 0, 0) idx () ab: 10"), ("'a'", "pid (0, 0, 0)a"),
+    ("'here: '", "pid (0, 0, 0) here: "), ("'100% a\\n'", "pid (0, 0, 0) 100% a\n"), ("''", "pid (0, 0, 0)"),
+    ("'a', x, 1.5", "pid (0, 0, 0) idx () a: (operand 0) 10\npid (0, 0, 0) idx () a: (operand 1) 1.500000"),
+    ("'a', x.to(tl.int8), hex=True", "pid (0, 0, 0) idx () a: 0x0a"), ("'a', 1.5, hex=True", "pid (0, 0, 0) idx () a: 0x3fc00000"),
+    ("'a', tl.full((1, 11), 7, tl.int64)[:, :1]", "pid (0, 0, 0) idx (0, 0) a: 7"),
+])
+def test_lines_of_device_print(call, line, target, capfd):
+    harness.make(f"""@triton.jit
+def kernel(x):
+    tl.device_print({call})
+""")[(1, )](10)
+    assert capfd.readouterr().out == line + "\n"
+
+
 def test_static_print(target, capfd):
     harness.make("""@triton.jit
 def kernel(x):

@@ -371,3 +371,32 @@ REFUSALS = {
 @pytest.mark.parametrize("name", REFUSALS)
 def test_refusals(name):
     refused(*REFUSALS[name])
+
+
+TYPES = """@triton.jit
+def kernel(x, n, u: "u16"):
+    block = tl.load(x + tl.arange(0, 16))
+    tl.static_assert(block.dtype.kind() == tl.dtype.KIND.FLOATING)
+    tl.static_assert(n.dtype.kind() == tl.dtype.KIND.INTEGRAL)
+    tl.static_assert((n > 0).dtype.kind() == n.dtype.KIND.BOOLEAN)
+    tl.static_assert(tl.float8e5.kind() == 2)
+    tl.static_assert(n.dtype.int_signedness == tl.dtype.SIGNEDNESS.SIGNED)
+    tl.static_assert(u.dtype.int_signedness == n.dtype.SIGNEDNESS.UNSIGNED)
+    tl.static_assert((n > 0).dtype.int_signedness == tl.dtype.SIGNEDNESS.SIGNED)
+    tl.static_assert(n.dtype.cache_key_part == "int32")
+    tl.static_assert(block.type.get_block_shapes() == (16, ))
+    tl.static_assert(not isinstance(3, tl.constexpr) and isinstance(3, int))
+    tl.store(x, ASKED)
+"""
+
+
+def test_what_types_say(target):
+    x = torch.ones(16)
+    harness.make(TYPES.replace("ASKED", "7.0"))[(1, )](x, 5, 3)
+    assert x[0] == 7
+
+
+@pytest.mark.parametrize("asked", ["x.dtype.kind", "tl.void.kind", "n.type.get_block_shapes", "x.dtype.int_signedness", "tl.dtype.KIND.OTHER"])
+def test_what_types_do_not_have(asked, target):
+    with pytest.raises(CompilationError, match=f"has no attribute `{asked.split('.')[-1]}`"):
+        harness.make(TYPES.replace("ASKED", asked))[(1, )](torch.ones(16), 5, 3)

@@ -28,9 +28,7 @@ LESS = {
     ],
 }
 #: Accepted in strict mode.
-MORE = {
-    "constants on both sides of a branch": ["if x > 0:\n    y: tl.constexpr = 3\nelse:\n    y: tl.constexpr = 4\nreturn y"],
-}
+MORE = {}
 
 
 @pytest.fixture(scope="module", params=["", "1"], ids=["extended", "strict"])

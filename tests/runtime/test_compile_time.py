@@ -210,7 +210,7 @@ def test_constexpr_arithmetic():
     assert list(range(a)) == list(range(7)) and [10, 20, 30][b] == 30
     assert bool(tl.constexpr(0)) is False and tl.constexpr(tl.constexpr(3)).value == 3
     assert repr(a) == "constexpr[7]" and hash(a) == hash(tl.constexpr(7))
-    assert tl.constexpr((4, 5))[1].value == 5 and tl.constexpr("text").upper() == "TEXT"
+    assert tl.constexpr((4, 5))[1] == 5 and tl.constexpr("text").upper() == "TEXT"
 
 
 def test_dtypes():

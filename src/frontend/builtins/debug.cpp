@@ -9,9 +9,9 @@ static FailureOr<Value> devicePrint(Semantic &s, const BoundArgs &args) {
   auto hex = s.knownBool(args["hex"], "`hex`", args.span("hex"));
   if (failed(prefix) || failed(hex))
     return failure();
-  if (llvm::any_of(*prefix, [](char c) { return c < 32 || c > 126; }))
+  if (!llvm::all_of(*prefix, [](char c) { return llvm::isPrint(c) || llvm::isSpace(c); }))
     return s.error(diag::PrintPrefix, args.span("prefix"));
-  // Triton's form: `x` becomes " x: ".
+  // Triton's form: `x` becomes " x: ", and without arguments " text".
   const auto &items = args["args"].get<Tuple>().items;
   std::string text = *prefix;
   if (!items.empty()) {

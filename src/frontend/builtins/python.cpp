@@ -196,7 +196,7 @@ static std::optional<bool> isInstance(const Value &value, const Value &type) {
           .Case("tensor", value.isTensor() && !value.get<Tensor>().type.isDescriptor)
           .Cases({"tensor_descriptor", "tensor_descriptor_base"},
                  value.isTensor() && value.get<Tensor>().type.isDescriptor)
-          .Case("constexpr", value.isKnown() && !itemsOf(value))
+          .Case("constexpr", false) // as in Triton: Python's functions see what is in the box
           .Cases({"tuple", "python.tuple", "python.list"}, value.is<Tuple>())
           .Case("dtype", value.is<TypeValue>() && !value.get<TypeValue>().type.isPointer &&
                              !value.get<TypeValue>().type.isBlock())

@@ -117,6 +117,19 @@ static FailureOr<Value> codegenName(Semantic &, const BoundArgs &args) {
   return Value(std::string(type.isArithmetic() ? info(type.scalar).name : type.str().c_str()));
 }
 
+/// One of `dtype.KIND`.
+static FailureOr<Value> kindOf(Semantic &, const BoundArgs &args) {
+  DType type = selfType(args).scalar;
+  return Value::integer(isBool(type) ? 0 : isInt(type) ? 1 : 2);
+}
+
+static FailureOr<Value> blockShape(Semantic &, const BoundArgs &args) {
+  Tuple sizes;
+  for (int64_t size : selfType(args).shape)
+    sizes.items.push_back(Value::integer(size));
+  return Value(std::move(sizes));
+}
+
 static FailureOr<Value> mangled(Semantic &, const BoundArgs &args) {
   return Value(selfType(args).mangle());
 }
@@ -152,6 +165,8 @@ static void addDtypeQuestions(std::vector<Builtin> &rows) {
   question("dtype.is_block", &ask<[](const Type &t) { return t.isBlock(); }>);
   question("dtype.is_void",
            &ask<[](const Type &t) { return !t.isPointer && t.scalar == DType::Void; }>);
+  question("dtype.kind", &kindOf);
+  question("dtype.get_block_shapes", &blockShape);
   question("dtype.codegen_name", &codegenName);
   question("dtype.mangle", &mangled);
   rows.push_back(

@@ -6,7 +6,7 @@
 
 // CHECK-DAG: c"pid (%u, %u, %u) idx (%2u) x: (operand 0) %d\0A\00"
 // CHECK-DAG: c"pid (%u, %u, %u) idx () x: (operand 1) 0x%04x\0A\00"
-// CHECK-DAG: c"pid (%u, %u, %u) idx () 100%% done:\0A\00"
+// CHECK-DAG: c"pid (%u, %u, %u) 100%% done\0A\00"
 // CHECK-DAG: c"below the limit\00"
 // CHECK-DAG: c"this access is outside the memory of `x`\00"
 // CHECK-LABEL: define ptx_kernel void @debug(
@@ -19,9 +19,9 @@ func.func @debug(%x: !tile.ptr<i32> {tile.name = "x"}, %h: f16, %n: i32) attribu
   %positive = arith.cmpi sgt, %n, %c0 : i32
   tile.assume %positive
   %range = tile.range 0 to 64 : tensor<64xi32, #line>
-  tile.print "x: " hex false signed [true, false] : %range, %h : tensor<64xi32, #line>, f16
-  tile.print "x: " hex true signed [true, false] : %range, %h : tensor<64xi32, #line>, f16
-  tile.print "100% done" hex false signed []
+  tile.print " x: " hex false signed [true, false] : %range, %h : tensor<64xi32, #line>, f16
+  tile.print " x: " hex true signed [true, false] : %range, %h : tensor<64xi32, #line>, f16
+  tile.print " 100% done" hex false signed []
   %limit = tile.splat %n : i32 -> tensor<64xi32, #line>
   %below = arith.cmpi slt, %range, %limit : tensor<64xi32, #line>
   tile.assert %below, "below the limit" : tensor<64xi1, #line>

@@ -324,7 +324,7 @@ func.func @p(%n: i32) attributes {tile.kernel} {
   %r = tile.range 0 to 2 : tensor<2xi32>
   %s = tile.splat %pid : i32 -> tensor<2xi32>
   %v = arith.addi %r, %s : tensor<2xi32>
-  tile.print "value" hex false signed [true] : %v : tensor<2xi32>
+  tile.print " value: " hex false signed [true] : %v : tensor<2xi32>
   return
 }
 )");

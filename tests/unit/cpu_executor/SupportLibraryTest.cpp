@@ -14,7 +14,7 @@ const int32_t grid[3] = {2, 3, 4};
 
 std::string printed(ElementKind kind, uint64_t bits, bool hex = false) {
   Site site;
-  site.text = "x";
+  site.text = " x: ";
   site.hex = hex;
   site.operands = {{kind, {}}};
   std::string line = formatPrint(site, 0, grid, 0, &bits);
@@ -37,12 +37,13 @@ TEST(Print, OneLineAnElementWithPaddedIndices) {
 
 TEST(Print, SeveralOperandsAreNumberedAndNoneIsALine) {
   Site site;
-  site.text = "v";
+  site.text = " v: ";
   site.operands = {{ElementKind::F32, {}}, {ElementKind::I64, {}}};
   int64_t value = -9;
   EXPECT_EQ(formatPrint(site, 1, grid, 0, &value), "pid (0, 0, 0) idx () v: (operand 1) -9\n");
   site.operands.clear();
-  EXPECT_EQ(formatPrint(site, 0, grid, 0, nullptr), "pid (0, 0, 0) idx () v:\n");
+  site.text = " here";
+  EXPECT_EQ(formatPrint(site, 0, grid, 0, nullptr), "pid (0, 0, 0) here\n");
 }
 
 TEST(Print, EveryKind) {
@@ -77,7 +78,7 @@ void printProgram(const void *, LaunchInfo *info, int64_t begin, int64_t end, vo
 TEST(Print, GoesToTheLaunchsSink) {
   SiteTable table;
   table.sites.resize(1);
-  table.sites[0].text = "value";
+  table.sites[0].text = " value: ";
   table.sites[0].operands = {{ElementKind::I32, {}}};
   std::string seen;
   LaunchOptions options;

@@ -109,20 +109,12 @@ std::string formatPrint(const Site &site, int operand, const int32_t grid[3], in
       size_t(operand) < site.operands.size() ? &site.operands[operand] : nullptr;
   int64_t plane = int64_t(grid[0]) * grid[1];
   char text[96];
-  std::snprintf(text, sizeof text, "pid (%" PRId64 ", %" PRId64 ", %" PRId64 ") idx (",
-                program % grid[0], program / grid[0] % grid[1], program / plane);
-  std::string head = text;
-
-  // "x" and "x: " and " x" all read "x: ".
-  std::string prefix = site.text;
-  while (!prefix.empty() && (prefix.back() == ' ' || prefix.back() == ':'))
-    prefix.pop_back();
-  size_t start = prefix.find_first_not_of(' ');
-  prefix = start == std::string::npos ? "" : prefix.substr(start);
-  std::string tail = ") " + prefix + (prefix.empty() ? "" : ":");
+  std::snprintf(text, sizeof text, "pid (%" PRId64 ", %" PRId64 ", %" PRId64 ")", program % grid[0],
+                program / grid[0] % grid[1], program / plane);
+  std::string head = text, tail = ")" + site.text;
   if (!value)
-    return head + tail + "\n";
-  tail += prefix.empty() ? "" : " ";
+    return head + site.text + "\n";
+  head += " idx (";
   if (site.operands.size() > 1)
     tail += "(operand " + std::to_string(operand) + ") ";
 

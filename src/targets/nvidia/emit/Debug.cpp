@@ -82,19 +82,16 @@ Printed printed(Emitter &e, llvm::Value *value, mlir::Type type, bool isSigned, 
   return {wide ? (isSigned ? "%lld" : "%llu") : (isSigned ? "%d" : "%u"), value};
 }
 
-/// One line per element: `pid (0, 0, 0) idx ( 5) x: 5`.
+/// One line per element: `pid (0, 0, 0) idx ( 5) x: 5`, where ` x: ` is the prefix.
 void emitPrint(Emitter &e, tile::PrintOp op) {
-  std::string label = op.getPrefix().trim(" :").str();
   // A percent sign in the prefix is no conversion.
-  std::string escaped;
-  for (char c : label)
-    escaped += c == '%' ? "%%" : std::string(1, c);
-  std::string tail = ") " + escaped + (escaped.empty() ? "" : ":");
+  std::string prefix;
+  for (char c : op.getPrefix())
+    prefix += c == '%' ? "%%" : std::string(1, c);
   Values program = {programId(e, 0), programId(e, 1), programId(e, 2)};
   if (op.getArgs().empty())
     return e.when(e.isFirstThread(),
-                  [&] { print(e, "pid (%u, %u, %u) idx (" + tail + "\n", program); });
-  tail += escaped.empty() ? "" : " ";
+                  [&] { print(e, "pid (%u, %u, %u)" + prefix + "\n", program); });
   for (auto [number, argument] : llvm::enumerate(op.getArgs())) {
     auto tensor = dyn_cast<RankedTensorType>(argument.getType());
     mlir::Type element = tile::elementOf(argument.getType());
@@ -105,7 +102,7 @@ void emitPrint(Emitter &e, tile::PrintOp op) {
     std::string head = "pid (%u, %u, %u) idx (";
     for (auto [d, size] : llvm::enumerate(shape))
       head += (d ? ", %" : "%") + std::to_string(std::to_string(size - 1).size()) + "u";
-    std::string label = tail;
+    std::string label = ")" + prefix;
     if (op.getArgs().size() > 1)
       label += "(operand " + std::to_string(number) + ") ";
     auto registers = e.get(argument);
