@@ -194,7 +194,9 @@ nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *arguments, size_
                           std::string_view(kernel->request.options.features)));
   const Device &device = deviceOf(kernel->request.target.backend);
   llvm::SmallVector<nrd_arg, 0> storage;
-  llvm::ArrayRef<nrd_arg> args = flatten({arguments, argumentCount}, storage);
+  llvm::ArrayRef<nrd_arg> args(arguments, argumentCount);
+  if (kernel->takesTuples)
+    args = flatten(args, storage);
   if (args.size() == kernel->params.size() || args.size() != kernel->passedCount)
     return wrap(device.launch(*kernel, args, *launch));
   // Without the constants.

@@ -273,6 +273,24 @@ targets::CompileOptions targetOptionsOf(const CompileRequest &request) {
   return targetOptions;
 }
 
+Packing packingOf(const ParamSlot &slot) {
+  if (!slot.passed)
+    return Packing::Skipped;
+  if (slot.descriptorRank)
+    return Packing::Other;
+  switch (slot.kind) {
+  case targets::ScalarKind::Pointer:
+    return Packing::Pointer;
+  case targets::ScalarKind::I32:
+  case targets::ScalarKind::I64:
+    return Packing::Integer;
+  case targets::ScalarKind::F32:
+    return Packing::Float;
+  default:
+    return Packing::Other;
+  }
+}
+
 /// How the parameters of the function reach the code. `written`: those of the code that it may
 /// store through.
 ErrorPtr bind(const CompileRequest &request, const llvm::BitVector &written, nrd_kernel &kernel) {
@@ -297,6 +315,9 @@ ErrorPtr bind(const CompileRequest &request, const llvm::BitVector &written, nrd
               });
   if (next > kernel.code->params.size())
     return internalError("the target's code has fewer parameters than the kernel");
+  for (const ParamSlot &slot : kernel.params)
+    kernel.packing.push_back(packingOf(slot));
+  kernel.takesTuples = kernel.layout.find('(') != std::string::npos;
   kernel.entry = kernel.code->entry();
   return nullptr;
 }

@@ -48,6 +48,15 @@ struct ParamSlot {
   unsigned codeParams() const { return descriptorRank ? 2 * descriptorRank : passed; }
 };
 
+/// What a parameter takes from an argument of the usual kind; a byte a parameter, close together.
+enum class Packing : uint8_t {
+  Skipped, ///< it is folded into the code
+  Pointer,
+  Integer, ///< 32 or 64 bits
+  Float,   ///< fp32
+  Other    ///< anything else
+};
+
 } // namespace nereid::runtime
 
 struct nrd_kernel {
@@ -58,10 +67,12 @@ struct nrd_kernel {
   std::string name;
   std::unique_ptr<nereid::targets::CompiledKernel> code;
   llvm::SmallVector<nereid::runtime::ParamSlot, 16>
-      params;               ///< one per parameter of the function, or per item of a tuple
-  std::string layout;       ///< see nrd_kernel_layout
-  unsigned passedCount = 0; ///< of `params`
-  void *entry = nullptr;    ///< null when it is not for this machine
+      params; ///< one per parameter of the function, or per item of a tuple
+  std::vector<nereid::runtime::Packing> packing; ///< of `params`; empty: not known
+  std::string layout;                            ///< see nrd_kernel_layout
+  bool takesTuples = false;
+  unsigned passedCount = 0;                              ///< of `params`
+  void *entry = nullptr;                                 ///< null when it is not for this machine
   std::unique_ptr<nereid::runtime::DeviceCode> onDevice; ///< what its device keeps with it
   bool hasWrites = false;                                ///< some pointer may be stored through
   bool checked = false; ///< the code expects the extents of its pointers after the arguments

@@ -65,6 +65,8 @@ private:
   static bool isLarge(const nrd_arg &arg) {
     return uintptr_t(arg.high) - uintptr_t(arg.low) > uintptr_t(1) << 30;
   }
+  static bool matchesRest(const Expected &each, const nrd_arg &arg, uint64_t &slot,
+                          const std::string *&constant);
   bool expect(RuleKind rule, const nrd_arg &arg, bool isPassed, targets::ScalarKind kind);
   bool fixTarget(llvm::ArrayRef<nrd_arg> args, const Options *options, const nrd_launch &launch);
 

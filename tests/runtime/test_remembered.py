@@ -2,6 +2,7 @@
 launch follows each other one, and everything that decides is changed in between. On the CPU: what is decided does not depend on the
 target."""
 
+import sys
 import threading
 
 import nereid
@@ -190,6 +191,8 @@ def put(out, n, other, MODE, BLOCK: tl.constexpr, EVEN: tl.constexpr, HAS: tl.co
 
 def test_threads_that_change_everything():
     """Launches in many threads while configurations, hooks, globals and knobs change: each result is one of those that were right."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
     kernel, stop, errors = decorated(), threading.Event(), []
     grid = lambda meta: (meta["BLOCK"] // meta["BLOCK"], )
 
@@ -227,6 +230,7 @@ def test_threads_that_change_everything():
         stop.set()
         for thread in threads:
             thread.join(timeout=100)
+        sys.setswitchinterval(before)
         nereid.knobs.runtime.debug = False
         globals()["OFFSET"] = 5
     assert not any(thread.is_alive() for thread in threads)

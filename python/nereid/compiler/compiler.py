@@ -63,9 +63,10 @@ def _metadata_class(names):
 
 def _launch_hooks():
     """The enter and exit hooks, None where nothing listens."""
-    knobs = sys.modules.get("nereid.knobs")
-    if knobs is None:
+    installed = sys.modules.get("nereid._hooks")
+    if installed is None or not installed.active:  # a look that every launch of a compiled kernel can afford
         return None, None
+    knobs = sys.modules["nereid.knobs"]
     hooks = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
     return tuple(hook if hook is not None and getattr(hook, "calls", True) else None for hook in hooks)
 

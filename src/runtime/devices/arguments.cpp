@@ -66,18 +66,18 @@ inline bool pack(const nrd_arg &arg, ScalarKind kind, uint64_t &slot) {
 }
 
 /// The same for what most launches pass; false also for what needs more thought.
-inline bool packUsual(const nrd_arg &arg, ScalarKind kind, uint64_t &slot) {
+inline bool packUsual(const nrd_arg &arg, Packing packing, uint64_t &slot) {
   slot = arg.u;
-  if (arg.kind == NRD_ARG_POINTER)
-    return kind == ScalarKind::Pointer && !arg.read_only;
-  if (arg.kind == NRD_ARG_INT)
-    return kind == ScalarKind::I32 || kind == ScalarKind::I64;
-  if (arg.kind != NRD_ARG_FLOAT)
-    return false;
+  if (packing == Packing::Pointer)
+    return arg.kind == NRD_ARG_POINTER && !arg.read_only;
+  if (packing == Packing::Integer)
+    return arg.kind == NRD_ARG_INT;
+  if (packing == Packing::Skipped)
+    return true;
   float narrow = float(arg.f);
   slot = 0;
   std::memcpy(&slot, &narrow, sizeof narrow);
-  return kind == ScalarKind::F32;
+  return packing == Packing::Float && arg.kind == NRD_ARG_FLOAT;
 }
 
 ErrorPtr readOnly(const nrd_kernel &kernel, const ParamSlot &slot) {
@@ -133,11 +133,11 @@ ErrorPtr runtime::packArguments(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg
   slots.resize_for_overwrite(args.size());
   uint64_t *end = slots.data();
   size_t first = 0;
-  for (; first < args.size(); ++first) {
-    const ParamSlot &slot = kernel.params[first];
-    if (slot.passed && (slot.descriptorRank || !packUsual(args[first], slot.kind, *end)))
+  for (size_t known = kernel.packing.size(); first < known; ++first) {
+    Packing packing = kernel.packing[first];
+    if (!packUsual(args[first], packing, *end)) [[unlikely]]
       break;
-    end += slot.passed;
+    end += packing != Packing::Skipped;
   }
   slots.truncate(size_t(end - slots.data()));
   for (size_t i = first; i < args.size(); ++i) {

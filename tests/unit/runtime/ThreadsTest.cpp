@@ -2,9 +2,12 @@
 // meanwhile, errors, settings, tuners, forks. Under the thread sanitizer (threads_test) these find
 // races; elsewhere they check results.
 #include "common.h"
+#include "nereid/tuner.h"
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -58,6 +61,56 @@ TEST_F(ThreadsTest, LaunchesWhileTheCacheIsCleared) {
       if (t == 0)
         nrd_function_clear_cache(copy.get());
       wrong += !copies(copy, 8 << (round + t) % 3);
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(ThreadsTest, LaunchesLikeTheLastOne) { // LaunchPattern
+  Function copy = module.function("copy");
+  std::atomic<int> wrong = 0;
+  together(4, [&](int t) {
+    for (int round = 0; round < 60; ++round) {
+      if (t == 0 && round % 20 == 19)
+        nrd_function_clear_cache(copy.get());
+      if (t == 1 && round % 15 == 14) {
+        const char *entry = round % 2 ? "NEREID_CPU_THREADS=1" : "NEREID_CPU_THREADS=2";
+        nrd_string_free(nrd_set_settings(&entry, 1));
+      }
+      wrong += !copies(copy, round / 10 % 2 ? 32 : 64);
+    }
+  });
+  nrd_string_free(nrd_set_settings(nullptr, 0));
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(ThreadsTest, OneTunerForAll) {
+  Function copy = module.function("copy");
+  std::unique_ptr<nrd_tuner, void (*)(nrd_tuner *)> tuner(nrd_tuner_new(copy.get()),
+                                                          nrd_tuner_free);
+  const char *block = "BLOCK", *key = "n";
+  for (int64_t size : {32, 64}) {
+    nrd_value *value = nrd_value_int(size);
+    ASSERT_EQ(nrd_tuner_add(tuner.get(), &block, &value, 1), nullptr);
+    nrd_value_free(value);
+  }
+  ASSERT_EQ(nrd_tuner_set_key(tuner.get(), &key, 1), nullptr);
+  nrd_tuner_set_budget(tuner.get(), 0.05);
+  std::atomic<int> wrong = 0;
+  together(4, [&](int t) {
+    for (int round = 0; round < 4; ++round) {
+      int n = 20 + (round + t) % 2; // one grid that is enough for all configurations
+      std::vector<float> x(32, float(n)), y(32);
+      nrd_arg args[] = {Argument(x), Argument(y), Argument(n)};
+      nrd_launch how = nereid::detail::rawLaunch({1});
+      wrong += take(nrd_tuner_launch(tuner.get(), args, 3, nullptr, nullptr, &how)) != "" ||
+               !std::equal(x.begin(), x.begin() + n, y.begin());
+      size_t best = nrd_tuner_best(tuner.get());
+      double times[3];
+      wrong += best >= nrd_tuner_count(tuner.get()) || nrd_tuner_seconds(tuner.get()) < 0 ||
+               std::string(nrd_tuner_text(tuner.get(), best)).empty();
+      nrd_tuner_timing(tuner.get(), best, times);
+      nrd_string_free(nrd_tuner_report(tuner.get()));
     }
   });
   EXPECT_EQ(wrong, 0);
