@@ -2,7 +2,7 @@
 
 Every launch compiles for that GPU, with one stage (SIMULATED_STAGES says otherwise), and runs the emitted code thread by thread in `nereid-simulate`
 (tests/unit/nvidia/Simulate.cpp; NEREID_SIMULATOR names it, if it is not in build/debug). Slow: for a few small kernels at a time. What the
-simulator does not know (TMA, inline assembly, libdevice, arguments that are tuples) is an error that says so; a program that waits for a
+simulator does not know (TMA, inline assembly, much of libdevice, arguments that are tuples) is an error that says so; a program that waits for a
 later one never ends.
 """
 
