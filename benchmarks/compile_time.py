@@ -208,7 +208,7 @@ def main():
 
     from load import libraries
     import nereid
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # entries are still being written
         if arguments.only_first:
             library, name = arguments.only_first
             chosen = [each for each in libraries(library == "triton") if each.name == library][0]
