@@ -1,5 +1,6 @@
 #include "targets/nvidia/codegen/DebugInfo.h"
 
+#include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/BinaryFormat/Dwarf.h"
 #include "llvm/IR/Function.h"
 #include "llvm/IR/Module.h"

@@ -108,7 +108,7 @@ llvm::Expected<TemporaryFile> TemporaryFile::create(llvm::StringRef suffix,
 
 TemporaryFile::~TemporaryFile() {
   if (!name.empty())
-    llvm::sys::fs::remove(name);
+    ::unlink(name.c_str());
 }
 
 llvm::Expected<std::string> TemporaryFile::read() const {
