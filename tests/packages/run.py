@@ -114,6 +114,7 @@ def child(name, root, options):
     report = {"package": name, "version": package.version}
     names, report["kernels"] = modules_with_kernels(root, package.under)
     report["modules"], report["import_errors"] = len(names), {}
+    report["imported"] = options.imports
     if options.imports:
         for module in names:
             try:
@@ -216,7 +217,8 @@ def print_report(report):
         print(f"{name}: {report['crash']}")
         return
     right = report["cases"] - len(report["failures"])
-    print(f"{name}: {report['kernels']} kernels in {report['modules']} modules, {len(report['import_errors'])} of them not imported; {right} of {report['cases']} cases "
+    imports = f", {len(report['import_errors'])} of them not imported" if report["imported"] else ""
+    print(f"{name}: {report['kernels']} kernels in {report['modules']} modules{imports}; {right} of {report['cases']} cases "
           f"right, {len(report['run'])} kernels run in {report['compilations']} compilations, {report.get('compiled_for_gpu', '-')} compiled for a GPU; {report['seconds']} s")
     for kind in ("import_errors", "failures", "gpu_errors", "slow"):
         grouped = collections.defaultdict(list)

@@ -73,7 +73,7 @@ pair("fused_recurrent_gated_delta_rule", "ops.gated_delta_rule:fused_recurrent_g
      k=unit, forward=True)
 pair("chunk_kda", "ops.kda:chunk_kda", "ops.kda.naive:naive_recurrent_kda", k=unit, **wide)
 pair("chunk_gdn2", "ops.gdn2:chunk_gdn2", "ops.gdn2.naive:naive_recurrent_gdn2", k=unit, b=lambda: rand(B, T, H, K, grad=True), w=lambda: rand(B, T, H, V, grad=True), **wide)
-pair("chunk_comba", "ops.comba:chunk_comba", "ops.comba.naive:naive_recurrent_comba", k=unit)
+pair("chunk_comba", "ops.comba:chunk_comba", "ops.comba.naive:naive_chunk_comba", k=unit, extra={"chunk_size": 32})
 pair("chunk_hgrn", "ops.hgrn:chunk_hgrn", "ops.hgrn.naive:naive_recurrent_hgrn", g=lambda: gate(B, T, 64))
 pair("fused_recurrent_hgrn", "ops.hgrn:fused_recurrent_hgrn", "ops.hgrn.naive:naive_recurrent_hgrn", g=lambda: gate(B, T, 64))
 pair("chunk_gsa", "ops.gsa:chunk_gsa", "ops.gsa.naive:naive_recurrent_gsa", s=lambda: q(B, T, H, 16), g=lambda: gate(B, T, H, 16))
