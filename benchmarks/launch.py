@@ -34,7 +34,7 @@ NUMBERS = (3, 5, 7, 9, 11, 13, 1.5, 2.5)
 def build(folder):
     """launch.cpp against the library that this process has loaded; None without a compiler."""
     with open("/proc/self/maps") as maps:
-        loaded = [line.split()[-1] for line in maps if "/libnereid" in line]
+        loaded = [line.split()[-1] for line in maps if "/libnereid.so" in line]
     output = pathlib.Path(folder) / "launch.so"
     include = HERE.parent / "include"
     command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O2", "-shared", "-fPIC", f"-I{include}", str(HERE / "launch.cpp"), "-o",

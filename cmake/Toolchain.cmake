@@ -40,13 +40,16 @@ target_compile_options(nereid_options INTERFACE
 target_include_directories(nereid_options INTERFACE ${PROJECT_SOURCE_DIR}/include
                            ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/src)
 
-# nereid_library(NAME SOURCES... [LINK libs...] [MLIR]): one internal static library.
-# MLIR: the library uses MLIR and shares the one precompiled header.
+# nereid_library(NAME SOURCES... [LINK libs...] [MLIR | LLVM]): one internal static library.
+# MLIR: the library uses MLIR and shares the one precompiled header. LLVM: it reads these headers too, but may call only what
+# programs that do not compile have: NEREID_LLVM_SMALL.
 function(nereid_library name)
-  cmake_parse_arguments(ARG "MLIR" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR;LLVM" "" "SOURCES;LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC nereid_options ${ARG_LINK})
   if(ARG_MLIR)
     nereid_use_mlir(${name})
+  elseif(ARG_LLVM)
+    nereid_use_mlir(${name} ONLY nereid_llvm_small)
   endif()
 endfunction()

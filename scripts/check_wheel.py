@@ -14,7 +14,7 @@ LARGEST = 40_000_000
 NEWEST_GLIBC = (2, 34)
 TAG = "cp311-abi3-manylinux_2_34_x86_64"
 CONTENTS = [
-    "nereid/__init__.py", "nereid/_native.abi3.so", "nereid/libnereid.so.1", "nereid/bin/nereid", "nereid/language/_builtins.py",
+    "nereid/__init__.py", "nereid/_native.abi3.so", "nereid/libnereid.so.1", "nereid/libnereid_compiler.so.1", "nereid/bin/nereid", "nereid/language/_builtins.py",
     "nereid/libnereid_embedded.a", "nereid/include/nereid/nereid.hpp", "nereid/include/nereid/embedded.hpp",
     "nereid/cmake/nereidConfig.cmake", "nereid/cmake/nereidAddKernels.cmake", "nereid_alias.pth"
 ]

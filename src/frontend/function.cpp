@@ -1,5 +1,7 @@
 #include "frontend/function.h"
 
+#include "frontend/frontend.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace nereid;
@@ -141,4 +143,10 @@ void Function::addParameters(const Arguments &args) {
   for (const Arg *arg : args.kwOnly)
     add(arg, false, true);
   hasKwarg = args.kwarg != nullptr;
+}
+
+std::string ParamSpec::itemName(llvm::StringRef name, size_t index) const {
+  return (index < fields.size() ? name + "." + fields[index]
+                                : name + "[" + llvm::Twine(index) + "]")
+      .str();
 }

@@ -16,12 +16,6 @@ Interpreter::Interpreter(mlir::ModuleOp module, const FrontendOptions &options, 
     : module(module), builder(module.getContext()), options(options), host(host),
       diagnostics(diagnostics), semantic(builder, this->options, host, diagnostics, *this) {}
 
-std::string ParamSpec::itemName(llvm::StringRef name, size_t index) const {
-  return (index < fields.size() ? name + "." + fields[index]
-                                : name + "[" + llvm::Twine(index) + "]")
-      .str();
-}
-
 /// The arguments of the kernel that one parameter is; see ParamSpec.
 static void appendArgumentTypes(const ParamSpec &spec, mlir::MLIRContext &context,
                                 llvm::SmallVectorImpl<mlir::Type> &types) {

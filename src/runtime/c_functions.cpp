@@ -1,6 +1,6 @@
 // The C ABI: source, functions, options, compiled kernels.
 #include "runtime/c_api.h"
-#include "runtime/compile.h"
+#include "runtime/compiler.h"
 #include "runtime/fork.h"
 #include "runtime/function.h"
 #include "runtime/target_choice.h"
@@ -54,7 +54,10 @@ nrd_error *parse(const SourceFilePtr &file, nrd_module **out) {
 nrd_error *nrd_module_parse_tile(const char *text, size_t size, const char *name,
                                  nrd_module **out) {
   TileSourcePtr tile;
-  if (ErrorPtr error = readTileSource(name, std::string(text, size), tile))
+  const Compiler *compiler = Compiler::find();
+  if (!compiler)
+    return wrap(Compiler::problem());
+  if (ErrorPtr error = compiler->readTileSource(name, std::string(text, size), tile))
     return wrap(std::move(error));
   if (nrd_error *error = parse(SourceFile::create(name, tile->declarations()), out))
     return error;

@@ -2,12 +2,12 @@
 #include "frontend/inventory.h"
 #include "runtime/c_api.h"
 #include "runtime/cache/store.h"
+#include "runtime/compiler.h"
 #include "runtime/devices/cuda.h"
 #include "support/file_identity.h"
 #include "support/packages.h"
 #include "support/settings.h"
 #include "targets/cpu/executor/Executor.h"
-#include "targets/disassemble.h"
 #include "targets/target.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -157,10 +157,13 @@ void nrd_set_environment_guard(void (*guard)(void (*read)(void *), void *)) {
 }
 
 nrd_error *nrd_disassemble(const void *image, size_t size, const char *name, char **text) {
-  auto result = targets::disassemble(llvm::StringRef(static_cast<const char *>(image), size));
+  const Compiler *compiler = Compiler::find();
+  if (!compiler)
+    return wrap(Compiler::problem());
+  std::string why;
+  auto result = compiler->disassemble(llvm::StringRef(static_cast<const char *>(image), size), why);
   if (!result)
-    return wrap(makeError(NRD_ERROR_RUNTIME, "", diag::CliCannotDisassemble, name,
-                          llvm::toString(result.takeError())));
+    return wrap(makeError(NRD_ERROR_RUNTIME, "", diag::CliCannotDisassemble, name, why));
   *text = strdup(result->c_str());
   return nullptr;
 }
@@ -191,7 +194,8 @@ const char *nrd_build_identity(void) {
 }
 
 char *nrd_language_json(void) {
-  return give(json::Value(frontend::inventoryJson()));
+  const Compiler *compiler = Compiler::find();
+  return strdup(compiler ? compiler->inventory().c_str() : "[]");
 }
 
 void nrd_string_free(char *text) {

@@ -1,9 +1,9 @@
 // The C ABI: version, errors, values.
 #include "frontend/builtin.h"
 #include "frontend/class.h"
-#include "frontend/prelude.h"
 #include "frontend/semantic.h"
 #include "runtime/c_api.h"
+#include "runtime/compiler.h"
 #include "runtime/function.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -155,8 +155,8 @@ nrd_value *nrd_value_aggregate(nrd_value *const *items, size_t count, const char
   }
   if (host_class)
     aggregate.cls = std::make_shared<const frontend::Class>(host_class, class_name, names);
-  else
-    aggregate.cls = frontend::findPreludeClass(class_name);
+  else if (const Compiler *compiler = Compiler::find())
+    aggregate.cls = compiler->findPreludeClass(class_name);
   if (!aggregate.cls || aggregate.cls->fields().size() != count)
     return nullptr;
   if (isConstant)
@@ -175,17 +175,20 @@ nrd_value *nrd_value_function(nrd_function *function) {
 }
 
 nrd_value *nrd_value_builtin(const char *name) {
-  if (const frontend::Builtin *builtin = frontend::findBuiltin(name))
+  const Compiler *compiler = Compiler::find();
+  if (!compiler)
+    return nullptr;
+  if (const frontend::Builtin *builtin = compiler->findBuiltin(name))
     return literal(Value(frontend::BuiltinValue{builtin, nullptr}));
-  if (const frontend::PreludeFunction *prelude = frontend::findPrelude(name)) {
-    nrd_value *value = literal(Value(frontend::FunctionValue{prelude->function, nullptr}));
+  if (const frontend::Function *prelude = compiler->findPrelude(name)) {
+    nrd_value *value = literal(Value(frontend::FunctionValue{prelude, nullptr}));
     value->key = std::string("P") + name + ";";
     return value;
   }
   // Constants, dtypes and members of submodules: "math.exp", "float32", "PropagateNan".
   auto [module, member] = llvm::StringRef(name).rsplit('.');
   std::string path = member.empty() ? "triton.language" : ("triton.language." + module).str();
-  auto found = frontend::languageMember(path, member.empty() ? module : member);
+  auto found = compiler->languageMember(path, member.empty() ? module : member);
   if (!found)
     return nullptr;
   nrd_value *value = literal(std::move(*found));

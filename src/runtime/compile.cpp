@@ -1,31 +1,18 @@
 #include "runtime/compile.h"
 
 #include "explain/Report.h"
-#include "frontend/frontend.h"
-#include "frontend/standalone_host.h"
-#include "ir/tile/Dialect.h"
 #include "runtime/c_host.h"
 #include "runtime/cache/kernels.h"
+#include "runtime/compiler.h"
 #include "runtime/function.h"
+#include "runtime/request.h"
 #include "support/settings.h"
-#include "targets/PassTimes.h"
-#include "transforms/Explain.h"
-#include "transforms/Passes.h"
-#include "transforms/Pipeline.h"
-#include "transforms/Provenance.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/xxhash.h"
 
 #include <chrono>
 
@@ -33,101 +20,6 @@ using namespace nereid;
 using namespace nereid::runtime;
 
 namespace {
-
-class Clock {
-public:
-  explicit Clock(std::vector<targets::StageTime> &times) : times(times) {}
-  /// Ends a stage that began where the last one ended.
-  void lap(const char *name) {
-    auto now = std::chrono::steady_clock::now();
-    times.push_back({name, std::chrono::duration<double, std::milli>(now - last).count()});
-    last = now;
-  }
-  void skip() { last = std::chrono::steady_clock::now(); }
-
-private:
-  std::vector<targets::StageTime> &times;
-  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
-};
-
-/// MLIR's own complaints: never shown as such, but part of the report of an internal error.
-class Complaints {
-public:
-  explicit Complaints(mlir::MLIRContext &context)
-      : handler(&context, [this](mlir::Diagnostic &diagnostic) {
-          if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && text.size() < 2000)
-            text += (text.empty() ? "" : "; ") + diagnostic.str();
-          return mlir::success();
-        }) {}
-  std::string text;
-
-private:
-  mlir::ScopedDiagnosticHandler handler;
-};
-
-mlir::func::FuncOp kernelOf(mlir::ModuleOp module) {
-  for (auto function : module.getOps<mlir::func::FuncOp>())
-    if (function->hasAttr("tile.kernel"))
-      return function;
-  return {};
-}
-
-/// Identifies what a kernel is made of.
-std::string hashOf(const CompileRequest &request) {
-  const frontend::Function &function = request.function->function;
-  std::string identity(function.module().source().text(function.range()));
-  for (const frontend::ParamSpec &spec : request.specs)
-    identity += "," + signatureText(spec);
-  identity += request.options.text();
-  return llvm::utohexstr(llvm::xxh3_64bits(identity), true, 16);
-}
-
-/// The files that take the place of stages: the one that the option `ir_override` names, and those
-/// of the override folder.
-class StageFiles {
-public:
-  explicit StageFiles(const CompileRequest &request) {
-    const Settings &settings = Settings::current();
-    if (settings.kernelOverride) {
-      llvm::StringRef name = request.options.kernelName.empty()
-                                 ? llvm::StringRef(request.function->name)
-                                 : request.options.kernelName;
-      for (const char *ending : {"tile", "ttir", "llir", "ptx"}) {
-        llvm::SmallString<128> path(settings.overrideFolder(hashOf(request)));
-        llvm::sys::path::append(path, name + "." + ending);
-        if (llvm::sys::fs::exists(path))
-          read(path, ending);
-      }
-    }
-    if (const std::string &path = request.options.irOverride; !path.empty()) {
-      llvm::StringRef ending = llvm::sys::path::extension(path);
-      ending.consume_front(".");
-      if (llvm::is_contained({"tile", "ttir", "llir", "ptx"}, ending))
-        read(path, ending);
-      else
-        error = makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadOptionValue, "ir_override",
-                          "a file that ends in `.tile`, `.llir` or `.ptx`", path);
-    }
-  }
-  std::optional<std::string> text(llvm::StringRef stage) const {
-    auto found = texts.find(stage);
-    return found == texts.end() ? std::nullopt : std::optional(found->second);
-  }
-  ErrorPtr problem() { return std::move(error); }
-
-private:
-  void read(llvm::StringRef path, llvm::StringRef ending) {
-    auto buffer = llvm::MemoryBuffer::getFile(path);
-    if (buffer)
-      texts[ending == "ttir" ? "tile" : ending] = (*buffer)->getBuffer().str();
-    else
-      error = makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::CannotReadFile,
-                        std::string_view(path), buffer.getError().message());
-  }
-
-  llvm::StringMap<std::string> texts;
-  ErrorPtr error;
-};
 
 std::string metadataOf(const nrd_kernel &kernel) {
   const CompileRequest &request = kernel.request;
@@ -170,25 +62,6 @@ std::string layoutText(const frontend::ParamSpec &spec) {
   return text + ")";
 }
 
-ErrorPtr targetError(llvm::Error error, const CompileRequest &request) {
-  ErrorPtr resources;
-  error = llvm::handleErrors(std::move(error), [&](const targets::OutOfResources &out) {
-    resources = resourceError(out.what, out.required, out.limit, request.function->name,
-                              configurationText(request), out.biggest);
-  });
-  if (resources) {
-    llvm::consumeError(std::move(error));
-    return resources;
-  }
-  std::string text = llvm::toString(std::move(error));
-  llvm::StringRef view = text;
-  if (view.consume_front("internal error")) {
-    view.consume_front(":");
-    return internalError(view.trim());
-  }
-  return makeError(NRD_ERROR_COMPILE, "", diag::TargetRefuses, text);
-}
-
 ErrorPtr dumpStages(nrd_kernel &kernel, llvm::StringRef folder) {
   if (std::error_code failed = llvm::sys::fs::create_directories(folder))
     return makeError(NRD_ERROR_RESOURCES, "", diag::CannotWriteFile, std::string_view(folder),
@@ -219,30 +92,6 @@ void printAdvice(const nrd_kernel &kernel) {
   for (const std::string &advice : kernel.code->takeAdvice())
     diagnostics.report(diag::TargetAdvice, {}, kernel.name, advice);
   llvm::errs() << diagnostics.renderAll();
-}
-
-/// The files of bitcode that the kernel's foreign functions come from: those of the launch
-/// ("name=path;..."), else what the call named. `libdevice` is NVIDIA's library.
-void chooseLibraries(mlir::ModuleOp module, llvm::StringRef given,
-                     targets::CompileOptions &options) {
-  std::vector<std::pair<std::string, std::string>> files;
-  auto add = [&](llvm::StringRef name, llvm::StringRef path) {
-    bool isKnown = llvm::any_of(files, [&](const auto &file) { return file.first == name; });
-    if (!isKnown && !path.empty())
-      files.push_back({name.str(), path.str()});
-  };
-  llvm::SmallVector<llvm::StringRef> items;
-  given.split(items, ';', -1, /*KeepEmpty=*/false);
-  for (llvm::StringRef item : items) {
-    auto [name, path] = item.split('=');
-    add(name, path);
-  }
-  module.walk([&](tile::ExternOp op) { add(op.getLibrary(), op.getPath().value_or("")); });
-  for (auto &[name, path] : files)
-    if (name == "libdevice")
-      options.libdevice = path;
-    else
-      options.libraries.push_back(path);
 }
 
 /// What the target is told, but for what it may call and what replaces stages.
@@ -322,109 +171,19 @@ ErrorPtr bind(const CompileRequest &request, const llvm::BitVector &written, nrd
   return nullptr;
 }
 
-/// The stages up to the finished code. `host` is null for a function that stands alone.
-ErrorPtr build(CompileRequest &request, const targets::Target &target,
-               targets::CompileOptions targetOptions, CHost *host, frontend::Host *asked,
-               llvm::BitVector &written, nrd_kernel &kernel) {
-  const FunctionRecord &function = *request.function;
-  const Options &options = request.options;
-  Clock clock(kernel.times);
-
-  mlir::MLIRContext context(tileDialects(), mlir::MLIRContext::Threading::DISABLED);
-  context.loadAllAvailableDialects();
-  Complaints complaints(context);
-  clock.lap("context");
-
-  frontend::FrontendOptions frontendOptions;
-  frontendOptions.strict = options.strict;
-  frontendOptions.debug = options.debug;
-  frontendOptions.sanitizeOverflow = options.sanitizeOverflow;
-  frontendOptions.targetName = request.target.text();
-  frontendOptions.hasTensorCopies =
-      request.target.backend == Backend::Cuda && request.target.arch >= 90 && options.tensorCopies;
-  frontendOptions.defaultDotPrecision = options.dotPrecision;
-  if (request.target.backend == Backend::Cuda) // one kernel of the CPU serves all numbers
-    frontendOptions.numWarps = unsigned(options.numWarps);
-
-  DiagnosticEngine diagnostics;
-  llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> module = llvm::failure();
-  if (function.tile) {
-    module = parseTileKernel(*function.tile, function.name, context);
-  } else if (asked) {
-    module = frontend::buildTileModule(context, function.function, request.specs, frontendOptions,
-                                       *asked, diagnostics);
-  } else {
-    frontend::StandaloneHost alone(function.function.modulePtr());
-    module = frontend::buildTileModule(context, function.function, request.specs, frontendOptions,
-                                       alone, diagnostics);
+/// Makes compiled code callable, if it is to be.
+ErrorPtr load(const targets::Target &target, const targets::CompileOptions &options,
+              nrd_kernel &kernel) {
+  std::string why;
+  size_t stages = kernel.code->times.size();
+  if (options.load && !target.load(*kernel.code, why)) {
+    llvm::StringRef text(why);
+    return text.consume_front("internal error")
+               ? internalError(text.ltrim(": "))
+               : makeError(NRD_ERROR_COMPILE, "", diag::TargetRefuses, text);
   }
-  if (llvm::failed(module)) {
-    if (!diagnostics.hasErrors())
-      return internalError(complaints.text.empty() ? "the front end failed silently"
-                                                   : complaints.text);
-    ErrorPtr error =
-        errorFrom(diagnostics, compileErrorKind(diagnostics), function.function.range());
-    error->cause = host ? host->exception() : 0;
-    return error;
-  }
-  if (!diagnostics.diagnostics().empty())
-    llvm::errs() << diagnostics.renderAll(); // warnings
-  clock.lap("front end");
-
-  std::vector<targets::StageTime> *passTimes =
-      Settings::current().timePasses ? &kernel.passTimes : nullptr;
-  mlir::PassManager passes(&context);
-  passes.enableVerifier(options.verify);
-  if (passTimes)
-    passes.addInstrumentation(targets::timeMlirPasses(*passTimes));
-  if (Settings::concerns(Settings::current().printBefore, function.name))
-    passes.enableIRPrinting([](mlir::Pass *, mlir::Operation *) { return true; },
-                            [](mlir::Pass *, mlir::Operation *) { return false; },
-                            /*printModuleScope=*/true, /*printAfterOnlyOnChange=*/false);
-  else if (Settings::current().printAfterChanged)
-    passes.enableIRPrinting([](mlir::Pass *, mlir::Operation *) { return false; },
-                            [](mlir::Pass *, mlir::Operation *) { return true; },
-                            /*printModuleScope=*/true, /*printAfterOnlyOnChange=*/true);
-  transforms::TilePipelineOptions tileOptions;
-  tileOptions.tensorCopies = frontendOptions.hasTensorCopies;
-  tileOptions.inlineBlocks = request.target.backend == Backend::Cuda;
-  transforms::buildTilePipeline(passes, tileOptions);
-  if (options.checked)
-    passes.addPass(transforms::createCheckAccesses());
-  if (llvm::failed(passes.run(**module)))
-    return internalError("a pass over tile IR failed: " + complaints.text);
-  StageFiles files(request);
-  if (ErrorPtr error = files.problem())
-    return error;
-  if (std::optional<std::string> text = files.text("tile")) {
-    complaints.text.clear();
-    module = mlir::parseSourceString<mlir::ModuleOp>(*text, &context);
-    if (!**module)
-      return makeError(NRD_ERROR_COMPILE, "", diag::TargetRefuses,
-                       "the text that replaces the stage `tile` is no tile IR: " + complaints.text);
-  }
-  mlir::func::FuncOp entry = kernelOf(**module);
-  if (!entry)
-    return internalError("no kernel is left after the tile passes");
-  entry.setSymName(kernel.name);
-  written = transforms::Provenance(entry).writtenArguments(entry);
-  if (request.explanation)
-    transforms::countWork(entry, *request.explanation);
-  clock.lap("tile passes");
-
-  targetOptions.passTimes = passTimes;
-  targetOptions.replacement = [&files](llvm::StringRef stage) { return files.text(stage); };
-  chooseLibraries(**module, options.externLibs, targetOptions);
-  auto code = target.compile(**module, targetOptions);
-  clock.skip();
-  if (!code)
-    return targetError(code.takeError(), request);
-  kernel.code = std::move(*code);
-  kernel.times.insert(kernel.times.end(), kernel.code->times.begin(), kernel.code->times.end());
-
-  if (ErrorPtr error = bind(request, written, kernel))
-    return error;
-  clock.lap("binding");
+  for (; stages < kernel.code->times.size(); ++stages)
+    kernel.times.push_back(kernel.code->times[stages]);
   return nullptr;
 }
 
@@ -459,17 +218,23 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
     cache::Keeper keeper(request, *target, targetOptions, hostOrNull);
     result->code = keeper.find(written);
     if (result->code) {
-      if (ErrorPtr error = bind(request, written, *result))
-        return error;
       std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
       result->times.push_back({"kernel cache", spent.count()});
     } else {
-      if (ErrorPtr error = build(request, *target, targetOptions, hostOrNull,
-                                 host ? &keeper.host() : nullptr, written, *result))
+      const Compiler *compiler = Compiler::find();
+      if (!compiler)
+        return Compiler::problem();
+      if (host)
+        keeper.listen();
+      if (ErrorPtr error = compiler->compile(request, targetOptions, hostOrNull, written, *result))
+        return error;
+      if (ErrorPtr error = load(*target, targetOptions, *result))
         return error;
       keeper.keep(*result->code, *result, written);
     }
   }
+  if (ErrorPtr error = bind(request, written, *result))
+    return error;
   if (host)
     request.owners.insert(request.owners.end(), host->owners().begin(), host->owners().end());
   result->request = std::move(request);
@@ -487,16 +252,6 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
       return error;
   kernel = std::move(result);
   return nullptr;
-}
-
-std::string runtime::configurationText(const CompileRequest &request) {
-  const Options &options = request.options;
-  std::string text = "num_warps=" + std::to_string(options.numWarps) +
-                     ", num_stages=" + std::to_string(options.numStages);
-  for (auto [spec, rule] : llvm::zip(request.specs, request.function->rules))
-    if (rule.isConstexpr)
-      text += ", " + rule.name + "=" + signatureText(spec);
-  return text;
 }
 
 std::string runtime::timeTable(const nrd_kernel &kernel) {
@@ -585,16 +340,13 @@ const std::string *nrd_kernel::stage(llvm::StringRef wanted, std::string *why) {
     return slot.get();
   }
   auto get = [&](const nereid::targets::CompiledKernel &from) {
-    auto text = wanted == objectName() ? from.object() : from.text(wanted);
+    std::string problem;
+    std::optional<std::string> text =
+        wanted == objectName() ? from.object(problem) : from.text(wanted, problem);
     if (text)
       slot = std::make_unique<std::string>(std::move(*text));
-    else
-      llvm::handleAllErrors(
-          text.takeError(), [](const targets::StageMissing &) {},
-          [&](const llvm::ErrorInfoBase &error) {
-            if (why)
-              *why = error.message();
-          });
+    else if (why && !problem.empty())
+      *why = problem;
     return slot != nullptr;
   };
   bool there = get(*code);

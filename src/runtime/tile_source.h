@@ -16,17 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace mlir {
-class DialectRegistry;
-class MLIRContext;
-class ModuleOp;
-template <typename> class OwningOpRef;
-} // namespace mlir
-
 namespace nereid::runtime {
-
-/// The dialects of tile IR.
-const mlir::DialectRegistry &tileDialects();
 
 struct TileSource {
   struct Kernel {
@@ -45,12 +35,5 @@ using TileSourcePtr = std::shared_ptr<const TileSource>;
 
 /// Whether a file of this name holds tile IR: `.tile`, `.ttir`, `.mlir`.
 bool isTileFile(llvm::StringRef path);
-
-/// Reads a text; an error that says where it is wrong, or that it is IR of other dialects.
-ErrorPtr readTileSource(llvm::StringRef file, std::string text, TileSourcePtr &out);
-
-/// The module of one kernel: others of the text are dropped. The text was read before.
-mlir::OwningOpRef<mlir::ModuleOp> parseTileKernel(const TileSource &source, llvm::StringRef kernel,
-                                                  mlir::MLIRContext &context);
 
 } // namespace nereid::runtime

@@ -83,15 +83,21 @@ const std::string &compilerIdentity() {
   static const std::string identity = [] {
     std::string text;
     Dl_info own;
-    if (::dladdr(reinterpret_cast<const void *>(&compilerIdentity), &own) && own.dli_fname)
-      text = buildIdentity(own.dli_fname);
+    if (::dladdr(reinterpret_cast<const void *>(&compilerIdentity), &own) && own.dli_fname) {
+      std::string path = own.dli_fname;
+      text = buildIdentity(path);
+      // The compiler beside the run time (runtime/compiler.h), which need not be loaded.
+      path.erase(path.rfind('/') + 1);
+      if (std::string compiler = buildIdentity(path + "libnereid_compiler.so.1"); !compiler.empty())
+        text += "+" + compiler;
+    }
     if (text.empty()) // the program itself, called without its path
       text = buildIdentity("/proc/self/exe");
+    // MLIR comes with it, and may not be loaded yet.
     ::dl_iterate_phdr(
         [](dl_phdr_info *info, size_t, void *data) {
           const char *name = info->dlpi_name ? std::strrchr(info->dlpi_name, '/') : nullptr;
-          if (name &&
-              (std::strncmp(name, "/libLLVM", 8) == 0 || std::strncmp(name, "/libMLIR", 8) == 0))
+          if (name && std::strncmp(name, "/libLLVM", 8) == 0)
             *static_cast<std::string *>(data) += "+" + buildIdentity(info->dlpi_name);
           return 0;
         },

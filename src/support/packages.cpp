@@ -10,6 +10,7 @@ namespace {
 struct Folders {
   std::mutex mutex;
   std::vector<std::string> list;
+  std::vector<std::string> (*source)() = nullptr;
 };
 
 Folders &folders() {
@@ -26,7 +27,12 @@ void setPackageFolders(std::vector<std::string> list) {
 
 std::vector<std::string> packageFolders() {
   std::lock_guard lock(folders().mutex);
-  return folders().list;
+  return folders().source ? folders().source() : folders().list;
+}
+
+void followPackageFolders(std::vector<std::string> (*source)()) {
+  std::lock_guard lock(folders().mutex);
+  folders().source = source;
 }
 
 } // namespace nereid

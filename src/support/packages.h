@@ -9,5 +9,7 @@ namespace nereid {
 /// Replaces the list; safe at any time.
 void setPackageFolders(std::vector<std::string> folders);
 std::vector<std::string> packageFolders();
+/// From now on the list is what `source` says: another library's, which loaded this one.
+void followPackageFolders(std::vector<std::string> (*source)());
 
 } // namespace nereid

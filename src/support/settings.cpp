@@ -169,6 +169,7 @@ struct Kept : Settings {
 };
 
 std::atomic<const Kept *> currentSettings{nullptr};
+std::atomic<const Settings &(*)()> followed{nullptr};
 
 std::atomic<Settings::Guard> environmentGuard{nullptr};
 
@@ -254,6 +255,8 @@ std::string Settings::cudaLibrary() const {
 const Settings &Settings::current() {
   if (const Kept *settings = currentSettings.load(std::memory_order_acquire))
     return *settings;
+  if (auto *source = followed.load(std::memory_order_acquire))
+    return source();
   DiagnosticEngine diagnostics;
   auto *fresh = new Kept{readProcess(diagnostics)};
   const Kept *expected = nullptr;
@@ -263,6 +266,10 @@ const Settings &Settings::current() {
   }
   std::fputs(diagnostics.renderAll().c_str(), stderr);
   return *fresh;
+}
+
+void Settings::follow(const Settings &(*source)()) {
+  followed.store(source, std::memory_order_release);
 }
 
 const Settings &Settings::reload(DiagnosticEngine &diagnostics) {

@@ -67,6 +67,9 @@ struct Settings {
   /// The settings of this process, read at first use (problems are printed to stderr then). The
   /// reference stays valid for ever, also after `reload`.
   static const Settings &current();
+  /// From now on `current` is what `source` says: another library's settings, which loaded this
+  /// one.
+  static void follow(const Settings &(*source)());
   /// Reads the environment again, for a process that changed it.
   static const Settings &reload(DiagnosticEngine &diagnostics);
   /// The same without a report: before something that takes long and should see the present

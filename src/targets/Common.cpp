@@ -181,23 +181,4 @@ llvm::Error missingFunction(llvm::StringRef symbol) {
                                  "`extern_libs={name: path}`");
 }
 
-void CompiledKernel::saveCommon(ByteWriter &out) const {
-  out.text(name);
-  out.list(params, [&](const Param &param) {
-    out.text(param.name);
-    out.number(param.kind);
-  });
-  out.number(scratchBytes);
-}
-
-void CompiledKernel::restoreCommon(ByteReader &in) {
-  name = in.text();
-  in.list([&] {
-    Param &param = params.emplace_back();
-    param.name = in.text();
-    param.kind = in.oneOf<ScalarKind>(ScalarKind::Pointer);
-  });
-  scratchBytes = in.number<uint64_t>();
-}
-
 } // namespace nereid::targets

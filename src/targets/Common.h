@@ -1,10 +1,9 @@
 // What the compile functions of all targets have in common.
 #pragma once
-#include "targets/target.h"
+#include "targets/StageClock.h"
+#include "targets/generator.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-
-#include <chrono>
 
 namespace llvm {
 class LLVMContext;
@@ -46,20 +45,5 @@ private:
 llvm::Error linkLibraries(llvm::Module &module, llvm::ArrayRef<std::string> paths);
 /// The error for a function that no library has.
 llvm::Error missingFunction(llvm::StringRef symbol);
-
-/// Measures the stages of a compilation, from one call to the next.
-class StageClock {
-public:
-  explicit StageClock(std::vector<StageTime> &times) : times(times) {}
-  void done(const char *name) {
-    auto now = std::chrono::steady_clock::now();
-    times.push_back({name, std::chrono::duration<double, std::milli>(now - last).count()});
-    last = now;
-  }
-
-private:
-  std::vector<StageTime> &times;
-  std::chrono::steady_clock::time_point last = std::chrono::steady_clock::now();
-};
 
 } // namespace nereid::targets

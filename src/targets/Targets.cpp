@@ -1,14 +1,8 @@
-#include "targets/cpu/codegen/Disassemble.h"
-#include "targets/disassemble.h"
 #include "targets/target.h"
-#ifdef NEREID_WITH_NVIDIA
-#include "targets/nvidia/codegen/Assembler.h"
-#endif
 
-#include "llvm/BinaryFormat/ELF.h"
-#include "llvm/Support/Endian.h"
+namespace nereid::targets {
 
-const nereid::targets::Target *nereid::targets::findTarget(llvm::StringRef backend) {
+const Target *findTarget(llvm::StringRef backend) {
   if (backend == "cpu")
     return &cpuTarget();
 #ifdef NEREID_WITH_NVIDIA
@@ -18,14 +12,4 @@ const nereid::targets::Target *nereid::targets::findTarget(llvm::StringRef backe
   return nullptr;
 }
 
-llvm::Expected<std::string> nereid::targets::disassemble(llvm::StringRef image) {
-  if (!image.starts_with(llvm::StringRef("\x7f"
-                                         "ELF")) ||
-      image.size() < 64)
-    return llvm::createStringError("it is neither a cubin nor an object file");
-#ifdef NEREID_WITH_NVIDIA
-  if (llvm::support::endian::read16le(image.data() + 18) == llvm::ELF::EM_CUDA)
-    return nvidia::disassemble(image);
-#endif
-  return cpu::disassemble(image);
-}
+} // namespace nereid::targets

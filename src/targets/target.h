@@ -1,11 +1,13 @@
-// The one interface between the runtime (and the faces) and a code generator. A target takes one
-// kernel in tile IR and gives it back compiled; how the runtime starts it is the business of the
-// runtime's device of the same name (src/runtime/devices), which knows what `entry()` and the ABI
-// of that target mean.
+// The one interface between the runtime (and the faces) and a target. Its code generator
+// (targets/generator.h) takes one kernel in tile IR and gives it back compiled; the target itself
+// reads finished kernels from disk and makes them callable, without MLIR and without LLVM's code
+// generators. How the runtime starts a kernel is the business of the runtime's device of the same
+// name (src/runtime/devices), which knows what `entry()` and the ABI of that target mean.
+//
+// Kernels come from the library that holds the code generators and are used outside of it: nothing
+// here hands on an llvm::Error, whose class is an address in the library that made it.
 #pragma once
 #include "llvm/ADT/StringRef.h"
-#include "llvm/Support/Error.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <cstdint>
 #include <functional>
@@ -13,10 +15,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-namespace mlir {
-class ModuleOp;
-} // namespace mlir
 
 namespace nereid {
 class ByteReader;
@@ -90,36 +88,6 @@ struct CompileOptions {
   bool programmaticLaunch = false;
 };
 
-/// The error of a compilation that needs more of something than the device has; the run time gives
-/// it to the user with the configuration that caused it.
-class OutOfResources : public llvm::ErrorInfo<OutOfResources> {
-public:
-  static inline char ID = 0;
-  OutOfResources(std::string what, int64_t required, int64_t limit, std::string biggest = "")
-      : what(std::move(what)), required(required), limit(limit), biggest(std::move(biggest)) {}
-  void log(llvm::raw_ostream &out) const override {
-    out << "out of resource: " << what << ", required: " << required << ", limit: " << limit;
-  }
-  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
-
-  std::string what; ///< "shared memory" (bytes), "tensor memory", "threads"
-  int64_t required, limit;
-  std::string biggest; ///< what takes most of it, with the kernel's lines; may be empty
-};
-
-/// The error for a stage that the target does not have, or whose text was not kept.
-class StageMissing : public llvm::ErrorInfo<StageMissing> {
-public:
-  static inline char ID = 0;
-  explicit StageMissing(llvm::StringRef stage) : stage(stage) {}
-  void log(llvm::raw_ostream &out) const override {
-    out << "no text of the stage `" << stage << "` was kept: compile with `keepStages`";
-  }
-  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
-
-  std::string stage;
-};
-
 enum class ScalarKind : uint8_t {
   I1,
   I8,
@@ -171,13 +139,14 @@ public:
   /// Names of the texts there are when they are kept, in pipeline order: for the CPU "tile",
   /// "loops", "llir", "asm"; for NVIDIA "tile", "gpu", "llir", "ptx", "cubin" (bytes).
   virtual std::vector<std::string> stages() const = 0;
-  /// The text of a stage, or an error when there is none of that name.
-  virtual llvm::Expected<std::string> text(llvm::StringRef stage) const = 0;
+  /// The text of a stage. Nothing when the target has no such stage or its text was not kept, or
+  /// when it cannot be made: `why` says so then.
+  virtual std::optional<std::string> text(llvm::StringRef stage, std::string &why) const = 0;
   /// What the assembler has advised since this was last asked, a line each: code that runs slower
   /// than it could.
   virtual std::vector<std::string> takeAdvice() const { return {}; }
-  /// The relocatable object file (CPU) or the loadable image (GPU).
-  virtual llvm::Expected<std::string> object() const = 0;
+  /// The relocatable object file (CPU) or the loadable image (GPU). Nothing when it cannot be made.
+  virtual std::optional<std::string> object(std::string &why) const = 0;
 
   /// Writes what `Target::restore` makes the same kernel of, in another process; without the texts
   /// of the stages. False for a kernel that cannot be kept.
@@ -196,30 +165,24 @@ struct Tool {
   std::string problem; ///< what is missing then, or what is known against what was found
 };
 
-/// A code generator. Objects are immutable and may be used from several threads at once.
+/// What the runtime asks of a target. Objects are immutable and may be used from several threads at
+/// once.
 class Target {
 public:
   virtual ~Target() = default;
   virtual llvm::StringRef name() const = 0;
-  /// Compiles the one function of `tileModule` that carries `tile.kernel`. The module must have
-  /// been through the target-independent tile pipeline (calls inlined); it is consumed: its content
-  /// afterwards is unspecified. Errors are the user's (unknown features, a construct the target
-  /// cannot run) and say so in words for the kernel's author; a defect of the compiler starts with
-  /// "internal error".
-  virtual llvm::Expected<std::unique_ptr<CompiledKernel>>
-  compile(mlir::ModuleOp tileModule, const CompileOptions &options) const = 0;
   /// What the code depends on besides the program and the options: the instruction set that the
   /// options mean on this machine, the assembler. Equal texts, equal code, on any machine. Empty
   /// when there is no such text; then no kernel is kept.
   virtual std::string identity(const CompileOptions &) const { return {}; }
   /// The file of something that only some kernels use ("libdevice").
   virtual std::string fileOf(llvm::StringRef) const { return {}; }
-  /// A kernel from what `save` wrote under the same identity and options. An error when it is
-  /// damaged, or when this machine cannot load it.
-  virtual llvm::Expected<std::unique_ptr<CompiledKernel>> restore(ByteReader &,
-                                                                  const CompileOptions &) const {
-    return llvm::createStringError("kernels of this target are not kept");
-  }
+  /// A kernel from what `save` wrote under the same identity and options, ready to be loaded. Null
+  /// when it is damaged.
+  virtual std::unique_ptr<CompiledKernel> restore(ByteReader &, const CompileOptions &) const = 0;
+  /// Makes a kernel callable in this process, once, when `CompileOptions::load` is set; false and
+  /// the reason in `why` when it cannot be. A GPU's kernels become callable on their devices.
+  virtual bool load(CompiledKernel &, std::string &) const { return true; }
   /// What it found on this machine, for `nereid doctor`.
   virtual std::vector<Tool> tools() const { return {}; }
 };
@@ -228,7 +191,7 @@ public:
 const Target &cpuTarget();
 const Target &nvidiaTarget();
 
-/// The code generator of a backend ("cpu", "cuda"); null for one that this build lacks.
+/// The target of a backend ("cpu", "cuda"); null for one that this build lacks.
 const Target *findTarget(llvm::StringRef backend);
 
 } // namespace nereid::targets

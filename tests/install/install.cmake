@@ -49,6 +49,14 @@ run(${WORK}/add)
 run(${CMAKE_COMMAND} -DLIBRARY=${WORK}/prefix/lib/libnereid.so -DINCLUDE=${SOURCE}/include/nereid -DNM=${NM}
     -DREADELF=${READELF} -P ${SOURCE}/tests/install/exports.cmake)
 
+# The compiler's own library has one function, for the other library.
+execute_process(COMMAND ${NM} -D --defined-only ${WORK}/prefix/lib/libnereid_compiler.so OUTPUT_VARIABLE listing COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[^\n]+" listing "${listing}")
+list(FILTER listing EXCLUDE REGEX " A NEREID_COMPILER_1$")
+if(NOT listing MATCHES "^[0-9a-f]+ T nereid_compiler@@NEREID_COMPILER_1$")
+  message(SEND_ERROR "libnereid_compiler.so exports ${listing}")
+endif()
+
 # A project with embedded kernels and with the compiler, built where there is no Python, by a Ninja that needs no shell
 # script around it. Machine code for a GPU takes an assembler; PTX does not.
 function(runs_alone result program)

@@ -1,5 +1,9 @@
 """Importing is cheap, and takes nothing along that it does not need."""
 
+import os
+import pathlib
+import re
+import shutil
 import subprocess
 import sys
 
@@ -28,9 +32,9 @@ def test_unknown_names():
 
 def test_launching_takes_little_along():
     """A new process pays for what it imports: tuning, files and threads of Python come when they are used."""
-    text = python("import sys, nereid, nereid.language as tl\nnereid.jit\n"
+    text = python("import sys\nbefore = set(sys.modules)\nimport nereid, nereid.language as tl\nnereid.jit\n"
                   "print([m for m in ('nereid.runtime.autotuner', 'nereid.runtime.cache', 'nereid.knobs', 'concurrent.futures', 'logging', "
-                  "'tempfile', 'subprocess', 'importlib.resources', 'nereid.language.extra') if m in sys.modules])\n"
+                  "'tempfile', 'subprocess', 'importlib.resources', 'nereid.language.extra') if m in sys.modules and m not in before])\n"
                   "import nereid.runtime\n"
                   "print(nereid.runtime.autotuner.Autotuner is nereid.runtime.Autotuner is nereid.Autotuner, nereid.runtime.cache.CacheManager.__name__,"
                   " 'autotune' in dir(nereid.runtime))")
@@ -66,10 +70,46 @@ def test_a_launch_loads_few_modules(tmp_path):
     done = subprocess.run([sys.executable, program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     others, ours = (eval(line) for line in done.stdout.splitlines())
-    # What `functools`, `enum` and `contextlib` bring; nothing that parses, hashes or describes.
-    assert set(others) <= {"_collections", "_functools", "_operator", "collections", "collections.abc", "contextlib", "copyreg", "enum", "functools",
+    # What `functools` and `contextlib` bring; nothing that parses, hashes or describes.
+    assert set(others) <= {"_collections", "_functools", "_operator", "collections", "collections.abc", "contextlib", "copyreg", "functools",
                            "itertools", "keyword", "operator", "reprlib", "types"}, others
-    assert len(ours) <= 22 and not {"nereid.knobs", "nereid.errors", "nereid.compiler.source", "nereid.backends.compiler"} & set(ours), ours
+    assert len(ours) <= 16 and not {"nereid.knobs", "nereid.errors", "nereid.compiler.source", "nereid.backends", "nereid.language._builtins"} & set(ours), ours
+
+
+LIBRARIES = """
+print([library in open("/proc/self/maps").read() for library in ("/libnereid.so.", "/libnereid_compiler.so.")])
+"""
+
+
+def test_a_kernel_from_disk_needs_no_compiler(tmp_path):
+    """MLIR and LLVM are a library of their own, loaded by the first compilation; one that a kernel on disk saves loads nothing."""
+    program = tmp_path / "program.py"
+    program.write_text(LAUNCH.replace("print(", "(") + LIBRARIES)
+    found = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, program], capture_output=True, text=True,
+                              env={**os.environ, "NEREID_CACHE": "1", "NEREID_CACHE_DIR": str(tmp_path / "cache")})
+        assert done.returncode == 0, done.stderr
+        found.append(eval(done.stdout))
+    assert found == [[True, True], [True, False]]
+
+
+def test_a_missing_compiler_is_reported(tmp_path):
+    """What needs it says why it cannot be had (CompilerNotLoaded); the run time alone is a library that can be used."""
+    import nereid._native  # noqa: F401
+    maps = pathlib.Path("/proc/self/maps").read_text()
+    library, = {line.split()[-1] for line in maps.splitlines() if "/libnereid.so." in line}
+    shutil.copy(library, tmp_path / "libnereid.so.1")
+    text = python(f"""
+import ctypes
+library = ctypes.CDLL({str(tmp_path / "libnereid.so.1")!r})
+library.nrd_error_message.restype, library.nrd_error_message.argtypes = ctypes.c_char_p, [ctypes.c_void_p]
+library.nrd_module_parse_tile.restype = ctypes.c_void_p
+module, text = ctypes.c_void_p(), b"module {{}}"
+error = library.nrd_module_parse_tile(text, ctypes.c_size_t(len(text)), b"empty.tile", ctypes.byref(module))
+print(library.nrd_error_message(error).decode())
+""")
+    assert re.search("the compiler cannot be loaded: .*/libnereid_compiler.so.1: cannot open shared object file", text), text
 
 
 def test_what_was_left_out_is_found():
@@ -80,6 +120,8 @@ import nereid, nereid.language as tl
 import nereid.runtime, nereid.compiler.compiler, nereid.backends
 print(tl.math.exp is tl.exp, tl.standard.sum is tl.sum, tl.target_info.is_cpu.__name__)
 print(nereid.runtime.driver.active.get_current_target().backend in ("cpu", "cuda"), __import__("sys").modules["nereid.runtime.driver"].backends is nereid.backends.backends)
+import nereid.runtime.driver
+print(type(nereid.runtime.driver).__name__)
 print(nereid.runtime.errors.OutOfResources is nereid.runtime.OutOfResources is nereid.OutOfResources)
 print(nereid.compiler.ASTSource is nereid.compiler.compiler.ASTSource is nereid.compiler.source.ASTSource)
 print(nereid.compiler.compiler.GPUTarget("cuda", 90, 32) == pickle.loads(pickle.dumps(nereid.backends.GPUTarget("cuda", 90, 32))))
@@ -87,7 +129,34 @@ print(nereid.compiler.compiler.backends is nereid.backends.backends, nereid.back
 print(nereid.runtime.jit.type_canonicalisation_dict["float32"], nereid.runtime.specialise.type_canonicalisation_dict["int32"])
 print(pickle.loads(pickle.dumps(nereid.backends.Backend)) is nereid.backends.Backend)
 """)
-    assert text.split() == ["True", "True", "is_cpu", "True", "True", "True", "True", "True", "True", "CUDABackend", "fp32", "i32", "True"]
+    assert text.split() == ["True", "True", "is_cpu", "True", "True", "DriverConfig", "True", "True", "True", "True", "CUDABackend", "fp32", "i32", "True"]
+
+
+def test_functions_of_the_language_are_made_when_asked_for():
+    """Hundreds of functions that kernels only name: Python has them, and the members of tensors, from the first question on."""
+    for question in ("tl.load.__name__", "tl.core.load.__name__", "tl.tensor.sum.__name__", "'sum' in dir(tl.tensor) and 'load'", "'load' in dir(tl) and 'load'",
+                     "'load' in tl.__all__ and 'load'", "object.__new__(tl.tensor).sum.__name__", "'load' in dir(tl.core) and 'load'"):
+        text = python(f"import sys, nereid.language as tl\nname = 'nereid.language._builtins'\nassert name not in sys.modules\nprint({question}, name in sys.modules)")
+        assert text.split() in (["load", "True"], ["sum", "True"]), question
+    text = python("""
+import pickle
+import nereid.language as tl
+for asked in ("tl.nonsense", "tl.core.nonsense", "tl.tensor.nonsense", "object.__new__(tl.tensor).nonsense", "tl.float32.int_signedness"):
+    try:
+        eval(asked)
+    except AttributeError as error:
+        print(error)
+scope = {}
+exec("from nereid.language import *", scope)
+print(scope["load"] is tl.load is tl.core.load, scope["float32"] is tl.float32, tl.tensor.sum is tl.sum is pickle.loads(pickle.dumps(tl.sum)))
+print(tl.PropagateNan.ALL, int(tl.PropagateNan(0xFFFF)), pickle.loads(pickle.dumps(tl.PropagateNan.NONE)) is tl.PropagateNan.NONE)
+print(tl.uint8.int_signedness.name, tl.int8.int_signedness is tl.dtype.SIGNEDNESS.SIGNED, tl.float16.kind() is pickle.loads(pickle.dumps(tl.dtype.KIND.FLOATING)))
+""")
+    assert text.splitlines() == [
+        "module 'nereid.language' has no attribute 'nonsense'", "module 'nereid.language.core' has no attribute 'nonsense'",
+        "type object 'tensor' has no attribute 'nonsense'", "'tensor' object has no attribute 'nonsense'", "fp32 is not an integer type",
+        "True True True", "PropagateNan.ALL 65535 True", "UNSIGNED True True"
+    ]
 
 
 def test_interpreting_is_known_without_the_knobs(monkeypatch):

@@ -5,7 +5,6 @@ user builtins, constexpr functions. Every function of `tl` enters the compiler's
 """
 
 import builtins
-import enum
 import functools
 import operator
 
@@ -219,6 +218,19 @@ CONSTEXPR_0 = constexpr(0)
 # ---- types ------------------------------------------------------------------------------------------
 
 
+class _LaterEnum:
+    """An enumeration of `dtype`, made when it is asked for: few programs do, and classes of `enum` take long to make."""
+
+    def __init__(self, name, members):
+        self.name, self.members = name, members
+
+    def __get__(self, instance, owner):
+        import enum
+        made = enum.Enum(self.name, self.members, module=__name__, qualname=f"dtype.{self.name}", start=0)
+        setattr(dtype, self.name, made)
+        return made
+
+
 class dtype:
     """A scalar type of the language, by its short name: "fp32", "int8"."""
 
@@ -234,14 +246,8 @@ class dtype:
     _FLOATS = {"fp8e4b15": (3, 15), "fp8e4nv": (3, 7), "fp8e4b8": (3, 8), "fp8e5": (2, 15), "fp8e5b16": (2, 16),
                "fp16": (10, 15), "bf16": (7, 127), "fp32": (23, 127), "fp64": (52, 1023)}
 
-    class SIGNEDNESS(enum.Enum):
-        SIGNED = 0
-        UNSIGNED = 1
-
-    class KIND(enum.Enum):
-        BOOLEAN = 0
-        INTEGRAL = 1
-        FLOATING = 2
+    SIGNEDNESS = _LaterEnum("SIGNEDNESS", "SIGNED UNSIGNED")
+    KIND = _LaterEnum("KIND", "BOOLEAN INTEGRAL FLOATING")
 
     _shape = ()
 
@@ -255,10 +261,15 @@ class dtype:
             self.fp_mantissa_width, self.exponent_bias = dtype._FLOATS[name]
             self.primitive_bitwidth = 8 if name.startswith("fp8") else int(name[2:])
         elif name != "void":
-            signed = name in dtype.SINT_TYPES
-            self.int_signedness = dtype.SIGNEDNESS.SIGNED if signed else dtype.SIGNEDNESS.UNSIGNED
             self.int_bitwidth = self.primitive_bitwidth = int(name.split("int")[1])
         self.itemsize = self.primitive_bitwidth // 8
+
+    @property
+    def int_signedness(self):
+        """Of an integer: whether it is signed."""
+        if not self.is_int():
+            raise AttributeError(f"{self.name} is not an integer type")
+        return dtype.SIGNEDNESS.SIGNED if self.is_int_signed() else dtype.SIGNEDNESS.UNSIGNED
 
     @property
     def _signature(self):
@@ -610,11 +621,35 @@ def get_int_dtype(bitwidth, signed):
     return found
 
 
-class PropagateNan(enum.Enum):
-    """What `maximum` and `minimum` do with NaN: give the other operand, or NaN."""
+class PropagateNan:
+    """What `maximum` and `minimum` do with NaN: `NONE` gives the other operand, `ALL` NaN. (No `enum`: that takes long to load.)"""
+
     __nereid_number__ = True  # kernels know its members as numbers
-    NONE = 0
-    ALL = 0xFFFF
+    __members__ = {}
+
+    def __new__(cls, value):
+        for member in cls.__members__.values():
+            if member.value == value:
+                return member
+        raise ValueError(f"{value!r} is not a valid PropagateNan")
+
+    def __int__(self):
+        return self.value
+
+    def __repr__(self):
+        return f"<PropagateNan.{self.name}: {self.value}>"
+
+    def __str__(self):
+        return f"PropagateNan.{self.name}"
+
+    def __reduce__(self):
+        return PropagateNan, (self.value, )
+
+
+for _name, _value in (("NONE", 0), ("ALL", 0xFFFF)):
+    _member = PropagateNan.__members__[_name] = object.__new__(PropagateNan)
+    _member.name, _member.value = _name, _value
+    setattr(PropagateNan, _name, _member)
 
 
 # ---- values of a running compilation ----------------------------------------------------------------
@@ -660,7 +695,23 @@ class tuple:
         return f"({', '.join(repr(value) for value in self.values)})"
 
 
-class tensor:
+class _TensorClass(type):
+    """The class of `tensor`, whose members are functions of the language: it gets them when one is asked for."""
+
+    complete = False
+
+    def __getattr__(cls, name):
+        if not name.startswith("_") and not _TensorClass.complete:
+            _functions()
+            return getattr(cls, name)
+        raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+
+    def __dir__(cls):
+        _functions()
+        return super().__dir__()
+
+
+class tensor(metaclass=_TensorClass):
     """A scalar, pointer or block of a running compilation, as Python code that runs during it sees one.
 
     `handle` is opaque and means nothing once the compilation has ended; `tensor(handle, type)` sees the same bits as another type.
@@ -683,6 +734,16 @@ class tensor:
     @property
     def T(self):
         return _call("trans", (self, ), {})
+
+    def __getattr__(self, name):
+        if not name.startswith("_") and not _TensorClass.complete:
+            _functions()
+            return getattr(self, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __dir__(self):
+        _functions()
+        return super().__dir__()
 
     def __getitem__(self, index, _semantic=None):
         return _call("getitem", (self, index), {}, _semantic)
@@ -746,10 +807,32 @@ _promote_bfloat16_to_float32.__triton_builtin__ = True
 
 _native.register(constexpr=constexpr, dtype=dtype, make_type=_make_type, tuple=tuple, tensor=tensor)
 
-from . import _builtins  # noqa: E402
 from ._classes import _aggregate, aggregate_replace, aggregate_type as _aggregate_type  # noqa: E402, F401
-from ._builtins import *  # noqa: E402, F401, F403
 
-for _name in _builtins.METHODS:
-    setattr(tensor, _name, getattr(_builtins, _name))
-del _name, _function
+
+def __getattr__(name):
+    """A function of the language. They are made when Python first asks for one: kernels only name them."""
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    functions = _functions()
+    if name != "_builtins" and name not in functions.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = functions if name == "_builtins" else getattr(functions, name)
+    return found
+
+
+def __dir__():
+    return sorted({*globals(), *_functions().__all__})
+
+
+def _functions():
+    """The module of the functions; tensors have their members then."""
+    from . import _builtins
+    if not _TensorClass.complete:
+        _TensorClass.complete = True
+        for name in _builtins.METHODS:
+            setattr(tensor, name, getattr(_builtins, name))
+    return _builtins
+
+
+del _name, _function, _member, _value

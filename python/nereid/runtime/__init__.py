@@ -3,9 +3,30 @@
 What tunes and what keeps files is imported when it is first used: a program that only launches starts without.
 """
 
+import sys
+
 from .. import _later
-from . import jit  # the module, as in Triton
-from .driver import driver
+
+
+class _Runtime(type(sys)):
+    """The class of this module: its `driver` is the object, also after somebody has imported the module of that name."""
+
+    @property
+    def driver(self):
+        if "_driver" not in globals():
+            from .driver import driver
+            self.driver = driver
+        return _driver  # noqa: F821
+
+    @driver.setter
+    def driver(self, value):
+        if not isinstance(value, type(sys)):
+            globals()["_driver"] = value
+
+
+sys.modules[__name__].__class__ = _Runtime
+
+from . import jit  # noqa: E402  (the module, as in Triton)
 from .jit import (ConstexprFunction, JITFunction, KernelInterface, MockTensor, TensorWrapper, constexpr_function,
                   reinterpret)
 
@@ -19,4 +40,4 @@ _HOMES = {
     "errors": ("InterpreterError", "OutOfResources")
 }
 __getattr__, __dir__ = _later.names(globals(), {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names},
-                                   ("_async_compile", "autotuner", "build", "cache", "dependencies", "errors", "interpreter"))
+                                   ("_async_compile", "autotuner", "build", "cache", "dependencies", "driver", "errors", "interpreter"))

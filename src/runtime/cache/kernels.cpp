@@ -85,9 +85,8 @@ Keeper::~Keeper() {
     inner->noteIn(nullptr);
 }
 
-frontend::Host &Keeper::host() {
+void Keeper::listen() {
   inner->noteIn(&dialogue);
-  return *inner;
 }
 
 bool Keeper::makeKey() {
@@ -172,11 +171,10 @@ std::unique_ptr<targets::CompiledKernel> Keeper::restore(llvm::StringRef content
     return nullptr;
   ByteReader body(code);
   auto kernel = target.restore(body, options);
-  if (!kernel) {
-    llvm::consumeError(kernel.takeError()); // the compilation will say what is wrong
+  if (!kernel || !body.done() || kernel->params.size() != written.size())
     return nullptr;
-  }
-  return body.done() && (*kernel)->params.size() == written.size() ? std::move(*kernel) : nullptr;
+  std::string why; // the compilation will say what is wrong
+  return !options.load || target.load(*kernel, why) ? std::move(kernel) : nullptr;
 }
 
 void Keeper::keepCompleted(llvm::StringRef content, const targets::CompiledKernel &code) const {

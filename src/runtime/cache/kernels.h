@@ -37,8 +37,8 @@ public:
   /// compiled.
   std::unique_ptr<targets::CompiledKernel> find(llvm::BitVector &written);
 
-  /// The host that the compilation is to ask.
-  frontend::Host &host();
+  /// Before the compilation: notes what it asks the host.
+  void listen();
 
   /// Keeps what was compiled.
   void keep(const targets::CompiledKernel &code, const nrd_kernel &kernel,

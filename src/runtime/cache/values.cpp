@@ -2,10 +2,11 @@
 
 #include "frontend/builtin.h"
 #include "frontend/class.h"
-#include "frontend/prelude.h"
 #include "runtime/cache/store.h"
+#include "runtime/compiler.h"
 
 using namespace nereid;
+using namespace nereid::runtime;
 using namespace nereid::runtime::cache;
 using namespace nereid::frontend;
 
@@ -56,11 +57,24 @@ const void *identityOf(const Function &function) {
   return function.hostData() ? function.hostData() : &function;
 }
 
+// Names of the language are the compiler's, which is loaded when it is first asked: null without
+// it.
+
+const Function *preludeNamed(llvm::StringRef name) {
+  const Compiler *compiler = Compiler::find();
+  return compiler ? compiler->findPrelude(name) : nullptr;
+}
+const Builtin *builtinNamed(llvm::StringRef name) {
+  const Compiler *compiler = Compiler::find();
+  return compiler ? compiler->findBuiltin(name) : nullptr;
+}
+ClassPtr classNamed(llvm::StringRef name) {
+  const Compiler *compiler = Compiler::find();
+  return compiler ? compiler->findPreludeClass(name) : nullptr;
+}
+
 bool isPrelude(const Function &function) {
-  if (!function.isPrelude) // the library is parsed when it is first asked for
-    return false;
-  const PreludeFunction *found = findPrelude(function.name());
-  return found && found->function == &function;
+  return function.isPrelude && preludeNamed(function.name()) == &function;
 }
 
 std::optional<Value> readValue(const Entities &entities, ByteReader &in, unsigned depth);
@@ -137,14 +151,13 @@ std::optional<Value> readValue(const Entities &entities, ByteReader &in, unsigne
     return Value(std::move(function));
   }
   case Tag::PreludeFunction: {
-    const PreludeFunction *prelude = findPrelude(in.text());
-    FunctionValue function{prelude ? prelude->function : nullptr, nullptr};
-    if (!prelude || !readSelf(function.self))
+    FunctionValue function{preludeNamed(in.text()), nullptr};
+    if (!function.function || !readSelf(function.self))
       return std::nullopt;
     return Value(std::move(function));
   }
   case Tag::Builtin: {
-    BuiltinValue builtin{findBuiltin(in.text()), nullptr};
+    BuiltinValue builtin{builtinNamed(in.text()), nullptr};
     if (!builtin.builtin || !readSelf(builtin.self))
       return std::nullopt;
     return Value(std::move(builtin));
@@ -173,7 +186,7 @@ std::optional<Value> readValue(const Entities &entities, ByteReader &in, unsigne
     auto cls = in.number<uint32_t>();
     std::string name(in.text());
     if (cls == nothing)
-      aggregate.cls = findPreludeClass(name);
+      aggregate.cls = classNamed(name);
     else if (const Entities::Entity *entity = entities.find(cls))
       aggregate.cls = entity->cls;
     if (!readItems(entities, in, depth + 1, aggregate.items) || !aggregate.cls ||
@@ -184,7 +197,7 @@ std::optional<Value> readValue(const Entities &entities, ByteReader &in, unsigne
     return Value(std::move(aggregate));
   }
   case Tag::PreludeClass: {
-    ClassPtr cls = findPreludeClass(in.text());
+    ClassPtr cls = classNamed(in.text());
     return cls ? std::optional<Value>(ClassValue{cls}) : std::nullopt;
   }
   }
@@ -317,7 +330,7 @@ bool Entities::write(const Value &value, ByteWriter &out, bool known) {
     return writeSelf(function->self);
   }
   if (auto *builtin = value.getIf<BuiltinValue>()) {
-    if (known && findBuiltin(builtin->builtin->name) != builtin->builtin)
+    if (known && builtinNamed(builtin->builtin->name) != builtin->builtin)
       return false;
     out.number(Tag::Builtin);
     out.text(builtin->builtin->name);
@@ -345,7 +358,7 @@ bool Entities::write(const Value &value, ByteWriter &out, bool known) {
   if (auto *aggregate = value.getIf<Aggregate>()) {
     out.number(Tag::Aggregate);
     if (!aggregate->cls->handle()) {
-      if (findPreludeClass(aggregate->cls->name()) == nullptr)
+      if (classNamed(aggregate->cls->name()) == nullptr)
         return false;
       out.number(nothing);
     } else if (!writeObject(aggregate->cls->handle(), "type", out, known, aggregate->cls)) {
@@ -360,7 +373,7 @@ bool Entities::write(const Value &value, ByteWriter &out, bool known) {
     return true;
   }
   if (auto *cls = value.getIf<ClassValue>()) {
-    if (cls->cls->handle() || findPreludeClass(cls->cls->name()) != cls->cls)
+    if (cls->cls->handle() || classNamed(cls->cls->name()) != cls->cls)
       return false;
     out.number(Tag::PreludeClass);
     out.text(cls->cls->name());

@@ -5,6 +5,7 @@
 #include "runtime/devices/cuda_context.h"
 #include "runtime/devices/device.h"
 #include "runtime/devices/tensor_maps.h"
+#include "runtime/request.h"
 #include "targets/nvidia/kernel_abi.h"
 
 #include <mutex>
@@ -101,10 +102,10 @@ private:
 };
 
 ErrorPtr CudaCode::load(const Driver &cuda, const nrd_kernel &kernel) {
-  auto image = kernel.code->object();
+  std::string why;
+  std::optional<std::string> image = kernel.code->object(why);
   if (!image)
-    return makeError(NRD_ERROR_RUNTIME, "", diag::StageUnavailable, "cubin", kernel.name,
-                     llvm::toString(image.takeError()));
+    return makeError(NRD_ERROR_RUNTIME, "", diag::StageUnavailable, "cubin", kernel.name, why);
   Library opened = nullptr;
   Result result =
       cuda.cuLibraryLoadData(&opened, image->data(), nullptr, nullptr, 0, nullptr, nullptr, 0);

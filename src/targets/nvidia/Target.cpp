@@ -1,173 +1,15 @@
-// The NVIDIA target: its pipeline, and the finished kernel.
-#include "targets/Common.h"
-#include "targets/LlvmOptions.h"
-#include "targets/PassTimes.h"
-#include "targets/nvidia/LaunchInfoFile.h"
-#include "targets/nvidia/kernel_abi.h"
-
-#include "explain/Report.h"
-#include "gpu/Passes.h"
-#include "gpu/Pipeline.h"
-#include "ir/ngpu/Dialect.h"
+// The NVIDIA target without its code generator: kernels from disk, and what was found on this
+// machine.
 #include "support/bytes.h"
-#include "support/settings.h"
+#include "targets/nvidia/Kernel.h"
 #include "targets/nvidia/codegen/Assembler.h"
-#include "targets/nvidia/codegen/Libdevice.h"
-#include "targets/nvidia/codegen/Ptx.h"
 #include "targets/nvidia/codegen/Toolkit.h"
-#include "targets/nvidia/emit/Emitter.h"
-
-#include "mlir/IR/Verifier.h"
-#include "llvm/IR/Verifier.h"
-#include "llvm/Target/TargetMachine.h"
-
-#include <mutex>
-#include <numeric>
-
-using namespace mlir;
 
 namespace nereid::nvidia {
 namespace {
 
 using targets::CompiledKernel;
 using targets::CompileOptions;
-using targets::defect;
-using targets::printed;
-
-class NvidiaKernel final : public CompiledKernel {
-public:
-  void *entry() const override { return &info; }
-
-  std::vector<std::string> stages() const override {
-    return {"tile", "gpu", "llir", "ptx", "cubin"};
-  }
-
-  /// Also "layouts", what layouts were chosen and what they cost; "sass", which takes a
-  /// disassembler; and Triton's names.
-  llvm::Expected<std::string> text(llvm::StringRef stage) const override {
-    if (stage == "ptx")
-      return ptx;
-    if (stage == "cubin")
-      return object();
-    if (stage == "sass") {
-      auto image = object();
-      return image ? disassemble(*image) : image.takeError();
-    }
-    const std::string *kept = stage == "tile" || stage == "ttir"   ? &tile
-                              : stage == "gpu" || stage == "ttgir" ? &gpu
-                              : stage == "llir"                    ? &llir
-                              : stage == "layouts"                 ? &layouts
-                                                                   : nullptr;
-    if (kept && !kept->empty())
-      return *kept;
-    return llvm::make_error<targets::StageMissing>(stage);
-  }
-
-  llvm::Expected<std::string> object() const override {
-    std::lock_guard lock(mutex);
-    if (cubin.empty())
-      if (llvm::Error error = assemble())
-        return std::move(error);
-    return cubin;
-  }
-
-  std::vector<std::string> takeAdvice() const override {
-    std::lock_guard lock(mutex);
-    return std::exchange(advice, {});
-  }
-
-  bool save(ByteWriter &out) const override {
-    std::lock_guard lock(mutex);
-    saveCommon(out);
-    out.text(ptx);
-    out.text(cubin);
-    out.text(layouts);
-    saveLaunchInfo(info, out);
-    out.number(int32_t(stackBytes));
-    return true;
-  }
-
-  void restore(ByteReader &in) {
-    restoreCommon(in);
-    ptx = in.text();
-    cubin = in.text();
-    layouts = in.text();
-    restoreLaunchInfo(info, in);
-    stackBytes = in.number<int32_t>();
-  }
-
-  /// Makes the machine code; the caller holds the mutex or is alone.
-  llvm::Error assemble() const {
-    const Settings &settings = Settings::current();
-    AssembleOptions how{arch, settings.assemblerOptimisation ? 3 : 0,
-                        settings.assemblerOptions + " " + assemblerOptions};
-    auto assembly = nvidia::assemble(ptx, info.entry, how, assemblyNotes);
-    if (!assembly)
-      return assembly.takeError();
-    if (settings.printAssembler)
-      llvm::errs() << "// " << assembly->by << " about " << info.entry << ":\n"
-                   << assembly->log << '\n';
-    cubin = std::move(assembly->cubin);
-    advice = std::move(assembly->warnings);
-    info.registers = assembly->registers;
-    info.spills = assembly->spillStoreBytes;
-    stackBytes = assembly->stackBytes;
-    return llvm::Error::success();
-  }
-
-  Architecture arch;
-  mutable LaunchInfo info;
-  std::string tile, gpu, layouts, llir, ptx, assemblerOptions, assemblyNotes;
-  mutable std::mutex mutex;
-  mutable std::string cubin; ///< empty until it is asked for when no launch was planned
-  mutable std::vector<std::string> advice;
-  mutable int stackBytes = 0;
-};
-
-/// What the machine code takes, and how many programs that leaves room for.
-void explainCode(const NvidiaKernel &kernel, explain::Report &report) {
-  explain::Resources &used = report.resources;
-  used.threads = kernel.info.numWarps * 32;
-  used.sharedBytes = kernel.info.sharedBytes;
-  used.sharedLimit = kernel.arch.maxSharedPerBlock();
-  std::lock_guard lock(kernel.mutex);
-  if (llvm::Error error = kernel.cubin.empty() ? kernel.assemble() : llvm::Error::success())
-    used.assembler = llvm::toString(std::move(error));
-  else if (auto assembler = findAssembler())
-    used.assembler = (*assembler)->description();
-  else
-    llvm::consumeError(assembler.takeError());
-  used.registers = kernel.info.registers;
-  used.spillBytes = kernel.info.spills;
-  used.stackBytes = kernel.stackBytes;
-  explain::adviseOccupancy(report);
-}
-
-gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &options) {
-  gpu::GpuOptions result;
-  result.sm = arch.sm;
-  result.best = arch.hasWgmma() ? gpu::MatrixUnit::Wgmma : gpu::MatrixUnit::Mma;
-  result.asyncCopy = arch.hasCpAsync();
-  result.tma = arch.hasTma();
-  result.fp8Mma = arch.hasFp8Mma();
-  result.numWarps = options.numWarps;
-  result.numStages = options.numStages;
-  result.maxRegisters = options.maxRegisters;
-  result.maxSharedBytes = unsigned(arch.maxSharedPerBlock());
-  result.verify = options.verify;
-  result.explanation = options.explanation;
-  return result;
-}
-
-/// Warps of a block: the kernel's and those of its specialised parts.
-int blockWarps(func::FuncOp kernel, int numWarps) {
-  int further = 0;
-  kernel.walk([&](ngpu::WarpSpecializeOp op) {
-    llvm::ArrayRef<int32_t> parts = op.getPartitionWarps();
-    further = std::max(further, std::accumulate(parts.begin(), parts.end(), 0));
-  });
-  return numWarps + further;
-}
 
 class NvidiaTarget final : public targets::Target {
 public:
@@ -186,31 +28,39 @@ public:
     return what == "libdevice" ? findLibdevice() : std::string();
   }
 
-  llvm::Expected<std::unique_ptr<CompiledKernel>>
-  restore(ByteReader &in, const CompileOptions &options) const override {
+  std::unique_ptr<CompiledKernel> restore(ByteReader &in,
+                                          const CompileOptions &options) const override {
     auto arch = architectureFor(options.arch);
-    if (!arch)
-      return arch.takeError();
+    if (!arch) {
+      llvm::consumeError(arch.takeError()); // the compilation says so
+      return nullptr;
+    }
     auto result = std::make_unique<NvidiaKernel>();
     result->arch = *arch;
     result->assemblerOptions = options.assemblerOptions;
     result->assemblyNotes = options.assemblyNotes;
     result->restore(in);
-    if (!in.ok())
-      return llvm::createStringError("a damaged kernel");
+    return in.ok() ? std::move(result) : nullptr;
+  }
+
+  bool load(CompiledKernel &compiled, std::string &why) const override {
     // It may have been compiled where it could not be run. Without an assembler the launch says
     // what is missing.
-    if (options.load && result->cubin.empty()) {
-      auto assembler = findAssembler();
-      if (!assembler) {
-        llvm::consumeError(assembler.takeError());
-        return result;
-      }
-      if (llvm::Error error = result->assemble())
-        return std::move(error);
-      result->completed = true;
+    auto &kernel = static_cast<NvidiaKernel &>(compiled);
+    std::lock_guard lock(kernel.mutex);
+    if (!kernel.cubin.empty())
+      return true;
+    auto assembler = findAssembler();
+    if (!assembler) {
+      llvm::consumeError(assembler.takeError());
+      return true;
     }
-    return result;
+    if (llvm::Error error = kernel.assemble()) {
+      why = llvm::toString(std::move(error));
+      return false;
+    }
+    kernel.completed = true;
+    return true;
   }
 
   std::vector<targets::Tool> tools() const override {
@@ -228,149 +78,6 @@ public:
     if (disassembler.found.empty())
       disassembler.problem = "neither `nvdisasm` nor `cuobjdump` was found";
     return {assembler, libdevice, disassembler};
-  }
-
-  llvm::Expected<std::unique_ptr<CompiledKernel>>
-  compile(ModuleOp tileModule, const CompileOptions &options) const override {
-    auto arch = architectureFor(options.arch);
-    if (!arch)
-      return arch.takeError();
-    if (options.numWarps * 32 > 1024)
-      return llvm::make_error<targets::OutOfResources>("threads", options.numWarps * 32, 1024);
-    func::FuncOp kernel = targets::kernelOf(tileModule);
-    if (!kernel)
-      return defect("the module has no kernel");
-    auto result = std::make_unique<NvidiaKernel>();
-    result->name = kernel.getName().str();
-    result->arch = *arch;
-    result->params = targets::paramsOf(kernel);
-    result->assemblerOptions = options.assemblerOptions;
-    result->assemblyNotes = options.assemblyNotes;
-    if (options.keepStages)
-      result->tile = printed(tileModule, "tile", options);
-    targets::StageClock clock(result->times);
-    targets::setLlvmOptions();
-    ngpu::loadDialects(*tileModule.getContext());
-
-    // Layouts, shared memory, pipelines and barriers; tensors stay tensors.
-    auto report =
-        gpu::runGpuPipeline(tileModule, gpuOptionsFor(*arch, options), options.keepStages);
-    if (!report)
-      return llvm::handleErrors(report.takeError(), [](const gpu::OutOfSharedMemory &out) {
-        return llvm::make_error<targets::OutOfResources>("shared memory", out.required, out.limit,
-                                                         out.biggest);
-      });
-    if (options.passTimes)
-      for (const auto &[pass, ms] : report->times)
-        targets::addTime(*options.passTimes, pass, ms);
-    kernel = targets::kernelOf(tileModule);
-    clock.done("gpu passes");
-    if (options.keepStages)
-      result->gpu = printed(tileModule, "gpu", options);
-    result->layouts = std::move(report->layouts);
-
-    // The assembler is asked early: PTX is written in its version.
-    auto assembler = findAssembler();
-    std::optional<int> itsVersion;
-    if (assembler)
-      itsVersion = (*assembler)->ptxVersion();
-    else
-      llvm::consumeError(assembler.takeError());
-    if (options.ptxVersion)
-      itsVersion = options.ptxVersion;
-    CodegenOptions codegen{*arch, ptxVersionFor(*arch, itsVersion), options.fpFusion};
-    clock.done("assembler found");
-
-    llvm::LLVMContext context;
-    targets::CodeProblems problems(context);
-    EmitOptions emitOptions;
-    emitOptions.sm = arch->sm;
-    emitOptions.ptxVersion = unsigned(codegen.ptxVersion);
-    emitOptions.lineInfo = Settings::current().lineInfo;
-    emitOptions.fpFusion = options.fpFusion;
-    emitOptions.reflectFtz = options.reflectFtz;
-    auto emitted = emitKernel(kernel, emitOptions, context);
-    if (!emitted)
-      return emitted.takeError();
-    llvm::Module &module = *emitted->module;
-    auto machine = makeTargetMachine(codegen);
-    if (!machine)
-      return machine.takeError();
-    prepareModule(module, **machine);
-    llvm::Function *entry = module.getFunction(emitted->entry);
-    if (!entry)
-      return defect("the emitted module has no entry");
-    KernelShape shape;
-    shape.threads = blockWarps(kernel, options.numWarps) * 32;
-    shape.maxRegisters = options.maxRegisters;
-    markKernel(*entry, shape);
-    clock.done("emit");
-    if (options.verify) {
-      std::string invalid;
-      llvm::raw_string_ostream stream(invalid);
-      if (llvm::verifyModule(module, &stream))
-        return defect("the emitted LLVM IR is invalid: " + invalid);
-    }
-
-    if (!options.libraries.empty()) {
-      if (llvm::Error error = targets::linkLibraries(module, options.libraries))
-        return std::move(error);
-      clock.done("libraries");
-    }
-    result->files = options.libraries;
-    if (needsLibdevice(module)) {
-      if (options.libdevice.empty())
-        result->usesLibdevice = true;
-      else
-        result->files.push_back(options.libdevice);
-      if (llvm::Error error = linkLibdevice(module, *arch, options.reflectFtz, options.libdevice))
-        return std::move(error);
-      clock.done("libdevice");
-    }
-    for (const llvm::Function &function : module)
-      if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty() &&
-          function.getName() != "vprintf" && function.getName() != "__assertfail")
-        return targets::missingFunction(function.getName());
-    targets::printLlvm(module, result->name, "before");
-    if (Settings::current().llvmOptimisation)
-      optimize(module, **machine, options.passTimes);
-    targets::printLlvm(module, result->name, "after");
-    if (llvm::Error error = targets::replaceLlvm(emitted->module, options))
-      return std::move(error);
-    clock.done("llvm passes");
-    if (options.keepStages) {
-      llvm::raw_string_ostream stream(result->llir);
-      emitted->module->print(stream, nullptr);
-    }
-    auto ptx = emitPtx(*emitted->module, **machine, options.passTimes);
-    if (!ptx)
-      return ptx.takeError();
-    if (llvm::Error error = problems.take())
-      return std::move(error);
-    result->ptx = std::move(*ptx);
-    if (std::optional<std::string> text =
-            options.replacement ? options.replacement("ptx") : std::nullopt)
-      result->ptx = std::move(*text);
-    if (Settings::current().printPtx)
-      llvm::errs() << result->ptx << '\n';
-    clock.done("ptx");
-
-    LaunchInfo &info = result->info;
-    info.entry = emitted->entry;
-    info.arch = arch->sm;
-    info.archSpecific = arch->archSpecific;
-    info.numWarps = shape.threads / 32;
-    info.sharedBytes = report->sharedBytes;
-    info.tensorMaps = std::move(report->tensorMaps);
-    // Without an assembler all but the launch works; the launch then says what is missing.
-    if (options.load && itsVersion) {
-      if (llvm::Error error = result->assemble())
-        return std::move(error);
-      clock.done("assemble");
-    }
-    if (options.explanation)
-      explainCode(*result, *options.explanation);
-    return result;
   }
 };
 

@@ -28,7 +28,11 @@ compileText(const std::string &text, const targets::CompileOptions &options) {
     std::fprintf(stderr, "the tile pipeline failed\n");
     std::abort();
   }
-  return targets::cpuTarget().compile(*module, options);
+  auto kernel = targets::cpuGenerator().compile(*module, options);
+  std::string why;
+  if (kernel && options.load && !targets::cpuTarget().load(**kernel, why))
+    return llvm::createStringError(why);
+  return kernel;
 }
 
 TestKernel::TestKernel(const std::string &tileText, const std::string &features) {
@@ -44,8 +48,9 @@ TestKernel::TestKernel(const std::string &tileText, const std::string &features)
     std::abort();
   }
   kernel = std::move(*result);
+  std::string why;
   if (const char *stage = std::getenv("TEST_DUMP_STAGE"))
-    if (auto text = kernel->text(stage))
+    if (auto text = kernel->text(stage, why))
       std::fprintf(stderr, "%s\n", text->c_str());
 }
 

@@ -1,7 +1,7 @@
 // Compiles a kernel given as tile IR text and runs it over a grid.
 #pragma once
 #include "targets/cpu/executor/Executor.h"
-#include "targets/target.h"
+#include "targets/generator.h"
 
 #include <cstring>
 #include <initializer_list>

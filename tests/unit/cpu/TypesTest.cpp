@@ -205,10 +205,11 @@ TEST(Types, otherMachines) {
   options.keepStages = true;
   auto compiled = compileText(text, options);
   ASSERT_TRUE(bool(compiled)) << llvm::toString(compiled.takeError());
-  auto assembly = (*compiled)->text("asm");
-  ASSERT_TRUE(bool(assembly));
+  std::string why;
+  auto assembly = (*compiled)->text("asm", why);
+  ASSERT_TRUE(bool(assembly)) << why;
   EXPECT_NE(assembly->find("fmul\tv"), std::string::npos) << *assembly;
-  auto object = (*compiled)->object();
+  auto object = (*compiled)->object(why);
   ASSERT_TRUE(bool(object));
   EXPECT_EQ(object->substr(1, 3), "ELF");
   EXPECT_EQ((*compiled)->entry(), nullptr);

@@ -58,8 +58,10 @@ public:
   explicit FakeCode(nvidia::LaunchInfo info) : info(std::move(info)) {}
   void *entry() const override { return const_cast<nvidia::LaunchInfo *>(&info); }
   std::vector<std::string> stages() const override { return {"ptx"}; }
-  llvm::Expected<std::string> text(llvm::StringRef) const override { return ".version 8.7"; }
-  llvm::Expected<std::string> object() const override { return "image of it"; }
+  std::optional<std::string> text(llvm::StringRef, std::string &) const override {
+    return ".version 8.7";
+  }
+  std::optional<std::string> object(std::string &) const override { return "image of it"; }
   nvidia::LaunchInfo info;
 };
 

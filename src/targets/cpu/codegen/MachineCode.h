@@ -1,14 +1,12 @@
-// Instruction sets, and machine code from LLVM IR.
+// Machine code from LLVM IR.
 #pragma once
-#include "targets/cpu/Features.h"
+#include "targets/cpu/Machine.h"
 #include "targets/target.h"
 
 #include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace llvm {
@@ -17,17 +15,6 @@ class TargetMachine;
 } // namespace llvm
 
 namespace nereid::cpu {
-
-/// An instruction set by name, as LLVM and the emitters know it.
-struct Machine {
-  std::string triple, cpu, llvmFeatures;
-  Features features;
-  bool isHost = false; // its code can run in this process
-};
-
-/// "" and "host", "avx512", "avx2", "baseline", "aarch64"; an error that lists these for any other
-/// name, or when this machine cannot run what was asked for and `mustRun` is set.
-llvm::Expected<Machine> machineFor(llvm::StringRef name, bool mustRun);
 
 /// A code generator for the machine. `contract`: a*b+c may become one instruction.
 std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Machine &machine, bool contract);

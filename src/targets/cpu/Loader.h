@@ -8,19 +8,16 @@
 
 namespace nereid::cpu {
 
-/// Owns loaded code; the addresses die with it.
+/// Owns loaded code; the address dies with it.
 class LoadedObject {
 public:
   virtual ~LoadedObject() = default;
-  virtual void *lookup() const = 0;
+  virtual void *entry() const = 0;
 };
 
 /// Loads a relocatable object of this machine and finds `symbol` in it. Undefined symbols are those
 /// of the support library and of the C and math libraries of the process. Thread-safe.
 llvm::Expected<std::unique_ptr<LoadedObject>> loadObject(llvm::ArrayRef<char> object,
                                                          llvm::StringRef symbol);
-
-/// Whether the JIT knows a function of this name: one of ours, or of the process.
-bool canBeFound(llvm::StringRef symbol);
 
 } // namespace nereid::cpu

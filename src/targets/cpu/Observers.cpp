@@ -1,4 +1,4 @@
-#include "targets/cpu/codegen/Observers.h"
+#include "targets/cpu/Observers.h"
 
 #include "support/settings.h"
 

@@ -1,0 +1,47 @@
+// The compiler as a library of its own, beside this one.
+#include "runtime/compiler.h"
+
+#include "support/packages.h"
+#include "support/settings.h"
+
+#include <dlfcn.h>
+
+namespace nereid::runtime {
+namespace {
+
+struct Found {
+  const Compiler *compiler = nullptr;
+  std::string problem;
+};
+
+/// Never unloaded: kernels have code in it.
+Found load() {
+  void *library = ::dlopen("$ORIGIN/" NEREID_COMPILER_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return {nullptr, ::dlerror()};
+  auto *entry = reinterpret_cast<CompilerEntry *>(::dlsym(library, compilerEntryName));
+  LentToCompiler lent{NEREID_VERSION, &Settings::current, &packageFolders};
+  const Compiler *compiler = entry ? entry(lent) : nullptr;
+  if (!compiler)
+    return {nullptr, NEREID_COMPILER_LIBRARY " belongs to another version of Nereid"};
+  return {compiler, ""};
+}
+
+const Found &found() {
+  static const auto *once = new Found(load());
+  return *once;
+}
+
+} // namespace
+
+const Compiler *Compiler::find() {
+  return found().compiler;
+}
+
+ErrorPtr Compiler::problem() {
+  return found().compiler
+             ? nullptr
+             : makeError(NRD_ERROR_RUNTIME, "", diag::CompilerNotLoaded, found().problem);
+}
+
+} // namespace nereid::runtime

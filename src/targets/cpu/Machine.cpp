@@ -1,0 +1,72 @@
+#include "targets/cpu/Machine.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/Triple.h"
+
+namespace nereid::cpu {
+
+static Features featuresOf(const llvm::StringMap<bool> &has) {
+  auto is = [&](llvm::StringRef name) { return has.lookup(name); };
+  Features features;
+  if (is("avx512f") && is("avx512bw") && is("avx512vl") && is("avx512dq"))
+    features = Features::avx512();
+  else if (is("avx2") && is("fma"))
+    features = Features::avx2();
+  features.rounding = is("sse4.1");
+  features.f16c = is("f16c");
+
+  return features;
+}
+
+llvm::Expected<Machine> machineFor(llvm::StringRef name, bool mustRun) {
+  Machine machine;
+  machine.triple = llvm::sys::getDefaultTargetTriple();
+  llvm::Triple host(machine.triple);
+  if (name.empty() || name == "host") {
+    machine.isHost = true;
+    machine.cpu = llvm::sys::getHostCPUName().str();
+    if (host.isX86()) {
+      llvm::StringMap<bool> has = llvm::sys::getHostCPUFeatures();
+      for (auto &feature : has)
+        machine.llvmFeatures += (machine.llvmFeatures.empty() ? "" : ",") +
+                                std::string(feature.second ? "+" : "-") + feature.first().str();
+      machine.features = featuresOf(has);
+    } else {
+      machine.features = Features::aarch64();
+    }
+    return machine;
+  }
+  bool isX86 = true;
+  if (name == "avx512") {
+    machine.cpu = "x86-64-v4";
+    machine.features = Features::avx512();
+  } else if (name == "avx2") {
+    machine.cpu = "x86-64-v3";
+    machine.features = Features::avx2();
+  } else if (name == "baseline") {
+    machine.cpu = "x86-64";
+    machine.features = Features::baseline();
+  } else if (name == "aarch64") {
+    isX86 = false;
+    machine.cpu = "generic";
+    machine.features = Features::aarch64();
+  } else {
+    return llvm::createStringError("unknown CPU features `" + name +
+                                   "`: expected `host`, `avx512`, `avx2`, `baseline` or `aarch64`");
+  }
+  if (isX86 != host.isX86())
+    machine.triple = isX86 ? "x86_64-unknown-linux-gnu" : "aarch64-unknown-linux-gnu";
+  else
+    machine.isHost = true;
+  if (machine.isHost && isX86) {
+    Features here = featuresOf(llvm::sys::getHostCPUFeatures());
+    machine.isHost = here.vectorBytes >= machine.features.vectorBytes;
+  }
+  if (mustRun && !machine.isHost)
+    return llvm::createStringError("this machine cannot run code for the CPU features `" + name +
+                                   "`");
+  return machine;
+}
+
+} // namespace nereid::cpu

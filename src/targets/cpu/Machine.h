@@ -1,0 +1,23 @@
+// Instruction sets by name.
+#pragma once
+#include "targets/cpu/Features.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace nereid::cpu {
+
+/// An instruction set by name, as LLVM and the emitters know it.
+struct Machine {
+  std::string triple, cpu, llvmFeatures;
+  Features features;
+  bool isHost = false; // its code can run in this process
+};
+
+/// "" and "host", "avx512", "avx2", "baseline", "aarch64"; an error that lists these for any other
+/// name, or when this machine cannot run what was asked for and `mustRun` is set.
+llvm::Expected<Machine> machineFor(llvm::StringRef name, bool mustRun);
+
+} // namespace nereid::cpu

@@ -1,0 +1,88 @@
+#include "targets/nvidia/Kernel.h"
+
+#include "support/bytes.h"
+#include "support/settings.h"
+#include "targets/nvidia/LaunchInfoFile.h"
+#include "targets/nvidia/codegen/Assembler.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace nereid::nvidia {
+
+std::optional<std::string> NvidiaKernel::text(llvm::StringRef stage, std::string &why) const {
+  if (stage == "ptx")
+    return ptx;
+  if (stage == "cubin")
+    return object(why);
+  if (stage == "sass") {
+    std::optional<std::string> image = object(why);
+    if (!image)
+      return std::nullopt;
+    auto text = disassemble(*image);
+    if (text)
+      return std::move(*text);
+    why = llvm::toString(text.takeError());
+    return std::nullopt;
+  }
+  const std::string *kept = stage == "tile" || stage == "ttir"   ? &tile
+                            : stage == "gpu" || stage == "ttgir" ? &gpu
+                            : stage == "llir"                    ? &llir
+                            : stage == "layouts"                 ? &layouts
+                                                                 : nullptr;
+  return kept && !kept->empty() ? std::optional(*kept) : std::nullopt;
+}
+
+std::optional<std::string> NvidiaKernel::object(std::string &why) const {
+  std::lock_guard lock(mutex);
+  if (cubin.empty())
+    if (llvm::Error error = assemble()) {
+      why = llvm::toString(std::move(error));
+      return std::nullopt;
+    }
+  return cubin;
+}
+
+std::vector<std::string> NvidiaKernel::takeAdvice() const {
+  std::lock_guard lock(mutex);
+  return std::exchange(advice, {});
+}
+
+bool NvidiaKernel::save(ByteWriter &out) const {
+  std::lock_guard lock(mutex);
+  saveCommon(out);
+  out.text(ptx);
+  out.text(cubin);
+  out.text(layouts);
+  saveLaunchInfo(info, out);
+  out.number(int32_t(stackBytes));
+  return true;
+}
+
+void NvidiaKernel::restore(ByteReader &in) {
+  restoreCommon(in);
+  ptx = in.text();
+  cubin = in.text();
+  layouts = in.text();
+  restoreLaunchInfo(info, in);
+  stackBytes = in.number<int32_t>();
+}
+
+llvm::Error NvidiaKernel::assemble() const {
+  const Settings &settings = Settings::current();
+  AssembleOptions how{arch, settings.assemblerOptimisation ? 3 : 0,
+                      settings.assemblerOptions + " " + assemblerOptions};
+  auto assembly = nvidia::assemble(ptx, info.entry, how, assemblyNotes);
+  if (!assembly)
+    return assembly.takeError();
+  if (settings.printAssembler)
+    llvm::errs() << "// " << assembly->by << " about " << info.entry << ":\n"
+                 << assembly->log << '\n';
+  cubin = std::move(assembly->cubin);
+  advice = std::move(assembly->warnings);
+  info.registers = assembly->registers;
+  info.spills = assembly->spillStoreBytes;
+  stackBytes = assembly->stackBytes;
+  return llvm::Error::success();
+}
+
+} // namespace nereid::nvidia

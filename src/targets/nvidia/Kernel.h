@@ -1,0 +1,41 @@
+// A finished kernel of the NVIDIA target: what its code generator hands on, and what is kept on
+// disk.
+#pragma once
+#include "targets/nvidia/codegen/Architecture.h"
+#include "targets/nvidia/kernel_abi.h"
+#include "targets/target.h"
+
+#include "llvm/Support/Error.h"
+
+#include <mutex>
+
+namespace nereid::nvidia {
+
+class NvidiaKernel final : public targets::CompiledKernel {
+public:
+  void *entry() const override { return &info; }
+
+  std::vector<std::string> stages() const override {
+    return {"tile", "gpu", "llir", "ptx", "cubin"};
+  }
+  /// Also "layouts", what layouts were chosen and what they cost; "sass", which takes a
+  /// disassembler; and Triton's names.
+  std::optional<std::string> text(llvm::StringRef stage, std::string &why) const override;
+  std::optional<std::string> object(std::string &why) const override;
+  std::vector<std::string> takeAdvice() const override;
+  bool save(ByteWriter &out) const override;
+  void restore(ByteReader &in);
+
+  /// Makes the machine code; the caller holds the mutex or is alone.
+  llvm::Error assemble() const;
+
+  Architecture arch;
+  mutable LaunchInfo info;
+  std::string tile, gpu, layouts, llir, ptx, assemblerOptions, assemblyNotes;
+  mutable std::mutex mutex;
+  mutable std::string cubin; ///< empty until it is asked for when no launch was planned
+  mutable std::vector<std::string> advice;
+  mutable int stackBytes = 0;
+};
+
+} // namespace nereid::nvidia
