@@ -31,7 +31,8 @@ set(NEREID_LLVM_COMPONENTS
 # What a process needs that finds its kernels on disk.
 set(NEREID_LLVM_SMALL JITLink OrcTargetProcess OrcShared TargetParser Support)
 
-foreach(llvm nereid_llvm nereid_llvm_small)
+# nereid_llvm_jit: for tests that run what emitters emit.
+foreach(llvm nereid_llvm nereid_llvm_small nereid_llvm_jit)
   add_library(${llvm} INTERFACE)
   target_link_libraries(${llvm} INTERFACE nereid_llvm_headers)
 endforeach()
@@ -54,9 +55,11 @@ if(NEREID_STATIC_LLVM)
   list(TRANSFORM NEREID_LLVM_SMALL PREPEND LLVM)
   target_link_libraries(nereid_llvm_small INTERFACE ${NEREID_LLVM_SMALL})
   target_link_libraries(nereid_llvm INTERFACE ${NEREID_MLIR_LIBS} ${NEREID_LLVM_LIBS})
+  target_link_libraries(nereid_llvm_jit INTERFACE LLVMOrcJIT)
 else()
   target_link_libraries(nereid_llvm INTERFACE MLIR LLVM)
   target_link_libraries(nereid_llvm_small INTERFACE LLVM)
+  target_link_libraries(nereid_llvm_jit INTERFACE LLVM)
 endif()
 
 # One precompiled header for every MLIR-using target: 22 s a file becomes 0.1 s.
