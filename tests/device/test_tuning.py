@@ -143,7 +143,7 @@ def test_tensors_of_another_device():
 
 def test_from_cpp(tmp_path):
     with open("/proc/self/maps") as maps:
-        library = next(line.split()[-1] for line in maps if "/libnereid" in line)
+        library = next(line.split()[-1] for line in maps if "/libnereid.so" in line)
     output = tmp_path / "tuner.so"
     command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-shared", "-fPIC", f"-I{HERE.parents[1] / 'include'}",
                str(HERE / "tuner.cpp"), "-o", str(output), library, f"-Wl,-rpath,{pathlib.Path(library).parent}"]

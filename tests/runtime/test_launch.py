@@ -176,7 +176,8 @@ def test_names_of_options_made_at_run_time(target):
     assert sys.getrefcount(precision) == before
 
 
-def test_compiled_kernel(target):  # that of a GPU: tests/device
+@pytest.mark.cpu_only("stages of a kernel for the CPU; those of a GPU: tests/device")
+def test_compiled_kernel(target):
     out = np.zeros(8, np.int32)
     compiled = scale[(1, )](out, 3, BLOCK=8)
     assert compiled.name == "scale"

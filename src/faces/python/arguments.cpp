@@ -14,8 +14,27 @@ namespace nereid::python {
 /// torch's C functions, once a tensor of it has been seen.
 static std::atomic<const dlpack::ExchangeApi *> exchangeApi = nullptr;
 
+/// How many GPUs torch knows: of others it must not be asked, it would read past its table.
+static int torchDevices() {
+  GilGuard gil;
+  PyObject *torch = PyDict_GetItemString(PyImport_GetModuleDict(), "torch"); // borrowed
+  Ref cuda = torch ? attribute(torch, "cuda") : Ref();
+  Ref count = Ref::take(cuda ? PyObject_CallMethod(cuda.get(), "device_count", nullptr) : nullptr);
+  long devices = count ? PyLong_AsLong(count.get()) : 0;
+  PyErr_Clear();
+  return devices > 0 ? int(devices) : 0;
+}
+
 void *currentStream(int device) {
   void *stream = nullptr;
+  if (device > 0) {
+    static std::atomic<int> known = -1; // no initialiser to wait for, with or without the GIL
+    int devices = known.load(std::memory_order_relaxed);
+    if (devices < 0)
+      known.store(devices = torchDevices(), std::memory_order_relaxed);
+    if (device >= devices)
+      return nullptr;
+  }
   if (const dlpack::ExchangeApi *api = exchangeApi.load(std::memory_order_acquire)) {
     if (api->currentStream(dlpack::Cuda, device, &stream) == 0)
       return stream;
