@@ -130,6 +130,12 @@ DotFacts gatherDotFacts(tile::DotOp dot, const transforms::IntegerAnalysis &anal
   facts.a = {a.getElementType(), originA.source, originA.contiguous.value_or(last) != last - 1};
   facts.b = {b.getElementType(), originB.source, originB.contiguous.value_or(last) == last - 1};
   facts.rowsTogether = originA.source == DotSource::Dot || wantsRowsTogether(dot);
+  auto untransposed = [](Value value) {
+    while (auto trans = value.getDefiningOp<tile::TransOp>())
+      value = trans.getSrc();
+    return value;
+  };
+  facts.ontoOperand = untransposed(dot.getA()) == untransposed(dot.getC());
   return facts;
 }
 
@@ -261,8 +267,8 @@ DotPlan planWgmma(const DotFacts &facts, const GpuOptions &options) {
   bool readable = wide || facts.a.kMajor;
   plan.a.kMajor = facts.a.kMajor;
   plan.a.buffer = operandBuffer(facts, layout::Operand::A, facts.a.kMajor);
-  if (facts.a.source == DotSource::Dot || facts.a.source == DotSource::Converted ||
-      (fromMemory && !readable)) {
+  bool computed = facts.a.source == DotSource::Dot || facts.a.source == DotSource::Converted;
+  if ((computed && !facts.ontoOperand) || (fromMemory && !readable)) {
     plan.a.place = DotOperandPlan::Place::Fragment;
     plan.a.layout = layout::wgmmaOperandA(operandShape(facts, layout::Operand::A), plan.warps,
                                           facts.a.element.getIntOrFloatBitWidth());

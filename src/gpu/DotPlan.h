@@ -57,6 +57,9 @@ struct DotFacts {
   int64_t maxImprecise = 0;
   /// Rows of the result should stay within a warp.
   bool rowsTogether = false;
+  /// The accumulator is the first operand: as registers they would need copies, between which and
+  /// the products the assembler does not tell them apart.
+  bool ontoOperand = false;
 
   int64_t m() const { return shape[shape.size() - 2]; }
   int64_t n() const { return shape.back(); }

@@ -146,7 +146,7 @@ def test_advice_of_the_assembler_is_shown(tmp_path):
 case "$1" in --version) echo "Cuda compilation tools, release 13.0, V13.0.1"; exit;; esac
 echo "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized in function 'add_kernel'"
 while [ "$1" != -o ]; do shift; done
-echo code >"$2"
+printf '\\177ELF' >"$2"
 """)
     program.chmod(0o755)
     result = compile_(*ADD, "--target", "cuda:90", "--emit", "cubin", "-o", str(tmp_path / "add.cubin"), NEREID_PTXAS=str(program))
