@@ -5,6 +5,7 @@
 #include "support/settings.h"
 
 #include <dlfcn.h>
+#include <string>
 
 namespace nereid::runtime {
 namespace {
@@ -14,9 +15,20 @@ struct Found {
   std::string problem;
 };
 
+/// Beside this library. Not by "$ORIGIN", which is the folder of who calls dlopen: of a wrapper of
+/// it (sanitizers have one) where there is one.
+std::string libraryPath() {
+  Dl_info own;
+  std::string path;
+  if (::dladdr(reinterpret_cast<const void *>(&libraryPath), &own) && own.dli_fname)
+    path = own.dli_fname;
+  path.erase(path.rfind('/') + 1);
+  return path + NEREID_COMPILER_LIBRARY;
+}
+
 /// Never unloaded: kernels have code in it.
 Found load() {
-  void *library = ::dlopen("$ORIGIN/" NEREID_COMPILER_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  void *library = ::dlopen(libraryPath().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return {nullptr, ::dlerror()};
   auto *entry = reinterpret_cast<CompilerEntry *>(::dlsym(library, compilerEntryName));
