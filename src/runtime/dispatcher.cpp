@@ -1,5 +1,6 @@
 #include "runtime/dispatcher.h"
 
+#include "runtime/fork.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/xxhash.h"
 
@@ -139,8 +140,8 @@ void Dispatcher::missed(nrd_kernel *kernel, uint64_t generation,
     return lastMissed.store(kernel, std::memory_order_relaxed);
   if (failures.load(std::memory_order_relaxed) == mostFailures)
     return;
-  // Another time will do as well; in a forked child the lock may be held for ever.
-  std::unique_lock lock(mutex, std::try_to_lock);
+  Working working; // a fork now would leave the lock taken in the child
+  std::unique_lock lock(mutex, std::try_to_lock); // another time will do as well
   if (!lock || cleared.load(std::memory_order_relaxed) != generation)
     return;
   const LaunchPattern *&known = patternOf[kernel];
