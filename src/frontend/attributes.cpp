@@ -95,8 +95,9 @@ FailureOr<std::optional<Value>> Semantic::attribute(const Value &object, llvm::S
     return typeAttribute(object, name);
   if (auto *module = object.getIf<ModuleValue>())
     return languageMember(module->name, name);
-  if (auto *cls = object.getIf<BuiltinValue>();
-      cls && cls->builtin->name == "dtype" && (name == "KIND" || name == "SIGNEDNESS"))
+  if (auto *cls = object.getIf<BuiltinValue>(); cls &&
+                                                llvm::StringRef(cls->builtin->name) == "dtype" &&
+                                                (name == "KIND" || name == "SIGNEDNESS"))
     return std::optional<Value>(ModuleValue{("triton.language.dtype." + name).str()});
   if (auto *tuple = object.getIf<Tuple>()) {
     for (size_t i = 0; i < tuple->fields.size(); ++i)
