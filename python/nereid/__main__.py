@@ -47,8 +47,10 @@ def cli():
     if not os.path.exists(program):
         print("nereid: this installation carries no command line tool", file=sys.stderr)
         return 1
-    os.environ.setdefault("NEREID_PYTHON", sys.executable)
-    os.execv(program, ["nereid", *sys.argv[1:]])
+    arguments = sys.argv[1:]
+    if arguments and arguments[0] in ("run", "doctor"):  # with the interpreter of this installation, which need not be in PATH
+        arguments[1:1] = ["--python", sys.executable]
+    os.execv(program, ["nereid", *arguments])
 
 
 if __name__ == "__main__":

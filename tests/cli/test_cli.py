@@ -179,6 +179,35 @@ def test_run(tmp_path):
     assert result.stdout.split()[-2:] == ["['--flag',", "'1']"]
 
 
+def test_console_script(tmp_path, monkeypatch):
+    """What pip installs as `nereid`: `run` and `doctor` take the Python of the installation, whatever is in PATH."""
+    main = pytest.importorskip("nereid.__main__")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "nereid").symlink_to(PROGRAM)
+    script = tmp_path / "script.py"
+    script.write_text("import sys\nprint(sys.executable, sys.argv[1:])\n")
+    monkeypatch.setattr(main, "__file__", str(tmp_path / "__main__.py"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def execute(program, words):
+        result = subprocess.run([program, *words[1:]], capture_output=True, text=True, timeout=300)
+        assert result.stderr == "" and result.returncode == 0
+        raise SystemExit(result.stdout)
+
+    monkeypatch.setattr(os, "execv", execute)
+
+    def console(*arguments):
+        monkeypatch.setattr(sys, "argv", ["nereid", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main.cli()
+        return ended.value.code
+
+    assert console("run", str(script), "--python", "x") == f"{sys.executable} ['--python', 'x']\n"
+    report = json.loads(console("doctor", "--json"))
+    assert report["python"]["path"] == sys.executable and report["settings"]["problems"] == []
+    assert console("--version") == "nereid " + (ROOT / "VERSION").read_text()
+
+
 def test_doctor():
     result = nereid("doctor", "--python", sys.executable, NEREID_CHEKED="1", NEREID_STRICT="1")
     assert result.returncode == 0
