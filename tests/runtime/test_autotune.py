@@ -1,5 +1,6 @@
 """`@autotune` and `@heuristics`."""
 
+import copy
 import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ import nereid.language as tl
 import numpy as np
 import pytest
 import torch
+from nereid.errors import AutotunerError
 from nereid.tools.tensor_descriptor import TensorDescriptor
 
 
@@ -232,6 +234,9 @@ def test_top_k(target):
     wrong = fill(configs(16, 32), prune_configs_by={"perf_model": model, "top_k": 1.5})
     with pytest.raises(TypeError, match="Error while pruning configs, top_k must be either 1) a float <= 1.0 or 2) an int".replace(")", "\\)")):
         wrong[grid](np.zeros(10, np.int32), 10)
+    none = fill(configs(16, 32), prune_configs_by={"perf_model": model, "top_k": 0})
+    with pytest.raises(AutotunerError, match="No valid autotuner configs after pruning. `top_k` should leave at least one config, found 0"):
+        none[grid](np.zeros(10, np.int32), 10)
 
 
 def test_hooks_of_the_user(target):
@@ -309,6 +314,57 @@ def test_tuners_are_pickled():
     tuner = pickle.loads(pickle.dumps(nereid.Autotuner(Bare(), ["n"], configs(1, 2), ["n"], None, ["n"])))
     assert tuner.configs == configs(1, 2) and tuner.nargs is None and tuner.restore_value == ["n"]
     assert tuner.pre_hook == tuner._default_pre_hook
+
+
+@nereid.autotune(configs(64, 128), ["n"], prune_configs_by={"perf_model": lambda **meta: meta["BLOCK"], "top_k": 1})
+@nereid.heuristics({"TWICE": lambda arguments: 2 * arguments["BLOCK"]})
+@nereid.jit
+def tuned_here(x, n, BLOCK: tl.constexpr, TWICE: tl.constexpr):
+    tl.store(x, TWICE + n)
+
+
+@nereid.jit
+def put_sum(x, n, ONE: tl.constexpr, TWO: tl.constexpr):
+    tl.store(x, n + ONE + TWO)
+
+
+def one(arguments):
+    return 1
+
+
+def two(arguments):
+    return 2
+
+
+class Adding(nereid.KernelInterface):
+    """A decorator of a client's."""
+
+    def __init__(self, fn):
+        self.fn = fn
+        self.arg_names = fn.arg_names
+
+    def run(self, *args, **kwargs):
+        return self.fn.run(*args, TWO=2, **kwargs)
+
+
+def test_decorated_kernels_are_pickled_by_name():
+    assert pickle.loads(pickle.dumps(tuned_here)) is tuned_here
+    for copied in (copy.copy(tuned_here), copy.deepcopy(tuned_here)):
+        x = torch.zeros(1)
+        copied[1, ](x, 5)
+        assert copied is not tuned_here and copied.base_fn is tuned_here.base_fn and x.item() == 2 * 64 + 5
+
+
+def test_other_decorated_kernels_are_pickled_with_what_they_hold():
+    stacked = nereid.heuristics({"ONE": one})(nereid.heuristics({"TWO": two})(put_sum))
+    tuner = nereid.autotune([nereid.Config({"ONE": 1})], [])(Adding(put_sum))
+    tuner.cache[(5, )] = tuner.configs[0]
+    for kernel in (stacked, tuner):
+        again = pickle.loads(pickle.dumps(kernel))
+        x = torch.zeros(1)
+        again[1, ](x, 5)
+        assert again is not kernel and x.item() == 8
+    assert again.cache == tuner.cache and again.base_fn is put_sum.fn
 
 
 class Bare:

@@ -350,6 +350,11 @@ def test_a_budget_is_an_extension(monkeypatch):
         nereid.autotune(configs=configs(16), key=["n"], budget=1)
 
 
+def test_a_budget_is_a_number_of_seconds():
+    with pytest.raises(ValueError, match="takes a budget in seconds, 0 for none, found -1"):
+        nereid.autotune(configs=configs(16), key=["n"], budget=-1)
+
+
 class Terminal(io.StringIO):
 
     def isatty(self):

@@ -4,12 +4,15 @@ The decorators can be stacked in any order above `@jit`; each is a `KernelInterf
 next one.
 """
 
+import copy
 import functools
 import hashlib
+import importlib
 import inspect
 import json
 import math
 import os
+import sys
 import threading
 import warnings
 
@@ -79,9 +82,38 @@ class Config:
 
 
 def _base_function(fn):
-    while not inspect.isfunction(fn):
+    """The Python function below all decorators; where that did not come along from another process, the kernel."""
+    while not inspect.isfunction(fn) and getattr(fn, "fn", None) is not None:
         fn = fn.fn
     return fn
+
+
+def _named(module, path):
+    return functools.reduce(getattr, path.split("."), importlib.import_module(module))
+
+
+class _Decorated(KernelInterface):
+    """A kernel below a decorator. Where its name leads to it, as that of a kernel that is defined in a module does, it is pickled by that
+    name, as functions are, so that its rules and hooks may be lambdas; else with what it holds."""
+
+    def __reduce_ex__(self, protocol):
+        function = _base_function(self.fn)
+        module, path = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+        found = sys.modules.get(module)
+        for name in path.split("."):
+            found = getattr(found, name, None)
+        return (_named, (module, path)) if found is self else super().__reduce_ex__(protocol)
+
+    def _made_of(self, state):
+        made = type(self).__new__(type(self))
+        made.__setstate__(state)
+        return made
+
+    def __copy__(self):
+        return self._made_of(self.__getstate__())
+
+    def __deepcopy__(self, memo):
+        return self._made_of(copy.deepcopy(self.__getstate__(), memo))
 
 
 def _clone(value):
@@ -128,7 +160,7 @@ for _name in ("__setitem__", "__delitem__", "__ior__", "clear", "pop", "popitem"
     setattr(Choices, _name, _telling(_name))
 
 
-class Autotuner(KernelInterface):
+class Autotuner(_Decorated):
     """A kernel with several configurations, of which the fastest is found for each key.
 
     `cache`: best configuration by key. `best_config`: the one of the last launch. `configs_timings`: milliseconds (median, 20th and
@@ -195,12 +227,13 @@ class Autotuner(KernelInterface):
 
     def __getstate__(self):
         own = ("_default_pre_hook", "_default_post_hook")
-        transient = ("_thread", "_lock", "_tuned_now", "_kind", "failures")
+        transient = ("_thread", "_lock", "_tuned_now", "_kind", "failures", "base_fn")
         return {name: value for name, value in self.__dict__.items()
                 if name not in transient and not (name in ("pre_hook", "post_hook") and getattr(value, "__name__", "") in own)}
 
     def __setstate__(self, state):
-        self.__dict__.update(state)
+        super().__setstate__(state)
+        self.base_fn = _base_function(self.fn)
         self.__dict__.setdefault("pre_hook", self._default_pre_hook)
         self.__dict__.setdefault("post_hook", self._default_post_hook)
         self.failures = {}
@@ -449,6 +482,8 @@ class Autotuner(KernelInterface):
             if len(configs) > top or self.budget:
                 estimate = {c: self.perf_model(**arguments, **kwargs, **c.all_kwargs()) for c in configs}
                 configs = sorted(estimate, key=estimate.get)[:top]
+            if not configs:
+                raise AutotunerError(f"No valid autotuner configs after pruning. `top_k` should leave at least one config, found {top}.")
         return configs
 
     def warmup(self, *args, **kwargs):
@@ -484,6 +519,8 @@ def autotune(configs, key, prune_configs_by=None, reset_to_zero=None, restore_va
     """
     if budget is not None and knobs.nereid.strict:
         raise TypeError("autotune() got an unexpected keyword argument 'budget'")
+    if budget is not None and not budget >= 0:
+        raise ValueError(f"autotune() takes a budget in seconds, 0 for none, found {budget!r}")
 
     def decorate(fn):
         return Autotuner(fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
@@ -492,7 +529,7 @@ def autotune(configs, key, prune_configs_by=None, reset_to_zero=None, restore_va
     return decorate
 
 
-class Heuristics(KernelInterface):
+class Heuristics(_Decorated):
     """A kernel with arguments that rules compute from the others."""
 
     def __init__(self, fn, arg_names, values):

@@ -68,6 +68,13 @@ class KernelInterface(_native.KernelBase):
         """Compiles for these arguments without launching; a dtype may stand for a tensor."""
         return self.run(*args, grid=grid, warmup=True, **kwargs)
 
+    # Python does not pickle by itself what derives from a class of the extension.
+    def __getstate__(self):
+        return self.__dict__.copy()
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+
 
 class _Lock:
     """A re-entrant lock that a forked child finds open: the thread that held it is not there."""
