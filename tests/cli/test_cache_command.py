@@ -1,6 +1,7 @@
 """`nereid cache`."""
 
 import json
+import os
 import pathlib
 import sys
 
@@ -53,8 +54,30 @@ def test_verify_and_clear(cached, tmp_path):
     assert cached("verify", "--json").returncode == 1
     assert cached().stdout.splitlines()[-1].endswith(", 1 damaged")
     assert cached("clear").stdout == "1 entry removed\n"
-    assert json.loads(cached("clear", "--json").stdout) == {"removed": 0}
+    assert json.loads(cached("clear", "--json").stdout) == {"removed": 0, "left": 0}
     assert cached().stdout.splitlines()[-1].startswith("0 kernels, ")
+
+
+def test_clearing_what_is_not_ours(cached, tmp_path):
+    (tmp_path / "kernels").chmod(0o755)
+    done = cached("clear")
+    assert done.returncode == 1
+    assert done.stdout == f"0 entries removed\n{tmp_path}/kernels: not used: it must belong to this user and have mode 0700\n"
+    assert list((tmp_path / "kernels").glob("*/*"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
+def test_clearing_what_is_read_only(cached, tmp_path):
+    folders = list((tmp_path / "kernels").glob("??"))
+    for folder in folders:
+        folder.chmod(0o500)
+    done = cached("clear")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[1] == (f"{tmp_path}/kernels: {len(folders)} entries are still there: the folder cannot be written, "
+                                           "or is written by another process")
+    assert json.loads(cached("clear", "--json").stdout) == {"removed": 0, "left": len(folders)}
+    for folder in folders:
+        folder.chmod(0o700)
 
 
 def test_wrong_command_lines():

@@ -92,6 +92,26 @@ static int verify(const json::Object &report, llvm::raw_ostream &out) {
   return damaged.empty() ? 0 : 1;
 }
 
+/// What clearing has left: a folder that is read-only or not ours keeps its files.
+static int cleared(const json::Object &report, size_t removed, bool asJson,
+                   llvm::raw_ostream &out) {
+  size_t left = report.getArray("entries")->size() + report.getArray("damaged")->size();
+  std::string state = textOf(report, "state");
+  bool done = left == 0 && (state == "usable" || state == "missing" || state == "off");
+  if (asJson) {
+    out << json::Value(json::Object{{"removed", int64_t(removed)}, {"left", int64_t(left)}})
+        << "\n";
+    return done ? 0 : 1;
+  }
+  out << removed << (removed == 1 ? " entry" : " entries") << " removed\n";
+  if (left)
+    out << textOf(report, "folder") << ": " << left << (left == 1 ? " entry is" : " entries are")
+        << " still there: the folder cannot be written, or is written by another process\n";
+  else if (!done)
+    showState(report, out);
+  return done ? 0 : 1;
+}
+
 int cli::cacheCommand(const Command &command, const Arguments &parsed) {
   DiagnosticEngine diagnostics;
   std::string action = parsed.positional.empty() ? "show" : parsed.positional[0];
@@ -103,14 +123,7 @@ int cli::cacheCommand(const Command &command, const Arguments &parsed) {
   const char *folder = given.empty() ? nullptr : given.c_str();
   llvm::raw_ostream &out = llvm::outs();
   bool asJson = parsed.has("--json");
-  if (action == "clear") {
-    size_t removed = nrd_cache_clear(folder);
-    if (asJson)
-      out << json::Value(json::Object{{"removed", int64_t(removed)}}) << "\n";
-    else
-      out << removed << (removed == 1 ? " entry" : " entries") << " removed\n";
-    return 0;
-  }
+  size_t removed = action == "clear" ? nrd_cache_clear(folder) : 0;
   char *text = nrd_cache_json(folder);
   auto report = json::parse(text);
   nrd_string_free(text);
@@ -119,6 +132,8 @@ int cli::cacheCommand(const Command &command, const Arguments &parsed) {
     return 1;
   }
   const json::Object &object = *report->getAsObject();
+  if (action == "clear")
+    return cleared(object, removed, asJson, out);
   if (asJson) {
     out << llvm::formatv("{0:2}\n", *report);
     return action == "verify" && !object.getArray("damaged")->empty() ? 1 : 0;
