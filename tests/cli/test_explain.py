@@ -269,7 +269,10 @@ def test_page(tmp_path):
     assert len(text) < 1_000_000
     for picture in pictures:
         xml.dom.minidom.parseString(picture)
+        assert set(re.findall(r'fill="([^"#]*)', picture)) <= {"", "currentColor"}  # no function of CSS, which few programs but browsers read
     assert "warp 3, lane 31" in text
+    accumulator = next(picture for picture in pictures if "64x64xfp32" in picture)
+    assert ">0:31</text>" in accumulator and ">0:0</text>" in accumulator  # two elements wide, and still labelled
 
 
 def test_page_escapes(tmp_path):

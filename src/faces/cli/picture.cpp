@@ -44,8 +44,9 @@ std::string escaped(std::string_view text) {
 
 namespace {
 
-/// Cells drawn at most, and elements of a side.
-constexpr int64_t kMostCells = 512, kMostRows = 64, kMostColumns = 128;
+/// Cells drawn at most, rows, and cells of a row, so that what stands in a cell can be read.
+constexpr int64_t kMostCells = 512, kMostRows = 64, kMostRowCells = 32;
+constexpr double kWidth = 900; ///< of a picture
 
 /// Where one element is: all axes' indices.
 struct Spot {
@@ -65,11 +66,23 @@ Spot spotOf(const layout::LinearLayout &map, uint64_t place) {
   return spot;
 }
 
+/// A colour as SVG of any age has it, `#rrggbb`: hue in degrees, saturation and lightness in
+/// percent.
+std::string colour(int64_t hue, int64_t saturation, int64_t lightness) {
+  double light = double(lightness) / 100;
+  double strength = double(saturation) / 100 * std::min(light, 1 - light);
+  auto part = [&](int64_t offset) {
+    double k = std::fmod(double(offset) + double(hue) / 30, 12);
+    return unsigned(
+        std::lround(255 * (light - strength * std::max(-1.0, std::min({k - 3, 9 - k, 1.0})))));
+  };
+  return formatv("#{0:x-2}{1:x-2}{2:x-2}", part(0), part(8), part(4));
+}
+
 std::string colourOf(const Spot &spot, int64_t warps, bool shared, int64_t bank) {
   if (shared)
-    return formatv("hsl({0},60%,{1}%)", bank * 360 / 32, bank % 2 ? 62 : 72);
-  return formatv("hsl({0},55%,{1}%)", spot.warp * 360 / std::max<int64_t>(warps, 1),
-                 62 + spot.lane * 26 / 32);
+    return colour(bank * 360 / 32, 60, bank % 2 ? 62 : 72);
+  return colour(spot.warp * 360 / std::max<int64_t>(warps, 1), 55, 62 + spot.lane * 26 / 32);
 }
 
 /// What is drawn; `turned`: the tensor's rows from left to right, so that a thread's neighbouring
@@ -87,19 +100,17 @@ Table tableOf(const layout::LinearLayout &map, int64_t cellElements, bool turned
   unsigned rank = map.rank();
   table.columns = rank ? map.shape()[rank - 1] : 1;
   table.rows = rank > 1 ? map.shape()[rank - 2] : 1;
-  if (rank <= 1 && table.columns > kMostColumns) {
-    table.rows = table.columns / kMostColumns;
-    table.columns = kMostColumns;
+  int64_t mostColumns = kMostRowCells * cellElements;
+  if (rank <= 1 && table.columns > mostColumns) {
+    table.rows = table.columns / mostColumns;
+    table.columns = mostColumns;
   }
   if (turned)
     std::swap(table.rows, table.columns);
-  table.shownColumns = std::min(table.columns, kMostColumns);
+  table.shownColumns = std::min(table.columns, mostColumns);
   table.shownRows = std::min(table.rows, kMostRows);
   while (table.shownRows * table.shownColumns / cellElements > kMostCells && table.shownRows > 8)
     table.shownRows /= 2;
-  while (table.shownRows * table.shownColumns / cellElements > kMostCells &&
-         table.shownColumns > 16)
-    table.shownColumns /= 2;
   return table;
 }
 
@@ -128,25 +139,25 @@ std::string layoutPicture(const json::Object &fact) {
     return !shared || (b.offset > a.offset && a.offset * bytes / 16 == b.offset * bytes / 16);
   };
   // The first row tells how many elements a cell has.
-  Table whole = tableOf(*map, 1, false);
+  Table table = tableOf(*map, 1, false);
   auto first = spotAt(0);
   auto meets = [&](int64_t flat) {
     auto next = first ? spotAt(flat) : std::nullopt;
     return next && together(*first, *next);
   };
   bool turned =
-      map->rank() > 1 && whole.rows > 1 && !(whole.columns > 1 && meets(1)) && meets(whole.columns);
+      map->rank() > 1 && table.rows > 1 && !(table.columns > 1 && meets(1)) && meets(table.columns);
   if (turned)
-    whole = tableOf(*map, 1, true);
+    table = tableOf(*map, 1, true);
   auto flatOf = [&](int64_t row, int64_t column) {
-    return turned ? column * whole.rows + row : row * whole.columns + column;
+    return turned ? column * table.rows + row : row * table.columns + column;
   };
   int64_t cellElements = 1;
-  while (cellElements < whole.columns && meets(flatOf(0, cellElements)))
+  while (cellElements < table.columns && meets(flatOf(0, cellElements)))
     ++cellElements;
-  Table table = tableOf(*map, cellElements, turned);
+  table = tableOf(*map, cellElements, turned);
 
-  double cell = std::clamp(900.0 / double(table.shownColumns), 6.0, 48.0);
+  double cell = std::clamp(kWidth / double(table.shownColumns), 1.0, 48.0);
   int height = 14;
   double left = 34, top = 16;
   double width = left + cell * double(table.shownColumns) + 4;
@@ -194,9 +205,9 @@ std::string layoutPicture(const json::Object &fact) {
                        "height=\"13\" fill=\"{4}\"/>",
                        escaped(title), left + cell * double(column), y, w - 0.7,
                        colourOf(*spot, map->size(Axis::Warp), shared, bankOf(*spot)));
-        if (w >= 6 * double(label.size()))
+        if (w >= 5.4 * double(label.size()) + 1) // a letter is 0.6 of the font's size wide
           svg += formatv("<text x=\"{0:F1}\" y=\"{1:F1}\" fill=\"#111\">{2}</text>",
-                         left + cell * double(column) + 1.5, y + 10, label);
+                         left + cell * double(column) + 0.7, y + 10, label);
         svg += "</g>\n";
       }
       column += count;
@@ -272,9 +283,9 @@ std::string sharedPicture(const json::Object &shared) {
                                 integer("offset") + integer("bytes"));
     svg +=
         formatv("<g class=\"ln\" data-l=\"{0}\"><title>{1}</title><rect x=\"{2:F1}\" y=\"{3:F1}\" "
-                "width=\"{4:F1}\" height=\"{5:F1}\" fill=\"hsl({6},55%,68%)\" stroke=\"#333\"/>",
+                "width=\"{4:F1}\" height=\"{5:F1}\" fill=\"{6}\" stroke=\"#333\"/>",
                 line, escaped(title), from, high, std::max(to - from, 1.5),
-                std::max(low - high, 1.0), number * 67 % 360);
+                std::max(low - high, 1.0), colour(int64_t(number * 67 % 360), 55, 68));
     // As much of the name as fits.
     size_t fits = size_t(std::max(0.0, (to - from - 4) / 6.1));
     if (low - high > 11 && fits > 2)
