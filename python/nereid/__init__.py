@@ -11,16 +11,12 @@
 Names are imported when first used, so that importing the package costs next to nothing.
 """
 
-from . import _later
-
 __version__ = "0.1.0"
 
 # Where each name lives. One list: `__getattr__`, `__all__` and the alias read it.
 _HOMES = {
-    "nereid.runtime.jit": [
-        "jit", "JITFunction", "KernelInterface", "constexpr_function", "ConstexprFunction", "MockTensor", "TensorWrapper",
-        "reinterpret",
-    ],
+    "nereid._jit": ["jit", "JITFunction", "KernelInterface"],
+    "nereid.runtime.jit": ["constexpr_function", "ConstexprFunction", "MockTensor", "TensorWrapper", "reinterpret"],
     "nereid.runtime.autotuner": ["autotune", "Autotuner", "Config", "heuristics", "Heuristics"],
     "nereid.errors": ["TritonError", "CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct",
                       "InterpreterError", "OutOfResources"],
@@ -38,4 +34,54 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = ["__version__", *_MODULES, *_HOME_OF]
 
-__getattr__, __dir__ = _later.names(globals(), _HOME_OF, (*_MODULES, "_C"))
+
+# Helpers of all modules that a first launch runs. They stand here because every module is time that each new process spends.
+
+
+def _names_later(scope, homes=(), modules=(), fresh=()):
+    """`__getattr__` and `__dir__` for the module with these globals.
+
+    homes: {name: full name of the module where it lives}; what was found stays in `scope`, except for those in `fresh`, which
+    programs may replace where they live. modules: names of submodules. Other names are an AttributeError.
+    """
+    module = scope["__name__"]
+
+    def __getattr__(name):
+        if name in modules:
+            return _module(f"{module}.{name}")
+        if name not in homes:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        value = getattr(_module(homes[name]), name)
+        if name not in fresh:
+            scope[name] = value
+        return value
+
+    def __dir__():
+        return sorted({*scope, *homes, *modules})
+
+    return __getattr__, __dir__
+
+
+def _module(name):
+    """A module by its full name. `importlib` would be one more to load."""
+    return __import__(name, fromlist=("__name__", ))
+
+
+class _computed_once:
+    """A property whose value is computed when it is first asked for, and stays: `functools.cached_property` without its module."""
+
+    def __init__(self, function):
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, instance, owner=None):
+        if instance is None:
+            return self
+        value = instance.__dict__[self.name] = self.function(instance)
+        return value
+
+
+__getattr__, __dir__ = _names_later(globals(), _HOME_OF, (*_MODULES, "_C"))

@@ -15,7 +15,7 @@ import nereid
 import nereid.language as tl
 import numpy as np
 import pytest
-from nereid.runtime import _source
+from nereid import _jit
 
 NO_SOURCE = """
 import nereid, nereid.language as tl
@@ -251,7 +251,7 @@ def test_the_text_is_what_inspect_finds(tmp_path):
         for code in _codes(compile(path.read_text(), str(path), "exec")):
             function = types.FunctionType(code, {}, closure=tuple(types.CellType() for _ in code.co_freevars))
             linecache.clearcache()
-            found = _source._block(function)
+            found = _jit._block(function)
             left += found is None
             if found is not None:
                 lines, first = inspect.getsourcelines(function)
@@ -281,12 +281,12 @@ def test_parameters_are_those_of_the_signature():
 
     for function in (plain, others, lambda: None, functools.wraps(plain)(lambda x: None)):
         wanted = inspect.signature(function).parameters
-        found = _source.params(function)
+        found = _jit.params(function)
         assert [param.name for param in found] == list(wanted)
         for param, other in zip(found, wanted.values()):
             for attribute in ("default", "annotation"):
                 one, two = getattr(param, attribute), getattr(other, attribute)
-                assert _source.is_empty(one) == _source.is_empty(two) and (one is two or _source.is_empty(one))
+                assert _jit.is_empty(one) == _jit.is_empty(two) and (one is two or _jit.is_empty(one))
 
 
 def test_parameters_without_a_default_show_inspects():

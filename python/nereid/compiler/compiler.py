@@ -6,7 +6,8 @@ import copyreg
 import functools
 import sys
 
-from .. import __version__, _later, _native
+from .. import __version__, _names_later, _native
+from .._jit import CompiledKernel
 
 # Triton's names of stages that mean one of ours.
 _STAGE_NAMES = {"ttir": "tile", "ttgir": "gpu", "so": "obj"}
@@ -71,24 +72,10 @@ def _launch_hooks():
     return tuple(hook if hook is not None and getattr(hook, "calls", True) else None for hook in hooks)
 
 
-class CompiledKernel:
-    """A kernel specialised and compiled for one set of argument types and constants.
-
-    `asm`: the stages of its compilation, on the CPU "tile", "loops", "llir", "asm", "obj", on NVIDIA GPUs "tile", "gpu", "llir",
-    "ptx", "cubin", "sass". `metadata`: a named tuple of target, options and the like. `times`: milliseconds per step.
-    `kernel[grid](*args)` launches it with all arguments of the function, `run(grid_0, grid_1, grid_2, stream, function,
-    packed_metadata, launch_metadata, enter_hook, exit_hook, *args)` does as Triton's launchers. `n_regs`, `n_spills` (32-bit words),
-    `n_max_threads`, `function` and `module` (the driver's handles) are those of the current device, where asking loads the kernel; 0
-    on the CPU. It can be pickled; the copy is compiled again when it is first used. It goes with its function, or when the function's
-    cache is cleared: `knobs.runtime.kernel_unload_hook` is then told, if it was loaded through this object.
-    """
+class _Members:
+    """The members of `CompiledKernel`."""
 
     _HANDLES = ("module", "function", "run", "n_regs", "n_spills", "n_max_threads")
-
-    def __init__(self, native, fn):
-        self._handle = native
-        self.fn = fn
-        self.metadata_group = {}
 
     @property
     def _native(self):
@@ -348,11 +335,15 @@ def _no_kernel():
 
 
 copyreg.pickle(_native.Kernel, lambda kernel: (_no_kernel, ()))
-_native.register(compiled_kernel=CompiledKernel)
+
+# `__getattr__` last: until it is there, another thread that asks for a member waits for this module.
+for _name in sorted(set(vars(_Members)) - {"__dict__", "__doc__", "__module__", "__weakref__"}, key="__getattr__".__eq__):
+    setattr(CompiledKernel, _name, vars(_Members)[_name])
+del CompiledKernel.__dir__, _name, _Members
 
 
 # What a launch does not need is imported when it is first asked for; `triton_key` and `get_cache_key` are also imported from here.
-__getattr__, __dir__ = _later.names(globals(), {
+__getattr__, __dir__ = _names_later(globals(), {
     "backends": "nereid.backends", "GPUTarget": "nereid.backends.compiler", "ASTSource": "nereid.compiler.source",
     "IRSource": "nereid.compiler.source", "triton_key": "nereid.runtime.cache", "get_cache_key": "nereid.runtime.cache"
 }, fresh=("triton_key", "get_cache_key"))

@@ -163,7 +163,7 @@ def aggregate(cls):
     return cls
 
 
-_aggregate = aggregate
+_aggregate, _aggregate_type = aggregate, aggregate_type  # Triton's names
 
 
 def aggregate_replace(obj, _semantic=None, **changes):

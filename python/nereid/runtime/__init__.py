@@ -5,7 +5,7 @@ What tunes and what keeps files is imported when it is first used: a program tha
 
 import sys
 
-from .. import _later
+from .. import _names_later
 
 
 class _Runtime(type(sys)):
@@ -39,5 +39,5 @@ _HOMES = {
     "autotuner": ("Autotuner", "Config", "Heuristics", "autotune", "heuristics"), "cache": ("RedisRemoteCacheBackend", "RemoteCacheBackend"),
     "errors": ("InterpreterError", "OutOfResources")
 }
-__getattr__, __dir__ = _later.names(globals(), {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names},
+__getattr__, __dir__ = _names_later(globals(), {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names},
                                    ("_async_compile", "autotuner", "build", "cache", "dependencies", "driver", "errors", "interpreter"))

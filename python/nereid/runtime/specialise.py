@@ -4,85 +4,11 @@ Launches do not come here: the extension specialises for them (src/runtime/speci
 signatures, attributes and keys in Triton's form, from `create_function_from_signature` and `native_specialize_impl`.
 """
 
-import functools
-
-from .. import _later, _native
+from .. import _names_later, _native
+from .._jit import KernelParam
 from ..language import core
-from ._source import is_empty
 
-NO_SPECIALIZE, NO_ALIGNMENT, CONST = 1, 2, 4
 _HEAP_TYPE = 1 << 9  # of `type.__flags__`: a class made by Python code
-
-
-class KernelParam:
-    """One parameter of a kernel."""
-
-    def __init__(self, num, param, do_not_specialize=False, do_not_specialize_on_alignment=False, scope=None):
-        self.num = num
-        self._param = param
-        self._scope = scope
-        self.do_not_specialize = do_not_specialize
-        self.do_not_specialize_on_alignment = do_not_specialize_on_alignment
-
-    @property
-    def name(self):
-        return self._param.name
-
-    @property
-    def annotation(self):
-        """The annotation as text: "tl.constexpr", "i64"; "" without one."""
-        annotation = self._param.annotation
-        if is_empty(annotation):
-            return ""
-        if annotation is core.constexpr:
-            return "constexpr"
-        return core._signature_of(annotation) or getattr(annotation, "__name__", None) or str(annotation)
-
-    @property
-    def default(self):
-        if self.has_default:
-            return self._param.default
-        import inspect
-        return inspect.Parameter.empty
-
-    @property
-    def has_default(self):
-        return not is_empty(self._param.default)
-
-    @functools.cached_property
-    def _meaning(self):
-        """The annotation; a text (`from __future__ import annotations`) is evaluated where the function stands."""
-        annotation = self._param.annotation
-        if is_empty(annotation):
-            return ""
-        if not isinstance(annotation, str) or core._signature_of(annotation):
-            return annotation
-        try:
-            return eval(annotation, self._scope)
-        except Exception:
-            return annotation
-
-    @functools.cached_property
-    def is_constexpr(self):
-        return self._meaning is core.constexpr or (isinstance(self._meaning, str) and "constexpr" in self._meaning)
-
-    @functools.cached_property
-    def is_const(self):
-        return self._meaning is core.const or (isinstance(self._meaning, str) and not self.is_constexpr and
-                                               ("const" in self._meaning or self._meaning.startswith("*k")))
-
-    @functools.cached_property
-    def annotation_type(self):
-        """The signature text that the annotation forces ("i64", "*fp32"), or ""."""
-        return "" if self.is_constexpr else core._signature_of(self._meaning) or ""
-
-    def __getstate__(self):
-        # What the annotation means is found out before the function's globals are left behind.
-        self.is_constexpr, self.is_const, self.annotation_type
-        return {name: value for name, value in self.__dict__.items() if name not in ("_scope", "_meaning")}
-
-    def __setstate__(self, state):
-        self.__dict__.update(state, _scope=None)
 
 
 def native_specialize_impl(backend, arg, is_const=False, specialize_value=True, align=True):
@@ -193,7 +119,7 @@ def compute_cache_key(kernel_key_cache, specialization, options):
     return known
 
 
-__getattr__, __dir__ = _later.names(globals(), {"type_canonicalisation_dict": "nereid._utils"})
+__getattr__, __dir__ = _names_later(globals(), {"type_canonicalisation_dict": "nereid._utils"})
 
 
 __all__ = [

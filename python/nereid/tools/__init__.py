@@ -1,5 +1,5 @@
 """What host code needs beside kernels."""
 
-from .. import _later
+from .. import _names_later
 
-__getattr__, __dir__ = _later.names(globals(), modules=("build_extern", "compile", "disasm", "link", "mxfp", "ragged_tma", "tensor_descriptor"))
+__getattr__, __dir__ = _names_later(globals(), modules=("build_extern", "compile", "disasm", "link", "mxfp", "ragged_tma", "tensor_descriptor"))

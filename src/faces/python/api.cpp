@@ -84,4 +84,11 @@ Registry &registry() {
   return instance;
 }
 
+PyObject *registered(PyObject *Registry::*slot) {
+  for (const char *module : {"nereid.language._values", "nereid.language._classes"})
+    if (!(registry().*slot) && !Ref::take(PyImport_ImportModule(module)))
+      return nullptr;
+  return registry().*slot;
+}
+
 } // namespace nereid::python

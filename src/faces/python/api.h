@@ -88,11 +88,11 @@ private:
 };
 
 /// The classes and functions of the Python part that the extension needs;
-/// `_native.register(name=object)` fills them.
+/// `_native.register(name=object)` fills them. Those of values of a running compilation are null
+/// until somebody has imported their modules: who needs one asks `registered`.
 struct Registry {
-  PyObject *constexprClass = nullptr;    ///< language.core.constexpr
-  PyObject *constexprFunction = nullptr; ///< runtime.jit.ConstexprFunction
-  PyObject *dtypeClass = nullptr;        ///< language.core.dtype
+  PyObject *constexprClass = nullptr; ///< language.core.constexpr
+  PyObject *dtypeClass = nullptr;     ///< language.core.dtype
   PyObject *makeType = nullptr; ///< (signature, shape or None) -> dtype, pointer_type or block_type
   PyObject *tupleClass = nullptr;    ///< language.core.tuple
   PyObject *tensorClass = nullptr;   ///< language.core.tensor
@@ -116,5 +116,9 @@ struct Registry {
   PyObject *internalError = nullptr;     ///< errors.InternalError
 };
 Registry &registry();
+
+/// What `slot` of the registry holds, for which its module is imported; borrowed. Null with an
+/// exception.
+PyObject *registered(PyObject *Registry::*slot);
 
 } // namespace nereid::python

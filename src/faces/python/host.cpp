@@ -78,13 +78,15 @@ int getItem(void *, uint64_t handle, const nrd_value *index, nrd_value **out) {
 /// `@tl.core.extern`), classes of values, and whatever has a parameter `_semantic`. Such code sees
 /// constants as `constexpr`. -1 with an exception set.
 int takesSemantic(PyObject *callee) {
-  Ref answer = Ref::take(PyObject_CallFunctionObjArgs(registry().takesSemantic, callee, nullptr));
+  PyObject *asked = registered(&Registry::takesSemantic);
+  Ref answer = Ref::take(asked ? PyObject_CallFunctionObjArgs(asked, callee, nullptr) : nullptr);
   return answer ? PyObject_IsTrue(answer.get()) : -1;
 }
 
 int getMember(void *, uint64_t cls, const char *name, int *kind, nrd_value **out) {
   GilGuard gil;
-  Ref found = Ref::take(PyObject_CallFunction(registry().memberOf, "Os", objectOf(cls), name));
+  PyObject *asked = registered(&Registry::memberOf);
+  Ref found = Ref::take(asked ? PyObject_CallFunction(asked, "Os", objectOf(cls), name) : nullptr);
   if (!found)
     return fail();
   if (found.get() == Py_None)

@@ -18,7 +18,6 @@ PyObject *registerObjects(PyObject *, PyObject *args, PyObject *kwargs) {
   Registry &names = registry();
   const std::pair<const char *, PyObject **> slots[] = {
       {"constexpr", &names.constexprClass},
-      {"constexpr_function", &names.constexprFunction},
       {"dtype", &names.dtypeClass},
       {"make_type", &names.makeType},
       {"takes_semantic", &names.takesSemantic},

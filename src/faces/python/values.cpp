@@ -415,7 +415,9 @@ Ref typeToPython(const nrd_value *value) {
   Ref dims = rank ? Ref::take(PyTuple_New(rank)) : Ref::share(Py_None);
   for (size_t i = 0; i < rank; ++i)
     PyTuple_SetItem(dims.get(), i, PyLong_FromLongLong(shape[i]));
-  return Ref::take(PyObject_CallFunction(registry().makeType, "sO", signature.c_str(), dims.get()));
+  PyObject *make = registered(&Registry::makeType);
+  return Ref::take(make ? PyObject_CallFunction(make, "sO", signature.c_str(), dims.get())
+                        : nullptr);
 }
 
 Ref tupleToPython(const nrd_value *value, bool boxed) {
@@ -430,9 +432,10 @@ Ref tupleToPython(const nrd_value *value, bool boxed) {
   }
   if (auto *cls = reinterpret_cast<PyObject *>(nrd_value_get_handle(value)))
     return Ref::take(PyObject_CallObject(cls, items.get()));
-  return boxed
-             ? Ref::take(PyObject_CallFunctionObjArgs(registry().tupleClass, items.get(), nullptr))
-             : items;
+  if (!boxed)
+    return items;
+  PyObject *tuple = registered(&Registry::tupleClass);
+  return Ref::take(tuple ? PyObject_CallFunctionObjArgs(tuple, items.get(), nullptr) : nullptr);
 }
 
 /// The fields of an aggregate are always boxed: that is how its own code put them there.
@@ -450,9 +453,10 @@ Ref aggregateToPython(const nrd_value *value) {
     PyTuple_SetItem(items.get(), i, object.release());
   }
   Ref title = cls ? Ref::share(cls) : Ref::take(PyUnicode_FromString(nrd_value_get_text(value)));
-  return title && items ? Ref::take(PyObject_CallFunctionObjArgs(registry().rebuilt, title.get(),
-                                                                 items.get(), nullptr))
-                        : Ref();
+  PyObject *rebuild = registered(&Registry::rebuilt);
+  return Ref::take(title && items && rebuild
+                       ? PyObject_CallFunctionObjArgs(rebuild, title.get(), items.get(), nullptr)
+                       : nullptr);
 }
 
 Ref byPath(const char *module, std::string path) {
@@ -468,10 +472,9 @@ Ref byPath(const char *module, std::string path) {
 Ref tensorToPython(const nrd_value *value) {
   Ref handle = makeHandle(value, currentCompilation());
   Ref type = handle ? typeToPython(value) : Ref();
-  if (!type)
-    return {};
-  return Ref::take(
-      PyObject_CallFunctionObjArgs(registry().tensorClass, handle.get(), type.get(), nullptr));
+  PyObject *tensor = type ? registered(&Registry::tensorClass) : nullptr;
+  return Ref::take(tensor ? PyObject_CallFunctionObjArgs(tensor, handle.get(), type.get(), nullptr)
+                          : nullptr);
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 """NVIDIA GPUs."""
 
-from ... import _later
+from ... import _names_later
 
 __all__ = ["compiler", "driver"]
 
-__getattr__, __dir__ = _later.names(globals(), modules=__all__)
+__getattr__, __dir__ = _names_later(globals(), modules=__all__)
