@@ -8,6 +8,8 @@
 #include "support/settings.h"
 #include "targets/nvidia/kernel_abi.h"
 
+#include "arguments.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -111,19 +113,12 @@ protected:
   }
 
   static nrd_arg pointer(uint64_t address, int memory) {
-    nrd_arg arg{};
-    arg.kind = NRD_ARG_POINTER;
+    nrd_arg arg = test::pointer(address);
     arg.memory = uint8_t(memory);
-    arg.p = reinterpret_cast<void *>(address);
     return arg;
   }
   static std::vector<nrd_arg> arguments(nrd_arg first) {
-    nrd_arg n{}, x{}, block{};
-    n.kind = NRD_ARG_INT;
-    n.i = 7;
-    x.kind = NRD_ARG_FLOAT;
-    x.f = 1.0;
-    return {first, n, x, block};
+    return {first, test::integer(7), test::number(1.0), nrd_arg{}};
   }
   std::string launch(const nrd_kernel &kernel, nrd_launch how,
                      nrd_arg first = pointer(0xd000, NRD_MEMORY_CUDA)) {

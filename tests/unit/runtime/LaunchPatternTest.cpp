@@ -1,12 +1,13 @@
 // A launch that is taken for one like the last must need the same kernel as the look-up finds, and
 // must pass the same arguments. Each launch here follows each other one.
+#include "arguments.h"
 #include "common.h"
 
 #include <cmath>
 #include <cstring>
 
 using namespace nereid;
-using nereid::test::CApi;
+using namespace nereid::test;
 
 namespace {
 
@@ -29,29 +30,6 @@ def mix(out, i, j, flag, x, other, none, C: tl.constexpr, D: tl.constexpr):
     tl.store(out, total + C * 100000)
 )";
 
-nrd_arg none() {
-  nrd_arg arg{};
-  arg.kind = NRD_ARG_NONE;
-  return arg;
-}
-nrd_arg integer(int64_t value) {
-  nrd_arg arg{};
-  arg.i = value;
-  return arg;
-}
-nrd_arg truth(bool value) {
-  nrd_arg arg{};
-  arg.kind = NRD_ARG_BOOL;
-  arg.i = value;
-  return arg;
-}
-nrd_arg number(double value) {
-  nrd_arg arg{};
-  arg.kind = NRD_ARG_FLOAT;
-  arg.f = value;
-  return arg;
-}
-
 nrd_launch once() {
   nrd_launch how{};
   how.grid[0] = how.grid[1] = how.grid[2] = 1;
@@ -73,23 +51,14 @@ protected:
   }
 
   nrd_arg pointer(void *place, nrd_dtype dtype = NRD_FP32, size_t bytes = 64) const {
-    nrd_arg arg{};
-    arg.kind = NRD_ARG_POINTER;
-    arg.dtype = uint8_t(dtype);
+    nrd_arg arg = test::pointer(place, dtype);
     arg.memory = NRD_MEMORY_HOST;
-    arg.p = place;
     arg.low = place;
     arg.high = static_cast<char *>(place) + bytes;
     return arg;
   }
-  nrd_arg value(const nrd_value *known) const {
-    nrd_arg arg{};
-    arg.kind = NRD_ARG_VALUE;
-    arg.v = known;
-    return arg;
-  }
   Args usual() {
-    return {pointer(memory), integer(5), integer(32), truth(true), number(2.5),
+    return {pointer(memory), integer(5), integer(32), boolean(true), number(2.5),
             none(),          none(),     integer(3),  value(text)};
   }
 
@@ -151,11 +120,11 @@ TEST_F(LaunchPatternTest, EachLaunchAfterEachOther) {
     with(1, integer(i));
   with(1, integer(int64_t(1) << 40));
   with(1, integer((int64_t(1) << 40) + 1));
-  with(1, truth(true));
+  with(1, boolean(true));
   with(2, integer(48));
   with(2, integer(33));
   with(2, integer(1));
-  with(3, truth(false));
+  with(3, boolean(false));
   with(3, integer(0));
   with(4, number(-8.25));
   with(4, integer(4));
@@ -164,7 +133,7 @@ TEST_F(LaunchPatternTest, EachLaunchAfterEachOther) {
   with(6, number(1));
   with(7, integer(4));
   with(7, integer(1));
-  with(7, truth(true));
+  with(7, boolean(true));
   with(8, value(otherText));
   with(8, integer(9));
   with(8, none());

@@ -1,49 +1,15 @@
 // What arguments become: types, constants, facts, keys.
 #include "runtime/specialise.h"
 
+#include "arguments.h"
+
 #include <gtest/gtest.h>
 
 using namespace nereid;
 using namespace nereid::runtime;
+using namespace nereid::test;
 
 namespace {
-
-nrd_arg integer(int64_t value) {
-  nrd_arg arg{};
-  arg.kind = NRD_ARG_INT;
-  arg.i = value;
-  return arg;
-}
-nrd_arg unsignedInteger(uint64_t value) {
-  nrd_arg arg{};
-  arg.kind = NRD_ARG_UINT;
-  arg.u = value;
-  return arg;
-}
-nrd_arg boolean(bool value) {
-  nrd_arg arg{};
-  arg.kind = NRD_ARG_BOOL;
-  arg.i = value;
-  return arg;
-}
-nrd_arg number(double value) {
-  nrd_arg arg{};
-  arg.kind = NRD_ARG_FLOAT;
-  arg.f = value;
-  return arg;
-}
-nrd_arg pointer(uintptr_t address, nrd_dtype type = NRD_FP32) {
-  nrd_arg arg{};
-  arg.kind = NRD_ARG_POINTER;
-  arg.dtype = type;
-  arg.p = reinterpret_cast<void *>(address);
-  return arg;
-}
-nrd_arg none() {
-  nrd_arg arg{};
-  arg.kind = NRD_ARG_NONE;
-  return arg;
-}
 
 ParamRule rule(const char *forced = nullptr, uint32_t policy = 0) {
   ParamRule result;
