@@ -1,20 +1,17 @@
 #include "targets/cpu/codegen/MachineCode.h"
+#include "targets/LlvmPasses.h"
 #include "targets/PassTimes.h"
 #include "targets/TrimmedPassManager.h"
 #include "targets/cpu/codegen/MaskedAccesses.h"
 
-#include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/CodeGen.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
-#include "llvm/Transforms/Scalar/ADCE.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
-#include "llvm/Transforms/Scalar/GVN.h"
 #include "llvm/Transforms/Scalar/LICM.h"
 #include "llvm/Transforms/Scalar/LoopPassManager.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
@@ -71,21 +68,6 @@ void prepareModule(llvm::Module &module, llvm::TargetMachine &target, const Mach
 
 void optimize(llvm::Module &module, llvm::TargetMachine &target,
               std::vector<targets::StageTime> *times) {
-  llvm::PassInstrumentationCallbacks callbacks;
-  if (times)
-    targets::timeLlvmPasses(callbacks, *times);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager graphs;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&target, llvm::PipelineTuningOptions(), std::nullopt,
-                            times ? &callbacks : nullptr);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(graphs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, graphs, modules);
-
   llvm::FunctionPassManager passes;
   passes.addPass(llvm::EarlyCSEPass(true)); // the emission computes addresses again and again
   passes.addPass(llvm::SimplifyCFGPass());  // structured control flow leaves empty blocks
@@ -98,7 +80,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &target,
   passes.addPass(llvm::SimplifyCFGPass());
   llvm::ModulePassManager all;
   all.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
-  all.run(module, modules);
+  targets::runLlvmPasses(module, target, std::move(all), times);
 }
 
 llvm::Expected<llvm::SmallVector<char, 0>> emitCode(llvm::Module &module,

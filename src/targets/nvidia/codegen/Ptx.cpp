@@ -1,6 +1,7 @@
 #include "targets/nvidia/codegen/Ptx.h"
 
 #include "targets/LlvmOptions.h"
+#include "targets/LlvmPasses.h"
 #include "targets/PassTimes.h"
 #include "targets/TrimmedPassManager.h"
 #include "targets/nvidia/codegen/GuardTruthBits.h"
@@ -8,10 +9,8 @@
 #include "targets/nvidia/codegen/WidenAbs.h"
 
 #include "llvm/ADT/SmallString.h"
-#include "llvm/Analysis/TargetTransformInfo.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/IPO/AlwaysInliner.h"
@@ -80,21 +79,6 @@ void markKernel(llvm::Function &function, const KernelShape &shape) {
 
 void optimize(llvm::Module &module, llvm::TargetMachine &machine,
               std::vector<targets::StageTime> *times) {
-  llvm::PassInstrumentationCallbacks callbacks;
-  if (times)
-    targets::timeLlvmPasses(callbacks, *times);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager graphs;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine, llvm::PipelineTuningOptions(), std::nullopt,
-                            times ? &callbacks : nullptr);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(graphs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, graphs, modules);
-
   llvm::ModulePassManager all;
   // Functions of libdevice, and only they, ask to be inlined.
   all.addPass(llvm::AlwaysInlinerPass());
@@ -114,7 +98,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine,
   // Neighbouring loads become one where their alignment is known; the code generator merges them.
   passes.addPass(llvm::InferAlignmentPass());
   all.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
-  all.run(module, modules);
+  targets::runLlvmPasses(module, machine, std::move(all), times);
   widenAbs(module);
   guardTruthBits(module);
   pinAccumulators(module);
