@@ -1,5 +1,6 @@
 // Expressions: every kind of expression node to a Value.
 #include "frontend/interpreter.h"
+#include "frontend/known.h"
 #include "frontend/prelude.h"
 
 #include "ir/tile/Dialect.h"
@@ -720,14 +721,16 @@ static std::optional<std::string> formatKnown(const Value &value, llvm::StringRe
   } else if (number && (type == 'f' || type == 'e' || type == 'g' || type == '%')) {
     double real = value.is<double>() ? value.get<double>()
                   : value.is<bool>() ? double(value.get<bool>())
-                                     : value.get<llvm::APSInt>().roundToDouble(true);
+                                     : toDouble(value.get<llvm::APSInt>());
     const char *format = type == 'e' ? "%.*e" : type == 'g' ? "%.*g" : "%.*f";
     char buffer[2048];
     snprintf(buffer, sizeof buffer, format, int(precision), type == '%' ? real * 100 : real);
     text = type == '%' ? std::string(buffer) + "%" : buffer;
   } else if ((type == 0 || type == 's') && !plus) {
     text = strOfKnown(value);
-    if (hasPrecision && value.is<std::string>())
+    if (hasPrecision && !value.is<std::string>())
+      return std::nullopt;
+    if (hasPrecision)
       text = text.substr(0, precision);
   } else {
     return std::nullopt;

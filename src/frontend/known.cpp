@@ -1,4 +1,6 @@
 // Python's arithmetic on known values: integers of any size, floats, strings, tuples.
+#include "frontend/known.h"
+
 #include "frontend/class.h"
 #include "frontend/semantic.h"
 
@@ -30,8 +32,10 @@ static std::optional<APSInt> asInt(const Value &value) {
   return std::nullopt;
 }
 
-static double toDouble(const APSInt &value) {
-  return value.roundToDouble(/*isSigned=*/true);
+double toDouble(const APSInt &value) {
+  llvm::APFloat number(llvm::APFloat::IEEEdouble());
+  number.convertFromAPInt(value, /*IsSigned=*/true, llvm::APFloat::rmNearestTiesToEven);
+  return number.convertToDouble();
 }
 
 static std::optional<double> asDouble(const Value &value) {
@@ -51,13 +55,21 @@ static Folded divide(const APSInt &a, const APSInt &b) {
     return KnownError::DivisionByZero;
   if (a.getSignificantBits() <= 53 && b.getSignificantBits() <= 53)
     return Value(toDouble(a) / toDouble(b));
-  auto wide = [](const APSInt &value) {
-    llvm::APFloat number(llvm::APFloat::IEEEquad());
-    number.convertFromAPInt(value, true, llvm::APFloat::rmNearestTiesToEven);
-    return number;
-  };
-  llvm::APFloat quotient = wide(a);
-  quotient.divide(wide(b), llvm::APFloat::rmNearestTiesToEven);
+  // A quotient of 66 or 67 bits, the last one set where there is a remainder, and scaled: one
+  // rounding in all.
+  unsigned bitsA = a.abs().getActiveBits(), bitsB = b.abs().getActiveBits();
+  int scale = 66 - int(bitsA) + int(bitsB);
+  unsigned width = std::max(a.getBitWidth(), b.getBitWidth()) + unsigned(std::abs(scale)) + 1;
+  APInt x = widened(a, width).abs(), y = widened(b, width).abs(), whole, rest;
+  APInt::udivrem(scale > 0 ? x.shl(unsigned(scale)) : x, scale < 0 ? y.shl(unsigned(-scale)) : y,
+                 whole, rest);
+  if (!rest.isZero())
+    whole |= 1;
+  llvm::APFloat quotient(llvm::APFloat::IEEEquad());
+  quotient.convertFromAPInt(whole, /*IsSigned=*/false, llvm::APFloat::rmNearestTiesToEven);
+  quotient = llvm::scalbn(quotient, -scale, llvm::APFloat::rmNearestTiesToEven);
+  if (a.isNegative() != b.isNegative())
+    quotient.changeSign();
   bool lost;
   quotient.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &lost);
   double result = quotient.convertToDouble();
@@ -284,7 +296,7 @@ static std::optional<int> orderOf(const Value &a, const Value &b) {
     int order = APSInt::compareValues(*intA, floor);
     return order == 0 && !exact ? -1 : order;
   }
-  double x = *asDouble(a);
+  double x = intA ? 0 : *asDouble(a); // against what is not finite any number will do
   if (std::isnan(x) || std::isnan(y))
     return std::nullopt;
   return x < y ? -1 : x > y ? 1 : 0;

@@ -1,5 +1,6 @@
 #include "frontend/semantic.h"
 
+#include "frontend/known.h"
 #include "ir/tile/Dialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -103,7 +104,7 @@ static double numberAsDouble(const Value &number) {
     return *real;
   if (auto *flag = number.getIf<bool>())
     return *flag ? 1.0 : 0.0;
-  return number.get<APSInt>().roundToDouble(/*isSigned=*/true);
+  return toDouble(number.get<APSInt>());
 }
 
 static APInt numberAsInt(const Value &number, unsigned bits) {

@@ -1,6 +1,7 @@
 #include "frontend/standalone_host.h"
 
 #include "frontend/builtin.h"
+#include "frontend/known.h"
 #include "frontend/semantic.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -332,7 +333,7 @@ HostResult<Value> StandaloneHost::evaluateCall(const Call &node) {
     return found(args[0]);
   if (name == "float" && args.size() == 1) {
     if (auto *number = integer(0))
-      return found(number->roundToDouble(true));
+      return found(toDouble(*number));
     if (args[0].is<double>())
       return found(args[0]);
     if (auto *text = args[0].getIf<std::string>()) {

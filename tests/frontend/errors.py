@@ -710,6 +710,19 @@ def bad_format(p, n):
 
 
 @triton.jit
+def bad_format_precision(p, n):
+    tl.static_print(f"{0.125:.2}")
+# CHECK-LABEL: == bad_format_precision
+# CHECK: errors.py:[[@LINE-2]]:23: error: unsupported format specification `.2` for float
+# CHECK: [FormatSpecification]
+
+
+@triton.jit
+def ok_format_precision(p, n):
+    x: tl.constexpr = f"{0.125:.2f}"
+
+
+@triton.jit
 def ok_format(p, n):
     x: tl.constexpr = f"{SIX:03d}"
 

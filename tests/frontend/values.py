@@ -182,3 +182,17 @@ def k_imports(p):
 def k_python(p, n):
     if isinstance(n, tl.tensor) and hasattr(n, "dtype"):
         tl.store(p, max(2, 5) + min(0, 3) + int(0.5) + len((1, 2)) - 2)
+
+
+# Numbers at the ends of what 64 bits hold.
+# CHECK-LABEL: == k_wide_numbers
+@triton.jit
+def k_wide_numbers(p):
+    tl.static_assert(float(1 << 63) == 2.0**63)
+    tl.static_assert(float((1 << 70) - 1) == 2.0**70)
+    tl.static_assert(triton.next_power_of_2((1 << 62) + 1) == 1 << 63)
+    tl.static_assert(tuple(range((1 << 63) - 8, (1 << 63) - 1, 5)) == ((1 << 63) - 8, (1 << 63) - 3))
+    tl.static_assert(float(" -1_0.5E1") == -105.0)
+    tl.static_assert(float("Infinity") == float("1e999"))
+    text: tl.constexpr = f"{1 << 63:.1f}"
+    tl.static_assert(text == "9223372036854775808.0")

@@ -3,8 +3,11 @@
 #include "frontend/builtins/families.h"
 #include "frontend/class.h"
 
+#include "llvm/ADT/APFloat.h"
+#include "llvm/Support/Error.h"
+
 #include <cmath>
-#include <cstdlib>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -45,10 +48,12 @@ static FailureOr<Value> toTuple(Semantic &s, const BoundArgs &args) {
     return failure();
   constexpr size_t most = 1u << 16;
   Tuple items;
-  for (int64_t i = *start; *step > 0 ? i < *stop : *step < 0 && i > *stop; i += *step) {
+  for (int64_t i = *start; *step > 0 ? i < *stop : *step < 0 && i > *stop;) {
     if (items.items.size() == most)
       return s.error(diag::KnownTooLarge, args.call(), "range");
     items.items.push_back(Value::integer(i));
+    if (llvm::AddOverflow(i, *step, i))
+      break;
   }
   return Value(std::move(items));
 }
@@ -62,19 +67,40 @@ static const Value *knownNumber(Semantic &s, const BoundArgs &args, llvm::String
   return nullptr;
 }
 
+/// Not by C's functions, for which a locale says what a point is.
+static std::optional<double> floatOfText(llvm::StringRef text) {
+  std::string digits = text.trim().lower();
+  llvm::erase(digits, '_');
+  llvm::StringRef rest = digits;
+  bool isNegative = rest.consume_front("-");
+  if (!isNegative)
+    rest.consume_front("+");
+  llvm::APFloat number(llvm::APFloat::IEEEdouble());
+  if (rest == "inf" || rest == "infinity") {
+    number = llvm::APFloat::getInf(number.getSemantics());
+  } else if (rest == "nan") {
+    number = llvm::APFloat::getNaN(number.getSemantics());
+  } else {
+    if (rest.empty() || (!llvm::isDigit(rest.front()) && rest.front() != '.') || rest.contains('x'))
+      return std::nullopt;
+    auto status = number.convertFromString(rest, llvm::APFloat::rmNearestTiesToEven);
+    if (!status) {
+      llvm::consumeError(status.takeError());
+      return std::nullopt;
+    }
+  }
+  return isNegative ? -number.convertToDouble() : number.convertToDouble();
+}
+
 static FailureOr<Value> toFloat(Semantic &s, const BoundArgs &args) {
   const Value *known = knownNumber(s, args, "float");
   if (!known)
     return failure();
   if (auto *text = known->getIf<std::string>()) {
-    std::string digits = llvm::StringRef(*text).trim().str();
-    llvm::erase(digits, '_');
-    char *end = nullptr;
-    double number = std::strtod(digits.c_str(), &end);
-    bool isHex = digits.find_first_of("xX(") != std::string::npos;
-    if (digits.empty() || *end || isHex)
+    auto number = floatOfText(*text);
+    if (!number)
       return s.error(diag::NotANumber, args.span("x"), "float", known->repr());
-    return Value(number);
+    return Value(*number);
   }
   if (!known->isNumber())
     return s.error(diag::NotANumber, args.span("x"), "float", known->kindName());
@@ -312,7 +338,10 @@ static FailureOr<Value> nextPowerOfTwo(Semantic &s, const BoundArgs &args) {
   auto number = s.knownInt(args["n"], "the argument of `next_power_of_2`", args.span("n"));
   if (failed(number))
     return failure();
-  return Value::integer(*number < 1 ? 0 : int64_t(llvm::PowerOf2Ceil(uint64_t(*number))));
+  if (*number < 1)
+    return Value::integer(0);
+  return std::get<Value>(foldBinary(BinaryOp::LShift, Value::integer(1),
+                                    Value::integer(llvm::Log2_64_Ceil(uint64_t(*number)))));
 }
 
 /// `tl.core.get_int_dtype(bitwidth, signed)`: how kernels name the integers that hold the bits of a

@@ -59,6 +59,30 @@ TEST(Known, DivisionFloors) {
   EXPECT_EQ(fold(BinaryOp::Div, Value(1.0), Value(0.0)), "division by zero");
 }
 
+TEST(Known, IntegersAsFloats) {
+  auto power = [](int64_t exponent) {
+    return std::get<Value>(foldBinary(BinaryOp::Pow, integer(2), integer(exponent)));
+  };
+  auto minusOne = [](const Value &value) {
+    return std::get<Value>(foldBinary(BinaryOp::Sub, value, integer(1)));
+  };
+  EXPECT_EQ(fold(BinaryOp::Mult, power(63), Value(1.0)), "9.223372036854776e+18");
+  EXPECT_EQ(fold(BinaryOp::Mult, integer(INT64_MIN), Value(1.0)), "-9.223372036854776e+18");
+  EXPECT_EQ(fold(BinaryOp::Mult, minusOne(power(70)), Value(1.0)), "1.1805916207174113e+21");
+  EXPECT_EQ(fold(BinaryOp::Div, power(63), integer(-2)), "-4.611686018427388e+18");
+  EXPECT_EQ(fold(BinaryOp::Div, minusOne(power(64)), Value(1.5)), "1.2297829382473034e+19");
+  // Rounded once, also where neither side fits a double.
+  EXPECT_EQ(fold(BinaryOp::Div, power(20000), power(19999)), "2.0");
+  EXPECT_EQ(fold(BinaryOp::Div, minusOne(power(54)), integer(3)), "6004799503160661.0");
+  EXPECT_EQ(fold(BinaryOp::Div, integer(3), power(1076)), "5e-324");
+  EXPECT_EQ(fold(BinaryOp::Div, integer(1), power(1075)), "0.0");
+  EXPECT_EQ(fold(BinaryOp::Div, power(2000), integer(1)), "too large");
+  const Value infinity(std::numeric_limits<double>::infinity());
+  EXPECT_EQ(compared(CompareOp::Lt, power(2000), infinity), "True");
+  EXPECT_EQ(compared(CompareOp::Gt, power(2000), Value(-infinity.get<double>())), "True");
+  EXPECT_EQ(compared(CompareOp::Lt, power(2000), Value(std::nan(""))), "False");
+}
+
 TEST(Known, Refusals) {
   EXPECT_EQ(fold(BinaryOp::LShift, integer(1), integer(-1)), "negative shift");
   EXPECT_EQ(fold(BinaryOp::Pow, integer(-8), Value(0.5)), "complex");
