@@ -94,7 +94,7 @@ Expression Expression::make(Op op, std::vector<Expression> parts) {
     // (x + a) + b
     if (op == Op::Add && right.op == Op::Constant && left.op == Op::Add &&
         left.parts[1].op == Op::Constant)
-      return make(Op::Add, {left.parts[0], constant(left.parts[1].value + right.value)});
+      return make(Op::Add, {left.parts[0], make(Op::Add, {left.parts[1], right})});
   }
   return {op, 0, {}, std::move(parts)};
 }
