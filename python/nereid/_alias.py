@@ -33,6 +33,12 @@ class _AliasModule(types.ModuleType):
         else:
             setattr(sys.modules[_OWN], name, value)
 
+    def __delattr__(self, name):
+        if name in self.__dict__:
+            super().__delattr__(name)
+        else:
+            delattr(sys.modules[_OWN], name)
+
     def __dir__(self):
         return dir(sys.modules[_OWN])
 

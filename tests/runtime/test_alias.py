@@ -103,6 +103,21 @@ def test_install_in_a_process():
     assert "has no attribute 'nothing'" in done.stdout
 
 
+def test_names_may_be_replaced_for_a_while():
+    done = run("-m", "nereid", "-c", textwrap.dedent("""
+        from unittest import mock
+        import nereid, triton
+        with mock.patch("triton.cdiv", lambda x, y: 42):
+            assert triton.cdiv(1, 2) == 42 and nereid.cdiv(1, 2) == 42
+        triton.own = 1
+        assert nereid.own == 1
+        del triton.own
+        assert not hasattr(nereid, "own")
+        print(triton.cdiv(3, 2), nereid.cdiv is triton.cdiv)
+    """))
+    assert done.stdout == "2 True\n", done.stderr
+
+
 def test_too_late_to_install(tmp_path):
     (tmp_path / "triton.py").write_text("")
     code = "import triton, nereid; nereid.install_as_triton()"
