@@ -80,6 +80,16 @@ def test_wrong_arguments(tmp_path):
     fails(2, "error: `BLOCK` in a configuration is neither a parameter of `add_kernel` nor a compile option", *BENCH, *ARGS, *GRID, "--config", "BLOCK=4")  # CliBadConfiguration
     result = nereid(*BENCH, *GRID, *arguments("n_elements=4", "BLOCK_SIZE=4", "x_ptr=empty:1048576x1000000:fp64", "y_ptr=ones:4", "output_ptr=ones:4"))
     assert (result.returncode, result.stderr.strip()) == (1, "error: no memory for the 8388608000000 bytes of the tensor `x_ptr`")  # CliNoMemory
+    result = nereid(*BENCH, *GRID, *arguments("n_elements=4", "BLOCK_SIZE=4", "x_ptr=empty:4294967296x4294967296", "y_ptr=ones:4", "output_ptr=ones:4"))
+    assert (result.returncode, result.stderr.strip()) == (1, "error: no memory for the 9223372036854775807 bytes of the tensor `x_ptr`")
+    fails(2, "error: the number 9223372036854775808 does not fit into 64 bits", *BENCH, *GRID, *arguments("n_elements=9223372036854775808", "BLOCK_SIZE=4", "x_ptr=ones:4", "y_ptr=ones:4", "output_ptr=ones:4"))
+
+
+def test_numbers_of_other_bases():
+    common = [*BENCH, *ARGS, *GRID, "--json", "--arg", "BLOCK_SIZE=64"]
+    for text in ("0x10000", "0b10000000000000000", "+65536"):
+        row, = json.loads(nereid(*common, "--arg", f"n_elements={text}", "--flops", "n_elements").stdout)
+        assert row["flops"] == 65536
 
 
 def test_no_gpu():

@@ -135,7 +135,22 @@ def test_header_of_a_descriptor(tmp_path):
     file.write_text("import triton.language as tl\n\ndef move(d, e):\n    e.store([0, 0], d.load([0, 0]))\n")
     text = nereid("compile", str(file), "--signature", "tensordesc<fp32[4, 8]>, tensordesc<fp32[4, 8]>:16", "--emit", "header").stdout
     assert "float *d, int32_t d_size0, int32_t d_size1, int64_t d_stride0, float *e, int32_t e_size0" in text
-    assert "uint64_t slots[8]" in text
+    assert "uint64_t nereid_slots[8]" in text
+
+
+def test_header_of_any_names(tmp_path):
+    file = tmp_path / "names.py"
+    file.write_text("import triton.language as tl\n\ndef names(slots, info, default, grid_x, flags, scratch, mode: tl.constexpr):\n"
+                    "    tl.store(slots, info + default + grid_x)\n    tl.store(flags, tl.load(scratch) > 0)\n")
+    header = tmp_path / "names.h"
+    result = nereid("compile", str(file), "--signature", "*i32, i32, i32, i32, *i1, *i32, 'a*/b'", "--emit", "header", "-o", str(header))
+    assert result.returncode == 0, result.stderr
+    text = header.read_text()
+    assert "int32_t *slots, int32_t info, int32_t default_, int32_t grid_x, uint8_t *flags, int32_t *scratch)" in text
+    assert "mode = 'a* /b'" in text
+    compiler = shutil.which("cc") or shutil.which("clang-22")
+    for language in ("c", "c++") if compiler else ():
+        subprocess.run([compiler, "-fsyntax-only", "-Werror", "-x", language, "-include", str(header), "/dev/null"], check=True)
 
 
 def test_object_and_metadata(tmp_path):
@@ -217,6 +232,15 @@ def test_doctor():
     assert report["cpu"]["cores"] >= 1
     assert report["python"]["found"] and report["python"]["version"] == "%d.%d.%d" % sys.version_info[:3]
     assert json.loads(nereid("doctor", "--json", "--python", "no-such-python").stdout)["python"] == {"found": False}
+
+
+def test_doctor_of_a_path_with_spaces(tmp_path):
+    python = tmp_path / "with space" / "python"
+    python.parent.mkdir()
+    python.write_text(f"#!/bin/sh\nexec -a '{python}' {sys.executable} \"$@\"\n".replace("/bin/sh", "/bin/bash"))
+    python.chmod(0o755)
+    report = json.loads(nereid("doctor", "--json", "--python", str(python)).stdout)["python"]
+    assert report["found"] and report["path"] == str(python)
 
 
 @pytest.mark.parametrize("command", ["compile", "disasm"])

@@ -4,11 +4,11 @@
 #include "support/text.h"
 
 #include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/APInt.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -153,12 +153,21 @@ public:
   bool plain(ArgumentValue &value) {
     const std::string &text = value.text;
     using Kind = ArgumentValue::Kind;
-    char *end = nullptr;
-    errno = 0;
-    long long integer = std::strtoll(text.c_str(), &end, 10);
-    if (!text.empty() && !*end && !errno) {
+    llvm::StringRef digits = text;
+    bool isNegative = digits.consume_front("-");
+    if (!isNegative)
+      digits.consume_front("+");
+    bool hasBase = digits.size() > 1 && digits[0] == '0' && llvm::isAlpha(digits[1]);
+    llvm::APInt magnitude;
+    if (!digits.empty() && llvm::isDigit(digits[0]) &&
+        !digits.getAsInteger(hasBase ? 0 : 10, magnitude)) {
+      magnitude = magnitude.zext(magnitude.getBitWidth() + 65);
+      if (isNegative)
+        magnitude.negate();
+      if (!magnitude.isSignedIntN(64))
+        diagnostics.report(diag::NumberTooLarge, {}, text);
       value.kind = Kind::Integer;
-      value.integer = integer;
+      value.integer = magnitude.trunc(64).getSExtValue();
       return true;
     }
     if (text == "True" || text == "False" || text == "true" || text == "false") {
@@ -170,6 +179,7 @@ public:
       value.kind = Kind::None;
       return true;
     }
+    char *end = nullptr;
     double number = std::strtod(text.c_str(), &end);
     if (!text.empty() && !*end && (llvm::isDigit(text[0]) || strchr("+-.", text[0]))) {
       value.kind = Kind::Float;
@@ -421,7 +431,7 @@ int LaunchMemory::allocate(const ArgumentList &all) {
       break;
     case ArgumentValue::Kind::Tensor: {
       int64_t bytes = value.tensor.bytes();
-      auto rounded = size_t(std::max<int64_t>(bytes, 1) + 63) / 64 * 64;
+      size_t rounded = (size_t(std::max<int64_t>(bytes, 1)) + 63) / 64 * 64;
       void *host = std::aligned_alloc(64, rounded);
       if (!host) {
         DiagnosticEngine diagnostics;

@@ -10,6 +10,9 @@
 #pragma once
 #include "faces/cli/selection.h"
 
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -26,13 +29,16 @@ struct TensorSpec {
   nrd_dtype dtype = NRD_FP32;
   unsigned bits = 32;
 
-  int64_t count() const {
-    int64_t product = 1;
+  /// What is too much for 64 bits is the most that they hold: no memory has it.
+  int64_t count() const { return times(1); }
+  int64_t bytes() const { return times((bits + 7) / 8); }
+
+private:
+  int64_t times(uint64_t product) const {
     for (int64_t size : sizes)
-      product *= size;
-    return product;
+      product = llvm::SaturatingMultiply(product, uint64_t(size));
+    return int64_t(std::min(product, uint64_t(INT64_MAX)));
   }
-  int64_t bytes() const { return count() * ((bits + 7) / 8); }
 };
 
 /// One argument, as it was written and what it means.

@@ -76,7 +76,9 @@ std::optional<Measured> cli::measureKernel(nrd_kernel *kernel, const LaunchMemor
   measured.cold = plan.cold;
   measured.device = "the CPU";
   char *text = nullptr;
-  if (gpu && !nrd_cuda_device_properties(0, &text)) {
+  if (nrd_error *error = gpu ? nrd_cuda_device_properties(0, &text) : nullptr)
+    nrd_error_free(error);
+  if (text) {
     if (auto parsed = json::parse(text))
       measured.device = parsed->getAsObject()->getString("name").value_or("GPU").str();
     else

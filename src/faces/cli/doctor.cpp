@@ -40,10 +40,10 @@ static json::Object pythonReport(const std::string &python) {
                        "    try: return m.version(n)\n"
                        "    except Exception: return '-'\n"
                        "print('.'.join(map(str, sys.version_info[:3])), sys.executable, *map(v, "
-                       "['nereid', 'torch', 'triton', 'numpy']))";
+                       "['nereid', 'torch', 'triton', 'numpy']), sep='\\t')";
   std::string line = firstLine(quoted(python) + " -c " + quoted(script));
   llvm::SmallVector<llvm::StringRef> words;
-  llvm::StringRef(line).split(words, ' ', -1, false);
+  llvm::StringRef(line).split(words, '\t', -1, false);
   json::Object report{{"found", words.size() == 6}};
   static const char *const names[] = {"version", "path", "nereid", "torch", "triton", "numpy"};
   if (words.size() == 6)
@@ -72,27 +72,27 @@ int cli::doctorCommand(const Command &, const Arguments &parsed) {
   auto row = [&](llvm::StringRef name, const llvm::Twine &value) {
     out << llvm::left_justify(name, 14) << value << "\n";
   };
-  auto text_of = [](const json::Object &object, llvm::StringRef name, const char *otherwise) {
+  auto textOf = [](const json::Object &object, llvm::StringRef name, const char *otherwise) {
     return object.getString(name).value_or(otherwise).str();
   };
-  row("nereid", text_of(report, "version", "?") + " on LLVM " + text_of(report, "llvm", "?"));
+  row("nereid", textOf(report, "version", "?") + " on LLVM " + textOf(report, "llvm", "?"));
   const json::Object &cpu = *report.getObject("cpu");
   std::string features;
   for (const json::Value &feature : *cpu.getArray("features"))
     features += " " + feature.getAsString().value_or("").str();
-  row("cpu", text_of(cpu, "name", "?") + ", " + text_of(cpu, "triple", "?"));
+  row("cpu", textOf(cpu, "name", "?") + ", " + textOf(cpu, "triple", "?"));
   row("", "instructions:" + features);
   row("", llvm::Twine(cpu.getInteger("cores").value_or(0)) + " cores, " +
               llvm::Twine(cpu.getInteger("threads").value_or(0)) + " threads for launches");
   const json::Object &cuda = *report.getObject("cuda");
   if (cuda.getBoolean("driver").value_or(false))
-    row("cuda", "driver " + text_of(cuda, "version", "?") + ", " +
+    row("cuda", "driver " + textOf(cuda, "version", "?") + ", " +
                     llvm::Twine(cuda.getInteger("devices").value_or(0)) + " devices");
   else
     row("cuda", "no driver");
   if (const json::Array *devices = cuda.getArray("properties"))
     for (const json::Value &value : *devices)
-      row("", text_of(*value.getAsObject(), "name", "?") + ", sm_" +
+      row("", textOf(*value.getAsObject(), "name", "?") + ", sm_" +
                   llvm::Twine(value.getAsObject()->getInteger("arch").value_or(0)));
   std::vector<std::string> names; // a JSON object has no order
   for (const auto &[name, tool] : *report.getObject("tools"))
@@ -100,13 +100,13 @@ int cli::doctorCommand(const Command &, const Arguments &parsed) {
   llvm::sort(names);
   for (const std::string &name : names) {
     const json::Object &tool = *report.getObject("tools")->getObject(name);
-    std::string found = text_of(tool, "found", ""), problem = text_of(tool, "problem", "");
+    std::string found = textOf(tool, "found", ""), problem = textOf(tool, "problem", "");
     row(name, found.empty() ? problem : found);
     if (!found.empty() && !problem.empty())
       row("", problem);
   }
   const json::Object &cache = *report.getObject("cache");
-  std::string folder = text_of(cache, "folder", ""), state = text_of(cache, "state", "?");
+  std::string folder = textOf(cache, "folder", ""), state = textOf(cache, "state", "?");
   row("kernel cache",
       state == "off"        ? "switched off (NEREID_CACHE=0)"
       : state == "no place" ? "none: neither NEREID_CACHE_DIR nor a home folder is set"
@@ -118,9 +118,9 @@ int cli::doctorCommand(const Command &, const Arguments &parsed) {
           : folder + " is not used: it is no folder, or it cannot be opened");
   const json::Object &python = *report.getObject("python");
   if (python.getBoolean("found").value_or(false)) {
-    row("python", text_of(python, "version", "?") + " (" + text_of(python, "path", "?") + ")");
+    row("python", textOf(python, "version", "?") + " (" + textOf(python, "path", "?") + ")");
     for (const char *package : {"nereid", "torch", "triton", "numpy"})
-      row("", std::string(package) + " " + text_of(python, package, "not installed"));
+      row("", std::string(package) + " " + textOf(python, package, "not installed"));
   } else {
     row("python", "not found");
   }
@@ -129,8 +129,8 @@ int cli::doctorCommand(const Command &, const Arguments &parsed) {
   row("settings", inForce.empty() ? "none set" : "");
   for (const json::Value &value : inForce) {
     const json::Object &setting = *value.getAsObject();
-    out << "  " << text_of(setting, "name", "") << "=" << text_of(setting, "value", "") << "  ("
-        << text_of(setting, "help", "") << ")\n";
+    out << "  " << textOf(setting, "name", "") << "=" << textOf(setting, "value", "") << "  ("
+        << textOf(setting, "help", "") << ")\n";
   }
   for (const json::Value &problem : *settings.getArray("problems"))
     out << "  problem: " << problem.getAsString().value_or("") << "\n";

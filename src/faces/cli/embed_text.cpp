@@ -1,4 +1,5 @@
 // The files of an embedded kernel: its tables in C, and its typed header for C and C++.
+#include "faces/cli/c_text.h"
 #include "faces/cli/embed_tables.h"
 
 #include "nereid/embedded.h"
@@ -27,41 +28,6 @@ std::string quoted(llvm::StringRef text) {
     else
       result += char(c);
   return result + "\"";
-}
-
-/// A parameter's name, which may be a keyword of C or C++ without being one of Python.
-std::string cName(const std::string &name) {
-  static constexpr llvm::StringRef keywords[] = {
-      "alignas",   "asm",       "auto",     "bool",     "case",     "catch",     "char",
-      "const",     "default",   "delete",   "do",       "double",   "enum",      "explicit",
-      "export",    "extern",    "float",    "friend",   "goto",     "inline",    "int",
-      "long",      "mutable",   "new",      "operator", "private",  "protected", "public",
-      "register",  "requires",  "restrict", "short",    "signed",   "sizeof",    "static",
-      "struct",    "switch",    "template", "this",     "throw",    "typedef",   "typename",
-      "union",     "unsigned",  "using",    "virtual",  "void",     "volatile",  "concept",
-      "constexpr", "namespace", "noexcept", "nullptr",  "decltype", "true",      "false"};
-  return llvm::is_contained(keywords, name) ? name + "_" : name;
-}
-
-/// The type of an element: in C, or in C++.
-std::string elementType(llvm::StringRef element, bool isCpp) {
-  if (element == "fp32")
-    return "float";
-  if (element == "fp64")
-    return "double";
-  if (element == "u1" || element == "i1")
-    return isCpp ? "bool" : "uint8_t";
-  if (element == "fp16")
-    return isCpp ? "nereid::half" : "uint16_t";
-  if (element == "bf16")
-    return isCpp ? "nereid::bfloat16" : "uint16_t";
-  if (element == "fp8e4nv")
-    return isCpp ? "nereid::float8e4m3" : "uint8_t";
-  if (element == "fp8e5")
-    return isCpp ? "nereid::float8e5m2" : "uint8_t";
-  if (element.starts_with("fp8"))
-    return "uint8_t";
-  return (element.starts_with("u") ? "uint" : "int") + element.drop_front().str() + "_t";
 }
 
 std::string cppType(const LaunchParam &param) {

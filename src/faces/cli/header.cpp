@@ -1,11 +1,14 @@
 #include "faces/cli/header.h"
 
+#include "faces/cli/c_text.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 
 #include <cctype>
 
 using namespace nereid;
+using namespace nereid::cli;
 namespace json = llvm::json;
 
 /// The C type of a parameter by its signature text.
@@ -13,20 +16,16 @@ static std::string cType(llvm::StringRef signature) {
   llvm::StringRef type = signature.split(':').first;
   bool pointer = type.consume_front("*");
   bool isConst = pointer && type.consume_front("k");
-  std::string name;
-  if (type == "fp32")
-    name = "float";
-  else if (type == "fp64")
-    name = "double";
-  else if (type == "u1")
-    name = "uint8_t";
-  else if (type == "fp16" || type == "bf16")
-    name = "uint16_t";
-  else if (type.starts_with("fp8"))
-    name = "uint8_t";
-  else
-    name = (type.starts_with("u") ? "uint" : "int") + type.drop_front().str() + "_t";
+  // A pointer to pointers is one to their bits.
+  std::string name = type.starts_with("*") ? "uint64_t" : elementType(type, false);
   return (isConst ? "const " : "") + name + (pointer ? " *" : " ");
+}
+
+/// For what stands in a comment.
+static std::string withoutCommentEnd(std::string text) {
+  for (size_t at = 0; (at = text.find("*/", at)) != std::string::npos;)
+    text.insert(at + 1, " ");
+  return text;
 }
 
 /// The parameters in C, with their names: a descriptor is its base, its sizes, and its strides but
@@ -70,16 +69,16 @@ std::string cli::headerText(const std::string &metadata) {
   unsigned slots = 0;
   for (const json::Value &value : *object.getArray("params")) {
     const json::Object &param = *value.getAsObject();
-    std::string param_name = param.getString("name")->str();
+    std::string paramName = param.getString("name")->str();
     std::string signature = param.getString("signature")->str();
     if (*param.getBoolean("constant")) {
-      constants += " *   " + param_name + " = " + signature + "\n";
+      constants += " *   " + paramName + " = " + withoutCommentEnd(signature) + "\n";
       continue;
     }
-    for (auto &[type, each] : cParams(signature, param_name)) {
+    for (auto &[type, each] : cParams(signature, cName(paramName))) {
       list += ", " + type + each;
-      packing +=
-          "  memcpy(&slots[" + llvm::utostr(slots++) + "], &" + each + ", sizeof " + each + ");\n";
+      packing += "  memcpy(&nereid_slots[" + llvm::utostr(slots++) + "], &" + each + ", sizeof " +
+                 each + ");\n";
     }
   }
   if (checked) {
@@ -89,7 +88,7 @@ std::string cli::headerText(const std::string &metadata) {
       llvm::StringRef signature = *param.getString("signature");
       bool hasAddress = signature.starts_with("*") || signature.starts_with("tensordesc");
       if (!*param.getBoolean("constant") && hasAddress) {
-        packing += "  slots[" + llvm::utostr(slots + 1) + "] = INT64_MAX;\n";
+        packing += "  nereid_slots[" + llvm::utostr(slots + 1) + "] = INT64_MAX;\n";
         slots += 2;
       }
     }
@@ -120,17 +119,20 @@ std::string cli::headerText(const std::string &metadata) {
       << "(const void *args, nereid_launch_info *info, int64_t begin, int64_t end,\n"
       << "     void *scratch);\n\n"
       << "/* 0, or -1 when there is no memory. */\n"
-      << "static inline int " << name << "_launch(int32_t grid_x, int32_t grid_y, int32_t grid_z"
+      << "static inline int " << name
+      << "_launch(int32_t nereid_grid_x, int32_t nereid_grid_y, int32_t "
+         "nereid_grid_z"
       << list << ") {\n"
-      << "  uint64_t slots[" << std::max(slots, 1u) << "] = {0};\n"
-      << "  nereid_launch_info info = {{grid_x, grid_y, grid_z}, 0, 0, 0};\n"
-      << "  void *scratch = 0;\n";
+      << "  uint64_t nereid_slots[" << std::max(slots, 1u) << "] = {0};\n"
+      << "  nereid_launch_info nereid_info = {{nereid_grid_x, nereid_grid_y, nereid_grid_z}, 0, 0, "
+         "0};\n"
+      << "  void *nereid_scratch = 0;\n";
   if (scratch)
-    out << "  if (posix_memalign(&scratch, 64, " << scratch << "))\n    return -1;\n";
-  out << packing << "  " << name
-      << "(slots, &info, 0, (int64_t)grid_x * grid_y * grid_z, scratch);\n";
+    out << "  if (posix_memalign(&nereid_scratch, 64, " << scratch << "))\n    return -1;\n";
+  out << packing << "  " << name << "(nereid_slots, &nereid_info, 0,\n"
+      << "    (int64_t)nereid_grid_x * nereid_grid_y * nereid_grid_z, nereid_scratch);\n";
   if (scratch)
-    out << "  free(scratch);\n";
+    out << "  free(nereid_scratch);\n";
   out << "  return 0;\n}\n\n"
       << "#if defined(NEREID_SUPPORT) && !defined(NEREID_SUPPORT_DEFINED)\n#define "
          "NEREID_SUPPORT_DEFINED\n"
