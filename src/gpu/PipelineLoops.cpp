@@ -34,8 +34,12 @@
 // Products by wgmma stay in flight over the end of an iteration. Where the loop does nothing else
 // to their accumulator, an iteration issues its product, then waits for the previous one (one stays
 // in flight), and after a second barrier overwrites the slot that the previous product has read:
-// the matrix units never idle. Otherwise (attention rescales the accumulator) the product ends at
-// the top of the next iteration, before the one barrier.
+// the matrix units never idle. Where the loop also touches the accumulator otherwise (attention
+// rescales it) but has another product that comes first, that one is issued behind the product in
+// flight, then the copies, and both products are waited for together. The slot of iteration i-1 is
+// still being read at that time: the copies run one iteration less ahead (slots = D + 2), so that
+// the one barrier remains enough. Otherwise the product ends at the top of the next iteration,
+// before the barrier.
 //
 // Loops that write to global memory are left alone: a load must not pass a store that may alias.
 #include "gpu/AccessWidth.h"
@@ -55,9 +59,6 @@ using namespace nereid::layout;
 
 namespace nereid::gpu {
 namespace {
-
-/// On a loop between its rewriting and keepInFlight: the copies stand behind the products.
-constexpr const char *kPipelined = "ngpu.pipelined";
 
 bool isDot(Operation *op) {
   return isa<ngpu::MmaOp, ngpu::WgmmaOp, ngpu::FmaDotOp, tile::DotOp>(op);
@@ -178,6 +179,49 @@ bool staysInFlight(ngpu::WgmmaOp product) {
          product->getBlock() == product->user_begin()->getBlock();
 }
 
+/// The accumulators of such products, by number of the loop's carried values.
+llvm::SmallVector<unsigned> flyingAccumulators(scf::ForOp loop) {
+  llvm::SmallVector<unsigned> numbers;
+  for (auto product : loop.getBody()->getOps<ngpu::WgmmaOp>())
+    if (staysInFlight(product))
+      numbers.push_back(product->use_begin()->getOperandNumber());
+  return numbers;
+}
+
+/// Registers of a thread that products in flight at the same time may have. There are 255;
+/// attention needs about 90 besides, and more in this order than in the other.
+constexpr unsigned maxInFlight = 160;
+
+/// The first product of an iteration, if it can be issued behind the products that the loop carries
+/// in flight and be waited for together with them: it ends within the iteration, and nothing before
+/// it touches their accumulators.
+ngpu::WgmmaOp productBehindOthers(scf::ForOp loop) {
+  auto registersOf = [](Value value) {
+    return 1u << ngpu::layoutOf(value.getType()).getLayout().bits(Axis::Register);
+  };
+  llvm::SmallDenseSet<Value> accumulators;
+  unsigned registers = 0;
+  for (unsigned number : flyingAccumulators(loop)) {
+    accumulators.insert(loop.getRegionIterArg(number));
+    registers += registersOf(loop.getRegionIterArg(number));
+  }
+  if (accumulators.empty())
+    return {};
+  for (Operation &op : *loop.getBody()) {
+    bool touches = false;
+    op.walk([&](Operation *inner) {
+      touches |= llvm::any_of(inner->getOperands(),
+                              [&](Value operand) { return accumulators.contains(operand); });
+    });
+    auto product = dyn_cast<ngpu::WgmmaOp>(op);
+    if (touches || (product && (staysInFlight(product) || product.getPromoteK())))
+      return {};
+    if (product)
+      return registers + registersOf(product) <= maxInFlight ? product : ngpu::WgmmaOp();
+  }
+  return {};
+}
+
 /// A load that moves ahead.
 struct Staged {
   tile::LoadOp load;
@@ -203,13 +247,20 @@ public:
 
   /// Decides what moves ahead; false when nothing does.
   bool plan(unsigned sharedLeft);
+  /// The new loop.
   scf::ForOp rewrite();
+  /// Of the new loop: the ops that copy ahead, which may move within the body.
+  llvm::ArrayRef<Operation *> copies() const { return copying; }
+  /// Of the new loop: the product that is issued while those of the iteration before are in
+  /// flight. Null: these end first.
+  ngpu::WgmmaOp issuedBehind() const { return behind; }
   /// Of a loop that `plan` has seen.
   LoopDecision decision() const { return {stagesAsked, slots, whyNot}; }
 
 private:
   bool stage(tile::LoadOp load, bool everything);
   void stage(tile::DescLoadOp load, bool everything);
+  bool fillsOwnBuffers();
   ngpu::BufferType slotFor(tile::LoadOp load);
   Value constant(int64_t value, Type type) {
     return arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(type, value));
@@ -237,7 +288,8 @@ private:
   unsigned stagesAsked = 0;
   StaysPut whyNot = StaysPut::No;
   bool anyAsync = false, anyRegisters = false;
-  bool copiesLast = false; ///< the copies ahead stand behind the products
+  llvm::SmallVector<Operation *> copying;
+  ngpu::WgmmaOp behind;
 };
 
 ngpu::BufferType LoopPipeliner::slotFor(tile::LoadOp load) {
@@ -307,6 +359,18 @@ void LoopPipeliner::stage(tile::DescLoadOp load, bool everything) {
   blocks.push_back({load, copyBufferOf(cast<tile::DescType>(load.getDesc().getType())), Value()});
 }
 
+/// Does the body fill buffers that are no slots of rings?
+bool LoopPipeliner::fillsOwnBuffers() {
+  auto isSlot = [&](ngpu::LocalAllocOp alloc) {
+    auto is = [&](auto &staged) {
+      return alloc.getSrc() == staged.load.getResult() && alloc.getType() == staged.slot;
+    };
+    return llvm::any_of(loads, is) || llvm::any_of(blocks, is);
+  };
+  return anyRegisters || !loop.getBody()->getOps<ngpu::LocalStoreOp>().empty() ||
+         !llvm::all_of(loop.getBody()->getOps<ngpu::LocalAllocOp>(), isSlot);
+}
+
 bool LoopPipeliner::plan(unsigned sharedLeft) {
   auto attr = loop->getAttrOfType<IntegerAttr>("tile.num_stages");
   unsigned stages = stagesAsked = attr ? attr.getInt() : options.numStages;
@@ -331,7 +395,6 @@ bool LoopPipeliner::plan(unsigned sharedLeft) {
   if (loads.empty() && blocks.empty())
     return no(anyFeeds(loop) || attr ? StaysPut::Depends : StaysPut::NoProduct);
   // A load that another staged load's address needs is repeated in the slice anyway.
-  bool wgmma = !loop.getBody()->getOps<ngpu::WgmmaOp>().empty();
   uint64_t bytes = 0;
   for (Staged &staged : loads) {
     bytes += llvm::alignTo(staged.slot.getBytes(), staged.slot.getAlignment());
@@ -341,9 +404,11 @@ bool LoopPipeliner::plan(unsigned sharedLeft) {
     bytes += llvm::alignTo(block.slot.getBytes(), block.slot.getAlignment());
   while (stages > 2 && bytes * stages > sharedLeft)
     --stages;
-  copiesLast = wgmma && llvm::all_of(loop.getBody()->getOps<ngpu::WgmmaOp>(), staysInFlight);
   slots = stages;
   distance = stages - 1;
+  // The slot of the iteration before is still read when the copies are issued.
+  if (slots > 2 && !fillsOwnBuffers() && (behind = productBehindOthers(loop)))
+    distance = slots - 2;
   return true;
 }
 
@@ -546,7 +611,6 @@ scf::ForOp LoopPipeliner::rewrite() {
                                  slotOf(builder, loc, staged, readSlot));
   llvm::SmallVector<Value> nextAhead, nextNear, nextFetched;
   auto args = fresh.getRegionIterArgs();
-  llvm::SmallVector<Operation *> copying;
   if (anyAhead) {
     Operation *before = body->empty() ? nullptr : &body->back();
     Value predicate = exists(iv, distance, true);
@@ -604,11 +668,7 @@ scf::ForOp LoopPipeliner::rewrite() {
   yields.push_back(nextWrite);
   if (nextParity)
     yields.push_back(nextParity);
-  auto end = scf::YieldOp::create(builder, loc, yields);
-  // Asynchronous products are issued first: addresses are computed while they run.
-  if (copiesLast)
-    for (Operation *op : copying)
-      op->moveBefore(end);
+  scf::YieldOp::create(builder, loc, yields);
 
   builder.setInsertionPointAfter(fresh);
   if (anyAsync)
@@ -623,23 +683,27 @@ scf::ForOp LoopPipeliner::rewrite() {
   if (barriers)
     ngpu::LocalDeallocOp::create(builder, loc, barriers);
   loop.erase();
-  if (copiesLast && !anyRegisters)
-    fresh->setAttr(kPipelined, builder.getUnitAttr());
   return fresh;
 }
 
-/// Lets the products of a loop's accumulators run on over the end of the iteration.
-void keepInFlight(scf::ForOp loop) {
-  bool pipelined = loop->removeAttr(kPipelined) != nullptr;
+/// Lets the products of a loop's accumulators run on over the end of the iteration. `copying`: the
+/// ops that copy ahead; `behind`: the product that is issued behind them, if there is one.
+void keepInFlight(scf::ForOp loop, llvm::ArrayRef<Operation *> copying, ngpu::WgmmaOp behind) {
   auto products = llvm::to_vector(loop.getBody()->getOps<ngpu::WgmmaOp>());
-  llvm::SmallVector<unsigned> flying;
-  for (ngpu::WgmmaOp product : products)
-    if (staysInFlight(product)) {
-      flying.push_back(product->use_begin()->getOperandNumber());
-      product.setAsync(true);
-    }
+  llvm::SmallVector<unsigned> flying = flyingAccumulators(loop);
   if (flying.empty())
     return;
+  for (ngpu::WgmmaOp product : products)
+    if (product == behind || staysInFlight(product))
+      product.setAsync(true);
+  // Asynchronous products are issued first: addresses are computed while they run.
+  Operation *last = behind;
+  for (Operation *op : copying) {
+    if (behind)
+      op->moveAfter(std::exchange(last, op));
+    else if (flying.size() == products.size())
+      op->moveBefore(loop.getBody()->getTerminator());
+  }
 
   // An accumulator that is only handed from product to product may stay in flight over the barrier.
   bool plain = products.size() == 1 && flying.size() == 1 &&
@@ -650,7 +714,7 @@ void keepInFlight(scf::ForOp loop) {
                     !loop.getBody()->getOps<ngpu::LocalStoreOp>().empty();
   OpBuilder builder(loop.getBody(), loop.getBody()->begin());
   Location loc = products.back().getLoc();
-  if (plain && pipelined && !ownBuffers) {
+  if (plain && !copying.empty() && !ownBuffers) {
     builder.setInsertionPointAfter(products[0]);
     ngpu::WgmmaWaitOp::create(builder, loc, TypeRange{}, 1, ValueRange{});
     ngpu::BarrierOp::create(builder, loc, IntegerAttr(), IntegerAttr());
@@ -658,6 +722,10 @@ void keepInFlight(scf::ForOp loop) {
     llvm::SmallVector<Value> values;
     for (unsigned number : flying)
       values.push_back(loop.getRegionIterArg(number));
+    if (behind) {
+      values.push_back(behind.getResult());
+      builder.setInsertionPointAfter(last);
+    }
     auto wait = ngpu::WgmmaWaitOp::create(builder, loc, TypeRange(ValueRange(values)), 0, values);
     for (auto [value, result] : llvm::zip(values, wait.getResults()))
       value.replaceAllUsesExcept(result, wait);
@@ -685,18 +753,14 @@ llvm::Error pipelineLoops(func::FuncOp kernel, const GpuOptions &options) {
   });
   unsigned left = options.maxSharedBytes - std::min<uint64_t>(used, options.maxSharedBytes);
   transforms::IntegerAnalysis analysis = addressAnalysis(kernel);
-  llvm::SmallVector<scf::ForOp> withProducts;
   for (scf::ForOp loop : loops) {
     LoopPipeliner pipeliner(loop, options, analysis);
     bool goesAhead = pipeliner.plan(left);
     if (options.explanation)
       explainLoop(loop, anyFeeds(loop), pipeliner.decision(), *options.explanation);
     scf::ForOp now = goesAhead ? pipeliner.rewrite() : loop;
-    if (!now.getBody()->getOps<ngpu::WgmmaOp>().empty())
-      withProducts.push_back(now);
+    keepInFlight(now, pipeliner.copies(), pipeliner.issuedBehind());
   }
-  for (scf::ForOp loop : withProducts)
-    keepInFlight(loop);
   return llvm::Error::success();
 }
 
