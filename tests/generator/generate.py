@@ -12,34 +12,19 @@ import random
 
 import numpy as np
 
-from . import ops
-from .addresses import MAX_NUMEL, Addresses, numel
-from .dtypes import (ALL, BF16, BOOL, BY_NAME, E4M3, E5M2, F16, F32, F64, FLOATS, FP8, I8, I16, I32, I64, INTS, SIGNED, U32, U64, Reject,
-                     Value, is_number, round_float, to_memory)
+from .addresses import Addresses, numel
+from .control import Control
+from .dtypes import ALL, BF16, BOOL, BY_NAME, F16, F32, F64, FP8, I16, I32, I64, U32, Reject, Value, round_float, to_memory
+from .memory_ops import atomic_dtypes
+from .products import Products
 from .rows import APPROXIMATE, ROWS, TUPLE_ROWS
-from .tree import (Assign, Barrier, Buffer, Effect, For, Function, If, Leave, Left, Machine, Node, Program, Scalar, Store, While,
-                   argument_value, initial_memory, lit, program_ids, var)
+from .tree import (Assign, Barrier, Buffer, E, Effect, For, If, Leave, Left, Machine, Node, Program, Scalar, Store, While, argument_value,
+                   lit, program_ids, var)
 
 FORMS = ("straight", "if", "for", "while", "static_range", "leave", "function", "noinline")
 
 
-class E:
-    """An expression with its value in the program of the grid that generation watches."""
-    __slots__ = ("node", "value")
-
-    def __init__(self, node, value):
-        self.node, self.value = node, value
-
-    @property
-    def dtype(self):
-        return self.value.dtype
-
-    @property
-    def shape(self):
-        return self.value.shape
-
-
-class Generator(Addresses):
+class Generator(Addresses, Control, Products):
 
     def __init__(self, seed, focus=None, size=None, more=()):
         self.random = random.Random(seed)
@@ -404,156 +389,6 @@ class Generator(Addresses):
                 e = self.make("transpose", e)
         self.store(e)
 
-    def sides(self, *bodies):
-        """Runs each body from a copy of the state one level deeper; their blocks and states."""
-        saved, block = self.rep, self.block
-        results = []
-        self.level += 1
-        for body in bodies:
-            self.rep, self.block = saved.copy(), []
-            try:
-                body()
-            except Reject:
-                self.level -= 1
-                self.rep, self.block = saved, block
-                raise
-            finally:
-                for b in self.program.buffers if not self.inside_function else ():   # arguments made inside exist outside
-                    saved.scope.setdefault(b.name, Value(b.dtype, np.asarray(b.base, np.int64), 0.0, b.name))
-                    saved.memory.setdefault(b.name, (b.dtype, b.base, b.bits))
-                for s in self.program.scalars if not self.inside_function else ():
-                    saved.scope.setdefault(s.name, argument_value(s))
-            results.append((self.block, self.rep))
-        self.level -= 1
-        self.rep, self.block = saved, block
-        return results
-
-    def branch(self):
-        condition = self.condition()
-        merged = []
-        shape, dtype = self.shape(), self.choose(ALL)
-        name = self.fresh() if self.chance(0.5) else None
-
-        def side(leave):
-            def body():
-                self.statements(self.random.randint(0, 2))
-                if name:
-                    self.name_it(self.expr(shape, 2, dtype), name)
-                if leave:
-                    self.block.append(Leave(leave))
-            return body
-
-        leave = self.choose(("break", "continue", "continue", "return")) if self.loop and self.chance(0.6) else None
-        behind = leave and self.chance(0.35)     # the else side leaves
-        (then, _), (orelse, _) = self.sides(side(None if behind else leave), side(leave if behind else None))
-        if not name and not leave and self.chance(0.3):
-            orelse = []
-        if name and not leave:
-            merged = [name]
-        if leave and not behind:
-            orelse = [] if self.chance(0.7) else orelse
-        if not then:
-            then = [Assign([self.fresh()], lit(1))]
-        self.emit(If(condition.node, then, orelse, merged))
-
-    def early_return(self):
-        (then, _), = self.sides(lambda: self.statements(1))
-        self.emit(If(self.condition().node, then + [Leave("return")], []))
-
-    def loop_body(self, kind, prepare, count=None):
-        outer, self.loop = self.loop, kind
-        protected = set(self.protected)
-
-        def body():
-            prepare()
-            for _ in range(count or self.random.randint(1, 3)):
-                self.statement()
-            self.try_some(self.reassign, 3)
-        try:
-            (block, _), = self.sides(body)
-        finally:
-            self.loop, self.protected = outer, protected
-        return block
-
-    def try_some(self, action, times):
-        for _ in range(times):
-            try:
-                return action()
-            except Reject:
-                pass
-
-    def for_loop(self):
-        self.ensure_variable()
-        name = self.fresh("i")
-        low = self.choose((0, 0, 1, -2)) if self.chance(0.7) else None
-        low_e = self.scalar_int() if low is None else None
-        start = int(low_e.value.array) if low_e else low
-        high_e = self.scalar_int(1, 5)
-        step, kind, hints = 1, self.choose(("range", "range", "tl.range")), {}
-        if self.chance(0.25):
-            step = self.choose((2, 3, -1))
-        elif self.chance(0.35):     # blocks of a longer dimension
-            step = self.choose((4, 8, 16, 32))
-            low, low_e = self.choose((0, 0, 1, 4, 16, 5)), None
-            start = low
-            high = low + step * self.random.randint(1, 4) - self.choose((0, 0, 1, step // 2))
-            high_e = self.add_scalar(high) if not self.inside_function and self.chance(0.6) else self.make("full", high, shape=(), dtype="int32")
-            if is_number(high_e.value):
-                high_e = self.make("full", high, shape=(), dtype="int32")
-        if kind == "tl.range" and self.chance(0.7):
-            hints = self.choose(({"num_stages": self.choose((1, 2, 3))}, {"loop_unroll_factor": 2}, {"flatten": True}))
-        dtype = I64 if any(e and e.dtype is I64 for e in (low_e, high_e)) else I32
-        if step == 1 and not self.inside_function and self.chance(0.15):   # across the border of signed numbers
-            start, dtype = 2 ** 31 - self.random.randint(0, 3), U32
-            low_e, high_e = (self.add_scalar(n, "tl.uint32") for n in (start, start + self.random.randint(1, 5)))
-        low_node = low_e.node if low_e else lit(low)
-        high_node = high_e.node
-        if step < 0:
-            low_node, high_node = high_node, low_node
-
-        def prepare():
-            self.rep.scope[name] = Value(dtype, np.asarray(start, dtype.array))
-            self.protected.add(name)
-
-        body = self.loop_body("for", prepare)
-        self.emit(For(name, low_node, high_node, step, kind, body, hints))
-
-    def static_loop(self):
-        self.ensure_variable()
-        name = self.fresh("i")
-
-        def prepare():
-            self.rep.scope[name] = 0
-            self.protected.add(name)
-
-        outer = self.loop
-        body = self.loop_body(None, prepare, 1)
-        self.loop = outer
-        self.emit(For(name, lit(0), lit(self.random.randint(1, 3)), 1, "tl.static_range", body))
-
-    def while_loop(self):
-        self.ensure_variable()
-        counter = self.name_it(self.make("full", 0, shape=(), dtype="int32"), self.fresh("w"))
-        name = counter.node.attrs["name"]
-        limit = self.scalar_int(0, 4) if self.chance(0.6) else self.random.randint(0, 4)
-        if isinstance(limit, E) and limit.node.op != "lit" and limit.node.op != "var":
-            limit = self.name_it(limit)
-        if isinstance(limit, E) and limit.node.op == "var":
-            self.protected.add(limit.node.attrs["name"])
-        condition = self.make("lt", counter, limit)
-
-        def prepare():
-            self.protected.add(name)
-            self.rep.scope[name] = Value(I32, np.asarray(1, np.int32))
-
-        body = self.loop_body("while", prepare)
-        self.emit(While(name, condition.node, body))
-
-    def ensure_variable(self):
-        """A loop should carry something."""
-        if self.chance(0.7) or not self.variables(lambda v: v.shape):
-            self.name_it(self.expr(self.shape(), 1, self.choose((INTS, FLOATS, (F32, I32)))))
-
     # Stores.
 
     def store(self, e, mask=None):
@@ -630,7 +465,7 @@ class Generator(Addresses):
 
     def atomic(self, name=None, dtype=None):
         name = name or self.choose(("add", "add", "max", "min", "and", "or", "xor", "xchg", "cas"))
-        dtype = dtype or BY_NAME[self.choose(ops.atomic_dtypes(name))]
+        dtype = dtype or BY_NAME[self.choose(atomic_dtypes(name))]
         shape = () if self.chance(0.2) else self.any_shape(self.choose((1, 1, 2)))
         count = numel(shape)
         small = lambda: self.small(shape, dtype, 1) if dtype.is_float else self.expr(shape, 1, dtype)
@@ -681,125 +516,6 @@ class Generator(Addresses):
                 for machine in (*self.machines, self.rep):
                     machine.memory[b.name] = (b.dtype, b.base, b.bits)
                 self.shared[b.name] = (b.dtype, b.base, b.bits)
-
-    # Functions.
-
-    def call(self, noinline=None, build=None):
-        """A function of the language, made for the types it is called with here."""
-        noinline = self.chance(0.25) if noinline is None else noinline
-        arguments = []
-        for _ in range(self.random.randint(1, 3)):
-            shape = () if noinline else self.shape()
-            arguments.append(self.name_it(self.expr(shape, 1, (*INTS, *FLOATS, BOOL))))
-        function = Function(self.fresh("f"), [self.fresh("a") for _ in arguments], [], [], noinline)
-        saved, block, loop = self.rep, self.block, self.loop
-        inner = saved.copy()
-        inner.scope = {p: a.value for p, a in zip(function.params, arguments)}
-        self.rep, self.block, self.loop, self.inside_function = inner, function.body, None, True
-        self.level += 1
-        saved_shapes = self.shapes
-        if noinline:
-            self.shapes = [()]
-        try:
-            made = build() if build else None
-            self.statements(self.random.randint(0, 2))
-            results = [made] if made is not None else [self.expr(self.shape(), 2)]
-            if self.chance(0.3):
-                results.append(self.expr(self.shape(), 2))
-            function.results = [r.node for r in results]
-            values = [r.value for r in results]
-        finally:
-            self.rep, self.block, self.loop, self.inside_function = saved, block, loop, False
-            self.level -= 1
-            self.shapes = saved_shapes
-        self.program.functions.append(function)
-        for machine in (*self.machines, self.rep):
-            machine.functions[function.name] = function
-        node = Node("call", [a.node for a in arguments], {"function": function.name})
-        self.emit(Assign([self.fresh() for _ in values], node))
-
-    # Products.
-
-    def product_loop(self):
-        """A loop over K with pointers that move on, as in a matrix product; sometimes with a second product in it."""
-        m, n = self.choose((16, 16, 32, 64, 64, 128)), self.choose((8, 16, 32, 64))
-        fixed = self.chance(0.2)         # the second operand is the same in all rounds
-        dtype = self.choose((F32, F32, F16, BF16, I8) if fixed else (F16, F16, F16, BF16, F32, I8, E4M3, E5M2, F64))
-        k = self.choose((32, 64) if dtype.bits == 8 else (16, 16, 32, 64))
-        if self.odd or self.chance(0.1):
-            m, n, k = self.choose((12, 24, 33)), self.choose((8, 20, 33)), self.choose((16, 20, 33))
-        rounds = self.random.randint(2 if fixed else 1, 4)
-        room = (max(m, n) + 8) * rounds * k
-        a, b = (self.input_buffer(dtype, "unit" if dtype in FP8 else "small", self.chance(0.6), room) for _ in range(2))
-        along = rounds * k if self.chance(0.7) else rounds * k + 8
-        sa = self.stride(along)
-        across = self.chance(0.2) and not isinstance(sa, E)     # A lies in columns
-        sb = self.stride(self.choose((n, n + 8)))
-        transposed = self.chance(0.35)
-        places = self.offsets((k, m), [m, 1]) if across else self.offsets((m, k), [sa, 1])
-        backwards = self.chance(0.2) and not across
-        pa = self.make("addptr", self.make("addptr", a, (rounds - 1) * k) if backwards else a, places)
-        pa = self.name_it(pa, self.fresh("p"))
-        pb = self.name_it(self.make("addptr", b, self.offsets((n, k) if transposed else (k, n), [sa if transposed else sb, 1])), self.fresh("p"))
-        out = I32 if dtype is I8 else F64 if dtype is F64 else F32
-        acc = self.name_it(self.make("zeros", shape=(m, n), dtype=out.name))
-        second = self.name_it(self.make("load", pb)) if fixed else None
-        name = self.fresh("k")
-        masked = self.chance(0.3) and not across and not backwards
-        bound = self.add_scalar(self.random.randint(1, rounds * k)) if masked else None
-        precision = {"precision": self.choose(("ieee", "ieee", "ieee", "tf32") if fixed else ("ieee", "tf32", "tf32x3"))} if dtype is F32 else {}
-        rows = mixed = None
-        if m & (m - 1) == 0 and m * n <= MAX_NUMEL and self.chance(0.7 if fixed else 0.1):
-            rows = self.name_it(self.make("and", self.load((m, n), I32, "full"), m - 1))
-            mixed = self.name_it(self.make("zeros", shape=(m, n), dtype="int32"))
-        chain = dtype in (F16, BF16) and n >= 16 and not self.odd and self.chance(0.25)
-        kk = self.load((n, n), dtype, "unit") if chain and self.chance(0.5) else None
-
-        def body():
-            self.rep.scope[name] = Value(I32, np.asarray(0, np.int32))
-            self.protected.add(name)
-            if masked:
-                left = self.make("sub", bound, self.make("mul", E(var(name), self.rep.scope[name]), k))
-                mask = self.make("lt", self.index_along((m, k), 1), left)
-                x = self.make("load", pa, mask, 0, masked=True, other=True)
-            else:
-                x = self.make("load", pa)
-            x, y = self.name_it(x), second if fixed else self.name_it(self.make("load", pb))
-            if across:
-                x = self.make("transpose", x)
-            if self.chance(0.3) and dtype not in FP8:
-                x = self.make(self.choose(("neg", "abs")), x)
-            if transposed:
-                y = self.make("transpose", y)
-            if chain:
-                first = self.name_it(self.make("dot", x, y))
-                weights = self.make("cast", self.tame(first, 4), dtype=dtype.name)
-                new = self.make("dot", weights, kk or self.load((n, n), dtype, "unit"), acc)
-            elif self.chance(0.2):
-                new = self.make("add", acc, self.make("dot", x, y, **precision))
-            else:
-                new = self.make("dot", x, y, acc, positional=self.chance(0.5), **precision)
-            self.emit(Assign([acc.node.attrs["name"]], new.node))
-            if rows is not None:     # through shared memory, which what the rounds share must not lie in
-                there = self.make("gather", self.load((m, n), I32, "full"), rows, axis=0)
-                self.emit(Assign([mixed.node.attrs["name"]], self.make("xor", mixed, there).node))
-            if self.chance(0.25):
-                self.statement()
-            self.emit(Assign([pa.node.attrs["name"]], self.make("addptr", pa, k * m if across else -k if backwards else k).node, ""))
-            if not fixed:
-                step = k if transposed else self.make("mul", sb, k) if isinstance(sb, E) else sb * k
-                self.emit(Assign([pb.node.attrs["name"]], self.make("addptr", pb, step).node, ""))
-
-        (block, _), = self.sides(body)
-        kind = self.choose(("range", "tl.range"))
-        hints = {"num_stages": self.choose((1, 2, 3, 4, 5))} if kind == "tl.range" and self.chance(0.5) else {}
-        high = self.add_scalar(rounds) if self.chance(0.5) else E(lit(rounds), rounds)
-        self.protected.discard(name)
-        self.emit(For(name, lit(0), high.node, 1, kind, block, hints))
-        if self.chance(0.4):
-            self.store(acc)
-        if mixed:
-            self.store_quietly(E(mixed.node, self.rep.scope[mixed.node.attrs["name"]]))
 
     # Whole programs.
 

@@ -6,10 +6,10 @@ rows are also the list of what a run must have seen: each with each of its dtype
 
 import os
 
-from . import ops
 from .dtypes import (ALL, BF16, BOOL, BY_NAME, E4M3, E5M2, F16, F32, F64, FLOATS, FP8, I8, I16, I32, I64, INTS, SIGNED, U8, U16, U32, U64,
                      SOFTWARE, Reject)
-from .ops import COMBINERS
+from .fold_ops import COMBINERS
+from .memory_ops import atomic_dtypes
 from .tree import Effect
 
 
@@ -642,7 +642,7 @@ ROWS = [
     Row("rand", (I32, U32), _random("rand"), 1),
     Row("load", ALL, _load, 3, False, True), Row("described", (*INTS, *FLOATS), _described, 1, False, True),
     Row("assume", (BOOL, ), _assume, 0, False, True), Row("hint", (I32, I64), _hint, 1), Row("pid", (I32, ), _pid, 1, False, True),
-    *(Row(f"atomic_{n}", [BY_NAME[d] for d in ops.atomic_dtypes(n if n != "cas" else "xchg")], _atomic(n), 0, False, True)
+    *(Row(f"atomic_{n}", [BY_NAME[d] for d in atomic_dtypes(n if n != "cas" else "xchg")], _atomic(n), 0, False, True)
       for n in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")),
 ]
 

@@ -4,9 +4,10 @@ import dataclasses
 
 import numpy as np
 
-from . import random_ops  # noqa: F401  registers its operations
+from . import memory_ops, product_ops, random_ops  # noqa: F401  register their operations
 from .dtypes import BY_NAME, I32, I64, F32, BOOL, U32, Reject, Value, as_value, from_memory, is_number, to_memory
-from .ops import COMBINERS, OPS
+from .fold_ops import COMBINERS
+from .ops import OPS
 
 
 @dataclasses.dataclass
@@ -23,6 +24,22 @@ def var(name):
 
 def lit(value):
     return Node("lit", [], {"value": value})
+
+
+class E:
+    """An expression with its value in the program of the grid that generation watches."""
+    __slots__ = ("node", "value")
+
+    def __init__(self, node, value):
+        self.node, self.value = node, value
+
+    @property
+    def dtype(self):
+        return self.value.dtype
+
+    @property
+    def shape(self):
+        return self.value.shape
 
 
 @dataclasses.dataclass
