@@ -7,7 +7,8 @@ directions of accesses from them. An *exact* block of offsets, for what is writt
 
 import numpy as np
 
-from .dtypes import BOOL, I32, I64, U8, Reject, is_number
+from .dtypes import BF16, BOOL, E4M3, F16, F32, I8, I32, I64, U8, Reject, is_number
+from .tree import Store
 
 MAX_NUMEL = 2048
 
@@ -26,6 +27,8 @@ class Addresses:
         index = self.make("pid", axis=0)
         if len(grid) > 1:
             index = self.make("add", index, self.make("mul", self.make("pid", axis=1), self.make("num_programs", axis=0)))
+        if len(grid) > 2:
+            index = self.make("add", index, self.make("mul", self.make("pid", axis=2), grid[0] * grid[1]))
         return index
 
     def scalar_int(self, low=0, high=5):
@@ -89,7 +92,7 @@ class Addresses:
         elif self.chance(0.04):
             count = self.choose([c for c in (1, 2, 4, 8, 16) if size % c == 0])
             try:
-                e = self.make("hint", e, name="max_contiguous", values=count)
+                e = self.make("hint", e, name=self.choose(("max_contiguous", "max_contiguous+multiple_of", "multiple_of+max_contiguous")), values=count)
             except Reject:
                 pass
         if len(shape) > 1:
@@ -114,7 +117,14 @@ class Addresses:
             narrow = self.make("cast", e, dtype=self.choose(("int8", "uint8", "uint8", "int16", "uint16")))
             return self.make("mul", narrow, self.choose((1, 2, 3, 4, 5, 8)))
         if kind == "div":
-            return self.make("floordiv", e, self.choose((2, 3, 4, 8)))
+            count = self.choose((2, 3, 4, 8))
+            e = self.make("floordiv", e, count)
+            if count != 3 and size % count == 0 and self.chance(0.4):
+                try:
+                    return self.make("hint", e, name="max_constancy", values=count)
+                except Reject:
+                    pass
+            return e
         if kind == "bits":
             return self.make(self.choose(("xor", "or", "and", "shr")), e, self.choose((1, 2, 3, 4, 7)))
         return self.make("where", self.make("lt", e, self.random.randint(0, size)), e, self.random.randint(0, 9))
@@ -255,6 +265,11 @@ class Addresses:
         """A block of pointers, written in one of several ways; with `room` some elements to either side."""
         for _ in range(self.choose((0, 0, 0, 0, 0, 1, 2)) if room else 0):   # constants on the way
             buffer = self.make("addptr", buffer, self.random.randint(-5, 40), **({"minus": True} if self.chance(0.2) else {}))
+        if room and self.chance(0.04):     # far away and back: distances of more than 32 bits
+            far = self.choose((1, -1)) * self.choose((2 ** 31, 2 ** 32, 2 ** 33 + 16, 3 * 2 ** 30))
+            buffer = self.make("addptr", buffer, far)
+            offsets = self.make("cast", self.offsets(shape, strides, base, False), dtype="int64")
+            return self.make("addptr", buffer, self.make("sub", offsets, far))
         if len(shape) > 1 and self.chance(0.06):     # the pointers themselves are moved
             dims = list(range(len(shape)))
             self.random.shuffle(dims)
@@ -298,6 +313,53 @@ class Addresses:
         if self.chance(0.7):
             e = self.name_it(e)
         return e
+
+    def wide_access(self):
+        """Loads or stores as wide as a thread can make them, along any dimension, so that a mask alone decides how wide they may be: narrow
+        elements without gaps, and a condition of runs, laid out flat in some cases."""
+        dtype = self.choose((I8, U8, I8, U8, BOOL, E4M3, F16, BF16, F32))
+        long = self.choose((48, 80, 96, 112, 144) if self.chance(0.6) else (16, 32, 64, 128))
+        rest = self.choose((1, 2, 4, 8, 16, 16, 32))
+        axis = self.random.randrange(2)
+        shape = (long, rest) if axis == 0 else (rest, long)
+        if numel(shape) > MAX_NUMEL:
+            raise Reject("too large")
+        row = long + self.choose((0, 0, 0, 16, 32))
+        strides = (1, row) if axis == 0 else (row, 1)
+        step = numel(shape[1:])     # of the flat index from row to row
+        mask = self.wide_runs(numel(shape), step) if self.chance(0.7) else self.mask_of_runs(numel(shape), step)
+        mask = self.make("reshape", mask, shape=shape)
+        base = self.make("mul", self.scalar_int(), 16) if self.chance(0.4) else None
+        if self.chance(0.6):
+            buffer = self.input_buffer(dtype, self.choose(("small", "full")), aligned=True)
+            e = self.make("load", self.make("addptr", buffer, self.straight(shape, strides, base)), mask, self.number(dtype, small=True),
+                          masked=True, other=True)
+            self.store_quietly(self.name_it(e))
+            return
+        count = row * rest
+        buffer = self.output_buffer(dtype, count * len(self.machines))
+        value = self.name_it(self.expr(shape, 1, dtype))
+        pointer = self.make("addptr", buffer, self.straight(shape, strides, self.make("mul", self.program_index(), count)))
+        self.emit(Store(pointer.node, value.node, mask.node))
+
+    def straight(self, shape, strides, base):
+        """Offsets without any turn."""
+        total = base
+        for axis, stride in enumerate(strides):
+            index = self.make("index", self.make("arange", start=0, end=shape[axis]), items=[1 if i == axis else None for i in range(2)])
+            term = self.scaled(index, stride)
+            total = term if total is None else self.make("add", total, term)
+        return total
+
+    def wide_runs(self, count, row):
+        """A condition of `count` elements in a line, of two parts with long runs: whole parts, or 8 to 32 rows."""
+        parts = []
+        for size in (part[0] for part in self.cut((count, ), 0)):
+            index = self.make("arange", start=0, end=size)
+            limit = self.add_scalar(self.random.randint(0, 2))
+            length = min(self.choose((8, 16, 16, 32, size)) * row, size)
+            parts.append(self.make(self.choose(("lt", "ge", "eq", "ne")), self.make("floordiv", index, length), limit))
+        return self.make("cat", *parts, dim=0)
 
     # Masks.
 

@@ -184,6 +184,11 @@ def _with_flag(a, b):
     return (np.where(b[1], b[0], a[0] + b[0]), a[1] | b[1])
 
 
+def _best(a, b):
+    take = (b[0] > a[0]) | ((b[0] == a[0]) & (b[1] < a[1]))
+    return (np.where(take, b[0], a[0]), np.where(take, b[1], a[1]))
+
+
 COMBINERS = {
     "c_add": ("def c_add(a, b):\n    return a + b\n", 1, lambda a, b: (a[0] + b[0], ), "int"),
     "c_mul": ("def c_mul(a, b):\n    return a * b\n", 1, lambda a, b: (a[0] * b[0], ), "int"),
@@ -200,6 +205,10 @@ COMBINERS = {
     "c_segment": ("def c_segment(a, f, b, g):\n    return tl.where(g, b, a + b), f | g\n", 2, _with_flag, "flag"),
     "c_pair": ("def c_pair(a, i, b, j):\n    return tl.minimum(a, b), tl.maximum(i, j)\n", 2,
                lambda a, b: (np.fmin(a[0], b[0]), np.fmax(a[1], b[1])), "number2"),
+    "c_best": ("def c_best(a, i, b, j):\n    take = (b > a) | ((b == a) & (j < i))\n    return tl.where(take, b, a), tl.where(take, j, i)\n", 2,
+               _best, "best"),
+    "c_triple": ("def c_triple(a, x, p, b, y, q):\n    return a + b, tl.maximum(x, y), p ^ q\n", 3,
+                 lambda a, b: (a[0] + b[0], np.maximum(a[1], b[1]), a[2] ^ b[2]), "int3"),
 }
 
 

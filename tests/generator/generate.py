@@ -18,26 +18,28 @@ from .dtypes import ALL, BF16, BOOL, BY_NAME, F16, F32, F64, FP8, I16, I32, I64,
 from .memory_ops import atomic_dtypes
 from .products import Products
 from .rows import APPROXIMATE, ROWS, TUPLE_ROWS
+from .views import Views
 from .tree import (Assign, Barrier, Buffer, E, Effect, For, If, Leave, Left, Machine, Node, Program, Scalar, Store, While, argument_value,
                    lit, program_ids, var)
 
 FORMS = ("straight", "if", "for", "while", "static_range", "leave", "function", "noinline")
 
 
-class Generator(Addresses, Control, Products):
+class Generator(Addresses, Control, Products, Views):
 
     def __init__(self, seed, focus=None, size=None, more=()):
         self.random = random.Random(seed)
         self.data = np.random.default_rng(seed)
         self.seed, self.focus, self.more = seed, focus, more
         self.statements_wanted = size if size is not None else self.random.choice((1, 2, 4, 7))
-        grid = self.random.choice(((1, ), (1, ), (2, ), (3, ), (2, 2)))
+        grid = self.random.choice(((1, ), (1, ), (2, ), (3, ), (2, 2), (1, 3), (2, 1, 2)))
         self.program = Program([], [], [], [], grid, self.options(), seed, ordered=self.chance(0.08))
         self.names = 0
         self.level = 0
         self.protected = set()
         self.loop = None           # innermost loop: "for" or "while"
-        self.inside_function = False
+        self.inside_function = self.noinline = False
+        self.depth = 0             # of functions
         self.block = self.program.body
         self.largest = self.choose((256, 512, 512, 512, 1024, 2048))
         self.odd = self.chance(0.15)   # sizes that are no powers of two
@@ -73,7 +75,7 @@ class Generator(Addresses, Control, Products):
         return () if self.chance(0.3) else self.any_shape()
 
     def options(self):
-        return {"num_warps": self.choose((1, 2, 4, 4, 8)), "num_stages": self.choose((1, 2, 3, 4)), "enable_fp_fusion": False}
+        return {"num_warps": self.choose((1, 2, 4, 4, 4, 8, 8, 16)), "num_stages": self.choose((1, 2, 3, 4, 5)), "enable_fp_fusion": False}
 
     def fresh(self, prefix="v"):
         self.names += 1
@@ -318,14 +320,18 @@ class Generator(Addresses, Control, Products):
             kinds += [self.branch] * (4 if self.loop else 1) + [self.for_loop, self.static_loop]
             if not self.inside_function:
                 kinds += [self.while_loop]
+        if self.inside_function:
+            kinds += [self.call]
+        elif self.level < 2:
+            kinds += [self.carried_tuple, self.stream]
         if not self.inside_function:
-            kinds += [self.approximate, self.store_some, self.memory_roundtrip, self.in_place, self.atomic, self.atomic, self.call, self.call]
+            kinds += [self.approximate, self.store_some, self.view_some, *[self.wide_access] * (3 if self.odd else 1), self.memory_roundtrip, self.in_place, self.atomic, self.atomic, self.call, self.call]
             if self.level < 2:
                 kinds += [self.product_loop]
             if self.program.ordered:
                 kinds += [self.memory_roundtrip, self.in_place] * 4
         if self.level:
-            kinds += [self.reassign] * 4
+            kinds += [self.reassign] * 4 + [self.swap]
         elif not self.inside_function and self.chance(0.05):
             kinds = [self.early_return]
         try:

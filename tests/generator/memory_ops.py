@@ -1,8 +1,10 @@
-"""Memory: loads, descriptors, atomics. A pointer counts the elements from the beginning of its buffer."""
+"""Memory: loads, descriptors, block pointers, atomics. A pointer counts the elements from the beginning of its buffer."""
+
+import dataclasses
 
 import numpy as np
 
-from .dtypes import BOOL, I32, Reject, Value, as_value, cast, exact, is_number, round_float
+from .dtypes import BOOL, I8, I16, I32, I64, Reject, Value, as_value, cast, exact, is_number, round_float
 from .ops import op
 
 
@@ -68,27 +70,185 @@ def _load(machine, args, attrs):
     return Value(pointer.dtype, machine.read(pointer, mask, other))
 
 
-def _described_text(texts, attrs):
-    shape, strides, block = (list(attrs[key]) for key in ("sizes", "strides", "shape"))
-    return f"tl.make_tensor_descriptor({texts[0]}, {shape}, {strides}, {block}).load([{', '.join(texts[1:])}])"
+# Tensors in memory seen in blocks of one size: by a descriptor, or by a pointer to a block.
+
+@dataclasses.dataclass
+class View:
+    """A tensor of `sizes` and `strides` that begins at `pointer`. A block pointer also has the place of its block."""
+    pointer: Value
+    sizes: tuple
+    strides: tuple
+    block: tuple
+    padding: str
+    offsets: tuple = None
+
+    @property
+    def type(self):
+        return ("view", self.pointer.dtype, self.pointer.buffer, len(self.sizes), self.block, self.padding, self.offsets is None)
+
+    def places(self, offsets, checked=None):
+        """Where the elements of the block at `offsets` lie, and which are inside along the dimensions that are checked."""
+        places, inside = np.asarray(self.pointer.array), np.ones(self.block, bool)
+        rank = len(self.block)
+        for axis, (start, size, stride) in enumerate(zip(offsets, self.sizes, self.strides)):
+            index = (start + np.arange(self.block[axis])).reshape([-1 if i == axis else 1 for i in range(rank)])
+            if checked is None or axis in checked:
+                inside = inside & (index >= 0) & (index < size)
+            places = places + index * stride
+        return np.broadcast_to(places, self.block), inside
+
+    def read(self, machine, offsets, checked=None):
+        places, inside = self.places(offsets, checked)
+        dtype = self.pointer.dtype
+        outside = np.full(self.block, np.nan if self.padding == "nan" else 0).astype(dtype.array)
+        return Value(dtype, machine.read(Value(dtype, places, 0.0, self.pointer.buffer), inside, outside))
+
+    def write(self, machine, offsets, value, checked=None):
+        places, inside = self.places(offsets, checked)
+        dtype = self.pointer.dtype
+        array = np.broadcast_to(cast(as_value(value), dtype).array, self.block)
+        machine.write(Value(dtype, places, 0.0, self.pointer.buffer), array, inside)
 
 
-@op("described", _described_text)
+def _whole(values, dtypes=(I32, I64)):
+    """Scalar integers as Python's."""
+    result = []
+    for value in values:
+        if not is_number(value) and (value.shape != () or value.dtype not in dtypes):
+            raise Reject("a scalar integer")
+        result.append(int(value if is_number(value) else value.array))
+    return tuple(result)
+
+
+def _listed(texts):
+    return f"[{', '.join(texts)}]"
+
+
+def _view(args, attrs, rank, offsets=None):
+    pointer = args[0]
+    if pointer.shape != () or pointer.buffer is None:
+        raise Reject("a scalar pointer")
+    numbers = _whole(args[1:])
+    strides = (*numbers[rank:2 * rank], *((1, ) if offsets is None else ()))
+    strides = strides[:rank]
+    return View(pointer, numbers[:rank], strides, tuple(attrs["shape"]), attrs.get("padding", ""), offsets)
+
+
+def _descriptor_text(texts, attrs):
+    rank = len(attrs["shape"])
+    padding = f', padding_option="{attrs["padding"]}"' if attrs.get("padding") else ""
+    return f"tl.make_tensor_descriptor({texts[0]}, {_listed(texts[1:rank + 1])}, {_listed([*texts[rank + 1:], '1'])}, {list(attrs['shape'])}{padding})"
+
+
+@op("descriptor", _descriptor_text)
+def _descriptor(machine, args, attrs):
+    """Operands: the pointer, sizes, strides but for the last, which is 1."""
+    rank = len(attrs["shape"])
+    view = _view(args, attrs, rank)
+    size = view.pointer.dtype.memory().itemsize
+    if any(s * size % 16 for s in view.strides[:-1]):
+        raise Reject("strides of 16 bytes")
+    if attrs.get("padding") == "nan" and not view.pointer.dtype.is_float:
+        raise Reject("NaN is a float")
+    return view
+
+
+@op("described", lambda t, a: f"{t[0]}.load({_listed(t[1:])})" if not a.get("call") else f"tl.load_tensor_descriptor({t[0]}, {_listed(t[1:])})")
 def _described(machine, args, attrs):
-    """A block read through a descriptor: zero outside of the tensor."""
-    pointer, offsets = args[0], args[1:]
-    shape = attrs["shape"]
-    places, inside = np.asarray(pointer.array), np.ones(shape, bool)
-    for axis, (offset, size, stride) in enumerate(zip(offsets, attrs["sizes"], attrs["strides"])):
-        start = offset if is_number(offset) else int(offset.array)
-        if not is_number(offset) and (offset.shape != () or offset.dtype is not I32):
-            raise Reject("an int32 offset")
-        index = (start + np.arange(shape[axis])).reshape([-1 if i == axis else 1 for i in range(len(shape))])
-        inside = inside & (index >= 0) & (index < size)
-        places = places + index * stride
-    places = np.broadcast_to(places, shape)
-    block = Value(pointer.dtype, places, 0.0, pointer.buffer)
-    return Value(pointer.dtype, machine.read(block, inside, np.zeros(shape, pointer.dtype.array)))
+    """A block read through a descriptor: zero or NaN outside of the tensor."""
+    return args[0].read(machine, _whole(args[1:], (I32, )))
+
+
+@op("describe_store", lambda t, a: f"{t[0]}.store({_listed(t[2:])}, {t[1]})" if not a.get("call") else
+    f"tl.store_tensor_descriptor({t[0]}, {_listed(t[2:])}, {t[1]})")
+def _describe_store(machine, args, attrs):
+    exact(args[1])
+    if args[1].shape != args[0].block:
+        raise Reject("another block")
+    args[0].write(machine, _whole(args[2:], (I32, )), args[1])
+    return args[1]
+
+
+#: Types that descriptors combine in memory, by operation.
+DESCRIBED_ATOMICS = {"add": ("int32", "uint32", "int64", "uint64", "float16", "bfloat16", "float32"),
+                     **dict.fromkeys(("min", "max", "and", "or", "xor"), ("int32", "uint32", "int64", "uint64"))}
+
+
+@op("describe_atomic", lambda t, a: f"{t[0]}.atomic_{a['name']}({_listed(t[2:])}, {t[1]})")
+def _describe_atomic(machine, args, attrs):
+    view, value = args[:2]
+    exact(value)
+    dtype = view.pointer.dtype
+    if dtype.name not in DESCRIBED_ATOMICS[attrs["name"]] or value.shape != view.block:
+        raise Reject("no such atomic")
+    places, inside = view.places(_whole(args[2:], (I32, )))
+    value = np.broadcast_to(cast(value, dtype).array, places.shape)
+    _accumulate(machine, view.pointer.buffer, dtype, attrs["name"], places.reshape(-1), inside.reshape(-1), [value.reshape(-1)])
+    return args[1]
+
+
+def _rows_of(view, rows, column):
+    if len(view.block) != 2 or view.block[0] != 1 or len(rows.shape) != 1 or rows.shape[0] < 8 or rows.dtype not in (I16, I32):
+        raise Reject("rows of a matrix")
+    column, = _whole([column], (I32, ))
+    for row in rows.array:
+        yield (int(row), column)
+
+
+@op("describe_gather", lambda t, a: f"{t[0]}.gather({t[1]}, {t[2]})")
+def _describe_gather(machine, args, attrs):
+    parts = [args[0].read(machine, place).array for place in _rows_of(*args)]
+    return Value(args[0].pointer.dtype, np.concatenate(parts))
+
+
+@op("describe_scatter", lambda t, a: f"{t[0]}.scatter({t[1]}, {t[2]}, {t[3]})")
+def _describe_scatter(machine, args, attrs):
+    view, value, rows, column = args
+    exact(value)
+    places = list(_rows_of(view, rows, column))
+    if len(set(places)) != len(places) or value.shape != (len(places), view.block[1]) or value.dtype is not view.pointer.dtype:
+        raise Reject("equal rows, or another block")
+    for place, row in zip(places, value.array):
+        view.write(machine, place, Value(value.dtype, row.reshape(1, -1)))
+    return value
+
+
+@op("block_pointer", lambda t, a: (lambda n: f"tl.make_block_ptr({t[0]}, {_listed(t[1:n + 1])}, {_listed(t[n + 1:2 * n + 1])}, "
+                                   f"{_listed(t[2 * n + 1:])}, {list(a['shape'])}, {list(reversed(range(n)))})")(len(a["shape"])))
+def _block_pointer(machine, args, attrs):
+    """Operands: the pointer, sizes, strides, offsets."""
+    rank = len(attrs["shape"])
+    offsets = _whole(args[2 * rank + 1:])
+    return _view(args, attrs, rank, offsets)
+
+
+@op("advance", lambda t, a: f"{t[0]}.advance({_listed(t[1:])})" if a.get("member") else f"tl.advance({t[0]}, {_listed(t[1:])})")
+def _advance(machine, args, attrs):
+    return dataclasses.replace(args[0], offsets=tuple(o + d for o, d in zip(args[0].offsets, _whole(args[1:]))))
+
+
+def _checked_text(attrs):
+    return f"boundary_check={tuple(attrs['checked'])}"
+
+
+@op("windowed", lambda t, a: f"tl.load({t[0]}" + (f", {_checked_text(a)}, padding_option=\"{a['padding']}\")" if a["checked"] else ")"))
+def _windowed(machine, args, attrs):
+    """A block read through a block pointer."""
+    if attrs["checked"] and attrs["padding"] == "nan" and not args[0].pointer.dtype.is_float:
+        raise Reject("NaN is a float")
+    view = dataclasses.replace(args[0], padding=attrs["padding"])
+    value = view.read(machine, view.offsets, attrs["checked"])
+    return cast(value, I8) if value.dtype is BOOL else value     # to block pointers, bools are bytes
+
+
+@op("windowed_store", lambda t, a: f"tl.store({t[0]}, {t[1]}" + (f", {_checked_text(a)})" if a["checked"] else ")"))
+def _windowed_store(machine, args, attrs):
+    view, value = args
+    exact(value)
+    if value.shape != view.block:
+        raise Reject("another block")
+    view.write(machine, view.offsets, value, attrs["checked"])
+    return value
 
 
 #: Loads without `other` whose missing elements are replaced at once.
@@ -118,25 +278,9 @@ def atomic_dtypes(name):
     return ("int32", "uint32", "int64", "uint64") + more.get(name, ("float32", "float64"))
 
 
-@op("atomic", _atomic_emit)
-def _atomic(machine, args, attrs):
-    """Elements are taken one after the other; the old values are given only where no address occurs twice (`unique`)."""
-    pointer, name = args[0], attrs["name"]
-    dtype = pointer.dtype
-    if dtype.name not in atomic_dtypes(name if name != "cas" else "xchg"):
-        raise Reject("no such atomic")
-    values = [cast(as_value(x), dtype) for x in args[1:(3 if name == "cas" else 2)]]
-    exact(*values)
-    mask = _mask_of(args, len(args) - 1, attrs, pointer.shape)
-    where = np.broadcast_to(pointer.array, pointer.shape).reshape(-1)
-    flat = [np.broadcast_to(v.array, pointer.shape).reshape(-1) for v in values]
-    use = mask.reshape(-1)
-    if attrs.get("unique"):
-        if len(np.unique(where[use])) != np.count_nonzero(use) or not np.all(use):
-            raise Reject("an address occurs twice")
-    elif name in ("xchg", "cas"):
-        raise Reject("an order matters")
-    memory = machine.values(pointer.buffer)
+def _accumulate(machine, buffer, dtype, name, where, use, flat):
+    """Combines elements with memory one after the other; the old values."""
+    memory = machine.values(buffer)
     old = np.zeros(where.shape, dtype.array)
     if np.any((where[use] < 0) | (where[use] >= memory.size)):
         raise Reject("out of bounds")
@@ -157,5 +301,27 @@ def _atomic(machine, args, attrs):
                 if float(after) != total or abs(total) * 8 > 2.0 ** (dtype.digits - 1) or total * 8 != int(total * 8):
                     raise Reject("an inexact sum")
             memory[where[lane]] = after
-    machine.write_values(pointer.buffer, memory)
+    machine.write_values(buffer, memory)
+    return old
+
+
+@op("atomic", _atomic_emit)
+def _atomic(machine, args, attrs):
+    """Elements are taken one after the other; the old values are given only where no address occurs twice (`unique`)."""
+    pointer, name = args[0], attrs["name"]
+    dtype = pointer.dtype
+    if dtype.name not in atomic_dtypes(name if name != "cas" else "xchg"):
+        raise Reject("no such atomic")
+    values = [cast(as_value(x), dtype) for x in args[1:(3 if name == "cas" else 2)]]
+    exact(*values)
+    mask = _mask_of(args, len(args) - 1, attrs, pointer.shape)
+    where = np.broadcast_to(pointer.array, pointer.shape).reshape(-1)
+    flat = [np.broadcast_to(v.array, pointer.shape).reshape(-1) for v in values]
+    use = mask.reshape(-1)
+    if attrs.get("unique"):
+        if len(np.unique(where[use])) != np.count_nonzero(use) or not np.all(use):
+            raise Reject("an address occurs twice")
+    elif name in ("xchg", "cas"):
+        raise Reject("an order matters")
+    old = _accumulate(machine, pointer.buffer, dtype, name, where, use, flat)
     return Value(dtype, old.reshape(pointer.shape))

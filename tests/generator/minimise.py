@@ -6,8 +6,7 @@ A candidate must still have a meaning (the evaluator runs it), and its failure m
 import copy
 import time
 
-from .dtypes import Reject
-from .tree import Assign, For, If, Node, Store, While, argument_value, lit, nodes_of, run, text_of, var
+from .tree import Assign, For, If, Node, While, lit, nodes_of, run, text_of
 
 
 def _lists(program):
@@ -123,7 +122,7 @@ def _without_unused(program):
     while changed:
         nodes = list(nodes_of(other.body))
         for f in other.functions:
-            nodes += list(nodes_of(f.body)) + [m for r in f.results for m in _flat(r)]
+            nodes += list(nodes_of([f]))
         names = {n.attrs.get("name") for n in nodes if n.op == "var"} | {n.attrs.get("function") for n in nodes if n.op == "call"}
         size = len(other.buffers) + len(other.scalars) + len(other.functions)
         other.buffers = [b for b in other.buffers if b.name in names]
@@ -133,20 +132,12 @@ def _without_unused(program):
     return other
 
 
-def _flat(node):
-    yield node
-    for arg in node.args:
-        yield from _flat(arg)
-
-
 def minimise(program, failure, check, seconds=60.0):
     """The smallest failing program found in the time, with its failure. `check(program)` gives a failure or None."""
     end = time.monotonic() + seconds
 
     def fails(candidate):
         try:
-            if any(not b.output and False for b in candidate.buffers):
-                return None
             run(candidate)
         except Exception:
             return None

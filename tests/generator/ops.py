@@ -443,7 +443,7 @@ def _cast(machine, args, attrs):
     if attrs.get("bitcast"):
         return bitcast(args[0], dtype)
     if attrs.get("rtz"):
-        if not (args[0].dtype.is_float and dtype.is_float and dtype.bits < args[0].dtype.bits) or dtype in FP8:
+        if not (args[0].dtype.is_float and dtype.is_float and dtype.bits < args[0].dtype.bits):
             raise Reject("rounding of a cast that does not round")
         if np.any(np.abs(args[0].array) > dtype.largest):
             raise Reject("an overflow rounded towards zero")
@@ -597,21 +597,130 @@ def _item(machine, args, attrs):
     return args[0][attrs["index"]]
 
 
-@op("hint", lambda t, a: f"tl.{a['name']}({t[0]}, {a['values']})")
+@op("tuple", lambda t, a: f"({', '.join(t)})")
+def _tuple(machine, args, attrs):
+    return tuple(as_value(x) for x in args)
+
+
+@op("chosen", lambda t, a: f"({t[1]} if {t[0]} else {t[2]})")
+def _chosen(machine, args, attrs):
+    condition, x, y = args
+    exact(condition)
+    if condition.dtype is not BOOL or condition.shape != () or x.type != y.type or x.buffer is not None:
+        raise Reject("two values of one type")
+    return x if bool(condition.array) else y
+
+
+_KNOWN = {"lt": ("<", lambda a, b: a < b), "ge": (">=", lambda a, b: a >= b), "eq": ("==", lambda a, b: a == b)}
+
+
+@op("compare_known", lambda t, a: f"{t[0]} {_KNOWN[a['name']][0]} {a['with']}")
+def _compare_known(machine, args, attrs):
+    """Of a number known during compilation."""
+    return Value(BOOL, np.asarray(_KNOWN[attrs["name"]][1](args[0], attrs["with"])))
+
+
+def _scalar_logic(name, word, function):
+    def evaluate(machine, args, attrs):
+        exact(*args)
+        if any(x.dtype is not BOOL or x.shape != () for x in args):
+            raise Reject("conditions")
+        return Value(BOOL, np.asarray(function(bool(args[0].array), bool(args[1].array))))
+    OPS[name] = Op(lambda t, a: f"({t[0]} {word} {t[1]})", evaluate)
+
+
+_scalar_logic("both", "and", lambda x, y: x and y)
+_scalar_logic("either", "or", lambda x, y: x or y)
+
+
+#: Functions of scalars for every element: name -> (text, number of operands, function of arrays that gives a tuple of them).
+MAPPED = {
+    "m_compare": ("def m_compare(a, b):\n    if a < b:\n        return -1\n    if a > b:\n        return 1\n    return 0\n", 2,
+                  lambda a, b: (np.sign((a > b).astype(np.int32) - (a < b)).astype(np.int32), )),
+    "m_steps": ("def m_steps(a, b):\n    n = 0\n    while (a > 1) & (n < 8):\n        a = a // 2 if a % 2 == 0 else a - 1\n        n += 1\n"
+                "    return n, a\n", 2, None),
+    "m_order": ("def m_order(a, b):\n    if a > b:\n        return b, a\n    else:\n        return a, b\n", 2,
+                lambda a, b: (np.where(a > b, b, a), np.where(a > b, a, b))),
+}
+
+
+def _m_steps(a, b):
+    a, n = a.copy(), np.zeros(a.shape, np.int32)
+    for _ in range(8):
+        on = a > 1
+        a = np.where(on, np.where(a % 2 == 0, a // 2, a - 1), a).astype(a.dtype)
+        n += on
+    return n, a
+
+
+MAPPED["m_steps"] = (*MAPPED["m_steps"][:2], _m_steps)
+
+
+@op("mapped", lambda t, a: f"tl.map_elementwise({a['function_name']}, {', '.join(t)})")
+def _mapped(machine, args, attrs):
+    exact(*args)
+    if len({x.type for x in args}) > 1 or args[0].dtype is BF16 or args[0].dtype in FP8 or args[0].dtype is BOOL or args[0].dtype.bits < 32:
+        raise Reject("operands of one type that is not promoted")
+    if args[0].dtype.is_float and (attrs["function_name"] == "m_steps" or any(np.any(np.isnan(x.array)) for x in args)):
+        raise Reject("NaN")
+    results = MAPPED[attrs["function_name"]][2](*(x.array for x in args))
+    kinds = {"m_compare": (I32, ), "m_steps": (I32, args[0].dtype), "m_order": (args[0].dtype, ) * 2}[attrs["function_name"]]
+    values = tuple(Value(d, np.asarray(r).astype(d.array)) for d, r in zip(kinds, results))
+    return values if len(values) > 1 else values[0]
+
+
+#: Assembly of two int32 operands: name -> (PTX, its constraints, x86, its constraints, function).
+ASSEMBLY = {
+    "add": ("add.s32 $0, $1, $2;", "=r,r,r", "movl $1, $0; addl $2, $0", "=&r,r,r", lambda a, b: (a + b, )),
+    "swapped": ("{ sub.s32 $0, $2, $3; xor.b32 $1, $2, $3; }", "=&r,=&r,r,r", "movl $2, $0; subl $3, $0; movl $2, $1; xorl $3, $1",
+                "=&r,=&r,r,r", lambda a, b: (a - b, a ^ b)),
+}
+
+
+def _asm_text(texts, attrs):
+    ptx, with_ptx, x86, with_x86, function = ASSEMBLY[attrs["name"]]
+    count = with_ptx.count("=")
+    dtype = "tl.int32" if count == 1 else "(" + ", ".join(["tl.int32"] * count) + ")"
+    return (f'tl.inline_asm_elementwise("{ptx}" if tl.target_info.is_cuda() else "{x86}", "{with_ptx}" if tl.target_info.is_cuda() else '
+            f'"{with_x86}", [{", ".join(texts)}], dtype={dtype}, is_pure=True, pack=1)')
+
+
+@op("asm", _asm_text)
+def _asm(machine, args, attrs):
+    exact(*args)
+    if any(x.dtype is not I32 for x in args):
+        raise Reject("int32")
+    x, y = np.broadcast_arrays(*(x.array for x in args))
+    with np.errstate(all="ignore"):
+        values = tuple(Value(I32, np.asarray(r)) for r in ASSEMBLY[attrs["name"]][4](x, y))
+    return values if len(values) > 1 else values[0]
+
+
+def _hint_text(texts, attrs):
+    count, first, *rest = attrs["values"], *reversed(attrs["name"].split("+"))
+    text = f"tl.{first}({texts[0]}, {count})"
+    return f"tl.{rest[0]}({text}, {count})" if rest else text
+
+
+@op("hint", _hint_text)
 def _hint(machine, args, attrs):
-    """A promise that holds: a scalar is a multiple, or elements of a block of rank 1 are consecutive in groups."""
+    """A promise that holds: a scalar is a multiple; elements of a block of rank 1 are equal or consecutive in groups, or consecutive from
+    a multiple on, as kernels say with two hints, one in the other."""
     (x, ) = args
     count = attrs["values"]
     if x.dtype.is_float or x.dtype is BOOL:
         raise Reject("a hint about integers")
     if attrs["name"] == "multiple_of":
-        if x.shape != () or np.any(x.array % count != 0):
+        if np.any(x.array % count != 0):
             raise Reject("a false hint")
         return x
     if len(x.shape) != 1 or x.shape[0] % count:
         raise Reject("a hint about a block")
     groups = x.array.reshape(-1, count)
-    if np.any(groups != groups[:, :1] + np.arange(count, dtype=x.dtype.array)):
+    step = 0 if attrs["name"] == "max_constancy" else 1
+    if np.any(groups != groups[:, :1] + step * np.arange(count, dtype=x.dtype.array)):
+        raise Reject("a false hint")
+    if "+" in attrs["name"] and np.any(groups[:, 0] % count != 0):
         raise Reject("a false hint")
     return x
 

@@ -1,9 +1,9 @@
-"""Loops over K, as in a product of matrices: the part of the generator that makes them."""
+"""Loops over K, as in a product of matrices, and over a long row: the part of the generator that makes them."""
 
 import numpy as np
 
 from .addresses import MAX_NUMEL
-from .dtypes import BF16, E4M3, E5M2, F16, F32, F64, FP8, I8, I32, Value
+from .dtypes import BF16, E4M3, E5M2, F16, F32, F64, FP8, I8, I32, I64, Value
 from .tree import Assign, E, For, lit, var
 
 
@@ -90,3 +90,57 @@ class Products:
             self.store(acc)
         if mixed:
             self.store_quietly(E(mixed.node, self.rep.scope[mixed.node.attrs["name"]]))
+
+    def stream(self):
+        """A loop over blocks of a long row, as in a sum or a normalisation: its loads are fetched ahead."""
+        block = (self.choose((8, 16, 32, 64, 128, 256)), ) if self.chance(0.7) else (self.choose((2, 4, 8, 16)), self.choose((8, 16, 32)))
+        size, rounds = block[-1], self.random.randint(1, 6)
+        dtype = self.choose((F16, F16, F32, F32, BF16, I32, I8, I64))
+        wide = dtype if dtype.bits >= 32 else I32 if dtype.is_int else F32
+        buffers = [self.input_buffer(dtype, "small", self.chance(0.7), rounds * size * block[0]) for _ in range(self.choose((1, 1, 2)))]
+        row = self.stride(rounds * size + self.choose((0, 0, 8, 5)))
+        count = self.random.randint(1, rounds * size)
+        bound = self.add_scalar(count) if self.chance(0.7) else count
+        carried = self.chance(0.4)       # the pointers move on; else they are made of the counter
+        offsets = self.offsets(block, [row, 1][-len(block):])
+        if carried:
+            pointers = [self.name_it(self.make("addptr", b, offsets), self.fresh("p")) for b in buffers]
+        total = self.name_it(self.make("zeros", shape=block, dtype=wide.name))
+        best = self.name_it(self.make("full", -9, shape=block[:-1], dtype=wide.name)) if self.chance(0.4) else None
+        name = self.fresh("i")
+        masked = self.chance(0.7)
+
+        def body():
+            self.rep.scope[name] = Value(I32, np.asarray(0, np.int32))
+            self.protected.add(name)
+            here = self.make("mul", E(var(name), self.rep.scope[name]), size)
+            loaded = []
+            for index, buffer in enumerate(buffers):
+                pointer = pointers[index] if carried else self.make("addptr", buffer, self.make("add", here, offsets))
+                if masked:
+                    inside = self.make("lt", self.make("add", here, self.index_along(block, len(block) - 1)), bound)
+                    loaded.append(self.name_it(self.make("load", pointer, inside, 0, masked=True, other=True)))
+                else:
+                    loaded.append(self.name_it(self.make("load", pointer)))
+            value = self.make("cast", loaded[0], dtype=wide.name)
+            if len(loaded) > 1:
+                value = self.make("mul", value, self.make("cast", loaded[1], dtype=wide.name))
+            value = self.name_it(value)
+            self.emit(Assign([total.node.attrs["name"]], self.make("add", total, value).node, "add"))
+            if best is not None:
+                largest = self.make("cast", self.make("max", value, axis=len(block) - 1), dtype=wide.name)
+                self.emit(Assign([best.node.attrs["name"]], self.make("maximum", best, largest).node))
+            if self.chance(0.2):
+                self.statement()
+            if carried:
+                for pointer in pointers:
+                    self.emit(Assign([pointer.node.attrs["name"]], self.make("addptr", pointer, size).node, ""))
+
+        block_of_loop = self.loop_of(body)
+        kind = self.choose(("range", "tl.range", "tl.range"))
+        hints = {"num_stages": self.choose((1, 2, 3, 4, 5))} if kind == "tl.range" and self.chance(0.8) else {}
+        high = self.add_scalar(rounds) if self.chance(0.6) else E(lit(rounds), rounds)
+        self.emit(For(name, lit(0), high.node, 1, kind, block_of_loop, hints))
+        for e in (total, best):
+            if e is not None:
+                self.store_quietly(E(e.node, self.rep.scope[e.node.attrs["name"]]))

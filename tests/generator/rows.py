@@ -9,7 +9,9 @@ import os
 from .dtypes import (ALL, BF16, BOOL, BY_NAME, E4M3, E5M2, F16, F32, F64, FLOATS, FP8, I8, I16, I32, I64, INTS, SIGNED, U8, U16, U32, U64,
                      SOFTWARE, Reject)
 from .fold_ops import COMBINERS
-from .memory_ops import atomic_dtypes
+from .memory_ops import DESCRIBED_ATOMICS, atomic_dtypes
+from .ops import ASSEMBLY, MAPPED
+from .product_ops import SCALED
 from .tree import Effect
 
 
@@ -148,7 +150,7 @@ def _bitcast(g, shape, dtype, depth):
 
 
 def _cast_rtz(g, shape, dtype, depth):
-    to = [d for d in (F16, BF16, F32) if d.bits < dtype.bits]
+    to = [d for d in (F16, BF16, F32, *FP8) if d.bits < dtype.bits]
     return g.make("cast", g.expr(shape, depth, dtype), dtype=g.choose(to).name, rtz=True)
 
 
@@ -361,9 +363,9 @@ def _scan(name):
 
 
 def _accepts(kind, dtype):
-    if kind in ("int", "int2"):
+    if kind in ("int", "int2", "int3"):
         return dtype in INTS and dtype.bits >= 32
-    if kind in ("number", "number2"):
+    if kind in ("number", "number2", "best"):
         return dtype in (*INTS, F16, F32, F64) and (dtype.bits >= 16)
     if kind == "flag":
         return dtype in (I32, I64, U32)
@@ -372,6 +374,11 @@ def _accepts(kind, dtype):
 
 def _combined(g, shape, dtype, depth, combine):
     kind = COMBINERS[combine][3]
+    if kind == "int3":
+        return [g.expr(shape, depth, dtype), g.expr(shape, depth, (I32, I64, U32, U64)), g.expr(shape, depth, (I32, I64, U32, U64))]
+    if kind == "best":
+        x = g.load(shape, dtype, g.choose(("small", "full"))) if not g.inside_function and g.chance(0.6) else g.expr(shape, depth, dtype)
+        return [x, g.expr(shape, depth, I32)]
     if kind in ("int2", "number2"):
         other = dtype if kind == "int2" else g.choose([d for d in (I32, F32, dtype) if d is dtype or d.bits >= 32])
         return [g.expr(shape, depth, dtype), g.expr(shape, depth, other)]
@@ -387,7 +394,7 @@ def _custom_reduce(combine):
         inner, axis, attrs = _larger(g, shape)
         operands = _combined(g, inner, dtype, depth, combine)
         e = g.make("reduce", *operands, axis=axis, combine=combine, **attrs)
-        return e if len(operands) == 1 else g.make("item", e, index=g.random.randrange(2))
+        return e if len(operands) == 1 else g.make("item", e, index=g.random.randrange(len(operands)))
     return build
 
 
@@ -397,7 +404,7 @@ def _custom_scan(combine):
         operands = _combined(g, shape, dtype, depth, combine)
         axis = g.random.randrange(len(shape))
         e = g.make("scan", *operands, axis=axis, combine=combine, **({"reverse": True} if g.chance(0.4) else {}))
-        return e if len(operands) == 1 else g.make("item", e, index=g.random.randrange(2))
+        return e if len(operands) == 1 else g.make("item", e, index=g.random.randrange(len(operands)))
     return build
 
 
@@ -415,10 +422,11 @@ def _dot(g, shape, dtype, depth):
     onto_itself = not batch and dtype in (F16, BF16, F32) and n >= 16 and g.chance(0.25)    # x + x @ y
     k = n if onto_itself else k
     limit = 2 if dtype in FP8 else 8
-    x, y = (g.expr(s, depth, dtype) if dtype is I8 else g.small(s, dtype, depth, limit) for s in (batch + (m, k), batch + (k, n)))
+    other = g.choose(FP8) if dtype in FP8 and g.chance(0.4) else dtype
+    x, y = (g.expr(s, depth, d) if d is I8 else g.small(s, d, depth, limit) for s, d in ((batch + (m, k), dtype), (batch + (k, n), other)))
     attrs = {}
     if dtype is F32:
-        attrs["precision"] = g.choose(("ieee", "tf32", "tf32x3", None))
+        attrs["precision"] = g.choose(("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6", None))
     if dtype is F16 and g.chance(0.3):
         attrs["out"] = "float16"
     operands = [x, y]
@@ -433,6 +441,37 @@ def _dot(g, shape, dtype, depth):
         other = g.small(shape, e.dtype, depth)
         e = g.make("add", e, other) if g.chance(0.5) else g.make("add", other, e)
     return e
+
+
+def _scaled_operand(g, kind, shape, along, packed):
+    """An operand of a scaled product as it is stored, with pairs along `packed`, and its scale or None."""
+    stored = list(shape)
+    if kind == "e2m1":
+        stored[packed] //= 2
+    value = g.load(tuple(stored), SCALED[kind], "full" if kind == "e2m1" else "unit")
+    if g.chance(0.25):
+        return value, None
+    scale = g.load((shape[1 - along], shape[along] // 32), U8, "small")
+    return value, g.make("add", g.make("and", scale, 3), g.choose((125, 126, 127)))
+
+
+def _dot_scaled(g, shape, dtype, depth):
+    if g.inside_function or len(shape) != 2 or max(shape) > 64 or min(shape) < 16 or any(d & d - 1 for d in shape):
+        raise Reject("rank 2")
+    (m, n), k = shape, g.choose((32, 64, 64, 128))
+    kinds = [kind for kind, stored in SCALED.items() if stored is dtype]
+    left, right = kinds[0], g.choose(SCALED)
+    attrs = {"left": left, "right": right}
+    for kind, key in ((left, "lhs_k_pack"), (right, "rhs_k_pack")):
+        if kind == "e2m1" and g.chance(0.2):
+            attrs[key] = False
+    x, a = _scaled_operand(g, left, (m, k), 1, 1 if attrs.get("lhs_k_pack", True) else 0)
+    y, b = _scaled_operand(g, right, (k, n), 0, 0 if attrs.get("rhs_k_pack", True) else 1)
+    operands = [x, y, *(s for s in (a, b) if s is not None)]
+    if g.chance(0.4):
+        operands.append(g.small(shape, F32, depth, 2))
+        attrs["positional"] = g.chance(0.5)
+    return g.make("dot_scaled", *operands, left_scale=a is not None, right_scale=b is not None, **attrs)
 
 
 def _dot_of_transposed(g, shape, dtype, depth):
@@ -571,20 +610,45 @@ def _assume(g, shape, dtype, depth):
     return None
 
 
-def _described(g, shape, dtype, depth):
-    """A block of a tensor by a descriptor, partly outside of the tensor in some programs."""
-    if g.inside_function or not 1 <= len(shape) <= 3 or shape[-1] * dtype.bits < 128 or any(d > 256 for d in shape):
-        raise Reject("no such block")
-    sizes = [d + g.random.choice((-1, 0, 3, d)) for d in shape]
-    sizes = [max(d, 1) for d in sizes]
-    unit = max(128 // dtype.bits, 1)
-    strides, step = [1] * len(shape), 1
-    for axis in range(len(shape) - 2, -1, -1):
-        step = -(-step * sizes[axis + 1] // unit) * unit
-        strides[axis] = step
-    buffer = g.input_buffer(dtype, g.choose(("small", "full")), aligned=True)
-    offsets = [g.make("mul", g.program_index(), 2) if axis == 0 and g.chance(0.4) else g.random.randint(-2, 3) for axis in range(len(shape))]
-    return g.make("described", buffer, *offsets, sizes=sizes, strides=strides, shape=shape)
+def _from_view(name):
+    return lambda g, shape, dtype, depth: getattr(g, name)(shape, dtype)
+
+
+def _describe_atomic(name):
+    return lambda g, shape, dtype, depth: g.described_atomic(name, dtype)
+
+
+def _chosen(g, shape, dtype, depth):
+    return g.make("chosen", g.condition(), g.expr(shape, depth, dtype), g.expr(shape, depth, dtype))
+
+
+def _scalar_logic(name):
+    def build(g, shape, dtype, depth):
+        if shape != ():
+            raise Reject("conditions")
+        return g.make(name, g.expr((), depth, BOOL), g.expr((), depth, BOOL))
+    return build
+
+
+def _mapped(name):
+    def build(g, shape, dtype, depth):
+        _needs(shape)
+        if name == "m_steps":
+            operands = [g.make("and", g.expr(shape, depth, dtype), 63) for _ in range(2)]
+        else:
+            operands = [g.load(shape, dtype, g.choose(("small", "full"))) if not g.inside_function else g.expr(shape, depth, dtype)
+                        for _ in range(2)]
+        e = g.make("mapped", *operands, function_name=name)
+        return g.make("item", e, index=g.random.randrange(2)) if isinstance(e.value, tuple) else e
+    return build
+
+
+def _asm(name):
+    def build(g, shape, dtype, depth):
+        _needs(shape)
+        e = g.make("asm", g.expr(shape, depth, I32), g.expr(shape, depth, I32), name=name)
+        return g.make("item", e, index=g.random.randrange(2)) if isinstance(e.value, tuple) else e
+    return build
 
 
 def _atomic(name):
@@ -616,7 +680,7 @@ ROWS = [
     Row("where", ALL, _where, 4), Row("fma", (F16, F32, F64), _fma), Row("umulhi", (I32, U32, I64, U64), _binary("umulhi"), 1),
     Row("floor", WIDE, _unary("floor"), 1), Row("ceil", WIDE, _unary("ceil"), 1), Row("sqrt_rn", (F32, ), _sqrt_rn, 1),
     Row("div_rn", (F32, ), _div_rn("div_rn"), 1), Row("fdiv", WIDE, _div_rn("fdiv"), 1),
-    Row("cast", ALL, _cast, 6), Row("bitcast", (*INTS, *FLOATS, *FP8), _bitcast), Row("cast_rtz", (F32, F64), _cast_rtz, 1),
+    Row("cast", ALL, _cast, 6), Row("bitcast", (*INTS, *FLOATS, *FP8), _bitcast), Row("cast_rtz", FLOATS, _cast_rtz, 1),
     Row("through8", FLOATS, _through8, 1),
     Row("reshape", ALL, _reshape, 3), Row("ravel", ALL, _ravel, 1, False), Row("permute", ALL, _permute, 3, False),
     Row("transpose", ALL, _transpose, 3, False), Row("broadcast_to", ALL, _broadcast_to, 2, False),
@@ -640,10 +704,18 @@ ROWS = [
     Row("logical_and", (BOOL, *INTS), _binary_of_same("logical_and"), 1), Row("logical_or", (BOOL, *INTS), _binary_of_same("logical_or"), 1),
     Row("randint", (I32, U32), _random("randint"), 1), Row("randint4x", (I32, U32), _random("randint4x"), 1),
     Row("rand", (I32, U32), _random("rand"), 1),
-    Row("load", ALL, _load, 3, False, True), Row("described", (*INTS, *FLOATS), _described, 1, False, True),
+    Row("load", ALL, _load, 3, False, True), 
+    Row("described", (*INTS, *FLOATS, *FP8), _from_view("described_load"), 1, False, True),
+    Row("describe_gather", (*INTS, *FLOATS), _from_view("described_gather"), 1, False, True),
+    Row("windowed", ALL[1:], _from_view("windowed_load"), 1, False, True),
     Row("assume", (BOOL, ), _assume, 0, False, True), Row("hint", (I32, I64), _hint, 1), Row("pid", (I32, ), _pid, 1, False, True),
     *(Row(f"atomic_{n}", [BY_NAME[d] for d in atomic_dtypes(n if n != "cas" else "xchg")], _atomic(n), 0, False, True)
       for n in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")),
+    *(Row(f"describe_atomic_{n}", [BY_NAME[d] for d in names], _describe_atomic(n), 0, False, True) for n, names in DESCRIBED_ATOMICS.items()),
+    Row("dot_scaled", SCALED.values(), _dot_scaled, 1, False, True),
+    Row("chosen", ALL, _chosen, 1), Row("both", (BOOL, ), _scalar_logic("both"), 1), Row("either", (BOOL, ), _scalar_logic("either"), 1),
+    *(Row(f"mapped:{n}", (I32, I64, U32) if n == "m_steps" else (I32, U32, I64, F32, F64), _mapped(n), 1, False) for n in MAPPED),
+    *(Row(f"asm:{n}", (I32, ), _asm(n), 0, False) for n in ASSEMBLY),
 ]
 
 
@@ -664,7 +736,7 @@ def _index_statement(g, shape, dtype, depth):
 
 
 def _reduce_statement(g, shape, dtype, depth):
-    combine = g.choose([c for c in COMBINERS if COMBINERS[c][1] == 2])
+    combine = g.choose([c for c in COMBINERS if COMBINERS[c][1] > 1])
     inner, axis, attrs = _larger(g, shape)
     operands = _combined(g, inner, g.choose(_REDUCED[combine]), depth, combine)
     g.unpack(g.make("reduce", *operands, axis=axis, combine=combine, **attrs))
@@ -672,7 +744,7 @@ def _reduce_statement(g, shape, dtype, depth):
 
 def _scan_statement(g, shape, dtype, depth):
     _needs(shape)
-    combine = g.choose([c for c in COMBINERS if COMBINERS[c][1] == 2])
+    combine = g.choose([c for c in COMBINERS if COMBINERS[c][1] > 1])
     operands = _combined(g, shape, g.choose(_REDUCED[combine]), depth, combine)
     g.unpack(g.make("scan", *operands, axis=g.random.randrange(len(shape)), combine=combine, **({"reverse": True} if g.chance(0.4) else {})))
 

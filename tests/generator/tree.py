@@ -4,10 +4,11 @@ import dataclasses
 
 import numpy as np
 
-from . import memory_ops, product_ops, random_ops  # noqa: F401  register their operations
+from . import product_ops, random_ops  # noqa: F401  register their operations
 from .dtypes import BY_NAME, I32, I64, F32, BOOL, U32, Reject, Value, as_value, from_memory, is_number, to_memory
 from .fold_ops import COMBINERS
-from .ops import OPS
+from .memory_ops import View
+from .ops import MAPPED, OPS
 
 
 @dataclasses.dataclass
@@ -107,6 +108,9 @@ class Function:
     body: list
     results: list    #: Nodes
     noinline: bool = False
+    known: tuple = ()     #: parameters whose arguments are known during compilation
+    early: Node = None    #: where this holds, `others` are returned
+    others: tuple = ()
 
 
 @dataclasses.dataclass
@@ -211,23 +215,33 @@ def nodes_of(statements):
                 yield from walk(value)
             elif field.name in ("body", "then", "orelse"):
                 yield from nodes_of(value)
+            elif field.name in ("results", "others"):
+                for result in value:
+                    yield from walk(result)
 
 
 def source_of(program, name="kernel", package="nereid as triton", language="nereid.language"):
     """The text of a module with the kernel and what it needs."""
-    used = {n.attrs["combine"] for n in nodes_of(program.body) if "combine" in n.attrs}
-    for f in program.functions:
-        used |= {n.attrs["combine"] for n in nodes_of(f.body) if "combine" in n.attrs}
-        used |= {m.attrs["combine"] for r in f.results for m in nodes_of([Effect(r)]) if "combine" in m.attrs}
-    called = {n.attrs["function"] for n in nodes_of(program.body) if n.op == "call"}
+    called, nodes = set(), list(nodes_of(program.body))
+    for f in reversed(program.functions):
+        called |= {n.attrs["function"] for n in nodes if n.op == "call"}
+        if f.name in called:
+            nodes += list(nodes_of([f]))
+    used = {n.attrs["combine"] for n in nodes if "combine" in n.attrs}
+    mapped = {n.attrs["function_name"] for n in nodes if "function_name" in n.attrs}
     parts = [f"import {package}\nimport {language} as tl\n"]
     for combine in sorted(used):
         parts.append("@triton.jit\n" + COMBINERS[combine][0])
+    for name_of_function in sorted(mapped):
+        parts.append("@triton.jit\n" + MAPPED[name_of_function][0])
     for f in program.functions:
         if f.name in called:
             head = "@triton.jit(noinline=True)" if f.noinline else "@triton.jit"
-            results = ", ".join(text_of(r) for r in f.results)
-            parts.append("\n".join([head, f"def {f.name}({', '.join(f.params)}):", *lines_of(f.body, 1), f"    return {results}"]) + "\n")
+            params = ", ".join(p + (": tl.constexpr" if p in f.known else "") for p in f.params)
+            lines = [head, f"def {f.name}({params}):", *lines_of(f.body, 1)]
+            if f.early is not None:
+                lines += [f"    if {text_of(f.early)}:", f"        return {', '.join(text_of(r) for r in f.others)}"]
+            parts.append("\n".join([*lines, f"    return {', '.join(text_of(r) for r in f.results)}"]) + "\n")
     params = [b.name for b in program.buffers] + [s.name + (f": {s.annotation}" if s.annotation else "") for s in program.scalars]
     parts.append("\n".join(["@triton.jit", f"def {name}({', '.join(params)}):", *(lines_of(program.body, 1) or ["    pass"])]) + "\n")
     return "\n\n".join(parts)
@@ -319,12 +333,15 @@ class Machine:
         except (ValueError, IndexError, AttributeError, TypeError) as error:
             raise Reject(f"{node.op}: {error}") from error
         if self.counts is not None:
-            kinds = {str(x.dtype) for x in operands if isinstance(x, Value) and not (node.op == "where" and x is operands[0])}
-            if not kinds:
+            kinds = {str(x.dtype) for x in operands if isinstance(x, Value) and not (node.op in ("where", "chosen") and x is operands[0])}
+            views = [x for x in operands if isinstance(x, View)]
+            if views:
+                kinds = {str(views[0].pointer.dtype)}
+            if not kinds and not isinstance(result, View):
                 kinds = {str((result[0] if isinstance(result, tuple) else result).dtype)}
             for kind in kinds:
                 self.counts[(row_name(node), kind, self.context[-1])] += 1
-        if not isinstance(result, tuple) and result.array.size > 1 << 16:
+        if isinstance(result, Value) and result.array.size > 1 << 16:
             raise Reject("too large")
         return result
 
@@ -337,15 +354,16 @@ class Machine:
             inner.run(function.body)
         except Left:
             raise Reject("return of a function") from None
-        results = tuple(inner.evaluate(r) for r in function.results)
+        early = function.early is not None and inner.condition(function.early)
+        results = tuple(inner.evaluate(r) for r in (function.others if early else function.results))
         return results if len(results) > 1 else results[0]
 
     # Statements.
 
     def assign(self, name, value):
-        value = as_value(value)
+        value = tuple(as_value(v) for v in value) if isinstance(value, tuple) else as_value(value)
         before = self.scope.get(name)
-        if before is not None and as_value(before).type != value.type:
+        if before is not None and _type_of(before) != _type_of(value):
             raise Reject("a variable changes its type")
         self.scope[name] = value
 
@@ -359,8 +377,6 @@ class Machine:
     def run_assign(self, s):
         value = self.evaluate(s.value)
         if len(s.names) == 1:
-            if isinstance(value, tuple):
-                raise Reject("a tuple")
             self.assign(s.names[0], value)
         else:
             if not isinstance(value, tuple) or len(value) != len(s.names):
@@ -473,12 +489,20 @@ class Machine:
         raise Reject("too many rounds")
 
 
+def _type_of(value):
+    return tuple(v.type for v in value) if isinstance(value, tuple) else as_value(value).type
+
+
 def row_name(node):
     """The name under which an operation is counted."""
-    if node.op == "atomic":
-        return "atomic_" + node.attrs["name"]
+    if node.op in ("atomic", "describe_atomic"):
+        return f"{node.op}_{node.attrs['name']}"
     if node.op in ("reduce", "scan"):
         return node.op + ":" + node.attrs["combine"]
+    if node.op == "mapped":
+        return "mapped:" + node.attrs["function_name"]
+    if node.op == "asm":
+        return "asm:" + node.attrs["name"]
     if node.op == "cast":
         return "bitcast" if node.attrs.get("bitcast") else "cast_rtz" if node.attrs.get("rtz") else "cast"
     return node.op
