@@ -86,7 +86,7 @@ struct EmitNvidia : public PassWrapper<EmitNvidia, OperationPass<ModuleOp>> {
       llvm::outs() << *ptx;
       return llvm::Error::success();
     }
-    auto assembler = findAssembler();
+    auto assembler = findAssembler(&arch);
     if (!assembler)
       return assembler.takeError();
     auto assembly = (*assembler)->assemble(*ptx, emitted->entry, {arch});

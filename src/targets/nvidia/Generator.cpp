@@ -39,7 +39,7 @@ void explainCode(const NvidiaKernel &kernel, explain::Report &report) {
   std::lock_guard lock(kernel.mutex);
   if (llvm::Error error = kernel.cubin.empty() ? kernel.assemble() : llvm::Error::success())
     used.assembler = llvm::toString(std::move(error));
-  else if (auto assembler = findAssembler())
+  else if (auto assembler = findAssembler(&kernel.arch))
     used.assembler = (*assembler)->description();
   else
     llvm::consumeError(assembler.takeError());
@@ -117,7 +117,7 @@ public:
     result->layouts = std::move(report->layouts);
 
     // The assembler is asked early: PTX is written in its version.
-    auto assembler = findAssembler();
+    auto assembler = findAssembler(&*arch);
     std::optional<int> itsVersion;
     if (assembler)
       itsVersion = (*assembler)->ptxVersion();

@@ -21,7 +21,7 @@ public:
       llvm::consumeError(arch.takeError()); // the compilation says so
       return {};
     }
-    return arch->name() + " " + assemblerIdentity();
+    return arch->name() + " " + assemblerIdentity(*arch);
   }
 
   std::string fileOf(llvm::StringRef what) const override {
@@ -50,7 +50,7 @@ public:
     std::lock_guard lock(kernel.mutex);
     if (!kernel.cubin.empty())
       return true;
-    auto assembler = findAssembler();
+    auto assembler = findAssembler(&kernel.arch);
     if (!assembler) {
       llvm::consumeError(assembler.takeError());
       return true;
@@ -67,7 +67,9 @@ public:
     targets::Tool assembler{"assembler", "", ""};
     if (auto found = findAssembler()) {
       assembler.found = (*found)->description();
-      assembler.problem = (*found)->defect();
+      std::string defect = (*found)->defect();
+      assembler.problem = passedOver();
+      assembler.problem += (assembler.problem.empty() || defect.empty() ? "" : "; ") + defect;
     } else {
       assembler.problem = llvm::toString(found.takeError());
     }

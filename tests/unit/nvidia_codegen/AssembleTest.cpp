@@ -108,12 +108,14 @@ protected:
   Folder folder;
 
   /// Its `ptxas` writes `output` as machine code, and its PTX's version to a file.
-  std::string makePtxas(const std::string &output) {
+  std::string makePtxas(const std::string &output, const std::string &release = "12.8") {
     std::string path = folder.path("ptxas");
     std::error_code error;
     llvm::raw_fd_ostream out(path, error);
     out << "#!/bin/sh\n"
-           "[ \"$1\" = --version ] && { echo 'release 12.8, V12.8.1'; exit 0; }\n"
+           "[ \"$1\" = --version ] && { echo 'release "
+        << release
+        << "'; exit 0; }\n"
            "for word in \"$@\"; do\n"
            "  case $word in *.ptx) grep version \"$word\" > "
         << folder.path("version")
@@ -169,6 +171,106 @@ TEST_F(Assemble, CodeThatCrashedGoesToTheProgram) {
   auto other = assemble(ptx, "add", {{90, true}, 0}, folder.path("notes"));
   ASSERT_TRUE(bool(other)) << llvm::toString(other.takeError());
   EXPECT_EQ(other->cubin, "\177ELFfake");
+}
+
+/// What assembles for an architecture, and what the first two assemblies have warned of.
+std::vector<std::string> assembledFor(const Architecture &arch) {
+  std::vector<std::string> found;
+  for (int time = 0; time < 2; ++time) {
+    auto assembly = assemble(ptx, "add", {arch}, "");
+    if (!assembly)
+      return {llvm::toString(assembly.takeError())};
+    found.insert(found.end(), assembly->warnings.begin(), assembly->warnings.end());
+    if (time == 1)
+      found.push_back(assembly->cubin);
+  }
+  return found;
+}
+
+TEST_F(Assemble, TheProgramComesBeforeTheDriver) {
+  struct Case {
+    const char *nvJitLink, *ptxas;
+    Architecture arch;
+    std::vector<std::string> found; ///< PTXAS stands for the program's path
+  };
+  const std::string link = "nvJitLink 12.0 (" FAKE_NVJITLINK_PATH ") is too old for sm_100a";
+  const Case cases[] = {
+      {"130", "12.8", {90, true}, {"\177ELFfake"}},
+      // sm_90 is known to every nvJitLink.
+      {"120", "12.8", {90, true}, {"\177ELFfake"}},
+      {"120",
+       "12.8",
+       {100, true},
+       {link + ": ptxas 12.8 (PTXAS) assembles instead", "\177ELFapart"}},
+      {"120",
+       "12.4",
+       {100, true},
+       {link + "; ptxas 12.4 (PTXAS) is too old for sm_100a: the NVIDIA driver (CUDA 13.0) "
+               "assembles instead",
+        "\177ELFdriver"}},
+      {"120",
+       "",
+       {100, true},
+       {link + "; `PTXAS` does not say its version: it is no `ptxas`: the NVIDIA driver (CUDA "
+               "13.0) assembles instead",
+        "\177ELFdriver"}},
+  };
+  std::string program = folder.path("./bin/ptxas");
+  llvm::cantFail(llvm::errorCodeToError(llvm::sys::fs::create_directory(folder.path("bin"))));
+  for (const Case &one : cases) {
+    SCOPED_TRACE(std::string(one.nvJitLink) + " " + one.ptxas + " " + one.arch.name());
+    std::string made = makePtxas("printf '\\177ELFapart' > \"$target\"", one.ptxas);
+    llvm::cantFail(llvm::errorCodeToError(llvm::sys::fs::rename(made, program)));
+    Environment environment({{"NEREID_CUDA_PATH", folder.path(".")},
+                             {"NEREID_ASSEMBLER", ""},
+                             {"NEREID_PTXAS", ""},
+                             {"NEREID_LIBCUDA", FAKE_DRIVER_PATH},
+                             {"FAKE_NVJITLINK_RELEASE", one.nvJitLink}});
+    std::string said = folder.path("said");
+    EXPECT_EQ(statusOfChild([&] {
+                std::error_code error;
+                llvm::raw_fd_ostream out(said, error);
+                for (const std::string &text : assembledFor(one.arch))
+                  out << text << "\n";
+                return 0;
+              }),
+              0);
+    std::string expected;
+    for (std::string text : one.found) {
+      if (size_t at = text.find("PTXAS"); at != std::string::npos)
+        text.replace(at, 5, program);
+      expected += text + "\n";
+    }
+    EXPECT_EQ((*llvm::MemoryBuffer::getFile(said))->getBuffer().str(), expected);
+  }
+}
+
+TEST_F(Assemble, WhatMayBePassedOverIsPartOfTheKey) {
+  std::string program = folder.path("bin/ptxas");
+  llvm::cantFail(llvm::errorCodeToError(llvm::sys::fs::create_directory(folder.path("bin"))));
+  Environment environment({{"NEREID_CUDA_PATH", folder.path(".")},
+                           {"NEREID_ASSEMBLER", ""},
+                           {"NEREID_PTXAS", ""},
+                           {"NEREID_LIBCUDA", FAKE_DRIVER_PATH}});
+  auto identities = [&](const std::string &release) {
+    std::string made = makePtxas("printf '\\177ELFapart' > \"$target\"", release);
+    llvm::cantFail(llvm::errorCodeToError(llvm::sys::fs::rename(made, program)));
+    std::string said = folder.path("said");
+    statusOfChild([&] { // what is known of files is kept
+      std::error_code error;
+      llvm::raw_fd_ostream out(said, error);
+      out << assemblerIdentity({90, true}) << '\n' << assemblerIdentity({100, true});
+      return 0;
+    });
+    auto [hopper, blackwell] = (*llvm::MemoryBuffer::getFile(said))->getBuffer().split('\n');
+    return std::pair(hopper.str(), blackwell.str());
+  };
+  auto [hopper, blackwell] = identities("12.8");
+  auto [hopperThen, blackwellThen] = identities("12.4 of another day");
+  EXPECT_EQ(hopper, hopperThen) << "nvJitLink alone";
+  EXPECT_NE(blackwell, blackwellThen) << "or the program";
+  EXPECT_EQ(blackwell.find(hopper), 0u);
+  EXPECT_NE(blackwell.find("driver "), std::string::npos) << blackwell;
 }
 
 TEST_F(Assemble, WithoutTheProgramTheSecondEndIsTheLast) {

@@ -20,7 +20,7 @@ namespace {
 
 /// Runs on every assembler this machine has.
 void withEach(llvm::function_ref<void(const Assembler &)> test) {
-  std::string why;
+  NoAssembler why;
   int count = 0;
   auto run = [&](std::unique_ptr<Assembler> assembler) {
     if (!assembler)
@@ -152,15 +152,15 @@ constexpr char crashingPtx[] = R"(
 )";
 
 TEST(Assembler, ACrashOfNvJitLinkIsAnError) {
-  std::string why;
-  if (!openNvJitLink(why))
-    GTEST_SKIP() << why;
+  NoAssembler none;
+  if (!openNvJitLink(none))
+    GTEST_SKIP() << none.why;
   // In a process of its own: what is left of the library after a crash is not to be relied on. Its
   // other threads finish what they are at.
   pid_t child = fork();
   if (child == 0) {
     alarm(60);
-    auto assembler = openNvJitLink(why);
+    auto assembler = openNvJitLink(none);
     std::string ptx = ptxOf(addKernel, hopper());
     std::atomic<int> fine = 0;
     std::vector<std::thread> threads;
@@ -193,7 +193,7 @@ TEST(Assembler, ChoiceBySetting) {
     auto found = findAssembler();
     ASSERT_FALSE(bool(found));
     EXPECT_NE(llvm::toString(found.takeError())
-                  .find("the setting NEREID_ASSEMBLER expects `nvjitlink`, `driver` or `ptxas`, "
+                  .find("the setting NEREID_ASSEMBLER expects `nvjitlink`, `ptxas` or `driver`, "
                         "found `clang`"),
               std::string::npos);
   }

@@ -60,10 +60,10 @@ TEST(DebugInfo, LinesAndInlinedCalls) {
   EXPECT_FALSE(text.contains("prelude")) << ptx;
   // Nothing that makes the assembler compile for a debugger.
   EXPECT_FALSE(text.contains(", debug")) << ptx;
-  std::string why;
+  NoAssembler why;
   auto assembler = openNvJitLink(why);
   if (!assembler)
-    GTEST_SKIP() << why;
+    GTEST_SKIP() << why.why;
   auto assembly = assembler->assemble(ptx, "kernel", {{90, true}});
   ASSERT_TRUE(bool(assembly)) << llvm::toString(assembly.takeError());
   EXPECT_TRUE(assembly->warnings.empty()) << assembly->log;

@@ -1,7 +1,8 @@
 // A stand-in for NVIDIA's libnvJitLink. The variable FAKE_NVJITLINK says what becomes of any code:
 // "fault" (it reads address 76, as the real one does in some releases), "crash" (the process ends
 // by a signal in libc), "garbage" (bytes that are no machine code); else an ELF file's first bytes.
-// A name of the code that begins with "fine" is fine in any case.
+// A name of the code that begins with "fine" is fine in any case. FAKE_NVJITLINK_RELEASE is its
+// release times ten, 130 without it.
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,8 +18,10 @@ static const char *image(void) {
 }
 
 int nvJitLinkVersion(unsigned *major, unsigned *minor) {
-  *major = 13;
-  *minor = 0;
+  const char *release = getenv("FAKE_NVJITLINK_RELEASE");
+  int number = release ? atoi(release) : 130;
+  *major = number / 10;
+  *minor = number % 10;
   return 0;
 }
 

@@ -148,12 +148,12 @@ protected:
 
   /// Assembles, and expects no spills and no advice.
   void assemble(const std::string &text, int sm, int mostRegisters = 255) {
-    std::string why;
+    NoAssembler none;
     std::string path = findProgram("ptxas");
     if (path.empty())
       GTEST_SKIP() << "no ptxas";
-    auto assembler = openPtxas(path, why);
-    ASSERT_TRUE(assembler) << why;
+    auto assembler = openPtxas(path, none);
+    ASSERT_TRUE(assembler) << none.why;
     auto assembly = assembler->assemble(text, "dot", {cantFail(architectureFor(sm))});
     ASSERT_TRUE(bool(assembly)) << llvm::toString(assembly.takeError()) << text;
     EXPECT_TRUE(assembly->warnings.empty()) << assembly->warnings.front();

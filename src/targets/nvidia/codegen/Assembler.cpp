@@ -14,6 +14,7 @@
 #include "llvm/Support/Path.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -111,25 +112,30 @@ llvm::SmallVector<llvm::StringRef> kindsInForce() {
     return {settings.assembler};
   if (!settings.ptxas.empty())
     return {"ptxas"};
-  return {"nvjitlink", "driver", "ptxas"};
+  return {"nvjitlink", "ptxas", "driver"};
 }
 
-std::unique_ptr<Assembler> open(llvm::StringRef kind, const std::string &ptxas, std::string &why) {
+std::unique_ptr<Assembler> open(llvm::StringRef kind, const std::string &ptxas, NoAssembler &none) {
   if (kind == "nvjitlink")
-    return openNvJitLink(why);
+    return openNvJitLink(none);
   if (kind == "driver")
-    return openDriverLinker(why);
+    return openDriverLinker(none);
   if (kind == "ptxas") {
     std::string path = ptxas.empty() ? findProgram("ptxas") : ptxas;
     if (path.empty()) {
-      why = "no program `ptxas` was found";
+      none.why = "no program `ptxas` was found";
       return nullptr;
     }
-    return openPtxas(path, why);
+    return openPtxas(path, none);
   }
-  why = "the setting NEREID_ASSEMBLER expects `nvjitlink`, `driver` or `ptxas`, found `" +
-        kind.str() + "`";
+  none.why = "the setting NEREID_ASSEMBLER expects `nvjitlink`, `ptxas` or `driver`, found `" +
+             kind.str() + "`";
   return nullptr;
+}
+
+/// The PTX version that an assembler has to read; 0 for no architecture.
+int neededVersion(const Architecture *arch) {
+  return arch ? ptxVersionFor(*arch, std::nullopt) : 0;
 }
 
 } // namespace
@@ -178,10 +184,11 @@ int ptxVersionOfCuda(int major, int minor) {
   }
 }
 
-std::unique_ptr<Assembler> openPtxas(const std::string &path, std::string &why) {
+std::unique_ptr<Assembler> openPtxas(const std::string &path, NoAssembler &none) {
+  none.isThere = true;
   auto result = runProgram(path, {"--version"}, 30);
   if (!result) {
-    why = llvm::toString(result.takeError());
+    none.why = llvm::toString(result.takeError());
     return nullptr;
   }
   llvm::StringRef output = result->output;
@@ -193,46 +200,81 @@ std::unique_ptr<Assembler> openPtxas(const std::string &path, std::string &why) 
       output.consumeInteger(10, minor);
   }
   if (major == 0) {
-    why = "`" + path + "` does not say its version: it is no `ptxas`";
+    none.why = "`" + path + "` does not say its version: it is no `ptxas`";
     return nullptr;
   }
   return std::make_unique<PtxasProgram>(path, major, minor);
 }
 
-static llvm::Expected<const Assembler *> findAmong(llvm::ArrayRef<llvm::StringRef> kinds) {
-  // By choice: settings may be read again.
-  struct Found {
-    std::unique_ptr<Assembler> assembler;
-    std::string why;
-  };
+namespace {
+
+/// What is in force for an architecture.
+struct Choice {
+  const Assembler *assembler = nullptr;
+  std::string none;       ///< why there is none
+  std::string passedOver; ///< why it is not the first one that is there
+};
+
+} // namespace
+
+static Choice choose(llvm::ArrayRef<llvm::StringRef> kinds, const Architecture *arch) {
+  // By choice and kind: settings may be read again.
   static auto *mutex = new std::mutex();
-  static auto *known = new llvm::StringMap<Found>();
+  static auto *choices = new llvm::StringMap<Choice>();
+  static auto *opened = new llvm::StringMap<std::unique_ptr<Assembler>>();
   const Settings &settings = Settings::current();
-  std::string key = llvm::join(kinds, ",") + "|" + settings.ptxas + "|" + settings.cudaPath;
+  const int needed = neededVersion(arch);
+  std::string places =
+      "|" + settings.ptxas + "|" + settings.cudaPath + "|" + settings.cudaLibrary();
   std::lock_guard lock(*mutex);
-  auto it = known->find(key);
+  Choice &choice = (*choices)[llvm::join(kinds, ",") + "|" + std::to_string(needed) + places];
   // What was not found may have been installed, or the packages' folders named, since.
-  if (it == known->end() || !it->second.assembler) {
-    Found found;
-    for (llvm::StringRef kind : kinds) {
-      std::string why;
-      found.assembler = open(kind, settings.ptxas, why);
-      if (found.assembler)
-        break;
-      found.why += (found.why.empty() ? "" : "; ") + why;
+  if (choice.assembler)
+    return choice;
+  choice = {};
+  const Assembler *old = nullptr;
+  auto because = [](std::string &text, const std::string &why) {
+    text += (text.empty() ? "" : "; ") + why;
+  };
+  for (llvm::StringRef kind : kinds) {
+    std::unique_ptr<Assembler> &assembler = (*opened)[kind.str() + places];
+    NoAssembler none;
+    if (!assembler)
+      assembler = open(kind, settings.ptxas, none);
+    if (!assembler) {
+      because(choice.none, none.why);
+      if (none.isThere)
+        because(choice.passedOver, none.why);
+    } else if (assembler->ptxVersion() < needed) {
+      if (!old)
+        old = assembler.get();
+      because(choice.passedOver, assembler->description() + " is too old for " + arch->name());
+    } else {
+      choice.assembler = assembler.get();
+      return choice;
     }
-    it = known->insert_or_assign(key, std::move(found)).first;
   }
-  if (it->second.assembler)
-    return it->second.assembler.get();
+  // It says itself what it does not know.
+  choice.assembler = old;
+  choice.passedOver.clear();
+  return choice;
+}
+
+llvm::Expected<const Assembler *> findAssembler(const Architecture *arch) {
+  Choice choice = choose(kindsInForce(), arch);
+  if (choice.assembler)
+    return choice.assembler;
   return llvm::createStringError(
-      "there is no assembler for NVIDIA's machine code: " + it->second.why +
+      "there is no assembler for NVIDIA's machine code: " + choice.none +
       "; install the package `nvidia-nvjitlink` with pip, a CUDA toolkit (NEREID_CUDA_PATH says "
       "where it is) or the NVIDIA driver");
 }
 
-llvm::Expected<const Assembler *> findAssembler() {
-  return findAmong(kindsInForce());
+std::string passedOver(const Architecture *arch) {
+  Choice choice = choose(kindsInForce(), arch);
+  if (!choice.assembler || choice.passedOver.empty())
+    return "";
+  return choice.passedOver + ": " + choice.assembler->description() + " assembles instead";
 }
 
 /// The PTX as a program that reads at most `version` (times ten) takes it: the versions differ in
@@ -261,26 +303,28 @@ static llvm::Expected<Assembly> checked(llvm::Expected<Assembly> assembly, llvm:
 
 /// The program that takes over from an assembler in the process; null where there is none or
 /// another choice was made.
-static const Assembler *programInForce() {
+static const Assembler *programInForce(const Architecture &arch) {
   if (!llvm::is_contained(kindsInForce(), "ptxas"))
     return nullptr;
-  auto program = findAmong({"ptxas"});
-  if (program)
-    return *program;
-  llvm::consumeError(program.takeError());
-  return nullptr;
+  const Assembler *program = choose({"ptxas"}, &arch).assembler;
+  return program && program->ptxVersion() >= neededVersion(&arch) ? program : nullptr;
 }
 
 llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
                                   const AssembleOptions &options, llvm::StringRef notes) {
-  auto found = findAssembler();
+  auto found = findAssembler(&options.arch);
   if (!found)
     return found.takeError();
   const Assembler &first = **found;
   auto run = [&](const Assembler &assembler, llvm::StringRef text) {
     auto assembly = assembler.assemble(text, kernel, options);
-    if (assembly)
+    if (assembly) {
       assembly->by = assembler.description();
+      static std::atomic<bool> isTold = false;
+      std::string other = &assembler == &first ? passedOver(&options.arch) : "";
+      if (!other.empty() && !isTold.exchange(true))
+        assembly->warnings.insert(assembly->warnings.begin(), other);
+    }
     return checked(std::move(assembly), kernel);
   };
   if (!first.isInProcess())
@@ -301,7 +345,7 @@ llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
              "` in an earlier process, or that process was stopped then";
   }
   if (!reason.empty())
-    program = programInForce();
+    program = programInForce(options.arch);
   // Once may have been chance.
   if (reason.empty() || (!program && !first.hasCrashed() && note.ended() == 1)) {
     note.begin();
@@ -310,7 +354,7 @@ llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
       return assembly;
     note.keep();
     reason = llvm::toString(assembly.takeError());
-    program = programInForce();
+    program = programInForce(options.arch);
   }
   if (!program) {
     std::string file =
@@ -377,19 +421,28 @@ static std::string identityOf(llvm::StringRef kind, const std::string &ptxas) {
   return text.empty() ? text : kind.str() + text;
 }
 
-std::string assemblerIdentity() {
+std::string assemblerIdentity(const Architecture &arch) {
   static auto *mutex = new std::mutex();
   static auto *known = new llvm::StringMap<std::string>();
   const Settings &settings = Settings::current();
   llvm::SmallVector<llvm::StringRef> kinds = kindsInForce();
-  std::string key = llvm::join(kinds, ",") + "|" + settings.ptxas + "|" + settings.cudaPath + "|" +
-                    settings.cudaLibrary();
+  const int needed = neededVersion(&arch);
+  std::string key = llvm::join(kinds, ",") + "|" + std::to_string(needed) + "|" + settings.ptxas +
+                    "|" + settings.cudaPath + "|" + settings.cudaLibrary();
   std::lock_guard lock(*mutex);
   std::string &identity = (*known)[key];
+  if (!identity.empty())
+    return identity;
   // What was not found may have been installed since.
-  for (llvm::StringRef kind : kinds)
-    if (identity.empty())
-      identity = identityOf(kind, settings.ptxas);
+  for (llvm::StringRef kind : kinds) {
+    std::string one = identityOf(kind, settings.ptxas);
+    identity += (identity.empty() || one.empty() ? "" : " ") + one;
+    // An old one may be passed over, which shows only when it is opened. There is no nvJitLink of
+    // before PTX 8.0.
+    bool isNewEnough = kind == "nvjitlink" && needed <= ptxVersionOfCuda(12, 0);
+    if (!one.empty() && isNewEnough)
+      break;
+  }
   return identity.empty() ? "no assembler" : identity;
 }
 

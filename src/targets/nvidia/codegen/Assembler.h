@@ -1,12 +1,14 @@
 // PTX to machine code (a cubin), by whichever of NVIDIA's assemblers there is: nvJitLink in the
-// process, the driver's own compiler, or a `ptxas` program.
+// process, a `ptxas` program, or the driver's own compiler.
 //
-// The setting NEREID_ASSEMBLER chooses ("nvjitlink", "driver", "ptxas"); NEREID_PTXAS (alias
-// TRITON_PTXAS_PATH) names the program. Without a choice the first one found of that order is
-// taken. Assemblers are found once a process and may be used from several threads.
+// The setting NEREID_ASSEMBLER chooses ("nvjitlink", "ptxas", "driver"); NEREID_PTXAS (alias
+// TRITON_PTXAS_PATH) names the program. Without a choice the first of that order is taken that can
+// be used and is new enough for the GPU: the driver's compiler is several times slower than the
+// others and the only one whose crash nothing can be done about. Assemblers are found once a
+// process and may be used from several threads.
 //
-// The first two run inside this process, which their crash would end; `assemble` sees to it that it
-// seldom does, and not again and again.
+// nvJitLink and the driver's run inside this process, which their crash would end; `assemble` sees
+// to it that it seldom does, and not again and again.
 #pragma once
 #include "targets/nvidia/codegen/Architecture.h"
 
@@ -89,11 +91,16 @@ public:
                                             const AssembleOptions &options) const = 0;
 };
 
-/// The assembler in force; an error says what to install. The object lives as
-/// long as the process.
-llvm::Expected<const Assembler *> findAssembler();
+/// The assembler in force, for an architecture or for any; an error says what to install. The
+/// object lives as long as the process.
+llvm::Expected<const Assembler *> findAssembler(const Architecture *arch = nullptr);
 
-/// Assembles by the assembler in force. What it gives is machine code or an error.
+/// Why an assembler that is there and comes first was passed over: a library that cannot be loaded,
+/// a release that is too old for the architecture. Empty where none was.
+std::string passedOver(const Architecture *arch = nullptr);
+
+/// Assembles by the assembler in force. What it gives is machine code or an error. That another one
+/// was passed over is among the first assembly's warnings, once a process.
 ///
 /// One that crashes in this process (CrashGuard.h) is not called in it again: this code, with a
 /// warning among the assembly's, and all further code goes to a `ptxas` program. Where there is
@@ -107,15 +114,21 @@ llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
 
 /// What stands for the assembler in force in keys of kernels on disk: the builds of the files that
 /// it may be, found without opening them.
-std::string assemblerIdentity();
+std::string assemblerIdentity(const Architecture &arch);
 
 /// PTX version (times ten) of a CUDA release: (12, 8) is 87.
 int ptxVersionOfCuda(int major, int minor);
 
-// One maker each; null or an error's text in `why` when it is not there.
-std::unique_ptr<Assembler> openNvJitLink(std::string &why);
-std::unique_ptr<Assembler> openDriverLinker(std::string &why);
-std::unique_ptr<Assembler> openPtxas(const std::string &path, std::string &why);
+/// Why there is no assembler of a kind.
+struct NoAssembler {
+  std::string why;
+  bool isThere = false; ///< but cannot be used
+};
+
+// One maker each; null and the reason where there is none.
+std::unique_ptr<Assembler> openNvJitLink(NoAssembler &none);
+std::unique_ptr<Assembler> openDriverLinker(NoAssembler &none);
+std::unique_ptr<Assembler> openPtxas(const std::string &path, NoAssembler &none);
 
 /// An assembler's error in the words of a kernel's author.
 llvm::Error assemblerError(llvm::StringRef assembler, llvm::StringRef kernel, llvm::StringRef log);

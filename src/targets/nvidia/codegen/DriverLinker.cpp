@@ -48,6 +48,9 @@ public:
            std::to_string(version % 1000 / 10) + ")";
   }
   int ptxVersion() const override { return ptxVersionOfCuda(version / 1000, version % 1000 / 10); }
+  std::string defect() const override {
+    return "it takes several times as long as the others: install `nvidia-nvjitlink>=13.3`";
+  }
 
   llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
                                     const AssembleOptions &options) const override {
@@ -121,11 +124,11 @@ private:
 
 } // namespace
 
-std::unique_ptr<Assembler> openDriverLinker(std::string &why) {
+std::unique_ptr<Assembler> openDriverLinker(NoAssembler &none) {
   std::string path = Settings::current().cudaLibrary();
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    why = "there is no NVIDIA driver (`" + path + "`)";
+    none.why = "there is no NVIDIA driver (`" + path + "`)";
     return nullptr;
   }
   Functions f;
@@ -143,11 +146,11 @@ std::unique_ptr<Assembler> openDriverLinker(std::string &why) {
         resolve("cuLinkCreate_v2", f.linkCreate) && resolve("cuLinkAddData_v2", f.linkAddData) &&
         resolve("cuLinkComplete", f.linkComplete) && resolve("cuLinkDestroy", f.linkDestroy)) ||
       f.driverVersion(&version) != 0) {
-    why = "the NVIDIA driver is too old";
+    none.why = "the NVIDIA driver is too old";
     return nullptr;
   }
   if (int code = f.init(0)) {
-    why = "the NVIDIA driver does not start (error " + std::to_string(code) + ")";
+    none.why = "the NVIDIA driver does not start (error " + std::to_string(code) + ")";
     return nullptr;
   }
   return std::make_unique<DriverLinker>(f, version);

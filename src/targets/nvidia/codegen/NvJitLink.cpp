@@ -154,10 +154,12 @@ private:
   mutable std::atomic<bool> crashed = false;
 };
 
-std::unique_ptr<Assembler> tryLibrary(const std::string &path, int major) {
+std::unique_ptr<Assembler> tryLibrary(const std::string &path, int major, std::string &why) {
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library)
+  if (!library) {
+    why = dlerror();
     return nullptr;
+  }
   Functions functions;
   bool found = false;
   for (int minor = 0; minor < 10 && !found; ++minor)
@@ -165,6 +167,7 @@ std::unique_ptr<Assembler> tryLibrary(const std::string &path, int major) {
         resolveAll(library, "_" + std::to_string(major) + "_" + std::to_string(minor), functions);
   if (!found) {
     dlclose(library);
+    why = path + ": it has not the functions of nvJitLink";
     return nullptr;
   }
   unsigned release[2] = {unsigned(major), 0};
@@ -181,17 +184,24 @@ std::unique_ptr<Assembler> tryLibrary(const std::string &path, int major) {
 
 } // namespace
 
-std::unique_ptr<Assembler> openNvJitLink(std::string &why) {
+std::unique_ptr<Assembler> openNvJitLink(NoAssembler &none) {
+  std::string broken;
   for (int major : {13, 12}) {
     std::string name = "libnvJitLink.so." + std::to_string(major);
     // First the one that is loaded already (torch's) or on the loader's path.
-    std::vector<std::string> candidates = findLibraries(name);
-    candidates.insert(candidates.begin(), name);
-    for (const std::string &path : candidates)
-      if (auto assembler = tryLibrary(path, major))
+    std::string why;
+    if (auto assembler = tryLibrary(name, major, why))
+      return assembler;
+    for (const std::string &path : findLibraries(name)) {
+      if (auto assembler = tryLibrary(path, major, why))
         return assembler;
+      if (broken.empty())
+        broken = why;
+    }
   }
-  why = "no library `libnvJitLink` was found";
+  none.isThere = !broken.empty();
+  none.why = broken.empty() ? "no library `libnvJitLink` was found"
+                            : "nvJitLink cannot be used (" + broken + ")";
   return nullptr;
 }
 
