@@ -26,7 +26,7 @@ extern "C" {
  * changes; a new one comes with a new soname. */
 #define NRD_ABI_VERSION 1
 
-/** The library's version, "0.1.0", and the ABI it speaks. */
+/** The library's version, "0.1.0": NRD_VERSION where header and library are of one release. */
 NRD_API const char *nrd_version(void);
 /** NRD_ABI_VERSION of the library. */
 NRD_API uint32_t nrd_abi_version(void);
@@ -573,6 +573,10 @@ NRD_API const char *nrd_build_identity(void);
  * an object file for x86-64. Lines of the source stand in comments where the image has them:
  * `//## File "kernels.py", line 12`. `name`: what messages call it. Free with nrd_string_free. */
 NRD_API nrd_error *nrd_disassemble(const void *image, size_t size, const char *name, char **text);
+/** What `nereid opt` does: passes by name over IR in text form, with the arguments of mlir-opt. For
+ * work on the compiler, once a process; what the passes are called changes with the compiler.
+ * `status`: of the program. */
+NRD_API nrd_error *nrd_opt(int argc, char **argv, int *status);
 
 /** What `nereid doctor` prints: a JSON object. Free with nrd_string_free. */
 NRD_API char *nrd_doctor(void);

@@ -168,6 +168,14 @@ nrd_error *nrd_disassemble(const void *image, size_t size, const char *name, cha
   return nullptr;
 }
 
+nrd_error *nrd_opt(int argc, char **argv, int *status) {
+  const Compiler *compiler = Compiler::find();
+  if (!compiler)
+    return wrap(Compiler::problem());
+  *status = compiler->opt(argc, argv);
+  return nullptr;
+}
+
 char *nrd_doctor(void) {
   json::Array features;
   llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();

@@ -9,10 +9,20 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <cstring>
+#include <string_view>
 
 using namespace nereid;
 using namespace nereid::runtime;
 using frontend::Value;
+
+#define TEXT(x) #x
+#define DOTTED(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
+static_assert(std::string_view(NRD_VERSION) == NEREID_VERSION &&
+                  std::string_view(DOTTED(NRD_VERSION_MAJOR, NRD_VERSION_MINOR,
+                                          NRD_VERSION_PATCH)) == NRD_VERSION,
+              "the file VERSION and nereid/device.h name different versions");
+#undef DOTTED
+#undef TEXT
 
 const char *nrd_version(void) {
   return NEREID_VERSION;

@@ -64,6 +64,8 @@ public:
   virtual std::string inventory() const = 0;
   /// Machine code as text (targets/disassemble.h); nothing and the reason in `why`.
   virtual std::optional<std::string> disassemble(llvm::StringRef image, std::string &why) const = 0;
+  /// Passes by name over IR in text form (opt/Opt.h); the exit status.
+  virtual int opt(int argc, char **argv) const = 0;
 
 protected:
   ~Compiler() = default;

@@ -85,6 +85,22 @@ def test_unknown_stage():
     result = nereid(*ADD, "--emit", "ptx")
     assert result.returncode == 2
     assert result.stderr.startswith("error: there is no stage `ptx`: expected one of `tile`, ")  # CliUnknownStage
+    assert result.stderr.endswith(", `header` or `meta` of the target `cpu`\n")
+    assert nereid(*ADD, "--target", "cuda:90", "--emit", "asm").stderr.endswith(" or `meta` of the target `cuda:90`\n")
+
+
+def test_opt(tmp_path):
+    """Passes by name, of the library: there is no other program."""
+    kernel = tmp_path / "kernel.mlir"
+    kernel.write_text(nereid(*ADD, "--emit", "tile").stdout)
+    result = nereid("opt", "--tile-pipeline", str(kernel), PATH=str(tmp_path))
+    assert result.returncode == 0 and result.stderr == ""
+    assert "func.func @add_kernel(" in result.stdout and "tile.store" in result.stdout
+    kernel.write_text("tile.nonsense\n")
+    wrong = nereid("opt", str(kernel))
+    assert wrong.returncode == 1 and f"{kernel}:1:1: error: custom op 'tile.nonsense' is unknown" in wrong.stderr
+    assert "--tile-pipeline" in nereid("opt", "--help").stdout
+    assert nereid("help", "opt").stdout.startswith("usage: nereid opt [arguments of mlir-opt]")
 
 
 def test_cannot_write_file(tmp_path):

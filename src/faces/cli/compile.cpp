@@ -75,7 +75,9 @@ int cli::compileCommand(const Command &, const Arguments &parsed) {
       std::string known;
       for (size_t i = 0; i < nrd_kernel_stage_count(kernel.get()); ++i)
         known += std::string("`") + nrd_kernel_stage_name(kernel.get(), i) + "`, ";
-      diagnostics.report(diag::CliUnknownStage, {}, kind, known + "`header` or `meta`");
+      diagnostics.report(diag::CliUnknownStage, {}, kind,
+                         known + (target == "cpu" ? "`header` or `meta`" : "or `meta`") +
+                             " of the target `" + target + "`");
       return usageError(diagnostics);
     }
     text.assign(static_cast<const char *>(data), size);

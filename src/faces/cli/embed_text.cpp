@@ -308,6 +308,14 @@ void cppLaunch(const EmbeddedText &about, const LaunchGroup &group, size_t numbe
     out << "  nereid::Status " << method << "(const nereid::Launch &nereid_how" << list
         << ") const {\n    return nereid::embedded::call(&" << function << ", " << id
         << ", nereid_how" << names << ");\n  }\n";
+  // Each with its own parameters, so that a compiler says which argument is of a wrong kind.
+  out << "  void operator()(const nereid::Launch &nereid_how" << list
+      << ") const {\n    tryLaunch(nereid_how" << names << ").value();\n  }\n"
+      << "  void operator()(nereid::Grid nereid_grid, const nereid::Stream &nereid_stream" << list
+      << ") const {\n    tryLaunch(nereid::Launch(nereid_grid, nereid_stream)" << names
+      << ").value();\n  }\n"
+      << "  void prepare(const nereid::Launch &nereid_how" << list
+      << ") const {\n    tryPrepare(nereid_how" << names << ").value();\n  }\n";
 }
 
 } // namespace
@@ -352,7 +360,7 @@ std::string cli::typedHeaderText(const EmbeddedText &about,
   std::string type = about.name + "_kernel";
   out << "/// The kernel `" << about.kernel << "`: call `" << about.name
       << "`, with the grid (and a stream) first.\n"
-      << "struct " << type << " : nereid::embedded::Kernel<" << type << "> {\n";
+      << "struct " << type << " {\n";
   // Constants that all groups agree on.
   for (size_t i = 0; i < groups.front().params.size(); ++i) {
     const LaunchParam &param = groups.front().params[i];

@@ -173,10 +173,12 @@ static const Command commands[] = {
      "    --grid 'cdiv(n_elements, BLOCK_SIZE)'",
      explainOptions, kOneFile, explainCommand},
     {"opt",
-     "[arguments of nereid-opt]",
-     "run passes by name on tile IR in text form",
-     "Hands over to the developers' tool nereid-opt, which must stand beside this program or be in "
-     "PATH.",
+     "[arguments of mlir-opt]",
+     "run passes by name on IR in text form",
+     "For work on the compiler: `nereid opt --help` lists passes and options.\n\n"
+     "example:\n"
+     "  nereid compile kernels.py --kernel add_kernel --emit tile \\\n"
+     "    --signature '*fp32:16, *fp32:16, *fp32:16, i32, 1024' | nereid opt --tile-pipeline",
      {},
      {},
      nullptr,

@@ -1,8 +1,9 @@
-// nereid run, nereid opt: hand over to another program.
+// nereid run, nereid opt: their arguments are somebody else's.
 #include "faces/cli/commands.h"
+#include "faces/cli/signature.h"
+#include "nereid/nereid.h"
 
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <unistd.h>
 
@@ -47,19 +48,13 @@ int cli::runCommand(const Command &command, std::vector<std::string> args) {
 }
 
 int cli::optCommand(const Command &, std::vector<std::string> args) {
-  std::string program = "nereid-opt";
-  char self[PATH_MAX];
-  ssize_t size = readlink("/proc/self/exe", self, sizeof self);
-  if (size > 0) {
-    std::string folder(self, size_t(size));
-    folder.resize(folder.rfind('/'));
-    // Beside it where installed, in the next folder of a build tree.
-    for (const char *place : {"/nereid-opt", "/../opt/nereid-opt"})
-      if (access((folder + place).c_str(), X_OK) == 0) {
-        program = folder + place;
-        break;
-      }
-  }
-  args.insert(args.begin(), program);
-  return execute(std::move(args));
+  args.insert(args.begin(), "nereid opt");
+  std::vector<char *> argv;
+  for (std::string &word : args)
+    argv.push_back(word.data());
+  int count = int(argv.size()), status = 1;
+  argv.push_back(nullptr);
+  if (nrd_error *error = nrd_opt(count, argv.data(), &status))
+    return failed(error);
+  return status;
 }

@@ -4,6 +4,7 @@
 #include "frontend/inventory.h"
 #include "frontend/prelude.h"
 #include "frontend/semantic.h"
+#include "opt/Opt.h"
 #include "runtime/compiler/build.h"
 #include "runtime/compiler/tile_module.h"
 #include "targets/disassemble.h"
@@ -102,6 +103,7 @@ public:
     why = llvm::toString(text.takeError());
     return std::nullopt;
   }
+  int opt(int argc, char **argv) const override { return runOpt(argc, argv); }
 };
 
 } // namespace

@@ -52,8 +52,9 @@ llvm::Expected<Machine> machineFor(llvm::StringRef name, bool mustRun) {
     machine.cpu = "generic";
     machine.features = Features::aarch64();
   } else {
-    return llvm::createStringError("unknown CPU features `" + name +
-                                   "`: expected `host`, `avx512`, `avx2`, `baseline` or `aarch64`");
+    return llvm::createStringError(
+        "unknown CPU features `" + name +
+        "`: expected `native`, `avx512`, `avx2`, `baseline` or `aarch64`");
   }
   if (isX86 != host.isX86())
     machine.triple = isX86 ? "x86_64-unknown-linux-gnu" : "aarch64-unknown-linux-gnu";
