@@ -45,6 +45,10 @@ function(nereid_add_kernels target)
     set(ARG_TARGETS cpu)
   endif()
   get_filename_component(file "${ARG_FILE}" ABSOLUTE)
+  get_property(generated SOURCE "${file}" PROPERTY GENERATED)
+  if(NOT generated AND NOT EXISTS "${file}")
+    message(FATAL_ERROR "nereid_add_kernels: there is no file ${file}")
+  endif()
 
   # What `cpu` stands for, as `nereid embed` has it.
   set(targets)

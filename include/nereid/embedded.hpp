@@ -73,35 +73,5 @@ Status call(Run run, const nrd_embedded_kernel &kernel, const Launch &how, const
   return nereid::detail::statusOf(run(&kernel, &raw, slots));
 }
 
-/// What every embedded kernel can do, beside being launched with its own typed arguments: those are
-/// `Derived::tryLaunch` and `Derived::tryPrepare`.
-template <typename Derived> class Kernel {
-public:
-  /// Launches; throws what went wrong.
-  template <typename... Args>
-    requires requires(const Derived &kernel, const Launch &how, Args &&...args) {
-      kernel.tryLaunch(how, std::forward<Args>(args)...);
-    }
-  void operator()(const Launch &how, Args &&...args) const {
-    self().tryLaunch(how, std::forward<Args>(args)...).value();
-  }
-  /// Launches on a stream; throws what went wrong.
-  template <typename... Args>
-    requires requires(const Derived &kernel, const Launch &how, Args &&...args) {
-      kernel.tryLaunch(how, std::forward<Args>(args)...);
-    }
-  void operator()(Grid grid, const Stream &stream, Args &&...args) const {
-    self().tryLaunch(Launch(grid, stream), std::forward<Args>(args)...).value();
-  }
-  /// Loads the variant that such a launch would run, so that the launch itself takes no time for
-  /// it.
-  template <typename... Args> void prepare(const Launch &how, Args &&...args) const {
-    self().tryPrepare(how, std::forward<Args>(args)...).value();
-  }
-
-private:
-  const Derived &self() const { return static_cast<const Derived &>(*this); }
-};
-
 } // namespace nereid::embedded
 #endif

@@ -29,6 +29,7 @@ def test_files(tmp_path):
     assert "nereid::Pointer<const float> x_ptr, nereid::Pointer<const float> y_ptr, nereid::Pointer<float> out_ptr, " \
         "nereid::Number<int32_t> n)" in header
     assert "static constexpr int64_t BLOCK = 1024;" in header
+    assert "void operator()(nereid::Grid nereid_grid, const nereid::Stream &nereid_stream, nereid::Pointer<const float> x_ptr, " in header
     assert "NRD_CPU_AVX2" in tables
     listed = nereid(*ADD, "--signature", F32, "--target", "cpu:avx2", "--list-outputs", "-o", "a/b").stdout
     assert listed.splitlines() == ["a/b.c", "a/b.h", "a/b.0.avx2.o"]
@@ -147,7 +148,7 @@ def test_aarch64(tmp_path):
         codes.append(alone.read_bytes())
     assert codes[0] == codes[1] == codes[2]
     fails(2, "error: option `--features` expects `aarch64`, as in `--target`, found `avx2`", *command, "--target", "cpu:aarch64", "--features", "avx2")
-    fails(1, "error: the target cannot compile this kernel: unknown CPU features `riscv`: expected `host`, `avx512`, `avx2`, `baseline` or `aarch64`", *command, "--target", "cpu:riscv")
+    fails(1, "error: the target cannot compile this kernel: unknown CPU features `riscv`: expected `native`, `avx512`, `avx2`, `baseline` or `aarch64`", *command, "--target", "cpu:riscv")
 
 
 @pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="there is no emulator of other processors")

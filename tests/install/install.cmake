@@ -182,6 +182,19 @@ if(status EQUAL 0 OR NOT output MATCHES "component `compiler` of nereid is not")
   message(FATAL_ERROR "a missing component is not reported: ${output}")
 endif()
 
+# A file that is not there is missed before anything is built.
+file(WRITE ${WORK}/find/CMakeLists.txt "cmake_minimum_required(VERSION 3.20)
+project(find LANGUAGES C CXX)
+find_package(nereid 0.1 REQUIRED COMPONENTS embedded)
+add_executable(program main.cpp)
+nereid_add_kernels(program FILE nowhere.py KERNEL add SIGNATURES i32)
+")
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${WORK}/find -B ${WORK}/find/nowhere -G Ninja
+  -DCMAKE_PREFIX_PATH=${WORK}/prefix -DCMAKE_CXX_COMPILER=${CXX} RESULT_VARIABLE status OUTPUT_QUIET ERROR_VARIABLE output)
+if(status EQUAL 0 OR NOT output MATCHES "there is no file[ \n]+[^ ]*/find/nowhere.py")
+  message(FATAL_ERROR "a missing file of kernels is not reported: ${output}")
+endif()
+
 # Arguments of wrong kinds do not compile, their right neighbours do.
 file(READ ${SOURCE}/tests/install/wrong_kinds.cpp text)
 string(REGEX MATCHALL "CASE == [0-9]+" cases "${text}")
@@ -194,5 +207,7 @@ foreach(case ${cases})
     message(FATAL_ERROR "calls that are right do not compile: ${output}")
   elseif(NOT case EQUAL 0 AND status EQUAL 0)
     message(FATAL_ERROR "case ${case} of wrong_kinds.cpp compiles")
+  elseif(case MATCHES "^(1|2|3|4|5|10|11|12|15)$" AND NOT output MATCHES "no known conversion.*(Pointer|Number)<")
+    message(FATAL_ERROR "nobody says which argument of case ${case} is wrong: ${output}")
   endif()
 endforeach()

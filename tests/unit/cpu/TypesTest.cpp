@@ -218,9 +218,8 @@ TEST(Types, otherMachines) {
   EXPECT_EQ(compileError(text, options),
             "this machine cannot run code for the CPU features `aarch64`");
   options.features = "avx1024";
-  EXPECT_EQ(
-      compileError(text, options),
-      "unknown CPU features `avx1024`: expected `host`, `avx512`, `avx2`, `baseline` or `aarch64`");
+  EXPECT_EQ(compileError(text, options), "unknown CPU features `avx1024`: expected `native`, "
+                                         "`avx512`, `avx2`, `baseline` or `aarch64`");
 }
 
 } // namespace
