@@ -58,6 +58,15 @@ TEST(Simulator, CopiesLandWhereTheyAreWaitedFor) {
   EXPECT_EQ(out, in);
   EXPECT_EQ(run(kCopy + waiting("1") + kReadBack, in, out), "");
   EXPECT_EQ(out, std::vector<uint32_t>(32, 0)) << "one group may still be on its way";
+  std::string predicated = kCopy;
+  auto replace = [&](llvm::StringRef from, const char *to) {
+    predicated.replace(predicated.find(from), from.size(), to);
+  };
+  replace("r,l,r", "r,l,b");
+  replace("i32 4)", "i1 %odd)");
+  EXPECT_EQ(run(predicated + waiting("0") + kReadBack, in, out), "");
+  for (uint32_t i = 0; i < 32; ++i)
+    EXPECT_EQ(out[i], i % 2 ? 0 : in[i]);
 }
 
 TEST(Simulator, AtomicOperations) {

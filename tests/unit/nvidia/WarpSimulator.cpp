@@ -752,7 +752,7 @@ struct WarpSimulator::Interpreter {
       return true;
     }
     if (opcode.starts_with("cp.async.c") || opcode.starts_with("cp.async.wait_group"))
-      return visitCopy(thread, opcode, rest, active, value);
+      return visitCopy(thread, call, opcode, rest, active, value);
     if (opcode.starts_with("atom.") || opcode.starts_with("red."))
       return visitAtomic(thread, call, opcode, rest, active, value);
     auto accesses = [&](StringRef name) {
@@ -796,9 +796,11 @@ struct WarpSimulator::Interpreter {
   }
 
   /// `cp.async.ca.shared.global.L2::128B [$0], [$1], 8, $2;`, `cp.async.commit_group;` and
-  /// `cp.async.wait_group 1;`.
+  /// `cp.async.wait_group 1;`. The last operand of a copy is the bytes to read, or a predicate that
+  /// forbids reading any.
   template <typename Value>
-  bool visitCopy(Thread &thread, StringRef opcode, StringRef rest, bool active, Value value) {
+  bool visitCopy(Thread &thread, const CallInst &call, StringRef opcode, StringRef rest,
+                 bool active, Value value) {
     unsigned size = 0, pending = 0;
     if (opcode.ends_with("commit_group")) {
       thread.copies.emplace_back();
@@ -818,6 +820,8 @@ struct WarpSimulator::Interpreter {
       auto [places, sizes] = rest.rsplit("], ");
       sizes.consumeInteger(10, size);
       uint64_t at = value(0), from = value(1), filled = value(2);
+      if (call.getArgOperand(2)->getType()->isIntegerTy(1))
+        filled = filled ? 0 : size;
       // From here on nobody may touch the place.
       if (!memory(thread, at, size, true))
         return false;

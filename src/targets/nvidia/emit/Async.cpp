@@ -73,6 +73,9 @@ void emitAsyncCopy(Emitter &e, ngpu::AsyncCopyOp op) {
                          : "cp.async.ca.shared.global";
   if (e.options.ptxVersion >= 74)
     copy += ".L2::128B";
+  // What a mask forbids is zero: as a predicate of the copy, which takes no instruction of its own;
+  // before PTX 7.5, and without a mask, as the number of bytes to read.
+  bool predicated = !masks.empty() && e.options.ptxVersion >= 75;
   copy += " [$0], [$1], " + std::to_string(bytes) + ", $2;";
   unsigned coreRegisters = from.size(Axis::Register);
   uint32_t repeatBytes = to.size(Axis::Offset) * element;
@@ -82,15 +85,17 @@ void emitAsyncCopy(Emitter &e, ngpu::AsyncCopyOp op) {
       continue;
     uint32_t offset = map.apply(Axis::Register, core, Axis::Offset) * element;
     llvm::Value *address = addresses.at(offset, reg / coreRegisters * repeatBytes);
-    llvm::Value *size = e.i32(bytes);
-    if (!masks.empty())
-      size = e.b.CreateSelect(masks[reg], size, e.i32(0));
+    llvm::Value *reads = e.i32(bytes);
+    if (predicated)
+      reads = e.b.CreateNot(masks[reg]);
+    else if (!masks.empty())
+      reads = e.b.CreateSelect(masks[reg], reads, e.i32(0));
+    std::string constraints = predicated ? "r,l,b" : "r,l,r";
+    llvm::SmallVector<llvm::Value *> args = {e.b.CreatePtrToInt(address, e.b.getInt32Ty()),
+                                             sources[reg], reads};
     if (owner)
-      statement(e, "@$3 " + copy, "r,l,r,b",
-                {e.b.CreatePtrToInt(address, e.b.getInt32Ty()), sources[reg], size, owner});
-    else
-      statement(e, copy, "r,l,r",
-                {e.b.CreatePtrToInt(address, e.b.getInt32Ty()), sources[reg], size});
+      args.push_back(owner);
+    statement(e, owner ? "@$3 " + copy : copy, owner ? constraints + ",b" : constraints, args);
   }
 }
 
