@@ -6,6 +6,7 @@
 #include "targets/TrimmedPassManager.h"
 #include "targets/nvidia/codegen/GuardTruthBits.h"
 #include "targets/nvidia/codegen/PinAccumulators.h"
+#include "targets/nvidia/codegen/RowPointers.h"
 #include "targets/nvidia/codegen/WidenAbs.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -101,6 +102,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine,
   targets::runLlvmPasses(module, machine, std::move(all), times);
   widenAbs(module);
   guardTruthBits(module);
+  hoistRowPointers(module);
   pinAccumulators(module);
 }
 
