@@ -238,6 +238,24 @@ def test_console_script(tmp_path, monkeypatch):
     assert report["python"]["path"] == sys.executable and report["settings"]["problems"] == []
     assert console("--version") == "nereid " + (ROOT / "VERSION").read_text()
 
+    def module(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main.main(list(arguments))
+        return ended.value.code
+
+    # `python -m nereid` knows the same commands; a file comes first, a folder only with something to run in it.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "doctor").mkdir()
+    (tmp_path / "cache").mkdir()
+    assert json.loads(module("doctor", "--json"))["python"]["path"] == sys.executable
+    assert module("cache", "path") == nereid("cache", "path").stdout
+    assert module("--version") == console("--version")
+    assert module("run", str(script), "x") == f"{sys.executable} ['x']\n"
+    (tmp_path / "doctor" / "__main__.py").write_text("raise SystemExit(11)")
+    (tmp_path / "explain").write_text("raise SystemExit(12)")
+    for words, status in ((["doctor"], 11), (["explain"], 12), (["--", "explain"], 12)):
+        assert subprocess.run([sys.executable, "-m", "nereid", *words], capture_output=True).returncode == status
+
 
 def test_doctor():
     result = nereid("doctor", "--python", sys.executable, NEREID_CHEKED="1", NEREID_STRICT="1")

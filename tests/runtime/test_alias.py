@@ -68,7 +68,8 @@ def test_running_code_and_modules(tmp_path, script):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("arguments, text", [(["nothing.py"], "nereid: cannot open `nothing.py`"), (["-c"], "-c needs an argument"),
+@pytest.mark.parametrize("arguments, text", [(["nothing.py"], "nereid: cannot open `nothing.py`"), (["a/nothing"], "cannot open `a/nothing`"),
+                                             (["--", "doctor"], "cannot open `doctor`"), (["--"], "-- needs an argument"), (["-c"], "-c needs an argument"),
                                              ([], "usage: python -m nereid script.py")])
 def test_wrong_command_lines(arguments, text):
     done = run("-m", "nereid", *arguments)

@@ -6,17 +6,20 @@ namespace nereid::cli {
 
 std::string cName(const std::string &name) {
   static constexpr llvm::StringRef keywords[] = {
-      "alignas", "alignof", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case",
-      "catch", "char", "char16_t", "char32_t", "char8_t", "co_await", "co_return", "co_yield",
-      "compl", "concept", "const", "const_cast", "consteval", "constexpr", "constinit",
-      "decltype", "default", "delete", "do", "double", "dynamic_cast", "enum", "explicit",
-      "export", "extern", "false", "float", "friend", "goto", "inline", "int", "long",
-      "mutable", "namespace", "new", "noexcept", "not_eq", "nullptr", "operator", "or_eq",
-      "private", "protected", "public", "register", "reinterpret_cast", "requires", "restrict",
-      "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch",
-      "template", "this", "thread_local", "throw", "true", "typedef", "typeid", "typename",
-      "typeof", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "xor",
-      "xor_eq"};
+      "alignas",       "alignof",     "and_eq",     "asm",       "auto",      "bitand",
+      "bitor",         "bool",        "case",       "catch",     "char",      "char16_t",
+      "char32_t",      "char8_t",     "co_await",   "co_return", "co_yield",  "compl",
+      "concept",       "const",       "const_cast", "consteval", "constexpr", "constinit",
+      "decltype",      "default",     "delete",     "do",        "double",    "dynamic_cast",
+      "enum",          "explicit",    "export",     "extern",    "false",     "float",
+      "friend",        "goto",        "inline",     "int",       "long",      "mutable",
+      "namespace",     "new",         "noexcept",   "not_eq",    "nullptr",   "operator",
+      "or_eq",         "private",     "protected",  "public",    "register",  "reinterpret_cast",
+      "requires",      "restrict",    "short",      "signed",    "sizeof",    "static",
+      "static_assert", "static_cast", "struct",     "switch",    "template",  "this",
+      "thread_local",  "throw",       "true",       "typedef",   "typeid",    "typename",
+      "typeof",        "union",       "unsigned",   "using",     "virtual",   "void",
+      "volatile",      "wchar_t",     "xor",        "xor_eq"};
   return llvm::is_contained(keywords, name) ? name + "_" : name;
 }
 

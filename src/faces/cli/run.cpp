@@ -43,6 +43,7 @@ int cli::runCommand(const Command &command, std::vector<std::string> args) {
     return usageError(diagnostics);
   }
   std::vector<std::string> words{python, "-m", "nereid"};
+  words.push_back("--"); // a script, whatever it is called
   words.insert(words.end(), args.begin() + script, args.end());
   return execute(std::move(words));
 }
