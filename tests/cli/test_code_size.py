@@ -53,3 +53,31 @@ def test_products_of_one_size_share_a_function():
     assert re.findall(r"^define .*@(dot_\w+)\(", text, re.MULTILINE) == ["dot_f32_128x64x64"]
     flags = re.findall(r"call void @dot_f32_128x64x64\(.*i1 (\w+)\)", text)
     assert len(flags) > 2 and set(flags) == {"true", "false"}
+
+
+INVARIANTS = """import triton
+import triton.language as tl
+
+@triton.jit
+def invariants_kernel(out, x, n, m, BLOCK: tl.constexpr):
+    i = (tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)) // m
+    at = i.to(tl.float32)
+    a, b, c, d = tl.exp(at), tl.exp(at * 2), tl.exp(at * 3), tl.exp(at * 4)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for k in range(n):
+        y = tl.load(x + k)
+        total += (a + y) * (b + y) * (c + y) * (d + y)
+    tl.store(out + tl.arange(0, BLOCK), total)
+"""
+
+
+def test_what_a_loop_needs_is_made_together(tmp_path):
+    """Four tensors from before a loop are made in one loop nest, in which their common part is computed once: here a division. And lanes of
+    64-bit integers are not divided one by one."""
+    file = tmp_path / "kernels.py"
+    file.write_text(INVARIANTS)
+    result = nereid("compile", str(file), "--kernel", "invariants_kernel", "--signature", "*fp32:16, *fp32:16, i32, i32, 128",
+                    "--target", "cpu:avx512", "--emit", "llir")
+    assert result.returncode == 0, result.stderr
+    assert len(re.findall(r"= sitofp <", result.stdout)) == 1
+    assert not re.findall(r"= sdiv <", result.stdout)

@@ -209,3 +209,31 @@ def test_math_is_complete():
     import nereid.language as tl
     for name in ("umulhi exp exp2 log log2 cos sin sqrt sqrt_rn rsqrt abs fdiv div_rn erf floor ceil fma").split():
         assert getattr(tl.math, name) is getattr(tl, name)
+
+
+#: below 2^51 lanes of 64-bit integers are divided in f64 on CPUs, from there on one by one
+WIDE = [0, 1, 2, 499, 500, 10 ** 6 + 3, 2 ** 31, 2 ** 32 + 1, 2 ** 50 - 1, 2 ** 51 - 1, 2 ** 51, 2 ** 51 + 1, 2 ** 53 + 1, 2 ** 62, 2 ** 63 - 1]
+
+
+@pytest.mark.parametrize("bound", [2 ** 51, 2 ** 64], ids=["small", "any"])
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_integers_of_64_bits_are_divided_exactly(dtype, bound, target):
+    numbers = [n for n in WIDE if n < bound]
+    if dtype == "int64":
+        numbers += [-n for n in numbers]
+    elif bound > 2 ** 63:
+        numbers += [2 ** 63, 2 ** 64 - 1]
+    pairs = [(n, d) for n in numbers for d in numbers if d]
+    pairs += [(q * d + r, d) for q in numbers for d in numbers if d and abs(q * d) < min(bound, 2 ** 63) - 1 for r in (-1, 1) if q * d > 0]
+    size = 1 << (len(pairs) - 1).bit_length()
+    pairs += [(1, 1)] * (size - len(pairs))
+    x, y = (torch.tensor([n - 2 ** 64 if n >= 2 ** 63 else n for n in side]).view(DTYPES[dtype].torch) for side in zip(*pairs))
+
+    def quotient(n, d):
+        q = abs(n) // abs(d)
+        return q if (n < 0) == (d < 0) else -q
+
+    for expression, want in [("x0 // x1", [quotient(*pair) for pair in pairs]), ("x0 % x1", [n - quotient(n, d) * d for n, d in pairs]),
+                             ("x0 // 500", [quotient(n, 500) for n, _ in pairs]), ("x0 % 500", [n - quotient(n, 500) * 500 for n, _ in pairs])]:
+        got = store(expression, torch.zeros(size, dtype=DTYPES[dtype].torch), x, y, size=size)
+        assert [n % 2 ** 64 for n in got.view(torch.int64).tolist()] == [n % 2 ** 64 for n in want], expression

@@ -45,6 +45,42 @@ void Kernel::emitBlock(Block &block) {
     buffers.erase(value);
 }
 
+// The tensors of `values` in groups that one loop nest each can make, in an order that will do: the
+// shapes of a group agree, and whoever computes one of its members from another needs the same
+// element of it. Apart, each would compute again what several of them come from.
+static SmallVector<SmallVector<Value>> loopsFor(Kernel &k, ArrayRef<Value> values) {
+  SmallVector<SmallVector<Value>> groups;
+  llvm::DenseMap<Value, size_t> groupOf;
+  for (Value value : values) {
+    size_t earliest = 0;                                  // no group before the ones that it needs
+    SmallVector<std::pair<Value, int>> stack{{value, 0}}; // 1: of another place
+    llvm::DenseSet<std::pair<Value, int>> seen;
+    while (!stack.empty()) {
+      auto [next, moved] = stack.pop_back_val();
+      if (auto other = groupOf.find(next); other != groupOf.end()) {
+        earliest = std::max(earliest, other->second + moved);
+        continue;
+      }
+      Operation *op = next.getDefiningOp();
+      if (!op || !isTensor(next) || !isVirtual(op) || k.buffers.count(next))
+        continue;
+      int moves = moved || !(Emit::isElementwise(op) || isa<tile::LoadOp>(op));
+      for (Value operand : op->getOperands())
+        if (seen.insert({operand, moves}).second)
+          stack.push_back({operand, moves});
+    }
+    size_t group = earliest;
+    while (group < groups.size() &&
+           tile::shapeOf(groups[group].front().getType()) != tile::shapeOf(value.getType()))
+      ++group;
+    if (group == groups.size())
+      groups.emplace_back();
+    groups[group].push_back(value);
+    groupOf[value] = group;
+  }
+  return groups;
+}
+
 void Kernel::emitSteps(Block &block) {
   SmallVector<Step> steps = planBlock(block);
   llvm::DenseMap<Operation *, size_t> stepOf;
@@ -63,8 +99,8 @@ void Kernel::emitSteps(Block &block) {
       return !op->hasTrait<OpTrait::IsTerminator>() && stepOf.lookup(op) < now;
     };
     releaseDead(block, first, isEmitted);
-    for (Value value : step.before) {
-      materialize(*this, value);
+    for (ArrayRef<Value> group : loopsFor(*this, step.before)) {
+      materialize(*this, group);
       releaseDead(block, first, isEmitted);
     }
     if (!step.op) {

@@ -4,6 +4,7 @@
 // trap on a lane that nobody reads), conversions between floats.
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "targets/cpu/conversions/Conversions.h"
@@ -72,6 +73,65 @@ Value Emit::convertFloat(Value value, Type from, Type to, bool towardsZero) {
 //--- integer division
 //---------------------------------------------------------------------------------------
 
+static Value quotientOf(Emit &e, bool isSigned, Value n, Value d) {
+  if (isSigned)
+    return e.b.createOrFold<arith::DivSIOp>(e.loc, n, d);
+  return e.b.createOrFold<arith::DivUIOp>(e.loc, n, d);
+}
+
+// Quotients of lanes of 64-bit integers, by divisors that are neither 0 nor -1. Processors have no
+// instruction for lanes: LLVM writes one division of scalars for each, which for 64 lanes is 700
+// instructions and a thousand cycles. Numbers below 2^51, which offsets are, are divided in f64,
+// where that is exact (the quotient of two integers below 2^53 is at least 2^-53 of itself away
+// from the next integer). They go there and back by adding 1.5 * 2^52, whose lowest bits then are
+// the integer's: every instruction set has additions of lanes. Larger numbers take a loop.
+static Value quotientOfLanes(Emit &e, bool isSigned, Value n, Value d) {
+  OpBuilder &b = e.b;
+  Location loc = e.loc;
+  auto type = cast<VectorType>(n.getType());
+  VectorType f64 = type.clone(b.getF64Type());
+  constexpr int64_t bound = int64_t(1) << 51, magicBits = 0x4338000000000000;
+  auto isSmall = [&](Value v) {
+    if (isSigned)
+      return e.cmp(arith::CmpIPredicate::ult, e.add(v, e.integer(type, bound)),
+                   e.integer(type, 2 * bound));
+    return e.cmp(arith::CmpIPredicate::ult, v, e.integer(type, bound));
+  };
+  Value areSmall = vector::ReductionOp::create(b, loc, vector::CombiningKind::AND,
+                                               e.both(isSmall(n), isSmall(d)));
+  auto inDouble = [&](OpBuilder &, Location) {
+    Value magic = arith::ConstantOp::create(
+        b, loc, DenseElementsAttr::get(f64, llvm::bit_cast<double>(magicBits)));
+    auto toDouble = [&](Value v) -> Value {
+      v = arith::BitcastOp::create(b, loc, f64, e.add(v, e.integer(type, magicBits)));
+      return arith::SubFOp::create(b, loc, v, magic);
+    };
+    Value ratio = arith::DivFOp::create(b, loc, toDouble(n), toDouble(d));
+    Value whole = math::TruncOp::create(b, loc, ratio);
+    Value bits =
+        arith::BitcastOp::create(b, loc, type, arith::AddFOp::create(b, loc, whole, magic));
+    scf::YieldOp::create(b, loc, e.sub(bits, e.integer(type, magicBits)));
+  };
+  auto oneByOne = [&](OpBuilder &, Location) {
+    auto index = [&](int64_t value) -> Value {
+      return arith::ConstantIndexOp::create(b, loc, value);
+    };
+    auto body = [&](OpBuilder &, Location, Value lane, ValueRange carried) {
+      auto of = [&](Value v) -> Value {
+        return vector::ExtractOp::create(b, loc, v, OpFoldResult(lane));
+      };
+      Value quotient = quotientOf(e, isSigned, of(n), of(d));
+      scf::YieldOp::create(
+          b, loc,
+          ValueRange{vector::InsertOp::create(b, loc, quotient, carried[0], OpFoldResult(lane))});
+    };
+    auto loop = scf::ForOp::create(b, loc, index(0), index(type.getNumElements()), index(1),
+                                   ValueRange{n}, body);
+    scf::YieldOp::create(b, loc, loop.getResults());
+  };
+  return scf::IfOp::create(b, loc, areSmall, inDouble, oneByOne).getResult(0);
+}
+
 // A division whose result nobody uses may have any operands; the instruction must not trap.
 static Value divide(Emit &e, Operation *op, Value lhs, Value rhs) {
   OpBuilder &b = e.b;
@@ -79,26 +139,29 @@ static Value divide(Emit &e, Operation *op, Value lhs, Value rhs) {
   bool isSigned = isa<arith::DivSIOp, arith::RemSIOp>(op);
   bool isRemainder = isa<arith::RemSIOp, arith::RemUIOp>(op);
   Type type = lhs.getType();
-  auto quotientOf = [&](Value n, Value d) -> Value {
-    if (isSigned)
-      return b.createOrFold<arith::DivSIOp>(loc, n, d);
-    return b.createOrFold<arith::DivUIOp>(loc, n, d);
-  };
+  unsigned bits = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
+  bool isWide = isa<VectorType>(type) && bits == 64 && Emit::widthOf(lhs) > 4;
   std::optional<int64_t> divisor = Emit::constant(rhs);
   if (!divisor)
     if (DenseElementsAttr dense; matchPattern(rhs, m_Constant(&dense)) && dense.isSplat())
       divisor = dense.getSplatValue<APInt>().getSExtValue();
-  if (divisor && *divisor != 0 && (!isSigned || *divisor != -1)) {
+  bool isPlain = divisor && *divisor != 0 && (!isSigned || *divisor != -1);
+  if (isPlain && (!isWide || llvm::isPowerOf2_64(*divisor))) {
     if (isRemainder)
       return isSigned ? b.createOrFold<arith::RemSIOp>(loc, lhs, rhs)
                       : b.createOrFold<arith::RemUIOp>(loc, lhs, rhs);
-    return quotientOf(lhs, rhs);
+    return quotientOf(e, isSigned, lhs, rhs);
   }
   Value one = e.integer(type, 1);
-  Value isZero = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rhs, e.integer(type, 0));
-  Value safe = arith::SelectOp::create(b, loc, isZero, one, rhs);
+  Value safe = rhs;
+  if (!isPlain) {
+    Value isZero = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rhs, e.integer(type, 0));
+    safe = arith::SelectOp::create(b, loc, isZero, one, rhs);
+  }
+  auto divided = [&](Value d) {
+    return isWide ? quotientOfLanes(e, isSigned, lhs, d) : quotientOf(e, isSigned, lhs, d);
+  };
   Value quotient;
-  unsigned bits = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
   if (isa<VectorType>(type) && bits <= 32) {
     // Exact: a quotient of 32-bit integers lies at least 2^-32 from the next integer, well inside
     // f64.
@@ -117,14 +180,14 @@ static Value divide(Emit &e, Operation *op, Value lhs, Value rhs) {
     };
     Value ratio = arith::DivFOp::create(b, loc, toFloat(lhs), toFloat(safe));
     quotient = arith::TruncIOp::create(b, loc, type, arith::FPToSIOp::create(b, loc, i64, ratio));
-  } else if (isSigned) {
+  } else if (isSigned && !isPlain) {
     Value isMinusOne =
         arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, rhs, e.integer(type, -1));
     safe = arith::SelectOp::create(b, loc, isMinusOne, one, safe);
     Value negated = arith::SubIOp::create(b, loc, e.integer(type, 0), lhs);
-    quotient = arith::SelectOp::create(b, loc, isMinusOne, negated, quotientOf(lhs, safe));
+    quotient = arith::SelectOp::create(b, loc, isMinusOne, negated, divided(safe));
   } else {
-    quotient = quotientOf(lhs, safe);
+    quotient = divided(safe);
   }
   if (!isRemainder)
     return quotient;

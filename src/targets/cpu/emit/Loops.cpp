@@ -790,14 +790,19 @@ void materializeInto(Kernel &k, Value value, const Buffer &target) {
     k.destinations[value] = saved;
 }
 
-Buffer materialize(Kernel &k, Value value) {
-  if (Buffer known = k.buffers.lookup(value))
-    return known;
+void materialize(Kernel &k, ArrayRef<Value> values) {
   Step step;
-  auto shape = tile::shapeOf(value.getType());
+  auto shape = tile::shapeOf(values.front().getType());
   step.shape.assign(shape.begin(), shape.end());
-  step.roots.push_back({Root::Materialize, nullptr, value});
-  LoopStep(k, step).emit();
+  for (Value value : values)
+    if (!k.buffers.count(value))
+      step.roots.push_back({Root::Materialize, nullptr, value});
+  if (!step.roots.empty())
+    LoopStep(k, step).emit();
+}
+
+Buffer materialize(Kernel &k, Value value) {
+  materialize(k, ArrayRef(value));
   return k.buffers.lookup(value);
 }
 

@@ -75,6 +75,8 @@ private:
 
 /// The buffer of a tensor, materialising it now if it has none.
 Buffer materialize(Kernel &kernel, mlir::Value value);
+/// Materialises tensors of one shape in one loop nest, those that have no buffer yet.
+void materialize(Kernel &kernel, llvm::ArrayRef<mlir::Value> values);
 /// Copies or computes `value` into `target` now.
 void materializeInto(Kernel &kernel, mlir::Value value, const Buffer &target);
 /// A scalar loop over [0, extent) of every dimension of `shape`, with the coordinates.
