@@ -331,8 +331,8 @@ expr("cuda", RUNS, "block = powerOfTwoIn(wrapAdd(*value, 1));", "wrapAdd(*value,
 NV_REARRANGE = "src/targets/nvidia/emit/Rearrange.cpp"
 expr("cuda", NV_REARRANGE, "if (choice >> i & 1)\n          candidate", "choice >> i & 1", "choice >> bit & 1",
      "registers of a gather picked by the wrong bits of the choice")
-NV_SHAPE = "src/targets/nvidia/emit/Shape.cpp"
-skip("cuda", NV_SHAPE, "e.barrier();", "elements of odd shapes read before all are written")
+expr("cuda", NV_REARRANGE, "e.barrier();\n  Values values;\n  for (unsigned reg = 0, count = ngpu::registerCount(to); reg < count; ++reg) {\n    llvm::Value *bin",
+     "e.barrier()", "void()", "bins read before all elements are counted")
 NV_CONVERT = "src/targets/nvidia/emit/Convert.cpp"
 expr("cuda", NV_CONVERT, "e.b.CreateExtractElement(moved, uint64_t(i))", "uint64_t(i)", "uint64_t(0)", "narrow elements shuffled together all become the first")
 NV_FMA = "src/targets/nvidia/emit/DotFma.cpp"
