@@ -12,7 +12,6 @@
 #include "gpu/AxisPlan.h"
 #include "gpu/BufferUses.h"
 #include "gpu/Explain.h"
-#include "gpu/OddShapes.h"
 #include "gpu/Passes.h"
 #include "gpu/Rearrange.h"
 #include "gpu/SplitConversion.h"
@@ -47,10 +46,6 @@ unsigned scratchBytes(Operation *op) {
         splitConversion(ngpu::layoutOf(from).getLayout(),
                         ngpu::layoutOf(convert.getType()).getLayout(), 8 * bytes, kPieceBytes);
     return split->from.elements() * bytes;
-  }
-  if (oddShapeCrossesThreads(op)) {
-    auto type = cast<RankedTensorType>(op->getResult(0).getType());
-    return type.getNumElements() * tile::sizeInBytes(type.getElementType());
   }
   if (isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op)) {
     // The result of the thread that does the operation, for those that hold copies.
@@ -261,15 +256,14 @@ std::string describe(const Place &block) {
     llvm::interleave(alloc.getType().getShape(), out, "x");
     out << " " << alloc.getType().getElementType();
   } else {
-    out << (isa<tile::ReduceOp>(block.op)                 ? "a reduction"
-            : isa<tile::ScanOp>(block.op)                 ? "a scan"
-            : isa<ngpu::ConvertLayoutOp>(block.op)        ? "another layout"
-            : isa<tile::ReshapeOp, tile::CatOp>(block.op) ? "another shape"
-            : isa<tile::ExchangeOp>(block.op)             ? "an exchange"
-            : isa<tile::SliceOp>(block.op)                ? "a slice"
-            : isa<tile::GatherOp>(block.op)               ? "a gather"
-            : isa<tile::HistogramOp>(block.op)            ? "a histogram"
-                                                          : "an atomic operation");
+    out << (isa<tile::ReduceOp>(block.op)          ? "a reduction"
+            : isa<tile::ScanOp>(block.op)          ? "a scan"
+            : isa<ngpu::ConvertLayoutOp>(block.op) ? "another layout"
+            : isa<tile::ExchangeOp>(block.op)      ? "an exchange"
+            : isa<tile::SliceOp>(block.op)         ? "a slice"
+            : isa<tile::GatherOp>(block.op)        ? "a gather"
+            : isa<tile::HistogramOp>(block.op)     ? "a histogram"
+                                                   : "an atomic operation");
   }
   return text;
 }

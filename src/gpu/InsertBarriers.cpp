@@ -275,9 +275,8 @@ void Barriers::visit(Operation *op, State &state) {
         if (wait.getPending() == 0)
           state.bulkReads.clear();
       })
-      .Case<tile::ReduceOp, tile::ScanOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::ReshapeOp,
-            tile::CatOp, tile::ExchangeOp, tile::SliceOp, tile::GatherOp, tile::HistogramOp,
-            ngpu::ConvertLayoutOp>([&](auto) {
+      .Case<tile::ReduceOp, tile::ScanOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::ExchangeOp,
+            tile::SliceOp, tile::GatherOp, tile::HistogramOp, ngpu::ConvertLayoutOp>([&](auto) {
         // Written, then a barrier of the op's own, then read.
         Interval scratch = scratchOf(op);
         if (scratch.begin == scratch.end)

@@ -176,30 +176,6 @@ TEST(Movement, LargeConversionsInPieces) {
   EXPECT_EQ(run.barriers, 3u);
 }
 
-TEST(Movement, ReshapesOfOddSizes) {
-  // The same elements in row-major order under shapes whose odd factors do not fit one another.
-  const std::pair<llvm::SmallVector<int64_t, 3>, llvm::SmallVector<int64_t, 3>> shapes[] = {
-      {{96}, {2, 48}}, {{3, 32}, {96}}, {{6, 16}, {16, 6}}, {{12, 20}, {240}}, {{5, 7}, {35}}};
-  for (unsigned seed = 0; seed < 20; ++seed) {
-    std::mt19937 random(seed);
-    auto &[from, to] = shapes[seed % std::size(shapes)];
-    const Element &element = kElements[random() % std::size(kElements)];
-    unsigned warps = 1u << random() % 3;
-    LinearLayout source = randomLayout(random, from, warps, seed % 3 == 0);
-    LinearLayout target = randomLayout(random, to, warps, false);
-    std::string body = indices("i", from, source) + input("x", "i", from, element.name, source) +
-                       "  %y = tile.reshape %x : " + tensor(from, element.name, source) + " -> " +
-                       tensor(to, element.name, target) + "\n" + indices("j", to, target) +
-                       record("j", "y", to, element.name, target);
-    unsigned records = 0;
-    std::string wrong;
-    SimulatedRun run = simulate(body, warps, expecting(element.bits, records, wrong));
-    EXPECT_EQ(run.error, "") << "seed " << seed;
-    EXPECT_EQ(wrong, "") << "seed " << seed << "\n" << body;
-    EXPECT_EQ(records, warps * 32 * registersOf(to, target));
-  }
-}
-
 TEST(Movement, AMissingBarrierIsARace) {
   // The simulator itself: without its barrier the exchange above must be refused.
   int64_t shape[] = {256};

@@ -2,7 +2,7 @@
 //
 // Layout assignment derives the layout of a result from the operand's, so that every thread already
 // holds what it needs and only registers are renamed.
-#include "targets/nvidia/emit/SharedAccess.h"
+#include "targets/nvidia/emit/Emitter.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -156,40 +156,6 @@ bool repeats(RankedTensorType type) {
   return llvm::any_of(type.getShape(), [](int64_t size) { return repeatCount(size) > 1; });
 }
 
-/// Sizes with odd factors whose data changes threads (gpu/OddShapes.h): written to scratch memory
-/// in the result's row-major order, and read from there.
-void throughScratch(Emitter &e, Operation *op) {
-  auto result = cast<RankedTensorType>(op->getResult(0).getType());
-  auto cat = dyn_cast<tile::CatOp>(op);
-  llvm::Value *base = e.scratch(op);
-  llvm::Type *element = e.type(result), *stored = storedType(e, element);
-  auto at = [&](Values index, ArrayRef<int64_t> shape, int64_t offset) {
-    if (cat && offset)
-      index[cat.getDim()] = e.b.CreateAdd(index[cat.getDim()], e.i32(offset));
-    llvm::Value *flat = index[0];
-    for (unsigned dim = 1; dim < shape.size(); ++dim)
-      flat = e.b.CreateAdd(e.b.CreateMul(flat, e.i32(shape[dim])), index[dim]);
-    return e.b.CreateGEP(stored, base, flat);
-  };
-  int64_t offset = 0;
-  for (Value operand : op->getOperands()) {
-    auto type = cast<RankedTensorType>(operand.getType());
-    ArrayRef<int64_t> shape = cat ? result.getShape() : type.getShape();
-    e.when(e.owner(type), [&] {
-      for (auto [reg, value] : llvm::enumerate(e.get(operand)))
-        if (!e.isRedundantRegister(type, reg))
-          e.b.CreateStore(toStored(e, value), at(e.coordinates(type, reg), shape, offset));
-    });
-    offset += cat ? type.getDimSize(cat.getDim()) : 0;
-  }
-  e.barrier();
-  Values values;
-  for (unsigned reg = 0, count = ngpu::registerCount(result); reg < count; ++reg)
-    values.push_back(fromStored(
-        e, e.b.CreateLoad(stored, at(e.coordinates(result, reg), result.getShape(), 0)), element));
-  e.set(op->getResult(0), values);
-}
-
 void emitReshape(Emitter &e, tile::ReshapeOp op) {
   auto from = cast<RankedTensorType>(op.getSrc().getType());
   auto to = cast<RankedTensorType>(op.getType());
@@ -208,8 +174,6 @@ void emitReshape(Emitter &e, tile::ReshapeOp op) {
     if (alike)
       return e.set(op.getResult(), Values(e.get(op.getSrc())));
   }
-  if (op->hasAttr("ngpu.scratch"))
-    return throughScratch(e, op);
   Renaming(e, op, [&](ArrayRef<int64_t> index) {
     return Origin{0, unflatten(flatten(index, to.getShape()), from.getShape())};
   }).run(!repeats(from) && !repeats(to));
@@ -353,10 +317,6 @@ bool emitShape(Emitter &e, Operation *op) {
         return true;
       })
       .Case([&](tile::CatOp cat) {
-        if (op->hasAttr("ngpu.scratch")) {
-          throughScratch(e, op);
-          return true;
-        }
         auto left = cast<RankedTensorType>(cat.getLhs().getType());
         auto right = cast<RankedTensorType>(cat.getRhs().getType());
         unsigned dim = cat.getDim();
