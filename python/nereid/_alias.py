@@ -45,6 +45,9 @@ class _AliasModule(types.ModuleType):
 
 class _Loader:
 
+    def __init__(self, own):
+        self.own = own  # the spec of our module
+
     def create_module(self, spec):
         if spec.name == _NAME:
             own = importlib.import_module(_OWN)
@@ -60,6 +63,19 @@ class _Loader:
         if not isinstance(module, _AliasModule):
             module.__spec__ = self.spec  # the module keeps its own name
 
+    # For `python -m triton.tools.compile`.
+    def get_code(self, name):
+        return self.own.loader.get_code(self.own.name)
+
+    def get_source(self, name):
+        return self.own.loader.get_source(self.own.name)
+
+    def get_filename(self, name):
+        return self.own.loader.get_filename(self.own.name)
+
+    def is_package(self, name):
+        return self.own.submodule_search_locations is not None
+
 
 class _Finder:
 
@@ -69,7 +85,7 @@ class _Finder:
         own = importlib.util.find_spec(_OWN + fullname[len(_NAME):])
         if own is None:
             return None
-        spec = importlib.machinery.ModuleSpec(fullname, _Loader(), origin=own.origin,
+        spec = importlib.machinery.ModuleSpec(fullname, _Loader(own), origin=own.origin,
                                               is_package=own.submodule_search_locations is not None)
         spec.submodule_search_locations = own.submodule_search_locations
         return spec

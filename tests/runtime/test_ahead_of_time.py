@@ -188,6 +188,13 @@ def test_the_command_lines(folder):
     done = subprocess.run([*common, "nereid.tools.compile", folder / "kernels.py", "-n", "add", "-s", "i32", "-g", "1,1,1", "-t", "cpu"],
                           capture_output=True, text=True, env=environment)
     assert done.returncode == 1 and "the signature of `add` needs 5 entries (x, y, n, alpha, BLOCK), found 1" in done.stderr
+    # By Triton's name; what the compiler refuses is said without a traceback.
+    tool = [*common, "nereid", "-m", "triton.tools.compile", folder / "kernels.py", "-n", "add", "-s", "*fp32, *fp32, i32, fp32, 64", "-g", "1,1,1"]
+    done = subprocess.run([*tool, "-t", "cpu", "-o", folder / "named"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and done.stderr == "" and list(folder.glob("named.*.h"))
+    for options, message in ((["-w", "3"], "num_warps must be a power of 2"), (["-t", "cuda:99:32"], "unknown GPU architecture `cuda:99`")):
+        done = subprocess.run([*tool, "-t", "cuda:90:32", *options], capture_output=True, text=True, env=environment)
+        assert done.returncode == 1 and done.stderr.startswith("nereid.tools.compile: ") and message in done.stderr
 
 
 @pytest.mark.parametrize("signature, options, message", [

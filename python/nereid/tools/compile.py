@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Optional
 
 from .. import _signature
+from ..errors import TritonError
 
 desc = """Compiles a kernel ahead of time into C source code that holds its machine code, with functions to load, launch and unload it."""
 
@@ -401,7 +402,7 @@ def main():
         install_as_triton()
     try:
         compile_kernel(CompileArgs(**vars(arguments)))
-    except (ValueError, OSError, AttributeError) as error:
+    except (ValueError, OSError, AttributeError, AssertionError, TritonError) as error:
         sys.exit(f"nereid.tools.compile: {error}")
 
 
