@@ -525,7 +525,7 @@ def _native_param(param):
     return param.name, param.default if param.has_default else _native.MISSING, policy, param.annotation_type or None
 
 
-class CompiledKernel:
+class CompiledKernel(_native.CompiledBase):
     """A kernel specialised and compiled for one set of argument types and constants.
 
     `asm`: the stages of its compilation, on the CPU "tile", "loops", "llir", "asm", "obj", on NVIDIA GPUs "tile", "gpu", "llir",
@@ -550,10 +550,6 @@ class CompiledKernel:
     def __getattr__(self, name):
         _complete_kernels()
         return getattr(self, name)
-
-    def __getitem__(self, grid):
-        _complete_kernels()
-        return self[grid]
 
     def __getstate__(self):
         _complete_kernels()

@@ -121,8 +121,10 @@ bool launchAgain(const FunctionRecord &record, llvm::ArrayRef<nrd_arg> args,
   nrd_kernel &kernel = *pattern->kernel;
   if (out)
     *out = &kernel;
-  return deviceOf(kernel.request.target.backend)
-      .launchPacked(kernel, args, slots, pattern->device, withOptions(launch, options), error);
+  if (pattern->ready)
+    return cudaDevice().launchPacked(kernel, args, slots, pattern->ready, launch, error);
+  return cpuDevice().launchPacked(kernel, args, slots, nullptr, withOptions(launch, options),
+                                  error);
 }
 
 /// Tells the dispatcher of a launch that went well and that it did not know.
@@ -136,8 +138,9 @@ void rememberLaunch(const Wanted &wanted, nrd_kernel &kernel, uint64_t generatio
     return pattern.matches(wanted.args, options, launch, slots);
   };
   auto make = [&] {
-    int device = wanted.target.backend == Backend::Cpu ? -1 : cuda::deviceOfLatest(kernel);
-    return LaunchPattern::of(kernel, wanted.record.kinds, wanted.args, options, launch, device);
+    bool isCpu = wanted.target.backend == Backend::Cpu;
+    return LaunchPattern::of(kernel, wanted.record.kinds, wanted.args, options, launch,
+                             isCpu ? nullptr : cuda::readyLatest(kernel));
   };
   wanted.record.dispatcher.missed(&kernel, generation, matches, make);
 }

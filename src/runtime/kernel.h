@@ -60,22 +60,24 @@ enum class Packing : uint8_t {
 } // namespace nereid::runtime
 
 struct nrd_kernel {
+  // What launches read comes first, side by side.
+  void *entry = nullptr;                                 ///< null when it is not for this machine
+  std::unique_ptr<nereid::runtime::DeviceCode> onDevice; ///< what its device keeps with it
+  std::vector<nereid::runtime::Packing> packing; ///< of `params`; empty: not known
+  unsigned passedCount = 0;                      ///< of `params`
+  bool takesTuples = false;
+  bool hasWrites = false; ///< some pointer may be stored through
+  bool checked = false;   ///< the code expects the extents of its pointers after the arguments
+  llvm::SmallVector<nereid::runtime::ParamSlot, 16>
+      params; ///< one per parameter of the function, or per item of a tuple
+
   nereid::runtime::CompileRequest request;
   /// For a kernel that is not owned by its function's dispatcher.
   std::shared_ptr<const nereid::runtime::FunctionRecord> keepAlive;
 
   std::string name;
   std::unique_ptr<nereid::targets::CompiledKernel> code;
-  llvm::SmallVector<nereid::runtime::ParamSlot, 16>
-      params; ///< one per parameter of the function, or per item of a tuple
-  std::vector<nereid::runtime::Packing> packing; ///< of `params`; empty: not known
-  std::string layout;                            ///< see nrd_kernel_layout
-  bool takesTuples = false;
-  unsigned passedCount = 0;                              ///< of `params`
-  void *entry = nullptr;                                 ///< null when it is not for this machine
-  std::unique_ptr<nereid::runtime::DeviceCode> onDevice; ///< what its device keeps with it
-  bool hasWrites = false;                                ///< some pointer may be stored through
-  bool checked = false; ///< the code expects the extents of its pointers after the arguments
+  std::string layout; ///< see nrd_kernel_layout
   std::vector<nereid::targets::StageTime> times;     ///< of the stages
   std::vector<nereid::targets::StageTime> passTimes; ///< of single passes, when they are wanted
   std::string metadata;

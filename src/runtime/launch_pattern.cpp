@@ -1,6 +1,5 @@
 #include "runtime/launch_pattern.h"
 
-#include "runtime/devices/cuda.h"
 #include "runtime/target_choice.h"
 
 using namespace nereid;
@@ -9,15 +8,15 @@ using targets::ScalarKind;
 
 bool LaunchPattern::expect(RuleKind rule, const nrd_arg &arg, bool isPassed, ScalarKind kind) {
   Expected &out = expected.emplace_back();
-  out.head = headOf(arg);
+  out.head = uint32_t(headOf(arg));
   out.isPassed = isPassed;
+  if (out.head != headOf(arg))
+    return false;
   if (arg.kind == NRD_ARG_NONE)
     return !isPassed;
   if (rule == RuleKind::Constant) {
     out.check = arg.kind == NRD_ARG_VALUE ? Check::Constant : Check::Bits;
-    out.bits = arg.u;
-    if (arg.kind == NRD_ARG_VALUE)
-      constants.push_back(arg.v->key);
+    constants.push_back({arg.u, arg.kind == NRD_ARG_VALUE ? arg.v->key : std::string()});
     return !isPassed && (arg.kind == NRD_ARG_VALUE || arg.kind == NRD_ARG_INT ||
                          arg.kind == NRD_ARG_FLOAT || arg.kind == NRD_ARG_BOOL);
   }
@@ -57,28 +56,28 @@ bool LaunchPattern::fixTarget(llvm::ArrayRef<nrd_arg> args, const Options *optio
       continue;
     hasPointers = true;
     int there = args[i].memory - NRD_MEMORY_CUDA;
-    if (there >= 0 && there != device)
+    if (there >= 0 && !(ready && there == ready->number))
       return false;
     if (!isDecided && args[i].memory == NRD_MEMORY_UNKNOWN)
-      asked = int(i);
+      asked = int16_t(i);
     isDecided |= there >= 0 || args[i].memory == NRD_MEMORY_UNKNOWN;
   }
   if (!chosen && cuda::deviceCount() == 0)
     asked = -1; // everything is on the CPU
   else if (!chosen && (isCpu || (hasPointers && !isDecided)))
     return false;
-  return isCpu || device >= 0;
+  return isCpu || ready;
 }
 
 std::unique_ptr<const LaunchPattern>
 LaunchPattern::of(nrd_kernel &kernel, llvm::ArrayRef<RuleKind> kinds, llvm::ArrayRef<nrd_arg> args,
-                  const Options *options, const nrd_launch &launch, int device) {
+                  const Options *options, const nrd_launch &launch, const cuda::Ready *ready) {
   if (kernel.checked || !kernel.entry || kernel.params.size() != args.size() ||
       kinds.size() != args.size())
     return nullptr;
   auto pattern = std::make_unique<LaunchPattern>();
   pattern->kernel = &kernel;
-  pattern->device = device;
+  pattern->ready = ready;
   pattern->settings = &Settings::current();
   pattern->options = options ? options->id() : 0;
   pattern->preferred = preferredCode();
@@ -93,7 +92,7 @@ LaunchPattern::of(nrd_kernel &kernel, llvm::ArrayRef<RuleKind> kinds, llvm::Arra
 }
 
 inline bool LaunchPattern::matchesRest(const Expected &each, const nrd_arg &arg, uint64_t &slot,
-                                       const std::string *&constant) {
+                                       const Constant *&constant) {
   switch (each.check) {
   case Check::Float: {
     float narrow = float(arg.f);
@@ -105,9 +104,9 @@ inline bool LaunchPattern::matchesRest(const Expected &each, const nrd_arg &arg,
     slot = arg.u != 0;
     return true;
   case Check::Bits:
-    return arg.u == each.bits;
+    return arg.u == constant++->bits;
   case Check::Constant:
-    return arg.v && arg.v->key == *constant++;
+    return arg.v && arg.v->key == constant++->key;
   default:
     return true;
   }
@@ -121,7 +120,7 @@ bool LaunchPattern::matches(llvm::ArrayRef<nrd_arg> args, const Options *options
     return false;
   slots.resize_for_overwrite(args.size());
   uint64_t *end = slots.data();
-  const std::string *constant = constants.data();
+  const Constant *constant = constants.data();
   const nrd_arg *arg = args.data();
   for (const Expected &each : expected) {
     if (headOf(*arg) != each.head)

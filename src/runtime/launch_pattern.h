@@ -12,6 +12,7 @@
 #pragma once
 
 #include "runtime/devices/arguments.h"
+#include "runtime/devices/cuda.h"
 #include "runtime/specialise.h"
 #include "support/settings.h"
 
@@ -19,21 +20,21 @@
 
 namespace nereid::runtime {
 
-class LaunchPattern {
+class alignas(64) LaunchPattern {
 public:
   /// Of a launch that has just been done; null for one that no pattern can be made of.
   static std::unique_ptr<const LaunchPattern> of(nrd_kernel &kernel, llvm::ArrayRef<RuleKind> kinds,
                                                  llvm::ArrayRef<nrd_arg> args,
                                                  const Options *options, const nrd_launch &launch,
-                                                 int device);
+                                                 const cuda::Ready *ready);
 
   /// Whether this launch needs the kernel. `slots` then holds its arguments.
   bool matches(llvm::ArrayRef<nrd_arg> args, const Options *options, const nrd_launch &launch,
                Slots &slots) const;
 
   nrd_kernel *kernel;
-  /// On a GPU: the one that all pointers lie on, as far as that is known; else -1.
-  int device;
+  /// On a GPU: the kernel on the one that all pointers lie on, as far as that is known; else null.
+  const cuda::Ready *ready;
 
 private:
   enum class Check : uint8_t {
@@ -45,12 +46,17 @@ private:
     Bits,    ///< a constant
     Constant ///< a constant with a key
   };
+  /// Small, so that those of a launch lie in a line or two of the cache.
   struct Expected {
-    uint64_t head = 0; ///< the first 8 bytes of the argument
+    uint32_t head = 0; ///< the first 4 bytes of the argument; the next 4 are 0
     Check check = Check::Nothing;
     uint8_t facts = 0;
     bool isPassed = false;
-    uint64_t bits = 0;
+  };
+
+  struct Constant {
+    uint64_t bits;
+    std::string key; ///< Check::Constant
   };
 
   static uint8_t integerFacts(int64_t value) {
@@ -66,17 +72,17 @@ private:
     return uintptr_t(arg.high) - uintptr_t(arg.low) > uintptr_t(1) << 30;
   }
   static bool matchesRest(const Expected &each, const nrd_arg &arg, uint64_t &slot,
-                          const std::string *&constant);
+                          const Constant *&constant);
   bool expect(RuleKind rule, const nrd_arg &arg, bool isPassed, targets::ScalarKind kind);
   bool fixTarget(llvm::ArrayRef<nrd_arg> args, const Options *options, const nrd_launch &launch);
 
   const Settings *settings; ///< compared by address: they never change and are never freed
   uint64_t options;
   int preferred;
-  uint8_t checked; ///< as the launch says
-  int asked = -1;  ///< the pointer whose address the driver says to be on a GPU
-  llvm::SmallVector<Expected, 0> expected;
-  llvm::SmallVector<std::string, 0> constants; ///< keys, in order
+  int16_t asked = -1; ///< the pointer whose address the driver says to be on a GPU
+  uint8_t checked;    ///< as the launch says
+  llvm::SmallVector<Constant, 0> constants; ///< in order
+  llvm::SmallVector<Expected, 24> expected;
 };
 
 } // namespace nereid::runtime

@@ -5,6 +5,7 @@
 #include "runtime/c_api.h"
 #include "runtime/devices/arguments.h"
 #include "runtime/devices/cuda.h"
+#include "runtime/launch_state.h"
 #include "support/settings.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -18,8 +19,7 @@ using namespace nereid::runtime;
 
 namespace {
 
-/// What the process prefers, as TargetName::code; -1 to go by the arguments.
-std::atomic<int> preferred = -1;
+auto &preferred = launchState.preferred;
 
 Backend byArguments(llvm::ArrayRef<nrd_arg> args) {
   bool array = false, tensor = false;
@@ -75,10 +75,6 @@ ErrorPtr fillArchitecture(const Options &options, llvm::ArrayRef<nrd_arg> args,
 }
 
 } // namespace
-
-int runtime::preferredCode() {
-  return preferred.load(std::memory_order_relaxed);
-}
 
 std::optional<TargetName> runtime::preferredTarget() {
   int code = preferredCode();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/kernel.h"
+#include "runtime/launch_state.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
@@ -19,7 +20,9 @@ ErrorPtr chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> args,
 
 /// What the process prefers (nrd_set_default_target), as a number that tells all apart; and as a
 /// target, nothing where it goes by the arguments.
-int preferredCode();
+inline int preferredCode() {
+  return launchState.preferred.load(std::memory_order_relaxed);
+}
 std::optional<TargetName> preferredTarget();
 
 /// For a compilation from a signature: the CPU unless something says otherwise.

@@ -228,17 +228,13 @@ class _Members:
         self.metadata_group[f"{self.name}.json"] = manager.put(text, f"{self.name}.json", binary=False)
         manager.put_group(f"{self.name}.json", self.metadata_group)
 
-    def __getitem__(self, grid):
-
-        def launch(*args, stream=None):
-            enter, leave = _launch_hooks()
-            if enter is None and leave is None:
-                return self.fn._launch_compiled(self._native, grid, args, stream)
-            sizes = (*grid, 1, 1)[:3]
-            self.run(*sizes, stream, self.function, self.packed_metadata, self.launch_metadata(grid, stream, *args), enter, leave,
-                     *args)
-
-        return launch
+    def _launch_hooked(self, grid, args, stream):
+        """A launch while there are hooks of some kind; the others are the base class's."""
+        enter, leave = _launch_hooks()
+        if enter is None and leave is None:
+            return self.fn._launch_compiled(self._native, grid, args, stream)
+        sizes = (*grid, 1, 1)[:3]
+        self.run(*sizes, stream, self.function, self.packed_metadata, self.launch_metadata(grid, stream, *args), enter, leave, *args)
 
     def __getstate__(self):
         self.src, self.hash, self._options  # made while the kernel can be asked

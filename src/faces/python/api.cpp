@@ -79,11 +79,6 @@ Ref takeException() {
   return Ref::take(value);
 }
 
-Registry &registry() {
-  static Registry instance;
-  return instance;
-}
-
 PyObject *registered(PyObject *Registry::*slot) {
   for (const char *module : {"nereid.language._values", "nereid.language._classes"})
     if (!(registry().*slot) && !Ref::take(PyImport_ImportModule(module)))

@@ -115,7 +115,10 @@ struct Registry {
   PyObject *outOfResources = nullptr;    ///< errors.OutOfResources
   PyObject *internalError = nullptr;     ///< errors.InternalError
 };
-Registry &registry();
+inline Registry theRegistry;
+inline Registry &registry() {
+  return theRegistry;
+}
 
 /// What `slot` of the registry holds, for which its module is imported; borrowed. Null with an
 /// exception.

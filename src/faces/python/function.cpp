@@ -440,11 +440,9 @@ OptionSet *Function::optionsFor(const Keywords &given) {
 //===--- launching
 //-------------------------------------------------------------------------------===//
 
-PyObject *Function::compiledObject(nrd_kernel *kernel) {
+PyObject *Function::otherCompiledObject(nrd_kernel *kernel) {
   if (!kernel)
     Py_RETURN_NONE;
-  if (kernel == latest.first) [[likely]]
-    return Py_NewRef(latest.second);
   auto known = kernels.find(kernel);
   if (known != kernels.end()) {
     latest = {kernel, known->second.get()};
@@ -593,11 +591,17 @@ PyObject *Function::compiledKernels() {
   return list.release();
 }
 
-PyObject *Function::launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject *args,
+PyObject *Function::launchCompiled(nrd_kernel *kernel, PyObject *grid, const Call &call,
                                    PyObject *stream) {
-  Slots<PyObject *> bound(parameters.size());
+  Slots<PyObject *> storage(parameters.size());
   Slots<nrd_arg> arguments(parameters.size());
-  Keywords noOptions;
+  PyObject *const *bound = call.values; // as they are, when all are given
+  if (call.positional != parameters.size()) {
+    Keywords none;
+    if (!bind({call.values, call.positional}, storage.get(), none))
+      return nullptr;
+    bound = storage.get();
+  }
   nrd_launch launch{};
   if (stream != Py_None) {
     launch.with_stream = 1;
@@ -607,9 +611,8 @@ PyObject *Function::launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject 
   }
   ArgumentScope scope;
   bool isHarmless;
-  if (!bind(CallOf(args, nullptr), bound.get(), noOptions) ||
-      !grids.resolve(grid, bound.get(), launch.grid, isHarmless) ||
-      !toArguments(bound.get(), scope, arguments.get()))
+  if (!grids.resolve(grid, bound, launch.grid, isHarmless) ||
+      !toArguments(bound, scope, arguments.get()))
     return nullptr;
   nrd_error *error;
   {
@@ -668,20 +671,17 @@ void kernelDealloc(PyObject *self) {
   freeInstance(self);
 }
 
-PyObject *launcherVectorcall(PyObject *self, PyObject *const *values, size_t count,
-                             PyObject *names);
-
-PyObject *kernelSubscript(PyObject *self, PyObject *grid) {
-  static auto *alloc = reinterpret_cast<allocfunc>(PyType_GetSlot(launcherType, Py_tp_alloc));
+/// `self[grid]`, which is called by `call`.
+inline PyObject *makeLauncher(PyObject *self, PyObject *grid, VectorCall call) {
   PyObject *object;
   if (spareLauncher) [[likely]]
     object = PyObject_Init(reinterpret_cast<PyObject *>(std::exchange(spareLauncher, nullptr)),
                            launcherType);
   else
-    object = alloc(launcherType, 0);
+    object = reinterpret_cast<allocfunc>(PyType_GetSlot(launcherType, Py_tp_alloc))(launcherType, 0);
   auto *launcher = reinterpret_cast<LauncherObject *>(object);
   if (launcher) {
-    launcher->call = launcherVectorcall;
+    launcher->call = call;
     launcher->kernel = Py_NewRef(self);
     launcher->grid = Py_NewRef(grid);
   }
@@ -717,10 +717,15 @@ PyObject *kernelCreate(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
+inline bool hasLaunchHooks() {
+  PyObject *hooks = registry().launchHooks;
+  return hooks && hooks != Py_None;
+}
+
 /// Launches, by way of the hooks where there are any.
 PyObject *launchHooked(PyObject *kernel, PyObject *grid, const Call &call, bool warmup) {
   PyObject *hooks = registry().launchHooks;
-  if (hooks && hooks != Py_None) [[unlikely]] {
+  if (hasLaunchHooks()) [[unlikely]] {
     Ref args = call.args(), kwargs = call.kwargs();
     return args && kwargs
                ? PyObject_CallFunctionObjArgs(hooks, kernel, grid, args.get(), kwargs.get(),
@@ -766,8 +771,7 @@ PyObject *kernelPrepare(PyObject *self, PyObject *arguments) {
   PyObject *args = nullptr, *kwargs = nullptr;
   if (!PyArg_ParseTuple(arguments, "O!O!:_prepare", &PyTuple_Type, &args, &PyDict_Type, &kwargs))
     return nullptr;
-  PyObject *hooks = registry().launchHooks;
-  if (hooks && hooks != Py_None)
+  if (hasLaunchHooks())
     Py_RETURN_NONE;
   Function *function = functionOf(self);
   return function ? function->prepare(args, kwargs) : nullptr;
@@ -795,7 +799,7 @@ PyObject *kernelLaunchCompiled(PyObject *self, PyObject *arguments) {
     return nullptr;
   nrd_kernel *kernel = kernelOfHandle(handle);
   Function *function = kernel ? functionOf(self) : nullptr;
-  return function ? function->launchCompiled(kernel, grid, args, stream) : nullptr;
+  return function ? function->launchCompiled(kernel, grid, CallOf(args, nullptr), stream) : nullptr;
 }
 
 PyObject *kernelSetIndirect(PyObject *self, PyObject *value) {
@@ -816,33 +820,27 @@ PyObject *kernelClearCache(PyObject *self, PyObject *) {
 
 void launcherDealloc(PyObject *self) {
   auto *launcher = reinterpret_cast<LauncherObject *>(self);
-  static auto *free = reinterpret_cast<freefunc>(PyType_GetSlot(launcherType, Py_tp_free));
   Py_DECREF(launcher->kernel);
   Py_DECREF(launcher->grid);
   if (spareLauncher)
-    free(self);
+    reinterpret_cast<freefunc>(PyType_GetSlot(launcherType, Py_tp_free))(self);
   else
     spareLauncher = launcher;
   Py_DECREF(reinterpret_cast<PyObject *>(launcherType));
 }
 
-/// `kernel[grid](*args, **kwargs)`: straight to the library, unless someone has taken over `run`.
-PyObject *callLauncher(PyObject *self, const Call &call) {
-  static PyObject *runName = interned("run");
-  static PyObject *gridName = interned("grid");
-  static PyObject *warmupName = interned("warmup");
-  auto *launcher = reinterpret_cast<LauncherObject *>(self);
-  KernelBaseObject *kernel = asKernel(launcher->kernel);
-  if (!kernel->indirect) {
-    PyObject *run = runOf(launcher->kernel);
-    if (run == registry().jitRun)
-      return launchHooked(launcher->kernel, launcher->grid, call, /*warmup=*/false);
-    if (run && (run == registry().tunerRun || run == registry().rulesRun)) {
-      bool done = false;
-      PyObject *result = launchStacked(launcher->kernel, launcher->grid, call, done);
-      if (done)
-        return result;
-    }
+/// A launch that does not go straight to the library: of a decorator, or of a kernel whose `run`
+/// someone has taken over.
+[[gnu::noinline]] PyObject *launchByRun(LauncherObject *launcher, PyObject *known,
+                                        const Call &call) {
+  static PyObject *const runName = interned("run");
+  static PyObject *const gridName = interned("grid");
+  static PyObject *const warmupName = interned("warmup");
+  if (known && (known == registry().tunerRun || known == registry().rulesRun)) {
+    bool done = false;
+    PyObject *result = launchStacked(launcher->kernel, launcher->grid, call, done);
+    if (done)
+      return result;
   }
   Ref run = Ref::take(PyObject_GetAttr(launcher->kernel, runName));
   Ref args = call.args(), keywords = call.kwargs();
@@ -852,14 +850,110 @@ PyObject *callLauncher(PyObject *self, const Call &call) {
   return PyObject_Call(run.get(), args.get(), keywords.get());
 }
 
-PyObject *launcherVectorcall(PyObject *self, PyObject *const *values, size_t count,
-                             PyObject *names) {
-  // The highest bit only says that the caller would lend the place before the first value.
-  return callLauncher(self, Call{values, count & (SIZE_MAX >> 1), names});
+/// The highest bit only says that the caller would lend the place before the first value.
+Call callFrom(PyObject *const *values, size_t count, PyObject *names) {
+  return {values, count & (SIZE_MAX >> 1), names};
 }
 
+/// `kernel[grid](*args, **kwargs)`: straight to the library, unless someone has taken over `run`.
+PyObject *launcherVectorcall(PyObject *self, PyObject *const *values, size_t count,
+                             PyObject *names) {
+  Call call = callFrom(values, count, names);
+  auto *launcher = reinterpret_cast<LauncherObject *>(self);
+  KernelBaseObject *kernel = asKernel(launcher->kernel);
+  PyObject *run = kernel->indirect ? nullptr : runOf(launcher->kernel);
+  if (!run || run != registry().jitRun)
+    return launchByRun(launcher, run, call);
+  return launchHooked(launcher->kernel, launcher->grid, call, /*warmup=*/false);
+}
+
+/// The same by a tuple and a dict.
 PyObject *launcherCall(PyObject *self, PyObject *args, PyObject *kwargs) {
-  return callLauncher(self, CallOf(args, kwargs));
+  CallOf of(args, kwargs);
+  const Call &call = of;
+  return reinterpret_cast<LauncherObject *>(self)->call(self, call.values, call.positional,
+                                                        call.names);
+}
+
+PyObject *kernelSubscript(PyObject *self, PyObject *grid) {
+  return makeLauncher(self, grid, launcherVectorcall);
+}
+
+//===--- compiled kernels
+//------------------------------------------------------------------------===//
+
+CompiledObject *asCompiled(PyObject *object) {
+  return reinterpret_cast<CompiledObject *>(object);
+}
+
+int compiledTraverse(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(asCompiled(self)->handle);
+  Py_VISIT(asCompiled(self)->function);
+  return 0;
+}
+
+int compiledClear(PyObject *self) {
+  Py_CLEAR(asCompiled(self)->handle);
+  Py_CLEAR(asCompiled(self)->function);
+  return 0;
+}
+
+void compiledDealloc(PyObject *self) {
+  PyObject_GC_UnTrack(self);
+  compiledClear(self);
+  freeInstance(self);
+}
+
+/// The kernel and the function behind it; the copy of a pickled one is compiled first.
+bool resolveCompiled(CompiledObject *compiled) {
+  auto *self = reinterpret_cast<PyObject *>(compiled);
+  Ref handle = Ref::take(PyObject_GetAttrString(self, "_handle"));
+  if (handle && handle.get() == Py_None)
+    handle = Ref::take(PyObject_GetAttrString(self, "_native"));
+  Ref function = Ref::take(handle ? PyObject_GetAttrString(self, "fn") : nullptr);
+  if (!function || !kernelOfHandle(handle.get()))
+    return false;
+  if (!functionOf(function.get())) {
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_TypeError, "`fn` of a compiled kernel must be its function");
+    return false;
+  }
+  Py_XDECREF(std::exchange(compiled->handle, handle.release()));
+  Py_XDECREF(std::exchange(compiled->function, function.release()));
+  return true;
+}
+
+/// `compiled[grid](*args, stream=None)`.
+PyObject *compiledVectorcall(PyObject *self, PyObject *const *values, size_t count,
+                             PyObject *names) {
+  static PyObject *const streamName = interned("stream");
+  Call call = callFrom(values, count, names);
+  auto *launcher = reinterpret_cast<LauncherObject *>(self);
+  CompiledObject *compiled = asCompiled(launcher->kernel);
+  PyObject *stream = Py_None;
+  for (size_t k = 0, keywords = call.keywords(); k < keywords; ++k) {
+    PyObject *key = PyTuple_GetItem(call.names, Py_ssize_t(k));
+    if (key != streamName && PyUnicode_Compare(key, streamName) != 0)
+      return PyErr_Format(PyExc_TypeError, "launch() got an unexpected keyword argument '%U'", key);
+    stream = values[call.positional + k];
+  }
+  if (hasLaunchHooks()) [[unlikely]] {
+    Ref args = call.args();
+    return args ? PyObject_CallMethod(launcher->kernel, "_launch_hooked", "OOO", launcher->grid,
+                                      args.get(), stream)
+                : nullptr;
+  }
+  if (!compiled->handle && !resolveCompiled(compiled)) [[unlikely]]
+    return nullptr;
+  Function *function = functionOf(compiled->function);
+  return function ? function->launchCompiled(kernelOfHandle(compiled->handle), launcher->grid, call,
+                                             stream)
+                  : nullptr;
+}
+
+PyObject *compiledSubscript(PyObject *self, PyObject *grid) {
+  return makeLauncher(self, grid, compiledVectorcall);
 }
 
 PyObject *launcherRepr(PyObject *self) {
@@ -869,14 +963,10 @@ PyObject *launcherRepr(PyObject *self) {
 
 } // namespace
 
-PyObject *runOf(PyObject *kernel) {
-  static PyObject *name = interned("run");
-  // What the interpreter itself asks, with its cache of what classes hold, where it can be called.
-  using LookUp = PyObject *(*)(PyTypeObject *, PyObject *);
-  static auto *const lookUp = reinterpret_cast<LookUp>(dlsym(RTLD_DEFAULT, "_PyType_Lookup"));
-  if (lookUp) [[likely]]
-    return lookUp(Py_TYPE(kernel), name);
-  PyObject *run = PyObject_GetAttr(reinterpret_cast<PyObject *>(Py_TYPE(kernel)), name);
+RunLookUp runLookUp;
+
+PyObject *runByAttribute(PyObject *kernel) {
+  PyObject *run = PyObject_GetAttr(reinterpret_cast<PyObject *>(Py_TYPE(kernel)), runLookUp.name);
   if (!run)
     PyErr_Clear();
   Py_XDECREF(run); // the class keeps it
@@ -961,9 +1051,23 @@ bool addFunctionTypes(PyObject *module) {
   static PyType_Spec launcherSpec = {
       "nereid._native.Launcher", sizeof(LauncherObject), 0,
       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | haveVectorcall, launcherSlots};
+  static PyType_Slot compiledSlots[] = {
+      {Py_tp_dealloc, reinterpret_cast<void *>(compiledDealloc)},
+      {Py_tp_traverse, reinterpret_cast<void *>(compiledTraverse)},
+      {Py_tp_clear, reinterpret_cast<void *>(compiledClear)},
+      {Py_mp_subscript, reinterpret_cast<void *>(compiledSubscript)},
+      {0, nullptr}};
+  static PyType_Spec compiledSpec = {"nereid._native.CompiledBase", sizeof(CompiledObject), 0,
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                                     compiledSlots};
+  runLookUp.name = interned("run");
+  runLookUp.ask = reinterpret_cast<decltype(runLookUp.ask)>(dlsym(RTLD_DEFAULT, "_PyType_Lookup"));
+  auto *compiledType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&compiledSpec));
   kernelBaseType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&kernelSpec));
   launcherType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&launcherSpec));
-  return kernelBaseType && launcherType && PyModule_AddType(module, kernelBaseType) == 0 &&
+  return kernelBaseType && launcherType && compiledType &&
+         PyModule_AddType(module, kernelBaseType) == 0 &&
+         PyModule_AddType(module, compiledType) == 0 &&
          PyModule_AddType(module, launcherType) == 0 &&
          PyModule_AddObjectRef(module, "MISSING", missingMarker()) == 0;
 }

@@ -114,7 +114,7 @@ public:
 
   /// Launches a kernel that is compiled already; `args` has one argument per parameter.
   /// `stream`: an integer, or None for the current one.
-  PyObject *launchCompiled(nrd_kernel *kernel, PyObject *grid, PyObject *args, PyObject *stream);
+  PyObject *launchCompiled(nrd_kernel *kernel, PyObject *grid, const Call &call, PyObject *stream);
 
   /// What the name means in the function's text: 1 and `out`, 0 when it does not exist, -1 with an
   /// exception set.
@@ -160,21 +160,28 @@ private:
   OptionsPtr optionsWithName(const OptionSet &options, PyObject *const *bound);
   bool toArguments(PyObject *const *bound, ArgumentScope &scope, nrd_arg *out);
   bool capturesUnchanged();
-  PyObject *compiledObject(nrd_kernel *kernel);
+  PyObject *compiledObject(nrd_kernel *kernel) {
+    if (kernel && kernel == latest.first) [[likely]]
+      return Py_NewRef(latest.second);
+    return otherCompiledObject(kernel);
+  }
+  PyObject *otherCompiledObject(nrd_kernel *kernel);
+
+  // What every launch reads comes first, side by side.
+  nrd_function *function = nullptr;
+  std::vector<Parameter> parameters;
+  std::vector<uint8_t> isUsual;   ///< of each parameter, close together
+  OptionSet *noOptions = nullptr; ///< the one of launches without keywords, once there was one
+  std::pair<nrd_kernel *, PyObject *> latest = {}; ///< the one of `kernels` that was launched last
+  std::vector<Capture> captures;
+  bool namesKernels = false; ///< `@jit(repr=...)`: asked for the name of each new kernel
+  Grids grids{parameters};
 
   PyObject *ownerObject = nullptr;
-  nrd_function *function = nullptr;
   std::string name;
-  bool namesKernels = false; ///< `@jit(repr=...)`: asked for the name of each new kernel
   Ref globals, closure, defaultOptions;
-  std::vector<Parameter> parameters;
-  std::vector<uint8_t> isUsual; ///< of each parameter, close together
-  Grids grids{parameters};
-  std::vector<Capture> captures;
   std::vector<std::unique_ptr<OptionSet>> optionSets;
-  OptionSet *noOptions = nullptr; ///< the one of launches without keywords, once there was one
   std::unordered_map<nrd_kernel *, Ref> kernels;
-  std::pair<nrd_kernel *, PyObject *> latest = {}; ///< the one of `kernels` that was launched last
   std::unordered_set<PyObject *> kept;
 };
 
@@ -195,8 +202,18 @@ inline KernelBaseObject *asKernel(PyObject *object) {
 
 /// Whether the object is an instance of KernelBase.
 bool isKernelBase(PyObject *object);
+/// What the interpreter itself asks for an attribute of a class, with its cache of what classes
+/// hold, where it can be called; set when the module is made.
+struct RunLookUp {
+  PyObject *(*ask)(PyTypeObject *type, PyObject *name) = nullptr;
+  PyObject *name = nullptr;
+};
+extern RunLookUp runLookUp;
+PyObject *runByAttribute(PyObject *kernel);
 /// `run` of the object's class, borrowed; null without an exception where there is none.
-PyObject *runOf(PyObject *kernel);
+inline PyObject *runOf(PyObject *kernel) {
+  return runLookUp.ask ? runLookUp.ask(Py_TYPE(kernel), runLookUp.name) : runByAttribute(kernel);
+}
 
 /// Whether the object is a kernel (an instance of KernelBase with a text of its own).
 bool isKernel(PyObject *object);
@@ -206,7 +223,14 @@ Function *functionOf(PyObject *object);
 /// Keeps an object alive as long as the kernel that is being launched on this thread.
 void keepAlive(PyObject *object);
 
-/// Adds `KernelBase`, `Launcher` and `Kernel` to the module. False with an exception set on
+/// `_native.CompiledBase`: what makes a compiled kernel's `kernel[grid](...)`. The Python class on
+/// top of it has the attributes `_native`, the kernel's handle, and `fn`, its function.
+struct CompiledObject {
+  PyObject_HEAD PyObject *handle; ///< these two, once there was a launch; else null
+  PyObject *function;
+};
+
+/// Adds `KernelBase`, `CompiledBase`, `Launcher` and `Kernel` to the module. False with an exception set on
 /// failure.
 bool addFunctionTypes(PyObject *module);
 

@@ -128,9 +128,11 @@ bool Grids::holds(const Known &known, PyObject *function, PyObject *const *bound
   return true;
 }
 
-bool Grids::resolve(PyObject *grid, PyObject *const *bound, uint32_t out[3], bool &isHarmless) {
+bool Grids::resolveOther(PyObject *grid, PyObject *const *bound, uint32_t out[3],
+                         bool &isHarmless) {
   Ref computed;
   isHarmless = true;
+  bool isFixed = Py_TYPE(grid) == &PyTuple_Type;
   out[0] = out[1] = out[2] = 1;
   if (!PyTuple_Check(grid) && PyCallable_Check(grid)) {
     Known *known = find(grid);
@@ -177,6 +179,7 @@ bool Grids::resolve(PyObject *grid, PyObject *const *bound, uint32_t out[3], boo
     PyObject *item = isTuple ? PyTuple_GetItem(grid, i) : isList ? PyList_GetItem(grid, i) : grid;
     Ref index;
     if (Py_TYPE(item) != &PyLong_Type) {
+      isFixed = false;
       index = Ref::take(PyNumber_Index(item));
       if (!index) {
         PyErr_Clear();
@@ -195,6 +198,10 @@ bool Grids::resolve(PyObject *grid, PyObject *const *bound, uint32_t out[3], boo
       return false;
     }
     out[i] = uint32_t(value);
+  }
+  if (isFixed) {
+    last = Ref::share(grid);
+    std::copy_n(out, 3, lastSizes);
   }
   return true;
 }

@@ -6,25 +6,36 @@ namespace nereid::python {
 
 namespace {
 
-/// False where PyTorch has no such interface.
-bool findFunctions(TensorFunctions &out) {
-  // PyTorch's libraries are loaded, but mostly not for all to see.
-  void *library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-  auto find = [&](auto &function, const char *name) {
+/// A library of PyTorch's: it is loaded, but mostly not for all to see.
+class Loaded {
+public:
+  explicit Loaded(const char *name) : library(dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) {}
+  Loaded(const Loaded &) = delete;
+  ~Loaded() {
+    if (library)
+      dlclose(library);
+  }
+  template <typename Function> bool find(Function &function, const char *name) const {
     void *address = dlsym(RTLD_DEFAULT, name);
     if (!address && library)
       address = dlsym(library, name);
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(address);
+    function = reinterpret_cast<Function>(address);
     return address != nullptr;
-  };
-  bool all = find(out.scalarType, "aoti_torch_get_dtype") &&
+  }
+
+private:
+  void *library;
+};
+
+/// False where PyTorch has no such interface.
+bool findFunctions(TensorFunctions &out) {
+  Loaded library("libtorch_cpu.so");
+  auto find = [&](auto &function, const char *name) { return library.find(function, name); };
+  return find(out.scalarType, "aoti_torch_get_dtype") &&
              find(out.deviceType, "aoti_torch_get_device_type") &&
              find(out.deviceIndex, "aoti_torch_get_device_index") &&
-             find(out.data, "aoti_torch_get_data_ptr") && find(out.rank, "aoti_torch_get_dim") &&
-             find(out.sizes, "aoti_torch_get_sizes") && find(out.strides, "aoti_torch_get_strides");
-  if (library)
-    dlclose(library);
-  return all;
+         find(out.data, "aoti_torch_get_data_ptr") && find(out.rank, "aoti_torch_get_dim") &&
+         find(out.sizes, "aoti_torch_get_sizes") && find(out.strides, "aoti_torch_get_strides");
 }
 
 /// An attribute that is an integer; 0 where it is not.
@@ -78,6 +89,12 @@ void TensorClass::learn(PyObject *object, const nrd_arg &known, uint8_t typeBits
     isHopeless = true;
     trusted = 0;
   }
+}
+
+CurrentStream findCurrentStream() {
+  CurrentStream found;
+  Loaded("libtorch_cuda.so").find(found, "aoti_torch_get_current_cuda_stream");
+  return found;
 }
 
 TensorClass *addTensorClass(PyTypeObject *type) {

@@ -63,6 +63,11 @@ private:
   static inline ScalarType scalars[64] = {};
 };
 
+/// PyTorch's current stream on a GPU, as its C interface gives it; null where it has no such
+/// function.
+using CurrentStream = int (*)(int32_t device, void **out);
+CurrentStream findCurrentStream();
+
 inline TensorClass tensorClasses[2];
 
 /// The class, once one of its tensors was seen; null for everything else.

@@ -8,19 +8,8 @@
 
 namespace nereid::python {
 
-static thread_local LaunchFrame *innermost = nullptr;
-
-LaunchFrame::LaunchFrame(Function &root) : root(root), outer(innermost) {
-  innermost = this;
-}
-
-LaunchFrame::~LaunchFrame() {
-  innermost = outer;
-  if (compilation)
-    compilation->alive = false;
-}
-
 CompilationPtr currentCompilation() {
+  LaunchFrame *innermost = LaunchFrame::innermost;
   if (!innermost)
     return nullptr;
   if (!innermost->compilation) {

@@ -34,8 +34,15 @@ using CompilationPtr = std::shared_ptr<Compilation>;
 /// One launch on this thread, from the call into the library to its return; whether it compiles is
 /// not known before.
 struct LaunchFrame {
-  explicit LaunchFrame(Function &root);
-  ~LaunchFrame();
+  explicit LaunchFrame(Function &root) : root(root), outer(innermost) { innermost = this; }
+  LaunchFrame(const LaunchFrame &) = delete;
+  ~LaunchFrame() {
+    innermost = outer;
+    if (compilation) [[unlikely]]
+      compilation->alive = false;
+  }
+
+  static inline constinit thread_local LaunchFrame *innermost = nullptr;
 
   Function &root;
   CompilationPtr compilation; ///< made by the first callback

@@ -86,8 +86,8 @@ class CpuDevice final : public Device {
 public:
   ErrorPtr launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                   const nrd_launch &launch) const override;
-  bool launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots, int,
-                    const nrd_launch &launch, ErrorPtr &error) const override {
+  bool launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots,
+                    const cuda::Ready *, const nrd_launch &launch, ErrorPtr &error) const override {
     error = run(kernel, args, slots, launch);
     return true;
   }

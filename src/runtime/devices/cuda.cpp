@@ -18,8 +18,6 @@ using nvidia::LaunchInfo;
 
 namespace {
 
-std::atomic<nrd_stream_provider> streamProvider = nullptr;
-
 std::string sm(int arch, bool specific) {
   return "sm_" + std::to_string(arch) + (specific ? "a" : "");
 }
@@ -44,10 +42,7 @@ private:
 class CudaCode final : public DeviceCode {
 public:
   explicit CudaCode(const nrd_kernel &kernel)
-      : info(*static_cast<const LaunchInfo *>(kernel.entry)), name(internedName(kernel.name)),
-        threads(unsigned(info.numWarps) * 32), sharedBytes(unsigned(info.sharedBytes)),
-        needsExtras(kernel.request.options.cooperative || kernel.request.options.pdl ||
-                    info.numCtas > 1 || !info.tensorMaps.empty() || info.globalScratchBytes) {}
+      : info(*static_cast<const LaunchInfo *>(kernel.entry)), name(internedName(kernel.name)) {}
 
   ~CudaCode() override {
     // At the end of the process the driver may be gone already, and in a forked child it is; then
@@ -58,14 +53,9 @@ public:
     }
   }
 
-  struct OnDevice {
+  struct OnDevice : Ready {
     std::atomic<bool> ready = false;
-    int number = 0;
     int registers = 0, localBytes = 0, maxThreads = 0, staticShared = 0;
-    /// The kernel in the context that was current when it was prepared: launching this is quicker
-    /// than launching the kernel, which the driver has to look up.
-    Context context = nullptr;
-    Function function = nullptr;
   };
 
   /// Where it was prepared last; asked before anything else, since launches mostly stay where they
@@ -85,8 +75,6 @@ public:
 
   const LaunchInfo &info;
   const std::string *const name;
-  const unsigned threads, sharedBytes; ///< of a block
-  const bool needsExtras;              ///< a launch takes more than grid and parameters
   Kernel function = nullptr;
   Library library = nullptr;
 
@@ -153,6 +141,14 @@ ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, i
   if (there.ready.load(std::memory_order_relaxed))
     return nullptr;
   there.number = device;
+  there.threads = unsigned(info.numWarps) * 32;
+  there.sharedBytes = unsigned(info.sharedBytes);
+  there.blocks = unsigned(info.numCtas);
+  there.name = name;
+  there.needsExtras = kernel.request.options.cooperative || kernel.request.options.pdl ||
+                      info.numCtas > 1 || !info.tensorMaps.empty() || info.globalScratchBytes;
+  there.currentContext = cuda.cuCtxGetCurrent;
+  there.launchKernel = cuda.cuLaunchKernel;
 
   Result result = Success;
   const std::pair<int, int *> wanted[] = {{FunctionRegisters, &there.registers},
@@ -197,7 +193,7 @@ public:
   ErrorPtr launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                   const nrd_launch &launch) const override;
   bool launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots,
-                    int device, const nrd_launch &launch, ErrorPtr &error) const override;
+                    const Ready *ready, const nrd_launch &launch, ErrorPtr &error) const override;
 
   void describe(const nrd_kernel &kernel, llvm::json::Object &out) const override {
     if (!kernel.entry) // only its texts were wanted
@@ -273,6 +269,11 @@ bool isFor(const nrd_launch &launch, int device) {
   return !launch.device || launch.device == device + 1;
 }
 
+/// Whether it takes a question to know that the grid is not too large for a GPU.
+bool isTall(const nrd_launch &launch) {
+  return launch.grid[1] > 65535 || launch.grid[2] > 65535;
+}
+
 /// Whether no pointer is known to lie elsewhere than on this device.
 bool allReachable(llvm::ArrayRef<nrd_arg> args, int device) {
   const int here = NRD_MEMORY_CUDA + device;
@@ -320,12 +321,60 @@ ErrorPtr makeExtras(const Driver &driver, const nrd_kernel &kernel, const Launch
              : callError(driver, result, "reserve scratch memory for `" + kernel.name + "`");
 }
 
+/// The driver's launch of a kernel that needs no extras, which takes two empty pointers (scratch
+/// memory, profile scratch memory) after its arguments. `function`: its own, or the kernel.
+inline Result startPlain(const Ready &ready, Function function, const nrd_launch &launch,
+                         Slots &slots) {
+  auto stream = static_cast<Stream>(streamOfLaunch(launch, ready.number));
+  size_t count = slots.size();
+  slots.push_back(0);
+  slots.push_back(0);
+  llvm::SmallVector<void *, 50> params;
+  params.resize_for_overwrite(count + 2);
+  for (size_t i = 0; i < count + 2; ++i)
+    params[i] = &slots[i];
+  return ready.launchKernel(function, launch.grid[0], launch.grid[1], launch.grid[2], ready.threads,
+                            1, 1, ready.sharedBytes, stream, params.data(), nullptr);
+}
+
+ErrorPtr startWithExtras(const Driver &driver, const nrd_kernel &kernel, const LaunchInfo &info,
+                         const Ready &ready, Function function, const nrd_launch &launch,
+                         Slots &slots, Result &result) {
+  auto stream = static_cast<Stream>(streamOfLaunch(launch, ready.number));
+  int64_t programs = int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
+  Extras extras;
+  if (ErrorPtr error = makeExtras(driver, kernel, info, programs, stream, slots, extras))
+    return error;
+  slots.push_back(extras.scratch);
+  slots.push_back(0); // profile scratch
+  llvm::SmallVector<void *, 64> params;
+  for (uint64_t &slot : slots)
+    params.push_back(&slot);
+  for (TensorMap &map : extras.maps)
+    params.push_back(&map);
+  unsigned x = launch.grid[0] * ready.blocks;
+  if (extras.attributeCount) {
+    LaunchConfig config{{x, launch.grid[1], launch.grid[2]},
+                        {ready.threads, 1, 1},
+                        ready.sharedBytes,
+                        stream,
+                        extras.attributes,
+                        extras.attributeCount};
+    result = driver.cuLaunchKernelEx(&config, function, params.data(), nullptr);
+  } else {
+    result = driver.cuLaunchKernel(function, x, launch.grid[1], launch.grid[2], ready.threads, 1, 1,
+                                   ready.sharedBytes, stream, params.data(), nullptr);
+  }
+  if (extras.scratch)
+    driver.cuMemFreeAsync(extras.scratch, stream);
+  return nullptr;
+}
+
 /// Hands the kernel to the driver; the context of `there` is current.
 ErrorPtr start(const Driver &driver, const nrd_kernel &kernel, const CudaCode::OnDevice &there,
                Function function, const nrd_launch &launch, Slots &slots) {
   const auto &code = static_cast<const CudaCode &>(*kernel.onDevice);
-  const LaunchInfo &info = code.info;
-  if (launch.grid[1] > 65535 || launch.grid[2] > 65535) [[unlikely]] {
+  if (isTall(launch)) [[unlikely]] {
     const DeviceInfo *gpu;
     if (ErrorPtr error = deviceInfo(driver, there.number, gpu))
       return error;
@@ -334,44 +383,16 @@ ErrorPtr start(const Driver &driver, const nrd_kernel &kernel, const CudaCode::O
         return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::GpuGridTooLarge, axis,
                          int64_t(launch.grid[axis]), gpu->maxGrid[axis]);
   }
-  auto stream = static_cast<Stream>(streamOfLaunch(launch, there.number));
-  int64_t programs = int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
-  std::optional<Extras> extras;
-  if (code.needsExtras) [[unlikely]]
-    if (ErrorPtr error =
-            makeExtras(driver, kernel, info, programs, stream, slots, extras.emplace()))
-      return error;
-
-  DevicePointer scratch = extras ? extras->scratch : 0;
-  slots.push_back(scratch);
-  slots.push_back(0); // profile scratch
-  size_t maps = extras ? extras->maps.size() : 0;
-  llvm::SmallVector<void *, 64> params;
-  params.resize_for_overwrite(slots.size() + maps);
-  for (size_t i = 0; i < slots.size(); ++i)
-    params[i] = &slots[i];
-  for (size_t i = 0; i < maps; ++i)
-    params[slots.size() + i] = &extras->maps[i];
-
   Result result;
-  unsigned x = launch.grid[0] * unsigned(info.numCtas);
-  if (extras && extras->attributeCount) {
-    LaunchConfig config{{x, launch.grid[1], launch.grid[2]},
-                        {code.threads, 1, 1},
-                        code.sharedBytes,
-                        stream,
-                        extras->attributes,
-                        extras->attributeCount};
-    result = driver.cuLaunchKernelEx(&config, function, params.data(), nullptr);
-  } else {
-    result = driver.cuLaunchKernel(function, x, launch.grid[1], launch.grid[2], code.threads, 1, 1,
-                                   code.sharedBytes, stream, params.data(), nullptr);
-  }
-  if (scratch)
-    driver.cuMemFreeAsync(scratch, stream);
+  if (!there.needsExtras) [[likely]]
+    result = startPlain(there, function, launch, slots);
+  else if (ErrorPtr error = startWithExtras(driver, kernel, code.info, there, function, launch,
+                                            slots, result))
+    return error;
   if (result != Success) [[unlikely]]
-    return launchError(driver, kernel, there, programs, result);
-  noteLaunch(code.name);
+    return launchError(driver, kernel, there,
+                       int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2], result);
+  noteLaunch(there.name);
   return nullptr;
 }
 
@@ -386,21 +407,17 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
   bool empty;
   if (ErrorPtr error = packArguments(kernel, args, slots))
     return error;
+  // Where the last launches were, the driver is asked a single question: which context is current.
+  if (const CudaCode::OnDevice *there = code.latest()) [[likely]]
+    if (ErrorPtr error; allReachable(args, there->number) &&
+                        launchPacked(kernel, args, slots, there, launch, error)) [[likely]]
+      return error;
+
   if (ErrorPtr error = checkGrid(launch, empty))
     return error;
   const Driver *driver;
   if (ErrorPtr error = Driver::get(driver))
     return error;
-
-  // Where the last launches were, the driver is asked a single question: which context is current.
-  if (CudaCode::OnDevice *there = code.latest(); there && !empty) [[likely]] {
-    Context current = nullptr;
-    driver->cuCtxGetCurrent(&current);
-    if (current == there->context && isFor(launch, there->number) &&
-        allReachable(args, there->number)) [[likely]]
-      return start(*driver, kernel, *there, there->function, launch, slots);
-  }
-
   int device;
   if (ErrorPtr error = deviceOfLaunch(args, &launch, device))
     return error;
@@ -429,25 +446,33 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
 }
 
 bool CudaDevice::launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg>, Slots &slots,
-                              int device, const nrd_launch &launch, ErrorPtr &error) const {
-  const Driver *driver = Driver::tryGet();
-  const CudaCode::OnDevice *there = static_cast<CudaCode &>(*kernel.onDevice).latest();
-  bool empty;
-  if (!driver || !there || there->number != device || !isFor(launch, device) ||
-      checkGrid(launch, empty) || empty) [[unlikely]]
+                              const Ready *ready, const nrd_launch &launch, ErrorPtr &error) const {
+  bool empty = launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0;
+  if (launchState.inherited.load(std::memory_order_relaxed) || empty ||
+      launch.grid[0] > uint32_t(INT32_MAX) || isTall(launch) ||
+      !isFor(launch, ready->number)) [[unlikely]]
     return false;
   Context current = nullptr;
-  driver->cuCtxGetCurrent(&current);
-  if (current != there->context) [[unlikely]]
+  ready->currentContext(&current);
+  if (current != ready->context) [[unlikely]]
     return false;
-  error = start(*driver, kernel, *there, there->function, launch, slots);
+  const auto &there = static_cast<const CudaCode::OnDevice &>(*ready);
+  if (ready->needsExtras) [[unlikely]] {
+    error = start(*Driver::tryGet(), kernel, there, ready->function, launch, slots);
+    return true;
+  }
+  Result result = startPlain(*ready, ready->function, launch, slots);
+  if (result == Success) [[likely]]
+    noteLaunch(ready->name);
+  else
+    error = launchError(*Driver::tryGet(), kernel, there,
+                        int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2], result);
   return true;
 }
 
-int cuda::deviceOfLatest(const nrd_kernel &kernel) {
+const Ready *cuda::readyLatest(const nrd_kernel &kernel) {
   const auto *code = static_cast<const CudaCode *>(kernel.onDevice.get());
-  const CudaCode::OnDevice *there = code ? code->latest() : nullptr;
-  return there ? there->number : -1;
+  return code ? code->latest() : nullptr;
 }
 
 ErrorPtr CudaDevice::properties(const nrd_kernel &kernel, int ordinal,
@@ -483,13 +508,8 @@ ErrorPtr CudaDevice::properties(const nrd_kernel &kernel, int ordinal,
   return nullptr;
 }
 
-void *cuda::streamOfLaunch(const nrd_launch &launch, int device) {
-  nrd_stream_provider provider = streamProvider.load(std::memory_order_acquire);
-  return launch.with_stream || launch.stream || !provider ? launch.stream : provider(device);
-}
-
 void cuda::setStreamProvider(nrd_stream_provider provider) {
-  streamProvider.store(provider, std::memory_order_release);
+  launchState.streamProvider.store(provider, std::memory_order_release);
 }
 
 const runtime::Device &runtime::cudaDevice() {

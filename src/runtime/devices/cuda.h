@@ -3,7 +3,9 @@
 #pragma once
 
 #include "nereid/nereid.h"
+#include "runtime/devices/cuda_driver.h"
 #include "runtime/error.h"
+#include "runtime/launch_state.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/JSON.h"
@@ -40,11 +42,30 @@ ErrorPtr properties(int device, llvm::json::Object &out);
 
 ErrorPtr synchronize(int device);
 
-/// The device that the kernel was prepared on last; -1 before that.
-int deviceOfLatest(const nrd_kernel &kernel);
+/// A kernel on a device where it is ready to be launched: what a launch of it takes, side by side.
+/// Never changes once it is ready.
+struct alignas(64) Ready {
+  /// The kernel in the context that was current when it was prepared: launching this is quicker
+  /// than launching the kernel, which the driver has to look up.
+  Context context = nullptr;
+  Function function = nullptr;
+  decltype(Driver::cuCtxGetCurrent) currentContext = nullptr;
+  decltype(Driver::cuLaunchKernel) launchKernel = nullptr;
+  const std::string *name = nullptr;     ///< for `noteLaunch`
+  unsigned threads = 0, sharedBytes = 0; ///< of a block
+  unsigned blocks = 1;                   ///< of a program: those of a cluster
+  int number = 0;                        ///< of the device
+  bool needsExtras = false;              ///< a launch takes more than grid and parameters
+};
+
+/// Where the kernel was prepared last; null before that.
+const Ready *readyLatest(const nrd_kernel &kernel);
 
 /// The CUstream that a launch on a device goes to.
-void *streamOfLaunch(const nrd_launch &launch, int device);
+inline void *streamOfLaunch(const nrd_launch &launch, int device) {
+  nrd_stream_provider provider = launchState.streamProvider.load(std::memory_order_acquire);
+  return launch.with_stream || launch.stream || !provider ? launch.stream : provider(device);
+}
 void setStreamProvider(nrd_stream_provider provider);
 
 } // namespace nereid::runtime::cuda

@@ -2,6 +2,7 @@
 
 #include "runtime/devices/arguments.h"
 #include "runtime/devices/cuda.h"
+#include "runtime/launch_state.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -83,10 +84,8 @@ const std::string *cuda::internedName(std::string_view name) {
   return slot.get();
 }
 
-void cuda::noteLaunch(const std::string *name) {
-  unsigned next = recentNext.load(std::memory_order_relaxed);
-  if (recent[(next - 1) % recentSize].load(std::memory_order_relaxed) == name)
-    return;
+void cuda::noteOther(const std::string *name) {
+  launchState.latestName.store(name, std::memory_order_relaxed);
   recent[recentNext.fetch_add(1, std::memory_order_relaxed) % recentSize].store(
       name, std::memory_order_relaxed);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/devices/cuda_driver.h"
+#include "runtime/launch_state.h"
 
 #include <atomic>
 #include <mutex>
@@ -61,7 +62,11 @@ private:
 ErrorPtr callError(const Driver &driver, Result result, std::string_view doing);
 
 /// Notes that a kernel of this name was launched; the text must live for ever (`interned`).
-void noteLaunch(const std::string *name);
+void noteOther(const std::string *name);
+inline void noteLaunch(const std::string *name) {
+  if (launchState.latestName.load(std::memory_order_relaxed) != name) [[unlikely]]
+    noteOther(name);
+}
 const std::string *internedName(std::string_view name);
 
 } // namespace nereid::runtime::cuda

@@ -1,5 +1,6 @@
 #include "runtime/devices/cuda_driver.h"
 
+#include "runtime/launch_state.h"
 #include "support/settings.h"
 
 #include <atomic>
@@ -62,8 +63,9 @@ const Opened &opened() {
 //===--- forks
 //----------------------------------------------------------------------------------===//
 
-/// Whether CUDA is in use here, and whether it was in the process that this one was forked from.
-std::atomic<bool> inUse = false, inherited = false;
+/// Whether CUDA is in use here.
+std::atomic<bool> inUse = false;
+auto &inherited = launchState.inherited;
 
 void beforeFork() {
   if (inUse || inherited)

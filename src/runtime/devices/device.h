@@ -13,6 +13,10 @@
 
 namespace nereid::runtime {
 
+namespace cuda {
+struct Ready;
+}
+
 /// What a device keeps with a kernel (loaded modules); goes when the kernel goes.
 class DeviceCode {
 public:
@@ -36,11 +40,12 @@ public:
   virtual ErrorPtr launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                           const nrd_launch &launch) const = 0;
 
-  /// The same with the arguments packed already (`slots`), which LaunchPattern has compared, and
-  /// which it says to be for device number `device`. False, and nothing has happened, where it
-  /// takes `launch` to do it.
+  /// The same with the arguments packed already (`slots`), which LaunchPattern has compared; on a
+  /// GPU the kernel is ready there (`ready`). False, and nothing has happened, where it takes
+  /// `launch` to do it.
   virtual bool launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots,
-                            int device, const nrd_launch &launch, ErrorPtr &error) const = 0;
+                            const cuda::Ready *ready, const nrd_launch &launch,
+                            ErrorPtr &error) const = 0;
 
   /// Adds to the kernel's metadata what concerns only this device's kernels.
   virtual void describe(const nrd_kernel &, llvm::json::Object &) const {}

@@ -1,0 +1,24 @@
+// What every launch reads of the process, side by side in one line of the processor's cache: when
+// the driver has run, little of ours is still near.
+#pragma once
+
+#include "nereid/nereid.h"
+
+#include <atomic>
+#include <string>
+
+namespace nereid::runtime {
+
+struct alignas(64) LaunchState {
+  /// What the process prefers, as TargetName::code; -1 to go by the arguments.
+  std::atomic<int> preferred = -1;
+  /// Whether CUDA was in use in the process that this one was forked from.
+  std::atomic<bool> inherited = false;
+  std::atomic<nrd_stream_provider> streamProvider = nullptr;
+  /// The kernel that a GPU was given last.
+  std::atomic<const std::string *> latestName = nullptr;
+};
+
+inline constinit LaunchState launchState;
+
+} // namespace nereid::runtime
