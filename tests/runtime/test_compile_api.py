@@ -403,3 +403,89 @@ def test_files_that_hold_no_tile_ir(tmp_path, text, message):
         nereid.compile(str(path), target=GPUTarget("cpu", "native", 0))
     with pytest.raises(ValueError, match="a compilation can start from tile IR"):
         nereid.compile(str(tmp_path / "kernel.ttgir"), target=GPUTarget("cpu", "native", 0))
+
+
+def test_launches_of_a_compiled_kernel():
+    kernel = compiled()
+    launch, x = kernel[(1, )], torch.ones(16)
+    for wanted in (8.5, 31.0):
+        assert launch(x, 16, (5, 0.5), 16) is None and x.tolist() == [wanted] * 16
+    x = torch.ones(16)
+    launch(x, 3, (5, 0.5), 16, stream=0)
+    assert x.tolist() == [8.5] * 3 + [1.0] * 13
+    kernel[lambda meta: (meta["n"] - 2, )](x, 3, (5, 0.5), 16, **{"str" + "eam": None})
+    assert x.tolist() == [31.0] * 3 + [1.0] * 13
+    with pytest.raises(TypeError, match=r"launch\(\) got an unexpected keyword argument 'num_warps'"):
+        launch(x, 3, (5, 0.5), 16, num_warps=4)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'BLOCK'"):
+        launch(x, 3, (5, 0.5))
+    with pytest.raises(TypeError, match="takes 4 positional arguments but 5 were given"):
+        launch(x, 3, (5, 0.5), 16, 17)
+    with pytest.raises(ValueError, match="one to three integers"):
+        kernel[(1, 1, 1, 1)](x, 3, (5, 0.5), 16)
+    assert x.tolist() == [31.0] * 3 + [1.0] * 13
+    copied = copy.copy(kernel)
+    copied[(1, )](x, 1, (1, 1.0), 16)
+    assert x.tolist()[:2] == [99.0, 31.0]
+
+
+def test_launches_of_a_compiled_kernel_are_seen_by_hooks():
+    seen = []
+    kernel = compiled()
+    launch, x = kernel[(1, )], torch.ones(16)
+    launch(x, 1, (5, 0.5), 16)
+    nereid.knobs.runtime.launch_enter_hook.add(hook := lambda data: seen.append(data.get()["name"]))
+    try:
+        launch(x, 1, (5, 0.5), 16)
+    finally:
+        nereid.knobs.runtime.launch_enter_hook.remove(hook)
+    launch(x, 1, (5, 0.5), 16)
+    assert seen == ["scale"] and x[0] == ((8.5 * 3) + 5.5) * 3 + 5.5
+
+
+def test_a_compiled_kernel_goes_with_its_launcher():
+    """Whoever holds a launcher holds its kernel, and nothing else does after a launch."""
+    from weakref import ref
+    kernel = nereid.compile(ASTSource(scale, SIGNATURE, {"BLOCK": 16, (2, 0): 5}, {}), target=GPUTarget("cpu", "native", 0),
+                            options={"num_warps": 2})
+    gone, launch, x = ref(kernel), kernel[(1, )], torch.ones(16)
+    launch(x, 1, (5, 0.5), 16)
+    held = type(kernel) is CompiledKernel
+    del kernel
+    launch(x, 1, (5, 0.5), 16)
+    assert held and gone() is not None and x[0] == 8.5 * 3 + 5.5
+
+
+def test_grids_are_remembered_by_the_object():
+    counts = {}
+    for grid in [(2, ), (2, ), (3, ), [2], [3], (True, ), (2, 2), [1]]:
+        launch = many[grid]
+        for _ in range(3):
+            x = torch.zeros(16, dtype=torch.int32)
+            launch(x)
+            counts.setdefault(str(grid), set()).add(int(x.sum()))
+        if isinstance(grid, list):  # a list may change
+            grid[0] += 1
+            x = torch.zeros(16, dtype=torch.int32)
+            launch(x)
+            assert x.sum() == grid[0]
+    assert counts == {"(2,)": {2}, "(3,)": {3}, "[2]": {2}, "[3]": {3}, "(True,)": {1}, "(2, 2)": {4}, "[1]": {1}}
+
+    class Index:
+        value = 1
+
+        def __index__(self):
+            self.value += 1
+            return self.value
+
+    launch, sums = many[(Index(), )], []
+    for _ in range(3):
+        x = torch.zeros(16, dtype=torch.int32)
+        launch(x)
+        sums.append(int(x.sum()))
+    assert sums == [2, 3, 4]
+
+
+@nereid.jit
+def many(x):
+    tl.atomic_add(x, 1)

@@ -158,3 +158,48 @@ def test_an_interface_that_does_not_agree(lie, tmp_path):
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, cwd=pathlib.Path.cwd())
     assert done.stdout == "read\n", done.stderr
+
+
+STREAMS = """
+#include <stdint.h>
+struct Api { uint32_t major, minor; void *functions[5]; int (*stream)(int32_t, int32_t, void **); };
+static struct Api changed;
+uintptr_t one = 0x77, other = 0x77;
+int fails = 0;
+static int current(int32_t type, int32_t device, void **out) { *out = (void *)one; return 0; }
+int aoti_torch_get_current_cuda_stream(int32_t device, void **out) { *out = (void *)other; return fails; }
+void *table(struct Api *real) { changed = *real; changed.stream = current; return &changed; }
+"""
+
+
+@pytest.mark.parametrize("first, taken", [("one = 0x77", 0x99), ("other = 0x11", 0x88), ("fails = 1", 0x88)])
+def test_the_current_stream(first, taken, tmp_path):
+    """PyTorch has two ways to ask for it: the shorter one is taken where both said the same, and the other one where it fails."""
+    (tmp_path / "streams.c").write_text(STREAMS)
+    library = tmp_path / "streams.so"
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", str(tmp_path / "streams.c"), "-o", str(library)], check=True)
+    name, value = first.split(" = ")
+    script = f"""
+        import ctypes, torch
+        streams = ctypes.CDLL({str(library)!r}, ctypes.RTLD_GLOBAL)
+        streams.table.restype, streams.table.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+        get, new = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_New
+        get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        table = streams.table(get(torch.Tensor.__dlpack_c_exchange_api__, b"dlpack_exchange_api"))
+        torch.Tensor.__dlpack_c_exchange_api__ = new(table, b"dlpack_exchange_api", None)
+
+        def set(name, value):
+            (ctypes.c_int if name == "fails" else ctypes.c_size_t).in_dll(streams, name).value = value
+
+        from nereid import _native
+        _native.pointer(torch.zeros(3))
+        set({name!r}, {value})
+        print(_native.current_stream(0))
+        set("one", 0x88), set("other", 0x99), set("fails", 0)
+        print(_native.current_stream(0))
+        set("fails", 1)
+        print(_native.current_stream(0))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, cwd=pathlib.Path.cwd())
+    assert done.stdout.split() == [str(0x77), str(taken), str(0x88)], done.stdout + done.stderr
