@@ -63,8 +63,8 @@ struct nrd_kernel {
   // What launches read comes first, side by side.
   void *entry = nullptr;                                 ///< null when it is not for this machine
   std::unique_ptr<nereid::runtime::DeviceCode> onDevice; ///< what its device keeps with it
-  std::vector<nereid::runtime::Packing> packing; ///< of `params`; empty: not known
-  unsigned passedCount = 0;                      ///< of `params`
+  std::vector<nereid::runtime::Packing> packing;         ///< of `params`; empty: not known
+  unsigned passedCount = 0;                              ///< of `params`
   bool takesTuples = false;
   bool hasWrites = false; ///< some pointer may be stored through
   bool checked = false;   ///< the code expects the extents of its pointers after the arguments
@@ -77,7 +77,7 @@ struct nrd_kernel {
 
   std::string name;
   std::unique_ptr<nereid::targets::CompiledKernel> code;
-  std::string layout; ///< see nrd_kernel_layout
+  std::string layout;                                ///< see nrd_kernel_layout
   std::vector<nereid::targets::StageTime> times;     ///< of the stages
   std::vector<nereid::targets::StageTime> passTimes; ///< of single passes, when they are wanted
   std::string metadata;

@@ -678,7 +678,8 @@ inline PyObject *makeLauncher(PyObject *self, PyObject *grid, VectorCall call) {
     object = PyObject_Init(reinterpret_cast<PyObject *>(std::exchange(spareLauncher, nullptr)),
                            launcherType);
   else
-    object = reinterpret_cast<allocfunc>(PyType_GetSlot(launcherType, Py_tp_alloc))(launcherType, 0);
+    object =
+        reinterpret_cast<allocfunc>(PyType_GetSlot(launcherType, Py_tp_alloc))(launcherType, 0);
   auto *launcher = reinterpret_cast<LauncherObject *>(object);
   if (launcher) {
     launcher->call = call;

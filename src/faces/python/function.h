@@ -230,8 +230,8 @@ struct CompiledObject {
   PyObject *function;
 };
 
-/// Adds `KernelBase`, `CompiledBase`, `Launcher` and `Kernel` to the module. False with an exception set on
-/// failure.
+/// Adds `KernelBase`, `CompiledBase`, `Launcher` and `Kernel` to the module. False with an
+/// exception set on failure.
 bool addFunctionTypes(PyObject *module);
 
 /// The callbacks that answer for Python's names and objects: host.cpp.

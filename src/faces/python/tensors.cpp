@@ -32,8 +32,8 @@ bool findFunctions(TensorFunctions &out) {
   Loaded library("libtorch_cpu.so");
   auto find = [&](auto &function, const char *name) { return library.find(function, name); };
   return find(out.scalarType, "aoti_torch_get_dtype") &&
-             find(out.deviceType, "aoti_torch_get_device_type") &&
-             find(out.deviceIndex, "aoti_torch_get_device_index") &&
+         find(out.deviceType, "aoti_torch_get_device_type") &&
+         find(out.deviceIndex, "aoti_torch_get_device_index") &&
          find(out.data, "aoti_torch_get_data_ptr") && find(out.rank, "aoti_torch_get_dim") &&
          find(out.sizes, "aoti_torch_get_sizes") && find(out.strides, "aoti_torch_get_strides");
 }

@@ -386,8 +386,8 @@ ErrorPtr start(const Driver &driver, const nrd_kernel &kernel, const CudaCode::O
   Result result;
   if (!there.needsExtras) [[likely]]
     result = startPlain(there, function, launch, slots);
-  else if (ErrorPtr error = startWithExtras(driver, kernel, code.info, there, function, launch,
-                                            slots, result))
+  else if (ErrorPtr error =
+               startWithExtras(driver, kernel, code.info, there, function, launch, slots, result))
     return error;
   if (result != Success) [[unlikely]]
     return launchError(driver, kernel, there,
@@ -449,8 +449,8 @@ bool CudaDevice::launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg>,
                               const Ready *ready, const nrd_launch &launch, ErrorPtr &error) const {
   bool empty = launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0;
   if (launchState.inherited.load(std::memory_order_relaxed) || empty ||
-      launch.grid[0] > uint32_t(INT32_MAX) || isTall(launch) ||
-      !isFor(launch, ready->number)) [[unlikely]]
+      launch.grid[0] > uint32_t(INT32_MAX) || isTall(launch) || !isFor(launch, ready->number))
+      [[unlikely]]
     return false;
   Context current = nullptr;
   ready->currentContext(&current);

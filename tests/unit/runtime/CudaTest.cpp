@@ -237,18 +237,18 @@ TEST_F(CudaTest, LaunchesLikeTheLastOne) { // LaunchPattern
   auto patternOf = [&](nrd_arg first) {
     EXPECT_EQ(launch(*kernel, grid(1), first), "");
     return LaunchPattern::of(*kernel, kinds, arguments(first), nullptr, grid(1),
-                             cuda::deviceOfLatest(*kernel));
+                             cuda::readyLatest(*kernel));
   };
   auto pattern = patternOf(onGpu);
   ASSERT_TRUE(pattern);
-  EXPECT_EQ(pattern->device, 0);
+  EXPECT_EQ(pattern->ready->number, 0);
   auto again = [&](const LaunchPattern &known, nrd_launch how, nrd_arg first) -> std::string {
     runtime::Slots slots;
     fake().reset();
     fake().params(5);
     auto args = arguments(first);
     bool ran = known.matches(args, nullptr, how, slots) &&
-               cudaDevice().launchPacked(*kernel, args, slots, known.device, how, error);
+               cudaDevice().launchPacked(*kernel, args, slots, known.ready, how, error);
     EXPECT_FALSE(error);
     return ran ? fake().record() : "no";
   };
@@ -284,9 +284,9 @@ TEST_F(CudaTest, LaunchesLikeTheLastOne) { // LaunchPattern
       unknown->matches(arguments(pointer(0, NRD_MEMORY_UNKNOWN)), nullptr, grid(1), slots));
   // Pointers of several devices, and of the host, are looked at each time.
   EXPECT_FALSE(LaunchPattern::of(*kernel, kinds, arguments(pointer(8, NRD_MEMORY_CUDA + 1)),
-                                 nullptr, grid(1), 0));
+                                 nullptr, grid(1), pattern->ready));
   EXPECT_FALSE(LaunchPattern::of(*kernel, kinds, arguments(pointer(8, NRD_MEMORY_HOST_TENSOR)),
-                                 nullptr, grid(1), 0));
+                                 nullptr, grid(1), pattern->ready));
 }
 
 TEST_F(CudaTest, PointersOfSeveralDevices) { // PointerOnOtherGpu
