@@ -80,6 +80,29 @@ TEST(RowPointers, RowsStayOutsideAndOneOffsetMoves) {
   EXPECT_EQ(count(body, "i64 %row"), 0u) << body;
 }
 
+TEST(RowPointers, StepsInAnyOrder) {
+  // Row and column, either side of what moves, a second thing that moves, and a constant.
+  std::string kernel = loopKernel("wgmma.mma_async.sync", "cp.async.cg.shared.global");
+  std::string second = "  %p1 = getelementptr i16, ptr addrspace(1) %block, i64 %row1\n";
+  kernel.replace(kernel.find(second), second.size(), R"(
+  %counted = sext i32 %i to i64
+  %c0 = getelementptr i16, ptr addrspace(1) %base, i64 %row1
+  %c1 = getelementptr i32, ptr addrspace(1) %c0, i64 %counted
+  %c2 = getelementptr i8, ptr addrspace(1) %c1, i64 48
+  %c3 = getelementptr i16, ptr addrspace(1) %c2, i64 %moved
+  %p1 = getelementptr i16, ptr addrspace(1) %c3, i64 %row0
+)");
+  auto [entry, body] = hoisted(kernel);
+  EXPECT_EQ(count(entry, "getelementptr i16, ptr addrspace(1) %base, i64 %row0"), 1u) << entry;
+  EXPECT_EQ(count(entry, "getelementptr i16, ptr addrspace(1) %base, i64 %row1"), 1u) << entry;
+  EXPECT_EQ(count(entry, "i64 %row0"), 2u) << entry;
+  EXPECT_EQ(count(body, "mul i64 %counted, 4"), 1u) << body;
+  EXPECT_EQ(count(body, "mul i64 %moved, 2"), 2u) << body;
+  EXPECT_EQ(count(body, "asm \"mov.b64 $0, $1;\""), 2u) << body;
+  EXPECT_EQ(count(body, "i64 48"), 1u) << body;
+  EXPECT_EQ(count(body, "i64 %row"), 0u) << body;
+}
+
 TEST(RowPointers, OnlyCopiesBesideProducts) {
   for (auto [unit, copy] : {std::pair("mma.sync.aligned", "cp.async.cg.shared.global"),
                             std::pair("wgmma.mma_async.sync", "ld.global.b32")}) {
@@ -91,10 +114,13 @@ TEST(RowPointers, OnlyCopiesBesideProducts) {
 
 TEST(RowPointers, BlocksThatStayAreLeftAlone) {
   std::string kernel = loopKernel("wgmma.mma_async.sync", "cp.async.cg.shared.global");
-  std::string moving = "%base, i64 %moved";
-  kernel.replace(kernel.find(moving), moving.size(), "%base, i64 %step ");
+  std::string block = "  %block = getelementptr i16, ptr addrspace(1) %base, i64 %moved\n";
+  kernel.erase(kernel.find(block), block.size());
+  kernel.insert(kernel.find("  br label %body"),
+                "  %block = getelementptr i16, ptr addrspace(1) %base, i64 %step\n");
   auto [entry, body] = hoisted(kernel);
-  EXPECT_EQ(count(entry, "getelementptr"), 0u) << entry;
+  EXPECT_EQ(count(entry, "getelementptr"), 1u) << entry;
+  EXPECT_EQ(count(body, "getelementptr i16, ptr addrspace(1) %block"), 3u) << body;
   EXPECT_EQ(count(body, "asm \"mov.b64"), 0u) << body;
 }
 

@@ -1,12 +1,13 @@
 #include "targets/nvidia/codegen/RowPointers.h"
 
-#include "llvm/ADT/MapVector.h"
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Transforms/Utils/Local.h"
+
+#include <map>
 
 namespace nereid::nvidia {
 namespace {
@@ -17,20 +18,31 @@ bool isPtx(const llvm::User &user, llvm::StringRef name) {
   return text && text->getAsmString().contains(name);
 }
 
-bool isProduct(const llvm::Instruction &op) { return isPtx(op, "wgmma.mma_async"); }
-bool isCopy(const llvm::User *user) { return isPtx(*user, "cp.async"); }
+bool isProduct(const llvm::Instruction &op) {
+  return isPtx(op, "wgmma.mma_async");
+}
+bool isCopy(const llvm::User *user) {
+  return isPtx(*user, "cp.async");
+}
 
 /// `pointer` as an address in global memory some elements of a number past another one; null if it
 /// is none.
 llvm::GetElementPtrInst *stepIn(llvm::Value *pointer) {
   auto *step = llvm::dyn_cast<llvm::GetElementPtrInst>(pointer);
   return step && step->getNumIndices() == 1 && step->getPointerAddressSpace() == 1 &&
-                 step->getType()->isPointerTy() &&
-                 step->getSourceElementType()->isIntegerTy() &&
+                 step->getType()->isPointerTy() && step->getSourceElementType()->isIntegerTy() &&
                  step->getOperand(1)->getType()->isIntegerTy(64)
              ? step
              : nullptr;
 }
+
+/// An address as the sum of what a loop does not change, what it does, and a constant.
+struct Sum {
+  llvm::Value *base = nullptr;                      ///< invariant
+  llvm::SmallVector<llvm::GetElementPtrInst *> row; ///< invariant steps, the last one first
+  llvm::SmallVector<llvm::GetElementPtrInst *> moved;
+  int64_t bytes = 0;
+};
 
 class Rewriter {
 public:
@@ -39,46 +51,63 @@ public:
         before(loop.getLoopPreheader()->getTerminator()) {}
 
   void run() {
-    llvm::SmallVector<std::pair<llvm::GetElementPtrInst *, llvm::GetElementPtrInst *>> found;
+    llvm::SmallVector<std::pair<llvm::GetElementPtrInst *, Sum>> found;
     for (llvm::BasicBlock *block : loop.blocks())
       for (llvm::Instruction &op : *block)
-        if (llvm::GetElementPtrInst *row = stepIn(&op); row && llvm::any_of(row->users(), isCopy))
-          if (llvm::GetElementPtrInst *moved = movedBase(*row))
-            found.emplace_back(row, moved);
-    for (auto [row, moved] : found) {
-      llvm::Value *start = before.CreateGEP(row->getSourceElementType(),
-                                            moved->getPointerOperand(), row->getOperand(1));
-      llvm::IRBuilder<> b(row);
-      row->replaceAllUsesWith(b.CreatePtrAdd(start, bytesMoved(*moved)));
-      row->eraseFromParent();
+        if (llvm::GetElementPtrInst *step = stepIn(&op);
+            step && llvm::any_of(step->users(), isCopy))
+          if (Sum sum = sumOf(step); !sum.row.empty() && !sum.moved.empty())
+            found.emplace_back(step, std::move(sum));
+    for (auto &[step, sum] : found) {
+      llvm::Value *start = sum.base;
+      for (llvm::GetElementPtrInst *row : llvm::reverse(sum.row))
+        start = before.CreateGEP(row->getSourceElementType(), start, row->getOperand(1));
+      llvm::IRBuilder<> b(step);
+      llvm::Value *address = b.CreatePtrAdd(start, bytesMoved(sum.moved));
+      if (sum.bytes)
+        address = b.CreatePtrAdd(address, b.getInt64(sum.bytes));
+      step->replaceAllUsesWith(address);
     }
-    for (auto &[moved, bytes] : offsets)
-      llvm::RecursivelyDeleteTriviallyDeadInstructions(moved);
+    for (auto &[step, sum] : found)
+      llvm::RecursivelyDeleteTriviallyDeadInstructions(step);
   }
 
 private:
-  /// What `row` goes on from, when that moves in the loop and the way from there does not.
-  llvm::GetElementPtrInst *movedBase(llvm::GetElementPtrInst &row) const {
-    llvm::GetElementPtrInst *moved = stepIn(row.getPointerOperand());
-    return moved && loop.contains(moved) && loop.isLoopInvariant(moved->getPointerOperand()) &&
-                   !loop.isLoopInvariant(moved->getOperand(1)) &&
-                   loop.isLoopInvariant(row.getOperand(1)) &&
-                   !llvm::isa<llvm::Constant>(row.getOperand(1))
-               ? moved
-               : nullptr;
+  int64_t sizeOf(const llvm::GetElementPtrInst &step) const {
+    return int64_t(layout.getTypeAllocSize(step.getSourceElementType()).getFixedValue());
   }
 
-  /// How far `moved` is from its base, opaque.
-  llvm::Value *bytesMoved(llvm::GetElementPtrInst &moved) {
-    llvm::Value *&bytes = offsets[&moved];
+  Sum sumOf(llvm::Value *address) const {
+    Sum sum;
+    while (!loop.isLoopInvariant(address)) {
+      llvm::GetElementPtrInst *step = stepIn(address);
+      if (!step)
+        return {};
+      llvm::Value *index = step->getOperand(1);
+      if (auto *number = llvm::dyn_cast<llvm::ConstantInt>(index))
+        sum.bytes += number->getSExtValue() * sizeOf(*step);
+      else
+        (loop.isLoopInvariant(index) ? sum.row : sum.moved).push_back(step);
+      address = step->getPointerOperand();
+    }
+    sum.base = address;
+    return sum;
+  }
+
+  /// The sum of these steps, opaque.
+  llvm::Value *bytesMoved(const llvm::SmallVector<llvm::GetElementPtrInst *> &steps) {
+    llvm::Value *&bytes = offsets[steps];
     if (bytes)
       return bytes;
-    llvm::IRBuilder<> b(&moved);
-    uint64_t size = layout.getTypeAllocSize(moved.getSourceElementType());
-    bytes = b.CreateMul(moved.getOperand(1), b.getInt64(size));
-    auto *code = llvm::InlineAsm::get(
-        llvm::FunctionType::get(b.getInt64Ty(), {b.getInt64Ty()}, false), "mov.b64 $0, $1;",
-        "=l,l", /*hasSideEffects=*/false);
+    // Behind the first step is the first place at which all of them are known.
+    llvm::IRBuilder<> b(steps.front());
+    for (llvm::GetElementPtrInst *step : steps) {
+      llvm::Value *part = b.CreateMul(step->getOperand(1), b.getInt64(sizeOf(*step)));
+      bytes = bytes ? b.CreateAdd(bytes, part) : part;
+    }
+    auto *code =
+        llvm::InlineAsm::get(llvm::FunctionType::get(b.getInt64Ty(), {b.getInt64Ty()}, false),
+                             "mov.b64 $0, $1;", "=l,l", /*hasSideEffects=*/false);
     llvm::CallInst *call = b.CreateCall(code, {bytes});
     call->setDoesNotThrow();
     call->setDoesNotAccessMemory();
@@ -88,7 +117,7 @@ private:
   llvm::Loop &loop;
   const llvm::DataLayout &layout;
   llvm::IRBuilder<> before;
-  llvm::MapVector<llvm::GetElementPtrInst *, llvm::Value *> offsets;
+  std::map<llvm::SmallVector<llvm::GetElementPtrInst *>, llvm::Value *> offsets;
 };
 
 } // namespace
