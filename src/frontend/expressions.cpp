@@ -79,6 +79,8 @@ FailureOr<Value> Interpreter::visit(const Expr &node) {
   case NodeKind::Subscript:
     return visitSubscript(*cast<Subscript>(&node));
   case NodeKind::NamedExpr: {
+    if (options.strict)
+      return unsupported(syntax::kindName(node.kind), spanOf(node));
     auto &named = *cast<NamedExpr>(&node);
     auto value = visit(*named.value);
     if (failed(value))

@@ -298,8 +298,23 @@ LogicalResult Interpreter::visitWhile(const While &node) {
 }
 
 FailureOr<Interpreter::Condition> Interpreter::loopCondition(const Expr &test, mlir::Value left) {
-  if (!left)
-    return visitCondition(test);
+  if (!left) {
+    auto value = visit(test);
+    if (failed(value))
+      return failure();
+    Semantic::At at(semantic, spanOf(test));
+    // Triton hands the condition to the loop as it is; `while True` has an error of its own.
+    auto *tensor = value->getIf<Tensor>();
+    bool isBool = tensor && !tensor->type.isBlock() && tensor->type.scalar == DType::Int1;
+    auto known = semantic.knownTruth(*value, spanOf(test));
+    if (failed(known))
+      return failure();
+    if (comparesAllSides() && !isBool && !known->value_or(false))
+      return error(diag::ExpectedArgumentKind, spanOf(test), "the condition of a `while`",
+                   "a bool of the run (strict mode)",
+                   tensor ? tensor->type.str() : value->kindName());
+    return conditionOf(*value, spanOf(test));
+  }
   // Once the loop was left the condition must not be evaluated any more: it may have effects.
   std::optional<bool> known;
   scope().broke = Flag::of(left);

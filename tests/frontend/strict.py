@@ -67,6 +67,42 @@ def k_type_in_both_branches(p, n):
 
 
 @triton.jit
+def k_while_number(p, n):
+    while n:
+        n = n - 1
+# CHECK-LABEL: == k_while_number
+# CHECK: strict.py:[[@LINE-3]]:11: error: the condition of a `while` must be a bool of the run (strict mode), found int32
+# CHECK: [ExpectedArgumentKind]
+
+
+@triton.jit
+def k_while_known(p, n):
+    while KNOWN is None:
+        n = n - 1
+# CHECK-LABEL: == k_while_known
+# CHECK: strict.py:[[@LINE-3]]:11: error: the condition of a `while` must be a bool of the run (strict mode), found bool
+# CHECK: [ExpectedArgumentKind]
+
+
+@triton.jit
+def k_named_expression(p, n):
+    if (m := n) > 1:
+        tl.store(p, m)
+# CHECK-LABEL: == k_named_expression
+# CHECK: strict.py:[[@LINE-3]]:9: error: unsupported AST node type: NamedExpr
+# CHECK: [UnsupportedSyntax]
+
+
+@triton.jit
+def k_store_number(p, n):
+    desc = tl.make_tensor_descriptor(p, [64], [1], [16])
+    desc.store([0], n)
+# CHECK-LABEL: == k_store_number
+# CHECK: strict.py:[[@LINE-2]]:21: error: `value` must be a block (strict mode), found
+# CHECK: [ExpectedArgumentKind]
+
+
+@triton.jit
 def k_while_true(p, n):
     while True:
         tl.store(p, 1)

@@ -1,7 +1,9 @@
 """Statements whose meaning the real Triton is asked for: bodies of functions with their ways out and their names, and unpacking.
 
-`all_cases()` gives them as `front_end.py` wants them; the id is the text itself.
+`all_cases()` gives them, and those of `blocks.py`, as `front_end.py` wants them; the id is the text itself.
 """
+
+import blocks
 
 #: Bodies of `f(x, C: tl.constexpr = True, D: tl.constexpr = False)`, which is called with an int32 scalar.
 BODIES = [
@@ -191,3 +193,4 @@ def all_cases():
         yield {"id": statement, "params": params, "setup": [statement], "ask": ask, "module": ""}
     for ask in EXPRESSIONS:
         yield {"id": ask, "params": {**params, "f": "fp32"}, "setup": SETUP, "ask": ask, "module": ""}
+    yield from blocks.all_cases()

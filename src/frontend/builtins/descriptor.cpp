@@ -174,6 +174,9 @@ static FailureOr<mlir::Value> writtenValue(Semantic &s, const BoundArgs &args, D
   auto value = tensorArg(s, args, "value");
   if (failed(value))
     return failure();
+  if (!value->type.isBlock() && s.options.strict)
+    return s.error(diag::ExpectedArgumentKind, at, "`value`", "a block (strict mode)",
+                   args["value"].kindName());
   if (value->type.isBlock() && llvm::ArrayRef(value->type.shape) != shape)
     return s.error(diag::DescriptorValueShape, at, shapeText(shape), shapeText(value->type.shape));
   auto converted = s.cast(*value, scalar, at);
