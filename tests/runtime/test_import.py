@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 
+import pytest
+
 
 def python(code):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -167,3 +169,10 @@ def test_interpreting_is_known_without_the_knobs(monkeypatch):
         text = python("import sys, nereid.runtime.jit as jit\nfirst = jit._is_interpreting()\nassert 'nereid.knobs' not in sys.modules\n"
                       "import nereid.knobs\nprint(first == jit._is_interpreting() == nereid.knobs.runtime.interpret)")
         assert text == "True\n", variables
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm")
+def test_the_extension_exports_one_function():
+    extension = python("from nereid import _native\nprint(_native.__file__)").strip()
+    listing = subprocess.run(["nm", "-D", "--defined-only", extension], capture_output=True, text=True, check=True).stdout
+    assert [line.split()[-1] for line in listing.splitlines()] == ["PyInit__native"]
