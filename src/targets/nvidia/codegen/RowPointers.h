@@ -4,7 +4,6 @@
 //
 //   (base + moved) + row          row: the same in all iterations; moved: the same for all rows
 //
-<<<<<<< HEAD
 // (row may be several steps, as down and across) which is cheapest to compute in general: the inner
 // sum is uniform, the outer one a multiply-add of the row's 32-bit number. While `wgmma` runs it is
 // not: the unit reads and writes its accumulators in the register file all the time, and 64-bit
@@ -13,15 +12,6 @@
 // computed outside; LLVM's strength reduction makes a running pointer a row where the step is a
 // constant, which ptxas advances in other registers than those it reads, with two copies each. So
 // there the sum becomes
-=======
-// which is cheapest to compute in general: the inner sum is uniform, the outer one a multiply-add
-// of the row's 32-bit number. While `wgmma` runs it is not: the unit reads and writes its
-// accumulators in the register file all the time, and 64-bit multiply-adds (three reads of 64 bits,
-// a result of 64) and copies of register pairs take its turns. ptxas keeps the rows' numbers narrow
-// and multiplies in every iteration, whatever is computed outside; LLVM's strength reduction makes
-// a running pointer a row where the step is a constant, which ptxas advances in other registers
-// than those it reads, with two copies each. So there the sum becomes
->>>>>>> 961e21b (The extension module exports its one function; what determinism includes is said)
 //
 //   (base + row) + moved
 //
