@@ -131,6 +131,10 @@ NRD_API nrd_value *nrd_value_function(nrd_function *function);
 /** A builtin or prelude function of the language by name ("load", "math.exp"). Null when unknown.
  */
 NRD_API nrd_value *nrd_value_builtin(const char *name);
+/** The same without asking the compiler, for an answer of a callback between NRD_PROBE_BEGIN and
+ * its end, where names are only compared: a process that finds its kernels on disk is spared it. It
+ * must be a name that nrd_value_builtin knows. */
+NRD_API nrd_value *nrd_value_named(const char *name);
 /** A module of ours: "triton", "triton.language", "triton.language.math", ... Null when unknown. */
 NRD_API nrd_value *nrd_value_module(const char *name);
 /** A subscript `start:stop:step`; null for what is absent. Takes no ownership. */

@@ -39,10 +39,18 @@ frontend::HostError CHost::takeError() {
 
 HostResult<Value> CHost::take(int status, nrd_value *out) {
   std::unique_ptr<nrd_value> owner(out);
+  lastName.clear();
   if (status < 0)
     return {std::nullopt, takeError()};
   if (status == 0 || !out)
     return {std::nullopt, {}};
+  lastName = out->languageName;
+  if (out->isNameAlone && !isProbing) {
+    owner.reset(nrd_value_builtin(lastName.c_str()));
+    out = owner.get();
+    if (!out)
+      return {std::nullopt, {"the language has no `" + lastName + "`", 0}};
+  }
   kept.insert(kept.end(), out->owners.begin(), out->owners.end());
   return {std::move(out->value), {}};
 }
@@ -123,6 +131,7 @@ int CHost::describe(const frontend::HostObject &object, std::string &text) {
 }
 
 void CHost::beginProbe() {
+  isProbing = true;
   if (callbacks.probe)
     callbacks.probe(callbacks.self, NRD_PROBE_BEGIN);
 }
@@ -130,6 +139,7 @@ void CHost::beginProbe() {
 void CHost::endProbe(bool accepted) {
   if (callbacks.probe)
     callbacks.probe(callbacks.self, accepted ? NRD_PROBE_ACCEPT : NRD_PROBE_REJECT);
+  isProbing = false;
   lastException = 0; // no cause of what a compilation may say now
 }
 

@@ -54,6 +54,9 @@ public:
   /// Where questions and answers are noted from now on; null for nowhere.
   void noteIn(cache::Dialogue *dialogue) { notes = dialogue; }
 
+  /// Of the last answer that was a value: its name, when it is one of the language.
+  llvm::StringRef languageName() const { return lastName; }
+
   /// The last exception that a callback reported, or 0.
   uint64_t exception() const { return lastException; }
   /// What keeps the functions alive that the host has given out.
@@ -70,6 +73,8 @@ private:
   nrd_host callbacks;
   cache::Dialogue *notes = nullptr;
   uint64_t lastException = 0;
+  std::string lastName;
+  bool isProbing = false;
   std::vector<std::shared_ptr<const void>> kept;
 };
 

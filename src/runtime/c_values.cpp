@@ -184,7 +184,7 @@ nrd_value *nrd_value_function(nrd_function *function) {
   return result;
 }
 
-nrd_value *nrd_value_builtin(const char *name) {
+static nrd_value *languageValue(const char *name) {
   const Compiler *compiler = Compiler::find();
   if (!compiler)
     return nullptr;
@@ -204,6 +204,20 @@ nrd_value *nrd_value_builtin(const char *name) {
   nrd_value *value = literal(std::move(*found));
   if (value->key.empty())
     value->key = std::string("P") + name + ";";
+  return value;
+}
+
+nrd_value *nrd_value_builtin(const char *name) {
+  nrd_value *value = languageValue(name);
+  if (value)
+    value->languageName = name;
+  return value;
+}
+
+nrd_value *nrd_value_named(const char *name) {
+  auto *value = new nrd_value{Value(), {}, {}, {}};
+  value->languageName = name;
+  value->isNameAlone = true;
   return value;
 }
 

@@ -41,6 +41,10 @@ struct nrd_value {
   std::vector<std::shared_ptr<const void>> owners;
 
   mutable std::string text; ///< storage of what nrd_value_get_text and its kin hand out
+
+  /// For what nrd_value_builtin gives: the name.
+  std::string languageName{};
+  bool isNameAlone = false; ///< nrd_value_named: `value` is nothing
 };
 
 namespace nereid::runtime {

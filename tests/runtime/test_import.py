@@ -94,6 +94,68 @@ def test_a_kernel_from_disk_needs_no_compiler(tmp_path):
     assert found == [[True, True], [True, False]]
 
 
+NAMES = """
+import sys, ctypes
+import nereid
+import nereid.language as tl
+from nereid.language import load, store, constexpr, PropagateNan, float32
+from nereid.language.extra import libdevice
+exp, names = tl.exp, {"low": tl.minimum, "sum": tl.sum}
+
+@nereid.jit
+def kernel(out, B: constexpr):
+    value = load(out + tl.arange(0, B)).to(float32)
+    low, summed = names["low"], names["sum"]
+    value = exp(low(value, 0.0, propagate_nan=PropagateNan.NONE)) + libdevice.floor(summed(value, axis=0) * 0.0)
+    store(out + tl.arange(0, B), value)
+
+memory = (ctypes.c_float * 16)()
+class Array:
+    dtype = "float32"
+    def data_ptr(self):
+        return ctypes.addressof(memory)
+nereid.knobs.compilation.allow_non_constexpr_globals = True
+kernel[(1, )](Array(), B=16)
+assert list(memory) == [1.0] * 16, list(memory)
+"""
+
+
+def test_names_of_the_language_need_no_compiler_either(tmp_path):
+    """A kernel that uses them by name is found on disk by the names alone; another meaning of a name is another kernel."""
+    program = tmp_path / "program.py"
+    text = NAMES + LIBRARIES
+    for change, expected in ((("", ""), [[True, True], [True, False], [True, False]]),
+                             (("exp, names = tl.exp,", "exp, names = tl.exp2,"), [[True, True], [True, False]]),
+                             (("load, store, constexpr", "load as store, store as load, constexpr"), [None])):
+        program.write_text(text.replace(*change))
+        for want in expected:
+            done = subprocess.run([sys.executable, program], capture_output=True, text=True,
+                                  env={**os.environ, "NEREID_CACHE": "1", "NEREID_CACHE_DIR": str(tmp_path / "cache")})
+            assert (eval(done.stdout) if done.returncode == 0 else None) == want, done.stderr
+def test_every_name_of_the_language_is_one_of_the_compiler():
+    """What says that it is a name of the language is taken at its word when a kernel is looked for on disk."""
+    import ctypes
+
+    import nereid._host
+    import nereid.language as tl
+    import nereid.language.random
+    from nereid.language.extra import libdevice
+    from nereid.language.extra.cuda import gdc, utils
+    modules = (tl, tl.core, tl.math, tl.standard, tl.target_info, nereid.language.random, nereid._host, libdevice, gdc, utils)
+    values = (getattr(module, name) for module in modules for name in dir(module))
+    names = {value.__nereid_builtin__ for value in values if isinstance(getattr(value, "__nereid_builtin__", None), str)}
+    library = ctypes.CDLL(next(line.split()[-1] for line in open("/proc/self/maps") if "/libnereid.so." in line))
+    library.nrd_value_builtin.restype = ctypes.c_void_p
+    library.nrd_value_free.argtypes = [ctypes.c_void_p]
+    unknown = []
+    for name in names:
+        value = library.nrd_value_builtin(name.encode())
+        if not value:
+            unknown.append(name)
+        library.nrd_value_free(value)
+    assert len(names) > 250 and unknown == []
+
+
 def test_a_missing_compiler_is_reported(tmp_path):
     """What needs it says why it cannot be had (CompilerNotLoaded); the run time alone is a library that can be used."""
     import nereid._native  # noqa: F401

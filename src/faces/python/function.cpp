@@ -149,7 +149,7 @@ static bool freelyCaptured(PyObject *value) {
   Registry &names = registry();
   return PyObject_TypeCheck(value, &PyModule_Type) || isKernel(value) ||
          PyObject_IsInstance(value, names.constexprClass) == 1 ||
-         PyObject_IsInstance(value, names.dtypeClass) == 1;
+         PyObject_IsInstance(value, names.dtypeClass) == 1 || isOfLanguage(value);
 }
 
 int Function::lookup(const char *variable, Ref &out, Function &root) {

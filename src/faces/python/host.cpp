@@ -30,7 +30,9 @@ int fail() {
 }
 
 int answer(const Ref &object, nrd_value **out) {
-  ValuePtr value = object ? toValue(object.get()) : nullptr;
+  CompilationPtr compilation = currentCompilation();
+  bool isProbing = compilation && compilation->probing;
+  ValuePtr value = object ? toValue(object.get(), isProbing) : nullptr;
   if (!value)
     return fail();
   *out = value.release();

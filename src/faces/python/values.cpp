@@ -314,7 +314,18 @@ std::string objectKey(PyObject *object) {
   return text + reprOf(object);
 }
 
-ValuePtr toValue(PyObject *object) {
+/// The name of the language that an object stands for; empty for any other.
+static std::string languageName(PyObject *object) {
+  Ref name = attribute(object, "__nereid_builtin__");
+  PyErr_Clear();
+  return name && PyUnicode_Check(name.get()) ? textOf(name.get()) : "";
+}
+
+bool isOfLanguage(PyObject *object) {
+  return !languageName(object).empty();
+}
+
+ValuePtr toValue(PyObject *object, bool nameSuffices) {
   Registry &names = registry();
   if (object == Py_None)
     return ValuePtr(nrd_value_none());
@@ -345,10 +356,10 @@ ValuePtr toValue(PyObject *object) {
   }
   if (PyErr_Occurred())
     return nullptr;
-  if (Ref name = attribute(object, "__nereid_builtin__"); name && PyUnicode_Check(name.get()))
-    if (ValuePtr builtin{nrd_value_builtin(textOf(name.get()).c_str())})
+  if (std::string name = languageName(object); !name.empty())
+    if (ValuePtr builtin{nameSuffices ? nrd_value_named(name.c_str())
+                                      : nrd_value_builtin(name.c_str())})
       return builtin;
-  PyErr_Clear();
   if (PyObject_TypeCheck(object, &PyModule_Type))
     if (std::string name = moduleName(object); !name.empty())
       if (ValuePtr module{nrd_value_module(name.c_str())})

@@ -59,8 +59,11 @@ struct ValueDeleter {
 using ValuePtr = std::unique_ptr<nrd_value, ValueDeleter>;
 
 /// A Python object as a value. Boxes (constexpr) are opened; what has no meaning of its own to the
-/// compiler stays an opaque object. Null with an exception set when it cannot be one.
-ValuePtr toValue(PyObject *object);
+/// compiler stays an opaque object. Null with an exception set when it cannot be one. With
+/// `nameSuffices` what stands for a name of the language may be that name alone (nrd_value_named).
+ValuePtr toValue(PyObject *object, bool nameSuffices = false);
+/// Whether it stands for a name of the language, as its functions and classes do.
+bool isOfLanguage(PyObject *object);
 /// An argument of a builtin or an option that Python code gives: a list is taken for a tuple, a
 /// dictionary for a tuple of pairs.
 ValuePtr toArgument(PyObject *object);

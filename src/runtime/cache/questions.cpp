@@ -33,7 +33,7 @@ enum class Ask : uint8_t {
 };
 
 // First byte of an answer.
-constexpr char answered = 'a', absent = 'n', failed = 'e', unanswerable = '?';
+constexpr char answered = 'a', named = 'l', absent = 'n', failed = 'e', unanswerable = '?';
 
 /// No list that we wrote is longer.
 constexpr size_t longestList = 100000;
@@ -86,6 +86,10 @@ void Dialogue::note(std::string question, std::string answer) {
 std::string Dialogue::written(const HostResult<Value> &answer) {
   if (!answer.value)
     return std::string(1, answer.error.message.empty() ? absent : failed);
+  // What a name of the language means is the compiler's business, which is part of the key. (A
+  // value that a compilation makes without asking has no name.)
+  if (!inner->languageName().empty())
+    return named + inner->languageName().str();
   ByteWriter out;
   out.number(answered);
   if (!entities.write(*answer.value, out))
