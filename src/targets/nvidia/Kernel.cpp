@@ -67,6 +67,24 @@ void NvidiaKernel::restore(ByteReader &in) {
   stackBytes = in.number<int32_t>();
 }
 
+/// Do a few registers too many keep the second block from a multiprocessor? nvJitLink compiles what
+/// may be linked with more, and then does not aim at a number of blocks as the other assemblers do.
+static bool narrowlyMissesSecondBlock(const Assembly &assembly, const Architecture &arch,
+                                      const LaunchInfo &info) {
+  int threads = 32 * info.numWarps;
+  int most = 65536 / (2 * threads) / 8 * 8;
+  return llvm::StringRef(assembly.by).starts_with("nvJitLink") && assembly.registers > most &&
+         assembly.registers <= most + most / 8 &&
+         2 * threads <= arch.maxThreadsPerMultiprocessor() &&
+         2 * (info.sharedBytes + 1024) <= arch.sharedPerMultiprocessor();
+}
+
+/// Does a text of PTX or of options say how many registers there are?
+static bool namesRegisters(llvm::StringRef text) {
+  return text.contains("maxnreg") || text.contains("minnctapersm") ||
+         text.contains("maxrregcount") || text.contains("setmaxnreg");
+}
+
 llvm::Error NvidiaKernel::assemble() const {
   const Settings &settings = Settings::current();
   AssembleOptions how{arch, settings.assemblerOptimisation ? 3 : 0,
@@ -74,6 +92,17 @@ llvm::Error NvidiaKernel::assemble() const {
   auto assembly = nvidia::assemble(ptx, info.entry, how, assemblyNotes);
   if (!assembly)
     return assembly.takeError();
+  if (narrowlyMissesSecondBlock(*assembly, arch, info) && !namesRegisters(ptx) &&
+      !namesRegisters(how.further)) {
+    how.further += " -minnctapersm=2";
+    auto again = nvidia::assemble(ptx, info.entry, how, assemblyNotes);
+    if (!again)
+      llvm::consumeError(again.takeError());
+    else if (again->registers < assembly->registers &&
+             again->spillStoreBytes <= assembly->spillStoreBytes &&
+             again->warnings.size() <= assembly->warnings.size())
+      assembly = std::move(again);
+  }
   if (settings.printAssembler)
     llvm::errs() << "// " << assembly->by << " about " << info.entry << ":\n"
                  << assembly->log << '\n';

@@ -2,6 +2,7 @@
 #include "targets/nvidia/codegen/AssemblyNote.h"
 
 #include "Environment.h"
+#include "targets/nvidia/Kernel.h"
 #include "targets/nvidia/codegen/Assembler.h"
 #include "targets/nvidia/codegen/CrashGuard.h"
 
@@ -409,6 +410,36 @@ TEST_F(Assemble, WhatIsNoMachineCodeIsAnError) {
   Environment environment({{"NEREID_ASSEMBLER", "nvjitlink"}, {"FAKE_NVJITLINK", "garbage"}});
   EXPECT_EQ(error(), "nvJitLink 13.0 (" FAKE_NVJITLINK_PATH
                      ") gave 8 bytes for `add` that are no machine code");
+}
+
+// 8 warps: two blocks have 128 registers a thread.
+TEST_F(Assemble, ASecondBlockThatAFewRegistersKeepAway) {
+  struct Case {
+    const char *figures;
+    int warps;
+    int64_t sharedBytes;
+    const char *options;
+    int registers;
+  };
+  for (Case one : {Case{"143 127 0", 8, 65536, "", 127}, Case{"144 128 0", 8, 65536, "", 128},
+                   Case{"145 128 0", 8, 65536, "", 145},  // too many
+                   Case{"128 127 0", 8, 65536, "", 128},  // not needed
+                   Case{"143 127 8", 8, 65536, "", 143},  // spills
+                   Case{"143 127 0", 4, 65536, "", 143},  // two anyway
+                   Case{"143 127 0", 8, 120000, "", 143}, // shared memory
+                   Case{"143 127 0", 8, 65536, "-maxrregcount=200", 143}}) {
+    Environment environment(
+        {{"NEREID_ASSEMBLER", "nvjitlink"}, {"FAKE_NVJITLINK_REGISTERS", one.figures}});
+    NvidiaKernel kernel;
+    kernel.arch = {90, true};
+    kernel.ptx = ptx;
+    kernel.info.entry = "fine";
+    kernel.info.numWarps = one.warps;
+    kernel.info.sharedBytes = one.sharedBytes;
+    kernel.assemblerOptions = one.options;
+    llvm::cantFail(kernel.assemble());
+    EXPECT_EQ(kernel.info.registers, one.registers) << one.figures << ", " << one.warps;
+  }
 }
 
 TEST_F(Assemble, HowTheProgramEnds) {

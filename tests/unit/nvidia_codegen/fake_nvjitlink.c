@@ -2,9 +2,11 @@
 // "fault" (it reads address 76, as the real one does in some releases), "crash" (the process ends
 // by a signal in libc), "garbage" (bytes that are no machine code); else an ELF file's first bytes.
 // A name of the code that begins with "fine" is fine in any case. FAKE_NVJITLINK_RELEASE is its
-// release times ten, 130 without it.
+// release times ten, 130 without it. FAKE_NVJITLINK_REGISTERS "A B S" is what its log says of the
+// kernel `fine`: A registers, but B with S bytes of spills when two blocks are asked for.
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +19,8 @@ static const char *image(void) {
   return strcmp(mode(), "garbage") == 0 ? "nonsense" : "\177ELFfake";
 }
 
+static int asksForTwo;
+
 int nvJitLinkVersion(unsigned *major, unsigned *minor) {
   const char *release = getenv("FAKE_NVJITLINK_RELEASE");
   int number = release ? atoi(release) : 130;
@@ -27,8 +31,10 @@ int nvJitLinkVersion(unsigned *major, unsigned *minor) {
 
 int __nvJitLinkCreate_13_0(void **link, uint32_t count, const char *const *options) {
   static int one;
-  (void)count, (void)options;
   *link = &one;
+  asksForTwo = 0;
+  for (uint32_t i = 0; i < count; ++i)
+    asksForTwo |= strcmp(options[i], "-Xptxas=-minnctapersm=2") == 0;
   return 0;
 }
 
@@ -82,8 +88,20 @@ int __nvJitLinkGetErrorLog_13_0(void *link, char *log) {
   return noLog(link, log);
 }
 int __nvJitLinkGetInfoLogSize_13_0(void *link, size_t *size) {
-  return noSize(link, size);
+  (void)link;
+  *size = 200;
+  return 0;
 }
 int __nvJitLinkGetInfoLog_13_0(void *link, char *log) {
-  return noLog(link, log);
+  (void)link;
+  int alone = 0, two = 0, spills = 0;
+  const char *registers = getenv("FAKE_NVJITLINK_REGISTERS");
+  *log = 0;
+  if (registers && sscanf(registers, "%d %d %d", &alone, &two, &spills) == 3)
+    snprintf(log, 200,
+             "ptxas info : Compiling entry function 'fine' for 'sm_90a'\n"
+             "    0 bytes stack frame, %d bytes spill stores, 0 bytes spill loads\n"
+             "ptxas info : Used %d registers\n",
+             asksForTwo ? spills : 0, asksForTwo ? two : alone);
+  return 0;
 }
