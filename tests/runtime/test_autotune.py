@@ -316,6 +316,16 @@ def test_tuners_are_pickled():
     assert tuner.pre_hook == tuner._default_pre_hook
 
 
+def test_decorators_of_what_is_no_kernel():
+    for decorator, name in ((nereid.autotune(configs(1, 2), []), "autotune"), (nereid.heuristics({"BLOCK": len}), "heuristics")):
+        with pytest.raises(TypeError, match=f"@{name} expects a kernel below it, as @jit makes it of a function; found function `grid`"):
+            decorator(grid)
+    with pytest.raises(TypeError, match=r"takes a dict of functions by the names of arguments, found 'BLOCK' = 128"):
+        nereid.heuristics({"BLOCK": 128})
+    with pytest.raises(TypeError, match=r"takes a dict of functions by the names of arguments, found \['BLOCK'\]"):
+        nereid.heuristics(["BLOCK"])
+
+
 @nereid.autotune(configs(64, 128), ["n"], prune_configs_by={"perf_model": lambda **meta: meta["BLOCK"], "top_k": 1})
 @nereid.heuristics({"TWICE": lambda arguments: 2 * arguments["BLOCK"]})
 @nereid.jit

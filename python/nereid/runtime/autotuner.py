@@ -88,6 +88,14 @@ def _base_function(fn):
     return fn
 
 
+def _arg_names(fn, decorator):
+    names = getattr(fn, "arg_names", None)
+    if names is None:
+        raise TypeError(f"@{decorator} expects a kernel below it, as @jit makes it of a function; found {type(fn).__name__} "
+                        f"`{getattr(fn, '__name__', fn)}`")
+    return names
+
+
 def _named(module, path):
     return functools.reduce(getattr, path.split("."), importlib.import_module(module))
 
@@ -523,7 +531,7 @@ def autotune(configs, key, prune_configs_by=None, reset_to_zero=None, restore_va
         raise ValueError(f"autotune() takes a budget in seconds, 0 for none, found {budget!r}")
 
     def decorate(fn):
-        return Autotuner(fn, fn.arg_names, configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
+        return Autotuner(fn, _arg_names(fn, "autotune"), configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
                          prune_configs_by, warmup, rep, use_cuda_graph, do_bench, cache_results, budget)
 
     return decorate
@@ -546,8 +554,15 @@ class Heuristics(_Decorated):
 def heuristics(values):
     """`values`: {name of an argument: function of the dict of all arguments that gives its value}."""
 
+    expected = "heuristics() takes a dict of functions by the names of arguments, found"
+    if not hasattr(values, "items"):
+        raise TypeError(f"{expected} {values!r}")
+    for name, rule in values.items():
+        if not callable(rule):
+            raise TypeError(f"{expected} {name!r} = {rule!r}")
+
     def decorate(fn):
-        return Heuristics(fn, fn.arg_names, values)
+        return Heuristics(fn, _arg_names(fn, "heuristics"), values)
 
     return decorate
 
