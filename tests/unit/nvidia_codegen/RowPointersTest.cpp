@@ -112,6 +112,25 @@ TEST(RowPointers, OnlyCopiesBesideProducts) {
   }
 }
 
+TEST(RowPointers, LoopsThatComputeWithTheirProductsStay) {
+  std::string kernel = loopKernel("wgmma.mma_async.sync", "cp.async.cg.shared.global");
+  std::string product = "  call void asm sideeffect \"wgmma.mma_async.sync\", \"~{memory}\"()\n";
+  kernel.replace(kernel.find(product), product.size(), R"(
+  %pair = call { i32, i32 } asm sideeffect "wgmma.mma_async.sync", "=r,=r,~{memory}"()
+  %first = extractvalue { i32, i32 } %pair, 0
+  %next = add i32 %i, USE
+)");
+  std::string counted = "  %next = add i32 %i, 1\n";
+  kernel.erase(kernel.find(counted), counted.size());
+  for (auto [use, stays] : {std::pair("%first", true), std::pair("1", false)}) {
+    std::string text = kernel;
+    text.replace(text.find("USE"), 3, use);
+    auto [entry, body] = hoisted(text);
+    EXPECT_EQ(count(entry, "getelementptr"), stays ? 0u : 2u) << entry;
+    EXPECT_EQ(count(body, "asm \"mov.b64"), stays ? 0u : 1u) << body;
+  }
+}
+
 TEST(RowPointers, BlocksThatStayAreLeftAlone) {
   std::string kernel = loopKernel("wgmma.mma_async.sync", "cp.async.cg.shared.global");
   std::string block = "  %block = getelementptr i16, ptr addrspace(1) %base, i64 %moved\n";

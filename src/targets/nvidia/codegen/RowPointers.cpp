@@ -25,6 +25,26 @@ bool isCopy(const llvm::User *user) {
   return isPtx(*user, "cp.async");
 }
 
+/// Whether the loop only accumulates in its products: nothing else in it looks at a result.
+bool onlyAccumulates(const llvm::Loop &loop) {
+  for (llvm::BasicBlock *block : loop.blocks())
+    for (llvm::Instruction &op : *block) {
+      if (!isPtx(op, "wgmma."))
+        continue;
+      for (const llvm::User *part : op.users()) {
+        auto used = [&](const llvm::User *user) {
+          auto *reader = llvm::cast<llvm::Instruction>(user);
+          return loop.contains(reader) && !llvm::isa<llvm::PHINode>(reader) &&
+                 !isPtx(*reader, "wgmma.");
+        };
+        if (llvm::isa<llvm::ExtractValueInst>(part) ? llvm::any_of(part->users(), used)
+                                                    : used(part))
+          return false;
+      }
+    }
+  return true;
+}
+
 /// `pointer` as an address in global memory some elements of a number past another one; null if it
 /// is none.
 llvm::GetElementPtrInst *stepIn(llvm::Value *pointer) {
@@ -137,7 +157,7 @@ void hoistRowPointers(llvm::Module &module) {
     llvm::SmallPtrSet<llvm::Loop *, 4> done;
     for (llvm::BasicBlock *block : products)
       if (llvm::Loop *loop = loops.getLoopFor(block))
-        if (done.insert(loop).second && loop->getLoopPreheader())
+        if (done.insert(loop).second && loop->getLoopPreheader() && onlyAccumulates(*loop))
           Rewriter(*loop).run();
   }
 }

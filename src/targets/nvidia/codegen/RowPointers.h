@@ -17,7 +17,9 @@
 //
 // with the inner one in front of the loop and `moved` in bytes behind an empty instruction that
 // neither of the two looks through: two additions of 32 bits an access, of which ptxas takes
-// `moved` from a uniform register where it can. It costs a 32-bit register a row.
+// `moved` from a uniform register where it can. It costs a 32-bit register a row: a loop that
+// computes with what its products give (attention) needs its registers for that, and stays as it
+// is.
 #pragma once
 
 namespace llvm {
@@ -26,8 +28,8 @@ class Module;
 
 namespace nereid::nvidia {
 
-/// In place, in the loops that hold `wgmma` instructions; run after the passes over LLVM IR, which
-/// bring addresses into the first form.
+/// In place, in the loops that accumulate by `wgmma` instructions; run after the passes over LLVM
+/// IR, which bring addresses into the first form.
 void hoistRowPointers(llvm::Module &module);
 
 } // namespace nereid::nvidia
