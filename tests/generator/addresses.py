@@ -7,7 +7,7 @@ directions of accesses from them. An *exact* block of offsets, for what is writt
 
 import numpy as np
 
-from .dtypes import BF16, BOOL, E4M3, F16, F32, I8, I32, I64, U8, Reject, is_number
+from .dtypes import BF16, BOOL, E4M3, F16, I8, I32, I64, U8, Reject, is_number
 from .tree import Store
 
 MAX_NUMEL = 2048
@@ -317,13 +317,15 @@ class Addresses:
     def wide_access(self):
         """Loads or stores as wide as a thread can make them, along any dimension, so that a mask alone decides how wide they may be: narrow
         elements without gaps, and a condition of runs, laid out flat in some cases."""
-        dtype = self.choose((I8, U8, I8, U8, BOOL, E4M3, F16, BF16, F32))
-        long = self.choose((48, 80, 96, 112, 144) if self.chance(0.6) else (16, 32, 64, 128))
-        rest = self.choose((1, 2, 4, 8, 16, 16, 32))
-        axis = self.random.randrange(2)
+        dtype = self.choose((I8, U8, I8, U8, BOOL, E4M3, F16, BF16))
+        long = self.choose((48, 48, 80, 80, 96, 112, 144) if self.chance(0.7) else (16, 32, 64, 128))
+        if self.chance(0.6):     # so few threads that each has 16 bytes in a row
+            self.program.options["num_warps"] = self.choose((1, 1, 2))
+            rest = 32 * self.program.options["num_warps"]
+        else:
+            rest = self.choose((1, 2, 4, 8, 16))
+        axis = 0 if self.chance(0.6) else 1
         shape = (long, rest) if axis == 0 else (rest, long)
-        if numel(shape) > MAX_NUMEL:
-            raise Reject("too large")
         row = long + self.choose((0, 0, 0, 16, 32))
         strides = (1, row) if axis == 0 else (row, 1)
         step = numel(shape[1:])     # of the flat index from row to row
@@ -331,7 +333,7 @@ class Addresses:
         mask = self.make("reshape", mask, shape=shape)
         base = self.make("mul", self.scalar_int(), 16) if self.chance(0.4) else None
         if self.chance(0.6):
-            buffer = self.input_buffer(dtype, self.choose(("small", "full")), aligned=True)
+            buffer = self.input_buffer(dtype, self.choose(("small", "full")), aligned=True, room=4 * MAX_NUMEL)
             e = self.make("load", self.make("addptr", buffer, self.straight(shape, strides, base)), mask, self.number(dtype, small=True),
                           masked=True, other=True)
             self.store_quietly(self.name_it(e))
@@ -357,7 +359,7 @@ class Addresses:
         for size in (part[0] for part in self.cut((count, ), 0)):
             index = self.make("arange", start=0, end=size)
             limit = self.add_scalar(self.random.randint(0, 2))
-            length = min(self.choose((8, 16, 16, 32, size)) * row, size)
+            length = min(self.choose((8, 16, 16, 16, 32, size)) * row, size)
             parts.append(self.make(self.choose(("lt", "ge", "eq", "ne")), self.make("floordiv", index, length), limit))
         return self.make("cat", *parts, dim=0)
 

@@ -75,7 +75,7 @@ class Generator(Addresses, Control, Products, Views):
         return () if self.chance(0.3) else self.any_shape()
 
     def options(self):
-        return {"num_warps": self.choose((1, 2, 4, 4, 4, 8, 8, 16)), "num_stages": self.choose((1, 2, 3, 4, 5)), "enable_fp_fusion": False}
+        return {"num_warps": self.choose((1, 1, 2, 4, 4, 8, 8, 16)), "num_stages": self.choose((1, 2, 3, 4, 5)), "enable_fp_fusion": False}
 
     def fresh(self, prefix="v"):
         self.names += 1

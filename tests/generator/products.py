@@ -93,7 +93,7 @@ class Products:
 
     def stream(self):
         """A loop over blocks of a long row, as in a sum or a normalisation: its loads are fetched ahead."""
-        block = (self.choose((8, 16, 32, 64, 128, 256)), ) if self.chance(0.7) else (self.choose((2, 4, 8, 16)), self.choose((8, 16, 32)))
+        block = (self.choose((8, 16, 32, 64, 128, 128, 256, 512)), ) if self.chance(0.7) else (self.choose((2, 4, 8, 16)), self.choose((8, 16, 32)))
         size, rounds = block[-1], self.random.randint(1, 6)
         dtype = self.choose((F16, F16, F32, F32, BF16, I32, I8, I64))
         wide = dtype if dtype.bits >= 32 else I32 if dtype.is_int else F32
@@ -108,15 +108,21 @@ class Products:
         total = self.name_it(self.make("zeros", shape=block, dtype=wide.name))
         best = self.name_it(self.make("full", -9, shape=block[:-1], dtype=wide.name)) if self.chance(0.4) else None
         name = self.fresh("i")
-        masked = self.chance(0.7)
+        masked = self.chance(0.6)
+        stepped = not carried and self.chance(0.5)     # the counter goes from block to block, from a place that need not be one's beginning
+        start = self.choose((0, 0, 1, 4, 5, 8)) if stepped else 0
+        if self.chance(0.4):     # several elements for each thread
+            self.program.options["num_warps"] = self.choose((1, 2))
 
         def body():
-            self.rep.scope[name] = Value(I32, np.asarray(0, np.int32))
+            self.rep.scope[name] = Value(I32, np.asarray(start, np.int32))
             self.protected.add(name)
-            here = self.make("mul", E(var(name), self.rep.scope[name]), size)
+            here = E(var(name), self.rep.scope[name])
+            here = here if stepped else self.make("mul", here, size)
             loaded = []
             for index, buffer in enumerate(buffers):
-                pointer = pointers[index] if carried else self.make("addptr", buffer, self.make("add", here, offsets))
+                pointer = pointers[index] if carried else self.make("addptr", self.make("addptr", buffer, here), offsets) if self.chance(0.4) else \
+                    self.make("addptr", buffer, self.make("add", here, offsets))
                 if masked:
                     inside = self.make("lt", self.make("add", here, self.index_along(block, len(block) - 1)), bound)
                     loaded.append(self.name_it(self.make("load", pointer, inside, 0, masked=True, other=True)))
@@ -139,8 +145,10 @@ class Products:
         block_of_loop = self.loop_of(body)
         kind = self.choose(("range", "tl.range", "tl.range"))
         hints = {"num_stages": self.choose((1, 2, 3, 4, 5))} if kind == "tl.range" and self.chance(0.8) else {}
-        high = self.add_scalar(rounds) if self.chance(0.6) else E(lit(rounds), rounds)
-        self.emit(For(name, lit(0), high.node, 1, kind, block_of_loop, hints))
+        end = start + rounds * size - self.choose((0, 0, 3)) if stepped else rounds
+        high = self.add_scalar(end) if self.chance(0.6) else E(lit(end), end)
+        low = self.add_scalar(start) if stepped and self.chance(0.2) else E(lit(start), start)
+        self.emit(For(name, low.node, high.node, size if stepped else 1, kind, block_of_loop, hints))
         for e in (total, best):
             if e is not None:
                 self.store_quietly(E(e.node, self.rep.scope[e.node.attrs["name"]]))

@@ -47,6 +47,22 @@ constexpr const char *kReadBack = R"(
   call void asm sideeffect "st.global.b32 [$0], $1;", "l,r"(ptr addrspace(1) %out, i32 %v)
 )";
 
+TEST(Simulator, AccessesStraddleNoMultipleOfTheirSize) {
+  std::vector<uint32_t> in(64), out(32, 7);
+  std::iota(in.begin(), in.end(), 100);
+  auto pair = [&](const char *first) {
+    return std::string("  %first = getelementptr i32, ptr addrspace(1) %input, i32 ") + first + R"(
+  %both = call { i32, i32 } asm sideeffect "ld.global.v2.b32 {$0, $1}, [$2];", "=r,=r,l"(ptr addrspace(1) %first)
+  %v = extractvalue { i32, i32 } %both, 1
+  call void asm sideeffect "st.global.b32 [$0], $1;", "l,r"(ptr addrspace(1) %out, i32 %v))";
+  };
+  EXPECT_EQ(run(pair("2"), in, out), "");
+  EXPECT_EQ(out[0], 103u);
+  EXPECT_EQ(run(pair("1"), in, out), "misaligned access of 8 bytes of global memory");
+  EXPECT_EQ(run("  %wide = load i64, ptr addrspace(1) %in, align 8\n", in, out),
+            "misaligned access of 8 bytes of global memory");
+}
+
 TEST(Simulator, CopiesLandWhereTheyAreWaitedFor) {
   std::vector<uint32_t> in(32), out(32, 7);
   std::iota(in.begin(), in.end(), 100);

@@ -212,6 +212,12 @@ struct WarpSimulator::Interpreter {
     return true;
   }
 
+  /// One access of `bytes` bytes of global memory: a GPU stops where they straddle a multiple.
+  bool checkGlobal(uint64_t at, uint64_t bytes) {
+    return at % bytes == 0 ||
+           fail("misaligned access of " + Twine(bytes) + " bytes of global memory");
+  }
+
   uint8_t *memory(Thread &thread, uint64_t at, unsigned bytes, bool write) {
     if (isShared(at)) {
       if (!touch(thread, at - kSharedBase, bytes, write))
@@ -483,10 +489,16 @@ struct WarpSimulator::Interpreter {
     } else if (auto *gep = dyn_cast<GetElementPtrInst>(&op)) {
       result = {address(llvm::cast<GEPOperator>(gep),
                         [&](const Value *value) { return get(thread, value); })};
-    } else if (isa<LoadInst>(op)) {
+    } else if (auto *access = dyn_cast<LoadInst>(&op)) {
+      if (access->getPointerAddressSpace() == 1 &&
+          !checkGlobal(operand(0)[0], access->getAlign().value()))
+        return false;
       if (!load(thread, operand(0)[0], op.getType(), result))
         return false;
-    } else if (isa<StoreInst>(op)) {
+    } else if (auto *access = dyn_cast<StoreInst>(&op)) {
+      if (access->getPointerAddressSpace() == 1 &&
+          !checkGlobal(operand(1)[0], access->getAlign().value()))
+        return false;
       return store(thread, operand(1)[0], op.getOperand(0)->getType(), operand(0));
     } else if (auto *atomic = dyn_cast<AtomicRMWInst>(&op)) {
       uint64_t at = operand(0)[0];
@@ -774,6 +786,8 @@ struct WarpSimulator::Interpreter {
     if (place.consume_front("+"))
       place.consumeInteger(10, offset);
     Type *word = IntegerType::get(call.getContext(), bits);
+    if (active && !checkGlobal(at + offset, bits / 8 * (isLoad ? results : numbers.size())))
+      return false;
     if (isLoad) {
       Words loaded(results, 0);
       for (unsigned i = 0; i < results; ++i) {
@@ -822,6 +836,8 @@ struct WarpSimulator::Interpreter {
       uint64_t at = value(0), from = value(1), filled = value(2);
       if (call.getArgOperand(2)->getType()->isIntegerTy(1))
         filled = filled ? 0 : size;
+      if (filled && !checkGlobal(from, size))
+        return false;
       // From here on nobody may touch the place.
       if (!memory(thread, at, size, true))
         return false;
