@@ -5,6 +5,7 @@
 #include "runtime/devices/cuda.h"
 #include "runtime/measure/meter.h"
 #include "support/settings.h"
+#include "support/text.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -65,8 +66,17 @@ ErrorPtr Tuner::add(llvm::ArrayRef<const char *> names, llvm::ArrayRef<const nrd
     config.given.emplace_back(name, own);
     auto rule = llvm::find_if(function->rules, [&](const ParamRule &r) { return r.name == name; });
     if (rule == function->rules.end()) {
-      if (ErrorPtr error = config.options.values.set(name, *value))
-        return error;
+      if (ErrorPtr error = config.options.values.set(name, *value)) {
+        // No option is called alike: perhaps a parameter is.
+        std::vector<std::string_view> parameters;
+        for (const ParamRule &known : function->rules)
+          parameters.push_back(known.name);
+        std::string_view near = nearestName(name, parameters);
+        if (near.empty() || error->name != "UnknownOption")
+          return error;
+        return makeError(NRD_ERROR_ARGUMENT, "KeyError", diag::UnknownOptionNear,
+                         std::string_view(name), near);
+      }
       continue;
     }
     config.values[size_t(rule - function->rules.begin())] = std::move(own);

@@ -201,6 +201,8 @@ TEST_F(Tuning, Mistakes) {
             "error: `count` has no parameter `m` that the tuner could use"); // TunerNoSuchParameter
   EXPECT_EQ(errorOf([&] { Autotuner(count, {{{"BLOCK", 32}, {"num_warp", 8}}}); }),
             "error: unknown option `num_warp`, did you mean `num_warps`?");
+  EXPECT_EQ(errorOf([&] { Autotuner(count, {{{"BLOKC", 32}}}); }),
+            "error: unknown option `BLOKC`, did you mean `BLOCK`?");
   Autotuner tuner(count, {{{"BLOCK", 32}}, {{"BLOCK", 64}}});
   EXPECT_EQ(errorOf([&] { tuner.launch(Grid{1}, out); }),
             "error: `count` needs a value for its parameter `n`");
