@@ -44,6 +44,17 @@ def test_states(cached, tmp_path):
     assert "in use" in cached("--folder", str(folder), NEREID_CACHE_DIR="/nowhere").stdout
 
 
+def test_a_link_is_not_followed(cached, tmp_path):
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "kernels").symlink_to(tmp_path / "kernels")
+    done = nereid("compile", SEED, "--kernel", "add_kernel", "--signature", "*fp32, *fp32, *fp32, i32, 512", "-o", tmp_path / "add.s",
+                  NEREID_CACHE="1", NEREID_CACHE_DIR=str(tmp_path / "linked"))
+    assert done.returncode == 0
+    assert done.stderr == (f"warning: compiled kernels are not kept: cannot write below `{tmp_path}/linked/kernels`: it is a link, which is "
+                           "not followed\n")
+    assert "not used: it is no folder, or a link, or it cannot be opened" in cached(NEREID_CACHE_DIR=str(tmp_path / "linked")).stdout
+
+
 def test_verify_and_clear(cached, tmp_path):
     done = cached("verify")
     assert done.returncode == 0 and "are whole, 0 are damaged, 0 being written" in done.stdout
@@ -68,16 +79,14 @@ def test_clearing_what_is_not_ours(cached, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
 def test_clearing_what_is_read_only(cached, tmp_path):
-    folders = list((tmp_path / "kernels").glob("??"))
-    for folder in folders:
-        folder.chmod(0o500)
+    (folder, ) = (tmp_path / "kernels").glob("??")
+    folder.chmod(0o500)
     done = cached("clear")
     assert done.returncode == 1
-    assert done.stdout.splitlines()[1] == (f"{tmp_path}/kernels: {len(folders)} entries are still there: the folder cannot be written, "
-                                           "or is written by another process")
-    assert json.loads(cached("clear", "--json").stdout) == {"removed": 0, "left": len(folders)}
-    for folder in folders:
-        folder.chmod(0o700)
+    assert done.stdout.splitlines()[1] == (f"{tmp_path}/kernels: 1 entry is still there: the folder cannot be written, or is written by "
+                                           "another process")
+    assert json.loads(cached("clear", "--json").stdout) == {"removed": 0, "left": 1}
+    folder.chmod(0o700)
 
 
 def test_wrong_command_lines():

@@ -46,7 +46,7 @@ static void showState(const json::Object &report, llvm::raw_ostream &out) {
                .Case("missing", "made by the first kernel")
                .Case("not ours", "not used: it must belong to this user and have mode 0700")
                .Case("off", "switched off by NEREID_CACHE=0")
-               .Default("not used: it is no folder, or it cannot be opened")
+               .Default("not used: it is no folder, or a link, or it cannot be opened")
         << "\n";
 }
 

@@ -115,7 +115,7 @@ int cli::doctorCommand(const Command &, const Arguments &parsed) {
       : state == "not ours"
           ? folder + " is not used: it must belong to this user, with mode 0700 (try "
                      "`chmod 700`), because kernels in it are run"
-          : folder + " is not used: it is no folder, or it cannot be opened");
+          : folder + " is not used: it is no folder, or a link, or it cannot be opened");
   const json::Object &python = *report.getObject("python");
   if (python.getBoolean("found").value_or(false)) {
     row("python", textOf(python, "version", "?") + " (" + textOf(python, "path", "?") + ")");

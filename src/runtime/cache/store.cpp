@@ -347,6 +347,11 @@ std::optional<std::string> Store::read(const Key &key, EntryKind kind) const {
   return content && found == kind ? std::move(content) : std::nullopt;
 }
 
+static bool isLink(const std::string &path) {
+  struct stat status;
+  return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+}
+
 int Store::openForWriting() const {
   FolderState state;
   int folder = openFolder(&state);
@@ -358,7 +363,8 @@ int Store::openForWriting() const {
   if (state == FolderState::NotOurs)
     warnOnce(warnedFolder, diag::CacheFolderNotOurs, path);
   else if (!Settings::current().cacheDir.empty()) // without a place of its own it goes without
-    warnOnce(warnedWrite, diag::CacheNotWritten, path, std::strerror(error));
+    warnOnce(warnedWrite, diag::CacheNotWritten, path,
+             isLink(path) ? "it is a link, which is not followed" : std::strerror(error));
   return -1;
 }
 
