@@ -375,19 +375,47 @@ llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
   return assembly;
 }
 
+/// The file of a library that is loaded, by the name that it gives itself; empty when none is.
+/// (`dlopen` would tell with RTLD_NOLOAD, after it has looked for the file in every folder.)
+static std::string loadedFile(const std::string &name) {
+  struct Search {
+    const std::string &name;
+    std::string file;
+  } search{name, ""};
+  dl_iterate_phdr(
+      [](dl_phdr_info *info, size_t, void *data) {
+        auto &search = *static_cast<Search *>(data);
+        const ElfW(Dyn) *entry = nullptr;
+        for (int i = 0; i < info->dlpi_phnum; ++i)
+          if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+            entry =
+                reinterpret_cast<const ElfW(Dyn) *>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        if (!entry || !info->dlpi_name || !*info->dlpi_name)
+          return 0;
+        ElfW(Addr) names = 0, own = 0;
+        for (; entry->d_tag != DT_NULL; ++entry)
+          if (entry->d_tag == DT_STRTAB)
+            names = entry->d_un.d_ptr;
+          else if (entry->d_tag == DT_SONAME)
+            own = entry->d_un.d_val;
+        // The loader has made an address of it, but for its own and the kernel's.
+        if (names < info->dlpi_addr)
+          names += info->dlpi_addr;
+        if (own && search.name == reinterpret_cast<const char *>(names + own))
+          search.file = info->dlpi_name;
+        return search.file.empty() ? 0 : 1;
+      },
+      &search);
+  return search.file;
+}
+
 /// The files that `dlopen` of a library's name may mean, as far as they can be told from outside.
 static std::vector<std::string> loadable(const std::string &name) {
-  std::vector<std::string> files;
   if (name.find('/') != std::string::npos)
     return {name};
-  if (void *loaded = dlopen(name.c_str(), RTLD_NOW | RTLD_NOLOAD)) {
-    link_map *map = nullptr;
-    if (dlinfo(loaded, RTLD_DI_LINKMAP, static_cast<void *>(&map)) == 0 && map && map->l_name)
-      files.push_back(map->l_name);
-    dlclose(loaded);
-    if (!files.empty())
-      return files;
-  }
+  if (std::string file = loadedFile(name); !file.empty())
+    return {file};
+  std::vector<std::string> files;
   llvm::SmallVector<llvm::StringRef> folders;
   const char *path = std::getenv("LD_LIBRARY_PATH");
   llvm::StringRef(path ? path : "").split(folders, ':', -1, false);
@@ -403,11 +431,9 @@ static std::string identityOf(llvm::StringRef kind, const std::string &ptxas) {
   std::vector<std::string> files;
   if (kind == "nvjitlink") {
     for (const char *name : {"libnvJitLink.so.13", "libnvJitLink.so.12"})
-      if (files.empty()) {
-        files = loadable(name);
-        for (std::string &file : findLibraries(name))
-          files.push_back(std::move(file));
-      }
+      if (files.empty())
+        if (files = loadable(name); files.empty())
+          files = findLibraries(name, /*most=*/1);
   } else if (kind == "driver") {
     files = loadable(Settings::current().cudaLibrary());
   } else if (std::string program = ptxas.empty() ? findProgram("ptxas") : ptxas; !program.empty()) {

@@ -3,6 +3,7 @@
 #include "support/packages.h"
 #include "support/settings.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -55,45 +56,58 @@ std::vector<std::string> numberedToolkits() {
   return folders;
 }
 
-/// Folders laid out like a toolkit (bin, lib64, nvvm), best first.
-std::vector<std::string> roots() {
-  std::vector<std::string> all;
-  auto add = [&](std::string folder) {
-    if (llvm::sys::fs::is_directory(folder) && !llvm::is_contained(all, folder))
-      all.push_back(std::move(folder));
+/// Folders laid out like a toolkit (bin, lib64, nvvm), best first, to `take` until it returns
+/// false. Where they come from is looked at no further than that: each look is a system call, and a
+/// new process makes them all.
+void eachRoot(llvm::function_ref<bool(const std::string &)> take) {
+  std::vector<std::string> seen;
+  auto isEnough = [&](std::string folder) {
+    if (llvm::is_contained(seen, folder) || !llvm::sys::fs::is_directory(folder))
+      return false;
+    seen.push_back(std::move(folder));
+    return !take(seen.back());
   };
   llvm::SmallVector<llvm::StringRef> given;
   llvm::StringRef(Settings::current().cudaPath).split(given, ':', -1, false);
   for (llvm::StringRef folder : given)
-    add(folder.str());
+    if (isEnough(folder.str()))
+      return;
   std::vector<std::string> packages = packageFolders();
   for (std::string &folder : foldersAboveThisLibrary())
     packages.push_back(std::move(folder));
   for (const std::string &folder : packages)
     for (const char *package :
          {"nvidia/cu13", "nvidia/nvjitlink", "nvidia/cuda_nvcc", "triton/backends/nvidia"})
-      add(below(folder, package));
-  add("/usr/local/cuda");
+      if (isEnough(below(folder, package)))
+        return;
+  if (isEnough("/usr/local/cuda"))
+    return;
   for (std::string &folder : numberedToolkits())
-    add(std::move(folder));
-  return all;
+    if (isEnough(std::move(folder)))
+      return;
 }
 
-std::vector<std::string> filesBelow(llvm::ArrayRef<const char *> places, llvm::StringRef name) {
+std::vector<std::string> filesBelow(llvm::ArrayRef<const char *> places, llvm::StringRef name,
+                                    size_t most = SIZE_MAX) {
   std::vector<std::string> found;
-  for (const std::string &root : roots())
+  eachRoot([&](const std::string &root) {
     for (const char *place : places) {
       std::string path = below(below(root, place), name);
       if (llvm::sys::fs::exists(path))
         found.push_back(std::move(path));
+      if (found.size() >= most)
+        return false;
     }
+    return true;
+  });
   return found;
 }
 
 } // namespace
 
-std::vector<std::string> findLibraries(llvm::StringRef name) {
-  return filesBelow({"lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"}, name);
+std::vector<std::string> findLibraries(llvm::StringRef name, size_t most) {
+  return filesBelow({"lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"}, name,
+                    most);
 }
 
 std::string findProgram(llvm::StringRef name) {

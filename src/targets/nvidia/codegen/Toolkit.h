@@ -7,13 +7,15 @@
 #pragma once
 #include "llvm/ADT/StringRef.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace nereid::nvidia {
 
-/// Existing files of that name among the libraries ("libnvJitLink.so.13"), best first.
-std::vector<std::string> findLibraries(llvm::StringRef name);
+/// Existing files of that name among the libraries ("libnvJitLink.so.13"), best first; at most
+/// `most` of them, after which nothing more is looked for.
+std::vector<std::string> findLibraries(llvm::StringRef name, size_t most = SIZE_MAX);
 /// The program "ptxas", "nvdisasm"...: in the places above, then in PATH. Empty when there is none.
 std::string findProgram(llvm::StringRef name);
 /// libdevice.10.bc; the setting NEREID_LIBDEVICE (alias TRITON_LIBDEVICE_PATH) comes first. Empty
