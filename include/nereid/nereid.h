@@ -382,6 +382,7 @@ typedef enum nrd_memory {
   NRD_MEMORY_UNKNOWN = 0,
   NRD_MEMORY_HOST = 1,        /**< an array that is always on the host */
   NRD_MEMORY_HOST_TENSOR = 2, /**< a tensor of a library that also has tensors on GPUs */
+  NRD_MEMORY_UNPROVEN = 3,    /**< as unknown, but a GPU's launch asks, too, if it can reach it */
   NRD_MEMORY_CUDA = 8         /**< plus the number of the device */
 } nrd_memory;
 

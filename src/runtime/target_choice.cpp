@@ -28,7 +28,8 @@ Backend byArguments(llvm::ArrayRef<nrd_arg> args) {
       continue;
     if (arg.memory >= NRD_MEMORY_CUDA)
       return Backend::Cuda;
-    if (arg.memory == NRD_MEMORY_UNKNOWN && cuda::isDeviceMemory(arg.p))
+    bool isUnknown = arg.memory == NRD_MEMORY_UNKNOWN || arg.memory == NRD_MEMORY_UNPROVEN;
+    if (isUnknown && cuda::isDeviceMemory(arg.p))
       return Backend::Cuda;
     (arg.memory == NRD_MEMORY_HOST_TENSOR ? tensor : array) = true;
   }

@@ -236,6 +236,18 @@ def test_launches_as_the_driver_sees_them(fake, tmp_path):
             large[(1,)](Array("cuda:0", dtype="float16"), Array("cuda:0"), N=512, K=512, num_warps=8)
         except nereid.OutOfResources as error:
             print(error.name, error.required > error.limit, str(error).replace(chr(10), ' '))
+
+        class Silent:  # says nothing about where it is: the driver is asked
+            dtype = "float32"
+
+            def data_ptr(self):
+                return 0x10000
+
+        print(record(launch(Silent(), 5, target="cuda")))
+        fake.fake_reset()
+        fake.fake_params(4)
+        fake.fake_memory(ctypes.c_uint64(0x10000), ctypes.c_uint64(0))
+        print(text(launch(Silent(), 5, target="cuda")), fake.fake_record().decode().count("launch on 0 grid 4,2,1"))
         """), tmp_path, NEREID_LIBCUDA=fake)
     launched = "launch on {} grid 4,2,1 block {},1,1 shared 0 stream (nil){} params 10000 {} 0 0"
     assert lines[0] == launched.format(0, 128, "", 3)
@@ -253,3 +265,5 @@ def test_launches_as_the_driver_sees_them(fake, tmp_path):
     assert lines[12] == "40 0 1024 4"
     assert lines[13] == "GPUTarget(backend='cuda', arch=80, warp_size=32)"
     assert lines[14].startswith("shared memory True") and "num_warps=8" in lines[14] and "N=512" in lines[14]
+    assert "ValueError" in lines[15] and "Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)" in lines[15]
+    assert lines[16] == "None 1"

@@ -317,9 +317,9 @@ void duckExtent(PyObject *object, nrd_arg &out) {
 }
 
 /// `data_ptr()` and `dtype`: subclasses and wrappers of torch's tensors, TensorWrapper, MockTensor,
-/// users' own classes.
+/// users' own classes, which may be mistaken about where their address is if they do not say it.
 bool fromDuck(const Parameter &parameter, PyObject *object, nrd_arg &out) {
-  int memory = NRD_MEMORY_UNKNOWN;
+  int memory = NRD_MEMORY_UNPROVEN;
   if (Ref device = attribute(object, "device")) { // torch.device, or its text
     std::string name = strOf(device.get());
     bool known = PyUnicode_Check(device.get()) || hasAttribute(device.get(), "type");

@@ -452,6 +452,12 @@ TEST_F(CudaTest, PointersOfTheHost) { // PointerNotOnGpu
   EXPECT_EQ(launch(*kernel, grid(1), pointer(0x5000, NRD_MEMORY_HOST_TENSOR)), text);
   EXPECT_EQ(error->pythonClass, "ValueError");
   EXPECT_EQ(launch(*kernel, grid(1), pointer(0x5000, NRD_MEMORY_HOST)), text);
+  // Of the address of somebody's own class the driver is asked; a mere address is taken as it is.
+  EXPECT_EQ(launch(*kernel, grid(1), pointer(0x5000, NRD_MEMORY_UNPROVEN)), text);
+  EXPECT_EQ(launch(*kernel, grid(1), pointer(0x5000, NRD_MEMORY_UNKNOWN)), "");
+  fake().memory(0x5000, 0);
+  EXPECT_EQ(launch(*kernel, grid(1), pointer(0x5000, NRD_MEMORY_UNPROVEN)), "");
+  EXPECT_EQ(launch(*kernel, grid(1), pointer(0, NRD_MEMORY_UNPROVEN)), "");
   // Pinned memory has an address of its own on the GPU; a null pointer is a null pointer anywhere.
   fake().memory(0, 0x6000);
   EXPECT_EQ(launch(*kernel, grid(1), pointer(0x6000, NRD_MEMORY_HOST_TENSOR)), "");
@@ -593,9 +599,11 @@ TEST_F(CudaTest, ChoiceOfTheTarget) {
   EXPECT_EQ(choose({pointer(8, NRD_MEMORY_HOST_TENSOR)}), "cuda:90") << "launching says why not";
   EXPECT_EQ(choose({pointer(8, NRD_MEMORY_HOST), pointer(8, NRD_MEMORY_CUDA + 2)}), "cuda:80");
   EXPECT_EQ(choose({pointer(8, NRD_MEMORY_UNKNOWN)}), "cpu");
+  EXPECT_EQ(choose({pointer(8, NRD_MEMORY_UNPROVEN)}), "cpu");
   EXPECT_EQ(choose({pointer(0, NRD_MEMORY_UNKNOWN)}), "cuda:90") << "null says nothing";
   fake().memory(8, 0);
   EXPECT_EQ(choose({pointer(8, NRD_MEMORY_UNKNOWN)}), "cuda:90");
+  EXPECT_EQ(choose({pointer(8, NRD_MEMORY_UNPROVEN)}), "cuda:90");
 
   runtime::Options cpu, cuda, ampere;
   auto set = [](runtime::Options &options, const char *text) {
