@@ -32,6 +32,15 @@ llvm::Intrinsic::ID warpReduction(Region &combiner) {
       .Default(Intrinsic::ID(Intrinsic::not_intrinsic));
 }
 
+/// Is the combiner the maximum or the minimum, whose result is one of the elements in any order?
+bool isSelection(Region &combiner) {
+  Block &block = combiner.front();
+  return block.getNumArguments() == 2 && gpu::commutes(combiner) &&
+         isa_and_nonnull<arith::MaxNumFOp, arith::MinNumFOp, arith::MaximumFOp, arith::MinimumFOp,
+                         arith::MaxSIOp, arith::MinSIOp, arith::MaxUIOp, arith::MinUIOp>(
+             block.getTerminator()->getOperand(0).getDefiningOp());
+}
+
 class Reduction {
 public:
   Reduction(Emitter &e, tile::ReduceOp op)
@@ -126,10 +135,24 @@ SmallVector<Reduction::Element> Reduction::reduceWarp(SmallVector<Element> eleme
     Element low = reduceThread(right ? reg ^ step.reg : reg, steps - 1);
     return combine(low, reduceThread(right ? reg : reg ^ step.reg, steps - 1));
   };
+  // Where the result is the same in any order, one after the other: the chain needs a single
+  // register, and leaves the turns that it waits to what depends on other rows.
+  auto reduceChain = [&](unsigned reg) {
+    SmallVector<unsigned> members{reg};
+    for (const gpu::AxisStep &step : ArrayRef(plan.steps).take_front(inThread))
+      for (unsigned i = 0, known = members.size(); i < known; ++i)
+        members.push_back(members[i] ^ step.reg);
+    llvm::sort(members);
+    Element all = elements[members[0]];
+    for (unsigned member : ArrayRef(members).drop_front())
+      all = combine(all, elements[member]);
+    return all;
+  };
+  bool chain = isSelection(op.getCombine());
   SmallVector<Element> reduced(count);
   for (unsigned reg = 0; reg < count; ++reg)
     if (leader[reg] == reg)
-      reduced[reg] = reduceThread(reg, inThread);
+      reduced[reg] = chain ? reduceChain(reg) : reduceThread(reg, inThread);
   elements = std::move(reduced);
 
   for (const gpu::AxisStep &step : ArrayRef(plan.steps).drop_front(inThread)) {
