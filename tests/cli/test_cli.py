@@ -219,6 +219,7 @@ def test_console_script(tmp_path, monkeypatch):
     script.write_text("import sys\nprint(sys.executable, sys.argv[1:])\n")
     monkeypatch.setattr(main, "__file__", str(tmp_path / "__main__.py"))
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(os.path.abspath(folder) for folder in sys.path if folder))
 
     def execute(program, words):
         result = subprocess.run([program, *words[1:]], capture_output=True, text=True, timeout=300)

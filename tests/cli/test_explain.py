@@ -246,6 +246,11 @@ class Checker(html.parser.HTMLParser):
         self.open.pop()
 
 
+def test_times_below_a_microsecond():
+    result = nereid("explain", SEED, "--kernel", "add_kernel", "--signature", ADD.format(""), "--target", "cuda:90", "--grid", "1")
+    assert re.search(r"takes +at least [0-9]+\.[0-9] ns on NVIDIA H200, bound by memory", result.stdout)
+
+
 def test_page(tmp_path):
     out = tmp_path / "page.html"
     result = nereid("explain", SEED, "--kernel", "matmul_full_kernel", "--signature", MATMUL.format("fp16", 64, 64, 32), "--target", "cuda:90",

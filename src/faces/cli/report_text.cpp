@@ -17,7 +17,9 @@ std::string timeText(double seconds) {
     return formatv("{0:F3} s", seconds);
   if (seconds >= 1e-3)
     return formatv("{0:F3} ms", seconds * 1e3);
-  return formatv("{0:F2} us", seconds * 1e6);
+  if (seconds >= 1e-6 || seconds <= 0)
+    return formatv("{0:F2} us", seconds * 1e6);
+  return formatv("{0:F1} ns", seconds * 1e9);
 }
 
 std::string memoryText(int64_t bytes) {
