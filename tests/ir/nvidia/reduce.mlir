@@ -1,0 +1,40 @@
+// RUN: nereid-opt --emit-nvidia="stage=llvm" %s -o /dev/null | FileCheck %s
+
+#row = #ngpu.layout<register = [[0, 1], [0, 2]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [], shape = [32, 4]>
+#sum = #ngpu.layout<lane = [[1], [2], [4], [8], [16]], warp = [], shape = [32]>
+
+// Within a thread a maximum is a chain, a sum, which is rounded, a tree.
+// CHECK: load <4 x i32>
+// CHECK: %[[A:.*]] = call {{.*}}float @llvm.maxnum.f32(float %[[E0:.*]], float %[[E1:.*]])
+// CHECK: %[[B:.*]] = call {{.*}}float @llvm.maxnum.f32(float %[[A]], float %[[E2:.*]])
+// CHECK: call {{.*}}float @llvm.maxnum.f32(float %[[B]], float %[[E3:.*]])
+// CHECK-DAG: %[[L:.*]] = fadd {{.*}}float %[[E0]], %[[E1]]
+// CHECK-DAG: %[[R:.*]] = fadd {{.*}}float %[[E2]], %[[E3]]
+// CHECK: fadd {{.*}}float %[[L]], %[[R]]
+func.func @rows(%p: !tile.ptr<f32> {tile.divisibility = 16 : i64}) attributes {tile.kernel, ngpu.num_warps = 1 : i32, ngpu.sm = 90 : i32} {
+  %c4 = arith.constant dense<4> : tensor<32xi32, #sum>
+  %rows = tile.range 0 to 32 : tensor<32xi32, #sum>
+  %starts = arith.muli %rows, %c4 : tensor<32xi32, #sum>
+  %s = tile.splat %p : !tile.ptr<f32> -> tensor<32x!tile.ptr<f32>, #sum>
+  %at = tile.addptr %s, %starts : tensor<32x!tile.ptr<f32>, #sum>, tensor<32xi32, #sum>
+  %e = tile.expand_dims %at 1 : tensor<32x!tile.ptr<f32>, #sum> -> tensor<32x1x!tile.ptr<f32>, #ngpu.layout<lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [], shape = [32, 1]>>
+  %b = tile.broadcast %e : tensor<32x1x!tile.ptr<f32>, #ngpu.layout<lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [], shape = [32, 1]>> -> tensor<32x4x!tile.ptr<f32>, #row>
+  %columns = tile.range 0 to 4 : tensor<4xi32, #ngpu.layout<register = [[1], [2]], lane = [[0], [0], [0], [0], [0]], warp = [], shape = [4]>>
+  %ec = tile.expand_dims %columns 0 : tensor<4xi32, #ngpu.layout<register = [[1], [2]], lane = [[0], [0], [0], [0], [0]], warp = [], shape = [4]>> -> tensor<1x4xi32, #ngpu.layout<register = [[0, 1], [0, 2]], lane = [[0, 0], [0, 0], [0, 0], [0, 0], [0, 0]], warp = [], shape = [1, 4]>>
+  %bc = tile.broadcast %ec : tensor<1x4xi32, #ngpu.layout<register = [[0, 1], [0, 2]], lane = [[0, 0], [0, 0], [0, 0], [0, 0], [0, 0]], warp = [], shape = [1, 4]>> -> tensor<32x4xi32, #row>
+  %from = tile.addptr %b, %bc : tensor<32x4x!tile.ptr<f32>, #row>, tensor<32x4xi32, #row>
+  %x = tile.load %from : tensor<32x4x!tile.ptr<f32>, #row> -> tensor<32x4xf32, #row>
+  %max = tile.reduce(%x) axis 1 {
+  ^bb0(%l: f32, %r: f32):
+    %m = arith.maxnumf %l, %r : f32
+    tile.yield %m : f32
+  } : (tensor<32x4xf32, #row>) -> tensor<32xf32, #sum>
+  tile.store %at, %max : tensor<32x!tile.ptr<f32>, #sum>, tensor<32xf32, #sum>
+  %sum = tile.reduce(%x) axis 1 {
+  ^bb0(%l: f32, %r: f32):
+    %m = arith.addf %l, %r : f32
+    tile.yield %m : f32
+  } : (tensor<32x4xf32, #row>) -> tensor<32xf32, #sum>
+  tile.store %at, %sum : tensor<32x!tile.ptr<f32>, #sum>, tensor<32xf32, #sum>
+  return
+}
