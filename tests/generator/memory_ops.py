@@ -148,6 +148,8 @@ def _descriptor(machine, args, attrs):
     size = view.pointer.dtype.memory().itemsize
     if any(s * size % 16 for s in view.strides[:-1]):
         raise Reject("strides of 16 bytes")
+    if any(s < 0 for s in view.sizes):
+        raise Reject("a negative size")
     if attrs.get("padding") == "nan" and not view.pointer.dtype.is_float:
         raise Reject("NaN is a float")
     return view

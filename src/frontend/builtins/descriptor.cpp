@@ -371,7 +371,7 @@ std::vector<Builtin> descriptorBuiltins() {
        .doc = R"(Describes a tensor in global memory, for accesses to blocks of one size.
 
 :param base: a scalar pointer to its first element; the address is a multiple of 16.
-:param shape: its sizes, one to five scalar integers; they become int32.
+:param shape: its sizes, one to five scalar integers that are not negative; they become int32.
 :param strides: how many elements neighbours lie apart, one integer a dimension; they become int64. The last must be known to be 1, the
  others are multiples of 16 bytes.
 :param block_shape: the sizes of the blocks, known during compilation. A last size of fewer than 16 bytes works, more slowly.
