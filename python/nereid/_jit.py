@@ -53,7 +53,9 @@ def _block(fn):
     code = fn.__code__
     file = code.co_filename
     linecache = sys.modules.get("linecache")
-    if hasattr(fn, "__wrapped__") or not file.endswith(".py") or linecache is not None and file in linecache.cache:
+    known = linecache.cache.get(file) if linecache is not None else None
+    # What is known of a file with its time is the file's text, as `linecache.checkcache` sees to (torch makes known what it was called from).
+    if hasattr(fn, "__wrapped__") or not file.endswith(".py") or known is not None and (len(known) < 2 or known[1] is None):
         return None  # another function's text, or one that is in no file
     lines = _lines_of(file)
     found = _native.function_block(lines, code.co_firstlineno - 1) if lines else None

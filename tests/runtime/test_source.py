@@ -261,6 +261,22 @@ def test_the_text_is_what_inspect_finds(tmp_path):
     assert compared > 300 and left < compared / 4  # f-strings are left to `inspect`
 
 
+def test_what_linecache_knows(tmp_path):
+    """Who has looked at the file before makes no difference, unless the text is not the file's."""
+    path = tmp_path / "known.py"
+    path.write_text("def f(a):\n    return a\n")
+    scope = {}
+    exec(compile(path.read_text(), str(path), "exec"), scope)
+    linecache.clearcache()
+    alone = _jit._block(scope["f"])
+    assert linecache.getlines(str(path)) == alone[0] and _jit._block(scope["f"]) == alone
+    path.write_text("def f(a):\n    return a + 1\n")
+    assert _jit._block(scope["f"])[0] == inspect.getsourcelines(scope["f"])[0] != alone[0]
+    linecache.cache[str(path)] = (20, None, ["def f(a):\n", "    return 3\n"], str(path))  # no file's
+    assert _jit._block(scope["f"]) is None and _jit.source(scope["f"])[2] == "def f(a):\n    return 3\n"
+    linecache.clearcache()
+
+
 def _codes(code):
     generic = "<generic parameters of "  # from Python 3.12 on: holds the function, and the bounds of its type parameters by their names
     for inner in code.co_consts:
