@@ -11,6 +11,7 @@
 #include "support/diagnostics.h"
 #include "support/source.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -123,5 +124,17 @@ private:
   bool finished = false;
   bool stopped = false;
 };
+
+template <typename... Params, typename... Args>
+Diagnostic *Lexer::error(diag::Def<Params...> def, SourceRange range, Args &&...args) {
+  lineTainted = true;
+  if (std::find(reported.begin(), reported.end(), range.begin) != reported.end())
+    return nullptr;
+  reported.push_back(range.begin);
+  Diagnostic &diagnostic = diagnostics.report(def, {source, range}, std::forward<Args>(args)...);
+  if (diagnostics.full())
+    stopped = true;
+  return &diagnostic;
+}
 
 } // namespace nereid::syntax
