@@ -1,5 +1,5 @@
-// What operators stand between: names, literals, displays and comprehensions, and behind them calls,
-// attributes and subscripts.
+// What operators stand between: names, literals, displays and comprehensions, and behind them
+// calls, attributes and subscripts.
 #include "syntax/parser_impl.h"
 
 namespace nereid::syntax {

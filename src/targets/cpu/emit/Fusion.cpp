@@ -1,5 +1,5 @@
-// Whether the loads and stores of a step may be mixed in one loop, and what is done where they may not
-// or where only the launch can tell.
+// Whether the loads and stores of a step may be mixed in one loop, and what is done where they may
+// not or where only the launch can tell.
 #include "targets/cpu/emit/Loops.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,0 +1,114 @@
+// The threads of WarpSimulator and what runs them. Methods stand by what they are about: values,
+// memory and single instructions in WarpInterpreter.cpp, calls and inline assembly of one thread in
+// WarpCalls.cpp, what warps and the block do together in WarpSimulator.cpp.
+#pragma once
+#include "ScalarMath.h"
+#include "WarpSimulator.h"
+
+#include "llvm/IR/DataLayout.h"
+#include "llvm/IR/GetElementPtrTypeIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/Operator.h"
+
+#include <optional>
+
+namespace nereid::test {
+
+/// Shared memory begins here in the simulated address space; addresses below 2^24 + its size.
+constexpr uint64_t kSharedBase = 1 << 24;
+
+struct WarpSimulator::Thread {
+  unsigned id = 0;
+  const llvm::BasicBlock *block = nullptr, *previous = nullptr;
+  llvm::BasicBlock::const_iterator next;
+  llvm::DenseMap<const llvm::Value *, Words> values;
+  const llvm::CallInst *waiting = nullptr; ///< at an operation of several threads
+  bool done = false;
+  unsigned depth = 0;            ///< of functions that the kernel has called
+  std::optional<Words> returned; ///< what the innermost of them gives back, once it ends
+  /// Bytes that cp.async brings to an address of shared memory. They land when they are waited for,
+  /// which is as late as they may: what reads them earlier sees what was there before.
+  struct Arrival {
+    uint64_t at;
+    std::vector<uint8_t> bytes;
+  };
+  std::vector<std::vector<Arrival>> copies = {{}}; ///< by group; the last one is open
+};
+
+struct WarpSimulator::Interpreter {
+  Interpreter(WarpSimulator &sim, std::array<uint32_t, 3> programId,
+              std::array<uint32_t, 3> programs)
+      : sim(sim), data(sim.module.getDataLayout()), programId(programId), programs(programs) {}
+  WarpSimulator &sim;
+  const llvm::DataLayout &data;
+  std::array<uint32_t, 3> programId, programs;
+  bool fail(const llvm::Twine &message);
+  bool unknown(const llvm::Value &value);
+  //===--- values and memory ---------------------------------------------------------------===//
+  Words constant(const llvm::Constant *value);
+  uint64_t constantData(const llvm::GlobalVariable *global);
+  llvm::DenseMap<const llvm::GlobalVariable *, std::vector<uint8_t>> tables;
+  Words get(Thread &thread, const llvm::Value *value);
+  template <typename Get> uint64_t address(const llvm::GEPOperator *gep, Get get) {
+    uint64_t at = get(gep->getPointerOperand())[0];
+    for (auto it = llvm::gep_type_begin(gep); it != llvm::gep_type_end(gep); ++it) {
+      uint64_t index = get(it.getOperand())[0];
+      if (llvm::StructType *structure = it.getStructTypeOrNull()) {
+        at += data.getStructLayout(structure)->getElementOffset(index);
+        continue;
+      }
+      at += signedOf(index, it.getOperand()->getType()->getIntegerBitWidth()) *
+            int64_t(it.getSequentialElementStride(data));
+    }
+    return at;
+  }
+  bool touch(Thread &thread, uint64_t at, unsigned bytes, bool write);
+  /// An atomic addition of 32 bits in shared memory, which others may do to the same bytes.
+  bool addAtomically(Thread &thread, uint64_t at, uint32_t number, Words &before);
+  /// One access of `bytes` bytes of global memory: a GPU stops where they straddle a multiple.
+  bool checkGlobal(uint64_t at, uint64_t bytes);
+  uint8_t *memory(Thread &thread, uint64_t at, unsigned bytes, bool write);
+  bool load(Thread &thread, uint64_t at, llvm::Type *type, Words &words);
+  bool store(Thread &thread, uint64_t at, llvm::Type *type, const Words &words);
+  //===--- single threads ------------------------------------------------------------------===//
+  static bool isWide(llvm::Type *type) { return type->isIntegerTy(128); }
+  /// What operations on 128 bits, and their truncation, give; as far as products of 64 bits need
+  /// them.
+  std::optional<Words> wide(Thread &thread, const llvm::Instruction &op);
+  bool isShared(uint64_t at) const;
+  /// A read-modify-write in global memory: programs and threads run one after the other there.
+  bool modify(const llvm::AtomicRMWInst &op, uint64_t at, uint64_t number, Words &before);
+  /// Runs a function that was not inlined; it is of one thread, since blocks are inlined.
+  bool invoke(Thread &thread, const llvm::CallInst &call, const llvm::Function &callee);
+  /// Until the thread waits for others or ends.
+  bool runThread(Thread &thread);
+  void enter(Thread &thread, const llvm::BasicBlock *block);
+  bool step(Thread &thread);
+  bool visitCall(Thread &thread, const llvm::CallInst &call);
+  /// `@$p ld.global.v2.b32 {$0, $1}, [$4+16];` and the like, one instruction.
+  bool visitAsm(Thread &thread, const llvm::CallInst &call);
+  /// `cp.async.ca.shared.global.L2::128B [$0], [$1], 8, $2;`, `cp.async.commit_group;` and
+  /// `cp.async.wait_group 1;`. The last operand of a copy is the bytes to read, or a predicate that
+  /// forbids reading any.
+  template <typename Value>
+  bool visitCopy(Thread &thread, const llvm::CallInst &call, llvm::StringRef opcode,
+                 llvm::StringRef rest, bool active, Value value);
+  /// What `atom.relaxed.gpu.global.OPERATION.TYPE` leaves in memory; nothing if it is unknown here.
+  std::optional<uint64_t> combine(llvm::StringRef operation, llvm::StringRef type, uint64_t old,
+                                  uint64_t number);
+  /// `atom.relaxed.gpu.global.add.v2.f32 {$0, $1}, [$2+8], {$3, $4};` and the like.
+  template <typename Value>
+  bool visitAtomic(Thread &thread, const llvm::CallInst &call, llvm::StringRef opcode,
+                   llvm::StringRef rest, bool active, Value value);
+  //===--- several threads -----------------------------------------------------------------===//
+  static bool ofBlock(const llvm::CallInst *call);
+  /// Of four warps.
+  static bool ofGroup(const llvm::CallInst *call);
+  /// Matrix instructions of 32 or 128 threads, one after the other.
+  bool runProducts(llvm::MutableArrayRef<Thread> threads);
+  bool runWarp(llvm::MutableArrayRef<Thread> warp);
+  bool storeMatrices(llvm::MutableArrayRef<Thread> warp, const llvm::CallInst &call);
+  bool runBlock(std::vector<Thread> &threads);
+};
+
+} // namespace nereid::test
