@@ -1,5 +1,5 @@
-"""Errors of names, statements, control flow and calls: each beside its nearest valid neighbour. The notes that go with them
-are AssignedHere, OtherReturn, DefinedHere and CalledFromHere."""
+"""Errors of names, values, functions and calls: each beside its nearest valid neighbour. The notes that go with them are DefinedHere
+and CalledFromHere. Others: control_flow_errors.py, class_errors.py."""
 # RUN: not nereid-frontend %s 'bad_*' "p:*i32,n:i32" | FileCheck %s --implicit-check-not=func.func
 # RUN: nereid-frontend %s 'ok_*' "p:*i32,n:i32"
 from math import pi
@@ -42,12 +42,6 @@ def same_returns(n):
 
 
 @triton.jit
-def falls_off(n):
-    if n > 1:
-        return n
-
-
-@triton.jit
 def recursive(n):
     return recursive(n - 1)
 
@@ -67,6 +61,12 @@ def shallow(n, K: tl.constexpr):
 @triton.jit(noinline=True)
 def outlined(x):
     return x
+
+
+@triton.must_use_result("It has no effect.")
+@triton.jit
+def pure(x):
+    return x + 1
 
 
 @triton.jit
@@ -95,164 +95,6 @@ def bad_unknown_name_near(p, n):
 def ok_unknown_name_near(p, n):
     offset = n
     tl.store(p, offset)
-
-
-@triton.jit
-def bad_one_branch(p, n):
-    if n > 1:
-        x = 1
-    tl.store(p, x)
-# CHECK-LABEL: == bad_one_branch
-# CHECK: errors.py:[[@LINE-2]]:17: error: `x` is not defined here: it is assigned in only one branch of the `if` on line {{[0-9]+}}
-# CHECK: errors.py:[[@LINE-4]]:9: note: `x` is assigned here
-# CHECK: [AssignedInOneBranch]
-
-
-@triton.jit
-def ok_one_branch(p, n):
-    if n > 1:
-        x = 1
-    else:
-        x = n
-    tl.store(p, x)
-
-
-@triton.jit
-def bad_loop_body(p, n):
-    for i in range(n):
-        y = i
-    tl.store(p, y)
-# CHECK-LABEL: == bad_loop_body
-# CHECK: errors.py:[[@LINE-2]]:17: error: `y` is not defined here: it is first assigned inside the loop on line {{[0-9]+}}, which may run zero times
-# CHECK: errors.py:[[@LINE-4]]:9: note: `y` is assigned here
-# CHECK: [AssignedInLoop]
-
-
-@triton.jit
-def ok_loop_body(p, n):
-    y = 0
-    for i in range(n):
-        y = i
-    tl.store(p, y)
-
-
-@triton.jit
-def bad_loop_carried(p, n):
-    acc = 0
-    for i in range(n):
-        acc += 1.5
-    tl.store(p, acc)
-# CHECK-LABEL: == bad_loop_carried
-# CHECK: errors.py:[[@LINE-3]]:9: error: type changes in a loop: Loop-carried variable acc has initial type int32 but is re-assigned to fp32 in loop! Please make sure that the type stays consistent
-# CHECK: [LoopCarriedType]
-
-
-@triton.jit
-def ok_loop_carried(p, n):
-    acc = 0.0
-    for i in range(n):
-        acc += 1.5
-    tl.store(p, acc)
-
-
-@triton.jit
-def bad_loop_carried_while(p, n):
-    acc = n
-    while acc < 10:
-        acc = acc.to(tl.int64) + 1
-# CHECK-LABEL: == bad_loop_carried_while
-# CHECK: errors.py:[[@LINE-2]]:9: error: type changes in a loop: Loop-carried variable acc has initial type int32 but is re-assigned to int64 in loop! Please make sure that the type stays consistent
-# CHECK: [LoopCarriedType]
-
-
-@triton.jit
-def ok_loop_carried_while(p, n):
-    acc = n
-    while acc < 10:
-        acc = acc + 1
-
-
-@triton.jit
-def bad_branch_changes(p, n):
-    x = 1
-    if n > 1:
-        x = 2.0
-    tl.store(p, x)
-# CHECK-LABEL: == bad_branch_changes
-# CHECK: errors.py:[[@LINE-3]]:9: error: initial value for `x` is of type int32, but the then block redefines it as fp32
-# CHECK: [BranchChangesType]
-
-
-@triton.jit
-def ok_branch_changes(p, n):
-    x = 1
-    if n > 1:
-        x = 2
-    tl.store(p, x)
-
-
-@triton.jit
-def bad_branch_changes_else(p, n):
-    x = 1
-    if n > 1:
-        pass
-    else:
-        x = 2.0
-    tl.store(p, x)
-# CHECK-LABEL: == bad_branch_changes_else
-# CHECK: errors.py:[[@LINE-3]]:9: error: initial value for `x` is of type int32, but the else block redefines it as fp32
-# CHECK: [BranchChangesType]
-
-
-@triton.jit
-def ok_branch_changes_else(p, n):
-    x = 1.0
-    if n > 1:
-        pass
-    else:
-        x = 2.0
-    tl.store(p, x)
-
-
-@triton.jit
-def bad_branches_differ(p, n):
-    if n > 1:
-        x = 2.0
-    else:
-        x = 1
-    tl.store(p, x)
-# CHECK-LABEL: == bad_branches_differ
-# CHECK: errors.py:[[@LINE-3]]:9: error: types of the branches differ: Mismatched type for x between then block (fp32) and else block (int32)
-# CHECK: [BranchTypesDiffer]
-
-
-@triton.jit
-def ok_branches_differ(p, n):
-    if n > 1:
-        x = 2.0
-    else:
-        x = 1.0
-    tl.store(p, x)
-
-
-@triton.jit
-def bad_returns_differ(p, n):
-    tl.store(p, mixed_returns(n))
-# CHECK-LABEL: == bad_returns_differ
-# CHECK: errors.py:{{[0-9]+}}:12: error: the `return` statements disagree: Return type mismatch: fp32 and int32
-# CHECK: errors.py:{{[0-9]+}}:16: note: the other `return` gives fp32
-# CHECK: errors.py:[[@LINE-4]]:17: note: called from here
-# CHECK: [ReturnTypeMismatch]
-
-
-@triton.jit
-def ok_returns_differ(p, n):
-    tl.store(p, same_returns(n))
-
-
-@triton.jit
-def ok_return_missing(p, n):
-    tl.store(p, falls_off(n))
 
 
 @triton.jit
@@ -360,39 +202,6 @@ def ok_unknown_attribute(p, n):
 
 
 @triton.jit
-def bad_block_condition(p, n):
-    x = tl.arange(0, 16)
-    if x > 1:
-        tl.store(p, 1)
-# CHECK-LABEL: == bad_block_condition
-# CHECK: errors.py:[[@LINE-3]]:8: error: a condition must be a scalar, found int1 block of shape [16]: reduce it, or select with `tl.where`
-# CHECK: [BlockAsCondition]
-
-
-@triton.jit
-def ok_block_condition(p, n):
-    x = tl.arange(0, 16)
-    if tl.max(x, 0) > 1:
-        tl.store(p, 1)
-
-
-@triton.jit
-def bad_endless(p, n):
-    while True:
-        tl.store(p, 1)
-# CHECK-LABEL: == bad_endless
-# CHECK: errors.py:[[@LINE-3]]:11: error: this loop never ends: its condition is always true and nothing leaves it
-# CHECK: [EndlessLoop]
-
-
-@triton.jit
-def ok_endless(p, n):
-    while True:
-        tl.store(p, 1)
-        break
-
-
-@triton.jit
 def bad_recursive(p, n):
     tl.store(p, recursive(n))
 # CHECK-LABEL: == bad_recursive
@@ -419,22 +228,6 @@ def bad_too_deep(p, n):
 @triton.jit
 def ok_too_deep(p, n):
     tl.store(p, shallow(n, 40))
-
-
-@triton.jit
-def bad_try_statement(p, n):
-    try:
-        tl.store(p, 1)
-    except Exception:
-        pass
-# CHECK-LABEL: == bad_try_statement
-# CHECK: errors.py:[[@LINE-5]]:5: error: unsupported AST node type: Try
-# CHECK: [UnsupportedSyntax]
-
-
-@triton.jit
-def ok_try_statement(p, n):
-    tl.store(p, 1)
 
 
 @triton.jit
@@ -586,94 +379,6 @@ def ok_constexpr_argument(p, n):
 
 
 @triton.jit
-def bad_kernel_returns(p, n):
-    return n
-# CHECK-LABEL: == bad_kernel_returns
-# CHECK: errors.py:[[@LINE-2]]:12: error: kernel `bad_kernel_returns` cannot return a value, found int32
-# CHECK: [KernelReturnsValue]
-
-
-@triton.jit
-def ok_kernel_returns(p, n):
-    return
-
-
-@triton.jit
-def bad_ternary_types(p, n):
-    tl.store(p, 1.0 if n > 1 else n)
-# CHECK-LABEL: == bad_ternary_types
-# CHECK: errors.py:[[@LINE-2]]:17: error: ternary expression with dynamic condition has inconsistent types fp32 and int32
-# CHECK: [ConditionalExpressionTypes]
-
-
-@triton.jit
-def ok_ternary_types(p, n):
-    tl.store(p, 1 if n > 1 else n)
-
-
-@triton.jit
-def bad_not_iterable(p, n):
-    for x in n:
-        pass
-# CHECK-LABEL: == bad_not_iterable
-# CHECK: errors.py:[[@LINE-3]]:14: error: cannot iterate over int32 scalar: expected `range`, `tl.range`, `tl.static_range` or a tuple
-# CHECK: [NotIterable]
-
-
-@triton.jit
-def ok_not_iterable(p, n):
-    for x in (1, n):
-        pass
-
-
-@triton.jit
-def bad_step_zero(p, n):
-    for i in range(0, 10, 0):
-        pass
-# CHECK-LABEL: == bad_step_zero
-# CHECK: errors.py:[[@LINE-3]]:14: error: the step of a range must not be zero
-# CHECK: [LoopStepZero]
-
-
-@triton.jit
-def ok_step_zero(p, n):
-    for i in range(10, 0, -1):
-        pass
-
-
-@triton.jit
-def bad_float_bound(p, n):
-    for i in range(1.5):
-        pass
-# CHECK-LABEL: == bad_float_bound
-# CHECK: errors.py:[[@LINE-3]]:14: error: the bounds of a loop must be scalar integers, found fp32
-# CHECK: [LoopBoundType]
-
-
-@triton.jit
-def ok_float_bound(p, n):
-    for i in range(n):
-        pass
-
-
-@triton.jit
-def bad_loop_else(p, n):
-    for i in range(n):
-        pass
-    else:
-        pass
-# CHECK-LABEL: == bad_loop_else
-# CHECK: errors.py:[[@LINE-2]]:9: error: unsupported AST node type: `else` of a `for`
-# CHECK: [UnsupportedSyntax]
-
-
-@triton.jit
-def ok_loop_else(p, n):
-    for i in range(n):
-        pass
-
-
-@triton.jit
 def bad_not_callable(p, n):
     n(1)
 # CHECK-LABEL: == bad_not_callable
@@ -741,36 +446,6 @@ def ok_noinline_block(p, n):
 
 
 @triton.jit
-def bad_static_range_bound(p, n):
-    for i in tl.static_range(n):
-        pass
-# CHECK-LABEL: == bad_static_range_bound
-# CHECK: errors.py:[[@LINE-3]]:14: error: a bound of tl.static_range must be known during compilation, found int32 scalar: pass it as a `tl.constexpr`
-# CHECK: [ExpectedKnownValue]
-
-
-@triton.jit
-def ok_static_range_bound(p, n):
-    for i in tl.static_range(SIX):
-        pass
-
-
-@triton.jit
-def bad_too_many_iterations(p, n):
-    for i in tl.static_range(1000000):
-        pass
-# CHECK-LABEL: == bad_too_many_iterations
-# CHECK: errors.py:[[@LINE-3]]:14: error: a loop that is unrolled may have at most 65536 iterations
-# CHECK: [TooManyIterations]
-
-
-@triton.jit
-def ok_too_many_iterations(p, n):
-    for i in tl.static_range(100):
-        pass
-
-
-@triton.jit
 def bad_double_star(p, n):
     needs(1, **n)
 # CHECK-LABEL: == bad_double_star
@@ -809,132 +484,6 @@ def bad_several_ellipses(p, n):
 # CHECK: [SeveralEllipses]
 
 
-@triton.aggregate
-class Pair:
-    first: tl.tensor
-    second: tl.tensor
-    scale: tl.constexpr = 2
-
-    @triton.jit
-    def total(self):
-        return (self.first + self.second) * self.scale
-
-
-@triton.aggregate
-class Partial:
-    first: tl.tensor
-    second: tl.tensor
-
-    def __init__(self, first, _semantic=None):
-        self.first = first
-
-
-@triton.aggregate
-class Invents:
-    first: tl.tensor
-
-    def __init__(self, first):
-        self.third = first
-
-
-@triton.aggregate
-class Scope:
-    value: tl.tensor
-
-    def __enter__(self):
-        return self.value
-
-    def __exit__(self, kind, value, trace):
-        pass
-
-
-class Ordinary:
-    pass
-
-
-@triton.aggregate
-class Derived(Ordinary):
-    pass
-
-
-@triton.jit
-def bad_with_statement(p, n):
-    with n:
-        pass
-# CHECK-LABEL: == bad_with_statement
-# CHECK: errors.py:[[@LINE-3]]:10: error: int32 scalar has no attribute `__enter__`
-# CHECK: [UnknownAttribute]
-
-
-@triton.jit
-def ok_with_statement(p, n):
-    with Scope(n) as x, Scope(n + 1):
-        tl.store(p, x)
-
-
-@triton.jit
-def bad_return_in_with(p, n):
-    with Scope(n):
-        return
-# CHECK-LABEL: == bad_return_in_with
-# CHECK: errors.py:[[@LINE-3]]:5: error: cannot leave a `with` block: Cannot have `return` statements inside `with` statements in triton
-# CHECK: [ReturnInWith]
-
-
-@triton.jit
-def ok_loop_in_with(p, n):
-    with Scope(n):
-        for i in range(n):
-            if i > 3:
-                break
-
-
-@triton.jit
-def bad_local_decorator(p, n):
-    @triton.autotune([], [])
-    def inner(x):
-        return x
-# CHECK-LABEL: == bad_local_decorator
-# CHECK: errors.py:[[@LINE-4]]:6: error: a function defined inside a kernel may only be decorated with `@triton.jit`: `inner`
-# CHECK: [LocalDecorator]
-
-
-@triton.jit
-def ok_local_decorator(p, n):
-    @triton.jit
-    def inner(x):
-        return x
-    tl.store(p, inner(n))
-
-
-@triton.jit
-def maker(x):
-    def inner(y):
-        return x + y
-    return inner
-
-
-@triton.jit
-def bad_closure_ended(p, n):
-    tl.store(p, maker(n)(1))
-# CHECK-LABEL: == bad_closure_ended
-# CHECK: errors.py:[[@LINE-2]]:17: error: `inner` sees the names of a call that has ended: it can be called only while that call runs
-# CHECK: [ClosureEnded]
-
-
-@triton.jit
-def ok_closure(p, n):
-    def inner(y):
-        return n + y
-    tl.store(p, inner(1))
-
-
-@triton.must_use_result("It has no effect.")
-@triton.jit
-def pure(x):
-    return x + 1
-
-
 @triton.jit
 def bad_unused_result(p, n):
     pure(n)
@@ -946,96 +495,3 @@ def bad_unused_result(p, n):
 @triton.jit
 def ok_used_result(p, n):
     tl.store(p, pure(n))
-
-
-@triton.jit
-def bad_unset_field(p, n):
-    x = Partial(n)
-# CHECK-LABEL: == bad_unset_field
-# CHECK: errors.py:[[@LINE-2]]:9: error: incomplete value: constructor for Partial did not initialize attribute 'second'
-# CHECK: [FieldNotInitialized]
-
-
-@triton.jit
-def ok_fields(p, n):
-    x = Pair(n, n)
-    tl.store(p, x.total())
-
-
-@triton.jit
-def bad_undeclared_field(p, n):
-    x = Invents(n)
-# CHECK-LABEL: == bad_undeclared_field
-# CHECK: error: Invents has no attribute `third`
-# CHECK: [UnknownAttribute]
-
-
-@triton.jit
-def ok_keyword_fields(p, n):
-    x = Pair(second=n, first=n, scale=3)
-
-
-@triton.jit
-def bad_field_type(p, n):
-    x = Pair(n, 3)
-# CHECK-LABEL: == bad_field_type
-# CHECK: errors.py:[[@LINE-2]]:9: error: wrong type of a field: Expected tl.tensor for attribute 'second', got int
-# CHECK: [FieldType]
-
-
-@triton.jit
-def ok_field_types(p, n):
-    x = Pair(n, n + 1, scale=3)
-
-
-@triton.jit
-def bad_constexpr_field(p, n):
-    x = Pair(n, n, n)
-# CHECK-LABEL: == bad_constexpr_field
-# CHECK: errors.py:[[@LINE-2]]:9: error: wrong type of a field: Expected tl.constexpr for attribute 'scale', got int32 scalar
-# CHECK: [FieldType]
-
-
-@triton.jit
-def ok_replaced(p, n):
-    x = tl.aggregate_replace(Pair(n, n), scale=4)
-    tl.store(p, x.total())
-
-
-@triton.jit
-def bad_assigned_field(p, n):
-    x = Pair(n, n)
-    x.first = n
-# CHECK-LABEL: == bad_assigned_field
-# CHECK: errors.py:[[@LINE-2]]:5: error: unsupported: Attribute assignment is not supported in triton
-# CHECK: [AttributeAssignment]
-
-
-@triton.jit
-def bad_ordinary_class(p, n):
-    x = Ordinary()
-# CHECK-LABEL: == bad_ordinary_class
-# CHECK: errors.py:[[@LINE-2]]:9: error: `Ordinary` is an ordinary class: decorate it with `@triton.aggregate` to use it in a kernel
-# CHECK: [HostFailed]
-
-
-@triton.jit
-def bad_ordinary_base(p, n):
-    x = Derived()
-# CHECK-LABEL: == bad_ordinary_base
-# CHECK: errors.py:[[@LINE-2]]:9: error: `Derived` may inherit from one other aggregate only
-# CHECK: [HostFailed]
-
-
-@triton.jit
-def bad_combiner_capture(p, n):
-    tl.store(p, tl.reduce(tl.arange(0, 16), 0, lambda a, b: a + b * n))
-# CHECK-LABEL: == bad_combiner_capture
-# CHECK: errors.py:[[@LINE-2]]:69: error: `n` is a value of the run: a function that combines elements can only use its parameters and values known during compilation
-# CHECK: [CombinerCapture]
-
-
-@triton.jit
-def ok_combiner_capture(p, n):
-    m = 3
-    tl.store(p, tl.reduce(tl.arange(0, 16), 0, lambda a, b: a + b * m))
