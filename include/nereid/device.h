@@ -15,15 +15,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** @name The version of these headers
- * Semantic: a program that uses what is declared here needs a library of the same major version
- * (while that is 0: of the same minor version), and no older one. nrd_version() is the library's.
- * @{ */
-#define NRD_VERSION_MAJOR 0
-#define NRD_VERSION_MINOR 1
-#define NRD_VERSION_PATCH 0
+/** The version of these headers, semantic: a program that uses what they declare needs a library of
+ * the same major version (while that is 0: of the same minor version), and no older one.
+ * nrd_version() is the library's. */
 #define NRD_VERSION "0.1.0"
-/** @} */
+#define NRD_VERSION_MAJOR 0 /**< of NRD_VERSION */
+#define NRD_VERSION_MINOR 1 /**< of NRD_VERSION */
+#define NRD_VERSION_PATCH 0 /**< of NRD_VERSION */
 
 /** Marks what the library exports. */
 #if defined(_WIN32)
