@@ -135,8 +135,8 @@ SmallVector<Reduction::Element> Reduction::reduceWarp(SmallVector<Element> eleme
     Element low = reduceThread(right ? reg ^ step.reg : reg, steps - 1);
     return combine(low, reduceThread(right ? reg : reg ^ step.reg, steps - 1));
   };
-  // Where the result is the same in any order, one after the other: the chain needs a single
-  // register, and leaves the turns that it waits to what depends on other rows.
+  // Of several rows, where the result is the same in any order, one after the other: the turns that
+  // the chain waits go to other rows, and to what depends on those that are done.
   auto reduceChain = [&](unsigned reg) {
     SmallVector<unsigned> members{reg};
     for (const gpu::AxisStep &step : ArrayRef(plan.steps).take_front(inThread))
@@ -148,7 +148,10 @@ SmallVector<Reduction::Element> Reduction::reduceWarp(SmallVector<Element> eleme
       all = combine(all, elements[member]);
     return all;
   };
-  bool chain = isSelection(op.getCombine());
+  unsigned rows = 0;
+  for (unsigned reg = 0; reg < count; ++reg)
+    rows += leader[reg] == reg;
+  bool chain = rows > 1 && isSelection(op.getCombine());
   SmallVector<Element> reduced(count);
   for (unsigned reg = 0; reg < count; ++reg)
     if (leader[reg] == reg)
