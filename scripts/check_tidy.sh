@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# clang-tidy over the rooms whose files take it seconds: all but the front end, the dialects and what works on them. Needs a configured
+# clang-tidy over the rooms whose files take it seconds: all but the interpreter, the dialects and what works on them. Needs a configured
 # and built build folder: scripts/check_tidy.sh [build/release] [FILE...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +10,8 @@ commands=$(mktemp -d)
 trap 'rm -rf "$commands"' EXIT
 sed -E 's/-Xclang -include(-pch)? -Xclang [^ ]+//g; s/-Winvalid-pch//g' "$build/compile_commands.json" >"$commands/compile_commands.json"
 if [ $# -gt 1 ]; then printf '%s\n' "${@:2}"; else
-  git ls-files 'src/support/*.cpp' 'src/syntax/*.cpp' 'src/explain/*.cpp' 'src/layout/*.cpp' 'src/targets/nvidia/codegen/*.cpp' \
+  git ls-files 'src/support/*.cpp' 'src/syntax/*.cpp' src/frontend/{class,function,known,types,value}.cpp \
+    'src/explain/*.cpp' 'src/layout/*.cpp' 'src/targets/nvidia/codegen/*.cpp' \
     'src/targets/cpu/executor/*.cpp' 'src/targets/cpu/support_library/*.cpp' 'src/embedded/*.cpp' 'src/runtime/*.cpp' \
     'src/faces/cli/*.cpp' 'src/faces/python/*.cpp'
 fi | xargs -P "$(nproc)" -n 1 clang-tidy-"$version" -p "$commands" --quiet

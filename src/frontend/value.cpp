@@ -37,7 +37,9 @@ static std::string floatRepr(double value) {
       std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
   llvm::StringRef text(buffer, size_t(end - buffer));
   auto [mantissa, exponentText] = text.split('e');
-  int exponent = std::atoi(exponentText.str().c_str());
+  exponentText.consume_front("+");
+  int exponent = 0;
+  exponentText.getAsInteger(10, exponent);
   if (exponent < -4 || exponent >= 16) {
     std::string digits = std::to_string(std::abs(exponent));
     if (digits.size() < 2)
