@@ -74,6 +74,10 @@ def answer_for_a_gpu():
     cuda.is_current_stream_capturing = lambda: False
     cuda.default_generators = (Generator(),)
     torch.Tensor.is_cuda = property(lambda self: True)
+    import triton.testing
+    for name, answer in (("get_dram_gbps", 4800.0), ("get_max_tensorcore_tflops", 989.0), ("get_max_simd_tflops", 67.0)):  # for models of performance
+        setattr(triton.testing, name, lambda *_, answer=answer: answer)
+    triton.testing.nvsmi = lambda names: [1980 for _ in names]  # clocks
 
 
 class Absent(types.ModuleType):

@@ -29,12 +29,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 Package = collections.namedtuple("Package", "version under cases absent bare environment", defaults=("", "", (), (), {}))
 PACKAGES = {
     "liger-kernel": Package("0.8.5", "liger_kernel", "liger_kernel"),
-    "fla-core": Package("0.6.0", "fla", "fla"),
+    # It refuses gradients on a GPU when Triton is older than 3.7.1, whose results are wrong there.
+    "fla-core": Package("0.6.0", "fla", "fla", environment={"NEREID_TRITON_VERSION": "3.7.1"}),
     "flag-gems": Package("5.0.2", "flag_gems", "flag_gems", environment={"GEMS_VENDOR": "nvidia"}),
     "mamba-ssm": Package("2.3.2.post1", "mamba_ssm", "mamba_ssm", ("selective_scan_cuda", "causal_conv1d_cuda", "causal_conv1d")),
     "causal-conv1d": Package("1.7.0", "causal_conv1d", "causal_conv1d", ("causal_conv1d_cuda",)),
     "flash-attn": Package("2.8.3.post2", "flash_attn", "flash_attn", ("flash_attn_2_cuda",)),
-    "xformers": Package("0.0.35", "xformers", "xformers"),
+    "xformers": Package("0.0.35", "xformers", "xformers", environment={"XFORMERS_ENABLE_TRITON": "1"}),
     "bitsandbytes": Package("0.50.2", "bitsandbytes", "bitsandbytes"),
     "unsloth": Package("2026.10.9", "unsloth/kernels", "unsloth", ("unsloth_zoo", "bitsandbytes"), ("unsloth",)),
     "deepspeed": Package("0.19.8", "deepspeed", "deepspeed"),
