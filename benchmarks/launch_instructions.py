@@ -2,12 +2,17 @@
 
     python benchmarks/launch_instructions.py                 a table: instructions a launch, by library
     python benchmarks/launch_instructions.py --functions 12  and the functions that take most, for each kind of launch
+    python benchmarks/launch_instructions.py --lines         lines of code and of data that are fetched again after each launch
 
 The driver is the stand-in of the unit tests (tests/unit/runtime/fake_cuda.c), tensors are PyTorch's own on the CPU, whose table of C
 functions says that they lie on a GPU (standin.c); everything between the call in Python and the driver's cuLaunchKernel runs as on a
 GPU. Counted by valgrind (callgrind), which must be installed with its headers; kernels and kinds of launches are those of launch.py.
 Build with the release preset for figures that mean something, and `strip -g` libnereid.so, whose
 debugging information valgrind cannot read. "rest" is mostly the C library's locks.
+
+A real driver leaves little of its caller's in the processor's first caches, so between launches a line costs more than an instruction:
+with --lines the stand-in (on x86-64) uses 128 KiB of code and of data at each launch, and what is fetched afterwards into simulated caches of 32
+KiB for code and 48 for data is counted.
 """
 
 import argparse
@@ -33,7 +38,7 @@ def library_of(path):
         return "library"
     if name.startswith(("libtorch", "libc10", "_C.")):
         return "torch"
-    if name == "libcuda.so.1":
+    if name in ("libcuda.so.1", "???"):  # code without a file is what the stand-in evicts by
         return "driver"
     return "python" if name.startswith(("python", "libpython")) else "rest"
 
@@ -58,7 +63,7 @@ def inside(folder):
     python.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     real = python.PyCapsule_GetPointer(torch.Tensor.__dlpack_c_exchange_api__, b"dlpack_exchange_api")
     torch.Tensor.__dlpack_c_exchange_api__ = python.PyCapsule_New(native.standin_table(real), b"dlpack_exchange_api", None)
-    ctypes.CDLL(os.environ["NEREID_LIBCUDA"]).fake_quiet(1)
+    ctypes.CDLL(os.environ["NEREID_LIBCUDA"]).fake_quiet(int(os.environ["LAUNCH_QUIET"]))
 
     import launch
     import nereid
@@ -79,6 +84,7 @@ def inside(folder):
         native.standin_end(what.encode())
 
     gc.disable()
+    kinds[1][1]()  # PyTorch's current stream is known from its first tensor on
     count("-", lambda: None)  # what happens once happens here
     for what, call in kinds:
         count(what, call)
@@ -94,9 +100,10 @@ def inside(folder):
             native.standin_end(what.encode())
 
 
-def read_dump(path):
-    """(what was counted, {(library, function): instructions}) of one file of callgrind's."""
+def read_dump(path, wanted):
+    """(what was counted, {(library, function): events of the wanted kinds}) of one file of callgrind's."""
     names = {}
+    columns = []
     costs = collections.Counter()
     what, place, function, skip = None, "", "", False
 
@@ -111,6 +118,9 @@ def read_dump(path):
             line = line.rstrip("\n")
             if line.startswith("desc: Trigger: Client Request: "):
                 what = line.removeprefix("desc: Trigger: Client Request: ")
+            elif line.startswith("events: "):
+                kinds = line.split()[1:]
+                columns = [kinds.index(kind) + 1 for kind in wanted]
             elif match := re.match(r"(ob|fn|cob|cfn|fl|fi|fe|cfi|cfl)=(.*)", line):
                 kind = match[1].removeprefix("c") if match[1] in ("cob", "cfn") else match[1]
                 name = named(match[2])
@@ -122,34 +132,15 @@ def read_dump(path):
                 skip = True
             elif line and (line[0].isdigit() or line[0] in "+-*"):
                 if not skip:
-                    costs[library_of(place), function] += int(line.split()[1])
+                    counts = line.split()  # zeros at the end are left out
+                    costs[library_of(place), function] += sum(int(counts[column]) for column in columns if column < len(counts))
                 skip = False
     return what, costs
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--functions", type=int, default=0, help="how many to list for each kind of launch")
-    parser.add_argument("--markdown", action="store_true")
-    parser.add_argument("--inside", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.inside:
-        return inside(options.inside)
-    with tempfile.TemporaryDirectory() as folder:
-        shared_library(HERE.parent / "tests" / "unit" / "runtime" / "fake_cuda.c", f"{folder}/libcuda.so.1")
-        shared_library(HERE / "standin.c", f"{folder}/standin.so")
-        environment = {**os.environ, "NEREID_LIBCUDA": f"{folder}/libcuda.so.1", "FAKE_CUDA_DEVICES": "1", "OMP_NUM_THREADS": "1",
-                       "NEREID_CACHE_DIR": os.environ.get("NEREID_CACHE_DIR", f"{folder}/cache")}
-        inner = [sys.executable, str(HERE / "launch_instructions.py"), "--inside", folder]
-        # Compiled beforehand, where no valgrind slows the compiler.
-        subprocess.run(inner, check=True, env=environment)
-        subprocess.run(["valgrind", "--tool=callgrind", "--instr-atstart=no", "-q", f"--callgrind-out-file={folder}/counted", *inner],
-                       check=True, env=environment)
-        found = dict(read_dump(path) for path in sorted(pathlib.Path(folder).glob("counted.*"), key=lambda path: int(path.suffix[1:])))
-    for unnamed in (None, "-"):
-        found.pop(unnamed, None)
-    print(("| launch | all | " + " | ".join(LIBRARIES) + " |\n|---" + "|---" * (len(LIBRARIES) + 1) + "|") if options.markdown else
-          f"{'instructions a launch':44}{'all':>8}" + "".join(f"{name:>9}" for name in LIBRARIES))
+def print_table(title, found, options):
+    print((f"| {title} | all | " + " | ".join(LIBRARIES) + " |\n|---" + "|---" * (len(LIBRARIES) + 1) + "|") if options.markdown else
+          f"{title:44}{'all':>8}" + "".join(f"{name:>9}" for name in LIBRARIES))
     for what, costs in found.items():
         sums = collections.Counter()
         for (library, _), cost in costs.items():
@@ -159,6 +150,39 @@ def main():
               "".join(f"{cell:9.0f}" for cell in cells[1:]))
         for (library, function), cost in costs.most_common(options.functions):
             print(f"    {cost / LAUNCHES:8.1f}  {library:8} {function[:110]}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--functions", type=int, default=0, help="how many to list for each kind of launch")
+    parser.add_argument("--lines", action="store_true", help="count lines of the caches instead of instructions")
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside:
+        return inside(options.inside)
+    tables = {"lines of code": ("I1mr", ), "lines of data": ("D1mr", "D1mw")} if options.lines else {"instructions a launch": ("Ir", )}
+    simulated = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=49152,12,64", "--LL=33554432,16,64"] if options.lines else []
+    with tempfile.TemporaryDirectory() as folder:
+        shared_library(HERE.parent / "tests" / "unit" / "runtime" / "fake_cuda.c", f"{folder}/libcuda.so.1")
+        shared_library(HERE / "standin.c", f"{folder}/standin.so")
+        environment = {**os.environ, "NEREID_LIBCUDA": f"{folder}/libcuda.so.1", "FAKE_CUDA_DEVICES": "1", "OMP_NUM_THREADS": "1",
+                       "LAUNCH_QUIET": "2" if options.lines else "1",
+                       "NEREID_CACHE_DIR": os.environ.get("NEREID_CACHE_DIR", f"{folder}/cache")}
+        inner = [sys.executable, str(HERE / "launch_instructions.py"), "--inside", folder]
+        # Compiled beforehand, where no valgrind slows the compiler.
+        subprocess.run(inner, check=True, env=environment)
+        subprocess.run(["valgrind", "--tool=callgrind", "--instr-atstart=no", "-q", *simulated, f"--callgrind-out-file={folder}/counted",
+                        *inner], check=True, env=environment)
+        dumps = sorted(pathlib.Path(folder).glob("counted.*"), key=lambda path: int(path.suffix[1:]))
+        for title, kinds in tables.items():
+            found = dict(read_dump(path, kinds) for path in dumps)
+            for unnamed in (None, "-"):
+                found.pop(unnamed, None)
+            for costs in found.values():  # what the stand-in itself does for it
+                for place in [place for place in costs if options.lines and place[0] == "driver"]:
+                    del costs[place]
+            print_table(title, found, options)
 
 
 if __name__ == "__main__":

@@ -111,20 +111,22 @@ nrd_launch withOptions(const nrd_launch &launch, const nrd_options *options) {
 }
 
 /// Launches when this is a launch like the last one of the function.
-bool launchAgain(const FunctionRecord &record, llvm::ArrayRef<nrd_arg> args,
-                 const nrd_options *options, const nrd_launch &launch, nrd_kernel **out,
-                 ErrorPtr &error) {
-  const LaunchPattern *pattern = record.dispatcher.latest();
+inline bool launchAgain(const LaunchPattern &pattern, llvm::ArrayRef<nrd_arg> args,
+                        const nrd_options *options, const nrd_launch &launch, nrd_kernel **out,
+                        ErrorPtr &error) {
   Slots slots;
-  if (!pattern || !pattern->matches(args, options ? &options->values : nullptr, launch, slots))
+  if (!pattern.matches(args, options ? &options->values : nullptr, launch, slots)) [[unlikely]]
     return false;
-  nrd_kernel &kernel = *pattern->kernel;
+  nrd_kernel &kernel = *pattern.kernel;
   if (out)
     *out = &kernel;
-  if (pattern->ready)
-    return cudaDevice().launchPacked(kernel, args, slots, pattern->ready, launch, error);
-  return cpuDevice().launchPacked(kernel, args, slots, nullptr, withOptions(launch, options),
-                                  error);
+  if (!pattern.ready)
+    return cpuDevice().launchPacked(kernel, args, slots, nullptr, withOptions(launch, options),
+                                    error);
+  if (!cuda::isReadyFor(*pattern.ready, launch)) [[unlikely]]
+    return false;
+  error = cuda::startReady(kernel, *pattern.ready, launch, slots);
+  return true;
 }
 
 /// Tells the dispatcher of a launch that went well and that it did not know.
@@ -140,19 +142,18 @@ void rememberLaunch(const Wanted &wanted, nrd_kernel &kernel, uint64_t generatio
   auto make = [&] {
     bool isCpu = wanted.target.backend == Backend::Cpu;
     return LaunchPattern::of(kernel, wanted.record.kinds, wanted.args, options, launch,
-                             isCpu ? nullptr : cuda::readyLatest(kernel));
+                             isCpu ? nullptr : kernel.ready.load(std::memory_order_acquire));
   };
   wanted.record.dispatcher.missed(&kernel, generation, matches, make);
 }
 
 } // namespace
 
-nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t count,
-                        const nrd_options *options, const nrd_launch *launch, nrd_kernel **out) {
+/// Out of line: what launches like the last one do not need should not be near.
+[[gnu::noinline]] static nrd_error *lookUp(nrd_function *function, const nrd_arg *arguments,
+                                           size_t count, const nrd_options *options,
+                                           const nrd_launch *launch, nrd_kernel **out) {
   const FunctionRecord &record = *function->record;
-  if (ErrorPtr error;
-      launch && launchAgain(record, {arguments, count}, options, *launch, out, error)) [[likely]]
-    return wrap(std::move(error));
   uint64_t generation = record.dispatcher.generation();
   Wanted wanted{*function->record, {arguments, count}, options, launch};
   if (ErrorPtr error = wanted.makeKey()) [[unlikely]]
@@ -180,6 +181,15 @@ nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t
   return nullptr;
 }
 
+nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t count,
+                        const nrd_options *options, const nrd_launch *launch, nrd_kernel **out) {
+  const LaunchPattern *pattern = launch ? function->record->dispatcher.latest() : nullptr;
+  if (ErrorPtr error;
+      pattern && launchAgain(*pattern, {arguments, count}, options, *launch, out, error)) [[likely]]
+    return error ? wrap(std::move(error)) : nullptr;
+  return lookUp(function, arguments, count, options, launch, out);
+}
+
 nrd_error *nrd_find(nrd_function *function, const nrd_arg *arguments, size_t count,
                     const nrd_options *options, const nrd_launch *launch, nrd_kernel **out) {
   Wanted wanted{*function->record, {arguments, count}, options, launch};
@@ -189,15 +199,52 @@ nrd_error *nrd_find(nrd_function *function, const nrd_arg *arguments, size_t cou
   return nullptr;
 }
 
-nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *arguments, size_t argumentCount,
-                             const nrd_launch *launch) {
+/// Packs the usual arguments of a kernel, with or without its constants; false, for what needs more
+/// thought. `device`: no pointer is known to lie elsewhere.
+static inline bool packPlainly(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, int device,
+                               Slots &slots) {
+  size_t known = kernel.packing.size();
+  bool isAll = args.size() == known;
+  if (!known || kernel.takesTuples || (!isAll && args.size() != kernel.passedCount)) [[unlikely]]
+    return false;
+  slots.resize_for_overwrite(args.size());
+  uint64_t *end = slots.data();
+  const nrd_arg *arg = args.data();
+  for (Packing packing : kernel.packing) {
+    if (packing == Packing::Skipped) {
+      arg += isAll;
+      continue;
+    }
+    *end = arg->u;
+    if (packing == Packing::Pointer) {
+      bool isHere = arg->memory == NRD_MEMORY_UNKNOWN || arg->memory == NRD_MEMORY_CUDA + device;
+      if (arg->kind != NRD_ARG_POINTER || arg->read_only || !isHere)
+        return false;
+    } else if (packing == Packing::Integer) {
+      if (arg->kind != NRD_ARG_INT)
+        return false;
+    } else {
+      if (packing != Packing::Float || arg->kind != NRD_ARG_FLOAT)
+        return false;
+      float narrow = float(arg->f);
+      *end = 0;
+      std::memcpy(end, &narrow, sizeof narrow);
+    }
+    ++end;
+    ++arg;
+  }
+  slots.truncate(size_t(end - slots.data()));
+  return true;
+}
+
+static nrd_error *launchWithThought(nrd_kernel *kernel, llvm::ArrayRef<nrd_arg> args,
+                                    const nrd_launch *launch) {
   if (!kernel->entry && kernel->request.target.backend == Backend::Cpu)
     return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::NotForThisMachine,
                           std::string_view(kernel->name),
                           std::string_view(kernel->request.options.features)));
   const Device &device = deviceOf(kernel->request.target.backend);
   llvm::SmallVector<nrd_arg, 0> storage;
-  llvm::ArrayRef<nrd_arg> args(arguments, argumentCount);
   if (kernel->takesTuples)
     args = flatten(args, storage);
   if (args.size() == kernel->params.size() || args.size() != kernel->passedCount)
@@ -207,6 +254,20 @@ nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *arguments, size_
   for (const ParamSlot &slot : kernel->params)
     all.push_back(slot.passed ? args.consume_front() : nrd_arg{});
   return wrap(device.launch(*kernel, all, *launch));
+}
+
+nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *arguments, size_t argumentCount,
+                             const nrd_launch *launch) {
+  // On a GPU where the kernel was launched before, with usual arguments: no more than it takes.
+  if (const cuda::Ready *ready = kernel->ready.load(std::memory_order_acquire)) {
+    Slots slots;
+    if (packPlainly(*kernel, {arguments, argumentCount}, ready->number, slots) &&
+        cuda::isReadyFor(*ready, *launch)) [[likely]] {
+      ErrorPtr error = cuda::startReady(*kernel, *ready, *launch, slots);
+      return error ? wrap(std::move(error)) : nullptr;
+    }
+  }
+  return launchWithThought(kernel, {arguments, argumentCount}, launch);
 }
 
 nrd_error *nrd_kernel_get_properties(nrd_kernel *kernel, int device, nrd_kernel_properties *out) {

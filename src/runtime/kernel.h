@@ -10,6 +10,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -61,6 +62,8 @@ enum class Packing : uint8_t {
 
 struct nrd_kernel {
   // What launches read comes first, side by side.
+  /// On a GPU: where it was prepared last, since launches mostly stay where they are; null before.
+  mutable std::atomic<const nereid::runtime::cuda::Ready *> ready = nullptr;
   void *entry = nullptr;                                 ///< null when it is not for this machine
   std::unique_ptr<nereid::runtime::DeviceCode> onDevice; ///< what its device keeps with it
   std::vector<nereid::runtime::Packing> packing;         ///< of `params`; empty: not known

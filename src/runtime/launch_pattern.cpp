@@ -91,8 +91,8 @@ LaunchPattern::of(nrd_kernel &kernel, llvm::ArrayRef<RuleKind> kinds, llvm::Arra
   return pattern->fixTarget(args, options, launch) ? std::move(pattern) : nullptr;
 }
 
-inline bool LaunchPattern::matchesRest(const Expected &each, const nrd_arg &arg, uint64_t &slot,
-                                       const Constant *&constant) {
+bool LaunchPattern::matchesRest(const Expected &each, const nrd_arg &arg, uint64_t &slot,
+                                const Constant *&constant) {
   switch (each.check) {
   case Check::Float: {
     float narrow = float(arg.f);
@@ -110,35 +110,4 @@ inline bool LaunchPattern::matchesRest(const Expected &each, const nrd_arg &arg,
   default:
     return true;
   }
-}
-
-bool LaunchPattern::matches(llvm::ArrayRef<nrd_arg> args, const Options *options,
-                            const nrd_launch &launch, Slots &slots) const {
-  if (args.size() != expected.size() || settings != &Settings::current() ||
-      preferred != preferredCode() || (options ? options->id() : 0) != this->options ||
-      launch.checked != checked) [[unlikely]]
-    return false;
-  slots.resize_for_overwrite(args.size());
-  uint64_t *end = slots.data();
-  const Constant *constant = constants.data();
-  const nrd_arg *arg = args.data();
-  for (const Expected &each : expected) {
-    if (headOf(*arg) != each.head)
-      return false;
-    uint64_t bits = *end = arg->u;
-    // One after the other: a processor foresees these better than a jump through a table.
-    if (each.check == Check::Pointer) {
-      if (((bits & 15) == 0) != each.facts || isLarge(*arg))
-        return false;
-    } else if (each.check == Check::Integer) {
-      if (integerFacts(int64_t(bits)) != each.facts)
-        return false;
-    } else if (!matchesRest(each, *arg, *end, constant)) {
-      return false;
-    }
-    end += each.isPassed;
-    ++arg;
-  }
-  slots.truncate(size_t(end - slots.data()));
-  return asked < 0 || cuda::isDeviceMemory(args[size_t(asked)].p);
 }

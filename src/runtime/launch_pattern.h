@@ -14,6 +14,7 @@
 #include "runtime/devices/arguments.h"
 #include "runtime/devices/cuda.h"
 #include "runtime/specialise.h"
+#include "runtime/target_choice.h"
 #include "support/settings.h"
 
 #include <memory>
@@ -84,5 +85,36 @@ private:
   llvm::SmallVector<Constant, 0> constants; ///< in order
   llvm::SmallVector<Expected, 24> expected;
 };
+
+inline bool LaunchPattern::matches(llvm::ArrayRef<nrd_arg> args, const Options *options,
+                                   const nrd_launch &launch, Slots &slots) const {
+  if (args.size() != expected.size() || settings != &Settings::current() ||
+      preferred != preferredCode() || (options ? options->id() : 0) != this->options ||
+      launch.checked != checked) [[unlikely]]
+    return false;
+  slots.resize_for_overwrite(args.size());
+  uint64_t *end = slots.data();
+  const Constant *constant = constants.data();
+  const nrd_arg *arg = args.data();
+  for (const Expected &each : expected) {
+    if (headOf(*arg) != each.head)
+      return false;
+    uint64_t bits = *end = arg->u;
+    // One after the other: a processor foresees these better than a jump through a table.
+    if (each.check == Check::Pointer) {
+      if (((bits & 15) == 0) != each.facts || isLarge(*arg))
+        return false;
+    } else if (each.check == Check::Integer) {
+      if (integerFacts(int64_t(bits)) != each.facts)
+        return false;
+    } else if (!matchesRest(each, *arg, *end, constant)) {
+      return false;
+    }
+    end += each.isPassed;
+    ++arg;
+  }
+  slots.truncate(size_t(end - slots.data()));
+  return asked < 0 || cuda::isDeviceMemory(args[size_t(asked)].p);
+}
 
 } // namespace nereid::runtime

@@ -287,3 +287,38 @@ def test_launches_from_many_threads(target):
     for thread in threads:
         thread.join()
     assert [out[7] for out in outs] == [7 * (n + 2) for n in range(8)]
+
+
+@nereid.jit
+def told(out, a, b, c: tl.constexpr = 3, d: tl.constexpr = 4):
+    tl.store(out, a * 1000 + b * 100 + c * 10 + d)
+
+
+def test_keywords_that_are_remembered():
+    """What a launch's keywords mean is known by the tuple of their names; each of these follows each other one, and itself."""
+    out = torch.zeros(1, dtype=torch.int32)
+    launches = [
+        (lambda: told[(1, )](out, a=5, b=6), 5634),
+        (lambda: told[(1, )](out, b=5, a=6), 6534),
+        (lambda: told[(1, )](out, 5, b=6), 5634),
+        (lambda: told[(1, )](out, 5, 6, d=7, num_warps=4), 5637),
+        (lambda: told[(1, )](out, 5, 6, num_warps=8, d=8), 5638),
+        (lambda: told[(1, )](out, 5, 6, num_warps=4, c=9), 5694),
+        (lambda: told[(1, )](out, 5, **{"b": 7, "num_" + "stages": 2}), 5734),
+        (lambda: told[(1, )](a=2, b=3, out=out), 2334),
+    ]
+    with_name = lambda *args: told[(1, )](*args, b=1)
+    for first, one in launches:
+        for second, other in launches:
+            for launch, wanted in ((first, one), (first, one), (second, other), (second, other)):
+                out.zero_()
+                launch()
+                assert out.item() == wanted
+        with_name(out, 4)
+        assert out.item() == 4134
+        with pytest.raises(TypeError, match=r"told\(\) got multiple values for argument 'b'"):
+            with_name(out, 4, 5)
+        with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'a'"):
+            with_name(out)
+    with pytest.raises(KeyError, match="num_wraps"):
+        told[(1, )](out, 1, b=2, num_wraps=4)

@@ -295,6 +295,21 @@ bool Function::bindGiven(const Call &call, PyObject **bound, Keywords &options) 
   }
   std::copy_n(call.values, given, bound);
   std::fill(bound + given, bound + count, nullptr);
+  if (!call.names)
+    return true;
+  if (call.names == lastKeywords.names.get() && given == lastKeywords.positional) [[likely]] {
+    for (size_t k = 0; k < lastKeywords.parameters.size(); ++k) {
+      PyObject *value = call.values[given + k];
+      if (int index = lastKeywords.parameters[k]; index >= 0)
+        bound[index] = value;
+      else
+        options.push_back({PyTuple_GetItem(call.names, Py_ssize_t(k)), value});
+    }
+    return true;
+  }
+  // From the second time on: names that are made for each launch do not come again.
+  bool isKept = std::exchange(lastKeywords.missed, call.names) == call.names && count <= INT16_MAX;
+  std::vector<int16_t> found;
   for (size_t k = 0, keywords = call.keywords(); k < keywords; ++k) {
     PyObject *key = PyTuple_GetItem(call.names, Py_ssize_t(k)), *value = call.values[given + k];
     size_t index = 0;
@@ -303,6 +318,8 @@ bool Function::bindGiven(const Call &call, PyObject **bound, Keywords &options) 
     for (size_t i = 0; index == count && i < count; ++i)
       if (PyUnicode_Compare(parameters[i].name, key) == 0)
         index = i;
+    if (isKept)
+      found.push_back(int16_t(index == count ? -1 : int(index)));
     if (index == count) {
       options.push_back({key, value});
     } else if (index < given) {
@@ -312,6 +329,11 @@ bool Function::bindGiven(const Call &call, PyObject **bound, Keywords &options) 
     } else {
       bound[index] = value;
     }
+  }
+  if (isKept) {
+    lastKeywords.names = Ref::share(call.names);
+    lastKeywords.positional = given;
+    lastKeywords.parameters = std::move(found);
   }
   return true;
 }

@@ -23,19 +23,22 @@ struct Capture {
 /// One slot per parameter, on the stack for all but the largest kernels.
 template <typename T> class Slots {
 public:
-  explicit Slots(size_t count) {
-    if (count > inlineSize)
-      large.resize(count);
-    data = count > inlineSize ? large.data() : small;
+  explicit Slots(size_t count) : data(small) {
+    if (count > inlineSize) [[unlikely]]
+      data = new T[count];
+  }
+  Slots(const Slots &) = delete;
+  ~Slots() {
+    if (data != small) [[unlikely]]
+      delete[] data;
   }
   T *get() { return data; }
   T &operator[](size_t index) { return data[index]; }
 
 private:
   static constexpr size_t inlineSize = 48;
-  T small[inlineSize];
-  std::vector<T> large;
   T *data;
+  T small[inlineSize];
 };
 
 /// The arguments of a call as the interpreter hands them over, borrowed: positional ones, then the
@@ -176,6 +179,15 @@ private:
   std::vector<Capture> captures;
   bool namesKernels = false; ///< `@jit(repr=...)`: asked for the name of each new kernel
   Grids grids{parameters};
+  /// What the keywords of the last launch with some mean: a call's tuple of names is mostly the
+  /// same object each time.
+  struct {
+    Ref names;
+    size_t positional = 0;
+    std::vector<int16_t> parameters; ///< of each keyword; -1 for an option
+    const PyObject *missed =
+        nullptr; ///< the names of the last launch with others; never looked into
+  } lastKeywords;
 
   PyObject *ownerObject = nullptr;
   std::string name;

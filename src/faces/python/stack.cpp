@@ -35,46 +35,54 @@ private:
 /// One heuristic.
 struct Rule {
   Ref name, callable;
+  std::vector<Guard> guards;
   int parameter;     ///< that it gives; -1 for an option
   bool isProven;     ///< its result depends on `values`, `nones` and the guards alone
   Ref values, nones; ///< tuples of names: whose values it reads, which it compares with None
-  std::vector<Guard> guards;
 };
 
-/// One decorator.
-struct Layer {
+/// One decorator; what each launch reads comes first.
+struct alignas(64) Layer {
   PyObject *object; ///< a KernelBase; the outermost owns the stack, the others are kept by `below`
-  Ref below;        ///< what it decorates
   PyObject *run;
   uint64_t version;
   bool isTuner;
-  // Of a tuner.
-  Ref configs, keys, cache;
+  bool isSingle = false;    ///< one configuration, which no key chooses
+  bool isWatched = false;   ///< changes of `cache` are told (choicesChanged)
+  Ref configs, keys, cache; ///< of a tuner
+  Ref values;               ///< of heuristics
   std::vector<Ref> keyNames;
-  bool isSingle = false;  ///< one configuration, which no key chooses
-  bool isWatched = false; ///< changes of `cache` are told (choicesChanged)
-  // Of heuristics.
-  Ref values;
   std::vector<Rule> rules;
+  Ref below; ///< what it decorates
 
   bool isUnchanged() const;
 };
+
+/// Whether a dict holds these pairs and nothing else, in this order; who puts them into another one
+/// is asked again.
+template <typename Pairs, typename Matches>
+bool holdsInOrder(PyObject *dict, const Pairs &pairs, Matches matches) {
+  PyObject *name = nullptr, *value = nullptr;
+  auto pair = pairs.begin();
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &name, &value); ++pair)
+    if (pair == pairs.end() || !matches(*pair, name, value))
+      return false;
+  return pair == pairs.end();
+}
 
 bool Layer::isUnchanged() const {
   const KernelBaseObject *kernel = asKernel(object);
   if (kernel->version != version || kernel->indirect)
     return false;
   if (!isTuner) {
-    if (PyDict_Size(values.get()) != Py_ssize_t(rules.size()))
-      return false;
-    for (const Rule &rule : rules) {
-      if (PyDict_GetItemWithError(values.get(), rule.name.get()) != rule.callable.get())
-        return false;
-      for (const Guard &guard : rule.guards)
-        if (!guard.holds())
-          return false;
-    }
-    return true;
+    bool same =
+        holdsInOrder(values.get(), rules, [](const Rule &rule, PyObject *name, PyObject *callable) {
+          return rule.callable.get() == callable && rule.name.get() == name;
+        });
+    for (size_t i = 0; same && i < rules.size(); ++i)
+      for (const Guard &guard : rules[i].guards)
+        same &= guard.holds();
+    return same;
   }
   if ((PyList_Size(configs.get()) == 1) != isSingle ||
       PyList_Size(keys.get()) != Py_ssize_t(keyNames.size()))
@@ -109,17 +117,18 @@ struct Choice {
 };
 
 /// What a run of decorators adds to a launch, for one key.
-struct Addition {
+struct alignas(64) Addition {
   int holds = 1;
-  uint64_t hash = 0;
-  std::vector<uint64_t> key;
-  std::vector<Ref> inKey; ///< objects whose address is in `key`
+  bool isReusable = true;
+  bool isPlain = false; ///< constants and options that are ready, and no code of the user's
   uint64_t generation = 0;
   std::vector<Choice> choices;
   std::vector<Given> given;
-  ArgumentScope scope;          ///< of the arguments in `given`
   OptionSet *options = nullptr; ///< of the whole launch, where nothing else adds options
-  bool isReusable = true;
+  uint64_t hash = 0;
+  std::vector<uint64_t> key;
+  std::vector<Ref> inKey; ///< objects whose address is in `key`
+  ArgumentScope scope;    ///< of the arguments in `given`
 
   bool isCurrent(const std::vector<Layer> &layers) const;
 };
@@ -140,11 +149,11 @@ bool Addition::isCurrent(const std::vector<Layer> &layers) const {
     }
     if (!choice.kwargs)
       continue;
-    if (PyDict_Size(choice.kwargs.get()) != Py_ssize_t(choice.items.size()))
+    if (!holdsInOrder(choice.kwargs.get(), choice.items,
+                      [](const auto &item, PyObject *name, PyObject *value) {
+                        return item.second.get() == value && item.first.get() == name;
+                      }))
       return false;
-    for (const auto &[name, value] : choice.items)
-      if (PyDict_GetItemWithError(choice.kwargs.get(), name.get()) != value.get())
-        return false;
   }
   return true;
 }
@@ -207,11 +216,13 @@ void Step::insert(Addition *addition) {
   ++used;
 }
 
-/// What one argument of launches that need the same addition looks like.
+/// What one argument of launches that need the same addition looks like. Small, so that all of them
+/// lie in few lines of the cache.
 struct Look {
   PyTypeObject *type;
-  uint64_t head, headMask; ///< the first 8 bytes of the argument, as far as they matter
-  uint64_t bits, bitsMask; ///< its value, as far as it matters
+  uint32_t head;     ///< the first 4 bytes of the argument; the next 4 are 0
+  bool headMatters;  ///< whether they decide
+  bool valueMatters; ///< whether its value does (Memory::values)
 };
 
 /// The addition of the last launches and how to know it again, without a key. Only of launches
@@ -221,6 +232,8 @@ struct Memory {
   Addition *addition = nullptr; ///< of the table, which says when it goes
   Addition *missed = nullptr;   ///< of the last launch that was another; never looked into
   std::vector<Look> looks;      ///< of the positional arguments
+  std::vector<uint64_t> values; ///< of those whose value matters, in order
+  bool isWhole = false;         ///< the addition is plain, and gives all that is not positional
 };
 
 } // namespace
@@ -483,7 +496,7 @@ class StackedLaunch {
 public:
   StackedLaunch(Stack &stack, PyObject *grid, const Call &call)
       : stack(stack), function(*stack.function), grid(grid), call(call),
-        count(function.parameterList().size()), bound(count), arguments(count), frame(function) {}
+        count(function.parameterList().size()), frame(function), bound(count), arguments(count) {}
 
   PyObject *run(bool &done);
 
@@ -513,22 +526,22 @@ private:
   PyObject *grid;
   const Call &call;
   size_t count;
-  Slots<PyObject *> bound;
-  Slots<nrd_arg> arguments;
   LaunchFrame frame;
-  Keywords options;
   OptionSet *readyOptions = nullptr;
-  ArgumentScope scope;
   uint64_t present = 0;   ///< a bit for each parameter that has a value
   uint64_t ready = 0;     ///< a bit for each parameter whose argument an addition holds
   size_t alreadyRead = 0; ///< of the positional arguments, by `recall`
   bool sawPython = false; ///< user code ran after the arguments were read
   size_t keySize = 0;
-  uint64_t key[mostWords];
-  Few<PyObject *, 8> inKey; ///< objects whose address is in the key; kept by the call
   std::vector<Ref> kept;
   Few<Addition *, 2> used;
   std::vector<std::pair<Ref, Ref>> results; ///< what earlier steps gave, by name
+  Few<PyObject *, 8> inKey; ///< objects whose address is in the key; kept by the call
+  Keywords options;
+  Slots<PyObject *> bound;
+  Slots<nrd_arg> arguments;
+  ArgumentScope scope;
+  uint64_t key[mostWords];
 };
 
 bool StackedLaunch::bind() {
@@ -769,6 +782,12 @@ Outcome StackedLaunch::fill(const Step &step, Addition &addition) {
       return Outcome::Failed;
   }
   addition.generation = generation;
+  addition.isPlain =
+      addition.options &&
+      std::all_of(addition.given.begin(), addition.given.end(),
+                  [](const Given &given) { return given.isReady || given.parameter < 0; }) &&
+      std::none_of(addition.choices.begin(), addition.choices.end(),
+                   [](const Choice &choice) { return bool(choice.preHook); });
   return Outcome::Done;
 }
 
@@ -889,25 +908,23 @@ Outcome StackedLaunch::apply(Step &step) {
   return use(*addition);
 }
 
-uint64_t headOf(const nrd_arg &arg) {
+inline uint64_t headOf(const nrd_arg &arg) {
   uint64_t head;
   std::memcpy(&head, &arg, sizeof head);
   return head;
 }
 
-/// Reads the arguments while they look like those of the last launch; gives its addition, with a
-/// hold, when all do. Otherwise `bind` goes on with those that are left.
-Addition *StackedLaunch::recall() {
-  const std::vector<Look> &looks = stack.memory.looks;
-  Addition *addition = stack.memory.addition;
-  if (!addition || call.names || call.positional != looks.size())
-    return nullptr;
-  for (size_t i = 0; i < call.positional; ++i) {
-    const Look &look = looks[i];
+/// Reads the arguments into `arguments` and `bound` while they look like those of the last launch,
+/// and counts them in `read`. Whether all do.
+inline bool readAlike(const Memory &memory, const Call &call, nrd_arg *arguments, PyObject **bound,
+                      size_t &read) {
+  const uint64_t *value = memory.values.data();
+  size_t i = 0;
+  for (const Look &look : memory.looks) {
     PyObject *object = call.values[i];
     nrd_arg &out = arguments[i];
     if (Py_TYPE(object) != look.type)
-      return nullptr;
+      return false;
     if (!toUsualArgument(object, out)) {
       if (object == Py_None) {
         setHead(out, NRD_ARG_NONE);
@@ -916,14 +933,24 @@ Addition *StackedLaunch::recall() {
         setHead(out, NRD_ARG_BOOL);
         out.u = object == Py_True;
       } else {
-        return nullptr;
+        return false;
       }
     }
-    alreadyRead = i + 1;
-    if (((headOf(out) ^ look.head) & look.headMask) | ((out.u ^ look.bits) & look.bitsMask))
-      return nullptr;
     bound[i] = object;
+    read = ++i;
+    if ((look.headMatters && headOf(out) != look.head) || (look.valueMatters && out.u != *value++))
+      return false;
   }
+  return true;
+}
+
+/// The addition of the last launch, with a hold, when this one's arguments look the same. Otherwise
+/// `bind` goes on with those that are left.
+Addition *StackedLaunch::recall() {
+  Addition *addition = stack.memory.addition;
+  if (!addition || call.names || call.positional != stack.memory.looks.size() ||
+      !readAlike(stack.memory, call, arguments.get(), bound.get(), alreadyRead))
+    return nullptr;
   std::fill(bound.get() + call.positional, bound.get() + count, nullptr);
   present = call.positional == 64 ? ~uint64_t(0) : (uint64_t(1) << call.positional) - 1;
   ++addition->holds;
@@ -945,6 +972,7 @@ void StackedLaunch::remember(Addition &addition) {
   if (step.slot(addition.key.data(), addition.key.size(), addition.hash) != &addition)
     return;
   std::vector<Look> looks;
+  std::vector<uint64_t> values;
   for (size_t i = 0; i < call.positional; ++i) {
     PyObject *object = call.values[i];
     PyTypeObject *type = Py_TYPE(object);
@@ -956,15 +984,20 @@ void StackedLaunch::remember(Addition &addition) {
     if (isTensor && ((step.needs[i] & NeedValue) || function.parameterList()[i].isConstexpr))
       return;
     // None-ness and, of what has no elements, the elements follow from the class.
-    Look look{type, headOf(arguments[i]), ~uint64_t(0), arguments[i].u, 0};
-    if (isTensor && !(step.needs[i] & NeedElements))
-      look.headMask = 0;
-    if (step.needs[i] & NeedValue)
-      look.bitsMask = ~uint64_t(0);
+    Look look{type, uint32_t(headOf(arguments[i])), !isTensor || (step.needs[i] & NeedElements),
+              (step.needs[i] & NeedValue) != 0};
+    if (look.headMatters && headOf(arguments[i]) != look.head)
+      return;
     looks.push_back(look);
+    if (look.valueMatters)
+      values.push_back(arguments[i].u);
   }
   memory.addition = &addition;
   memory.looks = std::move(looks);
+  memory.values = std::move(values);
+  size_t given = std::count_if(addition.given.begin(), addition.given.end(),
+                               [](const Given &each) { return each.parameter >= 0; });
+  memory.isWhole = addition.isPlain && call.positional + given == count;
 }
 
 /// User code may have changed what arguments refer to (a descriptor's block, a tensor's storage).
@@ -1029,6 +1062,69 @@ PyObject *StackedLaunch::run(bool &done) {
   return result;
 }
 
+/// Reads again what user code may have changed: all but numbers and texts, and but what the
+/// addition holds.
+bool convertOthers(Function &function, const Addition &addition, PyObject *const *bound,
+                   ArgumentScope &scope, nrd_arg *arguments) {
+  for (size_t i = 0, count = function.parameterList().size(); i < count; ++i)
+    if (!isPrimitive(bound[i]) && !function.toArgument(i, bound[i], scope, arguments[i]))
+      return false;
+  for (const Given &given : addition.given)
+    if (given.parameter >= 0)
+      arguments[given.parameter] = given.argument;
+  return true;
+}
+
+/// A launch like the last one whose addition is whole: the same as `StackedLaunch` does, without
+/// what that collects on the way. Null with `done` unset where it is another one; nothing has
+/// happened then.
+PyObject *launchAlike(Stack &stack, PyObject *grid, const Call &call, bool &done) {
+  Memory &memory = stack.memory;
+  if (!memory.addition || !memory.isWhole || call.names || call.positional != memory.looks.size())
+      [[unlikely]]
+    return nullptr;
+  Function &function = *stack.function;
+  size_t count = function.parameterList().size(), read;
+  Slots<PyObject *> bound(count);
+  Slots<nrd_arg> arguments(count);
+  if (!readAlike(memory, call, arguments.get(), bound.get(), read)) [[unlikely]]
+    return nullptr;
+  Held<Addition> addition(memory.addition);
+  if (!addition->isCurrent(stack.layers)) [[unlikely]]
+    return nullptr;
+  for (const Choice &choice : addition->choices)
+    if (asKernel(stack.layers[choice.layer].object)->best != choice.config.get()) [[unlikely]]
+      return nullptr;
+  for (const Given &given : addition->given)
+    if (given.parameter >= 0) {
+      bound[size_t(given.parameter)] = given.value.get();
+      arguments[size_t(given.parameter)] = given.argument;
+    }
+  done = true;
+  nrd_launch how{};
+  how.num_threads = addition->options->threads;
+  how.checked = addition->options->checked;
+  LaunchFrame frame(function);
+  ArgumentScope scope;
+  bool isHarmless;
+  {
+    InFlight visible(stack, call);
+    if (!function.resolveGrid(grid, bound.get(), how.grid, isHarmless)) [[unlikely]]
+      return nullptr;
+  }
+  if (!isHarmless && !convertOthers(function, *addition, bound.get(), scope, arguments.get()))
+      [[unlikely]]
+    return nullptr;
+  return function.dispatch(frame, bound.get(), arguments.get(), *addition->options, &how);
+}
+
+/// Out of line: what most launches do not need should not be near.
+[[gnu::noinline]] PyObject *launchOther(Stack &stack, PyObject *grid, const Call &call,
+                                        bool &done) {
+  StackedLaunch launch(stack, grid, call);
+  return launch.run(done);
+}
+
 Stack *currentStack(PyObject *kernel) {
   Stack *&known = asKernel(kernel)->stack;
   if (known && known->isUnchanged()) [[likely]]
@@ -1059,8 +1155,9 @@ PyObject *launchStacked(PyObject *kernel, PyObject *grid, const Call &call, bool
   Held<Stack> stack(currentStack(kernel));
   if (!stack)
     return nullptr;
-  StackedLaunch launch(*stack, grid, call);
-  return launch.run(done);
+  if (PyObject *result = launchAlike(*stack, grid, call, done); done) [[likely]]
+    return result;
+  return launchOther(*stack, grid, call, done);
 }
 
 } // namespace nereid::python

@@ -58,10 +58,6 @@ public:
     int registers = 0, localBytes = 0, maxThreads = 0, staticShared = 0;
   };
 
-  /// Where it was prepared last; asked before anything else, since launches mostly stay where they
-  /// are. Null in the beginning.
-  OnDevice *latest() const { return last.load(std::memory_order_acquire); }
-
   /// What the device said of the kernel; loads and prepares it the first time.
   ErrorPtr prepare(const Driver &cuda, const nrd_kernel &kernel, int device, OnDevice *&out) {
     // `devices` is published by `loaded` and never changes again.
@@ -86,7 +82,6 @@ private:
   std::atomic<bool> loaded = false;
   std::mutex mutex;
   std::unique_ptr<OnDevice[]> devices;
-  std::atomic<OnDevice *> last = nullptr; ///< one of `devices` that is ready
 };
 
 ErrorPtr CudaCode::load(const Driver &cuda, const nrd_kernel &kernel) {
@@ -180,7 +175,7 @@ ErrorPtr CudaCode::prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, i
   if (result != Success)
     return callError(cuda, result, "load `" + kernel.name + "`");
   there.ready.store(true, std::memory_order_release);
-  last.store(&there, std::memory_order_release);
+  kernel.ready.store(&there, std::memory_order_release);
   return nullptr;
 }
 
@@ -264,16 +259,6 @@ ErrorPtr launchError(const Driver &cuda, const nrd_kernel &kernel, const CudaCod
                    diag::CudaLaunchFailed, kernel.name, cuda.describe(result));
 }
 
-/// Whether the launch may go to this device as far as its own choice goes.
-bool isFor(const nrd_launch &launch, int device) {
-  return !launch.device || launch.device == device + 1;
-}
-
-/// Whether it takes a question to know that the grid is not too large for a GPU.
-bool isTall(const nrd_launch &launch) {
-  return launch.grid[1] > 65535 || launch.grid[2] > 65535;
-}
-
 /// Whether no pointer is known to lie elsewhere than on this device.
 bool allReachable(llvm::ArrayRef<nrd_arg> args, int device) {
   const int here = NRD_MEMORY_CUDA + device;
@@ -321,25 +306,9 @@ ErrorPtr makeExtras(const Driver &driver, const nrd_kernel &kernel, const Launch
              : callError(driver, result, "reserve scratch memory for `" + kernel.name + "`");
 }
 
-/// The driver's launch of a kernel that needs no extras, which takes two empty pointers (scratch
-/// memory, profile scratch memory) after its arguments. `function`: its own, or the kernel.
-inline Result startPlain(const Ready &ready, Function function, const nrd_launch &launch,
-                         Slots &slots) {
-  auto stream = static_cast<Stream>(streamOfLaunch(launch, ready.number));
-  size_t count = slots.size();
-  slots.push_back(0);
-  slots.push_back(0);
-  llvm::SmallVector<void *, 50> params;
-  params.resize_for_overwrite(count + 2);
-  for (size_t i = 0; i < count + 2; ++i)
-    params[i] = &slots[i];
-  return ready.launchKernel(function, launch.grid[0], launch.grid[1], launch.grid[2], ready.threads,
-                            1, 1, ready.sharedBytes, stream, params.data(), nullptr);
-}
-
-ErrorPtr startWithExtras(const Driver &driver, const nrd_kernel &kernel, const LaunchInfo &info,
-                         const Ready &ready, Function function, const nrd_launch &launch,
-                         Slots &slots, Result &result) {
+ErrorPtr launchWithExtras(const Driver &driver, const nrd_kernel &kernel, const LaunchInfo &info,
+                          const Ready &ready, Function function, const nrd_launch &launch,
+                          Slots &slots, Result &result) {
   auto stream = static_cast<Stream>(streamOfLaunch(launch, ready.number));
   int64_t programs = int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
   Extras extras;
@@ -384,11 +353,14 @@ ErrorPtr start(const Driver &driver, const nrd_kernel &kernel, const CudaCode::O
                          int64_t(launch.grid[axis]), gpu->maxGrid[axis]);
   }
   Result result;
-  if (!there.needsExtras) [[likely]]
-    result = startPlain(there, function, launch, slots);
-  else if (ErrorPtr error =
-               startWithExtras(driver, kernel, code.info, there, function, launch, slots, result))
+  if (!there.needsExtras) [[likely]] {
+    size_t count = slots.size();
+    slots.resize_for_overwrite(count + 2);
+    result = startPlain(there, function, launch, slots.data(), count);
+  } else if (ErrorPtr error = launchWithExtras(driver, kernel, code.info, there, function, launch,
+                                               slots, result)) {
     return error;
+  }
   if (result != Success) [[unlikely]]
     return launchError(driver, kernel, there,
                        int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2], result);
@@ -408,7 +380,7 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
   if (ErrorPtr error = packArguments(kernel, args, slots))
     return error;
   // Where the last launches were, the driver is asked a single question: which context is current.
-  if (const CudaCode::OnDevice *there = code.latest()) [[likely]]
+  if (const Ready *there = kernel.ready.load(std::memory_order_acquire)) [[likely]]
     if (ErrorPtr error; allReachable(args, there->number) &&
                         launchPacked(kernel, args, slots, there, launch, error)) [[likely]]
       return error;
@@ -447,32 +419,22 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
 
 bool CudaDevice::launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg>, Slots &slots,
                               const Ready *ready, const nrd_launch &launch, ErrorPtr &error) const {
-  bool empty = launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0;
-  if (launchState.inherited.load(std::memory_order_relaxed) || empty ||
-      launch.grid[0] > uint32_t(INT32_MAX) || isTall(launch) || !isFor(launch, ready->number))
-      [[unlikely]]
+  if (!isReadyFor(*ready, launch)) [[unlikely]]
     return false;
-  Context current = nullptr;
-  ready->currentContext(&current);
-  if (current != ready->context) [[unlikely]]
-    return false;
-  const auto &there = static_cast<const CudaCode::OnDevice &>(*ready);
-  if (ready->needsExtras) [[unlikely]] {
-    error = start(*Driver::tryGet(), kernel, there, ready->function, launch, slots);
-    return true;
-  }
-  Result result = startPlain(*ready, ready->function, launch, slots);
-  if (result == Success) [[likely]]
-    noteLaunch(ready->name);
-  else
-    error = launchError(*Driver::tryGet(), kernel, there,
-                        int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2], result);
+  error = startReady(kernel, *ready, launch, slots);
   return true;
 }
 
-const Ready *cuda::readyLatest(const nrd_kernel &kernel) {
-  const auto *code = static_cast<const CudaCode *>(kernel.onDevice.get());
-  return code ? code->latest() : nullptr;
+ErrorPtr cuda::startWithExtras(const nrd_kernel &kernel, const Ready &ready,
+                               const nrd_launch &launch, Slots &slots) {
+  return start(*Driver::tryGet(), kernel, static_cast<const CudaCode::OnDevice &>(ready),
+               ready.function, launch, slots);
+}
+
+ErrorPtr cuda::refused(const nrd_kernel &kernel, const Ready &ready, const nrd_launch &launch,
+                       Result result) {
+  return launchError(*Driver::tryGet(), kernel, static_cast<const CudaCode::OnDevice &>(ready),
+                     int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2], result);
 }
 
 ErrorPtr CudaDevice::properties(const nrd_kernel &kernel, int ordinal,

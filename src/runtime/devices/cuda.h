@@ -4,11 +4,14 @@
 
 #include "nereid/nereid.h"
 #include "runtime/devices/cuda_driver.h"
+#include "runtime/devices/device.h"
 #include "runtime/error.h"
 #include "runtime/launch_state.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/JSON.h"
+
+#include <cstdint>
 
 namespace nereid::runtime::cuda {
 
@@ -58,14 +61,76 @@ struct alignas(64) Ready {
   bool needsExtras = false;              ///< a launch takes more than grid and parameters
 };
 
-/// Where the kernel was prepared last; null before that.
-const Ready *readyLatest(const nrd_kernel &kernel);
-
 /// The CUstream that a launch on a device goes to.
 inline void *streamOfLaunch(const nrd_launch &launch, int device) {
   nrd_stream_provider provider = launchState.streamProvider.load(std::memory_order_acquire);
   return launch.with_stream || launch.stream || !provider ? launch.stream : provider(device);
 }
 void setStreamProvider(nrd_stream_provider provider);
+
+/// Notes that a kernel of this name was launched; the text must live for ever (`internedName`).
+void noteOther(const std::string *name);
+inline void noteLaunch(const std::string *name) {
+  if (launchState.latestName.load(std::memory_order_relaxed) != name) [[unlikely]]
+    noteOther(name);
+}
+
+/// Whether it takes a question to know that the grid is not too large for a GPU.
+inline bool isTall(const nrd_launch &launch) {
+  return launch.grid[1] > 65535 || launch.grid[2] > 65535;
+}
+
+/// Whether a launch may go where a kernel is ready without any further question: its grid is an
+/// ordinary one, it is meant for this device, and its context is the thread's.
+inline bool isReadyFor(const Ready &ready, const nrd_launch &launch) {
+  bool empty = launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0;
+  if (launchState.inherited.load(std::memory_order_relaxed) || empty ||
+      launch.grid[0] > uint32_t(INT32_MAX) || isTall(launch) ||
+      (launch.device && launch.device != ready.number + 1)) [[unlikely]]
+    return false;
+  Context current = nullptr;
+  ready.currentContext(&current);
+  return current == ready.context;
+}
+
+/// The driver's launch of a kernel that needs no extras; it takes two empty pointers (scratch
+/// memory, profile scratch memory) after its arguments, for which `slots` has room behind `count`.
+/// `function`: its own, or the kernel.
+inline Result startPlain(const Ready &ready, Function function, const nrd_launch &launch,
+                         uint64_t *slots, size_t count) {
+  constexpr size_t inlineSize = 50;
+  auto stream = static_cast<Stream>(streamOfLaunch(launch, ready.number));
+  slots[count] = slots[count + 1] = 0;
+  void *few[inlineSize], **params = few;
+  std::unique_ptr<void *[]> many;
+  if (count + 2 > inlineSize) [[unlikely]] {
+    many = std::make_unique_for_overwrite<void *[]>(count + 2);
+    params = many.get();
+  }
+#pragma clang loop vectorize(disable) unroll(disable)
+  for (size_t i = 0; i < count + 2; ++i)
+    params[i] = slots + i;
+  return ready.launchKernel(function, launch.grid[0], launch.grid[1], launch.grid[2], ready.threads,
+                            1, 1, ready.sharedBytes, stream, params, nullptr);
+}
+
+/// What a launch that the driver refused is told.
+ErrorPtr refused(const nrd_kernel &kernel, const Ready &ready, const nrd_launch &launch,
+                 Result result);
+
+/// Launches a kernel that is ready (`isReadyFor`) with packed arguments.
+ErrorPtr startWithExtras(const nrd_kernel &kernel, const Ready &ready, const nrd_launch &launch,
+                         Slots &slots);
+inline ErrorPtr startReady(const nrd_kernel &kernel, const Ready &ready, const nrd_launch &launch,
+                           Slots &slots) {
+  if (ready.needsExtras) [[unlikely]]
+    return startWithExtras(kernel, ready, launch, slots);
+  size_t count = slots.size();
+  slots.resize_for_overwrite(count + 2);
+  if (Result result = startPlain(ready, ready.function, launch, slots.data(), count)) [[unlikely]]
+    return refused(kernel, ready, launch, result);
+  noteLaunch(ready.name);
+  return nullptr;
+}
 
 } // namespace nereid::runtime::cuda

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "runtime/devices/cuda_driver.h"
-#include "runtime/launch_state.h"
 
 #include <atomic>
 #include <mutex>
@@ -61,12 +60,7 @@ private:
 /// earlier kernel is what failed, the error says so and names the last ones.
 ErrorPtr callError(const Driver &driver, Result result, std::string_view doing);
 
-/// Notes that a kernel of this name was launched; the text must live for ever (`interned`).
-void noteOther(const std::string *name);
-inline void noteLaunch(const std::string *name) {
-  if (launchState.latestName.load(std::memory_order_relaxed) != name) [[unlikely]]
-    noteOther(name);
-}
+/// `name`, where it lives for ever.
 const std::string *internedName(std::string_view name);
 
 } // namespace nereid::runtime::cuda

@@ -237,7 +237,7 @@ TEST_F(CudaTest, LaunchesLikeTheLastOne) { // LaunchPattern
   auto patternOf = [&](nrd_arg first) {
     EXPECT_EQ(launch(*kernel, grid(1), first), "");
     return LaunchPattern::of(*kernel, kinds, arguments(first), nullptr, grid(1),
-                             cuda::readyLatest(*kernel));
+                             kernel->ready.load());
   };
   auto pattern = patternOf(onGpu);
   ASSERT_TRUE(pattern);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define API __attribute__((visibility("default")))
@@ -94,6 +95,25 @@ API int fake_launches(unsigned grid) {
 }
 
 static int quiet = 0;
+/* Uses as much code and data as fills the first caches, so that a launch finds nothing of its
+ * caller's there, as after the real driver. */
+static void evict(void) {
+  enum { size = 1 << 17, line = 64 };
+  static char *code, *data;
+  static volatile unsigned long sum;
+  if (!code) {
+    code =
+        mmap(0, 2 * size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (code == MAP_FAILED)
+      abort();
+    data = code + size;
+    memset(code, 0xc3, size); /* returns, on x86-64 */
+  }
+  for (int i = 0; i < size; i += line) {
+    ((void (*)(void))(code + i))();
+    sum += data[i];
+  }
+}
 /* Nothing is written down any more, where only the caller's own cost counts. */
 API void fake_quiet(int on) {
   quiet = on;
@@ -340,6 +360,8 @@ API int cuLaunchKernelEx(const struct Config *config, void *function, void **par
   for (int i = 0; i < costs; ++i)
     if (cost[i].grid == config->grid[0])
       clockNow += cost[i].milliseconds * (cost[i].launches++ < cost[i].cold ? 10 : 1);
+  if (quiet == 2)
+    evict();
   if (quiet)
     return 0;
   char text[1024];
