@@ -289,6 +289,72 @@ TEST_F(CudaTest, LaunchesLikeTheLastOne) { // LaunchPattern
                                  nullptr, grid(1), pattern->ready));
 }
 
+TEST_F(CudaTest, CompiledKernelsThatAreReady) { // nrd_kernel_launch
+  auto kernel = make(info());
+  kernel->packing = {Packing::Pointer, Packing::Integer, Packing::Float, Packing::Skipped};
+  auto run = [&](std::vector<nrd_arg> args, nrd_launch how) -> std::string {
+    fake().reset();
+    fake().params(5);
+    nrd_error *wrong = nrd_kernel_launch(kernel.get(), args.data(), args.size(), &how);
+    std::string text = wrong ? nrd_error_summary(wrong) : fake().record();
+    nrd_error_free(wrong);
+    return text;
+  };
+  auto isLaunch = [](const std::string &text, const std::string &what) {
+    return text.find("launch on " + what) != std::string::npos;
+  };
+  const std::string usual =
+      "0 grid 1,1,1 block 128,1,1 shared 0 stream (nil) params d000 7 3f800000 0 0";
+  nrd_arg onGpu = pointer(0xd000, NRD_MEMORY_CUDA), unknown = pointer(0xd000, NRD_MEMORY_UNKNOWN);
+  auto all = arguments(onGpu), fewer = all;
+  fewer.pop_back();
+  EXPECT_EQ(kernel->ready.load(), nullptr);
+  EXPECT_TRUE(isLaunch(run(all, grid(1)), usual)) << "the first launch loads";
+  ASSERT_NE(kernel->ready.load(), nullptr);
+  EXPECT_EQ(kernel->ready.load()->number, 0);
+  for (const std::vector<nrd_arg> &args : {all, fewer, arguments(unknown)})
+    EXPECT_EQ(run(args, grid(1)), "launch on " + usual + "\n");
+  EXPECT_EQ(run(all, grid(1, 0)), "");
+  EXPECT_TRUE(isLaunch(run(all, grid(3, 65535)), "0 grid 3,65535,1"));
+  EXPECT_NE(run(all, grid(3, 65536)).find("65535"), std::string::npos);
+  nrd_launch how = grid(1);
+  how.device = 2;
+  EXPECT_NE(run(all, how).find("is on device cuda:0"), std::string::npos);
+  how.device = 9;
+  EXPECT_NE(run(all, how).find("there is no CUDA device 8"), std::string::npos);
+  // What is no usual argument is judged as before.
+  auto wrong = all;
+  wrong[1] = test::number(2.0);
+  EXPECT_NE(run(wrong, grid(1)).find("`n`"), std::string::npos);
+  wrong = all;
+  wrong[2] = test::integer(2);
+  EXPECT_TRUE(isLaunch(run(wrong, grid(1)), "0")) << "an integer for a float";
+  EXPECT_NE(std::string(fake().record()).find("40000000"), std::string::npos);
+  wrong = all;
+  wrong[0].read_only = 1;
+  EXPECT_NE(run(wrong, grid(1)).find("`p`"), std::string::npos);
+  wrong.resize(2);
+  EXPECT_NE(run(wrong, grid(1)).find("`x`"), std::string::npos);
+  // Another device, another context, and back.
+  EXPECT_TRUE(isLaunch(run(arguments(pointer(0xd000, NRD_MEMORY_CUDA + 1)), grid(1)), "1 grid"));
+  EXPECT_TRUE(isLaunch(run(all, grid(1)), "0 grid"));
+  ASSERT_FALSE(cuda::setCurrentDevice(1));
+  EXPECT_TRUE(isLaunch(run(all, grid(1)), "0 grid"));
+  EXPECT_TRUE(isLaunch(run(arguments(unknown), grid(1)), "1 grid"));
+  ASSERT_FALSE(cuda::setCurrentDevice(0));
+  EXPECT_EQ(run(arguments(unknown), grid(1)).substr(0, 11), "launch on 0");
+  // A refused launch says why.
+  fake().reset();
+  fake().fail("cuLaunchKernel", 701);
+  how = grid(1);
+  nrd_error *refused = nrd_kernel_launch(kernel.get(), all.data(), all.size(), &how);
+  ASSERT_NE(refused, nullptr);
+  EXPECT_NE(std::string(nrd_error_summary(refused)).find("registers"), std::string::npos);
+  nrd_error_free(refused);
+  fake().fail("", 0);
+  EXPECT_EQ(run(all, grid(1)).substr(0, 11), "launch on 0");
+}
+
 TEST_F(CudaTest, PointersOfSeveralDevices) { // PointerOnOtherGpu
   auto kernel = make(info());
   ASSERT_FALSE(cuda::setCurrentDevice(0));
