@@ -59,8 +59,12 @@ std::optional<uint64_t> binary(unsigned opcode, Type *type, uint64_t a, uint64_t
   case Instruction::URem:
     return b ? a % b : 0;
   case Instruction::SDiv:
+    if (signedOf(b, bits) == -1) // the host stops where the quotient overflows
+      return maskTo(-a, bits);
     return b ? maskTo(signedOf(a, bits) / signedOf(b, bits), bits) : 0;
   case Instruction::SRem:
+    if (signedOf(b, bits) == -1)
+      return 0;
     return b ? maskTo(signedOf(a, bits) % signedOf(b, bits), bits) : 0;
   default:
     return std::nullopt;

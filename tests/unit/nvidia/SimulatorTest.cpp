@@ -47,6 +47,22 @@ constexpr const char *kReadBack = R"(
   call void asm sideeffect "st.global.b32 [$0], $1;", "l,r"(ptr addrspace(1) %out, i32 %v)
 )";
 
+TEST(Simulator, QuotientsThatOverflowWrap) {
+  std::vector<uint32_t> in(32, ~0u), out(32, 7);
+  auto text = [](const char *operation) {
+    return std::string("  %one = load i32, ptr addrspace(1) %in\n  %minus = sext i32 %one to i64\n "
+                       " %v = ") +
+           operation + R"( i64 -9223372036854775808, %minus
+  %high = lshr i64 %v, 32
+  %word = trunc i64 %high to i32
+  store i32 %word, ptr addrspace(1) %out)";
+  };
+  EXPECT_EQ(run(text("sdiv"), in, out), "");
+  EXPECT_EQ(out[0], 0x80000000u);
+  EXPECT_EQ(run(text("srem"), in, out), "");
+  EXPECT_EQ(out[0], 0u);
+}
+
 TEST(Simulator, AccessesStraddleNoMultipleOfTheirSize) {
   std::vector<uint32_t> in(64), out(32, 7);
   std::iota(in.begin(), in.end(), 100);
