@@ -291,3 +291,26 @@ def test_the_assembler_makes_no_products_of_8_bit_floats(device, eight, name, wo
     arguments = [harness.empty(F32, (256, )) for _ in range(3)] + [harness.empty(I32, (1, ))]
     ptx = kernel.warmup(*arguments, grid=(1, ), target=device).asm["ptx"]
     assert (f".f32.{word}.{word}.f32" in ptx) == eight and ("m16n8k16.row.col.f32.f16.f16.f32" in ptx) != eight
+
+
+SCANNED_TWICE = """@triton.jit
+def pair(a, i, b, j):
+    return tl.minimum(a, b), tl.maximum(i, j)
+
+
+@triton.jit
+def kernel(x_ptr, y_ptr, z_ptr):
+    i = tl.arange(0, 8)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    for turn in tl.static_range(2):
+        y = tl.load(y_ptr + i, volatile=True)
+        tl.store(z_ptr + i, tl.associative_scan((tl.load(x_ptr + i, cache_modifier=".cg"), y), 0, pair)[0])
+"""
+
+
+def test_scans_of_16_bit_floats_over_warps(target):
+    """What lies before a warp's rows is chosen by its number; ptxas mixed the choice up with its parts, one row came out as if two before it were not there."""
+    random = np.random.default_rng(3)
+    x, y = random.integers(-40, 40, (8, 64)) / 4, random.integers(-9, 9, (8, 64))
+    out = harness.empty(F16, (8, 64))
+    harness.make(SCANNED_TWICE)[(1, )](harness.to_tensor(x, F16), harness.to_tensor(y, I32), out, num_warps=8)
+    np.testing.assert_array_equal(out.numpy(), np.minimum.accumulate(x, 0))

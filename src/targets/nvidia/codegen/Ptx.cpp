@@ -4,6 +4,7 @@
 #include "targets/LlvmPasses.h"
 #include "targets/PassTimes.h"
 #include "targets/TrimmedPassManager.h"
+#include "targets/nvidia/codegen/GuardHalfSelections.h"
 #include "targets/nvidia/codegen/GuardTruthBits.h"
 #include "targets/nvidia/codegen/PinAccumulators.h"
 #include "targets/nvidia/codegen/RowPointers.h"
@@ -102,6 +103,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine,
   targets::runLlvmPasses(module, machine, std::move(all), times);
   widenAbs(module);
   guardTruthBits(module);
+  guardHalfSelections(module);
   hoistRowPointers(module);
   pinAccumulators(module);
 }
