@@ -314,3 +314,32 @@ def test_scans_of_16_bit_floats_over_warps(target):
     out = harness.empty(F16, (8, 64))
     harness.make(SCANNED_TWICE)[(1, )](harness.to_tensor(x, F16), harness.to_tensor(y, I32), out, num_warps=8)
     np.testing.assert_array_equal(out.numpy(), np.minimum.accumulate(x, 0))
+
+
+@pytest.mark.parametrize("wide", ["int32", "uint32", "int64", "float32"])
+@pytest.mark.parametrize("name", ["int8", "int16"])
+def test_the_negation_of_the_smallest_integer(target, name, wide):
+    """It is itself, whatever it is converted to; ptxas widened it first."""
+    dtype, result = DTYPES[name], DTYPES[wide]
+    kernel = harness.make(f"""@triton.jit
+def kernel(x_ptr, y_ptr):
+    i = tl.arange(0, 128)
+    tl.store(y_ptr + i, (-tl.load(x_ptr + i)).to(tl.{wide}))
+""")
+    x = (np.arange(128) - 64).astype(name)
+    x[::6] = np.iinfo(name).min
+    y = harness.empty(result, (128, ))
+    kernel[(1, )](harness.to_tensor(x, dtype), y)
+    np.testing.assert_array_equal(y.numpy(), (-x).astype(wide))
+
+
+@pytest.mark.parametrize("device", ["cuda:80", "cuda:90", "cuda:100"])
+def test_no_negation_of_16_bits_is_left_to_the_assembler(device):
+    kernel = harness.make("""@triton.jit
+def kernel(x_ptr, y_ptr):
+    i = tl.arange(0, 128)
+    x = tl.load(x_ptr + i)
+    tl.store(y_ptr + i, (tl.where(x != 0, tl.full((), -1, tl.int16), x) * x).to(tl.int32))
+""")
+    ptx = kernel.warmup(harness.empty(DTYPES["int16"], (128, )), harness.empty(I32, (128, )), grid=(1, ), target=device).asm["ptx"]
+    assert "neg.s16" not in ptx and "sub.u16" in ptx

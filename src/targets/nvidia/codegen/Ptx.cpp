@@ -5,10 +5,10 @@
 #include "targets/PassTimes.h"
 #include "targets/TrimmedPassManager.h"
 #include "targets/nvidia/codegen/GuardHalfSelections.h"
+#include "targets/nvidia/codegen/GuardShortSigns.h"
 #include "targets/nvidia/codegen/GuardTruthBits.h"
 #include "targets/nvidia/codegen/PinAccumulators.h"
 #include "targets/nvidia/codegen/RowPointers.h"
-#include "targets/nvidia/codegen/WidenAbs.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/Module.h"
@@ -101,7 +101,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine,
   passes.addPass(llvm::InferAlignmentPass());
   all.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
   targets::runLlvmPasses(module, machine, std::move(all), times);
-  widenAbs(module);
+  guardShortSigns(module);
   guardTruthBits(module);
   guardHalfSelections(module);
   hoistRowPointers(module);
