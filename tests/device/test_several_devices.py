@@ -54,6 +54,8 @@ def test_the_current_device_of_torch():
 def test_streams_of_each_device():
     for device in (1, 0):
         x, y, out = tensors(device)
+        add[(4, )](x, y, out, 4096, BLOCK=1024)  # compiled and loaded: that may take as long as the sleep below
+        out.fill_(77.0)
         stream = torch.cuda.Stream(device)
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):
