@@ -205,20 +205,23 @@ def test_e4m3_pairs_to_bf16(target):
     harness.make('''@triton.jit
 def kernel(x_ptr, o_ptr):
     i = tl.arange(0, 256)
-    y = tl.inline_asm_elementwise("""{
-        .reg .b16 low, high;
-        .reg .b32 a, b;
-        .reg .f16 h<4>;
-        .reg .f32 f<4>;
-        mov.b32 {low, high}, $2;
-        cvt.rn.f16x2.e4m3x2 a, low;
-        cvt.rn.f16x2.e4m3x2 b, high;
-        mov.b32 {h0, h1}, a;
-        mov.b32 {h2, h3}, b;
-        cvt.f32.f16 f0, h0; cvt.f32.f16 f1, h1; cvt.f32.f16 f2, h2; cvt.f32.f16 f3, h3;
-        cvt.rn.bf16x2.f32 $0, f1, f0;
-        cvt.rn.bf16x2.f32 $1, f3, f2;
-    }""", "=r,=r,r", [tl.load(x_ptr + i)], dtype=tl.bfloat16, is_pure=True, pack=4)
+    if tl.target_info.cuda_capability_geq(8, 9):  # before, no such instruction
+        y = tl.inline_asm_elementwise("""{
+            .reg .b16 low, high;
+            .reg .b32 a, b;
+            .reg .f16 h<4>;
+            .reg .f32 f<4>;
+            mov.b32 {low, high}, $2;
+            cvt.rn.f16x2.e4m3x2 a, low;
+            cvt.rn.f16x2.e4m3x2 b, high;
+            mov.b32 {h0, h1}, a;
+            mov.b32 {h2, h3}, b;
+            cvt.f32.f16 f0, h0; cvt.f32.f16 f1, h1; cvt.f32.f16 f2, h2; cvt.f32.f16 f3, h3;
+            cvt.rn.bf16x2.f32 $0, f1, f0;
+            cvt.rn.bf16x2.f32 $1, f3, f2;
+        }""", "=r,=r,r", [tl.load(x_ptr + i)], dtype=tl.bfloat16, is_pure=True, pack=4)
+    else:
+        y = tl.load(x_ptr + i).to(tl.float8e4nv, bitcast=True).to(tl.bfloat16)
     tl.store(o_ptr + i, y)
 ''')[(1,)](codes, out)
     assert torch.equal(out, codes.view(torch.float8_e4m3fn).to(torch.bfloat16))

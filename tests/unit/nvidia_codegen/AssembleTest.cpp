@@ -263,7 +263,8 @@ TEST_F(Assemble, WhatMayBePassedOverIsPartOfTheKey) {
       out << assemblerIdentity({90, true}) << '\n' << assemblerIdentity({100, true});
       return 0;
     });
-    auto [hopper, blackwell] = (*llvm::MemoryBuffer::getFile(said))->getBuffer().split('\n');
+    auto text = llvm::cantFail(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile(said)));
+    auto [hopper, blackwell] = text->getBuffer().split('\n');
     return std::pair(hopper.str(), blackwell.str());
   };
   auto [hopper, blackwell] = identities("12.8");
