@@ -299,21 +299,23 @@ def pair(a, i, b, j):
 
 
 @triton.jit
-def kernel(x_ptr, y_ptr, z_ptr):
-    i = tl.arange(0, 8)[:, None] * 64 + tl.arange(0, 64)[None, :]
+def kernel(x_ptr, y_ptr, z_ptr, n1: tl.int64, n3: tl.int64, step):
+    row, column = tl.arange(0, 8)[:, None], tl.arange(0, 64)[None, :]
     for turn in tl.static_range(2):
-        y = tl.load(y_ptr + i, volatile=True)
-        tl.store(z_ptr + i, tl.associative_scan((tl.load(x_ptr + i, cache_modifier=".cg"), y), 0, pair)[0])
+        y = tl.load(y_ptr + 33 + (n1 & 3) * 16 + (row * step + column.to(tl.uint32)), volatile=True)
+        x = tl.load(x_ptr + (row * (-64) + (column + (n3 | n1))).to(tl.int64), cache_modifier=".cg")
+        least = tl.associative_scan((x, y), 0, pair)[0]
+        tl.store(z_ptr + (tl.program_id(0) * 512 + row * 64 + column), least)
 """
 
 
 def test_scans_of_16_bit_floats_over_warps(target):
     """What lies before a warp's rows is chosen by its number; ptxas mixed the choice up with its parts, one row came out as if two before it were not there."""
     random = np.random.default_rng(3)
-    x, y = random.integers(-40, 40, (8, 64)) / 4, random.integers(-9, 9, (8, 64))
-    out = harness.empty(F16, (8, 64))
-    harness.make(SCANNED_TWICE)[(1, )](harness.to_tensor(x, F16), harness.to_tensor(y, I32), out, num_warps=8)
-    np.testing.assert_array_equal(out.numpy(), np.minimum.accumulate(x, 0))
+    x, y = random.integers(-40, 40, 8 * 64 + 5) / 4, random.integers(-9, 9, 8 * 64 + 33)
+    held, out = harness.to_tensor(x, F16), harness.empty(F16, (8, 64))
+    harness.make(SCANNED_TWICE)[(1, )](held[7 * 64:], harness.to_tensor(y, I32), out, 4, 1, 64, num_warps=8)
+    np.testing.assert_array_equal(out.numpy(), np.minimum.accumulate(x[5:].reshape(8, 64)[::-1], 0))
 
 
 @pytest.mark.parametrize("wide", ["int32", "uint32", "int64", "float32"])
