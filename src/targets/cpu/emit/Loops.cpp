@@ -197,6 +197,11 @@ void LoopStep::explainAccess(Operation *op, Value pointer, const char *how, cons
   report->accesses.push_back(std::move(fact));
 }
 
+/// The loop goes over the block that is made, which may be the transpose of what is loaded.
+constexpr const char *lastDimensionRemedy = "let the dimension that varies fastest in memory be "
+                                            "the last one of the block (where `tl.trans` "
+                                            "or `permute` follows: of the block that they give)";
+
 void LoopStep::preparePointer(Value pointer, ArrayRef<Index> point, Forms &forms, bool &scattered,
                               Operation *op) {
   if (!isa<RankedTensorType>(pointer.getType()))
@@ -220,7 +225,7 @@ void LoopStep::preparePointer(Value pointer, ArrayRef<Index> point, Forms &forms
     if (apart)
       explainAccess(op, pointer, "element by element",
                     "neighbouring elements are " + std::to_string(*known) + " bytes apart",
-                    "let the dimension that varies fastest in memory be the last one of the block");
+                    lastDimensionRemedy);
     else
       explainAccess(op, pointer, *known ? "vectors" : "one value for all lanes");
     scattered = scattered || apart;
@@ -233,8 +238,7 @@ void LoopStep::preparePointer(Value pointer, ArrayRef<Index> point, Forms &forms
     explainAccess(op, pointer, "vectors when the stride is 1, which is tested while running");
   } else {
     explainAccess(op, pointer, "element by element",
-                  "neighbouring elements are a stride apart that is not 1",
-                  "let the dimension that varies fastest in memory be the last one of the block");
+                  "neighbouring elements are a stride apart that is not 1", lastDimensionRemedy);
     scattered = true;
   }
 }
