@@ -35,6 +35,33 @@ class Bench:
         rounds = max(5, min(most, int(seconds / one_round)))
         return [statistics.median(readings) for readings in self.once(calls, rounds)]
 
+    def pairs(self, calls, seconds, most=2000):
+        """Times of two calls against each other: (median milliseconds of each, median of first over second, readings of each).
+
+        Made for kernels of a few microseconds: behind a pause the GPU always has work waiting, so that what the host takes for a launch
+        is not measured; who comes first changes from round to round. At least 20 rounds.
+        """
+        first = [statistics.median(readings) for readings in self.once(calls, 3)]
+        # The flush takes about 0.07 ms, the host's part of a round at most 0.1 ms a call.
+        rounds = max(20, min(most, int(seconds / (sum(first) / 1000 + 0.0002))))
+        readings = [[], []]
+        for start in range(0, rounds, 40):
+            events = []
+            torch.cuda._sleep(4_000_000)
+            for i in range(start, min(start + 40, rounds)):
+                for which in ((0, 1) if i % 2 else (1, 0)):
+                    before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                    self.flush.zero_()
+                    before.record()
+                    calls[which]()
+                    after.record()
+                    events.append((which, before, after))
+            torch.cuda.synchronize()
+            for which, before, after in events:
+                readings[which].append(before.elapsed_time(after))
+        ratio = statistics.median(a / b for a, b in zip(*readings))
+        return [statistics.median(values) for values in readings], ratio, rounds
+
     def tune(self, makers, seconds):
         """The fastest of some configurations: `makers` maps each to a function without arguments that compiles it and returns the
         call. Returns (configuration, call, failures); gives up new ones after `seconds`."""
