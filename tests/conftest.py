@@ -26,7 +26,7 @@ def pytest_addoption(parser):
     parser.addoption("--target", action="append", choices=["cpu", "cuda"], help="a target to test, by default every one here")
     group = parser.getgroup("nereid")
     group.addoption("--ptx", metavar="FOLDER", help="compile for a GPU instead of running, and write the PTX to this folder")
-    group.addoption("--ptx-target", metavar="TARGET", default="cuda:90", help="which GPU (default: cuda:90)")
+    group.addoption("--ptx-target", metavar="TARGET", default="cuda:90", help="which GPU, or cpu for object files (default: cuda:90)")
     group.addoption("--ptx-every", metavar="N", type=int, default=1, help="take every Nth test only")
 
 
@@ -48,7 +48,9 @@ def pytest_collection_modifyitems(config, items):
 def pytest_pyfunc_call(pyfuncitem):
     if not pyfuncitem.config.getoption("--ptx"):
         return (yield)
-    pyfuncitem.funcargs["target"] = "cuda"  # for tests that expect different things of GPUs
+    # For tests that expect different things of GPUs.
+    pyfuncitem.funcargs["target"] = pyfuncitem.config.getoption("--ptx-target").partition(":")[0]
+    compile_only.test = pyfuncitem.nodeid
     compiled = compile_only.launches
     try:
         return (yield)
