@@ -55,7 +55,14 @@ for features in avx2 baseline; do
 done
 # Random programs, others each time: a failure prints its seed and the kernel made small (docs/generator.md).
 seed=${NEREID_GENERATOR_SEED:-$(($(date +%s) % 1000000 * 1000))}
+# Checked and debug mode, every launch compared: a sample of the matrix (docs/testing.md).
+for mode in checked debug; do
+  step "language tests in $mode mode" pytest "mode-$mode" -n 2 tests/language tests/kernels --mode "$mode" \
+    --mode-every 40 --mode-first $((seed / 1000 % 40))
+done
 step "random programs on the CPU from seed $seed" "$python" -m tests.generator --seed "$seed" --seconds 80 --jobs 2
+step "random programs in checked and debug mode from seed $seed" "$python" -m tests.generator --seed "$seed" --seconds 40 --jobs 2 \
+  --compile-mode checked,debug
 step "random programs compiled for GPUs from seed $seed" "$python" -m tests.generator --seed "$seed" --seconds 25 --jobs 2 \
   --mode crash --compile cuda:90,cuda:80
 NEREID_SIMULATOR=$PWD/build/release/tests/unit/nvidia/nereid-simulate \

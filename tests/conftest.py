@@ -5,12 +5,14 @@ NEREID_TEST_TARGETS="cpu,cuda" ask for; one that was asked for and cannot be use
 `@pytest.mark.cpu_only("why")` says that a test is about the CPU target. A test that needs a GPU and shows it by itself (streams,
 processes) takes `gpu`. Everything else, child processes included, runs on the CPU.
 
-`--ptx FOLDER` compiles the launches of such tests for a GPU instead of running them (`compile_only.py`).
+`--ptx FOLDER` compiles the launches of such tests for a GPU instead of running them (`compile_only.py`). `--mode checked` and
+`--mode debug` run them in checked and in debug mode (`launch_modes.py`).
 """
 
 import os
 
 import compile_only
+import launch_modes
 import pytest
 
 os.environ.setdefault("NEREID_TARGET", "cpu")
@@ -28,12 +30,19 @@ def pytest_addoption(parser):
     group.addoption("--ptx", metavar="FOLDER", help="compile for a GPU instead of running, and write the PTX to this folder")
     group.addoption("--ptx-target", metavar="TARGET", default="cuda:90", help="which GPU, or cpu for object files (default: cuda:90)")
     group.addoption("--ptx-every", metavar="N", type=int, default=1, help="take every Nth test only")
+    group.addoption("--mode", choices=sorted(launch_modes.MODES), help="run every launch in this mode, results compared as always")
+    group.addoption("--mode-every", metavar="N", type=int, default=1, help="take every Nth test only")
+    group.addoption("--mode-first", metavar="K", type=int, default=0, help="the first of them, counted from 0")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "cpu_only(why): a test about the CPU target")
+    config.addinivalue_line("markers", "overflows(why): its integers wrap on purpose: `--mode debug` does not check for overflow")
+    config.addinivalue_line("markers", "not_in_mode(mode, why): not run with `--mode MODE`")
     if config.getoption("--ptx"):
         compile_only.install(config.getoption("--ptx"), config.getoption("--ptx-target"))
+    if config.getoption("--mode"):
+        launch_modes.install()
 
 
 def pytest_collection_modifyitems(config, items):
@@ -42,6 +51,19 @@ def pytest_collection_modifyitems(config, items):
         mine = [item for item in items if "target" in item.fixturenames and "test_checked" not in item.nodeid
                 and not item.get_closest_marker("cpu_only")]
         items[:] = mine[::config.getoption("--ptx-every")]
+    if mode := config.getoption("--mode"):
+        items[:] = [item for item in items if "target" in item.fixturenames and not launch_modes.reason_against(mode, item)]
+        items[:] = items[config.getoption("--mode-first")::config.getoption("--mode-every")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    if mode := item.config.getoption("--mode"):
+        launch_modes.enter(mode, item)
+    try:
+        return (yield)
+    finally:
+        launch_modes.leave()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -64,6 +86,10 @@ def pytest_pyfunc_call(pyfuncitem):
 def _targets(config):
     """The targets to test, and whether they were asked for."""
     asked = config.getoption("--target") or [name for name in os.environ.get("NEREID_TEST_TARGETS", "").split(",") if name]
+    if config.getoption("--mode") == "checked":
+        if "cuda" in asked:
+            raise pytest.UsageError("checked mode is the CPU's: `--mode checked` takes no `--target cuda`")
+        return ["cpu"], False
     if asked:
         return list(dict.fromkeys(asked)), True
     from nereid import _native

@@ -45,6 +45,7 @@ struct FrontendOptions {
   bool strict = false; ///< refuse what Triton refuses (design decision 15)
   bool debug = false;  ///< compile `assert` and `device_assert`, check integer overflow
   bool sanitizeOverflow = true;
+  bool checked = false;           ///< what a masked load without `other` leaves undefined shows
   std::string targetName = "cpu"; ///< what `tl.target_info` answers
   /// The target copies blocks of tensors in hardware (`desc.atomic_max` of 16-bit floats is its).
   bool hasTensorCopies = false;

@@ -39,6 +39,7 @@ public:
                                 SourceSpan span) override;
   FailureOr<std::optional<Value>> findAttribute(const Value &object, llvm::StringRef name,
                                                 SourceSpan span) override;
+  bool insidePrelude() const override { return frame && frame->function->isPrelude; }
 
 private:
   /// One function being walked.

@@ -257,11 +257,13 @@ Tensor Semantic::emitCompare(CompareOp op, const Tensor &a, const Tensor &b) {
 }
 
 /// With `debug`, + - * on integers narrower than 64 bits are repeated in 64 bits and asserted to
-/// fit.
-void Semantic::checkOverflow(BinaryOp op, const Tensor &a, const Tensor &b) {
+/// fit. The prelude's own arithmetic may wrap, in lanes that it discards or on purpose: there only
+/// calls of `add`, `sub` and `mul` are checked.
+void Semantic::checkOverflow(BinaryOp op, const Tensor &a, const Tensor &b,
+                             std::optional<bool> asked) {
   DType type = a.type.scalar;
-  if (!options.debug || !options.sanitizeOverflow || !overflowChecks || !isInt(type) ||
-      info(type).bits >= 64 || isBool(type))
+  if (!options.debug || !options.sanitizeOverflow || !isInt(type) || info(type).bits >= 64 ||
+      isBool(type) || !asked.value_or(!evaluator.insidePrelude()))
     return;
   const char *name = op == BinaryOp::Add ? "add" : op == BinaryOp::Sub ? "sub" : "mul";
   Tensor wideA = *cast(a, DType::Int64), wideB = *cast(b, DType::Int64);
@@ -385,7 +387,7 @@ static FailureOr<Value> divide(Semantic &s, Tensor a, Tensor b) {
 }
 
 FailureOr<Value> Semantic::binary(BinaryOp op, const Value &a, const Value &b, SourceSpan atA,
-                                  SourceSpan atB) {
+                                  SourceSpan atB, std::optional<bool> checksOverflow) {
   if (!a.isTensor() && !b.isTensor())
     return foldedOr(*this, foldBinary(op, a, b), spelled(op), a, &b);
   if (!isOperand(a) || !isOperand(b) || op == BinaryOp::Pow || op == BinaryOp::MatMult)
@@ -406,7 +408,7 @@ FailureOr<Value> Semantic::binary(BinaryOp op, const Value &a, const Value &b, S
   case BinaryOp::Add:
   case BinaryOp::Sub:
   case BinaryOp::Mult:
-    checkOverflow(op, x, y);
+    checkOverflow(op, x, y, checksOverflow);
     return Value(emitBinary(op, x, y));
   case BinaryOp::Div:
     return divide(*this, x, y);
@@ -486,7 +488,7 @@ FailureOr<Value> Semantic::unary(UnaryOpKind op, const Value &a, SourceSpan at) 
     if (isFloat(type.scalar)) // the sign is flipped: -0.0 is kept, unlike by 0 - x
       return Value(wrap(arith::NegFOp::create(builder, loc(), tensor->ir), type));
     Tensor zero = constant(0, type);
-    checkOverflow(BinaryOp::Sub, zero, *tensor);
+    checkOverflow(BinaryOp::Sub, zero, *tensor, {});
     return Value(emitBinary(BinaryOp::Sub, zero, *tensor));
   }
   case UnaryOpKind::Invert:

@@ -46,6 +46,8 @@ public:
   /// The same; nothing when there is no such attribute.
   virtual FailureOr<std::optional<Value>> findAttribute(const Value &object, llvm::StringRef name,
                                                         SourceSpan span) = 0;
+  /// Whether the expression being evaluated is the prelude's own, not the author's.
+  virtual bool insidePrelude() const = 0;
 };
 
 /// How a cast behaves beyond its types.
@@ -94,20 +96,6 @@ public:
   private:
     Semantic &semantic;
     SourceSpan before;
-  };
-
-  /// Switches the checks for overflow off for a scope; they are on only with `debug` anyway.
-  class OverflowChecks {
-  public:
-    OverflowChecks(Semantic &semantic, bool on)
-        : semantic(semantic), before(semantic.overflowChecks) {
-      semantic.overflowChecks = before && on;
-    }
-    ~OverflowChecks() { semantic.overflowChecks = before; }
-
-  private:
-    Semantic &semantic;
-    bool before;
   };
 
   /// Reports at `span` (or, when that is empty, at the current one), with a note per call; returns
@@ -160,9 +148,10 @@ public:
   //----------------------------------------------------------------------------===//
 
   /// `a op b`. Known values are folded as Python does; a tensor on either side emits IR by the
-  /// rules of promotion.
+  /// rules of promotion. With `debug`, overflow of + - * on integers narrower than 64 bits is
+  /// asserted against where the author wrote the operation, or where `checksOverflow` asks for it.
   FailureOr<Value> binary(BinaryOp op, const Value &a, const Value &b, SourceSpan atA = {},
-                          SourceSpan atB = {});
+                          SourceSpan atB = {}, std::optional<bool> checksOverflow = {});
   FailureOr<Value> compare(CompareOp op, const Value &a, const Value &b, SourceSpan atA = {},
                            SourceSpan atB = {});
   FailureOr<Value> unary(UnaryOpKind op, const Value &a, SourceSpan at = {});
@@ -260,9 +249,8 @@ private:
   FailureOr<Tensor> bitcast(const Tensor &value, const Type &target, SourceSpan at);
   FailureOr<Tensor> castSoftware(const Tensor &value, DType to, CastOptions how, SourceSpan at);
   FailureOr<Tensor> castPointer(const Tensor &value, const Type &target, SourceSpan at);
-  void checkOverflow(BinaryOp op, const Tensor &a, const Tensor &b);
+  void checkOverflow(BinaryOp op, const Tensor &a, const Tensor &b, std::optional<bool> asked);
 
-  bool overflowChecks = true;
   SourceSpan currentSpan;
   std::optional<mlir::Location> currentLoc;
   std::vector<SourceSpan> calls;

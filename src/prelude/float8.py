@@ -23,7 +23,7 @@ def _float32_to_float8(x, source, width: constexpr, mantissa: constexpr, bias: c
     smallest: constexpr = 2.0 ** (1 - bias)
     magnitude = size.to(float32, bitcast=True)
     # Normal numbers: another bias; a carry out of the mantissa is right. Subnormal ones: a whole number of quanta.
-    normal = sub(size, (127 - bias) << 23, sanitize_overflow=False)
+    normal = size - ((127 - bias) << 23)
     if towards_zero:
         quanta: constexpr = 2.0 ** (bias - 1 + mantissa)
         subnormal = (minimum(magnitude, smallest) * quanta).to(uint32)

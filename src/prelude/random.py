@@ -25,10 +25,10 @@ def philox_impl(c0, c1, c2, c3, k0, k1, n_rounds: constexpr = 10):
         old2 = c2
         c0 = umulhi(multiplier_b, old2) ^ c1 ^ k0
         c2 = umulhi(multiplier_a, old0) ^ c3 ^ k1
-        c1 = mul(multiplier_b, old2, sanitize_overflow=False)
-        c3 = mul(multiplier_a, old0, sanitize_overflow=False)
-        k0 = add(k0, weyl_a, sanitize_overflow=False)
-        k1 = add(k1, weyl_b, sanitize_overflow=False)
+        c1 = multiplier_b * old2
+        c3 = multiplier_a * old0
+        k0 = k0 + weyl_a
+        k1 = k1 + weyl_b
     return c0, c1, c2, c3
 
 

@@ -4,12 +4,13 @@
 # the first (or, with tie breaking off, any) of equal values is found in every order of combination: `reduce_any_order`.
 
 
+# Sums and products that do not fit their type are the author's: `add` and `mul` are checked with `debug`, operators here are not.
 def _add(a, b):
-    return a + b
+    return add(a, b)
 
 
 def _multiply(a, b):
-    return a * b
+    return mul(a, b)
 
 
 def _xor(a, b):

@@ -3,7 +3,7 @@
 
 def cdiv(x, div):
     """`x / div` rounded up, of integers: `(x + (div - 1)) // div`. Known numbers give a known number."""
-    return (x + (div - 1)) // div
+    return add(x, sub(div, 1)) // div
 
 
 def zeros_like(input):
@@ -66,7 +66,7 @@ def expect_zero(x, mask):
 def swizzle2d(i, j, size_i, size_j, size_g):
     """Reorders the positions of a row-major `size_i` x `size_j` grid so that groups of `size_g` rows are walked column by
     column. Returns the new pair (i, j)."""
-    position = i * size_j + j
+    position = add(mul(i, size_j), j)
     group = position // (size_g * size_j)
     first = group * size_g
     rows = minimum(size_i - first, size_g)

@@ -11,9 +11,6 @@
 // that wraps: the same computation is done in 64 bits beside it and compared at the access, in the
 // lanes that are really accessed. (64-bit arithmetic, and unsigned arithmetic, which the
 // front end widens itself, are not checked.)
-//
-// A masked load without `other` gets one that shows: NaN for floats, bytes 0x5A for integers, true
-// for bools.
 #include "transforms/Passes.h"
 
 #include "ir/tile/Dialect.h"
@@ -280,25 +277,6 @@ private:
     Value address = PtrToIntOp::create(builder, loc, addressType, pointer);
     auto pointee = cast<PtrType>(getElementTypeOrSelf(pointer.getType())).getPointee();
     checkBounds(pointer, address, mask, bytesOf(pointee));
-    if (auto load = dyn_cast<LoadOp>(op); load && mask && !load.getOther())
-      if (Value poison = poisonOf(load.getResult().getType()))
-        load.getOtherMutable().assign(poison);
-  }
-
-  Value poisonOf(Type type) {
-    Type element = getElementTypeOrSelf(type);
-    TypedAttr attribute;
-    if (auto floating = dyn_cast<FloatType>(element))
-      attribute = builder.getFloatAttr(floating, APFloat::getNaN(floating.getFloatSemantics()));
-    else if (auto integer = dyn_cast<IntegerType>(element))
-      attribute = builder.getIntegerAttr(
-          integer, integer.getWidth() == 1 ? APInt(1, 1)
-                                           : APInt::getSplat(integer.getWidth(), APInt(8, 0x5A)));
-    else
-      return {};
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      return arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(tensor, attribute));
-    return arith::ConstantOp::create(builder, loc, attribute);
   }
 
   func::FuncOp function;

@@ -25,6 +25,9 @@ def parse(arguments):
                         help="sim: the GPU's code on a simulated block of threads")
     parser.add_argument("--mode", choices=["compare", "crash"], default="compare",
                         help="crash: only compile, for the GPUs of --compile; it needs none")
+    parser.add_argument("--compile-mode", default="", metavar="MODES",
+                        help="also run every program in these modes: checked, debug, or both with a comma. With debug, integers wrap in every "
+                        "fourth program only, and there the report is expected")
     parser.add_argument("--compile", default=None, help="also compile for these targets, e.g. cuda:80,cuda:90")
     parser.add_argument("--assemble", type=int, default=0, metavar="N", help="assemble every Nth kernel that is only compiled")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -53,18 +56,26 @@ def reproducer(program, failure, seed, path):
 def main(arguments=None):
     options = parse(sys.argv[1:] if arguments is None else arguments)
     first = options.seed if options.seed is not None else int(time.time()) % 1000000 * 1000
+    modes = tuple(mode for mode in options.compile_mode.split(",") if mode)
+    if unknown_modes := set(modes) - {"checked", "debug"}:
+        raise SystemExit(f"--compile-mode takes checked and debug, found {', '.join(sorted(unknown_modes))}")
+
+    def program_of_seed(seed):
+        return generate.program_of_seed(seed, overflows=generate.overflows_in(seed, modes))
+
     if options.show is not None:
-        program = generate.program_of_seed(options.show)
+        program = program_of_seed(options.show)
         print(source_of(program))
         print("#", program.grid, program.options, [(s.name, s.value) for s in program.scalars])
         return 0
     compile_targets = tuple((options.compile or ("cuda:90" if options.mode == "crash" else "")).split(",")) if \
         options.compile or options.mode == "crash" else ()
     targets = () if options.mode == "crash" else ("cpu", "cuda") if options.target == "both" else (options.target, )
-    settings = {"targets": targets, "compile_targets": compile_targets, "timeout": options.timeout, "assemble": options.assemble,
+    settings = {"targets": targets, "compile_targets": compile_targets, "timeout": options.timeout, "assemble": options.assemble, "modes": modes,
                 "environment": {"NEREID_ALWAYS_COMPILE": "1", "NEREID_CPU_THREADS": "1", "NEREID_LINE_INFO": "0"}}
     print(f"generator: seeds from {first}, {options.target if targets else 'compile only'}"
-          f"{' and ' + ', '.join(compile_targets) if compile_targets else ''}, {options.jobs} processes", flush=True)
+          f"{' and ' + ', '.join(compile_targets) if compile_targets else ''}{', also ' + options.compile_mode if modes else ''}, "
+          f"{options.jobs} processes", flush=True)
     workers = [Worker(settings) for _ in range(options.jobs)]
     start, seed, done, failed = time.monotonic(), first, 0, 0
     counts, seen, unknown, unsimulated = collections.Counter(), {}, collections.Counter(), 0
@@ -106,7 +117,7 @@ def main(arguments=None):
             print(f"seed {question}: the generator itself: {failure.text}")
             continue
         helper = Worker({**settings, "timeout": min(options.timeout, 20)})
-        program, found = generate.program_of_seed(question), failure
+        program, found = program_of_seed(question), failure
         if options.minimise:
             program, found = minimise(program, failure, lambda p: helper.result(p)[0], options.minimise)
         helper.stop()

@@ -48,6 +48,7 @@ def _sum(machine, args, attrs):
     (x, ) = args
     axis = _check_axis(x, attrs)
     x = cast(x, BY_NAME[attrs["dtype"]]) if attrs.get("dtype") else _narrow_as_int(x)
+    machine.overflow.sum(x, axis)
     total = _any_sum(machine, x, axis)
     return Value(total.dtype, _reduced(x, total.array, attrs))
 
@@ -139,6 +140,11 @@ def _along(array, axis, reverse, function):
     return function(array, axis)
 
 
+def _in_order(x, attrs):
+    """The elements in the order of a scan."""
+    return Value(x.dtype, np.flip(x.array, attrs["axis"])) if attrs.get("reverse") else x
+
+
 @op("cumsum", _scan_text("cumsum"))
 def _cumsum(machine, args, attrs):
     (x, ) = args
@@ -153,6 +159,7 @@ def _cumsum(machine, args, attrs):
         require_exact_sum(x.array, attrs["axis"], x.dtype.digits)
         wide = _along(x.array.astype(np.float64), attrs["axis"], attrs.get("reverse"), lambda a, i: np.cumsum(a, axis=i))
         return computed(x.dtype, wide)
+    machine.overflow.sum(_in_order(x, attrs), attrs["axis"], running=True)
     return Value(x.dtype, _along(x.array, attrs["axis"], attrs.get("reverse"), lambda a, i: np.cumsum(a, axis=i, dtype=x.dtype.array)))
 
 
@@ -169,6 +176,7 @@ def _cumprod(machine, args, attrs):
         mantissa, exponent = np.frexp(np.asarray(x.array, np.float64))
         if not np.all(np.isin(np.abs(mantissa), (0.5, ))) or np.max(np.sum(np.abs(exponent), axis=attrs["axis"])) > 12:
             raise Reject("a product that may round")
+    machine.overflow.product(_in_order(x, attrs), attrs["axis"], running=True)
     with np.errstate(all="ignore"):
         result = _along(x.array, attrs["axis"], attrs.get("reverse"), lambda a, i: np.cumprod(a, axis=i, dtype=x.dtype.array))
     return Value(x.dtype, np.ascontiguousarray(result))
@@ -240,6 +248,19 @@ def _custom(args, attrs):
     return _check_axis(args[0], attrs)
 
 
+def _note_overflow(machine, name, values, axis, running=False):
+    """The arithmetic of a combiner, which is the author's. Where it discards a sum, or carries several numbers, the order tells."""
+    if name == "c_add":
+        machine.overflow.sum(values[0], axis, running)
+    elif name == "c_mul":
+        machine.overflow.product(values[0], axis, running)
+    elif name == "c_affine":
+        machine.overflow.affine(*values, axis)
+    elif name in ("c_segment", "c_triple"):
+        with machine.overflow.doubt():
+            machine.overflow.sum(values[0], axis)
+
+
 def _tuple_text(texts):
     return texts[0] if len(texts) == 1 else "(" + ", ".join(texts) + ")"
 
@@ -250,6 +271,7 @@ def _reduce(machine, args, attrs):
     arrays = [v.array for v in args]
     if isinstance(axis, tuple):
         arrays, axis = [a.reshape(-1) for a in arrays], 0
+    _note_overflow(machine, attrs["combine"], [Value(v.dtype, a) for v, a in zip(args, arrays)], axis)
     last = _fold(attrs["combine"], arrays, axis)[-1]
     values = tuple(Value(v.dtype, _reduced(v, np.asarray(a), attrs)) for v, a in zip(args, last))
     return values if len(values) > 1 else values[0]
@@ -259,6 +281,7 @@ def _reduce(machine, args, attrs):
 def _scan(machine, args, attrs):
     axis = _custom(args, attrs)
     arrays = [np.flip(v.array, axis) if attrs.get("reverse") else v.array for v in args]
+    _note_overflow(machine, attrs["combine"], [Value(v.dtype, a) for v, a in zip(args, arrays)], axis, running=True)
     results = _fold(attrs["combine"], arrays, axis)
     values = []
     for k, v in enumerate(args):

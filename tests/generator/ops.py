@@ -97,6 +97,7 @@ def _wrapped(function):
     def evaluate(machine, args, attrs):
         exact(*args)
         x, y = meet(*args)
+        machine.overflow.binary(function, x, y)
         with np.errstate(all="ignore"):
             if x.dtype is BOOL:
                 bits = function(x.array.astype(np.uint8), y.array.astype(np.uint8)) & 1
@@ -240,6 +241,7 @@ def _neg(machine, args, attrs):
     (x, ) = args
     if x.dtype is BOOL:
         raise Reject("negation of a bool")
+    machine.overflow.binary(np.subtract, Value(x.dtype, np.zeros((), x.dtype.array)), x)
     with np.errstate(all="ignore"):
         return Value(x.dtype, np.asarray(-x.array), x.ulp)
 

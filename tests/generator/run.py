@@ -1,7 +1,8 @@
 """Runs programs on the compiler's targets and compares the memory they leave.
 
 `check(program, settings)` returns None or a `Failure`. What a check does beside the plain comparison depends on the seed: the same
-kernel with another number of warps, stages or another instruction set must give the same bits.
+kernel with another number of warps, stages or another instruction set must give the same bits. With modes ("checked", "debug") it
+runs in these too.
 """
 
 import dataclasses
@@ -18,6 +19,7 @@ import traceback
 import numpy as np
 
 from .dtypes import BF16, BOOL, F32, FP8, I64, from_memory
+from .overflow import NEVER, SURELY, Overflow
 from .tree import argument_value, run, source_of
 
 _FOLDER = None
@@ -83,7 +85,9 @@ class Arguments:
                 shift = -space.ctypes.data % 64
                 array = space[shift:shift + buffer.bits.nbytes]
                 array[:] = np.ascontiguousarray(buffer.bits).view(np.uint8)
-                view = array[buffer.base * buffer.bits.itemsize:]
+                # Begins at the base and reaches to both ends of the memory, as checked mode sees it.
+                before, after = buffer.base * buffer.bits.itemsize, (len(buffer.bits) - buffer.base) * buffer.bits.itemsize
+                view = np.lib.stride_tricks.as_strided(array[before:], (after, before + 1), (1, -1))
             self.arrays[buffer.name] = array
             self.values.append(nereid.reinterpret(view, getattr(tl, buffer.dtype.name)))
         self.values += [s.value for s in program.scalars]
@@ -197,16 +201,17 @@ def simulate(kernel, program):
         return {b.name: np.frombuffer(pathlib.Path(name, b.name).read_bytes()[256:-256], b.bits.dtype) for b in program.buffers}
 
 
-def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=None, assemble=0, skipped=None):
+def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=None, assemble=0, skipped=None, modes=()):
     """None, or the first failure. `want` is the memory that NumPy leaves, where it is known already. Of the kernels that
     are only compiled, those whose seed is a multiple of `assemble` become machine code. To the list `skipped` goes what the
-    simulator did not know: nothing has been compared then."""
+    simulator did not know: nothing has been compared then. `modes`: of "checked" (which only the CPU has) and "debug"."""
+    overflow = Overflow()
     try:
-        want = run(program) if want is None else want
+        want = run(program, overflow=overflow) if want is None or modes else want
     except Exception:
         return Failure("evaluator", "numpy", traceback.format_exc())
     for target in compile_targets:
-        failure, _ = compile_only(program, target, assemble=bool(assemble) and program.seed % assemble == 0)
+        failure, _ = compile_only(program, target, {"debug": True} if "debug" in modes else None, bool(assemble) and program.seed % assemble == 0)
         if failure:
             return failure
     source = source_of(program)
@@ -217,7 +222,7 @@ def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=No
         for target in targets:
             if program.ordered and target != "cpu":
                 continue
-            for options in launches(program, target, variants):
+            for options, stops in launches(program, target, variants, modes, overflow.state):
                 if target.startswith("sim"):
                     device = target.removeprefix("sim:") if ":" in target else "cuda:80"
                     arguments = Arguments(program, False)
@@ -242,10 +247,14 @@ def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=No
                     module.kernel[program.grid](*arguments.values, target=target, **options)
                     got = arguments.memory()
                 except Exception as error:
+                    if stops != NEVER and "overflow detected for operation" in str(error):
+                        continue
                     failure = failed(name, error)
                     if failure:
                         return failure
                     continue
+                if stops == SURELY:
+                    return Failure("wrong", name, "an integer overflows, and debug mode does not say so")
                 text = differences(program, got, want)
                 if text:
                     return Failure("wrong", name, text)
@@ -255,17 +264,25 @@ def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=No
     return None
 
 
-def launches(program, target, variants):
-    """The options of each launch: what the program says, and for some seeds others that must not change a bit."""
-    yield program.options
+def launches(program, target, variants, modes=(), overflow=NEVER):
+    """The options of each launch, and whether overflow stops it: what the program says, for some seeds others that must not change a
+    bit, and those of the modes. Debug mode reports integers that wrap (`overflow`): such a program also runs without that check."""
+    yield program.options, NEVER
+    if "checked" in modes and target == "cpu":
+        yield {**program.options, "checked": True}, NEVER
+    if "debug" in modes:
+        if overflow == NEVER or target == "cpu":     # on a GPU an assertion that fails takes the process along
+            yield {**program.options, "debug": True}, overflow
+        if overflow != NEVER:
+            yield {**program.options, "debug": True, "sanitize_overflow": False}, NEVER
     if not variants:
         return
     if target == "cpu" and program.seed % 6 == 0:
-        yield {**program.options, "features": ("avx2", "baseline", "avx512")[program.seed // 6 % (3 if _has_avx512() else 2)]}
+        yield {**program.options, "features": ("avx2", "baseline", "avx512")[program.seed // 6 % (3 if _has_avx512() else 2)]}, NEVER
     if target == "cuda" and program.seed % 4 == 0:
-        yield {**program.options, "num_warps": 8 if program.options["num_warps"] < 4 else 2}
+        yield {**program.options, "num_warps": 8 if program.options["num_warps"] < 4 else 2}, NEVER
     if target == "cuda" and program.seed % 4 == 1:
-        yield {**program.options, "num_stages": 1 + program.options["num_stages"] % 4}
+        yield {**program.options, "num_stages": 1 + program.options["num_stages"] % 4}, NEVER
 
 
 def _has_avx512():

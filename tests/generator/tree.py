@@ -1,5 +1,6 @@
 """Programs as trees: expressions, statements, functions, memory. A tree writes itself as source text and runs in NumPy."""
 
+import contextlib
 import dataclasses
 
 import numpy as np
@@ -9,6 +10,7 @@ from .dtypes import BY_NAME, I32, I64, F32, BOOL, U32, Reject, Value, as_value, 
 from .fold_ops import COMBINERS
 from .memory_ops import View
 from .ops import MAPPED, OPS
+from .overflow import Overflow
 
 
 @dataclasses.dataclass
@@ -262,11 +264,12 @@ MAX_STEPS = 20000
 class Machine:
     """The state of one program: its variables, the memory shared by all programs, and what to count."""
 
-    def __init__(self, program, pid, memory, counts=None):
+    def __init__(self, program, pid, memory, counts=None, overflow=None):
         self.program, self.pid, self.grid = program, pid, tuple(program.grid) + (1, ) * (3 - len(program.grid))
         self.memory = memory                     # name -> (dtype, base, bits); a write replaces the bits
         self.functions = {f.name: f for f in program.functions}
         self.counts = counts
+        self.overflow = overflow or Overflow()
         self.context = ["straight"]
         self.steps = 0
         self.scope = {}
@@ -278,7 +281,7 @@ class Machine:
             self.scope[s.name] = argument_value(s)
 
     def copy(self):
-        other = Machine(self.program, self.pid, dict(self.memory))
+        other = Machine(self.program, self.pid, dict(self.memory), overflow=self.overflow)
         other.scope = dict(self.scope)
         other.functions = self.functions
         return other
@@ -322,7 +325,8 @@ class Machine:
                 raise Reject("an unknown name") from None
         if node.op == "lit":
             return node.attrs["value"]
-        operands = [self.evaluate(arg) for arg in node.args]
+        with self.overflow.doubt() if node.op in ("chosen", "both", "either") else contextlib.nullcontext():
+            operands = [self.evaluate(arg) for arg in node.args]
         if node.op == "call":
             return self.call(self.functions[node.attrs["function"]], operands)
         return self.apply(node, operands)
@@ -533,11 +537,11 @@ def program_ids(program):
     return [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
 
 
-def run(program, counts=None):
-    """The memory after all programs have run, by name."""
+def run(program, counts=None, overflow=None):
+    """The memory after all programs have run, by name. `overflow` hears of sums that do not fit."""
     memory = initial_memory(program)
     for pid in program_ids(program):
-        machine = Machine(program, pid, memory, counts)
+        machine = Machine(program, pid, memory, counts, overflow)
         machine.bind_arguments()
         try:
             machine.run(program.body)

@@ -16,7 +16,7 @@ def _child(pipe, settings, trace):
     faulthandler.enable(open(trace, "w"))
     os.environ.update(settings.get("environment", {}))
     from .dtypes import Reject
-    from .generate import program_of_seed
+    from .generate import overflows_in, program_of_seed
     from .run import check
     from .tree import run
     from collections import Counter
@@ -27,12 +27,12 @@ def _child(pipe, settings, trace):
         counts, skipped = Counter(), []
         try:
             if isinstance(question, int):
-                program = program_of_seed(question)
+                program = program_of_seed(question, overflows=overflows_in(question, settings.get("modes", ())))
                 run(program, counts)
             else:
                 program = question
             failure = check(program, settings["targets"], settings["compile_targets"], settings.get("variants", True),
-                            assemble=settings.get("assemble", 0), skipped=skipped)
+                            assemble=settings.get("assemble", 0), skipped=skipped, modes=settings.get("modes", ()))
         except Reject as reject:
             failure = Failure("evaluator", "numpy", str(reject))
         except Exception:

@@ -51,6 +51,7 @@ def scaled_int8_kernel(a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, c_ptr, bias_ptr, 
     tl.store(c_ptrs, c, mask=(offs_cm[:, None] < M) & (offs_cn[None, :] < N))
 
 
+@pytest.mark.not_in_mode("checked", "it adds up masked-off elements, which its author left undefined: checked mode shows them")
 @pytest.mark.parametrize("per_row", [True, False])
 @pytest.mark.parametrize("kind", ["int8", "fp8"])
 def test_scaled(kind, per_row, target):

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 
 import harness
+import nereid
+import nereid.language as tl
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Access:
 
     def place(self, data, dtype):
         """A tensor with this layout holding `data`, and its strides in elements."""
-        if self.layout == "negative":  # torch has no negative strides: the kernel gets the last element's address
+        if self.layout == "negative":  # `run` turns it round
             return harness.to_tensor(np.flip(data, -1), dtype)
         tensor = harness.to_tensor(data, dtype)
         if self.layout == "strided":
@@ -80,18 +82,22 @@ class Access:
         tensors = [self.place(d, t) for d, t in zip(data, in_dtypes)]
         outputs = [harness.empty(t, self.shape) for t in out_dtypes]
         arguments, strides = [], []
-        for tensor in tensors:
+        for tensor, dtype in zip(tensors, in_dtypes):
             if self.layout == "negative":
-                size = self.shape[-1]
-                flat = tensor.reshape(-1)
-                last = flat[size - 1:]  # the first row's last element
-                arguments.append(last)
-                strides += [*tensor.stride()[:-1], -1]
+                arguments.append(backwards(tensor, dtype))
+                strides.append(-1)
             else:
                 arguments.append(tensor)
                 strides += tensor.stride()
         kernel[(self.shape[0] if not self.block else 1,)](*arguments, *outputs, *self.shape, *strides, *outputs[0].stride())
         return outputs
+
+
+def backwards(tensor, dtype):
+    """A vector from its last element to its first. Torch has no negative strides, NumPy has."""
+    if dtype.kind == "fp8" or dtype.name == "bfloat16":
+        return nereid.reinterpret(tensor.view(torch.uint8 if dtype.bits == 8 else torch.int16).numpy()[::-1], getattr(tl, dtype.name))
+    return tensor.numpy()[::-1]
 
 
 SCALAR = Access("scalar", (5,), ())

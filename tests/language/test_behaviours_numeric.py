@@ -54,6 +54,7 @@ def test_08_right_shift_by_the_left_operands_own_sign(target):
     assert torch.equal(got, torch.full((64,), (2 ** 32 - 16) >> 2, dtype=torch.int32))
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"])
 @pytest.mark.parametrize("operator", ["+", "-", "*"])
 def test_09_integers_wrap(operator, dtype, target):
@@ -65,6 +66,7 @@ def test_09_integers_wrap(operator, dtype, target):
     assert [v & mask for v in harness.exact(got).tolist()] == [v & mask for v in exact]
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 def test_09_no_conclusion_is_drawn_from_overflow(target):
     """`x + 1 > x` is false for the largest number."""
     x = torch.full((64,), 2 ** 31 - 1, dtype=torch.int32)

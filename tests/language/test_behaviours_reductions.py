@@ -87,6 +87,7 @@ def test_15_types_of_sums(dtype, result, target):
     assert r == want
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 def test_16_scans_of_narrow_types(target):
     """`cumsum` counts bools, `cumprod` wraps where it is."""
     bools, i8 = DTYPES["int1"], DTYPES["int8"]

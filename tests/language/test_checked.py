@@ -130,6 +130,98 @@ def kernel(x_ptr, y_ptr, n):
     assert torch.isnan(y).item()
 
 
+PADDED = harness.make("""@triton.jit
+def host(d, o_ptr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    v = d.load([2, 4])
+    tl.store(o_ptr + tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :], v)
+
+
+@triton.jit
+def made(x_ptr, o_ptr, m, n, PADDING: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    d = tl.make_tensor_descriptor(x_ptr, [m, n], [n, 1], [ROWS, COLUMNS], padding_option=PADDING)
+    v = d.load([2, 4])
+    tl.store(o_ptr + tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :], v)
+
+
+@triton.jit
+def gathered(x_ptr, o_ptr, m, n, PADDING: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    d = tl.make_tensor_descriptor(x_ptr, [m, n], [n, 1], [1, COLUMNS], padding_option=PADDING)
+    v = d.gather(tl.arange(0, ROWS) + 2, 4)
+    tl.store(o_ptr + tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :], v)
+
+
+@triton.jit
+def window(x_ptr, o_ptr, m, n, PADDING: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    p = tl.make_block_ptr(x_ptr, [m, n], [n, 1], [2, 4], [ROWS, COLUMNS], [1, 0])
+    v = tl.load(p, boundary_check=(0, 1), padding_option=PADDING)
+    tl.store(o_ptr + tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :], v)
+
+
+@triton.jit
+def product(x_ptr, o_ptr, m, n, PADDING: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    d = tl.make_tensor_descriptor(x_ptr, [m, n], [n, 1], [ROWS, COLUMNS], padding_option=PADDING)
+    x = d.load([2, 4])
+    i = tl.arange(0, ROWS)
+    tl.store(o_ptr + i[:, None] * ROWS + i[None, :], tl.dot(x, x.T, input_precision="ieee"))
+""", "host")
+DEFINED = [(kind, padding, dtype) for kind in ("host", "made", "gathered", "window") for padding in ("zero", "nan")
+           for dtype in ("float32", "float16", "bfloat16", "float64", "int8", "int32", "int64", "uint16")
+           if (padding == "zero" or dtype.startswith(("float", "bfloat"))) and (kind, dtype) != ("gathered", "int8")]  # which takes 32 columns
+
+
+def padded_kernel(name):
+    return getattr(sys.modules[PADDED.__module__], name)
+
+
+@pytest.mark.parametrize("kind,padding,dtype", DEFINED)
+def test_padding_stays_what_it_is(kind, padding, dtype, target):
+    """What lies outside of a tensor is zero or NaN by definition: nothing is put there that shows."""
+    from nereid.tools.tensor_descriptor import TensorDescriptor
+    x = harness.to_tensor(np.arange(1, 161).reshape(10, 16) % 100, harness.DTYPES[dtype])
+    block = torch.full((8, 16), 0, dtype=x.dtype)
+    outside = float("nan") if padding == "nan" else 0
+    want = torch.nn.functional.pad(x[2:10, 4:].double(), (0, 4), value=outside)
+    for checked in (False, True):
+        if kind == "host":
+            padded_kernel("host")[(1,)](TensorDescriptor(x, [10, 16], [16, 1], [8, 16], padding), block, ROWS=8, COLUMNS=16, checked=checked)
+        else:
+            padded_kernel(kind)[(1,)](x, block, 10, 16, PADDING=padding, ROWS=8, COLUMNS=16, checked=checked)
+        np.testing.assert_array_equal(block.double().numpy(), want.numpy())
+    assert torch.isnan(want).any() == (padding == "nan")
+
+
+def test_a_product_of_padded_blocks(target):
+    x = torch.randn(10, 16)
+    padded = torch.nn.functional.pad(x[2:, 4:], (0, 4, 0, 8)).double()
+    out = torch.zeros(16, 16)
+    padded_kernel("product")[(1,)](x, out, 10, 16, PADDING="zero", ROWS=16, COLUMNS=16, checked=True)
+    torch.testing.assert_close(out.double(), padded @ padded.T, rtol=1e-6, atol=1e-6)
+
+
+def test_a_window_without_padding_shows(target):
+    """Without `padding_option` the language defines nothing outside."""
+    for x, shows in ((torch.ones(10, 16), lambda v: torch.isnan(v)), (torch.ones(10, 16, dtype=torch.int32), lambda v: v == 0x5A5A5A5A)):
+        block = torch.zeros(8, 16, dtype=x.dtype)
+        padded_kernel("window")[(1,)](x, block, 10, 16, PADDING="", ROWS=8, COLUMNS=16, checked=True)
+        assert shows(block)[:, 12:].all() and (block[:, :12] == 1).all()
+
+
+def test_bools_and_masks_known_to_be_false_show(target):
+    kernel = harness.make("""@triton.jit
+def kernel(x_ptr, b_ptr, o_ptr, n):
+    i = tl.arange(0, 16)
+    flag = tl.load(b_ptr + i, mask=i < n)
+    nothing = tl.load(x_ptr + i, mask=False)
+    scalar = tl.load(x_ptr, mask=n > 100)
+    tl.store(o_ptr + i, flag.to(tl.float32))
+    tl.store(o_ptr + 16 + i, nothing)
+    tl.store(o_ptr + 32, scalar)
+""")
+    out = torch.zeros(33)
+    kernel[(1,)](torch.zeros(16), torch.zeros(16, dtype=torch.bool), out, 10, checked=True)
+    assert not out[:10].any() and (out[10:16] == 1).all() and torch.isnan(out[16:]).all()
+
+
 def test_the_environment_turns_it_on(target, tmp_path):
     script = tmp_path / "wrong.py"
     script.write_text("""import torch, nereid, nereid.language as tl

@@ -117,6 +117,7 @@ CASES = [pytest.param(op, dtype, acc, id=f"{op.name}-{i}-{dtype}-{acc}")
 COVERED = {op.name for op in OPS}
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 @pytest.mark.parametrize("op,dtype,acc", CASES)
 def test_elementwise(op, dtype, acc, target):
     data = [harness.values(dtype, acc.shape, seed=i, low=op.low, high=op.high) for i in range(op.arity)]

@@ -318,6 +318,7 @@ def test_scans_of_16_bit_floats_over_warps(target):
     np.testing.assert_array_equal(out.numpy(), np.minimum.accumulate(x[5:].reshape(8, 64)[::-1], 0))
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 @pytest.mark.parametrize("wide", ["int32", "uint32", "int64", "float32"])
 @pytest.mark.parametrize("name", ["int8", "int16"])
 def test_the_negation_of_the_smallest_integer(target, name, wide):

@@ -355,6 +355,7 @@ def multiply(a, b, c, d, e, f, g, h):
 """
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 @pytest.mark.parametrize("num_warps", [1, 4, 8])
 @pytest.mark.parametrize("shape,axis,reverse", [((1024,), 0, False), ((1024,), 0, True), ((8, 128), 1, True), ((128, 8), 0, False),
                                                 ((1, 64), 1, True), ((64, 1), 0, True), ((4, 16, 8), 1, True), ((4, 16, 8), 0, False)],

@@ -62,6 +62,7 @@ def tolerance(dtype, count):
     return 2.0 * count
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 @pytest.mark.parametrize("shape,axis", SHAPES, ids=str)
 @pytest.mark.parametrize("name,dtype", [(n, d) for n, (dtypes, *_) in REDUCE.items() for d in dtypes], ids=str)
 def test_reduce(name, dtype, shape, axis, target):
@@ -149,6 +150,7 @@ def kernel(a_ptr, b_ptr, p_ptr, q_ptr):
     harness.check(q, want_b, f64, 100, 1e-12)
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("shape,axis", SHAPES, ids=str)
 @pytest.mark.parametrize("name,dtype", [(n, d) for n, (dtypes, *_) in SCAN.items() for d in dtypes], ids=str)

@@ -42,6 +42,7 @@ def get(large, at, count):
     return part if isinstance(part, np.ndarray) else part.cpu().numpy()
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 @pytest.mark.parametrize("row,stride", [(40000, 100003), (3, (1 << 30) + 5), (32767, 65537)])
 def test_rows_times_stride(large, row, stride, target):
     first, n = row * stride, SIZE
@@ -105,6 +106,8 @@ def test_specialisation(large, target):
     assert "tile.large" in text and "extsi" in text
 
 
+@pytest.mark.not_in_mode("debug", "it reads the code, in which checks use 64 bits")
+@pytest.mark.not_in_mode("checked", "it reads the code, in which checks use 64 bits")
 def test_strict_mode_wraps(large, target):
     kernel = harness.make(SMALL)
     text = kernel.warmup(large, 3, grid=(1, ), strict=True).asm["tile"]

@@ -8,7 +8,7 @@
 // (numbers, strings, True, False, None) or dtype names. Parameters that are not listed take their
 // defaults where these are literals.
 //
-//   --strict --debug     as in FrontendOptions
+//   --strict --debug --checked   as in FrontendOptions
 //   --inline             inlines the private functions and canonicalises, to show the kernel alone
 //   --triton-errors      prints errors in Triton's form
 //   --time N             builds the IR N times and prints the median in microseconds instead
@@ -36,6 +36,8 @@ static llvm::cl::opt<std::string> kernelName(llvm::cl::Positional, llvm::cl::Req
 static llvm::cl::opt<std::string> signature(llvm::cl::Positional, llvm::cl::desc("SIGNATURE"));
 static llvm::cl::opt<bool> strict("strict", llvm::cl::desc("refuse what Triton refuses"));
 static llvm::cl::opt<bool> debugAsserts("debug", llvm::cl::desc("compile asserts"));
+static llvm::cl::opt<bool> checkedMode("checked",
+                                       llvm::cl::desc("make undefined elements of loads show"));
 static llvm::cl::opt<bool> inlineCalls("inline", llvm::cl::desc("inline calls and canonicalise"));
 static llvm::cl::opt<bool> tritonErrors("triton-errors", llvm::cl::desc("errors in Triton's form"));
 static llvm::cl::opt<bool> showLocations("locations", llvm::cl::desc("print locations"));
@@ -223,6 +225,7 @@ int main(int argc, char **argv) {
   FrontendOptions options;
   options.strict = strict;
   options.debug = debugAsserts;
+  options.checked = checkedMode;
   options.targetName = target;
   llvm::StringRef name = kernelName;
   if (name.consume_back("*"))

@@ -13,8 +13,7 @@ template <BinaryOp op> static FailureOr<Value> operatorCall(Semantic &s, const B
       s.knownBool(args["sanitize_overflow"], "`sanitize_overflow`", args.span("sanitize_overflow"));
   if (failed(sanitize))
     return failure();
-  Semantic::OverflowChecks checks(s, *sanitize);
-  return s.binary(op, args["x"], args["y"], args.span("x"), args.span("y"));
+  return s.binary(op, args["x"], args["y"], args.span("x"), args.span("y"), *sanitize);
 }
 
 template <bool isAnd> static FailureOr<Value> logicalCall(Semantic &s, const BoundArgs &args) {

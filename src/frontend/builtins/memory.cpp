@@ -3,6 +3,8 @@
 #include "frontend/builtins/families.h"
 #include "ir/tile/Dialect.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 namespace nereid::frontend {
 
 /// `int1` in memory is a byte: such pointers are read and written as pointers to int8.
@@ -66,6 +68,24 @@ static bool outgrows(llvm::ArrayRef<int64_t> mask, llvm::ArrayRef<int64_t> point
   });
 }
 
+/// What masked-off lanes of a load without `other`, which have no defined value, hold in checked
+/// mode: NaN in floats, bytes of 0x5A in integers (so true in bools); nothing for pointers.
+static mlir::Value conspicuous(Semantic &s, const Type &type) {
+  mlir::Type ir = type.toIR(*s.builder.getContext());
+  mlir::Type element = mlir::getElementTypeOrSelf(ir);
+  mlir::TypedAttr value;
+  if (auto floating = llvm::dyn_cast<mlir::FloatType>(element))
+    value = s.builder.getFloatAttr(floating, llvm::APFloat::getNaN(floating.getFloatSemantics()));
+  else if (auto integer = llvm::dyn_cast<mlir::IntegerType>(element))
+    value = s.builder.getIntegerAttr(
+        integer, llvm::APInt::getSplat(integer.getWidth(), llvm::APInt(8, 0x5A)));
+  else
+    return {};
+  if (auto block = llvm::dyn_cast<mlir::RankedTensorType>(ir))
+    value = mlir::DenseElementsAttr::get(block, value);
+  return mlir::arith::ConstantOp::create(s.builder, s.loc(), value);
+}
+
 static FailureOr<Value> load(Semantic &s, const BoundArgs &args) {
   if (isBlockPointer(args["pointer"]))
     return loadThroughBlock(s, args);
@@ -94,7 +114,9 @@ static FailureOr<Value> load(Semantic &s, const BoundArgs &args) {
 
   Type type = pointer.type.withScalar(pointer.type.scalar);
   mlir::Value other;
-  if (!otherArg.isNone() && *mask) {
+  if (otherArg.isNone() && *mask && s.options.checked) {
+    other = conspicuous(s, type);
+  } else if (!otherArg.isNone() && *mask) {
     SourceSpan at = args.span("other");
     if (otherArg.isNumber() && !isFlag &&
         !isFloat8(type.scalar)) { // the constant at once in its final type and shape

@@ -175,6 +175,7 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
   frontendOptions.strict = options.strict;
   frontendOptions.debug = options.debug;
   frontendOptions.sanitizeOverflow = options.sanitizeOverflow;
+  frontendOptions.checked = options.checked;
   frontendOptions.targetName = request.target.text();
   frontendOptions.hasTensorCopies =
       request.target.backend == Backend::Cuda && request.target.arch >= 90 && options.tensorCopies;

@@ -12,6 +12,9 @@ using targets::ScalarKind;
 
 namespace {
 
+/// No memory lies there.
+constexpr uint64_t firstPageBytes = 4096;
+
 /// The place of a site in the kernel's source, when it lies in the file of the kernel.
 SourceSpan spanOf(const SourceFile &file, const cpu::Site &site) {
   if (site.file != file.name() || site.line <= 0)
@@ -56,6 +59,10 @@ ErrorPtr failureError(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
     if (!slot) {
       diagnostic = &engine.report(diag::AccessOutsideArguments, span,
                                   "0x" + llvm::utohexstr(uint64_t(offset)));
+      break;
+    }
+    if (!pointsToMemory(*arg) || !arg->high) { // of those without an extent, only null is refused
+      diagnostic = &engine.report(diag::AccessThroughNull, span, slot->name);
       break;
     }
     unsigned bits =
@@ -142,12 +149,14 @@ ErrorPtr CpuDevice::run(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, 
   if (empty)
     return nullptr;
   if (kernel.checked)
-    // The extents of the pointers, in order; all of memory where they are not known.
+    // The extents of the pointers, in order; where they are not known, nothing for a null pointer,
+    // else all of memory but its first page.
     for (size_t i = 0; i < args.size(); ++i)
       if (kernel.params[i].passed && kernel.params[i].kind == ScalarKind::Pointer) {
         bool known = pointsToMemory(args[i]) && args[i].high;
-        slots.push_back(known ? uint64_t(uintptr_t(args[i].low)) : 0);
-        slots.push_back(known ? uint64_t(uintptr_t(args[i].high)) : uint64_t(INT64_MAX));
+        bool null = !(pointsToMemory(args[i]) ? uint64_t(uintptr_t(args[i].p)) : args[i].u);
+        slots.push_back(known ? uint64_t(uintptr_t(args[i].low)) : null ? 0 : firstPageBytes);
+        slots.push_back(known ? uint64_t(uintptr_t(args[i].high)) : null ? 0 : uint64_t(INT64_MAX));
       }
 
   cpu::LaunchOptions options;

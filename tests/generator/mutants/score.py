@@ -24,13 +24,13 @@ from .table import MUTANTS
 
 
 def _make(arguments):
-    first, count = arguments
-    from ..generate import program_of_seed
+    first, count, modes = arguments
+    from ..generate import overflows_in, program_of_seed
     from ..tree import run
     made = []
     for seed in range(first, first + count):
         try:
-            program = program_of_seed(seed)
+            program = program_of_seed(seed, overflows=overflows_in(seed, modes))
             made.append((seed, program, run(program)))
         except Exception:
             continue
@@ -65,7 +65,8 @@ def _child(options):
             reached[:] = bytes(4096)
         before = time.monotonic()
         targets = (options.target, ) if options.target != "compile" else ()
-        failure = check(program, targets, ("cuda:90", ) if not targets else (), variants=False, want=want)
+        failure = check(program, targets, ("cuda:90", ) if not targets else (), variants=False, want=want,
+                        modes=tuple(filter(None, options.compile_mode.split(","))))
         if failure:
             print(f"found {index} {seed} {failure.kind}: {' '.join(failure.text.split())[:110]}", flush=True)
             if reached is None:
@@ -78,7 +79,8 @@ def _child(options):
 
 def _run(number, options, indices, limit, reached=""):
     """The lines of a child that runs these programs with one bug. What ends the child or hangs is a line of its own."""
-    command = [sys.executable, "-m", "tests.generator.mutants.score", "--child", "--programs", str(options.programs), "--target", options.target]
+    command = [sys.executable, "-m", "tests.generator.mutants.score", "--child", "--programs", str(options.programs), "--target", options.target,
+               "--compile-mode", options.compile_mode]
     command += ["--reached", reached] if reached else []
     environment = {**os.environ, "NEREID_MUTANT": str(number), "NEREID_ALWAYS_COMPILE": "1", "NEREID_CPU_THREADS": "1", "NEREID_LINE_INFO": "0"}
     environment.update({"NEREID_MUTANT_REACHED": reached} if reached else {})
@@ -179,6 +181,7 @@ class Search:
 def main():
     parser = argparse.ArgumentParser(prog="python -m tests.generator.mutants.score", description=__doc__)
     parser.add_argument("--target", choices=["cpu", "cuda", "sim", "sim:cuda:90", "compile"], default="cpu")
+    parser.add_argument("--compile-mode", default="", metavar="MODES", help="also run every program in these modes: checked,debug")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=600, help="how many programs")
     parser.add_argument("--seconds", type=float, default=600.0, help="for everything but making the programs")
@@ -196,7 +199,7 @@ def main():
     if options.make or not options.programs:
         options.programs = options.make or pathlib.Path(tempfile.mkdtemp(prefix="nereid-mutants-")) / "programs.pickle"
         with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
-            parts = pool.map(_make, [(first, 10) for first in range(options.first, options.first + options.count, 10)])
+            parts = pool.map(_make, [(first, 10, options.compile_mode.split(",")) for first in range(options.first, options.first + options.count, 10)])
             print(f"{_write(options.programs, (program for part in parts for program in part))} programs", flush=True)
         if options.make:
             return 0
@@ -204,8 +207,8 @@ def main():
     options.end = start + options.seconds
     count = len(pickle.loads(options.programs.with_suffix(".places").read_bytes()))
     only = {int(n) for n in options.only.split(",") if n}
-    where = {"cpu": "cpu"}.get(options.target, "cuda")
-    mutants = [m for m in MUTANTS if (not only or m.number in only) and m.where in ("both", where)]
+    where = ("both", {"cpu": "cpu"}.get(options.target, "cuda"), *(("modes", ) if options.compile_mode else ()))
+    mutants = [m for m in MUTANTS if (not only or m.number in only) and m.where in where]
     passed, failing = {}, []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for good, bad in pool.map(lambda part: _reference(options, range(part, count, options.jobs)), range(options.jobs)):

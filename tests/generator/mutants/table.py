@@ -1,7 +1,8 @@
 """The seeded bugs. Each row was written from reading the code, before any run, and is a mistake that somebody could have made there.
 
 `expr(where, file, context, old, new, why)` replaces an expression, `skip(...)` leaves a statement out, `text(...)` replaces text of the
-prelude. `context` occurs once in the file and holds `old` once. `where` says what can notice: "cpu", "cuda", or "both".
+prelude. `context` occurs once in the file and holds `old` once. `where` says what can notice: "cpu", "cuda", "both", or "modes": the CPU
+in checked and debug mode.
 """
 
 import dataclasses
@@ -87,8 +88,8 @@ text("both", REDUCTION, "input.to(int32 if input.dtype.is_int_signed() else uint
 text("both", REDUCTION, "        return associative_scan(input.to(float32), axis, _multiply, reverse)\n    else:\n        return associative_scan(input, axis, _multiply, reverse)",
      "        return associative_scan(input.to(float32), axis, _multiply, reverse)\n    else:\n        return associative_scan(input, axis, _multiply)",
      "cumprod ignores reverse")
-text("both", "src/prelude/standard.py", "    return (x + (div - 1)) // div", "    return (x + div) // div", "cdiv is one too large for multiples")
-text("both", "src/prelude/random.py", "        c1 = mul(multiplier_b, old2, sanitize_overflow=False)", "        c1 = mul(multiplier_a, old2, sanitize_overflow=False)",
+text("both", "src/prelude/standard.py", "    return add(x, sub(div, 1)) // div", "    return add(x, div) // div", "cdiv is one too large for multiples")
+text("both", "src/prelude/random.py", "        c1 = multiplier_b * old2", "        c1 = multiplier_a * old2",
      "a wrong multiplier of Philox")
 
 # Control flow of the front end.
@@ -341,3 +342,21 @@ expr("cuda", NV_FMA, "auto columns = b.read(batch, map.columns(), start + k, cou
 LEGALISE = "src/gpu/LegaliseDots.cpp"
 expr("cuda", LEGALISE, "arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, end);", "arith::CmpIPredicate::slt", "arith::CmpIPredicate::sle",
      "K is filled up with a column of its own")
+
+# Checked and debug mode: what they put into lanes, what they report.
+CHECKS = "src/transforms/CheckAccesses.cpp"
+DESCRIPTORS = "src/transforms/DescriptorsToPointers.cpp"
+expr("modes", FRONT_MEMORY, "if (otherArg.isNone() && *mask && s.options.checked) {", "otherArg.isNone() &&", "true &&", "checked mode replaces the `other` of loads")
+expr("both", DESCRIPTORS, "if (desc.getPadding() == Padding::Zero)", "desc.getPadding() == Padding::Zero", "isa<IntegerType>(desc.getElementType())",
+     "floats outside of a tensor are NaN")
+expr("modes", CHECKS, "arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, address,", "arith::CmpIPredicate::sle", "arith::CmpIPredicate::slt",
+     "the last element of an argument is reported")
+expr("modes", CHECKS, "result = arith::SubIOp::create(builder, here, a, b);", "arith::SubIOp::create(builder, here, a, b)",
+     "Value(arith::AddIOp::create(builder, here, a, b))", "differences of offsets believed to overflow")
+expr("modes", CHECKS, "checkBounds(choice.getFalseValue(), address, both(mask, negated(condition)), size);", "negated(condition)", "condition",
+     "the side of a `where` that was not chosen is checked")
+expr("modes", OPERATORS, "!asked.value_or(!evaluator.insidePrelude()))", "!evaluator.insidePrelude()", "true",
+     "overflow of the library's own arithmetic is reported")
+expr("modes", OPERATORS, "emitCompare(CompareOp::LtE, exact, constant(high, exact.type));", "CompareOp::LtE", "CompareOp::Lt", "the largest integer is reported as overflow")
+expr("modes", OPERATORS, "!isInt(type) || info(type).bits >= 64 ||", "info(type).bits >= 64", "info(type).bits >= 32", "overflow of 32 bits is not reported")
+text("modes", REDUCTION, "    return add(a, b)\n", "    return a + b\n", "sums that overflow are not reported")

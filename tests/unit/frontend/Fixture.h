@@ -75,6 +75,8 @@ public:
                                                 SourceSpan) override {
     return semantic->attribute(object, name);
   }
+  bool insidePrelude() const override { return inPrelude; }
+  bool inPrelude = false;
 
   /// A new argument of the function.
   Value argument(const Type &type) {

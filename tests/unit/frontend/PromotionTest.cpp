@@ -301,6 +301,13 @@ TEST_F(Promotion, OverflowIsAssertedWithDebug) {
   EXPECT_EQ(checks(), before);
   callNamed("add", {argument(DType::Int32), argument(DType::Int32)});
   EXPECT_EQ(checks(), before + 1);
+  // The prelude's own operators may wrap; it asks for checks by calling `add`.
+  inPrelude = true;
+  semantic->binary(BinaryOp::Mult, argument(DType::Int32), argument(DType::Int32));
+  semantic->unary(UnaryOpKind::USub, argument(DType::Int32));
+  EXPECT_EQ(checks(), before + 1);
+  callNamed("mul", {argument(DType::Int32), argument(DType::Int32)});
+  EXPECT_EQ(checks(), before + 2);
 }
 
 } // namespace

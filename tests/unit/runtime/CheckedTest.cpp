@@ -91,6 +91,23 @@ TEST_F(CheckedTest, PointersWithoutSizeAreNotChecked) {
   EXPECT_EQ(checked("no_mask", {3}, x.data(), y.data(), 32), "");
 }
 
+TEST_F(CheckedTest, NullPointersAreAnError) {
+  expectContains(checked("no_mask", {1}, static_cast<float *>(nullptr), y.data(), 32),
+                 "kernels.py:12:9: run-time error: `x` is a null pointer, and this access goes "
+                 "through it: pass the address of memory, or mask the access");
+  EXPECT_EQ(errorName, "AccessThroughNull");
+  expectContains(checked("no_mask", {1}, x, static_cast<float *>(nullptr), 32),
+                 "`y` is a null pointer");
+  std::vector<float> empty; // whose data() may be null
+  expectContains(checked("no_mask", {1}, empty, y, 32), "`x` is a null pointer");
+  // An address of null that is read from memory.
+  std::vector<int64_t> table = {0};
+  expectContains(checked("gather", {1}, table.data(), out.data(), 3),
+                 "is outside of every argument of the launch");
+  // Nothing is accessed through a null pointer whose lanes are all masked.
+  EXPECT_EQ(checked("copy", {1}, static_cast<float *>(nullptr), y, 0, 32), "");
+}
+
 TEST_F(CheckedTest, LowestProgramIsReportedFromManyThreads) {
   std::vector<float> big(1 << 16);
   for (int round = 0; round < 20; ++round)

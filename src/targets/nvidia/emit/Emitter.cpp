@@ -424,6 +424,14 @@ Values Emitter::inlineBody(Block &body, llvm::ArrayRef<llvm::Value *> args) {
   return results;
 }
 
+Values Emitter::inlineCombiner(Block &body, llvm::ArrayRef<llvm::Value *> args,
+                               llvm::Value *counts) {
+  std::optional<llvm::Value *> before = std::exchange(elementOwner, counts);
+  Values results = inlineBody(body, args);
+  elementOwner = before;
+  return results;
+}
+
 llvm::BasicBlock *Emitter::block(llvm::StringRef name) {
   return llvm::BasicBlock::Create(module.getContext(), name, state->function);
 }

@@ -98,10 +98,10 @@ public:
   /// True in the one thread that owns its elements of a tensor with this layout (others hold
   /// copies); null when every thread does.
   llvm::Value *owner(mlir::RankedTensorType type);
-  /// True in the first thread of the region; in the body of a map, in the thread that owns the
-  /// element (null: every thread owns its own).
+  /// True in the first thread of the region; in the body of a map or a combiner, in the threads
+  /// whose element it is (null: every thread has its own).
   llvm::Value *isFirstThread();
-  /// Set while the body of a map is emitted.
+  /// Set while the body of a map or a combiner is emitted.
   std::optional<llvm::Value *> elementOwner;
   /// Registers that hold copies of earlier registers: those are skipped by stores.
   bool isRedundantRegister(mlir::RankedTensorType type, unsigned reg);
@@ -125,8 +125,11 @@ public:
   //------------------------------------------------------------------------------===//
   void emitBlock(mlir::Block &block); ///< all ops but the terminator
   void emitOp(mlir::Operation *op);
-  /// The body of a combiner on scalars: block arguments → the values of its terminator.
+  /// A body on scalars: block arguments → the values of its terminator.
   Values inlineBody(mlir::Block &body, llvm::ArrayRef<llvm::Value *> args);
+  /// The same for a combiner whose results are used where `counts` holds (null: in every thread);
+  /// its assertions are tested there.
+  Values inlineCombiner(mlir::Block &body, llvm::ArrayRef<llvm::Value *> args, llvm::Value *counts);
   /// A new block of the function, not yet reached by anything.
   llvm::BasicBlock *block(llvm::StringRef name);
   /// Goes on with `block`, placed behind the one before.

@@ -58,7 +58,7 @@ private:
   Element combine(const Element &left, const Element &right) {
     Values args(left);
     args.append(right.begin(), right.end());
-    return e.inlineBody(body, args);
+    return e.inlineCombiner(body, args, nullptr);
   }
   /// In order, pairwise.
   Element combineAll(SmallVector<Element> parts) {

@@ -46,10 +46,11 @@ private:
     SmallVector<Element> rowTotals; ///< by core register, of the whole core of the axis
   };
 
-  Element combine(const Element &left, const Element &right) {
+  /// `counts`: where the result is used; null: everywhere.
+  Element combine(const Element &left, const Element &right, llvm::Value *counts = nullptr) {
     Values args(left);
     args.append(right.begin(), right.end());
-    return e.inlineBody(body, args);
+    return e.inlineCombiner(body, args, counts);
   }
   Element select(llvm::Value *condition, const Element &yes, const Element &no) {
     Element result;
@@ -61,14 +62,16 @@ private:
   Element after(const Carry &carry, const Element &element) {
     if (carry.none())
       return element;
-    Element joined = combine(carry.values, element);
+    Element joined = combine(carry.values, element, carry.present);
     return carry.present ? select(carry.present, joined, element) : joined;
   }
-  /// front ∘ carry
-  Element before(const Element &front, const Carry &carry) {
+  /// front ∘ carry, used where `counts` holds
+  Element before(const Element &front, const Carry &carry, llvm::Value *counts = nullptr) {
     if (carry.none())
       return front;
-    Element joined = combine(front, carry.values);
+    if (counts && carry.present)
+      counts = e.b.CreateAnd(counts, carry.present);
+    Element joined = combine(front, carry.values, counts ? counts : carry.present);
     return carry.present ? select(carry.present, joined, front) : joined;
   }
 
@@ -170,7 +173,7 @@ void Scan::exchange(Row &row, const gpu::AxisStep &step, bool wantTotals) {
       continue;
     }
     llvm::Value *onRight = right ? e.b.CreateNot(flip) : flip;
-    Element extended = before(other, carry);
+    Element extended = before(other, carry, onRight);
     if (carry.none()) {
       carry = {extended, onRight};
     } else {
