@@ -164,13 +164,18 @@ Interval scratchOf(Operation *op) {
   return offset ? Interval{offset.getInt(), offset.getInt() + scratchBytes(op)} : Interval{0, 0};
 }
 
-/// All shared memory that a function uses by itself; empty if it neither uses any nor has barriers.
+/// All shared memory that a function and those that it calls use; empty if they use none.
 Interval footprint(func::FuncOp function) {
   Interval result{INT64_MAX, 0};
   function.walk([&](Operation *op) {
     Interval one = scratchOf(op);
-    if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(op))
+    if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(op)) {
       one = {int64_t(*alloc.getOffset()), int64_t(*alloc.getOffset()) + alloc.getType().getBytes()};
+    } else if (auto call = dyn_cast<func::CallOp>(op)) {
+      auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+      if (callee && !callee.isExternal())
+        one = footprint(callee);
+    }
     if (one.begin == one.end)
       return;
     result.begin = std::min(result.begin, one.begin);

@@ -31,10 +31,15 @@ func::FuncOp kernelOf(ModuleOp module) {
   return {};
 }
 
+/// Of the kernel and of the functions that it calls, which run on the same threads.
 void setTarget(func::FuncOp kernel, const GpuOptions &options) {
   Builder builder(kernel.getContext());
-  kernel->setAttr("ngpu.num_warps", builder.getI32IntegerAttr(options.numWarps));
-  kernel->setAttr("ngpu.sm", builder.getI32IntegerAttr(options.sm));
+  for (auto function : kernel->getParentOfType<ModuleOp>().getOps<func::FuncOp>()) {
+    if (function != kernel && function->hasAttr("tile.kernel"))
+      continue;
+    function->setAttr("ngpu.num_warps", builder.getI32IntegerAttr(options.numWarps));
+    function->setAttr("ngpu.sm", builder.getI32IntegerAttr(options.sm));
+  }
 }
 
 } // namespace

@@ -26,13 +26,15 @@ def HoistInvariants : Pass<"hoist-invariants"> {
   let summary = "moves computations and safe loads that do not change out of loops";
 }
 
-def InlineBlockFunctions : Pass<"inline-block-functions"> {
-  let summary = "functions that compute on tensors are inlined, `noinline` or not";
-}
-
 def SimplifyLoops : Pass<"simplify-loops"> {
   let summary = "carries scalars instead of tensors that a loop advances uniformly, and no dead values";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::nereid::tile::TileDialect"];
+}
+
+def UnmarkNoinline : Pass<"unmark-noinline"> {
+  let summary = "functions that need more of their caller than arguments are inlined, `noinline` or not";
+  let options = [Option<"keep", "keep", "std::string", /*default=*/"\"scalars\"",
+                        "`scalars`: functions that need their arguments alone; `none`">];
 }
 
 def WidenOffsets : Pass<"widen-offsets", "::mlir::func::FuncOp"> {

@@ -11,13 +11,19 @@ namespace nereid::transforms {
 #define GEN_PASS_REGISTRATION
 #include "transforms/Passes.h.inc"
 
-void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &options) {
-  if (options.inlineBlocks)
-    manager.addPass(createInlineBlockFunctions());
-  // First, because a call hides its callee's loads, shapes and constants from everything that
-  // follows. What is left of the callees is then dead.
+void addInlining(mlir::OpPassManager &manager, TilePipelineOptions::Functions functions) {
+  using Functions = TilePipelineOptions::Functions;
+  if (functions != Functions::All)
+    manager.addPass(createUnmarkNoinline({functions == Functions::None ? "none" : "scalars"}));
   manager.addPass(mlir::createInlinerPass({}, [](mlir::OpPassManager &) {}));
+  // What is left of the callees.
   manager.addPass(mlir::createSymbolDCEPass());
+}
+
+void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &options) {
+  // First, because a call hides its callee's loads, shapes and constants from everything that
+  // follows.
+  addInlining(manager, options.functions);
   // While offsets are still what the author wrote; the inliner shows where pointers come from.
   manager.addNestedPass<mlir::func::FuncOp>(createWidenOffsets());
   // Before descriptors-to-pointers, which rewrites what is not chosen.

@@ -13,17 +13,25 @@ struct TilePipelineOptions {
   bool licm = true;
   /// The target has a copy engine for blocks of tensors: descriptors that suit it stay.
   bool tensorCopies = false;
-  /// Only functions of scalars may stay functions: the target lays tensors out for a kernel as a
-  /// whole.
-  bool inlineBlocks = false;
+  /// Which functions marked `noinline` stay functions: what a function that stays can use of its
+  /// caller are its arguments (UnmarkNoinline.cpp).
+  enum class Functions {
+    All,     ///< as they are marked, for tools
+    Scalars, ///< those that need nothing but their arguments
+    None,    ///< the target emits a kernel as one function
+  };
+  Functions functions = Functions::All;
 };
+
+/// Appends the passes that inline functions: all but those that stay.
+void addInlining(mlir::OpPassManager &manager, TilePipelineOptions::Functions functions);
 
 /// Appends the passes to a pass manager of `builtin.module`. Expects what the front end emits:
 /// kernels (functions with `tile.kernel`) and private functions, in func, tile, arith, math, scf
 /// and ub. Afterwards a target may rely on this:
 ///
-///  - No `func.call` to a function of the module remains, except to those with `no_inline`, and no
-///  other private function.
+///  - No `func.call` to a function of the module remains, except to those that stay functions
+///  (`TilePipelineOptions::functions`), and no other private function.
 ///  - Tensor descriptors are pointers, but for those marked `tile.copy_engine`.
 ///  - IR is canonical: no dead values, no equal computations in one scope, constants folded, and
 ///  elementwise

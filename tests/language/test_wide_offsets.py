@@ -121,3 +121,28 @@ def test_checked_mode_reports_what_wraps_in_strict_mode(target):
     with pytest.raises(RuntimeError, match="overflow"):
         harness.make(ROWS)[(1, )](large, out, 40000, 100003, SIZE, BLOCK=64, strict=True, checked=True)
     harness.make(ROWS)[(1, )](large, out, 40000, 100003, SIZE, BLOCK=64, checked=True)
+
+
+@pytest.mark.parametrize("noinline", [False, True])
+@pytest.mark.parametrize("body", ["tl.store(x_ptr + row * stride, tl.load(x_ptr + row * stride) + 1)",
+                                  "o = row * stride + tl.arange(0, 16)\n    tl.store(x_ptr + o, tl.load(x_ptr + o) + 1, mask=o < n)"],
+                         ids=["scalar", "block"])
+def test_in_a_called_function(large, body, noinline, target):
+    """That an argument is large is known of the kernel's arguments: a function must hear of it."""
+    row, stride = 40000, 100003
+    put(large, row * stride, list(range(16)))
+    harness.make(f"""@triton.jit(noinline={noinline})
+def inner(x_ptr, row, stride, n):
+    {body}
+
+
+@triton.jit(noinline={noinline})
+def outer(x_ptr, row, stride, n):
+    inner(x_ptr, row, stride, n)
+
+
+@triton.jit
+def kernel(x_ptr, row, stride, n):
+    outer(x_ptr, row, stride, n)
+""")[(1, )](large, row, stride, SIZE)
+    assert get(large, row * stride, 1)[0] == 1

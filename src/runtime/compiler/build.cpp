@@ -224,7 +224,9 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
                             /*printModuleScope=*/true, /*printAfterOnlyOnChange=*/true);
   transforms::TilePipelineOptions tileOptions;
   tileOptions.tensorCopies = frontendOptions.hasTensorCopies;
-  tileOptions.inlineBlocks = request.target.backend == Backend::Cuda;
+  tileOptions.functions = request.target.backend == Backend::Cpu
+                              ? transforms::TilePipelineOptions::Functions::None
+                              : transforms::TilePipelineOptions::Functions::Scalars;
   transforms::buildTilePipeline(passes, tileOptions);
   if (options.checked)
     passes.addPass(transforms::createCheckAccesses());
@@ -239,6 +241,10 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
     if (!**module)
       return makeError(NRD_ERROR_COMPILE, "", diag::TargetRefuses,
                        "the text that replaces the stage `tile` is no tile IR: " + complaints.text);
+    mlir::PassManager again(&context);
+    transforms::addInlining(again, tileOptions.functions);
+    if (llvm::failed(again.run(**module)))
+      return internalError("a pass over tile IR failed: " + complaints.text);
   }
   mlir::func::FuncOp entry = kernelOf(**module);
   if (!entry)

@@ -293,3 +293,24 @@ func.func @parts(%x: !t) attributes {tile.kernel} {
   }
   return
 }
+
+// What a function that is called uses counts as its caller's, however deep it is.
+// CHECK-LABEL: func.func @nested
+// CHECK:         call @between
+// CHECK-NEXT:    ngpu.barrier
+// CHECK-NEXT:    call @between
+// CHECK-NEXT:    return
+func.func @nested(%x: !t) attributes {tile.kernel} {
+  func.call @between(%x) : (!t) -> ()
+  func.call @between(%x) : (!t) -> ()
+  return
+}
+func.func private @between(%x: !t) {
+  func.call @innermost(%x) : (!t) -> ()
+  return
+}
+func.func private @innermost(%x: !t) {
+  %a = ngpu.local_alloc %x : !t -> !b
+  %0 = ngpu.local_load %a : !b -> !t
+  return
+}

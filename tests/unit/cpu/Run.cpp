@@ -23,7 +23,9 @@ compileText(const std::string &text, const targets::CompileOptions &options) {
     std::abort();
   }
   PassManager passes(&context);
-  transforms::buildTilePipeline(passes);
+  transforms::TilePipelineOptions pipeline;
+  pipeline.functions = transforms::TilePipelineOptions::Functions::None;
+  transforms::buildTilePipeline(passes, pipeline);
   if (failed(passes.run(*module))) {
     std::fprintf(stderr, "the tile pipeline failed\n");
     std::abort();

@@ -177,7 +177,7 @@ bool WarpSimulator::Interpreter::visitCall(Thread &thread, const CallInst &call)
     if (!callee)
       return unknown(call);
     if (!callee->isDeclaration())
-      return invoke(thread, call, *callee);
+      return invoke(thread, call, *callee), true;
     Words arguments;
     for (const Value *value : call.args())
       arguments.push_back(get(thread, value)[0]);

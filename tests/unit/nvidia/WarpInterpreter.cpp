@@ -192,29 +192,22 @@ bool WarpSimulator::Interpreter::modify(const AtomicRMWInst &op, uint64_t at, ui
   return true;
 }
 
-bool WarpSimulator::Interpreter::invoke(Thread &thread, const CallInst &call,
+void WarpSimulator::Interpreter::invoke(Thread &thread, const CallInst &call,
                                         const Function &callee) {
-  auto block = thread.block, previous = thread.previous;
-  auto next = thread.next;
   for (const Argument &argument : callee.args())
     thread.values[&argument] = get(thread, call.getArgOperand(argument.getArgNo()));
-  ++thread.depth;
+  thread.frames.push_back({&call, thread.block, thread.previous, thread.next});
   enter(thread, &callee.getEntryBlock());
-  thread.returned.reset();
-  while (!thread.returned) {
-    if (!step(thread))
-      return false;
-    if (thread.waiting)
-      return fail("an operation of several threads in " + callee.getName());
-  }
-  --thread.depth;
-  if (!call.getType()->isVoidTy())
-    thread.values[&call] = std::move(*thread.returned);
-  thread.returned.reset();
-  thread.block = block;
-  thread.previous = previous;
-  thread.next = next;
-  return true;
+}
+
+void WarpSimulator::Interpreter::leave(Thread &thread, const ReturnInst &op) {
+  Thread::Frame frame = thread.frames.back();
+  thread.frames.pop_back();
+  if (Value *result = op.getReturnValue())
+    thread.values[frame.call] = get(thread, result);
+  thread.block = frame.block;
+  thread.previous = frame.previous;
+  thread.next = frame.next;
 }
 
 bool WarpSimulator::Interpreter::runThread(Thread &thread) {
@@ -247,11 +240,11 @@ bool WarpSimulator::Interpreter::step(Thread &thread) {
     bool taken = branch->isUnconditional() || get(thread, branch->getCondition())[0];
     enter(thread, branch->getSuccessor(taken ? 0 : 1));
     return true;
-  } else if (isa<ReturnInst>(op)) {
-    if (thread.depth)
-      thread.returned = op.getNumOperands() ? operand(0) : Words();
-    else
+  } else if (auto *end = dyn_cast<ReturnInst>(&op)) {
+    if (thread.frames.empty())
       thread.done = true;
+    else
+      leave(thread, *end);
     return true;
   } else if (isWide(op.getType()) || (isa<TruncInst>(op) && isWide(op.getOperand(0)->getType()))) {
     auto words = wide(thread, op);

@@ -24,8 +24,13 @@ struct WarpSimulator::Thread {
   llvm::DenseMap<const llvm::Value *, Words> values;
   const llvm::CallInst *waiting = nullptr; ///< at an operation of several threads
   bool done = false;
-  unsigned depth = 0;            ///< of functions that the kernel has called
-  std::optional<Words> returned; ///< what the innermost of them gives back, once it ends
+  /// The calls of functions that were not inlined, outermost first, and where each goes on.
+  struct Frame {
+    const llvm::CallInst *call;
+    const llvm::BasicBlock *block, *previous;
+    llvm::BasicBlock::const_iterator next;
+  };
+  std::vector<Frame> frames;
   /// Bytes that cp.async brings to an address of shared memory. They land when they are waited for,
   /// which is as late as they may: what reads them earlier sees what was there before.
   struct Arrival {
@@ -78,8 +83,9 @@ struct WarpSimulator::Interpreter {
   bool isShared(uint64_t at) const;
   /// A read-modify-write in global memory: programs and threads run one after the other there.
   bool modify(const llvm::AtomicRMWInst &op, uint64_t at, uint64_t number, Words &before);
-  /// Runs a function that was not inlined; it is of one thread, since blocks are inlined.
-  bool invoke(Thread &thread, const llvm::CallInst &call, const llvm::Function &callee);
+  /// Goes on in a function that was not inlined, and behind its call.
+  void invoke(Thread &thread, const llvm::CallInst &call, const llvm::Function &callee);
+  void leave(Thread &thread, const llvm::ReturnInst &op);
   /// Until the thread waits for others or ends.
   bool runThread(Thread &thread);
   void enter(Thread &thread, const llvm::BasicBlock *block);

@@ -240,21 +240,6 @@ static void emitPrint(Kernel &k, tile::PrintOp op) {
   }
 }
 
-static void emitCall(Kernel &k, func::CallOp op) {
-  auto callee = op->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(op.getCallee());
-  if (!callee || callee.isExternal() || !llvm::hasSingleElement(callee.getBody()))
-    return k.fail(op, "internal error: a call of a function without a body");
-  if (llvm::any_of(op->getOperandTypes(), llvm::IsaPred<RankedTensorType>) ||
-      llvm::any_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
-    return k.fail(op, "a function marked noinline can only take and return scalars");
-  Block &body = callee.getBody().front();
-  for (auto [argument, operand] : llvm::zip(body.getArguments(), op.getOperands()))
-    k.scalars[argument] = k.scalar(operand);
-  k.emitBlock(body);
-  for (auto [result, value] : llvm::zip(op.getResults(), body.getTerminator()->getOperands()))
-    k.scalars[result] = k.scalar(value);
-}
-
 SmallVector<Value> combineScalars(Kernel &k, Region &combiner, ArrayRef<Value> lhs,
                                   ArrayRef<Value> rhs) {
   if (isSimpleCombiner(combiner))
@@ -350,8 +335,6 @@ bool emitTensorOp(Kernel &k, Operation *op) {
     return emitCheck(k, check), true;
   if (auto print = dyn_cast<tile::PrintOp>(op))
     return emitPrint(k, print), true;
-  if (auto call = dyn_cast<func::CallOp>(op))
-    return emitCall(k, call), true;
   if (isa<tile::BarrierOp>(op)) // a program is one thread, and steps keep their order
     return true;
   if (auto unsplat = dyn_cast<tile::UnsplatOp>(op)) {
