@@ -16,7 +16,8 @@ TAG = "cp311-abi3-manylinux_2_34_x86_64"
 CONTENTS = [
     "nereid/__init__.py", "nereid/_native.abi3.so", "nereid/libnereid.so.1", "nereid/libnereid_compiler.so.1", "nereid/bin/nereid", "nereid/language/_builtins.py",
     "nereid/libnereid_embedded.a", "nereid/include/nereid/nereid.hpp", "nereid/include/nereid/embedded.hpp",
-    "nereid/cmake/nereidConfig.cmake", "nereid/cmake/nereidAddKernels.cmake", "nereid_alias.pth"
+    "nereid/cmake/nereidConfig.cmake", "nereid/cmake/nereidAddKernels.cmake", "nereid_alias.pth",
+    "nereid/_as_triton/sitecustomize.py", "nereid/_as_triton/_nereid_start.py", "nereid/_as_triton/triton/__init__.py"
 ]
 # Of the machine, not ours to ship.
 SYSTEM_LIBRARIES = re.compile(r"^(libc|libm|libdl|libpthread|librt|ld-linux-x86-64|libgcc_s|libz|libnereid)\.so")

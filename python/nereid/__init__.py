@@ -26,7 +26,7 @@ _HOMES = {
     "nereid.compiler": ["CompiledKernel", "compile"],
     "nereid.language._classes": ["aggregate"],
     "nereid._host": ["cdiv", "next_power_of_2", "must_use_result"],
-    "nereid._alias": ["install_as_triton"],
+    "nereid._alias": ["install_as_triton", "uninstall_as_triton"],
     "nereid._native": ["flush_cache", "language_json"],
 }
 _MODULES = ["language", "runtime", "compiler", "backends", "errors", "testing", "tools", "knobs"]
@@ -85,3 +85,11 @@ class _computed_once:
 
 
 __getattr__, __dir__ = _names_later(globals(), _HOME_OF, (*_MODULES, "_C"))
+
+# A child of a process in which `import triton` means this package: so it does here.
+import os as _os  # noqa: E402
+
+if _os.environ.get("NEREID_AS_TRITON", "0") != "0":
+    from ._alias import _start
+    _start()
+    del _start

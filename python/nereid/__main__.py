@@ -30,11 +30,11 @@ def main(arguments):
     install_as_triton()
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
-        sys.path[0] = os.getcwd()
+        _set_first_folder(os.getcwd())
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     elif arguments[0] == "-c":
         sys.argv = ["-c", *arguments[2:]]
-        sys.path[0] = ""
+        _set_first_folder("")
         exec(compile(arguments[1], "<string>", "exec"), {"__name__": "__main__", "__builtins__": __builtins__})
     else:
         if arguments[0] == "--":
@@ -43,9 +43,15 @@ def main(arguments):
             print(f"nereid: cannot open `{arguments[0]}`", file=sys.stderr)
             return 2
         sys.argv = arguments
-        sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
+        _set_first_folder(os.path.dirname(os.path.abspath(arguments[0])))
         runpy.run_path(arguments[0], run_name="__main__")
     return 0
+
+
+def _set_first_folder(folder):
+    """Where a program finds its own modules, unless Python was started with -P or -I."""
+    if not sys.flags.safe_path:
+        sys.path[0] = folder
 
 
 def _is_script(word):

@@ -269,6 +269,31 @@ def test_doctor():
     assert json.loads(nereid("doctor", "--json", "--python", "no-such-python").stdout)["python"] == {"found": False}
 
 
+def test_doctor_tells_which_triton_children_import(tmp_path):
+    """With another Triton there, as things are and under the alias."""
+    root = pathlib.Path(pytest.importorskip("nereid").__file__).parents[1]
+    for folder, file, text in (("triton", "__init__.py", ""), ("triton-1.2.3.dist-info", "METADATA", "Metadata-Version: 2.1\nName: triton\nVersion: 1.2.3\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / file).write_text(text)
+    text = nereid("doctor", "--python", sys.executable, PYTHONPATH=os.pathsep.join([str(root), str(tmp_path)]), NEREID_TRITON_VERSION="3.4.5").stdout
+    assert f"`import triton` in a child process: Triton 1.2.3, in {tmp_path}/triton\n" in text
+    assert f"the same under `python -m nereid`:  Nereid, as 3.4.5, in {root}/nereid\n" in text and "problem: children" not in text
+
+
+@pytest.mark.parametrize("answer, expected", [
+    ('{"plain": {}, "with_alias": {"nereid": false, "version": "1.2.3", "path": "/x"}}',
+     ["child process: not installed", "`python -m nereid`:  Triton 1.2.3, in /x", "problem: children of a process that uses the alias do not get it"]),
+    ('{"plain": {"error": "broken"}, "with_alias": {"error": "exit status 1"}}',
+     ["child process: cannot be found out: broken", "`python -m nereid`:  cannot be found out: exit status 1", "problem: children of a process"]),
+    ("no JSON", [])])
+def test_doctor_calls_a_problem_of_children_one(tmp_path, answer, expected):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\ncase \"$*\" in *nereid.tools.children) echo '{answer}';; *) exec {sys.executable} \"$@\";; esac\n")
+    python.chmod(0o755)
+    text = nereid("doctor", "--python", str(python)).stdout
+    assert all(part in text for part in expected) and ("`import triton`" in text) == bool(expected), text
+
+
 def test_doctor_of_a_path_with_spaces(tmp_path):
     python = tmp_path / "with space" / "python"
     python.parent.mkdir()

@@ -2,11 +2,13 @@
 
     python inductor_cases.py [cpu|cuda] [--static] [--workers N] [case ...]
 
-prints one line a case: its name and "ok" or what is wrong. `--static`: PyTorch's own launcher of cubins may be used. `--workers`: compile in
-so many child processes.
+prints one line a case: its name and "ok" or what is wrong. `--static`: PyTorch's own launcher of cubins is used, and where it cannot be that
+is an error. `--workers`: compile in so many child processes; `--workers 0`: everything as PyTorch has it by default, in its children and with its
+own launcher of cubins. The last line counts, as JSON, what PyTorch's caches answered and the kernels that workers compiled.
 """
 
 import argparse
+import json
 import sys
 
 import nereid
@@ -159,6 +161,52 @@ def registered_operators(x, y):
     return a.grad, b.grad, changed + x
 
 
+def _rotated(x, cos, sin):
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+class _Decoder(torch.nn.Module):
+    """A layer of a Llama: 4 heads of 16, rotary positions, a gated perceptron."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = torch.nn.ModuleList(torch.nn.RMSNorm(64, eps=1e-5) for _ in range(2))
+        self.query, self.key, self.value, self.out = (torch.nn.Linear(64, 64, bias=False) for _ in range(4))
+        self.gate, self.up = (torch.nn.Linear(64, 96, bias=False) for _ in range(2))
+        self.down = torch.nn.Linear(96, 64, bias=False)
+
+    def forward(self, x, cos, sin):
+        y = self.norms[0](x)
+        q, k, v = (layer(y).unflatten(-1, (4, 16)).transpose(1, 2) for layer in (self.query, self.key, self.value))
+        y = F.scaled_dot_product_attention(_rotated(q, cos, sin), _rotated(k, cos, sin), v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).flatten(2))
+        y = self.norms[1](x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+class _Llama(torch.nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = torch.nn.Embedding(100, 64), torch.nn.Linear(64, 100, bias=False)
+        self.layers, self.norm = torch.nn.ModuleList(_Decoder() for _ in range(2)), torch.nn.RMSNorm(64, eps=1e-5)
+
+    def forward(self, tokens):
+        angles = torch.arange(tokens.shape[1], device=tokens.device)[:, None] / 10000**(torch.arange(8, device=tokens.device) / 8)
+        x = self.embedding(tokens)
+        for layer in self.layers:
+            x = layer(x, angles.cos(), angles.sin())
+        return self.head(self.norm(x))
+
+
+@case(lambda: (torch.randint(0, 100, (2, 24)), _Llama()), 1e-3)
+def llama(tokens, model):
+    model.zero_grad()
+    F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()).backward()
+    return [parameter.grad.clone() for parameter in model.parameters()]
+
+
 class _Sum(torch.autograd.Function):
 
     @staticmethod
@@ -190,10 +238,14 @@ def main():
     options = parser.parse_args()
     import torch._inductor.config as config
     config.cpu_backend = "triton"
-    config.compile_threads = options.workers
-    config.use_static_triton_launcher = options.static
+    if options.workers:
+        config.compile_threads = options.workers
+        config.use_static_triton_launcher = options.static
     if options.static:
         config.strict_static_triton_launcher = True
+    if options.workers != 1:  # otherwise what is compiled before the pool has started is compiled in this process
+        from torch._inductor.async_compile import AsyncCompile
+        AsyncCompile.wait_pool_ready()
     failed = False
     for name in options.cases or CASES:
         function, make_arguments, tolerance = CASES[name]
@@ -208,6 +260,11 @@ def main():
         except Exception as error:
             failed = True
             print(name, f"{type(error).__name__}: {error}".replace("\n", " | ")[-3000:], flush=True)
+    from torch._dynamo.utils import counters
+    counts = {name: counters["inductor"][name] for name in ("fxgraph_cache_hit", "fxgraph_cache_miss", "triton_bundler_save_kernel",
+                                                            "triton_bundler_load_static_autotuner")}
+    pool = config.compile_threads > 1 and AsyncCompile._ready_future is not None and AsyncCompile._ready_future.done()
+    print("counts", json.dumps({**counts, "workers": config.compile_threads if pool else 0}))
     sys.exit(failed)
 
 

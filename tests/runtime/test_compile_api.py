@@ -103,6 +103,24 @@ def test_pickled_kernels():
     assert x.tolist() == [8.0] * 16 and "tile" in again.asm
 
 
+def test_stages_can_be_assigned_and_pickled():
+    """PyTorch's workers send what a kernel's `__dict__` holds; programs treat `asm` as the dict that it is in Triton."""
+    kernel = nereid.compile(ASTSource(scale, SIGNATURE, {"BLOCK": 16, (2, 0): 5}), target=GPUTarget("cuda", 90, 32))
+    stages = {name: kernel.asm[name] for name in ("source", "ttir", "ptx")}
+    copied = pickle.loads(pickle.dumps(kernel.__dict__["asm"]))
+    assert {name: copied[name] for name in stages} == stages and "ptx" in copied and list(copied)[:2] == ["tile", "gpu"]
+    with pytest.raises(KeyError, match="no stage 'nonsense': there are tile, gpu, "):
+        copied["nonsense"]
+    for asm in (kernel.asm, copied):
+        length = len(asm)
+        asm["ttir"], asm["note"] = "changed", "new"
+        assert asm["tile"] == asm["ttir"] == "changed" and kernel.asm is not None and len(asm) == length + 1
+        del asm["note"]
+        assert "note" not in asm and pickle.loads(pickle.dumps(asm))["tile"] == "changed"
+    assert pickle.loads(pickle.dumps(kernel)).asm["ttir"] == "changed"
+    assert "asm" not in pickle.loads(pickle.dumps(compiled())).__dict__
+
+
 # ---- jit functions -------------------------------------------------------------------------------------
 
 

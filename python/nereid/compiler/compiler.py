@@ -33,28 +33,53 @@ class LazyDict:
         self.extras.append((function, args))
 
 
-class AsmDict(collections.abc.Mapping):
-    """The stages of a compilation by name: text as `str`, machine code as `bytes`."""
+class AsmDict(collections.abc.MutableMapping):
+    """The stages of a compilation by name: text as `str`, machine code as `bytes`.
 
-    def __init__(self, native, source=""):
-        self._native = native
+    A stage may be assigned, which changes what is read here and nothing else. A pickled one carries all stages.
+    """
+
+    def __init__(self, native, source="", given=None):
+        self._native = native  # None in a copy that was pickled: `given` has everything then
         self._source = source
+        self._given = given or {}
 
     def __getitem__(self, name):
+        stage = _STAGE_NAMES.get(name, name)
+        if stage in self._given:
+            return self._given[stage]
         if name == "source":
             return self._source
-        stage = _STAGE_NAMES.get(name, name)
+        if name == "sass" and "cubin" in self._given:
+            from ..tools.disasm import get_sass
+            return get_sass(self._given["cubin"])
         try:
+            if self._native is None:
+                raise KeyError
             data = self._native.stage(stage)
         except KeyError:
-            raise KeyError(f"no stage {name!r}: there are {', '.join(self._native.stages())}") from None
+            raise KeyError(f"no stage {name!r}: there are {', '.join(self)}") from None
         return data if stage in _BINARY_STAGES else data.decode()
 
+    def __setitem__(self, name, value):
+        if "_given" not in self.__dict__:
+            raise RuntimeError("a compiled kernel was unpickled that another implementation of Triton has pickled: a child process, such as a "
+                               "compile worker of PyTorch, has imported another `triton` than this process (`nereid doctor` tells "
+                               "which one children import)")
+        self._given[_STAGE_NAMES.get(name, name)] = value
+
+    def __delitem__(self, name):
+        del self._given[_STAGE_NAMES.get(name, name)]
+
     def __iter__(self):
-        return iter(self._native.stages())
+        stages = self._native.stages() if self._native is not None else ()
+        return iter(dict.fromkeys((*stages, *self._given)))
 
     def __len__(self):
-        return len(self._native.stages())
+        return sum(1 for _ in self)
+
+    def __reduce__(self):
+        return AsmDict, (None, self._source, {name: self[name] for name in self if name != "sass"})  # which comes from the cubin
 
 
 @functools.lru_cache
@@ -84,7 +109,7 @@ class _Members:
             self._handle = self.fn._with_python()._compile(self.src._items(), self._options, self.name)._handle
         return self._handle
 
-    @property
+    @functools.cached_property
     def asm(self):
         """The stages of the compilation by name."""
         return AsmDict(self._native, getattr(self.fn, "src", ""))
@@ -221,9 +246,9 @@ class _Members:
         metadata = self.metadata._asdict()
         metadata["target"] = dataclasses.asdict(self.metadata.target)
         if not self._values.get("tensor_maps"):  # such a kernel has parameters that only our own launcher knows
-            self.metadata_group[f"{self.name}.cubin"] = manager.put(self.asm["cubin"], f"{self.name}.cubin")
+            self.metadata_group[f"{self.name}.cubin"] = manager.put(self._native.stage("cubin"), f"{self.name}.cubin")
         if not knobs.compilation.store_binary_only:
-            self.metadata_group[f"{self.name}.ptx"] = manager.put(self.asm["ptx"], f"{self.name}.ptx", binary=False)
+            self.metadata_group[f"{self.name}.ptx"] = manager.put(self._native.stage("ptx").decode(), f"{self.name}.ptx", binary=False)
         text = json.dumps(metadata, default=str)
         self.metadata_group[f"{self.name}.json"] = manager.put(text, f"{self.name}.json", binary=False)
         manager.put_group(f"{self.name}.json", self.metadata_group)
@@ -238,7 +263,10 @@ class _Members:
 
     def __getstate__(self):
         self.src, self.hash, self._options  # made while the kernel can be asked
-        return {name: value for name, value in self.__dict__.items() if name not in (*self._HANDLES, "metadata")}
+        state = {name: value for name, value in self.__dict__.items() if name not in (*self._HANDLES, "metadata")}
+        if "asm" in state and not state["asm"]._given:  # the copy compiles it again
+            del state["asm"]
+        return state
 
     def __repr__(self):
         return f"<compiled kernel {self.name}>"

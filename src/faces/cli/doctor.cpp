@@ -50,7 +50,22 @@ static json::Object pythonReport(const std::string &python) {
     for (size_t i = 0; i < 6; ++i)
       if (words[i] != "-")
         report[names[i]] = words[i].str();
+  if (auto children = json::parse(firstLine(quoted(python) + " -m nereid.tools.children")))
+    report["triton_in_children"] = std::move(*children);
+  else
+    llvm::consumeError(children.takeError());
   return report;
+}
+
+/// What `import triton` is in a child process, in words.
+static std::string tritonOfChildren(const json::Object &report) {
+  if (auto error = report.getString("error"))
+    return ("cannot be found out: " + *error).str();
+  if (report.empty())
+    return "not installed";
+  return (report.getBoolean("nereid").value_or(false) ? "Nereid, as " : "Triton ") +
+         report.getString("version").value_or("?").str() + ", in " +
+         report.getString("path").value_or("?").str();
 }
 
 int cli::doctorCommand(const Command &, const Arguments &parsed) {
@@ -121,6 +136,14 @@ int cli::doctorCommand(const Command &, const Arguments &parsed) {
     row("python", textOf(python, "version", "?") + " (" + textOf(python, "path", "?") + ")");
     for (const char *package : {"nereid", "torch", "triton", "numpy"})
       row("", std::string(package) + " " + textOf(python, package, "not installed"));
+    if (const json::Object *children = python.getObject("triton_in_children")) {
+      const json::Object &plain = *children->getObject("plain"),
+                         &alias = *children->getObject("with_alias");
+      row("", "`import triton` in a child process: " + tritonOfChildren(plain));
+      row("", "the same under `python -m nereid`:  " + tritonOfChildren(alias));
+      if (!alias.getBoolean("nereid").value_or(false))
+        row("", "problem: children of a process that uses the alias do not get it");
+    }
   } else {
     row("python", "not found");
   }
