@@ -121,7 +121,15 @@ AxisPlan::AxisPlan(const LinearLayout &layout, unsigned axis, bool ordered) {
   SmallVector<int64_t> whole{int64_t(1) << partialBits};
   whole.append(others.begin(), others.end());
   std::array<LinearLayout::Columns, kAxes> from, to;
-  for (unsigned bit = 0; bit < partialBits; ++bit)
+  // Lanes that would read the same share the partial results, but for four, which are one access.
+  heldBits = partialBits;
+  if (!ordered)
+    for (unsigned bit = 0; bit < bits[1] && heldBits > 2; ++bit)
+      if (!other[bits[0] + bit]) {
+        --heldBits;
+        spread.push_back(1u << bit);
+      }
+  for (unsigned bit = 0; bit < heldBits; ++bit)
     to[0].push_back(uint64_t(1) << (bit + otherBits));
   for (unsigned part = 0, place = 0; part < 3; ++part)
     for (unsigned bit = 0; bit < bits[part]; ++bit, ++place) {
@@ -135,7 +143,10 @@ AxisPlan::AxisPlan(const LinearLayout &layout, unsigned axis, bool ordered) {
           rows *= 2;
         }
       } else {
-        to[part].push_back(other[place]);
+        auto *shared = part == 1 ? llvm::find(spread, 1u << bit) : spread.end();
+        to[part].push_back(shared == spread.end()
+                               ? other[place]
+                               : uint64_t(1) << (heldBits + (shared - spread.begin()) + otherBits));
       }
     }
   stored = LinearLayout::fromFlat(whole, std::move(from));

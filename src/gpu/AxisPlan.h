@@ -14,7 +14,9 @@
 // any basis does, and all exchanges in registers come first.
 //
 // What is left across warps goes through shared memory at once: every thread writes its partial
-// results, and after one barrier reads all those of its row. `partial` numbers them, in order.
+// results, and after one barrier reads those of its row. `partial` numbers them, in order. If the
+// combination commutes, lanes of one row read a part of them each and shuffle: a register for each
+// of 16 or 32 partial results, beside all that lives across the reduction, would cost blocks.
 #pragma once
 #include "layout/LinearLayout.h"
 
@@ -41,9 +43,13 @@ struct AxisPlan {
   /// Bits of the number of a partial result; 0: no exchange across warps is needed.
   unsigned partialBits = 0;
   llvm::SmallVector<uint32_t, 8> partialOfRegister, partialOfLane, partialOfWarp;
+  /// How many of these, the lowest, count in the registers of a thread that reads them; the others
+  /// are told apart by lanes: by these, each a bit of the lane's number.
+  unsigned heldBits = 0;
+  llvm::SmallVector<uint32_t, 3> spread;
   /// Where the partial results are when they are written, over [partial, the other dimensions]; the
-  /// shared memory that holds them; and where a thread reads them: registers are first all partial
-  /// results of a row, then the rows (`rows` of them).
+  /// shared memory that holds them; and where a thread reads them: registers are first the partial
+  /// results that it holds of a row, then the rows (`rows` of them).
   layout::LinearLayout stored, memory, loaded;
   unsigned rows = 1;
 

@@ -35,10 +35,13 @@ struct Case {
   LinearLayout layout;
 };
 
+/// From this seed on there are so many warps that lanes share the partial results.
+constexpr unsigned kManyWarps = 60;
+
 Case randomCase(unsigned seed) {
   std::mt19937 random(seed);
   Case one;
-  one.warps = 1u << random() % 3;
+  one.warps = seed < kManyWarps ? 1u << random() % 3 : 8u << random() % 3;
   for (unsigned rank = 1 + random() % 3; rank--;)
     one.shape.push_back(int64_t(1) << random() % 5);
   one.axis = random() % one.shape.size();
@@ -151,7 +154,7 @@ SimulatedRun runScan(const Case &one, bool reverse, Outcome &outcome) {
 }
 
 TEST(Axis, ReductionsInOrder) {
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  for (unsigned seed = 0; seed < kManyWarps + 30; ++seed) {
     Case one = randomCase(seed);
     for (bool compose : {true, false}) {
       Outcome outcome;
@@ -170,7 +173,7 @@ TEST(Axis, ReductionsInOrder) {
 }
 
 TEST(Axis, ScansBothWays) {
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  for (unsigned seed = 0; seed < kManyWarps; ++seed) {
     Case one = randomCase(seed);
     for (bool reverse : {false, true}) {
       Outcome outcome;
@@ -183,6 +186,32 @@ TEST(Axis, ScansBothWays) {
       EXPECT_EQ(outcome.records, one.warps * 64 * registersOf(one.shape, one.layout));
       EXPECT_LE(run.barriers, 1u) << "seed " << seed;
     }
+  }
+}
+
+TEST(Axis, LanesShareThePartialResults) {
+  // A row over all warps: every thread reads four sums of warps, and shuffles bring the others'.
+  for (unsigned bits : {2, 3, 4, 5}) {
+    Case one;
+    one.warps = 1u << bits;
+    one.shape = {32 * one.warps};
+    one.axis = 0;
+    std::array<LinearLayout::Columns, layout::kAxes> columns;
+    for (unsigned bit = 0; bit < 5 + bits; ++bit)
+      columns[bit < 5 ? 1 : 2].push_back(uint64_t(1) << bit);
+    one.layout = LinearLayout::fromFlat(one.shape, columns);
+    Outcome outcome;
+    SimulatedRun run = runReduce(one, false, outcome);
+    EXPECT_EQ(run.error, "");
+    EXPECT_EQ(outcome.wrong, "");
+    EXPECT_EQ(run.shuffles, one.warps * (1 + bits - 2));
+    EXPECT_EQ(run.barriers, 1u);
+    // In order, a thread reads all of them.
+    Outcome inOrder;
+    SimulatedRun composed = runReduce(one, true, inOrder);
+    EXPECT_EQ(composed.error, "");
+    EXPECT_EQ(inOrder.wrong, "");
+    EXPECT_EQ(composed.shuffles, one.warps * 5 * 2);
   }
 }
 

@@ -81,8 +81,11 @@ Number fma(Number a, Number b, double c) {
   return fma(a, b, a.constant(c));
 }
 /// A product that is never contracted into a sum.
+Number product(Number a, Number b) {
+  return a(a.e->intrinsic(llvm::Intrinsic::nvvm_mul_rn_f, {a.value, b.value}));
+}
 Number product(Number a, double b) {
-  return a(a.e->intrinsic(llvm::Intrinsic::nvvm_mul_rn_f, {a.value, a.constant(b).value}));
+  return product(a, a.constant(b));
 }
 Number select(Number condition, Number a, Number b) {
   return a(a.e->b.CreateSelect(condition.value, a.value, b.value));
@@ -129,8 +132,10 @@ constexpr double ln2High = 0x1.62e4p-1, ln2Low = 0x1.7f7d1cp-20;
 
 /// e^x = 2^k * 2^r with k = round(x log2 e) limited to normal powers. The limit comes free with an
 /// fma that saturates to [0, 1], which is mapped to the range of k. Where k is limited r is large,
-/// and the product with 2^k rounds a subnormal result once, or overflows.
-Number exp(Number x) {
+/// and the product with 2^k rounds a subnormal result once, or overflows. `once`: the result has one
+/// use. If that is a sum, it takes the factors; a result that is used again would be multiplied
+/// again, and both factors would live until then.
+Number exp(Number x, bool once) {
   constexpr double lowest = -126, range = 253;
   Number share = x(
       x.e->intrinsic(llvm::Intrinsic::nvvm_fma_rn_sat_f, {x.value, x.constant(log2e / range).value,
@@ -141,7 +146,7 @@ Number exp(Number x) {
   Number k = sum - (magic - lowest);
   Number power = asFloat(bits(sum) << 23);
   Number r = fma(x, log2eLow, fma(x, log2e, k * -1.0));
-  return exp2Flushed(r) * power;
+  return once ? exp2Flushed(r) * power : product(exp2Flushed(r), power);
 }
 
 Number exp2(Number x) {
@@ -355,7 +360,7 @@ const Row table[] = {
     {"math.cosh", nullptr, none, "cosh"},
     {"math.erf", erf, none, "erf"},
     {"math.erfc", nullptr, none, "erfc"},
-    {"math.exp", exp, none, "exp"},
+    {"math.exp", nullptr, none, "exp"},
     {"math.exp2", exp2, none, "exp2"},
     {"math.expm1", expm1, none, "expm1"},
     {"math.floor", nullptr, llvm::Intrinsic::floor, ""},
@@ -455,6 +460,8 @@ llvm::Value *emitMath(Emitter &e, Operation *op, llvm::ArrayRef<llvm::Value *> i
       wide.push_back(e.b.CreateFPExt(value, e.b.getFloatTy()));
     return e.b.CreateFPTrunc(emitMath(e, op, wide), type);
   }
+  if (type->isFloatTy() && isa<math::ExpOp>(op))
+    return exp({&e, in[0]}, op->hasOneUse()).value;
   if (type->isFloatTy() && row->f32)
     return row->f32({&e, in[0]}).value;
   if (row->everyType != none)

@@ -266,7 +266,7 @@ void Reduction::run() {
         }
     }
     e.barrier();
-    unsigned copy = 0, partials = 1u << plan.partialBits;
+    unsigned copy = 0, partials = 1u << plan.heldBits;
     for (auto &repeat : parts)
       for (auto &part : repeat) {
         SmallVector<Values> loaded;
@@ -280,7 +280,14 @@ void Reduction::run() {
           for (unsigned p = 0; p < partials; ++p)
             for (unsigned k = 0; k < operands; ++k)
               column[p].push_back(loaded[k][row * partials + p]);
-          rows.push_back(combineAll(std::move(column)));
+          Element all = combineAll(std::move(column));
+          for (uint32_t lanes : plan.spread) {
+            Element others = all;
+            for (llvm::Value *&value : others)
+              value = e.shuffleXor(value, lanes);
+            all = combine(all, others);
+          }
+          rows.push_back(std::move(all));
         }
         for (unsigned reg = 0; reg < core; ++reg)
           part[reg] = rows[plan.rowOf(reg)];
