@@ -12,6 +12,7 @@
 #include "targets/nvidia/codegen/Assembler.h"
 #include "targets/nvidia/codegen/Libdevice.h"
 #include "targets/nvidia/codegen/Ptx.h"
+#include "targets/nvidia/codegen/RegisterDemand.h"
 #include "targets/nvidia/emit/Emitter.h"
 
 #include "mlir/IR/Verifier.h"
@@ -189,6 +190,8 @@ public:
       llvm::raw_string_ostream stream(result->llir);
       emitted->module->print(stream, nullptr);
     }
+    if (const llvm::Function *optimised = emitted->module->getFunction(emitted->entry))
+      result->registerDemand = registerDemand(*optimised);
     auto ptx = emitPtx(*emitted->module, **machine, options.passTimes);
     if (!ptx)
       return ptx.takeError();
@@ -196,8 +199,10 @@ public:
       return std::move(error);
     result->ptx = std::move(*ptx);
     if (std::optional<std::string> text =
-            options.replacement ? options.replacement("ptx") : std::nullopt)
+            options.replacement ? options.replacement("ptx") : std::nullopt) {
       result->ptx = std::move(*text);
+      result->registerDemand = 0;
+    }
     if (Settings::current().printPtx)
       llvm::errs() << result->ptx << '\n';
     clock.done("ptx");

@@ -1,5 +1,6 @@
 #include "targets/nvidia/Kernel.h"
 
+#include "explain/Occupancy.h"
 #include "support/bytes.h"
 #include "support/settings.h"
 #include "targets/nvidia/LaunchInfoFile.h"
@@ -55,6 +56,7 @@ bool NvidiaKernel::save(ByteWriter &out) const {
   out.text(layouts);
   saveLaunchInfo(info, out);
   out.number(int32_t(stackBytes));
+  out.number(int32_t(registerDemand));
   return true;
 }
 
@@ -65,18 +67,37 @@ void NvidiaKernel::restore(ByteReader &in) {
   layouts = in.text();
   restoreLaunchInfo(info, in);
   stackBytes = in.number<int32_t>();
+  registerDemand = in.number<int32_t>();
 }
 
-/// Do a few registers too many keep the second block from a multiprocessor? nvJitLink compiles what
-/// may be linked with more, and then does not aim at a number of blocks as the other assemblers do.
+/// Do a few registers too many keep the second block from a multiprocessor?
 static bool narrowlyMissesSecondBlock(const Assembly &assembly, const Architecture &arch,
                                       const LaunchInfo &info) {
   int threads = 32 * info.numWarps;
   int most = 65536 / (2 * threads) / 8 * 8;
-  return llvm::StringRef(assembly.by).starts_with("nvJitLink") && assembly.registers > most &&
-         assembly.registers <= most + most / 8 &&
+  return assembly.registers > most && assembly.registers <= most + most / 8 &&
          2 * threads <= arch.maxThreadsPerMultiprocessor() &&
          2 * (info.sharedBytes + 1024) <= arch.sharedPerMultiprocessor();
+}
+
+/// Numbers of blocks that a multiprocessor could hold with about `demand` registers a thread, the
+/// most first; none where one block is all.
+static llvm::SmallVector<int, 2> blocksToAimAt(int demand, const Architecture &arch,
+                                               const LaunchInfo &info) {
+  auto multiprocessor = explain::multiprocessorOf(arch.sm);
+  llvm::SmallVector<int, 2> aims;
+  if (!multiprocessor || !demand)
+    return aims;
+  for (int threads = 32 * info.numWarps; aims.size() < 2;) {
+    int blocks =
+        explain::occupancyOf(*multiprocessor, {threads, demand, int(info.sharedBytes)}).blocks;
+    if (blocks < 2 || (!aims.empty() && blocks >= aims.back()))
+      break;
+    aims.push_back(blocks);
+    // A quarter more for the next attempt.
+    demand = explain::registersFor(*multiprocessor, threads, blocks) * 5 / 4;
+  }
+  return aims;
 }
 
 /// Does a text of PTX or of options say how many registers there are?
@@ -85,24 +106,59 @@ static bool namesRegisters(llvm::StringRef text) {
          text.contains("maxrregcount") || text.contains("setmaxnreg");
 }
 
-llvm::Error NvidiaKernel::assemble() const {
-  const Settings &settings = Settings::current();
-  AssembleOptions how{arch, settings.assemblerOptimisation ? 3 : 0,
-                      settings.assemblerOptions + " " + assemblerOptions};
+/// Spills, in bytes a thread, that are cheaper than a block less.
+static constexpr int kFewSpills = 16;
+
+/// Assembles. nvJitLink compiles what may be linked with more, and then does not aim at a number of
+/// blocks as the other assemblers do: it is told one.
+llvm::Expected<Assembly> NvidiaKernel::assembleForBlocks(const AssembleOptions &how) const {
+  auto aimingAt = [&](int blocks) {
+    AssembleOptions aiming = how;
+    aiming.further += " -minnctapersm=" + std::to_string(blocks);
+    return nvidia::assemble(ptx, info.entry, aiming, assemblyNotes);
+  };
+  auto assembler = findAssembler(&arch);
+  bool isFree = bool(assembler) &&
+                llvm::StringRef((*assembler)->description()).starts_with("nvJitLink") &&
+                !namesRegisters(ptx) && !namesRegisters(how.further) && how.optLevel > 0;
+  if (!assembler)
+    llvm::consumeError(assembler.takeError());
+  if (!isFree)
+    return nvidia::assemble(ptx, info.entry, how, assemblyNotes);
+  std::optional<Assembly> best;
+  for (int blocks : blocksToAimAt(registerDemand, arch, info)) {
+    auto assembly = aimingAt(blocks);
+    if (!assembly)
+      return assembly.takeError();
+    if (!best || assembly->spillStoreBytes < best->spillStoreBytes)
+      best = std::move(*assembly);
+    if (best->spillStoreBytes <= kFewSpills)
+      return std::move(*best);
+  }
   auto assembly = nvidia::assemble(ptx, info.entry, how, assemblyNotes);
   if (!assembly)
-    return assembly.takeError();
-  if (narrowlyMissesSecondBlock(*assembly, arch, info) && !namesRegisters(ptx) &&
-      !namesRegisters(how.further)) {
-    how.further += " -minnctapersm=2";
-    auto again = nvidia::assemble(ptx, info.entry, how, assemblyNotes);
+    return assembly;
+  if (best && best->spillStoreBytes <= assembly->spillStoreBytes)
+    return std::move(*best);
+  if (!registerDemand && narrowlyMissesSecondBlock(*assembly, arch, info)) {
+    auto again = aimingAt(2);
     if (!again)
       llvm::consumeError(again.takeError());
     else if (again->registers < assembly->registers &&
              again->spillStoreBytes <= assembly->spillStoreBytes &&
              again->warnings.size() <= assembly->warnings.size())
-      assembly = std::move(again);
+      return again;
   }
+  return assembly;
+}
+
+llvm::Error NvidiaKernel::assemble() const {
+  const Settings &settings = Settings::current();
+  AssembleOptions how{arch, settings.assemblerOptimisation ? 3 : 0,
+                      settings.assemblerOptions + " " + assemblerOptions};
+  auto assembly = assembleForBlocks(how);
+  if (!assembly)
+    return assembly.takeError();
   if (settings.printAssembler)
     llvm::errs() << "// " << assembly->by << " about " << info.entry << ":\n"
                  << assembly->log << '\n';

@@ -11,6 +11,9 @@
 
 namespace nereid::nvidia {
 
+struct Assembly;
+struct AssembleOptions;
+
 class NvidiaKernel final : public targets::CompiledKernel {
 public:
   void *entry() const override { return &info; }
@@ -36,6 +39,10 @@ public:
   mutable std::string cubin; ///< empty until it is asked for when no launch was planned
   mutable std::vector<std::string> advice;
   mutable int stackBytes = 0;
+  int registerDemand = 0; ///< see codegen/RegisterDemand.h; 0: not known
+
+private:
+  llvm::Expected<Assembly> assembleForBlocks(const AssembleOptions &how) const;
 };
 
 } // namespace nereid::nvidia

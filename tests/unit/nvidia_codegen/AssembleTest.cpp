@@ -443,6 +443,38 @@ TEST_F(Assemble, ASecondBlockThatAFewRegistersKeepAway) {
   }
 }
 
+// 8 warps of 70 registers: three blocks have 80 a thread, two have 128.
+TEST_F(Assemble, BlocksForWhichTheRegistersWouldDo) {
+  struct Case {
+    const char *figures;
+    int demand;
+    int64_t sharedBytes;
+    const char *options;
+    int registers;
+  };
+  for (Case one : {Case{"163 128 0 80 0", 70, 0, "", 80}, Case{"163 128 0 80 16", 70, 0, "", 80},
+                   Case{"163 128 4 80 104", 70, 0, "", 128},   // three spill
+                   Case{"163 128 92 80 104", 70, 0, "", 163},  // both spill
+                   Case{"255 128 92 80 104", 90, 0, "", 255},  // two are all
+                   Case{"163 128 0 80 0", 0, 0, "", 163},      // not known
+                   Case{"163 128 0 80 0", 200, 0, "", 163},    // one is all
+                   Case{"163 128 0 80 0", 70, 100000, "", 128}, // shared memory
+                   Case{"163 128 0 80 0", 70, 0, "-maxrregcount=200", 163}}) {
+    Environment environment(
+        {{"NEREID_ASSEMBLER", "nvjitlink"}, {"FAKE_NVJITLINK_REGISTERS", one.figures}});
+    NvidiaKernel kernel;
+    kernel.arch = {90, true};
+    kernel.ptx = ptx;
+    kernel.registerDemand = one.demand;
+    kernel.info.entry = "fine";
+    kernel.info.numWarps = 8;
+    kernel.info.sharedBytes = one.sharedBytes;
+    kernel.assemblerOptions = one.options;
+    llvm::cantFail(kernel.assemble());
+    EXPECT_EQ(kernel.info.registers, one.registers) << one.figures << ", " << one.demand;
+  }
+}
+
 TEST_F(Assemble, HowTheProgramEnds) {
   std::string path = makePtxas("kill -9 $$");
   Environment environment({{"NEREID_PTXAS", path}});

@@ -2,8 +2,9 @@
 // "fault" (it reads address 76, as the real one does in some releases), "crash" (the process ends
 // by a signal in libc), "garbage" (bytes that are no machine code); else an ELF file's first bytes.
 // A name of the code that begins with "fine" is fine in any case. FAKE_NVJITLINK_RELEASE is its
-// release times ten, 130 without it. FAKE_NVJITLINK_REGISTERS "A B S" is what its log says of the
-// kernel `fine`: A registers, but B with S bytes of spills when two blocks are asked for.
+// release times ten, 130 without it. FAKE_NVJITLINK_REGISTERS "A B S C T" is what its log says of
+// the kernel `fine`: A registers, but B with S bytes of spills when two blocks are asked for, and C
+// with T when three are.
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ static const char *image(void) {
   return strcmp(mode(), "garbage") == 0 ? "nonsense" : "\177ELFfake";
 }
 
-static int asksForTwo;
+static int blocksAskedFor;
 
 int nvJitLinkVersion(unsigned *major, unsigned *minor) {
   const char *release = getenv("FAKE_NVJITLINK_RELEASE");
@@ -32,9 +33,9 @@ int nvJitLinkVersion(unsigned *major, unsigned *minor) {
 int __nvJitLinkCreate_13_0(void **link, uint32_t count, const char *const *options) {
   static int one;
   *link = &one;
-  asksForTwo = 0;
+  blocksAskedFor = 0;
   for (uint32_t i = 0; i < count; ++i)
-    asksForTwo |= strcmp(options[i], "-Xptxas=-minnctapersm=2") == 0;
+    sscanf(options[i], "-Xptxas=-minnctapersm=%d", &blocksAskedFor);
   return 0;
 }
 
@@ -94,14 +95,16 @@ int __nvJitLinkGetInfoLogSize_13_0(void *link, size_t *size) {
 }
 int __nvJitLinkGetInfoLog_13_0(void *link, char *log) {
   (void)link;
-  int alone = 0, two = 0, spills = 0;
+  int used[3] = {0, 0, 0}, spills[3] = {0, 0, 0};
+  int which = blocksAskedFor < 2 ? 0 : blocksAskedFor == 2 ? 1 : 2;
   const char *registers = getenv("FAKE_NVJITLINK_REGISTERS");
   *log = 0;
-  if (registers && sscanf(registers, "%d %d %d", &alone, &two, &spills) == 3)
+  if (registers && sscanf(registers, "%d %d %d %d %d", &used[0], &used[1], &spills[1], &used[2],
+                          &spills[2]) >= 3)
     snprintf(log, 200,
              "ptxas info : Compiling entry function 'fine' for 'sm_90a'\n"
              "    0 bytes stack frame, %d bytes spill stores, 0 bytes spill loads\n"
              "ptxas info : Used %d registers\n",
-             asksForTwo ? spills : 0, asksForTwo ? two : alone);
+             spills[which], used[which]);
   return 0;
 }

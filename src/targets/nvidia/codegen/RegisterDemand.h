@@ -1,0 +1,26 @@
+// How many registers a thread of a kernel needs, for the assembler's aim.
+//
+// nvJitLink compiles what may be linked with more and gives a thread all registers that help it, up
+// to twice what the program `ptxas` takes for the same code. A block that reads a row, reduces it
+// and writes it then has its multiprocessor for itself, which waits for memory, for barriers and
+// for arithmetic in turns instead of at once. So it is told how many blocks there shall be
+// (`-minnctapersm`), and for that somebody must know how few registers will do.
+//
+// Between two exchanges among threads (shuffles, barriers) the assembler orders instructions as it
+// likes, but what lives across an exchange needs its registers. The largest of these sets is the
+// floor of the estimate; three fifths of what the order of the code would need stand for the
+// phases between, in which an assembler that is short of registers orders loads and uses closely.
+#pragma once
+
+namespace llvm {
+class Function;
+} // namespace llvm
+
+namespace nereid::nvidia {
+
+/// Registers of 32 bits a thread that `kernel`, which has been optimised, can do with. 0: not known,
+/// or not to be limited: code without exchanges, whose loads had better be in flight together, and
+/// code of the matrix units, which gains more from its own instructions in flight than from blocks.
+int registerDemand(const llvm::Function &kernel);
+
+} // namespace nereid::nvidia
