@@ -292,10 +292,15 @@ LinearLayout conflictFreeBuffer(const LinearLayout &from, const LinearLayout &to
     rest.add(onlyP[i] ^ onlyQ[i]);
   assert(rest.vectors.size() == restSize && "two subspaces of equal size have a common complement");
 
-  // The banks complete it. They go before the rest in the offset.
+  // The banks complete it. They go before the rest in the offset. Their order is free as far as
+  // conflicts go, but an asynchronous copy is written sector by sector (32 bytes of global memory):
+  // the writer's lanes in their order keep two neighbours of 16 bytes side by side.
   Basis ordered = vector, complete = vector;
   complete.add(rest.vectors);
-  for (const Vectors *columns : {&both.vectors, &onlyP, &onlyQ, &all})
+  Vectors first;
+  if (writer.vector)
+    first = p.vectors;
+  for (const Vectors *columns : {&first, &both.vectors, &onlyP, &onlyQ, &all})
     for (uint64_t column : *columns)
       if (complete.add(column))
         ordered.add(column);

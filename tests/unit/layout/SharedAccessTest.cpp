@@ -303,6 +303,28 @@ TEST(Buffer, NeighboursOfGlobalMemoryStayNeighbours) {
   EXPECT_GE(vectorAccess(from, buffer, 16).elements, 4u);
 }
 
+TEST(Buffer, SectorsOfAsynchronousCopiesStayTogether) {
+  // 32 bytes of global memory, which two lanes bring, are 32 bytes of a buffer, also where a row is
+  // half of 128 bytes and matrices are read across rows.
+  for (int64_t k : {16, 32, 64, 128})
+    for (Operand which : {Operand::A, Operand::B})
+      for (unsigned contiguous : {0u, 1u}) {
+        llvm::SmallVector<int64_t, 2> shape(2, 64);
+        shape[which == Operand::A ? 1 : 0] = k;
+        LinearLayout from = striped(shape, 8, 2, {contiguous, 1 - contiguous});
+        LinearLayout to = mmaOperand(shape, which, {2, 1}, 16);
+        LinearLayout buffer = conflictFreeBuffer(from, to, 16, {0, 1, 2});
+        if (shape[contiguous] < 16)
+          continue;
+        llvm::ArrayRef<uint64_t> offsets = buffer.flatBases(Axis::Offset);
+        EXPECT_EQ(offsets[3], from.flatBases(Axis::Lane)[0]) << buffer.str();
+        // Neither lies across two such pieces elsewhere: swizzles swap the halves.
+        EXPECT_TRUE(matrixAccess(to, buffer, 16));
+        EXPECT_EQ(degree(from, buffer, 16), 1u);
+        EXPECT_EQ(degree(to, buffer, 16), 1u);
+      }
+}
+
 TEST(Buffer, AsynchronousCopiesMoveTheirNeighboursAlone) {
   // Bytes of B with 8 neighbours a thread: rows that both sides hold could fill 16 bytes of a plain
   // store, but a copy moves 8.
