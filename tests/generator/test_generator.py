@@ -11,8 +11,8 @@ import time
 import numpy as np
 import pytest
 
-from generator import generate, minimise, rows, run, tree
-from generator.dtypes import ALL, BF16, E4M3, E5M2, F16, FP8, from_memory, round_float, to_memory
+from generator import generate, minimise, overflow, rows, run, tree
+from generator.dtypes import ALL, BF16, E4M3, E5M2, F16, FP8, I8, I64, U8, U32, Value, from_memory, round_float, to_memory
 from generator.worker import Worker
 
 
@@ -45,6 +45,45 @@ def test_some_programs(seed, target):
     program = generate.program_of_seed(seed)
     failure = run.check(program, (target, ), variants=False)
     assert failure is None, f"{failure}\n{tree.source_of(program)}"
+
+
+@pytest.mark.cpu_only("checked mode is the CPU's")
+@pytest.mark.parametrize("seed", range(100, 6124, 1003))
+def test_some_programs_in_checked_and_debug_mode(seed, target):
+    program = generate.program_of_seed(seed, overflows=generate.overflows_in(seed, ("debug", )))
+    failure = run.check(program, (target, ), variants=False, modes=("checked", "debug"))
+    assert failure is None, f"{failure}\n{tree.source_of(program)}"
+
+
+def test_programs_without_overflow():
+    for seed in (5, 6, 7, 9):
+        seen = overflow.Overflow()
+        tree.run(generate.program_of_seed(seed, overflows=False), overflow=seen)
+        assert seen.state == overflow.NEVER
+
+
+I8_MAX = np.array([127, 0, 0], np.int8)
+
+
+@pytest.mark.parametrize("call, state", [
+    (lambda o: o.binary(np.add, Value(I8, I8_MAX), Value(I8, np.int8(0))), overflow.NEVER),
+    (lambda o: o.binary(np.add, Value(I8, I8_MAX), Value(I8, np.int8(1))), overflow.SURELY),
+    (lambda o: o.binary(np.subtract, Value(U8, np.uint8(0)), Value(U8, np.uint8(1))), overflow.SURELY),
+    (lambda o: o.binary(np.multiply, Value(U32, np.uint32(2**32 - 1)), Value(U32, np.uint32(2**32 - 1))), overflow.SURELY),
+    (lambda o: o.binary(np.multiply, Value(I64, np.int64(2**62)), Value(I64, np.int64(8))), overflow.NEVER),
+    (lambda o: o.sum(Value(I8, np.array([100, 27], np.int8)), 0), overflow.NEVER),
+    (lambda o: o.sum(Value(I8, np.array([100, 28], np.int8)), 0), overflow.SURELY),
+    (lambda o: o.sum(Value(I8, np.array([100, 28, -9], np.int8)), 0), overflow.MAYBE),
+    (lambda o: o.sum(Value(I8, np.array([100, 28, -9], np.int8)), 0, running=True), overflow.SURELY),
+    (lambda o: o.product(Value(I8, np.array([16, 7], np.int8)), 0), overflow.NEVER),
+    (lambda o: o.product(Value(I8, np.array([16, 16, 0], np.int8)), 0), overflow.MAYBE),
+    (lambda o: o.product(Value(I8, np.array([16, 16, 0], np.int8)), 0, running=True), overflow.SURELY),
+    (lambda o: o.product(Value(I8, np.array([16, 16], np.int8)), 0), overflow.SURELY),
+])
+def test_what_overflows(call, state):
+    seen = overflow.Overflow()
+    call(seen)
+    assert seen.state == state
 
 
 def test_every_cell_can_be_built():

@@ -489,6 +489,7 @@ def bmm_kernel(A, B, O, M, N, K, stride_ab, stride_bb, TILE_M: tl.constexpr, TIL
     tl.store(o_ptrs, o, mask_c)
 
 
+@pytest.mark.not_in_mode("checked", "it adds up masked-off elements, which its author left undefined: checked mode shows them")
 @pytest.mark.parametrize("m, n, k", [(64, 64, 64), (33, 64, 40), (64, 50, 32), (20, 30, 50)])
 def test_batched_with_divisibility_flags(m, n, k, target):
     a, b = torch.randn(3, m, k), torch.randn(3, k, n)

@@ -163,6 +163,7 @@ def kernel(x_ptr, y_ptr):
     np.testing.assert_array_equal(out.numpy(), np.arange(28.0, 44.0))
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 @pytest.mark.parametrize("start", [2 ** 32 - 4, 2 ** 32 - 16])
 def test_offsets_that_wrap_inside_a_block(start, target):
     """uint32 arithmetic wraps between two lanes of one vector: the lanes after it are at the front."""
@@ -244,6 +245,7 @@ def kernel(index_ptr, table_ptr, y_ptr, n, BLOCK: tl.constexpr):
     assert torch.equal(y, table.view(-1, n)[index].flatten()[:block])
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 def test_unrolled_chains_of_values_used_several_times(target):
     """Every step uses the one before it two or three times, and addresses depend on all: nothing may follow every path through them."""
     kernel = harness.make("""@triton.jit

@@ -147,6 +147,7 @@ def compose(a, b, c, d):
 """
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("shape,axis", [((33, ), 0), ((7, 12), 0), ((7, 12), 1), ((5, 100), 1)], ids=str)
 def test_scans(shape, axis, reverse, target):

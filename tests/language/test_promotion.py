@@ -38,6 +38,7 @@ def test_sum_type_and_value(a, b, target):
                   want_type, 1)
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 @pytest.mark.parametrize("expression,dtype,want", [
     ("x + 7", "int8", "int8"), ("x + 1.5", "int32", "float32"), ("x + 1", "float16", "float16"), ("x * 2.5", "bfloat16", "bfloat16"),
     ("x / 2", "float16", "float32"), ("x / 2", "bfloat16", "float32"), ("x / 2", "int32", "float32"), ("x / x", "int64", "float32"),

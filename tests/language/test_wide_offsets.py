@@ -68,6 +68,7 @@ def kernel(x_ptr, first, n, BLOCK: tl.constexpr):
     np.testing.assert_array_equal(get(large, n - 28, 128), [7] * 28 + [5] * 100)
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 def test_carried_by_a_loop(large, target):
     step = 1 << 30
     for i in range(4):
@@ -86,6 +87,7 @@ def kernel(x_ptr, out_ptr, step, count):
     assert int(out.cpu()[0]) == 1234
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 def test_numbers_wrap_for_everybody_else(target):
     out = harness.empty(harness.DTYPES["int32"], (1, ))
     harness.make("""@triton.jit
@@ -114,6 +116,7 @@ def test_strict_mode_wraps(large, target):
     assert "tile.large" not in text and "extsi" not in text
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 @pytest.mark.cpu_only("checked mode is the CPU's")
 def test_checked_mode_reports_what_wraps_in_strict_mode(target):
     large = np.zeros(SIZE, dtype=np.int8)

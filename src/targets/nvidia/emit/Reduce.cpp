@@ -12,12 +12,13 @@ using namespace nereid::layout;
 namespace nereid::nvidia {
 namespace {
 
-/// The instruction that reduces i32 over a warp, for a combiner that is one operation.
+/// The instruction that reduces i32 over a warp, for a combiner that is one operation (and asserts
+/// nothing).
 llvm::Intrinsic::ID warpReduction(Region &combiner) {
   using namespace llvm;
   Block &block = combiner.front();
   if (block.getNumArguments() != 2 || !block.getArgument(0).getType().isInteger(32) ||
-      !gpu::commutes(combiner))
+      !llvm::hasSingleElement(block.without_terminator()) || !gpu::commutes(combiner))
     return Intrinsic::not_intrinsic;
   Operation *op = block.getTerminator()->getOperand(0).getDefiningOp();
   return llvm::TypeSwitch<Operation *, Intrinsic::ID>(op)
