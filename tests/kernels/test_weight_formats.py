@@ -313,6 +313,7 @@ def adapters_kernel(x_ptr, addresses_ptr, ranks_ptr, scales_ptr, seg_starts_ptr,
             tl.store(out_ptr + rows[:, None] * N + offs_n[None, :], acc.to(out_ptr.dtype.element_ty), mask=(i[:, None] < end) & (offs_n[None, :] < N))
 
 
+@pytest.mark.not_in_mode("checked", "its addresses come from memory, and lead to none of the arguments")
 @pytest.mark.cpu_only("addresses of the host in arrays")
 def test_adapters_of_several_ranks(target):
     """The matrices are found by addresses, which are those of the host here."""
