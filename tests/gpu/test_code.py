@@ -192,6 +192,33 @@ DISASSEMBLER = shutil.which("nvdisasm") or any(
     (pathlib.Path(folder) / "triton/backends/nvidia/bin/nvdisasm").exists() for folder in site.getsitepackages())
 
 
+def find_tool(name):
+    places = [pathlib.Path(folder) / "triton/backends/nvidia/bin" / name for folder in site.getsitepackages()]
+    return shutil.which(name) or next((str(place) for place in places if place.exists()), None)
+
+
+ROW = "*fp32:16, *fp32:16, i32:16, i32:16, i32:16, {}"
+LAYER_NORM_ROW = "*fp16:16, *fp16:16, *fp16:16, *fp16:16, i32:16, i32:16, fp32, {}"
+
+
+@pytest.mark.skipif(not find_tool("cuobjdump"), reason="no cuobjdump")
+@pytest.mark.parametrize("kernel, signature, warps, blocks", [("softmax_kernel", ROW.format(4096), 16, 4), ("softmax_kernel", ROW.format(16384), 16, 2),
+                                                              ("softmax_kernel", ROW.format(16384), 8, 2),
+                                                              ("layer_norm_kernel", LAYER_NORM_ROW.format(16384), 8, 2),
+                                                              ("layer_norm_kernel", LAYER_NORM_ROW.format(4096), 16, 4)])
+def test_blocks_that_registers_leave_room_for(kernel, signature, warps, blocks, tmp_path):
+    """nvJitLink by itself takes up to twice these registers."""
+    out = tmp_path / "row.cubin"
+    result = compile_(kernel, signature, "--target", "cuda:90", "--num-warps", str(warps), "--emit", "cubin", "-o", str(out),
+                      NEREID_ASSEMBLER="nvjitlink")
+    if "libnvJitLink" in result.stderr:
+        pytest.skip("no nvJitLink")
+    assert result.returncode == 0, result.stderr
+    text = subprocess.run([find_tool("cuobjdump"), "-res-usage", str(out)], capture_output=True, text=True, check=True).stdout
+    registers, stack = int(re.search(r"REG:(\d+)", text)[1]), int(re.search(r"STACK:(\d+)", text)[1])
+    assert registers <= 65536 // (32 * warps * blocks) and stack <= 16
+
+
 @pytest.mark.skipif(not (PTXAS and DISASSEMBLER), reason="no assembler or no disassembler")
 @pytest.mark.parametrize("name, instructions", [("add", ["LDG.E.128", "STG.E.128"]), ("softmax", ["LDG.E.128", "STG.E.128"]),
                                                 ("matmul-fp16", ["HGMMA.64x256x16.F32"]), ("matmul-fp8", ["QGMMA.64x128x32.F32"])])

@@ -70,14 +70,21 @@ void NvidiaKernel::restore(ByteReader &in) {
   registerDemand = in.number<int32_t>();
 }
 
-/// Do a few registers too many keep the second block from a multiprocessor?
-static bool narrowlyMissesSecondBlock(const Assembly &assembly, const Architecture &arch,
-                                      const LaunchInfo &info) {
-  int threads = 32 * info.numWarps;
-  int most = 65536 / (2 * threads) / 8 * 8;
-  return assembly.registers > most && assembly.registers <= most + most / 8 &&
-         2 * threads <= arch.maxThreadsPerMultiprocessor() &&
-         2 * (info.sharedBytes + 1024) <= arch.sharedPerMultiprocessor();
+/// The second or third block that a few registers too many, at most an eighth, keep from a
+/// multiprocessor; 0 for none.
+static int narrowlyMissedBlock(const Assembly &assembly, const Architecture &arch,
+                               const LaunchInfo &info) {
+  auto multiprocessor = explain::multiprocessorOf(arch.sm);
+  if (!multiprocessor)
+    return 0;
+  explain::BlockNeeds needs{32 * info.numWarps, assembly.registers, int(info.sharedBytes)};
+  int next = explain::occupancyOf(*multiprocessor, needs).blocks + 1;
+  int most = explain::registersFor(*multiprocessor, needs.threads, next);
+  needs.registers = most;
+  bool isNarrow = next >= 2 && next <= 3 && assembly.registers > most &&
+                  assembly.registers <= most + most / 8 &&
+                  explain::occupancyOf(*multiprocessor, needs).blocks >= next;
+  return isNarrow ? next : 0;
 }
 
 /// Would even all registers that a thread can have hold just two thirds of what it needs?
@@ -149,8 +156,8 @@ llvm::Expected<Assembly> NvidiaKernel::assembleForBlocks(const AssembleOptions &
     return assembly;
   if (best && best->spillStoreBytes <= assembly->spillStoreBytes)
     return std::move(*best);
-  if (!registerDemand && narrowlyMissesSecondBlock(*assembly, arch, info)) {
-    auto again = aimingAt(2);
+  if (int blocks = registerDemand ? 0 : narrowlyMissedBlock(*assembly, arch, info)) {
+    auto again = aimingAt(blocks);
     if (!again)
       llvm::consumeError(again.takeError());
     else if (again->registers < assembly->registers &&

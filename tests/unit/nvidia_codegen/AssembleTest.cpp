@@ -413,8 +413,8 @@ TEST_F(Assemble, WhatIsNoMachineCodeIsAnError) {
                      ") gave 8 bytes for `add` that are no machine code");
 }
 
-// 8 warps: two blocks have 128 registers a thread.
-TEST_F(Assemble, ASecondBlockThatAFewRegistersKeepAway) {
+// 8 warps: two blocks have 128 registers a thread. 4 warps: three blocks have 168.
+TEST_F(Assemble, ABlockThatAFewRegistersKeepAway) {
   struct Case {
     const char *figures;
     int warps;
@@ -422,13 +422,16 @@ TEST_F(Assemble, ASecondBlockThatAFewRegistersKeepAway) {
     const char *options;
     int registers;
   };
-  for (Case one : {Case{"143 127 0", 8, 65536, "", 127}, Case{"144 128 0", 8, 65536, "", 128},
-                   Case{"145 128 0", 8, 65536, "", 145},  // too many
-                   Case{"128 127 0", 8, 65536, "", 128},  // not needed
-                   Case{"143 127 8", 8, 65536, "", 143},  // spills
-                   Case{"143 127 0", 4, 65536, "", 143},  // two anyway
-                   Case{"143 127 0", 8, 120000, "", 143}, // shared memory
-                   Case{"143 127 0", 8, 65536, "-maxrregcount=200", 143}}) {
+  for (Case one :
+       {Case{"143 127 0", 8, 65536, "", 127}, Case{"144 128 0", 8, 65536, "", 128},
+        Case{"145 128 0", 8, 65536, "", 145},  // too many
+        Case{"128 127 0", 8, 65536, "", 128},  // not needed
+        Case{"143 127 8", 8, 65536, "", 143},  // spills
+        Case{"143 127 0", 4, 65536, "", 143},  // two anyway
+        Case{"143 127 0", 8, 120000, "", 143}, // shared memory
+        Case{"172 99 0 168 0", 4, 49152, "", 168}, Case{"190 99 0 168 0", 4, 49152, "", 190},
+        Case{"125 99 0 99 0", 4, 49152, "", 125}, // a fourth is no matter
+        Case{"143 127 0", 8, 65536, "-maxrregcount=200", 143}}) {
     Environment environment(
         {{"NEREID_ASSEMBLER", "nvjitlink"}, {"FAKE_NVJITLINK_REGISTERS", one.figures}});
     NvidiaKernel kernel;
@@ -453,13 +456,13 @@ TEST_F(Assemble, BlocksForWhichTheRegistersWouldDo) {
     int registers;
   };
   for (Case one : {Case{"163 128 0 80 0", 70, 0, "", 80}, Case{"163 128 0 80 16", 70, 0, "", 80},
-                   Case{"163 128 4 80 104", 70, 0, "", 128},   // three spill
-                   Case{"163 128 92 80 104", 70, 0, "", 163},  // both spill
-                   Case{"255 128 92 80 104", 90, 0, "", 255},  // two are all
-                   Case{"163 128 0 80 0", 0, 0, "", 163},      // not known
-                   Case{"255 99 9 32 900", 383, 0, "", 32},    // spills in any case
-                   Case{"255 99 9 32 900", 382, 0, "", 255},   // it might not
-                   Case{"163 128 0 80 0", 200, 0, "", 163},    // one is all
+                   Case{"163 128 4 80 104", 70, 0, "", 128},    // three spill
+                   Case{"163 128 92 80 104", 70, 0, "", 163},   // both spill
+                   Case{"255 128 92 80 104", 90, 0, "", 255},   // two are all
+                   Case{"163 128 0 80 0", 0, 0, "", 163},       // not known
+                   Case{"255 99 9 32 900", 383, 0, "", 32},     // spills in any case
+                   Case{"255 99 9 32 900", 382, 0, "", 255},    // it might not
+                   Case{"163 128 0 80 0", 200, 0, "", 163},     // one is all
                    Case{"163 128 0 80 0", 70, 100000, "", 128}, // shared memory
                    Case{"163 128 0 80 0", 70, 0, "-maxrregcount=200", 163}}) {
     Environment environment(

@@ -19,7 +19,8 @@ declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32) convergent
 declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32) convergent
 )";
 
-/// Reads `count` numbers, exchanges one of them, and stores all; `before`: in front of the exchange.
+/// Reads `count` numbers, exchanges one of them, and stores all; `before`: in front of the
+/// exchange.
 std::string row(unsigned count, const std::string &exchange, const std::string &before = "") {
   std::string text = "define void @kernel(ptr addrspace(1) %p) {\n";
   for (unsigned i = 0; i < count; ++i) {
@@ -113,7 +114,9 @@ exit:
 
 TEST(RegisterDemand, NotOfEveryKernel) {
   EXPECT_EQ(demandOf(row(64, "")), 0); // nothing is exchanged
-  EXPECT_EQ(demandOf(row(8, barrier + "  call void asm sideeffect \"mma.sync $0;\", \"r\"(i32 %x0)\n")), 0);
+  EXPECT_EQ(
+      demandOf(row(8, barrier + "  call void asm sideeffect \"mma.sync $0;\", \"r\"(i32 %x0)\n")),
+      0);
 }
 
 } // namespace

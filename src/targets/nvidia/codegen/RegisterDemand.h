@@ -18,9 +18,10 @@ class Function;
 
 namespace nereid::nvidia {
 
-/// Registers of 32 bits a thread that `kernel`, which has been optimised, can do with. 0: not known,
-/// or not to be limited: code without exchanges, whose loads had better be in flight together, and
-/// code of the matrix units, which gains more from its own instructions in flight than from blocks.
+/// Registers of 32 bits a thread that `kernel`, which has been optimised, can do with. 0: not
+/// known, or not to be limited: code without exchanges, whose loads had better be in flight
+/// together, and code of the matrix units, which gains more from its own instructions in flight
+/// than from blocks.
 int registerDemand(const llvm::Function &kernel);
 
 } // namespace nereid::nvidia

@@ -132,8 +132,8 @@ constexpr double ln2High = 0x1.62e4p-1, ln2Low = 0x1.7f7d1cp-20;
 
 /// e^x = 2^k * 2^r with k = round(x log2 e) limited to normal powers. The limit comes free with an
 /// fma that saturates to [0, 1], which is mapped to the range of k. Where k is limited r is large,
-/// and the product with 2^k rounds a subnormal result once, or overflows. `once`: the result has one
-/// use. If that is a sum, it takes the factors; a result that is used again would be multiplied
+/// and the product with 2^k rounds a subnormal result once, or overflows. `once`: the result has
+/// one use. If that is a sum, it takes the factors; a result that is used again would be multiplied
 /// again, and both factors would live until then.
 Number exp(Number x, bool once) {
   constexpr double lowest = -126, range = 253;
