@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a machine with an NVIDIA GPU runs: the tests on the target `cuda`, compute-sanitizer, and (with --benchmarks) the benchmarks.
 #
-#   scripts/test_gpu.sh [--wheel FILE] [--part language|runtime|sanitizer|benchmarks]... [--jobs N] [--out FOLDER]
+#   scripts/test_gpu.sh [--wheel FILE] [--part language|runtime|install|sanitizer|benchmarks|opinfo]... [--jobs N] [--out FOLDER]
 #
 # Without --wheel the `nereid` that Python finds is tested. The wheel is installed into a folder of its own; nothing else is touched.
 # Needs torch with CUDA and pytest; pytest-xdist is used when it is there, else the files are spread over N processes.
@@ -17,7 +17,7 @@ while [ $# -gt 0 ]; do
   *) echo "unknown argument $1" >&2; exit 2 ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(runtime language sanitizer)
+[ ${#parts[@]} -gt 0 ] || parts=(runtime language install sanitizer)
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 python=${PYTHON:-python3}
@@ -64,14 +64,24 @@ sanitizer() { # sanitizer TOOL: the kernels of tests/device/sanitized.py under c
     "$python" tests/device/sanitized.py
 }
 
+opinfo() { # PyTorch's operators through torch.compile; what fails is run with the real Triton, too (hours without OPINFO_OPTIONS)
+  local run=("$python" tests/torch_opinfo/run.py)
+  # shellcheck disable=SC2086  # words
+  "${run[@]}" --device cuda --results "$out/opinfo.jsonl" ${OPINFO_OPTIONS:-} &&
+    "${run[@]}" --device cuda --triton triton --results "$out/opinfo-triton.jsonl" --failures-of "$out/opinfo.jsonl" ${OPINFO_OPTIONS:-} &&
+    "${run[@]}" --compare "$out/opinfo.jsonl" "$out/opinfo-triton.jsonl"
+}
+
 for part in "${parts[@]}"; do
   case $part in
   runtime) step runtime tests tests/device tests/runtime ;;
   language) step language tests tests/language tests/kernels ;;
+  install) step install tests tests/install ;;
   sanitizer)
     step memcheck sanitizer memcheck
     step racecheck sanitizer racecheck ;;
   benchmarks) step benchmarks "$python" benchmarks/gpu/run.py --out "$out/benchmarks" ;;
+  opinfo) step opinfo opinfo ;;
   *) echo "unknown part $part" >&2; exit 2 ;;
   esac
 done

@@ -160,7 +160,7 @@ def _finder():
 def _foreign():
     """Another `triton` that this process has imported, or None."""
     loaded = sys.modules.get(_NAME)
-    return None if loaded is None or "__nereid_alias__" in vars(loaded) else loaded
+    return None if loaded is None or isinstance(loaded, _AliasModule) else loaded
 
 
 def _is_shim(folder):

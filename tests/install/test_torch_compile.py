@@ -31,7 +31,7 @@ def installed(request, tmp_path_factory):
         return sys.executable, {**clean, "PYTHONPATH": str(ROOT)}
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, with_pip=False, symlinks=True)
-    packages = pathlib.Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
+    packages = pathlib.Path(sysconfig.get_path("purelib", "venv", {"base": str(folder)}))
     (packages / "nereid").symlink_to(ROOT / "nereid")
     (packages / PTH.name).write_text(PTH.read_text())
     import torch
@@ -67,6 +67,16 @@ def test_the_static_launcher(installed, tmp_path):
         found, counts = compiled(installed, tmp_path, "cuda", "--workers", "2", "--static", "llama", "pointwise", "reductions")
         assert set(found.values()) == {"ok"} and len(found) == 3, found
         assert counts["workers"] == 2 and counts["triton_bundler_load_static_autotuner" if warm else "triton_bundler_save_kernel"] > 0, counts
+
+
+def test_isolated_children(installed):
+    """Python's -E and -I hide PYTHONPATH: in site-packages the `.pth` file gives children the alias all the same."""
+    program, environment = installed
+    ask = "import importlib.util; found = importlib.util.find_spec('triton'); print(hasattr(getattr(found, 'loader', None), 'own'))"
+    code = f"import subprocess, sys; [subprocess.run([sys.executable, flag, '-c', {ask!r}]) for flag in ('-E', '-I')]"
+    done = subprocess.run([program, "-m", "nereid", "-c", code], capture_output=True, text=True, env=environment)
+    in_site_packages = "PYTHONPATH" not in environment or ROOT.name in ("site-packages", "dist-packages")
+    assert done.stdout.split() == [str(in_site_packages)] * 2, done.stderr
 
 
 def test_doctor_knows(installed):

@@ -167,7 +167,7 @@ def _rotated(x, cos, sin):
 
 
 class _Decoder(torch.nn.Module):
-    """A layer of a Llama: 4 heads of 16, rotary positions, a gated perceptron."""
+    """A layer of a small Llama: 4 heads of 16, rotary positions, a gated perceptron."""
 
     def __init__(self):
         super().__init__()
@@ -190,7 +190,7 @@ class _Llama(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.embedding, self.head = torch.nn.Embedding(100, 64), torch.nn.Linear(64, 100, bias=False)
-        self.layers, self.norm = torch.nn.ModuleList(_Decoder() for _ in range(2)), torch.nn.RMSNorm(64, eps=1e-5)
+        self.layers, self.norm = torch.nn.ModuleList([_Decoder()]), torch.nn.RMSNorm(64, eps=1e-5)
 
     def forward(self, tokens):
         angles = torch.arange(tokens.shape[1], device=tokens.device)[:, None] / 10000**(torch.arange(8, device=tokens.device) / 8)
@@ -235,7 +235,7 @@ def main():
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--static", action="store_true")
     parser.add_argument("--workers", type=int, default=1)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     import torch._inductor.config as config
     config.cpu_backend = "triton"
     if options.workers:

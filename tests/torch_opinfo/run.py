@@ -5,7 +5,7 @@
     python tests/torch_opinfo/run.py --device cuda --triton triton --results theirs.jsonl --failures-of ours.jsonl
     python tests/torch_opinfo/run.py --compare ours.jsonl theirs.jsonl          what fails in the first and not in the second
 
-Needs PyTorch and its `expecttest`. Not part of CI: all samples take hours. A result is a line of JSON for each sample; a run that is started again with the
+Not part of CI: all samples take hours. A result is a line of JSON for each sample; a run that is started again with the
 same file goes on where it ended, and beside the file a table by operator is written (`.md`). `--shard 2/8` takes each eighth operator from the
 second on. Samples run in child processes, which end after `--timeout` seconds without an answer; crashes and timeouts are results, too. A sample is skipped
 where eager PyTorch refuses it, or gives two results for two calls.
@@ -21,6 +21,8 @@ import select
 import subprocess
 import sys
 import time
+import types
+import unittest
 
 #: dtype → tolerance (relative, absolute). Fused kernels keep intermediate results in fp32.
 TOLERANCES = {"float64": (1e-7, 1e-7), "float32": (1e-4, 1e-4), "float16": (2e-2, 2e-2), "bfloat16": (5e-2, 5e-2), "complex64": (1e-4, 1e-4)}
@@ -40,6 +42,10 @@ def child(options):
         nereid.install_as_triton()
     import torch
     import torch._inductor.config as config
+    try:
+        import expecttest  # noqa: F401
+    except ImportError:  # the samples do not need it, only the base class of PyTorch's own tests beside them
+        sys.modules["expecttest"] = types.SimpleNamespace(TestCase=unittest.TestCase)
     from torch.testing._internal.common_methods_invocations import op_db
     config.compile_threads = 1
     config.fx_graph_cache = False
@@ -246,6 +252,11 @@ def run(options):
                         next_sample = answer["sample"] + 1
                         if answer["outcome"] == "failed":
                             failed = answer["reason"]
+                            if "CUDA error" in answer.get("detail", "") + failed:  # nothing more runs in a process after a fault
+                                process.process.kill()
+                                process.end()
+                                process = None
+                                break
                     if "end" in answer:
                         write(operator=name, dtype=dtype, end=True)
                         ended = True
