@@ -94,10 +94,14 @@ std::string Report::parameterAt(const Place &place) const {
 }
 
 void Report::hint(HintKind kind, const Place &place, const std::vector<std::string> &facts) {
+  hint(makeHint(kind, place, facts));
+}
+
+void Report::hint(const Hint &hint) {
   for (const Hint &known : hints)
-    if (known.kind == kind && known.place == place)
+    if (known.kind == hint.kind && known.place == hint.place)
       return;
-  hints.push_back(makeHint(kind, place, facts));
+  hints.push_back(hint);
 }
 
 void adviseOccupancy(Report &report) {

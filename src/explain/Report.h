@@ -133,6 +133,7 @@ struct Report {
   std::string parameterAt(const Place &place) const;
   /// Adds a hint, once for a place.
   void hint(HintKind kind, const Place &place, const std::vector<std::string> &facts);
+  void hint(const Hint &hint);
   /// Everything, with the occupancy worked out.
   llvm::json::Object json() const;
 };

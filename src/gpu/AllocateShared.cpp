@@ -41,11 +41,7 @@ unsigned scratchBytes(Operation *op) {
     if (!op->hasAttr("ngpu.pieces"))
       return 0;
     auto from = cast<RankedTensorType>(convert.getSrc().getType());
-    unsigned bytes = tile::sizeInBytes(from.getElementType());
-    auto split =
-        splitConversion(ngpu::layoutOf(from).getLayout(),
-                        ngpu::layoutOf(convert.getType()).getLayout(), 8 * bytes, kPieceBytes);
-    return split->from.elements() * bytes;
+    return splitConversion(convert).from.elements() * tile::sizeInBytes(from.getElementType());
   }
   if (isa<tile::AtomicRMWOp, tile::AtomicCASOp>(op)) {
     // The result of the thread that does the operation, for those that hold copies.

@@ -127,30 +127,36 @@ void Applier::applyComputed(unsigned index) {
 Value Applier::buffer(OpOperand &operand, unsigned source, const DotOperandPlan &plan) {
   auto type = cast<RankedTensorType>(operand.get().getType());
   MLIRContext *context = type.getContext();
-  auto seen = ngpu::BufferType::get(context, type.getShape(), type.getElementType(),
-                                    ngpu::LayoutAttr::get(context, plan.layout));
-  ArrayRef<int32_t> order;
-  throughTrans(operand.get(), order);
-  Value tensor = anyInstance(source);
-  auto tensorType = cast<RankedTensorType>(tensor.getType());
-  ngpu::BufferType filled = seen;
-  if (!order.empty()) {
-    SmallVector<int32_t> inverse(order.size());
-    for (auto [i, dim] : llvm::enumerate(order))
-      inverse[dim] = i;
-    filled = ngpu::BufferType::get(context, tensorType.getShape(), type.getElementType(),
-                                   ngpu::LayoutAttr::get(context, plan.layout.transposed(inverse)));
+  auto bufferOf = [&](Value value, const LinearLayout &layout) {
+    return ngpu::BufferType::get(context, tile::shapeOf(value.getType()), type.getElementType(),
+                                 ngpu::LayoutAttr::get(context, layout));
+  };
+  // What each view shows, from the operand back to what is filled.
+  ViewedValue viewed(operand.get());
+  LinearLayout layout = plan.layout;
+  SmallVector<ngpu::BufferType, 3> types{bufferOf(operand.get(), layout)};
+  for (Operation *view : viewed.views) {
+    layout = bufferBehind(view, layout);
+    types.push_back(bufferOf(view->getOperand(0), layout));
   }
+  Value tensor = anyInstance(source);
   OpBuilder builder(context);
-  Value &whole = buffers[{tensor, filled}];
+  Value &whole = buffers[{tensor, types.back()}];
   if (!whole) {
     insertBehind(builder, tensor);
-    whole = ngpu::LocalAllocOp::create(builder, tensor.getLoc(), filled, tensor, IntegerAttr());
+    whole =
+        ngpu::LocalAllocOp::create(builder, tensor.getLoc(), types.back(), tensor, IntegerAttr());
   }
-  if (order.empty())
-    return whole;
+  Value seen = whole;
   builder.setInsertionPointAfter(whole.getDefiningOp());
-  return ngpu::TransBufferOp::create(builder, tensor.getLoc(), seen, whole, order);
+  for (unsigned i = viewed.views.size(); i-- > 0;) {
+    Location loc = tensor.getLoc();
+    if (auto trans = dyn_cast<tile::TransOp>(viewed.views[i]))
+      seen = ngpu::TransBufferOp::create(builder, loc, types[i], seen, trans.getOrder());
+    else
+      seen = ngpu::ReshapeBufferOp::create(builder, loc, types[i], seen);
+  }
+  return seen;
 }
 
 /// Products that start from zero need no accumulator made of zeros.

@@ -1,6 +1,7 @@
 // Planning dots. See the header.
 #include "gpu/DotPlan.h"
 
+#include "gpu/LayoutRelations.h"
 #include "ir/ngpu/Dialect.h"
 #include "layout/Constructors.h"
 
@@ -29,6 +30,18 @@ bool isElementwise(Operation *op) {
   return op->hasTrait<OpTrait::Elementwise>() || isa<tile::FpCastOp>(op);
 }
 
+/// The dimension of `to` that dimension `dim` of `from` becomes when dimensions of size 1 come and
+/// go; nothing for one that goes.
+std::optional<unsigned> sameDim(ArrayRef<int64_t> from, ArrayRef<int64_t> to, unsigned dim) {
+  if (from[dim] == 1)
+    return std::nullopt;
+  unsigned before = llvm::count_if(from.take_front(dim), [](int64_t size) { return size != 1; });
+  for (auto [i, size] : llvm::enumerate(to))
+    if (size != 1 && before-- == 0)
+      return i;
+  return std::nullopt;
+}
+
 class OriginFinder {
 public:
   explicit OriginFinder(const transforms::IntegerAnalysis &analysis) : analysis(analysis) {}
@@ -50,6 +63,13 @@ public:
       if (source.contiguous)
         source.contiguous =
             llvm::find(trans.getOrder(), int32_t(*source.contiguous)) - trans.getOrder().begin();
+      return source;
+    }
+    if (auto reshape = dyn_cast<tile::ReshapeOp>(op); reshape && changesUnitDims(reshape)) {
+      Origin source = find(reshape.getSrc());
+      if (source.contiguous)
+        source.contiguous =
+            sameDim(tile::shapeOf(reshape.getSrc().getType()), type.getShape(), *source.contiguous);
       return source;
     }
     if (auto hint = dyn_cast<tile::HintOp>(op))

@@ -20,6 +20,9 @@ ngpu::BufferType bufferFor(RankedTensorType tensor, const LinearLayout &layout) 
                                ngpu::LayoutAttr::get(tensor.getContext(), layout));
 }
 
+/// Bytes of a piece, and of one where shared memory is scarce.
+constexpr int64_t kPiece = 64 * 1024, kSmallPiece = 16 * 1024;
+
 void expand(ngpu::ConvertLayoutOp convert, const GpuOptions &options) {
   Value source = convert.getSrc();
   auto from = cast<RankedTensorType>(source.getType());
@@ -52,9 +55,11 @@ void expand(ngpu::ConvertLayoutOp convert, const GpuOptions &options) {
     unsigned bits = 8 * tile::sizeInBytes(from.getElementType());
     ngpu::BufferType whole = bufferFor(from, plan.buffer);
     // Other buffers want a part of shared memory too.
-    if (whole.getBytes() > options.maxSharedBytes / 3 * 2)
-      if (auto split = splitConversion(ngpu::layoutOf(from).getLayout(),
-                                       ngpu::layoutOf(to).getLayout(), bits, kPieceBytes)) {
+    int64_t most = options.without.largeConversions ? kSmallPiece : options.maxSharedBytes / 3 * 2;
+    if (whole.getBytes() > most)
+      if (auto split =
+              splitConversion(ngpu::layoutOf(from).getLayout(), ngpu::layoutOf(to).getLayout(),
+                              bits, options.without.largeConversions ? kSmallPiece : kPiece)) {
         convert->setAttr("ngpu.pieces", builder.getI32IntegerAttr(split->pieces()));
         return;
       }

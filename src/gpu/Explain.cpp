@@ -117,44 +117,81 @@ void explainProducts(func::FuncOp kernel, const GpuOptions &options,
 
 //===--- loops -------------------------------------------------------------------------------===//
 
+namespace {
+
+/// Why a loop is not pipelined, and what its author can do.
+struct WhyNotPipelined {
+  StaysPut reason;
+  const char *why, *remedy;
+};
+constexpr WhyNotPipelined whyNotPipelined[] = {
+    {StaysPut::OneStage, "`num_stages` is 1", "`num_stages=2` or more"},
+    {StaysPut::NoRoom, "shared memory has no room for two of each", "smaller blocks"},
+    {StaysPut::Unsigned, "its bounds are unsigned numbers", "signed bounds"},
+    {StaysPut::Writes,
+     "it writes to global memory, and a load must not pass a store that may be to the same place",
+     "store behind the loop, or load in a loop of its own"},
+    {StaysPut::InnerLoop, "there is a loop in it", "one loop over both ranges"},
+    {StaysPut::Depends, "their addresses or masks follow from what the loop computes",
+     "addresses that follow from the loop's variable and from values known before it"},
+    {StaysPut::NoProduct, "none of them feeds a product",
+     "`tl.range(..., num_stages=3)` fetches ahead whatever the loads are for"},
+};
+
+const WhyNotPipelined *whyNot(const LoopDecision &decision) {
+  auto *row = llvm::find_if(whyNotPipelined, [&](const WhyNotPipelined &each) {
+    return each.reason == decision.whyNot;
+  });
+  return row == std::end(whyNotPipelined) ? nullptr : row;
+}
+
+} // namespace
+
+void adviseOnOptions(func::FuncOp kernel, const GpuOptions &options,
+                     std::vector<explain::Hint> &advice) {
+  if (options.numCtas > 1)
+    advice.push_back(makeHint(HintKind::NoClusters, {}, {number(options.numCtas)}));
+  kernel.walk([&](scf::ForOp loop) {
+    std::vector<std::string> names;
+    for (StringRef name : {"flatten", "warp_specialize"})
+      if (loop->hasAttr(("tile." + name).str()))
+        names.push_back((name + "=True").str());
+    if (!names.empty())
+      advice.push_back(makeHint(HintKind::NoEffect, placeOf(loop.getLoc()), {listed(names)}));
+  });
+}
+
+std::optional<explain::Hint> adviceOnLoop(scf::ForOp loop, const LoopDecision &decision) {
+  const WhyNotPipelined *row = whyNot(decision);
+  if (!row || decision.whyNot == StaysPut::OneStage || decision.whyNot == StaysPut::NoRoom ||
+      !loop->hasAttr("tile.num_stages"))
+    return std::nullopt;
+  return makeHint(HintKind::StagesIgnored, placeOf(loop.getLoc()),
+                  {number(decision.stagesAsked), row->why, row->remedy});
+}
+
 void explainLoop(scf::ForOp loop, bool feeds, const LoopDecision &decision,
                  explain::Report &report) {
-  struct Row {
-    StaysPut reason;
-    const char *why, *remedy;
-  };
-  static constexpr Row rows[] = {
-      {StaysPut::OneStage, "`num_stages` is 1", "`num_stages=2` or more"},
-      {StaysPut::Unsigned, "its bounds are unsigned numbers", "signed bounds"},
-      {StaysPut::Writes,
-       "it writes to global memory, and a load must not pass a store that may be to the same place",
-       "store behind the loop, or load in a loop of its own"},
-      {StaysPut::InnerLoop, "there is a loop in it", "one loop over both ranges"},
-      {StaysPut::Depends, "their addresses or masks follow from what the loop computes",
-       "addresses that follow from the loop's variable and from values known before it"},
-      {StaysPut::NoProduct, "none of them feeds a product",
-       "`tl.range(..., num_stages=3)` fetches ahead whatever the loads are for"},
-  };
   bool loads = false;
   for (Operation &op : *loop.getBody())
     loads |= isa<tile::DescLoadOp>(op) ||
              (isa<tile::LoadOp>(op) && isa<RankedTensorType>(op.getResult(0).getType()));
   Place place = placeOf(loop.getLoc());
-  auto *row = llvm::find_if(rows, [&](const Row &each) { return each.reason == decision.whyNot; });
+  const WhyNotPipelined *row = whyNot(decision);
   for (explain::LoopFact &fact : report.loops) {
     if (!(fact.place == place))
       continue;
     fact.considered = loads;
     fact.stagesAsked = decision.stagesAsked;
     fact.stages = decision.stages;
-    if (loads && row != std::end(rows))
+    if (loads && row)
       fact.why = row->why;
   }
   if (decision.stages && decision.stages < decision.stagesAsked)
     report.hint(HintKind::SharedLimit, place,
                 {number(decision.stages), number(decision.stagesAsked)});
   bool worth = feeds || decision.whyNot == StaysPut::NoProduct;
-  if (loads && worth && row != std::end(rows))
+  if (loads && worth && row)
     report.hint(HintKind::NotPipelined, place, {row->why, row->remedy});
 }
 

@@ -21,6 +21,7 @@ void explainProducts(mlir::func::FuncOp kernel, const GpuOptions &options,
 enum class StaysPut : uint8_t {
   No,        ///< they do not
   OneStage,  ///< num_stages is 1
+  NoRoom,    ///< shared memory has no room for two of each
   Unsigned,  ///< its bounds compare as unsigned numbers
   Writes,    ///< it changes global memory
   InnerLoop, ///< there is a loop in it
@@ -34,6 +35,12 @@ struct LoopDecision {
 /// `feeds`: a load of the loop feeds a product of it.
 void explainLoop(mlir::scf::ForOp loop, bool feeds, const LoopDecision &decision,
                  explain::Report &report);
+
+/// Options of the launch and of the kernel's loops that have no effect on a GPU.
+void adviseOnOptions(mlir::func::FuncOp kernel, const GpuOptions &options,
+                     std::vector<explain::Hint> &advice);
+/// A loop whose own `num_stages` has no effect.
+std::optional<explain::Hint> adviceOnLoop(mlir::scf::ForOp loop, const LoopDecision &decision);
 
 void explainConversion(ngpu::ConvertLayoutOp convert, layout::Move move, explain::Report &report);
 

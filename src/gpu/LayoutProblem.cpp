@@ -62,12 +62,20 @@ double tripCount(scf::ForOp loop) {
 
 } // namespace
 
-Value throughTrans(Value value, ArrayRef<int32_t> &order) {
-  auto trans = value.getDefiningOp<tile::TransOp>();
-  if (!trans)
-    return value;
-  order = trans.getOrder();
-  return trans.getSrc();
+ViewedValue::ViewedValue(Value value) : source(value) {
+  while (Operation *op = source.getDefiningOp()) {
+    auto reshape = dyn_cast<tile::ReshapeOp>(op);
+    if (!isa<tile::TransOp>(op) && !(reshape && changesUnitDims(reshape)))
+      return;
+    views.push_back(op);
+    source = op->getOperand(0);
+  }
+}
+
+LinearLayout ViewedValue::behind(LinearLayout layout) const {
+  for (Operation *op : views)
+    layout = bufferBehind(op, layout);
+  return layout;
 }
 
 LayoutId LayoutTable::intern(const LinearLayout &layout) {
@@ -237,14 +245,11 @@ void LayoutProblem::Builder::visitDot(tile::DotOp dot, LayoutStep &step, double 
     if (wanted.place == DotOperandPlan::Place::Fragment) {
       use.layout = p.table.intern(wanted.layout);
     } else {
-      ArrayRef<int32_t> order;
-      use.value = p.numbers.lookup(throughTrans(operand.get(), order));
+      ViewedValue viewed(operand.get());
+      use.value = p.numbers.lookup(viewed.source);
       use.any = true;
       use.buffer = p.buffers.size();
-      SmallVector<int32_t> inverse(order.size());
-      for (auto [i, dim] : llvm::enumerate(order))
-        inverse[dim] = i;
-      p.buffers.push_back(order.empty() ? wanted.layout : wanted.layout.transposed(inverse));
+      p.buffers.push_back(viewed.behind(wanted.layout));
     }
     step.uses.push_back(use);
     markDotLoads(operand.get());

@@ -137,8 +137,15 @@ private:
   llvm::DenseMap<std::pair<uint64_t, uint64_t>, double> conversionMemo;
 };
 
-/// The value that an op takes from memory without changing it: `value` itself, or what it is the
-/// transposition of (`order`: the permutation).
-mlir::Value throughTrans(mlir::Value value, llvm::ArrayRef<int32_t> &order);
+/// A value as a buffer sees it: the elements of `source`, in its order in memory, under the views
+/// (transpositions, and reshapes that only add or drop dimensions of size 1) that lead to it.
+struct ViewedValue {
+  mlir::Value source;
+  llvm::SmallVector<mlir::Operation *, 2> views; ///< the one next to the source comes last
+
+  explicit ViewedValue(mlir::Value value);
+  /// The layout of a buffer of the source that the views show in `layout`.
+  layout::LinearLayout behind(layout::LinearLayout layout) const;
+};
 
 } // namespace nereid::gpu

@@ -222,4 +222,25 @@ LinearLayout withPartsInRegisters(Operation *op, const LinearLayout &base) {
   return grown(withinUnit(base, *parts), parts->dim, base.shape()[parts->dim]);
 }
 
+bool changesUnitDims(tile::ReshapeOp reshape) {
+  auto sizes = [](Value value) {
+    SmallVector<int64_t> all(tile::shapeOf(value.getType()));
+    llvm::erase(all, 1);
+    return all;
+  };
+  SmallVector<int64_t> from = sizes(reshape.getSrc());
+  return from == sizes(reshape.getResult()) &&
+         llvm::all_of(from, [](int64_t size) { return llvm::isPowerOf2_64(size); });
+}
+
+LinearLayout bufferBehind(Operation *view, const LinearLayout &seen) {
+  auto trans = dyn_cast<tile::TransOp>(view);
+  if (!trans)
+    return seen.reshaped(tile::shapeOf(view->getOperand(0).getType()));
+  SmallVector<int32_t> inverse(trans.getOrder().size());
+  for (auto [i, dim] : llvm::enumerate(trans.getOrder()))
+    inverse[dim] = i;
+  return seen.transposed(inverse);
+}
+
 } // namespace nereid::gpu

@@ -49,4 +49,12 @@ layout::LinearLayout everywhere(llvm::ArrayRef<int64_t> shape, unsigned warps);
 /// the core alone. Otherwise all elements of both tensors must be in every thread.
 bool reshapesCore(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
 
+/// Whether a reshape only adds or drops dimensions of size 1, of a tensor whose sizes are powers of
+/// two: a buffer can be seen so.
+bool changesUnitDims(tile::ReshapeOp reshape);
+
+/// The layout of a buffer of the operand of a transposition or of such a reshape, whose result is
+/// seen in `seen`.
+layout::LinearLayout bufferBehind(mlir::Operation *view, const layout::LinearLayout &seen);
+
 } // namespace nereid::gpu

@@ -11,6 +11,13 @@ namespace nereid::gpu {
 /// How dots may be computed.
 enum class MatrixUnit : uint8_t { Fma, Mma, Wgmma };
 
+/// What a kernel that does not fit as it was planned does without (FitKernel.h).
+struct Concessions {
+  bool largeConversions = false; ///< conversions through shared memory are moved in small pieces
+  unsigned stages = 0;           ///< slots of a pipelined loop at most; 0: as many as it asks for
+  bool wgmma = false;            ///< products on mma.sync, whose operands are in registers
+};
+
 struct GpuOptions {
   int sm = 90;                         ///< compute capability * 10
   MatrixUnit best = MatrixUnit::Wgmma; ///< the best unit of the device
@@ -22,6 +29,7 @@ struct GpuOptions {
   int numCtas = 1;
   int maxRegisters = 0;             ///< 0: no limit of the user's
   unsigned maxSharedBytes = 232448; ///< a block's dynamic shared memory at most
+  Concessions without = {};
   bool verify = false;              ///< verify the IR after every pass
   /// Where passes write down what they decide and why; null when nobody asked.
   explain::Report *explanation = nullptr;

@@ -1,6 +1,7 @@
 // The single steps of the GPU pipeline. Each works on one kernel (`func.func` with `tile.kernel`)
 // and leaves valid IR; Pipeline.cpp gives their order and its reasons.
 #pragma once
+#include "explain/Hints.h"
 #include "gpu/Options.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -23,8 +24,11 @@ llvm::Error legaliseDots(mlir::func::FuncOp kernel, const GpuOptions &options);
 llvm::Error assignLayouts(mlir::func::FuncOp kernel, const GpuOptions &options,
                           std::string *report);
 
-/// Multi-buffers the loads of loops (cp.async, TMA), and keeps wgmma in flight.
-llvm::Error pipelineLoops(mlir::func::FuncOp kernel, const GpuOptions &options);
+/// Multi-buffers the loads of loops (cp.async, TMA), and keeps wgmma in flight. The slots of the
+/// deepest loop that it has pipelined; 0: none. `advice`: loops whose own `num_stages` has no
+/// effect.
+unsigned pipelineLoops(mlir::func::FuncOp kernel, const GpuOptions &options,
+                       std::vector<explain::Hint> &advice);
 
 /// `convert_layout` that must go through shared memory becomes `local_alloc` + `local_load` with a
 /// conflict-free layout; what remains is done in registers or by shuffles.
@@ -45,6 +49,7 @@ public:
 
   int64_t required, limit;
   std::string biggest; ///< the largest buffers with their lines
+  unsigned stages = 0; ///< slots of the deepest pipelined loop
 };
 
 /// Gives every buffer and every op with scratch its place by liveness; the bytes in all.

@@ -1,6 +1,7 @@
 #include "gpu/Pipeline.h"
 
 #include "gpu/Explain.h"
+#include "gpu/FitKernel.h"
 #include "gpu/PadShapes.h"
 #include "gpu/Passes.h"
 #include "gpu/TensorMaps.h"
@@ -44,8 +45,10 @@ void setTarget(func::FuncOp kernel, const GpuOptions &options) {
 
 } // namespace
 
-llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &options,
-                                         bool wantReport) {
+namespace {
+
+/// All passes, once.
+llvm::Expected<GpuReport> runPasses(ModuleOp module, const GpuOptions &options, bool wantReport) {
   GpuReport report;
   func::FuncOp kernel = kernelOf(module);
   if (!kernel)
@@ -67,6 +70,7 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
     if (!error && options.verify && failed(mlir::verify(module)))
       error = llvm::createStringError("internal error: " + name.str() + " left invalid IR");
   };
+  adviseOnOptions(kernel, options, report.advice);
   // Before anything looks at shapes.
   run("pad-shapes", [&] { return padShapes(kernel, options); });
   // While descriptors are still made of the kernel's arguments.
@@ -84,7 +88,10 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
       [&] { return assignLayouts(kernel, options, wantReport ? &report.layouts : nullptr); });
   // Loads that feed products go ahead, past the registers; what their addresses needed is left
   // dead.
-  run("pipeline-loops", [&] { return pipelineLoops(kernel, options); });
+  run("pipeline-loops", [&] {
+    report.stages = pipelineLoops(kernel, options, report.advice);
+    return llvm::Error::success();
+  });
   run("clean-up", [&] {
     IRRewriter rewriter(kernel.getContext());
     DominanceInfo dominance(kernel);
@@ -102,7 +109,11 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
   run("allocate-shared", [&]() -> llvm::Error {
     auto bytes = allocateShared(kernel, options);
     if (!bytes)
-      return bytes.takeError();
+      return llvm::handleErrors(bytes.takeError(),
+                                [&](std::unique_ptr<OutOfSharedMemory> out) -> llvm::Error {
+                                  out->stages = report.stages;
+                                  return llvm::Error(std::move(out));
+                                });
     report.sharedBytes = *bytes;
     return llvm::Error::success();
   });
@@ -113,6 +124,15 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
   if (options.explanation)
     explainKernel(kernel, options);
   return report;
+}
+
+} // namespace
+
+llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &options,
+                                         bool wantReport) {
+  return fitKernel(module, options, [&](const GpuOptions &now) {
+    return runPasses(module, now, wantReport);
+  });
 }
 
 namespace {
@@ -220,7 +240,11 @@ struct PipelineLoopsPass : GpuPass<PipelineLoopsPass> {
   StringRef getArgument() const final { return "gpu-pipeline-loops"; }
   StringRef getDescription() const final { return "multi-buffer the loads of loops"; }
   void runOnOperation() override {
-    onKernels([&](func::FuncOp kernel) { return pipelineLoops(kernel, options()); });
+    onKernels([&](func::FuncOp kernel) {
+      std::vector<explain::Hint> advice;
+      pipelineLoops(kernel, options(), advice);
+      return llvm::Error::success();
+    });
   }
 };
 

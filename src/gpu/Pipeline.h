@@ -1,5 +1,6 @@
 // From tile IR to GPU IR that an emitter can walk: what NVIDIA and AMD share.
 #pragma once
+#include "explain/Hints.h"
 #include "gpu/Options.h"
 #include "gpu/TensorMapPlan.h"
 
@@ -14,6 +15,10 @@ namespace nereid::gpu {
 struct GpuReport {
   std::vector<TensorMapPlan> tensorMaps; ///< parameters of the kernel, after all others
   unsigned sharedBytes = 0;              ///< dynamic shared memory of a block
+  unsigned stages = 0;                   ///< slots of the deepest pipelined loop; 0: none is
+  Concessions without = {};              ///< what it had to give up to fit
+  unsigned firstBytes = 0;               ///< what it would have taken otherwise, if anything
+  std::vector<explain::Hint> advice;     ///< what the author should know
   std::string layouts;                   ///< the cost report of layout assignment, when asked for
   std::vector<std::pair<std::string, double>> times; ///< passes in order, milliseconds
 };

@@ -380,6 +380,10 @@ bool LoopPipeliner::plan(unsigned sharedLeft) {
   };
   if (stages < 2)
     return no(StaysPut::OneStage);
+  if (options.without.stages)
+    stages = std::min(stages, options.without.stages);
+  if (stages < 2)
+    return no(StaysPut::NoRoom);
   if (loop.getUnsignedCmp())
     return no(StaysPut::Unsigned);
   if (touchesGlobalMemory(loop))
@@ -741,11 +745,13 @@ void keepInFlight(scf::ForOp loop, llvm::ArrayRef<Operation *> copying, ngpu::Wg
 
 } // namespace
 
-llvm::Error pipelineLoops(func::FuncOp kernel, const GpuOptions &options) {
+unsigned pipelineLoops(func::FuncOp kernel, const GpuOptions &options,
+                       std::vector<explain::Hint> &advice) {
   llvm::SmallVector<scf::ForOp> loops;
   kernel.walk([&](scf::ForOp loop) { loops.push_back(loop); });
   if (loops.empty())
-    return llvm::Error::success();
+    return 0;
+  unsigned deepest = 0;
   uint64_t used = 0;
   kernel.walk([&](ngpu::LocalAllocOp alloc) {
     if (!alloc->getParentOfType<scf::ForOp>())
@@ -756,12 +762,15 @@ llvm::Error pipelineLoops(func::FuncOp kernel, const GpuOptions &options) {
   for (scf::ForOp loop : loops) {
     LoopPipeliner pipeliner(loop, options, analysis);
     bool goesAhead = pipeliner.plan(left);
+    deepest = std::max(deepest, pipeliner.decision().stages);
+    if (std::optional<explain::Hint> hint = adviceOnLoop(loop, pipeliner.decision()))
+      advice.push_back(std::move(*hint));
     if (options.explanation)
       explainLoop(loop, anyFeeds(loop), pipeliner.decision(), *options.explanation);
     scf::ForOp now = goesAhead ? pipeliner.rewrite() : loop;
     keepInFlight(now, pipeliner.copies(), pipeliner.issuedBehind());
   }
-  return llvm::Error::success();
+  return deepest;
 }
 
 } // namespace nereid::gpu

@@ -4,6 +4,7 @@
 // layouts belong to one register bit alone: then all threads have a part of every piece, in
 // registers that are known.
 #pragma once
+#include "ir/ngpu/Dialect.h"
 #include "layout/LinearLayout.h"
 
 #include <optional>
@@ -25,7 +26,7 @@ struct SplitConversion {
 std::optional<SplitConversion> splitConversion(const layout::LinearLayout &from,
                                                const layout::LinearLayout &to, unsigned elementBits,
                                                uint64_t maxBytes);
-/// The size of a piece.
-constexpr uint64_t kPieceBytes = 64 * 1024;
+/// The split of a conversion whose attribute `ngpu.pieces` says how many pieces it has.
+SplitConversion splitConversion(ngpu::ConvertLayoutOp convert);
 
 } // namespace nereid::gpu

@@ -9,12 +9,14 @@
 #include "support/settings.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/Path.h"
 
 #include <chrono>
+#include <mutex>
 
 using namespace nereid;
 using namespace nereid::runtime;
@@ -86,11 +88,23 @@ ErrorPtr dumpStages(nrd_kernel &kernel, llvm::StringRef folder) {
   return nullptr;
 }
 
-/// What the assembler advises, as warnings.
+/// Advice as warnings, each once for a kernel: not for every configuration of it.
 void printAdvice(const nrd_kernel &kernel) {
+  std::vector<explain::Hint> hints = kernel.code->takeAdvice();
+  if (hints.empty() || !Settings::current().advice)
+    return;
+  static std::mutex mutex;
+  static llvm::StringSet<> &given = *new llvm::StringSet<>;
   DiagnosticEngine diagnostics;
-  for (const std::string &advice : kernel.code->takeAdvice())
-    diagnostics.report(diag::TargetAdvice, {}, kernel.name, advice);
+  for (const explain::Hint &hint : hints) {
+    std::string line = hint.place.line ? "line " + std::to_string(hint.place.line) + ": " : "";
+    std::lock_guard lock(mutex);
+    if (given.insert(kernel.name + ' ' + std::string(hint.name()) + ' ' + hint.place.file + line)
+            .second)
+      diagnostics.report(diag::TargetAdvice, {}, kernel.name,
+                         line + hint.what + "; what helps: " + hint.remedy + " (found with " +
+                             configurationText(kernel.request) + ")");
+  }
   llvm::errs() << diagnostics.renderAll();
 }
 

@@ -7,6 +7,8 @@
 // Kernels come from the library that holds the code generators and are used outside of it: nothing
 // here hands on an llvm::Error, whose class is an address in the library that made it.
 #pragma once
+#include "explain/Hints.h"
+
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
@@ -142,9 +144,9 @@ public:
   /// The text of a stage. Nothing when the target has no such stage or its text was not kept, or
   /// when it cannot be made: `why` says so then.
   virtual std::optional<std::string> text(llvm::StringRef stage, std::string &why) const = 0;
-  /// What the assembler has advised since this was last asked, a line each: code that runs slower
-  /// than it could.
-  virtual std::vector<std::string> takeAdvice() const { return {}; }
+  /// What the kernel's author should know and has not been told since this was last asked: options
+  /// without effect, what was given up so that it fits, what the assembler found.
+  virtual std::vector<explain::Hint> takeAdvice() const { return {}; }
   /// The relocatable object file (CPU) or the loadable image (GPU). Nothing when it cannot be made.
   virtual std::optional<std::string> object(std::string &why) const = 0;
 

@@ -153,10 +153,10 @@ def test_out_of_resources(data):
         y = tl.load(b + k[:, None] * N + i[None, :])
         tl.store(c + i[:, None] * N + i[None, :], tl.dot(x, y))
 
-    a = torch.zeros(256 * 512, dtype=torch.float16, **CUDA)
-    c = torch.zeros(256 * 256, **CUDA)
+    a = torch.zeros(512 * 512, dtype=torch.float16, **CUDA)
+    c = torch.zeros(512 * 512, **CUDA)
     with pytest.raises(nereid.OutOfResources, match="out of resource: shared memory, Required: [0-9]+, Hardware limit: [0-9]+") as info:
-        product[(1, )](a, a, c, N=256, K=512, num_warps=8)
+        product[(1, )](a, a, c, N=512, K=512, num_warps=8)
     assert info.value.required > info.value.limit and info.value.name == "shared memory"
 
 

@@ -59,7 +59,7 @@ def test_hooks_are_not_part_of_the_time():
 
 def test_what_needs_too_much_is_skipped():
 
-    @nereid.autotune([nereid.Config({"BLOCK": 256}, num_stages=12, num_warps=8), nereid.Config({"BLOCK": 64})], key=["n"])
+    @nereid.autotune([nereid.Config({"BLOCK": 512}, num_stages=12, num_warps=8), nereid.Config({"BLOCK": 64})], key=["n"])
     @nereid.jit
     def product(a, b, c, n, BLOCK: tl.constexpr):
         i = tl.arange(0, BLOCK)

@@ -227,11 +227,11 @@ to a value known during compilation.)",
                     "disable_licm=False)",
        .doc = R"(`range` with hints for the loop; the meaning is the same.
 
-:param num_stages: how many iterations of loads a GPU target keeps in flight.
-:param loop_unroll_factor: how often the body is repeated.
-:param disallow_acc_multi_buffer: keep one copy of a dot's accumulator.
-:param flatten: merge with the loop inside.
-:param warp_specialize: give loads and arithmetic to different warps.
+:param num_stages: GPUs: how many iterations of loads are in flight; advice says when they cannot be.
+:param loop_unroll_factor: GPUs: how often the body is repeated.
+:param disallow_acc_multi_buffer: accepted; a dot's accumulator always has one copy.
+:param flatten: accepted without effect, which GPU targets say: the loop inside stays a loop.
+:param warp_specialize: accepted without effect, which GPU targets say: all warps do the same.
 :param disable_licm: leave the body's invariant operations where they are.)",
        .build = &range,
        .category = "Iteration"},

@@ -47,6 +47,9 @@ void explainCode(const NvidiaKernel &kernel, explain::Report &report) {
   used.registers = kernel.info.registers;
   used.spillBytes = kernel.info.spills;
   used.stackBytes = kernel.stackBytes;
+  for (const explain::Hint &hint : kernel.advice)
+    if (hint.kind != explain::HintKind::StagesIgnored) // the report on loops says it
+      report.hint(hint);
   explain::adviseOccupancy(report);
 }
 
@@ -59,12 +62,16 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
   result.fp8Mma = arch.hasFp8Mma();
   result.numWarps = options.numWarps;
   result.numStages = options.numStages;
+  result.numCtas = options.numCtas;
   result.maxRegisters = options.maxRegisters;
   result.maxSharedBytes = unsigned(arch.maxSharedPerBlock());
   result.verify = options.verify;
   result.explanation = options.explanation;
   return result;
 }
+
+/// Registers of a multiprocessor, which the threads of a block share.
+constexpr int kRegisters = 65536;
 
 /// Warps of a block: the kernel's and those of its specialised parts.
 int blockWarps(func::FuncOp kernel, int numWarps) {
@@ -116,6 +123,7 @@ public:
     if (options.keepStages)
       result->gpu = printed(tileModule, "gpu", options);
     result->layouts = std::move(report->layouts);
+    result->advice = std::move(report->advice);
 
     // The assembler is asked early: PTX is written in its version.
     auto assembler = findAssembler(&*arch);
@@ -151,6 +159,15 @@ public:
     KernelShape shape;
     shape.threads = blockWarps(kernel, options.numWarps) * 32;
     shape.maxRegisters = options.maxRegisters;
+    // More registers than there are for all its threads: it could not be launched.
+    if (int most = kRegisters / shape.threads / 8 * 8; shape.maxRegisters > most && most < 255) {
+      result->advice.push_back(makeHint(
+          explain::HintKind::FewerRegisters, {},
+          {std::to_string(options.maxRegisters), std::to_string(shape.threads),
+           std::to_string(kRegisters), std::to_string(most)}));
+      shape.maxRegisters = most;
+    }
+    result->maxRegisters = shape.maxRegisters;
     markKernel(*entry, shape);
     clock.done("emit");
     if (options.verify) {

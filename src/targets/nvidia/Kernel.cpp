@@ -6,6 +6,7 @@
 #include "targets/nvidia/LaunchInfoFile.h"
 #include "targets/nvidia/codegen/Assembler.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace nereid::nvidia {
@@ -43,9 +44,13 @@ std::optional<std::string> NvidiaKernel::object(std::string &why) const {
   return cubin;
 }
 
-std::vector<std::string> NvidiaKernel::takeAdvice() const {
+std::vector<explain::Hint> NvidiaKernel::takeAdvice() const {
   std::lock_guard lock(mutex);
-  return std::exchange(advice, {});
+  std::vector<explain::Hint> taken = std::exchange(advice, {});
+  llvm::erase_if(taken, [](const explain::Hint &hint) {
+    return hint.kind == explain::HintKind::AssemblerNote; // nothing that an author can change
+  });
+  return taken;
 }
 
 bool NvidiaKernel::save(ByteWriter &out) const {
@@ -122,6 +127,27 @@ static bool namesRegisters(llvm::StringRef text) {
          text.contains("maxrregcount") || text.contains("setmaxnreg");
 }
 
+/// What an assembler's warning means for the author of the kernel.
+static explain::Hint hintOf(llvm::StringRef warning, const LaunchInfo &info, int maxRegisters) {
+  using explain::HintKind;
+  if (warning.contains("insufficient register resources")) {
+    int registers = std::min(255, 65536 / (32 * info.numWarps));
+    std::string remedy = "smaller blocks";
+    if (info.numWarps < 16)
+      remedy = "`num_warps=" + std::to_string(2 * info.numWarps) + "` or " + remedy;
+    if (maxRegisters && maxRegisters < registers) {
+      registers = maxRegisters;
+      remedy = "a larger `maxnreg`, " + remedy;
+    }
+    return makeHint(HintKind::SerialProducts, {}, {std::to_string(registers), remedy});
+  }
+  if (warning.contains("Extern calls") || warning.contains("at a function call"))
+    return makeHint(HintKind::InterruptedProducts, {}, {});
+  return makeHint(isPerformanceAdvisory(warning) ? HintKind::AssemblerNote
+                                                 : HintKind::AssemblerWarning,
+                  {}, {warning.str()});
+}
+
 /// Spills, in bytes a thread, that are cheaper than a block less.
 static constexpr int kFewSpills = 16;
 
@@ -146,6 +172,9 @@ llvm::Expected<Assembly> NvidiaKernel::assembleForBlocks(const AssembleOptions &
     auto assembly = aimingAt(blocks);
     if (!assembly)
       return assembly.takeError();
+    // Products that wait for one another cost more than a block less.
+    if (llvm::any_of(assembly->warnings, isPerformanceAdvisory))
+      continue;
     if (!best || assembly->spillStoreBytes < best->spillStoreBytes)
       best = std::move(*assembly);
     if (best->spillStoreBytes <= kFewSpills || mustSpill(registerDemand, info))
@@ -179,7 +208,8 @@ llvm::Error NvidiaKernel::assemble() const {
     llvm::errs() << "// " << assembly->by << " about " << info.entry << ":\n"
                  << assembly->log << '\n';
   cubin = std::move(assembly->cubin);
-  advice = std::move(assembly->warnings);
+  for (const std::string &warning : assembly->warnings)
+    advice.push_back(hintOf(warning, info, maxRegisters));
   info.registers = assembly->registers;
   info.spills = assembly->spillStoreBytes;
   stackBytes = assembly->stackBytes;

@@ -25,7 +25,7 @@ public:
   /// disassembler; and Triton's names.
   std::optional<std::string> text(llvm::StringRef stage, std::string &why) const override;
   std::optional<std::string> object(std::string &why) const override;
-  std::vector<std::string> takeAdvice() const override;
+  std::vector<explain::Hint> takeAdvice() const override;
   bool save(ByteWriter &out) const override;
   void restore(ByteReader &in);
 
@@ -37,7 +37,8 @@ public:
   std::string tile, gpu, layouts, llir, ptx, assemblerOptions, assemblyNotes;
   mutable std::mutex mutex;
   mutable std::string cubin; ///< empty until it is asked for when no launch was planned
-  mutable std::vector<std::string> advice;
+  mutable std::vector<explain::Hint> advice;
+  int maxRegisters = 0; ///< of a thread, as the launch asks; 0: it does not
   mutable int stackBytes = 0;
   int registerDemand = 0; ///< see codegen/RegisterDemand.h; 0: not known
 

@@ -39,6 +39,7 @@ public:
     result->arch = *arch;
     result->assemblerOptions = options.assemblerOptions;
     result->assemblyNotes = options.assemblyNotes;
+    result->maxRegisters = options.maxRegisters;
     result->restore(in);
     return in.ok() ? std::move(result) : nullptr;
   }

@@ -2,7 +2,7 @@
 // barriers and fences that order them.
 #include "gpu/TmaBox.h"
 #include "layout/Conversion.h"
-#include "targets/nvidia/emit/Emitter.h"
+#include "targets/nvidia/emit/GlobalAccess.h"
 #include "targets/nvidia/emit/SharedAccess.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -71,12 +71,16 @@ void emitAsyncCopy(Emitter &e, ngpu::AsyncCopyOp op) {
   std::string copy = bytes == 16 && op.getCache() != tile::CacheModifier::CA
                          ? "cp.async.cg.shared.global"
                          : "cp.async.ca.shared.global";
+  llvm::Value *policy =
+      e.options.ptxVersion >= 74 ? policyOf(e, op.getCache(), op.getEvict()) : nullptr;
+  if (policy)
+    copy += ".L2::cache_hint";
   if (e.options.ptxVersion >= 74)
     copy += ".L2::128B";
   // What a mask forbids is zero: as a predicate of the copy, which takes no instruction of its own;
   // before PTX 7.5, and without a mask, as the number of bytes to read.
   bool predicated = !masks.empty() && e.options.ptxVersion >= 75;
-  copy += " [$0], [$1], " + std::to_string(bytes) + ", $2;";
+  copy += " [$0], [$1], " + std::to_string(bytes) + (policy ? ", $2, $3;" : ", $2;");
   unsigned coreRegisters = from.size(Axis::Register);
   uint32_t repeatBytes = to.size(Axis::Offset) * element;
   for (unsigned reg = 0; reg < sources.size(); ++reg) {
@@ -91,11 +95,15 @@ void emitAsyncCopy(Emitter &e, ngpu::AsyncCopyOp op) {
     else if (!masks.empty())
       reads = e.b.CreateSelect(masks[reg], reads, e.i32(0));
     std::string constraints = predicated ? "r,l,b" : "r,l,r";
+    constraints += policy ? ",l" : "";
     llvm::SmallVector<llvm::Value *> args = {e.b.CreatePtrToInt(address, e.b.getInt32Ty()),
                                              sources[reg], reads};
+    if (policy)
+      args.push_back(policy);
+    std::string guard = owner ? "@$" + std::to_string(args.size()) + " " : "";
     if (owner)
       args.push_back(owner);
-    statement(e, owner ? "@$3 " + copy : copy, owner ? constraints + ",b" : constraints, args);
+    statement(e, guard + copy, owner ? constraints + ",b" : constraints, args);
   }
 }
 

@@ -106,28 +106,27 @@ Values shuffle(Emitter &e, const ConversionPlan &plan, ArrayRef<llvm::Value *> v
 /// Through scratch memory, one piece (and one repeat) after the other.
 void convertInPieces(Emitter &e, ngpu::ConvertLayoutOp op) {
   auto type = cast<RankedTensorType>(op.getSrc().getType());
-  unsigned bits = 8 * tile::sizeInBytes(type.getElementType());
   const LinearLayout &from = ngpu::layoutOf(type).getLayout();
   const LinearLayout &to = ngpu::layoutOf(op.getType()).getLayout();
-  auto split = gpu::splitConversion(from, to, bits, gpu::kPieceBytes);
+  gpu::SplitConversion split = gpu::splitConversion(op);
   llvm::Value *base = e.scratch(op);
   ArrayRef<llvm::Value *> values = e.get(op.getSrc());
   unsigned fromCore = from.size(Axis::Register), toCore = to.size(Axis::Register);
   unsigned repeats = values.size() / fromCore;
   Values result(repeats * toCore, nullptr);
   for (unsigned repeat = 0; repeat < repeats; ++repeat)
-    for (unsigned piece = 0; piece < split->pieces(); ++piece) {
+    for (unsigned piece = 0; piece < split.pieces(); ++piece) {
       if (repeat || piece)
         e.barrier();
       Values part;
-      for (unsigned reg = 0; reg < split->from.size(Axis::Register); ++reg)
+      for (unsigned reg = 0; reg < split.from.size(Axis::Register); ++reg)
         part.push_back(
-            values[repeat * fromCore + gpu::SplitConversion::whole(reg, piece, split->fromBits)]);
-      storeShared(e, base, {split->from, split->buffer, e.type(type)}, part);
+            values[repeat * fromCore + gpu::SplitConversion::whole(reg, piece, split.fromBits)]);
+      storeShared(e, base, {split.from, split.buffer, e.type(type)}, part);
       e.barrier();
-      Values loaded = loadShared(e, base, {split->to, split->buffer, e.type(type)});
+      Values loaded = loadShared(e, base, {split.to, split.buffer, e.type(type)});
       for (auto [reg, value] : llvm::enumerate(loaded))
-        result[repeat * toCore + gpu::SplitConversion::whole(reg, piece, split->toBits)] = value;
+        result[repeat * toCore + gpu::SplitConversion::whole(reg, piece, split.toBits)] = value;
     }
   e.set(op.getResult(), result);
 }

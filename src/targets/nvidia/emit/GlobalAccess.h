@@ -21,6 +21,10 @@ struct Address {
 llvm::SmallVector<std::pair<unsigned, int64_t>> runOrigins(Emitter &e, mlir::Operation *op,
                                                            mlir::Value tensor);
 
+/// The policy of the second-level cache that a cache hint of an instruction (`.L2::cache_hint`)
+/// names; null where the access has none.
+llvm::Value *policyOf(Emitter &e, tile::CacheModifier cache, tile::EvictionPolicy evict);
+
 /// The accesses of one thread through `ptr`, a tensor of pointers with a layout or a scalar.
 class GlobalAccess {
 public:

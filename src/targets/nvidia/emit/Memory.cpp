@@ -8,6 +8,18 @@
 using namespace mlir;
 
 namespace nereid::nvidia {
+llvm::Value *policyOf(Emitter &e, tile::CacheModifier cache, tile::EvictionPolicy evict) {
+  if (cache != tile::CacheModifier::None || evict == tile::EvictionPolicy::Normal)
+    return nullptr;
+  return e.hoisted([&] {
+    bool first = evict == tile::EvictionPolicy::EvictFirst;
+    return e.ptx(e.b.getInt64Ty(),
+                 first ? "createpolicy.fractional.L2::evict_first.b64 $0, 1.0;"
+                       : "createpolicy.fractional.L2::evict_last.b64 $0, 1.0;",
+                 "=l", {}, /*sideEffects=*/false);
+  });
+}
+
 namespace {
 
 /// The value of a constant i1; nothing when it is none.
@@ -46,19 +58,6 @@ std::string hints(tile::CacheModifier cache, tile::EvictionPolicy evict) {
     return ".L1::evict_last.L2::cache_hint";
   }
   llvm_unreachable("an unknown policy");
-}
-
-/// The operand of `.L2::cache_hint`; null without one.
-llvm::Value *policyOf(Emitter &e, tile::CacheModifier cache, tile::EvictionPolicy evict) {
-  if (cache != tile::CacheModifier::None || evict == tile::EvictionPolicy::Normal)
-    return nullptr;
-  return e.hoisted([&] {
-    bool first = evict == tile::EvictionPolicy::EvictFirst;
-    return e.ptx(e.b.getInt64Ty(),
-                 first ? "createpolicy.fractional.L2::evict_first.b64 $0, 1.0;"
-                       : "createpolicy.fractional.L2::evict_last.b64 $0, 1.0;",
-                 "=l", {}, /*sideEffects=*/false);
-  });
 }
 
 /// One load by inline PTX: words, which are `otherwise` where `predicate` is false.
