@@ -375,9 +375,10 @@ typedef enum nrd_dtype {
 } nrd_dtype;
 
 /** Where a pointer points to. It decides, when no target was asked for, what a kernel runs on: CUDA
- * memory means the GPU, an array the CPU, a tensor of the CPU what the process prefers (a GPU where
- * there is one, and launching there is then an error, as in Triton). Of an unknown address the
- * driver is asked. */
+ * memory means that GPU, an array the CPU. Of tensors of the host and of unknown addresses the
+ * driver is asked: pinned memory goes along with either, alone to the GPU; other memory of the host
+ * means the CPU (in strict mode a tensor of the host goes to the GPU where there is one, which
+ * refuses it, as in Triton). A launch with memory of both is an error. */
 typedef enum nrd_memory {
   NRD_MEMORY_UNKNOWN = 0,
   NRD_MEMORY_HOST = 1,        /**< an array that is always on the host */
@@ -511,9 +512,20 @@ NRD_API int nrd_close_for_fork(void);
  * ----------------------------------------------------------------------------------------------
  */
 
-/** What kernels run on when no option says, before NEREID_TARGET: "cpu", "cuda", "cuda:90"; null or
- * "" to go by the setting and the arguments again. */
+/** What kernels run on when no option says, before NEREID_TARGET and wherever their arguments are:
+ * "cpu", "cuda", "cuda:90"; null or "" to go by the setting and the arguments again. */
 NRD_API nrd_error *nrd_set_default_target(const char *target);
+/** What kernels run on when neither an option nor NEREID_TARGET nor their arguments say, by default
+ * a GPU where there is one. Takes the place of nrd_set_default_target; null or "" for neither. */
+NRD_API nrd_error *nrd_set_fallback_target(const char *target);
+/** Where a launch with these arguments would run: "cpu", "cuda:90" (free with nrd_string_free), and
+ * the number of the device, -1 for the CPU. `options` may be null. */
+NRD_API nrd_error *nrd_target_of_arguments(const nrd_arg *arguments, size_t count,
+                                           const nrd_options *options, char **target, int *device);
+/** 1 for an address in memory of the host that GPUs reach, 0 for another one, and until somebody
+ * has used CUDA in the process; -1 without a driver, where nothing ever is pinned. Does not
+ * initialise CUDA. */
+NRD_API int nrd_cuda_is_pinned(const void *address);
 /** The target of a launch without pointers: "cpu", or "cuda:90" where a GPU is usable. Free with
  * nrd_string_free. */
 NRD_API char *nrd_default_target(void);

@@ -37,22 +37,30 @@ def install(knobs):
 
 def _compilation(function, args, kwargs, warmup):
     """What the hooks are told: (key, text, the description of the compilation)."""
-    from .runtime.jit import get_device_key, serialize_specialization_data
+    from .backends.compiler import target_text
+    from .compiler import make_backend
+    from .runtime import _tuning
+    from .runtime.driver import cpu, cuda, driver
+    from .runtime.jit import serialize_specialization_data
     from .runtime.specialise import compute_cache_key
     from .runtime.tensors import MockTensor
-    _, _, target, backend, binder = function.create_binder()
+    _, _, _, _, binder = function.create_binder()
     arguments, specialization, given = binder(*map(MockTensor.wrap_dtype, args) if warmup else args, **kwargs)
+    number = _tuning.device_of({**arguments, **given})
+    device = cpu if number is None else cuda
+    backend = make_backend(device.get_current_target())
     options = backend.parse_options({"debug": bool(function.debug), **given})
     key = compute_cache_key({}, specialization, given)
     signature, constants, attrs = {}, {}, {}
     for param, (kind, fact) in zip(function.params, specialization):
         signature[param.name] = kind
         _collect((param.num, ), kind, arguments[param.name] if param.is_constexpr else fact, constants, attrs, backend)
-    data = serialize_specialization_data(function._fn_name, signature, constants, attrs, given, key)
+    said = {} if device.name == driver.active.name else {"target": target_text(backend.target)}  # where the types alone do not lead
+    data = serialize_specialization_data(function._fn_name, signature, constants, attrs, {**said, **given}, key)
     shown = ", ".join(f"{name}: {kind}" for name, kind in signature.items())
     text = (f"{function.__qualname__}[num_warps={options.num_warps}, num_ctas={options.num_ctas}, num_stages={options.num_stages}, "
             f"enable_fp_fusion={options.enable_fp_fusion}, launch_cooperative_grid={options.launch_cooperative_grid}]({shown})")
-    described = {"key": key, "signature": signature, "device": get_device_key(), "constants": constants,
+    described = {"key": key, "signature": signature, "device": f"{device.name}:{number or 0}", "constants": constants,
                  "num_warps": options.num_warps, "num_ctas": options.num_ctas, "num_stages": options.num_stages,
                  "enable_fp_fusion": options.enable_fp_fusion, "launch_cooperative_grid": options.launch_cooperative_grid,
                  "extern_libs": options.extern_libs, "configs": [attrs], "specialization_data": data, "is_warmup": warmup}
@@ -134,9 +142,9 @@ def _launch(function, grid, args, kwargs, warmup):
     bound.apply_defaults()
     if callable(grid):
         grid = grid(dict(bound.arguments))
-    from .runtime.driver import driver
-    active = driver.active
-    stream = active.get_current_stream(active.get_current_device())
+    from .runtime.driver import cpu, cuda
+    device = cpu if kernel.metadata.target.backend == "cpu" else cuda
+    stream = device.get_current_stream(device.get_current_device())
     metadata = kernel.launch_metadata(grid, stream, *bound.arguments.values())
     if enter is not None:
         enter(metadata)

@@ -42,31 +42,67 @@ bool LaunchPattern::expect(RuleKind rule, const nrd_arg &arg, bool isPassed, Sca
   }
 }
 
-/// Whether what was compared decides the target (chooseTarget), and where the kernel runs.
-bool LaunchPattern::fixTarget(llvm::ArrayRef<nrd_arg> args, const Options *options,
-                              const nrd_launch &launch) {
-  bool isCpu = kernel->request.target.backend == Backend::Cpu;
+/// Whether what was compared, and what the driver is asked, decides the target (chooseTarget), and
+/// where the kernel runs.
+bool LaunchPattern::fixTarget(llvm::ArrayRef<nrd_arg> args, const Options *options) {
   static const Options none;
   std::optional<TargetName> chosen;
   if (ErrorPtr error = (options ? *options : none).chosenTarget(preferredTarget(), chosen))
     return false;
-  bool isDecided = chosen.has_value(), hasPointers = false;
+  return kernel->request.target.backend == Backend::Cpu ? fixCpu(args, chosen.has_value())
+                                                        : fixGpu(args, chosen.has_value());
+}
+
+bool LaunchPattern::fixGpu(llvm::ArrayRef<nrd_arg> args, bool isDecided) {
+  bool hasPointers = false;
+  std::optional<size_t> onDevice;
   for (size_t i = 0; i < args.size(); ++i) {
     if (args[i].kind != NRD_ARG_POINTER)
       continue;
     hasPointers = true;
-    int there = args[i].memory - NRD_MEMORY_CUDA;
-    if (there >= 0 && !(ready && there == ready->number))
+    // What lies elsewhere may have another address for the GPU, or be out of its reach.
+    bool isHere = ready && args[i].memory == NRD_MEMORY_CUDA + ready->number;
+    if (!isHere && args[i].memory != NRD_MEMORY_UNKNOWN)
       return false;
-    if (!isDecided && args[i].memory == NRD_MEMORY_UNKNOWN)
-      asked = int16_t(i);
-    isDecided |= there >= 0 || args[i].memory == NRD_MEMORY_UNKNOWN;
+    isDecided |= isHere;
+    if (!isDecided && !onDevice && cuda::placeOf(args[i].p) == cuda::Place::Device)
+      onDevice = i;
   }
-  if (!chosen && cuda::deviceCount() == 0)
-    asked = -1; // everything is on the CPU
-  else if (!chosen && (isCpu || (hasPointers && !isDecided)))
-    return false;
-  return isCpu || ready;
+  if (!isDecided && onDevice)
+    asked.push_back({uint16_t(*onDevice), Answer::Device});
+  return ready && (isDecided || onDevice || !hasPointers);
+}
+
+/// Some pointer must still mean the CPU, and none a GPU.
+bool LaunchPattern::fixCpu(llvm::ArrayRef<nrd_arg> args, bool isChosen) {
+  bool asks = !isChosen && cuda::hasDriver();
+  std::optional<TargetName> otherwise = fallbackTarget();
+  bool isDecided = !asks || (otherwise && otherwise->backend == Backend::Cpu);
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].kind != NRD_ARG_POINTER)
+      continue;
+    if (args[i].memory >= NRD_MEMORY_CUDA)
+      return false;
+    bool isOfHost = args[i].memory == NRD_MEMORY_HOST || args[i].memory == NRD_MEMORY_HOST_TENSOR;
+    if (!isDecided && isPageable(args[i])) {
+      asked.push_back({uint16_t(i), Answer::Pageable});
+      isDecided = true;
+    } else if (asks && !isOfHost) {
+      asked.push_back({uint16_t(i), Answer::NotDevice});
+    }
+  }
+  return isDecided || cuda::deviceCount() == 0;
+}
+
+bool LaunchPattern::isAsAsked(llvm::ArrayRef<nrd_arg> args) const {
+  for (auto [index, answer] : asked) {
+    const nrd_arg &arg = args[index];
+    if (answer == Answer::Pageable
+            ? !isPageable(arg)
+            : (cuda::placeOf(arg.p) == cuda::Place::Device) != (answer == Answer::Device))
+      return false;
+  }
+  return true;
 }
 
 std::unique_ptr<const LaunchPattern>
@@ -88,7 +124,7 @@ LaunchPattern::of(nrd_kernel &kernel, llvm::ArrayRef<RuleKind> kinds, llvm::Arra
         !pattern->expect(kinds[i], args[i], slot.passed, slot.kind))
       return nullptr;
   }
-  return pattern->fixTarget(args, options, launch) ? std::move(pattern) : nullptr;
+  return pattern->fixTarget(args, options) ? std::move(pattern) : nullptr;
 }
 
 bool LaunchPattern::matchesRest(const Expected &each, const nrd_arg &arg, uint64_t &slot,

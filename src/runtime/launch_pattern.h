@@ -55,6 +55,13 @@ private:
     bool isPassed = false;
   };
 
+  /// What decides the target and cannot be compared: the driver is asked at each launch.
+  enum class Answer : uint8_t { Device, NotDevice, Pageable };
+  struct Asked {
+    uint16_t pointer; ///< its argument
+    Answer answer;
+  };
+
   struct Constant {
     uint64_t bits;
     std::string key; ///< Check::Constant
@@ -75,13 +82,16 @@ private:
   static bool matchesRest(const Expected &each, const nrd_arg &arg, uint64_t &slot,
                           const Constant *&constant);
   bool expect(RuleKind rule, const nrd_arg &arg, bool isPassed, targets::ScalarKind kind);
-  bool fixTarget(llvm::ArrayRef<nrd_arg> args, const Options *options, const nrd_launch &launch);
+  bool fixTarget(llvm::ArrayRef<nrd_arg> args, const Options *options);
+  bool fixGpu(llvm::ArrayRef<nrd_arg> args, bool isDecided);
+  bool fixCpu(llvm::ArrayRef<nrd_arg> args, bool isChosen);
+  bool isAsAsked(llvm::ArrayRef<nrd_arg> args) const;
 
   const Settings *settings; ///< compared by address: they never change and are never freed
   uint64_t options;
   int preferred;
-  int16_t asked = -1; ///< the pointer whose address the driver says to be on a GPU
-  uint8_t checked;    ///< as the launch says
+  uint8_t checked; ///< as the launch says
+  llvm::SmallVector<Asked, 0> asked;
   llvm::SmallVector<Constant, 0> constants; ///< in order
   llvm::SmallVector<Expected, 24> expected;
 };
@@ -114,7 +124,7 @@ inline bool LaunchPattern::matches(llvm::ArrayRef<nrd_arg> args, const Options *
     ++arg;
   }
   slots.truncate(size_t(end - slots.data()));
-  return asked < 0 || cuda::isDeviceMemory(args[size_t(asked)].p);
+  return asked.empty() || isAsAsked(args);
 }
 
 } // namespace nereid::runtime

@@ -10,8 +10,10 @@
 namespace nereid::runtime {
 
 struct alignas(64) LaunchState {
-  /// What the process prefers, as TargetName::code; -1 to go by the arguments.
+  /// What the process prefers, as TargetName::code, with `onlyFallback` where the arguments come
+  /// first; -1 to go by the arguments.
   std::atomic<int> preferred = -1;
+  static constexpr int onlyFallback = 1 << 16;
   /// Whether CUDA was in use in the process that this one was forked from.
   std::atomic<bool> inherited = false;
   std::atomic<nrd_stream_provider> streamProvider = nullptr;

@@ -21,21 +21,45 @@ namespace {
 
 auto &preferred = launchState.preferred;
 
-Backend byArguments(llvm::ArrayRef<nrd_arg> args) {
-  bool array = false, tensor = false;
+/// Where the arguments do not say.
+TargetName fallback() {
+  if (std::optional<TargetName> chosen = fallbackTarget())
+    return *chosen;
+  return {cuda::deviceCount() == 0 ? Backend::Cpu : Backend::Cuda, 0};
+}
+
+/// Of a pointer that is not null. An array counts as pageable, whatever it lies in.
+cuda::Place placeOf(const nrd_arg &arg) {
+  return arg.memory == NRD_MEMORY_HOST ? cuda::Place::Pageable : cuda::placeOf(arg.p);
+}
+
+/// The table of the header.
+TargetName byArguments(llvm::ArrayRef<nrd_arg> args, bool strict) {
+  constexpr TargetName cpu{Backend::Cpu, 0}, gpu{Backend::Cuda, 0};
+  bool array = false, tensor = false, pinned = false, empty = false;
   for (const nrd_arg &arg : args) {
-    if (!pointsToMemory(arg) || (!arg.p && arg.memory < NRD_MEMORY_CUDA))
+    if (!pointsToMemory(arg))
       continue;
     if (arg.memory >= NRD_MEMORY_CUDA)
-      return Backend::Cuda;
-    bool isUnknown = arg.memory == NRD_MEMORY_UNKNOWN || arg.memory == NRD_MEMORY_UNPROVEN;
-    if (isUnknown && cuda::isDeviceMemory(arg.p))
-      return Backend::Cuda;
-    (arg.memory == NRD_MEMORY_HOST_TENSOR ? tensor : array) = true;
+      return gpu;
+    bool isTensor = arg.memory == NRD_MEMORY_HOST_TENSOR;
+    if (!arg.p) {
+      empty |= isTensor || arg.memory == NRD_MEMORY_HOST;
+      continue;
+    }
+    switch (placeOf(arg)) {
+    case cuda::Place::Device:
+      return gpu;
+    case cuda::Place::Pinned:
+      pinned = true;
+      break;
+    case cuda::Place::Pageable:
+      (isTensor ? tensor : array) = true;
+      break;
+    }
   }
-  // A tensor of the CPU where there is a GPU is a mistake that launching will report, as Triton
-  // does; an array can only be meant for the CPU.
-  return (array && !tensor) || cuda::deviceCount() == 0 ? Backend::Cpu : Backend::Cuda;
+  bool isOfHost = tensor ? !strict : array || (empty && !pinned && !strict);
+  return isOfHost ? cpu : fallback();
 }
 
 /// "sm80", "sm_90a", "86".
@@ -75,13 +99,34 @@ ErrorPtr fillArchitecture(const Options &options, llvm::ArrayRef<nrd_arg> args,
   return nullptr;
 }
 
+TargetName named(int code) {
+  code &= ~LaunchState::onlyFallback;
+  return {Backend(code >> 12), uint16_t(code & 0xfff)};
+}
+
+/// Sets what the process prefers; null or "" for nothing.
+nrd_error *prefer(const char *target, int flags) {
+  if (!target || !*target) {
+    preferred.store(-1);
+    return nullptr;
+  }
+  auto name = TargetName::parse(target);
+  if (!name)
+    return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::UnknownTarget, target));
+  preferred.store(name->code() | flags);
+  return nullptr;
+}
+
 } // namespace
 
 std::optional<TargetName> runtime::preferredTarget() {
   int code = preferredCode();
-  if (code < 0)
-    return std::nullopt;
-  return TargetName{Backend(code >> 12), uint16_t(code & 0xfff)};
+  return code < 0 || code & LaunchState::onlyFallback ? std::nullopt : std::optional(named(code));
+}
+
+std::optional<TargetName> runtime::fallbackTarget() {
+  int code = preferredCode();
+  return code >= 0 && code & LaunchState::onlyFallback ? std::optional(named(code)) : std::nullopt;
 }
 
 ErrorPtr runtime::chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> args,
@@ -92,7 +137,8 @@ ErrorPtr runtime::chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> a
   std::optional<TargetName> chosen;
   if (ErrorPtr error = options->chosenTarget(preferredTarget(), chosen))
     return error;
-  out = chosen ? *chosen : TargetName{byArguments(args), 0};
+  bool strict = options->strictSet ? options->strict : Settings::current().strict;
+  out = chosen ? *chosen : byArguments(args, strict);
   return fillArchitecture(*options, args, launch, out, device);
 }
 
@@ -100,9 +146,15 @@ ErrorPtr runtime::targetWithoutArguments(const Options &options, TargetName &out
   std::optional<TargetName> chosen;
   if (ErrorPtr error = options.chosenTarget(preferredTarget(), chosen))
     return error;
+  if (!chosen)
+    chosen = fallbackTarget();
   out = chosen.value_or(TargetName{});
   int device;
   return fillArchitecture(options, {}, nullptr, out, device);
+}
+
+bool runtime::isPageable(const nrd_arg &arg) {
+  return arg.p && arg.memory < NRD_MEMORY_CUDA && placeOf(arg) == cuda::Place::Pageable;
 }
 
 bool runtime::canLaunch(const CompileRequest &request) {
@@ -122,15 +174,30 @@ bool runtime::canLaunch(const CompileRequest &request) {
 //------------------------------------------------------------------------------===//
 
 nrd_error *nrd_set_default_target(const char *target) {
-  if (!target || !*target) {
-    preferred.store(-1);
-    return nullptr;
-  }
-  auto name = TargetName::parse(target);
-  if (!name)
-    return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::UnknownTarget, target));
-  preferred.store(name->code());
+  return prefer(target, 0);
+}
+
+nrd_error *nrd_set_fallback_target(const char *target) {
+  return prefer(target, LaunchState::onlyFallback);
+}
+
+nrd_error *nrd_target_of_arguments(const nrd_arg *arguments, size_t count,
+                                   const nrd_options *options, char **target, int *device) {
+  llvm::SmallVector<nrd_arg, 0> storage;
+  llvm::ArrayRef<nrd_arg> leaves = flatten({arguments, count}, storage);
+  TargetName found;
+  ErrorPtr error =
+      chooseTarget(options ? &options->values : nullptr, leaves, nullptr, found, *device);
+  if (!error && found.backend == Backend::Cuda && *device < 0)
+    error = cuda::deviceOfLaunch(leaves, nullptr, *device);
+  if (error)
+    return wrap(std::move(error));
+  *target = strdup(found.text().c_str());
   return nullptr;
+}
+
+int nrd_cuda_is_pinned(const void *address) {
+  return cuda::hasDriver() ? cuda::placeOf(address) == cuda::Place::Pinned : -1;
 }
 
 char *nrd_default_target(void) {

@@ -1,9 +1,19 @@
 // Which target a launch compiles for.
 //
-// The option `target`, else what the process prefers (nrd_set_default_target), else the setting
-// NEREID_TARGET, else what the pointers say (nrd_memory): memory of a GPU means the GPU,
-// arrays of the host mean the CPU, and where they say nothing a GPU is taken when there is one.
-// "cuda" without an architecture means that of the device the launch is for.
+// The option `target`, else what the process demands (nrd_set_default_target), else the setting
+// NEREID_TARGET, else where the pointers point to (nrd_memory):
+//
+//   memory of a GPU among them         that GPU; a launch refuses what it cannot reach
+//   pageable memory of the host        the CPU, for pinned memory beside it, too
+//   pinned memory alone                a GPU when there is one
+//   arrays of the host alone           the CPU, whatever memory they lie in
+//   tensors without elements, on the   the CPU when nothing else says
+//   host
+//   nothing, null                      a GPU when there is one
+//
+// "A GPU when there is one" is what the process may have chosen otherwise
+// (nrd_set_fallback_target). Strict mode sends tensors of the host there, too; a GPU's launch then
+// refuses them. "cuda" without an architecture means that of the device the launch is for.
 #pragma once
 
 #include "runtime/kernel.h"
@@ -18,12 +28,18 @@ namespace nereid::runtime {
 ErrorPtr chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> args,
                       const nrd_launch *launch, TargetName &out, int &device);
 
-/// What the process prefers (nrd_set_default_target), as a number that tells all apart; and as a
-/// target, nothing where it goes by the arguments.
+/// What the process prefers, as a number that tells all apart; and as a target: what it demands
+/// (nrd_set_default_target), and what it takes where the arguments say nothing
+/// (nrd_set_fallback_target).
 inline int preferredCode() {
   return launchState.preferred.load(std::memory_order_relaxed);
 }
 std::optional<TargetName> preferredTarget();
+std::optional<TargetName> fallbackTarget();
+
+/// Whether a pointer means the CPU: it is not null, and to pageable memory of the host, which is
+/// asked of the driver, or to an array of the host.
+bool isPageable(const nrd_arg &arg);
 
 /// For a compilation from a signature: the CPU unless something says otherwise.
 ErrorPtr targetWithoutArguments(const Options &options, TargetName &out);

@@ -1,55 +1,13 @@
 """What a machine without a GPU says, and what works there all the same. The driver's absence is arranged by NEREID_LIBCUDA."""
 
 import json
-import os
-import pathlib
-import shutil
 import subprocess
-import sys
 import textwrap
 
 import nereid
 import pytest
 import torch
-
-FAKE = pathlib.Path(__file__).resolve().parents[1] / "unit" / "runtime" / "fake_cuda.c"
-COMPILER = shutil.which("cc") or shutil.which("clang-22")
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler is installed here")
-
-PRELUDE = """
-    import nereid, nereid.language as tl, torch
-    from nereid.runtime import driver
-
-    @nereid.jit
-    def kernel(x, n, BLOCK: tl.constexpr):
-        i = tl.arange(0, BLOCK)
-        tl.store(x + i, tl.load(x + i) * n)
-
-    def text(call):
-        try:
-            return repr(call())
-        except Exception as error:
-            return f"{type(error).__name__}: {error}"
-"""
-
-
-def run(code, tmp_path, arguments=(), **environment):
-    """What a program prints in a process of its own."""
-    script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(PRELUDE) + textwrap.dedent(code))
-    environment = {**{k: v for k, v in os.environ.items() if k != "NEREID_TARGET"}, **environment}
-    done = subprocess.run([sys.executable, str(script), *arguments], capture_output=True, text=True, env=environment, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
-@pytest.fixture(scope="module")
-def fake(tmp_path_factory):
-    """The stand-in for the driver that the unit tests use, as a library."""
-    library = tmp_path_factory.mktemp("fake") / "libcuda.so.1"
-    subprocess.run([COMPILER, "-shared", "-fPIC", "-o", str(library), str(FAKE)], check=True)
-    return str(library)
-
+from fake_driver import COMPILER, LAUNCHES, fake, needs_compiler, run  # noqa: F401  (`fake` is a fixture)
 
 def test_no_driver(tmp_path):  # NoCudaDriver
     lines = run(
@@ -134,12 +92,16 @@ def test_forked_processes_know_the_devices(fake, tmp_path, user):  # CudaAfterFo
               gpu.utils.get_device_properties(2)["multiprocessor_count"])
         compiled = kernel.warmup(torch.float32, 2, BLOCK=8, grid=(1, ))
         print(".target sm_90a" in compiled.asm["ptx"])
-        print(text(lambda: kernel[(1, )](torch.zeros(8), 2, BLOCK=8)))
+        print(text(lambda: kernel[(1, )](torch.zeros(8), 2, BLOCK=8, target="cuda")))
         print(text(lambda: gpu.utils.synchronize(0)), flush=True)
+        x = torch.ones(8)
+        kernel[(1, )](x, 2, BLOCK=8)  # on the CPU
+        print(x.sum().item(), flush=True)
         os._exit(0)
         """, tmp_path, arguments=[user], NEREID_LIBCUDA=fake)
     assert lines[:2] == ["cuda 0 90 (8, 0) 132", "True"]
-    refused = ["forked from one that used it" in line for line in lines[2:]]
+    refused = ["forked from one that used it" in line for line in lines[2:4]]
+    assert lines[4] == "16.0"
     assert refused == [user != "nobody"] * 2, lines
 
 
@@ -167,40 +129,6 @@ def identity(x):
     pass
 
 
-LAUNCHES = """
-    import ctypes, os
-    fake = ctypes.CDLL(os.environ["NEREID_LIBCUDA"])
-    fake.fake_record.restype = ctypes.c_char_p
-
-    class Array:
-        def __init__(self, device, address=0x10000, dtype="float32"):
-            self.device, self.address, self.dtype = device, address, dtype
-
-        def data_ptr(self):
-            return self.address
-
-    class Foreign:
-        __cuda_array_interface__ = {"data": (0x20000, False), "typestr": "<f4", "shape": (8,), "version": 3}
-
-    class Odd:
-        def __init__(self, data):
-            self.data = data
-
-        @property
-        def __cuda_array_interface__(self):
-            return {"data": self.data, "typestr": "<f4", "shape": (8,), "version": 3}
-
-    def record(call, params=4):
-        fake.fake_reset()
-        fake.fake_params(params)
-        result = text(call)
-        return result if "Error" in result else [line for line in fake.fake_record().decode().splitlines() if "launch" in line][-1]
-
-    def launch(*args, **options):
-        return lambda: kernel[(4, 2)](*args, BLOCK=8, **options) and None
-"""
-
-
 @needs_compiler
 def test_launches_as_the_driver_sees_them(fake, tmp_path):
     try:
@@ -218,8 +146,8 @@ def test_launches_as_the_driver_sees_them(fake, tmp_path):
         print([record(launch(Odd(data), 5)) for data in (None, (), (0x20000,), ("x", False))])
         print(record(launch(Odd([0x20000, False]), 5)))
         print(record(launch(Array("cuda:0"), 5, target="cuda:80")))
-        print(record(launch(Array("cpu"), 5)))
-        print(record(launch(torch.zeros(8), 5)))
+        print(record(launch(Array("cpu"), 5, target="cuda")))
+        print(record(launch(torch.zeros(8), 5, target="cuda")))
         print(record(launch(Array("cuda:0"), 5, target="cpu")))
         compiled = kernel[(1,)](Array("cuda:0"), 3, BLOCK=8)
         print(record(lambda: compiled[(1,)](Array("cuda:0"), 7, 8, stream=0x55)))

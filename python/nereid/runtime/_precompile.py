@@ -149,7 +149,7 @@ def record(path):
         def note(*, src, metadata, **about):
             if isinstance(getattr(src, "fn", None), JITFunction):
                 with contextlib.suppress(TypeError):
-                    entry = _entry(src, metadata["options"])
+                    entry = _entry(src, metadata["options"], metadata["target"])
                     with lock:
                         if entry not in seen:
                             seen.add(entry)
@@ -168,8 +168,12 @@ def record(path):
 _UNSAID = {"target": None, "num_threads": 0, "num_cpu_threads": 0, "features": "", "maxnreg": 0, "ptx_version": 0}
 
 
-def _entry(source, options):
+def _entry(source, options, target):
+    from ..backends.compiler import target_text
+    from .driver import driver
     function = source.fn
     given = {name: value for name, value in options.items() if name != "target" and value != _UNSAID.get(name) and value != ""}
+    if target.backend != driver.active.name:  # the arguments led elsewhere than their types alone do
+        given["target"] = target_text(target)
     data = serialize_specialization_data(function._fn_name, source.signature, source.constants, source.attrs, given, "")
     return json.dumps({"module": function.module, "name": function.__qualname__, "file": function._file, "data": data})

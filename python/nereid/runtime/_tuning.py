@@ -138,11 +138,6 @@ def reason(error):
 # ---- where it runs ----------------------------------------------------------------------------------
 
 
-def on_gpu(value):
-    """Whether an array is in the memory of a GPU."""
-    return getattr(value, "is_cuda", False) or hasattr(value, "__cuda_array_interface__")
-
-
 def arrays_of(values):
     """The arrays and tensors among arguments, those behind descriptors and in tuples included."""
     for value in values:
@@ -158,15 +153,9 @@ def device_of(arguments):
     """The number of the GPU that a launch with these arguments goes to; None for the CPU."""
     target = arguments.get("target")
     arrays = list(arrays_of(arguments.values()))
-    mine = next((value for value in arrays if on_gpu(value)), None)
-    if isinstance(target, str):
-        if target.startswith("cpu"):
-            return None
-    elif driver.active is cpu or arrays and mine is None:
-        return None
-    device = getattr(mine, "device", None)
-    number = getattr(device, "index", getattr(device, "id", None))
-    return number if isinstance(number, int) else cuda.get_current_device()
+    if arrays or isinstance(target, str):
+        return _native.device_of_arguments(arrays, target if isinstance(target, str) else None)
+    return None if driver.active is cpu else cuda.get_current_device()
 
 
 def _refuse_capture(tuner, device):

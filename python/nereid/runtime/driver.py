@@ -33,7 +33,7 @@ class DriverConfig:
 
     def set_active(self, driver):
         """Launches whose arguments could go either way go to this driver: an object of a backend's `driver` class."""
-        _native.set_default_target(driver.get_current_target().backend if not hasattr(driver, "name") else driver.name)
+        _native.set_fallback_target(driver.get_current_target().backend if not hasattr(driver, "name") else driver.name)
         self._chosen = driver
         _native.choices_changed()  # a tuner's choice is one for a kind of device
 
@@ -42,13 +42,13 @@ class DriverConfig:
         self.set_active(cpu)
 
     def set_active_to_gpu(self):
-        """Launches go to the GPU. Raises, saying which part is missing, when there is none."""
+        """Launches whose arguments could go either way go to the GPU. Raises, saying which part is missing, when there is none."""
         _native.check_cuda()
         self.set_active(cuda)
 
     def reset_active(self):
-        """Launches go by their arguments again."""
-        _native.set_default_target("")
+        """Launches whose arguments could go either way go to the GPU again where there is one."""
+        _native.set_fallback_target("")
         self._chosen = None
         _native.choices_changed()
 

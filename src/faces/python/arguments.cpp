@@ -1,6 +1,7 @@
 #include "faces/python/arguments.h"
 
 #include "faces/python/dlpack.h"
+#include "faces/python/errors.h"
 #include "faces/python/function.h"
 
 #include <algorithm>
@@ -855,6 +856,37 @@ PyObject *pointerOf(PyObject *object) {
   return toArgument(parameter, object, scope, found)
              ? Py_BuildValue("(sN)", names[found.dtype], PyLong_FromVoidPtr(found.p))
              : nullptr;
+}
+
+PyObject *deviceOfArguments(PyObject *values, const char *target) {
+  Parameter parameter;
+  static PyObject *const name = interned("argument");
+  parameter.name = name;
+  ArgumentScope scope;
+  std::vector<nrd_arg> found;
+  for (Py_ssize_t i = 0; i < PyList_Size(values); ++i) {
+    nrd_arg &arg = found.emplace_back();
+    if (!toArgument(parameter, PyList_GetItem(values, i), scope, arg)) {
+      PyErr_Clear();
+      found.pop_back();
+    }
+  }
+  OptionsPtr options(nrd_options_new());
+  char *text = nullptr;
+  int device = -1;
+  nrd_error *error = nullptr;
+  if (target) {
+    ValuePtr wanted(nrd_value_str(target, std::strlen(target)));
+    error = nrd_options_set(options.get(), "target", wanted.get());
+  }
+  if (!error)
+    error = nrd_target_of_arguments(found.data(), found.size(), options.get(), &text, &device);
+  if (error)
+    return raise(error);
+  nrd_string_free(text);
+  if (device < 0)
+    Py_RETURN_NONE;
+  return PyLong_FromLong(device);
 }
 
 bool toTypedArgument(Parameter &parameter, PyObject *item, ArgumentScope &scope, nrd_arg &out) {

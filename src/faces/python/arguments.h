@@ -117,6 +117,11 @@ void *currentStream(int device);
 /// for an array that kernels cannot take.
 PyObject *pointerOf(PyObject *object);
 
+/// The number of the GPU that a launch with the arrays of a list goes to, None for the CPU; what
+/// cannot be a pointer is left out. `target`: the option, or null. Null with an exception set when
+/// there is no such target.
+PyObject *deviceOfArguments(PyObject *values, const char *target);
+
 /// A dtype by the last component of its text: "float32", "fp32", "torch.float8_e5m2" ...
 std::optional<nrd_dtype> dtypeByName(const std::string &name);
 

@@ -208,9 +208,17 @@ PyObject *synchronize(PyObject *, PyObject *device) {
   return none(error);
 }
 
-PyObject *setDefaultTarget(PyObject *, PyObject *name) {
+PyObject *setFallbackTarget(PyObject *, PyObject *name) {
   python::choicesChanged();
-  return none(nrd_set_default_target(textOf(name).c_str()));
+  return none(nrd_set_fallback_target(textOf(name).c_str()));
+}
+
+PyObject *deviceOfArguments(PyObject *, PyObject *arguments) {
+  PyObject *values = nullptr;
+  const char *target = nullptr;
+  if (!PyArg_ParseTuple(arguments, "O!|z:device_of_arguments", &PyList_Type, &values, &target))
+    return nullptr;
+  return python::deviceOfArguments(values, target);
 }
 
 PyObject *defaultTarget(PyObject *, PyObject *) {
@@ -339,9 +347,12 @@ PyMethodDef methods[] = {
     {"device_properties", deviceProperties, METH_O,
      "device_properties(device): a JSON object: name, arch, multiprocessor_count, ..."},
     {"synchronize", synchronize, METH_O, "synchronize(device): waits for a CUDA device"},
-    {"set_default_target", setDefaultTarget, METH_O,
-     "set_default_target(name): what launches run on when nothing else says; '' to go by their "
-     "arguments"},
+    {"set_fallback_target", setFallbackTarget, METH_O,
+     "set_fallback_target(name): what launches run on when nothing else says; '' for the GPU where "
+     "there is one"},
+    {"device_of_arguments", deviceOfArguments, METH_VARARGS,
+     "device_of_arguments(values, target=None): the number of the GPU that a launch with these "
+     "arrays goes to, None for the CPU; what is no array is left out"},
     {"default_target", defaultTarget, METH_NOARGS,
      "default_target(): the target of a launch without pointers"},
     {nullptr, nullptr, 0, nullptr}};

@@ -566,15 +566,25 @@ bool StackedLaunch::bind() {
   return true;
 }
 
+/// Whether the driver must say what it means.
+static bool isTensorOfHost(const nrd_arg &argument) {
+  return argument.kind == NRD_ARG_POINTER &&
+         (argument.memory == NRD_MEMORY_HOST_TENSOR || argument.memory == NRD_MEMORY_UNPROVEN);
+}
+
 bool StackedLaunch::elementsWord(size_t index) {
   PyObject *object = bound[index];
-  uint64_t isOnGpu = arguments[index].memory >= NRD_MEMORY_CUDA; // a tuner tells them apart
+  // A tuner tells kinds of devices apart, and thus places that mean another one.
+  const nrd_arg &argument = arguments[index];
+  uint64_t place = argument.memory >= NRD_MEMORY_CUDA                               ? 1
+                   : isTensorOfHost(argument) && nrd_cuda_is_pinned(argument.p) > 0 ? 2
+                                                                                    : 0;
   switch (elementsOf(object)) {
   case Elements::None:
     return true;
   case Elements::Plain:
     // Addresses have 48 bits, of which the lowest are 0.
-    word(uint64_t(reinterpret_cast<uintptr_t>(Py_TYPE(object))) | isOnGpu | uint64_t(index) << 48 |
+    word(uint64_t(reinterpret_cast<uintptr_t>(Py_TYPE(object))) | place | uint64_t(index) << 48 |
          uint64_t(arguments[index].dtype) << 56);
     return true;
   case Elements::Unknown:
@@ -594,7 +604,7 @@ bool StackedLaunch::elementsWord(size_t index) {
   PyUnicode_InternInPlace(&text);
   kept.push_back(Ref::take(text));
   inKey.push_back(text);
-  word(isOnGpu | uint64_t(index) << 48 | uint64_t(0xff) << 56);
+  word(place | uint64_t(index) << 48 | uint64_t(0xff) << 56);
   word(reinterpret_cast<uintptr_t>(text));
   return true;
 }
@@ -982,6 +992,10 @@ void StackedLaunch::remember(Addition &addition) {
         !(isNumber && !function.parameterList()[i].pointee))
       return;
     if (isTensor && ((step.needs[i] & NeedValue) || function.parameterList()[i].isConstexpr))
+      return;
+    // Where its memory may be pinned, which a tuner tells apart, it is asked for at each launch.
+    if ((step.needs[i] & NeedElements) && isTensorOfHost(arguments[i]) &&
+        nrd_cuda_is_pinned(nullptr) >= 0)
       return;
     // None-ness and, of what has no elements, the elements follow from the class.
     Look look{type, uint32_t(headOf(arguments[i])), !isTensor || (step.needs[i] & NeedElements),

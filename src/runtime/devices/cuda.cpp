@@ -228,21 +228,46 @@ ErrorPtr notLoadable(const nrd_kernel &kernel) {
                    kernel.request.target.text());
 }
 
+/// A pointer that the device does not reach; the error names the argument that sent the kernel
+/// there.
+ErrorPtr outOfReach(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, size_t index,
+                    int device) {
+  const nrd_arg &arg = args[index];
+  const std::string &name = kernel.params[index].name;
+  const auto *other = llvm::find_if(args, [&](const nrd_arg &each) {
+    return pointsToMemory(each) && each.memory == NRD_MEMORY_CUDA + device;
+  });
+  if (arg.memory >= NRD_MEMORY_CUDA) {
+    int64_t there = arg.memory - NRD_MEMORY_CUDA;
+    if (other == args.end())
+      return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::PointerOnOtherGpu, name, there,
+                       device);
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::PointersOnTwoGpus, name, there,
+                     kernel.params[size_t(other - args.begin())].name, device);
+  }
+  if (other == args.end())
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::PointerNotOnGpu, int64_t(index), name);
+  DiagnosticEngine engine;
+  engine
+      .report(diag::PointersInTwoPlaces, SourceSpan(), name,
+              kernel.params[size_t(other - args.begin())].name, device)
+      .note(diag::TritonsCpuTensor, SourceSpan(), int64_t(index));
+  ErrorPtr error = errorFrom(engine, NRD_ERROR_ARGUMENT);
+  error->pythonClass = "ValueError";
+  return error;
+}
+
 /// The address under which the current device reaches memory that lies elsewhere: pinned memory of
 /// the host, memory of another device where PyTorch or the program has opened the way to it. An
 /// error when there is none.
-ErrorPtr foreignPointer(const Driver &cuda, const nrd_kernel &kernel, const nrd_arg &arg,
+ErrorPtr foreignPointer(const Driver &cuda, const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                         size_t index, int device, uint64_t &slot) {
   DevicePointer address = 0;
   if (!slot || cuda.cuPointerGetAttribute(&address, PointerDevicePointer, slot) == Success) {
     slot = slot ? address : 0;
     return nullptr;
   }
-  if (arg.memory >= NRD_MEMORY_CUDA)
-    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::PointerOnOtherGpu,
-                     kernel.params[index].name, int64_t(arg.memory - NRD_MEMORY_CUDA), device);
-  return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::PointerNotOnGpu, int64_t(index),
-                   kernel.params[index].name);
+  return outOfReach(kernel, args, index, device);
 }
 
 ErrorPtr launchError(const Driver &cuda, const nrd_kernel &kernel, const CudaCode::OnDevice &there,
@@ -401,7 +426,7 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
       continue;
     if (pointsToMemory(args[i]) && args[i].memory != NRD_MEMORY_UNKNOWN &&
         args[i].memory != NRD_MEMORY_CUDA + device)
-      if (ErrorPtr error = foreignPointer(*driver, kernel, args[i], i, device, slots[slot]))
+      if (ErrorPtr error = foreignPointer(*driver, kernel, args, i, device, slots[slot]))
         return error;
     slot += kernel.params[i].codeParams();
   }

@@ -235,19 +235,26 @@ ErrorPtr cuda::architecture(int device, int &out) {
   return nullptr;
 }
 
-bool cuda::isDeviceMemory(const void *address) {
-  const Driver *driver = address ? Driver::tryGet() : nullptr;
+bool cuda::hasDriver() {
+  return Driver::tryOpen() != nullptr;
+}
+
+cuda::Place cuda::placeOf(const void *address) {
+  const Driver *driver = Driver::tryOpen();
   unsigned type = 0;
-  return driver &&
-         driver->cuPointerGetAttribute(&type, PointerMemoryType,
-                                       DevicePointer(uintptr_t(address))) == Success &&
-         type == MemoryDevice;
+  if (!address || !driver || launchState.inherited.load(std::memory_order_relaxed) ||
+      driver->cuPointerGetAttribute(&type, PointerMemoryType, DevicePointer(uintptr_t(address))) !=
+          Success)
+    return Place::Pageable;
+  return type == MemoryDevice ? Place::Device
+         : type == MemoryHost ? Place::Pinned
+                              : Place::Pageable;
 }
 
 int cuda::deviceOfAddress(const void *address) {
   int device = -1;
   bool found = isDeviceMemory(address) &&
-               Driver::tryGet()->cuPointerGetAttribute(
+               Driver::tryOpen()->cuPointerGetAttribute(
                    &device, PointerDeviceOrdinal, DevicePointer(uintptr_t(address))) == Success;
   return found ? device : -1;
 }

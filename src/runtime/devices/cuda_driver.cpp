@@ -22,13 +22,13 @@ std::string Driver::describe(Result result) const {
 
 namespace {
 
-/// What opening the driver gave, for the life of the process: it cannot be closed, since what it
-/// handed out lives on.
-struct Opened {
+/// The driver's library, for the life of the process: it cannot be closed, since what it handed out
+/// lives on.
+struct DriverLibrary {
   Driver driver;
   std::unique_ptr<Error> error;
 
-  Opened() { error = open(); }
+  DriverLibrary() { error = open(); }
 
   ErrorPtr open() {
     std::string path = Settings::current().cudaLibrary();
@@ -43,6 +43,26 @@ struct Opened {
     return makeError(NRD_ERROR_RUNTIME, "", diag::CudaDriverTooOld, #Name);
     NEREID_CUDA_FUNCTIONS(NEREID_RESOLVE)
 #undef NEREID_RESOLVE
+    return nullptr;
+  }
+};
+
+const DriverLibrary &library() {
+  static const DriverLibrary *once = new DriverLibrary();
+  return *once;
+}
+
+/// The driver, initialised.
+struct Opened {
+  Driver driver;
+  std::unique_ptr<Error> error;
+
+  Opened() { error = open(); }
+
+  ErrorPtr open() {
+    if (library().error)
+      return std::make_unique<Error>(*library().error);
+    driver = library().driver;
     driver.cuDriverGetVersion(&driver.version);
     Result result = driver.cuInit(0);
     if (result == Success)
@@ -108,6 +128,11 @@ ErrorPtr Driver::get(const Driver *&out) {
 
 const Driver *Driver::tryKnown() {
   const Opened &once = opened();
+  return once.error ? nullptr : &once.driver;
+}
+
+const Driver *Driver::tryOpen() {
+  const DriverLibrary &once = library();
   return once.error ? nullptr : &once.driver;
 }
 

@@ -28,6 +28,11 @@ struct Driver {
   /// error there, and `tryGet` null.
   static ErrorPtr known(const Driver *&out);
   static const Driver *tryKnown();
+  /// The driver for questions about addresses, which need no device: opened, but not initialised,
+  /// so that a program which stays on the CPU does not wait for its GPUs, and may fork. Until
+  /// somebody initialises the driver its functions fail, and no memory belongs to it. Null without
+  /// a driver.
+  static const Driver *tryOpen();
 
   /// "CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered".
   std::string describe(Result result) const;

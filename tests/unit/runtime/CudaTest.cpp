@@ -287,6 +287,43 @@ TEST_F(CudaTest, LaunchesLikeTheLastOne) { // LaunchPattern
                                  nullptr, grid(1), pattern->ready));
   EXPECT_FALSE(LaunchPattern::of(*kernel, kinds, arguments(pointer(8, NRD_MEMORY_HOST_TENSOR)),
                                  nullptr, grid(1), pattern->ready));
+  // One beside a pointer to the device, too: it may have another address there, or none.
+  std::vector<nrd_arg> beside = arguments(onGpu);
+  beside.push_back(pointer(0x6000, NRD_MEMORY_HOST_TENSOR));
+  kernel->params.push_back(kernel->params[0]);
+  std::vector<RuleKind> more = kinds;
+  more.push_back(RuleKind::Usual);
+  EXPECT_FALSE(LaunchPattern::of(*kernel, more, beside, nullptr, grid(1), pattern->ready));
+  beside.back() = onGpu;
+  EXPECT_TRUE(LaunchPattern::of(*kernel, more, beside, nullptr, grid(1), pattern->ready));
+}
+
+TEST_F(CudaTest, LaunchesOnTheCpuLikeTheLastOne) {
+  ASSERT_FALSE(cuda::check());
+  auto kernel = make(info());
+  kernel->request.target = TargetName{Backend::Cpu, 0};
+  kernel->entry = kernel.get();
+  const std::vector<RuleKind> kinds = {RuleKind::Usual, RuleKind::Usual, RuleKind::Usual,
+                                       RuleKind::Constant};
+  auto isAlike = [&](nrd_arg first, nrd_arg then) {
+    auto pattern = LaunchPattern::of(*kernel, kinds, arguments(first), nullptr, grid(1), nullptr);
+    runtime::Slots slots;
+    return pattern ? pattern->matches(arguments(then), nullptr, grid(1), slots) : -1;
+  };
+  const nrd_arg tensor = pointer(0x5000, NRD_MEMORY_HOST_TENSOR),
+                array = pointer(0x5000, NRD_MEMORY_HOST);
+  fake().memory(0x8000, 0x6000);
+  EXPECT_EQ(isAlike(tensor, pointer(0x7000, NRD_MEMORY_HOST_TENSOR)), 1);
+  EXPECT_EQ(isAlike(tensor, pointer(0x6000, NRD_MEMORY_HOST_TENSOR)), 0) << "pinned now: the GPU";
+  EXPECT_EQ(isAlike(tensor, pointer(0, NRD_MEMORY_HOST_TENSOR)), 0);
+  EXPECT_EQ(isAlike(tensor, array), 0);
+  EXPECT_EQ(isAlike(array, pointer(0x6000, NRD_MEMORY_HOST)), 1) << "arrays say it themselves";
+  const nrd_arg unknown = pointer(0x5000, NRD_MEMORY_UNKNOWN);
+  EXPECT_EQ(isAlike(unknown, pointer(0x7000, NRD_MEMORY_UNKNOWN)), 1);
+  EXPECT_EQ(isAlike(unknown, pointer(0x8000, NRD_MEMORY_UNKNOWN)), 0) << "of a device";
+  EXPECT_EQ(isAlike(pointer(0x8000, NRD_MEMORY_CUDA), unknown), -1) << "an error";
+  EXPECT_EQ(isAlike(pointer(0x6000, NRD_MEMORY_HOST_TENSOR), tensor), -1);
+  kernel->entry = nullptr;
 }
 
 TEST_F(CudaTest, CompiledKernelsThatAreReady) { // nrd_kernel_launch
@@ -355,7 +392,7 @@ TEST_F(CudaTest, CompiledKernelsThatAreReady) { // nrd_kernel_launch
   EXPECT_EQ(run(all, grid(1)).substr(0, 11), "launch on 0");
 }
 
-TEST_F(CudaTest, PointersOfSeveralDevices) { // PointerOnOtherGpu
+TEST_F(CudaTest, PointersOfSeveralDevices) { // PointerOnOtherGpu, PointersOnTwoGpus
   auto kernel = make(info());
   ASSERT_FALSE(cuda::setCurrentDevice(0));
   for (ParamSlot &slot : kernel->params) // k(p, n) of two pointers
@@ -372,15 +409,32 @@ TEST_F(CudaTest, PointersOfSeveralDevices) { // PointerOnOtherGpu
   EXPECT_NE(both(0, 0).find("launch on 0"), std::string::npos);
   // Before and after the kernel has been there.
   for (int turn = 0; turn < 2; ++turn) {
-    EXPECT_EQ(both(0, 1), "error: argument `n` is on device cuda:1, but the kernel runs on cuda:0, "
-                          "which has no access to that memory");
-    EXPECT_EQ(both(1, 0), "error: argument `p` is on device cuda:1, but the kernel runs on cuda:0, "
-                          "which has no access to that memory")
+    EXPECT_EQ(
+        both(0, 1),
+        "error: argument `n` is on cuda:1 and argument `p` on cuda:0, where the kernel runs "
+        "and which has no access to the memory of cuda:1: expected all of them on one device");
+    EXPECT_EQ(both(1, 0),
+              "error: argument `p` is on cuda:1 and argument `n` on cuda:0, where the kernel runs "
+              "and which has no access to the memory of cuda:1: expected all of them on one device")
         << "the current device decides";
     EXPECT_EQ(error->pythonClass, "ValueError");
     std::string there = both(1, 1);
     EXPECT_NE(there.find("push 1"), std::string::npos) << there;
     EXPECT_NE(there.find("launch on 1"), std::string::npos) << there;
+  }
+  // Of the host and of a device, in either order; pinned memory goes along.
+  const std::string mixed =
+      "error: argument `{0}` is on the CPU and argument `{1}` on cuda:0: expected all of them on "
+      "one "
+      "device (pinned memory of the host may go with a GPU's), move one with `.to(...)`\nnote: in "
+      "Triton's words: Pointer argument (at {2}) cannot be accessed from Triton (cpu tensor?)";
+  auto textOf = [&](const char *host, const char *device, int at) {
+    return llvm::formatv(mixed.c_str(), host, device, at).str();
+  };
+  for (int memory : {NRD_MEMORY_HOST, NRD_MEMORY_HOST_TENSOR, NRD_MEMORY_UNPROVEN}) {
+    int host = memory - NRD_MEMORY_CUDA;
+    EXPECT_EQ(both(0, host), textOf("n", "p", 1)); // PointersInTwoPlaces, TritonsCpuTensor
+    EXPECT_EQ(both(host, 0), textOf("p", "n", 0));
   }
   // Where the way is open, the pointer is as good as any.
   fake().reset();
@@ -662,7 +716,8 @@ TEST_F(CudaTest, ChoiceOfTheTarget) {
   };
   EXPECT_EQ(choose({}), "cuda:90");
   EXPECT_EQ(choose({pointer(8, NRD_MEMORY_HOST)}), "cpu");
-  EXPECT_EQ(choose({pointer(8, NRD_MEMORY_HOST_TENSOR)}), "cuda:90") << "launching says why not";
+  EXPECT_EQ(choose({pointer(8, NRD_MEMORY_HOST_TENSOR)}), "cpu");
+  EXPECT_EQ(choose({pointer(0, NRD_MEMORY_HOST_TENSOR)}), "cpu") << "without elements";
   EXPECT_EQ(choose({pointer(8, NRD_MEMORY_HOST), pointer(8, NRD_MEMORY_CUDA + 2)}), "cuda:80");
   EXPECT_EQ(choose({pointer(8, NRD_MEMORY_UNKNOWN)}), "cpu");
   EXPECT_EQ(choose({pointer(8, NRD_MEMORY_UNPROVEN)}), "cpu");
@@ -670,6 +725,27 @@ TEST_F(CudaTest, ChoiceOfTheTarget) {
   fake().memory(8, 0);
   EXPECT_EQ(choose({pointer(8, NRD_MEMORY_UNKNOWN)}), "cuda:90");
   EXPECT_EQ(choose({pointer(8, NRD_MEMORY_UNPROVEN)}), "cuda:90");
+  EXPECT_EQ(choose({pointer(16, NRD_MEMORY_HOST_TENSOR), pointer(8, NRD_MEMORY_UNKNOWN)}),
+            "cuda:90")
+      << "the launch refuses it";
+  // Pinned memory goes along with either, alone to the GPU; an array is one of the host wherever it
+  // lies.
+  fake().memory(0, 8);
+  const nrd_arg pinned = pointer(8, NRD_MEMORY_HOST_TENSOR);
+  EXPECT_EQ(choose({pinned}), "cuda:90");
+  EXPECT_EQ(choose({pinned, pointer(0, NRD_MEMORY_HOST_TENSOR)}), "cuda:90");
+  EXPECT_EQ(choose({pinned, pointer(16, NRD_MEMORY_HOST_TENSOR)}), "cpu");
+  EXPECT_EQ(choose({pinned, pointer(16, NRD_MEMORY_HOST)}), "cpu");
+  EXPECT_EQ(choose({pinned, pointer(16, NRD_MEMORY_CUDA + 2)}), "cuda:80");
+  EXPECT_EQ(choose({pointer(8, NRD_MEMORY_HOST)}), "cpu");
+  EXPECT_EQ(nrd_cuda_is_pinned(reinterpret_cast<void *>(8)), 1);
+  EXPECT_EQ(nrd_cuda_is_pinned(reinterpret_cast<void *>(16)), 0);
+  fake().memory(8, 0);
+  // Strict mode sends tensors of the host to the GPU, where they are refused.
+  runtime::Options strict;
+  strict.strict = strict.strictSet = true;
+  EXPECT_EQ(choose({pointer(16, NRD_MEMORY_HOST_TENSOR)}, &strict), "cuda:90");
+  EXPECT_EQ(choose({pointer(16, NRD_MEMORY_HOST)}, &strict), "cpu");
 
   runtime::Options cpu, cuda, ampere;
   auto set = [](runtime::Options &options, const char *text) {
@@ -682,8 +758,28 @@ TEST_F(CudaTest, ChoiceOfTheTarget) {
   EXPECT_EQ(choose({pointer(8, NRD_MEMORY_HOST)}, &cuda), "cuda:90");
   EXPECT_EQ(choose({}, &ampere), "cuda:80");
 
+  // A demand counts for all launches, the fall-back where the arguments say nothing.
+  const nrd_arg onGpu = pointer(16, NRD_MEMORY_CUDA), onHost = pointer(16, NRD_MEMORY_HOST_TENSOR);
+  EXPECT_FALSE(nrd_set_fallback_target("cpu"));
+  EXPECT_EQ(choose({}), "cpu");
+  EXPECT_EQ(choose({onGpu}), "cuda:90");
+  EXPECT_EQ(choose({onHost}, &strict), "cpu") << "the GPU is not the default";
+  EXPECT_FALSE(nrd_set_fallback_target("cuda:80"));
+  EXPECT_EQ(choose({}), "cuda:80");
+  EXPECT_EQ(choose({onHost}), "cpu");
+  EXPECT_FALSE(nrd_set_default_target("cuda"));
+  EXPECT_EQ(choose({onHost}), "cuda:90");
+  char *text = nullptr;
+  int device = -2;
+  EXPECT_FALSE(nrd_target_of_arguments(&onHost, 1, nullptr, &text, &device));
+  EXPECT_EQ(std::string(text) + " " + std::to_string(device), "cuda:90 0");
+  nrd_string_free(text);
   EXPECT_FALSE(nrd_set_default_target("cpu"));
   EXPECT_EQ(choose({}), "cpu");
+  EXPECT_EQ(choose({onGpu}), "cpu");
+  EXPECT_FALSE(nrd_target_of_arguments(&onGpu, 1, nullptr, &text, &device));
+  EXPECT_EQ(std::string(text) + " " + std::to_string(device), "cpu -1");
+  nrd_string_free(text);
   EXPECT_EQ(choose({}, &cuda), "cuda:90");
   EXPECT_FALSE(nrd_set_default_target(nullptr));
   nrd_error *unknown = nrd_set_default_target("abacus");

@@ -252,6 +252,7 @@ API int cuCtxSynchronize(void) {
   return 0;
 }
 API int cuPointerGetAttribute(void *out, int attribute, uint64_t address) {
+  CHECK_OWNER;
   if (attribute == 3 && address && address == peerMemory) {
     *(uint64_t *)out = address;
     return 0;
