@@ -1,9 +1,10 @@
 """What the benchmark measures: each job is one kernel on real data, beside NumPy and PyTorch.
 
 A `Job` prepares its data once; `nereid`, `torch` and `numpy` then do the same work on it. `check` compares Nereid's result
-with a reference in float64.
+with a reference in float64. Tensors lie where `on(target)` says; NumPy works on copies on the host.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 import sys
@@ -29,17 +30,37 @@ class Job:
     work: str = ""
 
 
+@contextlib.contextmanager
+def on(target):
+    """Where jobs that are made within the context have their tensors: on the "cpu" or on the current "cuda" device. There matrix
+    products of fp32 take TF32 inputs, PyTorch's, too."""
+    allowed = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = target == "cuda"
+    try:
+        with torch.device(target):
+            yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+
+
+def _array(tensor):
+    return tensor.cpu().numpy()
+
+
 def _error(got, want, rtol, atol):
-    """Largest |got - want| / (atol + rtol * |want|), in float64; infinite on NaN where none is due."""
-    got = np.asarray(got.detach().to(torch.float64) if isinstance(got, torch.Tensor) else got, dtype=np.float64)
-    want = np.asarray(want, dtype=np.float64)
+    """Largest |got - want| / (atol + rtol * |want|), in float64; infinite on NaN where none is due. On a GPU, whose exponentials and
+    divisions are a few units less exact, the tolerance is twice as large."""
+    if isinstance(got, torch.Tensor) and got.is_cuda:
+        rtol, atol = 2 * rtol, 2 * atol
+    got, want = (_array(each.detach().to(torch.float64)) if isinstance(each, torch.Tensor) else np.asarray(each, dtype=np.float64)
+                 for each in (got, want))
     assert got.shape == want.shape, (got.shape, want.shape)
     worst = np.max(np.abs(got - want) / (atol + rtol * np.abs(want)), initial=0.0)
     return float("inf") if np.isnan(worst) else float(worst)
 
 
 def _softmax64(x):
-    x = x.double().numpy()
+    x = _array(x.double())
     e = np.exp(x - x.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
 
@@ -58,13 +79,13 @@ def first_softmax(rows, cols):
     def run():
         seed.softmax[(rows,)](y, y.stride(0), y.stride(1), x, x.stride(0), x.stride(1), rows, cols)
         return y
-    return Job(f"1 softmax, first form {rows}x{cols}", run, lambda: torch.softmax(x, 1), _softmax_numpy(x.numpy()),
+    return Job(f"1 softmax, first form {rows}x{cols}", run, lambda: torch.softmax(x, 1), _softmax_numpy(_array(x)),
                lambda: _error(run(), _softmax64(x), 2e-6, 1e-9))
 
 
 def vector_add(n, bar=None):
     x, y, out = torch.randn(n), torch.randn(n), torch.empty(n)
-    xn, yn, tmp, ref = x.numpy(), y.numpy(), np.empty(n, np.float32), torch.empty(n)
+    xn, yn, tmp, ref = _array(x), _array(y), np.empty(n, np.float32), torch.empty(n)
     grid = lambda meta: (nereid.cdiv(n, meta["BLOCK_SIZE"]),)
 
     def run():
@@ -74,16 +95,21 @@ def vector_add(n, bar=None):
                lambda: _error(run(), x.double() + y.double(), 1e-7, 1e-9), bar)
 
 
+def _matmul_tolerance(a, of_cpu):
+    """Relative and absolute tolerance of a product of fp32: that of the CPU, and of TF32 inputs on a GPU."""
+    return (1e-3, 1e-2) if a.is_cuda else (of_cpu, of_cpu)
+
+
 def matmul_one_block(m, n, k):
     a, b, c = torch.randn(m, k), torch.randn(k, n), torch.empty(m, n)
-    an, bn = a.numpy(), b.numpy()
+    an, bn = _array(a), _array(b)
     grid = lambda meta: (nereid.cdiv(m, meta["BLOCK_SIZE_M"]), nereid.cdiv(n, meta["BLOCK_SIZE_N"]))
 
     def run():
         seed.matmul_kernel[grid](a, b, c, m, n, k, *a.stride(), *b.stride(), *c.stride())
         return c
     return Job(f"3 matmul, one K block, tuned {m}x{n}x{k}", run, lambda: a @ b, lambda: an @ bn,
-               lambda: _error(run(), a.double() @ b.double(), 1e-5, 1e-5))
+               lambda: _error(run(), a.double() @ b.double(), *_matmul_tolerance(a, 1e-5)))
 
 
 def row_softmax(rows, cols, bar=None):
@@ -95,7 +121,7 @@ def row_softmax(rows, cols, bar=None):
     def run():
         seed.softmax_kernel[(rows,)](y, x, x.stride(0), y.stride(0), cols, BLOCK_SIZE=block, num_warps=warps)
         return y
-    return Job(f"4 row softmax {rows}x{cols}", run, lambda: torch.softmax(x, 1), _softmax_numpy(x.numpy()),
+    return Job(f"4 row softmax {rows}x{cols}", run, lambda: torch.softmax(x, 1), _softmax_numpy(_array(x)),
                lambda: _error(run(), _softmax64(x), 2e-6, 1e-9), bar)
 
 
@@ -103,7 +129,7 @@ def embedding(vocabulary, dim):
     weight = torch.randn(vocabulary, dim)
     out = torch.empty_like(weight)
     index = torch.zeros(1, dtype=torch.int32)
-    wn = weight.numpy()
+    wn = _array(weight)
     grid = lambda meta: (nereid.cdiv(vocabulary * dim, meta["BLOCK_SIZE"]),)
 
     def run():
@@ -137,7 +163,7 @@ def _giou(p, t, xp):
 def giou(n, dtype=torch.float32, bar=None):
     preds, targets = _boxes(n, dtype)
     out, valid = torch.empty(n, dtype=dtype), torch.empty(n, dtype=torch.bool)
-    pn, tn = preds.float().numpy(), targets.float().numpy()
+    pn, tn = _array(preds.float()), _array(targets.float())
     block = 1024
 
     def run():
@@ -155,7 +181,7 @@ def giou(n, dtype=torch.float32, bar=None):
 
 def matmul(m, n, k, dtype=torch.float32, activation="", blocks=(128, 128, 64), bar=None):
     a, b, c = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype), torch.empty(m, n, dtype=dtype)
-    an, bn = a.float().numpy(), b.float().numpy()
+    an, bn = _array(a.float()), _array(b.float())
     bm, bn_, bk = blocks
     grid = (nereid.cdiv(m, bm) * nereid.cdiv(n, bn_),)
 
@@ -175,7 +201,7 @@ def matmul(m, n, k, dtype=torch.float32, activation="", blocks=(128, 128, 64), b
     def check():
         want = a.double() @ b.double()
         want = torch.nn.functional.leaky_relu(want) if activation else want
-        rtol = {torch.float32: 1e-5, torch.float16: 1e-3, torch.bfloat16: 8e-3}[dtype]
+        rtol, _ = _matmul_tolerance(a, 1e-5) if dtype == torch.float32 else ({torch.float16: 1e-3, torch.bfloat16: 8e-3}[dtype], 0)
         return _error(run(), want, rtol, rtol * k ** 0.5 / 4)
     name = str(dtype).removeprefix("torch.")
     suffix = " + leaky ReLU" if activation else ""
@@ -185,7 +211,7 @@ def matmul(m, n, k, dtype=torch.float32, activation="", blocks=(128, 128, 64), b
 def layer_norm(rows, cols, bar=None):
     x, w, b = torch.randn(rows, cols), torch.randn(cols), torch.randn(cols)
     y = torch.empty_like(x)
-    xn, wn, bn = x.numpy(), w.numpy(), b.numpy()
+    xn, wn, bn = _array(x), _array(w), _array(b)
     block = nereid.next_power_of_2(cols)
 
     def run():
