@@ -355,6 +355,15 @@ class JITCallable:
         return tree
 
 
+#: Jit functions by module and qualified name: no other way leads to those that are local to a function.
+_functions = {}
+
+
+def _note(function):
+    name = f"{function.module}:{function.__qualname__}"
+    _functions[name] = [*(known for known in _functions.get(name, ()) if known() is not None), weak_reference(function)]
+
+
 def get_full_name(fn):
     """The module and the qualified name of a function."""
     return f"{fn.__module__}.{fn.__qualname__}"
@@ -388,6 +397,7 @@ class JITFunction(JITCallable, KernelInterface):
         self.pre_run_hooks = _Hooks(self)
         self.kernel = None
         self._built = False
+        _note(self)
 
     def is_gluon(self):
         return False
@@ -428,11 +438,11 @@ class JITFunction(JITCallable, KernelInterface):
         compiling_ahead = sys.modules.get("nereid.runtime._async_compile") if warmup else None
         mode = compiling_ahead.active_mode.get() if compiling_ahead is not None else None
         if mode is not None:
-            # One future for each call; the library compiles equal kernels once. The arguments are bound now, when they are what the
-            # caller means, and by hooks that see the compilation begin later.
+            # The arguments are bound now, when they are what the caller means, and by hooks that see the compilation begin later.
             prepared = self._prepare(args, kwargs)
             compiled = prepared.compile if prepared is not None else lambda: self._launch(grid, args, kwargs, True)
-            return mode.submit((self, object()), compiled, lambda kernel: None)
+            key = compiling_ahead.key_of(self, args, kwargs) if isinstance(mode, compiling_ahead.AsyncCompileMode) else None
+            return mode.submit(key, compiled, lambda kernel: None)
         return self._launch(grid, args, kwargs, bool(warmup))
 
     def add_pre_run_hook(self, hook):

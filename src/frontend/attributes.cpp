@@ -112,9 +112,11 @@ FailureOr<std::optional<Value>> Semantic::attribute(const Value &object, llvm::S
       return std::optional<Value>(bound(object, *findBuiltin(("tuple." + name).str())));
     return std::optional<Value>();
   }
-  // The box that known values do not have: `N.value`.
+  // The box that known values do not have: `N.value`, `N.type`.
   if (object.isKnown() && itemsOf(object) == nullptr && name == "value")
     return std::optional<Value>(object);
+  if (object.isKnown() && !object.is<Aggregate>() && name == "type")
+    return std::optional<Value>(Aggregate{findPreludeClass("constexpr_type"), {object}});
   return std::optional<Value>();
 }
 
@@ -211,6 +213,8 @@ std::optional<Value> languageMember(llvm::StringRef module, llvm::StringRef name
     return builtinNamed(("python." + name).str());
   if (path == ".language.standard" && !combinerNamed(name).empty())
     return preludeNamed(combinerNamed(name));
+  if (name == "constexpr_type")
+    return Value(ClassValue{findPreludeClass(name)});
   if (name == "TRITON_MAX_TENSOR_NUMEL")
     return Value::integer(maxTensorNumel);
   if (name == "pi32_t")

@@ -1,6 +1,12 @@
 # Functions that need nothing but the others.
 
 
+@aggregate
+class constexpr_type:
+    """What `.type` of a known value is: types of equal values are equal."""
+    value: constexpr
+
+
 def cdiv(x, div):
     """`x / div` rounded up, of integers: `(x + (div - 1)) // div`. Known numbers give a known number."""
     return add(x, sub(div, 1)) // div

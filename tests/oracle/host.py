@@ -23,6 +23,7 @@ if __name__ == "__main__" and sys.argv[1] == "nereid":
     import nereid
     nereid.install_as_triton()
 
+import numpy as np  # noqa: E402, F401
 import torch  # noqa: E402
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402

@@ -34,7 +34,7 @@ DIFFERENCES = {
         "fill[(1, )](n=5)", "fill[(1, )](torch.zeros(1, dtype=torch.int32), 5, 3, 4)",
     ],
     "refused early": [
-        "triton.Config(3)", "triton.heuristics(3)(scale).values", "launch((1, 2, 3, 4))", "launch((-1, ))", 'compiled({"num_warps": 64})', 'with_knob("runtime", "debug", "nonsense"',
+        "triton.Config(3)", "triton.heuristics(3)(scale).values", "launch((1, 2, 3, 4))", "launch((1, 1, 1, None))", "launch((-1, ))", 'compiled({"num_warps": 64})', 'with_knob("runtime", "debug", "nonsense"',
         "fill.warmup(torch.int32, 5, grid=(1, ))[(1, 1, 1)](torch.zeros(1, dtype=torch.int32))", "tl.block_type(tl.float16, [0])",
     ],
     "accepted: an extension, documented": [

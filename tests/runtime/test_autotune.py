@@ -53,6 +53,31 @@ def test_restore_value(target):
     assert torch.equal(out, torch.arange(100) + 1)
 
 
+@pytest.mark.parametrize("options", [{"reset_to_zero": ["bias", "out"]}, {"restore_value": ["bias", "out"]},
+                                     {"reset_to_zero": ["out"], "restore_value": ["bias"]}], ids=lambda options: "+".join(options))
+def test_optional_arguments_that_are_none(target, options):
+    """An argument that is reset or restored may be None; given, it is treated as the others."""
+
+    @nereid.autotune(configs(32, 64), key=["n"], **options)
+    @nereid.jit
+    def kernel(out, bias, n, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        value = i
+        if bias is not None:
+            value += tl.atomic_add(bias + i, 1, mask=i < n)
+        tl.atomic_add(out + i, value, mask=i < n)
+
+    for n in (100, 50):
+        out, bias = np.zeros(n, np.int32), np.zeros(n, np.int32)
+        kernel[grid](out, None, n)
+        assert out.tolist() == list(range(n)) and len(kernel.configs_timings) == 2
+        out[:] = 0
+        kernel[grid](out, bias, n)
+        assert out.tolist() == list(range(n)) and bias.tolist() == [1] * n
+        kernel[grid](out, bias=None, n=n)
+        assert out.tolist() == [2 * i for i in range(n)]
+
+
 def test_single_config_is_not_timed(target):
     kernel = fill(configs(32))
     kernel[grid](np.zeros(10, np.int32), 10)

@@ -206,6 +206,41 @@ def test_caches_of_a_function():
     assert len(kernel.device_caches[0][0]) == 0
 
 
+def test_preload_with_local_functions(target):
+    """Functions that are local to another one are found among those that were made here, by name and text."""
+
+    def local(k):
+
+        @nereid.jit
+        def add(x):
+            return x + k
+
+        return add
+
+    @nereid.jit
+    def apply(out, FN: tl.constexpr, ALL: tl.constexpr):
+        tl.store(out, ALL[0](FN(5)))
+
+    described = []
+    nereid.knobs.runtime.jit_post_compile_hook = lambda **about: described.append(about["compile"]["specialization_data"])
+    try:
+        ONE, TWO = local(tl.constexpr(1)), local(tl.constexpr(2))
+        out = torch.zeros(1, dtype=torch.int32, device=target)
+        for function in (ONE, TWO):
+            apply[(1, )](out, function, (function, 3))
+    finally:
+        nereid.knobs.runtime.jit_post_compile_hook = None
+    assert len(described) == 2 and '"jit_function"' in described[0]
+    for function, data, result in ((ONE, described[0], 7), (TWO, described[1], 9)):
+        twin = nereid.jit(apply.fn)
+        preloaded = twin.preload(data)
+        assert twin[(1, )](out, function, (function, 3)) is preloaded and out.item() == result
+    with pytest.raises(RuntimeError, match="Unable to resolve JITFunction .*:nobody.<locals>.add for preload: a local function must have been "
+                       "defined before, and still be there"):
+        nereid.jit(apply.fn).preload(described[0].replace("<locals>.local.<locals>.add", "<locals>.local.<locals>.add").replace(
+            "test_preload_with_local_functions.<locals>.local", "nobody"))
+
+
 def test_preload():
     kernel = nereid.jit(scale.fn)
     data = {"name": kernel._fn_name, "signature": {"x": "*fp32", "n": "i32", "pair": ["constexpr", "fp32"], "BLOCK": "constexpr"},

@@ -205,6 +205,8 @@ class library_value:
 
 def _rebuilt(cls, values):
     """A value of a class from the values of its fields; `cls` is a text for a class of the library."""
+    if cls == "constexpr_type":
+        return core.constexpr_type(dict(values)["value"].value)
     if isinstance(cls, str):
         return library_value(cls, dict(values))
     self = object.__new__(cls)

@@ -133,8 +133,11 @@ for _name, _function in _COMPARISONS.items():
 class constexpr_type:
     """The type of a constant: the constant itself."""
 
+    __nereid_builtin__ = "constexpr_type"  # what the class means inside a kernel
+
     def __init__(self, value):
         self.value = value
+        self.__nereid_builtin__ = None  # an instance is not the class
 
     def __eq__(self, other):
         return isinstance(other, constexpr_type) and self.value == other.value

@@ -4,14 +4,30 @@
         futures = [kernel.warmup(*arguments, grid=(1, ), BLOCK=size) for size in (64, 128, 256)]
     kernels = [future.result() for future in futures]
 
-Within the context `warmup` returns at once with a `FutureKernel`; a launch waits for its kernel, which may have been begun before. At
-the end of the context all compilations are waited for, and the error of the first one that failed comes out unless `ignore_errors`.
+Within the context `warmup` returns at once with a `FutureKernel`, the same one for calls that need the same kernel; a launch waits for
+its kernel, which may have been begun before. At the end of the context all compilations are waited for, and the error of the first one
+that failed comes out unless `ignore_errors`. When an exception leaves the context, those that the executor has not begun are cancelled.
 """
 
 from contextvars import ContextVar
 
 #: The `AsyncCompileMode` of this context, or None: other threads do not see it.
 active_mode = ContextVar("async_compile_active_mode", default=None)
+
+
+def key_of(function, args, kwargs):
+    """What tells the kernel of a warm-up apart from others of its function; another one each time for arguments that cannot be told apart."""
+    from .. import _native
+    from .specialise import compute_cache_key, create_function_from_signature
+    from .tensors import MockTensor
+    try:
+        bound, specialization, options = create_function_from_signature(function.signature, function.params, None)(
+            *map(MockTensor.wrap_dtype, args), **{name: MockTensor.wrap_dtype(value) for name, value in kwargs.items()})
+        target = options.get("target")
+        place = _native.device_of_arguments(list(bound.values()), target if isinstance(target, str) else None)
+        return function, place, compute_cache_key({}, specialization, sorted(options.items()))
+    except Exception:  # the compilation says what is wrong
+        return function, object()
 
 
 class FutureKernel:
@@ -67,5 +83,9 @@ class AsyncCompileMode:
     def __exit__(self, exc_type, exc_value, traceback):
         active_mode.set(None)
         from concurrent.futures import as_completed
+        if exc_type is not None:  # that error comes out; what the executor has not begun, and may never begin, is not waited for
+            for future in [future for future in self.raw_futures if not future.cancel()]:
+                self.future_kernels[future._key].result(ignore_errors=True)
+            return
         for future in as_completed(self.raw_futures):
             self.future_kernels[future._key].result(self.ignore_errors)

@@ -251,12 +251,13 @@ class Autotuner(_Decorated):
 
     def _default_pre_hook(self, arguments, reset_only=False):
         for name in self.reset_to_zero:
-            _zero(arguments[name])
+            if arguments[name] is not None:
+                _zero(arguments[name])
         if not reset_only:
             # Hooks of configurations may launch the kernel again, so what is saved is a stack.
             if not hasattr(self._thread, "saved"):
                 self._thread.saved = []
-            self._thread.saved.append({name: _clone(arguments[name]) for name in self.restore_value})
+            self._thread.saved.append({name: _clone(arguments[name]) for name in self.restore_value if arguments[name] is not None})
 
     def _default_post_hook(self, arguments, exception):
         saved = getattr(self._thread, "saved", None)
@@ -522,7 +523,7 @@ def autotune(configs, key, prune_configs_by=None, reset_to_zero=None, restore_va
     fastest. TRITON_PRINT_AUTOTUNING=1 prints what was chosen.
 
     prune_configs_by: {"perf_model": f, "top_k": n, "early_config_prune": f}. reset_to_zero, restore_value: arguments that
-    are zeroed, or saved and restored, around each measured run. budget: seconds that the tuning of one key may take; the first
+    are zeroed, or saved and restored, around each measured run; those that are None are left alone. budget: seconds that the tuning of one key may take; the first
     configurations (the best ones by `perf_model`) are tried first.
     """
     if budget is not None and knobs.nereid.strict:

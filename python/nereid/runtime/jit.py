@@ -4,12 +4,13 @@ To everybody who asks all of it is here, as in Triton.
 """
 
 import collections.abc
+import contextlib
 import functools
 import sys
 import types
 
 from .. import _names_later
-from .._jit import (JITCallable, JITFunction, KernelInterface, KernelParam, _is_interpreting, get_full_name, jit, source)
+from .._jit import (JITCallable, JITFunction, KernelInterface, KernelParam, _functions, _is_interpreting, get_full_name, jit, source)
 from ..language import core
 from .specialise import (compute_cache_key, create_function_from_signature, mangle_type, native_specialize_impl, specialize_argument)
 from .tensors import MockTensor, TensorWrapper, reinterpret
@@ -139,7 +140,7 @@ def _described(value):
     if isinstance(value, core.dtype):
         return {"constexpr": value._signature}
     if isinstance(value, JITCallable):
-        return {"jit_function": f"{value.module}:{value.__qualname__}"}
+        return {"jit_function": f"{value.module}:{value.__qualname__}", "cache_key": value.cache_key}
     if isinstance(value, (tuple, list)):
         return [_described(item) for item in value]
     return value
@@ -151,10 +152,28 @@ def _restored(value):
     if isinstance(value, dict) and "constexpr" in value:
         return core._make_type(value["constexpr"], None)
     if isinstance(value, dict) and "jit_function" in value:
-        module, _, path = value["jit_function"].partition(":")
-        import importlib
-        return functools.reduce(getattr, path.split("."), importlib.import_module(module))
+        return _function_named(value["jit_function"], value.get("cache_key"))
     return value
+
+
+def _function_named(name, key):
+    """The jit function of this name ("module:qualified name"). Of local functions there may be several: the one with this key, else the
+    youngest. RuntimeError when there is none."""
+    module, _, path = name.partition(":")
+    import importlib
+    with contextlib.suppress(ImportError):  # `__main__` of another process, for instance
+        found = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part, None)
+        while found is not None and not isinstance(found, JITCallable):
+            found = getattr(found, "fn", None)
+        if found is not None:
+            return found
+    alive = [function for function in (known() for known in _functions.get(name, ())) if function is not None]
+    if not alive:
+        raise RuntimeError(f"Unable to resolve JITFunction {name} for preload: a local function must have been defined before, and still "
+                           "be there")
+    return next((function for function in reversed(alive) if function.cache_key == key), alive[-1])
 
 
 def serialize_specialization_data(name, signature, constants, attrs, options, key):
@@ -171,6 +190,7 @@ def preloaded(function, specialization_data):
     """`JITFunction.preload`."""
     import json
 
+    from ..backends.compiler import target_of
     from ..compiler import ASTSource, compile
     data = json.loads(specialization_data)
     if data["name"] != function._fn_name:
@@ -179,7 +199,8 @@ def preloaded(function, specialization_data):
     attrs = dict(zip(map(_path, data["attrs_keys"]), data["attrs_vals"]))
     signature = {name: _restored(kind) for name, kind in data["signature"].items()}
     options = {name: _restored(value) for name, value in data["options"].items()}
-    return compile(ASTSource(function, signature, constants, attrs), options=options)
+    target = options.pop("target", None)
+    return compile(ASTSource(function, signature, constants, attrs), target=target and target_of(target), options=options)
 
 
 # ---- what kernels may capture -----------------------------------------------------------------------
@@ -221,6 +242,45 @@ def _names_in_defaults(function):
 # ---- functions evaluated at compile time ------------------------------------------------------------
 
 
+def _code_key(function, _open=()):
+    """Identifies what a Python function does: its code, its defaults, and what it reads of closures and globals, as they are now."""
+    if function in _open:  # recursion
+        return function.__qualname__
+    inside = (*_open, function)
+
+    def of_code(code):
+        constants = [of_code(constant) if isinstance(constant, types.CodeType) else f"{type(constant).__name__}:{constant!r}"
+                     for constant in code.co_consts]
+        return f"{code.co_code.hex()}{constants}{code.co_names}"
+
+    def of_value(value):
+        value = getattr(value, "fn", value) if isinstance(value, ConstexprFunction) else value
+        if isinstance(value, types.FunctionType):
+            return _code_key(value, inside)
+        if isinstance(value, JITCallable):
+            return value.cache_key
+        if isinstance(value, types.ModuleType):
+            return value.__name__
+        return f"{type(value).__name__}:{value!r}"
+
+    def names_of(code):
+        yield from code.co_names
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                yield from names_of(constant)
+
+    cells = []
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # not defined yet
+            cells.append(of_value(cell.cell_contents))
+    defaults = [of_value(value) for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())]
+    scope = function.__globals__
+    read = [f"{name}={of_value(scope[name])}" for name in sorted(set(names_of(function.__code__))) if name in scope]
+    text = f"{function.__module__}.{function.__qualname__}:{of_code(function.__code__)}{cells}{defaults}{read}"
+    import hashlib
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 class ConstexprFunction:
     """A Python function that kernels may call on values known at compile time."""
 
@@ -234,10 +294,7 @@ class ConstexprFunction:
 
     @property
     def cache_key(self):
-        code = self.fn.__code__
-        text = f"{self.fn.__module__}.{self.fn.__qualname__}:{code.co_code.hex()}:{code.co_consts!r}"
-        import hashlib
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _code_key(self.fn)
 
     @functools.cached_property
     def src(self):

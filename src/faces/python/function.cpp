@@ -101,7 +101,18 @@ Function *Function::create(PyObject *owner, PyObject *args) {
   return self.release();
 }
 
+/// All functions there are; under the interpreter's lock.
+static std::unordered_set<Function *> &allFunctions() {
+  static auto *all = new std::unordered_set<Function *>();
+  return *all;
+}
+
+Function::Function() {
+  allFunctions().insert(this);
+}
+
 Function::~Function() {
+  allFunctions().erase(this);
   nrd_function_free(function);
   for (const Parameter &parameter : parameters)
     Py_DECREF(parameter.name);
@@ -138,6 +149,31 @@ void Function::clearCache() {
   auto gone = std::exchange(kernels, {});
   captures.clear();
   nrd_function_clear_cache(function);
+}
+
+void Function::retire() {
+  allFunctions().erase(this);
+}
+
+void Function::sourceChanged(PyObject *owner) {
+  static PyObject *const hashName = interned("_hash");
+  std::vector<Ref> dependents;
+  for (Function *each : allFunctions()) {
+    for (Parameter &parameter : each->parameters)
+      if (isKernel(parameter.lastConstant ? parameter.lastConstant.get() : Py_None)) {
+        parameter.lastConstant = Ref();
+        parameter.lastValue.reset();
+      }
+    if (each->ownerObject != owner && each->kept.count(owner))
+      dependents.push_back(Ref::share(each->ownerObject));
+  }
+  python::choicesChanged(); // decorators hold arguments that are ready
+  for (const Ref &dependent : dependents) {
+    if (Function *function = functionOf(dependent.get()))
+      function->clearCache();
+    if (PyObject_SetAttr(dependent.get(), hashName, Py_None) < 0)
+      PyErr_Clear();
+  }
 }
 
 //===--- names
@@ -735,8 +771,14 @@ PyObject *kernelCreate(PyObject *self, PyObject *args) {
   Function *function = Function::create(self, args);
   if (!function)
     return nullptr;
+  // Another thread may be compiling with the one before: it is kept, as few are replaced.
+  Function *before = std::exchange(asKernel(self)->function, nullptr);
   kernelClear(self);
   asKernel(self)->function = function;
+  if (before) {
+    before->retire();
+    Function::sourceChanged(self);
+  }
   Py_RETURN_NONE;
 }
 

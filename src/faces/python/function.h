@@ -150,10 +150,15 @@ public:
   void keep(PyObject *object);
 
   void clearCache();
+  /// The text of a jit function has become another one: whatever was made of the old one is
+  /// forgotten, kernels that call it or have it as a constant, and its value in arguments.
+  static void sourceChanged(PyObject *owner);
+  /// It has been replaced: it stays for who still uses it.
+  void retire();
   int traverse(visitproc visit, void *arg);
 
 private:
-  Function() = default;
+  Function();
   bool bind(const Call &call, PyObject **bound, Keywords &options) {
     return bindGiven(call, bound, options) && bindDefaults(bound);
   }

@@ -56,6 +56,46 @@ PyTypeObject *functionType() {
   return type;
 }
 
+/// The sizes of a grid as a tuple: of a tuple, a list, an array or another sequence, or one number.
+/// Null, perhaps with an exception set, for anything else.
+Ref itemsOf(PyObject *grid) {
+  if (PyTuple_Check(grid))
+    return Ref::share(grid);
+  if (PyIndex_Check(grid)) { // arrays and tensors have it, too, and refuse unless they are a number
+    if (Ref number = Ref::take(PyNumber_Index(grid)))
+      return Ref::take(PyTuple_Pack(1, number.get()));
+    PyErr_Clear();
+  }
+  bool isOther = PyUnicode_Check(grid) || PyBytes_Check(grid) || PyDict_Check(grid);
+  bool hasItems = PySequence_Check(grid) || PyMapping_Check(grid); // tensors are the latter
+  return isOther || !hasItems ? Ref() : Ref::take(PySequence_Tuple(grid));
+}
+
+/// Whether sizes beyond the third are 1, as libraries that count four dimensions give them. In
+/// strict mode they may be anything: Triton does not look at them.
+bool isRestOne(PyObject *items, PyObject *grid) {
+  for (Py_ssize_t i = 3; i < PyTuple_Size(items); ++i) {
+    Ref index = Ref::take(PyNumber_Index(PyTuple_GetItem(items, i)));
+    bool isOne = index && PyLong_AsLongLong(index.get()) == 1;
+    PyErr_Clear();
+    if (isOne)
+      continue;
+    Ref knobs = Ref::take(PyImport_ImportModule("nereid.knobs"));
+    Ref ours = knobs ? attribute(knobs.get(), "nereid") : Ref();
+    Ref strict = ours ? attribute(ours.get(), "strict") : Ref();
+    PyErr_Clear();
+    if (strict && PyObject_IsTrue(strict.get()) == 1)
+      return true;
+    PyErr_Format(
+        PyExc_ValueError,
+        "a grid has three dimensions: expected 1 for every size after the third, found %S in "
+        "dimension %zd of %R",
+        PyTuple_GetItem(items, i), i, grid);
+    return false;
+  }
+  return true;
+}
+
 } // namespace
 
 Grids::Known *Grids::find(PyObject *function) {
@@ -165,18 +205,25 @@ bool Grids::resolveOther(PyObject *grid, PyObject *const *bound, uint32_t out[3]
       return false;
     grid = computed.get();
   }
-  bool isTuple = PyTuple_Check(grid), isList = PyList_Check(grid);
-  bool isNumber = !isTuple && !isList && PyIndex_Check(grid);
-  Py_ssize_t rank = isTuple ? PyTuple_Size(grid) : isList ? PyList_Size(grid) : isNumber ? 1 : 0;
-  if (rank < 1 || rank > 3) {
-    PyErr_Format(isTuple || isList ? PyExc_ValueError : PyExc_TypeError,
+  Ref items = itemsOf(grid);
+  Py_ssize_t rank = items ? PyTuple_Size(items.get()) : 0;
+  if (rank < 1) {
+    bool isOther = !items;
+    PyErr_Clear();
+    PyErr_Format(isOther ? PyExc_TypeError : PyExc_ValueError,
                  "the grid must be one to three integers, or a function of the meta-parameters "
                  "that returns them, found %R",
                  grid);
     return false;
   }
+  if (rank > 3) {
+    if (!isRestOne(items.get(), grid))
+      return false;
+    isFixed = false; // each launch looks at the rest
+    rank = 3;
+  }
   for (Py_ssize_t i = 0; i < rank; ++i) {
-    PyObject *item = isTuple ? PyTuple_GetItem(grid, i) : isList ? PyList_GetItem(grid, i) : grid;
+    PyObject *item = PyTuple_GetItem(items.get(), i);
     Ref index;
     if (Py_TYPE(item) != &PyLong_Type) {
       isFixed = false;

@@ -46,6 +46,7 @@ PyObject *Function::prepare(PyObject *args, PyObject *kwargs) {
   preparation->arguments.resize(parameters.size());
   std::vector<PyObject *> bound(parameters.size());
   Keywords given;
+  LaunchFrame frame(*this); // constants that it depends on are kept
   OptionSet *options =
       bind(CallOf(args, kwargs), bound.data(), given) ? optionsFor(given) : nullptr;
   if (!options || !toArguments(bound.data(), preparation->scope, preparation->arguments.data()))

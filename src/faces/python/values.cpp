@@ -304,11 +304,10 @@ std::string objectKey(PyObject *object) {
   PyErr_Clear();
   std::string text = typeName(reinterpret_cast<PyObject *>(Py_TYPE(object))) + ":";
   if (Ref code = attribute(object, "__code__")) {
-    std::string bytes = reprOf(attribute(code.get(), "co_code").get());
-    std::string constants = reprOf(attribute(code.get(), "co_consts").get());
-    PyErr_Clear();
-    return text + typeName(object) + ":" +
-           std::to_string(std::hash<std::string>{}(bytes + constants));
+    Ref jit = Ref::take(PyImport_ImportModule("nereid.runtime.jit"));
+    if (Ref own =
+            Ref::take(jit ? PyObject_CallMethod(jit.get(), "_code_key", "O", object) : nullptr))
+      return text + textOf(own.get());
   }
   PyErr_Clear();
   return text + reprOf(object);

@@ -437,6 +437,9 @@ ErrorPtr Tuner::tune(Launch &launch, llvm::StringRef key, GridFn grid, size_t &c
 
 ErrorPtr Tuner::bytesOf(const Launch &launch, size_t parameter, size_t &bytes) const {
   const nrd_arg &arg = launch.args[parameter];
+  bytes = 0;
+  if (arg.kind == NRD_ARG_NONE)
+    return nullptr; // an optional array that was left out
   if (arg.kind != NRD_ARG_POINTER || !arg.low)
     return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::TunerNeedsSize,
                      function->rules[parameter].name, kindText(arg));
@@ -449,6 +452,8 @@ ErrorPtr Tuner::zeroResets(const Launch &launch, Meter &meter) const {
   for (size_t parameter : resets) {
     if (ErrorPtr error = bytesOf(launch, parameter, bytes))
       return error;
+    if (bytes == 0)
+      continue;
     if (ErrorPtr error = meter.zero(const_cast<void *>(launch.args[parameter].low), bytes))
       return error;
   }
@@ -468,6 +473,8 @@ ErrorPtr Tuner::run(Launch &launch, GridFn grid, Meter &meter, size_t config, un
     for (auto [parameter, copy] : llvm::zip(restores, saved)) {
       if (ErrorPtr error = bytesOf(launch, parameter, bytes))
         return error;
+      if (bytes == 0)
+        continue;
       if (ErrorPtr error = meter.save(launch.args[parameter].low, bytes, copy))
         return error;
     }
@@ -478,7 +485,7 @@ ErrorPtr Tuner::run(Launch &launch, GridFn grid, Meter &meter, size_t config, un
     ErrorPtr stop = meter.end();
     for (auto [parameter, copy] : llvm::zip(restores, saved)) {
       ErrorPtr problem = bytesOf(launch, parameter, bytes);
-      if (!problem)
+      if (!problem && copy)
         problem = meter.restore(const_cast<void *>(launch.args[parameter].low), bytes, *copy);
       if (!stop)
         stop = std::move(problem);
