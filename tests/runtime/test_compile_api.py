@@ -474,8 +474,8 @@ def test_launches_of_a_compiled_kernel():
         launch(x, 3, (5, 0.5))
     with pytest.raises(TypeError, match="takes 4 positional arguments but 5 were given"):
         launch(x, 3, (5, 0.5), 16, 17)
-    with pytest.raises(ValueError, match="one to three integers"):
-        kernel[(1, 1, 1, 1)](x, 3, (5, 0.5), 16)
+    with pytest.raises(ValueError, match="a grid has three dimensions"):
+        kernel[(1, 1, 1, 2)](x, 3, (5, 0.5), 16)
     assert x.tolist() == [31.0] * 3 + [1.0] * 13
     copied = copy.copy(kernel)
     copied[(1, )](x, 1, (1, 1.0), 16)
