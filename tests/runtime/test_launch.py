@@ -50,7 +50,7 @@ def test_an_empty_grid_launches_nothing(target, grid):
     ((2**31, ), ValueError, "the grid must not be larger than 2147483647, found 2147483648 in dimension 0"),
     ((2**70, ), ValueError, "the grid must not be larger than 2147483647"),
     ((), ValueError, r"the grid must be one to three integers, or a function .*, found \(\)"),
-    ((1, 1, 1, 1), ValueError, r"the grid must be one to three integers, or a function .*, found \(1, 1, 1, 1\)"),
+    ((1, 1, 1, 2), ValueError, r"a grid has three dimensions: expected 1 for every size after the third, found 2 in dimension 3"),
     ((1.5, ), TypeError, "the grid must be made of integers, found 1.5 in dimension 0"),
     ("abc", TypeError, "the grid must be one to three integers, or a function .*, found 'abc'"),
     (None, TypeError, "the grid must be one to three integers, or a function .*, found None"),
