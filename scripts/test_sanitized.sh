@@ -23,6 +23,8 @@ runtime=$(clang-"$(sed -n 's/^set(NEREID_LLVM_VERSION \([0-9]*\))$/\1/p' cmake/L
 # The seed kernels and the whole language matrix.
 LD_PRELOAD=$runtime PYTHONPATH=build/asan/python .venv/bin/python -m pytest -q -p no:cacheprovider -n 2 \
   --junitxml="$results/asan-python.xml" tests/runtime/test_seed_kernels.py tests/language tests/kernels
+# The C ABI with random arguments, a minute; for an hour: python tests/runtime/c_abi.py random 3600 SEED.
+LD_PRELOAD=$runtime PYTHONPATH=build/asan/python .venv/bin/python tests/runtime/c_abi.py random 60 "$(date +%j)" 2>"$results/asan-c-abi.txt"
 
 [ -f build/release/build.ninja ] || cmake --preset release -DPython_EXECUTABLE="$PWD/.venv/bin/python" >/dev/null
 cmake --build --preset release --target nereid_runtime

@@ -5,7 +5,8 @@
  * embedded kernels (libnereid_embedded.a), the same in both. They need no compiler; the CUDA driver
  * is opened when the first GPU is asked for.
  *
- * A function that can fail returns an ::nrd_status; the text of the calling thread's last failure
+ * A function that can fail returns an ::nrd_status, NRD_STATUS_ARGUMENT for a pointer that is null
+ * without being marked NRD_OPTIONAL; the text of the calling thread's last failure
  * is nrd_status_message(). Structs that the caller fills begin with their size, so that they can
  * grow.
  */
@@ -29,6 +30,10 @@
 #else
 #define NRD_API __attribute__((visibility("default")))
 #endif
+
+/** Marks a pointer argument that may be null. All others must point to something, but for arrays
+ * whose number of elements is 0. */
+#define NRD_OPTIONAL
 
 #ifdef __cplusplus
 extern "C" {
@@ -75,12 +80,12 @@ NRD_API int32_t nrd_gpu_count(void);
 /** Fills *out for the CPU or a GPU. */
 NRD_API nrd_status nrd_device_get_info(int32_t device, nrd_device_info *out);
 /** The device that an address belongs to: a GPU for memory of its own, else NRD_DEVICE_CPU. */
-NRD_API int32_t nrd_device_of(const void *address);
+NRD_API int32_t nrd_device_of(const void *NRD_OPTIONAL address);
 
 /** Reserves `bytes` of memory, aligned to 64 bytes at least; *out is null for 0 bytes. */
 NRD_API nrd_status nrd_memory_allocate(int32_t device, size_t bytes, void **out);
 /** Gives memory of nrd_memory_allocate() back; null is fine. Waits for the GPU's work. */
-NRD_API nrd_status nrd_memory_free(int32_t device, void *memory);
+NRD_API nrd_status nrd_memory_free(int32_t device, void *NRD_OPTIONAL memory);
 /** Copies between any two places; on a GPU's stream the copy is queued, and may be done only when
  * the stream has got there. Both places must be of the stream's device or of the host. */
 NRD_API nrd_status nrd_memory_copy(nrd_stream stream, void *to, const void *from, size_t bytes);

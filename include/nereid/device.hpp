@@ -682,7 +682,9 @@ struct Grid {
 
 private:
   template <typename T> static constexpr uint32_t axis(T count) {
-    return std::in_range<int32_t>(count) ? uint32_t(count) : std::numeric_limits<uint32_t>::max();
+    // What does not fit keeps its side: the error shows -1, or the number as far as 32 bits go.
+    constexpr uint32_t most = std::numeric_limits<uint32_t>::max();
+    return std::cmp_less(count, 0) ? most : std::cmp_less(count, most) ? uint32_t(count) : most - 1;
   }
 };
 

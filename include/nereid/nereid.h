@@ -7,6 +7,11 @@
  * the error and frees it with nrd_error_free. No exception and no C++ type crosses this boundary.
  *   - `nrd_X_free` drops a reference; objects handed out through `out` parameters belong to the
  * caller. Handles are thread-safe to share; a single handle is not to be freed while in use.
+ *   - Pointers marked NRD_OPTIONAL may be null, arrays where their number of elements is 0; no
+ * other argument may. Where one is null all the same, a function that can fail returns an error of
+ * kind NRD_ERROR_ARGUMENT that names the function and the argument (NullArgument), and any other
+ * answers null or 0, or does nothing. Out of memory is an error of kind NRD_ERROR_RESOURCES
+ * (OutOfMemory).
  *   - Strings are UTF-8; `const char *` results live as long as the object they were asked of.
  *   - Launches are synchronous on the CPU target and ordered by the stream on GPUs.
  *   - Structs that the caller fills begin as all zeros (`= {0}`): what is reserved must be 0.
@@ -65,11 +70,12 @@ NRD_API const char *nrd_error_triton_text(const nrd_error *error);
 NRD_API const char *nrd_error_python_class(const nrd_error *error);
 /** Of an error about a resource that is too small: its name ("shared memory"), and how much is
  * needed and there; null for other errors. */
-NRD_API const char *nrd_error_resource(const nrd_error *error, int64_t *required, int64_t *limit);
+NRD_API const char *nrd_error_resource(const nrd_error *error, int64_t *NRD_OPTIONAL required,
+                                       int64_t *NRD_OPTIONAL limit);
 /** The host's handle of the exception that caused it, or 0. */
 NRD_API uint64_t nrd_error_cause(const nrd_error *error);
 /** Frees an error; null is fine. */
-NRD_API void nrd_error_free(nrd_error *error);
+NRD_API void nrd_error_free(nrd_error *NRD_OPTIONAL error);
 
 /* ---- values known at compile time, and the host
  * ------------------------------------------------------------ */
@@ -118,8 +124,8 @@ NRD_API nrd_value *nrd_value_str(const char *text, size_t size);
 NRD_API nrd_value *nrd_value_type(const char *signature, const int64_t *shape, size_t rank);
 /** A tuple; `fields` (may be null) are a named tuple's, `host_class` the handle of its class. Takes
  * no ownership. */
-NRD_API nrd_value *nrd_value_tuple(nrd_value *const *items, size_t count, const char *const *fields,
-                                   uint64_t host_class);
+NRD_API nrd_value *nrd_value_tuple(nrd_value *const *items, size_t count,
+                                   const char *const *NRD_OPTIONAL fields, uint64_t host_class);
 /** A value of a class with fields (`@triton.aggregate`): `host_class` is the handle of the class,
  * which nrd_host.get_member answers for; 0 for a class of the language's own library, by name. Null
  * when there is no such class. */
@@ -138,15 +144,17 @@ NRD_API nrd_value *nrd_value_named(const char *name);
 /** A module of ours: "triton", "triton.language", "triton.language.math", ... Null when unknown. */
 NRD_API nrd_value *nrd_value_module(const char *name);
 /** A subscript `start:stop:step`; null for what is absent. Takes no ownership. */
-NRD_API nrd_value *nrd_value_slice(const nrd_value *start, const nrd_value *stop,
-                                   const nrd_value *step);
+NRD_API nrd_value *nrd_value_slice(const nrd_value *NRD_OPTIONAL start,
+                                   const nrd_value *NRD_OPTIONAL stop,
+                                   const nrd_value *NRD_OPTIONAL step);
 /** An object of the host. `key` identifies its value across processes (it becomes part of cache
  * keys). */
-NRD_API nrd_value *nrd_value_object(uint64_t handle, const char *type_name, const char *key);
+NRD_API nrd_value *nrd_value_object(uint64_t handle, const char *type_name,
+                                    const char *NRD_OPTIONAL key);
 /** The same value, to be freed by itself. */
 NRD_API nrd_value *nrd_value_copy(const nrd_value *value);
 /** Frees a value; null is fine. */
-NRD_API void nrd_value_free(nrd_value *value);
+NRD_API void nrd_value_free(nrd_value *NRD_OPTIONAL value);
 
 /** What the value is. */
 NRD_API nrd_value_kind nrd_value_get_kind(const nrd_value *value);
@@ -166,7 +174,8 @@ NRD_API const char *nrd_value_get_field(const nrd_value *value, size_t index);
  * function_data. */
 NRD_API uint64_t nrd_value_get_handle(const nrd_value *value);
 /** Type of a tensor or type value: signature text of the element, and its shape. */
-NRD_API const char *nrd_value_get_type(const nrd_value *value, const int64_t **shape, size_t *rank);
+NRD_API const char *nrd_value_get_type(const nrd_value *value, const int64_t **NRD_OPTIONAL shape,
+                                       size_t *NRD_OPTIONAL rank);
 
 /** The host answers what names mean. Every callback returns 1 and sets *out (owned by the caller),
  * 0 when there is no such thing, or -1 after calling nrd_host_error. Callbacks come on the thread
@@ -211,7 +220,7 @@ enum { NRD_PROBE_BEGIN, NRD_PROBE_ACCEPT, NRD_PROBE_REJECT };
 enum { NRD_MEMBER_PLAIN, NRD_MEMBER_METHOD, NRD_MEMBER_PROPERTY };
 
 /** From inside a callback: what went wrong, and the host's handle of the exception (0 if none). */
-NRD_API void nrd_host_error(const char *message, uint64_t exception);
+NRD_API void nrd_host_error(const char *NRD_OPTIONAL message, uint64_t exception);
 
 /** From inside nrd_host.call: enters the builtin table, as `tl.name(..., _semantic=...)` from
  * foreign code does. Operators are builtins of their names ("add", "mul", "eq", "getitem"...). */
@@ -239,7 +248,7 @@ NRD_API nrd_error *nrd_module_parse_tile(const char *text, size_t size, const ch
 /** Reads a file: of tile IR when its name ends in `.tile`, `.ttir` or `.mlir`. */
 NRD_API nrd_error *nrd_module_load(const char *path, nrd_module **out);
 /** Frees a module; its functions live on. */
-NRD_API void nrd_module_free(nrd_module *module);
+NRD_API void nrd_module_free(nrd_module *NRD_OPTIONAL module);
 /** How many functions the file has at its top level. */
 NRD_API size_t nrd_module_function_count(const nrd_module *module);
 /** The name of one of them; null beyond the last. */
@@ -247,10 +256,11 @@ NRD_API const char *nrd_module_function_name(const nrd_module *module, size_t in
 
 /** The function called `name` (the first one when null). `host` may be null: names are then
  * answered from the module itself. `function_data` comes back in nrd_host.lookup. */
-NRD_API nrd_error *nrd_function_create(nrd_module *module, const char *name, const nrd_host *host,
-                                       void *function_data, nrd_function **out);
+NRD_API nrd_error *nrd_function_create(nrd_module *module, const char *NRD_OPTIONAL name,
+                                       const nrd_host *NRD_OPTIONAL host,
+                                       void *NRD_OPTIONAL function_data, nrd_function **out);
 /** Frees a function and the kernels that it keeps. */
-NRD_API void nrd_function_free(nrd_function *function);
+NRD_API void nrd_function_free(nrd_function *NRD_OPTIONAL function);
 /** Its name. */
 NRD_API const char *nrd_function_name(const nrd_function *function);
 /** How many parameters it has. */
@@ -271,7 +281,7 @@ enum { NRD_PARAM_NO_SPECIALIZE = 1, NRD_PARAM_NO_ALIGNMENT = 2, NRD_PARAM_CONST 
 NRD_API void nrd_function_set_param_policy(nrd_function *function, size_t index, uint32_t bits);
 /** Forces a parameter's type by signature text ("i64", "fp32", "*fp16"); null text removes it. */
 NRD_API nrd_error *nrd_function_set_param_type(nrd_function *function, size_t index,
-                                               const char *signature);
+                                               const char *NRD_OPTIONAL signature);
 
 /** What decorators outside of the text say: `@jit(noinline=True)`; `@must_use_result` with the text
  * that ends the error about a dropped result ("" for none). */
@@ -298,23 +308,24 @@ NRD_API nrd_error *nrd_options_set(nrd_options *options, const char *name, const
 NRD_API nrd_options *nrd_options_copy(const nrd_options *options);
 /** The name of a kernel compiled with these options, in place of its function's; kernels are not
  * told apart by it. */
-NRD_API void nrd_options_set_kernel_name(nrd_options *options, const char *name);
+NRD_API void nrd_options_set_kernel_name(nrd_options *options, const char *NRD_OPTIONAL name);
 /** Frees options; null is fine. */
-NRD_API void nrd_options_free(nrd_options *options);
+NRD_API void nrd_options_free(nrd_options *NRD_OPTIONAL options);
 
 /** Compiles from a signature: one text per parameter, as Triton's ahead-of-time tool takes them:
  * "*fp32:16", "i32", "i32:16", "i32:1", "tensordesc<fp16[128, 64]>" (":16" after it: the last size
  * is a multiple of 16), a Python literal for a constexpr parameter ("1024", "True", "'tf32'",
  * "None"). */
 NRD_API nrd_error *nrd_compile(nrd_function *function, const char *const *signature, size_t count,
-                               const nrd_options *options, nrd_kernel **out);
+                               const nrd_options *NRD_OPTIONAL options, nrd_kernel **out);
 /** Frees a kernel of nrd_compile; not one that nrd_dispatch lends. */
-NRD_API void nrd_kernel_free(nrd_kernel *kernel);
+NRD_API void nrd_kernel_free(nrd_kernel *NRD_OPTIONAL kernel);
 /** Its name. */
 NRD_API const char *nrd_kernel_name(const nrd_kernel *kernel);
 /** Stages "tile", "loops", "llir", "asm", "obj" of the CPU target, "tile", "gpu", "llir", "ptx",
  * "cubin" of NVIDIA's; binary ones with their size. Null when there is no such stage. */
-NRD_API const void *nrd_kernel_stage(const nrd_kernel *kernel, const char *stage, size_t *size);
+NRD_API const void *nrd_kernel_stage(const nrd_kernel *kernel, const char *stage,
+                                     size_t *NRD_OPTIONAL size);
 /** The same, with the reason for a stage that could not be made: machine code without an assembler,
  * "sass" without a disassembler. *data is null when there is no such stage. */
 NRD_API nrd_error *nrd_kernel_read_stage(const nrd_kernel *kernel, const char *stage,
@@ -326,7 +337,8 @@ NRD_API const char *nrd_kernel_stage_name(const nrd_kernel *kernel, size_t index
 /** Time of the stages of its compilation, in milliseconds. */
 NRD_API size_t nrd_kernel_time_count(const nrd_kernel *kernel);
 /** The name of a stage and the time it took; null beyond the last. */
-NRD_API const char *nrd_kernel_time(const nrd_kernel *kernel, size_t index, double *milliseconds);
+NRD_API const char *nrd_kernel_time(const nrd_kernel *kernel, size_t index,
+                                    double *NRD_OPTIONAL milliseconds);
 /** A JSON object: name, target, features, parameters, options, hash. */
 NRD_API const char *nrd_kernel_metadata(const nrd_kernel *kernel);
 
@@ -464,19 +476,25 @@ typedef struct nrd_launch {
  * null) is borrowed from the function's cache and lives as long as the function. A grid with a zero
  * launches nothing. */
 NRD_API nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *args, size_t count,
-                                const nrd_options *options, const nrd_launch *launch,
-                                nrd_kernel **out);
+                                const nrd_options *NRD_OPTIONAL options,
+                                const nrd_launch *NRD_OPTIONAL launch,
+                                nrd_kernel **NRD_OPTIONAL out);
 /** Like nrd_dispatch with a null launch, but without compiling: *out is null when the kernel is not
  * there yet. `launch` (may be null) only says what the launch would. */
 NRD_API nrd_error *nrd_find(nrd_function *function, const nrd_arg *args, size_t count,
-                            const nrd_options *options, const nrd_launch *launch, nrd_kernel **out);
+                            const nrd_options *NRD_OPTIONAL options,
+                            const nrd_launch *NRD_OPTIONAL launch, nrd_kernel **out);
 /** How the parameters of the function reach the kernel, a character each: 'p' for one that is
  * passed, 'c' for one that is folded into the code, brackets around the items of a tuple. */
 NRD_API const char *nrd_kernel_layout(const nrd_kernel *kernel);
 /** The value of a 'c' of the layout, counting all 'p' and 'c' before it; null for a 'p'. */
 NRD_API nrd_value *nrd_kernel_constant(const nrd_kernel *kernel, size_t index);
-/** Launches a compiled kernel, with one argument per parameter (those of constants are ignored), or
- * with only those that are not constants. */
+/** Launches a compiled kernel, with one argument per parameter, or with only those that are not
+ * constants. Arguments must be what the kernel was compiled for: a pointer to the same element type
+ * (or to NRD_VOID, an address without a type), an integer that fits, a multiple of 16 where the
+ * signature says so, the same constant. Of a function with a host the host's rules hold: an integer
+ * may be an address, a pointer may point to anything, constants are ignored. `launch->checked` of 2
+ * runs the same kernel with checked accesses, which is compiled when it is first asked for. */
 NRD_API nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t count,
                                      const nrd_launch *launch);
 /** What a compiled kernel needs on a GPU, by number; it is loaded there. Zeros on the CPU. */
@@ -514,18 +532,19 @@ NRD_API int nrd_close_for_fork(void);
 
 /** What kernels run on when no option says, before NEREID_TARGET and wherever their arguments are:
  * "cpu", "cuda", "cuda:90"; null or "" to go by the setting and the arguments again. */
-NRD_API nrd_error *nrd_set_default_target(const char *target);
+NRD_API nrd_error *nrd_set_default_target(const char *NRD_OPTIONAL target);
 /** What kernels run on when neither an option nor NEREID_TARGET nor their arguments say, by default
  * a GPU where there is one. Takes the place of nrd_set_default_target; null or "" for neither. */
-NRD_API nrd_error *nrd_set_fallback_target(const char *target);
+NRD_API nrd_error *nrd_set_fallback_target(const char *NRD_OPTIONAL target);
 /** Where a launch with these arguments would run: "cpu", "cuda:90" (free with nrd_string_free), and
- * the number of the device, -1 for the CPU. `options` may be null. */
+ * the number of the device, -1 for the CPU. */
 NRD_API nrd_error *nrd_target_of_arguments(const nrd_arg *arguments, size_t count,
-                                           const nrd_options *options, char **target, int *device);
+                                           const nrd_options *NRD_OPTIONAL options,
+                                           char **target, int *device);
 /** 1 for an address in memory of the host that GPUs reach, 0 for another one, and until somebody
  * has used CUDA in the process; -1 without a driver, where nothing ever is pinned. Does not
  * initialise CUDA. */
-NRD_API int nrd_cuda_is_pinned(const void *address);
+NRD_API int nrd_cuda_is_pinned(const void *NRD_OPTIONAL address);
 /** The target of a launch without pointers: "cpu", or "cuda:90" where a GPU is usable. Free with
  * nrd_string_free. */
 NRD_API char *nrd_default_target(void);
@@ -533,7 +552,7 @@ NRD_API char *nrd_default_target(void);
  * Called on the launching thread. */
 typedef void *(*nrd_stream_provider)(int device);
 /** Sets the provider; null removes it. */
-NRD_API void nrd_set_stream_provider(nrd_stream_provider provider);
+NRD_API void nrd_set_stream_provider(nrd_stream_provider NRD_OPTIONAL provider);
 
 /** Number of usable CUDA devices; 0 without a driver. */
 NRD_API int nrd_cuda_device_count(void);
@@ -547,7 +566,7 @@ NRD_API nrd_error *nrd_cuda_set_current_device(int device);
  * with nrd_string_free. */
 NRD_API nrd_error *nrd_cuda_device_properties(int device, char **json);
 /** The number of the device whose memory this is; -1 for other addresses and without a driver. */
-NRD_API int nrd_cuda_device_of(const void *address);
+NRD_API int nrd_cuda_device_of(const void *NRD_OPTIONAL address);
 /** Waits for the device; reports what failed on it, with the names of the last kernels. */
 NRD_API nrd_error *nrd_cuda_synchronize(int device);
 
@@ -567,14 +586,15 @@ NRD_API char *nrd_settings_json(void);
 NRD_API char *nrd_set_settings(const char *const *entries, size_t count);
 /** The environment is read again when a kernel is about to be compiled: guard(read, data) must call
  * read(data) while nobody writes the environment. */
-NRD_API void nrd_set_environment_guard(void (*guard)(void (*read)(void *data), void *data));
+NRD_API void nrd_set_environment_guard(void (*NRD_OPTIONAL guard)(void (*read)(void *data),
+                                                                  void *data));
 
 /** What is kept on disk: a JSON object {"folder", "state" ("usable", "missing", "not ours", "no
- * folder", "off"), "limit", "bytes", "temporary", "entries": [{"kind", "path", "bytes", "age", and
- * of kernels "kernel", "function", "target", "features", "signature", "version"}], "damaged":
- * [paths]}. `folder` null for that of the settings. Every file is read and checked. Free with
- * nrd_string_free. */
-NRD_API char *nrd_cache_json(const char *folder);
+ * folder", "off"), "writable" (whether entries can be kept), "limit", "bytes", "temporary",
+ * "entries": [{"kind", "path", "bytes", "age", and of kernels "kernel", "function", "target",
+ * "features", "signature", "version"}], "damaged": [paths]}. `folder` null for that of the
+ * settings. Every file is read and checked. Free with nrd_string_free. */
+NRD_API char *nrd_cache_json(const char *NRD_OPTIONAL folder);
 /** Entries are written by a thread; kernels are found in the same process meanwhile, and a process
  * that exits waits for its entries up to five seconds. Waits until all are on the disk; 0 when that
  * takes longer, else 1. For programs that end without exit(). */
@@ -582,7 +602,7 @@ NRD_API int nrd_cache_flush(uint64_t milliseconds);
 /** From now on a compilation ends when its entry is on the disk. Forked children always do so. */
 NRD_API void nrd_cache_write_at_once(void);
 /** Removes everything kept there; returns how many entries. */
-NRD_API size_t nrd_cache_clear(const char *folder);
+NRD_API size_t nrd_cache_clear(const char *NRD_OPTIONAL folder);
 
 /** Identifies this build of the compiler: equal builds give equal code. */
 NRD_API const char *nrd_build_identity(void);
@@ -600,7 +620,7 @@ NRD_API char *nrd_doctor(void);
 /** All builtins and prelude functions as JSON: name, signature, docstring, category. */
 NRD_API char *nrd_language_json(void);
 /** Frees a text that a function gave. */
-NRD_API void nrd_string_free(char *text);
+NRD_API void nrd_string_free(char *NRD_OPTIONAL text);
 
 #ifdef __cplusplus
 }

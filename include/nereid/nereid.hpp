@@ -263,8 +263,10 @@ private:
 /// A compiled kernel.
 class Kernel {
 public:
-  /// Launches with the run-time arguments, constants left out (or all parameters, constants
-  /// ignored). The promises of the signature (`:16`, `:1`) are the caller's to keep.
+  /// Launches with the run-time arguments, constants left out (or all parameters, with the same
+  /// constants). An error for arguments that are not what the signature says: another element type,
+  /// a number that does not fit, an address or number that is no multiple of 16 (`:16`). With
+  /// checks (Launch::withChecks) it is compiled once more.
   template <typename... Args> Status tryLaunch(const Launch &how, Args &&...args) const {
     const std::array<Argument, sizeof...(Args)> list{Argument(std::forward<Args>(args))...};
     nrd_launch raw = detail::rawLaunch(how);

@@ -28,7 +28,7 @@ typedef struct nrd_tuner nrd_tuner;
 /** A tuner without configurations; the function must outlive it. */
 NRD_API nrd_tuner *nrd_tuner_new(nrd_function *function);
 /** Frees a tuner. */
-NRD_API void nrd_tuner_free(nrd_tuner *tuner);
+NRD_API void nrd_tuner_free(nrd_tuner *NRD_OPTIONAL tuner);
 /** Adds a configuration: a name is a parameter of the function, whose value it sets, or an option.
  * All configurations set the same parameters. */
 NRD_API nrd_error *nrd_tuner_add(nrd_tuner *tuner, const char *const *names,
@@ -61,7 +61,8 @@ typedef int (*nrd_tuner_grid)(void *data, const nrd_tuner *tuner, size_t config,
  * `grid` is null. A configuration that cannot be compiled or launched for want of resources is
  * skipped; when none works, the error of the first comes out, with all reasons. */
 NRD_API nrd_error *nrd_tuner_launch(nrd_tuner *tuner, const nrd_arg *args, size_t count,
-                                    nrd_tuner_grid grid, void *data, const nrd_launch *launch);
+                                    nrd_tuner_grid NRD_OPTIONAL grid, void *NRD_OPTIONAL data,
+                                    const nrd_launch *launch);
 
 /** The configuration of the last launch; nrd_tuner_count before the first. */
 NRD_API size_t nrd_tuner_best(const nrd_tuner *tuner);
@@ -111,7 +112,7 @@ typedef enum nrd_search_flags {
 /** `budget`: seconds; 0 for no limit. `flags`: nrd_search_flags. */
 NRD_API nrd_search *nrd_search_new(size_t count, double budget, uint32_t flags);
 /** Frees a search. */
-NRD_API void nrd_search_free(nrd_search *search);
+NRD_API void nrd_search_free(nrd_search *NRD_OPTIONAL search);
 /** The configuration can be measured from now on, or never. */
 NRD_API void nrd_search_ready(nrd_search *search, size_t config);
 /** The configuration cannot run. */

@@ -36,6 +36,12 @@ Stream native(nrd_stream stream) {
   return static_cast<Stream>(stream.handle);
 }
 
+/// A pointer that must not be null is.
+nrd_status nullArgument(const char *function, const char *argument) {
+  return fail(NRD_STATUS_ARGUMENT, "`%s` needs its argument `%s`, which is null", function,
+              argument);
+}
+
 /// The processor by the name that Linux has for it.
 void cpuName(char *name, size_t size) {
   std::snprintf(name, size, "CPU");
@@ -62,6 +68,8 @@ int32_t nrd_gpu_count(void) {
 }
 
 nrd_status nrd_device_get_info(int32_t device, nrd_device_info *out) {
+  if (!out)
+    return nullArgument(__func__, "out");
   nrd_device_info info{};
   info.size = sizeof info;
   if (out->size < sizeof info)
@@ -102,6 +110,8 @@ int32_t nrd_device_of(const void *place) {
 }
 
 nrd_status nrd_memory_allocate(int32_t device, size_t bytes, void **out) {
+  if (!out)
+    return nullArgument(__func__, "out");
   *out = nullptr;
   if (!bytes)
     return NRD_OK;
@@ -133,6 +143,8 @@ nrd_status nrd_memory_free(int32_t device, void *memory) {
 nrd_status nrd_memory_copy(nrd_stream stream, void *to, const void *from, size_t bytes) {
   if (!bytes)
     return NRD_OK;
+  if (!to || !from)
+    return nullArgument(__func__, to ? "from" : "to");
   if (stream.device == NRD_DEVICE_CPU) {
     std::memmove(to, from, bytes);
     return NRD_OK;
@@ -145,6 +157,8 @@ nrd_status nrd_memory_copy(nrd_stream stream, void *to, const void *from, size_t
 nrd_status nrd_memory_fill(nrd_stream stream, void *to, uint8_t value, size_t bytes) {
   if (!bytes)
     return NRD_OK;
+  if (!to)
+    return nullArgument(__func__, "to");
   if (stream.device == NRD_DEVICE_CPU) {
     std::memset(to, value, bytes);
     return NRD_OK;
@@ -155,6 +169,8 @@ nrd_status nrd_memory_fill(nrd_stream stream, void *to, uint8_t value, size_t by
 }
 
 nrd_status nrd_stream_create(int32_t device, nrd_stream *out) {
+  if (!out)
+    return nullArgument(__func__, "out");
   *out = {device, 0, nullptr};
   if (device == NRD_DEVICE_CPU)
     return NRD_OK;

@@ -149,7 +149,8 @@ int deviceOf(const nrd_embedded_kernel &kernel, const uint64_t *slots) {
   return current;
 }
 
-nrd_status checkTables(const nrd_embedded_kernel *kernel, const nrd_embedded_launch *how) {
+nrd_status checkTables(const nrd_embedded_kernel *kernel, const nrd_embedded_launch *how,
+                       const uint64_t *slots) {
   if (!kernel || !kernel->name)
     return fail(NRD_STATUS_DAMAGED, "the table of an embedded kernel is damaged");
   if (kernel->version != NRD_EMBEDDED_VERSION || kernel->size != sizeof(nrd_embedded_kernel))
@@ -157,19 +158,24 @@ nrd_status checkTables(const nrd_embedded_kernel *kernel, const nrd_embedded_lau
                 "kernel `%s` was embedded in form %u, and this program is linked with a run time "
                 "for form %u: embed it again",
                 kernel->name, kernel->version, unsigned(NRD_EMBEDDED_VERSION));
+  if (!how || (!slots && kernel->param_count))
+    return fail(NRD_STATUS_ARGUMENT, "the launch of `%s` needs its argument `%s`, which is null",
+                kernel->name, how ? "slots" : "how");
   if (how->size < sizeof(nrd_embedded_launch))
     return fail(NRD_STATUS_ARGUMENT, "`size` of the launch is %zu, expected %zu", how->size,
                 sizeof(nrd_embedded_launch));
   for (int axis = 0; axis < 3; ++axis)
     if (how->grid[axis] > uint32_t(INT32_MAX))
-      return fail(NRD_STATUS_ARGUMENT, "axis %d of the grid of `%s` is %d, expected 0 or more",
-                  axis, kernel->name, int32_t(how->grid[axis]));
+      return fail(NRD_STATUS_ARGUMENT,
+                  "axis %d of the grid of `%s` is %" PRId64 ", expected 0 to 2147483647", axis,
+                  kernel->name,
+                  how->grid[axis] == UINT32_MAX ? int64_t(-1) : int64_t(how->grid[axis]));
   return NRD_OK;
 }
 
 nrd_status start(const nrd_embedded_kernel *kernel, const nrd_embedded_launch *how,
                  const uint64_t *slots, bool run) {
-  if (nrd_status status = checkTables(kernel, how)) [[unlikely]]
+  if (nrd_status status = checkTables(kernel, how, slots)) [[unlikely]]
     return status;
   int device = how->has_stream ? how->stream.device : deviceOf(*kernel, slots);
   bool isGpu = device != NRD_DEVICE_CPU;
@@ -237,6 +243,8 @@ nrd_status nrd_embedded_prepare(const nrd_embedded_kernel *kernel, const nrd_emb
 }
 
 nrd_status nrd_embedded_does_not_fit(const nrd_embedded_kernel *kernel, uint64_t param) {
+  if (!kernel || !kernel->name || param >= kernel->param_count)
+    return fail(NRD_STATUS_DAMAGED, "the table of an embedded kernel is damaged");
   return fail(NRD_STATUS_ARGUMENT, "the number given for `%s` of kernel `%s` does not fit its type",
               kernel->params[param].name, kernel->name);
 }

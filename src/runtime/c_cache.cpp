@@ -61,7 +61,7 @@ static json::Object describe(const Store &store, const EntryInfo &entry, bool &d
   return row;
 }
 
-char *nrd_cache_json(const char *folder) {
+char *nrd_cache_json(const char *folder) try {
   Store store = storeOf(folder);
   json::Array entries, damaged;
   int64_t bytes = 0;
@@ -78,6 +78,7 @@ char *nrd_cache_json(const char *folder) {
     });
   json::Object report{{"folder", json::fixUTF8(store.folder())},
                       {"state", !folder && !Settings::current().cache ? "off" : stateText(state)},
+                      {"writable", store.isWritable()},
                       {"limit", Settings::current().cacheSize << 20},
                       {"bytes", bytes},
                       {"temporary", int64_t(store.temporaryFiles())},
@@ -87,16 +88,16 @@ char *nrd_cache_json(const char *folder) {
   llvm::raw_string_ostream(text) << json::Value(std::move(report));
   return strdup(text.c_str());
 }
+NRD_CATCH_AND(return nullptr)
 
-int nrd_cache_flush(uint64_t milliseconds) {
+int nrd_cache_flush(uint64_t milliseconds) try {
   constexpr uint64_t longest = uint64_t(1) << 40; // what a clock can add
   return writer::flush(std::chrono::milliseconds(std::min(milliseconds, longest)));
 }
+NRD_CATCH_AND(return 0)
 
-void nrd_cache_write_at_once(void) {
-  writer::writeAtOnce();
-}
+void nrd_cache_write_at_once(void) try { writer::writeAtOnce(); }
+NRD_CATCH
 
-size_t nrd_cache_clear(const char *folder) {
-  return storeOf(folder).clear();
-}
+size_t nrd_cache_clear(const char *folder) try { return storeOf(folder).clear(); }
+NRD_CATCH_AND(return 0)

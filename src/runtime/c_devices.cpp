@@ -9,23 +9,25 @@
 using namespace nereid;
 using namespace nereid::runtime;
 
-int nrd_cuda_device_count(void) {
-  return cuda::deviceCount();
-}
+int nrd_cuda_device_count(void) try { return cuda::deviceCount(); }
+NRD_CATCH_AND(return 0)
 
-nrd_error *nrd_cuda_check(void) {
-  return wrap(cuda::check());
-}
+nrd_error *nrd_cuda_check(void) try { return wrap(cuda::check()); }
+NRD_CATCH_ERROR
 
-nrd_error *nrd_cuda_current_device(int *out) {
+nrd_error *nrd_cuda_current_device(int *out) try {
+  NRD_NEEDS(out);
   return wrap(cuda::currentDevice(*out));
 }
+NRD_CATCH_ERROR
 
-nrd_error *nrd_cuda_set_current_device(int device) {
+nrd_error *nrd_cuda_set_current_device(int device) try {
   return wrap(cuda::setCurrentDevice(device));
 }
+NRD_CATCH_ERROR
 
-nrd_error *nrd_cuda_device_properties(int device, char **json) {
+nrd_error *nrd_cuda_device_properties(int device, char **json) try {
+  NRD_NEEDS(json);
   llvm::json::Object object;
   if (ErrorPtr error = cuda::properties(device, object))
     return wrap(std::move(error));
@@ -34,15 +36,15 @@ nrd_error *nrd_cuda_device_properties(int device, char **json) {
   *json = strdup(text.c_str());
   return nullptr;
 }
+NRD_CATCH_ERROR
 
-int nrd_cuda_device_of(const void *address) {
-  return cuda::deviceOfAddress(address);
-}
+int nrd_cuda_device_of(const void *address) try { return cuda::deviceOfAddress(address); }
+NRD_CATCH_AND(return 0)
 
-nrd_error *nrd_cuda_synchronize(int device) {
-  return wrap(cuda::synchronize(device));
-}
+nrd_error *nrd_cuda_synchronize(int device) try { return wrap(cuda::synchronize(device)); }
+NRD_CATCH_ERROR
 
-void nrd_set_stream_provider(nrd_stream_provider provider) {
+void nrd_set_stream_provider(nrd_stream_provider provider) try {
   cuda::setStreamProvider(provider);
 }
+NRD_CATCH

@@ -52,7 +52,10 @@ nrd_error *parse(const SourceFilePtr &file, nrd_module **out) {
 } // namespace
 
 nrd_error *nrd_module_parse_tile(const char *text, size_t size, const char *name,
-                                 nrd_module **out) {
+                                 nrd_module **out) try {
+  NRD_NEEDS_ARRAY(text, size);
+  NRD_NEEDS(name);
+  NRD_NEEDS(out);
   TileSourcePtr tile;
   const Compiler *compiler = Compiler::find();
   if (!compiler)
@@ -64,9 +67,13 @@ nrd_error *nrd_module_parse_tile(const char *text, size_t size, const char *name
   (*out)->tile = std::move(tile);
   return nullptr;
 }
+NRD_CATCH_ERROR
 
 nrd_error *nrd_module_parse(const char *text, size_t size, const char *name, uint32_t first_line,
-                            nrd_module **out) {
+                            nrd_module **out) try {
+  NRD_NEEDS_ARRAY(text, size);
+  NRD_NEEDS(name);
+  NRD_NEEDS(out);
   // A function cut out of a class or another function is indented: the text is dedented by its
   // first line.
   std::string_view view(text, size);
@@ -89,8 +96,11 @@ nrd_error *nrd_module_parse(const char *text, size_t size, const char *name, uin
   }
   return parse(SourceFile::create(name, std::move(dedented), {first_line, shift}), out);
 }
+NRD_CATCH_ERROR
 
-nrd_error *nrd_module_load(const char *path, nrd_module **out) {
+nrd_error *nrd_module_load(const char *path, nrd_module **out) try {
+  NRD_NEEDS(path);
+  NRD_NEEDS(out);
   errno = 0;
   SourceFilePtr file = SourceFile::read(path);
   if (!file)
@@ -100,19 +110,37 @@ nrd_error *nrd_module_load(const char *path, nrd_module **out) {
     return nrd_module_parse_tile(file->text().data(), file->text().size(), path, out);
   return parse(file, out);
 }
+NRD_CATCH_ERROR
 
-void nrd_module_free(nrd_module *module) {
-  delete module;
-}
-size_t nrd_module_function_count(const nrd_module *module) {
+void nrd_module_free(nrd_module *module) try { delete module; }
+NRD_CATCH
+size_t nrd_module_function_count(const nrd_module *module) try {
+  if (!module)
+    return 0;
   return module->names.size();
 }
-const char *nrd_module_function_name(const nrd_module *module, size_t index) {
+NRD_CATCH_AND(return 0)
+const char *nrd_module_function_name(const nrd_module *module, size_t index) try {
+  if (!module)
+    return nullptr;
   return index < module->names.size() ? module->names[index].c_str() : nullptr;
 }
+NRD_CATCH_AND(return nullptr)
 
 nrd_error *nrd_function_create(nrd_module *module, const char *name, const nrd_host *host,
-                               void *function_data, nrd_function **out) {
+                               void *function_data, nrd_function **out) try {
+  NRD_NEEDS(module);
+  NRD_NEEDS(out);
+  if (host) {
+    const std::pair<const char *, bool> needed[] = {{"lookup", host->lookup},
+                                                    {"get_attribute", host->get_attribute},
+                                                    {"get_item", host->get_item},
+                                                    {"call", host->call},
+                                                    {"truth", host->truth}};
+    for (auto [callback, isThere] : needed)
+      if (!isThere)
+        return nullArgument(__func__, (std::string("host->") + callback).c_str());
+  }
   Working working;
   std::string_view file = module->tree->source().name();
   if (!name && module->names.empty())
@@ -132,6 +160,8 @@ nrd_error *nrd_function_create(nrd_module *module, const char *name, const nrd_h
   auto record = std::make_shared<FunctionRecord>(module->tree, definition, function_data);
   if (host)
     record->host = *host;
+  for (ParamRule &rule : record->rules)
+    rule.isStrict = !host;
   if ((record->tile = module->tile)) {
     for (auto [rule, param] : llvm::zip(record->rules, record->tile->find(wanted)->params))
       rule.forcedType = param.second;
@@ -140,56 +170,84 @@ nrd_error *nrd_function_create(nrd_module *module, const char *name, const nrd_h
   *out = new nrd_function{std::move(record)};
   return nullptr;
 }
+NRD_CATCH_ERROR
 
-void nrd_function_free(nrd_function *function) {
-  delete function;
-}
-const char *nrd_function_name(const nrd_function *function) {
+void nrd_function_free(nrd_function *function) try { delete function; }
+NRD_CATCH
+const char *nrd_function_name(const nrd_function *function) try {
+  if (!function)
+    return nullptr;
   return function->record->name.c_str();
 }
-size_t nrd_function_param_count(const nrd_function *function) {
+NRD_CATCH_AND(return nullptr)
+size_t nrd_function_param_count(const nrd_function *function) try {
+  if (!function)
+    return 0;
   return function->record->rules.size();
 }
+NRD_CATCH_AND(return 0)
 
 static const ParamRule *ruleOf(const nrd_function *function, size_t index) {
   const std::vector<ParamRule> &rules = function->record->rules;
   return index < rules.size() ? &rules[index] : nullptr;
 }
 
-const char *nrd_function_param_name(const nrd_function *function, size_t index) {
+const char *nrd_function_param_name(const nrd_function *function, size_t index) try {
+  if (!function)
+    return nullptr;
   const ParamRule *rule = ruleOf(function, index);
   return rule ? rule->name.c_str() : nullptr;
 }
-char *nrd_function_param_type(const nrd_function *function, size_t index) {
+NRD_CATCH_AND(return nullptr)
+char *nrd_function_param_type(const nrd_function *function, size_t index) try {
+  if (!function)
+    return nullptr;
   const ParamRule *rule = ruleOf(function, index);
   return rule && rule->forcedType ? strdup(signatureText(*rule->forcedType).c_str()) : nullptr;
 }
-int nrd_function_param_is_constexpr(const nrd_function *function, size_t index) {
+NRD_CATCH_AND(return nullptr)
+int nrd_function_param_is_constexpr(const nrd_function *function, size_t index) try {
+  if (!function)
+    return 0;
   const ParamRule *rule = ruleOf(function, index);
   return rule && rule->isConstexpr;
 }
-int nrd_function_param_has_default(const nrd_function *function, size_t index) {
+NRD_CATCH_AND(return 0)
+int nrd_function_param_has_default(const nrd_function *function, size_t index) try {
+  if (!function)
+    return 0;
   const ParamRule *rule = ruleOf(function, index);
   return rule && rule->hasDefault;
 }
+NRD_CATCH_AND(return 0)
 
-void nrd_function_set_param_policy(nrd_function *function, size_t index, uint32_t bits) {
+void nrd_function_set_param_policy(nrd_function *function, size_t index, uint32_t bits) try {
+  if (!function)
+    return;
   if (index >= function->record->rules.size())
     return;
   function->record->rules[index].policy = bits;
   function->record->rulesChanged();
 }
+NRD_CATCH
 
-void nrd_function_set_noinline(nrd_function *function, int noinline_) {
+void nrd_function_set_noinline(nrd_function *function, int noinline_) try {
+  if (!function)
+    return;
   function->record->function.noinline = noinline_ != 0;
 }
+NRD_CATCH
 
-void nrd_function_set_must_use_result(nrd_function *function, const char *hint) {
+void nrd_function_set_must_use_result(nrd_function *function, const char *hint) try {
+  if (!function || !hint)
+    return;
   function->record->function.mustUseResult = hint;
 }
+NRD_CATCH
 
 nrd_error *nrd_function_set_param_type(nrd_function *function, size_t index,
-                                       const char *signature) {
+                                       const char *signature) try {
+  NRD_NEEDS(function);
   if (index >= function->record->rules.size())
     return wrap(makeError(NRD_ERROR_ARGUMENT, "IndexError", diag::LaunchTooManyArguments,
                           function->record->name, int64_t(function->record->rules.size()),
@@ -209,36 +267,51 @@ nrd_error *nrd_function_set_param_type(nrd_function *function, size_t index,
   function->record->rulesChanged();
   return nullptr;
 }
+NRD_CATCH_ERROR
 
-void nrd_function_clear_cache(nrd_function *function) {
+void nrd_function_clear_cache(nrd_function *function) try {
+  if (!function)
+    return;
   Working working;
   function->record->dispatcher.clear();
 }
+NRD_CATCH
 
 //===--- options
 //--------------------------------------------------------------------------------===//
 
-nrd_options *nrd_options_new(void) {
-  return new nrd_options();
-}
-nrd_error *nrd_options_set(nrd_options *options, const char *name, const nrd_value *value) {
+nrd_options *nrd_options_new(void) try { return new nrd_options(); }
+NRD_CATCH_AND(return nullptr)
+nrd_error *nrd_options_set(nrd_options *options, const char *name, const nrd_value *value) try {
+  NRD_NEEDS(options);
+  NRD_NEEDS(name);
+  NRD_NEEDS(value);
   return wrap(options->values.set(name, *value));
 }
-nrd_options *nrd_options_copy(const nrd_options *options) {
+NRD_CATCH_ERROR
+nrd_options *nrd_options_copy(const nrd_options *options) try {
+  if (!options)
+    return nullptr;
   return new nrd_options(*options);
 }
-void nrd_options_set_kernel_name(nrd_options *options, const char *name) {
-  options->values.kernelName = name;
+NRD_CATCH_AND(return nullptr)
+void nrd_options_set_kernel_name(nrd_options *options, const char *name) try {
+  if (!options)
+    return;
+  options->values.kernelName = name ? name : "";
 }
-void nrd_options_free(nrd_options *options) {
-  delete options;
-}
+NRD_CATCH
+void nrd_options_free(nrd_options *options) try { delete options; }
+NRD_CATCH
 
 //===--- compiling
 //------------------------------------------------------------------------------===//
 
 nrd_error *nrd_compile(nrd_function *function, const char *const *signature, size_t count,
-                       const nrd_options *options, nrd_kernel **out) {
+                       const nrd_options *options, nrd_kernel **out) try {
+  NRD_NEEDS(function);
+  NRD_NEEDS_ALL(signature, count);
+  NRD_NEEDS(out);
   Working working;
   FunctionRecord &record = *function->record;
   CompileRequest request;
@@ -262,19 +335,27 @@ nrd_error *nrd_compile(nrd_function *function, const char *const *signature, siz
   *out = kernel.release();
   return nullptr;
 }
+NRD_CATCH_ERROR
 
-void nrd_kernel_free(nrd_kernel *kernel) {
-  delete kernel;
-}
-const char *nrd_kernel_name(const nrd_kernel *kernel) {
+void nrd_kernel_free(nrd_kernel *kernel) try { delete kernel; }
+NRD_CATCH
+const char *nrd_kernel_name(const nrd_kernel *kernel) try {
+  if (!kernel)
+    return nullptr;
   return kernel->name.c_str();
 }
+NRD_CATCH_AND(return nullptr)
 
-const char *nrd_kernel_layout(const nrd_kernel *kernel) {
+const char *nrd_kernel_layout(const nrd_kernel *kernel) try {
+  if (!kernel)
+    return nullptr;
   return kernel->layout.c_str();
 }
+NRD_CATCH_AND(return nullptr)
 
-nrd_value *nrd_kernel_constant(const nrd_kernel *kernel, size_t index) {
+nrd_value *nrd_kernel_constant(const nrd_kernel *kernel, size_t index) try {
+  if (!kernel)
+    return nullptr;
   nrd_value *found = nullptr;
   size_t next = 0;
   forEachLeaf(kernel->request.function->rules, kernel->request.specs,
@@ -284,17 +365,25 @@ nrd_value *nrd_kernel_constant(const nrd_kernel *kernel, size_t index) {
               });
   return found;
 }
+NRD_CATCH_AND(return nullptr)
 
-const void *nrd_kernel_stage(const nrd_kernel *kernel, const char *stage, size_t *size) {
+const void *nrd_kernel_stage(const nrd_kernel *kernel, const char *stage, size_t *size) try {
+  if (!kernel || !stage)
+    return nullptr;
   Working working;
   const std::string *text = const_cast<nrd_kernel *>(kernel)->stage(stage);
   if (size)
     *size = text ? text->size() : 0;
   return text ? text->c_str() : nullptr;
 }
+NRD_CATCH_AND(return nullptr)
 
 nrd_error *nrd_kernel_read_stage(const nrd_kernel *kernel, const char *stage, const void **data,
-                                 size_t *size) {
+                                 size_t *size) try {
+  NRD_NEEDS(kernel);
+  NRD_NEEDS(stage);
+  NRD_NEEDS(data);
+  NRD_NEEDS(size);
   Working working;
   auto *mutableKernel = const_cast<nrd_kernel *>(kernel);
   std::string why;
@@ -305,28 +394,44 @@ nrd_error *nrd_kernel_read_stage(const nrd_kernel *kernel, const char *stage, co
     return nullptr;
   return wrap(makeError(NRD_ERROR_RUNTIME, "", diag::StageUnavailable, stage, kernel->name, why));
 }
+NRD_CATCH_ERROR
 
-size_t nrd_kernel_stage_count(const nrd_kernel *kernel) {
+size_t nrd_kernel_stage_count(const nrd_kernel *kernel) try {
+  if (!kernel)
+    return 0;
   Working working;
   return const_cast<nrd_kernel *>(kernel)->stageNames().size();
 }
-const char *nrd_kernel_stage_name(const nrd_kernel *kernel, size_t index) {
+NRD_CATCH_AND(return 0)
+const char *nrd_kernel_stage_name(const nrd_kernel *kernel, size_t index) try {
+  if (!kernel)
+    return nullptr;
   Working working;
   const std::vector<std::string> &names = const_cast<nrd_kernel *>(kernel)->stageNames();
   return index < names.size() ? names[index].c_str() : nullptr;
 }
+NRD_CATCH_AND(return nullptr)
 
-size_t nrd_kernel_time_count(const nrd_kernel *kernel) {
+size_t nrd_kernel_time_count(const nrd_kernel *kernel) try {
+  if (!kernel)
+    return 0;
   return kernel->times.size();
 }
-const char *nrd_kernel_time(const nrd_kernel *kernel, size_t index, double *milliseconds) {
+NRD_CATCH_AND(return 0)
+const char *nrd_kernel_time(const nrd_kernel *kernel, size_t index, double *milliseconds) try {
+  if (!kernel)
+    return nullptr;
   if (index >= kernel->times.size())
     return nullptr;
   if (milliseconds)
     *milliseconds = kernel->times[index].ms;
   return kernel->times[index].name.c_str();
 }
+NRD_CATCH_AND(return nullptr)
 
-const char *nrd_kernel_metadata(const nrd_kernel *kernel) {
+const char *nrd_kernel_metadata(const nrd_kernel *kernel) try {
+  if (!kernel)
+    return nullptr;
   return kernel->metadata.c_str();
 }
+NRD_CATCH_AND(return nullptr)

@@ -2,6 +2,7 @@
 
 #include "frontend/class.h"
 #include "frontend/function.h"
+#include "runtime/c_api.h"
 #include "runtime/cache/questions.h"
 #include "runtime/specialise.h"
 
@@ -23,9 +24,10 @@ nrd_value borrowed(const Value &value) {
 
 } // namespace
 
-void nrd_host_error(const char *message, uint64_t exception) {
+void nrd_host_error(const char *message, uint64_t exception) try {
   pendingError = {message ? message : "", exception};
 }
+NRD_CATCH
 
 frontend::HostError CHost::takeError() {
   frontend::HostError error = std::move(pendingError);

@@ -100,8 +100,10 @@ json::Object cacheReport() {
       state = "no folder";
       break;
     }
-  return json::Object{
-      {"folder", json::fixUTF8(folder)}, {"state", state}, {"limit", settings.cacheSize << 20}};
+  return json::Object{{"folder", json::fixUTF8(folder)},
+                      {"state", state},
+                      {"writable", !folder.empty() && cache::Store(folder).isWritable()},
+                      {"limit", settings.cacheSize << 20}};
 }
 
 /// What the code generators found: {"assembler": {"found": "..."}}, with "problem" for what is
@@ -123,11 +125,14 @@ json::Object toolReport() {
 
 } // namespace
 
-void nrd_set_package_folders(const char *const *folders, size_t count) {
+void nrd_set_package_folders(const char *const *folders, size_t count) try {
+  if (hasNull(folders, count))
+    return;
   setPackageFolders(std::vector<std::string>(folders, folders + count));
 }
+NRD_CATCH
 
-char *nrd_settings_json(void) {
+char *nrd_settings_json(void) try {
   const Settings &settings = Settings::current();
   json::Array values;
 #define SETTING(Field, Type, Variable, Default, Alias, Help) values.push_back(settings.Field);
@@ -145,18 +150,26 @@ char *nrd_settings_json(void) {
                                 {"help", std::string(info.help)}});
   return give(std::move(rows));
 }
+NRD_CATCH_AND(return nullptr)
 
-char *nrd_set_settings(const char *const *entries, size_t count) {
+char *nrd_set_settings(const char *const *entries, size_t count) try {
+  if (hasNull(entries, count))
+    return nullptr;
   DiagnosticEngine diagnostics;
   Settings::setOverrides(std::vector<std::string>(entries, entries + count), diagnostics);
   return diagnostics.hasErrors() ? strdup(diagnostics.renderAll().c_str()) : nullptr;
 }
+NRD_CATCH_AND(return nullptr)
 
-void nrd_set_environment_guard(void (*guard)(void (*read)(void *), void *)) {
+void nrd_set_environment_guard(void (*guard)(void (*read)(void *), void *)) try {
   Settings::setEnvironmentGuard(guard);
 }
+NRD_CATCH
 
-nrd_error *nrd_disassemble(const void *image, size_t size, const char *name, char **text) {
+nrd_error *nrd_disassemble(const void *image, size_t size, const char *name, char **text) try {
+  NRD_NEEDS_ARRAY(image, size);
+  NRD_NEEDS(name);
+  NRD_NEEDS(text);
   const Compiler *compiler = Compiler::find();
   if (!compiler)
     return wrap(Compiler::problem());
@@ -167,16 +180,22 @@ nrd_error *nrd_disassemble(const void *image, size_t size, const char *name, cha
   *text = strdup(result->c_str());
   return nullptr;
 }
+NRD_CATCH_ERROR
 
-nrd_error *nrd_opt(int argc, char **argv, int *status) {
+nrd_error *nrd_opt(int argc, char **argv, int *status) try {
+  if (argc < 1)
+    return badArgument(__func__, "argc", "1 or more", std::to_string(argc));
+  NRD_NEEDS_ALL(argv, size_t(argc));
+  NRD_NEEDS(status);
   const Compiler *compiler = Compiler::find();
   if (!compiler)
     return wrap(Compiler::problem());
   *status = compiler->opt(argc, argv);
   return nullptr;
 }
+NRD_CATCH_ERROR
 
-char *nrd_doctor(void) {
+char *nrd_doctor(void) try {
   json::Array features;
   llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
   for (const char *name : {"sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw",
@@ -196,16 +215,16 @@ char *nrd_doctor(void) {
                       {"settings", settingsReport()}};
   return give(std::move(report));
 }
+NRD_CATCH_AND(return nullptr)
 
-const char *nrd_build_identity(void) {
-  return compilerIdentity().c_str();
-}
+const char *nrd_build_identity(void) try { return compilerIdentity().c_str(); }
+NRD_CATCH_AND(return nullptr)
 
-char *nrd_language_json(void) {
+char *nrd_language_json(void) try {
   const Compiler *compiler = Compiler::find();
   return strdup(compiler ? compiler->inventory().c_str() : "[]");
 }
+NRD_CATCH_AND(return nullptr)
 
-void nrd_string_free(char *text) {
-  std::free(text);
-}
+void nrd_string_free(char *text) try { std::free(text); }
+NRD_CATCH

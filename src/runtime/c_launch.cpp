@@ -1,6 +1,7 @@
 // The C ABI: the dispatcher and launches.
 #include "runtime/c_api.h"
 #include "runtime/compile.h"
+#include "runtime/devices/arguments.h"
 #include "runtime/devices/cuda.h"
 #include "runtime/fork.h"
 #include "runtime/function.h"
@@ -93,7 +94,11 @@ ErrorPtr Wanted::compile(nrd_kernel *&kernel) {
     request.load = launch || canLaunch(request);
     request.options.numThreads = request.options.numCpuThreads = 0; // each launch says
     keepOwners(leaves, request);
-    return compileKernel(std::move(request), compiled);
+    try { // or who waits for this compilation waits for ever
+      return compileKernel(std::move(request), compiled);
+    } catch (...) {
+      return taken(caught("nrd_dispatch"));
+    }
   };
   return record.dispatcher.findOrCompile(key, hash, make, kernel);
 }
@@ -150,12 +155,12 @@ void rememberLaunch(const Wanted &wanted, nrd_kernel &kernel, uint64_t generatio
 } // namespace
 
 /// Out of line: what launches like the last one do not need should not be near.
-[[gnu::noinline]] static nrd_error *lookUp(nrd_function *function, const nrd_arg *arguments,
+[[gnu::noinline]] static nrd_error *lookUp(nrd_function *function, const nrd_arg *args,
                                            size_t count, const nrd_options *options,
                                            const nrd_launch *launch, nrd_kernel **out) {
   const FunctionRecord &record = *function->record;
   uint64_t generation = record.dispatcher.generation();
-  Wanted wanted{*function->record, {arguments, count}, options, launch};
+  Wanted wanted{*function->record, {args, count}, options, launch};
   if (ErrorPtr error = wanted.makeKey()) [[unlikely]]
     return wrap(std::move(error));
   nrd_kernel *kernel = wanted.record.dispatcher.find(wanted.key, wanted.hash);
@@ -164,7 +169,7 @@ void rememberLaunch(const Wanted &wanted, nrd_kernel &kernel, uint64_t generatio
     // The environment may have changed since it was read.
     const Settings *settings = &Settings::current();
     if (&Settings::refresh() != settings)
-      return nrd_dispatch(function, arguments, count, options, launch, out);
+      return nrd_dispatch(function, args, count, options, launch, out);
     if (ErrorPtr error = wanted.compile(kernel))
       return wrap(std::move(error));
   }
@@ -181,23 +186,31 @@ void rememberLaunch(const Wanted &wanted, nrd_kernel &kernel, uint64_t generatio
   return nullptr;
 }
 
-nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *arguments, size_t count,
-                        const nrd_options *options, const nrd_launch *launch, nrd_kernel **out) {
+nrd_error *nrd_dispatch(nrd_function *function, const nrd_arg *args, size_t count,
+                        const nrd_options *options, const nrd_launch *launch,
+                        nrd_kernel **out) try {
+  NRD_NEEDS(function);
+  NRD_NEEDS_ARRAY(args, count);
   const LaunchPattern *pattern = launch ? function->record->dispatcher.latest() : nullptr;
-  if (ErrorPtr error;
-      pattern && launchAgain(*pattern, {arguments, count}, options, *launch, out, error)) [[likely]]
+  if (ErrorPtr error; pattern && launchAgain(*pattern, {args, count}, options, *launch, out, error))
+      [[likely]]
     return error ? wrap(std::move(error)) : nullptr;
-  return lookUp(function, arguments, count, options, launch, out);
+  return lookUp(function, args, count, options, launch, out);
 }
+NRD_CATCH_ERROR
 
-nrd_error *nrd_find(nrd_function *function, const nrd_arg *arguments, size_t count,
-                    const nrd_options *options, const nrd_launch *launch, nrd_kernel **out) {
-  Wanted wanted{*function->record, {arguments, count}, options, launch};
+nrd_error *nrd_find(nrd_function *function, const nrd_arg *args, size_t count,
+                    const nrd_options *options, const nrd_launch *launch, nrd_kernel **out) try {
+  NRD_NEEDS(function);
+  NRD_NEEDS_ARRAY(args, count);
+  NRD_NEEDS(out);
+  Wanted wanted{*function->record, {args, count}, options, launch};
   if (ErrorPtr error = wanted.makeKey())
     return wrap(std::move(error));
   *out = wanted.record.dispatcher.find(wanted.key, wanted.hash);
   return nullptr;
 }
+NRD_CATCH_ERROR
 
 /// Packs the usual arguments of a kernel, with or without its constants; false, for what needs more
 /// thought. `device`: no pointer is known to lie elsewhere.
@@ -210,67 +223,72 @@ static inline bool packPlainly(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg>
   slots.resize_for_overwrite(args.size());
   uint64_t *end = slots.data();
   const nrd_arg *arg = args.data();
-  for (Packing packing : kernel.packing) {
-    if (packing == Packing::Skipped) {
-      arg += isAll;
+  const uint32_t here = memoryOf(device);
+  for (const Packing &packing : kernel.packing) {
+    bool isPassed = packing.kind > Packing::Constant;
+    if (!isPassed && !isAll)
       continue;
-    }
-    *end = arg->u;
-    if (packing == Packing::Pointer) {
-      bool isHere = arg->memory == NRD_MEMORY_UNKNOWN || arg->memory == NRD_MEMORY_CUDA + device;
-      if (arg->kind != NRD_ARG_POINTER || arg->read_only || !isHere)
-        return false;
-    } else if (packing == Packing::Integer) {
-      if (arg->kind != NRD_ARG_INT)
-        return false;
-    } else {
-      if (packing != Packing::Float || arg->kind != NRD_ARG_FLOAT)
-        return false;
-      float narrow = float(arg->f);
-      *end = 0;
-      std::memcpy(end, &narrow, sizeof narrow);
-    }
-    ++end;
+    if (!packUsual(*arg, packing, *end, 0, here))
+      return false;
+    end += isPassed;
     ++arg;
   }
   slots.truncate(size_t(end - slots.data()));
   return true;
 }
 
-static nrd_error *launchWithThought(nrd_kernel *kernel, llvm::ArrayRef<nrd_arg> args,
-                                    const nrd_launch *launch) {
+static ErrorPtr launchWithThought(nrd_kernel *kernel, llvm::ArrayRef<nrd_arg> args,
+                                  const nrd_launch &launch) {
   if (!kernel->entry && kernel->request.target.backend == Backend::Cpu)
-    return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::NotForThisMachine,
-                          std::string_view(kernel->name),
-                          std::string_view(kernel->request.options.features)));
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::NotForThisMachine,
+                     std::string_view(kernel->name),
+                     std::string_view(kernel->request.options.features));
+  if (launch.checked == 2 && !kernel->checked)
+    if (ErrorPtr error = kernel->withChecks(kernel))
+      return error;
   const Device &device = deviceOf(kernel->request.target.backend);
   llvm::SmallVector<nrd_arg, 0> storage;
-  if (kernel->takesTuples)
+  if (kernel->takesTuples) {
+    if (ErrorPtr error = checkTuples(args, kernel->name))
+      return error;
     args = flatten(args, storage);
+  }
   if (args.size() == kernel->params.size() || args.size() != kernel->passedCount)
-    return wrap(device.launch(*kernel, args, *launch));
-  // Without the constants.
+    return device.launch(*kernel, args, launch);
+  // With the constants.
   llvm::SmallVector<nrd_arg, 32> all;
-  for (const ParamSlot &slot : kernel->params)
-    all.push_back(slot.passed ? args.consume_front() : nrd_arg{});
-  return wrap(device.launch(*kernel, all, *launch));
+  for (size_t i = 0; i < kernel->params.size(); ++i) {
+    if (kernel->params[i].passed)
+      all.push_back(args.consume_front());
+    else
+      all.push_back(constantArgument(i < kernel->packing.size() ? kernel->packing[i] : Packing()));
+  }
+  return device.launch(*kernel, all, launch);
 }
 
-nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *arguments, size_t argumentCount,
-                             const nrd_launch *launch) {
+nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t count,
+                             const nrd_launch *launch) try {
+  NRD_NEEDS(kernel);
+  NRD_NEEDS_ARRAY(args, count);
+  NRD_NEEDS(launch);
   // On a GPU where the kernel was launched before, with usual arguments: no more than it takes.
   if (const cuda::Ready *ready = kernel->ready.load(std::memory_order_acquire)) {
     Slots slots;
-    if (packPlainly(*kernel, {arguments, argumentCount}, ready->number, slots) &&
+    if (launch->checked != 2 && packPlainly(*kernel, {args, count}, ready->number, slots) &&
         cuda::isReadyFor(*ready, *launch)) [[likely]] {
       ErrorPtr error = cuda::startReady(*kernel, *ready, *launch, slots);
       return error ? wrap(std::move(error)) : nullptr;
     }
   }
-  return launchWithThought(kernel, {arguments, argumentCount}, launch);
+  return wrap(launchWithThought(kernel, {args, count}, *launch));
 }
+NRD_CATCH_ERROR
 
-nrd_error *nrd_kernel_get_properties(nrd_kernel *kernel, int device, nrd_kernel_properties *out) {
+nrd_error *nrd_kernel_get_properties(nrd_kernel *kernel, int device,
+                                     nrd_kernel_properties *out) try {
+  NRD_NEEDS(kernel);
+  NRD_NEEDS(out);
   Working working;
   return wrap(deviceOf(kernel->request.target.backend).properties(*kernel, device, *out));
 }
+NRD_CATCH_ERROR

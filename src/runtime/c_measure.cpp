@@ -12,8 +12,20 @@ using namespace nereid::runtime;
 
 nrd_error *nrd_kernel_measure(nrd_kernel *kernel, const nrd_arg *args, size_t count,
                               const nrd_launch *launch, const nrd_measure_plan *plan, double *times,
-                              size_t capacity, size_t *runs) {
+                              size_t capacity, size_t *runs) try {
+  NRD_NEEDS(kernel);
+  NRD_NEEDS_ARRAY(args, count);
+  NRD_NEEDS(launch);
+  NRD_NEEDS(plan);
+  NRD_NEEDS_ARRAY(times, capacity);
+  NRD_NEEDS(runs);
   *runs = 0;
+  if (plan->size != sizeof *plan)
+    return badArgument(__func__, "plan->size", std::to_string(sizeof *plan),
+                       std::to_string(plan->size));
+  if (count > mostItems)
+    return badArgument(__func__, "count", "at most " + std::to_string(mostItems),
+                       std::to_string(count));
   if (capacity == 0)
     return nullptr;
   std::vector<nrd_arg> own(args, args + count);
@@ -44,3 +56,4 @@ nrd_error *nrd_kernel_measure(nrd_kernel *kernel, const nrd_arg *args, size_t co
   std::copy(all.begin(), all.end(), times);
   return nullptr;
 }
+NRD_CATCH_ERROR

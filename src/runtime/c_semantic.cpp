@@ -21,18 +21,24 @@ nrd_error *reported(frontend::Semantic &semantic) {
 
 } // namespace
 
-nrd_error *nrd_call_builtin(nrd_semantic *lent, const char *name, const nrd_value *const *args,
+nrd_error *nrd_call_builtin(nrd_semantic *semantic, const char *name, const nrd_value *const *args,
                             size_t arg_count, const char *const *keyword_names,
                             const nrd_value *const *keyword_values, size_t keyword_count,
-                            nrd_value **out) {
-  frontend::Semantic &semantic = lent->semantic;
+                            nrd_value **out) try {
+  NRD_NEEDS(semantic);
+  NRD_NEEDS(name);
+  NRD_NEEDS_ALL(args, arg_count);
+  NRD_NEEDS_ALL(keyword_names, keyword_count);
+  NRD_NEEDS_ALL(keyword_values, keyword_count);
+  NRD_NEEDS(out);
+  frontend::Semantic &running = semantic->semantic;
   std::vector<Value> values;
   for (size_t i = 0; i < arg_count; ++i)
     values.push_back(args[i]->value);
   Result result = llvm::failure();
   const Compiler *compiler = Compiler::find(); // it is running
   if (auto done =
-          keyword_count == 0 ? compiler->callOperator(semantic, name, values) : std::nullopt) {
+          keyword_count == 0 ? compiler->callOperator(running, name, values) : std::nullopt) {
     result = std::move(*done);
   } else {
     std::vector<std::pair<std::string, Value>> keywords;
@@ -41,27 +47,33 @@ nrd_error *nrd_call_builtin(nrd_semantic *lent, const char *name, const nrd_valu
     std::unique_ptr<nrd_value> callee(nrd_value_builtin(name));
     if (!callee)
       return wrap(makeError(NRD_ERROR_ARGUMENT, "AttributeError", diag::UnknownBuiltinName, name));
-    result = semantic.evaluator.call(callee->value, values, keywords, semantic.span());
+    result = running.evaluator.call(callee->value, values, keywords, running.span());
   }
   if (llvm::failed(result))
-    return reported(semantic);
+    return reported(running);
   *out = new nrd_value{std::move(*result), {}, {}, {}};
   if ((*out)->value.isKnown())
     (*out)->key = keyOfLiteral((*out)->value);
   return nullptr;
 }
+NRD_CATCH_ERROR
 
-nrd_error *nrd_call_function(nrd_semantic *lent, nrd_function *function,
-                             const nrd_value *const *args, size_t arg_count, nrd_value **out) {
-  frontend::Semantic &semantic = lent->semantic;
+nrd_error *nrd_call_function(nrd_semantic *semantic, nrd_function *function,
+                             const nrd_value *const *args, size_t arg_count, nrd_value **out) try {
+  NRD_NEEDS(semantic);
+  NRD_NEEDS(function);
+  NRD_NEEDS_ALL(args, arg_count);
+  NRD_NEEDS(out);
+  frontend::Semantic &running = semantic->semantic;
   std::vector<Value> values;
   for (size_t i = 0; i < arg_count; ++i)
     values.push_back(args[i]->value);
   Result result =
-      semantic.evaluator.call(Value(frontend::FunctionValue{&function->record->function, nullptr}),
-                              values, {}, semantic.span());
+      running.evaluator.call(Value(frontend::FunctionValue{&function->record->function, nullptr}),
+                             values, {}, running.span());
   if (llvm::failed(result))
-    return reported(semantic);
+    return reported(running);
   *out = new nrd_value{std::move(*result), {}, {}, {}};
   return nullptr;
 }
+NRD_CATCH_ERROR

@@ -24,12 +24,10 @@ static_assert(std::string_view(NRD_VERSION) == NEREID_VERSION &&
 #undef DOTTED
 #undef TEXT
 
-const char *nrd_version(void) {
-  return NEREID_VERSION;
-}
-uint32_t nrd_abi_version(void) {
-  return NRD_ABI_VERSION;
-}
+const char *nrd_version(void) try { return NEREID_VERSION; }
+NRD_CATCH_AND(return nullptr)
+uint32_t nrd_abi_version(void) try { return NRD_ABI_VERSION; }
+NRD_CATCH_AND(return 0)
 
 //===--- errors -------------------------------------------------------------------------------===//
 
@@ -42,31 +40,55 @@ nrd_error *runtime::wrap(ErrorPtr error) {
 }
 
 ErrorPtr runtime::taken(nrd_error *error) {
-  return ErrorPtr(reinterpret_cast<Error *>(error));
+  auto *own = reinterpret_cast<Error *>(error);
+  return isEmergency(own) ? std::make_unique<Error>(*own) : ErrorPtr(own);
 }
 
-nrd_error_kind nrd_error_get_kind(const nrd_error *error) {
+nrd_error_kind nrd_error_get_kind(const nrd_error *error) try {
+  if (!error)
+    return nrd_error_kind(0);
   return unwrap(error).kind;
 }
-const char *nrd_error_name(const nrd_error *error) {
+NRD_CATCH_AND(return nrd_error_kind(0))
+const char *nrd_error_name(const nrd_error *error) try {
+  if (!error)
+    return nullptr;
   return unwrap(error).name.c_str();
 }
-const char *nrd_error_message(const nrd_error *error) {
+NRD_CATCH_AND(return nullptr)
+const char *nrd_error_message(const nrd_error *error) try {
+  if (!error)
+    return nullptr;
   return unwrap(error).message.c_str();
 }
-const char *nrd_error_summary(const nrd_error *error) {
+NRD_CATCH_AND(return nullptr)
+const char *nrd_error_summary(const nrd_error *error) try {
+  if (!error)
+    return nullptr;
   return unwrap(error).summary.c_str();
 }
-const char *nrd_error_triton_text(const nrd_error *error) {
+NRD_CATCH_AND(return nullptr)
+const char *nrd_error_triton_text(const nrd_error *error) try {
+  if (!error)
+    return nullptr;
   return unwrap(error).tritonText.c_str();
 }
-const char *nrd_error_python_class(const nrd_error *error) {
+NRD_CATCH_AND(return nullptr)
+const char *nrd_error_python_class(const nrd_error *error) try {
+  if (!error)
+    return nullptr;
   return unwrap(error).pythonClass.c_str();
 }
-uint64_t nrd_error_cause(const nrd_error *error) {
+NRD_CATCH_AND(return nullptr)
+uint64_t nrd_error_cause(const nrd_error *error) try {
+  if (!error)
+    return 0;
   return unwrap(error).cause;
 }
-const char *nrd_error_resource(const nrd_error *error, int64_t *required, int64_t *limit) {
+NRD_CATCH_AND(return 0)
+const char *nrd_error_resource(const nrd_error *error, int64_t *required, int64_t *limit) try {
+  if (!error)
+    return nullptr;
   const Error &self = unwrap(error);
   if (required)
     *required = self.required;
@@ -74,9 +96,12 @@ const char *nrd_error_resource(const nrd_error *error, int64_t *required, int64_
     *limit = self.limit;
   return self.resource.empty() ? nullptr : self.resource.c_str();
 }
-void nrd_error_free(nrd_error *error) {
-  delete reinterpret_cast<Error *>(error);
+NRD_CATCH_AND(return nullptr)
+void nrd_error_free(nrd_error *error) try {
+  if (!isEmergency(reinterpret_cast<Error *>(error)))
+    delete reinterpret_cast<Error *>(error);
 }
+NRD_CATCH
 
 //===--- making values
 //--------------------------------------------------------------------------===//
@@ -87,23 +112,24 @@ static nrd_value *literal(Value value) {
   return result;
 }
 
-nrd_value *nrd_value_none(void) {
-  return literal(Value());
-}
-nrd_value *nrd_value_bool(int value) {
-  return literal(Value(value != 0));
-}
-nrd_value *nrd_value_int(int64_t value) {
-  return literal(Value::integer(value));
-}
-nrd_value *nrd_value_float(double value) {
-  return literal(Value(value));
-}
-nrd_value *nrd_value_str(const char *text, size_t size) {
+nrd_value *nrd_value_none(void) try { return literal(Value()); }
+NRD_CATCH_AND(return nullptr)
+nrd_value *nrd_value_bool(int value) try { return literal(Value(value != 0)); }
+NRD_CATCH_AND(return nullptr)
+nrd_value *nrd_value_int(int64_t value) try { return literal(Value::integer(value)); }
+NRD_CATCH_AND(return nullptr)
+nrd_value *nrd_value_float(double value) try { return literal(Value(value)); }
+NRD_CATCH_AND(return nullptr)
+nrd_value *nrd_value_str(const char *text, size_t size) try {
+  if (!text && size)
+    return nullptr;
   return literal(Value(std::string(text, size)));
 }
+NRD_CATCH_AND(return nullptr)
 
-nrd_value *nrd_value_big_int(const char *decimal) {
+nrd_value *nrd_value_big_int(const char *decimal) try {
+  if (!decimal)
+    return nullptr;
   llvm::StringRef text(decimal);
   llvm::StringRef digits = text;
   digits.consume_front("-");
@@ -114,8 +140,11 @@ nrd_value *nrd_value_big_int(const char *decimal) {
   llvm::APSInt value(llvm::APInt(bits, text, 10), /*isUnsigned=*/false);
   return literal(Value(value.trunc(std::max(64u, value.getSignificantBits()))));
 }
+NRD_CATCH_AND(return nullptr)
 
-nrd_value *nrd_value_type(const char *signature, const int64_t *shape, size_t rank) {
+nrd_value *nrd_value_type(const char *signature, const int64_t *shape, size_t rank) try {
+  if (!signature || (!shape && rank) || rank > mostItems)
+    return nullptr;
   auto type = frontend::parseSignatureType(signature);
   if (!type) {
     auto dtype = frontend::dtypeByName(signature);
@@ -125,9 +154,12 @@ nrd_value *nrd_value_type(const char *signature, const int64_t *shape, size_t ra
   }
   return literal(Value(frontend::TypeValue{type->withShape({shape, rank})}));
 }
+NRD_CATCH_AND(return nullptr)
 
 nrd_value *nrd_value_tuple(nrd_value *const *items, size_t count, const char *const *fields,
-                           uint64_t host_class) {
+                           uint64_t host_class) try {
+  if (hasNull(items, count) || (fields && hasNull(fields, count)))
+    return nullptr;
   frontend::Tuple tuple;
   auto *result = new nrd_value();
   std::string key = "(";
@@ -148,9 +180,12 @@ nrd_value *nrd_value_tuple(nrd_value *const *items, size_t count, const char *co
   result->value = Value(std::move(tuple));
   return result;
 }
+NRD_CATCH_AND(return nullptr)
 
 nrd_value *nrd_value_aggregate(nrd_value *const *items, size_t count, const char *const *fields,
-                               uint64_t host_class, const char *class_name) {
+                               uint64_t host_class, const char *class_name) try {
+  if (hasNull(items, count) || hasNull(fields, count) || !class_name)
+    return nullptr;
   frontend::Aggregate aggregate;
   auto result = std::make_unique<nrd_value>();
   std::string key = std::string("a") + class_name + "(";
@@ -174,8 +209,11 @@ nrd_value *nrd_value_aggregate(nrd_value *const *items, size_t count, const char
   result->value = Value(std::move(aggregate));
   return result.release();
 }
+NRD_CATCH_AND(return nullptr)
 
-nrd_value *nrd_value_function(nrd_function *function) {
+nrd_value *nrd_value_function(nrd_function *function) try {
+  if (!function)
+    return nullptr;
   const std::shared_ptr<FunctionRecord> &record = function->record;
   auto *result = new nrd_value{Value(frontend::FunctionValue{&record->function, nullptr}),
                                "F" + llvm::utohexstr(uintptr_t(record.get())) + ";",
@@ -183,6 +221,7 @@ nrd_value *nrd_value_function(nrd_function *function) {
                                {}};
   return result;
 }
+NRD_CATCH_AND(return nullptr)
 
 static nrd_value *languageValue(const char *name) {
   const Compiler *compiler = Compiler::find();
@@ -207,52 +246,70 @@ static nrd_value *languageValue(const char *name) {
   return value;
 }
 
-nrd_value *nrd_value_builtin(const char *name) {
+nrd_value *nrd_value_builtin(const char *name) try {
+  if (!name)
+    return nullptr;
   nrd_value *value = languageValue(name);
   if (value)
     value->languageName = name;
   return value;
 }
+NRD_CATCH_AND(return nullptr)
 
-nrd_value *nrd_value_named(const char *name) {
+nrd_value *nrd_value_named(const char *name) try {
+  if (!name)
+    return nullptr;
   auto *value = new nrd_value{Value(), {}, {}, {}};
   value->languageName = name;
   value->isNameAlone = true;
   return value;
 }
+NRD_CATCH_AND(return nullptr)
 
-nrd_value *nrd_value_module(const char *name) {
+nrd_value *nrd_value_module(const char *name) try {
+  if (!name)
+    return nullptr;
   llvm::StringRef text(name);
   if (text != "triton" && !text.starts_with("triton.language"))
     return nullptr;
   return literal(Value(frontend::ModuleValue{text.str()}));
 }
+NRD_CATCH_AND(return nullptr)
 
-nrd_value *nrd_value_slice(const nrd_value *start, const nrd_value *stop, const nrd_value *step) {
+nrd_value *nrd_value_slice(const nrd_value *start, const nrd_value *stop,
+                           const nrd_value *step) try {
   auto part = [](const nrd_value *value) {
     return std::make_shared<const Value>(value ? value->value : Value());
   };
   return literal(Value(frontend::SliceValue{part(start), part(stop), part(step)}));
 }
+NRD_CATCH_AND(return nullptr)
 
-nrd_value *nrd_value_object(uint64_t handle, const char *type_name, const char *key) {
+nrd_value *nrd_value_object(uint64_t handle, const char *type_name, const char *key) try {
+  if (!type_name)
+    return nullptr;
   auto *result = new nrd_value{Value(frontend::HostObject{handle, type_name}), {}, {}, {}};
   if (key)
     result->key = "o" + std::to_string(std::strlen(key)) + ":" + key;
   return result;
 }
+NRD_CATCH_AND(return nullptr)
 
-nrd_value *nrd_value_copy(const nrd_value *value) {
+nrd_value *nrd_value_copy(const nrd_value *value) try {
+  if (!value)
+    return nullptr;
   return new nrd_value(*value);
 }
-void nrd_value_free(nrd_value *value) {
-  delete value;
-}
+NRD_CATCH_AND(return nullptr)
+void nrd_value_free(nrd_value *value) try { delete value; }
+NRD_CATCH
 
 //===--- reading values
 //-------------------------------------------------------------------------===//
 
-nrd_value_kind nrd_value_get_kind(const nrd_value *value) {
+nrd_value_kind nrd_value_get_kind(const nrd_value *value) try {
+  if (!value)
+    return NRD_VALUE_NONE;
   const Value &of = value->value;
   if (of.isNone())
     return NRD_VALUE_NONE;
@@ -282,13 +339,19 @@ nrd_value_kind nrd_value_get_kind(const nrd_value *value) {
     return NRD_VALUE_AGGREGATE;
   return NRD_VALUE_OTHER;
 }
+NRD_CATCH_AND(return NRD_VALUE_NONE)
 
-int nrd_value_get_bool(const nrd_value *value) {
+int nrd_value_get_bool(const nrd_value *value) try {
+  if (!value)
+    return 0;
   auto *flag = value->value.getIf<bool>();
   return flag && *flag;
 }
+NRD_CATCH_AND(return 0)
 
-int nrd_value_get_int(const nrd_value *value, int64_t *out) {
+int nrd_value_get_int(const nrd_value *value, int64_t *out) try {
+  if (!value || !out)
+    return 0;
   if (auto *flag = value->value.getIf<bool>()) {
     *out = *flag;
     return 1;
@@ -301,8 +364,11 @@ int nrd_value_get_int(const nrd_value *value, int64_t *out) {
   *out = integer->getExtValue();
   return 1;
 }
+NRD_CATCH_AND(return 0)
 
-const char *nrd_value_get_text(const nrd_value *value) {
+const char *nrd_value_get_text(const nrd_value *value) try {
+  if (!value)
+    return nullptr;
   const Value &of = value->value;
   if (auto *text = of.getIf<std::string>())
     return text->c_str();
@@ -324,20 +390,29 @@ const char *nrd_value_get_text(const nrd_value *value) {
     value->text = of.repr();
   return value->text.c_str();
 }
+NRD_CATCH_AND(return nullptr)
 
-double nrd_value_get_float(const nrd_value *value) {
+double nrd_value_get_float(const nrd_value *value) try {
+  if (!value)
+    return 0;
   if (auto *number = value->value.getIf<double>())
     return *number;
   int64_t integer = 0;
   return nrd_value_get_int(value, &integer) ? double(integer) : 0.0;
 }
+NRD_CATCH_AND(return 0)
 
-size_t nrd_value_get_count(const nrd_value *value) {
+size_t nrd_value_get_count(const nrd_value *value) try {
+  if (!value)
+    return 0;
   const std::vector<Value> *items = frontend::itemsOf(value->value);
   return items ? items->size() : 0;
 }
+NRD_CATCH_AND(return 0)
 
-nrd_value *nrd_value_get_item(const nrd_value *value, size_t index) {
+nrd_value *nrd_value_get_item(const nrd_value *value, size_t index) try {
+  if (!value)
+    return nullptr;
   const std::vector<Value> *items = frontend::itemsOf(value->value);
   if (!items || index >= items->size())
     return nullptr;
@@ -345,15 +420,21 @@ nrd_value *nrd_value_get_item(const nrd_value *value, size_t index) {
   item->owners = value->owners;
   return item;
 }
+NRD_CATCH_AND(return nullptr)
 
-const char *nrd_value_get_field(const nrd_value *value, size_t index) {
+const char *nrd_value_get_field(const nrd_value *value, size_t index) try {
+  if (!value)
+    return nullptr;
   if (auto *aggregate = value->value.getIf<frontend::Aggregate>())
     return index < aggregate->items.size() ? aggregate->cls->fields()[index].name.c_str() : nullptr;
   auto *tuple = value->value.getIf<frontend::Tuple>();
   return tuple && index < tuple->fields.size() ? tuple->fields[index].c_str() : nullptr;
 }
+NRD_CATCH_AND(return nullptr)
 
-uint64_t nrd_value_get_handle(const nrd_value *value) {
+uint64_t nrd_value_get_handle(const nrd_value *value) try {
+  if (!value)
+    return 0;
   if (auto *object = value->value.getIf<frontend::HostObject>())
     return object->handle;
   if (auto *tuple = value->value.getIf<frontend::Tuple>())
@@ -364,8 +445,11 @@ uint64_t nrd_value_get_handle(const nrd_value *value) {
     return uint64_t(uintptr_t(function->function->hostData()));
   return 0;
 }
+NRD_CATCH_AND(return 0)
 
-const char *nrd_value_get_type(const nrd_value *value, const int64_t **shape, size_t *rank) {
+const char *nrd_value_get_type(const nrd_value *value, const int64_t **shape, size_t *rank) try {
+  if (!value)
+    return nullptr;
   const frontend::Type *type = nullptr;
   if (auto *known = value->value.getIf<frontend::TypeValue>())
     type = &known->type;
@@ -380,3 +464,4 @@ const char *nrd_value_get_type(const nrd_value *value, const int64_t **shape, si
   value->text = signatureText(type->element());
   return value->text.c_str();
 }
+NRD_CATCH_AND(return nullptr)

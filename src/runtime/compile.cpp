@@ -4,6 +4,7 @@
 #include "runtime/c_host.h"
 #include "runtime/cache/kernels.h"
 #include "runtime/compiler.h"
+#include "runtime/devices/arguments.h"
 #include "runtime/function.h"
 #include "runtime/request.h"
 #include "support/settings.h"
@@ -136,27 +137,10 @@ targets::CompileOptions targetOptionsOf(const CompileRequest &request) {
   return targetOptions;
 }
 
-Packing packingOf(const ParamSlot &slot) {
-  if (!slot.passed)
-    return Packing::Skipped;
-  if (slot.descriptorRank)
-    return Packing::Other;
-  switch (slot.kind) {
-  case targets::ScalarKind::Pointer:
-    return Packing::Pointer;
-  case targets::ScalarKind::I32:
-  case targets::ScalarKind::I64:
-    return Packing::Integer;
-  case targets::ScalarKind::F32:
-    return Packing::Float;
-  default:
-    return Packing::Other;
-  }
-}
-
 /// How the parameters of the function reach the code. `written`: those of the code that it may
 /// store through.
-ErrorPtr bind(const CompileRequest &request, const llvm::BitVector &written, nrd_kernel &kernel) {
+ErrorPtr bind(const llvm::BitVector &written, nrd_kernel &kernel) {
+  const CompileRequest &request = kernel.request;
   for (const frontend::ParamSpec &spec : request.specs)
     kernel.layout += layoutText(spec);
   unsigned next = 0;
@@ -164,9 +148,12 @@ ErrorPtr bind(const CompileRequest &request, const llvm::BitVector &written, nrd
               [&](const frontend::ParamSpec &spec, const std::string &name) {
                 ParamSlot &slot = kernel.params.emplace_back();
                 slot.name = name;
+                if (!request.function->host)
+                  slot.spec = &spec;
                 if (spec.kind == frontend::ParamSpec::Kind::Constant)
                   return;
                 slot.passed = true;
+                slot.type = spec.type.scalar;
                 slot.descriptorRank = uint8_t(spec.type.block.size());
                 ++kernel.passedCount;
                 if (next < kernel.code->params.size()) {
@@ -247,11 +234,11 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
       keeper.keep(*result->code, *result, written);
     }
   }
-  if (ErrorPtr error = bind(request, written, *result))
-    return error;
   if (host)
     request.owners.insert(request.owners.end(), host->owners().begin(), host->owners().end());
   result->request = std::move(request);
+  if (ErrorPtr error = bind(written, *result))
+    return error;
   printAdvice(*result);
   if (result->entry && result->request.load)
     result->onDevice = deviceOf(result->request.target.backend).attach(*result);
@@ -289,6 +276,24 @@ std::string runtime::timeTable(const nrd_kernel &kernel) {
     if (pass.ms >= 0.01)
       line(pass.name, pass.ms);
   return text;
+}
+
+ErrorPtr nrd_kernel::withChecks(nrd_kernel *&kernel) {
+  kernel = this;
+  if (checked)
+    return nullptr;
+  if (request.target.backend != Backend::Cpu)
+    return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::CheckedOnGpu,
+                     request.target.backendText());
+  std::lock_guard lock(checkedMutex);
+  if (!checkedKernel) {
+    CompileRequest again = request;
+    again.options.checked = true;
+    if (ErrorPtr error = compileKernel(std::move(again), checkedKernel))
+      return error;
+  }
+  kernel = checkedKernel.get();
+  return nullptr;
 }
 
 const char *nrd_kernel::objectName() const {

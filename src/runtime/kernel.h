@@ -44,18 +44,31 @@ struct ParamSlot {
   uint8_t descriptorRank = 0; ///< of a descriptor, whose `kind` is that of its base
   targets::ScalarKind kind = targets::ScalarKind::I32;
   std::string name;
+  frontend::DType type = frontend::DType::Int32; ///< element type
+  /// What was promised when the kernel was compiled, which a launch is held to; null where the
+  /// host's rules hold instead (see `nrd_kernel_launch`).
+  const frontend::ParamSpec *spec = nullptr;
 
   /// Parameters of the code: of a descriptor its base, its sizes, its strides but the last.
   unsigned codeParams() const { return descriptorRank ? 2 * descriptorRank : passed; }
 };
 
-/// What a parameter takes from an argument of the usual kind; a byte a parameter, close together.
-enum class Packing : uint8_t {
-  Skipped, ///< it is folded into the code
-  Pointer,
-  Integer, ///< 32 or 64 bits
-  Float,   ///< fp32
-  Other    ///< anything else
+/// What a parameter takes from an argument of the usual kind: few bytes, close together.
+struct Packing {
+  enum Kind : uint8_t {
+    Skipped,  ///< it is folded into the code, whatever the argument is
+    Constant, ///< it is folded into the code, and the argument must be `constant`
+    Pointer,
+    Int32,
+    Int64,
+    Float, ///< fp32
+    Other  ///< anything else
+  };
+  Kind kind = Skipped;
+  uint8_t zeroBits = 0; ///< bits of the value that must be 0: a promised multiple of 16
+  /// The first 4 bytes of the argument, where `mask` has ones: its kind and, of a pointer, type.
+  uint32_t head = 0, mask = 0;
+  uint64_t constant = 0; ///< Constant: a value that 8 bytes hold
 };
 
 } // namespace nereid::runtime
@@ -85,6 +98,9 @@ struct nrd_kernel {
   std::vector<nereid::targets::StageTime> passTimes; ///< of single passes, when they are wanted
   std::string metadata;
 
+  /// The same kernel with checked accesses, compiled when it is first asked for.
+  nereid::runtime::ErrorPtr withChecks(nrd_kernel *&kernel);
+
   /// The text or bytes of a stage; compiles again, keeping everything, for one that was not kept.
   /// Null when the target has no such stage, or when it cannot be made: `why` says so then.
   const std::string *stage(llvm::StringRef name, std::string *why = nullptr);
@@ -93,6 +109,8 @@ struct nrd_kernel {
   const char *objectName() const;
 
 private:
+  std::mutex checkedMutex;
+  std::unique_ptr<nrd_kernel> checkedKernel;
   std::mutex stageMutex;
   std::vector<std::string> names;
   llvm::StringMap<std::unique_ptr<std::string>> stages;

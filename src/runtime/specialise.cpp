@@ -142,6 +142,23 @@ ErrorPtr checkDescriptor(const ParamRule &rule, const nrd_arg &arg, llvm::String
   return nullptr;
 }
 
+/// Whether everything is there that a tuple points to.
+ErrorPtr checkTuple(const ParamRule &rule, const nrd_arg &arg, llvm::StringRef function) {
+  constexpr size_t most = 1 << 16;
+  const nrd_tuple *tuple = arg.tuple;
+  if (!tuple || (!tuple->items && tuple->count))
+    return badArgument(rule, function, "a tuple with its items", "null");
+  if (tuple->count > most)
+    return badArgument(rule, function, "a tuple of at most 65536 items",
+                       std::to_string(tuple->count).c_str());
+  if (arg.kind == NRD_ARG_AGGREGATE && (!tuple->class_name || (!tuple->fields && tuple->count)))
+    return badArgument(rule, function, "a value of a class with its names", "null");
+  for (size_t i = 0; tuple->fields && i < tuple->count; ++i)
+    if (!tuple->fields[i])
+      return badArgument(rule, function, "names of all items", "null");
+  return nullptr;
+}
+
 ErrorPtr appendForced(KeyBuffer &key, const ParamRule &rule, const nrd_arg &arg,
                       llvm::StringRef function) {
   const Type &type = *rule.forcedType;
@@ -149,9 +166,14 @@ ErrorPtr appendForced(KeyBuffer &key, const ParamRule &rule, const nrd_arg &arg,
   auto expected = [&] { return "a value for its type `" + signatureText(type) + "`"; };
   if (type.isPointer) {
     // A plain integer is an address.
-    if (arg.kind != NRD_ARG_POINTER && !integerOf(arg))
-      return makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::NotAPointer,
-                       std::string_view(rule.name), std::string_view(function), kindText(arg));
+    if (arg.kind != NRD_ARG_POINTER && (!integerOf(arg) || rule.isStrict))
+      return rule.isStrict ? badArgument(rule, function, "a pointer", kindText(arg))
+                           : makeError(NRD_ERROR_ARGUMENT, "TypeError", diag::NotAPointer,
+                                       std::string_view(rule.name), std::string_view(function),
+                                       kindText(arg));
+    if (rule.isStrict && arg.dtype != NRD_VOID && arg.dtype != uint8_t(type.scalar))
+      return badArgument(rule, function, pointerText(uint8_t(type.scalar)),
+                         pointerText(arg.dtype).c_str());
     uint64_t address = arg.kind == NRD_ARG_POINTER ? uint64_t(uintptr_t(arg.p)) : arg.u;
     bool large = arg.kind == NRD_ARG_POINTER && isLarge(arg, type.scalar);
     key.push_back(TagForced | (aligned && address % 16 == 0 ? Multiple : 0) | (large ? Large : 0));
@@ -390,6 +412,8 @@ ErrorPtr appendArgument(KeyBuffer &key, const ParamRule &rule, const nrd_arg &ar
     return appendConstexpr(key, rule, arg, functionName);
   case NRD_ARG_TUPLE:
   case NRD_ARG_AGGREGATE: {
+    if (ErrorPtr error = checkTuple(rule, arg, functionName))
+      return error;
     const nrd_tuple &tuple = *arg.tuple;
     appendConstant(key, TagTuple, uint32_t(tuple.count));
     appendBytes(key, &tuple.host_class, sizeof tuple.host_class);
@@ -790,6 +814,79 @@ ErrorPtr runtime::specialiseSignature(llvm::ArrayRef<ParamRule> rules,
     if (ErrorPtr error = specOfSignature(rule, text, specs.emplace_back()))
       return error;
   return nullptr;
+}
+
+ErrorPtr runtime::checkTuples(llvm::ArrayRef<nrd_arg> args, llvm::StringRef functionName) {
+  ParamRule rule;
+  for (const nrd_arg &arg : args) {
+    if (!holdsArguments(arg))
+      continue;
+    rule.name = "#" + llvm::utostr(size_t(&arg - args.begin()));
+    if (ErrorPtr error = checkTuple(rule, arg, functionName))
+      return error;
+    if (ErrorPtr error = checkTuples({arg.tuple->items, arg.tuple->count}, functionName))
+      return error;
+  }
+  return nullptr;
+}
+
+bool runtime::fits(const nrd_arg &arg, DType type) {
+  std::optional<Integer> value = integerOf(arg);
+  return value && ::fits(*value, type);
+}
+
+bool runtime::isConstant(const nrd_arg &arg, const Value &value) {
+  if (arg.kind == NRD_ARG_POINTER)
+    return !arg.p && value.isNone();
+  if (arg.kind == NRD_ARG_VALUE && !arg.v)
+    return false;
+  if (arg.kind > NRD_ARG_VALUE)
+    return false;
+  Value given = constantOf(arg);
+  std::string a = keyOfLiteral(given), b = keyOfLiteral(value);
+  if (a == b || a.empty() || b.empty())
+    return true;
+  // 1, True and 1.0 are equal.
+  auto number = [](const Value &of) -> std::optional<double> {
+    if (auto *flag = of.getIf<bool>())
+      return *flag;
+    if (auto *integer = of.getIf<llvm::APSInt>(); integer && integer->getSignificantBits() <= 53)
+      return double(integer->getExtValue());
+    if (auto *real = of.getIf<double>())
+      return *real;
+    return std::nullopt;
+  };
+  std::optional<double> x = number(given), y = number(value);
+  return x && y && *x == *y;
+}
+
+ErrorPtr runtime::checkDescriptor(const nrd_arg &arg, const ParamSpec &spec, llvm::StringRef param,
+                                  llvm::StringRef functionName) {
+  ParamRule rule;
+  rule.name = param.str();
+  if (ErrorPtr error = ::checkDescriptor(rule, arg, functionName))
+    return error;
+  const nrd_descriptor &desc = *arg.descriptor;
+  Type given = spec.type;
+  given.scalar = DType(arg.dtype);
+  given.padsNaN = desc.pads_nan;
+  given.block.assign(desc.block, desc.block + desc.rank);
+  if (!(given == spec.type))
+    return badArgument(rule, functionName,
+                       "a descriptor of type `" + signatureText(spec.type) + "`",
+                       ("`" + signatureText(given) + "`").c_str());
+  if (int64_t last = desc.shape[desc.rank - 1]; spec.divisibility % 16 == 0 && last % 16)
+    return badArgument(rule, functionName,
+                       "a last size that is a multiple of 16, as `" + signatureText(spec) +
+                           "` promises",
+                       std::to_string(last).c_str());
+  return nullptr;
+}
+
+std::string runtime::pointerText(uint8_t dtype) {
+  if (dtype == NRD_VOID || dtype > NRD_FP64)
+    return "a pointer of unknown type";
+  return "a pointer to `" + signatureText(Type::of(DType(dtype))) + "`";
 }
 
 const char *nereid::runtime::kindText(const nrd_arg &arg) {

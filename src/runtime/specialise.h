@@ -55,8 +55,9 @@ struct ParamRule {
   bool isConstexpr = false;
   bool isConst = false; ///< pointers are to const
   bool hasDefault = false;
-  bool foldsOne = true;                     ///< an integer that is 1 is a constant
-  uint32_t policy = 0;                      ///< NRD_PARAM_*
+  bool isStrict = false; ///< a forced pointer takes no integers and no pointers to other elements
+  bool foldsOne = true;  ///< an integer that is 1 is a constant
+  uint32_t policy = 0;   ///< NRD_PARAM_*
   std::optional<frontend::Type> forcedType; ///< by annotation, or set by the face
 };
 
@@ -107,8 +108,23 @@ std::string signatureText(const frontend::Type &type);
 /// A known Python literal ("1024", "-3.5", "True", "None", "'tf32'"); nothing when it is not one.
 std::optional<frontend::Value> parseLiteral(llvm::StringRef text);
 
+/// Whether the integer argument can be given for a parameter of this integer type.
+bool fits(const nrd_arg &arg, frontend::DType type);
+
+/// Whether the argument is this value, as far as the two can be compared.
+bool isConstant(const nrd_arg &arg, const frontend::Value &value);
+
+/// Why tuples among the arguments, nested ones too, cannot be read: something is null.
+ErrorPtr checkTuples(llvm::ArrayRef<nrd_arg> args, llvm::StringRef functionName);
+
+/// Why the descriptor cannot be given for a parameter that was compiled for `spec`.
+ErrorPtr checkDescriptor(const nrd_arg &arg, const frontend::ParamSpec &spec, llvm::StringRef param,
+                         llvm::StringRef functionName);
+
 /// What an argument is, for messages: "an integer", "a pointer", "None"...
 const char *kindText(const nrd_arg &arg);
+/// "a pointer to `fp32`", by nrd_dtype.
+std::string pointerText(uint8_t dtype);
 
 /// The bytes that identify a known value (see nrd_value::key), for values without host objects and
 /// functions.

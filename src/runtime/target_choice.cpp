@@ -173,16 +173,19 @@ bool runtime::canLaunch(const CompileRequest &request) {
 //===--- the C ABI
 //------------------------------------------------------------------------------===//
 
-nrd_error *nrd_set_default_target(const char *target) {
-  return prefer(target, 0);
-}
+nrd_error *nrd_set_default_target(const char *target) try { return prefer(target, 0); }
+NRD_CATCH_ERROR
 
-nrd_error *nrd_set_fallback_target(const char *target) {
+nrd_error *nrd_set_fallback_target(const char *target) try {
   return prefer(target, LaunchState::onlyFallback);
 }
+NRD_CATCH_ERROR
 
 nrd_error *nrd_target_of_arguments(const nrd_arg *arguments, size_t count,
-                                   const nrd_options *options, char **target, int *device) {
+                                   const nrd_options *options, char **target, int *device) try {
+  NRD_NEEDS_ARRAY(arguments, count);
+  NRD_NEEDS(target);
+  NRD_NEEDS(device);
   llvm::SmallVector<nrd_arg, 0> storage;
   llvm::ArrayRef<nrd_arg> leaves = flatten({arguments, count}, storage);
   TargetName found;
@@ -195,12 +198,14 @@ nrd_error *nrd_target_of_arguments(const nrd_arg *arguments, size_t count,
   *target = strdup(found.text().c_str());
   return nullptr;
 }
+NRD_CATCH_ERROR
 
-int nrd_cuda_is_pinned(const void *address) {
+int nrd_cuda_is_pinned(const void *address) try {
   return cuda::hasDriver() ? cuda::placeOf(address) == cuda::Place::Pinned : -1;
 }
+NRD_CATCH_AND(return -1)
 
-char *nrd_default_target(void) {
+char *nrd_default_target(void) try {
   TargetName target;
   int device;
   // Without a driver the name stays as it was chosen; a launch will say what is missing.
@@ -208,3 +213,4 @@ char *nrd_default_target(void) {
     target.arch = 0;
   return strdup(target.text().c_str());
 }
+NRD_CATCH_AND(return nullptr)

@@ -76,6 +76,30 @@ std::span<const DiagInfo> allDiagnostics() {
   return registry;
 }
 
+/// Appends a text of the user's; of a word that no reader would read to its end only both ends.
+static void appendShortened(std::string &out, std::string_view text) {
+  constexpr size_t longest = 400, head = 100, tail = 60;
+  auto isInside = [&](size_t at) { return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80; };
+  while (!text.empty()) {
+    size_t end = std::min(text.find_first_of(" \t\n"), text.size());
+    if (end > longest) {
+      size_t first = head, last = end - tail;
+      while (first > 0 && isInside(first))
+        --first;
+      while (last < end && isInside(last))
+        ++last;
+      out += text.substr(0, first);
+      out += "...(" + std::to_string(last - first) + " bytes)...";
+      out += text.substr(last, end - last);
+    } else {
+      out += text.substr(0, end);
+    }
+    size_t next = std::min(text.find_first_not_of(" \t\n", end), text.size());
+    out += text.substr(end, next - end);
+    text.remove_prefix(next);
+  }
+}
+
 std::string formatMessage(std::string_view format, std::span<const DiagArg> args) {
   std::string out;
   out.reserve(format.size() + 32);
@@ -94,7 +118,7 @@ std::string formatMessage(std::string_view format, std::span<const DiagArg> args
     if (index >= args.size())
       continue;
     if (auto *text = std::get_if<std::string_view>(&args[index]))
-      out += *text;
+      appendShortened(out, *text);
     else
       out += std::to_string(*std::get_if<int64_t>(&args[index]));
   }

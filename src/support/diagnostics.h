@@ -69,7 +69,8 @@ template <typename... Params> struct Def {
 /// A parameter on its way into a message.
 using DiagArg = std::variant<std::string_view, int64_t>;
 
-/// Fills `{0}`, `{1}`... of a registry format; `{{` is a literal brace.
+/// Fills `{0}`, `{1}`... of a registry format; `{{` is a literal brace. Words of more than 400
+/// bytes are shortened.
 std::string formatMessage(std::string_view format, std::span<const DiagArg> args);
 
 /// One reported problem, self-contained: it keeps the source alive and can be rendered later.

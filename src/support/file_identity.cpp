@@ -67,7 +67,7 @@ std::string readBuildNumber(int file) {
 } // namespace
 
 std::string buildIdentity(const std::string &path) {
-  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0)
     return {};
   std::string identity = readBuildNumber(file);

@@ -91,19 +91,21 @@ private:
   int descriptor;
 };
 
+/// Follows no link, and waits for nobody: a pipe in place of an entry is opened and then rejected.
 int openAt(int folder, const char *name, int flags, mode_t mode = 0) {
   int result;
   do
-    result = ::openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW, mode);
+    result = ::openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, mode);
   while (result < 0 && errno == EINTR);
   return result;
 }
 
-/// A regular file of the user's as a whole; an empty text when it is none.
+/// A regular file that the user alone writes as a whole; an empty text when it is none.
 std::string readAll(int file, struct stat &status) {
   std::string content;
   if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid() ||
-      status.st_size < off_t(headSize) || uint64_t(status.st_size) > largestEntry)
+      (status.st_mode & 022) || status.st_size < off_t(headSize) ||
+      uint64_t(status.st_size) > largestEntry)
     return content;
   content.resize(size_t(status.st_size));
   size_t have = 0;
@@ -309,6 +311,19 @@ FolderState Store::state() const {
   FolderState state;
   File folder(openFolder(&state));
   return state;
+}
+
+bool Store::isWritable() const {
+  // A folder that is not there yet is made in the nearest one that is.
+  for (std::string at = path; !at.empty();) {
+    if (::faccessat(AT_FDCWD, at.c_str(), W_OK | X_OK, AT_EACCESS) == 0)
+      return true;
+    if (errno != ENOENT || at == "/")
+      return false;
+    size_t slash = at.rfind('/');
+    at = slash == std::string::npos ? "." : slash == 0 ? "/" : at.substr(0, slash);
+  }
+  return false;
 }
 
 bool Store::makeFolder() const {

@@ -71,6 +71,8 @@ public:
   /// which goes with the entries.
   std::string assemblyNotes() const { return path + "/" + notesName; }
   FolderState state() const;
+  /// Whether entries could be kept: the folder, or where it would be made, can be written.
+  bool isWritable() const;
 
   /// The content of an entry, checked; one that this process is about to write, as it is.
   std::optional<std::string> read(const Key &key, EntryKind kind) const;

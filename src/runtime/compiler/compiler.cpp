@@ -6,6 +6,7 @@
 #include "frontend/semantic.h"
 #include "opt/Opt.h"
 #include "runtime/compiler/build.h"
+#include "runtime/compiler/out_of_memory.h"
 #include "runtime/compiler/tile_module.h"
 #include "targets/disassemble.h"
 
@@ -110,6 +111,7 @@ public:
 
 const Compiler &linkedCompiler() {
   static const Linked compiler;
+  throwWithoutMemory();
   return compiler;
 }
 

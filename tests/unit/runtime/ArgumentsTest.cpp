@@ -48,8 +48,10 @@ TEST_F(ArgumentsTest, KernelLaunchChecksKinds) {
   nrd_arg numbers[] = {Argument(x), Argument(y), Argument(2.5)};
   EXPECT_EQ(take(nrd_kernel_launch(kernel.get(), numbers, 3, &how)),
             "error: argument `n` of `copy`: expected an integer, found a float");
-  EXPECT_EQ(take(nrd_kernel_launch(kernel.get(), numbers, 2, &how)),
-            "error: `copy` needs a value for its parameter `n`");
+  EXPECT_EQ(
+      take(nrd_kernel_launch(kernel.get(), numbers, 2, &how)),
+      "error: `copy` needs a value for its parameter `n`\nnote: the compiled kernel takes `x`, "
+      "`y`, `n`, or all parameters of its function with the constants `BLOCK`");
 }
 
 TEST_F(ArgumentsTest, ReadOnlyArgument) {
@@ -63,10 +65,12 @@ TEST_F(ArgumentsTest, ReadOnlyArgument) {
 
 TEST_F(ArgumentsTest, BadGrid) {
   std::vector<float> x(8), y(8, 5.0f);
-  EXPECT_EQ(launch("copy", {uint32_t(-1)}, x, y, 8, 8),
+  EXPECT_EQ(launch("copy", {-1}, x, y, 8, 8),
             "error: the grid's dimension 0 is -1: expected 0 to 2147483647");
-  EXPECT_EQ(launch("copy", {1, 1, int64_t(1) << 40}, x, y, 8, 8), // what does not fit becomes -1
-            "error: the grid's dimension 2 is -1: expected 0 to 2147483647");
+  EXPECT_EQ(launch("copy", {1, 1, int64_t(1) << 40}, x, y, 8, 8), // what does not fit 32 bits
+            "error: the grid's dimension 2 is 4294967294: expected 0 to 2147483647");
+  EXPECT_EQ(launch("copy", {1, 3'000'000'000u}, x, y, 8, 8),
+            "error: the grid's dimension 1 is 3000000000: expected 0 to 2147483647");
   EXPECT_EQ(errorName, "BadGrid");
   // A zero launches nothing.
   EXPECT_EQ(launch("copy", {3, 0}, x, y, 8, 8), "");

@@ -328,7 +328,8 @@ TEST_F(CudaTest, LaunchesOnTheCpuLikeTheLastOne) {
 
 TEST_F(CudaTest, CompiledKernelsThatAreReady) { // nrd_kernel_launch
   auto kernel = make(info());
-  kernel->packing = {Packing::Pointer, Packing::Integer, Packing::Float, Packing::Skipped};
+  for (const ParamSlot &slot : kernel->params)
+    kernel->packing.push_back(packingOf(slot));
   auto run = [&](std::vector<nrd_arg> args, nrd_launch how) -> std::string {
     fake().reset();
     fake().params(5);

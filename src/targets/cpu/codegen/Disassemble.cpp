@@ -95,10 +95,107 @@ std::map<uint64_t, std::string> relocated(const llvm::object::SectionRef &sectio
   return names;
 }
 
+using ElfFile = llvm::object::ELFFile<llvm::object::ELF64LE>;
+using ElfSection = ElfFile::Elf_Shdr;
+
+/// A table of symbols whose names and sections are all there.
+llvm::Error checkSymbols(const ElfFile &file, const ElfSection &table, size_t sections) {
+  auto symbols = file.symbols(&table);
+  if (!symbols)
+    return symbols.takeError();
+  auto names = file.getStringTableForSymtab(table);
+  if (!names)
+    return names.takeError();
+  for (const auto &symbol : *symbols) {
+    if (auto name = symbol.getName(*names); !name)
+      return name.takeError();
+    if (symbol.st_shndx >= sections && symbol.st_shndx < llvm::ELF::SHN_LORESERVE)
+      return llvm::createStringError("a symbol is in a section that is not there");
+    if (symbol.st_shndx == llvm::ELF::SHN_XINDEX)
+      return llvm::createStringError("it has more sections than are supported");
+  }
+  return llvm::Error::success();
+}
+
+/// Relocations of a section that is there, by symbols that are.
+llvm::Error checkRelocations(const ElfFile &file, const ElfSection &table) {
+  auto target = file.getSection(table.sh_info);
+  if (!target)
+    return target.takeError();
+  auto linked = file.getSection(table.sh_link);
+  if (!linked)
+    return linked.takeError();
+  auto symbols = file.symbols(*linked);
+  if (!symbols)
+    return symbols.takeError();
+  auto check = [&](const auto &all) -> llvm::Error {
+    for (const auto &relocation : all)
+      if (relocation.getSymbol(false) >= std::max<size_t>(symbols->size(), 1))
+        return llvm::createStringError("a relocation is by a symbol that is not there");
+    return llvm::Error::success();
+  };
+  if (table.sh_type == llvm::ELF::SHT_REL) {
+    auto all = file.rels(table);
+    return all ? check(*all) : all.takeError();
+  }
+  auto all = file.relas(table);
+  return all ? check(*all) : all.takeError();
+}
+
+/// Whether the file is what its headers say. LLVM's readers of symbols and relocations end the
+/// process where it is not; these here give errors.
+llvm::Error checkStructure(llvm::StringRef elf) {
+  constexpr uint64_t mostExpanded = uint64_t(1) << 30;
+  if (uint8_t(elf[llvm::ELF::EI_CLASS]) != llvm::ELF::ELFCLASS64 ||
+      uint8_t(elf[llvm::ELF::EI_DATA]) != llvm::ELF::ELFDATA2LSB)
+    return llvm::createStringError("it is not for a 64-bit little-endian processor");
+  auto file = ElfFile::create(elf);
+  if (!file)
+    return file.takeError();
+  auto sections = file->sections();
+  if (!sections)
+    return sections.takeError();
+  for (const ElfSection &section : *sections) {
+    if (auto name = file->getSectionName(section); !name)
+      return name.takeError();
+    auto contents = file->getSectionContents(section);
+    if (!contents)
+      return contents.takeError();
+    if (section.sh_flags & llvm::ELF::SHF_COMPRESSED) {
+      using Header = llvm::object::Elf_Chdr_Impl<llvm::object::ELF64LE>;
+      if (contents->size() < sizeof(Header) ||
+          reinterpret_cast<const Header *>(contents->data())->ch_size > mostExpanded)
+        return llvm::createStringError("a compressed section is damaged");
+    }
+    llvm::Error wrong = llvm::Error::success();
+    switch (section.sh_type) {
+    case llvm::ELF::SHT_SYMTAB:
+    case llvm::ELF::SHT_DYNSYM:
+      wrong = checkSymbols(*file, section, sections->size());
+      break;
+    case llvm::ELF::SHT_REL:
+    case llvm::ELF::SHT_RELA:
+      wrong = checkRelocations(*file, section);
+      break;
+    case llvm::ELF::SHT_CREL:
+    case llvm::ELF::SHT_SYMTAB_SHNDX:
+      wrong = llvm::createStringError("it has a section of an unsupported type");
+      break;
+    default:
+      break;
+    }
+    if (wrong)
+      return wrong;
+  }
+  return llvm::Error::success();
+}
+
 } // namespace
 
 llvm::Expected<std::string> disassemble(llvm::StringRef elf) {
   initialize();
+  if (llvm::Error damage = checkStructure(elf))
+    return llvm::createStringError("it is no valid ELF file: " + llvm::toString(std::move(damage)));
   auto parsed = llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(elf, "code"));
   if (!parsed)
     return llvm::createStringError("it is no valid ELF file: " +
@@ -110,7 +207,10 @@ llvm::Expected<std::string> disassemble(llvm::StringRef elf) {
   Tools tools;
   if (!tools.open())
     return llvm::createStringError("LLVM was built without its disassembler for x86-64");
-  std::unique_ptr<llvm::DWARFContext> lines = llvm::DWARFContext::create(object);
+  std::unique_ptr<llvm::DWARFContext> lines = llvm::DWARFContext::create(
+      object, llvm::DWARFContext::ProcessDebugRelocations::Process, nullptr, "",
+      [](llvm::Error damage) { llvm::consumeError(std::move(damage)); },
+      [](llvm::Error damage) { llvm::consumeError(std::move(damage)); });
 
   // Functions by section and address.
   std::map<uint64_t, std::map<uint64_t, std::string>> functions;

@@ -18,7 +18,9 @@ AssemblyNote::AssemblyNote(llvm::StringRef folder, llvm::StringRef what) {
     return;
   auto hash = llvm::BLAKE3::hash<16>(llvm::arrayRefFromStringRef(what));
   name = (folder + "/" + llvm::toHex(hash, /*LowerCase=*/true)).str();
-  auto open = [&] { return ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600); };
+  auto open = [&] {
+    return ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  };
   file = open();
   if (file < 0 && errno == ENOENT &&
       !llvm::sys::fs::create_directories(folder, true, llvm::sys::fs::owner_all))
