@@ -95,3 +95,30 @@ def test_numbers_of_other_bases():
 def test_no_gpu():
     result = nereid(*BENCH[:4], *ARGS, *GRID, "--target", "cuda:90", "--arg", "BLOCK_SIZE=64", NEREID_LIBCUDA="/no/libcuda.so")
     assert result.returncode in (1, 2) and "no NVIDIA driver was found" in result.stderr
+
+
+def test_one_impossible_configuration():
+    """A row of its own, whatever is wrong with it; the others are measured."""
+    result = nereid(*BENCH, *ARGS, *GRID, "--config", "BLOCK_SIZE=1024", "--config",
+                    "BLOCK_SIZE=1024, num_warps=many", "--config", "BLOCK_SIZE=0", "--config", "BLOCK_SIZE=1024, n_elements=x.y")
+    assert result.returncode == 0, result.stderr
+    rows = result.stdout.splitlines()[2:]
+    assert len(rows) == 4 and "FLOP/s" in rows[0]
+    assert all("failed: " in row for row in rows[1:]), result.stdout
+
+
+def test_tensors_that_are_too_small():  # CliKernelFaulted
+    small = arguments("n_elements=50000000", "x_ptr=rand:16", "y_ptr=rand:16", "output_ptr=empty:16", "BLOCK_SIZE=1024")
+    result = nereid(*BENCH, *small, *GRID)
+    assert result.returncode == 1
+    assert "`--checked` finds accesses outside of the tensors" in result.stderr and "the kernel ended the process (" in result.stderr
+    result = nereid(*BENCH, *small, *GRID, "--checked")
+    assert result.returncode == 1
+    assert "failed: " in result.stdout and "x_ptr" in result.stdout, result.stdout
+
+
+def test_shapes_as_tuples():
+    for shape in ("(M,N)", "(M, N)", "M,N", "(M)x(N)", "((M),N*1)", "(M*N,)"):
+        result = nereid(*BENCH, *ARGS, *GRID, "--arg", "BLOCK_SIZE=1024",
+                        "--arg", f"x_ptr=randn:{shape.replace('M', 'n_elements').replace('N', '1')}")
+        assert result.returncode == 0, (shape, result.stderr)

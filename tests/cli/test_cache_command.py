@@ -92,3 +92,28 @@ def test_clearing_what_is_read_only(cached, tmp_path):
 def test_wrong_command_lines():
     fails(2, "error: `nereid cache` cannot use the argument `clean`", "cache", "clean")
     fails(2, "error: `nereid cache` cannot use the argument `more`", "cache", "clear", "more")
+
+
+def test_pipe_in_place_of_an_entry(cached, tmp_path):
+    """Nobody waits for a writer: the entry is damaged, and the kernel is compiled again."""
+    entry, = [row["path"] for row in json.loads(cached("show", "--json").stdout)["entries"] if row["kind"] == "kernel"]
+    path = pathlib.Path(entry) if entry.startswith("/") else tmp_path / "kernels" / entry
+    path.unlink()
+    os.mkfifo(path)
+    again = nereid("compile", SEED, "--kernel", "add_kernel", "--signature", "*fp32:16, *fp32:16, *fp32:16, i32, 1024", "--emit", "obj",
+                   "-o", tmp_path / "again.o", NEREID_CACHE="1", NEREID_CACHE_DIR=str(tmp_path))
+    assert again.returncode == 0, again.stderr
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    assert cached("verify").returncode in (0, 1)
+
+
+def test_entry_that_others_can_write(cached, tmp_path):
+    row, = [row for row in json.loads(cached("show", "--json").stdout)["entries"] if row["kind"] == "kernel"]
+    path = pathlib.Path(row["path"]) if row["path"].startswith("/") else tmp_path / "kernels" / row["path"]
+    for mode in (0o620, 0o602, 0o666):
+        path.chmod(mode)
+        report = json.loads(cached("show", "--json").stdout)
+        assert report["damaged"] == [row["path"]], oct(mode)
+    path.chmod(0o644)
+    assert json.loads(cached("show", "--json").stdout)["damaged"] == []

@@ -314,3 +314,62 @@ def test_many_functions(tmp_path):
     file = tmp_path / "many.py"
     file.write_text("import triton.language as tl\n" + "".join(f"def k{i}(x):\n    tl.store(x, {i})\n" for i in range(20000)))
     assert nereid("compile", str(file), "--kernel", "k19999", "--signature", "*i32", "--emit", "tile").returncode == 0
+
+
+def test_help_of_run_after_its_options():
+    for arguments in (["run", "--help"], ["run", "--python", sys.executable, "--help"], ["help", "run"]):
+        result = nereid(*arguments)
+        assert result.returncode == 0 and result.stdout.startswith("usage: nereid run SCRIPT"), arguments
+
+
+def test_unknown_stage_lists_all():
+    gpu = [*ADD, "--target", "cuda:90", "--emit", "zzz"]
+    message = nereid(*gpu).stderr
+    for stage in ("tile", "gpu", "llir", "ptx", "cubin", "layouts", "sass", "explain", "meta"):
+        assert f"`{stage}`" in message, message
+
+
+@pytest.mark.parametrize("arch", [80, 86, 87, 89, 90, 100, 103, 120, 121])
+def test_targets_of_the_documentation(arch):
+    assert f"`cuda:{arch}`" in (ROOT / "docs" / "cli.md").read_text()
+    assert nereid(*ADD, "--target", f"cuda:{arch}", "--emit", "meta").returncode == 0
+
+
+def test_long_names_are_shortened():
+    for arguments in (["a" * 100_000], ["compile", SEED, "--kernel", "k" * 100_000], ["compile", SEED, "--" + "o" * 100_000],
+                      ["bench", SEED, "--kernel", "add_kernel", "--arg", "x" * 100_000 + "=1", "--grid", "1"]):
+        result = nereid(*arguments)
+        assert result.returncode == 2
+        assert len(result.stderr) < 2000 and "bytes)..." in result.stderr
+
+
+def test_completion_of_values():
+    text = nereid("completion", "bash").stdout
+    script = text + """
+ask() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _nereid; echo "${COMPREPLY[*]}"; }
+ask nereid cache ""
+ask nereid compile --emit p
+ask nereid completion z
+ask nereid bench --cache ""
+ask nereid cache --f
+ask nereid compile k.py --targ
+"""
+    lines = subprocess.run(["bash", "-c", script], capture_output=True, text=True).stdout.splitlines()
+    assert lines == ["show verify clear path", "ptx", "zsh", "cold warm", "--folder", "--target"]
+    for shell in ("zsh", "fish"):
+        text = nereid("completion", shell).stdout
+        assert "verify" in text and "cubin" in text and "cold" in text
+        if shutil.which(shell):
+            assert subprocess.run([shell, "-n"], input=text, text=True).returncode == 0
+
+
+def test_doctor_on_a_read_only_place(tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    if os.geteuid() == 0:  # who may write everywhere but on a mount that is read-only
+        mounts = [line.split()[1] for line in pathlib.Path("/proc/mounts").read_text().splitlines()]
+        closed = next((mount for mount in mounts if os.path.isdir(mount) and not os.access(mount, os.W_OK)), None)
+        if closed is None:
+            pytest.skip("needs a place that cannot be written")
+    result = nereid("doctor", NEREID_CACHE="1", NEREID_CACHE_DIR=f"{closed}/nereid")
+    assert "is not used: it cannot be made, its place cannot be written" in result.stdout, result.stdout

@@ -1,6 +1,7 @@
 #include "faces/cli/arguments.h"
 
 #include "faces/cli/formula.h"
+#include "faces/cli/signature.h"
 #include "support/text.h"
 
 #include "llvm/ADT/APFloat.h"
@@ -122,8 +123,22 @@ std::vector<std::string> splitAtColons(std::string_view text) {
   return parts;
 }
 
-/// "4096x4096", "(M)x(2*N)": sizes, each a number, a name or a formula in brackets.
+/// "4096x4096", "(M)x(2*N)", "(M, 2*N)", "M,N": sizes, each a number, a name or a formula in
+/// brackets.
 std::vector<std::string> splitSizes(std::string_view text) {
+  // The brackets of a tuple: those around everything with a comma between them.
+  int open = 0;
+  bool isWhole = text.starts_with('(') && text.ends_with(')');
+  for (size_t i = 0; i < text.size() && isWhole; ++i) {
+    open += (text[i] == '(') - (text[i] == ')');
+    isWhole = open > 0 || i + 1 == text.size();
+  }
+  std::string_view inner = isWhole ? text.substr(1, text.size() - 2) : text;
+  std::vector<std::string> items = splitSignature(std::string(inner));
+  if (items.size() > 1 && items.back().empty()) // (M,) as in Python
+    items.pop_back();
+  if (items.size() > 1 || inner.ends_with(','))
+    return items;
   std::vector<std::string> parts(1);
   int depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -8,8 +8,11 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <iterator>
 #include <unistd.h>
 
 using namespace nereid;
@@ -38,6 +41,33 @@ bool cli::readTimingPlan(const Arguments &parsed, bool gpu, TimingPlan &plan,
     plan.cold = text == "cold";
   }
   return !diagnostics.hasErrors();
+}
+
+namespace {
+constexpr int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+char faultText[std::size(faults)][2048];
+
+/// Only what a signal handler may call.
+void explainFault(int signal) {
+  for (size_t i = 0; i < std::size(faults); ++i)
+    if (faults[i] == signal)
+      (void)!::write(STDERR_FILENO, faultText[i], std::strlen(faultText[i]));
+  ::_exit(1);
+}
+} // namespace
+
+FaultMessage::FaultMessage(const std::string &configuration) {
+  for (size_t i = 0; i < std::size(faults); ++i) {
+    DiagnosticEngine diagnostics;
+    diagnostics.report(diag::CliKernelFaulted, {}, strsignal(faults[i]), configuration);
+    std::snprintf(faultText[i], sizeof faultText[i], "%s", diagnostics.renderAll().c_str());
+    std::signal(faults[i], explainFault);
+  }
+}
+
+FaultMessage::~FaultMessage() {
+  for (int signal : faults)
+    std::signal(signal, SIG_DFL);
 }
 
 std::optional<Measured> cli::measureKernel(nrd_kernel *kernel, const LaunchMemory &memory,
@@ -165,22 +195,30 @@ int Bench::one(const std::string &configuration, Row &row) {
       texts.push_back(part);
     } else if (nrd_error *error = setOption(options.get(), name, part.substr(equals + 1))) {
       bool unknown = std::string_view(nrd_error_name(error)).starts_with("UnknownOption");
-      if (!unknown)
-        return failed(error);
+      row.problem = nrd_error_summary(error);
       nrd_error_free(error);
+      if (!unknown)
+        return 0;
       diagnostics.report(diag::CliBadConfiguration, {}, name, selection.kernel);
       return usageError(diagnostics);
     }
   }
+  // What is wrong in one configuration alone is a row's problem, the others are measured.
+  auto wrong = [&] {
+    if (configuration.empty())
+      return usageError(diagnostics);
+    row.problem = diagnostics.diagnostics().front().message();
+    return 0;
+  };
   ArgumentList list = readArguments(function, texts, diagnostics);
   if (diagnostics.hasErrors())
-    return usageError(diagnostics);
+    return wrong();
   std::vector<std::string> signature = signatureOf(function, list, diagnostics);
   std::optional<std::array<uint32_t, 3>> grid;
   if (!diagnostics.hasErrors())
     grid = readGrid(parsed.get("--grid"), list, diagnostics);
   if (diagnostics.hasErrors())
-    return usageError(diagnostics);
+    return wrong();
 
   KernelHandle kernel;
   if (nrd_error *error = compileKernel(function, signature, options.get(), kernel)) {
@@ -191,7 +229,10 @@ int Bench::one(const std::string &configuration, Row &row) {
   LaunchMemory memory;
   if (int status = memory.allocate(list))
     return status;
-  row.measured = measureKernel(kernel.get(), memory, *grid, plan, gpu, &row.problem);
+  {
+    FaultMessage message(configuration.empty() ? "-" : configuration);
+    row.measured = measureKernel(kernel.get(), memory, *grid, plan, gpu, &row.problem);
+  }
   std::string text;
   if (readStage(kernel.get(), "explain", text)) {
     if (auto report = json::parse(text)) {

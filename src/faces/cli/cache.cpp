@@ -42,8 +42,12 @@ static void showState(const json::Object &report, llvm::raw_ostream &out) {
   else
     out << folder << ": "
         << llvm::StringSwitch<llvm::StringRef>(state)
-               .Case("usable", "in use")
-               .Case("missing", "made by the first kernel")
+               .Case("usable", report.getBoolean("writable").value_or(true)
+                                   ? "in use"
+                                   : "in use, but nothing new is kept: it cannot be written")
+               .Case("missing", report.getBoolean("writable").value_or(true)
+                                    ? "made by the first kernel"
+                                    : "not used: it cannot be made, its place cannot be written")
                .Case("not ours", "not used: it must belong to this user and have mode 0700")
                .Case("off", "switched off by NEREID_CACHE=0")
                .Default("not used: it is no folder, or a link, or it cannot be opened")

@@ -75,9 +75,12 @@ int cli::compileCommand(const Command &, const Arguments &parsed) {
       std::string known;
       for (size_t i = 0; i < nrd_kernel_stage_count(kernel.get()); ++i)
         known += std::string("`") + nrd_kernel_stage_name(kernel.get(), i) + "`, ";
-      diagnostics.report(diag::CliUnknownStage, {}, kind,
-                         known + (target == "cpu" ? "`header` or `meta`" : "or `meta`") +
-                             " of the target `" + target + "`");
+      if (target != "cpu") // made from the others when they are asked for
+        known += "`layouts`, `sass`, ";
+      diagnostics.report(
+          diag::CliUnknownStage, {}, kind,
+          known + (target == "cpu" ? "`explain`, `header` or `meta`" : "`explain` or `meta`") +
+              " of the target `" + target + "`");
       return usageError(diagnostics);
     }
     text.assign(static_cast<const char *>(data), size);

@@ -122,11 +122,16 @@ int cli::doctorCommand(const Command &, const Arguments &parsed) {
   }
   const json::Object &cache = *report.getObject("cache");
   std::string folder = textOf(cache, "folder", ""), state = textOf(cache, "state", "?");
+  bool isWritable = cache.getBoolean("writable").value_or(true);
   row("kernel cache",
       state == "off"        ? "switched off (NEREID_CACHE=0)"
       : state == "no place" ? "none: neither NEREID_CACHE_DIR nor a home folder is set"
-      : state == "usable"   ? folder
-      : state == "missing"  ? folder + " (made by the first kernel)"
+      : state == "usable"
+          ? folder +
+                (isWritable ? "" : " (kernels in it are used, none is kept: it cannot be written)")
+      : state == "missing"
+          ? folder + (isWritable ? " (made by the first kernel)"
+                                 : " is not used: it cannot be made, its place cannot be written")
       : state == "not ours"
           ? folder + " is not used: it must belong to this user, with mode 0700 (try "
                      "`chmod 700`), because kernels in it are run"

@@ -141,6 +141,7 @@ int cli::explainCommand(const Command &command, const Arguments &parsed) {
     LaunchMemory memory;
     if (int status = memory.allocate(list))
       return status;
+    FaultMessage message("-");
     view.measured = measureKernel(kernel.get(), memory, *grid, plan, gpu);
     if (!view.measured)
       return 1;

@@ -23,6 +23,7 @@ static const Option benchOptions[] = {
     {"--grid", "FORMULA", "the number of programs: cdiv(n, BLOCK), 1"},
     {"--config", "LIST",
      "arguments and compile options of one row: BLOCK=256, num_warps=8; may be repeated"},
+    {"--checked", "", "check every memory access while running (on the CPU)"},
     NEREID_CLI_TIMING_OPTIONS,
     {"--bytes", "FORMULA", "bytes of a launch (default: worked out from the kernel)"},
     {"--flops", "FORMULA", "operations of a launch (default: worked out from the kernel)"},
@@ -34,13 +35,15 @@ static const Option benchOptions[] = {
 static const Option compileOptions[] = {
     {"--kernel", "NAME", "which function; not needed when the file has one"},
     {"--signature", "TEXT", "a type or value for each parameter, see below"},
-    {"--target", "TARGET",
-     "cpu, cpu:avx2, cuda:80, cuda:86, cuda:89, cuda:90, cuda:100, cuda:120 (default: cpu)"},
+    {"--target", "TARGET", NEREID_CLI_TARGETS " (default: cpu)", NEREID_CLI_TARGETS},
     {"--emit", "KIND",
-     "tile, llir, meta; cpu: loops, asm (default), obj, header; cuda: layouts, gpu, ptx (default), "
-     "cubin, sass"},
+     "tile, llir, meta, explain; cpu: loops, asm (default), obj, header; cuda: layouts, gpu, ptx "
+     "(default), "
+     "cubin, sass",
+     "tile llir meta explain loops asm obj header layouts gpu ptx cubin sass"},
     {"-o", "FILE", "where to write (default: standard output; obj: NAME.o, cubin: NAME.cubin)"},
-    {"--features", "SET", "of the CPU: native, avx512, avx2, baseline, aarch64 (default: native)"},
+    {"--features", "SET", "of the CPU: native, avx512, avx2, baseline, aarch64 (default: native)",
+     NEREID_CLI_FEATURES},
     {"--num-warps", "N", "warps of a GPU program (default: 4)"},
     {"--num-stages", "N", "depth of pipelined loops on a GPU (default: 3)"},
     {"--maxnreg", "N", "registers of a GPU thread at most"},
@@ -82,6 +85,7 @@ static const Option explainOptions[] = {
      "an argument of a launch: n=4096, x=randn:4096x4096:fp16; instead of --signature, or with it"},
     {"--grid", "FORMULA", "the launch to estimate: cdiv(n, BLOCK), 1"},
     {"--measure", "", "run that launch, too, and time it"},
+    {"--checked", "", "check every memory access while running (on the CPU)"},
     NEREID_CLI_TIMING_OPTIONS,
     {"--html", "FILE", "write a page: pictures, the source beside all stages of the code"},
     {"--json", "", "everything the compiler knows, as JSON"},
@@ -121,7 +125,7 @@ static const Command commands[] = {
      "path    prints the folder\n\n"
      "The folder is `kernels` in NEREID_CACHE_DIR, by default in ~/.cache/nereid.",
      cacheOptions,
-     {0, 1, "ACTION"},
+     {0, 1, "ACTION", "show verify clear path"},
      cacheCommand},
     {"compile", "FILE [options]", "compile a kernel of a file ahead of time",
      "The signature has one entry for each parameter, separated by commas:\n"
@@ -141,7 +145,7 @@ static const Command commands[] = {
      "zsh:   eval \"$(nereid completion zsh)\"           in ~/.zshrc, behind compinit\n"
      "fish:  nereid completion fish | source            in config.fish",
      helpOnly,
-     {1, 1, "SHELL"},
+     {1, 1, "SHELL", "bash zsh fish"},
      completionCommand},
     {"disasm",
      "FILE... [options]",

@@ -15,6 +15,7 @@ struct Option {
   std::string_view name;  ///< "--emit", or "-o"
   std::string_view value; ///< what it takes, as help shows it ("FILE"); empty for a switch
   std::string_view help;
+  std::string_view choices = {}; ///< values that a shell may offer, with blanks or commas between
 };
 
 struct Command;
@@ -33,7 +34,8 @@ struct Arguments {
 /// How many arguments a command takes that are no options.
 struct Positional {
   unsigned least = 0, most = 0;
-  std::string_view name; ///< of one, for the message that it is missing
+  std::string_view name;         ///< of one, for the message that it is missing
+  std::string_view choices = {}; ///< as those of an option; empty where it is a file
 };
 inline constexpr Positional kOneFile{1, 1, "FILE"};
 

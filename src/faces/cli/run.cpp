@@ -4,6 +4,7 @@
 #include "nereid/nereid.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <unistd.h>
 
@@ -35,6 +36,10 @@ int cli::runCommand(const Command &command, std::vector<std::string> args) {
     Arguments parsed = parse(command, own, diagnostics);
     if (diagnostics.hasErrors())
       return usageError(diagnostics);
+    if (parsed.has("--help")) {
+      std::fputs(helpText(command).c_str(), stdout);
+      return 0;
+    }
     python = parsed.get("--python", python);
   }
   if (script == args.size()) {

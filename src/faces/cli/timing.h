@@ -7,13 +7,24 @@ namespace nereid::cli {
 
 /// Options of commands that measure.
 #define NEREID_CLI_TIMING_OPTIONS                                                                  \
-  {"--cache", "STATE", "caches before each run: cold (default on a GPU) or warm (on the CPU)"},    \
+  {"--cache", "STATE", "caches before each run: cold (default on a GPU) or warm (on the CPU)",     \
+   "cold warm"},                                                                                   \
       {"--warmup", "MS", "run it for so long before measuring (default: 25)"},                     \
       {"--duration", "MS", "measure for about so long (default: 100)"}
 
 struct TimingPlan {
   double warmup = 25, duration = 100; ///< ms
   bool cold = false;
+};
+
+/// While it lives, a kernel that ends the process (by an access outside of its tensors) says so,
+/// and what to do; the exit status is then 1.
+class FaultMessage {
+public:
+  /// `configuration`: which one is being measured.
+  explicit FaultMessage(const std::string &configuration);
+  FaultMessage(const FaultMessage &) = delete;
+  ~FaultMessage();
 };
 
 /// Launches the kernel again and again; nothing when it has printed, or put into `problem` when
