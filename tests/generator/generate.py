@@ -21,7 +21,7 @@ from .products import Products
 from .rows import APPROXIMATE, ROWS, TUPLE_ROWS
 from .views import Views
 from .tree import (Assign, Barrier, Buffer, E, Effect, For, If, Leave, Left, Machine, Node, Program, Scalar, Store, While, argument_value,
-                   lit, program_ids, var)
+                   lit, outlined_names, program_ids, var)
 
 FORMS = ("straight", "if", "for", "while", "static_range", "leave", "function", "noinline")
 
@@ -637,7 +637,20 @@ class Generator(Addresses, Control, Products, Views):
             self.store_quietly(e)
         if not any(b.output for b in self.program.buffers):
             self.store(self.expr(self.shape(), 1))
+        self.outline()
         return self.program
+
+    def outline(self):
+        """Some programs do everything, or what comes last, in a function that sees nothing but its arguments. Other choices are not shifted."""
+        chance = random.Random(self.seed + 77)
+        if chance.random() > 0.3:
+            return
+        keep = chance.choice((0, 0, chance.randint(0, len(self.program.body))))
+        self.program.outlined = (keep, chance.choice((1, 1, 2)), False)
+        arguments = {a.name for a in (*self.program.buffers, *self.program.scalars)}
+        values = [self.rep.scope.get(name) for name in outlined_names(self.program) if name not in arguments]
+        noinline = all(isinstance(v, Value) and v.shape == () for v in values) and chance.random() < 0.8
+        self.program.outlined = (*self.program.outlined[:2], noinline)
 
 
 ROWS_BY_WEIGHT = [row for row in ROWS for _ in range(row.weight)]

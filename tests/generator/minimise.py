@@ -98,6 +98,12 @@ def _simpler_expressions(program):
 
 
 def _simpler_surroundings(program):
+    if program.outlined:
+        for outlined in ((), (0, 1, True), (program.outlined[0], 1, program.outlined[2])):
+            if outlined != program.outlined:
+                other = copy.deepcopy(program)
+                other.outlined = outlined
+                yield other
     if program.grid != (1, ):
         other = copy.deepcopy(program)
         other.grid = (1, )

@@ -144,6 +144,7 @@ class Program:
     options: dict
     seed: int = 0
     ordered: bool = False    #: relies on the order of its accesses without barriers, as the CPU keeps it
+    outlined: tuple = ()     #: (statements that stay in the kernel, depth of calls, noinline): the others stand in a function
 
 
 # Source text.
@@ -222,6 +223,27 @@ def nodes_of(statements):
                     yield from walk(result)
 
 
+def outlined_names(program):
+    """The parameters of the function that holds the statements from `outlined[0]` on: what these use of the kernel's."""
+    head, tail = program.body[:program.outlined[0]], program.body[program.outlined[0]:]
+    known = {b.name for b in program.buffers} | {s.name for s in program.scalars}
+    for s in head:
+        known.update(s.names if isinstance(s, Assign) else s.merged if isinstance(s, If) else ())
+    used = {n.attrs["name"]: None for n in nodes_of(tail) if n.op == "var"}
+    used.update((name, None) for s in tail if isinstance(s, Assign) and s.augmented for name in s.names)
+    return [name for name in used if name in known]
+
+
+def _outlined(program):
+    """The functions that hold the tail of the kernel, innermost first, and the call in its place."""
+    keep, depth, noinline = program.outlined
+    names = ", ".join(outlined_names(program))
+    head = "@triton.jit(noinline=True)" if noinline else "@triton.jit"
+    parts = ["\n".join([head, f"def outlined0({names}):", *lines_of(program.body[keep:], 1)]) + "\n"]
+    parts += [f"{head}\ndef outlined{i}({names}):\n    outlined{i - 1}({names})\n" for i in range(1, depth)]
+    return parts, f"    outlined{depth - 1}({names})"
+
+
 def source_of(program, name="kernel", package="nereid as triton", language="nereid.language"):
     """The text of a module with the kernel and what it needs."""
     called, nodes = set(), list(nodes_of(program.body))
@@ -245,7 +267,12 @@ def source_of(program, name="kernel", package="nereid as triton", language="nere
                 lines += [f"    if {text_of(f.early)}:", f"        return {', '.join(text_of(r) for r in f.others)}"]
             parts.append("\n".join([*lines, f"    return {', '.join(text_of(r) for r in f.results)}"]) + "\n")
     params = [b.name for b in program.buffers] + [s.name + (f": {s.annotation}" if s.annotation else "") for s in program.scalars]
-    parts.append("\n".join(["@triton.jit", f"def {name}({', '.join(params)}):", *(lines_of(program.body, 1) or ["    pass"])]) + "\n")
+    body = lines_of(program.body, 1)
+    if program.outlined and lines_of(program.body[program.outlined[0]:], 1):
+        functions, call = _outlined(program)
+        parts += functions
+        body = [*lines_of(program.body[:program.outlined[0]], 1), call]
+    parts.append("\n".join(["@triton.jit", f"def {name}({', '.join(params)}):", *(body or ["    pass"])]) + "\n")
     return "\n\n".join(parts)
 
 

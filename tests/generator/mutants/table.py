@@ -360,3 +360,14 @@ expr("modes", OPERATORS, "!asked.value_or(!evaluator.insidePrelude()))", "!evalu
 expr("modes", OPERATORS, "emitCompare(CompareOp::LtE, exact, constant(high, exact.type));", "CompareOp::LtE", "CompareOp::Lt", "the largest integer is reported as overflow")
 expr("modes", OPERATORS, "!isInt(type) || info(type).bits >= 64 ||", "info(type).bits >= 64", "info(type).bits >= 32", "overflow of 32 bits is not reported")
 text("modes", REDUCTION, "    return add(a, b)\n", "    return a + b\n", "sums that overflow are not reported")
+
+# What called functions take from their callers.
+CPU_FUNCTION = "src/targets/cpu/emit/Function.cpp"
+expr("cpu", CPU_FUNCTION, "if (auto program = dyn_cast<tile::ProgramIdOp>(op))", "dyn_cast<tile::ProgramIdOp>(op)",
+     "isa<CallSiteLoc>(op->getLoc()) ? tile::ProgramIdOp() : dyn_cast<tile::ProgramIdOp>(op)", "program ids that only called functions ask for are 0")
+UNMARK = "src/transforms/UnmarkNoinline.cpp"
+expr("cuda", UNMARK, "more = needsCaller(module, callee);", "needsCaller(module, callee)", "false", "functions stay that call functions with blocks")
+NV_CONTROL = "src/targets/nvidia/emit/Control.cpp"
+expr("cuda", NV_CONTROL, "e.set(id, {e.intrinsic(programIds[id.getAxis()], {})});", "e.intrinsic(programIds[id.getAxis()], {})",
+     "id->getParentOfType<func::FuncOp>() == e.kernel ? e.intrinsic(programIds[id.getAxis()], {}) : static_cast<llvm::Value *>(e.i32(0))",
+     "program ids in functions that stay are 0")
