@@ -539,8 +539,8 @@ NRD_API nrd_error *nrd_set_fallback_target(const char *NRD_OPTIONAL target);
 /** Where a launch with these arguments would run: "cpu", "cuda:90" (free with nrd_string_free), and
  * the number of the device, -1 for the CPU. */
 NRD_API nrd_error *nrd_target_of_arguments(const nrd_arg *arguments, size_t count,
-                                           const nrd_options *NRD_OPTIONAL options,
-                                           char **target, int *device);
+                                           const nrd_options *NRD_OPTIONAL options, char **target,
+                                           int *device);
 /** 1 for an address in memory of the host that GPUs reach, 0 for another one, and until somebody
  * has used CUDA in the process; -1 without a driver, where nothing ever is pinned. Does not
  * initialise CUDA. */

@@ -139,9 +139,8 @@ constexpr WhyNotPipelined whyNotPipelined[] = {
 };
 
 const WhyNotPipelined *whyNot(const LoopDecision &decision) {
-  auto *row = llvm::find_if(whyNotPipelined, [&](const WhyNotPipelined &each) {
-    return each.reason == decision.whyNot;
-  });
+  auto *row = llvm::find_if(
+      whyNotPipelined, [&](const WhyNotPipelined &each) { return each.reason == decision.whyNot; });
   return row == std::end(whyNotPipelined) ? nullptr : row;
 }
 

@@ -20,8 +20,8 @@ bool couldFillShared(ModuleOp module, const GpuOptions &options) {
         uint64_t copies = isa_and_present<LoopLikeOpInterface>(op->getParentOp())
                               ? std::max(options.numStages, 1)
                               : 1;
-        bytes += copies * uint64_t(tensor.getNumElements()) *
-                 tile::sizeInBytes(tensor.getElementType());
+        bytes +=
+            copies * uint64_t(tensor.getNumElements()) * tile::sizeInBytes(tensor.getElementType());
       }
     return bytes > options.maxSharedBytes ? WalkResult::interrupt() : WalkResult::advance();
   });
@@ -83,12 +83,11 @@ fitKernel(ModuleOp module, const GpuOptions &options,
       return report;
     }
     unsigned stages = 0;
-    llvm::Error other =
-        llvm::handleErrors(report.takeError(), [&](const OutOfSharedMemory &out) {
-          if (!first)
-            first.emplace(out.required, out.limit, out.biggest);
-          stages = out.stages;
-        });
+    llvm::Error other = llvm::handleErrors(report.takeError(), [&](const OutOfSharedMemory &out) {
+      if (!first)
+        first.emplace(out.required, out.limit, out.biggest);
+      stages = out.stages;
+    });
     if (other)
       return std::move(other);
     std::optional<Concessions> next = nextConcession(now.without, stages, mmaHelps);
@@ -109,9 +108,8 @@ std::optional<explain::Hint> adviceOnFit(const GpuReport &report, const GpuOptio
   if (!report.firstBytes)
     return std::nullopt;
   // What was given up last; what came before costs less.
-  std::string loops = report.stages > 1
-                          ? "loops have " + std::to_string(report.stages) + " stages"
-                          : "loops do not fetch ahead";
+  std::string loops = report.stages > 1 ? "loops have " + std::to_string(report.stages) + " stages"
+                                        : "loops do not fetch ahead";
   std::string what = "layouts change piece by piece";
   if (report.without.wgmma)
     what = "products use mma.sync instead of wgmma" +

@@ -1,6 +1,6 @@
 // A kernel that needs more shared memory than a block can have is compiled again with less of what
-// the compiler chose by itself, until it fits: its author gets a slower kernel and a line of advice,
-// not an error. What is given up, in this order, each step on top of those before it:
+// the compiler chose by itself, until it fits: its author gets a slower kernel and a line of
+// advice, not an error. What is given up, in this order, each step on top of those before it:
 //
 //   1. conversions between layouts through one large buffer: they are moved in pieces
 //   2. the slots of pipelined loops, one after the other, down to loads that wait in every turn

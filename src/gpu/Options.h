@@ -30,7 +30,7 @@ struct GpuOptions {
   int maxRegisters = 0;             ///< 0: no limit of the user's
   unsigned maxSharedBytes = 232448; ///< a block's dynamic shared memory at most
   Concessions without = {};
-  bool verify = false;              ///< verify the IR after every pass
+  bool verify = false; ///< verify the IR after every pass
   /// Where passes write down what they decide and why; null when nobody asked.
   explain::Report *explanation = nullptr;
 };

@@ -130,9 +130,8 @@ llvm::Expected<GpuReport> runPasses(ModuleOp module, const GpuOptions &options, 
 
 llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &options,
                                          bool wantReport) {
-  return fitKernel(module, options, [&](const GpuOptions &now) {
-    return runPasses(module, now, wantReport);
-  });
+  return fitKernel(module, options,
+                   [&](const GpuOptions &now) { return runPasses(module, now, wantReport); });
 }
 
 namespace {

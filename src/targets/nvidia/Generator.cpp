@@ -161,10 +161,10 @@ public:
     shape.maxRegisters = options.maxRegisters;
     // More registers than there are for all its threads: it could not be launched.
     if (int most = kRegisters / shape.threads / 8 * 8; shape.maxRegisters > most && most < 255) {
-      result->advice.push_back(makeHint(
-          explain::HintKind::FewerRegisters, {},
-          {std::to_string(options.maxRegisters), std::to_string(shape.threads),
-           std::to_string(kRegisters), std::to_string(most)}));
+      result->advice.push_back(
+          makeHint(explain::HintKind::FewerRegisters, {},
+                   {std::to_string(options.maxRegisters), std::to_string(shape.threads),
+                    std::to_string(kRegisters), std::to_string(most)}));
       shape.maxRegisters = most;
     }
     result->maxRegisters = shape.maxRegisters;

@@ -62,26 +62,28 @@ TEST_F(FitKernelTest, EveryAttemptSeesTheTileIR) {
   GpuOptions options;
   options.numWarps = 8;
   unsigned attempts = 0;
-  auto report = fitKernel(*module, options, [&](const GpuOptions &now) -> llvm::Expected<GpuReport> {
-    SmallVector<tile::DotOp> found;
-    module->walk([&](tile::DotOp dot) { found.push_back(dot); });
-    EXPECT_EQ(found.size(), 1u);
-    EXPECT_TRUE(succeeded(mlir::verify(*module)));
-    for (tile::DotOp dot : found) // as the passes do: nothing of it is left
-      dot.erase();
-    if (++attempts < 4)
-      return tooLarge(4 - attempts);
-    GpuReport report;
-    report.stages = 1;
-    EXPECT_EQ(now.best, MatrixUnit::Wgmma);
-    return report;
-  });
+  auto report =
+      fitKernel(*module, options, [&](const GpuOptions &now) -> llvm::Expected<GpuReport> {
+        SmallVector<tile::DotOp> found;
+        module->walk([&](tile::DotOp dot) { found.push_back(dot); });
+        EXPECT_EQ(found.size(), 1u);
+        EXPECT_TRUE(succeeded(mlir::verify(*module)));
+        for (tile::DotOp dot : found) // as the passes do: nothing of it is left
+          dot.erase();
+        if (++attempts < 4)
+          return tooLarge(4 - attempts);
+        GpuReport report;
+        report.stages = 1;
+        EXPECT_EQ(now.best, MatrixUnit::Wgmma);
+        return report;
+      });
   ASSERT_TRUE(bool(report)) << llvm::toString(report.takeError());
   EXPECT_EQ(attempts, 4u);
   EXPECT_EQ(report->firstBytes, 300003u); // of the first attempt
   ASSERT_EQ(report->advice.size(), 1u);
-  EXPECT_EQ(report->advice[0].what, "it would take 300003 bytes of shared memory and a block has 232448, so loops do not "
-                                    "fetch ahead");
+  EXPECT_EQ(report->advice[0].what,
+            "it would take 300003 bytes of shared memory and a block has 232448, so loops do not "
+            "fetch ahead");
 }
 
 TEST_F(FitKernelTest, SaysWhatTheFirstAttemptNeeded) {
@@ -89,10 +91,11 @@ TEST_F(FitKernelTest, SaysWhatTheFirstAttemptNeeded) {
   GpuOptions options;
   options.numWarps = 8;
   unsigned attempts = 0;
-  auto report = fitKernel(*module, options, [&](const GpuOptions &now) -> llvm::Expected<GpuReport> {
-    ++attempts;
-    return tooLarge(attempts < 3 ? 2 : 0);
-  });
+  auto report =
+      fitKernel(*module, options, [&](const GpuOptions &now) -> llvm::Expected<GpuReport> {
+        ++attempts;
+        return tooLarge(attempts < 3 ? 2 : 0);
+      });
   ASSERT_FALSE(bool(report));
   // At first, with small conversions, with one stage, with mma.sync.
   EXPECT_EQ(attempts, 4u);
@@ -106,10 +109,11 @@ TEST_F(FitKernelTest, WhatIsTooLargeForRegistersIsNotTriedOnMma) {
   auto module = parseSourceString<ModuleOp>(product, &context);
   GpuOptions options;
   options.numWarps = 4; // 512 registers of a thread
-  auto report = fitKernel(*module, options, [&](const GpuOptions &now) -> llvm::Expected<GpuReport> {
-    EXPECT_FALSE(now.without.wgmma);
-    return tooLarge(0);
-  });
+  auto report =
+      fitKernel(*module, options, [&](const GpuOptions &now) -> llvm::Expected<GpuReport> {
+        EXPECT_FALSE(now.without.wgmma);
+        return tooLarge(0);
+      });
   EXPECT_FALSE(bool(report));
   llvm::consumeError(report.takeError());
 }
