@@ -1,11 +1,13 @@
 """Where a kernel runs is decided by where its arguments lie: on a machine with GPUs, which the stand-in for the driver has three of."""
 
+import pathlib
 import textwrap
 
 import pytest
 from fake_driver import LAUNCHES, fake, needs_compiler, run  # noqa: F401  (`fake` is a fixture)
 
 pytestmark = needs_compiler
+BENCHMARKS = pathlib.Path(__file__).resolve().parents[2] / "benchmarks"
 
 PLACES = textwrap.dedent(LAUNCHES) + textwrap.dedent("""
     import numpy as np
@@ -312,3 +314,16 @@ def test_torch_compile_for_the_cpu_beside_a_gpu(fake, tmp_path):
         print(y.sum().item())
         """, tmp_path, NEREID_LIBCUDA=fake, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "inductor"), NEREID_TRITON_VERSION="3.7.1")
     assert lines == ["True", "16.0"]
+
+
+def test_the_main_job_says_why_it_does_not_run_on_a_gpu(fake, tmp_path):
+    """`benchmarks/main_job.py`, the README's first command."""
+    code = f"""
+        import pathlib, sys
+        sys.path.insert(0, {str(BENCHMARKS)!r})
+        import main_job
+        print(main_job.why_no_gpu())
+    """
+    assert run(code, tmp_path, NEREID_LIBCUDA="/nowhere/libcuda.so.1") == ["no GPU was found"]
+    [line] = run(code, tmp_path, NEREID_LIBCUDA=fake)
+    assert line.startswith("there is a GPU, but PyTorch ") and line.endswith(" cannot use it (install a build for CUDA)") or line == "None"
