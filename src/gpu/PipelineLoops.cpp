@@ -406,6 +406,9 @@ bool LoopPipeliner::plan(unsigned sharedLeft) {
   }
   for (StagedBlock &block : blocks)
     bytes += llvm::alignTo(block.slot.getBytes(), block.slot.getAlignment());
+  // Through registers loads go one iteration ahead only: two slots are as good as more.
+  if (!anyAsync && blocks.empty())
+    stages = stagesAsked = 2;
   while (stages > 2 && bytes * stages > sharedLeft)
     --stages;
   slots = stages;

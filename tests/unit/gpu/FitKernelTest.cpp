@@ -70,7 +70,7 @@ TEST_F(FitKernelTest, EveryAttemptSeesTheTileIR) {
         EXPECT_TRUE(succeeded(mlir::verify(*module)));
         for (tile::DotOp dot : found) // as the passes do: nothing of it is left
           dot.erase();
-        if (++attempts < 4)
+        if (++attempts < 3)
           return tooLarge(4 - attempts);
         GpuReport report;
         report.stages = 1;
@@ -78,7 +78,7 @@ TEST_F(FitKernelTest, EveryAttemptSeesTheTileIR) {
         return report;
       });
   ASSERT_TRUE(bool(report)) << llvm::toString(report.takeError());
-  EXPECT_EQ(attempts, 4u);
+  EXPECT_EQ(attempts, 3u);
   EXPECT_EQ(report->firstBytes, 300003u); // of the first attempt
   ASSERT_EQ(report->advice.size(), 1u);
   EXPECT_EQ(report->advice[0].what,

@@ -23,10 +23,6 @@ llvm::Value *predicateOf(Emitter &e, Value predicate) {
   return predicate ? e.scalar(predicate) : nullptr;
 }
 
-llvm::Value *both(Emitter &e, llvm::Value *a, llvm::Value *b) {
-  return a && b ? e.b.CreateAnd(a, b) : a ? a : b;
-}
-
 //===--- cp.async
 //--------------------------------------------------------------------------------===//
 
