@@ -26,6 +26,9 @@ LD_PRELOAD=$runtime PYTHONPATH=build/asan/python .venv/bin/python -m pytest -q -
 # The C ABI with random arguments, a minute; for an hour: python tests/runtime/c_abi.py random 3600 SEED.
 LD_PRELOAD=$runtime PYTHONPATH=build/asan/python .venv/bin/python tests/runtime/c_abi.py random 60 "$(date +%j)" 2>"$results/asan-c-abi.txt"
 
+# Random programs for the front end's evaluation, in bounded time and memory; another seed each time, which is printed.
+build/asan/tests/fuzz/evaluate_random 45
+
 [ -f build/release/build.ninja ] || cmake --preset release -DPython_EXECUTABLE="$PWD/.venv/bin/python" >/dev/null
 cmake --build --preset release --target nereid_runtime
 cmake --preset tsan -DPython_EXECUTABLE="$PWD/.venv/bin/python" >/dev/null

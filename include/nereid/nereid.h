@@ -65,8 +65,9 @@ NRD_API const char *nrd_error_message(const nrd_error *error);
 NRD_API const char *nrd_error_summary(const nrd_error *error);
 /** The first diagnostic's text in Triton's form ("at 3:8: ..."). */
 NRD_API const char *nrd_error_triton_text(const nrd_error *error);
-/** Python's class for an argument error: "TypeError", "ValueError", "KeyError", "OverflowError"; ""
- * otherwise. */
+/** Python's class for an argument error: "TypeError", "ValueError", "KeyError", "OverflowError".
+ * For an error of a compilation the classes of its causes in Triton, outermost first, with blanks
+ * between them: "ValueError", "CompilationError", "CompilationError ValueError". "" otherwise. */
 NRD_API const char *nrd_error_python_class(const nrd_error *error);
 /** Of an error about a resource that is too small: its name ("shared memory"), and how much is
  * needed and there; null for other errors. */

@@ -141,7 +141,7 @@ FailureOr<Value> Interpreter::construct(const ClassPtr &cls, llvm::ArrayRef<Argu
     if (failed(visitBody(function.body(), 0, /*tail=*/false)))
       return failure();
     const Binding *made = scope().find(function.params().front().name);
-    items = made->value.get<Aggregate>().items;
+    items = made->value.get<Aggregate>().items.all();
   } else {
     auto fields = fieldsFromArguments(*cls, args, keywords, call);
     if (failed(fields))
@@ -166,7 +166,7 @@ FailureOr<bool> Interpreter::assignField(const Attribute &target, const Value &v
   if (index < 0)
     return error(diag::UnknownAttribute, spanOf(target.nameRange), self->cls->name(), target.name);
   Aggregate changed = *self;
-  changed.items[index] = value;
+  changed.items.edit()[index] = value;
   if (failed(setName(name->id, Value(std::move(changed)), spanOf(target))))
     return failure();
   return true;

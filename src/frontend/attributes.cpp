@@ -105,7 +105,7 @@ FailureOr<std::optional<Value>> Semantic::attribute(const Value &object, llvm::S
         return std::optional<Value>(tuple->items[i]);
     if (name == "_fields" && !tuple->fields.empty()) {
       Tuple names;
-      names.items.assign(tuple->fields.begin(), tuple->fields.end());
+      names.items.edit().assign(tuple->fields.begin(), tuple->fields.end());
       return std::optional<Value>(Value(std::move(names)));
     }
     if (name == "index" || (name == "_replace" && !tuple->fields.empty()))

@@ -173,9 +173,9 @@ static llvm::LogicalResult unknownKeyword(Semantic &s, const Builtin &builtin,
   return s.error(diag::UnknownKeywordNear, keyword.span, shownName(builtin), keyword.name, near);
 }
 
-FailureOr<Value> callBuiltin(Semantic &s, const Builtin &builtin, const Value *self,
-                             llvm::ArrayRef<Argument> args,
-                             llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call) {
+static FailureOr<Value> bindAndBuild(Semantic &s, const Builtin &builtin, const Value *self,
+                                     llvm::ArrayRef<Argument> args,
+                                     llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call) {
   Semantic::At here(s, call);
   llvm::ArrayRef<Parameter> parameters = parametersOf(builtin);
   std::vector<Value> values(parameters.size());
@@ -245,6 +245,17 @@ FailureOr<Value> callBuiltin(Semantic &s, const Builtin &builtin, const Value *s
       return s.error(diag::MissingArgument, call, shownName(builtin), parameters[i].name);
   }
   return builtin.build(s, BoundArgs(builtin, std::move(values), call, std::move(spans)));
+}
+
+FailureOr<Value> callBuiltin(Semantic &s, const Builtin &builtin, const Value *self,
+                             llvm::ArrayRef<Argument> args,
+                             llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call) {
+  auto result = bindAndBuild(s, builtin, self, args, keywords, call);
+  bool isPythons = llvm::StringRef(builtin.name).starts_with("python.");
+  if (failed(result) && !isPythons)
+    if (Diagnostic *error = s.diagnostics.lastError())
+      error->setRefusedCall();
+  return result;
 }
 
 //===--- helpers of the families

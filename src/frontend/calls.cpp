@@ -41,8 +41,10 @@ FailureOr<Value> Interpreter::visitCall(const Call &node) {
       auto items = knownItems(*value, at);
       if (failed(items))
         return failure();
-      for (Value &item : *items)
-        args.push_back({std::move(item), at});
+      if (failed(spend(items->size())))
+        return failure();
+      for (const Value &item : *items)
+        args.push_back({item, at});
       continue;
     }
     auto value = visit(*arg);
@@ -59,6 +61,9 @@ FailureOr<Value> Interpreter::visitCall(const Call &node) {
       return failure();
     keywords.push_back({std::string(keyword->name), std::move(*value), spanOf(*keyword->value)});
   }
+  for (const Argument &arg : args)
+    if (failed(spendOver(arg.value)))
+      return failure();
   return callValue(*callee, args, keywords, spanOf(node));
 }
 
@@ -388,8 +393,21 @@ FailureOr<Value> Interpreter::callInstance(const Function &function, llvm::Array
   Instance &instance = entry->second;
   if (instance.inProgress)
     return error(diag::RecursiveCall, call, function.name());
-  if (isNew && failed(buildInstance(function, bound, call, instance)))
-    return failure();
+  uint64_t before = budget.operationCount();
+  if (isNew) {
+    if (failed(buildInstance(function, bound, call, instance)))
+      return failure();
+    instance.operations = budget.operationCount() - before;
+  } else if (instance.function && !instance.function.getNoInline()) {
+    // Inlined again.
+    budget.addOperations(instance.operations);
+    if (auto resource = budget.exceeded()) {
+      Diagnostic &report = reportExceeded(*resource, call);
+      report.note(diag::CallTakes, function.span(), function.name(), int64_t(instance.operations));
+      semantic.addCallNotes(report);
+      return failure();
+    }
+  }
   if (!instance.function)
     return instance.result;
   // Tensors that remember a literal are made anew inside.
@@ -420,7 +438,7 @@ static Value insideInstance(Semantic &semantic, const Value &value, mlir::Block 
     return Tensor{block.addArgument(tensor->ir.getType(), loc), tensor->type, nullptr};
   }
   Value result = value;
-  if (std::vector<Value> *items = itemsOf(result))
+  if (std::vector<Value> *items = editItemsOf(result))
     for (Value &item : *items)
       item = insideInstance(semantic, item, block, loc);
   return result;

@@ -33,7 +33,7 @@ Value replaceTensors(const Value &value, mlir::ValueRange values, size_t &next) 
   if (auto *tensor = value.getIf<Tensor>())
     return Tensor{values[next++], tensor->type, nullptr};
   Value result = value;
-  if (std::vector<Value> *items = itemsOf(result))
+  if (std::vector<Value> *items = editItemsOf(result))
     for (Value &item : *items)
       item = replaceTensors(item, values, next);
   return result;
@@ -43,7 +43,7 @@ Value replaceTensors(const Value &value, mlir::ValueRange values, size_t &next) 
 static void fillHoles(Value &value, mlir::ValueRange values, size_t &next) {
   if (auto *tensor = value.getIf<Tensor>(); tensor && !tensor->ir)
     value.get<Tensor>().ir = values[next++];
-  else if (std::vector<Value> *items = itemsOf(value))
+  else if (std::vector<Value> *items = editItemsOf(value))
     for (Value &item : *items)
       fillHoles(item, values, next);
 }
@@ -135,7 +135,7 @@ std::optional<Value> Interpreter::Joiner::joinParts(const Value *a, const Value 
       return a ? hole(tensor->ir, nothing, tensor->type) : hole(nothing, tensor->ir, tensor->type);
     }
     Value result = only;
-    if (std::vector<Value> *items = itemsOf(result))
+    if (std::vector<Value> *items = editItemsOf(result))
       for (Value &item : *items) {
         Value copy = item;
         item = *join(a ? &copy : nullptr, a ? nullptr : &copy);
@@ -165,7 +165,7 @@ std::optional<Value> Interpreter::Joiner::joinParts(const Value *a, const Value 
     if (!sameForm(*a, *b))
       return std::nullopt;
     Value result = *a;
-    std::vector<Value> &items = *itemsOf(result);
+    std::vector<Value> &items = *editItemsOf(result);
     for (size_t i = 0; i < items.size(); ++i) {
       auto item = join(&(*itemsOf(*a))[i], &(*itemsOf(*b))[i], numbersStay || a->is<Aggregate>());
       if (!item)
@@ -251,6 +251,10 @@ LogicalResult Interpreter::visitIf(const If &node, bool tail) {
 LogicalResult Interpreter::branch(mlir::Value condition, Walk thenWalk, Walk elseWalk,
                                   SourceSpan construct, BranchOptions options) {
   Semantic::At at(semantic, construct);
+  if (branchDepth == maxBranchDepth)
+    return error(diag::BranchesTooDeep, construct, int64_t(maxBranchDepth));
+  ++branchDepth;
+  llvm::scope_exit leave([&] { --branchDepth; });
   mlir::Location loc = semantic.loc();
   Scope before = scope();
   auto draft =

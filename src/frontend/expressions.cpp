@@ -15,9 +15,7 @@ using llvm::failure;
 using llvm::success;
 
 /// Nested visits of expressions, statements and calls together; the C++ stack allows some more.
-static constexpr unsigned maxDepth = 2500;
-/// Elements of a comprehension or an unrolled loop.
-static constexpr int64_t maxItems = 1 << 16;
+static constexpr unsigned maxDepth = 2000;
 
 FailureOr<Value> Interpreter::visit(const Expr &node) {
   if (depth >= maxDepth)
@@ -25,105 +23,134 @@ FailureOr<Value> Interpreter::visit(const Expr &node) {
   ++depth;
   llvm::scope_exit leave([&] { --depth; });
   Semantic::At at(semantic, spanOf(node));
-  switch (node.kind) {
-  case NodeKind::Constant:
-    return visitConstant(*cast<Constant>(&node));
-  case NodeKind::Name:
-    return visitName(*cast<Name>(&node));
-  case NodeKind::BinOp: {
-    auto &binary = *cast<BinOp>(&node);
-    auto left = visit(*binary.left);
-    if (failed(left))
-      return failure();
-    auto right = visit(*binary.right);
-    if (failed(right))
-      return failure();
-    return this->binary(binary.op, *left, *right, spanOf(*binary.left), spanOf(*binary.right));
-  }
-  case NodeKind::UnaryOp: {
-    auto &unary = *cast<UnaryOp>(&node);
-    auto operand = visit(*unary.operand);
-    if (failed(operand))
-      return failure();
-    if (unary.op == UnaryOpKind::Not && !operand->isTensor()) {
-      auto known = semantic.knownTruth(*operand, spanOf(*unary.operand));
-      if (failed(known))
+  if (failed(spend(1)))
+    return failure();
+  // Apart from what follows it: this recurses, and the C++ stack is finite.
+  auto evaluate = [&]() -> FailureOr<Value> {
+    switch (node.kind) {
+    case NodeKind::Constant:
+      return visitConstant(*cast<Constant>(&node));
+    case NodeKind::Name:
+      return visitName(*cast<Name>(&node));
+    case NodeKind::BinOp: {
+      auto &binary = *cast<BinOp>(&node);
+      auto left = visit(*binary.left);
+      if (failed(left))
         return failure();
-      if (*known)
-        return Value(!**known);
-    }
-    if (operand->is<Aggregate>() && unary.op != UnaryOpKind::Not) {
-      const char *name = unary.op == UnaryOpKind::USub   ? "__neg__"
-                         : unary.op == UnaryOpKind::UAdd ? "__pos__"
-                                                         : "__invert__";
-      auto result = callSpecial(*operand, name, {}, spanOf(node));
-      if (failed(result))
+      auto right = visit(*binary.right);
+      if (failed(right))
         return failure();
-      if (*result)
-        return std::move(**result);
+      if (failed(spendOver(*left)) || failed(spendOver(*right)))
+        return failure();
+      return this->binary(binary.op, *left, *right, spanOf(*binary.left), spanOf(*binary.right));
     }
-    return semantic.unary(unary.op, *operand, spanOf(*unary.operand));
-  }
-  case NodeKind::BoolOp:
-    return visitBoolOp(*cast<BoolOp>(&node));
-  case NodeKind::Compare:
-    return visitCompare(*cast<Compare>(&node));
-  case NodeKind::IfExp:
-    return visitIfExp(*cast<IfExp>(&node));
-  case NodeKind::Call:
-    return visitCall(*cast<Call>(&node));
-  case NodeKind::Attribute:
-    return visitAttribute(*cast<Attribute>(&node));
-  case NodeKind::Subscript:
-    return visitSubscript(*cast<Subscript>(&node));
-  case NodeKind::NamedExpr: {
-    if (options.strict)
-      return unsupported(syntax::kindName(node.kind), spanOf(node));
-    auto &named = *cast<NamedExpr>(&node);
-    auto value = visit(*named.value);
-    if (failed(value))
-      return failure();
-    if (failed(assign(*named.target, *value)))
-      return failure();
-    return scope().find(named.target->id)->value;
-  }
-  case NodeKind::List:
-    return visitElements(cast<List>(&node)->elements);
-  case NodeKind::Tuple:
-    return visitElements(cast<syntax::Tuple>(&node)->elements);
-  case NodeKind::ListComp:
-    return visitListComp(*cast<ListComp>(&node));
-  case NodeKind::Lambda:
-    if (options.strict)
-      return unsupported(syntax::kindName(node.kind), spanOf(node));
-    return localFunction(node);
-  case NodeKind::JoinedStr:
-    return visitJoinedStr(*cast<JoinedStr>(&node));
-  case NodeKind::Slice: {
-    auto &slice = *cast<Slice>(&node);
-    SliceValue result;
-    for (auto [part, to] :
-         {std::pair(slice.lower, &result.start), std::pair(slice.upper, &result.stop),
-          std::pair(slice.step, &result.step)}) {
-      Value value;
-      if (part) {
-        auto visited = visit(*part);
-        if (failed(visited))
+    case NodeKind::UnaryOp: {
+      auto &unary = *cast<UnaryOp>(&node);
+      auto operand = visit(*unary.operand);
+      if (failed(operand))
+        return failure();
+      if (unary.op == UnaryOpKind::Not && !operand->isTensor()) {
+        auto known = semantic.knownTruth(*operand, spanOf(*unary.operand));
+        if (failed(known))
           return failure();
-        value = std::move(*visited);
+        if (*known)
+          return Value(!**known);
       }
-      *to = std::make_shared<const Value>(std::move(value));
+      if (operand->is<Aggregate>() && unary.op != UnaryOpKind::Not) {
+        const char *name = unary.op == UnaryOpKind::USub   ? "__neg__"
+                           : unary.op == UnaryOpKind::UAdd ? "__pos__"
+                                                           : "__invert__";
+        auto result = callSpecial(*operand, name, {}, spanOf(node));
+        if (failed(result))
+          return failure();
+        if (*result)
+          return std::move(**result);
+      }
+      return semantic.unary(unary.op, *operand, spanOf(*unary.operand));
     }
-    return Value(std::move(result));
-  }
-  case NodeKind::Starred:
-    return error(diag::StarredNotAllowed, spanOf(node));
-  case NodeKind::UnsupportedExpr: {
-    std::string_view name = cast<UnsupportedExpr>(&node)->astName;
-    return unsupported(name, spanOf(node));
-  }
+    case NodeKind::BoolOp:
+      return visitBoolOp(*cast<BoolOp>(&node));
+    case NodeKind::Compare:
+      return visitCompare(*cast<Compare>(&node));
+    case NodeKind::IfExp:
+      return visitIfExp(*cast<IfExp>(&node));
+    case NodeKind::Call:
+      return visitCall(*cast<Call>(&node));
+    case NodeKind::Attribute:
+      return visitAttribute(*cast<Attribute>(&node));
+    case NodeKind::Subscript:
+      return visitSubscript(*cast<Subscript>(&node));
+    case NodeKind::NamedExpr: {
+      if (options.strict)
+        return unsupported(syntax::kindName(node.kind), spanOf(node));
+      auto &named = *cast<NamedExpr>(&node);
+      auto value = visit(*named.value);
+      if (failed(value))
+        return failure();
+      if (failed(assign(*named.target, *value)))
+        return failure();
+      return scope().find(named.target->id)->value;
+    }
+    case NodeKind::List:
+      return visitElements(cast<List>(&node)->elements);
+    case NodeKind::Tuple:
+      return visitElements(cast<syntax::Tuple>(&node)->elements);
+    case NodeKind::ListComp:
+      return visitListComp(*cast<ListComp>(&node));
+    case NodeKind::Lambda:
+      if (options.strict)
+        return unsupported(syntax::kindName(node.kind), spanOf(node));
+      return localFunction(node);
+    case NodeKind::JoinedStr:
+      return visitJoinedStr(*cast<JoinedStr>(&node));
+    case NodeKind::Slice: {
+      auto &slice = *cast<Slice>(&node);
+      SliceValue result;
+      for (auto [part, to] :
+           {std::pair(slice.lower, &result.start), std::pair(slice.upper, &result.stop),
+            std::pair(slice.step, &result.step)}) {
+        Value value;
+        if (part) {
+          auto visited = visit(*part);
+          if (failed(visited))
+            return failure();
+          value = std::move(*visited);
+        }
+        if (value.is<SliceValue>())
+          return error(diag::ExpectedArgumentKind, spanOf(*part), "a bound of a slice",
+                       "an integer or `None`", value.kindName());
+        *to = std::make_shared<const Value>(std::move(value));
+      }
+      return Value(std::move(result));
+    }
+    case NodeKind::Starred:
+      return error(diag::StarredNotAllowed, spanOf(node));
+    case NodeKind::UnsupportedExpr: {
+      std::string_view name = cast<UnsupportedExpr>(&node)->astName;
+      return unsupported(name, spanOf(node));
+    }
+    default:
+      return unsupported(syntax::kindName(node.kind), spanOf(node));
+    }
+  };
+  FailureOr<Value> value = evaluate();
+  if (failed(value))
+    return failure();
+  switch (node.kind) {
+  case NodeKind::Name:
+    if (value->is<std::string>() && failed(spendOver(*value)))
+      return failure(); // strings are copied
+    return value;
+  case NodeKind::BinOp:
+  case NodeKind::Call:
+  case NodeKind::Subscript:
+  case NodeKind::List:
+  case NodeKind::Tuple:
+  case NodeKind::ListComp:
+  case NodeKind::JoinedStr:
+    return made(std::move(value));
   default:
-    return unsupported(syntax::kindName(node.kind), spanOf(node));
+    return value;
   }
 }
 
@@ -348,6 +375,8 @@ FailureOr<Value> Interpreter::compareOnce(CompareOp op, const Value &a, const Va
       auto *part = a.getIf<std::string>();
       if (!part)
         return error(diag::MembershipUnknown, atA, a.kindName());
+      if (failed(spend((text->size() / 64) * (part->size() / 64 + 1))))
+        return failure();
       found = text->find(*part) != std::string::npos;
     } else {
       auto items = knownItems(b, atB);
@@ -397,6 +426,8 @@ FailureOr<Value> Interpreter::visitCompare(const Compare &node) {
     if (failed(right))
       return failure();
     SourceSpan rightSpan = spanOf(*node.comparators[i]);
+    if (failed(spendOver(*left)) || failed(spendOver(*right)))
+      return failure();
     auto compared = compareOnce(node.ops[i], *left, *right, leftSpan, rightSpan);
     if (failed(compared))
       return failure();
@@ -528,8 +559,10 @@ FailureOr<Value> Interpreter::visitBlockIndex(const Expr &node, const Tensor &bl
   size_t rank = block.type.shape.size();
   size_t taken =
       size_t(llvm::count_if(parts.items, [](const Value &part) { return !part.isNone(); }));
-  if (taken < rank)
-    parts.items.insert(parts.items.begin() + int64_t(*place), rank - taken, full);
+  if (taken < rank) {
+    std::vector<Value> &all = parts.items.edit();
+    all.insert(all.begin() + int64_t(*place), rank - taken, full);
+  }
   return Value(std::move(parts));
 }
 
@@ -538,6 +571,8 @@ FailureOr<Value> Interpreter::visitSubscript(const Subscript &node) {
   if (failed(object))
     return failure();
   auto *block = object->getIf<Tensor>();
+  if (object->is<std::string>() && failed(spendOver(*object)))
+    return failure();
   auto index = block ? visitBlockIndex(*node.index, *block) : visit(*node.index);
   if (failed(index))
     return failure();
@@ -558,6 +593,13 @@ FailureOr<Value> Interpreter::visitSubscript(const Subscript &node) {
 //===--- displays
 //---------------------------------------------------------------------------------===//
 
+/// A tuple that is being made may be larger than one that is made, but not by much.
+LogicalResult Interpreter::growing(const Tuple &tuple) {
+  if (tuple.items.size() * sizeof(Value) <= maxValueBytes)
+    return success();
+  return error(diag::ValueTooLarge, {}, "tuple", int64_t(maxValueBytes));
+}
+
 FailureOr<Value> Interpreter::visitElements(NodeList<Expr> elements) {
   Tuple tuple;
   for (const Expr *element : elements) {
@@ -568,7 +610,9 @@ FailureOr<Value> Interpreter::visitElements(NodeList<Expr> elements) {
       auto items = knownItems(*value, spanOf(*starred->value));
       if (failed(items))
         return failure();
-      llvm::append_range(tuple.items, *items);
+      llvm::append_range(tuple.items.edit(), items->all());
+      if (failed(growing(tuple)))
+        return failure();
       continue;
     }
     auto value = visit(*element);
@@ -579,7 +623,7 @@ FailureOr<Value> Interpreter::visitElements(NodeList<Expr> elements) {
   return Value(std::move(tuple));
 }
 
-FailureOr<std::vector<Value>> Interpreter::knownItems(const Value &value, SourceSpan at) {
+FailureOr<Items> Interpreter::knownItems(const Value &value, SourceSpan at) {
   if (auto *tuple = value.getIf<Tuple>())
     return tuple->items;
   auto *range = value.getIf<RangeValue>();
@@ -595,13 +639,22 @@ FailureOr<std::vector<Value>> Interpreter::knownItems(const Value &value, Source
     return failure();
   if (*step == 0)
     return error(diag::LoopStepZero, at);
+  if (*step > 0 ? *start >= *stop : *start <= *stop)
+    return Items();
+  uint64_t distance =
+      *step > 0 ? uint64_t(*stop) - uint64_t(*start) : uint64_t(*start) - uint64_t(*stop);
+  uint64_t stride = *step > 0 ? uint64_t(*step) : -uint64_t(*step);
+  uint64_t count = (distance - 1) / stride + 1;
+  if (count > budget.limits.iterations)
+    return error(diag::TooManyIterations, at, int64_t(budget.limits.iterations),
+                 int64_t(std::min(count, uint64_t(INT64_MAX))));
+  if (failed(spend(count)))
+    return failure();
   std::vector<Value> items;
-  for (int64_t i = *start; *step > 0 ? i < *stop : i > *stop; i += *step) {
-    if (int64_t(items.size()) == maxItems)
-      return error(diag::TooManyIterations, at, maxItems);
-    items.push_back(Value::integer(i));
-  }
-  return items;
+  items.reserve(count);
+  for (uint64_t i = 0; i < count; ++i)
+    items.push_back(Value::integer(int64_t(uint64_t(*start) + i * uint64_t(*step))));
+  return Items(std::move(items));
 }
 
 LogicalResult Interpreter::generate(NodeList<Comprehension> generators, size_t from,
@@ -632,7 +685,13 @@ LogicalResult Interpreter::generate(NodeList<Comprehension> generators, size_t f
         scope().names.erase(name);
     }
   });
-  for (const Value &item : *items) {
+  unrolledLoops.push_back({spanOf(*generator.iter), 0, items->size()});
+  llvm::scope_exit leave([&] { unrolledLoops.pop_back(); });
+  for (size_t i = 0; i < items->size(); ++i) {
+    const Value &item = (*items)[i];
+    unrolledLoops.back().index = i;
+    if (failed(spend(1)))
+      return failure();
     for (llvm::StringRef name : targets)
       scope().names.erase(name);
     if (failed(assign(*generator.target, item, /*keepKnown=*/true)))
@@ -661,13 +720,11 @@ FailureOr<Value> Interpreter::visitListComp(const ListComp &node) {
     return unsupported("Tuple as the target of a comprehension", spanOf(target));
   Tuple tuple;
   auto element = [&]() -> LogicalResult {
-    if (int64_t(tuple.items.size()) == maxItems)
-      return error(diag::TooManyIterations, spanOf(node), maxItems);
     auto value = visit(*node.element);
     if (failed(value))
       return failure();
     tuple.items.push_back(std::move(*value));
-    return success();
+    return growing(tuple);
   };
   if (failed(generate(node.generators, 0, element)))
     return failure();

@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/SmallString.h"
 
+#include <cmath>
 #include <cstdio>
 
 namespace nereid::frontend {
@@ -61,7 +62,8 @@ static std::optional<std::string> formatKnown(const Value &value, llvm::StringRe
                                      : toDouble(value.get<llvm::APSInt>());
     const char *format = type == 'e' ? "%.*e" : type == 'g' ? "%.*g" : "%.*f";
     char buffer[2048];
-    snprintf(buffer, sizeof buffer, format, int(precision), type == '%' ? real * 100 : real);
+    real = std::isnan(real) ? std::fabs(real) : type == '%' ? real * 100 : real; // no `-nan`
+    snprintf(buffer, sizeof buffer, format, int(precision), real);
     text = type == '%' ? std::string(buffer) + "%" : buffer;
   } else if ((type == 0 || type == 's') && !plus) {
     text = strOfKnown(value);
@@ -114,10 +116,14 @@ FailureOr<Value> Interpreter::visitJoinedStr(const JoinedStr &node) {
       value = Value(value->repr());
     else if (field->conversion == 's')
       value = Value(strOfKnown(*value));
+    if (failed(spendOver(*value, spanOf(*field))))
+      return failure();
     auto formatted = formatKnown(*value, spec);
     if (!formatted)
       return error(diag::FormatSpecification, spanOf(*field), spec, value->kindName());
     text += *formatted;
+    if (text.size() > maxValueBytes)
+      return error(diag::ValueTooLarge, {}, "string", int64_t(maxValueBytes));
   }
   return Value(std::move(text));
 }

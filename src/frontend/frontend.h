@@ -2,6 +2,7 @@
 #pragma once
 
 #include "frontend/host.h"
+#include "frontend/limits.h"
 #include "frontend/value.h"
 #include "support/diagnostics.h"
 
@@ -50,6 +51,7 @@ struct FrontendOptions {
   /// The target copies blocks of tensors in hardware (`desc.atomic_max` of 16-bit floats is its).
   bool hasTensorCopies = false;
   std::string defaultDotPrecision = "tf32";
+  BudgetLimits budget;   ///< what the compilation may take
   unsigned numWarps = 4; ///< what `tl.extra.cuda.num_warps` answers
 };
 

@@ -13,8 +13,9 @@ using llvm::success;
 
 Interpreter::Interpreter(mlir::ModuleOp module, const FrontendOptions &options, Host &host,
                          DiagnosticEngine &diagnostics)
-    : module(module), builder(module.getContext()), options(options), host(host),
-      diagnostics(diagnostics), semantic(builder, this->options, host, diagnostics, *this) {}
+    : budget(options.budget), module(module), builder(module.getContext(), &budget),
+      options(options), host(host), diagnostics(diagnostics),
+      semantic(builder, this->options, host, diagnostics, *this) {}
 
 /// The arguments of the kernel that one parameter is; see ParamSpec.
 static void appendArgumentTypes(const ParamSpec &spec, mlir::MLIRContext &context,

@@ -9,6 +9,7 @@
 // Every function that can fail has reported a diagnostic when it does.
 #pragma once
 
+#include "frontend/budget.h"
 #include "frontend/builtin.h"
 #include "frontend/class.h"
 #include "frontend/frontend.h"
@@ -62,6 +63,7 @@ private:
   struct Instance {
     mlir::func::FuncOp function; ///< null when a call does nothing but give known values
     Value result;                ///< its tensors stand for the function's results, in order
+    uint64_t operations = 0;     ///< of a call, with all that is inlined into it
     bool inProgress = false;
   };
 
@@ -180,7 +182,7 @@ private:
   };
   LogicalResult visitFor(const syntax::For &node);
   LogicalResult visitWhile(const syntax::While &node);
-  LogicalResult unroll(const syntax::For &node, llvm::ArrayRef<Value> items, size_t from);
+  LogicalResult unroll(const syntax::For &node, const Items &items, size_t from);
   FailureOr<LoopBounds> loopBounds(const RangeValue &range, SourceSpan at);
   LogicalResult bindInduction(const syntax::For &node, const LoopBounds &bounds, mlir::Value iv);
   /// A loop that runs to its end: scf.for.
@@ -228,10 +230,22 @@ private:
   FailureOr<Value> visitJoinedStr(const syntax::JoinedStr &node);
   FailureOr<Value> visitElements(syntax::NodeList<syntax::Expr> elements);
   /// The members of a tuple, or the numbers of a range with known bounds.
-  FailureOr<std::vector<Value>> knownItems(const Value &value, SourceSpan at);
+  FailureOr<Items> knownItems(const Value &value, SourceSpan at);
   FailureOr<Value> resolveGlobal(llvm::StringRef name, SourceSpan at);
   FailureOr<Condition> visitCondition(const syntax::Expr &node);
   FailureOr<Condition> conditionOf(const Value &value, SourceSpan at);
+
+  //===--- the budget of the compilation (budget.cpp)
+  //---------------------------------------------//
+  /// Counts steps; reports at `at`, or at the current place, what there is too much of.
+  LogicalResult spend(uint64_t steps, SourceSpan at = {});
+  /// Counts the steps of walking over a value once.
+  LogicalResult spendOver(const Value &value, SourceSpan at = {});
+  LogicalResult withinBudget(SourceSpan at);
+  /// A value that was made here: counts its bytes, and refuses one that is too large.
+  FailureOr<Value> made(FailureOr<Value> value);
+  LogicalResult growing(const Tuple &tuple);
+  Diagnostic &reportExceeded(Resource resource, SourceSpan at);
 
   //===--- small things
   //-------------------------------------------------------------------------===//
@@ -246,6 +260,13 @@ private:
   LogicalResult hostFailed(const HostError &failure, SourceSpan span);
   Scope &scope() { return frame->scope; }
 
+  /// A loop or comprehension that is being unrolled.
+  struct Unrolled {
+    SourceSpan at;
+    size_t index, count;
+  };
+
+  Budget budget;
   mlir::ModuleOp module;
   mlir::OpBuilder builder;
   const FrontendOptions &options;
@@ -258,9 +279,11 @@ private:
   llvm::DenseMap<const syntax::Node *, std::unique_ptr<Function>> localFunctions;
   uint64_t nextBinding = 0;
   uint64_t nextActivation = 0;
-  const syntax::Expr *unusedCallee = nullptr; ///< of the call that is a whole statement
-  unsigned depth = 0;                         ///< of nested visits: the C++ stack is finite
+  llvm::SmallVector<Unrolled, 4> unrolledLoops; ///< around the current place, innermost last
+  const syntax::Expr *unusedCallee = nullptr;   ///< of the call that is a whole statement
+  unsigned depth = 0;                           ///< of nested visits: the C++ stack is finite
   unsigned callDepth = 0;
+  unsigned branchDepth = 0; ///< branches of the run around the current place, those of callers too
 };
 
 /// The tensors inside a value, in order, appended to `out`.

@@ -2,9 +2,11 @@
 #include "frontend/known.h"
 
 #include "frontend/class.h"
+#include "frontend/limits.h"
 #include "frontend/semantic.h"
 
 #include "llvm/ADT/APFloat.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <cmath>
 
@@ -16,7 +18,7 @@ using Folded = std::variant<Value, KnownError>;
 
 /// Results of more bits than this are refused: nothing a kernel needs, and they could eat all
 /// memory.
-static constexpr unsigned maxBits = 1u << 16;
+static constexpr unsigned maxBits = maxIntegerBits;
 
 /// The narrowest width of at least 64 bits.
 static Value normalized(const APSInt &value) {
@@ -231,19 +233,19 @@ static std::optional<uint64_t> repeatCount(const Value &value, size_t length) {
 }
 
 static Folded repeated(const Value &sequence, const Value &times) {
-  constexpr uint64_t maxItems = 1u << 20;
   auto *tuple = sequence.getIf<Tuple>();
   size_t length = tuple ? tuple->items.size() : sequence.get<std::string>().size();
   auto count = repeatCount(times, length);
   if (!count)
     return KnownError::Unsupported;
-  if (*count > maxItems / std::max<size_t>(length, 1))
+  uint64_t each = std::max<uint64_t>(1, tuple ? sequence.weight() : length);
+  if (*count > maxValueBytes / each)
     return KnownError::TooLarge;
   if (tuple) {
-    Tuple result;
+    std::vector<Value> items;
     for (uint64_t i = 0; i < *count; ++i)
-      result.items.insert(result.items.end(), tuple->items.begin(), tuple->items.end());
-    return Value(std::move(result));
+      items.insert(items.end(), tuple->items.begin(), tuple->items.end());
+    return Value(Tuple{std::move(items)});
   }
   std::string text;
   for (uint64_t i = 0; i < *count; ++i)
@@ -263,14 +265,17 @@ Folded foldBinary(BinaryOp op, const Value &a, const Value &b) {
     return foldInts(op, *asInt(a), *asInt(b));
   }
   auto isSequence = [](const Value &value) { return value.is<Tuple>() || value.is<std::string>(); };
-  if (op == BinaryOp::Add && a.is<std::string>() && b.is<std::string>())
-    return Value(a.get<std::string>() + b.get<std::string>());
-  if (op == BinaryOp::Add && a.is<Tuple>() && b.is<Tuple>()) {
-    Tuple result;
-    result.items = a.get<Tuple>().items;
+  bool texts = a.is<std::string>() && b.is<std::string>();
+  bool tuples = a.is<Tuple>() && b.is<Tuple>();
+  if (op == BinaryOp::Add && (texts || tuples)) {
+    if (llvm::SaturatingAdd(a.weight(), b.weight()) > maxValueBytes)
+      return KnownError::TooLarge;
+    if (texts)
+      return Value(a.get<std::string>() + b.get<std::string>());
+    std::vector<Value> items = a.get<Tuple>().items;
     const std::vector<Value> &more = b.get<Tuple>().items;
-    result.items.insert(result.items.end(), more.begin(), more.end());
-    return Value(std::move(result));
+    items.insert(items.end(), more.begin(), more.end());
+    return Value(Tuple{std::move(items)});
   }
   if (op == BinaryOp::Mult && isSequence(a))
     return repeated(a, b);

@@ -8,6 +8,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
+#include "llvm/ADT/ScopeExit.h"
 
 namespace nereid::frontend {
 
@@ -31,7 +32,7 @@ static FailureOr<Value> loopCarried(Semantic &semantic, const Value &value,
     return Value(std::move(*tensor));
   }
   Value result = value;
-  if (std::vector<Value> *items = itemsOf(result))
+  if (std::vector<Value> *items = editItemsOf(result))
     for (Value &item : *items) {
       auto converted = loopCarried(semantic, item, numbersStay || value.is<Aggregate>());
       if (failed(converted))
@@ -160,6 +161,8 @@ LogicalResult Interpreter::visitFor(const For &node) {
   auto items = knownItems(*iterated, at);
   if (failed(items))
     return failure();
+  unrolledLoops.push_back({at, 0, items->size()});
+  llvm::scope_exit leave([&] { unrolledLoops.pop_back(); });
   if (failed(unroll(node, *items, 0)))
     return failure();
   if (!scope().broke.never()) {
@@ -169,10 +172,13 @@ LogicalResult Interpreter::visitFor(const For &node) {
   return success();
 }
 
-LogicalResult Interpreter::unroll(const For &node, llvm::ArrayRef<Value> items, size_t from) {
+LogicalResult Interpreter::unroll(const For &node, const Items &items, size_t from) {
   for (size_t i = from; i < items.size(); ++i) {
     if (scope().done)
       return success();
+    unrolledLoops.back().index = i;
+    if (failed(spend(1, spanOf(*node.target))))
+      return failure();
     if (scope().mayHaveLeft())
       return guarded([&] { return unroll(node, items, i); }, spanOf(*node.target), false);
     if (failed(assign(*node.target, items[i], /*keepKnown=*/true)) ||

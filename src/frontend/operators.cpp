@@ -2,6 +2,7 @@
 //
 // The rules are Triton's: they follow C and PyTorch in parts and neither as a whole.
 // docs/reference/language.md lists them; tests/unit/frontend/promotion_test.cpp holds the table.
+#include "frontend/limits.h"
 #include "frontend/semantic.h"
 #include "ir/tile/Dialect.h"
 
@@ -352,7 +353,7 @@ static llvm::LogicalResult reportKnown(Semantic &s, KnownError why, llvm::String
   case KnownError::NegativeShift:
     return s.error(diag::KnownNegativeShift, {}, op);
   case KnownError::TooLarge:
-    return s.error(diag::KnownTooLarge, {}, op);
+    return s.error(diag::KnownTooLarge, {}, op, int64_t(maxIntegerBits), int64_t(maxValueBytes));
   case KnownError::ComplexPower:
     return s.error(diag::KnownComplexPower, {});
   }

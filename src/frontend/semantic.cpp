@@ -67,9 +67,30 @@ void Semantic::leaveCall() {
 static constexpr size_t maxCallNotes = 12;
 
 Diagnostic &Semantic::addCallNotes(Diagnostic &diagnostic) {
-  for (auto [i, call] : llvm::enumerate(llvm::reverse(calls)))
-    if (i < maxCallNotes - 1 || i + 1 == calls.size())
+  // One note for calls from one place that follow each other: a function that calls itself.
+  llvm::SmallVector<std::pair<SourceSpan, int64_t>> places;
+  for (const SourceSpan &call : llvm::reverse(calls)) {
+    bool again = !places.empty() && places.back().first.file == call.file &&
+                 places.back().first.range == call.range;
+    if (again)
+      ++places.back().second;
+    else
+      places.push_back({call, 1});
+  }
+  int64_t leftOut = 0;
+  for (auto [i, place] : llvm::enumerate(places)) {
+    auto [call, times] = place;
+    if (i + 1 >= maxCallNotes && i + 1 < places.size()) {
+      leftOut += times;
+      continue;
+    }
+    if (leftOut)
+      diagnostic.note(diag::CallsLeftOut, places[maxCallNotes - 1].first, leftOut);
+    if (times > 1)
+      diagnostic.note(diag::CalledRepeatedly, call, times);
+    else
       diagnostic.note(diag::CalledFromHere, call);
+  }
   return diagnostic;
 }
 
@@ -180,7 +201,7 @@ FailureOr<Value> Semantic::assigned(const Value &value, SourceSpan at) {
   }
   if (auto *tuple = value.getIf<Tuple>()) {
     Tuple result = *tuple;
-    for (Value &item : result.items) {
+    for (Value &item : result.items.edit()) {
       auto converted = assigned(item, at);
       if (failed(converted))
         return llvm::failure();

@@ -274,7 +274,7 @@ enum class KnownError : uint8_t {
   Unsupported, ///< these operands do not have this operator
   DivisionByZero,
   NegativeShift,
-  TooLarge,     ///< the result would be an integer of more than 2^16 bits, or a float overflows
+  TooLarge,     ///< the result would be larger than budget.h allows, or a float overflows
   ComplexPower, ///< a negative number to a fractional power
 };
 /// Python's `a op b` of known values of any kind.

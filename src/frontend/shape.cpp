@@ -324,38 +324,41 @@ FailureOr<Value> Semantic::subscript(const Value &value, const Value &index, Sou
     return *result.value;
   }
   // A string is a sequence of strings of one character.
-  Tuple characters;
   auto *string = value.getIf<std::string>();
-  for (size_t i = 0; string && i < string->size();) {
-    size_t length = std::max<size_t>(1, decodeUtf8(*string, i).length);
-    characters.items.push_back(Value(string->substr(i, length)));
-    i += length;
-  }
-  const Tuple *sequence = string ? &characters : value.getIf<Tuple>();
-  if (!sequence)
+  auto *tuple = value.getIf<Tuple>();
+  if (!string && !tuple)
     return error(diag::NotSubscriptable, at, value.kindName());
-  int64_t length = int64_t(sequence->items.size());
+  std::vector<size_t> starts; // of the characters, and the end
+  for (size_t i = 0; string && i < string->size();) {
+    starts.push_back(i);
+    i += std::max<size_t>(1, decodeUtf8(*string, i).length);
+  }
+  int64_t length = int64_t(string ? starts.size() : tuple->items.size());
+  if (string)
+    starts.push_back(string->size());
+  auto character = [&](size_t i) { return string->substr(starts[i], starts[i + 1] - starts[i]); };
   if (auto *slice = index.getIf<SliceValue>()) {
     auto bounds = boundsOf(*this, *slice, length, at);
     if (failed(bounds))
       return failure();
-    Tuple items;
+    std::vector<Value> items;
     std::string text;
     for (int64_t i = bounds->start; bounds->step > 0 ? i < bounds->stop : i > bounds->stop;
          i += bounds->step) {
-      items.items.push_back(sequence->items[size_t(i)]);
       if (string)
-        text += items.items.back().get<std::string>();
+        text += character(size_t(i));
+      else
+        items.push_back(tuple->items[size_t(i)]);
     }
-    return string ? Value(std::move(text)) : Value(std::move(items));
+    return string ? Value(std::move(text)) : Value(Tuple{std::move(items)});
   }
-  auto position = knownInt(index, "the index of a " + value.kindName(), at);
+  auto position = knownInt(index, "the index into " + value.kindName(), at);
   if (failed(position))
     return failure();
   int64_t i = *position < 0 ? *position + length : *position;
   if (i < 0 || i >= length)
     return error(diag::IndexOutOfRange, at, *position, value.kindName(), length);
-  return sequence->items[size_t(i)];
+  return string ? Value(character(size_t(i))) : tuple->items[size_t(i)];
 }
 
 //===--- reductions and scans

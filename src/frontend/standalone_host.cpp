@@ -2,8 +2,10 @@
 
 #include "frontend/builtin.h"
 #include "frontend/known.h"
+#include "frontend/limits.h"
 #include "frontend/semantic.h"
 
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace nereid::frontend {
@@ -223,6 +225,11 @@ HostResult<Value> StandaloneHost::classValue(const ClassDef &definition) {
 
 /// A constant expression at the top level; no value and no message when it is not one.
 HostResult<Value> StandaloneHost::evaluate(const Expr &node) {
+  if (depth == maxDepth)
+    return failed("constants that are made of each other are nested too deeply: at most " +
+                  std::to_string(maxDepth) + " levels are accepted");
+  ++depth;
+  llvm::scope_exit leave([&] { --depth; });
   auto folded = [](std::variant<Value, KnownError> result) -> HostResult<Value> {
     if (auto *value = std::get_if<Value>(&result))
       return found(std::move(*value));
@@ -275,6 +282,8 @@ HostResult<Value> StandaloneHost::evaluate(const Expr &node) {
       if (!value.value)
         return value;
       tuple.items.push_back(std::move(*value.value));
+      if (tuple.items.weight() > maxValueBytes || tuple.items.nesting() > maxValueDepth)
+        return failed("the tuple is too large for a value of the compilation");
     }
     return found(std::move(tuple));
   }

@@ -62,6 +62,10 @@ private:
   syntax::ModulePtr module;
   llvm::StringMap<Definition> names;
   llvm::StringMap<std::unique_ptr<Function>> functions;
+
+  /// Expressions inside each other, those of the names in them included.
+  static constexpr unsigned maxDepth = 1200;
+  unsigned depth = 0;
 };
 
 } // namespace nereid::frontend

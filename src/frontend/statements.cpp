@@ -177,6 +177,8 @@ LogicalResult Interpreter::visitBody(Body body, size_t from, bool tail) {
 
 LogicalResult Interpreter::visit(const Stmt &node, bool tail) {
   Semantic::At at(semantic, spanOf(node));
+  if (failed(spend(1)))
+    return failure();
   switch (node.kind) {
   case NodeKind::ExprStmt: {
     const Expr *value = cast<ExprStmt>(&node)->value;
@@ -241,7 +243,7 @@ LogicalResult Interpreter::tensorsOf(Value &value, SourceSpan at) {
   if (value.is<Aggregate>())
     return success();
   if (value.is<Tuple>()) {
-    for (Value &item : value.get<Tuple>().items)
+    for (Value &item : value.get<Tuple>().items.edit())
       if (failed(tensorsOf(item, at)))
         return failure();
     return success();
@@ -343,6 +345,13 @@ LogicalResult Interpreter::setName(llvm::StringRef name, Value value, SourceSpan
   return success();
 }
 
+/// What Triton binds to no name without a `tl.constexpr`.
+static bool isNoVariable(const Value &value) {
+  auto *range = value.getIf<RangeValue>();
+  return value.is<FunctionValue>() || value.is<BuiltinValue>() || value.is<ModuleValue>() ||
+         value.is<std::string>() || (range && range->kind == RangeValue::Kind::Range);
+}
+
 LogicalResult Interpreter::assign(const Expr &target, const Value &value, bool keepKnown) {
   SourceSpan span = spanOf(target);
   NodeList<Expr> elements;
@@ -356,6 +365,10 @@ LogicalResult Interpreter::assign(const Expr &target, const Value &value, bool k
     if (keepKnown)
       return setName(name, value, span);
     Semantic::At at(semantic, span);
+    if (failed(spendOver(value)))
+      return failure();
+    if (comparesAllSides() && isNoVariable(value))
+      return error(diag::CannotConvertToTensor, span, value.kindName());
     auto assigned = semantic.assigned(value, span);
     if (failed(assigned))
       return failure();
@@ -415,7 +428,7 @@ LogicalResult Interpreter::unpack(NodeList<Expr> targets, const Value &value, So
       continue;
     }
     Tuple rest;
-    rest.items.assign(items->begin() + star, items->begin() + star + taken);
+    rest.items = std::vector<Value>(items->begin() + star, items->begin() + star + taken);
     if (failed(assign(*cast<Starred>(targets[i])->value, Value(std::move(rest)), keepKnown)))
       return failure();
   }

@@ -6,6 +6,7 @@
 #include "frontend/semantic.h"
 
 #include "llvm/ADT/SmallString.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <charconv>
 #include <cmath>
@@ -187,15 +188,95 @@ const Value *knownOrNull(const Value &value) {
   return &value;
 }
 
-const std::vector<Value> *itemsOf(const Value &value) {
-  if (auto *tuple = value.getIf<Tuple>())
-    return &tuple->items;
-  auto *aggregate = value.getIf<Aggregate>();
-  return aggregate ? &aggregate->items : nullptr;
+//===--- items
+//------------------------------------------------------------------------------------===//
+
+Items::Items(std::vector<Value> values) : node(std::make_shared<Node>()) {
+  node->values = std::move(values);
+}
+Items::Items(std::initializer_list<Value> values) : Items(std::vector<Value>(values)) {}
+
+const std::vector<Value> &Items::all() const {
+  static const std::vector<Value> none;
+  return node ? node->values : none;
 }
 
-std::vector<Value> *itemsOf(Value &value) {
-  return const_cast<std::vector<Value> *>(itemsOf(std::as_const(value)));
+std::vector<Value> &Items::edit() {
+  if (!node)
+    node = std::make_shared<Node>();
+  else if (node.use_count() > 1)
+    node = std::make_shared<Node>(Node{node->values, 0, 0});
+  node->weight = 0;
+  return node->values;
+}
+
+void Items::push_back(Value value) {
+  edit().push_back(std::move(value));
+}
+
+uint64_t Items::weight() const {
+  if (!node)
+    return 0;
+  if (!node->weight) {
+    node->nesting = 1;
+    for (const Value &value : node->values) {
+      node->weight = llvm::SaturatingAdd(node->weight, value.weight());
+      node->nesting = std::max(node->nesting, value.nesting() + 1);
+    }
+  }
+  return node->weight;
+}
+
+unsigned Items::nesting() const {
+  weight();
+  return node ? node->nesting : 1;
+}
+
+/// The value that a member function was read from.
+static const Value *ownerOf(const Value &value) {
+  if (auto *function = value.getIf<FunctionValue>())
+    return function->self.get();
+  if (auto *builtin = value.getIf<BuiltinValue>())
+    return builtin->self.get();
+  auto *object = value.getIf<HostObject>();
+  return object ? object->self.get() : nullptr;
+}
+
+uint64_t Value::weight() const {
+  uint64_t weight = sizeof(Value);
+  if (auto *text = getIf<std::string>())
+    weight += text->size();
+  else if (auto *number = getIf<llvm::APSInt>())
+    weight += number->getBitWidth() / 8;
+  else if (auto *tuple = getIf<Tuple>())
+    weight = llvm::SaturatingAdd(weight, tuple->items.weight());
+  else if (auto *aggregate = getIf<Aggregate>())
+    weight = llvm::SaturatingAdd(weight, aggregate->items.weight());
+  else if (const Value *owner = ownerOf(*this))
+    weight = llvm::SaturatingAdd(weight, owner->weight());
+  return weight;
+}
+
+unsigned Value::nesting() const {
+  if (auto *tuple = getIf<Tuple>())
+    return tuple->items.nesting();
+  if (auto *aggregate = getIf<Aggregate>())
+    return aggregate->items.nesting();
+  const Value *owner = ownerOf(*this);
+  return owner ? owner->nesting() : 0;
+}
+
+const std::vector<Value> *itemsOf(const Value &value) {
+  if (auto *tuple = value.getIf<Tuple>())
+    return &tuple->items.all();
+  auto *aggregate = value.getIf<Aggregate>();
+  return aggregate ? &aggregate->items.all() : nullptr;
+}
+
+std::vector<Value> *editItemsOf(Value &value) {
+  if (value.is<Tuple>())
+    return &value.get<Tuple>().items.edit();
+  return value.is<Aggregate>() ? &value.get<Aggregate>().items.edit() : nullptr;
 }
 
 bool sameForm(const Value &a, const Value &b) {

@@ -16,6 +16,7 @@
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/APSInt.h"
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <variant>
@@ -38,10 +39,40 @@ struct Tensor {
       literal; ///< the known number a plain assignment turned into this tensor
 };
 
+/// The items of a tuple or aggregate. Copies share them until one of them is changed, so that a
+/// name can be read, and a tuple of tuples be made, in constant time.
+class Items {
+public:
+  Items() = default;
+  Items(std::vector<Value> values);
+  Items(std::initializer_list<Value> values);
+
+  const std::vector<Value> &all() const;
+  operator const std::vector<Value> &() const { return all(); }
+  size_t size() const;
+  bool empty() const { return size() == 0; }
+  const Value &operator[](size_t index) const;
+  const Value *begin() const;
+  const Value *end() const;
+  /// For changes: from now on these items are not shared. The reference is good until the next
+  /// copy.
+  std::vector<Value> &edit();
+  void push_back(Value value);
+  /// Bytes of memory of the values in it, shared ones counted each time: what it costs to walk
+  /// over them. Saturates.
+  uint64_t weight() const;
+  /// Levels of tuples and aggregates, these items the first of them.
+  unsigned nesting() const;
+
+private:
+  struct Node;
+  std::shared_ptr<Node> node;
+};
+
 /// A tuple; a named tuple when `fields` is not empty. `hostClass` is the host's handle of its
 /// class, or 0.
 struct Tuple {
-  std::vector<Value> items;
+  Items items;
   std::vector<std::string> fields;
   uint64_t hostClass = 0;
 };
@@ -50,7 +81,7 @@ struct Tuple {
 /// a tuple, its numbers stay known when it is bound to a name or goes round a loop.
 struct Aggregate {
   std::shared_ptr<const Class> cls;
-  std::vector<Value> items;
+  Items items;
 };
 
 /// A class whose text we read ourselves; calling it makes an Aggregate. (Under Python a class is an
@@ -135,11 +166,35 @@ public:
   /// What the author would call it: "int", "str", "fp32 block of shape [16]", "function `f`".
   std::string kindName() const;
 
+  /// Bytes of memory, those of its items included (`Items::weight`).
+  uint64_t weight() const;
+  /// Levels of tuples and aggregates in it; 0 for anything else.
+  unsigned nesting() const;
+
   const Storage &variant() const { return storage; }
 
 private:
   Storage storage;
 };
+
+struct Items::Node {
+  std::vector<Value> values;
+  mutable uint64_t weight = 0; ///< 0: not counted since the last change
+  mutable unsigned nesting = 0;
+};
+
+inline size_t Items::size() const {
+  return node ? node->values.size() : 0;
+}
+inline const Value &Items::operator[](size_t index) const {
+  return node->values[index];
+}
+inline const Value *Items::begin() const {
+  return node ? node->values.data() : nullptr;
+}
+inline const Value *Items::end() const {
+  return begin() + size();
+}
 
 /// The value itself, or the number behind a tensor made by a plain assignment; null when it is a
 /// tensor that is known only at run time. For places that need a known value.
@@ -147,7 +202,8 @@ const Value *knownOrNull(const Value &value);
 
 /// The items of a tuple or aggregate; null for anything else.
 const std::vector<Value> *itemsOf(const Value &value);
-std::vector<Value> *itemsOf(Value &value);
+/// The same, to be changed: they are not shared any more.
+std::vector<Value> *editItemsOf(Value &value);
 /// Whether two values are tuples of the same fields, or aggregates of the same class, with as many
 /// items.
 bool sameForm(const Value &a, const Value &b);

@@ -38,6 +38,7 @@ def philox(seed, c0, c1, c2, c3, n_rounds: constexpr = 10):
     :param seed: an integer, of which 64 bits are used.
     :returns: four blocks of random bits, uint32 or uint64.
     """
+    static_assert(to_tensor(seed).dtype.is_int() or not strict(), "the seed must be an integer (strict mode)")
     key = to_tensor(seed).to(uint64)
     first = to_tensor(c0)
     if first.dtype.primitive_bitwidth == 32:

@@ -72,6 +72,7 @@ def _indices_along(input, axis: constexpr):
 
 def _with_indices(input, axis: constexpr, keep_dims: constexpr, combine: constexpr):
     if axis is None:
+        _check_flat_indices()
         flat = reshape(input, [input.numel])
         value, index = reduce_any_order((flat, arange(0, input.numel)), 0, combine)
         if keep_dims:

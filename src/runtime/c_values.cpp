@@ -1,6 +1,7 @@
 // The C ABI: version, errors, values.
 #include "frontend/builtin.h"
 #include "frontend/class.h"
+#include "frontend/limits.h"
 #include "frontend/semantic.h"
 #include "runtime/c_api.h"
 #include "runtime/compiler.h"
@@ -175,6 +176,11 @@ nrd_value *nrd_value_tuple(nrd_value *const *items, size_t count, const char *co
       key += std::string(fields[i]) + ",";
   }
   tuple.hostClass = host_class;
+  if (tuple.items.weight() > frontend::maxValueBytes ||
+      tuple.items.nesting() > frontend::maxValueDepth) {
+    delete result;
+    return nullptr;
+  }
   if (isConstant)
     result->key = key + llvm::utohexstr(host_class) + ")";
   result->value = Value(std::move(tuple));

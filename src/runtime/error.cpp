@@ -17,6 +17,31 @@ nrd_error_kind compileErrorKind(const DiagnosticEngine &diagnostics) {
   return NRD_ERROR_INTERNAL;
 }
 
+/// The class of the exception with which Triton refuses the arguments of a function.
+static std::string_view reasonOf(DiagId id) {
+  switch (id) {
+#define REASON(Name, Class)                                                                        \
+  case DiagId::Name:                                                                               \
+    return #Class;
+#include "runtime/reasons.def"
+#undef REASON
+  default:
+    return "ValueError";
+  }
+}
+
+/// The causes that the error of a compilation has in Triton: its own kind once more for a called
+/// function, then the exception of a function of the language.
+static std::string causesOf(const Diagnostic &diagnostic) {
+  std::string causes;
+  for (const Diagnostic::Note &note : diagnostic.notes())
+    if (note.id == DiagId::CalledFromHere || note.id == DiagId::CalledRepeatedly)
+      causes = "CompilationError";
+  if (diagnostic.isRefusedCall())
+    causes += (causes.empty() ? "" : " ") + std::string(reasonOf(diagnostic.id()));
+  return causes;
+}
+
 ErrorPtr errorFrom(const DiagnosticEngine &diagnostics, nrd_error_kind kind,
                    std::optional<SourceRange> function) {
   auto error = std::make_unique<Error>();
@@ -32,6 +57,8 @@ ErrorPtr errorFrom(const DiagnosticEngine &diagnostics, nrd_error_kind kind,
   error->message = diagnostics.renderAll();
   while (!error->message.empty() && error->message.back() == '\n')
     error->message.pop_back();
+  if (kind == NRD_ERROR_COMPILE)
+    error->pythonClass = causesOf(*first);
   error->tritonText = first->file() ? renderTriton(*first, function) : first->message();
   return error;
 }

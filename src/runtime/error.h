@@ -15,12 +15,14 @@ namespace nereid::runtime {
 
 struct Error {
   nrd_error_kind kind = NRD_ERROR_INTERNAL;
-  std::string name;        ///< of the first diagnostic in the registry
-  std::string message;     ///< everything, rendered
-  std::string summary;     ///< the first diagnostic's message
-  std::string tritonText;  ///< the first diagnostic in Triton's form
-  std::string pythonClass; ///< for argument errors: "TypeError", "ValueError"...; else empty
-  uint64_t cause = 0;      ///< the host's handle of an exception
+  std::string name;       ///< of the first diagnostic in the registry
+  std::string message;    ///< everything, rendered
+  std::string summary;    ///< the first diagnostic's message
+  std::string tritonText; ///< the first diagnostic in Triton's form
+  /// For argument errors "TypeError", "ValueError"...; for errors of a compilation the classes of
+  /// the causes that Triton's would have, with blanks between them; else empty.
+  std::string pythonClass;
+  uint64_t cause = 0;   ///< the host's handle of an exception
   std::string resource; ///< what is too small ("shared memory"), with how much is needed and there
   int64_t required = 0, limit = 0;
 };

@@ -157,6 +157,13 @@ Diagnostic &DiagnosticEngine::add(DiagId id, SourceSpan span, std::span<const Di
   return list.back();
 }
 
+Diagnostic *DiagnosticEngine::lastError() {
+  for (auto it = list.rbegin(); it != list.rend(); ++it)
+    if (it->isError())
+      return &*it;
+  return nullptr;
+}
+
 void DiagnosticEngine::clear() {
   errors = 0;
   list.clear();

@@ -108,6 +108,11 @@ public:
     return *this;
   }
 
+  /// A function of the language refused its arguments: in Triton an exception of its own, the cause
+  /// of the compilation's error.
+  bool isRefusedCall() const { return refusedCall; }
+  void setRefusedCall() { refusedCall = true; }
+
 private:
   friend class DiagnosticEngine;
   Diagnostic(DiagId id, SourceSpan span, std::span<const DiagArg> args);
@@ -119,6 +124,7 @@ private:
   std::string text;
   std::vector<Note> attached;
   uint64_t hostException = 0;
+  bool refusedCall = false;
 };
 
 /// How to print.
@@ -157,6 +163,8 @@ public:
   }
 
   const std::deque<Diagnostic> &diagnostics() const { return list; }
+  /// The error that was reported last; null when there is none.
+  Diagnostic *lastError();
   unsigned errorCount() const { return errors; }
   bool hasErrors() const { return errors != 0; }
   /// True once the limit was reached: a phase should stop looking for more.

@@ -3,6 +3,7 @@
 #include "ir/tile/Dialect.h"
 #include "support/bytes.h"
 #include "support/settings.h"
+#include "targets/Places.h"
 #include "transforms/Explain.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/Bitcode/BitcodeReader.h"
@@ -102,28 +103,48 @@ llvm::Error defect(const llvm::Twine &what) {
 
 namespace {
 struct Collector final : llvm::DiagnosticHandler {
-  explicit Collector(std::shared_ptr<std::string> text) : text(std::move(text)) {}
+  explicit Collector(std::shared_ptr<CodeProblems::Found> found) : found(std::move(found)) {}
   bool handleDiagnostics(const llvm::DiagnosticInfo &info) override {
-    if (info.getSeverity() == llvm::DS_Error) {
-      llvm::raw_string_ostream stream(*text);
+    if (info.getSeverity() != llvm::DS_Error)
+      return true;
+    uint64_t number = 0;
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    if (info.getKind() == llvm::DK_SrcMgr) {
+      auto &parsed = static_cast<const llvm::DiagnosticInfoSrcMgr &>(info);
+      const llvm::SMDiagnostic &problem = parsed.getSMDiag();
+      number = parsed.getLocCookie();
+      stream << problem.getMessage();
+      if (llvm::StringRef line = problem.getLineContents().trim(); !line.empty())
+        stream << " in `" << line << "`";
+    } else if (info.getKind() == llvm::DK_InlineAsm) {
+      auto &refused = static_cast<const llvm::DiagnosticInfoInlineAsm &>(info);
+      number = refused.getLocCookie();
+      stream << refused.getMsgStr();
+    } else {
       llvm::DiagnosticPrinterRawOStream printer(stream);
-      stream << (text->empty() ? "" : "; ");
       info.print(printer);
     }
+    if (!found->number)
+      found->number = number;
+    if (!llvm::StringRef(found->text).contains(text)) // a call may be there several times
+      found->text += (found->text.empty() ? "" : "; ") + text;
     return true;
   }
-  std::shared_ptr<std::string> text;
+  std::shared_ptr<CodeProblems::Found> found;
 };
 } // namespace
 
-CodeProblems::CodeProblems(llvm::LLVMContext &context) : text(std::make_shared<std::string>()) {
-  context.setDiagnosticHandler(std::make_unique<Collector>(text));
+CodeProblems::CodeProblems(llvm::LLVMContext &context) : found(std::make_shared<Found>()) {
+  context.setDiagnosticHandler(std::make_unique<Collector>(found));
 }
 
-llvm::Error CodeProblems::take() {
-  std::string problems = std::exchange(*text, "");
+llvm::Error CodeProblems::take(const llvm::Module &module) {
+  auto [problems, number] = std::exchange(*found, {});
   if (problems.empty())
     return llvm::Error::success();
+  if (std::vector<SourcePlace> places = notedPlaces(module, number); !places.empty())
+    return llvm::make_error<AssemblyRefused>(std::move(problems), std::move(places));
   return llvm::createStringError("the assembly of `inline_asm_elementwise` cannot be used: " +
                                  problems);
 }

@@ -33,11 +33,17 @@ llvm::Error defect(const llvm::Twine &what);
 class CodeProblems {
 public:
   explicit CodeProblems(llvm::LLVMContext &context);
-  /// What was collected since the last call, as one error.
-  llvm::Error take();
+  /// What was collected about the module since the last call, as one error: AssemblyRefused where
+  /// the place of the assembly was noted (Places.h).
+  llvm::Error take(const llvm::Module &module);
+
+  struct Found {
+    std::string text;
+    uint64_t number = 0; ///< the `srcloc` of the first complaint
+  };
 
 private:
-  std::shared_ptr<std::string> text;
+  std::shared_ptr<Found> found;
 };
 
 /// Links the functions that the module calls and does not have from files of bitcode (or LLVM IR as

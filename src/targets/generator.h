@@ -29,6 +29,29 @@ public:
   std::string biggest; ///< what takes most of it, with the kernel's lines; may be empty
 };
 
+/// A place in the kernel's source; lines and columns count from 1.
+struct SourcePlace {
+  std::string file;
+  unsigned line = 0, column = 0;
+};
+
+/// The error of a compilation whose assembly, written by the author, is refused.
+class AssemblyRefused : public llvm::ErrorInfo<AssemblyRefused> {
+public:
+  static inline char ID = 0;
+  AssemblyRefused(std::string text, std::vector<SourcePlace> places)
+      : text(std::move(text)), places(std::move(places)) {}
+  void log(llvm::raw_ostream &out) const override {
+    for (const SourcePlace &place : llvm::ArrayRef(places).take_front(1))
+      out << place.file << ':' << place.line << ':' << place.column << ": ";
+    out << "the assembler refuses this assembly: " << text;
+  }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+
+  std::string text;                ///< what the assembler says
+  std::vector<SourcePlace> places; ///< the assembly's, and of the calls that led there
+};
+
 /// Objects are immutable and may be used from several threads at once.
 class Generator {
 public:

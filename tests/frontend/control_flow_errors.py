@@ -354,7 +354,7 @@ def bad_too_many_iterations(p, n):
     for i in tl.static_range(1000000):
         pass
 # CHECK-LABEL: == bad_too_many_iterations
-# CHECK: control_flow_errors.py:[[@LINE-3]]:14: error: a loop that is unrolled may have at most 65536 iterations
+# CHECK: control_flow_errors.py:[[@LINE-3]]:14: error: a loop that is unrolled may have at most 65536 iterations, found 1000000: use `tl.range`, or raise the setting `NEREID_COMPILE_BUDGET`
 # CHECK: [TooManyIterations]
 
 

@@ -1,4 +1,4 @@
-"""Errors of names, values, functions and calls: each beside its nearest valid neighbour. The notes that go with them are DefinedHere
+"""Errors of names, values, functions and calls: each beside its nearest valid neighbour. The notes that go with them are DefinedHere, CalledRepeatedly, CallsLeftOut
 and CalledFromHere. Others: control_flow_errors.py, class_errors.py."""
 # RUN: not nereid-frontend %s 'bad_*' "p:*i32,n:i32" | FileCheck %s --implicit-check-not=func.func
 # RUN: nereid-frontend %s 'ok_*' "p:*i32,n:i32"
@@ -220,8 +220,28 @@ def bad_too_deep(p, n):
     tl.store(p, deep(n, 1))
 # CHECK-LABEL: == bad_too_deep
 # CHECK: errors.py:{{[0-9]+}}:12: error: calls nested too deeply: at most 64 levels are accepted
-# CHECK: errors.py:{{[0-9]+}}:12: note: called from here
-# CHECK: errors.py:{{[0-9]+}}:12: note: called from here
+# CHECK: errors.py:{{[0-9]+}}:12: note: called from here, 63 times in a row
+# CHECK: errors.py:[[@LINE-4]]:17: note: called from here
+# CHECK: [CallsTooDeep]
+
+
+@triton.jit
+def ping(x, K: tl.constexpr):
+    return pong(x, K + 1)
+
+
+@triton.jit
+def pong(x, K: tl.constexpr):
+    return ping(x, K + 1)
+
+
+@triton.jit
+def bad_ping_pong(p, n):
+    tl.store(p, ping(n, 0))
+# CHECK-LABEL: == bad_ping_pong
+# CHECK: error: calls nested too deeply: at most 64 levels are accepted
+# CHECK: note: {{[0-9]+}} calls are left out here
+# CHECK: errors.py:[[@LINE-4]]:17: note: called from here
 # CHECK: [CallsTooDeep]
 
 

@@ -277,3 +277,43 @@ def k_name_beside_return(p, n):
 # CHECK-LABEL: == k_name_beside_return
 # CHECK: strict.py:[[@LINE-2]]:17: error: {{.*}}`x`
 # CHECK: [AssignedInOneBranch]
+
+
+@triton.jit
+def k_indices(p, n):
+    tl.max(tl.arange(0, 16), None, return_indices=True)
+# CHECK-LABEL: == k_indices
+# CHECK: error: positions of an extremum need an `axis` (strict mode), found None: reshape to one dimension and give 0
+# CHECK: [IndicesNeedAxis]
+
+
+@triton.jit
+def k_cat_order(p, n):
+    tl.cat(tl.arange(0, 4), tl.arange(0, 4))
+# CHECK-LABEL: == k_cat_order
+# CHECK: error: `can_reorder` is False: current implementation of `cat` always may reorder elements (strict mode)
+# CHECK: [CatReorders]
+
+
+@triton.jit
+def k_cat_rank(p, n):
+    tl.cat(tl.zeros((4, 4), tl.int32), tl.zeros((4, 4), tl.int32), can_reorder=True)
+# CHECK-LABEL: == k_cat_rank
+# CHECK: error: `cat` takes blocks of one dimension (strict mode), found shape [4, 4]
+# CHECK: [CatRank]
+
+
+@triton.jit
+def k_small_dot(p, n):
+    tl.dot(tl.zeros((8, 8), tl.float32), tl.zeros((8, 8), tl.float32))
+# CHECK-LABEL: == k_small_dot
+# CHECK: error: blocks too small (strict mode): Input shapes should have M >= 1, N >= 1 and K >= 16, found [8, 8] and [8, 8]
+# CHECK: [DotSizes]
+
+
+@triton.jit
+def k_imprecise(p, n):
+    tl.dot(tl.zeros((16, 32), tl.float8e5), tl.zeros((32, 16), tl.float8e5), max_num_imprecise_acc=64)
+# CHECK-LABEL: == k_imprecise
+# CHECK: error: more than there is to sum (strict mode): max_num_imprecise_acc (64) must be <= K (32)
+# CHECK: [DotImprecise]

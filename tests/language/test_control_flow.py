@@ -226,6 +226,25 @@ def kernel(x):
     assert capfd.readouterr().out == line + "\n"
 
 
+def test_special_floats_are_printed_alike(target, capfd):
+    """0/0 has the sign bit on x86 and not on a GPU; `-nan` says nothing to anybody."""
+    harness.make("""@triton.jit
+def kernel(x, bits):
+    zero = tl.load(x)
+    tl.device_print("quotient", zero / zero)
+    tl.device_print("negative", tl.load(bits).to(tl.float32, bitcast=True))
+    tl.device_print("half", (zero / zero).to(tl.float16))
+    tl.device_print("double", zero.to(tl.float64) / zero.to(tl.float64))
+    tl.device_print("infinite", -1.0 / zero)
+    tl.device_print("zero", -zero)
+    tl.static_print("static", float("nan"), -float("nan"), f"{-float('nan'):f}", f"{-float('inf'):.2f}", -0.0)
+""")[(1, )](np.zeros(1, np.float32), np.array([-1], np.int32))
+    text = capfd.readouterr().out
+    for name, value in (("quotient", "nan"), ("negative", "nan"), ("half", "nan"), ("double", "nan"), ("infinite", "-inf"), ("zero", "-0.000000")):
+        assert f"{name}: {value}\n" in text, text
+    assert "static nan nan nan -inf -0.0" in text, text
+
+
 def test_static_print(target, capfd):
     harness.make("""@triton.jit
 def kernel(x):

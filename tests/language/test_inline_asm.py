@@ -1,5 +1,7 @@
 """`inline_asm_elementwise`: PTX on a GPU, x86 on the CPU; packing, several results, broadcasting, what is refused."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -250,10 +252,47 @@ def test_nonsense_is_an_error_of_the_author(target):
     import nereid
     text = {"cpu": "nonsense $1, $0", "cuda": "add.s32 $0, $1, 1;"}[target]
     constraints = {"cpu": "=r,r", "cuda": "=?,r"}[target]
-    with pytest.raises(nereid.CompilationError, match="assembly of `inline_asm_elementwise` cannot be used|invalid|constraint"):
+    # AssemblyRefused, at the call
+    with pytest.raises(nereid.CompilationError, match=r"(?s)py:\d+:\d+: error: the assembler refuses this assembly: .*inline_asm_elementwise\("):
         x = torch.zeros(64, dtype=torch.int32)
         run(f"tl.store(o0_ptr + i, tl.inline_asm_elementwise('{text}', '{constraints}', args=[x0], dtype=tl.int32, is_pure=True, pack=1))",
             [x.clone()], x)
+
+
+INLINED = """@triton.jit
+def inner(x):
+    return tl.inline_asm_elementwise("nonsense.s32 $0, $1;", "=r,r", args=[x], dtype=tl.int32, is_pure=True, pack=1)
+
+
+@triton.jit
+def kernel(x, o):
+    i = tl.arange(0, 32)
+    tl.store(o + i, inner(tl.load(x + i)))
+"""
+
+
+@pytest.mark.parametrize("target_name", ["cpu", "cuda:90"])
+@pytest.mark.cpu_only("both targets compile without a GPU")
+def test_refused_assembly_names_its_line_and_the_calls(target_name):
+    import nereid
+    text = INLINED if target_name != "cpu" else INLINED.replace("nonsense.s32 $0, $1;", "nonsense $1, $0")
+    kernel = harness.make(text)
+    pointer = nereid.MockTensor("i32")
+    if target_name != "cpu":  # without a GPU it is assembled when the machine code is asked for
+        compiled = kernel.warmup(pointer, pointer, grid=(1, ), target=target_name)
+        with pytest.raises(RuntimeError, match=r"nonsense|no assembler") as caught:
+            compiled.asm["cubin"]
+        if "no assembler" in str(caught.value):
+            pytest.skip("there is no assembler")
+        assert re.search(r"py:7:\d+: the assembler refuses this assembly: .*nonsense", str(caught.value))
+        return
+    with pytest.raises(nereid.CompilationError) as caught:
+        kernel.warmup(pointer, pointer, grid=(1, ), target=target_name)
+    lines = str(caught.value).splitlines()
+    assert re.search(r"py:7:\d+: error: the assembler refuses this assembly: .*nonsense", lines[0]), lines
+    assert "tl.inline_asm_elementwise" in lines[1]
+    note = next(i for i, line in enumerate(lines) if re.search(r"py:13:\d+: note: called from here", line))
+    assert "inner(tl.load(x + i))" in lines[note + 1]
 
 
 def test_assembly_that_writes_memory(target):

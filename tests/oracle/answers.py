@@ -16,14 +16,22 @@ def of_triton(answer):
     text = re.sub(r"^\w+(Error|Impl)?: ", "", text)
     if match := re.fullmatch(r"\w+\((['\"])(.*)\1\)", text):
         text = match[2].replace("\\'", "'")
-    text = re.sub(r" object at 0x[0-9a-f]+", " object", text)
+    text = re.sub(r" at 0x[0-9a-f]+", "", text)
     return "!" + text.replace("triton.language.", "")
 
 
 def of_nereid(answer):
     if "shows" in answer:
         return shown(answer["shows"])
+    if "error: " not in answer["refuses"]:  # that of an exception behind the error
+        return "!" + re.sub(r"^\w+: ", "", answer["refuses"])
     return "!" + answer["refuses"].split("error: ", 1)[-1].split("\n")[0]
+
+
+def reason_of(answer):
+    """The class of the exception behind a refusal, at the root; "CompilationError" where there is none but those, "" where there is none."""
+    causes = answer.get("causes", [])
+    return causes[-1] if causes else ""
 
 
 def shown(text):

@@ -3,7 +3,7 @@
     python front_end.py triton|nereid CASES ANSWERS
 
 CASES is a JSON list of `{"id", "params": {name: type}, "setup": [lines], "ask": expression, "module": text}`; ANSWERS becomes a JSON
-object, per id `{"shows": text}` or `{"refuses": text}`. Cases with the same parameters, set-up and module share one kernel as long as
+object, per id `{"shows": text}` or `{"refuses": text, "causes": [classes]}`, of the exceptions chained behind the error. Cases with the same parameters, set-up and module share one kernel as long as
 every one of them compiles. Runs in a process of its own, since the two compilers answer to the same name.
 """
 
@@ -76,6 +76,14 @@ def kernel_text(cases):
     return f"{HEADER}{first.get('module', '')}\n\n@triton.jit\ndef kernel({params}):\n" + "\n".join(lines or ["    pass"]) + "\n"
 
 
+def causes_of(error):
+    found = []
+    while error.__cause__ is not None:
+        error = error.__cause__
+        found.append(type(error).__name__)
+    return found
+
+
 def message_of(error):
     """The error at the root, without places and source lines."""
     while error.__cause__ is not None:
@@ -91,7 +99,7 @@ def ask(compiler, cases, folder):
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
             compiler.compile(module.kernel, cases[0]["params"])
     except Exception as error:  # the answer, whatever it is
-        return [{"refuses": message_of(error)}] if len(cases) == 1 else None
+        return [{"refuses": message_of(error), "causes": causes_of(error)}] if len(cases) == 1 else None
     found = dict(re.findall(r"@(\d+)@ (.*?) @", output.getvalue(), re.DOTALL))
     return [{"shows": found.get(str(number), "nothing")} for number in range(len(cases))]
 

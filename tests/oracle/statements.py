@@ -1,9 +1,10 @@
 """Statements whose meaning the real Triton is asked for: bodies of functions with their ways out and their names, and unpacking.
 
-`all_cases()` gives them, and those of `blocks.py`, as `front_end.py` wants them; the id is the text itself.
+`all_cases()` gives them, and those of `blocks.py` and `strictness.py`, as `front_end.py` wants them; the id is the text itself.
 """
 
 import blocks
+import strictness
 
 #: Bodies of `f(x, C: tl.constexpr = True, D: tl.constexpr = False)`, which is called with an int32 scalar.
 BODIES = [
@@ -194,3 +195,4 @@ def all_cases():
     for ask in EXPRESSIONS:
         yield {"id": ask, "params": {**params, "f": "fp32"}, "setup": SETUP, "ask": ask, "module": ""}
     yield from blocks.all_cases()
+    yield from strictness.all_cases()

@@ -21,6 +21,10 @@ import statements  # noqa: E402
 
 RECORDED = json.loads((HERE / "statements-3.6.0.json").read_text())
 
+#: The classes of the exceptions behind Triton's refusals; those behind ours, by whether the mode is strict.
+REASONS = json.loads((HERE / "reasons-3.6.0.json").read_text())
+REASONS_HERE = {}
+
 #: Refused or of another type, also in strict mode.
 LESS = {
     "a name that was no tensor and is another thing on one side is forgotten: Triton goes on with the old value, whatever happened": [
@@ -54,8 +58,10 @@ def answered(request, tmp_path_factory):
     asked.write_text(json.dumps(list(statements.all_cases())))
     subprocess.run([sys.executable, HERE / "front_end.py", "nereid", asked, given], check=True, timeout=600,
                    env={**os.environ, "NEREID_STRICT": request.param or "0"}, stderr=subprocess.DEVNULL)
-    ours = {name: answers.of_nereid(answer) for name, answer in json.loads(given.read_text()).items()}
+    found = json.loads(given.read_text())
+    ours = {name: answers.of_nereid(answer) for name, answer in found.items()}
     assert set(ours) == set(RECORDED), "run tests/oracle/record.py statements"
+    REASONS_HERE[request.param == "1"] = {name: answers.reason_of(answer) for name, answer in found.items() if "refuses" in answer}
     return request.param == "1", ours
 
 

@@ -228,7 +228,7 @@ def _check_capture(function, name, value):
         return
     raise NameError(f"Cannot access global variable {name} from within @jit'ed function. Kernels read the globals that "
                     f"cannot change under them: write `{name} = tl.constexpr(...)`, or pass the value as an argument. "
-                    f"(It is a {type(value).__name__} here.)")
+                    f"(Its type here is `{type(value).__name__}`.)")
 
 
 def _names_in_defaults(function):

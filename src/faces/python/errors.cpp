@@ -1,5 +1,9 @@
 #include "faces/python/errors.h"
 
+#include <sstream>
+#include <string>
+#include <vector>
+
 namespace nereid::python {
 
 static PyObject *classOf(const nrd_error *error) {
@@ -40,6 +44,35 @@ static Ref causeOf(const nrd_error *error, const CompilationPtr &compilation) {
   return {};
 }
 
+/// The exceptions that Triton would chain behind an error of a compilation: programs read their
+/// texts.
+static Ref reasonsOf(const nrd_error *error, PyObject *compilationError) {
+  std::vector<std::string> classes;
+  for (std::istringstream text(nrd_error_python_class(error)); text;) {
+    std::string name;
+    if (text >> name)
+      classes.push_back(name);
+  }
+  Ref outer;
+  for (auto name = classes.rbegin(); name != classes.rend(); ++name) {
+    Ref reason =
+        *name == "CompilationError"
+            ? Ref::take(PyObject_CallMethod(compilationError, "_from_library", "ssss",
+                                            nrd_error_message(error), nrd_error_name(error),
+                                            nrd_error_summary(error), nrd_error_triton_text(error)))
+            : Ref::take(PyObject_CallFunction(exceptionClass(name->c_str()), "s",
+                                              nrd_error_summary(error)));
+    if (!reason) {
+      PyErr_Clear();
+      return {};
+    }
+    if (outer)
+      PyException_SetCause(reason.get(), outer.release());
+    outer = std::move(reason);
+  }
+  return outer;
+}
+
 PyObject *raise(nrd_error *error, const CompilationPtr &compilation) {
   // The classes are loaded when something goes wrong.
   if (!registry().compilationError && !Ref::take(PyImport_ImportModule("nereid.errors"))) {
@@ -62,7 +95,10 @@ PyObject *raise(nrd_error *error, const CompilationPtr &compilation) {
   else
     exception = Ref::take(PyObject_CallFunction(cls, "s", nrd_error_message(error)));
   if (exception) {
-    if (Ref cause = causeOf(error, compilation))
+    Ref cause = causeOf(error, compilation);
+    if (!cause && ofCompilation)
+      cause = reasonsOf(error, registry().compilationError);
+    if (cause)
       PyException_SetCause(exception.get(), cause.release());
     Ref type = Ref::take(PyObject_Type(exception.get()));
     PyErr_SetObject(type.get(), exception.get());

@@ -166,8 +166,11 @@ ValuePtr tupleValue(PyObject *object) {
   for (const ValuePtr &item : items)
     raw.push_back(item.get());
   const TupleClass *named = tupleClassOf(object);
-  return ValuePtr(nrd_value_tuple(raw.data(), raw.size(), named ? named->fields.data() : nullptr,
-                                  named ? reinterpret_cast<uint64_t>(named->type) : 0));
+  ValuePtr tuple(nrd_value_tuple(raw.data(), raw.size(), named ? named->fields.data() : nullptr,
+                                 named ? reinterpret_cast<uint64_t>(named->type) : 0));
+  if (!tuple)
+    PyErr_SetString(PyExc_ValueError, "the tuple is too large for a value of the compilation");
+  return tuple;
 }
 
 /// A value of a class with fields: of a class of Python's, or (`cls` null) of the library's.

@@ -22,7 +22,7 @@ static size_t rankOf(const Value &pointer) {
 /// A parameter that is a tuple, or one value for a tensor of one dimension.
 static std::vector<Value> listOf(const Value &value) {
   auto *tuple = value.getIf<Tuple>();
-  return tuple ? tuple->items : std::vector<Value>{value};
+  return tuple ? tuple->items.all() : std::vector<Value>{value};
 }
 
 /// Scalars as int64.
@@ -112,7 +112,7 @@ static FailureOr<Value> advance(Semantic &s, const BoundArgs &args) {
   if (failed(offsets))
     return failure();
   Aggregate result = base.get<Aggregate>();
-  std::vector<Value> &current = result.items[Offsets].get<Tuple>().items;
+  std::vector<Value> &current = *editItemsOf(result.items.edit()[Offsets]);
   if (offsets->size() != current.size())
     return s.error(diag::AdvanceCount, args.span("offsets"), int64_t(current.size()),
                    int64_t(offsets->size()));

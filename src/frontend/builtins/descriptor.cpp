@@ -17,7 +17,7 @@ static int64_t bitsOf(DType scalar) {
 static FailureOr<std::vector<Value>> items(Semantic &s, const BoundArgs &args,
                                            llvm::StringRef name) {
   if (auto *tuple = args[name].getIf<Tuple>())
-    return tuple->items;
+    return tuple->items.all();
   return s.error(diag::ExpectedArgumentKind, args.span(name), "`" + name.str() + "`",
                  "a list with one item per dimension", args[name].kindName());
 }

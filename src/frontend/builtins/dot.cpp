@@ -52,7 +52,7 @@ static FailureOr<DType> resultType(Semantic &s, const BoundArgs &args, DType a, 
     wanted = type->scalar;
     if (wanted == DType::BFloat16)
       return s.error(diag::DotOutBFloat16, args.span("out_dtype"));
-  } else if (auto *acc = args["acc"].getIf<Tensor>()) {
+  } else if (auto *acc = args["acc"].getIf<Tensor>(); acc && !s.options.strict) {
     wanted = acc->type.scalar;
   }
   if (isInt(a))
@@ -86,6 +86,22 @@ static FailureOr<Tensor> accumulator(Semantic &s, const BoundArgs &args, const T
   return *given;
 }
 
+/// What Triton asks of the operands' sizes and of `max_num_imprecise_acc`.
+static llvm::LogicalResult checkStrictDot(Semantic &s, const BoundArgs &args, const Tensor &a,
+                                          const Tensor &b, int64_t imprecise) {
+  if (!s.options.strict)
+    return llvm::success();
+  size_t rank = a.type.shape.size();
+  int64_t inner = a.type.shape[rank - 1];
+  int64_t least = info(a.type.scalar).bits == 8 ? 32 : 16;
+  if (inner < least)
+    return s.error(diag::DotSizes, args.call(), 1, 1, least, shapeText(a.type.shape),
+                   shapeText(b.type.shape));
+  if (isFloat8(a.type.scalar) && isFloat8(b.type.scalar) && imprecise > inner)
+    return s.error(diag::DotImprecise, args.span("max_num_imprecise_acc"), imprecise, inner);
+  return llvm::success();
+}
+
 static FailureOr<Value> dot(Semantic &s, const BoundArgs &args) {
   auto a = tensorArg(s, args, "input"), b = tensorArg(s, args, "other");
   if (failed(a) || failed(b))
@@ -114,7 +130,8 @@ static FailureOr<Value> dot(Semantic &s, const BoundArgs &args) {
 
   Shape shape = shapeA;
   shape[rank - 1] = shapeB[rank - 1];
-  if (failed(s.checkShape(shape, args.call())))
+  if (failed(s.checkShape(shape, args.call())) ||
+      failed(checkStrictDot(s, args, *a, *b, imprecise)))
     return failure();
   if (isSoftwareFloat8(a->type.scalar) || isSoftwareFloat8(b->type.scalar)) { // exact in fp16
     a = s.cast(*a, DType::Float16, args.span("input"));

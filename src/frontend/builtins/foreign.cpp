@@ -15,7 +15,7 @@ using Tensors = std::vector<Tensor>;
 /// A tuple's items, or the value alone.
 std::vector<Value> partsOf(const Value &value) {
   auto *tuple = value.getIf<Tuple>();
-  return tuple ? tuple->items : std::vector<Value>{value};
+  return tuple ? tuple->items.all() : std::vector<Value>{value};
 }
 
 /// The arguments as tensors of one shape; their types stay.

@@ -46,11 +46,11 @@ static FailureOr<Value> toTuple(Semantic &s, const BoundArgs &args) {
   auto step = s.knownInt(*range->step, "the step of `range`", args.call());
   if (failed(start) || failed(stop) || failed(step))
     return failure();
-  constexpr size_t most = 1u << 16;
+  auto most = size_t(s.options.budget.iterations);
   Tuple items;
   for (int64_t i = *start; *step > 0 ? i < *stop : *step < 0 && i > *stop;) {
     if (items.items.size() == most)
-      return s.error(diag::KnownTooLarge, args.call(), "range");
+      return s.error(diag::TooManyIterations, args.call(), int64_t(most), int64_t(most) + 1);
     items.items.push_back(Value::integer(i));
     if (llvm::AddOverflow(i, *step, i))
       break;
@@ -295,7 +295,7 @@ static FailureOr<Value> tupleReplace(Semantic &s, const BoundArgs &args) {
                ? -1
                : int(found - llvm::ArrayRef(result.fields).begin());
   };
-  if (failed(replaceItems(s, args, result.items, "tuple", indexOf)))
+  if (failed(replaceItems(s, args, result.items.edit(), "tuple", indexOf)))
     return failure();
   return Value(std::move(result));
 }
@@ -308,11 +308,11 @@ static FailureOr<Value> aggregateReplace(Semantic &s, const BoundArgs &args) {
                    "the argument of `aggregate_replace`", "an aggregate", args["obj"].kindName());
   Aggregate result = *object;
   auto indexOf = [&](llvm::StringRef name) { return result.cls->fieldIndex(name); };
-  if (failed(replaceItems(s, args, result.items, result.cls->name(), indexOf)))
+  if (failed(replaceItems(s, args, result.items.edit(), result.cls->name(), indexOf)))
     return failure();
   for (size_t i = 0; i < result.items.size(); ++i) {
     const Value &before = object->items[i];
-    Value &after = result.items[i];
+    Value &after = result.items.edit()[i];
     if (!before.isTensor() && knownOrNull(after))
       after = Value(*knownOrNull(after));
     bool fits =

@@ -88,6 +88,13 @@ static FailureOr<Value> scan(Semantic &s, const BoundArgs &args) {
   return packed(args, std::move(*results));
 }
 
+/// In strict mode, as in Triton, positions are along an axis.
+static FailureOr<Value> checkFlatIndices(Semantic &s, const BoundArgs &args) {
+  if (s.options.strict)
+    return s.error(diag::IndicesNeedAxis, args.call());
+  return Value();
+}
+
 std::vector<Builtin> reductionBuiltins() {
   return {
       {.name = "reduce",
@@ -108,6 +115,7 @@ std::vector<Builtin> reductionBuiltins() {
       {.name = "prelude.reduce_any_order",
        .signature = "(input, axis, combine_fn, keep_dims=False)",
        .build = &reduceAnyOrder},
+      {.name = "prelude._check_flat_indices", .signature = "()", .build = &checkFlatIndices},
       {.name = "associative_scan",
        .signature = "(input, axis, combine_fn, reverse=False)",
        .doc =

@@ -136,8 +136,13 @@ static FailureOr<Value> cat(Semantic &s, const BoundArgs &args) {
   if (failed(a) || failed(b))
     return failure();
   auto dim = s.axisOf(args["dim"], int64_t(a->type.shape.size()), args.span("dim"));
-  if (failed(dim))
+  auto canReorder = s.knownBool(args["can_reorder"], "`can_reorder`", args.span("can_reorder"));
+  if (failed(dim) || failed(canReorder))
     return failure();
+  if (s.options.strict && !*canReorder)
+    return s.error(diag::CatReorders, args.call());
+  if (s.options.strict && a->type.shape.size() != 1)
+    return s.error(diag::CatRank, args.span("input"), shapeText(a->type.shape));
   b->type.scalar = readAs(Value(*a), Value(*b)).get<Tensor>().type.scalar;
   Shape shape = a->type.shape, other = b->type.shape;
   bool same = a->type.element() == b->type.element() && shape.size() == other.size();

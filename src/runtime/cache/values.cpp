@@ -132,7 +132,7 @@ std::optional<Value> readValue(const Entities &entities, ByteReader &in, unsigne
     Tuple tuple;
     auto cls = in.number<uint32_t>();
     in.list([&] { tuple.fields.emplace_back(in.text()); });
-    if (!readItems(entities, in, depth + 1, tuple.items))
+    if (!readItems(entities, in, depth + 1, tuple.items.edit()))
       return std::nullopt;
     if (cls != nothing) {
       const Entities::Entity *entity = entities.find(cls);
@@ -189,7 +189,7 @@ std::optional<Value> readValue(const Entities &entities, ByteReader &in, unsigne
       aggregate.cls = classNamed(name);
     else if (const Entities::Entity *entity = entities.find(cls))
       aggregate.cls = entity->cls;
-    if (!readItems(entities, in, depth + 1, aggregate.items) || !aggregate.cls ||
+    if (!readItems(entities, in, depth + 1, aggregate.items.edit()) || !aggregate.cls ||
         aggregate.cls->fields().size() != aggregate.items.size())
       return std::nullopt;
     for (size_t i = 0; i < aggregate.items.size(); ++i)

@@ -115,8 +115,49 @@ private:
   ErrorPtr error;
 };
 
+/// A place in a file; nowhere when the file does not have it.
+SourceSpan spanAt(const targets::SourcePlace &place, const SourceFilePtr &file) {
+  std::optional<uint32_t> index = file ? file->indexOfLine(place.line) : std::nullopt;
+  if (!index)
+    return {};
+  SourceRange line = file->lineRange(*index);
+  uint32_t shift = file->origin().columnShift + 1;
+  uint32_t begin = line.begin;
+  for (uint32_t i = shift; i < place.column && begin < line.end; ++i)
+    do
+      ++begin;
+    while (begin < line.end && (static_cast<unsigned char>(file->text()[begin]) & 0xC0) == 0x80);
+  return SourceSpan(*file, {begin, std::min(begin + 1, line.end)});
+}
+
+ErrorPtr assemblyError(const targets::AssemblyRefused &refused, const CompileRequest &request) {
+  const syntax::ModulePtr &module = request.function->function.modulePtr();
+  SourceFilePtr own = module ? module->source().shared_from_this() : nullptr;
+  DiagnosticEngine diagnostics;
+  Diagnostic *report = nullptr;
+  for (const targets::SourcePlace &place : refused.places) {
+    // The kernel's own text, which may be one function of its file alone; else the file.
+    SourceFilePtr file = own && own->name() == place.file ? own : nullptr;
+    SourceSpan span = spanAt(place, file);
+    if (!span)
+      span = spanAt(place, file = SourceFile::read(place.file));
+    if (report)
+      report->note(diag::CalledFromHere, span);
+    else
+      report = &diagnostics.report(diag::AssemblyRefused, span, refused.text);
+  }
+  return errorFrom(diagnostics, NRD_ERROR_COMPILE, request.function->function.range());
+}
+
 ErrorPtr targetError(llvm::Error error, const CompileRequest &request) {
   ErrorPtr resources;
+  error = llvm::handleErrors(std::move(error), [&](const targets::AssemblyRefused &refused) {
+    resources = assemblyError(refused, request);
+  });
+  if (resources) {
+    llvm::consumeError(std::move(error));
+    return resources;
+  }
   error = llvm::handleErrors(std::move(error), [&](const targets::OutOfResources &out) {
     resources = resourceError(out.what, out.required, out.limit, request.function->name,
                               configurationText(request), out.biggest);
@@ -179,6 +220,8 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
   frontendOptions.targetName = request.target.text();
   frontendOptions.hasTensorCopies =
       request.target.backend == Backend::Cuda && request.target.arch >= 90 && options.tensorCopies;
+  frontendOptions.budget = frontend::BudgetLimits::times(
+      uint64_t(std::max<int64_t>(0, Settings::current().compileBudget)));
   frontendOptions.defaultDotPrecision = options.dotPrecision;
   if (request.target.backend == Backend::Cuda) // one kernel of the CPU serves all numbers
     frontendOptions.numWarps = unsigned(options.numWarps);

@@ -8,6 +8,9 @@
 #include "runtime/compiler/build.h"
 #include "runtime/compiler/out_of_memory.h"
 #include "runtime/compiler/tile_module.h"
+#include "runtime/error.h"
+#include "runtime/function.h"
+#include "runtime/request.h"
 #include "targets/disassemble.h"
 
 #include "llvm/Support/JSON.h"
@@ -40,11 +43,34 @@ constexpr CompareRow compareOps[] = {
     {"gt", syntax::CompareOp::Gt}, {"ge", syntax::CompareOp::GtE},
 };
 
+/// Out of memory is an error of the compilation like others.
+ErrorPtr buildWithinMemory(const CompileRequest &request, const targets::CompileOptions &options,
+                           CHost *host, llvm::BitVector &written, nrd_kernel &kernel) {
+  struct Work {
+    const CompileRequest &request;
+    const targets::CompileOptions &options;
+    CHost *host;
+    llvm::BitVector &written;
+    nrd_kernel &kernel;
+    ErrorPtr error;
+  } work{request, options, host, written, kernel, nullptr};
+  bool enough = withinMemory(
+      [](void *data) {
+        auto &work = *static_cast<Work *>(data);
+        work.error = build(work.request, work.options, work.host, work.written, work.kernel);
+      },
+      &work);
+  if (enough)
+    return std::move(work.error);
+  return makeError(NRD_ERROR_COMPILE, "MemoryError", diag::CompilationTooLarge,
+                   request.function->name);
+}
+
 class Linked final : public Compiler {
 public:
   ErrorPtr compile(const CompileRequest &request, const targets::CompileOptions &options,
                    CHost *host, llvm::BitVector &written, nrd_kernel &kernel) const override {
-    return build(request, options, host, written, kernel);
+    return buildWithinMemory(request, options, host, written, kernel);
   }
   ErrorPtr readTileSource(llvm::StringRef file, std::string text,
                           TileSourcePtr &out) const override {

@@ -14,3 +14,12 @@ void nereid::runtime::throwWithoutMemory() {
         [](void *, const char *, bool) { throw std::bad_alloc(); });
   });
 }
+
+bool nereid::runtime::withinMemory(void (*work)(void *data), void *data) {
+  try {
+    work(data);
+    return true;
+  } catch (const std::bad_alloc &) {
+    return false;
+  }
+}

@@ -160,7 +160,7 @@ public:
     auto code = emitCode(*llvmModule, *target, false, options.passTimes);
     if (!code)
       return code.takeError();
-    if (llvm::Error error = problems.take())
+    if (llvm::Error error = problems.take(*llvmModule))
       return std::move(error);
     result->code = std::move(*code);
     clock.done("machine code");

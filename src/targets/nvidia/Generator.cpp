@@ -212,7 +212,7 @@ public:
     auto ptx = emitPtx(*emitted->module, **machine, options.passTimes);
     if (!ptx)
       return ptx.takeError();
-    if (llvm::Error error = problems.take())
+    if (llvm::Error error = problems.take(*emitted->module))
       return std::move(error);
     result->ptx = std::move(*ptx);
     if (std::optional<std::string> text =

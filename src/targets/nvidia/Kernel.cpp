@@ -3,10 +3,13 @@
 #include "explain/Occupancy.h"
 #include "support/bytes.h"
 #include "support/settings.h"
+#include "targets/generator.h"
 #include "targets/nvidia/LaunchInfoFile.h"
 #include "targets/nvidia/codegen/Assembler.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace nereid::nvidia {
@@ -148,6 +151,69 @@ static explain::Hint hintOf(llvm::StringRef warning, const LaunchInfo &info, int
                   {}, {warning.str()});
 }
 
+/// The place of a `.loc` or of its `inlined_at`: file, line, column.
+static std::optional<targets::SourcePlace> placeIn(llvm::StringRef numbers,
+                                                   const llvm::StringMap<std::string> &files) {
+  llvm::SmallVector<llvm::StringRef> parts;
+  numbers.ltrim().split(parts, ' ', 3, false);
+  targets::SourcePlace place;
+  if (parts.size() < 3 || parts[1].getAsInteger(10, place.line) ||
+      parts[2].rtrim(", ;\t").getAsInteger(10, place.column))
+    return std::nullopt;
+  auto file = files.find(parts[0]);
+  if (file == files.end() || place.line == 0)
+    return std::nullopt;
+  place.file = file->second;
+  return place;
+}
+
+/// The assembler's error with the place of the author's assembly that it is about; the same error
+/// where it is about something else, or the PTX names no places (NEREID_LINE_INFO).
+static llvm::Error placedInSource(llvm::Error error, llvm::StringRef ptx) {
+  if (!error.isA<llvm::StringError>())
+    return error;
+  std::string text = llvm::toString(std::move(error));
+  auto same = [&] { return llvm::createStringError(text); };
+  // "ptxas application ptx input, line 39; error : Not a name of any known instruction: 'nonsense'"
+  llvm::SmallVector<llvm::StringRef, 4> match;
+  unsigned number = 0;
+  if (!llvm::Regex("line ([0-9]+); *(error[^;]*)").match(text, &match) ||
+      match[1].getAsInteger(10, number) || number == 0)
+    return same();
+  llvm::StringMap<std::string> files;
+  llvm::SmallVector<llvm::StringRef> lines;
+  ptx.split(lines, '\n');
+  for (llvm::StringRef line : lines)
+    if (llvm::StringRef rest = line.trim(); rest.consume_front(".file")) {
+      auto [index, name] = rest.trim().split(' ');
+      if (index.getAsInteger(10, number) == false)
+        files[index] = name.trim().trim('"').str();
+    }
+  match[1].getAsInteger(10, number);
+  bool inside = false;
+  llvm::StringRef place;
+  for (llvm::StringRef line : llvm::ArrayRef(lines).take_front(number)) {
+    line = line.trim();
+    if (line.contains("// begin inline asm"))
+      inside = true;
+    else if (line.contains("// end inline asm"))
+      inside = false;
+    else if (line.consume_front(".loc"))
+      place = line;
+  }
+  auto innermost = placeIn(place, files);
+  if (!inside || !innermost)
+    return same();
+  std::vector<targets::SourcePlace> places{*innermost};
+  for (llvm::StringRef rest = place.split("inlined_at").second; !rest.empty();
+       rest = rest.split("inlined_at").second)
+    if (auto caller = placeIn(rest, files))
+      places.push_back(*caller);
+  llvm::StringRef line = number <= lines.size() ? lines[number - 1].trim() : "";
+  return llvm::make_error<targets::AssemblyRefused>(
+      match[2].trim().str() + " in `" + line.str() + "`", std::move(places));
+}
+
 /// Spills, in bytes a thread, that are cheaper than a block less.
 static constexpr int kFewSpills = 16;
 
@@ -203,7 +269,7 @@ llvm::Error NvidiaKernel::assemble() const {
                       settings.assemblerOptions + " " + assemblerOptions};
   auto assembly = assembleForBlocks(how);
   if (!assembly)
-    return assembly.takeError();
+    return placedInSource(assembly.takeError(), ptx);
   if (settings.printAssembler)
     llvm::errs() << "// " << assembly->by << " about " << info.entry << ":\n"
                  << assembly->log << '\n';

@@ -138,8 +138,10 @@ TEST_F(KnownErrors, AreReported) {
             "KnownDivisionByZero: `%`: division by zero");
   EXPECT_EQ(refused(BinaryOp::RShift, integer(1), integer(-1)),
             "KnownNegativeShift: `>>`: the shift count is negative");
-  EXPECT_EQ(refused(BinaryOp::LShift, integer(1), integer(1 << 20)),
-            "KnownTooLarge: `<<`: the result is too large");
+  EXPECT_EQ(
+      refused(BinaryOp::LShift, integer(1), integer(1 << 20)),
+      "KnownTooLarge: `<<`: the result is too large: an integer may have 65536 bits, a string or "
+      "tuple 16777216 bytes, a float must be finite");
   EXPECT_EQ(
       refused(BinaryOp::Pow, integer(-8), Value(0.5)),
       "KnownComplexPower: `**`: a negative number has no real power with a fractional exponent");

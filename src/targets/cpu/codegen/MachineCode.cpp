@@ -83,6 +83,30 @@ void optimize(llvm::Module &module, llvm::TargetMachine &target,
   targets::runLlvmPasses(module, target, std::move(all), times);
 }
 
+/// LLVM's instruction selection and its schedulers take more than linear time for one block, and
+/// unrolled code is one block. So a block of more instructions than `largeBlock` is cut into
+/// pieces. Whether there was any.
+static bool cutLargeBlocks(llvm::Module &module) {
+  constexpr size_t largeBlock = 4000, piece = 1000;
+  bool found = false;
+  for (llvm::Function &function : module)
+    for (llvm::BasicBlock &block : function) { // the rest of a block comes next, and is cut in turn
+      if (block.size() <= (found ? piece : largeBlock))
+        continue;
+      auto at = std::next(block.begin(), piece);
+      if (llvm::isa<llvm::PHINode>(*at) || at->isTerminator())
+        continue;
+      block.splitBasicBlock(at);
+      found = true;
+    }
+  return found;
+}
+
+/// Without what joins the pieces again, and what then looks at the whole.
+static constexpr llvm::StringLiteral droppedForLarge[] = {"CodeGen Prepare",
+                                                          "Post RA top-down list latency scheduler",
+                                                          "PostRA Machine Instruction Scheduler"};
+
 llvm::Expected<llvm::SmallVector<char, 0>> emitCode(llvm::Module &module,
                                                     llvm::TargetMachine &target, bool assembly,
                                                     std::vector<targets::StageTime> *times) {
@@ -90,7 +114,10 @@ llvm::Expected<llvm::SmallVector<char, 0>> emitCode(llvm::Module &module,
   simplifyMaskedAccesses(module, target);
   llvm::SmallVector<char, 0> code;
   llvm::raw_svector_ostream stream(code);
-  targets::TrimmedPassManager passes({});
+  llvm::ArrayRef<llvm::StringLiteral> dropped;
+  if (cutLargeBlocks(module))
+    dropped = droppedForLarge;
+  targets::TrimmedPassManager passes(dropped);
   auto kind = assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
   if (target.addPassesToEmitFile(passes, stream, nullptr, kind, true))
     return llvm::createStringError("internal error: the code generator cannot emit this file type");

@@ -1,5 +1,7 @@
 #include "targets/cpu/codegen/ToLLVM.h"
 
+#include "targets/Places.h"
+
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
@@ -13,6 +15,7 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/DialectConversion.h"
+#include "llvm/IR/InstIterator.h"
 
 using namespace mlir;
 
@@ -50,8 +53,30 @@ LogicalResult lowerToLLVMDialect(ModuleOp module) {
   return applyFullConversion(module, target, std::move(patterns), config);
 }
 
+/// Notes where the author's assembly stands, which the translation leaves out. Its blocks are those
+/// of the module, in their order.
+static void noteAssembly(ModuleOp module, llvm::Module &translated) {
+  for (auto function : module.getOps<LLVM::LLVMFuncOp>()) {
+    SmallVector<LLVM::InlineAsmOp> ops;
+    function.walk([&](LLVM::InlineAsmOp op) { ops.push_back(op); });
+    llvm::Function *body = ops.empty() ? nullptr : translated.getFunction(function.getName());
+    if (!body)
+      continue;
+    SmallVector<llvm::CallBase *> calls;
+    for (llvm::Instruction &instruction : llvm::instructions(*body))
+      if (auto *call = dyn_cast<llvm::CallBase>(&instruction); call && call->isInlineAsm())
+        calls.push_back(call);
+    if (calls.size() == ops.size())
+      for (auto [op, call] : llvm::zip(ops, calls))
+        targets::notePlaces(*call, op.getLoc());
+  }
+}
+
 std::unique_ptr<llvm::Module> translate(ModuleOp module, llvm::LLVMContext &context) {
-  return translateModuleToLLVMIR(module, context, "kernel");
+  auto translated = translateModuleToLLVMIR(module, context, "kernel");
+  if (translated)
+    noteAssembly(module, *translated);
+  return translated;
 }
 
 } // namespace nereid::cpu

@@ -55,13 +55,16 @@ private:
   Cone coneOf(ValueRange values);
   bool join(Root root, ValueRange needs, ArrayRef<int64_t> shape, int axis);
   void chooseMaterialized();
-  int firstClobberAfter(Operation *load);
+  void findClobbers();
+  int firstClobberAfter(Operation *load) const;
   bool fusesInto(Value value, const Step &step);
 
   Block &block;
   SmallVector<Step> steps;
   llvm::DenseMap<Operation *, int> position, stepOf;
   int lastMemoryStep = -1;
+  /// By step: where the last write of it and of all before it stands in the block.
+  SmallVector<int> lastClobber;
 };
 
 int costOf(Operation *op) {
@@ -99,6 +102,10 @@ Planner::Cone Planner::coneOf(ValueRange values) {
   return cone;
 }
 
+// Roots of one loop. Each is compared with all others when the loop is planned and emitted;
+// unrolled code brings any number of them.
+constexpr size_t maxRoots = 64;
+
 // Adds the root to the latest loop step if it may run there.
 bool Planner::join(Root root, ValueRange needs, ArrayRef<int64_t> shape, int axis) {
   int target = steps.size() - 1;
@@ -107,7 +114,8 @@ bool Planner::join(Root root, ValueRange needs, ArrayRef<int64_t> shape, int axi
   if (target <= lastMemoryStep)
     return false;
   Step &step = steps[target];
-  if (ArrayRef<int64_t>(step.shape) != shape || (axis >= 0 && step.axis >= 0 && axis != step.axis))
+  if (step.roots.size() >= maxRoots || ArrayRef<int64_t>(step.shape) != shape ||
+      (axis >= 0 && step.axis >= 0 && axis != step.axis))
     return false;
   Cone cone = coneOf(needs);
   for (Operation *leaf : cone.leaves)
@@ -201,18 +209,21 @@ SmallVector<Step> Planner::run() {
   return std::move(steps);
 }
 
-int Planner::firstClobberAfter(Operation *load) {
-  for (int s = 0, n = steps.size(); s < n; ++s) {
-    if (steps[s].op) {
-      if (position[steps[s].op] > position[load] && mayWrite(steps[s].op))
-        return s;
-    } else {
-      for (const Root &root : steps[s].roots)
-        if (root.kind == Root::Store && position[root.op] > position[load])
-          return s;
-    }
+void Planner::findClobbers() {
+  int last = -1;
+  for (const Step &step : steps) {
+    if (step.op && mayWrite(step.op))
+      last = std::max(last, position[step.op]);
+    for (const Root &root : step.roots)
+      if (root.kind == Root::Store)
+        last = std::max(last, position[root.op]);
+    lastClobber.push_back(last);
   }
-  return INT_MAX;
+}
+
+int Planner::firstClobberAfter(Operation *load) const {
+  auto *found = llvm::upper_bound(lastClobber, position.lookup(load));
+  return found == lastClobber.end() ? INT_MAX : int(found - lastClobber.begin());
 }
 
 // True when a loop step reaches the value element by element, so that it can be written on the way.
@@ -241,6 +252,7 @@ bool Planner::fusesInto(Value value, const Step &step) {
 
 // Times of execution: step s is 2s+1, the moment before it 2s.
 void Planner::chooseMaterialized() {
+  findClobbers();
   llvm::DenseMap<Operation *, int> cost;
   for (Operation &op : block) {
     if (!isVirtual(&op))

@@ -64,7 +64,7 @@ double toDouble(uint64_t bits, ElementKind kind, const KindInfo &info) {
   if (kind == ElementKind::F64) {
     double value;
     std::memcpy(&value, &bits, 8);
-    return value;
+    return std::isnan(value) ? std::nan("") : value; // no `-nan`: its sign says nothing
   }
   int exponent = int(bits >> info.mantissaBits) & ((1 << info.exponentBits) - 1);
   uint64_t mantissa = bits & ((uint64_t(1) << info.mantissaBits) - 1);
@@ -81,7 +81,7 @@ double toDouble(uint64_t bits, ElementKind kind, const KindInfo &info) {
   else
     value = std::ldexp(double(mantissa | uint64_t(1) << info.mantissaBits),
                        exponent - bias - info.mantissaBits);
-  return negative ? -value : value;
+  return negative && !std::isnan(value) ? -value : value;
 }
 
 void appendValue(std::string &out, const PrintOperand &operand, bool hex, const void *data,

@@ -70,8 +70,12 @@ Printed printed(Emitter &e, llvm::Value *value, mlir::Type type, bool isSigned, 
   if (isa<tile::PtrType>(type))
     return {"0x%016llx", b.CreatePtrToInt(value, b.getInt64Ty())};
   bool isFloat = isa<FloatType>(type);
-  if (isFloat && !hex)
-    return {"%f", convertFloat(e, value, type, Float64Type::get(type.getContext()))};
+  if (isFloat && !hex) {
+    llvm::Value *number = convertFloat(e, value, type, Float64Type::get(type.getContext()));
+    // No `-nan`: the sign of what is no number says nothing, and depends on the machine.
+    auto *nan = llvm::ConstantFP::getNaN(b.getDoubleTy());
+    return {"%f", b.CreateSelect(b.CreateFCmpUNO(number, number), nan, number)};
+  }
   if (isFloat && !value->getType()->isIntegerTy())
     value = b.CreateBitCast(value, e.intType(8 * bytes));
   bool wide = bytes == 8;

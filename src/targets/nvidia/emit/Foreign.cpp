@@ -4,6 +4,7 @@
 // Both work on the registers of a thread, `pack` at a time. Where a thread holds fewer, or a number
 // that `pack` does not divide, the last one is repeated.
 #include "ir/tile/InlineAsm.h"
+#include "targets/Places.h"
 #include "targets/nvidia/emit/Emitter.h"
 
 #include "llvm/IR/InlineAsm.h"
@@ -149,6 +150,7 @@ void emitAsm(Emitter &e, tile::InlineAsmOp op) {
     // Convergent: it may hold barriers and shuffles.
     llvm::Value *words = e.ptx(type, op.getAssembly(), op.getConstraints(), args, !op.getPure(),
                                /*convergent=*/true);
+    targets::notePlaces(*cast<llvm::CallInst>(words), op.getLoc());
     if (op.getPure() && !op.getConstraints().contains("~{memory}"))
       cast<llvm::CallInst>(words)->setDoesNotAccessMemory();
     unsigned word = 0;
