@@ -36,12 +36,12 @@ struct Wanted {
   const nrd_options *options;
   const nrd_launch *launch;
 
-  llvm::SmallVector<nrd_arg, 0> storage;
-  llvm::ArrayRef<nrd_arg> leaves; ///< `args` without tuples
-  TargetName target;
+  llvm::SmallVector<nrd_arg, 0> storage = {};
+  llvm::ArrayRef<nrd_arg> leaves = {}; ///< `args` without tuples
+  TargetName target = {};
   int device = -1;
   bool checked = false;
-  KeyBuffer key;
+  KeyBuffer key = {};
   uint64_t hash = 0;
 
   ErrorPtr makeKey();
