@@ -79,9 +79,9 @@ func.func @product(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %b: !tile.
 }
 
 // An accumulator that the loop also rescales is complete before that; rows whose elements are no neighbours go through
-// registers, one iteration ahead.
+// registers, one iteration ahead: two slots are enough.
 // CHECK-LABEL: func.func @rescaled
-// CHECK:       ngpu.local_alloc <3x16x64xf16
+// CHECK:       ngpu.local_alloc <2x16x64xf16
 // CHECK:       tile.load {{.*}} mask
 // CHECK:       scf.for
 // CHECK-NEXT:    %[[C:.*]] = ngpu.wgmma_wait 0 for
