@@ -186,6 +186,8 @@ nrd_error *nrd_target_of_arguments(const nrd_arg *arguments, size_t count,
   NRD_NEEDS_ARRAY(arguments, count);
   NRD_NEEDS(target);
   NRD_NEEDS(device);
+  if (ErrorPtr error = checkTuples({arguments, count}, __func__))
+    return wrap(std::move(error));
   llvm::SmallVector<nrd_arg, 0> storage;
   llvm::ArrayRef<nrd_arg> leaves = flatten({arguments, count}, storage);
   TargetName found;
