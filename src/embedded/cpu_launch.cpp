@@ -24,10 +24,8 @@ std::unique_ptr<cpu::SiteTable> makeSites(const nrd_embedded_cpu &code) {
   for (uint64_t i = 0; i < code.site_count; ++i) {
     const nrd_embedded_site &from = code.sites[i];
     cpu::Site &site = table->sites.emplace_back();
-    site.file = from.file;
+    site.places.push_back({from.file, from.line, from.column, {}, 0});
     site.text = from.text;
-    site.line = from.line;
-    site.column = from.column;
     site.hex = from.hex;
     for (uint32_t j = 0; j < from.operand_count; ++j) {
       const nrd_embedded_operand &operand = from.operands[j];
@@ -57,15 +55,17 @@ nrd_status failed(const Chosen &chosen, const nrd_embedded_launch &how, const cp
   const cpu::Site *site = sites && failure.site >= 0 && size_t(failure.site) < sites->sites.size()
                               ? &sites->sites[size_t(failure.site)]
                               : nullptr;
+  static const cpu::SourcePlace nowhere{"?", 0, 0, {}, 0};
+  const cpu::SourcePlace &place = site ? site->places.front() : nowhere;
   int64_t x = how.grid[0], y = how.grid[1], program = failure.program;
   return fail(NRD_STATUS_FAILED,
-              "kernel `%s` failed in program (%" PRId64 ", %" PRId64 ", %" PRId64
-              "): %s%s, at %s:%d",
-              chosen.kernel.name, program % x, program / x % y, program / (x * y),
-              failure.kind == cpu::FailureKind::Assert ? "device assertion failed: "
+              "%s:%d:%d: run-time error: %s%s\nnote: in program (%" PRId64 ", %" PRId64 ", %" PRId64
+              ") of kernel `%s`",
+              place.file.c_str(), place.line, place.column,
+              failure.kind == cpu::FailureKind::Assert ? "assertion failed: "
                                                        : "an offset overflowed",
               failure.kind == cpu::FailureKind::Assert && site ? site->text.c_str() : "",
-              site ? site->file.c_str() : "?", site ? site->line : 0);
+              program % x, program / x % y, program / (x * y), chosen.kernel.name);
 }
 
 } // namespace

@@ -311,7 +311,15 @@ void Interpreter::bindParameters(Frame &inner, llvm::ArrayRef<Value> values) {
   }
 }
 
+std::vector<SourceFilePtr> Interpreter::sources() const {
+  std::vector<SourceFilePtr> result;
+  for (const SourceFile *source : walkedSources)
+    result.push_back(source->shared_from_this());
+  return result;
+}
+
 FailureOr<Value> Interpreter::walkFunction() {
+  walkedSources.insert(&frame->function->module().source());
   if (const Expr *expression = frame->function->expression())
     return visit(*expression);
   if (failed(visitBody(frame->function->body(), 0, /*tail=*/true)))

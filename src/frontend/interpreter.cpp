@@ -2,6 +2,7 @@
 #include "frontend/interpreter.h"
 
 #include "frontend/builtins/descriptor.h"
+#include "frontend/sources.h"
 #include "ir/tile/Dialect.h"
 
 #include "mlir/IR/Verifier.h"
@@ -137,7 +138,7 @@ static LogicalResult verifyModule(mlir::ModuleOp module, SourceSpan kernel,
 llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 buildTileModule(mlir::MLIRContext &context, const Function &kernel,
                 llvm::ArrayRef<ParamSpec> params, const FrontendOptions &options, Host &host,
-                DiagnosticEngine &diagnostics) {
+                DiagnosticEngine &diagnostics, std::vector<SourceFilePtr> &sources) {
   tile::loadDialects(context);
   mlir::OwningOpRef<mlir::ModuleOp> module =
       mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
@@ -145,7 +146,16 @@ buildTileModule(mlir::MLIRContext &context, const Function &kernel,
   if (failed(interpreter.buildKernel(kernel, params)) ||
       failed(verifyModule(*module, kernel.span(), diagnostics)))
     return failure();
+  sources = interpreter.sources();
   return module;
+}
+
+llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+buildTileModule(mlir::MLIRContext &context, const Function &kernel,
+                llvm::ArrayRef<ParamSpec> params, const FrontendOptions &options, Host &host,
+                DiagnosticEngine &diagnostics) {
+  std::vector<SourceFilePtr> sources;
+  return buildTileModule(context, kernel, params, options, host, diagnostics, sources);
 }
 
 } // namespace nereid::frontend

@@ -32,6 +32,8 @@ public:
               DiagnosticEngine &diagnostics);
 
   LogicalResult buildKernel(const Function &kernel, llvm::ArrayRef<ParamSpec> params);
+  /// The texts of all functions that have been walked.
+  std::vector<SourceFilePtr> sources() const;
 
   // Evaluator: what builtins and foreign code need.
   FailureOr<Value> call(const Value &callee, llvm::ArrayRef<Value> args, Keywords keywords,
@@ -277,6 +279,7 @@ private:
   llvm::StringMap<Instance> instances;
   /// Functions defined inside functions, by their node.
   llvm::DenseMap<const syntax::Node *, std::unique_ptr<Function>> localFunctions;
+  llvm::SetVector<const SourceFile *> walkedSources;
   uint64_t nextBinding = 0;
   uint64_t nextActivation = 0;
   llvm::SmallVector<Unrolled, 4> unrolledLoops; ///< around the current place, innermost last

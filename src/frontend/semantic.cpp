@@ -2,6 +2,7 @@
 
 #include "frontend/known.h"
 #include "ir/tile/Dialect.h"
+#include "support/call_notes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -63,35 +64,8 @@ void Semantic::leaveCall() {
   currentLoc.reset();
 }
 
-/// Longer chains of calls are cut in the middle.
-static constexpr size_t maxCallNotes = 12;
-
 Diagnostic &Semantic::addCallNotes(Diagnostic &diagnostic) {
-  // One note for calls from one place that follow each other: a function that calls itself.
-  llvm::SmallVector<std::pair<SourceSpan, int64_t>> places;
-  for (const SourceSpan &call : llvm::reverse(calls)) {
-    bool again = !places.empty() && places.back().first.file == call.file &&
-                 places.back().first.range == call.range;
-    if (again)
-      ++places.back().second;
-    else
-      places.push_back({call, 1});
-  }
-  int64_t leftOut = 0;
-  for (auto [i, place] : llvm::enumerate(places)) {
-    auto [call, times] = place;
-    if (i + 1 >= maxCallNotes && i + 1 < places.size()) {
-      leftOut += times;
-      continue;
-    }
-    if (leftOut)
-      diagnostic.note(diag::CallsLeftOut, places[maxCallNotes - 1].first, leftOut);
-    if (times > 1)
-      diagnostic.note(diag::CalledRepeatedly, call, times);
-    else
-      diagnostic.note(diag::CalledFromHere, call);
-  }
-  return diagnostic;
+  return addCalls(diagnostic, llvm::to_vector(llvm::reverse(calls)));
 }
 
 //===--- known values and tensors

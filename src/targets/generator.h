@@ -1,6 +1,7 @@
 // The code generator of a target: one kernel in tile IR to machine code. Everything that needs MLIR
 // and LLVM's code generators is behind this; the finished kernel (targets/target.h) is not.
 #pragma once
+#include "targets/source_lines.h"
 #include "targets/target.h"
 
 #include "llvm/Support/Error.h"
@@ -60,9 +61,11 @@ public:
   /// been through the target-independent tile pipeline (calls inlined); it is consumed: its content
   /// afterwards is unspecified. Errors are the user's (unknown features, a construct the target
   /// cannot run) and say so in words for the kernel's author; a defect of the compiler starts with
-  /// "internal error". The kernel is not callable yet: `Target::load`.
+  /// "internal error". The kernel is not callable yet: `Target::load`. `sourceLine` gives the lines
+  /// that failing programs name (CPU; a GPU's driver has no place for them).
   virtual llvm::Expected<std::unique_ptr<CompiledKernel>>
-  compile(mlir::ModuleOp tileModule, const CompileOptions &options) const = 0;
+  compile(mlir::ModuleOp tileModule, const CompileOptions &options,
+          const SourceLines &sourceLine = {}) const = 0;
 };
 
 /// The generators. One object each for the process.

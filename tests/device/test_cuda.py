@@ -274,7 +274,7 @@ def test_device_assert(tmp_path):
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, env=_automatic())
     text = done.stdout + done.stderr
     assert "quiet" in done.stdout and "CUDA_ERROR_ASSERT" in done.stdout, text
-    assert text.count("Assertion `must be small` failed") == 1 and "assertion.py:7: small: block: [0,0,0]" in text
+    assert text.count("Assertion `must be small` failed") == 1 and "assertion.py:7:5: small: block: [0,0,0]" in text
 
 
 AUTOMATIC = """

@@ -1,7 +1,7 @@
 #include "runtime/compiler/build.h"
 
 #include "explain/Report.h"
-#include "frontend/frontend.h"
+#include "frontend/sources.h"
 #include "frontend/standalone_host.h"
 #include "ir/tile/Dialect.h"
 #include "runtime/c_host.h"
@@ -149,6 +149,17 @@ ErrorPtr assemblyError(const targets::AssemblyRefused &refused, const CompileReq
   return errorFrom(diagnostics, NRD_ERROR_COMPILE, request.function->function.range());
 }
 
+/// Several texts may be parts of one file.
+std::optional<targets::SourceLine> lineOf(llvm::ArrayRef<SourceFilePtr> sources,
+                                          llvm::StringRef file, unsigned line) {
+  for (const SourceFilePtr &source : sources)
+    if (file == llvm::StringRef(source->name()))
+      if (auto index = source->indexOfLine(line))
+        return targets::SourceLine{std::string(source->text(source->lineRange(*index))),
+                                   source->origin().columnShift};
+  return std::nullopt;
+}
+
 ErrorPtr targetError(llvm::Error error, const CompileRequest &request) {
   ErrorPtr resources;
   error = llvm::handleErrors(std::move(error), [&](const targets::AssemblyRefused &refused) {
@@ -228,15 +239,17 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
 
   DiagnosticEngine diagnostics;
   llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> module = llvm::failure();
+  std::vector<SourceFilePtr> sources;
   if (function.tile) {
     module = parseTileKernel(*function.tile, function.name, context);
+    sources = {SourceFile::create(function.tile->file, function.tile->text)};
   } else if (host) {
     module = frontend::buildTileModule(context, function.function, request.specs, frontendOptions,
-                                       *host, diagnostics);
+                                       *host, diagnostics, sources);
   } else {
     frontend::StandaloneHost alone(function.function.modulePtr());
     module = frontend::buildTileModule(context, function.function, request.specs, frontendOptions,
-                                       alone, diagnostics);
+                                       alone, diagnostics, sources);
   }
   if (llvm::failed(module)) {
     if (!diagnostics.hasErrors())
@@ -304,7 +317,9 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
   const targets::Generator *generator = targets::findGenerator(request.target.backendText());
   if (!generator)
     return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::TargetNotBuilt, request.target.text());
-  auto code = generator->compile(**module, targetOptions);
+  auto code = generator->compile(**module, targetOptions, [&](llvm::StringRef file, unsigned line) {
+    return lineOf(sources, file, line);
+  });
   if (!code)
     return targetError(code.takeError(), request);
   kernel.code = std::move(*code);

@@ -1,6 +1,8 @@
 #include "runtime/devices/arguments.h"
 #include "runtime/devices/device.h"
 #include "runtime/function.h"
+#include "support/call_notes.h"
+#include "support/text.h"
 #include "targets/cpu/executor/Executor.h"
 #include "targets/cpu/support_library/SupportLibrary.h"
 
@@ -15,19 +17,38 @@ namespace {
 /// No memory lies there.
 constexpr uint64_t firstPageBytes = 4096;
 
-/// The place of a site in the kernel's source, when it lies in the file of the kernel.
-SourceSpan spanOf(const SourceFile &file, const cpu::Site &site) {
-  if (site.file != file.name() || site.line <= 0)
-    return {};
-  auto line = file.indexOfLine(uint32_t(site.line));
-  if (!line)
-    return {};
-  SourceRange range = file.lineRange(*line);
-  uint32_t shift = file.origin().columnShift;
-  uint32_t column = site.column > 0 ? uint32_t(site.column - 1) : 0;
-  uint32_t begin = std::min(range.begin + (column > shift ? column - shift : 0), range.end);
-  return {file, {begin, begin}};
+/// Where `column` is, counted from 1 in the original file, in a line of `file`.
+SourceRange columnIn(const SourceFile &file, uint32_t line, int column) {
+  SourceRange range = file.lineRange(line);
+  int skipped = int(file.origin().columnShift) + 1;
+  for (; skipped < column && range.begin < range.end; ++skipped)
+    range.begin += std::max(1u, decodeUtf8(file.text(), range.begin).length);
+  return {range.begin, range.begin};
 }
+
+/// Places as spans of source texts: the kernel's own, and a text of its own for each line of the
+/// functions that it calls.
+class Spans {
+public:
+  explicit Spans(const SourceFile &kernel) : kernel(kernel) {}
+  /// Of no text when the line is not known.
+  SourceSpan of(const cpu::SourcePlace &place) {
+    if (place.line <= 0)
+      return {};
+    if (place.file == kernel.name())
+      if (auto line = kernel.indexOfLine(uint32_t(place.line)))
+        return {kernel, columnIn(kernel, *line, place.column)};
+    if (place.source.empty())
+      return {};
+    lines.push_back(SourceFile::create(place.file, place.source,
+                                       {uint32_t(place.line), uint32_t(place.indent)}));
+    return {*lines.back(), columnIn(*lines.back(), 0, place.column)};
+  }
+
+private:
+  const SourceFile &kernel;
+  std::vector<SourceFilePtr> lines;
+};
 
 ErrorPtr failureError(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                       const cpu::Failure &failure, const nrd_launch &launch) {
@@ -37,7 +58,8 @@ ErrorPtr failureError(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                               ? table->sites[failure.site]
                               : nowhere;
   const frontend::Function &function = kernel.request.function->function;
-  SourceSpan span = spanOf(function.module().source(), site);
+  Spans spans(function.module().source());
+  SourceSpan span = site.places.empty() ? SourceSpan() : spans.of(site.places.front());
   DiagnosticEngine engine;
   Diagnostic *diagnostic = nullptr;
   switch (failure.kind) {
@@ -82,11 +104,21 @@ ErrorPtr failureError(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
   case cpu::FailureKind::None:
     return internalError("a program failed without a reason");
   }
+  auto addPlace = [&](const cpu::SourcePlace &place) {
+    if (place.line > 0)
+      diagnostic->note(diag::AtPlace, SourceSpan(), place.file, place.line);
+  };
+  if (!span && !site.places.empty())
+    addPlace(site.places.front());
+  std::vector<SourceSpan> calls;
+  for (const cpu::SourcePlace &place : llvm::drop_begin(site.places, !site.places.empty()))
+    calls.push_back(spans.of(place));
+  addCalls(*diagnostic, calls);
   int64_t x = launch.grid[0], y = launch.grid[1], program = failure.program;
   diagnostic->note(diag::InProgram, SourceSpan(), program % x, program / x % y, program / (x * y));
-  if (!span && site.line > 0)
-    diagnostic->note(diag::AtPlace, SourceSpan(), site.file, site.line);
-  return errorFrom(engine, NRD_ERROR_RUNTIME, function.range());
+  bool inKernel = span.file == &function.module().source();
+  return errorFrom(engine, NRD_ERROR_RUNTIME,
+                   inKernel ? std::optional(function.range()) : std::nullopt);
 }
 
 class CpuDevice final : public Device {
@@ -118,9 +150,11 @@ void CpuDevice::describe(const nrd_kernel &kernel, llvm::json::Object &out) cons
     for (const cpu::PrintOperand &operand : site.operands)
       operands.push_back(llvm::json::Object{{"kind", int(operand.kind)},
                                             {"shape", llvm::json::Array(operand.shape)}});
-    sites.push_back(llvm::json::Object{{"file", llvm::json::fixUTF8(site.file)},
-                                       {"line", site.line},
-                                       {"column", site.column},
+    static const cpu::SourcePlace nowhere;
+    const cpu::SourcePlace &place = site.places.empty() ? nowhere : site.places.front();
+    sites.push_back(llvm::json::Object{{"file", llvm::json::fixUTF8(place.file)},
+                                       {"line", place.line},
+                                       {"column", place.column},
                                        {"text", llvm::json::fixUTF8(site.text)},
                                        {"hex", site.hex},
                                        {"operands", std::move(operands)}});

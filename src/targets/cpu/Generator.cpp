@@ -70,7 +70,8 @@ std::optional<std::string> assemblyOf(const std::string &llir, const Machine &ma
 class CpuGenerator final : public targets::Generator {
 public:
   llvm::Expected<std::unique_ptr<CompiledKernel>>
-  compile(ModuleOp tileModule, const CompileOptions &options) const override {
+  compile(ModuleOp tileModule, const CompileOptions &options,
+          const targets::SourceLines &sourceLine) const override {
     auto machine = machineFor(options.features, options.load);
     if (!machine)
       return machine.takeError();
@@ -95,7 +96,7 @@ public:
 
     // Tensors become loops over lanes; from here on there are only scalars, short vectors and
     // pointers.
-    auto emitted = emitKernel(kernel, machine->features, options.explanation);
+    auto emitted = emitKernel(kernel, machine->features, options.explanation, sourceLine);
     if (!emitted)
       return emitted.takeError();
     clock.done("loops");

@@ -25,9 +25,13 @@ bool CpuKernel::save(ByteWriter &out) const {
   saveCommon(out);
   const auto *table = static_cast<const SiteTable *>(sites.get());
   out.list(table ? table->sites : std::vector<Site>(), [&](const Site &site) {
-    out.text(site.file);
-    out.number(int32_t(site.line));
-    out.number(int32_t(site.column));
+    out.list(site.places, [&](const SourcePlace &place) {
+      out.text(place.file);
+      out.number(int32_t(place.line));
+      out.number(int32_t(place.column));
+      out.text(place.source);
+      out.number(int32_t(place.indent));
+    });
     out.text(site.text);
     out.flag(site.hex);
     out.list(site.operands, [&](const PrintOperand &operand) {
@@ -44,9 +48,14 @@ void CpuKernel::restore(ByteReader &in) {
   SiteTable table;
   in.list([&] {
     Site &site = table.sites.emplace_back();
-    site.file = in.text();
-    site.line = in.number<int32_t>();
-    site.column = in.number<int32_t>();
+    in.list([&] {
+      SourcePlace &place = site.places.emplace_back();
+      place.file = in.text();
+      place.line = in.number<int32_t>();
+      place.column = in.number<int32_t>();
+      place.source = in.text();
+      place.indent = in.number<int32_t>();
+    });
     site.text = in.text();
     site.hex = in.flag();
     in.list([&] {

@@ -86,7 +86,8 @@ int blockWarps(func::FuncOp kernel, int numWarps) {
 class NvidiaGenerator final : public targets::Generator {
 public:
   llvm::Expected<std::unique_ptr<CompiledKernel>>
-  compile(ModuleOp tileModule, const CompileOptions &options) const override {
+  compile(ModuleOp tileModule, const CompileOptions &options,
+          const targets::SourceLines &) const override {
     auto arch = architectureFor(options.arch);
     if (!arch)
       return arch.takeError();

@@ -148,15 +148,15 @@ void onCpu() {
   kernels::special({1}, z, result, 3);
   CHECK(std::fabs(result[1] - (0.4769362762044699 + 1.0634833707413236)) < 1e-12);
 
-  // Prints go to standard output; a failing assertion names program, text and place.
+  // Prints go to standard output; a failing assertion names place, text and program.
   std::vector<int32_t> numbers = {0, 1, 2, 3, 4, 5, 6, 7};
   kernels::checked({1}, numbers, 8);
   std::fflush(stdout);
   nereid::Status status = kernels::checked.tryLaunch({1}, numbers, 5);
   CHECK(!status && status.error().name() == "Failed");
   CHECK(std::strstr(status.error().what(),
-                    "kernel `checked` failed in program (0, 0, 0): device assertion failed: x is "
-                    "below the limit, at "));
+                    ": run-time error: assertion failed: x is below the limit\n"
+                    "note: in program (0, 0, 0) of kernel `checked`"));
   CHECK(std::strstr(status.error().what(), "kernels.py:"));
 
   // Several threads at once.

@@ -131,4 +131,30 @@ TEST_F(CheckedTest, DeviceAssertFailed) {
   EXPECT_EQ(take(nrd_dispatch(function.get(), args, 2, options.get(), &how, nullptr)), "");
 }
 
+// The chain of calls reads as it does in errors of a compilation, whether the functions are inlined
+// or not.
+TEST_F(CheckedTest, ChainOfCalls) {
+  for (const char *mark : {"", "(noinline=True)"}) {
+    std::string text = std::string("import triton\nimport triton.language as tl\n\n@triton.jit") +
+                       mark + "\ndef inner(x, i):\n    return tl.load(x + i)\n\n@triton.jit" +
+                       mark +
+                       "\ndef outer(x, i):\n    return inner(x, i) + 1\n\n@triton.jit\n"
+                       "def kernel(x, y, n):\n"
+                       "    tl.store(y, outer(x, n + tl.program_id(0)))\n";
+    module = Module::parse(text, "calls.py");
+    EXPECT_EQ(checked("kernel", {4}, x, y, 98),
+              "calls.py:6:12: run-time error: index 100 is outside of `x`, whose indices go from 0 "
+              "to 99\n"
+              "   6 |     return tl.load(x + i)\n"
+              "     |            ^\n"
+              "calls.py:10:12: note: called from here\n"
+              "  10 |     return inner(x, i) + 1\n"
+              "     |            ^\n"
+              "calls.py:14:17: note: called from here\n"
+              "  14 |     tl.store(y, outer(x, n + tl.program_id(0)))\n"
+              "     |                 ^\n"
+              "note: in program (2, 0, 0)");
+  }
+}
+
 } // namespace

@@ -18,13 +18,11 @@ enum { ArgsPointer, InfoPointer, Begin, End, Scratch };
 
 // Which of the grid's axes the kernel asks for.
 struct GridUse {
-  bool id[3] = {}, size[3] = {};
+  bool id[3] = {};
   explicit GridUse(Operation *root) {
     root->walk([&](Operation *op) {
       if (auto program = dyn_cast<tile::ProgramIdOp>(op))
         id[program.getAxis()] = true;
-      if (auto count = dyn_cast<tile::NumProgramsOp>(op))
-        size[count.getAxis()] = true;
     });
   }
 };
@@ -32,7 +30,8 @@ struct GridUse {
 } // namespace
 
 llvm::Expected<EmittedKernel> emitKernel(func::FuncOp kernel, const Features &features,
-                                         explain::Report *explanation) {
+                                         explain::Report *explanation,
+                                         const targets::SourceLines &sourceLine) {
   MLIRContext *context = kernel.getContext();
   if (!llvm::hasSingleElement(kernel.getBody()))
     return llvm::createStringError("internal error: a kernel must be one block");
@@ -53,6 +52,7 @@ llvm::Expected<EmittedKernel> emitKernel(func::FuncOp kernel, const Features &fe
 
   Kernel k(b, loc, features);
   k.explanation = explanation;
+  k.sourceLine = sourceLine;
   countDots(k, kernel);
   Emit &e = k.e;
   e.constantBlock = entry;

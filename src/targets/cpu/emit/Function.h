@@ -2,6 +2,7 @@
 #pragma once
 #include "targets/cpu/Features.h"
 #include "targets/cpu/support_library/SupportLibrary.h"
+#include "targets/source_lines.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -23,8 +24,10 @@ struct EmittedKernel {
 };
 
 /// `kernel` may be changed. An error names a construct that the CPU target cannot run. How memory
-/// is accessed is noted in `explanation`, when it is not null.
+/// is accessed is noted in `explanation`, when it is not null. `sourceLine` gives the lines that
+/// failing programs name.
 llvm::Expected<EmittedKernel> emitKernel(mlir::func::FuncOp kernel, const Features &features,
-                                         explain::Report *explanation = nullptr);
+                                         explain::Report *explanation = nullptr,
+                                         const targets::SourceLines &sourceLine = {});
 
 } // namespace nereid::cpu

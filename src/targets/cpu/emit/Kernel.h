@@ -9,6 +9,7 @@
 #include "targets/cpu/emit/Emit.h"
 #include "targets/cpu/emit/Point.h"
 #include "targets/cpu/support_library/SupportLibrary.h"
+#include "targets/source_lines.h"
 
 namespace nereid::explain {
 struct Report;
@@ -79,6 +80,7 @@ public:
   mlir::Value programIds[3], gridSizes[3];
   mlir::Operation *entryAnchor = nullptr; // scratch addresses are computed before it
   SiteTable sites;
+  targets::SourceLines sourceLine; // for the places in `sites`; may be empty
 
   //--- structured walks (Control.cpp, Groups.cpp, ...) ---
   void emitBlock(mlir::Block &block);

@@ -118,17 +118,29 @@ void Kernel::callSpin() {
   callSupport(*this, "nereid_cpu_spin", info);
 }
 
-static Site siteOf(Location location) {
-  Site site;
-  while (auto call = dyn_cast<CallSiteLoc>(location))
-    location = call.getCallee();
-  if (auto name = dyn_cast<NameLoc>(location))
-    location = name.getChildLoc();
-  if (auto file = dyn_cast<FileLineColLoc>(location)) {
-    site.file = file.getFilename().str();
-    site.line = file.getLine();
-    site.column = file.getColumn();
+/// The places of a location, innermost first: of the operation, then of the calls around it.
+static void appendPlaces(const Kernel &k, Location location, std::vector<SourcePlace> &places) {
+  if (auto call = dyn_cast<CallSiteLoc>(location)) {
+    appendPlaces(k, call.getCallee(), places);
+    appendPlaces(k, call.getCaller(), places);
+  } else if (auto name = dyn_cast<NameLoc>(location)) {
+    appendPlaces(k, name.getChildLoc(), places);
+  } else if (auto file = dyn_cast<FileLineColLoc>(location)) {
+    SourcePlace &place = places.emplace_back();
+    place.file = file.getFilename().str();
+    place.line = file.getLine();
+    place.column = file.getColumn();
+    if (k.sourceLine)
+      if (auto line = k.sourceLine(place.file, unsigned(place.line))) {
+        place.source = line->text;
+        place.indent = int(line->indent);
+      }
   }
+}
+
+static Site siteOf(const Kernel &k, Location location) {
+  Site site;
+  appendPlaces(k, location, site.places);
   return site;
 }
 
@@ -165,7 +177,7 @@ static void emitFailure(Kernel &k, Value condition, Value mask, FailureKind kind
 }
 
 static void emitAssert(Kernel &k, tile::AssertOp op) {
-  Site site = siteOf(op.getLoc());
+  Site site = siteOf(k, op.getLoc());
   site.text = op.getMessage().str();
   emitFailure(k, op.getCondition(), op.getMask(), FailureKind::Assert, addSite(k, std::move(site)),
               [&](ArrayRef<Value>) { return std::pair(k.e.i64(0), k.e.i64(0)); });
@@ -174,7 +186,7 @@ static void emitAssert(Kernel &k, tile::AssertOp op) {
 static void emitCheck(Kernel &k, tile::CheckOp op) {
   FailureKind kind =
       op.getKind() == tile::CheckKind::Bounds ? FailureKind::OutOfBounds : FailureKind::Overflow;
-  emitFailure(k, op.getCondition(), op.getMask(), kind, addSite(k, siteOf(op.getLoc())),
+  emitFailure(k, op.getCondition(), op.getMask(), kind, addSite(k, siteOf(k, op.getLoc())),
               [&](ArrayRef<Value> indices) {
                 Value detail = op.getDetail() ? elementAt(k, op.getDetail(), indices) : k.e.i64(0);
                 return std::pair(detail, k.e.i64(op.getArgument()));
@@ -211,7 +223,7 @@ static ElementKind kindOf(Type type, bool isSigned) {
 }
 
 static void emitPrint(Kernel &k, tile::PrintOp op) {
-  Site site = siteOf(op.getLoc());
+  Site site = siteOf(k, op.getLoc());
   site.text = op.getPrefix().str();
   site.hex = op.getHex();
   for (auto [number, argument] : llvm::enumerate(op.getArgs())) {

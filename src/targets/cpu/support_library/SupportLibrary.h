@@ -33,10 +33,18 @@ struct PrintOperand {
   std::vector<int64_t> shape; // empty: a scalar
 };
 
-// A place in the kernel's source that a run-time call refers to by its index.
-struct Site {
+// A place in the source: line and column as an editor counts them, from 1; 0 where unknown.
+struct SourcePlace {
   std::string file;
   int line = 0, column = 0;
+  std::string source; // the line itself, for messages; empty where it is not known
+  int indent = 0;     // columns that were taken off `source`
+};
+
+// What a run-time call refers to by its index.
+struct Site {
+  std::vector<SourcePlace>
+      places;       // of the operation, then of the calls that led to it, innermost first
   std::string text; // assert: its message; print: the prefix as written; access: the argument's
                     // name or empty
   bool hex = false; // print

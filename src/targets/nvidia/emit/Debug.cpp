@@ -11,16 +11,38 @@ using namespace mlir;
 namespace nereid::nvidia {
 namespace {
 
-/// Where an operation stands in the source.
+/// The places of a location, innermost first: of the operation, then of the calls around it.
+void appendPlaces(Location location, llvm::SmallVectorImpl<FileLineColLoc> &places) {
+  if (auto call = dyn_cast<CallSiteLoc>(location)) {
+    appendPlaces(call.getCallee(), places);
+    appendPlaces(call.getCaller(), places);
+  } else if (auto name = dyn_cast<NameLoc>(location)) {
+    appendPlaces(name.getChildLoc(), places);
+  } else if (auto place = dyn_cast<FileLineColLoc>(location)) {
+    places.push_back(place);
+  }
+}
+
+/// "kernels.py:12"
+std::string lineOf(FileLineColLoc place) {
+  return (place.getFilename().getValue() + ":" + llvm::Twine(place.getLine())).str();
+}
+
+/// Where an operation stands in the source. The driver writes `file:number: function: block: ...`,
+/// so the line is part of what it takes for the file, and the column is its number.
 struct Place {
-  std::string file = "unknown", function = "kernel";
-  unsigned line = 0;
+  std::string file = "unknown", function = "kernel", calls;
+  unsigned number = 0;
 };
 Place placeOf(Operation *op) {
   Place place;
-  if (auto at = op->getLoc()->findInstanceOf<FileLineColLoc>()) {
-    place.file = at.getFilename().str();
-    place.line = at.getLine();
+  llvm::SmallVector<FileLineColLoc> places;
+  appendPlaces(op->getLoc(), places);
+  if (!places.empty()) {
+    place.file = lineOf(places[0]);
+    place.number = places[0].getColumn();
+    for (FileLineColLoc call : llvm::drop_begin(places))
+      place.calls += ", called from " + lineOf(call) + ":" + std::to_string(call.getColumn());
   }
   if (auto function = op->getParentOfType<func::FuncOp>())
     place.function = function.getName().str();
@@ -164,8 +186,8 @@ void emitStop(Emitter &e, Operation *op, mlir::Value condition, mlir::Value mask
         "__assertfail",
         llvm::FunctionType::get(
             b.getVoidTy(), {pointer, pointer, b.getInt32Ty(), pointer, b.getInt64Ty()}, false));
-    b.CreateCall(stop, {e.string(message.str()), e.string(place.file), e.i32(place.line),
-                        e.string(place.function), e.i64(1)});
+    b.CreateCall(stop, {e.string(message.str() + place.calls), e.string(place.file),
+                        e.i32(place.number), e.string(place.function), e.i64(1)});
   });
 }
 
