@@ -14,6 +14,7 @@ import os
 import compile_only
 import launch_modes
 import pytest
+from targets import launches_on
 
 os.environ.setdefault("NEREID_TARGET", "cpu")
 # Tests compile and tune: nothing is taken from the user's cache or kept there. Tests of the cache switch it on for a folder of their own.
@@ -120,13 +121,11 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture
 def target(request, monkeypatch):
     """The target that kernels run on: a test that takes it runs once on each."""
-    from nereid.runtime.driver import cpu, cuda, driver
-    driver.set_active(cuda if request.param == "cuda" else cpu)
     if request.param == "cuda":
         import device_arrays
         device_arrays.install(monkeypatch)
-    yield request.param
-    driver.reset_active()
+    with launches_on(request.param):
+        yield request.param
 
 
 @pytest.fixture

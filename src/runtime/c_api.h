@@ -7,19 +7,30 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
+#include <cxxabi.h>
+
 // Every function of the ABI is guarded: its body is the `try` of one of the following, and its
 // pointers are looked at first. The files that define such functions are compiled with exceptions
 // (CMakeLists.txt), the rest of the library is not: it throws nothing itself, but memory can run
 // out anywhere below.
+// A thread that pthread_exit() ends, as Python ends threads that ask for its lock when it shuts
+// down, unwinds too: that is no exception and goes on.
+#define NRD_LET_THREADS_END                                                                        \
+  catch (const abi::__forced_unwind &) {                                                           \
+    throw;                                                                                         \
+  }
 #define NRD_CATCH_ERROR                                                                            \
+  NRD_LET_THREADS_END                                                                              \
   catch (...) {                                                                                    \
     return nereid::runtime::caught(__func__);                                                      \
   }
 #define NRD_CATCH_AND(...)                                                                         \
+  NRD_LET_THREADS_END                                                                              \
   catch (...) {                                                                                    \
     __VA_ARGS__;                                                                                   \
   }
 #define NRD_CATCH                                                                                  \
+  NRD_LET_THREADS_END                                                                              \
   catch (...) {                                                                                    \
   }
 #define NRD_NEEDS(argument)                                                                        \

@@ -96,6 +96,8 @@ ErrorPtr Wanted::compile(nrd_kernel *&kernel) {
     keepOwners(leaves, request);
     try { // or who waits for this compilation waits for ever
       return compileKernel(std::move(request), compiled);
+    } catch (const abi::__forced_unwind &) { // the thread ends, and with it the process
+      throw;
     } catch (...) {
       return taken(caught("nrd_dispatch"));
     }

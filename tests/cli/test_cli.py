@@ -275,7 +275,7 @@ def test_doctor_tells_which_triton_children_import(tmp_path):
     for folder, file, text in (("triton", "__init__.py", ""), ("triton-1.2.3.dist-info", "METADATA", "Metadata-Version: 2.1\nName: triton\nVersion: 1.2.3\n")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / file).write_text(text)
-    text = nereid("doctor", "--python", sys.executable, PYTHONPATH=os.pathsep.join([str(root), str(tmp_path)]), NEREID_TRITON_VERSION="3.4.5").stdout
+    text = nereid("doctor", "--python", sys.executable, PYTHONPATH=os.pathsep.join([str(tmp_path), str(root)]), NEREID_TRITON_VERSION="3.4.5").stdout
     assert f"`import triton` in a child process: Triton 1.2.3, in {tmp_path}/triton\n" in text
     assert f"the same under `python -m nereid`:  Nereid, as 3.4.5, in {root}/nereid\n" in text and "problem: children" not in text
 

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from targets import launches_on
 
 
 @pytest.fixture(params=["cuda"])
@@ -14,6 +15,5 @@ def on_gpu(request):
         if "cuda" in (request.config.getoption("--target") or os.environ.get("NEREID_TEST_TARGETS", "").split(",")):
             driver.set_active_to_gpu()  # raises, and says what is missing
         pytest.skip("no GPU is usable here")
-    driver.set_active_to_gpu()
-    yield
-    driver.reset_active()
+    with launches_on(""):
+        yield

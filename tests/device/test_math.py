@@ -7,6 +7,7 @@ import itertools
 import math
 
 import pytest
+from targets import launches_on
 import torch
 
 import nereid
@@ -19,10 +20,8 @@ SUBNORMAL = 2.0**-149
 
 @pytest.fixture(autouse=True)
 def on_the_gpu():
-    from nereid.runtime.driver import cuda, driver
-    driver.set_active(cuda)
-    yield
-    driver.reset_active()
+    with launches_on("cuda"):
+        yield
 
 
 @nereid.jit

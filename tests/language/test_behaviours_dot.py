@@ -27,7 +27,7 @@ def test_28_every_size(dtype, k, m, n, target):
     np.testing.assert_allclose(harness.exact(out), a @ b, rtol=1e-5, atol=2.0**-6 if dtype.kind == "fp8" else 1e-4)
 
 
-@pytest.mark.parametrize("dtype,least", [(F32, 8), (F16, 16), (I8, 32), (F64, 4)], ids=str)
+@pytest.mark.parametrize("dtype,least", [(F32, 16), (F16, 16), (I8, 32), (F64, 16)], ids=str)
 def test_28_least_k_in_strict_mode(dtype, least):
     def compile(k):
         a, b = operands(dtype, 16, 16, k)

@@ -193,7 +193,7 @@ expr("cpu", LOOPS, "partial = k.e.combine(combiner, partial, values, Emit::width
      "k.e.combine(combiner, values, partial, Emit::widthOf(values.front()))",
      "chunks of a row combined in the wrong order")
 PLAN = "src/targets/cpu/emit/Plan.cpp"
-expr("cpu", PLAN, "if (root.kind == Root::Store && position[root.op] > position[load])\n          return s;", "position[root.op] > position[load]", "false",
+expr("cpu", PLAN, "if (root.kind == Root::Store)\n        last = std::max(last, position[root.op]);", "root.kind == Root::Store", "false",
      "a load moves behind a store")
 expr("cpu", PLAN, "if (position[load] > firstStore)\n      return false;", "position[load] > firstStore", "false", "a load behind a store joins its loop")
 ELEMENTWISE = "src/targets/cpu/emit/Elementwise.cpp"

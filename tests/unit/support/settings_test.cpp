@@ -17,7 +17,7 @@ TEST(Settings, HaveDefaults) {
   Settings settings = read({"PATH=/bin", "HOME=/root"}, diagnostics);
   EXPECT_FALSE(settings.strict);
   EXPECT_EQ(settings.cpuThreads, 0);
-  EXPECT_EQ(settings.tritonVersion, "3.6.0");
+  EXPECT_EQ(settings.tritonVersion, "");
   EXPECT_TRUE(diagnostics.diagnostics().empty());
 }
 

@@ -1,0 +1,24 @@
+"""Which target the launches of a test run on."""
+
+import contextlib
+import os
+
+
+@contextlib.contextmanager
+def launches_on(target):
+    """A context whose launches run on `target` ("cpu", "cuda"), or with "" where their arguments are, and on a GPU where these do not say.
+
+    Child processes keep the NEREID_TARGET of this one.
+    """
+    from nereid import knobs
+    from nereid.runtime.driver import cpu, cuda, driver
+    of_children = os.environ.get("NEREID_TARGET")
+    driver.set_active(cpu if target == "cpu" else cuda)
+    try:
+        with knobs.nereid.scope():
+            knobs.nereid.target = target
+            if of_children is not None:
+                os.environ["NEREID_TARGET"] = of_children
+            yield
+    finally:
+        driver.reset_active()
