@@ -279,12 +279,11 @@ def test_refused_assembly_names_its_line_and_the_calls(target_name):
     kernel = harness.make(text)
     pointer = nereid.MockTensor("i32")
     if target_name != "cpu":  # without a GPU it is assembled when the machine code is asked for
-        compiled = kernel.warmup(pointer, pointer, grid=(1, ), target=target_name)
-        with pytest.raises(RuntimeError, match=r"nonsense|no assembler") as caught:
-            compiled.asm["cubin"]
+        with pytest.raises((RuntimeError, nereid.CompilationError), match=r"nonsense|no assembler") as caught:
+            kernel.warmup(pointer, pointer, grid=(1, ), target=target_name).asm["cubin"]
         if "no assembler" in str(caught.value):
             pytest.skip("there is no assembler")
-        assert re.search(r"py:7:\d+: the assembler refuses this assembly: .*nonsense", str(caught.value))
+        assert re.search(r"py:7:\d+: (error: )?the assembler refuses this assembly: .*nonsense", str(caught.value))
         return
     with pytest.raises(nereid.CompilationError) as caught:
         kernel.warmup(pointer, pointer, grid=(1, ), target=target_name)

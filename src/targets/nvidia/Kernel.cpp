@@ -95,23 +95,21 @@ static int narrowlyMissedBlock(const Assembly &assembly, const Architecture &arc
   return isNarrow ? next : 0;
 }
 
-/// Would even all registers that a thread can have hold just two thirds of what it needs?
+/// Would even all registers that a thread can have hold just two thirds of what it needs? Then
+/// every register less is a spill more.
 static bool mustSpill(int demand, const LaunchInfo &info) {
   int most = std::min(255, 65536 / (32 * info.numWarps));
   return demand > most * 3 / 2;
 }
 
 /// Numbers of blocks that a multiprocessor could hold with about `demand` registers a thread, the
-/// most first; none where one block is all. Code that spills in any case waits for its own memory,
-/// and the more warps there are to do so, the better: as many as there is room for.
+/// most first; none where one block is all, or where the code spills in any case.
 static llvm::SmallVector<int, 2> blocksToAimAt(int demand, const Architecture &arch,
                                                const LaunchInfo &info) {
   auto multiprocessor = explain::multiprocessorOf(arch.sm);
   llvm::SmallVector<int, 2> aims;
-  if (!multiprocessor || !demand)
+  if (!multiprocessor || !demand || mustSpill(demand, info))
     return aims;
-  if (mustSpill(demand, info))
-    demand = 1;
   for (int threads = 32 * info.numWarps; aims.size() < 2;) {
     int blocks =
         explain::occupancyOf(*multiprocessor, {threads, demand, int(info.sharedBytes)}).blocks;
@@ -243,7 +241,7 @@ llvm::Expected<Assembly> NvidiaKernel::assembleForBlocks(const AssembleOptions &
       continue;
     if (!best || assembly->spillStoreBytes < best->spillStoreBytes)
       best = std::move(*assembly);
-    if (best->spillStoreBytes <= kFewSpills || mustSpill(registerDemand, info))
+    if (best->spillStoreBytes <= kFewSpills)
       return std::move(*best);
   }
   auto assembly = nvidia::assemble(ptx, info.entry, how, assemblyNotes);
