@@ -251,7 +251,7 @@ nrd_error *nrd_function_set_param_type(nrd_function *function, size_t index,
   if (index >= function->record->rules.size())
     return wrap(makeError(NRD_ERROR_ARGUMENT, "IndexError", diag::LaunchTooManyArguments,
                           function->record->name, int64_t(function->record->rules.size()),
-                          int64_t(index) + 1));
+                          int64_t(std::min<uint64_t>(index, INT64_MAX - 1)) + 1));
   ParamRule &rule = function->record->rules[index];
   if (!signature) {
     rule.forcedType.reset();
