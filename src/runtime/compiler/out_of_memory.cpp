@@ -21,6 +21,7 @@ static thread_local bool throwing = false;
 
 // MLIR does not look at what `malloc` gives. Where LLVM is linked into this library, all its calls
 // come here (`--wrap=malloc`).
+// NOLINTBEGIN(bugprone-reserved-identifier): the linker makes these names
 extern "C" void *__real_malloc(size_t size);
 extern "C" __attribute__((visibility("hidden"))) void *__wrap_malloc(size_t size);
 #ifdef NEREID_STATIC_LLVM
@@ -31,6 +32,7 @@ void *__wrap_malloc(size_t size) {
   return memory;
 }
 #endif
+// NOLINTEND(bugprone-reserved-identifier)
 
 void nereid::runtime::throwWithoutMemory() {
   static std::once_flag once;
