@@ -209,7 +209,7 @@ ROW = "*fp32:16, *fp32:16, i32:16, i32:16, i32:16, {}"
 LAYER_NORM_ROW = "*fp16:16, *fp16:16, *fp16:16, *fp16:16, i32:16, i32:16, fp32, {}"
 
 
-@pytest.mark.skipif(not find_tool("cuobjdump"), reason="no cuobjdump")
+@pytest.mark.skipif(not find_tool("cuobjdump"), reason="registers are read by cuobjdump, which comes with CUDA and with Triton's wheel")
 @pytest.mark.parametrize("kernel, signature, warps, blocks", [("softmax_kernel", ROW.format(4096), 16, 4), ("softmax_kernel", ROW.format(16384), 16, 2),
                                                               ("softmax_kernel", ROW.format(16384), 8, 2),
                                                               ("layer_norm_kernel", LAYER_NORM_ROW.format(16384), 8, 2),
@@ -221,7 +221,7 @@ def test_blocks_that_registers_leave_room_for(kernel, signature, warps, blocks, 
     environment = {"NEREID_ASSEMBLER": "nvjitlink"} | ({"NEREID_CUDA_PATH": str(found[0])} if found else {})
     result = compile_(kernel, signature, "--target", "cuda:90", "--num-warps", str(warps), "--emit", "cubin", "-o", str(out), **environment)
     if "no library `libnvJitLink` was found" in result.stderr:
-        pytest.skip("no nvJitLink")
+        pytest.skip("about nvJitLink, which requirements-dev.txt installs")
     assert result.returncode == 0, result.stderr
     text = subprocess.run([find_tool("cuobjdump"), "-res-usage", str(out)], capture_output=True, text=True, check=True).stdout
     registers, stack = int(re.search(r"REG:(\d+)", text)[1]), int(re.search(r"STACK:(\d+)", text)[1])

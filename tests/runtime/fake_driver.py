@@ -11,7 +11,7 @@ import pytest
 
 FAKE = pathlib.Path(__file__).resolve().parents[1] / "unit" / "runtime" / "fake_cuda.c"
 COMPILER = shutil.which("cc") or shutil.which("clang-22")
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler is installed here")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="the stand-in for the driver is written in C: needs a C compiler")
 
 PRELUDE = """
     import nereid, nereid.language as tl, torch

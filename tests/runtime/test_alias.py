@@ -353,7 +353,7 @@ def test_older_interpreters_are_left_alone(version):
     """PYTHONPATH reaches every Python, also those that the package is not for."""
     program = shutil.which(f"python{version}")
     if program is None or subprocess.run([program, "-c", ""], capture_output=True).returncode != 0:
-        pytest.skip(f"needs python{version}")
+        pytest.skip(f"about python{version}, which is not installed here")
     done = subprocess.run([program, "-c", "import sys; print(sys.path[1:2])"], capture_output=True, text=True,
                           env={"PATH": os.environ["PATH"], "PYTHONPATH": python_path(SHIM, ROOT), "NEREID_AS_TRITON": "1"})
     assert done.returncode == 0 and done.stderr == "" and done.stdout == f"[{str(ROOT)!r}]\n", done.stderr

@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 import pytest
+from c_abi import Arg, Launch
 
 import nereid
 
@@ -12,23 +13,6 @@ KERNELS = pathlib.Path(__file__).resolve().parents[1] / "install" / "consumer" /
 POINTER, INT = 4, 0  # nrd_arg_kind
 FP32 = 17  # nrd_dtype
 ARGUMENT = 4  # nrd_error_kind
-
-
-class Arg(ctypes.Structure):
-
-    class Value(ctypes.Union):
-        _fields_ = [("i", ctypes.c_int64), ("f", ctypes.c_double), ("p", ctypes.c_void_p)]
-
-    _anonymous_ = ["value"]
-    _fields_ = [("kind", ctypes.c_uint8), ("dtype", ctypes.c_uint8), ("read_only", ctypes.c_uint8), ("memory", ctypes.c_uint8),
-                ("divisibility", ctypes.c_uint32), ("value", Value), ("low", ctypes.c_void_p), ("high", ctypes.c_void_p),
-                ("descriptor", ctypes.c_void_p)]
-
-
-class Launch(ctypes.Structure):
-    _fields_ = [("grid", ctypes.c_uint32 * 3), ("num_threads", ctypes.c_uint32), ("checked", ctypes.c_uint8),
-                ("device", ctypes.c_uint8), ("with_stream", ctypes.c_uint8), ("reserved", ctypes.c_uint8),
-                ("stream", ctypes.c_void_p)]
 
 
 @pytest.fixture(scope="module")

@@ -61,6 +61,8 @@ def program(code, fake, tmp_path, **environment):
         try:
             add_kernel.warmup(*gpu(), 1000, BLOCK=256, grid=(1, )).asm["cubin"]
         except (RuntimeError, nereid.TritonError) as missing:
+            if "there is no assembler" not in str(missing):
+                raise
             print("no assembler:", missing)
             raise SystemExit
     """
