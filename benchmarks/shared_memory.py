@@ -217,7 +217,7 @@ def main():
     comparison = Comparison()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRITON_CACHE_DIR"] = folder
-        pytest.main(["-q", "-p", "no:cacheprovider", *options.tests, "--ptx", folder + "/ptx", "--ptx-every", str(options.every)], plugins=[comparison])
+        pytest.main(["-q", "-p", "no:cacheprovider", *options.tests, "--ptx", folder + "/ptx", "--every", str(options.every)], plugins=[comparison])
     rows = sorted(set(comparison.rows.values()), key=str)
     text, missing = page(rows, options.tests, options.every)
     if options.page:

@@ -1,7 +1,18 @@
 #!/usr/bin/env bash
 # Sets everything up, builds, and passes the tests. Prints one summary; exits non-zero when anything failed.
+#   scripts/test.sh         within an hour on two cores with nothing cached: of what takes longer a sample, another one each time
+#   scripts/test.sh --all   everything
+# The samples, and the random programs, follow from a seed, which is printed: NEREID_TEST_SEED=N chooses it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+case "${1:-}" in
+"") all= ;;
+--all) all=1 ;;
+*) echo "usage: scripts/test.sh [--all]" >&2; exit 2 ;;
+esac
+seed=${NEREID_TEST_SEED:-$(($(date +%s) % 1000000))}
+case $seed in *[!0-9]*) echo "NEREID_TEST_SEED is no number: $seed" >&2; exit 2 ;; esac
+echo "seed $seed (NEREID_TEST_SEED)"
 export NEREID_CACHE=0 # tests compile
 results=build/test-results
 rm -rf "$results" build/ptx
@@ -35,38 +46,55 @@ pytest() { # pytest NAME ARGUMENTS...: with a record for the summary
   "$python" -m pytest -q -p no:cacheprovider --junitxml="$results/$name.xml" "$@"
 }
 
+sample() { # sample N: the options that make pytest take every Nth test; none with --all
+  [ -n "$all" ] || echo "--every $1 --first $seed"
+}
+tidy() { # tidy N: over every Nth file
+  NEREID_TIDY_SAMPLE=$seed/$1 scripts/check_tidy.sh build/release
+}
+ptx() { # ptx FOLDER ARCHITECTURE [OPTION...]: compiles every kernel of these tests, without a GPU
+  step "PTX of tests/$1 for sm_$2" pytest "ptx-$1-$2" -n 2 "tests/$1" --ptx "build/ptx/$1-$2" --ptx-target "cuda:$2" "${@:3}"
+}
+features() { # features NAME [OPTION...]: the tests with another instruction set of the CPU
+  step "language tests on $1" env NEREID_CPU_FEATURES="$1" "$python" -m pytest -q -p no:cacheprovider \
+    --junitxml="$results/$1.xml" -n 2 tests/language tests/kernels "${@:2}"
+}
+programs() { # programs NAME OPTION...: random programs, others with each seed; a failure prints the kernel made small (docs/generator.md)
+  step "random programs $1 from seed $((seed * 1000))" "$python" -m tests.generator --seed $((seed * 1000)) --jobs 2 "${@:2}"
+}
+
 step "repository checks" "$python" scripts/check_repository.py
-step "clang-tidy" scripts/check_tidy.sh build/release
 step "wheel checks" "$python" scripts/check_wheel.py dist/*.whl
 # NVIDIA's packages, for the tests that are no Python.
 export NEREID_CUDA_PATH=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"] + "/nvidia/cu13")')
 step "unit and IR tests" ctest --test-dir build/release --output-on-failure -j2 --output-junit "$PWD/$results/ctest.xml"
 step "Python tests" pytest python -n 2 tests
-# Every kernel of these tests as PTX, without a GPU: all for one or two generations, a sample for the others.
-for run in language:90:1 language:80:25 language:86:25 language:89:25 language:100:25 language:120:25 kernels:90:1 kernels:80:1; do
-  IFS=: read -r folder sm every <<<"$run"
-  step "PTX of tests/$folder for sm_$sm" pytest "ptx-$folder-$sm" -n 2 "tests/$folder" --ptx "build/ptx/$folder-$sm" \
-    --ptx-target "cuda:$sm" --ptx-every "$every"
-done
-step "PTX assembles" "$python" scripts/assemble_ptx.py build/ptx
-for features in avx2 baseline; do
-  step "language tests on $features" env NEREID_CPU_FEATURES=$features "$python" -m pytest -q -p no:cacheprovider \
-    --junitxml="$results/$features.xml" -n 2 tests/language tests/kernels
-done
-# Random programs, others each time: a failure prints its seed and the kernel made small (docs/generator.md).
-seed=${NEREID_GENERATOR_SEED:-$(($(date +%s) % 1000000 * 1000))}
-# Checked and debug mode, every launch compared: a sample of the matrix (docs/testing.md).
+# Checked and debug mode, every launch compared (docs/testing.md).
 for mode in checked debug; do
-  step "language tests in $mode mode" pytest "mode-$mode" -n 2 tests/language tests/kernels --mode "$mode" \
-    --mode-every 40 --mode-first $((seed / 1000 % 40))
+  step "language tests in $mode mode" pytest "mode-$mode" -n 2 tests/language tests/kernels --mode "$mode" $(sample 40)
 done
-step "random programs on the CPU from seed $seed" "$python" -m tests.generator --seed "$seed" --seconds 80 --jobs 2
-step "random programs in checked and debug mode from seed $seed" "$python" -m tests.generator --seed "$seed" --seconds 40 --jobs 2 \
-  --compile-mode checked,debug
-step "random programs compiled for GPUs from seed $seed" "$python" -m tests.generator --seed "$seed" --seconds 25 --jobs 2 \
-  --mode crash --compile cuda:90,cuda:80
-NEREID_SIMULATOR=$PWD/build/release/tests/unit/nvidia/nereid-simulate \
-  step "random programs on a simulated GPU from seed $seed" "$python" -m tests.generator --seed "$seed" --seconds 20 --jobs 2 --target sim
-step "sanitizers" scripts/test_sanitized.sh "$results"
+programs "on the CPU" --seconds 80
+programs "in checked and debug mode" --seconds 40 --compile-mode checked,debug
+programs "compiled for GPUs" --seconds 25 --mode crash --compile cuda:90,cuda:80
+NEREID_SIMULATOR=$PWD/build/release/tests/unit/nvidia/nereid-simulate programs "on a simulated GPU" --seconds 20 --target sim
+for folder in language kernels; do ptx $folder 90 $(sample 4); done
+
+# What is long: with a seed one of three parts.
+part=$((seed % 3))
+if [ -n "$all" ] || [ $part = 0 ]; then
+  if [ -n "$all" ]; then kind=address; else kind="sample $seed"; fi
+  step "address sanitizer" scripts/test_sanitized.sh --results "$results" $kind
+fi
+if [ -n "$all" ] || [ $part = 1 ]; then
+  step "clang-tidy" tidy $([ -n "$all" ] && echo 1 || echo 2)
+  step "thread sanitizer" scripts/test_sanitized.sh --results "$results" thread
+fi
+if [ -n "$all" ] || [ $part = 2 ]; then
+  for name in avx2 baseline; do features $name $(sample 3); done
+  for sm in 80 86 89 100 120; do
+    for folder in language kernels; do ptx $folder $sm $(sample 25); done
+  done
+fi
+step "PTX assembles" "$python" scripts/assemble_ptx.py build/ptx
 
 exec "$python" scripts/summary.py "$results"

@@ -30,10 +30,9 @@ def pytest_addoption(parser):
     group = parser.getgroup("nereid")
     group.addoption("--ptx", metavar="FOLDER", help="compile for a GPU instead of running, and write the PTX to this folder")
     group.addoption("--ptx-target", metavar="TARGET", default="cuda:90", help="which GPU, or cpu for object files (default: cuda:90)")
-    group.addoption("--ptx-every", metavar="N", type=int, default=1, help="take every Nth test only")
     group.addoption("--mode", choices=sorted(launch_modes.MODES), help="run every launch in this mode, results compared as always")
-    group.addoption("--mode-every", metavar="N", type=int, default=1, help="take every Nth test only")
-    group.addoption("--mode-first", metavar="K", type=int, default=0, help="the first of them, counted from 0")
+    group.addoption("--every", metavar="N", type=int, default=1, help="take every Nth test only")
+    group.addoption("--first", metavar="K", type=int, default=0, help="the first of them, counted from 0 (any number: modulo N)")
 
 
 def pytest_configure(config):
@@ -49,12 +48,12 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--ptx"):
         # What is not about a target, and checked mode, which is the CPU's, have nothing to compile.
-        mine = [item for item in items if "target" in item.fixturenames and "test_checked" not in item.nodeid
-                and not item.get_closest_marker("cpu_only")]
-        items[:] = mine[::config.getoption("--ptx-every")]
+        items[:] = [item for item in items if "target" in item.fixturenames and "test_checked" not in item.nodeid
+                    and not item.get_closest_marker("cpu_only")]
     if mode := config.getoption("--mode"):
         items[:] = [item for item in items if "target" in item.fixturenames and not launch_modes.reason_against(mode, item)]
-        items[:] = items[config.getoption("--mode-first")::config.getoption("--mode-every")]
+    every = max(1, config.getoption("--every"))
+    items[:] = items[config.getoption("--first") % every::every]
 
 
 @pytest.hookimpl(wrapper=True)

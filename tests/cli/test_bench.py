@@ -109,9 +109,10 @@ def test_one_impossible_configuration():
 
 def test_tensors_that_are_too_small():  # CliKernelFaulted
     small = arguments("n_elements=50000000", "x_ptr=rand:16", "y_ptr=rand:16", "output_ptr=empty:16", "BLOCK_SIZE=1024")
-    result = nereid(*BENCH, *small, *GRID)
-    assert result.returncode == 1
-    assert "`--checked` finds accesses outside of the tensors" in result.stderr and "the kernel ended the process (" in result.stderr
+    for _ in range(10):  # what such a kernel overwrites is different each time
+        result = nereid(*BENCH, *small, *GRID)
+        assert result.returncode == 1
+        assert "`--checked` finds accesses outside of the tensors" in result.stderr and "the kernel ended the process (" in result.stderr
     result = nereid(*BENCH, *small, *GRID, "--checked")
     assert result.returncode == 1
     assert "failed: " in result.stdout and "x_ptr" in result.stdout, result.stdout

@@ -54,6 +54,53 @@ def test_the_faster_one_is_chosen(target):
         assert all(low <= middle <= high for middle, low, high in kernel.configs_timings.values())
 
 
+def test_of_equal_ones_the_first_in_the_list_is_chosen(target, monkeypatch):
+    """Also when another one was compiled, and measured, before it."""
+    monkeypatch.setattr(_tuning._native, "tuning_threads", lambda: 4)
+
+    @nereid.constexpr_function
+    def slowly(value):
+        time.sleep(0.3 if value == 16 else 0)
+        return value
+
+    measured = []
+
+    @nereid.autotune(configs=configs(16, 32, 64), key=["n"], do_bench=lambda call, quantiles: measured.append(call()) or 1.0)
+    @nereid.jit
+    def kernel(out, n, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, slowly(BLOCK))
+        tl.store(out + i, i, mask=i < n)
+
+    kernel[grid](np.zeros(64, np.int32), 64)
+    assert kernel.best_config.kwargs == {"BLOCK": 16} and len(measured) == 3
+
+
+def test_the_order_of_the_list_counts_where_it_was_promised():
+    """With a budget, or somebody's own measure, a configuration that is compiled early waits for those in front of it."""
+
+    class Search:
+        events = []
+        remaining = lambda self: 1.0
+        ready = lambda self, index: self.events.append(index)
+        fail = lambda self, index: self.events.append(-index)
+
+    def announced(in_order, *finished):
+        search = Search()
+        search.events = []
+        ahead = _tuning._Ahead(None, [], (), {}, search, False, in_order)
+        ahead._pending.update(range(4))
+        for index, error in finished:
+            ahead._finished.put((index, error))
+            ahead.collect({})
+        return search.events
+
+    out_of_memory = nereid.runtime.OutOfResources(1, 0, "shared memory")
+    late = (2, None), (1, out_of_memory), (3, None), (0, None)
+    assert announced(False, *late) == [2, -1, 3, 0]
+    assert announced(True, *late) == [0, -1, 2, 3]
+    assert announced(True, *late[:3]) == []
+
+
 def test_configurations_are_compiled_by_several_threads(target, monkeypatch):
     # Compile-time Python runs on the thread that compiles.
     threads = set()

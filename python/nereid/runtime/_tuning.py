@@ -70,7 +70,7 @@ def _search(tuner, configs, args, kwargs, device, budget):
     plain = tuner._measures_itself()
     search = _native.Search(len(configs), budget, plain, device is not None)
     failures, own, announced = {}, {}, set()
-    with _Ahead(tuner, configs, args, kwargs, search, device is None) as ahead, _Progress(tuner.base_fn.__name__) as progress:
+    with _Ahead(tuner, configs, args, kwargs, search, device is None, plain or budget > 0) as ahead, _Progress(tuner.base_fn.__name__) as progress:
         while True:
             ahead.collect(failures)
             step, index, runs = search.next()
@@ -105,8 +105,8 @@ def _search(tuner, configs, args, kwargs, device, budget):
     best = search.best()
     if best is None or best in failures:
         raise _all_failed([failures[index] for index in sorted(failures)], [configs[index] for index in sorted(failures)])
-    if plain:  # of those whose first number is the same, the rest decides
-        equal = [index for index in own if index not in failures and _number(own[index]) == _number(own[best])]
+    if plain:  # of those whose first number is the same, the rest decides, and then who comes first in the list, not who was compiled first
+        equal = [index for index in sorted(own) if index not in failures and _number(own[index]) == _number(own[best])]
         best = min(equal, key=lambda index: list(own[index]) if isinstance(own[index], (list, tuple)) else [own[index]])
     return best, [own.get(index, search.timing(index)) for index in range(len(configs))], failures, search.cut_short()
 
@@ -176,9 +176,10 @@ class _Ahead:
     that the threads never end, nor the process.
     """
 
-    def __init__(self, tuner, configs, args, kwargs, search, quiet):
+    def __init__(self, tuner, configs, args, kwargs, search, quiet, in_order):
         self._search = search
         self._quiet = quiet
+        self._in_order = in_order  # a configuration is not ready before those in front of it in the list
         self._limit = search.remaining() / 2
         self._start = time.perf_counter()
         self._jobs, self._finished = SimpleQueue(), SimpleQueue()  # (number, what compiles), and (number, its error)
@@ -196,9 +197,8 @@ class _Ahead:
         finally:
             for _ in range(self._threads):
                 self._jobs.put(None)
-        for index in range(len(configs)):
-            if index not in self._pending:
-                search.ready(index)
+        self._done += [(index, None) for index in range(len(configs)) if index not in self._pending]
+        self._pending.update(range(len(configs)))
 
     def _begin(self, index, call):
         # What fails before the compilation fails again when it is measured.
@@ -246,8 +246,12 @@ class _Ahead:
                 return
             self._ends = True
             self._done += [(index, None) for index in self._pending - self._begun]
-        for index, error in self._done:
+        held = []
+        for index, error in sorted(self._done, key=lambda done: done[0]):
             if index not in self._pending:
+                continue
+            if self._in_order and min(self._pending) < index:
+                held.append((index, error))
                 continue
             self._pending.discard(index)
             if isinstance(error, TritonError) and is_skipped(error):
@@ -255,7 +259,7 @@ class _Ahead:
                 self._search.fail(index)
             else:
                 self._search.ready(index)
-        self._done.clear()
+        self._done = held
 
     def wait(self):
         """Until something has happened, or a moment has gone by."""

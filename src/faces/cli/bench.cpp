@@ -8,11 +8,8 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <iterator>
 #include <unistd.h>
 
 using namespace nereid;
@@ -41,33 +38,6 @@ bool cli::readTimingPlan(const Arguments &parsed, bool gpu, TimingPlan &plan,
     plan.cold = text == "cold";
   }
   return !diagnostics.hasErrors();
-}
-
-namespace {
-constexpr int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-char faultText[std::size(faults)][2048];
-
-/// Only what a signal handler may call.
-void explainFault(int signal) {
-  for (size_t i = 0; i < std::size(faults); ++i)
-    if (faults[i] == signal)
-      (void)!::write(STDERR_FILENO, faultText[i], std::strlen(faultText[i]));
-  ::_exit(1);
-}
-} // namespace
-
-FaultMessage::FaultMessage(const std::string &configuration) {
-  for (size_t i = 0; i < std::size(faults); ++i) {
-    DiagnosticEngine diagnostics;
-    diagnostics.report(diag::CliKernelFaulted, {}, strsignal(faults[i]), configuration);
-    std::snprintf(faultText[i], sizeof faultText[i], "%s", diagnostics.renderAll().c_str());
-    std::signal(faults[i], explainFault);
-  }
-}
-
-FaultMessage::~FaultMessage() {
-  for (int signal : faults)
-    std::signal(signal, SIG_DFL);
 }
 
 std::optional<Measured> cli::measureKernel(nrd_kernel *kernel, const LaunchMemory &memory,
@@ -229,10 +199,8 @@ int Bench::one(const std::string &configuration, Row &row) {
   LaunchMemory memory;
   if (int status = memory.allocate(list))
     return status;
-  {
-    FaultMessage message(configuration.empty() ? "-" : configuration);
-    row.measured = measureKernel(kernel.get(), memory, *grid, plan, gpu, &row.problem);
-  }
+  nameMeasured(configuration.empty() ? "-" : configuration);
+  row.measured = measureKernel(kernel.get(), memory, *grid, plan, gpu, &row.problem);
   std::string text;
   if (readStage(kernel.get(), "explain", text)) {
     if (auto report = json::parse(text)) {
@@ -383,8 +351,10 @@ std::string Bench::asJson() const {
 } // namespace
 
 int cli::benchCommand(const Command &command, const Arguments &parsed) {
-  Selection selection;
-  if (int status = select(parsed, selection))
-    return status;
-  return Bench(command, parsed, selection).run();
+  return reportingFaults(!targetsGpu(parsed), [&] {
+    Selection selection;
+    if (int status = select(parsed, selection))
+      return status;
+    return Bench(command, parsed, selection).run();
+  });
 }

@@ -86,7 +86,7 @@ void addLaunch(ReportView &view) {
 
 } // namespace
 
-int cli::explainCommand(const Command &command, const Arguments &parsed) {
+static int explainOne(const Command &command, const Arguments &parsed) {
   DiagnosticEngine diagnostics;
   Selection selection;
   OptionsHandle options;
@@ -141,7 +141,7 @@ int cli::explainCommand(const Command &command, const Arguments &parsed) {
     LaunchMemory memory;
     if (int status = memory.allocate(list))
       return status;
-    FaultMessage message("-");
+    nameMeasured("-");
     view.measured = measureKernel(kernel.get(), memory, *grid, plan, gpu);
     if (!view.measured)
       return 1;
@@ -160,4 +160,9 @@ int cli::explainCommand(const Command &command, const Arguments &parsed) {
   else if (!html || parsed.get("--html") != "-")
     out = reportText(view);
   return out.empty() || writeFile("-", out.data(), out.size()) ? 0 : 1;
+}
+
+int cli::explainCommand(const Command &command, const Arguments &parsed) {
+  bool runs = parsed.has("--measure") && !targetsGpu(parsed);
+  return reportingFaults(runs, [&] { return explainOne(command, parsed); });
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "faces/cli/arguments.h"
 #include "faces/cli/report.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace nereid::cli {
 
@@ -17,15 +18,14 @@ struct TimingPlan {
   bool cold = false;
 };
 
-/// While it lives, a kernel that ends the process (by an access outside of its tensors) says so,
-/// and what to do; the exit status is then 1.
-class FaultMessage {
-public:
-  /// `configuration`: which one is being measured.
-  explicit FaultMessage(const std::string &configuration);
-  FaultMessage(const FaultMessage &) = delete;
-  ~FaultMessage();
-};
+/// Runs `work`, which measures kernels, and returns the exit status of the command. With `apart`
+/// (for the CPU, where a kernel that writes outside of its tensors overwrites anything) in a
+/// process of its own: when a fault of the kernel ends that, this one is unharmed, says so and what
+/// to do, and the status is 1.
+int reportingFaults(bool apart, llvm::function_ref<int()> work);
+
+/// From here on `configuration` is measured: the one that such a report names.
+void nameMeasured(const std::string &configuration);
 
 /// Launches the kernel again and again; nothing when it has printed, or put into `problem` when
 /// that is not null, what went wrong.
