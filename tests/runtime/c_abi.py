@@ -4,6 +4,7 @@ Run alone (`python tests/runtime/c_abi.py null|random|memory [seconds] [seed]`) 
 its output a call that came back; `random` draws arguments until the time is over, for long runs and under sanitizers.
 """
 
+import contextlib
 import ctypes
 import pathlib
 import random
@@ -264,31 +265,49 @@ def random_calls(abi, seconds, seed):
     return done
 
 
+@contextlib.contextmanager
+def room_for(mebibytes):
+    """What is called inside gets no more address space than this beyond what is in use."""
+    used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (mebibytes << 20), resource.RLIM_INFINITY))
+    try:
+        yield
+    finally:  # only the library is under the limit, not what the test says of it
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
 def memory_calls(abi):
     """Under a limit of memory: an error that says so, and the library goes on."""
     size = 256 << 20
-    text = b"#" * size
-    used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), resource.RLIM_INFINITY))
-    assert not abi.library.nrd_value_str(text, ctypes.c_size_t(size))
+    text, length, column = b"#" * size, ctypes.c_size_t(size), ctypes.c_uint32(1)
     out = ctypes.c_void_p()
-    error = abi.library.nrd_module_parse(text, ctypes.c_size_t(size), b"big.py", ctypes.c_uint32(1), ctypes.byref(out))
+    with room_for(64):
+        value = abi.library.nrd_value_str(text, length)
+        error = abi.library.nrd_module_parse(text, length, b"big.py", column, ctypes.byref(out))
+    assert not value
     kind, name, message = abi.describe(error)
     assert (kind, name) == (RESOURCES, "OutOfMemory"), (kind, name, message)
     print("nrd_module_parse", message, flush=True)
-    # A compilation, with less and less memory; each ends with a kernel or with an error.
-    signature = (ctypes.c_char_p * 5)(b"*fp32", b"*fp32", b"*fp32", b"i32", b"64")
-    for room in (16, 8, 4, 2, 1, 0):
-        used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + (room << 20), resource.RLIM_INFINITY))
+    # A compilation, with more and more memory (what one took the next one can use); each ends with a kernel or with an error.
+    text = (b"import triton.language as tl\n\ndef long(x, N: tl.constexpr):\n    for i in tl.static_range(N):\n"
+            b"        tl.store(x + i, tl.load(x + i) * i)\n")
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    abi.succeed(abi.library.nrd_module_parse(text, ctypes.c_size_t(len(text)), b"long.py", ctypes.c_uint32(1), ctypes.byref(module)))
+    abi.succeed(abi.library.nrd_function_create(module, b"long", None, None, ctypes.byref(function)))
+    count, ended = ctypes.c_size_t(2), set()
+    for room in (0, 16, 32, 33, 34, 36, 40, 44, 50, 60, 70, 80, 100, 150, 512):
+        signature = (ctypes.c_char_p * 2)(b"*fp32", str(2000 + room).encode())  # another kernel each time
         kernel = ctypes.c_void_p()
-        error = abi.library.nrd_compile(abi.function, signature, ctypes.c_size_t(5), None, ctypes.byref(kernel))
+        assert abi.library.nrd_cache_flush(ctypes.c_uint64(10_000))  # its thread would be under the limit, too
+        with room_for(room):
+            error = abi.library.nrd_compile(function, signature, count, None, ctypes.byref(kernel))
         if error:
             kind, name, message = abi.describe(error)
-            assert kind == RESOURCES or "Cannot allocate memory" in message, (kind, name, message)
+            ended.add(name)
+            assert kind == RESOURCES or name == "CompilationTooLarge" or "Cannot allocate memory" in message, (kind, name, message)
         print("nrd_compile", room, bool(kernel), flush=True)
-    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    abi.succeed(abi.library.nrd_compile(abi.function, signature, ctypes.c_size_t(5), None, ctypes.byref(kernel)))
+    assert "CompilationTooLarge" in ended, ended
+    abi.succeed(abi.library.nrd_compile(function, signature, count, None, ctypes.byref(kernel)))
     return 1
 
 

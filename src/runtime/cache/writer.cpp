@@ -64,6 +64,23 @@ void forget(const EntryPtr &entry) {
   count.store(queue->known.size(), std::memory_order_release);
 }
 
+/// An entry that there is no memory for is not kept: the thread is nobody's, an exception would end
+/// the process.
+std::optional<Store::Staged> stage(const Entry &entry) {
+  try {
+    return entry.store.stage(entry.key, entry.kind, entry.content);
+  } catch (const std::bad_alloc &) {
+    return std::nullopt;
+  }
+}
+
+void commit(const Entry &entry, const Store::Staged &file) {
+  try {
+    entry.store.commit(file);
+  } catch (const std::bad_alloc &) { // the file keeps its temporary name and is thinned out later
+  }
+}
+
 void *work(void *) {
   llvm::SmallVector<EntryPtr, mostFiles> batch;
   std::unique_lock lock(queue->mutex);
@@ -75,10 +92,10 @@ void *work(void *) {
     lock.unlock();
     llvm::SmallVector<std::optional<Store::Staged>, mostFiles> files;
     for (const EntryPtr &entry : batch)
-      files.push_back(entry->store.stage(entry->key, entry->kind, entry->content));
+      files.push_back(stage(*entry));
     for (auto [entry, file] : llvm::zip_equal(batch, files)) {
       if (file)
-        entry->store.commit(*file);
+        commit(*entry, *file);
       {
         std::lock_guard again(queue->mutex);
         forget(entry);

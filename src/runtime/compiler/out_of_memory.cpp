@@ -46,6 +46,8 @@ bool nereid::runtime::withinMemory(void (*work)(void *data), void *data) {
   constexpr size_t enoughToReport = size_t(32) << 20;
   void *reserve =
       mmap(nullptr, enoughToReport, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserve == MAP_FAILED)
+    return false;
   bool before = throwing;
   throwing = true;
   bool enough = true;
@@ -55,7 +57,6 @@ bool nereid::runtime::withinMemory(void (*work)(void *data), void *data) {
     enough = false;
   }
   throwing = before;
-  if (reserve != MAP_FAILED)
-    munmap(reserve, enoughToReport);
+  munmap(reserve, enoughToReport);
   return enough;
 }
