@@ -43,9 +43,82 @@ void setTarget(func::FuncOp kernel, const GpuOptions &options) {
   }
 }
 
-} // namespace
+/// What the passes work on, and what they find out.
+struct State {
+  func::FuncOp kernel;
+  const GpuOptions &options;
+  GpuReport &report;
+  bool wantReport;
+};
 
-namespace {
+struct Step {
+  StringLiteral name, summary;
+  llvm::Error (*run)(State &);
+};
+
+/// The only list of GPU passes: the pipeline runs them in this order, and on the command line each
+/// is `--gpu-NAME`.
+constexpr Step steps[] = {
+    // Before anything looks at shapes.
+    {"pad-shapes", "pad dimensions to sizes that layouts support",
+     [](State &state) { return padShapes(state.kernel, state.options); }},
+    // While descriptors are still made of the kernel's arguments.
+    {"plan-tensor-maps", "plan the tensor maps of descriptors that the copy engine serves",
+     [](State &state) -> llvm::Error {
+       auto plans = planTensorMaps(state.kernel, state.options);
+       if (!plans)
+         return plans.takeError();
+       state.report.tensorMaps = std::move(*plans);
+       return llvm::Error::success();
+     }},
+    // Before layouts are chosen for the units that compute the dots.
+    {"legalise-dots", "rewrite dots that no unit of the device computes",
+     [](State &state) { return legaliseDots(state.kernel, state.options); }},
+    // The passes that follow work on tensors with layouts.
+    {"assign-layouts", "choose a layout for every tensor",
+     [](State &state) {
+       return assignLayouts(state.kernel, state.options,
+                            state.wantReport ? &state.report.layouts : nullptr);
+     }},
+    // Loads that feed dots become asynchronous copies; their address computations are left dead.
+    {"pipeline-loops", "multi-buffer the loads of loops",
+     [](State &state) -> llvm::Error {
+       state.report.stages = pipelineLoops(state.kernel, state.options, state.report.advice);
+       return llvm::Error::success();
+     }},
+    {"clean-up", "eliminate common subexpressions and dead operations",
+     [](State &state) -> llvm::Error {
+       IRRewriter rewriter(state.kernel.getContext());
+       DominanceInfo dominance(state.kernel);
+       eliminateCommonSubExpressions(rewriter, dominance, state.kernel);
+       return llvm::Error::success();
+     }},
+    // The copies outside of pipelined loops; those inside are done.
+    {"lower-tensor-copies", "wait for every copy of a block where it is used",
+     [](State &state) -> llvm::Error {
+       lowerTensorCopies(state.kernel);
+       return llvm::Error::success();
+     }},
+    // After all passes that make or remove conversions.
+    {"expand-conversions", "make buffers of conversions through shared memory",
+     [](State &state) { return expandConversions(state.kernel, state.options); }},
+    // Now all buffers exist.
+    {"allocate-shared", "place buffers in shared memory by liveness",
+     [](State &state) -> llvm::Error {
+       auto bytes = allocateShared(state.kernel, state.options);
+       if (!bytes)
+         return llvm::handleErrors(bytes.takeError(),
+                                   [&](std::unique_ptr<OutOfSharedMemory> out) -> llvm::Error {
+                                     out->stages = state.report.stages;
+                                     return llvm::Error(std::move(out));
+                                   });
+       state.report.sharedBytes = *bytes;
+       return llvm::Error::success();
+     }},
+    // Barriers depend on which buffers share bytes.
+    {"insert-barriers", "insert barriers between conflicting accesses to shared memory",
+     [](State &state) { return insertBarriers(state.kernel, state.options); }},
+};
 
 /// All passes, once.
 llvm::Expected<GpuReport> runPasses(ModuleOp module, const GpuOptions &options, bool wantReport) {
@@ -55,72 +128,22 @@ llvm::Expected<GpuReport> runPasses(ModuleOp module, const GpuOptions &options, 
     return llvm::createStringError("internal error: no kernel in the module");
   ngpu::loadDialects(*module.getContext());
   setTarget(kernel, options);
-
-  llvm::Error error = llvm::Error::success();
-  bool printing = Settings::concerns(Settings::current().printBefore, kernel.getName());
-  auto run = [&](StringRef name, llvm::function_ref<llvm::Error()> pass) {
-    if (error)
-      return;
-    if (printing)
-      llvm::errs() << "// -----// IR Dump Before " << name << " //----- //\n" << module << '\n';
-    auto start = std::chrono::steady_clock::now();
-    error = pass();
-    std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-    report.times.emplace_back(name, took.count());
-    if (!error && options.verify && failed(mlir::verify(module)))
-      error = llvm::createStringError("internal error: " + name.str() + " left invalid IR");
-  };
   adviseOnOptions(kernel, options, report.advice);
-  // Before anything looks at shapes.
-  run("pad-shapes", [&] { return padShapes(kernel, options); });
-  // While descriptors are still made of the kernel's arguments.
-  run("plan-tensor-maps", [&]() -> llvm::Error {
-    auto plans = planTensorMaps(kernel, options);
-    if (!plans)
-      return plans.takeError();
-    report.tensorMaps = std::move(*plans);
-    return llvm::Error::success();
-  });
-  // Dots become what some unit computes, before layouts are chosen for it.
-  run("legalise-dots", [&] { return legaliseDots(kernel, options); });
-  // Layouts of everything, dots on their units: what follows works on tensors with layouts.
-  run("assign-layouts",
-      [&] { return assignLayouts(kernel, options, wantReport ? &report.layouts : nullptr); });
-  // Loads that feed products go ahead, past the registers; what their addresses needed is left
-  // dead.
-  run("pipeline-loops", [&] {
-    report.stages = pipelineLoops(kernel, options, report.advice);
-    return llvm::Error::success();
-  });
-  run("clean-up", [&] {
-    IRRewriter rewriter(kernel.getContext());
-    DominanceInfo dominance(kernel);
-    eliminateCommonSubExpressions(rewriter, dominance, kernel);
-    return llvm::Error::success();
-  });
-  // Copies of the engine that are left where they stand: those of pipelined loops are done.
-  run("lower-tensor-copies", [&] {
-    lowerTensorCopies(kernel);
-    return llvm::Error::success();
-  });
-  // After all passes that make or remove conversions: buffers for those that need them.
-  run("expand-conversions", [&] { return expandConversions(kernel, options); });
-  // All buffers are there now.
-  run("allocate-shared", [&]() -> llvm::Error {
-    auto bytes = allocateShared(kernel, options);
-    if (!bytes)
-      return llvm::handleErrors(bytes.takeError(),
-                                [&](std::unique_ptr<OutOfSharedMemory> out) -> llvm::Error {
-                                  out->stages = report.stages;
-                                  return llvm::Error(std::move(out));
-                                });
-    report.sharedBytes = *bytes;
-    return llvm::Error::success();
-  });
-  // Barriers depend on which buffers share bytes.
-  run("insert-barriers", [&] { return insertBarriers(kernel, options); });
-  if (error)
-    return std::move(error);
+
+  bool printing = Settings::concerns(Settings::current().printBefore, kernel.getName());
+  State state{kernel, options, report, wantReport};
+  for (const Step &step : steps) {
+    if (printing)
+      llvm::errs() << "// -----// IR Dump Before " << step.name << " //----- //\n"
+                   << module << '\n';
+    auto start = std::chrono::steady_clock::now();
+    if (llvm::Error error = step.run(state))
+      return std::move(error);
+    std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    report.times.emplace_back(step.name, took.count());
+    if (options.verify && failed(mlir::verify(module)))
+      return llvm::createStringError("internal error: " + step.name.str() + " left invalid IR");
+  }
   if (options.explanation)
     explainKernel(kernel, options);
   return report;
@@ -154,20 +177,9 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.best = sm == 90 ? MatrixUnit::Wgmma : MatrixUnit::Mma;
     options.tma = sm >= 90;
     options.fp8Mma = sm >= 89;
+    options.maxSharedBytes = sm == 90 || sm == 100 ? 232448 : sm == 80 ? 166912 : 101376;
     options.verify = true;
     return options;
-  }
-
-  template <typename Run> void onKernels(Run run) {
-    for (auto kernel : this->getOperation().template getOps<func::FuncOp>()) {
-      if (!kernel->hasAttr("tile.kernel"))
-        continue;
-      setTarget(kernel, options());
-      if (llvm::Error error = run(kernel)) {
-        kernel.emitError() << llvm::toString(std::move(error));
-        return this->signalPassFailure();
-      }
-    }
   }
 
   Pass::Option<int> sm{*this, "sm", llvm::cl::desc("compute capability * 10"), llvm::cl::init(90)};
@@ -178,91 +190,30 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
                             llvm::cl::init(false)};
 };
 
-struct LegaliseDotsPass : GpuPass<LegaliseDotsPass> {
-  StringRef getArgument() const final { return "gpu-legalise-dots"; }
-  StringRef getDescription() const final { return "dots that no unit computes, as others"; }
+struct StepPass : GpuPass<StepPass> {
+  explicit StepPass(const Step &step) : step(&step), argument(("gpu-" + step.name).str()) {}
+  StringRef getArgument() const final { return argument; }
+  StringRef getDescription() const final { return step->summary; }
+  StringRef getName() const final { return step->name; }
   void runOnOperation() override {
-    onKernels([&](func::FuncOp kernel) { return legaliseDots(kernel, options()); });
+    GpuOptions given = options();
+    for (auto kernel : getOperation().getOps<func::FuncOp>()) {
+      if (!kernel->hasAttr("tile.kernel"))
+        continue;
+      setTarget(kernel, given);
+      GpuReport found;
+      State state{kernel, given, found, report};
+      if (llvm::Error error = step->run(state)) {
+        kernel.emitError() << llvm::toString(std::move(error));
+        return signalPassFailure();
+      }
+      llvm::errs() << found.layouts;
+    }
   }
-};
 
-struct PadShapesPass : GpuPass<PadShapesPass> {
-  StringRef getArgument() const final { return "gpu-pad-shapes"; }
-  StringRef getDescription() const final { return "sizes that layouts take well"; }
-  void runOnOperation() override {
-    onKernels([&](func::FuncOp kernel) { return padShapes(kernel, options()); });
-  }
-};
-
-struct AssignLayoutsPass : GpuPass<AssignLayoutsPass> {
-  StringRef getArgument() const final { return "gpu-assign-layouts"; }
-  StringRef getDescription() const final { return "choose a layout for every tensor"; }
-  void runOnOperation() override {
-    onKernels([&](func::FuncOp kernel) {
-      std::string text;
-      llvm::Error error = assignLayouts(kernel, options(), report ? &text : nullptr);
-      llvm::errs() << text;
-      return error;
-    });
-  }
-};
-
-struct ExpandConversionsPass : GpuPass<ExpandConversionsPass> {
-  StringRef getArgument() const final { return "gpu-expand-conversions"; }
-  StringRef getDescription() const final { return "conversions through shared memory as buffers"; }
-  void runOnOperation() override {
-    onKernels([&](func::FuncOp kernel) { return expandConversions(kernel, options()); });
-  }
-};
-
-struct AllocateSharedPass : GpuPass<AllocateSharedPass> {
-  StringRef getArgument() const final { return "gpu-allocate-shared"; }
-  StringRef getDescription() const final { return "places in shared memory by liveness"; }
-  void runOnOperation() override {
-    onKernels([&](func::FuncOp kernel) {
-      GpuOptions limits = options();
-      limits.maxSharedBytes = sm == 90 || sm == 100 ? 232448 : sm == 80 ? 166912 : 101376;
-      return allocateShared(kernel, limits).takeError();
-    });
-  }
-};
-
-struct InsertBarriersPass : GpuPass<InsertBarriersPass> {
-  StringRef getArgument() const final { return "gpu-insert-barriers"; }
-  StringRef getDescription() const final { return "barriers between conflicting accesses"; }
-  void runOnOperation() override {
-    onKernels([&](func::FuncOp kernel) { return insertBarriers(kernel, options()); });
-  }
-};
-
-struct PipelineLoopsPass : GpuPass<PipelineLoopsPass> {
-  StringRef getArgument() const final { return "gpu-pipeline-loops"; }
-  StringRef getDescription() const final { return "multi-buffer the loads of loops"; }
-  void runOnOperation() override {
-    onKernels([&](func::FuncOp kernel) {
-      std::vector<explain::Hint> advice;
-      pipelineLoops(kernel, options(), advice);
-      return llvm::Error::success();
-    });
-  }
-};
-
-struct LowerTensorCopiesPass : GpuPass<LowerTensorCopiesPass> {
-  StringRef getArgument() const final { return "gpu-lower-tensor-copies"; }
-  StringRef getDescription() const final {
-    return "plan tensor maps, choose layouts, and wait for every copy of a block";
-  }
-  void runOnOperation() override {
-    onKernels([&](func::FuncOp kernel) -> llvm::Error {
-      auto plans = planTensorMaps(kernel, options());
-      if (!plans)
-        return plans.takeError();
-      if (llvm::Error error = assignLayouts(kernel, options(), nullptr))
-        return error;
-      lowerTensorCopies(kernel);
-      return llvm::Error::success();
-    });
-  }
+private:
+  const Step *step;
+  std::string argument;
 };
 
 struct GpuPipelinePass : GpuPass<GpuPipelinePass> {
@@ -281,14 +232,9 @@ struct GpuPipelinePass : GpuPass<GpuPipelinePass> {
 } // namespace
 
 void registerPasses() {
-  PassRegistration<AllocateSharedPass>();
-  PassRegistration<AssignLayoutsPass>();
-  PassRegistration<ExpandConversionsPass>();
-  PassRegistration<InsertBarriersPass>();
-  PassRegistration<LegaliseDotsPass>();
-  PassRegistration<LowerTensorCopiesPass>();
-  PassRegistration<PadShapesPass>();
-  PassRegistration<PipelineLoopsPass>();
+  for (const Step &step : steps)
+    mlir::registerPass(
+        [&step]() -> std::unique_ptr<Pass> { return std::make_unique<StepPass>(step); });
   PassRegistration<GpuPipelinePass>();
 }
 

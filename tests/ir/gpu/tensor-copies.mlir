@@ -1,4 +1,4 @@
-// RUN: nereid-opt %s --gpu-lower-tensor-copies --split-input-file | FileCheck %s
+// RUN: nereid-opt %s --gpu-plan-tensor-maps --gpu-assign-layouts --gpu-lower-tensor-copies --split-input-file | FileCheck %s
 
 // CHECK-LABEL: func.func @copy
 // CHECK-SAME: ngpu.tensor_maps = 2 : i32
