@@ -57,21 +57,31 @@ def check_tests_run(files):
             yield f"{relative}: has no RUN line"
 
 
+def anchors(page):
+    """The anchors that the headings of a page make, as code hosts name them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title) for title in re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def check_paths(files):
-    """Paths in backticks and links of the docs must exist."""
+    """Paths in backticks, links of the docs and the headings that links name must exist."""
     pages = [f for f in files if f.suffix == ".md" and f.name != "CHANGELOG.md"]
     rooms = "include|src|python|tests|docs|scripts|benchmarks|examples|cmake"
     quoted = re.compile(rf"`((?:{rooms})/[\w./-]+)`")
-    link = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)(?:#[^)]*)?\)")
+    link = re.compile(r"\]\((?!https?:|mailto:)([^)#]*)(?:#([^)]*))?\)")
     for page in pages:
         text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)  # not the examples
         text = re.sub(r"`[^`\n]*\]\([^`\n]*`", "", text)  # nor subscripts and calls in code spans
         for path in quoted.findall(text):
             if not (ROOT / path).exists():
                 yield f"{page.relative_to(ROOT)}: names {path}, which does not exist"
-        for path in link.findall(text):
-            if not (page.parent / path).exists():
+        for path, heading in link.findall(text):
+            linked = page.parent / path if path else page
+            if not linked.exists():
                 yield f"{page.relative_to(ROOT)}: links to {path}, which does not exist"
+            elif heading and linked.suffix == ".md" and heading not in anchors(linked):
+                yield f"{page.relative_to(ROOT)}: links to #{heading}, which is no heading of {linked.name}"
 
 
 def check_diagnostics():
