@@ -11,7 +11,7 @@ using namespace nereid;
 using namespace nereid::runtime;
 
 /// LLVM's containers end the process when they find no memory; here that is an exception as well.
-[[maybe_unused]] static const bool throwsWithoutMemory = [] {
+[[maybe_unused]] static const bool throwsWithoutMemory = []() noexcept {
   llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { throw std::bad_alloc(); });
   return true;
 }();

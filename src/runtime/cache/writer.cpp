@@ -74,10 +74,12 @@ std::optional<Store::Staged> stage(const Entry &entry) {
   }
 }
 
-void commit(const Entry &entry, const Store::Staged &file) {
+/// A file that there is no memory for keeps its temporary name, and is thinned out later.
+bool commit(const Entry &entry, const Store::Staged &file) {
   try {
-    entry.store.commit(file);
-  } catch (const std::bad_alloc &) { // the file keeps its temporary name and is thinned out later
+    return entry.store.commit(file);
+  } catch (const std::bad_alloc &) {
+    return false;
   }
 }
 
@@ -95,7 +97,7 @@ void *work(void *) {
       files.push_back(stage(*entry));
     for (auto [entry, file] : llvm::zip_equal(batch, files)) {
       if (file)
-        commit(*entry, *file);
+        (void)commit(*entry, *file);
       {
         std::lock_guard again(queue->mutex);
         forget(entry);
