@@ -11,10 +11,9 @@ using namespace nereid;
 using namespace nereid::runtime;
 
 /// LLVM's containers end the process when they find no memory; here that is an exception as well.
-[[maybe_unused]] static const bool throwsWithoutMemory = []() noexcept {
+[[gnu::constructor]] static void throwWithoutMemory() {
   llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { throw std::bad_alloc(); });
-  return true;
-}();
+}
 
 /// For when there is no memory for an error either: short texts need none. Never freed.
 static Error &emergency() {
