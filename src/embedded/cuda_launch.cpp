@@ -3,7 +3,7 @@
 #include "embedded/launch.h"
 #include "embedded/status.h"
 
-#include "gpu/TensorMapPlan.h"
+#include "kernel_abi/TensorMapPlan.h"
 
 #include <algorithm>
 #include <atomic>

@@ -2,7 +2,7 @@
 #pragma once
 #include "explain/Hints.h"
 #include "gpu/Options.h"
-#include "gpu/TensorMapPlan.h"
+#include "kernel_abi/TensorMapPlan.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"

@@ -3,8 +3,8 @@
 // buffers, copies and mbarriers.
 #pragma once
 #include "gpu/Options.h"
-#include "gpu/TensorMapPlan.h"
 #include "ir/ngpu/Dialect.h"
+#include "kernel_abi/TensorMapPlan.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/Error.h"

@@ -3,11 +3,11 @@
 #include "runtime/c_api.h"
 #include "runtime/cache/store.h"
 #include "runtime/compiler.h"
+#include "runtime/devices/cpu.h"
 #include "runtime/devices/cuda.h"
 #include "support/file_identity.h"
 #include "support/packages.h"
 #include "support/settings.h"
-#include "targets/cpu/executor/Executor.h"
 #include "targets/target.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -207,8 +207,8 @@ char *nrd_doctor(void) try {
                       {"cpu", json::Object{{"name", llvm::sys::getHostCPUName().str()},
                                            {"triple", llvm::sys::getDefaultTargetTriple()},
                                            {"features", std::move(features)},
-                                           {"cores", cpu::visibleCores()},
-                                           {"threads", cpu::threadCount()}}},
+                                           {"cores", cpuCores()},
+                                           {"threads", cpuThreads()}}},
                       {"cuda", cudaReport()},
                       {"tools", toolReport()},
                       {"cache", cacheReport()},

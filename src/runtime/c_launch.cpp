@@ -130,9 +130,10 @@ inline bool launchAgain(const LaunchPattern &pattern, llvm::ArrayRef<nrd_arg> ar
   if (!pattern.ready)
     return cpuDevice().launchPacked(kernel, args, slots, nullptr, withOptions(launch, options),
                                     error);
-  if (!cuda::isReadyFor(*pattern.ready, launch)) [[unlikely]]
+  const cuda::Ready &ready = cuda::readyOf(*pattern.ready);
+  if (!cuda::isReadyFor(ready, launch)) [[unlikely]]
     return false;
-  error = cuda::startReady(kernel, *pattern.ready, launch, slots);
+  error = cuda::startReady(kernel, ready, launch, slots);
   return true;
 }
 
@@ -274,11 +275,11 @@ nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t cou
   NRD_NEEDS_ARRAY(args, count);
   NRD_NEEDS(launch);
   // On a GPU where the kernel was launched before, with usual arguments: no more than it takes.
-  if (const cuda::Ready *ready = kernel->ready.load(std::memory_order_acquire)) {
+  if (const ReadyKernel *ready = kernel->ready.load(std::memory_order_acquire)) {
     Slots slots;
     if (launch->checked != 2 && packPlainly(*kernel, {args, count}, ready->number, slots) &&
-        cuda::isReadyFor(*ready, *launch)) [[likely]] {
-      ErrorPtr error = cuda::startReady(*kernel, *ready, *launch, slots);
+        cuda::isReadyFor(cuda::readyOf(*ready), *launch)) [[likely]] {
+      ErrorPtr error = cuda::startReady(*kernel, cuda::readyOf(*ready), *launch, slots);
       return error ? wrap(std::move(error)) : nullptr;
     }
   }

@@ -1,10 +1,10 @@
 // The C ABI: tuning (nereid/tuner.h).
 #include "nereid/tuner.h"
 #include "runtime/c_api.h"
+#include "runtime/devices/cpu.h"
 #include "runtime/specialise.h"
 #include "runtime/tuner/tuner.h"
 #include "support/settings.h"
-#include "targets/cpu/executor/Executor.h"
 
 #include <algorithm>
 #include <cmath>
@@ -267,6 +267,6 @@ uint32_t nrd_tuning_threads(void) try {
   // A compilation takes up to about 200 MB.
   long pages = sysconf(_SC_AVPHYS_PAGES), size = sysconf(_SC_PAGESIZE);
   int64_t fitting = pages > 0 && size > 0 ? int64_t(pages) * size / (200 << 20) : 1;
-  return uint32_t(std::clamp<int64_t>(cpu::visibleCores(), 1, std::max<int64_t>(fitting, 1)));
+  return uint32_t(std::clamp<int64_t>(cpuCores(), 1, std::max<int64_t>(fitting, 1)));
 }
 NRD_CATCH_AND(return 0)

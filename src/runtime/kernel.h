@@ -76,7 +76,7 @@ struct Packing {
 struct nrd_kernel {
   // What launches read comes first, side by side.
   /// On a GPU: where it was prepared last, since launches mostly stay where they are; null before.
-  mutable std::atomic<const nereid::runtime::cuda::Ready *> ready = nullptr;
+  mutable std::atomic<const nereid::runtime::ReadyKernel *> ready = nullptr;
   void *entry = nullptr;                                 ///< null when it is not for this machine
   std::unique_ptr<nereid::runtime::DeviceCode> onDevice; ///< what its device keeps with it
   std::vector<nereid::runtime::Packing> packing;         ///< of `params`; empty: not known

@@ -1,5 +1,6 @@
 #include "runtime/launch_pattern.h"
 
+#include "runtime/devices/cuda.h"
 #include "runtime/target_choice.h"
 
 using namespace nereid;
@@ -107,7 +108,7 @@ bool LaunchPattern::isAsAsked(llvm::ArrayRef<nrd_arg> args) const {
 
 std::unique_ptr<const LaunchPattern>
 LaunchPattern::of(nrd_kernel &kernel, llvm::ArrayRef<RuleKind> kinds, llvm::ArrayRef<nrd_arg> args,
-                  const Options *options, const nrd_launch &launch, const cuda::Ready *ready) {
+                  const Options *options, const nrd_launch &launch, const ReadyKernel *ready) {
   if (kernel.checked || !kernel.entry || kernel.params.size() != args.size() ||
       kinds.size() != args.size())
     return nullptr;

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "runtime/devices/arguments.h"
-#include "runtime/devices/cuda.h"
+#include "runtime/devices/device.h"
 #include "runtime/specialise.h"
 #include "runtime/target_choice.h"
 #include "support/settings.h"
@@ -27,7 +27,7 @@ public:
   static std::unique_ptr<const LaunchPattern> of(nrd_kernel &kernel, llvm::ArrayRef<RuleKind> kinds,
                                                  llvm::ArrayRef<nrd_arg> args,
                                                  const Options *options, const nrd_launch &launch,
-                                                 const cuda::Ready *ready);
+                                                 const ReadyKernel *ready);
 
   /// Whether this launch needs the kernel. `slots` then holds its arguments.
   bool matches(llvm::ArrayRef<nrd_arg> args, const Options *options, const nrd_launch &launch,
@@ -35,7 +35,7 @@ public:
 
   nrd_kernel *kernel;
   /// On a GPU: the kernel on the one that all pointers lie on, as far as that is known; else null.
-  const cuda::Ready *ready;
+  const ReadyKernel *ready;
 
 private:
   enum class Check : uint8_t {

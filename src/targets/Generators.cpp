@@ -1,9 +1,5 @@
-#include "targets/cpu/codegen/Disassemble.h"
 #include "targets/disassemble.h"
 #include "targets/generator.h"
-#ifdef NEREID_WITH_NVIDIA
-#include "targets/nvidia/codegen/Assembler.h"
-#endif
 
 #include "llvm/BinaryFormat/ELF.h"
 #include "llvm/Support/Endian.h"

@@ -1,3 +1,5 @@
+#include "runtime/devices/cpu.h"
+
 #include "runtime/devices/arguments.h"
 #include "runtime/devices/device.h"
 #include "runtime/function.h"
@@ -126,7 +128,7 @@ public:
   ErrorPtr launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                   const nrd_launch &launch) const override;
   bool launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots,
-                    const cuda::Ready *, const nrd_launch &launch, ErrorPtr &error) const override {
+                    const ReadyKernel *, const nrd_launch &launch, ErrorPtr &error) const override {
     error = run(kernel, args, slots, launch);
     return true;
   }
@@ -223,6 +225,14 @@ ErrorPtr CpuDevice::run(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, 
 ErrorPtr Device::properties(const nrd_kernel &, int, nrd_kernel_properties &out) const {
   out = {};
   return nullptr;
+}
+
+int runtime::cpuCores() {
+  return cpu::visibleCores();
+}
+
+int runtime::cpuThreads() {
+  return cpu::threadCount();
 }
 
 const Device &runtime::cpuDevice() {

@@ -1,12 +1,12 @@
 #include "runtime/devices/cuda.h"
 
+#include "kernel_abi/nvidia.h"
 #include "runtime/compile.h"
 #include "runtime/devices/arguments.h"
 #include "runtime/devices/cuda_context.h"
 #include "runtime/devices/device.h"
 #include "runtime/devices/tensor_maps.h"
 #include "runtime/request.h"
-#include "targets/nvidia/kernel_abi.h"
 
 #include <mutex>
 #include <optional>
@@ -188,7 +188,8 @@ public:
   ErrorPtr launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                   const nrd_launch &launch) const override;
   bool launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots,
-                    const Ready *ready, const nrd_launch &launch, ErrorPtr &error) const override;
+                    const ReadyKernel *ready, const nrd_launch &launch,
+                    ErrorPtr &error) const override;
 
   void describe(const nrd_kernel &kernel, llvm::json::Object &out) const override {
     if (!kernel.entry) // only its texts were wanted
@@ -405,7 +406,7 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
   if (ErrorPtr error = packArguments(kernel, args, slots))
     return error;
   // Where the last launches were, the driver is asked a single question: which context is current.
-  if (const Ready *there = kernel.ready.load(std::memory_order_acquire)) [[likely]]
+  if (const ReadyKernel *there = kernel.ready.load(std::memory_order_acquire)) [[likely]]
     if (ErrorPtr error; allReachable(args, there->number) &&
                         launchPacked(kernel, args, slots, there, launch, error)) [[likely]]
       return error;
@@ -443,10 +444,11 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
 }
 
 bool CudaDevice::launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg>, Slots &slots,
-                              const Ready *ready, const nrd_launch &launch, ErrorPtr &error) const {
-  if (!isReadyFor(*ready, launch)) [[unlikely]]
+                              const ReadyKernel *ready, const nrd_launch &launch,
+                              ErrorPtr &error) const {
+  if (!isReadyFor(readyOf(*ready), launch)) [[unlikely]]
     return false;
-  error = startReady(kernel, *ready, launch, slots);
+  error = startReady(kernel, readyOf(*ready), launch, slots);
   return true;
 }
 

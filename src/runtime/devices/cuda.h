@@ -59,7 +59,7 @@ ErrorPtr synchronize(int device);
 
 /// A kernel on a device where it is ready to be launched: what a launch of it takes, side by side.
 /// Never changes once it is ready.
-struct alignas(64) Ready {
+struct alignas(64) Ready : ReadyKernel {
   /// The kernel in the context that was current when it was prepared: launching this is quicker
   /// than launching the kernel, which the driver has to look up.
   Context context = nullptr;
@@ -69,9 +69,13 @@ struct alignas(64) Ready {
   const std::string *name = nullptr;     ///< for `noteLaunch`
   unsigned threads = 0, sharedBytes = 0; ///< of a block
   unsigned blocks = 1;                   ///< of a program: those of a cluster
-  int number = 0;                        ///< of the device
   bool needsExtras = false;              ///< a launch takes more than grid and parameters
 };
+
+/// What a kernel of a GPU keeps as ready (`nrd_kernel::ready`) is one of these.
+inline const Ready &readyOf(const ReadyKernel &ready) {
+  return static_cast<const Ready &>(ready);
+}
 
 /// The CUstream that a launch on a device goes to.
 inline void *streamOfLaunch(const nrd_launch &launch, int device) {

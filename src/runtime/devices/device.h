@@ -13,14 +13,16 @@
 
 namespace nereid::runtime {
 
-namespace cuda {
-struct Ready;
-}
-
 /// What a device keeps with a kernel (loaded modules); goes when the kernel goes.
 class DeviceCode {
 public:
   virtual ~DeviceCode() = default;
+};
+
+/// A kernel on a device where nothing is left to do before a launch of it. The device adds what it
+/// needs.
+struct ReadyKernel {
+  int number = 0; ///< of the device
 };
 
 /// One slot of 8 bytes for each parameter of the code (ParamSlot::codeParams); a narrow value is in
@@ -44,7 +46,7 @@ public:
   /// GPU the kernel is ready there (`ready`). False, and nothing has happened, where it takes
   /// `launch` to do it.
   virtual bool launchPacked(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, Slots &slots,
-                            const cuda::Ready *ready, const nrd_launch &launch,
+                            const ReadyKernel *ready, const nrd_launch &launch,
                             ErrorPtr &error) const = 0;
 
   /// Adds to the kernel's metadata what concerns only this device's kernels.

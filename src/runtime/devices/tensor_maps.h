@@ -1,7 +1,7 @@
 // Tensor maps of a launch: what the copy engine is told about tensors, made of the arguments.
 #pragma once
 
-#include "gpu/TensorMapPlan.h"
+#include "kernel_abi/TensorMapPlan.h"
 #include "runtime/devices/cuda_driver.h"
 
 #include "llvm/ADT/ArrayRef.h"

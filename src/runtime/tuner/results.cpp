@@ -1,11 +1,11 @@
 #include "runtime/tuner/results.h"
 
 #include "runtime/cache/store.h"
+#include "runtime/devices/cpu.h"
 #include "runtime/devices/cuda.h"
 #include "support/bytes.h"
 #include "support/file_identity.h"
 #include "support/settings.h"
-#include "targets/cpu/executor/Executor.h"
 #include "targets/target.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -48,7 +48,7 @@ std::string cpuMachine() {
       text += "," + feature;
     return text;
   }();
-  return "cpu;" + machine + ";threads=" + std::to_string(cpu::threadCount());
+  return "cpu;" + machine + ";threads=" + std::to_string(cpuThreads());
 }
 
 std::string cudaMachine(int device) {

@@ -3,6 +3,7 @@
 #include "explain/Occupancy.h"
 #include "support/bytes.h"
 #include "support/settings.h"
+#include "targets/disassemble.h"
 #include "targets/generator.h"
 #include "targets/nvidia/LaunchInfoFile.h"
 #include "targets/nvidia/codegen/Assembler.h"

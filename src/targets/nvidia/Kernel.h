@@ -1,8 +1,8 @@
 // A finished kernel of the NVIDIA target: what its code generator hands on, and what is kept on
 // disk.
 #pragma once
+#include "kernel_abi/nvidia.h"
 #include "targets/nvidia/codegen/Architecture.h"
-#include "targets/nvidia/kernel_abi.h"
 #include "targets/target.h"
 
 #include "llvm/Support/Error.h"

@@ -1,8 +1,8 @@
 // What a launch needs to know of a kernel, as bytes for the cache on disk.
 #pragma once
 
+#include "kernel_abi/nvidia.h"
 #include "support/bytes.h"
-#include "targets/nvidia/kernel_abi.h"
 
 namespace nereid::nvidia {
 

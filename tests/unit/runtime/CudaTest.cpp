@@ -1,12 +1,12 @@
 // Launches on CUDA devices, against a stand-in for the driver (fake_cuda.c) and a kernel whose code
 // is only bytes: what the driver is asked for, which context is current, and the words of errors.
 #include "runtime/devices/cuda.h"
+#include "kernel_abi/nvidia.h"
 #include "nereid/nereid.hpp"
 #include "runtime/devices/device.h"
 #include "runtime/function.h"
 #include "runtime/target_choice.h"
 #include "support/settings.h"
-#include "targets/nvidia/kernel_abi.h"
 
 #include "arguments.h"
 

@@ -1,4 +1,4 @@
-#include "targets/cpu/codegen/Disassemble.h"
+#include "targets/disassemble.h"
 
 #include "llvm/DebugInfo/DWARF/DWARFContext.h"
 #include "llvm/MC/MCAsmInfo.h"

@@ -2,6 +2,7 @@
 
 #include "support/file_identity.h"
 #include "support/settings.h"
+#include "targets/disassemble.h"
 #include "targets/nvidia/codegen/AssemblyNote.h"
 #include "targets/nvidia/codegen/Subprocess.h"
 #include "targets/nvidia/codegen/Toolkit.h"

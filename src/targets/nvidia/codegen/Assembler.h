@@ -135,7 +135,5 @@ llvm::Error assemblerError(llvm::StringRef assembler, llvm::StringRef kernel, ll
 
 /// The program that shows machine code: nvdisasm or cuobjdump. Empty when there is none.
 std::string findDisassembler();
-/// The machine code as text, through nvdisasm or cuobjdump; an error says what is missing.
-llvm::Expected<std::string> disassemble(llvm::StringRef cubin);
 
 } // namespace nereid::nvidia

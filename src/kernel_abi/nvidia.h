@@ -11,7 +11,7 @@
 // bytes of dynamic shared memory; the grid is that of the launch, its x multiplied by numCtas.
 #pragma once
 
-#include "gpu/TensorMapPlan.h"
+#include "kernel_abi/TensorMapPlan.h"
 
 #include <cstdint>
 #include <string>
