@@ -38,26 +38,30 @@ __all__ = ["__version__", *_MODULES, *_HOME_OF]
 # Helpers of all modules that a first launch runs. They stand here because every module is time that each new process spends.
 
 
-def _names_later(scope, homes=(), modules=(), fresh=()):
+def _names_later(scope, homes=(), modules=(), fresh=(), rest=None):
     """`__getattr__` and `__dir__` for the module with these globals.
 
     homes: {name: full name of the module where it lives}; what was found stays in `scope`, except for those in `fresh`, which
-    programs may replace where they live. modules: names of submodules. Other names are an AttributeError.
+    programs may replace where they live. modules: names of submodules. rest: full name of a module that has further names, those in its
+    `__all__`. Other names are an AttributeError.
     """
     module = scope["__name__"]
 
     def __getattr__(name):
         if name in modules:
             return _module(f"{module}.{name}")
-        if name not in homes:
+        home = homes.get(name) if homes else None
+        if home is None and rest is not None and not name.startswith("_") and name in _module(rest).__all__:
+            home = rest
+        if home is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = getattr(_module(homes[name]), name)
+        value = getattr(_module(home), name)
         if name not in fresh:
             scope[name] = value
         return value
 
     def __dir__():
-        return sorted({*scope, *homes, *modules})
+        return sorted({*scope, *homes, *modules, *(_module(rest).__all__ if rest is not None else ())})
 
     return __getattr__, __dir__
 
@@ -65,6 +69,27 @@ def _names_later(scope, homes=(), modules=(), fresh=()):
 def _module(name):
     """A module by its full name. `importlib` would be one more to load."""
     return __import__(name, fromlist=("__name__", ))
+
+
+#: What modules call that stands above them in the order of imports (docs/README.md), by the module that has it: loaded when it is first
+#: called for. No other place names a higher module.
+_PROVIDERS = {
+    "launch_with_hooks": "nereid._hooks",
+    "InterpretedFunction": "nereid.runtime.interpreter",
+    "preloaded": "nereid.runtime.jit",
+    "Launcher": "nereid.compiler.compiler",
+    "do_bench": "nereid.testing",
+}
+
+
+def _provided(name):
+    """One of `_PROVIDERS`."""
+    return getattr(_module(_PROVIDERS[name]), name)
+
+
+#: Modules that lower ones ask only when a program has loaded them, and that enter themselves here then: "knobs", "jit" (of `runtime`) and
+#: "async_compile".
+_loaded = {}
 
 
 class _computed_once:

@@ -1,52 +1,23 @@
 """Hooks of launches and compilations: `knobs.runtime.launch_enter_hook` and its kin.
 
-While none is installed the extension launches without a look here (`_native.register(launch_hooks=None)`); `knobs` tells of every
+While none is installed the extension launches without a look here, and this module is not loaded: `knobs` tells the extension of every
 change.
 """
 
-import sys
-
-from . import _native
-
-
-def _knobs():
-    return sys.modules["nereid.knobs"]
-
-
-#: Whether there is a hook, so that launches come here.
-active = False
-
-
-def _changed():
-    """A knob or a hook has changed: launches come here exactly while there is a hook for them."""
-    global active
-    knobs = _knobs()
-    runtime = knobs.runtime
-    active = (any(hook is not None and getattr(hook, "calls", True) for hook in (runtime.launch_enter_hook, runtime.launch_exit_hook,
-                                                                                 runtime.kernel_load_start_hook,
-                                                                                 runtime.kernel_load_end_hook))
-              or runtime.jit_cache_hook is not None or runtime.jit_post_compile_hook is not None
-              or runtime.add_stages_inspection_hook is not None or knobs.compilation.listener is not None)
-    _native.register(launch_hooks=_launch if active else None)
-
-
-def install(knobs):
-    """Called by `knobs` when it is imported."""
-    knobs._watch(_changed)
+from . import knobs
 
 
 def _compilation(function, args, kwargs, warmup):
     """What the hooks are told: (key, text, the description of the compilation)."""
     from .backends.compiler import target_text
     from .compiler import make_backend
-    from .runtime import _tuning
-    from .runtime.driver import cpu, cuda, driver
+    from .runtime.driver import cpu, cuda, device_of, driver
     from .runtime.jit import serialize_specialization_data
     from .runtime.specialise import compute_cache_key
     from .runtime.tensors import MockTensor
     _, _, _, _, binder = function.create_binder()
     arguments, specialization, given = binder(*map(MockTensor.wrap_dtype, args) if warmup else args, **kwargs)
-    number = _tuning.device_of({**arguments, **given})
+    number = device_of({**arguments, **given})
     device = cpu if number is None else cuda
     backend = make_backend(device.get_current_target())
     options = backend.parse_options({"debug": bool(function.debug), **given})
@@ -80,7 +51,6 @@ def _collect(path, kind, fact, constants, attrs, backend):
 def _compile(function, args, kwargs, warmup):
     """Compiles, telling the hooks before and after; None when a hook takes the compilation over."""
     from .runtime.jit import JitFunctionInfo
-    knobs = _knobs()
     before, after = knobs.runtime.jit_cache_hook, knobs.runtime.jit_post_compile_hook
     info = JitFunctionInfo(function.__module__, function.__qualname__, function)
 
@@ -94,7 +64,7 @@ def _compile(function, args, kwargs, warmup):
     if knobs.runtime.add_stages_inspection_hook is not None:
         _inspect_stages(knobs.runtime.add_stages_inspection_hook)
     kernel = function._launch_plain(None, args, kwargs, True)
-    tell_listener(kernel)
+    knobs._tell_listener(kernel)
     if after is not None:
         tell(after)
     return kernel
@@ -115,19 +85,7 @@ def _inspect_stages(hook):
                                   "with `knobs.compilation.override` instead")
 
 
-def tell_listener(kernel):
-    """Tells `knobs.compilation.listener` of a kernel that was compiled, or taken from disk."""
-    knobs = _knobs()
-    if knobs.compilation.listener is None:
-        return
-    times = [(name, round(milliseconds * 1000)) for name, milliseconds in kernel.times.items()]
-    first = times[:2]  # the context and the front end
-    knobs.compilation.listener(src=kernel.src, metadata=kernel.metadata._asdict(), metadata_group=kernel.metadata_group,
-                               times=knobs.CompileTimes(sum(time for _, time in first), times[2:], 0),
-                               cache_hit="kernel cache" in kernel.times)
-
-
-def _launch(function, grid, args, kwargs, warmup):
+def launch_with_hooks(function, grid, args, kwargs, warmup):
     """A launch while hooks are installed."""
     kernel = function._find(args, kwargs, warmup)
     if kernel is None:
@@ -135,7 +93,7 @@ def _launch(function, grid, args, kwargs, warmup):
     if kernel is None or warmup:
         return kernel
     kernel._init_handles()
-    runtime = _knobs().runtime
+    runtime = knobs.runtime
     enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
     names = set(function.arg_names)
     bound = function.signature.bind(*args, **{name: value for name, value in kwargs.items() if name in names})

@@ -1,7 +1,7 @@
 """`@jit` and what a first launch of a kernel runs of Python: the text of a function, its parameters, `JITFunction`, `CompiledKernel`.
 
-Every module, and every line of one, is time that each new process spends, so this one is short on purpose: `runtime.jit` and
-`compiler.compiler` have the rest, which is imported when it is asked for. A `JITFunction` holds the text of a function and what it needs
+Every module, and every line of one, is time that each new process spends, so this one is short on purpose: `runtime._function` and
+`_kernel` have the rest, which is imported when it is asked for. A `JITFunction` holds the text of a function and what it needs
 of Python: its globals, closure, defaults and annotations. Launching it goes straight into the extension (`_native.KernelBase`); no Python
 of ours runs when a kernel is warm.
 """
@@ -11,7 +11,7 @@ import sys
 from _thread import RLock
 from _weakref import ref as weak_reference
 
-from . import _computed_once, _native
+from . import _computed_once, _loaded, _native, _provided
 from .language import core
 
 # ---- the text of a function, and its parameters ------------------------------------------------------
@@ -83,8 +83,8 @@ def source(fn):
     return lines, first + text[:start.start()].count("\n"), text[start.start():]
 
 
-class Empty:
-    """Stands for what a parameter lacks."""
+#: Stands for what a parameter lacks.
+Empty = object()
 
 
 class Param:
@@ -290,7 +290,7 @@ class JITCallable:
         self.raw_src, self.starting_line_number, self._text = source(fn)
         self._file = os.fspath(fn.__code__.co_filename)
         # Where programs replace it, as Triton's tests do.
-        self._fn_name = getattr(sys.modules.get("nereid.runtime.jit"), "get_full_name", get_full_name)(fn)
+        self._fn_name = getattr(_loaded.get("jit"), "get_full_name", get_full_name)(fn)
         self._hash = None
         self._hash_lock = _Lock()
         self.used_global_vals = {}
@@ -435,14 +435,10 @@ class JITFunction(JITCallable, KernelInterface):
         """Launches (`warmup=False`) or only compiles; returns the compiled kernel."""
         for hook in self.pre_run_hooks:
             hook(*args, **kwargs)
-        compiling_ahead = sys.modules.get("nereid.runtime._async_compile") if warmup else None
-        mode = compiling_ahead.active_mode.get() if compiling_ahead is not None else None
+        ahead = _loaded.get("async_compile") if warmup else None
+        mode = ahead.active_mode.get() if ahead is not None else None
         if mode is not None:
-            # The arguments are bound now, when they are what the caller means, and by hooks that see the compilation begin later.
-            prepared = self._prepare(args, kwargs)
-            compiled = prepared.compile if prepared is not None else lambda: self._launch(grid, args, kwargs, True)
-            key = compiling_ahead.key_of(self, args, kwargs) if isinstance(mode, compiling_ahead.AsyncCompileMode) else None
-            return mode.submit(key, compiled, lambda kernel: None)
+            return ahead.submitted(mode, self, grid, args, kwargs)
         return self._launch(grid, args, kwargs, bool(warmup))
 
     def add_pre_run_hook(self, hook):
@@ -462,7 +458,7 @@ class JITFunction(JITCallable, KernelInterface):
 
     def preload(self, specialization_data):
         """Compiles what the `specialization_data` of a compilation hook describes; returns the compiled kernel."""
-        return _rest().preloaded(self, specialization_data)
+        return _provided("preloaded")(self, specialization_data)
 
     def _unsafe_update_src(self, new_src):
         """Replaces the text; kernels compiled before are forgotten."""
@@ -481,7 +477,10 @@ class JITFunction(JITCallable, KernelInterface):
         """This function, or, when it came from another process without its Python function, the one of that name in its file."""
         if self.fn is not None:
             return self
-        return _rest().function_in_file(self)
+        found = _rest().found_in_file(self)
+        while not isinstance(found, JITFunction):
+            found = found.fn
+        return found
 
     # What cannot be pickled and is found again, or belongs to this process.
     _TRANSIENT = ("fn", "kernel", "__globals__", "used_global_vals", "_hash_lock", "_built")
@@ -522,8 +521,8 @@ class JITFunction(JITCallable, KernelInterface):
 
 def _rest():
     """The module of what a first launch does not need."""
-    from .runtime import jit
-    return jit
+    from .runtime import _function
+    return _function
 
 
 def _new_jit_function(cls):
@@ -537,6 +536,19 @@ def _native_param(param):
     return param.name, param.default if param.has_default else _native.MISSING, policy, param.annotation_type or None
 
 
+class _Member:
+    """A member of `CompiledKernel`, which stands under the same name in `_kernel.Members`: read there, as if it stood here."""
+
+    __slots__ = ("name", )
+
+    def __init__(self, name):
+        self.name = name
+
+    def __get__(self, kernel, owner=None):
+        from ._kernel import Members
+        return Members.__dict__[self.name].__get__(kernel, owner)
+
+
 class CompiledKernel(_native.CompiledBase):
     """A kernel specialised and compiled for one set of argument types and constants.
 
@@ -548,8 +560,7 @@ class CompiledKernel(_native.CompiledBase):
     on the CPU. It can be pickled; the copy is compiled again when it is first used. It goes with its function, or when the function's
     cache is cleared: `knobs.runtime.kernel_unload_hook` is then told, if it was loaded through this object.
 
-    Every launch returns one and few programs look at it: all its members but the first come with `compiler.compiler`, which replaces
-    those below, when one of them is asked for.
+    Every launch returns one and few programs look at it: its members are in a module of their own, loaded with the first question.
     """
 
     __module__ = "nereid.compiler.compiler"
@@ -559,25 +570,11 @@ class CompiledKernel(_native.CompiledBase):
         self.fn = fn
         self.metadata_group = {}
 
-    def __getattr__(self, name):
-        _complete_kernels()
-        return getattr(self, name)
-
-    def __getstate__(self):
-        _complete_kernels()
-        return self.__getstate__()
-
-    def __repr__(self):
-        _complete_kernels()
-        return repr(self)
-
-    def __dir__(self):
-        _complete_kernels()
-        return dir(self)
-
-
-def _complete_kernels():
-    from .compiler import compiler  # noqa: F401
+    asm, name, metadata, hash, src, times, kernel, packed_metadata, launch_metadata = map(
+        _Member, ("asm", "name", "metadata", "hash", "src", "times", "kernel", "packed_metadata", "launch_metadata"))
+    module, function, run, n_regs, n_spills, n_max_threads = map(_Member, ("module", "function", "run", "n_regs", "n_spills", "n_max_threads"))
+    _native, _init_handles, _values, _options, _export, _launch_hooked, __getstate__, __repr__ = map(
+        _Member, ("_native", "_init_handles", "_values", "_options", "_export", "_launch_hooked", "__getstate__", "__repr__"))
 
 
 def jit(fn=None, *, version=None, repr=None, launch_metadata=None, do_not_specialize=None,
@@ -595,7 +592,7 @@ def jit(fn=None, *, version=None, repr=None, launch_metadata=None, do_not_specia
             raise TypeError("@jit was applied twice to the same function")
         cls = JITFunction
         if _is_interpreting():
-            from .runtime.interpreter import InterpretedFunction as cls
+            cls = _provided("InterpretedFunction")
         return cls(function, version=version, do_not_specialize=do_not_specialize,
                    do_not_specialize_on_alignment=do_not_specialize_on_alignment, debug=debug, noinline=noinline, repr=repr,
                    launch_metadata=launch_metadata)
@@ -605,8 +602,8 @@ def jit(fn=None, *, version=None, repr=None, launch_metadata=None, do_not_specia
 
 def _is_interpreting():
     """`knobs.runtime.interpret`, without loading the knobs for it."""
-    knobs = sys.modules.get("nereid.knobs")
-    if hasattr(knobs, "runtime"):
+    knobs = _loaded.get("knobs")
+    if knobs is not None:
         return knobs.runtime.interpret
     text = os.environ.get("NEREID_INTERPRET", os.environ.get("TRITON_INTERPRET", ""))
     return text.strip().lower() in ("1", "true", "yes", "on", "y")

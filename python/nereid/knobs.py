@@ -25,7 +25,7 @@ import types
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Protocol, TypedDict
 
-from . import _native
+from . import _loaded, _native, _provided
 
 #: Whether giving a knob a value sets its environment variable as well.
 propagate_env: bool = True
@@ -704,9 +704,30 @@ class _Module(types.ModuleType):
             _changed()
 
 
+def _tell_listener(kernel):
+    """Tells `compilation.listener` of a kernel that was compiled, or taken from disk."""
+    if compilation.listener is None:
+        return
+    times = [(name, round(milliseconds * 1000)) for name, milliseconds in kernel.times.items()]
+    first = times[:2]  # the context and the front end
+    compilation.listener(src=kernel.src, metadata=kernel.metadata._asdict(), metadata_group=kernel.metadata_group,
+                         times=CompileTimes(sum(time for _, time in first), times[2:], 0), cache_hit="kernel cache" in kernel.times)
+
+
+#: Whether there is a hook for launches or compilations.
+_hooked = False
+
+
+def _tell_launches():
+    """Launches come to Python (`_hooks`) exactly while there is a hook for them."""
+    global _hooked
+    chains = (runtime.launch_enter_hook, runtime.launch_exit_hook, runtime.kernel_load_start_hook, runtime.kernel_load_end_hook)
+    _hooked = (any(hook is not None and getattr(hook, "calls", True) for hook in chains) or runtime.jit_cache_hook is not None
+               or runtime.jit_post_compile_hook is not None or runtime.add_stages_inspection_hook is not None
+               or compilation.listener is not None)
+    _native.register(launch_hooks=_provided("launch_with_hooks") if _hooked else None)
+
+
 sys.modules[__name__].__class__ = _Module
-
-# Launches take the way of the hooks while there are any.
-from . import _hooks  # noqa: E402
-
-_hooks.install(sys.modules[__name__])
+_loaded["knobs"] = sys.modules[__name__]
+_watch(_tell_launches)

@@ -71,9 +71,16 @@ def describe(value, deep=True):
                 static = isinstance(member, staticmethod)
                 if isinstance(member, (staticmethod, classmethod)):
                     member = member.__func__
+                elif not callable(member):  # what a class finds elsewhere
+                    member = getattr(value, name, member)
                 members[name] = describe(unwrapped(member), deep=False)
                 if "parameters" in members[name] and not static:
                     del members[name]["parameters"][:1]  # the object
+        for name in dir(value) if deep else ():  # what its own class finds
+            if not name.startswith("_") and not any(name in vars(base) for base in value.__mro__):
+                members[name] = describe(unwrapped(getattr(value, name)), deep=False)
+                if "parameters" in members[name]:
+                    del members[name]["parameters"][:1]
         return {"members": members}
     value = unwrapped(value)
     if callable(value):

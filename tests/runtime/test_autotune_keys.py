@@ -6,6 +6,7 @@ import nereid.language as tl
 import numpy as np
 import pytest
 import torch
+from nereid.runtime.driver import cuda
 
 
 def configs(*sizes, **options):
@@ -78,8 +79,8 @@ def test_kinds_of_devices_have_keys_of_their_own(target, monkeypatch, first):
     # The launches that Python is asked about; none goes to a GPU.
     kernel, _ = tuned()
     nereid.runtime.driver.reset_active()
-    monkeypatch.setattr(type(nereid.runtime.driver), "active", nereid.runtime._tuning.cuda)
-    monkeypatch.setattr(type(nereid.runtime._tuning.cuda), "get_current_device", lambda self: 0)
+    monkeypatch.setattr(type(nereid.runtime.driver), "active", cuda)
+    monkeypatch.setattr(type(cuda), "get_current_device", lambda self: 0)
     keys = {}
     for name in (first, "cpu" if first is None else None):
         kernel.nargs = {"n": 64}  # no array says where it is
@@ -175,9 +176,8 @@ def bare_kernel(out, n, A: tl.constexpr, BLOCK: tl.constexpr):
 @pytest.mark.cpu_only("names the CPU")
 def test_results_in_tritons_cache_are_of_a_kind_of_device(target, monkeypatch, tmp_path):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    gpu = nereid.runtime._tuning.cuda
-    monkeypatch.setattr(type(nereid.runtime.driver), "active", gpu)  # where there is one; but the launch says where it goes
-    monkeypatch.setattr(type(gpu), "get_current_target", lambda self: "a GPU")
+    monkeypatch.setattr(type(nereid.runtime.driver), "active", cuda)  # where there is one; but the launch says where it goes
+    monkeypatch.setattr(type(cuda), "get_current_target", lambda self: "a GPU")
     for _ in range(2):
         kernel, measured = tuned(cache_results=True)
         launch(kernel, target="cpu")

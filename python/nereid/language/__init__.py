@@ -21,18 +21,16 @@ _OWN = [
     "float64", "float8e4b15", "float8e4b8", "float8e4nv", "float8e5", "float8e5b16", "int1", "int16", "int32", "int64", "int8", "uint16",
     "uint32", "uint64", "uint8", "void"
 ]
-_module_named, _ = _names_later(globals(), modules=_MODULES)
+_find, _dir = _names_later(globals(), {name: "nereid.language.core" for name in _OTHERS}, _MODULES, rest="nereid.language._builtins")
 
 
 def __getattr__(name):
-    """A module, another type or value, or a function of the language (`core` says when these are made)."""
+    """A module, another type or value, or a function of the language (which are made when Python first asks for one)."""
     if name == "__all__":
-        return [*_OWN, *core._builtins.__all__]
-    if name not in _OTHERS and (name.startswith("_") or name in _MODULES or name not in core._builtins.__all__):
-        return _module_named(name)
-    found = globals()[name] = getattr(core, name)
-    return found
+        from . import _builtins
+        return [*_OWN, *_builtins.__all__]
+    return _find(name)
 
 
 def __dir__():
-    return sorted({*globals(), "__all__", *__getattr__("__all__")})
+    return sorted({*_dir(), "__all__"})

@@ -274,37 +274,6 @@ def get_int_dtype(bitwidth, signed):
     return found
 
 
-class PropagateNan:
-    """What `maximum` and `minimum` do with NaN: `NONE` gives the other operand, `ALL` NaN. (No `enum`: that takes long to load.)"""
-
-    __nereid_number__ = True  # kernels know its members as numbers
-    __members__ = {}
-
-    def __new__(cls, value):
-        for member in cls.__members__.values():
-            if member.value == value:
-                return member
-        raise ValueError(f"{value!r} is not a valid PropagateNan")
-
-    def __int__(self):
-        return self.value
-
-    def __repr__(self):
-        return f"<PropagateNan.{self.name}: {self.value}>"
-
-    def __str__(self):
-        return f"PropagateNan.{self.name}"
-
-    def __reduce__(self):
-        return PropagateNan, (self.value, )
-
-
-for _name, _value in (("NONE", 0), ("ALL", 0xFFFF)):
-    _member = PropagateNan.__members__[_name] = object.__new__(PropagateNan)
-    _member.name, _member.value = _name, _value
-    setattr(PropagateNan, _name, _member)
-
-
 # ---- values of a running compilation ----------------------------------------------------------------
 
 
@@ -348,20 +317,22 @@ class tuple:
         return f"({', '.join(repr(value) for value in self.values)})"
 
 
-class _TensorClass(type):
-    """The class of `tensor`, whose members are functions of the language: it gets them when one is asked for."""
+def _members():
+    """The module of the functions of the language; `METHODS` of them are members of tensors, too."""
+    from . import _builtins
+    return _builtins
 
-    complete = False
+
+class _TensorClass(type):
+    """The class of `tensor`: functions of the language are its members."""
 
     def __getattr__(cls, name):
-        if not name.startswith("_") and not _TensorClass.complete:
-            core._functions()
-            return getattr(cls, name)
+        if not name.startswith("_") and name in _members().METHODS:
+            return getattr(_members(), name)
         raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
 
     def __dir__(cls):
-        core._functions()
-        return super().__dir__()
+        return sorted({*super().__dir__(), *_members().METHODS})
 
 
 class tensor(metaclass=_TensorClass):
@@ -390,14 +361,12 @@ class tensor(metaclass=_TensorClass):
         return _call("trans", (self, ), {})
 
     def __getattr__(self, name):
-        if not name.startswith("_") and not _TensorClass.complete:
-            core._functions()
-            return getattr(self, name)
+        if not name.startswith("_") and name in _members().METHODS:
+            return getattr(_members(), name).__get__(self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __dir__(self):
-        core._functions()
-        return super().__dir__()
+        return sorted({*super().__dir__(), *_members().METHODS})
 
     def __getitem__(self, index, _semantic=None):
         return _call("getitem", (self, index), {}, _semantic)
@@ -460,18 +429,9 @@ def _promote_bfloat16_to_float32(t, _semantic=None):
 _promote_bfloat16_to_float32.__triton_builtin__ = True
 
 
-
-def complete_tensors(functions):
-    """Gives tensors their members: functions of the language, from their module."""
-    if not _TensorClass.complete:
-        _TensorClass.complete = True
-        for name in functions.METHODS:
-            setattr(tensor, name, getattr(functions, name))
-
-
 _native.register(make_type=_make_type, tuple=tuple, tensor=tensor)
 
-for _value in (PropagateNan, block_type, pointer_type, slice, tensor, tensor_descriptor, tensor_descriptor_base, tensor_descriptor_type, tuple,
+for _value in (block_type, pointer_type, slice, tensor, tensor_descriptor, tensor_descriptor_base, tensor_descriptor_type, tuple,
                tuple_type):
     _value.__module__ = f"{__package__}.core"
-del _name, _member, _value
+del _name, _value

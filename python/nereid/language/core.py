@@ -16,20 +16,50 @@ TRITON_MAX_TENSOR_NUMEL = 1048576
 #: Where a name lives that is not here.
 _HOMES = {
     "nereid._host": ("must_use_result", ),
+    "nereid.language._propagate_nan": ("PropagateNan", ),
     "nereid.language._classes": ("_aggregate", "_aggregate_type", "aggregate_replace"),
     "nereid.language._values":
-        ("PropagateNan", "TRITON_BUILTIN", "_TensorClass", "_call", "_make_type", "_promote_bfloat16_to_float32", "_semantic_method", "base_type",
+        ("TRITON_BUILTIN", "_TensorClass", "_call", "_make_type", "_promote_bfloat16_to_float32", "_semantic_method", "base_type",
          "base_value", "block_type", "builtin", "extern", "get_int_dtype", "is_builtin", "pi32_t", "pointer_type", "slice", "str_to_ty", "tensor",
          "tensor_descriptor", "tensor_descriptor_base", "tensor_descriptor_type", "tuple", "tuple_type")
 }
-_LATER = {name: home for home, names in _HOMES.items() for name in names}
-_find, _ = _names_later(globals(), _LATER)
+# Types and values, and the functions of the language: these are made when Python first asks for one.
+__getattr__, __dir__ = _names_later(globals(), {name: home for home, names in _HOMES.items() for name in names},
+                                   rest="nereid.language._builtins")
 
 # ---- constants --------------------------------------------------------------------------------------
 
 
 class const:
     """Annotation of a pointer that must not be stored through."""
+
+
+def _constexpr_operator(function, reflected):
+
+    def forward(self, other):
+        if getattr(other, "_is_of_compilation", False):  # a tensor answers
+            return NotImplemented
+        return constexpr(function(self.value, _unwrap_if_constexpr(other)))
+
+    def backward(self, other):
+        return constexpr(function(_unwrap_if_constexpr(other), self.value))
+
+    return backward if reflected else forward
+
+
+_BINARY_OPERATORS = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "lshift": operator.lshift,
+    "rshift": operator.rshift, "and": operator.and_, "or": operator.or_, "xor": operator.xor
+}
+_COMPARISONS = {name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")}
+
+
+def _constexpr_operators():
+    """The operators of `constexpr` by their names in Python."""
+    found = {f"__{name}__": _constexpr_operator(function, False) for name, function in (*_BINARY_OPERATORS.items(), *_COMPARISONS.items())}
+    found.update({f"__r{name}__": _constexpr_operator(function, True) for name, function in _BINARY_OPERATORS.items()})
+    return found
 
 
 class constexpr:
@@ -102,32 +132,7 @@ class constexpr:
     def not_(self):
         return constexpr(not self.value)
 
-
-def _constexpr_operator(function, reflected):
-
-    def forward(self, other):
-        if getattr(other, "_is_of_compilation", False):  # a tensor answers
-            return NotImplemented
-        return constexpr(function(self.value, _unwrap_if_constexpr(other)))
-
-    def backward(self, other):
-        return constexpr(function(_unwrap_if_constexpr(other), self.value))
-
-    return backward if reflected else forward
-
-
-_BINARY_OPERATORS = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
-    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "lshift": operator.lshift,
-    "rshift": operator.rshift, "and": operator.and_, "or": operator.or_, "xor": operator.xor
-}
-_COMPARISONS = {name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")}
-
-for _name, _function in _BINARY_OPERATORS.items():
-    setattr(constexpr, f"__{_name}__", _constexpr_operator(_function, False))
-    setattr(constexpr, f"__r{_name}__", _constexpr_operator(_function, True))
-for _name, _function in _COMPARISONS.items():
-    setattr(constexpr, f"__{_name}__", _constexpr_operator(_function, False))
+    locals().update(_constexpr_operators())  # here, since a class that gets an operator later is looked through anew each time
 
 
 class constexpr_type:
@@ -379,29 +384,4 @@ def _signature_of(annotation):
 
 _native.register(constexpr=constexpr, dtype=dtype)
 
-
-def __getattr__(name):
-    """Types and values that are elsewhere, or a function of the language: these are made when Python first asks for one."""
-    if name in _LATER:
-        return _find(name)
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    functions = _functions()
-    if name != "_builtins" and name not in functions.__all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = functions if name == "_builtins" else getattr(functions, name)
-    return found
-
-
-def __dir__():
-    return sorted({*globals(), *_LATER, *_functions().__all__})
-
-
-def _functions():
-    """The module of the functions; tensors have their members then."""
-    from . import _builtins, _values
-    _values.complete_tensors(_builtins)
-    return _builtins
-
-
-del _name, _function
+del _name

@@ -9,7 +9,12 @@ its kernel, which may have been begun before. At the end of the context all comp
 that failed comes out unless `ignore_errors`. When an exception leaves the context, those that the executor has not begun are cancelled.
 """
 
+import sys
 from contextvars import ContextVar
+
+from .. import _loaded, _native
+from .specialise import compute_cache_key, create_function_from_signature
+from .tensors import MockTensor
 
 #: The `AsyncCompileMode` of this context, or None: other threads do not see it.
 active_mode = ContextVar("async_compile_active_mode", default=None)
@@ -17,9 +22,6 @@ active_mode = ContextVar("async_compile_active_mode", default=None)
 
 def key_of(function, args, kwargs):
     """What tells the kernel of a warm-up apart from others of its function; another one each time for arguments that cannot be told apart."""
-    from .. import _native
-    from .specialise import compute_cache_key, create_function_from_signature
-    from .tensors import MockTensor
     try:
         bound, specialization, options = create_function_from_signature(function.signature, function.params, None)(
             *map(MockTensor.wrap_dtype, args), **{name: MockTensor.wrap_dtype(value) for name, value in kwargs.items()})
@@ -28,6 +30,14 @@ def key_of(function, args, kwargs):
         return function, place, compute_cache_key({}, specialization, sorted(options.items()))
     except Exception:  # the compilation says what is wrong
         return function, object()
+
+
+def submitted(mode, function, grid, args, kwargs):
+    """What `mode.submit` gives for a warm-up of a `JITFunction`."""
+    # The arguments are bound now, when they are what the caller means, and by hooks that see the compilation begin later.
+    prepared = function._prepare(args, kwargs)
+    compiled = prepared.compile if prepared is not None else lambda: function._launch(grid, args, kwargs, True)
+    return mode.submit(key_of(function, args, kwargs) if isinstance(mode, AsyncCompileMode) else None, compiled, lambda kernel: None)
 
 
 class FutureKernel:
@@ -89,3 +99,6 @@ class AsyncCompileMode:
             return
         for future in as_completed(self.raw_futures):
             self.future_kernels[future._key].result(self.ignore_errors)
+
+
+_loaded["async_compile"] = sys.modules[__name__]

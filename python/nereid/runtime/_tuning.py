@@ -13,10 +13,11 @@ import threading
 import time
 from queue import Empty, SimpleQueue
 
-from .. import _hooks, _measure, _native, knobs, testing
+from .. import _measure, _native, knobs, testing
 from ..errors import CompileTimeAssertionFailure, OutOfResources, PTXASError, TritonError
 from . import _async_compile, _tuning_key
-from .driver import cpu, cuda, driver
+from ._heuristics import Heuristics
+from .driver import device_of
 from .jit import JITFunction
 
 #: Measurements of different threads would disturb one another. A hook may wait for another thread that measures, so waiting has an end.
@@ -138,26 +139,6 @@ def reason(error):
 # ---- where it runs ----------------------------------------------------------------------------------
 
 
-def arrays_of(values):
-    """The arrays and tensors among arguments, those behind descriptors and in tuples included."""
-    for value in values:
-        if isinstance(value, (tuple, list)):
-            yield from arrays_of(value)
-        elif hasattr(value, "dtype") and not isinstance(value, type):
-            yield value
-        elif hasattr(value, "base") and hasattr(value, "block_shape"):
-            yield from arrays_of([value.base])
-
-
-def device_of(arguments):
-    """The number of the GPU that a launch with these arguments goes to; None for the CPU."""
-    target = arguments.get("target")
-    arrays = list(arrays_of(arguments.values()))
-    if arrays or isinstance(target, str):
-        return _native.device_of_arguments(arrays, target if isinstance(target, str) else None)
-    return None if driver.active is cpu else cuda.get_current_device()
-
-
 def _refuse_capture(tuner, device):
     torch = sys.modules.get("torch")
     if device is not None and torch is not None and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
@@ -275,10 +256,9 @@ class _Ahead:
 
 def _compiles_ahead(fn):
     """Whether `fn.run(warmup=True)` is known to only bind the arguments and compile."""
-    from .autotuner import Heuristics
     while type(fn).run is Heuristics.run and "run" not in fn.__dict__:
         fn = fn.fn
-    return type(fn).run is JITFunction.run and "run" not in fn.__dict__ and not fn.pre_run_hooks and not _hooks.active
+    return type(fn).run is JITFunction.run and "run" not in fn.__dict__ and not fn.pre_run_hooks and not knobs._hooked
 
 
 # ---- measuring --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import types
 
 from ..language import core
 from . import dependencies
+from ._heuristics import Heuristics
 from .jit import ConstexprFunction, JITCallable, JITFunction
 
 
@@ -34,7 +35,6 @@ def _config(config):
 
 def _kernel(fn):
     """The kernel with the rules between it and the tuner."""
-    from .autotuner import Heuristics
     if type(fn).run is Heuristics.run:
         rules = ";".join(f"{name}={_code(rule)}" for name, rule in fn.values.items())
         return f"{rules}\n{_kernel(fn.fn)}"

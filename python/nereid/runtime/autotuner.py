@@ -4,23 +4,19 @@ The decorators can be stacked in any order above `@jit`; each is a `KernelInterf
 next one.
 """
 
-import copy
 import functools
 import hashlib
-import importlib
-import inspect
 import json
 import math
 import os
-import sys
 import threading
 import warnings
 
 from .. import _native, knobs
 from ..errors import AutotunerError, OutOfResources, PTXASError, TritonError  # noqa: F401  (clients import them from here)
-from . import _rules, _tuning
-from .driver import cpu, cuda, driver
-from .jit import KernelInterface
+from . import _tuning
+from ._heuristics import Decorated, Heuristics, arg_names_of, base_function, heuristics  # noqa: F401  (heuristics are here to everybody)
+from .driver import cpu, cuda, device_of, driver
 
 
 class Config:
@@ -81,49 +77,6 @@ class Config:
     __repr__ = __str__
 
 
-def _base_function(fn):
-    """The Python function below all decorators; where that did not come along from another process, the kernel."""
-    while not inspect.isfunction(fn) and getattr(fn, "fn", None) is not None:
-        fn = fn.fn
-    return fn
-
-
-def _arg_names(fn, decorator):
-    names = getattr(fn, "arg_names", None)
-    if names is None:
-        raise TypeError(f"@{decorator} expects a kernel below it, as @jit makes it of a function; found {type(fn).__name__} "
-                        f"`{getattr(fn, '__name__', fn)}`")
-    return names
-
-
-def _named(module, path):
-    return functools.reduce(getattr, path.split("."), importlib.import_module(module))
-
-
-class _Decorated(KernelInterface):
-    """A kernel below a decorator. Where its name leads to it, as that of a kernel that is defined in a module does, it is pickled by that
-    name, as functions are, so that its rules and hooks may be lambdas; else with what it holds."""
-
-    def __reduce_ex__(self, protocol):
-        function = _base_function(self.fn)
-        module, path = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
-        found = sys.modules.get(module)
-        for name in path.split("."):
-            found = getattr(found, name, None)
-        return (_named, (module, path)) if found is self else super().__reduce_ex__(protocol)
-
-    def _made_of(self, state):
-        made = type(self).__new__(type(self))
-        made.__setstate__(state)
-        return made
-
-    def __copy__(self):
-        return self._made_of(self.__getstate__())
-
-    def __deepcopy__(self, memo):
-        return self._made_of(copy.deepcopy(self.__getstate__(), memo))
-
-
 def _clone(value):
     return value.clone() if hasattr(value, "clone") else value.copy()
 
@@ -168,7 +121,7 @@ for _name in ("__setitem__", "__delitem__", "__ior__", "clear", "pop", "popitem"
     setattr(Choices, _name, _telling(_name))
 
 
-class Autotuner(_Decorated):
+class Autotuner(Decorated):
     """A kernel with several configurations, of which the fastest is found for each key.
 
     `cache`: best configuration by key. `best_config`: the one of the last launch. `configs_timings`: milliseconds (median, 20th and
@@ -187,7 +140,7 @@ class Autotuner(_Decorated):
         self.cache = Choices()
         self.arg_names = arg_names
         self.fn = fn
-        self.base_fn = _base_function(fn)
+        self.base_fn = base_function(fn)
         self.cache_results = cache_results
         self.reset_to_zero = list(reset_to_zero or [])
         self.restore_value = list(restore_value or [])
@@ -241,7 +194,7 @@ class Autotuner(_Decorated):
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        self.base_fn = _base_function(self.fn)
+        self.base_fn = base_function(self.fn)
         self.__dict__.setdefault("pre_hook", self._default_pre_hook)
         self.__dict__.setdefault("post_hook", self._default_post_hook)
         self.failures = {}
@@ -380,7 +333,7 @@ class Autotuner(_Decorated):
         return tuple(values)
 
     def _kind_of(self, kwargs):
-        return "cpu" if _tuning.device_of({**(self.nargs or {}), **kwargs}) is None else "cuda"
+        return "cpu" if device_of({**(self.nargs or {}), **kwargs}) is None else "cuda"
 
     def _choose(self, args, kwargs):
         """The configuration for these arguments, measured when it is not known."""
@@ -532,40 +485,10 @@ def autotune(configs, key, prune_configs_by=None, reset_to_zero=None, restore_va
         raise ValueError(f"autotune() takes a budget in seconds, 0 for none, found {budget!r}")
 
     def decorate(fn):
-        return Autotuner(fn, _arg_names(fn, "autotune"), configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
+        return Autotuner(fn, arg_names_of(fn, "autotune"), configs, key, reset_to_zero, restore_value, pre_hook, post_hook,
                          prune_configs_by, warmup, rep, use_cuda_graph, do_bench, cache_results, budget)
 
     return decorate
 
 
-class Heuristics(_Decorated):
-    """A kernel with arguments that rules compute from the others."""
-
-    def __init__(self, fn, arg_names, values):
-        self.fn = fn
-        self.values = values
-        self.arg_names = arg_names
-
-    def run(self, *args, **kwargs):
-        for name, rule in self.values.items():
-            kwargs[name] = rule({**dict(zip(self.arg_names, args)), **kwargs})
-        return self.fn.run(*args, **kwargs)
-
-
-def heuristics(values):
-    """`values`: {name of an argument: function of the dict of all arguments that gives its value}."""
-
-    expected = "heuristics() takes a dict of functions by the names of arguments, found"
-    if not hasattr(values, "items"):
-        raise TypeError(f"{expected} {values!r}")
-    for name, rule in values.items():
-        if not callable(rule):
-            raise TypeError(f"{expected} {name!r} = {rule!r}")
-
-    def decorate(fn):
-        return Heuristics(fn, _arg_names(fn, "heuristics"), values)
-
-    return decorate
-
-
-_native.register(tuner_run=Autotuner.run, rules_run=Heuristics.run, rule_reads=_rules.reads)
+_native.register(tuner_run=Autotuner.run)

@@ -59,6 +59,27 @@ class DriverConfig:
 
 driver = DriverConfig()
 
+
+def arrays_of(values):
+    """The arrays and tensors among arguments, those behind descriptors and in tuples included."""
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from arrays_of(value)
+        elif hasattr(value, "dtype") and not isinstance(value, type):
+            yield value
+        elif hasattr(value, "base") and hasattr(value, "block_shape"):
+            yield from arrays_of([value.base])
+
+
+def device_of(arguments):
+    """The number of the GPU that a launch with these arguments (a dict) goes to; None for the CPU."""
+    target = arguments.get("target")
+    arrays = list(arrays_of(arguments.values()))
+    if arrays or isinstance(target, str):
+        return _native.device_of_arguments(arrays, target if isinstance(target, str) else None)
+    return None if driver.active is cpu else cuda.get_current_device()
+
+
 __all__ = ["DriverBase", "DriverConfig", "backends", "cpu", "cuda", "driver"]
 
 

@@ -3,16 +3,16 @@
 To everybody who asks all of it is here, as in Triton.
 """
 
-import collections.abc
 import contextlib
 import functools
 import sys
 import types
 
-from .. import _names_later
+from .. import _loaded, _names_later
 from .._jit import (JITCallable, JITFunction, KernelInterface, KernelParam, _functions, _is_interpreting, get_full_name, jit, source)
 from ..language import core
-from .specialise import (compute_cache_key, create_function_from_signature, mangle_type, native_specialize_impl, specialize_argument)
+from ._function import Specialization  # noqa: F401
+from .specialise import compute_cache_key, create_function_from_signature, mangle_type, native_specialize_impl
 from .tensors import MockTensor, TensorWrapper, reinterpret
 
 
@@ -23,108 +23,6 @@ class JitFunctionInfo:
         self.module = module
         self.name = name
         self.jit_function = jit_function
-
-
-class Specialization:
-    """What a kernel is made for, as a function given to `@jit(repr=...)` sees it.
-
-    signature: types by parameter; constants: values by parameter, also of integers that were folded because they are 1.
-    """
-
-    def __init__(self, signature, constants):
-        self.signature = signature
-        self.constants = constants
-
-
-def specialization_of(params, arguments):
-    """What a kernel is made for by these arguments, one for each parameter."""
-    signature, constants = {}, {}
-    for param, value in zip(params, arguments):
-        kind, fact = specialize_argument(param, None, MockTensor.wrap_dtype(value))
-        signature[param.name] = kind
-        if kind == "constexpr":
-            constants[param.name] = fact
-    return Specialization(signature, constants)
-
-
-class TileFunction(JITFunction):
-    """A kernel whose text is tile IR (`triton.compile("name.ttir")`)."""
-
-    _is_tile = True
-
-    def _with_python(self):
-        return self
-
-    def __reduce__(self):
-        from ..compiler.source import _tile_function
-        return _tile_function, (self._text, self._file)
-
-
-def function_in_file(function):
-    """The function of this one's name in its file: for one that came from another process without its Python function."""
-    import hashlib
-    import importlib.util
-    name = f"_nereid_{hashlib.sha256(function._file.encode()).hexdigest()[:16]}"
-    module = sys.modules.get(name)
-    if module is None:
-        spec = importlib.util.spec_from_file_location(name, function._file)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    found = functools.reduce(getattr, function.__qualname__.split("."), module)
-    while not isinstance(found, JITFunction):
-        found = found.fn
-    return found
-
-
-def binder_of(function):
-    """`JITFunction.create_binder`."""
-    from ..compiler import make_backend
-    from .driver import driver
-    target = driver.active.get_current_target()
-    backend = make_backend(target)
-    return {}, {}, target, backend, create_function_from_signature(function.signature, function.params, backend)
-
-
-class DeviceCaches(collections.abc.Mapping):
-    """`JITFunction.device_caches`: kernels serve all devices of a kind, so every device shows the same."""
-
-    def __init__(self, function):
-        self._function = function
-
-    def __getitem__(self, device):
-        return _Kernels(self._function), *self._function.create_binder()[1:]
-
-    def __iter__(self):
-        return iter([0] if self._function._kernels() else [])
-
-    def __len__(self):
-        return 1 if self._function._kernels() else 0
-
-    def clear(self):
-        self._function._clear_cache()
-
-
-class _Kernels(collections.abc.Mapping):
-    """The compiled kernels of a function by hash."""
-
-    def __init__(self, function):
-        self._function = function
-
-    def _all(self):
-        return {kernel.hash: kernel for kernel in self._function._kernels()}
-
-    def __getitem__(self, key):
-        return self._all()[key]
-
-    def __iter__(self):
-        return iter(self._all())
-
-    def __len__(self):
-        return len(self._function._kernels())
-
-    def clear(self):
-        self._function._clear_cache()
 
 
 # ---- what compilation hooks get, and `preload` takes -------------------------------------------------
@@ -343,3 +241,5 @@ __all__ = [
     "get_jit_fn_file_line", "jit", "mangle_type", "native_specialize_impl", "reinterpret", "serialize_specialization_data",
     "type_canonicalisation_dict"
 ]
+
+_loaded["jit"] = sys.modules[__name__]

@@ -5,7 +5,6 @@ signatures, attributes and keys in Triton's form, from `create_function_from_sig
 """
 
 from .. import _names_later, _native
-from .._jit import KernelParam
 from ..language import core
 
 _HEAP_TYPE = 1 << 9  # of `type.__flags__`: a class made by Python code
@@ -119,7 +118,7 @@ def compute_cache_key(kernel_key_cache, specialization, options):
     return known
 
 
-__getattr__, __dir__ = _names_later(globals(), {"type_canonicalisation_dict": "nereid._utils"})
+__getattr__, __dir__ = _names_later(globals(), {"KernelParam": "nereid._jit", "type_canonicalisation_dict": "nereid._utils"})
 
 
 __all__ = [

@@ -3,6 +3,7 @@
 import functools
 import os
 
+from ... import _provided
 from ..driver import DriverBase, c_type
 
 
@@ -76,8 +77,7 @@ class CPUDriver(DriverBase):
         return torch.device("cpu")
 
     def get_benchmarker(self):
-        from ... import testing
-        return testing.do_bench
+        return _provided("do_bench")
 
     def get_empty_cache_for_benchmark(self):
         """A buffer larger than the caches: clearing it leaves nothing else there."""
@@ -92,5 +92,4 @@ class CPUDriver(DriverBase):
 
     @property
     def launcher_cls(self):
-        from ...compiler.compiler import Launcher
-        return Launcher
+        return _provided("Launcher")

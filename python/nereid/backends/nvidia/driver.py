@@ -2,7 +2,7 @@
 
 import sys
 
-from ... import _native
+from ... import _native, _provided
 from ..driver import GPUDriver, c_type
 
 
@@ -24,7 +24,8 @@ class CudaUtils:
     def load_binary(name, kernel, shared_mem, device):
         """Loads a cubin: (module, function, registers, spilled words, threads that a block may have)."""
         from . import loading
-        return loading.load(name, kernel, shared_mem, device)
+        CudaDriver().set_current_device(device)
+        return loading.load(name, kernel, shared_mem)
 
     @staticmethod
     def unload_module(module):
@@ -88,8 +89,7 @@ class CudaDriver(GPUDriver):
         return torch.device("cuda", self.get_current_device())
 
     def get_benchmarker(self):
-        from ... import testing
-        return testing.do_bench
+        return _provided("do_bench")
 
     def get_empty_cache_for_benchmark(self):
         """A buffer larger than the L2 cache: clearing it leaves nothing else there."""
@@ -104,5 +104,4 @@ class CudaDriver(GPUDriver):
 
     @property
     def launcher_cls(self):
-        from ...compiler.compiler import Launcher
-        return Launcher
+        return _provided("Launcher")

@@ -20,11 +20,9 @@ def _check(result):
         raise RuntimeError(f"Triton Error [CUDA]: {(text.value or b'unknown').decode()}")
 
 
-def load(name, image, shared_bytes, device):
-    """(module, function, registers, spilled words, threads that a block may have)."""
-    from .driver import CudaDriver
+def load(name, image, shared_bytes):
+    """Loads on the current device: (module, function, registers, spilled words, threads that a block may have)."""
     cuda = _cuda()
-    CudaDriver().set_current_device(device)
     module, function, value = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
     _check(cuda.cuModuleLoadData(ctypes.byref(module), image))
     _check(cuda.cuModuleGetFunction(ctypes.byref(function), module, name.encode()))
