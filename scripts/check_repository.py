@@ -1,4 +1,4 @@
-"""Checks of the repository itself: formatting, file length, that every test is run and every path in the docs exists.
+"""Checks of the repository itself: formatting, file length, that every test is run, that every path in the docs exists, diagnostics, layers.
 
     python scripts/check_repository.py [--fix]      --fix rewrites the formatting
 """
@@ -90,13 +90,19 @@ def check_diagnostics():
     return [] if result.returncode == 0 else (result.stdout + result.stderr).splitlines()
 
 
+def check_layering():
+    script = ROOT / "scripts" / "check_layering.py"
+    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
+    return [] if result.returncode == 0 else (result.stdout + result.stderr).splitlines()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fix", action="store_true", help="rewrite the formatting")
     args = parser.parse_args()
     files = tracked()
     problems = [*check_format(files, args.fix), *check_length(files), *check_tests_run(files), *check_paths(files),
-                *check_diagnostics()]
+                *check_diagnostics(), *check_layering()]
     print("\n".join(problems) if problems else "repository checks: ok")
     return 1 if problems else 0
 
