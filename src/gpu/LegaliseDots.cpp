@@ -1,4 +1,4 @@
-// What no unit multiplies directly, in terms of what one does.
+// Rewrites dots that no matrix unit supports into dots that one does.
 //
 //   - K below what a unit takes at once is filled up with zeros; strict mode refuses it.
 //   - `tf32x3`: a = ah + al with ah the 19 bits that the unit reads, al the rest (exact), and

@@ -1,4 +1,4 @@
-// Passes by name over IR in text form: the tool of those who work on the compiler, `nereid opt`.
+// Runs passes by name over IR in text form: `nereid opt`, a tool for compiler developers.
 #pragma once
 
 namespace nereid {

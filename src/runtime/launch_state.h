@@ -1,5 +1,5 @@
-// What every launch reads of the process, side by side in one line of the processor's cache: when
-// the driver has run, little of ours is still near.
+// The process state that every launch reads, in one cache line: the driver evicts most of the
+// caller's data from the processor's caches at each launch.
 #pragma once
 
 #include "nereid/nereid.h"

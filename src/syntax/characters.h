@@ -1,4 +1,4 @@
-// What the bytes of ASCII are to the lexer.
+// The lexer's classes of ASCII characters.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Trees as text, for tests and for people.
+// Prints trees as text, for tests and debugging.
 #pragma once
 
 #include "syntax/parser.h"

@@ -1,4 +1,4 @@
-// nereid cache: what is kept on disk.
+// nereid cache: shows, checks and clears the compiled kernels on disk.
 #include "faces/cli/commands.h"
 #include "nereid/nereid.h"
 

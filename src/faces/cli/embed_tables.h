@@ -1,4 +1,4 @@
-// What is embedded of a kernel: its compiled variants, and the launches that choose among them.
+// The tables of an embedded kernel: its compiled variants, and the launches that choose among them.
 #pragma once
 
 #include "support/diagnostics.h"

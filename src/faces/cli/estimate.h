@@ -1,5 +1,5 @@
-// From the compiler's report on a kernel and the arguments of a launch to what the launch moves and
-// computes, and how long that takes at least.
+// Estimates what a launch moves and computes, and a lower bound of its time, from the compiler's
+// report on the kernel and the launch's arguments.
 #pragma once
 #include "explain/Machine.h"
 #include "faces/cli/arguments.h"

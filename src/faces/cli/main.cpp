@@ -25,8 +25,8 @@ static const Option benchOptions[] = {
      "arguments and compile options of one row: BLOCK=256, num_warps=8; may be repeated"},
     {"--checked", "", "check every memory access while running (on the CPU)"},
     NEREID_CLI_TIMING_OPTIONS,
-    {"--bytes", "FORMULA", "bytes of a launch (default: worked out from the kernel)"},
-    {"--flops", "FORMULA", "operations of a launch (default: worked out from the kernel)"},
+    {"--bytes", "FORMULA", "bytes of a launch (default: computed from the kernel)"},
+    {"--flops", "FORMULA", "operations of a launch (default: computed from the kernel)"},
     {"--csv", "", "print a table of comma-separated values"},
     {"--json", "", "print JSON"},
     {"-o", "FILE", "where to write (default: standard output)"},
@@ -46,11 +46,11 @@ static const Option compileOptions[] = {
      NEREID_CLI_FEATURES},
     {"--num-warps", "N", "warps of a GPU program (default: 4)"},
     {"--num-stages", "N", "depth of pipelined loops on a GPU (default: 3)"},
-    {"--maxnreg", "N", "registers of a GPU thread at most"},
+    {"--maxnreg", "N", "maximum number of registers of a GPU thread"},
     {"--option", "NAME=VALUE", "a compile option as launches take it, e.g. num_warps=8"},
     {"--checked", "", "check every memory access while running"},
     {"--debug", "", "compile device_assert and overflow checks"},
-    {"--strict", "", "refuse what Triton refuses"},
+    {"--strict", "", "reject programs that Triton rejects"},
     {"--verify", "", "verify the program after every pass"},
     {"--list", "", "list the functions of the file and their parameters"},
     {"--time-passes", "", "print the time of each stage and of each pass"},
@@ -74,7 +74,7 @@ static const Option helpOnly[] = {{"--help", "", "print this text"}};
 static const Option disasmOptions[] = {
     NEREID_CLI_COMPILE_OPTIONS,
     {"--signature", "TEXT", "a type or value for each parameter, as for `compile`"},
-    {"--no-source", "", "without the lines of the source"},
+    {"--no-source", "", "omit the lines of the source"},
     {"-o", "FILE", "where to write (default: standard output)"},
     {"--help", "", "print this text"},
 };
@@ -84,11 +84,12 @@ static const Option explainOptions[] = {
     {"--arg", "NAME=VALUE",
      "an argument of a launch: n=4096, x=randn:4096x4096:fp16; instead of --signature, or with it"},
     {"--grid", "FORMULA", "the launch to estimate: cdiv(n, BLOCK), 1"},
-    {"--measure", "", "run that launch, too, and time it"},
+    {"--measure", "", "also run that launch and time it"},
     {"--checked", "", "check every memory access while running (on the CPU)"},
     NEREID_CLI_TIMING_OPTIONS,
-    {"--html", "FILE", "write a page: pictures, the source beside all stages of the code"},
-    {"--json", "", "everything the compiler knows, as JSON"},
+    {"--html", "FILE",
+     "write an HTML page with drawings and the source next to all stages of the code"},
+    {"--json", "", "print the whole report as JSON"},
     {"--help", "", "print this text"},
 };
 static const Option runOptions[] = {
@@ -96,13 +97,13 @@ static const Option runOptions[] = {
     {"--help", "", "print this text"},
 };
 static const Option cacheOptions[] = {
-    {"--folder", "FOLDER", "another folder than that of the settings"},
+    {"--folder", "FOLDER", "use this folder instead of the configured one"},
     {"--json", "", "as JSON"},
     {"--help", "", "print this text"},
 };
 static const Option doctorOptions[] = {
     {"--json", "", "as JSON"},
-    {"--python", "PROGRAM", "the interpreter to look into (default: python3)"},
+    {"--python", "PROGRAM", "the interpreter to inspect (default: python3)"},
     {"--help", "", "print this text"},
 };
 
@@ -118,9 +119,9 @@ static const Command commands[] = {
      benchOptions, kOneFile, benchCommand},
     {"cache",
      "[show|verify|clear|path] [options]",
-     "what is kept on disk of compiled kernels",
+     "show, check or clear the compiled kernels on disk",
      "show    each kernel with its target, size, age and signature (the default)\n"
-     "verify  checks every file; status 1 when one is damaged, which does no harm\n"
+     "verify  checks every file; status 1 when one is damaged (launches ignore damaged files)\n"
      "clear   removes everything\n"
      "path    prints the folder\n\n"
      "The folder is `kernels` in NEREID_CACHE_DIR, by default in ~/.cache/nereid.",
@@ -136,11 +137,11 @@ static const Command commands[] = {
      "example:\n"
      "  nereid compile kernels.py --kernel add_kernel \\\n"
      "    --signature '*fp32:16, *fp32:16, *fp32:16, i32, 1024' --emit obj -o add.o\n"
-     "  with --target cuda:90 --num-warps 8 --emit cubin for a GPU, which need not be there",
+     "  for a GPU: --target cuda:90 --num-warps 8 --emit cubin; the machine needs no GPU",
      compileOptions, kOneFile, compileCommand},
     {"completion",
      "bash|zsh|fish",
-     "a script that completes commands and options in a shell",
+     "print a script for shell completion of commands and options",
      "bash:  eval \"$(nereid completion bash)\"          in ~/.bashrc\n"
      "zsh:   eval \"$(nereid completion zsh)\"           in ~/.zshrc, behind compinit\n"
      "fish:  nereid completion fish | source            in config.fish",
@@ -149,27 +150,28 @@ static const Command commands[] = {
      completionCommand},
     {"disasm",
      "FILE... [options]",
-     "machine code as text: of a cubin, an object file, a kernel",
-     "A file of kernels is compiled first. Code for GPUs takes NVIDIA's nvdisasm or cuobjdump.",
+     "disassemble a cubin, an object file or a kernel",
+     "A file of kernels is compiled first. Code for GPUs needs NVIDIA's nvdisasm or cuobjdump.",
      disasmOptions,
      {1, ~0u, "FILE"},
      disasmCommand},
     {"doctor",
      "[options]",
-     "what was found on this machine, and the settings in force",
+     "report hardware, tools and packages found on this machine, and the settings in force",
      "",
      doctorOptions,
      {},
      doctorCommand},
     {"embed", "FILE --signature TEXT [options]",
      "compile a kernel into a program: objects, a table in C and a typed header",
-     "Every signature is compiled for every target. What follows `|` in a signature are compile\n"
-     "options of that one, and `on=cpu` or `on=cuda` when it is not for the other targets:\n"
+     "Every signature is compiled for every target. Compile options of one signature follow `|`,\n"
+     "and `on=cpu` or `on=cuda` restricts it to these targets:\n"
      "  '*fp16:16, *fp16:16, i32, 128 | num_warps=8, on=cuda'\n\n"
      "The files are compiled into a program that links libnereid_embedded.a; in CMake\n"
      "nereid_add_kernels() does all of that.",
      embedOptions, kOneFile, embedCommand},
-    {"explain", "FILE [options]", "what became of a kernel: layouts, registers, occupancy, advice",
+    {"explain", "FILE [options]",
+     "report how a kernel was compiled: layouts, registers, occupancy, advice",
      "example:\n"
      "  nereid explain kernels.py --kernel add_kernel --target cuda:90 --html add.html \\\n"
      "    --arg x_ptr=randn:1048576:fp32 --arg y_ptr=randn:1048576:fp32 \\\n"
@@ -179,7 +181,7 @@ static const Command commands[] = {
     {"opt",
      "[arguments of mlir-opt]",
      "run passes by name on IR in text form",
-     "For work on the compiler: `nereid opt --help` lists passes and options.\n\n"
+     "For compiler developers: `nereid opt --help` lists passes and options.\n\n"
      "example:\n"
      "  nereid compile kernels.py --kernel add_kernel --emit tile \\\n"
      "    --signature '*fp32:16, *fp32:16, *fp32:16, i32, 1024' | nereid opt --tile-pipeline",
@@ -210,8 +212,9 @@ static std::string generalHelp() {
     left.resize(14, ' ');
     text += left + std::string(command.summary) + "\n";
   }
-  return text + "\n`nereid COMMAND --help` tells more; `nereid --version` prints the version,\n"
-                "`nereid --cmake-dir` the folder for CMake's nereid_DIR.\n";
+  return text + "\n`nereid COMMAND --help` prints the options of a command; `nereid --version` "
+                "prints the version,\n"
+                "`nereid --cmake-dir` prints the folder for CMake's nereid_DIR.\n";
 }
 
 /// The CMake package that is installed with this program: below the same prefix, or in the same

@@ -1,5 +1,5 @@
-// Pictures of a kernel's report, as SVG: where a layout keeps the elements of a tensor, and who has
-// shared memory when.
+// Pictures of a kernel's report, as SVG: where a layout keeps the elements of a tensor, and which
+// buffers occupy shared memory over time.
 #pragma once
 #include "llvm/Support/JSON.h"
 

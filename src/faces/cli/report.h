@@ -1,4 +1,4 @@
-// The report on a kernel for people: as text, and as one page of HTML.
+// Human-readable reports on a kernel: as text, and as one page of HTML.
 #pragma once
 #include "faces/cli/estimate.h"
 

@@ -294,8 +294,9 @@ void Page::panes() {
     out += formatv("<label><input type=\"checkbox\" value=\"{0}\" checked> {1}</label>",
                    escaped(stage.name), escaped(stage.title))
                .str();
-  out += "<span class=\"quiet\">point at a line to see what became of it; click to keep it, Escape "
-         "lets it go</span></fieldset>\n<div class=\"panes\">\n";
+  out +=
+      "<span class=\"quiet\">point at a line to see its generated code; click to keep it, Escape "
+      "lets it go</span></fieldset>\n<div class=\"panes\">\n";
   // Only lines from which code was made can be linked.
   std::vector<bool> linked;
   for (const StageText &stage : view.stages)

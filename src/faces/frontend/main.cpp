@@ -34,7 +34,7 @@ static llvm::cl::opt<std::string> fileName(llvm::cl::Positional, llvm::cl::Requi
 static llvm::cl::opt<std::string> kernelName(llvm::cl::Positional, llvm::cl::Required,
                                              llvm::cl::desc("KERNEL"));
 static llvm::cl::opt<std::string> signature(llvm::cl::Positional, llvm::cl::desc("SIGNATURE"));
-static llvm::cl::opt<bool> strict("strict", llvm::cl::desc("refuse what Triton refuses"));
+static llvm::cl::opt<bool> strict("strict", llvm::cl::desc("reject programs that Triton rejects"));
 static llvm::cl::opt<bool> debugAsserts("debug", llvm::cl::desc("compile asserts"));
 static llvm::cl::opt<bool> checkedMode("checked",
                                        llvm::cl::desc("make undefined elements of loads show"));

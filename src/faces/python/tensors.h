@@ -1,4 +1,4 @@
-// PyTorch's tensors as arguments, quickly.
+// The fast path for PyTorch's tensors as arguments.
 //
 // DLPack's table of C functions describes any tensor, in 65 to 100 ns: PyTorch makes a second owner
 // of the tensor, for which it takes the interpreter's lock, twice. Its C interface for code

@@ -1,4 +1,4 @@
-// Compiled kernels on disk: what makes a hit, and what is kept.
+// Compiled kernels on disk: what makes a hit, and what an entry contains.
 //
 // One `Keeper` goes with one compilation. It makes the key of everything that is known beforehand:
 // this compiler's build, the settings that decide what code comes out, the text of the function,

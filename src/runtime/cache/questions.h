@@ -1,4 +1,5 @@
-// What a compilation asked of the world outside its own text, and asking it again.
+// The questions that a compilation asked about the world outside its own text, and how to repeat
+// them.
 //
 // A compilation is a function of its key and of the answers it gets: what names mean, members of
 // objects, results of calls; where its functions stand; files of bitcode. All of them go through

@@ -1,4 +1,4 @@
-// Entries of the cache on their way to the disk.
+// Writes entries of the cache to the disk in the background.
 //
 // Bringing a file to the disk (fsync) takes milliseconds, which no compilation has to wait for: a
 // thread of this process writes, in the order in which entries came, and ends when there is nothing

@@ -1,4 +1,4 @@
-// Running out of memory in a compilation as an error instead of the end of the process.
+// Turns running out of memory in a compilation into an error instead of the end of the process.
 #pragma once
 
 namespace nereid::runtime {

@@ -1,4 +1,4 @@
-// Tensor maps of a launch: what the copy engine is told about tensors, made of the arguments.
+// Tensor maps of a launch: the copy engine's descriptions of tensors, made from the arguments.
 #pragma once
 
 #include "kernel_abi/TensorMapPlan.h"
