@@ -219,7 +219,7 @@ def exists(module, name):
 def page():
     import nereid
     nereid.install_as_triton()
-    lines = ["# What is there of Triton's names", "",
+    lines = ["# Coverage of Triton's names", "",
              "Made by `scripts/coverage_page.py`; do not edit. *yes*: a kernel that calls it compiles for the target (`cuda:90` for GPUs); what the functions",
              "compute is tested in `tests/language`, `tests/kernels` and `tests/generator`. Otherwise the page shows what the compiler answers.", ""]
     rows = probe()

@@ -1,4 +1,4 @@
-"""Hooks of launches and compilations: `knobs.runtime.launch_enter_hook` and its kin.
+"""Hooks of launches and compilations: `knobs.runtime.launch_enter_hook` and similar ones.
 
 While none is installed the extension launches without a look here, and this module is not loaded: `knobs` tells the extension of every
 change.

@@ -1,4 +1,4 @@
-"""`@jit` and what a first launch of a kernel runs of Python: the text of a function, its parameters, `JITFunction`, `CompiledKernel`.
+"""`@jit` and the Python code that a first launch of a kernel runs: the text of a function, its parameters, `JITFunction`, `CompiledKernel`.
 
 Every module, and every line of one, is time that each new process spends, so this one is short on purpose: `runtime._function` and
 `_kernel` have the rest, which is imported when it is asked for. A `JITFunction` holds the text of a function and what it needs

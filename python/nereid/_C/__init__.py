@@ -1,4 +1,4 @@
-"""Where Triton keeps its extension; here stands what PyTorch asks of it."""
+"""The place of Triton's extension; contains the names that PyTorch uses of it."""
 
 from . import libtriton
 

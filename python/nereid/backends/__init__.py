@@ -1,4 +1,4 @@
-"""What kernels can be compiled for, by name: `backends["cpu"]`, `backends["nvidia"]`; a compiler and a driver each.
+"""The targets of compilations by name: `backends["cpu"]`, `backends["nvidia"]`; each has a compiler and a driver.
 
 The classes of options are made when they are first asked for: a launch needs none of them.
 """

@@ -1,4 +1,4 @@
-"""Targets, and what all backends share."""
+"""Targets, and the code that all backends share."""
 
 import abc
 import dataclasses

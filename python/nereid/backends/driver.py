@@ -1,4 +1,4 @@
-"""What all drivers share."""
+"""The base class of drivers."""
 
 import abc
 

@@ -1,4 +1,4 @@
-"""Which arguments a kernel may write, for those who ask for its IR."""
+"""The arguments that a kernel may write, for clients that inspect its IR."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What `compile` compiles: a function with types for its parameters, or a file of intermediate code."""
+"""The inputs of `compile`: a function with types for its parameters, or a file of intermediate code."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""Constants and scalar types of the language as Python sees them, and everything else of it when it is asked for.
+"""Constants and scalar types of the language as Python sees them, and all other names of it on first use.
 
 Inside kernels these names are the compiler's own. The classes here serve host code, and Python code that runs during a compilation:
 user builtins, constexpr functions. This module is what a program needs that names a language and launches; `_values` has the other

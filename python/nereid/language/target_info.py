@@ -1,4 +1,4 @@
-"""What is being compiled for. Inside a kernel: its own target; on the host: the one that launches use now."""
+"""The current target. Inside a kernel: its own target; on the host: the one that launches use now."""
 
 from . import core
 

@@ -1,4 +1,4 @@
-"""Memory that kernels ask for while they run.
+"""Memory that kernels request at run time.
 
 Nereid's kernels bring their own: descriptors that a kernel makes need no allocator. What a program sets is kept, as programs written for
 Triton expect, and handed to whoever asks for it here.

@@ -1,4 +1,4 @@
-"""What Python code that enters the compiler depends on, as a text: for the cache on disk.
+"""Describes, as a text, what Python code that enters the compiler depends on: for the cache on disk.
 
 A builtin of the user's, or a class of values, runs while a kernel is compiled and may do anything. Its text is that of its code and of
 all that the code names: functions, classes, constants, members of modules, what closures and defaults hold. A name whose value cannot

@@ -1,4 +1,4 @@
-"""What the result of a heuristic depends on, found out from its bytecode.
+"""Determines from its bytecode what the result of a heuristic depends on.
 
 A heuristic is a user's Python function of the dict of all arguments. Where it provably does nothing but compute with numbers, texts and
 None that it reads from that dict by constant names, its result is remembered for the values that it reads (docs/dispatch.md).

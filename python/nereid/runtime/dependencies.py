@@ -1,4 +1,4 @@
-"""What a function of the language depends on besides its own text: the functions it calls and the constants it reads.
+"""The dependencies of a function of the language besides its own text: the functions it calls and the constants it reads.
 
 The text is walked for names; a dotted name is followed through modules and objects as far as it leads to something a kernel can use.
 """

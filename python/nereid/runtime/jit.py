@@ -1,4 +1,4 @@
-"""The rest of `@jit`: what hooks, pickles, caches and captured names ask of it. `nereid._jit` has what every program runs.
+"""The part of `@jit` for hooks, pickles, caches and captured names. `nereid._jit` has the part that every program runs.
 
 To everybody who asks all of it is here, as in Triton.
 """

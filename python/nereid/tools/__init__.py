@@ -1,4 +1,4 @@
-"""What host code needs beside kernels."""
+"""Tools for host code."""
 
 from .. import _names_later
 

@@ -1,4 +1,4 @@
-"""Machine code of NVIDIA GPUs as text, with what its instructions wait for.
+"""Machine code of NVIDIA GPUs as text, with the barriers and stalls of its instructions.
 
 Needs `cuobjdump` (`knobs.nvidia.cuobjdump`): a CUDA toolkit, or the pip package `triton`.
 """

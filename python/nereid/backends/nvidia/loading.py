@@ -1,4 +1,4 @@
-"""Machine code that did not come from this compiler, in the CUDA driver."""
+"""Loads machine code of other compilers into the CUDA driver."""
 
 import ctypes
 import functools

@@ -1,4 +1,4 @@
-"""Functions beside the language: `libdevice`."""
+"""Functions outside of the core language: `libdevice`."""
 
 from . import cpu, cuda, libdevice
 

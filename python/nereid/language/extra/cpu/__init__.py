@@ -1,4 +1,4 @@
-"""Functions of the target `cpu` beside the language: `libdevice`."""
+"""Functions of the target `cpu` outside of the core language: `libdevice`."""
 
 from . import libdevice
 
