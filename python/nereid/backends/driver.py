@@ -1,4 +1,4 @@
-"""The base class of drivers."""
+"""Base classes of drivers."""
 
 import abc
 
