@@ -1,6 +1,6 @@
 """The members of `CompiledKernel`, the kernel that `compile` and launches return.
 
-`_jit` has the class, which every launch makes one of; what programs ask of one is here and loaded with the first question.
+`_jit` has the class, since every launch creates an instance; this module has its other members and is loaded on first use.
 """
 
 import collections

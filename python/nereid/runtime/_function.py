@@ -1,4 +1,4 @@
-"""What a `JITFunction` (`_jit`) does beside launching: it asks here, and this module is loaded with the first question."""
+"""The functions of a `JITFunction` (`_jit`) other than launching. This module is loaded on first use."""
 
 import collections.abc
 import functools

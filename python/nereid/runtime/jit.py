@@ -1,6 +1,6 @@
 """The part of `@jit` for hooks, pickles, caches and captured names. `nereid._jit` has the part that every program runs.
 
-To everybody who asks all of it is here, as in Triton.
+Clients find all names of `@jit` here, as in Triton.
 """
 
 import contextlib
