@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <random>
@@ -68,9 +69,12 @@ protected:
     timespec times[2] = {{std::time(nullptr) - seconds, 0}, {std::time(nullptr) - seconds, 0}};
     ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
   }
+  /// In seconds; -1: there is no such file. A new file can be ahead of the clock that `time` reads.
   static int64_t ageOf(const std::string &path) {
     struct stat status;
-    return ::stat(path.c_str(), &status) == 0 ? std::time(nullptr) - status.st_mtime : -1;
+    return ::stat(path.c_str(), &status) == 0
+               ? std::max<int64_t>(std::time(nullptr) - status.st_mtime, 0)
+               : -1;
   }
 };
 
