@@ -39,7 +39,10 @@ def commands():
 
 def matches(shown, printed):
     """Whether `printed` is the text `shown`, where `...` stands for anything."""
-    pattern = re.escape(shown.rstrip()).replace(re.escape("..."), ".*")
+    text, rest = shown.rstrip(), ""
+    if text.endswith("\n..."):  # further lines, or none
+        text, rest = text[:-4], r"(?:\n.*)?"
+    pattern = re.escape(text).replace(re.escape("..."), ".*") + rest
     return re.fullmatch(pattern, printed.rstrip(), re.DOTALL) is not None
 
 
@@ -78,6 +81,7 @@ def test_every_block_is_a_file_or_a_command():
 
 def test_what_counts_as_shown():
     assert matches("a\n...\nd\n", "a\nb\nc\nd\n") and matches("x ... z\n", "x 1 z\n")
+    assert matches("a\n...\n", "a\n") and matches("a\n...\n", "a\nb\n") and not matches("a\n...\n", "ab\n")
     assert not matches("a\n...\nd\n", "a\nb\n") and not matches("a\n", "a\nb\n") and not matches("a.c", "abc")
 
 
