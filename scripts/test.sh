@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets everything up, builds, and passes the tests. Prints one summary; exits non-zero when anything failed.
-#   scripts/test.sh         within an hour on two cores with nothing cached: of what takes longer a sample, another one each time
+#   scripts/test.sh         all unit, IR and Python tests; of what takes longer a sample, another one each time
 #   scripts/test.sh --all   everything
 # The samples, and the random programs, follow from a seed, which is printed: NEREID_TEST_SEED=N chooses it.
 set -uo pipefail
