@@ -12,7 +12,9 @@ case "${1:-}" in
 esac
 seed=${NEREID_TEST_SEED:-$(($(date +%s) % 1000000))}
 case $seed in *[!0-9]*) echo "NEREID_TEST_SEED is no number: $seed" >&2; exit 2 ;; esac
+seed=$((10#$seed))
 echo "seed $seed (NEREID_TEST_SEED)"
+part=$((seed % 3)) first=$((seed / 3)) # independent of one another: each part meets each sample
 export NEREID_CACHE=0 # tests compile
 results=build/test-results
 rm -rf "$results" build/ptx
@@ -47,10 +49,10 @@ pytest() { # pytest NAME ARGUMENTS...: with a record for the summary
 }
 
 sample() { # sample N: the options that make pytest take every Nth test; none with --all
-  [ -n "$all" ] || echo "--every $1 --first $seed"
+  [ -n "$all" ] || echo "--every $1 --first $first"
 }
 tidy() { # tidy N: over every Nth file
-  NEREID_TIDY_SAMPLE=$seed/$1 scripts/check_tidy.sh build/release
+  NEREID_TIDY_SAMPLE=$first/$1 scripts/check_tidy.sh build/release
 }
 ptx() { # ptx FOLDER ARCHITECTURE [OPTION...]: compiles every kernel of these tests, without a GPU
   step "PTX of tests/$1 for sm_$2" pytest "ptx-$1-$2" -n 2 "tests/$1" --ptx "build/ptx/$1-$2" --ptx-target "cuda:$2" "${@:3}"
@@ -80,9 +82,8 @@ NEREID_SIMULATOR=$PWD/build/release/tests/unit/nvidia/nereid-simulate programs "
 for folder in language kernels; do ptx $folder 90 $(sample 4); done
 
 # What is long: with a seed one of three parts.
-part=$((seed % 3))
 if [ -n "$all" ] || [ $part = 0 ]; then
-  if [ -n "$all" ]; then kind=address; else kind="sample $seed"; fi
+  if [ -n "$all" ]; then kind=address; else kind="sample $first"; fi
   step "address sanitizer" scripts/test_sanitized.sh --results "$results" $kind
 fi
 if [ -n "$all" ] || [ $part = 1 ]; then
