@@ -184,7 +184,8 @@ NRD_API const char *nrd_value_get_type(const nrd_value *value, const int64_t **N
 typedef struct nrd_host {
   /** Comes back in every callback. */
   void *self;
-  /** What a name means in a function. */
+  /** What a name means in a function. `NAME=` asks for the value that the parameter NAME has when
+   * it is not given, where its expression is no literal: 0 means what the expression means now. */
   int (*lookup)(void *self, void *function_data, const char *name, nrd_value **out);
   /** An attribute of an object. */
   int (*get_attribute)(void *self, uint64_t object, const char *name, nrd_value **out);

@@ -76,7 +76,7 @@ LogicalResult Interpreter::checkFields(const Class &cls, std::vector<Value> &ite
                                        SourceSpan call) {
   for (auto [item, field] : llvm::zip(items, cls.fields())) {
     if (isUnset(item) && field.defaultValue) {
-      auto value = evaluateIn(field.owner->place(), *field.defaultValue);
+      auto value = defaultValue(field.owner->place(), field.name, *field.defaultValue);
       if (failed(value))
         return failure();
       item = std::move(*value);

@@ -280,7 +280,7 @@ LogicalResult Interpreter::bindArguments(const Function &function, const Value *
       if (params[i].isVararg) {
         bound[i] = Value(Tuple{});
       } else if (params[i].hasDefault()) {
-        auto value = defaultValue(function, params[i]);
+        auto value = defaultValue(function, params[i].name, *params[i].node->defaultValue);
         if (failed(value))
           return failure();
         bound[i] = std::move(*value);
@@ -298,8 +298,18 @@ LogicalResult Interpreter::bindArguments(const Function &function, const Value *
   return success();
 }
 
-FailureOr<Value> Interpreter::defaultValue(const Function &function, const FunctionParam &param) {
-  return evaluateIn(function, *param.node->defaultValue);
+/// Python evaluates a default value where the function or class is defined; what names meant there
+/// only the host knows. A literal means what it says.
+FailureOr<Value> Interpreter::defaultValue(const Function &place, llvm::StringRef name,
+                                           const Expr &node) {
+  if (!place.isPrelude && !isa<Constant>(node)) {
+    auto result = host.lookup(place, (name + "=").str());
+    if (result.value)
+      return *result.value;
+    if (!result.error.message.empty() || result.error.exception)
+      return hostFailed(result.error, place.module().span(node));
+  }
+  return evaluateIn(place, node);
 }
 
 void Interpreter::bindParameters(Frame &inner, llvm::ArrayRef<Value> values) {

@@ -47,6 +47,8 @@ public:
   /// The meaning of a global or captured name in `function`; no value and an empty message when it
   /// does not exist. The host decides what may be captured (constexprs, functions, modules, types)
   /// and records what it gave out, so that a later launch can check that it has not changed.
+  /// `NAME=` asks for the default value of the parameter (or field) NAME of `function`, which was
+  /// made where the function was defined; no value and no message: evaluate its expression.
   virtual HostResult<Value> lookup(const Function &function, llvm::StringRef name) = 0;
 
   /// `object.name`.

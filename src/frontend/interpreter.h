@@ -88,7 +88,8 @@ private:
                               llvm::ArrayRef<Argument> args,
                               llvm::ArrayRef<KeywordArgument> keywords, SourceSpan call,
                               std::vector<Value> &bound);
-  FailureOr<Value> defaultValue(const Function &function, const FunctionParam &param);
+  FailureOr<Value> defaultValue(const Function &place, llvm::StringRef name,
+                                const syntax::Expr &node);
   FailureOr<Value> callInPlace(const FunctionValue &callee, llvm::ArrayRef<Value> bound,
                                SourceSpan call);
   /// The running call of this number; null when it has ended.

@@ -73,7 +73,7 @@ private:
 /// class, or 0.
 struct Tuple {
   Items items;
-  std::vector<std::string> fields;
+  std::vector<std::string> fields = {};
   uint64_t hostClass = 0;
 };
 

@@ -228,12 +228,12 @@ const Stmt *Parser::parseTry() {
     const UnsupportedPart *handler = nullptr;
     {
       Collect<Node> parts(*this);
+      std::string_view name;
       if (!at(K::Colon)) {
         const Expr *type = parseExpression();
         if (!type)
           return nullptr;
         parts.add(type);
-        std::string_view name;
         if (accept(K::KwAs) && !parseName(name, nullptr, "a name after `as`"))
           return nullptr;
       }
@@ -242,7 +242,7 @@ const Stmt *Parser::parseTry() {
         return nullptr;
       for (const Stmt *statement : body)
         parts.add(statement);
-      handler = part("ExceptHandler", except.begin, parts);
+      handler = part("ExceptHandler", except.begin, parts, name);
     }
     if (!handler)
       return nullptr;

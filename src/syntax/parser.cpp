@@ -72,9 +72,10 @@ const UnsupportedExpr *Parser::unsupported(std::string_view name, uint32_t start
 }
 
 const UnsupportedPart *Parser::part(std::string_view name, uint32_t start,
-                                    const Collect<Node> &children) {
+                                    const Collect<Node> &children, std::string_view bound) {
   auto *node = make<UnsupportedPart>();
   node->astName = name;
+  node->name = bound;
   node->children = children.list();
   return done(node, start);
 }

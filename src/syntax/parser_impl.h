@@ -152,7 +152,8 @@ private:
   }
   const UnsupportedExpr *unsupported(std::string_view name, uint32_t begin,
                                      std::initializer_list<const Node *> children);
-  const UnsupportedPart *part(std::string_view name, uint32_t begin, const Collect<Node> &children);
+  const UnsupportedPart *part(std::string_view name, uint32_t begin, const Collect<Node> &children,
+                              std::string_view bound = {});
 
   struct DepthGuard {
     explicit DepthGuard(Parser &parser) : parser(parser) { ++parser.depth; }

@@ -36,7 +36,7 @@ const Node *Parser::parseMaybeStarPattern() {
   if (!parseName(name, nullptr, "a name after `*`"))
     return nullptr;
   Collect<Node> none(*this);
-  return part("MatchStar", start, none);
+  return part("MatchStar", start, none, name);
 }
 
 /// `pattern as name`.
@@ -53,7 +53,7 @@ const Node *Parser::parsePattern() {
     return nullptr;
   Collect<Node> children(*this);
   children.add(pattern);
-  return part("MatchAs", start, children);
+  return part("MatchAs", start, children, name);
 }
 
 const Node *Parser::parseOrPattern() {
@@ -140,8 +140,9 @@ const Node *Parser::parseNamePattern() {
   uint32_t start = begin();
   Collect<Node> children(*this);
   if (kind(1) != K::Dot && kind(1) != K::LParen) {
+    std::string_view bound = textOf(token());
     advance();
-    return part("MatchAs", start, children);
+    return part("MatchAs", start, children, bound);
   }
   auto *name = make<Name>();
   name->id = textOf(token());
@@ -203,9 +204,9 @@ const Node *Parser::parseMappingPattern() {
   uint32_t start = begin();
   advance();
   Collect<Node> children(*this);
+  std::string_view rest;
   while (!at(K::RBrace)) {
     if (accept(K::DoubleStar)) {
-      std::string_view rest;
       if (!parseName(rest, nullptr, "a name after `**`"))
         return nullptr;
     } else {
@@ -227,7 +228,7 @@ const Node *Parser::parseMappingPattern() {
     if (!accept(K::Comma))
       break;
   }
-  return closeBracket(K::RBrace) ? part("MatchMapping", start, children) : nullptr;
+  return closeBracket(K::RBrace) ? part("MatchMapping", start, children, rest) : nullptr;
 }
 
 } // namespace nereid::syntax

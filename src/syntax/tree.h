@@ -246,6 +246,7 @@ struct Comprehension : Node {
 struct UnsupportedPart : Node {
   NEREID_PART(UnsupportedPart)
   std::string_view astName;
+  std::string_view name; ///< that the clause or pattern binds, else empty
   NodeList<Node> children;
   template <typename F> void visitFields(F &&f) const { f("children", children); }
 };

@@ -137,15 +137,15 @@ def ok_foreign_member(p, n):
 
 
 @triton.jit
-def bad_cyclic_constant(p, n):
+def bad_unknown_constant(p, n):
     tl.store(p, CYCLE)
-# CHECK-LABEL: == bad_cyclic_constant
-# CHECK: errors.py:[[@LINE-2]]:17: error: the value of `CYCLE` depends on itself
+# CHECK-LABEL: == bad_unknown_constant
+# CHECK: errors.py:[[@LINE-2]]:17: error: the value of `CYCLE` is not a constant that is known without Python
 # CHECK: [HostFailed]
 
 
 @triton.jit
-def ok_cyclic_constant(p, n):
+def ok_unknown_constant(p, n):
     tl.store(p, SIX + 1)
 
 

@@ -196,3 +196,43 @@ def k_wide_numbers(p):
     tl.static_assert(float("Infinity") == float("1e999"))
     text: tl.constexpr = f"{1 << 63:.1f}"
     tl.static_assert(text == "9223372036854775808.0")
+
+
+# --- Names of the file mean what its statements, run in order, have left them to mean. A kernel sees the end, the default of a
+# parameter what was there when the function was made.
+
+COUNTED = 1
+COUNTED += 4
+LEFT, RIGHT = 1, 2
+LEFT, RIGHT = RIGHT, LEFT
+if __name__ == "__main__":
+    COUNTED = 100
+try:
+    import triton
+    SETTLED = 3
+except ImportError:
+    SETTLED = 4
+if unknown():
+    SAME = 5
+else:
+    SAME = 5
+STEP = 8
+
+
+@triton.jit
+def by_default(x, step: tl.constexpr = STEP, twice=STEP * 2):
+    return x + step + twice
+
+
+STEP = 9
+
+
+# CHECK-LABEL: == k_order
+# CHECK: arith.constant 24 : i32
+@triton.jit
+def k_order(p):
+    tl.static_assert(COUNTED == 5)
+    tl.static_assert(LEFT == 2 and RIGHT == 1)
+    tl.static_assert(SETTLED == 3 and SAME == 5)
+    tl.static_assert(STEP == 9)
+    tl.store(p, by_default(0))

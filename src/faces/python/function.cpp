@@ -191,6 +191,15 @@ static bool freelyCaptured(PyObject *value) {
 int Function::lookup(const char *variable, Ref &out, Function &root) {
   PyObject *container = nullptr;
   bool isCell = false;
+  if (size_t length = std::strlen(variable); length && variable[length - 1] == '=') {
+    std::string_view parameter(variable, length - 1);
+    for (const Parameter &known : parameters)
+      if (known.defaultValue && textOf(known.name) == parameter) {
+        out = known.defaultValue;
+        return 1;
+      }
+    return 0;
+  }
   if (PyObject *cell = PyDict_GetItemString(closure.get(), variable)) {
     container = cell;
     isCell = true;

@@ -229,14 +229,14 @@ TEST_F(Promotion, LiteralTypes) {
 }
 
 TEST_F(Promotion, ShiftsFollowTheLeftOperand) {
-  semantic->binary(BinaryOp::RShift, argument(DType::Int32), argument(DType::UInt32));
+  (void)semantic->binary(BinaryOp::RShift, argument(DType::Int32), argument(DType::UInt32));
   EXPECT_NE(ir().find("arith.shrsi"), std::string::npos);
-  semantic->binary(BinaryOp::RShift, argument(DType::UInt32), argument(DType::Int32));
+  (void)semantic->binary(BinaryOp::RShift, argument(DType::UInt32), argument(DType::Int32));
   EXPECT_NE(ir().find("arith.shrui"), std::string::npos);
   EXPECT_EQ(diagnostics.diagnostics().size(), 0u);
-  semantic->binary(BinaryOp::LShift, argument(DType::Int16), integer(15));
+  (void)semantic->binary(BinaryOp::LShift, argument(DType::Int16), integer(15));
   EXPECT_EQ(diagnostics.diagnostics().size(), 0u);
-  semantic->binary(BinaryOp::LShift, argument(DType::Int16), integer(16));
+  (void)semantic->binary(BinaryOp::LShift, argument(DType::Int16), integer(16));
   EXPECT_EQ(
       message(),
       "ShiftTooFar: value 16 exceeds the maximum bitwidth (16) for type 'int16': the result of "
@@ -281,19 +281,19 @@ TEST_F(Promotion, PointerArithmetic) {
   EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Add, argument(DType::Int32, {16}), p)),
             "<['16'], pointer<fp32>>");
   EXPECT_EQ(ir().find("extui"), std::string::npos);
-  semantic->binary(BinaryOp::Add, p, argument(DType::UInt32)); // zero-extended
+  (void)semantic->binary(BinaryOp::Add, p, argument(DType::UInt32)); // zero-extended
   EXPECT_NE(ir().find("arith.extui"), std::string::npos);
   EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Sub, p, integer(4))), "pointer<fp32>");
 }
 
 TEST_F(Promotion, NegationKeepsTheSignOfZero) {
-  semantic->unary(UnaryOpKind::USub, argument(DType::Float32));
+  (void)semantic->unary(UnaryOpKind::USub, argument(DType::Float32));
   EXPECT_NE(ir().find("arith.negf"), std::string::npos);
 }
 
 TEST_F(Promotion, OverflowIsAssertedWithDebug) {
   options.debug = true;
-  semantic->binary(BinaryOp::Add, argument(DType::Int32), argument(DType::Int32));
+  (void)semantic->binary(BinaryOp::Add, argument(DType::Int32), argument(DType::Int32));
   EXPECT_NE(ir().find("int32 overflow detected for operation add"), std::string::npos);
   auto checks = [&] { return llvm::StringRef(ir()).count("overflow detected"); };
   size_t before = checks();
@@ -303,8 +303,8 @@ TEST_F(Promotion, OverflowIsAssertedWithDebug) {
   EXPECT_EQ(checks(), before + 1);
   // The prelude's own operators may wrap; it asks for checks by calling `add`.
   inPrelude = true;
-  semantic->binary(BinaryOp::Mult, argument(DType::Int32), argument(DType::Int32));
-  semantic->unary(UnaryOpKind::USub, argument(DType::Int32));
+  (void)semantic->binary(BinaryOp::Mult, argument(DType::Int32), argument(DType::Int32));
+  (void)semantic->unary(UnaryOpKind::USub, argument(DType::Int32));
   EXPECT_EQ(checks(), before + 1);
   callNamed("mul", {argument(DType::Int32), argument(DType::Int32)});
   EXPECT_EQ(checks(), before + 2);
