@@ -70,7 +70,8 @@ step "wheel checks" "$python" scripts/check_wheel.py dist/*.whl
 # NVIDIA's packages, for the tests that are no Python.
 export NEREID_CUDA_PATH=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"] + "/nvidia/cu13")')
 step "unit and IR tests" ctest --test-dir build/release --output-on-failure -j2 --output-junit "$PWD/$results/ctest.xml"
-step "Python tests" pytest python -n 2 tests
+step "Python tests" pytest python -n 2 tests --ignore tests/ops
+step "operators of PyTorch" pytest ops -n 2 tests/ops $(sample 40)
 # Checked and debug mode, every launch compared (docs/testing.md).
 for mode in checked debug; do
   step "language tests in $mode mode" pytest "mode-$mode" -n 2 tests/language tests/kernels --mode "$mode" $(sample 40)

@@ -1,0 +1,69 @@
+"""Shapes and strides of elementwise operators: outputs like TensorIterator's, overlaps, collapsed dimensions."""
+
+import torch
+import torch._prims_common
+
+
+def output_strides(shape, tensors):
+    """The strides that ATen gives to a new output of an elementwise operator with these inputs."""
+    tensors = [tensor if tensor.shape == shape else tensor.expand(shape) for tensor in tensors]
+    if all(tensor.is_contiguous() for tensor in tensors):
+        return torch._prims_common.make_contiguous_strides_for(shape)
+    return torch._prims_common.compute_elementwise_output_strides(*tensors)
+
+
+def overlaps_itself(tensor):
+    """Whether two elements may share memory. True also where strides interleave and only a search could tell."""
+    reach = 1
+    for stride, size in sorted((abs(stride), size) for stride, size in zip(tensor.stride(), tensor.shape) if size != 1):
+        if stride < reach:
+            return tensor.numel() > 0
+        reach = stride * (size - 1) + reach
+    return False
+
+
+def _extent(tensor):
+    first = last = tensor.data_ptr()
+    for stride, size in zip(tensor.stride(), tensor.shape):
+        move = stride * (size - 1) * tensor.element_size()
+        first, last = first + min(move, 0), last + max(move, 0)
+    return first, last + tensor.element_size()
+
+
+def conflict(output, other):
+    """Whether writing `output` element by element may change what is still to be read of `other`: shared memory, but not the same elements."""
+    if output is other or not output.numel() or not other.numel():
+        return False
+    first, end = _extent(output)
+    other_first, other_end = _extent(other)
+    if end <= other_first or other_end <= first:
+        return False
+    return not (first == other_first and output.shape == other.shape and output.stride() == other.stride() and output.dtype == other.dtype)
+
+
+def collapsed(shape, strides):
+    """Dimensions in the order of the first operand's memory, neighbours merged where that is possible for all operands.
+
+    shape: the common shape. strides: for each operand its strides, 0 where it is broadcast; outputs first. Returns (sizes, [strides]);
+    without dimensions the sizes are (1,).
+    """
+    dims = [d for d, size in enumerate(shape) if size != 1]
+    # Innermost first; a stable sort: where strides say nothing, the later dimension is the inner one.
+    order = sorted(reversed(dims), key=lambda d: tuple(abs(s[d]) for s in strides[:1]) + tuple(abs(s[d]) for s in strides[1:]))
+    sizes, merged = [], [[] for _ in strides]
+    for d in order:
+        if sizes and all(s[d] == m[-1] * sizes[-1] for s, m in zip(strides, merged)):
+            sizes[-1] *= shape[d]
+            continue
+        sizes.append(shape[d])
+        for s, m in zip(strides, merged):
+            m.append(s[d])
+    if not sizes:
+        return (1, ), [(0, ) for _ in strides]
+    return tuple(reversed(sizes)), [tuple(reversed(m)) for m in merged]
+
+
+def broadcast_strides(tensor, shape):
+    """The strides of a tensor that is expanded to `shape`: 0 along dimensions that it does not have, or of size 1."""
+    missing = len(shape) - tensor.dim()
+    return (0, ) * missing + tuple([0 if size == 1 else stride for size, stride in zip(tensor.shape, tensor.stride())])

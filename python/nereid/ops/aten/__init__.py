@@ -1,0 +1,3 @@
+"""The declarations: importing this package fills `OPERATORS`."""
+
+from . import binary  # noqa: F401

@@ -1,0 +1,321 @@
+"""Operators made of scalar functions: `pointwise`, and the declarations of ATen's pointwise operators."""
+
+import dataclasses
+import functools
+
+import torch
+
+from . import _promotion, _shapes
+from ._declare import Native, Operator
+from ._launch import DTYPES, OPMATH, launch
+from .kernels import pointwise as kernels
+
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+ALL = (torch.bool, *INTEGERS, *FLOATS)
+
+_LIMIT = 2**31 - 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rule:
+    """How a scalar function is applied to tensors.
+
+    function: a jit function of blocks: of one block for each input, then of one number for each scalar (None where it was not given). It returns a
+    block, or a tuple of as many as `results`. 16-bit floats arrive as fp32.
+    promotion: one of `_promotion.KINDS`.
+    raw: positions of inputs that are not promoted and arrive in their own dtype.
+    dtypes: the promoted dtypes that are served.
+    same: inputs must all have one dtype (numbers aside).
+    numbers: what a number among the inputs is rounded to: "common", the promoted dtype, or "compute", what the function computes in.
+    promote_scalars: scalars must be representable in the promoted dtype. False: they are passed as they are and arrive as fp64 or int64.
+    """
+    function: object
+    promotion: str = "default"
+    raw: tuple = ()
+    dtypes: tuple = ALL
+    results: int = 1
+    same: bool = False
+    numbers: str = "common"
+
+    def __post_init__(self):
+        if self.promotion not in _promotion.KINDS:
+            raise ValueError(f"`promotion` is {self.promotion!r}: expected one of {', '.join(map(repr, _promotion.KINDS))}")
+
+
+def run(rule, inputs, scalars, outs=None):
+    """Applies a rule.
+
+    inputs: tensors, numbers, None. scalars: numbers, None. outs: the tensors to write, which must have the result's shape or be empty; None
+    for new ones. Returns a list of the outputs, or `Native(reason)` before anything was done.
+    """
+    tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
+    for tensor in (*tensors, *(outs or ())):
+        if tensor.dtype not in DTYPES or tensor.layout is not torch.strided:
+            return Native("dtype")
+    device = next((t.device for t in (*(outs or ()), *tensors) if t.dim()), tensors[0].device if tensors else None)
+    if device is None:
+        return Native("no tensor")
+    for tensor in (*tensors, *(outs or ())):
+        if tensor.device != device and (tensor.dim() or tensor.device.type != "cpu" or any(tensor is out for out in outs or ())):
+            return Native("devices")
+
+    raw = rule.raw
+    operands = [x for i, x in enumerate(inputs) if i not in raw and x is not None] if raw else inputs
+    common, result = _promotion.promoted(operands or inputs, rule.promotion)
+    if common not in rule.dtypes:
+        return Native("dtype")
+    if rule.same and len({x.dtype for x in operands if isinstance(x, torch.Tensor)}) > 1:
+        return Native("dtypes differ")
+    scalars = _scalars(scalars, common)
+    if type(scalars) is Native:
+        return scalars
+
+    try:
+        shape = tensors[0].shape
+        if any(tensor.shape != shape for tensor in tensors):
+            shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])
+    except RuntimeError:
+        return Native("shapes")
+    if outs is not None:
+        for out in outs:
+            if out.shape != shape and (out.numel() or not _resizable(out, shape)):
+                return Native("shape of the output")
+            if not torch.can_cast(result, out.dtype):
+                return Native("dtype of the output")
+            if out.shape == shape and (_shapes.overlaps_itself(out) or any(_shapes.conflict(out, tensor) for tensor in (*tensors, *outs))):
+                return Native("overlap")
+
+    # 0-d tensors of the host become numbers, unless all are of the host and have no dimensions.
+    passed = list(inputs)
+    for i, x in enumerate(inputs):
+        if isinstance(x, torch.Tensor):
+            if x.dim() == 0 and x.device.type == "cpu" and (device.type != "cpu" or shape) and i not in raw:
+                passed[i] = _number(x.item(), common, rule.numbers)
+            elif x.device != device:
+                passed[i] = x.to(device)
+        elif x is not None:
+            if i in raw:
+                return Native("number")
+            passed[i] = _number(x, common, rule.numbers)
+            if passed[i] is None:
+                return Native("number")
+
+    pointers = [x for x in passed if isinstance(x, torch.Tensor)]
+    if outs is None:
+        strides = _shapes.output_strides(shape, pointers or tensors)
+        outs = [torch.empty_strided(shape, strides, dtype=result, device=device) for _ in range(rule.results)]
+    else:
+        for out in outs:
+            if out.shape != shape:
+                out.resize_(shape)
+                out.as_strided_(shape, _shapes.output_strides(shape, pointers or tensors))
+    if outs[0].numel():
+        _launch(rule, outs, passed, scalars, shape, common, device)
+    return outs
+
+
+def _resizable(out, shape):
+    return not any(size == 0 for size in shape) and out.untyped_storage().resizable()
+
+
+def _number(value, common, rounding):
+    """A number among the inputs as it is passed: float for float dtypes, else int. None if it has no place there."""
+    if isinstance(value, complex):
+        return None
+    if common.is_floating_point:
+        if rounding == "common" and common is not torch.float64:
+            return torch.tensor(value, dtype=torch.float64).to(common).item()
+        return float(value)
+    return int(value)
+
+
+def _scalars(scalars, common):
+    """Scalars as they are passed, or `Native` where ATen has to decide: it refuses what `common` does not hold."""
+    passed = []
+    for value in scalars:
+        if value is None:
+            passed.append(None)
+        elif isinstance(value, complex):
+            return Native("scalar")
+        elif common.is_floating_point:
+            if abs(value) > torch.finfo(common).max and abs(value) != float("inf"):
+                return Native("scalar")
+            passed.append(float(value))
+        elif isinstance(value, float):
+            return Native("scalar")
+        else:
+            if common is not torch.bool and not torch.iinfo(common).min <= value <= torch.iinfo(common).max:
+                return Native("scalar")
+            passed.append(int(value))
+    return tuple(passed)
+
+
+def _launch(rule, outs, inputs, scalars, shape, common, device):
+    """Picks the kernel and launches it. inputs: tensors on `device`, numbers, None; scalars: numbers, None."""
+    on_cpu = device.type == "cpu"
+    compute = common if rule.promotion == "no_opmath" else OPMATH.get(common, common)
+    tensors = [*outs, *(x for x in inputs if isinstance(x, torch.Tensor))]
+    sizes, strides = _shapes.collapsed(shape, [_shapes.broadcast_strides(tensor, shape) for tensor in tensors])
+    numel = outs[0].numel()
+    arguments = {"outs": tuple(outs), "ins": tuple(inputs), "scalars": scalars}
+    constants = {"fn": rule.function, "COMMON": DTYPES[common], "COMPUTE": DTYPES[compute], "RAW": sum(1 << i for i in rule.raw)}
+    block = 4096 if on_cpu else 1024
+
+    if len(sizes) == 1 and all(stride[0] in (0, 1) for stride in strides) and (numel == 1 or all(stride[0] for stride in strides[:len(outs)])):
+        its_strides = iter(strides[len(outs):])
+        fixed = sum(1 << i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor) and not next(its_strides)[0])
+        launch(kernels.flat, -(-numel // block), device, arguments | {"numel": numel}, constants | {"FIXED": fixed, "BLOCK": block})
+        return
+
+    rows = _transposed(strides, len(sizes))
+    if rows is not None:
+        sizes, strides = _moved(sizes, strides, rows)
+    wide = any(sum(abs(stride) * (size - 1) for stride, size in zip(operand, sizes)) > _LIMIT - 2 * block for operand in strides) or numel > _LIMIT - 2 * block
+    its_strides = iter(strides)
+    out_strides = tuple([next(its_strides) for _ in outs])
+    in_strides = tuple([next(its_strides) if isinstance(x, torch.Tensor) else () for x in inputs])
+    operands = out_strides + in_strides
+    arguments |= {"sizes": sizes, "out_strides": out_strides, "in_strides": in_strides}
+    constants |= {"UNIT": sum(1 << k for k, operand in enumerate(operands) if operand and operand[-1] == 1), "WIDE": wide}
+    integers = {name: "i64" if wide else "i32" for name in ("sizes", "out_strides", "in_strides", "numel")}
+    if len(sizes) > 1 and (rows is not None or sizes[-1] >= 16):
+        tile = (32, 32) if rows is not None else (block // min(max(64, 1 << (sizes[-1] - 1).bit_length()), block), min(max(64, 1 << (sizes[-1] - 1).bit_length()), block))
+        programs = -(-sizes[-1] // tile[1]) * -(-sizes[-2] // tile[0]) * (numel // (sizes[-1] * sizes[-2]))
+        if programs <= _LIMIT:
+            unit_rows = sum(1 << k for k, operand in enumerate(operands) if operand and operand[-2] == 1 and operand[-1] != 1)
+            constants |= {"UNIT_ROWS": unit_rows, "ROWS": tile[0], "COLUMNS": tile[1]}
+            launch(kernels.tiled, programs, device, arguments, constants, integers)
+            return
+    launch(kernels.strided, -(-numel // block), device, arguments | {"numel": numel}, constants | {"BLOCK": block}, integers)
+
+
+def _transposed(strides, rank):
+    """The dimension, not the last, along which some operand is contiguous that is not so along the last one; None without such."""
+    for d in reversed(range(rank - 1)):
+        if any(operand[d] == 1 and operand[-1] > 1 for operand in strides):
+            return d
+    return None
+
+
+def _moved(sizes, strides, d):
+    """The same with dimension `d` just before the last."""
+
+    def moved(items):
+        return (*items[:d], *items[d + 1:-1], items[d], items[-1])
+
+    return moved(sizes), [moved(operand) for operand in strides]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pointwise(Operator):
+    """An operator of ATen that applies a scalar function.
+
+    inputs: names of the arguments that are tensors, or numbers that take part in promotion, in the order of the function's parameters.
+    scalars: names of the others. rules: {values of the arguments in `choices`: Rule}; `choices` are arguments such as `rounding_mode`
+    that choose a function. check: called with the values by name, returns why ATen has to decide, or None.
+    """
+    inputs: tuple
+    rules: dict
+    scalars: tuple = ()
+    choices: tuple = ()
+    ignored: tuple = ()
+    check: object = None
+
+    family = "pointwise"
+
+    def accepts(self, form):
+        names = [argument.name for argument in form.arguments]
+        if not set(names) <= {*self.inputs, *self.scalars, *self.choices, *self.ignored}:
+            return False
+        if form.returns != next(iter(self.rules.values())).results or form.kind == "inplace" and form.returns != 1:
+            return False
+        kinds = {argument.name: argument for argument in form.arguments}
+        return all(kinds[name].is_tensor or kinds[name].is_number for name in self.inputs if name in kinds) and \
+            all(kinds[name].is_number for name in self.scalars if name in kinds) and any(argument.is_tensor for argument in form.arguments)
+
+    def call(self, form, values, outs):
+        rule = self.rules.get(tuple([values.get(name) for name in self.choices]))
+        if rule is None:
+            return Native("variant")
+        if self.check is not None and (why := self.check(values)):
+            return Native(why)
+        inplace = form.kind == "inplace"
+        results = run(rule, [values.get(name) for name in self.inputs], [values.get(name) for name in self.scalars],
+                      [values[form.arguments[0].name]] if inplace else outs)
+        if type(results) is Native:
+            return results
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+def pointwise(fn, promotion="default", *, scalars=(), results=1, raw=(), dtypes=ALL, numbers="common"):
+    """Makes an operator of a scalar function in the language.
+
+        @nereid.jit
+        def smooth(x, y, beta): return tl.where(x > beta, x, y)
+
+        smooth = nereid.ops.pointwise(smooth, scalars=["beta"])
+        smooth(a, b, beta=0.5); smooth(a, b, 0.5, out=c)
+
+    fn: a jit function with a parameter for each input, then one for each scalar. It gets blocks in the dtype to compute in, and returns one
+    block for each result. promotion: how the dtypes of the inputs give that of the results, one of "default", "int_to_float", "always_bool",
+    "bool_to_long", "no_opmath" and "complex_to_float" (or a member of torch's ELEMENTWISE_TYPE_PROMOTION_KIND). scalars: names of the
+    parameters that are numbers and do not take part in promotion. raw: names of inputs that are not promoted (masks). results: how many.
+    dtypes: the promoted dtypes that are served. numbers: "compute" where a number among the inputs is not rounded to the promoted dtype first.
+
+    The operator takes tensors of any strides and numbers, which are broadcast; `out=` (a tensor, or a tuple of them) is resized where it is
+    empty. It raises TypeError for arguments that are no tensors or numbers and for dtypes that are not served, ValueError for shapes that do
+    not fit and for outputs that overlap.
+    """
+    promotion = getattr(promotion, "name", promotion).lower()
+    names = list(fn.arg_names)
+    unknown = [name for name in (*scalars, *raw) if name not in names]
+    if unknown:
+        raise ValueError(f"`{unknown[0]}` is no parameter of `{fn.__name__}`: expected one of {', '.join(names)}")
+    inputs = [name for name in names if name not in scalars]
+    if names != [*inputs, *(name for name in names if name in scalars)]:
+        raise ValueError(f"the scalars of `{fn.__name__}` stand before an input: its inputs come first")
+    rule = Rule(function=fn, promotion=promotion, raw=tuple(inputs.index(name) for name in raw), dtypes=tuple(dtypes), results=results, numbers=numbers)
+    return _Function(rule, fn.__name__, tuple(inputs), tuple(names[len(inputs):]))
+
+
+class _Function:
+    """What `pointwise` returns."""
+
+    def __init__(self, rule, name, inputs, scalars):
+        self.rule, self.__name__, self.inputs, self.scalars = rule, name, inputs, scalars
+        functools.update_wrapper(self, rule.function, ("__doc__", "__module__"), ())
+
+    def __call__(self, *args, out=None, **kwargs):
+        names = (*self.inputs, *self.scalars)
+        values = dict(zip(names, args))
+        unknown = [name for name in kwargs if name not in names or name in values]
+        values.update(kwargs)
+        if len(args) > len(names) or unknown or len(values) < len(names):
+            raise TypeError(f"{self.__name__}({', '.join(names)}, out=None) does not take these arguments" + (f": `{unknown[0]}`" if unknown else ""))
+        inputs = [values[name] for name in self.inputs]
+        for name, value in values.items():
+            if not isinstance(value, (torch.Tensor, bool, int, float)) or name in self.scalars and isinstance(value, torch.Tensor):
+                raise TypeError(f"`{name}` of {self.__name__} is {type(value).__name__}: expected a {'number' if name in self.scalars else 'tensor or a number'}")
+        outs = None if out is None else list(out) if isinstance(out, (tuple, list)) else [out]
+        if outs is not None and (len(outs) != self.rule.results or not all(isinstance(tensor, torch.Tensor) for tensor in outs)):
+            raise TypeError(f"`out` of {self.__name__} has to be {self.rule.results} tensor{'s' if self.rule.results > 1 else ''}")
+        found = run(self.rule, inputs, [values[name] for name in self.scalars], outs)
+        if type(found) is Native:
+            raise self._error(found.reason, inputs, outs)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def _error(self, reason, inputs, outs):
+        shapes = ", ".join(str(tuple(x.shape)) for x in inputs if isinstance(x, torch.Tensor))
+        dtypes = ", ".join(str(x.dtype) for x in (*inputs, *(outs or ())) if isinstance(x, torch.Tensor))
+        if reason == "shapes":
+            return ValueError(f"{self.__name__}: the shapes {shapes} cannot be broadcast")
+        if reason == "shape of the output":
+            return ValueError(f"{self.__name__}: `out` has the shape {', '.join(str(tuple(t.shape)) for t in outs)}; expected the shape that {shapes} are broadcast to, or an empty tensor")
+        if reason == "overlap":
+            return ValueError(f"{self.__name__}: `out` shares memory with itself or, in another order, with an input; pass a copy")
+        if reason == "devices":
+            return TypeError(f"{self.__name__}: the tensors are on different devices")
+        if reason == "no tensor":
+            return TypeError(f"{self.__name__}: expected a tensor among the inputs")
+        return TypeError(f"{self.__name__}: not made for these arguments ({reason}): tensors of {dtypes}; expected {', '.join(map(str, self.rule.dtypes))}")

@@ -1,0 +1,38 @@
+"""Tests of `nereid.ops`. What PyTorch's samples (`op_db`) reach is parametrised by operator and dtype: `opinfo.py` beside it.
+
+    pytest tests/ops                              everything
+    pytest tests/ops --every 25 --first $SEED     a sample, as CI takes it (scripts/test.sh; NEREID_TEST_SEED)
+    pytest tests/ops -k gelu
+"""
+
+import pytest
+
+
+def pytest_generate_tests(metafunc):
+    if "row" not in metafunc.fixturenames:
+        return
+    import opinfo
+    from table import OPINFOS
+    device = "cpu"
+    rows = opinfo.rows(OPINFOS)
+    if "dtype" in metafunc.fixturenames:
+        floats = metafunc.definition.get_closest_marker("floats")
+        cases = [(row, dtype) for row in rows for dtype in row.dtypes(device) if not floats or str(dtype)[6:] in floats.args]
+        cases = [(row, dtype) for row, dtype in cases if not floats or row.info.supports_autograd]
+        metafunc.parametrize("row,dtype", cases, ids=[f"{row.name}-{str(dtype)[6:]}" for row, dtype in cases])
+    else:
+        metafunc.parametrize("row", rows, ids=[row.name for row in rows])
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "floats(*names): only for operators with a gradient, and these dtypes")
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    """Every test begins and ends with ATen's kernels."""
+    import nereid.ops
+    nereid.ops.disable()
+    nereid.ops.report(clear=True)
+    yield
+    nereid.ops.disable()

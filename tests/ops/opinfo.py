@@ -1,0 +1,213 @@
+"""PyTorch's own samples of its operators (`op_db`), run with and without `nereid.ops`, and how the results are compared.
+
+`rows()` is what there is to test: an operator of the registry with an OpInfo that reaches it. The reference is ATen's kernel on the same input,
+and the same in fp64 where the input is a narrower float. Other suites of `nereid.ops` use this module, too.
+"""
+
+import dataclasses
+import functools
+import math
+import sys
+import types
+import unittest
+import warnings
+
+import torch
+from torch.utils import _pytree as pytree
+
+import nereid.ops
+
+try:
+    import expecttest  # noqa: F401
+except ImportError:  # the samples do not need it, only the base class of PyTorch's own tests beside them
+    sys.modules["expecttest"] = types.SimpleNamespace(TestCase=unittest.TestCase)
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+from torch.testing._internal.common_utils import noncontiguous_like  # noqa: E402
+
+DTYPES = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+NARROW = (torch.float16, torch.bfloat16, torch.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """operator: the base operator under test. info: the OpInfo. ulps: how many units in the last place a float result may be off, besides
+    what ATen's own kernel is off."""
+    operator: str
+    info: object
+    ulps: float = 4
+
+    @property
+    def name(self):
+        variant = self.info.variant_test_name
+        return f"{self.operator}-{self.info.name}" + (f".{variant}" if variant else "")
+
+    def dtypes(self, device):
+        return [dtype for dtype in DTYPES if dtype in self.info.supported_dtypes(device)]
+
+
+def find(name):
+    """The OpInfos of that name, with all their variants. Raises LookupError without any."""
+    found = [info for info in op_db if info.name == name]
+    if not found:
+        raise LookupError(f"op_db has no `{name}`")
+    return found
+
+
+@functools.cache
+def aten_names():
+    names = {}
+    for info in op_db:
+        for name in {info.name, info.aten_name} - {None}:
+            names.setdefault(name, []).append(info)
+    return names
+
+
+def rows(table):
+    """[Row] of all registered operators. table: {operator: (names of OpInfos, {keyword of Row: value})}; who is not in it has the OpInfos of
+    its own name. Operators without any are not listed here: `tests/ops/test_overloads.py` calls every overload by its schema."""
+    result = []
+    for operator in nereid.ops.OPERATORS:
+        names, more = table.get(operator, ((operator, ), {}))
+        infos = [info for name in names for info in (aten_names().get(name, []) if operator not in table else find(name))]
+        result += [Row(operator, info, **more) for info in infos]
+    return result
+
+
+def samples(info, device, dtype, requires_grad=False, reference=True):
+    """SampleInputs of an OpInfo, the reference inputs behind them."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = list(info.sample_inputs(device, dtype, requires_grad=requires_grad))
+        if reference and not requires_grad:
+            found += list(info.reference_inputs(device, dtype))
+    return found
+
+
+def tensors(*values):
+    return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+
+
+def copied(sample, change=lambda tensor: tensor):
+    """(args, kwargs) of a sample, its tensors cloned with their strides and then changed."""
+
+    def copy(value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        clone = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device) if _dense(value) else value.detach()
+        if _dense(value):
+            with nereid.ops.native():
+                clone.copy_(value.detach())
+        return change(clone).requires_grad_(value.requires_grad)
+
+    return pytree.tree_map(copy, (sample.input, *sample.args)), pytree.tree_map(copy, dict(sample.kwargs))
+
+
+def _dense(tensor):
+    return torch._prims_common.is_non_overlapping_and_dense_or_false(tensor)
+
+
+def outcome(function, *args, **kwargs):
+    """(result, None) or (None, the exception)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return function(*args, **kwargs), None
+        except Exception as error:
+            return None, error
+
+
+def widened(value, integers=False):
+    """Narrow floats as fp64; with `integers` those, too (bools stay)."""
+    if value.dtype in NARROW or integers and not value.dtype.is_floating_point and not value.dtype.is_complex and value.dtype != torch.bool:
+        return value.detach().to(torch.float64).requires_grad_(value.requires_grad)
+    return value
+
+
+def check(ours, native, wide, ulps, what):
+    """Asserts that results agree. ours, native: trees of results; wide: ATen's in fp64, or None; what: a text for the message."""
+    ours, native = pytree.tree_leaves(ours), pytree.tree_leaves(native)
+    wide = pytree.tree_leaves(wide) if wide is not None else [None] * len(native)
+    assert len(ours) == len(native), what
+    for index, (mine, theirs) in enumerate(zip(ours, native)):
+        if not isinstance(theirs, torch.Tensor):
+            assert mine == theirs or mine != mine and theirs != theirs, what
+            continue
+        where = f"{what}: result {index}"
+        assert mine.dtype == theirs.dtype, f"{where}: dtype {mine.dtype} instead of {theirs.dtype}"
+        assert mine.shape == theirs.shape, f"{where}: shape {tuple(mine.shape)} instead of {tuple(theirs.shape)}"
+        assert mine.device == theirs.device, f"{where}: on {mine.device} instead of {theirs.device}"
+        if theirs.numel():
+            assert _strides(mine) == _strides(theirs), f"{where}: strides {mine.stride()} instead of {theirs.stride()} of shape {tuple(theirs.shape)}"
+        reference = wide[index] if index < len(wide) else None
+        problem = difference(mine, theirs, reference if isinstance(reference, torch.Tensor) else None, ulps)
+        assert problem is None, f"{where}: {problem}"
+
+
+def _strides(tensor):
+    """Those that matter."""
+    return [stride for stride, size in zip(tensor.stride(), tensor.shape) if size > 1]
+
+
+def difference(mine, theirs, wide, ulps):
+    """None, or what is wrong. A float may be as ATen's, or within `ulps` units in the last place of ATen's or of the fp64 result, or no further from that than
+    twice ATen's largest error in the tensor. Everything else is equal. Zeros that are equal have equal signs where ATen's agrees with fp64's."""
+    mine, theirs = mine.detach(), theirs.detach()
+    if not theirs.dtype.is_floating_point:
+        if torch.equal(mine, theirs):
+            return None
+        return _worst(mine != theirs, mine, theirs, wide)
+    eps, tiny = torch.finfo(theirs.dtype).eps, torch.finfo(theirs.dtype).tiny
+    a, b = mine.double(), theirs.double()
+
+    def near(x, y):
+        return (x == y) | (x.isnan() & y.isnan()) | ((x - y).abs() <= ulps * eps * y.abs().clamp(min=tiny))
+
+    good = near(a, b)
+    if wide is not None and wide.dtype == torch.float64 and wide.shape == theirs.shape:
+        exact = wide.detach()
+        rounded = exact.to(theirs.dtype).double()
+        error = (b - rounded).abs()
+        error = error[error.isfinite()]
+        most = 2 * error.max().item() if error.numel() else 0
+        good |= near(a, exact) | near(a, rounded) | ((a - rounded).abs() <= most)
+    if good.all():
+        signs = (a == 0) & (b == 0) & (a.signbit() != b.signbit())
+        return None if not signs.any() else "the sign of zero: " + _worst(signs, mine, theirs, wide)
+    return _worst(~good, mine, theirs, wide)
+
+
+def _worst(bad, mine, theirs, wide):
+    at = tuple(bad.nonzero()[0].tolist())
+    text = f"{int(bad.sum())} of {bad.numel()} elements differ, for instance at {at}: {mine[at].item()!r} instead of {theirs[at].item()!r}"
+    return text + (f" (fp64: {wide[at].item()!r})" if wide is not None and wide.shape == theirs.shape else "")
+
+
+def same_error(mine, theirs):
+    """Whether two exceptions are the same to a user."""
+    return type(mine) is type(theirs) and str(mine).splitlines()[:1] == str(theirs).splitlines()[:1]
+
+
+def served(operator):
+    """How many calls of an operator's overloads went to Nereid since the report was cleared."""
+    names = {form.name for form in nereid.ops.OPERATORS[operator].forms}
+    return sum(row.calls for row in nereid.ops.report() if row.route == "nereid" and row.overload in names)
+
+
+def describe(args, kwargs):
+    """The arguments of a call in one line."""
+
+    def one(value):
+        if isinstance(value, torch.Tensor):
+            return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}" + ("" if value.is_contiguous() else f"/{list(value.stride())}")
+        return repr(value)
+
+    return ", ".join([*(str(pytree.tree_map(one, value)) for value in args), *(f"{name}={pytree.tree_map(one, value)}" for name, value in kwargs.items())])
+
+
+def nan_free(x):
+    return not (isinstance(x, float) and math.isnan(x))
+
+
+__all__ = ["DTYPES", "Row", "check", "copied", "describe", "difference", "find", "noncontiguous_like", "op_db", "outcome", "rows", "same_error", "samples",
+           "served", "tensors", "widened"]

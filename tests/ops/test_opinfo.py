@@ -1,0 +1,121 @@
+"""PyTorch's samples of every registered operator: values, dtypes, strides, errors, `out=`, in-place, gradients (opinfo.py)."""
+
+import pytest
+import torch
+
+import nereid.ops
+import opinfo
+
+#: Strides and layouts that `noncontiguous_like` does not make.
+LAYOUTS = {
+    "plain": lambda tensor: tensor,
+    "noncontiguous": opinfo.noncontiguous_like,
+    "transposed": lambda tensor: tensor.transpose(0, -1).contiguous().transpose(0, -1) if tensor.dim() > 1 else tensor,
+}
+
+
+def both(row, function, sample, change=lambda tensor: tensor, floats=False):
+    """Runs a sample natively, natively in fp64 and with `nereid.ops`: (ours, error), (native, error), wide result or None."""
+    args, kwargs = opinfo.copied(sample, change)
+    native, native_error = opinfo.outcome(function, *args, **kwargs)
+    wide = None
+    if native_error is None:
+        results = opinfo.tensors(native)
+        integers = any(result.dtype.is_floating_point for result in results) and not any(t.dtype.is_floating_point for t in opinfo.tensors(args, kwargs))
+        if any(result.dtype in opinfo.NARROW for result in results):
+            args, kwargs = opinfo.copied(sample, lambda tensor: opinfo.widened(change(tensor), integers))
+            wide, _ = opinfo.outcome(function, *args, **kwargs)
+    args, kwargs = opinfo.copied(sample, change)
+    with nereid.ops.use():
+        ours, error = opinfo.outcome(function, *args, **kwargs)
+    return (ours, error), (native, native_error), wide
+
+
+def compare(row, function, sample, what, change=lambda tensor: tensor):
+    (ours, error), (native, native_error), wide = both(row, function, sample, change)
+    what = f"{what} {row.info.name}({opinfo.describe((sample.input, *sample.args), sample.kwargs)})"
+    if native_error is not None or error is not None:
+        assert native_error is not None and error is not None and opinfo.same_error(error, native_error), \
+            f"{what}: {type(error).__name__}: {error}; ATen: {type(native_error).__name__}: {native_error}"
+        return
+    opinfo.check(ours, native, wide, row.ulps, what)
+
+
+def test_samples(row, dtype, target):
+    found = opinfo.samples(row.info, target, dtype)
+    for name, change in LAYOUTS.items():
+        for sample in found if name == "plain" else found[:20]:
+            compare(row, row.info.op, sample, name, change)
+    if dtype in getattr(nereid.ops.OPERATORS[row.operator], "served_dtypes", ()) and found:
+        assert opinfo.served(row.operator), f"no call of `{row.operator}` was served: {nereid.ops.report()}"
+
+
+def test_inplace(row, dtype, target):
+    if row.info.inplace_variant is None:
+        return
+
+    def inplace(x, *args, **kwargs):
+        result = row.info.inplace_variant(x, *args, **kwargs)
+        assert result is x
+        return x
+
+    for sample in opinfo.samples(row.info, target, dtype, reference=False):
+        if isinstance(sample.input, torch.Tensor):
+            compare(row, inplace, sample, "in place", opinfo.noncontiguous_like)
+            compare(row, inplace, sample, "in place")
+
+
+def test_out(row, dtype, target):
+    if not row.info.supports_out:
+        return
+    for sample in opinfo.samples(row.info, target, dtype, reference=False)[:12]:
+        args, kwargs = opinfo.copied(sample)
+        expected, error = opinfo.outcome(row.info.op, *args, **kwargs)
+        if error is not None or not isinstance(expected, torch.Tensor):
+            continue
+        makers = {
+            "right": lambda: torch.zeros_like(expected),
+            "noncontiguous": lambda: opinfo.noncontiguous_like(torch.zeros_like(expected)) if expected.dim() else torch.zeros_like(expected),
+            "empty": lambda: torch.empty(0, dtype=expected.dtype, device=expected.device),
+            "of another dtype": lambda: torch.zeros_like(expected, dtype=torch.float64 if expected.dtype.is_floating_point else torch.int32),
+            "of a forbidden dtype": lambda: torch.zeros_like(expected, dtype=torch.int32),
+            "of another shape": lambda: torch.zeros((*expected.shape, 2), dtype=expected.dtype, device=expected.device),
+        }
+        for name, make in makers.items():
+
+            def into(*args, **kwargs):
+                out = make()
+                result = row.info.op(*args, out=out, **kwargs)
+                assert result is out
+                return out
+
+            compare(row, into, sample, f"out= {name}")
+
+
+@pytest.mark.floats("float32", "float64")
+def test_gradients(row, dtype, target):
+    def gradients(*args, **kwargs):
+        result = row.info.op(*args, **kwargs)
+        inputs = [tensor for tensor in opinfo.tensors(args, kwargs) if tensor.requires_grad]
+        outputs = [tensor for tensor in opinfo.tensors(result) if tensor.requires_grad]
+        if not inputs or not outputs:
+            return [tensor.detach() for tensor in opinfo.tensors(result)]
+        again = row.info.supports_gradgrad
+        found = torch.autograd.grad([output.sum() if again else output.mean() for output in outputs], inputs, create_graph=again, allow_unused=True)
+        first = [gradient for gradient in found if gradient is not None]
+        second = [gradient for gradient in first if gradient.requires_grad]
+        if second:
+            found = torch.autograd.grad([gradient.sin().sum() for gradient in second], inputs, allow_unused=True)
+            first += [gradient for gradient in found if gradient is not None]
+        return [gradient.detach() for gradient in first]
+
+    for sample in opinfo.samples(row.info, target, dtype, requires_grad=True):
+        compare(row, gradients, sample, "gradients")
+
+
+def test_errors(row, target):
+    if row.info.error_inputs_func is None:
+        return
+    for case in row.info.error_inputs(target):
+        sample = case.sample_input
+        compare(row, row.info.op, sample, "error")
