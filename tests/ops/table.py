@@ -3,4 +3,40 @@
 {operator: ((names of OpInfos), {keyword of opinfo.Row: value})}
 """
 
-OPINFOS = {}
+OPINFOS = {
+    "rsub": (("rsub", ), {}),
+    "special_i1": (("special.i1", ), {}),
+    "special_ndtri": (("special.ndtri", ), {}),
+    "special_log_ndtr": (("special.log_ndtr", ), {}),
+    "special_erfcx": (("special.erfcx", ), {}),
+    "special_entr": (("special.entr", ), {}),
+    "special_xlog1py": (("special.xlog1py", ), {}),
+    "__lshift__": (("bitwise_left_shift", ), {}),
+    "__rshift__": (("bitwise_right_shift", ), {}),
+    "fill": (("fill", "full_like"), {}),
+    "zero": (("zeros_like", "new_zeros"), {}),
+    "copy": (("clone", "contiguous", "to", "float", "half", "bool", "int", "tile"), {}),
+    "_prelu_kernel": (("nn.functional.prelu", ), {}),
+    "log_sigmoid_backward": (("nn.functional.logsigmoid", ), {}),
+    "native_dropout_backward": ((), {}),
+    # By the gradients of:
+    "threshold_backward": (("nn.functional.relu", "nn.functional.threshold"), {}),
+    "sigmoid_backward": (("sigmoid", ), {}),
+    "tanh_backward": (("tanh", ), {}),
+    "silu_backward": (("nn.functional.silu", ), {}),
+    "mish_backward": (("nn.functional.mish", ), {}),
+    "gelu_backward": (("nn.functional.gelu", ), {}),
+    "elu_backward": (("nn.functional.elu", "nn.functional.celu", "nn.functional.selu"), {}),
+    "softplus_backward": (("nn.functional.softplus", ), {}),
+    "hardswish_backward": (("nn.functional.hardswish", ), {}),
+    "hardsigmoid_backward": (("nn.functional.hardsigmoid", ), {}),
+    "hardtanh_backward": (("nn.functional.hardtanh", "nn.functional.relu6"), {}),
+    "leaky_relu_backward": (("nn.functional.leaky_relu", ), {}),
+    "softshrink_backward": (("nn.functional.softshrink", ), {}),
+    "hardshrink_backward": (("nn.functional.hardshrink", ), {}),
+    "logit_backward": (("logit", ), {}),
+    "_prelu_kernel_backward": (("nn.functional.prelu", ), {}),
+}
+
+#: Operators that forward samples do not reach, only gradients.
+BACKWARD = [name for name in OPINFOS if name.endswith("_backward")]

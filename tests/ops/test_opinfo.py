@@ -14,38 +14,33 @@ LAYOUTS = {
 }
 
 
-def both(row, function, sample, change=lambda tensor: tensor, floats=False):
-    """Runs a sample natively, natively in fp64 and with `nereid.ops`: (ours, error), (native, error), wide result or None."""
-    args, kwargs = opinfo.copied(sample, change)
-    native, native_error = opinfo.outcome(function, *args, **kwargs)
-    wide = None
-    if native_error is None:
+def compare(row, cases):
+    """Runs cases natively, natively in fp64, then with `nereid.ops`, and compares. cases: [(text, function, sample, change of its tensors)]."""
+    prepared = []
+    for what, function, sample, change in cases:
+        args, kwargs = opinfo.copied(sample, change)
+        what = f"{what} {row.info.name}({opinfo.describe(args, kwargs)})"
+        native, error = opinfo.outcome(function, *args, **kwargs)
+        wide = None
         results = opinfo.tensors(native)
-        integers = any(result.dtype.is_floating_point for result in results) and not any(t.dtype.is_floating_point for t in opinfo.tensors(args, kwargs))
         if any(result.dtype in opinfo.NARROW for result in results):
+            integers = not any(tensor.dtype.is_floating_point for tensor in opinfo.tensors(args, kwargs))
             args, kwargs = opinfo.copied(sample, lambda tensor: opinfo.widened(change(tensor), integers))
             wide, _ = opinfo.outcome(function, *args, **kwargs)
-    args, kwargs = opinfo.copied(sample, change)
+        prepared.append((what, function, opinfo.copied(sample, change), native, error, wide))
     with nereid.ops.use():
-        ours, error = opinfo.outcome(function, *args, **kwargs)
-    return (ours, error), (native, native_error), wide
-
-
-def compare(row, function, sample, what, change=lambda tensor: tensor):
-    (ours, error), (native, native_error), wide = both(row, function, sample, change)
-    what = f"{what} {row.info.name}({opinfo.describe((sample.input, *sample.args), sample.kwargs)})"
-    if native_error is not None or error is not None:
-        assert native_error is not None and error is not None and opinfo.same_error(error, native_error), \
-            f"{what}: {type(error).__name__}: {error}; ATen: {type(native_error).__name__}: {native_error}"
-        return
-    opinfo.check(ours, native, wide, row.ulps, what)
+        results = [opinfo.outcome(function, *args, **kwargs) for _, function, (args, kwargs), *_ in prepared]
+    for (what, _, _, native, native_error, wide), (ours, error) in zip(prepared, results):
+        if native_error is not None or error is not None:
+            assert native_error is not None and error is not None and opinfo.same_error(error, native_error), \
+                f"{what}: {type(error).__name__}: {error}; ATen: {type(native_error).__name__}: {native_error}"
+            continue
+        opinfo.check(ours, native, wide, row.ulps, what)
 
 
 def test_samples(row, dtype, target):
     found = opinfo.samples(row.info, target, dtype)
-    for name, change in LAYOUTS.items():
-        for sample in found if name == "plain" else found[:20]:
-            compare(row, row.info.op, sample, name, change)
+    compare(row, [(name, row.info.op, sample, change) for name, change in LAYOUTS.items() for sample in (found if name == "plain" else found[:20])])
     if dtype in getattr(nereid.ops.OPERATORS[row.operator], "served_dtypes", ()) and found:
         assert opinfo.served(row.operator), f"no call of `{row.operator}` was served: {nereid.ops.report()}"
 
@@ -59,37 +54,39 @@ def test_inplace(row, dtype, target):
         assert result is x
         return x
 
-    for sample in opinfo.samples(row.info, target, dtype, reference=False):
-        if isinstance(sample.input, torch.Tensor):
-            compare(row, inplace, sample, "in place", opinfo.noncontiguous_like)
-            compare(row, inplace, sample, "in place")
+    found = [sample for sample in opinfo.samples(row.info, target, dtype, reference=False) if isinstance(sample.input, torch.Tensor)]
+    compare(row, [("in place", inplace, sample, LAYOUTS[name]) for sample in found for name in ("plain", "noncontiguous")])
 
 
 def test_out(row, dtype, target):
     if not row.info.supports_out:
         return
+    cases = []
     for sample in opinfo.samples(row.info, target, dtype, reference=False)[:12]:
         args, kwargs = opinfo.copied(sample)
         expected, error = opinfo.outcome(row.info.op, *args, **kwargs)
         if error is not None or not isinstance(expected, torch.Tensor):
             continue
         makers = {
-            "right": lambda: torch.zeros_like(expected),
-            "noncontiguous": lambda: opinfo.noncontiguous_like(torch.zeros_like(expected)) if expected.dim() else torch.zeros_like(expected),
-            "empty": lambda: torch.empty(0, dtype=expected.dtype, device=expected.device),
-            "of another dtype": lambda: torch.zeros_like(expected, dtype=torch.float64 if expected.dtype.is_floating_point else torch.int32),
-            "of a forbidden dtype": lambda: torch.zeros_like(expected, dtype=torch.int32),
-            "of another shape": lambda: torch.zeros((*expected.shape, 2), dtype=expected.dtype, device=expected.device),
+            "right": lambda expected=expected: torch.zeros_like(expected),
+            "noncontiguous": lambda expected=expected: opinfo.noncontiguous_like(torch.zeros_like(expected)) if expected.dim() else torch.zeros_like(expected),
+            "empty": lambda expected=expected: torch.empty(0, dtype=expected.dtype, device=expected.device),
+            "of another dtype": lambda expected=expected: torch.zeros_like(expected, dtype=torch.float64 if expected.dtype.is_floating_point else torch.int32),
+            "of a forbidden dtype": lambda expected=expected: torch.zeros_like(expected, dtype=torch.int32),
+            "of another shape": lambda expected=expected: torch.zeros((*expected.shape, 2), dtype=expected.dtype, device=expected.device),
         }
-        for name, make in makers.items():
+        cases += [(f"out= {name}", into(row.info.op, make), sample, LAYOUTS["plain"]) for name, make in makers.items()]
+    compare(row, cases)
 
-            def into(*args, **kwargs):
-                out = make()
-                result = row.info.op(*args, out=out, **kwargs)
-                assert result is out
-                return out
 
-            compare(row, into, sample, f"out= {name}")
+def into(function, make):
+    def called(*args, **kwargs):
+        out = make()
+        result = function(*args, out=out, **kwargs)
+        assert result is out
+        return out
+
+    return called
 
 
 @pytest.mark.floats("float32", "float64")
@@ -109,13 +106,10 @@ def test_gradients(row, dtype, target):
             first += [gradient for gradient in found if gradient is not None]
         return [gradient.detach() for gradient in first]
 
-    for sample in opinfo.samples(row.info, target, dtype, requires_grad=True):
-        compare(row, gradients, sample, "gradients")
+    compare(row, [("gradients", gradients, sample, LAYOUTS["plain"]) for sample in opinfo.samples(row.info, target, dtype, requires_grad=True)])
 
 
 def test_errors(row, target):
     if row.info.error_inputs_func is None:
         return
-    for case in row.info.error_inputs(target):
-        sample = case.sample_input
-        compare(row, row.info.op, sample, "error")
+    compare(row, [("error", row.info.op, case.sample_input, LAYOUTS["plain"]) for case in row.info.error_inputs(target)])

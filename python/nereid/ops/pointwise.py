@@ -28,7 +28,7 @@ class Rule:
     dtypes: the promoted dtypes that are served.
     same: inputs must all have one dtype (numbers aside).
     numbers: what a number among the inputs is rounded to: "common", the promoted dtype, or "compute", what the function computes in.
-    promote_scalars: scalars must be representable in the promoted dtype. False: they are passed as they are and arrive as fp64 or int64.
+    casts: results are converted to the dtype of any output, also to one that loses values; inputs are not promoted.
     """
     function: object
     promotion: str = "default"
@@ -37,17 +37,19 @@ class Rule:
     results: int = 1
     same: bool = False
     numbers: str = "common"
+    casts: bool = False
 
     def __post_init__(self):
         if self.promotion not in _promotion.KINDS:
             raise ValueError(f"`promotion` is {self.promotion!r}: expected one of {', '.join(map(repr, _promotion.KINDS))}")
 
 
-def run(rule, inputs, scalars, outs=None):
+def run(rule, inputs, scalars, outs=None, fills=(), written=False, contiguous=False):
     """Applies a rule.
 
-    inputs: tensors, numbers, None. scalars: numbers, None. outs: the tensors to write, which must have the result's shape or be empty; None
-    for new ones. Returns a list of the outputs, or `Native(reason)` before anything was done.
+    inputs: tensors, numbers, None; where there is none, the dtype is that of the first output. scalars: numbers, None, or 0-d tensors of the host.
+    fills: what to take for the scalars that are None: a number, "max" or "min" (of the promoted dtype), or None. outs: the tensors to write, which must have the result's shape or be empty; None
+    for new ones. written: the outputs have the shape that inputs are broadcast to. contiguous: new outputs are contiguous. Returns a list of the outputs, or `Native(reason)` before anything was done.
     """
     tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
     for tensor in (*tensors, *(outs or ())):
@@ -62,26 +64,27 @@ def run(rule, inputs, scalars, outs=None):
 
     raw = rule.raw
     operands = [x for i, x in enumerate(inputs) if i not in raw and x is not None] if raw else inputs
-    common, result = _promotion.promoted(operands or inputs, rule.promotion)
+    common, result = _promotion.promoted(operands or inputs or outs[:1], rule.promotion)
     if common not in rule.dtypes:
         return Native("dtype")
     if rule.same and len({x.dtype for x in operands if isinstance(x, torch.Tensor)}) > 1:
         return Native("dtypes differ")
-    scalars = _scalars(scalars, common)
+    scalars = _scalars(scalars, fills, common)
     if type(scalars) is Native:
         return scalars
 
     try:
-        shape = tensors[0].shape
-        if any(tensor.shape != shape for tensor in tensors):
-            shape = torch.broadcast_shapes(*[tensor.shape for tensor in tensors])
+        shaped = outs + tensors if written else tensors
+        shape = shaped[0].shape
+        if any(tensor.shape != shape for tensor in shaped):
+            shape = torch.broadcast_shapes(*[tensor.shape for tensor in shaped])
     except RuntimeError:
         return Native("shapes")
     if outs is not None:
         for out in outs:
             if out.shape != shape and (out.numel() or not _resizable(out, shape)):
                 return Native("shape of the output")
-            if not torch.can_cast(result, out.dtype):
+            if not rule.casts and not torch.can_cast(result, out.dtype):
                 return Native("dtype of the output")
             if out.shape == shape and (_shapes.overlaps_itself(out) or any(_shapes.conflict(out, tensor) for tensor in (*tensors, *outs))):
                 return Native("overlap")
@@ -103,7 +106,7 @@ def run(rule, inputs, scalars, outs=None):
 
     pointers = [x for x in passed if isinstance(x, torch.Tensor)]
     if outs is None:
-        strides = _shapes.output_strides(shape, pointers or tensors)
+        strides = _shapes.output_strides(shape, [] if contiguous else pointers or tensors)
         outs = [torch.empty_strided(shape, strides, dtype=result, device=device) for _ in range(rule.results)]
     else:
         for out in outs:
@@ -130,10 +133,17 @@ def _number(value, common, rounding):
     return int(value)
 
 
-def _scalars(scalars, common):
+def _scalars(scalars, fills, common):
     """Scalars as they are passed, or `Native` where ATen has to decide: it refuses what `common` does not hold."""
     passed = []
-    for value in scalars:
+    for i, value in enumerate(scalars):
+        if value is None and fills:
+            limits = torch.finfo(common) if common.is_floating_point else torch.iinfo(common)
+            value = getattr(limits, fills[i]) if isinstance(fills[i], str) else fills[i]
+        if isinstance(value, torch.Tensor):
+            if value.dim() or value.device.type != "cpu":
+                return Native("scalar on a device")
+            value = value.item()
         if value is None:
             passed.append(None)
         elif isinstance(value, complex):
@@ -213,7 +223,9 @@ class Pointwise(Operator):
 
     inputs: names of the arguments that are tensors, or numbers that take part in promotion, in the order of the function's parameters.
     scalars: names of the others. rules: {values of the arguments in `choices`: Rule}; `choices` are arguments such as `rounding_mode`
-    that choose a function. check: called with the values by name, returns why ATen has to decide, or None.
+    that choose a function. check: called with the values by name, returns why ATen has to decide, or None. ignored: arguments that change nothing.
+    written: the argument that in-place overloads write and none reads: only these are served. fills: {scalar: what None means: a number, "max" or
+    "min" of the promoted dtype}. contiguous: new outputs are contiguous, whatever the inputs are.
     """
     inputs: tuple
     rules: dict
@@ -221,18 +233,28 @@ class Pointwise(Operator):
     choices: tuple = ()
     ignored: tuple = ()
     check: object = None
+    written: str = None
+    fills: dict = dataclasses.field(default_factory=dict)
+    contiguous: bool = False
 
     family = "pointwise"
 
     def accepts(self, form):
         names = [argument.name for argument in form.arguments]
-        if not set(names) <= {*self.inputs, *self.scalars, *self.choices, *self.ignored}:
+        if not set(names) <= {*self.inputs, *self.scalars, *self.choices, *self.ignored, self.written}:
+            return False
+        if self.written and form.kind != "inplace":
             return False
         if form.returns != next(iter(self.rules.values())).results or form.kind == "inplace" and form.returns != 1:
             return False
         kinds = {argument.name: argument for argument in form.arguments}
         return all(kinds[name].is_tensor or kinds[name].is_number for name in self.inputs if name in kinds) and \
-            all(kinds[name].is_number for name in self.scalars if name in kinds) and any(argument.is_tensor for argument in form.arguments)
+            all(kinds[name].is_number or kinds[name].is_tensor for name in self.scalars if name in kinds) and any(argument.is_tensor for argument in form.arguments)
+
+    @property
+    def served_dtypes(self):
+        """The promoted dtypes that are served by all rules."""
+        return tuple(dtype for dtype in ALL if all(dtype in rule.dtypes for rule in self.rules.values()))
 
     def call(self, form, values, outs):
         rule = self.rules.get(tuple([values.get(name) for name in self.choices]))
@@ -241,8 +263,8 @@ class Pointwise(Operator):
         if self.check is not None and (why := self.check(values)):
             return Native(why)
         inplace = form.kind == "inplace"
-        results = run(rule, [values.get(name) for name in self.inputs], [values.get(name) for name in self.scalars],
-                      [values[form.arguments[0].name]] if inplace else outs)
+        results = run(rule, [values[name] for name in self.inputs if name in values], [values.get(name) for name in self.scalars],
+                      [values[form.arguments[0].name]] if inplace else outs, tuple([self.fills.get(name) for name in self.scalars]) if self.fills else (), bool(self.written), self.contiguous)
         if type(results) is Native:
             return results
         return results[0] if len(results) == 1 else tuple(results)

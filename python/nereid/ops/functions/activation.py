@@ -1,0 +1,259 @@
+"""Activation functions, and what leads from the gradients of their results to those of their inputs."""
+
+import nereid
+import nereid.language as tl
+from nereid.language.extra import libdevice
+
+SQRT_HALF = tl.constexpr(0.7071067811865476)
+INV_SQRT_2PI = tl.constexpr(0.3989422804014327)
+SQRT_2_OVER_PI = tl.constexpr(0.7978845608028654)
+CUBIC = tl.constexpr(0.044715)
+
+
+@nereid.jit
+def divide(x, y):
+    """x / y, correctly rounded."""
+    if x.dtype == tl.float64:
+        return x / y
+    x, y = tl.broadcast(x, y)
+    return tl.div_rn(x, y)
+
+
+@nereid.jit
+def sigmoid(x):
+    return divide(tl.full(x.shape, 1, x.dtype), 1 + tl.exp(-x))
+
+
+@nereid.jit
+def sigmoid_backward(grad, y):
+    return grad * ((1 - y) * y)
+
+
+@nereid.jit
+def tanh_backward(grad, y):
+    return grad * (1 - y * y)
+
+
+@nereid.jit
+def relu(x):
+    return tl.where(x < 0, tl.zeros_like(x), x)
+
+
+@nereid.jit
+def threshold(x, threshold, value):
+    return tl.where(x <= threshold, value, x)
+
+
+@nereid.jit
+def threshold_backward(grad, x, threshold):
+    return tl.where(x <= threshold, tl.zeros_like(grad), grad)
+
+
+@nereid.jit
+def silu(x):
+    return divide(x, 1 + tl.exp(-x))
+
+
+@nereid.jit
+def silu_backward(grad, x):
+    s = sigmoid(x)
+    return grad * s * (1 + x * (1 - s))
+
+
+@nereid.jit
+def gelu(x):
+    return 0.5 * x * (1 + tl.erf(x * SQRT_HALF))
+
+
+@nereid.jit
+def gelu_backward(grad, x):
+    return grad * (0.5 * (1 + tl.erf(x * SQRT_HALF)) + x * tl.exp(-0.5 * x * x) * INV_SQRT_2PI)
+
+
+@nereid.jit
+def gelu_tanh(x):
+    return 0.5 * x * (1 + libdevice.tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x)))
+
+
+@nereid.jit
+def gelu_tanh_backward(grad, x):
+    t = libdevice.tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x))
+    inner = SQRT_2_OVER_PI * (1 + 3 * CUBIC * x * x)
+    return grad * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner)
+
+
+@nereid.jit
+def elu(x, alpha, scale, input_scale):
+    return tl.where(x < 0, libdevice.expm1(x * input_scale) * (alpha * scale), x * scale)
+
+
+@nereid.jit
+def elu_backward(grad, x, alpha, scale, input_scale):
+    return tl.where(x <= 0, grad * input_scale * (alpha * scale) * tl.exp(x * input_scale), grad * scale)
+
+
+@nereid.jit
+def elu_backward_of_result(grad, y, alpha, scale, input_scale):
+    return tl.where(y <= 0, grad * input_scale * (y + alpha * scale), grad * scale)
+
+
+@nereid.jit
+def celu(x, alpha):
+    return tl.where(x < 0, libdevice.expm1(divide(x, alpha)) * alpha, x)
+
+
+@nereid.jit
+def softplus(x, beta, threshold):
+    scaled = x * beta
+    return tl.where(scaled > threshold, x, divide(libdevice.log1p(tl.exp(scaled)), beta))
+
+
+@nereid.jit
+def softplus_backward(grad, x, beta, threshold):
+    scaled = x * beta
+    z = tl.exp(scaled)
+    return tl.where(scaled > threshold, grad, divide(grad * z, z + 1))
+
+
+@nereid.jit
+def mish(x):
+    return x * libdevice.tanh(libdevice.log1p(tl.exp(x)))
+
+
+@nereid.jit
+def mish_backward(grad, x):
+    t = libdevice.tanh(libdevice.log1p(tl.exp(x)))
+    return grad * (t + x * sigmoid(x) * (1 - t * t))
+
+
+@nereid.jit
+def limit(x, low, high):
+    """x between low and high, NaN as it is."""
+    return tl.where(x < low, low, tl.where(x > high, high, x))
+
+
+@nereid.jit
+def hardswish(x):
+    return x * limit(x + 3, 0.0, 6.0) * (1 / 6)
+
+
+@nereid.jit
+def hardswish_backward(grad, x):
+    return tl.where(x <= -3, tl.zeros_like(grad), tl.where(x < 3, grad * (x * (1 / 3) + 0.5), grad))
+
+
+@nereid.jit
+def hardsigmoid(x):
+    return limit(x + 3, 0.0, 6.0) * (1 / 6)
+
+
+@nereid.jit
+def hardsigmoid_backward(grad, x):
+    return tl.where((x > -3) & (x < 3), grad * (1 / 6), tl.zeros_like(grad))
+
+
+@nereid.jit
+def hardtanh(x, low, high):
+    x = tl.where(x < low, low, x)
+    return tl.where(x > high, high, x)
+
+
+@nereid.jit
+def hardtanh_backward(grad, x, low, high):
+    return tl.where((x <= low) | (x >= high), tl.zeros_like(grad), grad)
+
+
+@nereid.jit
+def leaky_relu(x, slope):
+    return tl.where(x > 0, x, x * slope)
+
+
+@nereid.jit
+def leaky_relu_backward(grad, x, slope):
+    return tl.where(x > 0, grad, grad * slope)
+
+
+@nereid.jit
+def softshrink(x, bound):
+    return tl.where(x > bound, x - bound, tl.where(x < -bound, x + bound, tl.where(x != x, x, 0.0)))
+
+
+@nereid.jit
+def hardshrink(x, bound):
+    return tl.where((x >= -bound) & (x <= bound), tl.zeros_like(x), x)
+
+
+@nereid.jit
+def shrink_backward(grad, x, bound):
+    return tl.where((x >= -bound) & (x <= bound), tl.zeros_like(grad), grad)
+
+
+@nereid.jit
+def logit_backward(grad, x, eps):
+    inner = divide(grad, x * (1 - x))
+    if eps is None:
+        return tl.where((x < 0) | (x > 1), float("nan"), tl.where((x == 0) | (x == 1), grad * float("inf"), inner))
+    negative = eps < 0
+    outside = tl.where(negative, (x < 0) | (x > 1), (x < eps) | (x > 1 - eps))
+    result = tl.where(outside, tl.where(negative, float("nan"), 0.0), inner)
+    return tl.where(negative & ((x == 0) | (x == 1)), grad * float("inf"), result)
+
+
+@nereid.jit
+def prelu(x, weight):
+    return tl.where(x > 0, x, weight * x)
+
+
+@nereid.jit
+def prelu_backward(grad, x, weight):
+    positive = x > 0
+    return tl.where(positive, grad, weight * grad), tl.where(positive, tl.zeros_like(grad), x * grad)
+
+
+@nereid.jit
+def dropout_backward(grad, mask, scale):
+    return grad * mask.to(grad.dtype) * scale
+
+
+@nereid.jit
+def glu(x, gate):
+    return x * sigmoid(gate)
+
+
+@nereid.jit
+def glu_backward(grad, x, gate):
+    s = sigmoid(gate)
+    return grad * s, (1 - s) * s * grad * x
+
+
+@nereid.jit
+def log_sigmoid(x):
+    """The result, and exp(-|x|), which the backward step reads on CPUs."""
+    z = tl.exp(-tl.abs(x))
+    return tl.where(x < 0, x, tl.zeros_like(x)) - libdevice.log1p(z), z
+
+
+@nereid.jit
+def log_sigmoid_backward(grad, x, z):
+    """z: exp(-|x|)."""
+    negative = x < 0
+    most = tl.where(negative, 1.0, 0.0).to(x.dtype)
+    sign = tl.where(negative, 1.0, -1.0).to(x.dtype)
+    return grad * (most - sign * divide(z, 1 + z))
+
+
+@nereid.jit
+def mse(x, target):
+    return (x - target) * (x - target)
+
+
+@nereid.jit
+def smooth_l1(x, target, beta):
+    z = tl.abs(x - target)
+    return tl.where(z < beta, divide(0.5 * z * z, beta), z - 0.5 * beta)
+
+
+@nereid.jit
+def huber(x, target, delta):
+    z = tl.abs(x - target)
+    return tl.where(z <= delta, 0.5 * z * z, delta * (z - 0.5 * delta))

@@ -1,0 +1,128 @@
+"""Every registered overload, called by its schema: it is served, equals ATen's kernel, and refuses what that refuses."""
+
+import pytest
+import torch
+
+import nereid.ops
+import opinfo
+
+CASES = [(operator, form) for operator in nereid.ops.OPERATORS.values() if operator.family == "pointwise" for form in operator.forms]
+MASKS = ("condition", "mask")
+#: Arguments that are no tensors, where 2 is not a good value.
+NUMBERS = {"reduction": 0, "scale": 1.5, "value": 3, "decimals": 1, "eps": 0.25, "lambd": 0.5, "beta": 2.0, "min": -1, "max": 2, "min_val": -1, "max_val": 2,
+           "negative_slope": 0.25, "nan": 1.0, "posinf": 2.0, "neginf": -2.0}
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, float("inf"), float("-inf"), float("nan"), 3.0, -3.0, 20.0, 1e-3]
+
+
+def tensor(name, dtype, shape, device, seed):
+    generator = torch.Generator().manual_seed(seed)
+    if name in MASKS or dtype == torch.bool:
+        return (torch.rand(shape, generator=generator) > 0.5).to(device)
+    if dtype.is_floating_point:
+        values = torch.randn(shape, generator=generator, dtype=torch.float64) * 2
+        flat = values.view(-1)
+        for i, special in enumerate(SPECIAL):
+            flat[(i * 5 + seed) % flat.numel()] = special
+        return (values.abs() if name == "buffer" else values).to(dtype).to(device)
+    values = torch.randint(1, 7, shape, generator=generator)
+    if dtype.is_signed:
+        values *= torch.randint(0, 2, shape, generator=generator) * 2 - 1
+    return values.to(dtype).to(device)
+
+
+def arguments(form, dtype, device, layout):
+    """(args, kwargs) for a form: by position what may be, tensors of `layout`."""
+    values = {}
+    for i, argument in enumerate(form.arguments):
+        if argument.is_tensor:
+            shape = (5, 7)
+            if form.base in ("masked_fill", "fill") and argument.name == "value":
+                shape = ()
+            elif layout == "broadcast" and i > 0:
+                shape = (7, ) if i % 2 else (5, 1)
+            value = tensor(argument.name, dtype, shape, device, i)
+            if layout == "transposed" and i > 0 and value.dim() == 2:
+                value = value.t().contiguous().t()
+            elif layout == "sliced" and value.dim() == 2:
+                value = torch.cat([value, value], 1)[:, ::2]
+        elif argument.name in ("approximate", "rounding_mode"):
+            value = {"approximate": "tanh", "rounding_mode": "floor"}[argument.name]
+        elif argument.name in NUMBERS:
+            value = NUMBERS[argument.name]
+            value = int(value) if dtype in opinfo.DTYPES[:6] and not argument.type.startswith("float") else value
+        elif argument.required or argument.type.startswith("Scalar"):
+            value = argument.type == "bool" or 2
+        else:
+            value = argument.default
+        values[argument.name] = value
+    names = [argument.name for argument in form.arguments]
+    return [values[name] for name in names[:form.positional]], {name: values[name] for name in names[form.positional:]}
+
+
+def run(form, dtype, device, layout, outs=None):
+    args, kwargs = arguments(form, dtype, device, layout)
+    if outs is not None:
+        kwargs.update(zip(form.outs, [out.clone() for out in outs]))
+    return opinfo.outcome(form.overload, *args, **kwargs)
+
+
+@pytest.mark.parametrize("dtype", opinfo.DTYPES, ids=str)
+@pytest.mark.parametrize("operator,form", CASES, ids=[form.name for _, form in CASES])
+def test_overload(operator, form, dtype, target):
+    served = 0
+    for layout in ("plain", "broadcast", "transposed", "sliced") if dtype in (torch.float32, torch.int64) else ("plain", ):
+        outs = None
+        if form.kind == "out":
+            functional = next(other for other in operator.forms if other.kind == "functional" and
+                              [(a.name, a.type) for a in other.arguments] == [(a.name, a.type) for a in form.arguments])
+            expected, error = run(functional, dtype, target, layout)
+            if error is not None:
+                continue
+            outs = [torch.zeros_like(result) for result in opinfo.tensors(expected)]
+        native, native_error = run(form, dtype, target, layout, outs)
+        with nereid.ops.use(only=[form.name]):
+            ours, error = run(form, dtype, target, layout, outs)
+        what = f"{form.name} {layout}"
+        if native_error is not None or error is not None:
+            assert error is not None and native_error is not None and opinfo.same_error(error, native_error), f"{what}: {error!r}; ATen: {native_error!r}"
+            continue
+        served += 1
+        opinfo.check(ours, native, None, 24 if dtype == torch.float32 else 1e6 if dtype == torch.float64 else 4, what)
+    if served and dtype in operator.served_dtypes:
+        assert opinfo.served(operator.name), f"{form.name} was not served: {nereid.ops.report()}"
+
+
+def test_only_leaves():
+    """A kernel for an operator that autograd sees through would make gradients None (`_schema.is_leaf`)."""
+    from nereid.ops import _schema
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    for operator in nereid.ops.OPERATORS.values():
+        assert operator.forms
+        for form in operator.forms:
+            assert has(form.qualified, "CPU") or not has(form.qualified, "CompositeImplicitAutograd"), form.name
+            assert _schema.is_leaf(form.name)
+
+
+@pytest.mark.parametrize("name", ["square", "relu6", "isfinite", "absolute"])
+def test_composed_operators_are_refused(name):
+    from nereid.ops.pointwise import Pointwise, Rule
+    from nereid.ops.functions import unary
+    with pytest.raises(ValueError, match=f"`aten::{name}` is composed of other operators .* would make its gradient None"):
+        nereid.ops.declare(Pointwise(name=name, inputs=("self", ), rules={(): Rule(function=unary.identity)}))
+    assert name not in nereid.ops.OPERATORS
+
+
+def test_declarations_that_are_wrong():
+    from nereid.ops.pointwise import Pointwise, Rule
+    from nereid.ops.functions import unary
+    rules = {(): Rule(function=unary.identity)}
+    with pytest.raises(LookupError, match="ATen has no operator `sine`"):
+        nereid.ops.declare(Pointwise(name="sine", inputs=("self", ), rules=rules))
+    with pytest.raises(ValueError, match="`sin` is declared twice"):
+        nereid.ops.declare(Pointwise(name="sin", inputs=("self", ), rules=rules))
+    with pytest.raises(ValueError, match="`sort` serves no overload"):
+        nereid.ops.declare(Pointwise(name="sort", inputs=("self", ), rules=rules))
+    with pytest.raises(LookupError, match="`without` of `trace` names `trace.other`, which is not among its overloads: trace"):
+        nereid.ops.declare(Pointwise(name="trace", inputs=("self", ), rules=rules, without={"trace.other": "?"}))
+    with pytest.raises(ValueError, match="`promotion` is 'floats': expected one of 'default'"):
+        Rule(function=unary.identity, promotion="floats")
