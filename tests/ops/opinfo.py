@@ -32,10 +32,11 @@ NARROW = (torch.float16, torch.bfloat16, torch.float32)
 @dataclasses.dataclass(frozen=True)
 class Row:
     """operator: the base operator under test. info: the OpInfo. ulps: how many units in the last place a float result may be off, besides
-    what ATen's own kernel is off."""
+    what ATen's own kernel is off. zeros: the signs of zeros count."""
     operator: str
     info: object
     ulps: float = 4
+    zeros: bool = True
 
     @property
     def name(self):
@@ -126,8 +127,9 @@ def widened(value, integers=False):
     return value
 
 
-def check(ours, native, wide, ulps, what):
-    """Asserts that results agree. ours, native: trees of results; wide: ATen's in fp64, or None; what: a text for the message."""
+def check(ours, native, wide, ulps, what, zeros=True):
+    """Asserts that results agree. ours, native: trees of results; wide: ATen's in fp64, or None; what: a text for the message.
+    zeros: see `difference`."""
     ours, native = pytree.tree_leaves(ours), pytree.tree_leaves(native)
     wide = pytree.tree_leaves(wide) if wide is not None else [None] * len(native)
     assert len(ours) == len(native), what
@@ -142,7 +144,7 @@ def check(ours, native, wide, ulps, what):
         if theirs.numel():
             assert _strides(mine) == _strides(theirs), f"{where}: strides {mine.stride()} instead of {theirs.stride()} of shape {tuple(theirs.shape)}"
         reference = wide[index] if index < len(wide) else None
-        problem = difference(mine, theirs, reference if isinstance(reference, torch.Tensor) else None, ulps)
+        problem = difference(mine, theirs, reference if isinstance(reference, torch.Tensor) else None, ulps, zeros)
         assert problem is None, f"{where}: {problem}"
 
 
@@ -151,9 +153,10 @@ def _strides(tensor):
     return [stride for stride, size in zip(tensor.stride(), tensor.shape) if size > 1]
 
 
-def difference(mine, theirs, wide, ulps):
+def difference(mine, theirs, wide, ulps, zeros=True):
     """None, or what is wrong. A float may be as ATen's, or within `ulps` units in the last place of ATen's or of the fp64 result, or no further from that than
-    twice ATen's largest error in the tensor. Everything else is equal. Zeros that are equal have equal signs where ATen's agrees with fp64's."""
+    twice ATen's largest error in the tensor. Everything else is equal. With `zeros`, equal zeros have equal signs
+    where ATen's agrees with fp64's."""
     mine, theirs = mine.detach(), theirs.detach()
     if theirs.is_complex():
         return difference(torch.view_as_real(mine.resolve_conj()), torch.view_as_real(theirs.resolve_conj()), None, ulps)
@@ -176,7 +179,7 @@ def difference(mine, theirs, wide, ulps):
         most = 2 * error.max().item() if error.numel() else 0
         good |= near(a, exact) | near(a, rounded) | ((a - rounded).abs() <= most)
     if good.all():
-        signs = (a == 0) & (b == 0) & (a.signbit() != b.signbit())
+        signs = (a == 0) & (b == 0) & (a.signbit() != b.signbit()) if zeros else torch.zeros_like(good)
         if wide is not None and wide.dtype == torch.float64 and wide.shape == theirs.shape:
             signs &= b.signbit() == wide.detach().signbit()
         return None if not signs.any() else "the sign of zero: " + _worst(signs, mine, theirs, wide)

@@ -19,6 +19,9 @@ OPINFOS = {
     "_prelu_kernel": (("nn.functional.prelu", ), {}),
     "log_sigmoid_backward": (("nn.functional.logsigmoid", ), {}),
     "native_dropout_backward": ((), {}),
+    "log_sigmoid_forward": (("nn.functional.logsigmoid", ), {}),
+    # ATen's vectors give 0, its tails -0 for small negative numbers.
+    "softshrink": (("nn.functional.softshrink", ), {"zeros": False}),
     # By the gradients of:
     "threshold_backward": (("nn.functional.relu", "nn.functional.threshold"), {}),
     "sigmoid_backward": (("sigmoid", ), {}),
@@ -35,6 +38,10 @@ OPINFOS = {
     "softshrink_backward": (("nn.functional.softshrink", ), {}),
     "hardshrink_backward": (("nn.functional.hardshrink", ), {}),
     "logit_backward": (("logit", ), {}),
+    "glu_backward": (("nn.functional.glu", ), {}),
+    "mse_loss_backward": (("nn.functional.mse_loss", ), {}),
+    "smooth_l1_loss_backward": (("nn.functional.smooth_l1_loss", ), {}),
+    "huber_loss_backward": (("nn.functional.huber_loss", ), {}),
     "_prelu_kernel_backward": (("nn.functional.prelu", ), {}),
 }
 

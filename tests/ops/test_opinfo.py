@@ -35,7 +35,7 @@ def compare(row, cases):
             assert native_error is not None and error is not None and opinfo.same_error(error, native_error), \
                 f"{what}: {type(error).__name__}: {error}; ATen: {type(native_error).__name__}: {native_error}"
             continue
-        opinfo.check(ours, native, wide, row.ulps, what)
+        opinfo.check(ours, native, wide, row.ulps, what, row.zeros)
 
 
 def test_samples(row, dtype, target):

@@ -38,7 +38,30 @@ def conflict(output, other):
     other_first, other_end = _extent(other)
     if end <= other_first or other_end <= first:
         return False
-    return not (first == other_first and output.shape == other.shape and output.stride() == other.stride() and output.dtype == other.dtype)
+    if output.shape == other.shape and output.stride() == other.stride() and output.dtype == other.dtype:
+        return first != other_first and _meets(output, first - other_first)
+    return True
+
+
+def _meets(tensor, distance):
+    """Whether a tensor and itself moved by `distance` bytes share an element."""
+    dims = sorted(((abs(stride) * tensor.element_size(), size) for stride, size in zip(tensor.stride(), tensor.shape) if size > 1 and stride), reverse=True)
+    reach = sum(stride * (size - 1) for stride, size in dims)
+
+    def search(distance, dims, reach):
+        # What is left has to be reached with the smaller strides: at most two multiples of the largest come near enough, where strides nest.
+        if abs(distance) > reach + tensor.element_size() - 1:
+            return False
+        if not dims:
+            return True
+        (stride, size), rest = dims[0], reach - dims[0][0] * (dims[0][1] - 1)
+        low = max(-(size - 1), -((rest + tensor.element_size() - 1 - distance) // stride))
+        high = min(size - 1, (rest + tensor.element_size() - 1 + distance) // stride)
+        if high - low > 4:
+            return True
+        return any(search(distance - step * stride, dims[1:], rest) for step in range(low, high + 1))
+
+    return search(distance, dims, reach)
 
 
 def collapsed(shape, strides):

@@ -225,7 +225,8 @@ class Pointwise(Operator):
     scalars: names of the others. rules: {values of the arguments in `choices`: Rule}; `choices` are arguments such as `rounding_mode`
     that choose a function. check: called with the values by name, returns why ATen has to decide, or None. ignored: arguments that change nothing.
     written: the argument that in-place overloads write and none reads: only these are served. fills: {scalar: what None means: a number, "max" or
-    "min" of the promoted dtype}. contiguous: new outputs are contiguous, whatever the inputs are.
+    "min" of the promoted dtype}. mean_over: an input: the function
+    has a further scalar, 1 divided by the input's number of elements where the argument `reduction` is 1 (the mean), else 1. contiguous: overloads whose new outputs are contiguous, whatever the inputs are.
     """
     inputs: tuple
     rules: dict
@@ -235,7 +236,8 @@ class Pointwise(Operator):
     check: object = None
     written: str = None
     fills: dict = dataclasses.field(default_factory=dict)
-    contiguous: bool = False
+    contiguous: tuple = ()
+    mean_over: str = None
 
     family = "pointwise"
 
@@ -263,8 +265,11 @@ class Pointwise(Operator):
         if self.check is not None and (why := self.check(values)):
             return Native(why)
         inplace = form.kind == "inplace"
-        results = run(rule, [values[name] for name in self.inputs if name in values], [values.get(name) for name in self.scalars],
-                      [values[form.arguments[0].name]] if inplace else outs, tuple([self.fills.get(name) for name in self.scalars]) if self.fills else (), bool(self.written), self.contiguous)
+        scalars = [values.get(name) for name in self.scalars]
+        if self.mean_over is not None:
+            scalars.append(1 / max(1, values[self.mean_over].numel()) if values["reduction"] == 1 else 1.0)
+        results = run(rule, [values[name] for name in self.inputs if name in values], scalars,
+                      [values[form.arguments[0].name]] if inplace else outs, tuple([self.fills.get(name) for name in self.scalars]) if self.fills else (), bool(self.written), form.name in self.contiguous)
         if type(results) is Native:
             return results
         return results[0] if len(results) == 1 else tuple(results)

@@ -7,8 +7,8 @@ from ..pointwise import FLOATS, INTEGERS, Pointwise, Rule
 NUMBERS = (*INTEGERS, *FLOATS)
 
 
-def _declare(name, function, inputs=("self", ), scalars=(), dtypes=FLOATS, promotion="default", check=None, ignored=(), **more):
-    declare(Pointwise(name=name, inputs=inputs, scalars=scalars, check=check, ignored=ignored,
+def _declare(name, function, inputs=("self", ), scalars=(), dtypes=FLOATS, promotion="default", check=None, ignored=(), mean_over=None, contiguous=(), **more):
+    declare(Pointwise(name=name, inputs=inputs, scalars=scalars, check=check, ignored=ignored, mean_over=mean_over, contiguous=contiguous,
                       rules={(): Rule(function=function, promotion=promotion, dtypes=dtypes, **more)}))
 
 
@@ -33,8 +33,9 @@ _declare("softshrink", activation.softshrink, scalars=("lambd", ), check=lambda 
 _declare("hardshrink", activation.hardshrink, scalars=("lambd", ))
 _declare("_prelu_kernel", activation.prelu, inputs=("self", "weight"), same=True)
 
+# The order of the inputs decides the strides of the result: it is that of ATen's own iterators.
 GRADIENT = ("grad_output", "self")
-_declare("threshold_backward", activation.threshold_backward, GRADIENT, ("threshold", ), NUMBERS)
+_declare("threshold_backward", activation.threshold_backward, ("self", "grad_output"), ("threshold", ), NUMBERS)
 _declare("sigmoid_backward", activation.sigmoid_backward, ("grad_output", "output"))
 _declare("tanh_backward", activation.tanh_backward, ("grad_output", "output"))
 _declare("silu_backward", activation.silu_backward, GRADIENT)
@@ -46,12 +47,12 @@ _declare("softplus_backward", activation.softplus_backward, GRADIENT, ("beta", "
 _declare("hardswish_backward", activation.hardswish_backward, GRADIENT)
 _declare("hardsigmoid_backward", activation.hardsigmoid_backward, GRADIENT)
 _declare("hardtanh_backward", activation.hardtanh_backward, GRADIENT, ("min_val", "max_val"))
-_declare("leaky_relu_backward", activation.leaky_relu_backward, GRADIENT, ("negative_slope", ), ignored=("self_is_result", ),
+_declare("leaky_relu_backward", activation.leaky_relu_backward, ("self", "grad_output"), ("negative_slope", ), ignored=("self_is_result", ),
          check=lambda values: "negative slope" if values["self_is_result"] and values["negative_slope"] < 0 else None)
 _declare("softshrink_backward", activation.shrink_backward, GRADIENT, ("lambd", ))
 _declare("hardshrink_backward", activation.shrink_backward, ("grad_out", "self"), ("lambd", ))
 _declare("logit_backward", activation.logit_backward, GRADIENT, ("eps", ))
-_declare("_prelu_kernel_backward", activation.prelu_backward, ("grad_output", "self", "weight"), same=True, results=2)
+_declare("_prelu_kernel_backward", activation.prelu_backward, ("self", "weight", "grad_output"), same=True, results=2)
 _declare("native_dropout_backward", activation.dropout_backward, ("grad_output", "mask"), ("scale", ), raw=(1, ))
 _declare("log_sigmoid_backward", activation.log_sigmoid_backward, ("grad_output", "self", "buffer"), same=True,
          check=lambda values: None if values["self"].device.type == "cpu" else "the buffer is empty on GPUs")
@@ -60,3 +61,6 @@ _declare("log_sigmoid_backward", activation.log_sigmoid_backward, ("grad_output"
 _NONE = 0
 for _name, _function, _scalars in (("mse_loss", activation.mse, ()), ("smooth_l1_loss", activation.smooth_l1, ("beta", )), ("huber_loss", activation.huber, ("delta", ))):
     declare(Pointwise(name=_name, inputs=("self", "target"), scalars=_scalars, choices=("reduction", ), rules={(_NONE, ): Rule(function=_function, dtypes=FLOATS)}))
+_declare("mse_loss_backward", activation.mse_backward, ("grad_output", "self", "target"), ignored=("reduction", ), mean_over="self")
+_declare("smooth_l1_loss_backward", activation.smooth_l1_backward, ("self", "target", "grad_output"), ("beta", ), contiguous=("smooth_l1_loss_backward", ), ignored=("reduction", ), mean_over="self")
+_declare("huber_loss_backward", activation.huber_backward, ("self", "target", "grad_output"), ("delta", ), contiguous=("huber_loss_backward", ), ignored=("reduction", ), mean_over="self")

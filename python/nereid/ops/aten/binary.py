@@ -25,8 +25,8 @@ def divides_by_zero(values):
         values["self"].device.type == "cpu" and not values["self"].is_floating_point() else None
 
 
-def _declare(name, function, promotion="default", dtypes=NUMBERS, inputs=PAIR, scalars=(), check=None, **more):
-    declare(Pointwise(name=name, inputs=inputs, scalars=scalars, check=check,
+def _declare(name, function, promotion="default", dtypes=NUMBERS, inputs=PAIR, scalars=(), check=None, contiguous=(), **more):
+    declare(Pointwise(name=name, inputs=inputs, scalars=scalars, check=check, contiguous=contiguous,
                       rules={(): Rule(function=function, promotion=promotion, dtypes=dtypes, **more)}))
 
 
@@ -50,7 +50,7 @@ def _negative_power(values):
     return "negative power" if not isinstance(exponent, torch.Tensor) and not isinstance(exponent, (float, complex)) and exponent < 0 else None
 
 
-_declare("pow", arithmetic.power, inputs=("self", "exponent"), check=_negative_power)
+_declare("pow", arithmetic.power, inputs=("self", "exponent"), check=_negative_power, contiguous=("pow.Scalar", ))
 
 _declare("atan2", arithmetic.atan2, "int_to_float", FLOATS)
 _declare("copysign", arithmetic.copysign, "int_to_float", FLOATS)

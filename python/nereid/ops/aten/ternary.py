@@ -22,7 +22,7 @@ declare(Pointwise(name="clamp_min", inputs=("self", "min"), rules={(): Rule(func
 declare(Pointwise(name="clamp_max", inputs=("self", "max"), rules={(): Rule(function=arithmetic.clamp_max, dtypes=NUMBERS)}))
 declare(Pointwise(name="addcmul", inputs=("self", "tensor1", "tensor2"), scalars=("value", ), rules={(): Rule(function=arithmetic.addcmul, dtypes=NUMBERS)}))
 declare(Pointwise(name="addcdiv", inputs=("self", "tensor1", "tensor2"), scalars=("value", ), rules={(): Rule(function=arithmetic.addcdiv, dtypes=FLOATS)}))
-declare(Pointwise(name="masked_fill", inputs=("self", "mask"), scalars=("value", ), check=_bool_mask("mask"), contiguous=True,
+declare(Pointwise(name="masked_fill", inputs=("self", "mask"), scalars=("value", ), check=_bool_mask("mask"), contiguous=("masked_fill.Scalar", "masked_fill.Tensor"),
                   rules={(): Rule(function=arithmetic.masked_fill, promotion="no_opmath", raw=(1, ))}))
 
 # These only write.

@@ -45,7 +45,7 @@ def threshold(x, threshold, value):
 
 
 @nereid.jit
-def threshold_backward(grad, x, threshold):
+def threshold_backward(x, grad, threshold):
     return tl.where(x <= threshold, tl.zeros_like(grad), grad)
 
 
@@ -169,7 +169,7 @@ def leaky_relu(x, slope):
 
 
 @nereid.jit
-def leaky_relu_backward(grad, x, slope):
+def leaky_relu_backward(x, grad, slope):
     return tl.where(x > 0, grad, grad * slope)
 
 
@@ -205,7 +205,7 @@ def prelu(x, weight):
 
 
 @nereid.jit
-def prelu_backward(grad, x, weight):
+def prelu_backward(x, weight, grad):
     positive = x > 0
     return tl.where(positive, grad, weight * grad), tl.where(positive, tl.zeros_like(grad), x * grad)
 
@@ -234,6 +234,11 @@ def log_sigmoid(x):
 
 
 @nereid.jit
+def log_sigmoid_alone(x):
+    return log_sigmoid(x)[0]
+
+
+@nereid.jit
 def log_sigmoid_backward(grad, x, z):
     """z: exp(-|x|)."""
     negative = x < 0
@@ -245,6 +250,23 @@ def log_sigmoid_backward(grad, x, z):
 @nereid.jit
 def mse(x, target):
     return (x - target) * (x - target)
+
+
+@nereid.jit
+def mse_backward(grad, x, target, norm):
+    return grad * (2 * norm * (x - target))
+
+
+@nereid.jit
+def smooth_l1_backward(x, target, grad, beta, norm):
+    difference = x - target
+    return tl.where(difference <= -beta, -norm * grad, tl.where(difference >= beta, norm * grad, divide(norm * difference * grad, beta)))
+
+
+@nereid.jit
+def huber_backward(x, target, grad, delta, norm):
+    difference = x - target
+    return tl.where(difference <= -delta, -norm * grad * delta, tl.where(difference >= delta, norm * grad * delta, norm * difference * grad))
 
 
 @nereid.jit
