@@ -67,7 +67,7 @@ def _signature(kind):
 def launch(kernel, grid, device, arguments, constants, integers="i64", **options):
     """Launches `kernel`, a jit function, compiled for exactly these types.
 
-    grid: the number of programs, one integer. arguments: {parameter: tensor, number, None or a tuple of these}; a float is passed as fp64,
+    grid: the number of programs, one integer or a tuple of them. arguments: {parameter: tensor, number, None or a tuple of these}; a float is passed as fp64,
     an integer as `integers` ("i32", "i64", or {parameter: type}). Integers are not specialised, pointers are on multiples of 16 for all of them together.
     constants: {parameter: constexpr}, hashable. device: the torch.device that the tensors are on. options: of the compiler.
     """
@@ -81,7 +81,7 @@ def launch(kernel, grid, device, arguments, constants, integers="i64", **options
             compiled = _compiled.get(key)
             if compiled is None:
                 compiled = _compiled[key] = _compile(kernel, device, arguments, kinds, constants, aligned, options)
-    compiled[(grid, )](*[arguments[name] if name in arguments else constants[name] for name in kernel.arg_names])
+    compiled[grid if type(grid) is tuple else (grid, )](*[arguments[name] if name in arguments else constants[name] for name in kernel.arg_names])
 
 
 def _compile(kernel, device, arguments, kinds, constants, aligned, options):
