@@ -1,3 +1,3 @@
 """The declarations: importing this package fills `OPERATORS`."""
 
-from . import activation, binary, halves, reductions, rows, scans, ternary, unary  # noqa: F401
+from . import activation, binary, halves, losses, reductions, rows, scans, ternary, unary  # noqa: F401
