@@ -32,11 +32,13 @@ NARROW = (torch.float16, torch.bfloat16, torch.float32)
 @dataclasses.dataclass(frozen=True)
 class Row:
     """operator: the base operator under test. info: the OpInfo. ulps: how many units in the last place a float result may be off, besides
-    what ATen's own kernel is off. zeros: the signs of zeros count."""
+    what ATen's own kernel is off. zeros: the signs of zeros count. absolute: how much it may be off where terms cancel, in units of the dtype's
+    eps times the largest magnitude among the floats of the call."""
     operator: str
     info: object
     ulps: float = 4
     zeros: bool = True
+    absolute: float = 0
 
     @property
     def name(self):
@@ -127,9 +129,15 @@ def widened(value, integers=False):
     return value
 
 
-def check(ours, native, wide, ulps, what, zeros=True):
+def magnitude(*values):
+    """The largest finite magnitude among the floats of trees of values, at least 1."""
+    found = [tensor.detach().double().abs() for tensor in tensors(*values) if tensor.dtype.is_floating_point and tensor.numel()]
+    return max([1.0, *(tensor[tensor.isfinite()].max().item() for tensor in found if tensor.isfinite().any())])
+
+
+def check(ours, native, wide, ulps, what, zeros=True, absolute=0):
     """Asserts that results agree. ours, native: trees of results; wide: ATen's in fp64, or None; what: a text for the message.
-    zeros: see `difference`."""
+    zeros, absolute: see `difference`."""
     ours, native = pytree.tree_leaves(ours), pytree.tree_leaves(native)
     wide = pytree.tree_leaves(wide) if wide is not None else [None] * len(native)
     assert len(ours) == len(native), what
@@ -144,7 +152,7 @@ def check(ours, native, wide, ulps, what, zeros=True):
         if theirs.numel():
             assert _strides(mine) == _strides(theirs), f"{where}: strides {mine.stride()} instead of {theirs.stride()} of shape {tuple(theirs.shape)}"
         reference = wide[index] if index < len(wide) else None
-        problem = difference(mine, theirs, reference if isinstance(reference, torch.Tensor) else None, ulps, zeros)
+        problem = difference(mine, theirs, reference if isinstance(reference, torch.Tensor) else None, ulps, zeros, absolute)
         assert problem is None, f"{where}: {problem}"
 
 
@@ -153,9 +161,9 @@ def _strides(tensor):
     return [stride for stride, size in zip(tensor.stride(), tensor.shape) if size > 1]
 
 
-def difference(mine, theirs, wide, ulps, zeros=True):
+def difference(mine, theirs, wide, ulps, zeros=True, absolute=0):
     """None, or what is wrong. A float may be as ATen's, or within `ulps` units in the last place of ATen's or of the fp64 result, or no further from that than
-    twice ATen's largest error in the tensor. Everything else is equal. With `zeros`, equal zeros have equal signs
+    twice ATen's largest error in the tensor, or off by `absolute` eps. Everything else is equal. With `zeros`, equal zeros have equal signs
     where ATen's agrees with fp64's."""
     mine, theirs = mine.detach(), theirs.detach()
     if theirs.is_complex():
@@ -168,7 +176,7 @@ def difference(mine, theirs, wide, ulps, zeros=True):
     a, b = mine.double(), theirs.double()
 
     def near(x, y):
-        return (x == y) | (x.isnan() & y.isnan()) | ((x - y).abs() <= ulps * eps * y.abs().clamp(min=tiny))
+        return (x == y) | (x.isnan() & y.isnan()) | ((x - y).abs() <= ulps * eps * y.abs().clamp(min=tiny) + absolute * eps)
 
     good = near(a, b)
     if wide is not None and wide.dtype == torch.float64 and wide.shape == theirs.shape:

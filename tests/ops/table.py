@@ -3,7 +3,9 @@
 {operator: ((names of OpInfos), {keyword of opinfo.Row: value})}
 """
 
-OPINFOS = {
+from table_reductions import OPINFOS as REDUCTIONS
+
+OPINFOS = REDUCTIONS | {
     "rsub": (("rsub", ), {}),
     "special_i1": (("special.i1", ), {}),
     "special_ndtri": (("special.ndtri", ), {}),
@@ -46,4 +48,4 @@ OPINFOS = {
 }
 
 #: Operators that forward samples do not reach, only gradients.
-BACKWARD = [name for name in OPINFOS if name.endswith("_backward")]
+BACKWARD = [name for name in OPINFOS if name.endswith(("_backward", "_backward_data"))]

@@ -1,21 +1,33 @@
-"""Test rows of reductions, scans and operators on rows (table.py). Their terms cancel: see `opinfo.Row.absolute`."""
+"""Test rows of reductions, scans and operators on rows (table.py). Where terms cancel, errors are relative to the terms: `opinfo.Row.absolute`."""
+
+_CANCELS = {"absolute": 8}
+_MOMENTS = {"absolute": 16}
+_NORMALISED = {"ulps": 16, "absolute": 32, "zeros": False}
+
+
+def _rows(names, more):
+    return {name: ((infos, ) if isinstance(infos, str) else infos, more) for name, infos in names.items()}
+
 
 OPINFOS = {
-    "sum": (("sum", ), {"absolute": 8}),
-    "nansum": (("nansum", ), {"absolute": 8}),
-    "mean": (("mean", ), {"absolute": 8}),
+    **_rows({name: name for name in ("sum", "nansum", "mean", "logsumexp", "cumsum", "logcumsumexp", "dot", "vdot", "trace")}, _CANCELS),
+    **_rows({name: name for name in ("var", "std", "var_mean", "std_mean")}, _MOMENTS),
+    **_rows({"linalg_vector_norm": "linalg.vector_norm", "norm": "norm"}, {"ulps": 16, "absolute": 16}),
     "prod": (("prod", ), {"ulps": 16}),
-    "var": (("var", ), {"absolute": 16}),
-    "std": (("std", ), {"absolute": 16}),
-    "var_mean": (("var_mean", ), {"absolute": 16}),
-    "std_mean": (("std_mean", ), {"absolute": 16}),
-    "linalg_vector_norm": (("linalg.vector_norm", ), {"ulps": 16, "absolute": 16}),
-    "norm": (("norm", ), {"ulps": 16, "absolute": 16}),
-    "logsumexp": (("logsumexp", ), {"absolute": 8}),
-    "cumsum": (("cumsum", ), {"absolute": 8}),
     "cumprod": (("cumprod", ), {"ulps": 32, "absolute": 8}),
-    "logcumsumexp": (("logcumsumexp", ), {"absolute": 8}),
-    "dot": (("dot", ), {"absolute": 8}),
-    "vdot": (("vdot", ), {"absolute": 8}),
-    "trace": (("trace", ), {"absolute": 8}),
+    **_rows({"_softmax": ("softmax", "nn.functional.softmin"), "_log_softmax": ("log_softmax", "nn.functional.cross_entropy")}, {"ulps": 8, "absolute": 8}),
+    **_rows({"_softmax_backward_data": "softmax", "_log_softmax_backward_data": "log_softmax"}, {"ulps": 8, "absolute": 8}),
+    **_rows({
+        "native_layer_norm": ("native_layer_norm", "nn.functional.layer_norm"), "native_layer_norm_backward": ("nn.functional.layer_norm", ),
+        "native_group_norm": ("nn.functional.group_norm", ), "native_group_norm_backward": ("nn.functional.group_norm", ),
+        "native_batch_norm": ("native_batch_norm", "nn.functional.batch_norm", "nn.functional.instance_norm"),
+        "native_batch_norm_backward": ("nn.functional.batch_norm", "nn.functional.instance_norm"),
+    }, _NORMALISED),
+    **_rows({
+        "binary_cross_entropy": "nn.functional.binary_cross_entropy", "binary_cross_entropy_backward": "nn.functional.binary_cross_entropy",
+        "mse_loss": "nn.functional.mse_loss", "smooth_l1_loss": "nn.functional.smooth_l1_loss", "huber_loss": "nn.functional.huber_loss",
+        "nll_loss_forward": ("nn.functional.nll_loss", "nn.functional.cross_entropy"), "nll_loss2d_forward": ("nn.functional.nll_loss", ),
+        "nll_loss_backward": "nn.functional.nll_loss", "nll_loss2d_backward": "nn.functional.nll_loss", "embedding": "nn.functional.embedding",
+        "embedding_dense_backward": "nn.functional.embedding",
+    }, {"absolute": 8, "zeros": False}),
 }

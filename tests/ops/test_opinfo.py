@@ -30,12 +30,13 @@ def compare(row, cases):
         prepared.append((what, function, opinfo.copied(sample, change), native, error, wide))
     with nereid.ops.use():
         results = [opinfo.outcome(function, *args, **kwargs) for _, function, (args, kwargs), *_ in prepared]
-    for (what, _, _, native, native_error, wide), (ours, error) in zip(prepared, results):
+    for (what, _, inputs, native, native_error, wide), (ours, error) in zip(prepared, results):
         if native_error is not None or error is not None:
             assert native_error is not None and error is not None and opinfo.same_error(error, native_error), \
                 f"{what}: {type(error).__name__}: {error}; ATen: {type(native_error).__name__}: {native_error}"
             continue
-        opinfo.check(ours, native, wide, row.ulps, what, row.zeros)
+        absolute = row.absolute * opinfo.magnitude(inputs, native) if row.absolute else 0
+        opinfo.check(ours, native, wide, row.ulps, what, row.zeros, absolute)
 
 
 def test_samples(row, dtype, target):

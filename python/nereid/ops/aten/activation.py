@@ -57,10 +57,7 @@ _declare("native_dropout_backward", activation.dropout_backward, ("grad_output",
 _declare("log_sigmoid_backward", activation.log_sigmoid_backward, ("grad_output", "self", "buffer"), same=True,
          check=lambda values: None if values["self"].device.type == "cpu" else "the buffer is empty on GPUs")
 
-# Losses without a reduction.
-_NONE = 0
-for _name, _function, _scalars in (("mse_loss", activation.mse, ()), ("smooth_l1_loss", activation.smooth_l1, ("beta", )), ("huber_loss", activation.huber, ("delta", ))):
-    declare(Pointwise(name=_name, inputs=("self", "target"), scalars=_scalars, choices=("reduction", ), rules={(_NONE, ): Rule(function=_function, dtypes=FLOATS)}))
+# Losses: losses.py.
 _declare("mse_loss_backward", activation.mse_backward, ("grad_output", "self", "target"), ignored=("reduction", ), mean_over="self")
 _declare("smooth_l1_loss_backward", activation.smooth_l1_backward, ("self", "target", "grad_output"), ("beta", ), contiguous=("smooth_l1_loss_backward", ), ignored=("reduction", ), mean_over="self")
 _declare("huber_loss_backward", activation.huber_backward, ("self", "target", "grad_output"), ("delta", ), contiguous=("huber_loss_backward", ), ignored=("reduction", ), mean_over="self")

@@ -7,7 +7,7 @@ import torch
 from .._declare import Native, declare
 from .._launch import DTYPES, launch
 from .._strided import COMPUTE, FLOATS, cdiv
-from ..functions import losses as functions, reductions
+from ..functions import activation, losses as functions, reductions
 from ..kernels import indexed as kernels
 from ..pointwise import Rule, run
 from ..reduction import Reduction
@@ -66,40 +66,25 @@ def _within_unit(x):
     return bounds[0].item() >= 0 and bounds[1].item() <= 1
 
 
-@dataclasses.dataclass(frozen=True)
-class LossGradient:
-    """The gradient of the input, elementwise."""
-    function: object
-    parameter: str = None
-    weighted: bool = False
-
-    def __call__(self, values, outs):
-        gradient, x, target = values["grad_output"], values["self"], values["target"]
-        weight = values["weight"] if self.weighted else None
-        if x.dtype not in FLOATS or any(other is not None and other.dtype != x.dtype for other in (gradient, target, weight)):
-            return Native("dtype")
-        parameters = [] if self.parameter is None else [float(values[self.parameter])]
-        if any(parameter <= 0 for parameter in parameters) or values["reduction"] not in (NONE, MEAN, SUM):
-            return Native("parameter")
-        if not x.numel() or target.shape != x.shape or gradient.dim() and gradient.shape != x.shape or weight is not None and weight.shape != x.shape:
-            return Native("shapes")
-        norm = 1 / x.numel() if values["reduction"] == MEAN else 1.0
-        if outs is None:
-            outs = [torch.empty_like(x) if self.weighted else torch.empty(x.shape, dtype=x.dtype, device=x.device)]
-        found = run(Rule(function=self.function), [gradient.expand(x.shape), x, target, *([weight] if self.weighted else [])], [norm, *parameters], outs)
-        return found if type(found) is Native else found[0]
+def _cross_entropy_gradient(values, outs):
+    gradient, x, target, weight = values["grad_output"], values["self"], values["target"], values["weight"]
+    if x.dtype not in FLOATS or any(other is not None and other.dtype != x.dtype for other in (gradient, target, weight)):
+        return Native("dtype")
+    if not x.numel() or target.shape != x.shape or gradient.dim() and gradient.shape != x.shape or weight is not None and weight.shape != x.shape:
+        return Native("shapes")
+    norm = 1 / x.numel() if values["reduction"] == MEAN else 1.0
+    found = run(Rule(function=functions.binary_cross_entropy_gradient), [gradient.expand(x.shape), x, target, weight], [norm],
+                [torch.empty_like(x)] if outs is None else outs)
+    return found if type(found) is Native else found[0]
 
 
-declare(OnRows(name="mse_loss", tensors=("self", "target"), compute=Loss(functions.mse, functions.mse_state)))
-declare(OnRows(name="smooth_l1_loss", tensors=("self", "target"), compute=Loss(functions.smooth_l1, functions.smooth_l1_state, "beta")))
-declare(OnRows(name="huber_loss", tensors=("self", "target"), compute=Loss(functions.huber, functions.huber_state, "delta")))
+declare(OnRows(name="mse_loss", tensors=("self", "target"), compute=Loss(activation.mse, functions.mse_state)))
+declare(OnRows(name="smooth_l1_loss", tensors=("self", "target"), compute=Loss(activation.smooth_l1, functions.smooth_l1_state, "beta")))
+declare(OnRows(name="huber_loss", tensors=("self", "target"), compute=Loss(activation.huber, functions.huber_state, "delta")))
 declare(OnRows(name="binary_cross_entropy", tensors=("self", "target", "weight"),
                compute=Loss(functions.binary_cross_entropy, functions.binary_cross_entropy_state, weighted=True)))
-declare(OnRows(name="mse_loss_backward", tensors=("grad_output", "self", "target"), compute=LossGradient(functions.mse_gradient)))
-declare(OnRows(name="smooth_l1_loss_backward", tensors=("grad_output", "self", "target"), compute=LossGradient(functions.smooth_l1_gradient, "beta")))
-declare(OnRows(name="huber_loss_backward", tensors=("grad_output", "self", "target"), compute=LossGradient(functions.huber_gradient, "delta")))
 declare(OnRows(name="binary_cross_entropy_backward", tensors=("grad_output", "self", "target", "weight"),
-               compute=LossGradient(functions.binary_cross_entropy_gradient, weighted=True)))
+               compute=_cross_entropy_gradient))
 
 SUMS = Reduction(map=functions.nll_sums, combine=functions.sums_of_three, identity=functions.three_zeros, states=("compute", ) * 3, inputs=3)
 MEANS = dataclasses.replace(SUMS, finish=functions.nll_mean)

@@ -4,27 +4,8 @@ import nereid
 import nereid.language as tl
 from nereid.language.extra import libdevice
 
+from .activation import huber, mse, smooth_l1
 from .reductions import maximum
-
-
-@nereid.jit
-def mse(x, target):
-    d = x - target
-    return d * d
-
-
-@nereid.jit
-def smooth_l1(x, target, beta):
-    d = tl.abs(x - target)
-    b = beta.to(d.dtype)
-    return tl.where(d < b, 0.5 * d * d / b, d - 0.5 * b)
-
-
-@nereid.jit
-def huber(x, target, delta):
-    d = tl.abs(x - target)
-    b = delta.to(d.dtype)
-    return tl.where(d <= b, 0.5 * d * d, b * (d - 0.5 * b))
 
 
 @nereid.jit
@@ -47,12 +28,12 @@ def mse_state(values, index, scalars):
 
 @nereid.jit
 def smooth_l1_state(values, index, scalars):
-    return (smooth_l1(values[0], values[1], scalars[1]),)
+    return (smooth_l1(values[0], values[1], scalars[1].to(values[0].dtype)),)
 
 
 @nereid.jit
 def huber_state(values, index, scalars):
-    return (huber(values[0], values[1], scalars[1]),)
+    return (huber(values[0], values[1], scalars[1].to(values[0].dtype)),)
 
 
 @nereid.jit
@@ -63,32 +44,9 @@ def binary_cross_entropy_state(values, index, scalars):
         return (binary_cross_entropy(values[0], values[1], None),)
 
 
-# Gradients; norm: what each element's gradient is multiplied by, 1 or the inverse of their number
-
-
-@nereid.jit
-def mse_gradient(gradient, x, target, norm):
-    return norm.to(x.dtype) * 2 * (x - target) * gradient
-
-
-@nereid.jit
-def smooth_l1_gradient(gradient, x, target, norm, beta):
-    d = x - target
-    b = beta.to(x.dtype)
-    n = norm.to(x.dtype) * gradient
-    return tl.where(d <= -b, -n, tl.where(d >= b, n, n * d / b))
-
-
-@nereid.jit
-def huber_gradient(gradient, x, target, norm, delta):
-    d = x - target
-    b = delta.to(x.dtype)
-    n = norm.to(x.dtype) * gradient
-    return tl.where(d <= -b, -n * b, tl.where(d >= b, n * b, n * d))
-
-
 @nereid.jit
 def binary_cross_entropy_gradient(gradient, x, target, weight, norm):
+    """norm: 1, or the inverse of the number of elements."""
     result = gradient * (x - target) / maximum((1 - x) * x, tl.full(x.shape, 1e-12, x.dtype)) * norm.to(x.dtype)
     if weight is not None:
         result = result * weight

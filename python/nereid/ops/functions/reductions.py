@@ -5,6 +5,7 @@ import nereid.language as tl
 from nereid.language.extra import libdevice
 
 from ..kernels._shared import add, highest, lowest
+from .arithmetic import divide
 
 # Identities
 
@@ -285,7 +286,7 @@ def second(states, scalars, COMPUTE: tl.constexpr):
 
 @nereid.jit
 def divided_by_count(states, scalars, COMPUTE: tl.constexpr):
-    return (states[0] / scalars[0].to(COMPUTE),)
+    return (divide(states[0], scalars[0].to(COMPUTE)),)
 
 
 @nereid.jit
@@ -302,22 +303,22 @@ def root(states, scalars, COMPUTE: tl.constexpr):
 @nereid.jit
 def variance(states, scalars, COMPUTE: tl.constexpr):
     """scalars: the number of elements, and their number less the correction, at least 0, as a float."""
-    return (states[1] / scalars[0].to(COMPUTE),)
+    return (divide(states[1], scalars[0].to(COMPUTE)),)
 
 
 @nereid.jit
 def deviation(states, scalars, COMPUTE: tl.constexpr):
-    return (tl.sqrt(states[1] / scalars[0].to(COMPUTE)),)
+    return (tl.sqrt(divide(states[1], scalars[0].to(COMPUTE))),)
 
 
 @nereid.jit
 def variance_and_mean(states, scalars, COMPUTE: tl.constexpr):
-    return states[1] / scalars[0].to(COMPUTE), tl.where(states[2] == 0, float("nan"), states[0])
+    return divide(states[1], scalars[0].to(COMPUTE)), tl.where(states[2] == 0, float("nan"), states[0])
 
 
 @nereid.jit
 def deviation_and_mean(states, scalars, COMPUTE: tl.constexpr):
-    return tl.sqrt(states[1] / scalars[0].to(COMPUTE)), tl.where(states[2] == 0, float("nan"), states[0])
+    return tl.sqrt(divide(states[1], scalars[0].to(COMPUTE))), tl.where(states[2] == 0, float("nan"), states[0])
 
 
 @nereid.jit
