@@ -570,8 +570,8 @@ class CompiledKernel(_native.CompiledBase):
         self.fn = fn
         self.metadata_group = {}
 
-    asm, name, metadata, hash, src, times, kernel, packed_metadata, launch_metadata = map(
-        _Member, ("asm", "name", "metadata", "hash", "src", "times", "kernel", "packed_metadata", "launch_metadata"))
+    address, asm, name, metadata, hash, src, times, kernel, packed_metadata, launch_metadata = map(
+        _Member, ("address", "asm", "name", "metadata", "hash", "src", "times", "kernel", "packed_metadata", "launch_metadata"))
     module, function, run, n_regs, n_spills, n_max_threads = map(_Member, ("module", "function", "run", "n_regs", "n_spills", "n_max_threads"))
     _native, _init_handles, _values, _options, _export, _launch_hooked, __getstate__, __repr__ = map(
         _Member, ("_native", "_init_handles", "_values", "_options", "_export", "_launch_hooked", "__getstate__", "__repr__"))

@@ -136,6 +136,11 @@ class Members:
             self._handle = self.fn._with_python()._compile(self.src._items(), self._options, self.name)._handle
         return self._handle
 
+    @property
+    def address(self):
+        """The `nrd_kernel` of the C ABI, an integer, for launches from C; it lives as long as this object's function."""
+        return self._native.address()
+
     @functools.cached_property
     def asm(self):
         """The stages of the compilation by name."""

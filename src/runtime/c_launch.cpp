@@ -215,18 +215,17 @@ nrd_error *nrd_find(nrd_function *function, const nrd_arg *args, size_t count,
 }
 NRD_CATCH_ERROR
 
-/// Packs the usual arguments of a kernel, with or without its constants; false, for what needs more
-/// thought. `device`: no pointer is known to lie elsewhere.
-static inline bool packPlainly(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, int device,
-                               Slots &slots) {
+/// Packs the usual arguments of a kernel, with or without its constants, the items of tuples one by
+/// one; false, for what needs more thought. `here`: the memory that pointers may be known to lie in.
+static inline bool packPlainly(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
+                               uint32_t here, Slots &slots) {
   size_t known = kernel.packing.size();
   bool isAll = args.size() == known;
-  if (!known || kernel.takesTuples || (!isAll && args.size() != kernel.passedCount)) [[unlikely]]
+  if (!known || (!isAll && args.size() != kernel.passedCount)) [[unlikely]]
     return false;
   slots.resize_for_overwrite(args.size());
   uint64_t *end = slots.data();
   const nrd_arg *arg = args.data();
-  const uint32_t here = memoryOf(device);
   for (const Packing &packing : kernel.packing) {
     bool isPassed = packing.kind > Packing::Constant;
     if (!isPassed && !isAll)
@@ -274,14 +273,22 @@ nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t cou
   NRD_NEEDS(kernel);
   NRD_NEEDS_ARRAY(args, count);
   NRD_NEEDS(launch);
-  // On a GPU where the kernel was launched before, with usual arguments: no more than it takes.
+  // On the CPU, or on a GPU where the kernel was launched before, with usual arguments: no more than
+  // it takes.
   if (const ReadyKernel *ready = kernel->ready.load(std::memory_order_acquire)) {
     Slots slots;
-    if (launch->checked != 2 && packPlainly(*kernel, {args, count}, ready->number, slots) &&
+    if (launch->checked != 2 && packPlainly(*kernel, {args, count}, memoryOf(ready->number), slots) &&
         cuda::isReadyFor(cuda::readyOf(*ready), *launch)) [[likely]] {
       ErrorPtr error = cuda::startReady(*kernel, cuda::readyOf(*ready), *launch, slots);
       return error ? wrap(std::move(error)) : nullptr;
     }
+  } else if (kernel->entry && !kernel->checked && launch->checked != 2 &&
+             kernel->request.target.backend == Backend::Cpu) {
+    Slots slots;
+    ErrorPtr error;
+    if (packPlainly(*kernel, {args, count}, /*here=*/0, slots) &&
+        cpuDevice().launchPacked(*kernel, {args, count}, slots, nullptr, *launch, error)) [[likely]]
+      return error ? wrap(std::move(error)) : nullptr;
   }
   return wrap(launchWithThought(kernel, {args, count}, *launch));
 }

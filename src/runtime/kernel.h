@@ -61,7 +61,8 @@ struct Packing {
     Pointer,
     Int32,
     Int64,
-    Float, ///< fp32
+    Float,  ///< fp32
+    Double, ///< fp64
     Other  ///< anything else
   };
   Kind kind = Skipped;

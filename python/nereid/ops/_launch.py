@@ -1,5 +1,7 @@
 """Compiled kernels of the Python route, and how they are launched: by exact types, so that values never make further kernels."""
 
+import functools
+import operator
 import threading
 
 import torch
@@ -17,13 +19,15 @@ DTYPES = {
 #: The dtype that functions compute in, where it is not the dtype itself.
 OPMATH = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 
-_POINTERS = {dtype: f"*{kind}" for dtype, kind in {
+POINTERS = {dtype: f"*{kind}" for dtype, kind in {
     torch.bool: "i1", torch.uint8: "u8", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
     torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64"
 }.items()}
 
 _compiled = {}
 _lock = threading.Lock()
+#: `current`: the `_record.Recorder` of this thread, or None.
+recorders = threading.local()
 
 
 def _target(device):
@@ -36,7 +40,7 @@ def _target(device):
 def _type(value, integers):
     """The type of an argument, hashable: of a tensor, a number, None, or a tuple of them. integers: the type of Python integers."""
     if isinstance(value, torch.Tensor):
-        return _POINTERS[value.dtype]
+        return POINTERS[value.dtype]
     if isinstance(value, tuple):
         return tuple([_type(item, integers) for item in value])
     if value is None:
@@ -44,24 +48,23 @@ def _type(value, integers):
     return "fp64" if isinstance(value, float) else integers
 
 
-def _pointers(value, path):
-    if isinstance(value, torch.Tensor):
-        yield path, value
-    elif isinstance(value, tuple):
-        for i, item in enumerate(value):
-            yield from _pointers(item, (*path, i))
-
-
-def _nones(value, path):
-    if value is None:
-        yield path
-    elif isinstance(value, tuple):
-        for i, item in enumerate(value):
-            yield from _nones(item, (*path, i))
+def _leaves(kind, path=()):
+    """(path, type) of everything in a nested tuple of types."""
+    if isinstance(kind, tuple):
+        for i, item in enumerate(kind):
+            yield from _leaves(item, (*path, i))
+    else:
+        yield path, kind
 
 
 def _signature(kind):
     return tuple([_signature(item) for item in kind]) if isinstance(kind, tuple) else "constexpr" if kind is None else kind
+
+
+def _addresses(value):
+    if isinstance(value, torch.Tensor):
+        return value.data_ptr()
+    return functools.reduce(operator.or_, map(_addresses, value), 0) if isinstance(value, tuple) else 0
 
 
 def launch(kernel, grid, device, arguments, constants, integers="i64", **options):
@@ -72,27 +75,36 @@ def launch(kernel, grid, device, arguments, constants, integers="i64", **options
     constants: {parameter: constexpr}, hashable. device: the torch.device that the tensors are on. options: of the compiler.
     """
     kinds = tuple([_type(value, integers.get(name, "i64") if type(integers) is dict else integers) for name, value in arguments.items()])
-    pointers = [pointer for i, value in enumerate(arguments.values()) for pointer in _pointers(value, (i, ))]
-    aligned = all(tensor.data_ptr() % 16 == 0 for _, tensor in pointers)
+    aligned = _addresses(tuple(arguments.values())) % 16 == 0
     key = (kernel, device, kinds, aligned, tuple(constants.values()), tuple(options.items()))
     compiled = _compiled.get(key)
     if compiled is None:
         with _lock:
             compiled = _compiled.get(key)
             if compiled is None:
-                compiled = _compiled[key] = _compile(kernel, device, arguments, kinds, constants, aligned, options)
-    compiled[grid if type(grid) is tuple else (grid, )](*[arguments[name] if name in arguments else constants[name] for name in kernel.arg_names])
+                compiled = _compiled[key] = compile_kernel(kernel, device, dict(zip(arguments, kinds)), constants, aligned, **options)
+    grid = grid if type(grid) is tuple else (grid, )
+    recorder = getattr(recorders, "current", None)
+    if recorder is not None:
+        recorder.launched(compiled, grid, [arguments[name] for name in kernel.arg_names if name in arguments])
+    compiled[grid](*[arguments[name] if name in arguments else constants[name] for name in kernel.arg_names])
 
 
-def _compile(kernel, device, arguments, kinds, constants, aligned, options):
+def compile_kernel(kernel, device, kinds, constants, aligned, **options):
+    """The compiled kernel, a `CompiledKernel`, whose integers are not specialised.
+
+    kinds: {parameter: its type ("*fp32", "i64", ...), None for an absent value, or a tuple of these}; constants: {parameter: constexpr}; aligned: all
+    pointers are multiples of 16 bytes. device, options: as for `launch`.
+    """
     names = kernel.arg_names
-    positions = [names.index(name) for name in arguments]
-    signature = dict.fromkeys(constants, "constexpr") | {name: _signature(kind) for name, kind in zip(arguments, kinds)}
     constexprs = {(names.index(name), ): value for name, value in constants.items()}
-    for position, value in zip(positions, arguments.values()):
-        constexprs.update({path: None for path in _nones(value, (position, ))})
     attrs = {}
-    if aligned:
-        attrs = {path: [["tt.divisibility", 16]] for position, value in zip(positions, arguments.values()) for path, _ in _pointers(value, (position, ))}
-    source = ASTSource(kernel, signature={name: signature[name] for name in names}, constexprs=constexprs, attrs=attrs)
+    for name, kind in kinds.items():
+        for path, leaf in _leaves(kind, (names.index(name), )):
+            if leaf is None:
+                constexprs[path] = None
+            elif aligned and leaf.startswith("*"):
+                attrs[path] = [["tt.divisibility", 16]]
+    signature = {name: "constexpr" if name in constants else _signature(kinds[name]) for name in names}
+    source = ASTSource(kernel, signature=signature, constexprs=constexprs, attrs=attrs)
     return nereid.compile(source, target=_target(device), options=options)

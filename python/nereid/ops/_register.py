@@ -8,12 +8,13 @@ tensors have other keys and never come here.
 import collections
 import contextlib
 import dataclasses
+import os
 import threading
 import warnings
 
 import torch
 
-from . import _schema
+from . import _router, _schema
 from ._declare import Native, select
 
 _lock = threading.RLock()
@@ -23,10 +24,13 @@ _calls = collections.Counter()  # (overload, key, route, reason): route "nereid"
 
 @dataclasses.dataclass
 class _Registration:
-    """What is in the dispatcher at a time: chosen: [(Operator, Form)]; keys: ("CPU", ...); library: PyTorch's handle, or None."""
+    """What is in the dispatcher at a time: chosen: [(Operator, Form)]; keys: ("CPU", ...); router: whether to use it; library: PyTorch's handle, or
+    None; routed: what is entered in the router: {(overload, key): _router.Entry}."""
     chosen: list
     keys: tuple
+    router: bool = True
     library: object = None
+    routed: dict = dataclasses.field(default_factory=dict)
 
 
 _native = {}  # {(overload, key): ATen's kernel}, taken while nothing of ours was registered there
@@ -42,7 +46,8 @@ def native_kernel(name, key="CPU"):
         return kernel
 
 
-def _kernel(operator, form, key):
+def _kernel(operator, form, key, entry=None):
+    """The Python kernel of a form. entry: of the router, where that records what the kernel does."""
     native = native_kernel(form.name, key)
     ours, call, bind, name = (form.name, key, "nereid", ""), operator.call, form.bind, form.name
     tensors = [i for i, argument in enumerate(form.arguments) if argument.is_tensor]
@@ -52,7 +57,7 @@ def _kernel(operator, form, key):
         if getattr(local, "native", False):
             local.native = False
             return native.call_boxed(keyset, *args, **kwargs)
-        result = call(form, *bind(args, kwargs))
+        result = call(form, *bind(args, kwargs)) if entry is None else entry.run(call, form, args, kwargs)
         if type(result) is Native:
             _calls[name, key, "aten", result.reason] += 1
             if any(i < len(args) and isinstance(args[i], (bool, int, float, complex)) for i in tensors):
@@ -75,19 +80,39 @@ def _kernel(operator, form, key):
 
 def _install(registration):
     library = torch.library.Library("aten", "IMPL")
-    # All kernels are made, which saves ATen's, before the first one is replaced.
-    kernels = [(form.name, key, _kernel(operator, form, key)) for operator, form in registration.chosen for key in registration.keys
-               if _schema.is_leaf(form.name, key) and torch._C._dispatch_has_computed_kernel_for_dispatch_key(form.qualified, key)]
+    # ATen's kernels are saved before the first one is replaced.
+    chosen = [(operator, form, key) for operator, form in registration.chosen for key in registration.keys
+              if (key != "CUDA" or torch.backends.cuda.is_built()) and _schema.is_leaf(form.name, key) and torch._C._dispatch_has_computed_kernel_for_dispatch_key(form.qualified, key)]
+    for _, form, key in chosen:
+        native_kernel(form.name, key)
+    router = _router.load() if registration.router and chosen else None
+    entries = {(form.name, key): _router.entry(router, operator, form, key) for operator, form, key in chosen} if router else {}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"(?s).*[Oo]verriding a previously registered kernel", category=UserWarning)
-        for name, key, kernel in kernels:
-            library.impl(name, kernel, key, with_keyset=True)
+        for operator, form, key in chosen:
+            entry = entries.get((form.name, key))
+            if entry is None or not entry.plans:
+                library.impl(form.name, _kernel(operator, form, key, entry), key, with_keyset=True)
     registration.library = library
+    for name, entry in entries.items():
+        entry.enter()
+        registration.routed[name] = entry
 
 
 def _remove(registration):
+    for entry in registration.routed.values():
+        entry.leave()
+    _count(registration)
+    registration.routed.clear()
     registration.library._destroy()
     registration.library = None
+
+
+def _count(registration):
+    """Adds what the router has counted since the last time to `_calls`."""
+    for (name, key), entry in registration.routed.items():
+        for reason, calls in entry.counts(clear=True).items():
+            _calls[name, key, "aten" if reason else "nereid", reason] += calls
 
 
 def _push(registration):
@@ -114,7 +139,7 @@ def _pop(registration):
         _install(_stack[-1])
 
 
-def _registration(only, without, device):
+def _registration(only, without, device, router):
     if isinstance(only, str) or isinstance(without, str):
         raise TypeError("`only` and `without` are lists of names: only=[\"add\"], not a text")
     if device is None:
@@ -123,17 +148,20 @@ def _registration(only, without, device):
         keys = (_schema.KEYS[device], )
     else:
         raise ValueError(f"`device` is {device!r}: expected \"cpu\", \"cuda\" or None for both")
-    return _Registration(select(only, without), keys)
+    if router not in (None, True, False):
+        raise ValueError(f"`router` is {router!r}: expected True, False or None")
+    return _Registration(select(only, without), keys, os.environ.get("NEREID_OPS_ROUTER", "1") != "0" if router is None else router)
 
 
-def enable(only=None, without=None, device=None):
+def enable(only=None, without=None, device=None, router=None):
     """Replaces ATen's kernels by those of this package, in the whole process, until `disable`. A second call replaces the first choice.
 
-    only, without: names of base operators ("add") or of overloads ("add.Tensor"); None: all, none. device: "cpu", "cuda", None for both.
+    only, without: names of base operators ("add") or of overloads ("add.Tensor"); None: all, none. device: "cpu", "cuda", None for both. router: False for
+    the Python route alone; None: as NEREID_OPS_ROUTER says, by default the router.
     Raises LookupError for names that are not registered, ValueError for another device.
     """
     with _lock:
-        registration = _registration(only, without, device)
+        registration = _registration(only, without, device, router)
         disable()
         _push(registration)
 
@@ -147,10 +175,10 @@ def disable():
 
 
 @contextlib.contextmanager
-def use(only=None, without=None, device=None):
+def use(only=None, without=None, device=None, router=None):
     """`enable` for a `with` block; afterwards what was registered before is in force again. Blocks nest. It counts for all threads."""
     with _lock:
-        registration = _registration(only, without, device)
+        registration = _registration(only, without, device, router)
         _push(registration)
     try:
         yield
@@ -193,6 +221,9 @@ class Report(list):
 
 def report(clear=False):
     """What ran where since the process started, or since the last `report(clear=True)`: a `Report` of `Row`s."""
+    with _lock:
+        if _stack:
+            _count(_stack[-1])
     devices = {key: device for device, key in _schema.KEYS.items()}
     rows = Report(Row(name, devices[key], route, reason, calls) for (name, key, route, reason), calls in _calls.copy().items())
     rows.sort(key=lambda row: -row.calls)

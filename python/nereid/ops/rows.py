@@ -6,9 +6,12 @@ import torch
 
 from ._launch import launch
 from ._strided import NARROW, STORAGE, cdiv, collapse, innermost_long, product, programs_wanted, step_up, units
-from .functions import reductions as functions
+from .functions import reductions as functions, unary
 from .kernels.rows import rows as kernel
+from .pointwise import Rule, run
 from .reduction import Reduction
+
+COPY = Rule(function=unary.identity, promotion="no_opmath", casts=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,7 +111,7 @@ class Rows:
         reduction.launch(tensors[:self.reduced_inputs], dims, given, compute, scalars)
         for row_out, value in zip(row_outs, given):
             if row_out is not None:
-                row_out.copy_(value)
+                run(COPY, [value], [], [row_out])
 
 
 def _blocks(device, kept_size, reduced_size, columns):

@@ -86,6 +86,10 @@ PyObject *kernelProperties(PyObject *self, PyObject *device) {
       "function", PyLong_FromVoidPtr(found.function), "module", PyLong_FromVoidPtr(found.module));
 }
 
+PyObject *kernelAddress(PyObject *self, PyObject *) {
+  return PyLong_FromVoidPtr(kernelOf(self));
+}
+
 PyObject *kernelLayout(PyObject *self, PyObject *) {
   return PyUnicode_FromString(nrd_kernel_layout(kernelOf(self)));
 }
@@ -182,6 +186,8 @@ bool addKernelType(PyObject *module) {
       {"properties", kernelProperties, METH_O,
        "properties(device): what it needs on a GPU: registers, spills, shared memory"},
       {"name", kernelName, METH_NOARGS, "name(): of its entry point"},
+      {"address", kernelAddress, METH_NOARGS,
+       "address(): the nrd_kernel of the C ABI; it lives as long as the function"},
       {"layout", kernelLayout, METH_NOARGS,
        "layout(): how the parameters reach the code: 'p' passed, 'c' constant, tuples in brackets"},
       {"constant", kernelConstant, METH_O, "constant(index): the value of a 'c' of the layout"},

@@ -247,6 +247,9 @@ Packing runtime::packingOf(const ParamSlot &slot) {
   case ScalarKind::F32:
     expected.kind = NRD_ARG_FLOAT;
     return finish(Packing::Float);
+  case ScalarKind::F64:
+    expected.kind = NRD_ARG_FLOAT;
+    return finish(Packing::Double);
   default:
     return finish(Packing::Other);
   }

@@ -60,6 +60,8 @@ inline bool packUsual(const nrd_arg &arg, const Packing &packing, uint64_t &slot
     std::memcpy(&slot, &narrow, sizeof narrow);
     return true;
   }
+  if (packing.kind == Packing::Double)
+    return true;
   return packing.kind == Packing::Constant
              ? bits == packing.constant
              : packing.kind == Packing::Int64 && !(bits & packing.zeroBits);

@@ -3,26 +3,13 @@
 import torch
 
 from .._declare import declare
+from .._guards import Guard
 from ..functions import arithmetic
 from ..pointwise import ALL, FLOATS, INTEGERS, Pointwise, Rule
 
 NUMBERS = (*INTEGERS, *FLOATS)
 BITS = (torch.bool, *INTEGERS)
 PAIR = ("self", "other")
-
-
-def divides_by_zero(values):
-    """ATen refuses to divide integers by zero on the CPU; on GPUs the result is undefined."""
-    divisor = values["other"]
-    if isinstance(divisor, torch.Tensor):
-        if divisor.device.type != "cpu" or divisor.is_floating_point() or divisor.is_complex():
-            return None
-        dividend = values["self"]
-        if isinstance(dividend, torch.Tensor) and dividend.is_floating_point():
-            return None
-        return "division by zero" if torch.count_nonzero(divisor) != divisor.numel() else None
-    return "division by zero" if divisor == 0 and not isinstance(divisor, float) and isinstance(values["self"], torch.Tensor) and \
-        values["self"].device.type == "cpu" and not values["self"].is_floating_point() else None
 
 
 def _declare(name, function, promotion="default", dtypes=NUMBERS, inputs=PAIR, scalars=(), check=None, contiguous=(), **more):
@@ -34,23 +21,17 @@ _declare("add", arithmetic.add, dtypes=ALL, scalars=("alpha", ), numbers="comput
 _declare("sub", arithmetic.sub, scalars=("alpha", ), numbers="compute")
 _declare("rsub", arithmetic.sub, inputs=("other", "self"), scalars=("alpha", ), numbers="compute")
 _declare("mul", arithmetic.mul, dtypes=ALL, numbers="compute")
+_divisor = Guard("divisor", "other")
 _true = Rule(function=arithmetic.div, promotion="int_to_float", dtypes=FLOATS, numbers="compute")
-declare(Pointwise(name="div", inputs=PAIR, choices=("rounding_mode", ), check=lambda values: values.get("rounding_mode") and divides_by_zero(values), rules={
+declare(Pointwise(name="div", inputs=PAIR, choices=("rounding_mode", ), check=_divisor, rules={
     (None, ): _true,
     ("trunc", ): Rule(function=arithmetic.div_trunc, dtypes=NUMBERS),
     ("floor", ): Rule(function=arithmetic.div_floor, dtypes=NUMBERS),
 }))
-_declare("floor_divide", arithmetic.div_floor, check=divides_by_zero)
-_declare("remainder", arithmetic.remainder, check=divides_by_zero)
-_declare("fmod", arithmetic.fmod, check=divides_by_zero)
-
-
-def _negative_power(values):
-    exponent = values["exponent"]
-    return "negative power" if not isinstance(exponent, torch.Tensor) and not isinstance(exponent, (float, complex)) and exponent < 0 else None
-
-
-_declare("pow", arithmetic.power, inputs=("self", "exponent"), check=_negative_power, contiguous=("pow.Scalar", ))
+_declare("floor_divide", arithmetic.div_floor, check=_divisor)
+_declare("remainder", arithmetic.remainder, check=_divisor)
+_declare("fmod", arithmetic.fmod, check=_divisor)
+_declare("pow", arithmetic.power, inputs=("self", "exponent"), check=Guard("power", "exponent"), contiguous=("pow.Scalar", ))
 
 _declare("atan2", arithmetic.atan2, "int_to_float", FLOATS)
 _declare("copysign", arithmetic.copysign, "int_to_float", FLOATS)

@@ -3,26 +3,22 @@
 import torch
 
 from .._declare import declare
+from .._guards import Guard
 from ..functions import arithmetic, unary
 from ..pointwise import ALL, FLOATS, INTEGERS, Pointwise, Rule
 
 NUMBERS = (*INTEGERS, *FLOATS)
 
-
-def _bool_mask(name):
-    return lambda values: None if values[name].dtype == torch.bool else "the mask's dtype"
-
-
 declare(Pointwise(name="lerp", inputs=("self", "end", "weight"), rules={(): Rule(function=arithmetic.lerp, dtypes=FLOATS, same=True, numbers="compute")}))
-declare(Pointwise(name="where", inputs=("condition", "self", "other"), check=_bool_mask("condition"),
+declare(Pointwise(name="where", inputs=("condition", "self", "other"), check=Guard("bool", "condition"),
                   rules={(): Rule(function=arithmetic.where, promotion="no_opmath", raw=(0, ))}))
 declare(Pointwise(name="clamp", inputs=("self", "min", "max"), rules={(): Rule(function=arithmetic.clamp, dtypes=NUMBERS)},
-                  check=lambda values: "no limit" if values["min"] is None and values["max"] is None else None))
+                  check=Guard("limit", "min")))
 declare(Pointwise(name="clamp_min", inputs=("self", "min"), rules={(): Rule(function=arithmetic.clamp_min, dtypes=NUMBERS)}))
 declare(Pointwise(name="clamp_max", inputs=("self", "max"), rules={(): Rule(function=arithmetic.clamp_max, dtypes=NUMBERS)}))
 declare(Pointwise(name="addcmul", inputs=("self", "tensor1", "tensor2"), scalars=("value", ), rules={(): Rule(function=arithmetic.addcmul, dtypes=NUMBERS)}))
 declare(Pointwise(name="addcdiv", inputs=("self", "tensor1", "tensor2"), scalars=("value", ), rules={(): Rule(function=arithmetic.addcdiv, dtypes=FLOATS)}))
-declare(Pointwise(name="masked_fill", inputs=("self", "mask"), scalars=("value", ), check=_bool_mask("mask"), contiguous=("masked_fill.Scalar", "masked_fill.Tensor"),
+declare(Pointwise(name="masked_fill", inputs=("self", "mask"), scalars=("value", ), check=Guard("bool", "mask"), contiguous=("masked_fill.Scalar", "masked_fill.Tensor"),
                   rules={(): Rule(function=arithmetic.masked_fill, promotion="no_opmath", raw=(1, ))}))
 
 # These only write.

@@ -1,0 +1,41 @@
+"""Conditions of calls that ATen has to decide, mostly because it is to raise its own error. Data, so that the router can check them, too."""
+
+import dataclasses
+
+import torch
+
+
+@dataclasses.dataclass(frozen=True)
+class Guard:
+    """What is asked of an argument before a call.
+
+    kind: "bool", it is a bool tensor; "divisor", it has no zero where integers are divided on the CPU (on GPUs the result is undefined); "limit", it or one
+    of the inputs behind it is given; "power", it is no negative integer. argument: the name of an input.
+    """
+    kind: str
+    argument: str
+
+    KINDS = ("bool", "divisor", "limit", "power")
+
+    def __call__(self, values):
+        """Why ATen has to decide, or None. values: the arguments by name."""
+        value = values[self.argument]
+        if self.kind == "bool":
+            return None if value.dtype == torch.bool else "dtype of the mask"
+        if self.kind == "limit":
+            names = list(values)
+            return None if any(values[name] is not None for name in names[names.index(self.argument):]) else "no limit"
+        if self.kind == "power":
+            return "negative power" if isinstance(value, int) and value < 0 else None
+        return _zero(values, value)
+
+
+def _zero(values, divisor):
+    if "rounding_mode" in values and values["rounding_mode"] is None:
+        return None
+    operands = [value for value in (values["self"], divisor) if isinstance(value, torch.Tensor)]
+    if any(operand.is_floating_point() or operand.is_complex() for operand in operands) or all(operand.device.type != "cpu" for operand in operands):
+        return None
+    if isinstance(divisor, torch.Tensor):
+        return "division by zero" if divisor.device.type == "cpu" and torch.count_nonzero(divisor) != divisor.numel() else None
+    return "division by zero" if divisor == 0 and not isinstance(divisor, float) else None

@@ -1,0 +1,188 @@
+"""What a call of the Python route does, recorded: allocations, launches and results. The router repeats it for calls of the same signature
+without Python (src/ops/replay.h).
+
+A call can be recorded if all that it does is to allocate, to view, to launch kernels and to call operators that are declared here (copies, fills). What
+reads elements depends on more than the signature, and what other operators do is not known; such calls stay with Python.
+"""
+
+import ctypes
+import functools
+import itertools
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import _launch
+from ._declare import OPERATORS, Native
+from ._launch import DTYPES
+
+_ALLOCATIONS = {
+    torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default, torch.ops.aten.empty_like.default, torch.ops.aten.new_empty.default,
+    torch.ops.aten.new_empty_strided.default
+}
+_CODES = tuple(DTYPES)
+PYTHON, NATIVE, RECORDED = range(3)
+_TENSOR, _ALLOCATION, _INT, _FLOAT = range(4)
+_MADE, _VIEW, _ARGUMENT, _NOTHING = range(4)
+
+_Numbers = ctypes.POINTER(ctypes.c_int64)
+
+
+class _Allocation(ctypes.Structure):
+    _fields_ = [("dtype", ctypes.c_int32), ("rank", ctypes.c_int32), ("sizes", _Numbers), ("strides", _Numbers)]
+
+
+class _Argument(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_uint8), ("code", ctypes.c_uint8), ("index", ctypes.c_uint16), ("reserved", ctypes.c_uint32), ("integer", ctypes.c_int64),
+                ("real", ctypes.c_double)]
+
+
+class _Step(ctypes.Structure):
+    _fields_ = [("kernel", ctypes.c_void_p), ("grid", ctypes.c_uint32 * 3), ("argument_count", ctypes.c_uint32), ("arguments", ctypes.POINTER(_Argument))]
+
+
+class _Result(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_uint8), ("reserved", ctypes.c_uint8), ("index", ctypes.c_uint16), ("rank", ctypes.c_int32), ("offset", ctypes.c_int64),
+                ("sizes", _Numbers), ("strides", _Numbers)]
+
+
+class Record(ctypes.Structure):
+    _fields_ = [("route", ctypes.c_uint8), ("reason", ctypes.c_uint8), ("reserved", ctypes.c_uint16), ("allocation_count", ctypes.c_uint32),
+                ("step_count", ctypes.c_uint32), ("result_count", ctypes.c_uint32), ("allocations", ctypes.POINTER(_Allocation)),
+                ("steps", ctypes.POINTER(_Step)), ("results", ctypes.POINTER(_Result))]
+
+
+def _numbers(items):
+    return (ctypes.c_int64 * max(1, len(items)))(*items)
+
+
+def _storage(tensor):
+    return tensor.untyped_storage()._cdata
+
+
+def tensors_of(form, args, kwargs):
+    """The tensors among the arguments of a call, in the order of the schema, those in lists too."""
+    names = (argument.name for argument in form.overload._schema.arguments)
+    found = []
+    for name, value in itertools.zip_longest(names, args):
+        value = kwargs.get(name) if name in kwargs else value
+        for item in value if isinstance(value, (list, tuple)) else (value, ):
+            if isinstance(item, torch.Tensor):
+                found.append(item)
+    return found
+
+
+class Recorder(TorchDispatchMode):
+    """A `with` block that records what runs in it in this thread. tensors: those of the call (`tensors_of`); device: the type of device of the key."""
+
+    @classmethod
+    def ignore_compile_internals(cls):
+        return True
+
+    def __init__(self, tensors, device):
+        super().__init__()
+        self.arguments, self.device = tensors, device
+        self.allocations, self.steps, self.problem, self._outer = [], [], None, []
+        self._where = {_storage(tensor): (_TENSOR, i) for i, tensor in enumerate(tensors)}
+        if len(self._where) < len(tensors):
+            self.problem = "arguments share memory"
+
+    def __enter__(self):
+        self._outer.append(getattr(_launch.recorders, "current", None))
+        _launch.recorders.current = self
+        return super().__enter__()
+
+    def __exit__(self, *exception):
+        _launch.recorders.current = self._outer.pop()
+        return super().__exit__(*exception)
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        ours = _declared().get(function)
+        if ours is not None:
+            operator, form = ours
+            with self:
+                result = operator.call(form, *form.bind(args, kwargs or {}))
+            if type(result) is not Native:
+                return result
+        result = function(*args, **(kwargs or {}))
+        if function in _ALLOCATIONS:
+            if result.device.type != self.device or result.is_pinned() and self.device == "cpu":
+                self.problem = "memory elsewhere"
+            self._where[_storage(result)] = (_ALLOCATION, len(self.allocations))
+            self.allocations.append(result)
+        elif not _is_view(function._schema):
+            self.problem = str(function)
+        return result
+
+    def launched(self, kernel, grid, values):
+        """Records a launch. kernel: the CompiledKernel; values: of its parameters that are no constants."""
+        self.steps.append((kernel, (*grid, 1, 1)[:3], [self._leaf(value) for value in _leaves(values)]))
+
+    def _leaf(self, value):
+        if isinstance(value, torch.Tensor):
+            kind, index = self._where.get(_storage(value), (None, 0))
+            if kind is None:
+                self.problem = "a tensor from elsewhere"
+                return _Argument()
+            base = (self.arguments if kind == _TENSOR else self.allocations)[index]
+            return _Argument(kind=kind, code=_CODES.index(value.dtype), index=index, integer=value.data_ptr() - base.data_ptr())
+        if isinstance(value, float):
+            return _Argument(kind=_FLOAT, real=value)
+        return _Argument(kind=_INT, integer=int(value))
+
+    def _result(self, result):
+        if result is None:
+            return _Result(kind=_NOTHING)
+        for i, tensor in enumerate(self.arguments):
+            if tensor is result:
+                return _Result(kind=_ARGUMENT, index=i)
+        kind, index = self._where.get(_storage(result), (None, 0))
+        if kind != _ALLOCATION or result.dtype != self.allocations[index].dtype:
+            self.problem = "a result from elsewhere"
+            return _Result()
+        made = self.allocations[index]
+        offset = result.storage_offset() - made.storage_offset()
+        if not offset and made.shape == result.shape and made.stride() == result.stride():
+            return _Result(kind=_MADE, index=index)
+        return _Result(kind=_VIEW, index=index, rank=result.dim(), offset=offset, sizes=_numbers(result.shape), strides=_numbers(result.stride()))
+
+    def record(self, results):
+        """The `Record` of a call that has returned these results: a tensor, or a tuple of tensors and None. Its route is PYTHON where it
+        cannot be repeated."""
+        results = [self._result(result) for result in (results if isinstance(results, (tuple, list)) else (results, ))]
+        if self.problem is not None:
+            return Record(route=PYTHON)
+        allocations = [_Allocation(dtype=_scalar_type(made.dtype), rank=made.dim(), sizes=_numbers(made.shape), strides=_numbers(made.stride())) for made in self.allocations]
+        steps = [_Step(kernel=kernel.address, grid=(ctypes.c_uint32 * 3)(*grid), argument_count=len(leaves), arguments=(_Argument * len(leaves))(*leaves))
+                 for kernel, grid, leaves in self.steps]
+        return Record(route=RECORDED, allocation_count=len(allocations), step_count=len(steps), result_count=len(results),
+                      allocations=(_Allocation * len(allocations))(*allocations), steps=(_Step * len(steps))(*steps), results=(_Result * len(results))(*results))
+
+
+@functools.cache
+def _declared():
+    return {form.overload: (operator, form) for operator in OPERATORS.values() for form in operator.forms}
+
+
+def _leaves(value):
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _leaves(item)
+    elif value is not None:
+        yield value
+
+
+def _is_view(schema):
+    return all(result.alias_info is not None and not result.alias_info.is_write for result in schema.returns) and \
+        not any(argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments)
+
+
+_SCALAR_TYPES = {}
+
+
+def _scalar_type(dtype):
+    """The number that c10::ScalarType gives to a dtype."""
+    if not _SCALAR_TYPES:
+        names = ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64", "complex128", "bool")
+        _SCALAR_TYPES.update({getattr(torch, name): i for i, name in enumerate(names)} | {torch.bfloat16: 15})
+    return _SCALAR_TYPES[dtype]

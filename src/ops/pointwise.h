@@ -1,0 +1,45 @@
+// Pointwise operators: from the arguments of a call to the launch of a kernel of
+// python/nereid/ops/kernels/pointwise.py. The steps are those of nereid.ops.pointwise.run, which is
+// the reference: promotion, shapes, outputs, dimensions collapsed, a kernel.
+#pragma once
+
+#include "kernels.h"
+
+#include <ATen/core/stack.h>
+
+#include <string>
+#include <vector>
+
+namespace nereid::ops {
+
+class Pointwise {
+public:
+  explicit Pointwise(const OpsOverload &overload);
+
+  /// Runs a call whose arguments are the last ones on the stack and replaces them by the results, or
+  /// leaves them and answers why ATen has to run it.
+  OpsReason call(torch::jit::Stack &stack);
+
+private:
+  struct Rule : OpsRule {
+    std::string text; ///< owns choice_text
+  };
+  /// A call on its way.
+  struct Call;
+
+  const Rule *choose(const c10::IValue *arguments) const;
+  OpsReason collect(const c10::IValue *arguments, Call &call) const;
+  OpsReason promote(Call &call) const;
+  OpsReason scalars(const c10::IValue *arguments, Call &call) const;
+  OpsReason shape(Call &call);
+  OpsReason shapeByIterator(Call &call);
+  bool sameLayout(Call &call) const;
+  void launchFlat(Call &call, int64_t elements, uint16_t fixed);
+  OpsReason launchStrided(Call &call);
+
+  OpsOverload plan;
+  std::vector<Rule> rules;
+  Kernels kernels;
+};
+
+} // namespace nereid::ops

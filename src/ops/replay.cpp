@@ -1,0 +1,220 @@
+#include "replay.h"
+
+#include <ATen/Context.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace nereid::ops {
+
+namespace {
+
+/// What a word of a signature introduces.
+namespace tag {
+enum Tag : int64_t { Nothing, Tensor, Wrapped, Int, Double, Bool, String, List, Device };
+}
+
+/// What else decides how a call is run: the modes that operators ask PyTorch for.
+int64_t modes() {
+  at::Context &context = at::globalContext();
+  return int64_t(c10::get_default_dtype_as_scalartype()) | int64_t(context.deterministicAlgorithms()) << 8 |
+         int64_t(context.allowTF32CuBLAS()) << 9;
+}
+
+uint64_t mixed(at::ArrayRef<int64_t> words) {
+  uint64_t hash = words.size();
+  for (int64_t word : words) {
+    hash = (hash ^ uint64_t(word)) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+int64_t bitsOf(double value) {
+  int64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+} // namespace
+
+Replay::Replay(const c10::FunctionSchema &schema, bool isCuda) : argumentCount(schema.arguments().size()), isCuda(isCuda) {
+  for (const c10::Argument &argument : schema.arguments())
+    isWritten.push_back(argument.alias_info() && argument.alias_info()->isWrite());
+}
+
+bool Replay::sign(const c10::IValue &value, bool written, Signature &signature) const {
+  auto &words = signature.words;
+  if (value.isTensor()) {
+    const at::Tensor &tensor = value.toTensor();
+    if (!tensor.defined()) {
+      words.push_back(tag::Nothing);
+      return true;
+    }
+    if (tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_neg() || tensor.is_conj() || !tensor.has_storage())
+      return false;
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) { // Python gets it as a number
+      std::optional<Number> number = numberOf(tensor);
+      if (!number)
+        return false;
+      words.push_back(tag::Wrapped | int64_t(tensor.scalar_type()) << 8);
+      words.push_back(number->isFloat ? bitsOf(number->real) : number->integer);
+      return true;
+    }
+    bool isHere = tensor.device().type() == (isCuda ? c10::kCUDA : c10::kCPU);
+    if (isHere && isCuda)
+      signature.device = tensor.device();
+    int64_t alignment = int64_t(reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) & 15);
+    words.push_back(tag::Tensor | int64_t(tensor.scalar_type()) << 8 | int64_t(tensor.device().type()) << 16 |
+                    int64_t(uint8_t(tensor.device().index())) << 24 | alignment << 32 | tensor.dim() << 40);
+    words.append(tensor.sizes().begin(), tensor.sizes().end());
+    words.append(tensor.strides().begin(), tensor.strides().end());
+    signature.tensors.push_back(&tensor);
+    signature.written.push_back(written);
+    return true;
+  }
+  if (value.isNone()) {
+    words.push_back(tag::Nothing);
+  } else if (value.isInt()) {
+    words.append({tag::Int, value.toInt()});
+  } else if (value.isDouble()) {
+    words.append({tag::Double, bitsOf(value.toDouble())});
+  } else if (value.isBool()) {
+    words.append({tag::Bool, int64_t(value.toBool())});
+  } else if (value.isString()) {
+    const std::string &text = value.toStringRef();
+    words.push_back(tag::String | int64_t(text.size()) << 8);
+    words.append(text.begin(), text.end());
+  } else if (value.isDevice()) {
+    c10::Device device = value.toDevice();
+    if (isCuda && device.is_cuda()) {
+      if (!device.has_index())
+        device = c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice();
+      signature.device = device;
+    }
+    words.append({tag::Device, int64_t(device.type()) << 8 | int64_t(uint8_t(device.index()))});
+  } else if (value.isList()) {
+    at::ArrayRef<c10::IValue> items = value.toListRef();
+    words.push_back(tag::List | int64_t(items.size()) << 8);
+    for (const c10::IValue &item : items)
+      if (!sign(item, written, signature))
+        return false;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool Replay::sign(const c10::IValue *arguments, Signature &signature) const {
+  for (size_t i = 0; i < argumentCount; ++i)
+    if (!sign(arguments[i], isWritten[i], signature))
+      return false;
+  signature.words.push_back(modes());
+  signature.hash = mixed(signature.words);
+  return true;
+}
+
+std::shared_ptr<const Recorded> Replay::find(const Signature &signature) const {
+  std::shared_lock lock(mutex);
+  auto it = records.find(signature.hash);
+  if (it == records.end() || at::ArrayRef<int64_t>(it->second->words) != at::ArrayRef<int64_t>(signature.words))
+    return nullptr;
+  return it->second;
+}
+
+static c10::SmallVector<int64_t, 5> copied(const int64_t *numbers, int count) { return {numbers, numbers + count}; }
+
+void Replay::add(const Signature &signature, const OpsRecord &record) {
+  auto made = std::make_shared<Recorded>();
+  made->words.assign(signature.words.begin(), signature.words.end());
+  made->route = record.route;
+  made->reason = record.reason;
+  for (const OpsAllocation &its : at::ArrayRef(record.allocations, record.allocation_count))
+    made->allocations.push_back({at::ScalarType(its.dtype), copied(its.sizes, its.rank), copied(its.strides, its.rank)});
+  uint8_t memory = isCuda ? uint8_t(NRD_MEMORY_CUDA + signature.device.index()) : uint8_t(NRD_MEMORY_UNKNOWN);
+  for (const OpsStep &its : at::ArrayRef(record.steps, record.step_count)) {
+    Recorded::Step step{static_cast<nrd_kernel *>(its.kernel), {its.grid[0], its.grid[1], its.grid[2]}, {}, {}};
+    for (uint32_t i = 0; i < its.argument_count; ++i) {
+      const OpsArgument &argument = its.arguments[i];
+      nrd_arg &arg = step.arguments.emplace_back();
+      std::memset(&arg, 0, sizeof arg);
+      switch (argument.kind) {
+      case OPS_ARGUMENT_INT:
+        arg.kind = NRD_ARG_INT;
+        arg.i = argument.integer;
+        break;
+      case OPS_ARGUMENT_FLOAT:
+        arg.kind = NRD_ARG_FLOAT;
+        arg.f = argument.real;
+        break;
+      default:
+        arg.kind = NRD_ARG_POINTER;
+        arg.dtype = elementTypes[argument.code];
+        arg.memory = memory;
+        step.patches.push_back({i, argument.kind == OPS_ARGUMENT_ALLOCATION, argument.index, argument.integer});
+      }
+    }
+    made->steps.push_back(std::move(step));
+  }
+  for (const OpsResult &its : at::ArrayRef(record.results, record.result_count))
+    made->results.push_back({its.kind, its.index, its.offset, copied(its.sizes, its.rank), copied(its.strides, its.rank)});
+  std::unique_lock lock(mutex);
+  if (records.size() >= mostRecords)
+    records.clear();
+  records[signature.hash] = std::move(made);
+}
+
+/// Another view of a tensor's storage. offset: in elements, from the tensor's first one.
+static at::Tensor viewOf(const at::Tensor &tensor, const Recorded::Result &result) {
+  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(tensor.storage()), tensor.key_set(), tensor.dtype());
+  view.unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes, result.strides, tensor.storage_offset() + result.offset);
+  return view;
+}
+
+bool Replay::run(const Recorded &recorded, const Signature &signature, torch::jit::Stack &stack) const {
+  for (size_t i = 0; i < signature.tensors.size(); ++i) {
+    if (!signature.written[i])
+      continue;
+    const c10::StorageImpl *storage = signature.tensors[i]->storage().unsafeGetStorageImpl();
+    for (size_t j = 0; j < signature.tensors.size(); ++j)
+      if (j != i && signature.tensors[j]->storage().unsafeGetStorageImpl() == storage)
+        return false;
+  }
+  c10::OptionalDeviceGuard guard;
+  if (isCuda)
+    guard.reset_device(signature.device);
+  c10::SmallVector<at::Tensor, 6> made;
+  for (const Recorded::Allocation &its : recorded.allocations)
+    made.push_back(allocate(its.sizes, its.strides, its.type, signature.device));
+  for (const Recorded::Step &step : recorded.steps) {
+    c10::SmallVector<nrd_arg, 48> arguments(step.arguments.begin(), step.arguments.end());
+    for (const Recorded::Patch &patch : step.patches) {
+      const at::Tensor &tensor = patch.isAllocation ? made[patch.index] : *signature.tensors[patch.index];
+      bool written = patch.isAllocation || signature.written[patch.index];
+      void *address = written ? tensor.mutable_data_ptr() : const_cast<void *>(tensor.const_data_ptr());
+      arguments[patch.argument].p = static_cast<char *>(address) + patch.offset;
+    }
+    start(step.kernel, arguments.data(), arguments.size(), step.grid, signature.device);
+  }
+  c10::SmallVector<at::Tensor, 4> results;
+  for (const Recorded::Result &its : recorded.results)
+    switch (its.kind) {
+    case OPS_RESULT_ALLOCATION:
+      results.push_back(made[its.index]);
+      break;
+    case OPS_RESULT_VIEW:
+      results.push_back(viewOf(made[its.index], its));
+      break;
+    case OPS_RESULT_ARGUMENT:
+      results.push_back(*signature.tensors[its.index]);
+      break;
+    case OPS_RESULT_NOTHING:
+      results.emplace_back();
+    }
+  torch::jit::drop(stack, argumentCount);
+  for (at::Tensor &result : results)
+    stack.emplace_back(std::move(result));
+  return true;
+}
+
+} // namespace nereid::ops
