@@ -324,8 +324,9 @@ bool Pointwise::sameLayout(Call &call) const {
 OpsReason Pointwise::shape(Call &call) {
   if (plan.kind != OPS_FUNCTIONAL)
     for (int i = 0; i < plan.output_count; ++i)
-      if (!call.rule->casts && !at::canCast(scalarTypes[call.result], call.given[i]->scalar_type()))
-        return OPS_OUTPUT_DTYPE;
+      if (at::ScalarType type = call.given[i]->scalar_type(); type != scalarTypes[call.result] &&
+          (plan.kind == OPS_OUT || (!call.rule->casts && !at::canCast(scalarTypes[call.result], type))))
+        return OPS_OUTPUT_DTYPE; // of `out=` ATen knows which ones an operator takes
   // Tensors of the host without dimensions are numbers, unless nothing has dimensions there.
   for (int i = 0; i < plan.input_count; ++i) {
     Operand &operand = call.inputs[i];

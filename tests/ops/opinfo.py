@@ -33,10 +33,11 @@ NARROW = (torch.float16, torch.bfloat16, torch.float32)
 class Row:
     """operator: the base operator under test. info: the OpInfo. ulps: how many units in the last place a float result may be off, besides
     what ATen's own kernel is off. zeros: the signs of zeros count. absolute: how much it may be off where terms cancel, in units of the dtype's
-    eps times the largest magnitude among the floats of the call."""
+    eps times the largest magnitude among the floats of the call. fp64: the ulps of fp64, where ATen computes with constants of fp32."""
     operator: str
     info: object
     ulps: float = 4
+    fp64: float = 4
     zeros: bool = True
     absolute: float = 0
 

@@ -6,6 +6,8 @@
 from table_reductions import OPINFOS as REDUCTIONS
 
 OPINFOS = REDUCTIONS | {
+    "logaddexp": (("logaddexp", ), {"absolute": 2}),
+    "logaddexp2": (("logaddexp2", ), {"absolute": 2}),
     "rsub": (("rsub", ), {}),
     "special_i1": (("special.i1", ), {}),
     "special_ndtri": (("special.ndtri", ), {}),
@@ -34,7 +36,8 @@ OPINFOS = REDUCTIONS | {
     "elu_backward": (("nn.functional.elu", "nn.functional.celu", "nn.functional.selu"), {}),
     "softplus_backward": (("nn.functional.softplus", ), {}),
     "hardswish_backward": (("nn.functional.hardswish", ), {}),
-    "hardsigmoid_backward": (("nn.functional.hardsigmoid", ), {}),
+    "hardsigmoid": (("nn.functional.hardsigmoid", ), {"fp64": 2**28}),  # its slope is 1/6 rounded to fp32
+    "hardsigmoid_backward": (("nn.functional.hardsigmoid", ), {"fp64": 2**28}),
     "hardtanh_backward": (("nn.functional.hardtanh", "nn.functional.relu6"), {}),
     "leaky_relu_backward": (("nn.functional.leaky_relu", ), {}),
     "softshrink_backward": (("nn.functional.softshrink", ), {}),

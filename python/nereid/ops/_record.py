@@ -20,6 +20,8 @@ _ALLOCATIONS = {
     torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default, torch.ops.aten.empty_like.default, torch.ops.aten.new_empty.default,
     torch.ops.aten.new_empty_strided.default
 }
+#: They ask for dtypes only.
+_QUESTIONS = {torch.ops.aten.promote_types, torch.ops.aten.can_cast, torch.ops.aten.result_type}
 _CODES = tuple(DTYPES)
 PYTHON, NATIVE, RECORDED = range(3)
 _TENSOR, _ALLOCATION, _INT, _FLOAT = range(4)
@@ -110,7 +112,7 @@ class Recorder(TorchDispatchMode):
                 self.problem = "memory elsewhere"
             self._where[_storage(result)] = (_ALLOCATION, len(self.allocations))
             self.allocations.append(result)
-        elif not _is_view(function._schema):
+        elif function.overloadpacket not in _QUESTIONS and not _is_view(function._schema):
             self.problem = str(function)
         return result
 

@@ -44,12 +44,13 @@ class Rule:
             raise ValueError(f"`promotion` is {self.promotion!r}: expected one of {', '.join(map(repr, _promotion.KINDS))}")
 
 
-def run(rule, inputs, scalars, outs=None, fills=(), written=False, contiguous=False):
+def run(rule, inputs, scalars, outs=None, fills=(), written=False, contiguous=False, exact=False):
     """Applies a rule.
 
     inputs: tensors, numbers, None; where there is none, the dtype is that of the first output. scalars: numbers, None, or 0-d tensors of the host.
     fills: what to take for the scalars that are None: a number, "max" or "min" (of the promoted dtype), or None. outs: the tensors to write, which must have the result's shape or be empty; None
-    for new ones. written: the outputs have the shape that inputs are broadcast to. contiguous: new outputs are contiguous. Returns a list of the outputs, or `Native(reason)` before anything was done.
+    for new ones. written: the outputs have the shape that inputs are broadcast to. contiguous: new outputs are contiguous.
+    exact: given outputs have the result's dtype. Returns a list of the outputs, or `Native(reason)` before anything was done.
     """
     tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
     for tensor in (*tensors, *(outs or ())):
@@ -84,7 +85,7 @@ def run(rule, inputs, scalars, outs=None, fills=(), written=False, contiguous=Fa
         for out in outs:
             if out.shape != shape and (out.numel() or not _resizable(out, shape)):
                 return Native("shape of the output")
-            if not rule.casts and not torch.can_cast(result, out.dtype):
+            if out.dtype != result and (exact or not rule.casts and not torch.can_cast(result, out.dtype)):
                 return Native("dtype of the output")
             if out.shape == shape and (_shapes.overlaps_itself(out) or any(_shapes.conflict(out, tensor) for tensor in (*tensors, *outs))):
                 return Native("overlap")
@@ -269,7 +270,7 @@ class Pointwise(Operator):
         if self.mean_over is not None:
             scalars.append(1 / max(1, values[self.mean_over].numel()) if values["reduction"] == 1 else 1.0)
         results = run(rule, [values[name] for name in self.inputs if name in values], scalars,
-                      [values[form.arguments[0].name]] if inplace else outs, tuple([self.fills.get(name) for name in self.scalars]) if self.fills else (), bool(self.written), form.name in self.contiguous)
+                      [values[form.arguments[0].name]] if inplace else outs, tuple([self.fills.get(name) for name in self.scalars]) if self.fills else (), bool(self.written), form.name in self.contiguous, form.kind == "out")
         if type(results) is Native:
             return results
         return results[0] if len(results) == 1 else tuple(results)
