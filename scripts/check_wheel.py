@@ -17,10 +17,14 @@ CONTENTS = [
     "nereid/__init__.py", "nereid/_native.abi3.so", "nereid/libnereid.so.1", "nereid/libnereid_compiler.so.1", "nereid/bin/nereid", "nereid/language/_builtins.py",
     "nereid/libnereid_embedded.a", "nereid/include/nereid/nereid.hpp", "nereid/include/nereid/embedded.hpp",
     "nereid/cmake/nereidConfig.cmake", "nereid/cmake/nereidAddKernels.cmake", "nereid_alias.pth",
-    "nereid/_as_triton/sitecustomize.py", "nereid/_as_triton/_nereid_start.py", "nereid/_as_triton/triton/__init__.py"
+    "nereid/_as_triton/sitecustomize.py", "nereid/_as_triton/_nereid_start.py", "nereid/_as_triton/triton/__init__.py", "nereid/ops/router/interface.h",
+    "nereid/ops/router/router.cpp"
 ]
+ROUTER = re.compile(r"nereid/ops/router-torch[\d.]+\.so")
 # Of the machine, not ours to ship.
 SYSTEM_LIBRARIES = re.compile(r"^(libc|libm|libdl|libpthread|librt|ld-linux-x86-64|libgcc_s|libz|libnereid)\.so")
+# What a router finds in the process that has loaded PyTorch.
+PYTORCHS = re.compile(r"^(libtorch_cpu|libc10|libstdc\+\+)\.so")
 
 
 def sections(data):
@@ -62,7 +66,7 @@ def problems(path):
             if versions and max(versions) > NEWEST_GLIBC:
                 yield f"{name} needs glibc {'.'.join(map(str, max(versions)))}, at most {'.'.join(map(str, NEWEST_GLIBC))}"
             for library in needed_libraries(data):
-                if not SYSTEM_LIBRARIES.match(library):
+                if not SYSTEM_LIBRARIES.match(library) and not (ROUTER.fullmatch(name) and PYTORCHS.match(library)):
                     yield f"{name} needs {library}, which the wheel does not carry"
             if any(header[1] == SHT_SYMTAB for header in sections(data)):
                 yield f"{name} is not stripped"

@@ -88,17 +88,19 @@ def _compiler():
 
 
 def build(folder=None):
-    """Builds the router for this PyTorch; returns its path. folder: where to put it, by default the cache folder, where one that is there already is taken.
+    """Builds the router for this PyTorch; returns its path. folder: where to put it; by default that of the package is taken where there is one for this minor
+    version of PyTorch, else it is put into the cache folder (NEREID_OPS_CACHE), and taken from there the next time.
 
     Raises RuntimeError where there is no compiler or where it fails, with what it printed.
     """
-    sources = _folder()
-    texts = [path.read_bytes() for path in sorted(sources.iterdir()) if path.suffix in (".h", ".cpp")]
-    identity = hashlib.sha256(b"\0".join([torch.__version__.encode(), str(torch._C._GLIBCXX_USE_CXX11_ABI).encode(), *texts])).hexdigest()[:16]
-    name = f"router-torch{torch.__version__.split('+')[0]}-{identity}.so"
-    packaged = pathlib.Path(__file__).parent / name
+    packaged = pathlib.Path(nereid.__file__).parent / "ops" / f"router-torch{'.'.join(torch.__version__.split('.')[:2])}.so"
     if folder is None and packaged.exists():
         return packaged
+    sources = _folder()
+    texts = [path.read_bytes() for path in sorted(sources.iterdir()) if path.suffix in (".h", ".cpp")]
+    release = torch.__version__.split("+")[0]
+    identity = hashlib.sha256(b"\0".join([release.encode(), str(torch._C._GLIBCXX_USE_CXX11_ABI).encode(), *texts])).hexdigest()[:16]
+    name = f"router-torch{release}-{identity}.so"
     folder = pathlib.Path(folder or os.environ.get("NEREID_OPS_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "nereid" / "ops")
     path = folder / name
     if path.exists():
