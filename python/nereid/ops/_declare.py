@@ -4,6 +4,7 @@ A declaration is data: it names the operator, the overloads are found from ATen'
 reduction, scan, ...) says how a call becomes launches. Routes (`_register.py`) only read it.
 """
 
+import contextlib
 import dataclasses
 
 from . import _schema
@@ -51,6 +52,20 @@ class Operator:
 
 
 _FORMS = {}
+#: Operators of this package that the PyTorch at hand lacks or composes of others: {name: why}.
+ABSENT = {}
+_tolerant = False
+
+
+@contextlib.contextmanager
+def as_far_as_known():
+    """A `with` block in which declarations that this version of PyTorch has no place for are noted in ABSENT instead of raising."""
+    global _tolerant
+    _tolerant = True
+    try:
+        yield
+    finally:
+        _tolerant = False
 
 
 def declare(operator):
@@ -59,6 +74,20 @@ def declare(operator):
     Raises LookupError if ATen has no such operator, ValueError for a second declaration, for an operator that is composed of others
     (CompositeImplicitAutograd, see `_schema.is_leaf`), and for one of whose overloads none is accepted.
     """
+    try:
+        leaves = _leaves(operator)
+    except (LookupError, ValueError) as error:
+        if not _tolerant:
+            raise
+        ABSENT[operator.name] = str(error)
+        return operator
+    OPERATORS[operator.name] = operator
+    _FORMS[operator.name] = leaves
+    return operator
+
+
+def _leaves(operator):
+    """The forms that an operator is registered for."""
     if operator.name in OPERATORS:
         raise ValueError(f"`{operator.name}` is declared twice")
     known = _schema.forms(operator.name)
@@ -66,14 +95,12 @@ def declare(operator):
         if name not in [form.name for form in known]:
             raise LookupError(f"`without` of `{operator.name}` names `{name}`, which is not among its overloads: {', '.join(form.name for form in known)}")
     accepted = [form for form in known if form.name not in operator.without and operator.accepts(form)]
-    leaves = [form for form in accepted if _schema.is_leaf(form.name)]
+    leaves = [form for form in accepted if any(_schema.is_leaf(form.name, key) for key in _schema.KEYS.values())]
     if not accepted:
         raise ValueError(f"`{operator.name}` serves no overload: expected arguments like those of one of {', '.join(form.name for form in known)}")
     if not leaves:
         _schema.require_leaf(accepted[0].name)
-    OPERATORS[operator.name] = operator
-    _FORMS[operator.name] = tuple(leaves)
-    return operator
+    return tuple(leaves)
 
 
 def select(only=None, without=None):
