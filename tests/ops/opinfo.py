@@ -212,6 +212,12 @@ def served(operator):
     return sum(row.calls for row in nereid.ops.report() if row.route == "nereid" and row.overload in names)
 
 
+def called(operator):
+    """Whether an operator was called at all: not all versions of PyTorch reach it in the same way."""
+    names = {form.name for form in nereid.ops.OPERATORS[operator].forms}
+    return any(row.overload in names for row in nereid.ops.report())
+
+
 def describe(args, kwargs):
     """The arguments of a call in one line."""
 

@@ -9,7 +9,8 @@ OPINFOS = REDUCTIONS | {
     "logaddexp": (("logaddexp", ), {"absolute": 2}),
     "logaddexp2": (("logaddexp2", ), {"absolute": 2}),
     "rsub": (("rsub", ), {}),
-    "special_i1": (("special.i1", ), {}),
+    "special_i1": (("special.i1", ), {"fp64": 64}),  # of ATen on GPUs
+    "digamma": (("digamma", ), {"absolute": 2}),  # beside its roots
     "special_ndtri": (("special.ndtri", ), {}),
     "special_log_ndtr": (("special.log_ndtr", ), {}),
     "special_erfcx": (("special.erfcx", ), {}),

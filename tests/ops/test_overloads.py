@@ -44,7 +44,8 @@ def arguments(form, dtype, device, layout):
                 shape = ()
             elif layout == "broadcast" and i > 0 and not form.base.startswith("glu"):
                 shape = (7, ) if i % 2 else (5, 1)
-            value = tensor(argument.name, dtype, shape, device, i)
+            # A number in a tensor of the host: of one on a GPU, ATen has to read the element.
+            value = tensor(argument.name, dtype, shape, device if shape else "cpu", i)
             if form.base in WITHOUT_NAN and value.is_floating_point():
                 value = value.nan_to_num(0.75)
             if layout == "transposed" and i > 0 and value.dim() == 2:
@@ -92,6 +93,8 @@ def test_overload(operator, form, dtype, target):
         with nereid.ops.use(only=[form.name]):
             ours, error = run(form, dtype, target, layout, outs)
         what = f"{form.name} {layout}"
+        if isinstance(native_error, NotImplementedError) and "not implemented for" in str(native_error):
+            continue  # a dtype that ATen lacks on this device
         if native_error is not None or error is not None:
             assert error is not None and native_error is not None and opinfo.same_error(error, native_error), f"{what}: {error!r}; ATen: {native_error!r}"
             continue

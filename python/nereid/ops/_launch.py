@@ -48,6 +48,11 @@ def _type(value, integers):
     return "fp64" if isinstance(value, float) else integers
 
 
+def _multiples(value):
+    """Whether an integer is a multiple of 16, or a tuple of these."""
+    return tuple([_multiples(item) for item in value]) if isinstance(value, tuple) else value % 16 == 0
+
+
 def _leaves(kind, path=()):
     """(path, type) of everything in a nested tuple of types."""
     if isinstance(kind, tuple):
@@ -67,22 +72,25 @@ def _addresses(value):
     return functools.reduce(operator.or_, map(_addresses, value), 0) if isinstance(value, tuple) else 0
 
 
-def launch(kernel, grid, device, arguments, constants, integers="i64", **options):
+def launch(kernel, grid, device, arguments, constants, integers="i64", divisible=(), **options):
     """Launches `kernel`, a jit function, compiled for exactly these types.
 
     grid: the number of programs, one integer or a tuple of them. arguments: {parameter: tensor, number, None or a tuple of these}; a float is passed as fp64,
-    an integer as `integers` ("i32", "i64", or {parameter: type}). Integers are not specialised, pointers are on multiples of 16 for all of them together.
+    an integer as `integers` ("i32", "i64", or {parameter: type}). Pointers are specialised on multiples of 16, all together; integers are not, but those of
+    the parameters `divisible`, one by one: sizes and strides, on which it depends how many elements are loaded at once.
     constants: {parameter: constexpr}, hashable. device: the torch.device that the tensors are on. options: of the compiler.
     """
     kinds = tuple([_type(value, integers.get(name, "i64") if type(integers) is dict else integers) for name, value in arguments.items()])
     aligned = _addresses(tuple(arguments.values())) % 16 == 0
-    key = (kernel, device, kinds, aligned, tuple(constants.values()), tuple(options.items()))
+    multiples = tuple([_multiples(arguments[name]) for name in divisible])
+    key = (kernel, device, kinds, aligned, multiples, tuple(constants.values()), tuple(options.items()))
     compiled = _compiled.get(key)
     if compiled is None:
         with _lock:
             compiled = _compiled.get(key)
             if compiled is None:
-                compiled = _compiled[key] = compile_kernel(kernel, device, dict(zip(arguments, kinds)), constants, aligned, **options)
+                compiled = _compiled[key] = compile_kernel(kernel, device, dict(zip(arguments, kinds)), constants, aligned,
+                                                                     dict(zip(divisible, multiples)), **options)
     grid = grid if type(grid) is tuple else (grid, )
     recorder = getattr(recorders, "current", None)
     if recorder is not None:
@@ -90,11 +98,12 @@ def launch(kernel, grid, device, arguments, constants, integers="i64", **options
     compiled[grid](*[arguments[name] if name in arguments else constants[name] for name in kernel.arg_names])
 
 
-def compile_kernel(kernel, device, kinds, constants, aligned, **options):
-    """The compiled kernel, a `CompiledKernel`, whose integers are not specialised.
+def compile_kernel(kernel, device, kinds, constants, aligned, multiples=None, **options):
+    """The compiled kernel, a `CompiledKernel`.
 
     kinds: {parameter: its type ("*fp32", "i64", ...), None for an absent value, or a tuple of these}; constants: {parameter: constexpr}; aligned: all
-    pointers are multiples of 16 bytes. device, options: as for `launch`.
+    pointers are multiples of 16 bytes. multiples: {parameter: whether it is a multiple of 16, or a tuple of these}; other integers are not specialised.
+    device, options: as for `launch`.
     """
     names = kernel.arg_names
     constexprs = {(names.index(name), ): value for name, value in constants.items()}
@@ -105,6 +114,8 @@ def compile_kernel(kernel, device, kinds, constants, aligned, **options):
                 constexprs[path] = None
             elif aligned and leaf.startswith("*"):
                 attrs[path] = [["tt.divisibility", 16]]
+    for name, kind in (multiples or {}).items():
+        attrs.update({path: [["tt.divisibility", 16]] for path, is_multiple in _leaves(kind, (names.index(name), )) if is_multiple})
     signature = {name: "constexpr" if name in constants else _signature(kinds[name]) for name in names}
     source = ASTSource(kernel, signature=signature, constexprs=constexprs, attrs=attrs)
     return nereid.compile(source, target=_target(device), options=options)

@@ -85,6 +85,11 @@ def units(strides):
     return sum(1 << k for k, stride in enumerate(strides) if stride == 1)
 
 
+def fixed(strides):
+    """Bit k: whether the innermost stride of the k-th operand is 0. strides: a tuple for each operand."""
+    return sum(1 << k for k, its in enumerate(strides) if its[-1] == 0)
+
+
 def unique_dims(dim, rank):
     """Dimensions as a sorted list without negative numbers: None and [] mean all. None in place of the list if one is out of range or given twice."""
     if dim is None:

@@ -8,9 +8,12 @@ import nereid
 import nereid.language as tl
 
 from ._launch import launch
-from ._strided import (COMPUTE, FLOATS, NARROW, STORAGE, cdiv, collapse, innermost_long, plain, product, programs_wanted, step_up, unique_dims, units)
+from ._strided import (COMPUTE, FLOATS, NARROW, STORAGE, cdiv, collapse, fixed, innermost_long, plain, product, programs_wanted, step_up, unique_dims, units)
 from .functions import reductions as functions
 from .kernels.reduction import keep_states, reduce, stored_states
+
+
+DIVISIBLE = ("kept_size", "reduced_size", "in_kept_strides", "in_reduced_strides", "out_strides")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,9 +190,9 @@ class Reduction:
         unit = units([stride[-1] for stride in (*out_kept, *(in_kept if tiles.columns else in_reduced))])
         constants = {
             "MAP": map, "COMBINE": self.combine, "IDENTITY": self.identity, "FINISH": finish, "TILE": tile, "READ": read, "COMPUTE": compute, "INDEX": index,
-            "COLUMNS": tiles.columns, "LANES": tiles.lanes and tile is None, "UNIT": unit, "BK": tiles.kept, "BR": tiles.reduced, "WIDE": wide
+            "COLUMNS": tiles.columns, "LANES": tiles.lanes and tile is None, "UNIT": unit, "K_FIXED": fixed(in_kept), "R_FIXED": fixed(in_reduced), "BK": tiles.kept, "BR": tiles.reduced, "WIDE": wide
         }
-        launch(reduce, (programs, parts), outs[0].device, arguments, constants, num_warps=tiles.warps)
+        launch(reduce, (programs, parts), outs[0].device, arguments, constants, divisible=DIVISIBLE, num_warps=tiles.warps)
 
 
 def _wider(value, tensors):
@@ -211,7 +214,8 @@ def reduction(map=None, combine=None, identity=None, finish=None, *, tile=None, 
     combine(*states, *states)          associative and commutative; returns a block, or a tuple for several states. Default: addition
     identity(COMPUTE, INDEX)           a tuple of typed scalars, one per state. Default: 0
     finish(states, scalars, COMPUTE)   the last states → a tuple of results. Default: the states
-    tile(values, mask, count, scalars, AXIS)   the states of a whole tile, in place of `map`; places beyond `count` along AXIS hold 0
+    tile(values, mask, count, scalars, AXIS)   the states of a whole tile, in place of `map`; places beyond `count` along AXIS hold 0. If `index` is true
+                                       it gets the block of indices in place of `count`
     states      of each state the dtype that the two-pass form keeps: "compute", "index" or a dtype of the language
     results     of each result its dtype: "value" (by `promotion`), "index" (int64) or a torch dtype
     promotion   "same": the tensors' dtype; "sum": integers and bool become int64; "float": they become torch's default dtype

@@ -5,12 +5,13 @@ import dataclasses
 import torch
 
 from ._launch import launch
-from ._strided import NARROW, STORAGE, cdiv, collapse, innermost_long, product, programs_wanted, step_up, units
+from ._strided import NARROW, STORAGE, cdiv, collapse, fixed, innermost_long, product, programs_wanted, step_up, units
 from .functions import reductions as functions, unary
 from .kernels.rows import rows as kernel
 from .pointwise import Rule, run
 from .reduction import Reduction
 
+DIVISIBLE = ("kept_size", "reduced_size", "in_kept_strides", "in_reduced_strides", "out_kept_strides", "out_reduced_strides")
 COPY = Rule(function=unary.identity, promotion="no_opmath", casts=True)
 
 
@@ -91,9 +92,9 @@ class Rows:
             "MAP": self.map, "TILE": self.tile, "COMBINE": self.combine, "IDENTITY": self.identity, "FINISH": self.finish, "APPLY": self.apply,
             "REDUCED_INPUTS": self.reduced_inputs, "COMPUTE": compute, "COLUMNS": columns, "WHOLE": whole,
             "UNIT": units([stride[-1] for stride in ((*out_kept, *in_kept) if columns else (*out_reduced, *in_reduced))]),
-            "BK": kept_block, "BR": reduced_block, "WIDE": reach > NARROW
+            "K_FIXED": fixed(in_kept), "R_FIXED": fixed(in_reduced), "BK": kept_block, "BR": reduced_block, "WIDE": reach > NARROW
         }
-        launch(kernel, (programs, parts), device, arguments, constants, num_warps=warps)
+        launch(kernel, (programs, parts), device, arguments, constants, divisible=DIVISIBLE, num_warps=warps)
 
     @staticmethod
     def _strides(dims, first, end):
@@ -124,5 +125,5 @@ def _blocks(device, kept_size, reduced_size, columns):
     if columns:
         kept = step_up(kept_size, (16, 64))
         return kept, step_up(reduced_size, (16, 64, 128)), 4
-    reduced = step_up(reduced_size, (32, 128, 512, 1024, 2048, 4096, 8192))
-    return 1 if kept_size == 1 else max(1, 512 // reduced), reduced, 4 if reduced < 4096 else 8
+    reduced = step_up(reduced_size, (32, 128, 512, 1024, 2048, 4096, 8192, 16384))
+    return 1 if kept_size == 1 else max(1, 512 // reduced), reduced, 4 if reduced < 4096 else 8 if reduced < 16384 else 16

@@ -14,6 +14,8 @@ from .kernels.reduction import keep_states, stored_states
 from .kernels.scan import scan as kernel
 from .reduction import Reduction, _wider
 
+DIVISIBLE = ("inner_size", "size", "part_size", "in_strides", "in_steps", "out_strides", "out_steps")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scan:
@@ -97,7 +99,7 @@ class Scan:
             "MAP": self.map, "COMBINE": self.combine, "IDENTITY": self.identity, "FINISH": self.finish, "READ": read, "COMPUTE": compute, "INDEX": index,
             "COLUMNS": columns, "UNIT": unit, "BK": block, "BN": length, "WIDE": wide
         }
-        launch(kernel, grid, arguments["outs"][0].device, arguments, constants, num_warps=4 if length < 2048 else 8)
+        launch(kernel, grid, arguments["outs"][0].device, arguments, constants, divisible=DIVISIBLE, num_warps=4 if length < 2048 else 8)
 
     @staticmethod
     def _parts(device, programs, size, length):

@@ -123,8 +123,8 @@ def _extremum(reduction, results, single=False):
 
 MAXIMUM = Reduction(combine=functions.maximum, identity=functions.least)
 MINIMUM = Reduction(combine=functions.minimum, identity=functions.greatest)
-LARGEST = Reduction(map=functions.with_index, combine=functions.first_maximum, identity=functions.least_nowhere, states=("compute", "index"), index=True)
-SMALLEST = dataclasses.replace(LARGEST, combine=functions.first_minimum, identity=functions.greatest_nowhere)
+LARGEST = Reduction(tile=functions.maximum_and_place, combine=functions.first_maximum, identity=functions.least_nowhere, states=("compute", "index"), index=True)
+SMALLEST = dataclasses.replace(LARGEST, tile=functions.minimum_and_place, combine=functions.first_minimum, identity=functions.greatest_nowhere)
 declare(Reducing(name="amax", arguments=("self", "dim", "keepdim"), plan=_extremum(MAXIMUM, (None, ))))
 declare(Reducing(name="amin", arguments=("self", "dim", "keepdim"), plan=_extremum(MINIMUM, (None, ))))
 declare(Reducing(name="argmax", arguments=("self", "dim", "keepdim"), plan=_extremum(dataclasses.replace(LARGEST, finish=functions.second), (torch.int64, ))))

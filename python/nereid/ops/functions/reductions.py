@@ -254,6 +254,28 @@ def power(values, index, scalars):
 
 
 @nereid.jit
+def place_of(hit, mask, index, AXIS: tl.constexpr):
+    """The least index where `hit` and `mask` are true."""
+    return tl.min(tl.where(hit & mask, index, highest(index.dtype)), AXIS)
+
+
+@nereid.jit
+def maximum_and_place(values, mask, index, scalars, AXIS: tl.constexpr):
+    """States of `first_maximum`: NaN is found if there is one, as the maximum is NaN only then."""
+    x = tl.where(mask, values[0], lowest(values[0].dtype))
+    most = tl.reduce(x, AXIS, maximum)
+    return most, place_of((x == tl.expand_dims(most, AXIS)) | (x != x), mask, index, AXIS)
+
+
+@nereid.jit
+def minimum_and_place(values, mask, index, scalars, AXIS: tl.constexpr):
+    """States of `first_minimum`."""
+    x = tl.where(mask, values[0], highest(values[0].dtype))
+    least = tl.reduce(x, AXIS, minimum)
+    return least, place_of((x == tl.expand_dims(least, AXIS)) | (x != x), mask, index, AXIS)
+
+
+@nereid.jit
 def moments(values, mask, count, scalars, AXIS: tl.constexpr):
     x = tl.where(mask, values[0], 0)
     n = count.to(x.dtype)

@@ -119,6 +119,34 @@ def read(pointer, mask, READ: tl.constexpr):
 
 
 @nereid.jit
+def read(pointer, mask, READ: tl.constexpr):
+    """What is in memory, in the dtype READ unless that is None; 0 where the mask is false."""
+    value = tl.load(pointer, mask=mask, other=0)
+    if READ is None:
+        return value
+    else:
+        return value.to(READ)
+
+
+@nereid.jit
+def load_tile(pointer, k, r, k_step, r_step, k_mask, r_mask, K_FIXED: tl.constexpr, R_FIXED: tl.constexpr, SHAPE: tl.constexpr):
+    """A tile of elements in their own dtype, 0 where a mask is false.
+
+    pointer: to the first one. k, r: places along the kept and the reduced dimension, blocks that broadcast to SHAPE, with their steps and masks. K_FIXED, R_FIXED:
+    the step is 0: the elements are loaded once.
+    """
+    if K_FIXED and R_FIXED:
+        value = tl.load(pointer)
+    elif K_FIXED:
+        value = tl.load(pointer + r * r_step, mask=r_mask, other=0)
+    elif R_FIXED:
+        value = tl.load(pointer + k * k_step, mask=k_mask, other=0)
+    else:
+        value = tl.load(pointer + k * k_step + r * r_step, mask=k_mask & r_mask, other=0)
+    return tl.broadcast_to(value, SHAPE)
+
+
+@nereid.jit
 def write(pointer, value, mask):
     """Stores a value in the dtype of the memory; anything but 0 is True."""
     if pointer.dtype.element_ty.is_int1():

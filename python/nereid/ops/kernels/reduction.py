@@ -11,13 +11,14 @@ The function is four functions of the language on blocks:
     IDENTITY(COMPUTE, INDEX)          a tuple of typed scalars, one per state: combining with them changes nothing
     FINISH(states, scalars, COMPUTE)  the states of a kept element → a tuple of results
 
-and may have a fifth, TILE(values, mask, count, scalars, AXIS), in place of MAP: the states of a whole tile, whose first `count` places of AXIS hold elements.
+and may have a fifth, TILE(values, mask, count, scalars, AXIS), in place of MAP: the states of a whole tile, whose first `count` places of AXIS hold elements; with
+INDEX it gets the block of indices in place of `count`.
 """
 
 import nereid
 import nereid.language as tl
 
-from ._shared import combine, filled, masked, offset_of, read, reduce_states, split_index, step, write
+from ._shared import combine, filled, load_tile, masked, offset_of, reduce_states, split_index, step, write
 
 
 @nereid.jit
@@ -25,7 +26,7 @@ def reduce(outs, ins, scalars, kept_outer, kept_size, reduced_outer, reduced_siz
            index_strides, part_stride, tiles_of_part,
            MAP: tl.constexpr, COMBINE: tl.constexpr, IDENTITY: tl.constexpr, FINISH: tl.constexpr, TILE: tl.constexpr,
            READ: tl.constexpr, COMPUTE: tl.constexpr, INDEX: tl.constexpr, COLUMNS: tl.constexpr, LANES: tl.constexpr, UNIT: tl.constexpr,
-           BK: tl.constexpr, BR: tl.constexpr, WIDE: tl.constexpr):
+           K_FIXED: tl.constexpr, R_FIXED: tl.constexpr, BK: tl.constexpr, BR: tl.constexpr, WIDE: tl.constexpr):
     """Grid: (tiles of the kept dimensions, parts of the reduced ones).
 
     outs, ins           tuples of pointers
@@ -42,6 +43,7 @@ def reduce(outs, ins, scalars, kept_outer, kept_size, reduced_outer, reduced_siz
     LANES               states of a whole tile are kept, and combined along the tile at the end; else each tile is combined at once
     UNIT                a bit for each of outs and ins, from the lowest: whether its stride along the inner dimension of the tile is 1 (for outs
                         along the kept one)
+    K_FIXED, R_FIXED    a bit for each of ins: whether its innermost stride in the kept, in the reduced dimensions is 0
     WIDE                places within a tile take 64 bits
     """
     AXIS: tl.constexpr = 0 if COLUMNS else 1
@@ -85,18 +87,24 @@ def reduce(outs, ins, scalars, kept_outer, kept_size, reduced_outer, reduced_siz
             unit: tl.constexpr = (UNIT >> (len(outs) + i)) & 1 == 1
             k_step = step(in_kept_strides[i][len(kept_outer)], COLUMNS and unit, WIDE)
             r_step = step(in_reduced_strides[i][LAST], unit and not COLUMNS, WIDE)
-            pointer = bases[i] + base + k_tile * k_step + r * r_step
-            values = values + (read(pointer, mask, READ),)
-        if TILE is not None:
+            value = load_tile(bases[i] + base, k_tile, r, k_step, r_step, tl.expand_dims(kept_mask, AXIS), r < count, (K_FIXED >> i) & 1 == 1, (R_FIXED >> i) & 1 == 1, SHAPE)
+            if READ is None:
+                values = values + (value,)
+            else:
+                values = values + (value.to(READ),)
+        if TILE is not None and INDEX is None:
             states = combine(COMBINE, states, TILE(values, mask, count, scalars, AXIS))
         else:
             index = None
             if INDEX is not None:
                 index_first = offset_of(place, reduced_outer, index_strides) + inner_first * index_strides[LAST]
                 index = tl.broadcast_to(index_first.to(INDEX) + r.to(INDEX) * index_strides[LAST].to(INDEX), SHAPE)
-            found = masked(MAP(values, index, scalars), mask, identity)
-            if not LANES:
-                found = reduce_states(found, AXIS, COMBINE)
+            if TILE is not None:
+                found = TILE(values, mask, index, scalars, AXIS)
+            else:
+                found = masked(MAP(values, index, scalars), mask, identity)
+                if not LANES:
+                    found = reduce_states(found, AXIS, COMBINE)
             states = combine(COMBINE, states, found)
     if LANES:
         states = reduce_states(states, AXIS, COMBINE)

@@ -10,18 +10,25 @@ TILE, COMBINE and IDENTITY. Besides:
 import nereid
 import nereid.language as tl
 
-from ._shared import combine, expanded, filled, masked, offset_of, reduce_states, split_index, step, write
+from ._shared import combine, expanded, filled, load_tile, masked, offset_of, reduce_states, split_index, step, write
 
 
 @nereid.jit
-def read_all(ins, pointers, mask, COUNT: tl.constexpr, COMPUTE: tl.constexpr):
-    """Blocks of the first COUNT inputs in the dtype COMPUTE, None for inputs that are None."""
+def read_all(rows, kept_strides, reduced_strides, outer, inner_first, sizes, k, r, k_mask, r_mask, COUNT: tl.constexpr, COMPUTE: tl.constexpr,
+             UNIT: tl.constexpr, SHIFT: tl.constexpr, K_FIXED: tl.constexpr, R_FIXED: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr, SHAPE: tl.constexpr):
+    """Blocks of the first COUNT inputs in the dtype COMPUTE, None for inputs that are None. rows: pointers to the first row of the tile; outer: number of the
+    place in the outer reduced dimensions; sizes: their sizes."""
     values = ()
     for i in tl.static_range(COUNT):
-        if ins[i] is None:
+        if rows[i] is None:
             values = values + (None,)
         else:
-            values = values + (tl.load(pointers[i], mask=mask, other=0).to(COMPUTE),)
+            unit: tl.constexpr = (UNIT >> (SHIFT + i)) & 1 == 1
+            base = offset_of(outer, sizes, reduced_strides[i]) + inner_first * reduced_strides[i][len(sizes)]
+            k_step = step(kept_strides[i][len(kept_strides[i]) - 1], COLUMNS and unit, WIDE)
+            r_step = step(reduced_strides[i][len(sizes)], unit and not COLUMNS, WIDE)
+            value = load_tile(rows[i] + base, k, r, k_step, r_step, k_mask, r_mask, (K_FIXED >> i) & 1 == 1, (R_FIXED >> i) & 1 == 1, SHAPE)
+            values = values + (value.to(COMPUTE),)
     return values
 
 
@@ -67,7 +74,7 @@ def rows(outs, row_outs, ins, given, scalars, kept_outer, kept_size, reduced_out
          out_kept_strides, out_reduced_strides, row_strides, given_strides, tiles_of_part,
          MAP: tl.constexpr, TILE: tl.constexpr, COMBINE: tl.constexpr, IDENTITY: tl.constexpr, FINISH: tl.constexpr, APPLY: tl.constexpr,
          REDUCED_INPUTS: tl.constexpr, COMPUTE: tl.constexpr, COLUMNS: tl.constexpr, WHOLE: tl.constexpr, UNIT: tl.constexpr,
-         BK: tl.constexpr, BR: tl.constexpr, WIDE: tl.constexpr):
+         K_FIXED: tl.constexpr, R_FIXED: tl.constexpr, BK: tl.constexpr, BR: tl.constexpr, WIDE: tl.constexpr):
     """Grid: (tiles of rows, parts of the reduced dimensions; 1 unless the row's values are given).
 
     outs            a tuple of pointers, written element by element; row_outs: a tuple of pointers, an element per row
@@ -80,6 +87,7 @@ def rows(outs, row_outs, ins, given, scalars, kept_outer, kept_size, reduced_out
     Everything else: as for reductions. UNIT has a bit for each of outs, then of ins.
     """
     AXIS: tl.constexpr = 0 if COLUMNS else 1
+    SHAPE: tl.constexpr = (BR, BK) if COLUMNS else (BK, BR)
     LAST: tl.constexpr = len(kept_outer)
     REDUCED_OUTER: tl.constexpr = len(reduced_outer) > 0
     kept_place, kept_tile = split_index(tl.program_id(0), tl.cdiv(kept_size, BK), LAST > 0)
@@ -88,6 +96,7 @@ def rows(outs, row_outs, ins, given, scalars, kept_outer, kept_size, reduced_out
     kept_mask = k_row < kept_size - kept_first
     r = tl.expand_dims(tl.arange(0, BR), 1 - AXIS)
     k = tl.expand_dims(k_row, AXIS)
+    k_mask = tl.expand_dims(kept_mask, AXIS)
     if WIDE:
         k = k.to(tl.int64)
         r = r.to(tl.int64)
@@ -100,9 +109,9 @@ def rows(outs, row_outs, ins, given, scalars, kept_outer, kept_size, reduced_out
 
     if WHOLE:
         count = reduced_size.to(tl.int32)
-        mask = tl.expand_dims(kept_mask, AXIS) & (r < count)
-        pointers = places(in_rows, in_kept_strides, in_reduced_strides, 0, 0, reduced_outer, k, r, UNIT, len(outs), COLUMNS, WIDE)
-        values = read_all(ins, pointers, mask, len(ins), COMPUTE)
+        mask = k_mask & (r < count)
+        values = read_all(in_rows, in_kept_strides, in_reduced_strides, 0, 0, reduced_outer, k, r, k_mask, r < count, len(ins), COMPUTE,
+                          UNIT, len(outs), K_FIXED, R_FIXED, COLUMNS, WIDE, SHAPE)
         identity = IDENTITY(COMPUTE, None)
         states = tile_states(values, mask, count, scalars, identity, MAP, TILE, COMBINE, AXIS)
         row_values = FINISH(states, scalars, COMPUTE)
@@ -118,9 +127,9 @@ def rows(outs, row_outs, ins, given, scalars, kept_outer, kept_size, reduced_out
                 outer, inner = split_index(tile, reduced_tiles, REDUCED_OUTER)
                 inner_first = inner * BR
                 count = tl.minimum(reduced_size - inner_first, BR).to(tl.int32)
-                mask = tl.expand_dims(kept_mask, AXIS) & (r < count)
-                pointers = places(in_rows, in_kept_strides, in_reduced_strides, outer, inner_first, reduced_outer, k, r, UNIT, len(outs), COLUMNS, WIDE)
-                values = read_all(ins, pointers, mask, REDUCED_INPUTS, COMPUTE)
+                mask = k_mask & (r < count)
+                values = read_all(in_rows, in_kept_strides, in_reduced_strides, outer, inner_first, reduced_outer, k, r, k_mask, r < count,
+                                  REDUCED_INPUTS, COMPUTE, UNIT, len(outs), K_FIXED, R_FIXED, COLUMNS, WIDE, SHAPE)
                 states = combine(COMBINE, states, tile_states(values, mask, count, scalars, identity, MAP, TILE, COMBINE, AXIS))
             row_values = FINISH(states, scalars, COMPUTE)
         else:
@@ -133,9 +142,10 @@ def rows(outs, row_outs, ins, given, scalars, kept_outer, kept_size, reduced_out
         for tile in range(first, tl.minimum(first + tiles_of_part, tiles)):
             outer, inner = split_index(tile, reduced_tiles, REDUCED_OUTER)
             inner_first = inner * BR
-            mask = tl.expand_dims(kept_mask, AXIS) & (r < tl.minimum(reduced_size - inner_first, BR).to(tl.int32))
-            pointers = places(in_rows, in_kept_strides, in_reduced_strides, outer, inner_first, reduced_outer, k, r, UNIT, len(outs), COLUMNS, WIDE)
-            values = read_all(ins, pointers, mask, len(ins), COMPUTE)
+            count = tl.minimum(reduced_size - inner_first, BR).to(tl.int32)
+            mask = k_mask & (r < count)
+            values = read_all(in_rows, in_kept_strides, in_reduced_strides, outer, inner_first, reduced_outer, k, r, k_mask, r < count, len(ins), COMPUTE,
+                              UNIT, len(outs), K_FIXED, R_FIXED, COLUMNS, WIDE, SHAPE)
             results = APPLY(values, row_blocks, scalars)
             targets = places(out_rows, out_kept_strides, out_reduced_strides, outer, inner_first, reduced_outer, k, r, UNIT, 0, COLUMNS, WIDE)
             for i in tl.static_range(len(outs)):
