@@ -8,6 +8,13 @@ from table_reductions import OPINFOS as REDUCTIONS
 OPINFOS = REDUCTIONS | {
     "logaddexp": (("logaddexp", ), {"absolute": 2}),
     "logaddexp2": (("logaddexp2", ), {"absolute": 2}),
+    "addcmul": (("addcmul", ), {"absolute": 2}),
+    # Which of two equal zeros is the greater one is not the same on CPUs and GPUs.
+    "relu": (("nn.functional.relu", ), {"zeros": False}),
+    "fmax": (("fmax", ), {"zeros": False}),
+    "fmin": (("fmin", ), {"zeros": False}),
+    "clamp_min": (("clamp_min", ), {"zeros": False}),
+    "clamp_max": (("clamp_max", ), {"zeros": False}),
     "rsub": (("rsub", ), {}),
     "special_i1": (("special.i1", ), {"fp64": 64}),  # of ATen on GPUs
     "digamma": (("digamma", ), {"absolute": 2}),  # beside its roots

@@ -56,9 +56,11 @@ def run(rule, inputs, scalars, outs=None, fills=(), written=False, contiguous=Fa
     for tensor in (*tensors, *(outs or ())):
         if tensor.dtype not in DTYPES or tensor.layout is not torch.strided:
             return Native("dtype")
-    device = next((t.device for t in (*(outs or ()), *tensors) if t.dim()), tensors[0].device if tensors else None)
-    if device is None:
+    everything = [*(outs or ()), *tensors]
+    if not everything:
         return Native("no tensor")
+    # Where there are no dimensions, GPUs go before the host.
+    device = next((t.device for t in everything if t.dim()), None) or next((t.device for t in everything if t.device.type != "cpu"), everything[0].device)
     for tensor in (*tensors, *(outs or ())):
         if tensor.device != device and (tensor.dim() or tensor.device.type != "cpu" or any(tensor is out for out in outs or ())):
             return Native("devices")

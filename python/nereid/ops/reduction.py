@@ -34,9 +34,11 @@ def _tiles(device, kept_size, reduced_size, columns):
         reduced = step_up(reduced_size, (16, 128, 2048))
         return _Tiles(False, 1 if reduced == 2048 or kept_size == 1 else step_up(kept_size, (8, 64)), reduced, False, 4)
     if columns:
+        if reduced_size <= 4 and kept_size >= 1024:
+            return _Tiles(True, 1024, step_up(reduced_size, (1, 4)), False, 4)
         kept = step_up(kept_size, (16, 128))
         return _Tiles(True, kept, step_up(reduced_size, (4, 32)) if kept == 128 else 128, True, 4)
-    reduced = step_up(reduced_size, (32, 256, 1024, 4096))
+    reduced = step_up(reduced_size, (32, 128, 256, 512, 1024, 2048, 4096))
     return _Tiles(False, 1 if kept_size == 1 else max(1, 1024 // reduced), reduced, reduced_size > reduced, 4 if reduced < 4096 else 8)
 
 

@@ -73,7 +73,7 @@ class Scan:
         elif device.type == "cpu":
             block, length = 1, step_up(size, (16, 128, 1024))
         else:
-            length = step_up(size, (32, 256, 2048))
+            length = step_up(size, (32, 128, 256, 512, 1024, 2048))
             block = 1 if inner_size == 1 else max(1, 512 // length)
         programs = cdiv(inner_size, block) * product(outer)
         in_strides = tuple(tuple(stride[i] for _, stride in others) for i in range(n))
