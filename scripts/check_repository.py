@@ -1,4 +1,4 @@
-"""Checks of the repository itself: formatting, file length, that every test is run, that every path in the docs exists, diagnostics, layers.
+"""Checks of the repository itself: formatting, length of files and functions, that every test is run, that every path in the docs exists, diagnostics, layers.
 
     python scripts/check_repository.py [--fix]      --fix rewrites the formatting
 """
@@ -9,8 +9,11 @@ import re
 import subprocess
 import sys
 
+import function_lengths
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LONGEST_FILE = 1200
+LONGEST_FUNCTION = 150
 CODE = {".cpp", ".h", ".hpp", ".c"}
 TEXT = CODE | {".td", ".py", ".pyi", ".def", ".mlir", ".sh", ".cmake", ".md"}
 
@@ -40,6 +43,13 @@ def check_length(files):
             lines = f.read_bytes().count(b"\n")
             if lines > LONGEST_FILE:
                 yield f"{f.relative_to(ROOT)}: {lines} lines, at most {LONGEST_FILE}: split it along a real seam"
+
+
+def check_functions(files):
+    for f in files:
+        for line, lines, name in function_lengths.functions(f):
+            if lines > LONGEST_FUNCTION:
+                yield f"{f.relative_to(ROOT)}:{line}: {name} has {lines} lines, at most {LONGEST_FUNCTION}: cut it along its steps"
 
 
 def check_tests_run(files):
@@ -101,8 +111,8 @@ def main():
     parser.add_argument("--fix", action="store_true", help="rewrite the formatting")
     args = parser.parse_args()
     files = tracked()
-    problems = [*check_format(files, args.fix), *check_length(files), *check_tests_run(files), *check_paths(files),
-                *check_diagnostics(), *check_layering()]
+    problems = [*check_format(files, args.fix), *check_length(files), *check_functions(files), *check_tests_run(files),
+                *check_paths(files), *check_diagnostics(), *check_layering()]
     print("\n".join(problems) if problems else "repository checks: ok")
     return 1 if problems else 0
 

@@ -193,8 +193,9 @@ private:
                               const LoopBounds &bounds);
   /// The general loop, scf.while. Either `loop` with `bounds`, or `test`; `mayLeave`: the body has
   /// a `break` or `return`.
-  LogicalResult generalLoop(const syntax::Stmt &node, Body body, const syntax::For *loop,
-                            const LoopBounds *bounds, const syntax::Expr *test, bool mayLeave);
+  LogicalResult generalLoop(Body body, const syntax::For *loop, const LoopBounds *bounds,
+                            const syntax::Expr *test, bool mayLeave);
+  class GeneralLoop;
   /// The condition in the before-region of a general loop. Known only when it was never evaluated
   /// in the run.
   FailureOr<Condition> loopCondition(const syntax::Expr &test, mlir::Value left);

@@ -153,7 +153,7 @@ LogicalResult Interpreter::visitFor(const For &node) {
     if (failed(bounds))
       return failure();
     if (mayLeaveLoop(node.body))
-      return generalLoop(node, node.body, &node, &*bounds, nullptr, true);
+      return generalLoop(node.body, &node, &*bounds, nullptr, true);
     return structuredFor(node, *range, *bounds);
   }
   if (options.strict && !range)
@@ -300,7 +300,7 @@ LogicalResult Interpreter::structuredFor(const For &node, const RangeValue &rang
 LogicalResult Interpreter::visitWhile(const While &node) {
   if (!node.orelse.empty())
     return unsupported("`else` of a `while`", spanOf(*node.orelse.front()));
-  return generalLoop(node, node.body, nullptr, nullptr, node.test, mayLeaveLoop(node.body));
+  return generalLoop(node.body, nullptr, nullptr, node.test, mayLeaveLoop(node.body));
 }
 
 FailureOr<Interpreter::Condition> Interpreter::loopCondition(const Expr &test, mlir::Value left) {
@@ -345,124 +345,187 @@ FailureOr<Interpreter::Condition> Interpreter::loopCondition(const Expr &test, m
   return Condition{known, condition->ir};
 }
 
-LogicalResult Interpreter::generalLoop(const Stmt &node, Body body, const For *loop,
-                                       const LoopBounds *bounds, const Expr *test, bool mayLeave) {
-  SourceSpan at = spanOf(loop ? *loop->iter : *test);
-  mlir::Location loc = semantic.loc();
+/// Builds one scf.while. What such a loop carries is known only when its body was walked (whether
+/// and with what the function returned), so the regions are filled in a draft and then handed over.
+class Interpreter::GeneralLoop {
+public:
+  GeneralLoop(Interpreter &in, const For *loop, const LoopBounds *bounds, const Expr *test,
+              bool mayLeave)
+      : in(in), builder(in.builder), loop(loop), bounds(bounds), test(test), mayLeave(mayLeave),
+        at(in.spanOf(loop ? *loop->iter : *test)), loc(in.semantic.loc()) {}
+  LogicalResult build(Body body);
+
+private:
+  LogicalResult begin(Body body);
+  FailureOr<bool> walkCondition();
+  LogicalResult walkBody(Body body);
+  void carryExits(const Scope &after);
+  mlir::scf::WhileOp finish();
+  void bindResults(const Scope &after, mlir::scf::WhileOp result);
+  mlir::Value valueOf(const Flag &flag) {
+    return flag.runtime() ? flag.value : in.constantBool(flag.always());
+  }
+
+  Interpreter &in;
+  mlir::OpBuilder &builder;
+  const For *loop;
+  const LoopBounds *bounds;
+  const Expr *test;
+  bool mayLeave;
+  SourceSpan at;
+  mlir::Location loc;
+
+  std::vector<CarriedName> carried;
+  std::vector<CarriedName> fromTest; ///< names that only the condition assigns
+  Scope before;
+  mlir::scf::WhileOp draft;
+  mlir::Value condition;
+  bool endless = false; ///< the condition is known to hold
+  /// Values of one iteration: the induction value, the carried names, whether the loop was left;
+  /// what the condition forwards: also `fromTest`; both: then what `carryExits` adds.
+  llvm::SmallVector<mlir::Value> inits, forwarded, yields;
+  size_t inputs = 0;        ///< of `inits` before `carryExits`
+  size_t firstFromTest = 0; ///< in `forwarded`
+  size_t firstExit = 0;     ///< in `forwarded`
+};
+
+LogicalResult Interpreter::generalLoop(Body body, const For *loop, const LoopBounds *bounds,
+                                       const Expr *test, bool mayLeave) {
+  return GeneralLoop(*this, loop, bounds, test, mayLeave).build(body);
+}
+
+LogicalResult Interpreter::GeneralLoop::build(Body body) {
+  mlir::OpBuilder::InsertPoint start = builder.saveInsertionPoint();
+  if (failed(begin(body)))
+    return failure();
+  auto entered = walkCondition();
+  if (failed(entered))
+    return failure();
+  if (!*entered) { // and nothing was evaluated
+    builder.restoreInsertionPoint(start);
+    draft.erase();
+    in.scope() = std::move(before);
+    return success();
+  }
+  if (failed(walkBody(body)))
+    return failure();
+  Scope after = std::move(in.scope());
+  in.scope() = std::move(before);
+  carryExits(after);
+  bindResults(after, finish());
+  return success();
+}
+
+LogicalResult Interpreter::GeneralLoop::begin(Body body) {
   auto assigned = assignedNames(body);
   if (test)
     collectAssigned(*test, assigned);
-  auto carried = carriedNames(assigned, loop, bounds);
-  if (failed(carried))
+  auto names = in.carriedNames(assigned, loop, bounds);
+  if (failed(names))
     return failure();
-  Scope before = scope();
-  mlir::OpBuilder::InsertPoint start = builder.saveInsertionPoint();
-
-  // Values of one iteration: the induction value, the carried names, whether the loop was left.
-  llvm::SmallVector<mlir::Value> inits;
+  carried = std::move(*names);
+  before = in.scope();
   if (bounds)
     inits.push_back(bounds->start);
-  llvm::append_range(inits, initialValues(*carried));
+  llvm::append_range(inits, initialValues(carried));
   if (mayLeave)
-    inits.push_back(constantBool(false));
-  auto draft = mlir::scf::WhileOp::create(builder, loc, mlir::TypeRange(), inits, nullptr, nullptr);
-  // The condition, and what it forwards: also names that only it assigns (`while (x := f()) > 0`).
-  mlir::Block *beforeBlock = draft.getBeforeBody();
-  builder.setInsertionPointToEnd(beforeBlock);
+    inits.push_back(in.constantBool(false));
+  inputs = inits.size();
+  draft = mlir::scf::WhileOp::create(builder, loc, mlir::TypeRange(), inits, nullptr, nullptr);
+  return success();
+}
+
+/// The condition, and what it forwards: also names that only it assigns (`while (x := f()) > 0`).
+/// False if the loop is never entered.
+FailureOr<bool> Interpreter::GeneralLoop::walkCondition() {
+  mlir::Block *block = draft.getBeforeBody();
+  builder.setInsertionPointToEnd(block);
   size_t next = 0;
-  llvm::SmallVector<mlir::Value> forwarded;
   if (bounds)
-    forwarded.push_back(beforeBlock->getArgument(next++));
-  bindCarried(*carried, beforeBlock->getArguments(), next);
-  mlir::Value left = mayLeave ? beforeBlock->getArgument(next) : mlir::Value();
-  mlir::Value condition;
-  bool endless = false;
+    forwarded.push_back(block->getArgument(next++));
+  in.bindCarried(carried, block->getArguments(), next);
+  mlir::Value left = mayLeave ? block->getArgument(next) : mlir::Value();
   if (bounds) {
     auto predicate = isSignedInt(bounds->type.scalar) ? mlir::arith::CmpIPredicate::slt
                                                       : mlir::arith::CmpIPredicate::ult;
     condition = mlir::arith::CmpIOp::create(builder, loc, predicate, forwarded[0], bounds->stop);
     if (left)
-      condition = mlir::arith::AndIOp::create(builder, loc, condition, negate(left));
+      condition = mlir::arith::AndIOp::create(builder, loc, condition, in.negate(left));
   } else {
-    auto tested = loopCondition(*test, left);
+    auto tested = in.loopCondition(*test, left);
     if (failed(tested))
       return failure();
-    if (tested->known && !*tested->known) {
-      // Never entered, and nothing was evaluated.
-      builder.restoreInsertionPoint(start);
-      draft.erase();
-      scope() = std::move(before);
-      return success();
-    }
+    if (tested->known && !*tested->known)
+      return false;
     endless = tested->known.has_value();
-    if (endless && (!mayLeave || options.strict))
-      return error(diag::EndlessLoop, at);
+    if (endless && (!mayLeave || in.options.strict))
+      return in.error(diag::EndlessLoop, at);
     condition = tested->runtime;
   }
-  if (failed(collectCarried(*carried, forwarded)))
+  if (failed(in.collectCarried(carried, forwarded)))
     return failure();
   if (left)
     forwarded.push_back(left);
-  std::vector<CarriedName> fromTest;
-  for (auto &[name, binding] : scope().names)
+  for (auto &[name, binding] : in.scope().names)
     if (!before.find(name))
       fromTest.push_back({name, binding.value});
   llvm::append_range(forwarded, initialValues(fromTest));
+  return true;
+}
 
-  // The body.
-  mlir::Block *afterBlock = draft.getAfterBody();
+LogicalResult Interpreter::GeneralLoop::walkBody(Body body) {
+  mlir::Block *block = draft.getAfterBody();
   for (mlir::Value value : forwarded)
-    afterBlock->addArgument(value.getType(), loc);
-  builder.setInsertionPointToEnd(afterBlock);
-  size_t inputs = inits.size();
-  next = bounds ? 1 : 0;
-  bindCarried(*carried, afterBlock->getArguments(), next);
-  size_t firstFromTest = next = next + (left ? 1 : 0);
-  bindCarried(fromTest, afterBlock->getArguments(), next);
-  if (bounds && failed(bindInduction(*loop, *bounds, afterBlock->getArgument(0))))
+    block->addArgument(value.getType(), loc);
+  builder.setInsertionPointToEnd(block);
+  size_t next = bounds ? 1 : 0;
+  in.bindCarried(carried, block->getArguments(), next);
+  firstFromTest = next = next + (mayLeave ? 1 : 0);
+  in.bindCarried(fromTest, block->getArguments(), next);
+  if (bounds && failed(in.bindInduction(*loop, *bounds, block->getArgument(0))))
     return failure();
-  ++frame->loops;
-  if (failed(visitBody(body, 0, false)))
+  ++in.frame->loops;
+  if (failed(in.visitBody(body, 0, false)))
     return failure();
-  --frame->loops;
-  endIteration();
-  llvm::SmallVector<mlir::Value> yields;
+  --in.frame->loops;
+  in.endIteration();
   if (bounds)
     yields.push_back(
-        mlir::arith::AddIOp::create(builder, loc, afterBlock->getArgument(0), bounds->step));
-  if (failed(collectCarried(*carried, yields)))
-    return failure();
-  Scope after = std::move(scope());
-  scope() = std::move(before);
-  auto flagValue = [&](const Flag &flag) {
-    return flag.runtime() ? flag.value : constantBool(flag.always());
-  };
-  // More values that only now are known to be carried: whether and with what the function returned.
+        mlir::arith::AddIOp::create(builder, loc, block->getArgument(0), bounds->step));
+  return in.collectCarried(carried, yields);
+}
+
+/// More values that only now are known to be carried: whether and with what the function returned.
+void Interpreter::GeneralLoop::carryExits(const Scope &after) {
+  firstExit = forwarded.size();
+  if (!mayLeave)
+    return;
   bool returns = !after.returned.never(), breaks = !after.broke.never();
+  mlir::Value returned = valueOf(after.returned);
+  yields.push_back(returns && breaks ? mlir::Value(mlir::arith::OrIOp::create(
+                                           builder, loc, returned, valueOf(after.broke)))
+                                     : (returns ? returned : valueOf(after.broke)));
+  mlir::OpBuilder::InsertionGuard restore(builder);
+  auto carry = [&](mlir::Value initial, mlir::Value value) {
+    inits.push_back(initial);
+    forwarded.push_back(draft.getBeforeBody()->addArgument(value.getType(), loc));
+    draft.getAfterBody()->addArgument(value.getType(), loc);
+    yields.push_back(value);
+  };
+  builder.setInsertionPoint(draft);
+  if (returns && breaks)
+    carry(in.constantBool(false), returned);
   llvm::SmallVector<Tensor> results;
   if (after.result)
     flattenTensors(*after.result, results);
-  size_t extra = forwarded.size();
-  if (left) {
-    mlir::Value returned = flagValue(after.returned);
-    yields.push_back(returns && breaks ? mlir::Value(mlir::arith::OrIOp::create(
-                                             builder, loc, returned, flagValue(after.broke)))
-                                       : (returns ? returned : flagValue(after.broke)));
-    mlir::OpBuilder::InsertionGuard restore(builder);
-    auto carry = [&](mlir::Value initial, mlir::Value value) {
-      inits.push_back(initial);
-      forwarded.push_back(beforeBlock->addArgument(value.getType(), loc));
-      afterBlock->addArgument(value.getType(), loc);
-      yields.push_back(value);
-    };
-    builder.setInsertionPoint(draft);
-    if (returns && breaks)
-      carry(constantBool(false), returned);
-    for (const Tensor &result : results)
-      carry(mlir::ub::PoisonOp::create(builder, loc, result.ir.getType()), result.ir);
-  }
+  for (const Tensor &result : results)
+    carry(mlir::ub::PoisonOp::create(builder, loc, result.ir.getType()), result.ir);
+}
+
+/// The loop with all that it carries, in the draft's place.
+mlir::scf::WhileOp Interpreter::GeneralLoop::finish() {
   mlir::scf::YieldOp::create(builder, loc, yields);
-  builder.setInsertionPointToEnd(beforeBlock);
+  builder.setInsertionPointToEnd(draft.getBeforeBody());
   mlir::scf::ConditionOp::create(builder, loc, condition, forwarded);
 
   builder.setInsertionPoint(draft);
@@ -473,27 +536,29 @@ LogicalResult Interpreter::generalLoop(const Stmt &node, Body body, const For *l
   result.getAfter().takeBody(draft.getAfter());
   draft.erase();
   builder.setInsertionPointAfter(result);
+  return result;
+}
 
-  // What is left behind.
-  next = bounds ? 1 : 0;
-  bindCarried(*carried, result.getResults(), next);
+void Interpreter::GeneralLoop::bindResults(const Scope &after, mlir::scf::WhileOp result) {
+  size_t next = bounds ? 1 : 0;
+  in.bindCarried(carried, result.getResults(), next);
   next = firstFromTest;
-  bindCarried(fromTest, result.getResults(), next);
-  forgetBodyNames(after, at);
-  if (!returns)
-    return success();
+  in.bindCarried(fromTest, result.getResults(), next);
+  in.forgetBodyNames(after, at);
+  bool breaks = !after.broke.never();
+  if (after.returned.never())
+    return;
   if (after.result) {
-    size_t first = extra + (breaks ? 1 : 0);
-    scope().result = replaceTensors(*after.result, result.getResults(), first);
-    scope().resultSpan = after.resultSpan;
+    size_t first = firstExit + (breaks ? 1 : 0);
+    in.scope().result = replaceTensors(*after.result, result.getResults(), first);
+    in.scope().resultSpan = after.resultSpan;
   }
   if (endless && !breaks) {
-    scope().returned = Flag::always_(); // the only way out of the loop
-    scope().done = true;
+    in.scope().returned = Flag::always_(); // the only way out of the loop
+    in.scope().done = true;
   } else {
-    scope().returned = Flag::of(result.getResult(breaks ? extra : inputs - 1));
+    in.scope().returned = Flag::of(result.getResult(breaks ? firstExit : inputs - 1));
   }
-  return success();
 }
 
 } // namespace nereid::frontend

@@ -127,6 +127,12 @@ private:
   }
   void walk(mlir::Block &block, State &state);
   void visit(Operation *op, State &state);
+  /// Barriers, fences, waits.
+  void visitSynchronisation(Operation *op, State &state);
+  /// Accesses to shared memory.
+  void visitAccess(Operation *op, State &state);
+  /// Calls, and ops with blocks of their own.
+  void visitControl(Operation *op, State &state);
   void visitLoop(scf::ForOp loop, State &state);
   void visitLoop(scf::WhileOp loop, State &state);
   void write();
@@ -204,18 +210,19 @@ bool releases(Operation *op) {
 }
 
 void Barriers::visit(Operation *op, State &state) {
-  Intervals reads, writes;
-  auto buffers = [&](ValueRange values, Intervals &into) {
-    for (Value value : values)
-      if (isa<ngpu::BufferType>(value.getType()))
-        into.add(bytesOf(value));
-  };
   if (decisions.lookup(op).barrier)
     barrierAt(op, state);
   if (state.global && releases(op))
     barrierBefore(op, state);
   state.global |= touchesGlobal(op);
 
+  // Every op belongs to at most one of these.
+  visitSynchronisation(op, state);
+  visitAccess(op, state);
+  visitControl(op, state);
+}
+
+void Barriers::visitSynchronisation(Operation *op, State &state) {
   llvm::TypeSwitch<Operation *>(op)
       .Case<ngpu::BarrierOp>([&](ngpu::BarrierOp barrier) {
         if (!barrier.getId())
@@ -223,20 +230,44 @@ void Barriers::visit(Operation *op, State &state) {
       })
       .Case<tile::BarrierOp, ngpu::ClusterBarrierOp>([&](auto) { barrierAt(op, state); })
       .Case([&](ngpu::FenceAsyncOp) { state.unfenced.clear(); })
+      .Case([&](ngpu::WgmmaWaitOp wait) {
+        state.read.add(state.matrixReads);
+        if (wait.getPending() == 0)
+          state.matrixReads.clear();
+      })
+      .Case([&](ngpu::AsyncWaitOp wait) {
+        state.written.add(state.copying);
+        state.unfenced.add(state.copying);
+        if (wait.getPending() == 0)
+          state.copying.clear();
+      })
+      .Case([&](ngpu::TmaStoreWaitOp wait) {
+        state.read.add(state.bulkReads);
+        if (wait.getPending() == 0)
+          state.bulkReads.clear();
+      });
+}
+
+void Barriers::visitAccess(Operation *op, State &state) {
+  Intervals reads, writes;
+  auto buffers = [&](ValueRange values, Intervals &into) {
+    for (Value value : values)
+      if (isa<ngpu::BufferType>(value.getType()))
+        into.add(bytesOf(value));
+  };
+  auto write = [&](ValueRange values) {
+    buffers(values, writes);
+    order(op, state, reads, writes);
+    state.written.add(writes);
+    state.unfenced.add(writes);
+  };
+  llvm::TypeSwitch<Operation *>(op)
       .Case([&](ngpu::LocalAllocOp alloc) {
-        if (!alloc.getSrc())
-          return;
-        buffers(alloc.getResult(), writes);
-        order(op, state, reads, writes);
-        state.written.add(writes);
-        state.unfenced.add(writes);
+        if (alloc.getSrc())
+          write(alloc.getResult());
       })
-      .Case<ngpu::LocalStoreOp, ngpu::MBarrierInitOp, ngpu::MBarrierInvalOp>([&](auto) {
-        buffers(op->getOperands(), writes);
-        order(op, state, reads, writes);
-        state.written.add(writes);
-        state.unfenced.add(writes);
-      })
+      .Case<ngpu::LocalStoreOp, ngpu::MBarrierInitOp, ngpu::MBarrierInvalOp>(
+          [&](auto) { write(op->getOperands()); })
       .Case<ngpu::LocalLoadOp, ngpu::FmaDotOp, ngpu::MBarrierExpectOp, ngpu::MBarrierArriveOp,
             ngpu::MBarrierWaitOp>([&](auto) {
         buffers(op->getOperands(), reads);
@@ -248,21 +279,10 @@ void Barriers::visit(Operation *op, State &state) {
         order(op, state, reads, writes);
         (wgmma.getAsync() ? state.matrixReads : state.read).add(reads);
       })
-      .Case([&](ngpu::WgmmaWaitOp wait) {
-        state.read.add(state.matrixReads);
-        if (wait.getPending() == 0)
-          state.matrixReads.clear();
-      })
       .Case([&](ngpu::AsyncCopyOp copy) {
         buffers(copy.getBuffer(), writes);
         order(op, state, reads, writes);
         state.copying.add(writes);
-      })
-      .Case([&](ngpu::AsyncWaitOp wait) {
-        state.written.add(state.copying);
-        state.unfenced.add(state.copying);
-        if (wait.getPending() == 0)
-          state.copying.clear();
       })
       .Case([&](ngpu::TmaLoadOp load) {
         buffers(load.getBuffer(), writes);
@@ -275,11 +295,6 @@ void Barriers::visit(Operation *op, State &state) {
         order(op, state, reads, writes);
         state.bulkReads.add(reads);
       })
-      .Case([&](ngpu::TmaStoreWaitOp wait) {
-        state.read.add(state.bulkReads);
-        if (wait.getPending() == 0)
-          state.bulkReads.clear();
-      })
       .Case<tile::ReduceOp, tile::ScanOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::ExchangeOp,
             tile::SliceOp, tile::GatherOp, tile::HistogramOp, ngpu::ConvertLayoutOp>([&](auto) {
         // Written, then a barrier of the op's own, then read.
@@ -290,14 +305,19 @@ void Barriers::visit(Operation *op, State &state) {
         order(op, state, reads, writes);
         barrierAt(op, state);
         state.read.add(scratch);
-      })
+      });
+}
+
+void Barriers::visitControl(Operation *op, State &state) {
+  llvm::TypeSwitch<Operation *>(op)
       .Case([&](func::CallOp call) {
         auto callee =
             SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
         if (!callee || callee.isExternal())
           return;
+        Intervals writes;
         writes.add(footprint(callee));
-        order(op, state, reads, writes);
+        order(op, state, Intervals(), writes);
         state.written.add(writes);
         state.global = true;
       })
@@ -312,21 +332,15 @@ void Barriers::visit(Operation *op, State &state) {
         }
         state.synchronise();
       })
-      .Default([&](Operation *) {
-        if (!isa<scf::IfOp>(op))
-          return;
-        State joined;
-        bool hasElse = false;
-        for (Region &region : op->getRegions()) {
+      .Case([&](scf::IfOp branch) {
+        State joined = branch.elseBlock() ? State() : state;
+        for (Region &region : branch->getRegions()) {
           if (region.empty())
             continue;
-          hasElse = region.getRegionNumber() == 1;
           State own = state;
           walk(region.front(), own);
           joined.join(own);
         }
-        if (!hasElse)
-          joined.join(state);
         state = std::move(joined);
       });
 }

@@ -275,6 +275,31 @@ private:
   Value barrierOf(Value slot);
   void replaceUses(Operation *load, ngpu::BufferType type, Value ring, Value slotIndex);
 
+  /// What the new loop carries besides the values of the old one.
+  struct Carried {
+    llvm::SmallVector<Value> farAhead; ///< the slice's carried values `distance` iterations ahead
+    llvm::SmallVector<Value> oneAhead; ///< one iteration ahead, for loads through registers
+    llvm::SmallVector<Value> fetched;  ///< tiles on their way through registers
+    Value readSlot, writeSlot;
+    Value parity; ///< of the turn of the ring that is read; null without blocks
+
+    void appendTo(llvm::SmallVectorImpl<Value> &values) const;
+    /// As many values of each kind, taken from `values` in the order of `appendTo`.
+    Carried replacedBy(ValueRange values) const;
+  };
+  bool copiesAhead() const { return anyAsync || !blocks.empty(); }
+  /// The old loop's iteration `iv`, whose carried values of the slice are `values`.
+  IRMapping mapAt(Value iv, ValueRange values);
+  /// The slice's carried values at the end of the iteration that `map` holds.
+  llvm::SmallVector<Value> afterIteration(const IRMapping &map);
+  /// Loads the tiles that go through registers.
+  llvm::SmallVector<Value> fetchTiles(IRMapping &map, Value predicate);
+  Carried prologue();
+  void takeArrived(const Carried &now);
+  Carried startLater(Value iv, const Carried &now);
+  void moveBody(scf::ForOp fresh, Value readSlot, const Carried &next);
+  void releaseRings();
+
   scf::ForOp loop;
   const GpuOptions &options;
   const transforms::IntegerAnalysis &analysis;
@@ -539,32 +564,64 @@ void LoopPipeliner::replaceUses(Operation *load, ngpu::BufferType type, Value ri
   load->erase();
 }
 
-scf::ForOp LoopPipeliner::rewrite() {
-  Type i32 = builder.getI32Type();
-  makeRings();
-  bool anyAhead = anyAsync || !blocks.empty();
+void LoopPipeliner::Carried::appendTo(llvm::SmallVectorImpl<Value> &values) const {
+  llvm::append_range(values, farAhead);
+  llvm::append_range(values, oneAhead);
+  llvm::append_range(values, fetched);
+  values.append({readSlot, writeSlot});
+  if (parity)
+    values.push_back(parity);
+}
 
-  // Prologue: iterations 0 .. distance-1. Loads through registers are one iteration ahead only.
-  llvm::ArrayRef<unsigned> carried = slice.carriedValues();
+LoopPipeliner::Carried LoopPipeliner::Carried::replacedBy(ValueRange values) const {
+  auto take = [&](size_t count) {
+    llvm::SmallVector<Value> taken(values.take_front(count));
+    values = values.drop_front(count);
+    return taken;
+  };
+  Carried result;
+  result.farAhead = take(farAhead.size());
+  result.oneAhead = take(oneAhead.size());
+  result.fetched = take(fetched.size());
+  result.readSlot = take(1).front();
+  result.writeSlot = take(1).front();
+  if (parity)
+    result.parity = take(1).front();
+  return result;
+}
+
+IRMapping LoopPipeliner::mapAt(Value iv, ValueRange values) {
+  IRMapping map;
+  map.map(loop.getInductionVar(), iv);
+  for (auto [number, value] : llvm::zip(slice.carriedValues(), values))
+    map.map(loop.getRegionIterArg(number), value);
+  return map;
+}
+
+llvm::SmallVector<Value> LoopPipeliner::afterIteration(const IRMapping &map) {
+  llvm::SmallVector<Value> next;
+  for (unsigned number : slice.carriedValues())
+    next.push_back(map.lookupOrDefault(loop.getBody()->getTerminator()->getOperand(number)));
+  return next;
+}
+
+llvm::SmallVector<Value> LoopPipeliner::fetchTiles(IRMapping &map, Value predicate) {
+  llvm::SmallVector<Value> tiles;
+  for (Staged &staged : loads)
+    if (!staged.contiguity)
+      tiles.push_back(cloneLoad(builder, staged.load, map, predicate).getResult());
+  return tiles;
+}
+
+/// Iterations 0 .. distance-1. Loads through registers are one iteration ahead only.
+LoopPipeliner::Carried LoopPipeliner::prologue() {
+  Type i32 = builder.getI32Type();
   Value lower = loop.getLowerBound();
+  Carried carried;
   llvm::SmallVector<Value> current; // The slice's carried values at the iteration reached.
-  for (unsigned number : carried)
+  for (unsigned number : slice.carriedValues())
     current.push_back(loop.getInitArgs()[number]);
-  auto mapAt = [&](Value iv, ValueRange values) {
-    IRMapping map;
-    map.map(loop.getInductionVar(), iv);
-    for (auto [number, value] : llvm::zip(carried, values))
-      map.map(loop.getRegionIterArg(number), value);
-    return map;
-  };
-  auto advance = [&](IRMapping &map) {
-    llvm::SmallVector<Value> next;
-    for (unsigned number : carried)
-      next.push_back(map.lookupOrDefault(loop.getBody()->getTerminator()->getOperand(number)));
-    return next;
-  };
-  llvm::SmallVector<Value> fetched;
-  llvm::SmallVector<Value> nearValues = current; // Carried values at iteration 1, for registers.
+  llvm::SmallVector<Value> atSecond = current;
   for (unsigned k = 0; k < distance; ++k) {
     Value iv = ahead(lower, k);
     Value predicate = exists(lower, k, false);
@@ -573,81 +630,72 @@ scf::ForOp LoopPipeliner::rewrite() {
     copy(map, predicate, constant(k, i32));
     fetchBlocks(map, predicate, constant(k, i32));
     if (k == 0)
-      for (Staged &staged : loads)
-        if (!staged.contiguity)
-          fetched.push_back(cloneLoad(builder, staged.load, map, predicate).getResult());
-    current = advance(map);
+      carried.fetched = fetchTiles(map, predicate);
+    current = afterIteration(map);
     if (k == 0)
-      nearValues = current;
+      atSecond = current;
   }
-
-  // The new loop carries: the old values, those of the slice `distance` ahead, those of the slice
-  // one ahead (if some load goes through registers), fetched tiles, the slots.
-  llvm::SmallVector<Value> inits(loop.getInitArgs());
-  unsigned firstAhead = inits.size();
-  if (anyAhead)
-    llvm::append_range(inits, current);
-  unsigned firstNear = inits.size();
+  if (copiesAhead())
+    carried.farAhead = current;
   if (anyRegisters)
-    llvm::append_range(inits, nearValues);
-  unsigned firstFetched = inits.size();
-  llvm::append_range(inits, fetched);
-  unsigned slotAt = inits.size();
-  inits.push_back(constant(0, i32));
-  inits.push_back(constant(distance % slots, i32));
-  if (!blocks.empty()) // the parity of the turn that is read
-    inits.push_back(constant(0, i32));
+    carried.oneAhead = atSecond;
+  carried.readSlot = constant(0, i32);
+  carried.writeSlot = constant(distance % slots, i32);
+  if (!blocks.empty())
+    carried.parity = constant(0, i32);
+  return carried;
+}
 
-  auto fresh = scf::ForOp::create(builder, loc, lower, loop.getUpperBound(), loop.getStep(), inits);
-  fresh->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
-  Block *body = fresh.getBody();
-  builder.setInsertionPointToStart(body);
-  Value iv = fresh.getInductionVar();
-  Value readSlot = fresh.getRegionIterArg(slotAt), writeSlot = fresh.getRegionIterArg(slotAt + 1);
-
+/// At the top of an iteration: its blocks are waited for, its fetched tiles stored to their slots.
+void LoopPipeliner::takeArrived(const Carried &now) {
   if (anyAsync)
     ngpu::AsyncWaitOp::create(builder, loc, distance - 1);
   if (!blocks.empty())
-    ngpu::MBarrierWaitOp::create(builder, loc, barrierOf(readSlot),
-                                 fresh.getRegionIterArg(slotAt + 2), Value());
+    ngpu::MBarrierWaitOp::create(builder, loc, barrierOf(now.readSlot), now.parity, Value());
   unsigned number = 0;
   for (Staged &staged : loads)
     if (!staged.contiguity)
-      ngpu::LocalStoreOp::create(builder, staged.load.getLoc(),
-                                 fresh.getRegionIterArg(firstFetched + number++),
-                                 slotOf(builder, loc, staged, readSlot));
-  llvm::SmallVector<Value> nextAhead, nextNear, nextFetched;
-  auto args = fresh.getRegionIterArgs();
-  if (anyAhead) {
+      ngpu::LocalStoreOp::create(builder, staged.load.getLoc(), now.fetched[number++],
+                                 slotOf(builder, loc, staged, now.readSlot));
+}
+
+/// The copies and loads of later iterations; the values that the next iteration starts with.
+LoopPipeliner::Carried LoopPipeliner::startLater(Value iv, const Carried &now) {
+  Carried next;
+  if (copiesAhead()) {
+    Block *body = builder.getInsertionBlock();
     Operation *before = body->empty() ? nullptr : &body->back();
     Value predicate = exists(iv, distance, true);
-    IRMapping map = mapAt(ahead(iv, distance), args.slice(firstAhead, carried.size()));
+    IRMapping map = mapAt(ahead(iv, distance), now.farAhead);
     slice.clone(builder, map, predicate);
-    copy(map, predicate, writeSlot);
-    fetchBlocks(map, predicate, writeSlot);
-    nextAhead = advance(map);
+    copy(map, predicate, now.writeSlot);
+    fetchBlocks(map, predicate, now.writeSlot);
+    next.farAhead = afterIteration(map);
     for (Operation *op = before ? before->getNextNode() : &body->front(); op;
          op = op->getNextNode())
       copying.push_back(op);
   }
   if (anyRegisters) {
     Value predicate = exists(iv, 1, true);
-    IRMapping map = mapAt(ahead(iv, 1), args.slice(firstNear, carried.size()));
+    IRMapping map = mapAt(ahead(iv, 1), now.oneAhead);
     slice.clone(builder, map, predicate);
-    for (Staged &staged : loads)
-      if (!staged.contiguity)
-        nextFetched.push_back(cloneLoad(builder, staged.load, map, predicate).getResult());
-    nextNear = advance(map);
+    next.fetched = fetchTiles(map, predicate);
+    next.oneAhead = afterIteration(map);
   }
-  Value nextRead = nextSlot(readSlot), nextWrite = nextSlot(writeSlot), nextParity;
+  next.readSlot = nextSlot(now.readSlot);
+  next.writeSlot = nextSlot(now.writeSlot);
   if (!blocks.empty()) {
-    Value parity = fresh.getRegionIterArg(slotAt + 2);
-    Value turns =
-        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, nextRead, constant(0, i32));
+    Type i32 = builder.getI32Type();
+    Value turns = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, next.readSlot,
+                                        constant(0, i32));
     Value flip = arith::ExtUIOp::create(builder, loc, i32, turns);
-    nextParity = arith::XOrIOp::create(builder, loc, parity, flip);
+    next.parity = arith::XOrIOp::create(builder, loc, now.parity, flip);
   }
+  return next;
+}
 
+/// The old body reads the slots, and moves to the end of the new one, which yields `next` too.
+void LoopPipeliner::moveBody(scf::ForOp fresh, Value readSlot, const Carried &next) {
   for (Staged &staged : loads) {
     builder.setInsertionPoint(staged.load);
     replaceUses(staged.load, staged.slot, staged.ring, readSlot);
@@ -656,39 +704,57 @@ scf::ForOp LoopPipeliner::rewrite() {
     builder.setInsertionPoint(block.load);
     replaceUses(block.load, block.slot, block.ring, readSlot);
   }
-  // The rest of the old body moves over.
   Operation *yield = loop.getBody()->getTerminator();
   llvm::SmallVector<Value> yields(yield->getOperands());
   yield->erase();
+  Value iv = fresh.getInductionVar();
+  auto args = fresh.getRegionIterArgs();
   loop.getInductionVar().replaceAllUsesWith(iv);
   for (auto [old, now] : llvm::zip(loop.getRegionIterArgs(), args))
     old.replaceAllUsesWith(now);
   for (Value &value : yields) // Arguments yielded as they are were replaced in their uses only.
     if (auto arg = dyn_cast<BlockArgument>(value); arg && arg.getOwner() == loop.getBody())
       value = arg == loop.getInductionVar() ? iv : args[arg.getArgNumber() - 1];
+  Block *body = fresh.getBody();
   body->getOperations().splice(body->end(), loop.getBody()->getOperations());
   builder.setInsertionPointToEnd(body);
-  llvm::append_range(yields, nextAhead);
-  llvm::append_range(yields, nextNear);
-  llvm::append_range(yields, nextFetched);
-  yields.push_back(nextRead);
-  yields.push_back(nextWrite);
-  if (nextParity)
-    yields.push_back(nextParity);
+  next.appendTo(yields);
   scf::YieldOp::create(builder, loc, yields);
+}
+
+/// Behind the loop.
+void LoopPipeliner::releaseRings() {
+  for (Staged &staged : loads)
+    ngpu::LocalDeallocOp::create(builder, loc, staged.ring);
+  for (unsigned k = 0; barriers && k < slots; ++k)
+    ngpu::MBarrierInvalOp::create(builder, loc, barrierOf(constant(k, builder.getI32Type())));
+  for (StagedBlock &block : blocks)
+    ngpu::LocalDeallocOp::create(builder, loc, block.ring);
+  if (barriers)
+    ngpu::LocalDeallocOp::create(builder, loc, barriers);
+}
+
+scf::ForOp LoopPipeliner::rewrite() {
+  makeRings();
+  Carried start = prologue();
+  llvm::SmallVector<Value> inits(loop.getInitArgs());
+  start.appendTo(inits);
+  auto fresh = scf::ForOp::create(builder, loc, loop.getLowerBound(), loop.getUpperBound(),
+                                  loop.getStep(), inits);
+  fresh->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+
+  builder.setInsertionPointToStart(fresh.getBody());
+  Carried now =
+      start.replacedBy(ValueRange(fresh.getRegionIterArgs()).drop_front(loop.getNumResults()));
+  takeArrived(now);
+  Carried next = startLater(fresh.getInductionVar(), now);
+  moveBody(fresh, now.readSlot, next);
 
   builder.setInsertionPointAfter(fresh);
   if (anyAsync)
     ngpu::AsyncWaitOp::create(builder, loc, 0);
   loop->replaceAllUsesWith(fresh->getResults().take_front(loop.getNumResults()));
-  for (Staged &staged : loads)
-    ngpu::LocalDeallocOp::create(builder, loc, staged.ring);
-  for (unsigned k = 0; barriers && k < slots; ++k)
-    ngpu::MBarrierInvalOp::create(builder, loc, barrierOf(constant(k, i32)));
-  for (StagedBlock &block : blocks)
-    ngpu::LocalDeallocOp::create(builder, loc, block.ring);
-  if (barriers)
-    ngpu::LocalDeallocOp::create(builder, loc, barriers);
+  releaseRings();
   loop.erase();
   return fresh;
 }

@@ -2,10 +2,12 @@
 #include "support/text.h"
 #include "syntax/parser_impl.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace nereid::syntax {
 
@@ -135,185 +137,199 @@ const Expr *Parser::parseNumber() {
 
 // --- Escape sequences ----------------------------------------------------------------------------
 
-/// The text of a literal between its quotes. `braces`: the text of an f-string, where doubled
-/// braces stand for one.
-Parser::Decoded Parser::decode(SourceRange range, bool raw, bool bytes, bool braces) {
-  std::string_view text = source.text(range);
-  auto special = [&](char c) {
+/// The character that a backslash and `letter` stand for, for escapes of one letter; else nothing.
+static std::optional<char> simpleEscape(char letter) {
+  switch (letter) {
+  case '\\':
+  case '\'':
+  case '"':
+    return letter;
+  case 'a':
+    return '\a';
+  case 'b':
+    return '\b';
+  case 'f':
+    return '\f';
+  case 'n':
+    return '\n';
+  case 'r':
+    return '\r';
+  case 't':
+    return '\t';
+  case 'v':
+    return '\v';
+  default:
+    return std::nullopt;
+  }
+}
+
+/// Decodes the text of one literal: escapes, line breaks, doubled braces of f-strings.
+class Parser::TextDecoder {
+public:
+  TextDecoder(Parser &parser, SourceRange range, bool raw, bool bytes, bool braces)
+      : parser(parser), range(range), text(parser.source.text(range)), raw(raw), bytes(bytes),
+        braces(braces) {}
+  Decoded decode();
+
+private:
+  bool isSpecial(char c) const {
     return (c == '\\' && !raw) || c == '\r' || (braces && (c == '{' || c == '}'));
-  };
-  size_t plain = 0;
-  bool ascii = true;
-  for (; plain < text.size() && !special(text[plain]); ++plain)
-    ascii &= static_cast<unsigned char>(text[plain]) < 0x80;
-
-  Decoded result;
-  auto report = [&](size_t from, size_t to, std::string_view expected) {
-    SourceRange at{uint32_t(range.begin + from), uint32_t(range.begin + std::min(to, text.size()))};
-    error(diag::BadEscape, at, source.text(at), expected);
-    result.ok = false;
-  };
-  if (bytes && !ascii) {
-    size_t bad = 0;
-    while (static_cast<unsigned char>(text[bad]) < 0x80)
-      ++bad;
-    uint32_t length = decodeUtf8(text, bad).length;
-    SourceRange at{uint32_t(range.begin + bad), uint32_t(range.begin + bad + length)};
-    error(diag::NonAsciiBytes, at, "`" + std::string(source.text(at)) + "`");
-    result.ok = false;
-    return result;
   }
-  if (plain == text.size()) {
-    result.text = text;
-    return result;
-  }
-
-  std::string out(text.substr(0, plain));
-  size_t i = plain;
-  auto hex = [&](unsigned count, char32_t limit) {
-    char32_t value = 0;
-    for (unsigned k = 0; k < count; ++k) {
-      char c = i + 2 + k < text.size() ? text[i + 2 + k] : 'z';
-      bool digit = c >= '0' && c <= '9';
-      bool letter = (c | 0x20) >= 'a' && (c | 0x20) <= 'f';
-      if (!digit && !letter) {
-        report(i, i + 2 + k, std::to_string(count) + " hexadecimal digits");
-        i += 2 + k;
-        return;
-      }
-      value = value * 16 + char32_t(digit ? c - '0' : (c | 0x20) - 'a' + 10);
-    }
-    if (value > limit)
-      report(i, i + 2 + count, "a code point up to `\\U0010ffff`");
-    else if (bytes)
+  static bool isAscii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+  /// Reports the escape from `from` to before `to`; decoding goes on.
+  void badEscape(size_t from, size_t to, std::string_view expected);
+  /// Reports the character at `bad` of a bytes literal.
+  Decoded nonAscii(size_t bad);
+  void append(char32_t value) {
+    if (bytes)
       out += char(value);
     else
       appendUtf8(out, value);
-    i += 2 + count;
-  };
+  }
+  /// Takes the character or characters at `i` that are no escape.
+  void plainCharacter(char c);
+  /// Takes the escape at `i`, a backslash that is not the last character.
+  void escape();
+  void hexEscape(unsigned count, char32_t limit);
+  void octalEscape();
+  void namedEscape();
+  void keepBackslash() { // no escape: the backslash stands for itself
+    out += '\\';
+    ++i;
+  }
+
+  Parser &parser;
+  SourceRange range;
+  std::string_view text;
+  bool raw, bytes, braces;
+  size_t i = 0;
+  std::string out;
+  Decoded result;
+};
+
+Parser::Decoded Parser::TextDecoder::decode() {
+  bool ascii = true;
+  for (; i < text.size() && !isSpecial(text[i]); ++i)
+    ascii &= isAscii(text[i]);
+  if (bytes && !ascii)
+    return nonAscii(std::find_if_not(text.begin(), text.end(), isAscii) - text.begin());
+  if (i == text.size()) {
+    result.text = text;
+    return result;
+  }
+  out = text.substr(0, i);
   while (i < text.size()) {
     char c = text[i];
-    if (c == '\r') { // line breaks count as `\n`, however they are written
-      out += '\n';
-      i += i + 1 < text.size() && text[i + 1] == '\n' ? 2 : 1;
-      continue;
-    }
-    if (braces && (c == '{' || c == '}')) {
-      out += c;
-      i += i + 1 < text.size() && text[i + 1] == c ? 2 : 1;
-      continue;
-    }
-    if (c != '\\' || raw || i + 1 >= text.size()) {
-      if (bytes && static_cast<unsigned char>(c) >= 0x80) {
-        SourceRange at{uint32_t(range.begin + i),
-                       uint32_t(range.begin + i + decodeUtf8(text, i).length)};
-        error(diag::NonAsciiBytes, at, "`" + std::string(source.text(at)) + "`");
-        result.ok = false;
-        return result;
-      }
-      out += c;
-      ++i;
-      continue;
-    }
-    char escape = text[i + 1];
-    switch (escape) {
-    case '\n':
-      i += 2;
-      break;
-    case '\r':
-      i += i + 2 < text.size() && text[i + 2] == '\n' ? 3 : 2;
-      break;
-    case '\\':
-    case '\'':
-    case '"':
-      out += escape;
-      i += 2;
-      break;
-    case 'a':
-      out += '\a';
-      i += 2;
-      break;
-    case 'b':
-      out += '\b';
-      i += 2;
-      break;
-    case 'f':
-      out += '\f';
-      i += 2;
-      break;
-    case 'n':
-      out += '\n';
-      i += 2;
-      break;
-    case 'r':
-      out += '\r';
-      i += 2;
-      break;
-    case 't':
-      out += '\t';
-      i += 2;
-      break;
-    case 'v':
-      out += '\v';
-      i += 2;
-      break;
-    case '0':
-    case '1':
-    case '2':
-    case '3':
-    case '4':
-    case '5':
-    case '6':
-    case '7': {
-      char32_t value = 0;
-      size_t end = i + 1;
-      for (; end < text.size() && end < i + 4 && text[end] >= '0' && text[end] <= '7'; ++end)
-        value = value * 8 + char32_t(text[end] - '0');
-      if (bytes)
-        out += char(value & 0xFF);
-      else
-        appendUtf8(out, value);
-      i = end;
-      break;
-    }
-    case 'x':
-      hex(2, 0xFF);
-      break;
-    case 'u':
-    case 'U':
-      if (!bytes) {
-        hex(escape == 'u' ? 4 : 8, 0x10FFFF);
-        break;
-      }
-      out += '\\';
-      ++i;
-      break;
-    case 'N': {
-      size_t close = text.find('}', i);
-      if (!bytes && (i + 2 >= text.size() || text[i + 2] != '{' ||
-                     close == std::string_view::npos || close == i + 3)) {
-        report(i, i + 2, "a character's name in braces after it");
-        i += 2;
-        break;
-      }
-      if (bytes) {
-        out += '\\';
-        ++i;
-        break;
-      }
-      result.named = true;
-      out += text.substr(i, close + 1 - i);
-      i = close + 1;
-      break;
-    }
-    default: // not an escape: both characters stand
-      out += '\\';
-      ++i;
-      break;
-    }
+    if (c == '\\' && !raw && i + 1 < text.size())
+      escape();
+    else if (bytes && !isAscii(c))
+      return nonAscii(i);
+    else
+      plainCharacter(c);
   }
-  result.text = arena.copy(out);
+  result.text = parser.arena.copy(out);
   return result;
+}
+
+void Parser::TextDecoder::badEscape(size_t from, size_t to, std::string_view expected) {
+  SourceRange at{uint32_t(range.begin + from), uint32_t(range.begin + std::min(to, text.size()))};
+  parser.error(diag::BadEscape, at, parser.source.text(at), expected);
+  result.ok = false;
+}
+
+Parser::Decoded Parser::TextDecoder::nonAscii(size_t bad) {
+  uint32_t length = decodeUtf8(text, bad).length;
+  SourceRange at{uint32_t(range.begin + bad), uint32_t(range.begin + bad + length)};
+  parser.error(diag::NonAsciiBytes, at, "`" + std::string(parser.source.text(at)) + "`");
+  result.ok = false;
+  return result;
+}
+
+void Parser::TextDecoder::plainCharacter(char c) {
+  auto followedBy = [&](char next) { return i + 1 < text.size() && text[i + 1] == next; };
+  if (c == '\r') { // line breaks count as `\n`, however they are written
+    out += '\n';
+    i += followedBy('\n') ? 2 : 1;
+    return;
+  }
+  out += c;
+  bool doubled = braces && (c == '{' || c == '}') && followedBy(c);
+  i += doubled ? 2 : 1;
+}
+
+void Parser::TextDecoder::escape() {
+  char letter = text[i + 1];
+  if (std::optional<char> simple = simpleEscape(letter)) {
+    out += *simple;
+    i += 2;
+    return;
+  }
+  switch (letter) {
+  case '\n':
+    i += 2;
+    return;
+  case '\r':
+    i += i + 2 < text.size() && text[i + 2] == '\n' ? 3 : 2;
+    return;
+  case 'x':
+    return hexEscape(2, 0xFF);
+  case 'u':
+  case 'U':
+    return bytes ? keepBackslash() : hexEscape(letter == 'u' ? 4 : 8, 0x10FFFF);
+  case 'N':
+    return bytes ? keepBackslash() : namedEscape();
+  default:
+    return letter >= '0' && letter <= '7' ? octalEscape() : keepBackslash();
+  }
+}
+
+void Parser::TextDecoder::hexEscape(unsigned count, char32_t limit) {
+  char32_t value = 0;
+  for (unsigned k = 0; k < count; ++k) {
+    char c = i + 2 + k < text.size() ? text[i + 2 + k] : 'z';
+    bool digit = c >= '0' && c <= '9';
+    bool letter = (c | 0x20) >= 'a' && (c | 0x20) <= 'f';
+    if (!digit && !letter) {
+      badEscape(i, i + 2 + k, std::to_string(count) + " hexadecimal digits");
+      i += 2 + k;
+      return;
+    }
+    value = value * 16 + char32_t(digit ? c - '0' : (c | 0x20) - 'a' + 10);
+  }
+  if (value > limit)
+    badEscape(i, i + 2 + count, "a code point up to `\\U0010ffff`");
+  else
+    append(value);
+  i += 2 + count;
+}
+
+void Parser::TextDecoder::octalEscape() {
+  char32_t value = 0;
+  size_t end = i + 1;
+  for (; end < text.size() && end < i + 4 && text[end] >= '0' && text[end] <= '7'; ++end)
+    value = value * 8 + char32_t(text[end] - '0');
+  append(value); // of a byte the lowest 8 bits
+  i = end;
+}
+
+/// The name of a character stays as it is written; who needs the character looks it up.
+void Parser::TextDecoder::namedEscape() {
+  size_t close = text.find('}', i);
+  if (i + 2 >= text.size() || text[i + 2] != '{' || close == std::string_view::npos ||
+      close == i + 3) {
+    badEscape(i, i + 2, "a character's name in braces after it");
+    i += 2;
+    return;
+  }
+  result.named = true;
+  out += text.substr(i, close + 1 - i);
+  i = close + 1;
+}
+
+/// The text of a literal between its quotes. `braces`: the text of an f-string, where doubled
+/// braces stand for one.
+Parser::Decoded Parser::decode(SourceRange range, bool raw, bool bytes, bool braces) {
+  return TextDecoder(*this, range, raw, bytes, braces).decode();
 }
 
 // --- Strings -------------------------------------------------------------------------------------

@@ -250,6 +250,7 @@ private:
     bool named = false;
     bool ok = true;
   };
+  class TextDecoder;
   Decoded decode(SourceRange range, bool raw, bool bytes, bool braces);
   bool parseFStringParts(Collect<Expr> &out, bool raw, TokenKind end);
   bool parseReplacement(Collect<Expr> &out, bool raw);

@@ -143,141 +143,150 @@ struct Promise {
   }
 };
 
+/// May control not come back from an op? What stands behind it may then not be reached.
+bool mayNotReturn(Operation &op) {
+  if (isa<AssertOp, AtomicRMWOp, AtomicCASOp, ExternOp, InlineAsmOp, CallOpInterface>(op))
+    return true;
+  return op.walk([](scf::WhileOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+/// The predicate p' for which `b p' a` says what `a p b` says.
+arith::CmpIPredicate swapped(arith::CmpIPredicate predicate) {
+  using P = arith::CmpIPredicate;
+  switch (predicate) {
+  case P::slt:
+    return P::sgt;
+  case P::sle:
+    return P::sge;
+  case P::sgt:
+    return P::slt;
+  case P::sge:
+    return P::sle;
+  case P::ult:
+    return P::ugt;
+  case P::ule:
+    return P::uge;
+  case P::ugt:
+    return P::ult;
+  case P::uge:
+    return P::ule;
+  case P::eq:
+  case P::ne:
+    return predicate;
+  }
+  llvm_unreachable("all predicates are listed");
+}
+
+/// The numbers x with `x predicate limit`; nothing where they are all numbers, none or no range.
+std::optional<ConstantIntRanges> numbersThat(arith::CmpIPredicate predicate, const APInt &limit) {
+  using P = arith::CmpIPredicate;
+  unsigned bits = limit.getBitWidth();
+  APInt smin = APInt::getSignedMinValue(bits), smax = APInt::getSignedMaxValue(bits);
+  APInt umin = APInt::getMinValue(bits), umax = APInt::getMaxValue(bits);
+  switch (predicate) {
+  case P::eq:
+    return ConstantIntRanges::fromSigned(limit, limit);
+  case P::ne:
+    return std::nullopt;
+  case P::slt:
+    if (limit.isMinSignedValue())
+      return std::nullopt;
+    return ConstantIntRanges::fromSigned(smin, limit - 1);
+  case P::sle:
+    return ConstantIntRanges::fromSigned(smin, limit);
+  case P::sgt:
+    if (limit.isMaxSignedValue())
+      return std::nullopt;
+    return ConstantIntRanges::fromSigned(limit + 1, smax);
+  case P::sge:
+    return ConstantIntRanges::fromSigned(limit, smax);
+  case P::ult:
+    if (limit.isZero())
+      return std::nullopt;
+    return ConstantIntRanges::fromUnsigned(umin, limit - 1);
+  case P::ule:
+    return ConstantIntRanges::fromUnsigned(umin, limit);
+  case P::ugt:
+    if (limit.isMaxValue())
+      return std::nullopt;
+    return ConstantIntRanges::fromUnsigned(limit + 1, umax);
+  case P::uge:
+    return ConstantIntRanges::fromUnsigned(limit, umax);
+  }
+  llvm_unreachable("all predicates are listed");
+}
+
 /// Collects the promises that hold wherever their value is defined: the assumption must be reached
 /// whenever the definition is, so both stand in one block with nothing between them that may not
 /// return.
-llvm::DenseMap<Value, Promise> collectPromises(Operation *root) {
-  llvm::DenseMap<Value, Promise> promises;
-  auto mayNotReturn = [](Operation &op) {
-    if (isa<AssertOp, AtomicRMWOp, AtomicCASOp, ExternOp, InlineAsmOp, CallOpInterface>(op))
-      return true;
-    return op.walk([](scf::WhileOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  };
-  auto holdsAtDefinition = [&](Value value, Operation *assume) {
-    Block *block = assume->getBlock();
-    if (value.getParentBlock() != block)
-      return false;
-    Operation *first =
-        value.getDefiningOp() ? value.getDefiningOp()->getNextNode() : &block->front();
-    for (Operation *op = first; op != assume; op = op->getNextNode())
-      if (mayNotReturn(*op))
-        return false;
-    return true;
-  };
+class PromiseCollector {
+public:
+  explicit PromiseCollector(Operation *root) {
+    root->walk([&](AssumeOp assume) { add(assume.getCondition(), assume); });
+  }
+  llvm::DenseMap<Value, Promise> take() { return std::move(promises); }
 
-  root->walk([&](AssumeOp assume) {
-    llvm::SmallVector<Value> conditions = {assume.getCondition()};
-    while (!conditions.empty()) {
-      Value condition = conditions.pop_back_val();
-      if (auto both = condition.getDefiningOp<arith::AndIOp>()) {
-        conditions.append({both.getLhs(), both.getRhs()});
-        continue;
-      }
-      auto compare = condition.getDefiningOp<arith::CmpIOp>();
-      if (!compare)
-        continue;
-      Value value = compare.getLhs(), limit = compare.getRhs();
-      auto predicate = compare.getPredicate();
-      APInt number;
-      if (!matchPattern(limit, m_ConstantInt(&number))) {
-        if (!matchPattern(value, m_ConstantInt(&number)))
-          continue;
-        std::swap(value, limit);
-        // n < x is x > n.
-        using P = arith::CmpIPredicate;
-        switch (compare.getPredicate()) {
-        case P::slt:
-          predicate = P::sgt;
-          break;
-        case P::sle:
-          predicate = P::sge;
-          break;
-        case P::sgt:
-          predicate = P::slt;
-          break;
-        case P::sge:
-          predicate = P::sle;
-          break;
-        case P::ult:
-          predicate = P::ugt;
-          break;
-        case P::ule:
-          predicate = P::uge;
-          break;
-        case P::ugt:
-          predicate = P::ult;
-          break;
-        case P::uge:
-          predicate = P::ule;
-          break;
-        default:
-          predicate = compare.getPredicate();
-        }
-      }
-      if (!holdsAtDefinition(value, assume))
-        continue;
-      unsigned bits = bitsOf(value.getType());
-      APInt smin = APInt::getSignedMinValue(bits), smax = APInt::getSignedMaxValue(bits);
-      APInt umin = APInt::getMinValue(bits), umax = APInt::getMaxValue(bits);
-      auto within = [&](APInt lo, APInt hi, bool isSigned) {
-        if (isSigned ? lo.sle(hi) : lo.ule(hi))
-          promises[value].within(isSigned ? ConstantIntRanges::fromSigned(lo, hi)
-                                          : ConstantIntRanges::fromUnsigned(lo, hi));
-      };
-      using P = arith::CmpIPredicate;
-      switch (predicate) {
-      case P::eq: {
-        within(number, number, true);
-        // x % c == 0 and x & (c - 1) == 0 tell what divides x.
-        Operation *def = value.getDefiningOp();
-        APInt divisor;
-        if (!def || !number.isZero() || def->getNumOperands() != 2 ||
-            !matchPattern(def->getOperand(1), m_ConstantInt(&divisor)) ||
-            !holdsAtDefinition(def->getOperand(0), assume))
-          break;
-        Value x = def->getOperand(0);
-        if (isa<arith::RemSIOp, arith::RemUIOp>(def) && !divisor.isZero())
-          promises[x].divisibility =
-              std::max(promises[x].divisibility, powerOfTwoIn(divisor.getSExtValue()));
-        else if (isa<arith::AndIOp>(def) && divisor.isMask())
-          promises[x].divisibility =
-              std::max(promises[x].divisibility, powerOfTwoIn((divisor + 1).getSExtValue()));
-        break;
-      }
-      case P::ne:
-        break;
-      case P::slt:
-        if (!number.isMinSignedValue())
-          within(smin, number - 1, true);
-        break;
-      case P::sle:
-        within(smin, number, true);
-        break;
-      case P::sgt:
-        if (!number.isMaxSignedValue())
-          within(number + 1, smax, true);
-        break;
-      case P::sge:
-        within(number, smax, true);
-        break;
-      case P::ult:
-        if (!number.isZero())
-          within(umin, number - 1, false);
-        break;
-      case P::ule:
-        within(umin, number, false);
-        break;
-      case P::ugt:
-        if (!number.isMaxValue())
-          within(number + 1, umax, false);
-        break;
-      case P::uge:
-        within(number, umax, false);
-        break;
-      }
+private:
+  void add(Value condition, Operation *assume) {
+    if (auto both = condition.getDefiningOp<arith::AndIOp>()) {
+      add(both.getLhs(), assume);
+      add(both.getRhs(), assume);
+    } else if (auto compare = condition.getDefiningOp<arith::CmpIOp>()) {
+      add(compare, assume);
     }
-  });
-  return promises;
+  }
+  void add(arith::CmpIOp compare, Operation *assume);
+  void addDivisor(Operation *remainder, Operation *assume);
+  static bool holdsAtDefinition(Value value, Operation *assume);
+
+  llvm::DenseMap<Value, Promise> promises;
+};
+
+bool PromiseCollector::holdsAtDefinition(Value value, Operation *assume) {
+  Block *block = assume->getBlock();
+  if (value.getParentBlock() != block)
+    return false;
+  Operation *first = value.getDefiningOp() ? value.getDefiningOp()->getNextNode() : &block->front();
+  for (Operation *op = first; op != assume; op = op->getNextNode())
+    if (mayNotReturn(*op))
+      return false;
+  return true;
+}
+
+void PromiseCollector::add(arith::CmpIOp compare, Operation *assume) {
+  Value value = compare.getLhs();
+  auto predicate = compare.getPredicate();
+  APInt number;
+  if (!matchPattern(compare.getRhs(), m_ConstantInt(&number))) {
+    if (!matchPattern(value, m_ConstantInt(&number)))
+      return;
+    value = compare.getRhs();
+    predicate = swapped(predicate);
+  }
+  if (!holdsAtDefinition(value, assume))
+    return;
+  if (std::optional<ConstantIntRanges> range = numbersThat(predicate, number))
+    promises[value].within(*range);
+  if (predicate == arith::CmpIPredicate::eq && number.isZero() && value.getDefiningOp())
+    addDivisor(value.getDefiningOp(), assume);
+}
+
+/// `x % c == 0` and `x & (c - 1) == 0` tell what divides x.
+void PromiseCollector::addDivisor(Operation *remainder, Operation *assume) {
+  APInt divisor;
+  if (remainder->getNumOperands() != 2 ||
+      !matchPattern(remainder->getOperand(1), m_ConstantInt(&divisor)) ||
+      !holdsAtDefinition(remainder->getOperand(0), assume))
+    return;
+  Value x = remainder->getOperand(0);
+  auto divides = [&](const APInt &number) {
+    promises[x].divisibility =
+        std::max(promises[x].divisibility, powerOfTwoIn(number.getSExtValue()));
+  };
+  if (isa<arith::RemSIOp, arith::RemUIOp>(remainder) && !divisor.isZero())
+    divides(divisor);
+  else if (isa<arith::AndIOp>(remainder) && divisor.isMask())
+    divides(divisor + 1);
 }
 
 class Dataflow : public dataflow::SparseForwardDataFlowAnalysis<InfoLattice> {
@@ -397,43 +406,57 @@ private:
   }
 
   void transfer(Operation *op, const Infos &in, Value result, IntegerInfo &info) {
-    Type type = result.getType();
-    auto sizes = sizesOf(type);
     if (isa<TileDialect>(op->getDialect()))
       return transferTile(op, in, result, info);
     if (isa<ngpu::ConvertLayoutOp>(op)) { // the same elements elsewhere
       info = *in[0];
       return;
     }
+    if (std::optional<ConstantIntRanges> range = rangeOfConstant(op)) {
+      info.bounds = *range; // `strengthen` does the rest.
+      return;
+    }
+    inferRange(op, in, result, info);
+    transferArith(op, in, result, info);
+  }
 
+  static std::optional<ConstantIntRanges> rangeOfConstant(Operation *op) {
+    std::optional<ConstantIntRanges> range;
     DenseIntElementsAttr dense;
     APInt number;
-    if (matchPattern(op, m_ConstantInt(&number))) {
-      info.bounds = ConstantIntRanges::constant(number); // `strengthen` does the rest.
-      return;
-    }
-    if (matchPattern(op, m_Constant(&dense))) {
-      for (auto [i, value] : llvm::enumerate(dense.getValues<APInt>())) {
+    if (matchPattern(op, m_ConstantInt(&number)))
+      return ConstantIntRanges::constant(number);
+    if (matchPattern(op, m_Constant(&dense)))
+      for (const APInt &value : dense.getValues<APInt>()) {
         auto one = ConstantIntRanges::constant(value);
-        info.bounds = i == 0 ? one : info.bounds->rangeUnion(one);
+        range = range ? range->rangeUnion(one) : one;
       }
+    return range;
+  }
+
+  /// Ranges of arith come from MLIR, for tensors and scalars alike.
+  static void inferRange(Operation *op, const Infos &in, Value result, IntegerInfo &info) {
+    auto inferable = dyn_cast<InferIntRangeInterface>(op);
+    if (!inferable || !llvm::all_of(in, [](const IntegerInfo *i) { return bool(i->bounds); }))
       return;
-    }
+    llvm::SmallVector<ConstantIntRanges> ranges;
+    for (const IntegerInfo *operand : in)
+      ranges.push_back(operand->range());
+    inferable.inferResultRanges(ranges, [&](Value value, const ConstantIntRanges &range) {
+      if (value == result && range.smin().getBitWidth() == bitsOf(result.getType()))
+        info.bounds = range;
+    });
+  }
 
-    // Ranges of arith come from MLIR, for tensors and scalars alike.
-    if (auto inferable = dyn_cast<InferIntRangeInterface>(op);
-        inferable && llvm::all_of(in, [](const IntegerInfo *i) { return bool(i->bounds); })) {
-      llvm::SmallVector<ConstantIntRanges> ranges;
-      for (const IntegerInfo *operand : in)
-        ranges.push_back(operand->range());
-      inferable.inferResultRanges(ranges, [&](Value value, const ConstantIntRanges &range) {
-        if (value == result && range.smin().getBitWidth() == bitsOf(type))
-          info.bounds = range;
-      });
-    }
-
+  /// The runs of arithmetic, by kind of op.
+  void transferArith(Operation *op, const Infos &in, Value result, IntegerInfo &info) {
     auto plain = [&](bool isUnsigned) {
       return isUnsigned || mode != Mode::Proven || in[0]->isNonNegative();
+    };
+    auto shortened = [&] {
+      auto sizes = sizesOf(result.getType());
+      for (unsigned d = 0; d < sizes.size(); ++d)
+        info.dims[d] = normalized(in[0]->dims[d], sizes[d], bitsOf(result.getType()));
     };
     llvm::TypeSwitch<Operation *>(op)
         .Case<arith::AddIOp>([&](auto) { binary(in, result, info, addRuns); })
@@ -450,106 +473,119 @@ private:
           binary(in, result, info,
                  [&](const RunOperand &a, const RunOperand &b) { return remRuns(a, b, ok); });
         })
-        .Case<arith::ShLIOp, arith::ShRUIOp, arith::ShRSIOp>([&](Operation *shift) {
-          auto power = powerFor(*in[1], type);
-          if (!power) {
-            binary(in, result, info, elementwiseRun);
-            if (isa<arith::ShLIOp>(shift)) // Zeros come in from below: what divided x still does.
-              for (unsigned d = 0; d < sizes.size(); ++d)
-                info.dims[d].divisibility = in[0]->divisibilityOfAll();
-            return;
-          }
-          Infos with = {in[0], &*power};
-          if (isa<arith::ShLIOp>(shift))
-            return binary(with, result, info, mulRuns);
-          bool isSigned = isa<arith::ShRSIOp>(shift);
-          binary(with, result, info, [&](const RunOperand &a, const RunOperand &b) {
-            return divRuns(a, b, /*plain=*/!isSigned, /*floors=*/isSigned);
-          });
-        })
+        .Case<arith::ShLIOp, arith::ShRUIOp, arith::ShRSIOp>(
+            [&](Operation *shift) { transferShift(shift, in, result, info); })
         .Case<arith::AndIOp>([&](auto) { binary(in, result, info, andRuns); })
-        .Case<arith::OrIOp, arith::XOrIOp>([&](Operation *bits) {
-          // Without a common bit it is a sum.
-          auto below = [](const IntegerInfo &a, const IntegerInfo &b) {
-            return a.range().umax().ult(uint64_t(b.divisibilityOfAll()));
-          };
-          if (below(*in[0], *in[1]) || below(*in[1], *in[0]))
-            return binary(in, result, info, addRuns);
-          // x ^ -1 is -1 - x.
-          if (auto ones = in[1]->constant(); isa<arith::XOrIOp>(bits) && ones && ones->isAllOnes())
-            return binary({in[1], in[0]}, result, info, subRuns);
-          binary(in, result, info, [](const RunOperand &a, const RunOperand &b) {
-            Run run = elementwiseRun(a, b);
-            run.divisibility =
-                std::min(divisibilityOfElements(a.run), divisibilityOfElements(b.run));
-            return run;
-          });
-        })
+        .Case<arith::OrIOp, arith::XOrIOp>(
+            [&](Operation *bits) { transferOr(bits, in, result, info); })
         .Case<arith::CmpIOp>([&](arith::CmpIOp compare) {
-          using P = arith::CmpIPredicate;
-          auto predicate = compare.getPredicate();
           binary(in, result, info, [&](const RunOperand &a, const RunOperand &b) {
-            switch (predicate) {
-            case P::eq:
-            case P::ne:
-              return equalRuns(a, b);
-            case P::slt:
-            case P::ult:
-              return lessRuns(a, b, false);
-            case P::sle:
-            case P::ule:
-              return lessRuns(a, b, true);
-            case P::sgt:
-            case P::ugt:
-              return lessRuns(b, a, false);
-            case P::sge:
-            case P::uge:
-              return lessRuns(b, a, true);
-            }
-            return Run{};
+            return comparedRuns(compare.getPredicate(), a, b);
           });
         })
-        .Case<arith::MinSIOp, arith::MaxSIOp, arith::MinUIOp, arith::MaxUIOp>([&](Operation *mm) {
-          bool isSigned = isa<arith::MinSIOp, arith::MaxSIOp>(mm);
-          bool isMin = isa<arith::MinSIOp, arith::MinUIOp>(mm);
-          auto below = [&](const IntegerInfo &a, const IntegerInfo &b) {
-            return isSigned ? a.range().smax().sle(b.range().smin())
-                            : a.range().umax().ule(b.range().umin());
-          };
-          bool firstIsLess = below(*in[0], *in[1]), secondIsLess = below(*in[1], *in[0]);
-          if (firstIsLess || secondIsLess) {
-            info.dims = in[firstIsLess == isMin ? 0 : 1]->dims;
-            return;
-          }
-          binary(in, result, info, [](const RunOperand &a, const RunOperand &b) {
-            // One of the two, the same one for a whole group only where both are constant in it.
-            return eitherRun(a, b, elementwiseRun(a, b).length);
-          });
-        })
-        .Case<arith::SelectOp>([&](arith::SelectOp select) {
-          bool scalar = !isa<RankedTensorType>(select.getCondition().getType());
-          if (auto known = in[0]->constant()) {
-            info = *in[known->isZero() ? 2 : 1];
-            return;
-          }
-          for (unsigned d = 0; d < sizes.size(); ++d)
-            info.dims[d] = eitherRun(operand(*in[1], d, sizes[d]), operand(*in[2], d, sizes[d]),
-                                     scalar ? sizes[d] : in[0]->constancy(d));
-          info.bounds = in[1]->range().rangeUnion(in[2]->range());
-        })
-        .Case<arith::ExtSIOp>([&](auto) { extend(*in[0], sizes, true, info); })
-        .Case<arith::ExtUIOp>([&](auto) { extend(*in[0], sizes, false, info); })
-        .Case<arith::TruncIOp>([&](auto) {
-          for (unsigned d = 0; d < sizes.size(); ++d)
-            info.dims[d] = normalized(in[0]->dims[d], sizes[d], bitsOf(type));
-        })
+        .Case<arith::MinSIOp, arith::MaxSIOp, arith::MinUIOp, arith::MaxUIOp>(
+            [&](Operation *extremum) { transferExtremum(extremum, in, result, info); })
+        .Case<arith::SelectOp>(
+            [&](arith::SelectOp select) { transferSelect(select, in, result, info); })
+        .Case<arith::ExtSIOp>([&](auto) { extend(*in[0], sizesOf(result.getType()), true, info); })
+        .Case<arith::ExtUIOp>([&](auto) { extend(*in[0], sizesOf(result.getType()), false, info); })
+        .Case<arith::TruncIOp>([&](auto) { shortened(); })
         .Case<arith::IndexCastOp>([&](auto) {
-          if (bitsOf(type) < in[0]->range().smin().getBitWidth())
-            for (unsigned d = 0; d < sizes.size(); ++d)
-              info.dims[d] = normalized(in[0]->dims[d], sizes[d], bitsOf(type));
+          if (bitsOf(result.getType()) < in[0]->range().smin().getBitWidth())
+            shortened();
           else
-            extend(*in[0], sizes, true, info);
+            extend(*in[0], sizesOf(result.getType()), true, info);
         });
+  }
+
+  static void transferShift(Operation *shift, const Infos &in, Value result, IntegerInfo &info) {
+    auto power = powerFor(*in[1], result.getType());
+    if (!power) {
+      binary(in, result, info, elementwiseRun);
+      if (isa<arith::ShLIOp>(shift)) // Zeros come in from below: what divided x still does.
+        for (Run &run : info.dims)
+          run.divisibility = in[0]->divisibilityOfAll();
+      return;
+    }
+    Infos with = {in[0], &*power};
+    if (isa<arith::ShLIOp>(shift))
+      return binary(with, result, info, mulRuns);
+    bool isSigned = isa<arith::ShRSIOp>(shift);
+    binary(with, result, info, [&](const RunOperand &a, const RunOperand &b) {
+      return divRuns(a, b, /*plain=*/!isSigned, /*floors=*/isSigned);
+    });
+  }
+
+  static void transferOr(Operation *bits, const Infos &in, Value result, IntegerInfo &info) {
+    // Without a common bit it is a sum.
+    auto below = [](const IntegerInfo &a, const IntegerInfo &b) {
+      return a.range().umax().ult(uint64_t(b.divisibilityOfAll()));
+    };
+    if (below(*in[0], *in[1]) || below(*in[1], *in[0]))
+      return binary(in, result, info, addRuns);
+    // x ^ -1 is -1 - x.
+    if (auto ones = in[1]->constant(); isa<arith::XOrIOp>(bits) && ones && ones->isAllOnes())
+      return binary({in[1], in[0]}, result, info, subRuns);
+    binary(in, result, info, [](const RunOperand &a, const RunOperand &b) {
+      Run run = elementwiseRun(a, b);
+      run.divisibility = std::min(divisibilityOfElements(a.run), divisibilityOfElements(b.run));
+      return run;
+    });
+  }
+
+  static Run comparedRuns(arith::CmpIPredicate predicate, const RunOperand &a,
+                          const RunOperand &b) {
+    using P = arith::CmpIPredicate;
+    switch (predicate) {
+    case P::eq:
+    case P::ne:
+      return equalRuns(a, b);
+    case P::slt:
+    case P::ult:
+      return lessRuns(a, b, false);
+    case P::sle:
+    case P::ule:
+      return lessRuns(a, b, true);
+    case P::sgt:
+    case P::ugt:
+      return lessRuns(b, a, false);
+    case P::sge:
+    case P::uge:
+      return lessRuns(b, a, true);
+    }
+    llvm_unreachable("all predicates are listed");
+  }
+
+  static void transferExtremum(Operation *op, const Infos &in, Value result, IntegerInfo &info) {
+    bool isSigned = isa<arith::MinSIOp, arith::MaxSIOp>(op);
+    bool isMin = isa<arith::MinSIOp, arith::MinUIOp>(op);
+    auto below = [&](const IntegerInfo &a, const IntegerInfo &b) {
+      return isSigned ? a.range().smax().sle(b.range().smin())
+                      : a.range().umax().ule(b.range().umin());
+    };
+    bool firstIsLess = below(*in[0], *in[1]), secondIsLess = below(*in[1], *in[0]);
+    if (firstIsLess || secondIsLess) {
+      info.dims = in[firstIsLess == isMin ? 0 : 1]->dims;
+      return;
+    }
+    binary(in, result, info, [](const RunOperand &a, const RunOperand &b) {
+      // One of the two, the same one for a whole group only where both are constant in it.
+      return eitherRun(a, b, elementwiseRun(a, b).length);
+    });
+  }
+
+  static void transferSelect(arith::SelectOp select, const Infos &in, Value result,
+                             IntegerInfo &info) {
+    bool scalar = !isa<RankedTensorType>(select.getCondition().getType());
+    if (auto known = in[0]->constant()) {
+      info = *in[known->isZero() ? 2 : 1];
+      return;
+    }
+    auto sizes = sizesOf(result.getType());
+    for (unsigned d = 0; d < sizes.size(); ++d)
+      info.dims[d] = eitherRun(operand(*in[1], d, sizes[d]), operand(*in[2], d, sizes[d]),
+                               scalar ? sizes[d] : in[0]->constancy(d));
+    info.bounds = in[1]->range().rangeUnion(in[2]->range());
   }
 
   void transferTile(Operation *op, const Infos &in, Value result, IntegerInfo &info) {
@@ -755,7 +791,7 @@ struct IntegerAnalysis::State {
 };
 
 IntegerAnalysis::IntegerAnalysis(Operation *root, Mode mode) : state(std::make_unique<State>()) {
-  state->promises = collectPromises(root);
+  state->promises = PromiseCollector(root).take();
   dataflow::loadBaselineAnalyses(state->solver);
   state->solver.load<Dataflow>(mode, state->promises);
   // A failure leaves states empty, which reads as nothing known.

@@ -34,7 +34,7 @@ using targets::printed;
 /// What the machine code takes, and how many programs that leaves room for.
 void explainCode(const NvidiaKernel &kernel, explain::Report &report) {
   explain::Resources &used = report.resources;
-  used.threads = kernel.info.numWarps * 32;
+  used.threads = kernel.info.numWarps * lanesOfWarp;
   used.sharedBytes = kernel.info.sharedBytes;
   used.sharedLimit = kernel.arch.maxSharedPerBlock();
   std::lock_guard lock(kernel.mutex);
@@ -72,6 +72,8 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
 
 /// Registers of a multiprocessor, which the threads of a block share.
 constexpr int kRegisters = 65536;
+/// Threads of a block at most.
+constexpr int maxThreads = 1024;
 
 /// Warps of a block: the kernel's and those of its specialised parts.
 int blockWarps(func::FuncOp kernel, int numWarps) {
@@ -83,6 +85,219 @@ int blockWarps(func::FuncOp kernel, int numWarps) {
   return numWarps + further;
 }
 
+/// One compilation, step by step.
+class Compilation {
+public:
+  Compilation(ModuleOp tileModule, func::FuncOp kernel, const Architecture &arch,
+              const CompileOptions &options)
+      : tileModule(tileModule), kernel(kernel), arch(arch), options(options),
+        result(std::make_unique<NvidiaKernel>()), clock(result->times), problems(context) {
+    codegen.arch = arch;
+    codegen.fpFusion = options.fpFusion;
+  }
+  llvm::Expected<std::unique_ptr<CompiledKernel>> run();
+
+private:
+  llvm::Error lowerTensors();
+  void choosePtxVersion();
+  llvm::Error emitLlvm();
+  KernelShape shapeOfLaunch();
+  llvm::Error link();
+  llvm::Error optimise();
+  llvm::Error emitAssembly();
+  llvm::Error finish();
+
+  ModuleOp tileModule;
+  func::FuncOp kernel;
+  const Architecture &arch;
+  const CompileOptions &options;
+  std::unique_ptr<NvidiaKernel> result;
+  targets::StageClock clock;
+  CodegenOptions codegen;
+  bool canAssemble = false;
+  llvm::LLVMContext context;
+  targets::CodeProblems problems;
+  EmittedKernel emitted;
+  std::unique_ptr<llvm::TargetMachine> machine;
+};
+
+llvm::Expected<std::unique_ptr<CompiledKernel>> Compilation::run() {
+  result->name = kernel.getName().str();
+  result->arch = arch;
+  result->params = targets::paramsOf(kernel);
+  result->assemblerOptions = options.assemblerOptions;
+  result->assemblyNotes = options.assemblyNotes;
+  if (options.keepStages)
+    result->tile = printed(tileModule, "tile", options);
+  targets::setLlvmOptions();
+  ngpu::loadDialects(*tileModule.getContext());
+
+  if (llvm::Error error = lowerTensors())
+    return std::move(error);
+  choosePtxVersion();
+  for (auto step : {&Compilation::emitLlvm, &Compilation::link, &Compilation::optimise,
+                    &Compilation::emitAssembly, &Compilation::finish})
+    if (llvm::Error error = (this->*step)())
+      return std::move(error);
+  if (options.explanation)
+    explainCode(*result, *options.explanation);
+  return std::move(result);
+}
+
+/// Layouts, shared memory, pipelines and barriers; tensors stay tensors.
+llvm::Error Compilation::lowerTensors() {
+  auto report = gpu::runGpuPipeline(tileModule, gpuOptionsFor(arch, options), options.keepStages);
+  if (!report)
+    return llvm::handleErrors(report.takeError(), [](const gpu::OutOfSharedMemory &out) {
+      return llvm::make_error<targets::OutOfResources>("shared memory", out.required, out.limit,
+                                                       out.biggest);
+    });
+  if (options.passTimes)
+    for (const auto &[pass, ms] : report->times)
+      targets::addTime(*options.passTimes, pass, ms);
+  kernel = targets::kernelOf(tileModule);
+  clock.done("gpu passes");
+  if (options.keepStages)
+    result->gpu = printed(tileModule, "gpu", options);
+  result->layouts = std::move(report->layouts);
+  result->advice = std::move(report->advice);
+  result->info.sharedBytes = report->sharedBytes;
+  result->info.tensorMaps = std::move(report->tensorMaps);
+  return llvm::Error::success();
+}
+
+/// The assembler is asked early: PTX is written in its version.
+void Compilation::choosePtxVersion() {
+  auto assembler = findAssembler(&arch);
+  std::optional<int> itsVersion;
+  if (assembler)
+    itsVersion = (*assembler)->ptxVersion();
+  else
+    llvm::consumeError(assembler.takeError());
+  if (options.ptxVersion)
+    itsVersion = options.ptxVersion;
+  canAssemble = itsVersion.has_value();
+  codegen.ptxVersion = ptxVersionFor(arch, itsVersion);
+  clock.done("assembler found");
+}
+
+llvm::Error Compilation::emitLlvm() {
+  EmitOptions emitOptions;
+  emitOptions.sm = arch.sm;
+  emitOptions.ptxVersion = unsigned(codegen.ptxVersion);
+  emitOptions.lineInfo = Settings::current().lineInfo;
+  emitOptions.fpFusion = options.fpFusion;
+  emitOptions.reflectFtz = options.reflectFtz;
+  if (llvm::Error error = emitKernel(kernel, emitOptions, context).moveInto(emitted))
+    return error;
+  if (llvm::Error error = makeTargetMachine(codegen).moveInto(machine))
+    return error;
+  prepareModule(*emitted.module, *machine);
+  llvm::Function *entry = emitted.module->getFunction(emitted.entry);
+  if (!entry)
+    return defect("the emitted module has no entry");
+  KernelShape shape = shapeOfLaunch();
+  result->maxRegisters = shape.maxRegisters;
+  result->info.entry = emitted.entry;
+  result->info.arch = arch.sm;
+  result->info.archSpecific = arch.archSpecific;
+  result->info.numWarps = shape.threads / lanesOfWarp;
+  markKernel(*entry, shape);
+  clock.done("emit");
+  if (options.verify) {
+    std::string invalid;
+    llvm::raw_string_ostream stream(invalid);
+    if (llvm::verifyModule(*emitted.module, &stream))
+      return defect("the emitted LLVM IR is invalid: " + invalid);
+  }
+  return llvm::Error::success();
+}
+
+KernelShape Compilation::shapeOfLaunch() {
+  KernelShape shape;
+  shape.threads = blockWarps(kernel, options.numWarps) * lanesOfWarp;
+  shape.maxRegisters = options.maxRegisters;
+  // More registers than there are for all its threads: it could not be launched.
+  if (int most = kRegisters / shape.threads / 8 * 8; shape.maxRegisters > most && most < 255) {
+    result->advice.push_back(
+        makeHint(explain::HintKind::FewerRegisters, {},
+                 {std::to_string(options.maxRegisters), std::to_string(shape.threads),
+                  std::to_string(kRegisters), std::to_string(most)}));
+    shape.maxRegisters = most;
+  }
+  return shape;
+}
+
+/// The author's libraries and libdevice; an error for functions that neither has.
+llvm::Error Compilation::link() {
+  llvm::Module &module = *emitted.module;
+  if (!options.libraries.empty()) {
+    if (llvm::Error error = targets::linkLibraries(module, options.libraries))
+      return error;
+    clock.done("libraries");
+  }
+  result->files = options.libraries;
+  if (needsLibdevice(module)) {
+    if (options.libdevice.empty())
+      result->usesLibdevice = true;
+    else
+      result->files.push_back(options.libdevice);
+    if (llvm::Error error = linkLibdevice(module, arch, options.reflectFtz, options.libdevice))
+      return error;
+    clock.done("libdevice");
+  }
+  for (const llvm::Function &function : module)
+    if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty() &&
+        function.getName() != "vprintf" && function.getName() != "__assertfail")
+      return targets::missingFunction(function.getName());
+  return llvm::Error::success();
+}
+
+llvm::Error Compilation::optimise() {
+  targets::printLlvm(*emitted.module, result->name, "before");
+  if (Settings::current().llvmOptimisation)
+    optimize(*emitted.module, *machine, options.passTimes);
+  targets::printLlvm(*emitted.module, result->name, "after");
+  if (llvm::Error error = targets::replaceLlvm(emitted.module, options))
+    return error;
+  clock.done("llvm passes");
+  if (options.keepStages) {
+    llvm::raw_string_ostream stream(result->llir);
+    emitted.module->print(stream, nullptr);
+  }
+  if (const llvm::Function *optimised = emitted.module->getFunction(emitted.entry))
+    result->registerDemand = registerDemand(*optimised);
+  return llvm::Error::success();
+}
+
+llvm::Error Compilation::emitAssembly() {
+  auto ptx = emitPtx(*emitted.module, *machine, options.passTimes);
+  if (!ptx)
+    return ptx.takeError();
+  if (llvm::Error error = problems.take(*emitted.module))
+    return error;
+  result->ptx = std::move(*ptx);
+  if (std::optional<std::string> text =
+          options.replacement ? options.replacement("ptx") : std::nullopt) {
+    result->ptx = std::move(*text);
+    result->registerDemand = 0;
+  }
+  if (Settings::current().printPtx)
+    llvm::errs() << result->ptx << '\n';
+  clock.done("ptx");
+  return llvm::Error::success();
+}
+
+/// Without an assembler all but the launch works; the launch then says what is missing.
+llvm::Error Compilation::finish() {
+  if (!options.load || !canAssemble)
+    return llvm::Error::success();
+  if (llvm::Error error = result->assemble())
+    return error;
+  clock.done("assemble");
+  return llvm::Error::success();
+}
+
 class NvidiaGenerator final : public targets::Generator {
 public:
   llvm::Expected<std::unique_ptr<CompiledKernel>>
@@ -91,156 +306,12 @@ public:
     auto arch = architectureFor(options.arch);
     if (!arch)
       return arch.takeError();
-    if (options.numWarps * 32 > 1024)
-      return llvm::make_error<targets::OutOfResources>("threads", options.numWarps * 32, 1024);
+    if (int threads = options.numWarps * lanesOfWarp; threads > maxThreads)
+      return llvm::make_error<targets::OutOfResources>("threads", threads, maxThreads);
     func::FuncOp kernel = targets::kernelOf(tileModule);
     if (!kernel)
       return defect("the module has no kernel");
-    auto result = std::make_unique<NvidiaKernel>();
-    result->name = kernel.getName().str();
-    result->arch = *arch;
-    result->params = targets::paramsOf(kernel);
-    result->assemblerOptions = options.assemblerOptions;
-    result->assemblyNotes = options.assemblyNotes;
-    if (options.keepStages)
-      result->tile = printed(tileModule, "tile", options);
-    targets::StageClock clock(result->times);
-    targets::setLlvmOptions();
-    ngpu::loadDialects(*tileModule.getContext());
-
-    // Layouts, shared memory, pipelines and barriers; tensors stay tensors.
-    auto report =
-        gpu::runGpuPipeline(tileModule, gpuOptionsFor(*arch, options), options.keepStages);
-    if (!report)
-      return llvm::handleErrors(report.takeError(), [](const gpu::OutOfSharedMemory &out) {
-        return llvm::make_error<targets::OutOfResources>("shared memory", out.required, out.limit,
-                                                         out.biggest);
-      });
-    if (options.passTimes)
-      for (const auto &[pass, ms] : report->times)
-        targets::addTime(*options.passTimes, pass, ms);
-    kernel = targets::kernelOf(tileModule);
-    clock.done("gpu passes");
-    if (options.keepStages)
-      result->gpu = printed(tileModule, "gpu", options);
-    result->layouts = std::move(report->layouts);
-    result->advice = std::move(report->advice);
-
-    // The assembler is asked early: PTX is written in its version.
-    auto assembler = findAssembler(&*arch);
-    std::optional<int> itsVersion;
-    if (assembler)
-      itsVersion = (*assembler)->ptxVersion();
-    else
-      llvm::consumeError(assembler.takeError());
-    if (options.ptxVersion)
-      itsVersion = options.ptxVersion;
-    CodegenOptions codegen{*arch, ptxVersionFor(*arch, itsVersion), options.fpFusion};
-    clock.done("assembler found");
-
-    llvm::LLVMContext context;
-    targets::CodeProblems problems(context);
-    EmitOptions emitOptions;
-    emitOptions.sm = arch->sm;
-    emitOptions.ptxVersion = unsigned(codegen.ptxVersion);
-    emitOptions.lineInfo = Settings::current().lineInfo;
-    emitOptions.fpFusion = options.fpFusion;
-    emitOptions.reflectFtz = options.reflectFtz;
-    auto emitted = emitKernel(kernel, emitOptions, context);
-    if (!emitted)
-      return emitted.takeError();
-    llvm::Module &module = *emitted->module;
-    auto machine = makeTargetMachine(codegen);
-    if (!machine)
-      return machine.takeError();
-    prepareModule(module, **machine);
-    llvm::Function *entry = module.getFunction(emitted->entry);
-    if (!entry)
-      return defect("the emitted module has no entry");
-    KernelShape shape;
-    shape.threads = blockWarps(kernel, options.numWarps) * 32;
-    shape.maxRegisters = options.maxRegisters;
-    // More registers than there are for all its threads: it could not be launched.
-    if (int most = kRegisters / shape.threads / 8 * 8; shape.maxRegisters > most && most < 255) {
-      result->advice.push_back(
-          makeHint(explain::HintKind::FewerRegisters, {},
-                   {std::to_string(options.maxRegisters), std::to_string(shape.threads),
-                    std::to_string(kRegisters), std::to_string(most)}));
-      shape.maxRegisters = most;
-    }
-    result->maxRegisters = shape.maxRegisters;
-    markKernel(*entry, shape);
-    clock.done("emit");
-    if (options.verify) {
-      std::string invalid;
-      llvm::raw_string_ostream stream(invalid);
-      if (llvm::verifyModule(module, &stream))
-        return defect("the emitted LLVM IR is invalid: " + invalid);
-    }
-
-    if (!options.libraries.empty()) {
-      if (llvm::Error error = targets::linkLibraries(module, options.libraries))
-        return std::move(error);
-      clock.done("libraries");
-    }
-    result->files = options.libraries;
-    if (needsLibdevice(module)) {
-      if (options.libdevice.empty())
-        result->usesLibdevice = true;
-      else
-        result->files.push_back(options.libdevice);
-      if (llvm::Error error = linkLibdevice(module, *arch, options.reflectFtz, options.libdevice))
-        return std::move(error);
-      clock.done("libdevice");
-    }
-    for (const llvm::Function &function : module)
-      if (function.isDeclaration() && !function.isIntrinsic() && !function.use_empty() &&
-          function.getName() != "vprintf" && function.getName() != "__assertfail")
-        return targets::missingFunction(function.getName());
-    targets::printLlvm(module, result->name, "before");
-    if (Settings::current().llvmOptimisation)
-      optimize(module, **machine, options.passTimes);
-    targets::printLlvm(module, result->name, "after");
-    if (llvm::Error error = targets::replaceLlvm(emitted->module, options))
-      return std::move(error);
-    clock.done("llvm passes");
-    if (options.keepStages) {
-      llvm::raw_string_ostream stream(result->llir);
-      emitted->module->print(stream, nullptr);
-    }
-    if (const llvm::Function *optimised = emitted->module->getFunction(emitted->entry))
-      result->registerDemand = registerDemand(*optimised);
-    auto ptx = emitPtx(*emitted->module, **machine, options.passTimes);
-    if (!ptx)
-      return ptx.takeError();
-    if (llvm::Error error = problems.take(*emitted->module))
-      return std::move(error);
-    result->ptx = std::move(*ptx);
-    if (std::optional<std::string> text =
-            options.replacement ? options.replacement("ptx") : std::nullopt) {
-      result->ptx = std::move(*text);
-      result->registerDemand = 0;
-    }
-    if (Settings::current().printPtx)
-      llvm::errs() << result->ptx << '\n';
-    clock.done("ptx");
-
-    LaunchInfo &info = result->info;
-    info.entry = emitted->entry;
-    info.arch = arch->sm;
-    info.archSpecific = arch->archSpecific;
-    info.numWarps = shape.threads / 32;
-    info.sharedBytes = report->sharedBytes;
-    info.tensorMaps = std::move(report->tensorMaps);
-    // Without an assembler all but the launch works; the launch then says what is missing.
-    if (options.load && itsVersion) {
-      if (llvm::Error error = result->assemble())
-        return std::move(error);
-      clock.done("assemble");
-    }
-    if (options.explanation)
-      explainCode(*result, *options.explanation);
-    return result;
+    return Compilation(tileModule, kernel, *arch, options).run();
   }
 };
 

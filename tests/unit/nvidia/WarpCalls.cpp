@@ -17,11 +17,67 @@ namespace nereid::test {
 
 using Words = WarpSimulator::Words;
 
+/// What `prmt` gives: bytes of both words, by the digits of `selector`.
+static uint64_t permutedBytes(uint64_t low, uint64_t high, uint64_t selector) {
+  uint64_t bytes = low | high << 32, word = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    unsigned digit = selector >> 4 * i & 15;
+    uint64_t byte = bytes >> 8 * (digit & 7) & 0xff;
+    word |= (digit & 8 ? (byte & 0x80 ? 0xff : 0) : byte) << 8 * i;
+  }
+  return word;
+}
+
+std::optional<uint32_t> WarpSimulator::Interpreter::specialRegister(const Thread &thread,
+                                                                    unsigned intrinsic) const {
+  switch (intrinsic) {
+  case Intrinsic::nvvm_read_ptx_sreg_tid_x:
+    return thread.id;
+  case Intrinsic::nvvm_read_ptx_sreg_ctaid_x:
+    return programId[0];
+  case Intrinsic::nvvm_read_ptx_sreg_ctaid_y:
+    return programId[1];
+  case Intrinsic::nvvm_read_ptx_sreg_ctaid_z:
+    return programId[2];
+  case Intrinsic::nvvm_read_ptx_sreg_nctaid_x:
+    return programs[0];
+  case Intrinsic::nvvm_read_ptx_sreg_nctaid_y:
+    return programs[1];
+  case Intrinsic::nvvm_read_ptx_sreg_nctaid_z:
+    return programs[2];
+  default:
+    return std::nullopt;
+  }
+}
+
+bool WarpSimulator::Interpreter::callFunction(Thread &thread, const CallInst &call) {
+  const Function *callee = call.getCalledFunction();
+  if (!callee)
+    return unknown(call);
+  if (!callee->isDeclaration())
+    return invoke(thread, call, *callee), true;
+  Words arguments;
+  for (const Value *value : call.args())
+    arguments.push_back(get(thread, value)[0]);
+  if (auto known = deviceFunction(callee->getName(), call.getType(), arguments)) {
+    thread.values[&call] = {*known};
+    return true;
+  }
+  if (!sim.external)
+    return unknown(call);
+  thread.values[&call] = {sim.external(thread.id, callee->getName(), arguments)};
+  return true;
+}
+
 bool WarpSimulator::Interpreter::visitCall(Thread &thread, const CallInst &call) {
   auto argument = [&](unsigned i) { return get(thread, call.getArgOperand(i))[0]; };
   if (isa<InlineAsm>(call.getCalledOperand()))
     return visitAsm(thread, call);
   Intrinsic::ID id = call.getIntrinsicID();
+  if (std::optional<uint32_t> word = specialRegister(thread, id)) {
+    thread.values[&call] = {*word};
+    return true;
+  }
   auto give = [&](uint64_t word) {
     thread.values[&call] = {word};
     return true;
@@ -55,20 +111,6 @@ bool WarpSimulator::Interpreter::visitCall(Thread &thread, const CallInst &call)
     return give(bitsOf(value));
   };
   switch (id) {
-  case Intrinsic::nvvm_read_ptx_sreg_tid_x:
-    return give(thread.id);
-  case Intrinsic::nvvm_read_ptx_sreg_ctaid_x:
-    return give(programId[0]);
-  case Intrinsic::nvvm_read_ptx_sreg_ctaid_y:
-    return give(programId[1]);
-  case Intrinsic::nvvm_read_ptx_sreg_ctaid_z:
-    return give(programId[2]);
-  case Intrinsic::nvvm_read_ptx_sreg_nctaid_x:
-    return give(programs[0]);
-  case Intrinsic::nvvm_read_ptx_sreg_nctaid_y:
-    return give(programs[1]);
-  case Intrinsic::nvvm_read_ptx_sreg_nctaid_z:
-    return give(programs[2]);
   case Intrinsic::assume:
   case Intrinsic::lifetime_start:
   case Intrinsic::lifetime_end:
@@ -145,15 +187,8 @@ bool WarpSimulator::Interpreter::visitCall(Thread &thread, const CallInst &call)
   case Intrinsic::nvvm_ff2f16x2_rn:
     thread.values[&call] = {narrowed(1), narrowed(0)}; // the first is the upper half
     return true;
-  case Intrinsic::nvvm_prmt: { // bytes of both words, by the digits of the third
-    uint64_t bytes = argument(0) | argument(1) << 32, word = 0;
-    for (unsigned i = 0; i < 4; ++i) {
-      unsigned digit = argument(2) >> 4 * i & 15;
-      uint64_t byte = bytes >> 8 * (digit & 7) & 0xff;
-      word |= (digit & 8 ? (byte & 0x80 ? 0xff : 0) : byte) << 8 * i;
-    }
-    return give(word);
-  }
+  case Intrinsic::nvvm_prmt:
+    return give(permutedBytes(argument(0), argument(1), argument(2)));
   case Intrinsic::nvvm_ff_to_e5m2x2_rn:
   case Intrinsic::nvvm_ff_to_e4m3x2_rn:
     return give(packFloat8(argument(0), argument(1), id == Intrinsic::nvvm_ff_to_e5m2x2_rn));
@@ -172,22 +207,8 @@ bool WarpSimulator::Interpreter::visitCall(Thread &thread, const CallInst &call)
     thread.values[&call] = x;
     return true;
   }
-  case Intrinsic::not_intrinsic: {
-    const Function *callee = call.getCalledFunction();
-    if (!callee)
-      return unknown(call);
-    if (!callee->isDeclaration())
-      return invoke(thread, call, *callee), true;
-    Words arguments;
-    for (const Value *value : call.args())
-      arguments.push_back(get(thread, value)[0]);
-    if (auto known = deviceFunction(callee->getName(), call.getType(), arguments))
-      return give(*known);
-    if (!sim.external)
-      return unknown(call);
-    thread.values[&call] = {sim.external(thread.id, callee->getName(), arguments)};
-    return true;
-  }
+  case Intrinsic::not_intrinsic:
+    return callFunction(thread, call);
   default:
     thread.waiting = &call;
     return true;

@@ -91,6 +91,10 @@ struct WarpSimulator::Interpreter {
   void enter(Thread &thread, const llvm::BasicBlock *block);
   bool step(Thread &thread);
   bool visitCall(Thread &thread, const llvm::CallInst &call);
+  /// Numbers of the thread and of its program, by the intrinsic that reads them.
+  std::optional<uint32_t> specialRegister(const Thread &thread, unsigned intrinsic) const;
+  /// Of a function that is no intrinsic.
+  bool callFunction(Thread &thread, const llvm::CallInst &call);
   /// `@$p ld.global.v2.b32 {$0, $1}, [$4+16];` and the like, one instruction.
   bool visitAsm(Thread &thread, const llvm::CallInst &call);
   /// `cp.async.ca.shared.global.L2::128B [$0], [$1], 8, $2;`, `cp.async.commit_group;` and

@@ -10,6 +10,9 @@
 
 namespace nereid::nvidia {
 
+/// Threads that execute an instruction together, of every generation.
+constexpr int lanesOfWarp = 32;
+
 struct Architecture {
   /// Compute capability times ten: 80, 90, 120.
   int sm = 0;
