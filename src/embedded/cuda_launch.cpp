@@ -37,7 +37,7 @@ uint64_t checksumOf(const void *data, uint64_t bytes) {
 
 std::mutex loadMutex;
 
-nrd_status load(const Driver &driver, const Chosen &chosen, Loaded *&out) {
+nrd_status load(const CudaApi &driver, const Chosen &chosen, Loaded *&out) {
   const nrd_embedded_cuda &code = *chosen.variant.cuda;
   if (checksumOf(code.image, code.image_bytes) != code.checksum)
     return fail(NRD_STATUS_DAMAGED, "the machine code of kernel `%s` is damaged",
@@ -55,7 +55,7 @@ nrd_status load(const Driver &driver, const Chosen &chosen, Loaded *&out) {
 }
 
 /// Loads the variant and prepares it for the device, whose context is current.
-nrd_status prepare(const Driver &driver, const Gpu &gpu, const Chosen &chosen, int device,
+nrd_status prepare(const CudaApi &driver, const Gpu &gpu, const Chosen &chosen, int device,
                    Loaded *&loaded) {
   const nrd_embedded_cuda &code = *chosen.variant.cuda;
   std::lock_guard lock(loadMutex);
@@ -134,7 +134,7 @@ int64_t evaluate(const nrd_embedded_number &number, const uint64_t *slots) {
   return top ? int64_t(stack[0]) : 0;
 }
 
-nrd_status encodeMap(const Driver &driver, const nrd_embedded_map &plan, const uint64_t *slots,
+nrd_status encodeMap(const CudaApi &driver, const nrd_embedded_map &plan, const uint64_t *slots,
                      TensorMap &map) {
   // The driver counts dimensions from the innermost on, and strides in bytes.
   unsigned rank = plan.rank;
@@ -166,9 +166,9 @@ nrd_status embedded::launchCuda(const Chosen &chosen, const nrd_embedded_launch 
                                 const uint64_t *slots, bool run) {
   const nrd_embedded_cuda &code = *chosen.variant.cuda;
   nrd_status status;
-  const Driver &driver = *Driver::tryGet(); // was asked for the device before
+  const CudaApi &driver = *CudaApi::tryGet(); // was asked for the device before
   const Gpu &gpu = *driver.gpu(device, status);
-  ContextScope context(driver);
+  GpuScope context(driver);
   if ((status = context.enter(device, gpu))) [[unlikely]]
     return status;
   std::atomic_ref<void *> slot(chosen.state.loaded);

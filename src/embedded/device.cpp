@@ -19,11 +19,11 @@ namespace {
 /// A call of the driver with the context of a device.
 template <typename Call> nrd_status onGpu(int32_t device, const char *doing, Call call) {
   nrd_status status;
-  const Driver *driver = Driver::get(status);
+  const CudaApi *driver = CudaApi::get(status);
   const Gpu *gpu = driver ? driver->gpu(device, status) : nullptr;
   if (!gpu)
     return status;
-  ContextScope context(*driver);
+  GpuScope context(*driver);
   status = context.enter(device, *gpu);
   return status == NRD_OK ? driver->check(call(*driver), doing) : status;
 }
@@ -63,7 +63,7 @@ void cpuName(char *name, size_t size) {
 } // namespace
 
 int32_t nrd_gpu_count(void) {
-  const Driver *driver = Driver::tryGet();
+  const CudaApi *driver = CudaApi::tryGet();
   return driver ? driver->deviceCount : 0;
 }
 
@@ -82,7 +82,7 @@ nrd_status nrd_device_get_info(int32_t device, nrd_device_info *out) {
     info.features = cpuFeatures();
   } else {
     nrd_status status;
-    const Driver *driver = Driver::get(status);
+    const CudaApi *driver = CudaApi::get(status);
     const Gpu *gpu = driver ? driver->gpu(device, status) : nullptr;
     if (!gpu)
       return status;
@@ -98,7 +98,7 @@ nrd_status nrd_device_get_info(int32_t device, nrd_device_info *out) {
 }
 
 int32_t nrd_device_of(const void *place) {
-  const Driver *driver = place ? Driver::tryGet() : nullptr;
+  const CudaApi *driver = place ? CudaApi::tryGet() : nullptr;
   unsigned type = 0;
   int device = -1;
   if (!driver ||
@@ -121,7 +121,7 @@ nrd_status nrd_memory_allocate(int32_t device, size_t bytes, void **out) {
       *out = std::aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1));
     return *out ? NRD_OK : fail(NRD_STATUS_RESOURCES, "no %zu bytes of memory are left", bytes);
   }
-  return onGpu(device, "reserve memory on the GPU", [&](const Driver &driver) {
+  return onGpu(device, "reserve memory on the GPU", [&](const CudaApi &driver) {
     DevicePointer memory = 0;
     Result result = driver.cuMemAlloc_v2(&memory, bytes);
     *out = reinterpret_cast<void *>(uintptr_t(memory));
@@ -137,7 +137,7 @@ nrd_status nrd_memory_free(int32_t device, void *memory) {
   if (!memory)
     return NRD_OK;
   return onGpu(device, "give memory of the GPU back",
-               [&](const Driver &driver) { return driver.cuMemFree_v2(address(memory)); });
+               [&](const CudaApi &driver) { return driver.cuMemFree_v2(address(memory)); });
 }
 
 nrd_status nrd_memory_copy(nrd_stream stream, void *to, const void *from, size_t bytes) {
@@ -149,7 +149,7 @@ nrd_status nrd_memory_copy(nrd_stream stream, void *to, const void *from, size_t
     std::memmove(to, from, bytes);
     return NRD_OK;
   }
-  return onGpu(stream.device, "copy memory", [&](const Driver &driver) {
+  return onGpu(stream.device, "copy memory", [&](const CudaApi &driver) {
     return driver.cuMemcpyAsync(address(to), address(from), bytes, native(stream));
   });
 }
@@ -163,7 +163,7 @@ nrd_status nrd_memory_fill(nrd_stream stream, void *to, uint8_t value, size_t by
     std::memset(to, value, bytes);
     return NRD_OK;
   }
-  return onGpu(stream.device, "fill memory", [&](const Driver &driver) {
+  return onGpu(stream.device, "fill memory", [&](const CudaApi &driver) {
     return driver.cuMemsetD8Async(address(to), value, bytes, native(stream));
   });
 }
@@ -175,7 +175,7 @@ nrd_status nrd_stream_create(int32_t device, nrd_stream *out) {
   if (device == NRD_DEVICE_CPU)
     return NRD_OK;
   constexpr unsigned nonBlocking = 1;
-  return onGpu(device, "make a stream", [&](const Driver &driver) {
+  return onGpu(device, "make a stream", [&](const CudaApi &driver) {
     Stream stream = nullptr;
     Result result = driver.cuStreamCreate(&stream, nonBlocking);
     out->handle = stream;
@@ -187,12 +187,12 @@ nrd_status nrd_stream_destroy(nrd_stream stream) {
   if (stream.device == NRD_DEVICE_CPU || !stream.handle)
     return NRD_OK;
   return onGpu(stream.device, "give a stream back",
-               [&](const Driver &driver) { return driver.cuStreamDestroy_v2(native(stream)); });
+               [&](const CudaApi &driver) { return driver.cuStreamDestroy_v2(native(stream)); });
 }
 
 nrd_status nrd_stream_synchronize(nrd_stream stream) {
   if (stream.device == NRD_DEVICE_CPU)
     return NRD_OK;
   return onGpu(stream.device, "wait for the stream",
-               [&](const Driver &driver) { return driver.cuStreamSynchronize(native(stream)); });
+               [&](const CudaApi &driver) { return driver.cuStreamSynchronize(native(stream)); });
 }

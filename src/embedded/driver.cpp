@@ -15,7 +15,7 @@ namespace {
 
 /// What opening the driver gave, for the life of the process.
 struct Opened {
-  Driver driver;
+  CudaApi driver;
   char problem[512] = "";
 
   Opened() {
@@ -63,7 +63,7 @@ struct GpuSlot {
 
 } // namespace
 
-const Driver *Driver::get(nrd_status &status) {
+const CudaApi *CudaApi::get(nrd_status &status) {
   const Opened &once = opened();
   status = NRD_OK;
   if (!*once.problem) [[likely]]
@@ -72,11 +72,11 @@ const Driver *Driver::get(nrd_status &status) {
   return nullptr;
 }
 
-const Driver *Driver::tryGet() {
+const CudaApi *CudaApi::tryGet() {
   return *opened().problem ? nullptr : &opened().driver;
 }
 
-const Gpu *Driver::gpu(int device, nrd_status &status) const {
+const Gpu *CudaApi::gpu(int device, nrd_status &status) const {
   if (device < 0 || device >= deviceCount) {
     status = fail(NRD_STATUS_NO_DEVICE, "there is no GPU number %d: this machine has %d", device,
                   deviceCount);
@@ -103,7 +103,7 @@ const Gpu *Driver::gpu(int device, nrd_status &status) const {
   return status == NRD_OK ? &slot.gpu : nullptr;
 }
 
-nrd_status Driver::check(Result result, const char *doing, const char *what) const {
+nrd_status CudaApi::check(Result result, const char *doing, const char *what) const {
   if (result == Success) [[likely]]
     return NRD_OK;
   const char *name = nullptr, *text = nullptr;

@@ -19,7 +19,7 @@ struct Gpu {
   Context context = nullptr;
 };
 
-struct Driver {
+struct CudaApi {
 #define NEREID_DECLARE(Name, Params) Result(*Name) Params = nullptr;
   NEREID_CUDA_FUNCTIONS(NEREID_DECLARE)
   NEREID_CUDA_MEMORY_FUNCTIONS(NEREID_DECLARE)
@@ -27,9 +27,9 @@ struct Driver {
   int deviceCount = 0;
 
   /// Null, with the reason kept, when no GPU can be used.
-  static const Driver *get(nrd_status &status);
+  static const CudaApi *get(nrd_status &status);
   /// Null when no GPU can be used.
-  static const Driver *tryGet();
+  static const CudaApi *tryGet();
 
   /// The device of this number with its context; null, with the reason kept.
   const Gpu *gpu(int device, nrd_status &status) const;
@@ -39,11 +39,11 @@ struct Driver {
 
 /// Makes the context of a device current on this thread while the object lives. A thread without
 /// any context keeps it, as after the first call of the CUDA runtime.
-class ContextScope {
+class GpuScope {
 public:
-  explicit ContextScope(const Driver &driver) : driver(driver) {}
-  ContextScope(const ContextScope &) = delete;
-  ~ContextScope() {
+  explicit GpuScope(const CudaApi &driver) : driver(driver) {}
+  GpuScope(const GpuScope &) = delete;
+  ~GpuScope() {
     Context popped;
     if (pushed)
       driver.cuCtxPopCurrent_v2(&popped);
@@ -60,7 +60,7 @@ public:
   }
 
 private:
-  const Driver &driver;
+  const CudaApi &driver;
   bool pushed = false;
 };
 

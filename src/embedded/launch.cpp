@@ -132,7 +132,7 @@ int deviceOf(const nrd_embedded_kernel &kernel, const uint64_t *slots) {
     (kernel.variants[i].cuda ? hasCuda : hasCpu) = true;
   if (!hasCuda)
     return NRD_DEVICE_CPU;
-  const Driver *driver = Driver::tryGet();
+  const CudaApi *driver = CudaApi::tryGet();
   if (driver)
     for (uint64_t i = 0; i < kernel.param_count; slots += kernel.params[i++].slots)
       if (kernel.params[i].is_pointer && slots[0]) {
@@ -183,7 +183,7 @@ nrd_status start(const nrd_embedded_kernel *kernel, const nrd_embedded_launch *h
   const char *deviceText = "this processor";
   if (isGpu) {
     nrd_status status;
-    const Driver *driver = Driver::get(status);
+    const CudaApi *driver = CudaApi::get(status);
     const Gpu *gpu = driver ? driver->gpu(device, status) : nullptr;
     if (!gpu) [[unlikely]]
       return status;

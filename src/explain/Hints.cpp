@@ -39,7 +39,7 @@ std::string_view Hint::name() const {
   return rows[size_t(kind)].name;
 }
 
-Hint makeHint(HintKind kind, Place place, const std::vector<std::string> &facts) {
+Hint makeHint(HintKind kind, SourcePlace place, const std::vector<std::string> &facts) {
   const Row &row = rows[size_t(kind)];
   return {kind, std::move(place), fill(row.what, facts), fill(row.remedy, facts)};
 }

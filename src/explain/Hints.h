@@ -1,18 +1,13 @@
 // Advice: what costs a kernel time, where, and what to do about it. The texts are in hints.def.
 #pragma once
+#include "explain/SourcePlace.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace nereid::explain {
-
-/// A line of the kernel's source; line 0: none in particular.
-struct Place {
-  std::string file;
-  unsigned line = 0, column = 0;
-  bool operator==(const Place &) const = default;
-};
 
 enum class HintKind : uint8_t {
 #define HINT(Name, Severity, What, Remedy) Name,
@@ -24,7 +19,7 @@ enum class Severity : uint8_t { Note, Cost };
 
 struct Hint {
   HintKind kind;
-  Place place;
+  SourcePlace place;
   std::string what, remedy;
 
   Severity severity() const;
@@ -32,6 +27,6 @@ struct Hint {
 };
 
 /// Fills in the text of a hint.
-Hint makeHint(HintKind kind, Place place, const std::vector<std::string> &facts);
+Hint makeHint(HintKind kind, SourcePlace place, const std::vector<std::string> &facts);
 
 } // namespace nereid::explain

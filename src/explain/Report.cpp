@@ -11,7 +11,7 @@ namespace json = llvm::json;
 namespace nereid::explain {
 namespace {
 
-json::Object at(const Place &place) {
+json::Object at(const SourcePlace &place) {
   return json::Object{
       {"file", json::fixUTF8(place.file)}, {"line", place.line}, {"column", place.column}};
 }
@@ -85,7 +85,7 @@ std::optional<layout::LinearLayout> layoutFromJson(const json::Object &object) {
   return layout::LinearLayout(shape, bases);
 }
 
-std::string Report::parameterAt(const Place &place) const {
+std::string Report::parameterAt(const SourcePlace &place) const {
   std::string name;
   for (const WorkFact &fact : work)
     if (fact.place == place && !fact.parameter.empty())
@@ -93,7 +93,7 @@ std::string Report::parameterAt(const Place &place) const {
   return name;
 }
 
-void Report::hint(HintKind kind, const Place &place, const std::vector<std::string> &facts) {
+void Report::hint(HintKind kind, const SourcePlace &place, const std::vector<std::string> &facts) {
   hint(makeHint(kind, place, facts));
 }
 
@@ -230,7 +230,7 @@ json::Object Report::json() const {
         *multiprocessor, {resources.threads, resources.registers, int(resources.sharedBytes)}));
   json::Object tables;
   for (const auto &[stage, places] : lines)
-    tables[stage] = list(places, [](const Place &place) { return place.line; });
+    tables[stage] = list(places, [](const SourcePlace &place) { return place.line; });
   object["lines"] = std::move(tables);
   return object;
 }

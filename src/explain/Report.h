@@ -26,7 +26,7 @@ struct Shape {
 /// A tensor in the registers of the threads, or in shared memory.
 struct LayoutFact {
   std::string what; ///< "load", "accumulator of a product", "operand A of a product in shared..."
-  Place place;
+  SourcePlace place;
   Shape type;
   layout::LinearLayout layout;
 };
@@ -35,7 +35,7 @@ struct LayoutFact {
 struct AccessFact {
   std::string what;      ///< "load", "store", "atomic"
   std::string parameter; ///< whose memory; empty when it may be several
-  Place place;
+  SourcePlace place;
   Shape type;
   std::string route;     ///< "registers", "asynchronous copy", "copy engine"
   unsigned bytes = 0;    ///< that a thread moves at once
@@ -50,7 +50,7 @@ struct AccessFact {
 /// program order.
 struct BufferFact {
   std::string what;
-  Place place;
+  SourcePlace place;
   int64_t offset = 0, bytes = 0;
   unsigned begin = 0, end = 0;
 };
@@ -58,7 +58,7 @@ struct BufferFact {
 /// An access of shared memory.
 struct SharedAccessFact {
   std::string what; ///< "read", "write", "copy"
-  Place place;
+  SourcePlace place;
   unsigned op = 0;        ///< its number, as the buffers' lives are counted
   int64_t offset = -1;    ///< of the buffer
   unsigned bytes = 0;     ///< of a lane at once; of ldmatrix and stmatrix 0
@@ -67,7 +67,7 @@ struct SharedAccessFact {
 };
 
 struct ConversionFact {
-  Place place;
+  SourcePlace place;
   Shape type;
   std::string how; ///< "registers", "shuffles", "shared memory"
   int64_t bytes = 0;
@@ -75,7 +75,7 @@ struct ConversionFact {
 };
 
 struct ProductFact {
-  Place place;
+  SourcePlace place;
   std::vector<int64_t> shape; ///< of the result
   int64_t k = 0;
   std::string a, b, accumulator; ///< element types
@@ -84,7 +84,7 @@ struct ProductFact {
 };
 
 struct LoopFact {
-  Place place;
+  SourcePlace place;
   int parent = -1;
   Expression lower, step, trips;
   // GPU: what pipelining did.
@@ -95,9 +95,10 @@ struct LoopFact {
 
 /// What one execution of an op moves or computes.
 struct WorkFact {
-  std::string what; ///< "read", "write", "atomic" (bytes); an arithmetic of Machine.h (operations)
+  std::string
+      what; ///< "read", "write", "atomic" (bytes); an arithmetic of PeakRates.h (operations)
   std::string parameter;
-  Place place;
+  SourcePlace place;
   int64_t amount = 0;
   int loop = -1; ///< the innermost around it
 };
@@ -118,7 +119,7 @@ struct Report {
   std::vector<BufferFact> buffers;
   std::vector<SharedAccessFact> sharedAccesses;
   std::vector<std::string> ops; ///< names by number, for the picture of shared memory
-  std::vector<Place> opPlaces;
+  std::vector<SourcePlace> opPlaces;
   std::vector<ConversionFact> conversions;
   std::vector<ProductFact> products;
   std::vector<LoopFact> loops;
@@ -127,12 +128,12 @@ struct Report {
   Resources resources;
   int sm = 0; ///< 0: not a GPU
   /// By stage ("tile", "gpu"): the place of each line of the text; line 0 where it has none.
-  std::map<std::string, std::vector<Place>> lines;
+  std::map<std::string, std::vector<SourcePlace>> lines;
 
   /// Whose memory the op at `place` reads or writes; empty when that is not known.
-  std::string parameterAt(const Place &place) const;
+  std::string parameterAt(const SourcePlace &place) const;
   /// Adds a hint, once for a place.
-  void hint(HintKind kind, const Place &place, const std::vector<std::string> &facts);
+  void hint(HintKind kind, const SourcePlace &place, const std::vector<std::string> &facts);
   void hint(const Hint &hint);
   /// Everything, with the occupancy worked out.
   llvm::json::Object json() const;

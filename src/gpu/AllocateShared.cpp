@@ -65,7 +65,7 @@ namespace {
 
 constexpr int64_t kSmall = 512, kSmallTotal = 4096;
 
-struct Place {
+struct SharedBlock {
   Operation *op; ///< local_alloc, or an op with scratch
   int64_t bytes, alignment;
   unsigned begin, end; ///< numbers of ops, both included
@@ -80,7 +80,7 @@ public:
 
   /// Places everything from `start` on; the end.
   int64_t place(int64_t start);
-  const SmallVector<Place> &all() const { return blocks; }
+  const SmallVector<SharedBlock> &all() const { return blocks; }
   void write();
   /// Who has which bytes when, and how ops access them.
   void explain(explain::Report &report) const;
@@ -95,7 +95,7 @@ private:
     order.push_back(op);
   }
   void findLives();
-  void extend(Place &block, unsigned to);
+  void extend(SharedBlock &block, unsigned to);
   /// Where an asynchronous access of `op` is certainly over.
   unsigned completion(Operation *op);
   int64_t pack(int64_t start, ArrayRef<unsigned> sequence);
@@ -104,7 +104,7 @@ private:
   BufferUses uses;
   SmallVector<Operation *> order;
   llvm::DenseMap<Operation *, unsigned> first, last;
-  SmallVector<Place> blocks;
+  SmallVector<SharedBlock> blocks;
 };
 
 unsigned Allocation::completion(Operation *op) {
@@ -133,7 +133,7 @@ unsigned Allocation::completion(Operation *op) {
 }
 
 /// The life of `block` reaches the op of number `to`; all that it crosses on the way is covered.
-void Allocation::extend(Place &block, unsigned to) {
+void Allocation::extend(SharedBlock &block, unsigned to) {
   block.begin = std::min(block.begin, to);
   block.end = std::max(block.end, to);
   auto crossed = [&](unsigned number) {
@@ -177,7 +177,7 @@ void Allocation::findLives() {
       if (!isa<ngpu::BufferType>(operand.getType()))
         continue;
       for (const BufferPart &part : uses.parts(operand)) {
-        Place &block = blocks[number.lookup(part.root)];
+        SharedBlock &block = blocks[number.lookup(part.root)];
         extend(block, first[op]);
         extend(block, completion(op));
         // Carried into the next iteration: the loop's ends are one place.
@@ -189,7 +189,7 @@ void Allocation::findLives() {
     }
   // Small ones keep their bytes.
   int64_t small = 0;
-  for (Place &block : blocks)
+  for (SharedBlock &block : blocks)
     if (block.bytes <= kSmall && (small += llvm::alignTo(block.bytes, 16)) <= kSmallTotal) {
       block.begin = 0;
       block.end = order.size();
@@ -198,11 +198,11 @@ void Allocation::findLives() {
 
 int64_t Allocation::pack(int64_t start, ArrayRef<unsigned> sequence) {
   int64_t total = start;
-  SmallVector<const Place *> placed;
+  SmallVector<const SharedBlock *> placed;
   for (unsigned index : sequence) {
-    Place &block = blocks[index];
+    SharedBlock &block = blocks[index];
     SmallVector<std::pair<int64_t, int64_t>> taken;
-    for (const Place *other : placed)
+    for (const SharedBlock *other : placed)
       if (other->begin <= block.end && block.begin <= other->end)
         taken.push_back({other->offset, other->offset + other->bytes});
     llvm::sort(taken);
@@ -235,7 +235,7 @@ int64_t Allocation::place(int64_t start) {
 }
 
 void Allocation::write() {
-  for (const Place &block : blocks) {
+  for (const SharedBlock &block : blocks) {
     auto offset = IntegerAttr::get(IntegerType::get(function.getContext(), 32), block.offset);
     if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(block.op))
       alloc.setOffsetAttr(offset);
@@ -244,7 +244,7 @@ void Allocation::write() {
   }
 }
 
-std::string describe(const Place &block) {
+std::string describe(const SharedBlock &block) {
   std::string text;
   llvm::raw_string_ostream out(text);
   if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(block.op)) {
@@ -264,7 +264,7 @@ std::string describe(const Place &block) {
   return text;
 }
 
-std::string withLine(const Place &block) {
+std::string withLine(const SharedBlock &block) {
   std::string text = std::to_string(block.bytes) + " bytes for " + describe(block);
   if (auto line = block.op->getLoc()->findInstanceOf<FileLineColLoc>())
     text += " (line " + std::to_string(line.getLine()) + ")";
@@ -277,7 +277,7 @@ void Allocation::explain(explain::Report &report) const {
     report.opPlaces.push_back(transforms::placeOf(op->getLoc()));
   }
   unsigned end = order.empty() ? 0 : order.size() - 1;
-  for (const Place &block : blocks)
+  for (const SharedBlock &block : blocks)
     report.buffers.push_back({describe(block), transforms::placeOf(block.op->getLoc()),
                               block.offset, block.bytes, block.begin, std::min(block.end, end)});
   for (auto [number, op] : llvm::enumerate(order))
@@ -297,7 +297,7 @@ llvm::Expected<unsigned> allocateShared(func::FuncOp kernel, const GpuOptions &o
         functions.push_back(callee);
     });
   int64_t total = 0;
-  SmallVector<Place> all;
+  SmallVector<SharedBlock> all;
   for (func::FuncOp function : functions) {
     Allocation allocation(function);
     total = allocation.place(llvm::alignTo(total, 16));
@@ -307,9 +307,10 @@ llvm::Expected<unsigned> allocateShared(func::FuncOp kernel, const GpuOptions &o
     all.append(allocation.all());
   }
   if (total > options.maxSharedBytes) {
-    llvm::stable_sort(all, [](const Place &a, const Place &b) { return a.bytes > b.bytes; });
+    llvm::stable_sort(all,
+                      [](const SharedBlock &a, const SharedBlock &b) { return a.bytes > b.bytes; });
     std::string biggest;
-    for (const Place &block : ArrayRef(all).take_front(3))
+    for (const SharedBlock &block : ArrayRef(all).take_front(3))
       biggest += (biggest.empty() ? "" : ", ") + withLine(block);
     return llvm::make_error<OutOfSharedMemory>(total, options.maxSharedBytes, biggest);
   }

@@ -289,11 +289,11 @@ DotPlan planWgmma(const DotFacts &facts, const GpuOptions &options) {
   plan.a.buffer = operandBuffer(facts, layout::Operand::A, facts.a.kMajor);
   bool computed = facts.a.source == DotSource::Dot || facts.a.source == DotSource::Converted;
   if ((computed && !facts.ontoOperand) || (fromMemory && !readable)) {
-    plan.a.place = DotOperandPlan::Place::Fragment;
+    plan.a.storage = DotOperandPlan::Storage::Fragment;
     plan.a.layout = layout::wgmmaOperandA(operandShape(facts, layout::Operand::A), plan.warps,
                                           facts.a.element.getIntOrFloatBitWidth());
   } else {
-    plan.a.place = DotOperandPlan::Place::Shared;
+    plan.a.storage = DotOperandPlan::Storage::Shared;
     plan.a.kMajor = readable ? facts.a.kMajor : true;
     plan.a.reordered = !readable;
     if (!readable)
@@ -302,7 +302,7 @@ DotPlan planWgmma(const DotFacts &facts, const GpuOptions &options) {
   }
 
   // An atom of the swizzle must not span two groups' columns, and needs 32 bytes.
-  plan.b.place = DotOperandPlan::Place::Shared;
+  plan.b.storage = DotOperandPlan::Storage::Shared;
   plan.b.kMajor = facts.b.kMajor || !wide || groupN < 16;
   plan.b.reordered = plan.b.kMajor != facts.b.kMajor;
   plan.b.buffer =
@@ -345,7 +345,7 @@ DotPlan planMma(const DotFacts &facts, const GpuOptions &options) {
   for (layout::Operand operand : {layout::Operand::A, layout::Operand::B}) {
     const DotOperandFacts &of = operand == layout::Operand::A ? facts.a : facts.b;
     DotOperandPlan &to = operand == layout::Operand::A ? plan.a : plan.b;
-    to.place = DotOperandPlan::Place::Fragment;
+    to.storage = DotOperandPlan::Storage::Fragment;
     to.layout = layout::mmaOperand(operandShape(facts, operand), operand, plan.warps,
                                    of.element.getIntOrFloatBitWidth());
     to.kMajor = of.kMajor;
@@ -402,7 +402,7 @@ DotPlan planFma(const DotFacts &facts, const GpuOptions &options) {
   for (layout::Operand operand : {layout::Operand::A, layout::Operand::B}) {
     const DotOperandFacts &of = operand == layout::Operand::A ? facts.a : facts.b;
     DotOperandPlan &to = operand == layout::Operand::A ? plan.a : plan.b;
-    to.place = DotOperandPlan::Place::Shared;
+    to.storage = DotOperandPlan::Storage::Shared;
     to.kMajor = of.kMajor;
     to.buffer = to.layout = operandBuffer(facts, operand, of.kMajor);
   }

@@ -71,11 +71,11 @@ DotFacts gatherDotFacts(tile::DotOp dot, const transforms::IntegerAnalysis &anal
 
 /// What a dot needs one operand to be.
 struct DotOperandPlan {
-  enum class Place : uint8_t {
+  enum class Storage : uint8_t {
     Fragment, ///< a tensor with the layout `layout`
     Shared,   ///< a buffer with the layout `layout` (of offsets)
   };
-  Place place = Place::Fragment;
+  Storage storage = Storage::Fragment;
   /// Over the core of the operand as the dot sees it: [.., M, K] or [.., K, N].
   layout::LinearLayout layout;
   /// Fragment: the buffer that a load should be copied to on its way into the registers (`layout`

@@ -16,7 +16,7 @@ using namespace nereid::layout;
 namespace nereid::gpu {
 
 using explain::HintKind;
-using explain::Place;
+using explain::SourcePlace;
 using transforms::placeOf;
 using transforms::shapeOf;
 
@@ -175,7 +175,7 @@ void explainLoop(scf::ForOp loop, bool feeds, const LoopDecision &decision,
   for (Operation &op : *loop.getBody())
     loads |= isa<tile::DescLoadOp>(op) ||
              (isa<tile::LoadOp>(op) && isa<RankedTensorType>(op.getResult(0).getType()));
-  Place place = placeOf(loop.getLoc());
+  SourcePlace place = placeOf(loop.getLoc());
   const WhyNotPipelined *row = whyNot(decision);
   for (explain::LoopFact &fact : report.loops) {
     if (!(fact.place == place))
@@ -547,7 +547,7 @@ public:
 
 private:
   void add(StringRef what, Operation *op, explain::Shape shape, const LinearLayout &layout) {
-    Place place = placeOf(op->getLoc());
+    SourcePlace place = placeOf(op->getLoc());
     for (const explain::LayoutFact &known : report.layouts)
       if (known.place.line == place.line && known.what == what && known.layout == layout)
         return;

@@ -242,7 +242,7 @@ void LayoutProblem::Builder::visitDot(tile::DotOp dot, LayoutStep &step, double 
   newValue(dot.getResult(), step.node, nullptr, weight);
   auto use = [&](OpOperand &operand, const DotOperandPlan &wanted) {
     LayoutUse use{operand.getOperandNumber(), p.numbers.lookup(operand.get())};
-    if (wanted.place == DotOperandPlan::Place::Fragment) {
+    if (wanted.storage == DotOperandPlan::Storage::Fragment) {
       use.layout = p.table.intern(wanted.layout);
     } else {
       ViewedValue viewed(operand.get());

@@ -66,7 +66,7 @@ bool LaunchPattern::fixGpu(llvm::ArrayRef<nrd_arg> args, bool isDecided) {
     if (!isHere && args[i].memory != NRD_MEMORY_UNKNOWN)
       return false;
     isDecided |= isHere;
-    if (!isDecided && !onDevice && cuda::placeOf(args[i].p) == cuda::Place::Device)
+    if (!isDecided && !onDevice && cuda::memoryKindOf(args[i].p) == cuda::MemoryKind::Device)
       onDevice = i;
   }
   if (!isDecided && onDevice)
@@ -100,7 +100,7 @@ bool LaunchPattern::isAsAsked(llvm::ArrayRef<nrd_arg> args) const {
     const nrd_arg &arg = args[index];
     if (answer == Answer::Pageable
             ? !isPageable(arg)
-            : (cuda::placeOf(arg.p) == cuda::Place::Device) != (answer == Answer::Device))
+            : (cuda::memoryKindOf(arg.p) == cuda::MemoryKind::Device) != (answer == Answer::Device))
       return false;
   }
   return true;

@@ -29,8 +29,8 @@ TargetName fallback() {
 }
 
 /// Of a pointer that is not null. An array counts as pageable, whatever it lies in.
-cuda::Place placeOf(const nrd_arg &arg) {
-  return arg.memory == NRD_MEMORY_HOST ? cuda::Place::Pageable : cuda::placeOf(arg.p);
+cuda::MemoryKind placeOf(const nrd_arg &arg) {
+  return arg.memory == NRD_MEMORY_HOST ? cuda::MemoryKind::Pageable : cuda::memoryKindOf(arg.p);
 }
 
 /// The table of the header.
@@ -48,12 +48,12 @@ TargetName byArguments(llvm::ArrayRef<nrd_arg> args, bool strict) {
       continue;
     }
     switch (placeOf(arg)) {
-    case cuda::Place::Device:
+    case cuda::MemoryKind::Device:
       return gpu;
-    case cuda::Place::Pinned:
+    case cuda::MemoryKind::Pinned:
       pinned = true;
       break;
-    case cuda::Place::Pageable:
+    case cuda::MemoryKind::Pageable:
       (isTensor ? tensor : array) = true;
       break;
     }
@@ -154,7 +154,7 @@ ErrorPtr runtime::targetWithoutArguments(const Options &options, TargetName &out
 }
 
 bool runtime::isPageable(const nrd_arg &arg) {
-  return arg.p && arg.memory < NRD_MEMORY_CUDA && placeOf(arg) == cuda::Place::Pageable;
+  return arg.p && arg.memory < NRD_MEMORY_CUDA && placeOf(arg) == cuda::MemoryKind::Pageable;
 }
 
 bool runtime::canLaunch(const CompileRequest &request) {
@@ -203,7 +203,7 @@ nrd_error *nrd_target_of_arguments(const nrd_arg *arguments, size_t count,
 NRD_CATCH_ERROR
 
 int nrd_cuda_is_pinned(const void *address) try {
-  return cuda::hasDriver() ? cuda::placeOf(address) == cuda::Place::Pinned : -1;
+  return cuda::hasDriver() ? cuda::memoryKindOf(address) == cuda::MemoryKind::Pinned : -1;
 }
 NRD_CATCH_AND(return -1)
 

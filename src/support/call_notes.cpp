@@ -10,11 +10,11 @@ static constexpr size_t maxCallNotes = 12;
 
 Diagnostic &addCalls(Diagnostic &diagnostic, std::span<const SourceSpan> calls) {
   // One note for calls from one place that follow each other: a function that calls itself.
-  struct Place {
+  struct RepeatedCall {
     SourceSpan call;
     int64_t times;
   };
-  std::vector<Place> places;
+  std::vector<RepeatedCall> places;
   for (const SourceSpan &call : calls) {
     if (!call)
       continue;

@@ -143,7 +143,7 @@ llvm::Error CodeProblems::take(const llvm::Module &module) {
   auto [problems, number] = std::exchange(*found, {});
   if (problems.empty())
     return llvm::Error::success();
-  if (std::vector<SourcePlace> places = notedPlaces(module, number); !places.empty())
+  if (std::vector<explain::SourcePlace> places = notedPlaces(module, number); !places.empty())
     return llvm::make_error<AssemblyRefused>(std::move(problems), std::move(places));
   return llvm::createStringError("the assembly of `inline_asm_elementwise` cannot be used: " +
                                  problems);

@@ -7,6 +7,8 @@
 
 namespace nereid::targets {
 
+using explain::SourcePlace;
+
 /// Metadata of the module: a node for each noted call.
 static constexpr const char *listName = "nereid.places";
 /// Numbers begin here: libraries bring numbers of their own.

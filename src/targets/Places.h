@@ -13,11 +13,11 @@ class Module;
 namespace nereid::targets {
 
 /// The place of an operation, and those of the calls that led there, innermost first.
-std::vector<SourcePlace> placesOf(mlir::Location location);
+std::vector<explain::SourcePlace> placesOf(mlir::Location location);
 
 /// Notes the places of `location` on a call of assembly; they are kept in the call's module.
 void notePlaces(llvm::CallBase &call, mlir::Location location);
 /// The places that were noted under the number of a `srcloc`; none for another number.
-std::vector<SourcePlace> notedPlaces(const llvm::Module &module, uint64_t number);
+std::vector<explain::SourcePlace> notedPlaces(const llvm::Module &module, uint64_t number);
 
 } // namespace nereid::targets

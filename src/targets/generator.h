@@ -1,6 +1,7 @@
 // The code generator of a target: one kernel in tile IR to machine code. Everything that needs MLIR
 // and LLVM's code generators is behind this; the finished kernel (targets/target.h) is not.
 #pragma once
+#include "explain/SourcePlace.h"
 #include "targets/source_lines.h"
 #include "targets/target.h"
 
@@ -30,27 +31,21 @@ public:
   std::string biggest; ///< what takes most of it, with the kernel's lines; may be empty
 };
 
-/// A place in the kernel's source; lines and columns count from 1.
-struct SourcePlace {
-  std::string file;
-  unsigned line = 0, column = 0;
-};
-
 /// The error of a compilation whose assembly, written by the author, is refused.
 class AssemblyRefused : public llvm::ErrorInfo<AssemblyRefused> {
 public:
   static inline char ID = 0;
-  AssemblyRefused(std::string text, std::vector<SourcePlace> places)
+  AssemblyRefused(std::string text, std::vector<explain::SourcePlace> places)
       : text(std::move(text)), places(std::move(places)) {}
   void log(llvm::raw_ostream &out) const override {
-    for (const SourcePlace &place : llvm::ArrayRef(places).take_front(1))
+    for (const explain::SourcePlace &place : llvm::ArrayRef(places).take_front(1))
       out << place.file << ':' << place.line << ':' << place.column << ": ";
     out << "the assembler refuses this assembly: " << text;
   }
   std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
 
-  std::string text;                ///< what the assembler says
-  std::vector<SourcePlace> places; ///< the assembly's, and of the calls that led there
+  std::string text;                         ///< what the assembler says
+  std::vector<explain::SourcePlace> places; ///< the assembly's, and of the calls that led there
 };
 
 /// Objects are immutable and may be used from several threads at once.

@@ -15,21 +15,21 @@ using namespace mlir;
 namespace nereid::transforms {
 
 using explain::Expression;
-using explain::Place;
+using explain::SourcePlace;
 
-Place placeOf(Location location) {
+SourcePlace placeOf(Location location) {
   if (auto file = dyn_cast<FileLineColLoc>(location))
     return {file.getFilename().str(), file.getLine(), file.getColumn()};
   if (auto name = dyn_cast<NameLoc>(location))
     return placeOf(name.getChildLoc());
   if (auto call = dyn_cast<CallSiteLoc>(location)) {
-    Place callee = placeOf(call.getCallee());
+    SourcePlace callee = placeOf(call.getCallee());
     bool library = llvm::StringRef(callee.file).starts_with("<prelude>");
     return callee.line == 0 || library ? placeOf(call.getCaller()) : callee;
   }
   if (auto fused = dyn_cast<FusedLoc>(location))
     for (Location part : fused.getLocations())
-      if (Place place = placeOf(part); place.line)
+      if (SourcePlace place = placeOf(part); place.line)
         return place;
   return {};
 }
@@ -61,7 +61,7 @@ explain::Shape shapeOf(Type type) {
   return shape;
 }
 
-std::string printWithPlaces(Operation *op, std::vector<Place> &places) {
+std::string printWithPlaces(Operation *op, std::vector<SourcePlace> &places) {
   AsmState::LocationMap lines;
   AsmState state(op, OpPrintingFlags(), &lines);
   std::string text;
@@ -70,7 +70,7 @@ std::string printWithPlaces(Operation *op, std::vector<Place> &places) {
   places.assign(llvm::count(text, '\n') + 1, {});
   for (auto [each, where] : lines)
     if (where.first >= 1 && where.first <= places.size() && !isa<ModuleOp>(each))
-      if (Place place = placeOf(each->getLoc()); place.line)
+      if (SourcePlace place = placeOf(each->getLoc()); place.line)
         places[where.first - 1] = place;
   return text;
 }
@@ -258,7 +258,7 @@ void Counter::access(StringRef what, Operation *op, Value pointer, int64_t eleme
 }
 
 void Counter::arithmetic(StringRef what, Operation *op, int64_t amount, int loop) {
-  Place place = placeOf(op->getLoc());
+  SourcePlace place = placeOf(op->getLoc());
   // Lines, not ops, are what people look at.
   if (!report.work.empty())
     if (auto &last = report.work.back();

@@ -10,7 +10,7 @@ namespace nereid::transforms {
 
 /// The line of the user's source that an op stands for: within an inlined function its own, within
 /// the language's library the line that called it.
-explain::Place placeOf(mlir::Location location);
+explain::SourcePlace placeOf(mlir::Location location);
 
 /// The type of a tensor or scalar; of pointers that of what they point to.
 explain::Shape shapeOf(mlir::Type type);
@@ -25,6 +25,6 @@ void countWork(mlir::func::FuncOp kernel, explain::Report &report);
 std::vector<std::string> unalignedArguments(mlir::Value value, int64_t multiple);
 
 /// The text of an op as `print` gives it, with the place of every line.
-std::string printWithPlaces(mlir::Operation *op, std::vector<explain::Place> &places);
+std::string printWithPlaces(mlir::Operation *op, std::vector<explain::SourcePlace> &places);
 
 } // namespace nereid::transforms

@@ -112,7 +112,7 @@ double Estimate::least() const {
 
 Estimate estimate(const json::Object &report, const ArgumentList &list,
                   const std::array<uint32_t, 3> &grid,
-                  const std::optional<explain::Machine> &machine) {
+                  const std::optional<explain::PeakRates> &machine) {
   Estimate result;
   std::vector<Loop> loops = loopsOf(report);
   uint64_t programs = uint64_t(grid[0]) * grid[1] * grid[2];
@@ -203,7 +203,7 @@ std::vector<std::string> workLines(const json::Object &report) {
   return lines;
 }
 
-std::optional<explain::Machine> machineFor(const json::Object &report, int device) {
+std::optional<explain::PeakRates> peakRatesFor(const json::Object &report, int device) {
   int sm = int(report.getInteger("sm").value_or(0));
   if (!sm)
     return std::nullopt;
@@ -231,7 +231,7 @@ std::optional<explain::Machine> machineFor(const json::Object &report, int devic
     }
     nrd_string_free(text);
   }
-  return explain::machineOf(sm, figures.multiprocessors ? &figures : nullptr);
+  return explain::peakRatesOf(sm, figures.multiprocessors ? &figures : nullptr);
 }
 
 } // namespace nereid::cli

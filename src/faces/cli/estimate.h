@@ -1,7 +1,7 @@
 // Estimates what a launch moves and computes, and a lower bound of its time, from the compiler's
 // report on the kernel and the launch's arguments.
 #pragma once
-#include "explain/Machine.h"
+#include "explain/PeakRates.h"
 #include "faces/cli/arguments.h"
 
 #include "llvm/Support/JSON.h"
@@ -16,7 +16,7 @@ struct Estimate {
   /// Bytes that the programs ask for, and those that memory must move at least: each tensor once,
   /// as far as their sizes are known.
   double requested = 0, moved = 0;
-  std::map<std::string, double> operations; ///< by arithmetic (explain/Machine.h)
+  std::map<std::string, double> operations; ///< by arithmetic (explain/PeakRates.h)
   double flops() const;                     ///< without "special"
   /// Seconds: of the memory, of the second-level cache, of each arithmetic; "" for what is unknown.
   std::map<std::string, double> seconds;
@@ -28,12 +28,12 @@ struct Estimate {
 /// programs are looked at, evenly spread.
 Estimate estimate(const llvm::json::Object &report, const ArgumentList &list,
                   const std::array<uint32_t, 3> &grid,
-                  const std::optional<explain::Machine> &machine);
+                  const std::optional<explain::PeakRates> &machine);
 
 /// "reads 16384 bytes of `a_ptr` x (K + 63) / 64": the work of one program, a line each.
 std::vector<std::string> workLines(const llvm::json::Object &report);
 
 /// The device's figures as a machine, or those of a well-known one of the architecture.
-std::optional<explain::Machine> machineFor(const llvm::json::Object &report, int device);
+std::optional<explain::PeakRates> peakRatesFor(const llvm::json::Object &report, int device);
 
 } // namespace nereid::cli

@@ -129,7 +129,7 @@ static int explainOne(const Command &command, const Arguments &parsed) {
   ReportView view;
   view.report = std::move(*parsedReport->getAsObject());
   bool gpu = view.report.getInteger("sm").value_or(0) != 0;
-  view.machine = machineFor(view.report, gpu && nrd_cuda_device_count() > 0 ? 0 : -1);
+  view.machine = peakRatesFor(view.report, gpu && nrd_cuda_device_count() > 0 ? 0 : -1);
   if (grid) {
     view.launch = launchText(*grid, list);
     view.estimate = estimate(view.report, list, *grid, view.machine);

@@ -30,7 +30,7 @@ struct Measured {
 struct ReportView {
   llvm::json::Object report; ///< the stage "explain"
   std::vector<StageText> stages;
-  std::optional<explain::Machine> machine;
+  std::optional<explain::PeakRates> machine;
   std::optional<Estimate> estimate;
   std::optional<Measured> measured;
   std::string launch; ///< "grid 4096, 1, 1; n = 4096": what estimate and measurement are of

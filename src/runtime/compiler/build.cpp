@@ -116,7 +116,7 @@ private:
 };
 
 /// A place in a file; nowhere when the file does not have it.
-SourceSpan spanAt(const targets::SourcePlace &place, const SourceFilePtr &file) {
+SourceSpan spanAt(const explain::SourcePlace &place, const SourceFilePtr &file) {
   std::optional<uint32_t> index = file ? file->indexOfLine(place.line) : std::nullopt;
   if (!index)
     return {};
@@ -135,7 +135,7 @@ ErrorPtr assemblyError(const targets::AssemblyRefused &refused, const CompileReq
   SourceFilePtr own = module ? module->source().shared_from_this() : nullptr;
   DiagnosticEngine diagnostics;
   Diagnostic *report = nullptr;
-  for (const targets::SourcePlace &place : refused.places) {
+  for (const explain::SourcePlace &place : refused.places) {
     // The kernel's own text, which may be one function of its file alone; else the file.
     SourceFilePtr file = own && own->name() == place.file ? own : nullptr;
     SourceSpan span = spanAt(place, file);

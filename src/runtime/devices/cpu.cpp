@@ -34,7 +34,7 @@ class Spans {
 public:
   explicit Spans(const SourceFile &kernel) : kernel(kernel) {}
   /// Of no text when the line is not known.
-  SourceSpan of(const cpu::SourcePlace &place) {
+  SourceSpan of(const cpu::SitePlace &place) {
     if (place.line <= 0)
       return {};
     if (place.file == kernel.name())
@@ -106,14 +106,14 @@ ErrorPtr failureError(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
   case cpu::FailureKind::None:
     return internalError("a program failed without a reason");
   }
-  auto addPlace = [&](const cpu::SourcePlace &place) {
+  auto addPlace = [&](const cpu::SitePlace &place) {
     if (place.line > 0)
       diagnostic->note(diag::AtPlace, SourceSpan(), place.file, place.line);
   };
   if (!span && !site.places.empty())
     addPlace(site.places.front());
   std::vector<SourceSpan> calls;
-  for (const cpu::SourcePlace &place : llvm::drop_begin(site.places, !site.places.empty()))
+  for (const cpu::SitePlace &place : llvm::drop_begin(site.places, !site.places.empty()))
     calls.push_back(spans.of(place));
   addCalls(*diagnostic, calls);
   int64_t x = launch.grid[0], y = launch.grid[1], program = failure.program;
@@ -152,8 +152,8 @@ void CpuDevice::describe(const nrd_kernel &kernel, llvm::json::Object &out) cons
     for (const cpu::PrintOperand &operand : site.operands)
       operands.push_back(llvm::json::Object{{"kind", int(operand.kind)},
                                             {"shape", llvm::json::Array(operand.shape)}});
-    static const cpu::SourcePlace nowhere;
-    const cpu::SourcePlace &place = site.places.empty() ? nowhere : site.places.front();
+    static const cpu::SitePlace nowhere;
+    const cpu::SitePlace &place = site.places.empty() ? nowhere : site.places.front();
     sites.push_back(llvm::json::Object{{"file", llvm::json::fixUTF8(place.file)},
                                        {"line", place.line},
                                        {"column", place.column},

@@ -33,18 +33,18 @@ ErrorPtr deviceOfLaunch(llvm::ArrayRef<nrd_arg> args, const nrd_launch *launch, 
 ErrorPtr architecture(int device, int &out);
 
 /// Whose memory an address is in.
-enum class Place : uint8_t {
+enum class MemoryKind : uint8_t {
   Pageable, ///< ordinary memory of the host, or none: no GPU reaches it
   Pinned,   ///< memory of the host that GPUs reach
   Device
 };
 /// Everything is pageable without a driver, and before somebody has initialised it: this opens the
 /// driver's library and does not initialise it.
-Place placeOf(const void *address);
+MemoryKind memoryKindOf(const void *address);
 /// Whether there is a driver library, with devices or not; does not initialise it.
 bool hasDriver();
 inline bool isDeviceMemory(const void *address) {
-  return placeOf(address) == Place::Device;
+  return memoryKindOf(address) == MemoryKind::Device;
 }
 
 /// The number of the device whose memory the address is in; -1 for other addresses and without a

@@ -239,16 +239,16 @@ bool cuda::hasDriver() {
   return Driver::tryOpen() != nullptr;
 }
 
-cuda::Place cuda::placeOf(const void *address) {
+cuda::MemoryKind cuda::memoryKindOf(const void *address) {
   const Driver *driver = Driver::tryOpen();
   unsigned type = 0;
   if (!address || !driver || launchState.inherited.load(std::memory_order_relaxed) ||
       driver->cuPointerGetAttribute(&type, PointerMemoryType, DevicePointer(uintptr_t(address))) !=
           Success)
-    return Place::Pageable;
-  return type == MemoryDevice ? Place::Device
-         : type == MemoryHost ? Place::Pinned
-                              : Place::Pageable;
+    return MemoryKind::Pageable;
+  return type == MemoryDevice ? MemoryKind::Device
+         : type == MemoryHost ? MemoryKind::Pinned
+                              : MemoryKind::Pageable;
 }
 
 int cuda::deviceOfAddress(const void *address) {

@@ -49,7 +49,7 @@ void explainScratch(uint64_t bytes, explain::Report &report) {
                 {std::to_string(bytes), std::to_string(cache) + " bytes"});
 }
 
-std::optional<std::string> assemblyOf(const std::string &llir, const Machine &machine,
+std::optional<std::string> assemblyOf(const std::string &llir, const InstructionSet &machine,
                                       bool contract, std::string &why) {
   llvm::LLVMContext context;
   llvm::SMDiagnostic diagnostic;
@@ -72,7 +72,7 @@ public:
   llvm::Expected<std::unique_ptr<CompiledKernel>>
   compile(ModuleOp tileModule, const CompileOptions &options,
           const targets::SourceLines &sourceLine) const override {
-    auto machine = machineFor(options.features, options.load);
+    auto machine = instructionSetFor(options.features, options.load);
     if (!machine)
       return machine.takeError();
     func::FuncOp kernel = targets::kernelOf(tileModule);

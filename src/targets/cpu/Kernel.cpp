@@ -25,7 +25,7 @@ bool CpuKernel::save(ByteWriter &out) const {
   saveCommon(out);
   const auto *table = static_cast<const SiteTable *>(sites.get());
   out.list(table ? table->sites : std::vector<Site>(), [&](const Site &site) {
-    out.list(site.places, [&](const SourcePlace &place) {
+    out.list(site.places, [&](const SitePlace &place) {
       out.text(place.file);
       out.number(int32_t(place.line));
       out.number(int32_t(place.column));
@@ -49,7 +49,7 @@ void CpuKernel::restore(ByteReader &in) {
   in.list([&] {
     Site &site = table.sites.emplace_back();
     in.list([&] {
-      SourcePlace &place = site.places.emplace_back();
+      SitePlace &place = site.places.emplace_back();
       place.file = in.text();
       place.line = in.number<int32_t>();
       place.column = in.number<int32_t>();

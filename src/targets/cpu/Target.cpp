@@ -1,8 +1,8 @@
 // The CPU target without its code generator: kernels from disk, made callable.
 #include "support/bytes.h"
 #include "targets/StageClock.h"
+#include "targets/cpu/InstructionSet.h"
 #include "targets/cpu/Kernel.h"
-#include "targets/cpu/Machine.h"
 
 namespace nereid::cpu {
 namespace {
@@ -15,7 +15,7 @@ public:
   llvm::StringRef name() const override { return "cpu"; }
 
   std::string identity(const CompileOptions &options) const override {
-    auto machine = machineFor(options.features, options.load);
+    auto machine = instructionSetFor(options.features, options.load);
     if (!machine) {
       llvm::consumeError(machine.takeError()); // the compilation says so
       return {};

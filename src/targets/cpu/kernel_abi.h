@@ -19,7 +19,7 @@ namespace nereid::cpu {
 
 struct SiteTable;
 
-struct LaunchInfo {
+struct LaunchRecord {
   int32_t grid[3];
   int32_t reserved;
   // The texts and source places that calls of the support library refer to by number; may be null.
@@ -27,9 +27,9 @@ struct LaunchInfo {
   // The executor's own.
   void *launch;
 };
-static_assert(offsetof(LaunchInfo, grid) == 0 && offsetof(LaunchInfo, sites) == 16);
+static_assert(offsetof(LaunchRecord, grid) == 0 && offsetof(LaunchRecord, sites) == 16);
 
-using KernelFn = void (*)(const void *args, LaunchInfo *info, int64_t begin, int64_t end,
+using KernelFn = void (*)(const void *args, LaunchRecord *info, int64_t begin, int64_t end,
                           void *scratch);
 
 // Why a program stopped its launch. `details` of the failure mean:
@@ -54,13 +54,13 @@ struct Failure {
 // by name.
 extern "C" {
 // Records the failure (the lowest program wins) and leaves the kernel function. Never returns.
-[[noreturn]] void nereid_cpu_fail(nereid::cpu::LaunchInfo *info, int64_t program, int32_t kind,
+[[noreturn]] void nereid_cpu_fail(nereid::cpu::LaunchRecord *info, int64_t program, int32_t kind,
                                   int32_t site, int64_t detail0, int64_t detail1, int64_t detail2);
 // One turn of a waiting loop: relaxes the core, gives it away now and then, and leaves the kernel
 // function when another program has failed.
-void nereid_cpu_spin(nereid::cpu::LaunchInfo *info);
+void nereid_cpu_spin(nereid::cpu::LaunchRecord *info);
 // Prints operand `operand` of print site `site`; `data` holds its elements contiguously, row-major
 // (i1 as a byte).
-void nereid_cpu_print(nereid::cpu::LaunchInfo *info, int64_t program, int32_t site, int32_t operand,
-                      const void *data);
+void nereid_cpu_print(nereid::cpu::LaunchRecord *info, int64_t program, int32_t site,
+                      int32_t operand, const void *data);
 }

@@ -117,7 +117,7 @@ private:
   bool canAssemble = false;
   llvm::LLVMContext context;
   targets::CodeProblems problems;
-  EmittedKernel emitted;
+  LlvmKernel emitted;
   std::unique_ptr<llvm::TargetMachine> machine;
 };
 

@@ -151,11 +151,11 @@ static explain::Hint hintOf(llvm::StringRef warning, const LaunchInfo &info, int
 }
 
 /// The place of a `.loc` or of its `inlined_at`: file, line, column.
-static std::optional<targets::SourcePlace> placeIn(llvm::StringRef numbers,
+static std::optional<explain::SourcePlace> placeIn(llvm::StringRef numbers,
                                                    const llvm::StringMap<std::string> &files) {
   llvm::SmallVector<llvm::StringRef> parts;
   numbers.ltrim().split(parts, ' ', 3, false);
-  targets::SourcePlace place;
+  explain::SourcePlace place;
   if (parts.size() < 3 || parts[1].getAsInteger(10, place.line) ||
       parts[2].rtrim(", ;\t").getAsInteger(10, place.column))
     return std::nullopt;
@@ -203,7 +203,7 @@ static llvm::Error placedInSource(llvm::Error error, llvm::StringRef ptx) {
   auto innermost = placeIn(place, files);
   if (!inside || !innermost)
     return same();
-  std::vector<targets::SourcePlace> places{*innermost};
+  std::vector<explain::SourcePlace> places{*innermost};
   for (llvm::StringRef rest = place.split("inlined_at").second; !rest.empty();
        rest = rest.split("inlined_at").second)
     if (auto caller = placeIn(rest, files))

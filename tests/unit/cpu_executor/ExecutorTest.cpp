@@ -21,7 +21,7 @@ namespace {
 struct CountArgs {
   std::vector<std::atomic<int>> *counts;
 };
-void countPrograms(const void *args, LaunchInfo *, int64_t begin, int64_t end, void *) {
+void countPrograms(const void *args, LaunchRecord *, int64_t begin, int64_t end, void *) {
   auto &counts = *static_cast<const CountArgs *>(args)->counts;
   for (int64_t p = begin; p < end; ++p)
     counts[p].fetch_add(1, std::memory_order_relaxed);
@@ -52,7 +52,7 @@ TEST_F(ExecutorTest, RunsEveryProgramOnce) {
 
 TEST_F(ExecutorTest, HonoursTheThreadLimit) {
   static std::atomic<int> inside{0}, most{0};
-  auto kernel = [](const void *, LaunchInfo *, int64_t begin, int64_t end, void *) {
+  auto kernel = [](const void *, LaunchRecord *, int64_t begin, int64_t end, void *) {
     int now = ++inside;
     for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
     }
@@ -70,7 +70,7 @@ TEST_F(ExecutorTest, HonoursTheThreadLimit) {
 }
 
 TEST_F(ExecutorTest, RefusesBadGridsAndRunsEmptyOnes) {
-  auto never = [](const void *, LaunchInfo *, int64_t, int64_t, void *) { FAIL(); };
+  auto never = [](const void *, LaunchRecord *, int64_t, int64_t, void *) { FAIL(); };
   int32_t empty[3] = {0, 5, 5}, negative[3] = {4, -1, 1},
           huge[3] = {INT32_MAX, INT32_MAX, INT32_MAX};
   EXPECT_EQ(run(never, nullptr, empty).status, LaunchStatus::Ok);
@@ -82,7 +82,7 @@ TEST_F(ExecutorTest, RefusesBadGridsAndRunsEmptyOnes) {
 struct ChainArgs {
   std::atomic<int64_t> *done;
 };
-void chain(const void *args, LaunchInfo *info, int64_t begin, int64_t end, void *) {
+void chain(const void *args, LaunchRecord *info, int64_t begin, int64_t end, void *) {
   auto &done = *static_cast<const ChainArgs *>(args)->done;
   for (int64_t p = begin; p < end; ++p) {
     while (done.load(std::memory_order_acquire) != p)
@@ -102,7 +102,7 @@ struct LockArgs {
   std::atomic<int> *lock;
   int64_t *sum; // guarded by the lock: a data race if it does not work
 };
-void addUnderLock(const void *args, LaunchInfo *info, int64_t begin, int64_t end, void *) {
+void addUnderLock(const void *args, LaunchRecord *info, int64_t begin, int64_t end, void *) {
   auto &lock = *static_cast<const LockArgs *>(args);
   for (int64_t p = begin; p < end; ++p) {
     int expected = 0;
@@ -128,7 +128,7 @@ struct BarrierArgs {
   std::atomic<int64_t> *arrived;
   int64_t programs;
 };
-void barrier(const void *args, LaunchInfo *info, int64_t begin, int64_t end, void *) {
+void barrier(const void *args, LaunchRecord *info, int64_t begin, int64_t end, void *) {
   auto &b = *static_cast<const BarrierArgs *>(args);
   ASSERT_EQ(end - begin, 1);
   b.arrived->fetch_add(1);
@@ -158,7 +158,7 @@ TEST_F(ExecutorTest, ThreadsAreAddedWhenAllWait) {
 }
 
 TEST_F(ExecutorTest, CooperativeRefusesMoreThanTheLimit) {
-  auto never = [](const void *, LaunchInfo *, int64_t, int64_t, void *) { FAIL(); };
+  auto never = [](const void *, LaunchRecord *, int64_t, int64_t, void *) { FAIL(); };
   LaunchOptions options;
   options.cooperative = true;
   int32_t grid[3] = {int32_t(cooperativeLimit) + 1, 1, 1};
@@ -168,7 +168,7 @@ TEST_F(ExecutorTest, CooperativeRefusesMoreThanTheLimit) {
 struct FailArgs {
   int64_t from, step; // programs from, from + step, ... fail
 };
-void failSome(const void *args, LaunchInfo *info, int64_t begin, int64_t end, void *) {
+void failSome(const void *args, LaunchRecord *info, int64_t begin, int64_t end, void *) {
   auto &fail = *static_cast<const FailArgs *>(args);
   for (int64_t p = begin; p < end; ++p)
     if (p >= fail.from && (p - fail.from) % fail.step == 0)
@@ -191,7 +191,7 @@ TEST_F(ExecutorTest, ReportsTheLowestFailingProgram) {
 }
 
 // Program 0 fails; the others wait for it for ever.
-void waitForever(const void *, LaunchInfo *info, int64_t begin, int64_t end, void *) {
+void waitForever(const void *, LaunchRecord *info, int64_t begin, int64_t end, void *) {
   if (begin == 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     nereid_cpu_fail(info, 0, int32_t(FailureKind::OutOfBounds), 1, 0, 0, 0);
@@ -213,7 +213,7 @@ TEST_F(ExecutorTest, AFailureEndsWaitingPrograms) {
 struct ScratchArgs {
   size_t bytes;
 };
-void useScratch(const void *args, LaunchInfo *, int64_t begin, int64_t end, void *scratch) {
+void useScratch(const void *args, LaunchRecord *, int64_t begin, int64_t end, void *scratch) {
   size_t bytes = static_cast<const ScratchArgs *>(args)->bytes;
   auto *data = static_cast<unsigned char *>(scratch);
   ASSERT_EQ(reinterpret_cast<uintptr_t>(data) % 64, 0u);
@@ -234,7 +234,7 @@ TEST_F(ExecutorTest, ScratchIsAlignedAndAsLargeAsAsked) {
   LaunchOptions options;
   options.scratchBytes = SIZE_MAX / 2;
   int32_t grid[3] = {1, 1, 1};
-  auto never = [](const void *, LaunchInfo *, int64_t, int64_t, void *) { FAIL(); };
+  auto never = [](const void *, LaunchRecord *, int64_t, int64_t, void *) { FAIL(); };
 #if !__has_feature(address_sanitizer) &&                                                           \
     !__has_feature(thread_sanitizer) // these abort instead of refusing
   EXPECT_EQ(run(never, nullptr, grid, options).status, LaunchStatus::NoMemory);
@@ -245,7 +245,7 @@ TEST_F(ExecutorTest, ScratchIsAlignedAndAsLargeAsAsked) {
 struct NestedArgs {
   std::atomic<int> *innerFailures;
 };
-void launchInside(const void *args, LaunchInfo *, int64_t begin, int64_t end, void *scratch) {
+void launchInside(const void *args, LaunchRecord *, int64_t begin, int64_t end, void *scratch) {
   for (int64_t p = begin; p < end; ++p) {
     *static_cast<int64_t *>(scratch) = p;
     ScratchArgs inner{64};
@@ -321,7 +321,7 @@ TEST_F(ExecutorTest, ThreadCountComesFromTheSettings) {
 
 // Not a judgement of speed, which belongs to a quiet machine: prints what a launch costs.
 TEST_F(ExecutorTest, LaunchOverheadIsReported) {
-  auto empty = [](const void *, LaunchInfo *, int64_t, int64_t, void *) {};
+  auto empty = [](const void *, LaunchRecord *, int64_t, int64_t, void *) {};
   setThreadCount(2);
   for (int32_t programs : {1, 2, 64}) {
     int32_t grid[3] = {programs, 1, 1};

@@ -68,7 +68,7 @@ TEST(Print, EveryKind) {
   EXPECT_EQ(printed(ElementKind::I16, 0x00ab, true), "0x00ab");
 }
 
-void printProgram(const void *, LaunchInfo *info, int64_t begin, int64_t end, void *) {
+void printProgram(const void *, LaunchRecord *info, int64_t begin, int64_t end, void *) {
   for (int64_t p = begin; p < end; ++p) {
     int32_t value = int32_t(p) * 10;
     nereid_cpu_print(info, p, 0, 0, &value);

@@ -23,7 +23,8 @@ struct Layout {
 using DotFunction = void(const void *a, const void *b, void *c);
 
 // The plan is of a level's features, which outlive the code.
-std::unique_ptr<Code> compileDot(const DotPlan &plan, const Layout &layout, const Level &level) {
+std::unique_ptr<Code> compileDot(const DotBlocking &plan, const Layout &layout,
+                                 const Level &level) {
   auto context = makeContext();
   mlir::OpBuilder builder(context.get());
   mlir::Location loc = builder.getUnknownLoc();
@@ -48,7 +49,7 @@ template <typename In, typename Out> void check(DotType type, int64_t m, int64_t
     return In(int(random() % 255) - 127) / (std::is_integral_v<In> ? In(1) : In(16));
   };
   for (const Level &level : levels()) {
-    DotPlan plan = planDot(type, m, n, k, level.features);
+    DotBlocking plan = blockDot(type, m, n, k, level.features);
     for (int variant = 0; variant < 3; ++variant) {
       // Row-major; A transposed and wider rows; B packed and C overwritten.
       bool transposed = variant == 1, packed = variant == 2, zeroC = variant == 2;
@@ -115,7 +116,7 @@ TEST(Dot, PlansCoverTheShapeAndFitTheRegisters) {
     for (int64_t m : {1, 7, 16, 100, 128, 176})
       for (int64_t n : {1, 7, 16, 48, 100, 128, 250})
         for (DotType type : {DotType::F32, DotType::F64, DotType::I8}) {
-          DotPlan plan = planDot(type, m, n, 32, features);
+          DotBlocking plan = blockDot(type, m, n, 32, features);
           EXPECT_EQ(plan.rowBlocks * plan.rows + plan.longBlocks, m);
           EXPECT_EQ(plan.panels * plan.panelWidth + plan.tailWidth, n);
           int64_t vectors = plan.panelWidth / plan.lanes;
@@ -132,7 +133,7 @@ TEST(Dot, SpeedIsReported) {
                               {32, 32, 32},   {16, 16, 16}, {100, 100, 100}};
   for (const Level &level : levels())
     for (auto [m, n, k] : sizes) {
-      DotPlan plan = planDot(DotType::F32, m, n, k, level.features);
+      DotBlocking plan = blockDot(DotType::F32, m, n, k, level.features);
       auto start = std::chrono::steady_clock::now();
       auto code = compileDot(plan, {k, 1, n, false, n, false}, level);
       std::chrono::duration<double, std::milli> compileTime =

@@ -10,7 +10,7 @@
 using namespace mlir;
 using namespace nereid;
 using namespace nereid::gpu;
-using Place = DotOperandPlan::Place;
+using Storage = DotOperandPlan::Storage;
 
 namespace {
 
@@ -67,7 +67,7 @@ TEST_F(DotPlanTest, HalfPrecisionGoesToWgmma) {
   EXPECT_EQ(plan.unit, MatrixUnit::Wgmma);
   EXPECT_EQ(plan.warps, (std::array<int64_t, 2>{8, 1}));
   EXPECT_EQ(plan.accumulator, layout::wgmmaAccumulator({128, 256}, {8, 1}, 256));
-  EXPECT_EQ(plan.a.place, Place::Shared);
+  EXPECT_EQ(plan.a.storage, Storage::Shared);
   EXPECT_EQ(plan.a.layout, layout::sharedSwizzled({128, 64}, {1, 0}, 16, 128));
   // Row-major B stays as it is: the unit reads 16-bit elements in both orders.
   EXPECT_EQ(plan.b.layout, layout::sharedSwizzled({64, 256}, {1, 0}, 16, 128));
@@ -100,7 +100,7 @@ TEST_F(DotPlanTest, NarrowAndWideTypesNeedKMajorB) {
   EXPECT_TRUE(tf32.b.reordered);
   // A in the wrong order goes through registers, which are filled from a buffer in memory's order.
   DotPlan transposed = planDot(facts(128, 128, 32, f32, f32, false, true), hopper(4));
-  EXPECT_EQ(transposed.a.place, Place::Fragment);
+  EXPECT_EQ(transposed.a.storage, Storage::Fragment);
   EXPECT_EQ(transposed.a.layout, layout::wgmmaOperandA({128, 32}, {4, 1}, 32));
   EXPECT_FALSE(transposed.a.kMajor);
   EXPECT_FALSE(transposed.b.reordered);
@@ -115,7 +115,7 @@ TEST_F(DotPlanTest, FullPrecisionIsMultiplyAdd) {
   EXPECT_EQ(plan.accumulator.size(layout::Axis::Register), 128);
   EXPECT_EQ(plan.accumulator.size(layout::Axis::Warp), 4);
   EXPECT_TRUE(plan.accumulator.isBijective());
-  EXPECT_EQ(plan.a.place, Place::Shared);
+  EXPECT_EQ(plan.a.storage, Storage::Shared);
 }
 
 TEST_F(DotPlanTest, FallsBackToMmaSync) {

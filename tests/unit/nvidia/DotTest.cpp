@@ -84,7 +84,7 @@ protected:
       std::string type = tensor(of, kind.element, rows);
       body +=
           "  %s" + name + " = ngpu.local_alloc %" + name + " : " + type + " -> " + buffer + "\n";
-      if (wanted.place == DotOperandPlan::Place::Shared) {
+      if (wanted.storage == DotOperandPlan::Storage::Shared) {
         names[i] = buffer;
         return "%s" + name;
       }

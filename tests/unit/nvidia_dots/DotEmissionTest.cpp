@@ -21,7 +21,7 @@ using namespace nereid;
 using namespace nereid::gpu;
 using namespace nereid::nvidia;
 using layout::LinearLayout;
-using Place = DotOperandPlan::Place;
+using Storage = DotOperandPlan::Storage;
 
 namespace {
 
@@ -95,7 +95,7 @@ protected:
 
   /// A buffer, read into registers where the plan wants that.
   Value operand(const DotOperandPlan &plan, ArrayRef<int64_t> shape, Type element, Value buffer) {
-    if (plan.place == Place::Shared)
+    if (plan.storage == Storage::Shared)
       return buffer;
     return ngpu::LocalLoadOp::create(b, loc(), tensor(shape, element, plan.layout), buffer);
   }

@@ -35,7 +35,8 @@ static void initializeBackEnds() {
   });
 }
 
-std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Machine &machine, bool contract) {
+std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const InstructionSet &machine,
+                                                       bool contract) {
   initializeBackEnds();
   std::string error;
   llvm::Triple triple(machine.triple);
@@ -49,7 +50,8 @@ std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Machine &machine, b
       llvm::CodeGenOptLevel::Default, true));
 }
 
-void prepareModule(llvm::Module &module, llvm::TargetMachine &target, const Machine &machine) {
+void prepareModule(llvm::Module &module, llvm::TargetMachine &target,
+                   const InstructionSet &machine) {
   module.setTargetTriple(target.getTargetTriple());
   module.setDataLayout(target.createDataLayout());
   std::string width = std::to_string(machine.features.vectorBytes * 8);
@@ -103,9 +105,9 @@ static bool cutLargeBlocks(llvm::Module &module) {
 }
 
 /// Without what joins the pieces again, and what then looks at the whole.
-static constexpr llvm::StringLiteral droppedForLarge[] = {"CodeGen Prepare",
-                                                          "Post RA top-down list latency scheduler",
-                                                          "PostRA Machine Instruction Scheduler"};
+static constexpr llvm::StringLiteral droppedForLarge[] = {
+    "CodeGen Prepare", "Post RA top-down list latency scheduler",
+    "PostRA InstructionSet Instruction Scheduler"};
 
 llvm::Expected<llvm::SmallVector<char, 0>> emitCode(llvm::Module &module,
                                                     llvm::TargetMachine &target, bool assembly,

@@ -1,6 +1,6 @@
-// Machine code from LLVM IR.
+// InstructionSet code from LLVM IR.
 #pragma once
-#include "targets/cpu/Machine.h"
+#include "targets/cpu/InstructionSet.h"
 #include "targets/target.h"
 
 #include "llvm/ADT/SmallVector.h"
@@ -17,10 +17,12 @@ class TargetMachine;
 namespace nereid::cpu {
 
 /// A code generator for the machine. `contract`: a*b+c may become one instruction.
-std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const Machine &machine, bool contract);
+std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const InstructionSet &machine,
+                                                       bool contract);
 
 /// Sets what the module must carry for the machine (triple, data layout, function attributes).
-void prepareModule(llvm::Module &module, llvm::TargetMachine &target, const Machine &machine);
+void prepareModule(llvm::Module &module, llvm::TargetMachine &target,
+                   const InstructionSet &machine);
 /// The passes over LLVM IR that pay for their time. `times`: where the time of each goes, if
 /// anywhere.
 void optimize(llvm::Module &module, llvm::TargetMachine &target,

@@ -27,7 +27,7 @@ llvm::SmallVector<Piece> piecesOf(int64_t width, int64_t lanes) {
 
 class DotEmitter {
 public:
-  DotEmitter(OpBuilder &b, Location loc, const DotPlan &plan, const DotOperands &operands,
+  DotEmitter(OpBuilder &b, Location loc, const DotBlocking &plan, const DotOperands &operands,
              const Features &features)
       : b(b), loc(loc), plan(plan), operands(operands), features(features) {
     switch (plan.type) {
@@ -200,7 +200,7 @@ private:
 
   OpBuilder &b;
   Location loc;
-  const DotPlan &plan;
+  const DotBlocking &plan;
   const DotOperands &operands;
   const Features &features;
   Type input, accumulator;
@@ -208,7 +208,7 @@ private:
 
 } // namespace
 
-void emitDot(OpBuilder &builder, Location loc, const DotPlan &plan, const DotOperands &operands,
+void emitDot(OpBuilder &builder, Location loc, const DotBlocking &plan, const DotOperands &operands,
              const Features &features) {
   DotEmitter(builder, loc, plan, operands, features).emit();
 }

@@ -7,7 +7,7 @@
 // rows. A may be row-major (aRowStride = lda, aColStride = 1), transposed, or packed; each of its
 // elements is read once per column panel, so a row-major tile that fits L1 or L2 needs no packing.
 // B is best row-major with bRowStride = N, or packed in the order of `columnPanels()` (see
-// DotPlan): panel after panel, each K x width.
+// DotBlocking): panel after panel, each K x width.
 //
 // Types: f32 and f64 (A, B, C alike), i8 (A and B i8 signed, C i32: sums wrap). Tiles of f16 and
 // bf16 are converted to f32 while they are copied to the buffers; a dot with an f16 result
@@ -23,7 +23,7 @@ namespace nereid::cpu {
 enum class DotType { F32, F64, I8 };
 
 // The blocking, a function of shape, type and features alone.
-struct DotPlan {
+struct DotBlocking {
   DotType type;
   int64_t m, n, k;
   int64_t lanes; // of a full accumulator vector
@@ -33,7 +33,7 @@ struct DotPlan {
   int64_t panels, panelWidth, tailWidth;
   int64_t unroll; // steps of K in the loop's body
 };
-DotPlan planDot(DotType type, int64_t m, int64_t n, int64_t k, const Features &features);
+DotBlocking blockDot(DotType type, int64_t m, int64_t n, int64_t k, const Features &features);
 
 struct DotOperands {
   mlir::Value a, b, c; // !llvm.ptr
@@ -45,7 +45,7 @@ struct DotOperands {
   mlir::Value fresh;  // or an i1: whether that is so; null: C += A * B
 };
 // Emits at the builder's insertion point; leaves it after the loops.
-void emitDot(mlir::OpBuilder &builder, mlir::Location loc, const DotPlan &plan,
+void emitDot(mlir::OpBuilder &builder, mlir::Location loc, const DotBlocking &plan,
              const DotOperands &operands, const Features &features);
 
 } // namespace nereid::cpu

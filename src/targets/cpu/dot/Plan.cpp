@@ -26,9 +26,9 @@ int64_t vectorsFor(int64_t width, int64_t lanes) {
 
 } // namespace
 
-DotPlan planDot(DotType type, int64_t m, int64_t n, int64_t k, const Features &features) {
+DotBlocking blockDot(DotType type, int64_t m, int64_t n, int64_t k, const Features &features) {
   assert(m >= 1 && n >= 1 && k >= 1);
-  DotPlan best{};
+  DotBlocking best{};
   double bestCost = 0;
   int64_t lanes = features.vectorBytes / (type == DotType::F64 ? 8 : 4);
   // Besides accumulators and the vectors of B: one broadcast, and a product where there is no

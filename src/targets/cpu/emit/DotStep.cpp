@@ -63,7 +63,7 @@ void countDots(Kernel &k, Operation *root) {
 // The product of two tiles, in place, or in a function of its own where the kernel has several of
 // this size: the micro-kernel is hundreds of instructions, and code is generated once for all. It
 // is told whether the accumulator is 0 where both kinds occur.
-static void emitProduct(Kernel &k, tile::DotOp op, const DotPlan &plan, DotOperands operands) {
+static void emitProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan, DotOperands operands) {
   std::string name = functionName(op);
   Kernel::Dots dots = k.dots.lookup(name);
   if (dots.all < 2)
@@ -124,7 +124,7 @@ void emitDot(Kernel &k, tile::DotOp op) {
   Buffer a = materialize(k, converted(k, op, op.getA(), operandType));
   Buffer b = materialize(k, converted(k, op, op.getB(), operandType));
 
-  DotPlan plan = planDot(type, m, n, depth, k.e.features);
+  DotBlocking plan = blockDot(type, m, n, depth, k.e.features);
   auto batches = resultType.getShape().drop_back(2);
   forEachPoint(k, batches, [&](ArrayRef<Value> indices) {
     Value batch = k.e.i64(0);

@@ -24,7 +24,7 @@ Value Elements::at(Value value, ArrayRef<Index> point) {
       k.b.setInsertionPoint(outside->anchor);
     return outside->at(value, point);
   }
-  Place place{value, Point(point)};
+  TensorPoint place{value, Point(point)};
   if (Value known = memo.lookup(place))
     return known;
   Value result = compute(value, point);

@@ -63,7 +63,7 @@ private:
   llvm::SmallVector<mlir::Value> iv;
   const Forms *forms;
   Elements *outside;
-  llvm::DenseMap<Place, mlir::Value> memo;
+  llvm::DenseMap<TensorPoint, mlir::Value> memo;
 };
 
 } // namespace nereid::cpu

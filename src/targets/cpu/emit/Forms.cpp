@@ -15,7 +15,7 @@ bool Forms::require(Value condition) {
 }
 
 std::optional<Form> Forms::of(Value value, ArrayRef<Index> point) {
-  Place place{value, Point(point)};
+  TensorPoint place{value, Point(point)};
   if (auto known = memo.find(place); known != memo.end())
     return known->second;
   size_t mark = assumptions.size(), foundBefore = found.size();
@@ -23,7 +23,7 @@ std::optional<Form> Forms::of(Value value, ArrayRef<Index> point) {
   if (!form && assumptions.size() > mark) {
     // Nobody will check what the parts assumed: their forms go too.
     assumptions.resize(mark);
-    for (const Place &part : ArrayRef<Place>(found).drop_front(foundBefore))
+    for (const TensorPoint &part : ArrayRef<TensorPoint>(found).drop_front(foundBefore))
       memo.erase(part);
     found.resize(foundBefore);
   }

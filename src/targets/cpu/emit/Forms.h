@@ -38,12 +38,12 @@ public:
   std::optional<Form> of(mlir::Value value, llvm::ArrayRef<Index> point);
   /// A form found earlier; emits nothing.
   std::optional<Form> known(mlir::Value value, llvm::ArrayRef<Index> point) const {
-    auto found = memo.find(Place{value, Point(point)});
+    auto found = memo.find(TensorPoint{value, Point(point)});
     return found == memo.end() ? std::nullopt : found->second;
   }
   /// Narrows what is known about a form found earlier (a stride assumed to have a certain value).
   void replace(mlir::Value value, llvm::ArrayRef<Index> point, Form form) {
-    memo[Place{value, Point(point)}] = std::move(form);
+    memo[TensorPoint{value, Point(point)}] = std::move(form);
   }
   /// Least and greatest value over the nest, as i64 (of an address for pointers).
   std::pair<mlir::Value, mlir::Value> bounds(const Form &form, bool isUnsigned = false);
@@ -64,8 +64,8 @@ private:
   llvm::SmallVector<int64_t> extents;
   bool assume;
   std::function<mlir::Value(mlir::Value, llvm::ArrayRef<Index>)> scalarAt;
-  llvm::DenseMap<Place, std::optional<Form>> memo;
-  std::vector<Place> found; ///< the keys of `memo` in the order in which they came
+  llvm::DenseMap<TensorPoint, std::optional<Form>> memo;
+  std::vector<TensorPoint> found; ///< the keys of `memo` in the order in which they came
 };
 
 } // namespace nereid::cpu

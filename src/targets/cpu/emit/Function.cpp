@@ -29,14 +29,14 @@ struct GridUse {
 
 } // namespace
 
-llvm::Expected<EmittedKernel> emitKernel(func::FuncOp kernel, const Features &features,
-                                         explain::Report *explanation,
-                                         const targets::SourceLines &sourceLine) {
+llvm::Expected<LoopKernel> emitKernel(func::FuncOp kernel, const Features &features,
+                                      explain::Report *explanation,
+                                      const targets::SourceLines &sourceLine) {
   MLIRContext *context = kernel.getContext();
   if (!llvm::hasSingleElement(kernel.getBody()))
     return llvm::createStringError("internal error: a kernel must be one block");
   Location loc = kernel.getLoc();
-  EmittedKernel result;
+  LoopKernel result;
   result.module = ModuleOp::create(loc);
   OpBuilder b(context);
   b.setInsertionPointToEnd(result.module->getBody());

@@ -15,7 +15,7 @@ struct Report;
 
 namespace nereid::cpu {
 
-struct EmittedKernel {
+struct LoopKernel {
   /// One `llvm.func` with the kernel's name and the signature of KernelFn (kernel_abi.h), in the
   /// dialects arith, math, scf, vector, ub and llvm, with `!llvm.ptr` as only pointer type.
   mlir::OwningOpRef<mlir::ModuleOp> module;
@@ -26,8 +26,8 @@ struct EmittedKernel {
 /// `kernel` may be changed. An error names a construct that the CPU target cannot run. How memory
 /// is accessed is noted in `explanation`, when it is not null. `sourceLine` gives the lines that
 /// failing programs name.
-llvm::Expected<EmittedKernel> emitKernel(mlir::func::FuncOp kernel, const Features &features,
-                                         explain::Report *explanation = nullptr,
-                                         const targets::SourceLines &sourceLine = {});
+llvm::Expected<LoopKernel> emitKernel(mlir::func::FuncOp kernel, const Features &features,
+                                      explain::Report *explanation = nullptr,
+                                      const targets::SourceLines &sourceLine = {});
 
 } // namespace nereid::cpu

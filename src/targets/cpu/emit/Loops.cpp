@@ -248,7 +248,7 @@ void LoopStep::prepare(Value value, ArrayRef<Index> point, Forms &forms, bool &s
   // Once each: a value that is used twice at every step of a chain would be seen exponentially
   // often.
   if (!isa<RankedTensorType>(value.getType()) || !runsWith(point) ||
-      !prepared.insert(Place{value, Point(point)}).second)
+      !prepared.insert(TensorPoint{value, Point(point)}).second)
     return;
   if (auto buffer = k.buffers.lookup(value)) {
     for (auto [d, index] : llvm::enumerate(point))
@@ -300,11 +300,11 @@ void LoopStep::prepareMasks(ArrayRef<Index> point, Masks &masks, Forms &forms, E
     if (auto store = dyn_cast<tile::StoreOp>(root.op); store && store.getMask())
       masks.add(store.getMask(), point, k, forms, outside);
   }
-  llvm::DenseSet<Place> seen;
+  llvm::DenseSet<TensorPoint> seen;
   while (!stack.empty()) {
     auto [value, at] = stack.pop_back_val();
     Operation *op = value.getDefiningOp();
-    if (!op || !seen.insert(Place{value, at}).second)
+    if (!op || !seen.insert(TensorPoint{value, at}).second)
       continue;
     if (auto load = dyn_cast<tile::LoadOp>(op); load && load.getMask())
       masks.add(load.getMask(), at, k, forms, outside);

@@ -70,7 +70,7 @@ private:
   llvm::DenseMap<mlir::Value, Buffer> targets;        // of materials and of reduce results
   int lane = -1, axis = -1;                           // dimensions of the iteration space; -1: none
   bool columns = false;                               // the axis is not the lane dimension
-  llvm::DenseSet<Place> prepared;                     // what `prepare` has seen for this version
+  llvm::DenseSet<TensorPoint> prepared;               // what `prepare` has seen for this version
 };
 
 /// The buffer of a tensor, materialising it now if it has none.

@@ -20,10 +20,10 @@ struct Index {
 using Point = llvm::SmallVector<Index, 4>;
 
 /// A point together with the tensor, as key of a memo.
-struct Place {
+struct TensorPoint {
   mlir::Value value;
   Point point;
-  bool operator==(const Place &) const = default;
+  bool operator==(const TensorPoint &) const = default;
 };
 
 /// True when some coordinate runs with loop variable `dim`; with any when `dim` is -1.
@@ -48,18 +48,20 @@ bool isRegularReshape(mlir::Operation *op);
 
 } // namespace nereid::cpu
 
-template <> struct llvm::DenseMapInfo<nereid::cpu::Place> {
-  static nereid::cpu::Place getEmptyKey() { return {DenseMapInfo<mlir::Value>::getEmptyKey(), {}}; }
-  static nereid::cpu::Place getTombstoneKey() {
+template <> struct llvm::DenseMapInfo<nereid::cpu::TensorPoint> {
+  static nereid::cpu::TensorPoint getEmptyKey() {
+    return {DenseMapInfo<mlir::Value>::getEmptyKey(), {}};
+  }
+  static nereid::cpu::TensorPoint getTombstoneKey() {
     return {DenseMapInfo<mlir::Value>::getTombstoneKey(), {}};
   }
-  static unsigned getHashValue(const nereid::cpu::Place &place) {
+  static unsigned getHashValue(const nereid::cpu::TensorPoint &place) {
     llvm::hash_code hash = mlir::hash_value(place.value);
     for (const nereid::cpu::Index &index : place.point)
       hash = llvm::hash_combine(hash, mlir::hash_value(index.base), index.dim);
     return hash;
   }
-  static bool isEqual(const nereid::cpu::Place &lhs, const nereid::cpu::Place &rhs) {
+  static bool isEqual(const nereid::cpu::TensorPoint &lhs, const nereid::cpu::TensorPoint &rhs) {
     return lhs == rhs;
   }
 };

@@ -119,14 +119,14 @@ void Kernel::callSpin() {
 }
 
 /// The places of a location, innermost first: of the operation, then of the calls around it.
-static void appendPlaces(const Kernel &k, Location location, std::vector<SourcePlace> &places) {
+static void appendPlaces(const Kernel &k, Location location, std::vector<SitePlace> &places) {
   if (auto call = dyn_cast<CallSiteLoc>(location)) {
     appendPlaces(k, call.getCallee(), places);
     appendPlaces(k, call.getCaller(), places);
   } else if (auto name = dyn_cast<NameLoc>(location)) {
     appendPlaces(k, name.getChildLoc(), places);
   } else if (auto file = dyn_cast<FileLineColLoc>(location)) {
-    SourcePlace &place = places.emplace_back();
+    SitePlace &place = places.emplace_back();
     place.file = file.getFilename().str();
     place.line = file.getLine();
     place.column = file.getColumn();

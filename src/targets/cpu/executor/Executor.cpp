@@ -71,7 +71,7 @@ constexpr int spinTurns = 1000;
 struct Job {
   KernelFn kernel;
   const void *args;
-  LaunchInfo info;
+  LaunchRecord info;
   int64_t programs, chunk;
   size_t scratchBytes;
   PrintSink print;
@@ -489,7 +489,7 @@ LaunchResult run(KernelFn kernel, const void *args, const int32_t grid[3],
   return resultOf(job);
 }
 
-void writeToPrintSink(LaunchInfo *info, const std::string &text) {
+void writeToPrintSink(LaunchRecord *info, const std::string &text) {
   Job &job = *static_cast<Job *>(info->launch);
   std::lock_guard lock(*printMutex);
   if (job.print.write)
@@ -504,7 +504,7 @@ void writeToPrintSink(LaunchInfo *info, const std::string &text) {
 
 using namespace nereid::cpu;
 
-extern "C" void nereid_cpu_fail(LaunchInfo *info, int64_t program, int32_t kind, int32_t site,
+extern "C" void nereid_cpu_fail(LaunchRecord *info, int64_t program, int32_t kind, int32_t site,
                                 int64_t detail0, int64_t detail1, int64_t detail2) {
   Job &job = *static_cast<Job *>(info->launch);
   {
@@ -516,7 +516,7 @@ extern "C" void nereid_cpu_fail(LaunchInfo *info, int64_t program, int32_t kind,
   std::longjmp(currentFrame->exit, 1);
 }
 
-extern "C" void nereid_cpu_spin(LaunchInfo *info) {
+extern "C" void nereid_cpu_spin(LaunchRecord *info) {
   Job &job = *static_cast<Job *>(info->launch);
   if (job.stopped.load(std::memory_order_acquire))
     std::longjmp(currentFrame->exit, 1);

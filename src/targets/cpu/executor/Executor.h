@@ -66,6 +66,6 @@ int64_t configuredThreads();
 int visibleCores();
 
 // For the support library: where the launch of `info` prints.
-void writeToPrintSink(LaunchInfo *info, const std::string &text);
+void writeToPrintSink(LaunchRecord *info, const std::string &text);
 
 } // namespace nereid::cpu

@@ -143,7 +143,7 @@ std::string formatPrint(const Site &site, int operand, const int32_t grid[3], in
 
 } // namespace nereid::cpu
 
-extern "C" void nereid_cpu_print(nereid::cpu::LaunchInfo *info, int64_t program, int32_t site,
+extern "C" void nereid_cpu_print(nereid::cpu::LaunchRecord *info, int64_t program, int32_t site,
                                  int32_t operand, const void *data) {
   using namespace nereid::cpu;
   writeToPrintSink(info, formatPrint(info->sites->sites[site], operand, info->grid, program, data));

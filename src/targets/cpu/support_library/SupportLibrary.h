@@ -34,7 +34,7 @@ struct PrintOperand {
 };
 
 // A place in the source: line and column as an editor counts them, from 1; 0 where unknown.
-struct SourcePlace {
+struct SitePlace {
   std::string file;
   int line = 0, column = 0;
   std::string source; // the line itself, for messages; empty where it is not known
@@ -43,7 +43,7 @@ struct SourcePlace {
 
 // What a run-time call refers to by its index.
 struct Site {
-  std::vector<SourcePlace>
+  std::vector<SitePlace>
       places;       // of the operation, then of the calls that led to it, innermost first
   std::string text; // assert: its message; print: the prefix as written; access: the argument's
                     // name or empty

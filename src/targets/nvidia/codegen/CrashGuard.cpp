@@ -17,7 +17,7 @@ constexpr size_t signalCount = std::size(signals);
 /// Guards by the number of their thread, which is 0 in a free place. (Memory of each thread for
 /// itself may be made at its first use, which no handler can do, or stands in a block that is too
 /// small for a library that is loaded late.)
-struct Place {
+struct ThreadSlot {
   std::atomic<pid_t> thread;
   CrashGuard *guard;
 } places[64];
@@ -44,7 +44,7 @@ void handle(int signal, siginfo_t *info, void *context) {
   bool isFault = info->si_code > 0; // by the processor, not sent
   uintptr_t at = instructionOf(context);
   pid_t thread = gettid();
-  for (Place &place : places)
+  for (ThreadSlot &place : places)
     if (isFault && place.thread.load(std::memory_order_acquire) == thread && place.guard->takes(at))
       siglongjmp(place.guard->place, 1);
   // The handler of before is put back and gets it from the kernel, as it would without us: the

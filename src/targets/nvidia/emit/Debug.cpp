@@ -30,12 +30,12 @@ std::string lineOf(FileLineColLoc place) {
 
 /// Where an operation stands in the source. The driver writes `file:number: function: block: ...`,
 /// so the line is part of what it takes for the file, and the column is its number.
-struct Place {
+struct ReportedPlace {
   std::string file = "unknown", function = "kernel", calls;
   unsigned number = 0;
 };
-Place placeOf(Operation *op) {
-  Place place;
+ReportedPlace placeOf(Operation *op) {
+  ReportedPlace place;
   llvm::SmallVector<FileLineColLoc> places;
   appendPlaces(op->getLoc(), places);
   if (!places.empty()) {
@@ -179,7 +179,7 @@ void emitStop(Emitter &e, Operation *op, mlir::Value condition, mlir::Value mask
   // One thread speaks for each element.
   if (llvm::Value *owner = tensor ? e.owner(tensor) : e.isFirstThread())
     failed = b.CreateAnd(failed, owner);
-  Place place = placeOf(op);
+  ReportedPlace place = placeOf(op);
   e.when(failed, [&] {
     llvm::Type *pointer = b.getPtrTy();
     auto stop = e.module.getOrInsertFunction(

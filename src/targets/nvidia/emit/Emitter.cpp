@@ -723,9 +723,9 @@ void Emitter::emitFunctions() {
   state->debug.finish();
 }
 
-llvm::Expected<EmittedKernel> emitKernel(func::FuncOp kernel, const EmitOptions &options,
-                                         llvm::LLVMContext &context) {
-  EmittedKernel result;
+llvm::Expected<LlvmKernel> emitKernel(func::FuncOp kernel, const EmitOptions &options,
+                                      llvm::LLVMContext &context) {
+  LlvmKernel result;
   result.module = std::make_unique<llvm::Module>("nereid", context);
   llvm::Triple triple("nvptx64-nvidia-cuda");
   result.module->setTargetTriple(triple);

@@ -39,7 +39,7 @@ struct EmitOptions {
 
 /// A kernel as LLVM IR for NVPTX, before optimisation. Its function takes the kernel's arguments
 /// and then two pointers to global memory, global and profile scratch (kernel_abi.h).
-struct EmittedKernel {
+struct LlvmKernel {
   std::unique_ptr<llvm::Module> module;
   std::string entry;
   unsigned warps = 4;         ///< of a block, those of warp_specialize's parts included
@@ -49,8 +49,8 @@ struct EmittedKernel {
 /// `kernel` has been through the GPU pipeline. Functions that it calls (`noinline`) are emitted
 /// with it. Errors: constructs that the device cannot run, in words for the kernel's author;
 /// defects start with "internal error".
-llvm::Expected<EmittedKernel> emitKernel(mlir::func::FuncOp kernel, const EmitOptions &options,
-                                         llvm::LLVMContext &context);
+llvm::Expected<LlvmKernel> emitKernel(mlir::func::FuncOp kernel, const EmitOptions &options,
+                                      llvm::LLVMContext &context);
 
 using Values = llvm::SmallVector<llvm::Value *, 8>;
 

@@ -10,7 +10,7 @@
 namespace nereid::cpu {
 
 /// An instruction set by name, as LLVM and the emitters know it.
-struct Machine {
+struct InstructionSet {
   std::string triple, cpu, llvmFeatures;
   Features features;
   bool isHost = false; // its code can run in this process
@@ -18,6 +18,6 @@ struct Machine {
 
 /// "" and "host", "avx512", "avx2", "baseline", "aarch64"; an error that lists these for any other
 /// name, or when this machine cannot run what was asked for and `mustRun` is set.
-llvm::Expected<Machine> machineFor(llvm::StringRef name, bool mustRun);
+llvm::Expected<InstructionSet> instructionSetFor(llvm::StringRef name, bool mustRun);
 
 } // namespace nereid::cpu

@@ -1,4 +1,4 @@
-#include "targets/cpu/Machine.h"
+#include "targets/cpu/InstructionSet.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/TargetParser/Host.h"
@@ -19,8 +19,8 @@ static Features featuresOf(const llvm::StringMap<bool> &has) {
   return features;
 }
 
-llvm::Expected<Machine> machineFor(llvm::StringRef name, bool mustRun) {
-  Machine machine;
+llvm::Expected<InstructionSet> instructionSetFor(llvm::StringRef name, bool mustRun) {
+  InstructionSet machine;
   machine.triple = llvm::sys::getDefaultTargetTriple();
   llvm::Triple host(machine.triple);
   if (name.empty() || name == "host") {

@@ -1,4 +1,4 @@
-#include "explain/Machine.h"
+#include "explain/PeakRates.h"
 
 #include <iterator>
 
@@ -38,7 +38,7 @@ const Row *rowOf(int sm) {
 
 } // namespace
 
-double Machine::rate(std::string_view arithmetic) const {
+double PeakRates::rate(std::string_view arithmetic) const {
   const Row *row = rowOf(sm);
   if (!row)
     return 0;
@@ -60,11 +60,11 @@ double Machine::rate(std::string_view arithmetic) const {
   return 0;
 }
 
-std::optional<Machine> machineOf(int sm, const DeviceFigures *device) {
+std::optional<PeakRates> peakRatesOf(int sm, const DeviceFigures *device) {
   const Row *row = rowOf(sm);
   if (!row)
     return std::nullopt;
-  Machine machine;
+  PeakRates machine;
   machine.sm = sm;
   machine.name = row->device;
   machine.multiprocessors = row->multiprocessors;

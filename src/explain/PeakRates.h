@@ -8,7 +8,7 @@ namespace nereid::explain {
 
 /// Peak rates of one device. Where there is no device to ask, those of a well-known one of the
 /// architecture, which `name` names.
-struct Machine {
+struct PeakRates {
   std::string name;
   int multiprocessors = 0;
   double clock = 0;          ///< Hz, of the multiprocessors
@@ -31,6 +31,6 @@ struct DeviceFigures {
 };
 
 /// Nothing for an architecture that is not known.
-std::optional<Machine> machineOf(int sm, const DeviceFigures *device = nullptr);
+std::optional<PeakRates> peakRatesOf(int sm, const DeviceFigures *device = nullptr);
 
 } // namespace nereid::explain
