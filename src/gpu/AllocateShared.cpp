@@ -15,6 +15,7 @@
 #include "gpu/Passes.h"
 #include "gpu/Rearrange.h"
 #include "gpu/SplitConversion.h"
+#include "ir/tile/Combiner.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
@@ -33,7 +34,7 @@ unsigned scratchBytes(Operation *op) {
   };
   if (auto reduce = dyn_cast<tile::ReduceOp>(op))
     return along(cast<RankedTensorType>(reduce.getSrcs()[0].getType()), reduce.getAxis(),
-                 !commutes(reduce.getCombine()), reduce.getSrcs().getTypes());
+                 !tile::commutes(reduce.getCombine()), reduce.getSrcs().getTypes());
   if (auto scan = dyn_cast<tile::ScanOp>(op))
     return along(cast<RankedTensorType>(scan.getSrcs()[0].getType()), scan.getAxis(), true,
                  scan.getSrcs().getTypes());

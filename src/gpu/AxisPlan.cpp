@@ -175,26 +175,6 @@ unsigned AxisPlan::rowOf(unsigned reg) const {
   return row;
 }
 
-bool commutes(Region &combiner) {
-  if (combiner.getParentOp()->hasAttr("tile.any_order"))
-    return true;
-  Block &block = combiner.front();
-  unsigned count = block.getNumArguments() / 2;
-  for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !isa<arith::AddIOp, arith::MulIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp,
-                    arith::MaxSIOp, arith::MinSIOp, arith::MaxUIOp, arith::MinUIOp, arith::AddFOp,
-                    arith::MulFOp, arith::MaxNumFOp, arith::MinNumFOp, arith::MaximumFOp,
-                    arith::MinimumFOp>(op))
-      return false;
-    Value left = block.getArgument(i), right = block.getArgument(count + i);
-    if (!(op->getOperand(0) == left && op->getOperand(1) == right) &&
-        !(op->getOperand(0) == right && op->getOperand(1) == left))
-      return false;
-  }
-  return true;
-}
-
 AxisScratch axisScratch(const AxisPlan &plan, TypeRange tensors, unsigned copies) {
   AxisScratch scratch;
   if (!plan.partialBits)

@@ -61,10 +61,6 @@ struct AxisPlan {
   unsigned rowOf(unsigned reg) const;
 };
 
-/// May the combiner's sides change places: is each result one commutative operation of its two
-/// arguments?
-bool commutes(mlir::Region &combiner);
-
 /// The parts of the scratch memory of a reduction or scan across warps.
 struct AxisScratch {
   unsigned copies = 1;                      ///< repeats of odd sizes, each with a buffer of its own

@@ -25,11 +25,6 @@ struct Origin {
   std::optional<unsigned> contiguous;
 };
 
-/// An operation that works on every element by itself.
-bool isElementwise(Operation *op) {
-  return op->hasTrait<OpTrait::Elementwise>() || isa<tile::FpCastOp>(op);
-}
-
 /// The dimension of `to` that dimension `dim` of `from` becomes when dimensions of size 1 come and
 /// go; nothing for one that goes.
 std::optional<unsigned> sameDim(ArrayRef<int64_t> from, ArrayRef<int64_t> to, unsigned dim) {
@@ -74,7 +69,7 @@ public:
     }
     if (auto hint = dyn_cast<tile::HintOp>(op))
       return find(hint->getOperand(0));
-    if (isElementwise(op)) {
+    if (tile::isElementwise(op)) {
       Origin best;
       for (Value operand : op->getOperands()) {
         Origin origin = find(operand);
@@ -124,7 +119,7 @@ bool wantsRowsTogether(tile::DotOp dot) {
         return true;
       if (auto next = dyn_cast<tile::DotOp>(user); next && use.get() == next.getA())
         return true;
-      if (isElementwise(user))
+      if (tile::isElementwise(user))
         work.append(user->result_begin(), user->result_end());
     }
   }
@@ -167,15 +162,11 @@ int64_t instructionK(Type element) {
 
 namespace {
 
-bool isFp8(Type type) {
-  return isa<Float8E4M3FNType, Float8E5M2Type>(type);
-}
-
 /// Types that the matrix units multiply, apart from f64 (mma.sync alone).
 Obstacle typesObstacle(const DotFacts &facts, const GpuOptions &options) {
   Type a = facts.a.element, b = facts.b.element, acc = facts.accumulator;
   auto unless = [](bool fits) { return fits ? Obstacle::None : Obstacle::Types; };
-  if (isFp8(a) && isFp8(b))
+  if (tile::isFloat8(a) && tile::isFloat8(b))
     return options.fp8Mma ? unless(acc.isF32()) : Obstacle::Device;
   if (a != b)
     return Obstacle::Types;
@@ -279,7 +270,7 @@ DotPlan planWgmma(const DotFacts &facts, const GpuOptions &options) {
   DotPlan plan;
   plan.unit = MatrixUnit::Wgmma;
   plan.warps = {4 * groups[0], groups[1]};
-  if (isFp8(facts.a.element) && facts.maxImprecise < facts.k)
+  if (tile::isFloat8(facts.a.element) && facts.maxImprecise < facts.k)
     plan.promoteK = int(facts.maxImprecise);
   plan.accumulator = layout::wgmmaAccumulator(core, plan.warps, std::min<int64_t>(groupN, 256));
 

@@ -25,18 +25,10 @@ bool isTensor(Value value) {
   return isa<RankedTensorType>(value.getType());
 }
 
-bool isElementwise(Operation *op) {
-  if (isa<arith::ConstantOp>(op))
-    return false;
-  if (isa<tile::AddPtrOp, tile::IntToPtrOp, tile::PtrToIntOp, tile::PtrCastOp, tile::FpCastOp,
-          tile::ExternOp, tile::HintOp, tile::DivRNOp, tile::SqrtRNOp, tile::MulHiUOp,
-          tile::InlineAsmOp, tile::MapElementwiseOp>(op))
-    return true;
-  return isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect());
-}
-
-bool isView(Operation *op) {
-  return isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::TransOp, tile::ReshapeOp>(op);
+/// Operands and results are in one layout.
+bool hasOneLayout(Operation *op) {
+  return tile::isElementwise(op) ||
+         isa<tile::HintOp, tile::ExternOp, tile::InlineAsmOp, tile::MapElementwiseOp>(op);
 }
 
 /// Cheap enough to be computed in several layouts, if its operands are.
@@ -227,7 +219,7 @@ void LayoutProblem::Builder::markDotLoads(Value operand) {
       continue;
     if (isa<tile::LoadOp>(op))
       p.nodes[info(work[i]).node].noFragments = true;
-    else if (isElementwise(op) || isView(op))
+    else if (hasOneLayout(op) || tile::isView(op))
       llvm::append_range(work, op->getOperands());
   }
 }
@@ -318,8 +310,8 @@ void LayoutProblem::Builder::visit(Operation *op, double weight) {
   if (auto dot = dyn_cast<tile::DotOp>(op)) {
     step.uses.clear();
     visitDot(dot, step, weight);
-  } else if (isView(op) || (source && !isElementwise(op)) ||
-             (isElementwise(op) && isCheap(op) && allComputed())) {
+  } else if (tile::isView(op) || (source && !hasOneLayout(op)) ||
+             (hasOneLayout(op) && isCheap(op) && allComputed())) {
     step.computed = true;
     for (Value result : op->getResults())
       if (isTensor(result))
@@ -329,7 +321,7 @@ void LayoutProblem::Builder::visit(Operation *op, double weight) {
       p.values[step.results.front()].root =
           p.values[from].node >= 0 ? int(from) : p.values[from].root;
     }
-  } else if (isElementwise(op) || isa<tile::ExchangeOp>(op)) {
+  } else if (hasOneLayout(op) || isa<tile::ExchangeOp>(op)) {
     place(LayoutNode::Kind::Chain, false);
     for (Value operand : op->getOperands())
       if (isTensor(operand) && isChain(operand))

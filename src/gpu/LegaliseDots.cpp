@@ -24,10 +24,6 @@ using namespace mlir;
 namespace nereid::gpu {
 namespace {
 
-bool isFp8(Type type) {
-  return isa<Float8E4M3FNType, Float8E5M2Type>(type);
-}
-
 Type elementOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getElementType();
 }
@@ -318,7 +314,7 @@ llvm::Error legaliseDots(func::FuncOp kernel, const GpuOptions &options) {
         return error;
 
   for (tile::DotOp dot : dots) {
-    bool fp8 = isFp8(elementOf(dot.getA()));
+    bool fp8 = tile::isFloat8(elementOf(dot.getA()));
     if (fp8 && elementOf(dot.getC()).isF16())
       dot = widenAccumulator(dot);
     if (fp8) {

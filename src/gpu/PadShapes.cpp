@@ -2,6 +2,7 @@
 
 #include "gpu/DotPlan.h"
 #include "gpu/LayoutRelations.h"
+#include "ir/tile/Combiner.h"
 #include "ir/tile/Dialect.h"
 #include "layout/LinearLayout.h"
 
@@ -172,50 +173,6 @@ private:
   std::map<Shape, unsigned> shapes; ///< with sizes that are no powers of two: how many values
   llvm::SmallDenseSet<int64_t> sizes;
 };
-
-/// The element that a combiner of one operation leaves alone, or nothing.
-TypedAttr neutralOf(Block &combiner, Type element) {
-  if (combiner.getNumArguments() != 2 || !llvm::hasNItems(combiner, 2))
-    return {};
-  Operation &op = combiner.front(), &yield = combiner.back();
-  if (op.getNumResults() != 1 || op.getNumOperands() != 2 ||
-      yield.getOperand(0) != op.getResult(0) || op.getResult(0).getType() != element)
-    return {};
-  Value left = combiner.getArgument(0), right = combiner.getArgument(1);
-  Value x = op.getOperand(0), y = op.getOperand(1);
-  if (!(x == left && y == right) && !(x == right && y == left))
-    return {};
-  Builder b(element.getContext());
-  if (auto type = dyn_cast<FloatType>(element)) {
-    const llvm::fltSemantics &semantics = type.getFloatSemantics();
-    auto number = [&](const APFloat &value) { return TypedAttr(b.getFloatAttr(type, value)); };
-    if (isa<arith::AddFOp>(op))
-      return number(APFloat::getZero(semantics, /*Negative=*/true));
-    if (isa<arith::MulFOp>(op))
-      return number(APFloat(semantics, 1));
-    // maxnum(x, NaN) is x, and NaN where all are.
-    if (isa<arith::MaxNumFOp, arith::MinNumFOp>(op))
-      return number(APFloat::getNaN(semantics));
-    if (isa<arith::MaximumFOp, arith::MinimumFOp>(op))
-      return number(APFloat::getInf(semantics, /*Negative=*/isa<arith::MaximumFOp>(op)));
-    return {};
-  }
-  if (!element.isInteger())
-    return {};
-  unsigned bits = element.getIntOrFloatBitWidth();
-  auto number = [&](const APInt &value) { return TypedAttr(b.getIntegerAttr(element, value)); };
-  if (isa<arith::AddIOp, arith::OrIOp, arith::XOrIOp, arith::MaxUIOp>(op))
-    return number(APInt::getZero(bits));
-  if (isa<arith::AndIOp, arith::MinUIOp>(op))
-    return number(APInt::getAllOnes(bits));
-  if (isa<arith::MulIOp>(op))
-    return number(APInt(bits, 1));
-  if (isa<arith::MaxSIOp>(op))
-    return number(APInt::getSignedMinValue(bits));
-  if (isa<arith::MinSIOp>(op))
-    return number(APInt::getSignedMaxValue(bits));
-  return {};
-}
 
 /// May a combiner run on elements that do not exist?
 bool isHarmless(Region &region) {
@@ -569,7 +526,8 @@ template <typename Op> void Padder::rewriteFold(Op op, bool isScan) {
   if (harmless && (!decision.pads(shape[axis]) || (isScan && !reversed)))
     return;
   if (harmless && op.getSrcs().size() == 1)
-    if (TypedAttr neutral = neutralOf(region.front(), tile::elementOf(first.getType()))) {
+    if (TypedAttr neutral =
+            tile::neutralElement(tile::combinerKind(region), tile::elementOf(first.getType()))) {
       op.getSrcsMutable().assign(chosen(validAlong(shape, axis), first, neutral));
       return;
     }

@@ -2,6 +2,7 @@
 
 #include "gpu/TmaBox.h"
 #include "layout/Constructors.h"
+#include "transforms/LaunchNumber.h"
 #include "transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -12,77 +13,10 @@ using namespace mlir;
 
 namespace nereid::gpu {
 
-//===--- numbers of the launcher
-//------------------------------------------------------------------===//
-
-namespace {
-
-using Op = HostNumber::Op;
-
-unsigned widthOf(Type type) {
-  return type.isIntOrFloat() ? type.getIntOrFloatBitWidth() : 64;
-}
-
-/// Writes `value`, as the signed number that it is in its own width. False for what a launcher
-/// cannot compute.
-bool write(Value value, HostNumber &out, unsigned depth = 0) {
-  if (depth > 16)
-    return false;
-  unsigned width = widthOf(value.getType());
-  auto narrow = [&] {
-    if (width < 64)
-      out.steps.push_back({Op::SignExtend, width});
-    return true;
-  };
-  if (auto arg = dyn_cast<BlockArgument>(value)) {
-    auto function = dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp());
-    if (!function || !function->hasAttr("tile.kernel"))
-      return false;
-    out.steps.push_back({Op::Argument, arg.getArgNumber()});
-    return narrow();
-  }
-  auto operand = [&](unsigned i) {
-    return write(value.getDefiningOp()->getOperand(i), out, depth + 1);
-  };
-  auto binary = [&](Op op) {
-    if (!operand(0) || !operand(1))
-      return false;
-    out.steps.push_back({op});
-    return narrow();
-  };
-  return TypeSwitch<Operation *, bool>(value.getDefiningOp())
-      .Case([&](arith::ConstantOp op) {
-        auto integer = dyn_cast<IntegerAttr>(op.getValue());
-        if (integer)
-          out.steps.push_back({Op::Constant, integer.getValue().getSExtValue()});
-        return bool(integer);
-      })
-      .Case<arith::ExtSIOp, tile::PtrCastOp, tile::HintOp>([&](auto) { return operand(0); })
-      .Case([&](arith::ExtUIOp op) {
-        if (!operand(0))
-          return false;
-        out.steps.push_back({Op::ZeroExtend, widthOf(op.getIn().getType())});
-        return true;
-      })
-      .Case([&](arith::TruncIOp) { return operand(0) && narrow(); })
-      .Case([&](arith::AddIOp) { return binary(Op::Add); })
-      .Case([&](arith::SubIOp) { return binary(Op::Sub); })
-      .Case([&](arith::MulIOp) { return binary(Op::Mul); })
-      .Case([&](arith::ShLIOp) { return binary(Op::Shl); })
-      .Case([&](tile::AddPtrOp op) {
-        if (!operand(0) || !operand(1))
-          return false;
-        auto pointee = cast<tile::PtrType>(op.getPtr().getType()).getPointee();
-        out.steps.push_back({Op::Constant, int64_t(tile::sizeInBytes(pointee))});
-        out.steps.push_back({Op::Mul});
-        out.steps.push_back({Op::Add});
-        return true;
-      })
-      .Default([](Operation *) { return false; });
-}
-
 //===--- plans
 //------------------------------------------------------------------------------------===//
+
+namespace {
 
 /// The name of the argument behind a base.
 std::string nameOf(Value base) {
@@ -128,6 +62,12 @@ std::optional<TensorMapPlan> planOf(tile::MakeDescriptorOp desc) {
   plan.elementBytes = tile::sizeInBytes(type.getElementType());
   plan.element = elementOf(desc);
   plan.padsNaN = type.getPadding() == tile::Padding::NaN;
+  auto write = [](Value value, HostNumber &to) {
+    std::optional<HostNumber> number = transforms::launchNumber(value);
+    if (number)
+      to = std::move(*number);
+    return number.has_value();
+  };
   bool fine = write(desc.getBase(), plan.base);
   for (Value size : desc.getShape())
     fine = fine && write(size, plan.shape.emplace_back());
@@ -164,10 +104,10 @@ llvm::Expected<std::vector<TensorMapPlan>> planTensorMaps(func::FuncOp kernel,
   Builder builder(kernel.getContext());
   kernel.walk([&](tile::MakeDescriptorOp desc) {
     std::optional<TensorMapPlan> plan;
-    if (options.tma && desc->hasAttr("tile.copy_engine"))
+    if (options.tma && desc.getCopyEngine())
       plan = planOf(desc);
     if (!plan) {
-      desc->removeAttr("tile.copy_engine");
+      desc.setCopyEngine(false);
       expand = true;
       return;
     }

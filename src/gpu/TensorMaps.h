@@ -1,5 +1,5 @@
 // Tensor maps for the descriptors that the copy engine serves (`tile.make_descriptor` with
-// `tile.copy_engine`): planned for the launcher first, then their accesses are written in terms of
+// `copy_engine`): planned for the launcher first, then their accesses are written in terms of
 // buffers, copies and mbarriers.
 #pragma once
 #include "gpu/Options.h"

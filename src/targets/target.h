@@ -135,8 +135,8 @@ public:
   /// `Target::restore` has made what was missing: the copy on disk is to be replaced.
   bool completed = false;
 
-  /// CPU: a `nereid::cpu::KernelFn` (cpu/kernel_abi.h), null when compiled with `load` off. NVIDIA:
-  /// a `const nereid::nvidia::LaunchInfo *` (nvidia/kernel_abi.h).
+  /// CPU: a `nereid::cpu::KernelFn` (kernel_abi/cpu.h), null when compiled with `load` off. NVIDIA:
+  /// a `const nereid::nvidia::LaunchInfo *` (kernel_abi/nvidia.h).
   virtual void *entry() const = 0;
   /// Names of the texts there are when they are kept, in pipeline order: for the CPU "tile",
   /// "loops", "llir", "asm"; for NVIDIA "tile", "gpu", "llir", "ptx", "cubin" (bytes).

@@ -191,7 +191,7 @@ private:
         result = arith::SubIOp::create(builder, here, a, b);
       else
         result = arith::MulIOp::create(builder, here, a, b);
-    } else if (isa_and_nonnull<SplatOp, BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp>(op)) {
+    } else if (op && (isView(op) || isa<SplatOp>(op))) {
       result = rebuild(op, wide(op->getOperand(0)), type);
     } else if (auto hint = value.getDefiningOp<HintOp>()) {
       result = wide(hint.getSrc());
@@ -213,8 +213,7 @@ private:
     Operation *op = value.getDefiningOp();
     if (isa_and_nonnull<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op))
       return true;
-    return isa_and_nonnull<SplatOp, BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp, HintOp>(op) &&
-           hasArithmetic(op->getOperand(0));
+    return op && (isView(op) || isa<SplatOp, HintOp>(op)) && hasArithmetic(op->getOperand(0));
   }
 
   /// An i1 of the pointer's shape that is true where an offset in it has wrapped; null when none
@@ -241,7 +240,7 @@ private:
         result = result ? arith::OrIOp::create(builder, op->getLoc(), result, differs).getResult()
                         : differs;
       }
-    } else if (isa_and_nonnull<SplatOp, BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp>(op)) {
+    } else if (op && (isView(op) || isa<SplatOp>(op))) {
       if (Value inner = wrapped(op->getOperand(0))) {
         builder.setInsertionPointAfter(op);
         result = rebuild(op, inner, withElement(pointer.getType(), builder.getI1Type()));

@@ -1,9 +1,9 @@
-// ChooseTensorCopies: marks the tensor descriptors that a copy engine serves (`tile.copy_engine`);
+// ChooseTensorCopies: marks the tensor descriptors that a copy engine serves (`copy_engine`);
 // descriptors-to-pointers, which runs next, rewrites the others.
 //
 // The engine is told about a tensor by a map of 128 bytes, which the launcher makes. So base, sizes
 // and strides must be computed from the kernel's arguments by what a launcher can repeat (see
-// isOfLaunch); a base that depends on the program's index is not. Beyond that:
+// LaunchNumber.h); a base that depends on the program's index is not. Beyond that:
 //
 //  - Base and strides are known to be multiples of 16 bytes. What is only promised by the author
 //    stays with pointers, where a broken promise harms nothing.
@@ -21,6 +21,7 @@
 
 #include "ir/tile/Dialect.h"
 #include "transforms/IntegerAnalysis.h"
+#include "transforms/LaunchNumber.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -37,24 +38,6 @@ using namespace nereid::tile;
 
 constexpr int64_t copyBytes = 16; ///< what addresses and strides are multiples of
 constexpr int64_t leastRowBytes = 32, leastBlockBytes = 1024, maxBox = 256;
-
-/// Can the launcher compute this value from the kernel's arguments?
-bool isOfLaunch(Value value, unsigned depth = 0) {
-  if (depth > 16)
-    return false;
-  if (auto arg = dyn_cast<BlockArgument>(value)) {
-    auto function = dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp());
-    return function && function->hasAttr("tile.kernel");
-  }
-  Operation *op = value.getDefiningOp();
-  bool repeatable = isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::ExtSIOp, arith::ExtUIOp,
-                        arith::TruncIOp, AddPtrOp, PtrCastOp, HintOp>(op);
-  if (auto constant = dyn_cast<arith::ConstantOp>(op))
-    return isa<IntegerAttr>(constant.getValue());
-  return repeatable && !isa<RankedTensorType>(value.getType()) &&
-         llvm::all_of(op->getOperands(),
-                      [&](Value operand) { return isOfLaunch(operand, depth + 1); });
-}
 
 bool blocksFit(DescType type) {
   int64_t size = sizeInBytes(type.getElementType());
@@ -109,7 +92,7 @@ struct ChooseTensorCopiesPass : public impl::ChooseTensorCopiesBase<ChooseTensor
     getOperation()->walk([&](MakeDescriptorOp op) {
       auto type = cast<DescType>(op.getType());
       if (blocksFit(type) &&
-          llvm::all_of(op->getOperands(), [](Value v) { return isOfLaunch(v); }) &&
+          llvm::all_of(op->getOperands(), [](Value v) { return launchNumber(v).has_value(); }) &&
           llvm::all_of(op->getUsers(), [&](Operation *user) { return isServed(user, type); }))
         candidates.push_back(op);
     });
@@ -137,7 +120,7 @@ struct ChooseTensorCopiesPass : public impl::ChooseTensorCopiesBase<ChooseTensor
       for (Operation *user : op->getUsers())
         aligned = aligned && reachable(user, size);
       if (aligned)
-        op->setAttr("tile.copy_engine", UnitAttr::get(&getContext()));
+        op.setCopyEngine(true);
     }
   }
 };

@@ -36,12 +36,8 @@ using namespace nereid::tile;
 
 /// An operation that computes each element of its one result from the corresponding elements of its
 /// tensor operands and from its scalar operands, without effects.
-bool isElementwise(Operation *op) {
-  if (op->getNumResults() != 1 || op->getNumRegions() || op->getNumOperands() == 0 || !isPure(op))
-    return false;
-  return OpTrait::hasElementwiseMappableTraits(op) ||
-         isa<AddPtrOp, IntToPtrOp, PtrToIntOp, PtrCastOp, FpCastOp, DivRNOp, SqrtRNOp, MulHiUOp>(
-             op);
+bool isPureElementwise(Operation *op) {
+  return isElementwise(op) && op->getNumResults() == 1 && isPure(op);
 }
 
 bool isSplat(Value value) {
@@ -85,7 +81,7 @@ struct ElementwiseOfSplats : RewritePattern {
   explicit ElementwiseOfSplats(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
-    if (!isElementwise(op) || !isa<RankedTensorType>(op->getResult(0).getType()))
+    if (!isPureElementwise(op) || !isa<RankedTensorType>(op->getResult(0).getType()))
       return failure();
     bool anySplat = false;
     for (Value operand : op->getOperands()) {
@@ -114,7 +110,7 @@ template <typename ShapeOp> struct ElementwiseBefore : RewritePattern {
   explicit ElementwiseBefore(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
-    if (!isElementwise(op) || !isa<RankedTensorType>(op->getResult(0).getType()))
+    if (!isPureElementwise(op) || !isa<RankedTensorType>(op->getResult(0).getType()))
       return failure();
     ShapeOp like;
     for (Value operand : op->getOperands()) {

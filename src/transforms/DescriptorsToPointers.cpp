@@ -5,7 +5,7 @@
 // descriptor is a value like any other: it goes round loops, through branches and through calls
 // that are not inlined; everywhere one value becomes its parts (base, sizes, strides but the last).
 //
-// A `tile.make_descriptor` marked `tile.copy_engine` stays, with its accesses; whoever marks it
+// A `tile.make_descriptor` marked `copy_engine` stays, with its accesses; whoever marks it
 // makes sure that only accesses use it.
 //
 // Addresses are built so that the integer analysis sees them whole: the part that is the same for
@@ -32,8 +32,6 @@ namespace nereid::transforms {
 
 namespace {
 using namespace nereid::tile;
-
-constexpr const char *copyEngineAttr = "tile.copy_engine";
 
 /// A descriptor taken apart: base, one size a dimension, one stride a dimension but the last.
 struct Parts {
@@ -295,8 +293,8 @@ struct ExpandPoison : OpConversionPattern<ub::PoisonOp> {
 };
 
 bool isKept(Value desc) {
-  Operation *made = desc.getDefiningOp();
-  return made && made->hasAttr(copyEngineAttr);
+  auto made = desc.getDefiningOp<MakeDescriptorOp>();
+  return made && made.getCopyEngine();
 }
 
 struct DescriptorsToPointersPass
@@ -338,7 +336,7 @@ struct DescriptorsToPointersPass
     target.addDynamicallyLegalOp<func::CallOp, func::ReturnOp, arith::SelectOp, ub::PoisonOp>(
         [&](Operation *op) { return converter.isLegal(op); });
     target.addDynamicallyLegalOp<MakeDescriptorOp>(
-        [](MakeDescriptorOp op) { return op->hasAttr(copyEngineAttr); });
+        [](MakeDescriptorOp op) { return op.getCopyEngine(); });
     target.addDynamicallyLegalOp<DescShapeOp, DescStrideOp, DescLoadOp, DescStoreOp, DescReduceOp,
                                  DescGatherOp, DescScatterOp>(
         [](Operation *op) { return isKept(op->getOperand(0)); });

@@ -1,6 +1,5 @@
 #include "transforms/IntegerAnalysis.h"
 
-#include "ir/ngpu/Dialect.h"
 #include "ir/tile/Dialect.h"
 #include "transforms/RunArithmetic.h"
 
@@ -408,7 +407,7 @@ private:
   void transfer(Operation *op, const Infos &in, Value result, IntegerInfo &info) {
     if (isa<TileDialect>(op->getDialect()))
       return transferTile(op, in, result, info);
-    if (isa<ngpu::ConvertLayoutOp>(op)) { // the same elements elsewhere
+    if (hasSameElements(op)) {
       info = *in[0];
       return;
     }

@@ -32,7 +32,7 @@ void addInlining(mlir::OpPassManager &manager, TilePipelineOptions::Functions fu
 ///
 ///  - No `func.call` to a function of the module remains, except to those that stay functions
 ///  (`TilePipelineOptions::functions`), and no other private function.
-///  - Tensor descriptors are pointers, but for those marked `tile.copy_engine`.
+///  - Tensor descriptors are pointers, but for those marked `copy_engine`.
 ///  - IR is canonical: no dead values, no equal computations in one scope, constants folded, and
 ///  elementwise
 ///    operations on splats are done on scalars.

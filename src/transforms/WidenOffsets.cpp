@@ -45,7 +45,7 @@ unsigned widthOf(Value value) {
 
 /// Ops that rearrange elements and know nothing of their values.
 bool isShape(Operation *op) {
-  return isa<SplatOp, UnsplatOp, BroadcastOp, ExpandDimsOp, TransOp, ReshapeOp>(op);
+  return isView(op) || isa<SplatOp, UnsplatOp>(op);
 }
 
 bool isShiftByConstant(Operation *op) {

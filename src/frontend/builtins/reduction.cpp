@@ -58,7 +58,7 @@ static FailureOr<Value> reduceInOrder(Semantic &s, const BoundArgs &args, bool a
   if (failed(results))
     return failure();
   if (anyOrder)
-    results->front().ir.getDefiningOp()->setAttr("tile.any_order", s.builder.getUnitAttr());
+    results->front().ir.getDefiningOp<tile::ReduceOp>().setAnyOrder(true);
   if (*keepDims)
     for (Tensor &each : *results)
       for (int64_t i = 0; i < (isFlat ? rank : 1); ++i)

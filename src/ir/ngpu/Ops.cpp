@@ -217,13 +217,9 @@ bool anyArrangement(const LinearLayout &accumulator,
   return false;
 }
 
-bool isFp8(Type type) {
-  return isa<Float8E4M3FNType, Float8E5M2Type>(type);
-}
-
 /// The types that both matrix units know.
 LogicalResult unitTypes(Operation *op, Type a, Type b, Type c) {
-  bool known = isFp8(a)                  ? isFp8(b) && c.isF32()
+  bool known = tile::isFloat8(a)         ? tile::isFloat8(b) && c.isF32()
                : a != b                  ? false
                : a.isF16()               ? c.isF32() || c.isF16()
                : a.isInteger(8)          ? c.isInteger(32)
@@ -294,7 +290,7 @@ LogicalResult WgmmaOp::verify() {
     return failure();
   if (cShape.size() != 2 || a.isF64())
     return emitOpError("multiplies two matrices of at most 32 bits");
-  if (getPromoteK() < 0 || (getPromoteK() && !isFp8(a)))
+  if (getPromoteK() < 0 || (getPromoteK() && !tile::isFloat8(a)))
     return emitOpError("`promote_k` is for 8-bit floats, and not negative");
   LinearLayout accumulator = layoutFrom(getC().getType());
   bool isTensor = isa<RankedTensorType>(getA().getType());

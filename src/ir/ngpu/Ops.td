@@ -18,7 +18,7 @@ class NGPU_Op<string mnemonic, list<Trait> traits = []> : Op<NGPU_Dialect, mnemo
 
 //===--- layouts ----------------------------------------------------------------------------------------===//
 
-def NGPU_ConvertLayoutOp : NGPU_Op<"convert_layout", [Pure]> {
+def NGPU_ConvertLayoutOp : NGPU_Op<"convert_layout", [Pure, Tile_SameElements]> {
   let summary = "the same tensor in another layout";
   let arguments = (ins Tile_Tensor:$src);
   let results = (outs Tile_Tensor:$result);

@@ -134,6 +134,10 @@ Type withShapeOf(Type element, Type like) {
   return element;
 }
 
+bool isFloat8(Type type) {
+  return isa<Float8E4M3FNType, Float8E5M2Type>(type);
+}
+
 unsigned sizeInBytes(Type scalar) {
   if (isa<PtrType>(scalar))
     return 8;

@@ -15,6 +15,16 @@ namespace nereid::tile {
 /// Whether a tensor of the dialect may have this shape: at least one dimension, all sizes known and
 /// positive.
 bool isTileShape(llvm::ArrayRef<int64_t> shape);
+
+/// Traits, beside MLIR's own `Elementwise`: each element of the result is computed from the
+/// elements at its place and from scalars.
+
+/// The elements of the one operand under another shape: every element of the result is one of them,
+/// and each of them is there.
+template <typename Op> class View : public mlir::OpTrait::TraitBase<Op, View> {};
+
+/// The result is the one operand; what differs is what is known of it, or where it is.
+template <typename Op> class SameElements : public mlir::OpTrait::TraitBase<Op, SameElements> {};
 } // namespace nereid::tile
 
 #include "ir/tile/Dialect.h.inc"
@@ -38,6 +48,19 @@ mlir::Type elementOf(mlir::Type type);
 /// `element` with the shape of `like`: a tensor type, or the element type itself where `like` is
 /// scalar.
 mlir::Type withShapeOf(mlir::Type element, mlir::Type like);
+
+inline bool isElementwise(mlir::Operation *op) {
+  return op->hasTrait<mlir::OpTrait::Elementwise>();
+}
+inline bool isView(mlir::Operation *op) {
+  return op->hasTrait<View>();
+}
+inline bool hasSameElements(mlir::Operation *op) {
+  return op->hasTrait<SameElements>();
+}
+
+/// One of the language's floats of 8 bits, f8E4M3FN and f8E5M2; not a tensor of them.
+bool isFloat8(mlir::Type type);
 
 /// Size in memory of a scalar or pointer type, in bytes; i1 takes one.
 unsigned sizeInBytes(mlir::Type scalar);

@@ -531,11 +531,10 @@ LogicalResult DotOp::verify() {
     return emitOpError() << "the accumulator must be " << m << "x" << n << ", found " << c;
 
   Type ta = a.getElementType(), tb = b.getElementType(), tc = c.getElementType();
-  auto isF8 = [](Type type) { return isa<Float8E4M3FNType, Float8E5M2Type>(type); };
-  if (ta != tb && !(isF8(ta) && isF8(tb)))
+  if (ta != tb && !(isFloat8(ta) && isFloat8(tb)))
     return emitOpError() << "operands must have the same element type: " << ta << " and " << tb;
   bool fits = false;
-  if (isF8(ta) || ta.isF16())
+  if (isFloat8(ta) || ta.isF16())
     fits = tc.isF32() || tc.isF16();
   else if (ta.isBF16() || ta.isF32())
     fits = tc.isF32();

@@ -57,7 +57,7 @@ def Tile_UnsplatOp : Tile_PureOp<"unsplat"> {
   let hasFolder = 1;
 }
 
-def Tile_BroadcastOp : Tile_PureOp<"broadcast"> {
+def Tile_BroadcastOp : Tile_PureOp<"broadcast", [Tile_View]> {
   let summary = "repeats along dimensions of size 1";
   let description = "Source and result have the same rank; sizes are equal or the source's is 1.";
   let arguments = (ins Tile_Tensor:$src);
@@ -68,7 +68,7 @@ def Tile_BroadcastOp : Tile_PureOp<"broadcast"> {
   let hasCanonicalizer = 1;
 }
 
-def Tile_ExpandDimsOp : Tile_PureOp<"expand_dims"> {
+def Tile_ExpandDimsOp : Tile_PureOp<"expand_dims", [Tile_View]> {
   let summary = "inserts a dimension of size 1";
   let arguments = (ins Tile_Tensor:$src, ConfinedAttr<I32Attr, [IntNonNegative]>:$axis);
   let results = (outs Tile_Tensor:$result);
@@ -78,7 +78,7 @@ def Tile_ExpandDimsOp : Tile_PureOp<"expand_dims"> {
   let hasCanonicalizer = 1;
 }
 
-def Tile_ReshapeOp : Tile_PureOp<"reshape"> {
+def Tile_ReshapeOp : Tile_PureOp<"reshape", [Tile_View]> {
   let summary = "the same elements in row-major order under another shape";
   let description = "With `any_order` the compiler may permute the elements (`can_reorder=True`).";
   let arguments = (ins Tile_Tensor:$src, UnitAttr:$any_order);
@@ -89,7 +89,7 @@ def Tile_ReshapeOp : Tile_PureOp<"reshape"> {
   let hasCanonicalizer = 1;
 }
 
-def Tile_TransOp : Tile_PureOp<"trans"> {
+def Tile_TransOp : Tile_PureOp<"trans", [Tile_View]> {
   let summary = "permutes dimensions";
   let description = "Dimension `i` of the result is dimension `order[i]` of the source.";
   let arguments = (ins Tile_Tensor:$src, DenseI32ArrayAttr:$order);
@@ -180,7 +180,7 @@ def Tile_HistogramOp : Tile_PureOp<"histogram"> {
 
 //===--- pointers and conversions -----------------------------------------------------------------------===//
 
-def Tile_AddPtrOp : Tile_PureOp<"addptr", [AllTypesMatch<["ptr", "result"]>]> {
+def Tile_AddPtrOp : Tile_PureOp<"addptr", [Elementwise, AllTypesMatch<["ptr", "result"]>]> {
   let summary = "moves pointers by a number of elements";
   let description = [{
     The offset is signed, counts elements of the pointee (an `i1` counts as one byte), and has the pointer's
@@ -194,7 +194,7 @@ def Tile_AddPtrOp : Tile_PureOp<"addptr", [AllTypesMatch<["ptr", "result"]>]> {
   let hasCanonicalizer = 1;
 }
 
-def Tile_IntToPtrOp : Tile_PureOp<"int_to_ptr"> {
+def Tile_IntToPtrOp : Tile_PureOp<"int_to_ptr", [Elementwise]> {
   let summary = "an address from a 64-bit integer";
   let arguments = (ins Tile_IntLike:$src);
   let results = (outs Tile_PtrLike:$result);
@@ -202,7 +202,7 @@ def Tile_IntToPtrOp : Tile_PureOp<"int_to_ptr"> {
   let hasVerifier = 1;
 }
 
-def Tile_PtrToIntOp : Tile_PureOp<"ptr_to_int"> {
+def Tile_PtrToIntOp : Tile_PureOp<"ptr_to_int", [Elementwise]> {
   let summary = "the 64-bit address of a pointer";
   let arguments = (ins Tile_PtrLike:$src);
   let results = (outs Tile_IntLike:$result);
@@ -210,7 +210,7 @@ def Tile_PtrToIntOp : Tile_PureOp<"ptr_to_int"> {
   let hasVerifier = 1;
 }
 
-def Tile_PtrCastOp : Tile_PureOp<"ptr_cast"> {
+def Tile_PtrCastOp : Tile_PureOp<"ptr_cast", [Elementwise]> {
   let summary = "the same address with another pointee type";
   let arguments = (ins Tile_PtrLike:$src);
   let results = (outs Tile_PtrLike:$result);
@@ -219,7 +219,7 @@ def Tile_PtrCastOp : Tile_PureOp<"ptr_cast"> {
   let hasFolder = 1;
 }
 
-def Tile_FpCastOp : Tile_PureOp<"fp_cast"> {
+def Tile_FpCastOp : Tile_PureOp<"fp_cast", [Elementwise]> {
   let summary = "converts between floating types where arith does not say enough";
   let description = [{
     Any conversion from or to an 8-bit float, and narrowing with rounding towards zero. To an 8-bit float:
@@ -311,13 +311,13 @@ def Tile_MakeDescriptorOp : Tile_PureOp<"make_descriptor", [AttrSizedOperandSegm
   let summary = "describes a tensor in global memory";
   let description = [{
     The address of its first element, its sizes (not negative), and how many elements two neighbours of each
-    dimension lie apart; the last stride is 1, so it is not given. With `tile.copy_engine` (made by `choose-tensor-copies`) a target's copy engine
+    dimension lie apart; the last stride is 1, so it is not given. With `copy_engine` (set by `choose-tensor-copies`) a target's copy engine
     serves it: the address and all strides in bytes are multiples of 16, and a launcher can compute the operands.
   }];
-  let arguments = (ins Tile_PtrElt:$base, Variadic<I32>:$shape, Variadic<I64>:$strides);
+  let arguments = (ins Tile_PtrElt:$base, Variadic<I32>:$shape, Variadic<I64>:$strides, UnitAttr:$copy_engine);
   let results = (outs Tile_AnyDesc:$result);
   let assemblyFormat = [{
-    $base `[` $shape `]` `strides` `[` $strides `]` attr-dict `:` type($base) `->` type($result)
+    $base `[` $shape `]` `strides` `[` $strides `]` (`copy_engine` $copy_engine^)? attr-dict `:` type($base) `->` type($result)
   }];
   let hasVerifier = 1;
 }
@@ -489,12 +489,16 @@ def Tile_ReduceOp : Tile_Op<"reduce", [SingleBlock, RecursiveMemoryEffects, Recu
   let description = [{
     `n` tensors of one shape. The region takes `2n` scalars (n of the left, then n of the right part), and
     yields n. The combination is associative; neighbouring parts are combined in order, in any grouping, so it need
-    not commute. A result lacks the axis, and is a scalar when that was the only one.
+    not commute. A result lacks the axis, and is a scalar when that was the only one. With `any_order` elements may
+    be combined in any order: the combination gives the same whichever comes first.
   }];
-  let arguments = (ins Variadic<Tile_Tensor>:$srcs, ConfinedAttr<I32Attr, [IntNonNegative]>:$axis);
+  let arguments = (ins Variadic<Tile_Tensor>:$srcs, ConfinedAttr<I32Attr, [IntNonNegative]>:$axis,
+                       UnitAttr:$any_order);
   let results = (outs Variadic<Tile_Any>:$result);
   let regions = (region SizedRegion<1>:$combine);
-  let assemblyFormat = "`(` $srcs `)` `axis` $axis $combine attr-dict `:` functional-type($srcs, $result)";
+  let assemblyFormat = [{
+    `(` $srcs `)` `axis` $axis (`any_order` $any_order^)? $combine attr-dict `:` functional-type($srcs, $result)
+  }];
   let hasVerifier = 1;
   let hasCanonicalizer = 1;
 }
@@ -523,7 +527,7 @@ def Tile_YieldOp : Tile_PureOp<"yield", [Terminator, ReturnLike, ParentOneOf<["R
 
 //===--- hints and debugging ----------------------------------------------------------------------------===//
 
-def Tile_HintOp : Tile_PureOp<"hint", [AllTypesMatch<["src", "result"]>]> {
+def Tile_HintOp : Tile_PureOp<"hint", [Tile_SameElements, AllTypesMatch<["src", "result"]>]> {
   let summary = "its operand, about which the author promises something";
   let description = "One number per dimension (one for a scalar), as `tl.multiple_of` and its kin take them.";
   let arguments = (ins Tile_Any:$src, OptionalAttr<DenseI64ArrayAttr>:$divisibility,

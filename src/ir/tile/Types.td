@@ -7,6 +7,13 @@ include "mlir/IR/BuiltinTypeInterfaces.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 
+// See Dialect.h.
+class Tile_OpTrait<string name> : NativeTrait<name, "Op"> {
+  let cppNamespace = "::nereid::tile";
+}
+def Tile_View : Tile_OpTrait<"View">;
+def Tile_SameElements : Tile_OpTrait<"SameElements">;
+
 def Tile_Dialect : Dialect {
   let name = "tile";
   let cppNamespace = "::nereid::tile";

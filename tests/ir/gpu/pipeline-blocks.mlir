@@ -5,9 +5,9 @@
 func.func @matmul(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.divisibility = 16 : i64},
                   %z: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %n: i32, %s: i64 {tile.divisibility = 8 : i64}, %i: i32, %j: i32)
     attributes {tile.kernel} {
-  %a = tile.make_descriptor %x [%n, %n] strides [%s] {tile.copy_engine} : !tile.ptr<f16> -> !tile.desc<64x64xf16>
-  %b = tile.make_descriptor %y [%n, %n] strides [%s] {tile.copy_engine} : !tile.ptr<f16> -> !tile.desc<64x128xf16>
-  %c = tile.make_descriptor %z [%n, %n] strides [%s] {tile.copy_engine} : !tile.ptr<f32> -> !tile.desc<64x128xf32>
+  %a = tile.make_descriptor %x [%n, %n] strides [%s] copy_engine : !tile.ptr<f16> -> !tile.desc<64x64xf16>
+  %b = tile.make_descriptor %y [%n, %n] strides [%s] copy_engine : !tile.ptr<f16> -> !tile.desc<64x128xf16>
+  %c = tile.make_descriptor %z [%n, %n] strides [%s] copy_engine : !tile.ptr<f32> -> !tile.desc<64x128xf32>
   %zero = arith.constant dense<0.0> : tensor<64x128xf32>
   %c0 = arith.constant 0 : i32
   %c64 = arith.constant 64 : i32

@@ -4,8 +4,8 @@
 // CHECK-SAME: ngpu.tensor_maps = 2 : i32
 func.func @copy(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "x"}, %y: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "y"},
                 %m: i32, %n: i32, %s: i64 {tile.divisibility = 8 : i64}, %i: i32, %j: i32) attributes {tile.kernel} {
-  %a = tile.make_descriptor %x [%m, %n] strides [%s] {tile.copy_engine} : !tile.ptr<f16> -> !tile.desc<16x64xf16>
-  %b = tile.make_descriptor %y [%m, %n] strides [%s] {tile.copy_engine} : !tile.ptr<f16> -> !tile.desc<16x64xf16>
+  %a = tile.make_descriptor %x [%m, %n] strides [%s] copy_engine : !tile.ptr<f16> -> !tile.desc<16x64xf16>
+  %b = tile.make_descriptor %y [%m, %n] strides [%s] copy_engine : !tile.ptr<f16> -> !tile.desc<16x64xf16>
   // CHECK-DAG: %[[BUF:.*]] = ngpu.local_alloc <16x64xf16
   // CHECK-DAG: %[[BAR:.*]] = ngpu.local_alloc <1xi64
   // CHECK: ngpu.mbarrier_init %[[BAR]], 1
@@ -40,9 +40,9 @@ func.func @copy(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "x
 func.func @operands(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.divisibility = 16 : i64},
                     %n: i32, %s: i64 {tile.divisibility = 8 : i64}, %i: i32, %z: !tile.ptr<f32> {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
   %acc = arith.constant dense<0.0> : tensor<64x64xf32>
-  %c = tile.make_descriptor %z [%n, %n] strides [%s] {tile.copy_engine} : !tile.ptr<f32> -> !tile.desc<64x64xf32>
-  %a = tile.make_descriptor %x [%n, %n] strides [%s] {tile.copy_engine} : !tile.ptr<f16> -> !tile.desc<64x64xf16>
-  %b = tile.make_descriptor %y [%n, %n] strides [%s] {tile.copy_engine} : !tile.ptr<f16> -> !tile.desc<64x64xf16>
+  %c = tile.make_descriptor %z [%n, %n] strides [%s] copy_engine : !tile.ptr<f32> -> !tile.desc<64x64xf32>
+  %a = tile.make_descriptor %x [%n, %n] strides [%s] copy_engine : !tile.ptr<f16> -> !tile.desc<64x64xf16>
+  %b = tile.make_descriptor %y [%n, %n] strides [%s] copy_engine : !tile.ptr<f16> -> !tile.desc<64x64xf16>
   %c1 = arith.constant 1 : i32
   // CHECK: %[[A:.*]] = ngpu.local_alloc <64x64xf16
   // CHECK: %[[B:.*]] = ngpu.local_alloc <64x64xf16
@@ -65,7 +65,7 @@ func.func @operands(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %y: !tile
 // CHECK-LABEL: func.func @reduction
 func.func @reduction(%x: !tile.ptr<i32> {tile.divisibility = 16 : i64}, %n: i32) attributes {tile.kernel} {
   %v = arith.constant dense<1> : tensor<64xi32>
-  %a = tile.make_descriptor %x [%n] strides [] {tile.copy_engine} : !tile.ptr<i32> -> !tile.desc<64xi32>
+  %a = tile.make_descriptor %x [%n] strides [] copy_engine : !tile.ptr<i32> -> !tile.desc<64xi32>
   // CHECK: ngpu.tma_store %{{.*}} to %{{.*}}[%{{.*}}] reduce max
   // CHECK-NEXT: ngpu.tma_store_wait 0 complete
   tile.desc_reduce max %a [%n], %v : !tile.desc<64xi32>, tensor<64xi32>
@@ -83,7 +83,7 @@ func.func @reduction(%x: !tile.ptr<i32> {tile.divisibility = 16 : i64}, %n: i32)
 func.func @not_planned(%x: !tile.ptr<i32> {tile.divisibility = 16 : i64}, %n: i32) attributes {tile.kernel} {
   %v = arith.constant dense<1> : tensor<64xi32>
   %m = arith.divsi %n, %n : i32
-  %a = tile.make_descriptor %x [%m] strides [] {tile.copy_engine} : !tile.ptr<i32> -> !tile.desc<64xi32>
+  %a = tile.make_descriptor %x [%m] strides [] copy_engine : !tile.ptr<i32> -> !tile.desc<64xi32>
   tile.desc_store %a [%n], %v : !tile.desc<64xi32>, tensor<64xi32>
   return
 }

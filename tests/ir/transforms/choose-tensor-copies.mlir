@@ -8,7 +8,7 @@ func.func @chosen(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %m: i32, %n
   %j = arith.muli %pid, %c64 : i32
   %group = arith.divsi %pid, %n : i32
   %i = arith.muli %group, %c64 : i32
-  // CHECK: tile.make_descriptor {{.*}} {tile.copy_engine}
+  // CHECK: tile.make_descriptor {{.*}} copy_engine
   %a = tile.make_descriptor %p [%m, %n] strides [%s] : !tile.ptr<f16> -> !tile.desc<16x64xf16>
   %0 = tile.desc_load %a [%m, %j] : !tile.desc<16x64xf16> -> tensor<16x64xf16>
   tile.desc_store %a [%i, %j], %v : !tile.desc<16x64xf16>, tensor<16x64xf16>
@@ -19,14 +19,26 @@ func.func @chosen(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %m: i32, %n
   %wide = arith.extsi %t : i32 to i64
   %stride = arith.muli %wide, %c2 : i64
   %q = tile.addptr %p, %half : !tile.ptr<f16>, i32
-  // CHECK: tile.make_descriptor {{.*}} {tile.copy_engine}
+  // CHECK: tile.make_descriptor {{.*}} copy_engine
   %b = tile.make_descriptor %q [%m, %n] strides [%stride] : !tile.ptr<f16> -> !tile.desc<16x64xf16, nan>
   %1 = tile.desc_load %b [%m, %j] : !tile.desc<16x64xf16, nan> -> tensor<16x64xf16>
   return
 }
 
+// What a launcher can repeat, shifts too.
+// CHECK-LABEL: func.func @shifted
+func.func @shifted(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %m: i32, %j: i32 {tile.divisibility = 16 : i64}, %s: i64)
+    attributes {tile.kernel} {
+  %c3 = arith.constant 3 : i64
+  %stride = arith.shli %s, %c3 : i64
+  // CHECK: tile.make_descriptor {{.*}} copy_engine
+  %a = tile.make_descriptor %p [%m, %m] strides [%stride] : !tile.ptr<f16> -> !tile.desc<16x64xf16>
+  %0 = tile.desc_load %a [%m, %j] : !tile.desc<16x64xf16> -> tensor<16x64xf16>
+  return
+}
+
 // CHECK-LABEL: func.func @not_chosen
-// CHECK-NOT: tile.copy_engine
+// CHECK-NOT: copy_engine
 func.func @not_chosen(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %m: i32, %s: i64 {tile.divisibility = 8 : i64}, %u: i64,
                       %q: !tile.ptr<f16>, %c: i1, %rows: tensor<8xi32>, %z: !tile.ptr<f8E5M2> {tile.divisibility = 16 : i64})
     attributes {tile.kernel} {

@@ -106,7 +106,7 @@ func.func @kept(%a: !tile.ptr<f32>, %n: i32) -> tensor<8xf32> {
   // CHECK: tile.make_descriptor
   // CHECK: tile.desc_load
   // CHECK: tile.load
-  %da = tile.make_descriptor %a [%n] strides [] {tile.copy_engine} : !tile.ptr<f32> -> !tile.desc<8xf32>
+  %da = tile.make_descriptor %a [%n] strides [] copy_engine : !tile.ptr<f32> -> !tile.desc<8xf32>
   %db = tile.make_descriptor %a [%n] strides [] : !tile.ptr<f32> -> !tile.desc<8xf32>
   %0 = tile.desc_load %da [%n] : !tile.desc<8xf32> -> tensor<8xf32>
   %1 = tile.desc_load %db [%n] : !tile.desc<8xf32> -> tensor<8xf32>

@@ -20,7 +20,7 @@ static Value converted(Kernel &k, Operation *before, Value value, Type element) 
     return value;
   OpBuilder b(before);
   auto target = type.clone(element);
-  if (isa<Float8E4M3FNType, Float8E5M2Type>(type.getElementType()))
+  if (tile::isFloat8(type.getElementType()))
     return tile::FpCastOp::create(b, before->getLoc(), target, value);
   return arith::ExtFOp::create(b, before->getLoc(), target, value);
 }

@@ -17,13 +17,9 @@ namespace nereid::cpu {
 bool Emit::isElementwise(Operation *op) {
   if (op->getNumResults() != 1 || op->getNumRegions() != 0)
     return false;
-  if (isa<tile::AddPtrOp, tile::IntToPtrOp, tile::PtrToIntOp, tile::PtrCastOp, tile::FpCastOp,
-          tile::DivRNOp, tile::SqrtRNOp, tile::MulHiUOp, tile::HintOp>(op))
-    return true;
   if (auto external = dyn_cast<tile::ExternOp>(op))
     return external.getPure();
-  return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
-         !isa<arith::ConstantOp>(op);
+  return tile::isElementwise(op) || isa<tile::HintOp>(op);
 }
 
 Value Emit::clone(Operation *op, ArrayRef<Value> operands, Type result) {

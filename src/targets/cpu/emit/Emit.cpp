@@ -12,7 +12,7 @@ namespace nereid::cpu {
 Type Emit::lower(Type element) const {
   if (isa<tile::PtrType>(element))
     return ptr();
-  if (isa<Float8E4M3FNType, Float8E5M2Type>(element))
+  if (tile::isFloat8(element))
     return b.getI8Type();
   return element;
 }

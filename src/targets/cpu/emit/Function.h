@@ -16,8 +16,8 @@ struct Report;
 namespace nereid::cpu {
 
 struct LoopKernel {
-  /// One `llvm.func` with the kernel's name and the signature of KernelFn (kernel_abi.h), in the
-  /// dialects arith, math, scf, vector, ub and llvm, with `!llvm.ptr` as only pointer type.
+  /// One `llvm.func` with the kernel's name and the signature of KernelFn (kernel_abi/cpu.h), in
+  /// the dialects arith, math, scf, vector, ub and llvm, with `!llvm.ptr` as only pointer type.
   mlir::OwningOpRef<mlir::ModuleOp> module;
   SiteTable sites;
   uint64_t scratchBytes = 0;

@@ -1,5 +1,7 @@
 #include "targets/cpu/emit/Loops.h"
 
+#include "ir/tile/Combiner.h"
+
 #include "explain/Report.h"
 #include "transforms/Explain.h"
 
@@ -403,8 +405,7 @@ void LoopStep::emitRoots(Elements &lanes, const Nest &nest, MutableArrayRef<Part
     for (Value source : root.op->getOperands())
       values.push_back(lanes.lanesAt(source, point));
     Region &combiner = root.op->getRegion(0);
-    TypedAttr identity;
-    bool commutative = isCommutative(combiner, identity);
+    bool commutative = isReorderable(combiner);
     if (ordered && !commutative && lanes.width > 1 && !columns)
       values = combineLanes(k, combiner, values, false);
     if (partial.empty())
@@ -482,8 +483,10 @@ void LoopStep::emitRows(const Nest &nest) {
       bool fromIdentity = segment.count > 1;
       SmallVector<TypedAttr> identities(reduces.size());
       for (auto [identity, root] : llvm::zip(identities, reduces)) {
-        bool commutative = isCommutative(root.op->getRegion(0), identity);
-        fromIdentity = fromIdentity && commutative && identity;
+        Region &combiner = root.op->getRegion(0);
+        identity = tile::neutralElement(tile::combinerKind(combiner),
+                                        combiner.front().getArgument(0).getType());
+        fromIdentity = fromIdentity && identity;
       }
       if (segment.width == 1 && !totals.empty() && !totals[0].empty())
         flatten(totals, carried);
@@ -512,8 +515,7 @@ void LoopStep::emitRows(const Nest &nest) {
       for (size_t i = 0; i < root.op->getNumResults(); ++i)
         partial.push_back(carried[next++]);
       Region &combiner = root.op->getRegion(0);
-      TypedAttr identity;
-      bool commutative = isCommutative(combiner, identity);
+      bool commutative = isReorderable(combiner);
       if (segment.width == 1) {
         total = partial;
         continue;

@@ -83,9 +83,9 @@ void materializeInto(Kernel &kernel, mlir::Value value, const Buffer &target);
 void forEachPoint(Kernel &kernel, llvm::ArrayRef<int64_t> shape,
                   llvm::function_ref<void(llvm::ArrayRef<mlir::Value>)> body);
 
-/// The combiner is one op whose operands may be exchanged; `identity` gets its neutral element when
-/// it has one.
-bool isCommutative(mlir::Region &combiner, mlir::TypedAttr &identity);
+/// May lanes be combined in another order than that of their elements? Of a combiner of several
+/// operations only where the op says so.
+bool isReorderable(mlir::Region &combiner);
 /// All lanes of each operand combined in lane order.
 llvm::SmallVector<mlir::Value> combineLanes(Kernel &kernel, mlir::Region &combiner,
                                             llvm::ArrayRef<mlir::Value> lanes, bool commutative);

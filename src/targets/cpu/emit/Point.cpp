@@ -12,8 +12,7 @@ bool runsWith(ArrayRef<Index> point, int dim) {
 }
 
 bool movesElements(Operation *op) {
-  return isa<tile::BroadcastOp, tile::ExpandDimsOp, tile::TransOp, tile::ReshapeOp, tile::SliceOp,
-             tile::HintOp>(op);
+  return tile::isView(op) || isa<tile::SliceOp, tile::HintOp>(op);
 }
 
 bool readsElsewhere(OpOperand &operand) {

@@ -1,6 +1,6 @@
 // Ops on whole tensors that are neither elementwise nor part of a loop step. Plain loops over
 // elements: none of these is hot, except scan and dot, which have files of their own.
-#include "targets/cpu/kernel_abi.h"
+#include "kernel_abi/cpu.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -100,7 +100,7 @@ static void emitHistogram(Kernel &k, tile::HistogramOp op) {
   k.buffers[op.getResult()] = target;
 }
 
-// A call of one of the run-time functions of kernel_abi.h.
+// A call of one of the run-time functions of kernel_abi/cpu.h.
 static void callSupport(Kernel &k, StringRef name, ArrayRef<Value> arguments) {
   auto type = LLVM::LLVMFunctionType::get(
       LLVM::LLVMVoidType::get(k.b.getContext()),

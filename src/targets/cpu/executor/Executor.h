@@ -15,7 +15,7 @@
 // begun (all of lower numbers among them) run to their end. So the failure reported is the lowest
 // failing program's, the same in every run, unless programs wait for one another.
 #pragma once
-#include "targets/cpu/kernel_abi.h"
+#include "kernel_abi/cpu.h"
 
 #include <string>
 

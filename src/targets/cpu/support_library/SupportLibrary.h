@@ -1,6 +1,6 @@
 // What generated code calls at run time, by name, and the tables those calls refer to.
 #pragma once
-#include "targets/cpu/kernel_abi.h"
+#include "kernel_abi/cpu.h"
 
 #include <span>
 #include <string>
@@ -67,8 +67,8 @@ struct Symbol {
   const char *name;
   void *address;
 };
-// Every function of kernel_abi.h, the C library's that math/Math.h names, and the device library,
-// for the JIT to define.
+// Every function of kernel_abi/cpu.h, the C library's that math/Math.h names, and the device
+// library, for the JIT to define.
 std::span<const Symbol> supportSymbols();
 
 } // namespace nereid::cpu

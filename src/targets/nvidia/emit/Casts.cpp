@@ -13,10 +13,6 @@ using namespace mlir;
 namespace nereid::nvidia {
 namespace {
 
-bool isF8(mlir::Type type) {
-  return isa<Float8E4M3FNType, Float8E5M2Type>(type);
-}
-
 /// Conversions of 8-bit floats by the hardware.
 bool hasF8(const Emitter &e) {
   return e.options.sm >= 90 || (e.options.sm == 89 && e.options.ptxVersion >= 81);
@@ -73,7 +69,7 @@ llvm::Value *narrowCode(Emitter &e, llvm::Value *value, const Narrow &type, bool
 
 llvm::Value *toF32(Emitter &e, llvm::Value *value, mlir::Type from) {
   llvm::IRBuilder<> &b = e.b;
-  if (!isF8(from))
+  if (!tile::isFloat8(from))
     return value->getType()->isFloatTy() ? value : b.CreateFPExt(value, b.getFloatTy());
   return b.CreateFPExt(convertFloat(e, value, from, Float16Type::get(from.getContext())),
                        b.getFloatTy());
@@ -154,7 +150,7 @@ llvm::Value *convertFloat(Emitter &e, llvm::Value *value, mlir::Type from, mlir:
     llvm::Value *single = truncateF64(e, value, /*toOdd=*/!to.isF32() && !towardsZero);
     return to.isF32() ? single : f32ToNarrow(e, single, to, towardsZero);
   }
-  if (isF8(from)) {
+  if (tile::isFloat8(from)) {
     llvm::Value *half = f8ToF16(e, value, from);
     if (to.isF16())
       return half;
@@ -171,8 +167,8 @@ Values convertFloats(Emitter &e, llvm::ArrayRef<llvm::Value *> values, mlir::Typ
   llvm::IRBuilder<> &b = e.b;
   Values results;
   bool pairs = values.size() % 2 == 0 && !from.isF64() && !towardsZero;
-  bool toF8 = isF8(to) && hasF8(e) && pairs;
-  bool fromE4M3 = isa<Float8E4M3FNType>(from) && hasF8(e) && pairs && !isF8(to);
+  bool toF8 = tile::isFloat8(to) && hasF8(e) && pairs;
+  bool fromE4M3 = isa<Float8E4M3FNType>(from) && hasF8(e) && pairs && !tile::isFloat8(to);
   bool toHalf = (to.isF16() || to.isBF16()) && from.isF32() && pairs;
   if (!toF8 && !fromE4M3 && !toHalf) {
     for (llvm::Value *value : values)

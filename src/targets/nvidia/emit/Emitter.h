@@ -38,7 +38,7 @@ struct EmitOptions {
 };
 
 /// A kernel as LLVM IR for NVPTX, before optimisation. Its function takes the kernel's arguments
-/// and then two pointers to global memory, global and profile scratch (kernel_abi.h).
+/// and then two pointers to global memory, global and profile scratch (kernel_abi/nvidia.h).
 struct LlvmKernel {
   std::unique_ptr<llvm::Module> module;
   std::string entry;

@@ -1,6 +1,7 @@
 // tile.reduce: within registers, by shuffles, and across warps through scratch memory.
 // See gpu/AxisPlan.h for the method.
 #include "gpu/AxisPlan.h"
+#include "ir/tile/Combiner.h"
 #include "targets/nvidia/emit/SharedAccess.h"
 
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -16,30 +17,34 @@ namespace {
 /// nothing).
 llvm::Intrinsic::ID warpReduction(Region &combiner) {
   using namespace llvm;
-  Block &block = combiner.front();
-  if (block.getNumArguments() != 2 || !block.getArgument(0).getType().isInteger(32) ||
-      !llvm::hasSingleElement(block.without_terminator()) || !gpu::commutes(combiner))
+  if (!combiner.front().getArgument(0).getType().isInteger(32))
     return Intrinsic::not_intrinsic;
-  Operation *op = block.getTerminator()->getOperand(0).getDefiningOp();
-  return llvm::TypeSwitch<Operation *, Intrinsic::ID>(op)
-      .Case([](arith::AddIOp) { return Intrinsic::nvvm_redux_sync_add; })
-      .Case([](arith::MaxSIOp) { return Intrinsic::nvvm_redux_sync_max; })
-      .Case([](arith::MinSIOp) { return Intrinsic::nvvm_redux_sync_min; })
-      .Case([](arith::MaxUIOp) { return Intrinsic::nvvm_redux_sync_umax; })
-      .Case([](arith::MinUIOp) { return Intrinsic::nvvm_redux_sync_umin; })
-      .Case([](arith::AndIOp) { return Intrinsic::nvvm_redux_sync_and; })
-      .Case([](arith::OrIOp) { return Intrinsic::nvvm_redux_sync_or; })
-      .Case([](arith::XOrIOp) { return Intrinsic::nvvm_redux_sync_xor; })
-      .Default(Intrinsic::ID(Intrinsic::not_intrinsic));
+  switch (tile::combinerKind(combiner)) {
+  case tile::CombinerKind::AddI:
+    return Intrinsic::nvvm_redux_sync_add;
+  case tile::CombinerKind::MaxS:
+    return Intrinsic::nvvm_redux_sync_max;
+  case tile::CombinerKind::MinS:
+    return Intrinsic::nvvm_redux_sync_min;
+  case tile::CombinerKind::MaxU:
+    return Intrinsic::nvvm_redux_sync_umax;
+  case tile::CombinerKind::MinU:
+    return Intrinsic::nvvm_redux_sync_umin;
+  case tile::CombinerKind::And:
+    return Intrinsic::nvvm_redux_sync_and;
+  case tile::CombinerKind::Or:
+    return Intrinsic::nvvm_redux_sync_or;
+  case tile::CombinerKind::Xor:
+    return Intrinsic::nvvm_redux_sync_xor;
+  default:
+    return Intrinsic::not_intrinsic;
+  }
 }
 
-/// Is the combiner the maximum or the minimum, whose result is one of the elements in any order?
+/// Is the combiner, whatever else it asserts, the maximum or the minimum, whose result is one of
+/// the elements in any order?
 bool isSelection(Region &combiner) {
-  Block &block = combiner.front();
-  return block.getNumArguments() == 2 && gpu::commutes(combiner) &&
-         isa_and_nonnull<arith::MaxNumFOp, arith::MinNumFOp, arith::MaximumFOp, arith::MinimumFOp,
-                         arith::MaxSIOp, arith::MinSIOp, arith::MaxUIOp, arith::MinUIOp>(
-             block.getTerminator()->getOperand(0).getDefiningOp());
+  return combiner.getNumArguments() == 2 && tile::isSelection(tile::resultKind(combiner, 0));
 }
 
 class Reduction {
@@ -47,7 +52,7 @@ public:
   Reduction(Emitter &e, tile::ReduceOp op)
       : e(e), op(op), body(op.getCombine().front()),
         type(cast<RankedTensorType>(op.getSrcs()[0].getType())),
-        layout(ngpu::layoutOf(type).getLayout()), commutes(gpu::commutes(op.getCombine())),
+        layout(ngpu::layoutOf(type).getLayout()), commutes(tile::commutes(op.getCombine())),
         plan(layout, op.getAxis(), !commutes), operands(op.getSrcs().size()) {}
 
   void run();
