@@ -55,7 +55,7 @@ unsigned scratchBytes(Operation *op) {
       return bytes;
     const layout::LinearLayout &layout = ngpu::layoutOf(tensor).getLayout();
     bool copies = layout.freeBits(layout::Axis::Lane) || layout.freeBits(layout::Axis::Warp) ||
-                  layout.size(layout::Axis::Lane) < 32 ||
+                  layout.size(layout::Axis::Lane) < ngpu::laneCount(op) ||
                   layout.size(layout::Axis::Warp) < ngpu::warpCount(op);
     return copies ? bytes * tensor.getNumElements() : 0;
   }
@@ -84,7 +84,7 @@ public:
   const SmallVector<SharedBlock> &all() const { return blocks; }
   void write();
   /// Who has which bytes when, and how ops access them.
-  void explain(explain::Report &report) const;
+  void explain(const Machine &machine, explain::Report &report) const;
 
 private:
   void enter(Operation *op) {
@@ -272,7 +272,7 @@ std::string withLine(const SharedBlock &block) {
   return text;
 }
 
-void Allocation::explain(explain::Report &report) const {
+void Allocation::explain(const Machine &machine, explain::Report &report) const {
   for (Operation *op : order) {
     report.ops.push_back(op->getName().getStringRef().str());
     report.opPlaces.push_back(transforms::placeOf(op->getLoc()));
@@ -282,7 +282,7 @@ void Allocation::explain(explain::Report &report) const {
     report.buffers.push_back({describe(block), transforms::placeOf(block.op->getLoc()),
                               block.offset, block.bytes, block.begin, std::min(block.end, end)});
   for (auto [number, op] : llvm::enumerate(order))
-    explainSharedAccess(op, number, uses, report);
+    explainSharedAccess(op, number, uses, machine, report);
 }
 
 } // namespace
@@ -304,16 +304,16 @@ llvm::Expected<unsigned> allocateShared(func::FuncOp kernel, const GpuOptions &o
     total = allocation.place(llvm::alignTo(total, 16));
     allocation.write();
     if (options.explanation && function == kernel)
-      allocation.explain(*options.explanation);
+      allocation.explain(options.machine, *options.explanation);
     all.append(allocation.all());
   }
-  if (total > options.maxSharedBytes) {
+  if (total > options.machine.maxSharedBytes) {
     llvm::stable_sort(all,
                       [](const SharedBlock &a, const SharedBlock &b) { return a.bytes > b.bytes; });
     std::string biggest;
     for (const SharedBlock &block : ArrayRef(all).take_front(3))
       biggest += (biggest.empty() ? "" : ", ") + withLine(block);
-    return llvm::make_error<OutOfSharedMemory>(total, options.maxSharedBytes, biggest);
+    return llvm::make_error<OutOfSharedMemory>(total, options.machine.maxSharedBytes, biggest);
   }
   kernel->setAttr("ngpu.shared_bytes",
                   IntegerAttr::get(IntegerType::get(kernel.getContext(), 32), total));

@@ -167,7 +167,7 @@ Obstacle typesObstacle(const DotFacts &facts, const GpuOptions &options) {
   Type a = facts.a.element, b = facts.b.element, acc = facts.accumulator;
   auto unless = [](bool fits) { return fits ? Obstacle::None : Obstacle::Types; };
   if (tile::isFloat8(a) && tile::isFloat8(b))
-    return options.fp8Mma ? unless(acc.isF32()) : Obstacle::Device;
+    return options.machine.fp8Mma ? unless(acc.isF32()) : Obstacle::Device;
   if (a != b)
     return Obstacle::Types;
   if (a.isF16())
@@ -203,7 +203,7 @@ std::optional<std::array<int64_t, 2>> wgmmaGroups(const DotFacts &facts, int64_t
 Obstacle obstacle(MatrixUnit unit, const DotFacts &facts, const GpuOptions &options) {
   if (unit == MatrixUnit::Fma)
     return Obstacle::None;
-  if (unit > options.best || options.sm < 80)
+  if (unit > options.machine.best)
     return Obstacle::Device;
   if (coreSize(facts.k) < instructionK(facts.a.element))
     return Obstacle::Depth;
@@ -362,13 +362,15 @@ DotPlan planFma(const DotFacts &facts, const GpuOptions &options) {
   thread[rank - 2] = vector(facts.a, m);
   thread[rank - 1] = vector(facts.b, n);
   // Threads that find no work of their own shrink the block first.
-  int64_t threads = int64_t(options.numWarps) * 32;
+  int64_t lanesOfWarp = options.machine.lanes;
+  int64_t threads = options.numWarps * lanesOfWarp;
   while (thread[rank - 2] * thread[rank - 1] > 1 &&
          m * n / (thread[rank - 2] * thread[rank - 1]) < threads)
     thread[thread[rank - 2] > thread[rank - 1] ? rank - 2 : rank - 1] /= 2;
   int64_t roomM = m / thread[rank - 2], roomN = n / thread[rank - 1];
-  int64_t lanesN = std::min<int64_t>(8, roomN), lanesM = std::min<int64_t>(32 / lanesN, roomM);
-  lanesN = 32 / lanesM;
+  int64_t lanesN = std::min<int64_t>(8, roomN),
+          lanesM = std::min<int64_t>(lanesOfWarp / lanesN, roomM);
+  lanesN = lanesOfWarp / lanesM;
   lanes[rank - 2] = lanesM;
   lanes[rank - 1] = lanesN;
   roomM = std::max<int64_t>(1, roomM / lanesM);

@@ -5,13 +5,13 @@
 // as given. `gatherDotFacts` reads the facts from the IR, `planDot` decides from the facts alone
 // (so it can be tested without IR). The rules, in short:
 //
-//   - wgmma (sm_90a) when a group of four warps gets whole tiles of 64 rows, the types are the
+//   - wgmma when a group of four warps gets whole tiles of 64 rows, the types are the
 //     unit's, and the operands' major orders can be had: B in shared memory (16-bit elements in
 //     either order, others K-major), A there too, or in registers when it is computed (dequantised,
 //     the probabilities of attention) or is not 16 bits wide and not K-major: registers may be
 //     filled from memory of any order. B that is neither 16 bits wide nor K-major is transposed on
 //     its way into shared memory (legaliseDots swaps A and B before, where that avoids it).
-//   - mma.sync (sm_80 on) for what is left, f64 included: operands in registers, read from shared
+//   - mma.sync for what is left, f64 included: operands in registers, read from shared
 //     memory with ldmatrix where their order allows.
 //   - multiply-adds in ordinary registers for f32 in full precision, and for types and shapes that
 //     no unit takes; operands are in shared memory.

@@ -55,7 +55,8 @@ void expand(ngpu::ConvertLayoutOp convert, const GpuOptions &options) {
     unsigned bits = 8 * tile::sizeInBytes(from.getElementType());
     ngpu::BufferType whole = bufferFor(from, plan.buffer);
     // Other buffers want a part of shared memory too.
-    int64_t most = options.without.largeConversions ? kSmallPiece : options.maxSharedBytes / 3 * 2;
+    int64_t most =
+        options.without.largeConversions ? kSmallPiece : options.machine.maxSharedBytes / 3 * 2;
     if (whole.getBytes() > most)
       if (auto split =
               splitConversion(ngpu::layoutOf(from).getLayout(), ngpu::layoutOf(to).getLayout(),

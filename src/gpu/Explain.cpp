@@ -101,9 +101,9 @@ void explainProducts(func::FuncOp kernel, const GpuOptions &options,
           wordsFor(obstacle(MatrixUnit::Mma, facts, options), MatrixUnit::Mma, facts, options);
       fact.why = why;
       report.hint(HintKind::SlowProduct, fact.place, {why, remedy});
-    } else if (plan.unit < options.best) {
-      auto [why, remedy] =
-          wordsFor(obstacle(options.best, facts, options), options.best, facts, options);
+    } else if (plan.unit < options.machine.best) {
+      auto [why, remedy] = wordsFor(obstacle(options.machine.best, facts, options),
+                                    options.machine.best, facts, options);
       fact.why = why;
       report.hint(HintKind::NoWgmma, fact.place, {why, remedy});
     }
@@ -219,7 +219,7 @@ void explainConversion(ngpu::ConvertLayoutOp convert, Move move, explain::Report
   report.conversions.push_back(std::move(fact));
 }
 
-std::optional<SharedUse> sharedUseOf(Operation *op, int sm) {
+std::optional<SharedUse> sharedUseOf(Operation *op, bool matrixStores) {
   auto use = [&](RankedTensorType tensor, Value buffer, ngpu::BufferType type, bool matrices,
                  const char *what, unsigned most = 16) {
     unsigned bytes = tile::sizeInBytes(type.getElementType());
@@ -253,8 +253,8 @@ std::optional<SharedUse> sharedUseOf(Operation *op, int sm) {
 }
 
 void explainSharedAccess(Operation *op, unsigned position, const BufferUses &uses,
-                         explain::Report &report) {
-  std::optional<SharedUse> use = sharedUseOf(op, ngpu::smOf(op));
+                         const Machine &machine, explain::Report &report) {
+  std::optional<SharedUse> use = sharedUseOf(op, machine.matrixStores);
   if (!use)
     return;
   explain::SharedAccessFact fact;
@@ -592,8 +592,8 @@ void explainLayouts(func::FuncOp kernel, explain::Report &report) {
 
 void explainKernel(func::FuncOp kernel, const GpuOptions &options) {
   explain::Report &report = *options.explanation;
-  report.sm = options.sm;
-  report.resources.sharedLimit = options.maxSharedBytes;
+  report.sm = options.machine.generation;
+  report.resources.sharedLimit = options.machine.maxSharedBytes;
   explainLayouts(kernel, report);
   Accesses accesses(kernel, report);
   // What is in loops first: prologues are copies of it.

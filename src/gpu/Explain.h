@@ -52,10 +52,10 @@ struct SharedUse {
   const char *what;  ///< "write", "read", "copy"
 };
 /// Nothing for other ops, and for those that hardware lays out (copy engine, wgmma).
-std::optional<SharedUse> sharedUseOf(mlir::Operation *op, int sm);
+std::optional<SharedUse> sharedUseOf(mlir::Operation *op, bool matrixStores);
 /// Op number `number` in the order of the buffers' lives.
 void explainSharedAccess(mlir::Operation *op, unsigned number, const BufferUses &uses,
-                         explain::Report &report);
+                         const Machine &machine, explain::Report &report);
 
 /// The finished GPU IR: layouts, and accesses to global memory.
 void explainKernel(mlir::func::FuncOp kernel, const GpuOptions &options);

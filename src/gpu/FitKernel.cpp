@@ -23,7 +23,7 @@ bool couldFillShared(ModuleOp module, const GpuOptions &options) {
         bytes +=
             copies * uint64_t(tensor.getNumElements()) * tile::sizeInBytes(tensor.getElementType());
       }
-    return bytes > options.maxSharedBytes ? WalkResult::interrupt() : WalkResult::advance();
+    return bytes > options.machine.maxSharedBytes ? WalkResult::interrupt() : WalkResult::advance();
   });
   return walked.wasInterrupted();
 }
@@ -32,8 +32,8 @@ bool couldFillShared(ModuleOp module, const GpuOptions &options) {
 /// accumulators alone are more than a thread's registers, which would be in memory all the time.
 bool couldUseMma(ModuleOp module, const GpuOptions &options) {
   constexpr int64_t most = 256;
-  int64_t threads = 32 * int64_t(options.numWarps);
-  bool any = false, fits = options.best == MatrixUnit::Wgmma;
+  int64_t threads = int64_t(options.machine.lanes) * options.numWarps;
+  bool any = false, fits = options.machine.best == MatrixUnit::Wgmma;
   module.walk([&](tile::DotOp dot) {
     any = true;
     fits &= dot.getType().getNumElements() <= most * threads;
@@ -118,7 +118,7 @@ std::optional<explain::Hint> adviceOnFit(const GpuReport &report, const GpuOptio
     what = loops;
   return explain::makeHint(
       explain::HintKind::GivenUp, {},
-      {std::to_string(report.firstBytes), std::to_string(options.maxSharedBytes), what});
+      {std::to_string(report.firstBytes), std::to_string(options.machine.maxSharedBytes), what});
 }
 
 } // namespace nereid::gpu

@@ -405,7 +405,7 @@ SmallVector<LinearLayout, 8> accessCandidates(ArrayRef<int64_t> shape, const Acc
   int64_t elements = 1;
   for (int64_t size : core)
     elements *= size;
-  int64_t threads = 32 * int64_t(warps);
+  int64_t lanesOfWarp = facts.machine.lanes, threads = lanesOfWarp * warps;
   int64_t most = int64_t(llvm::bit_floor(uint64_t(std::max<int64_t>(1, elements / threads))));
   int64_t widest = std::min(facts.vector[fast], most);
   // Neighbours that fill a word, though each is loaded by itself: what follows moves words.
@@ -415,7 +415,7 @@ SmallVector<LinearLayout, 8> accessCandidates(ArrayRef<int64_t> shape, const Acc
   auto add = [&](int64_t vector, int64_t fastLanes, bool warpsAlongRows) {
     SmallVector<int64_t> perThread(rank, 1), lanes(rank, 1), warpCounts(rank, 1);
     perThread[fast] = vector;
-    int64_t lanesLeft = 32, warpsLeft = warps;
+    int64_t lanesLeft = lanesOfWarp, warpsLeft = warps;
     auto fill = [&](SmallVector<int64_t> &counts, int64_t &left, unsigned dim, int64_t limit) {
       int64_t room =
           std::max<int64_t>(1, core[dim] / (perThread[dim] * lanes[dim] * warpCounts[dim]));
@@ -438,17 +438,17 @@ SmallVector<LinearLayout, 8> accessCandidates(ArrayRef<int64_t> shape, const Acc
     if (!llvm::is_contained(layouts, layout))
       layouts.push_back(std::move(layout));
   };
-  int64_t line = std::max<int64_t>(1, 128 / (facts.elementBytes * widest));
-  add(widest, 32, false);
+  int64_t line = std::max<int64_t>(1, facts.machine.lineBytes / (facts.elementBytes * widest));
+  add(widest, lanesOfWarp, false);
   if (rank > 1) {
-    add(widest, 32, true);
+    add(widest, lanesOfWarp, true);
     add(widest, line, true);
     add(widest, std::max<int64_t>(1, line / 2), true);
   }
   if (widest > 1)
-    add(widest / 2, 32, rank > 1);
+    add(widest / 2, lanesOfWarp, rank > 1);
   if (word > widest) {
-    add(word, 32, rank > 1);
+    add(word, lanesOfWarp, rank > 1);
     if (rank > 1)
       add(word, std::max<int64_t>(1, 128 / (facts.elementBytes * word)), true);
   }

@@ -63,8 +63,9 @@ double issueCycles(double slots, const LinearLayout &layout) {
 }
 
 /// A block that the copy engine moves: rows in shared memory, which take any vector.
-static AccessFacts copyFacts(RankedTensorType type) {
+static AccessFacts copyFacts(RankedTensorType type, const Machine &machine) {
   AccessFacts facts;
+  facts.machine = machine;
   facts.copied = true;
   facts.elementBytes = tile::sizeInBytes(type.getElementType());
   for (int64_t size : type.getShape()) {
@@ -79,9 +80,10 @@ static AccessFacts copyFacts(RankedTensorType type) {
   return facts;
 }
 
-AccessFacts accessFacts(Operation *op, const transforms::IntegerAnalysis &analysis) {
+AccessFacts accessFacts(Operation *op, const transforms::IntegerAnalysis &analysis,
+                        const Machine &machine) {
   if (isa<tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op))
-    return copyFacts(cast<tile::DescType>(op->getOperand(0).getType()).getBlockType());
+    return copyFacts(cast<tile::DescType>(op->getOperand(0).getType()).getBlockType(), machine);
   Value ptr = op->getOperand(0);
   Value mask = TypeSwitch<Operation *, Value>(op)
                    .Case<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp>(
@@ -89,6 +91,7 @@ AccessFacts accessFacts(Operation *op, const transforms::IntegerAnalysis &analys
                    .Default([](Operation *) { return Value(); });
   auto type = cast<RankedTensorType>(ptr.getType());
   AccessFacts facts;
+  facts.machine = machine;
   facts.elementBytes = tile::sizeInBytes(cast<tile::PtrType>(type.getElementType()).getPointee());
   const transforms::IntegerInfo *info = analysis.lookup(ptr);
   for (auto [dim, size] : llvm::enumerate(type.getShape())) {
@@ -148,9 +151,10 @@ AccessShape accessShape(const AccessFacts &facts, const LinearLayout &layout, in
       columns.push_back(column & ~same);
     return 1u << rankOf(columns);
   };
-  best.sectors = pieces(32, false);
-  best.lines = pieces(128, false);
-  best.allSectors = int64_t(pieces(32, true)) * std::max<int64_t>(1, repeats);
+  best.sectors = pieces(facts.machine.sectorBytes, false);
+  best.lines = pieces(facts.machine.lineBytes, false);
+  best.allSectors =
+      int64_t(pieces(facts.machine.sectorBytes, true)) * std::max<int64_t>(1, repeats);
   best.requests = std::max<int64_t>(1, layout.size(Axis::Register) / best.vector) *
                   std::max<int64_t>(1, repeats);
   return best;
@@ -159,7 +163,7 @@ AccessShape accessShape(const AccessFacts &facts, const LinearLayout &layout, in
 double accessCost(const AccessFacts &facts, const LinearLayout &layout, int64_t repeats,
                   AccessKind kind) {
   if (facts.copied)
-    return sharedStoreCost(layout, 8 * facts.elementBytes, repeats);
+    return sharedStoreCost(layout, 8 * facts.elementBytes, repeats, facts.machine.lanes);
   AccessFacts used = facts;
   if (kind == AccessKind::Atomic)
     for (int64_t &vector : used.vector)
@@ -173,8 +177,9 @@ double accessCost(const AccessFacts &facts, const LinearLayout &layout, int64_t 
   return double(shape.requests) * warpsOf(layout) * request;
 }
 
-double sharedStoreCost(const LinearLayout &from, unsigned elementBits, int64_t repeats) {
-  double bytes = double(from.size(Axis::Register) * repeats) * 32 * elementBits / 8;
+double sharedStoreCost(const LinearLayout &from, unsigned elementBits, int64_t repeats,
+                       unsigned lanes) {
+  double bytes = double(from.size(Axis::Register) * repeats) * lanes * elementBits / 8;
   return bytes / 128 * warpsOf(from);
 }
 

@@ -10,6 +10,7 @@
 //
 // Only what depends on layouts matters, so a cost that all choices share may be left out.
 #pragma once
+#include "gpu/Machine.h"
 #include "ir/tile/Dialect.h"
 #include "layout/LinearLayout.h"
 #include "transforms/IntegerAnalysis.h"
@@ -27,17 +28,19 @@ struct AccessFacts {
   llvm::SmallVector<int64_t, 4> constant;
   /// The copy engine does it: threads access shared memory, in rows.
   bool copied = false;
+  Machine machine = {}; ///< that accesses
 };
 
 /// The facts of the access of `op` (load, store or atomic) through a tensor of pointers, or of a
 /// descriptor's block.
-AccessFacts accessFacts(mlir::Operation *op, const transforms::IntegerAnalysis &analysis);
+AccessFacts accessFacts(mlir::Operation *op, const transforms::IntegerAnalysis &analysis,
+                        const Machine &machine);
 
 /// How a layout meets an access.
 struct AccessShape {
   unsigned vector = 1;    ///< elements of one instruction of a thread
-  unsigned sectors = 1;   ///< 32-byte sectors that one instruction of a warp touches
-  unsigned lines = 1;     ///< lines of 128 bytes
+  unsigned sectors = 1;   ///< sectors that one instruction of a warp touches
+  unsigned lines = 1;     ///< lines of a cache
   int64_t allSectors = 1; ///< sectors that all instructions of a warp touch, each counted once
   int64_t requests = 1;   ///< instructions of a warp, for the whole tensor
 };
@@ -57,7 +60,8 @@ double conversionCost(const layout::LinearLayout &from, const layout::LinearLayo
                       unsigned elementBits, int64_t repeats);
 
 /// Cycles to write a tensor to shared memory in a layout without conflicts.
-double sharedStoreCost(const layout::LinearLayout &from, unsigned elementBits, int64_t repeats);
+double sharedStoreCost(const layout::LinearLayout &from, unsigned elementBits, int64_t repeats,
+                       unsigned lanes);
 
 /// Cycles of reducing `operands` tensors along `axis` with a combiner of `slots` issue slots.
 double reduceCost(const layout::LinearLayout &layout, unsigned axis, unsigned elementBits,

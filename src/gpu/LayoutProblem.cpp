@@ -330,7 +330,7 @@ void LayoutProblem::Builder::visit(Operation *op, double weight) {
                  tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op)) {
     place(LayoutNode::Kind::Access, false);
     step.access = p.accesses.size();
-    p.accesses.push_back(accessFacts(op, analysis));
+    p.accesses.push_back(accessFacts(op, analysis, p.options.machine));
   } else if (isa<tile::ReduceOp>(op)) {
     place(LayoutNode::Kind::Reduce, true);
     step.slots = slotsOf(op->getRegion(0));
@@ -398,7 +398,8 @@ LayoutId LayoutProblem::defaultLayout(RankedTensorType type) {
   SmallVector<unsigned> order;
   for (unsigned dim = type.getRank(); dim-- > 0;)
     order.push_back(dim);
-  return table.intern(striped(coreShape(type.getShape()), 1, options.numWarps, order));
+  return table.intern(
+      striped(coreShape(type.getShape()), 1, options.machine.lanes, options.numWarps, order));
 }
 
 LayoutId LayoutProblem::seenFromRoot(unsigned number, LayoutId layout) {
@@ -497,7 +498,7 @@ double LayoutProblem::bufferCost(const LayoutUse &use) {
   LayoutId from = seenFromRoot(use.value, layoutOf(root));
   auto [it, isNew] = bufferMemo.try_emplace(uint64_t(use.buffer) << 32 | from, 0);
   if (isNew) {
-    bool matrices = options.sm >= 90;
+    bool matrices = options.machine.matrixStores;
     MoveCost cost =
         sharedAccess(table[from], buffers[use.buffer], value.elementBits, matrices).cost;
     it->second = double(value.repeats) * (cost.turns * double(table[from].size(Axis::Warp)) +

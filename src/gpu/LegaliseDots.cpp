@@ -347,7 +347,7 @@ llvm::Error legaliseDots(func::FuncOp kernel, const GpuOptions &options) {
   for (tile::DotOp dot : dots)
     fillUpK(dot, options);
 
-  if (options.best != MatrixUnit::Wgmma || options.numWarps % 4)
+  if (options.machine.best != MatrixUnit::Wgmma || options.numWarps % 4)
     return llvm::Error::success();
   collect();
   SmallVector<tile::DotOp> toTranspose;

@@ -46,7 +46,8 @@ int64_t product(ArrayRef<int64_t> shape) {
 /// answer for each size keeps their types in agreement.
 class Decision {
 public:
-  Decision(func::FuncOp kernel, const GpuOptions &options) : threads(32 * options.numWarps) {
+  Decision(func::FuncOp kernel, const GpuOptions &options)
+      : threads(int64_t(options.machine.lanes) * options.numWarps) {
     collect(kernel);
     if (shapes.empty())
       return;

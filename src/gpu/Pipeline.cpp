@@ -39,7 +39,8 @@ void setTarget(func::FuncOp kernel, const GpuOptions &options) {
     if (function != kernel && function->hasAttr("tile.kernel"))
       continue;
     function->setAttr("ngpu.num_warps", builder.getI32IntegerAttr(options.numWarps));
-    function->setAttr("ngpu.sm", builder.getI32IntegerAttr(options.sm));
+    function->setAttr("ngpu.num_lanes", builder.getI32IntegerAttr(options.machine.lanes));
+    function->setAttr("ngpu.sm", builder.getI32IntegerAttr(options.machine.generation));
   }
 }
 
@@ -159,6 +160,9 @@ llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &opti
 
 namespace {
 
+/// Describes the machines that the command line names by a number.
+Machine (*machineByNumber)(int number);
+
 /// The options of the passes on the command line.
 template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<ModuleOp>> {
   using Base = GpuPass<Derived>;
@@ -171,13 +175,9 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
 
   GpuOptions options() const {
     GpuOptions options;
-    options.sm = sm;
+    options.machine = machineByNumber(sm);
     options.numWarps = warps;
     options.numStages = stages;
-    options.best = sm == 90 ? MatrixUnit::Wgmma : MatrixUnit::Mma;
-    options.tma = sm >= 90;
-    options.fp8Mma = sm >= 89;
-    options.maxSharedBytes = sm == 90 || sm == 100 ? 232448 : sm == 80 ? 166912 : 101376;
     options.verify = true;
     return options;
   }
@@ -231,7 +231,8 @@ struct GpuPipelinePass : GpuPass<GpuPipelinePass> {
 
 } // namespace
 
-void registerPasses() {
+void registerPasses(Machine (*machine)(int number)) {
+  machineByNumber = machine;
   for (const Step &step : steps)
     mlir::registerPass(
         [&step]() -> std::unique_ptr<Pass> { return std::make_unique<StepPass>(step); });

@@ -1,4 +1,4 @@
-// From tile IR to GPU IR that an emitter can walk: what NVIDIA and AMD share.
+// From tile IR to GPU IR that an emitter can walk: what all GPUs share.
 #pragma once
 #include "explain/Hints.h"
 #include "gpu/Options.h"
@@ -29,7 +29,8 @@ struct GpuReport {
 llvm::Expected<GpuReport> runGpuPipeline(mlir::ModuleOp module, const GpuOptions &options,
                                          bool wantReport = false);
 
-/// Makes the single passes known by name to command-line tools.
-void registerPasses();
+/// Makes the single passes known by name to command-line tools. Their option `sm` is the number of
+/// a machine that `machine` describes.
+void registerPasses(Machine (*machine)(int number));
 
 } // namespace nereid::gpu

@@ -353,7 +353,7 @@ bool LoopPipeliner::stage(tile::LoadOp load, bool everything) {
   if (auto splat = load.getOther() ? load.getOther().getDefiningOp<tile::SplatOp>() : nullptr)
     zero |=
         matchPattern(splat.getSrc(), m_Zero()) || matchPattern(splat.getSrc(), m_AnyZeroFloat());
-  if (options.asyncCopy && zero) {
+  if (options.machine.asyncCopy && zero) {
     // The same registers must be neighbours in global and in shared memory.
     AccessWidth global = accessWidth(analysis, load.getPtr(), load.getMask());
     VectorAccess shared = vectorAccess(ngpu::layoutOf(type).getLayout(),
@@ -375,7 +375,7 @@ bool LoopPipeliner::stage(tile::LoadOp load, bool everything) {
 }
 
 void LoopPipeliner::stage(tile::DescLoadOp load, bool everything) {
-  if (!options.tma || !(everything || feedsDot(load, loop.getBody())))
+  if (!options.machine.tma || !(everything || feedsDot(load, loop.getBody())))
     return;
   Slice tried = slice;
   if (!llvm::all_of(load.getCoords(), [&](Value coord) { return tried.add(coord); }))
@@ -826,7 +826,8 @@ unsigned pipelineLoops(func::FuncOp kernel, const GpuOptions &options,
     if (!alloc->getParentOfType<scf::ForOp>())
       used += alloc.getType().getBytes();
   });
-  unsigned left = options.maxSharedBytes - std::min<uint64_t>(used, options.maxSharedBytes);
+  unsigned left =
+      options.machine.maxSharedBytes - std::min<uint64_t>(used, options.machine.maxSharedBytes);
   transforms::IntegerAnalysis analysis = addressAnalysis(kernel);
   for (scf::ForOp loop : loops) {
     LoopPipeliner pipeliner(loop, options, analysis);

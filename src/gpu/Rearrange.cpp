@@ -151,8 +151,7 @@ PlaceStep exchangeStep(const LinearLayout &layout, unsigned axis, int64_t mask) 
 
 unsigned exchangeRegisters(tile::ExchangeOp op) {
   auto type = cast<RankedTensorType>(op.getType());
-  unsigned most =
-      kExchangeBytes / (32 * ngpu::warpCount(op)) / tile::sizeInBytes(type.getElementType());
+  unsigned most = kExchangeBytes / ngpu::threadCount(op) / tile::sizeInBytes(type.getElementType());
   return std::min(ngpu::registerCount(type), std::max(2u, most & ~1u)); // pairs stay together
 }
 
@@ -267,7 +266,7 @@ LinearLayout gatherSource(tile::GatherOp op, const LinearLayout &base) {
 
 LinearLayout histogramLayout(tile::HistogramOp op, unsigned warps) {
   const unsigned order[] = {0};
-  return striped(coreShape(tile::shapeOf(op.getType())), 1, warps, order);
+  return striped(coreShape(tile::shapeOf(op.getType())), 1, ngpu::laneCount(op), warps, order);
 }
 
 unsigned histogramCopies(tile::HistogramOp op, unsigned warps) {
@@ -288,7 +287,7 @@ unsigned rearrangeScratch(Operation *op) {
     auto type = cast<RankedTensorType>(exchange.getType());
     if (!exchangeStep(layoutOf(exchange.getResult()), exchange.getAxis(), exchange.getMask()).warp)
       return 0;
-    return exchangeRegisters(exchange) * 32 * ngpu::warpCount(op) *
+    return exchangeRegisters(exchange) * ngpu::threadCount(op) *
            tile::sizeInBytes(type.getElementType());
   }
   if (auto slice = dyn_cast<tile::SliceOp>(op))

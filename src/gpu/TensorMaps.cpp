@@ -104,7 +104,7 @@ llvm::Expected<std::vector<TensorMapPlan>> planTensorMaps(func::FuncOp kernel,
   Builder builder(kernel.getContext());
   kernel.walk([&](tile::MakeDescriptorOp desc) {
     std::optional<TensorMapPlan> plan;
-    if (options.tma && desc.getCopyEngine())
+    if (options.machine.tma && desc.getCopyEngine())
       plan = planOf(desc);
     if (!plan) {
       desc.setCopyEngine(false);

@@ -84,8 +84,8 @@ LinearLayout blocked(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> thre
   return builder.finish();
 }
 
-LinearLayout striped(llvm::ArrayRef<int64_t> shape, unsigned vector, unsigned warpCount,
-                     llvm::ArrayRef<unsigned> order) {
+LinearLayout striped(llvm::ArrayRef<int64_t> shape, unsigned vector, unsigned lanes,
+                     unsigned warpCount, llvm::ArrayRef<unsigned> order) {
   assert(order.size() == shape.size() && "every dimension has a place in the order");
   Builder builder(shape);
   if (!order.empty())
@@ -98,7 +98,7 @@ LinearLayout striped(llvm::ArrayRef<int64_t> shape, unsigned vector, unsigned wa
     }
     builder.copies(axis, count);
   };
-  spread(Axis::Lane, 32);
+  spread(Axis::Lane, lanes);
   spread(Axis::Warp, warpCount);
   builder.takeRest(Axis::Register, order);
   return builder.finish();

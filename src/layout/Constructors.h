@@ -15,9 +15,9 @@ LinearLayout blocked(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> thre
                      llvm::ArrayRef<unsigned> order);
 
 /// The simplest blocked layout: `vector` elements a thread along order[0] (at most the size), then
-/// 32 lanes, then `warpCount` warps along order[0], order[1], ...
-LinearLayout striped(llvm::ArrayRef<int64_t> shape, unsigned vector, unsigned warpCount,
-                     llvm::ArrayRef<unsigned> order);
+/// `lanes` lanes, then `warpCount` warps along order[0], order[1], ...
+LinearLayout striped(llvm::ArrayRef<int64_t> shape, unsigned vector, unsigned lanes,
+                     unsigned warpCount, llvm::ArrayRef<unsigned> order);
 
 /// Accumulator of mma.sync (m16n8 tiles; fp64: m8n8), over a shape [.., M, N]; warps tile M and N
 /// as `warps` = {along M, along N} (M fastest) with one instruction's tile each, further tiles are

@@ -6,6 +6,7 @@
 #include "ir/tile/Dialect.h"
 #include "targets/cpu/conversions/Conversions.h"
 #include "targets/cpu/math/Math.h"
+#include "targets/nvidia/Machine.h"
 #include "transforms/Pipeline.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -32,7 +33,8 @@ int nereid::runOpt(int argc, char **argv) {
   mlir::func::registerInlinerExtension(registry);
   mlir::registerTransformsPasses();
   nereid::transforms::registerPasses();
-  nereid::gpu::registerPasses();
+  nereid::gpu::registerPasses(
+      [](int sm) { return nereid::nvidia::machineOf(nereid::nvidia::Architecture{sm, sm >= 90}); });
   nereid::cpu::registerExpandConversionsPass();
   nereid::cpu::registerExpandMathPass();
   registerTestIntegerAnalysis();

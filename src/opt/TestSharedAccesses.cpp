@@ -1,7 +1,8 @@
 // --test-shared-accesses: says, as a remark on every op that moves registers to or from shared
 // memory (and on every cp.async), how one instruction does it and how many turns its banks need for
 // each turn that its bytes need: "4 bytes a lane" or "4 matrices, transposed", "no bank conflicts"
-// or "bank conflicts: 2". For the tests of the GPU passes; `sm` as for --gpu-pipeline.
+// or "bank conflicts: 2". For the tests of the GPU passes; `matrix-stores=0`: of a machine that
+// cannot write matrices.
 #include "gpu/Explain.h"
 
 #include "mlir/Pass/Pass.h"
@@ -21,7 +22,7 @@ struct TestSharedAccesses : public PassWrapper<TestSharedAccesses, OperationPass
 
   void runOnOperation() override {
     getOperation()->walk([&](Operation *op) {
-      std::optional<gpu::SharedUse> use = gpu::sharedUseOf(op, sm);
+      std::optional<gpu::SharedUse> use = gpu::sharedUseOf(op, matrixStores);
       if (!use)
         return;
       const SharedAccess &access = use->access;
@@ -39,7 +40,9 @@ struct TestSharedAccesses : public PassWrapper<TestSharedAccesses, OperationPass
     });
   }
 
-  Option<int> sm{*this, "sm", llvm::cl::desc("compute capability times ten"), llvm::cl::init(90)};
+  Option<bool> matrixStores{*this, "matrix-stores",
+                            llvm::cl::desc("a warp can write matrices at once"),
+                            llvm::cl::init(true)};
 };
 
 } // namespace

@@ -258,11 +258,11 @@ unsigned warpCount(Operation *op) {
   return 4;
 }
 
-int smOf(Operation *op) {
+unsigned laneCount(Operation *op) {
   for (; op; op = op->getParentOp())
-    if (auto attr = op->getAttrOfType<IntegerAttr>("ngpu.sm"))
+    if (auto attr = op->getAttrOfType<IntegerAttr>("ngpu.num_lanes"))
       return attr.getInt();
-  return 80;
+  return 32;
 }
 
 } // namespace nereid::ngpu

@@ -60,7 +60,11 @@ RegisterPlace registerPlace(mlir::RankedTensorType type, unsigned reg);
 
 /// `ngpu.num_warps` of the kernel around `op` (within a part of warp_specialize: of that part).
 unsigned warpCount(mlir::Operation *op);
-/// `ngpu.sm` of the kernel around `op`.
-int smOf(mlir::Operation *op);
+/// Lanes of a warp: `ngpu.num_lanes` of the kernel around `op`.
+unsigned laneCount(mlir::Operation *op);
+/// Threads that execute `op`.
+inline unsigned threadCount(mlir::Operation *op) {
+  return laneCount(op) * warpCount(op);
+}
 
 } // namespace nereid::ngpu

@@ -5,8 +5,8 @@
 
 namespace nereid::tile {
 
-/// What one result of a combiner is of its two sides. Every kind but `Other` is associative (floats:
-/// as far as the language cares) and commutes.
+/// What one result of a combiner is of its two sides. Every kind but `Other` is associative
+/// (floats: as far as the language cares) and commutes.
 enum class CombinerKind : uint8_t {
   Other,
   AddI,

@@ -8,7 +8,7 @@ include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 
 // See Dialect.h.
-class Tile_OpTrait<string name> : NativeTrait<name, "Op"> {
+class Tile_OpTrait<string name> : NativeOpTrait<name> {
   let cppNamespace = "::nereid::tile";
 }
 def Tile_View : Tile_OpTrait<"View">;

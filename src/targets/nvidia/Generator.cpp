@@ -3,6 +3,7 @@
 #include "targets/LlvmOptions.h"
 #include "targets/PassTimes.h"
 #include "targets/nvidia/Kernel.h"
+#include "targets/nvidia/Machine.h"
 
 #include "explain/Report.h"
 #include "gpu/Passes.h"
@@ -55,16 +56,11 @@ void explainCode(const NvidiaKernel &kernel, explain::Report &report) {
 
 gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &options) {
   gpu::GpuOptions result;
-  result.sm = arch.sm;
-  result.best = arch.hasWgmma() ? gpu::MatrixUnit::Wgmma : gpu::MatrixUnit::Mma;
-  result.asyncCopy = arch.hasCpAsync();
-  result.tma = arch.hasTma();
-  result.fp8Mma = arch.hasFp8Mma();
+  result.machine = machineOf(arch);
   result.numWarps = options.numWarps;
   result.numStages = options.numStages;
   result.numCtas = options.numCtas;
   result.maxRegisters = options.maxRegisters;
-  result.maxSharedBytes = unsigned(arch.maxSharedPerBlock());
   result.verify = options.verify;
   result.explanation = options.explanation;
   return result;

@@ -1,9 +1,9 @@
 // How kernels use shared memory, seen after all passes: every access without bank conflicts, 16 bytes at once where
 // the layouts allow, by matrices where lanes hold pairs (stmatrix from sm_90).
 // RUN: nereid-opt %S/matmul-layouts.mlir --tile-pipeline --gpu-pipeline --test-shared-accesses -o %t 2>&1 | FileCheck %s --check-prefixes=MATMUL,MATMUL90 --implicit-check-not="conflicts: "
-// RUN: nereid-opt %S/matmul-layouts.mlir --tile-pipeline --gpu-pipeline=sm=80 --test-shared-accesses=sm=80 -o %t 2>&1 | FileCheck %s --check-prefixes=MATMUL,MATMUL80 --implicit-check-not="conflicts: "
+// RUN: nereid-opt %S/matmul-layouts.mlir --tile-pipeline --gpu-pipeline=sm=80 --test-shared-accesses=matrix-stores=0 -o %t 2>&1 | FileCheck %s --check-prefixes=MATMUL,MATMUL80 --implicit-check-not="conflicts: "
 // RUN: nereid-opt %S/attention-layouts.mlir --tile-pipeline --gpu-pipeline --test-shared-accesses -o %t 2>&1 | FileCheck %s --check-prefixes=ATTENTION --implicit-check-not="conflicts: "
-// RUN: nereid-opt %S/attention-layouts.mlir --tile-pipeline --gpu-pipeline=sm=80 --test-shared-accesses=sm=80 -o %t 2>&1 | FileCheck %s --check-prefixes=ATTENTION80 --implicit-check-not="conflicts: "
+// RUN: nereid-opt %S/attention-layouts.mlir --tile-pipeline --gpu-pipeline=sm=80 --test-shared-accesses=matrix-stores=0 -o %t 2>&1 | FileCheck %s --check-prefixes=ATTENTION80 --implicit-check-not="conflicts: "
 
 // Copies of A and B, before the loop and in it.
 // MATMUL: 16 bytes a lane, no bank conflicts

@@ -10,7 +10,7 @@ namespace {
 
 TEST(Report, LayoutsSurviveJson) {
   for (const layout::LinearLayout &map :
-       {layout::striped({64, 32}, 4, 4, {1, 0}), layout::mmaAccumulator({32, 32}, {2, 2}, 32),
+       {layout::striped({64, 32}, 4, 32, 4, {1, 0}), layout::mmaAccumulator({32, 32}, {2, 2}, 32),
         layout::sharedSwizzled({64, 64}, {1, 0}, 16, 128)}) {
     auto back = layoutFromJson(layoutJson(map));
     ASSERT_TRUE(back);

@@ -37,9 +37,10 @@ protected:
 
   static GpuOptions ampere(int warps) {
     GpuOptions options;
-    options.sm = 80;
-    options.best = MatrixUnit::Mma;
-    options.fp8Mma = false;
+    options.machine.generation = 80;
+    options.machine.matrixStores = false;
+    options.machine.best = MatrixUnit::Mma;
+    options.machine.fp8Mma = false;
     options.numWarps = warps;
     return options;
   }
@@ -116,6 +117,13 @@ TEST_F(DotPlanTest, FullPrecisionIsMultiplyAdd) {
   EXPECT_EQ(plan.accumulator.size(layout::Axis::Warp), 4);
   EXPECT_TRUE(plan.accumulator.isBijective());
   EXPECT_EQ(plan.a.storage, Storage::Shared);
+
+  GpuOptions wide = hopper(4);
+  wide.machine.lanes = 64;
+  plan = planDot(ieee, wide);
+  EXPECT_EQ(plan.accumulator.size(layout::Axis::Register), 64);
+  EXPECT_EQ(plan.accumulator.size(layout::Axis::Lane), 64);
+  EXPECT_TRUE(plan.accumulator.isBijective());
 }
 
 TEST_F(DotPlanTest, FallsBackToMmaSync) {

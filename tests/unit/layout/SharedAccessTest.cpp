@@ -208,7 +208,7 @@ TEST(MatrixAccess, OperandsOfMma) {
   EXPECT_FALSE(matrixAccess(mmaOperand({64, 64}, Operand::B, {2, 2}, 8),
                             sharedSwizzled({64, 64}, {1, 0}, 8, 64), 8));
   EXPECT_FALSE(matrixAccess(mmaAccumulator({64, 64}, {2, 2}, 32), rows, 64));
-  EXPECT_FALSE(matrixAccess(striped({64, 64}, 8, 4, {1, 0}), rows, 16));
+  EXPECT_FALSE(matrixAccess(striped({64, 64}, 8, 32, 4, {1, 0}), rows, 16));
 }
 
 TEST(SharedAccess, ChoosesAndCounts) {
@@ -223,12 +223,12 @@ TEST(SharedAccess, ChoosesAndCounts) {
   EXPECT_FALSE(access.matrix);
   EXPECT_EQ(access.cost.instructions, 16u);
   EXPECT_EQ(access.cost.turns, 16u);
-  access = sharedAccess(striped({64, 64}, 8, 4, {1, 0}), rows, 16, true);
+  access = sharedAccess(striped({64, 64}, 8, 32, 4, {1, 0}), rows, 16, true);
   EXPECT_FALSE(access.matrix);
   EXPECT_EQ(access.cost.instructions, 4u);
   EXPECT_EQ(access.cost.turns, 16u);
   // Two bytes a lane: half of each turn is lost; all in one bank: a turn for every lane.
-  EXPECT_EQ(sharedAccess(striped({64, 64}, 1, 4, {1, 0}), rows, 16, true).cost.turns, 32u);
+  EXPECT_EQ(sharedAccess(striped({64, 64}, 1, 32, 4, {1, 0}), rows, 16, true).cost.turns, 32u);
   LinearLayout columns = blocked({32, 32}, {1, 1}, {32, 1}, {1, 32}, {0, 1});
   EXPECT_EQ(sharedAccess(columns, sharedLinear({32, 32}, {1, 0}), 32, true).cost.turns, 32u);
 }
@@ -259,8 +259,8 @@ unsigned degree(const LinearLayout &side, const LinearLayout &buffer, unsigned b
 TEST(Buffer, TransposesAreFreeOfConflicts) {
   for (unsigned bits : {8u, 16u, 32u, 64u})
     for (unsigned vector : {1u, 2u, 4u, 8u, 16u}) {
-      LinearLayout from = striped({64, 64}, vector, 4, {1, 0});
-      LinearLayout to = striped({64, 64}, vector, 4, {0, 1});
+      LinearLayout from = striped({64, 64}, vector, 32, 4, {1, 0});
+      LinearLayout to = striped({64, 64}, vector, 32, 4, {0, 1});
       LinearLayout buffer = conflictFreeBuffer(from, to, bits);
       EXPECT_TRUE(buffer.isBijective());
       EXPECT_EQ(degree(from, buffer, bits), 1u) << bits << " " << vector << "\n" << buffer.str();
@@ -337,7 +337,7 @@ TEST(Buffer, AsynchronousCopiesMoveTheirNeighboursAlone) {
 
 TEST(Buffer, AccumulatorsAreStoredAsMatrices) {
   LinearLayout from = wgmmaAccumulator({128, 128}, {4, 1}, 128);
-  LinearLayout to = striped({128, 128}, 8, 4, {1, 0});
+  LinearLayout to = striped({128, 128}, 8, 32, 4, {1, 0});
   LinearLayout buffer = conflictFreeBuffer(from, to, 16);
   EXPECT_TRUE(matrixAccess(from, buffer, 16));
   EXPECT_EQ(vectorAccess(to, buffer, 16).elements, 8u);

@@ -4,6 +4,7 @@
 
 #include "gpu/DotPlan.h"
 #include "layout/Constructors.h"
+#include "targets/nvidia/Machine.h"
 
 #include "mlir/AsmParser/AsmParser.h"
 
@@ -128,7 +129,7 @@ protected:
                     .str();
       return 0;
     };
-    SimulatedRun run = simulate(body, options.numWarps, external, options.sm);
+    SimulatedRun run = simulate(body, options.numWarps, external, options.machine.generation);
     EXPECT_EQ(run.error.substr(0, 2000), "");
     EXPECT_EQ(wrong, "");
     EXPECT_GT(records, 0u);
@@ -136,9 +137,7 @@ protected:
 
   static gpu::GpuOptions device(int sm, int warps) {
     gpu::GpuOptions options;
-    options.sm = sm;
-    options.best = sm == 90 ? MatrixUnit::Wgmma : MatrixUnit::Mma;
-    options.fp8Mma = sm >= 89;
+    options.machine = nvidia::machineOf({sm, sm >= 90});
     options.numWarps = warps;
     return options;
   }

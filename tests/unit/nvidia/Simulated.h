@@ -105,9 +105,10 @@ inline SimulatedRun simulate(const std::string &body, unsigned warps,
   }
   auto kernel = *module->getOps<mlir::func::FuncOp>().begin();
   gpu::GpuOptions options;
-  options.sm = sm;
+  options.machine.generation = sm;
+  options.machine.matrixStores = sm >= 90;
   options.numWarps = warps;
-  options.maxSharedBytes = maxSharedBytes;
+  options.machine.maxSharedBytes = maxSharedBytes;
   auto failed = [&](llvm::Error error) {
     if (!error)
       return false;

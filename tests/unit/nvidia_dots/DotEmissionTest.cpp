@@ -3,6 +3,7 @@
 #include "gpu/DotPlan.h"
 #include "ir/ngpu/Dialect.h"
 #include "layout/Constructors.h"
+#include "targets/nvidia/Machine.h"
 #include "targets/nvidia/codegen/Assembler.h"
 #include "targets/nvidia/codegen/Ptx.h"
 #include "targets/nvidia/codegen/Toolkit.h"
@@ -35,9 +36,7 @@ protected:
 
   static GpuOptions optionsFor(int sm, int warps) {
     GpuOptions options;
-    options.sm = sm;
-    options.best = sm == 90 ? MatrixUnit::Wgmma : MatrixUnit::Mma;
-    options.fp8Mma = sm >= 89;
+    options.machine = nvidia::machineOf({sm, sm >= 90});
     options.numWarps = warps;
     return options;
   }
