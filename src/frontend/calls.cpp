@@ -289,7 +289,7 @@ LogicalResult Interpreter::bindArguments(const Function &function, const Value *
                     std::string_view(params[i].name));
       }
     }
-    // As in Triton, whose own kernels do it: a value of the run may be given for a constexpr, and
+    // As in Triton, whose own kernels do it: a run-time value may be given for a constexpr, and
     // is no constant inside then.
     if (params[i].isConstexpr)
       if (const Value *known = knownOrNull(bound[i]))

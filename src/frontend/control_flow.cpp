@@ -427,7 +427,7 @@ LogicalResult Interpreter::joinNames(Joiner &joiner, const Scope &before, Scope 
       joined.names.insert({name, std::move(binding)});
       return success();
     }
-    // Triton merges values of the run: new constants of the two sides are gone.
+    // Triton merges run-time values: new constants of the two sides are gone.
     if (strict && !old && (a->constant || b->constant)) {
       goneInBranch(name, a->span);
       return success();

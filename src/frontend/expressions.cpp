@@ -290,7 +290,7 @@ FailureOr<Interpreter::Condition> Interpreter::visitCondition(const Expr &node) 
 
 /// As in Python, an operand whose truth is known either decides (then it is the result, whatever
 /// stood before it) or has no part in the result, unless it is the last and nothing else remains.
-/// Operands of the run are all evaluated.
+/// Run-time operands are all evaluated.
 FailureOr<Value> Interpreter::visitBoolOp(const BoolOp &node) {
   bool isAnd = node.op == BoolOpKind::And;
   std::optional<Value> result; // the tensor part so far, or the last known operand
@@ -703,7 +703,7 @@ LogicalResult Interpreter::generate(NodeList<Comprehension> generators, size_t f
         return failure();
       if (!condition->known)
         return error(diag::ExpectedKnownValue, spanOf(*test), "the condition of a comprehension",
-                     "a value of the run");
+                     "a run-time value");
       if (!(wanted = *condition->known))
         break;
     }

@@ -1,7 +1,7 @@
 // The abstract interpreter: walks the tree of a function once and builds tile IR.
 //
-// Known values are computed, values of the run become operations (through Semantic). Control flow
-// over known conditions is executed; over conditions of the run it becomes scf.if, scf.for and
+// Known values are computed, run-time values become operations (through Semantic). Control flow
+// over known conditions is executed; over run-time conditions it becomes scf.if, scf.for and
 // scf.while, nothing else (docs/frontend.md tells how). A call of another function of the language
 // makes (once per specialisation) a private func.func and a func.call; functions of the prelude and
 // combiners of reductions are walked in place.
@@ -51,7 +51,7 @@ private:
     Scope scope;
     bool isKernel = false;
     Frame *caller = nullptr;
-    unsigned loops = 0; ///< loops of the run around the current statement
+    unsigned loops = 0; ///< run-time loops around the current statement
     /// This call's number: what functions defined in it refer to.
     uint64_t activation = 0;
     /// Of a function defined inside another one: the call whose names it sees.
@@ -69,7 +69,7 @@ private:
     bool inProgress = false;
   };
 
-  /// A condition: known, or an i1 of the run.
+  /// A condition: known, or a run-time i1.
   struct Condition {
     std::optional<bool> known;
     mlir::Value runtime;
@@ -288,7 +288,7 @@ private:
   const syntax::Expr *unusedCallee = nullptr;   ///< of the call that is a whole statement
   unsigned depth = 0;                           ///< of nested visits: the C++ stack is finite
   unsigned callDepth = 0;
-  unsigned branchDepth = 0; ///< branches of the run around the current place, those of callers too
+  unsigned branchDepth = 0; ///< run-time branches around the current place, those of callers too
 };
 
 /// The tensors inside a value, in order, appended to `out`.

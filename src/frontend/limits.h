@@ -23,7 +23,7 @@ inline constexpr uint64_t maxValueBytes = uint64_t(1) << 24;
 inline constexpr unsigned maxIntegerBits = 1u << 16;
 /// Levels of tuples in tuples.
 inline constexpr unsigned maxValueDepth = 400;
-/// Levels of branches of the run around an operation: passes recurse over them.
+/// Levels of run-time branches around an operation: passes recurse over them.
 inline constexpr unsigned maxBranchDepth = 256;
 
 /// What may be counted in a compilation, and how much of it by default.

@@ -1,4 +1,4 @@
-// Loops. `for` over a range of the run without early exits is scf.for; everything else of the run
+// Loops. `for` over a run-time range without early exits is scf.for; every other run-time loop
 // is scf.while, with the pending exits among the carried values; loops over known items are
 // unrolled.
 //
@@ -317,7 +317,7 @@ FailureOr<Interpreter::Condition> Interpreter::loopCondition(const Expr &test, m
       return failure();
     if (comparesAllSides() && !isBool && !known->value_or(false))
       return error(diag::ExpectedArgumentKind, spanOf(test), "the condition of a `while`",
-                   "a bool of the run (strict mode)",
+                   "a run-time bool (strict mode)",
                    tensor ? tensor->type.str() : value->kindName());
     return conditionOf(*value, spanOf(test));
   }

@@ -3,10 +3,10 @@
 // A Scope is copied where control flow may split (`if`, loops), the copies are walked, and joined
 // again by the interpreter (control_flow.cpp).
 //
-// Ways out. `return`, `break` and `continue` under a condition of the run cannot end the walk: the
+// Ways out. `return`, `break` and `continue` under a run-time condition cannot end the walk: the
 // path that left and the path that goes on meet again in the structured IR. So each is a Flag:
-// never happened, always happened on the paths that lead here, or an i1 of the run. While a flag is
-// a value of the run, the remaining statements are walked inside `scf.if not flag`.
+// never happened, always happened on the paths that lead here, or a run-time i1. While a flag is
+// a run-time value, the remaining statements are walked inside `scf.if not flag`.
 #pragma once
 
 #include "frontend/value.h"

@@ -160,7 +160,7 @@ public:
   FailureOr<Value> logical(bool isAnd, const Value &a, const Value &b, SourceSpan atA = {},
                            SourceSpan atB = {});
 
-  /// Python's truth of a known value; nothing for a tensor of the run (also one with a literal).
+  /// Python's truth of a known value; nothing for a run-time tensor (also one with a literal).
   /// Failure: a host error.
   FailureOr<std::optional<bool>> knownTruth(const Value &value, SourceSpan at = {});
   /// The truth of anything as an int1 tensor: `!= 0` of numbers. Shape is kept. Pointers are

@@ -79,9 +79,9 @@ def test_wrong_arguments(tmp_path):
     fails(2, "error: option `--cache` expects `cold` or `warm`, found `hot`", *BENCH, *ARGS, *GRID, "--cache", "hot")
     fails(2, "error: `BLOCK` in a configuration is neither a parameter of `add_kernel` nor a compile option", *BENCH, *ARGS, *GRID, "--config", "BLOCK=4")  # CliBadConfiguration
     result = nereid(*BENCH, *GRID, *arguments("n_elements=4", "BLOCK_SIZE=4", "x_ptr=empty:1048576x1000000:fp64", "y_ptr=ones:4", "output_ptr=ones:4"))
-    assert (result.returncode, result.stderr.strip()) == (1, "error: no memory for the 8388608000000 bytes of the tensor `x_ptr`")  # CliNoMemory
+    assert (result.returncode, result.stderr.strip()) == (1, "error: cannot allocate the 8388608000000 bytes of the tensor `x_ptr`")  # CliNoMemory
     result = nereid(*BENCH, *GRID, *arguments("n_elements=4", "BLOCK_SIZE=4", "x_ptr=empty:4294967296x4294967296", "y_ptr=ones:4", "output_ptr=ones:4"))
-    assert (result.returncode, result.stderr.strip()) == (1, "error: no memory for the 9223372036854775807 bytes of the tensor `x_ptr`")
+    assert (result.returncode, result.stderr.strip()) == (1, "error: cannot allocate the 9223372036854775807 bytes of the tensor `x_ptr`")
     fails(2, "error: the number 9223372036854775808 does not fit into 64 bits", *BENCH, *GRID, *arguments("n_elements=9223372036854775808", "BLOCK_SIZE=4", "x_ptr=ones:4", "y_ptr=ones:4", "output_ptr=ones:4"))
 
 

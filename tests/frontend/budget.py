@@ -143,7 +143,7 @@ def bad_branches(p, n):
             break
         tl.store(p + i, i)
 # CHECK-LABEL: == bad_branches
-# CHECK: budget.py:{{[0-9]+}}:{{[0-9]+}}: error: branches of the run nested too deeply: at most 256 levels are accepted; each iteration of an unrolled loop that may be left early is a level, use `tl.range`
+# CHECK: budget.py:{{[0-9]+}}:{{[0-9]+}}: error: run-time branches nested too deeply: at most 256 levels are accepted; each iteration of an unrolled loop that may be left early is a level, use `tl.range`
 # CHECK: [BranchesTooDeep]
 
 

@@ -165,7 +165,7 @@ def bad_ordinary_base(p, n):
 def bad_combiner_capture(p, n):
     tl.store(p, tl.reduce(tl.arange(0, 16), 0, lambda a, b: a + b * n))
 # CHECK-LABEL: == bad_combiner_capture
-# CHECK: class_errors.py:[[@LINE-2]]:69: error: `n` is a value of the run: a function that combines elements can only use its parameters and values known during compilation
+# CHECK: class_errors.py:[[@LINE-2]]:69: error: `n` is a run-time value: a function that combines elements can only use its parameters and values known during compilation
 # CHECK: [CombinerCapture]
 
 

@@ -71,7 +71,7 @@ def k_while_number(p, n):
     while n:
         n = n - 1
 # CHECK-LABEL: == k_while_number
-# CHECK: strict.py:[[@LINE-3]]:11: error: the condition of a `while` must be a bool of the run (strict mode), found int32
+# CHECK: strict.py:[[@LINE-3]]:11: error: the condition of a `while` must be a run-time bool (strict mode), found int32
 # CHECK: [ExpectedArgumentKind]
 
 
@@ -80,7 +80,7 @@ def k_while_known(p, n):
     while KNOWN is None:
         n = n - 1
 # CHECK-LABEL: == k_while_known
-# CHECK: strict.py:[[@LINE-3]]:11: error: the condition of a `while` must be a bool of the run (strict mode), found bool
+# CHECK: strict.py:[[@LINE-3]]:11: error: the condition of a `while` must be a run-time bool (strict mode), found bool
 # CHECK: [ExpectedArgumentKind]
 
 
@@ -315,5 +315,5 @@ def k_small_dot(p, n):
 def k_imprecise(p, n):
     tl.dot(tl.zeros((16, 32), tl.float8e5), tl.zeros((32, 16), tl.float8e5), max_num_imprecise_acc=64)
 # CHECK-LABEL: == k_imprecise
-# CHECK: error: more than there is to sum (strict mode): max_num_imprecise_acc (64) must be <= K (32)
+# CHECK: error: too many terms (strict mode): max_num_imprecise_acc (64) must be <= K (32)
 # CHECK: [DotImprecise]

@@ -1,4 +1,4 @@
-"""Known values and values of the run: assignment, tuples, strings, calls, constants of the file."""
+"""Known values and run-time values: assignment, tuples, strings, calls, constants of the file."""
 # RUN: nereid-frontend %s 'k_*' "p:*i32,n:i32" | FileCheck %s
 import nereid
 import nereid.language as nl

@@ -135,7 +135,7 @@ private:
       return value(depth);
     }
   }
-  /// Something of the run.
+  /// Something known only at run time.
   std::string running() {
     return pick({"tl.load(p)", "n", "tl.arange(0, 16)", "tl.load(p + tl.arange(0, 8))",
                  "tl.program_id(0)", "tl.zeros((4, 4), tl.float32)", "tl.sum(tl.arange(0, 4))"});

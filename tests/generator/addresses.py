@@ -32,7 +32,7 @@ class Addresses:
         return index
 
     def scalar_int(self, low=0, high=5):
-        """A small integer of the run."""
+        """A small run-time integer."""
         choices = [lambda: self.make("and", self.program_index(), 3)] if not self.inside_function else []
         if not self.inside_function:
             choices.append(lambda: self.add_scalar(self.random.randint(low, high), self.choose(("", "tl.int64", "tl.int32"))))

@@ -157,7 +157,7 @@ def from_memory(bits, dtype):
 
 @dataclasses.dataclass
 class Value:
-    """A scalar or block of the run. `ulp` is 0 where every bit is known, else the relative error allowed in units of 2^-digits.
+    """A run-time scalar or block. `ulp` is 0 where every bit is known, else the relative error allowed in units of 2^-digits.
     Pointers have `buffer`, the name of the memory they point into; `array` then counts elements from its beginning."""
     dtype: DType
     array: np.ndarray

@@ -303,7 +303,7 @@ class Generator(Addresses, Control, Products, Views):
         return self.expr(narrow, depth, want)
 
     def condition(self):
-        """A scalar bool of the run."""
+        """A run-time scalar bool."""
         if self.chance(0.5):
             return self.make(self.choose(("eq", "lt", "gt", "ne", "ge")), self.scalar_int(), self.random.randint(0, 3))
         e = self.expr((), 1, (BOOL, I32, F32, I64))

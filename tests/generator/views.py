@@ -24,7 +24,7 @@ class Views:
         return sizes, strides
 
     def place_in_view(self, rank, ordered=True):
-        """Where a block begins; known, or of the run."""
+        """Where a block begins; known during compilation, or at run time."""
         low = -2 if ordered else 0
         return [self.choose((lambda: self.random.randint(low, 3), lambda: self.random.randint(low, 3),
                              lambda: self.make("mul", self.scalar_int(), self.choose((1, 2, 8)))))() for _ in range(rank)]

@@ -189,9 +189,9 @@ printf '\\177ELF' >"$2"
     assert result.returncode == 0, result.stderr
     start, end = "warning: `add_kernel`: ", " (found with num_warps=4, num_stages=3, BLOCK_SIZE=1024)"
     assert result.stderr.splitlines() == [
-        start + "products on matrix units wait for one another: what is alive at the same time does not fit a thread's 255 registers; what "
+        start + "products on matrix units run one after the other: the values alive at the same time do not fit a thread's 255 registers; what "
         "helps: `num_warps=8` or smaller blocks" + end,
-        start + "products on matrix units wait for one another: a function is called between them; what helps: a function without `noinline`, "
+        start + "products on matrix units run one after the other: a function is called between them; what helps: a function without `noinline`, "
         "and no `device_print` or assertion between products" + end,
         start + "the assembler says: ptxas warning : Unrecognized option; what helps: other `ptx_options`, where it names one" + end]  # TargetAdvice
 

@@ -219,5 +219,5 @@ def test_products_that_wait_for_registers(capfd):
 
     assert run(8) == ""
     assert run(4) == (
-        "warning: `two_products`: products on matrix units wait for one another: what is alive at the same time does not fit a thread's 255 "
+        "warning: `two_products`: products on matrix units run one after the other: the values alive at the same time do not fit a thread's 255 "
         "registers; what helps: `num_warps=8` or smaller blocks (found with num_warps=4, num_stages=3, M=128, BLOCK=64)\n")

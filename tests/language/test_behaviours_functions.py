@@ -56,7 +56,7 @@ def test_36_constexpr_cannot_be_assigned_again():
 
 
 def test_36_what_triton_lets_pass_as_constexpr(target):
-    """A plain assignment makes a variable of the name; values of the run may be called constexpr, also as arguments of a function."""
+    """A plain assignment makes a variable of the name; run-time values may be called constexpr, also as arguments of a function."""
     assert run("x: tl.constexpr = 3\nx = x + a\nfor i in range(2):\n    x += 1\ntl.store(out, x)", 7) == 12
     assert run("x: tl.constexpr = a + 1\ny: tl.constexpr = tl.arange(0, 4) * x\ntl.store(out, tl.sum(y))", 7) == 48
     out = torch.zeros(1, dtype=torch.int32)

@@ -258,7 +258,7 @@ REFUSALS = {
     "a block of pointers": ("BlockPointerBase", "tl.make_block_ptr(x + tl.arange(0, 16), (16,), (1,), (0,), (16,), (0,))", "Expected `base` to be a pointer type"),
     "a float offset": ("BlockPointerScalar", "tl.make_block_ptr(x, (16,), (1,), (0.5,), (16,), (0,))", "Expected an integer scalar type in shape/strides/offsets"),
     "a block as size": ("BlockPointerScalar", "tl.make_block_ptr(x, (tl.arange(0, 16),), (1,), (0,), (16,), (0,))", "Expected a scalar in shape/strides/offsets"),
-    "a size of the run": ("BlockPointerConstants", "tl.make_block_ptr(x, (16,), (1,), (0,), (n,), (0,))",
+    "a run-time size": ("BlockPointerConstants", "tl.make_block_ptr(x, (16,), (1,), (0,), (n,), (0,))",
                           "Expected a list of constant integers .`int32_t` range. in `block_shape`"),
     "no permutation": ("BlockPointerOrder", "tl.make_block_ptr(x, (4, 4), (4, 1), (0, 0), (4, 4), (1, 1))",
                        r"Expected a permutation of \(0, 1, ..., len\(order\)-1\) in order"),

@@ -359,7 +359,7 @@ REFUSALS = {
     "recursion": ("def f(x):\n    return f(x)\ntl.store(out, f(a))", "calls nested too deeply"),
     "in of a tensor": ("tl.store(out, a in (1, 2))", "`in` needs values known during compilation"),
     "unpacking too few": ("x, *y, z = (1,)", "cannot unpack: expected 2 values, found 1"),
-    "a capture in a combiner": ("tl.store(out, tl.reduce(tl.arange(0, 16), 0, lambda x, y: x + y * a))", "`a` is a value of the run"),
+    "a capture in a combiner": ("tl.store(out, tl.reduce(tl.arange(0, 16), 0, lambda x, y: x + y * a))", "`a` is a run-time value"),
     "a run-time condition in a comprehension": ("t = [x for x in (1, 2) if a > x]", "the condition of a comprehension"),
     "double star": ("tl.store(out, add(**{'x': 1}))", "unsupported AST node type: `\\*\\*` in a call"),
     "too few arguments": ("def f(x, y):\n    return x\ntl.store(out, f(1))", "`f` needs the argument `y`"),

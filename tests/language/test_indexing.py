@@ -51,7 +51,7 @@ def test_every_dtype(dtype, index, target):
 
 @pytest.mark.parametrize("place", [0, 5, -1, -8])
 def test_run_time_index(place, target):
-    """A scalar of the run, negative ones from the end; also beside slices."""
+    """A run-time scalar, negative ones from the end; also beside slices."""
     f32 = DTYPES["float32"]
     data = harness.values(f32, (8, 32))
     np.testing.assert_array_equal(run(f32, data, "x[i]", (32,), [("i", place)]), data[place])
@@ -61,7 +61,7 @@ def test_run_time_index(place, target):
 
 
 def test_in_loops(target):
-    """A counter of a loop, known or of the run."""
+    """A loop counter, known during compilation or at run time."""
     f32 = DTYPES["float32"]
     data = harness.values(f32, (4, 16))
     for loop in ("tl.static_range(4)", "range(4)"):

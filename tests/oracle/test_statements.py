@@ -45,7 +45,7 @@ MORE = {
     "Triton fails here by itself: it asks a dtype for its size, compares a number with None": [
         "tl.topk(b, 1)", "tl.topk(b.to(tl.int64), 1)", "tl.topk(b.to(tl.uint8), 1)", "tl.flip(a)", "tl.flip(b)", "a.flip()"],
     "the last dimension may be counted from the end": ["tl.topk(a, 8, -1)", "tl.sort(a, -1)"],
-    "`topk` takes `descending`, as `sort` does; of `sort` it may be a value of the run": [
+    "`topk` takes `descending`, as `sort` does; of `sort` it may be a run-time value": [
         "tl.topk(a, 8, descending=True)", "tl.topk(a, 8, 1, True)", "tl.sort(a, descending=i)"],
     "batches": ["tl.dot_scaled(a8[None], s[None], 'e5m2', b8[None], t[None], 'e5m2')"],
 }

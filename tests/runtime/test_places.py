@@ -130,8 +130,8 @@ def test_mixed_places_name_both_arguments(fake, tmp_path):  # PointersInTwoPlace
             tl.store(both[0], tl.load(both[1]))
         print(text(lambda: pair[(1, )]((a, y))).replace(chr(10), " | "))
         """, fake, tmp_path)
-    text = ("ValueError: error: argument `{}` is on the CPU and argument `{}` on cuda:0: expected all of them on one device (pinned memory of "
-            "the host may go with a GPU's), move one with `.to(...)` | note: in Triton's words: Pointer argument (at {}) cannot be accessed "
+    text = ("ValueError: error: argument `{}` is on the CPU and argument `{}` on cuda:0: expected all arguments on one device (pinned host "
+            "memory may be mixed with a GPU's), move one with `.to(...)` | note: in Triton's words: Pointer argument (at {}) cannot be accessed "
             "from Triton (cpu tensor?)")
     places = [("x_ptr", "y_ptr", 0), ("y_ptr", "x_ptr", 1), ("out_ptr", "x_ptr", 2), ("x_ptr", "out_ptr", 0), ("x_ptr", "y_ptr", 0)]
     assert lines[:5] == [text.format(*place) for place in places]

@@ -244,7 +244,7 @@ in int64.
            R"(A block pointer moved by `offsets` elements, one per dimension. `base` itself stays where it is.
 
 :param base: a block pointer.
-:param offsets: integers, known or of the run.)",
+:param offsets: integers, known during compilation or at run time.)",
        .build = &advance,
        .isMethod = true,
        .category = "Memory",

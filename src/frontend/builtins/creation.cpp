@@ -118,7 +118,7 @@ to a narrower float rounds to nearest, ties to even; to an 8-bit float saturates
        .doc = R"(A block whose every element is `value`; a scalar for the empty shape.
 
 :param shape: a tuple of positive integers known during compilation.
-:param value: a number, or a scalar (or a block of one element) of the run.
+:param value: a number, or a run-time scalar (or a block of one element).
 :param dtype: the type of the elements; None keeps the type of a run-time value.)",
        .build = &full,
        .category = "Creation",
@@ -149,7 +149,7 @@ to a narrower float rounds to nearest, ties to even; to an 8-bit float saturates
       {.name = "to_tensor",
        .signature = "(x)",
        .doc =
-           R"(A number as a scalar of the run: integers become int32 (or uint32, int64, uint64 where they need it), floats
+           R"(A number as a run-time scalar: integers become int32 (or uint32, int64, uint64 where they need it), floats
 fp32 (or fp64 outside of its range), bools int1. A tensor is returned as it is.)",
        .build = &toTensor,
        .category = "Creation"},

@@ -105,7 +105,7 @@ std::vector<Builtin> debugBuiltins() {
        .category = "Debugging"},
       {.name = "static_print",
        .signature = "(*values, sep=\" \", end=\"\\n\", file=None, flush=False)",
-       .doc = R"(Prints while the kernel is being compiled; of a value of the run its type.)",
+       .doc = R"(Prints while the kernel is being compiled; for a run-time value its type.)",
        .build = &staticPrint,
        .category = "Debugging"},
       {.name = "static_assert",

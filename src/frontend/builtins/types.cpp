@@ -218,7 +218,7 @@ to a value known during compilation.)",
       {.name = "tensor",
        .signature = "(handle, type)",
        .doc =
-           R"(The class of scalars, pointers and blocks of the run, for `isinstance` and annotations.)",
+           R"(The class of run-time scalars, pointers and blocks, for `isinstance` and annotations.)",
        .build = &tensorClass,
        .category = "Types"},
       {.name = "range",

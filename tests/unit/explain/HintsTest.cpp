@@ -9,7 +9,7 @@ namespace {
 TEST(Hints, FactsAreFilledIn) {
   Hint hint = makeHint(HintKind::Uncoalesced, {"a.py", 3, 1}, {"load", "16 bytes", "16", "4"});
   EXPECT_EQ(hint.what, "this load is not coalesced because neighbouring lanes are 16 bytes apart: "
-                       "a warp touches 16 sectors of 32 bytes where 4 hold as many elements");
+                       "a warp touches 16 sectors of 32 bytes where 4 would hold as many elements");
   EXPECT_EQ(hint.name(), "Uncoalesced");
   EXPECT_EQ(hint.severity(), Severity::Cost);
 }

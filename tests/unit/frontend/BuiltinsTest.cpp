@@ -268,7 +268,7 @@ TEST_F(Builtins, Shapes) {
   EXPECT_TRUE(failed(semantic->binary(BinaryOp::Add, block(), block(DType::Float32, {32}))));
   EXPECT_EQ(
       message(),
-      "IncompatibleShapes: shapes [16] and [32] do not go together: Cannot make_shape_compatible: "
+      "IncompatibleShapes: shapes [16] and [32] are incompatible: Cannot make_shape_compatible: "
       "incompatible "
       "dimensions at index 0: 16 and 32");
   EXPECT_EQ(accepted("expand_dims", {block(), shape({0, -1})}), "<['1', '16', '1'], fp32>");
@@ -363,7 +363,7 @@ TEST_F(Builtins, Stores) {
   EXPECT_EQ(refused("store", {argument(DType::Int64), integer(0)}),
             "StoreNotPointer: unsupported argument: Unsupported ptr type int64 in `tl.store`");
   EXPECT_EQ(refused("store", {pointer(DType::Float32, {}, true), integer(0)}),
-            "StoreToConst: a pointer to const is only read: Cannot store to a constant pointer");
+            "StoreToConst: cannot write through a pointer to const: Cannot store to a constant pointer");
   EXPECT_EQ(refused("store", {ps, block(DType::Float32, {4, 16})}),
             "StorePointerShape: the pointer of `store` is not broadcast: Expected pointer argument "
             "to have shape [4, "
@@ -495,7 +495,7 @@ TEST_F(Builtins, Dot) {
   EXPECT_EQ(
       refused("dot", {matrix(DType::Float16, 4, 8), matrix(DType::Float16, 4, 8)}),
       "DotInner: first input shape ([4, 8]) and second input shape ([4, 8]) are not compatible for "
-      "matmul: 8 columns meet 4 rows");
+      "matmul: the inner dimensions differ, 8 and 4");
   EXPECT_EQ(refused("dot", {block(DType::Float32, {2, 4, 4}), block(DType::Float32, {3, 4, 4})}),
             "DotBatch: the batch dimensions of [2, 4, 4] and [3, 4, 4] differ");
   EXPECT_EQ(refused("dot", {square(DType::BFloat16), square(DType::BFloat16)},
@@ -536,7 +536,7 @@ TEST_F(Builtins, DotScaled) {
   EXPECT_EQ(
       scaled(a, scale, "e2m1", a, scale, "e2m1"),
       "ScaledInner: `dot_scaled`: Reduction dimension should pack the same number of elements; "
-      "(lhs: [16, 32] vs rhs: [16, 32]): 64 numbers meet 32");
+      "(lhs: [16, 32] vs rhs: [16, 32]): the inner dimensions differ, 64 and 32");
   EXPECT_EQ(
       scaled(a, block(DType::UInt8, {16, 1}), "e2m1", b, scale, "e2m1"),
       "ScaledScaleShape: `dot_scaled`: lhs_scale must be a tensor of shape [16, 2]. Got [16, 1]");

@@ -179,7 +179,7 @@ TEST_F(Promotion, NumbersTakeTheTypeOfTheTensor) {
   EXPECT_EQ(plus(DType::Int64, Value(0.5)), "fp32");
   EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Div, argument(DType::Float16), integer(2))), "fp32");
   EXPECT_EQ(typeOf(semantic->binary(BinaryOp::Div, argument(DType::Int64), integer(2))), "fp32");
-  // A scalar of the run is no number: it takes part.
+  // A run-time scalar is no number: it takes part.
   EXPECT_EQ(
       typeOf(semantic->binary(BinaryOp::Mult, argument(DType::Float16), argument(DType::Float32))),
       "fp32");
@@ -225,7 +225,7 @@ TEST_F(Promotion, LiteralTypes) {
   EXPECT_EQ(message(), "NumberTooLarge: the number 18446744073709551616 does not fit into 64 bits");
   EXPECT_TRUE(failed(semantic->toTensor(Value(std::string("x")))));
   EXPECT_EQ(message(), "CannotConvertToTensor: cannot convert str to a tensor: expected a number "
-                       "or a value of the run");
+                       "or a run-time value");
 }
 
 TEST_F(Promotion, ShiftsFollowTheLeftOperand) {

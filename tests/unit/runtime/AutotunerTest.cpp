@@ -126,8 +126,8 @@ TEST_F(Tuning, ArraysAreResetOrRestored) {
   Autotuner unknown(count, {{{"BLOCK", 32}}, {{"BLOCK", 64}}},
                     {.key = {"n"}, .restoreValue = {"out"}});
   EXPECT_NE(errorOf([&] { unknown.launch(blocks(40), out.data(), 40); })
-                .find("argument `out` is reset or restored while it is tuned: expected an array "
-                      "whose size is known, found a pointer"),
+                .find("argument `out` is reset or restored by the tuner: expected an array of "
+                      "known size, found a pointer"),
             std::string::npos); // TunerNeedsSize
 }
 

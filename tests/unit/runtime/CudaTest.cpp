@@ -412,11 +412,11 @@ TEST_F(CudaTest, PointersOfSeveralDevices) { // PointerOnOtherGpu, PointersOnTwo
   for (int turn = 0; turn < 2; ++turn) {
     EXPECT_EQ(
         both(0, 1),
-        "error: argument `n` is on cuda:1 and argument `p` on cuda:0, where the kernel runs "
-        "and which has no access to the memory of cuda:1: expected all of them on one device");
+        "error: argument `n` is on cuda:1 and argument `p` on cuda:0, where the kernel runs: "
+        "cuda:0 cannot access the memory of cuda:1, expected all arguments on one device");
     EXPECT_EQ(both(1, 0),
-              "error: argument `p` is on cuda:1 and argument `n` on cuda:0, where the kernel runs "
-              "and which has no access to the memory of cuda:1: expected all of them on one device")
+              "error: argument `p` is on cuda:1 and argument `n` on cuda:0, where the kernel runs: "
+              "cuda:0 cannot access the memory of cuda:1, expected all arguments on one device")
         << "the current device decides";
     EXPECT_EQ(error->pythonClass, "ValueError");
     std::string there = both(1, 1);
