@@ -2,8 +2,8 @@
 // compilation.
 //
 // A value is either known now (None, numbers, strings, dtypes, tuples, functions, modules, objects
-// of the host) or stands for something known only at run time (`Tensor`: a scalar, pointer or block in the IR).
-// There is no box around known values: `tl.constexpr(3)` is the number 3.
+// of the host) or stands for something known only at run time (`Tensor`: a scalar, pointer or block
+// in the IR). There is no box around known values: `tl.constexpr(3)` is the number 3.
 //
 // A plain assignment `x = 3` makes the name a run-time value (surface a.7), so x has `.to`, takes
 // part in type promotion as an int32, and may change in a loop. The tensor keeps the number it came

@@ -232,7 +232,8 @@ std::optional<SharedUse> sharedUseOf(Operation *op, bool matrixStores) {
     const LinearLayout &layout = ngpu::layoutOf(tensor).getLayout();
     // stmatrix has no mask: copies are stored by their owners one by one.
     return use(tensor, buffer, cast<ngpu::BufferType>(buffer.getType()),
-               sm >= 90 && !layout.freeBits(Axis::Lane) && !layout.freeBits(Axis::Warp), "write");
+               matrixStores && !layout.freeBits(Axis::Lane) && !layout.freeBits(Axis::Warp),
+               "write");
   };
   return llvm::TypeSwitch<Operation *, std::optional<SharedUse>>(op)
       .Case([&](ngpu::LocalAllocOp alloc) -> std::optional<SharedUse> {

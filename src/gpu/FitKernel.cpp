@@ -95,7 +95,7 @@ fitKernel(ModuleOp module, const GpuOptions &options,
       return llvm::make_error<OutOfSharedMemory>(first->required, first->limit, first->biggest);
     now.without = *next;
     if (now.without.wgmma)
-      now.best = MatrixUnit::Mma;
+      now.machine.best = MatrixUnit::Mma;
     module->setAttrs(again.get()->getAttrDictionary());
     OwningOpRef<ModuleOp> copy = again->clone();
     module.getBodyRegion().takeBody(copy->getBodyRegion());

@@ -305,7 +305,7 @@ void LayoutProblem::Builder::visit(Operation *op, double weight) {
       noTensorOperands && isMemoryEffectFree(op) && !isa<tile::ExternOp, tile::InlineAsmOp>(op);
   useOperands(step);
   step.slots = slotsOf(op);
-  step.derives = isView(op) || isa<tile::JoinOp, tile::CatOp>(op);
+  step.derives = tile::isView(op) || isa<tile::JoinOp, tile::CatOp>(op);
 
   if (auto dot = dyn_cast<tile::DotOp>(op)) {
     step.uses.clear();

@@ -10,16 +10,16 @@ enum class MatrixUnit : uint8_t { Fma, Mma, Wgmma };
 
 /// The defaults are those of an NVIDIA H100.
 struct Machine {
-  unsigned lanes = 32;           ///< of a warp: threads that execute an instruction together
-  unsigned sectorBytes = 32;     ///< the pieces in which global memory is read and written
-  unsigned lineBytes = 128;      ///< of a cache
+  unsigned lanes = 32;                 ///< of a warp: threads that execute an instruction together
+  unsigned sectorBytes = 32;           ///< the pieces in which global memory is read and written
+  unsigned lineBytes = 128;            ///< of a cache
   MatrixUnit best = MatrixUnit::Wgmma; ///< the best unit there is
-  bool asyncCopy = true;         ///< threads copy from global to shared memory without registers
-  bool tma = true;               ///< a copy engine for blocks, with barriers that count its bytes
-  bool fp8Mma = true;            ///< fp8 operands in matrix units
-  bool matrixStores = true;      ///< a warp writes 8x8 matrices to shared memory at once
+  bool asyncCopy = true;    ///< threads copy from global to shared memory without registers
+  bool tma = true;          ///< a copy engine for blocks, with barriers that count its bytes
+  bool fp8Mma = true;       ///< fp8 operands in matrix units
+  bool matrixStores = true; ///< a warp writes 8x8 matrices to shared memory at once
   unsigned maxSharedBytes = 232448; ///< dynamic shared memory of a block at most
-  int generation = 90;           ///< its number among the target's machines, for reports alone
+  int generation = 90;              ///< its number among the target's machines, for reports alone
 };
 
 } // namespace nereid::gpu

@@ -11,12 +11,11 @@
 // Such a group is called a run. The three properties that code generators ask for are special
 // cases:
 //
-//   step 1  contiguity    tile.range 0..1024             length 1024, step 1, divisibility 2^62 (it
-//   starts at 0) step 0  constancy     tile.splat %x                  length = the size, step 0,
-//   divisibility of %x step s  strided       4 * tile.range + 2             length 1024, step 4,
-//   divisibility 2
+//   step 0, constancy:   `tile.splat %x` has length = the size and the divisibility of %x
+//   step 1, contiguity:  `tile.range 0..1024` has length 1024 and divisibility 2^62 (it starts at
+//   0) step s, strided:     `4 * tile.range + 2` has length 1024, step 4 and divisibility 2
 //
-// and runs are closed under the arithmetic of addresses: a sum of runs is a run of the greatest
+// Runs are closed under the arithmetic of addresses: a sum of runs is a run of the greatest
 // common length whose step is the sum of the steps; a product with a constant multiplies the step;
 // `x % m` and `x / m` cut runs to where no multiple of `m` lies inside a group. A run that is cut
 // into shorter ones gets the divisibility that holds at every new beginning: gcd(old, step * new

@@ -27,8 +27,8 @@ public:
     std::shared_ptr<const frontend::Class> cls; ///< where it is a class of aggregates
   };
 
-  /// Writes a value. False when it cannot be written: it holds something known only at run time, or (`known`)
-  /// an entity that has not appeared before.
+  /// Writes a value. False when it cannot be written: it holds something known only at run time, or
+  /// (`known`) an entity that has not appeared before.
   bool write(const frontend::Value &value, ByteWriter &out, bool known = false);
   /// The same value in this process. Nothing when the bytes name what has not appeared.
   std::optional<frontend::Value> read(ByteReader &in) const;

@@ -362,8 +362,9 @@ TEST_F(Builtins, Stores) {
   EXPECT_EQ(accepted("store", {pointer(DType::Int1, {16}), block()}), "None");
   EXPECT_EQ(refused("store", {argument(DType::Int64), integer(0)}),
             "StoreNotPointer: unsupported argument: Unsupported ptr type int64 in `tl.store`");
-  EXPECT_EQ(refused("store", {pointer(DType::Float32, {}, true), integer(0)}),
-            "StoreToConst: cannot write through a pointer to const: Cannot store to a constant pointer");
+  EXPECT_EQ(
+      refused("store", {pointer(DType::Float32, {}, true), integer(0)}),
+      "StoreToConst: cannot write through a pointer to const: Cannot store to a constant pointer");
   EXPECT_EQ(refused("store", {ps, block(DType::Float32, {4, 16})}),
             "StorePointerShape: the pointer of `store` is not broadcast: Expected pointer argument "
             "to have shape [4, "

@@ -74,7 +74,7 @@ TEST_F(FitKernelTest, EveryAttemptSeesTheTileIR) {
           return tooLarge(4 - attempts);
         GpuReport report;
         report.stages = 1;
-        EXPECT_EQ(now.best, MatrixUnit::Wgmma);
+        EXPECT_EQ(now.machine.best, MatrixUnit::Wgmma);
         return report;
       });
   ASSERT_TRUE(bool(report)) << llvm::toString(report.takeError());

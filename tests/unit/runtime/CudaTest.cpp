@@ -410,10 +410,9 @@ TEST_F(CudaTest, PointersOfSeveralDevices) { // PointerOnOtherGpu, PointersOnTwo
   EXPECT_NE(both(0, 0).find("launch on 0"), std::string::npos);
   // Before and after the kernel has been there.
   for (int turn = 0; turn < 2; ++turn) {
-    EXPECT_EQ(
-        both(0, 1),
-        "error: argument `n` is on cuda:1 and argument `p` on cuda:0, where the kernel runs: "
-        "cuda:0 cannot access the memory of cuda:1, expected all arguments on one device");
+    EXPECT_EQ(both(0, 1),
+              "error: argument `n` is on cuda:1 and argument `p` on cuda:0, where the kernel runs: "
+              "cuda:0 cannot access the memory of cuda:1, expected all arguments on one device");
     EXPECT_EQ(both(1, 0),
               "error: argument `p` is on cuda:1 and argument `n` on cuda:0, where the kernel runs: "
               "cuda:0 cannot access the memory of cuda:1, expected all arguments on one device")
