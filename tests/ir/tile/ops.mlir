@@ -114,8 +114,9 @@ func.func @combinations(%f: tensor<4x8xf32>, %i: tensor<4x8xi32>) {
     %sum = arith.addf %a, %b : f32
     tile.yield %sum : f32
   } : (tensor<4x8xf32>) -> tensor<8xf32>
+  // CHECK: tile.reduce(%{{.*}}, %{{.*}}) axis 1 any_order {
   // CHECK: : (tensor<4x8xf32>, tensor<4x8xi32>) -> (tensor<4xf32>, tensor<4xi32>)
-  %1:2 = tile.reduce(%f, %i) axis 1 {
+  %1:2 = tile.reduce(%f, %i) axis 1 any_order {
   ^bb0(%a: f32, %ai: i32, %b: f32, %bi: i32):
     %greater = arith.cmpf ogt, %a, %b : f32
     %value = arith.select %greater, %a, %b : f32
@@ -162,8 +163,8 @@ func.func @descriptors(%base: !tile.ptr<f16>, %n: i32, %s: i64, %v: tensor<16x64
   %d = tile.make_descriptor %base [%n, %n] strides [%s] : !tile.ptr<f16> -> !tile.desc<16x64xf16>
   // CHECK: tile.make_descriptor %{{.*}}[%{{.*}}, %{{.*}}] strides[%{{.*}}] : !tile.ptr<f16> -> !tile.desc<1x64xf16, nan>
   %r = tile.make_descriptor %base [%n, %n] strides [%s] : !tile.ptr<f16> -> !tile.desc<1x64xf16, nan>
-  // CHECK: tile.make_descriptor %{{.*}}[%{{.*}}] strides[] : !tile.ptr<f16> -> !tile.desc<64xf16>
-  %one = tile.make_descriptor %base [%n] strides [] : !tile.ptr<f16> -> !tile.desc<64xf16>
+  // CHECK: tile.make_descriptor %{{.*}}[%{{.*}}] strides[] copy_engine : !tile.ptr<f16> -> !tile.desc<64xf16>
+  %one = tile.make_descriptor %base [%n] strides [] copy_engine : !tile.ptr<f16> -> !tile.desc<64xf16>
   // CHECK: tile.desc_shape %[[D]] 1 : !tile.desc<16x64xf16>
   %size = tile.desc_shape %d 1 : !tile.desc<16x64xf16>
   // CHECK: tile.desc_stride %[[D]] 0 : !tile.desc<16x64xf16>
