@@ -9,7 +9,7 @@ from . import knobs
 
 def _compilation(function, args, kwargs, warmup):
     """What the hooks are told: (key, text, the description of the compilation)."""
-    from .backends.compiler import target_text
+    from .backends.compiler import target_of, target_text
     from .compiler import make_backend
     from .runtime.driver import cpu, cuda, device_of, driver
     from .runtime.jit import serialize_specialization_data
@@ -17,9 +17,14 @@ def _compilation(function, args, kwargs, warmup):
     from .runtime.tensors import MockTensor
     _, _, _, _, binder = function.create_binder()
     arguments, specialization, given = binder(*map(MockTensor.wrap_dtype, args) if warmup else args, **kwargs)
-    number = device_of({**arguments, **given})
-    device = cpu if number is None else cuda
-    backend = make_backend(device.get_current_target())
+    named = given.get("target")
+    if warmup and isinstance(named, str) and named.startswith("cuda:"):  # for a GPU that need not be here
+        number, device, target = 0, cuda, target_of(named)
+    else:
+        number = device_of({**arguments, **given})
+        device = cpu if number is None else cuda
+        target = device.get_current_target()
+    backend = make_backend(target)
     options = backend.parse_options({"debug": bool(function.debug), **given})
     key = compute_cache_key({}, specialization, given)
     signature, constants, attrs = {}, {}, {}

@@ -104,6 +104,19 @@ def test_compile_hooks_and_arrays(make, signature, aligned):
     assert told[0]["key"] == told[1]["key"]
 
 
+def test_compile_hooks_of_a_gpu_that_is_not_here():
+    """A warm-up for another architecture needs no driver, with hooks as without."""
+    fill = kernel()
+    told = []
+    knobs.runtime.jit_cache_hook = knobs.runtime.jit_post_compile_hook = lambda **about: told.append(about)
+    compiled = fill.warmup(numpy.zeros(8, numpy.float32), 3, BLOCK=8, num_warps=2, target="cuda:80", grid=(1, ))
+    assert ".target sm_80" in compiled.asm["ptx"]
+    assert [about["is_manual_warmup"] for about in told] == [True, True]
+    described = told[0]["compile"]
+    assert described["signature"] == {"x": "*fp32", "n": "i32", "BLOCK": "constexpr"} and described["num_warps"] == 2
+    assert described["device"] == "cuda:0" and '"cuda:80"' in described["specialization_data"]
+
+
 def test_compile_hooks_and_what_is_no_argument():
     knobs.runtime.jit_cache_hook = lambda **about: None
     with pytest.raises(TypeError, match="failed to specialize argument of type: numpy.float32"):
