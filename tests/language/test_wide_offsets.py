@@ -126,6 +126,7 @@ def test_checked_mode_reports_what_wraps_in_strict_mode(target):
     harness.make(ROWS)[(1, )](large, out, 40000, 100003, SIZE, BLOCK=64, checked=True)
 
 
+@pytest.mark.overflows("its integers wrap on purpose")
 @pytest.mark.parametrize("noinline", [False, True])
 @pytest.mark.parametrize("body", ["tl.store(x_ptr + row * stride, tl.load(x_ptr + row * stride) + 1)",
                                   "o = row * stride + tl.arange(0, 16)\n    tl.store(x_ptr + o, tl.load(x_ptr + o) + 1, mask=o < n)"],

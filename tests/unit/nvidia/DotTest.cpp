@@ -48,11 +48,13 @@ class Dots : public ::testing::Test {
 protected:
   Dots() { ngpu::loadDialects(context); }
 
-  /// a x b + c of `shape` (batches, M, N) and `k`, as planned; `options` says for whom.
+  /// a x b + c of `shape` (batches, M, N) and `k`, as planned; `options` says for whom. The
+  /// elements of c are small numbers on top of `base`.
   void expectProduct(llvm::SmallVector<int64_t, 4> shape, int64_t k, const Kind &kind,
                      const gpu::GpuOptions &options, MatrixUnit unit, bool kMajorA = true,
                      bool kMajorB = false, bool ieee = false,
-                     gpu::DotSource sourceA = gpu::DotSource::Load, int promote = 0) {
+                     gpu::DotSource sourceA = gpu::DotSource::Load, int promote = 0,
+                     double base = 0) {
     SCOPED_TRACE(llvm::formatv("{0}x{1}x{2} {3} {4}{5}", shape[shape.size() - 2], shape.back(), k,
                                kind.element, kMajorA ? "k" : "m", kMajorB ? "k" : "n")
                      .str());
@@ -116,11 +118,11 @@ protected:
       if (name == "input_b")
         return encoded(valueAt(index, 2), kind.element);
       if (name == "input_c")
-        return encoded(valueAt(index, 3), kind.accumulator);
+        return encoded(base + valueAt(index, 3), kind.accumulator);
       ++records;
       int64_t m = shape[shape.size() - 2], n = shape.back();
       int64_t batch = index / (m * n), row = index / n % m, column = index % n;
-      double sum = valueAt(index, 3);
+      double sum = base + valueAt(index, 3);
       for (int64_t i = 0; i < k; ++i)
         sum += valueAt((batch * m + row) * k + i, 1) * valueAt((batch * k + i) * n + column, 2);
       if (arguments[1] != encoded(sum, kind.accumulator) && wrong.empty())
@@ -191,6 +193,17 @@ TEST_F(Dots, WgmmaFromRegisters) {
 TEST_F(Dots, WgmmaInParts) {
   expectProduct({64, 16}, 128, kE4M3, device(90, 4), MatrixUnit::Wgmma, true, true, false,
                 gpu::DotSource::Load, 64);
+}
+
+TEST_F(Dots, IntegersWrap) {
+  for (double base : {double(INT32_MAX), double(INT32_MIN)}) {
+    auto expectWraps = [&](llvm::SmallVector<int64_t, 4> shape, int sm, MatrixUnit unit) {
+      expectProduct(shape, 32, kBytes, device(sm, 4), unit, true, true, false, gpu::DotSource::Load,
+                    0, base);
+    };
+    expectWraps({32, 32}, 89, MatrixUnit::Mma);
+    expectWraps({64, 16}, 90, MatrixUnit::Wgmma);
+  }
 }
 
 TEST_F(Dots, MultiplyAdd) {

@@ -35,7 +35,7 @@ struct Element {
   }
   uint64_t encode(double number) const {
     if (name == "s32")
-      return uint32_t(int32_t(number));
+      return uint32_t(int64_t(number)); // sums wrap
     APFloat value(number);
     bool lost;
     value.convert(semantics(), APFloat::rmNearestTiesToEven, &lost);
