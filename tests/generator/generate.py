@@ -16,6 +16,7 @@ from .addresses import Addresses, numel
 from .control import Control
 from .dtypes import ALL, BF16, BOOL, BY_NAME, F16, F32, F64, FP8, I16, I32, I64, U32, Reject, Value, round_float, to_memory
 from .memory_ops import atomic_dtypes
+from .observing import Observing
 from .overflow import Overflow
 from .products import Products
 from .rows import APPROXIMATE, ROWS, TUPLE_ROWS
@@ -26,12 +27,14 @@ from .tree import (Assign, Barrier, Buffer, E, Effect, For, If, Leave, Left, Mac
 FORMS = ("straight", "if", "for", "while", "static_range", "leave", "function", "noinline")
 
 
-class Generator(Addresses, Control, Products, Views):
+class Generator(Addresses, Control, Observing, Products, Views):
 
     def __init__(self, seed, focus=None, size=None, more=(), overflows=True):
         """`overflows`: integers may wrap; else what debug mode would report is not made."""
         self.random = random.Random(seed)
         self.data = np.random.default_rng(seed)
+        self.watch = random.Random(seed + 78)    # choices of `Observing`, which shift no others
+        self.observes = self.watch.random() < 0.4
         self.seed, self.focus, self.more = seed, focus, more
         self.statements_wanted = size if size is not None else self.random.choice((1, 2, 4, 7))
         grid = self.random.choice(((1, ), (1, ), (2, ), (3, ), (2, 2), (1, 3), (2, 1, 2)))
@@ -341,6 +344,7 @@ class Generator(Addresses, Control, Products, Views):
             self.choose(kinds)()
         except Reject:
             pass
+        self.observe_some()
 
     def assign(self):
         self.name_it(self.expr(self.shape(), self.choose((1, 2, 2, 3))))

@@ -2,9 +2,11 @@
 
 `check(program, settings)` returns None or a `Failure`. What a check does beside the plain comparison depends on the seed: the same
 kernel with another number of warps, stages or another instruction set must give the same bits. With modes ("checked", "debug") it
-runs in these too.
+runs in these too. What a program prints is compared, and what it asserts: such a program runs in debug mode, too.
 """
 
+import contextlib
+import copy
 import dataclasses
 import importlib.util
 import os
@@ -19,15 +21,16 @@ import traceback
 import numpy as np
 
 from .dtypes import BF16, BOOL, F32, FP8, I64, from_memory
+from .observed import Observed, difference
 from .overflow import NEVER, SURELY, Overflow
-from .tree import argument_value, run, source_of
+from .tree import Check, Known, Print, argument_value, run, source_of, statements_of
 
 _FOLDER = None
 
 
 @dataclasses.dataclass
 class Failure:
-    kind: str        #: "refused", "internal", "wrong", "changed input", "crash", "hang", "evaluator"
+    kind: str        #: "refused", "internal", "wrong", "told" (prints, assertions), "changed input", "crash", "hang", "evaluator"
     target: str
     text: str
 
@@ -177,7 +180,7 @@ class NotSimulated(Exception):
 
 
 def simulate(kernel, program):
-    """The memory that a kernel compiled for a GPU leaves on the simulated block of threads (tests/unit/nvidia/Simulate.cpp)."""
+    """The memory that a kernel compiled for a GPU leaves on the simulated block of threads (tests/unit/nvidia/Simulate.cpp), and what it prints."""
     tool = os.environ.get("NEREID_SIMULATOR", str(pathlib.Path(__file__).parents[2] / "build/debug/tests/unit/nvidia/nereid-simulate"))
     with tempfile.TemporaryDirectory() as name:
         code = pathlib.Path(name, "kernel.mlir")
@@ -198,20 +201,43 @@ def simulate(kernel, program):
             if "the simulator does not know" in done.stderr:
                 raise NotSimulated(done.stderr)
             raise RuntimeError(f"the simulated kernel failed: {done.stderr[:2000]}")
-        return {b.name: np.frombuffer(pathlib.Path(name, b.name).read_bytes()[256:-256], b.bits.dtype) for b in program.buffers}
+        return {b.name: np.frombuffer(pathlib.Path(name, b.name).read_bytes()[256:-256], b.bits.dtype) for b in program.buffers}, done.stdout
+
+
+@contextlib.contextmanager
+def printed():
+    """A list, to which comes what the process writes to its standard output meanwhile."""
+    found = []
+    sys.stdout.flush()
+    before = os.dup(1)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 1)
+        try:
+            yield found
+        finally:
+            sys.stdout.flush()
+            os.dup2(before, 1)
+            os.close(before)
+            file.seek(0)
+            found.append(file.read().decode())
 
 
 def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=None, assemble=0, skipped=None, modes=()):
     """None, or the first failure. `want` is the memory that NumPy leaves, where it is known already. Of the kernels that
     are only compiled, those whose seed is a multiple of `assemble` become machine code. To the list `skipped` goes what the
     simulator did not know: nothing has been compared then. `modes`: of "checked" (which only the CPU has) and "debug"."""
-    overflow = Overflow()
+    overflow, observed = Overflow(), Observed()
+    tells = any(isinstance(s, (Check, Known, Print)) for s in statements_of(program))
     try:
-        want = run(program, overflow=overflow) if want is None or modes else want
+        want = run(program, overflow=overflow, observed=observed) if want is None or modes or tells else want
     except Exception:
         return Failure("evaluator", "numpy", traceback.format_exc())
     for target in compile_targets:
         failure, _ = compile_only(program, target, {"debug": True} if "debug" in modes else None, bool(assemble) and program.seed % assemble == 0)
+        if failure:
+            return failure
+    if observed.known:
+        failure = refuse_one(program, observed)
         if failure:
             return failure
     source = source_of(program)
@@ -222,67 +248,126 @@ def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=No
         for target in targets:
             if program.ordered and target != "cpu":
                 continue
-            for options, stops in launches(program, target, variants, modes, overflow.state):
-                if target.startswith("sim"):
-                    device = target.removeprefix("sim:") if ":" in target else "cuda:80"
-                    arguments = Arguments(program, False)
-                    try:
-                        kernel = module.kernel.warmup(*arguments.values, grid=program.grid, target=device, **{**options, "num_stages": 1})
-                        text = differences(program, simulate(kernel, program), want)
-                    except NotSimulated as unknown:
-                        if skipped is not None:
-                            skipped.append(str(unknown))
-                        continue
-                    except Exception as error:
-                        failure = failed(target, error)
-                        if failure:
-                            return failure
-                        continue
-                    if text:
-                        return Failure("wrong", target, text)
-                    continue
-                arguments = Arguments(program, target == "cuda")
-                name = target + "".join(f" {k}={v}" for k, v in options.items() if program.options.get(k) != v)
-                try:
-                    module.kernel[program.grid](*arguments.values, target=target, **options)
-                    got = arguments.memory()
-                except Exception as error:
-                    if stops != NEVER and "overflow detected for operation" in str(error):
-                        continue
-                    failure = failed(name, error)
-                    if failure:
-                        return failure
-                    continue
-                if stops == SURELY:
-                    return Failure("wrong", name, "an integer overflows, and debug mode does not say so")
-                text = differences(program, got, want)
-                if text:
-                    return Failure("wrong", name, text)
+            for launch in launches(program, target, variants, modes, overflow.state, observed):
+                failure = (check_simulated if target.startswith("sim") else check_launch)(module.kernel, program, target, launch, want, observed, source, skipped)
+                if failure:
+                    return failure
     finally:
         del sys.modules[module.__name__]
         path.unlink()
     return None
 
 
-def launches(program, target, variants, modes=(), overflow=NEVER):
-    """The options of each launch, and whether overflow stops it: what the program says, for some seeds others that must not change a
+def check_launch(kernel, program, target, launch, want, observed, source, skipped=None):
+    """The failure of one launch, or None."""
+    arguments = Arguments(program, target == "cuda")
+    name = target + "".join(f" {k}={v}" for k, v in launch.options.items() if program.options.get(k) != v)
+    try:
+        with printed() as texts:
+            kernel[program.grid](*arguments.values, target=target, **launch.options)
+            got = arguments.memory()
+    except Exception as error:
+        if launch.overflow != NEVER and "overflow detected for operation" in str(error):
+            return None
+        if launch.asserts and "assertion failed" in str(error):
+            text = misreported(str(error), observed, source)
+            return Failure("told", name, text) if text else None
+        return failed(name, error)
+    if launch.overflow == SURELY:
+        return Failure("wrong", name, "an integer overflows, and debug mode does not say so")
+    if launch.asserts and observed.failing:
+        return Failure("told", name, f"an assertion fails, and debug mode does not say so: {observed.first_failing()}")
+    text = differences(program, got, want)
+    if text:
+        return Failure("wrong", name, text)
+    text = difference(texts[0], observed, in_order=target == "cpu")
+    return Failure("told", name, text) if text else None
+
+
+def check_simulated(kernel, program, target, launch, want, observed, source, skipped=None):
+    """The same on simulated threads."""
+    device = target.removeprefix("sim:") if ":" in target else "cuda:80"
+    arguments = Arguments(program, False)
+    try:
+        compiled = kernel.warmup(*arguments.values, grid=program.grid, target=device, **{**launch.options, "num_stages": 1})
+        got, printed_text = simulate(compiled, program)
+    except NotSimulated as unknown:
+        if skipped is not None:
+            skipped.append(str(unknown))
+        return None
+    except Exception as error:
+        if launch.asserts and observed.failing and re.search(r"Assertion `(.*?)[,`]", str(error)):
+            message = re.search(r"Assertion `(.*?)[,`]", str(error))[1]
+            expected = [text for text, _ in observed.first_failing()]
+            return None if message in expected else Failure("told", target, f"`{message}` is reported, expected one of {expected}")
+        return failed(target, error)
+    if launch.asserts and observed.failing:
+        return Failure("told", target, f"an assertion fails, and debug mode does not say so: {observed.first_failing()}")
+    text = differences(program, got, want)
+    if text:
+        return Failure("wrong", target, text)
+    text = difference(printed_text, observed, in_order=False)
+    return Failure("told", target, text) if text else None
+
+
+def misreported(error, observed, source):
+    """What is wrong with the report of an assertion on the CPU, or None: its message, line, calls and program."""
+    said = re.search(r":(\d+):\d+: run-time error: assertion failed: (.*)", error)
+    if not said:
+        return f"no place: {error}"
+    calls = dict(observed.first_failing())
+    if said[2] not in calls:
+        return f"`{said[2]}` fails first, expected one of {sorted(calls)}: {error}"
+    line = next(number for number, text in enumerate(source.splitlines(), 1) if f'"{said[2]}"' in text)
+    if int(said[1]) != line:
+        return f"line {said[1]}, expected {line}: {error}"
+    if error.count("called from here") != calls[said[2]]:
+        return f"{error.count('called from here')} calls, expected {calls[said[2]]}: {error}"
+    pid = min(observed.failing, key=lambda each: each[::-1])
+    return None if f"in program {pid}" in error else f"expected program {pid}: {error}"
+
+
+def refuse_one(program, observed):
+    """With one of the static assertions that the compiler comes to turned round the compilation must fail there."""
+    other = copy.deepcopy(program)
+    found = [s for s in statements_of(other) if isinstance(s, Known) and s.message in observed.known]
+    one = found[program.seed % len(found)]
+    one.holds = False
+    failure, _ = compile_only(other, "cpu")
+    wanted = f"CompileTimeAssertionFailure: static assertion failed: {one.message}"
+    if failure is None or not failure.text.startswith(wanted):
+        return Failure("told", "cpu", f"expected `{wanted}`, found `{failure and failure.text}`")
+    return None
+
+
+@dataclasses.dataclass
+class Launch:
+    options: dict
+    overflow: int = NEVER     #: whether integers that wrap stop it
+    asserts: bool = False     #: whether assertions do
+
+
+def launches(program, target, variants, modes, overflow, observed):
+    """The launches of a program: what it says, for some seeds others that must not change a
     bit, and those of the modes. Debug mode reports integers that wrap (`overflow`): such a program also runs without that check."""
-    yield program.options, NEVER
+    yield Launch(program.options)
     if "checked" in modes and target == "cpu":
-        yield {**program.options, "checked": True}, NEVER
+        yield Launch({**program.options, "checked": True})
+    stops = target != "cuda" or not observed.failing     # on a GPU an assertion that fails takes the process along
     if "debug" in modes:
-        if overflow == NEVER or target == "cpu":     # on a GPU an assertion that fails takes the process along
-            yield {**program.options, "debug": True}, overflow
-        if overflow != NEVER:
-            yield {**program.options, "debug": True, "sanitize_overflow": False}, NEVER
+        if stops and (overflow == NEVER or target == "cpu"):
+            yield Launch({**program.options, "debug": True}, overflow, True)
+    if "debug" in modes and overflow != NEVER or "debug" not in modes and any(isinstance(s, Check) for s in statements_of(program)):
+        if stops:
+            yield Launch({**program.options, "debug": True, "sanitize_overflow": False}, NEVER, True)
     if not variants:
         return
     if target == "cpu" and program.seed % 6 == 0:
-        yield {**program.options, "features": ("avx2", "baseline", "avx512")[program.seed // 6 % (3 if _has_avx512() else 2)]}, NEVER
+        yield Launch({**program.options, "features": ("avx2", "baseline", "avx512")[program.seed // 6 % (3 if _has_avx512() else 2)]})
     if target == "cuda" and program.seed % 4 == 0:
-        yield {**program.options, "num_warps": 8 if program.options["num_warps"] < 4 else 2}, NEVER
+        yield Launch({**program.options, "num_warps": 8 if program.options["num_warps"] < 4 else 2})
     if target == "cuda" and program.seed % 4 == 1:
-        yield {**program.options, "num_stages": 1 + program.options["num_stages"] % 4}, NEVER
+        yield Launch({**program.options, "num_stages": 1 + program.options["num_stages"] % 4})
 
 
 def _has_avx512():

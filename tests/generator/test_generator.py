@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from generator import generate, minimise, overflow, rows, run, tree
+from generator import generate, minimise, observed, overflow, rows, run, tree
 from generator.dtypes import ALL, BF16, E4M3, E5M2, F16, FP8, I8, I64, U8, U32, Value, from_memory, round_float, to_memory
 from generator.worker import Worker
 
@@ -86,6 +86,70 @@ def test_what_overflows(call, state):
     assert seen.state == state
 
 
+def test_programs_tell_what_they_compute():
+    """Among a few programs are prints, assertions that hold and that fail, and static ones, in the kernel and in functions of both kinds."""
+    seen = collections.Counter()
+    for seed in range(40):
+        program = generate.program_of_seed(seed)
+        noted = observed.Observed()
+        tree.run(program, observed=noted)
+        seen["lines"] += sum(map(len, noted.lines.values()))
+        seen["known"] += len(noted.known)
+        seen["failing"] += bool(noted.failing)
+        for function in program.functions:
+            for s in tree.statements_of(tree.Program([], [], [], function.body, (1, ), {})):
+                seen[type(s), function.noinline] += 1
+    assert seen["lines"] > 50 and seen["known"] > 4 and seen["failing"]
+    assert all(seen[kind, noinline] for kind in (tree.Print, tree.Check) for noinline in (False, True)), seen
+
+
+def printing(*lines):
+    noted = observed.Observed()
+    noted.print((0, 1, 0), tree.Print("print 1", [None]), [Value(I8, np.array([[-1, 20]], np.int8))])
+    return observed.difference("\n".join(lines), noted, in_order=True)
+
+
+@pytest.mark.parametrize("lines, message", [
+    (("pid (0, 1, 0) idx (0, 0) print 1: -1", "pid (0, 1, 0) idx (0, 1) print 1: 20"), None),
+    (("pid (0, 1, 0) idx (0, 1) print 1: 20", "pid (0, 1, 0) idx (0, 0) print 1: -1"), "line 0"),
+    (("pid (0, 1, 0) idx (0, 0) print 1: -1", ), "prints 1 lines, expected 2"),
+    (("pid (0, 0, 0) idx (0, 0) print 1: -1", "pid (0, 0, 0) idx (0, 1) print 1: 20"), "program (0, 0, 0) prints 2 lines, expected 0"),
+])
+def test_what_is_printed_is_compared(lines, message):
+    found = printing(*lines)
+    assert found is None if message is None else message in found
+
+
+def assertion(message="check 1", line=7, calls=1, pid="(1, 0, 0)"):
+    return f"k.py:{line}:5: run-time error: assertion failed: {message}\n" + "k.py:9:5: note: called from here\n" * calls + f"note: in program {pid}"
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({}, None), ({"message": "check 2"}, "`check 2` fails first"), ({"line": 8}, "line 8, expected 7"), ({"calls": 0}, "0 calls, expected 1"),
+    ({"pid": "(0, 1, 0)"}, "expected program (1, 0, 0)"),
+])
+def test_reports_of_assertions_are_compared(changes, message):
+    noted = observed.Observed()
+    noted.fail((0, 1, 0), "check 2", 0)
+    noted.fail((1, 0, 0), "check 1", 1)    # in order the programs of x come first
+    found = run.misreported(assertion(**changes), noted, "\n" * 6 + '    tl.device_assert(v1, "check 1")')
+    assert found is None if message is None else message in found
+
+
+def test_a_static_assertion_turned_round_must_fail(monkeypatch):
+    condition = tree.Known(tree.var("x1"), "dtype", "int32", "known 1")
+    assert condition.text() == "x1.dtype == tl.int32"
+    condition.holds = False
+    assert condition.text() == "x1.dtype != tl.int32"
+    program = next(p for p in map(generate.program_of_seed, range(80)) if any(isinstance(s, tree.Known) for s in tree.statements_of(p)))
+    noted = observed.Observed()
+    tree.run(program, observed=noted)
+    assert run.refuse_one(program, noted) is None
+    monkeypatch.setattr(tree.Known, "text", lambda self: "True")    # a compiler that never refuses
+    failure = run.refuse_one(program, noted)
+    assert failure.kind == "told" and "expected `CompileTimeAssertionFailure" in failure.text
+
+
 def test_every_cell_can_be_built():
     """Each operation with each dtype in some control form, each operation in each form: without compiling anything."""
     counts = collections.Counter()
@@ -119,9 +183,10 @@ ROWS_OF = {
 #: Builtins that no random program holds, and why.
 REASONS = {
     **dict.fromkeys(("block_type", "constexpr", "dtype", "pointer_type", "tensor", "tensor_descriptor", "tuple"), "types"),
-    **dict.fromkeys(("debug_barrier", "store", "store_tensor_descriptor", "range", "static_range"), "statements of their own"),
+    **dict.fromkeys(("debug_barrier", "device_assert", "device_print", "range", "static_assert", "static_range", "store", "store_tensor_descriptor"),
+                    "statements of their own"),
     **dict.fromkeys(("exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "erf", "sigmoid", "softmax"), "the class with tolerances"),
-    **dict.fromkeys(("device_assert", "device_print", "static_assert", "static_print"), "no results"),
+    "static_print": "no result: test_control_flow",
     **dict.fromkeys(("philox", "philox_impl", "rand4x", "randn", "randn4x", "pair_uniform_to_normal", "uint_to_uniform_float"),
                     "parts of randint4x and rand, or approximate: test_random"),
     "bitonic_merge": "a step of sort: test_sorting",

@@ -72,6 +72,40 @@ class Barrier:
 
 
 @dataclasses.dataclass
+class Print:
+    """`device_print`: a line for each element of each value."""
+    label: str
+    values: list     #: Nodes
+    hex: bool = False
+
+
+@dataclasses.dataclass
+class Check:
+    """`device_assert`. It may fail, which debug mode reports with the message: no other of the program has it."""
+    condition: Node
+    message: str
+    mask: Node = None
+
+
+@dataclasses.dataclass
+class Known:
+    """`static_assert`, which holds: what is known of a name during compilation."""
+    subject: Node
+    about: str       #: "number", "shape", "dtype" or "rank"
+    want: object
+    message: str
+    holds: bool = True    #: in the text: without it the compilation must fail
+
+    def text(self):
+        name = text_of(self.subject)
+        shown = {"number": name, "shape": f"{name}.shape", "dtype": f"{name}.dtype", "rank": f"len({name}.shape)"}[self.about]
+        if self.about == "shape":
+            sizes = [f"{shown}[{d}] == {size}" for d, size in enumerate(self.want)]
+            return " and ".join(sizes) if self.holds else f"not ({' and '.join(sizes)})"
+        return f"{shown} {'==' if self.holds else '!='} " + (f"tl.{self.want}" if self.about == "dtype" else repr(self.want))
+
+
+@dataclasses.dataclass
 class If:
     condition: Node
     then: list
@@ -182,6 +216,14 @@ def lines_of(statements, depth):
             lines.append(f"{pad}tl.store({', '.join(parts)})")
         elif isinstance(s, Effect):
             lines.append(pad + text_of(s.value))
+        elif isinstance(s, Print):
+            parts = [f'"{s.label}"', *map(text_of, s.values)] + (["hex=True"] if s.hex else [])
+            lines.append(f"{pad}tl.device_print({', '.join(parts)})")
+        elif isinstance(s, Check):
+            parts = [text_of(s.condition), f'"{s.message}"'] + ([f"mask={text_of(s.mask)}"] if s.mask else [])
+            lines.append(f"{pad}tl.device_assert({', '.join(parts)})")
+        elif isinstance(s, Known):
+            lines.append(f'{pad}tl.static_assert({s.text()}, "{s.message}")')
         elif isinstance(s, Barrier):
             lines.append(f"{pad}tl.debug_barrier()")
         elif isinstance(s, Leave):
@@ -218,9 +260,21 @@ def nodes_of(statements):
                 yield from walk(value)
             elif field.name in ("body", "then", "orelse"):
                 yield from nodes_of(value)
-            elif field.name in ("results", "others"):
+            elif field.name in ("results", "others", "values"):
                 for result in value:
                     yield from walk(result)
+
+
+def statements_of(program):
+    """All statements of a program, those of its functions included."""
+    def walk(statements):
+        for s in statements:
+            yield s
+            for part in ("body", "then", "orelse"):
+                yield from walk(getattr(s, part, ()))
+
+    for body in (program.body, *(f.body for f in program.functions)):
+        yield from walk(body)
 
 
 def outlined_names(program):
@@ -291,12 +345,13 @@ MAX_STEPS = 20000
 class Machine:
     """The state of one program: its variables, the memory shared by all programs, and what to count."""
 
-    def __init__(self, program, pid, memory, counts=None, overflow=None):
+    def __init__(self, program, pid, memory, counts=None, overflow=None, observed=None):
         self.program, self.pid, self.grid = program, pid, tuple(program.grid) + (1, ) * (3 - len(program.grid))
         self.memory = memory                     # name -> (dtype, base, bits); a write replaces the bits
         self.functions = {f.name: f for f in program.functions}
         self.counts = counts
         self.overflow = overflow or Overflow()
+        self.observed, self.calls = observed, 0  # `calls`: how many functions of the text are around
         self.context = ["straight"]
         self.steps = 0
         self.scope = {}
@@ -379,6 +434,7 @@ class Machine:
     def call(self, function, operands):
         inner = self.copy()
         inner.memory, inner.counts = self.memory, self.counts
+        inner.observed, inner.calls = self.observed, self.calls + 1
         inner.context = ["noinline" if function.noinline else "function"]
         inner.scope = {p: v for p, v in zip(function.params, operands)}
         try:
@@ -441,6 +497,31 @@ class Machine:
 
     def run_effect(self, s):
         self.evaluate(s.value)
+
+    def run_print(self, s):
+        values = [as_value(self.evaluate(value)) for value in s.values]
+        if any(value.ulp for value in values):
+            raise Reject("the text of an approximate value")
+        if self.observed is not None:
+            self.observed.print(self.pid, s, values)
+
+    def run_check(self, s):
+        conditions = [as_value(self.evaluate(s.condition)), as_value(self.evaluate(s.mask) if s.mask else True)]
+        if any(c.dtype is not BOOL or c.ulp for c in conditions):
+            raise Reject("a condition is a bool")
+        condition, mask = np.broadcast_arrays(*(c.array for c in conditions))
+        if self.observed is not None and np.any(mask & ~condition):
+            self.observed.fail(self.pid, s.message, self.calls)
+
+    def run_known(self, s):
+        value = self.evaluate(s.subject)
+        if s.about != "number":
+            value = as_value(value)
+            value = {"shape": value.shape, "dtype": value.dtype.name, "rank": len(value.shape)}[s.about]
+        if value != s.want:
+            raise Reject("a static assertion that fails")
+        if self.observed is not None:
+            self.observed.known.add(s.message)
 
     def run_barrier(self, s):
         pass
@@ -564,14 +645,17 @@ def program_ids(program):
     return [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
 
 
-def run(program, counts=None, overflow=None):
-    """The memory after all programs have run, by name. `overflow` hears of sums that do not fit."""
+def run(program, counts=None, overflow=None, observed=None):
+    """The memory after all programs have run, by name. `overflow` hears of sums that do not fit, `observed` of what is printed and asserted."""
     memory = initial_memory(program)
+    keep, depth, _ = program.outlined or (len(program.body), 0, False)
     for pid in program_ids(program):
-        machine = Machine(program, pid, memory, counts, overflow)
+        machine = Machine(program, pid, memory, counts, overflow, observed)
         machine.bind_arguments()
         try:
-            machine.run(program.body)
+            machine.run(program.body[:keep])
+            machine.calls = depth
+            machine.run(program.body[keep:])
         except Left as left:
             if left.word != "return":
                 raise Reject("break outside of a loop") from None

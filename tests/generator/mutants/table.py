@@ -371,3 +371,29 @@ NV_CONTROL = "src/targets/nvidia/emit/Control.cpp"
 expr("cuda", NV_CONTROL, "e.set(id, {e.intrinsic(programIds[id.getAxis()], {})});", "e.intrinsic(programIds[id.getAxis()], {})",
      "id->getParentOfType<func::FuncOp>() == e.kernel ? e.intrinsic(programIds[id.getAxis()], {}) : static_cast<llvm::Value *>(e.i32(0))",
      "program ids in functions that stay are 0")
+
+# What is printed and asserted, in the kernel and in called functions.
+CPU_TENSORS = "src/targets/cpu/emit/Tensors.cpp"
+expr("cpu", CPU_TENSORS, "{k.info, k.program, number, k.e.integer(i32, index), data.base}", "k.info, k.program, number",
+     "k.info, isa<CallSiteLoc>(op.getLoc()) ? k.e.i64(0) : Value(k.program), number", "prints of called functions name program 0")
+skip("cpu", CPU_TENSORS, "appendPlaces(k, call.getCaller(), places);", "reports of called functions name no calls")
+expr("cpu", CPU_TENSORS, "emitFailure(k, op.getCondition(), op.getMask(), FailureKind::Assert,", "op.getMask()",
+     "isa<CallSiteLoc>(op.getLoc()) ? Value() : Value(op.getMask())", "masks of assertions in called functions are forgotten")
+expr("cpu", CPU_TENSORS, "bool isSigned = number >= op.getIsSigned().size() || op.getIsSigned()[number];", "op.getIsSigned()[number]",
+     "op.getIsSigned()[0]", "signs of printed values are those of the first")
+DEBUG = "src/frontend/builtins/debug.cpp"
+CALLED = ("[&] { mlir::Operation *op = s.builder.getBlock()->getParentOp(); while (!llvm::isa<mlir::FunctionOpInterface>(op)) op = op->getParentOp(); "
+          "return mlir::SymbolTable::getSymbolVisibility(op) == mlir::SymbolTable::Visibility::Private; }()")
+expr("both", DEBUG, "if (!s.options.debug)", "!s.options.debug", f"!s.options.debug || {CALLED}", "assertions of called functions are left out")
+expr("both", DEBUG, "if (truth->value_or(false))", "truth->value_or(false)", f"truth->value_or(false) || {CALLED}",
+     "static assertions of called functions always hold")
+expr("both", DEBUG, "signs.push_back(!tensor->type.isPointer && isSignedInt(tensor->type.scalar));", "isSignedInt(tensor->type.scalar)", "true",
+     "unsigned integers are printed signed")
+NV_DEBUG = "src/targets/nvidia/emit/Debug.cpp"
+expr("cuda", NV_DEBUG, "e.when(tensor ? e.owner(tensor) : e.isFirstThread(), [&] {", "e.isFirstThread()",
+     "op->getParentOfType<func::FuncOp>() == e.kernel ? e.isFirstThread() : static_cast<llvm::Value *>(nullptr)",
+     "every thread prints the scalars of functions that stay")
+expr("cuda", NV_DEBUG, "if (shape[d] == tensor.getDimSize(d))", "shape[d] == tensor.getDimSize(d)", "true", "padding is printed")
+expr("cuda", NV_DEBUG, "fails = b.CreateAnd(fails, masks[masks.size() == 1 ? 0 : reg]);", "b.CreateAnd(fails, masks[masks.size() == 1 ? 0 : reg])",
+     "fails", "masks of assertions are forgotten")
+expr("cuda", NV_DEBUG, "e.string(message.str() + place.calls)", "place.calls", "std::string(\" \")", "assertions of called functions name no calls")

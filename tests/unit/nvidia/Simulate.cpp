@@ -3,7 +3,8 @@
 // Runs a kernel, as it is after the GPU passes, on the simulated block of threads
 // (WarpSimulator.h), program after program. Arguments go by name: integers (floats by their bits),
 // or an address in a file, which is mapped and changed. What the kernel has no argument for is
-// ignored. tests/simulated.py runs the language tests on it.
+// ignored. tests/simulated.py runs the language tests on it. What the kernel prints goes to the
+// standard output; an assertion that fails is an error, in the words of NVIDIA's driver.
 #include "WarpSimulator.h"
 
 #include "gpu/Passes.h"
@@ -16,7 +17,11 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 
+#include <cctype>
+#include <cstdio>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -44,6 +49,69 @@ static uint64_t mapped(llvm::StringRef path) {
   void *memory = mmap(nullptr, status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
   return memory == MAP_FAILED ? 0 : reinterpret_cast<uint64_t>(memory);
+}
+
+/// What printf(format, ...) writes, with the arguments one after the other in memory.
+static std::string printed(const char *format, const char *arguments) {
+  std::string text;
+  size_t at = 0;
+  auto next = [&](auto &value) {
+    at = (at + sizeof value - 1) / sizeof value * sizeof value;
+    std::memcpy(&value, arguments + at, sizeof value);
+    at += sizeof value;
+  };
+  char word[400]; // %f of the largest double has 316 characters
+  for (const char *c = format; *c; ++c) {
+    if (*c != '%') {
+      text += *c;
+      continue;
+    }
+    std::string conversion = "%";
+    while (!std::isalpha(*++c) && *c != '%')
+      conversion += *c;
+    bool wide = false;
+    for (; *c == 'l'; ++c) {
+      conversion += 'l';
+      wide = true;
+    }
+    conversion += *c;
+    if (*c == '%') {
+      text += '%';
+    } else if (*c == 'f') {
+      double value;
+      next(value);
+      std::snprintf(word, sizeof word, conversion.c_str(), value);
+      text += word;
+    } else if (wide) {
+      unsigned long long value;
+      next(value);
+      std::snprintf(word, sizeof word, conversion.c_str(), value);
+      text += word;
+    } else {
+      unsigned value;
+      next(value);
+      std::snprintf(word, sizeof word, conversion.c_str(), value);
+      text += word;
+    }
+  }
+  return text;
+}
+
+/// The functions of the device that have no body. `failed` becomes the first failed assertion.
+static uint64_t callDevice(llvm::StringRef name, const test::WarpSimulator::Words &arguments,
+                           std::string &failed) {
+  auto text = [&](unsigned i) { return reinterpret_cast<const char *>(arguments[i]); };
+  if (name == "vprintf") {
+    std::string line = printed(text(0), text(1));
+    std::fwrite(line.data(), 1, line.size(), stdout);
+  } else if (name == "__assertfail") {
+    if (failed.empty())
+      failed = llvm::formatv("{0}:{1}: {2}: Assertion `{3}` failed.", text(1), arguments[2],
+                             text(3), text(0));
+  } else {
+    failed = ("the simulator does not know: @" + name).str();
+  }
+  return 0;
 }
 
 int main(int argc, char **argv) {
@@ -102,7 +170,13 @@ int main(int argc, char **argv) {
     for (program[1] = 0; program[1] < extent[1]; ++program[1])
       for (program[0] = 0; program[0] < extent[0]; ++program[0]) {
         test::WarpSimulator simulator(*emitted->module, emitted->warps, sharedBytes);
+        std::string failed;
+        simulator.onCall([&](unsigned, llvm::StringRef name, const auto &given) {
+          return callDevice(name, given, failed);
+        });
         std::string error = simulator.run(emitted->entry, words, program, extent);
+        if (!failed.empty())
+          error = failed;
         if (!error.empty())
           return fail(error);
       }

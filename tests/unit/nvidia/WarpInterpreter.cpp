@@ -283,6 +283,10 @@ bool WarpSimulator::Interpreter::step(Thread &thread) {
   } else if (auto *gep = dyn_cast<GetElementPtrInst>(&op)) {
     result = {address(llvm::cast<GEPOperator>(gep),
                       [&](const Value *value) { return get(thread, value); })};
+  } else if (auto *slot = dyn_cast<AllocaInst>(&op)) {
+    auto &words = thread.stack[slot];
+    words.resize(divideCeil(data.getTypeAllocSize(slot->getAllocatedType()).getFixedValue(), 8));
+    result = {reinterpret_cast<uint64_t>(words.data())};
   } else if (auto *access = dyn_cast<LoadInst>(&op)) {
     if (access->getPointerAddressSpace() == 1 &&
         !checkGlobal(operand(0)[0], access->getAlign().value()))

@@ -10,6 +10,7 @@
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Operator.h"
 
+#include <map>
 #include <optional>
 
 namespace nereid::test {
@@ -38,6 +39,8 @@ struct WarpSimulator::Thread {
     std::vector<uint8_t> bytes;
   };
   std::vector<std::vector<Arrival>> copies = {{}}; ///< by group; the last one is open
+  /// Memory of its own, which calls without a body read their arguments from.
+  std::map<const llvm::AllocaInst *, std::vector<uint64_t>> stack;
 };
 
 struct WarpSimulator::Interpreter {
