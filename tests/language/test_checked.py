@@ -109,6 +109,72 @@ def kernel(a_ptr, b_ptr, y_ptr, n):
         kernel[(1,)](a, b, y, 1, checked=True)
 
 
+BY_ADDRESS = harness.make("""@triton.jit
+def kernel(table_ptr, x_ptr, out_ptr, n, KIND: tl.constexpr, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    p = tl.load(table_ptr + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    if KIND == "load":
+        tl.store(out_ptr + tl.program_id(0) * BLOCK + i, tl.load(p + i, mask=i < n, other=0))
+    elif KIND == "store":
+        tl.store(p + i, i.to(tl.float32), mask=i < n)
+    elif KIND == "atomic":
+        tl.atomic_add(p + i, 1.0, mask=i < n)
+    elif KIND == "loop":
+        for k in range(4):
+            tl.store(out_ptr + i, tl.load(p + i, mask=i < n // 4, other=0))
+            p += n // 4
+    elif KIND == "where":
+        tl.store(out_ptr + i, tl.load(tl.where(i < n - 1, x_ptr + i, p + i), mask=i < n, other=0))
+""")
+LINES = {"load": 10, "store": 12, "atomic": 14, "loop": 17, "where": 20}
+
+
+def by_address(address, x, n, kind="load", **options):
+    table, out = torch.tensor([address], dtype=torch.int64), torch.zeros(256)
+    BY_ADDRESS[(1, )](table, x, out, n, KIND=kind, BLOCK=128, checked=True, **options)
+    return out
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_addresses_from_memory(kind, target):
+    """They must lead into an argument of the launch, whichever that is."""
+    x = torch.randn(100)
+    by_address(x.data_ptr(), x, 100, kind)
+    for address, n in ((x.data_ptr(), 101), (x.data_ptr() - 4, 1), (0, 1)):
+        with pytest.raises(RuntimeError, match="address 0x[0-9a-fA-F]+ is outside of every argument of the launch") as error:
+            by_address(address, x, n if kind != "loop" else 4 * n, kind)
+        assert f":{LINES[kind]}:" in str(error.value) and "in program (0, 0, 0)" in str(error.value)
+
+
+def test_addresses_from_memory_lead_to_memory_of_the_launch(target):
+    """Memory that the launch does not know is refused, as it cannot be told from a wrong address; memory of another argument is not."""
+    x, other = torch.randn(100), torch.randn(100)
+    with pytest.raises(RuntimeError, match="outside of every argument of the launch"):
+        by_address(other.data_ptr(), x, 100)
+    assert torch.equal(by_address(other.data_ptr(), other, 100)[:100], other)
+    both = torch.randn(200)
+    assert torch.equal(by_address(both[50:].data_ptr(), both, 100)[:100], both[50:150])
+
+
+class Raw:
+    """A pointer without a size."""
+    dtype = torch.float32
+
+    def __init__(self, address):
+        self.address = address
+
+    def data_ptr(self):
+        return self.address
+
+
+def test_addresses_from_memory_beside_a_pointer_without_size(target):
+    """Any address may be meant then; null and the first page stay errors."""
+    other = torch.randn(100)
+    assert torch.equal(by_address(other.data_ptr(), Raw(other.data_ptr()), 100)[:100], other)
+    with pytest.raises(RuntimeError, match="outside of every argument of the launch"):
+        by_address(64, Raw(other.data_ptr()), 1)
+
+
 def test_offsets_that_overflow(target):
     kernel = harness.make("""@triton.jit
 def kernel(x_ptr, y_ptr, stride):

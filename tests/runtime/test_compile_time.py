@@ -44,6 +44,36 @@ def test_user_builtin(target):
     np.testing.assert_allclose(run(kernel, src, size=8), np.exp(src * 2.0), rtol=1e-5, atol=1e-6)
 
 
+class Doubled(tl.tensor):
+    """A class of the user's own: `super()` finds what `tensor` has, functions of the language and operators alike."""
+
+    def sum(self, axis=None, _semantic=None):
+        return super().sum(axis, _semantic=_semantic).__mul__(2.0, _semantic=_semantic)
+
+    def __add__(self, other, _semantic=None):
+        return super().__add__(super().__add__(other, _semantic=_semantic), _semantic=_semantic)
+
+
+@tl.core.builtin
+def doubled_sum(x, _semantic=None):
+    x = Doubled(x.handle, x.type)
+    assert isinstance(x, Doubled) and super(Doubled, x).max.__name__ == "max"
+    return Doubled((x + 1.0).handle, x.type).sum(0, _semantic=_semantic)
+
+
+def test_a_subclass_of_tensor_calls_its_base(target):
+
+    @nereid.jit
+    def kernel(out, src):
+        tl.store(out, doubled_sum(tl.load(src + tl.arange(0, 8))))
+
+    src = np.arange(8, dtype=np.float32)
+    assert run(kernel, src) == 2 * (src + src + 1).sum()
+    assert tl.tensor.sum is tl.sum and not hasattr(tl.tensor, "nonsense")
+    with pytest.raises(AttributeError, match="nonsense"):
+        super(Doubled, object.__new__(Doubled)).nonsense
+
+
 @tl.core.builtin
 def failing(x, _semantic=None):
     raise LookupError("no such thing")

@@ -408,6 +408,20 @@ for _name in _COMPARISONS:
 for _name in ("neg", "pos", "invert"):
     setattr(tensor, f"__{_name}__", lambda self, _semantic=None, name=_name: _call(name, (self, ), {}, _semantic))
 
+
+
+def _with_methods(cls, **options):
+    """`super()` of a subclass looks into the classes themselves and asks no `__getattr__`: with the first subclass of a program, `tensor`
+    gets the functions of the language as its own."""
+    for name in _members().METHODS:
+        if name not in vars(tensor):
+            setattr(tensor, name, getattr(_members(), name))
+    super(tensor, cls).__init_subclass__(**options)
+
+
+# Behind the subclasses of this module: the functions are loaded when a program has one of its own.
+tensor.__init_subclass__ = classmethod(_with_methods)
+
 base_type = dtype
 base_value = tensor
 
