@@ -21,6 +21,20 @@ def add(x, y, alpha):
 
 
 @nereid.jit
+def add_outer(x, column, row, beta, alpha):
+    if x.dtype == tl.int1:
+        return (x & beta) | (column & row & alpha)
+    return x * beta + column * row * alpha
+
+
+@nereid.jit
+def scaled_outer(x, column, row, beta, alpha):
+    if x.dtype == tl.int1:
+        return column & row & alpha
+    return column * row * alpha
+
+
+@nereid.jit
 def sub(x, y, alpha):
     return x - y * alpha
 

@@ -1,0 +1,231 @@
+"""Matrix products: the host side of `kernels/products.py`, and which configuration of the kernel a product gets.
+
+`tiles` is the one place that chooses: a function of device, dtype and sizes, computed, never measured at a call. `CHOSEN` overrides it.
+"""
+
+import dataclasses
+import functools
+
+import torch
+
+import nereid.language as tl
+
+from ._launch import launch
+from ._strided import NARROW, STORAGE, cdiv, step_up
+from .kernels.products import add_parts, integer_product, product, vector_product
+
+
+@dataclasses.dataclass(frozen=True)
+class Tiles:
+    """How a product is cut. m, n, k: of a tile. parts: into how many parts the summed dimension is cut. group: rows of tiles that are walked together."""
+    m: int
+    n: int
+    k: int
+    parts: int = 1
+    group: int = 8
+    warps: int = 4
+    stages: int = 3
+
+
+#: {(name of the device, dtype, batches, m, n, k): Tiles}: measured choices, which go before the computed ones.
+CHOSEN = {}
+
+
+@functools.lru_cache(4096)
+def tiles(device, dtype, batches, m, n, k, precision="ieee"):
+    """The tiles of a product of `batches` matrices (m, k) by (k, n). device: a torch.device; dtype: of the operands; precision: "ieee" or "tf32", of fp32."""
+    if device.type == "cpu":
+        return CHOSEN.get(("cpu", dtype, batches, m, n, k)) or _cpu_tiles(dtype, batches, m, n, k)
+    properties = torch.cuda.get_device_properties(device)
+    return CHOSEN.get((properties.name, dtype, batches, m, n, k)) or gpu_tiles(properties.multi_processor_count, dtype, batches, m, n, k, precision)
+
+
+def _cpu_tiles(dtype, batches, m, n, k):
+    size = 8 if dtype == torch.float64 else 4
+    block_m, block_n = step_up(m, (4, 16, 32, 64)), step_up(n, (16, 32, 64, 128))
+    block_k = step_up(k, (16, 64, 128, 256)) if size == 4 else step_up(k, (16, 64, 128))
+    count = batches * cdiv(m, block_m) * cdiv(n, block_n)
+    steps = cdiv(k, block_k)
+    parts = min(8 // count, steps // 4) if count < 8 and m * n <= 64 * 64 else 1
+    return Tiles(block_m, block_n, block_k, max(1, parts), group=4)
+
+
+#: What a GPU's matrix units reach with a tile, relative to the best one, and how many such programs run on a multiprocessor at once:
+#: (m, n, k, warps, stages, share, programs). 16-bit operands; fp8-like and tf32 ones have half of k.
+_UNITS = (
+    (128, 256, 64, 8, 3, 1.0, 1), (256, 128, 64, 8, 3, 0.98, 1), (128, 128, 64, 8, 3, 0.86, 2), (128, 64, 64, 4, 4, 0.68, 2), (64, 128, 64, 4, 4, 0.68, 2),
+    (64, 256, 64, 4, 3, 0.75, 1), (64, 64, 64, 4, 4, 0.5, 4), (32, 128, 64, 4, 4, 0.36, 4), (64, 32, 64, 4, 4, 0.3, 4), (32, 64, 64, 4, 4, 0.3, 4),
+    (16, 128, 128, 4, 3, 0.2, 4), (16, 64, 128, 4, 4, 0.16, 4), (32, 32, 128, 4, 3, 0.2, 4), (16, 32, 128, 4, 4, 0.1, 6),
+)
+#: The same for multiply-adds (fp32 in full precision) and for fp64.
+_SCALARS = (
+    (128, 128, 16, 8, 3, 1.0, 1), (128, 64, 16, 4, 3, 0.9, 2), (64, 128, 16, 4, 3, 0.9, 2), (64, 64, 16, 4, 3, 0.75, 4), (64, 32, 32, 4, 3, 0.6, 4), (32, 64, 32, 4, 3, 0.6, 4),
+    (32, 32, 32, 4, 3, 0.45, 6), (16, 64, 32, 4, 3, 0.4, 6), (16, 32, 32, 4, 3, 0.3, 8),
+)
+
+
+def gpu_tiles(processors, dtype, batches, m, n, k, precision="ieee"):
+    """The tiles that a model of the GPU finds quickest: rounds of programs times the time of each, in multiply-adds of the best tile."""
+    units = dtype in (torch.float16, torch.bfloat16, torch.int8) or dtype == torch.float32 and precision != "ieee"
+    narrow = dtype in (torch.float16, torch.bfloat16, torch.int8)
+    best, best_time = None, None
+    for block_m, block_n, block_k, warps, stages, share, programs in _UNITS if units else _SCALARS:
+        if dtype == torch.float64 and block_m * block_n > 64 * 64:
+            continue
+        if units and not narrow:
+            block_k //= 2
+        count = batches * cdiv(m, block_m) * cdiv(n, block_n)
+        steps = cdiv(k, block_k)
+        for parts in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
+            if parts > 1 and (count * parts > 4 * processors or steps < 4 * parts):
+                break
+            rounds = cdiv(count * parts, processors * programs)
+            running = min(programs, cdiv(count * parts, processors))
+            # Programs that share a multiprocessor share its rate; one program alone does not reach that of several.
+            alone = min(1.0, running / min(programs, 2) * 0.6 + 0.4)
+            work = (cdiv(steps, parts) * block_k + 96) * block_m * block_n / share / alone
+            time = rounds * running * work
+            if parts > 1:
+                time += 1.5e6 + parts * m * n * batches * 40 / processors
+            if best is None or time < best_time:
+                best, best_time = Tiles(block_m, block_n, block_k, parts, 8, warps, stages), time
+    return best
+
+
+def fp32_precision(device):
+    """"tf32" where PyTorch's settings allow it for products of fp32 on this device, else "ieee"."""
+    return "tf32" if device.type == "cuda" and torch.backends.cuda.matmul.fp32_precision == "tf32" else "ieee"
+
+
+def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, outer=1):
+    """Writes out[b, m, n] = activation(alpha * sum over o, k of a[b, o, m, k] * b[b, o, k, n] + beta * bias[b, m, n]).
+
+    out, a, b, bias: tensors of one device, bias or None; a and b of one dtype. sizes: (batches, m, n, k), outer: that of o; none of batches, m, n is 0.
+    strides: of out (batch, m, n), a (batch, o, m, k), b (batch, o, k, n), bias (batch, m, n), 0 where they are broadcast. alpha, beta: numbers.
+    activation: None, "relu", "gelu", "gelu_tanh". `out` shares no memory with a and b, and with bias only the same elements.
+    """
+    batches, m, n, k = sizes
+    out_strides, a_strides, b_strides, bias_strides = strides
+    if alpha == 0:
+        k = 0
+    floating = a.dtype.is_floating_point
+    number = float if floating else int
+    alpha, beta = number(alpha), number(beta)
+    if bias is None or beta == 0:
+        bias, bias_strides = None, (0, 0, 0)
+    fixed = {"ALPHA": alpha != 1, "BETA": beta != 1, "ACTIVATION": activation}
+    numbers = {"alpha": alpha, "beta": beta}
+    if k == 0:
+        outer = 1
+    if n == 1 and outer == 1:
+        _by_vector(out, a, b, bias, (batches, m, k), (out_strides[:2], (a_strides[0], *a_strides[2:]), (b_strides[0], b_strides[2]), bias_strides[:2]), numbers, fixed)
+        return
+    if m == 1 and outer == 1:
+        _by_vector(out, b, a, bias, (batches, n, k), ((out_strides[0], out_strides[2]), (b_strides[0], b_strides[3], b_strides[2]), (a_strides[0], a_strides[3]),
+                                                      (bias_strides[0], bias_strides[2])), numbers, fixed)
+        return
+    if a.dtype in (torch.int16, torch.int32, torch.int64):
+        _integers(out, a, b, bias, sizes, strides, bias_strides, k, outer, numbers, fixed)
+        return
+    precision = fp32_precision(a.device) if a.dtype == torch.float32 else "ieee"
+    cut = tiles(a.device, a.dtype, batches, m, n, k * outer, precision)
+    steps = cdiv(k, cut.k) * outer
+    each = max(1, cdiv(steps, cut.parts))
+    parts = max(1, cdiv(steps, each))
+    acc = tl.float64 if a.dtype == torch.float64 else tl.float32 if floating else tl.int32
+    epilogue = acc if floating or out.dtype == torch.int32 else tl.int32
+    workspace = torch.empty((parts, batches, m, n), dtype=STORAGE[acc], device=a.device) if parts > 1 else None
+    a_unit, b_unit = ("k" if a_strides[3] == 1 else "m" if a_strides[2] == 1 else None), ("n" if b_strides[3] == 1 else "k" if b_strides[2] == 1 else None)
+    out_unit = out_strides[2] == 1
+    a_other, b_other = (a_strides[2] if a_unit == "k" else a_strides[3]), (b_strides[2] if b_unit == "n" else b_strides[3])
+    unit = 16 // a.element_size()
+
+    def aligned_to(*numbers):
+        return all(number % unit == 0 for number in numbers)
+
+    aligned = (aligned_to(a_other, *a_strides[:2]) | aligned_to(b_other, *b_strides[:2]) << 1 | aligned_to(n, *out_strides[:2]) << 2 | aligned_to(m) << 3
+               | aligned_to(k) << 4)
+    even = (m % cut.m == 0) | (n % cut.n == 0) << 1 | (k % cut.k == 0) << 2
+    reach = max((cut.m - 1) * a_strides[2] + (cut.k - 1) * a_strides[3], (cut.k - 1) * b_strides[2] + (cut.n - 1) * b_strides[3],
+                (cut.m - 1) * out_strides[1] + (cut.n - 1) * out_strides[2], (cut.m - 1) * bias_strides[1] + (cut.n - 1) * bias_strides[2], (cut.m - 1) * n)
+    count = batches * cdiv(m, cut.m) * cdiv(n, cut.n)
+    arguments = {
+        "out": out, "a": a, "b": b, "bias": bias if parts == 1 else None, "parts": workspace, **numbers, "m_size": m, "n_size": n, "k_size": k, "outer_size": outer,
+        "batches": batches, "tiles_of_part": each, "out_strides": out_strides, "a_strides": a_strides, "b_strides": b_strides, "bias_strides": bias_strides
+    }
+    own = fixed if parts == 1 else {"ALPHA": False, "BETA": False, "ACTIVATION": None}
+    constants = {
+        "ACC": acc, "OPERAND": tl.int8 if a.dtype == torch.uint8 else None, "EPILOGUE": epilogue, "PRECISION": precision, **own, "OUTER": outer > 1, "BATCH": batches > 1,
+        "A_UNIT": a_unit, "B_UNIT": b_unit, "OUT_UNIT": out_unit, "ALIGNED": aligned, "MULTIPLE": unit, "EVEN": even, "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k,
+        "WIDE": reach > NARROW
+    }
+    launch(product, (count, parts), a.device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
+    if parts > 1:
+        _add_parts(out, workspace, bias, (batches, m, n, parts), out_strides, bias_strides, epilogue, numbers, fixed)
+
+
+#: Sizes take 32 bits in kernels (a tensor with a longer dimension would not fit into memory beside its partner), places and strides 64.
+_SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "outer_size", "batches", "tiles_of_part", "count")}
+
+
+def _add_parts(out, workspace, bias, sizes, out_strides, bias_strides, epilogue, numbers, fixed):
+    batches, m, n, parts = sizes
+    block_m, block_n = (step_up(m, (1, 8)), step_up(n, (16, 128))) if n > 1 else (step_up(m, (16, 256)), 1)
+    arguments = {
+        "out": out, "parts": workspace, "bias": bias, **numbers, "m_size": m, "n_size": n, "batches": batches, "count": parts, "out_strides": out_strides,
+        "bias_strides": bias_strides
+    }
+    reach = max((block_m - 1) * s[1] + (block_n - 1) * s[2] for s in (out_strides, bias_strides, (0, n, 1)))
+    unit = 16 // out.element_size()
+    constants = {"EPILOGUE": epilogue, **fixed, "OUT_UNIT": out_strides[2] == 1, "ALIGNED": n % unit == 0 and out_strides[1] % unit == 0 and out_strides[0] % unit == 0, "MULTIPLE": unit, "BM": block_m, "BN": block_n, "WIDE": reach > NARROW}
+    launch(add_parts, batches * cdiv(m, block_m) * cdiv(n, block_n), out.device, arguments, constants, _SIZES, num_warps=4)
+
+
+def _integers(out, a, b, bias, sizes, strides, bias_strides, k, outer, numbers, fixed):
+    batches, m, n, _ = sizes
+    out_strides, a_strides, b_strides, _ = strides
+    block_m, block_n = step_up(m, (4, 16)), step_up(n, (16, 64))
+    reach = max((block_m - 1) * a_strides[2], (block_n - 1) * b_strides[3], *((block_m - 1) * s[1] + (block_n - 1) * s[2] for s in (out_strides, bias_strides)))
+    arguments = {
+        "out": out, "a": a, "b": b, "bias": bias, **numbers, "m_size": m, "n_size": n, "k_size": k, "outer_size": outer, "out_strides": out_strides,
+        "a_strides": a_strides, "b_strides": b_strides, "bias_strides": bias_strides
+    }
+    constants = {
+        "ACC": tl.int64 if a.dtype == torch.int64 else tl.int32, **fixed, "B_UNIT": "n" if b_strides[3] == 1 else None, "OUT_UNIT": out_strides[2] == 1, "BM": block_m,
+        "BN": block_n, "BK": 4, "WIDE": reach > NARROW
+    }
+    launch(integer_product, batches * cdiv(m, block_m) * cdiv(n, block_n), a.device, arguments, constants, _SIZES, num_warps=4)
+
+
+def _by_vector(out, a, x, bias, sizes, strides, numbers, fixed):
+    """out[b, m] = activation(alpha * sum over k of a[b, m, k] * x[b, k] + beta * bias[b, m])."""
+    batches, m, k = sizes
+    out_strides, a_strides, x_strides, bias_strides = strides
+    device = a.device
+    columns = a_strides[1] < a_strides[2] and m > 1
+    if device.type == "cpu":
+        block_m, block_k = (step_up(m, (16, 64, 256)), step_up(k, (4, 16))) if columns else (step_up(m, (1, 4)), step_up(k, (16, 128, 1024)))
+        wanted, least = 16, 65536
+    else:
+        block_m, block_k = (step_up(m, (16, 64)), step_up(k, (16, 32))) if columns else (step_up(m, (1, 4)), step_up(k, (64, 256, 512)))
+        wanted, least = 2 * torch.cuda.get_device_properties(device).multi_processor_count, 4 * block_m * block_k
+    programs, steps = batches * cdiv(m, block_m), cdiv(k, block_k)
+    parts = max(1, min(wanted // programs, steps * block_m * block_k // least, 64))
+    each = max(1, cdiv(steps, parts))
+    parts = max(1, cdiv(steps, each))
+    acc = tl.float64 if a.dtype == torch.float64 else tl.float32 if a.dtype.is_floating_point else tl.int64 if torch.int64 in (a.dtype, out.dtype) else tl.int32
+    workspace = torch.empty((parts, batches, m), dtype=STORAGE[acc], device=device) if parts > 1 else None
+    unit, multiple = a_strides[1 if columns else 2] == 1, 16 // a.element_size()
+    reach = max((block_m - 1) * a_strides[1] + (block_k - 1) * a_strides[2], (block_k - 1) * x_strides[1], (block_m - 1) * out_strides[1], (block_m - 1) * bias_strides[1])
+    arguments = {
+        "out": out, "a": a, "x": x, "bias": bias if parts == 1 else None, "parts": workspace, **numbers, "m_size": m, "k_size": k, "batches": batches, "tiles_of_part": each,
+        "out_strides": out_strides, "a_strides": a_strides, "x_strides": x_strides, "bias_strides": bias_strides
+    }
+    own = fixed if parts == 1 else {"ALPHA": False, "BETA": False, "ACTIVATION": None}
+    constants = {
+        "ACC": acc, "EPILOGUE": acc, **own, "COLUMNS": columns, "UNIT": unit, "X_UNIT": x_strides[1] == 1,
+        "ALIGNED": (a_strides[0] % multiple == 0 and a_strides[2 if columns else 1] % multiple == 0) | ((m if columns else k) % multiple == 0) << 1, "MULTIPLE": multiple, "BM": block_m, "BK": block_k, "WIDE": reach > NARROW
+    }
+    launch(vector_product, (programs, parts), device, arguments, constants, _SIZES, num_warps=4)
+    if parts > 1:
+        _add_parts(out, workspace, bias, (batches, m, 1, parts), (*out_strides, 1), (*bias_strides, 0), acc, numbers, fixed)
