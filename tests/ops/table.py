@@ -3,9 +3,10 @@
 {operator: ((names of OpInfos), {keyword of opinfo.Row: value})}
 """
 
+from table_products import OPINFOS as PRODUCTS
 from table_reductions import OPINFOS as REDUCTIONS
 
-OPINFOS = REDUCTIONS | {
+OPINFOS = REDUCTIONS | PRODUCTS | {
     "logaddexp": (("logaddexp", ), {"absolute": 2}),
     "logaddexp2": (("logaddexp2", ), {"absolute": 2}),
     "addcmul": (("addcmul", ), {"absolute": 2}),

@@ -32,18 +32,25 @@ CHOSEN = {}
 
 
 @functools.lru_cache(4096)
-def tiles(device, dtype, batches, m, n, k, precision="ieee"):
-    """The tiles of a product of `batches` matrices (m, k) by (k, n). device: a torch.device; dtype: of the operands; precision: "ieee" or "tf32", of fp32."""
+def tiles(device, dtype, batches, m, n, k, precision="ieee", contiguous=("k", "n")):
+    """The tiles of a product of `batches` matrices (m, k) by (k, n).
+
+    device: a torch.device; dtype: of the operands; precision: "ieee" or "tf32", of fp32; contiguous: the dimension of each operand that has stride 1, or None.
+    """
     if device.type == "cpu":
-        return CHOSEN.get(("cpu", dtype, batches, m, n, k)) or _cpu_tiles(dtype, batches, m, n, k)
+        return CHOSEN.get(("cpu", dtype, batches, m, n, k)) or _cpu_tiles(dtype, batches, m, n, k, contiguous)
     properties = torch.cuda.get_device_properties(device)
     return CHOSEN.get((properties.name, dtype, batches, m, n, k)) or gpu_tiles(properties.multi_processor_count, dtype, batches, m, n, k, precision)
 
 
-def _cpu_tiles(dtype, batches, m, n, k):
-    size = 8 if dtype == torch.float64 else 4
+def _cpu_tiles(dtype, batches, m, n, k, contiguous):
     block_m, block_n = step_up(m, (4, 16, 32, 64)), step_up(n, (16, 32, 64, 128))
-    block_k = step_up(k, (16, 64, 128, 256)) if size == 4 else step_up(k, (16, 64, 128))
+    block_k = step_up(k, (16, 64, 128) if dtype == torch.float64 or block_m == 64 else (16, 64, 128, 256))
+    # A tile that is read across its order costs more than others; larger ones of the partner let it be read less often, if enough programs remain.
+    if contiguous[1] != "n" and batches * cdiv(m, 128) * cdiv(n, 64) >= 16:
+        block_m, block_n, block_k = (256 if m >= 1024 or batches >= 4 and m % 256 == 0 else 128), 64, 64
+    elif contiguous[0] != "k" and batches * cdiv(m, 64) * cdiv(n, 256) >= 16:
+        block_m, block_n, block_k = 64, 256, 128
     count = batches * cdiv(m, block_m) * cdiv(n, block_n)
     steps = cdiv(k, block_k)
     parts = min(8 // count, steps // 4) if count < 8 and m * n <= 64 * 64 else 1
@@ -127,15 +134,20 @@ def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, 
     if a.dtype in (torch.int16, torch.int32, torch.int64):
         _integers(out, a, b, bias, sizes, strides, bias_strides, k, outer, numbers, fixed)
         return
+    a_unit, b_unit = ("k" if a_strides[3] == 1 else "m" if a_strides[2] == 1 else None), ("n" if b_strides[3] == 1 else "k" if b_strides[2] == 1 else None)
+    if a_unit == "m" and b_unit == "k" and a.device.type == "cpu":
+        # The transposed product reads both operands in their order.
+        a, b, m, n, a_unit, b_unit = b, a, n, m, "k", "n"
+        a_strides, b_strides = (*b_strides[:2], b_strides[3], b_strides[2]), (*a_strides[:2], a_strides[3], a_strides[2])
+        out_strides, bias_strides = (out_strides[0], out_strides[2], out_strides[1]), (bias_strides[0], bias_strides[2], bias_strides[1])
     precision = fp32_precision(a.device) if a.dtype == torch.float32 else "ieee"
-    cut = tiles(a.device, a.dtype, batches, m, n, k * outer, precision)
+    cut = tiles(a.device, a.dtype, batches, m, n, k * outer, precision, (a_unit, b_unit))
     steps = cdiv(k, cut.k) * outer
     each = max(1, cdiv(steps, cut.parts))
     parts = max(1, cdiv(steps, each))
     acc = tl.float64 if a.dtype == torch.float64 else tl.float32 if floating else tl.int32
     epilogue = acc if floating or out.dtype == torch.int32 else tl.int32
     workspace = torch.empty((parts, batches, m, n), dtype=STORAGE[acc], device=a.device) if parts > 1 else None
-    a_unit, b_unit = ("k" if a_strides[3] == 1 else "m" if a_strides[2] == 1 else None), ("n" if b_strides[3] == 1 else "k" if b_strides[2] == 1 else None)
     out_unit = out_strides[2] == 1
     a_other, b_other = (a_strides[2] if a_unit == "k" else a_strides[3]), (b_strides[2] if b_unit == "n" else b_strides[3])
     unit = 16 // a.element_size()

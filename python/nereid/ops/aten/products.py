@@ -204,7 +204,11 @@ class OuterProduct(Pointwise):
         shape = (column.shape[0], row.shape[0])
         if form.kind == "inplace":
             outs = [x]
-        if _added_strides(x, shape) is None or form.kind == "inplace" and tuple(x.shape) != shape:
+            if tuple(x.shape) != shape:
+                # ATen's in-place form calls the one with `out=`, through the dispatcher, where a wrong `self` is no longer seen to be the output, and is resized.
+                raise RuntimeError(f"2D tensor expected, got {x.dim()}D tensor for input" if x.dim() != 2 else
+                                   f"size mismatch, input: {list(x.shape)}, v1: {list(column.shape)}, v2: {list(row.shape)}")
+        if _added_strides(x, shape) is None:
             return Native("shapes")
         found = run(self.rules[(beta == 0, )], [x, column.unsqueeze(1), row], (beta, alpha), outs)
         return found if type(found) is Native else found[0]

@@ -24,14 +24,14 @@ def add(x, y, alpha):
 def add_outer(x, column, row, beta, alpha):
     if x.dtype == tl.int1:
         return (x & beta) | (column & row & alpha)
-    return x * beta + column * row * alpha
+    return x * beta + alpha * column * row
 
 
 @nereid.jit
 def scaled_outer(x, column, row, beta, alpha):
     if x.dtype == tl.int1:
         return column & row & alpha
-    return column * row * alpha
+    return alpha * column * row
 
 
 @nereid.jit

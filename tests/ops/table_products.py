@@ -1,0 +1,17 @@
+"""Test rows of products and attention (table.py). Sums of many terms: errors are relative to the terms, `opinfo.Row.absolute`."""
+
+_SUMS = {"absolute": 64, "zeros": False}
+_ATTENTION = {"ulps": 16, "absolute": 64, "zeros": False}
+
+OPINFOS = {
+    "mm": (("mm", "matmul", "nn.functional.linear"), _SUMS),
+    "bmm": (("bmm", "matmul"), _SUMS),
+    "mv": (("mv", "matmul"), _SUMS),
+    "addmm": (("addmm", "nn.functional.linear"), _SUMS),
+    "addmv": (("addmv", ), _SUMS),
+    "baddbmm": (("baddbmm", ), _SUMS),
+    "addbmm": (("addbmm", ), _SUMS),
+    "addr": (("addr", ), _SUMS),
+    "_addmm_activation": ((), {}),
+    "_int_mm": ((), {}),
+}
