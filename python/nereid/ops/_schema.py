@@ -77,7 +77,7 @@ class Form:
 
 
 def forms(base):
-    """All overloads of a base operator whose results are tensors: [Form], functional ones first, then in-place, then `out=`.
+    """All overloads of a base operator whose results are tensors (with integers beside them): [Form], functional ones first, then in-place, then `out=`.
 
     Raises LookupError if ATen has no operator of that name.
     """
@@ -93,7 +93,8 @@ def _forms_of(base, packet):
         if any(str(argument.type) in ("t", "List[t]", "Any") for argument in schema.arguments):
             continue  # TorchScript's own, not the dispatcher's
         name = packet + (f".{schema.overload_name}" if schema.overload_name else "")
-        if not torch._C._dispatch_has_kernel(f"aten::{name}") or not all(str(result.type) == "Tensor" for result in schema.returns):
+        kinds = [str(result.type) for result in schema.returns]
+        if not torch._C._dispatch_has_kernel(f"aten::{name}") or "Tensor" not in kinds or not set(kinds) <= {"Tensor", "int", "SymInt"}:
             continue
         outs = tuple(argument.name for argument in schema.arguments if argument.is_out)
         inputs = [argument for argument in schema.arguments if not argument.is_out]
