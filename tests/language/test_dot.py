@@ -66,6 +66,35 @@ def test_operands_in_either_order(dtype, trans_a, trans_b, target):
     compare(out, a @ b, dtype, k, low_precision=dtype is F32)
 
 
+@pytest.mark.parametrize("shape", [(32, 64, 32), (33, 20, 17), (7, 9, 40), (16, 1, 24), (64, 8, 12)], ids=str)
+@pytest.mark.parametrize("dtype", [F16, BF16, F32, F64, I8], ids=str)
+def test_transposed_tiles(dtype, shape, target):
+    """Tiles that are loaded in the order of memory and transposed: the CPU reads a left one where it is, and reorders a right one by squares. All four orders
+    in one kernel, one operand both as it is and transposed."""
+    m, n, k = shape
+    a, b = operands(dtype, m, n, k)
+    result = result_of(dtype)
+    out, square = harness.empty(result, (4, m, n)), harness.empty(result, (m, m))
+    precision = ", input_precision='ieee'" if dtype is F32 else ""
+    harness.make(f"""@triton.jit
+def kernel(a_ptr, at_ptr, b_ptr, bt_ptr, out, square):
+    i, j, kk = tl.arange(0, {m}), tl.arange(0, {n}), tl.arange(0, {k})
+    a = tl.load(a_ptr + i[:, None] * {k} + kk[None, :])
+    at = tl.load(at_ptr + kk[:, None] * {m} + i[None, :])
+    b = tl.load(b_ptr + kk[:, None] * {n} + j[None, :])
+    bt = tl.load(bt_ptr + j[:, None] * {k} + kk[None, :])
+    places = out + i[:, None] * {n} + j[None, :]
+    tl.store(places, tl.dot(a, b{precision}))
+    tl.store(places + {m * n}, tl.dot(tl.trans(at), b{precision}))
+    tl.store(places + {2 * m * n}, tl.dot(a, tl.trans(bt){precision}))
+    tl.store(places + {3 * m * n}, tl.dot(tl.trans(at), tl.trans(bt){precision}))
+    tl.store(square + i[:, None] * {m} + i[None, :], tl.dot(a, tl.trans(a){precision}))
+""")[(1,)](*(harness.to_tensor(np.ascontiguousarray(x), dtype) for x in (a, a.T, b, b.T)), out, square)
+    for i in range(4):
+        compare(out[i], a @ b, dtype, k)
+    compare(square, a @ a.T, dtype, k)
+
+
 @pytest.mark.parametrize("dtype", [F16, F32, F64, I8], ids=str)
 def test_accumulator(dtype, target):
     m, n, k = 32, 32, 64

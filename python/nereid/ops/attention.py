@@ -51,7 +51,7 @@ def _width(device, size):
 def _accesses(*tensors):
     """Constants that say how the tensors of a call lie in memory."""
     multiple = 16 // tensors[0].element_size()
-    aligned = all(stride % multiple == 0 for x in tensors for stride in x.stride()[:3])
+    aligned = all(stride % multiple == 0 for x in tensors for stride in (*x.stride()[:3], x.shape[3]))
     # Rows are counted from the first of a head. A tile has at most 256 of them, and as many columns.
     wide = any((x.shape[2] + 256) * x.stride(2) + 256 * x.stride(3) > NARROW for x in tensors)
     return {"UNIT": all(x.stride(3) == 1 for x in tensors), "HINT": multiple if aligned else 1, "WIDE": wide}

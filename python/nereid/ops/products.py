@@ -32,25 +32,22 @@ CHOSEN = {}
 
 
 @functools.lru_cache(4096)
-def tiles(device, dtype, batches, m, n, k, precision="ieee", contiguous=("k", "n")):
+def tiles(device, dtype, batches, m, n, k, precision="ieee"):
     """The tiles of a product of `batches` matrices (m, k) by (k, n).
 
-    device: a torch.device; dtype: of the operands; precision: "ieee" or "tf32", of fp32; contiguous: the dimension of each operand that has stride 1, or None.
+    device: a torch.device; dtype: of the operands; precision: "ieee" or "tf32", of fp32.
     """
     if device.type == "cpu":
-        return CHOSEN.get(("cpu", dtype, batches, m, n, k)) or _cpu_tiles(dtype, batches, m, n, k, contiguous)
+        return CHOSEN.get(("cpu", dtype, batches, m, n, k)) or _cpu_tiles(dtype, batches, m, n, k)
     properties = torch.cuda.get_device_properties(device)
     return CHOSEN.get((properties.name, dtype, batches, m, n, k)) or gpu_tiles(properties.multi_processor_count, dtype, batches, m, n, k, precision)
 
 
-def _cpu_tiles(dtype, batches, m, n, k, contiguous):
-    block_m, block_n = step_up(m, (4, 16, 32, 64)), step_up(n, (16, 32, 64, 128))
-    block_k = step_up(k, (16, 64, 128) if dtype == torch.float64 or block_m == 64 else (16, 64, 128, 256))
-    # A tile that is read across its order costs more than others; larger ones of the partner let it be read less often, if enough programs remain.
-    if contiguous[1] != "n" and batches * cdiv(m, 128) * cdiv(n, 64) >= 16:
-        block_m, block_n, block_k = (256 if m >= 1024 or batches >= 4 and m % 256 == 0 else 128), 64, 64
-    elif contiguous[0] != "k" and batches * cdiv(m, 64) * cdiv(n, 256) >= 16:
-        block_m, block_n, block_k = 64, 256, 128
+def _cpu_tiles(dtype, batches, m, n, k):
+    block_m, block_n = step_up(m, (4, 16, 32, 64)), step_up(n, (16, 32, 64, 128) if m <= 16 else (16, 32, 64))
+    block_k = step_up(k, (16, 64, 128))
+    if batches * cdiv(m, 128) * cdiv(n, 64) >= 64:
+        block_m = 128
     count = batches * cdiv(m, block_m) * cdiv(n, block_n)
     steps = cdiv(k, block_k)
     parts = min(8 // count, steps // 4) if count < 8 and m * n <= 64 * 64 else 1
@@ -135,13 +132,8 @@ def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, 
         _integers(out, a, b, bias, sizes, strides, bias_strides, k, outer, numbers, fixed)
         return
     a_unit, b_unit = ("k" if a_strides[3] == 1 else "m" if a_strides[2] == 1 else None), ("n" if b_strides[3] == 1 else "k" if b_strides[2] == 1 else None)
-    if a_unit == "m" and b_unit == "k" and a.device.type == "cpu":
-        # The transposed product reads both operands in their order.
-        a, b, m, n, a_unit, b_unit = b, a, n, m, "k", "n"
-        a_strides, b_strides = (*b_strides[:2], b_strides[3], b_strides[2]), (*a_strides[:2], a_strides[3], a_strides[2])
-        out_strides, bias_strides = (out_strides[0], out_strides[2], out_strides[1]), (bias_strides[0], bias_strides[2], bias_strides[1])
     precision = fp32_precision(a.device) if a.dtype == torch.float32 else "ieee"
-    cut = tiles(a.device, a.dtype, batches, m, n, k * outer, precision, (a_unit, b_unit))
+    cut = tiles(a.device, a.dtype, batches, m, n, k * outer, precision)
     steps = cdiv(k, cut.k) * outer
     each = max(1, cdiv(steps, cut.parts))
     parts = max(1, cdiv(steps, each))
@@ -168,7 +160,7 @@ def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, 
     own = fixed if parts == 1 else {"ALPHA": False, "BETA": False, "ACTIVATION": None}
     constants = {
         "ACC": acc, "OPERAND": tl.int8 if a.dtype == torch.uint8 else None, "EPILOGUE": epilogue, "PRECISION": precision, **own, "OUTER": outer > 1, "BATCH": batches > 1,
-        "A_UNIT": a_unit, "B_UNIT": b_unit, "OUT_UNIT": out_unit, "ALIGNED": aligned, "MULTIPLE": unit, "EVEN": even, "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k,
+        "A_UNIT": a_unit, "B_UNIT": b_unit, "OUT_UNIT": out_unit, "ALIGNED": aligned, "MULTIPLE": unit, "EVEN": even, "IN_ORDER": a.device.type == "cpu", "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k,
         "WIDE": reach > NARROW
     }
     launch(product, (count, parts), a.device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)

@@ -35,19 +35,23 @@ def tile(pointer, rows, columns, strides, row_count, column_count, ROWS: tl.cons
     """The tile at rows x columns, 0 beyond the counts. ROWS, COLUMNS: whether they have to be masked. UNIT, HINT, WIDE: see `forward`."""
     places = places_of(pointer, rows, columns, strides, UNIT, HINT, WIDE)
     if ROWS and COLUMNS:
-        return tl.load(places, mask=(rows[:, None] < row_count) & (columns[None, :] < column_count), other=0)
+        return tl.load(places, mask=(rows[:, None] < row_count) & (columns[None, :] < hinted(column_count, HINT)), other=0)
     elif ROWS:
         return tl.load(places, mask=rows[:, None] < row_count, other=0)
     elif COLUMNS:
-        return tl.load(places, mask=columns[None, :] < column_count, other=0)
+        return tl.load(places, mask=columns[None, :] < hinted(column_count, HINT), other=0)
     else:
         return tl.load(places)
 
 
 @nereid.jit
-def put(pointer, value, rows, columns, strides, row_count, column_count, UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr):
+def put(pointer, value, rows, columns, strides, row_count, column_count, COLUMNS: tl.constexpr, UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr):
+    """Stores what lies inside the counts. COLUMNS: whether columns have to be masked."""
     places = places_of(pointer, rows, columns, strides, UNIT, HINT, WIDE)
-    tl.store(places, value.to(pointer.dtype.element_ty), mask=(rows[:, None] < row_count) & (columns[None, :] < column_count))
+    mask = rows[:, None] < row_count
+    if COLUMNS:
+        mask = mask & (columns[None, :] < hinted(column_count, HINT))
+    tl.store(places, value.to(pointer.dtype.element_ty), mask=mask)
 
 
 @nereid.jit
@@ -110,7 +114,7 @@ def forward(out, logsumexp, query, key, value, bias, scale, empty, l_size, s_siz
     scale, empty, shift: see above; heads: of queries; lse_size: places of the log-sum-exp, those from l_size on get +inf
     ACC               dtype to compute in; OPERAND: that of the weights when they are multiplied; PRECISION: of products of fp32
     D_EVEN            whether d and dv are BD and BV
-    UNIT              whether the last stride of all tensors but the bias is 1; HINT: a number of which their other strides are multiples; WIDE: whether places within a
+    UNIT              whether the last stride of all tensors but the bias is 1; HINT: a number of which their other strides, d and dv are multiples; WIDE: whether places within a
                       tile take 64 bits
     """
     tiles = tl.cdiv(tl.maximum(l_size, lse_size), BM)
@@ -141,7 +145,7 @@ def forward(out, logsumexp, query, key, value, bias, scale, empty, l_size, s_siz
                              scale, shift, ACC, OPERAND, PRECISION, CAUSAL, True, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
     nothing = sums == 0
     total = total / tl.where(nothing, 1.0, sums).to(ACC)[:, None]
-    put(start_of(out, out_strides, batch, head, HINT), total, rows, dv, out_strides, l_size, dv_size, UNIT, HINT, WIDE)
+    put(start_of(out, out_strides, batch, head, HINT), total, rows, dv, out_strides, l_size, dv_size, not D_EVEN, UNIT, HINT, WIDE)
     if logsumexp is not None:
         found = (most + tl.log2(tl.where(nothing, 1.0, sums).to(ACC))) * LN2
         found = tl.where(nothing, empty.to(ACC), found)
@@ -208,9 +212,9 @@ def backward_query(grad_query, grad_bias, gradient, query, key, value, bias, log
         v = tile(v_start, columns, dv, v_strides, s_size, dv_size, True, not D_EVEN, UNIT, HINT, WIDE)
         weights, changes = differences(q, k, v, g, sums, correlations, bias_start, bias_strides, rows, columns, l_size, s_size, scale, shift, ACC, PRECISION, CAUSAL)
         if grad_bias is not None:
-            put(start_of(grad_bias, db_strides, batch, head, 1), changes, rows, columns, db_strides, l_size, s_size, False, 1, True)
+            put(start_of(grad_bias, db_strides, batch, head, 1), changes, rows, columns, db_strides, l_size, s_size, True, False, 1, True)
         total = tl.dot(changes.to(OPERAND), k.to(OPERAND), total, input_precision=PRECISION, out_dtype=ACC)
-    put(start_of(grad_query, dq_strides, batch, head, HINT), total * scale.to(ACC), rows, d, dq_strides, l_size, d_size, UNIT, HINT, WIDE)
+    put(start_of(grad_query, dq_strides, batch, head, HINT), total * scale.to(ACC), rows, d, dq_strides, l_size, d_size, not D_EVEN, UNIT, HINT, WIDE)
 
 
 @nereid.jit
@@ -252,5 +256,5 @@ def backward_key(grad_key, grad_value, gradient, query, key, value, bias, logsum
             weights, changes = differences(q, k, v, g, sums, correlations, bias_start, bias_strides, rows, columns, l_size, s_size, scale, shift, ACC, PRECISION, CAUSAL)
             of_values = tl.dot(tl.trans(weights).to(OPERAND), g.to(OPERAND), of_values, input_precision=PRECISION, out_dtype=ACC)
             of_keys = tl.dot(tl.trans(changes).to(OPERAND), q.to(OPERAND), of_keys, input_precision=PRECISION, out_dtype=ACC)
-    put(start_of(grad_key, dk_strides, batch, key_head, HINT), of_keys * scale.to(ACC), columns, d, dk_strides, s_size, d_size, UNIT, HINT, WIDE)
-    put(start_of(grad_value, dv_strides, batch, key_head, HINT), of_values, columns, dv, dv_strides, s_size, dv_size, UNIT, HINT, WIDE)
+    put(start_of(grad_key, dk_strides, batch, key_head, HINT), of_keys * scale.to(ACC), columns, d, dk_strides, s_size, d_size, not D_EVEN, UNIT, HINT, WIDE)
+    put(start_of(grad_value, dv_strides, batch, key_head, HINT), of_values, columns, dv, dv_strides, s_size, dv_size, not D_EVEN, UNIT, HINT, WIDE)

@@ -118,7 +118,7 @@ def store_tile(out, bias, parts, part, total, alpha, beta, place, row, column, m
 def product(out, a, b, bias, parts, alpha, beta, m_size, n_size, k_size, outer_size, batches, tiles_of_part, out_strides, a_strides, b_strides, bias_strides,
             ACC: tl.constexpr, OPERAND: tl.constexpr, EPILOGUE: tl.constexpr, PRECISION: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constexpr, ACTIVATION: tl.constexpr,
             OUTER: tl.constexpr, BATCH: tl.constexpr, A_UNIT: tl.constexpr, B_UNIT: tl.constexpr, OUT_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, EVEN: tl.constexpr,
-            GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, WIDE: tl.constexpr):
+            IN_ORDER: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, WIDE: tl.constexpr):
     """Grid: (tiles of the results of all batches, parts of the summed dimensions).
 
     out, a, b         pointers; bias: a pointer or None; parts: the workspace (part, batch, m, n), contiguous, or None with one part
@@ -132,6 +132,7 @@ def product(out, a, b, bias, parts, alpha, beta, m_size, n_size, k_size, outer_s
     ALIGNED           bits: the other strides of `a` (1), of `b` (2), n_size and the other strides of `out` (4), m_size (8), k_size (16) are multiples of MULTIPLE,
                       the elements of 16 bytes
     EVEN              bits: m (1), n (2), k (4) are multiples of the tile's sizes
+    IN_ORDER          tiles are read in the order of memory and transposed afterwards: for CPUs; units of GPUs take either order
     WIDE              places within a tile take 64 bits
     """
     tiles_m, tiles_n = tl.cdiv(m_size, BM), tl.cdiv(n_size, BN)
@@ -139,10 +140,13 @@ def product(out, a, b, bias, parts, alpha, beta, m_size, n_size, k_size, outer_s
     part = tl.program_id(1)
     tile_m, tile_n = grouped(tile, tiles_m, tiles_n, GROUP)
     row, column = tile_m * BM, tile_n * BN
-    i = tl.arange(0, BM)[:, None]
-    j = tl.arange(0, BN)[None, :]
-    k_of_a = tl.arange(0, BK)[None, :]
-    k_of_b = tl.arange(0, BK)[:, None]
+    # Tiles of operands are read with the dimension that is contiguous in memory as the last one where IN_ORDER says so, and transposed.
+    A_TRANSPOSED: tl.constexpr = IN_ORDER and A_UNIT == "m"
+    B_TRANSPOSED: tl.constexpr = IN_ORDER and B_UNIT == "k"
+    i = tl.expand_dims(tl.arange(0, BM), 0 if A_TRANSPOSED else 1)
+    j = tl.expand_dims(tl.arange(0, BN), 1 if B_TRANSPOSED else 0)
+    k_of_a = tl.expand_dims(tl.arange(0, BK), 1 if A_TRANSPOSED else 0)
+    k_of_b = tl.expand_dims(tl.arange(0, BK), 0 if B_TRANSPOSED else 1)
     row_mask = i < hinted(m_size, ALIGNED & 8 != 0, MULTIPLE) - row
     column_mask = j < hinted(n_size, ALIGNED & 4 != 0, MULTIPLE) - column
     if WIDE:
@@ -168,7 +172,7 @@ def product(out, a, b, bias, parts, alpha, beta, m_size, n_size, k_size, outer_s
             left = k_known - inner * BK
             x = loaded(a_place + (outer.to(tl.int64) * a_strides[1] + k_first * a_k), row_mask, k_of_a < left, EVEN & 1 == 0, EVEN & 4 == 0)
             y = loaded(b_place + (outer.to(tl.int64) * b_strides[1] + k_first * b_k), k_of_b < left, column_mask, EVEN & 4 == 0, EVEN & 2 == 0)
-            total = multiplied(x, y, total, OPERAND, PRECISION)
+            total = multiplied(x, y, total, A_TRANSPOSED, B_TRANSPOSED, OPERAND, PRECISION)
     else:
         a_place += first.to(tl.int64) * BK * a_k
         b_place += first.to(tl.int64) * BK * b_k
@@ -176,7 +180,7 @@ def product(out, a, b, bias, parts, alpha, beta, m_size, n_size, k_size, outer_s
             left = k_known - position * BK
             x = loaded(a_place, row_mask, k_of_a < left, EVEN & 1 == 0, EVEN & 4 == 0)
             y = loaded(b_place, k_of_b < left, column_mask, EVEN & 4 == 0, EVEN & 2 == 0)
-            total = multiplied(x, y, total, OPERAND, PRECISION)
+            total = multiplied(x, y, total, A_TRANSPOSED, B_TRANSPOSED, OPERAND, PRECISION)
             a_place += BK * a_k
             b_place += BK * b_k
     store_tile(out, bias, parts, part, total, alpha, beta, place, row, column, m_size, n_size, batches, out_strides, bias_strides, EPILOGUE, ALPHA, BETA,
@@ -184,8 +188,12 @@ def product(out, a, b, bias, parts, alpha, beta, m_size, n_size, k_size, outer_s
 
 
 @nereid.jit
-def multiplied(x, y, total, OPERAND: tl.constexpr, PRECISION: tl.constexpr):
-    """total + x @ y."""
+def multiplied(x, y, total, A_TRANSPOSED: tl.constexpr, B_TRANSPOSED: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr):
+    """total + x @ y, either of which may be the transpose."""
+    if A_TRANSPOSED:
+        x = tl.trans(x)
+    if B_TRANSPOSED:
+        y = tl.trans(y)
     if OPERAND is not None:
         x = x.to(OPERAND, bitcast=True)
         y = y.to(OPERAND, bitcast=True)

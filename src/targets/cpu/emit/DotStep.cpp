@@ -7,6 +7,7 @@
 #include "targets/cpu/emit/Loops.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -60,12 +61,82 @@ void countDots(Kernel &k, Operation *root) {
   });
 }
 
+/// The matrix whose transpose `value` is, if it can be used in its place: null where there is none,
+/// or where the transpose itself is in memory.
+static Value transposed(Kernel &k, Value value) {
+  auto trans = value.getDefiningOp<tile::TransOp>();
+  if (!trans || k.buffers.count(value) || trans.getOrder() != ArrayRef<int32_t>{1, 0})
+    return {};
+  return trans.getSrc();
+}
+
+/// The transpose of `size` vectors of `size` lanes. In each step the blocks of half the size off
+/// the diagonal change places.
+static void transposeSquare(Kernel &k, MutableArrayRef<Value> rows) {
+  int64_t size = rows.size();
+  for (int64_t half = size / 2; half; half /= 2)
+    for (int64_t row = 0; row < size; ++row) {
+      if (row & half)
+        continue;
+      Value upper = rows[row], lower = rows[row + half];
+      SmallVector<int64_t> left, right;
+      for (int64_t lane = 0; lane < size; ++lane) {
+        left.push_back(lane & half ? size + lane - half : lane);
+        right.push_back(lane & half ? size + lane : lane + half);
+      }
+      rows[row] = vector::ShuffleOp::create(k.b, k.e.loc, upper, lower, left);
+      rows[row + half] = vector::ShuffleOp::create(k.b, k.e.loc, upper, lower, right);
+    }
+}
+
+/// Writes the transpose of a matrix of `rows` x `columns` contiguous elements, square by square.
+static void emitTranspose(Kernel &k, Value source, Value target, int64_t rows, int64_t columns,
+                          Type element) {
+  int64_t bytes = tile::sizeInBytes(element),
+          most = std::min<int64_t>(k.e.features.vectorBytes, 32) / bytes;
+  // The square at (row, column), `size` wide.
+  auto square = [&](Value row, Value column, int64_t size) {
+    auto place = [&](Value base, Value first, int64_t width, Value second) {
+      Value offset = k.e.add(k.e.mul(first, k.e.i64(width)), second);
+      return k.e.advance(base, k.e.mul(offset, k.e.i64(bytes)));
+    };
+    Value from = place(source, row, columns, column), to = place(target, column, rows, row);
+    SmallVector<Value> vectors;
+    for (int64_t i = 0; i < size; ++i)
+      vectors.push_back(k.e.load(element, k.e.advance(from, i * columns * bytes), size));
+    if (size > 1)
+      transposeSquare(k, vectors);
+    for (int64_t i = 0; i < size; ++i)
+      k.e.store(element, k.e.advance(to, i * rows * bytes), vectors[i]);
+  };
+  auto area = [&](int64_t firstRow, int64_t endRow, int64_t firstColumn, int64_t endColumn,
+                  int64_t size) {
+    if (firstRow == endRow || firstColumn == endColumn)
+      return;
+    auto loop = [&](int64_t first, int64_t end, function_ref<void(Value)> body) {
+      auto loop = scf::ForOp::create(k.b, k.e.loc, k.e.i64(first), k.e.i64(end), k.e.i64(size));
+      OpBuilder::InsertionGuard guard(k.b);
+      k.b.setInsertionPoint(loop.getBody()->getTerminator());
+      body(loop.getInductionVar());
+    };
+    loop(firstRow, endRow, [&](Value row) {
+      loop(firstColumn, endColumn, [&](Value column) { square(row, column, size); });
+    });
+  };
+  int64_t evenRows = rows / most * most, evenColumns = columns / most * most;
+  area(0, evenRows, 0, evenColumns, most);
+  area(0, evenRows, evenColumns, columns, 1);
+  area(evenRows, rows, 0, columns, 1);
+}
+
 // The product of two tiles, in place, or in a function of its own where the kernel has several of
 // this size: the micro-kernel is hundreds of instructions, and code is generated once for all. It
 // is told whether the accumulator is 0 where both kinds occur.
 static void emitProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan, DotOperands operands) {
   std::string name = functionName(op);
   Kernel::Dots dots = k.dots.lookup(name);
+  if (operands.aColStride != 1)
+    name += "_transposed";
   if (dots.all < 2)
     return emitDot(k.b, k.e.loc, plan, operands, k.e.features);
   SmallVector<Value, 4> arguments{operands.a, operands.b, operands.c};
@@ -121,8 +192,16 @@ void emitDot(Kernel &k, tile::DotOp op) {
       materializeInto(k, op.getC(), sum);
     }
   }
-  Buffer a = materialize(k, converted(k, op, op.getA(), operandType));
-  Buffer b = materialize(k, converted(k, op, op.getB(), operandType));
+  // A transposed left operand is read where it is; a transposed right one is brought into order.
+  Value leftRows = transposed(k, op.getA()),
+        rightRows = type == DotType::I8 ? Value() : transposed(k, op.getB());
+  Buffer a = materialize(k, converted(k, op, leftRows ? leftRows : op.getA(), operandType));
+  Buffer b = materialize(k, converted(k, op, rightRows ? rightRows : op.getB(), operandType));
+  if (rightRows) {
+    Buffer ordered = k.allocate(RankedTensorType::get({depth, n}, operandType));
+    emitTranspose(k, b.base, ordered.base, n, depth, operandType);
+    b = ordered;
+  }
 
   DotBlocking plan = blockDot(type, m, n, depth, k.e.features);
   auto batches = resultType.getShape().drop_back(2);
@@ -138,8 +217,8 @@ void emitDot(Kernel &k, tile::DotOp op) {
     operands.a = part(a, m * depth);
     operands.b = part(b, depth * n);
     operands.c = part(sum, m * n);
-    operands.aRowStride = depth;
-    operands.aColStride = 1;
+    operands.aRowStride = leftRows ? 1 : depth;
+    operands.aColStride = leftRows ? m : 1;
     operands.bRowStride = n;
     operands.cRowStride = n;
     operands.zeroC = zeroC;
