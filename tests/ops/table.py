@@ -3,10 +3,11 @@
 {operator: ((names of OpInfos), {keyword of opinfo.Row: value})}
 """
 
+from table_moves import OPINFOS as MOVES
 from table_products import OPINFOS as PRODUCTS
 from table_reductions import OPINFOS as REDUCTIONS
 
-OPINFOS = REDUCTIONS | PRODUCTS | {
+OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
     "logaddexp": (("logaddexp", ), {"absolute": 2}),
     "logaddexp2": (("logaddexp2", ), {"absolute": 2}),
     "addcmul": (("addcmul", ), {"absolute": 2}),

@@ -8,6 +8,7 @@ import torch
 from . import _promotion, _shapes
 from ._declare import Native, Operator
 from ._launch import DTYPES, OPMATH, launch
+from ._strided import product
 from .kernels import pointwise as kernels
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -72,7 +73,7 @@ def run(rule, inputs, scalars, outs=None, fills=(), written=False, contiguous=Fa
         return Native("dtype")
     if rule.same and len({x.dtype for x in operands if isinstance(x, torch.Tensor)}) > 1:
         return Native("dtypes differ")
-    scalars = _scalars(scalars, fills, common)
+    scalars = passed_scalars(scalars, fills, common)
     if type(scalars) is Native:
         return scalars
 
@@ -117,7 +118,7 @@ def run(rule, inputs, scalars, outs=None, fills=(), written=False, contiguous=Fa
                 out.resize_(shape)
                 out.as_strided_(shape, _shapes.output_strides(shape, pointers or tensors))
     if outs[0].numel():
-        _launch(rule, outs, passed, scalars, shape, common, device)
+        apply(rule, outs, passed, scalars, shape, common, device)
     return outs
 
 
@@ -136,7 +137,7 @@ def _number(value, common, rounding):
     return int(value)
 
 
-def _scalars(scalars, fills, common):
+def passed_scalars(scalars, fills, common):
     """Scalars as they are passed, or `Native` where ATen has to decide: it refuses what `common` does not hold."""
     passed = []
     for i, value in enumerate(scalars):
@@ -164,13 +165,14 @@ def _scalars(scalars, fills, common):
     return tuple(passed)
 
 
-def _launch(rule, outs, inputs, scalars, shape, common, device):
-    """Picks the kernel and launches it. inputs: tensors on `device`, numbers, None; scalars: numbers, None."""
+def apply(rule, outs, inputs, scalars, shape, common, device, strides=None):
+    """Picks the kernel and launches it, without any check. inputs: tensors on `device`, numbers, None; scalars: numbers, None. common: the promoted
+    dtype. strides: a tuple of them for each tensor, outputs first, also negative ones, in place of the tensors' own; each tensor starts at the element 0, ..., 0."""
     on_cpu = device.type == "cpu"
     compute = common if rule.promotion == "no_opmath" else OPMATH.get(common, common)
     tensors = [*outs, *(x for x in inputs if isinstance(x, torch.Tensor))]
-    sizes, strides = _shapes.collapsed(shape, [_shapes.broadcast_strides(tensor, shape) for tensor in tensors])
-    numel = outs[0].numel()
+    sizes, strides = _shapes.collapsed(shape, strides or [_shapes.broadcast_strides(tensor, shape) for tensor in tensors])
+    numel = product(shape)
     arguments = {"outs": tuple(outs), "ins": tuple(inputs), "scalars": scalars}
     constants = {"fn": rule.function, "COMMON": DTYPES[common], "COMPUTE": DTYPES[compute], "RAW": sum(1 << i for i in rule.raw)}
     block = 4096 if on_cpu else 1024

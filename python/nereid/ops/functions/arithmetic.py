@@ -369,3 +369,13 @@ def constant(value):
 @nereid.jit
 def zero():
     return tl.full((), 0, tl.int32)
+
+
+@nereid.jit
+def both(x, y):
+    return x, y
+
+
+@nereid.jit
+def polar(length, angle):
+    return length * tl.cos(angle), length * tl.sin(angle)

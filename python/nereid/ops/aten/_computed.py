@@ -1,0 +1,64 @@
+"""Operators of ATen that are a function of the host: what most operators that move, order, index or create elements have in common."""
+
+import dataclasses
+
+import torch
+
+from .._declare import Native, Operator
+from .._shapes import conflict, overlaps_itself
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Computed(Operator):
+    """compute: called with the values by name and the outputs (a list; for in-place overloads of the first argument alone; None for functional ones); it
+    returns a tensor, a tuple of them, or `Native`.
+
+    arguments: the names that an overload may have; None: any. kinds: of overloads. results: how many. kind: what the report and the tests call the family.
+    """
+    compute: object
+    arguments: tuple = None
+    kinds: tuple = ("functional", "inplace", "out")
+    results: int = 1
+    kind: str = "move"
+
+    @property
+    def family(self):
+        return self.kind
+
+    def accepts(self, form):
+        return form.kind in self.kinds and form.returns == self.results and (
+            self.arguments is None or {argument.name for argument in form.arguments} <= set(self.arguments))
+
+    def call(self, form, values, outs):
+        if form.kind == "inplace":
+            outs = [values[form.arguments[0].name]]
+        return self.compute(values, outs)
+
+
+def ready(outs, wanted, tensors):
+    """Whether given outputs can be written: None, or `Native`. They have the shapes and dtypes wanted, [(shape, dtype)], or are empty, and are resized then.
+
+    Contrary to `fitted`, an output may be one of the tensors that are read.
+    """
+    for out, (shape, dtype) in zip(outs, wanted):
+        if out.dtype != dtype:
+            return Native("dtype of the output")
+        if tuple(out.shape) == tuple(shape):
+            if overlaps_itself(out) or any(conflict(out, tensor) for tensor in (*tensors, *outs) if tensor is not None):
+                return Native("overlap")
+        elif out.numel() or not out.untyped_storage().resizable():
+            return Native("shape of the output")
+    for out, (shape, _) in zip(outs, wanted):
+        if tuple(out.shape) != tuple(shape):
+            out.resize_(shape)
+    return None
+
+
+def options(values, dtype=None):
+    """(dtype, device) of a new tensor from the arguments `dtype`, `device`, `layout`, `pin_memory`, or `Native`. dtype: where none is given; None: the default one."""
+    if values.get("layout") not in (None, torch.strided) or values.get("pin_memory"):
+        return Native("layout")
+    found = values.get("dtype")
+    if isinstance(found, int):  # the default of a schema
+        found = {4: torch.int64}[found]
+    return found or dtype or torch.get_default_dtype(), values.get("device")

@@ -1,0 +1,263 @@
+"""Kernels that read, write and accumulate where tensors of indices say. All offsets are 64 bits wide; indices below 0 count from the end.
+
+`x` is the tensor that is indexed, `other` the one that is walked through: element `e` of `other` belongs to the element of `x` at
+base(e) + sum over k of indices[k][e] * steps[k], where base(e) uses the strides of `x` in the walked dimensions.
+"""
+
+import nereid
+import nereid.language as tl
+
+from ._shared import write
+
+
+@nereid.jit
+def decoded(e, sizes, strides):
+    """Offsets of the elements with the numbers `e` (a block or a scalar of int64) of dimensions `sizes`: a tuple, one for each tuple of `strides`."""
+    offsets = ()
+    for k in tl.static_range(len(strides)):
+        offsets += (e * 0, )
+    rest = e
+    for i in tl.static_range(len(sizes)):
+        d: tl.constexpr = len(sizes) - 1 - i
+        if d > 0:
+            place = rest % sizes[d]
+            rest = rest // sizes[d]
+        else:
+            place = rest
+        moved = ()
+        for k in tl.static_range(len(strides)):
+            moved += (offsets[k] + place * strides[k][d], )
+        offsets = moved
+    return offsets
+
+
+@nereid.jit
+def wrapped(at, limit):
+    """Indices below 0 count from the end."""
+    at = at.to(tl.int64)
+    return tl.where(at < 0, at + limit, at)
+
+
+@nereid.jit
+def larger(a, b):
+    """NaN counts as the largest."""
+    if a.dtype.is_floating():
+        return tl.where((a > b) | (a != a), a, b)
+    else:
+        return tl.where(a > b, a, b)
+
+
+@nereid.jit
+def smaller(a, b):
+    """NaN counts as the smallest."""
+    if a.dtype.is_floating():
+        return tl.where((a < b) | (a != a), a, b)
+    else:
+        return tl.where(a < b, a, b)
+
+
+@nereid.jit
+def combined(old, new, MODE: tl.constexpr):
+    """What is in memory and what comes to it. Sums of bools are disjunctions, products conjunctions."""
+    if MODE == "set":
+        return new
+    elif MODE == "add":
+        return old + new
+    elif MODE == "multiply":
+        return old * new
+    elif MODE == "amax":
+        return larger(old, new)
+    else:
+        return smaller(old, new)
+
+
+@nereid.jit
+def indexed(x, other, value, indices, sizes, inner, x_strides, other_strides, index_strides, limits, steps, rows, FIXED: tl.constexpr, UNIT: tl.constexpr,
+            MODE: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
+    """MODE "read": other = x[indices]; "set", "add", "amin", "amax": x[indices] = other, or takes it up atomically.
+
+    other: None for `value`. sizes: outer walked dimensions; inner: the last one; *_strides: of the outer dimensions, then of the inner one. rows: product of
+    `sizes`. FIXED: bit k: indices[k] are the same along the inner dimension. UNIT: bits of `x` and `other` whose last stride is 1. Places that do not exist are
+    read as 0 and not written. Grid: rows / BR * inner / BC.
+    """
+    LAST: tl.constexpr = len(sizes)
+    tiles = tl.cdiv(inner, BC)
+    program = tl.program_id(0).to(tl.int64)
+    r = program // tiles * BR + tl.arange(0, BR)
+    c = program % tiles * BC + tl.arange(0, BC)
+    inside = (r < rows)[:, None] & (c < inner)[None, :]
+    offsets = decoded(r, sizes, (x_strides, other_strides) + index_strides)
+    step = c if UNIT & 1 else c * x_strides[LAST]
+    place = offsets[0][:, None] + step[None, :]
+    for k in tl.static_range(len(indices)):
+        if (FIXED >> k) & 1:
+            at = wrapped(tl.load(indices[k] + offsets[2 + k], mask=r < rows, other=0), limits[k])[:, None]
+        else:
+            at = wrapped(tl.load(indices[k] + offsets[2 + k][:, None] + (c * index_strides[k][LAST])[None, :], mask=inside, other=0), limits[k])
+        inside = inside & (at >= 0) & (at < limits[k])
+        place += at * steps[k]
+    there = (r < rows)[:, None] & (c < inner)[None, :]
+    step = c if UNIT & 2 else c * other_strides[LAST]
+    its_place = offsets[1][:, None] + step[None, :]
+    if MODE == "read":
+        tl.store(other + its_place, tl.load(x + place, mask=inside, other=0), mask=there)
+    else:
+        if other is None:
+            new = tl.full([BR, BC], value, x.dtype.element_ty)
+        else:
+            new = tl.load(other + its_place, mask=inside, other=0)
+        if MODE == "set":
+            tl.store(x + place, new, mask=inside)
+        else:
+            new = (new.to(x.dtype.element_ty) * value.to(x.dtype.element_ty)).to(x.dtype.element_ty)
+            if MODE == "add":
+                tl.atomic_add(x + place, new, mask=inside, sem="relaxed")
+            elif MODE == "amax":
+                tl.atomic_max(x + place, new, mask=inside, sem="relaxed")
+            else:
+                tl.atomic_min(x + place, new, mask=inside, sem="relaxed")
+
+
+@nereid.jit
+def accumulated(x, other, value, indices, sizes, x_strides, other_strides, index_strides, numel, turns, turn_sizes, other_turns, index_turns, limits, steps,
+                MODE: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+    """x[indices] = MODE of what is there and of `other` * `value`, one after the other: duplicates are taken in order, so results do not depend on chance.
+
+    Elements of the dimensions `sizes` never meet in one place of `x`; those of `turn_sizes` may. other: None for `value` alone. numel, turns: the products of
+    both. *_turns: strides in the latter dimensions. COMPUTE: dtype of one step, rounded to that of `x` each time. Grid: numel / BLOCK.
+    """
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = e < numel
+    offsets = decoded(e, sizes, (x_strides, other_strides) + index_strides)
+    for turn in range(turns):
+        moves = decoded(turn.to(tl.int64), turn_sizes, (other_turns, ) + index_turns)
+        inside = mask
+        place = offsets[0]
+        for k in tl.static_range(len(indices)):
+            at = wrapped(tl.load(indices[k] + offsets[2 + k] + moves[1 + k], mask=mask, other=0), limits[k])
+            inside = inside & (at >= 0) & (at < limits[k])
+            place += at * steps[k]
+        if other is None:
+            new = tl.full([BLOCK], value, COMPUTE)
+        else:
+            new = tl.load(other + offsets[1] + moves[0], mask=inside, other=0).to(COMPUTE)
+            if MODE == "add":
+                new = new * value.to(COMPUTE)
+        if MODE == "set":
+            write(x + place, new, inside)
+        else:
+            write(x + place, combined(tl.load(x + place, mask=inside, other=0).to(COMPUTE), new, MODE), inside)
+        tl.debug_barrier()
+
+
+# What is kept of a tensor: counted in blocks, then written one after the other
+
+
+@nereid.jit
+def counts(result, x, sizes, strides, numel, BLOCK: tl.constexpr):
+    """How many elements of each block of a tensor are not 0."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + decoded(e, sizes, (strides, ))[0], mask=e < numel, other=0)
+    tl.store(result + tl.program_id(0), tl.sum(tl.where(value != 0, 1, 0).to(tl.int64), 0))
+
+
+@nereid.jit
+def rank(x, ends, e, sizes, strides, numel):
+    """(whether elements are not 0, how many such are before each). ends: the running sums of `counts`."""
+    kept = (tl.load(x + decoded(e, sizes, (strides, ))[0], mask=e < numel, other=0) != 0) & (e < numel)
+    before = tl.load(ends + tl.program_id(0) - 1, mask=tl.program_id(0) > 0, other=0)
+    ones = tl.where(kept, 1, 0)
+    return kept, before + (tl.cumsum(ones, 0) - ones).to(tl.int64)
+
+
+@nereid.jit
+def selected(out, x, mask, ends, sizes, x_strides, mask_strides, numel, out_stride, BLOCK: tl.constexpr):
+    """out = the elements of `x` where `mask` is not 0, in row-major order."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    kept, place = rank(mask, ends, e, sizes, mask_strides, numel)
+    tl.store(out + place * out_stride, tl.load(x + decoded(e, sizes, (x_strides, ))[0], mask=kept, other=0), mask=kept)
+
+
+@nereid.jit
+def refilled(x, mask, source, ends, sizes, x_strides, mask_strides, numel, available, BLOCK: tl.constexpr):
+    """Elements of `x` where `mask` is not 0 become those of `source`, contiguous, one after the other."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    kept, place = rank(mask, ends, e, sizes, mask_strides, numel)
+    kept = kept & (place < available)
+    tl.store(x + decoded(e, sizes, (x_strides, ))[0], tl.load(source + place, mask=kept, other=0), mask=kept)
+
+
+@nereid.jit
+def coordinates(out, x, ends, shape, sizes, strides, numel, row_stride, column_stride, room, BLOCK: tl.constexpr):
+    """A row of `out` for each element that is not 0: its place in each dimension of `shape`. room: the number of rows."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    kept, place = rank(x, ends, e, sizes, strides, numel)
+    kept = kept & (place < room)
+    rest = e
+    for i in tl.static_range(len(shape)):
+        d: tl.constexpr = len(shape) - 1 - i
+        tl.store(out + place * row_stride + d * column_stride, rest % shape[d], mask=kept)
+        rest = rest // shape[d]
+
+
+# Places in sorted rows
+
+
+@nereid.jit
+def searched(out, values, sorted, order, numel, length, row_length, value_rows, ALL: tl.constexpr, RIGHT: tl.constexpr, STEPS: tl.constexpr, COMPUTE: tl.constexpr,
+             BLOCK: tl.constexpr):
+    """For each value the first place in its row of `sorted` whose element is not below it (with RIGHT: is above it). NaN is above all.
+
+    values: None for the numbers 0, 1, ...; all tensors are contiguous. length: of rows of `sorted`; row_length: how many values belong to a row; value_rows: 1, or
+    0 where there is one row for all. order: what sorts the rows, or None. STEPS: at least log2(length) + 1. ALL: `numel` values for one row (no division).
+    """
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = e < numel
+    if values is None:
+        value = e.to(COMPUTE)
+    else:
+        value = tl.load(values + e, mask=mask, other=0).to(COMPUTE)
+    if ALL:
+        row = e * 0
+    else:
+        row = e // row_length * value_rows * length
+    low = tl.zeros([BLOCK], tl.int64)
+    high = tl.zeros([BLOCK], tl.int64) + length
+    for _ in range(STEPS):
+        middle = (low + high) // 2
+        open = mask & (low < high)
+        if order is None:
+            found = tl.load(sorted + row + middle, mask=open, other=0).to(COMPUTE)
+        else:
+            found = tl.load(sorted + row + tl.load(order + row + middle, mask=open, other=0), mask=open, other=0).to(COMPUTE)
+        if RIGHT:
+            after = found <= value
+            if COMPUTE.is_floating():
+                after = after | (value != value)
+        else:
+            after = found < value
+            if COMPUTE.is_floating():
+                after = after | ((value != value) & (found == found))
+        low = tl.where(open & after, middle + 1, low)
+        high = tl.where(open & (after == 0), middle, high)
+    write(out + e, low, mask)
+
+
+@nereid.jit
+def bins(out, x, weights, numel, x_stride, weight_stride, low, high, count, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+    """Adds 1, or the weight, to the bin of each number: `count` equal bins from `low` to `high`, or with COMPUTE None the bin x."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = e < numel
+    value = tl.load(x + e * x_stride, mask=mask, other=0)
+    if COMPUTE is None:
+        place = value.to(tl.int64)
+        mask = mask & (place >= 0) & (place < count)
+    else:
+        value = value.to(COMPUTE)
+        mask = mask & (value >= low.to(COMPUTE)) & (value <= high.to(COMPUTE))
+        place = ((value - low.to(COMPUTE)) * count.to(COMPUTE) / (high - low).to(COMPUTE)).to(tl.int64)
+        place = tl.minimum(place, count - 1)
+    if weights is None:
+        tl.atomic_add(out + place, tl.full([BLOCK], 1, tl.int64), mask=mask, sem="relaxed")
+    else:
+        tl.atomic_add(out + place, tl.load(weights + e * weight_stride, mask=mask, other=0).to(out.dtype.element_ty), mask=mask, sem="relaxed")

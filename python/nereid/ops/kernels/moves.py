@@ -1,0 +1,84 @@
+"""Kernels that only move elements, or make them from their place. All offsets are 64 bits wide."""
+
+import nereid
+import nereid.language as tl
+
+from ._shared import write
+
+
+@nereid.jit
+def cat_rows(out, ins, widths, starts, rows, total, BLOCK: tl.constexpr):
+    """Tensors (rows, widths[i]), each contiguous, side by side into `out`, (rows, total). starts: the first column of each. Grid: (blocks of the largest, tensors)."""
+    which = tl.program_id(1)
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    for i in tl.static_range(len(ins)):
+        if which == i:
+            mask = e < rows * widths[i]
+            row = e // widths[i]
+            tl.store(out + row * total + starts[i] + (e - row * widths[i]), tl.load(ins[i] + e, mask=mask), mask=mask)
+
+
+@nereid.jit
+def padded(out, x, value, sizes, in_sizes, in_strides, starts, numel, BLOCK: tl.constexpr):
+    """`out`, contiguous, of `sizes`: element i is x[i - starts], or `value` where that does not exist."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = e < numel
+    inside = mask
+    offset = tl.zeros([BLOCK], tl.int64)
+    rest = e
+    for i in tl.static_range(len(sizes)):
+        d: tl.constexpr = len(sizes) - 1 - i
+        place = rest % sizes[d] - starts[d]
+        rest = rest // sizes[d]
+        inside = inside & (place >= 0) & (place < in_sizes[d])
+        offset += place * in_strides[d]
+    moved = tl.load(x + offset, mask=inside, other=0)
+    tl.store(out + e, tl.where(inside, moved, value.to(moved.dtype)), mask=mask)
+
+
+@nereid.jit
+def triangle(out, x, rows, columns, outer, out_strides, in_strides, diagonal, UPPER: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
+    """Matrices with the elements above (below with UPPER) the diagonal set to 0.
+
+    out_strides, in_strides: of the outer dimensions, then of rows and columns. Grid: (tiles of a matrix, row by row; matrices).
+    """
+    OUTER: tl.constexpr = len(outer)
+    tiles = tl.cdiv(columns, BC)
+    r = (tl.program_id(0) // tiles).to(tl.int64) * BR + tl.arange(0, BR)
+    c = (tl.program_id(0) % tiles).to(tl.int64) * BC + tl.arange(0, BC)
+    rest = tl.program_id(1).to(tl.int64)
+    to = tl.zeros((), tl.int64)
+    source = tl.zeros((), tl.int64)
+    for i in tl.static_range(OUTER):
+        d: tl.constexpr = OUTER - 1 - i
+        place = rest % outer[d]
+        rest = rest // outer[d]
+        to += place * out_strides[d]
+        source += place * in_strides[d]
+    inside = (r < rows)[:, None] & (c < columns)[None, :]
+    if UPPER:
+        kept = inside & ((c[None, :] - r[:, None]) >= diagonal)
+    else:
+        kept = inside & ((c[None, :] - r[:, None]) <= diagonal)
+    value = tl.load(x + source + r[:, None] * in_strides[OUTER] + c[None, :] * in_strides[OUTER + 1], mask=kept, other=0)
+    tl.store(out + to + r[:, None] * out_strides[OUTER] + c[None, :] * out_strides[OUTER + 1], value, mask=inside)
+
+
+@nereid.jit
+def sequence(out, start, step, numel, stride, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+    """out[i] = start + step * i, computed in COMPUTE."""
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    write(out + i * stride, start.to(COMPUTE) + step.to(COMPUTE) * i.to(COMPUTE), i < numel)
+
+
+@nereid.jit
+def spaced(out, start, end, step, numel, stride, BASE: tl.constexpr, base, BLOCK: tl.constexpr):
+    """`numel` numbers from `start` to `end`, `step` apart, counted from the nearer end; with BASE the powers of `base` to them. Computed in fp64."""
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    place = i.to(tl.float64)
+    value = tl.where(i < numel // 2, start + step * place, end - step * (numel - 1 - i).to(tl.float64))
+    if BASE:
+        value = tl.exp(value * tl.log(base))
+    if out.dtype.element_ty.is_int():
+        value = value.to(tl.int64)
+    write(out + i * stride, value, i < numel)

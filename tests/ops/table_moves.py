@@ -1,0 +1,18 @@
+"""Test rows of operators that copy, create, index, order and draw (table.py)."""
+
+_SPACED = {"absolute": 8, "ulps": 32}
+
+
+def _rows(names, **more):
+    return {name: (infos if isinstance(infos, tuple) else (infos, ), more) for name, infos in names.items()}
+
+
+OPINFOS = {
+    **_rows({
+        "_to_copy": ("to", "double", "short", "chalf"), "clone": ("clone", "contiguous"), "stack": ("stack", "hstack", "vstack", "dstack"),
+        "cat": ("cat", "hstack", "column_stack", "block_diag"), "repeat": ("repeat", "tile"), "constant_pad_nd": "nn.functional.pad",
+        "select_backward": "select", "slice_backward": ("split", "__getitem__"), "diagonal_backward": ("diagonal", "linalg.diagonal"),
+        "pixel_shuffle": "nn.functional.pixel_shuffle", "flip": ("flip", "fliplr", "flipud"), "tril": ("tril", ), "diag_embed": ("diag_embed", "diag"),
+    }),
+    **_rows({"linspace": "linspace", "logspace": "logspace"}, **_SPACED),
+}
