@@ -8,6 +8,7 @@ import nereid
 import nereid.language as tl
 
 from ._shared import write
+from .pointwise import convert
 
 
 @nereid.jit
@@ -103,13 +104,13 @@ def indexed(x, other, value, indices, sizes, inner, x_strides, other_strides, in
         tl.store(other + its_place, tl.load(x + place, mask=inside, other=0), mask=there)
     else:
         if other is None:
-            new = tl.full([BR, BC], value, x.dtype.element_ty)
+            new = tl.full([BR, BC], convert(value, x.dtype.element_ty), x.dtype.element_ty)
         else:
             new = tl.load(other + its_place, mask=inside, other=0)
         if MODE == "set":
             tl.store(x + place, new, mask=inside)
         else:
-            new = (new.to(x.dtype.element_ty) * value.to(x.dtype.element_ty)).to(x.dtype.element_ty)
+            new = (new * convert(value, x.dtype.element_ty)).to(x.dtype.element_ty)
             if MODE == "add":
                 tl.atomic_add(x + place, new, mask=inside, sem="relaxed")
             elif MODE == "amax":

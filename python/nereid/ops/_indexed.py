@@ -1,0 +1,146 @@
+"""Launches of the kernels that walk through one tensor and index another (kernels/indexing.py)."""
+
+import torch
+
+from . import _shapes
+from ._launch import DTYPES, launch
+from ._strided import COMPUTE, FLOATS, cdiv, collapse, product, step_up
+from .functions import reductions as functions
+from .kernels import indexing as kernels
+from .reduction import Reduction
+from .scan import Scan
+
+INDICES = (torch.int32, torch.int64)
+#: Dtypes that GPUs add atomically in any order.
+ATOMIC = (torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+_BOUNDS = Reduction(map=functions.twice, combine=functions.minimum_and_maximum, identity=functions.greatest_and_least, states=("compute", ) * 2)
+_RUNNING = Scan()
+_COUNTED = 4096
+
+
+def bounds(x):
+    """(least, greatest) element of a tensor that is not empty. On GPUs this waits for the device."""
+    found = [torch.empty((), dtype=x.dtype, device=x.device) for _ in range(2)]
+    _BOUNDS.launch([x], list(range(x.dim())), found, COMPUTE[x.dtype])
+    return found[0].item(), found[1].item()
+
+
+def exist(index, size, negative=False):
+    """Whether all indices are from 0 (from -size with `negative`) to size - 1. On GPUs nothing is checked: kernels pass over what does not exist."""
+    if not index.numel() or index.device.type != "cpu":
+        return True
+    least, greatest = bounds(index)
+    return least >= (-size if negative else 0) and greatest < size
+
+
+def _value(value, dtype):
+    return float(value) if dtype in FLOATS else int(value)
+
+
+def walk(mode, x, other, value, indices, shape, x_strides, other_strides, index_strides, limits, steps):
+    """Reads ("read"), writes ("set") or takes up atomically ("add", "amin", "amax") at indices, all elements at the same time.
+
+    x: the indexed tensor; other: the one that is read into it, or written, or None for the number `value` (which is a factor for atomics). shape: of the
+    walked elements; x_strides, other_strides, index_strides: strides in these dimensions, the last a tuple for each index. limits, steps: for each index the
+    size and the stride in `x` of the dimension that it indexes.
+    """
+    if 0 in shape:
+        return
+    strides = [other_strides or x_strides, x_strides, *index_strides]
+    sizes, strides = _shapes.collapsed(shape, strides)
+    inner, rows = sizes[-1], product(sizes[:-1])
+    columns = step_up(inner, (1, 4, 32, 256, 1024))
+    block = 1024 // columns
+    launch(kernels.indexed, cdiv(rows, block) * cdiv(inner, columns), x.device, {
+        "x": x, "other": other, "value": _value(value, x.dtype), "indices": tuple(indices), "sizes": sizes[:-1], "inner": inner, "x_strides": strides[1],
+        "other_strides": strides[0], "index_strides": tuple(strides[2:]), "limits": tuple(limits), "steps": tuple(steps), "rows": rows
+    }, {
+        "FIXED": sum(1 << k for k, stride in enumerate(strides[2:]) if stride[-1] == 0), "UNIT": (strides[1][-1] == 1) + 2 * (strides[0][-1] == 1),
+        "MODE": mode, "BR": block, "BC": columns
+    })
+
+
+def accumulate(mode, x, other, value, indices, parallel, turns, limits, steps):
+    """Writes at indices, or accumulates ("set", "add", "multiply", "amax", "amin"), duplicates in order.
+
+    x, other, value, indices, limits, steps: as for `walk`. parallel: dimensions in which no two elements meet, [(size, (stride of x, of other, of each index))];
+    turns: those in which they may, in order, outermost first, [(size, (stride of other, of each index))].
+    """
+    numel, count = product(size for size, _ in parallel), product(size for size, _ in turns)
+    if not numel or not count:
+        return
+    n = len(indices)
+    dims = collapse([size for size, _ in parallel], [strides for _, strides in parallel]) if parallel else [(1, (0, ) * (n + 2))]
+    turns = _merged(turns) or [(1, (0, ) * (n + 1))]
+    launch(kernels.accumulated, cdiv(numel, block := step_up(numel, (1, 8, 64, 256))), x.device, {
+        "x": x, "other": other, "value": _value(value, x.dtype), "indices": tuple(indices), "sizes": tuple([size for size, _ in dims]),
+        "x_strides": tuple([strides[0] for _, strides in dims]), "other_strides": tuple([strides[1] for _, strides in dims]),
+        "index_strides": tuple([tuple([strides[2 + k] for _, strides in dims]) for k in range(n)]), "numel": numel, "turns": count,
+        "turn_sizes": tuple([size for size, _ in turns]), "other_turns": tuple([strides[0] for _, strides in turns]),
+        "index_turns": tuple([tuple([strides[1 + k] for _, strides in turns]) for k in range(n)]), "limits": tuple(limits), "steps": tuple(steps)
+    }, {"MODE": mode, "COMPUTE": COMPUTE.get(x.dtype) or DTYPES[x.dtype], "BLOCK": block})
+
+
+def _merged(dims):
+    """Neighbouring dimensions merged where all strides allow it, in their order. dims: [(size, strides)]."""
+    merged = []
+    for size, strides in dims:
+        if size == 1:
+            continue
+        if merged and all(a == b * size for a, b in zip(merged[-1][1], strides)):
+            merged[-1] = (merged[-1][0] * size, strides)
+        else:
+            merged.append((size, strides))
+    return merged
+
+
+class Kept:
+    """The elements of a tensor that are not 0, counted. mask: any strides; others: strides of further tensors of its shape, which kernels of the
+    compaction take along.
+
+    total: how many there are (waits for a GPU).
+    """
+
+    def __init__(self, mask, others=()):
+        dims = _merged([(size, tuple(strides)) for size, *strides in zip(mask.shape, mask.stride(), *others)]) or [(1, (0, ) * (1 + len(others)))]
+        self.numel, self.device = mask.numel(), mask.device
+        self.sizes = tuple([size for size, _ in dims])
+        self.strides = [tuple([strides[k] for _, strides in dims]) for k in range(1 + len(others))]
+        self.mask, self.ends, self.total = mask, None, 0
+        if not self.numel:
+            return
+        counts = torch.empty(cdiv(self.numel, _COUNTED), dtype=torch.int64, device=mask.device)
+        launch(kernels.counts, len(counts), mask.device, {"result": counts, "x": mask, "sizes": self.sizes, "strides": self.strides[0], "numel": self.numel}, {"BLOCK": _COUNTED})
+        self.ends = counts
+        if len(counts) > 1:
+            self.ends = torch.empty_like(counts)
+            _RUNNING.launch((counts, ), 0, [self.ends], COMPUTE[torch.int64])
+        self.total = self.ends[-1].item()
+
+    def select(self, out, x):
+        """out, (total), = the elements of `x`, whose strides were the first of `others`."""
+        self._launch(kernels.selected, {"out": out, "x": x, "mask": self.mask, "ends": self.ends, "sizes": self.sizes, "x_strides": self.strides[1],
+                                        "mask_strides": self.strides[0], "numel": self.numel, "out_stride": out.stride(0)})
+
+    def refill(self, x, source):
+        """The elements of `x` = those of `source`, which is contiguous."""
+        self._launch(kernels.refilled, {"x": x, "mask": self.mask, "source": source, "ends": self.ends, "sizes": self.sizes, "x_strides": self.strides[1],
+                                        "mask_strides": self.strides[0], "numel": self.numel, "available": source.numel()})
+
+    def coordinates(self, out):
+        """out, (at most total, dimensions), = the places of the elements."""
+        self._launch(kernels.coordinates, {"out": out, "x": self.mask, "ends": self.ends, "shape": tuple(self.mask.shape), "sizes": self.sizes, "strides": self.strides[0],
+                                           "numel": self.numel, "row_stride": out.stride(0), "column_stride": out.stride(1), "room": len(out)})
+
+    def _launch(self, kernel, arguments):
+        if self.total:
+            launch(kernel, cdiv(self.numel, _COUNTED), self.device, arguments, {"BLOCK": _COUNTED})
+
+
+def places(mask):
+    """The indices of the elements that are not 0: for each dimension a tensor (count), int64."""
+    kept = Kept(mask)
+    found = torch.empty((mask.dim(), kept.total), dtype=torch.int64, device=mask.device)
+    kept.coordinates(found.t())
+    return found.unbind(0)
