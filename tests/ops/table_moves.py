@@ -14,5 +14,12 @@ OPINFOS = {
         "select_backward": "select", "slice_backward": ("split", "__getitem__"), "diagonal_backward": ("diagonal", "linalg.diagonal"),
         "pixel_shuffle": "nn.functional.pixel_shuffle", "flip": ("flip", "fliplr", "flipud"), "tril": ("tril", ), "diag_embed": ("diag_embed", "diag"),
     }),
+    **_rows({
+        "index": ("__getitem__", ), "index_put": ("index_put", ), "_index_put_impl": "index_put", "gather": ("gather", "take_along_dim"),
+        "scatter_add": ("scatter_add", "gather"), "masked_scatter": "masked_scatter", "nonzero": ("nonzero", "argwhere"),
+        "repeat_interleave": "repeat_interleave", "_unique2": "unique", "sort": ("sort", "msort", "argsort"),
+    }),
+    **_rows({"index_add": "index_add", "scatter_reduce": ("scatter_reduce", ), "bincount": "bincount"}, absolute=8),
+    **_rows({"topk": "topk", "kthvalue": "kthvalue"}, places=2),
     **_rows({"linspace": "linspace", "logspace": "logspace"}, **_SPACED),
 }

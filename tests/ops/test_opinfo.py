@@ -39,7 +39,7 @@ def compare(row, cases):
                 f"{what}: {type(error).__name__}: {error}; ATen: {type(native_error).__name__}: {native_error}"
             continue
         absolute = row.absolute * opinfo.magnitude(inputs, native) if row.absolute else 0
-        opinfo.check(ours, native, wide, row.fp64 if any(result.dtype == torch.float64 for result in opinfo.tensors(native)) else row.ulps, what, row.zeros, absolute)
+        opinfo.check(opinfo.with_places(row, inputs, ours, native), native, wide, row.fp64 if any(result.dtype == torch.float64 for result in opinfo.tensors(native)) else row.ulps, what, row.zeros, absolute)
 
 
 def test_samples(row, dtype, target):

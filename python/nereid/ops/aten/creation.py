@@ -8,6 +8,7 @@ from .. import _promotion
 from .._declare import Native, declare
 from .._launch import DTYPES, launch
 from .._moves import clear, fill, foreign, number
+from .._shapes import output_strides
 from .._strided import FLOATS, INTEGERS, cdiv
 from ..functions import arithmetic
 from ..kernels import moves as kernels
@@ -232,7 +233,7 @@ def _of_parts(names, function):
                 return found
             result = outs[0]
         else:
-            result = torch.empty(shape, dtype=dtype, device=a.device)
+            result = torch.empty_strided(shape, output_strides(shape, [a, b]), dtype=dtype, device=a.device)
         parts = torch.view_as_real(result)
         if result.numel():
             found = run(rule, [a, b], [], [parts.select(-1, 0), parts.select(-1, 1)])

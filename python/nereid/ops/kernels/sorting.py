@@ -1,0 +1,216 @@
+"""Kernels that order the elements of rows: blocks are ordered by counting, sorted runs are merged by binary searches. Stable, without atomics.
+
+Elements are compared by keys, integers in the same order: -0.0 equals 0.0, NaN is above all. A run may keep its first elements only, which makes the greatest k
+of a row cheap.
+"""
+
+import nereid
+import nereid.language as tl
+
+from ._shared import write
+from .indexing import decoded
+
+
+@nereid.jit
+def key_of(x, DESCENDING: tl.constexpr):
+    """Integers (int32, int64 for 64-bit elements) whose order is that of `x`, or its reverse."""
+    if x.dtype.is_floating():
+        if x.dtype == tl.float64:
+            INT: tl.constexpr = tl.int64
+            MOST: tl.constexpr = 0x7fffffffffffffff
+        else:
+            x = x.to(tl.float32)
+            INT: tl.constexpr = tl.int32
+            MOST: tl.constexpr = 0x7fffffff
+        pattern = tl.where(x == 0, 0, x.to(INT, bitcast=True)).to(INT)
+        key = tl.where(pattern < 0, pattern ^ MOST, pattern)
+        key = tl.where(x != x, MOST, key).to(INT)
+    elif x.dtype == tl.int64:
+        key = x
+    else:
+        key = x.to(tl.int32)
+    if DESCENDING:
+        key = -1 - key
+    return key
+
+
+@nereid.jit
+def finish(values, indices, x, row, place, element, value_base, index_base, x_base, value_stride, index_stride, x_stride, first, count, mask):
+    """Writes the element `element` of the input as number `place` of the results, if that is one of the `count` from `first`."""
+    mask = mask & (place >= first) & (place < first + count)
+    if values is not None:
+        tl.store(values + value_base + (place - first) * value_stride, tl.load(x + x_base + element * x_stride, mask=mask, other=0), mask=mask)
+    if indices is not None:
+        write(indices + index_base + (place - first) * index_stride, element, mask)
+
+
+@nereid.jit
+def sort_blocks(keys, order, values, indices, x, sizes, x_strides, value_strides, index_strides, length, x_stride, value_stride, index_stride, first, count, run,
+                new_length, LAST: tl.constexpr, DESCENDING: tl.constexpr, BLOCK: tl.constexpr):
+    """Sorts blocks of rows of `x`. LAST: a row is one block, and results are written; else keys and places of the first `run` elements of each block.
+
+    sizes, x_strides, value_strides, index_strides: of the dimensions of the rows; x_stride, ...: along a row. keys, order: (rows, new_length). Grid: blocks.
+    """
+    blocks = tl.cdiv(length, BLOCK)
+    row = tl.program_id(0).to(tl.int64) // blocks
+    block = tl.program_id(0).to(tl.int64) % blocks
+    offsets = decoded(row, sizes, (x_strides, value_strides, index_strides))
+    lane = tl.arange(0, BLOCK)
+    i = block * BLOCK + lane
+    inside = i < length
+    own = key_of(tl.load(x + offsets[0] + i * x_stride, mask=inside, other=0), DESCENDING)
+    other = key_of(tl.load(x + offsets[0] + (block * BLOCK + lane) * x_stride, mask=inside, other=0), DESCENDING)
+    before = (other[None, :] < own[:, None]) | ((other[None, :] == own[:, None]) & (lane[None, :] < lane[:, None]))
+    place = tl.sum(tl.where(before & inside[None, :], 1, 0), 1).to(tl.int64)
+    if LAST:
+        finish(values, indices, x, row, place, i, offsets[1], offsets[2], offsets[0], value_stride, index_stride, x_stride, first, count, inside)
+    else:
+        kept = inside & (place < run)
+        to = row * new_length + block * run + place
+        tl.store(keys + to, own, mask=kept)
+        tl.store(order + to, i.to(tl.int32), mask=kept)
+
+
+@nereid.jit
+def merge(new_keys, new_order, keys, order, values, indices, x, sizes, x_strides, value_strides, index_strides, rows, length, x_stride, value_stride, index_stride,
+          first, count, run, new_run, new_length, steps, LAST: tl.constexpr, BLOCK: tl.constexpr):
+    """Merges neighbouring runs of `run` elements of rows (rows, length) into runs that keep `new_run`; with LAST there are two, and results are written.
+
+    steps: at least log2(run) + 1. Others: as for `sort_blocks`. Grid: rows * length / BLOCK.
+    """
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = e < rows * length
+    row = e // length
+    p = e - row * length
+    own_run = p // run
+    i = p - own_run * run
+    right = own_run % 2 == 1
+    start = tl.where(right, own_run - 1, own_run + 1) * run
+    key = tl.load(keys + e, mask=mask, other=0)
+    element = tl.load(order + e, mask=mask, other=0)
+    low = tl.minimum(start, length)
+    high = tl.minimum(start + run, length)
+    start = low
+    for _ in range(steps):
+        middle = (low + high) // 2
+        open = mask & (low < high)
+        found = tl.load(keys + row * length + middle, mask=open, other=0)
+        after = (found < key) | (right & (found == key))
+        low = tl.where(open & after, middle + 1, low)
+        high = tl.where(open & (after == 0), middle, high)
+    place = i + low - start
+    if LAST:
+        offsets = decoded(row, sizes, (x_strides, value_strides, index_strides))
+        finish(values, indices, x, row, place, element.to(tl.int64), offsets[1], offsets[2], offsets[0], value_stride, index_stride, x_stride, first, count, mask)
+    else:
+        kept = mask & (place < new_run)
+        to = row * new_length + own_run // 2 * new_run + place
+        tl.store(new_keys + to, key, mask=kept)
+        tl.store(new_order + to, element, mask=kept)
+
+
+@nereid.jit
+def changes(out, x, numel, BLOCK: tl.constexpr):
+    """Whether each element of a contiguous tensor differs from the one before: 1 or 0 as bytes; the first one does."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = e < numel
+    now = tl.load(x + e, mask=mask, other=0)
+    before = tl.load(x + e - 1, mask=mask & (e > 0), other=0)
+    tl.store(out + e, tl.where((e == 0) | (now != before), 1, 0).to(tl.uint8), mask=mask)
+
+
+@nereid.jit
+def groups(inverse, numbers, order, numel, BLOCK: tl.constexpr):
+    """inverse[order[e]] = numbers[e] - 1; without `order` in place."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = e < numel
+    number = tl.load(numbers + e, mask=mask, other=1) - 1
+    if order is None:
+        tl.store(inverse + e, number, mask=mask)
+    else:
+        tl.store(inverse + tl.load(order + e, mask=mask, other=0), number, mask=mask)
+
+
+@nereid.jit
+def lengths(out, starts, count, numel, BLOCK: tl.constexpr):
+    """How many elements are from each start to the next one, or to `numel`."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = e < count
+    end = tl.load(starts + e + 1, mask=e + 1 < count, other=0)
+    tl.store(out + e, tl.where(e + 1 < count, end, numel) - tl.load(starts + e, mask=mask, other=0), mask=mask)
+
+
+@nereid.jit
+def searched(out, values, sorted, order, numel, length, row_length, rows, steps, RIGHT: tl.constexpr, BLOCK: tl.constexpr):
+    """For each value the first place in its row of `sorted` whose element is not below it (RIGHT: is above it); a NaN on either side sends the search to the right.
+
+    values: None for the numbers 0, 1, ...; all tensors are contiguous. length: of rows of `sorted`; row_length: how many values belong to a row; rows: how many rows
+    there are, 1 for all values. order: what sorts the rows, or None. steps: at least log2(length) + 1.
+    """
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = e < numel
+    if values is None:
+        value = e
+    else:
+        value = tl.load(values + e, mask=mask, other=0)
+    row = e * 0
+    if rows > 1:
+        row = e // row_length * length
+    low = e * 0
+    high = low + length
+    for _ in range(steps):
+        middle = (low + high) // 2
+        open = mask & (low < high)
+        if order is None:
+            found = tl.load(sorted + row + middle, mask=open, other=0)
+        else:
+            found = tl.load(sorted + row + tl.load(order + row + middle, mask=open, other=0), mask=open, other=0)
+        if RIGHT:
+            before = found > value
+        else:
+            before = found >= value
+        low = tl.where(open & (before == 0), middle + 1, low)
+        high = tl.where(open & before, middle, high)
+    write(out + e, low, mask)
+
+
+@nereid.jit
+def member(out, values, sorted, numel, length, steps, INVERT: tl.constexpr, BLOCK: tl.constexpr):
+    """Whether each value is in `sorted` (with INVERT: is not)."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = e < numel
+    value = tl.load(values + e, mask=mask, other=0)
+    low = e * 0
+    high = low + length
+    for _ in range(steps):
+        middle = (low + high) // 2
+        open = mask & (low < high)
+        before = tl.load(sorted + middle, mask=open, other=0) >= value
+        low = tl.where(open & (before == 0), middle + 1, low)
+        high = tl.where(open & before, middle, high)
+    there = mask & (low < length)
+    found = there & (tl.load(sorted + low, mask=there, other=0) == value)
+    if INVERT:
+        found = found == 0
+    tl.store(out + e, found, mask=mask)
+
+
+@nereid.jit
+def bins(out, x, weights, numel, x_stride, weight_stride, low, high, count, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+    """Adds 1, or the weight, to the bin of each number: `count` equal bins from `low` to `high`, or with COMPUTE None the bin x."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = e < numel
+    value = tl.load(x + e * x_stride, mask=mask, other=0)
+    if COMPUTE is None:
+        place = value.to(tl.int64)
+        mask = mask & (place >= 0) & (place < count)
+    else:
+        value = value.to(COMPUTE)
+        mask = mask & (value >= low.to(COMPUTE)) & (value <= high.to(COMPUTE))
+        value = tl.where(mask, value, low.to(COMPUTE))
+        place = ((value - low.to(COMPUTE)) * count.to(COMPUTE) / (high.to(COMPUTE) - low.to(COMPUTE))).to(tl.int64)
+        place = tl.minimum(place, count - 1)
+    if weights is None:
+        tl.atomic_add(out + place, tl.full([BLOCK], 1, tl.int64), mask=mask, sem="relaxed")
+    else:
+        tl.atomic_add(out + place, tl.load(weights + e * weight_stride, mask=mask, other=0).to(out.dtype.element_ty), mask=mask, sem="relaxed")
