@@ -31,6 +31,8 @@ class Operator:
 
     #: The family's name, for the report: "pointwise", "reduction", ...
     family = None
+    #: The keys of the dispatcher that it is registered at; None: all of `_schema.KEYS`.
+    keys = None
 
     def accepts(self, form):
         """Whether the operator serves this overload (`_schema.Form`): by its schema alone, before any call."""

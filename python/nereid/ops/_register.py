@@ -82,7 +82,8 @@ def _install(registration):
     library = torch.library.Library("aten", "IMPL")
     # ATen's kernels are saved before the first one is replaced.
     chosen = [(operator, form, key) for operator, form in registration.chosen for key in registration.keys
-              if (key != "CUDA" or torch.backends.cuda.is_built()) and _schema.is_leaf(form.name, key) and torch._C._dispatch_has_computed_kernel_for_dispatch_key(form.qualified, key)]
+              if (key != "CUDA" or torch.backends.cuda.is_built()) and (operator.keys is None or key in operator.keys) and _schema.is_leaf(form.name, key) and
+              torch._C._dispatch_has_computed_kernel_for_dispatch_key(form.qualified, key)]
     for _, form, key in chosen:
         native_kernel(form.name, key)
     router = _router.load() if registration.router and chosen else None

@@ -495,12 +495,11 @@ def _nonzero(values, outs):
     if x.dtype not in COMPUTE:
         return Native("dtype")
     kept = Kept(x)
-    if outs is not None:
-        result = _fresh(outs, (kept.total, x.dim()), torch.int64, (x, ))
-    elif x.device.type == "cpu":
-        result = torch.empty((kept.total, x.dim()), dtype=torch.int64)
-    else:
-        result = torch.empty((x.dim(), kept.total), dtype=torch.int64, device=x.device).t()
+    shape = (kept.total, x.dim())
+    new = outs is None or tuple(outs[0].shape) != shape
+    result = _fresh(outs, shape, torch.int64, (x, ))
+    if type(result) is not Native and new:  # ATen's rows are the columns of a contiguous tensor
+        result.as_strided_(shape, (1, kept.total))
     if type(result) is not Native:
         kept.coordinates(result)
     return result
@@ -522,7 +521,7 @@ def _masked_scatter(values, outs):
     values = values | {"self": x.expand(shape)} if outs is None else values
     if outs is not None and (overlaps_itself(x) or any(conflict(x, other) or x.data_ptr() == other.data_ptr() for other in (mask, source))):
         return Native("overlap")
-    result = cloned(values["self"]) if outs is None else x
+    result = cloned(values["self"], True) if outs is None else x
     kept = Kept(mask, (result.stride(), ))
     if kept.total > source.numel():
         return Native("source")

@@ -35,6 +35,11 @@ def scaled_outer(x, column, row, beta, alpha):
 
 
 @nereid.jit
+def plus(x, y):
+    return x + y
+
+
+@nereid.jit
 def sub(x, y, alpha):
     return x - y * alpha
 
