@@ -229,7 +229,7 @@ class Pointwise(Operator):
     inputs: names of the arguments that are tensors, or numbers that take part in promotion, in the order of the function's parameters.
     scalars: names of the others. rules: {values of the arguments in `choices`: Rule}; `choices` are arguments such as `rounding_mode`
     that choose a function. check: called with the values by name, returns why ATen has to decide, or None. ignored: arguments that change nothing.
-    written: the argument that in-place overloads write and none reads: only these are served. fills: {scalar: what None means: a number, "max" or
+    written: the argument that in-place overloads write and none reads: only these are served, and the functional ones in `fresh`, which write a tensor like it. fills: {scalar: what None means: a number, "max" or
     "min" of the promoted dtype}. mean_over: an input: the function
     has a further scalar, 1 divided by the input's number of elements where the argument `reduction` is 1 (the mean), else 1. contiguous: overloads whose new outputs are contiguous, whatever the inputs are.
     """
@@ -243,6 +243,7 @@ class Pointwise(Operator):
     fills: dict = dataclasses.field(default_factory=dict)
     contiguous: tuple = ()
     mean_over: str = None
+    fresh: tuple = ()
 
     family = "pointwise"
 
@@ -250,7 +251,7 @@ class Pointwise(Operator):
         names = [argument.name for argument in form.arguments]
         if not set(names) <= {*self.inputs, *self.scalars, *self.choices, *self.ignored, self.written}:
             return False
-        if self.written and form.kind != "inplace":
+        if self.written and form.kind != "inplace" and form.name not in self.fresh:
             return False
         if form.returns != next(iter(self.rules.values())).results or form.kind == "inplace" and form.returns != 1:
             return False
@@ -270,6 +271,8 @@ class Pointwise(Operator):
         if self.check is not None and (why := self.check(values)):
             return Native(why)
         inplace = form.kind == "inplace"
+        if form.name in self.fresh:
+            outs = [torch.empty_like(values[self.written])]
         scalars = [values.get(name) for name in self.scalars]
         if self.mean_over is not None:
             scalars.append(1 / max(1, values[self.mean_over].numel()) if values["reduction"] == 1 else 1.0)

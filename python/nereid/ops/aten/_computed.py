@@ -30,6 +30,9 @@ class Computed(Operator):
             self.arguments is None or {argument.name for argument in form.arguments} <= set(self.arguments))
 
     def call(self, form, values, outs):
+        for argument in form.arguments:
+            if argument.is_tensor and type(values[argument.name]) in (bool, int, float, complex):
+                return Native("number")  # PyTorch had wrapped it as a tensor
         if form.kind == "inplace":
             outs = [values[form.arguments[0].name]]
         return self.compute(values, outs)

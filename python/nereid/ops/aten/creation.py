@@ -244,5 +244,5 @@ def _of_parts(names, function):
     return compute
 
 
-declare(Computed(name="complex", compute=_of_parts(("real", "imag"), arithmetic.both), kinds=OF_ONE, kind="pointwise-complex"))
-declare(Computed(name="polar", compute=_of_parts(("abs", "angle"), arithmetic.polar), kinds=OF_ONE, kind="pointwise-complex"))
+declare(Computed(name="complex", compute=_of_parts(("real", "imag"), arithmetic.both), kinds=OF_ONE, kind="creation"))
+declare(Computed(name="polar", compute=_of_parts(("abs", "angle"), arithmetic.polar), kinds=OF_ONE, kind="creation"))

@@ -22,7 +22,7 @@ declare(Pointwise(name="masked_fill", inputs=("self", "mask"), scalars=("value",
                   rules={(): Rule(function=arithmetic.masked_fill, promotion="no_opmath", raw=(1, ))}))
 
 # These only write.
-declare(Pointwise(name="fill", inputs=(), scalars=("value", ), written="self", rules={(): Rule(function=arithmetic.constant, promotion="no_opmath")}))
+declare(Pointwise(name="fill", inputs=(), scalars=("value", ), written="self", fresh=("fill.Scalar", "fill.Tensor"), rules={(): Rule(function=arithmetic.constant, promotion="no_opmath")}))
 declare(Pointwise(name="zero", inputs=(), written="self", rules={(): Rule(function=arithmetic.zero, promotion="no_opmath")}))
 declare(Pointwise(name="copy", inputs=("src", ), written="self", ignored=("non_blocking", ),
                   rules={(): Rule(function=unary.identity, promotion="no_opmath", casts=True)}))
