@@ -1,0 +1,159 @@
+"""Operators that copy, create, index and sort where PyTorch's samples do not reach: dtypes without arithmetic, views that stand for other values, outputs that
+overlap, errors of indices, sizes at the borders of blocks."""
+
+import pytest
+import torch
+
+import nereid.ops
+import opinfo
+
+#: Dtypes that are moved, not computed with.
+FOREIGN = (torch.uint16, torch.uint32, torch.uint64, torch.complex32, torch.complex64, torch.complex128, torch.float8_e4m3fn, torch.float8_e5m2)
+
+
+def both(call, *makers):
+    """Runs `call` on fresh arguments with ATen's kernels and with ours: two outcomes (result, error)."""
+    native = opinfo.outcome(call, *[make() for make in makers])
+    with nereid.ops.use():
+        ours = opinfo.outcome(call, *[make() for make in makers])
+    return ours, native
+
+
+def same(ours, native):
+    (mine, error), (theirs, native_error) = ours, native
+    if native_error is not None or error is not None:
+        assert error is not None and native_error is not None and opinfo.same_error(error, native_error), f"{error!r}; ATen: {native_error!r}"
+        return
+    mine, theirs = opinfo.tensors(mine), opinfo.tensors(theirs)
+    assert len(mine) == len(theirs)
+    for a, b in zip(mine, theirs):
+        assert a.dtype == b.dtype and a.shape == b.shape and opinfo._strides(a) == opinfo._strides(b)
+        assert torch.equal(bytes_of(a), bytes_of(b))
+
+
+def bytes_of(tensor):
+    return tensor.resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
+
+
+def filled(dtype, shape, device):
+    """A tensor of any dtype with different bytes."""
+    generator = torch.Generator().manual_seed(0)
+    size = torch.empty((), dtype=dtype).element_size()
+    return torch.randint(0, 100, (*shape[:-1], shape[-1] * size), generator=generator, dtype=torch.uint8).view(dtype).view(shape).to(device)
+
+
+@pytest.mark.parametrize("dtype", FOREIGN, ids=str)
+@pytest.mark.parametrize("name,call", {
+    "clone": lambda x: x.t().clone(), "cat": lambda x: torch.cat([x, x[:1]]), "cat columns": lambda x: torch.cat([x, x], 1), "stack": lambda x: torch.stack([x, x], 1),
+    "flip": lambda x: x.flip(0), "roll": lambda x: x.roll(2, 1), "repeat": lambda x: x.repeat(2, 1), "to": lambda x: x.to(x.dtype, copy=True),
+    "zeros_like": lambda x: torch.zeros_like(x), "diag_embed": lambda x: torch.diag_embed(x), "select_scatter": lambda x: torch.select_scatter(x, x[0], 0, 1),
+    "index_select": lambda x: x.index_select(0, torch.tensor([2, 0], device=x.device)), "gather": lambda x: x.gather(1, torch.zeros(3, 2, dtype=torch.int64, device=x.device)),
+    "index": lambda x: x[torch.tensor([1, 1], device=x.device)], "masked_select": lambda x: x[torch.ones(3, 5, dtype=torch.bool, device=x.device)],
+    "index_copy": lambda x: x.index_copy(0, torch.tensor([2], device=x.device), x[:1]), "pad": lambda x: torch.nn.functional.pad(x, (1, 2)),
+}.items(), ids=lambda value: value if isinstance(value, str) else "")
+def test_dtypes_without_arithmetic(name, call, dtype, target):
+    same(*both(call, lambda: filled(dtype, (3, 5), target)))
+
+
+def test_views_of_other_values(target):
+    """Tensors that stand for the negation or conjugation of others, and zeros without memory: PyTorch leaves them to `clone` and `copy_`, which have to see it."""
+
+    def values():
+        generator = torch.Generator().manual_seed(0)
+        return torch.randn(4, 5, dtype=torch.complex64, generator=generator).to(target)
+
+    for call in (lambda x: x.conj().imag.clone(), lambda x: torch.empty(4, 5, device=x.device).copy_(x.conj().imag), lambda x: x.conj().clone(),
+                 lambda x: torch.cat([x.conj().imag] * 2), lambda x: x.conj().imag + 0, lambda x: torch.empty_like(x).copy_(x.conj()),
+                 lambda x: x.conj().imag.copy_(x.real), lambda x: torch.empty(4, 5, device=x.device).copy_(torch._efficientzerotensor((4, 5), device=x.device)),
+                 lambda x: torch._efficientzerotensor((4, 5), device=x.device).clone(), lambda x: torch.stack([torch._efficientzerotensor((4, 5), device=x.device)])):
+        same(*both(call, values))
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, i: x.index_select(0, i), lambda x, i: x[i], lambda x, i: x[:, i], lambda x, i: x.gather(0, i.view(1, -1)), lambda x, i: x.take(i), lambda x, i: x.index_add(0, i, x[:3]),
+    lambda x, i: x.index_fill(0, i, 1.0), lambda x, i: x.index_copy(0, i, x[:3]), lambda x, i: x.scatter(0, i.view(1, -1), 2.0), lambda x, i: x.scatter_add(0, i.view(1, -1), x),
+    lambda x, i: x.scatter_reduce(0, i.view(1, -1), x, "amax"), lambda x, i: x.put(i, x[0, :3]), lambda x, i: x.index_put((i, ), x[:3]), lambda x, i: x.index_put((i, ), x[:3], True)])
+def test_errors_of_indices(call):
+    """On CPUs ATen's error, and nothing written before it."""
+    for values in ([0, 1, 99], [0, -99, 1], [-1, 0, 1]):
+        same(*both(call, lambda: torch.arange(20.).reshape(4, 5), lambda values=values: torch.tensor(values)))
+
+
+def test_in_place_errors_write_nothing():
+    for call in (lambda x, i: x.index_add_(0, i, torch.ones(2, 5)), lambda x, i: x.scatter_(0, i.view(1, -1), 7.0), lambda x, i: x.index_put_((i, ), torch.ones(2, 5))):
+        x = torch.zeros(4, 5)
+        with nereid.ops.use(), pytest.raises((IndexError, RuntimeError)):
+            call(x, torch.tensor([0, 9]))
+        assert not x.any()
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: torch.cat([x, x], out=x), lambda x: torch.stack([x[0], x[1]], out=x[:2]), lambda x: torch.index_select(x, 0, torch.tensor([0, 1]), out=x[1:3]),
+    lambda x: torch.gather(x, 0, torch.zeros(4, 4, dtype=torch.int64), out=x), lambda x: x.index_add_(0, torch.tensor([0]), x[:1]), lambda x: torch.sort(x, out=(x, torch.empty(4, 4, dtype=torch.int64))),
+    lambda x: x[:1].expand(4, 4).index_fill_(0, torch.tensor([0]), 1.0), lambda x: x.scatter_(0, torch.zeros(1, 4, dtype=torch.int64), x[1:2]), lambda x: torch.tril(x.t(), out=x),
+    lambda x: x.masked_scatter_(x > 3, x), lambda x: torch.searchsorted(x, x, out=torch.empty(4, 4, dtype=torch.int64)[:, ::1])])
+def test_overlaps(call):
+    """What shares memory with an output is refused, or computed, as by ATen."""
+    same(*both(call, lambda: torch.arange(16.).reshape(4, 4)))
+
+
+@pytest.mark.parametrize("dtype", opinfo.DTYPES, ids=str)
+@pytest.mark.parametrize("size", [1, 2, 63, 64, 65, 128, 129, 1000, 5000])
+def test_sort(size, dtype, target):
+    """Around the sizes of blocks and runs, with many equal elements, infinities, NaN, both zeros."""
+    generator = torch.Generator().manual_seed(size)
+    x = torch.randint(0, 2 if dtype == torch.bool else 50, (3, size), generator=generator)
+    x = (x - 25).to(dtype) if dtype.is_signed else x.to(dtype)
+    if dtype.is_floating_point:
+        for i, value in enumerate((float("nan"), float("inf"), -float("inf"), -0.0, 0.0, float("nan"))):
+            x[1, i * 7 % size] = value
+    x = x.to(target)
+    for call in (lambda x: x.sort(dim=1, stable=True), lambda x: x.sort(dim=1, stable=True, descending=True), lambda x: x.t().sort(dim=0, stable=True),
+                 lambda x: x.topk(max(1, size // 3), 1).values, lambda x: x.topk(min(5, size), 1, largest=False).values, lambda x: x.kthvalue(1 + size // 2, 1).values,
+                 lambda x: torch.unique(x[0], return_inverse=True, return_counts=True), lambda x: x[2].unique_consecutive(return_inverse=True, return_counts=True)):
+        same(*both(call, lambda: x))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_indices_of_many_kinds(seed, target):
+    """`x[...]` and `x[...] = y` with indices, masks, gaps and Nones, against ATen."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def integers(limit, *shape):
+        return torch.randint(-limit, limit, shape, generator=generator).to(target)
+
+    x = torch.randn(4, 5, 6, 7, generator=generator).to(target)
+    mask = (torch.rand(4, 5, generator=generator) > 0.5).to(target)
+    for index in ((integers(4, 3), ), (None, integers(5, 2, 3)), (integers(4, 3), integers(5, 3)), (integers(4, 3), None, integers(6, 2, 1)), (None, integers(5, 3), integers(6, 1)),
+                  (mask, ), (mask, integers(6, 1)), (None, None, None, integers(7, 4)), (integers(4, 2).int(), None, None, integers(7, 3, 1).int()), (integers(4, 0), )):
+        index = tuple(slice(None) if part is None else part for part in index)
+        for change in (lambda x: x, lambda x: x.permute(0, 1, 3, 2).contiguous().permute(0, 1, 3, 2), lambda x: x.expand(4, 5, 6, 7)):
+            same(*both(lambda x, index=index: x[index], lambda change=change: change(x)))
+
+        def put(x, index=index):
+            x[index] = 2.0
+            return x
+
+        def accumulate(x, index=index):
+            given = [None if isinstance(part, slice) else part for part in index]
+            return x.index_put_(given, torch.ones((), device=x.device), accumulate=True)
+
+        same(*both(put, lambda: x.clone()))
+        same(*both(accumulate, lambda: x.clone().round()))
+
+
+def test_everything_goes_to_kernels(target):
+    """No route of the common calls leaves to ATen."""
+    x, index = torch.arange(60., device=target).reshape(3, 4, 5), torch.tensor([2, 0, 1], device=target)
+    planes = torch.randn(2, 3, 8, 8, device=target)
+    nereid.ops.enable()
+    for call in (lambda: torch.cat([x, x]), lambda: torch.stack([x, x]), lambda: x.repeat(2, 1, 1), lambda: x.flip(1), lambda: x.roll(1, 0), lambda: x.tril(), lambda: x.triu(1),
+                 lambda: x.clone(), lambda: x.double(), lambda: torch.nn.functional.pad(x, (1, 1)), lambda: torch.zeros(3, device=target), lambda: torch.full((2, 2), 3.0, device=target),
+                 lambda: torch.arange(7, device=target), lambda: torch.linspace(0, 1, 5, device=target), lambda: torch.eye(3, device=target), lambda: x[index], lambda: x[:, index],
+                 lambda: x.index_select(0, index), lambda: x.gather(0, index.view(3, 1, 1)), lambda: x.scatter(0, index.view(3, 1, 1), 1.0), lambda: x.scatter_add(0, index.view(3, 1, 1), x),
+                 lambda: x.index_add(0, index, x), lambda: x.index_copy(0, index, x), lambda: x.index_fill(0, index, 1.0), lambda: x.masked_select(x > 3), lambda: x.nonzero(),
+                 lambda: x.sort(), lambda: x.topk(2), lambda: x.kthvalue(2), lambda: x.view(-1).unique(), lambda: torch.bucketize(x, x.view(-1)), lambda: torch.histc(x),
+                 lambda: torch.nn.functional.max_pool2d(planes, 2), lambda: torch.nn.functional.avg_pool2d(planes, 2), lambda: torch.nn.functional.interpolate(planes, scale_factor=2)):
+        call()
+    left = [row for row in nereid.ops.report() if row.route == "aten"]
+    assert not left, left
