@@ -51,7 +51,8 @@ bool Replay::sign(const c10::IValue &value, bool written, Signature &signature) 
       words.push_back(tag::Nothing);
       return true;
     }
-    if (tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_neg() || tensor.is_conj() || !tensor.has_storage())
+    if (tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_neg() || tensor.is_conj() || !tensor.has_storage() ||
+        tensor._is_zerotensor())
       return false;
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) { // Python gets it as a number
       std::optional<Number> number = numberOf(tensor);

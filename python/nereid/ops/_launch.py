@@ -72,6 +72,13 @@ def _addresses(value):
     return functools.reduce(operator.or_, map(_addresses, value), 0) if isinstance(value, tuple) else 0
 
 
+def unrepeatable(why):
+    """Tells the recorder, where one runs, that the call does what no signature determines."""
+    recorder = getattr(recorders, "current", None)
+    if recorder is not None:
+        recorder.problem = why
+
+
 def launch(kernel, grid, device, arguments, constants, integers="i64", divisible=(), **options):
     """Launches `kernel`, a jit function, compiled for exactly these types.
 

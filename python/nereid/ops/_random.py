@@ -5,7 +5,7 @@ import functools
 
 import torch
 
-from ._launch import launch
+from ._launch import launch, unrepeatable
 from ._strided import cdiv
 from .kernels import random as kernels
 
@@ -42,6 +42,7 @@ def ready(generator, device):
 
 def advanced(generator, device, increment):
     """(seed, offset) of a CUDA generator (None: the device's), whose offset then grows by `increment`."""
+    unrepeatable("random numbers")
     if generator is None:
         generator = torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]
     offset = generator.get_offset()

@@ -186,5 +186,8 @@ def _scalar_type(dtype):
     """The number that c10::ScalarType gives to a dtype."""
     if not _SCALAR_TYPES:
         names = ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64", "complex128", "bool")
-        _SCALAR_TYPES.update({getattr(torch, name): i for i, name in enumerate(names)} | {torch.bfloat16: 15})
+        _SCALAR_TYPES.update({getattr(torch, name): i for i, name in enumerate(names)} | {
+            torch.bfloat16: 15, torch.float8_e5m2: 23, torch.float8_e4m3fn: 24, torch.float8_e5m2fnuz: 25, torch.float8_e4m3fnuz: 26, torch.uint16: 27, torch.uint32: 28,
+            torch.uint64: 29
+        })
     return _SCALAR_TYPES[dtype]
