@@ -19,7 +19,7 @@ OPINFOS = {
         "scatter_add": ("scatter_add", "gather"), "masked_scatter": "masked_scatter", "nonzero": ("nonzero", "argwhere"),
         "repeat_interleave": "repeat_interleave", "_unique2": "unique", "sort": ("sort", "msort", "argsort"),
     }),
-    **_rows({"index_add": "index_add", "scatter_reduce": ("scatter_reduce", ), "bincount": "bincount"}, absolute=8),
+    **_rows({"index_add": "index_add", "scatter_reduce": "scatter_reduce", "index_reduce": "index_reduce", "bincount": "bincount"}, absolute=8),
     **_rows({"topk": "topk", "kthvalue": "kthvalue"}, places=2),
     **_rows({
         "max_pool2d_with_indices": ("max_pool2d_with_indices_backward", "nn.functional.max_pool2d"), "max_pool2d_with_indices_backward": "nn.functional.max_pool2d",
@@ -28,6 +28,8 @@ OPINFOS = {
         "_adaptive_avg_pool2d": "nn.functional.adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward": "nn.functional.adaptive_avg_pool2d",
         "upsample_nearest2d": ("nn.functional.upsample_nearest", "nn.functional.interpolate"), "upsample_nearest2d_backward": "nn.functional.interpolate",
         "_upsample_nearest_exact2d": "nn.functional.interpolate", "_upsample_nearest_exact2d_backward": "nn.functional.interpolate",
+        "upsample_bilinear2d_backward": ("nn.functional.upsample_bilinear", "nn.functional.interpolate"),
+        "_upsample_bilinear2d_aa": ("_upsample_bilinear2d_aa", ),
         "upsample_bilinear2d": ("nn.functional.upsample_bilinear", "nn.functional.interpolate"),
     }, absolute=8, zeros=False),
     **_rows({"linspace": "linspace", "logspace": "logspace"}, **_SPACED),

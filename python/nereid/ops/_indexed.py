@@ -8,6 +8,7 @@ from ._strided import COMPUTE, FLOATS, cdiv, collapse, product, step_up
 from .functions import reductions as functions
 from .kernels import indexing as kernels
 from .reduction import Reduction
+from ._sorted import sort
 from .scan import Scan
 
 INDICES = (torch.int32, torch.int64)
@@ -80,6 +81,29 @@ def accumulate(mode, x, other, value, indices, parallel, turns, limits, steps):
         "turn_sizes": tuple([size for size, _ in turns]), "other_turns": tuple([strides[0] for _, strides in turns]),
         "index_turns": tuple([tuple([strides[1 + k] for _, strides in turns]) for k in range(n)]), "limits": tuple(limits), "steps": tuple(steps)
     }, {"MODE": mode, "COMPUTE": COMPUTE.get(x.dtype) or DTYPES[x.dtype], "BLOCK": block})
+
+
+def add_groups(x, other, indices, parallel, turns, limits, steps):
+    """`accumulate("add", ...)` for indices that are the same along all of `parallel`: sorted first, so that all spots are summed up at the same time, each in order."""
+    numel, count = product(size for size, _ in parallel), product(size for size, _ in turns)
+    if not numel or not count:
+        return
+    n = len(indices)
+    dims = collapse([size for size, _ in parallel], [strides[:2] for _, strides in parallel]) if parallel else [(1, (0, 0))]
+    turns = _merged(turns) or [(1, (0, ) * (n + 1))]
+    places, ordered, order = (torch.empty(count, dtype=torch.int64, device=x.device) for _ in range(3))
+    sizes = tuple([size for size, _ in turns])
+    launch(kernels.spots, cdiv(count, 1024), x.device, {
+        "out": places, "indices": tuple(indices), "sizes": sizes, "index_strides": tuple([tuple([strides[1 + k] for _, strides in turns]) for k in range(n)]),
+        "limits": tuple(limits), "steps": tuple(steps), "numel": count
+    }, {"BLOCK": 1024})
+    sort(places, 0, ordered, order)
+    block = step_up(numel, (8, 64, 256, 1024))
+    launch(kernels.grouped, (count, cdiv(numel, block)), x.device, {
+        "x": x, "other": other, "spots": ordered, "order": order, "count": count, "sizes": tuple([size for size, _ in dims]),
+        "x_strides": tuple([strides[0] for _, strides in dims]), "other_strides": tuple([strides[1] for _, strides in dims]), "numel": numel, "turn_sizes": sizes,
+        "other_turns": tuple([strides[0] for _, strides in turns])
+    }, {"COMPUTE": COMPUTE[x.dtype], "BLOCK": block})
 
 
 def _merged(dims):

@@ -7,10 +7,10 @@ import torch
 
 from .. import _shapes
 from .._declare import Native, declare
-from .._indexed import ATOMIC, INDICES, Kept, accumulate, exist, places, walk
+from .._indexed import ATOMIC, INDICES, Kept, accumulate, add_groups, exist, places, walk
 from .._moves import bits, cloned, fill, foreign, move, number
 from .._shapes import conflict, overlaps_itself
-from .._strided import COMPUTE, FLOATS
+from .._strided import COMPUTE, FLOATS, INTEGERS
 from ..functions import arithmetic
 from ..pointwise import Rule, run
 from ._computed import Computed, ready
@@ -22,6 +22,11 @@ KIND = "indexing"
 def _unusable(*tensors):
     """`Native` for tensors whose memory kernels cannot move, and for elements of 16 bytes."""
     return foreign(*tensors) or (Native("dtype") if any(tensor is not None and tensor.element_size() > 8 for tensor in tensors) else None)
+
+
+def _strange(x):
+    """`Native` for dtypes that ATen does not index along a dimension."""
+    return None if x.dtype in COMPUTE or x.dtype == torch.complex64 else Native("dtype")
 
 
 def _line(x):
@@ -82,7 +87,7 @@ def _index_select(values, outs):
 
 def _gather(values, outs):
     x, dim, index = values["self"], values["dim"], values["index"]
-    if (found := _unusable(x, index, *(outs or ()))) is not None:
+    if (found := _unusable(x, index, *(outs or ())) or _strange(x)) is not None:
         return found
     places_of_x = max(x.dim(), 1)
     if index.dtype != torch.int64 or not -places_of_x <= dim < places_of_x:
@@ -161,7 +166,7 @@ def _any_order(mode, x):
 def _one_index(values, outs, source=None, dtypes=INDICES, wraps=False):
     """(self, dim, index) of operators whose index has one dimension, or `Native`. source: a tensor of the shape that is written, or None."""
     x, dim, index = values["self"], values["dim"], values["index"]
-    found = _unusable(x, index, source, *(outs or ()))
+    found = _unusable(x, index, source, *(outs or ())) or _strange(x)
     if found is not None:
         return found
     dims = max(x.dim(), 1)
@@ -235,7 +240,7 @@ _FLOOR_MEAN = Rule(function=arithmetic.div_floor)
 def _scatter_plan(values, outs, source):
     """(dim, index, source) with lines in place of tensors without dimensions, or `Native`."""
     x, dim, index = values["self"], values["dim"], values["index"]
-    if (found := _unusable(x, index, source, *(outs or ()))) is not None:
+    if (found := _unusable(x, index, source, *(outs or ())) or _strange(x)) is not None:
         return found
     dims = max(x.dim(), 1)
     if index.dtype != torch.int64 or not -dims <= dim < dims or source is not None and source.dtype != x.dtype:
@@ -302,20 +307,39 @@ def _reduced(values, outs, reduce, with_self):
     if type(plan) is Native:
         return plan
     result = _target(values, outs, (values["index"], source))
-    if type(result) is Native or not plan[1].numel():
-        return result
-    dim, index, line = plan
+    if type(result) is not Native and plan[1].numel():
+        dim, index, source = plan
+        _in_steps(reduce, with_self, result, source, lambda mode, to, source, value: _scatter_into(mode, to, dim, index, source, value))
+    return result
+
+
+def _in_steps(reduce, with_self, result, source, change):
+    """A reduction into `result`. change(mode, x, other, value): changes the elements of `x` at the indices."""
     if not with_self:
-        first = {"sum": 0, "mean": 0, "prod": 1, "amax": _least(x.dtype), "amin": _greatest(x.dtype)}[reduce]
-        to = bits(result) if x.dtype == torch.bool else result
-        _scatter_into("set", to, dim, index, None, first)
-    _scatter_into(_MODES[reduce], result, *plan)
+        first = {"sum": 0, "mean": 0, "prod": 1, "amax": _least(result.dtype), "amin": _greatest(result.dtype)}[reduce]
+        change("set", bits(result) if result.dtype == torch.bool else result, None, first)
+    change(_MODES[reduce], result, source, 1)
     if reduce == "mean":
-        count = torch.empty(x.shape, dtype=torch.int64, device=x.device)
+        count = torch.empty(result.shape, dtype=torch.int64, device=result.device)
         fill(count, 1 if with_self else 0)
-        _scatter_into("add", count, dim, index, None)
+        change("add", count, None, 1)
         run(Rule(function=arithmetic.clamp_min), [count, 1], (), [count])
-        run(_MEAN if x.dtype in FLOATS else _FLOOR_MEAN, [result, count if x.dtype in FLOATS else cast(count, x.dtype)], (), [result])
+        if result.dtype in FLOATS:
+            run(_MEAN, [result, count], (), [result])
+        else:
+            run(_FLOOR_MEAN, [result, cast(count, result.dtype)], (), [result])
+
+
+def _index_reduce(values, outs):
+    source, reduce = values["source"], values["reduce"]
+    found = _one_index(values, outs, source)
+    if type(found) is Native:
+        return found
+    if reduce not in ("prod", "mean", "amax", "amin") or source.dtype not in (*FLOATS, *INTEGERS):
+        return Native("reduce")
+    result = _target(values, outs, (found[1], source))
+    if type(result) is not Native and source.numel():
+        _in_steps(reduce, values["include_self"], result, _line(source), lambda mode, to, other, value: _along_index(mode, _line(to), *found, other, value))
     return result
 
 
@@ -329,11 +353,12 @@ def cast(x, dtype):
 declare(Computed(name="scatter", compute=_scatter, arguments=("self", "dim", "index", "src", "value", "reduce"), kind=KIND))
 declare(Computed(name="scatter_add", compute=_scatter_add, arguments=("self", "dim", "index", "src"), kind=KIND))
 declare(Computed(name="scatter_reduce", compute=_scatter_reduce, kind=KIND))
+declare(Computed(name="index_reduce", compute=_index_reduce, kind=KIND))
 
 
 def _put(values, outs):
     x, index, source = values["self"], values["index"], values["source"]
-    if (found := _unusable(x, index, source)) is not None:
+    if (found := _unusable(x, index, source) or _strange(x)) is not None:
         return found
     if index.dtype != torch.int64 or source.dtype != x.dtype or source.numel() != index.numel() or not exist(index, x.numel(), True) or not x.numel():
         return Native("index")
@@ -377,11 +402,15 @@ class _Plan:
         self.index_strides = [(*(0, ) * len(before), *index.expand(shape).stride(), *(0, ) * len(after)) for index in indices]
         self.limits, self.steps = [x.shape[d] for d in at], [x.stride(d) for d in at]
 
-    def accumulate(self, x, other, value):
+    def accumulate(self, x, other):
         other_strides = other.expand(self.shape).stride()
         dims = [(size, (to, source, *strides)) for size, to, source, *strides in zip(self.shape, self.x_strides, other_strides, *self.index_strides)]
         first, end = self.first, self.first + self.rank
-        accumulate("add", x, other, value, self.indices, dims[:first] + dims[end:], [(size, strides[1:]) for size, strides in dims[first:end]], self.limits, self.steps)
+        parallel, turns = dims[:first] + dims[end:], [(size, strides[1:]) for size, strides in dims[first:end]]
+        if x.device.type == "cpu":
+            accumulate("add", x, other, 1, self.indices, parallel, turns, self.limits, self.steps)
+        else:
+            add_groups(x, other, self.indices, parallel, turns, self.limits, self.steps)
 
     def output_strides(self, x):
         views = [x.as_strided(self.shape, self.x_strides, x.storage_offset())]
@@ -458,7 +487,7 @@ def _index_put(values, outs):
     if not values["accumulate"]:
         walk("set", bits(result), bits(new), 0, plan.indices, plan.shape, plan.x_strides, new.stride(), plan.index_strides, plan.limits, plan.steps)
     else:
-        plan.accumulate(result, new, 1)
+        plan.accumulate(result, new)
     return result
 
 

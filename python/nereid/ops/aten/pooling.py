@@ -1,6 +1,7 @@
 """Pooling and interpolation of ATen in two dimensions, with their gradients."""
 
 import ctypes
+import math
 
 import torch
 
@@ -87,7 +88,7 @@ class _Adaptive:
     """Windows that cover the input so that there are as many as the result has elements."""
 
     def __init__(self, x, sizes):
-        self.sizes = _pair(sizes)
+        self.sizes = _pair(sizes, (0, 0))
         self.wrong = any(size <= 0 for size in self.sizes)
         self.shape = (*x.shape[:-2], *self.sizes)
         self.dilation = (1, 1)
@@ -269,8 +270,8 @@ def _nearest_gradient(exact):
         if sizes is None or len(shape) != 4 or tuple(gradient.shape) != (*shape[:2], *sizes) or any(size <= 0 for size in shape):
             return Native("sizes")
         scales = _scales(values, shape[2:], sizes, True)
-        if any(abs(scale * count - size) > scale for scale, count, size in zip(scales, sizes, shape[2:])):
-            return Native("scales")  # they do not fit the sizes: the last place of the input can be nearest to many
+        if not _fits(scales, shape[2:], sizes):
+            return Native("scales")
         results = _outputs(outs, [shape], gradient, (gradient.dtype, ), (gradient, ))
         if type(results) is Native:
             return results
@@ -284,6 +285,12 @@ def _nearest_gradient(exact):
     return compute
 
 
+def _linear_scales(values, in_sizes, out_sizes):
+    if values["align_corners"]:
+        return tuple([(size - 1) / (count - 1) if count > 1 else 0.0 for size, count in zip(in_sizes, out_sizes)])
+    return _scales(values, in_sizes, out_sizes, False)
+
+
 def _bilinear(values, outs):
     x = values["self"]
     if (found := _unusable(x, *(outs or ()))) is not None:
@@ -295,14 +302,65 @@ def _bilinear(values, outs):
     if type(results) is Native:
         return results
     out, aligned = results[0], bool(values["align_corners"])
-    if aligned:
-        scales = tuple([(size - 1) / (count - 1) if count > 1 else 0.0 for size, count in zip(x.shape[2:], sizes)])
-    else:
-        scales = _scales(values, x.shape[2:], sizes, False)
+    scales = _linear_scales(values, x.shape[2:], sizes)
     _launch(kernels.upsample_bilinear, out.numel(), x.device, {
         "out": out, "x": x, "in_sizes": tuple(x.shape), "out_sizes": tuple(out.shape), "x_strides": x.stride(), "out_strides": out.stride(), "scale": scales
     }, {"ALIGNED": aligned, "COMPUTE": COMPUTE[x.dtype]})
     return out
+
+
+def _fits(scales, in_sizes, out_sizes):
+    """Whether scales fit the sizes: otherwise the last place of the input can give to any number of the output's."""
+    return all(scale > 0 and abs(scale * count - size) <= scale for scale, count, size in zip(scales, out_sizes, in_sizes))
+
+
+def _bilinear_gradient(values, outs):
+    gradient, shape = values["grad_output"], tuple(values["input_size"])
+    if (found := _unusable(gradient, *(outs or ()))) is not None:
+        return found
+    sizes = _sizes_of(values, gradient)
+    if sizes is None or len(shape) != 4 or tuple(gradient.shape) != (*shape[:2], *sizes) or any(size <= 0 for size in shape):
+        return Native("sizes")
+    scales, aligned = _linear_scales(values, shape[2:], sizes), bool(values["align_corners"])
+    if aligned:  # a place has at most two neighbours, all of the output's have one
+        scales_fit = all(scale > 0 for scale in scales)
+    else:
+        scales_fit = _fits(scales, shape[2:], sizes)
+    if not scales_fit:
+        return Native("scales")
+    results = _outputs(outs, [shape], gradient, (gradient.dtype, ), (gradient, ))
+    if type(results) is Native:
+        return results
+    to = results[0]
+    _launch(kernels.upsample_bilinear_gradient, to.numel(), to.device, {
+        "result": to, "gradient": gradient, "in_sizes": shape, "out_sizes": tuple(gradient.shape), "result_strides": to.stride(),
+        "gradient_strides": gradient.stride(), "scale": scales, "windows": tuple([int(2 / scale) + 5 for scale in scales])
+    }, {"ALIGNED": aligned, "COMPUTE": COMPUTE[to.dtype]})
+    return to
+
+
+def _filtered(cubic):
+
+    def compute(values, outs):
+        x = values["self"]
+        if (found := _unusable(x, *(outs or ()))) is not None:
+            return found
+        sizes = _sizes_of(values, x)
+        if sizes is None:
+            return Native("sizes")
+        scales = _linear_scales(values, x.shape[2:], sizes)
+        results = _outputs(outs, [(*x.shape[:2], *sizes)], x, (x.dtype, ), (x, ))
+        if type(results) is Native:
+            return results
+        out = results[0]
+        windows = tuple([math.ceil((4 if cubic else 2) * max(scale, 1)) + 2 for scale in scales])
+        _launch(kernels.upsample_filtered, out.numel(), x.device, {
+            "out": out, "x": x, "in_sizes": tuple(x.shape), "out_sizes": tuple(out.shape), "x_strides": x.stride(), "out_strides": out.stride(), "scale": scales,
+            "windows": windows
+        }, {"CUBIC": cubic, "COMPUTE": COMPUTE[x.dtype]})
+        return out
+
+    return compute
 
 
 _NEAREST = ("self", "output_size", "scales_h", "scales_w")
@@ -312,3 +370,6 @@ declare(Computed(name="_upsample_nearest_exact2d", compute=_nearest(True), argum
 declare(Computed(name="upsample_nearest2d_backward", compute=_nearest_gradient(False), arguments=_NEAREST_BACKWARD, kinds=OF_ONE, kind=KIND))
 declare(Computed(name="_upsample_nearest_exact2d_backward", compute=_nearest_gradient(True), arguments=_NEAREST_BACKWARD, kinds=OF_ONE, kind=KIND))
 declare(Computed(name="upsample_bilinear2d", compute=_bilinear, arguments=(*_NEAREST, "align_corners"), kinds=OF_ONE, kind=KIND))
+declare(Computed(name="upsample_bilinear2d_backward", compute=_bilinear_gradient, arguments=(*_NEAREST_BACKWARD, "align_corners"), kinds=OF_ONE, kind=KIND))
+declare(Computed(name="_upsample_bilinear2d_aa", compute=_filtered(False), arguments=(*_NEAREST, "align_corners"), kinds=OF_ONE, kind=KIND))
+declare(Computed(name="_upsample_bicubic2d_aa", compute=_filtered(True), arguments=(*_NEAREST, "align_corners"), kinds=OF_ONE, kind=KIND))

@@ -337,3 +337,51 @@ RMS_NORM_BACKWARD = OnRows(name="_fused_rms_norm_backward", tensors=("grad_out",
 for operator in (RMS_NORM, RMS_NORM_BACKWARD):
     if any(_schema.is_leaf(form.name, "CUDA") and torch._C._dispatch_has_kernel_for_dispatch_key(form.qualified, "CUDA") for form in _schema.forms(operator.name)):
         declare(operator)
+
+
+# Weight normalisation: a weight as direction and length
+
+_LENGTH = Reduction(map=reductions.squared, finish=reductions.square_root)
+_PRODUCT = Reduction(map=reductions.product, inputs=2)
+_SCALED, _WEIGHT_GRADIENT, _LENGTH_GRADIENT = (Rule(function=function) for function in (functions.weight_scaled, functions.weight_gradient, functions.length_gradient))
+
+
+def _lengths_dtype(g):
+    wide = (torch.bfloat16, ) if g.device.type == "cpu" else (torch.float16, torch.bfloat16)
+    return torch.float32 if g.dtype in wide else g.dtype
+
+
+def _weight_norm_dims(v, g, dim):
+    """The dimensions of a length, or None where ATen has to complain."""
+    if v.dtype not in FLOATS or g.dtype != v.dtype or not v.numel() or dim not in (0, v.dim() - 1) or tuple(g.shape) != tuple([size if d == dim else 1 for d, size in enumerate(v.shape)]):
+        return None
+    return [d for d in range(v.dim()) if d != dim]
+
+
+def _weight_norm(values, outs):
+    v, g = values["v"], values["g"]
+    dims = _weight_norm_dims(v, g, values["dim"])
+    if dims is None or outs is not None:
+        return Native("shapes")
+    lengths = torch.empty_strided(g.shape, g.stride(), dtype=_lengths_dtype(g), device=g.device)
+    _LENGTH.launch([v], dims, [lengths], COMPUTE[v.dtype])
+    weight = torch.empty_like(v)
+    run(_SCALED, [v, g, lengths], (), [weight])
+    return weight, lengths
+
+
+def _weight_norm_gradient(values, outs):
+    gradient, v, g, lengths = values["grad_w"], values["saved_v"], values["saved_g"], values["saved_norms"]
+    dims = _weight_norm_dims(v, g, values["dim"])
+    if dims is None or outs is not None or gradient.dtype != v.dtype or gradient.shape != v.shape or lengths.shape != g.shape:
+        return Native("shapes")
+    products = torch.empty(g.shape, dtype=torch.float64 if v.dtype == torch.float64 else torch.float32, device=v.device)
+    _PRODUCT.launch([gradient, v], dims, [products], COMPUTE[v.dtype])
+    found = [torch.empty_like(v), torch.empty_like(g)]
+    run(_WEIGHT_GRADIENT, [gradient, v, g, lengths, products], (), found[:1])
+    run(_LENGTH_GRADIENT, [products, lengths], (), found[1:])
+    return tuple(found)
+
+
+declare(OnRows(name="_weight_norm_interface", tensors=("v", "g"), results=2, compute=_weight_norm))
+declare(OnRows(name="_weight_norm_interface_backward", tensors=("grad_w", "saved_v", "saved_g", "saved_norms"), results=2, compute=_weight_norm_gradient))

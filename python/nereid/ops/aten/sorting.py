@@ -72,7 +72,7 @@ def _topk(values, outs):
     if type(dim) is Native:
         return dim
     line = _line(x)
-    if not 0 <= k <= line.shape[dim]:
+    if not 0 <= k <= line.shape[dim] or x.dtype == torch.bool:
         return Native("k")
     shape = list(x.shape)
     if shape:
@@ -91,7 +91,7 @@ def _kthvalue(values, outs):
     if type(dim) is Native:
         return dim
     line = _line(x)
-    if not 1 <= k <= line.shape[dim] or not x.numel():
+    if not 1 <= k <= line.shape[dim] or not x.numel() or x.dtype == torch.bool:
         return Native("k")
     shape = [1 if d == dim else size for d, size in enumerate(x.shape) if values["keepdim"] or d != dim]
     results = _results(x, outs, shape)

@@ -177,3 +177,22 @@ def rms_gradient(values, row, scalars):
 @nereid.jit
 def rms_weight_gradient(values, index, scalars):
     return (values[0] * values[1] * values[2],)
+
+
+# Weight normalisation: v * g / norm(v)
+
+
+@nereid.jit
+def weight_scaled(v, g, norm):
+    return v * (g / norm)
+
+
+@nereid.jit
+def weight_gradient(gradient, v, g, norm, product):
+    """product: the sum of gradient * v along the rows."""
+    return (g / norm) * (gradient - v * (product / (norm * norm)))
+
+
+@nereid.jit
+def length_gradient(product, norm):
+    return product / norm

@@ -151,6 +151,48 @@ def accumulated(x, other, value, indices, sizes, x_strides, other_strides, index
         tl.debug_barrier()
 
 
+@nereid.jit
+def spots(out, indices, sizes, index_strides, limits, steps, numel, BLOCK: tl.constexpr):
+    """The sum over k of indices[k][e] * steps[k] for each element, or -1 where one of the indices does not exist."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = e < numel
+    offsets = decoded(e, sizes, index_strides)
+    there = mask
+    place = e * 0
+    for k in tl.static_range(len(indices)):
+        at = wrapped(tl.load(indices[k] + offsets[k], mask=mask, other=0), limits[k])
+        there = there & (at >= 0) & (at < limits[k])
+        place += at * steps[k]
+    tl.store(out + e, tl.where(there, place, -1), mask=mask)
+
+
+@nereid.jit
+def grouped(x, other, spots, order, count, sizes, x_strides, other_strides, numel, turn_sizes, other_turns, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+    """Adds to each spot of `x` the elements of `other` that belong to it, in order, by one program: the one of the spot's first entry among the sorted `spots`.
+
+    order: where each was before; count: how many there are. sizes, *_strides, numel: of the dimensions in which elements never meet. turn_sizes, other_turns: of
+    the walked ones. Grid: (count, numel / BLOCK).
+    """
+    first = tl.program_id(0).to(tl.int64)
+    spot = tl.load(spots + first)
+    before = tl.load(spots + tl.maximum(first - 1, 0))
+    if (spot >= 0) & ((first == 0) | (before != spot)):
+        e = tl.program_id(1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        mask = e < numel
+        offsets = decoded(e, sizes, (x_strides, other_strides))
+        total = tl.load(x + spot + offsets[0], mask=mask, other=0).to(COMPUTE)
+        place = first
+        now = spot
+        while now == spot:
+            move = decoded(tl.load(order + place), turn_sizes, (other_turns, ))[0]
+            total += tl.load(other + offsets[1] + move, mask=mask, other=0).to(COMPUTE)
+            place += 1
+            now = tl.load(spots + tl.minimum(place, count - 1))
+            if place >= count:
+                now = spot - 1
+        write(x + spot + offsets[0], total, mask)
+
+
 # What is kept of a tensor: counted in blocks, then written one after the other
 
 

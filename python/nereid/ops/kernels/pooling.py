@@ -220,3 +220,95 @@ def upsample_bilinear(out, x, in_sizes, out_sizes, x_strides, out_strides, numel
     b = tl.load(x + offset(n, c, h1, w1, x_strides), mask=mask, other=0).to(COMPUTE)
     below = a * (1 - w_share) + b * w_share
     write(out + offset(n, c, oh, ow, out_strides), above * (1 - h_share) + below * h_share, mask)
+
+
+@nereid.jit
+def share_of(place, low, high, part, COMPUTE: tl.constexpr):
+    """How much `place` gives to a linear interpolation between `low` and `high`."""
+    return tl.where(low == place, 1 - part, 0).to(COMPUTE) + tl.where(high == place, part, 0).to(COMPUTE)
+
+
+@nereid.jit
+def first_linear(place, scale, ALIGNED: tl.constexpr, COMPUTE: tl.constexpr):
+    """The first place of the output to which `place` may give."""
+    if ALIGNED:
+        at = (place - 1).to(COMPUTE) / scale.to(COMPUTE)
+    else:
+        at = (place.to(COMPUTE) - 0.5) / scale.to(COMPUTE) - 0.5
+    return tl.maximum(tl.floor(at).to(tl.int64) - 1, 0)
+
+
+@nereid.jit
+def upsample_bilinear_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, numel, scale, windows, ALIGNED: tl.constexpr,
+                               COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+    """windows: how many places of the output an element of the input can give to, for h and w."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = e < numel
+    n, c, h, w = place_in(e, in_sizes)
+    first_h = first_linear(h, scale[0], ALIGNED, COMPUTE)
+    first_w = first_linear(w, scale[1], ALIGNED, COMPUTE)
+    total = tl.zeros([BLOCK], COMPUTE)
+    for i in range(windows[0]):
+        oh = first_h + i
+        low, high, part = linear(oh, in_sizes[2], scale[0], ALIGNED, COMPUTE)
+        h_share = share_of(h, low, high, part, COMPUTE)
+        for j in range(windows[1]):
+            ow = first_w + j
+            low, high, part = linear(ow, in_sizes[3], scale[1], ALIGNED, COMPUTE)
+            inside = mask & (oh < out_sizes[2]) & (ow < out_sizes[3])
+            value = tl.load(gradient + offset(n, c, oh, ow, gradient_strides), mask=inside, other=0).to(COMPUTE)
+            total += value * h_share * share_of(w, low, high, part, COMPUTE)
+    write(result + offset(n, c, h, w, result_strides), total, mask)
+
+
+@nereid.jit
+def filter_weight(x, CUBIC: tl.constexpr):
+    """The weight of a place at the distance `x`: of Keys' cubic with a = -0.5, or linear."""
+    x = tl.abs(x)
+    if CUBIC:
+        near = (1.5 * x - 2.5) * x * x + 1
+        far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+        return tl.where(x < 1, near, tl.where(x < 2, far, 0.0))
+    else:
+        return tl.where(x < 1, 1 - x, 0.0)
+
+
+@nereid.jit
+def filtered_window(o, size, scale, CUBIC: tl.constexpr, COMPUTE: tl.constexpr):
+    """(first place, end, centre, inverse of the filter's stretching) for the output's place `o`."""
+    scale = scale.to(COMPUTE)
+    stretch = tl.maximum(scale, 1.0)
+    support = stretch * (2.0 if CUBIC else 1.0)
+    centre = scale * (o.to(COMPUTE) + 0.5)
+    first = tl.maximum((centre - support + 0.5).to(tl.int64), 0)
+    end = tl.minimum((centre + support + 0.5).to(tl.int64), size)
+    return first, end, centre, 1 / stretch
+
+
+@nereid.jit
+def upsample_filtered(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, scale, windows, CUBIC: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+    """Interpolation that averages over all places which the output's one covers. windows: at most how many, for h and w."""
+    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = e < numel
+    n, c, oh, ow = place_in(e, out_sizes)
+    h0, h1, h_centre, h_inverse = filtered_window(oh, in_sizes[2], scale[0], CUBIC, COMPUTE)
+    w0, w1, w_centre, w_inverse = filtered_window(ow, in_sizes[3], scale[1], CUBIC, COMPUTE)
+    base = n * x_strides[0] + c * x_strides[1]
+    total = tl.zeros([BLOCK], COMPUTE)
+    h_sum = tl.zeros([BLOCK], COMPUTE)
+    w_sum = tl.zeros([BLOCK], COMPUTE)
+    for j in range(windows[1]):
+        weight = filter_weight(((w0 + j).to(COMPUTE) - w_centre + 0.5) * w_inverse, CUBIC)
+        w_sum += tl.where(w0 + j < w1, weight, 0)
+    for i in range(windows[0]):
+        h = h0 + i
+        h_weight = tl.where(h < h1, filter_weight((h.to(COMPUTE) - h_centre + 0.5) * h_inverse, CUBIC), 0)
+        h_sum += h_weight
+        row = tl.zeros([BLOCK], COMPUTE)
+        for j in range(windows[1]):
+            w = w0 + j
+            inside = mask & (h < h1) & (w < w1)
+            weight = filter_weight((w.to(COMPUTE) - w_centre + 0.5) * w_inverse, CUBIC)
+            row += tl.where(inside, tl.load(x + base + h * x_strides[2] + w * x_strides[3], mask=inside, other=0).to(COMPUTE) * (weight / w_sum), 0)
+        total += row * h_weight
+    write(out + offset(n, c, oh, ow, out_strides), total / h_sum, mask)
