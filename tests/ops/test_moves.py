@@ -193,7 +193,7 @@ def test_weight_norm(dim, dtype, target):
 @pytest.mark.parametrize("size", [(3, 4), (7, 9), (15, 30), (8, 13)])
 @pytest.mark.parametrize("aligned", [False, True])
 def test_interpolation(size, aligned, dtype, target):
-    """Up and down, against ATen's in fp64, with gradients where there are kernels for them."""
+    """Up and down, with gradients where there are kernels for them: at most twice as far from fp64 as ATen's, which also rounds the places."""
     generator = torch.Generator().manual_seed(2)
     x = torch.randn(2, 3, 8, 13, dtype=torch.float64, generator=generator)
     calls = {"bicubic": lambda x: torch.ops.aten._upsample_bicubic2d_aa(x, size, aligned), "bilinear": lambda x: torch.ops.aten._upsample_bilinear2d_aa(x, size, aligned),
@@ -207,11 +207,11 @@ def test_interpolation(size, aligned, dtype, target):
             return [result.detach(), given.grad]
         return [result.detach()]
 
-    wide = {name: run(name, torch.float64) for name in calls}
+    wide, native = ({name: run(name, kind) for name in calls} for kind in (torch.float64, dtype))
     with nereid.ops.use():
         found = {name: run(name, dtype) for name in calls}
     assert all(opinfo.served(name) for name in ("_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa", "upsample_bilinear2d", "upsample_bilinear2d_backward"))
     eps = torch.finfo(dtype).eps
     for name in calls:
-        for mine, exact in zip(found[name], wide[name]):
-            torch.testing.assert_close(mine.double(), exact, rtol=8 * eps, atol=32 * max(eps, 1e-7 if dtype != torch.float64 else eps))
+        for mine, theirs, exact in zip(found[name], native[name], wide[name]):
+            assert mine.dtype == dtype and (mine.double() - exact).abs().max() <= 2 * (theirs.double() - exact).abs().max() + 32 * eps, name
