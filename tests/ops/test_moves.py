@@ -215,3 +215,30 @@ def test_interpolation(size, aligned, dtype, target):
     for name in calls:
         for mine, theirs, exact in zip(found[name], native[name], wide[name]):
             assert mine.dtype == dtype and (mine.double() - exact).abs().max() <= 2 * (theirs.double() - exact).abs().max() + 32 * eps, name
+
+
+def far(dtype, shape, strides, device):
+    """A tensor whose elements are more than 2**31 apart. Its memory is never touched in between."""
+    base = torch.empty(sum(stride * (size - 1) for stride, size in zip(strides, shape)) + 1, dtype=dtype, device=device)
+    return base.as_strided(shape, strides).copy_(torch.arange(base.as_strided(shape, strides).numel()).reshape(shape))
+
+
+@pytest.mark.parametrize("name,call", {
+    "clone": lambda x: x.clone(memory_format=torch.contiguous_format), "cat": lambda x: torch.cat([x, x]), "flip": lambda x: x.flip(0, 1), "tril": lambda x: x.tril(), "pad": lambda x: torch.nn.functional.pad(x, (1, 0)),
+    "repeat": lambda x: x.repeat(2, 2), "index_select": lambda x: x.index_select(0, torch.tensor([2, 0])), "gather": lambda x: x.gather(0, torch.tensor([[2, 1, 0]])),
+    "index": lambda x: x[torch.tensor([2, 1]), torch.tensor([0, 2])], "index_put_": lambda x: x.index_put_((torch.tensor([2]), ), x.new_tensor([9, 8, 7])).clone(),
+    "accumulate": lambda x: x.index_put_((torch.tensor([2, 2]), ), x.new_tensor([9, 8, 7]), accumulate=True).clone(), "scatter_": lambda x: x.scatter_(0, torch.tensor([[2, 1, 0]]), 5).clone(),
+    "scatter_add_": lambda x: x.scatter_add_(0, torch.tensor([[2, 1, 0]]), x.new_ones(1, 3)).clone(), "masked_select": lambda x: x[x > 3], "nonzero": lambda x: x.nonzero(),
+    "sort": lambda x: x.sort(dim=0, descending=True, stable=True), "topk": lambda x: x.topk(2, 0).values, "unique": lambda x: x.unique(), "bincount": lambda x: torch.bincount(x[:, 1]),
+}.items(), ids=lambda value: value if isinstance(value, str) else "")
+def test_far_offsets(name, call, target):
+    if target != "cpu":
+        pytest.skip("memory that is not touched is free on CPUs only")
+    same(*both(lambda x: [y.contiguous() for y in opinfo.tensors(call(x))], lambda: far(torch.uint8, (3, 3), (2**30 + 77, 2), target)))
+
+
+def test_far_planes(target):
+    if target != "cpu":
+        pytest.skip("memory that is not touched is free on CPUs only")
+    for call in (lambda x: torch.nn.functional.max_pool2d(x, 2, 1), lambda x: torch.nn.functional.avg_pool2d(x, 2, 1), lambda x: torch.nn.functional.interpolate(x, scale_factor=2)):
+        same(*both(call, lambda: far(torch.float16, (2, 1, 3, 3), (2**31 + 5, 40, 10, 3), target)))
