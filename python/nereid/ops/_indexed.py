@@ -17,7 +17,12 @@ ATOMIC = (torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32
 
 _BOUNDS = Reduction(map=functions.twice, combine=functions.minimum_and_maximum, identity=functions.greatest_and_least, states=("compute", ) * 2)
 _RUNNING = Scan()
-_COUNTED = 4096
+
+
+def _counted(device):
+    """Elements of a block of `Kept`. On GPUs few, because a thread divides for each of its elements."""
+    return 4096 if device.type == "cpu" else 512
+
 
 
 def bounds(x):
@@ -128,14 +133,14 @@ class Kept:
 
     def __init__(self, mask, others=()):
         dims = _merged([(size, tuple(strides)) for size, *strides in zip(mask.shape, mask.stride(), *others)]) or [(1, (0, ) * (1 + len(others)))]
-        self.numel, self.device = mask.numel(), mask.device
+        self.numel, self.device, self.block = mask.numel(), mask.device, _counted(mask.device)
         self.sizes = tuple([size for size, _ in dims])
         self.strides = [tuple([strides[k] for _, strides in dims]) for k in range(1 + len(others))]
         self.mask, self.ends, self.total = mask, None, 0
         if not self.numel:
             return
-        counts = torch.empty(cdiv(self.numel, _COUNTED), dtype=torch.int64, device=mask.device)
-        launch(kernels.counts, len(counts), mask.device, {"result": counts, "x": mask, "sizes": self.sizes, "strides": self.strides[0], "numel": self.numel}, {"BLOCK": _COUNTED})
+        counts = torch.empty(cdiv(self.numel, self.block), dtype=torch.int64, device=mask.device)
+        launch(kernels.counts, len(counts), mask.device, {"result": counts, "x": mask, "sizes": self.sizes, "strides": self.strides[0], "numel": self.numel}, {"BLOCK": self.block})
         self.ends = counts
         if len(counts) > 1:
             self.ends = torch.empty_like(counts)
@@ -159,7 +164,7 @@ class Kept:
 
     def _launch(self, kernel, arguments):
         if self.total:
-            launch(kernel, cdiv(self.numel, _COUNTED), self.device, arguments, {"BLOCK": _COUNTED})
+            launch(kernel, cdiv(self.numel, self.block), self.device, arguments, {"BLOCK": self.block})
 
 
 def places(mask):
