@@ -1,6 +1,6 @@
-// What the Python package and the router tell each other: plain structs and C functions, read on the
-// Python side by ctypes (python/nereid/ops/_router.py, which declares the same fields in the same
-// order). `version` guards against a router that was built from another state of the sources.
+// What the Python package and the router tell each other: plain structs and C functions, read on
+// the Python side by ctypes (python/nereid/ops/_router.py, which declares the same fields in the
+// same order). `version` guards against a router that was built from another state of the sources.
 #pragma once
 
 #include <cstdint>
@@ -71,14 +71,14 @@ struct OpsOverload {
 /// Which kernel a call needs. All bytes count: unused ones are 0.
 struct OpsKey {
   uint32_t rule;
-  uint8_t kernel;        ///< 0 flat, 1 strided, 2 tiled
-  uint8_t rank;          ///< strided, tiled: how many sizes
-  uint8_t flags;         ///< 1: pointers are multiples of 16; 2: 64-bit offsets
-  uint8_t device;        ///< number of the GPU
-  uint8_t common;        ///< the promoted dtype: Code
+  uint8_t kernel; ///< 0 flat, 1 strided, 2 tiled
+  uint8_t rank;   ///< strided, tiled: how many sizes
+  uint8_t flags;  ///< 1: pointers are multiples of 16; 2: 64-bit offsets
+  uint8_t device; ///< number of the GPU
+  uint8_t common; ///< the promoted dtype: Code
   uint8_t input_count, scalar_count, output_count;
-  uint8_t outputs[OPS_MAX_OUTPUTS]; ///< Code
-  uint8_t inputs[OPS_MAX_OPERANDS]; ///< Code of a tensor, or OpsNumber
+  uint8_t outputs[OPS_MAX_OUTPUTS];  ///< Code
+  uint8_t inputs[OPS_MAX_OPERANDS];  ///< Code of a tensor, or OpsNumber
   uint8_t scalars[OPS_MAX_OPERANDS]; ///< OpsNumber
   uint16_t mask;                     ///< flat: inputs of one element; else operands of unit stride
   uint16_t row_mask;                 ///< tiled: operands whose stride before the last is 1
@@ -122,7 +122,7 @@ struct OpsAllocation {
 };
 
 enum OpsArgumentKind : uint8_t {
-  OPS_ARGUMENT_TENSOR,     ///< `integer` bytes behind the first element of tensor `index` of the call
+  OPS_ARGUMENT_TENSOR, ///< `integer` bytes behind the first element of tensor `index` of the call
   OPS_ARGUMENT_ALLOCATION, ///< the same of an allocation
   OPS_ARGUMENT_INT,
   OPS_ARGUMENT_FLOAT
@@ -173,17 +173,19 @@ struct OpsRecord {
 /// wrong, in a text that lives on.
 __attribute__((visibility("default"))) const char *ops_start(uint32_t version, const char *library,
                                                              OpsPrepare prepare);
-/// Saves the kernel that an overload has now, before others take its place: a number, or -1 with the
-/// reason in `error`. Numbers are good for the life of the process.
+/// Saves the kernel that an overload has now, before others take its place: a number, or -1 with
+/// the reason in `error`. Numbers are good for the life of the process.
 __attribute__((visibility("default"))) int64_t ops_save(const char *name, const char *overload,
-                                                        uint8_t is_cuda, char *error, uint64_t size);
-/// Makes the functor of an overload whose kernel was saved, once: by a plan, or, where it is null, one
-/// that records what Python's kernel does. 0, or -1 with the reason in `error`.
+                                                        uint8_t is_cuda, char *error,
+                                                        uint64_t size);
+/// Makes the functor of an overload whose kernel was saved, once: by a plan, or, where it is null,
+/// one that records what Python's kernel does. 0, or -1 with the reason in `error`.
 __attribute__((visibility("default"))) int32_t ops_make(int64_t number, const OpsOverload *overload,
                                                         char *error, uint64_t size);
 /// Puts the functor into the dispatcher, or takes it out, after which the kernel that was there
 /// before is in force. Of one that records, the kernel in force becomes its Python kernel.
-__attribute__((visibility("default"))) int32_t ops_enter(int64_t number, char *error, uint64_t size);
+__attribute__((visibility("default"))) int32_t ops_enter(int64_t number, char *error,
+                                                         uint64_t size);
 __attribute__((visibility("default"))) void ops_leave(int64_t number);
 /// Called from Python's kernel: what the call that runs in this thread has done. Nothing happens
 /// where none waits for it.

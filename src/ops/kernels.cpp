@@ -83,13 +83,15 @@ void Kernels::add(const OpsKey &key, nrd_kernel *kernel) {
   table->insert(key, kernel);
 }
 
-void start(nrd_kernel *kernel, const nrd_arg *args, size_t count, const uint32_t (&grid)[3], c10::Device device) {
+void start(nrd_kernel *kernel, const nrd_arg *args, size_t count, const uint32_t (&grid)[3],
+           c10::Device device) {
   nrd_launch launch{};
   std::copy(std::begin(grid), std::end(grid), launch.grid);
   if (device.is_cuda()) {
     launch.device = uint8_t(device.index() + 1);
     launch.with_stream = 1;
-    TORCH_CHECK(!library.currentStream(device.index(), &launch.stream), "nereid.ops: no current stream");
+    TORCH_CHECK(!library.currentStream(device.index(), &launch.stream),
+                "nereid.ops: no current stream");
   }
   if (nrd_error *error = library.launch(kernel, args, count, &launch)) [[unlikely]] {
     std::string text = library.message(error);
@@ -98,11 +100,13 @@ void start(nrd_kernel *kernel, const nrd_arg *args, size_t count, const uint32_t
   }
 }
 
-at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type, c10::Device device) {
+at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type,
+                    c10::Device device) {
   if (device.is_cpu())
     return at::detail::empty_strided_cpu(sizes, strides, type);
   static c10::Allocator *allocator = c10::GetAllocator(c10::DeviceType::CUDA);
-  return at::detail::empty_strided_generic(sizes, strides, allocator, c10::DispatchKeySet(c10::DispatchKey::CUDA), type);
+  return at::detail::empty_strided_generic(sizes, strides, allocator,
+                                           c10::DispatchKeySet(c10::DispatchKey::CUDA), type);
 }
 
 } // namespace nereid::ops

@@ -1,8 +1,8 @@
 // Compiled kernels by what calls need, and their launches.
 //
 // Entries of a table are written once, the key before the kernel, and a table that has become too
-// small lives on beside its successor (together they are smaller than it). So calls look a kernel up
-// without a lock.
+// small lives on beside its successor (together they are smaller than it). So calls look a kernel
+// up without a lock.
 #pragma once
 
 #include "operands.h"
@@ -70,7 +70,8 @@ private:
 };
 
 /// Launches a kernel on a device, there on the current stream. Raises c10::Error where it fails.
-void start(nrd_kernel *kernel, const nrd_arg *args, size_t count, const uint32_t (&grid)[3], c10::Device device);
+void start(nrd_kernel *kernel, const nrd_arg *args, size_t count, const uint32_t (&grid)[3],
+           c10::Device device);
 
 /// The arguments of a launch, in order.
 class Launch {
@@ -80,7 +81,8 @@ public:
   void pointer(const void *address, Code code) {
     nrd_arg &arg = next(NRD_ARG_POINTER);
     arg.dtype = elementTypes[code];
-    arg.memory = device.is_cuda() ? uint8_t(NRD_MEMORY_CUDA + device.index()) : uint8_t(NRD_MEMORY_UNKNOWN);
+    arg.memory =
+        device.is_cuda() ? uint8_t(NRD_MEMORY_CUDA + device.index()) : uint8_t(NRD_MEMORY_UNKNOWN);
     arg.p = const_cast<void *>(address);
   }
   void number(const Number &number) {
@@ -91,7 +93,9 @@ public:
   }
   void integer(int64_t value) { next(NRD_ARG_INT).i = value; }
   /// As `start`.
-  void run(nrd_kernel *kernel, uint32_t programs) const { start(kernel, args, count, {programs, 1, 1}, device); }
+  void run(nrd_kernel *kernel, uint32_t programs) const {
+    start(kernel, args, count, {programs, 1, 1}, device);
+  }
 
 private:
   nrd_arg &next(uint8_t kind) {
@@ -104,10 +108,12 @@ private:
 
   c10::Device device;
   size_t count = 0;
-  nrd_arg args[(OPS_MAX_OUTPUTS + OPS_MAX_OPERANDS) * (OPS_MAX_RANK + 1) + OPS_MAX_OPERANDS + OPS_MAX_RANK + 1];
+  nrd_arg args[(OPS_MAX_OUTPUTS + OPS_MAX_OPERANDS) * (OPS_MAX_RANK + 1) + OPS_MAX_OPERANDS +
+               OPS_MAX_RANK + 1];
 };
 
 /// A new tensor in torch's memory, as at::empty_strided without the dispatcher.
-at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type, c10::Device device);
+at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type,
+                    c10::Device device);
 
 } // namespace nereid::ops

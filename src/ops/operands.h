@@ -15,8 +15,9 @@ namespace nereid::ops {
 /// The dtypes that kernels are made for, in the order of _launch.DTYPES.
 enum Code : uint8_t { Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, NoCode = 0xff };
 
-constexpr at::ScalarType scalarTypes[] = {at::kBool, at::kByte, at::kChar,     at::kShort, at::kInt,
-                                          at::kLong, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
+constexpr at::ScalarType scalarTypes[] = {at::kBool,  at::kByte,  at::kChar, at::kShort,
+                                          at::kInt,   at::kLong,  at::kHalf, at::kBFloat16,
+                                          at::kFloat, at::kDouble};
 constexpr uint8_t elementTypes[] = {NRD_INT1,  NRD_UINT8, NRD_INT8, NRD_INT16, NRD_INT32,
                                     NRD_INT64, NRD_FP16,  NRD_BF16, NRD_FP32,  NRD_FP64};
 
@@ -46,9 +47,13 @@ inline Code codeOf(at::ScalarType type) {
     return NoCode;
   }
 }
-inline bool isFloat(Code code) { return code >= F16; }
+inline bool isFloat(Code code) {
+  return code >= F16;
+}
 /// Kinds of dtypes, of which the higher one decides: bool, integer, float.
-inline int category(Code code) { return code == Bool ? 0 : code < F16 ? 1 : 2; }
+inline int category(Code code) {
+  return code == Bool ? 0 : code < F16 ? 1 : 2;
+}
 
 /// A number: of an argument, or of a tensor of the host without dimensions.
 struct Number {

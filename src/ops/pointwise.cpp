@@ -47,9 +47,10 @@ const Pointwise::Rule *Pointwise::choose(const c10::IValue *arguments) const {
       continue;
     }
     const c10::IValue &value = arguments[plan.choice];
-    if (value.isString() ? rule.choice_kind == OPS_CHOICE_TEXT && value.toStringRef() == rule.text
-                         : rule.choice_kind == OPS_CHOICE_NUMBER &&
-                               (value.isInt() ? value.toInt() : int64_t(value.toBool())) == rule.choice_number)
+    if (value.isString()
+            ? rule.choice_kind == OPS_CHOICE_TEXT && value.toStringRef() == rule.text
+            : rule.choice_kind == OPS_CHOICE_NUMBER &&
+                  (value.isInt() ? value.toInt() : int64_t(value.toBool())) == rule.choice_number)
       return &rule;
   }
   return nullptr;
@@ -64,7 +65,8 @@ template <typename T> static bool hasNames(const T &tensor) {
 
 /// Whether kernels can work on the memory of a tensor as it is.
 static bool isPlain(const at::Tensor &tensor) {
-  return tensor.layout() == at::kStrided && !tensor.is_quantized() && !hasNames(tensor) && tensor.dim() <= OPS_MAX_RANK;
+  return tensor.layout() == at::kStrided && !tensor.is_quantized() && !hasNames(tensor) &&
+         tensor.dim() <= OPS_MAX_RANK;
 }
 
 OpsReason Pointwise::collect(const c10::IValue *arguments, Call &call) const {
@@ -160,7 +162,9 @@ OpsReason Pointwise::promote(Call &call) const {
         state = at::native::update_result_type_state(*operand.tensor, state);
       } else {
         const Number &number = operand.number;
-        at::Scalar scalar = number.isFloat ? at::Scalar(number.real) : number.kind == 0 ? at::Scalar(number.integer != 0) : at::Scalar(number.integer);
+        at::Scalar scalar = number.isFloat     ? at::Scalar(number.real)
+                            : number.kind == 0 ? at::Scalar(number.integer != 0)
+                                               : at::Scalar(number.integer);
         state = at::native::update_result_type_state(scalar, state);
       }
     }
@@ -176,8 +180,8 @@ OpsReason Pointwise::promote(Call &call) const {
   return OPS_OURS;
 }
 
-/// A number among the inputs as kernels get it: a float, rounded to `common` if that is wanted, or an
-/// integer.
+/// A number among the inputs as kernels get it: a float, rounded to `common` if that is wanted, or
+/// an integer.
 static Number placed(const Number &number, Code common, bool rounds) {
   if (!isFloat(common))
     return Number::of(number.isFloat ? int64_t(number.real) : number.integer);
@@ -233,9 +237,11 @@ OpsReason Pointwise::scalars(const c10::IValue *arguments, Call &call) const {
       if (plan.fills[i] == OPS_FILL_ABSENT)
         continue;
       if (plan.fills[i] == OPS_FILL_NUMBER)
-        scalar = isReal ? Number::of(plan.fill_numbers[i]) : Number::of(int64_t(plan.fill_numbers[i]));
+        scalar =
+            isReal ? Number::of(plan.fill_numbers[i]) : Number::of(int64_t(plan.fill_numbers[i]));
       else
-        scalar = isReal ? Number::of(high ? limits.high : limits.low) : Number::of(high ? limits.max : limits.min);
+        scalar = isReal ? Number::of(high ? limits.high : limits.low)
+                        : Number::of(high ? limits.max : limits.min);
       continue;
     }
     if (arguments[at].isTensor()) {
@@ -253,7 +259,8 @@ OpsReason Pointwise::scalars(const c10::IValue *arguments, Call &call) const {
       if (std::abs(value) > limits.high && !std::isinf(value))
         return OPS_SCALAR;
       scalar = Number::of(value);
-    } else if (scalar->isFloat || (call.common != Bool && (scalar->integer < limits.min || scalar->integer > limits.max))) {
+    } else if (scalar->isFloat || (call.common != Bool && (scalar->integer < limits.min ||
+                                                           scalar->integer > limits.max))) {
       return OPS_SCALAR;
     }
   }
@@ -307,15 +314,19 @@ bool Pointwise::sameLayout(Call &call) const {
   }
   if (plan.kind == OPS_FUNCTIONAL) {
     for (int i = 0; i < plan.output_count; ++i)
-      call.made[i] = allocate(model->sizes(), model->strides(), scalarTypes[call.result], call.device);
+      call.made[i] =
+          allocate(model->sizes(), model->strides(), scalarTypes[call.result], call.device);
     return true;
   }
   for (int i = 0; i < plan.output_count; ++i) {
     for (int j = 0; j < plan.input_count; ++j)
-      if (call.inputs[j].kind == Operand::Tensor && conflict(*call.given[i], *call.inputs[j].tensor))
+      if (call.inputs[j].kind == Operand::Tensor &&
+          conflict(*call.given[i], *call.inputs[j].tensor))
         return false;
     for (int j = 0; j < i; ++j)
-      if (call.given[i] != call.given[j] && (call.given[i]->const_data_ptr() == call.given[j]->const_data_ptr() || conflict(*call.given[i], *call.given[j])))
+      if (call.given[i] != call.given[j] &&
+          (call.given[i]->const_data_ptr() == call.given[j]->const_data_ptr() ||
+           conflict(*call.given[i], *call.given[j])))
         return false;
   }
   return true;
@@ -324,8 +335,10 @@ bool Pointwise::sameLayout(Call &call) const {
 OpsReason Pointwise::shape(Call &call) {
   if (plan.kind != OPS_FUNCTIONAL)
     for (int i = 0; i < plan.output_count; ++i)
-      if (at::ScalarType type = call.given[i]->scalar_type(); type != scalarTypes[call.result] &&
-          (plan.kind == OPS_OUT || (!call.rule->casts && !at::canCast(scalarTypes[call.result], type))))
+      if (at::ScalarType type = call.given[i]->scalar_type();
+          type != scalarTypes[call.result] &&
+          (plan.kind == OPS_OUT ||
+           (!call.rule->casts && !at::canCast(scalarTypes[call.result], type))))
         return OPS_OUTPUT_DTYPE; // of `out=` ATen knows which ones an operator takes
   // Tensors of the host without dimensions are numbers, unless nothing has dimensions there.
   for (int i = 0; i < plan.input_count; ++i) {
@@ -424,8 +437,9 @@ static uint16_t blockFor(bool isCuda, int64_t elements) {
 
 /// Fills in what all kernels have in common, and the arguments that come first.
 template <typename OutputAt>
-static void begin(const OpsOverload &plan, OpsKey &key, Launch &launch, uint8_t kernel, uint32_t rule, Code common,
-                  c10::Device device, OutputAt outputAt, const Operand *inputs, const std::optional<Number> *scalars) {
+static void begin(const OpsOverload &plan, OpsKey &key, Launch &launch, uint8_t kernel,
+                  uint32_t rule, Code common, c10::Device device, OutputAt outputAt,
+                  const Operand *inputs, const std::optional<Number> *scalars) {
   key.rule = rule;
   key.kernel = kernel;
   key.is_cuda = plan.is_cuda;
@@ -468,9 +482,12 @@ static void begin(const OpsOverload &plan, OpsKey &key, Launch &launch, uint8_t 
 void Pointwise::launchFlat(Call &call, int64_t elements, uint16_t fixed) {
   Launch launch(call.device);
   OpsKey &key = call.key;
-  begin(plan, key, launch, 0, call.rule->id, call.common, call.device,
-        [&](int i) -> const at::Tensor & { return plan.kind == OPS_FUNCTIONAL ? call.made[i] : *call.given[i]; },
-        call.inputs, call.scalars);
+  begin(
+      plan, key, launch, 0, call.rule->id, call.common, call.device,
+      [&](int i) -> const at::Tensor & {
+        return plan.kind == OPS_FUNCTIONAL ? call.made[i] : *call.given[i];
+      },
+      call.inputs, call.scalars);
   key.mask = fixed;
   key.block = blockFor(plan.is_cuda, elements);
   launch.integer(elements);
@@ -545,7 +562,8 @@ OpsReason Pointwise::launchStrided(Call &call) {
         columns *= 2;
       tileRows = full / columns;
     }
-    programs = ((call.sizes[0] + columns - 1) / columns) * ((call.sizes[1] + tileRows - 1) / tileRows) *
+    programs = ((call.sizes[0] + columns - 1) / columns) *
+               ((call.sizes[1] + tileRows - 1) / tileRows) *
                (elements / (call.sizes[0] * call.sizes[1]));
     tiled = programs <= largest;
   }
@@ -554,9 +572,12 @@ OpsReason Pointwise::launchStrided(Call &call) {
   if (programs > largest)
     return OPS_SIZE;
 
-  begin(plan, key, launch, tiled ? 2 : 1, call.rule->id, call.common, call.device,
-        [&](int i) -> const at::Tensor & { return plan.kind == OPS_FUNCTIONAL ? call.made[i] : *call.given[i]; },
-        call.inputs, call.scalars);
+  begin(
+      plan, key, launch, tiled ? 2 : 1, call.rule->id, call.common, call.device,
+      [&](int i) -> const at::Tensor & {
+        return plan.kind == OPS_FUNCTIONAL ? call.made[i] : *call.given[i];
+      },
+      call.inputs, call.scalars);
   key.rank = uint8_t(rank);
   key.flags |= wide ? 2 : 0;
   for (int i = 0; i < operands; ++i) {

@@ -16,8 +16,8 @@ class Pointwise {
 public:
   explicit Pointwise(const OpsOverload &overload);
 
-  /// Runs a call whose arguments are the last ones on the stack and replaces them by the results, or
-  /// leaves them and answers why ATen has to run it.
+  /// Runs a call whose arguments are the last ones on the stack and replaces them by the results,
+  /// or leaves them and answers why ATen has to run it.
   OpsReason call(torch::jit::Stack &stack);
 
 private:

@@ -17,8 +17,8 @@ enum Tag : int64_t { Nothing, Tensor, Wrapped, Int, Double, Bool, String, List, 
 /// What else decides how a call is run: the modes that operators ask PyTorch for.
 int64_t modes() {
   at::Context &context = at::globalContext();
-  return int64_t(c10::get_default_dtype_as_scalartype()) | int64_t(context.deterministicAlgorithms()) << 8 |
-         int64_t(context.allowTF32CuBLAS()) << 9;
+  return int64_t(c10::get_default_dtype_as_scalartype()) |
+         int64_t(context.deterministicAlgorithms()) << 8 | int64_t(context.allowTF32CuBLAS()) << 9;
 }
 
 uint64_t mixed(at::ArrayRef<int64_t> words) {
@@ -38,7 +38,8 @@ int64_t bitsOf(double value) {
 
 } // namespace
 
-Replay::Replay(const c10::FunctionSchema &schema, bool isCuda) : argumentCount(schema.arguments().size()), isCuda(isCuda) {
+Replay::Replay(const c10::FunctionSchema &schema, bool isCuda)
+    : argumentCount(schema.arguments().size()), isCuda(isCuda) {
   for (const c10::Argument &argument : schema.arguments())
     isWritten.push_back(argument.alias_info() && argument.alias_info()->isWrite());
 }
@@ -51,8 +52,8 @@ bool Replay::sign(const c10::IValue &value, bool written, Signature &signature) 
       words.push_back(tag::Nothing);
       return true;
     }
-    if (tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_neg() || tensor.is_conj() || !tensor.has_storage() ||
-        tensor._is_zerotensor())
+    if (tensor.layout() != at::kStrided || tensor.is_quantized() || tensor.is_neg() ||
+        tensor.is_conj() || !tensor.has_storage() || tensor._is_zerotensor())
       return false;
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) { // Python gets it as a number
       std::optional<Number> number = numberOf(tensor);
@@ -66,8 +67,9 @@ bool Replay::sign(const c10::IValue &value, bool written, Signature &signature) 
     if (isHere && isCuda)
       signature.device = tensor.device();
     int64_t alignment = int64_t(reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) & 15);
-    words.push_back(tag::Tensor | int64_t(tensor.scalar_type()) << 8 | int64_t(tensor.device().type()) << 16 |
-                    int64_t(uint8_t(tensor.device().index())) << 24 | alignment << 32 | tensor.dim() << 40);
+    words.push_back(
+        tag::Tensor | int64_t(tensor.scalar_type()) << 8 | int64_t(tensor.device().type()) << 16 |
+        int64_t(uint8_t(tensor.device().index())) << 24 | alignment << 32 | tensor.dim() << 40);
     words.append(tensor.sizes().begin(), tensor.sizes().end());
     words.append(tensor.strides().begin(), tensor.strides().end());
     signature.tensors.push_back(&tensor);
@@ -118,12 +120,15 @@ bool Replay::sign(const c10::IValue *arguments, Signature &signature) const {
 std::shared_ptr<const Recorded> Replay::find(const Signature &signature) const {
   std::shared_lock lock(mutex);
   auto it = records.find(signature.hash);
-  if (it == records.end() || at::ArrayRef<int64_t>(it->second->words) != at::ArrayRef<int64_t>(signature.words))
+  if (it == records.end() ||
+      at::ArrayRef<int64_t>(it->second->words) != at::ArrayRef<int64_t>(signature.words))
     return nullptr;
   return it->second;
 }
 
-static c10::SmallVector<int64_t, 5> copied(const int64_t *numbers, int count) { return {numbers, numbers + count}; }
+static c10::SmallVector<int64_t, 5> copied(const int64_t *numbers, int count) {
+  return {numbers, numbers + count};
+}
 
 void Replay::add(const Signature &signature, const OpsRecord &record) {
   auto made = std::make_shared<Recorded>();
@@ -131,10 +136,13 @@ void Replay::add(const Signature &signature, const OpsRecord &record) {
   made->route = record.route;
   made->reason = record.reason;
   for (const OpsAllocation &its : at::ArrayRef(record.allocations, record.allocation_count))
-    made->allocations.push_back({at::ScalarType(its.dtype), copied(its.sizes, its.rank), copied(its.strides, its.rank)});
-  uint8_t memory = isCuda ? uint8_t(NRD_MEMORY_CUDA + signature.device.index()) : uint8_t(NRD_MEMORY_UNKNOWN);
+    made->allocations.push_back(
+        {at::ScalarType(its.dtype), copied(its.sizes, its.rank), copied(its.strides, its.rank)});
+  uint8_t memory =
+      isCuda ? uint8_t(NRD_MEMORY_CUDA + signature.device.index()) : uint8_t(NRD_MEMORY_UNKNOWN);
   for (const OpsStep &its : at::ArrayRef(record.steps, record.step_count)) {
-    Recorded::Step step{static_cast<nrd_kernel *>(its.kernel), {its.grid[0], its.grid[1], its.grid[2]}, {}, {}};
+    Recorded::Step step{
+        static_cast<nrd_kernel *>(its.kernel), {its.grid[0], its.grid[1], its.grid[2]}, {}, {}};
     for (uint32_t i = 0; i < its.argument_count; ++i) {
       const OpsArgument &argument = its.arguments[i];
       nrd_arg &arg = step.arguments.emplace_back();
@@ -152,13 +160,15 @@ void Replay::add(const Signature &signature, const OpsRecord &record) {
         arg.kind = NRD_ARG_POINTER;
         arg.dtype = elementTypes[argument.code];
         arg.memory = memory;
-        step.patches.push_back({i, argument.kind == OPS_ARGUMENT_ALLOCATION, argument.index, argument.integer});
+        step.patches.push_back(
+            {i, argument.kind == OPS_ARGUMENT_ALLOCATION, argument.index, argument.integer});
       }
     }
     made->steps.push_back(std::move(step));
   }
   for (const OpsResult &its : at::ArrayRef(record.results, record.result_count))
-    made->results.push_back({its.kind, its.index, its.offset, copied(its.sizes, its.rank), copied(its.strides, its.rank)});
+    made->results.push_back({its.kind, its.index, its.offset, copied(its.sizes, its.rank),
+                             copied(its.strides, its.rank)});
   std::unique_lock lock(mutex);
   if (records.size() >= mostRecords)
     records.clear();
@@ -167,12 +177,15 @@ void Replay::add(const Signature &signature, const OpsRecord &record) {
 
 /// Another view of a tensor's storage. offset: in elements, from the tensor's first one.
 static at::Tensor viewOf(const at::Tensor &tensor, const Recorded::Result &result) {
-  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(tensor.storage()), tensor.key_set(), tensor.dtype());
-  view.unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes, result.strides, tensor.storage_offset() + result.offset);
+  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(tensor.storage()),
+                                                             tensor.key_set(), tensor.dtype());
+  view.unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes, result.strides,
+                                                    tensor.storage_offset() + result.offset);
   return view;
 }
 
-bool Replay::run(const Recorded &recorded, const Signature &signature, torch::jit::Stack &stack) const {
+bool Replay::run(const Recorded &recorded, const Signature &signature,
+                 torch::jit::Stack &stack) const {
   for (size_t i = 0; i < signature.tensors.size(); ++i) {
     if (!signature.written[i])
       continue;
@@ -190,9 +203,11 @@ bool Replay::run(const Recorded &recorded, const Signature &signature, torch::ji
   for (const Recorded::Step &step : recorded.steps) {
     c10::SmallVector<nrd_arg, 48> arguments(step.arguments.begin(), step.arguments.end());
     for (const Recorded::Patch &patch : step.patches) {
-      const at::Tensor &tensor = patch.isAllocation ? made[patch.index] : *signature.tensors[patch.index];
+      const at::Tensor &tensor =
+          patch.isAllocation ? made[patch.index] : *signature.tensors[patch.index];
       bool written = patch.isAllocation || signature.written[patch.index];
-      void *address = written ? tensor.mutable_data_ptr() : const_cast<void *>(tensor.const_data_ptr());
+      void *address =
+          written ? tensor.mutable_data_ptr() : const_cast<void *>(tensor.const_data_ptr());
       arguments[patch.argument].p = static_cast<char *>(address) + patch.offset;
     }
     start(step.kernel, arguments.data(), arguments.size(), step.grid, signature.device);

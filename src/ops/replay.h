@@ -1,6 +1,7 @@
-// Calls that were run once in Python (nereid.ops._record) and are repeated without it: the launches of
-// a call, its allocations and its results depend only on what its signature says: dtypes, shapes,
-// strides, alignment and numbers. A signature that is met for the first time goes to Python.
+// Calls that were run once in Python (nereid.ops._record) and are repeated without it: the launches
+// of a call, its allocations and its results depend only on what its signature says: dtypes,
+// shapes, strides, alignment and numbers. A signature that is met for the first time goes to
+// Python.
 #pragma once
 
 #include "kernels.h"

@@ -1,6 +1,6 @@
 // The router: operators of this package in PyTorch's dispatcher, one functor for each overload. A
-// call that the package does not serve goes to the kernel that was there before, which was saved when
-// nothing of the package was registered, so that a functor never reaches itself.
+// call that the package does not serve goes to the kernel that was there before, which was saved
+// when nothing of the package was registered, so that a functor never reaches itself.
 #include "pointwise.h"
 #include "replay.h"
 
@@ -21,8 +21,8 @@ struct Counts {
   std::atomic<uint64_t> numbers[OPS_REASON_COUNT] = {};
 };
 
-/// One overload at one key. It lives as long as the process: a call may still run in its functor when
-/// another thread takes it out of the dispatcher.
+/// One overload at one key. It lives as long as the process: a call may still run in its functor
+/// when another thread takes it out of the dispatcher.
 struct Entry {
   Entry(const c10::OperatorHandle &handle, c10::DispatchKey key)
       : handle(handle), key(key), native(handle.getComputedKernelForDispatchKey(key)) {}
@@ -33,7 +33,8 @@ struct Entry {
   Counts counts;
   c10::KernelFunction functor;
   bool records = false;
-  std::shared_ptr<const c10::SafeKernelFunction> python; ///< of one that records, while it is entered
+  std::shared_ptr<const c10::SafeKernelFunction>
+      python; ///< of one that records, while it is entered
   std::optional<c10::RegistrationHandleRAII> registration;
 };
 
@@ -44,7 +45,8 @@ class PointwiseFunctor : public c10::OperatorKernel {
 public:
   PointwiseFunctor(Entry &entry, const OpsOverload &overload) : entry(entry), operation(overload) {}
 
-  void operator()(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
+  void operator()(const c10::OperatorHandle &handle, c10::DispatchKeySet keys,
+                  torch::jit::Stack *stack) {
     OpsReason reason = operation.call(*stack);
     entry.counts.add(reason);
     if (reason != OPS_OURS)
@@ -66,14 +68,18 @@ thread_local Pending pending;
 
 class RecordedFunctor : public c10::OperatorKernel {
 public:
-  explicit RecordedFunctor(Entry &entry) : entry(entry), replay(entry.handle.schema(), entry.key == c10::DispatchKey::CUDA) {}
+  explicit RecordedFunctor(Entry &entry)
+      : entry(entry), replay(entry.handle.schema(), entry.key == c10::DispatchKey::CUDA) {}
 
-  void operator()(const c10::OperatorHandle &handle, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
-    const c10::IValue *arguments = stack->data() + stack->size() - handle.schema().arguments().size();
+  void operator()(const c10::OperatorHandle &handle, c10::DispatchKeySet keys,
+                  torch::jit::Stack *stack) {
+    const c10::IValue *arguments =
+        stack->data() + stack->size() - handle.schema().arguments().size();
     Signature signature;
     bool isSigned = replay.sign(arguments, signature);
     std::shared_ptr<const Recorded> recorded = isSigned ? replay.find(signature) : nullptr;
-    if (recorded && recorded->route == OPS_ROUTE_RECORDED && replay.run(*recorded, signature, *stack)) {
+    if (recorded && recorded->route == OPS_ROUTE_RECORDED &&
+        replay.run(*recorded, signature, *stack)) {
       entry.counts.add(OPS_OURS);
       return;
     }
@@ -139,12 +145,13 @@ extern "C" const char *ops_start(uint32_t version, const char *path, OpsPrepare 
   library.free = reinterpret_cast<decltype(library.free)>(dlsym(handle, "nrd_error_free"));
   library.prepare = prepare;
   if (void *cuda = dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_NOLOAD))
-    library.currentStream =
-        reinterpret_cast<decltype(library.currentStream)>(dlsym(cuda, "aoti_torch_get_current_cuda_stream"));
+    library.currentStream = reinterpret_cast<decltype(library.currentStream)>(
+        dlsym(cuda, "aoti_torch_get_current_cuda_stream"));
   return library.launch && library.message && library.free ? nullptr : "libnereid lacks a function";
 }
 
-extern "C" int64_t ops_save(const char *name, const char *overload, uint8_t isCuda, char *error, uint64_t size) try {
+extern "C" int64_t ops_save(const char *name, const char *overload, uint8_t isCuda, char *error,
+                            uint64_t size) try {
   c10::DispatchKey key = keyOf(isCuda);
   c10::OperatorHandle handle = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
   std::lock_guard<std::mutex> lock(mutex);
@@ -155,14 +162,18 @@ extern "C" int64_t ops_save(const char *name, const char *overload, uint8_t isCu
   return -1;
 }
 
-extern "C" int32_t ops_make(int64_t number, const OpsOverload *overload, char *error, uint64_t size) try {
+extern "C" int32_t ops_make(int64_t number, const OpsOverload *overload, char *error,
+                            uint64_t size) try {
   Entry &entry = entryOf(number);
   entry.records = !overload;
   if (entry.records) {
-    entry.functor = c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<RecordedFunctor>(entry));
+    entry.functor =
+        c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<RecordedFunctor>(entry));
   } else {
-    TORCH_CHECK(entry.handle.schema().arguments().size() == overload->argument_count, "the overload has another number of arguments");
-    entry.functor = c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<PointwiseFunctor>(entry, *overload));
+    TORCH_CHECK(entry.handle.schema().arguments().size() == overload->argument_count,
+                "the overload has another number of arguments");
+    entry.functor = c10::KernelFunction::makeFromBoxedFunctor(
+        std::make_unique<PointwiseFunctor>(entry, *overload));
   }
   return 0;
 } catch (const std::exception &exception) {
@@ -173,14 +184,15 @@ extern "C" int32_t ops_make(int64_t number, const OpsOverload *overload, char *e
 extern "C" int32_t ops_enter(int64_t number, char *error, uint64_t size) try {
   Entry &entry = entryOf(number);
   if (entry.records) {
-    auto python = std::make_shared<const c10::SafeKernelFunction>(entry.handle.getComputedKernelForDispatchKey(entry.key));
+    auto python = std::make_shared<const c10::SafeKernelFunction>(
+        entry.handle.getComputedKernelForDispatchKey(entry.key));
     std::lock_guard<std::mutex> lock(mutex);
     entry.python = std::move(python);
   }
   Silent silent;
   c10::WarningUtils::WarningHandlerGuard guard(&silent);
-  entry.registration.emplace(c10::Dispatcher::singleton().registerImpl(entry.handle.operator_name(), entry.key, entry.functor,
-                                                                       std::nullopt, nullptr, "nereid.ops"));
+  entry.registration.emplace(c10::Dispatcher::singleton().registerImpl(
+      entry.handle.operator_name(), entry.key, entry.functor, std::nullopt, nullptr, "nereid.ops"));
   return 0;
 } catch (const std::exception &exception) {
   tell(error, size, exception.what());
@@ -196,7 +208,9 @@ extern "C" void ops_leave(int64_t number) {
   entry.python = nullptr;
 }
 
-extern "C" int32_t ops_wants_record(int64_t number) { return pending.entry && pending.entry == &entryOf(number); }
+extern "C" int32_t ops_wants_record(int64_t number) {
+  return pending.entry && pending.entry == &entryOf(number);
+}
 
 extern "C" void ops_record(int64_t number, const OpsRecord *record) {
   if (ops_wants_record(number))

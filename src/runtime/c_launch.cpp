@@ -216,7 +216,8 @@ nrd_error *nrd_find(nrd_function *function, const nrd_arg *args, size_t count,
 NRD_CATCH_ERROR
 
 /// Packs the usual arguments of a kernel, with or without its constants, the items of tuples one by
-/// one; false, for what needs more thought. `here`: the memory that pointers may be known to lie in.
+/// one; false, for what needs more thought. `here`: the memory that pointers may be known to lie
+/// in.
 static inline bool packPlainly(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args,
                                uint32_t here, Slots &slots) {
   size_t known = kernel.packing.size();
@@ -273,11 +274,12 @@ nrd_error *nrd_kernel_launch(nrd_kernel *kernel, const nrd_arg *args, size_t cou
   NRD_NEEDS(kernel);
   NRD_NEEDS_ARRAY(args, count);
   NRD_NEEDS(launch);
-  // On the CPU, or on a GPU where the kernel was launched before, with usual arguments: no more than
-  // it takes.
+  // On the CPU, or on a GPU where the kernel was launched before, with usual arguments: no more
+  // than it takes.
   if (const ReadyKernel *ready = kernel->ready.load(std::memory_order_acquire)) {
     Slots slots;
-    if (launch->checked != 2 && packPlainly(*kernel, {args, count}, memoryOf(ready->number), slots) &&
+    if (launch->checked != 2 &&
+        packPlainly(*kernel, {args, count}, memoryOf(ready->number), slots) &&
         cuda::isReadyFor(cuda::readyOf(*ready), *launch)) [[likely]] {
       ErrorPtr error = cuda::startReady(*kernel, cuda::readyOf(*ready), *launch, slots);
       return error ? wrap(std::move(error)) : nullptr;

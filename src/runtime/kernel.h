@@ -63,7 +63,7 @@ struct Packing {
     Int64,
     Float,  ///< fp32
     Double, ///< fp64
-    Other  ///< anything else
+    Other   ///< anything else
   };
   Kind kind = Skipped;
   uint8_t zeroBits = 0; ///< bits of the value that must be 0: a promised multiple of 16

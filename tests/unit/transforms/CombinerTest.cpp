@@ -21,9 +21,10 @@ protected:
   Region &reduce(const std::string &element, const std::string &body, bool anyOrder = false) {
     module = parseSourceString<ModuleOp>(
         "func.func @f(%x: tensor<8x" + element + ">) -> " + element + " {\n" +
-            "  %r = tile.reduce(%x) axis 0 " + (anyOrder ? "any_order " : "") + "{\n  ^bb0(%a: " +
-            element + ", %b: " + element + "):\n" + body + "\n    tile.yield %c : " + element +
-            "\n  } : (tensor<8x" + element + ">) -> " + element + "\n  return %r : " + element + "\n}\n",
+            "  %r = tile.reduce(%x) axis 0 " + (anyOrder ? "any_order " : "") +
+            "{\n  ^bb0(%a: " + element + ", %b: " + element + "):\n" + body +
+            "\n    tile.yield %c : " + element + "\n  } : (tensor<8x" + element + ">) -> " +
+            element + "\n  return %r : " + element + "\n}\n",
         &context);
     ReduceOp found;
     if (module)
@@ -71,8 +72,8 @@ TEST_F(CombinerTest, NeutralElementsAreNeutral) {
         }
     }
   const std::pair<const char *, CombinerKind> floats[] = {
-      {"addf", CombinerKind::AddF},      {"mulf", CombinerKind::MulF},
-      {"maxnumf", CombinerKind::MaxNum}, {"minnumf", CombinerKind::MinNum},
+      {"addf", CombinerKind::AddF},        {"mulf", CombinerKind::MulF},
+      {"maxnumf", CombinerKind::MaxNum},   {"minnumf", CombinerKind::MinNum},
       {"maximumf", CombinerKind::Maximum}, {"minimumf", CombinerKind::Minimum}};
   for (const char *type : {"f16", "bf16", "f32", "f64"})
     for (auto [name, kind] : floats) {
