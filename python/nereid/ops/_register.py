@@ -8,11 +8,12 @@ tensors have other keys and never come here.
 import collections
 import contextlib
 import dataclasses
-import os
 import threading
 import warnings
 
 import torch
+
+from nereid import knobs
 
 from . import _router, _schema
 from ._declare import Native, select
@@ -151,7 +152,7 @@ def _registration(only, without, device, router):
         raise ValueError(f"`device` is {device!r}: expected \"cpu\", \"cuda\" or None for both")
     if router not in (None, True, False):
         raise ValueError(f"`router` is {router!r}: expected True, False or None")
-    return _Registration(select(only, without), keys, os.environ.get("NEREID_OPS_ROUTER", "1") != "0" if router is None else router)
+    return _Registration(select(only, without), keys, knobs.nereid.ops_router if router is None else router)
 
 
 def enable(only=None, without=None, device=None, router=None):

@@ -101,7 +101,7 @@ def build(folder=None):
     release = torch.__version__.split("+")[0]
     identity = hashlib.sha256(b"\0".join([release.encode(), str(torch._C._GLIBCXX_USE_CXX11_ABI).encode(), *texts])).hexdigest()[:16]
     name = f"router-torch{release}-{identity}.so"
-    folder = pathlib.Path(folder or os.environ.get("NEREID_OPS_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "nereid" / "ops")
+    folder = pathlib.Path(folder or nereid.knobs.nereid.ops_cache or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "nereid" / "ops")
     path = folder / name
     if path.exists():
         return path
