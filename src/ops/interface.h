@@ -147,7 +147,8 @@ enum OpsResultKind : uint8_t {
   OPS_RESULT_ALLOCATION,
   OPS_RESULT_VIEW, ///< of allocation `index`, from `offset` elements on
   OPS_RESULT_ARGUMENT,
-  OPS_RESULT_NOTHING
+  OPS_RESULT_NOTHING,
+  OPS_RESULT_NUMBER ///< the integer `offset`
 };
 struct OpsResult {
   OpsResultKind kind;

@@ -212,7 +212,7 @@ bool Replay::run(const Recorded &recorded, const Signature &signature,
     }
     start(step.kernel, arguments.data(), arguments.size(), step.grid, signature.device);
   }
-  c10::SmallVector<at::Tensor, 4> results;
+  c10::SmallVector<c10::IValue, 4> results;
   for (const Recorded::Result &its : recorded.results)
     switch (its.kind) {
     case OPS_RESULT_ALLOCATION:
@@ -225,10 +225,13 @@ bool Replay::run(const Recorded &recorded, const Signature &signature,
       results.push_back(*signature.tensors[its.index]);
       break;
     case OPS_RESULT_NOTHING:
-      results.emplace_back();
+      results.push_back(at::Tensor());
+      break;
+    case OPS_RESULT_NUMBER:
+      results.push_back(its.offset);
     }
   torch::jit::drop(stack, argumentCount);
-  for (at::Tensor &result : results)
+  for (c10::IValue &result : results)
     stack.emplace_back(std::move(result));
   return true;
 }

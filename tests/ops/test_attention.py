@@ -230,6 +230,28 @@ def test_gpu_variants_are_left_to_aten(target):
     assert type(called(inner, *rows, None, None, 5, 7, 0.0, False, False, window_size_left=-1, window_size_right=-1)) is tuple
 
 
+def test_calls_can_be_recorded(target):
+    """What these operators do is allocations, views and launches, so the router can repeat it; integers among the results too."""
+    from nereid.ops import _record
+    query, key, value = inputs((2, 4, 2, 50, 70, 16), torch.float16, target)
+    name = "_scaled_dot_product_flash_attention"
+    for name, args in ((name, (query, key, value, 0.0, True)), (name + "_for_cpu", (query, key, value))):
+        recorder = _record.Recorder([query, key, value], target)
+        with recorder:
+            results = called(name, *args)
+        record = recorder.record(results)
+        assert record.route == _record.RECORDED and record.step_count == 1 and recorder.problem is None
+        kinds = [record.results[i].kind for i in range(record.result_count)]
+        wanted = [_record._MADE, _record._VIEW] if name.endswith("cpu") else [
+            _record._MADE, _record._MADE, _record._NOTHING, _record._NOTHING, _record._NUMBER, _record._NUMBER, *[_record._MADE] * 3]
+        assert kinds == wanted and (name.endswith("cpu") or [record.results[i].offset for i in (4, 5)] == [50, 70])
+    gradient = torch.ones_like(query)
+    recorder = _record.Recorder([gradient, query, key, value, *results], target)
+    with recorder:
+        found = called("_scaled_dot_product_flash_attention_for_cpu_backward", gradient, query, key, value, *results, 0.0, False)
+    assert recorder.record(found).step_count == 3
+
+
 def test_forms():
     """Results that are integers belong to an overload; one with scales for 8-bit inputs is another operator."""
     names = {form.name for name in nereid.ops.OPERATORS if "attention" in name for form in nereid.ops.OPERATORS[name].forms}

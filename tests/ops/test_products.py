@@ -191,6 +191,29 @@ def test_what_is_left_to_aten(target):
             call()
 
 
+def test_repeated_calls(target):
+    """The router repeats a call of the same shapes; another alpha, another stride or an overlap is another call."""
+    a, b, x = random(torch.float32, 20, 30, device=target), random(torch.float32, 30, 40, device=target), random(torch.float32, 40, device=target)
+    with nereid.ops.use(only=NAMES):
+        for _ in range(3):
+            for alpha in (1, 2.5):
+                left, right = torch.randn_like(a), torch.randn_like(b)
+                found = torch.addmm(x, left, right, alpha=alpha)
+                close(found, x.double() + alpha * (left.double() @ right.double()))
+                close(torch.addmm(x, left, right.t().contiguous().t(), alpha=alpha), found.double())
+    square = random(torch.float32, 30, 30, device=target)
+    with nereid.ops.use(only=NAMES):
+        for out in (torch.empty_like(square), square.clone(), torch.empty_like(square)):
+            close(torch.mm(square, square, out=out), square.double() @ square.double())
+            nereid.ops.report(clear=True)
+            torch.mm(out, square, out=out)  # undefined in ATen
+            assert [row.reason for row in nereid.ops.report()] == ["overlap"]
+
+
+def close(found, exact):
+    assert (found.double() - exact).abs().max() <= 1e-4 * exact.abs().max()
+
+
 def test_parts(target, monkeypatch):
     """Deep products are cut into parts, which are added in their order: the same numbers each time, and alpha, beta and the activation count once."""
     a, b, x = random(torch.float32, 20, 3000, device=target), random(torch.float32, 3000, 30, device=target), random(torch.float32, 30, device=target)

@@ -25,7 +25,7 @@ _QUESTIONS = {torch.ops.aten.promote_types, torch.ops.aten.can_cast, torch.ops.a
 _CODES = tuple(DTYPES)
 PYTHON, NATIVE, RECORDED = range(3)
 _TENSOR, _ALLOCATION, _INT, _FLOAT = range(4)
-_MADE, _VIEW, _ARGUMENT, _NOTHING = range(4)
+_MADE, _VIEW, _ARGUMENT, _NOTHING, _NUMBER = range(5)
 
 _Numbers = ctypes.POINTER(ctypes.c_int64)
 
@@ -135,6 +135,8 @@ class Recorder(TorchDispatchMode):
     def _result(self, result):
         if result is None:
             return _Result(kind=_NOTHING)
+        if isinstance(result, int):
+            return _Result(kind=_NUMBER, offset=result)
         for i, tensor in enumerate(self.arguments):
             if tensor is result:
                 return _Result(kind=_ARGUMENT, index=i)
@@ -149,7 +151,7 @@ class Recorder(TorchDispatchMode):
         return _Result(kind=_VIEW, index=index, rank=result.dim(), offset=offset, sizes=_numbers(result.shape), strides=_numbers(result.stride()))
 
     def record(self, results):
-        """The `Record` of a call that has returned these results: a tensor, or a tuple of tensors and None. Its route is PYTHON where it
+        """The `Record` of a call that has returned these results: a tensor, or a tuple of tensors, integers and None. Its route is PYTHON where it
         cannot be repeated."""
         results = [self._result(result) for result in (results if isinstance(results, (tuple, list)) else (results, ))]
         if self.problem is not None:
