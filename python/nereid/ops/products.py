@@ -11,7 +11,7 @@ import torch
 import nereid.language as tl
 
 from ._launch import launch
-from ._strided import NARROW, STORAGE, cdiv, step_up
+from ._strided import NARROW, STORAGE, cdiv, programs_wanted, step_up
 from .kernels.products import add_parts, integer_product, product, vector_product
 
 
@@ -150,8 +150,9 @@ def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, 
     aligned = (aligned_to(a_other, *a_strides[:2]) | aligned_to(b_other, *b_strides[:2]) << 1 | aligned_to(n, *out_strides[:2]) << 2 | aligned_to(m) << 3
                | aligned_to(k) << 4)
     even = (m % cut.m == 0) | (n % cut.n == 0) << 1 | (k % cut.k == 0) << 2
-    reach = max((cut.m - 1) * a_strides[2] + (cut.k - 1) * a_strides[3], (cut.k - 1) * b_strides[2] + (cut.n - 1) * b_strides[3],
-                (cut.m - 1) * out_strides[1] + (cut.n - 1) * out_strides[2], (cut.m - 1) * bias_strides[1] + (cut.n - 1) * bias_strides[2], (cut.m - 1) * n)
+    # The step from tile to tile along k counts, too.
+    reach = max(cut.m * a_strides[2] + cut.k * a_strides[3], cut.k * b_strides[2] + cut.n * b_strides[3], cut.m * n,
+                *(cut.m * x[1] + cut.n * x[2] for x in (out_strides, bias_strides)))
     count = batches * cdiv(m, cut.m) * cdiv(n, cut.n)
     arguments = {
         "out": out, "a": a, "b": b, "bias": bias if parts == 1 else None, "parts": workspace, **numbers, "m_size": m, "n_size": n, "k_size": k, "outer_size": outer,
@@ -168,7 +169,7 @@ def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, 
         _add_parts(out, workspace, bias, (batches, m, n, parts), out_strides, bias_strides, epilogue, numbers, fixed)
 
 
-#: Sizes take 32 bits in kernels (a tensor with a longer dimension would not fit into memory beside its partner), places and strides 64.
+#: Sizes take 32 bits in kernels, strides and places in memory 64.
 _SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "outer_size", "batches", "tiles_of_part", "count")}
 
 
@@ -209,18 +210,18 @@ def _by_vector(out, a, x, bias, sizes, strides, numbers, fixed):
     columns = a_strides[1] < a_strides[2] and m > 1
     if device.type == "cpu":
         block_m, block_k = (step_up(m, (16, 64, 256)), step_up(k, (4, 16))) if columns else (step_up(m, (1, 4)), step_up(k, (16, 128, 1024)))
-        wanted, least = 16, 65536
+        least = 65536
     else:
         block_m, block_k = (step_up(m, (16, 64)), step_up(k, (16, 32))) if columns else (step_up(m, (1, 4)), step_up(k, (64, 256, 512)))
-        wanted, least = 2 * torch.cuda.get_device_properties(device).multi_processor_count, 4 * block_m * block_k
+        least = 4 * block_m * block_k
     programs, steps = batches * cdiv(m, block_m), cdiv(k, block_k)
-    parts = max(1, min(wanted // programs, steps * block_m * block_k // least, 64))
+    parts = max(1, min(programs_wanted(device) // 2 // programs, steps * block_m * block_k // least, 64))
     each = max(1, cdiv(steps, parts))
     parts = max(1, cdiv(steps, each))
     acc = tl.float64 if a.dtype == torch.float64 else tl.float32 if a.dtype.is_floating_point else tl.int64 if torch.int64 in (a.dtype, out.dtype) else tl.int32
     workspace = torch.empty((parts, batches, m), dtype=STORAGE[acc], device=device) if parts > 1 else None
     unit, multiple = a_strides[1 if columns else 2] == 1, 16 // a.element_size()
-    reach = max((block_m - 1) * a_strides[1] + (block_k - 1) * a_strides[2], (block_k - 1) * x_strides[1], (block_m - 1) * out_strides[1], (block_m - 1) * bias_strides[1])
+    reach = max(block_m * a_strides[1] + block_k * a_strides[2], block_k * x_strides[1], block_m * out_strides[1], block_m * bias_strides[1])
     arguments = {
         "out": out, "a": a, "x": x, "bias": bias if parts == 1 else None, "parts": workspace, **numbers, "m_size": m, "k_size": k, "batches": batches, "tiles_of_part": each,
         "out_strides": out_strides, "a_strides": a_strides, "x_strides": x_strides, "bias_strides": bias_strides

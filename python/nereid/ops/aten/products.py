@@ -6,7 +6,7 @@ import torch
 
 from .._declare import Native, Operator, declare
 from .._shapes import overlaps_itself
-from .._strided import FLOATS, INTEGERS
+from .._strided import FLOATS, INTEGERS, NARROW
 from ..functions import arithmetic
 from ..pointwise import ALL, Pointwise, Rule, run
 from ..products import multiply
@@ -133,6 +133,8 @@ class Product(Operator):
         n = 1 if vector else b.shape[-1]
         if b.shape[-1 if vector else -2] != k or self.rank == 3 and b.shape[0] != batches:
             return Native("shapes")
+        if max(batches, m, n, k) > NARROW:
+            return Native("size")
         shape = (m, ) if vector else (m, n) if self.rank == 2 or self.summed else (batches, m, n)
         added_strides = None
         if added is not None:
