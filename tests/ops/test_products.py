@@ -191,6 +191,25 @@ def test_what_is_left_to_aten(target):
             call()
 
 
+@pytest.mark.parametrize("name,rank", [("mm", 2), ("addmm", 2), ("bmm", 3), ("baddbmm", 3)])
+def test_out_dtype(name, rank, target):
+    """The overloads with `out_dtype`, which ATen has on GPUs only: sums of 16-bit products in fp32."""
+    operator = nereid.ops.OPERATORS[name]
+    form = next((form for form in operator.forms if form.name == f"{name}.dtype"), None)
+    if form is None:
+        pytest.skip("this PyTorch does not have it")
+    a, b = (random(torch.bfloat16, *shape, device=target) for shape in ((2, 20, 30)[3 - rank:], (2, 30, 40)[3 - rank:]))
+    for added in ([torch.bfloat16, torch.float32] if operator.added else [None]):
+        args = (a, b) if added is None else (random(added, 40, device=target), a, b)
+        exact = a.double() @ b.double() + (0 if added is None else args[0].double())
+        for dtype in (torch.float32, torch.bfloat16):
+            if added not in (None, torch.bfloat16, dtype):
+                continue
+            found = operator.call(form, *form.bind((*args, dtype), {}))
+            assert found.dtype == dtype and (found.double() - exact).abs().max() <= exact.abs().max() * (1e-6 if dtype == torch.float32 else 8e-3)
+    assert type(operator.call(form, *form.bind((*args, torch.float64), {}))) is nereid.ops.Native
+
+
 def test_repeated_calls(target):
     """The router repeats a call of the same shapes; another alpha, another stride or an overlap is another call."""
     a, b, x = random(torch.float32, 20, 30, device=target), random(torch.float32, 30, 40, device=target), random(torch.float32, 40, device=target)

@@ -12,6 +12,7 @@ from ..pointwise import ALL, Pointwise, Rule, run
 from ..products import multiply
 
 NUMBERS = (*INTEGERS, *FLOATS)
+HALVES = (torch.float16, torch.bfloat16)
 
 
 def _dtype_of(tensors):
@@ -107,7 +108,7 @@ class Product(Operator):
     family = "product"
 
     def accepts(self, form):
-        names = {argument.name for argument in form.arguments}
+        names = {argument.name for argument in form.arguments} - {"out_dtype"}
         known = {self.left, self.right} | ({"self", "beta", "alpha"} if self.added else set()) | ({"use_gelu"} if self.activations else set())
         return names == known and form.returns == 1
 
@@ -117,11 +118,16 @@ class Product(Operator):
 
     def call(self, form, values, outs):
         a, b, added = values[self.left], values[self.right], values["self"] if self.added else None
-        dtype = _dtype_of((a, b) if added is None else (a, b, added))
+        result = values.get("out_dtype")
+        # With `out_dtype`, what is added may have this dtype, too.
+        dtype = _dtype_of((a, b) if added is None or result is not None and added.dtype == result else (a, b, added))
         if type(dtype) is Native:
             return dtype
         if self.result and (dtype != torch.int8 or a.device.type != "cpu"):
             return Native("dtype")
+        if result is not None and (dtype not in HALVES or result not in (dtype, torch.float32) or added is not None and added.device != a.device):
+            return Native("dtype")
+        result = self.result or result or dtype
         if a.dim() != self.rank or b.dim() != self.right_rank:
             return Native("shapes")
         alpha, beta = (_factor(values["alpha"], dtype), _factor(values["beta"], dtype)) if self.added else (1, 1)
@@ -148,7 +154,7 @@ class Product(Operator):
             outs = [values["self"]]
             if tuple(outs[0].shape) != shape:
                 return Native("shapes")
-        out = output(outs, shape, self.result or dtype, a.device, (a, b), None if beta == 0 else added)
+        out = output(outs, shape, result, a.device, (a, b), None if beta == 0 else added)
         if type(out) is Native:
             return out
         if not out.numel():
