@@ -267,6 +267,15 @@ def test_tiles_of_gpus(processors):
             assert cut.m * cut.n <= 256 * 128 and cut.parts >= 1 and (dtype != torch.float64 or cut.m * cut.n <= 64 * 64)
 
 
+@pytest.mark.parametrize("m", [1, 5, 16, 17, 32, 64, 100, 1000])
+def test_tiles_of_cpus_fit(m):
+    """No tile has twice as many rows or columns as the product."""
+    for n in (16, 100, 4096, 100000):
+        for k in (10, 1024):
+            cut = products.tiles(torch.device("cpu"), torch.float32, 1, m, n, k)
+            assert cut.m < 2 * max(m, 8) and cut.n < 2 * max(n, 16) and cut.parts >= 1
+
+
 def test_chosen_tiles_go_first(target, monkeypatch):
     name = "cpu" if target == "cpu" else torch.cuda.get_device_name()
     monkeypatch.setitem(products.CHOSEN, (name, torch.float32, 1, 50, 60, 70), products.Tiles(16, 32, 16))

@@ -44,9 +44,9 @@ def tiles(device, dtype, batches, m, n, k, precision="ieee"):
 
 
 def _cpu_tiles(dtype, batches, m, n, k):
-    block_m, block_n = step_up(m, (4, 16, 32, 64)), step_up(n, (16, 32, 64, 128) if m <= 16 else (16, 32, 64))
+    block_m, block_n = step_up(m, (4, 8, 16, 32, 64)), step_up(n, (16, 32, 64, 128) if m <= 16 else (16, 32, 64))
     block_k = step_up(k, (16, 64, 128))
-    if batches * cdiv(m, 128) * cdiv(n, 64) >= 64:
+    if m >= 128 and batches * cdiv(m, 128) * cdiv(n, 64) >= 64:
         block_m = 128
     count = batches * cdiv(m, block_m) * cdiv(n, block_n)
     steps = cdiv(k, block_k)
@@ -209,7 +209,7 @@ def _by_vector(out, a, x, bias, sizes, strides, numbers, fixed):
     device = a.device
     columns = a_strides[1] < a_strides[2] and m > 1
     if device.type == "cpu":
-        block_m, block_k = (step_up(m, (16, 64, 256)), step_up(k, (4, 16))) if columns else (step_up(m, (1, 4)), step_up(k, (16, 128, 1024)))
+        block_m, block_k = (step_up(m, (16, 128, 1024, 4096)), 4) if columns else (step_up(m, (1, 4)), step_up(k, (16, 128, 1024)))
         least = 65536
     else:
         block_m, block_k = (step_up(m, (16, 64)), step_up(k, (16, 32))) if columns else (step_up(m, (1, 4)), step_up(k, (64, 256, 512)))
@@ -229,7 +229,7 @@ def _by_vector(out, a, x, bias, sizes, strides, numbers, fixed):
     own = fixed if parts == 1 else {"ALPHA": False, "BETA": False, "ACTIVATION": None}
     constants = {
         "ACC": acc, "EPILOGUE": acc, **own, "COLUMNS": columns, "UNIT": unit, "X_UNIT": x_strides[1] == 1,
-        "ALIGNED": (a_strides[0] % multiple == 0 and a_strides[2 if columns else 1] % multiple == 0) | ((m if columns else k) % multiple == 0) << 1, "MULTIPLE": multiple, "BM": block_m, "BK": block_k, "WIDE": reach > NARROW
+        "ALIGNED": (a_strides[0] % multiple == 0 and a_strides[2 if columns else 1] % multiple == 0) | ((m if columns else k) % multiple == 0) << 1, "MULTIPLE": multiple, "LANES": device.type != "cpu", "BM": block_m, "BK": block_k, "WIDE": reach > NARROW
     }
     launch(vector_product, (programs, parts), device, arguments, constants, _SIZES, num_warps=4)
     if parts > 1:

@@ -260,13 +260,15 @@ def add_parts(out, parts, bias, alpha, beta, m_size, n_size, batches, count, out
 @nereid.jit
 def vector_product(out, a, x, bias, parts, alpha, beta, m_size, k_size, batches, tiles_of_part, out_strides, a_strides, x_strides, bias_strides,
                    ACC: tl.constexpr, EPILOGUE: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constexpr, ACTIVATION: tl.constexpr, COLUMNS: tl.constexpr,
-                   UNIT: tl.constexpr, X_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, WIDE: tl.constexpr):
+                   UNIT: tl.constexpr, X_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, LANES: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
+                   WIDE: tl.constexpr):
     """out[b, m] = ACTIVATION(alpha * sum over k of a[b, m, k] * x[b, k] + beta * bias[b, m]). Grid: (tiles of m of all batches, parts of k).
 
     out_strides, bias_strides: (batch, m); a_strides: (batch, m, k); x_strides: (batch, k); parts: the workspace (part, batch, m), or None
     COLUMNS           tiles are (BK, BM) rather than (BM, BK): m has the smaller stride in `a`
     UNIT, X_UNIT      whether the inner stride of `a`'s tiles, and that of `x` along k, are 1; ALIGNED: bits: the other strides of
                       `a` (1), the size along its inner stride (2) are multiples of MULTIPLE
+    LANES             sums of a whole tile are kept, and added along k at the end; else each tile is added at once
     Other arguments: as for `product`.
     """
     AXIS: tl.constexpr = 0 if COLUMNS else 1
@@ -289,15 +291,16 @@ def vector_product(out, a, x, bias, parts, alpha, beta, m_size, k_size, batches,
     a_place = a_place + tl.expand_dims(m, AXIS) * m_step + tl.expand_dims(k, 1 - AXIS) * k_step
     x_step = step(x_strides[1], X_UNIT, WIDE)
     x_place = x + (place.to(tl.int64) * x_strides[0] + first.to(tl.int64) * BK * x_step) + k * x_step
-    total = tl.zeros((BK, BM) if COLUMNS else (BM, BK), ACC)
+    total = tl.zeros(((BK, BM) if COLUMNS else (BM, BK)) if LANES else (BM,), ACC)
     for position in range(first, last):
         k_mask = k < hinted(k_size, not COLUMNS and ALIGNED & 2 != 0, MULTIPLE) - position * BK
         values = tl.load(a_place, mask=tl.expand_dims(m_mask, AXIS) & tl.expand_dims(k_mask, 1 - AXIS), other=0).to(ACC)
         factors = tl.load(x_place, mask=k_mask, other=0).to(ACC)
-        total += values * tl.expand_dims(factors, 1 - AXIS)
+        products = values * tl.expand_dims(factors, 1 - AXIS)
+        total += products if LANES else tl.sum(products, AXIS).to(ACC)
         a_place += BK * k_step
         x_place += BK * x_step
-    found = tl.sum(total, AXIS).to(ACC)
+    found = tl.sum(total, AXIS).to(ACC) if LANES else total
     if parts is not None:
         tl.store(parts + ((part.to(tl.int64) * batches + place) * m_size + row) + m, found, mask=m_mask)
     else:
