@@ -198,6 +198,8 @@ def test_interpolation(size, aligned, dtype, target):
     x = torch.randn(2, 3, 8, 13, dtype=torch.float64, generator=generator)
     calls = {"bicubic": lambda x: torch.ops.aten._upsample_bicubic2d_aa(x, size, aligned), "bilinear": lambda x: torch.ops.aten._upsample_bilinear2d_aa(x, size, aligned),
              "linear": lambda x: torch.nn.functional.interpolate(x, size=size, mode="bilinear", align_corners=aligned)}
+    if dtype == torch.bfloat16 and target == "cpu":
+        calls = {"linear": calls["linear"]}  # ATen has no others there
 
     def run(name, kind):
         given = x.to(dtype).to(kind).to(target).requires_grad_()
@@ -210,7 +212,8 @@ def test_interpolation(size, aligned, dtype, target):
     wide, native = ({name: run(name, kind) for name in calls} for kind in (torch.float64, dtype))
     with nereid.ops.use():
         found = {name: run(name, dtype) for name in calls}
-    assert all(opinfo.served(name) for name in ("_upsample_bicubic2d_aa", "_upsample_bilinear2d_aa", "upsample_bilinear2d", "upsample_bilinear2d_backward"))
+    assert opinfo.served("upsample_bilinear2d") and opinfo.served("upsample_bilinear2d_backward")
+    assert len(calls) == 1 or opinfo.served("_upsample_bicubic2d_aa") and opinfo.served("_upsample_bilinear2d_aa")
     eps = torch.finfo(dtype).eps
     for name in calls:
         for mine, theirs, exact in zip(found[name], native[name], wide[name]):

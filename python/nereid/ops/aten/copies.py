@@ -6,7 +6,7 @@ from .._declare import Native, declare
 from .._launch import launch
 from .._moves import bits, clear, cloned, fill, flipped, foreign, movable, move, number, with_same_strides
 from .._promotion import result_type
-from .._strided import cdiv, collapse, product
+from .._strided import cdiv, collapse, product, step_up
 from ..kernels import moves as kernels
 from ._computed import Computed, ready
 
@@ -99,9 +99,11 @@ def _side_by_side(result, tensors, dim):
         for width in some:
             starts.append(start)
             start += width
-        launch(kernels.cat_rows, (cdiv(rows * max(some), 1024), len(some)), result.device, {
-            "out": result, "ins": tuple(tensors[first:first + _AT_ONCE]), "widths": some, "starts": tuple(starts), "rows": rows, "total": total
-        }, {"BLOCK": 1024})
+        most = max(some)
+        columns = step_up(most, (4, 32, 256, 1024))
+        launch(kernels.cat_rows, (cdiv(rows, 1024 // columns) * cdiv(most, columns), len(some)), result.device, {
+            "out": result, "ins": tuple(tensors[first:first + _AT_ONCE]), "widths": some, "starts": tuple(starts), "rows": rows, "total": total, "most": most
+        }, {"BR": 1024 // columns, "BC": columns}, divisible=("widths", "starts", "total"))
 
 
 def _cat(values, outs):

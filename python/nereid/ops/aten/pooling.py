@@ -345,6 +345,8 @@ def _filtered(cubic):
         x = values["self"]
         if (found := _unusable(x, *(outs or ()))) is not None:
             return found
+        if x.device.type == "cpu" and x.dtype not in (torch.float32, torch.float64):
+            return Native("dtype")
         sizes = _sizes_of(values, x)
         if sizes is None:
             return Native("sizes")

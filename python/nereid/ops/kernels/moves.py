@@ -7,15 +7,19 @@ from ._shared import write
 
 
 @nereid.jit
-def cat_rows(out, ins, widths, starts, rows, total, BLOCK: tl.constexpr):
-    """Tensors (rows, widths[i]), each contiguous, side by side into `out`, (rows, total). starts: the first column of each. Grid: (blocks of the largest, tensors)."""
-    which = tl.program_id(1)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+def cat_rows(out, ins, widths, starts, rows, total, most, BR: tl.constexpr, BC: tl.constexpr):
+    """Tensors (rows, widths[i]), each contiguous, side by side into `out`, (rows, total). starts: the first column of each; most: the largest width.
+
+    Grid: (tiles of the widest one, tensors).
+    """
+    tiles = tl.cdiv(most, BC)
+    r = (tl.program_id(0) // tiles).to(tl.int64) * BR + tl.arange(0, BR)
+    c = (tl.program_id(0) % tiles).to(tl.int64) * BC + tl.arange(0, BC)
     for i in tl.static_range(len(ins)):
-        if which == i:
-            mask = e < rows * widths[i]
-            row = e // widths[i]
-            tl.store(out + row * total + starts[i] + (e - row * widths[i]), tl.load(ins[i] + e, mask=mask), mask=mask)
+        if tl.program_id(1) == i:
+            mask = (r < rows)[:, None] & (c < widths[i])[None, :]
+            value = tl.load(ins[i] + (r * widths[i])[:, None] + c[None, :], mask=mask)
+            tl.store(out + (r * total + starts[i])[:, None] + c[None, :], value, mask=mask)
 
 
 @nereid.jit
