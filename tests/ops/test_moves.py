@@ -220,6 +220,15 @@ def test_interpolation(size, aligned, dtype, target):
             assert mine.dtype == dtype and (mine.double() - exact).abs().max() <= 2 * (theirs.double() - exact).abs().max() + 32 * eps, name
 
 
+@pytest.mark.parametrize("size", [(3, 20, 30), (5, 90, 70)])
+@pytest.mark.parametrize("pad", [(1, 2), (0, 3, 2, 1), (-1, 2, 3, -4), (2, 2, -1, -1, 1, 0), (-40, 50), (0, 0, -30, 5)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.complex64], ids=str)
+def test_pads(size, pad, dtype, target):
+    """In one pass and in two, also where nothing of the input is left."""
+    for change in (lambda x: x, lambda x: x.transpose(0, 2)):
+        same(*both(lambda x: torch.nn.functional.pad(change(x), pad, value=1), lambda: filled(dtype, size, target) if dtype != torch.bool else filled(torch.uint8, size, target) > 50))
+
+
 def far(dtype, shape, strides, device):
     """A tensor whose elements are more than 2**31 apart. Its memory is never touched in between."""
     base = torch.empty(sum(stride * (size - 1) for stride, size in zip(strides, shape)) + 1, dtype=dtype, device=device)

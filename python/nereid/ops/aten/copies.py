@@ -204,6 +204,10 @@ def _roll(values, outs):
     return result if shape is None else result.view(shape)
 
 
+#: Elements up to which CPUs pad in one pass.
+_ONE_PASS = 4096
+
+
 def _pad(values, outs):
     x, pad = values["self"], list(values["pad"])
     if len(pad) % 2 or len(pad) > 2 * x.dim() or all(size <= 0 for size in pad):
@@ -217,13 +221,16 @@ def _pad(values, outs):
     for i in range(len(pad) // 2):
         d = x.dim() - 1 - i
         starts[d] = pad[2 * i]
+        if max(-pad[2 * i], 0) + max(-pad[2 * i + 1], 0) > shape[d]:
+            return Native("padding")
         shape[d] += pad[2 * i] + pad[2 * i + 1]
     if any(size < 0 for size in shape):
         return Native("padding")
     result = torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=torch._prims_common.suggest_memory_format(x))
     if not result.numel():
         return result
-    if not result.is_contiguous() or x.element_size() > 8:
+    # The kernel divides for each element: on CPUs two passes over large tensors are faster.
+    if not result.is_contiguous() or x.element_size() > 8 or x.device.type == "cpu" and result.numel() > _ONE_PASS:
         fill(result, value)
         inner = [(max(start, 0), max(-start, 0), min(size - max(start, 0), old - max(-start, 0))) for start, size, old in zip(starts, shape, x.shape)]
         if all(count > 0 for _, _, count in inner):
