@@ -1,4 +1,4 @@
-"""scripts/compare_code.py: which launches have other machine code than before."""
+"""scripts/compare_code.py: which tests have other machine code than before."""
 
 import json
 import pathlib
@@ -22,10 +22,11 @@ def compare(*folders):
 
 
 def test_equal_code(tmp_path):
+    """Launches count once a kernel: how often a tuner launches which of them depends on time."""
     launches = [("a.py::one", 1, "x"), ("a.py::one", 2, "y"), ("a.py::two", 1, "x")]
-    done = compare(record(tmp_path / "before", *launches), record(tmp_path / "after", *reversed(launches)))
+    done = compare(record(tmp_path / "before", *launches), record(tmp_path / "after", *reversed(launches), ("a.py::two", 2, "y")))
     assert done.returncode == 0
-    assert done.stdout == "3 launches before, 3 after: 0 differ, 0 only before, 0 only after\n"
+    assert done.stdout == "2 kernels of 2 tests before, 2 of 2 after: 0 differences\n"
 
 
 def test_what_differs_is_named(tmp_path):
@@ -34,10 +35,11 @@ def test_what_differs_is_named(tmp_path):
     done = compare(before, after)
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
-        "different code: a.py::one, launches 2 to 2 (1)  y Y",
-        "only before: a.py::two, launches 1 to 1 (1)",
-        "only after: a.py::three, launches 1 to 1 (1)",
-        "3 launches before, 3 after: 1 differ, 1 only before, 1 only after",
+        "code only before: a.py::one, launch 2: y",
+        "only before: a.py::two",
+        "code only after: a.py::one, launch 2: Y",
+        "only after: a.py::three",
+        "3 kernels of 2 tests before, 3 of 2 after: 4 differences",
     ]
 
 

@@ -275,13 +275,13 @@ LogicalResult AddPtrOp::verify() {
 LogicalResult IntToPtrOp::verify() {
   if (!elementOf(getSrc().getType()).isInteger(64))
     return emitOpError() << "expects 64-bit integers, found " << getSrc().getType();
-  return sameShape(*this, "result", getType(), "the operand", getSrc().getType());
+  return success();
 }
 
 LogicalResult PtrToIntOp::verify() {
   if (!elementOf(getType()).isInteger(64))
     return emitOpError() << "gives 64-bit integers, found " << getType();
-  return sameShape(*this, "result", getType(), "the operand", getSrc().getType());
+  return success();
 }
 
 LogicalResult PtrCastOp::verify() {
@@ -289,7 +289,7 @@ LogicalResult PtrCastOp::verify() {
        to = cast<PtrType>(elementOf(getType()));
   if (from.getAddressSpace() != to.getAddressSpace())
     return emitOpError() << "cannot change the address space: " << from << " to " << to;
-  return sameShape(*this, "result", getType(), "the operand", getSrc().getType());
+  return success();
 }
 
 LogicalResult FpCastOp::verify() {
@@ -303,7 +303,7 @@ LogicalResult FpCastOp::verify() {
   if (getRounding() == Rounding::RTNE && fromBits != 8 && toBits != 8)
     return emitOpError() << "from " << from << " to " << to
                          << " is written as `arith.extf` or `arith.truncf`";
-  return sameShape(*this, "result", getType(), "the operand", getSrc().getType());
+  return success();
 }
 
 //===--- memory

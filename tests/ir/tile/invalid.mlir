@@ -226,7 +226,7 @@ func.func @f(%x: i32) {
 // -----
 
 func.func @f(%x: tensor<4xi64>) {
-  // expected-error @+1 {{result must have the shape of the operand}}
+  // expected-error @+1 {{if an operand is non-scalar, then there must be at least one non-scalar result}}
   %0 = tile.int_to_ptr %x : tensor<4xi64> -> !tile.ptr<f32>
   return
 }
@@ -274,7 +274,7 @@ func.func @f(%x: f8E5M2) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error @+1 {{result must have the shape of the operand}}
+  // expected-error @+1 {{all non-scalar operands/results must have the same shape}}
   %0 = tile.fp_cast %x : tensor<4xf32> -> tensor<5xf8E5M2>
   return
 }

@@ -50,17 +50,18 @@ TEST(Blocked, SmallShapesAreHeldManyTimes) {
 }
 
 TEST(Striped, LanesThenWarpsThenRegisters) {
-  LinearLayout layout = striped({4096}, 4, 4, {0});
+  LinearLayout layout = striped({4096}, 4, 32, 4, {0});
   expectFormula(layout, 32, 4, [](int64_t r, int64_t l, int64_t w) {
     return Coords{int32_t(r % 4 + 4 * l + 128 * w + 512 * (r / 4))};
   });
-  LinearLayout rows = striped({16, 64}, 8, 4, {1, 0});
+  LinearLayout rows = striped({16, 64}, 8, 32, 4, {1, 0});
   EXPECT_TRUE(rows.isBijective());
   expectFormula(rows, 8, 4,
                 [](int64_t r, int64_t l, int64_t w) { return at(l / 8 + 4 * w, r + 8 * (l % 8)); });
-  EXPECT_EQ(striped({2}, 4, 2, {0}).str(),
+  EXPECT_EQ(striped({2}, 4, 32, 2, {0}).str(),
             "register = [[1]], lane = [[0], [0], [0], [0], [0]], warp = [[0]], shape = [2]");
-  EXPECT_EQ(striped({}, 4, 2, {}).size(Axis::Lane), 32);
+  EXPECT_EQ(striped({}, 4, 32, 2, {}).size(Axis::Lane), 32);
+  EXPECT_EQ(striped({4096}, 4, 64, 2, {0}).size(Axis::Lane), 64);
 }
 
 // The fragments, by the formulas of the PTX manual: g = lane / 4, q = lane % 4.

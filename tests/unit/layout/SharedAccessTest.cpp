@@ -273,7 +273,7 @@ TEST(Buffer, OperandsAreReadAsMatrices) {
     for (bool rowMajor : {true, false})
       for (Operand which : {Operand::A, Operand::B}) {
         unsigned order[2] = {rowMajor, !rowMajor};
-        LinearLayout from = striped({128, 128}, 128 / bits, 4, order);
+        LinearLayout from = striped({128, 128}, 128 / bits, 32, 4, order);
         LinearLayout to = mmaOperand({128, 128}, which, {2, 2}, bits);
         llvm::SmallVector<unsigned> leading; // 16 bytes
         for (unsigned elements = 1; elements < 128 / bits; elements *= 2)
@@ -311,7 +311,7 @@ TEST(Buffer, SectorsOfAsynchronousCopiesStayTogether) {
       for (unsigned contiguous : {0u, 1u}) {
         llvm::SmallVector<int64_t, 2> shape(2, 64);
         shape[which == Operand::A ? 1 : 0] = k;
-        LinearLayout from = striped(shape, 8, 2, {contiguous, 1 - contiguous});
+        LinearLayout from = striped(shape, 8, 32, 2, {contiguous, 1 - contiguous});
         LinearLayout to = mmaOperand(shape, which, {2, 1}, 16);
         LinearLayout buffer = conflictFreeBuffer(from, to, 16, {0, 1, 2});
         if (shape[contiguous] < 16)
@@ -365,10 +365,11 @@ TEST(Buffer, RandomPairs) {
 
 TEST(Buffer, SmallTensors) {
   for (int64_t size : {1, 2, 8, 32}) {
-    LinearLayout layout = striped({size}, 4, 4, {0});
+    LinearLayout layout = striped({size}, 4, 32, 4, {0});
     LinearLayout other = blocked({size}, {1}, {32}, {4}, {0});
     for (unsigned bits : {1u, 8u, 16u, 32u, 64u})
       EXPECT_TRUE(conflictFreeBuffer(layout, other, bits).isBijective());
   }
-  EXPECT_EQ(conflictFreeBuffer(striped({}, 1, 4, {}), striped({}, 1, 4, {}), 32), LinearLayout());
+  EXPECT_EQ(conflictFreeBuffer(striped({}, 1, 32, 4, {}), striped({}, 1, 32, 4, {}), 32),
+            LinearLayout());
 }

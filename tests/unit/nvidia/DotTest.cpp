@@ -79,7 +79,7 @@ protected:
       for (unsigned dim = of.size(); dim-- > 0;)
         order.push_back(dim);
       LinearLayout rows =
-          layout::striped(layout::coreShape(of), 128 / kind.bits, options.numWarps, order);
+          layout::striped(layout::coreShape(of), 128 / kind.bits, 32, options.numWarps, order);
       body +=
           indices(index, of, rows) + input(name, index, of, kind.element, rows, "input_" + name);
       std::string buffer =

@@ -77,8 +77,8 @@ TEST(Movement, FragmentConversions) {
   int64_t shape[] = {64, 64};
   const unsigned rowMajor[] = {1, 0}, columnMajor[] = {0, 1};
   for (const Element &element : {Element{"f16", 16}, Element{"i8", 8}}) {
-    LinearLayout rows = layout::striped(shape, 128 / element.bits, 4, rowMajor);
-    LinearLayout columns = layout::striped(shape, 128 / element.bits, 4, columnMajor);
+    LinearLayout rows = layout::striped(shape, 128 / element.bits, 32, 4, rowMajor);
+    LinearLayout columns = layout::striped(shape, 128 / element.bits, 32, 4, columnMajor);
     LinearLayout a = layout::mmaOperand(shape, layout::Operand::A, {2, 2}, element.bits);
     LinearLayout b = layout::mmaOperand(shape, layout::Operand::B, {2, 2}, element.bits);
     LinearLayout c = layout::mmaAccumulator(shape, {2, 2}, 32);
@@ -104,8 +104,9 @@ TEST(Movement, BuffersOfAllLayouts) {
                                 layout::swizzleFor((seed % 2 ? 64 : 32) * stored / 8));
     LinearLayout memory =
         layout::sharedSwizzled(shape, seed % 2 ? rowMajor : columnMajor, stored, swizzle);
-    LinearLayout from = seed % 3 ? layout::striped(shape, 4, 4, seed % 5 ? rowMajor : columnMajor)
-                                 : randomLayout(random, shape, 4, false);
+    LinearLayout from = seed % 3
+                            ? layout::striped(shape, 4, 32, 4, seed % 5 ? rowMajor : columnMajor)
+                            : randomLayout(random, shape, 4, false);
     LinearLayout to =
         seed % 7 == 0 && stored != 64
             ? layout::mmaOperand(shape, seed % 2 ? layout::Operand::A : layout::Operand::B, {2, 2},
@@ -133,8 +134,8 @@ TEST(Movement, SlotsAndTransposedViews) {
   int64_t shape[] = {16, 32}, turned[] = {32, 16};
   const unsigned rowMajor[] = {1, 0};
   LinearLayout memory = layout::sharedSwizzled(shape, rowMajor, 16, 64);
-  LinearLayout from = layout::striped(shape, 4, 2, rowMajor);
-  LinearLayout to = layout::striped(turned, 2, 2, rowMajor);
+  LinearLayout from = layout::striped(shape, 4, 32, 2, rowMajor);
+  LinearLayout to = layout::striped(turned, 2, 32, 2, rowMajor);
   std::string ring = "!ngpu.buffer<3x16x32xf16, " + attribute(memory) + ">";
   std::string slot = "!ngpu.buffer<16x32xf16, " + attribute(memory) + ">";
   std::string view = "!ngpu.buffer<32x16xf16, " + attribute(memory.transposed({1, 0})) + ">";
@@ -160,8 +161,8 @@ TEST(Movement, LargeConversionsInPieces) {
   // 128 KiB, where a block can have 100000 bytes: two pieces, each 64 KiB, one after the other.
   int64_t shape[] = {128, 128};
   const unsigned rowMajor[] = {1, 0}, columnMajor[] = {0, 1};
-  LinearLayout from = layout::striped(shape, 2, 2, rowMajor);
-  LinearLayout to = layout::striped(shape, 2, 2, columnMajor);
+  LinearLayout from = layout::striped(shape, 2, 32, 2, rowMajor);
+  LinearLayout to = layout::striped(shape, 2, 32, 2, columnMajor);
   std::string body = indices("i", shape, from) + input("x", "i", shape, "i64", from) +
                      "  %y = ngpu.convert_layout %x : " + tensor(shape, "i64", from) + " -> " +
                      tensor(shape, "i64", to) + "\n" + indices("j", shape, to) +
@@ -180,7 +181,7 @@ TEST(Movement, AMissingBarrierIsARace) {
   // The simulator itself: without its barrier the exchange above must be refused.
   int64_t shape[] = {256};
   const unsigned order[] = {0};
-  LinearLayout layout = layout::striped(shape, 1, 4, order);
+  LinearLayout layout = layout::striped(shape, 1, 32, 4, order);
   LinearLayout other = LinearLayout::fromFlat(
       shape, {LinearLayout::Columns{128}, {64, 1, 2, 4, 8}, {16, 32}, {}, {}});
   LinearLayout memory = layout::sharedLinear(shape, order);

@@ -98,7 +98,8 @@ TEST(Rearrange, RandomExchanges) {
 TEST(Rearrange, ExchangesWithinAWarpAreShuffles) {
   const unsigned order[] = {0};
   Shape shape = {1024};
-  LinearLayout layout = layout::striped(shape, 4, 4, order); // registers, lanes, warps, registers
+  LinearLayout layout =
+      layout::striped(shape, 4, 32, 4, order); // registers, lanes, warps, registers
   for (auto [mask, shuffles, bytes] : {std::tuple{1u, 0u, 0u},
                                        {3u, 0u, 0u},
                                        {4u, 8u, 0u},
@@ -120,7 +121,7 @@ TEST(Rearrange, ExchangesWithinAWarpAreShuffles) {
 TEST(Rearrange, LargeExchangesInPieces) {
   const unsigned order[] = {0};
   Shape shape = {16384};
-  LinearLayout layout = layout::striped(shape, 1, 2, order);
+  LinearLayout layout = layout::striped(shape, 1, 32, 2, order);
   std::string body = indices("i", shape, layout) + input("x", "i", shape, "i64", layout) +
                      "  %y = tile.exchange %x axis 0 mask 4129 : " + tensor(shape, "i64", layout) +
                      "\n" + record("i", "y", shape, "i64", layout);
@@ -208,7 +209,7 @@ TEST(Rearrange, RandomGathers) {
     if (seed % 7 == 0)
       from = to;
     LinearLayout result = seed % 2 ? randomLayout(random, to, warps, seed % 3 == 0)
-                                   : layout::striped(layout::coreShape(to), 1, warps,
+                                   : layout::striped(layout::coreShape(to), 1, 32, warps,
                                                      llvm::SmallVector<unsigned>(llvm::reverse(
                                                          llvm::seq<unsigned>(0, to.size()))));
     LinearLayout source = randomLayout(random, from, warps, seed % 5 == 0);
@@ -253,7 +254,7 @@ TEST(Rearrange, IndicesOutsideTouchNothing) {
   const unsigned order[] = {0};
   for (int64_t size : {12, 64}) {
     Shape shape = {size};
-    LinearLayout layout = layout::striped(layout::coreShape(shape), 1, 2, order);
+    LinearLayout layout = layout::striped(layout::coreShape(shape), 1, 32, 2, order);
     std::string body = indices("i", shape, layout) + input("x", "i", shape, "f32", layout) +
                        input("k", "i", shape, "i32", layout, "index") +
                        "  %y = tile.gather %x[%k] axis 0 : " + tensor(shape, "f32", layout) + ", " +
@@ -279,7 +280,7 @@ TEST(Rearrange, Histograms) {
     bool mask = seed % 2;
     LinearLayout layout = randomLayout(random, shape, warps, seed % 3 == 0);
     const unsigned order[] = {0};
-    LinearLayout result = layout::striped(layout::coreShape(bins), 1, warps, order);
+    LinearLayout result = layout::striped(layout::coreShape(bins), 1, 32, warps, order);
     std::string body = indices("i", shape, layout) + input("x", "i", shape, "i32", layout);
     if (mask)
       body += input("m", "i", shape, "i1", layout, "mask");
