@@ -152,14 +152,14 @@ expr("cpu", MASKS, "all = k.e.both(all, k.e.cmp(limit.predicate, last, limit.fix
 POINT = "src/targets/cpu/emit/Point.cpp"
 expr("cpu", POINT, "result.erase(result.begin() + expand.getAxis());", "expand.getAxis()", "0", "expand_dims drops the first coordinate")
 expr("cpu", POINT, "result[from] = point[d];", "result[from] = point[d]", "result[d] = point[from]", "a permutation applied backwards")
-CPU_REDUCE = "src/targets/cpu/emit/Reduce.cpp"
-expr("cpu", CPU_REDUCE, "else if (isa<arith::MaxSIOp>(op))\n      value = APInt::getSignedMinValue(bits);", "APInt::getSignedMinValue(bits)",
+COMBINER = "src/ir/tile/Combiner.cpp"
+expr("both", COMBINER, "return integer(APInt::getSignedMinValue(bits));", "APInt::getSignedMinValue(bits)",
      "APInt::getZero(bits)", "the neutral element of a signed maximum is 0")
-expr("cpu", CPU_REDUCE, "else if (isa<arith::MinSIOp>(op))\n      value = APInt::getSignedMaxValue(bits);", "APInt::getSignedMaxValue(bits)",
+expr("both", COMBINER, "return integer(APInt::getSignedMaxValue(bits));", "APInt::getSignedMaxValue(bits)",
      "APInt::getAllOnes(bits)", "the neutral element of a signed minimum is -1")
-expr("cpu", CPU_REDUCE, "else if (isa<arith::AndIOp, arith::MinUIOp>(op))\n      value = APInt::getAllOnes(bits);", "APInt::getAllOnes(bits)",
+expr("both", COMBINER, "return integer(APInt::getAllOnes(bits));", "APInt::getAllOnes(bits)",
      "APInt::getSignedMaxValue(bits)", "the neutral element of & lacks its top bit")
-expr("cpu", CPU_REDUCE, "right.push_back(commutative ? i + width / 2 : 2 * i + 1);", "2 * i + 1", "(2 * i + 2) % width",
+expr("cpu", "src/targets/cpu/emit/Reduce.cpp", "right.push_back(commutative ? i + width / 2 : 2 * i + 1);", "2 * i + 1", "(2 * i + 2) % width",
      "lanes combined with the wrong neighbour")
 TENSORS = "src/targets/cpu/emit/Tensors.cpp"
 expr("cpu", TENSORS, "SmallVector<Value> values = combineScalars(k, combiner, before, load(loop.getInductionVar()));",
@@ -237,7 +237,7 @@ expr("cuda", ALLOCATE, "if (begin < block.begin || end > block.end) {", "begin <
 AXIS = "src/gpu/AxisPlan.cpp"
 expr("cuda", AXIS, "row |= (reg >> bit & 1) << out++;", "(reg >> bit & 1) << out++", "(reg >> bit & 1) << bit", "rows of partial results numbered with gaps")
 NV_REDUCE = "src/targets/nvidia/emit/Reduce.cpp"
-expr("cuda", NV_REDUCE, ".Case([](arith::MaxUIOp) { return Intrinsic::nvvm_redux_sync_umax; })", "Intrinsic::nvvm_redux_sync_umax", "Intrinsic::nvvm_redux_sync_max",
+expr("cuda", NV_REDUCE, "return Intrinsic::nvvm_redux_sync_umax;", "Intrinsic::nvvm_redux_sync_umax", "Intrinsic::nvvm_redux_sync_max",
      "unsigned maximum of a warp signed")
 expr("cuda", NV_REDUCE, "bool right = !commutes && plan.axisIndex(reg) >> step.bit & 1;", "plan.axisIndex(reg) >> step.bit & 1",
      "(~plan.axisIndex(reg) >> step.bit & 1)", "registers of ordered reductions combined from the right")

@@ -425,7 +425,8 @@ TEST_F(CudaTest, PointersOfSeveralDevices) { // PointerOnOtherGpu, PointersOnTwo
   // Of the host and of a device, in either order; pinned memory goes along.
   const std::string mixed =
       "error: argument `{0}` is on the CPU and argument `{1}` on cuda:0: expected all arguments on "
-      "one device (pinned host memory may be mixed with a GPU's), move one with `.to(...)`\nnote: in "
+      "one device (pinned host memory may be mixed with a GPU's), move one with `.to(...)`\nnote: "
+      "in "
       "Triton's words: Pointer argument (at {2}) cannot be accessed from Triton (cpu tensor?)";
   auto textOf = [&](const char *host, const char *device, int at) {
     return llvm::formatv(mixed.c_str(), host, device, at).str();
