@@ -18,7 +18,9 @@
 extern "C" {
 #endif
 
-/** Of the tables below; a program and its run time must agree on it. */
+/** The form of the tables and calls below. Generated files, the code that calls them and the run
+ * time must agree on it: files that `nereid embed` made for another form do not compile, objects
+ * that were compiled for another one are refused by the launch. */
 #define NRD_EMBEDDED_VERSION 1
 
 /** Instruction sets of a CPU that code is compiled for. */
@@ -147,7 +149,7 @@ typedef struct nrd_embedded_state {
 
 /** A kernel with all its variants. */
 typedef struct nrd_embedded_kernel {
-  uint32_t version;                     /**< NRD_EMBEDDED_VERSION */
+  uint32_t version;                     /**< NRD_EMBEDDED_VERSION; first in every form */
   uint32_t size;                        /**< sizeof(nrd_embedded_kernel) */
   const char *name;                     /**< in messages */
   const nrd_embedded_param *params;     /**< of a launch */
@@ -176,6 +178,10 @@ NRD_API nrd_status nrd_embedded_run(const nrd_embedded_kernel *kernel,
 /** Finds and loads the variant that a launch with these arguments would run, and runs nothing. */
 NRD_API nrd_status nrd_embedded_prepare(const nrd_embedded_kernel *kernel,
                                         const nrd_embedded_launch *how, const uint64_t *slots);
+
+/** For typed headers: refuses a call that was compiled for another form, `version`, than the
+ * kernel's table. */
+NRD_API nrd_status nrd_embedded_other_version(const nrd_embedded_kernel *kernel, uint32_t version);
 
 /** For typed headers: refuses a number that does not fit its parameter. */
 NRD_API nrd_status nrd_embedded_does_not_fit(const nrd_embedded_kernel *kernel, uint64_t param);

@@ -62,6 +62,8 @@ template <typename T, int Rank> constexpr int slotsOf<Descriptor<T, Rank>> = 2 *
 /// Starts (or only loads) the variant of a kernel that fits the arguments.
 template <typename Run, typename... Args>
 Status call(Run run, const nrd_embedded_kernel &kernel, const Launch &how, const Args &...args) {
+  if (kernel.version != NRD_EMBEDDED_VERSION) [[unlikely]]
+    return nereid::detail::errorOf(nrd_embedded_other_version(&kernel, NRD_EMBEDDED_VERSION));
   uint64_t slots[(detail::slotsOf<Args> + ... + 1)];
   [[maybe_unused]] uint64_t *next = slots;
   uint64_t number = 0, wrong = sizeof...(Args);

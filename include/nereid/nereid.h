@@ -67,7 +67,10 @@ NRD_API const char *nrd_error_summary(const nrd_error *error);
 NRD_API const char *nrd_error_triton_text(const nrd_error *error);
 /** Python's class for an argument error: "TypeError", "ValueError", "KeyError", "OverflowError".
  * For an error of a compilation the classes of its causes in Triton, outermost first, with blanks
- * between them: "ValueError", "CompilationError", "CompilationError ValueError". "" otherwise. */
+ * between them: one for each call that led there ("CompilationError"; the last of an assertion
+ * during the compilation "CompileTimeAssertionFailure", of syntax that is not part of the language
+ * "UnsupportedLanguageConstruct"), then that of a refused function of the language ("ValueError").
+ * "" otherwise. */
 NRD_API const char *nrd_error_python_class(const nrd_error *error);
 /** Of an error about a resource that is too small: its name ("shared memory"), and how much is
  * needed and there; null for other errors. */

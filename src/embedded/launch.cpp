@@ -242,6 +242,16 @@ nrd_status nrd_embedded_prepare(const nrd_embedded_kernel *kernel, const nrd_emb
   return start(kernel, how, slots, false);
 }
 
+nrd_status nrd_embedded_other_version(const nrd_embedded_kernel *kernel, uint32_t version) {
+  if (!kernel || !kernel->name)
+    return fail(NRD_STATUS_DAMAGED, "the table of an embedded kernel is damaged");
+  // What this run time can do is said first, as by a launch: one of the three is of another form.
+  return fail(NRD_STATUS_DAMAGED,
+              "a call of kernel `%s` was compiled with headers for form %u, its table was embedded "
+              "in form %u, and the run time is for form %u: build all of them with one version",
+              kernel->name, version, kernel->version, unsigned(NRD_EMBEDDED_VERSION));
+}
+
 nrd_status nrd_embedded_does_not_fit(const nrd_embedded_kernel *kernel, uint64_t param) {
   if (!kernel || !kernel->name || param >= kernel->param_count)
     return fail(NRD_STATUS_DAMAGED, "the table of an embedded kernel is damaged");

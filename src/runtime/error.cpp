@@ -1,5 +1,7 @@
 #include "runtime/error.h"
 
+#include <algorithm>
+
 namespace nereid::runtime {
 
 nrd_error_kind compileErrorKind(const DiagnosticEngine &diagnostics) {
@@ -30,15 +32,26 @@ static std::string_view reasonOf(DiagId id) {
   }
 }
 
-/// The causes that the error of a compilation has in Triton: its own kind once more for a called
-/// function, then the exception of a function of the language.
-static std::string causesOf(const Diagnostic &diagnostic) {
+/// The causes that the error of a compilation has in Triton, outermost first: an error of the
+/// compilation for each call, the last of them of the error's own class, then the exception of a
+/// function of the language.
+static std::string causesOf(const Diagnostic &diagnostic, nrd_error_kind kind) {
+  auto calls = std::ranges::count_if(diagnostic.notes(), [](const Diagnostic::Note &note) {
+    return note.id == DiagId::CalledFromHere || note.id == DiagId::CalledRepeatedly;
+  });
   std::string causes;
-  for (const Diagnostic::Note &note : diagnostic.notes())
-    if (note.id == DiagId::CalledFromHere || note.id == DiagId::CalledRepeatedly)
-      causes = "CompilationError";
-  if (diagnostic.isRefusedCall())
-    causes += (causes.empty() ? "" : " ") + std::string(reasonOf(diagnostic.id()));
+  auto add = [&](std::string_view name) { (causes += causes.empty() ? "" : " ") += name; };
+  for (; calls > 1; --calls)
+    add("CompilationError");
+  if (calls)
+    add(kind == NRD_ERROR_STATIC_ASSERT ? "CompileTimeAssertionFailure"
+        : kind == NRD_ERROR_UNSUPPORTED ? "UnsupportedLanguageConstruct"
+                                        : "CompilationError");
+  // Subscripts are a function in Triton, other operators are not.
+  bool isSubscript = diagnostic.id() == DiagId::UnsupportedIndex ||
+                     diagnostic.id() == DiagId::UnsupportedIndexKind;
+  if (kind == NRD_ERROR_COMPILE && (isSubscript || diagnostic.isRefusedCall()))
+    add(reasonOf(diagnostic.id()));
   return causes;
 }
 
@@ -57,8 +70,8 @@ ErrorPtr errorFrom(const DiagnosticEngine &diagnostics, nrd_error_kind kind,
   error->message = diagnostics.renderAll();
   while (!error->message.empty() && error->message.back() == '\n')
     error->message.pop_back();
-  if (kind == NRD_ERROR_COMPILE)
-    error->pythonClass = causesOf(*first);
+  if (kind == NRD_ERROR_COMPILE || kind == NRD_ERROR_STATIC_ASSERT || kind == NRD_ERROR_UNSUPPORTED)
+    error->pythonClass = causesOf(*first, kind);
   error->tritonText = first->file() ? renderTriton(*first, function) : first->message();
   return error;
 }

@@ -154,6 +154,23 @@ def test_header_of_a_descriptor(tmp_path):
     assert "uint64_t nereid_slots[8]" in text
 
 
+def test_headers_of_two_forms_are_refused(tmp_path):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no compiler of C")
+    text = nereid(*ADD, "--emit", "header").stdout
+    other = text.replace("ADD_KERNEL_NEREID_H", "OTHER_NEREID_H").replace("add_kernel", "other_kernel")
+    newer = other.replace("NEREID_LAUNCH_INFO 1", "NEREID_LAUNCH_INFO 2").replace("NEREID_LAUNCH_INFO != 1", "NEREID_LAUNCH_INFO != 2")
+    assert newer != other != text
+    for second, refused in ((other, False), (newer, True)):
+        (tmp_path / "first.h").write_text(text)
+        (tmp_path / "second.h").write_text(second)
+        (tmp_path / "main.c").write_text('#include "first.h"\n#include "second.h"\n')
+        done = subprocess.run([compiler, "-fsyntax-only", tmp_path / "main.c"], capture_output=True, text=True)
+        assert (done.returncode != 0) == refused
+        assert not refused or "compiled by different versions of Nereid cannot be included together" in done.stderr
+
+
 def test_header_of_any_names(tmp_path):
     file = tmp_path / "names.py"
     file.write_text("import triton.language as tl\n\ndef names(slots, info, default, grid_x, flags, scratch, mode: tl.constexpr):\n"

@@ -1,9 +1,13 @@
 """`nereid embed`: what it writes, and how it fails. That the files work is tested by tests/install."""
 
+import functools
+import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
+import tempfile
 
 import pytest
 
@@ -137,7 +141,7 @@ def elf(data):
 def test_aarch64(tmp_path):
     """That the code runs is tested by tests/install/aarch64.cmake, where there is an emulator."""
     header, tables = write(tmp_path, *ADD, "--signature", F32, "--target", "cpu:aarch64")
-    assert elf((tmp_path / "out.0.aarch64.o").read_bytes()) == (183, {"nereid_kernels_add_cpu_0_aarch64"})
+    assert elf((tmp_path / "out.0.aarch64.o").read_bytes()) == (183, {"nereid_kernels_add_form1_cpu_0_aarch64"})
     assert "NRD_CPU_AARCH64" in tables and "cpu:aarch64" in header
     alone = tmp_path / "alone.o"
     command = ["compile", KERNELS, "--kernel", "add", "--signature", F32, "--emit", "obj", "-o", str(alone)]
@@ -161,3 +165,102 @@ def test_a_processor_without_these_instructions(tmp_path):
         assert result.returncode == 0, result.stderr
     here, there = (sorted((path.name, path.read_bytes()) for path in (tmp_path / name).iterdir()) for name in ("here", "there"))
     assert len(here) == 6 and here == there
+
+
+# ---- forms: generated files, tables, calls and the run time of different versions -------------------
+
+
+@functools.cache
+def library():
+    """The headers and the run time of embedded kernels: the wheel's, or what this build folder installs; None where there is no compiler."""
+    import nereid as package
+    folder = pathlib.Path(package.__file__).parent
+    if not list(folder.rglob("libnereid_embedded.a")):
+        build = folder.parents[1]
+        if not (build / "cmake_install.cmake").exists():
+            return None
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="nereid-embedded-"))
+        subprocess.run(["cmake", "--install", build, "--prefix", folder, "--component", "cpp"], check=True, capture_output=True)
+    headers = next(folder.rglob("nereid/embedded.h")).parents[1]
+    return (headers, next(folder.rglob("libnereid_embedded.a"))) if shutil.which("c++") and shutil.which("cc") else None
+
+
+def compiled(*command):
+    """The result of the C or C++ compiler."""
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+
+
+def with_form(path, number):
+    """A generated file, or the headers, as those of another form would be."""
+    for file in [path] if path.is_file() else path.rglob("*.h"):
+        text = file.read_text()
+        text = re.sub(r"(#define NRD_EMBEDDED_VERSION|NRD_EMBEDDED_VERSION !=) \d+", rf"\1 {number}", text)
+        file.write_text(re.sub(r"_form\d+_", f"_form{number}_", re.sub(r"= \{\n    \d+, sizeof", f"= {{\n    {number}, sizeof", text)))
+
+
+CALLS = """#include "out.h"
+#include <cstdio>
+#include <vector>
+int main() {
+  std::vector<float> x(100, 1.0f), out(100);
+  nereid::Status status = kernels::add.tryLaunch({1}, x, x, out, 100);
+  std::printf("%s\\n", status ? "ran" : status.error().what());
+  nrd_embedded_launch how = {sizeof how, {1, 1, 1}};
+  bool ran = kernels_add_launch(&how, x.data(), x.data(), out.data(), 100) == NRD_OK;
+  std::printf("%s\\n", ran ? "ran" : nrd_status_message());
+}
+"""
+
+
+@pytest.mark.parametrize("table, calls, message", [
+    (1, 1, "ran"),
+    (1, 2, "a call of kernel `add` was compiled with headers for form 2, its table was embedded in form 1, and the run time is for form 1: "
+     "build all of them with one version"),
+    (2, 1, "a call of kernel `add` was compiled with headers for form 1, its table was embedded in form 2, and the run time is for form 1: "
+     "build all of them with one version"),
+    (2, 2, "kernel `add` was embedded in form 2, and this program is linked with a run time for form 1: embed it again"),
+])
+def test_objects_of_another_form_are_refused(tmp_path, table, calls, message):
+    if library() is None:
+        pytest.skip("no installed library, or no compiler of C++")
+    headers, archive = library()
+    write(tmp_path, *ADD, "--signature", F32, "--target", "cpu:avx2" if os.uname().machine == "x86_64" else "cpu:aarch64")
+    folders = {}
+    for number in {table, calls}:
+        folders[number] = tmp_path / f"form{number}"
+        shutil.copytree(headers, folders[number])
+        shutil.copy(tmp_path / "out.h", folders[number])
+        with_form(folders[number], number)
+    with_form(tmp_path / "out.c", table)
+    code = (tmp_path / "out.c").read_text().replace(f"_form{table}_", "_form1_")    # the code of the CPU stays
+    (tmp_path / "out.c").write_text(code)
+    (tmp_path / "out.h").unlink()
+    (tmp_path / "main.cpp").write_text(CALLS)
+    done = compiled("cc", "-c", "-I", folders[table], tmp_path / "out.c", "-o", tmp_path / "out.o")
+    assert done.returncode == 0, done.stderr
+    done = compiled("c++", "-std=c++20", "-I", folders[calls], tmp_path / "main.cpp", tmp_path / "out.o", *tmp_path.glob("out.0.*.o"), archive,
+                    "-lpthread", "-ldl", "-lm", "-o", tmp_path / "program")
+    assert done.returncode == 0, done.stderr
+    printed = subprocess.run([tmp_path / "program"], capture_output=True, text=True, timeout=60).stdout
+    assert printed.splitlines() == [message, message]
+
+
+def test_generated_files_of_another_form_do_not_compile(tmp_path):
+    if library() is None:
+        pytest.skip("no installed library, or no compiler of C++")
+    write(tmp_path, *ADD, "--signature", F32, "--target", "cpu:baseline" if os.uname().machine == "x86_64" else "cpu:aarch64")
+    shutil.copytree(library()[0], tmp_path / "newer")
+    with_form(tmp_path / "newer", 2)
+    (tmp_path / "main.cpp").write_text(CALLS)
+    for command, file in (("cc", "out.c"), (("c++", "-std=c++20"), "main.cpp")):
+        command = [command] if isinstance(command, str) else command
+        done = compiled(*command, "-fsyntax-only", "-I", library()[0], "-I", tmp_path, tmp_path / file)
+        assert done.returncode == 0, done.stderr
+        done = compiled(*command, "-fsyntax-only", "-I", tmp_path / "newer", "-I", tmp_path, tmp_path / file)
+        assert done.returncode != 0 and "this file was made for form 1 of <nereid/embedded.h>" in done.stderr
+    # Nor does the code of a CPU link with tables of another form.
+    with_form(tmp_path / "out.c", 2)
+    with_form(tmp_path / "out.h", 2)
+    done = compiled("cc", "-I", tmp_path / "newer", "-I", tmp_path, "-shared", "-fPIC", "-Wl,--no-undefined", tmp_path / "out.c", *tmp_path.glob("out.0.*.o"), library()[1],
+                    "-lstdc++", "-lpthread", "-ldl", "-lm", "-o", tmp_path / "out.so")
+    assert done.returncode != 0 and "undefined reference to `nereid_kernels_add_form2_cpu_0_" in done.stderr

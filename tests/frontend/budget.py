@@ -59,6 +59,16 @@ def bad_spread(p, n):
 
 
 @triton.jit
+def bad_tuple_sum(p, n):
+    t = (1, 2)
+    for i in tl.static_range(50):
+        t = t + t
+# CHECK-LABEL: == bad_tuple_sum
+# CHECK: budget.py:[[@LINE-2]]:13: error: `+`: the result is too large
+# CHECK: [KnownTooLarge]
+
+
+@triton.jit
 def bad_repeated(p, n):
     t = ("x", "y") * 1000000
 # CHECK-LABEL: == bad_repeated
@@ -128,6 +138,27 @@ def bad_calls(p, n):
 # CHECK-LABEL: == bad_calls
 # CHECK: budget.py:[[@LINE-7]]:9: error: this compilation takes more than its 1048576 operations: unroll less (`tl.range` instead of `tl.static_range`), call with `noinline`, or raise the setting `NEREID_COMPILE_BUDGET` (now 1)
 # CHECK: budget.py:[[@LINE-13]]:5: note: a call of `twice`, with all that it calls, takes {{[0-9]+}} operations
+# CHECK: [BudgetExceeded]
+
+
+@triton.jit
+def bad_loops(p, n):
+    for i in tl.static_range(60000):
+        for j in tl.static_range(60000):
+            tl.store(p + j, i)
+# CHECK-LABEL: == bad_loops
+# CHECK: budget.py:[[@LINE-2]]:{{[0-9]+}}: error: this compilation takes more than its 1048576 operations: unroll less
+# CHECK: note: {{.*}}of 60000
+# CHECK: [BudgetExceeded]
+
+
+@triton.jit
+def bad_empty_loops(p, n):
+    for i in tl.static_range(60000):
+        for j in tl.static_range(60000):
+            pass
+# CHECK-LABEL: == bad_empty_loops
+# CHECK: budget.py:[[@LINE-{{[23]}}]]:{{[0-9]+}}: error: this compilation takes more than its 16777216 steps of evaluation
 # CHECK: [BudgetExceeded]
 
 

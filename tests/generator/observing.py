@@ -31,7 +31,7 @@ class Observing:
         return self.watch.choice(found[-6:])
 
     def observe_print(self):
-        values = [self._seen(lambda v: v.array.size <= MOST_PRINTED) for _ in range(self.watch.choice((1, 1, 2)))]
+        values = [self._seen(lambda v: v.array.size <= MOST_PRINTED) for _ in range(self.watch.choice((1, 1, 2, 3)))]
         if self.watch.random() < 0.2:
             values = []
         whole = all(v.dtype.is_int for v in values)

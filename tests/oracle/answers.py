@@ -29,9 +29,8 @@ def of_nereid(answer):
 
 
 def reason_of(answer):
-    """The class of the exception behind a refusal, at the root; "CompilationError" where there is none but those, "" where there is none."""
-    causes = answer.get("causes", [])
-    return causes[-1] if causes else ""
+    """The classes of the exceptions behind a refusal, its own first."""
+    return " ".join(answer["causes"])
 
 
 def shown(text):

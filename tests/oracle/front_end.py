@@ -3,7 +3,7 @@
     python front_end.py triton|nereid CASES ANSWERS
 
 CASES is a JSON list of `{"id", "params": {name: type}, "setup": [lines], "ask": expression, "module": text}`; ANSWERS becomes a JSON
-object, per id `{"shows": text}` or `{"refuses": text, "causes": [classes]}`, of the exceptions chained behind the error. Cases with the same parameters, set-up and module share one kernel as long as
+object, per id `{"shows": text}` or `{"refuses": text, "causes": [classes]}`, of the error and of the exceptions chained behind it. Cases with the same parameters, set-up and module share one kernel as long as
 every one of them compiles. Runs in a process of its own, since the two compilers answer to the same name.
 """
 
@@ -77,7 +77,7 @@ def kernel_text(cases):
 
 
 def causes_of(error):
-    found = []
+    found = [type(error).__name__]
     while error.__cause__ is not None:
         error = error.__cause__
         found.append(type(error).__name__)

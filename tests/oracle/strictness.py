@@ -32,6 +32,10 @@ RANDOM = [f"tl.{name}({seed}, r)" for name in ("rand", "randn", "randint", "rand
 
 WHERES = [f"tl.where({condition}, {a}, {b})" for condition in ("i", "i > 0", "r > 3", "r", "f", "1", "True", "x > 0") for a, b in itertools.product(("1", "2.0", "i", "f", "x"), ("1", "2.0", "r", "x"))]
 
+#: What operators refuse, and subscripts.
+OPERATORS = ["p + p", "p * 2", "p + f", "f % p", "x & f", "~f", "-p", "f << f", "p // 2", "p == f", "r + tl.arange(0, 8)", "f @ f", "None + f", "i + 2**70",
+             "f if x > 0 else i", "x.nope", "x[0.5]", "f[0]", "r[None, :, 0]"]
+
 #: A statement, and what is asked behind it.
 BINDINGS = [(f"g = {value}", "1") for value in (
     "tl.exp", "tl.sum", "callee", "tl", "tl.math", "'abc'", "None", "tl.float32", "p.dtype", "x.to", "range", "len", "tl.static_range(3)", "range(3)", "callee if True else None", "(1, 2)", "tl.constexpr(3)", "3",
@@ -46,7 +50,7 @@ MODULE = "moved = tl.advance\n\n\n@triton.jit\ndef callee(x):\n    return x\n"
 
 def all_cases():
     params = {"p": "*fp32", "q": "*i32", "i": "i32", "f": "fp32"}
-    for ask in EXTREMA + CATS + DOTS + RANDOM + WHERES:
+    for ask in EXTREMA + CATS + DOTS + RANDOM + WHERES + OPERATORS:
         yield {"id": ask, "params": params, "setup": SETUP, "ask": ask, "module": MODULE}
     for statement, ask in BINDINGS:
         yield {"id": statement, "params": params, "setup": SETUP + [statement], "ask": ask, "module": MODULE}

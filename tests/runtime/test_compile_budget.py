@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 import textwrap
+import time
 
 import nereid
 import nereid.language as tl
@@ -129,6 +130,114 @@ def test_out_of_memory_is_an_error(folder):
     done = in_process(MANY.format(folder=folder, kernel="endless"), memory=1 << 30, NEREID_COMPILE_BUDGET="0", OPENBLAS_NUM_THREADS="1")
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith("CompilationError MemoryError") and "out of memory while compiling `endless`" in done.stdout  # CompilationTooLarge
+
+
+MUCH = """
+import resource, time
+import nereid
+import nereid.language as tl
+
+
+@nereid.jit
+def strings(p):
+    a = "x"
+    for i in tl.static_range(50):
+        a = a + a
+
+
+@nereid.jit
+def formatted(p):
+    a = "x"
+    for i in tl.static_range(50):
+        a = f"{a}{a}"
+
+
+@nereid.jit
+def sums(p):
+    t = (1, 2)
+    for i in tl.static_range(50):
+        t = t + t
+
+
+@nereid.jit
+def pairs(p):
+    t = (1, 2)
+    for i in tl.static_range(50):
+        t = (t, t)
+
+
+@nereid.jit
+def loops(p):
+    for i in tl.static_range(60000):
+        for j in tl.static_range(60000):
+            tl.store(p + j, i)
+
+
+@nereid.jit
+def twice(p, N: tl.constexpr):
+    if N == 0:
+        tl.store(p, 1)
+    else:
+        twice(p, N - 1)
+        twice(p, N - 1)
+
+
+@nereid.jit
+def calls(p):
+    twice(p, 30)
+
+
+def used():
+    found = resource.getrusage(resource.RUSAGE_SELF)
+    return found.ru_utime + found.ru_stime, found.ru_maxrss / 1024
+
+
+for kernel in (strings, formatted, sums, pairs, loops, calls):
+    before = used()
+    try:
+        kernel.warmup(nereid.MockTensor("fp32"), grid=(1, ), target="cpu")
+        print(kernel.__name__, "compiled")
+    except nereid.CompilationError as error:
+        line = int(str(error).split(".py:")[1].split(":")[0])
+        seconds, mebibytes = (a - b for a, b in zip(used(), before))
+        print(kernel.__name__, line, f"{seconds:.1f}", int(mebibytes), str(error).splitlines()[0])
+"""
+
+
+@pytest.mark.cpu_only("the front end is the same")
+def test_each_ends_soon_and_names_its_line(tmp_path):
+    """Bounds far above what was measured (3 s and 300 MB of the largest), and far below what the kernels would take."""
+    file = tmp_path / "much.py"
+    file.write_text(MUCH)
+    done = subprocess.run([sys.executable, file], env={**os.environ, "NEREID_CACHE": "0"}, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = MUCH.splitlines()
+    found = [line.split(maxsplit=4) for line in done.stdout.splitlines()]
+    assert [row[0] for row in found] == ["strings", "formatted", "sums", "pairs", "loops", "calls"]
+    wanted = {"strings": "a = a + a", "formatted": 'a = f"{a}{a}"', "sums": "t = t + t", "pairs": "t = (t, t)", "loops": "for j in tl.static_range(60000):", "calls": "twice(p, N - 1)"}
+    for name, line, seconds, mebibytes, _ in found:
+        assert lines[int(line) - 1].strip() == wanted[name]
+        assert float(seconds) < 60 and int(mebibytes) < 2000, (name, seconds, mebibytes)
+
+
+@nereid.jit
+def unrolled(p, N: tl.constexpr):
+    for i in tl.static_range(N):
+        tl.store(p + i, i)
+
+
+@pytest.mark.cpu_only("its own targets")
+@pytest.mark.parametrize("compiled_for", ["cpu", "cuda:90"])
+def test_unrolled_code_grows_linearly(compiled_for):
+    """Time of the process for six times the iterations: six times and a little, not 36."""
+    def seconds(count):
+        start = time.process_time()
+        kernel = unrolled.warmup(nereid.MockTensor("i32"), count, grid=(1, ), target=compiled_for)
+        assert kernel.asm["ptx" if compiled_for.startswith("cuda") else "obj"]
+        return time.process_time() - start
+
+    seconds(10)
+    assert seconds(12000) < 14 * max(seconds(2000), 0.05)
 
 
 @nereid.jit

@@ -20,6 +20,51 @@ def run(kernel, *args, size=1, dtype=np.float32, **kwargs):
 # ---- user builtins -------------------------------------------------------------------------------------
 
 
+@nereid.jit
+def refused(x, KIND: tl.constexpr):
+    if KIND == "argument":
+        tl.load(x, mask=tl.arange(0, 4) > 1)
+    elif KIND == "assertion":
+        tl.static_assert(KIND == "nothing", "never")
+    elif KIND == "construct":
+        del x
+    elif KIND == "operator":
+        x + x
+    elif KIND == "subscript":
+        x[0.5]
+
+
+@nereid.jit
+def calling(x, KIND: tl.constexpr):
+    refused(x, KIND)
+
+
+@nereid.jit
+def calling_kernel(x, KIND: tl.constexpr):
+    calling(x, KIND)
+
+
+@pytest.mark.parametrize("kind, root", [
+    ("argument", ValueError), ("subscript", ValueError), ("assertion", nereid.CompileTimeAssertionFailure),
+    ("construct", nereid.compiler.errors.UnsupportedLanguageConstruct), ("operator", nereid.CompilationError)])
+def test_causes(kind, root):
+    """As in Triton: an error for the kernel and each function on the way, then the exception of what was refused, if it has one."""
+    with pytest.raises(nereid.CompilationError) as caught:
+        calling_kernel.warmup(nereid.MockTensor("fp32"), kind, grid=(1, ), target="cpu")
+    errors = [caught.value]
+    while errors[-1].__cause__ is not None:
+        errors.append(errors[-1].__cause__)
+    own = root in (ValueError, )
+    assert len(errors) == 3 + own and type(errors[-1]) is root
+    assert all(type(error) is nereid.CompilationError for error in errors[1:2]) and all(isinstance(error, nereid.CompilationError) for error in errors[:3])
+    assert not own or str(errors[-1]) in str(caught.value)
+    for error in errors[:3]:    # each can be shown
+        assert "test_compile_time.py:" in str(error) and error.error_message == caught.value.error_message
+    with pytest.raises(nereid.CompilationError) as caught:
+        refused.warmup(nereid.MockTensor("fp32"), kind, grid=(1, ), target="cpu")
+    assert type(caught.value.__cause__) is (ValueError if own else type(None))
+
+
 @tl.core.builtin
 def weighted(x, weight, _semantic=None):
     """Calls `tl.*`, a method, operators with and without `_semantic`, and sees bits as another type."""

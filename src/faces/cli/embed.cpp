@@ -3,6 +3,8 @@
 #include "faces/cli/embed_tables.h"
 #include "faces/cli/selection.h"
 
+#include "nereid/embedded.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -195,7 +197,9 @@ int Embedder::run() {
         variant.signature = signatures[i].types;
         if (variant.isCpu()) {
           variant.object = objectName(i, target);
-          variant.symbol = "nereid_" + cPrefix(about) + "_cpu_" + llvm::utostr(i) + "_" +
+          // With the form: a table links with code of its own form alone.
+          variant.symbol = "nereid_" + cPrefix(about) + "_form" +
+                           llvm::utostr(NRD_EMBEDDED_VERSION) + "_cpu_" + llvm::utostr(i) + "_" +
                            llvm::StringRef(target).split(':').second.str();
         }
       }

@@ -101,10 +101,10 @@ public:
           << "},\n";
     }
     out << "};\nstatic nrd_embedded_state " << id << "_states[" << group.variants.size() << "];\n"
-        << "const nrd_embedded_kernel " << id
-        << " = {\n    NRD_EMBEDDED_VERSION, sizeof(nrd_embedded_kernel), " << quoted(about.name)
-        << ", " << (params.empty() ? "0" : id + "_params") << ", " << params.size() << ",\n    "
-        << id << "_variants, " << group.variants.size() << ", " << id << "_states};\n\n";
+        << "const nrd_embedded_kernel " << id << " = {\n    " << NRD_EMBEDDED_VERSION
+        << ", sizeof(nrd_embedded_kernel), " << quoted(about.name) << ", "
+        << (params.empty() ? "0" : id + "_params") << ", " << params.size() << ",\n    " << id
+        << "_variants, " << group.variants.size() << ", " << id << "_states};\n\n";
   }
 
 private:
@@ -275,7 +275,9 @@ void cLaunch(const EmbeddedText &about, const LaunchGroup &group, size_t number,
       << "static inline nrd_status " << cPrefix(about) << "_launch"
       << (number ? "_" + llvm::utostr(number) : "") << "(const nrd_embedded_launch *nereid_how"
       << list << ") {\n  uint64_t nereid_slots[" << std::max(slot, 1u) << "] = {0};\n"
-      << fill << "  return nrd_embedded_run(&" << id << ", nereid_how, nereid_slots);\n}\n\n";
+      << fill << "  if (" << id << ".version != NRD_EMBEDDED_VERSION)\n"
+      << "    return nrd_embedded_other_version(&" << id << ", NRD_EMBEDDED_VERSION);\n"
+      << "  return nrd_embedded_run(&" << id << ", nereid_how, nereid_slots);\n}\n\n";
 }
 
 /// A constant of C++ from one of Python; nothing for what C++ has no word for.
@@ -350,7 +352,11 @@ std::string cli::typedHeaderText(const EmbeddedText &about,
   out << "/* The kernel `" << about.kernel << "` of " << about.source
       << ", compiled by Nereid: made by `nereid embed`. */\n"
       << "#ifndef " << guard << "\n#define " << guard << "\n\n#include <nereid/embedded.h>\n"
-      << "#include <string.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
+      << "#include <string.h>\n\n#if NRD_EMBEDDED_VERSION != " << NRD_EMBEDDED_VERSION
+      << "\n#error \"this file was made for form " << NRD_EMBEDDED_VERSION
+      << " of <nereid/embedded.h>, whose NRD_EMBEDDED_VERSION is another one: make it again with "
+         "the `nereid embed` of these headers\"\n#endif\n\n#ifdef __cplusplus\nextern \"C\" "
+         "{\n#endif\n\n";
   for (size_t i = 0; i < groups.size(); ++i)
     cLaunch(about, groups[i], i, out);
   out << "#ifdef __cplusplus\n}\n#endif\n\n#if __cplusplus >= 202002L && "

@@ -2,6 +2,8 @@
 
 #include "faces/cli/c_text.h"
 
+#include "nereid/embedded.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 
@@ -111,9 +113,13 @@ std::string cli::headerText(const std::string &metadata) {
       << "#ifndef " << guard << "\n#define " << guard << "\n\n"
       << "#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n"
       << "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
-      << "#ifndef NEREID_LAUNCH_INFO\n#define NEREID_LAUNCH_INFO\n"
+      << "#ifndef NEREID_LAUNCH_INFO\n#define NEREID_LAUNCH_INFO " << NRD_EMBEDDED_VERSION << "\n"
       << "typedef struct nereid_launch_info {\n  int32_t grid[3];\n  int32_t reserved;\n"
-      << "  const void *sites;\n  void *launch;\n} nereid_launch_info;\n#endif\n\n"
+      << "  const void *sites;\n  void *launch;\n} nereid_launch_info;\n"
+      << "#elif NEREID_LAUNCH_INFO != " << NRD_EMBEDDED_VERSION
+      << "\n#error \"headers of kernels that were compiled by different versions of Nereid cannot "
+         "be "
+         "included together: compile the kernels again\"\n#endif\n\n"
       << "/* Runs programs [begin, end); arguments are slots of 8 bytes. */\n"
       << "void " << name
       << "(const void *args, nereid_launch_info *info, int64_t begin, int64_t end,\n"

@@ -55,9 +55,14 @@ static Ref reasonsOf(const nrd_error *error, PyObject *compilationError) {
   }
   Ref outer;
   for (auto name = classes.rbegin(); name != classes.rend(); ++name) {
+    PyObject *ofCompilation =
+        *name == "CompilationError"               ? compilationError
+        : *name == "CompileTimeAssertionFailure"  ? registry().staticAssertError
+        : *name == "UnsupportedLanguageConstruct" ? registry().unsupportedError
+                                                  : nullptr;
     Ref reason =
-        *name == "CompilationError"
-            ? Ref::take(PyObject_CallMethod(compilationError, "_from_library", "ssss",
+        ofCompilation
+            ? Ref::take(PyObject_CallMethod(ofCompilation, "_from_library", "ssss",
                                             nrd_error_message(error), nrd_error_name(error),
                                             nrd_error_summary(error), nrd_error_triton_text(error)))
             : Ref::take(PyObject_CallFunction(exceptionClass(name->c_str()), "s",

@@ -104,10 +104,11 @@ static bool cutLargeBlocks(llvm::Module &module) {
   return found;
 }
 
-/// Without what joins the pieces again, and what then looks at the whole.
+/// Without what joins the pieces again, and what then looks at the whole or compares each access of
+/// a piece with all others.
 static constexpr llvm::StringLiteral droppedForLarge[] = {
-    "CodeGen Prepare", "Post RA top-down list latency scheduler",
-    "PostRA InstructionSet Instruction Scheduler"};
+    "CodeGen Prepare", "Machine Instruction Scheduler", "Post RA top-down list latency scheduler",
+    "PostRA Machine Instruction Scheduler"};
 
 llvm::Expected<llvm::SmallVector<char, 0>> emitCode(llvm::Module &module,
                                                     llvm::TargetMachine &target, bool assembly,
