@@ -226,14 +226,12 @@ def unrolled(p, N: tl.constexpr):
         tl.store(p + i, i)
 
 
-@pytest.mark.cpu_only("its own targets")
-@pytest.mark.parametrize("compiled_for", ["cpu", "cuda:90"])
-def test_unrolled_code_grows_linearly(compiled_for):
+@pytest.mark.cpu_only("the code generator of the CPU")
+def test_unrolled_code_grows_linearly():
     """Time of the process for six times the iterations: six times and a little, not 36."""
     def seconds(count):
         start = time.process_time()
-        kernel = unrolled.warmup(nereid.MockTensor("i32"), count, grid=(1, ), target=compiled_for)
-        assert kernel.asm["ptx" if compiled_for.startswith("cuda") else "obj"]
+        assert unrolled.warmup(nereid.MockTensor("i32"), count, grid=(1, ), target="cpu").asm["obj"]
         return time.process_time() - start
 
     seconds(10)

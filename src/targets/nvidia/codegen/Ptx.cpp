@@ -108,25 +108,12 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine,
   pinAccumulators(module);
 }
 
-/// LLVM's peephole pass goes through all uses of a register for each of them: in unrolled code, of
-/// the address that all accesses begin from. The assembler has passes of its own.
-static bool hasLargeBlock(const llvm::Module &module) {
-  constexpr size_t large = 8000;
-  return llvm::any_of(module, [](const llvm::Function &function) {
-    return llvm::any_of(function, [](const llvm::BasicBlock &b) { return b.size() > large; });
-  });
-}
-
 llvm::Expected<std::string> emitPtx(llvm::Module &module, llvm::TargetMachine &machine,
                                     std::vector<targets::StageTime> *times) {
   targets::CodeGeneratorTimes timer(times);
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
-  llvm::SmallVector<llvm::StringLiteral> dropped(std::begin(droppedPasses),
-                                                 std::end(droppedPasses));
-  if (hasLargeBlock(module))
-    dropped.push_back("Peephole Optimizations");
-  targets::TrimmedPassManager passes(dropped);
+  targets::TrimmedPassManager passes(droppedPasses);
   if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile,
                                   /*DisableVerify=*/true))
     return llvm::createStringError("internal error: the code generator cannot write PTX");
