@@ -119,16 +119,6 @@ def read(pointer, mask, READ: tl.constexpr):
 
 
 @nereid.jit
-def read(pointer, mask, READ: tl.constexpr):
-    """What is in memory, in the dtype READ unless that is None; 0 where the mask is false."""
-    value = tl.load(pointer, mask=mask, other=0)
-    if READ is None:
-        return value
-    else:
-        return value.to(READ)
-
-
-@nereid.jit
 def load_tile(pointer, k, r, k_step, r_step, k_mask, r_mask, K_FIXED: tl.constexpr, R_FIXED: tl.constexpr, SHAPE: tl.constexpr):
     """A tile of elements in their own dtype, 0 where a mask is false.
 
