@@ -152,22 +152,12 @@ expr("cpu", MASKS, "all = k.e.both(all, k.e.cmp(limit.predicate, last, limit.fix
 POINT = "src/targets/cpu/emit/Point.cpp"
 expr("cpu", POINT, "result.erase(result.begin() + expand.getAxis());", "expand.getAxis()", "0", "expand_dims drops the first coordinate")
 expr("cpu", POINT, "result[from] = point[d];", "result[from] = point[d]", "result[d] = point[from]", "a permutation applied backwards")
-<<<<<<< HEAD
 COMBINER = "src/ir/tile/Combiner.cpp"
 expr("both", COMBINER, "return integer(APInt::getSignedMinValue(bits));", "APInt::getSignedMinValue(bits)",
      "APInt::getZero(bits)", "the neutral element of a signed maximum is 0")
 expr("both", COMBINER, "return integer(APInt::getSignedMaxValue(bits));", "APInt::getSignedMaxValue(bits)",
      "APInt::getAllOnes(bits)", "the neutral element of a signed minimum is -1")
 expr("both", COMBINER, "return integer(APInt::getAllOnes(bits));", "APInt::getAllOnes(bits)",
-=======
-CPU_REDUCE = "src/targets/cpu/emit/Reduce.cpp"
-COMBINER = "src/ir/tile/Combiner.cpp"
-expr("cpu", COMBINER, "return integer(APInt::getSignedMinValue(bits));", "APInt::getSignedMinValue(bits)",
-     "APInt::getZero(bits)", "the neutral element of a signed maximum is 0")
-expr("cpu", COMBINER, "return integer(APInt::getSignedMaxValue(bits));", "APInt::getSignedMaxValue(bits)",
-     "APInt::getAllOnes(bits)", "the neutral element of a signed minimum is -1")
-expr("cpu", COMBINER, "return integer(APInt::getAllOnes(bits));", "APInt::getAllOnes(bits)",
->>>>>>> 12a27b8 (Seeded bugs of combiners at their new places)
      "APInt::getSignedMaxValue(bits)", "the neutral element of & lacks its top bit")
 expr("cpu", "src/targets/cpu/emit/Reduce.cpp", "right.push_back(commutative ? i + width / 2 : 2 * i + 1);", "2 * i + 1", "(2 * i + 2) % width",
      "lanes combined with the wrong neighbour")
