@@ -74,7 +74,34 @@ def rows(device, dtype, shape):
     }
 
 
-FAMILIES = {"pointwise": pointwise, "reductions": reductions, "scans": scans, "rows": rows}
+def products(device, dtype, shape):
+    if shape[0] == 1 or shape[1] < 1024 and shape[0] > 8192:
+        return {}
+    x, w = torch.randn(shape, device=device).to(dtype), torch.randn(shape[1], 4096, device=device).to(dtype)
+    turned, bias = w.t().contiguous().t(), torch.randn(4096, device=device).to(dtype)
+    return {"mm": lambda: x @ w, "linear": lambda: x @ turned, "addmm": lambda: torch.addmm(bias, x, w)}
+
+
+def attention(device, dtype, shape):
+    if shape != SHAPES[0] or dtype is not HALF:
+        return {}
+    cases = {}
+    for length in (512, 2048, 8192):
+        q, k, v = (torch.randn(max(1, 16384 // length), 16, length, 128, device=device).to(dtype) for _ in range(3))
+        cases[f"attention {length}"] = lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v)
+        cases[f"causal {length}"] = lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return cases
+
+
+def moves(device, dtype, shape):
+    x = torch.randn(shape, device=device).to(dtype)
+    rows = torch.randint(0, shape[0], (shape[0], ), device=device)
+    columns = torch.randint(0, shape[1], shape, device=device)
+    return {"cat": lambda: torch.cat([x, x]), "index rows": lambda: x[rows], "index_select": lambda: x.index_select(0, rows), "gather": lambda: x.gather(1, columns),
+            "flip": lambda: x.flip(1), "tril": lambda: x.tril(), "pad": lambda: F.pad(x, (1, 1)), "clone": lambda: x.clone(), "full": lambda: torch.full_like(x, 2)}
+
+
+FAMILIES = {"pointwise": pointwise, "reductions": reductions, "scans": scans, "rows": rows, "products": products, "attention": attention, "moves": moves}
 
 
 class OnCpu:

@@ -30,6 +30,12 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "floats(*names): only for operators with a gradient, and these dtypes")
 
 
+@pytest.fixture
+def target(request):
+    """The type of device that tensors are on. Unlike in other tests, tensors of the host stay there: operators work on both in one call."""
+    return request.param
+
+
 @pytest.fixture(autouse=True)
 def restored():
     """Every test begins and ends with ATen's kernels."""
