@@ -15,6 +15,13 @@ OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
     "relu": (("nn.functional.relu", ), {"zeros": False}),
     "fmax": (("fmax", ), {"zeros": False}),
     "fmin": (("fmin", ), {"zeros": False}),
+    "maximum": (("maximum", ), {"zeros": False}),
+    "minimum": (("minimum", ), {"zeros": False}),
+    "max": (("max", ), {"zeros": False}),
+    "min": (("min", ), {"zeros": False}),
+    # On GPUs ATen computes fp64 with constants of fp32.
+    "hardswish": (("nn.functional.hardswish", ), {"fp64": 2**28}),
+    "angle": (("angle", ), {"fp64": 2**28}),
     "clamp_min": (("clamp_min", ), {"zeros": False}),
     "clamp_max": (("clamp_max", ), {"zeros": False}),
     "rsub": (("rsub", ), {}),

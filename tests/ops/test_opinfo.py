@@ -18,7 +18,7 @@ LAYOUTS = {
 
 def compare(row, cases):
     """Runs cases natively, natively in fp64, then with `nereid.ops`, and compares. cases: [(text, function, sample, change of its tensors)]. Returns how many
-    had results."""
+    had results, 0 if ATen lacks the dtype."""
     prepared = []
     for what, function, sample, change in cases:
         args, kwargs = opinfo.copied(sample, change)
@@ -34,10 +34,11 @@ def compare(row, cases):
         prepared.append((what, function, opinfo.copied(sample, change), native, error, wide))
     with nereid.ops.use():
         results = [opinfo.outcome(function, *args, **kwargs) for _, function, (args, kwargs), *_ in prepared]
-    compared = 0
+    compared, lacking = 0, False
     for (what, _, inputs, native, native_error, wide), (ours, error) in zip(prepared, results):
         if isinstance(native_error, NotImplementedError) and "not implemented for" in str(native_error):
-            continue  # a dtype that ATen lacks on this device
+            lacking = True  # a dtype on this device
+            continue
         if native_error is not None or error is not None:
             assert native_error is not None and error is not None and opinfo.same_error(error, native_error), \
                 f"{what}: {type(error).__name__}: {error}; ATen: {type(native_error).__name__}: {native_error}"
@@ -45,7 +46,7 @@ def compare(row, cases):
         absolute = row.absolute * opinfo.magnitude(inputs, native) if row.absolute else 0
         opinfo.check(opinfo.with_places(row, inputs, ours, native), native, wide, row.fp64 if any(result.dtype == torch.float64 for result in opinfo.tensors(native)) else row.ulps, what, row.zeros, absolute)
         compared += 1
-    return compared
+    return 0 if lacking else compared
 
 
 def test_samples(row, dtype, target):

@@ -102,7 +102,8 @@ def test_overload(operator, form, dtype, target):
             continue
         served += 1
         wide, _ = run(form, dtype, target, layout, outs, widen=True) if dtype in opinfo.NARROW else (None, None)
-        opinfo.check(ours, native, wide, more.get("ulps", 4), what, more.get("zeros", True))
+        ulps = more.get("fp64", 4) if dtype == torch.float64 else more.get("ulps", 4)
+        opinfo.check(ours, native, wide, ulps, what, more.get("zeros", True), more.get("absolute", 0) * opinfo.magnitude(native))
     if served and dtype in operator.served_dtypes:
         assert opinfo.served(operator.name), f"{form.name} was not served: {nereid.ops.report()}"
 

@@ -66,7 +66,7 @@ class Scan:
             size, others, steps = 1, [(1, (0,) * len(operands))], (1,) * len(operands)
         others = innermost_long(others)
         inner_size = others[-1][0]
-        columns = inner_size > 1 and others[-1][1][0] < steps[0] or inner_size >= 4 * size
+        columns = inner_size > 1 and others[-1][1][0] < steps[0] or size < 32 and inner_size >= 4 * size
         outer = tuple(s for s, _ in others[:-1])
         if columns:
             block, length = step_up(inner_size, (8, 64, 256)) if device.type == "cpu" else step_up(inner_size, (32, 128)), 1

@@ -15,6 +15,8 @@ def unusable(tensors, outs=()):
             continue
         if tensor.dtype not in COMPUTE or tensor.layout is not torch.strided:
             return Native("dtype")
+        if tensor.dim() > 64:
+            return Native("dimensions")  # ATen's limit
         if device is None:
             device = tensor.device
         elif tensor.device != device:

@@ -169,6 +169,9 @@ def _spaced(values, outs):
     if dtype not in FLOATS and (dtype not in INTEGERS or base is not None):
         return Native("dtype")
     if dtype in INTEGERS:
+        device = outs[0].device if outs is not None else found[1]
+        if device is not None and device.type != "cpu":
+            return Native("integers on GPUs")  # ATen rounds otherwise there
         if any(not torch.iinfo(dtype).min <= value <= torch.iinfo(dtype).max for value in (start, end)):
             return Native("range")
         start, end = int(start), int(end)

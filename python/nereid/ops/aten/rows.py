@@ -238,7 +238,7 @@ def _batch_norm(values, outs):
         return Native("out")
     if not training and x.device.type != "cpu":
         return Native("saved statistics of inference")
-    output = torch.empty_like(x, memory_format=torch._prims_common.suggest_memory_format(x))
+    output = torch.empty_like(x, memory_format=torch._prims_common.suggest_memory_format(x) if x.device.type == "cpu" else torch.preserve_format)
     statistics = torch.float32 if x.device.type != "cpu" and x.dtype in (torch.float16, torch.bfloat16) else x.dtype
     saved = [torch.empty(x.shape[1] if training else 0, dtype=statistics, device=x.device) for _ in range(2)]
     if not training:

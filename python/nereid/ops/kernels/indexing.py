@@ -110,7 +110,8 @@ def indexed(x, other, value, indices, sizes, inner, x_strides, other_strides, in
         if MODE == "set":
             tl.store(x + place, new, mask=inside)
         else:
-            new = (new * convert(value, x.dtype.element_ty)).to(x.dtype.element_ty)
+            if other is not None:
+                new = (new * convert(value, x.dtype.element_ty)).to(x.dtype.element_ty)
             if MODE == "add":
                 tl.atomic_add(x + place, new, mask=inside, sem="relaxed")
             elif MODE == "amax":
