@@ -25,7 +25,7 @@ OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
     "clamp_min": (("clamp_min", ), {"zeros": False}),
     "clamp_max": (("clamp_max", ), {"zeros": False}),
     "rsub": (("rsub", ), {}),
-    "special_i1": (("special.i1", ), {"fp64": 64}),  # of ATen on GPUs
+    "special_i1": (("special.i1", ), {"fp64": 64, "zeros": False}),  # of ATen on GPUs
     "digamma": (("digamma", ), {"absolute": 2}),  # beside its roots
     "special_ndtri": (("special.ndtri", ), {}),
     "special_log_ndtr": (("special.log_ndtr", ), {}),

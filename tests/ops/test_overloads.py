@@ -80,6 +80,8 @@ def run(form, dtype, device, layout, outs=None, widen=False):
 def test_overload(operator, form, dtype, target):
     if target == "cuda" and dtype == torch.bool and form.base in ("remainder", "fmod", "floor_divide"):
         return  # the divisors contain 0: undefined on GPUs
+    if target == "cuda" and form.base == "log_sigmoid_backward":
+        return  # its buffer is a matter of CPUs
     more = OPINFOS.get(operator.name, ((), {}))[1]
     served = 0
     for layout in ("plain", "broadcast", "transposed", "sliced") if dtype in (torch.float32, torch.int64) else ("plain", ):
