@@ -56,7 +56,8 @@ bool Replay::sign(const c10::IValue &value, bool written, Signature &signature) 
         tensor.is_conj() || !tensor.has_storage() || tensor._is_zerotensor())
       return false;
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) { // Python gets it as a number
-      std::optional<Number> number = numberOf(tensor);
+      std::optional<Number> number = tensor.is_cpu() ? numberOf(tensor) : std::nullopt;
+      signature.isNumberOnDevice |= !tensor.is_cpu();
       if (!number)
         return false;
       words.push_back(tag::Wrapped | int64_t(tensor.scalar_type()) << 8);

@@ -21,6 +21,9 @@ struct Signature {
   c10::SmallVector<const at::Tensor *, 8> tensors;
   c10::SmallVector<bool, 8> written; ///< by tensor
   c10::Device device = c10::kCPU;    ///< of the first tensor that is on the key's device
+  /// A number that PyTorch has put into a tensor of a GPU (searchsorted does): Python would get it
+  /// as a number of the host. Such a call is ATen's.
+  bool isNumberOnDevice = false;
   uint64_t hash = 0;
 };
 

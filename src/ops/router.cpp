@@ -84,12 +84,13 @@ public:
       return;
     }
     std::shared_ptr<const c10::SafeKernelFunction> python;
-    if (!recorded || recorded->route != OPS_ROUTE_NATIVE) {
+    bool isNative = recorded ? recorded->route == OPS_ROUTE_NATIVE : signature.isNumberOnDevice;
+    if (!isNative) {
       std::lock_guard<std::mutex> lock(mutex);
       python = entry.python;
     }
     if (!python) { // or it was taken out just now
-      entry.counts.add(recorded ? recorded->reason : OPS_VARIANT);
+      entry.counts.add(recorded ? recorded->reason : OPS_NUMBER);
       entry.native.callBoxed(handle, keys, stack);
       return;
     }

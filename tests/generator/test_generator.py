@@ -89,7 +89,7 @@ def test_what_overflows(call, state):
 def test_programs_tell_what_they_compute():
     """Among a few programs are prints, assertions that hold and that fail, and static ones, in the kernel and in functions of both kinds."""
     seen = collections.Counter()
-    for seed in range(40):
+    for seed in range(150):
         program = generate.program_of_seed(seed)
         noted = observed.Observed()
         tree.run(program, observed=noted)

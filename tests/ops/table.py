@@ -27,7 +27,7 @@ OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
     "rsub": (("rsub", ), {}),
     "special_i1": (("special.i1", ), {"fp64": 64, "zeros": False}),  # of ATen on GPUs
     "digamma": (("digamma", ), {"absolute": 2}),  # beside its roots
-    "special_ndtri": (("special.ndtri", ), {}),
+    "special_ndtri": (("special.ndtri", ), {"absolute": 4}),  # beside its root
     "special_log_ndtr": (("special.log_ndtr", ), {}),
     "special_erfcx": (("special.erfcx", ), {}),
     "special_entr": (("special.entr", ), {}),
