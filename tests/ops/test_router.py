@@ -83,7 +83,7 @@ def test_signatures(seed, target):
 
 
 def test_memory_that_outputs_share(target):
-    """Recorded with memory of its own; then the output is the input, part of it, or something else again."""
+    """Recorded with memory of its own; then the output is the input, or something else again. (What ATen does where they overlap in part is not defined.)"""
     space = torch.randn(64, device=target)
     x, out = space[:32].view(4, 8), torch.empty(4, 8, device=target)
 
@@ -93,7 +93,7 @@ def test_memory_that_outputs_share(target):
     expected = natively(lambda: torch.softmax(x, -1))
     for _ in range(2):
         torch.testing.assert_close(call(out), expected)
-    for which in (x, space[16:48].view(4, 8), out):
+    for which in (x, out):
         kept = space.clone()
         torch.testing.assert_close(call(which), expected)
         space.copy_(kept)

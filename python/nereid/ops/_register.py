@@ -104,15 +104,14 @@ def _install(registration):
 def _remove(registration):
     for entry in registration.routed.values():
         entry.leave()
-    _count(registration)
     registration.routed.clear()
     registration.library._destroy()
     registration.library = None
 
 
-def _count(registration):
-    """Adds what the router has counted since the last time to `_calls`."""
-    for (name, key), entry in registration.routed.items():
+def _count():
+    """Adds what the router has counted since the last time to `_calls`, also of entries that other threads were still in when they were taken out."""
+    for (name, key), entry in _router.entries().items():
         for reason, calls in entry.counts(clear=True).items():
             _calls[name, key, "aten" if reason else "nereid", reason] += calls
 
@@ -224,8 +223,7 @@ class Report(list):
 def report(clear=False):
     """What ran where since the process started, or since the last `report(clear=True)`: a `Report` of `Row`s."""
     with _lock:
-        if _stack:
-            _count(_stack[-1])
+        _count()
     devices = {key: device for device, key in _schema.KEYS.items()}
     rows = Report(Row(name, devices[key], route, reason, calls) for (name, key, route, reason), calls in _calls.copy().items())
     rows.sort(key=lambda row: -row.calls)

@@ -318,6 +318,11 @@ def _reason(text):
 _entries = {}  # {(overload, key): Entry}
 
 
+def entries():
+    """All entries: {(overload, key): Entry}."""
+    return dict(_entries)
+
+
 def entry(router, operator, form, key):
     """The `Entry` of a form at a key. The first time for each, ATen's kernel must be in force."""
     if (form.name, key) not in _entries:
