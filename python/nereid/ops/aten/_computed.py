@@ -5,7 +5,6 @@ import dataclasses
 import torch
 
 from .._declare import Native, Operator
-from .._shapes import conflict, overlaps_itself
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,25 +35,6 @@ class Computed(Operator):
         if form.kind == "inplace":
             outs = [values[form.arguments[0].name]]
         return self.compute(values, outs)
-
-
-def ready(outs, wanted, tensors):
-    """Whether given outputs can be written: None, or `Native`. They have the shapes and dtypes wanted, [(shape, dtype)], or are empty, and are resized then.
-
-    Contrary to `fitted`, an output may be one of the tensors that are read.
-    """
-    for out, (shape, dtype) in zip(outs, wanted):
-        if out.dtype != dtype:
-            return Native("dtype of the output")
-        if tuple(out.shape) == tuple(shape):
-            if overlaps_itself(out) or any(conflict(out, tensor) for tensor in (*tensors, *outs) if tensor is not None):
-                return Native("overlap")
-        elif out.numel() or not out.untyped_storage().resizable():
-            return Native("shape of the output")
-    for out, (shape, _) in zip(outs, wanted):
-        if tuple(out.shape) != tuple(shape):
-            out.resize_(shape)
-    return None
 
 
 def options(values, dtype=None):

@@ -24,10 +24,11 @@ def unusable(tensors, outs=()):
     return None
 
 
-def fitted(outs, wanted, tensors):
-    """Given outputs made to fit, or `Native` before anything is changed.
+def ready(outs, wanted, tensors):
+    """Whether given outputs can be written: None, or `Native` before anything is changed.
 
-    outs: the caller's tensors. wanted: [(shape, dtype)]. tensors: what is read, which the outputs must not overlap.
+    outs: the caller's tensors; they have the shapes and dtypes wanted, or are empty and resized here. wanted: [(shape, dtype)]. tensors: what is read (None is
+    passed over): an output may be one of them, but must not overlap them otherwise.
     """
     for out, (shape, dtype) in zip(outs, wanted):
         if out.dtype != dtype:
@@ -40,13 +41,13 @@ def fitted(outs, wanted, tensors):
     for out, (shape, _) in zip(outs, wanted):
         if tuple(out.shape) != tuple(shape):
             out.resize_(shape)
-    return outs
+    return None
 
 
 def made(outs, wanted, tensors, device):
-    """The caller's outputs, or new contiguous ones if `outs` is None; `Native` as `fitted`."""
+    """The caller's outputs, or new contiguous ones if `outs` is None; `Native` as `ready`."""
     if outs is not None:
-        return fitted(outs, wanted, tensors)
+        return ready(outs, wanted, tensors) or outs
     return [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in wanted]
 
 

@@ -8,7 +8,8 @@ from .._moves import bits, clear, cloned, fill, flipped, foreign, movable, move,
 from .._promotion import result_type
 from .._strided import cdiv, collapse, product, step_up
 from ..kernels import moves as kernels
-from ._computed import Computed, ready
+from ._computed import Computed
+from ._outputs import ready
 
 OF_ONE = ("functional", "out")
 

@@ -13,7 +13,8 @@ from .._strided import FLOATS, INTEGERS, cdiv
 from ..functions import arithmetic
 from ..kernels import moves as kernels
 from ..pointwise import Rule, run
-from ._computed import Computed, options, ready
+from ._computed import Computed, options
+from ._outputs import ready
 
 OF_ONE = ("functional", "out")
 NEW = ("size", "fill_value", "dtype", "layout", "device", "pin_memory", "memory_format", "self")

@@ -13,7 +13,8 @@ from .._shapes import conflict, overlaps_itself
 from .._strided import COMPUTE, FLOATS, INTEGERS
 from ..functions import arithmetic
 from ..pointwise import Rule, run
-from ._computed import Computed, ready
+from ._computed import Computed
+from ._outputs import ready
 
 OF_ONE = ("functional", "out")
 KIND = "indexing"

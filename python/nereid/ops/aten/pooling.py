@@ -10,7 +10,8 @@ from .._launch import launch
 from .._moves import bits, foreign
 from .._strided import COMPUTE, FLOATS, cdiv
 from ..kernels import pooling as kernels
-from ._computed import Computed, ready
+from ._computed import Computed
+from ._outputs import ready
 
 OF_ONE = ("functional", "out")
 KIND = "pooling"

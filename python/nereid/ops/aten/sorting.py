@@ -15,8 +15,8 @@ from ..functions import arithmetic
 from ..kernels import sorting as kernels
 from ..pointwise import Rule, run
 from .scans import SUM
-from ._computed import Computed, ready
-from ._outputs import made
+from ._computed import Computed
+from ._outputs import made, ready
 
 OF_ONE = ("functional", "out")
 KIND = "sorting"
