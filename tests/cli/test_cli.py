@@ -157,7 +157,7 @@ def test_header_of_a_descriptor(tmp_path):
 def test_headers_of_two_forms_are_refused(tmp_path):
     compiler = shutil.which("cc")
     if compiler is None:
-        pytest.skip("no compiler of C")
+        pytest.skip("compiles C: there is no `cc`")
     text = nereid(*ADD, "--emit", "header").stdout
     other = text.replace("ADD_KERNEL_NEREID_H", "OTHER_NEREID_H").replace("add_kernel", "other_kernel")
     newer = other.replace("NEREID_LAUNCH_INFO 1", "NEREID_LAUNCH_INFO 2").replace("NEREID_LAUNCH_INFO != 1", "NEREID_LAUNCH_INFO != 2")

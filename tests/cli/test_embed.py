@@ -222,7 +222,7 @@ int main() {
 ])
 def test_objects_of_another_form_are_refused(tmp_path, table, calls, message):
     if library() is None:
-        pytest.skip("no installed library, or no compiler of C++")
+        pytest.skip("links C++ programs with an installed library: there is no `c++`, or no wheel is installed")
     headers, archive = library()
     write(tmp_path, *ADD, "--signature", F32, "--target", "cpu:avx2" if os.uname().machine == "x86_64" else "cpu:aarch64")
     folders = {}
@@ -247,7 +247,7 @@ def test_objects_of_another_form_are_refused(tmp_path, table, calls, message):
 
 def test_generated_files_of_another_form_do_not_compile(tmp_path):
     if library() is None:
-        pytest.skip("no installed library, or no compiler of C++")
+        pytest.skip("links C++ programs with an installed library: there is no `c++`, or no wheel is installed")
     write(tmp_path, *ADD, "--signature", F32, "--target", "cpu:baseline" if os.uname().machine == "x86_64" else "cpu:aarch64")
     shutil.copytree(library()[0], tmp_path / "newer")
     with_form(tmp_path / "newer", 2)

@@ -34,7 +34,7 @@ class Row:
     """operator: the base operator under test. info: the OpInfo. ulps: how many units in the last place a float result may be off, besides
     what ATen's own kernel is off. zeros: the signs of zeros count. absolute: how much it may be off where terms cancel, in units of the dtype's
     eps times the largest magnitude among the floats of the call. fp64: the ulps of fp64, where ATen computes with constants of fp32. places: results are
-    (values, places along a dimension), and among equal values any place is right; the number is the position of the argument `dim`."""
+    (values, places along a dimension), and among equal values any place is right; the number is the position of the argument `dim`. gpu: {field: value} that holds on GPUs instead."""
     operator: str
     info: object
     ulps: float = 4
@@ -42,6 +42,11 @@ class Row:
     zeros: bool = True
     absolute: float = 0
     places: int = None
+    gpu: dict = dataclasses.field(default_factory=dict)
+
+    def on(self, device):
+        """The row for a type of device."""
+        return dataclasses.replace(self, gpu={}, **self.gpu) if device != "cpu" else self
 
     @property
     def name(self):
@@ -233,6 +238,16 @@ def called(operator):
     """Whether an operator was called at all: not all versions of PyTorch reach it in the same way."""
     names = {form.name for form in nereid.ops.OPERATORS[operator].forms}
     return any(row.overload in names for row in nereid.ops.report())
+
+
+def lacks(error, *values):
+    """Whether ATen has refused a dtype that it has on CPUs, where some tensor is on a GPU. Ours may serve it: `on_host` gives what is right."""
+    return isinstance(error, NotImplementedError) and "not implemented for" in str(error) and any(tensor.is_cuda for tensor in tensors(*values))
+
+
+def on_host(value):
+    """A tree of values with its tensors on the CPU."""
+    return pytree.tree_map_only(torch.Tensor, torch.Tensor.cpu, value)
 
 
 def describe(args, kwargs):

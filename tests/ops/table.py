@@ -10,23 +10,23 @@ from table_reductions import OPINFOS as REDUCTIONS
 OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
     "logaddexp": (("logaddexp", ), {"absolute": 2}),
     "logaddexp2": (("logaddexp2", ), {"absolute": 2}),
-    "addcmul": (("addcmul", ), {"absolute": 2}),
+    "addcmul": (("addcmul", ), {"gpu": {"absolute": 2}}),
     # Which of two equal zeros is the greater one is not the same on CPUs and GPUs.
-    "relu": (("nn.functional.relu", ), {"zeros": False}),
-    "fmax": (("fmax", ), {"zeros": False}),
-    "fmin": (("fmin", ), {"zeros": False}),
-    "maximum": (("maximum", ), {"zeros": False}),
-    "minimum": (("minimum", ), {"zeros": False}),
-    "max": (("max", ), {"zeros": False}),
-    "min": (("min", ), {"zeros": False}),
+    "relu": (("nn.functional.relu", ), {"gpu": {"zeros": False}}),
+    "fmax": (("fmax", ), {"gpu": {"zeros": False}}),
+    "fmin": (("fmin", ), {"gpu": {"zeros": False}}),
+    "maximum": (("maximum", ), {"gpu": {"zeros": False}}),
+    "minimum": (("minimum", ), {"gpu": {"zeros": False}}),
+    "max": (("max", ), {"gpu": {"zeros": False}}),
+    "min": (("min", ), {"gpu": {"zeros": False}}),
     # On GPUs ATen computes fp64 with constants of fp32.
-    "hardswish": (("nn.functional.hardswish", ), {"fp64": 2**28}),
-    "angle": (("angle", ), {"fp64": 2**28}),
-    "clamp_min": (("clamp_min", ), {"zeros": False}),
-    "clamp_max": (("clamp_max", ), {"zeros": False}),
+    "hardswish": (("nn.functional.hardswish", ), {"gpu": {"fp64": 2**28}}),
+    "angle": (("angle", ), {"gpu": {"fp64": 2**28}}),
+    "clamp_min": (("clamp_min", ), {"gpu": {"zeros": False}}),
+    "clamp_max": (("clamp_max", ), {"gpu": {"zeros": False}}),
     "rsub": (("rsub", ), {}),
-    "special_i1": (("special.i1", ), {"fp64": 64, "zeros": False}),  # of ATen on GPUs
-    "digamma": (("digamma", ), {"absolute": 2}),  # beside its roots
+    "special_i1": (("special.i1", ), {"gpu": {"fp64": 64, "zeros": False}}),
+    "digamma": (("digamma", ), {"gpu": {"absolute": 2}}),  # beside its roots
     "special_ndtri": (("special.ndtri", ), {"absolute": 4}),  # beside its root
     "special_log_ndtr": (("special.log_ndtr", ), {}),
     "special_erfcx": (("special.erfcx", ), {}),

@@ -16,6 +16,7 @@ FORWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 NAMES = ("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward")
+CPU_ONLY = pytest.mark.cpu_only("ATen has `_scaled_dot_product_flash_attention_for_cpu` on CPUs only")
 #: batch, heads of queries, heads of keys, queries, keys, size of a head
 SIZES = [(2, 4, 4, 5, 7, 8), (1, 4, 2, 100, 130, 40), (2, 2, 2, 64, 128, 64), (1, 3, 1, 1, 300, 33), (1, 1, 1, 200, 17, 16)]
 
@@ -83,12 +84,11 @@ def same_layout(ours, native):
         assert mine.dtype == theirs.dtype and mine.shape == theirs.shape and mine.stride() == theirs.stride()
 
 
+@CPU_ONLY
 @pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_cpu(sizes, dtype, causal, target):
-    if target != "cpu":
-        pytest.skip("an operator of CPUs")
     query, key, value = inputs(sizes, dtype, target)
     for bias in (None, random(dtype, sizes[0], 1, sizes[3], sizes[4]), torch.where(torch.rand(1, sizes[4]) < 0.3, -math.inf, 0.0)):
         bias = bias if bias is None or bias.dim() == 4 or dtype != torch.float64 else bias.double()
@@ -109,9 +109,8 @@ def test_cpu(sizes, dtype, causal, target):
                 close(mine, exact, dtype, f"gradient of {name}", 8)
 
 
+@CPU_ONLY
 def test_rows_without_keys(target):
-    if target != "cpu":
-        pytest.skip("an operator of CPUs")
     query, key, value = inputs((1, 2, 2, 70, 90, 16), torch.float32, target)
     bias = torch.zeros(70, 90)
     bias[5:30] = -math.inf
@@ -124,9 +123,8 @@ def test_rows_without_keys(target):
     assert served(FORWARD, query, key, value, 0.0, False)[0][0, 0].isnan().all()
 
 
+@CPU_ONLY
 def test_empty(target):
-    if target != "cpu":
-        pytest.skip("an operator of CPUs")
     query, key, value = inputs((2, 4, 4, 5, 7, 8), torch.float32, target)
     out, sums = served(FORWARD, query[:0], key[:0], value[:0])
     assert out.shape == (0, 4, 5, 8) and sums.shape == (0, 4, 5)
@@ -135,9 +133,8 @@ def test_empty(target):
     assert served(FORWARD, query[:, :, :0], key, value)[0].shape == (2, 4, 0, 8)
 
 
+@CPU_ONLY
 def test_what_is_left_to_aten(target):
-    if target != "cpu":
-        pytest.skip("an operator of CPUs")
     query, key, value = inputs((2, 4, 4, 5, 7, 8), torch.float32, target)
     with nereid.ops.use(only=NAMES):
         for call, text in ((lambda: FORWARD(query, key, value, 0.5), "dropout"), (lambda: FORWARD(query, key, value[..., :6]), "same head size"),
