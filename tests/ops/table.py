@@ -21,7 +21,6 @@ OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
     "min": (("min", ), {"gpu": {"zeros": False}}),
     # On GPUs ATen computes fp64 with constants of fp32.
     "hardswish": (("nn.functional.hardswish", ), {"gpu": {"fp64": 2**28}}),
-    "angle": (("angle", ), {"gpu": {"fp64": 2**28}}),
     "clamp_min": (("clamp_min", ), {"gpu": {"zeros": False}}),
     "clamp_max": (("clamp_max", ), {"gpu": {"zeros": False}}),
     "rsub": (("rsub", ), {}),

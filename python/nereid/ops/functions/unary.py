@@ -337,7 +337,8 @@ def entr(x):
 
 @nereid.jit
 def angle(x):
-    return tl.where(x != x, x, tl.where(x < 0, PI, 0.0))
+    # Two numbers alone would be fp32.
+    return tl.where(x != x, x, tl.where(x < 0, tl.full((), PI, x.dtype), 0.0))
 
 
 @nereid.jit
