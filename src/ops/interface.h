@@ -7,9 +7,9 @@
 
 extern "C" {
 
-enum { NEREID_OPS_INTERFACE = 1 };
+enum { NEREID_OPS_INTERFACE = 2 };
 
-enum { OPS_MAX_OPERANDS = 8, OPS_MAX_OUTPUTS = 4, OPS_MAX_RANK = 16 };
+enum { OPS_MAX_OPERANDS = 8, OPS_MAX_OUTPUTS = 4, OPS_MAX_RANK = 16, OPS_CODES = 10 };
 
 /// How the dtype of the inputs becomes that of the results: as nereid.ops._promotion.KINDS.
 enum OpsPromotion : uint8_t {
@@ -68,10 +68,12 @@ struct OpsOverload {
   double fill_numbers[OPS_MAX_OPERANDS];
 };
 
+enum OpsKernel : uint8_t { OPS_FLAT, OPS_STRIDED, OPS_TILED, OPS_KERNELS };
+
 /// Which kernel a call needs. All bytes count: unused ones are 0.
 struct OpsKey {
   uint32_t rule;
-  uint8_t kernel; ///< 0 flat, 1 strided, 2 tiled
+  uint8_t kernel; ///< OpsKernel
   uint8_t rank;   ///< strided, tiled: how many sizes
   uint8_t flags;  ///< 1: pointers are multiples of 16; 2: 64-bit offsets
   uint8_t device; ///< number of the GPU
@@ -109,6 +111,7 @@ enum OpsReason : uint8_t {
   OPS_LAYOUT,
   OPS_SIZE,
   OPS_ERROR_DUE,
+  OPS_ROUTED, ///< the routing data say that ATen's kernel is faster
   OPS_REASON_COUNT = 96
 };
 
@@ -193,6 +196,10 @@ __attribute__((visibility("default"))) void ops_leave(int64_t number);
 __attribute__((visibility("default"))) void ops_record(int64_t number, const OpsRecord *record);
 /// Whether `ops_record` is waited for.
 __attribute__((visibility("default"))) int32_t ops_wants_record(int64_t number);
+/// Which calls are ATen's because its kernel is faster. `sizes`: OPS_KERNELS * OPS_CODES words, by
+/// OpsKernel and Code of the promoted dtype: bit b stands for 2^b to 2^(b+1)-1 elements. Of an
+/// overload that records, Python decides, and what was recorded is forgotten; `sizes` is not read.
+__attribute__((visibility("default"))) void ops_route(int64_t number, const uint64_t *sizes);
 /// How often it went which way: OPS_REASON_COUNT numbers, which begin again at 0 with `clear`.
 __attribute__((visibility("default"))) void ops_counts(int64_t number, uint64_t *counts,
                                                        int32_t clear);

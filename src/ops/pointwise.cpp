@@ -281,8 +281,9 @@ static bool conflict(const at::Tensor &output, const at::Tensor &other) {
   return begin < otherBegin + other.nbytes() && otherBegin < begin + output.nbytes();
 }
 
-/// The common case: all tensors have one shape and are dense in the same order. Makes the outputs.
-bool Pointwise::sameLayout(Call &call) const {
+/// The common case: all tensors have one shape and are dense in the same order. One of them, else
+/// null.
+const at::Tensor *Pointwise::sameLayout(const Call &call) const {
   const at::Tensor *model = plan.kind == OPS_FUNCTIONAL ? nullptr : call.given[0];
   bool contiguous = true;
   auto fits = [&](const at::Tensor &tensor) {
@@ -295,41 +296,37 @@ bool Pointwise::sameLayout(Call &call) const {
   };
   for (int i = 0; i < plan.output_count && plan.kind != OPS_FUNCTIONAL; ++i)
     if (!fits(*call.given[i]))
-      return false;
+      return nullptr;
   for (int i = 0; i < plan.input_count; ++i)
     if (call.inputs[i].kind == Operand::Tensor && !fits(*call.inputs[i].tensor))
-      return false;
+      return nullptr;
   if (!contiguous) {
     if (plan.contiguous && plan.kind == OPS_FUNCTIONAL)
-      return false;
+      return nullptr;
     auto same = [&](const at::Tensor &tensor) { return tensor.strides() == model->strides(); };
     if (!isDense(*model))
-      return false;
+      return nullptr;
     for (int i = 0; i < plan.output_count && plan.kind != OPS_FUNCTIONAL; ++i)
       if (!same(*call.given[i]))
-        return false;
+        return nullptr;
     for (int i = 0; i < plan.input_count; ++i)
       if (call.inputs[i].kind == Operand::Tensor && !same(*call.inputs[i].tensor))
-        return false;
+        return nullptr;
   }
-  if (plan.kind == OPS_FUNCTIONAL) {
-    for (int i = 0; i < plan.output_count; ++i)
-      call.made[i] =
-          allocate(model->sizes(), model->strides(), scalarTypes[call.result], call.device);
-    return true;
-  }
+  if (plan.kind == OPS_FUNCTIONAL)
+    return model;
   for (int i = 0; i < plan.output_count; ++i) {
     for (int j = 0; j < plan.input_count; ++j)
       if (call.inputs[j].kind == Operand::Tensor &&
           conflict(*call.given[i], *call.inputs[j].tensor))
-        return false;
+        return nullptr;
     for (int j = 0; j < i; ++j)
       if (call.given[i] != call.given[j] &&
           (call.given[i]->const_data_ptr() == call.given[j]->const_data_ptr() ||
            conflict(*call.given[i], *call.given[j])))
-        return false;
+        return nullptr;
   }
-  return true;
+  return model;
 }
 
 OpsReason Pointwise::shape(Call &call) {
@@ -353,15 +350,30 @@ OpsReason Pointwise::shape(Call &call) {
     if (operand.kind == Operand::Value)
       operand.number = placed(operand.number, call.common, !call.rule->computes);
   }
-  if (!sameLayout(call))
+  const at::Tensor *model = sameLayout(call);
+  if (!model)
     return shapeByIterator(call);
-  const at::Tensor &output = plan.kind == OPS_FUNCTIONAL ? call.made[0] : *call.given[0];
-  int64_t elements = output.numel();
+  int64_t elements = model->numel();
   if (elements > largest * 1024) // more programs than a grid has
     return OPS_SIZE;
-  if (elements)
-    launchFlat(call, elements, 0);
-  return OPS_OURS;
+  if (isRouted(OPS_FLAT, call.common, elements))
+    return OPS_ROUTED;
+  for (int i = 0; i < plan.output_count && plan.kind == OPS_FUNCTIONAL; ++i)
+    call.made[i] =
+        allocate(model->sizes(), model->strides(), scalarTypes[call.result], call.device);
+  return elements ? launchFlat(call, elements, 0) : OPS_OURS;
+}
+
+void Pointwise::route(const uint64_t *sizes) {
+  for (auto &kernel : routed)
+    for (std::atomic<uint64_t> &word : kernel)
+      word.store(*sizes++, std::memory_order_relaxed);
+}
+
+/// Whether calls of this many elements are ATen's.
+bool Pointwise::isRouted(OpsKernel kernel, Code common, int64_t elements) const {
+  uint64_t sizes = routed[kernel][common].load(std::memory_order_relaxed);
+  return sizes && elements && sizes >> (63 - __builtin_clzll(uint64_t(elements))) & 1;
 }
 
 /// Whether `shape` is what the inputs are broadcast to.
@@ -437,7 +449,7 @@ static uint16_t blockFor(bool isCuda, int64_t elements) {
 
 /// Fills in what all kernels have in common, and the arguments that come first.
 template <typename OutputAt>
-static void begin(const OpsOverload &plan, OpsKey &key, Launch &launch, uint8_t kernel,
+static void begin(const OpsOverload &plan, OpsKey &key, Launch &launch, OpsKernel kernel,
                   uint32_t rule, Code common, c10::Device device, OutputAt outputAt,
                   const Operand *inputs, const std::optional<Number> *scalars) {
   key.rule = rule;
@@ -479,11 +491,11 @@ static void begin(const OpsOverload &plan, OpsKey &key, Launch &launch, uint8_t 
   key.flags = addresses % 16 == 0;
 }
 
-void Pointwise::launchFlat(Call &call, int64_t elements, uint16_t fixed) {
+OpsReason Pointwise::launchFlat(Call &call, int64_t elements, uint16_t fixed) {
   Launch launch(call.device);
   OpsKey &key = call.key;
   begin(
-      plan, key, launch, 0, call.rule->id, call.common, call.device,
+      plan, key, launch, OPS_FLAT, call.rule->id, call.common, call.device,
       [&](int i) -> const at::Tensor & {
         return plan.kind == OPS_FUNCTIONAL ? call.made[i] : *call.given[i];
       },
@@ -492,6 +504,7 @@ void Pointwise::launchFlat(Call &call, int64_t elements, uint16_t fixed) {
   key.block = blockFor(plan.is_cuda, elements);
   launch.integer(elements);
   launch.run(kernels.find(key), uint32_t((elements + key.block - 1) / key.block));
+  return OPS_OURS;
 }
 
 OpsReason Pointwise::launchStrided(Call &call) {
@@ -515,10 +528,9 @@ OpsReason Pointwise::launchStrided(Call &call) {
       if (i >= outputs && stride == 0)
         fixed |= uint16_t(1 << (i - outputs));
     }
-    if (flat && elements <= largest * 1024) {
-      launchFlat(call, elements, fixed);
-      return OPS_OURS;
-    }
+    if (flat && elements <= largest * 1024)
+      return isRouted(OPS_FLAT, call.common, elements) ? OPS_ROUTED
+                                                       : launchFlat(call, elements, fixed);
   }
 
   // A dimension along which some operand is contiguous that is not so along the innermost one.
@@ -571,9 +583,12 @@ OpsReason Pointwise::launchStrided(Call &call) {
     programs = (elements + block - 1) / block;
   if (programs > largest)
     return OPS_SIZE;
+  OpsKernel kernel = tiled ? OPS_TILED : OPS_STRIDED;
+  if (isRouted(kernel, call.common, elements))
+    return OPS_ROUTED;
 
   begin(
-      plan, key, launch, tiled ? 2 : 1, call.rule->id, call.common, call.device,
+      plan, key, launch, kernel, call.rule->id, call.common, call.device,
       [&](int i) -> const at::Tensor & {
         return plan.kind == OPS_FUNCTIONAL ? call.made[i] : *call.given[i];
       },

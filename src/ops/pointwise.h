@@ -19,6 +19,8 @@ public:
   /// Runs a call whose arguments are the last ones on the stack and replaces them by the results,
   /// or leaves them and answers why ATen has to run it.
   OpsReason call(torch::jit::Stack &stack);
+  /// As `ops_route`; also while calls run.
+  void route(const uint64_t *sizes);
 
 private:
   struct Rule : OpsRule {
@@ -33,13 +35,15 @@ private:
   OpsReason scalars(const c10::IValue *arguments, Call &call) const;
   OpsReason shape(Call &call);
   OpsReason shapeByIterator(Call &call);
-  bool sameLayout(Call &call) const;
-  void launchFlat(Call &call, int64_t elements, uint16_t fixed);
+  const at::Tensor *sameLayout(const Call &call) const;
+  bool isRouted(OpsKernel kernel, Code common, int64_t elements) const;
+  OpsReason launchFlat(Call &call, int64_t elements, uint16_t fixed);
   OpsReason launchStrided(Call &call);
 
   OpsOverload plan;
   std::vector<Rule> rules;
   Kernels kernels;
+  std::atomic<uint64_t> routed[OPS_KERNELS][OPS_CODES] = {};
 };
 
 } // namespace nereid::ops

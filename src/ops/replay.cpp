@@ -176,6 +176,11 @@ void Replay::add(const Signature &signature, const OpsRecord &record) {
   records[signature.hash] = std::move(made);
 }
 
+void Replay::clear() {
+  std::unique_lock lock(mutex);
+  records.clear();
+}
+
 /// Another view of a tensor's storage. offset: in elements, from the tensor's first one.
 static at::Tensor viewOf(const at::Tensor &tensor, const Recorded::Result &result) {
   at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(tensor.storage()),

@@ -72,6 +72,7 @@ public:
   /// results. False, and nothing is done, where an output shares memory with another argument.
   bool run(const Recorded &recorded, const Signature &signature, torch::jit::Stack &stack) const;
   void add(const Signature &signature, const OpsRecord &record);
+  void clear();
 
 private:
   bool sign(const c10::IValue &value, bool isWritten, Signature &signature) const;

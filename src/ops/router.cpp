@@ -31,8 +31,9 @@ struct Entry {
   c10::DispatchKey key;
   c10::SafeKernelFunction native;
   Counts counts;
-  c10::KernelFunction functor;
-  bool records = false;
+  c10::KernelFunction functor; ///< owns one of the next two
+  Pointwise *pointwise = nullptr;
+  Replay *replay = nullptr;
   std::shared_ptr<const c10::SafeKernelFunction>
       python; ///< of one that records, while it is entered
   std::optional<c10::RegistrationHandleRAII> registration;
@@ -43,7 +44,9 @@ std::deque<Entry> entries;
 
 class PointwiseFunctor : public c10::OperatorKernel {
 public:
-  PointwiseFunctor(Entry &entry, const OpsOverload &overload) : entry(entry), operation(overload) {}
+  PointwiseFunctor(Entry &entry, const OpsOverload &overload) : entry(entry), operation(overload) {
+    entry.pointwise = &operation;
+  }
 
   void operator()(const c10::OperatorHandle &handle, c10::DispatchKeySet keys,
                   torch::jit::Stack *stack) {
@@ -69,7 +72,9 @@ thread_local Pending pending;
 class RecordedFunctor : public c10::OperatorKernel {
 public:
   explicit RecordedFunctor(Entry &entry)
-      : entry(entry), replay(entry.handle.schema(), entry.key == c10::DispatchKey::CUDA) {}
+      : entry(entry), replay(entry.handle.schema(), entry.key == c10::DispatchKey::CUDA) {
+    entry.replay = &replay;
+  }
 
   void operator()(const c10::OperatorHandle &handle, c10::DispatchKeySet keys,
                   torch::jit::Stack *stack) {
@@ -166,8 +171,7 @@ extern "C" int64_t ops_save(const char *name, const char *overload, uint8_t isCu
 extern "C" int32_t ops_make(int64_t number, const OpsOverload *overload, char *error,
                             uint64_t size) try {
   Entry &entry = entryOf(number);
-  entry.records = !overload;
-  if (entry.records) {
+  if (!overload) {
     entry.functor =
         c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<RecordedFunctor>(entry));
   } else {
@@ -184,7 +188,7 @@ extern "C" int32_t ops_make(int64_t number, const OpsOverload *overload, char *e
 
 extern "C" int32_t ops_enter(int64_t number, char *error, uint64_t size) try {
   Entry &entry = entryOf(number);
-  if (entry.records) {
+  if (entry.replay) {
     auto python = std::make_shared<const c10::SafeKernelFunction>(
         entry.handle.getComputedKernelForDispatchKey(entry.key));
     std::lock_guard<std::mutex> lock(mutex);
@@ -216,6 +220,14 @@ extern "C" int32_t ops_wants_record(int64_t number) {
 extern "C" void ops_record(int64_t number, const OpsRecord *record) {
   if (ops_wants_record(number))
     pending.replay->add(*pending.signature, *record);
+}
+
+extern "C" void ops_route(int64_t number, const uint64_t *sizes) {
+  Entry &entry = entryOf(number);
+  if (entry.pointwise)
+    entry.pointwise->route(sizes);
+  else
+    entry.replay->clear();
 }
 
 extern "C" void ops_counts(int64_t number, uint64_t *counts, int32_t clear) {

@@ -34,7 +34,7 @@ class Row:
     """operator: the base operator under test. info: the OpInfo. ulps: how many units in the last place a float result may be off, besides
     what ATen's own kernel is off. zeros: the signs of zeros count. absolute: how much it may be off where terms cancel, in units of the dtype's
     eps times the largest magnitude among the floats of the call. fp64: the ulps of fp64, where ATen computes with constants of fp32. places: results are
-    (values, places along a dimension), and among equal values any place is right; the number is the position of the argument `dim`. gpu: {field: value} that holds on GPUs instead."""
+    (values, places along a dimension), and among equal values any place is right; the number is the position of the argument `dim`. mixed_inplace: in-place samples count whose tensors are of other dtypes than the one that is written. gpu: {field: value} that holds on GPUs instead."""
     operator: str
     info: object
     ulps: float = 4
@@ -42,6 +42,7 @@ class Row:
     zeros: bool = True
     absolute: float = 0
     places: int = None
+    mixed_inplace: bool = True
     gpu: dict = dataclasses.field(default_factory=dict)
 
     def on(self, device):

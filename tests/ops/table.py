@@ -11,14 +11,13 @@ OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
     "logaddexp": (("logaddexp", ), {"absolute": 2}),
     "logaddexp2": (("logaddexp2", ), {"absolute": 2}),
     "addcmul": (("addcmul", ), {"gpu": {"absolute": 2}}),
-    # Which of two equal zeros is the greater one is not the same on CPUs and GPUs.
+    # Which of two equal zeros is the greater one is not the same on GPUs and CPUs, in ATen's vectors and its tails.
+    **{name: ((name, ), {"zeros": False}) for name in ("fmax", "fmin", "maximum", "minimum", "max", "min")},
     "relu": (("nn.functional.relu", ), {"gpu": {"zeros": False}}),
-    "fmax": (("fmax", ), {"gpu": {"zeros": False}}),
-    "fmin": (("fmin", ), {"gpu": {"zeros": False}}),
-    "maximum": (("maximum", ), {"gpu": {"zeros": False}}),
-    "minimum": (("minimum", ), {"gpu": {"zeros": False}}),
-    "max": (("max", ), {"gpu": {"zeros": False}}),
-    "min": (("min", ), {"gpu": {"zeros": False}}),
+    "gelu": (("nn.functional.gelu", ), {"fp64": 16}),  # 1 + tanh(x) for negative x
+    "normal": (("normal", ), {"gpu": {"fp64": 64}}),  # logarithms, sines and cosines of Box and Muller
+    # On GPUs ATen computes the maximum in the dtype of the output: 6 and -6 written to uint8 give 250.
+    "clamp": (("clamp", ), {"gpu": {"mixed_inplace": False}}),
     # On GPUs ATen computes fp64 with constants of fp32.
     "hardswish": (("nn.functional.hardswish", ), {"gpu": {"fp64": 2**28}}),
     "clamp_min": (("clamp_min", ), {"gpu": {"zeros": False}}),

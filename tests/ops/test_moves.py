@@ -52,7 +52,12 @@ def filled(dtype, shape, device):
     "index_copy": lambda x: x.index_copy(0, torch.tensor([2], device=x.device), x[:1]), "pad": lambda x: torch.nn.functional.pad(x, (1, 2)),
 }.items(), ids=lambda value: value if isinstance(value, str) else "")
 def test_dtypes_without_arithmetic(name, call, dtype, target):
-    same(*both(call, lambda: filled(dtype, (3, 5), target)))
+    ours, native = both(call, lambda: filled(dtype, (3, 5), target))
+    if isinstance(native[1], NotImplementedError) and ours[1] is None:  # ATen's kernels of GPUs lack some dtypes
+        assert target == "cuda"
+        with nereid.ops.native():
+            native = call(filled(dtype, (3, 5), "cpu")).to(target), None
+    same(ours, native)
 
 
 def test_views_of_other_values(target):
@@ -168,25 +173,25 @@ def test_everything_goes_to_kernels(target):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("dim", [0, 2])
 def test_weight_norm(dim, dtype, target):
-    """With its gradients, against ATen's in fp64."""
+    """With its gradients, against ATen's in fp64 on the CPU: on GPUs it takes the square root of fp32."""
     generator = torch.Generator().manual_seed(1)
     v = torch.randn(5, 6, 7, dtype=torch.float64, generator=generator)
     g, gradient = torch.rand([size if d == dim else 1 for d, size in enumerate(v.shape)], dtype=torch.float64, generator=generator) + 0.5, torch.randn_like(v)
 
-    def call(kind):
-        inputs = [x.to(dtype).to(kind).to(target).requires_grad_() for x in (v, g)]
+    def call(kind, device):
+        inputs = [x.to(dtype).to(kind).to(device).requires_grad_() for x in (v, g)]
         weight = torch._weight_norm(*inputs, dim)
-        weight.backward(gradient.to(dtype).to(kind).to(target))
+        weight.backward(gradient.to(dtype).to(kind).to(device))
         return [weight.detach(), *(x.grad for x in inputs)]
 
-    wide = call(torch.float64)
+    wide = call(torch.float64, "cpu")
     with nereid.ops.use():
-        found = call(dtype)
+        found = call(dtype, target)
     assert opinfo.served("_weight_norm_interface") == 1 and opinfo.served("_weight_norm_interface_backward") == 1
     eps = torch.finfo(dtype).eps
     for mine, exact in zip(found, wide):
         assert mine.dtype == dtype
-        torch.testing.assert_close(mine.double(), exact, rtol=4 * eps, atol=32 * eps)
+        torch.testing.assert_close(mine.double().cpu(), exact, rtol=4 * eps, atol=32 * eps)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)

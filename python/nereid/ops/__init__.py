@@ -9,10 +9,10 @@
 """
 
 from ._declare import OPERATORS, Native, Operator, declare
-from ._register import disable, enable, native, report, use
+from ._register import disable, enable, native, report, tune, use
 from .pointwise import pointwise
 from .reduction import reduction
 from .scan import scan
 from . import aten as _aten  # noqa: F401  declares the operators
 
-__all__ = ["OPERATORS", "Native", "Operator", "declare", "disable", "enable", "native", "pointwise", "reduction", "report", "scan", "use"]
+__all__ = ["OPERATORS", "Native", "Operator", "declare", "disable", "enable", "native", "pointwise", "reduction", "report", "scan", "tune", "use"]

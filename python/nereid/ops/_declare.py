@@ -7,7 +7,7 @@ reduction, scan, ...) says how a call becomes launches. Routes (`_register.py`) 
 import contextlib
 import dataclasses
 
-from . import _schema
+from . import _schema, _shapes
 
 #: {name of the base operator: Operator}, in the order of declaration.
 OPERATORS = {}
@@ -46,6 +46,18 @@ class Operator:
         change anything, and allocate as little as possible, before it returns `Native`.
         """
         raise NotImplementedError
+
+    def shape_class(self, form, values):
+        """What routing data (`_routes`) tell calls of one dtype apart by: (kind, sizes), or None for a call that no data speak of."""
+        return _shapes.shape_class(values)
+
+    def configurations(self, form, values):
+        """What `tune` may choose from for a call: (problem, [Tiles]) of a matrix product, or None."""
+        return None
+
+    def routing_dtype(self, values):
+        """The dtype that a call has in routing data."""
+        return _shapes.class_dtype(values)
 
     @property
     def forms(self):

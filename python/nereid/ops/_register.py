@@ -8,6 +8,7 @@ tensors have other keys and never come here.
 import collections
 import contextlib
 import dataclasses
+import functools
 import threading
 import warnings
 
@@ -15,8 +16,10 @@ import torch
 
 from nereid import knobs
 
-from . import _router, _schema
+from . import _router, _routes, _schema
 from ._declare import Native, select
+from ._tune import Tuner
+from ._verify import Verifier
 
 _lock = threading.RLock()
 _stack = []  # of _Registration: the last one is in force
@@ -25,15 +28,23 @@ _calls = collections.Counter()  # (overload, key, route, reason): route "nereid"
 
 @dataclasses.dataclass
 class _Registration:
-    """What is in the dispatcher at a time: chosen: [(Operator, Form)]; keys: ("CPU", ...); router: whether to use it; library: PyTorch's handle, or
-    None; routed: what is entered in the router: {(overload, key): _router.Entry}."""
+    """What is in the dispatcher at a time: chosen: [(Operator, Form)]; keys: ("CPU", ...); router: whether to use it; routing: whether measured data give calls to
+    ATen; kept: operators that they never give to it; verifier, tuner: what sees each call, or None; library: PyTorch's handle, or None; routed: what is
+    entered in the router: {(overload, key): _router.Entry}."""
     chosen: list
     keys: tuple
     router: bool = True
+    routing: bool = False
+    kept: frozenset = frozenset()
+    verifier: object = None
+    tuner: object = None
     library: object = None
     routed: dict = dataclasses.field(default_factory=dict)
 
 
+#: native: this thread's calls are ATen's, those that its kernels make too.
+_thread = threading.local()
+_found = {}  # {(overload, key): (calls that differed, largest error)} of verifiers
 _native = {}  # {(overload, key): ATen's kernel}, taken while nothing of ours was registered there
 
 
@@ -47,10 +58,21 @@ def native_kernel(name, key="CPU"):
         return kernel
 
 
-def _kernel(operator, form, key, entry=None):
+@contextlib.contextmanager
+def _all_native():
+    before, _thread.native = getattr(_thread, "native", False), True
+    try:
+        yield
+    finally:
+        _thread.native = before
+
+
+def _kernel(operator, form, key, registration, entry=None):
     """The Python kernel of a form. entry: of the router, where that records what the kernel does."""
     native = native_kernel(form.name, key)
-    ours, call, bind, name = (form.name, key, "nereid", ""), operator.call, form.bind, form.name
+    ours, bind, name = (form.name, key, "nereid", ""), form.bind, form.name
+    call = _routed(operator, key.lower()) if registration.routing and operator.name not in registration.kept else operator.call
+    verifier, tuner = registration.verifier, registration.tuner
     tensors = [i for i, argument in enumerate(form.arguments) if argument.is_tensor]
     local = threading.local()
 
@@ -58,17 +80,26 @@ def _kernel(operator, form, key, entry=None):
         if getattr(local, "native", False):
             local.native = False
             return native.call_boxed(keyset, *args, **kwargs)
+        if getattr(_thread, "native", False):
+            return native.call_boxed(keyset, *args, **kwargs)
+        if tuner is not None:
+            tuner.visit(operator, form, key, functools.partial(theirs, keyset), args, kwargs)
+        if verifier is not None:
+            return verifier.run(form, key, functools.partial(theirs, keyset), args, kwargs, functools.partial(run, keyset, args, kwargs), _all_native)
+        return run(keyset, args, kwargs)
+
+    def run(keyset, args, kwargs):
         result = call(form, *bind(args, kwargs)) if entry is None else entry.run(call, form, args, kwargs)
         if type(result) is Native:
             _calls[name, key, "aten", result.reason] += 1
-            if any(i < len(args) and isinstance(args[i], (bool, int, float, complex)) for i in tensors):
-                return with_numbers(keyset, args, kwargs)
-            return native.call_boxed(keyset, *args, **kwargs)
+            return atens(keyset, args, kwargs)
         _calls[ours] += 1
         return result
 
-    def with_numbers(keyset, args, kwargs):
-        """Numbers that PyTorch had wrapped as tensors arrive as numbers. Only a call through the dispatcher wraps them again."""
+    def atens(keyset, args, kwargs):
+        if not any(i < len(args) and isinstance(args[i], (bool, int, float, complex)) for i in tensors):
+            return native.call_boxed(keyset, *args, **kwargs)
+        # Numbers that PyTorch had wrapped as tensors arrive as numbers. Only a call through the dispatcher wraps them again.
         local.native = True
         try:
             with torch._C._AutoDispatchBelowAutograd():
@@ -76,7 +107,29 @@ def _kernel(operator, form, key, entry=None):
         finally:
             local.native = False
 
+    def theirs(keyset, args, kwargs):
+        with _all_native():
+            return atens(keyset, args, kwargs)
+
     return kernel
+
+
+def _routed(operator, device):
+    """`operator.call`, which answers `Native` where measured data give the call to ATen."""
+
+    def call(form, values, outs):
+        return _routes.FASTER if _routes.load(device).is_native(operator, form, values) else operator.call(form, values, outs)
+
+    return call
+
+
+def _route(registration, key):
+    """Tells the router what `_routed` does."""
+    with _lock:
+        routes = _routes.load(key.lower()) if registration.routing else None
+        for (name, its_key), entry in registration.routed.items():
+            if its_key == key:
+                entry.route(None if entry.operator.name in registration.kept else routes)
 
 
 def _install(registration):
@@ -94,11 +147,16 @@ def _install(registration):
         for operator, form, key in chosen:
             entry = entries.get((form.name, key))
             if entry is None or not entry.plans:
-                library.impl(form.name, _kernel(operator, form, key, entry), key, with_keyset=True)
+                library.impl(form.name, _kernel(operator, form, key, registration, entry), key, with_keyset=True)
     registration.library = library
     for name, entry in entries.items():
         entry.enter()
         registration.routed[name] = entry
+    if "CPU" in registration.keys:
+        _route(registration, "CPU")
+    if any(key == "CUDA" for _, key in entries):
+        # Which GPU it is, is known once CUDA is in use: enabling does not start it.
+        torch.cuda._lazy_call(functools.partial(_route, registration, "CUDA"))
 
 
 def _remove(registration):
@@ -107,6 +165,11 @@ def _remove(registration):
     registration.routed.clear()
     registration.library._destroy()
     registration.library = None
+
+
+def _differences():
+    for verifier in [registration.verifier for registration in _stack if registration.verifier is not None]:
+        _found.update(verifier.found)
 
 
 def _count():
@@ -132,6 +195,7 @@ def _push(registration):
 def _pop(registration):
     if registration not in _stack:
         return
+    _differences()
     in_force = _stack[-1] is registration
     if in_force:
         _remove(registration)
@@ -140,7 +204,7 @@ def _pop(registration):
         _install(_stack[-1])
 
 
-def _registration(only, without, device, router):
+def _registration(only, without, device, router, routing, verify):
     if isinstance(only, str) or isinstance(without, str):
         raise TypeError("`only` and `without` are lists of names: only=[\"add\"], not a text")
     if device is None:
@@ -151,18 +215,27 @@ def _registration(only, without, device, router):
         raise ValueError(f"`device` is {device!r}: expected \"cpu\", \"cuda\" or None for both")
     if router not in (None, True, False):
         raise ValueError(f"`router` is {router!r}: expected True, False or None")
-    return _Registration(select(only, without), keys, knobs.nereid.ops_router if router is None else router)
+    if routing not in (None, True, False) and not (isinstance(routing, (list, tuple)) and all(isinstance(name, str) for name in routing)):
+        raise ValueError(f"`routing` is {routing!r}: expected True, False, None or a list of operators that are not given to ATen")
+    kept = frozenset()
+    if routing not in (None, True, False):
+        kept, routing = frozenset(operator.name for operator, _ in select(routing)), True
+    router = knobs.nereid.ops_router if router is None else router
+    return _Registration(select(only, without), keys, router and not verify, knobs.nereid.ops_routing if routing is None else routing, kept,
+                         Verifier() if verify else None)
 
 
-def enable(only=None, without=None, device=None, router=None):
+def enable(only=None, without=None, device=None, router=None, routing=None, verify=False):
     """Replaces ATen's kernels by those of this package, in the whole process, until `disable`. A second call replaces the first choice.
 
     only, without: names of base operators ("add") or of overloads ("add.Tensor"); None: all, none. device: "cpu", "cuda", None for both. router: False for
-    the Python route alone; None: as NEREID_OPS_ROUTER says, by default the router.
+    the Python route alone; None: as NEREID_OPS_ROUTER says, by default the router. routing: True: calls for which ATen's kernel was measured to be faster are
+    ATen's (docs/ops.md); False: ours run; a list of operators: as True, but these are ours; None: as NEREID_OPS_ROUTING says, by default True.
+    verify: each call runs on ATen's kernel as well, differences are warned of once for each overload, and the report counts them. That takes the Python route.
     Raises LookupError for names that are not registered, ValueError for another device.
     """
     with _lock:
-        registration = _registration(only, without, device, router)
+        registration = _registration(only, without, device, router, routing, verify)
         disable()
         _push(registration)
 
@@ -170,16 +243,56 @@ def enable(only=None, without=None, device=None, router=None):
 def disable():
     """Restores ATen's kernels: the dispatcher is as it was before `enable`. Also ends what `use` has switched on."""
     with _lock:
+        _differences()
         if _stack:
             _remove(_stack[-1])
         _stack.clear()
 
 
 @contextlib.contextmanager
-def use(only=None, without=None, device=None, router=None):
+def use(only=None, without=None, device=None, router=None, routing=None, verify=False):
     """`enable` for a `with` block; afterwards what was registered before is in force again. Blocks nest. It counts for all threads."""
     with _lock:
-        registration = _registration(only, without, device, router)
+        registration = _registration(only, without, device, router, routing, verify)
+        _push(registration)
+    try:
+        yield
+    finally:
+        with _lock:
+            _pop(registration)
+
+
+@contextlib.contextmanager
+def tune(only=None, without=None, device=None, seconds=0.05):
+    """A `with` block whose calls are measured, ours against ATen's kernel, each class of operator, dtype and shapes once.
+
+        with nereid.ops.tune():
+            model(batch).sum().backward()
+
+    What was measured is kept for this machine (NEREID_OPS_CACHE) and decides from then on which calls are ATen's, before the data of the package; matrix products get
+    the fastest of some tiles, too. only, without, device: as for `enable`. seconds: for each class, on each side. Calls run on the Python route in the
+    block. Calls that draw random numbers and those that a CUDA graph captures are not measured.
+    """
+    if not seconds > 0:
+        raise ValueError(f"`seconds` is {seconds!r}: expected a positive number")
+    tuner = Tuner(seconds)
+    try:
+        with watched(tuner, only, without, device):
+            yield
+    finally:
+        with _lock:
+            for its_device, routes in tuner.found.items():
+                _routes.keep(routes)
+                if _stack:
+                    _route(_stack[-1], _schema.KEYS[its_device])
+
+
+@contextlib.contextmanager
+def watched(watcher, only=None, without=None, device=None):
+    """A `with` block in which `watcher.visit(operator, form, key, theirs, args, kwargs)` sees each call before it runs; `theirs(args, kwargs)` runs ATen's kernel."""
+    with _lock:
+        registration = _registration(only, without, device, False, False, False)
+        registration.tuner = watcher
         _push(registration)
     try:
         yield
@@ -203,20 +316,27 @@ def native():
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A line of the report: how often an overload went a route. route: "nereid", or "aten" with the reason."""
+    """A line of the report: how often an overload went a route. route: "nereid", or "aten" with the reason. differs, error: of the overload's calls with
+    `verify=True`, how many results differed from ATen's, and the largest difference over the largest magnitude; None without."""
     overload: str
     device: str
     route: str
     reason: str
     calls: int
+    differs: int = None
+    error: float = None
 
 
 class Report(list):
     """Rows of the report, the most frequent first; as text a table."""
 
     def __str__(self):
-        lines = [("overload", "device", "route", "reason", "calls"), *((row.overload, row.device, row.route, row.reason, str(row.calls)) for row in self)]
-        widths = [max(len(line[i]) for line in lines) for i in range(5)]
+        lines = [["overload", "device", "route", "reason", "calls"], *([row.overload, row.device, row.route, row.reason, str(row.calls)] for row in self)]
+        if any(row.differs is not None for row in self):
+            lines[0] += ["differs", "error"]
+            for row, line in zip(self, lines[1:]):
+                line += ["", ""] if row.differs is None else [str(row.differs), f"{row.error:.2g}"]
+        widths = [max(map(len, column)) for column in zip(*lines)]
         return "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip() for line in lines)
 
 
@@ -224,9 +344,14 @@ def report(clear=False):
     """What ran where since the process started, or since the last `report(clear=True)`: a `Report` of `Row`s."""
     with _lock:
         _count()
+        _differences()
     devices = {key: device for device, key in _schema.KEYS.items()}
-    rows = Report(Row(name, devices[key], route, reason, calls) for (name, key, route, reason), calls in _calls.copy().items())
+    rows = Report()
+    for (name, key, route, reason), calls in _calls.copy().items():
+        found = _found.get((name, key)) if route == "nereid" else None
+        rows.append(Row(name, devices[key], route, reason, calls, *((found.calls, found.error) if found else ())))
     rows.sort(key=lambda row: -row.calls)
     if clear:
         _calls.clear()
+        _found.clear()
     return rows

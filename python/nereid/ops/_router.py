@@ -19,21 +19,21 @@ import torch
 
 import nereid
 
-from . import _record
+from . import _record, _routes
 from ._declare import Native
 from ._guards import Guard
 from ._launch import DTYPES, OPMATH, POINTERS, compile_kernel
 from .kernels import pointwise as kernels
-from .pointwise import Pointwise
+from .pointwise import KINDS, Pointwise
 
-_INTERFACE = 1  # NEREID_OPS_INTERFACE
+_INTERFACE = 2  # NEREID_OPS_INTERFACE
 _OPERANDS, _OUTPUTS = 8, 4
 _SOURCES = ("kernels.cpp", "pointwise.cpp", "replay.cpp", "router.cpp")
 
 #: Why ATen's kernel ran, by OpsReason; the first means that ours did.
 #: Recorded calls add theirs behind these.
 REASONS = ["", "variant", "dtype", "dtypes differ", "devices", "scalar", "number", "shapes", "shape of the output", "dtype of the output", "overlap",
-           "layout", "size", "error due"]
+           "layout", "size", "error due", _routes.FASTER.reason]
 _REASON_COUNT = 96  # OPS_REASON_COUNT
 _CODES = tuple(DTYPES)
 _INT, _FLOAT, _NONE = 0x40, 0x41, 0x42
@@ -101,7 +101,7 @@ def build(folder=None):
     release = torch.__version__.split("+")[0]
     identity = hashlib.sha256(b"\0".join([release.encode(), str(torch._C._GLIBCXX_USE_CXX11_ABI).encode(), *texts])).hexdigest()[:16]
     name = f"router-torch{release}-{identity}.so"
-    folder = pathlib.Path(folder or nereid.knobs.nereid.ops_cache or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "nereid" / "ops")
+    folder = pathlib.Path(folder or _routes.cache_folder())
     path = folder / name
     if path.exists():
         return path
@@ -194,6 +194,7 @@ def _start(path):
     for name, result, arguments in (("ops_save", ctypes.c_int64, [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint8, *text]),
                                     ("ops_make", ctypes.c_int32, [ctypes.c_int64, ctypes.POINTER(_Overload), *text]),
                                     ("ops_enter", ctypes.c_int32, [ctypes.c_int64, *text]), ("ops_leave", None, [ctypes.c_int64]),
+                                    ("ops_route", None, [ctypes.c_int64, ctypes.POINTER(ctypes.c_uint64)]),
                                     ("ops_wants_record", ctypes.c_int32, [ctypes.c_int64]),
                                     ("ops_record", None, [ctypes.c_int64, ctypes.POINTER(_record.Record)]),
                                     ("ops_counts", None, [ctypes.c_int64, ctypes.POINTER(ctypes.c_uint64), ctypes.c_int32])):
@@ -267,11 +268,12 @@ class Entry:
     """
 
     def __init__(self, router, operator, form, key):
-        self._router, self._device = router, key.lower()
+        self._router, self._device, self.operator = router, key.lower(), operator
         packet, _, name = form.name.partition(".")
         self.number = _checked(router.ops_save, b"aten::" + packet.encode(), name.encode(), key == "CUDA")
         made = overload(operator, form, key)
         self.plans = made is not None
+        self._routes = None
         _checked(router.ops_make, self.number, made and ctypes.byref(made))
 
     def enter(self):
@@ -280,6 +282,13 @@ class Entry:
 
     def leave(self):
         self._router.ops_leave(self.number)
+
+    def route(self, routes):
+        """Puts routing data into force. routes: `_routes.Routes`, or None for ours everywhere; what was recorded with others is forgotten."""
+        if routes is not self._routes:
+            self._routes = routes
+            sizes = routes.pointwise_sizes(self.operator.name, KINDS, _CODES) if self.plans and routes is not None else [0] * len(KINDS) * len(_CODES)
+            self._router.ops_route(self.number, (ctypes.c_uint64 * len(sizes))(*sizes))
 
     def counts(self, clear=False):
         """How often it went which way: {reason: calls}; the reason "" means that ours ran."""

@@ -1,5 +1,7 @@
 """Shapes and strides of elementwise operators: outputs like TensorIterator's, overlaps, collapsed dimensions."""
 
+import math
+
 import torch
 import torch._prims_common
 
@@ -90,3 +92,39 @@ def broadcast_strides(tensor, shape):
     """The strides of a tensor that is expanded to `shape`: 0 along dimensions that it does not have, or of size 1."""
     missing = len(shape) - tensor.dim()
     return (0, ) * missing + tuple([0 if size == 1 else stride for size, stride in zip(tensor.shape, tensor.stride())])
+
+
+def class_dtype(values):
+    """The dtype of a call in routing data: of its first tensor with floats, else of the first one. None without tensors."""
+    dtypes = [x.dtype for x in _tensors(values.values())]
+    return next((dtype for dtype in dtypes if dtype.is_floating_point), dtypes[0] if dtypes else None)
+
+
+def _tensors(items):
+    for item in items:
+        if isinstance(item, torch.Tensor):
+            yield item
+        elif isinstance(item, (list, tuple)):
+            yield from _tensors(item)
+
+
+def shape_class(values):
+    """The shape class of a call by its largest tensor: (kind, (how many rows, how long each is)).
+
+    Rows lie along the argument `dim` (or the last dimensions of `normalized_shape`): kind "inner" where the last dimension is among them, else "outer". Without
+    these arguments kind is "all", and a row is along the last dimension. None where there is no tensor with elements.
+    """
+    x = max(_tensors(values.values()), key=torch.Tensor.numel, default=None)
+    if x is None or not x.numel():
+        return None
+    dims = values.get("dim")
+    if isinstance(dims, int):
+        dims = [dims]
+    if values.get("normalized_shape") is not None:
+        dims = range(-len(values["normalized_shape"]), 0)
+    if not x.dim() or not dims or not all(isinstance(d, int) and -x.dim() <= d < x.dim() for d in dims):
+        long = x.shape[-1] if x.dim() else 1
+        return "all", (x.numel() // long, long)
+    dims = {d % x.dim() for d in dims}
+    long = math.prod(x.shape[d] for d in dims)
+    return "inner" if x.dim() - 1 in dims else "outer", (x.numel() // long, long)

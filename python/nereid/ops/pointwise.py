@@ -16,6 +16,8 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 ALL = (torch.bool, *INTEGERS, *FLOATS)
 
 _LIMIT = 2**31 - 1
+#: The kernels of `kernels/pointwise.py`, by their number in the router.
+KINDS = ("flat", "strided", "tiled")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -171,21 +173,18 @@ def apply(rule, outs, inputs, scalars, shape, common, device, strides=None):
     on_cpu = device.type == "cpu"
     compute = common if rule.promotion == "no_opmath" else OPMATH.get(common, common)
     tensors = [*outs, *(x for x in inputs if isinstance(x, torch.Tensor))]
-    sizes, strides = _shapes.collapsed(shape, strides or [_shapes.broadcast_strides(tensor, shape) for tensor in tensors])
+    block = 4096 if on_cpu else 1024
+    kind, sizes, strides, tile = layout(shape, strides or [_shapes.broadcast_strides(tensor, shape) for tensor in tensors], len(outs), block)
     numel = product(shape)
     arguments = {"outs": tuple(outs), "ins": tuple(inputs), "scalars": scalars}
     constants = {"fn": rule.function, "COMMON": DTYPES[common], "COMPUTE": DTYPES[compute], "RAW": sum(1 << i for i in rule.raw)}
-    block = 4096 if on_cpu else 1024
 
-    if len(sizes) == 1 and all(stride[0] in (0, 1) for stride in strides) and (numel == 1 or all(stride[0] for stride in strides[:len(outs)])):
+    if kind == "flat":
         its_strides = iter(strides[len(outs):])
         fixed = sum(1 << i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor) and not next(its_strides)[0])
         launch(kernels.flat, -(-numel // block), device, arguments | {"numel": numel}, constants | {"FIXED": fixed, "BLOCK": block})
         return
 
-    rows = _transposed(strides, len(sizes))
-    if rows is not None:
-        sizes, strides = _moved(sizes, strides, rows)
     wide = any(sum(abs(stride) * (size - 1) for stride, size in zip(operand, sizes)) > _LIMIT - 2 * block for operand in strides) or numel > _LIMIT - 2 * block
     its_strides = iter(strides)
     out_strides = tuple([next(its_strides) for _ in outs])
@@ -194,15 +193,35 @@ def apply(rule, outs, inputs, scalars, shape, common, device, strides=None):
     arguments |= {"sizes": sizes, "out_strides": out_strides, "in_strides": in_strides}
     constants |= {"UNIT": sum(1 << k for k, operand in enumerate(operands) if operand and operand[-1] == 1), "WIDE": wide}
     integers = {name: "i64" if wide else "i32" for name in ("sizes", "out_strides", "in_strides", "numel")}
-    if len(sizes) > 1 and (rows is not None or sizes[-1] >= 16):
-        tile = (32, 32) if rows is not None else (block // min(max(64, 1 << (sizes[-1] - 1).bit_length()), block), min(max(64, 1 << (sizes[-1] - 1).bit_length()), block))
-        programs = -(-sizes[-1] // tile[1]) * -(-sizes[-2] // tile[0]) * (numel // (sizes[-1] * sizes[-2]))
-        if programs <= _LIMIT:
-            unit_rows = sum(1 << k for k, operand in enumerate(operands) if operand and operand[-2] == 1 and operand[-1] != 1)
-            constants |= {"UNIT_ROWS": unit_rows, "ROWS": tile[0], "COLUMNS": tile[1]}
-            launch(kernels.tiled, programs, device, arguments, constants, integers)
-            return
+    if kind == "tiled":
+        unit_rows = sum(1 << k for k, operand in enumerate(operands) if operand and operand[-2] == 1 and operand[-1] != 1)
+        constants |= {"UNIT_ROWS": unit_rows, "ROWS": tile[0], "COLUMNS": tile[1]}
+        launch(kernels.tiled, _tiles(sizes, tile), device, arguments, constants, integers)
+        return
     launch(kernels.strided, -(-numel // block), device, arguments | {"numel": numel}, constants | {"BLOCK": block}, integers)
+
+
+def layout(shape, strides, outputs, block):
+    """How operands of these strides, `outputs` of them outputs, which come first, are walked: (kind, sizes, strides, tile).
+
+    kind: one of KINDS; sizes, strides: dimensions collapsed, those of a tile last; tile: (rows, columns) of "tiled". block: the elements of a program.
+    """
+    sizes, strides = _shapes.collapsed(shape, strides)
+    if len(sizes) == 1 and all(stride[0] in (0, 1) for stride in strides) and (sizes[0] == 1 or all(stride[0] for stride in strides[:outputs])):
+        return "flat", sizes, strides, None
+    rows = _transposed(strides, len(sizes))
+    if rows is not None:
+        sizes, strides = _moved(sizes, strides, rows)
+    if len(sizes) > 1 and (rows is not None or sizes[-1] >= 16):
+        columns = 32 if rows is not None else min(max(64, 1 << (sizes[-1] - 1).bit_length()), block)
+        tile = (32 if rows is not None else block // columns, columns)
+        if _tiles(sizes, tile) <= _LIMIT:
+            return "tiled", sizes, strides, tile
+    return "strided", sizes, strides, None
+
+
+def _tiles(sizes, tile):
+    return -(-sizes[-1] // tile[1]) * -(-sizes[-2] // tile[0]) * product(sizes[:-2])
 
 
 def _transposed(strides, rank):
@@ -263,6 +282,27 @@ class Pointwise(Operator):
     def served_dtypes(self):
         """The promoted dtypes that are served by all rules."""
         return tuple(dtype for dtype in ALL if all(dtype in rule.dtypes for rule in self.rules.values()))
+
+    def shape_class(self, form, values):
+        tensors = [x for name in self.inputs if isinstance(x := values.get(name), torch.Tensor)]
+        try:
+            shape = torch.broadcast_shapes(*[x.shape for x in tensors])
+        except RuntimeError:
+            return None
+        numel = product(shape)
+        if not tensors or not numel:
+            return None
+        strides = [_shapes.broadcast_strides(x, shape) for x in tensors]
+        if form.kind == "functional":
+            strides = [_shapes.output_strides(shape, tensors), *strides]
+        else:
+            strides = [strides[0], *strides]
+        return layout(shape, strides, 1, 1024)[0], (numel, )
+
+    def routing_dtype(self, values):
+        rule = next(iter(self.rules.values()))
+        return _promotion.promoted([x for i, name in enumerate(self.inputs) if i not in rule.raw and (x := values.get(name)) is not None] or
+                                   [values[name] for name in self.inputs if name in values], rule.promotion)[0]
 
     def call(self, form, values, outs):
         rule = self.rules.get(tuple([values.get(name) for name in self.choices]))

@@ -27,8 +27,18 @@ class Tiles:
     stages: int = 3
 
 
-#: {(name of the device, dtype, batches, m, n, k): Tiles}: measured choices, which go before the computed ones.
+#: {problem: Tiles}: measured choices, which go before the computed ones. A problem is (name of the device, "cpu" for the host, dtype, batches, m, n, k).
 CHOSEN = {}
+
+
+def problem(device, dtype, batches, m, n, k):
+    return "cpu" if device.type == "cpu" else torch.cuda.get_device_properties(device).name, dtype, batches, m, n, k
+
+
+def choose(problem, choice):
+    """Gives a problem these tiles from now on."""
+    CHOSEN[problem] = choice
+    tiles.cache_clear()
 
 
 @functools.lru_cache(4096)
@@ -37,10 +47,23 @@ def tiles(device, dtype, batches, m, n, k, precision="ieee"):
 
     device: a torch.device; dtype: of the operands; precision: "ieee" or "tf32", of fp32.
     """
+    measured = CHOSEN.get(problem(device, dtype, batches, m, n, k)) if CHOSEN else None
+    if measured:
+        return measured
     if device.type == "cpu":
-        return CHOSEN.get(("cpu", dtype, batches, m, n, k)) or _cpu_tiles(dtype, batches, m, n, k)
-    properties = torch.cuda.get_device_properties(device)
-    return CHOSEN.get((properties.name, dtype, batches, m, n, k)) or gpu_tiles(properties.multi_processor_count, dtype, batches, m, n, k, precision)
+        return _cpu_tiles(dtype, batches, m, n, k)
+    return gpu_tiles(torch.cuda.get_device_properties(device).multi_processor_count, dtype, batches, m, n, k, precision)
+
+
+def candidates(device, dtype, batches, m, n, k, precision="ieee"):
+    """The tiles that are worth measuring for a product, the computed choice first."""
+    if device.type == "cpu":
+        first = _cpu_tiles(dtype, batches, m, n, k)
+        others = [dataclasses.replace(first, m=block_m, n=block_n, k=block_k) for block_m in (8, 32, 64, 128) for block_n in (32, 64) for block_k in (64, 128)
+                  if block_m <= 2 * m and block_n <= 2 * n]
+        return list(dict.fromkeys([first, *others]))
+    found = sorted(_estimates(torch.cuda.get_device_properties(device).multi_processor_count, dtype, batches, m, n, k, precision), key=lambda pair: pair[0])
+    return [choice for _, choice in found[:8]]
 
 
 def _cpu_tiles(dtype, batches, m, n, k):
@@ -69,10 +92,14 @@ _SCALARS = (
 
 
 def gpu_tiles(processors, dtype, batches, m, n, k, precision="ieee"):
-    """The tiles that a model of the GPU finds quickest: rounds of programs times the time of each, in multiply-adds of the best tile."""
+    """The tiles that a model of the GPU finds quickest."""
+    return min(_estimates(processors, dtype, batches, m, n, k, precision), key=lambda pair: pair[0])[1]
+
+
+def _estimates(processors, dtype, batches, m, n, k, precision):
+    """(time, Tiles) for all tiles: rounds of programs times the time of each, in multiply-adds of the best tile."""
     units = dtype in (torch.float16, torch.bfloat16, torch.int8) or dtype == torch.float32 and precision != "ieee"
     narrow = dtype in (torch.float16, torch.bfloat16, torch.int8)
-    best, best_time = None, None
     for block_m, block_n, block_k, warps, stages, share, programs in _UNITS if units else _SCALARS:
         if dtype == torch.float64 and block_m * block_n > 64 * 64:
             continue
@@ -91,9 +118,7 @@ def gpu_tiles(processors, dtype, batches, m, n, k, precision="ieee"):
             time = rounds * running * work
             if parts > 1:
                 time += 1.5e6 + parts * m * n * batches * 40 / processors
-            if best is None or time < best_time:
-                best, best_time = Tiles(block_m, block_n, block_k, parts, 8, warps, stages), time
-    return best
+            yield time, Tiles(block_m, block_n, block_k, parts, 8, warps, stages)
 
 
 def fp32_precision(device):

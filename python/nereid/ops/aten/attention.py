@@ -26,6 +26,12 @@ class Attention(Operator):
         names = [argument.name for argument in form.arguments]
         return form.kind == "functional" and set(self.required) <= set(names) and not set(self.refused) & set(names)
 
+    def shape_class(self, form, values):
+        query, key = values["query"], values["key"]
+        if query.dim() != 4 or not query.numel() or not key.numel():
+            return None
+        return "causal" if values.get("is_causal") else "full", (query.shape[0] * query.shape[1], query.shape[2], key.shape[2], query.shape[3])
+
     def call(self, form, values, outs):
         return self.compute(values)
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import torch
 
+from .. import products
 from .._declare import Native, Operator, declare
 from .._shapes import overlaps_itself
 from .._strided import FLOATS, INTEGERS, NARROW
@@ -115,6 +116,27 @@ class Product(Operator):
     @property
     def served_dtypes(self):
         return (torch.int8, ) if self.result else NUMBERS
+
+    def _sizes(self, values):
+        """(batches, m, n, k), or None for shapes that do not fit."""
+        a, b = values[self.left], values[self.right]
+        if a.dim() != self.rank or b.dim() != self.right_rank or not a.numel() or not b.numel():
+            return None
+        return a.shape[0] if self.rank == 3 else 1, a.shape[-2], 1 if self.right_rank < self.rank else b.shape[-1], a.shape[-1]
+
+    def shape_class(self, form, values):
+        sizes = self._sizes(values)
+        if sizes is None:
+            return None
+        return "".join("n" if x.stride(-1) == 1 else "t" for x in (values[self.left], values[self.right])), sizes
+
+    def configurations(self, form, values):
+        a, sizes = values[self.left], self._sizes(values)
+        if sizes is None or min(sizes[1:]) < 2 or a.dtype not in (*HALVES, torch.float32, torch.float64):
+            return None
+        batches, m, n, k = (1, *sizes[1:3], sizes[0] * sizes[3]) if self.summed else sizes
+        precision = products.fp32_precision(a.device) if a.dtype == torch.float32 else "ieee"
+        return products.problem(a.device, a.dtype, batches, m, n, k), products.candidates(a.device, a.dtype, batches, m, n, k, precision)
 
     def call(self, form, values, outs):
         a, b, added = values[self.left], values[self.right], values["self"] if self.added else None

@@ -234,7 +234,10 @@ def lcm(x, y):
     x, y = tl.broadcast(x, y)
     divisor = gcd(x, y)
     one = tl.full(x.shape, 1, x.dtype)
-    return tl.where(divisor == 0, tl.zeros_like(x), tl.abs(x // tl.where(divisor == 0, one, divisor) * y))
+    factor = x // tl.where(divisor == 0, one, divisor)
+    if x.dtype.primitive_bitwidth < 32:  # as in C++, whose products of narrow integers are `int`
+        factor, y = factor.to(tl.int32), y.to(tl.int32)
+    return tl.where(divisor == 0, tl.zeros_like(x), tl.abs(factor * y).to(x.dtype))
 
 
 @nereid.jit

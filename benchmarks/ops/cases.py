@@ -1,0 +1,148 @@
+"""What benchmarks/ops/kernels.py measures: calls by family, over shapes of models, and one call of every pointwise operator, reduction and scan."""
+
+import torch
+import torch.nn.functional as F
+
+import nereid.ops
+
+HALF, FULL = torch.bfloat16, torch.float32
+#: (rows, columns): tokens times width in Llama-2-7B and BERT-large, a batch of scores, one long row, small ones.
+SHAPES = [(4096, 4096), (2048, 11008), (8192, 1024), (16384, 512), (1, 1 << 24), (64, 4096), (32, 128)]
+#: Of `every`: a large one and a small one.
+FEW = (SHAPES[0], SHAPES[5])
+
+
+def pointwise(device, dtype, shape):
+    x, y = (torch.randn(shape, device=device).to(dtype) for _ in range(2))
+    mask = torch.rand(shape, device=device) > 0.5
+    row, column = torch.randn(shape[1], device=device).to(dtype), torch.randn(shape[0], 1, device=device).to(dtype)
+    cases = {
+        "add": lambda: x + y, "mul": lambda: x * y, "silu": lambda: F.silu(x), "gelu": lambda: F.gelu(x), "where": lambda: torch.where(mask, x, y),
+        "add row": lambda: x + row, "mul column": lambda: x * column, "add number": lambda: x + 1.5, "lt": lambda: x < y, "exp": lambda: torch.exp(x),
+        "tanh": lambda: torch.tanh(x), "pow": lambda: torch.pow(x, 2), "clamp": lambda: torch.clamp(x, -1, 1), "to fp32": lambda: x.to(FULL if dtype is HALF else HALF),
+        "silu_backward": lambda: torch.ops.aten.silu_backward(y, x), "gelu_backward": lambda: torch.ops.aten.gelu_backward(y, x)
+    }
+    if shape[0] > 1:
+        turned = torch.randn(shape[1], shape[0], device=device).to(dtype).t()
+        wide = torch.randn(shape[0], 2 * shape[1], device=device).to(dtype)
+        cases |= {"add transposed": lambda: x + turned, "copy transposed": lambda: turned.contiguous(), "add sliced": lambda: wide[:, ::2] + y,
+                  "silu sliced": lambda: F.silu(wide[:, :shape[1]])}
+    return cases
+
+
+def reductions(device, dtype, shape):
+    x = torch.randn(shape, device=device).to(dtype)
+    return {"sum": lambda: x.sum(), "sum rows": lambda: x.sum(1), "sum columns": lambda: x.sum(0), "mean rows": lambda: x.mean(1), "max rows": lambda: x.max(1),
+            "amax columns": lambda: x.amax(0), "argmax rows": lambda: x.argmax(1), "var rows": lambda: x.var(1), "norm": lambda: torch.linalg.vector_norm(x),
+            "any": lambda: (x != 0).any(), "prod rows": lambda: x.prod(1)}
+
+
+def scans(device, dtype, shape):
+    x = torch.randn(shape, device=device).to(dtype)
+    return {"cumsum rows": lambda: x.cumsum(1), "cumsum columns": lambda: x.cumsum(0), "cummax rows": lambda: x.cummax(1)}
+
+
+def rows(device, dtype, shape):
+    n = shape[1]
+    x, y = (torch.randn(shape, device=device).to(dtype) for _ in range(2))
+    weight, bias = (torch.randn(n, device=device).to(dtype) for _ in range(2))
+    if n > 65536:
+        return {"softmax": lambda: torch.softmax(x, -1)}
+    output = torch.softmax(x, -1)
+    _, mean, rstd = torch.native_layer_norm(x, (n, ), weight, bias, 1e-5)
+    return {
+        "softmax": lambda: torch.softmax(x, -1), "log_softmax": lambda: torch.log_softmax(x, -1),
+        "softmax_backward": lambda: torch.ops.aten._softmax_backward_data(y, output, -1, dtype),
+        "log_softmax_backward": lambda: torch.ops.aten._log_softmax_backward_data(y, output, -1, dtype),
+        "layer_norm": lambda: F.layer_norm(x, (n, ), weight, bias),
+        "layer_norm_backward": lambda: torch.ops.aten.native_layer_norm_backward(y, x, (n, ), mean, rstd, weight, bias, [True, True, True])
+    }
+
+
+def products(device, dtype, shape):
+    if shape[0] == 1 or shape[1] < 1024 and shape[0] > 8192:
+        return {}
+    x, w = torch.randn(shape, device=device).to(dtype), torch.randn(shape[1], 4096, device=device).to(dtype)
+    turned, bias, gradient = w.t().contiguous().t(), torch.randn(4096, device=device).to(dtype), torch.randn(shape[0], 4096, device=device).to(dtype)
+    batch = x.view(-1, 32, shape[1] // 2) if shape[0] % 16 == 0 else x[None]
+    return {"mm": lambda: x @ w, "linear": lambda: x @ turned, "addmm": lambda: torch.addmm(bias, x, w), "addmm linear": lambda: torch.addmm(bias, x, turned),
+            "weight gradient": lambda: x.t() @ gradient, "bmm": lambda: torch.bmm(batch, batch.transpose(1, 2)), "mv": lambda: torch.mv(x, w[:, 0].contiguous())}
+
+
+def attention(device, dtype, shape):
+    if shape != SHAPES[0] or dtype is not HALF:
+        return {}
+    cases = {}
+    for length in (512, 2048, 8192):
+        q, k, v = (torch.randn(max(1, 16384 // length), 16, length, 128, device=device).to(dtype) for _ in range(3))
+        cases[f"attention {length}"] = lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v)
+        cases[f"causal {length}"] = lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return cases
+
+
+def moves(device, dtype, shape):
+    x = torch.randn(shape, device=device).to(dtype)
+    places = torch.randint(0, shape[0], (shape[0], ), device=device)
+    columns = torch.randint(0, shape[1], shape, device=device)
+    return {"cat": lambda: torch.cat([x, x]), "cat columns": lambda: torch.cat([x, x], 1), "index rows": lambda: x[places], "index_select": lambda: x.index_select(0, places),
+            "gather": lambda: x.gather(1, columns), "flip": lambda: x.flip(1), "tril": lambda: x.tril(), "pad": lambda: F.pad(x, (1, 1)), "clone": lambda: x.clone(),
+            "full": lambda: torch.full_like(x, 2), "index_add": lambda: x.index_add(0, places, x), "scatter_add": lambda: x.scatter_add(1, columns, x),
+            "sort": lambda: x.sort(1), "topk": lambda: x.topk(min(50, shape[1]), 1), "roll": lambda: x.roll(1, 1)}
+
+
+def every(device, dtype, shape):
+    """One functional call of each pointwise operator, reduction and scan, made from its schema."""
+    if shape not in FEW:
+        return {}
+    cases = {}
+    for operator in nereid.ops.OPERATORS.values():
+        if operator.family not in ("pointwise", "reduction", "scan"):
+            continue
+        for form in operator.forms:
+            call = _call(operator, form, device, dtype, shape) if form.kind == "functional" else None
+            if call is not None:
+                cases[form.name] = call
+                break
+    return cases
+
+
+def _call(operator, form, device, dtype, shape):
+    """A call of a form with tensors of values between 0.1 and 0.9, or of integers where the operator takes no floats; None where the schema asks for more."""
+    if operator.family == "pointwise" and dtype not in next(iter(operator.rules.values())).dtypes:
+        dtype = torch.int32
+    args, kwargs = [], {}
+    for argument in form.overload._schema.arguments:
+        kind = str(argument.type)
+        if argument.name == "dim":
+            value = 1 if kind in ("int", "Optional[int]") else [1]
+        elif kind == "Tensor":
+            value = torch.rand(shape, device=device) * 0.8 + 0.1
+            value = value > 0.5 if argument.name in ("condition", "mask") else (value * 8 if not dtype.is_floating_point else value).to(dtype)
+        elif argument.has_default_value():
+            continue
+        elif kind in ("number", "float"):
+            value = 0.5 if dtype.is_floating_point else 1
+        elif kind == "int":
+            value = 1
+        elif kind == "bool":
+            value = False
+        elif kind.startswith("Optional"):
+            value = None
+        else:
+            return None
+        if argument.kwarg_only:
+            kwargs[argument.name] = value
+        else:
+            args.append(value)
+
+    def call():
+        return form.overload(*args, **kwargs)
+
+    try:
+        call()
+    except (RuntimeError, ValueError, TypeError):  # it wants other arguments: indices, matrices, other dtypes
+        return None
+    return call
+
+
+FAMILIES = {"pointwise": pointwise, "reductions": reductions, "scans": scans, "rows": rows, "products": products, "attention": attention, "moves": moves, "every": every}
