@@ -674,6 +674,16 @@ OpsReason Pointwise::call(torch::jit::Stack &stack) {
     if (guarded.kind == Operand::Value && !guarded.number.isFloat && guarded.number.integer < 0)
       return OPS_ERROR_DUE;
     break;
+  case OPS_GUARD_FLOAT:
+    if (plan.scalars[0] >= 0 && !isFloat(call.common))
+      return OPS_DTYPE;
+    break;
+  case OPS_GUARD_NO_BOOL:
+    for (int i = 0; i < plan.input_count; ++i)
+      if (call.inputs[i].kind == Operand::Tensor ? call.inputs[i].code == Bool
+                                                 : call.inputs[i].number.kind == 0)
+        return OPS_ERROR_DUE;
+    break;
   default:
     break;
   }

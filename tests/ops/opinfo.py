@@ -95,6 +95,8 @@ def samples(info, device, dtype, requires_grad=False, reference=True):
         if reference and not requires_grad:
             found += list(info.reference_inputs(device, dtype))
     # Of the large ones only the first: what they test, several programs, is the same in all.
+    if device != "cpu":  # kernels of GPUs draw in an order of their own
+        found = [sample for sample in found if not sample.kwargs.get("dropout_p")]
     large = [sample for sample in found if sum(tensor.numel() for tensor in tensors(sample.input, sample.args)) > LARGE]
     return [sample for sample in found if not any(sample is other for other in large[1:])]
 

@@ -15,7 +15,9 @@ OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
     **{name: ((name, ), {"zeros": False}) for name in ("fmax", "fmin", "maximum", "minimum", "max", "min")},
     "relu": (("nn.functional.relu", ), {"gpu": {"zeros": False}}),
     "gelu": (("nn.functional.gelu", ), {"fp64": 16}),  # 1 + tanh(x) for negative x
-    "normal": (("normal", ), {"gpu": {"fp64": 64}}),  # logarithms, sines and cosines of Box and Muller
+    # Logarithms, sines and cosines of Box and Muller.
+    **{name: ((name, ), {"gpu": {"absolute": 8}}) for name in ("normal", "randn", "randn_like", "rand_like")},
+    "i0": (("i0", ), {"fp64": 8}),
     # On GPUs ATen computes the maximum in the dtype of the output: 6 and -6 written to uint8 give 250.
     "clamp": (("clamp", ), {"gpu": {"mixed_inplace": False}}),
     # On GPUs ATen computes fp64 with constants of fp32.
@@ -26,8 +28,8 @@ OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
     "special_i1": (("special.i1", ), {"gpu": {"fp64": 64, "zeros": False}}),
     "digamma": (("digamma", ), {"gpu": {"absolute": 2}}),  # beside its roots
     "special_ndtri": (("special.ndtri", ), {"absolute": 4}),  # beside its root
-    "special_log_ndtr": (("special.log_ndtr", ), {}),
-    "special_erfcx": (("special.erfcx", ), {}),
+    "special_log_ndtr": (("special.log_ndtr", ), {"gpu": {"fp64": 256}}),
+    "special_erfcx": (("special.erfcx", ), {"gpu": {"fp64": 16}}),
     "special_entr": (("special.entr", ), {}),
     "special_xlog1py": (("special.xlog1py", ), {}),
     "__lshift__": (("bitwise_left_shift", ), {}),

@@ -28,12 +28,14 @@ OPINFOS = {
         "adaptive_max_pool2d": "nn.functional.adaptive_max_pool2d", "adaptive_max_pool2d_backward": "nn.functional.adaptive_max_pool2d",
         "avg_pool2d": "nn.functional.avg_pool2d", "avg_pool2d_backward": "nn.functional.avg_pool2d",
         "_adaptive_avg_pool2d": "nn.functional.adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward": "nn.functional.adaptive_avg_pool2d",
-        "upsample_nearest2d": ("nn.functional.upsample_nearest", "nn.functional.interpolate"), "upsample_nearest2d_backward": "nn.functional.interpolate",
-        "_upsample_nearest_exact2d": "nn.functional.interpolate", "_upsample_nearest_exact2d_backward": "nn.functional.interpolate",
+        "upsample_nearest2d_backward": "nn.functional.interpolate", "_upsample_nearest_exact2d_backward": "nn.functional.interpolate",
         "upsample_bilinear2d_backward": ("nn.functional.upsample_bilinear", "nn.functional.interpolate"),
         "_upsample_bilinear2d_aa": ("_upsample_bilinear2d_aa", ),
     }, absolute=8, zeros=False),
     # Weights come from places of up to 456, which have that many eps; on CPUs ATen takes fp64 for them.
-    **_rows({"upsample_bilinear2d": ("nn.functional.upsample_bilinear", "nn.functional.interpolate")}, absolute=8, zeros=False, gpu={"absolute": 256}),
+    **_rows({
+        "upsample_bilinear2d": ("nn.functional.upsample_bilinear", "nn.functional.interpolate"), "_upsample_nearest_exact2d": "nn.functional.interpolate",
+        "upsample_nearest2d": ("nn.functional.upsample_nearest", "nn.functional.interpolate"),
+    }, absolute=8, zeros=False, gpu={"absolute": 512}),
     **_rows({"linspace": "linspace", "logspace": "logspace"}, **_SPACED),
 }

@@ -13,8 +13,8 @@ OPINFOS = {
     **_rows({name: name for name in ("sum", "nansum", "mean", "logsumexp", "cumsum", "logcumsumexp", "dot", "vdot", "trace")}, _CANCELS),
     **_rows({name: name for name in ("var", "std", "var_mean", "std_mean")}, _MOMENTS),
     **_rows({"linalg_vector_norm": "linalg.vector_norm", "norm": "norm"}, {"ulps": 16, "absolute": 16}),
-    "prod": (("prod", ), {"ulps": 16}),
-    "cumprod": (("cumprod", ), {"ulps": 32, "absolute": 8}),
+    "prod": (("prod", ), {"ulps": 16, "gpu": {"fp64": 32}}),
+    "cumprod": (("cumprod", ), {"ulps": 32, "absolute": 8, "gpu": {"fp64": 128}}),
     **_rows({"_softmax": ("softmax", "nn.functional.softmin"), "_log_softmax": ("log_softmax", "nn.functional.cross_entropy")}, {"ulps": 8, "absolute": 8}),
     **_rows({"_softmax_backward_data": "softmax", "_log_softmax_backward_data": "log_softmax"}, {"ulps": 8, "absolute": 8}),
     **_rows({

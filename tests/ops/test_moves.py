@@ -179,7 +179,7 @@ def test_weight_norm(dim, dtype, target):
     g, gradient = torch.rand([size if d == dim else 1 for d, size in enumerate(v.shape)], dtype=torch.float64, generator=generator) + 0.5, torch.randn_like(v)
 
     def call(kind, device):
-        inputs = [x.to(dtype).to(kind).to(device).requires_grad_() for x in (v, g)]
+        inputs = [x.to(dtype).to(kind).to(device).clone().requires_grad_() for x in (v, g)]
         weight = torch._weight_norm(*inputs, dim)
         weight.backward(gradient.to(dtype).to(kind).to(device))
         return [weight.detach(), *(x.grad for x in inputs)]

@@ -100,7 +100,9 @@ def test_overload(operator, form, dtype, target):
             ours, error = run(form, dtype, target, layout, outs)
         what = f"{form.name} {layout}"
         if error is None and target == "cuda" and isinstance(native_error, NotImplementedError) and "not implemented for" in str(native_error):
-            on_cpu, _ = run(form, dtype, "cpu", layout, opinfo.on_host(outs))
+            on_cpu, error = run(form, dtype, "cpu", layout, opinfo.on_host(outs))
+            if error is not None:  # this version of PyTorch has it nowhere
+                continue
             opinfo.check(opinfo.on_host(ours), on_cpu, None, more.get("ulps", 4), what, more.get("zeros", True))
             continue
         if native_error is not None or error is not None:

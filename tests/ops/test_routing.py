@@ -10,7 +10,7 @@ import torch
 
 import nereid
 import nereid.ops
-from nereid.ops import _register, _routes, products
+from nereid.ops import _register, _router, _routes, products
 
 SLOW, FAST = 0.5, 1.5
 ROUTES = [True, False]  # with the router, without
@@ -19,6 +19,7 @@ ROUTES = [True, False]  # with the router, without
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path, monkeypatch):
     """No data but those of a test. The data that are shipped for this machine would count as well."""
+    _router.load()  # from the folder that there is
     monkeypatch.setattr(nereid.knobs.nereid, "ops_cache", str(tmp_path))
     monkeypatch.setattr(_routes, "shipped", lambda device: None)
     monkeypatch.setattr(_routes, "_in_force", {})

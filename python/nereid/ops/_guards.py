@@ -10,18 +10,23 @@ class Guard:
     """What is asked of an argument before a call.
 
     kind: "bool", it is a bool tensor; "divisor", it has no zero where integers are divided on the CPU (on GPUs the result is undefined); "limit", it or one
-    of the inputs behind it is given; "power", it is no negative integer. argument: the name of an input.
+    of the inputs behind it is given; "power", it is no negative integer; "no bool", neither it nor another input is bool; "float", `self` is of a float dtype where it, a scalar, is an argument of the overload. argument: the name of an input,
+    for "float" of the first scalar.
     """
     kind: str
     argument: str
 
-    KINDS = ("bool", "divisor", "limit", "power")
+    KINDS = ("bool", "divisor", "limit", "power", "no bool", "float")
 
     def __call__(self, values):
         """Why ATen has to decide, or None. values: the arguments by name."""
+        if self.kind == "float":
+            return "dtype" if self.argument in values and not values["self"].is_floating_point() else None
         value = values[self.argument]
         if self.kind == "bool":
             return None if value.dtype == torch.bool else "dtype of the mask"
+        if self.kind == "no bool":
+            return "bool" if any(isinstance(x, bool) or isinstance(x, torch.Tensor) and x.dtype == torch.bool for x in (values["self"], values["other"])) else None
         if self.kind == "limit":
             names = list(values)
             return None if any(values[name] is not None for name in names[names.index(self.argument):]) else "no limit"

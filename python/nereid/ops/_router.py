@@ -249,7 +249,7 @@ def overload(operator, form, key):
         made.choice = schema.index(operator.choices[0])
     if operator.check is not None:
         made.guard = 1 + Guard.KINDS.index(operator.check.kind)
-        made.guard_input = inputs.index(operator.check.argument)
+        made.guard_input = inputs.index(operator.check.argument) if operator.check.argument in inputs else 0
     return made
 
 

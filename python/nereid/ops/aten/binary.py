@@ -18,8 +18,8 @@ def _declare(name, function, promotion="default", dtypes=NUMBERS, inputs=PAIR, s
 
 
 _declare("add", arithmetic.add, dtypes=ALL, scalars=("alpha", ), numbers="compute")
-_declare("sub", arithmetic.sub, scalars=("alpha", ), numbers="compute")
-_declare("rsub", arithmetic.sub, inputs=("other", "self"), scalars=("alpha", ), numbers="compute")
+_declare("sub", arithmetic.sub, scalars=("alpha", ), numbers="compute", check=Guard("no bool", "self"))
+_declare("rsub", arithmetic.sub, inputs=("other", "self"), scalars=("alpha", ), numbers="compute", check=Guard("no bool", "self"))
 _declare("mul", arithmetic.mul, dtypes=ALL, numbers="compute")
 _divisor = Guard("divisor", "other")
 _true = Rule(function=arithmetic.div, promotion="int_to_float", dtypes=FLOATS, numbers="compute")

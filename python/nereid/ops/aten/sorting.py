@@ -179,6 +179,8 @@ declare(Computed(name="unique_consecutive", compute=_unique_consecutive, kinds=(
 
 
 def _search(ordered, x, right, out_int32, outs, order=None):
+    if not isinstance(x, torch.Tensor):
+        return Native("number")
     if (found := foreign(ordered, x, order, *(outs or ()))) is not None:
         return found
     if ordered.dtype != x.dtype or x.dtype not in COMPUTE or not ordered.dim() or order is not None and (order.dtype != torch.int64 or order.shape != ordered.shape):
@@ -212,25 +214,27 @@ def _searchsorted(values, outs):
     side = values["side"]
     if side not in (None, "left", "right") or side == "left" and values["right"]:
         return Native("side")
-    if not isinstance(values["self"], torch.Tensor):
-        return Native("number")
-    return _search(values["sorted_sequence"], values["self"], values["right"] or side == "right", values["out_int32"], outs, values["sorter"])
+    ordered, x = _with_number(values["sorted_sequence"], values["self"])
+    return _search(ordered, x, values["right"] or side == "right", values["out_int32"], outs, values["sorter"])
 
 
 def _bucketize(values, outs):
-    if values["boundaries"].dim() != 1 or not isinstance(values["self"], torch.Tensor):
+    if values["boundaries"].dim() != 1:
         return Native("boundaries")
-    return _search(values["boundaries"], values["self"], values["right"], values["out_int32"], outs)
+    ordered, x = _with_number(values["boundaries"], values["self"])
+    return _search(ordered, x, values["right"], values["out_int32"], outs)
 
 
-class _OfTensors(Computed):
+def _with_number(ordered, x):
+    """Both operands as tensors. A number gets the dtype that it and the row promote to; where ATen has to complain it stays one."""
+    if isinstance(x, torch.Tensor) or isinstance(x, complex) or ordered.dim() != 1 or ordered.dtype not in COMPUTE:
+        return ordered, x
+    dtype = torch.result_type(ordered, x)
+    return ordered.to(dtype), torch.full((), x, dtype=dtype, device=ordered.device)
 
-    def accepts(self, form):
-        return super().accepts(form) and all(argument.is_tensor for argument in form.arguments if argument.name == "self")
 
-
-declare(_OfTensors(name="searchsorted", compute=_searchsorted, kinds=OF_ONE, kind=KIND))
-declare(_OfTensors(name="bucketize", compute=_bucketize, kinds=OF_ONE, kind=KIND))
+declare(Computed(name="searchsorted", compute=_searchsorted, kinds=OF_ONE, kind=KIND))
+declare(Computed(name="bucketize", compute=_bucketize, kinds=OF_ONE, kind=KIND))
 
 
 def _isin(values, outs):

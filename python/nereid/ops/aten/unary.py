@@ -1,6 +1,7 @@
 """Operators of one tensor."""
 
 from .._declare import declare
+from .._guards import Guard
 from ..functions import unary
 from ..pointwise import ALL, FLOATS, INTEGERS, Pointwise, Rule
 
@@ -35,7 +36,7 @@ _declare("frac", unary.frac)
 _declare("sign", unary.sign, dtypes=ALL)
 _declare("sgn", unary.sign, dtypes=ALL)
 _declare("bitwise_not", unary.bitwise_not, dtypes=(*ALL[:1], *INTEGERS))
-declare(Pointwise(name="round", inputs=("self", ), scalars=("decimals", ), rules={(): Rule(function=unary.round_to_even, dtypes=NUMBERS)}))
+declare(Pointwise(name="round", inputs=("self", ), scalars=("decimals", ), check=Guard("float", "decimals"), rules={(): Rule(function=unary.round_to_even, dtypes=NUMBERS)}))
 declare(Pointwise(name="nan_to_num", inputs=("self", ), scalars=("nan", "posinf", "neginf"), fills={"nan": 0, "posinf": "max", "neginf": "min"},
                   rules={(): Rule(function=unary.nan_to_num, dtypes=FLOATS)}))
 
