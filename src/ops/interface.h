@@ -42,9 +42,9 @@ enum OpsFill : uint8_t { OPS_FILL_ABSENT, OPS_FILL_NUMBER, OPS_FILL_MAX, OPS_FIL
 /// When ATen has to decide: nereid.ops._guards.Guard.
 enum OpsGuard : uint8_t {
   OPS_GUARD_NOTHING,
-  OPS_GUARD_BOOL,        ///< unless input `guard_input` is a bool tensor
-  OPS_GUARD_DIVISOR,     ///< integers on the CPU, input `guard_input` has a zero: an error is due
-  OPS_GUARD_LIMIT,       ///< unless input `guard_input` or one behind it is there
+  OPS_GUARD_BOOL,         ///< unless input `guard_input` is a bool tensor
+  OPS_GUARD_DIVISOR,      ///< integers on the CPU, input `guard_input` has a zero: an error is due
+  OPS_GUARD_LIMIT,        ///< unless input `guard_input` or one behind it is there
   OPS_GUARD_NEGATIVE_INT, ///< input `guard_input` is a negative integer
   OPS_GUARD_NO_BOOL,      ///< an input is bool
   OPS_GUARD_FLOAT         ///< unless the first scalar is no argument, or the promoted dtype a float
