@@ -98,7 +98,7 @@ def test_negative_and_zero_strides(target, kernel, shape, strides):
     first = 500
     out = torch.empty(shape, device=target)
     arguments = {"outs": (out, ), "ins": (source[first:], ), "scalars": (), "sizes": shape, "out_strides": (out.stride(), ), "in_strides": (strides, )}
-    constants = {"fn": unary.neg, "COMMON": tl.float32, "COMPUTE": tl.float32, "RAW": 0, "UNIT": 1}
+    constants = {"fn": unary.neg, "COMMON": tl.float32, "COMPUTE": tl.float32, "RAW": 0, "NARROW": False, "UNIT": 1}
     for wide in (False, True):
         out.zero_()
         if kernel == "strided":

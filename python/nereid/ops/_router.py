@@ -22,7 +22,7 @@ import nereid
 from . import _record, _routes
 from ._declare import Native
 from ._guards import Guard
-from ._launch import DTYPES, OPMATH, POINTERS, compile_kernel
+from ._launch import DTYPES, POINTERS, compile_kernel
 from .kernels import pointwise as kernels
 from .pointwise import KINDS, Pointwise
 
@@ -147,10 +147,9 @@ def _make(key):
     rule = _rules[key.rule]
     device = torch.device("cuda", key.device) if key.is_cuda else torch.device("cpu")
     common = _CODES[key.common]
-    compute = common if rule.promotion == "no_opmath" else OPMATH.get(common, common)
     ins = tuple([_kind(code) for code in key.inputs[:key.input_count]])
     kinds = {"outs": tuple([_kind(code) for code in key.outputs[:key.output_count]]), "ins": ins, "scalars": tuple([_kind(code) for code in key.scalars[:key.scalar_count]])}
-    constants = {"fn": rule.function, "COMMON": DTYPES[common], "COMPUTE": DTYPES[compute], "RAW": sum(1 << i for i in rule.raw)}
+    constants = rule.constants(common)
     if key.kernel == 0:
         kernel = kernels.flat
         kinds["numel"] = "i64"

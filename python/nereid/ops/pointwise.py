@@ -42,6 +42,12 @@ class Rule:
     numbers: str = "common"
     casts: bool = False
 
+    def constants(self, common):
+        """The constants of a kernel (`kernels/pointwise.py`) for the promoted dtype `common`."""
+        compute = common if self.promotion == "no_opmath" else OPMATH.get(common, common)
+        return {"fn": self.function, "COMMON": DTYPES[common], "COMPUTE": DTYPES[compute], "RAW": sum(1 << i for i in self.raw),
+                "NARROW": common in OPMATH and compute != common and "NARROW" in self.function.arg_names}
+
     def __post_init__(self):
         if self.promotion not in _promotion.KINDS:
             raise ValueError(f"`promotion` is {self.promotion!r}: expected one of {', '.join(map(repr, _promotion.KINDS))}")
@@ -171,13 +177,12 @@ def apply(rule, outs, inputs, scalars, shape, common, device, strides=None):
     """Picks the kernel and launches it, without any check. inputs: tensors on `device`, numbers, None; scalars: numbers, None. common: the promoted
     dtype. strides: a tuple of them for each tensor, outputs first, also negative ones, in place of the tensors' own; each tensor starts at the element 0, ..., 0."""
     on_cpu = device.type == "cpu"
-    compute = common if rule.promotion == "no_opmath" else OPMATH.get(common, common)
     tensors = [*outs, *(x for x in inputs if isinstance(x, torch.Tensor))]
     block = 4096 if on_cpu else 1024
     kind, sizes, strides, tile = layout(shape, strides or [_shapes.broadcast_strides(tensor, shape) for tensor in tensors], len(outs), block)
     numel = product(shape)
     arguments = {"outs": tuple(outs), "ins": tuple(inputs), "scalars": scalars}
-    constants = {"fn": rule.function, "COMMON": DTYPES[common], "COMPUTE": DTYPES[compute], "RAW": sum(1 << i for i in rule.raw)}
+    constants = rule.constants(common)
 
     if kind == "flat":
         its_strides = iter(strides[len(outs):])
@@ -333,7 +338,7 @@ def pointwise(fn, promotion="default", *, scalars=(), results=1, raw=(), dtypes=
         smooth(a, b, beta=0.5); smooth(a, b, 0.5, out=c)
 
     fn: a jit function with a parameter for each input, then one for each scalar. It gets blocks in the dtype to compute in, and returns one
-    block for each result. promotion: how the dtypes of the inputs give that of the results, one of "default", "int_to_float", "always_bool",
+    block for each result. A further parameter `NARROW: tl.constexpr = False` is true where results are of 16 bits, which need no more than the digits of an approximation. promotion: how the dtypes of the inputs give that of the results, one of "default", "int_to_float", "always_bool",
     "bool_to_long", "no_opmath" and "complex_to_float" (or a member of torch's ELEMENTWISE_TYPE_PROMOTION_KIND). scalars: names of the
     parameters that are numbers and do not take part in promotion. raw: names of inputs that are not promoted (masks). results: how many.
     dtypes: the promoted dtypes that are served. numbers: "compute" where a number among the inputs is not rounded to the promoted dtype first.
@@ -343,7 +348,7 @@ def pointwise(fn, promotion="default", *, scalars=(), results=1, raw=(), dtypes=
     not fit and for outputs that overlap.
     """
     promotion = getattr(promotion, "name", promotion).lower()
-    names = list(fn.arg_names)
+    names = [name for name in fn.arg_names if name != "NARROW"]
     unknown = [name for name in (*scalars, *raw) if name not in names]
     if unknown:
         raise ValueError(f"`{unknown[0]}` is no parameter of `{fn.__name__}`: expected one of {', '.join(names)}")

@@ -50,8 +50,11 @@ class LogSigmoid(Pointwise):
     def call(self, form, values, outs):
         x = values["self"]
         if x.device.type == "cpu":
-            results = run(self.rules[2, ], [x], ())
-            return results if type(results) is Native else (results[0], results[1] if x.is_contiguous() else results[1].contiguous())
+            # ATen resizes empty tensors: the layouts are contiguous, that of the first one may be channels last.
+            if x.dtype not in FLOATS or x.layout is not torch.strided:
+                return Native("dtype")
+            results = run(self.rules[2, ], [x], (), [torch.empty(x.shape, dtype=x.dtype, memory_format=torch._prims_common.suggest_memory_format(x)), torch.empty(x.shape, dtype=x.dtype)])
+            return results if type(results) is Native else tuple(results)
         results = run(self.rules[1, ], [x], ())
         return results if type(results) is Native else (results[0], torch.empty(0, dtype=x.dtype, device=x.device))
 

@@ -4,6 +4,9 @@ import nereid
 import nereid.language as tl
 from nereid.language.extra import libdevice
 
+from . import narrow
+from .narrow import divide
+
 SQRT_HALF = tl.constexpr(0.7071067811865476)
 INV_SQRT_2PI = tl.constexpr(0.3989422804014327)
 SQRT_2_OVER_PI = tl.constexpr(0.7978845608028654)
@@ -11,17 +14,8 @@ CUBIC = tl.constexpr(0.044715)
 
 
 @nereid.jit
-def divide(x, y):
-    """x / y, correctly rounded."""
-    if x.dtype == tl.float64:
-        return x / y
-    x, y = tl.broadcast(x, y)
-    return tl.div_rn(x, y)
-
-
-@nereid.jit
-def sigmoid(x):
-    return divide(tl.full(x.shape, 1, x.dtype), 1 + tl.exp(-x))
+def sigmoid(x, NARROW: tl.constexpr = False):
+    return divide(tl.full(x.shape, 1, x.dtype), 1 + narrow.exp(-x, NARROW), NARROW)
 
 
 @nereid.jit
@@ -50,13 +44,13 @@ def threshold_backward(x, grad, threshold):
 
 
 @nereid.jit
-def silu(x):
-    return divide(x, 1 + tl.exp(-x))
+def silu(x, NARROW: tl.constexpr = False):
+    return divide(x, 1 + narrow.exp(-x, NARROW), NARROW)
 
 
 @nereid.jit
-def silu_backward(grad, x):
-    s = sigmoid(x)
+def silu_backward(grad, x, NARROW: tl.constexpr = False):
+    s = sigmoid(x, NARROW)
     return grad * s * (1 + x * (1 - s))
 
 
@@ -66,30 +60,30 @@ def gelu(x):
 
 
 @nereid.jit
-def gelu_backward(grad, x):
-    return grad * (0.5 * (1 + tl.erf(x * SQRT_HALF)) + x * tl.exp(-0.5 * x * x) * INV_SQRT_2PI)
+def gelu_backward(grad, x, NARROW: tl.constexpr = False):
+    return grad * (0.5 * (1 + tl.erf(x * SQRT_HALF)) + x * narrow.exp(-0.5 * x * x, NARROW) * INV_SQRT_2PI)
 
 
 @nereid.jit
-def gelu_tanh(x):
-    return 0.5 * x * (1 + libdevice.tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x)))
+def gelu_tanh(x, NARROW: tl.constexpr = False):
+    return 0.5 * x * (1 + narrow.tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x), NARROW))
 
 
 @nereid.jit
-def gelu_tanh_backward(grad, x):
-    t = libdevice.tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x))
+def gelu_tanh_backward(grad, x, NARROW: tl.constexpr = False):
+    t = narrow.tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x), NARROW)
     inner = SQRT_2_OVER_PI * (1 + 3 * CUBIC * x * x)
     return grad * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner)
 
 
 @nereid.jit
-def elu(x, alpha, scale, input_scale):
-    return tl.where(x < 0, libdevice.expm1(x * input_scale) * (alpha * scale), x * scale)
+def elu(x, alpha, scale, input_scale, NARROW: tl.constexpr = False):
+    return tl.where(x < 0, narrow.expm1(x * input_scale, NARROW) * (alpha * scale), x * scale)
 
 
 @nereid.jit
-def elu_backward(grad, x, alpha, scale, input_scale):
-    return tl.where(x <= 0, grad * input_scale * (alpha * scale) * tl.exp(x * input_scale), grad * scale)
+def elu_backward(grad, x, alpha, scale, input_scale, NARROW: tl.constexpr = False):
+    return tl.where(x <= 0, grad * input_scale * (alpha * scale) * narrow.exp(x * input_scale, NARROW), grad * scale)
 
 
 @nereid.jit
@@ -98,32 +92,45 @@ def elu_backward_of_result(grad, y, alpha, scale, input_scale):
 
 
 @nereid.jit
-def celu(x, alpha):
-    return tl.where(x < 0, libdevice.expm1(divide(x, alpha)) * alpha, x)
+def celu(x, alpha, NARROW: tl.constexpr = False):
+    return tl.where(x < 0, narrow.expm1(divide(x, alpha, NARROW), NARROW) * alpha, x)
 
 
 @nereid.jit
-def softplus(x, beta, threshold):
+def softplus(x, beta, threshold, NARROW: tl.constexpr = False):
     scaled = x * beta
-    return tl.where(scaled > threshold, x, divide(libdevice.log1p(tl.exp(scaled)), beta))
+    # log(1 + exp(s)) is max(s, 0) + log(1 + exp(-|s|)).
+    if NARROW:
+        found = tl.maximum(scaled, 0.0) + narrow.log1p(narrow.exp(-tl.abs(scaled), True), True)
+    else:
+        found = libdevice.log1p(tl.exp(scaled))
+    return tl.where(scaled > threshold, x, divide(found, beta, NARROW))
 
 
 @nereid.jit
-def softplus_backward(grad, x, beta, threshold):
+def softplus_backward(grad, x, beta, threshold, NARROW: tl.constexpr = False):
     scaled = x * beta
-    z = tl.exp(scaled)
-    return tl.where(scaled > threshold, grad, divide(grad * z, z + 1))
+    z = narrow.exp(scaled, NARROW)
+    return tl.where(scaled > threshold, grad, divide(grad * z, z + 1, NARROW))
 
 
 @nereid.jit
-def mish(x):
-    return x * libdevice.tanh(libdevice.log1p(tl.exp(x)))
+def tanh_of_softplus(x, NARROW: tl.constexpr):
+    """With e = exp(x) it is (e^2 + 2e) / (e^2 + 2e + 2); beyond 20 it is 1 in fp32 and fp64."""
+    e = narrow.exp(tl.where(x > 20, 20.0, x), NARROW)
+    n = e * (e + 2)
+    return divide(n, n + 2, NARROW)
 
 
 @nereid.jit
-def mish_backward(grad, x):
-    t = libdevice.tanh(libdevice.log1p(tl.exp(x)))
-    return grad * (t + x * sigmoid(x) * (1 - t * t))
+def mish(x, NARROW: tl.constexpr = False):
+    return x * tanh_of_softplus(x, NARROW)
+
+
+@nereid.jit
+def mish_backward(grad, x, NARROW: tl.constexpr = False):
+    t = tanh_of_softplus(x, NARROW)
+    return grad * (t + x * sigmoid(x, NARROW) * (1 - t * t))
 
 
 @nereid.jit
@@ -216,35 +223,35 @@ def dropout_backward(grad, mask, scale):
 
 
 @nereid.jit
-def glu(x, gate):
-    return x * sigmoid(gate)
+def glu(x, gate, NARROW: tl.constexpr = False):
+    return x * sigmoid(gate, NARROW)
 
 
 @nereid.jit
-def glu_backward(grad, x, gate):
-    s = sigmoid(gate)
+def glu_backward(grad, x, gate, NARROW: tl.constexpr = False):
+    s = sigmoid(gate, NARROW)
     return grad * s, (1 - s) * s * grad * x
 
 
 @nereid.jit
-def log_sigmoid(x):
+def log_sigmoid(x, NARROW: tl.constexpr = False):
     """The result, and exp(-|x|), which the backward step reads on CPUs."""
-    z = tl.exp(-tl.abs(x))
-    return tl.where(x < 0, x, tl.zeros_like(x)) - libdevice.log1p(z), z
+    z = narrow.exp(-tl.abs(x), NARROW)
+    return tl.where(x < 0, x, tl.zeros_like(x)) - narrow.log1p(z, NARROW), z
 
 
 @nereid.jit
-def log_sigmoid_alone(x):
-    return log_sigmoid(x)[0]
+def log_sigmoid_alone(x, NARROW: tl.constexpr = False):
+    return log_sigmoid(x, NARROW)[0]
 
 
 @nereid.jit
-def log_sigmoid_backward(grad, x, z):
+def log_sigmoid_backward(grad, x, z, NARROW: tl.constexpr = False):
     """z: exp(-|x|)."""
     negative = x < 0
     most = tl.where(negative, 1.0, 0.0).to(x.dtype)
     sign = tl.where(negative, 1.0, -1.0).to(x.dtype)
-    return grad * (most - sign * divide(z, 1 + z))
+    return grad * (most - sign * divide(z, 1 + z, NARROW))
 
 
 @nereid.jit

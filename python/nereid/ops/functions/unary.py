@@ -4,16 +4,11 @@ import nereid
 import nereid.language as tl
 from nereid.language.extra import libdevice
 
+from . import narrow
+from .narrow import divide
+
 PI = tl.constexpr(3.141592653589793)
 SQRT_HALF = tl.constexpr(0.7071067811865476)
-
-
-@nereid.jit
-def divide(x, y):
-    """x / y, correctly rounded."""
-    if x.dtype == tl.float64:
-        return x / y
-    return tl.div_rn(x, y)
 
 
 @nereid.jit
@@ -113,8 +108,8 @@ def cosh(x):
 
 
 @nereid.jit
-def tanh(x):
-    return libdevice.tanh(x)
+def tanh(x, NARROW: tl.constexpr = False):
+    return narrow.tanh(x, NARROW)
 
 
 @nereid.jit
@@ -145,8 +140,8 @@ def rsqrt(x):
 
 
 @nereid.jit
-def reciprocal(x):
-    return divide(tl.full(x.shape, 1, x.dtype), x)
+def reciprocal(x, NARROW: tl.constexpr = False):
+    return divide(tl.full(x.shape, 1, x.dtype), x, NARROW)
 
 
 @nereid.jit

@@ -7,7 +7,8 @@ All three take
   scalars: a tuple of numbers and None, further arguments of `fn`,
   COMMON: the dtype that inputs are promoted to; None leaves all of them as they are,
   COMPUTE: the dtype that `fn` computes in: fp32 for 16-bit floats, else COMMON,
-  RAW: a bit mask of inputs that `fn` gets in their own dtype (masks, conditions).
+  RAW: a bit mask of inputs that `fn` gets in their own dtype (masks, conditions),
+  NARROW: whether `fn` is told that results are of 16 bits: it has a parameter of this name.
 Numbers are fp64 or int64. A float result is rounded to COMMON, then converted to the dtype of its output by ATen's rules.
 """
 
@@ -60,6 +61,15 @@ def arguments(ins, loaded, scalars, COMMON: tl.constexpr, COMPUTE: tl.constexpr,
 
 
 @nereid.jit
+def called(fn: tl.constexpr, ins, loaded, scalars, COMMON: tl.constexpr, COMPUTE: tl.constexpr, RAW: tl.constexpr, NARROW: tl.constexpr):
+    """The results of `fn`."""
+    if NARROW:
+        return fn(*arguments(ins, loaded, scalars, COMMON, COMPUTE, RAW), NARROW=True)
+    else:
+        return fn(*arguments(ins, loaded, scalars, COMMON, COMPUTE, RAW))
+
+
+@nereid.jit
 def result(x, out, COMMON: tl.constexpr):
     """A result of `fn` in the dtype of its output."""
     if COMMON is not None and x.dtype.is_floating() and COMMON.is_floating():
@@ -80,7 +90,7 @@ def write(outs, offsets, results, mask, COMMON: tl.constexpr):
 
 @nereid.jit
 def flat_block(fn: tl.constexpr, outs, ins, scalars, start, mask, COMMON: tl.constexpr, COMPUTE: tl.constexpr, RAW: tl.constexpr,
-               FIXED: tl.constexpr, BLOCK: tl.constexpr):
+               NARROW: tl.constexpr, FIXED: tl.constexpr, BLOCK: tl.constexpr):
     lane = tl.arange(0, BLOCK)
     loaded = ()
     for i in tl.static_range(len(ins)):
@@ -92,7 +102,7 @@ def flat_block(fn: tl.constexpr, outs, ins, scalars, start, mask, COMMON: tl.con
             loaded += (tl.load(ins[i]), )
         else:
             loaded += (tl.load(ins[i] + start + lane, mask=mask), )
-    results = fn(*arguments(ins, loaded, scalars, COMMON, COMPUTE, RAW))
+    results = called(fn, ins, loaded, scalars, COMMON, COMPUTE, RAW, NARROW)
     offsets = ()
     for i in tl.static_range(len(outs)):
         offsets += (start + lane, )
@@ -101,19 +111,19 @@ def flat_block(fn: tl.constexpr, outs, ins, scalars, start, mask, COMMON: tl.con
 
 @nereid.jit
 def flat(fn: tl.constexpr, outs, ins, scalars, numel, COMMON: tl.constexpr, COMPUTE: tl.constexpr, RAW: tl.constexpr,
-         FIXED: tl.constexpr, BLOCK: tl.constexpr):
+         NARROW: tl.constexpr, FIXED: tl.constexpr, BLOCK: tl.constexpr):
     """One dimension: all operands are dense in the same order. numel: int64. FIXED: a bit mask of inputs that have one element."""
     start = tl.program_id(0).to(tl.int64) * BLOCK
     if start + BLOCK <= numel:
-        flat_block(fn, outs, ins, scalars, start, None, COMMON, COMPUTE, RAW, FIXED, BLOCK)
+        flat_block(fn, outs, ins, scalars, start, None, COMMON, COMPUTE, RAW, NARROW, FIXED, BLOCK)
     else:
         mask = tl.arange(0, BLOCK) < (numel - start).to(tl.int32)
-        flat_block(fn, outs, ins, scalars, start, mask, COMMON, COMPUTE, RAW, FIXED, BLOCK)
+        flat_block(fn, outs, ins, scalars, start, mask, COMMON, COMPUTE, RAW, NARROW, FIXED, BLOCK)
 
 
 @nereid.jit
 def strided(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, numel, COMMON: tl.constexpr, COMPUTE: tl.constexpr,
-            RAW: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr):
+            RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr):
     """Any strides, also negative and zero, dimensions of any size. Each program takes BLOCK elements in row-major order.
 
     sizes: a tuple, innermost last; out_strides, in_strides: a tuple of strides for each operand (empty for numbers and None), in elements.
@@ -160,7 +170,7 @@ def strided(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides
             loaded += (ins[k], )
         else:
             loaded += (tl.load(ins[k] + in_offsets[k], mask=mask), )
-    write(outs, out_offsets, fn(*arguments(ins, loaded, scalars, COMMON, COMPUTE, RAW)), mask, COMMON)
+    write(outs, out_offsets, called(fn, ins, loaded, scalars, COMMON, COMPUTE, RAW, NARROW), mask, COMMON)
 
 
 @nereid.jit
@@ -188,7 +198,7 @@ def tile_offsets(strides, base, row, column, LAST: tl.constexpr, BEFORE: tl.cons
 
 @nereid.jit
 def tiled(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, COMMON: tl.constexpr, COMPUTE: tl.constexpr,
-          RAW: tl.constexpr, UNIT: tl.constexpr, UNIT_ROWS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):
+          RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, UNIT_ROWS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):
     """Two dimensions at a time: each program takes ROWS x COLUMNS elements of the last two dimensions.
 
     Arguments are as for `strided`; there are two sizes at least. UNIT_ROWS: a bit mask of operands whose stride before the last is 1.
@@ -222,7 +232,7 @@ def tiled(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, 
             base = tile_base(in_strides[k], indices, INDEX)
             offsets = tile_offsets(in_strides[k], base, row, column, (UNIT >> (len(outs) + k)) & 1, (UNIT_ROWS >> (len(outs) + k)) & 1)
             loaded += (tl.load(ins[k] + offsets, mask=mask), )
-    results = fn(*arguments(ins, loaded, scalars, COMMON, COMPUTE, RAW))
+    results = called(fn, ins, loaded, scalars, COMMON, COMPUTE, RAW, NARROW)
     out_offsets = ()
     for k in tl.static_range(len(outs)):
         base = tile_base(out_strides[k], indices, INDEX)

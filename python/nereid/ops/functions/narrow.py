@@ -1,0 +1,58 @@
+"""What functions of 16-bit floats are made of. They compute in fp32 and are rounded to 8 or 11 bits: an error of some units in the last place of fp32 is not seen, and
+the hardware's approximations of GPUs do. NARROW: whether results are of 16 bits; else these are the exact functions."""
+
+import nereid
+import nereid.language as tl
+from nereid.language.extra import libdevice
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+
+
+@nereid.jit
+def divide(x, y, NARROW: tl.constexpr = False):
+    """x / y, correctly rounded unless NARROW."""
+    if NARROW or x.dtype == tl.float64:
+        return x / y
+    x, y = tl.broadcast(x, y)
+    return tl.div_rn(x, y)
+
+
+@nereid.jit
+def exp(x, NARROW: tl.constexpr):
+    """NARROW: relative error 2^-17, by the rounding of x * log2(e)."""
+    if NARROW:
+        return tl.exp2(x * LOG2_E)
+    else:
+        return tl.exp(x)
+
+
+@nereid.jit
+def expm1(x, NARROW: tl.constexpr):
+    if NARROW:
+        small = x * (1 + x * (1 / 2 + x * (1 / 6 + x * (1 / 24 + x * (1 / 120)))))
+        return tl.where(tl.abs(x) < 0.125, small, exp(x, True) - 1)
+    else:
+        return libdevice.expm1(x)
+
+
+@nereid.jit
+def log1p(x, NARROW: tl.constexpr):
+    """For 0 <= x <= 1. NARROW: 2 * artanh(x / (2 + x)), whose series is cut off at a relative error of 2e-6."""
+    if NARROW:
+        s = x / (x + 2)
+        q = s * s
+        return 2 * s * (1 + q * (1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9)))))
+    else:
+        return libdevice.log1p(x)
+
+
+@nereid.jit
+def tanh(x, NARROW: tl.constexpr):
+    if NARROW:
+        q = x * x
+        small = x * (1 + q * (-1 / 3 + q * (2 / 15)))
+        a = tl.abs(x)
+        large = 1 - 2 / (1 + exp(2 * a, True))
+        return tl.where(a < 0.125, small, tl.where(x < 0, -large, large))
+    else:
+        return libdevice.tanh(x)
