@@ -1,8 +1,8 @@
 """What a call costs on the host: `nereid.ops` against ATen, and against flag-gems on the real Triton where that is installed.
 
-    python benchmarks/ops/host.py [--device cuda] [--size 4] [--seconds 0.4] [--json FILE]
+    python benchmarks/ops/host.py [--device cuda] [--size 4] [--seconds 0.4] [--only add,mul] [--flag-gems] [--json FILE]
 
-Each operator is called on small tensors until `--seconds` are over, in turns: a round of ours, a round of ATen's, a round of flag-gems'. On a GPU a round
+Each operator is called on small tensors until `--seconds` are over, in turns: a round of ours, a round of ATen's; rounds of flag-gems come behind them. On a GPU a round
 is so short that no launch waits for room in the queue, and it is waited for between rounds. Printed are microseconds a call, the median over rounds, and
 the median of the ratios ours/ATen round by round.
 """
@@ -73,40 +73,39 @@ def main():
     parser.add_argument("--size", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=0.4)
     parser.add_argument("--flag-gems", action="store_true", help="also flag-gems, on the Triton that is installed")
+    parser.add_argument("--only", help="names of operators, with commas")
     parser.add_argument("--json")
     options = parser.parse_args()
     wait = torch.cuda.synchronize if options.device == "cuda" else lambda: None
     ways = {"ours": functools.partial(nereid.ops.use, routing=False), "ATen": contextlib.nullcontext}
-    if options.flag_gems and (gems := flag_gems()) is not None:
-        ways["flag-gems"] = gems
-    calls = 200
-    table = {}
+    gems = flag_gems() if options.flag_gems else None
+    columns = [*ways, "ours/ATen", *(["flag-gems"] if gems else [])]
+    print(f"{'operator':16}" + "".join(f"{column:>12}" for column in columns))
+    calls, table = 200, {}
     for name, call in cases(options.device, options.size).items():
+        if options.only and name not in options.only.split(","):
+            continue
         readings = {way: [] for way in ways}
-        failed = {}
         for way, context in ways.items():
-            try:
-                with context():
-                    for _ in range(3):
-                        rounds(call, 20, wait)
-            except Exception as error:
-                failed[way] = f"{type(error).__name__}: {error}"
+            with context():
+                for _ in range(3):
+                    rounds(call, 20, wait)
         end = time.monotonic() + options.seconds * len(ways)
         while time.monotonic() < end or len(readings["ATen"]) < 5:
             for way, context in ways.items():
-                if way not in failed:
-                    with context():
-                        rounds(call, 5, wait)
-                        readings[way].append(rounds(call, calls, wait))
-        table[name] = {way: statistics.median(values) for way, values in readings.items() if values}
-        if "ours" not in failed:
-            table[name]["ours/ATen"] = statistics.median(a / b for a, b in zip(readings["ours"], readings["ATen"]))
-        for way, text in failed.items():
-            print(f"{name}: {way} failed: {text}"[:300], file=sys.stderr)
-    columns = [*ways, "ours/ATen"]
-    print(f"{'operator':16}" + "".join(f"{column:>12}" for column in columns))
-    for name, row in table.items():
-        print(f"{name:16}" + "".join(f"{row[column]:12.2f}" if column in row else f"{'-':>12}" for column in columns))
+                with context():
+                    rounds(call, 5, wait)
+                    readings[way].append(rounds(call, calls, wait))
+        row = table[name] = {way: statistics.median(values) for way, values in readings.items()}
+        row["ours/ATen"] = statistics.median(a / b for a, b in zip(readings["ours"], readings["ATen"]))
+        if gems:  # switching it on takes a second: one block for each operator, not turns
+            try:
+                with gems():
+                    rounds(call, 20, wait)
+                    row["flag-gems"] = statistics.median(rounds(call, calls, wait) for _ in range(7))
+            except Exception as error:
+                print(f"{name}: flag-gems failed: {type(error).__name__}: {error}"[:300], file=sys.stderr)
+        print(f"{name:16}" + "".join(f"{row[column]:12.2f}" if column in row else f"{'-':>12}" for column in columns), flush=True)
     where = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     print(f"microseconds a call, {options.size}x{options.size} fp32, {where}, torch {torch.__version__}")
     if options.json:
