@@ -18,8 +18,11 @@ enum Code : uint8_t { Bool, U8, I8, I16, I32, I64, F16, BF16, F32, F64, NoCode =
 constexpr at::ScalarType scalarTypes[] = {at::kBool,  at::kByte,  at::kChar, at::kShort,
                                           at::kInt,   at::kLong,  at::kHalf, at::kBFloat16,
                                           at::kFloat, at::kDouble};
-constexpr uint8_t elementTypes[] = {NRD_INT1,  NRD_UINT8, NRD_INT8, NRD_INT16, NRD_INT32,
-                                    NRD_INT64, NRD_FP16,  NRD_BF16, NRD_FP32,  NRD_FP64};
+/// In the order of _launch.POINTERS: 8-bit floats, which pointwise operators do not take, are the
+/// last ones.
+constexpr uint8_t elementTypes[] = {NRD_INT1,  NRD_UINT8, NRD_INT8,    NRD_INT16,
+                                    NRD_INT32, NRD_INT64, NRD_FP16,    NRD_BF16,
+                                    NRD_FP32,  NRD_FP64,  NRD_FP8E4NV, NRD_FP8E5};
 
 inline Code codeOf(at::ScalarType type) {
   switch (type) {

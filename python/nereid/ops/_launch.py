@@ -19,9 +19,10 @@ DTYPES = {
 #: The dtype that functions compute in, where it is not the dtype itself.
 OPMATH = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
 
+#: What pointers point to: 8-bit floats, too, which only fused operators take.
 POINTERS = {dtype: f"*{kind}" for dtype, kind in {
     torch.bool: "i1", torch.uint8: "u8", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
-    torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64"
+    torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32", torch.float64: "fp64", torch.float8_e4m3fn: "fp8e4nv", torch.float8_e5m2: "fp8e5"
 }.items()}
 
 _compiled = {}

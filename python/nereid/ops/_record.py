@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import _launch
 from ._declare import OPERATORS, Native
-from ._launch import DTYPES
+from ._launch import POINTERS
 
 _ALLOCATIONS = {
     torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default, torch.ops.aten.empty_like.default, torch.ops.aten.new_empty.default,
@@ -22,7 +22,7 @@ _ALLOCATIONS = {
 }
 #: They ask for dtypes only.
 _QUESTIONS = {torch.ops.aten.promote_types, torch.ops.aten.can_cast, torch.ops.aten.result_type}
-_CODES = tuple(DTYPES)
+_CODES = tuple(POINTERS)
 PYTHON, NATIVE, RECORDED = range(3)
 _TENSOR, _ALLOCATION, _INT, _FLOAT = range(4)
 _MADE, _VIEW, _ARGUMENT, _NOTHING, _NUMBER = range(5)

@@ -268,8 +268,8 @@ class Entry:
 
     def __init__(self, router, operator, form, key):
         self._router, self._device, self.operator = router, key.lower(), operator
-        packet, _, name = form.name.partition(".")
-        self.number = _checked(router.ops_save, b"aten::" + packet.encode(), name.encode(), key == "CUDA")
+        packet, _, name = form.qualified.partition(".")
+        self.number = _checked(router.ops_save, packet.encode(), name.encode(), key == "CUDA")
         made = overload(operator, form, key)
         self.plans = made is not None
         self._routes = None

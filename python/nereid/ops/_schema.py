@@ -38,7 +38,8 @@ class Argument:
 class Form:
     """One overload of a base operator.
 
-    base: the base operator, "add". name: the overload as the dispatcher knows it, without "aten::": "add.Tensor", "relu_", "add.out".
+    base: the base operator, "add". name: the overload as the dispatcher knows it, without "aten::": "add.Tensor", "relu_", "add.out"; of operators that are
+    not ATen's with their namespace: "nereid::swiglu".
     kind: "functional", "inplace" (the result is the first argument) or "out". arguments: in order, without the outputs.
     positional: how many of them may be given by position. outs: the names of the outputs of kind "out".
     returns: the number of results.
@@ -53,13 +54,14 @@ class Form:
 
     @property
     def qualified(self):
-        return "aten::" + self.name
+        return self.name if "::" in self.name else "aten::" + self.name
 
     @property
     def overload(self):
-        """The `torch.ops.aten` object."""
-        packet, _, name = self.name.partition(".")
-        return getattr(getattr(torch.ops.aten, packet), name or "default")
+        """The object in `torch.ops`."""
+        namespace, _, name = self.qualified.partition("::")
+        packet, _, name = name.partition(".")
+        return getattr(getattr(getattr(torch.ops, namespace), packet), name or "default")
 
     def bind(self, args, kwargs):
         """The arguments of a call by name, defaults filled in, and the list of its outputs (None unless the kind is "out")."""
@@ -108,6 +110,14 @@ def _forms_of(base, packet):
         else:
             continue  # a view, or something that writes elsewhere
         yield Form(base, name, kind, tuple(map(_argument, inputs)), sum(not argument.kwarg_only for argument in inputs), outs, len(schema.returns))
+
+
+def form_of(overload):
+    """The `Form` of an operator that is not ATen's. overload: an object in `torch.ops`."""
+    schema = overload._schema
+    base = schema.name.partition("::")[2]
+    return Form(base, schema.name, "functional", tuple(map(_argument, schema.arguments)), sum(not argument.kwarg_only for argument in schema.arguments), (),
+                len(schema.returns))
 
 
 def _argument(argument):

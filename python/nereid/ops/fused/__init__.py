@@ -1,0 +1,9 @@
+"""Operators that do several steps of a model at once, without tensors in between: `torch.library` operators in the namespace `nereid`.
+
+They work on CPUs and GPUs, have gradients where they say so, run under `torch.compile`, and shard (`register_sharding`). docs/ops.md lists them.
+"""
+
+from ._declare import FUSED, register_sharding
+from .gated import geglu, silu_and_mul, swiglu
+
+__all__ = ["FUSED", "geglu", "register_sharding", "silu_and_mul", "swiglu"]
