@@ -7,7 +7,7 @@
 
 extern "C" {
 
-enum { NEREID_OPS_INTERFACE = 2 };
+enum { NEREID_OPS_INTERFACE = 3 };
 
 enum { OPS_MAX_OPERANDS = 8, OPS_MAX_OUTPUTS = 4, OPS_MAX_RANK = 16, OPS_CODES = 10 };
 
@@ -141,8 +141,9 @@ struct OpsArgument {
   double real;
 };
 
+/// A launch, or a condition.
 struct OpsStep {
-  void *kernel; ///< nrd_kernel
+  void *kernel; ///< nrd_kernel; null: a condition, the byte at the one argument must be `grid[0]`
   uint32_t grid[3];
   uint32_t argument_count;
   const OpsArgument *arguments;

@@ -216,7 +216,10 @@ bool Replay::run(const Recorded &recorded, const Signature &signature,
           written ? tensor.mutable_data_ptr() : const_cast<void *>(tensor.const_data_ptr());
       arguments[patch.argument].p = static_cast<char *>(address) + patch.offset;
     }
-    start(step.kernel, arguments.data(), arguments.size(), step.grid, signature.device);
+    if (step.kernel)
+      start(step.kernel, arguments.data(), arguments.size(), step.grid, signature.device);
+    else if (*static_cast<const uint8_t *>(arguments[0].p) != step.grid[0])
+      return false;
   }
   c10::SmallVector<c10::IValue, 4> results;
   for (const Recorded::Result &its : recorded.results)

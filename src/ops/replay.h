@@ -40,7 +40,7 @@ struct Recorded {
     int64_t offset; ///< bytes
   };
   struct Step {
-    nrd_kernel *kernel;
+    nrd_kernel *kernel; ///< null: a condition (OpsStep)
     uint32_t grid[3];
     std::vector<nrd_arg> arguments;
     std::vector<Patch> patches;
@@ -69,7 +69,8 @@ public:
   bool sign(const c10::IValue *arguments, Signature &signature) const;
   std::shared_ptr<const Recorded> find(const Signature &signature) const;
   /// Runs a recorded call whose arguments are the last ones on the stack and replaces them by the
-  /// results. False, and nothing is done, where an output shares memory with another argument.
+  /// results. False, and nothing that others see is done, where an output shares memory with
+  /// another argument, or a condition is not answered as it was.
   bool run(const Recorded &recorded, const Signature &signature, torch::jit::Stack &stack) const;
   void add(const Signature &signature, const OpsRecord &record);
   void clear();

@@ -114,6 +114,41 @@ def test_one_tensor_twice_and_two_tensors(target):
             torch.testing.assert_close(torch.ops.aten._softmax_backward_data(a, b, -1, torch.float32), expected)
 
 
+def test_arguments_that_share_memory_are_recorded(target):
+    """The parts of a packed tensor, and one tensor twice: the second call does not reach Python, and what was recorded serves other memory."""
+    packed, x = torch.randn(2, 5, 3, 4, 16, device=target), torch.randn(4, 4, device=target)
+    q, k, v = packed.unbind(2)
+    other = [tensor + 1 for tensor in (q, k, v)]
+    calls = {"cat": lambda: torch.cat([x, x, x[1:]]), "mm": lambda: torch.mm(x, x), "bmm": lambda: torch.bmm(q[0], k[0].mT)}
+    if target == "cpu":
+        calls["_scaled_dot_product_flash_attention_for_cpu"] = lambda: F.scaled_dot_product_attention(q, k, v)
+    for name, call in calls.items():
+        expected = natively(call)
+        call()
+        before = in_router(name, target)
+        torch.testing.assert_close(call(), expected)
+        assert in_router(name, target) == before + 1, name
+    for _ in range(2):
+        torch.testing.assert_close(torch.bmm(other[0][0], other[1][0].mT), natively(lambda: torch.bmm(other[0][0], other[1][0].mT)))
+
+
+@pytest.mark.cpu_only("GPUs do not check indices")
+def test_checks_of_indices_are_recorded(target):
+    """Calls with indices that exist are repeated without Python, one that does not exist raises ATen's error each time."""
+    x, table = torch.randn(5, 7), torch.randn(9, 4)
+    good, bad = torch.tensor([[0, 6, 3]]), torch.tensor([[0, 7, 3]])
+    calls = {"gather": lambda i: x.gather(1, i), "index_select": lambda i: x.index_select(1, i[0]), "embedding": lambda i: F.embedding(i + 2, table),
+             "index.Tensor": lambda i: x[:, i], "index_add": lambda i: x.index_add(1, i[0], torch.ones(5, 3))}
+    for name, call in calls.items():
+        expected = natively(lambda: call(good))
+        for first in (True, False, False):
+            before = in_router(name, target)
+            torch.testing.assert_close(call(good), expected)
+            assert in_router(name, target) == before + (not first), name
+            with pytest.raises((IndexError, RuntimeError)):
+                call(bad)
+
+
 @pytest.mark.cpu_only("GPUs do not check labels")
 def test_values_are_checked_each_time(target):
     """What depends on elements is no matter of the signature."""

@@ -3,7 +3,7 @@
 import torch
 
 from . import _shapes
-from ._launch import DTYPES, launch
+from ._launch import DTYPES, holds, launch
 from ._strided import COMPUTE, FLOATS, cdiv, collapse, product, step_up
 from .functions import reductions as functions
 from .kernels import indexing as kernels
@@ -16,6 +16,7 @@ INDICES = (torch.int32, torch.int64)
 ATOMIC = (torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 _BOUNDS = Reduction(map=functions.twice, combine=functions.minimum_and_maximum, identity=functions.greatest_and_least, states=("compute", ) * 2)
+_OUTSIDE = Reduction(map=functions.outside, combine=functions.maximum)
 _RUNNING = Scan()
 
 
@@ -32,12 +33,18 @@ def bounds(x):
     return found[0].item(), found[1].item()
 
 
+def within(x, low, high):
+    """Whether all elements of a tensor of the host are from `low` to `high`; not where there is a NaN. What follows may be recorded (`holds`)."""
+    if not x.numel():
+        return True
+    found = torch.empty((), dtype=torch.uint8, device=x.device)
+    _OUTSIDE.launch([x], list(range(x.dim())), [found], COMPUTE[x.dtype], (low, high))
+    return not holds(found)
+
+
 def exist(index, size, negative=False):
     """Whether all indices are from 0 (from -size with `negative`) to size - 1. On GPUs nothing is checked: kernels pass over what does not exist."""
-    if not index.numel() or index.device.type != "cpu":
-        return True
-    least, greatest = bounds(index)
-    return least >= (-size if negative else 0) and greatest < size
+    return index.device.type != "cpu" or within(index, -size if negative else 0, size - 1)
 
 
 def _value(value, dtype):

@@ -1,5 +1,6 @@
 """Compiled kernels of the Python route, and how they are launched: by exact types, so that values never make further kernels."""
 
+import ctypes
 import functools
 import operator
 import threading
@@ -78,6 +79,19 @@ def unrepeatable(why):
     recorder = getattr(recorders, "current", None)
     if recorder is not None:
         recorder.problem = why
+
+
+def holds(flag):
+    """Whether a condition holds, of which a launch of this call has written 1 or 0 into `flag`: one element of uint8 on the host, allocated by this call.
+
+    A record of the call asks again each time and is repeated only where the answer is the same; otherwise Python runs the call. Nothing that
+    others see may have been written before.
+    """
+    answer = ctypes.c_uint8.from_address(flag.data_ptr()).value
+    recorder = getattr(recorders, "current", None)
+    if recorder is not None:
+        recorder.answered(flag, answer)
+    return bool(answer)
 
 
 def launch(kernel, grid, device, arguments, constants, integers="i64", divisible=(), **options):

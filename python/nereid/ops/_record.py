@@ -74,8 +74,30 @@ def tensors_of(form, args, kwargs):
     return found
 
 
+def apart(form, args, kwargs):
+    """The arguments of a call, tensors that are only read and share memory with others seen through storages of their own: which argument is launched with is told by
+    the storage. What is recorded holds for arguments that share memory and for those that do not; where one is written, the router asks Python (`Replay::run`)."""
+    storages = set()
+    written = {argument.name for argument in form.overload._schema.arguments if argument.alias_info is not None and argument.alias_info.is_write}
+    names = [argument.name for argument in form.overload._schema.arguments]
+
+    def seen(value, name):
+        if isinstance(value, (list, tuple)):
+            return [seen(item, name) for item in value]
+        if not isinstance(value, torch.Tensor):
+            return value
+        storage = value.untyped_storage()
+        if storage._cdata in storages and name not in written and storage.nbytes():
+            storage = torch._C._construct_storage_from_data_pointer(storage.data_ptr(), storage.device, storage.nbytes())
+            value = torch.empty(0, dtype=value.dtype, device=value.device).set_(storage, value.storage_offset(), value.shape, value.stride())
+        storages.add(storage._cdata)
+        return value
+
+    return [seen(value, name) for name, value in zip(names, args)], {name: seen(value, name) for name, value in kwargs.items()}
+
+
 class Recorder(TorchDispatchMode):
-    """A `with` block that records what runs in it in this thread. tensors: those of the call (`tensors_of`); device: the type of device of the key."""
+    """A `with` block that records what runs in it in this thread. tensors: those of the call (`tensors_of`, `apart`); device: the type of device of the key."""
 
     @classmethod
     def ignore_compile_internals(cls):
@@ -84,7 +106,7 @@ class Recorder(TorchDispatchMode):
     def __init__(self, tensors, device):
         super().__init__()
         self.arguments, self.device = tensors, device
-        self.allocations, self.steps, self.problem, self._outer = [], [], None, []
+        self.allocations, self.steps, self.problem, self._outer, self.conditions = [], [], None, [], 0
         self._where = {_storage(tensor): (_TENSOR, i) for i, tensor in enumerate(tensors)}
         if len(self._where) < len(tensors):
             self.problem = "arguments share memory"
@@ -119,6 +141,11 @@ class Recorder(TorchDispatchMode):
     def launched(self, kernel, grid, values):
         """Records a launch. kernel: the CompiledKernel; values: of its parameters that are no constants."""
         self.steps.append((kernel, (*grid, 1, 1)[:3], [self._leaf(value) for value in _leaves(values)]))
+
+    def answered(self, flag, answer):
+        """Records a question to a condition: in place of a launch a step without a kernel, whose grid holds the answer."""
+        self.conditions += 1
+        self.steps.append((None, (answer, 0, 0), [self._leaf(flag)]))
 
     def _leaf(self, value):
         if isinstance(value, torch.Tensor):
@@ -157,7 +184,7 @@ class Recorder(TorchDispatchMode):
         if self.problem is not None:
             return Record(route=PYTHON)
         allocations = [_Allocation(dtype=_scalar_type(made.dtype), rank=made.dim(), sizes=_numbers(made.shape), strides=_numbers(made.stride())) for made in self.allocations]
-        steps = [_Step(kernel=kernel.address, grid=(ctypes.c_uint32 * 3)(*grid), argument_count=len(leaves), arguments=(_Argument * len(leaves))(*leaves))
+        steps = [_Step(kernel=kernel and kernel.address, grid=(ctypes.c_uint32 * 3)(*grid), argument_count=len(leaves), arguments=(_Argument * len(leaves))(*leaves))
                  for kernel, grid, leaves in self.steps]
         return Record(route=RECORDED, allocation_count=len(allocations), step_count=len(steps), result_count=len(results),
                       allocations=(_Allocation * len(allocations))(*allocations), steps=(_Step * len(steps))(*steps), results=(_Result * len(results))(*results))

@@ -26,7 +26,7 @@ from ._launch import DTYPES, POINTERS, compile_kernel
 from .kernels import pointwise as kernels
 from .pointwise import KINDS, Pointwise
 
-_INTERFACE = 2  # NEREID_OPS_INTERFACE
+_INTERFACE = 3  # NEREID_OPS_INTERFACE
 _OPERANDS, _OUTPUTS = 8, 4
 _SOURCES = ("kernels.cpp", "pointwise.cpp", "replay.cpp", "router.cpp")
 
@@ -299,11 +299,12 @@ class Entry:
         """`call(form, values, outs)` for a call that has come to the Python kernel, recorded where the router waits for that."""
         if not self._router.ops_wants_record(self.number):
             return call(form, *form.bind(args, kwargs))
+        args, kwargs = _record.apart(form, args, kwargs)
         recorder = _record.Recorder(_record.tensors_of(form, args, kwargs), self._device)
         shared = recorder.problem  # says nothing about other calls of this signature
         with recorder:
             result = call(form, *form.bind(args, kwargs))
-        if shared:
+        if shared or type(result) is Native and recorder.conditions:
             return result
         if type(result) is not Native:
             record = recorder.record(result)
@@ -311,7 +312,7 @@ class Entry:
             record = _record.Record(route=_record.PYTHON)
         else:
             record = _record.Record(route=_record.NATIVE, reason=_reason(result.reason))
-        _kept.extend(step[0] for step in recorder.steps)
+        _kept.extend(step[0] for step in recorder.steps if step[0] is not None)
         self._router.ops_record(self.number, ctypes.byref(record))
         return result
 

@@ -5,6 +5,7 @@ import dataclasses
 import torch
 
 from .._declare import Native, declare
+from .._indexed import exist, within
 from .._launch import DTYPES, launch
 from .._strided import COMPUTE, FLOATS, cdiv
 from ..functions import activation, losses as functions, reductions
@@ -36,7 +37,7 @@ class Loss:
         if self.weighted:
             if target.shape != x.shape or weight is not None and weight.shape != x.shape or not x.numel():
                 return Native("shapes")
-            if x.device.type == "cpu" and not _within_unit(x):
+            if x.device.type == "cpu" and not within(x, 0.0, 1.0):
                 return Native("range")
         if values["reduction"] == NONE:
             if outs is None and self.weighted:
@@ -56,14 +57,6 @@ class Loss:
         Reduction(map=self.state, finish=finish, inputs=len(tensors)).launch(tensors, list(range(tensors[0].dim())), results, COMPUTE[x.dtype],
                                                                            (tensors[0].numel(), *parameters))
         return results[0]
-
-
-def _within_unit(x):
-    """Whether all elements are from 0 to 1 (on the CPU, where ATen raises an error otherwise)."""
-    bounds = [torch.empty((), dtype=x.dtype) for _ in range(2)]
-    Reduction(map=reductions.twice, combine=reductions.minimum_and_maximum, identity=reductions.greatest_and_least, states=("compute", ) * 2).launch(
-        [x], list(range(x.dim())), bounds, COMPUTE[x.dtype])
-    return bounds[0].item() >= 0 and bounds[1].item() <= 1
 
 
 def _cross_entropy_gradient(values, outs):
@@ -131,7 +124,7 @@ def _nll(spatial):
         }, {"COMPUTE": DTYPES[compute_dtype], "BLOCK": 256})
         sums = [torch.empty((), dtype=dtype, device=device) for dtype in (x.dtype, x.dtype, compute_dtype)]
         (MEANS if reduction == MEAN else SUMS).launch([losses, weights, wrong], [0], sums, COMPUTE[x.dtype])
-        if device.type == "cpu" and sums[2].item():
+        if device.type == "cpu" and not within(sums[2], 0.0, 0.0):
             return Native("target")  # ATen says which
         results = made(outs, [(() if scalar else target.shape, x.dtype), ((), x.dtype)], (x, target, weight), device)
         if type(results) is Native:
@@ -199,7 +192,7 @@ def _embedding(values, outs):
     if outs is not None:
         return Native("out")
     rows, width = table.shape
-    if indices.numel() and indices.device.type == "cpu" and not _exist(indices, rows):
+    if not exist(indices, rows):
         return Native("index")
     result = torch.empty((*indices.shape, width), dtype=table.dtype, device=table.device)
     if result.numel():
@@ -213,21 +206,13 @@ def _embedding(values, outs):
     return result
 
 
-def _exist(indices, rows):
-    """Whether all indices are from 0 to rows - 1."""
-    bounds = [torch.empty((), dtype=indices.dtype) for _ in range(2)]
-    Reduction(map=reductions.twice, combine=reductions.minimum_and_maximum, identity=reductions.greatest_and_least, states=("compute", ) * 2).launch(
-        [indices], list(range(indices.dim())), bounds, COMPUTE[indices.dtype])
-    return bounds[0].item() >= 0 and bounds[1].item() < rows
-
-
 def _embedding_gradient(values, outs):
     gradient, indices, rows, padding = values["grad_output"], values["indices"], values["num_weights"], values["padding_idx"]
     if gradient.dtype not in FLOATS or indices.dtype not in (torch.int32, torch.int64):
         return Native("dtype")
     if gradient.shape[:-1] != indices.shape or outs is not None:
         return Native("shapes")
-    if indices.numel() and indices.device.type == "cpu" and not _exist(indices, rows):
+    if not exist(indices, rows):
         return Native("index")
     width, count = gradient.shape[-1], indices.numel()
     result = torch.zeros((rows, width), dtype=gradient.dtype, device=gradient.device)

@@ -5,7 +5,7 @@ import math
 import torch
 
 from .._declare import Native, declare
-from .._indexed import Kept, accumulate, bounds
+from .._indexed import Kept, accumulate, bounds, exist
 from .._launch import DTYPES, launch
 from .._moves import cloned, fill, foreign, move, number
 from .._promotion import result_type
@@ -198,10 +198,8 @@ def _search(ordered, x, right, out_int32, outs, order=None):
     result = results[0]
     if not x.numel():
         return result
-    if order is not None and order.numel() and order.device.type == "cpu":
-        least, greatest = bounds(order)
-        if least < 0 or greatest >= ordered.shape[-1]:
-            return Native("sorter")
+    if order is not None and not exist(order, ordered.shape[-1]):
+        return Native("sorter")
     dense = [tensor if tensor is None or tensor.is_contiguous() else cloned(tensor, True) for tensor in (x, ordered, order)]
     into = result if result.is_contiguous() else torch.empty(x.shape, dtype=result.dtype, device=x.device)
     search(into, *dense, right)

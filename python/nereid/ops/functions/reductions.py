@@ -220,6 +220,13 @@ def not_zero(values, index, scalars):
 
 
 @nereid.jit
+def outside(values, index, scalars):
+    """1 for what is not from scalars[0] to scalars[1], NaN too."""
+    inside = (values[0] >= scalars[0]) & (values[0] <= scalars[1])
+    return (tl.where(inside, 0, 1).to(values[0].dtype),)
+
+
+@nereid.jit
 def counted(values, index, scalars):
     return ((values[0] != 0).to(tl.int64),)
 
