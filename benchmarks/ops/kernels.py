@@ -21,6 +21,7 @@ import torch
 
 import nereid.ops
 from cases import FAMILIES, FULL, HALF, SHAPES
+from host import flag_gems
 from nereid.ops import _register, _routes
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "gpu"))
@@ -74,6 +75,18 @@ def error_of(call, dtype):
     return worst
 
 
+def graphs_of(cases, context):
+    """{case: its graph in that context, or why there is none}. Switching flag-gems on takes a second, so all cases of a shape are captured at once."""
+    found = {}
+    with context():
+        for name, call in cases.items():
+            try:
+                found[name] = graph(call)
+            except Exception as problem:
+                found[name] = f"{type(problem).__name__}: {problem}"[:200]
+    return found
+
+
 class Observer:
     """Which shape classes a call has: the one operator behind it, or none."""
 
@@ -100,6 +113,7 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--routes", type=pathlib.Path)
     parser.add_argument("--routed", action="store_true")
+    parser.add_argument("--flag-gems", action="store_true", help="also flag-gems, on the Triton that is installed")
     options = parser.parse_args()
     only = options.only and options.only.split(",")
     if options.device == "cuda":
@@ -107,6 +121,7 @@ def main():
         bench = Bench()
     else:
         bench = OnCpu()
+    gems = flag_gems() if options.flag_gems else None
     found, routes = [], _routes.Routes(_routes.machine(options.device))
     use = functools.partial(nereid.ops.use, routing=options.routed)
     for family, make in FAMILIES.items():
@@ -114,9 +129,9 @@ def main():
             for shape in SHAPES[:options.shapes]:
                 if options.device == "cpu" and shape[0] * shape[1] > 1 << 23:
                     continue
-                for name, call in make(options.device, dtype, shape).items():
-                    if only and name not in only and family not in only:
-                        continue
+                cases = {name: call for name, call in make(options.device, dtype, shape).items() if not only or name in only or family in only}
+                others = graphs_of(cases, gems) if gems else {}
+                for name, call in cases.items():
                     row = {"family": family, "case": name, "dtype": str(dtype)[6:], "shape": shape}
                     try:
                         row["error"] = error_of(call, dtype)
@@ -129,6 +144,11 @@ def main():
                             mine, theirs = (use, call), (contextlib.nullcontext, call)
                         (row["ours"], row["ATen"]), ratio, row["rounds"] = bench.pairs([mine, theirs], options.seconds)
                         row["speed"] = 1 / ratio
+                        if callable(others.get(name)):
+                            (_, row["flag-gems"]), ratio, _ = bench.pairs([mine, others[name]], options.seconds)
+                            row["flag-gems/ours"] = 1 / ratio
+                        elif name in others:
+                            row["flag-gems failed"] = others[name]
                         point = Observer(call).point
                         if point is not None:
                             routes.add(point[0], point[1], *point[2], row["speed"])
@@ -136,15 +156,20 @@ def main():
                         row["failed"] = f"{type(problem).__name__}: {problem}"[:200]
                     found.append(row)
                     print(f"{family:11}{name:20}{row['dtype']:9}{str(shape):16}" + (row["failed"] if "failed" in row else
-                          f"{row['ours'] * 1000:10.1f}{row['ATen'] * 1000:10.1f}{row['speed']:8.2f}   error {row['error']:.1f}"), flush=True)
+                          f"{row['ours'] * 1000:10.1f}{row['ATen'] * 1000:10.1f}{row['speed']:8.2f}   error {row['error']:.1f}" +
+                          (f"   flag-gems {row['flag-gems'] * 1000:.1f} {row['flag-gems/ours']:.2f}" if "flag-gems" in row else "")), flush=True)
                 if options.device == "cuda":
                     torch.cuda.empty_cache()
-    print("microseconds: ours, ATen's; ATen's over ours, the median of the pairs; error in eps")
+                others.clear()
+    print("microseconds: ours, ATen's; ATen's over ours, the median of the pairs; error in eps; flag-gems' and flag-gems' over ours")
     for family in (*FAMILIES, None):
         speeds = [row["speed"] for row in found if "speed" in row and family in (None, row["family"])]
         if speeds:
             print(f"{family or 'all'}: geometric mean {math.exp(statistics.mean(map(math.log, speeds))):.3f} of {len(speeds)} cases, "
                   f"{sum(speed < 0.97 for speed in speeds)} below 0.97, the lowest {min(speeds):.2f}")
+        speeds = [row["flag-gems/ours"] for row in found if "flag-gems/ours" in row and family in (None, row["family"])]
+        if speeds:
+            print(f"    against flag-gems: {math.exp(statistics.mean(map(math.log, speeds))):.3f} of {len(speeds)} cases, the lowest {min(speeds):.2f}")
     if options.routes:
         routes.save(options.routes, date=time.strftime("%Y-%m-%d"))
     if options.json:

@@ -10,7 +10,9 @@ from table_reductions import OPINFOS as REDUCTIONS
 OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
     "logaddexp": (("logaddexp", ), {"absolute": 2}),
     "logaddexp2": (("logaddexp2", ), {"absolute": 2}),
-    "addcmul": (("addcmul", ), {"gpu": {"absolute": 2}}),
+    # ATen's kernels round the product or do not, as the processor has it.
+    "addcmul": (("addcmul", ), {"absolute": 2}),
+    "addcdiv": (("addcdiv", ), {"absolute": 2}),
     # Which of two equal zeros is the greater one is not the same on GPUs and CPUs, in ATen's vectors and its tails.
     **{name: ((name, ), {"zeros": False}) for name in ("fmax", "fmin", "maximum", "minimum", "max", "min")},
     "relu": (("nn.functional.relu", ), {"gpu": {"zeros": False}}),
@@ -26,10 +28,10 @@ OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
     "clamp_max": (("clamp_max", ), {"gpu": {"zeros": False}}),
     "rsub": (("rsub", ), {}),
     "special_i1": (("special.i1", ), {"gpu": {"fp64": 64, "zeros": False}}),
-    "digamma": (("digamma", ), {"gpu": {"absolute": 2}}),  # beside its roots
+    "digamma": (("digamma", ), {"absolute": 2}),  # beside its roots
     "special_ndtri": (("special.ndtri", ), {"absolute": 4}),  # beside its root
-    "special_log_ndtr": (("special.log_ndtr", ), {"gpu": {"fp64": 256}}),
-    "special_erfcx": (("special.erfcx", ), {"gpu": {"fp64": 16}}),
+    "special_log_ndtr": (("special.log_ndtr", ), {"fp64": 32, "gpu": {"fp64": 256}}),
+    "special_erfcx": (("special.erfcx", ), {"fp64": 8, "gpu": {"fp64": 16}}),
     "special_entr": (("special.entr", ), {}),
     "special_xlog1py": (("special.xlog1py", ), {}),
     "__lshift__": (("bitwise_left_shift", ), {}),

@@ -99,7 +99,9 @@ def test_overload(operator, form, dtype, target):
         with nereid.ops.use(only=[form.name]):
             ours, error = run(form, dtype, target, layout, outs)
         what = f"{form.name} {layout}"
-        if error is None and target == "cuda" and isinstance(native_error, NotImplementedError) and "not implemented for" in str(native_error):
+        if error is None and isinstance(native_error, NotImplementedError) and "not implemented for" in str(native_error):
+            if target == "cpu":  # this version of PyTorch does not have it
+                continue
             on_cpu, error = run(form, dtype, "cpu", layout, opinfo.on_host(outs))
             if error is not None:  # this version of PyTorch has it nowhere
                 continue

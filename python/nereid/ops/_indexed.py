@@ -4,7 +4,7 @@ import torch
 
 from . import _shapes
 from ._launch import DTYPES, holds, launch
-from ._strided import COMPUTE, FLOATS, cdiv, collapse, product, step_up
+from ._strided import COMPUTE, FLOATS, cdiv, collapse, product, step_up, units
 from .functions import reductions as functions
 from .kernels import indexing as kernels
 from .reduction import Reduction
@@ -69,9 +69,9 @@ def walk(mode, x, other, value, indices, shape, x_strides, other_strides, index_
         "x": x, "other": other, "value": _value(value, x.dtype), "indices": tuple(indices), "sizes": sizes[:-1], "inner": inner, "x_strides": strides[1],
         "other_strides": strides[0], "index_strides": tuple(strides[2:]), "limits": tuple(limits), "steps": tuple(steps), "rows": rows
     }, {
-        "FIXED": sum(1 << k for k, stride in enumerate(strides[2:]) if stride[-1] == 0), "UNIT": (strides[1][-1] == 1) + 2 * (strides[0][-1] == 1),
+        "FIXED": sum(1 << k for k, stride in enumerate(strides[2:]) if stride[-1] == 0), "UNIT": units([strides[1][-1], strides[0][-1], *(stride[-1] for stride in strides[2:])]),
         "MODE": mode, "BR": block, "BC": columns
-    })
+    }, divisible=("inner", "x_strides", "other_strides", "index_strides", "steps"))
 
 
 def accumulate(mode, x, other, value, indices, parallel, turns, limits, steps):

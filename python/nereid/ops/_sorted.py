@@ -3,11 +3,24 @@
 import torch
 
 from ._launch import launch
-from ._strided import cdiv, collapse, product
+from ._strided import cdiv, collapse, product, units
 from .kernels import sorting as kernels
 
 #: Elements that are ordered by counting.
-BLOCK = 64
+COUNTED = 64
+
+
+def _block(x, length, wanted):
+    """(elements of a block that is sorted at once, whether by a bitonic sort) for rows of `length` elements of which the first `wanted` are kept."""
+    if x.element_size() > 4:
+        return COUNTED, False
+    if x.device.type == "cpu":
+        most, parts = 4096, 256 if wanted <= 64 else 4096
+    else:
+        most, parts = 8192 if x.element_size() == 4 else 16384, 4096
+    if wanted > 64 or x.device.type != "cpu":
+        parts = most if length <= most else parts
+    return min(parts, max(16, 1 << (length - 1).bit_length())), True
 
 
 def sort(x, dim, values=None, indices=None, descending=False, first=0, count=None):
@@ -37,14 +50,21 @@ def sort(x, dim, values=None, indices=None, descending=False, first=0, count=Non
         "x_stride": x.stride(dim), "value_stride": value_stride, "index_stride": index_stride, "first": first, "count": count
     }
     wanted = 1 << (first + count - 1).bit_length()
-    blocks, run = cdiv(length, BLOCK), min(BLOCK, wanted)
+    block, bitonic = _block(x, length, wanted)
+    blocks, run = cdiv(length, block), min(block, wanted)
     last = blocks == 1
     keys, order, new_length = None, None, 0
     if not last:
-        new_length = (blocks - 1) * run + min(run, length - (blocks - 1) * BLOCK)
+        new_length = (blocks - 1) * run + min(run, length - (blocks - 1) * block)
         keys, order = _workspaces(x, rows * new_length)
-    launch(kernels.sort_blocks, rows * blocks, x.device, arguments | {"keys": keys, "order": order, "run": run, "new_length": new_length},
-           {"LAST": last, "DESCENDING": bool(descending), "BLOCK": BLOCK})
+    arguments |= {"keys": keys, "order": order, "run": run, "new_length": new_length}
+    if bitonic:
+        several = max(1, 1024 // block)
+        launch(kernels.sort_tiles, cdiv(rows * blocks, several), x.device, arguments | {"rows": rows}, {
+            "LAST": last, "DESCENDING": bool(descending), "UNIT": units([x.stride(dim), value_stride, index_stride]), "ROWS": several, "BLOCK": block
+        }, num_warps=min(32, max(4, block // 256)))
+    else:
+        launch(kernels.sort_blocks, rows * blocks, x.device, arguments, {"LAST": last, "DESCENDING": bool(descending), "BLOCK": COUNTED})
     while not last:
         length, runs = new_length, cdiv(new_length, run)
         pairs, last = cdiv(runs, 2), runs <= 2

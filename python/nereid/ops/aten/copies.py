@@ -6,7 +6,7 @@ from .._declare import Native, declare
 from .._launch import launch
 from .._moves import bits, clear, cloned, fill, flipped, foreign, movable, move, number, with_same_strides
 from .._promotion import result_type
-from .._strided import cdiv, collapse, product, step_up
+from .._strided import cdiv, collapse, product, step_up, units
 from ..kernels import moves as kernels
 from ._computed import Computed
 from ._outputs import ready
@@ -241,9 +241,11 @@ def _pad(values, outs):
             move(to, source)
         return result
     to, source = (result, x) if isinstance(value, float) else (bits(result), bits(x))
-    launch(kernels.padded, cdiv(result.numel(), 1024), x.device, {
-        "out": to, "x": source, "value": value, "sizes": tuple(shape), "in_sizes": tuple(x.shape), "in_strides": x.stride(), "starts": tuple(starts), "numel": result.numel()
-    }, {"BLOCK": 1024})
+    columns = step_up(shape[-1], (4, 32, 256, 1024))
+    rows = result.numel() // shape[-1]
+    launch(kernels.padded, cdiv(rows, 1024 // columns) * cdiv(shape[-1], columns), x.device, {
+        "out": to, "x": source, "value": value, "sizes": tuple(shape), "in_sizes": tuple(x.shape), "in_strides": x.stride(), "starts": tuple(starts), "rows": rows
+    }, {"UNIT": x.stride(-1) == 1, "BR": 1024 // columns, "BC": columns})
     return result
 
 
@@ -276,12 +278,12 @@ def _triangle(upper):
         count = product(size for size, _ in batch)
         if count > 65535 and x.device.type != "cpu":
             return Native("many matrices")
-        block = (8, 128) if columns > 32 else (32, 32)
+        block = (1, 1024) if rows == 1 else (4, 256) if columns >= 256 else (32, 32)
         launch(kernels.triangle, (cdiv(rows, block[0]) * cdiv(columns, block[1]), count), x.device, {
             "out": bits(result), "x": bits(x), "rows": rows, "columns": columns, "outer": tuple([size for size, _ in batch]),
             "out_strides": (*(strides[0] for _, strides in batch), *result.stride()[-2:]), "in_strides": (*(strides[1] for _, strides in batch), *x.stride()[-2:]),
             "diagonal": diagonal
-        }, {"UPPER": upper, "BR": block[0], "BC": block[1]})
+        }, {"UPPER": upper, "UNIT": units([result.stride(-1), x.stride(-1)]), "BR": block[0], "BC": block[1]}, divisible=("columns", "out_strides", "in_strides"))
         return result
 
     return compute

@@ -78,7 +78,7 @@ def indexed(x, other, value, indices, sizes, inner, x_strides, other_strides, in
     """MODE "read": other = x[indices]; "set", "add", "amin", "amax": x[indices] = other, or takes it up atomically.
 
     other: None for `value`. sizes: outer walked dimensions; inner: the last one; *_strides: of the outer dimensions, then of the inner one. rows: product of
-    `sizes`. FIXED: bit k: indices[k] are the same along the inner dimension. UNIT: bits of `x` and `other` whose last stride is 1. Places that do not exist are
+    `sizes`. FIXED: bit k: indices[k] are the same along the inner dimension. UNIT: bits of `x`, `other` and the indices whose last stride is 1. Places that do not exist are
     read as 0 and not written. Grid: rows / BR * inner / BC.
     """
     LAST: tl.constexpr = len(sizes)
@@ -94,7 +94,8 @@ def indexed(x, other, value, indices, sizes, inner, x_strides, other_strides, in
         if (FIXED >> k) & 1:
             at = wrapped(tl.load(indices[k] + offsets[2 + k], mask=r < rows, other=0), limits[k])[:, None]
         else:
-            at = wrapped(tl.load(indices[k] + offsets[2 + k][:, None] + (c * index_strides[k][LAST])[None, :], mask=inside, other=0), limits[k])
+            index_step = c if (UNIT >> (2 + k)) & 1 else c * index_strides[k][LAST]
+            at = wrapped(tl.load(indices[k] + offsets[2 + k][:, None] + index_step[None, :], mask=(r < rows)[:, None] & (c < inner)[None, :], other=0), limits[k])
         inside = inside & (at >= 0) & (at < limits[k])
         place += at * steps[k]
     there = (r < rows)[:, None] & (c < inner)[None, :]

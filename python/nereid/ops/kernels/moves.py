@@ -23,28 +23,38 @@ def cat_rows(out, ins, widths, starts, rows, total, most, BR: tl.constexpr, BC: 
 
 
 @nereid.jit
-def padded(out, x, value, sizes, in_sizes, in_strides, starts, numel, BLOCK: tl.constexpr):
-    """`out`, contiguous, of `sizes`: element i is x[i - starts], or `value` where that does not exist."""
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    mask = e < numel
-    inside = mask
-    offset = tl.zeros([BLOCK], tl.int64)
-    rest = e
-    for i in tl.static_range(len(sizes)):
-        d: tl.constexpr = len(sizes) - 1 - i
+def padded(out, x, value, sizes, in_sizes, in_strides, starts, rows, UNIT: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
+    """`out`, contiguous, of `sizes`: element i is x[i - starts], or `value` where that does not exist.
+
+    rows: product of `sizes` but the last; UNIT: the last stride of `x` is 1. Grid: rows / BR * last size / BC.
+    """
+    LAST: tl.constexpr = len(sizes) - 1
+    width = sizes[LAST]
+    tiles = tl.cdiv(width, BC)
+    r = (tl.program_id(0) // tiles).to(tl.int64) * BR + tl.arange(0, BR)
+    c = (tl.program_id(0) % tiles).to(tl.int64) * BC + tl.arange(0, BC)
+    there = r < rows
+    offset = tl.zeros([BR], tl.int64)
+    rest = r
+    for i in tl.static_range(LAST):
+        d: tl.constexpr = LAST - 1 - i
         place = rest % sizes[d] - starts[d]
         rest = rest // sizes[d]
-        inside = inside & (place >= 0) & (place < in_sizes[d])
+        there = there & (place >= 0) & (place < in_sizes[d])
         offset += place * in_strides[d]
-    moved = tl.load(x + offset, mask=inside, other=0)
-    tl.store(out + e, tl.where(inside, moved, value.to(moved.dtype)), mask=mask)
+    column = c - starts[LAST]
+    step = column if UNIT else column * in_strides[LAST]
+    inside = there[:, None] & ((column >= 0) & (column < in_sizes[LAST]))[None, :]
+    moved = tl.load(x + offset[:, None] + step[None, :], mask=inside, other=0)
+    tl.store(out + (r * width)[:, None] + c[None, :], tl.where(inside, moved, value.to(moved.dtype)), mask=(r < rows)[:, None] & (c < width)[None, :])
 
 
 @nereid.jit
-def triangle(out, x, rows, columns, outer, out_strides, in_strides, diagonal, UPPER: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
+def triangle(out, x, rows, columns, outer, out_strides, in_strides, diagonal, UPPER: tl.constexpr, UNIT: tl.constexpr, BR: tl.constexpr, BC: tl.constexpr):
     """Matrices with the elements above (below with UPPER) the diagonal set to 0.
 
-    out_strides, in_strides: of the outer dimensions, then of rows and columns. Grid: (tiles of a matrix, row by row; matrices).
+    out_strides, in_strides: of the outer dimensions, then of rows and columns. UNIT: bits of `out` and `x` whose last stride is 1. Grid: (tiles of a matrix, row by
+    row; matrices).
     """
     OUTER: tl.constexpr = len(outer)
     tiles = tl.cdiv(columns, BC)
@@ -60,12 +70,19 @@ def triangle(out, x, rows, columns, outer, out_strides, in_strides, diagonal, UP
         to += place * out_strides[d]
         source += place * in_strides[d]
     inside = (r < rows)[:, None] & (c < columns)[None, :]
+    # What lies wholly on the other side of the diagonal is not read; masks that follow the diagonal would cut loads into elements.
+    first_row = (tl.program_id(0) // tiles).to(tl.int64) * BR
+    first_column = (tl.program_id(0) % tiles).to(tl.int64) * BC
     if UPPER:
-        kept = inside & ((c[None, :] - r[:, None]) >= diagonal)
+        kept = (c[None, :] - r[:, None]) >= diagonal
+        some = first_column + BC - 1 - first_row >= diagonal
     else:
-        kept = inside & ((c[None, :] - r[:, None]) <= diagonal)
-    value = tl.load(x + source + r[:, None] * in_strides[OUTER] + c[None, :] * in_strides[OUTER + 1], mask=kept, other=0)
-    tl.store(out + to + r[:, None] * out_strides[OUTER] + c[None, :] * out_strides[OUTER + 1], value, mask=inside)
+        kept = (c[None, :] - r[:, None]) <= diagonal
+        some = first_column - first_row - (BR - 1) <= diagonal
+    out_step = c if UNIT & 1 else c * out_strides[OUTER + 1]
+    in_step = c if UNIT & 2 else c * in_strides[OUTER + 1]
+    value = tl.load(x + source + r[:, None] * in_strides[OUTER] + in_step[None, :], mask=inside & some, other=0)
+    tl.store(out + to + r[:, None] * out_strides[OUTER] + out_step[None, :], tl.where(kept, value, 0).to(value.dtype), mask=inside)
 
 
 @nereid.jit

@@ -1,4 +1,5 @@
-"""Kernels that order the elements of rows: blocks are ordered by counting, sorted runs are merged by binary searches. Stable, without atomics.
+"""Kernels that order the elements of rows: blocks are ordered by a bitonic sort, those of 64-bit elements by counting, sorted runs are merged by binary
+searches. Stable, without atomics.
 
 Elements are compared by keys, integers in the same order: -0.0 equals 0.0, NaN is above all. A run may keep its first elements only, which makes the greatest k
 of a row cheap.
@@ -69,6 +70,70 @@ def sort_blocks(keys, order, values, indices, x, sizes, x_strides, value_strides
         to = row * new_length + block * run + place
         tl.store(keys + to, own, mask=kept)
         tl.store(order + to, i.to(tl.int32), mask=kept)
+
+
+@nereid.jit
+def packed_key(x, lane, DESCENDING: tl.constexpr):
+    """An integer for each element whose order is that of `x`, or its reverse, and of `lane` (below 2^16) among equal elements: int32 for elements of up to 16 bits, with the
+    key above 16 bits of `lane`, else int64."""
+    if x.dtype.primitive_bitwidth <= 16:
+        if x.dtype.is_floating():
+            pattern = tl.where(x == 0, 0, x.to(tl.int16, bitcast=True)).to(tl.int32)
+            key = tl.where(pattern < 0, pattern ^ 0x7fff, pattern)
+            key = tl.where(x != x, 0x7fff, key)
+        else:
+            key = x.to(tl.int32)
+        if DESCENDING:
+            key = -1 - key
+        return (key << 16) | lane
+    else:
+        return (key_of(x, DESCENDING).to(tl.int64) << 32) | lane.to(tl.int64)
+
+
+@nereid.jit
+def sort_tiles(keys, order, values, indices, x, sizes, x_strides, value_strides, index_strides, rows, length, x_stride, value_stride, index_stride, first, count, run,
+               new_length, LAST: tl.constexpr, DESCENDING: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """As `sort_blocks`, for elements of up to 32 bits, several blocks in a program, each sorted in registers.
+
+    UNIT: bits of `x`, `values` and `indices` whose stride along a row is 1. Grid: blocks / ROWS.
+    """
+    tile = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    if LAST:
+        row = tile
+        start = tile * 0
+    else:
+        blocks = tl.cdiv(length, BLOCK)
+        row = tile // blocks
+        start = tile % blocks * BLOCK
+    offsets = decoded(row, sizes, (x_strides, value_strides, index_strides))
+    lane = tl.arange(0, BLOCK)[None, :]
+    there = (row < rows)[:, None] & (lane < (length - start)[:, None])
+    step = lane if UNIT & 1 else lane * x_stride
+    loaded = tl.load(x + (offsets[0] + start * x_stride)[:, None] + step, mask=there, other=0)
+    packed = packed_key(loaded, lane, DESCENDING)
+    if packed.dtype == tl.int32:
+        SHIFT: tl.constexpr = 16
+        packed = tl.where(there, packed, 0x7fffffff)
+    else:
+        SHIFT: tl.constexpr = 32
+        packed = tl.where(there, packed, 0x7fffffffffffffff)
+    packed = tl.sort(packed)
+    element = start[:, None] + (packed & ((1 << SHIFT) - 1))
+    if LAST:
+        there = there & (lane >= first) & (lane < first + count)
+        place = lane - first
+        if values is not None:
+            to = place if UNIT & 2 else place * value_stride
+            value = tl.load(x + offsets[0][:, None] + element * x_stride, mask=there, other=0)
+            tl.store(values + offsets[1][:, None] + to, value, mask=there)
+        if indices is not None:
+            to = place if UNIT & 4 else place * index_stride
+            tl.store(indices + offsets[2][:, None] + to, element.to(tl.int64), mask=there)
+    else:
+        kept = there & (lane < run)
+        to = (row * new_length + start // BLOCK * run)[:, None] + lane
+        tl.store(keys + to, (packed >> SHIFT).to(keys.dtype.element_ty), mask=kept)
+        tl.store(order + to, element.to(tl.int32), mask=kept)
 
 
 @nereid.jit
