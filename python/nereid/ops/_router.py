@@ -307,7 +307,7 @@ class Entry:
         if shared or type(result) is Native and recorder.conditions:
             return result
         if type(result) is not Native:
-            record = recorder.record(result)
+            record = recorder.record(result if form.returns else ())
         elif recorder.problem:
             record = _record.Record(route=_record.PYTHON)
         else:

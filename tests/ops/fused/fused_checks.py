@@ -6,7 +6,7 @@ import torch
 def random(*shape, dtype=torch.float32, device="cpu", seed=0, scale=1.0):
     """Normal numbers, the same ones on every device."""
     generator = torch.Generator().manual_seed(seed + sum(shape))
-    return (torch.randn(*shape, generator=generator, dtype=torch.float64) * scale).to(dtype).to(device)
+    return (torch.randn(shape, generator=generator, dtype=torch.float64) * scale).to(dtype).to(device)
 
 
 def layouts(x):

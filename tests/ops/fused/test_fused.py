@@ -11,7 +11,11 @@ from nereid.ops import fused
 def samples(target):
     """{name: (operator, arguments)}: a sample of every family."""
     gate, up = random(4, 32, device=target), random(4, 32, device=target, seed=1)
-    return {"swiglu": (fused.swiglu, (gate, up)), "geglu": (fused.geglu, (gate, up, "tanh"))}
+    target_classes = torch.tensor([3, -100, 0, 31], device=target)
+    return {
+        "swiglu": (fused.swiglu, (gate, up)), "geglu": (fused.geglu, (gate, up, "tanh")),
+        "cross_entropy": (torch.ops.nereid.cross_entropy.default, (gate, target_classes, -100, 0.1)),
+    }
 
 
 def test_every_operator_is_sampled_or_a_step_of_one():

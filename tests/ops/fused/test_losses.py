@@ -1,0 +1,110 @@
+"""Cross-entropy, of logits and fused with the product before it."""
+
+import pytest
+import torch
+from fused_checks import check, compare, layouts, random
+
+from nereid.ops.fused import losses
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+def by_row(logits, target, ignore_index=-100, label_smoothing=0.0, z_loss=0.0, softcap=0.0):
+    z = softcap * torch.tanh(logits / softcap) if softcap else logits
+    lse = torch.logsumexp(z, 1)
+    valid = (target >= 0) & (target < logits.shape[1])
+    chosen = z.gather(1, target.where(valid, torch.zeros_like(target))[:, None])[:, 0]
+    loss = lse - (1 - label_smoothing) * chosen + z_loss * lse**2
+    if label_smoothing:
+        loss = loss - label_smoothing * z.mean(1)
+    loss = loss.where(valid, torch.full_like(loss, float("nan")))
+    ignored = target == ignore_index
+    return loss.where(~ignored, torch.zeros_like(loss)), lse.where(~ignored, torch.zeros_like(lse)), ~ignored
+
+
+def definition(logits, target, ignore_index=-100, label_smoothing=0.0, z_loss=0.0, softcap=0.0, reduction="mean", return_lse=False):
+    loss, lse, counted = by_row(logits, target, ignore_index, label_smoothing, z_loss, softcap)
+    if reduction != "none":
+        loss = loss.sum() / (counted.sum() if reduction == "mean" else 1)
+    return (loss, lse) if return_lse else loss
+
+
+def targets(rows, classes, device, ignored=True, seed=0):
+    target = torch.randint(0, classes, (rows, ), generator=torch.Generator().manual_seed(seed))
+    if ignored:
+        target[1::3] = -100
+    return target.to(device)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_cross_entropy(dtype, target):
+    for rows, classes in ((3, 5), (40, 1000), (2, 4999)):
+        x, t = random(rows, classes, dtype=dtype, device=target, scale=3), targets(rows, classes, target)
+        for reduction in ("mean", "sum", "none"):
+            check(losses.cross_entropy, definition, [x, t], units=8, reduction=reduction)
+    check(losses.cross_entropy, definition, [x, t], units=8, label_smoothing=0.1, z_loss=1e-3, softcap=4.0, return_lse=True)
+
+
+def test_numbers(target):
+    for rows in (40, 3):
+        x, t = random(rows, 1500, device=target, scale=3), targets(rows, 1500, target)
+        every = targets(rows, 1500, target, ignored=False)
+        check(losses.cross_entropy, definition, [x, every], units=8, label_smoothing=0.1, ignore_index=int(every[0]))
+        check(losses.cross_entropy, definition, [x, t], units=8, z_loss=0.01, return_lse=True, reduction="none")
+        check(losses.cross_entropy, definition, [x, t], units=16, softcap=2.0, reduction="sum")
+
+
+def test_cross_entropy_strides(target):
+    x = random(6, 200, device=target)
+    for _, logits in layouts(x):
+        check(losses.cross_entropy, definition, [logits, targets(12, 200, target)[::2]], units=8)
+
+
+def test_special_values(target):
+    inf, nan = float("inf"), float("nan")
+    x = torch.tensor([[0, -inf, 1.0, 2.0], [-inf, -inf, -inf, 0], [nan, 0, 0, 0], [1e30, 0, 0, -1e30], [0, 1, 2, 3], [0, 1, 2, 3]], device=target)
+    t = torch.tensor([0, 3, 1, 0, 4, -1], device=target)
+    loss, lse = losses.cross_entropy(x, t, reduction="none", return_lse=True)
+    want = by_row(x.double(), t)
+    compare(loss, want[0], units=4)
+    compare(lse, want[1], units=4)
+    x.requires_grad_()
+    losses.cross_entropy(x, t, reduction="none").sum().backward()
+    assert x.grad[4:].isnan().all() and x.grad[:2].isfinite().all() and x.grad[2].isnan().any()
+    compare(x.grad[0], torch.softmax(x[0].detach().double(), 0) - torch.tensor([1.0, 0, 0, 0], device=target), units=4)
+    ignored = torch.full((6, ), -100, device=target)
+    assert losses.cross_entropy(x, ignored).isnan() and losses.cross_entropy(x, ignored, reduction="sum") == 0
+
+
+def test_empty(target):
+    x, t = torch.zeros(0, 7, device=target), torch.zeros(0, dtype=torch.int64, device=target)
+    assert losses.cross_entropy(x, t).isnan() and losses.cross_entropy(x, t, reduction="sum") == 0
+    assert losses.cross_entropy(x, t, reduction="none").shape == (0, )
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_gradient_in_place(dtype, target):
+    x, t = random(40, 300, dtype=dtype, device=target), targets(40, 300, target)
+    a = x.clone().requires_grad_()
+    losses.cross_entropy(a, t).backward()
+    for _ in range(3):  # the first call is recorded, the others are repeated
+        b = x.clone()
+        inner = b.detach().requires_grad_()
+        losses.cross_entropy(inner, t, in_place=True).backward()
+        assert torch.equal(a.grad, inner.grad) and inner.grad.data_ptr() == b.data_ptr()
+
+
+def test_errors(target):
+    x, t = torch.ones(4, 5, device=target), torch.ones(4, dtype=torch.int64, device=target)
+    with pytest.raises(TypeError, match="`target` has dtype torch.float32: expected int64"):
+        losses.cross_entropy(x, t.float())
+    with pytest.raises(ValueError, match=r"`target` has shape \(3,\): expected \(4,\)"):
+        losses.cross_entropy(x, t[:3])
+    with pytest.raises(ValueError, match="`logits` has 1 dimensions"):
+        losses.cross_entropy(x[0], t)
+    with pytest.raises(ValueError, match="`reduction` is 'max'"):
+        losses.cross_entropy(x, t, reduction="max")
+    with pytest.raises(ValueError, match="`label_smoothing` is 2.0"):
+        losses.cross_entropy(x, t, label_smoothing=2.0)
+    with pytest.raises(ValueError, match="`softcap` is -1.0"):
+        losses.cross_entropy(x, t, softcap=-1.0)
