@@ -15,6 +15,7 @@ def samples(target):
     return {
         "swiglu": (fused.swiglu, (gate, up)), "geglu": (fused.geglu, (gate, up, "tanh")),
         "cross_entropy": (torch.ops.nereid.cross_entropy.default, (gate, target_classes, -100, 0.1)),
+        "linear_cross_entropy": (torch.ops.nereid.linear_cross_entropy.default, (gate, random(40, 32, device=target), target_classes)),
     }
 
 

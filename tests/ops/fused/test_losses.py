@@ -4,6 +4,7 @@ import pytest
 import torch
 from fused_checks import check, compare, layouts, random
 
+from nereid.ops import fused
 from nereid.ops.fused import losses
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -108,3 +109,64 @@ def test_errors(target):
         losses.cross_entropy(x, t, label_smoothing=2.0)
     with pytest.raises(ValueError, match="`softcap` is -1.0"):
         losses.cross_entropy(x, t, softcap=-1.0)
+
+
+def linear_definition(x, weight, target, bias=None, **named):
+    logits = x @ weight.T
+    return definition(logits if bias is None else logits + bias, target, **named)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_linear_cross_entropy(dtype, target):
+    rows, classes, width = 45, 150, 70
+    x, weight, t = random(rows, width, dtype=dtype, device=target), random(classes, width, dtype=dtype, device=target, scale=0.3), targets(rows, classes, target)
+    for reduction in ("mean", "none"):
+        check(losses.linear_cross_entropy, linear_definition, [x, weight, t], units=32, reduction=reduction)
+    bias = random(classes, dtype=dtype, device=target)
+    check(losses.linear_cross_entropy, linear_definition, [x, weight, t, bias], units=32, reduction="sum", label_smoothing=0.1, z_loss=1e-2, softcap=5.0,
+          return_lse=True)
+
+
+@pytest.mark.parametrize("rows", [64, 6])
+def test_linear_shapes(rows, target):
+    x, weight, t = random(rows, 64, device=target), random(192, 64, device=target, scale=0.3), targets(rows, 192, target)
+    check(losses.linear_cross_entropy, linear_definition, [x, weight, t], units=32)
+    t[:rows // 2] = -100
+    check(losses.linear_cross_entropy, linear_definition, [x.T.contiguous().T, weight.T.contiguous().T, t, random(384, device=target)[::2]], units=32)
+
+
+def test_linear_in_chunks(target, monkeypatch):
+    for dtype in (torch.float32, torch.bfloat16):
+        x, weight, t = random(300, 16, dtype=dtype, device=target), random(40, 16, dtype=dtype, device=target), targets(300, 40, target)
+        bias = random(40, dtype=dtype, device=target)
+        want = torch.ops.nereid.linear_cross_entropy(x, weight, t, bias)
+        grad = torch.ones((), device=target)
+        arguments = (grad, None, x, weight, t, bias, *want[1:], [True, True, True], -100, 0.0, 0.0, 0.0, "mean")
+        whole = fused.FUSED["linear_cross_entropy_backward"].run(*arguments)
+        monkeypatch.setattr("nereid.ops.fused.losses._CHUNK", 128 * 48 * x.element_size())
+        compare(list(fused.FUSED["linear_cross_entropy_backward"].run(*arguments)), list(whole), units=8)
+        monkeypatch.undo()
+
+
+def test_linear_needs_some_gradients(target):
+    x, weight, t = random(8, 16, device=target), random(20, 16, device=target), targets(8, 20, target)
+    for which in (x, weight):
+        which.requires_grad_()
+        losses.linear_cross_entropy(x, weight, t).backward()
+        want = which.detach().double().requires_grad_()
+        linear_definition(*(want if tensor is which else tensor.detach().double() for tensor in (x, weight)), t).backward()
+        compare(which.grad, want.grad, units=32)
+        which.requires_grad_(False)
+
+
+def test_linear_special(target):
+    x, weight = random(4, 8, device=target), random(6, 8, device=target)
+    loss = losses.linear_cross_entropy(x, weight, torch.tensor([0, 6, -1, -100], device=target), reduction="none")
+    assert loss.isnan().tolist() == [False, True, True, False] and loss[3] == 0
+    assert losses.linear_cross_entropy(x[:0], weight, torch.zeros(0, dtype=torch.int64, device=target)).isnan()
+    with pytest.raises(ValueError, match=r"`weight` has shape \(6, 7\): expected \(classes, 8\)"):
+        losses.linear_cross_entropy(x, weight[:, :7], torch.zeros(4, dtype=torch.int64, device=target))
+    with pytest.raises(TypeError, match="`weight` has dtype torch.float64, `x` torch.float32"):
+        losses.linear_cross_entropy(x, weight.double(), torch.zeros(4, dtype=torch.int64, device=target))
+    with pytest.raises(ValueError, match=r"`bias` has shape \(5,\): expected \(6,\)"):
+        losses.linear_cross_entropy(x, weight, torch.zeros(4, dtype=torch.int64, device=target), torch.zeros(5, device=target))

@@ -5,6 +5,6 @@ They work on CPUs and GPUs, have gradients where they say so, run under `torch.c
 
 from ._declare import FUSED, register_sharding
 from .gated import geglu, silu_and_mul, swiglu
-from .losses import cross_entropy
+from .losses import cross_entropy, linear_cross_entropy
 
-__all__ = ["FUSED", "cross_entropy", "geglu", "register_sharding", "silu_and_mul", "swiglu"]
+__all__ = ["FUSED", "cross_entropy", "geglu", "linear_cross_entropy", "register_sharding", "silu_and_mul", "swiglu"]

@@ -3,13 +3,18 @@
 import torch
 
 from .._launch import DTYPES, OPMATH, launch
-from .._strided import cdiv, programs_wanted, step_up
+from .._strided import NARROW, cdiv, programs_wanted, step_up
 from ..kernels import losses as kernels
+from ..pointwise import run
+from ..products import fp32_precision, multiply
+from ..rows import COPY
 from . import _arguments
 from ._declare import operator
 
 _REDUCTIONS = ("mean", "sum", "none")
-_SIZES = {name: "i32" for name in ("columns", "columns_of_part", "rows", "part_count", "width")}
+_SIZES = {name: "i32" for name in ("columns", "columns_of_part", "rows", "part_count", "m_size", "n_size", "k_size")}
+#: The most bytes of gradients of logits that the backward step of `linear_cross_entropy` holds.
+_CHUNK = 1 << 30
 
 
 def _check(logits, target, label_smoothing, softcap, reduction):
@@ -44,8 +49,8 @@ def _results(x, rows, reduction):
             torch.empty((0, ) if reduction == "none" else (), dtype=torch.int64, device=x.device))
 
 
-def _numbers(ignore_index, label_smoothing, z_loss, softcap=None):
-    found = {"ignore_index": ignore_index, "smoothing": float(label_smoothing), "z_loss": float(z_loss)}
+def _numbers(classes, ignore_index, label_smoothing, z_loss, softcap=None):
+    found = {"ignore_index": ignore_index, "smoothing": float(label_smoothing), "share": label_smoothing / max(1, classes), "z_loss": float(z_loss)}
     return found if softcap is None else found | {"softcap": float(softcap)}
 
 
@@ -142,7 +147,7 @@ def _differentiate(out, grad, grad_lse, logits, target, lse, count, ignore_index
         "out": out, "grad": grad, "grad_lse": grad_lse, "logits": logits, "target": target, "lse": lse, "count": count if reduction == "mean" else None,
         "row_stride": logits.stride(0), "column_stride": logits.stride(1), "out_row_stride": out.stride(0), "out_column_stride": out.stride(1), "target_stride": target.stride(0),
         "grad_stride": grad.stride(0) if reduction == "none" else 0, "grad_lse_stride": 0 if grad_lse is None else grad_lse.stride(0), "columns": columns,
-        "columns_of_part": of_part, **_numbers(ignore_index, label_smoothing, z_loss, softcap)
+        "columns_of_part": of_part, **_numbers(columns, ignore_index, label_smoothing, z_loss, softcap)
     }
     constants = {**_kinds(logits.dtype, label_smoothing, z_loss), "CAP": softcap != 0, "REDUCTION": reduction, **_access(logits, out), "BLOCK": block}
     launch(kernels.gradient_of_rows, (rows, cdiv(columns, of_part)), device, arguments, constants, _SIZES, num_warps=warps)
@@ -173,7 +178,7 @@ def entropy(logits, target, ignore_index, label_smoothing, z_loss, softcap, redu
     rows, columns = logits.shape
     device = logits.device
     results = loss, lse, count = _results(logits, rows, reduction)
-    numbers, kinds = _numbers(ignore_index, label_smoothing, z_loss), _kinds(logits.dtype, label_smoothing, z_loss)
+    numbers, kinds = _numbers(columns, ignore_index, label_smoothing, z_loss), _kinds(logits.dtype, label_smoothing, z_loss)
     if not rows:
         if reduction != "none":
             _reduce(loss, count, lse, target, ignore_index, reduction)
@@ -216,4 +221,173 @@ def cross_entropy(logits, target, ignore_index=-100, label_smoothing=0.0, z_loss
     Raises TypeError for other dtypes; ValueError for shapes or devices that do not fit, and for numbers or reductions that are not defined.
     """
     loss, lse, _ = entropy(logits, target, ignore_index, label_smoothing, z_loss, softcap, reduction, in_place)
+    return (loss, lse) if return_lse else loss
+
+
+def _check_linear(x, weight, target, bias, label_smoothing, softcap, reduction):
+    _arguments.floats(x=x, weight=weight, bias=bias)
+    _arguments.one_dtype(x=x, weight=weight, bias=bias)
+    if x.dim() != 2:
+        raise ValueError(f"`x` has {x.dim()} dimensions: expected 2 (rows, width)")
+    if weight.dim() != 2 or weight.shape[1] != x.shape[1]:
+        raise ValueError(f"`weight` has shape {tuple(weight.shape)}: expected (classes, {x.shape[1]})")
+    _arguments.shape(bias, weight.shape[:1], "bias")
+    _check_rest(target, x.shape[0], label_smoothing, softcap, reduction)
+    _arguments.one_device(x=x, weight=weight, target=target, bias=bias)
+
+
+def _product_tiles(x, rows):
+    """(m, n, k, warps, stages) of tiles of logits."""
+    device, dtype = x.device, x.dtype
+    if device.type == "cpu":
+        return step_up(rows, (8, 32)), 64, 64, 4, 3
+    if dtype == torch.float64:
+        return step_up(rows, (16, 64)), 64, 16, 4, 3
+    if dtype == torch.float32:
+        return (step_up(rows, (64, 128)), 128, 32, 8, 3) if fp32_precision(device) == "tf32" else (step_up(rows, (16, 64)), 64, 16, 4, 3)
+    if rows <= 64:
+        return step_up(rows, (16, 64)), 128, 64, 4, 4
+    return 128, 256, 64, 8, 3
+
+
+def _product(x, weight, bias, cut):
+    """(arguments, constants) of `product_tile`."""
+    m, n, k, _, _ = cut
+    rows, width = x.shape
+    multiple = 16 // x.element_size()
+    x_unit, w_unit = x.stride(1) == 1, weight.stride(1) == 1
+    aligned = (x_unit and x.stride(0) % multiple == 0) | (w_unit and weight.stride(0) % multiple == 0) << 1 | (width % multiple == 0) << 2
+    even = (rows % m == 0) | (weight.shape[0] % n == 0) << 1 | (width % k == 0) << 2
+    reach = max(m * x.stride(0) + k * x.stride(1), n * weight.stride(0) + k * weight.stride(1))
+    arguments = {
+        "x": x, "weight": weight, "bias": bias, "m_size": rows, "n_size": weight.shape[0], "k_size": width, "x_strides": x.stride(), "w_strides": weight.stride(),
+        "bias_stride": 0 if bias is None else bias.stride(0)
+    }
+    constants = {
+        "PRECISION": fp32_precision(x.device) if x.dtype == torch.float32 else "ieee", "X_UNIT": x_unit, "W_UNIT": w_unit, "ALIGNED": aligned, "MULTIPLE": multiple,
+        "EVEN": even, "IN_ORDER": x.device.type == "cpu", "GROUP": 16, "BM": m, "BN": n, "BK": k, "WIDE": reach > NARROW
+    }
+    return arguments, constants
+
+
+def _fake_linear(x, weight, target, bias=None, ignore_index=-100, label_smoothing=0.0, z_loss=0.0, softcap=0.0, reduction="mean"):
+    _check_linear(x, weight, target, bias, label_smoothing, softcap, reduction)
+    return _results(x, x.shape[0], reduction)
+
+
+def _linear_gradients(x, weight, bias, needed):
+    """Tensors for the gradients, empty where they are not needed."""
+    found = [torch.empty(tensor.shape if which else (0, ), dtype=x.dtype, device=x.device) for tensor, which in zip((x, weight, bias), needed)]
+    return tuple(found)
+
+
+def _fake_linear_gradient(grad, grad_lse, x, weight, target, bias, lse, count, needed, ignore_index, label_smoothing, z_loss, softcap, reduction):
+    return _linear_gradients(x, weight, bias, needed)
+
+
+def _save_linear(ctx, inputs, output):
+    x, weight, target, bias, *numbers = inputs
+    ctx.save_for_backward(x, weight, target, bias, *output[1:])
+    ctx.numbers = numbers
+    ctx.set_materialize_grads(False)
+
+
+def _backward_linear(ctx, grad, grad_lse, _):
+    x, weight, target, bias, lse, count = ctx.saved_tensors
+    nothing = (None, ) * len(ctx.numbers)
+    if grad is None and grad_lse is None:
+        return None, None, None, None, *nothing
+    if grad is None:
+        grad = grad_lse.new_zeros(lse.shape if ctx.numbers[-1] == "none" else ())
+    needed = [any(ctx.needs_input_grad[i:i + 1]) for i in (0, 1, 3)]  # trailing defaults are not in it
+    found = linear_cross_entropy_backward(grad, grad_lse, x, weight, target, bias, lse, count, needed, *ctx.numbers)
+    of_x, of_weight, of_bias = (tensor if which else None for tensor, which in zip(found, needed))
+    return of_x, of_weight, None, of_bias, *nothing
+
+
+@operator("linear_cross_entropy_backward(Tensor grad, Tensor? grad_lse, Tensor x, Tensor weight, Tensor target, Tensor? bias, Tensor lse, Tensor count, bool[] needed, "
+          "int ignore_index, float label_smoothing, float z_loss, float softcap, str reduction) -> (Tensor, Tensor, Tensor)", fake=_fake_linear_gradient)
+def linear_cross_entropy_backward(grad, grad_lse, x, weight, target, bias, lse, count, needed, ignore_index, label_smoothing, z_loss, softcap, reduction):
+    """The gradients of x, weight and bias; `needed` says of each whether it is wanted, and the others are empty.
+
+    Gradients of the logits are computed for chunks of rows that take at most 1 GiB. From the second chunk on, the gradient of the weight is added up in fp32.
+    """
+    of_x, of_weight, of_bias = results = _linear_gradients(x, weight, bias, needed)
+    rows, width = x.shape
+    classes, device = weight.shape[0], x.device
+    if not rows or not classes:
+        for tensor in results:
+            tensor.zero_()
+        return results
+    acc = _compute(x.dtype)
+    stride = cdiv(classes, 16) * 16
+    chunk = min(rows, max(128, _CHUNK // (stride * x.element_size()) // 128 * 128))
+    workspace = torch.empty((chunk, stride), dtype=x.dtype, device=device)
+    summed = of_weight if chunk == rows or not needed[1] or acc == x.dtype else torch.empty(weight.shape, dtype=acc, device=device)
+    cut = _product_tiles(x, chunk)
+    sums = torch.empty((sum(cdiv(min(chunk, rows - first), cut[0]) for first in range(0, rows, chunk)), classes), dtype=acc, device=device) if needed[2] else None
+    for first in range(0, rows, chunk):
+        count_of_rows = min(chunk, rows - first)
+        x_chunk, target_chunk, lse_chunk = (tensor.narrow(0, first, count_of_rows) for tensor in (x, target, lse))
+        arguments, constants = _product(x_chunk, weight, bias, cut)
+        own = {
+            "out": workspace, "column_sums": None if sums is None else sums.narrow(0, first // cut[0], cdiv(count_of_rows, cut[0])), "grad": grad.narrow(0, first, count_of_rows) if reduction == "none" else grad,
+            "grad_lse": None if grad_lse is None else grad_lse.narrow(0, first, count_of_rows), "lse": lse_chunk, "count": count if reduction == "mean" else None, "target": target_chunk,
+            "out_stride": stride, "grad_stride": grad.stride(0) if reduction == "none" else 0, "grad_lse_stride": 0 if grad_lse is None else grad_lse.stride(0),
+            "target_stride": target.stride(0), **_numbers(classes, ignore_index, label_smoothing, z_loss, softcap)
+        }
+        launch(kernels.gradient_of_tiles, cdiv(count_of_rows, cut[0]) * cdiv(classes, cut[1]), device, arguments | own,
+               {**_kinds(x.dtype, label_smoothing, z_loss), "CAP": softcap != 0, "REDUCTION": reduction, **constants}, _SIZES, num_warps=cut[3], num_stages=cut[4])
+        if needed[0] and width:
+            out = of_x.narrow(0, first, count_of_rows)
+            multiply(out, workspace, weight, None, (1, count_of_rows, width, classes),
+                     ((0, *out.stride()), (0, 0, stride, 1), (0, 0, *weight.stride()), (0, 0, 0)))
+        if needed[1] and width:
+            multiply(summed, workspace, x_chunk, summed if first else None, (1, classes, width, count_of_rows),
+                     ((0, *summed.stride()), (0, 0, 1, stride), (0, 0, *x_chunk.stride()), (0, *summed.stride())))
+    if summed is not of_weight:
+        run(COPY, [summed], [], [of_weight])
+    if sums is not None:
+        block = 128 if device.type == "cuda" else 1024
+        launch(kernels.add_rows, cdiv(classes, block), device, {"out": of_bias, "parts": sums, "rows": sums.shape[0], "columns": classes},
+               {"COMPUTE": DTYPES[acc], "BLOCK": block}, _SIZES, num_warps=4)
+    return results
+
+
+@operator("linear_cross_entropy(Tensor x, Tensor weight, Tensor target, Tensor? bias=None, int ignore_index=-100, float label_smoothing=0., float z_loss=0., "
+          "float softcap=0., str reduction=\"mean\") -> (Tensor, Tensor, Tensor)", fake=_fake_linear, backward=_backward_linear, save=_save_linear)
+def linear_entropy(x, weight, target, bias, ignore_index, label_smoothing, z_loss, softcap, reduction):
+    """(loss, log-sum-exp by row, number of rows that are not ignored): the operator behind `linear_cross_entropy`."""
+    _check_linear(x, weight, target, bias, label_smoothing, softcap, reduction)
+    rows, classes, device = x.shape[0], weight.shape[0], x.device
+    results = loss, lse, count = _results(x, rows, reduction)
+    if not rows:
+        if reduction != "none":
+            _reduce(loss, count, lse, target, ignore_index, reduction)
+        return results
+    cut = _product_tiles(x, rows)
+    parts = torch.empty((3 if label_smoothing else 2, cdiv(classes, cut[1]), rows), dtype=lse.dtype, device=device)
+    chosen = torch.empty((rows, ), dtype=lse.dtype, device=device)
+    arguments, constants = _product(x, weight, bias, cut)
+    kinds, numbers = _kinds(x.dtype, label_smoothing, z_loss), _numbers(classes, ignore_index, label_smoothing, z_loss)
+    own = {"parts": parts, "chosen": chosen, "target": target, "target_stride": target.stride(0), "ignore_index": ignore_index, "softcap": float(softcap)}
+    if classes:
+        launch(kernels.entropy_of_tiles, cdiv(rows, cut[0]) * cdiv(classes, cut[1]), device, arguments | own,
+               {"SMOOTH": kinds["SMOOTH"], "CAP": softcap != 0, "COMPUTE": kinds["COMPUTE"], **constants}, _SIZES, num_warps=cut[3], num_stages=cut[4])
+    _combine(results, parts, chosen, target, classes, numbers, kinds, reduction)
+    return results
+
+
+def linear_cross_entropy(x, weight, target, bias=None, ignore_index=-100, label_smoothing=0.0, z_loss=0.0, softcap=0.0, reduction="mean", return_lse=False):
+    """`cross_entropy` of the logits x @ weight.T + bias, which are never all in memory (Wijmans et al. 2024, "Cut your losses in large-vocabulary language models").
+
+    x: (rows, width), weight: (classes, width), bias: (classes,) or None: of one float dtype, any strides. The other arguments, the results and targets that are no class:
+    as for `cross_entropy`. Logits are sums in fp32 (fp64 for fp64) that are not rounded to the dtype of x. Tiles all of whose targets are ignored are not computed.
+
+    Memory: 8 bytes by row and 256 classes; the backward step takes up to 1 GiB for gradients of logits, and 4 bytes by element of the weight if rows * classes
+    are more than that. Gradients: of x, weight and bias, through loss and log-sum-exp. Gradients of logits are rounded to the dtype of x.
+
+    Raises TypeError for other or mixed dtypes; ValueError for shapes or devices that do not fit, and for numbers or reductions that are not defined.
+    """
+    loss, lse, _ = linear_entropy(x, weight, target, bias, ignore_index, label_smoothing, z_loss, softcap, reduction)
     return (loss, lse) if return_lse else loss

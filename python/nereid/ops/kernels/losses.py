@@ -43,10 +43,10 @@ def absorbed(greatest, total, plain, z, inside, SMOOTH: tl.constexpr):
 
 
 @nereid.jit
-def finished_loss(lse, chosen, plain, target, columns, smoothing, z_loss, SMOOTH: tl.constexpr, Z: tl.constexpr, COMPUTE: tl.constexpr):
+def finished_loss(lse, chosen, plain, target, columns, smoothing, share, z_loss, SMOOTH: tl.constexpr, Z: tl.constexpr, COMPUTE: tl.constexpr):
     """The loss of rows whose target is not ignored: not-a-number where it is no class."""
     if SMOOTH:
-        loss = lse - (1 - smoothing).to(COMPUTE) * chosen - (smoothing / columns).to(COMPUTE) * plain
+        loss = lse - (1 - smoothing).to(COMPUTE) * chosen - share.to(COMPUTE) * plain
     else:
         loss = lse - chosen
     if Z:
@@ -55,7 +55,7 @@ def finished_loss(lse, chosen, plain, target, columns, smoothing, z_loss, SMOOTH
 
 
 @nereid.jit
-def entropy_of_rows(loss, lse, parts, chosen, logits, target, row_stride, column_stride, target_stride, rows, columns, columns_of_part, ignore_index, smoothing, z_loss,
+def entropy_of_rows(loss, lse, parts, chosen, logits, target, row_stride, column_stride, target_stride, rows, columns, columns_of_part, ignore_index, smoothing, share, z_loss,
                     softcap, SMOOTH: tl.constexpr, Z: tl.constexpr, CAP: tl.constexpr, COMPUTE: tl.constexpr, UNIT: tl.constexpr, ALIGNED: tl.constexpr,
                     VECTOR: tl.constexpr, R: tl.constexpr, L: tl.constexpr):
     """Loss and log-sum-exp of rows of logits, or the states of parts of rows. Grid: (rows, parts).
@@ -64,6 +64,7 @@ def entropy_of_rows(loss, lse, parts, chosen, logits, target, row_stride, column
     parts, chosen     else the states (2 or, with SMOOTH, 3; part, row), contiguous, and the logits of the targets by row; or None
     columns_of_part   a multiple of R * L; the last part has what is left
     SMOOTH, Z, CAP    whether smoothing, z_loss and softcap are not 0
+    share             smoothing / columns
     UNIT              whether column_stride is 1; ALIGNED: whether rows begin at multiples of 16 bytes and `columns` is a multiple of VECTOR, the elements of 16 bytes
     R, L              a tile of R * L columns; a lane keeps the state of one of L places
     """
@@ -96,7 +97,7 @@ def entropy_of_rows(loss, lse, parts, chosen, logits, target, row_stride, column
     found = capped(tl.load(start + wanted * column_step, mask=here, other=0).to(COMPUTE), cap, CAP)
     if parts is None:
         sums = most + tl.log2(total_of_row) * LN2
-        value = finished_loss(sums, found, plain_of_row, wanted, columns, smoothing, z_loss, SMOOTH, Z, COMPUTE)
+        value = finished_loss(sums, found, plain_of_row, wanted, columns, smoothing, share, z_loss, SMOOTH, Z, COMPUTE)
         tl.store(loss + row, tl.where(ignored, 0.0, value))
         tl.store(lse + row, tl.where(ignored, 0.0, sums))
     else:
@@ -110,7 +111,7 @@ def entropy_of_rows(loss, lse, parts, chosen, logits, target, row_stride, column
 
 
 @nereid.jit
-def combine_parts(loss, lse, count, parts, chosen, target, target_stride, rows, part_count, columns, ignore_index, smoothing, z_loss, SMOOTH: tl.constexpr,
+def combine_parts(loss, lse, count, parts, chosen, target, target_stride, rows, part_count, columns, ignore_index, smoothing, share, z_loss, SMOOTH: tl.constexpr,
                   Z: tl.constexpr, REDUCTION: tl.constexpr, COMPUTE: tl.constexpr, PARTS: tl.constexpr, ROWS: tl.constexpr):
     """Loss and log-sum-exp from the states of parts (see `entropy_of_rows`).
 
@@ -141,7 +142,7 @@ def combine_parts(loss, lse, count, parts, chosen, target, target_stride, rows, 
         ignored = wanted == ignore_index
         found = tl.load(chosen + row, mask=here & (wanted >= 0) & (wanted < columns), other=0)
         sums = greatest + tl.log2(total) * LN2
-        value = tl.where(ignored, 0.0, finished_loss(sums, found, plain, wanted, columns, smoothing, z_loss, SMOOTH, Z, COMPUTE)).to(COMPUTE)
+        value = tl.where(ignored, 0.0, finished_loss(sums, found, plain, wanted, columns, smoothing, share, z_loss, SMOOTH, Z, COMPUTE)).to(COMPUTE)
         tl.store(lse + row, tl.where(ignored, 0.0, sums), mask=here)
         if REDUCTION == "none":
             tl.store(loss + row, value, mask=here)
@@ -176,7 +177,7 @@ def add_losses(loss, count, losses, target, target_stride, rows, ignore_index, R
 
 
 @nereid.jit
-def factors_of(grad, grad_lse, lse, count, wanted, row, grad_stride, grad_lse_stride, columns, ignore_index, smoothing, z_loss, mask, SMOOTH: tl.constexpr,
+def factors_of(grad, grad_lse, lse, count, wanted, row, grad_stride, grad_lse_stride, columns, ignore_index, smoothing, share, z_loss, mask, SMOOTH: tl.constexpr,
                Z: tl.constexpr, REDUCTION: tl.constexpr, COMPUTE: tl.constexpr):
     """(a, b, c) by row: the gradient of a logit is a * softmax - c, and - b more for the target. Not-a-number where the target is no class, 0 where it is ignored."""
     if REDUCTION == "none":
@@ -190,7 +191,7 @@ def factors_of(grad, grad_lse, lse, count, wanted, row, grad_stride, grad_lse_st
     c = own * 0
     if SMOOTH:
         b = own * (1 - smoothing).to(COMPUTE)
-        c = own * (smoothing / columns).to(COMPUTE)
+        c = own * share.to(COMPUTE)
     if Z:
         a = own * (1 + 2 * z_loss.to(COMPUTE) * lse)
     if grad_lse is not None:
@@ -208,21 +209,21 @@ def gradient_of(x, column, lse, wanted, a, b, c, softcap, SMOOTH: tl.constexpr, 
     if SMOOTH:
         value = value - c
     if CAP:
-        share = z / softcap
-        value = value * (1 - share * share)
+        ratio = z / softcap
+        value = value * (1 - ratio * ratio)
     return value
 
 
 @nereid.jit
 def gradient_of_rows(out, grad, grad_lse, logits, target, lse, count, row_stride, column_stride, out_row_stride, out_column_stride, target_stride, grad_stride,
-                     grad_lse_stride, columns, columns_of_part, ignore_index, smoothing, z_loss, softcap, SMOOTH: tl.constexpr, Z: tl.constexpr, CAP: tl.constexpr,
+                     grad_lse_stride, columns, columns_of_part, ignore_index, smoothing, share, z_loss, softcap, SMOOTH: tl.constexpr, Z: tl.constexpr, CAP: tl.constexpr,
                      REDUCTION: tl.constexpr, COMPUTE: tl.constexpr, UNIT: tl.constexpr, OUT_UNIT: tl.constexpr, ALIGNED: tl.constexpr, VECTOR: tl.constexpr,
                      BLOCK: tl.constexpr):
     """The gradients of the logits of a row. Grid: (rows, parts). `out` may be `logits`. Other arguments: see `entropy_of_rows` and `factors_of`."""
     row = tl.program_id(0).to(tl.int64)
     wanted = tl.load(target + row * target_stride)
     sums = tl.load(lse + row)
-    a, b, c = factors_of(grad, grad_lse, sums, count, wanted, row, grad_stride, grad_lse_stride, columns, ignore_index, smoothing, z_loss, None, SMOOTH, Z, REDUCTION,
+    a, b, c = factors_of(grad, grad_lse, sums, count, wanted, row, grad_stride, grad_lse_stride, columns, ignore_index, smoothing, share, z_loss, None, SMOOTH, Z, REDUCTION,
                          COMPUTE)
     ignored = wanted == ignore_index
     cap = softcap.to(COMPUTE)
@@ -240,3 +241,123 @@ def gradient_of_rows(out, grad, grad_lse, logits, target, lse, count, row_stride
         value = gradient_of(x, column, sums, wanted, a, b, c, cap, SMOOTH, CAP)
         value = tl.where(ignored, 0.0, value)
         tl.store(out_start + column * out_step, value.to(out.dtype.element_ty), mask=inside)
+
+
+@nereid.jit
+def product_tile(x, weight, bias, row, column, m_size, n_size, k_size, k_tiles, x_strides, w_strides, bias_stride, ACC: tl.constexpr, PRECISION: tl.constexpr,
+                 X_UNIT: tl.constexpr, W_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, EVEN: tl.constexpr, IN_ORDER: tl.constexpr, BM: tl.constexpr,
+                 BN: tl.constexpr, BK: tl.constexpr, WIDE: tl.constexpr):
+    """A tile of x @ weight^T + bias, (BM, BN) in ACC, from `row` and `column` on; of the product the first k_tiles tiles.
+
+    x_strides: (m, k), w_strides: (n, k). X_UNIT, W_UNIT: whether strides[1] is 1. ALIGNED: bits: the other stride of `x` (1), of `weight` (2), k_size (4) are multiples
+    of MULTIPLE. EVEN: bits: m (1), n (2), k (4) are multiples of the tile's sizes. Others as for `products.product`.
+    """
+    W_TRANSPOSED: tl.constexpr = IN_ORDER and W_UNIT
+    i = tl.arange(0, BM)[:, None]
+    j = tl.expand_dims(tl.arange(0, BN), 1 if W_TRANSPOSED else 0)
+    k_of_x = tl.arange(0, BK)[None, :]
+    k_of_w = tl.expand_dims(tl.arange(0, BK), 0 if W_TRANSPOSED else 1)
+    row_mask = i < m_size - row
+    column_mask = j < n_size - column
+    if WIDE:
+        i = i.to(tl.int64)
+        j = j.to(tl.int64)
+        k_of_x = k_of_x.to(tl.int64)
+        k_of_w = k_of_w.to(tl.int64)
+    x_m = step(hinted(x_strides[0], ALIGNED & 1 != 0, MULTIPLE), False, WIDE)
+    x_k = step(x_strides[1], X_UNIT, WIDE)
+    w_n = step(hinted(w_strides[0], ALIGNED & 2 != 0, MULTIPLE), False, WIDE)
+    w_k = step(w_strides[1], W_UNIT, WIDE)
+    x_place = x + row.to(tl.int64) * x_m + i * x_m + k_of_x * x_k
+    w_place = weight + column.to(tl.int64) * w_n + k_of_w * w_k + j * w_n
+    k_known = hinted(k_size, ALIGNED & 4 != 0, MULTIPLE)
+    total = tl.zeros((BM, BN), ACC)
+    for position in range(0, k_tiles):
+        left = k_known - position * BK
+        a = loaded(x_place, row_mask, k_of_x < left, EVEN & 1 == 0, EVEN & 4 == 0)
+        b = loaded(w_place, k_of_w < left, column_mask, EVEN & 4 == 0, EVEN & 2 == 0)
+        total = multiplied(a, b, total, False, W_TRANSPOSED, None, PRECISION)
+        x_place += BK * x_k
+        w_place += BK * w_k
+    if bias is not None:
+        columns = column + tl.arange(0, BN)
+        total += tl.load(bias + columns.to(tl.int64) * bias_stride, mask=columns < n_size, other=0).to(ACC)[None, :]
+    return total
+
+
+@nereid.jit
+def entropy_of_tiles(parts, chosen, x, weight, bias, target, target_stride, m_size, n_size, k_size, x_strides, w_strides, bias_stride, ignore_index, softcap,
+                     SMOOTH: tl.constexpr, CAP: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr, X_UNIT: tl.constexpr, W_UNIT: tl.constexpr,
+                     ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, EVEN: tl.constexpr, IN_ORDER: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+                     BK: tl.constexpr, WIDE: tl.constexpr):
+    """The states (see `entropy_of_rows`) of tiles of logits x @ weight^T + bias, which are not stored: a tile of BN columns is a part of its BM rows. Grid: the tiles.
+
+    m_size, n_size, k_size: rows, classes, width. Tiles without a target that counts are not computed. Other arguments: see `product_tile`.
+    """
+    tile_m, tile_n = grouped(tl.program_id(0), tl.cdiv(m_size, BM), tl.cdiv(n_size, BN), GROUP)
+    row, column = tile_m * BM, tile_n * BN
+    rows = row + tl.arange(0, BM)
+    here = rows < m_size
+    wanted = tl.load(target + rows.to(tl.int64) * target_stride, mask=here, other=ignore_index)
+    counting = tl.max(tl.where(wanted == ignore_index, 0, 1), 0)
+    z = capped(product_tile(x, weight, bias, row, column, m_size, n_size, k_size, counting * tl.cdiv(k_size, BK), x_strides, w_strides, bias_stride, COMPUTE, PRECISION,
+                            X_UNIT, W_UNIT, ALIGNED, MULTIPLE, EVEN, IN_ORDER, BM, BN, BK, WIDE), softcap.to(COMPUTE), CAP)
+    columns = column + tl.arange(0, BN)
+    place = parts + tile_n.to(tl.int64) * m_size + rows
+    count = tl.cdiv(n_size, BN).to(tl.int64) * m_size
+    if SMOOTH:
+        tl.store(place + 2 * count, tl.sum(tl.where(columns[None, :] < n_size, z, 0.0), 1), mask=here)
+    found = tl.sum(tl.where(columns[None, :] == wanted[:, None], z, 0.0), 1)
+    tl.store(chosen + rows, found, mask=here & (wanted >= column) & (wanted < tl.minimum(column + BN, n_size)))
+    if EVEN & 2 == 0:
+        z = tl.where(columns[None, :] < n_size, z, float("-inf"))
+    most = tl.maximum(tl.max(z, 1), LEAST)
+    tl.store(place, most, mask=here)
+    tl.store(place + count, tl.sum(tl.exp2((z - most[:, None]) * LOG2E), 1), mask=here)
+
+
+@nereid.jit
+def gradient_of_tiles(out, column_sums, grad, grad_lse, lse, count, x, weight, bias, target, out_stride, grad_stride, grad_lse_stride, target_stride, m_size, n_size,
+                      k_size, x_strides, w_strides, bias_stride, ignore_index, smoothing, share, z_loss, softcap, SMOOTH: tl.constexpr, Z: tl.constexpr, CAP: tl.constexpr,
+                      REDUCTION: tl.constexpr, COMPUTE: tl.constexpr, PRECISION: tl.constexpr, X_UNIT: tl.constexpr, W_UNIT: tl.constexpr, ALIGNED: tl.constexpr,
+                      MULTIPLE: tl.constexpr, EVEN: tl.constexpr, IN_ORDER: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+                      WIDE: tl.constexpr):
+    """The gradients of tiles of logits, which are computed again. Grid: the tiles.
+
+    out          (rows, classes), its rows out_stride apart, a multiple of 16
+    column_sums  the sums of each tile's rows: (tile of rows, classes), contiguous, or None
+    Other arguments: see `factors_of` and `product_tile`.
+    """
+    tile_m, tile_n = grouped(tl.program_id(0), tl.cdiv(m_size, BM), tl.cdiv(n_size, BN), GROUP)
+    row, column = tile_m * BM, tile_n * BN
+    rows = row + tl.arange(0, BM)
+    here = rows < m_size
+    wanted = tl.load(target + rows.to(tl.int64) * target_stride, mask=here, other=ignore_index)
+    counting = tl.max(tl.where(wanted == ignore_index, 0, 1), 0)
+    logits = product_tile(x, weight, bias, row, column, m_size, n_size, k_size, counting * tl.cdiv(k_size, BK), x_strides, w_strides, bias_stride, COMPUTE, PRECISION,
+                          X_UNIT, W_UNIT, ALIGNED, MULTIPLE, EVEN, IN_ORDER, BM, BN, BK, WIDE)
+    sums = tl.load(lse + rows, mask=here, other=0)
+    a, b, c = factors_of(grad, grad_lse, sums, count, wanted, rows.to(tl.int64), grad_stride, grad_lse_stride, n_size, ignore_index, smoothing, share, z_loss, here, SMOOTH, Z,
+                         REDUCTION, COMPUTE)
+    columns = column + tl.arange(0, BN)
+    value = gradient_of(logits, columns[None, :], sums[:, None], wanted[:, None], a[:, None], b[:, None], c[:, None], softcap.to(COMPUTE), SMOOTH, CAP)
+    value = tl.where((wanted == ignore_index)[:, None], 0.0, value)
+    if column_sums is not None:
+        tl.store(column_sums + tile_m.to(tl.int64) * n_size + columns, tl.sum(value, 0), mask=columns < n_size)
+    place = out + (row.to(tl.int64) * tl.multiple_of(out_stride, 16) + column) + tl.arange(0, BM)[:, None].to(tl.int64) * tl.multiple_of(out_stride, 16) \
+        + tl.arange(0, BN)[None, :]
+    value = value.to(out.dtype.element_ty)
+    if EVEN & 3 == 3:
+        tl.store(place, value)
+    else:
+        tl.store(place, value, mask=here[:, None] & (columns < n_size)[None, :])
+
+
+@nereid.jit
+def add_rows(out, parts, rows, columns, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+    """out[c] = the sum of parts[r, c], contiguous, in the order of rows. Grid: tiles of columns."""
+    c = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), COMPUTE)
+    for r in range(0, rows):
+        total += tl.load(parts + r.to(tl.int64) * columns + c, mask=c < columns, other=0)
+    tl.store(out + c, total.to(out.dtype.element_ty), mask=c < columns)
