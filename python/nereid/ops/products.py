@@ -126,12 +126,13 @@ def fp32_precision(device):
     return "tf32" if device.type == "cuda" and torch.backends.cuda.matmul.fp32_precision == "tf32" else "ieee"
 
 
-def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, outer=1):
-    """Writes out[b, m, n] = activation(alpha * sum over o, k of a[b, o, m, k] * b[b, o, k, n] + beta * bias[b, m, n]).
+def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, outer=1, residual=None, saved=None):
+    """Writes out[b, m, n] = activation(alpha * sum over o, k of a[b, o, m, k] * b[b, o, k, n] + beta * bias[b, m, n]) + residual[m, n].
 
     out, a, b, bias: tensors of one device, bias or None; a and b of one dtype. sizes: (batches, m, n, k), outer: that of o; none of batches, m, n is 0.
     strides: of out (batch, m, n), a (batch, o, m, k), b (batch, o, k, n), bias (batch, m, n), 0 where they are broadcast. alpha, beta: numbers.
-    activation: None, "relu", "gelu", "gelu_tanh". `out` shares no memory with a and b, and with bias only the same elements.
+    activation: None, "relu", "gelu", "gelu_tanh", "silu". residual: a matrix or None; saved: None, or a tensor with the strides of `out` into which goes what the
+    activation is applied to; both for floats and one batch only. `out` shares no memory with a and b, and with bias only the same elements.
     """
     batches, m, n, k = sizes
     out_strides, a_strides, b_strides, bias_strides = strides
@@ -147,10 +148,12 @@ def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, 
     if k == 0:
         outer = 1
     if n == 1 and outer == 1:
-        _by_vector(out, a, b, bias, (batches, m, k), (out_strides[:2], (a_strides[0], *a_strides[2:]), (b_strides[0], b_strides[2]), bias_strides[:2]), numbers, fixed)
+        extra = None if residual is None and saved is None else (residual, 0 if residual is None else residual.stride(0), None, saved)
+        _by_vector(out, a, b, bias, extra, (batches, m, k), (out_strides[:2], (a_strides[0], *a_strides[2:]), (b_strides[0], b_strides[2]), bias_strides[:2]), numbers, fixed)
         return
     if m == 1 and outer == 1:
-        _by_vector(out, b, a, bias, (batches, n, k), ((out_strides[0], out_strides[2]), (b_strides[0], b_strides[3], b_strides[2]), (a_strides[0], a_strides[3]),
+        extra = None if residual is None and saved is None else (residual, 0 if residual is None else residual.stride(1), None, saved)
+        _by_vector(out, b, a, bias, extra, (batches, n, k), ((out_strides[0], out_strides[2]), (b_strides[0], b_strides[3], b_strides[2]), (a_strides[0], a_strides[3]),
                                                       (bias_strides[0], bias_strides[2])), numbers, fixed)
         return
     if a.dtype in (torch.int16, torch.int32, torch.int64):
@@ -174,14 +177,19 @@ def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, 
 
     aligned = (aligned_to(a_other, *a_strides[:2]) | aligned_to(b_other, *b_strides[:2]) << 1 | aligned_to(n, *out_strides[:2]) << 2 | aligned_to(m) << 3
                | aligned_to(k) << 4)
+    extra = None
+    if residual is not None or saved is not None:
+        row, column = residual.stride() if residual is not None else (0, 1)
+        extra = residual, row, None if column == 1 and (row % unit == 0 or not aligned & 4) else column, saved
     even = (m % cut.m == 0) | (n % cut.n == 0) << 1 | (k % cut.k == 0) << 2
     # The step from tile to tile along k counts, too.
     reach = max(cut.m * a_strides[2] + cut.k * a_strides[3], cut.k * b_strides[2] + cut.n * b_strides[3], cut.m * n,
-                *(cut.m * x[1] + cut.n * x[2] for x in (out_strides, bias_strides)))
+                *(cut.m * x[1] + cut.n * x[2] for x in (out_strides, bias_strides)),
+                cut.m * residual.stride(0) + cut.n * residual.stride(1) if residual is not None else 0)
     count = batches * cdiv(m, cut.m) * cdiv(n, cut.n)
     arguments = {
-        "out": out, "a": a, "b": b, "bias": bias if parts == 1 else None, "parts": workspace, **numbers, "m_size": m, "n_size": n, "k_size": k, "outer_size": outer,
-        "batches": batches, "tiles_of_part": each, "out_strides": out_strides, "a_strides": a_strides, "b_strides": b_strides, "bias_strides": bias_strides
+        "out": out, "a": a, "b": b, "bias": bias if parts == 1 else None, "extra": extra if parts == 1 else None, "parts": workspace, **numbers, "m_size": m, "n_size": n, "k_size": k, "outer_size": outer,
+        "batches": batches, "tiles_of_part": each, "out_strides": out_strides, "a_strides": a_strides, "b_strides": b_strides, "bias_strides": _row_or(bias_strides)
     }
     own = fixed if parts == 1 else {"ALPHA": False, "BETA": False, "ACTIVATION": None}
     constants = {
@@ -191,21 +199,26 @@ def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, 
     }
     launch(product, (count, parts), a.device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
     if parts > 1:
-        _add_parts(out, workspace, bias, (batches, m, n, parts), out_strides, bias_strides, epilogue, numbers, fixed)
+        _add_parts(out, workspace, bias, extra, (batches, m, n, parts), out_strides, bias_strides, epilogue, numbers, fixed)
 
 
 #: Sizes take 32 bits in kernels, strides and places in memory 64.
 _SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "outer_size", "batches", "tiles_of_part", "count")}
 
 
-def _add_parts(out, workspace, bias, sizes, out_strides, bias_strides, epilogue, numbers, fixed):
+def _row_or(bias_strides):
+    """None in place of the strides of a contiguous row that all rows share."""
+    return None if tuple(bias_strides) == (0, 0, 1) else bias_strides
+
+
+def _add_parts(out, workspace, bias, extra, sizes, out_strides, bias_strides, epilogue, numbers, fixed):
     batches, m, n, parts = sizes
     block_m, block_n = (step_up(m, (1, 8)), step_up(n, (16, 128))) if n > 1 else (step_up(m, (16, 256)), 1)
     arguments = {
-        "out": out, "parts": workspace, "bias": bias, **numbers, "m_size": m, "n_size": n, "batches": batches, "count": parts, "out_strides": out_strides,
-        "bias_strides": bias_strides
+        "out": out, "parts": workspace, "bias": bias, "extra": extra, **numbers, "m_size": m, "n_size": n, "batches": batches, "count": parts, "out_strides": out_strides,
+        "bias_strides": _row_or(bias_strides)
     }
-    reach = max((block_m - 1) * s[1] + (block_n - 1) * s[2] for s in (out_strides, bias_strides, (0, n, 1)))
+    reach = max((block_m - 1) * s[1] + (block_n - 1) * s[2] for s in (out_strides, bias_strides, (0, n, 1), (0, *((extra[1], extra[2] or 1) if extra else (0, 0)))))
     unit = 16 // out.element_size()
     constants = {"EPILOGUE": epilogue, **fixed, "OUT_UNIT": out_strides[2] == 1, "ALIGNED": n % unit == 0 and out_strides[1] % unit == 0 and out_strides[0] % unit == 0, "MULTIPLE": unit, "BM": block_m, "BN": block_n, "WIDE": reach > NARROW}
     launch(add_parts, batches * cdiv(m, block_m) * cdiv(n, block_n), out.device, arguments, constants, _SIZES, num_warps=4)
@@ -218,7 +231,7 @@ def _integers(out, a, b, bias, sizes, strides, bias_strides, k, outer, numbers, 
     reach = max((block_m - 1) * a_strides[2], (block_n - 1) * b_strides[3], *((block_m - 1) * s[1] + (block_n - 1) * s[2] for s in (out_strides, bias_strides)))
     arguments = {
         "out": out, "a": a, "b": b, "bias": bias, **numbers, "m_size": m, "n_size": n, "k_size": k, "outer_size": outer, "out_strides": out_strides,
-        "a_strides": a_strides, "b_strides": b_strides, "bias_strides": bias_strides
+        "a_strides": a_strides, "b_strides": b_strides, "bias_strides": _row_or(bias_strides)
     }
     constants = {
         "ACC": tl.int64 if a.dtype == torch.int64 else tl.int32, **fixed, "B_UNIT": "n" if b_strides[3] == 1 else None, "OUT_UNIT": out_strides[2] == 1, "BM": block_m,
@@ -227,7 +240,7 @@ def _integers(out, a, b, bias, sizes, strides, bias_strides, k, outer, numbers, 
     launch(integer_product, batches * cdiv(m, block_m) * cdiv(n, block_n), a.device, arguments, constants, _SIZES, num_warps=4)
 
 
-def _by_vector(out, a, x, bias, sizes, strides, numbers, fixed):
+def _by_vector(out, a, x, bias, extra, sizes, strides, numbers, fixed):
     """out[b, m] = activation(alpha * sum over k of a[b, m, k] * x[b, k] + beta * bias[b, m])."""
     batches, m, k = sizes
     out_strides, a_strides, x_strides, bias_strides = strides
@@ -248,7 +261,7 @@ def _by_vector(out, a, x, bias, sizes, strides, numbers, fixed):
     unit, multiple = a_strides[1 if columns else 2] == 1, 16 // a.element_size()
     reach = max(block_m * a_strides[1] + block_k * a_strides[2], block_k * x_strides[1], block_m * out_strides[1], block_m * bias_strides[1])
     arguments = {
-        "out": out, "a": a, "x": x, "bias": bias if parts == 1 else None, "parts": workspace, **numbers, "m_size": m, "k_size": k, "batches": batches, "tiles_of_part": each,
+        "out": out, "a": a, "x": x, "bias": bias if parts == 1 else None, "extra": extra if parts == 1 else None, "parts": workspace, **numbers, "m_size": m, "k_size": k, "batches": batches, "tiles_of_part": each,
         "out_strides": out_strides, "a_strides": a_strides, "x_strides": x_strides, "bias_strides": bias_strides
     }
     own = fixed if parts == 1 else {"ALPHA": False, "BETA": False, "ACTIVATION": None}
@@ -258,4 +271,5 @@ def _by_vector(out, a, x, bias, sizes, strides, numbers, fixed):
     }
     launch(vector_product, (programs, parts), device, arguments, constants, _SIZES, num_warps=4)
     if parts > 1:
-        _add_parts(out, workspace, bias, (batches, m, 1, parts), (*out_strides, 1), (*bias_strides, 0), acc, numbers, fixed)
+        # As a column: a residual has the stride along its one dimension that is longer than 1.
+        _add_parts(out, workspace, bias, extra and (*extra[:2], 0, extra[3]), (batches, m, 1, parts), (*out_strides, 1), (*bias_strides, 0), acc, numbers, fixed)

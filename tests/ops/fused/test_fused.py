@@ -16,6 +16,11 @@ def samples(target):
         "swiglu": (fused.swiglu, (gate, up)), "geglu": (fused.geglu, (gate, up, "tanh")),
         "cross_entropy": (torch.ops.nereid.cross_entropy.default, (gate, target_classes, -100, 0.1)),
         "linear_cross_entropy": (torch.ops.nereid.linear_cross_entropy.default, (gate, random(40, 32, device=target), target_classes)),
+    x, weight, bias, residual = random(4, 32, device=target, seed=2), random(16, 32, device=target), random(16, device=target), random(4, 16, device=target)
+    return {
+        "swiglu": (fused.swiglu, (gate, up)), "geglu": (fused.geglu, (gate, up, "tanh")),
+        "linear": (torch.ops.nereid.linear.default, (x, weight, bias, "silu", residual)),
+        "linear_saving": (torch.ops.nereid.linear_saving.default, (x, weight, bias, "gelu", residual)),
     }
 
 

@@ -8,3 +8,6 @@ from .gated import geglu, silu_and_mul, swiglu
 from .losses import cross_entropy, linear_cross_entropy
 
 __all__ = ["FUSED", "cross_entropy", "geglu", "linear_cross_entropy", "register_sharding", "silu_and_mul", "swiglu"]
+from .linear import linear
+
+__all__ = ["FUSED", "geglu", "linear", "register_sharding", "silu_and_mul", "swiglu"]

@@ -16,3 +16,18 @@ def elementwise(*tensors):
         return [along(Replicate()), *(along(Shard(d)) for d in range(first.ndim))]
 
     return rule
+
+
+def layer(x, weight, bias, activation, residual):
+    """The rule of x (..., k) @ weight (n, k).T with bias, activation and residual: sharded on the leading dimensions, on n, or on k where nothing follows."""
+    from torch.distributed.tensor import Partial, Replicate, Shard
+    last = x.ndim - 1
+
+    def placed(out, first, second, added):
+        return [out], [first, second, None if bias is None else added, None, None if residual is None else out]
+
+    rules = [placed(Replicate(), Replicate(), Replicate(), Replicate()), placed(Shard(last), Replicate(), Shard(0), Shard(0))]
+    rules += [placed(Shard(d), Shard(d), Replicate(), Replicate()) for d in range(last)]
+    if bias is None and residual is None and activation == "none":
+        rules.append(placed(Partial(), Shard(last), Shard(1), None))
+    return rules

@@ -10,6 +10,7 @@ a workspace, and `add_parts` adds them in their order, so that results do not de
 import nereid
 import nereid.language as tl
 
+from ..functions import activation
 from ._shared import split_index, step, write
 
 
@@ -57,9 +58,9 @@ def gelu_tanh(x):
 
 
 @nereid.jit
-def finished(total, bias, mask, alpha, beta, RESULT: tl.constexpr, EPILOGUE: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constexpr, ACTIVATION: tl.constexpr):
-    """The tile that is stored. total: the sum of products; bias: a block of pointers, or None; RESULT: the dtype in memory; EPILOGUE: the dtype to compute in;
-    ALPHA, BETA: whether they are not 1; ACTIVATION: None, "relu", "gelu" (with erf) or "gelu_tanh"."""
+def biased(total, bias, mask, alpha, beta, EPILOGUE: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constexpr):
+    """alpha * total + beta * bias. total: the sum of products; bias: a block of pointers, or None; EPILOGUE: the dtype to compute in; ALPHA, BETA: whether they
+    are not 1."""
     value = total.to(EPILOGUE)
     if ALPHA:
         value = value * alpha.to(EPILOGUE)
@@ -68,8 +69,14 @@ def finished(total, bias, mask, alpha, beta, RESULT: tl.constexpr, EPILOGUE: tl.
         if BETA:
             added = added * beta.to(EPILOGUE)
         value = value + added
+    return value
+
+
+@nereid.jit
+def activated(value, RESULT: tl.constexpr, ACTIVATION: tl.constexpr):
+    """ACTIVATION: None, "relu", "gelu" (with erf), "gelu_tanh" or "silu". RESULT: the dtype in memory."""
     if ACTIVATION is not None:
-        if EPILOGUE.is_int():
+        if value.dtype.is_int():
             value = value.to(RESULT)
     if ACTIVATION == "relu":
         value = tl.where(value < 0, 0, value)
@@ -77,14 +84,30 @@ def finished(total, bias, mask, alpha, beta, RESULT: tl.constexpr, EPILOGUE: tl.
         value = gelu_erf(value)
     elif ACTIVATION == "gelu_tanh":
         value = gelu_tanh(value)
+    elif ACTIVATION == "silu":
+        value = activation.silu(value, RESULT.primitive_bitwidth == 16)
+    return value
+
+
+@nereid.jit
+def finished(total, bias, bias_mask, mask, alpha, beta, saved, residual, RESULT: tl.constexpr, EPILOGUE: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constexpr, ACTIVATION: tl.constexpr):
+    """What is stored, in the dtype RESULT. saved: a block of pointers to where goes what the activation is applied to, or None; residual: the same to what is added last;
+    other arguments: see `biased` and `activated`."""
+    value = biased(total, bias, bias_mask, alpha, beta, EPILOGUE, ALPHA, BETA)
+    if saved is not None:
+        tl.store(saved, value.to(saved.dtype.element_ty), mask=mask)
+    value = activated(value, RESULT, ACTIVATION)
+    if residual is not None:
+        value = value + tl.load(residual, mask=mask, other=0).to(EPILOGUE)
     return value.to(RESULT)
 
 
 @nereid.jit
-def store_tile(out, bias, parts, part, total, alpha, beta, place, row, column, m_size, n_size, batches, out_strides, bias_strides, EPILOGUE: tl.constexpr,
+def store_tile(out, bias, extra, parts, part, total, alpha, beta, place, row, column, m_size, n_size, batches, out_strides, bias_strides, EPILOGUE: tl.constexpr,
                ALPHA: tl.constexpr, BETA: tl.constexpr, ACTIVATION: tl.constexpr, OUT_UNIT: tl.constexpr, MASKED: tl.constexpr, ALIGNED: tl.constexpr,
                MULTIPLE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, WIDE: tl.constexpr):
-    """Writes a tile of sums: finished to `out`, or as they are to the workspace `parts`. place: the batch; row, column: of the tile's first element."""
+    """Writes a tile of sums: finished to `out`, or as they are to the workspace `parts`. place: the batch; row, column: of the tile's first element. extra: see
+    `product`."""
     i = tl.arange(0, BM)[:, None]
     j = tl.arange(0, BN)[None, :]
     mask = (i < m_size - row) & (j < hinted(n_size, ALIGNED, MULTIPLE) - column)
@@ -100,14 +123,29 @@ def store_tile(out, bias, parts, part, total, alpha, beta, place, row, column, m
         else:
             tl.store(pointer, total)
     else:
-        sources = None
+        sources, bias_mask = None, mask
         if bias is not None:
-            sources = bias + (place.to(tl.int64) * bias_strides[0] + row.to(tl.int64) * bias_strides[1] + column.to(tl.int64) * bias_strides[2])
-            sources = sources + i * step(bias_strides[1], False, WIDE) + j * step(bias_strides[2], False, WIDE)
-        value = finished(total, sources, mask, alpha, beta, out.dtype.element_ty, EPILOGUE, ALPHA, BETA, ACTIVATION)
-        pointer = out + (place.to(tl.int64) * hinted(out_strides[0], ALIGNED and OUT_UNIT, MULTIPLE) + row.to(tl.int64) * hinted(out_strides[1], ALIGNED and OUT_UNIT, MULTIPLE)
-                         + column.to(tl.int64) * step(out_strides[2], OUT_UNIT, WIDE))
-        pointer = pointer + i * step(hinted(out_strides[1], ALIGNED and OUT_UNIT, MULTIPLE), False, WIDE) + j * step(out_strides[2], OUT_UNIT, WIDE)
+            if bias_strides is None:
+                sources = bias + column.to(tl.int64) + j
+                bias_mask = j < hinted(n_size, ALIGNED, MULTIPLE) - column
+            else:
+                sources = bias + (place.to(tl.int64) * bias_strides[0] + row.to(tl.int64) * bias_strides[1] + column.to(tl.int64) * bias_strides[2])
+                sources = sources + i * step(bias_strides[1], False, WIDE) + j * step(bias_strides[2], False, WIDE)
+        first = (place.to(tl.int64) * hinted(out_strides[0], ALIGNED and OUT_UNIT, MULTIPLE) + row.to(tl.int64) * hinted(out_strides[1], ALIGNED and OUT_UNIT, MULTIPLE)
+                 + column.to(tl.int64) * step(out_strides[2], OUT_UNIT, WIDE))
+        offset = i * step(hinted(out_strides[1], ALIGNED and OUT_UNIT, MULTIPLE), False, WIDE) + j * step(out_strides[2], OUT_UNIT, WIDE)
+        residual, saved = None, None
+        if extra is not None:
+            if extra[0] is not None:
+                if extra[2] is None:
+                    along = hinted(extra[1], ALIGNED, MULTIPLE)
+                    residual = extra[0] + (row.to(tl.int64) * along + column) + i * step(along, False, WIDE) + j
+                else:
+                    residual = extra[0] + (row.to(tl.int64) * extra[1] + column.to(tl.int64) * extra[2]) + i * step(extra[1], False, WIDE) + j * step(extra[2], False, WIDE)
+            if extra[3] is not None:
+                saved = extra[3] + first + offset
+        value = finished(total, sources, bias_mask, mask, alpha, beta, saved, residual, out.dtype.element_ty, EPILOGUE, ALPHA, BETA, ACTIVATION)
+        pointer = out + first + offset
         if MASKED:
             tl.store(pointer, value, mask=mask)
         else:
@@ -115,16 +153,18 @@ def store_tile(out, bias, parts, part, total, alpha, beta, place, row, column, m
 
 
 @nereid.jit
-def product(out, a, b, bias, parts, alpha, beta, m_size, n_size, k_size, outer_size, batches, tiles_of_part, out_strides, a_strides, b_strides, bias_strides,
+def product(out, a, b, bias, extra, parts, alpha, beta, m_size, n_size, k_size, outer_size, batches, tiles_of_part, out_strides, a_strides, b_strides, bias_strides,
             ACC: tl.constexpr, OPERAND: tl.constexpr, EPILOGUE: tl.constexpr, PRECISION: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constexpr, ACTIVATION: tl.constexpr,
             OUTER: tl.constexpr, BATCH: tl.constexpr, A_UNIT: tl.constexpr, B_UNIT: tl.constexpr, OUT_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, EVEN: tl.constexpr,
             IN_ORDER: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, WIDE: tl.constexpr):
     """Grid: (tiles of the results of all batches, parts of the summed dimensions).
 
     out, a, b         pointers; bias: a pointer or None; parts: the workspace (part, batch, m, n), contiguous, or None with one part
+    extra             None, or with one batch (residual, its strides along m and n, saved): what is added behind the activation, or None; a stride along n of None
+                      stands for 1, aligned as the result; where to write what the activation is applied to, with the strides of the result, or None
     m_size, n_size, k_size, outer_size, batches: the sizes
     tiles_of_part     how many tiles of (o, k) a part has
-    out_strides       (batch, m, n), bias_strides likewise; a_strides: (batch, o, m, k); b_strides: (batch, o, k, n)
+    out_strides       (batch, m, n), bias_strides likewise, or None: a contiguous row that all rows share; a_strides: (batch, o, m, k); b_strides: (batch, o, k, n)
     ACC               dtype of the sums: fp32, fp64, or int32 for 8-bit integers; OPERAND: what operands become first: None, or int8 in place of uint8
     EPILOGUE, ALPHA, BETA, ACTIVATION: see `finished`
     OUTER, BATCH      whether there is more than one place of `o`, more than one batch
@@ -183,7 +223,7 @@ def product(out, a, b, bias, parts, alpha, beta, m_size, n_size, k_size, outer_s
             total = multiplied(x, y, total, A_TRANSPOSED, B_TRANSPOSED, OPERAND, PRECISION)
             a_place += BK * a_k
             b_place += BK * b_k
-    store_tile(out, bias, parts, part, total, alpha, beta, place, row, column, m_size, n_size, batches, out_strides, bias_strides, EPILOGUE, ALPHA, BETA,
+    store_tile(out, bias, extra, parts, part, total, alpha, beta, place, row, column, m_size, n_size, batches, out_strides, bias_strides, EPILOGUE, ALPHA, BETA,
                ACTIVATION, OUT_UNIT, EVEN & 3 != 3, ALIGNED & 4 != 0, MULTIPLE, BM, BN, WIDE)
 
 
@@ -231,12 +271,12 @@ def integer_product(out, a, b, bias, alpha, beta, m_size, n_size, k_size, outer_
                 y = tl.load(b_place + (outer.to(tl.int64) * b_strides[1] + (k + s).to(tl.int64) * b_strides[2]), mask=column_mask & inside, other=0)
                 found += x.to(ACC)[:, None] * y.to(ACC)[None, :]
             total += found
-    store_tile(out, bias, None, place, total, alpha, beta, place, row, column, m_size, n_size, 1, out_strides, bias_strides, ACC, ALPHA, BETA, ACTIVATION, OUT_UNIT,
+    store_tile(out, bias, None, None, place, total, alpha, beta, place, row, column, m_size, n_size, 1, out_strides, bias_strides, ACC, ALPHA, BETA, ACTIVATION, OUT_UNIT,
                True, False, 1, BM, BN, WIDE)
 
 
 @nereid.jit
-def add_parts(out, parts, bias, alpha, beta, m_size, n_size, batches, count, out_strides, bias_strides, EPILOGUE: tl.constexpr, ALPHA: tl.constexpr,
+def add_parts(out, parts, bias, extra, alpha, beta, m_size, n_size, batches, count, out_strides, bias_strides, EPILOGUE: tl.constexpr, ALPHA: tl.constexpr,
               BETA: tl.constexpr, ACTIVATION: tl.constexpr, OUT_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
               WIDE: tl.constexpr):
     """Adds the `count` parts in their order and finishes the sums. Grid: the tiles of the results of all batches. Arguments: as for `product`."""
@@ -253,12 +293,12 @@ def add_parts(out, parts, bias, alpha, beta, m_size, n_size, batches, count, out
     total = tl.load(start, mask=mask, other=0)
     for part in range(1, count):
         total += tl.load(start + part * part_size, mask=mask, other=0)
-    store_tile(out, bias, None, place, total, alpha, beta, place, row, column, m_size, n_size, batches, out_strides, bias_strides, EPILOGUE, ALPHA, BETA, ACTIVATION,
+    store_tile(out, bias, extra, None, place, total, alpha, beta, place, row, column, m_size, n_size, batches, out_strides, bias_strides, EPILOGUE, ALPHA, BETA, ACTIVATION,
                OUT_UNIT, True, ALIGNED, MULTIPLE, BM, BN, WIDE)
 
 
 @nereid.jit
-def vector_product(out, a, x, bias, parts, alpha, beta, m_size, k_size, batches, tiles_of_part, out_strides, a_strides, x_strides, bias_strides,
+def vector_product(out, a, x, bias, extra, parts, alpha, beta, m_size, k_size, batches, tiles_of_part, out_strides, a_strides, x_strides, bias_strides,
                    ACC: tl.constexpr, EPILOGUE: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constexpr, ACTIVATION: tl.constexpr, COLUMNS: tl.constexpr,
                    UNIT: tl.constexpr, X_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, LANES: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
                    WIDE: tl.constexpr):
@@ -307,6 +347,12 @@ def vector_product(out, a, x, bias, parts, alpha, beta, m_size, k_size, batches,
         sources = None
         if bias is not None:
             sources = bias + (place.to(tl.int64) * bias_strides[0] + row.to(tl.int64) * bias_strides[1]) + m * step(bias_strides[1], False, WIDE)
-        value = finished(found, sources, m_mask, alpha, beta, out.dtype.element_ty, EPILOGUE, ALPHA, BETA, ACTIVATION)
-        pointer = out + (place.to(tl.int64) * out_strides[0] + row.to(tl.int64) * out_strides[1]) + m * step(out_strides[1], False, WIDE)
-        write(pointer, value, m_mask)
+        offset = (place.to(tl.int64) * out_strides[0] + row.to(tl.int64) * out_strides[1]) + m * step(out_strides[1], False, WIDE)
+        residual, saved = None, None
+        if extra is not None:
+            if extra[0] is not None:
+                residual = extra[0] + (row + m.to(tl.int64)) * extra[1]
+            if extra[3] is not None:
+                saved = extra[3] + offset
+        value = finished(found, sources, m_mask, m_mask, alpha, beta, saved, residual, out.dtype.element_ty, EPILOGUE, ALPHA, BETA, ACTIVATION)
+        write(out + offset, value, m_mask)
