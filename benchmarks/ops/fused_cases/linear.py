@@ -30,3 +30,12 @@ def cases(device):
                 yield Case(f"linear backward {name} m={m}",
                            lambda g=grad, x=x, w=weight: (torch.ops.nereid.linear_x_backward(g, w), torch.ops.nereid.linear_weight_backward(g, x)),
                            {"torch": lambda g=grad, x=x, w=weight: (g @ w, g.t() @ x)}, flops=2 * flops)
+    for name, (n, k) in LAYERS.items():
+        if not name.endswith("up"):
+            continue
+        gate, up = (torch.randn(n, k, dtype=torch.bfloat16, device=device) * k**-0.5 for _ in range(2))
+        for m in (1, 16, 512, 4096, 8192):
+            x = torch.randn(m, k, dtype=torch.bfloat16, device=device)
+            yield Case(f"linear_swiglu {name} m={m}", lambda x=x, g=gate, u=up: fused.linear_swiglu(x, g, u), {"torch": lambda x=x, g=gate, u=up: F.silu(F.linear(x, g)) * F.linear(x, u)},
+                       bytes=2 * (m * k + 2 * n * k + m * n), flops=4 * m * n * k,
+                       definition=(lambda x=x, g=gate, u=up: F.silu(F.linear(x.double(), g.double())) * F.linear(x.double(), u.double())) if m <= 512 else None)

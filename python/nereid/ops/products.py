@@ -51,22 +51,22 @@ def tiles(device, dtype, batches, m, n, k, precision="ieee"):
     if measured:
         return measured
     if device.type == "cpu":
-        return _cpu_tiles(dtype, batches, m, n, k)
+        return cpu_tiles(dtype, batches, m, n, k)
     return gpu_tiles(torch.cuda.get_device_properties(device).multi_processor_count, dtype, batches, m, n, k, precision)
 
 
 def candidates(device, dtype, batches, m, n, k, precision="ieee"):
     """The tiles that are worth measuring for a product, the computed choice first."""
     if device.type == "cpu":
-        first = _cpu_tiles(dtype, batches, m, n, k)
+        first = cpu_tiles(dtype, batches, m, n, k)
         others = [dataclasses.replace(first, m=block_m, n=block_n, k=block_k) for block_m in (8, 32, 64, 128) for block_n in (32, 64) for block_k in (64, 128)
                   if block_m <= 2 * m and block_n <= 2 * n]
         return list(dict.fromkeys([first, *others]))
-    found = sorted(_estimates(torch.cuda.get_device_properties(device).multi_processor_count, dtype, batches, m, n, k, precision), key=lambda pair: pair[0])
+    found = sorted(estimates(torch.cuda.get_device_properties(device).multi_processor_count, dtype, batches, m, n, k, precision), key=lambda pair: pair[0])
     return [choice for _, choice in found[:8]]
 
 
-def _cpu_tiles(dtype, batches, m, n, k):
+def cpu_tiles(dtype, batches, m, n, k):
     block_m, block_n = step_up(m, (4, 8, 16, 32, 64)), step_up(n, (16, 32, 64, 128) if m <= 16 else (16, 32, 64))
     block_k = step_up(k, (16, 64, 128))
     if m >= 128 and batches * cdiv(m, 128) * cdiv(n, 64) >= 64:
@@ -93,10 +93,10 @@ _SCALARS = (
 
 def gpu_tiles(processors, dtype, batches, m, n, k, precision="ieee"):
     """The tiles that a model of the GPU finds quickest."""
-    return min(_estimates(processors, dtype, batches, m, n, k, precision), key=lambda pair: pair[0])[1]
+    return min(estimates(processors, dtype, batches, m, n, k, precision), key=lambda pair: pair[0])[1]
 
 
-def _estimates(processors, dtype, batches, m, n, k, precision):
+def estimates(processors, dtype, batches, m, n, k, precision):
     """(time, Tiles) for all tiles: rounds of programs times the time of each, in multiply-adds of the best tile."""
     units = dtype in (torch.float16, torch.bfloat16, torch.int8) or dtype == torch.float32 and precision != "ieee"
     narrow = dtype in (torch.float16, torch.bfloat16, torch.int8)

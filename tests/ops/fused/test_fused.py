@@ -21,6 +21,8 @@ def samples(target):
         "swiglu": (fused.swiglu, (gate, up)), "geglu": (fused.geglu, (gate, up, "tanh")),
         "linear": (torch.ops.nereid.linear.default, (x, weight, bias, "silu", residual)),
         "linear_saving": (torch.ops.nereid.linear_saving.default, (x, weight, bias, "gelu", residual)),
+        "linear_swiglu": (torch.ops.nereid.linear_swiglu.default, (x, weight, random(16, 32, device=target, seed=3))),
+        "linear_swiglu_saving": (torch.ops.nereid.linear_swiglu_saving.default, (x, weight, random(16, 32, device=target, seed=3))),
     }
 
 

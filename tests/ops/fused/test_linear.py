@@ -76,6 +76,26 @@ def test_special_values(target):
         check(in_order(fused.linear, activation), in_order(definition, activation), [x[:, :1], weight[:, :1], None, None], units=4, gradients=False)
 
 
+def swiglu_definition(x, gate_weight, up_weight):
+    return F.silu(F.linear(x, gate_weight)) * F.linear(x, up_weight)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_swiglu(dtype, target):
+    for m, n, k in ((19, 40, 33), (1, 24, 64), (0, 4, 8), (4, 8, 0)):
+        tensors = [random(m, k, dtype=dtype, device=target), *(random(n, k, dtype=dtype, device=target, seed=i, scale=max(k, 1)**-0.5) for i in range(2))]
+        check(fused.linear_swiglu, swiglu_definition, tensors, units=16)
+    check(torch.ops.nereid.linear_swiglu, swiglu_definition, [random(3, 16, dtype=dtype, device=target), *(random(8, 16, dtype=dtype, device=target, seed=i) for i in range(2))], units=24)
+
+
+def test_swiglu_strides(target):
+    x, gate, up = random(2, 9, 24, device=target), random(16, 24, device=target), random(16, 24, device=target, seed=1)
+    packed = random(32, 24, device=target)
+    for weights in ((packed[:16], packed[16:]), (packed[::2], packed[1::2]), (gate.t().contiguous().t(), up.t().contiguous().t()), (gate, up.t().contiguous().t())):
+        check(fused.linear_swiglu, swiglu_definition, [x, *weights], units=16)
+    check(fused.linear_swiglu, swiglu_definition, [x.transpose(0, 1), gate, up], units=16)
+
+
 def test_errors(target):
     x, weight = torch.ones(4, 8, device=target), torch.ones(3, 8, device=target)
     with pytest.raises(ValueError, match=r"`weight` has shape \(3, 7\): expected \(n, 8\)"):
@@ -88,5 +108,7 @@ def test_errors(target):
         fused.linear(x, weight, activation="tanh")
     with pytest.raises(TypeError, match="`weight` has dtype torch.float64, `x` torch.float32"):
         fused.linear(x, weight.double())
+    with pytest.raises(ValueError, match=r"`up_weight` has shape \(2, 8\): expected \(3, 8\)"):
+        fused.linear_swiglu(x, weight, weight[:2])
     with pytest.raises(TypeError, match="`x` has dtype torch.int32"):
         fused.linear(x.int(), weight.int())

@@ -9,5 +9,6 @@ from .losses import cross_entropy, linear_cross_entropy
 
 __all__ = ["FUSED", "cross_entropy", "geglu", "linear_cross_entropy", "register_sharding", "silu_and_mul", "swiglu"]
 from .linear import linear
+from .linear import linear, linear_swiglu
 
-__all__ = ["FUSED", "geglu", "linear", "register_sharding", "silu_and_mul", "swiglu"]
+__all__ = ["FUSED", "geglu", "linear", "linear_swiglu", "register_sharding", "silu_and_mul", "swiglu"]

@@ -31,3 +31,11 @@ def layer(x, weight, bias, activation, residual):
     if bias is None and residual is None and activation == "none":
         rules.append(placed(Partial(), Shard(last), Shard(1), None))
     return rules
+
+
+def gated_layer(x, gate_weight, up_weight):
+    """The rule of `linear_swiglu`: sharded on the leading dimensions of x (..., k), or on n."""
+    from torch.distributed.tensor import Replicate, Shard
+    last = x.ndim - 1
+    rules = [([Replicate()], [Replicate()] * 3), ([Shard(last)], [Replicate(), Shard(0), Shard(0)])]
+    return rules + [([Shard(d)], [Shard(d), Replicate(), Replicate()]) for d in range(last)]

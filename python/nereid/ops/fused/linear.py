@@ -8,6 +8,8 @@ from ..pointwise import FLOATS, Rule, run
 from ..products import multiply
 from . import _arguments, _sharding
 from ._declare import operator
+from ._grouped import grouped_rows
+from .gated import swiglu_backward
 
 #: {activation: the rule of its gradient, from the gradient of the result and the input}.
 GRADIENTS = {
@@ -169,3 +171,85 @@ def linear(x, weight, bias=None, activation="none", residual=None):
         if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in (x, weight, bias)):
             return linear_saving(x, weight, bias, activation, residual)[0]
     return linear_alone(x, weight, bias, activation, residual)
+
+
+def _check_gated(x, gate_weight, up_weight):
+    shape = check_layer(x, gate_weight, name="gate_weight")
+    check_layer(x, up_weight, name="up_weight")
+    _arguments.shape(up_weight, gate_weight.shape, "up_weight")
+    return shape
+
+
+def _apply_gated(x, gate_weight, up_weight, save):
+    shape = _check_gated(x, gate_weight, up_weight)
+    n = gate_weight.shape[0]
+    out = torch.empty(shape, dtype=x.dtype, device=x.device)
+    saved = tuple(torch.empty(shape, dtype=x.dtype, device=x.device) for _ in range(2)) if save else None
+    if out.numel():
+        if gate_weight.stride() != up_weight.stride():
+            gate_weight, up_weight = gate_weight.contiguous(), up_weight.contiguous()
+        grouped_rows(out.view(-1, n), rows_of(x), gate_weight.unsqueeze(0), up=up_weight.unsqueeze(0), saved=tuple(item.view(-1, n) for item in saved) if save else None)
+    return (out, *saved) if save else out
+
+
+def _gated_gradients(ctx, grad, gate, up):
+    x, gate_weight, up_weight = ctx.saved_tensors[:3]
+    needs = wanted(ctx, 3)
+    gate_grad, up_grad = swiglu_backward(grad, gate, up)
+    return (linear_swiglu_x_backward(gate_grad, up_grad, gate_weight, up_weight) if needs[0] else None, linear_weight_backward(gate_grad, x) if needs[1] else None,
+            linear_weight_backward(up_grad, x) if needs[2] else None)
+
+
+def _backward_gated(ctx, grad):
+    x, gate_weight, up_weight = ctx.saved_tensors
+    return _gated_gradients(ctx, grad, torch.ops.nereid.linear(x, gate_weight), torch.ops.nereid.linear(x, up_weight))
+
+
+def _save_gated(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+def _save_gated_both(ctx, inputs, output):
+    ctx.save_for_backward(*inputs, *output[1:])
+    ctx.mark_non_differentiable(*output[1:])
+
+
+@operator("linear_swiglu_x_backward(Tensor gate_grad, Tensor up_grad, Tensor gate_weight, Tensor up_weight) -> Tensor",
+          fake=lambda gate_grad, up_grad, gate_weight, up_weight: _fake_x_gradient(gate_grad, gate_weight))
+def linear_swiglu_x_backward(gate_grad, up_grad, gate_weight, up_weight):
+    """gate_grad (..., n) @ gate_weight (n, k) + up_grad @ up_weight; the first product is kept in fp32."""
+    k = gate_weight.shape[1]
+    out = torch.empty((*gate_grad.shape[:-1], k), dtype=gate_grad.dtype, device=gate_grad.device)
+    if out.numel():
+        first = torch.empty((out.numel() // k, k), dtype=torch.promote_types(out.dtype, torch.float32), device=out.device)
+        product_into(first, rows_of(gate_grad), gate_weight)
+        product_into(out.view(-1, k), rows_of(up_grad), up_weight, first)
+    return out
+
+
+@operator("linear_swiglu(Tensor x, Tensor gate_weight, Tensor up_weight) -> Tensor", fake=lambda x, gate_weight, up_weight: x.new_empty(_check_gated(x, gate_weight, up_weight)),
+          backward=_backward_gated, save=_save_gated, sharding=_sharding.gated_layer)
+def linear_swiglu_alone(x, gate_weight, up_weight):
+    """`linear_swiglu`; its gradient computes both products again."""
+    return _apply_gated(x, gate_weight, up_weight, False)
+
+
+@operator("linear_swiglu_saving(Tensor x, Tensor gate_weight, Tensor up_weight) -> (Tensor, Tensor, Tensor)",
+          fake=lambda x, gate_weight, up_weight: tuple(x.new_empty(_check_gated(x, gate_weight, up_weight)) for _ in range(3)),
+          backward=lambda ctx, grad, *_: _gated_gradients(ctx, grad, *ctx.saved_tensors[3:]), save=_save_gated_both)
+def linear_swiglu_saving(x, gate_weight, up_weight):
+    """The result of `linear_swiglu` and both products, which have no gradient."""
+    return _apply_gated(x, gate_weight, up_weight, True)
+
+
+def linear_swiglu(x, gate_weight, up_weight):
+    """silu(x @ gate_weight.T) * (x @ up_weight.T): both products in one launch that reads x once.
+
+    x: (..., k); gate_weight, up_weight: (n, k); of one float dtype and device, any strides (weights whose strides differ are copied). The result (..., n) is contiguous;
+    it is computed in fp32 (fp64 for fp64) and rounded once. The products are written to memory only if a gradient needs them.
+
+    Raises TypeError for other dtypes, ValueError for shapes or devices that do not fit.
+    """
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, gate_weight, up_weight)):
+        return linear_swiglu_saving(x, gate_weight, up_weight)[0]
+    return linear_swiglu_alone(x, gate_weight, up_weight)

@@ -1,0 +1,96 @@
+"""The host side of `kernels/grouped.py`."""
+
+import functools
+
+import torch
+
+import nereid.language as tl
+
+from .. import products
+from .._launch import launch
+from .._strided import NARROW, cdiv
+from ..kernels.grouped import grouped_outer_product, grouped_product
+
+_SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "groups", "row_divisor", "a_divisor", "b_divisor")}
+
+
+def power_above(number):
+    """The least power of 2 that is greater."""
+    return 1 << int(number).bit_length()
+
+
+@functools.lru_cache(4096)
+def whole_tiles(device, dtype, batches, m, n, k, precision="ieee"):
+    """`products.tiles` for kernels that do not cut the summed dimension into parts."""
+    if device.type == "cpu":
+        return products.cpu_tiles(dtype, batches, m, n, k)
+    processors = torch.cuda.get_device_properties(device).multi_processor_count
+    estimates = products.estimates(processors, dtype, batches, m, n, k, precision)
+    return min((pair for pair in estimates if pair[1].parts == 1), key=lambda pair: pair[0])[1]
+
+
+def precision_of(a):
+    return products.fp32_precision(a.device) if a.dtype == torch.float32 else "ieee"
+
+
+def _aligned(unit, *numbers):
+    return all(number % unit == 0 for number in numbers)
+
+
+def grouped_rows(out, a, b, ends=None, up=None, saved=None, rows=None, row_divisor=1):
+    """out (m, n) = a[rows // row_divisor] (m, k) @ b[group].T, `b` of shape (groups, n, k); with `up` silu(a @ b.T) * (a @ up.T). Arguments: as for the kernel.
+
+    out: contiguous, m and n not 0. saved: None, or two tensors (m, n) of equal strides, 1 along n. a, b, up: any strides.
+    """
+    m, n = out.shape
+    groups, _, k = b.shape
+    width = 2 * n if up is not None else n
+    # Groups are taken to be of equal size.
+    precision = precision_of(a)
+    cut = whole_tiles(a.device, a.dtype, groups, cdiv(m, groups), width, k, precision)
+    unit = 16 // a.element_size()
+    b_strides = b.stride()
+    if up is not None and up.stride() != b_strides:
+        raise ValueError("strides of the two matrices differ")
+    b_unit = "k" if b_strides[2] == 1 else "n" if b_strides[1] == 1 else None
+    b_other = b_strides[2] if b_unit == "n" else b_strides[1]
+    saved_stride = saved[0].stride(0) if saved is not None else 0
+    aligned = (_aligned(unit, a.stride(0)) | _aligned(unit, b_other, b_strides[0] if groups > 1 else 0) << 1 | _aligned(unit, n, saved_stride) << 2
+               | _aligned(unit, k) << 4)
+    columns = cut.n // 2 if up is not None else cut.n
+    even = (n % columns == 0) << 1 | (k % cut.k == 0) << 2
+    reach = max(cut.k * a.stride(1), cut.k * b_strides[2] + cut.n * b_strides[1])
+    # Each group ends in a tile that may be incomplete, as do the rows behind the last group.
+    tiles_m = cdiv(m, cut.m) if ends is None else min(m // cut.m + groups + 1, m)
+    arguments = {
+        "out": out, "a": a, "b": b, "up": up, "saved": saved, "rows": rows, "ends": ends, "m_size": m, "n_size": n, "k_size": k, "groups": groups,
+        "row_divisor": row_divisor, "a_strides": a.stride(), "b_strides": b_strides, "saved_stride": saved_stride
+    }
+    constants = {
+        "PRECISION": precision, "ACC": tl.float64 if a.dtype == torch.float64 else tl.float32, "A_UNIT": a.stride(1) == 1, "B_UNIT": b_unit, "ALIGNED": aligned,
+        "MULTIPLE": unit, "EVEN": even, "IN_ORDER": a.device.type == "cpu", "GROUPS": power_above(groups), "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k,
+        "WIDE": reach > NARROW
+    }
+    launch(grouped_product, tiles_m * cdiv(n, columns), a.device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
+    return out
+
+
+def grouped_outer(out, a, b, ends, a_rows=None, b_rows=None, a_divisor=1, b_divisor=1, rows=None):
+    """out[g] (n, k) = a[rows of g].T @ b[rows of g]; `ends` and the other arguments as for the kernel. out: contiguous, not empty. rows: how many there are, if
+    neither `a` nor `b` says it."""
+    groups, n, k = out.shape
+    m = rows if rows is not None else a.shape[0]
+    precision = precision_of(a)
+    cut = whole_tiles(a.device, a.dtype, groups, n, k, max(1, cdiv(m, groups)), precision)
+    unit = 16 // a.element_size()
+    arguments = {
+        "out": out, "a": a, "b": b, "a_rows": a_rows, "b_rows": b_rows, "ends": ends, "m_size": m, "n_size": n, "k_size": k, "groups": groups,
+        "a_divisor": a_divisor, "b_divisor": b_divisor, "a_strides": a.stride(), "b_strides": b.stride()
+    }
+    constants = {
+        "PRECISION": precision, "ACC": tl.float64 if a.dtype == torch.float64 else tl.float32, "A_UNIT": a.stride(1) == 1, "B_UNIT": b.stride(1) == 1,
+        "ALIGNED": _aligned(unit, a.stride(0)) | _aligned(unit, b.stride(0)) << 1 | _aligned(unit, n) << 2 | _aligned(unit, k) << 3, "MULTIPLE": unit,
+        "EVEN": (n % cut.m == 0) | (k % cut.n == 0) << 1, "GROUPS": power_above(groups), "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k
+    }
+    launch(grouped_outer_product, (cdiv(n, cut.m) * cdiv(k, cut.n), groups), a.device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
+    return out

@@ -1,0 +1,163 @@
+"""Products of groups of rows, each with a matrix of its own, and of pairs of matrices with a gate.
+
+    out[r, n] = sum over k of a[rows[r], k] * b[group of r, n, k]
+
+Where groups end is read from memory: the grid has a bound on the number of tiles, and programs beyond the last tile do nothing. Every program finds its group from
+the ends of all groups; tiles do not cross groups.
+"""
+
+import nereid
+import nereid.language as tl
+
+from ..functions import activation
+from ._shared import step
+from .products import grouped, hinted, loaded, multiplied
+
+
+@nereid.jit
+def group_bounds(ends, groups, m_size, GROUPS: tl.constexpr):
+    """(first row, end) of all groups, and of one more: the rows behind the last group. Ends are taken to ascend; those beyond `m_size` are m_size."""
+    e = tl.arange(0, GROUPS)
+    end = tl.minimum(tl.load(ends + e, mask=e < groups, other=0).to(tl.int32), m_size)
+    start = tl.minimum(tl.load(ends + e - 1, mask=(e > 0) & (e <= groups), other=0).to(tl.int32), m_size)
+    end = tl.where(e == groups, m_size, end)
+    return start, tl.maximum(end, start)
+
+
+@nereid.jit
+def tile_of_groups(tile, ends, groups, m_size, tiles_n, GROUPS: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr):
+    """(group, first row, end of the group's rows, tile along n). A tile behind the last one has no rows. A group of number `groups` has the rows behind the last."""
+    e = tl.arange(0, GROUPS)
+    start, end = group_bounds(ends, groups, m_size, GROUPS)
+    counts = (end - start + (BM - 1)) // BM
+    through = tl.cumsum(counts, 0)
+    tiles_m = tl.sum(counts, 0)
+    inside = tile < tiles_m * tiles_n
+    tile_m, tile_n = grouped(tl.where(inside, tile, 0), tl.maximum(tiles_m, 1), tiles_n, GROUP)
+    group = tl.sum((through <= tile_m).to(tl.int32), 0)
+    chosen = e == group
+    row = tl.sum(tl.where(chosen, start + (tile_m - (through - counts)) * BM, 0), 0)
+    last = tl.sum(tl.where(chosen, end, 0), 0)
+    return group, row, tl.where(inside, last, row), tile_n
+
+
+@nereid.jit
+def grouped_product(out, a, b, up, saved, rows, ends, m_size, n_size, k_size, groups, row_divisor, a_strides, b_strides, saved_stride, PRECISION: tl.constexpr, ACC: tl.constexpr,
+                    A_UNIT: tl.constexpr, B_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, EVEN: tl.constexpr, IN_ORDER: tl.constexpr, GROUPS: tl.constexpr,
+                    GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, WIDE: tl.constexpr):
+    """Grid: a bound on the number of tiles.
+
+    out               (m, n), contiguous; without `up` the sums
+    up                None, or a pointer to matrices with the strides of `b`: the result is silu(a b^T) * (a up^T). The columns of both products alternate in a tile
+    saved             None, or pointers to what silu is applied to and to what it is multiplied by; saved_stride: between their rows
+    rows              None, or the row of `a` for every row of the result, times row_divisor
+    ends              None for one group, or where the groups end; rows behind the last end are zero
+    a_strides         (m, k); b_strides: (group, n, k)
+    A_UNIT            whether the stride of `a` along k is 1; B_UNIT: which stride of `b` is 1: "k", "n" or None
+    ALIGNED           bits: the other strides of `a` (1), of `b` and `up` (2), n_size and saved_stride (4), k_size (16) are multiples of MULTIPLE
+    EVEN              bits: n_size (2), k_size (4) are multiples of the tile's sizes
+    GROUPS            a power of 2 above the number of groups
+    Other constants: as for `product`.
+    """
+    GATED: tl.constexpr = up is not None
+    WIDTH: tl.constexpr = BN // 2 if GATED else BN
+    tiles_n = tl.cdiv(n_size, WIDTH)
+    k_tiles = tl.cdiv(k_size, BK)
+    if ends is not None:
+        group, row, end, tile_n = tile_of_groups(tl.program_id(0), ends, groups, m_size, tiles_n, GROUPS, GROUP, BM)
+        k_tiles = tl.where((row < end) & (group < groups), k_tiles, 0)
+        group = tl.minimum(group, groups - 1)
+    else:
+        tile_m, tile_n = grouped(tl.program_id(0), tl.cdiv(m_size, BM), tiles_n, GROUP)
+        group = 0
+        row = tile_m * BM
+        end = m_size
+    column = tile_n * WIDTH
+    B_TRANSPOSED: tl.constexpr = IN_ORDER and B_UNIT == "k"
+    i = tl.arange(0, BM)
+    row_mask = (i < end - row)[:, None]
+    if rows is not None:
+        source = tl.load(rows + row + i, mask=i < end - row, other=0).to(tl.int64) // row_divisor
+    else:
+        source = row + i
+    j = tl.expand_dims(tl.arange(0, BN), 1 if B_TRANSPOSED else 0)
+    k_of_a = tl.arange(0, BK)[None, :]
+    k_of_b = tl.expand_dims(tl.arange(0, BK), 0 if B_TRANSPOSED else 1)
+    along = j // 2 if GATED else j
+    column_mask = along < hinted(n_size, ALIGNED & 4 != 0 and not GATED, MULTIPLE) - column
+    if WIDE:
+        along = along.to(tl.int64)
+        k_of_a = k_of_a.to(tl.int64)
+        k_of_b = k_of_b.to(tl.int64)
+    a_k = step(a_strides[1], A_UNIT, WIDE)
+    b_n = step(hinted(b_strides[1], (ALIGNED & 2 != 0) and B_UNIT == "k", MULTIPLE), B_UNIT == "n", WIDE)
+    b_k = step(hinted(b_strides[2], (ALIGNED & 2 != 0) and B_UNIT == "n", MULTIPLE), B_UNIT == "k", WIDE)
+    a_place = a + source.to(tl.int64)[:, None] * hinted(a_strides[0], ALIGNED & 1 != 0, MULTIPLE) + k_of_a * a_k
+    b_first = group.to(tl.int64) * hinted(b_strides[0], ALIGNED & 2 != 0, MULTIPLE) + column.to(tl.int64) * b_n
+    b_place = b + b_first + k_of_b * b_k + along * b_n
+    if GATED:
+        distance = (up.to(tl.int64) - b.to(tl.int64)) // (b.dtype.element_ty.primitive_bitwidth // 8)
+        b_place += (j % 2).to(tl.int64) * hinted(distance, ALIGNED & 2 != 0, MULTIPLE)
+    k_known = hinted(k_size, ALIGNED & 16 != 0, MULTIPLE)
+    total = tl.zeros((BM, BN), ACC)
+    for position in range(0, k_tiles):
+        left = k_known - position * BK
+        x = loaded(a_place, row_mask, k_of_a < left, True, EVEN & 4 == 0)
+        y = loaded(b_place, k_of_b < left, column_mask, EVEN & 4 == 0, EVEN & 2 == 0)
+        total = multiplied(x, y, total, False, B_TRANSPOSED, None, PRECISION)
+        a_place += BK * a_k
+        b_place += BK * b_k
+    columns = tl.arange(0, WIDTH)[None, :]
+    n_known = hinted(n_size, ALIGNED & 4 != 0, MULTIPLE)
+    mask = row_mask & (columns < n_known - column)
+    place = (row + i).to(tl.int64)[:, None]
+    if GATED:
+        gate, other = tl.split(tl.reshape(total, (BM, WIDTH, 2)))
+        if saved is not None:
+            offset = place * hinted(saved_stride, ALIGNED & 4 != 0, MULTIPLE) + column + columns
+            tl.store(saved[0] + offset, gate.to(saved[0].dtype.element_ty), mask=mask)
+            tl.store(saved[1] + offset, other.to(saved[1].dtype.element_ty), mask=mask)
+        total = activation.silu(gate, out.dtype.element_ty.primitive_bitwidth == 16) * other
+    tl.store(out + place * n_known + column + columns, total.to(out.dtype.element_ty), mask=mask)
+
+
+@nereid.jit
+def grouped_outer_product(out, a, b, a_rows, b_rows, ends, m_size, n_size, k_size, groups, a_divisor, b_divisor, a_strides, b_strides, PRECISION: tl.constexpr, ACC: tl.constexpr,
+                          A_UNIT: tl.constexpr, B_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, EVEN: tl.constexpr, GROUPS: tl.constexpr, GROUP: tl.constexpr,
+                          BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """out[group, n, k] = sum over the rows r of a group of a[a_rows[r], n] * b[b_rows[r], k]. Grid: (tiles of a result, groups).
+
+    out               (groups, n, k), contiguous
+    a_rows, b_rows    None, or the rows of `a` and of `b` for every row, times a_divisor and b_divisor
+    a_strides         (row, n); b_strides: (row, k); A_UNIT, B_UNIT: whether the second one is 1
+    ALIGNED           bits: the stride of the rows of `a` (1), of `b` (2), n_size (4), k_size (8) are multiples of MULTIPLE; EVEN: bits: n_size (1), k_size (2) are
+                      multiples of the tile's sizes (BM, BN)
+    BK                rows that are taken at once
+    """
+    group = tl.program_id(1)
+    tile_n, tile_k = grouped(tl.program_id(0), tl.cdiv(n_size, BM), tl.cdiv(k_size, BN), GROUP)
+    last = tl.minimum(tl.load(ends + group).to(tl.int32), m_size)
+    first = tl.minimum(tl.load(ends + group - 1, mask=group > 0, other=0).to(tl.int32), last)
+    i = tl.arange(0, BM)[None, :]
+    j = tl.arange(0, BN)[None, :]
+    r = tl.arange(0, BK)
+    i_mask = i < hinted(n_size, ALIGNED & 4 != 0, MULTIPLE) - tile_n * BM
+    j_mask = j < hinted(k_size, ALIGNED & 8 != 0, MULTIPLE) - tile_k * BN
+    a_place = a + (tile_n * BM).to(tl.int64) * step(a_strides[1], A_UNIT, True) + i * step(a_strides[1], A_UNIT, True)
+    b_place = b + (tile_k * BN).to(tl.int64) * step(b_strides[1], B_UNIT, True) + j * step(b_strides[1], B_UNIT, True)
+    total = tl.zeros((BM, BN), ACC)
+    for row in range(first, last, BK):
+        inside = r < last - row
+        a_row = row + r
+        b_row = row + r
+        if a_rows is not None:
+            a_row = tl.load(a_rows + row + r, mask=inside, other=0) // a_divisor
+        if b_rows is not None:
+            b_row = tl.load(b_rows + row + r, mask=inside, other=0) // b_divisor
+        x = loaded(a_place + a_row.to(tl.int64)[:, None] * hinted(a_strides[0], ALIGNED & 1 != 0, MULTIPLE), inside[:, None], i_mask, True, EVEN & 1 == 0)
+        y = loaded(b_place + b_row.to(tl.int64)[:, None] * hinted(b_strides[0], ALIGNED & 2 != 0, MULTIPLE), inside[:, None], j_mask, True, EVEN & 2 == 0)
+        total = multiplied(x, y, total, True, False, None, PRECISION)
+    rows = tile_n * BM + tl.arange(0, BM)[:, None]
+    k_known = hinted(k_size, ALIGNED & 8 != 0, MULTIPLE)
+    place = out + (group.to(tl.int64) * n_size + rows) * k_known + tile_k * BN + j
+    tl.store(place, total.to(out.dtype.element_ty), mask=(rows < n_size) & j_mask)
