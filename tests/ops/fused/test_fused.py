@@ -8,22 +8,27 @@ import nereid.ops
 from nereid.ops import fused
 
 
-def samples(target):
-    """{name: (operator, arguments)}: a sample of every family."""
+def gated(target):
     gate, up = random(4, 32, device=target), random(4, 32, device=target, seed=1)
-    target_classes = torch.tensor([3, -100, 0, 31], device=target)
-    return {
-        "swiglu": (fused.swiglu, (gate, up)), "geglu": (fused.geglu, (gate, up, "tanh")),
-        "cross_entropy": (torch.ops.nereid.cross_entropy.default, (gate, target_classes, -100, 0.1)),
-        "linear_cross_entropy": (torch.ops.nereid.linear_cross_entropy.default, (gate, random(40, 32, device=target), target_classes)),
+    return {"swiglu": (gate, up), "geglu": (gate, up, "tanh")}
+
+
+def losses(target):
+    logits, classes = random(4, 32, device=target), torch.tensor([3, -100, 0, 31], device=target)
+    return {"cross_entropy": (logits, classes, -100, 0.1), "linear_cross_entropy": (logits, random(40, 32, device=target), classes)}
+
+
+def linear(target):
     x, weight, bias, residual = random(4, 32, device=target, seed=2), random(16, 32, device=target), random(16, device=target), random(4, 16, device=target)
+    gated = (x, weight, random(16, 32, device=target, seed=3))
     return {
-        "swiglu": (fused.swiglu, (gate, up)), "geglu": (fused.geglu, (gate, up, "tanh")),
-        "linear": (torch.ops.nereid.linear.default, (x, weight, bias, "silu", residual)),
-        "linear_saving": (torch.ops.nereid.linear_saving.default, (x, weight, bias, "gelu", residual)),
-        "linear_swiglu": (torch.ops.nereid.linear_swiglu.default, (x, weight, random(16, 32, device=target, seed=3))),
-        "linear_swiglu_saving": (torch.ops.nereid.linear_swiglu_saving.default, (x, weight, random(16, 32, device=target, seed=3))),
+        "linear": (x, weight, bias, "silu", residual), "linear_saving": (x, weight, bias, "gelu", residual), "linear_swiglu": gated, "linear_swiglu_saving": gated
     }
+
+
+def samples(target):
+    """{name: (operator, arguments)}: a sample of every operator, by family."""
+    return {name: (fused.FUSED[name].overload, arguments) for family in (gated, losses, linear) for name, arguments in family(target).items()}
 
 
 def test_every_operator_is_sampled_or_a_step_of_one():

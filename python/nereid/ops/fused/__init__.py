@@ -5,10 +5,9 @@ They work on CPUs and GPUs, have gradients where they say so, run under `torch.c
 
 from ._declare import FUSED, register_sharding
 from .gated import geglu, silu_and_mul, swiglu
+from .linear import linear, linear_swiglu
 from .losses import cross_entropy, linear_cross_entropy
 
-__all__ = ["FUSED", "cross_entropy", "geglu", "linear_cross_entropy", "register_sharding", "silu_and_mul", "swiglu"]
-from .linear import linear
-from .linear import linear, linear_swiglu
-
-__all__ = ["FUSED", "geglu", "linear", "linear_swiglu", "register_sharding", "silu_and_mul", "swiglu"]
+__all__ = [
+    "FUSED", "cross_entropy", "geglu", "linear", "linear_cross_entropy", "linear_swiglu", "register_sharding", "silu_and_mul", "swiglu"
+]
