@@ -7,7 +7,7 @@
 
 extern "C" {
 
-enum { NEREID_OPS_INTERFACE = 3 };
+enum { NEREID_OPS_INTERFACE = 4 };
 
 enum { OPS_MAX_OPERANDS = 8, OPS_MAX_OUTPUTS = 4, OPS_MAX_RANK = 16, OPS_CODES = 10 };
 
@@ -77,7 +77,7 @@ struct OpsKey {
   uint32_t rule;
   uint8_t kernel; ///< OpsKernel
   uint8_t rank;   ///< strided, tiled: how many sizes
-  uint8_t flags;  ///< 1: pointers are multiples of 16; 2: 64-bit offsets
+  uint8_t flags;  ///< 1: pointers are multiples of 16; 2: 64-bit offsets; 4: EVEN of a tiled kernel
   uint8_t device; ///< number of the GPU
   uint8_t common; ///< the promoted dtype: Code
   uint8_t input_count, scalar_count, output_count;

@@ -595,6 +595,7 @@ OpsReason Pointwise::launchStrided(Call &call) {
       call.inputs, call.scalars);
   key.rank = uint8_t(rank);
   key.flags |= wide ? 2 : 0;
+  bool even = tiled && call.sizes[0] % 16 == 0;
   for (int i = 0; i < operands; ++i) {
     if (rows[i] < 0)
       continue;
@@ -603,7 +604,12 @@ OpsReason Pointwise::launchStrided(Call &call) {
       key.mask |= uint16_t(1 << i);
     if (tiled && !unit && call.strides[rows[i]][1] == 1)
       key.row_mask |= uint16_t(1 << i);
+    for (int d = 0; d < rank; ++d) {
+      int64_t stride = call.strides[rows[i]][d];
+      even &= stride % 16 == 0 || (stride == 1 && d < 2);
+    }
   }
+  key.flags |= even ? 4 : 0;
   key.block = tiled ? uint16_t(tileRows) : block;
   key.columns = uint16_t(columns);
   for (int d = rank - 1; d >= 0; --d)

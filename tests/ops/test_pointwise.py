@@ -105,7 +105,7 @@ def test_negative_and_zero_strides(target, kernel, shape, strides):
             _launch.launch(kernels.strided, 2, out.device, arguments | {"numel": out.numel()}, constants | {"BLOCK": 256, "WIDE": wide}, "i64" if wide else "i32")
         else:
             programs = out.numel() // (shape[-1] * shape[-2]) * -(-shape[-1] // 16) * -(-shape[-2] // 4)
-            _launch.launch(kernels.tiled, programs, out.device, arguments, constants | {"UNIT_ROWS": 0, "ROWS": 4, "COLUMNS": 16, "WIDE": wide}, "i64" if wide else "i32")
+            _launch.launch(kernels.tiled, programs, out.device, arguments, constants | {"UNIT_ROWS": 0, "ROWS": 4, "COLUMNS": 16, "WIDE": wide, "EVEN": False}, "i64" if wide else "i32")
         index = first + sum(torch.arange(size).reshape([-1 if d == e else 1 for e in range(len(shape))]) * stride for d, (size, stride) in enumerate(zip(shape, strides)))
         assert torch.equal(out.cpu(), -source.cpu()[index])
 
@@ -252,6 +252,7 @@ def test_threads(target):
 def test_values_never_make_further_kernels(target):
     x = torch.rand(64, 64, device=target)
     blend(x, x.t(), 0.5)
+    blend(x[:63, :63], x.t()[:63, :63], 0.5)  # rows of multiples of 16, and others
     known = len(_launch._compiled)
     for size, weight in ((17, 1.0), (33, 2.0), (64, 3.5)):
         blend(x[:size, :size], x.t()[:size, :size], weight)
@@ -281,3 +282,19 @@ def test_conflicts_are_found(seed):
             assert _shapes.conflict(x, y)
         if not shared and x.shape == y.shape and x.stride() == y.stride():
             assert not _shapes.conflict(x, y)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_rows_of_multiples_of_16(dtype, target):
+    """Rows that are loaded in vectors, and their neighbours, of which a size, a stride or an address is no multiple of 16."""
+    space = torch.randn(3 * 70 * 130, device=target).to(dtype)
+    for rows, columns, stride in ((7, 48, 96), (7, 48, 90), (7, 40, 96), (33, 64, 128), (5, 16, 32)):
+        for first in (0, 1, 16):
+            x = space[first:].as_strided((3, rows, columns), (70 * 130, stride, 1))
+            turned = space[first:].as_strided((3, rows, columns), (70 * 130, 1, stride))
+            column = space[first:].as_strided((3, rows, columns), (16, stride, 0))
+            for other in (x, turned, column, space[first:first + columns]):
+                expected = x.double() + other.double()
+                with nereid.ops.use(only=["add"], routing=False):
+                    got = x + other
+                torch.testing.assert_close(got, expected.to(dtype))

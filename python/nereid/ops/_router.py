@@ -26,7 +26,7 @@ from ._launch import DTYPES, POINTERS, compile_kernel
 from .kernels import pointwise as kernels
 from .pointwise import KINDS, Pointwise
 
-_INTERFACE = 3  # NEREID_OPS_INTERFACE
+_INTERFACE = 4  # NEREID_OPS_INTERFACE
 _OPERANDS, _OUTPUTS = 8, 4
 _SOURCES = ("kernels.cpp", "pointwise.cpp", "replay.cpp", "router.cpp")
 
@@ -166,7 +166,7 @@ def _make(key):
             constants["BLOCK"] = key.block
         else:
             kernel = kernels.tiled
-            constants |= {"UNIT_ROWS": key.row_mask, "ROWS": key.block, "COLUMNS": key.columns}
+            constants |= {"UNIT_ROWS": key.row_mask, "ROWS": key.block, "COLUMNS": key.columns, "EVEN": bool(key.flags & 4)}
     compiled = compile_kernel(kernel, device, kinds, constants, bool(key.flags & 1))
     _kept.append(compiled)
     return compiled.address

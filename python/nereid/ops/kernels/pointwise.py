@@ -174,34 +174,45 @@ def strided(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides
 
 
 @nereid.jit
-def tile_base(strides, indices, INDEX: tl.constexpr):
+def known(number, EVEN: tl.constexpr):
+    """The same number; with EVEN it is said to be a multiple of 16."""
+    if EVEN:
+        return tl.multiple_of(number, 16)
+    else:
+        return number
+
+
+@nereid.jit
+def tile_base(strides, indices, INDEX: tl.constexpr, EVEN: tl.constexpr):
     """The offset of a tile's outer dimensions: strides: one operand's; indices: one for each outer dimension."""
     base = tl.zeros((), INDEX)
     for d in tl.static_range(len(indices)):
-        base += indices[d] * strides[d]
+        base += indices[d] * known(strides[d], EVEN)
     return base
 
 
 @nereid.jit
-def tile_offsets(strides, base, row, column, LAST: tl.constexpr, BEFORE: tl.constexpr):
+def tile_offsets(strides, base, row, column, LAST: tl.constexpr, BEFORE: tl.constexpr, EVEN: tl.constexpr):
     """Offsets of a tile. LAST, BEFORE: whether the stride of the last and of the dimension before it is known to be 1."""
     if LAST:
         columns = column
     else:
-        columns = column * strides[len(strides) - 1]
+        columns = column * known(strides[len(strides) - 1], EVEN)
     if BEFORE:
         rows = row
     else:
-        rows = row * strides[len(strides) - 2]
+        rows = row * known(strides[len(strides) - 2], EVEN)
     return base + rows[:, None] + columns[None, :]
 
 
 @nereid.jit
 def tiled(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, COMMON: tl.constexpr, COMPUTE: tl.constexpr,
-          RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, UNIT_ROWS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):
+          RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, UNIT_ROWS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr,
+          EVEN: tl.constexpr):
     """Two dimensions at a time: each program takes ROWS x COLUMNS elements of the last two dimensions.
 
-    Arguments are as for `strided`; there are two sizes at least. UNIT_ROWS: a bit mask of operands whose stride before the last is 1.
+    Arguments are as for `strided`; there are two sizes at least. UNIT_ROWS: a bit mask of operands whose stride before the last is 1. EVEN: the last size and all strides
+    but these ones are multiples of 16, so rows of a tile are loaded in vectors.
     Numbers of programs: a tile for each ROWS x COLUMNS of the last two dimensions, times all other sizes, along one axis of the grid.
     """
     INDEX: tl.constexpr = tl.int64 if WIDE else tl.int32
@@ -209,6 +220,7 @@ def tiled(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, 
     number = tl.program_id(0)
     tiles = ((sizes[rank - 1] + COLUMNS - 1) // COLUMNS).to(tl.int32)
     column = (number % tiles).to(INDEX) * COLUMNS + tl.arange(0, COLUMNS)
+    width = known(sizes[rank - 1], EVEN)
     number = number // tiles
     tiles = ((sizes[rank - 2] + ROWS - 1) // ROWS).to(tl.int32)
     row = (number % tiles).to(INDEX) * ROWS + tl.arange(0, ROWS)
@@ -221,7 +233,7 @@ def tiled(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, 
             number = number // sizes[d]
         else:
             indices = (number, ) + indices
-    mask = (row < sizes[rank - 2])[:, None] & (column < sizes[rank - 1])[None, :]
+    mask = (row < sizes[rank - 2])[:, None] & (column < width)[None, :]
     loaded = ()
     for k in tl.static_range(len(ins)):
         if ins[k] is None:
@@ -229,12 +241,12 @@ def tiled(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, 
         elif len(in_strides[k]) == 0:
             loaded += (ins[k], )
         else:
-            base = tile_base(in_strides[k], indices, INDEX)
-            offsets = tile_offsets(in_strides[k], base, row, column, (UNIT >> (len(outs) + k)) & 1, (UNIT_ROWS >> (len(outs) + k)) & 1)
+            base = tile_base(in_strides[k], indices, INDEX, EVEN)
+            offsets = tile_offsets(in_strides[k], base, row, column, (UNIT >> (len(outs) + k)) & 1, (UNIT_ROWS >> (len(outs) + k)) & 1, EVEN)
             loaded += (tl.load(ins[k] + offsets, mask=mask), )
     results = called(fn, ins, loaded, scalars, COMMON, COMPUTE, RAW, NARROW)
     out_offsets = ()
     for k in tl.static_range(len(outs)):
-        base = tile_base(out_strides[k], indices, INDEX)
-        out_offsets += (tile_offsets(out_strides[k], base, row, column, (UNIT >> k) & 1, (UNIT_ROWS >> k) & 1), )
+        base = tile_base(out_strides[k], indices, INDEX, EVEN)
+        out_offsets += (tile_offsets(out_strides[k], base, row, column, (UNIT >> k) & 1, (UNIT_ROWS >> k) & 1, EVEN), )
     write(outs, out_offsets, results, mask, COMMON)
