@@ -71,13 +71,10 @@ step "wheel checks" "$python" scripts/check_wheel.py dist/*.whl
 export NEREID_CUDA_PATH=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"] + "/nvidia/cu13")')
 step "unit and IR tests" ctest --test-dir build/release --output-on-failure -j2 --output-junit "$PWD/$results/ctest.xml"
 step "Python tests" pytest python -n 2 tests --ignore tests/ops
-# The same sample each time, until all of tests/ops has passed once: `pytest tests/ops` runs everything.
-operators() { # operators N
-  [ -n "$all" ] || echo "--every $1 --first 50"
-}
-step "operators of PyTorch" pytest ops -n 2 tests/ops $(operators 40)
+step "operators of PyTorch" pytest ops -n 2 tests/ops --ignore tests/ops/fused $(sample 50)
 step "operators of PyTorch without the router" env NEREID_OPS_ROUTER=0 "$python" -m pytest -q -p no:cacheprovider \
-  --junitxml="$results/ops-python.xml" -n 2 tests/ops --ignore tests/ops/test_router.py $(operators 160)
+  --junitxml="$results/ops-python.xml" -n 2 tests/ops --ignore tests/ops/test_router.py --ignore tests/ops/fused $(sample 200)
+step "fused operators" pytest fused -n 2 tests/ops/fused $(sample 5)
 # Checked and debug mode, every launch compared (docs/testing.md).
 for mode in checked debug; do
   step "language tests in $mode mode" pytest "mode-$mode" -n 2 tests/language tests/kernels --mode "$mode" $(sample 40)

@@ -4,7 +4,7 @@
 
 Both run in turns with a cold cache (the L2 cache of the GPU is flushed between calls), the median over rounds counts. Results are compared first: with ATen's in
 fp64 where dtypes are narrower. The last lines give the geometric mean of ATen's time over ours, by family and over all. --routes writes the routing data of this
-machine (`nereid/ops/routes`), --routed lets those in force decide and lists what they leave to ours below 0.97.
+machine (`nereid/ops/routes`), or what was measured into a file that exists, --routed lets those in force decide and lists what they leave to ours below 0.97.
 """
 
 import argparse
@@ -171,6 +171,12 @@ def main():
         if speeds:
             print(f"    against flag-gems: {math.exp(statistics.mean(map(math.log, speeds))):.3f} of {len(speeds)} cases, the lowest {min(speeds):.2f}")
     if options.routes:
+        if options.routes.exists():
+            earlier = _routes.read(options.routes)
+            if earlier.machine != routes.machine:
+                sys.exit(f"{options.routes} is of another machine: {earlier.machine}")
+            earlier.update(routes)
+            routes = earlier
         routes.save(options.routes, date=time.strftime("%Y-%m-%d"))
     if options.json:
         with open(options.json, "w") as file:
