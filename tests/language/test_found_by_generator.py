@@ -12,6 +12,7 @@ from harness import DTYPES
 I8, I32, F16, F32 = (DTYPES[n] for n in ("int8", "int32", "float16", "float32"))
 
 
+@pytest.mark.not_in_mode("checked", "it reads rows in front of the view that it is given")
 def test_masked_rows_in_front_of_a_pointer(target):
     """Rows at negative distances: the offset of an instruction's address is negative."""
     kernel = harness.make("""@triton.jit
@@ -309,6 +310,7 @@ def kernel(x_ptr, y_ptr, z_ptr, n1: tl.int64, n3: tl.int64, step):
 """
 
 
+@pytest.mark.not_in_mode("checked", "it reads rows in front of the view that it is given")
 def test_scans_of_16_bit_floats_over_warps(target):
     """What lies before a warp's rows is chosen by its number; ptxas mixed the choice up with its parts, one row came out as if two before it were not there."""
     random = np.random.default_rng(3)
