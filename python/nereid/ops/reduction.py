@@ -31,8 +31,8 @@ def _tiles(device, kept_size, reduced_size, columns):
         if columns:
             kept = step_up(kept_size, (8, 64, 256))
             return _Tiles(True, kept, step_up(reduced_size, (8, 32)), False, 4)
-        reduced = step_up(reduced_size, (16, 128, 2048))
-        return _Tiles(False, 1 if reduced == 2048 or kept_size == 1 else step_up(kept_size, (8, 64)), reduced, False, 4)
+        reduced = step_up(reduced_size, (16, 64, 128, 256, 512, 1024, 2048))
+        return _Tiles(False, 1 if reduced >= 1024 or kept_size == 1 else step_up(kept_size, (8, 64)), reduced, False, 4)
     if columns:
         if reduced_size <= 4 and kept_size >= 1024:
             return _Tiles(True, 1024, step_up(reduced_size, (1, 4)), False, 4)

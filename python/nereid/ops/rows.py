@@ -26,6 +26,8 @@ class Rows:
     finish: object = functions.as_found
     map: object = functions.itself
     tile: object = None
+    keep: object = None
+    of_kept: object = None
     combine: object = functions.add
     identity: object = functions.zero
     reduced_inputs: int = 1
@@ -90,6 +92,7 @@ class Rows:
         }
         constants = {
             "MAP": self.map, "TILE": self.tile, "COMBINE": self.combine, "IDENTITY": self.identity, "FINISH": self.finish, "APPLY": self.apply,
+            "KEEP": self.keep, "OF_KEPT": self.of_kept,
             "REDUCED_INPUTS": self.reduced_inputs, "COMPUTE": compute, "COLUMNS": columns, "WHOLE": whole,
             "UNIT": units([stride[-1] for stride in ((*out_kept, *in_kept) if columns else (*out_reduced, *in_reduced))]),
             "K_FIXED": fixed(in_kept), "R_FIXED": fixed(in_reduced), "BK": kept_block, "BR": reduced_block, "WIDE": reach > NARROW
@@ -120,8 +123,8 @@ def _blocks(device, kept_size, reduced_size, columns):
     if device.type == "cpu":
         if columns:
             return step_up(kept_size, (8, 64)), step_up(reduced_size, (8, 32)), 4
-        reduced = step_up(reduced_size, (16, 128, 1024, 4096))
-        return 1 if kept_size == 1 or reduced >= 1024 else 8, reduced, 4
+        reduced = step_up(reduced_size, (16, 64, 128, 256, 512, 1024, 2048, 4096))
+        return 1 if kept_size == 1 or reduced >= 256 else 8, reduced, 4
     if columns:
         kept = step_up(kept_size, (16, 64))
         return kept, step_up(reduced_size, (16, 64, 128)), 4

@@ -80,7 +80,8 @@ def _softmax_gradient(rows):
 
 EXPONENTIALS = {"tile": reductions.exponentials, "combine": reductions.joined_exponentials, "identity": reductions.no_exponentials, "states": 2, "row_values": 2}
 MOMENTS = {"tile": reductions.moments, "combine": reductions.joined_moments, "identity": reductions.no_moments, "states": 3}
-declare(OnRows(name="_softmax", tensors=("self", ), compute=_softmax(Rows(**EXPONENTIALS, finish=functions.shifted, apply=functions.softmax))))
+declare(OnRows(name="_softmax", tensors=("self", ), compute=_softmax(Rows(**EXPONENTIALS, finish=functions.shifted, apply=functions.softmax,
+                                                                            keep=functions.kept_exponentials, of_kept=functions.softmax_of_kept))))
 declare(OnRows(name="_log_softmax", tensors=("self", ), compute=_softmax(Rows(**EXPONENTIALS, finish=functions.shifted_log, apply=functions.log_softmax))))
 declare(OnRows(name="_softmax_backward_data", tensors=("grad_output", "output"), compute=_softmax_gradient(
     Rows(map=reductions.product, apply=functions.softmax_gradient, reduced_inputs=2))))

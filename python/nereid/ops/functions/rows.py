@@ -3,6 +3,8 @@
 import nereid
 import nereid.language as tl
 
+from . import reductions
+
 # Softmax. Row values: the greatest element, and the sum of exponentials or its logarithm.
 
 
@@ -14,6 +16,20 @@ def shifted(states, scalars, COMPUTE: tl.constexpr):
 @nereid.jit
 def softmax(values, row, scalars):
     return (tl.exp(values[0] - row[0]) / row[1],)
+
+
+@nereid.jit
+def kept_exponentials(values, mask, count, scalars, AXIS: tl.constexpr):
+    """Of whole rows: their states as of `reductions.exponentials`, and the exponentials, which are not computed again."""
+    x = tl.where(mask, values[0], float("-inf"))
+    top = tl.reduce(x, AXIS, reductions.maximum)
+    exponentials = tl.exp(x - tl.expand_dims(top, AXIS))
+    return (top, tl.sum(tl.where(mask, exponentials, 0), AXIS)), (exponentials,)
+
+
+@nereid.jit
+def softmax_of_kept(kept, row, scalars):
+    return (kept[0] * (1 / row[1]),)
 
 
 @nereid.jit

@@ -5,6 +5,8 @@ TILE, COMBINE and IDENTITY. Besides:
 
     FINISH(states, scalars, COMPUTE)           a tuple of values of each row; the first of them are written to `row_outs`
     APPLY(values, row_values, scalars)         blocks of all inputs and the row's values, which broadcast → a tuple of blocks for `outs`
+    KEEP(values, mask, count, scalars, AXIS)   None, or for tiles that hold whole rows, in place of TILE: the states, and a tuple of blocks that
+    OF_KEPT(kept, row_values, scalars)         makes the blocks for `outs` of, in place of APPLY
 """
 
 import nereid
@@ -73,7 +75,7 @@ def tile_states(values, mask, count, scalars, identity, MAP: tl.constexpr, TILE:
 def rows(outs, row_outs, ins, given, scalars, kept_outer, kept_size, reduced_outer, reduced_size, in_kept_strides, in_reduced_strides,
          out_kept_strides, out_reduced_strides, row_strides, given_strides, tiles_of_part,
          MAP: tl.constexpr, TILE: tl.constexpr, COMBINE: tl.constexpr, IDENTITY: tl.constexpr, FINISH: tl.constexpr, APPLY: tl.constexpr,
-         REDUCED_INPUTS: tl.constexpr, COMPUTE: tl.constexpr, COLUMNS: tl.constexpr, WHOLE: tl.constexpr, UNIT: tl.constexpr,
+         KEEP: tl.constexpr, OF_KEPT: tl.constexpr, REDUCED_INPUTS: tl.constexpr, COMPUTE: tl.constexpr, COLUMNS: tl.constexpr, WHOLE: tl.constexpr, UNIT: tl.constexpr,
          K_FIXED: tl.constexpr, R_FIXED: tl.constexpr, BK: tl.constexpr, BR: tl.constexpr, WIDE: tl.constexpr):
     """Grid: (tiles of rows, parts of the reduced dimensions; 1 unless the row's values are given).
 
@@ -113,9 +115,14 @@ def rows(outs, row_outs, ins, given, scalars, kept_outer, kept_size, reduced_out
         values = read_all(in_rows, in_kept_strides, in_reduced_strides, 0, 0, reduced_outer, k, r, k_mask, r < count, len(ins), COMPUTE,
                           UNIT, len(outs), K_FIXED, R_FIXED, COLUMNS, WIDE, SHAPE)
         identity = IDENTITY(COMPUTE, None)
-        states = tile_states(values, mask, count, scalars, identity, MAP, TILE, COMBINE, AXIS)
-        row_values = FINISH(states, scalars, COMPUTE)
-        results = APPLY(values, expanded(row_values, AXIS), scalars)
+        if KEEP is not None:
+            states, kept = KEEP(values, mask, count, scalars, AXIS)
+            row_values = FINISH(states, scalars, COMPUTE)
+            results = OF_KEPT(kept, expanded(row_values, AXIS), scalars)
+        else:
+            states = tile_states(values, mask, count, scalars, identity, MAP, TILE, COMBINE, AXIS)
+            row_values = FINISH(states, scalars, COMPUTE)
+            results = APPLY(values, expanded(row_values, AXIS), scalars)
         targets = places(out_rows, out_kept_strides, out_reduced_strides, 0, 0, reduced_outer, k, r, UNIT, 0, COLUMNS, WIDE)
         for i in tl.static_range(len(outs)):
             write(targets[i], results[i], mask)
