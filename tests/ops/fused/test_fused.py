@@ -29,6 +29,11 @@ def linear(target):
 def samples(target):
     """{name: (operator, arguments)}: a sample of every operator, by family."""
     return {name: (fused.FUSED[name].overload, arguments) for family in (gated, losses, linear) for name, arguments in family(target).items()}
+    weight = random(32, device=target, seed=2)
+    return {
+        "swiglu": (fused.swiglu, (gate, up)), "geglu": (fused.geglu, (gate, up, "tanh")),
+        "rms_norm": (fused.rms_norm, (gate, weight)), "add_rms_norm": (fused.add_rms_norm, (gate, up, weight)),
+    }
 
 
 def test_every_operator_is_sampled_or_a_step_of_one():

@@ -11,3 +11,6 @@ from .losses import cross_entropy, linear_cross_entropy
 __all__ = [
     "FUSED", "cross_entropy", "geglu", "linear", "linear_cross_entropy", "linear_swiglu", "register_sharding", "silu_and_mul", "swiglu"
 ]
+from .norms import add_rms_norm, rms_norm
+
+__all__ = ["FUSED", "add_rms_norm", "geglu", "register_sharding", "rms_norm", "silu_and_mul", "swiglu"]
