@@ -20,6 +20,15 @@ def add_rms(x, residual, *others, dtype=torch.float64, **named):
     return rms(total, *others, **named), total
 
 
+def layer(x, weight=None, bias=None, eps=1e-5):
+    return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+def add_layer(x, residual, *others, dtype=torch.float64, **named):
+    total = rounded(x + residual, dtype)
+    return layer(total, *others, **named), total
+
+
 def rounded(x, dtype):
     """x as it is rounded to a dtype, with the gradient of x."""
     return x + (x.to(dtype).double() - x).detach()
@@ -36,6 +45,33 @@ def test_rms_norm(dtype, target):
         x, residual, weight, _ = operands(shape, dtype, target)
         check(fused.rms_norm, rms, [x, weight], units=4)
         check(fused.add_rms_norm, lambda *given, **named: add_rms(*given, dtype=dtype, **named), [x, residual, weight], units=4, weight_offset=1.0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_layer_norm(dtype, target):
+    for shape in ((7, 33), (2, 3, 128), (0, 4), (3, 0), (5, )):
+        x, residual, weight, bias = operands(shape, dtype, target)
+        check(fused.layer_norm, layer, [x, weight, bias], units=4)
+        check(fused.add_layer_norm, lambda *given, **named: add_layer(*given, dtype=dtype, **named), [x, residual, weight, bias], units=4)
+
+
+def test_layer_norm_without_weight_or_bias(target):
+    x, residual, weight, bias = operands((6, 40), torch.float32, target)
+    for given in ((None, None), (weight, None), (None, bias)):
+        check(fused.layer_norm, layer, [x, *given], units=8, eps=1e-2)
+    check(fused.add_layer_norm, add_layer, [x, residual], units=8)
+
+
+@pytest.mark.parametrize("rows,columns", [(2200, 20), (3, 2048), (270, 2500)])
+def test_layer_norm_sizes(rows, columns, target):
+    x, residual, weight, bias = operands((rows, columns), torch.float32, target)
+    check(fused.add_layer_norm, add_layer, [x, residual, weight, bias], units=16)
+
+
+def test_layer_norm_far_from_zero(target):
+    """The variance is that of the differences from the mean: sums of squares would lose it."""
+    x = random(4, 300, device=target) + 10000
+    check(fused.layer_norm, layer, [x], units=4000, gradients=False)
 
 
 def test_rms_norm_without_weight(target):

@@ -12,5 +12,9 @@ __all__ = [
     "FUSED", "cross_entropy", "geglu", "linear", "linear_cross_entropy", "linear_swiglu", "register_sharding", "silu_and_mul", "swiglu"
 ]
 from .norms import add_rms_norm, rms_norm
+from .norms import add_layer_norm, add_rms_norm, layer_norm, rms_norm
+from .norms_quantized import (add_layer_norm_quantized, add_rms_norm_quantized, layer_norm_quantized, quantize, rms_norm_quantized,
+                              swiglu_quantized)
 
-__all__ = ["FUSED", "add_rms_norm", "geglu", "register_sharding", "rms_norm", "silu_and_mul", "swiglu"]
+__all__ = ["FUSED", "add_layer_norm", "add_layer_norm_quantized", "add_rms_norm", "add_rms_norm_quantized", "geglu", "layer_norm",
+           "layer_norm_quantized", "quantize", "register_sharding", "rms_norm", "rms_norm_quantized", "silu_and_mul", "swiglu", "swiglu_quantized"]

@@ -69,11 +69,13 @@ def run(kind, out, total, x, residual, weight, bias, eps, offset=0.0, scales=Non
     """Launches the forward step. out, total: contiguous results. scales, scale, scaling, group, largest: as for the kernel's arguments in capitals."""
     rows, columns = math.prod(x.shape[:-1]), x.shape[-1]
     if not rows * columns:
-        return
+        if not (scaling == "given" or scaling == "row" and rows):
+            return
+        columns = 0  # only scales are written
     x, x_stride = as_rows(x)
     residual, residual_stride = (None, 0) if residual is None else as_rows(residual)
     whole, height, block, warps = tiles(x.device, rows, columns, unit=group)
-    launch(kernels.whole_rows if whole else kernels.long_rows, cdiv(rows, height), x.device, {
+    launch(kernels.whole_rows if whole else kernels.long_rows, max(1, cdiv(rows, height)), x.device, {
         "out": out, "total": total, "scales": scales, "x": x, "residual": residual, "weight": _contiguous(weight), "bias": _contiguous(bias), "scale": scale, "rows": rows,
         "columns": columns, "out_stride": columns, "x_stride": x_stride, "residual_stride": residual_stride, "eps": float(eps), "offset": float(offset)
     }, {
@@ -209,4 +211,67 @@ def add_rms_norm(x, residual, weight, eps, weight_offset):
     check(x, residual, weight)
     out, total = like(x), like(x)
     run("rms", out, total, x, residual, weight, None, eps, weight_offset)
+    return out, total
+
+
+# LayerNorm
+
+
+def _layer_save(ctx, inputs, output):
+    *saved, ctx.eps = inputs
+    ctx.save_for_backward(*saved)
+
+
+def _add_layer_save(ctx, inputs, output):
+    _, _, weight, bias, ctx.eps = inputs
+    ctx.save_for_backward(output[1], weight, bias)
+    ctx.set_materialize_grads(False)
+
+
+def _add_layer_backward(ctx, grad, total_grad):
+    total, weight, bias = ctx.saved_tensors
+    if grad is None:
+        return total_grad, total_grad, None, None, None
+    of_x, of_weight, of_bias = layer_norm_backward(grad, total_grad, total, weight, bias, ctx.eps)
+    return of_x, of_x, of_weight, of_bias, None
+
+
+def _fake_layer_gradient(grad, total_grad, x, weight, bias, eps):
+    return x.new_empty(x.shape), None if weight is None else weight.new_empty(weight.shape), None if bias is None else bias.new_empty(bias.shape)
+
+
+def _fake_layer(x, weight=None, bias=None, eps=1e-5):
+    check(x, None, weight, bias)
+    return x.new_empty(x.shape)
+
+
+def _fake_add_layer(x, residual, weight=None, bias=None, eps=1e-5):
+    check(x, residual, weight, bias)
+    return x.new_empty(x.shape), x.new_empty(x.shape)
+
+
+@operator("layer_norm_backward(Tensor grad, Tensor? total_grad, Tensor x, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor?, Tensor?)",
+          fake=_fake_layer_gradient, sharding=_columns_rule(3, 2, 1, 2))
+def layer_norm_backward(grad, total_grad, x, weight, bias, eps):
+    """The gradients of x (and of the residual), of the weight and of the bias. x: what was normalised; total_grad: None or the gradient of the sum."""
+    return gradient("layer", grad, total_grad, x, weight, bias, eps)
+
+
+@operator("layer_norm(Tensor x, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) -> Tensor", fake=_fake_layer,
+          backward=lambda ctx, grad: (*layer_norm_backward(grad, None, *ctx.saved_tensors, ctx.eps), None), save=_layer_save, sharding=_columns_rule(1, 2, 1))
+def layer_norm(x, weight, bias, eps):
+    """(x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, over the last dimension. weight, bias: (n,), of any float dtype, or None. Everything else as for `rms_norm`."""
+    check(x, None, weight, bias)
+    out = like(x)
+    run("layer", out, None, x, None, weight, bias, eps)
+    return out
+
+
+@operator("add_layer_norm(Tensor x, Tensor residual, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) -> (Tensor, Tensor)", fake=_fake_add_layer,
+          backward=_add_layer_backward, save=_add_layer_save, sharding=_columns_rule(2, 2, 2))
+def add_layer_norm(x, residual, weight, bias, eps):
+    """(layer_norm(sum), sum) of sum = x + residual, rounded to x's dtype. residual: of x's shape and dtype. Everything else as for `layer_norm`."""
+    check(x, residual, weight, bias)
+    out, total = like(x), like(x)
+    run("layer", out, total, x, residual, weight, bias, eps)
     return out, total

@@ -10,6 +10,8 @@ import nereid
 import nereid.language as tl
 from nereid.language.extra import libdevice
 
+from ..functions import gated
+
 #: The least normal number of fp32: no scale is smaller, so that none is 0 and the inverse is finite.
 LEAST = tl.constexpr(1.1754943508222875e-38)
 
@@ -30,7 +32,7 @@ def summed(x, residual, total, x_place, residual_place, total_place, mask, KIND:
     """A block of what is normalised: x, x + residual as it is rounded in `total`, or silu(x) * residual."""
     value = read_row(x, x_place, mask, COMPUTE)
     if KIND == "swiglu":
-        value = value * (1 / (1 + tl.exp(-value))) * read_row(residual, residual_place, mask, COMPUTE)
+        value = gated.swiglu(value, read_row(residual, residual_place, mask, COMPUTE), x.dtype.element_ty.primitive_bitwidth == 16)
     elif residual is not None:
         value = value + read_row(residual, residual_place, mask, COMPUTE)
         rounded = value.to(x.dtype.element_ty)
@@ -81,7 +83,10 @@ def store_quantised(out, scales, scale, value, largest, place, scale_place, row_
         tl.store(scales + scale_place, found, mask=group_mask)
         value = tl.reshape(parts * tl.expand_dims(1 / found, 2), (BM, BN))
     else:
-        value = value * (1 / tl.load(scale).to(tl.float32))
+        given = tl.load(scale)
+        if tl.program_id(0) == 0:
+            tl.store(scales, given)
+        value = value * (1 / given)
     tl.store(out + place, limited(value, LARGEST, INTEGER).to(out.dtype.element_ty), mask=mask)
 
 
