@@ -36,9 +36,13 @@ def samples(target):
     """{name: (operator, arguments)}: a sample of every operator, by family."""
     return {name: (fused.FUSED[name].overload, arguments) for family in (gated, losses, linear) for name, arguments in family(target).items()}
     weight = random(32, device=target, seed=2)
+    heads, table, slots = gate.view(4, 2, 16), random(4, 8, device=target), torch.tensor([3, -1, 0, 1], device=target)
+    caches = [torch.zeros(2, 4, 2, 16, device=target) for _ in range(4)]
     return {
         "swiglu": (fused.swiglu, (gate, up)), "geglu": (fused.geglu, (gate, up, "tanh")),
         "rms_norm": (fused.rms_norm, (gate, weight)), "add_rms_norm": (fused.add_rms_norm, (gate, up, weight)),
+        "rope": (fused.rope, (heads, heads, table, table)), "cache_write": (fused.cache_write, (heads, heads, caches[0], caches[1], slots)),
+        "qk_norm_rope_cache": (fused.qk_norm_rope_cache, (heads, heads, heads, None, None, table, table, None, caches[2], caches[3], slots)),
         # int8: opcheck cannot compare 8-bit floats
         "quantize": (fused.quantize, (gate, None, 0, torch.int8)), "swiglu_quantized": (fused.swiglu_quantized, (gate, None, None, 16, torch.int8)),
         "rms_norm_quantized": (fused.rms_norm_quantized, (gate, weight, 1e-6, 1.0, None, 0, torch.int8)),
