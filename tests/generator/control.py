@@ -184,15 +184,16 @@ class Control:
         """A loop that carries a tuple, whose items change places; its items as variables behind it."""
         shape, dtype = self.shape(), self.choose((F32, I32, I64, *FLOATS))
         first, second = (self.name_it(self.expr(shape, 1, dtype)) for _ in range(2))
-        third = self.scalar_int()
+        third, high = self.scalar_int(), self.scalar_int(1, 4)
         name, counter = self.fresh("t"), self.fresh("i")
+        of_counter = I64 if high.dtype is I64 else I32
         self.emit(Assign([name], Node("tuple", [first.node, second.node, third.node])))
 
         def item(index):
             return E(Node("item", [Node("var", [], {"name": name})], {"index": index}), self.rep.scope[name][index])
 
         def body():
-            self.rep.scope[counter] = Value(I32, np.asarray(0, np.int32))
+            self.rep.scope[counter] = Value(of_counter, np.asarray(0, of_counter.array))
             self.protected.add(counter)
             if self.chance(0.4):
                 self.statement()
@@ -209,7 +210,7 @@ class Control:
             self.emit(Assign([name], value))
 
         block = self.loop_of(body)
-        self.emit(For(counter, lit(0), self.scalar_int(1, 4).node, 1, self.choose(("range", "tl.range")), block))
+        self.emit(For(counter, lit(0), high.node, 1, self.choose(("range", "tl.range")), block))
         self.unpack(E(Node("var", [], {"name": name}), self.rep.scope[name]))
 
     def loop_of(self, body):

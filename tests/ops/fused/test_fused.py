@@ -8,15 +8,41 @@ import nereid.ops
 from nereid.ops import fused
 
 
-def gated(target):
 #: Parts of names of operators without gradient.
 NO_GRADIENT = ("quantize", "cache")
 
 
-def samples(target):
-    """{name: (operator, arguments)}: a sample of every family."""
+def gated(target):
     gate, up = random(4, 32, device=target), random(4, 32, device=target, seed=1)
     return {"swiglu": (gate, up), "geglu": (gate, up, "tanh")}
+
+
+def norms(target):
+    gate, up, weight = random(4, 32, device=target), random(4, 32, device=target, seed=1), random(32, device=target, seed=2)
+    return {
+        "rms_norm": (gate, weight), "add_rms_norm": (gate, up, weight), "layer_norm": (gate, weight, weight), "add_layer_norm": (gate, up, weight, weight)
+    }
+
+
+def quantized(target):
+    """Results are int8: opcheck cannot compare 8-bit floats."""
+    gate, up, weight = random(4, 32, device=target), random(4, 32, device=target, seed=1), random(32, device=target, seed=2)
+    return {
+        "quantize": (gate, None, 0, torch.int8), "swiglu_quantized": (gate, None, None, 16, torch.int8),
+        "rms_norm_quantized": (gate, weight, 1e-6, 1.0, None, 0, torch.int8),
+        "add_rms_norm_quantized": (gate, up, weight, 1e-6, 0.0, up[0, :1].abs(), 0, torch.int8),
+        "layer_norm_quantized": (gate, weight, None, 1e-5, None, 0, torch.int8),
+        "add_layer_norm_quantized": (gate, up, weight, weight, 1e-5, None, 16, torch.int8)
+    }
+
+
+def rotary(target):
+    heads, table, slots = random(4, 2, 16, device=target), random(4, 8, device=target), torch.tensor([3, -1, 0, 1], device=target)
+    caches = [torch.zeros(2, 4, 2, 16, device=target) for _ in range(4)]
+    return {
+        "rope": (heads, heads, table, table), "cache_write": (heads, heads, caches[0], caches[1], slots),
+        "qk_norm_rope_cache": (heads, heads, heads, None, None, table, table, None, caches[2], caches[3], slots)
+    }
 
 
 def losses(target):
@@ -34,23 +60,8 @@ def linear(target):
 
 def samples(target):
     """{name: (operator, arguments)}: a sample of every operator, by family."""
-    return {name: (fused.FUSED[name].overload, arguments) for family in (gated, losses, linear) for name, arguments in family(target).items()}
-    weight = random(32, device=target, seed=2)
-    heads, table, slots = gate.view(4, 2, 16), random(4, 8, device=target), torch.tensor([3, -1, 0, 1], device=target)
-    caches = [torch.zeros(2, 4, 2, 16, device=target) for _ in range(4)]
-    return {
-        "swiglu": (fused.swiglu, (gate, up)), "geglu": (fused.geglu, (gate, up, "tanh")),
-        "rms_norm": (fused.rms_norm, (gate, weight)), "add_rms_norm": (fused.add_rms_norm, (gate, up, weight)),
-        "rope": (fused.rope, (heads, heads, table, table)), "cache_write": (fused.cache_write, (heads, heads, caches[0], caches[1], slots)),
-        "qk_norm_rope_cache": (fused.qk_norm_rope_cache, (heads, heads, heads, None, None, table, table, None, caches[2], caches[3], slots)),
-        # int8: opcheck cannot compare 8-bit floats
-        "quantize": (fused.quantize, (gate, None, 0, torch.int8)), "swiglu_quantized": (fused.swiglu_quantized, (gate, None, None, 16, torch.int8)),
-        "rms_norm_quantized": (fused.rms_norm_quantized, (gate, weight, 1e-6, 1.0, None, 0, torch.int8)),
-        "add_rms_norm_quantized": (fused.add_rms_norm_quantized, (gate, up, weight, 1e-6, 0.0, up[0, :1].abs(), 0, torch.int8)),
-        "layer_norm_quantized": (fused.layer_norm_quantized, (gate, weight, None, 1e-5, None, 0, torch.int8)),
-        "add_layer_norm_quantized": (fused.add_layer_norm_quantized, (gate, up, weight, weight, 1e-5, None, 16, torch.int8)),
-        "layer_norm": (fused.layer_norm, (gate, weight, weight)), "add_layer_norm": (fused.add_layer_norm, (gate, up, weight, weight)),
-    }
+    families = (gated, norms, quantized, rotary, losses, linear)
+    return {name: (fused.FUSED[name].overload, arguments) for family in families for name, arguments in family(target).items()}
 
 
 def test_every_operator_is_sampled_or_a_step_of_one():

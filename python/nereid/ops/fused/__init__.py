@@ -7,15 +7,12 @@ from ._declare import FUSED, register_sharding
 from .gated import geglu, silu_and_mul, swiglu
 from .linear import linear, linear_swiglu
 from .losses import cross_entropy, linear_cross_entropy
-
-__all__ = [
-    "FUSED", "cross_entropy", "geglu", "linear", "linear_cross_entropy", "linear_swiglu", "register_sharding", "silu_and_mul", "swiglu"
-]
-from .norms import add_rms_norm, rms_norm
 from .norms import add_layer_norm, add_rms_norm, layer_norm, rms_norm
-from .norms_quantized import (add_layer_norm_quantized, add_rms_norm_quantized, layer_norm_quantized, quantize, rms_norm_quantized,
-                              swiglu_quantized)
+from .norms_quantized import (add_layer_norm_quantized, add_rms_norm_quantized, layer_norm_quantized, quantize, rms_norm_quantized, swiglu_quantized)
 from .rotary import cache_write, qk_norm_rope_cache, rope
 
-__all__ = ["FUSED", "add_layer_norm", "add_layer_norm_quantized", "add_rms_norm", "add_rms_norm_quantized", "cache_write", "geglu", "layer_norm",
-           "layer_norm_quantized", "qk_norm_rope_cache", "quantize", "register_sharding", "rms_norm", "rms_norm_quantized", "rope", "silu_and_mul", "swiglu", "swiglu_quantized"]
+__all__ = [
+    "FUSED", "add_layer_norm", "add_layer_norm_quantized", "add_rms_norm", "add_rms_norm_quantized", "cache_write", "cross_entropy", "geglu", "layer_norm",
+    "layer_norm_quantized", "linear", "linear_cross_entropy", "linear_swiglu", "qk_norm_rope_cache", "quantize", "register_sharding", "rms_norm",
+    "rms_norm_quantized", "rope", "silu_and_mul", "swiglu", "swiglu_quantized"
+]
