@@ -21,6 +21,12 @@ def norms(target):
     gate, up, weight = random(4, 32, device=target), random(4, 32, device=target, seed=1), random(32, device=target, seed=2)
     return {
         "rms_norm": (gate, weight), "add_rms_norm": (gate, up, weight), "layer_norm": (gate, weight, weight), "add_layer_norm": (gate, up, weight, weight)
+        "swiglu": (fused.swiglu, (gate, up)), "geglu": (fused.geglu, (gate, up, "tanh")),
+        "cross_entropy": (torch.ops.nereid.cross_entropy.default, (gate, target_classes, -100, 0.1)),
+        "linear_cross_entropy": (torch.ops.nereid.linear_cross_entropy.default, (gate, random(40, 32, device=target), target_classes)),
+        "adamw_": (torch.ops.nereid.adamw_.default, ([gate.clone()], [up.clone()], [up * 0], [up * 0], [torch.zeros((), device=target)], [], 0.1, 0.9, 0.99, 1e-8, 0.1)),
+        "gradient_norm": (torch.ops.nereid.gradient_norm.default, ([gate, up], 2.0)),
+        "clip_gradients_": (torch.ops.nereid.clip_gradients_.default, ([gate.clone(), up.clone()], 1.0, torch.ones((), device=target))),
     }
 
 

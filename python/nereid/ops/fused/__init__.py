@@ -16,3 +16,6 @@ __all__ = [
     "layer_norm_quantized", "linear", "linear_cross_entropy", "linear_swiglu", "qk_norm_rope_cache", "quantize", "register_sharding", "rms_norm",
     "rms_norm_quantized", "rope", "silu_and_mul", "swiglu", "swiglu_quantized"
 ]
+from .optimizers import AdamW, adamw_, clip_gradients_, gradient_norm
+
+__all__ = ["FUSED", "AdamW", "adamw_", "clip_gradients_", "cross_entropy", "geglu", "gradient_norm", "linear_cross_entropy", "register_sharding", "silu_and_mul", "swiglu"]

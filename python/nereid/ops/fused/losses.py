@@ -12,7 +12,7 @@ from . import _arguments
 from ._declare import operator
 
 _REDUCTIONS = ("mean", "sum", "none")
-_SIZES = {name: "i32" for name in ("columns", "columns_of_part", "rows", "part_count", "m_size", "n_size", "k_size")}
+_SIZES = {name: "i32" for name in ("columns", "tiles_of_part", "rows", "part_count", "m_size", "n_size", "k_size")}
 #: The most bytes of gradients of logits that the backward step of `linear_cross_entropy` holds.
 _CHUNK = 1 << 30
 
@@ -147,7 +147,7 @@ def _differentiate(out, grad, grad_lse, logits, target, lse, count, ignore_index
         "out": out, "grad": grad, "grad_lse": grad_lse, "logits": logits, "target": target, "lse": lse, "count": count if reduction == "mean" else None,
         "row_stride": logits.stride(0), "column_stride": logits.stride(1), "out_row_stride": out.stride(0), "out_column_stride": out.stride(1), "target_stride": target.stride(0),
         "grad_stride": grad.stride(0) if reduction == "none" else 0, "grad_lse_stride": 0 if grad_lse is None else grad_lse.stride(0), "columns": columns,
-        "columns_of_part": of_part, **_numbers(columns, ignore_index, label_smoothing, z_loss, softcap)
+        "tiles_of_part": of_part // block, **_numbers(columns, ignore_index, label_smoothing, z_loss, softcap)
     }
     constants = {**_kinds(logits.dtype, label_smoothing, z_loss), "CAP": softcap != 0, "REDUCTION": reduction, **_access(logits, out), "BLOCK": block}
     launch(kernels.gradient_of_rows, (rows, cdiv(columns, of_part)), device, arguments, constants, _SIZES, num_warps=warps)
@@ -196,7 +196,7 @@ def entropy(logits, target, ignore_index, label_smoothing, z_loss, softcap, redu
         losses = torch.empty((rows, ), dtype=lse.dtype, device=device)
     arguments = {
         "loss": losses if parts is None else None, "lse": lse if parts is None else None, "parts": parts, "chosen": chosen, "logits": logits, "target": target,
-        "row_stride": logits.stride(0), "column_stride": logits.stride(1), "target_stride": target.stride(0), "rows": rows, "columns": columns, "columns_of_part": of_part,
+        "row_stride": logits.stride(0), "column_stride": logits.stride(1), "target_stride": target.stride(0), "rows": rows, "columns": columns, "tiles_of_part": of_part // block,
         **numbers, "softcap": float(softcap)
     }
     launch(kernels.entropy_of_rows, (rows, count_of_parts), device, arguments, {**kinds, "CAP": softcap != 0, **_access(logits), "R": repetitions, "L": lanes}, _SIZES,

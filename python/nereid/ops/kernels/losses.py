@@ -55,14 +55,14 @@ def finished_loss(lse, chosen, plain, target, columns, smoothing, share, z_loss,
 
 
 @nereid.jit
-def entropy_of_rows(loss, lse, parts, chosen, logits, target, row_stride, column_stride, target_stride, rows, columns, columns_of_part, ignore_index, smoothing, share, z_loss,
+def entropy_of_rows(loss, lse, parts, chosen, logits, target, row_stride, column_stride, target_stride, rows, columns, tiles_of_part, ignore_index, smoothing, share, z_loss,
                     softcap, SMOOTH: tl.constexpr, Z: tl.constexpr, CAP: tl.constexpr, COMPUTE: tl.constexpr, UNIT: tl.constexpr, ALIGNED: tl.constexpr,
                     VECTOR: tl.constexpr, R: tl.constexpr, L: tl.constexpr):
     """Loss and log-sum-exp of rows of logits, or the states of parts of rows. Grid: (rows, parts).
 
     loss, lse         by row, contiguous, used when a row has one part
     parts, chosen     else the states (2 or, with SMOOTH, 3; part, row), contiguous, and the logits of the targets by row; or None
-    columns_of_part   a multiple of R * L; the last part has what is left
+    tiles_of_part     tiles of a part; the last part has what is left
     SMOOTH, Z, CAP    whether smoothing, z_loss and softcap are not 0
     share             smoothing / columns
     UNIT              whether column_stride is 1; ALIGNED: whether rows begin at multiples of 16 bytes and `columns` is a multiple of VECTOR, the elements of 16 bytes
@@ -72,8 +72,8 @@ def entropy_of_rows(loss, lse, parts, chosen, logits, target, row_stride, column
     wanted = tl.load(target + row * target_stride)
     ignored = wanted == ignore_index
     size = hinted(columns, ALIGNED, VECTOR)
-    first = tl.minimum(tl.program_id(1) * columns_of_part, size)
-    last = tl.where(ignored, first, tl.minimum(first + columns_of_part, size))
+    first = tl.program_id(1) * tiles_of_part * (R * L)
+    last = tl.where(ignored, first, tl.minimum(first + tiles_of_part * (R * L), size))
     whole = first + (last - first) // (R * L) * (R * L)
     column_step = step(column_stride, UNIT, True)
     within = tl.arange(0, R)[:, None] * L + tl.arange(0, L)[None, :]
@@ -216,7 +216,7 @@ def gradient_of(x, column, lse, wanted, a, b, c, softcap, SMOOTH: tl.constexpr, 
 
 @nereid.jit
 def gradient_of_rows(out, grad, grad_lse, logits, target, lse, count, row_stride, column_stride, out_row_stride, out_column_stride, target_stride, grad_stride,
-                     grad_lse_stride, columns, columns_of_part, ignore_index, smoothing, share, z_loss, softcap, SMOOTH: tl.constexpr, Z: tl.constexpr, CAP: tl.constexpr,
+                     grad_lse_stride, columns, tiles_of_part, ignore_index, smoothing, share, z_loss, softcap, SMOOTH: tl.constexpr, Z: tl.constexpr, CAP: tl.constexpr,
                      REDUCTION: tl.constexpr, COMPUTE: tl.constexpr, UNIT: tl.constexpr, OUT_UNIT: tl.constexpr, ALIGNED: tl.constexpr, VECTOR: tl.constexpr,
                      BLOCK: tl.constexpr):
     """The gradients of the logits of a row. Grid: (rows, parts). `out` may be `logits`. Other arguments: see `entropy_of_rows` and `factors_of`."""
@@ -228,8 +228,8 @@ def gradient_of_rows(out, grad, grad_lse, logits, target, lse, count, row_stride
     ignored = wanted == ignore_index
     cap = softcap.to(COMPUTE)
     size = hinted(columns, ALIGNED, VECTOR)
-    first = tl.program_id(1) * columns_of_part
-    last = tl.minimum(first + columns_of_part, size)
+    first = tl.program_id(1) * tiles_of_part * BLOCK
+    last = tl.minimum(first + tiles_of_part * BLOCK, size)
     column_step = step(column_stride, UNIT, True)
     out_step = step(out_column_stride, OUT_UNIT, True)
     start = logits + row * hinted(row_stride, ALIGNED, VECTOR)
