@@ -27,29 +27,33 @@ def aligned(pointer, ALIGNED: tl.constexpr):
 
 
 @nereid.jit
-def elements(pointer, mask, COMPUTE: tl.constexpr):
-    """A block of a tensor. mask: None where all of it is inside."""
-    if mask is None:
-        return tl.load(pointer).to(COMPUTE)
+def elements(pointer, left, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+    """A block of a tensor from `pointer`, a scalar, on. left: how many elements there are, or None: at least BLOCK."""
+    # Places are made here, in each branch: blocks of pointers shared with a masked access are read element by element.
+    place = tl.arange(0, BLOCK)
+    if left is None:
+        return tl.load(pointer + place).to(COMPUTE)
     else:
-        return tl.load(pointer, mask=mask, other=0).to(COMPUTE)
+        return tl.load(pointer + place, mask=place < left, other=0).to(COMPUTE)
 
 
 @nereid.jit
-def put(pointer, value, mask):
-    if mask is None:
-        tl.store(pointer, value.to(pointer.dtype.element_ty))
+def put(pointer, value, left, BLOCK: tl.constexpr):
+    place = tl.arange(0, BLOCK)
+    if left is None:
+        tl.store(pointer + place, value.to(pointer.dtype.element_ty))
     else:
-        tl.store(pointer, value.to(pointer.dtype.element_ty), mask=mask)
+        tl.store(pointer + place, value.to(pointer.dtype.element_ty), mask=place < left)
 
 
 @nereid.jit
-def adamw_block(param, grad, average_place, square_place, master, mask, rate, correction, kept, beta1, beta2, eps, grad_scale, MAXIMIZE: tl.constexpr, COMPUTE: tl.constexpr):
-    """A step for one block. rate: lr by the correction of averages; correction: 1 by the root of that of squares; kept: 1 - lr * weight_decay."""
-    g = elements(grad, mask, COMPUTE)
-    average = elements(average_place, mask, COMPUTE)
-    square = elements(square_place, mask, COMPUTE)
-    value = elements(param if master is None else master, mask, COMPUTE)
+def adamw_block(param, grad, average_place, square_place, master, left, rate, correction, kept, beta1, beta2, eps, grad_scale, MAXIMIZE: tl.constexpr, COMPUTE: tl.constexpr,
+                BLOCK: tl.constexpr):
+    """A step for one block; the pointers are scalars. rate: lr by the correction of averages; correction: 1 by the root of that of squares; kept: 1 - lr * weight_decay."""
+    g = elements(grad, left, COMPUTE, BLOCK)
+    average = elements(average_place, left, COMPUTE, BLOCK)
+    square = elements(square_place, left, COMPUTE, BLOCK)
+    value = elements(param if master is None else master, left, COMPUTE, BLOCK)
     if grad_scale is not None:
         g = g / tl.load(grad_scale).to(COMPUTE)
     if MAXIMIZE:
@@ -58,11 +62,11 @@ def adamw_block(param, grad, average_place, square_place, master, mask, rate, co
     average = average + (1 - beta1).to(COMPUTE) * (g - average)
     square = beta2.to(COMPUTE) * square + (1 - beta2).to(COMPUTE) * g * g
     value = value - rate * average / (tl.sqrt(square) * correction + eps.to(COMPUTE))
-    put(average_place, average, mask)
-    put(square_place, square, mask)
+    put(average_place, average, left, BLOCK)
+    put(square_place, square, left, BLOCK)
     if master is not None:
-        put(master, value, mask)
-    put(param, value, mask)
+        put(master, value, left, BLOCK)
+    put(param, value, left, BLOCK)
 
 
 @nereid.jit
@@ -77,7 +81,6 @@ def adamw(params, grads, averages, squares, masters, steps, firsts, sizes, lr, l
     program = tl.program_id(0)
     size = chosen(sizes, firsts, program)
     first = (program - chosen(firsts, firsts, program)).to(tl.int64) * BLOCK
-    place = first + tl.arange(0, BLOCK)
     if found_inf is not None:
         size = tl.where(tl.load(found_inf) == 0, size, 0)
     if lr_tensor is not None:
@@ -86,17 +89,17 @@ def adamw(params, grads, averages, squares, masters, steps, firsts, sizes, lr, l
     rate = (lr / (1 - tl.exp(step * log_beta1))).to(COMPUTE)
     correction = (1 / tl.sqrt(1 - tl.exp(step * log_beta2))).to(COMPUTE)
     kept = (1 - lr * weight_decay).to(COMPUTE)
-    param = aligned(chosen(params, firsts, program), ALIGNED) + place
-    grad = aligned(chosen(grads, firsts, program), ALIGNED) + place
-    average = aligned(chosen(averages, firsts, program), ALIGNED) + place
-    square = aligned(chosen(squares, firsts, program), ALIGNED) + place
+    param = aligned(chosen(params, firsts, program), ALIGNED) + first
+    grad = aligned(chosen(grads, firsts, program), ALIGNED) + first
+    average = aligned(chosen(averages, firsts, program), ALIGNED) + first
+    square = aligned(chosen(squares, firsts, program), ALIGNED) + first
     master = None
     if masters is not None:
-        master = aligned(chosen(masters, firsts, program), ALIGNED) + place
+        master = aligned(chosen(masters, firsts, program), ALIGNED) + first
     if first + BLOCK <= size:
-        adamw_block(param, grad, average, square, master, None, rate, correction, kept, beta1, beta2, eps, grad_scale, MAXIMIZE, COMPUTE)
+        adamw_block(param, grad, average, square, master, None, rate, correction, kept, beta1, beta2, eps, grad_scale, MAXIMIZE, COMPUTE, BLOCK)
     else:
-        adamw_block(param, grad, average, square, master, place < size, rate, correction, kept, beta1, beta2, eps, grad_scale, MAXIMIZE, COMPUTE)
+        adamw_block(param, grad, average, square, master, size - first, rate, correction, kept, beta1, beta2, eps, grad_scale, MAXIMIZE, COMPUTE, BLOCK)
 
 
 @nereid.jit
@@ -169,9 +172,8 @@ def scale_down(tensors, firsts, sizes, norm, most, COMPUTE: tl.constexpr, ALIGNE
     factor = tl.where(factor > 1, 1.0, factor).to(COMPUTE)
     size = tl.where(factor == 1, 0, chosen(sizes, firsts, program))
     first = (program - chosen(firsts, firsts, program)).to(tl.int64) * BLOCK
-    place = first + tl.arange(0, BLOCK)
-    pointer = aligned(chosen(tensors, firsts, program), ALIGNED) + place
+    pointer = aligned(chosen(tensors, firsts, program), ALIGNED) + first
     if first + BLOCK <= size:
-        put(pointer, elements(pointer, None, COMPUTE) * factor, None)
+        put(pointer, elements(pointer, None, COMPUTE, BLOCK) * factor, None, BLOCK)
     else:
-        put(pointer, elements(pointer, place < size, COMPUTE) * factor, place < size)
+        put(pointer, elements(pointer, size - first, COMPUTE, BLOCK) * factor, size - first, BLOCK)
