@@ -260,6 +260,7 @@ def kernel(x):
 """
 
 
+@pytest.mark.not_in_mode("debug", "the mode compiles assertions in where the test has them off")
 @pytest.mark.cpu_only("a failed assertion ends a GPU's context: tests/device")
 def test_device_assert(target):
     kernel = harness.make(ASSERTION)

@@ -21,7 +21,8 @@ def assert_near(got, want, what):
     for mine, its in zip(outputs(got), outputs(want), strict=True):
         assert mine.dtype == its.dtype and mine.shape == its.shape, what
         if its.is_floating_point():
-            torch.testing.assert_close(mine.double(), its.double(), rtol=64 * torch.finfo(its.dtype).eps, atol=1e-4, equal_nan=True, msg=lambda text: f"{what}: {text}")
+            unit = torch.finfo(its.dtype).eps
+            torch.testing.assert_close(mine.double(), its.double(), rtol=64 * unit, atol=max(1e-4, 2 * unit), equal_nan=True, msg=lambda text: f"{what}: {text}")
         else:
             assert torch.equal(mine, its), what
 

@@ -199,7 +199,7 @@ def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, 
     }
     launch(product, (count, parts), a.device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
     if parts > 1:
-        _add_parts(out, workspace, bias, extra, (batches, m, n, parts), out_strides, bias_strides, epilogue, numbers, fixed)
+        add_up(out, workspace, bias, extra, (batches, m, n, parts), out_strides, bias_strides, epilogue, numbers, fixed)
 
 
 #: Sizes take 32 bits in kernels, strides and places in memory 64.
@@ -211,7 +211,8 @@ def _row_or(bias_strides):
     return None if tuple(bias_strides) == (0, 0, 1) else bias_strides
 
 
-def _add_parts(out, workspace, bias, extra, sizes, out_strides, bias_strides, epilogue, numbers, fixed):
+def add_up(out, workspace, bias, extra, sizes, out_strides, bias_strides, epilogue, numbers, fixed):
+    """Adds the parts of a product in their order and finishes the sums, as `multiply` does. workspace: (parts, batches, m, n); extra: as for the kernel; sizes: (batches, m, n, parts)."""
     batches, m, n, parts = sizes
     block_m, block_n = (step_up(m, (1, 8)), step_up(n, (16, 128))) if n > 1 else (step_up(m, (16, 256)), 1)
     arguments = {
@@ -272,4 +273,4 @@ def _by_vector(out, a, x, bias, extra, sizes, strides, numbers, fixed):
     launch(vector_product, (programs, parts), device, arguments, constants, _SIZES, num_warps=4)
     if parts > 1:
         # As a column: a residual has the stride along its one dimension that is longer than 1.
-        _add_parts(out, workspace, bias, extra and (*extra[:2], 0, extra[3]), (batches, m, 1, parts), (*out_strides, 1), (*bias_strides, 0), acc, numbers, fixed)
+        add_up(out, workspace, bias, extra and (*extra[:2], 0, extra[3]), (batches, m, 1, parts), (*out_strides, 1), (*bias_strides, 0), acc, numbers, fixed)

@@ -9,13 +9,10 @@ from .linear import linear, linear_swiglu
 from .losses import cross_entropy, linear_cross_entropy
 from .norms import add_layer_norm, add_rms_norm, layer_norm, rms_norm
 from .norms_quantized import (add_layer_norm_quantized, add_rms_norm_quantized, layer_norm_quantized, quantize, rms_norm_quantized, swiglu_quantized)
+from .optimizers import AdamW, adamw_, clip_gradients_, gradient_norm
+from .quantized import scaled_mm
 from .rotary import cache_write, qk_norm_rope_cache, rope
 
 __all__ = [
-    "FUSED", "add_layer_norm", "add_layer_norm_quantized", "add_rms_norm", "add_rms_norm_quantized", "cache_write", "cross_entropy", "geglu", "layer_norm",
-    "layer_norm_quantized", "linear", "linear_cross_entropy", "linear_swiglu", "qk_norm_rope_cache", "quantize", "register_sharding", "rms_norm",
-    "rms_norm_quantized", "rope", "silu_and_mul", "swiglu", "swiglu_quantized"
+    "AdamW", "FUSED", "adamw_", "add_layer_norm", "add_layer_norm_quantized", "add_rms_norm", "add_rms_norm_quantized", "cache_write", "clip_gradients_", "cross_entropy", "geglu", "gradient_norm", "layer_norm", "layer_norm_quantized", "linear", "linear_cross_entropy", "linear_swiglu", "qk_norm_rope_cache", "quantize", "register_sharding", "rms_norm", "rms_norm_quantized", "rope", "scaled_mm", "silu_and_mul", "swiglu", "swiglu_quantized"
 ]
-from .optimizers import AdamW, adamw_, clip_gradients_, gradient_norm
-
-__all__ = ["FUSED", "AdamW", "adamw_", "clip_gradients_", "cross_entropy", "geglu", "gradient_norm", "linear_cross_entropy", "register_sharding", "silu_and_mul", "swiglu"]

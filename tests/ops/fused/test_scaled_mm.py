@@ -1,0 +1,86 @@
+"""Products of 8-bit operands with scales."""
+
+import pytest
+import torch
+from fused_checks import check, random
+
+from nereid.ops import fused
+
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+
+
+def eights(m, k, dtype, target, seed=0):
+    x = random(m, k, seed=seed)
+    return ((x * 40).round().clamp(-127, 127) if dtype == torch.int8 else x).to(dtype).to(target)
+
+
+def scales(*shape, target, seed=0):
+    return random(*(shape or (1, )), seed=seed).reshape(shape).abs().add(0.1).to(target)
+
+
+def expanded(scale, shape, blocks):
+    """A scale for every element of a matrix of this shape. blocks: (rows, columns) that share one."""
+    scale = scale.double()
+    if scale.numel() == 1:
+        return scale.reshape(1, 1)
+    if scale.dim() == 1:
+        return scale.reshape(-1, 1)
+    return scale.repeat_interleave(blocks[0], 0)[:shape[0]].repeat_interleave(blocks[1], 1)[:, :shape[1]]
+
+
+def definition(a, b, a_scale, b_scale, bias=None, out_dtype=None):
+    y = (a.double() * expanded(a_scale, a.shape, (1, 128))) @ (b.double() * expanded(b_scale, b.shape, (128, 128))).t()
+    return y if bias is None else y + bias.double()
+
+
+def check_scaled(a, b, a_scale, b_scale, bias=None, out_dtype=None, units=8):
+    # Units of GPUs sum products of 8-bit floats with few bits.
+    check(fused.scaled_mm, definition, [a, b, a_scale, b_scale, bias], out_dtype, units=units if a.device.type == "cpu" or out_dtype != torch.float32 else 2e4, gradients=False)
+
+
+@pytest.mark.parametrize("dtypes", [(E4M3, E4M3), (E5M2, E5M2), (E4M3, E5M2), (torch.int8, torch.int8)], ids=str)
+@pytest.mark.parametrize("kind", ["tensor", "rows", "mixed", "blocks"])
+def test_scaled_mm(dtypes, kind, target):
+    for m, n, k in ((19, 40, 64), (17, 150, 300)) if kind == "blocks" else ((19, 40, 64), ):
+        a, b = eights(m, k, dtypes[0], target), eights(n, k, dtypes[1], target, seed=1)
+        shapes = {"tensor": ((1, ), ()), "rows": ((m, 1), (n, )), "mixed": ((m, ), (1, 1)), "blocks": ((m, -(-k // 128)), (-(-n // 128), -(-k // 128)))}[kind]
+        a_scale, b_scale = (scales(*shape, target=target, seed=i) for i, shape in enumerate(shapes))
+        check_scaled(a, b, a_scale, b_scale, random(n, device=target) if kind != "mixed" else None, torch.float32)
+
+
+def test_scaled_mm_results_and_strides(target):
+    a, b = eights(5, 32, E4M3, target), eights(16, 32, E4M3, target, seed=1)
+    a_scale, b_scale = scales(5, target=target), scales(16, target=target)
+    for dtype in (None, torch.bfloat16, torch.float16):
+        assert fused.scaled_mm(a, b, a_scale, b_scale, None, dtype).dtype == (dtype or torch.bfloat16)
+        check_scaled(a, b, a_scale, b_scale, None, dtype)
+    for first, second in ((a.t().contiguous().t(), b), (a, b.t().contiguous().t()), (torch.cat([a, a], 1)[:, ::2], b)):
+        check_scaled(first, second, scales(10, target=target)[::2], b_scale, None, torch.float32)
+
+
+def test_scaled_mm_blocks_with_strides(target):
+    a, b = eights(6, 256, E4M3, target), eights(130, 256, E4M3, target, seed=1)
+    check_scaled(a, b, scales(2, 6, target=target).t(), scales(2, 2, target=target).t(), None, torch.float32)
+
+
+def test_scaled_mm_empty(target):
+    for m, n, k in ((0, 4, 16), (4, 0, 16), (4, 4, 0)):
+        check_scaled(eights(m, k, E4M3, target), eights(n, k, E4M3, target), scales(1, target=target), scales(1, target=target), None, torch.float32)
+
+
+def test_scaled_mm_errors(target):
+    a, b, one = eights(4, 16, E4M3, target), eights(8, 16, E4M3, target), torch.ones(1, device=target)
+    with pytest.raises(TypeError, match="`b` has dtype torch.int8, `a` torch.float8_e4m3fn"):
+        fused.scaled_mm(a, b.to(torch.int8), one, one)
+    with pytest.raises(TypeError, match="`a` has dtype torch.float32"):
+        fused.scaled_mm(a.float(), b, one, one)
+    with pytest.raises(ValueError, match=r"`a_scale` has shape \(3,\): expected one element, \(4,\), or blocks"):
+        fused.scaled_mm(a, b, one.expand(3), one)
+    with pytest.raises(TypeError, match="`b_scale` has dtype torch.bfloat16"):
+        fused.scaled_mm(a, b, one, one.bfloat16())
+    with pytest.raises(ValueError, match=r"`b` has shape \(8, 8\): expected \(8, 16\)"):
+        fused.scaled_mm(a, b[:, :8], one, one)
+    with pytest.raises(TypeError, match="`out_dtype` is torch.int32"):
+        fused.scaled_mm(a, b, one, one, None, torch.int32)
+    with pytest.raises(RuntimeError):
+        fused.scaled_mm(a, b, one, one.clone().requires_grad_(), None, torch.float32).sum().backward()
