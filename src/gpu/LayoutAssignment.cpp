@@ -166,7 +166,8 @@ void Solver::findCandidates() {
           if (isa<tile::JoinOp>(step.op))
             for (LayoutId base : SmallVector<LayoutId, 8>(from.candidates))
               addCandidate(step.node, p.table.intern(baseOfHalves(p.table[base])));
-          else if ((from.kind == LayoutNode::Kind::Parts || isa<tile::SplitOp>(step.op)) &&
+          else if ((from.kind == LayoutNode::Kind::Parts ||
+                    isa<tile::SplitOp, tile::ReduceOp, tile::ScanOp>(step.op)) &&
                    !use.any)
             for (LayoutId base : SmallVector<LayoutId, 8>(from.candidates))
               addCandidate(use.node >= 0 ? use.node : step.node, base);

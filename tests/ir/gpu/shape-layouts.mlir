@@ -72,3 +72,32 @@ func.func @while(%p: !tile.ptr<f32> {tile.divisibility = 16 : i64}) attributes {
   tile.store %ptr, %z : tensor<1024x!tile.ptr<f32>>, tensor<1024xf32>
   return
 }
+
+// Groups of a row: the reduction takes the layout of the reshaped row, which no access proposes.
+// CHECK-LABEL: func.func @groups
+// CHECK: %[[A:.*]] = math.absf %{{.*}} : tensor<32x128xf32, #[[G:.*]]>
+// CHECK-NEXT: tile.reduce(%[[A]]) axis 1
+// CHECK: } : (tensor<32x128xf32, #[[G]]>) -> tensor<32xf32, #{{.*}}>
+func.func @groups(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %w: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %o: !tile.ptr<f32> {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+  %r = tile.range 0 to 4096 : tensor<4096xi32>
+  %s = tile.splat %p : !tile.ptr<f16> -> tensor<4096x!tile.ptr<f16>>
+  %t = tile.splat %w : !tile.ptr<f16> -> tensor<4096x!tile.ptr<f16>>
+  %ptr = tile.addptr %s, %r : tensor<4096x!tile.ptr<f16>>, tensor<4096xi32>
+  %weights = tile.addptr %t, %r : tensor<4096x!tile.ptr<f16>>, tensor<4096xi32>
+  %x = tile.load %ptr : tensor<4096x!tile.ptr<f16>> -> tensor<4096xf16>
+  %y = tile.load %weights : tensor<4096x!tile.ptr<f16>> -> tensor<4096xf16>
+  %xy = arith.mulf %x, %y : tensor<4096xf16>
+  %wide = arith.extf %xy : tensor<4096xf16> to tensor<4096xf32>
+  %g = tile.reshape %wide : tensor<4096xf32> -> tensor<32x128xf32>
+  %a = math.absf %g : tensor<32x128xf32>
+  %m = tile.reduce (%a) axis 1 {
+  ^bb0(%b: f32, %c: f32):
+    %n = arith.maxnumf %b, %c : f32
+    tile.yield %n : f32
+  } : (tensor<32x128xf32>) -> tensor<32xf32>
+  %q = tile.range 0 to 32 : tensor<32xi32>
+  %v = tile.splat %o : !tile.ptr<f32> -> tensor<32x!tile.ptr<f32>>
+  %out = tile.addptr %v, %q : tensor<32x!tile.ptr<f32>>, tensor<32xi32>
+  tile.store %out, %m : tensor<32x!tile.ptr<f32>>, tensor<32xf32>
+  return
+}

@@ -109,9 +109,10 @@ def gradient(kind, grad, total_grad, x, weight, bias, eps, offset=0.0):
             "columns": columns, "grad_stride": grad_stride, "total_stride": total_stride, "x_stride": x_stride, "eps": float(eps), "offset": float(offset)
         }, {"KIND": kind, "COMPUTE": compute, "BM": height, "BN": block}, {"columns": "i32"}, divisible=_GRADIENT_SIZES, num_warps=warps)
     if weight_out is not None or bias_out is not None:
-        launch(kernels.add_rows, cdiv(columns, 32), device, {
+        grid = cdiv(columns, 16), 1 if weight_out is None or bias_out is None else 2
+        launch(kernels.add_rows, grid, device, {
             "weight_out": weight_out, "bias_out": bias_out, "weight_parts": weight_parts, "bias_parts": bias_parts, "parts": programs, "columns": columns
-        }, {"COMPUTE": compute, "BM": 64, "BN": 32}, {"columns": "i32"}, divisible=("columns", ), num_warps=4)
+        }, {"COMPUTE": compute, "BM": min(256, power_of_2(programs)), "BN": 16}, {"columns": "i32"}, divisible=("columns", ), num_warps=8)
     return out, weight_out, bias_out
 
 

@@ -196,6 +196,16 @@ def long_rows(out, total, scales, x, residual, weight, bias, scale, rows, column
 
 
 @nereid.jit
+def add_two(a, b, c, d):
+    return a + c, b + d
+
+
+@nereid.jit
+def add_three(a, b, c, d, e, f):
+    return a + d, b + e, c + f
+
+
+@nereid.jit
 def whole_rows_gradient(out, weight_parts, bias_parts, grad, total_grad, x, weight, rows, columns, grad_stride, total_stride, x_stride, eps, offset, KIND: tl.constexpr,
                         COMPUTE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
     """Gradients of rows that a block holds. Each program takes every BM * programs-th tile of rows and writes its sums for weight and bias: row `program` of the parts.
@@ -221,17 +231,25 @@ def whole_rows_gradient(out, weight_parts, bias_parts, grad, total_grad, x, weig
         given = read_row(grad, rs * grad_stride + cs, mask, COMPUTE)
         if KIND == "layer":
             value = tl.where(mask, value - tl.expand_dims(tl.sum(value, 1) * share, 1), 0)
-        factor = tl.expand_dims(1 / tl.sqrt(tl.sum(value * value, 1) * share + eps.to(COMPUTE)), 1)
+        scaled = given
+        if weight is not None:
+            scaled = given * w
+        # The sums of a row in one exchange between its warps.
+        if KIND == "layer":
+            squares, products, shift = tl.reduce((value * value, scaled * value, scaled), 1, add_three)
+        else:
+            squares, products = tl.reduce((value * value, scaled * value), 1, add_two)
+        factor = 1 / tl.sqrt(squares * share + eps.to(COMPUTE))
+        slope = tl.expand_dims(products * share * factor, 1)
+        factor = tl.expand_dims(factor, 1)
         value = value * factor
         if bias_parts is not None:
             bias_sum += given
         if weight_parts is not None:
             weight_sum += given * value
-        if weight is not None:
-            given = given * w
-        result = given - value * tl.expand_dims(tl.sum(given * value, 1) * share, 1)
+        result = scaled - value * slope
         if KIND == "layer":
-            result = result - tl.expand_dims(tl.sum(given, 1) * share, 1)
+            result = result - tl.expand_dims(shift * share, 1)
         result = result * factor
         if total_grad is not None:
             result = result + read_row(total_grad, rs * total_stride + cs, mask, COMPUTE)
@@ -300,19 +318,24 @@ def long_rows_gradient(out, weight_parts, bias_parts, grad, total_grad, x, weigh
 
 @nereid.jit
 def add_rows(weight_out, bias_out, weight_parts, bias_parts, parts, columns, COMPUTE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
-    """The sums of `parts` rows of partial sums. Grid: columns / BN."""
+    """The sums of `parts` rows of partial sums. Grid: columns / BN, and 2 where there are both weight and bias: the programs of the second row of the grid sum the bias."""
     c = tl.program_id(0) * BN + tl.arange(0, BN)
-    weight_sum = tl.zeros((BM, BN), COMPUTE)
-    bias_sum = tl.zeros((BM, BN), COMPUTE)
+    if weight_parts is not None and bias_parts is not None:
+        if tl.program_id(1) == 0:
+            add_column(weight_out, weight_parts, c, parts, columns, COMPUTE, BM, BN)
+        else:
+            add_column(bias_out, bias_parts, c, parts, columns, COMPUTE, BM, BN)
+    elif weight_parts is not None:
+        add_column(weight_out, weight_parts, c, parts, columns, COMPUTE, BM, BN)
+    else:
+        add_column(bias_out, bias_parts, c, parts, columns, COMPUTE, BM, BN)
+
+
+@nereid.jit
+def add_column(out, partial, c, parts, columns, COMPUTE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+    total = tl.zeros((BM, BN), COMPUTE)
     for first in range(0, parts, BM):
         row = first + tl.arange(0, BM)
         mask = tl.expand_dims(row < parts, 1) & tl.expand_dims(c < columns, 0)
-        place = tl.expand_dims(row.to(tl.int64), 1) * columns + tl.expand_dims(c, 0)
-        if weight_parts is not None:
-            weight_sum += tl.load(weight_parts + place, mask=mask, other=0)
-        if bias_parts is not None:
-            bias_sum += tl.load(bias_parts + place, mask=mask, other=0)
-    if weight_parts is not None:
-        tl.store(weight_out + c, tl.sum(weight_sum, 0).to(weight_out.dtype.element_ty), mask=c < columns)
-    if bias_parts is not None:
-        tl.store(bias_out + c, tl.sum(bias_sum, 0).to(bias_out.dtype.element_ty), mask=c < columns)
+        total += tl.load(partial + (tl.expand_dims(row.to(tl.int64), 1) * columns + tl.expand_dims(c, 0)), mask=mask, other=0)
+    tl.store(out + c, tl.sum(total, 0).to(out.dtype.element_ty), mask=c < columns)
