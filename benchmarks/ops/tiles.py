@@ -16,6 +16,7 @@ import sys
 
 import torch
 
+from kernels import graph
 from nereid.ops import products
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "gpu"))
@@ -34,7 +35,6 @@ def operands(order, m, n, k):
 
 
 def measure(options):
-    from kernels import graph
     from measure import Bench
     bench, device = Bench(), torch.device("cuda")
     processors = torch.cuda.get_device_properties(device).multi_processor_count

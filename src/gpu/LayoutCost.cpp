@@ -81,6 +81,7 @@ static AccessFacts copyFacts(RankedTensorType type, const Machine &machine) {
 }
 
 AccessFacts accessFacts(Operation *op, const transforms::IntegerAnalysis &analysis,
+                        llvm::function_ref<const transforms::IntegerAnalysis &()> supposed,
                         const Machine &machine) {
   if (isa<tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op))
     return copyFacts(cast<tile::DescType>(op->getOperand(0).getType()).getBlockType(), machine);
@@ -93,7 +94,10 @@ AccessFacts accessFacts(Operation *op, const transforms::IntegerAnalysis &analys
   AccessFacts facts;
   facts.machine = machine;
   facts.elementBytes = tile::sizeInBytes(cast<tile::PtrType>(type.getElementType()).getPointee());
-  const transforms::IntegerInfo *info = analysis.lookup(ptr);
+  const transforms::IntegerInfo *info = analysis.lookup(ptr), *likely = info;
+  if (info && llvm::none_of(llvm::enumerate(type.getShape()),
+                            [&](auto dim) { return info->contiguity(dim.index()) >= dim.value(); }))
+    likely = supposed().lookup(ptr);
   for (auto [dim, size] : llvm::enumerate(type.getShape())) {
     int64_t core = coreSize(size), contiguous = 1, constant = 1, vector = 1;
     auto within = [&](int64_t length) {
@@ -107,7 +111,8 @@ AccessFacts accessFacts(Operation *op, const transforms::IntegerAnalysis &analys
       if (mask)
         vector = std::min(vector, within(analysis.constancy(mask, dim)));
     }
-    facts.contiguous.push_back(contiguous);
+    facts.contiguous.push_back(likely ? std::max(contiguous, within(likely->contiguity(dim)))
+                                      : contiguous);
     facts.constant.push_back(constant);
     facts.vector.push_back(llvm::bit_floor(uint64_t(std::max<int64_t>(vector, 1))));
   }

@@ -22,7 +22,8 @@ struct AccessFacts {
   unsigned elementBytes = 4;
   /// Elements that are adjacent, aligned and under one mask: the widest access along the dimension.
   llvm::SmallVector<int64_t, 4> vector;
-  /// Elements in aligned groups of adjacent ones.
+  /// Elements in aligned groups of adjacent ones, where offsets do not wrap: sectors are counted by
+  /// them. No width of an access rests on them.
   llvm::SmallVector<int64_t, 4> contiguous;
   /// Elements in aligned groups that all have one address.
   llvm::SmallVector<int64_t, 4> constant;
@@ -32,8 +33,10 @@ struct AccessFacts {
 };
 
 /// The facts of the access of `op` (load, store or atomic) through a tensor of pointers, or of a
-/// descriptor's block.
+/// descriptor's block. `supposed`: returns the analysis in its speculative mode; asked where no
+/// dimension is proven to be contiguous.
 AccessFacts accessFacts(mlir::Operation *op, const transforms::IntegerAnalysis &analysis,
+                        llvm::function_ref<const transforms::IntegerAnalysis &()> supposed,
                         const Machine &machine);
 
 /// How a layout meets an access.

@@ -87,6 +87,14 @@ struct LayoutProblem::Builder {
   LayoutProblem &p;
   const transforms::IntegerAnalysis &analysis;
   std::vector<int> parents; ///< of nodes: union-find
+  std::optional<transforms::IntegerAnalysis> speculative = std::nullopt;
+
+  /// The analysis that supposes that offsets do not wrap; made when it is asked for.
+  const transforms::IntegerAnalysis &supposed() {
+    if (!speculative)
+      speculative.emplace(p.kernel, transforms::Mode::Speculative);
+    return *speculative;
+  }
 
   int find(int node) {
     while (parents[node] != node)
@@ -330,7 +338,8 @@ void LayoutProblem::Builder::visit(Operation *op, double weight) {
                  tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op)) {
     place(LayoutNode::Kind::Access, false);
     step.access = p.accesses.size();
-    p.accesses.push_back(accessFacts(op, analysis, p.options.machine));
+    p.accesses.push_back(
+        accessFacts(op, analysis, [&]() -> const auto & { return supposed(); }, p.options.machine));
   } else if (isa<tile::ReduceOp>(op)) {
     place(LayoutNode::Kind::Reduce, true);
     step.slots = slotsOf(op->getRegion(0));

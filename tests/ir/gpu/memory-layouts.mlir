@@ -310,3 +310,29 @@ func.func @cumsum(%arg0: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name
   tile.store %6, %10 : tensor<1024x!tile.ptr<f32>>, tensor<1024xf32>
   return
 }
+
+// The offsets are summed in 32 bits, which might wrap between groups of 8: only those are proven to be neighbours. Sectors are counted as if
+// nothing wrapped, so results of a product go to memory in rows, not in its fragments.
+// CHECK-LABEL: layouts of @sum_of_offsets
+// CHECK: tile.store {{.*}} [32 x 8 elements, 16 sectors, 4 lines]
+// CHECK: conversion tensor<128x256xf16>
+func.func @sum_of_offsets(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %n: i32 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
+  %zero = arith.constant dense<0.0> : tensor<128x256xf32>
+  %x = arith.constant dense<1.0> : tensor<128x64xf16>
+  %y = arith.constant dense<1.0> : tensor<64x256xf16>
+  %r = tile.range 0 to 128 : tensor<128xi32>
+  %c = tile.range 0 to 256 : tensor<256xi32>
+  %stride = tile.splat %n : i32 -> tensor<128xi32>
+  %rows = arith.muli %r, %stride : tensor<128xi32>
+  %rows2 = tile.expand_dims %rows 1 : tensor<128xi32> -> tensor<128x1xi32>
+  %columns2 = tile.expand_dims %c 0 : tensor<256xi32> -> tensor<1x256xi32>
+  %rowsb = tile.broadcast %rows2 : tensor<128x1xi32> -> tensor<128x256xi32>
+  %columnsb = tile.broadcast %columns2 : tensor<1x256xi32> -> tensor<128x256xi32>
+  %offsets = arith.addi %rowsb, %columnsb : tensor<128x256xi32>
+  %s = tile.splat %a : !tile.ptr<f16> -> tensor<128x256x!tile.ptr<f16>>
+  %p = tile.addptr %s, %offsets : tensor<128x256x!tile.ptr<f16>>, tensor<128x256xi32>
+  %d = tile.dot %x, %y, %zero precision ieee : tensor<128x64xf16>, tensor<64x256xf16> -> tensor<128x256xf32>
+  %h = arith.truncf %d : tensor<128x256xf32> to tensor<128x256xf16>
+  tile.store %p, %h : tensor<128x256x!tile.ptr<f16>>, tensor<128x256xf16>
+  return
+}
