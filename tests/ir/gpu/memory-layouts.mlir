@@ -316,6 +316,7 @@ func.func @cumsum(%arg0: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name
 // CHECK-LABEL: layouts of @sum_of_offsets
 // CHECK: tile.store {{.*}} [32 x 8 elements, 16 sectors, 4 lines]
 // CHECK: conversion tensor<128x256xf16>
+// IR-LABEL: func.func @sum_of_offsets
 func.func @sum_of_offsets(%a: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %n: i32 {tile.divisibility = 16 : i64}) attributes {tile.kernel} {
   %zero = arith.constant dense<0.0> : tensor<128x256xf32>
   %x = arith.constant dense<1.0> : tensor<128x64xf16>
