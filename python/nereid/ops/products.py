@@ -77,15 +77,34 @@ def cpu_tiles(dtype, batches, m, n, k):
     return Tiles(block_m, block_n, block_k, max(1, parts), group=4)
 
 
-#: What a GPU's matrix units reach with a tile, relative to the best one, and how many such programs run on a multiprocessor at once:
-#: (m, n, k, warps, stages, share, programs). 16-bit operands; fp8-like and tf32 ones have half of k.
+@dataclasses.dataclass(frozen=True)
+class Rates:
+    """A model of a GPU, in microseconds and bytes. Fitted to the times of benchmarks/ops/tiles.py on an H200 (root mean square error 10 %).
+
+    multiplied: multiply-adds of a multiprocessor in a microsecond, with a tile whose share is 1. alone: what one of the programs that could share a multiprocessor lacks of the rate
+    of two. start: of a program before its first product; stored: for an element of the result. memory, cache: bytes that all multiprocessors read from memory and from the L2 cache.
+    launch: of a kernel; parts: of the second kernel that adds parts, added: for an element of a part.
+    """
+    multiplied: float
+    alone: float = 0.62
+    start: float = 1.48
+    stored: float = 3.7e-5
+    memory: float = 3.6e6
+    cache: float = 9.9e6
+    launch: float = 5.7
+    parts: float = 2.2
+    added: float = 1.5e-6
+
+
+_UNIT_RATES, _SCALAR_RATES = Rates(3.19e6), Rates(2.2e5, alone=0.4)
+#: Tiles of the matrix units: (m, n, k, warps, stages, share of the rate, programs that run on a multiprocessor at once). 16-bit operands; tf32 ones have half of k.
 _UNITS = (
-    (128, 256, 64, 8, 3, 1.0, 1), (256, 128, 64, 8, 3, 0.98, 1), (128, 128, 64, 8, 3, 0.86, 2), (128, 64, 64, 4, 4, 0.68, 2), (64, 128, 64, 4, 4, 0.68, 2),
-    (64, 256, 64, 4, 3, 0.75, 1), (64, 64, 64, 4, 4, 0.5, 4), (32, 128, 64, 4, 4, 0.36, 4), (64, 32, 64, 4, 4, 0.3, 4), (32, 64, 64, 4, 4, 0.3, 4),
-    (128, 256, 64, 8, 4, 1.0, 1), (256, 128, 64, 8, 4, 0.98, 1), (128, 128, 64, 4, 4, 0.86, 2), (128, 128, 64, 8, 4, 0.86, 1), (128, 192, 64, 8, 4, 0.9, 1), (64, 256, 64, 4, 4, 0.75, 1),
-    (16, 128, 128, 4, 3, 0.2, 4), (16, 64, 128, 4, 4, 0.16, 4), (32, 32, 128, 4, 3, 0.2, 4), (16, 32, 128, 4, 4, 0.1, 6),
+    (128, 256, 64, 8, 3, 1.05, 1), (128, 256, 64, 8, 4, 1.05, 1), (256, 128, 64, 8, 3, 0.82, 1), (256, 128, 64, 8, 4, 0.84, 1), (128, 192, 64, 8, 4, 0.93, 1),
+    (128, 128, 64, 8, 3, 1.05, 2), (128, 128, 64, 8, 4, 0.88, 1), (128, 128, 64, 4, 4, 0.82, 2), (128, 64, 64, 4, 4, 1.05, 2), (64, 128, 64, 4, 4, 0.74, 2),
+    (64, 256, 64, 4, 3, 0.82, 1), (64, 256, 64, 4, 4, 0.83, 1), (64, 64, 64, 4, 4, 0.55, 4), (32, 128, 64, 4, 4, 0.2, 4), (64, 32, 64, 4, 4, 0.3, 4), (32, 64, 64, 4, 4, 0.3, 4),
+    (16, 128, 128, 4, 3, 0.2, 4), (16, 64, 128, 4, 4, 0.23, 4), (32, 32, 128, 4, 3, 0.18, 4), (16, 32, 128, 4, 4, 0.16, 6),
 )
-#: The same for multiply-adds (fp32 in full precision) and for fp64.
+#: The same for multiply-adds (fp32 in full precision) and for fp64; not measured.
 _SCALARS = (
     (128, 128, 16, 8, 3, 1.0, 1), (128, 64, 16, 4, 3, 0.9, 2), (64, 128, 16, 4, 3, 0.9, 2), (64, 64, 16, 4, 3, 0.75, 4), (64, 32, 32, 4, 3, 0.6, 4), (32, 64, 32, 4, 3, 0.6, 4),
     (32, 32, 32, 4, 3, 0.45, 6), (16, 64, 32, 4, 3, 0.4, 6), (16, 32, 32, 4, 3, 0.3, 8),
@@ -98,9 +117,10 @@ def gpu_tiles(processors, dtype, batches, m, n, k, precision="ieee"):
 
 
 def estimates(processors, dtype, batches, m, n, k, precision):
-    """(time, Tiles) for all tiles: rounds of programs times the time of each, in multiply-adds of the best tile."""
+    """(microseconds, Tiles) for all tiles: rounds of programs times the time of each, not less than memory and the L2 cache take."""
     units = dtype in (torch.float16, torch.bfloat16, torch.int8) or dtype == torch.float32 and precision != "ieee"
     narrow = dtype in (torch.float16, torch.bfloat16, torch.int8)
+    rates, size = _UNIT_RATES if units else _SCALAR_RATES, dtype.itemsize
     for block_m, block_n, block_k, warps, stages, share, programs in _UNITS if units else _SCALARS:
         if dtype == torch.float64 and block_m * block_n > 64 * 64:
             continue
@@ -108,17 +128,23 @@ def estimates(processors, dtype, batches, m, n, k, precision):
             block_k //= 2
         count = batches * cdiv(m, block_m) * cdiv(n, block_n)
         steps = cdiv(k, block_k)
+        rate = share * rates.multiplied * (1 if narrow or not units else 0.5)
+
+        def round_time(running, depth):
+            # Programs that share a multiprocessor share its rate; one program alone does not reach that of several.
+            reached = min(1, running / min(programs, 2) * (1 - rates.alone) + rates.alone) if programs > 1 else 1
+            return running * block_m * block_n * (depth * block_k / (rate * reached) + rates.stored) + rates.start
+
         for parts in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
             if parts > 1 and (count * parts > 4 * processors or steps < 4 * parts):
                 break
-            rounds = cdiv(count * parts, processors * programs)
-            running = min(programs, cdiv(count * parts, processors))
-            # Programs that share a multiprocessor share its rate; one program alone does not reach that of several.
-            alone = min(1.0, running / min(programs, 2) * 0.6 + 0.4)
-            work = (cdiv(steps, parts) * block_k + 96) * block_m * block_n / share / alone
-            time = rounds * running * work
+            depth = cdiv(steps, parts)
+            rounds, rest = divmod(count * parts, processors * programs)
+            time = rounds * round_time(programs, depth) + (round_time(cdiv(rest, processors), depth) if rest else 0)
+            moved = size * batches * (m + n) * k + batches * m * n * (size if parts == 1 else 8 * parts)
+            time = max(time, moved / rates.memory, count * parts * depth * block_k * (block_m + block_n) * size / rates.cache) + rates.launch
             if parts > 1:
-                time += 1.5e6 + parts * m * n * batches * 40 / processors
+                time += rates.parts + parts * m * n * batches * rates.added
             yield time, Tiles(block_m, block_n, block_k, parts, 8, warps, stages)
 
 
