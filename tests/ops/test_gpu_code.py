@@ -27,7 +27,7 @@ def compiled(monkeypatch):
     for module in (products, attention):
         monkeypatch.setattr(module, "launch", launch)
     monkeypatch.setattr(products, "tiles", lambda device, *args: products.gpu_tiles(132, *args))
-    for name in ("forward_tiles", "backward_tiles", "_width", "_common"):
+    for name in ("forward_tiles", "backward_tiles", "head_width", "_common"):
         original = getattr(attention, name)
         arguments = (lambda original: lambda *args: original(args[0], Device) if original.__name__ == "_common" else original(Device, *args[1:]))(original)
         monkeypatch.setattr(attention, name, arguments)

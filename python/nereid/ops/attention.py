@@ -22,30 +22,37 @@ class Tiles:
 
 
 def forward_tiles(device, dtype, queries, keys, width):
-    """The tiles of the forward kernel. width: the larger of the two head sizes."""
+    """The tiles of the forward kernel. width: the larger of the two head sizes.
+
+    GPUs, 16 bits: 128 x 64 with 8 warps, that is 64 rows for each group of four warps that multiply together, and three slots, so that a product of queries and keys starts behind the one in
+    flight (docs/pipelining.md); two where three do not fit. Nothing spills.
+    """
     if device.type == "cpu":
         return Tiles(step_up(queries, (4, 16, 64)), step_up(keys, (16, 64, 128)))
     if dtype in (torch.float16, torch.bfloat16):
-        if width <= 128:
-            return Tiles(step_up(queries, (16, 64, 128)), 128 if width <= 64 and keys > 64 else 64, 4 if queries <= 64 else 8, 3 if width <= 64 else 2)
-        return Tiles(step_up(queries, (16, 64)), 32 if queries <= 64 else 64, 4, 2)
+        rows = step_up(queries, (16, 64, 128))
+        return Tiles(rows, 64, 4 if rows <= 64 else 8, 3 if width <= 192 else 2)
     return Tiles(step_up(queries, (16, 64)) if width <= 64 else 32, 32, 4, 2)
 
 
 def backward_tiles(device, dtype, queries, keys, width):
-    """The tiles of the backward kernels."""
+    """The tiles of the backward kernels: (of that of keys, of that of queries). GPUs, 16 bits: the largest whose accumulators fit the registers."""
     if device.type == "cpu":
-        return Tiles(step_up(queries, (16, 64)), step_up(keys, (16, 64)))
+        return (Tiles(step_up(queries, (16, 64)), step_up(keys, (16, 64))), ) * 2
     if dtype in (torch.float16, torch.bfloat16):
-        return Tiles(64, 64, 4 if width <= 64 else 8, 2) if width <= 128 else Tiles(32, 32, 4, 1)
-    return Tiles(32, 32, 4, 1)
+        if width <= 64:
+            return Tiles(64, 128, 8, 2), Tiles(128, 64, 8, 2)
+        if width <= 128:
+            return Tiles(64, 64, 8, 2), Tiles(128, 64, 8, 2)
+        return Tiles(32, 64, 8, 2), Tiles(64, 32, 8, 2)
+    return (Tiles(32, 32, 4, 1), ) * 2
 
 
-def _width(device, size):
-    """The size of a block that holds a head's elements."""
+def head_width(device, size):
+    """The size of a block that holds a head's elements. GPUs: at multiples of 32, tiles are copied to shared memory 16 bytes at a time and multiplied there."""
     if device.type == "cpu":
         return cdiv(max(size, 1), 8) * 8
-    return max(16, 1 << (size - 1).bit_length())
+    return 16 if size <= 16 else cdiv(size, 32) * 32
 
 
 def _accesses(*tensors, rows=0):
@@ -71,8 +78,9 @@ class Rules:
     slopes: torch.Tensor = None
 
     def arguments(self):
+        cap = (None, None) if self.cap is None else (float(self.cap), 1 / self.cap)
         return {
-            "slopes": self.slopes, "rules": (self.left, self.right, None if self.cap is None else float(self.cap)),
+            "slopes": self.slopes, "rules": (self.left, self.right, *cap),
             "slope_strides": (0, 0) if self.slopes is None else self.slopes.stride()
         }
 
@@ -124,7 +132,7 @@ def attend(out, logsumexp, query, key, value, bias, scale, rules=Rules(), empty=
     device = query.device
     sizes, batches = _sizes(query, key, value, ragged)
     length, keys, heads = sizes["l_size"], sizes["s_size"], sizes["heads"]
-    width, value_width = _width(device, sizes["d_size"]), _width(device, sizes["dv_size"])
+    width, value_width = head_width(device, sizes["d_size"]), head_width(device, sizes["dv_size"])
     cut = forward_tiles(device, query.dtype, length, keys, max(width, value_width))
     lse_size = 0 if logsumexp is None or ragged is not None else logsumexp.shape[2]
     arguments = {
@@ -149,8 +157,8 @@ def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scal
     device = query.device
     sizes, batches = _sizes(query, key, value, ragged)
     length, keys, heads = sizes["l_size"], sizes["s_size"], sizes["heads"]
-    width, value_width = _width(device, sizes["d_size"]), _width(device, sizes["dv_size"])
-    cut = backward_tiles(device, query.dtype, length, keys, max(width, value_width))
+    width, value_width = head_width(device, sizes["d_size"]), head_width(device, sizes["dv_size"])
+    by_keys, by_queries = backward_tiles(device, query.dtype, length, keys, max(width, value_width))
     common = _common(query, device)
     access = {
         "D_EVEN": sizes["d_size"] == width and sizes["dv_size"] == value_width, **_accesses(query, key, value, gradient, out, *grads, rows=max(length, keys))
@@ -162,17 +170,20 @@ def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scal
         "bias_strides": _strides(bias, None), "lse_strides": _strides(logsumexp, ragged, 3), "delta_strides": _strides(delta, ragged, 3)
     }
     launch(
-        correlation, cdiv(length, cut.queries) * batches * heads, device, {
+        correlation, cdiv(length, by_queries.queries) * batches * heads, device, {
             "delta": delta, "gradient": gradient, "out": out, "lse_gradient": lse_gradient, "q_starts": starts["q_starts"], "l_size": length, "dv_size": sizes["dv_size"], "heads": heads,
             "delta_strides": strides["delta_strides"], "g_strides": strides["g_strides"], "out_strides": _strides(out, ragged), "lg_strides": _strides(lse_gradient, ragged, 3)
-        }, {"ACC": common["ACC"], **access, "BM": cut.queries, "BV": value_width}, _SIZES, num_warps=4)
+        }, {"ACC": common["ACC"], **access, "BM": by_queries.queries, "BV": value_width}, _SIZES, num_warps=4)
     shared = {
         "gradient": gradient, "query": query, "key": key, "value": value, "bias": bias, **starts, "logsumexp": logsumexp, "delta": delta, "scale": float(scale), **rules.arguments(), **sizes,
         **strides
     }
-    constants = {"HEADS": heads // key.shape[1], "END": rules.end, **common, **access, "BM": cut.queries, "BN": cut.keys, "BD": width, "BV": value_width}
-    options = {"num_warps": cut.warps, "num_stages": cut.stages}
-    own = {"grad_key": grads[1], "grad_value": grads[2], "dk_strides": _strides(grads[1], ragged), "dv_strides": _strides(grads[2], ragged)}
-    launch(backward_key, cdiv(keys, cut.keys) * batches * key.shape[1], device, shared | own, constants, _SIZES, **options)
-    own = {"grad_query": grads[0], "grad_bias": grad_bias, "dq_strides": _strides(grads[0], ragged), "db_strides": _strides(grad_bias, None)}
-    launch(backward_query, cdiv(length, cut.queries) * batches * heads, device, shared | own, constants, _SIZES, **options)
+    constants = {"HEADS": heads // key.shape[1], "END": rules.end, **common, **access, "BD": width, "BV": value_width}
+
+    def run(kernel, programs, cut, own):
+        launch(kernel, programs * batches, device, shared | own, constants | {"BM": cut.queries, "BN": cut.keys}, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
+
+    run(backward_key, cdiv(keys, by_keys.keys) * key.shape[1], by_keys,
+        {"grad_key": grads[1], "grad_value": grads[2], "dk_strides": _strides(grads[1], ragged), "dv_strides": _strides(grads[2], ragged)})
+    run(backward_query, cdiv(length, by_queries.queries) * heads, by_queries,
+        {"grad_query": grads[0], "grad_bias": grad_bias, "dq_strides": _strides(grads[0], ragged), "db_strides": _strides(grad_bias, None)})

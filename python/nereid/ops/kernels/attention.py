@@ -4,7 +4,7 @@ query (batch, head, l, d), key (batch, head of keys, s, d), value (batch, head o
 strides of their own. In ragged batches the tokens of all sequences lie one after the other: strides of the batch are 0, and `q_starts` and `k_starts` hold where
 each sequence begins and, one place more, where the last one ends. Scores are computed in base 2: `scale`, the bias and the slopes are multiplied by log2(e) on the way.
 
-rules = (left, right, cap), each None if it is absent: the query at the place p sees the keys from p - left to p + right; with `cap` scaled scores x become cap * tanh(x / cap), before
+rules = (left, right, cap, 1 / cap), each None if it is absent: the query at the place p sees the keys from p - left to p + right; with `cap` scaled scores x become cap * tanh(x / cap), before
 the bias and the slopes are added. p is the number of the query, with END plus the number of keys minus that of queries: the last query is at the last key. slopes (batch, head): a score gets
 -slope * |p - key| (Press et al. 2022, "Train short, test long").
 
@@ -115,7 +115,7 @@ def capped(products, scale, rules, ACC: tl.constexpr, NARROW: tl.constexpr):
     if rules[2] is None:
         return products * (scale * LOG2E).to(ACC)
     else:
-        return narrow.tanh(products * (scale / rules[2]).to(ACC), NARROW)
+        return narrow.tanh(products * (scale * rules[3]).to(ACC), NARROW)
 
 
 @nereid.jit
@@ -379,28 +379,6 @@ def backward_query(grad_query, grad_bias, gradient, query, key, value, bias, slo
 
 
 @nereid.jit
-def walk_queries(of_keys, of_values, k, v, query, gradient, logsumexp, delta, bias, q_strides, g_strides, lse_stride, delta_stride, bias_strides, slope, columns, low, high, length, keys, d_size,
-                 dv_size, shift, scale, rules, ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, NARROW: tl.constexpr, MASKED: tl.constexpr, D_EVEN: tl.constexpr,
-                 UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
-    """Adds what the queries from `low` to `high` of one head contribute to the gradients of a tile of keys and values."""
-    d = tl.arange(0, BD)
-    dv = tl.arange(0, BV)
-    for first in range(low, high, BM):
-        rows = first + tl.arange(0, BM)
-        q = tile(query, rows, d, q_strides, length, d_size, MASKED, not D_EVEN, UNIT, HINT, WIDE)
-        g = tile(gradient, rows, dv, g_strides, length, dv_size, MASKED, not D_EVEN, UNIT, HINT, WIDE)
-        if MASKED:
-            sums = tl.load(logsumexp + rows * lse_stride, mask=rows < length, other=0).to(ACC)
-            correlations = tl.load(delta + rows * delta_stride, mask=rows < length, other=0)
-        else:
-            sums, correlations = tl.load(logsumexp + rows * lse_stride).to(ACC), tl.load(delta + rows * delta_stride)
-        weights, _, changes = differences(q, k, v, g, sums, correlations, bias, bias_strides, slope, rows, columns, length, keys, shift, scale, rules, ACC, PRECISION, NARROW, MASKED)
-        of_values = tl.dot(tl.trans(weights).to(OPERAND), g.to(OPERAND), of_values, input_precision=PRECISION, out_dtype=ACC)
-        of_keys = tl.dot(tl.trans(changes).to(OPERAND), q.to(OPERAND), of_keys, input_precision=PRECISION, out_dtype=ACC)
-    return of_keys, of_values
-
-
-@nereid.jit
 def backward_key(grad_key, grad_value, gradient, query, key, value, bias, slopes, q_starts, k_starts, logsumexp, delta, scale, rules, l_size, s_size, d_size, dv_size, heads, dk_strides, dv_strides,
                  g_strides, q_strides, k_strides, v_strides, bias_strides, slope_strides, lse_strides, delta_strides, HEADS: tl.constexpr, END: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr,
                  PRECISION: tl.constexpr, NARROW: tl.constexpr, D_EVEN: tl.constexpr, UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
@@ -421,20 +399,13 @@ def backward_key(grad_key, grad_value, gradient, query, key, value, bias, slopes
     v = tile(start_of(value, v_strides, batch, key_head, first_key, HINT), columns, dv, v_strides, keys, dv_size, True, not D_EVEN, UNIT, HINT, WIDE)
     of_keys = tl.zeros((BN, BD), ACC)
     of_values = tl.zeros((BN, BV), ACC)
-    # Rows from `low` to `high` see some of the keys; tiles from `begin` to `end` see all, and have no rows outside. A column outside is a row of the results that is not stored.
-    low, high, begin = 0, length, 0
-    end = length // BM * BM
+    low, high = 0, length
     if rules[1] is not None:
         low = tl.maximum(first_column - shift - rules[1], 0) // BM * BM
-        begin = tl.cdiv(tl.maximum(first_column + BN - 1 - shift - rules[1], 0), BM) * BM
     if rules[0] is not None:
         high = tl.minimum(length, tl.maximum(first_column + BN - shift + rules[0], 0))
-        end = tl.minimum(end, tl.maximum(first_column - shift + rules[0] + 1, 0) // BM * BM)
     if k_starts is not None:
         high = tl.where(first_column < keys, high, 0)
-    if rules[1] is not None or k_starts is not None:
-        begin = tl.minimum(begin, high)
-        end = tl.maximum(begin, tl.minimum(end, high))
     for inner in range(0, HEADS):
         head = key_head * HEADS + inner
         q_start = start_of(query, q_strides, batch, head, first_query, HINT)
@@ -445,13 +416,15 @@ def backward_key(grad_key, grad_value, gradient, query, key, value, bias, slopes
         if bias is not None:
             bias_start = start_of(bias, bias_strides, batch, head, None, 1)
         slope = slope_of(slopes, slope_strides, batch, head, ACC)
-        if rules[1] is not None:
-            of_keys, of_values = walk_queries(of_keys, of_values, k, v, q_start, g_start, lse_start, delta_start, bias_start, q_strides, g_strides, lse_strides[2], delta_strides[2], bias_strides,
-                                              slope, columns, low, begin, length, keys, d_size, dv_size, shift, scale, rules, ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, UNIT, HINT, WIDE, BM, BD,
-                                              BV)
-        of_keys, of_values = walk_queries(of_keys, of_values, k, v, q_start, g_start, lse_start, delta_start, bias_start, q_strides, g_strides, lse_strides[2], delta_strides[2], bias_strides, slope,
-                                          columns, begin, end, length, keys, d_size, dv_size, shift, scale, rules, ACC, OPERAND, PRECISION, NARROW, False, D_EVEN, UNIT, HINT, WIDE, BM, BD, BV)
-        of_keys, of_values = walk_queries(of_keys, of_values, k, v, q_start, g_start, lse_start, delta_start, bias_start, q_strides, g_strides, lse_strides[2], delta_strides[2], bias_strides, slope,
-                                          columns, end, high, length, keys, d_size, dv_size, shift, scale, rules, ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, UNIT, HINT, WIDE, BM, BD, BV)
+        # One loop for whole tiles and others: a second one, without masks, takes registers that the accumulators need.
+        for first in range(low, high, BM):
+            rows = first + tl.arange(0, BM)
+            q = tile(q_start, rows, d, q_strides, length, d_size, True, not D_EVEN, UNIT, HINT, WIDE)
+            g = tile(g_start, rows, dv, g_strides, length, dv_size, True, not D_EVEN, UNIT, HINT, WIDE)
+            sums = tl.load(lse_start + rows * lse_strides[2], mask=rows < length, other=0).to(ACC)
+            correlations = tl.load(delta_start + rows * delta_strides[2], mask=rows < length, other=0)
+            weights, _, changes = differences(q, k, v, g, sums, correlations, bias_start, bias_strides, slope, rows, columns, length, keys, shift, scale, rules, ACC, PRECISION, NARROW, True)
+            of_values = tl.dot(tl.trans(weights).to(OPERAND), g.to(OPERAND), of_values, input_precision=PRECISION, out_dtype=ACC)
+            of_keys = tl.dot(tl.trans(changes).to(OPERAND), q.to(OPERAND), of_keys, input_precision=PRECISION, out_dtype=ACC)
     put(start_of(grad_key, dk_strides, batch, key_head, first_key, HINT), of_keys * scale.to(ACC), columns, d, dk_strides, keys, d_size, not D_EVEN, UNIT, HINT, WIDE)
     put(start_of(grad_value, dv_strides, batch, key_head, first_key, HINT), of_values, columns, dv, dv_strides, keys, dv_size, not D_EVEN, UNIT, HINT, WIDE)
