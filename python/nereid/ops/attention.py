@@ -112,7 +112,7 @@ def _sizes(query, key, value, ragged):
     return {"l_size": ragged.max_q, "s_size": ragged.max_k, **found}, ragged.q_starts.shape[0] - 1
 
 
-def _common(query, device):
+def computation(query, device):
     """Constants of all kernels."""
     double = query.dtype == torch.float64
     acc = tl.float64 if double else tl.float32
@@ -142,7 +142,7 @@ def attend(out, logsumexp, query, key, value, bias, scale, rules=Rules(), empty=
         "bias_strides": _strides(bias, None)
     }
     constants = {
-        "HEADS": heads // key.shape[1], "END": rules.end, **_common(query, device), "D_EVEN": sizes["d_size"] == width and sizes["dv_size"] == value_width,
+        "HEADS": heads // key.shape[1], "END": rules.end, **computation(query, device), "D_EVEN": sizes["d_size"] == width and sizes["dv_size"] == value_width,
         **_accesses(query, key, value, out, rows=max(length, keys)), "BM": cut.queries, "BN": cut.keys, "BD": width, "BV": value_width
     }
     launch(forward, cdiv(max(length, lse_size), cut.queries) * batches * heads, device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
@@ -159,7 +159,7 @@ def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scal
     length, keys, heads = sizes["l_size"], sizes["s_size"], sizes["heads"]
     width, value_width = head_width(device, sizes["d_size"]), head_width(device, sizes["dv_size"])
     by_keys, by_queries = backward_tiles(device, query.dtype, length, keys, max(width, value_width))
-    common = _common(query, device)
+    common = computation(query, device)
     access = {
         "D_EVEN": sizes["d_size"] == width and sizes["dv_size"] == value_width, **_accesses(query, key, value, gradient, out, *grads, rows=max(length, keys))
     }

@@ -7,6 +7,7 @@ import torch
 from ..attention import Ragged, Rules, attend, differentiate
 from . import _arguments
 from ._declare import operator
+from .linear import wanted
 
 #: The largest head that the kernels hold.
 LARGEST_HEAD = 256
@@ -53,7 +54,7 @@ def rules_of(causal, window_left, window_right, align, soft_cap, slopes, batches
 
 
 def _token_dim(q, token_dim):
-    return token_dim + q.dim()
+    return token_dim + q.ndim
 
 
 def _counts(q, k, q_starts, token_dim):
@@ -171,13 +172,15 @@ def _backward(ctx, grad, lse_grad):
     if grad is None and lse_grad is None:
         return None, None, None, *nothing
     grad = torch.zeros_like(out) if grad is None else grad
-    *grads, bias_grad = attention_backward(grad, lse_grad, out, lse, q, k, v, bias, slopes, q_starts, k_starts, *ctx.others, bias is not None and ctx.needs_input_grad[3])
+    *grads, bias_grad = attention_backward(grad, lse_grad, out, lse, q, k, v, bias, slopes, q_starts, k_starts, *ctx.others, bias is not None and wanted(ctx, 4)[3])
     if bias_grad is not None:
         nothing[0] = bias_grad.sum_to_size(bias.shape).to(bias.dtype)
     return *grads, *nothing
 
 
-def _fake_backward(grad, lse_grad, out, lse, q, k, v, bias, slopes, q_starts, k_starts, max_q, max_k, causal, window_left, window_right, align, soft_cap, scale, token_dim, of_bias):
+def _fake_backward(grad, lse_grad, out, lse, q, k, v, bias=None, slopes=None, q_starts=None, k_starts=None, max_q=0, max_k=0, causal=False, window_left=-1, window_right=-1, align="end", soft_cap=0.0,
+                   scale=None, token_dim=-3, of_bias=False):
+    _check(q, k, v, bias, slopes, q_starts, k_starts, max_q, max_k, causal, window_left, window_right, align, soft_cap, scale, token_dim)
     found = [x.new_empty(x.shape) for x in (q, k, v)]
     return *found, q.new_empty(_bias_shape(q, k, token_dim), dtype=accumulated(q.dtype)) if of_bias else None
 
@@ -190,7 +193,7 @@ _RULES = "int max_q=0, int max_k=0, bool causal=False, int window_left=-1, int w
 _TENSORS = "Tensor q, Tensor k, Tensor v, Tensor? bias=None, Tensor? slopes=None, Tensor? q_starts=None, Tensor? k_starts=None"
 
 
-def _placements(q, bias, slopes, q_starts, token_dim):
+def _placements(q, bias, slopes, token_dim):
     """[(placement of q, k, v and results, of log-sum-exps, of the bias, of the slopes)]: replicated, sharded by heads, and by sequences that have a dimension of their own."""
     from torch.distributed.tensor import Replicate, Shard
 
@@ -211,17 +214,17 @@ def _inputs(bias, slopes, q_starts, k_starts, of_q, of_bias, of_slopes):
     return [of_q] * 3 + [None if bias is None else of_bias, None if slopes is None else of_slopes, None if q_starts is None else Replicate(), None if k_starts is None else Replicate()]
 
 
-def _sharding(q, k, v, bias=None, slopes=None, q_starts=None, k_starts=None, *others, token_dim=-3):
-    token_dim = others[8] if len(others) > 8 else token_dim
+def _sharding(q, k, v, bias=None, slopes=None, q_starts=None, k_starts=None, max_q=0, max_k=0, causal=False, window_left=-1, window_right=-1, align="end", soft_cap=0.0, scale=None, token_dim=-3):
     return [([of_q, of_lse], _inputs(bias, slopes, q_starts, k_starts, of_q, of_bias, of_slopes) + [None] * 9)
-            for of_q, of_lse, of_bias, of_slopes in _placements(q, bias, slopes, q_starts, token_dim)]
+            for of_q, of_lse, of_bias, of_slopes in _placements(q, bias, slopes, token_dim)]
 
 
-def _sharding_backward(grad, lse_grad, out, lse, q, k, v, bias, slopes, q_starts, k_starts, *others):
+def _sharding_backward(grad, lse_grad, out, lse, q, k, v, bias=None, slopes=None, q_starts=None, k_starts=None, max_q=0, max_k=0, causal=False, window_left=-1, window_right=-1, align="end",
+                       soft_cap=0.0, scale=None, token_dim=-3, of_bias=False):
     found = []
-    for of_q, of_lse, of_bias, of_slopes in _placements(q, bias, slopes, q_starts, others[8]):
+    for of_q, of_lse, of_bias, of_slopes in _placements(q, bias, slopes, token_dim):
         inputs = [of_q, None if lse_grad is None else of_lse, of_q, of_lse, *_inputs(bias, slopes, q_starts, k_starts, of_q, of_bias, of_slopes)]
-        found.append(([of_q] * 3 + [of_lse if others[9] else None], inputs + [None] * 10))
+        found.append(([of_q] * 3 + [of_lse if of_bias else None], inputs + [None] * 10))
     return found
 
 

@@ -4,13 +4,10 @@ import math
 
 import torch
 
-import nereid.language as tl
-
-from .._launch import DTYPES, launch
+from .._launch import launch
 from .._strided import cdiv, programs_wanted, step_up
-from ..attention import Rules, head_width
+from ..attention import Rules, computation, head_width
 from ..kernels import paged_attention as kernels
-from ..products import fp32_precision
 from . import _arguments
 from ._declare import operator
 from .attention import LARGEST_HEAD, accumulated, check_rules, check_slopes, check_starts, dense, integers, results, rules_of, scale_of
@@ -39,8 +36,8 @@ def latent_tiles(device, dtype, rows, width):
     if device.type == "cpu":
         return step_up(rows, (4, 16)), 32, 4, 1
     if dtype in (torch.float16, torch.bfloat16):
-        height = step_up(rows, (16, 32, 64))
-        return height, 64 if width <= 256 or height == 64 else 32, 8, 2
+        # The sums, rows x 512 in fp32, take half of the registers of eight warps at 64 rows.
+        return (16, 64, 8, 2) if rows <= 16 else (64, 32, 8, 3)
     return 16, 16, 8, 2
 
 
@@ -55,15 +52,6 @@ def _multiple(dtype, tensors, numbers):
     unit = 16 // min(x.element_size() for x in tensors)
     aligned = all(stride % unit == 0 for x in tensors for stride in x.stride()[:-1]) and all(number % unit == 0 for number in numbers)
     return unit if aligned else 1
-
-
-def _compute(q):
-    double = q.dtype == torch.float64
-    acc = tl.float64 if double else tl.float32
-    precision = "ieee"
-    if q.device.type == "cuda" and q.dtype == torch.float32:
-        precision = "tf32" if fp32_precision(q.device) == "tf32" else "tf32x3"
-    return {"ACC": acc, "OPERAND": acc if q.device.type == "cpu" else DTYPES[q.dtype], "PRECISION": precision}
 
 
 def _check_pages(q, block_table, lengths, max_length):
@@ -151,17 +139,17 @@ def _combine(out, lse, parts, part_sums, acc):
     launch(kernels.combine, tokens * heads, out.device, {
         "out": out, "logsumexp": lse, "parts": parts, "part_sums": part_sums, "tokens": tokens, "heads": heads, "splits": splits, "dv_size": size, "out_strides": out.stride()[:2],
         "lse_strides": lse.stride()
-    }, {"ACC": acc, "BS": min(power_of_2(splits), max(1, 2048 // block)), "BV": block}, _SIZES, num_warps=2 if block <= 128 else 4)
+    }, {"ACC": acc, "BS": min(power_of_2(splits), max(1, 2048 // block)), "BV": block}, _SIZES, divisible=("dv_size", "out_strides"), num_warps=2 if block <= 128 else 4)
 
 
 _SCHEMA = ("Tensor q, Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor lengths, Tensor? q_starts=None, int max_q=0, int max_length=0, bool causal=True, int window_left=-1, "
            "int window_right=-1, float soft_cap=0.0, float? scale=None, Tensor? slopes=None, Tensor? k_scale=None, Tensor? v_scale=None")
 
 
-def _rule(q, key_cache, value_cache, block_table, lengths, q_starts=None, *others):
+def _rule(q, key_cache, value_cache, block_table, lengths, q_starts=None, max_q=0, max_length=0, causal=True, window_left=-1, window_right=-1, soft_cap=0.0, scale=None, slopes=None, k_scale=None,
+          v_scale=None):
     """Heads are sharded, those of the caches as well. Sequences are not: their pages are in one cache."""
     from torch.distributed.tensor import Replicate, Shard
-    slopes, k_scale, v_scale = (*others[7:], None, None, None)[:3]
     found = []
     for sharded in (False, True):
         of = (lambda dim, sharded=sharded: Shard(dim) if sharded else Replicate())
@@ -190,7 +178,7 @@ def paged_attention_with_lse(q, key_cache, value_cache, block_table, lengths, q_
     programs = cdiv(queries * heads // key_heads, rows) * key_heads * sequences
     splits = _splits(q.device, programs, longest)
     parts, part_sums = _workspace(out, splits, tokens, heads, value_dim, q_starts is not None)
-    compute = _compute(q)
+    compute = computation(q, q.device)
     launch(kernels.paged_forward, (programs, splits), q.device, {
         "out": None if splits > 1 else out, "logsumexp": None if splits > 1 else lse, "parts": parts, "part_sums": part_sums, "query": q, "key_cache": key_cache, "value_cache": value_cache,
         "table": block_table.contiguous(), "lengths": lengths.contiguous(), "q_starts": None if q_starts is None else q_starts.contiguous(), "k_scales": k_scale, "v_scales": v_scale,
@@ -198,7 +186,7 @@ def paged_attention_with_lse(q, key_cache, value_cache, block_table, lengths, q_
         "out_strides": out.stride()[:2], "lse_strides": lse.stride(), "q_strides": q.stride()[:2], "key_strides": key_cache.stride()[:3], "value_strides": value_cache.stride()[:3],
         "table_stride": block_table.shape[1], "scale_strides": _scale_strides(k_scale, v_scale)
     }, {
-        "G": heads // key_heads, **compute, "NARROW": q.element_size() == 2, "D_EVEN": dim == width and value_dim == value_width,
+        "G": heads // key_heads, **compute, "D_EVEN": dim == width and value_dim == value_width,
         "HINT": _multiple(q.dtype, (q, key_cache, value_cache, out), (dim, value_dim)), "PAGE": page, "SPLIT": splits > 1, "BM": rows, "BN": keys, "BD": width, "BV": value_width
     }, _SIZES, num_warps=warps, num_stages=stages)
     if splits > 1:
@@ -272,7 +260,7 @@ def latent_attention_with_lse(q, cache, block_table, lengths, scale, rope_dim, m
     programs = cdiv(queries * heads, rows) * sequences
     splits = _splits(q.device, programs, min(max_length or capacity, capacity))
     parts, part_sums = _workspace(out, splits, tokens, heads, size, False)
-    compute = _compute(q)
+    compute = computation(q, q.device)
     rules = Rules(right=0 if causal and queries > 1 else None).arguments()["rules"]
     launch(kernels.latent_forward, (programs, splits), q.device, {
         "out": None if splits > 1 else out, "logsumexp": None if splits > 1 else lse, "parts": parts, "part_sums": part_sums, "query": q, "cache": cache, "table": block_table.contiguous(),

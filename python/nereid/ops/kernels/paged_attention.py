@@ -55,14 +55,14 @@ def tokens_of(rows, first, size, keys, OPERAND: tl.constexpr, MASKED: tl.constex
 
 
 @nereid.jit
-def row_places(strides, first_query, first_head, rows, G: tl.constexpr):
+def row_places(strides, first_query, first_head, rows, G: tl.constexpr, HINT: tl.constexpr):
     """Offsets (BM, 1) of the rows. strides: (token, head)."""
-    return ((first_query + rows // G) * strides[0] + (first_head + rows % G) * strides[1])[:, None]
+    return ((first_query + rows // G) * hinted(strides[0], HINT) + (first_head + rows % G) * hinted(strides[1], HINT))[:, None]
 
 
 @nereid.jit
 def keep(out, logsumexp, parts, part_sums, total, sums, most, factor, split, first_query, first_head, rows, count, tokens, heads, dv_size, out_strides, lse_strides, ACC: tl.constexpr, EVEN: tl.constexpr,
-         G: tl.constexpr, SPLIT: tl.constexpr, BV: tl.constexpr):
+         HINT: tl.constexpr, G: tl.constexpr, SPLIT: tl.constexpr, BV: tl.constexpr):
     """Writes the results of the rows; with SPLIT to `parts` (part, token, head, dv) and `part_sums` (part, token, head), in base 2: for `combine`. Parts without keys get -inf only."""
     dv = tl.arange(0, BV)[None, :]
     nothing = sums == 0
@@ -71,13 +71,13 @@ def keep(out, logsumexp, parts, part_sums, total, sums, most, factor, split, fir
     inside = rows < count
     mask = inside[:, None]
     if not EVEN:
-        mask = mask & (dv < dv_size)
+        mask = mask & (dv < hinted(dv_size, HINT))
     if SPLIT:
         places = (split.to(tl.int64) * tokens + first_query + rows // G) * heads + (first_head + rows % G)
-        tl.store(parts + places[:, None] * dv_size + dv, total, mask=mask & (sums > 0)[:, None])
+        tl.store(parts + places[:, None] * hinted(dv_size, HINT) + dv, total, mask=mask & (sums > 0)[:, None])
         tl.store(part_sums + places, found, mask=inside)
     else:
-        tl.store(out + row_places(out_strides, first_query, first_head, rows, G) + dv, total.to(out.dtype.element_ty), mask=mask)
+        tl.store(out + row_places(out_strides, first_query, first_head, rows, G, HINT) + dv, total.to(out.dtype.element_ty), mask=mask)
         if logsumexp is not None:
             tl.store(logsumexp + (first_head + rows % G) * lse_strides[0] + (first_query + rows // G) * lse_strides[1], found * LN2, mask=inside)
 
@@ -139,7 +139,7 @@ def paged_forward(out, logsumexp, parts, part_sums, query, key_cache, value_cach
     mask = (rows < count * G)[:, None]
     if not D_EVEN:
         mask = mask & (d < hinted(d_size, HINT))
-    q = tl.load(query + row_places(q_strides, first_query, first_head, rows, G) + d, mask=mask, other=0).to(OPERAND)
+    q = tl.load(query + row_places(q_strides, first_query, first_head, rows, G, HINT) + d, mask=mask, other=0).to(OPERAND)
     k_start = key_cache + key_head.to(tl.int64) * hinted(key_strides[2], HINT)
     v_start = value_cache + key_head.to(tl.int64) * hinted(value_strides[2], HINT)
     pages = table + batch.to(tl.int64) * table_stride
@@ -171,7 +171,7 @@ def paged_forward(out, logsumexp, parts, part_sums, query, key_cache, value_cach
                                    ACC, OPERAND, PRECISION, NARROW, False, D_EVEN, HINT, PAGE, BN, BD, BV)
     total, sums, most = walk_pages(total, sums, most, q, k_start, v_start, pages, key_strides, value_strides, slope, tokens_of_rows, end, high, count, keys, d_size, dv_size, shift, scaled, rules,
                                    ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, HINT, PAGE, BN, BD, BV)
-    keep(out, logsumexp, parts, part_sums, total, sums, most, factor, split, first_query, first_head, rows, count * G, tokens, heads, dv_size, out_strides, lse_strides, ACC, D_EVEN, G, SPLIT, BV)
+    keep(out, logsumexp, parts, part_sums, total, sums, most, factor, split, first_query, first_head, rows, count * G, tokens, heads, dv_size, out_strides, lse_strides, ACC, D_EVEN, HINT, G, SPLIT, BV)
 
 
 @nereid.jit
@@ -204,16 +204,16 @@ def combine(out, logsumexp, parts, part_sums, tokens, heads, splits, dv_size, ou
 
 @nereid.jit
 def walk_latents(total, sums, most, q, q_rope, cache, table, strides, tokens, low, high, count, keys, size, rope_size, shift, scale, rules, ACC: tl.constexpr, OPERAND: tl.constexpr,
-                 PRECISION: tl.constexpr, MASKED: tl.constexpr, EVEN: tl.constexpr, ROPE_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
+                 PRECISION: tl.constexpr, NARROW: tl.constexpr, MASKED: tl.constexpr, EVEN: tl.constexpr, ROPE_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
                  BR: tl.constexpr):
     for first in range(low, high, BN):
         rows = rows_in_cache(cache, table, strides, first, keys, MASKED, PAGE, BN, HINT)
         latent = tokens_of(rows, first, size, keys, OPERAND, MASKED, EVEN, HINT, BN, BD)
         scores = product(q, tl.trans(latent), ACC, PRECISION)
         if BR > 0:
-            turned = tokens_of(rows + size, first, rope_size, keys, OPERAND, MASKED, ROPE_EVEN, HINT, BN, BR)
+            turned = tokens_of(rows + hinted(size, HINT), first, rope_size, keys, OPERAND, MASKED, ROPE_EVEN, HINT, BN, BR)
             scores = tl.dot(q_rope, tl.trans(turned), scores, input_precision=PRECISION, out_dtype=ACC)
-        scores = capped(scores, scale, rules, ACC, False)
+        scores = capped(scores, scale, rules, ACC, NARROW)
         columns = (first + tl.arange(0, BN))[None, :]
         scores = scores_of(scores, None, (0, 0, 0, 0), None, tokens[:, None], columns, count, keys, shift, rules, ACC, MASKED)
         weights, shrink, sums, most = weigh(scores, sums, most, MASKED)
@@ -223,7 +223,7 @@ def walk_latents(total, sums, most, q, q_rope, cache, table, strides, tokens, lo
 
 @nereid.jit
 def latent_forward(out, logsumexp, parts, part_sums, query, cache, table, lengths, scale, rules, queries, tokens, heads, splits, size, rope_size, out_strides, lse_strides, q_strides, strides,
-                   table_stride, ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, EVEN: tl.constexpr, ROPE_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr,
+                   table_stride, ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, NARROW: tl.constexpr, EVEN: tl.constexpr, ROPE_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr,
                    SPLIT: tl.constexpr, G: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BR: tl.constexpr):
     """Attention with one cached vector a token that all heads share: its first `size` elements are key and value, the next `rope_size` belong to the key (DeepSeek-V2, arXiv 2405.04434).
 
@@ -239,12 +239,12 @@ def latent_forward(out, logsumexp, parts, part_sums, query, cache, table, length
     rows = first_row + tl.arange(0, BM)
     d = tl.arange(0, BD)[None, :]
     inside = (rows < count * G)[:, None]
-    places = query + row_places(q_strides, first_query, 0, rows, G)
+    places = query + row_places(q_strides, first_query, 0, rows, G, HINT)
     q = tl.load(places + d, mask=inside & (d < hinted(size, HINT)), other=0).to(OPERAND)
     q_rope = None
     if BR > 0:
         r = tl.arange(0, BR)[None, :]
-        q_rope = tl.load(places + size + r, mask=inside & (r < hinted(rope_size, HINT)), other=0).to(OPERAND)
+        q_rope = tl.load(places + hinted(size, HINT) + r, mask=inside & (r < hinted(rope_size, HINT)), other=0).to(OPERAND)
     pages = table + batch.to(tl.int64) * table_stride
     total = tl.zeros((BM, BD), ACC)
     sums = tl.zeros((BM,), ACC)
@@ -256,8 +256,8 @@ def latent_forward(out, logsumexp, parts, part_sums, query, cache, table, length
         low, high = range_of(split, splits, low, high, BN)
     begin, end = whole_keys(first_seen, seen, low, high, keys, shift, rules, BN)
     end = tl.maximum(tl.minimum(end, high), begin)
-    total, sums, most = walk_latents(total, sums, most, q, q_rope, cache, pages, strides, rows // G, begin, end, count, keys, size, rope_size, shift, scale, rules, ACC, OPERAND, PRECISION, False,
+    total, sums, most = walk_latents(total, sums, most, q, q_rope, cache, pages, strides, rows // G, begin, end, count, keys, size, rope_size, shift, scale, rules, ACC, OPERAND, PRECISION, NARROW, False,
                                      EVEN, ROPE_EVEN, HINT, PAGE, BN, BD, BR)
-    total, sums, most = walk_latents(total, sums, most, q, q_rope, cache, pages, strides, rows // G, end, high, count, keys, size, rope_size, shift, scale, rules, ACC, OPERAND, PRECISION, True,
+    total, sums, most = walk_latents(total, sums, most, q, q_rope, cache, pages, strides, rows // G, end, high, count, keys, size, rope_size, shift, scale, rules, ACC, OPERAND, PRECISION, NARROW, True,
                                      EVEN, ROPE_EVEN, HINT, PAGE, BN, BD, BR)
-    keep(out, logsumexp, parts, part_sums, total, sums, most, tl.full((), 1.0, ACC), split, first_query, 0, rows, count * G, tokens, heads, size, out_strides, lse_strides, ACC, EVEN, G, SPLIT, BD)
+    keep(out, logsumexp, parts, part_sums, total, sums, most, tl.full((), 1.0, ACC), split, first_query, 0, rows, count * G, tokens, heads, size, out_strides, lse_strides, ACC, EVEN, HINT, G, SPLIT, BD)
