@@ -32,7 +32,7 @@ def forward_tiles(device, dtype, queries, keys, width):
     if dtype in (torch.float16, torch.bfloat16):
         rows = step_up(queries, (16, 64, 128))
         return Tiles(rows, 64, 4 if rows <= 64 else 8, 3 if width <= 192 else 2)
-    return Tiles(step_up(queries, (16, 64)) if width <= 64 else 32, 32, 4, 2)
+    return Tiles(step_up(queries, (16, 64)) if width <= 64 else 32, 32, 8 if dtype == torch.float32 and queries > 16 else 4, 2)
 
 
 def backward_tiles(device, dtype, queries, keys, width):
@@ -45,7 +45,7 @@ def backward_tiles(device, dtype, queries, keys, width):
         if width <= 128:
             return Tiles(64, 64, 8, 2), Tiles(128, 64, 8, 2)
         return Tiles(32, 64, 8, 2), Tiles(64, 32, 8, 2)
-    return (Tiles(32, 32, 4, 1), ) * 2
+    return (Tiles(32, 32, 8 if dtype == torch.float32 else 4, 1), ) * 2
 
 
 def head_width(device, size):
