@@ -88,8 +88,7 @@ def test_caches_of_8_bits(dtype, eight, target):
     pages = Pages([40, 700], 16, target)
     k, v = random(740, 2, 32, device=target, seed=1).to(eight), random(740, 2, 32, device=target, seed=2).to(eight)
     keys, values = pages.cache(2, 32, eight), pages.cache(2, 32, eight)
-    for cache, x in ((keys, k), (values, v)):
-        cache.view(-1, 2, 32).view(torch.uint8)[pages.slots] = x.view(torch.uint8)
+    fused.cache_write(k.to(dtype), v.to(dtype), keys, values, pages.slots)
     q = random(2, 4, 32, dtype=dtype, device=target)
     for k_scale, v_scale in ((None, None), (torch.tensor(0.5, device=target), torch.tensor([2.0], device=target)), (torch.tensor([0.5, 1.5], device=target), torch.tensor([3.0, 0.1], device=target))):
         scaled = [x.double() * (1 if scale is None else scale.double().view(-1, 1)) for x, scale in ((k, k_scale), (v, v_scale))]

@@ -12,10 +12,9 @@ from . import _arguments
 from ._declare import operator
 from .attention import LARGEST_HEAD, accumulated, check_rules, check_slopes, check_starts, dense, integers, results, rules_of, scale_of
 from .norms import power_of_2
+from .rotary import EIGHTS, check_scale, scale_strides
 
 _SIZES = {name: "i32" for name in ("rules", "queries", "tokens", "heads", "splits", "d_size", "dv_size", "size", "rope_size")}
-#: 8-bit floats that caches may have.
-EIGHTS = (torch.float8_e4m3fn, torch.float8_e5m2)
 #: The most elements of a latent vector, and of its part with rotary positions.
 LARGEST_LATENT, LARGEST_ROPE = 512, 128
 
@@ -74,15 +73,6 @@ def _check_cache(name, cache, q, shape, of, others=()):
         raise ValueError(f"`{name}` has pages of 0 tokens: expected 1 or more")
 
 
-def _check_scale(name, scale, cache, heads):
-    if scale is None:
-        return
-    if scale.dtype != torch.float32:
-        raise TypeError(f"`{name}` has dtype {scale.dtype}: expected float32")
-    if scale.numel() != 1 and tuple(scale.shape) != (heads, ):
-        raise ValueError(f"`{name}` has shape {tuple(scale.shape)}: expected one element or ({heads},)")
-
-
 def _check(q, key_cache, value_cache, block_table, lengths, q_starts, max_q, max_length, causal, window_left, window_right, soft_cap, scale, slopes, k_scale, v_scale):
     _arguments.floats(q=q)
     _arguments.one_device(q=q, key_cache=key_cache, value_cache=value_cache, block_table=block_table, lengths=lengths, q_starts=q_starts, slopes=slopes, k_scale=k_scale, v_scale=v_scale)
@@ -109,18 +99,14 @@ def _check(q, key_cache, value_cache, block_table, lengths, q_starts, max_q, max
         raise ValueError(f"`q` has {q.shape[0]} tokens for {sequences} sequences: expected a multiple, or `q_starts`")
     check_rules(window_left, window_right, "end", soft_cap)
     check_slopes(slopes, sequences, q.shape[1])
-    _check_scale("k_scale", k_scale, key_cache, heads)
-    _check_scale("v_scale", v_scale, value_cache, heads)
+    check_scale("k_scale", k_scale, heads)
+    check_scale("v_scale", v_scale, heads)
 
 
 def _fake(q, key_cache, value_cache, block_table, lengths, q_starts=None, max_q=0, max_length=0, causal=True, window_left=-1, window_right=-1, soft_cap=0.0, scale=None, slopes=None, k_scale=None,
           v_scale=None):
     _check(q, key_cache, value_cache, block_table, lengths, q_starts, max_q, max_length, causal, window_left, window_right, soft_cap, scale, slopes, k_scale, v_scale)
     return q.new_empty((*q.shape[:2], value_cache.shape[-1])), q.new_empty((q.shape[1], q.shape[0]), dtype=accumulated(q.dtype))
-
-
-def _scale_strides(k_scale, v_scale):
-    return tuple(0 if scale is None or scale.numel() == 1 else scale.stride(0) for scale in (k_scale, v_scale))
 
 
 def _workspace(out, splits, tokens, heads, size, ragged):
@@ -184,7 +170,7 @@ def paged_attention_with_lse(q, key_cache, value_cache, block_table, lengths, q_
         "table": block_table.contiguous(), "lengths": lengths.contiguous(), "q_starts": None if q_starts is None else q_starts.contiguous(), "k_scales": k_scale, "v_scales": v_scale,
         "scale": float(scale_of(scale, dim)), **rules.arguments(), "queries": queries, "tokens": tokens, "heads": heads, "splits": splits, "d_size": dim, "dv_size": value_dim,
         "out_strides": out.stride()[:2], "lse_strides": lse.stride(), "q_strides": q.stride()[:2], "key_strides": key_cache.stride()[:3], "value_strides": value_cache.stride()[:3],
-        "table_stride": block_table.shape[1], "scale_strides": _scale_strides(k_scale, v_scale)
+        "table_stride": block_table.shape[1], "scale_strides": scale_strides(k_scale, v_scale)
     }, {
         "G": heads // key_heads, **compute, "D_EVEN": dim == width and value_dim == value_width,
         "HINT": _multiple(q.dtype, (q, key_cache, value_cache, out), (dim, value_dim)), "PAGE": page, "SPLIT": splits > 1, "BM": rows, "BN": keys, "BD": width, "BV": value_width
