@@ -1,12 +1,13 @@
 """Products and attention compiled for a GPU that need not be there: the code uses the matrix units, and vectors where alignment allows."""
 
 import re
+import sys
 
 import pytest
 import torch
 from nereid.backends.compiler import GPUTarget
 
-from nereid.ops import _launch, attention, products
+from nereid.ops import _launch, attention, fused, products
 
 
 class Device:
@@ -19,18 +20,24 @@ def compiled(monkeypatch):
     """What is launched is compiled for sm_90 instead: a list of (name of the kernel, PTX)."""
     found = []
 
-    def launch(kernel, grid, device, arguments, constants, integers="i64", **options):
+    def launch(kernel, grid, device, arguments, constants, integers="i64", divisible=(), **options):
         kinds = {name: _launch._type(value, integers.get(name, "i64")) for name, value in arguments.items()}
-        found.append((kernel.__name__, _launch.compile_kernel(kernel, device, kinds, constants, True, **options).asm["ptx"]))
+        multiples = {name: _launch._multiples(arguments[name]) for name in divisible}
+        found.append((kernel.__name__, _launch.compile_kernel(kernel, device, kinds, constants, True, multiples, **options).asm["ptx"]))
 
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
-    for module in (products, attention):
+    paged = sys.modules["nereid.ops.fused.paged_attention"]
+    for module in (products, attention, paged):
         monkeypatch.setattr(module, "launch", launch)
     monkeypatch.setattr(products, "tiles", lambda device, *args: products.gpu_tiles(132, *args))
-    for name in ("forward_tiles", "backward_tiles", "_width", "_common"):
+    for name in ("forward_tiles", "backward_tiles", "head_width", "computation"):
         original = getattr(attention, name)
-        arguments = (lambda original: lambda *args: original(args[0], Device) if original.__name__ == "_common" else original(Device, *args[1:]))(original)
+        arguments = (lambda original: lambda *args: original(args[0], Device) if original.__name__ == "computation" else original(Device, *args[1:]))(original)
         monkeypatch.setattr(attention, name, arguments)
+    for name in ("row_tiles", "latent_tiles", "head_width"):
+        monkeypatch.setattr(paged, name, lambda device, *args, original=getattr(paged, name): original(Device, *args))
+    monkeypatch.setattr(paged, "computation", attention.computation)
+    monkeypatch.setattr(paged, "programs_wanted", lambda device: 528)
     monkeypatch.setattr(attention, "fp32_precision", lambda device: "ieee")
     return found
 
@@ -70,12 +77,55 @@ def test_other_products(compiled):
                                                 (torch.float16, 128, 1), (torch.float32, 64, 500)], ids=str)
 def test_attention(dtype, size, queries, compiled):
     query, key = torch.empty(2, 8, queries, size, dtype=dtype), torch.empty(2, 2, 1000, size, dtype=dtype)
-    sums = torch.empty(2, 8, queries)
-    attention.attend(query, sums, query, key, key, None, 0.1, True, 0)
-    attention.differentiate([query, key, key], query, query, key, key, None, query, sums, 0.1, True, 0)
+    sums, rules = torch.empty(2, 8, queries), attention.Rules(right=0)
+    attention.attend(query, sums, query, key, key, None, 0.1, rules)
+    attention.differentiate([query, key, key], query, query, key, key, None, query, sums, 0.1, rules)
     assert [name for name, _ in compiled] == ["forward", "correlation", "backward_key", "backward_query"]
     for name, ptx in compiled:
         if name != "correlation":
             assert "wgmma.mma_async" in ptx or "mma.sync" in ptx
         # Log-sum-exps and what belongs to a row are single numbers.
         assert scalar_loads(ptx) <= 16, (name, scalar_loads(ptx))
+
+
+def called(name, *given, **named):
+    """Runs a fused operator without PyTorch's dispatcher."""
+    operator = fused.FUSED[name]
+    operator.run(**operator.form.bind(given, named)[0])
+
+
+@pytest.mark.parametrize("size", [64, 96, 128])
+def test_rules_of_attention(size, compiled):
+    """No function is called between products, which would make them run one after the other."""
+    q, k, starts = torch.empty(512, 8, size, dtype=torch.bfloat16), torch.empty(512, 2, size, dtype=torch.bfloat16), torch.zeros(3, dtype=torch.int32)
+    rules = {"q_starts": starts, "max_q": 512, "max_k": 512, "causal": True, "window_left": 100, "soft_cap": 50.0, "slopes": torch.ones(8)}
+    called("attention", q, k, k, **rules)
+    called("attention_backward", q, None, q, torch.empty(8, 512), q, k, k, **rules)
+    assert [name for name, _ in compiled] == ["forward", "correlation", "backward_key", "backward_query"]
+    for name, ptx in compiled:
+        if name != "correlation":
+            assert "wgmma.mma_async" in ptx and "cp.async" in ptx and "call.uni" not in ptx and "div.rn" not in ptx, name
+        assert scalar_loads(ptx) <= 16, (name, scalar_loads(ptx))
+
+
+@pytest.mark.parametrize("page", [16, 64])
+@pytest.mark.parametrize("cache", [torch.bfloat16, torch.float8_e4m3fn], ids=str)
+def test_decoding(cache, page, compiled):
+    table, lengths = torch.empty(4, 1024 // page, dtype=torch.int32), torch.empty(4, dtype=torch.int32)
+    for queries in (1, 128):
+        q, keys = torch.empty(4 * queries, 16, 128, dtype=torch.bfloat16), torch.empty(8, page, 4, 128, dtype=cache)
+        called("paged_attention", q, keys, keys, table, lengths, k_scale=torch.ones(1))
+    assert [name for name, _ in compiled] == ["paged_forward", "combine", "paged_forward", "combine"]
+    assert "mma.sync" in compiled[0][1] and "wgmma.mma_async" in compiled[2][1]
+    for _, ptx in compiled:
+        assert scalar_loads(ptx) <= 24, scalar_loads(ptx)
+    assert all("cp.async" in ptx for name, ptx in compiled if name == "paged_forward")
+
+
+@pytest.mark.parametrize("heads", [16, 128])
+def test_latent_decoding(heads, compiled):
+    q, cache = torch.empty(4, heads, 576, dtype=torch.bfloat16), torch.empty(8, 64, 576, dtype=torch.bfloat16)
+    called("latent_attention_decode", q, cache, torch.empty(4, 128, dtype=torch.int32), torch.empty(4, dtype=torch.int32), 0.1)
+    assert [name for name, _ in compiled] == ["latent_forward", "combine"]
+    assert "wgmma.mma_async" in compiled[0][1] and "cp.async" in compiled[0][1]
+    assert all(scalar_loads(ptx) <= 16 for _, ptx in compiled)

@@ -22,106 +22,168 @@ class Tiles:
 
 
 def forward_tiles(device, dtype, queries, keys, width):
-    """The tiles of the forward kernel. width: the larger of the two head sizes."""
+    """The tiles of the forward kernel. width: the larger of the two head sizes.
+
+    GPUs, 16 bits: 128 x 64 with 8 warps, that is 64 rows for each group of four warps that multiply together, and three slots, so that a product of queries and keys starts behind the one in
+    flight (docs/pipelining.md); two where three do not fit. Nothing spills.
+    """
     if device.type == "cpu":
         return Tiles(step_up(queries, (4, 16, 64)), step_up(keys, (16, 64, 128)))
     if dtype in (torch.float16, torch.bfloat16):
-        if width <= 128:
-            return Tiles(step_up(queries, (16, 64, 128)), 128 if width <= 64 and keys > 64 else 64, 4 if queries <= 64 else 8, 3 if width <= 64 else 2)
-        return Tiles(step_up(queries, (16, 64)), 32 if queries <= 64 else 64, 4, 2)
-    return Tiles(step_up(queries, (16, 64)) if width <= 64 else 32, 32, 4, 2)
+        rows = step_up(queries, (16, 64, 128))
+        return Tiles(rows, 64, 4 if rows <= 64 else 8, 3 if width <= 192 else 2)
+    return Tiles(step_up(queries, (16, 64)) if width <= 64 else 32, 32, 8 if dtype == torch.float32 and queries > 16 else 4, 2)
 
 
 def backward_tiles(device, dtype, queries, keys, width):
-    """The tiles of the backward kernels."""
+    """The tiles of the backward kernels: (of that of keys, of that of queries). GPUs, 16 bits: the largest whose accumulators fit the registers."""
     if device.type == "cpu":
-        return Tiles(step_up(queries, (16, 64)), step_up(keys, (16, 64)))
+        return (Tiles(step_up(queries, (16, 64)), step_up(keys, (16, 64))), ) * 2
     if dtype in (torch.float16, torch.bfloat16):
-        return Tiles(64, 64, 4 if width <= 64 else 8, 2) if width <= 128 else Tiles(32, 32, 4, 1)
-    return Tiles(32, 32, 4, 1)
+        if width <= 64:
+            return Tiles(64, 128, 8, 2), Tiles(128, 64, 8, 2)
+        if width <= 128:
+            return Tiles(64, 64, 8, 2), Tiles(128, 64, 8, 2)
+        return Tiles(32, 64, 8, 2), Tiles(64, 32, 8, 2)
+    return (Tiles(32, 32, 8 if dtype == torch.float32 else 4, 1), ) * 2
 
 
-def _width(device, size):
-    """The size of a block that holds a head's elements."""
+def head_width(device, size):
+    """The size of a block that holds a head's elements. GPUs: at multiples of 32, tiles are copied to shared memory 16 bytes at a time and multiplied there."""
     if device.type == "cpu":
         return cdiv(max(size, 1), 8) * 8
-    return max(16, 1 << (size - 1).bit_length())
+    return 16 if size <= 16 else cdiv(size, 32) * 32
 
 
-def _accesses(*tensors):
-    """Constants that say how the tensors of a call lie in memory."""
+def _accesses(*tensors, rows=0):
+    """Constants that say how the tensors of a call lie in memory. rows: the greatest number of tokens of a sequence."""
     multiple = 16 // tensors[0].element_size()
     aligned = all(stride % multiple == 0 for x in tensors for stride in (*x.stride()[:3], x.shape[3]))
-    # Rows are counted from the first of a head. A tile has at most 256 of them, and as many columns.
-    wide = any((x.shape[2] + 256) * x.stride(2) + 256 * x.stride(3) > NARROW for x in tensors)
+    # Rows are counted from the first of a sequence. A tile has at most 256 of them, and as many columns.
+    wide = any((rows + 256) * x.stride(2) + 256 * x.stride(3) > NARROW for x in tensors)
     return {"UNIT": all(x.stride(3) == 1 for x in tensors), "HINT": multiple if aligned else 1, "WIDE": wide}
 
 
-_SIZES = {name: "i32" for name in ("l_size", "s_size", "d_size", "dv_size", "heads", "shift", "lse_size")}
+_SIZES = {name: "i32" for name in ("rules", "l_size", "s_size", "d_size", "dv_size", "heads", "lse_size")}
 
 
-def _common(query, device):
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """Which keys a query sees, and what becomes of its scores; see `kernels/attention.py`. left, right, cap, slopes: None if absent. end: whether the last query is at the last
+    key; otherwise the first one is at the first. slopes: fp32, (batch, head), expanded."""
+    left: int = None
+    right: int = None
+    end: bool = False
+    cap: float = None
+    slopes: torch.Tensor = None
+
+    def arguments(self):
+        cap = (None, None) if self.cap is None else (float(self.cap), 1 / self.cap)
+        return {
+            "slopes": self.slopes, "rules": (self.left, self.right, *cap),
+            "slope_strides": (0, 0) if self.slopes is None else self.slopes.stride()
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Ragged:
+    """A ragged batch: where sequences begin among the tokens of queries and of keys (batches + 1 places, int32 or int64), and the tokens of the longest ones.
+
+    Tensors of such a batch are (1, head, token, size).
+    """
+    q_starts: torch.Tensor
+    k_starts: torch.Tensor
+    max_q: int
+    max_k: int
+
+
+def _strides(x, ragged, rank=4):
+    """Strides of a tensor, 0 for the batch of a ragged one; zeros where there is no tensor."""
+    if x is None:
+        return (0, ) * rank
+    return x.stride() if ragged is None else (0, *x.stride()[1:])
+
+
+def _sizes(query, key, value, ragged):
+    """({argument: size}, number of sequences)."""
+    found = {"d_size": query.shape[3], "dv_size": value.shape[3], "heads": query.shape[1]}
+    if ragged is None:
+        return {"l_size": query.shape[2], "s_size": key.shape[2], **found}, query.shape[0]
+    return {"l_size": ragged.max_q, "s_size": ragged.max_k, **found}, ragged.q_starts.shape[0] - 1
+
+
+def computation(query, device):
     """Constants of all kernels."""
     double = query.dtype == torch.float64
     acc = tl.float64 if double else tl.float32
     precision = "ieee"
     if device.type == "cuda" and query.dtype == torch.float32:
         precision = "tf32" if fp32_precision(device) == "tf32" else "tf32x3"
-    return {"ACC": acc, "OPERAND": acc if device.type == "cpu" else DTYPES[query.dtype], "PRECISION": precision}
+    return {"ACC": acc, "OPERAND": acc if device.type == "cpu" else DTYPES[query.dtype], "PRECISION": precision, "NARROW": query.element_size() == 2}
 
 
-def attend(out, logsumexp, query, key, value, bias, scale, causal=False, shift=0, empty=0.0):
+def attend(out, logsumexp, query, key, value, bias, scale, rules=Rules(), empty=0.0, ragged=None):
     """Writes the result and, unless it is None, the log-sum-exp of attention.
 
     query (batch, head, l, d), key (batch, head of keys, s, d), value (batch, head of keys, s, dv), out (batch, head, l, dv): of one dtype and any strides;
-    heads of queries are a multiple of those of keys. bias: (batch, head, l, s), expanded, or None. logsumexp: (batch, head, l or more), fp32 (fp64 for fp64);
-    places from l on get +inf. causal: query i sees the keys up to i + shift. empty: the log-sum-exp of a query without keys. out has elements.
+    heads of queries are a multiple of those of keys. bias: (batch, head, l, s), expanded, or None; None for ragged batches. logsumexp: (batch, head, l or more), fp32 (fp64
+    for fp64); places from l on get +inf. empty: the log-sum-exp of a query without keys. out has elements. ragged: `Ragged` or None.
     """
     device = query.device
-    batches, heads, length, size = query.shape
-    key_heads, keys, value_size = key.shape[1], key.shape[2], value.shape[3]
-    width, value_width = _width(device, size), _width(device, value_size)
+    sizes, batches = _sizes(query, key, value, ragged)
+    length, keys, heads = sizes["l_size"], sizes["s_size"], sizes["heads"]
+    width, value_width = head_width(device, sizes["d_size"]), head_width(device, sizes["dv_size"])
     cut = forward_tiles(device, query.dtype, length, keys, max(width, value_width))
-    lse_size = 0 if logsumexp is None else logsumexp.shape[2]
+    lse_size = 0 if logsumexp is None or ragged is not None else logsumexp.shape[2]
     arguments = {
-        "out": out, "logsumexp": logsumexp, "query": query, "key": key, "value": value, "bias": bias, "scale": float(scale), "empty": float(empty), "l_size": length,
-        "s_size": keys, "d_size": size, "dv_size": value_size, "heads": heads, "shift": shift, "lse_size": lse_size, "out_strides": out.stride(),
-        "lse_strides": (0, 0, 0) if logsumexp is None else logsumexp.stride(), "q_strides": query.stride(), "k_strides": key.stride(), "v_strides": value.stride(),
-        "bias_strides": (0, 0, 0, 0) if bias is None else bias.stride()
+        "out": out, "logsumexp": logsumexp, "query": query, "key": key, "value": value, "bias": bias, "q_starts": ragged and ragged.q_starts, "k_starts": ragged and ragged.k_starts,
+        "scale": float(scale), "empty": float(empty), **rules.arguments(), **sizes, "lse_size": lse_size, "out_strides": _strides(out, ragged),
+        "lse_strides": _strides(logsumexp, ragged, 3), "q_strides": _strides(query, ragged), "k_strides": _strides(key, ragged), "v_strides": _strides(value, ragged),
+        "bias_strides": _strides(bias, None)
     }
     constants = {
-        "HEADS": heads // key_heads, **_common(query, device), "CAUSAL": causal, "D_EVEN": size == width and value_size == value_width,
-        **_accesses(query, key, value, out), "BM": cut.queries, "BN": cut.keys, "BD": width, "BV": value_width
+        "HEADS": heads // key.shape[1], "END": rules.end, **computation(query, device), "D_EVEN": sizes["d_size"] == width and sizes["dv_size"] == value_width,
+        **_accesses(query, key, value, out, rows=max(length, keys)), "BM": cut.queries, "BN": cut.keys, "BD": width, "BV": value_width
     }
     launch(forward, cdiv(max(length, lse_size), cut.queries) * batches * heads, device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
 
 
-def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scale, causal=False, shift=0, grad_bias=None):
+def differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scale, rules=Rules(), grad_bias=None, lse_gradient=None, ragged=None):
     """Writes the gradients of `attend`.
 
-    grads: of query, key and value, like these. gradient: of out. grad_bias: (batch, head, l, s) for that of the bias, or None. Other arguments: as for `attend`;
-    all tensors have elements.
+    grads: of query, key and value, like these. gradient: of out. grad_bias: (batch, head, l, s) for that of the bias, or None. lse_gradient: that of the log-sum-exp, or None. Other
+    arguments: as for `attend`; all tensors have elements.
     """
     device = query.device
-    batches, heads, length, size = query.shape
-    key_heads, keys, value_size = key.shape[1], key.shape[2], value.shape[3]
-    width, value_width = _width(device, size), _width(device, value_size)
-    cut = backward_tiles(device, query.dtype, length, keys, max(width, value_width))
-    common = _common(query, device)
-    access = {"D_EVEN": size == width and value_size == value_width, **_accesses(query, key, value, gradient, out, *grads)}
-    delta = torch.empty((batches, heads, length), dtype=torch.float64 if query.dtype == torch.float64 else torch.float32, device=device)
-    sizes = {"l_size": length, "dv_size": value_size, "heads": heads}
-    launch(correlation, cdiv(length, cut.queries) * batches * heads, device,
-           {"delta": delta, "gradient": gradient, "out": out, **sizes, "g_strides": gradient.stride(), "out_strides": out.stride()},
-           {"ACC": common["ACC"], **access, "BM": cut.queries, "BV": value_width}, _SIZES, num_warps=4)
-    shared = {
-        "gradient": gradient, "query": query, "key": key, "value": value, "bias": bias, "logsumexp": logsumexp, "delta": delta, "scale": float(scale), "l_size": length,
-        "s_size": keys, "d_size": size, "dv_size": value_size, "heads": heads, "shift": shift, "g_strides": gradient.stride(), "q_strides": query.stride(),
-        "k_strides": key.stride(), "v_strides": value.stride(), "bias_strides": (0, 0, 0, 0) if bias is None else bias.stride(), "lse_strides": logsumexp.stride()
+    sizes, batches = _sizes(query, key, value, ragged)
+    length, keys, heads = sizes["l_size"], sizes["s_size"], sizes["heads"]
+    width, value_width = head_width(device, sizes["d_size"]), head_width(device, sizes["dv_size"])
+    by_keys, by_queries = backward_tiles(device, query.dtype, length, keys, max(width, value_width))
+    common = computation(query, device)
+    access = {
+        "D_EVEN": sizes["d_size"] == width and sizes["dv_size"] == value_width, **_accesses(query, key, value, gradient, out, *grads, rows=max(length, keys))
     }
-    constants = {"HEADS": heads // key_heads, **common, "CAUSAL": causal, **access, "BM": cut.queries, "BN": cut.keys, "BD": width, "BV": value_width}
-    options = {"num_warps": cut.warps, "num_stages": cut.stages}
-    own = {"grad_key": grads[1], "grad_value": grads[2], "dk_strides": grads[1].stride(), "dv_strides": grads[2].stride()}
-    launch(backward_key, cdiv(keys, cut.keys) * batches * key_heads, device, shared | own, constants, _SIZES, **options)
-    own = {"grad_query": grads[0], "grad_bias": grad_bias, "dq_strides": grads[0].stride(), "db_strides": (0, 0, 0, 0) if grad_bias is None else grad_bias.stride()}
-    launch(backward_query, cdiv(length, cut.queries) * batches * heads, device, shared | own, constants, _SIZES, **options)
+    delta = torch.empty(query.shape[:3], dtype=torch.float64 if query.dtype == torch.float64 else torch.float32, device=device)
+    starts = {"q_starts": ragged and ragged.q_starts, "k_starts": ragged and ragged.k_starts}
+    strides = {
+        "g_strides": _strides(gradient, ragged), "q_strides": _strides(query, ragged), "k_strides": _strides(key, ragged), "v_strides": _strides(value, ragged),
+        "bias_strides": _strides(bias, None), "lse_strides": _strides(logsumexp, ragged, 3), "delta_strides": _strides(delta, ragged, 3)
+    }
+    launch(
+        correlation, cdiv(length, by_queries.queries) * batches * heads, device, {
+            "delta": delta, "gradient": gradient, "out": out, "lse_gradient": lse_gradient, "q_starts": starts["q_starts"], "l_size": length, "dv_size": sizes["dv_size"], "heads": heads,
+            "delta_strides": strides["delta_strides"], "g_strides": strides["g_strides"], "out_strides": _strides(out, ragged), "lg_strides": _strides(lse_gradient, ragged, 3)
+        }, {"ACC": common["ACC"], **access, "BM": by_queries.queries, "BV": value_width}, _SIZES, num_warps=4)
+    shared = {
+        "gradient": gradient, "query": query, "key": key, "value": value, "bias": bias, **starts, "logsumexp": logsumexp, "delta": delta, "scale": float(scale), **rules.arguments(), **sizes,
+        **strides
+    }
+    constants = {"HEADS": heads // key.shape[1], "END": rules.end, **common, **access, "BD": width, "BV": value_width}
+
+    def run(kernel, programs, cut, own):
+        launch(kernel, programs * batches, device, shared | own, constants | {"BM": cut.queries, "BN": cut.keys}, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
+
+    run(backward_key, cdiv(keys, by_keys.keys) * key.shape[1], by_keys,
+        {"grad_key": grads[1], "grad_value": grads[2], "dk_strides": _strides(grads[1], ragged), "dv_strides": _strides(grads[2], ragged)})
+    run(backward_query, cdiv(length, by_queries.queries) * heads, by_queries,
+        {"grad_query": grads[0], "grad_bias": grad_bias, "dq_strides": _strides(grads[0], ragged), "db_strides": _strides(grad_bias, None)})

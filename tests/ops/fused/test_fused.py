@@ -9,7 +9,7 @@ from nereid.ops import fused
 
 
 #: Parts of names of operators without gradient.
-NO_GRADIENT = ("quantize", "cache", "scaled")
+NO_GRADIENT = ("quantize", "cache", "scaled", "paged", "latent")
 
 
 def gated(target):
@@ -73,10 +73,22 @@ def optimizers(target):
     }
 
 
+def attentions(target):
+    q, k, v = random(2, 5, 4, 16, device=target), random(2, 7, 2, 16, device=target), random(2, 7, 2, 8, device=target, seed=1)
+    starts, table, lengths = (torch.tensor(x, dtype=torch.int32, device=target) for x in ([0, 2, 7], [[3, 1], [0, 2]], [5, 3]))
+    caches = [random(4, 4, 2, 16, device=target, seed=i) for i in (3, 4)]
+    return {
+        "attention": (q, k, v, random(2, 1, 5, 7, device=target), None, None, None, 0, 0, True, 3, -1, "end", 5.0),
+        "attention ragged": (q[0], k[0, 2:], v[0, 2:], None, None, torch.tensor([0, 2, 5], device=target), None, 3, 3, True),
+        "paged_attention": (q[0, :4], *caches, table, lengths), "paged_attention ragged": (q.flatten(0, 1)[:7], *caches, table, lengths, starts, 5, 5),
+        "latent_attention_decode": (q[0, :2], caches[0][:, :, 0], table, lengths, 0.3, 4)
+    }
+
+
 def samples(target):
     """{name: (operator, arguments)}: a sample of every operator, by family."""
-    families = (gated, norms, quantized, rotary, losses, linear, products, optimizers)
-    return {name: (fused.FUSED[name].overload, arguments) for family in families for name, arguments in family(target).items()}
+    families = (gated, norms, quantized, rotary, losses, linear, products, optimizers, attentions)
+    return {name: (fused.FUSED[name.split()[0]].overload, arguments) for family in families for name, arguments in family(target).items()}
 
 
 def test_every_operator_is_sampled_or_a_step_of_one():

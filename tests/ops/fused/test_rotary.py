@@ -108,6 +108,24 @@ def test_cache_write(dtype, target):
         assert torch.equal(keys, wanted[0]) and torch.equal(values, wanted[1])
 
 
+@pytest.mark.parametrize("eight", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_cache_write_of_8_bits(dtype, eight, target):
+    """Elements beyond the largest number are cut off."""
+    k, v = random(6, 3, 24, dtype=dtype, device=target, scale=300), random(6, 3, 8, dtype=dtype, device=target, seed=1, scale=0.01)
+    k[0, 0, 0], k[1, 1, 1] = 1e30, -1e30
+    slots = torch.tensor([3, -1, 19, 0, -7, 11], device=target)
+    largest = torch.finfo(eight).max
+    for k_scale, v_scale in ((None, None), (torch.tensor([0.5, 2.0, 3.0], device=target), torch.tensor(0.25, device=target)), (torch.tensor([[1.5]], device=target), None)):
+        keys, values = (cache.to(eight) for cache in caches(3, 24, 8, torch.float32, target))
+        wanted = []
+        for cache, x, scale in ((keys, k, k_scale), (values, v, v_scale)):
+            scaled = x.float() / (1 if scale is None else scale.view(-1, 1))
+            wanted.append(filled(cache.view(torch.uint8), scaled.clamp(-largest, largest).to(eight).view(torch.uint8), slots))
+        fused.cache_write(k, v, keys, values, slots, k_scale, v_scale)
+        assert torch.equal(keys.view(torch.uint8), wanted[0]) and torch.equal(values.view(torch.uint8), wanted[1])
+
+
 def test_cache_write_strides(target):
     slots = torch.tensor([3, -1, 19], device=target)
     for _, k in layouts(random(3, 2, 8, device=target)):
@@ -153,5 +171,12 @@ def test_errors(target):
         fused.cache_write(k, k, keys, values[..., :7], torch.arange(5, device=target))
     with pytest.raises(ValueError, match=r"`slots` has shape \(4,\): expected \(5,\)"):
         fused.cache_write(k, k, keys, values, torch.arange(4, device=target))
+    with pytest.raises(ValueError, match="`v_scale` is given, and `key_cache` has dtype torch.float32: expected float8"):
+        fused.cache_write(k, k, keys, values, torch.arange(5, device=target), None, torch.ones(1, device=target))
+    narrow = keys.to(torch.float8_e4m3fn), values.to(torch.float8_e4m3fn)
+    with pytest.raises(ValueError, match=r"`k_scale` has shape \(3,\): expected one element or \(2,\)"):
+        fused.cache_write(k, k, *narrow, torch.arange(5, device=target), torch.ones(3, device=target))
+    with pytest.raises(TypeError, match="`value_cache` has dtype torch.float32, `key_cache` torch.float8_e4m3fn"):
+        fused.cache_write(k, k, narrow[0], values, torch.arange(5, device=target))
     with pytest.raises(ValueError, match="`key_cache` has strides"):
         fused.cache_write(k, k, keys.transpose(2, 3).contiguous().transpose(2, 3), values, torch.arange(5, device=target))

@@ -7,7 +7,7 @@ import torch
 
 from .._declare import Native, Operator, declare
 from .._strided import FLOATS, cdiv
-from ..attention import attend, differentiate
+from ..attention import Rules, attend, differentiate
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -59,6 +59,11 @@ def _scale(values, query):
     return 1 / math.sqrt(query.shape[3]) if values["scale"] is None else values["scale"]
 
 
+def _rules(values, end=False):
+    """end: whether a causal mask ends at the lower right corner, instead of beginning at the upper left one."""
+    return Rules(right=0 if values["is_causal"] else None, end=end)
+
+
 def _accumulated(query):
     return torch.float64 if query.dtype == torch.float64 else torch.float32
 
@@ -107,7 +112,7 @@ def _cpu_forward(values):
     out = torch.empty_like(query)
     logsumexp = torch.empty((batches, length, heads), dtype=_accumulated(query), device=query.device).transpose(1, 2)
     if logsumexp.numel():
-        attend(out, logsumexp, query, key, value, bias, scale, values["is_causal"])
+        attend(out, logsumexp, query, key, value, bias, scale, _rules(values))
     return out, logsumexp
 
 
@@ -126,7 +131,7 @@ def _cpu_backward(values):
         return Native("shapes")
     bias, scale = found
     grads = [_rows_first(x) for x in (query, key, value)]
-    differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scale, values["is_causal"])
+    differentiate(grads, gradient, query, key, value, bias, out, logsumexp, scale, _rules(values))
     return tuple(grads)
 
 
@@ -162,7 +167,7 @@ def _unused(query):
 def _flash(values, query, key, value, out):
     """The log-sum-exp; the result goes to `out`. All are (batch, head, length, size)."""
     logsumexp = torch.empty(query.shape[:3], dtype=torch.float32, device=query.device)
-    attend(out, logsumexp, query, key, value, None, _scale(values, query), values["is_causal"], key.shape[2] - query.shape[2], math.inf)
+    attend(out, logsumexp, query, key, value, None, _scale(values, query), _rules(values, True), math.inf)
     return logsumexp
 
 
@@ -184,7 +189,7 @@ def _flash_backward(values):
     if gradient.shape != query.shape or out.shape != query.shape or tuple(logsumexp.shape) != tuple(query.shape[:3]) or values["cum_seq_q"] is not None:
         return Native("shapes")
     grads = [torch.empty_like(x) for x in (query, key, value)]
-    differentiate(grads, gradient, query, key, value, None, out, logsumexp, _scale(values, query), values["is_causal"], key.shape[2] - query.shape[2])
+    differentiate(grads, gradient, query, key, value, None, out, logsumexp, _scale(values, query), _rules(values, True))
     return tuple(grads)
 
 
@@ -228,8 +233,7 @@ def _flash_rows_backward(values):
     if gradient.shape != query.shape or out.shape != query.shape or tuple(logsumexp.shape) != tuple(query.shape[:3]):
         return Native("shapes")
     grads = [torch.empty_like(values[name]) for name in ("query", "key", "value")]
-    differentiate([x.transpose(1, 2) for x in grads], gradient, query, key, value, None, out, logsumexp, _scale(values, query), values["is_causal"],
-                  key.shape[2] - query.shape[2])
+    differentiate([x.transpose(1, 2) for x in grads], gradient, query, key, value, None, out, logsumexp, _scale(values, query), _rules(values, True))
     return tuple(grads)
 
 
@@ -265,7 +269,7 @@ def _efficient_forward(values):
     out = torch.empty((batches, length, heads, value.shape[3]), dtype=query.dtype, device=query.device).transpose(1, 2)
     places = cdiv(length, 32) * 32 if values["compute_log_sumexp"] else 0
     logsumexp = torch.empty((batches, heads, places), dtype=torch.float32, device=query.device)
-    attend(out, logsumexp if places else None, query, key, value, values["attn_bias"], _scale(values, query), values["is_causal"], 0, math.inf)
+    attend(out, logsumexp if places else None, query, key, value, values["attn_bias"], _scale(values, query), _rules(values), math.inf)
     unused = [torch.empty((), dtype=torch.int64, device=query.device) for _ in range(2)]
     return (out, logsumexp, *unused)
 
@@ -285,7 +289,7 @@ def _efficient_backward(values):
     if bias is not None and mask[3]:
         keys = key.shape[2]
         grad_bias = torch.empty((*query.shape[:3], cdiv(keys, 16) * 16), dtype=bias.dtype, device=bias.device)[..., :keys]
-    differentiate(grads, gradient, query, key, value, bias, out, logsumexp, _scale(values, query), values["is_causal"], 0, grad_bias)
+    differentiate(grads, gradient, query, key, value, bias, out, logsumexp, _scale(values, query), _rules(values), grad_bias)
     return (*grads, grad_bias)
 
 

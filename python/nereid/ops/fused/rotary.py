@@ -9,6 +9,8 @@ from . import _arguments
 from ._declare import operator
 from .norms import compute_dtype, like, power_of_2
 
+#: 8-bit floats that caches may have.
+EIGHTS = (torch.float8_e4m3fn, torch.float8_e5m2)
 _SIZES = {"q_heads": "i32", "k_heads": "i32", "heads": "i32", "dim": "i32", "half": "i32", "value_dim": "i32"}
 _STRIDES = ("dim", "value_dim", "half", "q_out_strides", "k_out_strides", "q_strides", "k_strides", "v_strides", "key_strides", "value_strides", "cos_stride", "sin_stride")
 
@@ -144,9 +146,14 @@ def rope(q, k, cos, sin, positions, interleaved, token_dim):
     return _run(q, k, cos, sin, positions, interleaved, token_dim)
 
 
-def _check_cache(k, v, key_cache, value_cache, slots):
+def _check_cache(k, v, key_cache, value_cache, slots, eights=()):
+    """eights: other dtypes that the caches may have."""
     _arguments.floats(k=k, v=v)
-    _arguments.one_dtype(k=k, v=v, key_cache=key_cache, value_cache=value_cache)
+    if key_cache.dtype in eights:
+        _arguments.one_dtype(k=k, v=v)
+        _arguments.one_dtype(key_cache=key_cache, value_cache=value_cache)
+    else:
+        _arguments.one_dtype(k=k, v=v, key_cache=key_cache, value_cache=value_cache)
     _arguments.one_device(k=k, v=v, key_cache=key_cache, value_cache=value_cache, slots=slots)
     if k.dim() != 3:
         raise ValueError(f"`k` has {k.dim()} dimensions: expected (tokens, heads, dim)")
@@ -161,30 +168,57 @@ def _check_cache(k, v, key_cache, value_cache, slots):
     _arguments.shape(slots, k.shape[:1], "slots")
 
 
-def _fake_write(k, v, key_cache, value_cache, slots):
-    _check_cache(k, v, key_cache, value_cache, slots)
+def check_scale(name, scale, heads):
+    """Raises unless this is None, or a scale of the elements of a cache."""
+    if scale is None:
+        return
+    if scale.dtype != torch.float32:
+        raise TypeError(f"`{name}` has dtype {scale.dtype}: expected float32")
+    if scale.numel() != 1 and tuple(scale.shape) != (heads, ):
+        raise ValueError(f"`{name}` has shape {tuple(scale.shape)}: expected one element or ({heads},)")
 
 
-@operator("cache_write(Tensor k, Tensor v, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor slots) -> ()", fake=_fake_write)
-def cache_write(k, v, key_cache, value_cache, slots):
+def scale_strides(k_scale, v_scale):
+    return tuple(0 if scale is None or scale.numel() == 1 else scale.stride(0) for scale in (k_scale, v_scale))
+
+
+def _check_write(k, v, key_cache, value_cache, slots, k_scale, v_scale):
+    _check_cache(k, v, key_cache, value_cache, slots, EIGHTS)
+    _arguments.one_device(k=k, k_scale=k_scale, v_scale=v_scale)
+    check_scale("k_scale", k_scale, k.shape[1])
+    check_scale("v_scale", v_scale, k.shape[1])
+    if key_cache.dtype not in EIGHTS and (k_scale is not None or v_scale is not None):
+        raise ValueError(f"`k_scale` or `v_scale` is given, and `key_cache` has dtype {key_cache.dtype}: expected float8_e4m3fn, float8_e5m2, or no scales")
+
+
+def _fake_write(k, v, key_cache, value_cache, slots, k_scale=None, v_scale=None):
+    _check_write(k, v, key_cache, value_cache, slots, k_scale, v_scale)
+
+
+@operator("cache_write(Tensor k, Tensor v, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor slots, Tensor? k_scale=None, Tensor? v_scale=None) -> ()", fake=_fake_write)
+def cache_write(k, v, key_cache, value_cache, slots, k_scale, v_scale):
     """Writes the keys and values of each token to its slot of a paged cache.
 
-    k: (tokens, heads, dim), v: (tokens, heads, value dim), any strides. key_cache, value_cache: (blocks, block size, heads, dim) of the same dtype, the last dimension contiguous.
-    slots: int32 or int64, (tokens,): block * block size + place in the block; different ones, within the cache, which is not checked; negative: the token is not written.
+    k: (tokens, heads, dim), v: (tokens, heads, value dim), any strides. key_cache, value_cache: (blocks, block size, heads, dim) of the same dtype, or both of one 8-bit float dtype; the last dimension
+    contiguous. slots: int32 or int64, (tokens,): block * block size + place in the block; different ones, within the cache, which is not checked; negative: the token is not written.
+    k_scale, v_scale: with 8-bit caches fp32, of one element or (heads,): elements are divided by them, cut off at the dtype's largest number and rounded; None: 1.
 
-    Raises TypeError for other dtypes, ValueError for shapes, strides or devices that do not fit.
+    Raises TypeError for other dtypes, ValueError for shapes, strides or devices that do not fit, and scales without 8-bit caches.
     """
-    _check_cache(k, v, key_cache, value_cache, slots)
+    _check_write(k, v, key_cache, value_cache, slots, k_scale, v_scale)
     (tokens, heads, dim), value_dim = k.shape, v.shape[-1]
     if not tokens * heads * (dim + value_dim):
         return
     k, v = _dense(k), _dense(v)
     block = max(1, min(16, power_of_2(heads)))
+    narrow = key_cache.dtype in EIGHTS
     launch(kernels.write_cache, (tokens, cdiv(heads, block)), k.device, {
-        "key_cache": key_cache, "value_cache": value_cache, "k": k, "v": v, "slots": slots.contiguous(), "heads": heads, "dim": dim, "value_dim": value_dim,
-        "block_size": key_cache.shape[1], "key_strides": key_cache.stride()[:3], "value_strides": value_cache.stride()[:3], "k_strides": k.stride()[:2], "v_strides": v.stride()[:2]
-    }, {"BH": block, "BD": power_of_2(dim), "BV": power_of_2(value_dim)}, _SIZES, divisible=("dim", "value_dim", "key_strides", "value_strides", "k_strides", "v_strides"),
-           num_warps=max(1, min(8, block * power_of_2(dim) // 256)))
+        "key_cache": key_cache, "value_cache": value_cache, "k": k, "v": v, "slots": slots.contiguous(), "k_scales": k_scale, "v_scales": v_scale, "heads": heads, "dim": dim, "value_dim": value_dim,
+        "block_size": key_cache.shape[1], "key_strides": key_cache.stride()[:3], "value_strides": value_cache.stride()[:3], "k_strides": k.stride()[:2], "v_strides": v.stride()[:2],
+        "scale_strides": scale_strides(k_scale, v_scale)
+    }, {
+        "COMPUTE": compute_dtype(k.dtype), "LIMIT": torch.finfo(key_cache.dtype).max if narrow else None, "BH": block, "BD": power_of_2(dim), "BV": power_of_2(value_dim)
+    }, _SIZES, divisible=("dim", "value_dim", "key_strides", "value_strides", "k_strides", "v_strides"), num_warps=max(1, min(8, block * power_of_2(dim) // 256)))
 
 
 def _check_step(q, k, v, q_weight, k_weight, cos, sin, positions, key_cache, value_cache, slots):

@@ -1,15 +1,21 @@
 """The kernels of attention: softmax(scale * query @ key^T + bias) @ value without the matrix of scores in memory, and its gradients.
 
 query (batch, head, l, d), key (batch, head of keys, s, d), value (batch, head of keys, s, dv); a head of keys serves HEADS heads of queries. All tensors have
-strides of their own. Scores are computed in base 2: `scale` and the bias are multiplied by log2(e) on the way.
+strides of their own. In ragged batches the tokens of all sequences lie one after the other: strides of the batch are 0, and `q_starts` and `k_starts` hold where
+each sequence begins and, one place more, where the last one ends. Scores are computed in base 2: `scale`, the bias and the slopes are multiplied by log2(e) on the way.
 
-With CAUSAL, query l sees the keys s <= l + shift. A query that sees no key has the result 0, and `empty` as its log-sum-exp. Gradients: the scores are computed
-again from the log-sum-exp. Every location of a gradient is written by one program, so results do not depend on their order.
+rules = (left, right, cap, 1 / cap), each None if it is absent: the query at the place p sees the keys from p - left to p + right; with `cap` scaled scores x become cap * tanh(x / cap), before
+the bias and the slopes are added. p is the number of the query, with END plus the number of keys minus that of queries: the last query is at the last key. slopes (batch, head): a score gets
+-slope * |p - key| (Press et al. 2022, "Train short, test long").
+
+A query that sees no key has the result 0, and `empty` as its log-sum-exp. Gradients: the scores are computed again from the log-sum-exp (Dao et al. 2022,
+"FlashAttention"). Every location of a gradient is written by one program, so results do not depend on their order.
 """
 
 import nereid
 import nereid.language as tl
 
+from ..functions import narrow
 from ._shared import step
 
 LOG2E = tl.constexpr(1.4426950408889634)
@@ -55,8 +61,47 @@ def put(pointer, value, rows, columns, strides, row_count, column_count, COLUMNS
 
 
 @nereid.jit
-def start_of(pointer, strides, batch, head, HINT: tl.constexpr):
-    return pointer + (batch.to(tl.int64) * hinted(strides[0], HINT) + head.to(tl.int64) * hinted(strides[1], HINT))
+def start_of(pointer, strides, batch, head, token, HINT: tl.constexpr):
+    """Where a head of a sequence begins. token: the number of the sequence's first token; None where each sequence has a batch of its own."""
+    start = pointer + (batch.to(tl.int64) * hinted(strides[0], HINT) + head.to(tl.int64) * hinted(strides[1], HINT))
+    if token is not None:
+        start += token * hinted(strides[2], HINT)
+    return start
+
+
+@nereid.jit
+def first_token(starts, batch):
+    if starts is None:
+        return None
+    else:
+        return tl.load(starts + batch).to(tl.int64)
+
+
+@nereid.jit
+def token_count(starts, batch, size):
+    """The number of tokens of a sequence, int32. size: of every sequence, where there are no `starts`."""
+    if starts is None:
+        return size
+    else:
+        return (tl.load(starts + batch + 1) - tl.load(starts + batch)).to(tl.int32)
+
+
+@nereid.jit
+def shift_of(length, keys, END: tl.constexpr):
+    """What is added to the number of a query to get its place."""
+    if END:
+        return keys - length
+    else:
+        return 0
+
+
+@nereid.jit
+def slope_of(slopes, strides, batch, head, ACC: tl.constexpr):
+    """The slope of a head in base 2, or None."""
+    if slopes is None:
+        return None
+    else:
+        return tl.load(slopes + batch * strides[0] + head * strides[1]).to(ACC) * LOG2E
 
 
 @nereid.jit
@@ -65,54 +110,113 @@ def product(x, y, ACC: tl.constexpr, PRECISION: tl.constexpr):
 
 
 @nereid.jit
-def scores_of(products, bias, bias_strides, rows, columns, l_size, s_size, scale, shift, ACC: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr):
-    """Scores in base 2: -inf where a key is not seen. MASKED: whether there may be such keys, or places outside."""
-    scores = products * (scale * LOG2E).to(ACC)
-    inside = columns[None, :] < s_size
+def capped(products, scale, rules, ACC: tl.constexpr, NARROW: tl.constexpr):
+    """The scaled scores in base 2; with a cap their tanh. NARROW: whether a relative error of 2e-6 will do."""
+    if rules[2] is None:
+        return products * (scale * LOG2E).to(ACC)
+    else:
+        return narrow.tanh(products * (scale * rules[3]).to(ACC), NARROW)
+
+
+@nereid.jit
+def visible(rows, columns, keys, shift, rules):
+    """Which keys the queries `rows` see; rows and columns broadcast."""
+    inside = columns < keys
+    if rules[1] is not None:
+        inside = inside & (columns <= rows + (shift + rules[1]))
+    if rules[0] is not None:
+        inside = inside & (columns >= rows + (shift - rules[0]))
+    return inside
+
+
+@nereid.jit
+def scores_of(scores, bias, bias_strides, slope, rows, columns, length, keys, shift, rules, ACC: tl.constexpr, MASKED: tl.constexpr):
+    """Scores in base 2 from what `capped` returns: -inf where a key is not seen. rows (m, 1), columns (1, n). MASKED: whether there may be such keys, or places outside."""
+    if rules[2] is not None:
+        scores = scores * (rules[2] * LOG2E).to(ACC)
     if bias is not None:
-        places = bias + rows.to(tl.int64)[:, None] * bias_strides[2] + columns.to(tl.int64)[None, :] * bias_strides[3]
-        scores += tl.load(places, mask=inside & (rows[:, None] < l_size), other=0).to(ACC) * LOG2E
+        places = bias + rows.to(tl.int64) * bias_strides[2] + columns.to(tl.int64) * bias_strides[3]
+        scores += tl.load(places, mask=(columns < keys) & (rows < length), other=0).to(ACC) * LOG2E
+    if slope is not None:
+        scores -= slope * tl.abs(rows + shift - columns).to(ACC)
     if MASKED:
-        if CAUSAL:
-            inside = inside & (columns[None, :] <= rows[:, None] + shift)
-        scores = tl.where(inside, scores, float("-inf"))
+        scores = tl.where(visible(rows, columns, keys, shift, rules), scores, float("-inf"))
     return scores
 
 
 @nereid.jit
-def walk(total, sums, most, q, key, value, bias, k_strides, v_strides, bias_strides, rows, low, high, l_size, s_size, d_size, dv_size, scale, shift,
-         ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, CAUSAL: tl.constexpr, MASKED: tl.constexpr, D_EVEN: tl.constexpr, UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr,
-         BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
+def weigh(scores, sums, most, GUARDED: tl.constexpr):
+    """(weights, factor of what was summed before, sums of weights, greatest scores) of one more tile of scores. GUARDED: whether all scores of a row may be -inf."""
+    greatest = tl.maximum(most, tl.max(scores, 1))
+    base = greatest
+    if GUARDED:
+        base = tl.where(greatest == float("-inf"), 0.0, greatest).to(scores.dtype)
+    weights = tl.exp2(scores - base[:, None])
+    shrink = tl.exp2(most - base)
+    return weights, shrink, sums * shrink + tl.sum(weights, 1), greatest
+
+
+@nereid.jit
+def lowest_key(first_row, shift, rules, BN: tl.constexpr):
+    """The first key, a multiple of BN, that is seen by a query from `first_row` on."""
+    if rules[0] is None:
+        return 0
+    else:
+        return tl.maximum(first_row + shift - rules[0], 0) // BN * BN
+
+
+@nereid.jit
+def highest_key(first_row, count, keys, shift, rules):
+    """The number of keys that may be seen by `count` queries from `first_row` on."""
+    if rules[1] is None:
+        return keys
+    else:
+        return tl.minimum(keys, tl.maximum(first_row + count + shift + rules[1], 0))
+
+
+@nereid.jit
+def whole_keys(first_row, count, low, high, keys, shift, rules, BN: tl.constexpr):
+    """(from, to): tiles of keys between are seen by all of the `count` queries from `first_row` on. low, high: of the keys that any of them may see."""
+    begin = low
+    if rules[0] is not None:
+        begin = tl.minimum(tl.cdiv(tl.maximum(first_row + count - 1 + shift - rules[0], 0), BN) * BN, high)
+    end = keys // BN * BN
+    if rules[1] is not None:
+        end = tl.minimum(end, tl.maximum(first_row + shift + rules[1] + 1, 0) // BN * BN)
+    if rules[0] is not None:
+        end = tl.maximum(begin, end)
+    return begin, end
+
+
+@nereid.jit
+def walk(total, sums, most, q, key, value, bias, k_strides, v_strides, bias_strides, slope, rows, low, high, length, keys, d_size, dv_size, shift, scale, rules,
+         ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, NARROW: tl.constexpr, MASKED: tl.constexpr, D_EVEN: tl.constexpr, UNIT: tl.constexpr,
+         HINT: tl.constexpr, WIDE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
     """Adds what the keys from `low` to `high` contribute: (sums of values, sums of weights, greatest scores)."""
     d = tl.arange(0, BD)
     dv = tl.arange(0, BV)
     for first in range(low, high, BN):
         columns = first + tl.arange(0, BN)
-        k = tile(key, columns, d, k_strides, s_size, d_size, MASKED, not D_EVEN, UNIT, HINT, WIDE)
-        scores = scores_of(product(q, tl.trans(k), ACC, PRECISION), bias, bias_strides, rows, columns, l_size, s_size, scale, shift, ACC, CAUSAL, MASKED)
-        greatest = tl.maximum(most, tl.max(scores, 1))
-        base = greatest
-        if MASKED or bias is not None:
-            base = tl.where(greatest == float("-inf"), 0.0, greatest).to(ACC)
-        weights = tl.exp2(scores - base[:, None])
-        shrink = tl.exp2(most - base)
-        sums = sums * shrink + tl.sum(weights, 1)
-        v = tile(value, columns, dv, v_strides, s_size, dv_size, MASKED, not D_EVEN, UNIT, HINT, WIDE)
+        k = tile(key, columns, d, k_strides, keys, d_size, MASKED, not D_EVEN, UNIT, HINT, WIDE)
+        scores = capped(product(q, tl.trans(k), ACC, PRECISION), scale, rules, ACC, NARROW)
+        scores = scores_of(scores, bias, bias_strides, slope, rows[:, None], columns[None, :], length, keys, shift, rules, ACC, MASKED)
+        weights, shrink, sums, most = weigh(scores, sums, most, MASKED or bias is not None)
+        v = tile(value, columns, dv, v_strides, keys, dv_size, MASKED, not D_EVEN, UNIT, HINT, WIDE)
         total = total * shrink[:, None]
         total = tl.dot(weights.to(OPERAND), v.to(OPERAND), total, input_precision=PRECISION, out_dtype=ACC)
-        most = greatest
     return total, sums, most
 
 
 @nereid.jit
-def forward(out, logsumexp, query, key, value, bias, scale, empty, l_size, s_size, d_size, dv_size, heads, shift, lse_size, out_strides, lse_strides, q_strides, k_strides,
-            v_strides, bias_strides, HEADS: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, CAUSAL: tl.constexpr, D_EVEN: tl.constexpr,
-            UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
+def forward(out, logsumexp, query, key, value, bias, slopes, q_starts, k_starts, scale, empty, rules, l_size, s_size, d_size, dv_size, heads, lse_size, out_strides, lse_strides,
+            q_strides, k_strides, v_strides, bias_strides, slope_strides, HEADS: tl.constexpr, END: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, NARROW: tl.constexpr,
+            D_EVEN: tl.constexpr, UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
     """Grid: tiles of queries of all heads of all batches.
 
-    out               (batch, head, l, dv); logsumexp: (batch, head, l), or None; bias: (batch, head, l, s), or None; all strides in this order
-    scale, empty, shift: see above; heads: of queries; lse_size: places of the log-sum-exp, those from l_size on get +inf
-    ACC               dtype to compute in; OPERAND: that of the weights when they are multiplied; PRECISION: of products of fp32
+    out               (batch, head, l, dv); logsumexp: (batch, head, l), or None; bias: (batch, head, l, s), or None; slopes: (batch, head), or None; all strides in this order
+    q_starts, k_starts, rules, scale, empty, END: see above; l_size, s_size: of the longest sequence
+    heads             of queries; lse_size: places of the log-sum-exp of a dense batch, those from l_size on get +inf
+    ACC               dtype to compute in; OPERAND: that of the weights when they are multiplied; PRECISION: of products of fp32; NARROW: see `capped`
     D_EVEN            whether d and dv are BD and BV
     UNIT              whether the last stride of all tensors but the bias is 1; HINT: a number of which their other strides, d and dv are multiples; WIDE: whether places within a
                       tile take 64 bits
@@ -120,108 +224,165 @@ def forward(out, logsumexp, query, key, value, bias, scale, empty, l_size, s_siz
     tiles = tl.cdiv(tl.maximum(l_size, lse_size), BM)
     place, number = tl.program_id(0) // tiles, tl.program_id(0) % tiles
     batch, head = place // heads, place % heads
-    if CAUSAL:
+    if rules[1] is not None:
         number = tiles - 1 - number  # those with most keys come first
-    rows = number * BM + tl.arange(0, BM)
+    first_query, length = first_token(q_starts, batch), token_count(q_starts, batch, l_size)
+    first_key, keys = first_token(k_starts, batch), token_count(k_starts, batch, s_size)
+    shift = shift_of(length, keys, END)
+    first_row = number * BM
+    rows = first_row + tl.arange(0, BM)
     d = tl.arange(0, BD)
     dv = tl.arange(0, BV)
-    q = tile(start_of(query, q_strides, batch, head, HINT), rows, d, q_strides, l_size, d_size, True, not D_EVEN, UNIT, HINT, WIDE)
-    k_start = start_of(key, k_strides, batch, head // HEADS, HINT)
-    v_start = start_of(value, v_strides, batch, head // HEADS, HINT)
+    q = tile(start_of(query, q_strides, batch, head, first_query, HINT), rows, d, q_strides, length, d_size, True, not D_EVEN, UNIT, HINT, WIDE)
+    k_start = start_of(key, k_strides, batch, head // HEADS, first_key, HINT)
+    v_start = start_of(value, v_strides, batch, head // HEADS, first_key, HINT)
     bias_start = None
     if bias is not None:
-        bias_start = start_of(bias, bias_strides, batch, head, 1)
+        bias_start = start_of(bias, bias_strides, batch, head, None, 1)
+    slope = slope_of(slopes, slope_strides, batch, head, ACC)
     total = tl.zeros((BM, BV), ACC)
     sums = tl.zeros((BM,), ACC)
     most = tl.full((BM,), float("-inf"), ACC)
-    high = s_size
-    whole = s_size // BN * BN
-    if CAUSAL:
-        high = tl.minimum(s_size, tl.maximum(number * BM + BM + shift, 0))
-        whole = tl.minimum(whole, tl.maximum(number * BM + shift + 1, 0) // BN * BN)
-    total, sums, most = walk(total, sums, most, q, k_start, v_start, bias_start, k_strides, v_strides, bias_strides, rows, 0, whole, l_size, s_size, d_size, dv_size,
-                             scale, shift, ACC, OPERAND, PRECISION, CAUSAL, False, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
-    total, sums, most = walk(total, sums, most, q, k_start, v_start, bias_start, k_strides, v_strides, bias_strides, rows, whole, high, l_size, s_size, d_size, dv_size,
-                             scale, shift, ACC, OPERAND, PRECISION, CAUSAL, True, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
+    low, high = lowest_key(first_row, shift, rules, BN), highest_key(first_row, BM, keys, shift, rules)
+    if q_starts is not None:
+        high = tl.where(first_row < length, high, 0)
+    begin, end = whole_keys(first_row, BM, low, high, keys, shift, rules, BN)
+    if q_starts is not None:
+        end = tl.minimum(end, high)
+    if rules[0] is not None:
+        total, sums, most = walk(total, sums, most, q, k_start, v_start, bias_start, k_strides, v_strides, bias_strides, slope, rows, low, begin, length, keys, d_size, dv_size, shift,
+                                 scale, rules, ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
+    total, sums, most = walk(total, sums, most, q, k_start, v_start, bias_start, k_strides, v_strides, bias_strides, slope, rows, begin, end, length, keys, d_size, dv_size, shift,
+                             scale, rules, ACC, OPERAND, PRECISION, NARROW, False, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
+    total, sums, most = walk(total, sums, most, q, k_start, v_start, bias_start, k_strides, v_strides, bias_strides, slope, rows, end, high, length, keys, d_size, dv_size, shift,
+                             scale, rules, ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
     nothing = sums == 0
     total = total / tl.where(nothing, 1.0, sums).to(ACC)[:, None]
-    put(start_of(out, out_strides, batch, head, HINT), total, rows, dv, out_strides, l_size, dv_size, not D_EVEN, UNIT, HINT, WIDE)
+    put(start_of(out, out_strides, batch, head, first_query, HINT), total, rows, dv, out_strides, length, dv_size, not D_EVEN, UNIT, HINT, WIDE)
     if logsumexp is not None:
         found = (most + tl.log2(tl.where(nothing, 1.0, sums).to(ACC))) * LN2
         found = tl.where(nothing, empty.to(ACC), found)
-        found = tl.where(rows < l_size, found, float("inf"))
-        tl.store(start_of(logsumexp, lse_strides, batch, head, 1) + rows * lse_strides[2], found, mask=rows < lse_size)
+        places = length
+        if q_starts is None:
+            places = lse_size
+            found = tl.where(rows < length, found, float("inf"))
+        tl.store(start_of(logsumexp, lse_strides, batch, head, first_query, 1) + rows * lse_strides[2], found, mask=rows < places)
 
 
 @nereid.jit
-def correlation(delta, gradient, out, l_size, dv_size, heads, g_strides, out_strides, ACC: tl.constexpr, D_EVEN: tl.constexpr, UNIT: tl.constexpr,
-                HINT: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BV: tl.constexpr):
-    """delta[batch, head, l], contiguous: the sum of gradient * out. Grid: tiles of queries of all heads of all batches."""
+def correlation(delta, gradient, out, lse_gradient, q_starts, l_size, dv_size, heads, delta_strides, g_strides, out_strides, lg_strides, ACC: tl.constexpr, D_EVEN: tl.constexpr,
+                UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BV: tl.constexpr):
+    """delta (batch, head, l): the sum of gradient * out, minus the gradient of the log-sum-exp unless that is None. Grid: tiles of queries of all heads of all batches."""
     tiles = tl.cdiv(l_size, BM)
     place = tl.program_id(0) // tiles
+    batch, head = place // heads, place % heads
     rows = tl.program_id(0) % tiles * BM + tl.arange(0, BM)
     dv = tl.arange(0, BV)
-    g = tile(start_of(gradient, g_strides, place // heads, place % heads, HINT), rows, dv, g_strides, l_size, dv_size, True, not D_EVEN, UNIT, HINT, WIDE)
-    o = tile(start_of(out, out_strides, place // heads, place % heads, HINT), rows, dv, out_strides, l_size, dv_size, True, not D_EVEN, UNIT, HINT, WIDE)
-    tl.store(delta + place.to(tl.int64) * l_size + rows, tl.sum(g.to(ACC) * o.to(ACC), 1), mask=rows < l_size)
+    first_query, length = first_token(q_starts, batch), token_count(q_starts, batch, l_size)
+    g = tile(start_of(gradient, g_strides, batch, head, first_query, HINT), rows, dv, g_strides, length, dv_size, True, not D_EVEN, UNIT, HINT, WIDE)
+    o = tile(start_of(out, out_strides, batch, head, first_query, HINT), rows, dv, out_strides, length, dv_size, True, not D_EVEN, UNIT, HINT, WIDE)
+    found = tl.sum(g.to(ACC) * o.to(ACC), 1)
+    if lse_gradient is not None:
+        found -= tl.load(start_of(lse_gradient, lg_strides, batch, head, first_query, 1) + rows * lg_strides[2], mask=rows < length, other=0).to(ACC)
+    tl.store(start_of(delta, delta_strides, batch, head, first_query, 1) + rows * delta_strides[2], found, mask=rows < length)
 
 
 @nereid.jit
-def differences(q, k, v, g, sums, delta, bias, bias_strides, rows, columns, l_size, s_size, scale, shift, ACC: tl.constexpr, PRECISION: tl.constexpr,
-                CAUSAL: tl.constexpr):
-    """(weights, gradients of the scores) of a tile of queries by keys."""
-    scores = scores_of(product(q, tl.trans(k), ACC, PRECISION), bias, bias_strides, rows, columns, l_size, s_size, scale, shift, ACC, CAUSAL, True)
-    # A query that sees no key has no gradient, whatever its log-sum-exp is.
-    weights = tl.where((scores == float("-inf")) | (rows[:, None] >= l_size), 0.0, tl.exp2(scores - (sums * LOG2E)[:, None])).to(ACC)
+def differences(q, k, v, g, sums, delta, bias, bias_strides, slope, rows, columns, length, keys, shift, scale, rules, ACC: tl.constexpr, PRECISION: tl.constexpr, NARROW: tl.constexpr,
+                MASKED: tl.constexpr):
+    """(weights, gradients of the scores with bias, gradients of the scaled products) of a tile of queries by keys. MASKED: see `scores_of`."""
+    found = capped(product(q, tl.trans(k), ACC, PRECISION), scale, rules, ACC, NARROW)
+    scores = scores_of(found, bias, bias_strides, slope, rows[:, None], columns[None, :], length, keys, shift, rules, ACC, MASKED)
+    weights = tl.exp2(scores - (sums * LOG2E)[:, None])
+    if MASKED or bias is not None:
+        # A query that sees no key has no gradient, whatever its log-sum-exp is.
+        weights = tl.where((scores == float("-inf")) | (rows[:, None] >= length), 0.0, weights).to(ACC)
     changes = weights * (product(g, tl.trans(v), ACC, PRECISION) - delta[:, None])
-    return weights, changes
+    if rules[2] is None:
+        return weights, changes, changes
+    else:
+        return weights, changes, changes * (1 - found * found)
 
 
 @nereid.jit
-def backward_query(grad_query, grad_bias, gradient, query, key, value, bias, logsumexp, delta, scale, l_size, s_size, d_size, dv_size, heads, shift, dq_strides,
-                   db_strides, g_strides, q_strides, k_strides, v_strides, bias_strides, lse_strides, HEADS: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
-                   CAUSAL: tl.constexpr, D_EVEN: tl.constexpr, UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-                   BD: tl.constexpr, BV: tl.constexpr):
+def walk_keys(total, q, g, sums, correlations, key, value, bias, grad_bias, k_strides, v_strides, bias_strides, db_strides, slope, rows, low, high, length, keys, d_size, dv_size, shift,
+              scale, rules, ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, NARROW: tl.constexpr, MASKED: tl.constexpr, D_EVEN: tl.constexpr, UNIT: tl.constexpr,
+              HINT: tl.constexpr, WIDE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
+    """Adds what the keys from `low` to `high` contribute to the gradient of a tile of queries; writes the gradient of the bias."""
+    d = tl.arange(0, BD)
+    dv = tl.arange(0, BV)
+    for first in range(low, high, BN):
+        columns = first + tl.arange(0, BN)
+        k = tile(key, columns, d, k_strides, keys, d_size, MASKED, not D_EVEN, UNIT, HINT, WIDE)
+        v = tile(value, columns, dv, v_strides, keys, dv_size, MASKED, not D_EVEN, UNIT, HINT, WIDE)
+        _, of_scores, of_products = differences(q, k, v, g, sums, correlations, bias, bias_strides, slope, rows, columns, length, keys, shift, scale, rules, ACC, PRECISION, NARROW, MASKED)
+        if grad_bias is not None:
+            put(grad_bias, of_scores, rows, columns, db_strides, length, keys, True, False, 1, True)
+        total = tl.dot(of_products.to(OPERAND), k.to(OPERAND), total, input_precision=PRECISION, out_dtype=ACC)
+    return total
+
+
+@nereid.jit
+def backward_query(grad_query, grad_bias, gradient, query, key, value, bias, slopes, q_starts, k_starts, logsumexp, delta, scale, rules, l_size, s_size, d_size, dv_size, heads, dq_strides,
+                   db_strides, g_strides, q_strides, k_strides, v_strides, bias_strides, slope_strides, lse_strides, delta_strides, HEADS: tl.constexpr, END: tl.constexpr, ACC: tl.constexpr,
+                   OPERAND: tl.constexpr, PRECISION: tl.constexpr, NARROW: tl.constexpr, D_EVEN: tl.constexpr, UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr,
+                   BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
     """Gradients of the queries and, if there is `grad_bias`, of the scores before the bias is added. Grid: tiles of queries of all heads of all batches.
 
     delta: see `correlation`; gradient: of the result. Other arguments: as for `forward`.
     """
     tiles = tl.cdiv(l_size, BM)
-    place = tl.program_id(0) // tiles
+    place, number = tl.program_id(0) // tiles, tl.program_id(0) % tiles
     batch, head = place // heads, place % heads
-    first_row = tl.program_id(0) % tiles * BM
+    if rules[1] is not None:
+        number = tiles - 1 - number
+    first_query, length = first_token(q_starts, batch), token_count(q_starts, batch, l_size)
+    first_key, keys = first_token(k_starts, batch), token_count(k_starts, batch, s_size)
+    shift = shift_of(length, keys, END)
+    first_row = number * BM
     rows = first_row + tl.arange(0, BM)
     d = tl.arange(0, BD)
     dv = tl.arange(0, BV)
-    q = tile(start_of(query, q_strides, batch, head, HINT), rows, d, q_strides, l_size, d_size, True, not D_EVEN, UNIT, HINT, WIDE)
-    g = tile(start_of(gradient, g_strides, batch, head, HINT), rows, dv, g_strides, l_size, dv_size, True, not D_EVEN, UNIT, HINT, WIDE)
-    sums = tl.load(start_of(logsumexp, lse_strides, batch, head, 1) + rows * lse_strides[2], mask=rows < l_size, other=0).to(ACC)
-    correlations = tl.load(delta + place.to(tl.int64) * l_size + rows, mask=rows < l_size, other=0)
-    k_start = start_of(key, k_strides, batch, head // HEADS, HINT)
-    v_start = start_of(value, v_strides, batch, head // HEADS, HINT)
+    q = tile(start_of(query, q_strides, batch, head, first_query, HINT), rows, d, q_strides, length, d_size, True, not D_EVEN, UNIT, HINT, WIDE)
+    g = tile(start_of(gradient, g_strides, batch, head, first_query, HINT), rows, dv, g_strides, length, dv_size, True, not D_EVEN, UNIT, HINT, WIDE)
+    sums = tl.load(start_of(logsumexp, lse_strides, batch, head, first_query, 1) + rows * lse_strides[2], mask=rows < length, other=0).to(ACC)
+    correlations = tl.load(start_of(delta, delta_strides, batch, head, first_query, 1) + rows * delta_strides[2], mask=rows < length, other=0)
+    k_start = start_of(key, k_strides, batch, head // HEADS, first_key, HINT)
+    v_start = start_of(value, v_strides, batch, head // HEADS, first_key, HINT)
     bias_start = None
     if bias is not None:
-        bias_start = start_of(bias, bias_strides, batch, head, 1)
-    high = s_size
-    if CAUSAL and grad_bias is None:
-        high = tl.minimum(s_size, tl.maximum(first_row + BM + shift, 0))
+        bias_start = start_of(bias, bias_strides, batch, head, None, 1)
+    changes_start = None
+    if grad_bias is not None:
+        changes_start = start_of(grad_bias, db_strides, batch, head, None, 1)
+    slope = slope_of(slopes, slope_strides, batch, head, ACC)
     total = tl.zeros((BM, BD), ACC)
-    for first in range(0, high, BN):
-        columns = first + tl.arange(0, BN)
-        k = tile(k_start, columns, d, k_strides, s_size, d_size, True, not D_EVEN, UNIT, HINT, WIDE)
-        v = tile(v_start, columns, dv, v_strides, s_size, dv_size, True, not D_EVEN, UNIT, HINT, WIDE)
-        weights, changes = differences(q, k, v, g, sums, correlations, bias_start, bias_strides, rows, columns, l_size, s_size, scale, shift, ACC, PRECISION, CAUSAL)
-        if grad_bias is not None:
-            put(start_of(grad_bias, db_strides, batch, head, 1), changes, rows, columns, db_strides, l_size, s_size, True, False, 1, True)
-        total = tl.dot(changes.to(OPERAND), k.to(OPERAND), total, input_precision=PRECISION, out_dtype=ACC)
-    put(start_of(grad_query, dq_strides, batch, head, HINT), total * scale.to(ACC), rows, d, dq_strides, l_size, d_size, not D_EVEN, UNIT, HINT, WIDE)
+    if grad_bias is not None:
+        # All places of the bias get a gradient.
+        total = walk_keys(total, q, g, sums, correlations, k_start, v_start, bias_start, changes_start, k_strides, v_strides, bias_strides, db_strides, slope, rows, 0, keys, length, keys, d_size,
+                          dv_size, shift, scale, rules, ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
+    else:
+        low, high = lowest_key(first_row, shift, rules, BN), highest_key(first_row, BM, keys, shift, rules)
+        if q_starts is not None:
+            high = tl.where(first_row < length, high, 0)
+        begin, end = whole_keys(first_row, BM, low, high, keys, shift, rules, BN)
+        if q_starts is not None:
+            end = tl.minimum(end, high)
+        if rules[0] is not None:
+            total = walk_keys(total, q, g, sums, correlations, k_start, v_start, bias_start, None, k_strides, v_strides, bias_strides, db_strides, slope, rows, low, begin, length, keys, d_size,
+                              dv_size, shift, scale, rules, ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
+        total = walk_keys(total, q, g, sums, correlations, k_start, v_start, bias_start, None, k_strides, v_strides, bias_strides, db_strides, slope, rows, begin, end, length, keys, d_size, dv_size,
+                          shift, scale, rules, ACC, OPERAND, PRECISION, NARROW, False, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
+        total = walk_keys(total, q, g, sums, correlations, k_start, v_start, bias_start, None, k_strides, v_strides, bias_strides, db_strides, slope, rows, end, high, length, keys, d_size, dv_size,
+                          shift, scale, rules, ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
+    put(start_of(grad_query, dq_strides, batch, head, first_query, HINT), total * scale.to(ACC), rows, d, dq_strides, length, d_size, not D_EVEN, UNIT, HINT, WIDE)
 
 
 @nereid.jit
-def backward_key(grad_key, grad_value, gradient, query, key, value, bias, logsumexp, delta, scale, l_size, s_size, d_size, dv_size, heads, shift, dk_strides, dv_strides,
-                 g_strides, q_strides, k_strides, v_strides, bias_strides, lse_strides, HEADS: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr,
-                 CAUSAL: tl.constexpr, D_EVEN: tl.constexpr, UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-                   BD: tl.constexpr, BV: tl.constexpr):
+def backward_key(grad_key, grad_value, gradient, query, key, value, bias, slopes, q_starts, k_starts, logsumexp, delta, scale, rules, l_size, s_size, d_size, dv_size, heads, dk_strides, dv_strides,
+                 g_strides, q_strides, k_strides, v_strides, bias_strides, slope_strides, lse_strides, delta_strides, HEADS: tl.constexpr, END: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr,
+                 PRECISION: tl.constexpr, NARROW: tl.constexpr, D_EVEN: tl.constexpr, UNIT: tl.constexpr, HINT: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
+                 BV: tl.constexpr):
     """Gradients of keys and values, added up over the HEADS heads of queries that share them. Grid: tiles of keys of all heads of keys."""
     key_heads = heads // HEADS
     tiles = tl.cdiv(s_size, BN)
@@ -231,30 +392,39 @@ def backward_key(grad_key, grad_value, gradient, query, key, value, bias, logsum
     columns = first_column + tl.arange(0, BN)
     d = tl.arange(0, BD)
     dv = tl.arange(0, BV)
-    k = tile(start_of(key, k_strides, batch, key_head, HINT), columns, d, k_strides, s_size, d_size, True, not D_EVEN, UNIT, HINT, WIDE)
-    v = tile(start_of(value, v_strides, batch, key_head, HINT), columns, dv, v_strides, s_size, dv_size, True, not D_EVEN, UNIT, HINT, WIDE)
+    first_query, length = first_token(q_starts, batch), token_count(q_starts, batch, l_size)
+    first_key, keys = first_token(k_starts, batch), token_count(k_starts, batch, s_size)
+    shift = shift_of(length, keys, END)
+    k = tile(start_of(key, k_strides, batch, key_head, first_key, HINT), columns, d, k_strides, keys, d_size, True, not D_EVEN, UNIT, HINT, WIDE)
+    v = tile(start_of(value, v_strides, batch, key_head, first_key, HINT), columns, dv, v_strides, keys, dv_size, True, not D_EVEN, UNIT, HINT, WIDE)
     of_keys = tl.zeros((BN, BD), ACC)
     of_values = tl.zeros((BN, BV), ACC)
-    low = 0
-    if CAUSAL:
-        low = tl.maximum(first_column - shift, 0) // BM * BM
+    low, high = 0, length
+    if rules[1] is not None:
+        low = tl.maximum(first_column - shift - rules[1], 0) // BM * BM
+    if rules[0] is not None:
+        high = tl.minimum(length, tl.maximum(first_column + BN - shift + rules[0], 0))
+    if k_starts is not None:
+        high = tl.where(first_column < keys, high, 0)
     for inner in range(0, HEADS):
         head = key_head * HEADS + inner
-        q_start = start_of(query, q_strides, batch, head, HINT)
-        g_start = start_of(gradient, g_strides, batch, head, HINT)
-        lse_start = start_of(logsumexp, lse_strides, batch, head, 1)
-        delta_start = delta + (batch * heads + head).to(tl.int64) * l_size
+        q_start = start_of(query, q_strides, batch, head, first_query, HINT)
+        g_start = start_of(gradient, g_strides, batch, head, first_query, HINT)
+        lse_start = start_of(logsumexp, lse_strides, batch, head, first_query, 1)
+        delta_start = start_of(delta, delta_strides, batch, head, first_query, 1)
         bias_start = None
         if bias is not None:
-            bias_start = start_of(bias, bias_strides, batch, head, 1)
-        for first in range(low, l_size, BM):
+            bias_start = start_of(bias, bias_strides, batch, head, None, 1)
+        slope = slope_of(slopes, slope_strides, batch, head, ACC)
+        # One loop for whole tiles and others: a second one, without masks, takes registers that the accumulators need.
+        for first in range(low, high, BM):
             rows = first + tl.arange(0, BM)
-            q = tile(q_start, rows, d, q_strides, l_size, d_size, True, not D_EVEN, UNIT, HINT, WIDE)
-            g = tile(g_start, rows, dv, g_strides, l_size, dv_size, True, not D_EVEN, UNIT, HINT, WIDE)
-            sums = tl.load(lse_start + rows * lse_strides[2], mask=rows < l_size, other=0).to(ACC)
-            correlations = tl.load(delta_start + rows, mask=rows < l_size, other=0)
-            weights, changes = differences(q, k, v, g, sums, correlations, bias_start, bias_strides, rows, columns, l_size, s_size, scale, shift, ACC, PRECISION, CAUSAL)
+            q = tile(q_start, rows, d, q_strides, length, d_size, True, not D_EVEN, UNIT, HINT, WIDE)
+            g = tile(g_start, rows, dv, g_strides, length, dv_size, True, not D_EVEN, UNIT, HINT, WIDE)
+            sums = tl.load(lse_start + rows * lse_strides[2], mask=rows < length, other=0).to(ACC)
+            correlations = tl.load(delta_start + rows * delta_strides[2], mask=rows < length, other=0)
+            weights, _, changes = differences(q, k, v, g, sums, correlations, bias_start, bias_strides, slope, rows, columns, length, keys, shift, scale, rules, ACC, PRECISION, NARROW, True)
             of_values = tl.dot(tl.trans(weights).to(OPERAND), g.to(OPERAND), of_values, input_precision=PRECISION, out_dtype=ACC)
             of_keys = tl.dot(tl.trans(changes).to(OPERAND), q.to(OPERAND), of_keys, input_precision=PRECISION, out_dtype=ACC)
-    put(start_of(grad_key, dk_strides, batch, key_head, HINT), of_keys * scale.to(ACC), columns, d, dk_strides, s_size, d_size, not D_EVEN, UNIT, HINT, WIDE)
-    put(start_of(grad_value, dv_strides, batch, key_head, HINT), of_values, columns, dv, dv_strides, s_size, dv_size, not D_EVEN, UNIT, HINT, WIDE)
+    put(start_of(grad_key, dk_strides, batch, key_head, first_key, HINT), of_keys * scale.to(ACC), columns, d, dk_strides, keys, d_size, not D_EVEN, UNIT, HINT, WIDE)
+    put(start_of(grad_value, dv_strides, batch, key_head, first_key, HINT), of_values, columns, dv, dv_strides, keys, dv_size, not D_EVEN, UNIT, HINT, WIDE)

@@ -3,6 +3,8 @@
 import nereid
 import nereid.language as tl
 
+from ..functions.narrow import divide
+
 
 @nereid.jit
 def read_heads(pointer, place, mask, COMPUTE: tl.constexpr):
@@ -128,14 +130,35 @@ def copy_heads(out, x, h, mask, out_stride, x_stride, dim, BD: tl.constexpr):
 
 
 @nereid.jit
-def write_cache(key_cache, value_cache, k, v, slots, heads, dim, value_dim, block_size, key_strides, value_strides, k_strides, v_strides, BH: tl.constexpr, BD: tl.constexpr,
-                BV: tl.constexpr):
-    """Copies the heads of each token to its slot; negative slots are not written. k_strides, v_strides: (token, head). Grid: (tokens, blocks of heads)."""
+def copy_narrow(out, x, scales, scale_stride, h, mask, out_stride, x_stride, dim, COMPUTE: tl.constexpr, LIMIT: tl.constexpr, BD: tl.constexpr):
+    """`copy_heads` into 8-bit floats: elements divided by the scale of their head (1 where there are no scales), and cut off at LIMIT."""
+    c = tl.expand_dims(tl.arange(0, BD), 0)
+    inside = mask & (c < dim)
+    value = tl.load(x + h * x_stride + c, mask=inside, other=0).to(COMPUTE)
+    if scales is not None:
+        value = divide(value, tl.load(scales + h * scale_stride, mask=mask, other=1).to(COMPUTE))
+    value = tl.where(value > LIMIT, LIMIT, tl.where(value < -LIMIT, -LIMIT, value)).to(COMPUTE)
+    tl.store(out + h * out_stride + c, value.to(out.dtype.element_ty), mask=inside)
+
+
+@nereid.jit
+def write_cache(key_cache, value_cache, k, v, slots, k_scales, v_scales, heads, dim, value_dim, block_size, key_strides, value_strides, k_strides, v_strides, scale_strides, COMPUTE: tl.constexpr,
+                LIMIT: tl.constexpr, BH: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
+    """Copies the heads of each token to its slot; negative slots are not written. k_strides, v_strides: (token, head). Grid: (tokens, blocks of heads).
+
+    LIMIT: None, or the largest number of the 8-bit floats that the caches have; k_scales, v_scales: (heads,) or None, see `copy_narrow`; scale_strides: of both.
+    """
     token = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + token).to(tl.int64)
     if slot >= 0:
         h = tl.expand_dims(tl.program_id(1) * BH + tl.arange(0, BH), 1)
         mask = h < heads
         h = h.to(tl.int64)
-        copy_heads(key_cache + cache_place(slot, key_strides, block_size), k + token * k_strides[0], h, mask, key_strides[2], k_strides[1], dim, BD)
-        copy_heads(value_cache + cache_place(slot, value_strides, block_size), v + token * v_strides[0], h, mask, value_strides[2], v_strides[1], value_dim, BV)
+        key_place = key_cache + cache_place(slot, key_strides, block_size)
+        value_place = value_cache + cache_place(slot, value_strides, block_size)
+        if LIMIT is None:
+            copy_heads(key_place, k + token * k_strides[0], h, mask, key_strides[2], k_strides[1], dim, BD)
+            copy_heads(value_place, v + token * v_strides[0], h, mask, value_strides[2], v_strides[1], value_dim, BV)
+        else:
+            copy_narrow(key_place, k + token * k_strides[0], k_scales, scale_strides[0], h, mask, key_strides[2], k_strides[1], dim, COMPUTE, LIMIT, BD)
+            copy_narrow(value_place, v + token * v_strides[0], v_scales, scale_strides[1], h, mask, value_strides[2], v_strides[1], value_dim, COMPUTE, LIMIT, BV)

@@ -1,0 +1,263 @@
+"""Attention over a paged cache (Kwon et al. 2023, "PagedAttention"), with the keys of a sequence cut into parts whose results a second kernel combines.
+
+A cache is (pages, PAGE tokens, heads of keys, d). table (sequence, place) holds the pages of each sequence in their order, `lengths` how many tokens of them are keys. The queries of a sequence
+are its last tokens. The G heads of queries that share a head of keys, of all queries of a sequence, are the rows of one matrix: row r is the query r // G and the head r % G.
+
+Scores, weights and `rules` are those of `kernels/attention.py`.
+"""
+
+import nereid
+import nereid.language as tl
+
+from ._shared import step
+from .attention import LN2, capped, hinted, highest_key, lowest_key, product, scores_of, weigh, whole_keys
+
+
+@nereid.jit
+def range_of(split, splits, low, high, BN: tl.constexpr):
+    """The part number `split` of the keys from `low` to `high`; low is a multiple of BN, and so are all parts but the last."""
+    each = tl.cdiv(tl.cdiv(tl.maximum(high - low, 0), BN), splits) * BN
+    first = low + split * each
+    return first, tl.minimum(high, first + each)
+
+
+@nereid.jit
+def rows_in_cache(cache, table, strides, first, keys, MASKED: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr, HINT: tl.constexpr):
+    """Pointers (BN, 1) to the tokens from `first` on. cache: to the head; table: to the pages of the sequence; strides: (page, token). MASKED: whether there are less than BN."""
+    n = tl.arange(0, BN)
+    if PAGE % BN == 0:
+        page = tl.load(table + first // PAGE).to(tl.int64)
+        return cache + page * hinted(strides[0], HINT) + (first % PAGE + n)[:, None] * hinted(strides[1], HINT)
+    else:
+        columns = first + n
+        if MASKED:
+            page = tl.load(table + columns // PAGE, mask=columns < keys, other=0).to(tl.int64)
+        else:
+            page = tl.load(table + columns // PAGE).to(tl.int64)
+        return cache + (page * hinted(strides[0], HINT))[:, None] + (columns % PAGE)[:, None] * hinted(strides[1], HINT)
+
+
+@nereid.jit
+def tokens_of(rows, first, size, keys, OPERAND: tl.constexpr, MASKED: tl.constexpr, EVEN: tl.constexpr, HINT: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr):
+    """The tile of the tokens from `first` on, in the dtype that is multiplied. rows: pointers (BN, 1); size: elements of a token, BD with EVEN."""
+    d = tl.arange(0, BD)[None, :]
+    places = rows + d
+    columns = (first + tl.arange(0, BN))[:, None]
+    if MASKED and EVEN:
+        found = tl.load(places, mask=columns < keys, other=0)
+    elif MASKED:
+        found = tl.load(places, mask=(columns < keys) & (d < hinted(size, HINT)), other=0)
+    elif EVEN:
+        found = tl.load(places)
+    else:
+        found = tl.load(places, mask=d < hinted(size, HINT), other=0)
+    return found.to(OPERAND)
+
+
+@nereid.jit
+def row_places(strides, first_query, first_head, rows, G: tl.constexpr, HINT: tl.constexpr):
+    """Offsets (BM, 1) of the rows. strides: (token, head)."""
+    return ((first_query + rows // G) * hinted(strides[0], HINT) + (first_head + rows % G) * hinted(strides[1], HINT))[:, None]
+
+
+@nereid.jit
+def keep(out, logsumexp, parts, part_sums, total, sums, most, factor, split, first_query, first_head, rows, count, tokens, heads, dv_size, out_strides, lse_strides, ACC: tl.constexpr, EVEN: tl.constexpr,
+         HINT: tl.constexpr, G: tl.constexpr, SPLIT: tl.constexpr, BV: tl.constexpr):
+    """Writes the results of the rows; with SPLIT to `parts` (part, token, head, dv) and `part_sums` (part, token, head), in base 2: for `combine`. Parts without keys get -inf only."""
+    dv = tl.arange(0, BV)[None, :]
+    nothing = sums == 0
+    total = total * (factor / tl.where(nothing, 1.0, sums)).to(ACC)[:, None]
+    found = tl.where(nothing, float("-inf"), most + tl.log2(tl.where(nothing, 1.0, sums).to(ACC)))
+    inside = rows < count
+    mask = inside[:, None]
+    if not EVEN:
+        mask = mask & (dv < hinted(dv_size, HINT))
+    if SPLIT:
+        places = (split.to(tl.int64) * tokens + first_query + rows // G) * heads + (first_head + rows % G)
+        tl.store(parts + places[:, None] * hinted(dv_size, HINT) + dv, total, mask=mask & (sums > 0)[:, None])
+        tl.store(part_sums + places, found, mask=inside)
+    else:
+        tl.store(out + row_places(out_strides, first_query, first_head, rows, G, HINT) + dv, total.to(out.dtype.element_ty), mask=mask)
+        if logsumexp is not None:
+            tl.store(logsumexp + (first_head + rows % G) * lse_strides[0] + (first_query + rows // G) * lse_strides[1], found * LN2, mask=inside)
+
+
+@nereid.jit
+def sequence_of(q_starts, lengths, batch, queries):
+    """(first token among the queries, number of queries, number of keys) of a sequence."""
+    keys = tl.load(lengths + batch).to(tl.int32)
+    if q_starts is None:
+        return batch.to(tl.int64) * queries, queries, keys
+    else:
+        first = tl.load(q_starts + batch).to(tl.int64)
+        return first, (tl.load(q_starts + batch + 1) - first).to(tl.int32), keys
+
+
+@nereid.jit
+def walk_pages(total, sums, most, q, key, value, table, k_strides, v_strides, slope, tokens, low, high, count, keys, d_size, dv_size, shift, scale, rules, ACC: tl.constexpr, OPERAND: tl.constexpr,
+               PRECISION: tl.constexpr, NARROW: tl.constexpr, MASKED: tl.constexpr, D_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
+    for first in range(low, high, BN):
+        k = tokens_of(rows_in_cache(key, table, k_strides, first, keys, MASKED, PAGE, BN, HINT), first, d_size, keys, OPERAND, MASKED, D_EVEN, HINT, BN, BD)
+        scores = capped(product(q, tl.trans(k), ACC, PRECISION), scale, rules, ACC, NARROW)
+        columns = (first + tl.arange(0, BN))[None, :]
+        scores = scores_of(scores, None, (0, 0, 0, 0), slope, tokens[:, None], columns, count, keys, shift, rules, ACC, MASKED)
+        weights, shrink, sums, most = weigh(scores, sums, most, MASKED)
+        v = tokens_of(rows_in_cache(value, table, v_strides, first, keys, MASKED, PAGE, BN, HINT), first, dv_size, keys, OPERAND, MASKED, D_EVEN, HINT, BN, BV)
+        total = tl.dot(weights.to(OPERAND), v, total * shrink[:, None], input_precision=PRECISION, out_dtype=ACC)
+    return total, sums, most
+
+
+@nereid.jit
+def paged_forward(out, logsumexp, parts, part_sums, query, key_cache, value_cache, table, lengths, q_starts, slopes, k_scales, v_scales, scale, rules, queries, tokens, heads, splits, d_size, dv_size,
+                  out_strides, lse_strides, q_strides, key_strides, value_strides, table_stride, slope_strides, scale_strides, G: tl.constexpr, ACC: tl.constexpr, OPERAND: tl.constexpr,
+                  PRECISION: tl.constexpr, NARROW: tl.constexpr, D_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
+                  BV: tl.constexpr):
+    """Grid: (tiles of rows of all heads of keys of all sequences, splits).
+
+    query             (token, head, d); out (token, head, dv); logsumexp (head, token), or None; strides of tokens and heads, elements are neighbours
+    parts, part_sums  see `keep`; splits: how many parts
+    key_cache, value_cache, table, lengths: see above; strides of caches: (page, token, head); table_stride: of sequences
+    q_starts          where the queries of each sequence begin, or None: each has `queries`; with q_starts that is the most of them
+    slopes            (sequence, head), or None; k_scales, v_scales: (heads of keys,), fp32, or None: what the elements of the caches are multiplied by
+    tokens, heads     of queries, in all
+    HINT              a number of which strides of pages, tokens and heads, d and dv are multiples; other constants: as for `kernels/attention.py`
+    """
+    key_heads = heads // G
+    tiles = tl.cdiv(queries * G, BM)
+    place, number = tl.program_id(0) // tiles, tl.program_id(0) % tiles
+    batch, key_head = place // key_heads, place % key_heads
+    if rules[1] is not None:
+        number = tiles - 1 - number
+    split = tl.program_id(1)
+    first_query, count, keys = sequence_of(q_starts, lengths, batch, queries)
+    shift = keys - count
+    first_row = number * BM
+    rows = first_row + tl.arange(0, BM)
+    tokens_of_rows = rows // G
+    first_head = key_head * G
+    d = tl.arange(0, BD)[None, :]
+    mask = (rows < count * G)[:, None]
+    if not D_EVEN:
+        mask = mask & (d < hinted(d_size, HINT))
+    q = tl.load(query + row_places(q_strides, first_query, first_head, rows, G, HINT) + d, mask=mask, other=0).to(OPERAND)
+    k_start = key_cache + key_head.to(tl.int64) * hinted(key_strides[2], HINT)
+    v_start = value_cache + key_head.to(tl.int64) * hinted(value_strides[2], HINT)
+    pages = table + batch.to(tl.int64) * table_stride
+    factor = tl.full((), 1.0, ACC)
+    scaled = scale.to(ACC)
+    if k_scales is not None:
+        scaled *= tl.load(k_scales + key_head * scale_strides[0]).to(ACC)
+    if v_scales is not None:
+        factor = tl.load(v_scales + key_head * scale_strides[1]).to(ACC)
+    slope = None
+    if slopes is not None:
+        slope = (tl.load(slopes + batch * slope_strides[0] + (first_head + rows % G) * slope_strides[1], mask=rows < count * G, other=0).to(ACC) * (1 / LN2))[:, None]
+    total = tl.zeros((BM, BV), ACC)
+    sums = tl.zeros((BM,), ACC)
+    most = tl.full((BM,), float("-inf"), ACC)
+    first_seen = first_row // G
+    seen = tl.minimum((first_row + BM - 1) // G, count - 1) + 1 - first_seen
+    low, high = lowest_key(first_seen, shift, rules, BN), highest_key(first_seen, seen, keys, shift, rules)
+    high = tl.where(first_row < count * G, high, 0)
+    if SPLIT:
+        low, high = range_of(split, splits, low, high, BN)
+    begin, end = whole_keys(first_seen, seen, low, high, keys, shift, rules, BN)
+    begin = tl.maximum(begin, low)
+    end = tl.maximum(tl.minimum(end, high), begin)
+    if rules[0] is not None:
+        total, sums, most = walk_pages(total, sums, most, q, k_start, v_start, pages, key_strides, value_strides, slope, tokens_of_rows, low, begin, count, keys, d_size, dv_size, shift, scaled, rules,
+                                       ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, HINT, PAGE, BN, BD, BV)
+    total, sums, most = walk_pages(total, sums, most, q, k_start, v_start, pages, key_strides, value_strides, slope, tokens_of_rows, begin, end, count, keys, d_size, dv_size, shift, scaled, rules,
+                                   ACC, OPERAND, PRECISION, NARROW, False, D_EVEN, HINT, PAGE, BN, BD, BV)
+    total, sums, most = walk_pages(total, sums, most, q, k_start, v_start, pages, key_strides, value_strides, slope, tokens_of_rows, end, high, count, keys, d_size, dv_size, shift, scaled, rules,
+                                   ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, HINT, PAGE, BN, BD, BV)
+    keep(out, logsumexp, parts, part_sums, total, sums, most, factor, split, first_query, first_head, rows, count * G, tokens, heads, dv_size, out_strides, lse_strides, ACC, D_EVEN, HINT, G, SPLIT, BV)
+
+
+@nereid.jit
+def combine(out, logsumexp, parts, part_sums, tokens, heads, splits, dv_size, out_strides, lse_strides, ACC: tl.constexpr, BS: tl.constexpr, BV: tl.constexpr):
+    """The result of the parts of all keys: their mean, weighted by their sums of weights. Grid: (tokens * heads,). Other arguments: as for `paged_forward`."""
+    place = tl.program_id(0).to(tl.int64)
+    token, head = place // heads, place % heads
+    dv = tl.arange(0, BV)
+    total = tl.zeros((BV,), ACC)
+    weight = tl.full((), 0.0, ACC)
+    most = tl.full((), float("-inf"), ACC)
+    for first in range(0, splits, BS):
+        part = first + tl.arange(0, BS)
+        places = part.to(tl.int64) * (tokens * heads) + place
+        sums = tl.load(part_sums + places, mask=part < splits, other=float("-inf"))
+        greatest = tl.maximum(most, tl.max(sums, 0))
+        base = tl.where(greatest == float("-inf"), 0.0, greatest).to(ACC)
+        weights = tl.exp2(sums - base)
+        values = tl.load(parts + places[:, None] * dv_size + dv[None, :], mask=(sums > float("-inf"))[:, None] & (dv < dv_size)[None, :], other=0)
+        shrink = tl.exp2(most - base)
+        total = total * shrink + tl.sum(values * weights[:, None], 0)
+        weight = weight * shrink + tl.sum(weights, 0)
+        most = greatest
+    nothing = weight == 0
+    safe = tl.where(nothing, 1.0, weight).to(ACC)
+    tl.store(out + token * out_strides[0] + head * out_strides[1] + dv, (total / safe).to(out.dtype.element_ty), mask=dv < dv_size)
+    if logsumexp is not None:
+        tl.store(logsumexp + head * lse_strides[0] + token * lse_strides[1], tl.where(nothing, float("-inf"), (most + tl.log2(safe)) * LN2))
+
+
+@nereid.jit
+def walk_latents(total, sums, most, q, q_rope, cache, table, strides, tokens, low, high, count, keys, size, rope_size, shift, scale, rules, ACC: tl.constexpr, OPERAND: tl.constexpr,
+                 PRECISION: tl.constexpr, NARROW: tl.constexpr, MASKED: tl.constexpr, EVEN: tl.constexpr, ROPE_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
+                 BR: tl.constexpr):
+    for first in range(low, high, BN):
+        rows = rows_in_cache(cache, table, strides, first, keys, MASKED, PAGE, BN, HINT)
+        latent = tokens_of(rows, first, size, keys, OPERAND, MASKED, EVEN, HINT, BN, BD)
+        scores = product(q, tl.trans(latent), ACC, PRECISION)
+        if BR > 0:
+            turned = tokens_of(rows + hinted(size, HINT), first, rope_size, keys, OPERAND, MASKED, ROPE_EVEN, HINT, BN, BR)
+            scores = tl.dot(q_rope, tl.trans(turned), scores, input_precision=PRECISION, out_dtype=ACC)
+        scores = capped(scores, scale, rules, ACC, NARROW)
+        columns = (first + tl.arange(0, BN))[None, :]
+        scores = scores_of(scores, None, (0, 0, 0, 0), None, tokens[:, None], columns, count, keys, shift, rules, ACC, MASKED)
+        weights, shrink, sums, most = weigh(scores, sums, most, MASKED)
+        total = tl.dot(weights.to(OPERAND), latent, total * shrink[:, None], input_precision=PRECISION, out_dtype=ACC)
+    return total, sums, most
+
+
+@nereid.jit
+def latent_forward(out, logsumexp, parts, part_sums, query, cache, table, lengths, scale, rules, queries, tokens, heads, splits, size, rope_size, out_strides, lse_strides, q_strides, strides,
+                   table_stride, ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, NARROW: tl.constexpr, EVEN: tl.constexpr, ROPE_EVEN: tl.constexpr, HINT: tl.constexpr, PAGE: tl.constexpr,
+                   SPLIT: tl.constexpr, G: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BR: tl.constexpr):
+    """Attention with one cached vector a token that all heads share: its first `size` elements are key and value, the next `rope_size` belong to the key (DeepSeek-V2, arXiv 2405.04434).
+
+    query (token, head, size + rope_size); out (token, head, size); cache (page, PAGE tokens, size + rope_size), strides (page, token). G: the heads. Grid and other arguments: as for
+    `paged_forward`; EVEN, ROPE_EVEN: whether `size` is BD and `rope_size` BR.
+    """
+    tiles = tl.cdiv(queries * G, BM)
+    batch, number = tl.program_id(0) // tiles, tl.program_id(0) % tiles
+    split = tl.program_id(1)
+    first_query, count, keys = sequence_of(None, lengths, batch, queries)
+    shift = keys - count
+    first_row = number * BM
+    rows = first_row + tl.arange(0, BM)
+    d = tl.arange(0, BD)[None, :]
+    inside = (rows < count * G)[:, None]
+    places = query + row_places(q_strides, first_query, 0, rows, G, HINT)
+    q = tl.load(places + d, mask=inside & (d < hinted(size, HINT)), other=0).to(OPERAND)
+    q_rope = None
+    if BR > 0:
+        r = tl.arange(0, BR)[None, :]
+        q_rope = tl.load(places + hinted(size, HINT) + r, mask=inside & (r < hinted(rope_size, HINT)), other=0).to(OPERAND)
+    pages = table + batch.to(tl.int64) * table_stride
+    total = tl.zeros((BM, BD), ACC)
+    sums = tl.zeros((BM,), ACC)
+    most = tl.full((BM,), float("-inf"), ACC)
+    first_seen = first_row // G
+    seen = tl.minimum((first_row + BM - 1) // G, count - 1) + 1 - first_seen
+    low, high = 0, highest_key(first_seen, seen, keys, shift, rules)
+    if SPLIT:
+        low, high = range_of(split, splits, low, high, BN)
+    begin, end = whole_keys(first_seen, seen, low, high, keys, shift, rules, BN)
+    end = tl.maximum(tl.minimum(end, high), begin)
+    total, sums, most = walk_latents(total, sums, most, q, q_rope, cache, pages, strides, rows // G, begin, end, count, keys, size, rope_size, shift, scale, rules, ACC, OPERAND, PRECISION, NARROW, False,
+                                     EVEN, ROPE_EVEN, HINT, PAGE, BN, BD, BR)
+    total, sums, most = walk_latents(total, sums, most, q, q_rope, cache, pages, strides, rows // G, end, high, count, keys, size, rope_size, shift, scale, rules, ACC, OPERAND, PRECISION, NARROW, True,
+                                     EVEN, ROPE_EVEN, HINT, PAGE, BN, BD, BR)
+    keep(out, logsumexp, parts, part_sums, total, sums, most, tl.full((), 1.0, ACC), split, first_query, 0, rows, count * G, tokens, heads, size, out_strides, lse_strides, ACC, EVEN, HINT, G, SPLIT, BD)
