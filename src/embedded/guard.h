@@ -1,6 +1,6 @@
-// No exception leaves a function of the small run time. It throws nothing itself, but memory can run
-// out, and the system can refuse a lock. The files that define such functions, and those that hold
-// locks below them, are compiled with exceptions (sources.cmake).
+// No exception leaves a function of the small run time. It throws nothing itself, but memory can
+// run out, and the system can refuse a lock. The files that define such functions, and those that
+// hold locks below them, are compiled with exceptions (sources.cmake).
 //
 // A thread that pthread_exit() ends unwinds too: that is no exception and goes on.
 #pragma once

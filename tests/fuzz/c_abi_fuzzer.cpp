@@ -127,12 +127,42 @@ public:
 private:
   // Arguments. What they point to lives as long as the object.
   const char *text() {
-    static const char *const known[] = {
-        "",      "*fp32", "*fp32:16", "i32",     "i64",        "u8:16",  "1024",      "None",
-        "(((",   "fp16",  "num_warps", "target", "cuda:90",    "cpu",    "checked",   "debug",
-        "strict", "asm",  "tile",     "obj",     "llir",       "BLOCK",  "add",       "FLAG",
-        "\xff",  "%s%n",  "True",     "x",       "features",   "avx2",   "num_stages", "math.exp",
-        "tensordesc<fp16[16, 16]>", "tensordesc<fp32[3, 64], 1>:16", "(i32, *fp16)", "1 << 99"};
+    static const char *const known[] = {"",
+                                        "*fp32",
+                                        "*fp32:16",
+                                        "i32",
+                                        "i64",
+                                        "u8:16",
+                                        "1024",
+                                        "None",
+                                        "(((",
+                                        "fp16",
+                                        "num_warps",
+                                        "target",
+                                        "cuda:90",
+                                        "cpu",
+                                        "checked",
+                                        "debug",
+                                        "strict",
+                                        "asm",
+                                        "tile",
+                                        "obj",
+                                        "llir",
+                                        "BLOCK",
+                                        "add",
+                                        "FLAG",
+                                        "\xff",
+                                        "%s%n",
+                                        "True",
+                                        "x",
+                                        "features",
+                                        "avx2",
+                                        "num_stages",
+                                        "math.exp",
+                                        "tensordesc<fp16[16, 16]>",
+                                        "tensordesc<fp32[3, 64], 1>:16",
+                                        "(i32, *fp16)",
+                                        "1 << 99"};
     if (choices.oneIn(12))
       return nullptr;
     if (!choices.oneIn(3))
@@ -142,9 +172,9 @@ private:
     return texts.back().c_str();
   }
   int64_t number() {
-    static const int64_t known[] = {0,   1,         2,         7,         16,        64,       255,
-                                    -1,  INT32_MAX, INT32_MIN, 1ll << 31, 1ll << 32, 1ll << 40,
-                                    128, INT64_MAX, INT64_MIN};
+    static const int64_t known[] = {0,         1,   2,         7,         16,        64,
+                                    255,       -1,  INT32_MAX, INT32_MIN, 1ll << 31, 1ll << 32,
+                                    1ll << 40, 128, INT64_MAX, INT64_MIN};
     return choices.of(known);
   }
   size_t index() { return choices.oneIn(4) ? size_t(number()) : choices.below(6); }
@@ -419,8 +449,9 @@ private:
       count = size_t(-1) - choices.below(3);
     nrd_kernel *made = nullptr;
     nrd_function *of = choices.oneIn(2) ? function() : functions[0];
-    look(nrd_compile(of, signature.data(), count, choices.oneIn(2) ? someOptions() : nullptr, &made),
-         "nrd_compile");
+    look(
+        nrd_compile(of, signature.data(), count, choices.oneIn(2) ? someOptions() : nullptr, &made),
+        "nrd_compile");
     if (made)
       kernels.push_back(made);
   }
@@ -457,9 +488,9 @@ private:
     }
     case 2: {
       nrd_kernel *lent = nullptr;
-      return look(nrd_find(function(), args, count, nullptr, settings,
-                           choices.oneIn(8) ? nullptr : &lent),
-                  "nrd_find");
+      return look(
+          nrd_find(function(), args, count, nullptr, settings, choices.oneIn(8) ? nullptr : &lent),
+          "nrd_find");
     }
     case 3: {
       char *target = nullptr;
@@ -501,7 +532,9 @@ private:
       return nrd_tuner_set_budget(tuner, double(number()));
     default: {
       // The bytes of an object file, most of them zeros.
-      std::string image = "\x7f" "ELF\x02\x01\x01" + std::string(57, '\0') + choices.bytes(120);
+      std::string image = "\x7f"
+                          "ELF\x02\x01\x01" +
+                          std::string(57, '\0') + choices.bytes(120);
       for (unsigned i = choices.below(8); i > 0; --i)
         image[8 + choices.below(56)] = char(choices.below(256));
       char *out = nullptr;

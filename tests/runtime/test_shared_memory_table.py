@@ -25,6 +25,7 @@ THEIRS = "%k = ttg.local_alloc : () -> !ttg.memdesc<{}x32x64xf16, #shared, #smem
     (24576, 8192, RING + RING.replace("offset = 0", "offset = 12288"), THEIRS.format(2), "SLOT AHEAD"),  # one of the two
     (16384, 8192, RING + CONVERSION, THEIRS.format(2), "SLOT ONCE"),
     (12288 + 4096, 12288, CONVERSION, "", "ONCE"),
+    (12288 + 4096, 12288, CONVERSION, "%5 = ttg.convert_layout %4 : tensor<32x32xf32, #mma> -> tensor<32x32xf32, #blocked> loc(#l)", "WHOLE"),
     (12288 + 4096, 8192, CONVERSION, "", None),
 ])
 def test_reasons(mine, wanted, ours, theirs, reason):
@@ -33,6 +34,7 @@ def test_reasons(mine, wanted, ours, theirs, reason):
 
 
 def test_the_page_counts_what_has_no_reason():
-    rows = [("a", 10, 5, ""), ("b", 10, 5, "because"), ("c", 5, 5, ""), ("d", 7, "Error: no", "")]
+    rows = [("a", 10, 5, ""), ("b", 10, 5, f"{table.SLOT}; {table.ONCE}"), ("c", 5, 5, ""), ("d", 7, "Error: no", "")]
     text, missing = table.page(rows, ["tests"], 1)
-    assert missing == 1 and "| `a` | 10 | 5 | not known yet |" in text and "| `b` | 10 | 5 | because |" in text
+    assert missing == 1 and "| `a` | 10 | 5 | not known yet |" in text and "| `b` | 10 | 5 | A, E |" in text
+    assert f"| A | {table.SLOT} | 1 |" in text and f"| F | {table.LITTLE} | 0 |" in text
