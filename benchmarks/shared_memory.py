@@ -137,18 +137,29 @@ def reason_of(mine, wanted, ours, theirs):
     if left <= 0:
         return LITTLE
     found, slots = {LITTLE} if small > SMALL else set(), their_slots(theirs)
-    for count, shape, element in rings.values():
+    converted = {(tuple(sorted(map(int, sizes.strip("x").split("x")))), bytes_of((), element))
+                 for sizes, element in re.findall(r"ttg\.convert_layout [^\n]*: tensor<((?:\d+x)+)(\w+)", theirs)}
+    top = max((end for _, end in covered), default=0)
+
+    def explain(buffer, size):
+        shape, element = buffer
+        found.add(WHOLE if (tuple(sorted(shape)), bytes_of((), element)) in converted else ONCE)
+        return left - size
+
+    # A buffer behind or before the loop that reaches over the rings, whose bytes it has again.
+    over = [(place + bytes_of(*buffer) - top, buffer) for place, buffer in others.items() if any(begin <= place < end for begin, end in covered)]
+    if over and max(over)[0] > 0:
+        left = explain(max(over)[1], max(over)[0])
+    for count, shape, element in rings.values() if left > 0 else ():
         counts = slots.get((tuple(sorted(shape)), element))
         known = counts.pop(0) if counts else 0
         more = (count - known) * bytes_of(shape, element)  # what Triton's does not fetch ahead has no bytes of its own
         if more > 0:
             found.add(AHEAD if known == 0 else SLOT if count == known + 1 else FURTHER)
             left -= more
-    for place, (shape, element) in others.items():
+    for place, buffer in others.items():
         if left > 0 and not any(begin <= place < end for begin, end in covered):
-            converted = rf"ttg\.convert_layout [^\n]*: tensor<{'x'.join(map(str, shape))}x{element},"
-            found.add(WHOLE if re.search(converted, theirs) else ONCE)
-            left -= bytes_of(shape, element)
+            left = explain(buffer, bytes_of(*buffer))
     return "; ".join(each for each in REASONS if each in found) if left <= 0 else ""
 
 

@@ -27,6 +27,9 @@ THEIRS = "%k = ttg.local_alloc : () -> !ttg.memdesc<{}x32x64xf16, #shared, #smem
     (12288 + 4096, 12288, CONVERSION, "", "ONCE"),
     (12288 + 4096, 12288, CONVERSION, "%5 = ttg.convert_layout %4 : tensor<32x32xf32, #mma> -> tensor<32x32xf32, #blocked> loc(#l)", "WHOLE"),
     (12288 + 4096, 8192, CONVERSION, "", None),
+    # Behind the loop, over the ring.
+    (16384, 12288, RING + CONVERSION.replace("32x32", "64x64").replace("12288", "0"), THEIRS.format(2) + "%5 = ttg.convert_layout %4 : tensor<64x64xf32, #m>", "WHOLE"),
+    (16384, 8192, RING + CONVERSION.replace("32x32", "64x64").replace("12288", "0"), THEIRS.format(2), "SLOT ONCE"),
 ])
 def test_reasons(mine, wanted, ours, theirs, reason):
     expected = "; ".join(getattr(table, name) for name in reason.split()) if reason else ""
