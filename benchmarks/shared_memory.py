@@ -234,10 +234,10 @@ class Comparison:
         if isinstance(theirs, tuple):
             theirs, text = theirs
             if ours > theirs:
-                reason = reason_of(ours, theirs, kernel.asm["ttgir"], text)
+                reason = reason_of(ours, theirs, kernel.asm["gpu"], text)
             if ours > theirs and not reason and self.dump:
                 name = f"{function.__name__}-{len(self.rows)}"
-                (self.dump / f"{name}.nereid.mlir").write_text(kernel.asm["ttgir"])
+                (self.dump / f"{name}.nereid.mlir").write_text(kernel.asm["gpu"])
                 (self.dump / f"{name}.triton.mlir").write_text(text)
         self.rows[key] = (title, ours, theirs, reason)
 
