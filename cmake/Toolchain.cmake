@@ -27,6 +27,10 @@ if(NEREID_SANITIZE)
                       -fno-sanitize=vptr,function)
   add_link_options(-fsanitize=${NEREID_SANITIZE_LIST})
 endif()
+if(NEREID_FUZZ) # libFuzzer follows the branches of all our code, not of its own programs alone
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_link_options(-fsanitize=fuzzer-no-link)
+endif()
 
 # Linking is memory-hungry, and the machines are small.
 set_property(GLOBAL PROPERTY JOB_POOLS link_pool=1)

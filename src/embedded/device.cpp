@@ -3,6 +3,7 @@
 
 #include "embedded/cpu_features.h"
 #include "embedded/driver.h"
+#include "embedded/guard.h"
 #include "embedded/status.h"
 #include "targets/cpu/executor/Executor.h"
 
@@ -62,12 +63,13 @@ void cpuName(char *name, size_t size) {
 
 } // namespace
 
-int32_t nrd_gpu_count(void) {
+int32_t nrd_gpu_count(void) try {
   const CudaApi *driver = CudaApi::tryGet();
   return driver ? driver->deviceCount : 0;
 }
+NRD_CATCH_GIVE(0)
 
-nrd_status nrd_device_get_info(int32_t device, nrd_device_info *out) {
+nrd_status nrd_device_get_info(int32_t device, nrd_device_info *out) try {
   if (!out)
     return nullArgument(__func__, "out");
   nrd_device_info info{};
@@ -96,8 +98,9 @@ nrd_status nrd_device_get_info(int32_t device, nrd_device_info *out) {
   *out = info;
   return NRD_OK;
 }
+NRD_CATCH_STATUS
 
-int32_t nrd_device_of(const void *place) {
+int32_t nrd_device_of(const void *place) try {
   const CudaApi *driver = place ? CudaApi::tryGet() : nullptr;
   unsigned type = 0;
   int device = -1;
@@ -108,8 +111,9 @@ int32_t nrd_device_of(const void *place) {
     return NRD_DEVICE_CPU;
   return device;
 }
+NRD_CATCH_GIVE(NRD_DEVICE_CPU)
 
-nrd_status nrd_memory_allocate(int32_t device, size_t bytes, void **out) {
+nrd_status nrd_memory_allocate(int32_t device, size_t bytes, void **out) try {
   if (!out)
     return nullArgument(__func__, "out");
   *out = nullptr;
@@ -128,8 +132,9 @@ nrd_status nrd_memory_allocate(int32_t device, size_t bytes, void **out) {
     return result;
   });
 }
+NRD_CATCH_STATUS
 
-nrd_status nrd_memory_free(int32_t device, void *memory) {
+nrd_status nrd_memory_free(int32_t device, void *memory) try {
   if (device == NRD_DEVICE_CPU) {
     std::free(memory);
     return NRD_OK;
@@ -139,8 +144,9 @@ nrd_status nrd_memory_free(int32_t device, void *memory) {
   return onGpu(device, "give memory of the GPU back",
                [&](const CudaApi &driver) { return driver.cuMemFree_v2(address(memory)); });
 }
+NRD_CATCH_STATUS
 
-nrd_status nrd_memory_copy(nrd_stream stream, void *to, const void *from, size_t bytes) {
+nrd_status nrd_memory_copy(nrd_stream stream, void *to, const void *from, size_t bytes) try {
   if (!bytes)
     return NRD_OK;
   if (!to || !from)
@@ -153,8 +159,9 @@ nrd_status nrd_memory_copy(nrd_stream stream, void *to, const void *from, size_t
     return driver.cuMemcpyAsync(address(to), address(from), bytes, native(stream));
   });
 }
+NRD_CATCH_STATUS
 
-nrd_status nrd_memory_fill(nrd_stream stream, void *to, uint8_t value, size_t bytes) {
+nrd_status nrd_memory_fill(nrd_stream stream, void *to, uint8_t value, size_t bytes) try {
   if (!bytes)
     return NRD_OK;
   if (!to)
@@ -167,8 +174,9 @@ nrd_status nrd_memory_fill(nrd_stream stream, void *to, uint8_t value, size_t by
     return driver.cuMemsetD8Async(address(to), value, bytes, native(stream));
   });
 }
+NRD_CATCH_STATUS
 
-nrd_status nrd_stream_create(int32_t device, nrd_stream *out) {
+nrd_status nrd_stream_create(int32_t device, nrd_stream *out) try {
   if (!out)
     return nullArgument(__func__, "out");
   *out = {device, 0, nullptr};
@@ -182,17 +190,20 @@ nrd_status nrd_stream_create(int32_t device, nrd_stream *out) {
     return result;
   });
 }
+NRD_CATCH_STATUS
 
-nrd_status nrd_stream_destroy(nrd_stream stream) {
+nrd_status nrd_stream_destroy(nrd_stream stream) try {
   if (stream.device == NRD_DEVICE_CPU || !stream.handle)
     return NRD_OK;
   return onGpu(stream.device, "give a stream back",
                [&](const CudaApi &driver) { return driver.cuStreamDestroy_v2(native(stream)); });
 }
+NRD_CATCH_STATUS
 
-nrd_status nrd_stream_synchronize(nrd_stream stream) {
+nrd_status nrd_stream_synchronize(nrd_stream stream) try {
   if (stream.device == NRD_DEVICE_CPU)
     return NRD_OK;
   return onGpu(stream.device, "wait for the stream",
                [&](const CudaApi &driver) { return driver.cuStreamSynchronize(native(stream)); });
 }
+NRD_CATCH_STATUS

@@ -3,6 +3,7 @@
 
 #include "embedded/cpu_features.h"
 #include "embedded/driver.h"
+#include "embedded/guard.h"
 #include "embedded/status.h"
 
 #include <bit>
@@ -149,6 +150,29 @@ int deviceOf(const nrd_embedded_kernel &kernel, const uint64_t *slots) {
   return current;
 }
 
+/// The tables of a kernel come from `nereid embed`, or from a program that was changed since.
+nrd_status damaged(const nrd_embedded_kernel &kernel, const char *what) {
+  return fail(NRD_STATUS_DAMAGED,
+              "the table of kernel `%s` is damaged: its `%s` is null; embed it again", kernel.name,
+              what);
+}
+
+/// A variant without anything that a launch reads.
+const char *missingPart(const nrd_embedded_kernel &kernel, const nrd_embedded_variant &variant) {
+  if (!variant.facts && kernel.param_count)
+    return "facts";
+  if (const nrd_embedded_cuda *code = variant.cuda)
+    return !code->image                     ? "image"
+           : !code->entry                   ? "entry"
+           : !code->maps && code->map_count ? "maps"
+                                            : nullptr;
+  const nrd_embedded_cpu *code = variant.cpu;
+  return !code                              ? "code"
+         : !code->entry                     ? "entry"
+         : !code->sites && code->site_count ? "sites"
+                                            : nullptr;
+}
+
 nrd_status checkTables(const nrd_embedded_kernel *kernel, const nrd_embedded_launch *how,
                        const uint64_t *slots) {
   if (!kernel || !kernel->name)
@@ -158,6 +182,13 @@ nrd_status checkTables(const nrd_embedded_kernel *kernel, const nrd_embedded_lau
                 "kernel `%s` was embedded in form %u, and this program is linked with a run time "
                 "for form %u: embed it again",
                 kernel->name, kernel->version, unsigned(NRD_EMBEDDED_VERSION));
+  if (!kernel->params && kernel->param_count)
+    return damaged(*kernel, "params");
+  if (kernel->variant_count && (!kernel->variants || !kernel->states))
+    return damaged(*kernel, kernel->variants ? "states" : "variants");
+  for (uint64_t i = 0; i < kernel->variant_count; ++i)
+    if (const char *part = missingPart(*kernel, kernel->variants[i])) [[unlikely]]
+      return damaged(*kernel, part);
   if (!how || (!slots && kernel->param_count))
     return fail(NRD_STATUS_ARGUMENT, "the launch of `%s` needs its argument `%s`, which is null",
                 kernel->name, how ? "slots" : "how");
@@ -233,14 +264,16 @@ unsigned embedded::passedSlots(const Chosen &chosen, const uint64_t *slots, uint
 }
 
 nrd_status nrd_embedded_run(const nrd_embedded_kernel *kernel, const nrd_embedded_launch *how,
-                            const uint64_t *slots) {
+                            const uint64_t *slots) try {
   return start(kernel, how, slots, true);
 }
+NRD_CATCH_STATUS
 
 nrd_status nrd_embedded_prepare(const nrd_embedded_kernel *kernel, const nrd_embedded_launch *how,
-                                const uint64_t *slots) {
+                                const uint64_t *slots) try {
   return start(kernel, how, slots, false);
 }
+NRD_CATCH_STATUS
 
 nrd_status nrd_embedded_other_version(const nrd_embedded_kernel *kernel, uint32_t version) {
   if (!kernel || !kernel->name)
@@ -253,7 +286,7 @@ nrd_status nrd_embedded_other_version(const nrd_embedded_kernel *kernel, uint32_
 }
 
 nrd_status nrd_embedded_does_not_fit(const nrd_embedded_kernel *kernel, uint64_t param) {
-  if (!kernel || !kernel->name || param >= kernel->param_count)
+  if (!kernel || !kernel->name || !kernel->params || param >= kernel->param_count)
     return fail(NRD_STATUS_DAMAGED, "the table of an embedded kernel is damaged");
   return fail(NRD_STATUS_ARGUMENT, "the number given for `%s` of kernel `%s` does not fit its type",
               kernel->params[param].name, kernel->name);

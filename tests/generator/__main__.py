@@ -11,7 +11,7 @@ import time
 
 from . import generate
 from .minimise import minimise
-from .run import Failure
+from .run import Failure, TooLarge
 from .tree import source_of
 from .worker import Worker
 
@@ -53,6 +53,10 @@ def reproducer(program, failure, seed, path):
     path.with_suffix(".pickle").write_bytes(pickle.dumps(program))
 
 
+#: more than this part of the programs too large for the GPU: the run fails, since it compared less than it was asked for
+MOST_TOO_LARGE = 0.05
+
+
 def main(arguments=None):
     options = parse(sys.argv[1:] if arguments is None else arguments)
     first = options.seed if options.seed is not None else int(time.time()) % 1000000 * 1000
@@ -78,7 +82,7 @@ def main(arguments=None):
           f"{options.jobs} processes", flush=True)
     workers = [Worker(settings) for _ in range(options.jobs)]
     start, seed, done, failed = time.monotonic(), first, 0, 0
-    counts, seen, unknown, unsimulated = collections.Counter(), {}, collections.Counter(), 0
+    counts, seen, unknown, unsimulated, too_large = collections.Counter(), {}, collections.Counter(), 0, 0
 
     def more():
         if len(seen) >= options.failures:
@@ -101,8 +105,10 @@ def main(arguments=None):
             done += 1
             failure, seen_here, skipped = answer
             counts.update(seen_here)
-            unknown.update(set(skipped))
-            unsimulated += bool(skipped)
+            not_known = {what for what in skipped if not isinstance(what, TooLarge)}
+            unknown.update(not_known)
+            unsimulated += bool(not_known)
+            too_large += any(isinstance(what, TooLarge) for what in skipped)
             if failure is None:
                 continue
             failed += 1
@@ -133,10 +139,12 @@ def main(arguments=None):
     if unsimulated:
         print(f"generator: {unsimulated} of {done} programs were not compared, since the simulator does not know "
               f"{', '.join(f'{what} ({n})' for what, n in unknown.most_common(12))}", flush=True)
+    if too_large:
+        print(f"generator: {too_large} of {done} programs were not compared on a GPU, for which they are too large", flush=True)
     if options.statistics:
         table = [{"operation": a, "dtype": b, "form": c, "count": n} for (a, b, c), n in sorted(counts.items())]
         pathlib.Path(options.statistics).write_text(json.dumps(table, indent=1))
-    return 1 if failed else 0
+    return 1 if failed or too_large > max(1, MOST_TOO_LARGE * done) else 0
 
 
 if __name__ == "__main__":

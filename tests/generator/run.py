@@ -144,14 +144,20 @@ def is_internal(error):
         "CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct", "TypeError", "ValueError")
 
 
-def failed(target, error):
-    """The failure that an exception is; None where the program is too large for the GPU, as it may be."""
-    if type(error).__name__ == "OutOfResources":
+class TooLarge(str):
+    """In the list of what was skipped: a GPU for which a program is too large, as it may be."""
+
+
+def failed(target, error, skipped=None):
+    """The failure that an exception is; None where the program is too large for a GPU, which the list `skipped` then tells."""
+    if type(error).__name__ == "OutOfResources" and not target.startswith("cpu"):
+        if skipped is not None:
+            skipped.append(TooLarge(target.split()[0]))
         return None
     return Failure("internal" if is_internal(error) else "refused", target, describe(error))
 
 
-def compile_only(program, target, options=None, assemble=False):
+def compile_only(program, target, options=None, assemble=False, skipped=None):
     """Compiles for a GPU that need not be there, up to PTX or to machine code; the failure or None, and the PTX."""
     module, path = load_kernel(source_of(program))
     import nereid
@@ -163,7 +169,7 @@ def compile_only(program, target, options=None, assemble=False):
             kernel.asm["cubin"]
         return None, kernel.asm["ptx"]
     except Exception as error:
-        return failed(target, error), None
+        return failed(target, error, skipped), None
     finally:
         del sys.modules[module.__name__]
         path.unlink()
@@ -225,7 +231,7 @@ def printed():
 def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=None, assemble=0, skipped=None, modes=()):
     """None, or the first failure. `want` is the memory that NumPy leaves, where it is known already. Of the kernels that
     are only compiled, those whose seed is a multiple of `assemble` become machine code. To the list `skipped` goes what the
-    simulator did not know: nothing has been compared then. `modes`: of "checked" (which only the CPU has) and "debug"."""
+    simulator did not know, and for which GPU the program is too large: nothing has been compared then. `modes`: of "checked" (which only the CPU has) and "debug"."""
     overflow, observed = Overflow(), Observed()
     tells = any(isinstance(s, (Check, Known, Print)) for s in statements_of(program))
     try:
@@ -233,7 +239,7 @@ def check(program, targets=("cpu", ), compile_targets=(), variants=True, want=No
     except Exception:
         return Failure("evaluator", "numpy", traceback.format_exc())
     for target in compile_targets:
-        failure, _ = compile_only(program, target, {"debug": True} if "debug" in modes else None, bool(assemble) and program.seed % assemble == 0)
+        failure, _ = compile_only(program, target, {"debug": True} if "debug" in modes else None, bool(assemble) and program.seed % assemble == 0, skipped)
         if failure:
             return failure
     if observed.known:
@@ -272,7 +278,7 @@ def check_launch(kernel, program, target, launch, want, observed, source, skippe
         if launch.asserts and "assertion failed" in str(error):
             text = misreported(str(error), observed, source)
             return Failure("told", name, text) if text else None
-        return failed(name, error)
+        return failed(name, error, skipped)
     if launch.overflow == SURELY:
         return Failure("wrong", name, "an integer overflows, and debug mode does not say so")
     if launch.asserts and observed.failing:
@@ -300,7 +306,7 @@ def check_simulated(kernel, program, target, launch, want, observed, source, ski
             message = re.search(r"Assertion `(.*?)[,`]", str(error))[1]
             expected = [text for text, _ in observed.first_failing()]
             return None if message in expected else Failure("told", target, f"`{message}` is reported, expected one of {expected}")
-        return failed(target, error)
+        return failed(target, error, skipped)
     if launch.asserts and observed.failing:
         return Failure("told", target, f"an assertion fails, and debug mode does not say so: {observed.first_failing()}")
     text = differences(program, got, want)

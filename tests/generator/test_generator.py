@@ -224,6 +224,16 @@ def test_minimising_keeps_the_failure():
     assert len(small.body) <= 3 and not small.functions, tree.source_of(small)
 
 
+def test_too_large_for_a_gpu_is_not_passed():
+    """Too large for a GPU: not compared, and told; too large for the CPU: a failure."""
+    from nereid.runtime.errors import OutOfResources
+    error = OutOfResources(300000, 232448, "shared memory")
+    skipped = []
+    assert run.failed("cuda:90 num_warps=8", error, skipped) is None
+    assert skipped == ["cuda:90"] and isinstance(skipped[0], run.TooLarge)
+    assert run.failed("cpu", error, skipped).kind == "internal" and len(skipped) == 1
+
+
 def test_a_crash_says_where():
     worker = Worker({"targets": ("cpu", ), "compile_targets": ()})
     worker.ask(0)

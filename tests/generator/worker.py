@@ -69,7 +69,7 @@ class Worker:
         self.question = None
 
     def answer(self, wait=0.0):
-        """(failure, counts, what was not simulated) of the question, or None while there is none. A dead or slow child is a failure of its question."""
+        """(failure, counts, what was not compared) of the question, or None while there is none. A dead or slow child is a failure of its question."""
         ended = None
         try:
             if self.pipe.poll(wait):

@@ -144,8 +144,9 @@ class Record:
     def names(self):
         return sorted({kernel_name(source) for source, _, _ in self.compiled})
 
-    def compile_for(self, target, limit):
-        """Compiles what was compiled for `target`, another one, within `limit` seconds: (kernels, [(name, ms, error)])."""
+    def compile_for(self, target, limit, each=None):
+        """Compiles what was compiled for `target`, another one, within `limit` seconds: [(name, ms, error)]. Calls `each(source, options, kernel)`
+        for every kernel that compiles."""
         import triton
         self.quiet = True
         seen, answers, end = set(), [], time.time() + limit
@@ -158,7 +159,9 @@ class Record:
             start = time.perf_counter()
             error = None
             try:
-                triton.compile(source, target=target, options=options)
+                kernel = triton.compile(source, target=target, options=options)
+                if each:
+                    each(source, options, kernel)
             except Exception as reason:
                 error = f"{type(reason).__name__}: {reason}"
             answers.append((key[0], (time.perf_counter() - start) * 1e3, error))

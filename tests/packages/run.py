@@ -152,11 +152,31 @@ def child(name, root, options):
     report["compilations"] = len(record.compiled)
     if options.device == "cpu" and options.triton == "nereid" and not options.no_gpu:
         from triton.backends.compiler import GPUTarget
-        answers = record.compile_for(GPUTarget("cuda", 90, 32), options.limit)
+        compiled = []
+        answers = record.compile_for(GPUTarget("cuda", 90, 32), options.limit, lambda *kernel: compiled.append(kernel))
         report["compiled_for_gpu"] = len({kernel for kernel, _, error in answers if error is None} - {kernel for kernel, _, error in answers if error is not None})
         report["gpu_errors"] = {kernel: error[:1500] for kernel, _, error in answers if error is not None}
         report["slow"] = {kernel: round(time) for kernel, time, _ in answers if time > 1000}
+        if options.shared:
+            report["shared"] = compare_shared_memory(compiled)
     print("REPORT " + json.dumps(report), flush=True)
+
+
+def compare_shared_memory(compiled):
+    """The rows of benchmarks/shared_memory.py for kernels that were compiled here, compiled by the installed Triton as well."""
+    import nereid
+    nereid.uninstall_as_triton()
+    for module in [name for name in sys.modules if name.split(".")[0] == "triton"]:
+        del sys.modules[module]
+    sys.path.insert(0, str(HERE.parents[1] / "benchmarks"))
+    import shared_memory
+    comparison = shared_memory.Comparison()
+    comparison.begin()
+    for source, options, kernel in compiled:
+        described = {"signature": source.signature, "constants": source.constants, "configs": [source.attrs],
+                     "num_warps": options.get("num_warps", 4), "num_stages": options.get("num_stages", 3)}
+        comparison.add(source.fn, described, kernel)
+    return {"rows": sorted(set(comparison.rows.values()), key=str), "refused": comparison.refused}
 
 
 def main():
@@ -171,6 +191,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=1, help="packages at a time")
     parser.add_argument("--no-imports", dest="imports", action="store_false", help="leave out the modules that no case needs")
     parser.add_argument("--no-gpu", action="store_true", help="do not compile for a GPU what ran on the CPU")
+    parser.add_argument("--shared", action="store_true", help="compare the shared memory of these with the installed Triton's, in --report")
     parser.add_argument("--verbose", action="store_true", help="a line for each case, and whole tracebacks")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -13,8 +13,30 @@
 #include "transpose.h"
 
 #include <cmath>
+#include <cstdlib>
+#include <new>
 #include <numeric>
 #include <thread>
+
+/// How many allocations of the program succeed before one fails; negative: all.
+static thread_local int allocationsLeft = -1;
+
+// Not inlined: GCC then sees `malloc` meet `delete` and warns.
+[[gnu::noinline]] void *operator new(size_t bytes) {
+  if (allocationsLeft == 0)
+    throw std::bad_alloc();
+  if (allocationsLeft > 0)
+    --allocationsLeft;
+  if (void *memory = std::malloc(bytes ? bytes : 1))
+    return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void *memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept {
+  std::free(memory);
+}
 
 namespace {
 
@@ -217,6 +239,45 @@ void damage() {
   how.size = 8;
   CHECK(nrd_embedded_run(&nereid_kernels_add_0, &how, slots) == NRD_STATUS_ARGUMENT);
   how.size = sizeof how;
+
+  // Parts that are null.
+  auto refused = [&](const nrd_embedded_kernel &kernel, const char *part) {
+    CHECK(nrd_embedded_run(&kernel, &how, slots) == NRD_STATUS_DAMAGED);
+    CHECK(std::strstr(nrd_status_message(), part));
+    CHECK(nrd_embedded_prepare(&kernel, &how, slots) == NRD_STATUS_DAMAGED);
+  };
+  nrd_embedded_kernel without = nereid_kernels_add_0;
+  without.params = nullptr;
+  refused(without, "its `params` is null");
+  CHECK(nrd_embedded_does_not_fit(&without, 0) == NRD_STATUS_DAMAGED);
+  without = nereid_kernels_add_0;
+  without.variants = nullptr;
+  refused(without, "its `variants` is null");
+  without = nereid_kernels_add_0;
+  without.states = nullptr;
+  refused(without, "its `states` is null");
+  std::vector<nrd_embedded_variant> variants(nereid_kernels_add_0.variants,
+                                             nereid_kernels_add_0.variants +
+                                                 nereid_kernels_add_0.variant_count);
+  without = nereid_kernels_add_0;
+  without.variants = variants.data();
+  nrd_embedded_variant last = variants.back();
+  variants.back().facts = nullptr;
+  refused(without, "its `facts` is null");
+  variants.back() = {last.facts, nullptr, nullptr};
+  refused(without, "its `code` is null");
+  nrd_embedded_cpu code{};
+  variants.back() = {last.facts, &code, nullptr};
+  refused(without, "its `entry` is null");
+  code.entry = [](const void *, void *, int64_t, int64_t, void *) {};
+  code.site_count = 1;
+  refused(without, "its `sites` is null");
+  nrd_embedded_cuda image{};
+  variants.back() = {last.facts, nullptr, &image};
+  refused(without, "its `image` is null");
+  CHECK(nrd_embedded_run(&nereid_kernels_add_0, nullptr, slots) == NRD_STATUS_ARGUMENT);
+  CHECK(nrd_embedded_run(&nereid_kernels_add_0, &how, nullptr) == NRD_STATUS_ARGUMENT);
+  CHECK(nrd_embedded_run(nullptr, &how, slots) == NRD_STATUS_DAMAGED);
   if (device.isCpu())
     return;
   // A bit of the machine code.
@@ -242,6 +303,31 @@ void damage() {
     if (status == NRD_STATUS_DAMAGED)
       CHECK_TEXT(nrd_status_message(), "the machine code of kernel `add` is damaged");
   }
+}
+
+/// Every allocation of a launch fails once: a status, never an exception, and the kernel runs
+/// afterwards.
+void withoutMemory() {
+  nrd_embedded_launch how{};
+  how.size = sizeof how;
+  how.grid[0] = how.grid[1] = how.grid[2] = 1;
+  how.has_stream = 1;
+  how.stream.device = device.number();
+  uint64_t limit = 4, slots[2] = {0, limit};
+  unsigned failed = 0;
+  nrd_status status = NRD_STATUS_FAILED;
+  // The first launch of a kernel that asserts and prints makes tables for what it says.
+  for (int allowed = 0; allowed < 100 && status != NRD_OK; ++allowed) {
+    allocationsLeft = allowed;
+    status = nrd_embedded_prepare(&nereid_kernels_checked_0, &how, slots);
+    allocationsLeft = -1;
+    if (status == NRD_OK)
+      break;
+    CHECK(status == NRD_STATUS_RESOURCES);
+    CHECK_TEXT(nrd_status_message(), "`nrd_embedded_prepare`: out of memory");
+    ++failed;
+  }
+  CHECK(status == NRD_OK && failed > 0);
 }
 
 void numbers() {
@@ -317,6 +403,8 @@ int main(int argc, char **argv) {
   try {
     std::printf("on %s\n", device.info().name);
     nereid::Stream stream = nereid::Stream::create(device);
+    if (!isGpu)
+      withoutMemory();
     addition(stream);
     choosing(stream);
     options(stream);

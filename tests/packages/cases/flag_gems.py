@@ -69,6 +69,7 @@ for name, plain in [("sum_dim", "sum"), ("mean_dim", "mean")]:
 for name, plain in [("max_dim", "max"), ("min_dim", "min"), ("prod_dim", "prod"), ("any_dim", "any"), ("all_dim", "all"), ("cumsum", "cumsum"), ("cummax", "cummax"), ("cummin", "cummin"),
                     ("argmax:dim", "argmax")]:
     same(name, None, getattr(torch, plain), lambda: (randn(7, 33, 61), 1), 1e-4)
+same("cumsum:long_rows", None, torch.cumsum, lambda: (randn(3, 20000), 1), 1e-4)  # launched with a grid of four sizes
 same("var_mean", None, torch.var_mean, lambda: (randn(7, 133), [1]), 1e-4)
 same("vector_norm", None, torch.linalg.vector_norm, lambda: (randn(7, 133),), 1e-4)
 same("softmax", None, torch.softmax, lambda: (randn(7, 133), -1), 1e-4)

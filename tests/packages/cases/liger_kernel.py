@@ -5,6 +5,8 @@ import torch.nn.functional as F
 
 from host import case, gradients, rand, randint, randn, with_gradients
 
+import liger_kernel.ops.mlp as liger_mlp
+from liger_kernel.ops.mlp import LigerMLPFunction
 from liger_kernel.transformers import functional as liger
 
 
@@ -35,6 +37,48 @@ gradients("fused_add_rms_norm", lambda x, r, w: liger.liger_fused_add_rms_norm(x
 gradients("group_norm", lambda x, w, b: liger.liger_group_norm(x, w, b, 12, 4, 1e-5), lambda x, w, b: F.group_norm(x, 4, w, b, 1e-5),
           lambda: (randn(3, 12, 40, grad=True), randn(12, grad=True), randn(12, grad=True)), tolerance=1e-4)
 gradients("softmax", liger.liger_softmax, lambda x: x.softmax(-1), lambda: (randn(6, 700, grad=True),))
+
+
+def swiglu_mlp(x, gate, up, down):
+    return (F.silu(x @ gate.T) * (x @ up.T)) @ down.T
+
+
+def mlp_case(name, dtype, tolerance):
+    """A whole block by the kernels on descriptors, tuned; the reference is computed in float32."""
+    def run():
+        values = [randn(2, 96, 128, dtype=dtype), *(randn(*shape, dtype=dtype, scale=0.1) for shape in ((256, 128), (256, 128), (128, 256)))]
+        values = [value.requires_grad_() for value in values]
+        wide = [value.detach().float().requires_grad_() for value in values]
+        return with_gradients(LigerMLPFunction.apply, values), with_gradients(swiglu_mlp, wide)
+
+    run.__name__ = name
+    case(tolerance)(run)
+
+
+mlp_case("mlp", torch.float32, 2e-3)  # products of fp32 run in tf32
+mlp_case("mlp_bf16", torch.bfloat16, 2e-2)
+
+
+@case(2e-3)
+def mlp_input_gradient_in_every_configuration():
+    """`_swiglu_kernel_backward_dI` in fp32: each of its configurations fits, those of 64x128x64 and 2 stages included."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+    kernel = liger_mlp._swiglu_kernel_backward_dI
+    gate, up = randn(256, 128, scale=0.1), randn(256, 128, scale=0.1)
+    both = randn(1, 192, 512)  # dG and dU beside each other
+    d_gate, d_up = both[..., :256], both[..., 256:]
+    expected, results = d_gate @ gate + d_up @ up, []
+    for config in kernel.configs:
+        m, n, k, group = (config.kwargs[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_SIZE_M"))
+        result = torch.full((1, 192, 128), float("nan"), device=gate.device)
+        tiles = -(-192 // m) * -(-128 // n)
+        describe = lambda value, block: TensorDescriptor.from_tensor(value, block)
+        kernel.fn[(tiles, 1)](describe(d_gate, [1, m, k]), describe(gate, [k, n]), describe(d_up, [1, m, k]), describe(up, [k, n]),
+                              describe(result, [1, m, n]), 192, 128, 256, 0, BLOCK_M=m, BLOCK_N=n, BLOCK_K=k, GROUP_SIZE_M=group,
+                              num_warps=config.num_warps, num_stages=config.num_stages)
+        results.append(result)
+    assert len(results) == 32
+    return results, [expected] * len(results)
 
 
 @case(1e-4)
