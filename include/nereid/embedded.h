@@ -28,7 +28,8 @@ enum {
   NRD_CPU_BASELINE = 1, /**< any x86-64 */
   NRD_CPU_AVX2 = 2,     /**< x86-64-v3 */
   NRD_CPU_AVX512 = 4,   /**< x86-64-v4 */
-  NRD_CPU_AARCH64 = 8
+  NRD_CPU_AARCH64 = 8,
+  NRD_CPU_AVX512BF16 = 16 /**< x86-64-v4 with AVX512-VNNI and AVX512-BF16 */
 };
 
 /** What a variant assumes of an argument, as bits. */

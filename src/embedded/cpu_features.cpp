@@ -40,8 +40,12 @@ uint32_t find() {
     return found;
   found |= NRD_CPU_AVX2;
   // AVX512F, DQ, CD, BW, VL; and their registers.
-  if (all(b, bit(16) | bit(17) | bit(28) | bit(30) | bit(31)) && all(low, 0xe6))
-    found |= NRD_CPU_AVX512;
+  if (!all(b, bit(16) | bit(17) | bit(28) | bit(30) | bit(31)) || !all(low, 0xe6))
+    return found;
+  found |= NRD_CPU_AVX512;
+  // AVX512-VNNI, and in the second part of the leaf AVX512-BF16.
+  if (all(c, bit(11)) && __get_cpuid_count(7, 1, &a, &b, &c, &d) && all(a, bit(5)))
+    found |= NRD_CPU_AVX512BF16;
   return found;
 }
 #else

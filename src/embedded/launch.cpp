@@ -72,10 +72,11 @@ std::string textOf(const nrd_embedded_cuda &code) {
 }
 
 const char *textOf(const nrd_embedded_cpu &code) {
-  return code.features == NRD_CPU_BASELINE ? "cpu:baseline"
-         : code.features == NRD_CPU_AVX2   ? "cpu:avx2"
-         : code.features == NRD_CPU_AVX512 ? "cpu:avx512"
-                                           : "cpu:aarch64";
+  return code.features == NRD_CPU_BASELINE     ? "cpu:baseline"
+         : code.features == NRD_CPU_AVX2       ? "cpu:avx2"
+         : code.features == NRD_CPU_AVX512     ? "cpu:avx512"
+         : code.features == NRD_CPU_AVX512BF16 ? "cpu:avx512bf16"
+                                               : "cpu:aarch64";
 }
 
 /// No variant runs on the device, or none fits the arguments: which there are, and why not.

@@ -196,11 +196,11 @@ def test_object_and_metadata(tmp_path):
     assert meta["params"][4]["constant"] and meta["params"][4]["signature"] == "1024"
 
 
-@pytest.mark.parametrize("features", ["avx2", "avx512", "baseline", "aarch64"])
+@pytest.mark.parametrize("features", ["avx2", "avx512", "avx512bf16", "baseline", "aarch64"])
 def test_instruction_sets(features):
     text = nereid(*ADD, "--features", features).stdout
-    assert ("zmm" in text) == (features == "avx512")
-    assert ("ymm" in text) <= (features in ("avx2", "avx512"))
+    assert ("zmm" in text) == (features in ("avx512", "avx512bf16"))
+    assert ("ymm" in text) <= (features in ("avx2", "avx512", "avx512bf16"))
     assert ("fadd\tv" in text) == (features == "aarch64")
 
 

@@ -56,7 +56,7 @@ def test_dot(dtype, shape, target):
 
 @pytest.mark.parametrize("trans_a", [False, True])
 @pytest.mark.parametrize("trans_b", [False, True])
-@pytest.mark.parametrize("dtype", [F16, F32, I8], ids=str)
+@pytest.mark.parametrize("dtype", [F16, BF16, F32, I8], ids=str)
 def test_operands_in_either_order(dtype, trans_a, trans_b, target):
     m, n, k = 32, 64, 32
     a, b = operands(dtype, m, n, k)
@@ -122,17 +122,67 @@ def test_precision(precision, target):
     compare(out, a @ b, F32, 128, low_precision=precision == "tf32", eps=F32.eps * 4 if precision == "tf32x3" else None)
 
 
-def test_batches(target):
-    a, b = harness.values(F32, (4, 16, 32), 1), harness.values(F32, (4, 32, 16), 2)
-    out = harness.empty(F32, (4, 16, 16))
+@pytest.mark.parametrize("dtype", [BF16, F32, I8], ids=str)
+def test_batches(dtype, target):
+    a, b = harness.values(dtype, (4, 16, 32), 1), harness.values(dtype, (4, 32, 16), 2)
+    out = harness.empty(result_of(dtype), (4, 16, 16))
     harness.make("""@triton.jit
 def kernel(a_ptr, b_ptr, c_ptr):
     g = tl.arange(0, 4)[:, None, None]
     a = tl.load(a_ptr + g * 512 + tl.arange(0, 16)[None, :, None] * 32 + tl.arange(0, 32)[None, None, :])
     b = tl.load(b_ptr + g * 512 + tl.arange(0, 32)[None, :, None] * 16 + tl.arange(0, 16)[None, None, :])
     tl.store(c_ptr + g * 256 + tl.arange(0, 16)[None, :, None] * 16 + tl.arange(0, 16)[None, None, :], tl.dot(a, b, input_precision="ieee"))
-""")[(1,)](harness.to_tensor(a, F32), harness.to_tensor(b, F32), out)
+""")[(1,)](harness.to_tensor(a, dtype), harness.to_tensor(b, dtype), out)
     np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-5, atol=1e-4)
+
+
+def test_extreme_bytes(target):
+    """Products of -128 and -128, which do not fit pairs of i16, and sums that need all of an i32's upper bits."""
+    m, n, k = 16, 32, 256
+    a, b = (np.random.default_rng(i).choice([-128, -127, 127], size) for i, size in enumerate([(m, k), (k, n)]))
+    a[:8], b[:, :16] = -128, -128
+    out = harness.empty(I32, (m, n))
+    kernel(m, n, k, "tl.dot(a, b)")[(1,)](harness.to_tensor(a, I8), harness.to_tensor(b, I8), out)
+    np.testing.assert_array_equal(out.numpy(), a @ b)
+
+
+@pytest.mark.parametrize("dtype", [BF16, I8], ids=str)
+def test_special_rows(dtype, target):
+    """Zeros, and for floats infinities and NaN, reach only the results that they are part of, whatever the order of the operands in memory."""
+    m, n, k = 16, 16, 32
+    a, b = operands(dtype, m, n, k)
+    a[3], b[:, 5] = 0, 0
+    if not dtype.is_int:
+        a[7, 9], a[8, 2] = np.inf, np.nan
+        b[9], b[2] = 1, 1
+    out = harness.empty(result_of(dtype), (m, n))
+    kernel(m, n, k, "tl.dot(a, b)")[(1,)](harness.to_tensor(a, dtype), harness.to_tensor(b, dtype), out)
+    got = out.numpy()
+    if not dtype.is_int:
+        assert np.isposinf(got[7, :5]).all() and np.isnan(got[8]).all()
+    kept = np.setdiff1d(np.arange(m), [] if dtype.is_int else [7, 8])
+    np.testing.assert_allclose(got[kept], (a[kept] @ b), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [BF16, I8], ids=str)
+def test_products_of_one_size(dtype, target):
+    """Products that share their code, some from zero and some added to an accumulator, in a loop."""
+    m, n, k = 16, 32, 32
+    a, b = operands(dtype, m, n, k)
+    out = harness.empty(result_of(dtype), (m, n))
+    zero = "tl.int32" if dtype.is_int else "tl.float32"
+    harness.make(f"""@triton.jit
+def kernel(a_ptr, b_ptr, c_ptr, turns):
+    a = tl.load(a_ptr + tl.arange(0, {m})[:, None] * {k} + tl.arange(0, {k})[None, :])
+    b = tl.load(b_ptr + tl.arange(0, {k})[:, None] * {n} + tl.arange(0, {n})[None, :])
+    acc = tl.zeros(({m}, {n}), {zero})
+    for _ in range(turns):
+        acc = tl.dot(a, b, acc)
+    acc += tl.dot(a, b)
+    acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + tl.arange(0, {m})[:, None] * {n} + tl.arange(0, {n})[None, :], acc)
+""")[(1,)](harness.to_tensor(a, dtype), harness.to_tensor(b, dtype), out, 3)
+    compare(out, 5 * (a @ b), dtype, 5 * k)
 
 
 def test_chained_products(target):

@@ -280,7 +280,7 @@ def test_softmax(rows, target):
 
 
 @pytest.mark.parametrize("m,n,k", [(33, 48, 100), (7, 5, 3), (100, 100, 33), (48, 176, 80), (1, 33, 1), (16, 72, 40)])
-@pytest.mark.parametrize("dtype", [F16, F32, I8, F64], ids=str)
+@pytest.mark.parametrize("dtype", [F16, BF16, F32, I8, F64], ids=str)
 def test_dot(m, n, k, dtype, target):
     (a, _), (b, _) = (integers((m, k), 0, I8), integers((k, n), 1, I8)) if dtype is I8 else (floats((m, k), 0, dtype), floats((k, n), 1, dtype))
     out = {"int8": I32, "float64": F64}.get(dtype.name, F32)

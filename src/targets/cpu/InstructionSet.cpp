@@ -13,9 +13,13 @@ static Features featuresOf(const llvm::StringMap<bool> &has) {
     features = Features::avx512();
   else if (is("avx2") && is("fma"))
     features = Features::avx2();
+  else
+    features = Features::baseline();
   features.rounding = is("sse4.1");
   features.f16c = is("f16c");
-
+  bool wide = features.vectorBytes == 64;
+  features.byteProducts = wide ? is("avx512vnni") : features.vectorBytes == 32 && is("avxvnni");
+  features.bf16Products = wide && is("avx512bf16");
   return features;
 }
 
@@ -38,7 +42,11 @@ llvm::Expected<InstructionSet> instructionSetFor(llvm::StringRef name, bool must
     return machine;
   }
   bool isX86 = true;
-  if (name == "avx512") {
+  if (name == "avx512bf16") {
+    machine.cpu = "x86-64-v4";
+    machine.llvmFeatures = "+avx512vnni,+avx512bf16";
+    machine.features = Features::avx512bf16();
+  } else if (name == "avx512") {
     machine.cpu = "x86-64-v4";
     machine.features = Features::avx512();
   } else if (name == "avx2") {
@@ -54,7 +62,7 @@ llvm::Expected<InstructionSet> instructionSetFor(llvm::StringRef name, bool must
   } else {
     return llvm::createStringError(
         "unknown CPU features `" + name +
-        "`: expected `native`, `avx512`, `avx2`, `baseline` or `aarch64`");
+        "`: expected `native`, `avx512bf16`, `avx512`, `avx2`, `baseline` or `aarch64`");
   }
   if (isX86 != host.isX86())
     machine.triple = isX86 ? "x86_64-unknown-linux-gnu" : "aarch64-unknown-linux-gnu";
@@ -62,7 +70,9 @@ llvm::Expected<InstructionSet> instructionSetFor(llvm::StringRef name, bool must
     machine.isHost = true;
   if (machine.isHost && isX86) {
     Features here = featuresOf(llvm::sys::getHostCPUFeatures());
-    machine.isHost = here.vectorBytes >= machine.features.vectorBytes;
+    machine.isHost = here.vectorBytes >= machine.features.vectorBytes &&
+                     here.byteProducts >= machine.features.byteProducts &&
+                     here.bf16Products >= machine.features.bf16Products;
   }
   if (mustRun && !machine.isHost)
     return llvm::createStringError("this machine cannot run code for the CPU features `" + name +

@@ -16,8 +16,9 @@ struct InstructionSet {
   bool isHost = false; // its code can run in this process
 };
 
-/// "" and "host", "avx512", "avx2", "baseline", "aarch64"; an error that lists these for any other
-/// name, or when this machine cannot run what was asked for and `mustRun` is set.
+/// "" and "host", "avx512bf16" (with AVX512-VNNI), "avx512", "avx2", "baseline", "aarch64"; an
+/// error that lists these for any other name, or when this machine cannot run what was asked for
+/// and `mustRun` is set.
 llvm::Expected<InstructionSet> instructionSetFor(llvm::StringRef name, bool mustRun);
 
 } // namespace nereid::cpu

@@ -219,7 +219,7 @@ TEST(Types, otherMachines) {
             "this machine cannot run code for the CPU features `aarch64`");
   options.features = "avx1024";
   EXPECT_EQ(compileError(text, options), "unknown CPU features `avx1024`: expected `native`, "
-                                         "`avx512`, `avx2`, `baseline` or `aarch64`");
+                                         "`avx512bf16`, `avx512`, `avx2`, `baseline` or `aarch64`");
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -38,6 +39,13 @@ std::unique_ptr<Code> compileDot(const DotBlocking &plan, const Layout &layout,
   DotOperands operands{entry->getArgument(0), entry->getArgument(1), entry->getArgument(2),
                        layout.aRowStride,     layout.aColStride,     layout.bRowStride,
                        layout.bPacked,        layout.cRowStride,     layout.zeroC};
+  if (plan.unit->biased) {
+    auto array = mlir::LLVM::LLVMArrayType::get(builder.getI32Type(), plan.n);
+    operands.bias = mlir::LLVM::AllocaOp::create(
+        builder, loc, pointer, array,
+        mlir::LLVM::ConstantOp::create(builder, loc, builder.getI64IntegerAttr(1)));
+    emitColumnSums(builder, loc, plan, operands, level.features);
+  }
   emitDot(builder, loc, plan, operands, level.features);
   mlir::func::ReturnOp::create(builder, loc);
   return compile(*module, level);
@@ -48,7 +56,8 @@ template <typename In, typename Out> void check(DotType type, int64_t m, int64_t
   auto draw = [&] {
     return In(int(random() % 255) - 127) / (std::is_integral_v<In> ? In(1) : In(16));
   };
-  for (const Level &level : levels()) {
+  for (Level level : levels()) {
+    level.features.pairProducts = level.features.byteProducts = false; // Units: below
     DotBlocking plan = blockDot(type, m, n, k, level.features);
     for (int variant = 0; variant < 3; ++variant) {
       // Row-major; A transposed and wider rows; B packed and C overwritten.
@@ -110,12 +119,99 @@ TEST(Dot, I8) {
     check<int8_t, int32_t>(DotType::I8, m, n, k);
 }
 
+// Units of groups: bf16 and i8 where the machine multiplies them in groups, A row-major and in the
+// order of B's units, every K.
+template <typename In, typename Out>
+void checkUnits(DotType type, int64_t m, int64_t n, int64_t k, In (*draw)(std::mt19937 &),
+                double (*valueOf)(In)) {
+  std::mt19937 random(unsigned(m * 10007 + n * 101 + k));
+  for (const Level &level : levels()) {
+    DotBlocking plan = blockDot(type, m, n, k, level.features);
+    const DotUnit &unit = *plan.unit;
+    if (unit.group == 1 || unit.storage == DotStorage::I16)
+      continue; // the first as f32 or i8 above, the second below
+    for (bool transposed : {false, true}) {
+      int64_t group = unit.group, steps = plan.k;
+      std::vector<In> a(m * steps * group), b(steps * n * group);
+      std::vector<Out> c(m * n), want;
+      for (Out &x : c)
+        x = Out(int(random() % 100) - 50);
+      want = c;
+      std::vector<double> aValues(m * k), bValues(k * n);
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t s = 0; s < k; ++s) {
+          In x = draw(random);
+          aValues[i * k + s] = valueOf(x);
+          int64_t place = (transposed ? s / group * m + i : i * steps + s / group) * group;
+          a[place + s % group] = unit.biased ? In(x ^ 128) : x;
+        }
+      for (int64_t s = 0; s < k; ++s)
+        for (int64_t j = 0; j < n; ++j) {
+          In x = draw(random);
+          bValues[s * n + j] = valueOf(x);
+          b[(s / group * n + j) * group + s % group] = x;
+        }
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j)
+          for (int64_t s = 0; s < k; ++s)
+            want[i * n + j] += Out(aValues[i * k + s] * bValues[s * n + j]);
+      Layout layout{transposed ? 1 : steps, transposed ? m : 1, n, false, n, false};
+      auto code = compileDot(plan, layout, level);
+      code->get<DotFunction>("dot")(a.data(), b.data(), c.data());
+      ASSERT_EQ(c, want) << unit.name << " " << m << "x" << n << "x" << k << " on " << level.name;
+    }
+  }
+}
+
+TEST(Dot, GroupsOfBF16) {
+  for (auto [m, n, k] : shapes)
+    checkUnits<uint16_t, float>(
+        DotType::BF16, m, n, k,
+        [](std::mt19937 &random) {
+          float value = float(int(random() % 255) - 127) / 16;
+          uint32_t bits;
+          std::memcpy(&bits, &value, 4);
+          return uint16_t(bits >> 16);
+        },
+        [](uint16_t bits) {
+          uint32_t wide = uint32_t(bits) << 16;
+          float value;
+          std::memcpy(&value, &wide, 4);
+          return double(value);
+        });
+}
+TEST(Dot, GroupsOfI8) {
+  for (auto [m, n, k] : shapes)
+    checkUnits<uint8_t, int32_t>(
+        DotType::I8, m, n, k, [](std::mt19937 &random) { return uint8_t(random()); },
+        [](uint8_t bits) { return double(int8_t(bits)); });
+}
+// Pairs of i16, which i8 fits: the operands of a machine without products of bytes.
+TEST(Dot, PairsOfI16) {
+  const Level &level = levels().back();
+  DotBlocking plan = blockDot(DotType::I8, 3, 21, 6, level.features);
+  ASSERT_STREQ(plan.unit->name, "i16x2");
+  std::vector<int16_t> a(3 * 6), b(6 * 21);
+  std::vector<int32_t> c(3 * 21, 5), want(3 * 21, 5);
+  for (size_t i = 0; i < a.size(); ++i)
+    a[i] = int16_t(i * 37 % 256) - 128;
+  for (size_t i = 0; i < b.size(); ++i)
+    b[i] = int16_t(i * 91 % 256) - 128;
+  for (int64_t i = 0; i < 3; ++i)
+    for (int64_t j = 0; j < 21; ++j)
+      for (int64_t s = 0; s < 6; ++s)
+        want[i * 21 + j] += a[i * 6 + s] * b[(s / 2 * 21 + j) * 2 + s % 2];
+  auto code = compileDot(plan, {3, 1, 21, false, 21, false}, level);
+  code->get<DotFunction>("dot")(a.data(), b.data(), c.data());
+  EXPECT_EQ(c, want);
+}
+
 TEST(Dot, PlansCoverTheShapeAndFitTheRegisters) {
-  for (const Features &features :
-       {Features::baseline(), Features::avx2(), Features::avx512(), Features::aarch64()})
+  for (const Features &features : {Features::baseline(), Features::avx2(), Features::avx512(),
+                                   Features::avx512bf16(), Features::aarch64()})
     for (int64_t m : {1, 7, 16, 100, 128, 176})
       for (int64_t n : {1, 7, 16, 48, 100, 128, 250})
-        for (DotType type : {DotType::F32, DotType::F64, DotType::I8}) {
+        for (DotType type : {DotType::F32, DotType::F64, DotType::I8, DotType::BF16}) {
           DotBlocking plan = blockDot(type, m, n, 32, features);
           EXPECT_EQ(plan.rowBlocks * plan.rows + plan.longBlocks, m);
           EXPECT_EQ(plan.panels * plan.panelWidth + plan.tailWidth, n);

@@ -34,6 +34,11 @@ const std::vector<Level> &levels() {
     auto *list = new std::vector<Level>;
     auto host = llvm::sys::getHostCPUFeatures();
     auto has = [&](const char *name) { return host.lookup(name); };
+    constexpr const char *avx512bf16 =
+        "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+avx512f,+avx512vl,+avx512bw,+avx512dq,"
+        "+avx512cd,+avx512vnni,+avx512bf16,-prefer-256-bit";
+    if (has("avx512vnni") && has("avx512bf16"))
+      list->push_back({"avx512bf16", avx512bf16, Features::avx512bf16()});
     if (has("avx512f") && has("avx512vl") && has("avx512bw") && has("avx512dq"))
       list->push_back({"avx512",
                        "+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+popcnt,+avx512f,+avx512vl,+avx512bw,+"

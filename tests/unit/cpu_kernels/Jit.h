@@ -18,7 +18,7 @@ struct Level {
   const char *llvmFeatures;
   Features features;
 };
-// avx512, avx2 and baseline, those that the machine runs.
+// avx512bf16, avx512, avx2 and baseline, those that the machine runs.
 const std::vector<Level> &levels();
 
 // A context with every dialect the emitters use, and the translations to LLVM.

@@ -11,6 +11,9 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <random>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 using namespace nereid::cpu;
 using namespace nereid::cpu::test;
@@ -321,6 +324,154 @@ TEST(Math, ThePassReplacesMathOperations) {
     code->get<MapFunction>("half")(halfIn.data(), nullptr, nullptr, halfOut.data(), 16);
     EXPECT_EQ(halfOut[7], 0x3d1c); // exp(round(tanh(0.25))) = 1.27735
   }
+}
+
+struct Range {
+  const char *name;
+  double low, high; // f32
+  double lowF64, highF64;
+};
+constexpr double infinite = std::numeric_limits<double>::infinity();
+// Where functions underflow, overflow and leave their polynomials. The first is the quick one.
+const Range ranges[] = {
+    {"0.1 to 10", 0.1, 10, 0.1, 10},
+    {"zero", 0, 0, 0, 0},
+    {"subnormal", 0x1p-149, 0x1.8p-127, 0x1p-1074, 0x1.8p-1023},
+    {"2^-126 to 2^-100", 0x1p-126, 0x1p-100, 0x1p-1022, 0x1p-900},
+    {"2^-70 to 2^-50", 0x1p-70, 0x1p-50, 0x1p-540, 0x1p-500},
+    {"2^-28 to 2^-12", 0x1p-28, 0x1p-12, 0x1p-60, 0x1p-24},
+    {"-10 to -0.1", -10, -0.1, -10, -0.1},
+    {"-80 to -10", -80, -10, -700, -10},
+    {"-104 to -86", -104, -86, -746, -708},
+    {"-151 to -125", -151, -125, -1076, -1021},
+    {"-1e30 to -1e4", -1e30, -1e4, -1e300, -1e4},
+    {"-infinity", -infinite, -infinite, -infinite, -infinite},
+    {"10 to 88", 10, 88, 10, 700},
+    {"1e4 to 1e30", 1e4, 1e30, 1e4, 1e300},
+    {"2^100 to 2^127", 0x1p100, 0x1p127, 0x1p1000, 0x1p1023},
+    {"infinity", infinite, infinite, infinite, infinite},
+    {"NaN", NAN, NAN, NAN, NAN},
+};
+
+template <typename Float> std::vector<Float> inRange(const Range &range, size_t count) {
+  double low = sizeof(Float) == 4 ? range.low : range.lowF64;
+  double high = sizeof(Float) == 4 ? range.high : range.highF64;
+  std::vector<Float> all(count, Float(low));
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  bool spread = low * high > 0 && std::isfinite(low) && std::max(high / low, low / high) > 1000;
+  for (Float &x : all)
+    if (low != high && spread) // by exponent
+      x = Float(low * std::exp2(uniform(random) * std::log2(high / low)));
+    else if (low != high && !std::isnan(low))
+      x = Float(low + uniform(random) * (high - low));
+  return all;
+}
+
+// Whether `kind` computes by the machine's own instructions on a subnormal argument, or calls the
+// C library, so that its time is theirs.
+bool isNotOurs(MathKind kind, bool isF64, llvm::StringRef range) {
+  bool libm = kind == MathKind::Expm1 || kind == MathKind::Log1p || kind == MathKind::Erf ||
+              kind == MathKind::Tanh;
+  bool large = (kind == MathKind::Sin || kind == MathKind::Cos) &&
+               (range.contains("1e30") || range.contains("2^127") || range.contains("infinity"));
+  if (isF64 && (libm || large))
+    return true;
+  return range == "subnormal" &&
+         (kind == MathKind::Sqrt || kind == MathKind::Rsqrt || kind == MathKind::Erf);
+}
+
+#if defined(__x86_64__)
+// A subnormal operand or result takes more than a hundred clocks on many processors. The machine
+// keeps flags of both. Comparisons with subnormal numbers, which are quick, set the first flag,
+// too: so it is not looked at where the arguments are subnormal.
+template <typename Float> void checkFlags() {
+  constexpr unsigned denormalOperand = 2, underflow = 16;
+  constexpr size_t count = 4096;
+  std::vector<Float> outputs(count);
+  for (const Level &level : levels()) {
+    Program run;
+    mlir::Type type = typeOf<Float>(run.builder);
+    for (const Case &c : cases)
+      addMap(*run.module, (std::string("map_") + c.name).c_str(), {type}, type, 16,
+             [&](mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRange x) {
+               return emitMath(b, loc, c.kind, x, level.features);
+             });
+    auto code = compile(*run.module, level);
+    for (const Case &c : cases)
+      for (const Range &range : ranges) {
+        if (isNotOurs(c.kind, sizeof(Float) == 8, range.name))
+          continue;
+        auto *map = code->get<MapFunction>((std::string("map_") + c.name).c_str());
+        auto inputs = inRange<Float>(range, count);
+        unsigned before = _mm_getcsr();
+        _mm_setcsr(before & ~63u);
+        map(inputs.data(), nullptr, nullptr, outputs.data(), count);
+        unsigned flags = _mm_getcsr() & 63;
+        _mm_setcsr(before);
+        unsigned seen = llvm::StringRef(range.name) == "subnormal"
+                            ? flags & underflow
+                            : flags & (underflow | denormalOperand);
+        EXPECT_EQ(seen, 0u) << c.name << " of f" << sizeof(Float) * 8 << " from " << range.name
+                            << " computes with subnormal numbers on " << level.name;
+      }
+  }
+}
+TEST(Math, NoSubnormalNumbersInsideF32) {
+  checkFlags<float>();
+}
+TEST(Math, NoSubnormalNumbersInsideF64) {
+  checkFlags<double>();
+}
+#endif
+
+// No range takes more than three times as long as the quick one, but for sin and cos of large
+// arguments, five times: the smallest of many short times each, taken in turns, and taken again
+// when the machine was busy.
+TEST(Math, EveryRangeIsQuick) {
+  constexpr size_t count = 1024;
+  std::vector<float> outputs(count);
+  for (const Level &level : levels())
+    for (const Case &c : cases) {
+      if (c.boundF32 == 0)
+        continue;
+      Program run;
+      mlir::Type type = run.builder.getF32Type();
+      addMap(*run.module, "map", {type}, type, level.features.vectorBytes / 4,
+             [&](mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRange x) {
+               return emitMath(b, loc, c.kind, x, level.features);
+             });
+      auto code = compile(*run.module, level);
+      auto *map = code->get<MapFunction>("map");
+      std::vector<std::vector<float>> inputs;
+      for (const Range &range : ranges)
+        inputs.push_back(inRange<float>(range, count));
+      double best[std::size(ranges)];
+      std::fill(std::begin(best), std::end(best), INFINITY);
+      auto limit = [&](const Range &range) {
+        bool isLong = c.kind == MathKind::Sin || c.kind == MathKind::Cos;
+        return isLong && std::max(std::fabs(range.low), std::fabs(range.high)) > 65536 ? 5 : 3;
+      };
+      bool isQuick = false;
+      for (int round = 0; round < 200 && !(isQuick && round >= 20); ++round) {
+        isQuick = true;
+        for (size_t i = 0; i < std::size(ranges); ++i) {
+          auto start = std::chrono::steady_clock::now();
+          map(inputs[i].data(), nullptr, nullptr, outputs.data(), count);
+          std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
+          best[i] = std::min(best[i], time.count() / count);
+          isQuick &= best[i] <= limit(ranges[i]) * best[0];
+        }
+      }
+      for (size_t i = 0; i < std::size(ranges); ++i) {
+        if (std::getenv("TEST_PRINT_RANGES"))
+          std::printf("%-8s %-8s %-17s %.3f ns, %.2fx\n", c.name, level.name, ranges[i].name,
+                      best[i], best[i] / best[0]);
+        if (!isNotOurs(c.kind, false, ranges[i].name))
+          EXPECT_LE(best[i], limit(ranges[i]) * best[0])
+              << c.name << " from " << ranges[i].name << " on " << level.name;
+      }
+    }
 }
 
 // Prints clocks an element, from data in the first-level cache; the machine is not quiet, so

@@ -19,6 +19,13 @@ Type bitsType(Type type, const Features &features) {
   return type == element ? bits : Type();
 }
 
+/// An operand of a machine's instruction (of a matrix product) keeps its type.
+bool isForInstruction(Value value) {
+  return !value.use_empty() && llvm::all_of(value.getUsers(), [](Operation *user) {
+    return isa<LLVM::CallIntrinsicOp>(user);
+  });
+}
+
 Attribute bitsOf(Attribute value, Type type) {
   if (auto number = dyn_cast<FloatAttr>(value))
     return IntegerAttr::get(type, number.getValue().bitcastToAPInt());
@@ -39,7 +46,9 @@ void carryNarrowFloatsAsBits(ModuleOp module, const Features &features) {
           if (Type bits = bitsType(argument.getType(), features))
             argument.setType(bits);
     for (Value result : op->getResults())
-      if (Type bits = bitsType(result.getType(), features)) {
+      if (isForInstruction(result))
+        continue;
+      else if (Type bits = bitsType(result.getType(), features)) {
         result.setType(bits);
         if (auto constant = dyn_cast<LLVM::ConstantOp>(op))
           constant.setValueAttr(bitsOf(constant.getValue(), bits));

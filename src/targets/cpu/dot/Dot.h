@@ -9,23 +9,25 @@
 // B is best row-major with bRowStride = N, or packed in the order of `columnPanels()` (see
 // DotBlocking): panel after panel, each K x width.
 //
-// Types: f32 and f64 (A, B, C alike), i8 (A and B i8 signed, C i32: sums wrap). Tiles of f16 and
-// bf16 are converted to f32 while they are copied to the buffers; a dot with an f16 result
+// Types: f32 and f64 (A, B, C alike), i8 (A and B i8 signed, C i32: sums wrap), bf16 (C f32). How
+// the operands of the last two lie in memory follows from the machine's instructions (Units.h);
+// with groups, a step of K below is a group. Tiles of f16, and of bf16 on machines without products
+// of them, are converted to f32 while they are copied to the buffers; a dot with an f16 result
 // accumulates in f32 and is rounded once at the end, when C is converted back. fp32 is IEEE on
 // every input precision: better than tf32 asks for.
 #pragma once
 #include "targets/cpu/Features.h"
+#include "targets/cpu/dot/Units.h"
 
 #include "mlir/IR/Builders.h"
 
 namespace nereid::cpu {
 
-enum class DotType { F32, F64, I8 };
-
 // The blocking, a function of shape, type and features alone.
 struct DotBlocking {
-  DotType type;
-  int64_t m, n, k;
+  const DotUnit *unit;
+  int64_t m, n;
+  int64_t k;     // steps: groups of K
   int64_t lanes; // of a full accumulator vector
   // Rows are cut into `rowBlocks` of `rows` + 1 (the first `longBlocks`) or `rows` rows.
   int64_t rowBlocks, longBlocks, rows;
@@ -33,19 +35,27 @@ struct DotBlocking {
   int64_t panels, panelWidth, tailWidth;
   int64_t unroll; // steps of K in the loop's body
 };
+/// `k` in elements.
 DotBlocking blockDot(DotType type, int64_t m, int64_t n, int64_t k, const Features &features);
 
 struct DotOperands {
   mlir::Value a, b, c; // !llvm.ptr
+  // Strides of A and B in units: elements, or groups where the instruction takes them.
   int64_t aRowStride, aColStride;
   int64_t bRowStride; // used when not bPacked
   bool bPacked = false;
   int64_t cRowStride;
   bool zeroC = false; // C = A * B: C's old contents are not read
   mlir::Value fresh;  // or an i1: whether that is so; null: C += A * B
+  mlir::Value bias;   // of a biased unit: N i32 to take away from each row (emitColumnSums)
 };
 // Emits at the builder's insertion point; leaves it after the loops.
 void emitDot(mlir::OpBuilder &builder, mlir::Location loc, const DotBlocking &plan,
              const DotOperands &operands, const Features &features);
+
+/// Of a biased unit: writes 128 times the sum of each column of B, as the units of `operands.b`
+/// hold it, to the N i32 at `operands.bias`.
+void emitColumnSums(mlir::OpBuilder &builder, mlir::Location loc, const DotBlocking &plan,
+                    const DotOperands &operands, const Features &features);
 
 } // namespace nereid::cpu

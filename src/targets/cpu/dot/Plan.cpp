@@ -30,11 +30,13 @@ DotBlocking blockDot(DotType type, int64_t m, int64_t n, int64_t k, const Featur
   assert(m >= 1 && n >= 1 && k >= 1);
   DotBlocking best{};
   double bestCost = 0;
+  const DotUnit &unit = dotUnit(type, features);
+  k = ceilDiv(k, unit.group);
   int64_t lanes = features.vectorBytes / (type == DotType::F64 ? 8 : 4);
   // Besides accumulators and the vectors of B: one broadcast, and a product where there is no
   // multiply-add.
-  int64_t spare =
-      int64_t(features.vectorRegisters) - 1 - (features.fma && type != DotType::I8 ? 0 : 1);
+  bool isOneInstruction = unit.accumulates || (features.fma && type != DotType::I8);
+  int64_t spare = int64_t(features.vectorRegisters) - 1 - (isOneInstruction ? 0 : 1);
   for (int64_t vectors = 1; vectors <= 4; ++vectors) {
     int64_t mostRows = std::min<int64_t>(16, (spare - vectors) / vectors);
     int64_t width = vectors * lanes;
@@ -58,7 +60,7 @@ DotBlocking blockDot(DotType type, int64_t m, int64_t n, int64_t k, const Featur
         cost *= 1.03;
       if (best.rowBlocks == 0 || cost < bestCost) {
         bestCost = cost;
-        best = {type, m, n, k, lanes, blocks, longBlocks, rows, panels, width, tail, 4};
+        best = {&unit, m, n, k, lanes, blocks, longBlocks, rows, panels, width, tail, 4};
       }
     }
   }

@@ -1,13 +1,14 @@
-// Dots: operands are brought into scratch memory in the accumulating type, the product is
-// accumulated there by the micro-kernel. Inside a loop over K the carried accumulator's buffer is
-// the result's buffer, so that nothing but the multiply-adds touches it.
+// Dots: operands are brought into scratch memory as the machine's instructions take them
+// (dot/Units.h), the product is accumulated there by the micro-kernel. Inside a loop over K the
+// carried accumulator's buffer is the result's buffer, so that nothing but the multiply-adds
+// touches it.
 #include "targets/cpu/dot/Dot.h"
 
 #include "targets/cpu/emit/Control.h"
 #include "targets/cpu/emit/Loops.h"
+#include "targets/cpu/emit/Packing.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -21,6 +22,8 @@ static Value converted(Kernel &k, Operation *before, Value value, Type element) 
     return value;
   OpBuilder b(before);
   auto target = type.clone(element);
+  if (isa<IntegerType>(element))
+    return arith::ExtSIOp::create(b, before->getLoc(), target, value);
   if (tile::isFloat8(type.getElementType()))
     return tile::FpCastOp::create(b, before->getLoc(), target, value);
   return arith::ExtFOp::create(b, before->getLoc(), target, value);
@@ -40,22 +43,25 @@ static bool isZero(Value value) {
   return integer && integer.getValue().isZero();
 }
 
-static DotType typeOf(tile::DotOp op) {
+static const DotUnit &unitOf(Kernel &k, tile::DotOp op) {
   Type element = cast<RankedTensorType>(op.getA().getType()).getElementType();
-  return element.isF64() ? DotType::F64 : isa<IntegerType>(element) ? DotType::I8 : DotType::F32;
+  DotType type = element.isF64()             ? DotType::F64
+                 : isa<IntegerType>(element) ? DotType::I8
+                 : element.isBF16()          ? DotType::BF16
+                                             : DotType::F32;
+  return dotUnit(type, k.e.features);
 }
 
 // The name of the function that does the products of this op's sizes: "dot_f32_64x32x64".
-static std::string functionName(tile::DotOp op) {
+static std::string functionName(Kernel &k, tile::DotOp op) {
   auto a = cast<RankedTensorType>(op.getA().getType()).getShape().take_back(2);
   int64_t n = cast<RankedTensorType>(op.getType()).getShape().back();
-  const char *types[] = {"f32", "f64", "i8"};
-  return llvm::formatv("dot_{0}_{1}x{2}x{3}", types[int(typeOf(op))], a[0], n, a[1]);
+  return llvm::formatv("dot_{0}_{1}x{2}x{3}", unitOf(k, op).name, a[0], n, a[1]);
 }
 
 void countDots(Kernel &k, Operation *root) {
   root->walk([&](tile::DotOp op) {
-    Kernel::Dots &dots = k.dots[functionName(op)];
+    Kernel::Dots &dots = k.dots[functionName(k, op)];
     ++dots.all;
     dots.fromZero += isZero(op.getC());
   });
@@ -70,70 +76,11 @@ static Value transposed(Kernel &k, Value value) {
   return trans.getSrc();
 }
 
-/// The transpose of `size` vectors of `size` lanes. In each step the blocks of half the size off
-/// the diagonal change places.
-static void transposeSquare(Kernel &k, MutableArrayRef<Value> rows) {
-  int64_t size = rows.size();
-  for (int64_t half = size / 2; half; half /= 2)
-    for (int64_t row = 0; row < size; ++row) {
-      if (row & half)
-        continue;
-      Value upper = rows[row], lower = rows[row + half];
-      SmallVector<int64_t> left, right;
-      for (int64_t lane = 0; lane < size; ++lane) {
-        left.push_back(lane & half ? size + lane - half : lane);
-        right.push_back(lane & half ? size + lane : lane + half);
-      }
-      rows[row] = vector::ShuffleOp::create(k.b, k.e.loc, upper, lower, left);
-      rows[row + half] = vector::ShuffleOp::create(k.b, k.e.loc, upper, lower, right);
-    }
-}
-
-/// Writes the transpose of a matrix of `rows` x `columns` contiguous elements, square by square.
-static void emitTranspose(Kernel &k, Value source, Value target, int64_t rows, int64_t columns,
-                          Type element) {
-  int64_t bytes = tile::sizeInBytes(element),
-          most = std::min<int64_t>(k.e.features.vectorBytes, 32) / bytes;
-  // The square at (row, column), `size` wide.
-  auto square = [&](Value row, Value column, int64_t size) {
-    auto place = [&](Value base, Value first, int64_t width, Value second) {
-      Value offset = k.e.add(k.e.mul(first, k.e.i64(width)), second);
-      return k.e.advance(base, k.e.mul(offset, k.e.i64(bytes)));
-    };
-    Value from = place(source, row, columns, column), to = place(target, column, rows, row);
-    SmallVector<Value> vectors;
-    for (int64_t i = 0; i < size; ++i)
-      vectors.push_back(k.e.load(element, k.e.advance(from, i * columns * bytes), size));
-    if (size > 1)
-      transposeSquare(k, vectors);
-    for (int64_t i = 0; i < size; ++i)
-      k.e.store(element, k.e.advance(to, i * rows * bytes), vectors[i]);
-  };
-  auto area = [&](int64_t firstRow, int64_t endRow, int64_t firstColumn, int64_t endColumn,
-                  int64_t size) {
-    if (firstRow == endRow || firstColumn == endColumn)
-      return;
-    auto loop = [&](int64_t first, int64_t end, function_ref<void(Value)> body) {
-      auto loop = scf::ForOp::create(k.b, k.e.loc, k.e.i64(first), k.e.i64(end), k.e.i64(size));
-      OpBuilder::InsertionGuard guard(k.b);
-      k.b.setInsertionPoint(loop.getBody()->getTerminator());
-      body(loop.getInductionVar());
-    };
-    loop(firstRow, endRow, [&](Value row) {
-      loop(firstColumn, endColumn, [&](Value column) { square(row, column, size); });
-    });
-  };
-  int64_t evenRows = rows / most * most, evenColumns = columns / most * most;
-  area(0, evenRows, 0, evenColumns, most);
-  area(0, evenRows, evenColumns, columns, 1);
-  area(evenRows, rows, 0, columns, 1);
-}
-
 // The product of two tiles, in place, or in a function of its own where the kernel has several of
 // this size: the micro-kernel is hundreds of instructions, and code is generated once for all. It
 // is told whether the accumulator is 0 where both kinds occur.
 static void emitProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan, DotOperands operands) {
-  std::string name = functionName(op);
+  std::string name = functionName(k, op);
   Kernel::Dots dots = k.dots.lookup(name);
   if (operands.aColStride != 1)
     name += "_transposed";
@@ -141,10 +88,12 @@ static void emitProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan, DotO
     return emitDot(k.b, k.e.loc, plan, operands, k.e.features);
   SmallVector<Value, 4> arguments{operands.a, operands.b, operands.c};
   if (dots.fromZero && dots.fromZero < dots.all) {
-    arguments.push_back(
-        arith::ConstantIntOp::create(k.b, k.e.loc, k.b.getI1Type(), operands.zeroC));
+    operands.fresh = arith::ConstantIntOp::create(k.b, k.e.loc, k.b.getI1Type(), operands.zeroC);
+    arguments.push_back(operands.fresh);
     operands.zeroC = false;
   }
+  if (operands.bias)
+    arguments.push_back(operands.bias);
   auto module = k.entryAnchor->getParentOfType<ModuleOp>();
   auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
   if (!function) {
@@ -158,29 +107,128 @@ static void emitProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan, DotO
     operands.a = entry->getArgument(0);
     operands.b = entry->getArgument(1);
     operands.c = entry->getArgument(2);
-    if (arguments.size() > 3)
+    if (operands.fresh)
       operands.fresh = entry->getArgument(3);
+    if (operands.bias)
+      operands.bias = entry->getArguments().back();
     emitDot(k.b, k.e.loc, plan, operands, k.e.features);
     LLVM::ReturnOp::create(k.b, k.e.loc, ValueRange());
   }
   LLVM::CallOp::create(k.b, k.e.loc, function, arguments);
 }
 
+namespace {
+
+/// The operands of a dot in scratch memory, in the order of the machine's instructions.
+class Operands {
+public:
+  Operands(Kernel &k, tile::DotOp op, const DotUnit &unit)
+      : k(k), unit(unit), storage(storageType(k.b.getContext(), unit)) {
+    auto type = cast<RankedTensorType>(op.getA().getType());
+    int64_t rank = type.getRank();
+    m = type.getDimSize(rank - 2);
+    depth = type.getDimSize(rank - 1);
+    n = cast<RankedTensorType>(op.getType()).getDimSize(rank - 1);
+    steps = (depth + unit.group - 1) / unit.group;
+    // A transposed left operand is read where it is, or its rows are interleaved; a transposed
+    // right one is brought into order.
+    Value left = transposed(k, op.getA());
+    Value right = unit.name == StringRef("i8") ? Value() : transposed(k, op.getB());
+    leftIsTransposed = bool(left);
+    rightIsTransposed = bool(right);
+    Value a = converted(k, op, left ? left : op.getA(), storage);
+    leftBuffer = materialize(k, unit.biased ? biased(op, a) : a);
+    rightBuffer = materialize(k, converted(k, op, right ? right : op.getB(), storage));
+    // One batch at a time is packed. (A transpose of more than two dimensions is none here.)
+    if (unit.group == 1) {
+      if (rightIsTransposed)
+        packedB = k.allocate(RankedTensorType::get({depth, n}, storage));
+      return;
+    }
+    Type word = k.b.getI32Type();
+    if (leftIsTransposed || depth % unit.group)
+      packedA = k.allocate(RankedTensorType::get({m, steps}, word));
+    if (rightIsTransposed && depth % unit.group)
+      paddedB = k.allocate(RankedTensorType::get({n, steps}, word));
+    packedB = k.allocate(RankedTensorType::get({steps, n}, word));
+    if (unit.biased)
+      sums = k.allocate(RankedTensorType::get({n}, word));
+  }
+
+  /// Packs the operands of a batch. The accumulator and what concerns it is left to the caller.
+  DotOperands ofBatch(Value batch, const DotBlocking &plan) {
+    DotOperands operands;
+    operands.a = part(k, leftBuffer, batch, m * depth);
+    operands.b = part(k, rightBuffer, batch, depth * n);
+    if (unit.group == 1) {
+      if (rightIsTransposed) {
+        emitTranspose(k, operands.b, packedB.base, n, depth, storage);
+        operands.b = packedB.base;
+      }
+    } else {
+      packUnits(operands);
+    }
+    operands.aRowStride = leftIsTransposed ? 1 : steps;
+    operands.aColStride = leftIsTransposed ? m : 1;
+    operands.bRowStride = n;
+    if (unit.biased) {
+      operands.bias = sums.base;
+      emitColumnSums(k.b, k.e.loc, plan, operands, k.e.features);
+    }
+    return operands;
+  }
+
+  static Value part(Kernel &k, const Buffer &buffer, Value batch, int64_t elements) {
+    int64_t bytes = elements * tile::sizeInBytes(buffer.type.getElementType());
+    return k.e.advance(buffer.base, k.e.mul(batch, k.e.i64(bytes)));
+  }
+
+  int64_t m, n, depth;
+
+private:
+  void packUnits(DotOperands &operands) {
+    int64_t padded = steps * unit.group;
+    if (leftIsTransposed)
+      emitInterleave(k, operands.a, packedA.base, depth, m, storage, unit.group);
+    else if (packedA)
+      emitPaddedRows(k, operands.a, packedA.base, m, depth, padded, storage);
+    if (packedA)
+      operands.a = packedA.base;
+    if (paddedB) {
+      emitPaddedRows(k, operands.b, paddedB.base, n, depth, padded, storage);
+      operands.b = paddedB.base;
+    }
+    if (rightIsTransposed)
+      emitTranspose(k, operands.b, packedB.base, n, steps, k.b.getI32Type());
+    else
+      emitInterleave(k, operands.b, packedB.base, depth, n, storage, unit.group);
+    operands.b = packedB.base;
+  }
+
+  /// 128 added to each element: the sign bit turned over.
+  static Value biased(Operation *before, Value value) {
+    OpBuilder b(before);
+    auto type = cast<RankedTensorType>(value.getType());
+    auto sign = DenseElementsAttr::get(type, b.getI8IntegerAttr(-128));
+    return arith::XOrIOp::create(b, before->getLoc(), value,
+                                 arith::ConstantOp::create(b, before->getLoc(), sign));
+  }
+
+  Kernel &k;
+  const DotUnit &unit;
+  Type storage;
+  int64_t steps;
+  bool leftIsTransposed, rightIsTransposed;
+  Buffer leftBuffer, rightBuffer;         // all batches
+  Buffer packedA, packedB, paddedB, sums; // one batch; none where it is not needed
+};
+
+} // namespace
+
 void emitDot(Kernel &k, tile::DotOp op) {
   auto resultType = cast<RankedTensorType>(op.getType());
-  auto aType = cast<RankedTensorType>(op.getA().getType());
-  Type element = aType.getElementType();
-  DotType type = typeOf(op);
-  Type operandType = type == DotType::I8    ? element
-                     : type == DotType::F64 ? element
-                                            : Type(k.b.getF32Type());
-  Type accumulatorType = type == DotType::I8    ? Type(k.b.getI32Type())
-                         : type == DotType::F64 ? element
-                                                : Type(k.b.getF32Type());
-  int64_t rank = aType.getRank();
-  int64_t m = aType.getDimSize(rank - 2), depth = aType.getDimSize(rank - 1);
-  int64_t n = resultType.getDimSize(rank - 1);
-
+  const DotUnit &unit = unitOf(k, op);
+  Type accumulatorType = nereid::cpu::accumulatorType(k.b.getContext(), unit);
   bool narrow = resultType.getElementType() != accumulatorType; // an f16 result
   Buffer target = k.allocate(op.getResult());
   Buffer sum = narrow ? k.allocate(resultType.clone(accumulatorType)) : target;
@@ -192,34 +240,16 @@ void emitDot(Kernel &k, tile::DotOp op) {
       materializeInto(k, op.getC(), sum);
     }
   }
-  // A transposed left operand is read where it is; a transposed right one is brought into order.
-  Value leftRows = transposed(k, op.getA()),
-        rightRows = type == DotType::I8 ? Value() : transposed(k, op.getB());
-  Buffer a = materialize(k, converted(k, op, leftRows ? leftRows : op.getA(), operandType));
-  Buffer b = materialize(k, converted(k, op, rightRows ? rightRows : op.getB(), operandType));
-  if (rightRows) {
-    Buffer ordered = k.allocate(RankedTensorType::get({depth, n}, operandType));
-    emitTranspose(k, b.base, ordered.base, n, depth, operandType);
-    b = ordered;
-  }
-
-  DotBlocking plan = blockDot(type, m, n, depth, k.e.features);
+  Operands both(k, op, unit);
+  int64_t m = both.m, n = both.n;
+  DotBlocking plan = blockDot(unit.type, m, n, both.depth, k.e.features);
   auto batches = resultType.getShape().drop_back(2);
   forEachPoint(k, batches, [&](ArrayRef<Value> indices) {
     Value batch = k.e.i64(0);
     for (auto [size, index] : llvm::zip(batches, indices))
       batch = k.e.add(k.e.mul(batch, k.e.i64(size)), index);
-    auto part = [&](const Buffer &buffer, int64_t elements) {
-      int64_t bytes = elements * tile::sizeInBytes(buffer.type.getElementType());
-      return k.e.advance(buffer.base, k.e.mul(batch, k.e.i64(bytes)));
-    };
-    DotOperands operands;
-    operands.a = part(a, m * depth);
-    operands.b = part(b, depth * n);
-    operands.c = part(sum, m * n);
-    operands.aRowStride = leftRows ? 1 : depth;
-    operands.aColStride = leftRows ? m : 1;
-    operands.bRowStride = n;
+    DotOperands operands = both.ofBatch(batch, plan);
+    operands.c = Operands::part(k, sum, batch, m * n);
     operands.cRowStride = n;
     operands.zeroC = zeroC;
     emitProduct(k, op, plan, operands);

@@ -17,15 +17,22 @@ constexpr int64_t magicBits = 0x4338000000000000;
 // ln 2 in two parts; products of the first with exponents are exact.
 constexpr double ln2High = 0x1.62e42fefa2p-1, ln2Low = 0x1.9ef35793c7673p-41;
 constexpr double infinity = std::numeric_limits<double>::infinity();
+// See SinglePrecision.cpp.
+constexpr double nudge = 0x1p-100;
 
 Lane powerOfTwo(const LaneBuilder &l, Lane n) {
   return l.asFloat((n + 1023) << 52);
 }
 
-Lane scale(Lane p, Lane n, const LaneBuilder &l) {
+// p * 2^n, in the lanes of `low`, where that is below 2^-1022, without subnormal operands or
+// results (see scaleOnce in SinglePrecision.cpp).
+Lane scale(Lane p, Lane n, Lane low, const LaneBuilder &l) {
   // Halved by the logical shift: before AVX-512 there is no arithmetic one for 64 bits.
   Lane half = ((n + 4096) >> 1) - 2048;
-  return p * powerOfTwo(l, half) * powerOfTwo(l, n - half);
+  Lane bias = l.select(low, int64_t(1023 + 1022) << 52, l.constant(n, int64_t(1023) << 52));
+  Lane one = l.select(low, 1.0, l.constant(p, 0.0));
+  Lane sum = l.fma(p * powerOfTwo(l, half), l.asFloat(((n - half) << 52) + bias), one);
+  return l.asFloat(l.bits(sum) - l.bits(one));
 }
 
 Lane expReduced(const LaneBuilder &l, Lane r) {
@@ -40,12 +47,14 @@ struct Logarithm {
 };
 
 Logarithm splitLog(const LaneBuilder &l, Lane x) {
+  // m * 2^-1074 becomes 1 + m * 2^-52 by its bits.
   Lane subnormal = x < 0x1p-1022;
-  Lane bits = l.bits(l.select(subnormal, x * 0x1p52, x));
+  Lane scaled = l.asFloat(l.bits(x) | int64_t(0x3ff0000000000000)) - 1.0;
+  Lane bits = l.bits(l.select(subnormal, scaled, x));
   // Biased by 1024 to stay positive; made a float by placing it in the low bits of the magic
   // number.
   Lane biased = (bits - 0x3fe6a09e667f3bcd + (int64_t(1024) << 52)) >> 52;
-  Lane offset = l.select(subnormal, 1024.0 + 52.0, l.constant(x, 1024.0));
+  Lane offset = l.select(subnormal, 1024.0 + 1022.0, l.constant(x, 1024.0));
   Lane exponent = l.asFloat(biased + magicBits) - magic - offset;
   Lane f = l.asFloat(bits - ((biased - 1024) << 52)) - 1.0;
   Lane s = f / (f + 2.0), z = s * s, half = f * f * 0.5;
@@ -92,17 +101,19 @@ Lane sinShifted(const LaneBuilder &l, Lane x, int turns, llvm::StringRef name) {
 } // namespace
 
 Lane expF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  Lane x = l.atLeast(l.atMost(operands[0], 710.0), -746.0);
+  Lane x = l.atLeast(l.atMost(operands[0], 710.0), -746.0) + nudge;
+  Lane low = x < -0x1.6232bdd7abcd2p9; // ln(2^-1022), rounded up
   Lane t = l.fma(x, 0x1.71547652b82fep0, magic);
   Lane n = t - magic;
   Lane r = l.fma(n, -ln2Low, l.fma(n, -ln2High, x));
-  return scale(expReduced(l, r), l.bits(t) - magicBits, l);
+  return scale(expReduced(l, r), l.bits(t) - magicBits, low, l);
 }
 
 Lane exp2F64(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  Lane x = l.atLeast(l.atMost(operands[0], 1025.0), -1076.0);
+  Lane x = l.atLeast(l.atMost(operands[0], 1025.0), -1076.0) + nudge;
   Lane t = x + magic;
-  return scale(expReduced(l, (x - (t - magic)) * 0x1.62e42fefa39efp-1), l.bits(t) - magicBits, l);
+  return scale(expReduced(l, (x - (t - magic)) * 0x1.62e42fefa39efp-1), l.bits(t) - magicBits,
+               x < -1022.0, l);
 }
 
 Lane logF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
@@ -129,11 +140,12 @@ Lane log2F64(const LaneBuilder &l, ArrayRef<Lane> operands) {
 
 Lane sinF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0];
-  return l.select(l.abs(x) < 0x1p-27, x, sinShifted(l, x, 0, "sin")); // keeps -0
+  Lane tiny = l.abs(x) < 0x1p-27; // the result is the argument; keeps -0
+  return l.select(tiny, x, sinShifted(l, l.select(tiny, 0.0, x), 0, "sin"));
 }
 
 Lane cosF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  return sinShifted(l, operands[0], 1, "cos");
+  return sinShifted(l, operands[0] + nudge, 1, "cos");
 }
 
 } // namespace nereid::cpu

@@ -15,6 +15,7 @@ Lane log2F32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane log1pF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane erfF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane tanhF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
+Lane sigmoidF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 Lane powF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 // SinCosF32.cpp
 Lane sinF32(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
@@ -29,6 +30,8 @@ Lane cosF64(const LaneBuilder &l, llvm::ArrayRef<Lane> x);
 
 // Whether any lane of `condition` (i1) holds, as one i1.
 mlir::Value anyLane(const LaneBuilder &l, Lane condition);
+// f32 lanes as the nearest i32; beyond its range any number.
+Lane nearestInteger(const LaneBuilder &l, Lane x);
 // Declares the C library's `name` in the module around the insertion point, unless it is there.
 // Separate from the call, which may stand in a region not yet attached to the module.
 void declareLibm(const LaneBuilder &l, llvm::StringRef name, mlir::Type element, unsigned operands);

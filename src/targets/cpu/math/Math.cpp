@@ -47,11 +47,14 @@ Lane rsqrt(const LaneBuilder &l, ArrayRef<Lane> x) {
   return 1.0 / native<mlir::math::SqrtOp>(l, x);
 }
 
-Lane sigmoid(const LaneBuilder &l, ArrayRef<Lane> x) {
+Lane sigmoidF64(const LaneBuilder &l, ArrayRef<Lane> x) {
   // With the exponential of -|x|, so that neither end overflows.
   Lane negated = 0.0 - l.abs(x[0]);
-  Lane e = x[0].element().isF64() ? expF64(l, negated) : expF32(l, negated);
-  return l.select(x[0] < 0.0, e, l.constant(e, 1.0)) / (e + 1.0);
+  Lane e = expF64(l, negated);
+  // Far from 0 the exponential, which may be subnormal, is the result or counts for nothing.
+  Lane divided = l.select(negated < -40.0, 0x1p-100, e);
+  Lane quotient = l.select(x[0] < 0.0, divided, l.constant(e, 1.0)) / (divided + 1.0);
+  return l.select(x[0] < -40.0, e, quotient);
 }
 
 // Rounding without an instruction for it: adding 2^23 (2^52) to |x| leaves no bits of the fraction.
@@ -100,7 +103,7 @@ constexpr Row table[] = {
     {MathKind::Rsqrt, 1, rsqrt, rsqrt},
     {MathKind::Erf, 1, erfF32, libm<2>},
     {MathKind::Tanh, 1, tanhF32, libm<3>},
-    {MathKind::Sigmoid, 1, sigmoid, sigmoid},
+    {MathKind::Sigmoid, 1, sigmoidF32, sigmoidF64},
     {MathKind::Pow, 2, powF32, libm<4>},
     {MathKind::Fma, 3, fma, fma},
     {MathKind::Abs, 1, native<mlir::math::AbsFOp>, native<mlir::math::AbsFOp>},
@@ -129,6 +132,17 @@ Value anyLane(const LaneBuilder &l, Lane condition) {
         l.builder, l.loc, mlir::VectorType::get({vector.getNumElements()}, vector.getElementType()),
         flat);
   return mlir::vector::ReductionOp::create(l.builder, l.loc, mlir::vector::CombiningKind::OR, flat);
+}
+
+Lane nearestInteger(const LaneBuilder &l, Lane x) {
+  mlir::Type integer = LaneBuilder::withElement(x.type(), l.builder.getI32Type());
+  auto vector = llvm::dyn_cast<mlir::VectorType>(x.type());
+  if (!vector || vector.getRank() == 1)
+    return l(mlir::LLVM::LrintOp::create(l.builder, l.loc, integer, x.get()));
+  auto flat = mlir::VectorType::get({vector.getNumElements()}, vector.getElementType());
+  Lane row =
+      nearestInteger(l, l(mlir::vector::ShapeCastOp::create(l.builder, l.loc, flat, x.get())));
+  return l(mlir::vector::ShapeCastOp::create(l.builder, l.loc, integer, row.get()));
 }
 
 void declareLibm(const LaneBuilder &l, llvm::StringRef name, mlir::Type element,

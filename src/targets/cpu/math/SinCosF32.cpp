@@ -126,11 +126,13 @@ Lane sinShifted(const LaneBuilder &l, Lane x, int turns) {
 
 Lane sinF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0];
-  return l.select(l.abs(x) < 0x1p-12, x, sinShifted(l, x, 0)); // keeps -0
+  Lane tiny = l.abs(x) < 0x1p-12; // the result is the argument; keeps -0
+  return l.select(tiny, x, sinShifted(l, l.select(tiny, 0.0, x), 0));
 }
 
 Lane cosF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  return sinShifted(l, operands[0], 1);
+  // The fourth power of a smaller argument would be subnormal.
+  return sinShifted(l, l.abs(operands[0]) + 0x1p-30, 1);
 }
 
 } // namespace nereid::cpu

@@ -1,0 +1,111 @@
+"""Matrix products of the CPU target beside PyTorch's (MKL and oneDNN, results preallocated): correctness against float64, then the ratio.
+
+    python benchmarks/cpu/products.py [--types bfloat16,int8,float32,float16] [--sizes 512,1024,2048] [--rounds 30] [--markdown]
+
+Each product is the tutorial's kernel with the blocks of `BLOCKS`; the fastest counts. Calls of all configurations and of PyTorch are taken in
+turns, and the smallest time of each counts, so that other work on the machine disturbs little. With `--peak` (GFLOP/s of one thread for fp32) the
+share of it is printed, too. Status 1 when a result is wrong.
+"""
+
+import argparse
+import math
+import pathlib
+import sys
+import time
+
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "kernels"))
+
+import nereid  # noqa: E402
+import nereid.language as tl  # noqa: E402
+import seed  # noqa: E402
+
+BLOCKS = [(128, 128, 64), (128, 128, 128), (128, 256, 64), (128, 256, 128), (64, 256, 256)]
+
+
+@nereid.jit
+def int8_kernel(a_ptr, b_ptr, c_ptr, m, n, k, am, ak, bk, bn, cm, cn, BLOCK_SIZE_M: tl.constexpr, BLOCK_SIZE_N: tl.constexpr,
+                BLOCK_SIZE_K: tl.constexpr):
+    blocks = tl.cdiv(n, BLOCK_SIZE_N)
+    rows = tl.program_id(0) // blocks * BLOCK_SIZE_M + tl.arange(0, BLOCK_SIZE_M)
+    columns = tl.program_id(0) % blocks * BLOCK_SIZE_N + tl.arange(0, BLOCK_SIZE_N)
+    inner = tl.arange(0, BLOCK_SIZE_K)
+    sums = tl.zeros((BLOCK_SIZE_M, BLOCK_SIZE_N), tl.int32)
+    for start in range(0, k, BLOCK_SIZE_K):
+        a = tl.load(a_ptr + rows[:, None] * am + (start + inner)[None, :] * ak, (rows[:, None] < m) & (start + inner[None, :] < k), 0)
+        b = tl.load(b_ptr + (start + inner)[:, None] * bk + columns[None, :] * bn, (start + inner[:, None] < k) & (columns[None, :] < n), 0)
+        sums = tl.dot(a, b, sums)
+    tl.store(c_ptr + rows[:, None] * cm + columns[None, :] * cn, sums, (rows[:, None] < m) & (columns[None, :] < n))
+
+
+def product(kind, size):
+    """(launches by blocks, PyTorch's call, largest error of either in units of its tolerance)."""
+    generator = torch.Generator().manual_seed(size)
+    if kind == "int8":
+        a, b = (torch.randint(-128, 128, (size, size), dtype=torch.int8, generator=generator) for _ in range(2))
+        out, theirs = torch.empty(size, size, dtype=torch.int32), torch.empty(size, size, dtype=torch.int32)
+        tolerance = 0.5
+    else:
+        dtype = getattr(torch, kind)
+        a, b = (torch.randn(size, size, generator=generator).to(dtype) for _ in range(2))
+        out, theirs = torch.empty(size, size, dtype=dtype), torch.empty(size, size, dtype=dtype)
+        tolerance = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}[kind] * math.sqrt(size)
+    shape = (size, size, size, *a.stride(), *b.stride(), *out.stride())
+
+    def launch(bm, bn, bk):
+        sizes = {"BLOCK_SIZE_M": bm, "BLOCK_SIZE_N": bn, "BLOCK_SIZE_K": bk}
+        grid = (nereid.cdiv(size, bm) * nereid.cdiv(size, bn),)
+        if kind == "int8":
+            return lambda: int8_kernel[grid](a, b, out, *shape, **sizes)
+        return lambda: seed.matmul_full_kernel[grid](a, b, out, *shape, **sizes, GROUP_SIZE_M=8, ACTIVATION="")
+
+    def in_torch():
+        if kind == "int8":
+            torch._int_mm(a, b, out=theirs)
+        else:
+            torch.mm(a, b, out=theirs)
+    want = a.double() @ b.double()
+
+    def error():
+        return ((out.double() - want).abs().max() / tolerance).item()
+    return {blocks: launch(*blocks) for blocks in BLOCKS if max(blocks[:2]) <= 2 * size}, in_torch, error
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--types", default="bfloat16,int8,float32")
+    parser.add_argument("--sizes", default="512,1024,2048")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--peak", type=float)
+    parser.add_argument("--markdown", action="store_true")
+    options = parser.parse_args()
+    wrong = False
+    if options.markdown:
+        print("| product | correct | blocks | Nereid ms | GFLOP/s | PyTorch ms | speed to PyTorch |\n|---|---|---|---|---|---|---|")
+    for kind in options.types.split(","):
+        for size in map(int, options.sizes.split(",")):
+            launches, in_torch, error = product(kind, size)
+            worst = 0.0
+            for launch in launches.values():
+                launch()
+                worst = max(worst, error())
+            wrong |= not worst < 1
+            calls = [*launches.values(), in_torch]
+            best = [math.inf] * len(calls)
+            for _ in range(options.rounds):
+                for i, call in enumerate(calls):
+                    start = time.perf_counter()
+                    call()
+                    best[i] = min(best[i], time.perf_counter() - start)
+            mine, blocks = min(zip(best, launches))
+            rate = 2 * size**3 / mine / 1e9
+            share = f" {rate / options.peak / torch.get_num_threads():.2f} of fp32 peak" if options.peak else ""
+            row = (f"{kind} {size}^3", "yes" if worst < 1 else f"NO ({worst:.2g})", "x".join(map(str, blocks)), f"{mine * 1e3:.3f}", f"{rate:.0f}{share}",
+                   f"{best[-1] * 1e3:.3f}", f"{best[-1] / mine:.2f}x")
+            print("| " + " | ".join(row) + " |" if options.markdown else "{:16} {:>5} {:>12} {:>9} ms {:>6} GFLOP/s {:>9} ms {:>7}".format(*row), flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+// The instructions that matrix products are made of, as a table: one row for each way that an
+// instruction set multiplies operands of one type.
+//
+// An instruction takes a *group* of neighbours along K in each 32-bit lane: two bf16 or i16, four
+// bytes. Operands with groups lie in memory in units of 32 bits: A row by row, so that a unit is a
+// piece of a row; B with the rows of a group interleaved, so that unit (k, n) holds
+// B[k * group ... k * group + group - 1][n]. Where K is no multiple of the group, both are filled
+// up with zeros.
+#pragma once
+#include "targets/cpu/Features.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace nereid::cpu {
+
+enum class DotType { F32, F64, I8, BF16 };
+
+/// What an operand is while it lies in memory.
+enum class DotStorage { F32, F64, I8, I16, BF16 };
+
+struct DotUnit {
+  const char *name;
+  DotType type;
+  bool Features::*needs; // null: any machine
+  DotStorage storage;
+  int64_t group; // elements of K in one lane
+  /// The instruction takes A as unsigned: A is stored with 128 added, and the product of 128 with
+  /// the sums of B's columns is taken away again.
+  bool biased;
+  /// The intrinsics of 128, 256 and 512 bits; null: a multiplication and an addition.
+  const char *intrinsics[3];
+  bool accumulates; // the intrinsic adds to its first operand; else its result is added
+};
+
+/// The first row of the table for the type that the machine has.
+const DotUnit &dotUnit(DotType type, const Features &features);
+
+mlir::Type storageType(mlir::MLIRContext *context, const DotUnit &unit);
+mlir::Type accumulatorType(mlir::MLIRContext *context, const DotUnit &unit);
+
+} // namespace nereid::cpu

@@ -1,0 +1,22 @@
+// Operands of a matrix product brought into the order in which the micro-kernel reads them
+// (dot/Units.h). All are matrices of contiguous rows in scratch memory.
+#pragma once
+#include "targets/cpu/emit/Kernel.h"
+
+namespace nereid::cpu {
+
+/// Writes the transpose of a matrix of `rows` x `columns` elements, square by square.
+void emitTranspose(Kernel &kernel, mlir::Value source, mlir::Value target, int64_t rows,
+                   int64_t columns, mlir::Type element);
+
+/// Writes units of 32 bits: unit (i, j) holds column j of the rows i * group ... i * group + group
+/// - 1 of a matrix of `rows` x `columns` elements, zeros where there is no such row.
+void emitInterleave(Kernel &kernel, mlir::Value source, mlir::Value target, int64_t rows,
+                    int64_t columns, mlir::Type element, int64_t group);
+
+/// Copies a matrix of `rows` x `columns` elements to rows of `padded` elements, zeros at their
+/// ends.
+void emitPaddedRows(Kernel &kernel, mlir::Value source, mlir::Value target, int64_t rows,
+                    int64_t columns, int64_t padded, mlir::Type element);
+
+} // namespace nereid::cpu
