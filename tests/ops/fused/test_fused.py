@@ -64,6 +64,17 @@ def products(target):
     return {"scaled_mm": (x, weight, random(4, device=target), random(1, device=target), None, torch.float32)}
 
 
+def experts(target):
+    chosen = torch.tensor([[0, 2], [2, 1], [-1, 0], [2, 0]], device=target)
+    x, weights = random(4, 32, device=target), random(4, 2, device=target)
+    rows, ends, places, _ = fused.moe_align(chosen, 3)
+    mixture = (x, random(3, 32, 32, device=target), random(3, 32, 16, device=target), weights, chosen)
+    return {
+        "grouped_mm": (x, random(3, 32, 8, device=target), torch.tensor([1, 1, 3], device=target)), "topk_softmax": (x, 3, "softmax", True), "moe_align": (chosen, 3, 4),
+        "moe_combine": (random(8, 32, device=target), rows, places, weights), "moe_swiglu": mixture, "moe_swiglu_saving": mixture
+    }
+
+
 def optimizers(target):
     parameter, gradient = random(4, 32, device=target), random(4, 32, device=target, seed=1)
     moments = ([gradient * 0], [gradient * 0], [torch.zeros((), device=target)], [])
@@ -75,7 +86,7 @@ def optimizers(target):
 
 def samples(target):
     """{name: (operator, arguments)}: a sample of every operator, by family."""
-    families = (gated, norms, quantized, rotary, losses, linear, products, optimizers)
+    families = (gated, norms, quantized, rotary, losses, linear, products, experts, optimizers)
     return {name: (fused.FUSED[name].overload, arguments) for family in families for name, arguments in family(target).items()}
 
 

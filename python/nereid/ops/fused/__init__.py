@@ -4,7 +4,9 @@ They work on CPUs and GPUs, have gradients where they say so, run under `torch.c
 """
 
 from ._declare import FUSED, register_sharding
+from .experts import moe_align, moe_combine, moe_swiglu, topk_softmax
 from .gated import geglu, silu_and_mul, swiglu
+from .grouped import grouped_mm
 from .linear import linear, linear_swiglu
 from .losses import cross_entropy, linear_cross_entropy
 from .norms import add_layer_norm, add_rms_norm, layer_norm, rms_norm
@@ -14,5 +16,5 @@ from .quantized import scaled_mm
 from .rotary import cache_write, qk_norm_rope_cache, rope
 
 __all__ = [
-    "AdamW", "FUSED", "adamw_", "add_layer_norm", "add_layer_norm_quantized", "add_rms_norm", "add_rms_norm_quantized", "cache_write", "clip_gradients_", "cross_entropy", "geglu", "gradient_norm", "layer_norm", "layer_norm_quantized", "linear", "linear_cross_entropy", "linear_swiglu", "qk_norm_rope_cache", "quantize", "register_sharding", "rms_norm", "rms_norm_quantized", "rope", "scaled_mm", "silu_and_mul", "swiglu", "swiglu_quantized"
+    "AdamW", "FUSED", "adamw_", "add_layer_norm", "add_layer_norm_quantized", "add_rms_norm", "add_rms_norm_quantized", "cache_write", "clip_gradients_", "cross_entropy", "geglu", "gradient_norm", "grouped_mm", "layer_norm", "layer_norm_quantized", "linear", "linear_cross_entropy", "linear_swiglu", "moe_align", "moe_combine", "moe_swiglu", "qk_norm_rope_cache", "quantize", "register_sharding", "rms_norm", "rms_norm_quantized", "rope", "scaled_mm", "silu_and_mul", "swiglu", "swiglu_quantized", "topk_softmax"
 ]

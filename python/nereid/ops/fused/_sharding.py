@@ -39,3 +39,41 @@ def gated_layer(x, gate_weight, up_weight):
     last = x.ndim - 1
     rules = [([Replicate()], [Replicate()] * 3), ([Shard(last)], [Replicate(), Shard(0), Shard(0)])]
     return rules + [([Shard(d)], [Shard(d), Replicate(), Replicate()]) for d in range(last)]
+
+
+def grouped(a, b, ends):
+    """The rule of `grouped_mm`: sharded on dimensions that are not in groups, on the summed one (partial sums) unless that is in groups, and on the batch."""
+    from torch.distributed.tensor import Partial, Replicate, Shard
+    first, second, added = a.ndim - 2, b.ndim - 2, None if ends is None else Replicate()
+    last = 2 if a.ndim == b.ndim else 1
+    rules = [([Replicate()], [Replicate(), Replicate(), added])]
+    if (a.ndim, b.ndim) != (2, 3):
+        rules.append(([Shard(last - 1)], [Shard(first), Replicate(), added]))
+    if (a.ndim, b.ndim) != (3, 2):
+        rules.append(([Shard(last)], [Replicate(), Shard(second + 1), added]))
+    if (a.ndim, b.ndim) != (2, 2):
+        rules.append(([Partial()], [Shard(first + 1), Shard(second), added]))
+    if (a.ndim, b.ndim) == (3, 3):
+        rules.append(([Shard(0)], [Shard(0), Shard(0), added]))
+    return rules
+
+
+def choice(logits, *others):
+    """The rule of `topk_softmax`: sharded on the leading dimensions."""
+    from torch.distributed.tensor import Replicate, Shard
+    bias = others[3] if len(others) > 3 else None
+    rest = [None, None, None, None if bias is None else Replicate(), None]
+    return [([placed, placed], [placed, *rest]) for placed in (Replicate(), *(Shard(d) for d in range(logits.ndim - 1)))]
+
+
+def combination(x, rows, places, weights):
+    """The rule of `moe_combine`: sharded on the columns of `x`."""
+    from torch.distributed.tensor import Replicate, Shard
+    rest = [Replicate(), Replicate(), None if weights is None else Replicate()]
+    return [([placed], [placed, *rest]) for placed in (Replicate(), Shard(1))]
+
+
+def experts(x, gate_up, down, weights, chosen):
+    """The rule of `moe_swiglu`: sharded on the leading dimensions of `x`. Within an expert the gate's rows stand before those of `up`, so n cannot be sharded."""
+    from torch.distributed.tensor import Replicate, Shard
+    return [([placed], [placed, Replicate(), Replicate(), placed, placed]) for placed in (Replicate(), *(Shard(d) for d in range(x.ndim - 1)))]
