@@ -45,9 +45,9 @@ def grouped_rows(out, a, b, ends=None, up=None, saved=None, rows=None, row_divis
     m, n = out.shape
     groups, _, k = b.shape
     width = 2 * n if up is not None else n
-    # Groups are taken to be of equal size.
+    # Groups are taken to be of equal size; with few rows, each to have a group of its own.
     precision = precision_of(a)
-    cut = whole_tiles(a.device, a.dtype, groups, cdiv(m, groups), width, k, precision)
+    cut = whole_tiles(a.device, a.dtype, min(groups, m), cdiv(m, groups), width, k, precision)
     unit = 16 // a.element_size()
     b_strides = b.stride()
     if up is not None and up.stride() != b_strides:

@@ -77,3 +77,37 @@ def experts(x, gate_up, down, weights, chosen):
     """The rule of `moe_swiglu`: sharded on the leading dimensions of `x`. Within an expert the gate's rows stand before those of `up`, so n cannot be sharded."""
     from torch.distributed.tensor import Replicate, Shard
     return [([placed], [placed, Replicate(), Replicate(), placed, placed]) for placed in (Replicate(), *(Shard(d) for d in range(x.ndim - 1)))]
+
+
+def quantized_layer(zeros):
+    """The rule of x (..., k) with quantised weights: sharded on the leading dimensions, or on n. zeros: whether there is an argument for them, before the bias."""
+
+    def rule(x, weight, scale, *others):
+        from torch.distributed.tensor import Replicate, Shard
+        zero, bias = (others[0], others[1]) if zeros else (None, others[0])
+        last = x.ndim - 1
+
+        def placed(out, first, second):
+            middle = [None if zero is None else second] if zeros else []
+            return [out], [first, second, second, *middle, None if bias is None else second, None]
+
+        rules = [placed(Replicate(), Replicate(), Replicate()), placed(Shard(last), Replicate(), Shard(0))]
+        return rules + [placed(Shard(d), Shard(d), Replicate()) for d in range(last)]
+
+    return rule
+
+
+def scaled(a, b, a_scale, b_scale, bias, out_dtype):
+    """The rule of `scaled_mm`: sharded on the rows of `a` or on those of `b`, and scales with them where there is one for each row. Blocks of 128 rows of `b` are not cut."""
+    from torch.distributed.tensor import Replicate, Shard
+
+    def scale(placement, tensor, rows):
+        return placement if tensor.ndim and tensor.shape[0] == rows and tensor.numel() > 1 else Replicate()
+
+    def placed(out, first, second):
+        return [out], [first, second, scale(first, a_scale, a.shape[0]), scale(second, b_scale, b.shape[0]), None if bias is None else second, None]
+
+    rules = [placed(Replicate(), Replicate(), Replicate()), placed(Shard(0), Shard(0), Replicate())]
+    if b_scale.numel() == 1 or b_scale.shape[0] == b.shape[0]:
+        rules.append(placed(Shard(1), Replicate(), Shard(0)))
+    return rules

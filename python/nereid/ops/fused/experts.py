@@ -88,7 +88,7 @@ def topk_softmax_backward(grad, logits, experts, scores, normalise, scale):
         "out": out, "grad": grad, "logits": x, "experts": experts.contiguous(), "tokens": x.shape[0], "size": size, "count": count, "scale": float(scale),
         "grad_strides": grad.stride(), "strides": x.stride()
     }
-    fixed = {"SIGMOID": scores == "sigmoid", "NORMALISE": normalise, "COMPUTE": DTYPES[_compute(x.dtype)]}
+    fixed = {"SIGMOID": scores == "sigmoid", "NORMALISE": normalise, "UNIT": x.stride(1) == 1, "COMPUTE": DTYPES[_compute(x.dtype)]}
     launch(kernels.choose_experts_gradient, cdiv(x.shape[0], constants["ROWS"]), x.device, arguments, {**fixed, **constants}, _SIZES, num_warps=warps)
     return out
 
@@ -118,7 +118,7 @@ def topk_softmax(logits, count, scores, normalise, bias, scale):
         "weights": weights, "experts": experts, "logits": x, "bias": bias, "tokens": tokens, "size": size, "count": count, "scale": float(scale), "strides": x.stride(),
         "bias_stride": bias.stride(0) if bias is not None else 0
     }
-    fixed = {"SIGMOID": scores == "sigmoid", "NORMALISE": normalise, "COMPUTE": DTYPES[_compute(x.dtype)]}
+    fixed = {"SIGMOID": scores == "sigmoid", "NORMALISE": normalise, "UNIT": x.stride(1) == 1, "COMPUTE": DTYPES[_compute(x.dtype)]}
     launch(kernels.choose_experts, cdiv(tokens, constants["ROWS"]), x.device, arguments, {**fixed, **constants}, _SIZES, num_warps=warps)
     return weights, experts
 
@@ -308,7 +308,7 @@ def _apply(x, gate_up, down, weights, experts, save):
     yielded = torch.empty((pairs, k), dtype=x.dtype, device=x.device)
     hidden = torch.empty((pairs, n), dtype=x.dtype, device=x.device)
     if hidden.numel():
-        grouped_rows(hidden, rows_of(x), gate_up[:, :n], ends, gate_up[:, n:], (gate, up) if save else None, rows, count)
+        grouped_rows(hidden, rows_of(x), gate_up.narrow(1, 0, n), ends, gate_up.narrow(1, n, n), (gate, up) if save else None, rows, count)
     if yielded.numel():
         grouped_rows(yielded, hidden, down, ends)
     out = combine(yielded, places.view(-1, count), rows_of(weights)).view(x.shape)

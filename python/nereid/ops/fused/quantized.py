@@ -10,7 +10,7 @@ from .. import products
 from .._launch import launch
 from .._strided import NARROW, cdiv, step_up
 from ..kernels.quantized import scaled_product
-from . import _arguments
+from . import _arguments, _sharding
 from ._declare import operator
 
 EIGHTS = (torch.float8_e4m3fn, torch.float8_e5m2, torch.int8)
@@ -70,12 +70,12 @@ def _scaled_tiles(device, m, n, k, blocks):
             block_m = 64
         cut = products.Tiles(block_m, 128, BLOCK, 1, 8, 8 if block_m == 128 else 4, 4)
         count, steps = cdiv(m, block_m) * cdiv(n, 128), cdiv(k, BLOCK)
-        return dataclasses.replace(cut, parts=_parts(count, steps, 2 * processors) if block_m < 128 else 1)
+        return dataclasses.replace(cut, parts=parts_of(count, steps, 2 * processors) if block_m < 128 else 1)
     cut = products.gpu_tiles(torch.cuda.get_device_properties(device).multi_processor_count, torch.int8, 1, m, n, cdiv(k, 2))
     return dataclasses.replace(cut, k=min(2 * cut.k, BLOCK) if cut.m > 16 else 2 * cut.k)
 
 
-def _parts(count, steps, wanted, least=4):
+def parts_of(count, steps, wanted, least=4):
     """Into how many parts to cut `steps`, so that about `wanted` programs run; each has `least` steps or more."""
     return max(1, min(wanted // count, steps // least, 32))
 
@@ -84,7 +84,7 @@ def _aligned(unit, *numbers):
     return all(number % unit == 0 for number in numbers)
 
 
-@operator("scaled_mm(Tensor a, Tensor b, Tensor a_scale, Tensor b_scale, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor", fake=_fake_scaled)
+@operator("scaled_mm(Tensor a, Tensor b, Tensor a_scale, Tensor b_scale, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor", fake=_fake_scaled, sharding=_sharding.scaled)
 def scaled_mm(a, b, a_scale, b_scale, bias, out_dtype):
     """(a * a_scale) @ (b * b_scale).T + bias of 8-bit operands. No gradient.
 
@@ -106,7 +106,7 @@ def scaled_mm(a, b, a_scale, b_scale, bias, out_dtype):
     whole = a.dtype == torch.int8
     # CPUs have no products of 8-bit floats.
     operand = tl.float32 if a.device.type == "cpu" and not whole else None
-    each, parts, workspace = _cut_parts(out, m, n, cdiv(k, cut.k), cut.parts)
+    each, parts, workspace = cut_parts(out, m, n, cdiv(k, cut.k), cut.parts)
     aligned = _aligned(16, a.stride(0)) | _aligned(16, b.stride(0)) << 1 | _aligned(16, n) << 2 | _aligned(16, k) << 3
     reach = max(cut.m * a.stride(0) + cut.k * a.stride(1), cut.n * b.stride(0) + cut.k * b.stride(1), cut.m * n)
     arguments = {
@@ -120,7 +120,7 @@ def scaled_mm(a, b, a_scale, b_scale, bias, out_dtype):
         "IN_ORDER": a.device.type == "cpu", "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k, "WIDE": reach > NARROW
     }
     launch(scaled_product, (cdiv(m, cut.m) * cdiv(n, cut.n), parts), a.device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
-    _finish(out, workspace, bias, parts)
+    finish(out, workspace, bias, parts)
     return out
 
 
@@ -132,7 +132,7 @@ def _bias_strides(bias):
     return None if bias is None or bias.stride(0) == 1 else (0, 0, bias.stride(0))
 
 
-def _cut_parts(out, m, n, steps, parts):
+def cut_parts(out, m, n, steps, parts):
     """(steps of a part, number of parts, workspace or None)."""
     each = max(1, cdiv(steps, parts))
     parts = max(1, cdiv(steps, each))
@@ -140,7 +140,7 @@ def _cut_parts(out, m, n, steps, parts):
     return each, parts, torch.empty((parts, 1, m, n), dtype=dtype, device=out.device) if parts > 1 else None
 
 
-def _finish(out, workspace, bias, parts):
+def finish(out, workspace, bias, parts):
     if parts > 1:
         m, n = out.shape
         fixed = {"ALPHA": False, "BETA": False, "ACTIVATION": None}

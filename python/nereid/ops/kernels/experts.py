@@ -36,12 +36,12 @@ def chosen_scores(picked, there, SIGMOID: tl.constexpr):
 
 
 @nereid.jit
-def choose_experts(weights, experts, logits, bias, tokens, size, count, scale, strides, bias_stride, SIGMOID: tl.constexpr, NORMALISE: tl.constexpr, COMPUTE: tl.constexpr,
-                   ROWS: tl.constexpr, BLOCK: tl.constexpr, COUNT: tl.constexpr):
+def choose_experts(weights, experts, logits, bias, tokens, size, count, scale, strides, bias_stride, SIGMOID: tl.constexpr, NORMALISE: tl.constexpr, UNIT: tl.constexpr,
+                   COMPUTE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, COUNT: tl.constexpr):
     """The `count` experts with the highest logits of each token, the first ones among equals, highest first; with `bias` those with the highest scores + bias.
 
     weights           (tokens, count), contiguous: scale * scores, divided by their sum with NORMALISE; experts likewise, their numbers
-    logits            (tokens, size); strides: its strides; bias: (size,) or None
+    logits            (tokens, size); strides: its strides; UNIT: whether that along a row is 1; bias: (size,) or None
     ROWS              tokens of a program; BLOCK, COUNT: powers of 2, at least `size` and `count`. Grid: tokens / ROWS
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -49,7 +49,7 @@ def choose_experts(weights, experts, logits, bias, tokens, size, count, scale, s
     place = logits + row.to(tl.int64)[:, None] * strides[0]
     row_mask = (row < tokens)[:, None]
     there = row_mask & (lane < size)
-    x = tl.load(place + lane.to(tl.int64) * strides[1], mask=there, other=float("-inf")).to(COMPUTE)
+    x = tl.load(place + lane * step(strides[1], UNIT, True), mask=there, other=float("-inf")).to(COMPUTE)
     order = x
     if bias is not None or not NORMALISE:
         scores = scores_of(x, SIGMOID)
@@ -81,7 +81,7 @@ def choose_experts(weights, experts, logits, bias, tokens, size, count, scale, s
 
 @nereid.jit
 def choose_experts_gradient(out, grad, logits, experts, tokens, size, count, scale, grad_strides, strides, SIGMOID: tl.constexpr, NORMALISE: tl.constexpr,
-                            COMPUTE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, COUNT: tl.constexpr):
+                            UNIT: tl.constexpr, COMPUTE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, COUNT: tl.constexpr):
     """The gradient of `logits` (tokens, size), contiguous, from that of the weights, `grad` (tokens, count); experts: contiguous. Others as for `choose_experts`."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     wide = row.to(tl.int64)[:, None]
@@ -107,7 +107,7 @@ def choose_experts_gradient(out, grad, logits, experts, tokens, size, count, sca
         of_choice = g * score * (1 - score)
         total = tl.zeros((ROWS, BLOCK), COMPUTE)
     else:
-        x = tl.load(place + lane.to(tl.int64) * strides[1], mask=there, other=float("-inf")).to(COMPUTE)
+        x = tl.load(place + lane * step(strides[1], UNIT, True), mask=there, other=float("-inf")).to(COMPUTE)
         high = tl.max(x, 1)[:, None]
         e = tl.exp(x - high)
         whole = tl.sum(e, 1)[:, None]
@@ -227,10 +227,10 @@ def combine_pairs_gradient(out, weight_grad, grad, x, rows, places, weights, pai
     rows, places      of `place_pairs`; not fewer rows than pairs
     """
     row = tl.program_id(0).to(tl.int64)
-    pair = tl.load(rows + row).to(tl.int64)
+    pair = tl.load(rows + row)
     real = pair < pairs
-    token = pair // count
-    weight = tl.load(weights + token * weight_strides[0] + pair % count * weight_strides[1], mask=real, other=0).to(COMPUTE) if weights is not None else 1.0
+    token = (pair // count).to(tl.int64)
+    weight = tl.load(weights + token * weight_strides[0] + (pair % count) * weight_strides[1], mask=real, other=0).to(COMPUTE) if weights is not None else 1.0
     total = tl.zeros((BLOCK, ), COMPUTE)
     for first in range(0, n_size, BLOCK):
         column = first + tl.arange(0, BLOCK)
@@ -259,9 +259,9 @@ def routed_swiglu_gradient(hidden, halves, weight_grad, grad, gate, up, rows, pl
     """
     row = tl.program_id(0).to(tl.int64)
     known = tl.multiple_of(n_size, MULTIPLE) if ALIGNED else n_size
-    pair = tl.load(rows + row).to(tl.int64)
+    pair = tl.load(rows + row)
     real = pair < pairs
-    weight = tl.load(weights + pair // count * weight_strides[0] + pair % count * weight_strides[1], mask=real, other=0).to(COMPUTE)
+    weight = tl.load(weights + (pair // count).to(tl.int64) * weight_strides[0] + (pair % count) * weight_strides[1], mask=real, other=0).to(COMPUTE)
     NARROW: tl.constexpr = grad.dtype.element_ty.primitive_bitwidth == 16
     total = tl.zeros((BLOCK, ), COMPUTE)
     for first in range(0, known, BLOCK):

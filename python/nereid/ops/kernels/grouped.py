@@ -77,7 +77,8 @@ def grouped_product(out, a, b, up, saved, rows, ends, m_size, n_size, k_size, gr
     i = tl.arange(0, BM)
     row_mask = (i < end - row)[:, None]
     if rows is not None:
-        source = tl.load(rows + row + i, mask=i < end - row, other=0).to(tl.int64) // row_divisor
+        # In 32 bits: a division of 64 bits is a call, between which products could not overlap.
+        source = tl.load(rows + row + i, mask=i < end - row, other=0) // row_divisor
     else:
         source = row + i
     j = tl.expand_dims(tl.arange(0, BN), 1 if B_TRANSPOSED else 0)
@@ -149,15 +150,22 @@ def grouped_outer_product(out, a, b, a_rows, b_rows, ends, m_size, n_size, k_siz
     b_place = b + (tile_k * BN).to(tl.int64) * step(b_strides[1], B_UNIT == "column", True) + j * step(b_strides[1], B_UNIT == "column", True)
     a_step = step(hinted(a_strides[0], ALIGNED & 1 != 0, MULTIPLE), A_UNIT == "row", True)
     b_step = step(hinted(b_strides[0], ALIGNED & 2 != 0, MULTIPLE), B_UNIT == "row", True)
+    # Rows are looked up one step ahead, so that the latency is behind a product.
+    a_next, b_next = first + r, first + r
+    if a_rows is not None:
+        a_next = tl.load(a_rows + first + r, mask=r < last - first, other=0) // a_divisor
+    if b_rows is not None:
+        b_next = tl.load(b_rows + first + r, mask=r < last - first, other=0) // b_divisor
     total = tl.zeros((BM, BN), ACC)
     for row in range(first, last, BK):
         inside = r < last - row
-        a_row = row + r
-        b_row = row + r
+        a_row, b_row = a_next, b_next
+        following = row + BK + r
+        a_next, b_next = following, following
         if a_rows is not None:
-            a_row = tl.load(a_rows + row + r, mask=inside, other=0) // a_divisor
+            a_next = tl.load(a_rows + following, mask=following < last, other=0) // a_divisor
         if b_rows is not None:
-            b_row = tl.load(b_rows + row + r, mask=inside, other=0) // b_divisor
+            b_next = tl.load(b_rows + following, mask=following < last, other=0) // b_divisor
         x = loaded(a_place + a_row.to(tl.int64)[:, None] * a_step, inside[:, None], i_mask, True, EVEN & 1 == 0)
         y = loaded(b_place + b_row.to(tl.int64)[:, None] * b_step, inside[:, None], j_mask, True, EVEN & 2 == 0)
         total = multiplied(x, y, total, True, False, None, PRECISION)
