@@ -101,16 +101,17 @@ def _dense(x):
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
-def _tile(device, m, n, k):
+def _tile(device, m, n, k, group):
     """(tokens, weights, warps, stages, parts of k)."""
     blocks = cdiv(k, 128)
     if device.type == "cpu":
         block_m, block_n = step_up(m, (4, 16, 64)), step_up(n, (16, 64))
         return block_m, block_n, 4, 3, parts_of(cdiv(m, block_m) * cdiv(n, block_n), blocks, 8) if m * n <= 64 * 64 else 1
     processors = torch.cuda.get_device_properties(device).multi_processor_count
-    block_m = step_up(m, (16, 32, 64, 128))
+    # With groups of 32, four scales and zeros are on the way beside the sums: 128 tokens would not fit the registers.
+    block_m = step_up(m, (16, 32, 64) if group == 32 else (16, 32, 64, 128))
     # A step of few tokens is as fast as its weights are read: small tiles, of which several run on a multiprocessor, and all of k in parts.
-    block_n, warps, stages = (64, 4, 4) if block_m <= 64 else (128, 8, 3)
+    block_n, warps, stages = (64, 4, 4) if m <= 64 else (128, 8, 3)
     count = cdiv(m, block_m) * cdiv(n, block_n)
     return block_m, block_n, warps, stages, parts_of(count, blocks, 4 * processors if block_m <= 32 else processors)
 
@@ -122,7 +123,7 @@ def _product(x, weight, scale, zero, bias, group, bits):
         return out
     x, weight, scale, zero = _dense(rows_of(x)), _dense(weight), scale.contiguous(), zero.contiguous() if zero is not None else None
     (m, k), n = x.shape, weight.shape[0]
-    block_m, block_n, warps, stages, parts = _tile(x.device, m, n, k)
+    block_m, block_n, warps, stages, parts = _tile(x.device, m, n, k, group)
     matrix = out.view(m, n)
     each, parts, workspace = cut_parts(matrix, m, n, cdiv(k, 128), parts)
     cpu = x.device.type == "cpu"

@@ -30,12 +30,31 @@ def group_value(place, group, groups, mask):
     return tl.load(place + group, mask=mask & (group < groups), other=0)[:, None]
 
 
+@nereid.constexpr_function
+def start_of(entry, bits, piece):
+    """Where an entry of `of_groups` begins in its block of 128: pieces follow one another; those of 4 bits take turns with what is 64 further on."""
+    return entry * piece if bits == 8 else entry // 2 * piece + entry % 2 * 64
+
+
 @nereid.jit
-def zero_of(zero, place, group, groups, mask, BITS: tl.constexpr):
+def of_groups(scale, zero, place, k, groups, mask, BITS: tl.constexpr, GROUP: tl.constexpr, PIECE: tl.constexpr, ENTRIES: tl.constexpr):
+    """The scales of the ENTRIES pieces from `k` on, then their zeros, in the order in which `weight_product` takes them."""
+    found = ()
+    for entry in tl.static_range(ENTRIES):
+        found = found + (group_value(scale + place, (k + start_of(entry, BITS, PIECE)) // GROUP, groups, mask), )
     if zero is not None:
-        return group_value(zero + place, group, groups, mask).to(tl.int32)
+        for entry in tl.static_range(ENTRIES):
+            found = found + (group_value(zero + place, (k + start_of(entry, BITS, PIECE)) // GROUP, groups, mask), )
+    return found
+
+
+@nereid.jit
+def zero_of(found, entry: tl.constexpr, ENTRIES: tl.constexpr, BITS: tl.constexpr):
+    """The zero of an entry of `of_groups`."""
+    if len(found) > ENTRIES:
+        return found[ENTRIES + entry].to(tl.int32)
     elif BITS == 4:
-        return tl.full((place.shape[0], 1), 8, tl.int32)
+        return tl.full(found[0].shape, 8, tl.int32)
     else:
         return None
 
@@ -83,9 +102,18 @@ def weight_product(out, x, weight, scale, zero, bias, parts, m_size, n_size, k_s
     weight_place = weight + (column + n).to(tl.int64)[:, None] * hinted(weight_stride, ALIGNED & 2 != 0, 16) + first.to(tl.int64) * (64 if BITS == 4 else 128) + lane
     group_place = (column + n).to(tl.int64) * groups
     total = tl.zeros((BN, BM), tl.float32)
+    ENTRIES: tl.constexpr = 1 if GROUP == 0 or GROUP % 128 == 0 else 128 // PIECE
     if GROUP == 0:
-        of_row = zero_of(zero, group_place, 0, groups, n_mask, BITS)
+        found = of_groups(scale, zero, group_place, 0, groups, n_mask, BITS, 128, PIECE, 1)
+        of_row = found[0].to(tl.float32)
+        zero_of_row = zero_of(found, 0, 1, BITS)
+    else:
+        # Scales and zeros are read one step ahead, so that their latency is behind the product.
+        following = of_groups(scale, zero, group_place, first * 128, groups, n_mask, BITS, GROUP, PIECE, ENTRIES)
     for block in range(first, last):
+        if GROUP != 0:
+            own = following
+            following = of_groups(scale, zero, group_place, block * 128 + 128, groups, n_mask, BITS, GROUP, PIECE, ENTRIES)
         for piece in tl.static_range(PIECES):
             START: tl.constexpr = piece * PIECE
             k = block * 128 + START
@@ -94,36 +122,27 @@ def weight_product(out, x, weight, scale, zero, bias, parts, m_size, n_size, k_s
                 low = loaded(x_place + START, m_mask, lane < k_known - k, EVEN & 1 == 0, EVEN & 4 == 0)
                 high = loaded(x_place + (START + 64), m_mask, lane < k_known - (k + 64), EVEN & 1 == 0, EVEN & 4 == 0)
                 if GROUP == 0:
-                    total = weighted(widened(q & 15, of_row, BITS, OPERAND), low, total, PRECISION)
-                    total = weighted(widened(q >> 4, of_row, BITS, OPERAND), high, total, PRECISION)
+                    total = weighted(widened(q & 15, zero_of_row, BITS, OPERAND), low, total, PRECISION)
+                    total = weighted(widened(q >> 4, zero_of_row, BITS, OPERAND), high, total, PRECISION)
+                elif GROUP % 128 == 0:
+                    zeros = zero_of(own, 0, ENTRIES, BITS)
+                    found = weighted(widened(q & 15, zeros, BITS, OPERAND), low, None, PRECISION)
+                    total += weighted(widened(q >> 4, zeros, BITS, OPERAND), high, found, PRECISION) * own[0].to(tl.float32)
                 else:
-                    group = k // GROUP
-                    own = zero_of(zero, group_place, group, groups, n_mask, BITS)
-                    found = weighted(widened(q & 15, own, BITS, OPERAND), low, None, PRECISION)
-                    factor = group_value(scale + group_place, group, groups, n_mask).to(tl.float32)
-                    if GROUP % 128 == 0:
-                        total += weighted(widened(q >> 4, own, BITS, OPERAND), high, found, PRECISION) * factor
-                    else:
-                        total += found * factor
-                        group = (k + 64) // GROUP
-                        own = zero_of(zero, group_place, group, groups, n_mask, BITS)
-                        found = weighted(widened(q >> 4, own, BITS, OPERAND), high, None, PRECISION)
-                        total += found * group_value(scale + group_place, group, groups, n_mask).to(tl.float32)
+                    total += weighted(widened(q & 15, zero_of(own, 2 * piece, ENTRIES, BITS), BITS, OPERAND), low, None, PRECISION) * own[2 * piece].to(tl.float32)
+                    total += weighted(widened(q >> 4, zero_of(own, 2 * piece + 1, ENTRIES, BITS), BITS, OPERAND), high, None, PRECISION) * own[2 * piece + 1].to(tl.float32)
             else:
                 inside = lane < k_known - k
                 q = loaded(weight_place + START, n_mask[:, None], inside, EVEN & 2 == 0, EVEN & 4 == 0)
                 value = loaded(x_place + START, m_mask, inside, EVEN & 1 == 0, EVEN & 4 == 0)
                 if GROUP == 0:
-                    total = weighted(widened(q, of_row, BITS, OPERAND), value, total, PRECISION)
+                    total = weighted(widened(q, zero_of_row, BITS, OPERAND), value, total, PRECISION)
                 else:
-                    group = k // GROUP
-                    own = zero_of(zero, group_place, group, groups, n_mask, BITS)
-                    found = weighted(widened(q, own, BITS, OPERAND), value, None, PRECISION)
-                    total += found * group_value(scale + group_place, group, groups, n_mask).to(tl.float32)
+                    total += weighted(widened(q, zero_of(own, piece, ENTRIES, BITS), BITS, OPERAND), value, None, PRECISION) * own[piece].to(tl.float32)
         x_place += 128
         weight_place += 64 if BITS == 4 else 128
     if GROUP == 0:
-        total = total * group_value(scale + group_place, 0, groups, n_mask).to(tl.float32)
+        total = total * of_row
     store_tile(out, bias, None, parts, part, tl.trans(total), 1, 1, tile_m * 0, row, column, m_size, n_size, 1, out_strides, bias_strides, tl.float32, False, False, None, True,
                EVEN & 3 != 3, ALIGNED & 4 != 0, MULTIPLE, BM, BN, WIDE)
 
