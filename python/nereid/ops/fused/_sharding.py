@@ -111,3 +111,19 @@ def scaled(a, b, a_scale, b_scale, bias, out_dtype):
     if b_scale.numel() == 1 or b_scale.shape[0] == b.shape[0]:
         rules.append(placed(Shard(1), Replicate(), Shard(0)))
     return rules
+
+
+def low_rank(x, weight, a, b, scale, bias):
+    """The rule of `lora_linear`: sharded on the leading dimensions of x (..., k), on n, or on k without a bias."""
+    from torch.distributed.tensor import Partial, Replicate, Shard
+    last = x.ndim - 1
+
+    def placed(out, first, second, down, up):
+        return [out], [first, second, down, up, None, None if bias is None else up]
+
+    same = Replicate()
+    rules = [placed(same, same, same, same, same), placed(Shard(last), same, Shard(0), same, Shard(0))]
+    rules += [placed(Shard(d), Shard(d), same, same, same) for d in range(last)]
+    if bias is None:
+        rules.append(placed(Partial(), Shard(last), Shard(1), Shard(1), same))
+    return rules
