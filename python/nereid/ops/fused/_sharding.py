@@ -127,3 +127,13 @@ def low_rank(x, weight, a, b, scale, bias):
     if bias is None:
         rules.append(placed(Partial(), Shard(last), Shard(1), Shard(1), same))
     return rules
+
+
+def grouped_scaled(a, b, a_scale, b_scale, ends, out_dtype):
+    """The rule of `grouped_scaled_mm`: sharded on the rows of all matrices `b`, and their scales with them. Blocks of 128 rows are not cut."""
+    from torch.distributed.tensor import Replicate, Shard
+    same = Replicate()
+    rules = [([same], [same] * 5 + [None])]
+    if b_scale.ndim == 1 or b_scale.shape[1] == b.shape[1]:
+        rules.append(([Shard(1)], [same, Shard(1), same, same if b_scale.ndim == 1 else Shard(1), same, None]))
+    return rules

@@ -7,11 +7,10 @@ import torch
 
 from .._launch import DTYPES, OPMATH, launch
 from .._strided import cdiv, step_up
+from ..grouped import grouped_outer, grouped_rows
 from ..kernels import experts as kernels
 from . import _arguments, _sharding
 from ._declare import operator
-from ._grouped import grouped_outer, grouped_rows, power_above
-from .grouped import check_ends
 from .linear import rows_of, wanted
 
 SCORES = ("softmax", "sigmoid")

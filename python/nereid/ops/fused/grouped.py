@@ -2,10 +2,9 @@
 
 import torch
 
-from ..products import multiply
+from ..grouped import grouped_into
 from . import _arguments, _sharding
 from ._declare import operator
-from ._grouped import grouped_outer, grouped_rows
 
 
 def check_ends(ends, groups, device, name="ends"):
@@ -41,23 +40,6 @@ def _check_floats(a, b, ends):
     _arguments.floats(a=a, b=b)
     _arguments.one_dtype(a=a, b=b)
     return check(a, b, ends)
-
-
-def grouped_into(out, a, b, ends):
-    """Writes `grouped_mm` to `out`, which has its shape; contiguous for two matrices."""
-    if not out.numel():
-        return out
-    if a.dim() == b.dim() == 3:
-        multiply(out, a, b, None, (*out.shape, a.shape[2]), (out.stride(), (a.stride(0), 0, *a.stride()[1:]), (b.stride(0), 0, *b.stride()[1:]), (0, 0, 0)))
-    elif a.dim() == b.dim():
-        grouped_outer(out, a.t(), b, ends.contiguous())
-    elif not ends.shape[0]:
-        out.zero_()
-    elif a.dim() == 2:
-        grouped_rows(out, a, b.transpose(1, 2), ends.contiguous())
-    else:
-        grouped_rows(out.t(), b.t(), a, ends.contiguous())
-    return out
 
 
 def _save(ctx, inputs, output):

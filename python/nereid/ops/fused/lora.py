@@ -7,12 +7,12 @@ import nereid.language as tl
 from .. import products
 from .._launch import launch
 from .._strided import NARROW, cdiv
+from ..grouped import precision_of
 from ..kernels.lora import lora_product
+from ..scaled import cut_parts, finish
 from . import _arguments, _sharding
 from ._declare import operator
-from ._grouped import precision_of
 from .linear import check_layer, linear_weight_backward, linear_x_backward, product_into, rows_of, wanted
-from .quantized import cut_parts, finish
 
 _SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "rank", "tiles_of_part")}
 #: Up to these numbers of rows of a tile and of the rank, the low-rank product is computed along with the other one.
@@ -42,13 +42,14 @@ def _apply(x, weight, a, b, scale, bias):
     cut = products.tiles(x.device, x.dtype, 1, m, n, k, precision)
     low, step = None, max(16, 1 << (rank - 1).bit_length())
     if cut.m > TOGETHER_ROWS or rank > TOGETHER_RANK:
-        low, step = torch.empty((m, rank), dtype=x.dtype, device=x.device), min(step, 64)
+        low, step = torch.empty((m, rank), dtype=x.dtype, device=x.device), min(step, 32)
         product_into(low, x, a.t(), alpha=scale)
     acc = tl.float64 if x.dtype == torch.float64 else tl.float32
     each, parts, workspace = cut_parts(matrix, m, n, cdiv(k, cut.k), cut.parts)
     unit = 16 // x.element_size()
     w_unit = "k" if weight.stride(1) == 1 else "n" if weight.stride(0) == 1 else None
     multiple = [number % unit == 0 for number in (x.stride(0), weight.stride(1 if w_unit == "n" else 0), n, k, a.stride(0))]
+    multiple.append(b.stride(0) % unit == 0 and rank % unit == 0)
     reach = max(cut.k * x.stride(1), cut.n * weight.stride(0) + cut.k * weight.stride(1), cut.m * n)
     arguments = {
         "out": matrix, "x": x, "weight": weight, "a": a, "b": b, "low": low, "bias": bias if parts == 1 else None, "parts": workspace, "scale": float(scale), "m_size": m, "n_size": n,
@@ -56,7 +57,7 @@ def _apply(x, weight, a, b, scale, bias):
         "b_strides": b.stride(), "bias_strides": None if bias is None or bias.stride(0) == 1 else (0, 0, bias.stride(0))
     }
     constants = {
-        "ACC": acc, "PRECISION": precision, "X_UNIT": x.stride(1) == 1, "W_UNIT": w_unit, "A_UNIT": a.stride(1) == 1, "ALIGNED": sum(flag << i for i, flag in enumerate(multiple)),
+        "ACC": acc, "PRECISION": precision, "X_UNIT": x.stride(1) == 1, "W_UNIT": w_unit, "A_UNIT": a.stride(1) == 1, "B_UNIT": b.stride(1) == 1, "ALIGNED": sum(flag << i for i, flag in enumerate(multiple)),
         "MULTIPLE": unit, "EVEN": (m % cut.m == 0) | (n % cut.n == 0) << 1 | (k % cut.k == 0) << 2, "IN_ORDER": x.device.type == "cpu", "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k,
         "BR": step, "WIDE": reach > NARROW
     }

@@ -12,10 +12,10 @@ from .._launch import DTYPES, launch
 from .._strided import NARROW, cdiv, step_up
 from ..products import fp32_precision
 from ..kernels import weights as kernels
+from ..scaled import cut_parts, finish, parts_of
 from . import _arguments, _sharding
 from ._declare import operator
 from .linear import linear_x_backward, rows_of, wanted
-from .quantized import cut_parts, finish, parts_of
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 _SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "groups", "blocks_of_part", "group_size")}

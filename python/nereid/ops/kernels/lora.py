@@ -9,15 +9,16 @@ from .products import grouped, hinted, loaded, multiplied, store_tile
 
 @nereid.jit
 def lora_product(out, x, weight, a, b, low, bias, parts, scale, m_size, n_size, k_size, rank, tiles_of_part, out_strides, x_strides, weight_strides, a_strides, b_strides, bias_strides,
-                 ACC: tl.constexpr, PRECISION: tl.constexpr, X_UNIT: tl.constexpr, W_UNIT: tl.constexpr, A_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr,
+                 ACC: tl.constexpr, PRECISION: tl.constexpr, X_UNIT: tl.constexpr, W_UNIT: tl.constexpr, A_UNIT: tl.constexpr, B_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr,
                  EVEN: tl.constexpr, IN_ORDER: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, BR: tl.constexpr, WIDE: tl.constexpr):
     """Grid: (tiles of the result, parts of k).
 
     low               (m, rank), contiguous, scale * x @ a^T in the dtype of `x`; or None: each program computes its rows of it along with its tile, from the same tiles of `x`,
                       for its part of k. BR is at least `rank` then, else a step of it
     x_strides         (m, k); weight_strides: (n, k); a_strides: (rank, k); b_strides: (n, rank)
-    X_UNIT, A_UNIT    whether the stride along k is 1; W_UNIT: which stride of `weight` is 1: "k", "n" or None
-    ALIGNED           bits: the other strides of `x` (1), of `weight` (2), n_size (4), k_size (8), the stride of `a` along its rows (16) are multiples of MULTIPLE
+    X_UNIT, A_UNIT    whether the stride along k is 1; W_UNIT: which stride of `weight` is 1: "k", "n" or None; B_UNIT: whether that of `b` along its rows is
+    ALIGNED           bits: the other strides of `x` (1), of `weight` (2), n_size (4), k_size (8), the stride between rows of `a` (16), that of `b` and the rank (32) are
+                      multiples of MULTIPLE
     EVEN              bits: m (1), n (2), k (4) are multiples of the tile's sizes
     Others: as for `product`.
     """
@@ -57,17 +58,22 @@ def lora_product(out, x, weight, a, b, low, bias, parts, scale, m_size, n_size, 
             a_place += BK * a_k
         x_place += BK * x_k
         w_place += BK * w_k
-    columns = tl.arange(0, BN)[None, :]
-    b_place = b + (column + columns).to(tl.int64) * b_strides[0]
+    columns = tl.arange(0, BN)[:, None]
+    ranks = tl.arange(0, BR)[None, :]
+    b_place = b + (column + columns).to(tl.int64) * hinted(b_strides[0], ALIGNED & 32 != 0, MULTIPLE) + ranks * step(b_strides[1], B_UNIT, True)
     b_mask = columns < n_size - column
+    rank_known = hinted(rank, ALIGNED & 32 != 0, MULTIPLE)
     if low is None:
-        up = tl.load(b_place + r[:, None] * b_strides[1], mask=(r < rank)[:, None] & b_mask, other=0)
-        total = multiplied((reduced * scale.to(ACC)).to(up.dtype), up, total, False, False, None, PRECISION)
+        up = tl.load(b_place, mask=b_mask & (ranks < rank_known), other=0)
+        total = multiplied((reduced * scale.to(ACC)).to(up.dtype), up, total, False, True, None, PRECISION)
     elif part == 0:
-        for start in range(0, rank, BR):
-            inside = r < rank - start
-            up = tl.load(b_place + (start + r)[:, None] * b_strides[1], mask=inside[:, None] & b_mask, other=0)
-            reduced = tl.load(low + (row + i).to(tl.int64) * rank + (start + r)[None, :], mask=row_mask & inside[None, :], other=0)
-            total = multiplied(reduced, up, total, False, False, None, PRECISION)
+        low_place = low + (row + i).to(tl.int64) * rank_known + ranks
+        for start in range(0, rank_known, BR):
+            inside = ranks < rank_known - start
+            up = tl.load(b_place, mask=b_mask & inside, other=0)
+            reduced = tl.load(low_place, mask=row_mask & inside, other=0)
+            total = multiplied(reduced, up, total, False, True, None, PRECISION)
+            b_place += BR * step(b_strides[1], B_UNIT, True)
+            low_place += BR
     store_tile(out, bias, None, parts, part, total, 1, 1, tile_m * 0, row, column, m_size, n_size, 1, out_strides, bias_strides, ACC, False, False, None, True, EVEN & 3 != 3,
                ALIGNED & 4 != 0, MULTIPLE, BM, BN, WIDE)

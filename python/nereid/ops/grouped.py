@@ -1,4 +1,4 @@
-"""The host side of `kernels/grouped.py`."""
+"""Products of groups: the host side of `kernels/grouped.py`."""
 
 import functools
 
@@ -6,10 +6,10 @@ import torch
 
 import nereid.language as tl
 
-from .. import products
-from .._launch import launch
-from .._strided import NARROW, cdiv
-from ..kernels.grouped import grouped_outer_product, grouped_product
+from . import products
+from ._launch import launch
+from ._strided import NARROW, cdiv
+from .kernels.grouped import grouped_outer_product, grouped_product
 
 _SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "groups", "row_divisor", "a_divisor", "b_divisor")}
 
@@ -97,4 +97,21 @@ def grouped_outer(out, a, b, ends, a_rows=None, b_rows=None, a_divisor=1, b_divi
         "EVEN": (n % cut.m == 0) | (k % cut.n == 0) << 1, "GROUPS": power_above(groups), "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k
     }
     launch(grouped_outer_product, (cdiv(n, cut.m) * cdiv(k, cut.n), groups), a.device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
+    return out
+
+
+def grouped_into(out, a, b, ends):
+    """Writes products of groups to `out`, which has the shape of the result; contiguous for two matrices. The four forms: `fused.grouped_mm`."""
+    if not out.numel():
+        return out
+    if a.dim() == b.dim() == 3:
+        products.multiply(out, a, b, None, (*out.shape, a.shape[2]), (out.stride(), (a.stride(0), 0, *a.stride()[1:]), (b.stride(0), 0, *b.stride()[1:]), (0, 0, 0)))
+    elif a.dim() == b.dim():
+        grouped_outer(out, a.t(), b, ends.contiguous())
+    elif not ends.shape[0]:
+        out.zero_()
+    elif a.dim() == 2:
+        grouped_rows(out, a, b.transpose(1, 2), ends.contiguous())
+    else:
+        grouped_rows(out.t(), b.t(), a, ends.contiguous())
     return out
