@@ -1,10 +1,13 @@
 """Linear layers with weights in 4 and 8 bits."""
 
+import nereid
+import nereid.language as tl
 import pytest
 import torch
 from fused_checks import check, compare, layouts, random
 
 from nereid.ops import fused
+from nereid.ops.kernels import weights as kernels
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32]
 
@@ -45,6 +48,24 @@ def test_quantize_int4_of_zeros_and_constants():
         for symmetric in (False, True):
             w = torch.full((2, 64), value)
             torch.testing.assert_close(fused.dequantize_int4(*fused.quantize_int4(w, 32, symmetric), 64, 32), w)
+
+
+@nereid.jit
+def widen_all(out, BITS: tl.constexpr):
+    """Numbers in rows, zeros in columns."""
+    q = tl.arange(0, 16)[:, None].to(tl.uint8)
+    zero = tl.arange(0, 16)[None, :]
+    found = kernels.widened(tl.broadcast_to(q, (16, 16)), zero, BITS, out.dtype.element_ty)
+    tl.store(out + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :], found)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_numbers_minus_zeros_are_exact(dtype, target):
+    """In the dtypes in which GPUs multiply; on CPUs operands are fp32."""
+    out = torch.empty(16, 16, dtype=dtype, device=target)
+    widen_all[(1, )](out, 4)
+    numbers = torch.arange(16, device=target)
+    assert torch.equal(out, (numbers[:, None] - numbers[None, :]).to(dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

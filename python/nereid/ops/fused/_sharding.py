@@ -18,7 +18,7 @@ def elementwise(*tensors):
     return rule
 
 
-def layer(x, weight, bias, activation, residual):
+def layer(x, weight, bias=None, activation="none", residual=None):
     """The rule of x (..., k) @ weight (n, k).T with bias, activation and residual: sharded on the leading dimensions, on n, or on k where nothing follows."""
     from torch.distributed.tensor import Partial, Replicate, Shard
     last = x.ndim - 1
@@ -41,7 +41,7 @@ def gated_layer(x, gate_weight, up_weight):
     return rules + [([Shard(d)], [Shard(d), Replicate(), Replicate()]) for d in range(last)]
 
 
-def grouped(a, b, ends):
+def grouped(a, b, ends=None):
     """The rule of `grouped_mm`: sharded on dimensions that are not in groups, on the summed one (partial sums) unless that is in groups, and on the batch."""
     from torch.distributed.tensor import Partial, Replicate, Shard
     first, second, added = a.ndim - 2, b.ndim - 2, None if ends is None else Replicate()
@@ -66,7 +66,7 @@ def choice(logits, *others):
     return [([placed, placed], [placed, *rest]) for placed in (Replicate(), *(Shard(d) for d in range(logits.ndim - 1)))]
 
 
-def combination(x, rows, places, weights):
+def combination(x, rows, places, weights=None):
     """The rule of `moe_combine`: sharded on the columns of `x`."""
     from torch.distributed.tensor import Replicate, Shard
     rest = [Replicate(), Replicate(), None if weights is None else Replicate()]
@@ -84,7 +84,7 @@ def quantized_layer(zeros):
 
     def rule(x, weight, scale, *others):
         from torch.distributed.tensor import Replicate, Shard
-        zero, bias = (others[0], others[1]) if zeros else (None, others[0])
+        zero, bias = (*others, None, None)[:2] if zeros else (None, *others, None)[:2]
         last = x.ndim - 1
 
         def placed(out, first, second):
@@ -97,23 +97,23 @@ def quantized_layer(zeros):
     return rule
 
 
-def scaled(a, b, a_scale, b_scale, bias, out_dtype):
+def scaled(a, b, a_scale, b_scale, bias=None, out_dtype=None):
     """The rule of `scaled_mm`: sharded on the rows of `a` or on those of `b`, and scales with them where there is one for each row. Blocks of 128 rows of `b` are not cut."""
     from torch.distributed.tensor import Replicate, Shard
 
     def scale(placement, tensor, rows):
-        return placement if tensor.ndim and tensor.shape[0] == rows and tensor.numel() > 1 else Replicate()
+        return placement if tensor.ndim and tensor.shape[0] == rows and tensor.shape.numel() > 1 else Replicate()
 
     def placed(out, first, second):
         return [out], [first, second, scale(first, a_scale, a.shape[0]), scale(second, b_scale, b.shape[0]), None if bias is None else second, None]
 
     rules = [placed(Replicate(), Replicate(), Replicate()), placed(Shard(0), Shard(0), Replicate())]
-    if b_scale.numel() == 1 or b_scale.shape[0] == b.shape[0]:
+    if b_scale.shape.numel() == 1 or b_scale.shape[0] == b.shape[0]:
         rules.append(placed(Shard(1), Replicate(), Shard(0)))
     return rules
 
 
-def low_rank(x, weight, a, b, scale, bias):
+def low_rank(x, weight, a, b, scale=1.0, bias=None):
     """The rule of `lora_linear`: sharded on the leading dimensions of x (..., k), on n, or on k without a bias."""
     from torch.distributed.tensor import Partial, Replicate, Shard
     last = x.ndim - 1
@@ -129,7 +129,7 @@ def low_rank(x, weight, a, b, scale, bias):
     return rules
 
 
-def grouped_scaled(a, b, a_scale, b_scale, ends, out_dtype):
+def grouped_scaled(a, b, a_scale, b_scale, ends, out_dtype=None):
     """The rule of `grouped_scaled_mm`: sharded on the rows of all matrices `b`, and their scales with them. Blocks of 128 rows are not cut."""
     from torch.distributed.tensor import Replicate, Shard
     same = Replicate()
