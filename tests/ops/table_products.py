@@ -15,6 +15,8 @@ OPINFOS = {
     "addr": (("addr", ), _SUMS),
     "_addmm_activation": ((), {}),
     "_int_mm": ((), {}),
+    "_grouped_mm": ((), {}),
+    "_scaled_grouped_mm": ((), {}),
     "_scaled_dot_product_flash_attention_for_cpu": (("nn.functional.scaled_dot_product_attention", ), _ATTENTION),
     "_scaled_dot_product_flash_attention_for_cpu_backward": (("nn.functional.scaled_dot_product_attention", ), _ATTENTION),
 }

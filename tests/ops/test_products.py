@@ -294,3 +294,59 @@ def test_chosen_tiles_go_first(target, monkeypatch):
     check(torch.mm, random(torch.float32, 50, 70, device=target), random(torch.float32, 70, 60, device=target))
     products.tiles.cache_clear()
     assert (found[0]["BM"], found[0]["BN"], found[0]["BK"]) == (16, 32, 16)
+
+
+GROUPED = {"rows": ((24, 32), (4, 32, 16)), "columns": ((4, 16, 32), (32, 24)), "summed": ((16, 24), (24, 32)), "batch": ((4, 8, 32), (4, 32, 16))}
+
+
+@pytest.mark.parametrize("form", GROUPED)
+def test_grouped_mm(form, target):
+    """All forms with their gradients, which are ATen's, of products of groups again."""
+    offs = None if form == "batch" else torch.tensor([3, 8, 8, 24], dtype=torch.int32, device=target)
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        for flipped in (False, True):
+            a, b = (random(dtype, *shape, device=target) for shape in GROUPED[form])
+            if flipped:
+                a, b = (x.mT.contiguous().mT for x in (a, b))
+            got, want = [], []
+            for results, ours in ((want, False), (got, True)):
+                with nereid.ops.use(only=["_grouped_mm", "bmm", "mm"] if ours else []):
+                    leaves = [x.detach().requires_grad_() for x in (a, b)]
+                    nereid.ops.report(clear=True)
+                    results.append(torch._grouped_mm(*leaves, offs=offs))
+                    if ours:
+                        assert [(row.overload, row.route) for row in nereid.ops.report()] == [("_grouped_mm", "nereid")]
+                    results += torch.autograd.grad(results[0], leaves, torch.ones_like(results[0]))
+            for x, y in zip(got, want):
+                assert x.dtype == y.dtype and x.stride() == y.stride()
+                torch.testing.assert_close(x, y, atol=0.13 if dtype == torch.bfloat16 else 0.02 if dtype == torch.float16 else 1e-4, rtol=1e-2)
+
+
+def test_grouped_mm_leaves_to_aten_what_it_refuses(target):
+    a, b, offs = random(torch.float32, 8, 16, device=target), random(torch.float32, 2, 16, 8, device=target), torch.tensor([3, 8], dtype=torch.int32, device=target)
+    for change, message in (({"offs": offs.long()}, "int32"), ({"offs": None}, "offsets"), ({"bias": a[0]}, "Bias"), ({"a": a.double(), "b": b.double()}, "Double"),
+                            ({"a": random(torch.float32, 8, 17, device=target)[:, 1:]}, "16 bytes")):
+        given = {"a": a, "b": b, "offs": offs, "bias": None} | change
+        with nereid.ops.use(only=["_grouped_mm"]), pytest.raises((RuntimeError, ValueError), match=message):
+            torch._grouped_mm(given["a"], given["b"], offs=given["offs"], bias=given["bias"])
+
+
+def test_scaled_grouped_mm(target):
+    """On the CPU ATen has none: what the operator computes is asked directly."""
+    operator = nereid.ops.OPERATORS["_scaled_grouped_mm"]
+    form, = operator.forms
+    a, b = random(torch.float32, 20, 32, device=target).to(torch.float8_e4m3fn), random(torch.float32, 3, 16, 32, device=target).to(torch.float8_e4m3fn).mT
+    a_scale, b_scale, offs = random(torch.float32, 20, device=target), random(torch.float32, 3, 16, device=target), torch.tensor([4, 4, 20], dtype=torch.int32, device=target)
+    args, kwargs = (a, b, a_scale, b_scale), {"offs": offs, "out_dtype": torch.bfloat16}
+    got = operator.call(form, form.bind(args, kwargs)[0], None)
+    groups = torch.bucketize(torch.arange(20), offs.cpu(), right=True).to(target)
+    want = torch.einsum("mk,mkn->mn", a.double(), b.double()[groups]) * a_scale.double()[:, None] * b_scale.double()[groups]
+    assert got.dtype == torch.bfloat16 and got.stride() == (16, 1)
+    torch.testing.assert_close(got.double(), want, atol=0.2, rtol=1e-2)
+    for change, why in (({"bias": a_scale}, "bias"), ({"out_dtype": torch.float32}, "dtype"), ({"offs": offs.long()}, "offsets")):
+        assert operator.call(form, form.bind(args, kwargs | change)[0], None).reason == why
+    if target != "cpu":
+        with nereid.ops.use(only=["_scaled_grouped_mm"]):
+            nereid.ops.report(clear=True)
+            torch.testing.assert_close(torch._scaled_grouped_mm(*args, **kwargs), got, atol=0, rtol=0)
+            assert [row.route for row in nereid.ops.report()] == ["nereid"]

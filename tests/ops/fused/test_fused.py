@@ -9,7 +9,7 @@ from nereid.ops import fused
 
 
 #: Parts of names of operators without gradient.
-NO_GRADIENT = ("quantize", "cache", "scaled", "paged", "latent")
+NO_GRADIENT = ("quantize", "cache", "scaled", "paged", "latent", "int4", "int8")
 
 
 def gated(target):
@@ -61,7 +61,25 @@ def linear(target):
 def products(target):
     # opcheck computes with the arguments what PyTorch does not have for 8-bit floats.
     x, weight = (random(4, 32, device=target, seed=2) * 40).to(torch.int8), (random(16, 32, device=target) * 40).to(torch.int8)
-    return {"scaled_mm": (x, weight, random(4, device=target), random(1, device=target), None, torch.float32)}
+    groups = (x, weight.view(2, 8, 32), random(4, device=target), random(2, 8, device=target), torch.tensor([1, 3], device=target))
+    packed, scale, zero = fused.quantize_int4(random(16, 64, device=target), 32)
+    wide = random(4, 64, device=target)
+    return {
+        "scaled_mm": (x, weight, random(4, device=target), random(1, device=target), None, torch.float32), "grouped_scaled_mm": (*groups, torch.float32), "linear_int4": (wide, packed, scale, zero, None, 32),
+        "linear_int8": (x.float(), weight, random(16, 1, device=target)), "dequantize_int4": (packed, scale, zero, 64, 32),
+        "lora_linear": (wide, random(16, 64, device=target), random(4, 64, device=target), random(16, 4, device=target), 0.5, random(16, device=target))
+    }
+
+
+def experts(target):
+    chosen = torch.tensor([[0, 2], [2, 1], [-1, 0], [2, 0]], device=target)
+    x, weights = random(4, 32, device=target), random(4, 2, device=target)
+    rows, ends, places, _ = fused.moe_align(chosen, 3)
+    mixture = (x, random(3, 32, 32, device=target), random(3, 32, 16, device=target), weights, chosen)
+    return {
+        "grouped_mm": (x, random(3, 32, 8, device=target), torch.tensor([1, 1, 3], device=target)), "topk_softmax": (x, 3, "softmax", True), "moe_align": (chosen, 3, 4),
+        "moe_combine": (random(8, 32, device=target), rows, places, weights), "moe_swiglu": mixture, "moe_swiglu_saving": mixture
+    }
 
 
 def optimizers(target):
@@ -87,7 +105,7 @@ def attentions(target):
 
 def samples(target):
     """{name: (operator, arguments)}: a sample of every operator, by family."""
-    families = (gated, norms, quantized, rotary, losses, linear, products, optimizers, attentions)
+    families = (gated, norms, quantized, rotary, losses, linear, products, experts, optimizers, attentions)
     return {name: (fused.FUSED[name.split()[0]].overload, arguments) for family in families for name, arguments in family(target).items()}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from fused_checks import check, random
+from fused_checks import check, compare, random
 
 from nereid.ops import fused
 
@@ -84,3 +84,50 @@ def test_scaled_mm_errors(target):
         fused.scaled_mm(a, b, one, one, None, torch.int32)
     with pytest.raises(RuntimeError):
         fused.scaled_mm(a, b, one, one.clone().requires_grad_(), None, torch.float32).sum().backward()
+
+
+def grouped(a, b, a_scale, b_scale, ends, out_dtype=None):
+    """a (m, k), b (groups, n, k)."""
+    out, first = torch.zeros(a.shape[0], b.shape[1], dtype=torch.float64, device=a.device), 0
+    for g, end in enumerate(ends.tolist()):
+        own = a_scale if a_scale.numel() == 1 else a_scale[first:end]
+        out[first:end] = definition(a[first:end], b[g], own if own.numel() else a_scale[:0], b_scale[g]) if end > first else 0
+        first = end
+    return out
+
+
+@pytest.mark.parametrize("dtype", [E4M3, torch.int8], ids=str)
+@pytest.mark.parametrize("kind", ["tensor", "rows", "blocks"])
+def test_grouped_scaled_mm(kind, dtype, target):
+    """An empty group, a group of several tiles, rows behind the last end."""
+    for m, n, k, ends in ((19, 40, 64, (3, 10, 10, 17)), (150, 136, 200, (1, 140, 140, 150))):
+        a, b = eights(m, k, dtype, target), torch.stack([eights(n, k, dtype, target, seed=i) for i in range(4)])
+        shapes = {"tensor": ((1, ), (4, )), "rows": ((m, ), (4, n)), "blocks": ((m, -(-k // 128)), (4, -(-n // 128), -(-k // 128)))}[kind]
+        a_scale, b_scale = (scales(*shape, target=target, seed=i) for i, shape in enumerate(shapes))
+        got = fused.grouped_scaled_mm(a, b, a_scale, b_scale, torch.tensor(ends, device=target), torch.float32)
+        compare(got, grouped(a, b, a_scale, b_scale, torch.tensor(ends)), units=8 if target == "cpu" or dtype == torch.int8 else 2e4)
+
+
+def test_grouped_scaled_mm_of_strides_and_nothing(target):
+    a, b = eights(5, 32, E4M3, target), torch.stack([eights(16, 32, E4M3, target, seed=i) for i in range(2)])
+    a_scale, b_scale, ends = scales(10, target=target)[::2], scales(16, 2, target=target).t(), torch.tensor([2, 4], device=target)
+    a_scale[4] = float("nan")
+    got = fused.grouped_scaled_mm(a, b.mT.contiguous().mT, a_scale.unsqueeze(1), b_scale.unsqueeze(2), ends, torch.float32)
+    compare(got, grouped(a, b, a_scale, b_scale, ends), units=8 if target == "cpu" else 2e4)
+    assert fused.grouped_scaled_mm(a, b[:0], a_scale, b_scale[:0], ends[:0]).tolist() == [[0.0] * 16] * 5
+    assert fused.grouped_scaled_mm(a[:0], b, a_scale[:0], b_scale, ends).shape == (0, 16)
+
+
+def test_grouped_scaled_mm_errors(target):
+    a, b = eights(5, 32, E4M3, target), torch.stack([eights(16, 32, E4M3, target, seed=i) for i in range(2)])
+    a_scale, b_scale, ends = scales(5, target=target), scales(2, 16, target=target), torch.tensor([2, 4], device=target)
+    with pytest.raises(ValueError, match=r"`b_scale` has shape \(2, 15\): expected \(2,\), \(2, 16\), or blocks"):
+        fused.grouped_scaled_mm(a, b, a_scale, b_scale[:, :15], ends)
+    with pytest.raises(ValueError, match=r"`a_scale` has shape \(4,\): expected one element, \(5,\), or blocks"):
+        fused.grouped_scaled_mm(a, b, a_scale[:4], b_scale, ends)
+    with pytest.raises(ValueError, match=r"expected \(m, k\) and \(groups, n, k\)"):
+        fused.grouped_scaled_mm(a, b.mT, a_scale, b_scale, ends)
+    with pytest.raises(ValueError, match=r"`ends` has shape \(1,\): expected \(2,\)"):
+        fused.grouped_scaled_mm(a, b, a_scale, b_scale, ends[:1])
+    with pytest.raises(TypeError, match="`b` has dtype torch.int8, `a` torch.float8_e4m3fn"):
+        fused.grouped_scaled_mm(a, b.to(torch.int8), a_scale, b_scale, ends)

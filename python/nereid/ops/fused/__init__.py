@@ -5,16 +5,20 @@ They work on CPUs and GPUs, have gradients where they say so, run under `torch.c
 
 from ._declare import FUSED, register_sharding
 from .attention import attention
+from .experts import moe_align, moe_combine, moe_swiglu, topk_softmax
 from .gated import geglu, silu_and_mul, swiglu
+from .grouped import grouped_mm
 from .linear import linear, linear_swiglu
+from .lora import lora_linear
 from .losses import cross_entropy, linear_cross_entropy
 from .norms import add_layer_norm, add_rms_norm, layer_norm, rms_norm
 from .norms_quantized import (add_layer_norm_quantized, add_rms_norm_quantized, layer_norm_quantized, quantize, rms_norm_quantized, swiglu_quantized)
 from .optimizers import AdamW, adamw_, clip_gradients_, gradient_norm
 from .paged_attention import latent_attention_decode, paged_attention
-from .quantized import scaled_mm
+from .quantized import grouped_scaled_mm, scaled_mm
 from .rotary import cache_write, qk_norm_rope_cache, rope
+from .weights import dequantize_int4, linear_int4, linear_int8, quantize_int4
 
 __all__ = [
-    "AdamW", "FUSED", "adamw_", "add_layer_norm", "add_layer_norm_quantized", "add_rms_norm", "add_rms_norm_quantized", "attention", "cache_write", "clip_gradients_", "cross_entropy", "geglu", "gradient_norm", "latent_attention_decode", "layer_norm", "layer_norm_quantized", "linear", "linear_cross_entropy", "linear_swiglu", "paged_attention", "qk_norm_rope_cache", "quantize", "register_sharding", "rms_norm", "rms_norm_quantized", "rope", "scaled_mm", "silu_and_mul", "swiglu", "swiglu_quantized"
+    "AdamW", "FUSED", "adamw_", "add_layer_norm", "add_layer_norm_quantized", "add_rms_norm", "add_rms_norm_quantized", "attention", "cache_write", "clip_gradients_", "cross_entropy", "dequantize_int4", "geglu", "gradient_norm", "grouped_mm", "grouped_scaled_mm", "latent_attention_decode", "layer_norm", "layer_norm_quantized", "linear", "linear_cross_entropy", "linear_int4", "linear_int8", "linear_swiglu", "lora_linear", "moe_align", "moe_combine", "moe_swiglu", "paged_attention", "qk_norm_rope_cache", "quantize", "quantize_int4", "register_sharding", "rms_norm", "rms_norm_quantized", "rope", "scaled_mm", "silu_and_mul", "swiglu", "swiglu_quantized", "topk_softmax"
 ]

@@ -4,11 +4,11 @@ import torch
 
 from ..functions import activation as activations
 from ..functions import linear as functions
+from ..grouped import grouped_rows
 from ..pointwise import FLOATS, Rule, run
 from ..products import multiply
 from . import _arguments, _sharding
 from ._declare import operator
-from ._grouped import grouped_rows
 from .gated import swiglu_backward
 
 #: {activation: the rule of its gradient, from the gradient of the result and the input}.

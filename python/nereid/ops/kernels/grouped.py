@@ -42,19 +42,19 @@ def tile_of_groups(tile, ends, groups, m_size, tiles_n, GROUPS: tl.constexpr, GR
 
 
 @nereid.jit
-def grouped_product(out, a, b, up, saved, rows, ends, m_size, n_size, k_size, groups, row_divisor, a_strides, b_strides, saved_stride, PRECISION: tl.constexpr, ACC: tl.constexpr,
-                    A_UNIT: tl.constexpr, B_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, EVEN: tl.constexpr, IN_ORDER: tl.constexpr, GROUPS: tl.constexpr,
+def grouped_product(out, a, b, up, saved, rows, ends, m_size, n_size, k_size, groups, row_divisor, out_strides, a_strides, b_strides, saved_stride, PRECISION: tl.constexpr,
+                    ACC: tl.constexpr, OUT_UNIT: tl.constexpr, A_UNIT: tl.constexpr, B_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, EVEN: tl.constexpr, IN_ORDER: tl.constexpr, GROUPS: tl.constexpr,
                     GROUP: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, WIDE: tl.constexpr):
     """Grid: a bound on the number of tiles.
 
-    out               (m, n), contiguous; without `up` the sums
+    out               (m, n); without `up` the sums
     up                None, or a pointer to matrices with the strides of `b`: the result is silu(a b^T) * (a up^T). The columns of both products alternate in a tile
     saved             None, or pointers to what silu is applied to and to what it is multiplied by; saved_stride: between their rows
     rows              None, or the row of `a` for every row of the result, times row_divisor
     ends              None for one group, or where the groups end; rows behind the last end are zero
-    a_strides         (m, k); b_strides: (group, n, k)
-    A_UNIT            whether the stride of `a` along k is 1; B_UNIT: which stride of `b` is 1: "k", "n" or None
-    ALIGNED           bits: the other strides of `a` (1), of `b` and `up` (2), n_size and saved_stride (4), k_size (16) are multiples of MULTIPLE
+    out_strides       (m, n); a_strides: (m, k); b_strides: (group, n, k)
+    OUT_UNIT          whether the stride of `out` along n is 1; A_UNIT: that of `a` along k; B_UNIT: which stride of `b` is 1: "k", "n" or None
+    ALIGNED           bits: the other strides of `a` (1), of `b` and `up` (2), n_size and saved_stride (4), the stride of `out` along m (8), k_size (16) are multiples of MULTIPLE
     EVEN              bits: n_size (2), k_size (4) are multiples of the tile's sizes
     GROUPS            a power of 2 above the number of groups
     Other constants: as for `product`.
@@ -77,7 +77,8 @@ def grouped_product(out, a, b, up, saved, rows, ends, m_size, n_size, k_size, gr
     i = tl.arange(0, BM)
     row_mask = (i < end - row)[:, None]
     if rows is not None:
-        source = tl.load(rows + row + i, mask=i < end - row, other=0).to(tl.int64) // row_divisor
+        # In 32 bits: a division of 64 bits is a call, between which products could not overlap.
+        source = tl.load(rows + row + i, mask=i < end - row, other=0) // row_divisor
     else:
         source = row + i
     j = tl.expand_dims(tl.arange(0, BN), 1 if B_TRANSPOSED else 0)
@@ -118,7 +119,9 @@ def grouped_product(out, a, b, up, saved, rows, ends, m_size, n_size, k_size, gr
             tl.store(saved[0] + offset, gate.to(saved[0].dtype.element_ty), mask=mask)
             tl.store(saved[1] + offset, other.to(saved[1].dtype.element_ty), mask=mask)
         total = activation.silu(gate, out.dtype.element_ty.primitive_bitwidth == 16) * other
-    tl.store(out + place * n_known + column + columns, total.to(out.dtype.element_ty), mask=mask)
+    out_n = step(out_strides[1], OUT_UNIT, WIDE)
+    out_place = out + place * hinted(out_strides[0], ALIGNED & 8 != 0, MULTIPLE) + column.to(tl.int64) * out_n + columns * out_n
+    tl.store(out_place, total.to(out.dtype.element_ty), mask=mask)
 
 
 @nereid.jit
@@ -129,7 +132,7 @@ def grouped_outer_product(out, a, b, a_rows, b_rows, ends, m_size, n_size, k_siz
 
     out               (groups, n, k), contiguous
     a_rows, b_rows    None, or the rows of `a` and of `b` for every row, times a_divisor and b_divisor
-    a_strides         (row, n); b_strides: (row, k); A_UNIT, B_UNIT: whether the second one is 1
+    a_strides         (row, n); b_strides: (row, k); A_UNIT, B_UNIT: which one is 1: "row", "column" or None
     ALIGNED           bits: the stride of the rows of `a` (1), of `b` (2), n_size (4), k_size (8) are multiples of MULTIPLE; EVEN: bits: n_size (1), k_size (2) are
                       multiples of the tile's sizes (BM, BN)
     BK                rows that are taken at once
@@ -143,19 +146,28 @@ def grouped_outer_product(out, a, b, a_rows, b_rows, ends, m_size, n_size, k_siz
     r = tl.arange(0, BK)
     i_mask = i < hinted(n_size, ALIGNED & 4 != 0, MULTIPLE) - tile_n * BM
     j_mask = j < hinted(k_size, ALIGNED & 8 != 0, MULTIPLE) - tile_k * BN
-    a_place = a + (tile_n * BM).to(tl.int64) * step(a_strides[1], A_UNIT, True) + i * step(a_strides[1], A_UNIT, True)
-    b_place = b + (tile_k * BN).to(tl.int64) * step(b_strides[1], B_UNIT, True) + j * step(b_strides[1], B_UNIT, True)
+    a_place = a + (tile_n * BM).to(tl.int64) * step(a_strides[1], A_UNIT == "column", True) + i * step(a_strides[1], A_UNIT == "column", True)
+    b_place = b + (tile_k * BN).to(tl.int64) * step(b_strides[1], B_UNIT == "column", True) + j * step(b_strides[1], B_UNIT == "column", True)
+    a_step = step(hinted(a_strides[0], ALIGNED & 1 != 0, MULTIPLE), A_UNIT == "row", True)
+    b_step = step(hinted(b_strides[0], ALIGNED & 2 != 0, MULTIPLE), B_UNIT == "row", True)
+    # Rows are looked up one step ahead, so that the latency is behind a product.
+    a_next, b_next = first + r, first + r
+    if a_rows is not None:
+        a_next = tl.load(a_rows + first + r, mask=r < last - first, other=0) // a_divisor
+    if b_rows is not None:
+        b_next = tl.load(b_rows + first + r, mask=r < last - first, other=0) // b_divisor
     total = tl.zeros((BM, BN), ACC)
     for row in range(first, last, BK):
         inside = r < last - row
-        a_row = row + r
-        b_row = row + r
+        a_row, b_row = a_next, b_next
+        following = row + BK + r
+        a_next, b_next = following, following
         if a_rows is not None:
-            a_row = tl.load(a_rows + row + r, mask=inside, other=0) // a_divisor
+            a_next = tl.load(a_rows + following, mask=following < last, other=0) // a_divisor
         if b_rows is not None:
-            b_row = tl.load(b_rows + row + r, mask=inside, other=0) // b_divisor
-        x = loaded(a_place + a_row.to(tl.int64)[:, None] * hinted(a_strides[0], ALIGNED & 1 != 0, MULTIPLE), inside[:, None], i_mask, True, EVEN & 1 == 0)
-        y = loaded(b_place + b_row.to(tl.int64)[:, None] * hinted(b_strides[0], ALIGNED & 2 != 0, MULTIPLE), inside[:, None], j_mask, True, EVEN & 2 == 0)
+            b_next = tl.load(b_rows + following, mask=following < last, other=0) // b_divisor
+        x = loaded(a_place + a_row.to(tl.int64)[:, None] * a_step, inside[:, None], i_mask, True, EVEN & 1 == 0)
+        y = loaded(b_place + b_row.to(tl.int64)[:, None] * b_step, inside[:, None], j_mask, True, EVEN & 2 == 0)
         total = multiplied(x, y, total, True, False, None, PRECISION)
     rows = tile_n * BM + tl.arange(0, BM)[:, None]
     k_known = hinted(k_size, ALIGNED & 8 != 0, MULTIPLE)

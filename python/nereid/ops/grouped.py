@@ -1,4 +1,4 @@
-"""The host side of `kernels/grouped.py`."""
+"""Products of groups: the host side of `kernels/grouped.py`."""
 
 import functools
 
@@ -6,10 +6,10 @@ import torch
 
 import nereid.language as tl
 
-from .. import products
-from .._launch import launch
-from .._strided import NARROW, cdiv
-from ..kernels.grouped import grouped_outer_product, grouped_product
+from . import products
+from ._launch import launch
+from ._strided import NARROW, cdiv
+from .kernels.grouped import grouped_outer_product, grouped_product
 
 _SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "groups", "row_divisor", "a_divisor", "b_divisor")}
 
@@ -40,14 +40,14 @@ def _aligned(unit, *numbers):
 def grouped_rows(out, a, b, ends=None, up=None, saved=None, rows=None, row_divisor=1):
     """out (m, n) = a[rows // row_divisor] (m, k) @ b[group].T, `b` of shape (groups, n, k); with `up` silu(a @ b.T) * (a @ up.T). Arguments: as for the kernel.
 
-    out: contiguous, m and n not 0. saved: None, or two tensors (m, n) of equal strides, 1 along n. a, b, up: any strides.
+    out: any strides, m and n not 0. saved: None, or two tensors (m, n) of equal strides, 1 along n. a, b, up: any strides.
     """
     m, n = out.shape
     groups, _, k = b.shape
     width = 2 * n if up is not None else n
-    # Groups are taken to be of equal size.
+    # Groups are taken to be of equal size; with few rows, each to have a group of its own.
     precision = precision_of(a)
-    cut = whole_tiles(a.device, a.dtype, groups, cdiv(m, groups), width, k, precision)
+    cut = whole_tiles(a.device, a.dtype, min(groups, m), cdiv(m, groups), width, k, precision)
     unit = 16 // a.element_size()
     b_strides = b.stride()
     if up is not None and up.stride() != b_strides:
@@ -56,23 +56,27 @@ def grouped_rows(out, a, b, ends=None, up=None, saved=None, rows=None, row_divis
     b_other = b_strides[2] if b_unit == "n" else b_strides[1]
     saved_stride = saved[0].stride(0) if saved is not None else 0
     aligned = (_aligned(unit, a.stride(0)) | _aligned(unit, b_other, b_strides[0] if groups > 1 else 0) << 1 | _aligned(unit, n, saved_stride) << 2
-               | _aligned(unit, k) << 4)
+               | _aligned(unit, out.stride(0)) << 3 | _aligned(unit, k) << 4)
     columns = cut.n // 2 if up is not None else cut.n
     even = (n % columns == 0) << 1 | (k % cut.k == 0) << 2
-    reach = max(cut.k * a.stride(1), cut.k * b_strides[2] + cut.n * b_strides[1])
+    reach = max(cut.k * a.stride(1), cut.k * b_strides[2] + cut.n * b_strides[1], cut.n * out.stride(1))
     # Each group ends in a tile that may be incomplete, as do the rows behind the last group.
     tiles_m = cdiv(m, cut.m) if ends is None else min(m // cut.m + groups + 1, m)
     arguments = {
         "out": out, "a": a, "b": b, "up": up, "saved": saved, "rows": rows, "ends": ends, "m_size": m, "n_size": n, "k_size": k, "groups": groups,
-        "row_divisor": row_divisor, "a_strides": a.stride(), "b_strides": b_strides, "saved_stride": saved_stride
+        "row_divisor": row_divisor, "out_strides": out.stride(), "a_strides": a.stride(), "b_strides": b_strides, "saved_stride": saved_stride
     }
     constants = {
-        "PRECISION": precision, "ACC": tl.float64 if a.dtype == torch.float64 else tl.float32, "A_UNIT": a.stride(1) == 1, "B_UNIT": b_unit, "ALIGNED": aligned,
-        "MULTIPLE": unit, "EVEN": even, "IN_ORDER": a.device.type == "cpu", "GROUPS": power_above(groups), "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k,
+        "PRECISION": precision, "ACC": tl.float64 if a.dtype == torch.float64 else tl.float32, "OUT_UNIT": out.stride(1) == 1, "A_UNIT": a.stride(1) == 1, "B_UNIT": b_unit,
+        "ALIGNED": aligned, "MULTIPLE": unit, "EVEN": even, "IN_ORDER": a.device.type == "cpu", "GROUPS": power_above(groups), "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k,
         "WIDE": reach > NARROW
     }
     launch(grouped_product, tiles_m * cdiv(n, columns), a.device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
     return out
+
+
+def _unit(matrix):
+    return "column" if matrix.stride(1) == 1 else "row" if matrix.stride(0) == 1 else None
 
 
 def grouped_outer(out, a, b, ends, a_rows=None, b_rows=None, a_divisor=1, b_divisor=1, rows=None):
@@ -88,9 +92,26 @@ def grouped_outer(out, a, b, ends, a_rows=None, b_rows=None, a_divisor=1, b_divi
         "a_divisor": a_divisor, "b_divisor": b_divisor, "a_strides": a.stride(), "b_strides": b.stride()
     }
     constants = {
-        "PRECISION": precision, "ACC": tl.float64 if a.dtype == torch.float64 else tl.float32, "A_UNIT": a.stride(1) == 1, "B_UNIT": b.stride(1) == 1,
+        "PRECISION": precision, "ACC": tl.float64 if a.dtype == torch.float64 else tl.float32, "A_UNIT": _unit(a), "B_UNIT": _unit(b),
         "ALIGNED": _aligned(unit, a.stride(0)) | _aligned(unit, b.stride(0)) << 1 | _aligned(unit, n) << 2 | _aligned(unit, k) << 3, "MULTIPLE": unit,
         "EVEN": (n % cut.m == 0) | (k % cut.n == 0) << 1, "GROUPS": power_above(groups), "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k
     }
     launch(grouped_outer_product, (cdiv(n, cut.m) * cdiv(k, cut.n), groups), a.device, arguments, constants, _SIZES, num_warps=cut.warps, num_stages=cut.stages)
+    return out
+
+
+def grouped_into(out, a, b, ends):
+    """Writes products of groups to `out`, which has the shape of the result; contiguous for two matrices. The four forms: `fused.grouped_mm`."""
+    if not out.numel():
+        return out
+    if a.dim() == b.dim() == 3:
+        products.multiply(out, a, b, None, (*out.shape, a.shape[2]), (out.stride(), (a.stride(0), 0, *a.stride()[1:]), (b.stride(0), 0, *b.stride()[1:]), (0, 0, 0)))
+    elif a.dim() == b.dim():
+        grouped_outer(out, a.t(), b, ends.contiguous())
+    elif not ends.shape[0]:
+        out.zero_()
+    elif a.dim() == 2:
+        grouped_rows(out, a, b.transpose(1, 2), ends.contiguous())
+    else:
+        grouped_rows(out.t(), b.t(), a, ends.contiguous())
     return out

@@ -1,0 +1,98 @@
+"""Grouped products."""
+
+import pytest
+import torch
+from fused_checks import check, layouts, random
+
+from nereid.ops import fused
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+#: Shapes of the four forms with four groups; the last but one is empty, and something is behind the last end.
+FORMS = {
+    "rows": ((13, 33), (4, 33, 20)), "columns": ((4, 17, 33), (33, 13)), "summed": ((17, 13), (13, 20)), "batch": ((4, 9, 33), (4, 33, 20))
+}
+ENDS = (3, 10, 10, 12)
+
+
+def definition(a, b, ends=None):
+    if ends is None:
+        return a @ b
+    bounds = list(zip([0, *ends.tolist()], ends.tolist()))
+    if a.dim() == b.dim():
+        return torch.stack([a[:, first:end] @ b[first:end] for first, end in bounds])
+    last = bounds[-1][1] if bounds else 0
+    if a.dim() == 2:
+        return torch.cat([*(a[first:end] @ b[g] for g, (first, end) in enumerate(bounds)), a.new_zeros(a.shape[0] - last, b.shape[2])])
+    return torch.cat([*(a[g] @ b[:, first:end] for g, (first, end) in enumerate(bounds)), b.new_zeros(a.shape[1], b.shape[1] - last)], 1)
+
+
+def pair(form, dtype, target, shapes=None):
+    a, b = shapes or FORMS[form]
+    return [random(*a, dtype=dtype, device=target), random(*b, dtype=dtype, device=target, seed=1, scale=max(b[-2], 1)**-0.5)]
+
+
+def ends_of(form, target, ends=ENDS, dtype=torch.int32):
+    return None if form == "batch" else torch.tensor(ends, dtype=dtype, device=target)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("form", FORMS)
+def test_values_and_gradients(form, dtype, target):
+    check(fused.grouped_mm, definition, [*pair(form, dtype, target), ends_of(form, target)], units=8)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_strides(form, target):
+    a, b = pair(form, torch.float32, target)
+    for (_, first), (_, second) in zip(layouts(a), layouts(b)[1:] + layouts(b)[:1]):
+        check(fused.grouped_mm, definition, [first, second, ends_of(form, target, dtype=torch.int64)], units=8)
+    check(fused.grouped_mm, definition, [a.mT.contiguous().mT, b.mT.contiguous().mT, ends_of(form, target)], units=8)
+
+
+def test_larger_groups(target):
+    """Several tiles in a group, and groups of very different sizes."""
+    ends = torch.tensor([1, 140, 140, 300], device=target)
+    check(fused.grouped_mm, definition, [*pair("rows", torch.bfloat16, target, ((300, 96), (4, 96, 72))), ends], units=8)
+    check(fused.grouped_mm, definition, [*pair("summed", torch.bfloat16, target, ((72, 300), (300, 96))), ends], units=16)
+
+
+def test_second_gradients(target):
+    for form in FORMS:
+        a, b = (x.requires_grad_() for x in pair(form, torch.float64, target, [tuple(min(n, 4) if i < len(shape) - 2 else min(n, 5) for i, n in enumerate(shape)) for shape in FORMS[form]]))
+        ends = ends_of(form, target, (2, 2, 3, 4))
+        assert torch.autograd.gradgradcheck(lambda a, b: fused.grouped_mm(a, b, ends), (a, b), atol=1e-6)
+
+
+def test_ends_beyond_the_size_and_ends_with_strides(target):
+    a, b = pair("rows", torch.float32, target)
+    wanted = definition(a, b, torch.tensor([3, 13, 13, 13]))
+    torch.testing.assert_close(fused.grouped_mm(a, b, torch.tensor([3, 20, 2000, 3000], device=target)), wanted)
+    spread = torch.tensor([3, 0, 20, 0, 2000, 0, 3000, 0], device=target)[::2]
+    torch.testing.assert_close(fused.grouped_mm(a, b, spread), wanted)
+
+
+def test_empty(target):
+    for a, b in (((0, 33), (4, 33, 20)), ((13, 33), (4, 33, 0)), ((13, 0), (4, 0, 20))):
+        check(fused.grouped_mm, definition, [*pair("rows", torch.float32, target, (a, b)), ends_of("rows", target, (0, 0, 0, min(12, a[0])))], units=8)
+    assert fused.grouped_mm(torch.ones(3, 4, device=target), torch.ones(0, 4, 5, device=target), ends_of("rows", target, ())).tolist() == [[0.0] * 5] * 3
+    assert fused.grouped_mm(torch.ones(3, 0, device=target), torch.ones(0, 5, device=target), ends_of("summed", target, (0, 0))).tolist() == [[[0.0] * 5] * 3] * 2
+
+
+def test_errors(target):
+    a, b, ends = *pair("rows", torch.float32, target), ends_of("rows", target)
+    with pytest.raises(ValueError, match=r"`b` has shape \(4, 30, 20\): expected \(groups, 33, n\)"):
+        fused.grouped_mm(a, b[:, :30], ends)
+    with pytest.raises(ValueError, match=r"`ends` has shape \(3,\): expected \(4,\)"):
+        fused.grouped_mm(a, b, ends[:3])
+    with pytest.raises(TypeError, match="`ends` has dtype torch.float32: expected int32 or int64"):
+        fused.grouped_mm(a, b, ends.float())
+    with pytest.raises(ValueError, match="`ends` are None"):
+        fused.grouped_mm(a, b)
+    with pytest.raises(ValueError, match="`ends` are given"):
+        fused.grouped_mm(*pair("batch", torch.float32, target), ends)
+    with pytest.raises(TypeError, match="`b` has dtype torch.float64, `a` torch.float32"):
+        fused.grouped_mm(a, b.double(), ends)
+    with pytest.raises(TypeError, match="`a` has dtype torch.int32"):
+        fused.grouped_mm(a.int(), b.int(), ends)
+    with pytest.raises(ValueError, match=r"`a` has shape \(33,\): expected 2 or 3 dimensions"):
+        fused.grouped_mm(a[0], b, ends)

@@ -1,0 +1,113 @@
+"""What grouped products, quantised products and LoRA launch on a GPU, compiled for one that need not be there: matrix units are used without waits between products,
+operands come in vectors, and few numbers one by one."""
+
+import importlib
+import pkgutil
+import re
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from nereid.backends.compiler import GPUTarget
+
+import nereid.ops
+from nereid.ops import _launch, fused
+
+E4M3 = torch.float8_e4m3fn
+
+
+class Properties:
+    """Of an H200."""
+    multi_processor_count, name = 132, "NVIDIA H200"
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """What fused operators launch on tensors without memory is compiled for sm_90 instead: a list of (name of the kernel, PTX)."""
+    found = []
+
+    def launch(kernel, grid, device, arguments, constants, integers="i64", **options):
+        kinds = {name: _launch._type(value, integers.get(name, "i64") if type(integers) is dict else integers) for name, value in arguments.items()}
+        found.append((kernel.__name__, _launch.compile_kernel(kernel, device, kinds, constants, True, **options).asm["ptx"]))
+
+    monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties)
+    modules = [nereid.ops.products, importlib.import_module("nereid.ops.grouped"), importlib.import_module("nereid.ops.scaled")]
+    modules += [importlib.import_module(f"nereid.ops.fused.{module.name}") for module in pkgutil.iter_modules(fused.__path__)]
+    for module in modules:
+        if hasattr(module, "launch"):
+            monkeypatch.setattr(module, "launch", launch)
+    with FakeTensorMode():
+        yield found
+
+
+def new(*shape, dtype=torch.bfloat16):
+    return torch.empty(shape, dtype=dtype, device="cuda")
+
+
+def call(name, *args):
+    """Runs an operator without the dispatcher, which has no GPU."""
+    operator = fused.FUSED[name]
+    return operator.run(**operator.form.bind(args, {})[0])
+
+
+def scalar_loads(ptx):
+    return len(re.findall(r"ld\.global(?!\S*\.v\d)", ptx))
+
+
+def check(compiled, capfd, names, scalars):
+    """The kernels in their order; those whose name ends in "product" use matrix units and copies in the background. scalars: the most loads of single numbers in each."""
+    assert [name for name, _ in compiled] == names
+    for name, ptx in compiled:
+        if name.endswith("product"):
+            assert ("wgmma.mma_async" in ptx or "mma.sync" in ptx) and "cp.async" in ptx, name
+        assert scalar_loads(ptx) <= scalars, (name, scalar_loads(ptx))
+    assert "one after the other" not in capfd.readouterr().err
+
+
+def ends(groups):
+    return new(groups, dtype=torch.int32)
+
+
+@pytest.mark.parametrize("form", ["rows", "backward of rows", "summed"])
+def test_grouped_mm(form, compiled, capfd):
+    a, b = {"rows": (new(8192, 1024), new(8, 2048, 1024).mT), "backward of rows": (new(8192, 2048), new(8, 2048, 1024)), "summed": (new(8192, 1024).t(), new(8192, 2048))}[form]
+    call("grouped_mm", a, b, ends(8))
+    check(compiled, capfd, ["grouped_outer_product" if form == "summed" else "grouped_product"], 2)
+
+
+@pytest.mark.parametrize("tokens", [2, 4096])
+def test_moe_swiglu(tokens, compiled, capfd):
+    """Rows are gathered by asynchronous copies."""
+    call("moe_swiglu", new(tokens, 1024), new(8, 4096, 1024), new(8, 1024, 2048), new(tokens, 2, dtype=torch.float32), new(tokens, 2, dtype=torch.int64))
+    check(compiled, capfd, [*["count_experts"] * (tokens > 256), "place_pairs", "grouped_product", "grouped_product", "combine_pairs"], 20)
+    assert not compiled[0][1].count("atom.")
+
+
+def test_moe_weight_gradient(compiled, capfd):
+    """Indices of gathered rows are read ahead of the products."""
+    call("moe_weight_backward", new(8192, 2048), new(4096, 1024), new(8192, dtype=torch.int32), ends(8), False)
+    check(compiled, capfd, ["grouped_outer_product"], 12)
+
+
+@pytest.mark.parametrize("kind", ["rows", "blocks"])
+def test_grouped_scaled_mm(kind, compiled, capfd):
+    shapes = {"rows": ((8192, ), (8, 2048)), "blocks": ((8192, 8), (8, 16, 8))}[kind]
+    call("grouped_scaled_mm", new(8192, 1024, dtype=E4M3), new(8, 2048, 1024, dtype=E4M3), *(new(*shape, dtype=torch.float32) for shape in shapes), ends(8))
+    check(compiled, capfd, ["scaled_product"], 8)
+
+
+@pytest.mark.parametrize("m", [1, 512])
+@pytest.mark.parametrize("group", [0, 32, 128])
+def test_linear_int4(group, m, compiled, capfd):
+    groups = 1024 // group if group else 1
+    call("linear_int4", new(m, 1024), new(4096, 512, dtype=torch.uint8), new(4096, groups), new(4096, groups, dtype=torch.uint8), None, group)
+    check(compiled, capfd, ["weight_product", *["add_parts"] * (m == 1)], 16)
+
+
+@pytest.mark.parametrize("m,rank", [(16, 16), (4096, 16), (4096, 128)])
+def test_lora_linear(m, rank, compiled, capfd):
+    call("lora_linear", new(m, 2048), new(4096, 2048), new(rank, 2048), new(4096, rank), 0.5)
+    assert compiled[-1][0] in ("lora_product", "add_parts") and "wgmma.mma_async" in dict(compiled)["lora_product"]
+    assert scalar_loads(dict(compiled)["lora_product"]) <= 4
+    assert "one after the other" not in capfd.readouterr().err
