@@ -6,7 +6,7 @@ implementations). Every call that reaches a backend is recorded below autograd. 
 
     registered    `nereid.ops` has a kernel for it
     random        registered for GPUs only: on CPUs ATen draws its random numbers
-    composed      ATen computes it by other overloads, which are recorded instead, unless GPUs have a kernel of their own (`_foreach_*`)
+    composed      ATen computes it by other overloads, which are recorded instead, unless GPUs have a kernel of their own (WHOLE_ON_GPUS)
     view          a view or an allocation: nothing is computed
     missing       left to ATen
 
@@ -23,8 +23,8 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-#: Prefixes of operators that GPUs have kernels of, though CPUs compose them of others.
-WHOLE_ON_GPUS = ("_foreach_", "_fused_", "_amp_")
+#: Prefixes of operators that GPUs have kernels of, though CPUs compose them of others, or hide their work in a library.
+WHOLE_ON_GPUS = ("_foreach_", "_fused_", "_amp_", "convolution", "_grouped_mm")
 #: They allocate, or only look at a tensor's description.
 NOTHING = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "set_", "_local_scalar_dense", "is_same_size"}
 STATES = ("registered", "random", "missing", "composed", "view")

@@ -63,6 +63,8 @@ def test_samples(info, dtype, target):
     with nereid.ops.use():
         found = [run(function, sample, given) for _, function, sample, given in cases]
     for (what, *_), ((native, native_error), wide), (mine, error) in zip(cases, wanted, found):
+        if isinstance(native_error, NotImplementedError):
+            continue  # of a dtype that single tensors may have
         if native_error is not None or error is not None:
             assert native_error is not None and error is not None and type(error) is type(native_error), f"{what}: {error}; ATen: {native_error}"
             continue
@@ -78,22 +80,23 @@ def test_samples(info, dtype, target):
 @pytest.mark.parametrize("info", [info for info in INFOS if info.supports_autograd], ids=lambda info: info.name)
 def test_gradients(info, target):
     torch.manual_seed(0)
-    sample = next(iter(info.sample_inputs(target, torch.float64, requires_grad=True, num_input_tensors=[3])), None)
-    if sample is None or info.method_variant is None:
+    if info.method_variant is None or info.name in ("_foreach_zero", "_foreach_copy"):  # they are in place
         return
+    sample = next(sample for sample in info.sample_inputs(target, torch.float64, requires_grad=True, num_input_tensors=[3]) if sample.input[0].numel())
 
     def gradients():
         leaves = [x for x in opinfo.tensors(sample.input, sample.args) if x.requires_grad]
         results = [x for x in opinfo.tensors(info.method_variant(sample.input, *sample.args, **{k: v for k, v in sample.kwargs.items() if k != "values"})) if x.requires_grad]
         return torch.autograd.grad([x.sum() for x in results], leaves, allow_unused=True) if results and leaves else []
 
-    native = gradients()
+    native, native_error = opinfo.outcome(gradients)
     with nereid.ops.use():
-        mine = gradients()
-    for a, b in zip(mine, native):
+        mine, error = opinfo.outcome(gradients)
+    assert type(error) is type(native_error)  # PyTorch 2.13 fails for `_foreach_addcdiv` of several tensors
+    for a, b in zip(mine or (), native or ()):
         assert (a is None) == (b is None)
         if a is not None:
-            torch.testing.assert_close(a, b)
+            torch.testing.assert_close(a, b, equal_nan=True)
 
 
 def test_many_tensors_of_several_dtypes(target):
@@ -156,7 +159,7 @@ def test_misaligned_and_strided(target):
 
 
 OPTIMIZERS = {
-    "Adam": [{}, {"weight_decay": 0.1, "amsgrad": True, "maximize": True}, {"lr": "tensor", "betas": (0.5, 0.0)}],
+    "Adam": [{}, {"weight_decay": 0.1, "amsgrad": True, "maximize": True}, {"lr": "tensor", "betas": (0.5, 0.6)}],
     "AdamW": [{}, {"weight_decay": 0.1, "amsgrad": True, "maximize": True}, {"lr": "tensor", "eps": 1e-3}],
     "SGD": [{}, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, {"momentum": 0.9, "dampening": 0.5, "maximize": True, "lr": "tensor"}],
     "Adagrad": [{"lr_decay": 0.1}, {"weight_decay": 0.1, "maximize": True}],
@@ -172,7 +175,8 @@ def test_fused_optimizers(name, dtype, target):
         wide = [x.double().requires_grad_() for x in tensors(dtype, target)]
         mine = [x.requires_grad_() for x in tensors(dtype, target)]
         rate = settings.pop("lr")
-        rates = (0.02, torch.tensor(0.02, device=target)) if rate == "tensor" else (rate, rate)
+        tensor = torch.tensor(0.02, device=target)
+        rates = (tensor.item(), tensor) if rate == "tensor" else (rate, rate)
         reference, fused = (getattr(torch.optim, name)(params, lr=lr, **settings, **more) for params, lr, more in ((wide, rates[0], {"foreach": False}), (mine, rates[1], {"fused": True})))
         for step in range(3):
             for a, b, grad in zip(mine, wide, tensors(dtype, target, seed=step + 1)):

@@ -70,10 +70,10 @@ class Foreach(Operator):
                 if x.numel() != 1 or x.dim() or x.device != device or x.dtype not in FLOATS:
                     return Native("tensor of numbers")
             elif isinstance(x, (list, tuple)):
-                if len(x) != len(lists[0]) or any(isinstance(item, complex) for item in x):
+                if len(x) != len(lists[0]) or any(isinstance(item, (bool, complex)) for item in x):
                     return Native("numbers")
-            elif isinstance(x, complex):
-                return Native("numbers")
+            elif isinstance(x, (bool, complex)):
+                return Native("numbers")  # ATen refuses bools here and there
         if results is not None and _lists.overlap([results], [x for x in tensors if x is not results]):
             return Native("overlap")
         if values.get("memory_format") not in (None, torch.preserve_format):
@@ -116,7 +116,7 @@ SELF, OTHER = ("self", ), ("other", "scalar", "scalars")
 for _name in ("abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma", "log", "log10", "log1p", "log2", "neg", "reciprocal",
               "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc"):
     declare(Foreach(name=f"_foreach_{_name}", rule=_of(_name), inputs=(SELF, )))
-declare(Foreach(name="_foreach_round", rule=_floats(Rule(function=unary.round_to_even)), inputs=(SELF, ("decimals", ))))
+declare(Foreach(name="_foreach_round", rule=Rule(function=unary.to_nearest, dtypes=FLOATS), inputs=(SELF, )))
 for _name in ("add", "sub"):
     declare(Foreach(name=f"_foreach_{_name}", rule=_of(_name), inputs=(SELF, OTHER, ("alpha", )), absent={2: 1}))
 for _name in ("mul", "div"):
@@ -157,21 +157,23 @@ class Norms(Operator):
         order = {1.0: 1, 2.0: 2, float("inf"): 0}.get(order if isinstance(order, complex) else float(order))
         if order is None or order == 0 and (not self.root or any(not tensor.numel() for tensor in tensors)):
             return Native("order")
-        if values["dtype"] is not None:
+        dtype = values["dtype"]
+        if dtype is not None and (dtype not in FLOATS or any(torch.promote_types(tensor.dtype, dtype) != dtype for tensor in tensors)):
             return Native("dtype")
         device, results = tensors[0].device, [None] * len(tensors)
         block, blocks = (1024, 16) if device.type == "cpu" else (4096, 8)
         for place, tensor in enumerate(tensors):
             if not tensor.numel():
-                results[place] = torch.zeros((), dtype=tensor.dtype, device=device)
+                results[place] = torch.zeros((), dtype=dtype or tensor.dtype, device=device)
         for places in _lists.groups([tensors], _lists.MANY):
             batch = [[tensors[place] for place in places]]
-            compute = COMPUTE[batch[0][0].dtype]
+            its = dtype or batch[0][0].dtype
+            compute = COMPUTE[its]
             kinds, aligned, firsts, sizes, programs = _lists.laid_out(batch, _lists.MANY, block * blocks)
             parts = torch.empty((programs, ), dtype=STORAGE[compute], device=device)
             launch(optimizers.power_sums, programs, device, {"out": parts, "tensors": kinds[0], "firsts": firsts, "sizes": sizes, "offset": 0},
                    {"ORD": order, "COMPUTE": compute, "ALIGNED": aligned, "BLOCK": block, "BLOCKS": blocks}, FIRSTS, num_warps=4)
-            found = torch.empty((len(places), ), dtype=batch[0][0].dtype, device=device)
+            found = torch.empty((len(places), ), dtype=its, device=device)
             launch(kernels.norms_of_parts, len(places), device, {"out": found, "parts": parts, "begins": (*firsts, programs), "offset": 0},
                    {"ORD": order, "ROOT": self.root, "BLOCK": 128}, {"begins": "i32"}, num_warps=1)
             for i, place in enumerate(places):
