@@ -9,7 +9,7 @@ from nereid.ops import fused
 
 
 #: Parts of names of operators without gradient.
-NO_GRADIENT = ("quantize", "cache", "scaled")
+NO_GRADIENT = ("quantize", "cache", "scaled", "sample")
 
 
 def gated(target):
@@ -73,9 +73,14 @@ def optimizers(target):
     }
 
 
+def sampling(target):
+    x, seed = random(4, 32, device=target), torch.tensor(5, device=target)
+    return {"sample": (x, seed, 0.7, 5, 0.9), "dropout_add": (x, random(4, 32, device=target, seed=1), seed, 0.4)}
+
+
 def samples(target):
     """{name: (operator, arguments)}: a sample of every operator, by family."""
-    families = (gated, norms, quantized, rotary, losses, linear, products, optimizers)
+    families = (gated, norms, quantized, rotary, losses, linear, products, optimizers, sampling)
     return {name: (fused.FUSED[name].overload, arguments) for family in families for name, arguments in family(target).items()}
 
 
