@@ -3,6 +3,7 @@
 They work on CPUs and GPUs, have gradients where they say so, run under `torch.compile`, and shard (`register_sharding`). docs/ops-fused.md lists them.
 """
 
+from . import modules
 from ._declare import FUSED, register_sharding
 from .gated import geglu, silu_and_mul, swiglu
 from .linear import linear, linear_swiglu
@@ -15,5 +16,5 @@ from .rotary import cache_write, qk_norm_rope_cache, rope
 from .sampling import dropout_add, sample
 
 __all__ = [
-    "AdamW", "FUSED", "adamw_", "add_layer_norm", "add_layer_norm_quantized", "add_rms_norm", "add_rms_norm_quantized", "cache_write", "clip_gradients_", "cross_entropy", "dropout_add", "geglu", "gradient_norm", "layer_norm", "layer_norm_quantized", "linear", "linear_cross_entropy", "linear_swiglu", "qk_norm_rope_cache", "quantize", "register_sharding", "rms_norm", "rms_norm_quantized", "rope", "sample", "scaled_mm", "silu_and_mul", "swiglu", "swiglu_quantized"
+    "AdamW", "FUSED", "adamw_", "add_layer_norm", "add_layer_norm_quantized", "add_rms_norm", "add_rms_norm_quantized", "cache_write", "clip_gradients_", "cross_entropy", "dropout_add", "geglu", "gradient_norm", "layer_norm", "layer_norm_quantized", "linear", "linear_cross_entropy", "linear_swiglu", "modules", "qk_norm_rope_cache", "quantize", "register_sharding", "rms_norm", "rms_norm_quantized", "rope", "sample", "scaled_mm", "silu_and_mul", "swiglu", "swiglu_quantized"
 ]
