@@ -24,7 +24,7 @@ def sorted_out():
     found = {"registered": [], "composed": [], "missing": []}
     for name in wanted():
         has = torch._C._dispatch_has_kernel_for_dispatch_key
-        composed = has(f"aten::{name}", "CompositeImplicitAutograd") and not has(f"aten::{name}", "CPU")
+        composed = any(has(f"aten::{name}", key) for key in ("CompositeImplicitAutograd", "CompositeExplicitAutograd")) and not has(f"aten::{name}", "CPU")
         found["registered" if name in registered else "composed" if composed else "missing"].append(name)
     return found, len(registered)
 

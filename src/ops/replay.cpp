@@ -39,7 +39,10 @@ int64_t bitsOf(double value) {
 } // namespace
 
 Replay::Replay(const c10::FunctionSchema &schema, bool isCuda)
-    : argumentCount(schema.arguments().size()), isCuda(isCuda) {
+    : argumentCount(schema.arguments().size()),
+      returnsList(schema.returns().size() == 1 &&
+                  schema.returns()[0].type()->kind() == c10::TypeKind::ListType),
+      isCuda(isCuda) {
   for (const c10::Argument &argument : schema.arguments())
     isWritten.push_back(argument.alias_info() && argument.alias_info()->isWrite());
 }
@@ -240,6 +243,13 @@ bool Replay::run(const Recorded &recorded, const Signature &signature,
       results.push_back(its.offset);
     }
   torch::jit::drop(stack, argumentCount);
+  if (returnsList) {
+    c10::List<at::Tensor> list;
+    for (const c10::IValue &result : results)
+      list.push_back(result.toTensor());
+    stack.emplace_back(std::move(list));
+    return true;
+  }
   for (c10::IValue &result : results)
     stack.emplace_back(std::move(result));
   return true;

@@ -82,6 +82,7 @@ private:
   static constexpr size_t mostRecords = 4096;
   size_t argumentCount;
   std::vector<bool> isWritten;
+  bool returnsList; ///< one list of tensors
   bool isCuda;
   mutable std::shared_mutex mutex;
   std::unordered_map<uint64_t, std::shared_ptr<const Recorded>> records;

@@ -21,6 +21,7 @@ OPINFOS = {
     }),
     **_rows({"index_add": "index_add", "scatter_reduce": "scatter_reduce", "index_reduce": "index_reduce", "bincount": "bincount"}, absolute=8),
     **_rows({"topk": "topk", "kthvalue": "kthvalue"}, places=2),
+    **_rows({"median": "median", "nanmedian": "nanmedian", "mode": "mode"}, places=1),
     # Not argsort: it returns places alone, of which ATen's are any among equal elements. test_moves.py has the stable order.
     **_rows({"sort": ("sort", "msort")}, places=1),
     **_rows({

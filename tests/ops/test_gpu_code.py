@@ -1,4 +1,4 @@
-"""Products and attention compiled for a GPU that need not be there: the code uses the matrix units, and vectors where alignment allows."""
+"""Products, attention, lists of tensors and sampling compiled for a GPU that need not be there: the code uses the matrix units, and vectors where alignment allows."""
 
 import re
 import sys
@@ -8,6 +8,8 @@ import torch
 from nereid.backends.compiler import GPUTarget
 
 from nereid.ops import _launch, attention, fused, products
+from nereid.ops.aten import foreach, optimizers
+from nereid.ops.fused import sampling
 
 
 class Device:
@@ -129,3 +131,47 @@ def test_latent_decoding(heads, compiled):
     assert [name for name, _ in compiled] == ["latent_forward", "combine"]
     assert "wgmma.mma_async" in compiled[0][1] and "cp.async" in compiled[0][1]
     assert all(scalar_loads(ptx) <= 16 for _, ptx in compiled)
+
+
+@pytest.fixture
+def with_blocks(monkeypatch):
+    """As `compiled`, for operators that choose blocks by the type of device: constants to replace are the key."""
+    found = []
+
+    def replacing(**chosen):
+
+        def launch(kernel, grid, device, arguments, constants, integers="i64", **options):
+            constants = constants | {name: value for name, value in chosen.items() if name in constants}
+            kinds = {name: _launch._type(value, integers if isinstance(integers, str) else integers.get(name, "i64")) for name, value in arguments.items()}
+            found.append((kernel.__name__, _launch.compile_kernel(kernel, Device, kinds, constants, True, **options).asm["ptx"]))
+
+        for module in (foreach, optimizers, sampling):
+            monkeypatch.setattr(module, "launch", launch)
+        return found
+
+    monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
+    return replacing
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_lists_of_tensors(dtype, with_blocks):
+    """Whole blocks are read by vectors; what remains are numbers and the last block."""
+    found = with_blocks(BLOCK=2048)
+    lists = [[torch.zeros(5000, dtype=dtype), torch.zeros(100, dtype=dtype)] for _ in range(4)]
+    steps = [torch.ones(()) for _ in range(2)]
+    foreach.OPERATORS["_foreach_addcdiv"]._launch(lists[0], [*lists[:3], [1.0, 2.0]], torch.device("cpu"))
+    numbers = {"lr": 0.1, "lr_tensor": None, "grad_scale": None, "found_inf": None, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "decay": 0.1, "log_beta1": -0.1, "log_beta2": -0.01}
+    taken = dict(zip(("params", "grads", "averages", "squares"), lists))
+    foreach.OPERATORS["_fused_adamw"]._launch(taken, steps, numbers, {"DECOUPLED": True, "MAXIMIZE": False}, torch.device("cpu"))
+    assert [name for name, _ in found] == ["mapped", "adam"]
+    for name, ptx in found:
+        assert len(re.findall(r"(?:ld|st)\.global\S*\.v[24]", ptx)) >= 4, name
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_sampling(dtype, with_blocks):
+    found = with_blocks(BLOCK=1024, WIDTH=4096)
+    rows = torch.zeros(2, 128256, dtype=dtype)
+    sampling.sample_by_seed(rows, torch.tensor(1), 1.0, 50, 0.9, 0.1)
+    sampling.dropout_by_seed(rows, rows, torch.tensor(1), 0.1)
+    assert [name for name, _ in found] == ["sample", "dropped"]

@@ -33,6 +33,8 @@ class Operator:
     family = None
     #: The keys of the dispatcher that it is registered at; None: all of `_schema.KEYS`.
     keys = None
+    #: Whether its overloads are those on lists of tensors (`_schema.forms`).
+    lists = False
 
     def accepts(self, form):
         """Whether the operator serves this overload (`_schema.Form`): by its schema alone, before any call."""
@@ -104,7 +106,7 @@ def _leaves(operator):
     """The forms that an operator is registered for."""
     if operator.name in OPERATORS:
         raise ValueError(f"`{operator.name}` is declared twice")
-    known = _schema.forms(operator.name)
+    known = _schema.forms(operator.name, operator.lists)
     for name in operator.without:
         if name not in [form.name for form in known]:
             raise LookupError(f"`without` of `{operator.name}` names `{name}`, which is not among its overloads: {', '.join(form.name for form in known)}")

@@ -40,9 +40,9 @@ class Form:
 
     base: the base operator, "add". name: the overload as the dispatcher knows it, without "aten::": "add.Tensor", "relu_", "add.out"; of operators that are
     not ATen's with their namespace: "nereid::swiglu".
-    kind: "functional", "inplace" (the result is the first argument) or "out". arguments: in order, without the outputs.
+    kind: "functional", "inplace" (the result is the first argument; of operators on lists of tensors there is none) or "out". arguments: in order, without the outputs.
     positional: how many of them may be given by position. outs: the names of the outputs of kind "out".
-    returns: the number of results.
+    returns: the number of results; a list of tensors counts as one.
     """
     base: str
     name: str
@@ -78,32 +78,35 @@ class Form:
         return [argument.name for argument in self.arguments]
 
 
-def forms(base):
+def forms(base, lists=False):
     """All overloads of a base operator whose results are tensors (with integers beside them): [Form], functional ones first, then in-place, then `out=`.
 
+    lists: those instead that work on lists of tensors: they return a list, or nothing and write what they are given.
     Raises LookupError if ATen has no operator of that name.
     """
-    found = [form for packet in (base, base + "_") for form in _forms_of(base, packet)]
+    found = [form for packet in (base, base + "_") for form in _forms_of(base, packet, lists)]
     if not found:
         raise LookupError(f"ATen has no operator `{base}`: expected the name of an operator without namespace, overload and trailing `_`, such as \"add\"")
     return sorted(found, key=lambda form: ("functional", "inplace", "out").index(form.kind))
 
 
-def _forms_of(base, packet):
+def _forms_of(base, packet, lists):
     overloads = torch._C._jit_get_schemas_for_operator(f"aten::{packet}")
     for schema in overloads:
         if any(str(argument.type) in ("t", "List[t]", "Any") for argument in schema.arguments):
             continue  # TorchScript's own, not the dispatcher's
         name = packet + (f".{schema.overload_name}" if schema.overload_name else "")
         kinds = [str(result.type) for result in schema.returns]
-        if not torch._C._dispatch_has_kernel(f"aten::{name}") or "Tensor" not in kinds or not set(kinds) <= {"Tensor", "int", "SymInt"}:
+        if not torch._C._dispatch_has_kernel(f"aten::{name}"):
+            continue
+        if kinds not in ([], ["List[Tensor]"]) if lists else "Tensor" not in kinds or not set(kinds) <= {"Tensor", "int", "SymInt"}:
             continue
         outs = tuple(argument.name for argument in schema.arguments if argument.is_out)
         inputs = [argument for argument in schema.arguments if not argument.is_out]
         written = [argument for argument in inputs if argument.alias_info is not None and argument.alias_info.is_write]
         if outs:
             kind = "out"
-        elif written and written == inputs[:1] and len(schema.returns) == 1:
+        elif written and written == inputs[:1] and len(schema.returns) == 1 or lists and inputs[0] in written and not schema.returns:
             kind = "inplace"
         elif not written and schema.returns and not any(result.alias_info is not None for result in schema.returns):
             kind = "functional"

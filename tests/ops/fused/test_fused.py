@@ -9,7 +9,7 @@ from nereid.ops import fused
 
 
 #: Parts of names of operators without gradient.
-NO_GRADIENT = ("quantize", "cache", "scaled", "paged", "latent", "int4", "int8")
+NO_GRADIENT = ("quantize", "cache", "scaled", "paged", "latent", "int4", "int8", "sample")
 
 
 def gated(target):
@@ -103,9 +103,14 @@ def attentions(target):
     }
 
 
+def sampling(target):
+    x, seed = random(4, 32, device=target), torch.tensor(5, device=target)
+    return {"sample": (x, seed, 0.7, 5, 0.9), "dropout_add": (x, random(4, 32, device=target, seed=1), seed, 0.4)}
+
+
 def samples(target):
     """{name: (operator, arguments)}: a sample of every operator, by family."""
-    families = (gated, norms, quantized, rotary, losses, linear, products, experts, optimizers, attentions)
+    families = (gated, norms, quantized, rotary, losses, linear, products, experts, optimizers, attentions, sampling)
     return {name: (fused.FUSED[name.split()[0]].overload, arguments) for family in families for name, arguments in family(target).items()}
 
 

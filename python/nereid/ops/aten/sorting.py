@@ -119,6 +119,81 @@ declare(_Along(name="topk", compute=_topk, arguments=_WITHOUT_NAMES, kinds=OF_ON
 declare(_Along(name="kthvalue", compute=_kthvalue, arguments=_WITHOUT_NAMES, kinds=OF_ONE, results=2, kind=KIND))
 
 
+# Medians and modes: rows are sorted
+
+
+def _of_sorted(values, outs, find):
+    """(values, places) of one element of each sorted row. find(values, places, ordered, order, length, rows): launches what finds them."""
+    x = values["self"]
+    dim = _sortable(x, outs, values["dim"])
+    if type(dim) is Native:
+        return dim
+    if not x.numel():
+        return Native("empty")
+    shape = [1 if d == dim else size for d, size in enumerate(x.shape) if values["keepdim"] or d != dim]
+    results = _results(x, outs, shape)
+    if type(results) is Native:
+        return results
+    moved = _line(x).movedim(dim, -1)
+    ordered, order = torch.empty(moved.shape, dtype=x.dtype, device=x.device), torch.empty(moved.shape, dtype=torch.int64, device=x.device)
+    sort(moved, moved.dim() - 1, ordered, order)
+    length = moved.shape[-1]
+    found = [out if out.is_contiguous() else torch.empty(shape, dtype=out.dtype, device=x.device) for out in results]
+    find(*found, ordered, order, length, x.numel() // length)
+    for out, its in zip(results, found):
+        if out is not its:
+            move(out, its)
+    return tuple(results)
+
+
+def _find_medians(ignore):
+
+    def find(values, places, ordered, order, length, rows):
+        launch(kernels.medians, cdiv(rows, 64), values.device, {
+            "values": values, "places": places, "ordered": ordered, "order": order, "length": length, "rows": rows, "steps": length.bit_length() + 1
+        }, {"IGNORE": ignore, "BLOCK": 64})
+
+    return find
+
+
+def _median(ignore):
+    find = _find_medians(ignore)
+
+    def compute(values, outs):
+        x = values["self"]
+        if x.dtype == torch.bool:
+            return Native("dtype")
+        if "dim" in values:
+            return _of_sorted(values, outs, find)
+        if (found := foreign(x)) is not None or x.dtype not in COMPUTE or not 0 < x.numel() <= NARROW:
+            return found or Native("dtype")
+        flat = _flat(x)
+        ordered, result = torch.empty_like(flat), torch.empty((), dtype=x.dtype, device=x.device)
+        sort(flat, 0, ordered)
+        find(result, None, ordered, None, flat.numel(), 1)
+        return result
+
+    return compute
+
+
+def _find_modes(values, places, ordered, order, length, rows):
+    launch(kernels.modes, rows, values.device, {"values": values, "places": places, "ordered": ordered, "order": order, "length": length},
+           {"BLOCK": min(1024, max(16, 1 << (length - 1).bit_length()))})
+
+
+class _Median(Computed):
+    """Of all elements, or along a dimension that is a number, with places."""
+
+    def accepts(self, form):
+        along = [argument.type for argument in form.arguments if argument.name == "dim"]
+        return form.kind in ("functional", "out") and set(along) <= {"int"} and form.returns == 1 + len(along) and (along or form.kind == "functional")
+
+
+declare(_Median(name="median", compute=_median(False), kind=KIND))
+declare(_Median(name="nanmedian", compute=_median(True), kind=KIND))
+declare(_Along(name="mode", compute=lambda values, outs: _of_sorted(values, outs, _find_modes), arguments=_WITHOUT_NAMES, kinds=OF_ONE, results=2, kind=KIND))
+
+
 # Distinct elements
 
 

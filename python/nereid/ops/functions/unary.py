@@ -181,6 +181,12 @@ def trunc(x):
 
 
 @nereid.jit
+def to_nearest(x):
+    """A float rounded to the nearest whole number, to the even one of two."""
+    return libdevice.rint(x)
+
+
+@nereid.jit
 def round_to_even(x, decimals):
     if not x.dtype.is_floating():
         return x

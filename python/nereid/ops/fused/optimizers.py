@@ -5,56 +5,19 @@ import math
 import torch
 
 from .._launch import DTYPES, OPMATH, launch
-from .._strided import cdiv, step_up
+from .._lists import MANY, SOME, batches, is_dense, laid_out, same_order
+from .._strided import step_up
 from ..kernels import optimizers as kernels
 from . import _arguments
 from ._declare import operator
 
-#: How many tensors a launch takes: an update has up to six pointers of each, others one.
-_UPDATED, _OTHERS = (1, 4, 16, 32), (1, 8, 64)
 _SIZES = {"firsts": "i32", "offset": "i64", "count": "i32"}
-
-
-def _is_dense(tensor):
-    """Whether the elements fill a range of memory, in any order of dimensions."""
-    expected = 1
-    for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape) if size != 1):
-        if stride != expected:
-            return False
-        expected *= size
-    return True
 
 
 def _require_dense(name, tensors):
     for i, tensor in enumerate(tensors):
-        if tensor.numel() and not _is_dense(tensor):
+        if tensor.numel() and not is_dense(tensor):
             raise ValueError(f"`{name}[{i}]` has strides {tuple(tensor.stride())} for the shape {tuple(tensor.shape)}: expected a dense tensor")
-
-
-def _batches(lists, steps):
-    """Splits lists of tensors (lists[i][j]: kind i of tensor j) into launches: tuples of lists whose tensors have one dtype by kind, and the same alignment."""
-    groups = {}
-    for row in zip(*lists):
-        if row[0].numel():
-            key = (*(tensor.dtype for tensor in row), any(tensor.data_ptr() % 16 for tensor in row))
-            groups.setdefault(key, []).append(row)
-    for rows in groups.values():
-        for first in range(0, len(rows), steps[-1]):
-            batch = rows[first:first + steps[-1]]
-            yield tuple(zip(*batch))
-
-
-def _laid_out(batch, steps, block):
-    """(kinds of tensors, whether all are aligned, firsts, sizes, programs) of a batch, filled up to one of few lengths."""
-    count = len(batch[0])
-    fill = step_up(count, steps) - count
-    firsts, programs = [], 0
-    for tensor in batch[0]:
-        firsts.append(programs)
-        programs += cdiv(tensor.numel(), block)
-    sizes = [tensor.numel() for tensor in batch[0]]
-    kinds = tuple((*kind, *kind[-1:] * fill) for kind in batch)
-    return kinds, not any(tensor.data_ptr() % 16 for kind in batch for tensor in kind), (*firsts, *(programs, ) * fill), (*sizes, *sizes[-1:] * fill), programs
 
 
 def _check_lists(params, **lists):
@@ -73,7 +36,7 @@ def _check_adamw(params, grads, exp_avgs, exp_avg_sqs, steps, masters, lr, beta1
             _arguments.floats(**{label: tensor})
             _arguments.shape(tensor, param.shape, label)
             _arguments.one_device(**{"params[0]": params[0], label: tensor})
-            if tensor.numel() and tensor.stride() != param.stride() and not _same_order(tensor, param):
+            if tensor.numel() and tensor.stride() != param.stride() and not same_order(tensor, param):
                 raise ValueError(f"`{label}` has strides {tuple(tensor.stride())}: expected {tuple(param.stride())}, those of the parameter")
         if masters and masters[i].dtype != OPMATH.get(param.dtype, param.dtype):
             raise TypeError(f"`masters[{i}]` has dtype {masters[i].dtype}: expected {OPMATH.get(param.dtype, param.dtype)}")
@@ -87,11 +50,6 @@ def _check_adamw(params, grads, exp_avgs, exp_avg_sqs, steps, masters, lr, beta1
         if tensor is not None:
             _arguments.shape(tensor.reshape(()) if tensor.numel() == 1 else tensor, (), name)
             _arguments.one_device(**{"params[0]": params[0], name: tensor})
-
-
-def _same_order(a, b):
-    """Whether strides differ only in dimensions of size 1."""
-    return all(x == y for x, y, size in zip(a.stride(), b.stride(), a.shape) if size != 1)
 
 
 def _logarithm(beta):
@@ -113,16 +71,16 @@ def adamw_step(params, grads, exp_avgs, exp_avg_sqs, steps, masters, lr, beta1, 
         "lr": float(lr), "lr_tensor": lr_tensor, "beta1": float(beta1), "beta2": float(beta2), "log_beta1": _logarithm(beta1), "log_beta2": _logarithm(beta2), "eps": float(eps),
         "weight_decay": float(weight_decay), "grad_scale": grad_scale, "found_inf": found_inf
     }
-    for batch in _batches(lists, _UPDATED):
-        kinds, aligned, firsts, sizes, programs = _laid_out(batch, _UPDATED, block)
+    for batch in batches(lists, SOME):
+        kinds, aligned, firsts, sizes, programs = laid_out(batch, SOME, block)
         arguments = {
             "params": kinds[0], "grads": kinds[1], "averages": kinds[2], "squares": kinds[3], "masters": kinds[5] if masters else None, "steps": kinds[4], "firsts": firsts,
             "sizes": sizes, **numbers
         }
         dtype = OPMATH.get(kinds[0][0].dtype, kinds[0][0].dtype)
         launch(kernels.adamw, programs, device, arguments, {"MAXIMIZE": maximize, "COMPUTE": DTYPES[dtype], "ALIGNED": aligned, "BLOCK": block}, _SIZES, num_warps=4)
-    for batch in _batches([steps], _OTHERS):
-        counted = _laid_out(batch, _OTHERS, 1)[0][0]
+    for batch in batches([steps], MANY):
+        counted = laid_out(batch, MANY, 1)[0][0]
         launch(kernels.count_steps, 1, device, {"steps": counted, "found_inf": found_inf}, {}, num_warps=1)
 
 
@@ -169,12 +127,12 @@ def norm_of_tensors(tensors, ord):
     _check_norm(tensors, ord)
     device, dtype = tensors[0].device, _norm_dtype(tensors)
     block, blocks = (1024, 16) if device.type == "cpu" else (4096, 8)
-    batches = [_laid_out(batch, _OTHERS, block * blocks) for batch in _batches([tensors], _OTHERS)]
-    count = sum(programs for *_, programs in batches)
+    launches = [laid_out(batch, MANY, block * blocks) for batch in batches([tensors], MANY)]
+    count = sum(programs for *_, programs in launches)
     out = torch.empty((), dtype=dtype, device=device)
     parts = torch.empty((count, ), dtype=dtype, device=device)
     constants, first = {"ORD": _ORDERS[ord], "COMPUTE": DTYPES[dtype]}, 0
-    for kinds, aligned, firsts, sizes, programs in batches:
+    for kinds, aligned, firsts, sizes, programs in launches:
         launch(kernels.power_sums, programs, device, {"out": parts, "tensors": kinds[0], "firsts": firsts, "sizes": sizes, "offset": first},
                {**constants, "ALIGNED": aligned, "BLOCK": block, "BLOCKS": blocks}, _SIZES, num_warps=4)
         first += programs
@@ -209,8 +167,8 @@ def clip_step(grads, max_norm, norm):
     _check_clip(grads, max_norm, norm)
     device = grads[0].device
     block = 1024 if device.type == "cpu" else 4096
-    for batch in _batches([grads], _OTHERS):
-        kinds, aligned, firsts, sizes, programs = _laid_out(batch, _OTHERS, block)
+    for batch in batches([grads], MANY):
+        kinds, aligned, firsts, sizes, programs = laid_out(batch, MANY, block)
         dtype = OPMATH.get(kinds[0][0].dtype, kinds[0][0].dtype)
         launch(kernels.scale_down, programs, device, {"tensors": kinds[0], "firsts": firsts, "sizes": sizes, "norm": norm, "most": float(max_norm)},
                {"COMPUTE": DTYPES[dtype], "ALIGNED": aligned, "BLOCK": block}, _SIZES, num_warps=4)

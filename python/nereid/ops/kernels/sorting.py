@@ -279,3 +279,59 @@ def bins(out, x, weights, numel, x_stride, weight_stride, low, high, count, COMP
         tl.atomic_add(out + place, tl.full([BLOCK], 1, tl.int64), mask=mask, sem="relaxed")
     else:
         tl.atomic_add(out + place, tl.load(weights + e * weight_stride, mask=mask, other=0).to(out.dtype.element_ty), mask=mask, sem="relaxed")
+
+
+@nereid.jit
+def medians(values, places, ordered, order, length, rows, steps, IGNORE: tl.constexpr, BLOCK: tl.constexpr):
+    """Of each sorted row the element in the middle, the lower one of two, and its place. Not-a-numbers come last: the last one is the result, or with IGNORE they do not count.
+
+    ordered, order: (rows, length), contiguous, `order` may be None. Grid: rows / BLOCK.
+    """
+    row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = row < rows
+    base = row * length
+    count = length + row * 0
+    if ordered.dtype.element_ty.is_floating():
+        if IGNORE:
+            low = row * 0
+            for _ in range(steps):
+                middle = (low + count) // 2
+                open = mask & (low < count)
+                x = tl.load(ordered + base + middle, mask=open, other=0)
+                low = tl.where(open & (x == x), middle + 1, low)
+                count = tl.where(open & (x != x), middle, count)
+        else:
+            last = tl.load(ordered + base + length - 1, mask=mask, other=0)
+            count = tl.where(last != last, 2 * length - 1, length)
+    chosen = tl.maximum(count - 1, 0) // 2
+    tl.store(values + row, tl.load(ordered + base + chosen, mask=mask, other=0), mask=mask)
+    if places is not None:
+        tl.store(places + row, tl.load(order + base + chosen, mask=mask, other=0), mask=mask)
+
+
+@nereid.jit
+def later(a, b):
+    return tl.maximum(a, b)
+
+
+@nereid.jit
+def modes(values, places, ordered, order, length, BLOCK: tl.constexpr):
+    """Of each sorted row the element that occurs most often, the least one of several, and a place of it. Grid: rows; everything else as for `medians`."""
+    base = tl.program_id(0).to(tl.int64) * length
+    start = tl.full((), 0, tl.int32)
+    longest = tl.full((), 0, tl.int32)
+    at = tl.full((), 0, tl.int32)
+    for first in range(0, length.to(tl.int32), BLOCK):
+        e = first + tl.arange(0, BLOCK)
+        mask = e < length
+        x = tl.load(ordered + base + e, mask=mask, other=0)
+        before = tl.load(ordered + base + e - 1, mask=mask & (e > 0), other=0)
+        starts = tl.maximum(tl.associative_scan(tl.where((e == 0) | (x != before), e, 0), 0, later), start)
+        run = tl.where(mask, e - starts + 1, 0)
+        most = tl.max(run, 0)
+        its = tl.min(tl.where(run == most, e, 2147483647), 0)
+        at = tl.where(most > longest, its, at)
+        longest = tl.maximum(longest, most)
+        start = tl.max(starts, 0)
+    tl.store(values + tl.program_id(0), tl.load(ordered + base + at))
+    tl.store(places + tl.program_id(0), tl.load(order + base + at))
