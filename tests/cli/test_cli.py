@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -202,6 +203,27 @@ def test_instruction_sets(features):
     assert ("zmm" in text) == (features in ("avx512", "avx512bf16"))
     assert ("ymm" in text) <= (features in ("avx2", "avx512", "avx512bf16"))
     assert ("fadd\tv" in text) == (features == "aarch64")
+
+
+@pytest.mark.parametrize("dtype, features, instruction", [("bf16", "avx512bf16", "vdpbf16ps"), ("bf16", "avx512", "vfmadd231ps"),
+                                                         ("i8", "avx512bf16", "vpdpbusd"), ("i8", "avx512", "vpmaddwd"),
+                                                         ("i8", "avx2", "vpmaddwd"), ("i8", "baseline", "pmaddwd")])
+def test_instructions_of_products(dtype, features, instruction, tmp_path):
+    file = tmp_path / "product.py"
+    file.write_text("""
+import triton
+import triton.language as tl
+
+@triton.jit
+def product(a, b, c):
+    i, j = tl.arange(0, 32)[:, None], tl.arange(0, 32)[None, :]
+    tl.store(c + i * 32 + j, tl.dot(tl.load(a + i * 32 + j), tl.load(b + i * 32 + j)))
+""")
+    out = "i32" if dtype == "i8" else "fp32"
+    result = nereid("compile", str(file), "--signature", f"*{dtype}, *{dtype}, *{out}", "--features", features)
+    assert result.returncode == 0, result.stderr
+    found = set(re.findall(r"^\t(v?(?:dpbf16ps|pdpbusd|pmaddwd|fmadd231ps|pmulld))", result.stdout, re.M))
+    assert found == {instruction}
 
 
 def test_time_and_changes():
