@@ -1,8 +1,8 @@
 #include "gpu/Explain.h"
 
-#include "gpu/AccessWidth.h"
-#include "gpu/DotPlan.h"
-#include "gpu/LayoutCost.h"
+#include "gpu/dots/DotPlan.h"
+#include "gpu/layouts/AccessWidth.h"
+#include "gpu/layouts/LayoutCost.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"

@@ -2,8 +2,8 @@
 // which layouts were chosen, how wide and how coalesced accesses are, who has shared memory when,
 // how products are computed, what was not pipelined and why; with advice where it costs.
 #pragma once
-#include "gpu/BufferUses.h"
 #include "gpu/Options.h"
+#include "gpu/shared/BufferUses.h"
 #include "ir/ngpu/Dialect.h"
 #include "layout/Conversion.h"
 #include "transforms/Explain.h"

@@ -225,16 +225,16 @@ CONVERSION = "src/layout/Conversion.cpp"
 expr("cuda", CONVERSION, "plan.rounds.push_back({reg ^ combine(plan.sendLane, source), source,", "reg ^ combine(plan.sendLane, source)", "reg",
      "a round of shuffles forgets what the lane that it reads sends")
 expr("cuda", CONVERSION, "plan.receiveLane[lane] = combine(addReceive, added);", "combine(addReceive, added)", "0", "shuffled values stay in the register they came for")
-BARRIERS = "src/gpu/InsertBarriers.cpp"
+BARRIERS = "src/gpu/shared/InsertBarriers.cpp"
 expr("cuda", BARRIERS, "writes.meets(state.read))\n    barrierBefore", "writes.meets(state.read)", "false", "no barrier between reading and overwriting")
 expr("cuda", BARRIERS, "if (decisions.lookup(op).barrier || reads.meets(state.written) ||", "reads.meets(state.written)", "false", "no barrier between writing and reading")
 expr("cuda", BARRIERS, "    if (grown == head)\n      break;\n    head = std::move(grown);\n  }\n  APInt lower, upper;", "grown == head", "true",
      "accesses of the last iteration forgotten")
-ALLOCATE = "src/gpu/AllocateShared.cpp"
+ALLOCATE = "src/gpu/shared/AllocateShared.cpp"
 expr("cuda", ALLOCATE, "block.end = std::max(block.end, to);", "std::max(block.end, to)", "block.end > block.begin ? block.end : to",
      "a buffer's life ends at its first use")
 expr("cuda", ALLOCATE, "if (begin < block.begin || end > block.end) {", "begin < block.begin || end > block.end", "false", "a buffer's life ends before the loop that reads it again")
-AXIS = "src/gpu/AxisPlan.cpp"
+AXIS = "src/gpu/layouts/AxisPlan.cpp"
 expr("cuda", AXIS, "row |= (reg >> bit & 1) << out++;", "(reg >> bit & 1) << out++", "(reg >> bit & 1) << bit", "rows of partial results numbered with gaps")
 NV_REDUCE = "src/targets/nvidia/emit/Reduce.cpp"
 expr("cuda", NV_REDUCE, "return Intrinsic::nvvm_redux_sync_umax;", "Intrinsic::nvvm_redux_sync_umax", "Intrinsic::nvvm_redux_sync_max",
@@ -280,7 +280,7 @@ expr("cuda", NV_ELEMENT, ".Case<arith::UIToFPOp>([&](auto) { return b.CreateUITo
      "unsigned integers to floats as signed ones")
 expr("cuda", NV_ELEMENT, "if (isNatural(op->getOperand(0)) && isNatural(op->getOperand(1)))", "isNatural(op->getOperand(0)) &&", "true &&", "a negative dividend divided unsigned")
 expr("cuda", NV_ELEMENT, "llvm::Value *wide = e.b.CreateSExt(offset, e.b.getInt64Ty());", "e.b.CreateSExt(offset, e.b.getInt64Ty())", "e.b.CreateZExt(offset, e.b.getInt64Ty())", "offsets zero-extended")
-PIPELINE = "src/gpu/PipelineLoops.cpp"
+PIPELINE = "src/gpu/schedule/PipelineLoops.cpp"
 expr("cuda", PIPELINE, "arith::MulIOp::create(builder, loc, loop.getStep(), constant(by, type));", "constant(by, type)", "constant(by + 1, type)",
      "the last iteration is not fetched ahead")
 expr("cuda", PIPELINE, "arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, next, constant(slots, i32));", "constant(slots, i32)", "constant(slots + 1, i32)",
@@ -317,14 +317,14 @@ expr("both", SIMPLIFY, "scalar = arith::ExtSIOp::create(builder, loc, group.scal
      "Value(arith::ExtUIOp::create(builder, loc, group.scalar, scalar))", "steps of carried pointers zero-extended")
 HOIST = "src/transforms/HoistInvariants.cpp"
 expr("both", HOIST, "if (!counted || !hasLoad || mayWrite(loop))", "mayWrite(loop)", "false", "loads leave loops that write")
-REARRANGE = "src/gpu/Rearrange.cpp"
+REARRANGE = "src/gpu/layouts/Rearrange.cpp"
 expr("cuda", REARRANGE, "|| bottom % span >= distance)", "bottom % span >= distance", "false", "pieces that begin anywhere believed aligned")
-PAD = "src/gpu/PadShapes.cpp"
+PAD = "src/gpu/shapes/PadShapes.cpp"
 expr("cuda", PAD, "(!decision.pads(shape[axis]) || (isScan && !reversed)))", "(isScan && !reversed)", "isScan", "scans from the end begin in the padding")
 LINEAR = "src/layout/LinearLayout.cpp"
 expr("cuda", LINEAR, "for (unsigned before = 0; before < unsigned(axis); ++before)\n    redundant >>=", "before < unsigned(axis)", "before + 1 < unsigned(axis)",
      "copies in lanes and warps looked for an axis too early")
-WIDTH = "src/gpu/AccessWidth.cpp"
+WIDTH = "src/gpu/layouts/AccessWidth.cpp"
 expr("cuda", WIDTH, "limit = std::min(limit, analysis.constancy(mask, dim));", "std::min(limit, analysis.constancy(mask, dim))", "limit",
      "accesses wider than their masks are constant")
 RUNS = "src/transforms/RunArithmetic.cpp"
@@ -339,7 +339,7 @@ expr("cuda", NV_CONVERT, "e.b.CreateExtractElement(moved, uint64_t(i))", "uint64
 NV_FMA = "src/targets/nvidia/emit/DotFma.cpp"
 expr("cuda", NV_FMA, "auto columns = b.read(batch, map.columns(), start + k, count);", "start + k", "start",
      "columns of later steps of single threads read from the first")
-LEGALISE = "src/gpu/LegaliseDots.cpp"
+LEGALISE = "src/gpu/dots/LegaliseDots.cpp"
 expr("cuda", LEGALISE, "arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, end);", "arith::CmpIPredicate::slt", "arith::CmpIPredicate::sle",
      "K is filled up with a column of its own")
 

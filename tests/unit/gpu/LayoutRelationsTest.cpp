@@ -1,5 +1,5 @@
 // Reshapes that stay within the core, and tensors that every thread holds whole.
-#include "gpu/LayoutRelations.h"
+#include "gpu/layouts/LayoutRelations.h"
 #include "layout/Constructors.h"
 
 #include "gtest/gtest.h"

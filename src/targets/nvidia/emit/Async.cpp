@@ -1,6 +1,6 @@
 // What runs beside the threads: copies by cp.async and by the copy engine (TMA), mbarriers, and the
 // barriers and fences that order them.
-#include "gpu/TmaBox.h"
+#include "gpu/copies/TmaBox.h"
 #include "layout/Conversion.h"
 #include "targets/nvidia/emit/GlobalAccess.h"
 #include "targets/nvidia/emit/SharedAccess.h"

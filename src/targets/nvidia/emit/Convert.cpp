@@ -1,6 +1,6 @@
 // ngpu.convert_layout: renamed registers, or shuffles. What needs shared memory has been made
 // explicit before (gpu::expandConversions).
-#include "gpu/SplitConversion.h"
+#include "gpu/layouts/SplitConversion.h"
 #include "layout/Conversion.h"
 #include "targets/nvidia/emit/SharedAccess.h"
 

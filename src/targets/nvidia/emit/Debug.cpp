@@ -121,7 +121,7 @@ void emitPrint(Emitter &e, tile::PrintOp op) {
   for (auto [number, argument] : llvm::enumerate(op.getArgs())) {
     auto tensor = dyn_cast<RankedTensorType>(argument.getType());
     mlir::Type element = tile::elementOf(argument.getType());
-    // Without the padding that gpu/PadShapes.h added.
+    // Without the padding that gpu/shapes/PadShapes.h added.
     llvm::ArrayRef<int64_t> shape = tile::shapeOf(argument.getType());
     if (auto shapes = op->getAttrOfType<ArrayAttr>("ngpu.shapes"))
       shape = cast<DenseI64ArrayAttr>(shapes[number]).asArrayRef();

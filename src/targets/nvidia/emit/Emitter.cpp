@@ -1,6 +1,6 @@
 #include "targets/nvidia/emit/Emitter.h"
 
-#include "gpu/AccessWidth.h"
+#include "gpu/layouts/AccessWidth.h"
 #include "targets/nvidia/codegen/DebugInfo.h"
 
 #include "llvm/IR/InlineAsm.h"

@@ -1,6 +1,6 @@
 #include "targets/nvidia/emit/GlobalAccess.h"
 
-#include "gpu/AccessWidth.h"
+#include "gpu/layouts/AccessWidth.h"
 
 #include <bit>
 #include <map>

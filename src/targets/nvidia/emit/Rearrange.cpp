@@ -1,5 +1,6 @@
-// Exchanges, slices, gathers and histograms. gpu/Rearrange.h says which way their elements go.
-#include "gpu/Rearrange.h"
+// Exchanges, slices, gathers and histograms. gpu/layouts/Rearrange.h says which way their elements
+// go.
+#include "gpu/layouts/Rearrange.h"
 #include "layout/Constructors.h"
 #include "targets/nvidia/emit/SharedAccess.h"
 

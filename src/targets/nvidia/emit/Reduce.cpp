@@ -1,6 +1,6 @@
 // tile.reduce: within registers, by shuffles, and across warps through scratch memory.
-// See gpu/AxisPlan.h for the method.
-#include "gpu/AxisPlan.h"
+// See gpu/layouts/AxisPlan.h for the method.
+#include "gpu/layouts/AxisPlan.h"
 #include "ir/tile/Combiner.h"
 #include "targets/nvidia/emit/SharedAccess.h"
 

@@ -1,11 +1,11 @@
 // tile.scan: prefixes within registers, by shuffles, and across warps through scratch memory.
 //
-// The axis is cut into blocks that double with every exchange (gpu/AxisPlan.h, in order). A thread
-// keeps, for each of its blocks, the total, and the combination of everything in front of it that
-// it has learned of (the carry); in the end every element is combined with its block's carry. The
-// first blocks are runs of neighbouring registers, scanned one by one. A reversed scan is one on
-// the complemented axis index.
-#include "gpu/AxisPlan.h"
+// The axis is cut into blocks that double with every exchange (gpu/layouts/AxisPlan.h, in order). A
+// thread keeps, for each of its blocks, the total, and the combination of everything in front of it
+// that it has learned of (the carry); in the end every element is combined with its block's carry.
+// The first blocks are runs of neighbouring registers, scanned one by one. A reversed scan is one
+// on the complemented axis index.
+#include "gpu/layouts/AxisPlan.h"
 #include "targets/nvidia/emit/SharedAccess.h"
 
 #include "llvm/Support/MathExtras.h"

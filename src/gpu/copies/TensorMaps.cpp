@@ -1,6 +1,6 @@
-#include "gpu/TensorMaps.h"
+#include "gpu/copies/TensorMaps.h"
 
-#include "gpu/TmaBox.h"
+#include "gpu/copies/TmaBox.h"
 #include "layout/Constructors.h"
 #include "transforms/LaunchNumber.h"
 #include "transforms/Passes.h"

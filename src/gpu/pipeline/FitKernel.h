@@ -11,7 +11,7 @@
 // made only of kernels whose tensors could fill shared memory at all.
 #pragma once
 #include "explain/Hints.h"
-#include "gpu/Pipeline.h"
+#include "gpu/pipeline/Pipeline.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 

@@ -1,4 +1,4 @@
-#include "gpu/SplitConversion.h"
+#include "gpu/layouts/SplitConversion.h"
 
 #include "layout/Conversion.h"
 

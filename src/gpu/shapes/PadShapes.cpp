@@ -1,7 +1,7 @@
-#include "gpu/PadShapes.h"
+#include "gpu/shapes/PadShapes.h"
 
-#include "gpu/DotPlan.h"
-#include "gpu/LayoutRelations.h"
+#include "gpu/dots/DotPlan.h"
+#include "gpu/layouts/LayoutRelations.h"
 #include "ir/tile/Combiner.h"
 #include "ir/tile/Dialect.h"
 #include "layout/LinearLayout.h"

@@ -1,7 +1,7 @@
-#include "gpu/LayoutProblem.h"
+#include "gpu/layouts/assignment/LayoutProblem.h"
 
-#include "gpu/LayoutRelations.h"
-#include "gpu/Rearrange.h"
+#include "gpu/layouts/LayoutRelations.h"
+#include "gpu/layouts/Rearrange.h"
 #include "layout/Constructors.h"
 #include "layout/Conversion.h"
 

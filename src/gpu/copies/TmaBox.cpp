@@ -1,4 +1,4 @@
-#include "gpu/TmaBox.h"
+#include "gpu/copies/TmaBox.h"
 
 #include "layout/Constructors.h"
 

@@ -1,4 +1,4 @@
-#include "gpu/AxisPlan.h"
+#include "gpu/layouts/AxisPlan.h"
 
 #include "ir/ngpu/Dialect.h"
 #include "layout/Constructors.h"

@@ -3,7 +3,7 @@
 // are moved piece by piece (SplitConversion.h).
 #include "gpu/Explain.h"
 #include "gpu/Passes.h"
-#include "gpu/SplitConversion.h"
+#include "gpu/layouts/SplitConversion.h"
 #include "ir/ngpu/Dialect.h"
 #include "layout/Conversion.h"
 

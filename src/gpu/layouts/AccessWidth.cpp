@@ -1,4 +1,4 @@
-#include "gpu/AccessWidth.h"
+#include "gpu/layouts/AccessWidth.h"
 
 using namespace mlir;
 using namespace nereid::layout;

@@ -11,9 +11,9 @@
 // join or dot. All else follows from the nodes' layouts by LayoutRelations.h, in one backward sweep
 // over the function: every op asks for its operands, computed ops for what they were asked.
 #pragma once
-#include "gpu/DotPlan.h"
-#include "gpu/LayoutCost.h"
 #include "gpu/Options.h"
+#include "gpu/dots/DotPlan.h"
+#include "gpu/layouts/LayoutCost.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"

@@ -1,9 +1,9 @@
-#include "gpu/LayoutAssignment.h"
+#include "gpu/layouts/assignment/LayoutAssignment.h"
 
-#include "gpu/AccessWidth.h"
 #include "gpu/Explain.h"
-#include "gpu/LayoutRelations.h"
 #include "gpu/Passes.h"
+#include "gpu/layouts/AccessWidth.h"
+#include "gpu/layouts/LayoutRelations.h"
 #include "layout/Constructors.h"
 
 #include "llvm/Support/Format.h"

@@ -7,7 +7,7 @@
 // them, move to other candidates while the cost of the whole falls. docs/layout-assignment.md
 // explains it with examples.
 #pragma once
-#include "gpu/LayoutProblem.h"
+#include "gpu/layouts/assignment/LayoutProblem.h"
 
 #include <string>
 

@@ -10,9 +10,9 @@
 //   - The transposed product, (b' a')' instead of a b, where wgmma can read only that: types that
 //     are not 16 bits wide with row-major B, which as the first operand may come through registers;
 //     and results with too few rows but enough columns.
-#include "gpu/AccessWidth.h"
-#include "gpu/DotPlan.h"
 #include "gpu/Passes.h"
+#include "gpu/dots/DotPlan.h"
+#include "gpu/layouts/AccessWidth.h"
 #include "layout/Constructors.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

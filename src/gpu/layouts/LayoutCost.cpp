@@ -1,4 +1,4 @@
-#include "gpu/LayoutCost.h"
+#include "gpu/layouts/LayoutCost.h"
 #include "layout/Conversion.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,7 +1,7 @@
 // Planning dots. See the header.
-#include "gpu/DotPlan.h"
+#include "gpu/dots/DotPlan.h"
 
-#include "gpu/LayoutRelations.h"
+#include "gpu/layouts/LayoutRelations.h"
 #include "ir/ngpu/Dialect.h"
 #include "layout/Constructors.h"
 

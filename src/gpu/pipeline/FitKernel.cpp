@@ -1,4 +1,4 @@
-#include "gpu/FitKernel.h"
+#include "gpu/pipeline/FitKernel.h"
 
 #include "explain/Report.h"
 #include "gpu/Passes.h"

@@ -42,10 +42,10 @@
 // before the barrier.
 //
 // Loops that write to global memory are left alone: a load must not pass a store that may alias.
-#include "gpu/AccessWidth.h"
 #include "gpu/Explain.h"
 #include "gpu/Passes.h"
-#include "gpu/TensorMaps.h"
+#include "gpu/copies/TensorMaps.h"
+#include "gpu/layouts/AccessWidth.h"
 #include "layout/Conversion.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -17,8 +17,8 @@
 //
 // An atomic operation that releases is done by one thread for the whole block when it is a scalar
 // one: a barrier before it orders the global accesses of all threads before.
-#include "gpu/BufferUses.h"
 #include "gpu/Passes.h"
+#include "gpu/shared/BufferUses.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

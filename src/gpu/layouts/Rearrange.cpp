@@ -1,6 +1,6 @@
-#include "gpu/Rearrange.h"
+#include "gpu/layouts/Rearrange.h"
 
-#include "gpu/LayoutCost.h"
+#include "gpu/layouts/LayoutCost.h"
 #include "ir/ngpu/Dialect.h"
 #include "layout/Constructors.h"
 

@@ -1,10 +1,10 @@
-#include "gpu/Pipeline.h"
+#include "gpu/pipeline/Pipeline.h"
 
 #include "gpu/Explain.h"
-#include "gpu/FitKernel.h"
-#include "gpu/PadShapes.h"
 #include "gpu/Passes.h"
-#include "gpu/TensorMaps.h"
+#include "gpu/copies/TensorMaps.h"
+#include "gpu/pipeline/FitKernel.h"
+#include "gpu/shapes/PadShapes.h"
 #include "ir/ngpu/Dialect.h"
 #include "support/settings.h"
 

@@ -1,4 +1,4 @@
-#include "gpu/BufferUses.h"
+#include "gpu/shared/BufferUses.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

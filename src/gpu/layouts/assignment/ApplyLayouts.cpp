@@ -1,7 +1,7 @@
 // Rewrites a kernel by the layouts chosen: types get their encodings, computed values a copy per
 // layout, placed values a `convert_layout` per further layout, dots their ops and operands.
-#include "gpu/LayoutAssignment.h"
-#include "gpu/LayoutRelations.h"
+#include "gpu/layouts/LayoutRelations.h"
+#include "gpu/layouts/assignment/LayoutAssignment.h"
 #include "ir/ngpu/Dialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,6 +1,6 @@
-#include "gpu/LayoutRelations.h"
+#include "gpu/layouts/LayoutRelations.h"
 
-#include "gpu/Rearrange.h"
+#include "gpu/layouts/Rearrange.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
