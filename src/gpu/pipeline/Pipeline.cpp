@@ -1,8 +1,8 @@
 #include "gpu/pipeline/Pipeline.h"
 
-#include "gpu/Explain.h"
 #include "gpu/Passes.h"
 #include "gpu/copies/TensorMaps.h"
+#include "gpu/explain/Explain.h"
 #include "gpu/pipeline/FitKernel.h"
 #include "gpu/shapes/PadShapes.h"
 #include "ir/ngpu/Dialect.h"

@@ -42,9 +42,9 @@
 // before the barrier.
 //
 // Loops that write to global memory are left alone: a load must not pass a store that may alias.
-#include "gpu/Explain.h"
 #include "gpu/Passes.h"
 #include "gpu/copies/TensorMaps.h"
+#include "gpu/explain/Explain.h"
 #include "gpu/layouts/AccessWidth.h"
 #include "layout/Conversion.h"
 

@@ -9,12 +9,13 @@
 //
 // Scratch memory and other small buffers (up to 512 bytes, 4 KiB in all) are not reused at all: one
 // that has its bytes for itself needs a barrier less.
-#include "gpu/Explain.h"
 #include "gpu/Passes.h"
+#include "gpu/explain/Explain.h"
 #include "gpu/layouts/AxisPlan.h"
 #include "gpu/layouts/Rearrange.h"
 #include "gpu/layouts/SplitConversion.h"
 #include "gpu/shared/BufferUses.h"
+#include "gpu/shared/SharedUse.h"
 #include "ir/tile/Combiner.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,8 +1,8 @@
 // Conversions that cross warps, or that shared memory does cheaper than shuffles, become a buffer
 // that is filled in one layout and read in the other. Very large ones stay, with `ngpu.pieces`, and
 // are moved piece by piece (SplitConversion.h).
-#include "gpu/Explain.h"
 #include "gpu/Passes.h"
+#include "gpu/explain/Explain.h"
 #include "gpu/layouts/SplitConversion.h"
 #include "ir/ngpu/Dialect.h"
 #include "layout/Conversion.h"

@@ -1,6 +1,6 @@
 #include "gpu/layouts/assignment/LayoutAssignment.h"
 
-#include "gpu/Explain.h"
+#include "gpu/explain/Explain.h"
 #include "gpu/Passes.h"
 #include "gpu/layouts/AccessWidth.h"
 #include "gpu/layouts/LayoutRelations.h"

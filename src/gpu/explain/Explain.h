@@ -3,7 +3,6 @@
 // how products are computed, what was not pipelined and why; with advice where it costs.
 #pragma once
 #include "gpu/Options.h"
-#include "gpu/shared/BufferUses.h"
 #include "ir/ngpu/Dialect.h"
 #include "layout/Conversion.h"
 #include "transforms/Explain.h"
@@ -43,19 +42,6 @@ void adviseOnOptions(mlir::func::FuncOp kernel, const GpuOptions &options,
 std::optional<explain::Hint> adviceOnLoop(mlir::scf::ForOp loop, const LoopDecision &decision);
 
 void explainConversion(ngpu::ConvertLayoutOp convert, layout::Move move, explain::Report &report);
-
-/// How an op moves registers to or from shared memory.
-struct SharedUse {
-  layout::SharedAccess access;
-  ngpu::BufferType buffer;
-  mlir::Value value; ///< the buffer, where it is an operand
-  const char *what;  ///< "write", "read", "copy"
-};
-/// Nothing for other ops, and for those that hardware lays out (copy engine, wgmma).
-std::optional<SharedUse> sharedUseOf(mlir::Operation *op, bool matrixStores);
-/// Op number `number` in the order of the buffers' lives.
-void explainSharedAccess(mlir::Operation *op, unsigned number, const BufferUses &uses,
-                         const Machine &machine, explain::Report &report);
 
 /// The finished GPU IR: layouts, and accesses to global memory.
 void explainKernel(mlir::func::FuncOp kernel, const GpuOptions &options);
