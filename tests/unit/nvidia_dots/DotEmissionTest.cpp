@@ -125,7 +125,7 @@ protected:
   std::string ptx(int sm) {
     func::ReturnOp::create(b, loc());
     EXPECT_TRUE(succeeded(verify(module)));
-    EmitOptions options;
+    nvidia::EmitOptions options;
     options.sm = sm;
     options.ptxVersion = 87;
     llvm::LLVMContext llvmContext;

@@ -1,7 +1,7 @@
 #include "gpu/layouts/assignment/LayoutAssignment.h"
 
-#include "gpu/explain/Explain.h"
 #include "gpu/Passes.h"
+#include "gpu/explain/Explain.h"
 #include "gpu/layouts/AccessWidth.h"
 #include "gpu/layouts/LayoutRelations.h"
 #include "layout/Constructors.h"

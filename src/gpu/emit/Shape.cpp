@@ -2,14 +2,14 @@
 //
 // Layout assignment derives the layout of a result from the operand's, so that every thread already
 // holds what it needs and only registers are renamed.
-#include "targets/nvidia/emit/Emitter.h"
+#include "gpu/emit/Emitter.h"
 
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace nereid::layout;
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 namespace {
 
 using Index = SmallVector<int64_t, 4>;
@@ -332,4 +332,4 @@ bool emitShape(Emitter &e, Operation *op) {
       .Default(false);
 }
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

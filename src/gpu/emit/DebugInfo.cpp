@@ -1,4 +1,4 @@
-#include "targets/nvidia/codegen/DebugInfo.h"
+#include "gpu/emit/DebugInfo.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/BinaryFormat/Dwarf.h"
@@ -6,7 +6,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Path.h"
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 
 /// The first place in a file that a location leads to.
 static mlir::FileLineColLoc fileOfLocation(mlir::Location location) {
@@ -111,4 +111,4 @@ void DebugInfo::finish() {
     builder->finalize();
 }
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

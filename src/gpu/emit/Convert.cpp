@@ -1,15 +1,15 @@
 // ngpu.convert_layout: renamed registers, or shuffles. What needs shared memory has been made
-// explicit before (gpu::expandConversions).
+// explicit before (expandConversions).
+#include "gpu/emit/SharedAccess.h"
 #include "gpu/layouts/SplitConversion.h"
 #include "layout/Conversion.h"
-#include "targets/nvidia/emit/SharedAccess.h"
 
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace nereid::layout;
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 namespace {
 
 /// Register choices by lane and warp: `reg = linear(byLane, byWarp)` XORed to an index. Within a
@@ -108,7 +108,7 @@ void convertInPieces(Emitter &e, ngpu::ConvertLayoutOp op) {
   auto type = cast<RankedTensorType>(op.getSrc().getType());
   const LinearLayout &from = ngpu::layoutOf(type).getLayout();
   const LinearLayout &to = ngpu::layoutOf(op.getType()).getLayout();
-  gpu::SplitConversion split = gpu::splitConversion(op);
+  SplitConversion split = splitConversion(op);
   llvm::Value *base = e.scratch(op);
   ArrayRef<llvm::Value *> values = e.get(op.getSrc());
   unsigned fromCore = from.size(Axis::Register), toCore = to.size(Axis::Register);
@@ -121,12 +121,12 @@ void convertInPieces(Emitter &e, ngpu::ConvertLayoutOp op) {
       Values part;
       for (unsigned reg = 0; reg < split.from.size(Axis::Register); ++reg)
         part.push_back(
-            values[repeat * fromCore + gpu::SplitConversion::whole(reg, piece, split.fromBits)]);
+            values[repeat * fromCore + SplitConversion::whole(reg, piece, split.fromBits)]);
       storeShared(e, base, {split.from, split.buffer, e.type(type)}, part);
       e.barrier();
       Values loaded = loadShared(e, base, {split.to, split.buffer, e.type(type)});
       for (auto [reg, value] : llvm::enumerate(loaded))
-        result[repeat * toCore + gpu::SplitConversion::whole(reg, piece, split.toBits)] = value;
+        result[repeat * toCore + SplitConversion::whole(reg, piece, split.toBits)] = value;
     }
   e.set(op.getResult(), result);
 }
@@ -198,4 +198,4 @@ bool emitConvert(Emitter &e, Operation *op) {
   return true;
 }
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

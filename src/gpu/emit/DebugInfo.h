@@ -1,9 +1,10 @@
 // Lines of the kernel's source in the machine code, so that profilers and compute-sanitizer show
 // them.
 //
-// Only line directives are made (`.loc`), nothing that would make the assembler optimise less. The
-// LLVM IR has the whole chain of inlined calls; LLVM 22 writes the innermost place of it to PTX.
-// Code of the language's own library therefore stands at the line of the user's that called it.
+// Only line directives are made (`.loc`), nothing that would make an assembler optimise less. The
+// LLVM IR has the whole chain of inlined calls; LLVM 22 writes the innermost place of it to
+// assembly. Code of the language's own library therefore stands at the line of the user's that
+// called it.
 #pragma once
 #include "mlir/IR/Location.h"
 #include "llvm/ADT/DenseMap.h"
@@ -16,7 +17,7 @@ class Function;
 class Module;
 } // namespace llvm
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 
 class DebugInfo {
 public:
@@ -47,4 +48,4 @@ private:
   llvm::DenseMap<mlir::Location, llvm::DILocation *> known;
 };
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

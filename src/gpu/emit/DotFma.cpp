@@ -6,13 +6,14 @@
 // depends on the step of the loop over K, and constants, all combined by XOR within the buffer's
 // core (a swizzle is an XOR); where bits cannot meet, the constant becomes the access's immediate
 // offset.
-#include "targets/nvidia/emit/Dot.h"
+#include "gpu/emit/DotOperands.h"
+#include "gpu/emit/Emitter.h"
 
 #include "llvm/IR/Intrinsics.h"
 
 using namespace mlir;
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 
 using layout::Axis;
 
@@ -250,8 +251,12 @@ private:
 
 } // namespace
 
-void emitFmaDot(Emitter &e, ngpu::FmaDotOp op) {
-  FmaEmitter(e, op).emit();
+bool emitFmaDot(Emitter &e, Operation *op) {
+  auto dot = dyn_cast<ngpu::FmaDotOp>(op);
+  if (!dot)
+    return false;
+  FmaEmitter(e, dot).emit();
+  return true;
 }
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

@@ -1,22 +1,21 @@
 // Elementary functions.
 //
-// fp32 is done here, without a library: the hardware's approximations (ex2, lg2, rsqrt, sqrt) where
-// they are accurate enough, and otherwise the classical scheme: reduce the argument, a minimax
-// polynomial on what remains (support/Coefficients.h), put the power back. fp64 functions without
-// an instruction, and the rare fp32 ones, are calls of NVIDIA's libdevice.
-#include "targets/nvidia/emit/Elements.h"
+// fp32 is done here, without a library: the hardware's approximations (2^x, roots) where they are
+// accurate enough, and otherwise the classical scheme: reduce the argument, a minimax polynomial on
+// what remains (support/Coefficients.h), put the power back. fp64 functions without an instruction,
+// and the rare fp32 ones, are calls of the target's math library.
+#include "gpu/emit/Elements.h"
 
 #include "support/Coefficients.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "llvm/IR/IntrinsicsNVPTX.h"
 
 #include <cmath>
 #include <limits>
 
 using namespace mlir;
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -82,7 +81,7 @@ Number fma(Number a, Number b, double c) {
 }
 /// A product that is never contracted into a sum.
 Number product(Number a, Number b) {
-  return a(a.e->intrinsic(llvm::Intrinsic::nvvm_mul_rn_f, {a.value, b.value}));
+  return a(a.e->roundedProduct(a.value, b.value));
 }
 Number product(Number a, double b) {
   return product(a, a.constant(b));
@@ -123,7 +122,7 @@ template <size_t count> Number polynomial(Number x, const double (&c)[count]) {
 
 /// 2^x by the hardware, within 2 ulp; subnormal results are flushed.
 Number exp2Flushed(Number x) {
-  return x(x.e->intrinsic(llvm::Intrinsic::nvvm_ex2_approx_ftz, {x.value}, {x.value->getType()}));
+  return x(x.e->exp2(x.value, /*flush=*/true));
 }
 
 constexpr double log2e = 0x1.715476p0, log2eLow = 0x1.4ae0cp-26;
@@ -137,9 +136,8 @@ constexpr double ln2High = 0x1.62e4p-1, ln2Low = 0x1.7f7d1cp-20;
 /// again, and both factors would live until then.
 Number exp(Number x, bool once) {
   constexpr double lowest = -126, range = 253;
-  Number share = x(
-      x.e->intrinsic(llvm::Intrinsic::nvvm_fma_rn_sat_f, {x.value, x.constant(log2e / range).value,
-                                                          x.constant(-lowest / range).value}));
+  Number share = x(x.e->saturatedFma(x.value, x.constant(log2e / range).value,
+                                     x.constant(-lowest / range).value));
   // The sum's last bits are round(range * share) + 1 = k + 127, the exponent's code.
   constexpr double magic = 0x1.8p23 + 1;
   Number sum = fma(share, range, magic);
@@ -150,9 +148,7 @@ Number exp(Number x, bool once) {
 }
 
 Number exp2(Number x) {
-  if (x.e->options.reflectFtz)
-    return exp2Flushed(x);
-  return x(x.e->intrinsic(llvm::Intrinsic::nvvm_ex2_approx, {x.value}, {x.value->getType()}));
+  return x(x.e->exp2(x.value, x.e->options.reflectFtz));
 }
 
 Number expm1(Number x) {
@@ -211,7 +207,7 @@ Number log1p(Number x) {
   Number u = x + 1.0;
   Number c = select(x < 1.0, x - (u - 1.0), x.constant(1.0) - (u - x));
   auto [exponent, f, rest] = splitLog(u);
-  Number quotient = x(x.e->intrinsic(llvm::Intrinsic::nvvm_div_full, {c.value, u.value}));
+  Number quotient = x(x.e->divide(c.value, u.value));
   Number y = fma(exponent, ln2High, f + fma(exponent, ln2Low, rest + quotient));
   y = select(x < infinity, y, x);
   y = select(x == -1.0, -infinity, y);
@@ -232,8 +228,7 @@ Number tanh(Number x) {
   Number a = abs(x), z = x * x;
   Number small = fma(a * z, polynomial(z, coefficients::tanhF32), a);
   Number e = exp2Flushed(least(a, 10.0) * (2 * log2e));
-  Number quotient =
-      x(x.e->intrinsic(llvm::Intrinsic::nvvm_div_full, {x.constant(2.0).value, (e + 1.0).value}));
+  Number quotient = x(x.e->divide(x.constant(2.0).value, (e + 1.0).value));
   Number y = select(a < 0.625, small, x.constant(1.0) - quotient);
   return select(x == x, copysign(y, x), x);
 }
@@ -329,14 +324,14 @@ Number cos(Number x) {
 //--------------------------------------------------------------------------------===//
 
 Number sqrt(Number x) {
-  return x(x.e->intrinsic(llvm::Intrinsic::nvvm_sqrt_approx_f, {x.value}));
+  return x(x.e->squareRoot(x.value));
 }
 Number rsqrt(Number x) {
-  return x(x.e->intrinsic(llvm::Intrinsic::nvvm_rsqrt_approx_f, {x.value}));
+  return x(x.e->reciprocalSquareRoot(x.value));
 }
 
-/// A function of floats: how fp32 is done (null: by libdevice), LLVM's intrinsic that serves every
-/// type, and libdevice's name for fp64 (with an f behind it: fp32).
+/// A function of floats: how fp32 is done (null: by the library), LLVM's intrinsic that serves
+/// every type, and the function of the math library for fp64.
 struct Row {
   StringRef name;
   Number (*f32)(Number);
@@ -403,7 +398,7 @@ llvm::Value *floatRemainder(Emitter &e, llvm::Value *lhs, llvm::Value *rhs) {
     return b.CreateFPTrunc(floatRemainder(e, b.CreateFPExt(lhs, f32), b.CreateFPExt(rhs, f32)),
                            type);
   if (type->isDoubleTy()) {
-    auto *call = cast<llvm::CallInst>(e.libdevice("__nv_fmod", type, {lhs, rhs}));
+    llvm::CallInst *call = e.external(e.librarySymbol("fmod", /*fp32=*/false), type, {lhs, rhs});
     call->setDoesNotAccessMemory();
     return call;
   }
@@ -469,11 +464,10 @@ llvm::Value *emitMath(Emitter &e, Operation *op, llvm::ArrayRef<llvm::Value *> i
   if (isa<math::RsqrtOp>(op)) // within 1 ulp
     return e.b.CreateFDiv(llvm::ConstantFP::get(type, 1.0),
                           e.b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, in[0]));
-  std::string symbol = ("__nv_" + row->library + (type->isFloatTy() ? "f" : "")).str();
-  auto *call = cast<llvm::CallInst>(e.libdevice(symbol, type, in));
+  llvm::CallInst *call = e.external(e.librarySymbol(row->library, type->isFloatTy()), type, in);
   call->setDoesNotAccessMemory();
   call->setDoesNotThrow();
   return call;
 }
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

@@ -2,14 +2,13 @@
 //
 // Conditions are scalars, so all threads of a program take the same way: barriers and matrix
 // instructions may stand anywhere inside.
-#include "targets/nvidia/emit/Dot.h"
+#include "gpu/emit/Emitter.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "llvm/IR/IntrinsicsNVPTX.h"
 
 using namespace mlir;
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 namespace {
 
 /// The registers of several values, side by side.
@@ -69,12 +68,6 @@ llvm::MDNode *loopMetadata(Emitter &e, Operation *loop) {
   return node;
 }
 
-/// An accumulator that wgmma still works on.
-bool isInFlight(mlir::Value value) {
-  auto product = value.getDefiningOp<ngpu::WgmmaOp>();
-  return product && product.getAsync();
-}
-
 void emitFor(Emitter &e, scf::ForOp loop) {
   llvm::Value *lower = e.scalar(loop.getLowerBound()), *upper = e.scalar(loop.getUpperBound()),
               *step = e.scalar(loop.getStep());
@@ -102,9 +95,10 @@ void emitFor(Emitter &e, scf::ForOp loop) {
   llvm::Value *next = e.b.CreateAdd(index, step, "", /*HasNUW=*/loop.getUnsignedCmp(),
                                     /*HasNSW=*/!loop.getUnsignedCmp());
   llvm::Value *again = less(next);
-  // Products in flight are waited for on the way out: where their registers meet those of a loop
-  // that was not entered, the assembler would otherwise run all of the loop's products one by one.
-  bool inFlight = llvm::any_of(loop.getBody()->getTerminator()->getOperands(), isInFlight);
+  // Registers in flight are awaited on the way out, before they meet those of a loop that was not
+  // entered.
+  bool inFlight = llvm::any_of(loop.getBody()->getTerminator()->getOperands(),
+                               [&](mlir::Value value) { return e.isInFlight(value); });
   llvm::BasicBlock *end = e.b.GetInsertBlock(), *out = inFlight ? e.block("drain") : after;
   auto *branch = e.b.CreateCondBr(again, body, out);
   branch->setMetadata(llvm::LLVMContext::MD_loop, loopMetadata(e, loop));
@@ -114,8 +108,8 @@ void emitFor(Emitter &e, scf::ForOp loop) {
     e.enter(out);
     yielded.clear();
     for (mlir::Value value : loop.getBody()->getTerminator()->getOperands()) {
-      if (isInFlight(value))
-        llvm::append_range(yielded, awaitProducts(e, e.get(value), 0));
+      if (e.isInFlight(value))
+        llvm::append_range(yielded, e.await(e.get(value)));
       else
         llvm::append_range(yielded, e.get(value));
     }
@@ -204,13 +198,6 @@ void emitCall(Emitter &e, func::CallOp call) {
 } // namespace
 
 bool emitControl(Emitter &e, Operation *op) {
-  using llvm::Intrinsic::ID;
-  constexpr ID programIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
-                               llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
-                               llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
-  constexpr ID programCounts[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_x,
-                                  llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_y,
-                                  llvm::Intrinsic::nvvm_read_ptx_sreg_nctaid_z};
   if (auto loop = dyn_cast<scf::ForOp>(op))
     emitFor(e, loop);
   else if (auto loop = dyn_cast<scf::WhileOp>(op))
@@ -220,9 +207,9 @@ bool emitControl(Emitter &e, Operation *op) {
   else if (auto call = dyn_cast<func::CallOp>(op))
     emitCall(e, call);
   else if (auto id = dyn_cast<tile::ProgramIdOp>(op))
-    e.set(id, {e.intrinsic(programIds[id.getAxis()], {})});
+    e.set(id, {e.programId(id.getAxis())});
   else if (auto count = dyn_cast<tile::NumProgramsOp>(op))
-    e.set(count, {e.intrinsic(programCounts[count.getAxis()], {})});
+    e.set(count, {e.programCount(count.getAxis())});
   else if (isa<tile::BarrierOp>(op))
     e.barrier();
   else
@@ -230,4 +217,4 @@ bool emitControl(Emitter &e, Operation *op) {
   return true;
 }
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

@@ -1,15 +1,15 @@
 // Exchanges, slices, gathers and histograms. gpu/layouts/Rearrange.h says which way their elements
 // go.
 #include "gpu/layouts/Rearrange.h"
+#include "gpu/emit/SharedAccess.h"
 #include "layout/Constructors.h"
-#include "targets/nvidia/emit/SharedAccess.h"
 
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace nereid::layout;
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 namespace {
 
 /// Sends each value once, though it may be asked for several times.
@@ -30,7 +30,7 @@ Values shuffleOnce(Emitter &e, ArrayRef<llvm::Value *> values,
 void emitExchange(Emitter &e, tile::ExchangeOp op) {
   auto type = cast<RankedTensorType>(op.getType());
   const LinearLayout &layout = ngpu::layoutOf(type).getLayout();
-  gpu::PlaceStep step = gpu::exchangeStep(layout, op.getAxis(), op.getMask());
+  PlaceStep step = exchangeStep(layout, op.getAxis(), op.getMask());
   ArrayRef<llvm::Value *> source = e.get(op.getSrc());
   unsigned freeBits = layout.freeBits(Axis::Register);
   auto partner = [&](unsigned reg) { return (reg & ~freeBits) ^ step.reg; };
@@ -50,7 +50,7 @@ void emitExchange(Emitter &e, tile::ExchangeOp op) {
   // Every thread has a column of its own: no conflicts, whatever the layout. Partners go in one
   // piece.
   llvm::Type *element = e.type(type), *stored = storedType(e, element);
-  unsigned threads = 32 * e.warpCount(), atOnce = gpu::exchangeRegisters(op);
+  unsigned threads = e.threadCount(), atOnce = exchangeRegisters(op);
   auto at = [&](unsigned row, llvm::Value *thread) {
     llvm::Value *index = e.b.CreateAdd(thread, e.i32(int64_t(row) * threads));
     return e.b.CreateGEP(stored, e.scratch(op), index);
@@ -64,7 +64,7 @@ void emitExchange(Emitter &e, tile::ExchangeOp op) {
         listed[each] = true;
         order.push_back(each);
       }
-  llvm::Value *other = e.b.CreateXor(e.threadId(), step.lane | step.warp << 5);
+  llvm::Value *other = e.b.CreateXor(e.threadId(), step.lane | step.warp << e.laneBits());
   Values values(source.size(), nullptr);
   for (unsigned first = 0; first < order.size(); first += atOnce) {
     ArrayRef<unsigned> piece =
@@ -128,11 +128,11 @@ private:
 };
 
 /// The lanes of a move that the thread alone decides.
-llvm::Value *laneOf(Emitter &e, const gpu::WarpMove &move) {
+llvm::Value *laneOf(Emitter &e, const WarpMove &move) {
   SmallVector<uint32_t> ofLane, ofWarp;
-  for (const gpu::PlaceStep &step : move.ofLane)
+  for (const PlaceStep &step : move.ofLane)
     ofLane.push_back(step.lane);
-  for (const gpu::PlaceStep &step : move.ofWarp)
+  for (const PlaceStep &step : move.ofWarp)
     ofWarp.push_back(step.lane);
   return e.linear(ofLane, ofWarp);
 }
@@ -141,7 +141,7 @@ void emitSlice(Emitter &e, tile::SliceOp op) {
   auto from = cast<RankedTensorType>(op.getSrc().getType());
   auto to = cast<RankedTensorType>(op.getType());
   ArrayRef<llvm::Value *> source = e.get(op.getSrc());
-  auto move = gpu::sliceMove(op, ngpu::layoutOf(from).getLayout(), ngpu::layoutOf(to).getLayout());
+  auto move = sliceMove(op, ngpu::layoutOf(from).getLayout(), ngpu::layoutOf(to).getLayout());
   Values values;
   if (!move) {
     Rows rows(e, op, op.getSrc());
@@ -214,7 +214,7 @@ void emitGather(Emitter &e, tile::GatherOp op) {
     return e.b.CreateZExtOrTrunc(index, e.b.getInt32Ty());
   };
   ArrayRef<llvm::Value *> source = e.get(op.getSrc()), indices = e.get(op.getIndices());
-  auto move = gpu::gatherMove(op, ngpu::layoutOf(from).getLayout(), ngpu::layoutOf(to).getLayout());
+  auto move = gatherMove(op, ngpu::layoutOf(from).getLayout(), ngpu::layoutOf(to).getLayout());
   Values values;
   if (!move) {
     Rows rows(e, op, op.getSrc());
@@ -234,7 +234,7 @@ void emitGather(Emitter &e, tile::GatherOp op) {
       registerBits.push_back(bit);
   }
   for (unsigned reg = 0; reg < count; ++reg) {
-    gpu::PlaceStep place = move->at(reg);
+    PlaceStep place = move->at(reg);
     llvm::Value *index = within(indices[reg]);
     llvm::Value *lane = nullptr;
     if (move->shuffles)
@@ -265,8 +265,8 @@ void emitGather(Emitter &e, tile::GatherOp op) {
 void emitHistogram(Emitter &e, tile::HistogramOp op) {
   auto from = cast<RankedTensorType>(op.getSrc().getType());
   auto to = cast<RankedTensorType>(op.getType());
-  unsigned bins = to.getNumElements(), threads = 32 * e.warpCount();
-  unsigned copies = gpu::histogramCopies(op, e.warpCount());
+  unsigned bins = to.getNumElements(), threads = e.threadCount();
+  unsigned copies = histogramCopies(op, e.warpCount());
   llvm::Value *base = e.scratch(op);
   llvm::Type *i32 = e.b.getInt32Ty();
   auto at = [&](llvm::Value *bin) { return e.b.CreateGEP(i32, base, bin); };
@@ -298,7 +298,7 @@ void emitHistogram(Emitter &e, tile::HistogramOp op) {
         llvm::Value *bin = e.b.CreateZExtOrTrunc(number, i32);
         e.b.CreateAtomicRMW(llvm::AtomicRMWInst::Add, at(own ? e.b.CreateAdd(bin, own) : bin),
                             e.i32(1), llvm::MaybeAlign(4), llvm::AtomicOrdering::Monotonic,
-                            e.b.getContext().getOrInsertSyncScopeID("block"));
+                            e.b.getContext().getOrInsertSyncScopeID(e.blockScope()));
       });
     }
   });
@@ -326,4 +326,4 @@ bool emitRearrange(Emitter &e, Operation *op) {
       .Default(false);
 }
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

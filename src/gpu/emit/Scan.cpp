@@ -5,15 +5,15 @@
 // that it has learned of (the carry); in the end every element is combined with its block's carry.
 // The first blocks are runs of neighbouring registers, scanned one by one. A reversed scan is one
 // on the complemented axis index.
+#include "gpu/emit/SharedAccess.h"
 #include "gpu/layouts/AxisPlan.h"
-#include "targets/nvidia/emit/SharedAccess.h"
 
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace nereid::layout;
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 namespace {
 
 class Scan {
@@ -82,7 +82,7 @@ private:
   llvm::Value *flipped(unsigned bit);
 
   Row scanRuns(ArrayRef<ArrayRef<llvm::Value *>> sources, unsigned firstRegister);
-  void exchange(Row &row, const gpu::AxisStep &step, bool wantTotals);
+  void exchange(Row &row, const AxisStep &step, bool wantTotals);
   void joinPartials(Row &row, ArrayRef<Values> loaded, bool wantTotals);
 
   Emitter &e;
@@ -90,7 +90,7 @@ private:
   Block &body;
   RankedTensorType type;
   const LinearLayout layout;
-  gpu::AxisPlan plan;
+  AxisPlan plan;
   unsigned operands, core;
   unsigned runSteps = 0;
 };
@@ -143,7 +143,7 @@ Scan::Row Scan::scanRuns(ArrayRef<ArrayRef<llvm::Value *>> sources, unsigned fir
   return row;
 }
 
-void Scan::exchange(Row &row, const gpu::AxisStep &step, bool wantTotals) {
+void Scan::exchange(Row &row, const AxisStep &step, bool wantTotals) {
   llvm::Value *flip = flipped(step.bit);
   SmallVector<Element> totals(core), others(core);
   SmallVector<unsigned> leader(core);
@@ -303,7 +303,7 @@ void Scan::run() {
   }
 
   if (plan.partialBits) {
-    gpu::AxisScratch scratch = gpu::axisScratch(plan, op.getSrcs().getTypes(), rows.size());
+    AxisScratch scratch = axisScratch(plan, op.getSrcs().getTypes(), rows.size());
     llvm::Value *base = e.scratch(op);
     auto address = [&](unsigned operand, unsigned copy) {
       return e.b.CreateConstInBoundsGEP1_32(
@@ -375,4 +375,4 @@ bool emitScan(Emitter &e, Operation *op) {
   return true;
 }
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

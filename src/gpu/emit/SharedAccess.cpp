@@ -1,14 +1,11 @@
-#include "targets/nvidia/emit/SharedAccess.h"
+#include "gpu/emit/SharedAccess.h"
 
-#include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace nereid::layout;
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 namespace {
-
-constexpr unsigned kSharedSpace = 3;
 
 /// The columns of a place map towards the offset, in bytes.
 llvm::SmallVector<uint32_t> offsetColumns(const PlaceMap &map, Axis from, unsigned bytes) {
@@ -87,31 +84,22 @@ void storeMatrices(Emitter &e, llvm::Value *base, const Access &access, const Ma
     lanes.push_back(offset * access.bytes);
   SharedAddresses addresses(e, base, lanes, access.warpBytes);
   unsigned words = 1u << matrix.wordBits.size();
-  std::string text = ("stmatrix.sync.aligned.m8n8.x" + llvm::Twine(matrix.matrices) +
-                      (matrix.transposed ? ".trans" : "") + ".shared.b16 [$0], {")
-                         .str();
-  std::string constraints = "r";
-  for (unsigned i = 0; i < matrix.matrices; ++i) {
-    text += (i ? ", $" : "$") + std::to_string(i + 1);
-    constraints += ",r";
-  }
-  text += "};";
   for (unsigned repeat = 0; repeat < access.move.repeats; ++repeat)
     forGroups(
         access, bitMask(matrix.wordBits) | bitMask(matrix.matrixBits),
         [&](unsigned reg, uint32_t offset) {
           llvm::Value *address = addresses.at(offset, repeat * access.move.repeatBytes);
-          Values args{e.b.CreatePtrToInt(address, e.b.getInt32Ty())};
+          address = e.b.CreatePtrToInt(address, e.b.getInt32Ty());
+          Values parts;
           for (unsigned i = 0; i < matrix.matrices; ++i) {
             Values word;
             for (unsigned j = 0; j < words; ++j)
               word.push_back(toStored(
                   e, registers[repeat * access.coreRegisters() +
                                (reg | spread(i, matrix.matrixBits) | spread(j, matrix.wordBits))]));
-            args.push_back(packWord(e, word));
+            parts.push_back(packWord(e, word));
           }
-          e.ptx(e.b.getVoidTy(), text, constraints, args, /*sideEffects=*/true,
-                /*convergent=*/true);
+          e.storeMatrices(address, parts, matrix.transposed);
         });
 }
 
@@ -121,27 +109,19 @@ void loadMatrices(Emitter &e, llvm::Value *base, const Access &access, const Mat
   for (uint32_t offset : matrix.laneOffsets)
     lanes.push_back(offset * access.bytes);
   SharedAddresses addresses(e, base, lanes, access.warpBytes);
-  using namespace llvm;
-  constexpr Intrinsic::ID ids[2][3] = {{Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x1_b16,
-                                        Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x2_b16,
-                                        Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16},
-                                       {Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x1_trans_b16,
-                                        Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x2_trans_b16,
-                                        Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16}};
-  Intrinsic::ID id = ids[matrix.transposed][Log2_32(matrix.matrices)];
   unsigned words = 1u << matrix.wordBits.size();
-  auto *wordType = FixedVectorType::get(access.stored, words);
+  auto *wordType = llvm::FixedVectorType::get(access.stored, words);
   for (unsigned repeat = 0; repeat < access.move.repeats; ++repeat) {
-    SmallDenseMap<uint32_t, unsigned> loaded;
+    llvm::SmallDenseMap<uint32_t, unsigned> loaded;
     unsigned moved = bitMask(matrix.wordBits) | bitMask(matrix.matrixBits);
     unsigned first = repeat * access.coreRegisters();
     forGroups(access, moved, [&](unsigned reg, uint32_t offset) {
       loaded[offset] = reg;
-      Value *result = e.b.CreateIntrinsic(id, {e.b.getPtrTy(kSharedSpace)},
-                                          {addresses.at(offset, repeat * access.move.repeatBytes)});
+      llvm::Value *result = e.loadMatrices(addresses.at(offset, repeat * access.move.repeatBytes),
+                                           matrix.matrices, matrix.transposed);
       for (unsigned i = 0; i < matrix.matrices; ++i) {
-        Value *word = matrix.matrices == 1 ? result : e.b.CreateExtractValue(result, i);
-        Value *elements = e.b.CreateBitCast(word, wordType);
+        llvm::Value *word = matrix.matrices == 1 ? result : e.b.CreateExtractValue(result, i);
+        llvm::Value *elements = e.b.CreateBitCast(word, wordType);
         for (unsigned j = 0; j < words; ++j)
           registers[first + (reg | spread(i, matrix.matrixBits) | spread(j, matrix.wordBits))] =
               fromStored(e, e.b.CreateExtractElement(elements, uint64_t(j)), access.move.element);
@@ -210,11 +190,12 @@ void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
   Access access(e, move);
   // Bits that the layout lacks are free as well.
   uint32_t freeLanes =
-      (move.distributed.freeBits(Axis::Lane) | ~(move.distributed.size(Axis::Lane) - 1)) & 31;
+      (move.distributed.freeBits(Axis::Lane) | ~(move.distributed.size(Axis::Lane) - 1)) &
+      (e.options.machine.lanes - 1);
   uint32_t freeWarps =
       (move.distributed.freeBits(Axis::Warp) | ~(move.distributed.size(Axis::Warp) - 1)) &
       (e.warpCount() - 1);
-  bool matrices = move.matrices && e.options.sm >= 90 && !freeLanes && !freeWarps;
+  bool matrices = move.matrices && e.options.machine.matrixStores && !freeLanes && !freeWarps;
   auto [vector, matrix, conflicts, cost] =
       sharedAccess(move.distributed, move.memory, access.bytes * 8, matrices);
   if (matrix)
@@ -222,7 +203,7 @@ void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
 
   SharedAddresses addresses(e, base, access.laneBytes, access.warpBytes);
   llvm::Value *owner = nullptr;
-  if (uint32_t copies = freeLanes | freeWarps << 5)
+  if (uint32_t copies = freeLanes | freeWarps << e.laneBits())
     owner = e.b.CreateICmpEQ(e.b.CreateAnd(e.threadId(), copies), e.i32(0));
   e.when(owner, [&] {
     for (unsigned repeat = 0; repeat < move.repeats; ++repeat)
@@ -277,4 +258,4 @@ Values loadShared(Emitter &e, llvm::Value *base, const SharedMove &move) {
   return registers;
 }
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

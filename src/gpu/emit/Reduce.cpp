@@ -1,44 +1,24 @@
 // tile.reduce: within registers, by shuffles, and across warps through scratch memory.
 // See gpu/layouts/AxisPlan.h for the method.
+#include "gpu/emit/SharedAccess.h"
 #include "gpu/layouts/AxisPlan.h"
 #include "ir/tile/Combiner.h"
-#include "targets/nvidia/emit/SharedAccess.h"
 
-#include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace nereid::layout;
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 namespace {
 
-/// The instruction that reduces i32 over a warp, for a combiner that is one operation (and asserts
-/// nothing).
-llvm::Intrinsic::ID warpReduction(Region &combiner) {
-  using namespace llvm;
+/// What reduces i32 over a warp in one instruction, for a combiner that is one operation (and
+/// asserts nothing); nothing where there is none.
+std::optional<tile::CombinerKind> warpReduction(Emitter &e, Region &combiner) {
   if (!combiner.front().getArgument(0).getType().isInteger(32))
-    return Intrinsic::not_intrinsic;
-  switch (tile::combinerKind(combiner)) {
-  case tile::CombinerKind::AddI:
-    return Intrinsic::nvvm_redux_sync_add;
-  case tile::CombinerKind::MaxS:
-    return Intrinsic::nvvm_redux_sync_max;
-  case tile::CombinerKind::MinS:
-    return Intrinsic::nvvm_redux_sync_min;
-  case tile::CombinerKind::MaxU:
-    return Intrinsic::nvvm_redux_sync_umax;
-  case tile::CombinerKind::MinU:
-    return Intrinsic::nvvm_redux_sync_umin;
-  case tile::CombinerKind::And:
-    return Intrinsic::nvvm_redux_sync_and;
-  case tile::CombinerKind::Or:
-    return Intrinsic::nvvm_redux_sync_or;
-  case tile::CombinerKind::Xor:
-    return Intrinsic::nvvm_redux_sync_xor;
-  default:
-    return Intrinsic::not_intrinsic;
-  }
+    return std::nullopt;
+  tile::CombinerKind kind = tile::combinerKind(combiner);
+  return e.reducesWarp(kind) ? std::optional(kind) : std::nullopt;
 }
 
 /// Is the combiner, whatever else it asserts, the maximum or the minimum, whose result is one of
@@ -102,7 +82,7 @@ private:
   RankedTensorType type;
   const LinearLayout layout;
   bool commutes;
-  gpu::AxisPlan plan;
+  AxisPlan plan;
   unsigned operands;
 };
 
@@ -114,11 +94,11 @@ SmallVector<Reduction::Element> Reduction::reduceWarp(SmallVector<Element> eleme
   for (unsigned reg = 0; reg < count; ++reg)
     leader[reg] = first.try_emplace({plan.axisIndex(reg), plan.otherIndex(reg)}, reg).first->second;
 
-  llvm::Intrinsic::ID redux = warpReduction(op.getCombine());
-  // Five independent exchanges by lane bits alone: the whole warp holds one row.
-  bool wholeWarp = redux && llvm::count_if(plan.steps, [](const gpu::AxisStep &step) {
-                              return step.lane && !step.reg;
-                            }) == 5;
+  std::optional<tile::CombinerKind> inWarp = warpReduction(e, op.getCombine());
+  // As many independent exchanges by lane bits alone as there are: the whole warp holds one row.
+  bool wholeWarp = inWarp && llvm::count_if(plan.steps, [](const AxisStep &step) {
+                               return step.lane && !step.reg;
+                             }) == int64_t(e.laneBits());
 
   // The exchanges in registers that come first are done depth first: partial results of a whole
   // level at once would take as many registers as the data.
@@ -126,7 +106,7 @@ SmallVector<Reduction::Element> Reduction::reduceWarp(SmallVector<Element> eleme
   while (inThread < plan.steps.size() && !plan.steps[inThread].lane &&
          (commutes || !flipped(plan.steps[inThread].bit)))
     ++inThread;
-  for (const gpu::AxisStep &step : ArrayRef(plan.steps).take_front(inThread)) {
+  for (const AxisStep &step : ArrayRef(plan.steps).take_front(inThread)) {
     SmallVector<unsigned> merged;
     for (unsigned reg = 0; reg < count; ++reg)
       merged.push_back(std::min(leader[reg], leader[reg ^ step.reg]));
@@ -135,7 +115,7 @@ SmallVector<Reduction::Element> Reduction::reduceWarp(SmallVector<Element> eleme
   std::function<Element(unsigned, unsigned)> reduceThread = [&](unsigned reg, unsigned steps) {
     if (!steps)
       return elements[reg];
-    const gpu::AxisStep &step = plan.steps[steps - 1];
+    const AxisStep &step = plan.steps[steps - 1];
     // In order, the half with the lower axis indices is the left one.
     bool right = !commutes && plan.axisIndex(reg) >> step.bit & 1;
     Element low = reduceThread(right ? reg ^ step.reg : reg, steps - 1);
@@ -145,7 +125,7 @@ SmallVector<Reduction::Element> Reduction::reduceWarp(SmallVector<Element> eleme
   // the chain waits go to other rows, and to what depends on those that are done.
   auto reduceChain = [&](unsigned reg) {
     SmallVector<unsigned> members{reg};
-    for (const gpu::AxisStep &step : ArrayRef(plan.steps).take_front(inThread))
+    for (const AxisStep &step : ArrayRef(plan.steps).take_front(inThread))
       for (unsigned i = 0, known = members.size(); i < known; ++i)
         members.push_back(members[i] ^ step.reg);
     llvm::sort(members);
@@ -164,7 +144,7 @@ SmallVector<Reduction::Element> Reduction::reduceWarp(SmallVector<Element> eleme
       reduced[reg] = chain ? reduceChain(reg) : reduceThread(reg, inThread);
   elements = std::move(reduced);
 
-  for (const gpu::AxisStep &step : ArrayRef(plan.steps).drop_front(inThread)) {
+  for (const AxisStep &step : ArrayRef(plan.steps).drop_front(inThread)) {
     if (step.lane && wholeWarp)
       continue;
     llvm::Value *laneIsRight = commutes ? nullptr : flipped(step.bit);
@@ -200,8 +180,7 @@ SmallVector<Reduction::Element> Reduction::reduceWarp(SmallVector<Element> eleme
   if (wholeWarp)
     for (unsigned reg = 0; reg < count; ++reg)
       if (leader[reg] == reg)
-        elements[reg][0] = e.b.CreateIntrinsic(e.b.getInt32Ty(), redux,
-                                               {elements[reg][0], e.b.getInt32(0xffffffff)});
+        elements[reg][0] = e.reduceWarp(*inWarp, elements[reg][0]);
   for (unsigned reg = 0; reg < count; ++reg)
     elements[reg] = elements[leader[reg]];
   return elements;
@@ -253,8 +232,8 @@ void Reduction::run() {
     }
 
   if (plan.partialBits) {
-    gpu::AxisScratch scratch =
-        gpu::axisScratch(plan, op.getSrcs().getTypes(), gpu::axisCopies(type, axis, commutes));
+    AxisScratch scratch =
+        axisScratch(plan, op.getSrcs().getTypes(), axisCopies(type, axis, commutes));
     llvm::Value *base = e.scratch(op);
     auto address = [&](unsigned operand, unsigned copy) {
       return e.b.CreateConstInBoundsGEP1_32(
@@ -352,4 +331,4 @@ bool emitReduce(Emitter &e, Operation *op) {
   return true;
 }
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

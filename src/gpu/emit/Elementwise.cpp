@@ -1,17 +1,16 @@
 // Elementwise ops, one register at a time. LLVM's instructions mean the same as arith's, except
 // where they leave something undefined that the language defines.
-#include "targets/nvidia/emit/Elements.h"
-#include "targets/nvidia/emit/GlobalAccess.h"
+#include "gpu/emit/Elements.h"
+#include "gpu/emit/GlobalAccess.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/IR/IntrinsicsNVPTX.h"
 
 using namespace mlir;
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 namespace {
 
 llvm::CmpInst::Predicate predicateOf(arith::CmpIPredicate predicate) {
@@ -137,7 +136,7 @@ llvm::Value *divideFloats(Emitter &e, llvm::Value *lhs, llvm::Value *rhs) {
   if (type->isDoubleTy())
     return e.b.CreateFDiv(lhs, rhs);
   if (type->isFloatTy())
-    return e.intrinsic(llvm::Intrinsic::nvvm_div_full, {lhs, rhs});
+    return e.divide(lhs, rhs);
   llvm::Type *f32 = e.b.getFloatTy();
   return e.b.CreateFPTrunc(divideFloats(e, e.b.CreateFPExt(lhs, f32), e.b.CreateFPExt(rhs, f32)),
                            type);
@@ -155,8 +154,7 @@ Values divideByOne(Emitter &e, llvm::ArrayRef<llvm::Value *> dividends, llvm::Va
   llvm::Value *scale =
       b.CreateSelect(b.CreateFCmpOGT(size, constant(0x1p64)), constant(0x1p-64), constant(1));
   scale = b.CreateSelect(b.CreateFCmpOLT(size, constant(0x1p-64)), constant(0x1p64), scale);
-  llvm::Value *reciprocal =
-      e.intrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {b.CreateFMul(wide, scale)});
+  llvm::Value *reciprocal = e.reciprocal(b.CreateFMul(wide, scale));
   Values quotients;
   for (llvm::Value *dividend : dividends) {
     llvm::Value *x = type == f32 ? dividend : b.CreateFPExt(dividend, f32);
@@ -247,17 +245,7 @@ llvm::Value *arithElement(Emitter &e, Operation *op, llvm::ArrayRef<llvm::Value 
       .Case<arith::UIToFPOp>([&](auto) { return b.CreateUIToFP(in[0], result); })
       .Case<arith::FPToSIOp>([&](auto) { return b.CreateFPToSI(in[0], result); })
       .Case<arith::FPToUIOp>([&](auto) { return b.CreateFPToUI(in[0], result); })
-      .Case<arith::BitcastOp>([&](auto) {
-        // LLVM 22's back end cannot select a comparison of bf16 that are the bits of fp16, and the
-        // other way round: a move hides where they come from.
-        llvm::Type *type = in[0]->getType();
-        if (type->is16bitFPTy() && result->is16bitFPTy() && type != result) {
-          llvm::Value *bits = b.CreateBitCast(in[0], b.getInt16Ty());
-          bits = e.ptx(b.getInt16Ty(), "mov.b16 $0, $1;", "=h,h", {bits}, false);
-          return b.CreateBitCast(bits, result);
-        }
-        return b.CreateBitCast(in[0], result);
-      })
+      .Case<arith::BitcastOp>([&](auto) { return e.bitcast(in[0], result); })
       .Default([](Operation *) -> llvm::Value * { return nullptr; });
 }
 
@@ -293,7 +281,7 @@ llvm::Value *tileElement(Emitter &e, Operation *op, llvm::ArrayRef<llvm::Value *
         return b.CreateTrunc(b.CreateLShr(product, bits), in[0]->getType());
       })
       .Case<tile::ExternOp>([&](tile::ExternOp external) {
-        auto *call = cast<llvm::CallInst>(e.libdevice(external.getSymbol(), e.type(to), in));
+        llvm::CallInst *call = e.external(external.getSymbol(), e.type(to), in);
         if (external.getPure())
           call->setDoesNotAccessMemory();
         call->setDoesNotThrow();
@@ -370,8 +358,7 @@ llvm::Value *packedElement(Emitter &e, Operation *op, llvm::ArrayRef<llvm::Value
 
 bool isPackable(Emitter &e, Operation *op) {
   mlir::Type element = tile::elementOf(op->getResult(0).getType());
-  bool halves = element.isF16() || (element.isBF16() && e.options.sm >= 90);
-  return halves && e.registerCount(op->getResult(0).getType()) % 2 == 0 &&
+  return e.packs(element) && e.registerCount(op->getResult(0).getType()) % 2 == 0 &&
          isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::NegFOp, math::FmaOp,
              arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp>(op);
 }
@@ -462,4 +449,4 @@ bool emitElementwise(Emitter &e, Operation *op) {
   return true;
 }
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

@@ -1,10 +1,10 @@
 // Moving a thread's registers to and from shared memory by layouts: what local_load and local_store
 // do, and reductions and scans with their scratch memory.
 #pragma once
+#include "gpu/emit/Emitter.h"
 #include "layout/Conversion.h"
-#include "targets/nvidia/emit/Emitter.h"
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 
 /// Addresses of one distributed layout in one buffer. The part of lane and warp is computed once
 /// for each constant that must be XORed to it; all else are immediate offsets.
@@ -44,4 +44,4 @@ void storeShared(Emitter &e, llvm::Value *base, const SharedMove &move,
                  llvm::ArrayRef<llvm::Value *> registers);
 Values loadShared(Emitter &e, llvm::Value *base, const SharedMove &move);
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

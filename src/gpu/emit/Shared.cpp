@@ -1,10 +1,10 @@
 // Buffers in shared memory: allocation, views, loads and stores of whole tensors.
-#include "targets/nvidia/emit/SharedAccess.h"
+#include "gpu/emit/SharedAccess.h"
 
 using namespace mlir;
 using namespace nereid::layout;
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 namespace {
 
 SharedMove moveOf(Emitter &e, RankedTensorType tensor, ngpu::BufferType buffer) {
@@ -91,4 +91,4 @@ bool emitShared(Emitter &e, Operation *op) {
       .Default(false);
 }
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

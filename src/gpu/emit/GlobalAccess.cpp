@@ -1,4 +1,4 @@
-#include "targets/nvidia/emit/GlobalAccess.h"
+#include "gpu/emit/GlobalAccess.h"
 
 #include "gpu/layouts/AccessWidth.h"
 
@@ -7,7 +7,7 @@
 
 using namespace mlir;
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 
 using layout::Axis;
 
@@ -15,13 +15,6 @@ llvm::Value *Address::pointer(Emitter &e) const {
   if (!offset)
     return base;
   return e.b.CreateGEP(e.b.getInt8Ty(), base, e.i64(offset));
-}
-
-std::string Address::text(unsigned operand) const {
-  std::string text = "[$" + std::to_string(operand);
-  if (offset)
-    text += "+" + std::to_string(offset); // also in front of a minus
-  return text + "]";
 }
 
 namespace {
@@ -117,7 +110,7 @@ GlobalAccess::GlobalAccess(Emitter &e, Operation *op, Value ptr, Value mask, uns
     return;
   }
   const auto &analysis = e.integers(op);
-  auto vector = gpu::accessWidth(analysis, ptr, mask, maxBytes);
+  auto vector = accessWidth(analysis, ptr, mask, maxBytes);
   width = vector.elements;
   unsigned vectorMask = 0;
   for (unsigned bit : vector.registerBits)
@@ -147,73 +140,10 @@ Address GlobalAccess::address(unsigned reg) const {
   return {e.get(ptr)[base], bytes};
 }
 
-//===--- words
-//------------------------------------------------------------------------------------===//
-
-Words::Words(unsigned elementBits, unsigned elements) {
-  unsigned total = elementBits * elements;
-  bits = elementBits == 64 ? 64 : std::min(total, 32u);
-  count = total / bits;
-}
-
-std::string Words::suffix() const {
-  std::string text = "b" + std::to_string(bits);
-  return count == 1 ? text : "v" + std::to_string(count) + "." + text;
-}
-
-std::string Words::operands(unsigned first) const {
-  if (count == 1)
-    return "$" + std::to_string(first);
-  std::string text = "{";
-  for (unsigned i = 0; i < count; ++i)
-    text += (i ? ", $" : "$") + std::to_string(first + i);
-  return text + "}";
-}
-
-Values joinWords(Emitter &e, llvm::ArrayRef<llvm::Value *> elements, const Words &words) {
-  llvm::IRBuilder<> &b = e.b;
-  unsigned perWord = elements.size() / words.count;
-  llvm::Type *wordType = e.intType(words.bits);
-  Values result;
-  for (unsigned i = 0; i < words.count; ++i) {
-    llvm::Value *word = elements[i * perWord];
-    if (perWord > 1) {
-      auto *pack = llvm::FixedVectorType::get(word->getType(), perWord);
-      word = llvm::PoisonValue::get(pack);
-      for (unsigned k = 0; k < perWord; ++k)
-        word = b.CreateInsertElement(word, elements[i * perWord + k], uint64_t(k));
-    }
-    word = word->getType()->isPointerTy() ? b.CreatePtrToInt(word, wordType)
-                                          : b.CreateBitCast(word, wordType);
-    result.push_back(b.CreateZExt(word, e.intType(words.registerBits())));
-  }
-  return result;
-}
-
-Values splitWords(Emitter &e, llvm::ArrayRef<llvm::Value *> values, const Words &words,
-                  llvm::Type *element, unsigned count) {
-  llvm::IRBuilder<> &b = e.b;
-  unsigned perWord = count / words.count;
-  Values result;
-  for (llvm::Value *word : values) {
-    word = b.CreateTrunc(word, e.intType(words.bits));
-    if (element->isPointerTy()) {
-      result.push_back(b.CreateIntToPtr(word, element));
-    } else if (perWord == 1) {
-      result.push_back(b.CreateBitCast(word, element));
-    } else {
-      llvm::Value *pack = b.CreateBitCast(word, llvm::FixedVectorType::get(element, perWord));
-      for (unsigned k = 0; k < perWord; ++k)
-        result.push_back(b.CreateExtractElement(pack, uint64_t(k)));
-    }
-  }
-  return result;
-}
-
 llvm::Value *both(Emitter &e, llvm::Value *a, llvm::Value *b) {
   if (!a || !b)
     return a ? a : b;
   return e.b.CreateAnd(a, b);
 }
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

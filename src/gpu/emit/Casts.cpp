@@ -4,19 +4,12 @@
 // one to odd (towards zero, and the last bit set where anything was lost), so that the second sees
 // that the number was not exact: f64 goes to the narrow types through f32 in this way (Boldo and
 // Melquiond: f32 has more than two bits to spare over each).
-#include "targets/nvidia/emit/Elements.h"
-
-#include "llvm/IR/IntrinsicsNVPTX.h"
+#include "gpu/emit/Elements.h"
 
 using namespace mlir;
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 namespace {
-
-/// Conversions of 8-bit floats by the hardware.
-bool hasF8(const Emitter &e) {
-  return e.options.sm >= 90 || (e.options.sm == 89 && e.options.ptxVersion >= 81);
-}
 
 /// The codes of an 8-bit float: NaN, and the largest finite number, which overflow and infinities
 /// give.
@@ -77,7 +70,7 @@ llvm::Value *toF32(Emitter &e, llvm::Value *value, mlir::Type from) {
 
 /// f64 to f32 towards zero, or to odd.
 llvm::Value *truncateF64(Emitter &e, llvm::Value *value, bool toOdd) {
-  llvm::Value *result = e.intrinsic(llvm::Intrinsic::nvvm_d2f_rz, {value});
+  llvm::Value *result = e.truncateDouble(value);
   if (!toOdd)
     return result;
   llvm::Value *lost = e.b.CreateFCmpUNE(e.b.CreateFPExt(result, e.b.getDoubleTy()), value);
@@ -86,27 +79,14 @@ llvm::Value *truncateF64(Emitter &e, llvm::Value *value, bool toOdd) {
                            e.b.getFloatTy());
 }
 
-/// Two f32 to two codes of an 8-bit float (lower byte first), an i16; where hasF8().
-llvm::Value *packF8(Emitter &e, llvm::Value *low, llvm::Value *high, mlir::Type to) {
-  bool e5m2 = isa<Float8E5M2Type>(to);
-  return e.intrinsic(e5m2 ? llvm::Intrinsic::nvvm_ff_to_e5m2x2_rn
-                          : llvm::Intrinsic::nvvm_ff_to_e4m3x2_rn,
-                     {high, low});
-}
-
-/// Two codes of e4m3 to two f16; where hasF8().
-llvm::Value *unpackE4M3(Emitter &e, llvm::Value *codes) {
-  return e.intrinsic(llvm::Intrinsic::nvvm_e4m3x2_to_f16x2_rn, {codes});
-}
-
 /// A code of an 8-bit float as f16, which holds every one.
 llvm::Value *f8ToF16(Emitter &e, llvm::Value *code, mlir::Type from) {
   llvm::IRBuilder<> &b = e.b;
   llvm::Value *wide = b.CreateZExt(code, b.getInt16Ty());
   if (isa<Float8E5M2Type>(from)) // the upper half of an f16
     return b.CreateBitCast(b.CreateShl(wide, 8), b.getHalfTy());
-  if (hasF8(e))
-    return b.CreateExtractElement(unpackE4M3(e, wide), uint64_t(0));
+  if (e.convertsFloat8())
+    return b.CreateExtractElement(e.unpackE4M3(wide), uint64_t(0));
   // Exponent and mantissa at their places in f16 are the number times 2^-8, subnormals included.
   llvm::Value *magnitude = b.CreateAnd(wide, 0x7f);
   llvm::Value *scaled = b.CreateFMul(b.CreateBitCast(b.CreateShl(magnitude, 7), b.getHalfTy()),
@@ -119,17 +99,10 @@ llvm::Value *f8ToF16(Emitter &e, llvm::Value *code, mlir::Type from) {
 
 llvm::Value *f32ToNarrow(Emitter &e, llvm::Value *value, mlir::Type to, bool towardsZero) {
   llvm::IRBuilder<> &b = e.b;
-  if (to.isBF16()) {
-    if (towardsZero)
-      return e.intrinsic(llvm::Intrinsic::nvvm_f2bf16_rz, {value});
-    return e.intrinsic(llvm::Intrinsic::nvvm_f2bf16_rn, {value});
-  }
-  if (to.isF16()) {
-    return towardsZero ? e.intrinsic(llvm::Intrinsic::nvvm_f2f16_rz, {value})
-                       : b.CreateFPTrunc(value, b.getHalfTy());
-  }
-  if (!towardsZero && hasF8(e))
-    return b.CreateTrunc(packF8(e, value, f32Constant(e, 0), to), b.getInt8Ty());
+  if (to.isBF16() || to.isF16())
+    return e.narrow(value, e.type(to), towardsZero);
+  if (!towardsZero && e.convertsFloat8())
+    return b.CreateTrunc(e.packFloat8(value, f32Constant(e, 0), to), b.getInt8Ty());
   return b.CreateTrunc(
       narrowCode(e, value, isa<Float8E5M2Type>(to) ? e5m2Codes : e4m3Codes, towardsZero),
       b.getInt8Ty());
@@ -167,8 +140,8 @@ Values convertFloats(Emitter &e, llvm::ArrayRef<llvm::Value *> values, mlir::Typ
   llvm::IRBuilder<> &b = e.b;
   Values results;
   bool pairs = values.size() % 2 == 0 && !from.isF64() && !towardsZero;
-  bool toF8 = tile::isFloat8(to) && hasF8(e) && pairs;
-  bool fromE4M3 = isa<Float8E4M3FNType>(from) && hasF8(e) && pairs && !tile::isFloat8(to);
+  bool toF8 = tile::isFloat8(to) && e.convertsFloat8() && pairs;
+  bool fromE4M3 = isa<Float8E4M3FNType>(from) && e.convertsFloat8() && pairs && !tile::isFloat8(to);
   bool toHalf = (to.isF16() || to.isBF16()) && from.isF32() && pairs;
   if (!toF8 && !fromE4M3 && !toHalf) {
     for (llvm::Value *value : values)
@@ -179,26 +152,24 @@ Values convertFloats(Emitter &e, llvm::ArrayRef<llvm::Value *> values, mlir::Typ
   for (unsigned i = 0; i < values.size(); i += 2) {
     if (fromE4M3) {
       llvm::Value *high = b.CreateShl(b.CreateZExt(values[i + 1], b.getInt16Ty()), 8);
-      llvm::Value *both = unpackE4M3(
-          e, b.CreateOr(b.CreateZExt(values[i], b.getInt16Ty()), high, "", /*IsDisjoint=*/true));
+      llvm::Value *both = e.unpackE4M3(
+          b.CreateOr(b.CreateZExt(values[i], b.getInt16Ty()), high, "", /*IsDisjoint=*/true));
       for (uint64_t k = 0; k < 2; ++k)
         results.push_back(convertFloat(e, b.CreateExtractElement(both, k), f16, to));
       continue;
     }
     llvm::Value *low = toF32(e, values[i], from), *high = toF32(e, values[i + 1], from);
     if (toF8) {
-      llvm::Value *codes = packF8(e, low, high, to);
+      llvm::Value *codes = e.packFloat8(low, high, to);
       results.push_back(b.CreateTrunc(codes, b.getInt8Ty()));
       results.push_back(b.CreateTrunc(b.CreateLShr(codes, 8), b.getInt8Ty()));
       continue;
     }
-    llvm::Value *both = e.intrinsic(to.isBF16() ? llvm::Intrinsic::nvvm_ff2bf16x2_rn
-                                                : llvm::Intrinsic::nvvm_ff2f16x2_rn,
-                                    {high, low});
+    llvm::Value *both = e.narrowPair(low, high, e.type(to));
     for (uint64_t k = 0; k < 2; ++k)
       results.push_back(b.CreateExtractElement(both, k));
   }
   return results;
 }
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

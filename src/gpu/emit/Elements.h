@@ -1,8 +1,8 @@
 // Elementwise operations on one element: what Elementwise.cpp shares with Math.cpp and Casts.cpp.
 #pragma once
-#include "targets/nvidia/emit/Emitter.h"
+#include "gpu/emit/Emitter.h"
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 
 /// Functions of the math dialect and their like, on f32 and f64 (f16 and bf16 go through f32).
 /// Null when `op` is none. Accuracy is stated in docs/nvidia-emitter.md.
@@ -19,4 +19,4 @@ llvm::Value *convertFloat(Emitter &e, llvm::Value *value, mlir::Type from, mlir:
 Values convertFloats(Emitter &e, llvm::ArrayRef<llvm::Value *> values, mlir::Type from,
                      mlir::Type to, bool towardsZero = false);
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu

@@ -1,9 +1,9 @@
-// Accesses to global memory through a tensor of pointers: which registers go together, where they
-// point, and their values as the words of an instruction.
+// Accesses to global memory through a tensor of pointers: which registers go together, and where
+// they point.
 #pragma once
-#include "targets/nvidia/emit/Emitter.h"
+#include "gpu/emit/Emitter.h"
 
-namespace nereid::nvidia {
+namespace nereid::gpu {
 
 /// An address with the constant part that an instruction takes along.
 struct Address {
@@ -11,8 +11,6 @@ struct Address {
   int64_t offset = 0;
 
   llvm::Value *pointer(Emitter &e) const;
-  /// "[$2+16]" for an operand of inline PTX.
-  std::string text(unsigned operand) const;
 };
 
 /// For every register of an integer or pointer tensor another one (or itself) and the constant by
@@ -20,10 +18,6 @@ struct Address {
 /// by bytes.
 llvm::SmallVector<std::pair<unsigned, int64_t>> runOrigins(Emitter &e, mlir::Operation *op,
                                                            mlir::Value tensor);
-
-/// The policy of the second-level cache that a cache hint of an instruction (`.L2::cache_hint`)
-/// names; null where the access has none.
-llvm::Value *policyOf(Emitter &e, tile::CacheModifier cache, tile::EvictionPolicy evict);
 
 /// The accesses of one thread through `ptr`, a tensor of pointers with a layout or a scalar.
 class GlobalAccess {
@@ -51,26 +45,7 @@ private:
   llvm::SmallVector<std::pair<unsigned, int64_t>> bases; ///< register and bytes from its address
 };
 
-/// How an access of some bytes is made of words: their number and bits (8, 16, 32 or 64).
-struct Words {
-  unsigned count, bits;
-  Words(unsigned elementBits, unsigned elements);
-  /// "v4.b32", "b16".
-  std::string suffix() const;
-  /// The constraint of one word in inline PTX; a byte travels in a 16-bit register.
-  const char *constraint() const { return bits == 64 ? "l" : bits == 32 ? "r" : "h"; }
-  unsigned registerBits() const { return bits == 8 ? 16 : bits; }
-  /// "{$0, $1}" or "$0": operands from `first` on.
-  std::string operands(unsigned first) const;
-};
-
-/// Elements of one type as words, as they lie in memory, and back. Words have `registerBits()`
-/// bits.
-Values joinWords(Emitter &e, llvm::ArrayRef<llvm::Value *> elements, const Words &words);
-Values splitWords(Emitter &e, llvm::ArrayRef<llvm::Value *> values, const Words &words,
-                  llvm::Type *element, unsigned count);
-
 /// a and b, where null is true.
 llvm::Value *both(Emitter &e, llvm::Value *a, llvm::Value *b);
 
-} // namespace nereid::nvidia
+} // namespace nereid::gpu
