@@ -111,7 +111,7 @@ llvm::Expected<std::vector<TensorMapPlan>> planTensorMaps(func::FuncOp kernel,
       expand = true;
       return;
     }
-    desc->setAttr("ngpu.map", builder.getI32IntegerAttr(int32_t(plans.size())));
+    desc.setNumber(uint32_t(plans.size()));
     plans.push_back(std::move(*plan));
   });
   if (expand) {
@@ -128,10 +128,10 @@ llvm::Expected<std::vector<TensorMapPlan>> planTensorMaps(func::FuncOp kernel,
 }
 
 Value tensorMapOf(OpBuilder &builder, Value desc) {
-  auto number = desc.getDefiningOp()->getAttrOfType<IntegerAttr>("ngpu.map");
-  return ngpu::TensorMapOfOp::create(builder, desc.getLoc(),
-                                     ngpu::TensorMapType::get(builder.getContext()),
-                                     int32_t(number.getInt()));
+  std::optional<uint32_t> number = desc.getDefiningOp<tile::MakeDescriptorOp>().getNumber();
+  assert(number && "the maps have been planned");
+  return ngpu::TensorMapOfOp::create(
+      builder, desc.getLoc(), ngpu::TensorMapType::get(builder.getContext()), int32_t(*number));
 }
 
 //===--- accesses

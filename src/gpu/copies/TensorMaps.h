@@ -11,7 +11,7 @@
 
 namespace nereid::gpu {
 
-/// Numbers the descriptors (`ngpu.map`, an i32) and notes on the kernel how many there are
+/// Numbers the descriptors (their `number`) and notes on the kernel how many there are
 /// (`ngpu.tensor_maps`); their plans, in order. Those that a launcher cannot make, or that the
 /// device has no copy engine for, lose their mark and become pointers. Runs on tile IR, before
 /// layouts.

@@ -165,7 +165,7 @@ bool emitConvert(Emitter &e, Operation *op) {
   auto convert = dyn_cast<ngpu::ConvertLayoutOp>(op);
   if (!convert)
     return false;
-  if (op->hasAttr("ngpu.pieces")) {
+  if (convert.getPieces()) {
     convertInPieces(e, convert);
     return true;
   }

@@ -5,7 +5,7 @@
 namespace nereid::gpu {
 
 /// Functions of the math dialect and their like, on f32 and f64 (f16 and bf16 go through f32).
-/// Null when `op` is none. Accuracy is stated in docs/nvidia-emitter.md.
+/// Null when `op` is none. Accuracy is stated in docs/gpu-emitter.md.
 llvm::Value *emitMath(Emitter &e, mlir::Operation *op, llvm::ArrayRef<llvm::Value *> operands);
 
 /// C's fmod, exact.

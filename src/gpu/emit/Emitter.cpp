@@ -386,8 +386,8 @@ llvm::Value *Emitter::shared(uint32_t bytes) {
 }
 
 llvm::Value *Emitter::scratch(Operation *op) {
-  if (auto offset = op->getAttrOfType<IntegerAttr>("ngpu.scratch"))
-    return shared(offset.getInt());
+  if (std::optional<uint32_t> offset = ngpu::scratchOffset(op))
+    return shared(*offset);
   fail(op,
        "internal error: no scratch memory has been allocated for " + op->getName().getStringRef());
   return shared(0);

@@ -292,7 +292,8 @@ struct LaneFacts {
 };
 
 LaneFacts laneFacts(const transforms::IntegerInfo *info, RankedTensorType type, int64_t bytes,
-                    int64_t element) {
+                    int64_t element, const Machine &machine) {
+  const int64_t sector = machine.sectorBytes;
   const LinearLayout &map = ngpu::layoutOf(type).getLayout();
   struct Spot {
     SmallVector<int64_t, 4> unknown; ///< what the place depends on and is not known
@@ -315,18 +316,18 @@ LaneFacts laneFacts(const transforms::IntegerInfo *info, RankedTensorType type, 
     return spot;
   };
   using Places = std::set<std::pair<SmallVector<int64_t, 4>, int64_t>>;
-  auto touch = [](Places &sectors, const Spot &spot, int64_t size) {
-    for (int64_t byte = spot.offset; byte < spot.offset + size; byte += std::min<int64_t>(size, 32))
-      sectors.insert({spot.unknown, byte >= 0 ? byte / 32 : -1 - (-1 - byte) / 32});
+  auto touch = [sector](Places &sectors, const Spot &spot, int64_t size) {
+    for (int64_t byte = spot.offset; byte < spot.offset + size; byte += std::min(size, sector))
+      sectors.insert({spot.unknown, byte >= 0 ? byte / sector : -1 - (-1 - byte) / sector});
   };
-  auto needed = [](const Places &places, int64_t size) {
-    return unsigned(std::max<int64_t>(1, (int64_t(places.size()) * size + 31) / 32));
+  auto needed = [sector](const Places &places, int64_t size) {
+    return unsigned(std::max<int64_t>(1, (int64_t(places.size()) * size + sector - 1) / sector));
   };
 
   LaneFacts facts;
-  SmallVector<Spot, 32> lanes;
+  SmallVector<Spot> lanes;
   Places sectors, places, allSectors, allPlaces;
-  for (unsigned lane = 0; lane < 32; ++lane) {
+  for (unsigned lane = 0; lane < machine.lanes; ++lane) {
     Spot spot = spotOf(0, lane);
     touch(sectors, spot, bytes);
     places.insert({spot.unknown, spot.offset});
@@ -354,8 +355,8 @@ LaneFacts laneFacts(const transforms::IntegerInfo *info, RankedTensorType type, 
 
 class Accesses {
 public:
-  Accesses(func::FuncOp kernel, explain::Report &report)
-      : report(report), analysis(addressAnalysis(kernel)),
+  Accesses(func::FuncOp kernel, const Machine &machine, explain::Report &report)
+      : report(report), machine(machine), analysis(addressAnalysis(kernel)),
         supposed(kernel, transforms::Mode::Speculative), kernel(kernel) {
     for (auto [i, type] : llvm::enumerate(kernel.getArgumentTypes()))
       if (auto name = kernel.getArgAttrOfType<StringAttr>(i, "tile.name"))
@@ -370,6 +371,7 @@ private:
   void adviseWidth(const explain::AccessFact &fact, Value ptr, Value mask);
 
   explain::Report &report;
+  const Machine &machine;
   transforms::IntegerAnalysis analysis, supposed;
   func::FuncOp kernel;
   std::vector<std::string> names;
@@ -445,7 +447,7 @@ void Accesses::add(StringRef what, StringRef route, Operation *op, Value ptr, Va
   fact.possible =
       std::min<int64_t>(16, int64_t(llvm::bit_floor(ngpu::registerCount(type))) * element);
   // Where lanes go is asked of a kernel whose offsets do not wrap.
-  LaneFacts lanes = laneFacts(supposed.lookup(ptr), type, fact.bytes, element);
+  LaneFacts lanes = laneFacts(supposed.lookup(ptr), type, fact.bytes, element, machine);
   fact.laneStride = lanes.stride;
   fact.sectors = lanes.sectors;
   fact.leastSectors = lanes.least;
@@ -538,7 +540,7 @@ void explainKernel(func::FuncOp kernel, const GpuOptions &options) {
   report.sm = options.machine.generation;
   report.resources.sharedLimit = options.machine.maxSharedBytes;
   explainLayouts(kernel, report);
-  Accesses accesses(kernel, report);
+  Accesses accesses(kernel, options.machine, report);
   // What is in loops first: prologues are copies of it.
   SmallVector<std::pair<int, Operation *>> ops;
   kernel.walk([&](Operation *op) {

@@ -125,7 +125,7 @@ LinearLayout baseOfHalves(const LinearLayout &part) {
   return grown(part.expanded(part.rank()), part.rank(), 2);
 }
 
-LinearLayout everywhere(ArrayRef<int64_t> shape, unsigned warps) {
+LinearLayout everywhere(ArrayRef<int64_t> shape, unsigned lanes, unsigned warps) {
   Bases bases;
   auto core = coreShape(shape);
   Coords zero(shape.size(), 0);
@@ -134,7 +134,7 @@ LinearLayout everywhere(ArrayRef<int64_t> shape, unsigned warps) {
       bases[unsigned(Axis::Register)].push_back(zero);
       bases[unsigned(Axis::Register)].back()[dim] = at;
     }
-  bases[unsigned(Axis::Lane)].assign(5, zero);
+  bases[unsigned(Axis::Lane)].assign(llvm::Log2_32(lanes), zero);
   bases[unsigned(Axis::Warp)].assign(llvm::Log2_32(warps), zero);
   return LinearLayout(core, std::move(bases));
 }
@@ -160,7 +160,7 @@ LinearLayout operandLayout(Operation *op, unsigned operand, const LinearLayout &
     auto from = tile::shapeOf(op->getOperand(0).getType());
     if (reshapesCore(from, baseType(op).getShape()))
       return base.reshaped(coreShape(from));
-    return everywhere(from, base.size(Axis::Warp));
+    return everywhere(from, base.size(Axis::Lane), base.size(Axis::Warp));
   }
   if (isa<tile::JoinOp>(op))
     return base.sliced(base.rank() - 1);
@@ -198,7 +198,8 @@ bool admitsBase(Operation *op, const LinearLayout &base) {
   }
   if (isa<tile::ReshapeOp>(op)) {
     auto from = tile::shapeOf(op->getOperand(0).getType()), to = baseType(op).getShape();
-    return reshapesCore(from, to) || base == everywhere(to, base.size(Axis::Warp));
+    return reshapesCore(from, to) ||
+           base == everywhere(to, base.size(Axis::Lane), base.size(Axis::Warp));
   }
   auto parts = partsOf(op);
   if (!parts)
@@ -215,7 +216,7 @@ bool admitsBase(Operation *op, const LinearLayout &base) {
 
 LinearLayout withPartsInRegisters(Operation *op, const LinearLayout &base) {
   if (isa<tile::ReshapeOp>(op) && !admitsBase(op, base))
-    return everywhere(baseType(op).getShape(), base.size(Axis::Warp));
+    return everywhere(baseType(op).getShape(), base.size(Axis::Lane), base.size(Axis::Warp));
   auto parts = partsOf(op);
   if (!parts || admitsBase(op, base))
     return base;

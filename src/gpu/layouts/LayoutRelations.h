@@ -43,7 +43,7 @@ layout::LinearLayout withPartsInRegisters(mlir::Operation *op, const layout::Lin
 layout::LinearLayout baseOfHalves(const layout::LinearLayout &part);
 
 /// Every thread holds every element, in row-major order of registers.
-layout::LinearLayout everywhere(llvm::ArrayRef<int64_t> shape, unsigned warps);
+layout::LinearLayout everywhere(llvm::ArrayRef<int64_t> shape, unsigned lanes, unsigned warps);
 
 /// Whether reshaping moves no element between a core and its repeats, so that it is a reshape of
 /// the core alone. Otherwise all elements of both tensors must be in every thread.

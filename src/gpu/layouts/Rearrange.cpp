@@ -54,7 +54,7 @@ private:
   }
   uint64_t kept(Axis axis, unsigned bit) const {
     if (axis == Axis::Warp && keep != Keep::Nothing)
-      return uint64_t(1) << (rows + 5 + bit);
+      return uint64_t(1) << (rows + of.bits(Axis::Lane) + bit);
     if (axis == Axis::Lane && keep == Keep::LaneAndWarp)
       return uint64_t(1) << (rows + bit);
     return 0;

@@ -80,7 +80,7 @@ SplitConversion splitConversion(ngpu::ConvertLayoutOp convert) {
   auto type = mlir::cast<mlir::RankedTensorType>(convert.getSrc().getType());
   const LinearLayout &from = ngpu::layoutOf(type).getLayout();
   unsigned bits = 8 * tile::sizeInBytes(type.getElementType());
-  auto pieces = convert->getAttrOfType<mlir::IntegerAttr>("ngpu.pieces").getInt();
+  uint32_t pieces = *convert.getPieces();
   auto split = splitConversion(from, ngpu::layoutOf(convert.getType()).getLayout(), bits,
                                uint64_t(from.elements()) * bits / 8 / uint64_t(pieces));
   assert(split && "it was split before");

@@ -26,7 +26,7 @@ struct SplitConversion {
 std::optional<SplitConversion> splitConversion(const layout::LinearLayout &from,
                                                const layout::LinearLayout &to, unsigned elementBits,
                                                uint64_t maxBytes);
-/// The split of a conversion whose attribute `ngpu.pieces` says how many pieces it has.
+/// The split of a conversion that says how many `pieces` it has.
 SplitConversion splitConversion(ngpu::ConvertLayoutOp convert);
 
 } // namespace nereid::gpu

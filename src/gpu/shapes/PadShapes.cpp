@@ -672,7 +672,7 @@ void Padder::rewrite(Operation *op) {
         SmallVector<Attribute> trueShapes;
         for (Value value : print.getArgs())
           trueShapes.push_back(b.getDenseI64ArrayAttr(shapeOf(value)));
-        print->setAttr("ngpu.shapes", b.getArrayAttr(trueShapes));
+        print.setShapesAttr(b.getArrayAttr(trueShapes));
       })
       .Case<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::CeilDivSIOp,
             arith::CeilDivUIOp, arith::FloorDivSIOp>([&](auto) { divideByOne(op); })

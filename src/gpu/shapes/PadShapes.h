@@ -9,7 +9,7 @@
 // it only where elements meet or leave the kernel:
 //
 //   load, store, atomics, assert     masked off
-//   print                            remembers the true shape (`ngpu.shapes`)
+//   print                            remembers the true `shapes`
 //   reduce, scan                     the combiner's neutral element if it has one; else an operand
 //   that
 //                                    tells real elements from others goes through the combiner

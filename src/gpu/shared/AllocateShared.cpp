@@ -40,7 +40,7 @@ unsigned scratchBytes(Operation *op) {
     return along(cast<RankedTensorType>(scan.getSrcs()[0].getType()), scan.getAxis(), true,
                  scan.getSrcs().getTypes());
   if (auto convert = dyn_cast<ngpu::ConvertLayoutOp>(op)) {
-    if (!op->hasAttr("ngpu.pieces"))
+    if (auto convert = dyn_cast<ngpu::ConvertLayoutOp>(op); !convert || !convert.getPieces())
       return 0;
     auto from = cast<RankedTensorType>(convert.getSrc().getType());
     return splitConversion(convert).from.elements() * tile::sizeInBytes(from.getElementType());
@@ -242,7 +242,7 @@ void Allocation::write() {
     if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(block.op))
       alloc.setOffsetAttr(offset);
     else
-      block.op->setAttr("ngpu.scratch", offset);
+      ngpu::setScratchOffset(block.op, uint32_t(block.offset));
   }
 }
 

@@ -1,5 +1,5 @@
 // Conversions that cross warps, or that shared memory does cheaper than shuffles, become a buffer
-// that is filled in one layout and read in the other. Very large ones stay, with `ngpu.pieces`, and
+// that is filled in one layout and read in the other. Very large ones stay, with `pieces`, and
 // are moved piece by piece (SplitConversion.h).
 #include "gpu/Passes.h"
 #include "gpu/explain/Explain.h"
@@ -61,7 +61,7 @@ void expand(ngpu::ConvertLayoutOp convert, const GpuOptions &options) {
       if (auto split =
               splitConversion(ngpu::layoutOf(from).getLayout(), ngpu::layoutOf(to).getLayout(),
                               bits, options.without.largeConversions ? kSmallPiece : kPiece)) {
-        convert->setAttr("ngpu.pieces", builder.getI32IntegerAttr(split->pieces()));
+        convert.setPieces(split->pieces());
         return;
       }
     auto buffer = ngpu::LocalAllocOp::create(builder, loc, whole, source, nullptr);

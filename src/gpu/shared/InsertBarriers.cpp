@@ -166,8 +166,8 @@ void Barriers::order(Operation *op, State &state, const Intervals &reads, const 
 }
 
 Interval scratchOf(Operation *op) {
-  auto offset = op->getAttrOfType<IntegerAttr>("ngpu.scratch");
-  return offset ? Interval{offset.getInt(), offset.getInt() + scratchBytes(op)} : Interval{0, 0};
+  std::optional<uint32_t> offset = ngpu::scratchOffset(op);
+  return offset ? Interval{int64_t(*offset), int64_t(*offset) + scratchBytes(op)} : Interval{0, 0};
 }
 
 /// All shared memory that a function and those that it calls use; empty if they use none.

@@ -415,7 +415,7 @@ LayoutId LayoutProblem::seenFromRoot(unsigned number, LayoutId layout) {
   auto to = tile::shapeOf(value.value.getType());
   if (reshapesCore(tile::shapeOf(op->getOperand(0).getType()), to))
     return table.intern(from.reshaped(coreShape(to)));
-  return table.intern(everywhere(to, options.numWarps));
+  return table.intern(everywhere(to, options.machine.lanes, options.numWarps));
 }
 
 LayoutId LayoutProblem::layoutOf(const LayoutValue &value) {

@@ -115,7 +115,7 @@ void emitPrint(Emitter &e, tile::PrintOp op) {
     mlir::Type element = tile::elementOf(argument.getType());
     // Without the padding that gpu/shapes/PadShapes.h added.
     llvm::ArrayRef<int64_t> shape = tile::shapeOf(argument.getType());
-    if (auto shapes = op->getAttrOfType<ArrayAttr>("ngpu.shapes"))
+    if (ArrayAttr shapes = op.getShapesAttr())
       shape = cast<DenseI64ArrayAttr>(shapes[number]).asArrayRef();
     std::string head = "pid (%u, %u, %u) idx (";
     for (auto [d, size] : llvm::enumerate(shape))
