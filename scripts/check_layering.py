@@ -5,6 +5,8 @@
 C++: a room is a folder of the table "Includes", with its subfolders that are no rooms themselves. A row says which rooms its files may
 include. A part of a room ("part of" another row) may include what its room may, and what its own row says. There is no circle between
 rooms, and every exception ("Exceptions") is still needed. Headers of the table "Headers without" do not reach certain headers at all.
+Files of the folders of the table "Shared code" name no vendor of GPUs, and no line of them that speaks of lanes, warps or threads has the
+number of lanes of one vendor's warps.
 
 Python: the table "Imports" lists layers, the lowest first. A module imports from its own layer and from lower ones, and no circle of
 modules is closed, neither by imports at the start of a module nor by imports inside functions. Not counted are the packages above a
@@ -151,6 +153,45 @@ def check_reach(header, forbidden, included, files):
     for name in forbidden:
         if name in ways:
             yield f"{header}: reaches {name}, which {PAGE} excludes: {' -> '.join(ways[name])}"
+
+
+# What only one vendor's GPUs, libraries and tools are called.
+VENDORS = re.compile(r"nvidia|nvvm|nvptx|cuda|\bptx|cubin|libdevice|__nv_|\bsm_\d|hopper|ampere|\bh[12]00\b|\bamd|rocdl|\bhip\b|hsaco|\bgfx\d",
+                     re.IGNORECASE)
+PLACES = re.compile(r"lane|warp|thread", re.IGNORECASE)
+LANES = re.compile(r"(?<![\w.])(?:32|31|64|63|0x1f|0x3f|5|6)(?![\w.])")
+# Numbers that stand beside such words without being a number of lanes: widths of integers, room for elements.
+NOT_LANES = re.compile(r"APInt\(\d+|SmallVector<[^;=]*?, \d+>|SmallDense\w+<[^;=]*?, \d+>|getInt\w*Ty\(\)|Int\d+|uint\d+_t|"
+                       r"\? \d+ : \d+|[bB]its (?:/|==) \d+")
+
+
+def without_comments(text):
+    """C++ with its comments blank, line by line."""
+    text = re.sub(r"/\*.*?\*/", lambda found: "\n" * found.group().count("\n"), text, flags=re.DOTALL)
+    return [line.partition("//")[0] for line in text.splitlines()]
+
+
+def check_shared(root, text):
+    """What shared code says of one vendor's machines."""
+    used, exceptions = set(), {quoted(file)[0] for file, _ in rows_of(text, "Exceptions of shared code")}
+    for row in rows_of(text, "Shared code"):
+        for folder in quoted(row[0]):
+            for path in sorted((root / folder).rglob("*")):
+                if path.suffix not in SOURCES:
+                    continue
+                shown, content = str(path.relative_to(root)), path.read_text(errors="replace")
+                found = [f"{shown}:{number}: names `{word.group()}`, which belongs to one vendor: say what the machine can do, and move the "
+                         "rest to its target"
+                         for number, line in enumerate(content.splitlines(), 1) for word in [VENDORS.search(line)] if word]
+                found += [f"{shown}:{number}: supposes a number of lanes: ask `Machine::lanes` or the layout"
+                          for number, line in enumerate(without_comments(content), 1)
+                          if path.suffix != ".td" and PLACES.search(line) and LANES.search(NOT_LANES.sub("", line))]
+                if found and shown in exceptions:
+                    used.add(shown)
+                else:
+                    yield from found
+    for shown in sorted(exceptions - used):
+        yield f"{PAGE}: {shown} needs no exception: remove its row of the table `Exceptions of shared code`"
 
 
 # ---- circles ----------------------------------------------------------------------------------------
@@ -392,7 +433,7 @@ def main(arguments=None):
     graph = {}
     try:
         text = (args.root / PAGE).read_text()
-        problems = [*check_includes(args.root, text, graph), *check_imports(args.root, text, graph)]
+        problems = [*check_includes(args.root, text, graph), *check_shared(args.root, text), *check_imports(args.root, text, graph)]
     except Problem as problem:
         problems = [str(problem)]
     if args.graph:

@@ -128,7 +128,7 @@ class _Finder:
         return spec
 
     def find_distributions(self, context):
-        """A distribution `triton`, for whoever asks what this process imports; not for who asks what is in certain folders."""
+        """A distribution `triton` for queries about this process; not for queries about given folders."""
         if "path" in vars(context) and context.path is not sys.path or context.name is not None and context.name.lower() != _NAME:
             return ()
         import importlib.metadata

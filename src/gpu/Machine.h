@@ -1,5 +1,5 @@
 // The machine that a kernel is compiled for, as far as the passes ask. A target describes its
-// machines in these terms (NVIDIA: targets/nvidia/Machine.h); no pass asks which one it is.
+// machines in these terms (its Machine.h); no pass asks which one it is.
 #pragma once
 #include <cstdint>
 
@@ -8,7 +8,7 @@ namespace nereid::gpu {
 /// How dots may be computed. Each also computes what those before it compute.
 enum class MatrixUnit : uint8_t { Fma, Mma, Wgmma };
 
-/// The defaults are those of an NVIDIA H100.
+/// The defaults are for tests and tools.
 struct Machine {
   unsigned lanes = 32;                 ///< of a warp: threads that execute an instruction together
   unsigned sectorBytes = 32;           ///< the pieces in which global memory is read and written

@@ -1,7 +1,7 @@
 // nereid-opt and `nereid opt`: what can be run by name.
 #include "opt/Opt.h"
 
-#include "gpu/Pipeline.h"
+#include "gpu/pipeline/Pipeline.h"
 #include "ir/ngpu/Dialect.h"
 #include "ir/tile/Dialect.h"
 #include "targets/cpu/conversions/Conversions.h"

@@ -3,7 +3,7 @@
 // each turn that its bytes need: "4 bytes a lane" or "4 matrices, transposed", "no bank conflicts"
 // or "bank conflicts: 2". For the tests of the GPU passes; `matrix-stores=0`: of a machine that
 // cannot write matrices.
-#include "gpu/Explain.h"
+#include "gpu/shared/SharedUse.h"
 
 #include "mlir/Pass/Pass.h"
 

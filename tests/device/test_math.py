@@ -1,6 +1,6 @@
 """Elementary functions over the whole range of fp32 against fp64, and conversions between all float types, on a GPU.
 
-What docs/nvidia-emitter.md promises; needs a GPU and its torch.
+What docs/gpu-emitter.md promises; needs a GPU and its torch.
 """
 
 import itertools

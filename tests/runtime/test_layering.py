@@ -31,6 +31,17 @@ PAGE = """
 |---|---|
 | `src/high/face.h` | `src/special/special.h` |
 
+### Shared code
+
+| folders |
+|---|
+| `src/low` |
+
+### Exceptions of shared code
+
+| file | why |
+|---|---|
+
 ### Exceptions
 
 | file | includes | until |
@@ -135,6 +146,28 @@ def test_exceptions_only_shrink(check):
     assert "is no longer needed" in text
 
 
+def test_shared_code_names_no_vendor(check):
+    assert check({"src/low/low.h": "// faster than nothing\nint cudaStream();\n"}).startswith("src/low/low.h:2: names `cuda`, which belongs to one vendor")
+    assert check({"src/low/low.h": "// for sm_90\n"}).startswith("src/low/low.h:1: names `sm_9`")
+    assert check({"src/high/face.h": "int cudaStream();\n"}) == "layering: ok\n"
+    row = ("| file | why |\n|---|---|", "| file | why |\n|---|---|\n| `src/low/low.h` | a reason |")
+    assert check({"src/low/low.h": "// for sm_90\n"}, row) == "layering: ok\n"
+    assert check((), row).startswith("docs/README.md: src/low/low.h needs no exception")
+
+
+@pytest.mark.parametrize("line", ["int lane = thread & 31;", "int warp = thread >> 5;", "for (int lane = 0; lane < 32; ++lane)", "threads = 64 * warps;"])
+def test_shared_code_supposes_no_number_of_lanes(check, line):
+    assert check({"src/low/low.cpp": f"\n{line}\n"}).startswith("src/low/low.cpp:2: supposes a number of lanes")
+
+
+@pytest.mark.parametrize("line", [
+    "int lane = thread & (lanes - 1);", "SmallVector<uint32_t, 5> lanes;", "word = bits / 32;", "// 32 lanes",
+    "mmaAccumulator(warps, bits == 64 ? 64 : 32);", "int32_t warps;"
+])
+def test_other_numbers_beside_lanes(check, line):
+    assert check({"src/low/low.cpp": f"{line}\n"}) == "layering: ok\n"
+
+
 def test_headers_that_reach_others(check):
     text = check({"src/high/face.h": '#include "high/devices/inner.h"\n', "src/high/devices/inner.h": '#include "special/special.h"\n'})
     assert text == ("src/high/face.h: reaches src/special/special.h, which docs/README.md excludes: src/high/face.h -> "
@@ -192,7 +225,7 @@ def test_names_that_live_nowhere(check, tmp_path):
 
 
 def test_a_page_without_its_tables(check):
-    assert check((), ("### Exceptions", "### Others")) == "docs/README.md: expected a heading `Exceptions` with a table below it\n"
+    assert check((), ("### Exceptions\n", "### Others\n")) == "docs/README.md: expected a heading `Exceptions` with a table below it\n"
 
 
 def test_generated_modules_import_what_the_table_says():

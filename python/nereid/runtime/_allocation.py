@@ -1,7 +1,7 @@
 """Memory that kernels request at run time.
 
 Nereid's kernels bring their own: descriptors that a kernel makes need no allocator. What a program sets is kept, as programs written for
-Triton expect, and handed to whoever asks for it here.
+Triton expect, and returned by the functions of this module.
 """
 
 from contextvars import ContextVar

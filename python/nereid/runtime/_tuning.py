@@ -318,7 +318,7 @@ def _times(call, device, runs):
 
 
 def measure_once(tuner, call, quantiles):
-    """The default of `Autotuner.do_bench` for who calls it: `call()` as a whole, with the tuner's `warmup` and `rep`."""
+    """The default of `Autotuner.do_bench`, for callers: `call()` as a whole, with the tuner's `warmup` and `rep`."""
     warmup = 10 if tuner.num_warmups is None else tuner.num_warmups
     rep = 40 if tuner.num_reps is None else tuner.num_reps
     if device_of(tuner.nargs or {}) is None:

@@ -31,7 +31,8 @@ static FailureOr<Value> devicePrint(Semantic &s, const BoundArgs &args) {
     values.push_back(tensor->ir);
     signs.push_back(!tensor->type.isPointer && isSignedInt(tensor->type.scalar));
   }
-  tile::PrintOp::create(s.builder, s.loc(), text, *hex, signs, values);
+  tile::PrintOp::create(s.builder, s.loc(), text, *hex, signs, values,
+                        /*shapes=*/mlir::ArrayAttr());
   return Value();
 }
 

@@ -118,7 +118,9 @@ Tensor makeDescriptor(Semantic &s, const Tensor &base, const Type &type, mlir::V
   if (address.getType() != pointer)
     address = tile::PtrCastOp::create(s.builder, s.loc(), pointer, address);
   return Semantic::wrap(
-      tile::MakeDescriptorOp::create(s.builder, s.loc(), ir, address, sizes, strides), type);
+      tile::MakeDescriptorOp::create(s.builder, s.loc(), ir, address, sizes, strides,
+                                     /*copy_engine=*/false, /*number=*/mlir::IntegerAttr()),
+      type);
 }
 
 //===--- accesses

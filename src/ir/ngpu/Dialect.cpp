@@ -244,6 +244,36 @@ RegisterPlace registerPlace(RankedTensorType type, unsigned reg) {
   return place;
 }
 
+//===--- attributes on functions and on ops of other dialects ---------------------------------===//
+
+constexpr StringLiteral scratchName = "ngpu.scratch";
+
+LogicalResult NGPUDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  constexpr StringLiteral ofFunctions[] = {"ngpu.num_warps", "ngpu.num_lanes", "ngpu.sm",
+                                           "ngpu.shared_bytes", "ngpu.tensor_maps"};
+  StringRef name = attribute.getName().strref();
+  bool isFunction = isa<func::FuncOp>(op), ofFunction = llvm::is_contained(ofFunctions, name);
+  if (!ofFunction && name != scratchName)
+    return op->emitOpError() << "the ngpu dialect has no attribute `" << name << "`";
+  if (ofFunction != isFunction)
+    return op->emitOpError() << "`" << name << "` belongs to "
+                             << (ofFunction ? "a function" : "an op with scratch memory");
+  auto number = dyn_cast<IntegerAttr>(attribute.getValue());
+  if (!number || !number.getType().isInteger(32) || number.getInt() < 0)
+    return op->emitOpError() << "`" << name << "` is " << attribute.getValue()
+                             << ": expected an i32 that is not negative";
+  return success();
+}
+
+std::optional<uint32_t> scratchOffset(Operation *op) {
+  auto offset = op->getAttrOfType<IntegerAttr>(scratchName);
+  return offset ? std::optional(uint32_t(offset.getInt())) : std::nullopt;
+}
+
+void setScratchOffset(Operation *op, uint32_t bytes) {
+  op->setAttr(scratchName, Builder(op->getContext()).getI32IntegerAttr(int32_t(bytes)));
+}
+
 unsigned warpCount(Operation *op) {
   for (Operation *at = op; at; at = at->getParentOp()) {
     if (auto attr = at->getAttrOfType<IntegerAttr>("ngpu.num_warps"))

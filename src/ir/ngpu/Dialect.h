@@ -62,6 +62,10 @@ RegisterPlace registerPlace(mlir::RankedTensorType type, unsigned reg);
 unsigned warpCount(mlir::Operation *op);
 /// Lanes of a warp: `ngpu.num_lanes` of the kernel around `op`.
 unsigned laneCount(mlir::Operation *op);
+/// `ngpu.scratch`: where the scratch shared memory of an op begins, in bytes from the start of the
+/// block's; nothing for an op that has none.
+std::optional<uint32_t> scratchOffset(mlir::Operation *op);
+void setScratchOffset(mlir::Operation *op, uint32_t bytes);
 /// Threads that execute `op`.
 inline unsigned threadCount(mlir::Operation *op) {
   return laneCount(op) * warpCount(op);

@@ -20,9 +20,10 @@ class NGPU_Op<string mnemonic, list<Trait> traits = []> : Op<NGPU_Dialect, mnemo
 
 def NGPU_ConvertLayoutOp : NGPU_Op<"convert_layout", [Pure, Tile_SameElements]> {
   let summary = "the same tensor in another layout";
-  let arguments = (ins Tile_Tensor:$src);
+  let description = "`pieces`: it goes through shared memory in so many parts, one after the other.";
+  let arguments = (ins Tile_Tensor:$src, OptionalAttr<ConfinedAttr<I32Attr, [IntPositive]>>:$pieces);
   let results = (outs Tile_Tensor:$result);
-  let assemblyFormat = "$src attr-dict `:` type($src) `->` type($result)";
+  let assemblyFormat = "$src (`pieces` $pieces^)? attr-dict `:` type($src) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
 }
@@ -241,7 +242,7 @@ def NGPU_TmaStoreWaitOp : NGPU_Op<"tma_store_wait", [MemoryEffects<[MemRead<NGPU
 def NGPU_MmaOp : NGPU_Op<"mma", [Pure, AllTypesMatch<["c", "result"]>]> {
   let summary = "a x b + c by mma.sync, all three in registers, in its fragment layouts";
   let description = [{
-    Operands' elements: f16, bf16, f32 (as tf32: 19 bits count), f8 (from sm_89), i8, f64. Leading dimensions are batches.
+    Operands' elements: f16, bf16, f32 (as tf32: 19 bits count), f8 (where the machine has them), i8, f64. Leading dimensions are batches.
     `a_unsigned`, `b_unsigned`: for i8.
   }];
   let arguments = (ins Tile_Tensor:$a, Tile_Tensor:$b, Tile_Tensor:$c, UnitAttr:$a_unsigned, UnitAttr:$b_unsigned);
@@ -260,7 +261,7 @@ def NGPU_FmaDotOp : NGPU_Op<"fma_dot", [AllTypesMatch<["c", "result"]>]> {
 }
 
 def NGPU_WgmmaOp : NGPU_Op<"wgmma", [AllTypesMatch<["c", "result"]>, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "a x b + c by wgmma (sm_90a): groups of four warps, B and often A straight from shared memory";
+  let summary = "a x b + c by wgmma: groups of four warps, B and often A straight from shared memory";
   let description = [{
     A is a buffer, or a tensor in wgmma's A layout (f16, bf16, tf32, 8 bits). B is a buffer [K, N]. Buffers have
     `sharedSwizzled` layouts; MN-major ones only for 16-bit elements. `use_acc` false means a x b. The op issues all its

@@ -312,12 +312,15 @@ def Tile_MakeDescriptorOp : Tile_PureOp<"make_descriptor", [AttrSizedOperandSegm
   let description = [{
     The address of its first element, its sizes (not negative), and how many elements two neighbours of each
     dimension lie apart; the last stride is 1, so it is not given. With `copy_engine` (set by `choose-tensor-copies`) a target's copy engine
-    serves it: the address and all strides in bytes are multiples of 16, and a launcher can compute the operands.
+    serves it: the address and all strides in bytes are multiples of 16, and a launcher can compute the operands. `number` is then its
+    place among the maps that the launcher passes (set by the pass that plans them).
   }];
-  let arguments = (ins Tile_PtrElt:$base, Variadic<I32>:$shape, Variadic<I64>:$strides, UnitAttr:$copy_engine);
+  let arguments = (ins Tile_PtrElt:$base, Variadic<I32>:$shape, Variadic<I64>:$strides, UnitAttr:$copy_engine,
+                       OptionalAttr<ConfinedAttr<I32Attr, [IntNonNegative]>>:$number);
   let results = (outs Tile_AnyDesc:$result);
   let assemblyFormat = [{
-    $base `[` $shape `]` `strides` `[` $strides `]` (`copy_engine` $copy_engine^)? attr-dict `:` type($base) `->` type($result)
+    $base `[` $shape `]` `strides` `[` $strides `]` (`copy_engine` $copy_engine^)? (`number` $number^)?
+    attr-dict `:` type($base) `->` type($result)
   }];
   let hasVerifier = 1;
 }
@@ -571,8 +574,10 @@ def Tile_CheckOp : Tile_Op<"check", [AttrSizedOperandSegments, MemoryEffects<[Me
 
 def Tile_PrintOp : Tile_Op<"print", [MemoryEffects<[MemWrite]>]> {
   let summary = "prints scalars and tensors from the running kernel";
-  let arguments = (ins StrAttr:$prefix, BoolAttr:$hex, DenseBoolArrayAttr:$is_signed, Variadic<Tile_Any>:$args);
-  let assemblyFormat = "$prefix `hex` $hex `signed` $is_signed (`:` $args^ `:` type($args))? attr-dict";
+  let description = "`shapes`: of each argument, without the padding that a target has added; elements outside of it are not printed.";
+  let arguments = (ins StrAttr:$prefix, BoolAttr:$hex, DenseBoolArrayAttr:$is_signed, Variadic<Tile_Any>:$args,
+                       OptionalAttr<TypedArrayAttrBase<DenseI64ArrayAttr, "shapes">>:$shapes);
+  let assemblyFormat = "$prefix `hex` $hex `signed` $is_signed (`:` $args^ `:` type($args))? (`shapes` $shapes^)? attr-dict";
   let hasVerifier = 1;
 }
 

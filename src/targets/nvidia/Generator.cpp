@@ -7,7 +7,7 @@
 
 #include "explain/Report.h"
 #include "gpu/Passes.h"
-#include "gpu/Pipeline.h"
+#include "gpu/pipeline/Pipeline.h"
 #include "ir/ngpu/Dialect.h"
 #include "support/settings.h"
 #include "targets/nvidia/codegen/Assembler.h"

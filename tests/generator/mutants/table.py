@@ -225,38 +225,39 @@ CONVERSION = "src/layout/Conversion.cpp"
 expr("cuda", CONVERSION, "plan.rounds.push_back({reg ^ combine(plan.sendLane, source), source,", "reg ^ combine(plan.sendLane, source)", "reg",
      "a round of shuffles forgets what the lane that it reads sends")
 expr("cuda", CONVERSION, "plan.receiveLane[lane] = combine(addReceive, added);", "combine(addReceive, added)", "0", "shuffled values stay in the register they came for")
-BARRIERS = "src/gpu/InsertBarriers.cpp"
+BARRIERS = "src/gpu/shared/InsertBarriers.cpp"
 expr("cuda", BARRIERS, "writes.meets(state.read))\n    barrierBefore", "writes.meets(state.read)", "false", "no barrier between reading and overwriting")
 expr("cuda", BARRIERS, "if (decisions.lookup(op).barrier || reads.meets(state.written) ||", "reads.meets(state.written)", "false", "no barrier between writing and reading")
 expr("cuda", BARRIERS, "    if (grown == head)\n      break;\n    head = std::move(grown);\n  }\n  APInt lower, upper;", "grown == head", "true",
      "accesses of the last iteration forgotten")
-ALLOCATE = "src/gpu/AllocateShared.cpp"
+ALLOCATE = "src/gpu/shared/AllocateShared.cpp"
 expr("cuda", ALLOCATE, "block.end = std::max(block.end, to);", "std::max(block.end, to)", "block.end > block.begin ? block.end : to",
      "a buffer's life ends at its first use")
 expr("cuda", ALLOCATE, "if (begin < block.begin || end > block.end) {", "begin < block.begin || end > block.end", "false", "a buffer's life ends before the loop that reads it again")
-AXIS = "src/gpu/AxisPlan.cpp"
+AXIS = "src/gpu/layouts/AxisPlan.cpp"
 expr("cuda", AXIS, "row |= (reg >> bit & 1) << out++;", "(reg >> bit & 1) << out++", "(reg >> bit & 1) << bit", "rows of partial results numbered with gaps")
-NV_REDUCE = "src/targets/nvidia/emit/Reduce.cpp"
-expr("cuda", NV_REDUCE, "return Intrinsic::nvvm_redux_sync_umax;", "Intrinsic::nvvm_redux_sync_umax", "Intrinsic::nvvm_redux_sync_max",
+REDUCE_EMIT = "src/gpu/emit/Reduce.cpp"
+NV_INTRINSICS = "src/targets/nvidia/emit/Intrinsics.cpp"
+expr("cuda", NV_INTRINSICS, "return Intrinsic::nvvm_redux_sync_umax;", "Intrinsic::nvvm_redux_sync_umax", "Intrinsic::nvvm_redux_sync_max",
      "unsigned maximum of a warp signed")
-expr("cuda", NV_REDUCE, "bool right = !commutes && plan.axisIndex(reg) >> step.bit & 1;", "plan.axisIndex(reg) >> step.bit & 1",
+expr("cuda", REDUCE_EMIT, "bool right = !commutes && plan.axisIndex(reg) >> step.bit & 1;", "plan.axisIndex(reg) >> step.bit & 1",
      "(~plan.axisIndex(reg) >> step.bit & 1)", "registers of ordered reductions combined from the right")
-expr("cuda", NV_REDUCE, "llvm::Value *swapped = e.b.CreateSelect(laneIsRight, h, l);", "laneIsRight, h, l", "laneIsRight, l, h", "lanes of ordered reductions combined in any order")
-expr("cuda", NV_REDUCE, "column[p].push_back(loaded[k][row * partials + p]);", "row * partials + p", "p", "partial results of row 0 for all rows")
-NV_SCAN = "src/targets/nvidia/emit/Scan.cpp"
-expr("cuda", NV_SCAN, "return bool(plan.axisIndex(reg) >> bit & 1) != op.getReverse();", "!= op.getReverse()", "!= false", "reverse scans take the wrong side in registers")
-expr("cuda", NV_SCAN, "if (p + 1 < partials || wantTotals)", "p + 1 < partials", "p + 2 < partials", "the last prefix of the warps left out")
-expr("cuda", NV_SCAN, "auto place = [&](unsigned p) { return op.getReverse() ? partials - 1 - p : p; };", "op.getReverse() ?", "false ?", "warps of reverse scans in order")
-expr("cuda", NV_SCAN, "carry.values = select(onRight, extended, carry.values);", "onRight, extended, carry.values", "onRight, carry.values, extended", "lanes of a scan take the other side's prefix")
-SHARED = "src/targets/nvidia/emit/SharedAccess.cpp"
+expr("cuda", REDUCE_EMIT, "llvm::Value *swapped = e.b.CreateSelect(laneIsRight, h, l);", "laneIsRight, h, l", "laneIsRight, l, h", "lanes of ordered reductions combined in any order")
+expr("cuda", REDUCE_EMIT, "column[p].push_back(loaded[k][row * partials + p]);", "row * partials + p", "p", "partial results of row 0 for all rows")
+SCAN_EMIT = "src/gpu/emit/Scan.cpp"
+expr("cuda", SCAN_EMIT, "return bool(plan.axisIndex(reg) >> bit & 1) != op.getReverse();", "!= op.getReverse()", "!= false", "reverse scans take the wrong side in registers")
+expr("cuda", SCAN_EMIT, "if (p + 1 < partials || wantTotals)", "p + 1 < partials", "p + 2 < partials", "the last prefix of the warps left out")
+expr("cuda", SCAN_EMIT, "auto place = [&](unsigned p) { return op.getReverse() ? partials - 1 - p : p; };", "op.getReverse() ?", "false ?", "warps of reverse scans in order")
+expr("cuda", SCAN_EMIT, "carry.values = select(onRight, extended, carry.values);", "onRight, extended, carry.values", "onRight, carry.values, extended", "lanes of a scan take the other side's prefix")
+SHARED = "src/gpu/emit/SharedAccess.cpp"
 expr("cuda", SHARED, "uint32_t constant = (bytes & ~reach) + displacement;", "(bytes & ~reach)", "bytes", "parts of an address counted twice")
 expr("cuda", SHARED, "offset = e.b.CreateXor(offset, mixed);", "e.b.CreateXor(offset, mixed)", "e.b.CreateAdd(offset, e.i32(mixed))", "swizzled addresses added instead of xored")
 expr("cuda", SHARED, "fromStored(e, e.b.CreateExtractElement(elements, uint64_t(j)), access.move.element);", "uint64_t(j)", "uint64_t(words - 1 - j)", "halves of a word of a matrix exchanged")
 NV_MEMORY = "src/targets/nvidia/emit/Memory.cpp"
 expr("cuda", NV_MEMORY, "predicate = both(e, predicate, owner);\n    Values elements;", "both(e, predicate, owner)", "owner", "stores without their masks")
 expr("cuda", NV_MEMORY, "other.push_back(load.getOther() ? e.get(load.getOther())[reg]", "e.get(load.getOther())[reg]", "e.get(load.getOther())[group[0]]", "one `other` for a whole vector")
-NV_GLOBAL = "src/targets/nvidia/emit/GlobalAccess.cpp"
-expr("cuda", NV_GLOBAL, "distance += run.step * int64_t(core[d] & within);", "run.step", "int64_t(1)", "the step of a run forgotten in the distance of registers")
+GLOBAL_EMIT = "src/gpu/emit/GlobalAccess.cpp"
+expr("cuda", GLOBAL_EMIT, "distance += run.step * int64_t(core[d] & within);", "run.step", "int64_t(1)", "the step of a run forgotten in the distance of registers")
 NV_ATOMIC = "src/targets/nvidia/emit/Atomic.cpp"
 expr("cuda", NV_ATOMIC, "case AtomicKind::UMin:\n    return \"min.u\" + size;", "\"min.u\"", "\"min.s\"", "unsigned atomic minimum signed")
 expr("cuda", NV_ATOMIC, "instruction(e, atomic, (isMax ? \"max.s\" : \"min.s\") + size, words, address,", "\"max.s\"", "\"max.u\"", "float atomic maximum by unsigned bits")
@@ -270,17 +271,17 @@ expr("cuda", NV_WGMMA, "result.bits = uint64_t(found.leading / 16) << 16 | uint6
 expr("cuda", NV_WGMMA, "result.kMajor = found.kMajor;", "found.kMajor", "true", "a transposed operand not announced")
 NV_WG = "src/targets/nvidia/emit/DotWgmma.cpp"
 expr("cuda", NV_WG, "return map.at(0, tile.row + 8 * (i / 2 % 2), tile.column + 8 * (i / 4) + i % 2);", "8 * (i / 2 % 2)", "8 * (i / 2 % 2 == 0)", "rows of an accumulator fragment exchanged")
-NV_CAST = "src/targets/nvidia/emit/Casts.cpp"
-expr("cuda", NV_CAST, "results.push_back(b.CreateTrunc(b.CreateLShr(codes, 8), b.getInt8Ty()));", "b.CreateLShr(codes, 8)", "codes", "the second of two 8-bit floats is the first")
-expr("cuda", NV_CAST, "llvm::Value *lost = e.b.CreateFCmpUNE(e.b.CreateFPExt(result, e.b.getDoubleTy()), value);", "e.b.CreateFCmpUNE(e.b.CreateFPExt(result, e.b.getDoubleTy()), value)",
+CAST_EMIT = "src/gpu/emit/Casts.cpp"
+expr("cuda", CAST_EMIT, "results.push_back(b.CreateTrunc(b.CreateLShr(codes, 8), b.getInt8Ty()));", "b.CreateLShr(codes, 8)", "codes", "the second of two 8-bit floats is the first")
+expr("cuda", CAST_EMIT, "llvm::Value *lost = e.b.CreateFCmpUNE(e.b.CreateFPExt(result, e.b.getDoubleTy()), value);", "e.b.CreateFCmpUNE(e.b.CreateFPExt(result, e.b.getDoubleTy()), value)",
      "e.b.CreateFCmpOEQ(e.b.CreateFPExt(result, e.b.getDoubleTy()), value)",
      "bits lost from a double are not noticed")
-NV_ELEMENT = "src/targets/nvidia/emit/Elementwise.cpp"
-expr("cuda", NV_ELEMENT, ".Case<arith::UIToFPOp>([&](auto) { return b.CreateUIToFP(in[0], result); })", "b.CreateUIToFP(in[0], result)", "b.CreateSIToFP(in[0], result)",
+ELEMENT_EMIT = "src/gpu/emit/Elementwise.cpp"
+expr("cuda", ELEMENT_EMIT, ".Case<arith::UIToFPOp>([&](auto) { return b.CreateUIToFP(in[0], result); })", "b.CreateUIToFP(in[0], result)", "b.CreateSIToFP(in[0], result)",
      "unsigned integers to floats as signed ones")
-expr("cuda", NV_ELEMENT, "if (isNatural(op->getOperand(0)) && isNatural(op->getOperand(1)))", "isNatural(op->getOperand(0)) &&", "true &&", "a negative dividend divided unsigned")
-expr("cuda", NV_ELEMENT, "llvm::Value *wide = e.b.CreateSExt(offset, e.b.getInt64Ty());", "e.b.CreateSExt(offset, e.b.getInt64Ty())", "e.b.CreateZExt(offset, e.b.getInt64Ty())", "offsets zero-extended")
-PIPELINE = "src/gpu/PipelineLoops.cpp"
+expr("cuda", ELEMENT_EMIT, "if (isNatural(op->getOperand(0)) && isNatural(op->getOperand(1)))", "isNatural(op->getOperand(0)) &&", "true &&", "a negative dividend divided unsigned")
+expr("cuda", ELEMENT_EMIT, "llvm::Value *wide = e.b.CreateSExt(offset, e.b.getInt64Ty());", "e.b.CreateSExt(offset, e.b.getInt64Ty())", "e.b.CreateZExt(offset, e.b.getInt64Ty())", "offsets zero-extended")
+PIPELINE = "src/gpu/schedule/PipelineLoops.cpp"
 expr("cuda", PIPELINE, "arith::MulIOp::create(builder, loc, loop.getStep(), constant(by, type));", "constant(by, type)", "constant(by + 1, type)",
      "the last iteration is not fetched ahead")
 expr("cuda", PIPELINE, "arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, next, constant(slots, i32));", "constant(slots, i32)", "constant(slots + 1, i32)",
@@ -317,29 +318,29 @@ expr("both", SIMPLIFY, "scalar = arith::ExtSIOp::create(builder, loc, group.scal
      "Value(arith::ExtUIOp::create(builder, loc, group.scalar, scalar))", "steps of carried pointers zero-extended")
 HOIST = "src/transforms/HoistInvariants.cpp"
 expr("both", HOIST, "if (!counted || !hasLoad || mayWrite(loop))", "mayWrite(loop)", "false", "loads leave loops that write")
-REARRANGE = "src/gpu/Rearrange.cpp"
+REARRANGE = "src/gpu/layouts/Rearrange.cpp"
 expr("cuda", REARRANGE, "|| bottom % span >= distance)", "bottom % span >= distance", "false", "pieces that begin anywhere believed aligned")
-PAD = "src/gpu/PadShapes.cpp"
+PAD = "src/gpu/shapes/PadShapes.cpp"
 expr("cuda", PAD, "(!decision.pads(shape[axis]) || (isScan && !reversed)))", "(isScan && !reversed)", "isScan", "scans from the end begin in the padding")
 LINEAR = "src/layout/LinearLayout.cpp"
 expr("cuda", LINEAR, "for (unsigned before = 0; before < unsigned(axis); ++before)\n    redundant >>=", "before < unsigned(axis)", "before + 1 < unsigned(axis)",
      "copies in lanes and warps looked for an axis too early")
-WIDTH = "src/gpu/AccessWidth.cpp"
+WIDTH = "src/gpu/layouts/AccessWidth.cpp"
 expr("cuda", WIDTH, "limit = std::min(limit, analysis.constancy(mask, dim));", "std::min(limit, analysis.constancy(mask, dim))", "limit",
      "accesses wider than their masks are constant")
 RUNS = "src/transforms/RunArithmetic.cpp"
 expr("cuda", RUNS, "block = powerOfTwoIn(wrapAdd(*value, 1));", "wrapAdd(*value, 1)", "*value", "<= n believed constant like < n")
-NV_REARRANGE = "src/targets/nvidia/emit/Rearrange.cpp"
-expr("cuda", NV_REARRANGE, "if (choice >> i & 1)\n          candidate", "choice >> i & 1", "choice >> bit & 1",
+REARRANGE_EMIT = "src/gpu/emit/Rearrange.cpp"
+expr("cuda", REARRANGE_EMIT, "if (choice >> i & 1)\n          candidate", "choice >> i & 1", "choice >> bit & 1",
      "registers of a gather picked by the wrong bits of the choice")
-expr("cuda", NV_REARRANGE, "e.barrier();\n  Values values;\n  for (unsigned reg = 0, count = ngpu::registerCount(to); reg < count; ++reg) {\n    llvm::Value *bin",
+expr("cuda", REARRANGE_EMIT, "e.barrier();\n  Values values;\n  for (unsigned reg = 0, count = ngpu::registerCount(to); reg < count; ++reg) {\n    llvm::Value *bin",
      "e.barrier()", "void()", "bins read before all elements are counted")
-NV_CONVERT = "src/targets/nvidia/emit/Convert.cpp"
-expr("cuda", NV_CONVERT, "e.b.CreateExtractElement(moved, uint64_t(i))", "uint64_t(i)", "uint64_t(0)", "narrow elements shuffled together all become the first")
-NV_FMA = "src/targets/nvidia/emit/DotFma.cpp"
-expr("cuda", NV_FMA, "auto columns = b.read(batch, map.columns(), start + k, count);", "start + k", "start",
+CONVERT_EMIT = "src/gpu/emit/Convert.cpp"
+expr("cuda", CONVERT_EMIT, "e.b.CreateExtractElement(moved, uint64_t(i))", "uint64_t(i)", "uint64_t(0)", "narrow elements shuffled together all become the first")
+FMA_EMIT = "src/gpu/emit/DotFma.cpp"
+expr("cuda", FMA_EMIT, "auto columns = b.read(batch, map.columns(), start + k, count);", "start + k", "start",
      "columns of later steps of single threads read from the first")
-LEGALISE = "src/gpu/LegaliseDots.cpp"
+LEGALISE = "src/gpu/dots/LegaliseDots.cpp"
 expr("cuda", LEGALISE, "arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, index, end);", "arith::CmpIPredicate::slt", "arith::CmpIPredicate::sle",
      "K is filled up with a column of its own")
 
@@ -367,9 +368,9 @@ expr("cpu", CPU_FUNCTION, "if (auto program = dyn_cast<tile::ProgramIdOp>(op))",
      "isa<CallSiteLoc>(op->getLoc()) ? tile::ProgramIdOp() : dyn_cast<tile::ProgramIdOp>(op)", "program ids that only called functions ask for are 0")
 UNMARK = "src/transforms/UnmarkNoinline.cpp"
 expr("cuda", UNMARK, "more = needsCaller(module, callee);", "needsCaller(module, callee)", "false", "functions stay that call functions with blocks")
-NV_CONTROL = "src/targets/nvidia/emit/Control.cpp"
-expr("cuda", NV_CONTROL, "e.set(id, {e.intrinsic(programIds[id.getAxis()], {})});", "e.intrinsic(programIds[id.getAxis()], {})",
-     "id->getParentOfType<func::FuncOp>() == e.kernel ? e.intrinsic(programIds[id.getAxis()], {}) : static_cast<llvm::Value *>(e.i32(0))",
+CONTROL_EMIT = "src/gpu/emit/Control.cpp"
+expr("cuda", CONTROL_EMIT, "e.set(id, {e.programId(id.getAxis())});", "e.programId(id.getAxis())",
+     "id->getParentOfType<func::FuncOp>() == e.kernel ? e.programId(id.getAxis()) : static_cast<llvm::Value *>(e.i32(0))",
      "program ids in functions that stay are 0")
 
 # What is printed and asserted, in the kernel and in called functions.

@@ -24,6 +24,25 @@ func.func @buffer(%x: !ngpu.buffer<8xf32, #ngpu.layout<offset = [[1], [2]], shap
 func.func @registers(%x: !ngpu.buffer<4xf32, #ngpu.layout<register = [[1], [2]], shape = [4]>>) { return }
 
 // -----
+// expected-error @below {{the ngpu dialect has no attribute `ngpu.warps`}}
+func.func @unknown() attributes {ngpu.warps = 4 : i32} { return }
+
+// -----
+// expected-error @below {{`ngpu.num_warps` is 4 : i64: expected an i32 that is not negative}}
+func.func @wide() attributes {ngpu.num_warps = 4 : i64} { return }
+
+// -----
+// expected-error @below {{`ngpu.scratch` belongs to an op with scratch memory}}
+func.func @scratch() attributes {ngpu.scratch = 0 : i32} { return }
+
+// -----
+func.func @misplaced() {
+  // expected-error @below {{`ngpu.num_warps` belongs to a function}}
+  tile.barrier {ngpu.num_warps = 4 : i32}
+  return
+}
+
+// -----
 func.func @nolayout(%x: tensor<4xf32>) {
   // expected-error @below {{the source needs a layout}}
   %0 = ngpu.convert_layout %x : tensor<4xf32> -> tensor<4xf32>

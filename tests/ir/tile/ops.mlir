@@ -151,6 +151,8 @@ func.func @debugging(%i: tensor<4x8xi32>, %s: i32, %m: tensor<4x8xi1>, %c: i1) {
   tile.check overflow %c argument -1 : i1
   // CHECK: tile.print "x = " hex true signed [true, false] : %{{.*}}, %{{.*}} : tensor<4x8xi32>, i32
   tile.print "x = " hex true signed [true, false] : %i, %s : tensor<4x8xi32>, i32
+  // CHECK: tile.print "x = " hex false signed [true] : %{{.*}} : tensor<4x8xi32> shapes [array<i64: 3, 8>]
+  tile.print "x = " hex false signed [true] : %i : tensor<4x8xi32> shapes [array<i64: 3, 8>]
   // CHECK: tile.print "here" hex false signed []
   tile.print "here" hex false signed []
   return
@@ -161,6 +163,8 @@ func.func @descriptors(%base: !tile.ptr<f16>, %n: i32, %s: i64, %v: tensor<16x64
                        %ints: !tile.desc<4xi32>, %iv: tensor<4xi32>) {
   // CHECK: %[[D:.*]] = tile.make_descriptor %{{.*}}[%{{.*}}, %{{.*}}] strides[%{{.*}}] : !tile.ptr<f16> -> !tile.desc<16x64xf16>
   %d = tile.make_descriptor %base [%n, %n] strides [%s] : !tile.ptr<f16> -> !tile.desc<16x64xf16>
+  // CHECK: tile.make_descriptor {{.*}} copy_engine number 1 : !tile.ptr<f16> -> !tile.desc<16x64xf16>
+  %numbered = tile.make_descriptor %base [%n, %n] strides [%s] copy_engine number 1 : !tile.ptr<f16> -> !tile.desc<16x64xf16>
   // CHECK: tile.make_descriptor %{{.*}}[%{{.*}}, %{{.*}}] strides[%{{.*}}] : !tile.ptr<f16> -> !tile.desc<1x64xf16, nan>
   %r = tile.make_descriptor %base [%n, %n] strides [%s] : !tile.ptr<f16> -> !tile.desc<1x64xf16, nan>
   // CHECK: tile.make_descriptor %{{.*}}[%{{.*}}] strides[] copy_engine : !tile.ptr<f16> -> !tile.desc<64xf16>

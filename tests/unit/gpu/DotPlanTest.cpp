@@ -1,5 +1,5 @@
 // Which unit computes a dot, and where its operands go.
-#include "gpu/DotPlan.h"
+#include "gpu/dots/DotPlan.h"
 #include "ir/ngpu/Dialect.h"
 #include "layout/Constructors.h"
 

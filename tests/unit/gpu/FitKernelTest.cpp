@@ -1,5 +1,5 @@
 // What a kernel that does not fit gives up, in which order, and that every attempt begins anew.
-#include "gpu/FitKernel.h"
+#include "gpu/pipeline/FitKernel.h"
 #include "gpu/Passes.h"
 #include "ir/ngpu/Dialect.h"
 

@@ -1,6 +1,6 @@
 // The cost model of layout assignment, and the candidates for accesses, on layouts whose costs are
 // known by counting.
-#include "gpu/LayoutAssignment.h"
+#include "gpu/layouts/assignment/LayoutAssignment.h"
 #include "layout/Constructors.h"
 
 #include "gtest/gtest.h"

@@ -1,5 +1,5 @@
 // Reshapes that stay within the core, and tensors that every thread holds whole.
-#include "gpu/LayoutRelations.h"
+#include "gpu/layouts/LayoutRelations.h"
 #include "layout/Constructors.h"
 
 #include "gtest/gtest.h"
@@ -34,7 +34,7 @@ TEST(LayoutRelations, RepeatsStandOutsideInReshapesOfTheCore) {
 }
 
 TEST(LayoutRelations, EverywhereHasNoCopiesInRegisters) {
-  LinearLayout layout = everywhere({4, 12}, 8);
+  LinearLayout layout = everywhere({4, 12}, 32, 8);
   EXPECT_EQ(layout.size(Axis::Register), 16);
   EXPECT_EQ(layout.bits(Axis::Lane), 5u);
   EXPECT_EQ(layout.bits(Axis::Warp), 3u);

@@ -1,6 +1,6 @@
 // Boxes of the copy engine against the layout of the buffer that they fill: where the engine puts
 // an element is computed from what is published of its swizzle.
-#include "gpu/TmaBox.h"
+#include "gpu/copies/TmaBox.h"
 #include "layout/Constructors.h"
 
 #include "gtest/gtest.h"

@@ -2,7 +2,7 @@
 // plans that kernels get. Small integers make every sum exact.
 #include "Simulated.h"
 
-#include "gpu/DotPlan.h"
+#include "gpu/dots/DotPlan.h"
 #include "layout/Constructors.h"
 #include "targets/nvidia/Machine.h"
 

@@ -1,8 +1,8 @@
 // Exchanges, slices, gathers and histograms between random layouts, on the simulator.
 #include "Simulated.h"
 
-#include "gpu/LayoutRelations.h"
-#include "gpu/Rearrange.h"
+#include "gpu/layouts/LayoutRelations.h"
+#include "gpu/layouts/Rearrange.h"
 #include "layout/Constructors.h"
 
 using namespace nereid;

@@ -1,4 +1,4 @@
-#include "targets/nvidia/codegen/DebugInfo.h"
+#include "gpu/emit/DebugInfo.h"
 
 #include "Kernels.h"
 
@@ -9,6 +9,7 @@
 #include "llvm/IR/Verifier.h"
 
 using namespace nereid::nvidia;
+using nereid::gpu::DebugInfo;
 
 namespace {
 

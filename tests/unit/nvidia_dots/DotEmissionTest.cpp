@@ -1,6 +1,6 @@
 // Dots as PTX: every unit with its types, major orders and shapes must be accepted by the
 // assembler, without spills and without its advice on performance.
-#include "gpu/DotPlan.h"
+#include "gpu/dots/DotPlan.h"
 #include "ir/ngpu/Dialect.h"
 #include "layout/Constructors.h"
 #include "targets/nvidia/Machine.h"
@@ -125,7 +125,7 @@ protected:
   std::string ptx(int sm) {
     func::ReturnOp::create(b, loc());
     EXPECT_TRUE(succeeded(verify(module)));
-    EmitOptions options;
+    nvidia::EmitOptions options;
     options.sm = sm;
     options.ptxVersion = 87;
     llvm::LLVMContext llvmContext;

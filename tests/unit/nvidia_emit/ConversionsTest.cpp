@@ -1,6 +1,7 @@
 // Conversions of floats that architectures without 8-bit floats do on the bits: made for sm_80, run
 // on this machine's CPU, compared with LLVM's APFloat, every 16-bit value and a sample of fp32.
-#include "targets/nvidia/emit/Elements.h"
+#include "gpu/emit/Elements.h"
+#include "targets/nvidia/emit/Emitter.h"
 
 #include "mlir/Parser/Parser.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"

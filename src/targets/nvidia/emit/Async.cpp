@@ -1,9 +1,9 @@
 // What runs beside the threads: copies by cp.async and by the copy engine (TMA), mbarriers, and the
 // barriers and fences that order them.
-#include "gpu/TmaBox.h"
+#include "gpu/copies/TmaBox.h"
+#include "gpu/emit/SharedAccess.h"
 #include "layout/Conversion.h"
-#include "targets/nvidia/emit/GlobalAccess.h"
-#include "targets/nvidia/emit/SharedAccess.h"
+#include "targets/nvidia/emit/Words.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -11,6 +11,9 @@ using namespace mlir;
 using namespace nereid::layout;
 
 namespace nereid::nvidia {
+
+using gpu::SharedAddresses;
+
 namespace {
 
 void statement(Emitter &e, llvm::StringRef text, llvm::StringRef constraints,

@@ -5,7 +5,7 @@
 // the ordering asks for it, the program as a whole releases and acquires: a barrier and a fence
 // before, a fence and a barrier after, around relaxed instructions; so a tensor pays for one fence,
 // not for one per element.
-#include "targets/nvidia/emit/GlobalAccess.h"
+#include "targets/nvidia/emit/Words.h"
 
 using namespace mlir;
 
@@ -69,7 +69,7 @@ Values instruction(Emitter &e, const Atomic &atomic, StringRef text, const Words
   code += atomic.prefix() + text.str() + " ";
   if (results)
     code += words.operands(0) + ", ";
-  code += address.text(results);
+  code += addressText(address, results);
   for (unsigned i = 0; i < operands.size(); i += words.count)
     code += ", " + words.operands(results + 1 + i);
   code += ";";

@@ -2,9 +2,8 @@
 //
 // device_print calls the device's vprintf once per element, by the element's owner. A failed
 // assertion prints its message the way CUDA's own assert does, and ends the launch.
-#include "targets/nvidia/emit/Elements.h"
-
-#include "llvm/IR/IntrinsicsNVPTX.h"
+#include "gpu/emit/Elements.h"
+#include "targets/nvidia/emit/Emitter.h"
 
 using namespace mlir;
 
@@ -74,13 +73,6 @@ void print(Emitter &e, StringRef format, llvm::ArrayRef<llvm::Value *> args) {
   b.CreateCall(vprintf, {e.string(format), buffer});
 }
 
-llvm::Value *programId(Emitter &e, unsigned axis) {
-  constexpr llvm::Intrinsic::ID ids[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
-                                         llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
-                                         llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
-  return e.intrinsic(ids[axis], {});
-}
-
 /// The conversion of one element in printf's format, and the element as its argument.
 struct Printed {
   std::string format;
@@ -114,16 +106,16 @@ void emitPrint(Emitter &e, tile::PrintOp op) {
   std::string prefix;
   for (char c : op.getPrefix())
     prefix += c == '%' ? "%%" : std::string(1, c);
-  Values program = {programId(e, 0), programId(e, 1), programId(e, 2)};
+  Values program = {e.programId(0), e.programId(1), e.programId(2)};
   if (op.getArgs().empty())
     return e.when(e.isFirstThread(),
                   [&] { print(e, "pid (%u, %u, %u)" + prefix + "\n", program); });
   for (auto [number, argument] : llvm::enumerate(op.getArgs())) {
     auto tensor = dyn_cast<RankedTensorType>(argument.getType());
     mlir::Type element = tile::elementOf(argument.getType());
-    // Without the padding that gpu/PadShapes.h added.
+    // Without the padding that gpu/shapes/PadShapes.h added.
     llvm::ArrayRef<int64_t> shape = tile::shapeOf(argument.getType());
-    if (auto shapes = op->getAttrOfType<ArrayAttr>("ngpu.shapes"))
+    if (ArrayAttr shapes = op.getShapesAttr())
       shape = cast<DenseI64ArrayAttr>(shapes[number]).asArrayRef();
     std::string head = "pid (%u, %u, %u) idx (";
     for (auto [d, size] : llvm::enumerate(shape))

@@ -1,40 +1,15 @@
-// GPU IR to LLVM IR, in one walk over the structured program.
-//
-// A scalar is one llvm::Value. A tensor with a layout is an array of them, one per register that a
-// thread holds (register i of the layout, odd repeats slowest); elementwise ops go register by
-// register. A buffer is one value, its address in shared memory (`ptr addrspace(3)`). Loops and
-// branches are made of basic blocks with phis at once: there is no lowering of control flow
-// afterwards.
-//
-// The families of ops stand in files of their own; each offers a function that emits an op of its
-// family and says whether it was one.
-//
-// Types: integers and floats as in LLVM (i1, i8, ..., half, bfloat, float, double), 8-bit floats as
-// i8, pointers as `ptr addrspace(1)` (or the address space of their type), index as i64, tensor
-// maps as `ptr`.
+// The emitter of NVIDIA GPUs: what gpu/emit/Emitter.h asks of a target, inline PTX, and the ops
+// that are written with it.
 #pragma once
-#include "ir/ngpu/Dialect.h"
-#include "transforms/IntegerAnalysis.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/DenseMap.h"
-#include "llvm/IR/IRBuilder.h"
-#include "llvm/IR/Module.h"
-#include "llvm/Support/Error.h"
-
-#include <memory>
-#include <optional>
+#include "gpu/emit/Emitter.h"
 
 namespace nereid::nvidia {
 
-struct EmitOptions {
-  int sm = 90;
+using gpu::Values;
+
+struct EmitOptions : gpu::EmitOptions {
+  int sm = 90;              ///< `machine` follows from it
   unsigned ptxVersion = 80; ///< major * 10 + minor
-  bool lineInfo = true;
-  bool fpFusion = true;
-  /// exp2 gives zero instead of subnormal fp32 results (`enable_reflect_ftz`): one instruction
-  /// instead of four.
-  bool reflectFtz = true;
 };
 
 /// A kernel as LLVM IR for NVPTX, before optimisation. Its function takes the kernel's arguments
@@ -52,164 +27,63 @@ struct LlvmKernel {
 llvm::Expected<LlvmKernel> emitKernel(mlir::func::FuncOp kernel, const EmitOptions &options,
                                       llvm::LLVMContext &context);
 
-using Values = llvm::SmallVector<llvm::Value *, 8>;
-
-class Emitter {
+class Emitter final : public gpu::Emitter {
 public:
-  Emitter(mlir::func::FuncOp kernel, const EmitOptions &options, llvm::Module &module);
-  ~Emitter();
+  Emitter(mlir::func::FuncOp kernel, const EmitOptions &options, llvm::Module &module)
+      : gpu::Emitter(kernel, options, module), options(options) {}
 
-  llvm::IRBuilder<> b;
   const EmitOptions &options;
-  llvm::Module &module;
-  bool usesLibdevice = false;
 
-  //===--- values
-  //--------------------------------------------------------------------------------===//
-  /// Registers of a tensor, one value for anything else. The array stays valid.
-  llvm::ArrayRef<llvm::Value *> get(mlir::Value value) const;
-  llvm::Value *scalar(mlir::Value value) const;
-  void set(mlir::Value value, llvm::ArrayRef<llvm::Value *> registers);
-  llvm::Type *type(mlir::Type scalarOrTensorOrBuffer); ///< of one register
-  llvm::IntegerType *intType(unsigned bits);
-  unsigned registerCount(mlir::Type type) const; ///< 1 for anything but a tensor
-  llvm::ConstantInt *i32(int64_t value);
-  llvm::ConstantInt *i64(int64_t value);
-  /// What is known of the integers and pointers of the function that `op` stands in.
-  const transforms::IntegerAnalysis &integers(mlir::Operation *op);
-
-  //===--- places
-  //--------------------------------------------------------------------------------===//
-  /// Number of warps of the region being emitted, and indices within it.
-  unsigned warpCount() const;
-  llvm::Value *threadId(); ///< 0 .. 32 * warpCount - 1
-  llvm::Value *laneId();
-  llvm::Value *warpId();
-  /// The same as warpId(), known to the assembler as equal in all lanes of a warp.
-  llvm::Value *uniformWarpId();
-  /// The value of a map that is linear over the bits of lane and warp: XOR of `laneBits[i]` for
-  /// bits i of the lane that are 1 and of `warpBits[i]`. Emitted with shifts and masks, few
-  /// instructions for runs of bits. Emitted at the insertion point.
-  llvm::Value *linear(llvm::ArrayRef<uint32_t> laneBits, llvm::ArrayRef<uint32_t> warpBits);
-  /// The coordinates of register `reg` of this thread, an i32 per dimension. The lane and warp part
-  /// is computed once per layout in the entry block; constants are added where bits are disjoint,
-  /// else XORed.
-  Values coordinates(mlir::RankedTensorType type, unsigned reg);
-  /// True in the one thread that owns its elements of a tensor with this layout (others hold
-  /// copies); null when every thread does.
-  llvm::Value *owner(mlir::RankedTensorType type);
-  /// True in the first thread of the region; in the body of a map or a combiner, in the threads
-  /// whose element it is (null: every thread has its own).
-  llvm::Value *isFirstThread();
-  /// Set while the body of a map or a combiner is emitted.
-  std::optional<llvm::Value *> elementOwner;
-  /// Registers that hold copies of earlier registers: those are skipped by stores.
-  bool isRedundantRegister(mlir::RankedTensorType type, unsigned reg);
-
-  /// Runs `body` with the insertion point in the block that dominates the whole region: for what
-  /// depends on nothing but the thread and is wanted in many places.
-  llvm::Value *hoisted(llvm::function_ref<llvm::Value *()> body);
-
-  //===--- shared memory
-  //-------------------------------------------------------------------------===//
-  /// The block's dynamic shared memory (ptr addrspace(3)), plus bytes.
-  llvm::Value *shared(uint32_t bytes);
-  /// The scratch of an op that carries `ngpu.scratch`.
-  llvm::Value *scratch(mlir::Operation *op);
-  /// Global scratch of this launch: the kernel's trailing parameter.
-  llvm::Value *globalScratch();
-  /// The address of a tensor map that the launcher passes.
-  llvm::Value *tensorMap(unsigned number);
-
-  //===--- emitting
-  //------------------------------------------------------------------------------===//
-  void emitBlock(mlir::Block &block); ///< all ops but the terminator
-  void emitOp(mlir::Operation *op);
-  /// A body on scalars: block arguments → the values of its terminator.
-  Values inlineBody(mlir::Block &body, llvm::ArrayRef<llvm::Value *> args);
-  /// The same for a combiner whose results are used where `counts` holds (null: in every thread);
-  /// its assertions are tested there.
-  Values inlineCombiner(mlir::Block &body, llvm::ArrayRef<llvm::Value *> args, llvm::Value *counts);
-  /// A new block of the function, not yet reached by anything.
-  llvm::BasicBlock *block(llvm::StringRef name);
-  /// Goes on with `block`, placed behind the one before.
-  void enter(llvm::BasicBlock *block);
-  /// `if (condition) body`, and nothing happens elsewhere. Leaves the insertion point behind it. A
-  /// null condition is true.
-  void when(llvm::Value *condition, llvm::function_ref<void()> body);
-  /// The same with results: `otherwise` where the condition is false.
-  Values when(llvm::Value *condition, llvm::ArrayRef<llvm::Value *> otherwise,
-              llvm::function_ref<Values()> body);
-
-  /// From here to the matching endRegion ops are run by `warps` warps, the first of which is
-  /// `firstWarp` of the block; `barrier` is the number of the barrier they meet at.
-  void beginRegion(unsigned firstWarp, unsigned warps, unsigned barrier);
-  void endRegion();
-
-  /// bar.sync over the warps of the region; warp-level convergence; fences.
-  void barrier();
-  void syncWarp();
-  /// Any type of any width: split into 32-bit words.
-  llvm::Value *shuffleXor(llvm::Value *value, unsigned laneMask);
-  llvm::Value *shuffleIndex(llvm::Value *value, llvm::Value *lane);
-  llvm::Value *shuffleUp(llvm::Value *value, unsigned delta);
-  /// A value as 32-bit words (narrower ones widened with zeros), and back.
-  Values toWords(llvm::Value *value);
-  llvm::Value *fromWords(llvm::ArrayRef<llvm::Value *> words, llvm::Type *type);
   /// Inline PTX. `constraints` as in LLVM ("=r,r,l"). Convergent: all threads of the warp must run
   /// it together.
   llvm::Value *ptx(llvm::Type *result, llvm::StringRef text, llvm::StringRef constraints,
                    llvm::ArrayRef<llvm::Value *> args, bool sideEffects, bool convergent = false);
-  llvm::Value *intrinsic(llvm::Intrinsic::ID id, llvm::ArrayRef<llvm::Value *> args,
-                         llvm::ArrayRef<llvm::Type *> overloads = {});
-  /// A call of a function of libdevice.
-  llvm::Value *libdevice(llvm::StringRef name, llvm::Type *result,
-                         llvm::ArrayRef<llvm::Value *> args);
-  /// The address of a constant string of this module that ends in 0 (a generic pointer).
-  llvm::Value *string(llvm::StringRef text);
 
-  /// The first error ends the emission; later ones are dropped. Returns for use in tail position.
-  void fail(mlir::Operation *op, const llvm::Twine &message);
-  bool failed() const;
-  llvm::Error takeError();
+  // Intrinsics.cpp
+  llvm::Value *threadIndex(unsigned threads) override;
+  llvm::Value *programId(unsigned axis) override;
+  llvm::Value *programCount(unsigned axis) override;
+  void blockBarrier(unsigned number, unsigned warps) override;
+  void syncWarp() override;
+  llvm::StringRef blockScope() const override { return "block"; }
+  llvm::Value *shuffleWord(gpu::Shuffle how, llvm::Value *word, llvm::Value *amount) override;
+  bool reducesWarp(tile::CombinerKind kind) const override;
+  llvm::Value *reduceWarp(tile::CombinerKind kind, llvm::Value *word) override;
+  void storeMatrices(llvm::Value *address, llvm::ArrayRef<llvm::Value *> words,
+                     bool transposed) override;
+  llvm::Value *loadMatrices(llvm::Value *address, unsigned count, bool transposed) override;
+  llvm::Value *divide(llvm::Value *lhs, llvm::Value *rhs) override;
+  llvm::Value *reciprocal(llvm::Value *value) override;
+  llvm::Value *exp2(llvm::Value *value, bool flush) override;
+  llvm::Value *squareRoot(llvm::Value *value) override;
+  llvm::Value *reciprocalSquareRoot(llvm::Value *value) override;
+  llvm::Value *roundedProduct(llvm::Value *lhs, llvm::Value *rhs) override;
+  llvm::Value *saturatedFma(llvm::Value *lhs, llvm::Value *rhs, llvm::Value *add) override;
+  std::string librarySymbol(llvm::StringRef name, bool fp32) const override;
+  bool packs(mlir::Type element) const override;
+  llvm::Value *truncateDouble(llvm::Value *value) override;
+  llvm::Value *narrow(llvm::Value *value, llvm::Type *to, bool towardsZero) override;
+  llvm::Value *narrowPair(llvm::Value *low, llvm::Value *high, llvm::Type *to) override;
+  bool convertsFloat8() const override;
+  llvm::Value *packFloat8(llvm::Value *low, llvm::Value *high, mlir::Type to) override;
+  llvm::Value *unpackE4M3(llvm::Value *codes) override;
+  llvm::Value *bitcast(llvm::Value *value, llvm::Type *to) override;
 
-  /// Emits the kernel and what it calls.
-  void emitFunctions();
-  /// The LLVM function of a function of the module other than the kernel.
-  llvm::Function *callee(mlir::func::FuncOp function);
-  unsigned launchedWarps() const;
-  mlir::func::FuncOp kernel;
-
-private:
-  struct State;
-  std::unique_ptr<State> state;
+  // Emitter.cpp
+  void markKernel(llvm::Function &entry, unsigned firstMap) override;
+  void beginKernel(llvm::ArrayRef<llvm::Value *> tensorMaps) override;
+  bool isInFlight(mlir::Value value) const override;
+  Values await(llvm::ArrayRef<llvm::Value *> registers) override;
+  bool emitTargetOp(mlir::Operation *op) override;
 };
 
-/// One element of an elementwise op (arith, math, tile): the scalar operands → the result.
-/// Null when `op` is no elementwise op.
-llvm::Value *emitElement(Emitter &e, mlir::Operation *op, llvm::ArrayRef<llvm::Value *> operands);
-
-/// Moves values by `shuffle`, which takes and gives one; several of 8 or 16 bits go in one word.
-Values shuffleTogether(Emitter &e, llvm::ArrayRef<llvm::Value *> values,
-                       llvm::function_ref<llvm::Value *(llvm::Value *)> shuffle);
-
 // Families. True: the op was of this family (and has been emitted, or failed).
-bool emitElementwise(Emitter &e,
-                     mlir::Operation *op); // arith, math, casts, selects, tile elementwise
-bool emitShape(Emitter &e,
-               mlir::Operation *op); // range, splat, broadcast, reshape, trans, join ...
-bool emitRearrange(Emitter &e, mlir::Operation *op); // exchange, slice, gather, histogram
-bool emitMemory(Emitter &e, mlir::Operation *op);    // tile.load, tile.store
+bool emitMemory(Emitter &e, mlir::Operation *op); // tile.load, tile.store
 bool emitAtomic(Emitter &e, mlir::Operation *op);
-bool emitControl(Emitter &e, mlir::Operation *op); // scf, calls, program ids, tile.barrier
 bool emitDebug(Emitter &e, mlir::Operation *op);   // print, assert, check, assume, hint
-bool emitConvert(Emitter &e, mlir::Operation *op); // ngpu.convert_layout
-bool emitShared(Emitter &e, mlir::Operation *op);  // local_*, slot, subview, trans_buffer
-bool emitForeign(Emitter &e, mlir::Operation *op); // inline assembly, mapped functions
-bool emitReduce(Emitter &e, mlir::Operation *op);
-bool emitScan(Emitter &e, mlir::Operation *op);
-bool emitDot(Emitter &e, mlir::Operation *op);   // mma, wgmma, fma_dot
-bool emitAsync(Emitter &e, mlir::Operation *op); // cp.async, mbarriers, TMA, barriers and fences
+bool emitForeign(Emitter &e, mlir::Operation *op); // inline assembly
+bool emitDot(Emitter &e, mlir::Operation *op);     // mma, wgmma
+bool emitAsync(Emitter &e, mlir::Operation *op);   // cp.async, mbarriers, TMA, barriers and fences
 bool emitWarpSpecialize(Emitter &e, mlir::Operation *op);
 
 } // namespace nereid::nvidia

@@ -3,7 +3,7 @@
 // Consecutive elements of a thread go in one access of up to 16 bytes. Where nothing is masked and
 // no hint is given it is an instruction of LLVM's, which knows more about those; otherwise inline
 // PTX, predicated: a masked load starts with its registers at `other`.
-#include "targets/nvidia/emit/GlobalAccess.h"
+#include "targets/nvidia/emit/Words.h"
 
 using namespace mlir;
 
@@ -84,7 +84,7 @@ Values loadWords(Emitter &e, const Words &words, const Address &address, StringR
     args.push_back(predicate);
   }
   text += ("ld" + modifiers + "." + words.suffix() + " " + words.operands(0) + ", " +
-           address.text(addressAt))
+           addressText(address, addressAt))
               .str();
   if (policy) {
     text += ", $" + std::to_string(next++);
@@ -122,7 +122,7 @@ void storeWords(Emitter &e, const Words &words, llvm::ArrayRef<llvm::Value *> va
     constraints += ",b";
     args.push_back(predicate);
   }
-  text += ("st.global" + modifiers + "." + words.suffix() + " " + address.text(0) + ", " +
+  text += ("st.global" + modifiers + "." + words.suffix() + " " + addressText(address, 0) + ", " +
            words.operands(1))
               .str();
   if (policy) {

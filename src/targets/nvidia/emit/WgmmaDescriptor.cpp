@@ -4,21 +4,6 @@ namespace nereid::nvidia {
 
 using namespace layout;
 
-BufferMap::BufferMap(llvm::ArrayRef<int64_t> shape, const LinearLayout &layout,
-                     unsigned elementBits)
-    : sizes(shape), cores(layout.shape()), offsets(layout.matrix().pseudoInverse()),
-      coreElements(layout.size(Axis::Offset)), bits(elementBits) {}
-
-int64_t BufferMap::operator()(llvm::ArrayRef<int64_t> coords) const {
-  uint64_t flat = 0;
-  int64_t repeat = 0;
-  for (auto [at, size, core] : llvm::zip_equal(coords, sizes, cores)) {
-    flat = flat * core + at % core;
-    repeat = repeat * (size / core) + at / core;
-  }
-  return (int64_t(offsets.apply(flat)) + repeat * coreElements) * bits / 8;
-}
-
 namespace {
 
 /// One arrangement that the unit knows.

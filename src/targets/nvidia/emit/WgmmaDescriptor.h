@@ -17,33 +17,13 @@
 // The descriptor of a block is read off the buffer's layout: the distances of a few elements say
 // which arrangement it is, and the others are checked against it.
 #pragma once
-#include "layout/LinearLayout.h"
+#include "gpu/emit/DotOperands.h"
 
 #include <optional>
 
 namespace nereid::nvidia {
 
-/// Where the elements of a buffer are, in bytes from its start.
-class BufferMap {
-public:
-  /// `shape`: with odd factors; `layout` maps offsets to its core.
-  BufferMap(llvm::ArrayRef<int64_t> shape, const layout::LinearLayout &layout,
-            unsigned elementBits);
-  int64_t operator()(llvm::ArrayRef<int64_t> coords) const;
-  /// Of a matrix.
-  int64_t operator()(int64_t row, int64_t column) const {
-    int64_t coords[] = {row, column};
-    return (*this)(coords);
-  }
-  unsigned elementBits() const { return bits; }
-  llvm::ArrayRef<int64_t> shape() const { return sizes; }
-
-private:
-  llvm::SmallVector<int64_t, 4> sizes, cores;
-  layout::BitMatrix offsets; ///< row-major index of the core to offset
-  int64_t coreElements;
-  unsigned bits;
-};
+using gpu::BufferMap;
 
 struct WgmmaBlock {
   /// The operand's dimension of K: 1 for A, 0 for B.

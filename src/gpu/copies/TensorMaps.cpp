@@ -1,0 +1,302 @@
+#include "gpu/copies/TensorMaps.h"
+
+#include "gpu/copies/TmaBox.h"
+#include "layout/Constructors.h"
+#include "transforms/LaunchNumber.h"
+#include "transforms/Passes.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace nereid::gpu {
+
+//===--- plans
+//------------------------------------------------------------------------------------===//
+
+namespace {
+
+/// The name of the argument behind a base.
+std::string nameOf(Value base) {
+  while (Operation *op = base.getDefiningOp())
+    base = op->getOperand(0);
+  auto arg = cast<BlockArgument>(base);
+  auto function = cast<func::FuncOp>(arg.getOwner()->getParentOp());
+  auto name = function.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "tile.name");
+  return name ? name.str() : std::string();
+}
+
+/// Signed integers only where a reduction compares them.
+TensorMapElement elementOf(tile::MakeDescriptorOp desc) {
+  Type type = cast<tile::DescType>(desc.getType()).getElementType();
+  bool isSigned = llvm::any_of(desc->getUsers(), [](Operation *user) {
+    auto reduce = dyn_cast<tile::DescReduceOp>(user);
+    return reduce &&
+           (reduce.getKind() == tile::AtomicKind::Max || reduce.getKind() == tile::AtomicKind::Min);
+  });
+  if (type.isF16())
+    return TensorMapElement::Float16;
+  if (type.isBF16())
+    return TensorMapElement::BFloat16;
+  if (type.isF32())
+    return TensorMapElement::Float32;
+  if (type.isF64())
+    return TensorMapElement::Float64;
+  switch (tile::sizeInBytes(type)) {
+  case 1:
+    return TensorMapElement::UInt8;
+  case 2:
+    return TensorMapElement::UInt16;
+  case 4:
+    return isSigned ? TensorMapElement::Int32 : TensorMapElement::UInt32;
+  default:
+    return isSigned ? TensorMapElement::Int64 : TensorMapElement::UInt64;
+  }
+}
+
+std::optional<TensorMapPlan> planOf(tile::MakeDescriptorOp desc) {
+  auto type = cast<tile::DescType>(desc.getType());
+  TensorMapPlan plan;
+  plan.elementBytes = tile::sizeInBytes(type.getElementType());
+  plan.element = elementOf(desc);
+  plan.padsNaN = type.getPadding() == tile::Padding::NaN;
+  auto write = [](Value value, HostNumber &to) {
+    std::optional<HostNumber> number = transforms::launchNumber(value);
+    if (number)
+      to = std::move(*number);
+    return number.has_value();
+  };
+  bool fine = write(desc.getBase(), plan.base);
+  for (Value size : desc.getShape())
+    fine = fine && write(size, plan.shape.emplace_back());
+  for (Value stride : desc.getStrides())
+    fine = fine && write(stride, plan.strides.emplace_back());
+  if (!fine)
+    return std::nullopt;
+  plan.name = nameOf(desc.getBase());
+  TmaBox box = tmaBox(copyBufferOf(type));
+  plan.swizzleBytes = box.swizzleBytes;
+  plan.box.assign(box.box.begin(), box.box.end());
+  return plan;
+}
+
+} // namespace
+
+ngpu::BufferType copyBufferOf(tile::DescType desc) {
+  MLIRContext *context = desc.getContext();
+  unsigned bits = 8 * tile::sizeInBytes(desc.getElementType());
+  return ngpu::BufferType::get(context, desc.getShape(), desc.getElementType(),
+                               ngpu::LayoutAttr::get(context, tmaLayout(desc.getShape(), bits)));
+}
+
+ngpu::BufferType mbarrierType(MLIRContext *context) {
+  auto layout = layout::sharedSwizzled({1}, {0}, 64, 0);
+  return ngpu::BufferType::get(context, {1}, IntegerType::get(context, 64),
+                               ngpu::LayoutAttr::get(context, layout));
+}
+
+llvm::Expected<std::vector<TensorMapPlan>> planTensorMaps(func::FuncOp kernel,
+                                                          const GpuOptions &options) {
+  std::vector<TensorMapPlan> plans;
+  bool expand = false;
+  Builder builder(kernel.getContext());
+  kernel.walk([&](tile::MakeDescriptorOp desc) {
+    std::optional<TensorMapPlan> plan;
+    if (options.machine.tma && desc.getCopyEngine())
+      plan = planOf(desc);
+    if (!plan) {
+      desc.setCopyEngine(false);
+      expand = true;
+      return;
+    }
+    desc.setNumber(uint32_t(plans.size()));
+    plans.push_back(std::move(*plan));
+  });
+  if (expand) {
+    PassManager passes(kernel.getContext());
+    passes.enableVerifier(options.verify);
+    passes.addPass(transforms::createDescriptorsToPointers());
+    passes.addPass(transforms::createCombine());
+    if (failed(passes.run(kernel->getParentOfType<ModuleOp>())))
+      return llvm::createStringError("internal error: descriptors could not be made pointers");
+  }
+  if (!plans.empty())
+    kernel->setAttr("ngpu.tensor_maps", builder.getI32IntegerAttr(int32_t(plans.size())));
+  return plans;
+}
+
+Value tensorMapOf(OpBuilder &builder, Value desc) {
+  std::optional<uint32_t> number = desc.getDefiningOp<tile::MakeDescriptorOp>().getNumber();
+  assert(number && "the maps have been planned");
+  return ngpu::TensorMapOfOp::create(
+      builder, desc.getLoc(), ngpu::TensorMapType::get(builder.getContext()), int32_t(*number));
+}
+
+//===--- accesses
+//---------------------------------------------------------------------------------===//
+
+namespace {
+
+/// A descriptor's accesses that may touch the same memory as another access of global memory must
+/// be complete before it.
+class Lowering {
+public:
+  explicit Lowering(func::FuncOp kernel) : kernel(kernel) {}
+
+  void run() {
+    SmallVector<Operation *> accesses;
+    kernel.walk([&](Operation *op) {
+      if (isa<tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op))
+        accesses.push_back(op);
+    });
+    for (size_t i = 0; i < accesses.size();) {
+      if (!isa<tile::DescLoadOp>(accesses[i])) {
+        lowerStore(accesses[i++]);
+        continue;
+      }
+      size_t end = groupEnd(accesses, i);
+      SmallVector<tile::DescLoadOp, 4> group;
+      for (; i < end; ++i)
+        group.push_back(cast<tile::DescLoadOp>(accesses[i]));
+      lowerLoads(group);
+    }
+    SmallVector<Operation *> made;
+    kernel.walk([&](tile::MakeDescriptorOp desc) {
+      if (desc->use_empty())
+        made.push_back(desc);
+    });
+    for (Operation *op : made)
+      op->erase();
+  }
+
+private:
+  /// Loads of one block with nothing but pure operations between them that do not need the first
+  /// ones' results are done together, where the last one stands.
+  size_t groupEnd(ArrayRef<Operation *> accesses, size_t begin) {
+    size_t end = begin + 1;
+    llvm::SmallPtrSet<Operation *, 4> group{accesses[begin]};
+    for (Operation *op = accesses[begin]->getNextNode(); op && end < accesses.size();
+         op = op->getNextNode()) {
+      if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(op); alloc && isCopyOf(alloc, group)) {
+        group.insert(op); // goes away; who uses it needs the group
+        continue;
+      }
+      bool needsGroup = llvm::any_of(op->getOperands(), [&](Value operand) {
+        return operand.getDefiningOp() && group.contains(operand.getDefiningOp());
+      });
+      if (needsGroup)
+        break;
+      if (op == accesses[end] && isa<tile::DescLoadOp>(op)) {
+        group.insert(op);
+        ++end;
+      } else if (!isMemoryEffectFree(op) || op->getNumRegions()) {
+        break;
+      }
+    }
+    return end;
+  }
+
+  /// The buffer of a load, filled through registers: the engine fills it itself.
+  static bool isCopyOf(ngpu::LocalAllocOp alloc, const llvm::SmallPtrSetImpl<Operation *> &group) {
+    auto load = alloc.getSrc() ? alloc.getSrc().getDefiningOp<tile::DescLoadOp>() : nullptr;
+    return load && group.contains(load) &&
+           alloc.getType() == copyBufferOf(cast<tile::DescType>(load.getDesc().getType()));
+  }
+
+  void lowerLoads(MutableArrayRef<tile::DescLoadOp> group) {
+    OpBuilder b(group.back());
+    Location loc = group.back().getLoc();
+    SmallVector<Value, 4> buffers;
+    int64_t bytes = 0;
+    for (tile::DescLoadOp load : group) {
+      auto type = copyBufferOf(cast<tile::DescType>(load.getDesc().getType()));
+      buffers.push_back(ngpu::LocalAllocOp::create(b, loc, type, Value(), IntegerAttr()));
+      bytes += type.getBytes();
+    }
+    Value barrier =
+        ngpu::LocalAllocOp::create(b, loc, mbarrierType(b.getContext()), Value(), IntegerAttr());
+    ngpu::MBarrierInitOp::create(b, loc, barrier, 1);
+    // The engine sees the mbarrier, and earlier accesses to the buffers are over.
+    ngpu::FenceAsyncOp::create(b, loc);
+    ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
+    ngpu::MBarrierExpectOp::create(b, loc, barrier, int32_t(bytes), Value());
+    for (auto [load, buffer] : llvm::zip(group, buffers))
+      ngpu::TmaLoadOp::create(b, loc, tensorMapOf(b, load.getDesc()), load.getCoords(), buffer,
+                              barrier, Value(), Value(), load.getEvict());
+    Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
+    ngpu::MBarrierWaitOp::create(b, loc, barrier, zero, Value());
+    // Nobody asks the mbarrier any more before its bytes are used again.
+    ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
+    ngpu::MBarrierInvalOp::create(b, loc, barrier);
+    for (auto [load, buffer] : llvm::zip(group, buffers))
+      replace(b, load, buffer);
+  }
+
+  /// Copies of the result into a buffer of the same kind are the buffer itself.
+  void replace(OpBuilder &b, tile::DescLoadOp load, Value buffer) {
+    for (Operation *user : llvm::make_early_inc_range(load->getUsers())) {
+      auto alloc = dyn_cast<ngpu::LocalAllocOp>(user);
+      if (!alloc || alloc.getType() != buffer.getType())
+        continue;
+      alloc.replaceAllUsesWith(buffer);
+      alloc.erase();
+    }
+    if (!load->use_empty())
+      load.replaceAllUsesWith(
+          ngpu::LocalLoadOp::create(b, load.getLoc(), load.getType(), buffer).getResult());
+    load.erase();
+  }
+
+  void lowerStore(Operation *op) {
+    OpBuilder b(op);
+    Location loc = op->getLoc();
+    auto store = dyn_cast<tile::DescStoreOp>(op);
+    auto reduce = dyn_cast<tile::DescReduceOp>(op);
+    Value desc = op->getOperand(0), value = store ? store.getValue() : reduce.getValue();
+    OperandRange coords = store ? store.getCoords() : reduce.getCoords();
+    tile::AtomicKindAttr kind = reduce ? reduce.getKindAttr() : tile::AtomicKindAttr();
+    auto type = copyBufferOf(cast<tile::DescType>(desc.getType()));
+    Value buffer = ngpu::LocalAllocOp::create(b, loc, type, value, IntegerAttr());
+    ngpu::FenceAsyncOp::create(b, loc);
+    ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
+    ngpu::TmaStoreOp::create(b, loc, tensorMapOf(b, desc), coords, buffer, kind);
+    ngpu::TmaStoreWaitOp::create(b, loc, 0, mayMeetAgain(desc, op));
+    // The buffer's bytes are used again only after the one thread that waits has seen it read.
+    ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
+    op->erase();
+  }
+
+  /// May another access of the kernel touch what is written through `desc`? Tensors of different
+  /// arguments do not overlap as far as the engine is concerned.
+  bool mayMeetAgain(Value desc, Operation *self) {
+    std::string name = nameOf(desc.getDefiningOp<tile::MakeDescriptorOp>().getBase());
+    return kernel
+        .walk([&](Operation *op) {
+          if (op == self)
+            return WalkResult::advance();
+          if (isa<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp,
+                  ngpu::AsyncCopyOp, func::CallOp>(op))
+            return WalkResult::interrupt();
+          if (isa<tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op))
+            return nameOf(op->getOperand(0).getDefiningOp<tile::MakeDescriptorOp>().getBase()) ==
+                           name
+                       ? WalkResult::interrupt()
+                       : WalkResult::advance();
+          return WalkResult::advance();
+        })
+        .wasInterrupted();
+  }
+
+  func::FuncOp kernel;
+};
+
+} // namespace
+
+void lowerTensorCopies(func::FuncOp kernel) {
+  if (kernel->hasAttr("ngpu.tensor_maps"))
+    Lowering(kernel).run();
+}
+
+} // namespace nereid::gpu

@@ -1,0 +1,57 @@
+#include "gpu/copies/TmaBox.h"
+
+#include "layout/Constructors.h"
+
+using namespace nereid::layout;
+
+namespace nereid::gpu {
+namespace {
+
+llvm::SmallVector<unsigned> rowMajor(size_t rank) {
+  llvm::SmallVector<unsigned> order;
+  for (size_t i = rank; i-- > 0;)
+    order.push_back(i);
+  return order;
+}
+
+} // namespace
+
+LinearLayout tmaLayout(llvm::ArrayRef<int64_t> shape, unsigned elementBits) {
+  return sharedSwizzled(coreShape(shape), rowMajor(shape.size()), elementBits,
+                        swizzleFor(coreSize(shape.back()) * elementBits / 8));
+}
+
+TmaBox tmaBox(llvm::ArrayRef<int64_t> shape, unsigned elementBits) {
+  TmaBox result;
+  int64_t bytes = elementBits / 8;
+  result.swizzleBytes = swizzleFor(coreSize(shape.back()) * bytes);
+  for (int64_t size : shape)
+    result.box.push_back(std::min<int64_t>(size, 256));
+  if (result.swizzleBytes)
+    result.box.back() = std::min<int64_t>(result.box.back(), result.swizzleBytes / bytes);
+
+  LinearLayout memory = tmaLayout(shape, elementBits);
+  BitMatrix toOffset = *memory.matrix().inverse();
+  llvm::SmallVector<int32_t, 5> start(shape.size(), 0);
+  // A box begins at the beginning of a row of the swizzle, wherever in that its first element is.
+  uint32_t inRow = result.swizzleBytes ? result.swizzleBytes - 1 : 0;
+  while (true) {
+    auto first = uint32_t(toOffset.apply(memory.flat(start)) * bytes);
+    result.parts.push_back({start, first & ~inRow});
+    int dim = int(shape.size()) - 1;
+    for (; dim >= 0; --dim) {
+      start[dim] += result.box[dim];
+      if (start[dim] < shape[dim])
+        break;
+      start[dim] = 0;
+    }
+    if (dim < 0)
+      return result;
+  }
+}
+
+TmaBox tmaBox(ngpu::BufferType buffer) {
+  return tmaBox(buffer.getInnerShape(), 8 * tile::sizeInBytes(buffer.getElementType()));
+}
+
+} // namespace nereid::gpu

@@ -1,0 +1,242 @@
+#include "gpu/pipeline/Pipeline.h"
+
+#include "gpu/Passes.h"
+#include "gpu/copies/TensorMaps.h"
+#include "gpu/explain/Explain.h"
+#include "gpu/pipeline/FitKernel.h"
+#include "gpu/shapes/PadShapes.h"
+#include "ir/ngpu/Dialect.h"
+#include "support/settings.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/CSE.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <chrono>
+
+using namespace mlir;
+
+namespace nereid::gpu {
+namespace {
+
+func::FuncOp kernelOf(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr("tile.kernel"))
+      return function;
+  return {};
+}
+
+/// Of the kernel and of the functions that it calls, which run on the same threads.
+void setTarget(func::FuncOp kernel, const GpuOptions &options) {
+  Builder builder(kernel.getContext());
+  for (auto function : kernel->getParentOfType<ModuleOp>().getOps<func::FuncOp>()) {
+    if (function != kernel && function->hasAttr("tile.kernel"))
+      continue;
+    function->setAttr("ngpu.num_warps", builder.getI32IntegerAttr(options.numWarps));
+    function->setAttr("ngpu.num_lanes", builder.getI32IntegerAttr(options.machine.lanes));
+    function->setAttr("ngpu.sm", builder.getI32IntegerAttr(options.machine.generation));
+  }
+}
+
+/// What the passes work on, and what they find out.
+struct State {
+  func::FuncOp kernel;
+  const GpuOptions &options;
+  GpuReport &report;
+  bool wantReport;
+};
+
+struct Step {
+  StringLiteral name, summary;
+  llvm::Error (*run)(State &);
+};
+
+/// The only list of GPU passes: the pipeline runs them in this order, and on the command line each
+/// is `--gpu-NAME`.
+constexpr Step steps[] = {
+    // Before anything looks at shapes.
+    {"pad-shapes", "pad dimensions to sizes that layouts support",
+     [](State &state) { return padShapes(state.kernel, state.options); }},
+    // While descriptors are still made of the kernel's arguments.
+    {"plan-tensor-maps", "plan the tensor maps of descriptors that the copy engine serves",
+     [](State &state) -> llvm::Error {
+       auto plans = planTensorMaps(state.kernel, state.options);
+       if (!plans)
+         return plans.takeError();
+       state.report.tensorMaps = std::move(*plans);
+       return llvm::Error::success();
+     }},
+    // Before layouts are chosen for the units that compute the dots.
+    {"legalise-dots", "rewrite dots that no unit of the device computes",
+     [](State &state) { return legaliseDots(state.kernel, state.options); }},
+    // The passes that follow work on tensors with layouts.
+    {"assign-layouts", "choose a layout for every tensor",
+     [](State &state) {
+       return assignLayouts(state.kernel, state.options,
+                            state.wantReport ? &state.report.layouts : nullptr);
+     }},
+    // Loads that feed dots become asynchronous copies; their address computations are left dead.
+    {"pipeline-loops", "multi-buffer the loads of loops",
+     [](State &state) -> llvm::Error {
+       state.report.stages = pipelineLoops(state.kernel, state.options, state.report.advice);
+       return llvm::Error::success();
+     }},
+    {"clean-up", "eliminate common subexpressions and dead operations",
+     [](State &state) -> llvm::Error {
+       IRRewriter rewriter(state.kernel.getContext());
+       DominanceInfo dominance(state.kernel);
+       eliminateCommonSubExpressions(rewriter, dominance, state.kernel);
+       return llvm::Error::success();
+     }},
+    // The copies outside of pipelined loops; those inside are done.
+    {"lower-tensor-copies", "wait for every copy of a block where it is used",
+     [](State &state) -> llvm::Error {
+       lowerTensorCopies(state.kernel);
+       return llvm::Error::success();
+     }},
+    // After all passes that make or remove conversions.
+    {"expand-conversions", "make buffers of conversions through shared memory",
+     [](State &state) { return expandConversions(state.kernel, state.options); }},
+    // Now all buffers exist.
+    {"allocate-shared", "place buffers in shared memory by liveness",
+     [](State &state) -> llvm::Error {
+       auto bytes = allocateShared(state.kernel, state.options);
+       if (!bytes)
+         return llvm::handleErrors(bytes.takeError(),
+                                   [&](std::unique_ptr<OutOfSharedMemory> out) -> llvm::Error {
+                                     out->stages = state.report.stages;
+                                     return llvm::Error(std::move(out));
+                                   });
+       state.report.sharedBytes = *bytes;
+       return llvm::Error::success();
+     }},
+    // Barriers depend on which buffers share bytes.
+    {"insert-barriers", "insert barriers between conflicting accesses to shared memory",
+     [](State &state) { return insertBarriers(state.kernel, state.options); }},
+};
+
+/// All passes, once.
+llvm::Expected<GpuReport> runPasses(ModuleOp module, const GpuOptions &options, bool wantReport) {
+  GpuReport report;
+  func::FuncOp kernel = kernelOf(module);
+  if (!kernel)
+    return llvm::createStringError("internal error: no kernel in the module");
+  ngpu::loadDialects(*module.getContext());
+  setTarget(kernel, options);
+  adviseOnOptions(kernel, options, report.advice);
+
+  bool printing = Settings::concerns(Settings::current().printBefore, kernel.getName());
+  State state{kernel, options, report, wantReport};
+  for (const Step &step : steps) {
+    if (printing)
+      llvm::errs() << "// -----// IR Dump Before " << step.name << " //----- //\n"
+                   << module << '\n';
+    auto start = std::chrono::steady_clock::now();
+    if (llvm::Error error = step.run(state))
+      return std::move(error);
+    std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    report.times.emplace_back(step.name, took.count());
+    if (options.verify && failed(mlir::verify(module)))
+      return llvm::createStringError("internal error: " + step.name.str() + " left invalid IR");
+  }
+  if (options.explanation)
+    explainKernel(kernel, options);
+  return report;
+}
+
+} // namespace
+
+llvm::Expected<GpuReport> runGpuPipeline(ModuleOp module, const GpuOptions &options,
+                                         bool wantReport) {
+  return fitKernel(module, options,
+                   [&](const GpuOptions &now) { return runPasses(module, now, wantReport); });
+}
+
+namespace {
+
+/// Describes the machines that the command line names by a number.
+Machine (*machineByNumber)(int number);
+
+/// The options of the passes on the command line.
+template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<ModuleOp>> {
+  using Base = GpuPass<Derived>;
+  GpuPass() = default;
+  GpuPass(const GpuPass &other) : PassWrapper<Derived, OperationPass<ModuleOp>>(other) {}
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<ngpu::NGPUDialect, arith::ArithDialect, scf::SCFDialect, ub::UBDialect>();
+  }
+
+  GpuOptions options() const {
+    GpuOptions options;
+    options.machine = machineByNumber(sm);
+    options.numWarps = warps;
+    options.numStages = stages;
+    options.verify = true;
+    return options;
+  }
+
+  Pass::Option<int> sm{*this, "sm", llvm::cl::desc("compute capability * 10"), llvm::cl::init(90)};
+  Pass::Option<int> warps{*this, "warps", llvm::cl::desc("warps of a program"), llvm::cl::init(4)};
+  Pass::Option<int> stages{*this, "stages", llvm::cl::desc("depth of pipelined loops"),
+                           llvm::cl::init(3)};
+  Pass::Option<bool> report{*this, "report", llvm::cl::desc("print what layouts cost"),
+                            llvm::cl::init(false)};
+};
+
+struct StepPass : GpuPass<StepPass> {
+  explicit StepPass(const Step &step) : step(&step), argument(("gpu-" + step.name).str()) {}
+  StringRef getArgument() const final { return argument; }
+  StringRef getDescription() const final { return step->summary; }
+  StringRef getName() const final { return step->name; }
+  void runOnOperation() override {
+    GpuOptions given = options();
+    for (auto kernel : getOperation().getOps<func::FuncOp>()) {
+      if (!kernel->hasAttr("tile.kernel"))
+        continue;
+      setTarget(kernel, given);
+      GpuReport found;
+      State state{kernel, given, found, report};
+      if (llvm::Error error = step->run(state)) {
+        kernel.emitError() << llvm::toString(std::move(error));
+        return signalPassFailure();
+      }
+      llvm::errs() << found.layouts;
+    }
+  }
+
+private:
+  const Step *step;
+  std::string argument;
+};
+
+struct GpuPipelinePass : GpuPass<GpuPipelinePass> {
+  StringRef getArgument() const final { return "gpu-pipeline"; }
+  StringRef getDescription() const final { return "all passes from tile IR to GPU IR"; }
+  void runOnOperation() override {
+    auto done = runGpuPipeline(getOperation(), options(), report);
+    if (!done) {
+      getOperation().emitError() << llvm::toString(done.takeError());
+      return signalPassFailure();
+    }
+    llvm::errs() << done->layouts;
+  }
+};
+
+} // namespace
+
+void registerPasses(Machine (*machine)(int number)) {
+  machineByNumber = machine;
+  for (const Step &step : steps)
+    mlir::registerPass(
+        [&step]() -> std::unique_ptr<Pass> { return std::make_unique<StepPass>(step); });
+  PassRegistration<GpuPipelinePass>();
+}
+
+} // namespace nereid::gpu

@@ -1,0 +1,415 @@
+// Barriers between accesses to shared memory that conflict.
+//
+// Walks the structured program forward with the set of accesses (byte intervals, read or written)
+// since the last barrier. An access that meets one of another kind there, write after read, read
+// after write, write after write, needs a barrier before it, since another thread may have made the
+// earlier one. Sets join by union where control flow does; loops are walked until the set at their
+// head stops growing. A barrier, once found necessary, stays: sets only shrink by it.
+//
+// Asynchronous accesses count when they are waited for: what other threads copied (cp.async) is
+// written at the `async_wait`, what the matrix unit or the copy engine reads is read at the
+// `wgmma_wait` or `tma_store_wait`. Writes of the copy engine are waited for by every thread itself
+// (mbarriers) and need nothing. In the other direction they are accesses like all others: a copy
+// into a slot that others may still read needs a barrier before it.
+//
+// The matrix unit and the copy engine see shared memory through another proxy: before the barrier
+// that orders ordinary writes with their accesses every writing thread runs `fence_async`.
+//
+// An atomic operation that releases is done by one thread for the whole block when it is a scalar
+// one: a barrier before it orders the global accesses of all threads before.
+#include "gpu/Passes.h"
+#include "gpu/shared/BufferUses.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace nereid::gpu {
+namespace {
+
+struct Interval {
+  int64_t begin, end;
+  bool overlaps(const Interval &other) const { return begin < other.end && other.begin < end; }
+  bool operator==(const Interval &) const = default;
+};
+
+/// Bytes accessed in one way; kept sorted and merged.
+class Intervals {
+public:
+  void add(Interval one) {
+    if (one.begin >= one.end)
+      return;
+    auto *at = list.begin();
+    while (at != list.end() && at->end < one.begin)
+      ++at;
+    auto *last = at;
+    for (; last != list.end() && last->begin <= one.end; ++last) {
+      one.begin = std::min(one.begin, last->begin);
+      one.end = std::max(one.end, last->end);
+    }
+    at = list.erase(at, last);
+    list.insert(at, one);
+  }
+  void add(const Intervals &other) {
+    for (const Interval &one : other.list)
+      add(one);
+  }
+  bool meets(const Intervals &other) const {
+    return llvm::any_of(other.list, [&](const Interval &one) {
+      return llvm::any_of(list, [&](const Interval &mine) { return mine.overlaps(one); });
+    });
+  }
+  bool empty() const { return list.empty(); }
+  void clear() { list.clear(); }
+  bool operator==(const Intervals &) const = default;
+
+private:
+  SmallVector<Interval, 4> list;
+};
+
+/// What has been accessed since the last barrier, and what is still to come.
+struct State {
+  Intervals read, written;
+  Intervals unfenced;               ///< written by ordinary stores, without a fence_async since
+  Intervals copying;                ///< by cp.async, not waited for
+  Intervals matrixReads, bulkReads; ///< not waited for
+  bool global = false;              ///< an access to global memory since the last barrier
+
+  void join(const State &other) {
+    read.add(other.read);
+    written.add(other.written);
+    unfenced.add(other.unfenced);
+    copying.add(other.copying);
+    matrixReads.add(other.matrixReads);
+    bulkReads.add(other.bulkReads);
+    global |= other.global;
+  }
+  void synchronise() {
+    read.clear();
+    written.clear();
+    unfenced.clear();
+    global = false;
+  }
+  bool operator==(const State &) const = default;
+};
+
+class Barriers {
+public:
+  explicit Barriers(func::FuncOp function) : function(function), uses(function) {
+    function.walk([&](Operation *op) { findOtherProxy(op); });
+  }
+  void run() {
+    State state;
+    walk(function.getBody().front(), state);
+    write();
+  }
+
+private:
+  struct Decision {
+    bool barrier = false, fence = false;
+  };
+  void findOtherProxy(Operation *op);
+  Intervals bytesOf(Value buffer) const;
+  /// Before `op`, if the accesses meet earlier ones: a barrier.
+  void order(Operation *op, State &state, const Intervals &reads, const Intervals &writes);
+  void barrierBefore(Operation *op, State &state) {
+    decisions[op].barrier = true;
+    barrierAt(op, state);
+  }
+  /// A barrier takes place at (or just before, or within) `op`.
+  void barrierAt(Operation *op, State &state) {
+    if (state.unfenced.meets(otherProxy))
+      decisions[op].fence = true;
+    state.synchronise();
+  }
+  void walk(mlir::Block &block, State &state);
+  void visit(Operation *op, State &state);
+  /// Barriers, fences, waits.
+  void visitSynchronisation(Operation *op, State &state);
+  /// Accesses to shared memory.
+  void visitAccess(Operation *op, State &state);
+  /// Calls, and ops with blocks of their own.
+  void visitControl(Operation *op, State &state);
+  void visitLoop(scf::ForOp loop, State &state);
+  void visitLoop(scf::WhileOp loop, State &state);
+  void write();
+
+  func::FuncOp function;
+  BufferUses uses;
+  Intervals otherProxy; ///< bytes that the matrix unit or the copy engine ever access
+  llvm::MapVector<Operation *, Decision> decisions;
+};
+
+Intervals Barriers::bytesOf(Value buffer) const {
+  Intervals result;
+  for (const BufferPart &part : uses.parts(buffer)) {
+    int64_t start = part.root->getAttrOfType<IntegerAttr>("offset").getInt() + part.offset;
+    result.add(Interval{start, start + part.bytes});
+  }
+  return result;
+}
+
+void Barriers::findOtherProxy(Operation *op) {
+  if (isa<ngpu::WgmmaOp, ngpu::TmaStoreOp, ngpu::TmaLoadOp>(op))
+    for (Value operand : op->getOperands())
+      if (isa<ngpu::BufferType>(operand.getType()))
+        otherProxy.add(bytesOf(operand));
+}
+
+void Barriers::order(Operation *op, State &state, const Intervals &reads, const Intervals &writes) {
+  if (decisions.lookup(op).barrier || reads.meets(state.written) || writes.meets(state.written) ||
+      writes.meets(state.read))
+    barrierBefore(op, state);
+}
+
+Interval scratchOf(Operation *op) {
+  std::optional<uint32_t> offset = ngpu::scratchOffset(op);
+  return offset ? Interval{int64_t(*offset), int64_t(*offset) + scratchBytes(op)} : Interval{0, 0};
+}
+
+/// All shared memory that a function and those that it calls use; empty if they use none.
+Interval footprint(func::FuncOp function) {
+  Interval result{INT64_MAX, 0};
+  function.walk([&](Operation *op) {
+    Interval one = scratchOf(op);
+    if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(op)) {
+      one = {int64_t(*alloc.getOffset()), int64_t(*alloc.getOffset()) + alloc.getType().getBytes()};
+    } else if (auto call = dyn_cast<func::CallOp>(op)) {
+      auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+      if (callee && !callee.isExternal())
+        one = footprint(callee);
+    }
+    if (one.begin == one.end)
+      return;
+    result.begin = std::min(result.begin, one.begin);
+    result.end = std::max(result.end, one.end);
+  });
+  return result.end ? result : Interval{0, 0};
+}
+
+bool touchesGlobal(Operation *op) {
+  return isa<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp, ngpu::AsyncCopyOp,
+             ngpu::TmaStoreOp>(op) ||
+         (isa<tile::ExternOp, tile::InlineAsmOp, tile::MapElementwiseOp>(op) &&
+          !isMemoryEffectFree(op));
+}
+
+bool releases(Operation *op) {
+  auto is = [](tile::MemSemantic sem) {
+    return sem == tile::MemSemantic::Release || sem == tile::MemSemantic::AcqRel;
+  };
+  auto scalar = [](Value pointer) { return !isa<RankedTensorType>(pointer.getType()); };
+  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
+    return scalar(atomic.getPtr()) && is(atomic.getSem());
+  if (auto atomic = dyn_cast<tile::AtomicCASOp>(op))
+    return scalar(atomic.getPtr()) && is(atomic.getSem());
+  return false;
+}
+
+void Barriers::visit(Operation *op, State &state) {
+  if (decisions.lookup(op).barrier)
+    barrierAt(op, state);
+  if (state.global && releases(op))
+    barrierBefore(op, state);
+  state.global |= touchesGlobal(op);
+
+  // Every op belongs to at most one of these.
+  visitSynchronisation(op, state);
+  visitAccess(op, state);
+  visitControl(op, state);
+}
+
+void Barriers::visitSynchronisation(Operation *op, State &state) {
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<ngpu::BarrierOp>([&](ngpu::BarrierOp barrier) {
+        if (!barrier.getId())
+          barrierAt(op, state);
+      })
+      .Case<tile::BarrierOp, ngpu::ClusterBarrierOp>([&](auto) { barrierAt(op, state); })
+      .Case([&](ngpu::FenceAsyncOp) { state.unfenced.clear(); })
+      .Case([&](ngpu::WgmmaWaitOp wait) {
+        state.read.add(state.matrixReads);
+        if (wait.getPending() == 0)
+          state.matrixReads.clear();
+      })
+      .Case([&](ngpu::AsyncWaitOp wait) {
+        state.written.add(state.copying);
+        state.unfenced.add(state.copying);
+        if (wait.getPending() == 0)
+          state.copying.clear();
+      })
+      .Case([&](ngpu::TmaStoreWaitOp wait) {
+        state.read.add(state.bulkReads);
+        if (wait.getPending() == 0)
+          state.bulkReads.clear();
+      });
+}
+
+void Barriers::visitAccess(Operation *op, State &state) {
+  Intervals reads, writes;
+  auto buffers = [&](ValueRange values, Intervals &into) {
+    for (Value value : values)
+      if (isa<ngpu::BufferType>(value.getType()))
+        into.add(bytesOf(value));
+  };
+  auto write = [&](ValueRange values) {
+    buffers(values, writes);
+    order(op, state, reads, writes);
+    state.written.add(writes);
+    state.unfenced.add(writes);
+  };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](ngpu::LocalAllocOp alloc) {
+        if (alloc.getSrc())
+          write(alloc.getResult());
+      })
+      .Case<ngpu::LocalStoreOp, ngpu::MBarrierInitOp, ngpu::MBarrierInvalOp>(
+          [&](auto) { write(op->getOperands()); })
+      .Case<ngpu::LocalLoadOp, ngpu::FmaDotOp, ngpu::MBarrierExpectOp, ngpu::MBarrierArriveOp,
+            ngpu::MBarrierWaitOp>([&](auto) {
+        buffers(op->getOperands(), reads);
+        order(op, state, reads, writes);
+        state.read.add(reads);
+      })
+      .Case([&](ngpu::WgmmaOp wgmma) {
+        buffers(op->getOperands(), reads);
+        order(op, state, reads, writes);
+        (wgmma.getAsync() ? state.matrixReads : state.read).add(reads);
+      })
+      .Case([&](ngpu::AsyncCopyOp copy) {
+        buffers(copy.getBuffer(), writes);
+        order(op, state, reads, writes);
+        state.copying.add(writes);
+      })
+      .Case([&](ngpu::TmaLoadOp load) {
+        buffers(load.getBuffer(), writes);
+        buffers(load.getBarrier(), reads);
+        order(op, state, reads, writes);
+        state.read.add(reads);
+      })
+      .Case([&](ngpu::TmaStoreOp store) {
+        buffers(store.getBuffer(), reads);
+        order(op, state, reads, writes);
+        state.bulkReads.add(reads);
+      })
+      .Case<tile::ReduceOp, tile::ScanOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::ExchangeOp,
+            tile::SliceOp, tile::GatherOp, tile::HistogramOp, ngpu::ConvertLayoutOp>([&](auto) {
+        // Written, then a barrier of the op's own, then read.
+        Interval scratch = scratchOf(op);
+        if (scratch.begin == scratch.end)
+          return;
+        writes.add(scratch);
+        order(op, state, reads, writes);
+        barrierAt(op, state);
+        state.read.add(scratch);
+      });
+}
+
+void Barriers::visitControl(Operation *op, State &state) {
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](func::CallOp call) {
+        auto callee =
+            SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+        if (!callee || callee.isExternal())
+          return;
+        Intervals writes;
+        writes.add(footprint(callee));
+        order(op, state, Intervals(), writes);
+        state.written.add(writes);
+        state.global = true;
+      })
+      .Case<scf::ForOp, scf::WhileOp>([&](auto loop) { visitLoop(loop, state); })
+      .Case([&](ngpu::WarpSpecializeOp parts) {
+        // Other warps start here, and end here.
+        if (!state.read.empty() || !state.written.empty() || state.global)
+          barrierBefore(op, state);
+        for (Region &part : parts.getParts()) {
+          State own;
+          walk(part.front(), own);
+        }
+        state.synchronise();
+      })
+      .Case([&](scf::IfOp branch) {
+        State joined = branch.elseBlock() ? State() : state;
+        for (Region &region : branch->getRegions()) {
+          if (region.empty())
+            continue;
+          State own = state;
+          walk(region.front(), own);
+          joined.join(own);
+        }
+        state = std::move(joined);
+      });
+}
+
+void Barriers::visitLoop(scf::ForOp loop, State &state) {
+  State head = state, end;
+  while (true) {
+    end = head;
+    walk(*loop.getBody(), end);
+    State grown = head;
+    grown.join(end);
+    if (grown == head)
+      break;
+    head = std::move(grown);
+  }
+  APInt lower, upper;
+  bool runs = matchPattern(loop.getLowerBound(), m_ConstantInt(&lower)) &&
+              matchPattern(loop.getUpperBound(), m_ConstantInt(&upper)) &&
+              (loop.getUnsignedCmp() ? lower.ult(upper) : lower.slt(upper));
+  if (!runs)
+    end.join(state);
+  state = std::move(end);
+}
+
+void Barriers::visitLoop(scf::WhileOp loop, State &state) {
+  State head = state, decided;
+  while (true) {
+    decided = head;
+    walk(*loop.getBeforeBody(), decided);
+    State end = decided;
+    walk(*loop.getAfterBody(), end);
+    State grown = head;
+    grown.join(end);
+    if (grown == head)
+      break;
+    head = std::move(grown);
+  }
+  state = std::move(decided);
+}
+
+void Barriers::walk(Block &block, State &state) {
+  for (Operation &op : block)
+    visit(&op, state);
+}
+
+void Barriers::write() {
+  for (auto [op, decision] : decisions) {
+    OpBuilder builder(op);
+    if (decision.fence)
+      ngpu::FenceAsyncOp::create(builder, op->getLoc());
+    if (decision.barrier)
+      ngpu::BarrierOp::create(builder, op->getLoc(), nullptr, nullptr);
+  }
+}
+
+} // namespace
+
+llvm::Error insertBarriers(func::FuncOp kernel, const GpuOptions &options) {
+  SmallVector<func::FuncOp> functions{kernel};
+  llvm::SmallPtrSet<Operation *, 4> seen{kernel};
+  for (size_t i = 0; i < functions.size(); ++i) {
+    functions[i].walk([&](func::CallOp call) {
+      auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+      if (callee && !callee.isExternal() && seen.insert(callee).second)
+        functions.push_back(callee);
+    });
+    Barriers(functions[i]).run();
+  }
+  return llvm::Error::success();
+}
+
+} // namespace nereid::gpu

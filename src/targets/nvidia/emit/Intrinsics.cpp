@@ -1,0 +1,202 @@
+// What gpu/emit/Intrinsics.h asks of a target, as instructions of NVIDIA GPUs.
+#include "targets/nvidia/emit/Emitter.h"
+
+#include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace llvm;
+
+namespace nereid::nvidia {
+
+//===--- places and barriers ------------------------------------------------------------------===//
+
+Value *Emitter::threadIndex(unsigned threads) {
+  auto *id = cast<CallInst>(intrinsic(Intrinsic::nvvm_read_ptx_sreg_tid_x, {}));
+  id->addRangeRetAttr(ConstantRange(APInt(32, 0), APInt(32, threads)));
+  return id;
+}
+
+Value *Emitter::programId(unsigned axis) {
+  constexpr Intrinsic::ID ids[] = {Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
+                                   Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
+                                   Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
+  return intrinsic(ids[axis], {});
+}
+
+Value *Emitter::programCount(unsigned axis) {
+  constexpr Intrinsic::ID ids[] = {Intrinsic::nvvm_read_ptx_sreg_nctaid_x,
+                                   Intrinsic::nvvm_read_ptx_sreg_nctaid_y,
+                                   Intrinsic::nvvm_read_ptx_sreg_nctaid_z};
+  return intrinsic(ids[axis], {});
+}
+
+void Emitter::blockBarrier(unsigned number, unsigned warps) {
+  if (!warps)
+    intrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_all, {i32(number)});
+  else
+    intrinsic(Intrinsic::nvvm_barrier_cta_sync_aligned_count,
+              {i32(number), i32(options.machine.lanes * warps)});
+}
+
+void Emitter::syncWarp() {
+  intrinsic(Intrinsic::nvvm_bar_warp_sync, {i32(-1)});
+}
+
+//===--- warps --------------------------------------------------------------------------------===//
+
+Value *Emitter::shuffleWord(gpu::Shuffle how, Value *word, Value *amount) {
+  // The last operand: the highest lane that may be read, or for `up` the lowest.
+  auto shuffle = [&](Intrinsic::ID id, int clamp) {
+    return intrinsic(id, {i32(-1), word, amount, i32(clamp)});
+  };
+  switch (how) {
+  case gpu::Shuffle::Xor:
+    return shuffle(Intrinsic::nvvm_shfl_sync_bfly_i32, 31);
+  case gpu::Shuffle::Index:
+    return shuffle(Intrinsic::nvvm_shfl_sync_idx_i32, 31);
+  case gpu::Shuffle::Up:
+    return shuffle(Intrinsic::nvvm_shfl_sync_up_i32, 0);
+  }
+  llvm_unreachable("an unknown shuffle");
+}
+
+static Intrinsic::ID reductionOf(tile::CombinerKind kind) {
+  switch (kind) {
+  case tile::CombinerKind::AddI:
+    return Intrinsic::nvvm_redux_sync_add;
+  case tile::CombinerKind::MaxS:
+    return Intrinsic::nvvm_redux_sync_max;
+  case tile::CombinerKind::MinS:
+    return Intrinsic::nvvm_redux_sync_min;
+  case tile::CombinerKind::MaxU:
+    return Intrinsic::nvvm_redux_sync_umax;
+  case tile::CombinerKind::MinU:
+    return Intrinsic::nvvm_redux_sync_umin;
+  case tile::CombinerKind::And:
+    return Intrinsic::nvvm_redux_sync_and;
+  case tile::CombinerKind::Or:
+    return Intrinsic::nvvm_redux_sync_or;
+  case tile::CombinerKind::Xor:
+    return Intrinsic::nvvm_redux_sync_xor;
+  default:
+    return Intrinsic::not_intrinsic;
+  }
+}
+
+bool Emitter::reducesWarp(tile::CombinerKind kind) const {
+  return reductionOf(kind) != Intrinsic::not_intrinsic;
+}
+
+Value *Emitter::reduceWarp(tile::CombinerKind kind, Value *word) {
+  return b.CreateIntrinsic(b.getInt32Ty(), reductionOf(kind), {word, b.getInt32(0xffffffff)});
+}
+
+//===--- matrices in shared memory ------------------------------------------------------------===//
+
+void Emitter::storeMatrices(Value *address, ArrayRef<Value *> words, bool transposed) {
+  std::string text = ("stmatrix.sync.aligned.m8n8.x" + Twine(words.size()) +
+                      (transposed ? ".trans" : "") + ".shared.b16 [$0], {")
+                         .str();
+  std::string constraints = "r";
+  Values args{address};
+  for (auto [i, word] : enumerate(words)) {
+    text += (i ? ", $" : "$") + std::to_string(i + 1);
+    constraints += ",r";
+    args.push_back(word);
+  }
+  ptx(b.getVoidTy(), text + "};", constraints, args, /*sideEffects=*/true, /*convergent=*/true);
+}
+
+Value *Emitter::loadMatrices(Value *address, unsigned count, bool transposed) {
+  constexpr Intrinsic::ID ids[2][3] = {{Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x1_b16,
+                                        Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x2_b16,
+                                        Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16},
+                                       {Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x1_trans_b16,
+                                        Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x2_trans_b16,
+                                        Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16}};
+  return b.CreateIntrinsic(ids[transposed][Log2_32(count)], {address->getType()}, {address});
+}
+
+//===--- fp32 arithmetic ----------------------------------------------------------------------===//
+
+Value *Emitter::divide(Value *lhs, Value *rhs) {
+  return intrinsic(Intrinsic::nvvm_div_full, {lhs, rhs});
+}
+
+Value *Emitter::reciprocal(Value *value) {
+  return intrinsic(Intrinsic::nvvm_rcp_approx_ftz_f, {value});
+}
+
+Value *Emitter::exp2(Value *value, bool flush) {
+  // Without `ftz` it is four instructions in place of one.
+  return intrinsic(flush ? Intrinsic::nvvm_ex2_approx_ftz : Intrinsic::nvvm_ex2_approx, {value},
+                   {value->getType()});
+}
+
+Value *Emitter::squareRoot(Value *value) {
+  return intrinsic(Intrinsic::nvvm_sqrt_approx_f, {value});
+}
+
+Value *Emitter::reciprocalSquareRoot(Value *value) {
+  return intrinsic(Intrinsic::nvvm_rsqrt_approx_f, {value});
+}
+
+Value *Emitter::roundedProduct(Value *lhs, Value *rhs) {
+  return intrinsic(Intrinsic::nvvm_mul_rn_f, {lhs, rhs});
+}
+
+Value *Emitter::saturatedFma(Value *lhs, Value *rhs, Value *add) {
+  return intrinsic(Intrinsic::nvvm_fma_rn_sat_f, {lhs, rhs, add});
+}
+
+std::string Emitter::librarySymbol(StringRef name, bool fp32) const {
+  return ("__nv_" + name + (fp32 ? "f" : "")).str();
+}
+
+//===--- types of floats ----------------------------------------------------------------------===//
+
+bool Emitter::packs(mlir::Type element) const {
+  return element.isF16() || (element.isBF16() && options.sm >= 90);
+}
+
+Value *Emitter::truncateDouble(Value *value) {
+  return intrinsic(Intrinsic::nvvm_d2f_rz, {value});
+}
+
+Value *Emitter::narrow(Value *value, Type *to, bool towardsZero) {
+  if (to->isBFloatTy())
+    return intrinsic(towardsZero ? Intrinsic::nvvm_f2bf16_rz : Intrinsic::nvvm_f2bf16_rn, {value});
+  return towardsZero ? intrinsic(Intrinsic::nvvm_f2f16_rz, {value}) : b.CreateFPTrunc(value, to);
+}
+
+Value *Emitter::narrowPair(Value *low, Value *high, Type *to) {
+  return intrinsic(to->isBFloatTy() ? Intrinsic::nvvm_ff2bf16x2_rn : Intrinsic::nvvm_ff2f16x2_rn,
+                   {high, low});
+}
+
+bool Emitter::convertsFloat8() const {
+  return options.sm >= 90 || (options.sm == 89 && options.ptxVersion >= 81);
+}
+
+Value *Emitter::packFloat8(Value *low, Value *high, mlir::Type to) {
+  bool e5m2 = isa<mlir::Float8E5M2Type>(to);
+  return intrinsic(e5m2 ? Intrinsic::nvvm_ff_to_e5m2x2_rn : Intrinsic::nvvm_ff_to_e4m3x2_rn,
+                   {high, low});
+}
+
+Value *Emitter::unpackE4M3(Value *codes) {
+  return intrinsic(Intrinsic::nvvm_e4m3x2_to_f16x2_rn, {codes});
+}
+
+Value *Emitter::bitcast(Value *value, Type *to) {
+  // LLVM 22's back end cannot select a comparison of bf16 that are the bits of fp16, and the other
+  // way round: a move hides where they come from.
+  Type *type = value->getType();
+  if (!type->is16bitFPTy() || !to->is16bitFPTy() || type == to)
+    return b.CreateBitCast(value, to);
+  Value *bits = b.CreateBitCast(value, b.getInt16Ty());
+  bits = ptx(b.getInt16Ty(), "mov.b16 $0, $1;", "=h,h", {bits}, false);
+  return b.CreateBitCast(bits, to);
+}
+
+} // namespace nereid::nvidia
