@@ -258,6 +258,27 @@ unsigned warpCount(Operation *op) {
   return 4;
 }
 
+WarpSpecializeOp warpSpecializeOf(Operation *kernel) {
+  for (Region &region : kernel->getRegions())
+    for (Block &block : region)
+      for (auto op : block.getOps<WarpSpecializeOp>())
+        return op;
+  return {};
+}
+
+FurtherWarps furtherWarps(WarpSpecializeOp op) {
+  // Registers are given to groups of four warps.
+  bool groups = llvm::any_of(op.getRegisters(), [](int32_t registers) { return registers != 0; });
+  unsigned own = warpCount(op), at = own;
+  FurtherWarps result;
+  for (int32_t warps : op.getPartitionWarps()) {
+    result.first.push_back(at);
+    at += groups ? llvm::alignTo(unsigned(warps), 4) : warps;
+  }
+  result.count = at - own;
+  return result;
+}
+
 unsigned laneCount(Operation *op) {
   for (; op; op = op->getParentOp())
     if (auto attr = op->getAttrOfType<IntegerAttr>("ngpu.num_lanes"))
