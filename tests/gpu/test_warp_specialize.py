@@ -69,8 +69,10 @@ def test_assembles_without_spills(kernel, dtype, BM, BN, BK, num_warps, num_stag
     found = matmul(kernel, dtype, BM, BN, BK, num_warps=num_warps, num_stages=num_stages)
     assert capfd.readouterr().err == ""
     ptx = found.asm["ptx"]
-    assert ptx.count("setmaxnreg.inc") == ptx.count("setmaxnreg.dec") == 1
-    assert f".reqntid {32 * (num_warps + 4)}" in ptx
+    # Eight warps share registers with the producer's group of four; others keep what the assembler gives them.
+    assert ptx.count("setmaxnreg.inc") == ptx.count("setmaxnreg.dec") == (num_warps == 8)
+    assert f".reqntid {32 * (num_warps + (4 if num_warps == 8 else 1))}" in ptx
+    assert (".maxnreg" in ptx) == (num_warps == 8)
     loop = found.asm["gpu"].split("ngpu.warp_specialize")[1].split("ngpu.part_yield")[0]
     inner = loop[loop.index("ngpu.mbarrier_wait"):loop.index("ngpu.mbarrier_arrive")]
     assert "ngpu.barrier" not in inner and "async" in inner

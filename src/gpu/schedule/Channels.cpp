@@ -9,7 +9,8 @@
 // Nobody waits for ever, and nothing is overwritten while it is read, because
 //
 //   - a put waits, announces and copies in one op, and announces exactly the bytes of its copies;
-//   - every hold is given back exactly once on every path: it has one use in its block, a release or
+//   - every hold is given back exactly once on every path: it has one use in its block, a release
+//   or
 //     a yield, or one in each of the branches of one `if`;
 //   - puts and gets of a channel stand in equal loop nests of two parts: loops of the same bounds,
 //     branches on the same conditions. `sameNest` compares the expressions;
@@ -142,9 +143,8 @@ bool SameNest::values(Value a, Value b) {
     return !argA && x->getNumRegions() == 0 && x->getNumOperands() == y->getNumOperands() &&
            x->getAttrDictionary() == y->getAttrDictionary() &&
            (isMemoryEffectFree(x) || isa<tile::LoadOp>(x)) &&
-           llvm::all_of(llvm::zip(x->getOperands(), y->getOperands()), [&](auto pair) {
-             return values(std::get<0>(pair), std::get<1>(pair));
-           });
+           llvm::all_of(llvm::zip(x->getOperands(), y->getOperands()),
+                        [&](auto pair) { return values(std::get<0>(pair), std::get<1>(pair)); });
   };
   return same();
 }
@@ -229,9 +229,8 @@ llvm::Error verifyReads(ngpu::ChannelReleaseOp release) {
       for (Operation *at = wait->getPrevNode(); at; at = at->getPrevNode())
         if (auto product = dyn_cast<ngpu::WgmmaOp>(at); product && product.getAsync())
           ++issued;
-      return wait.getPending() <= issued
-                 ? llvm::Error::success()
-                 : wrong("a slot is given back while a product reads it");
+      return wait.getPending() <= issued ? llvm::Error::success()
+                                         : wrong("a slot is given back while a product reads it");
     }
   }
   return wrong("a slot that was read in another iteration is given back without a wait");
@@ -273,8 +272,7 @@ void Lowering::run() {
   ngpu::FenceAsyncOp::create(builder, loc);
   // Releases first: they look at where their holds come from.
   SmallVector<Operation *> users(channel->getUsers());
-  std::stable_partition(users.begin(), users.end(),
-                        llvm::IsaPred<ngpu::ChannelReleaseOp>);
+  std::stable_partition(users.begin(), users.end(), llvm::IsaPred<ngpu::ChannelReleaseOp>);
   for (Operation *user : users) {
     builder.setInsertionPoint(user);
     if (auto put = dyn_cast<ngpu::ChannelPutOp>(user))

@@ -51,9 +51,8 @@ bool CopySlice::addOp(Operation *op) {
   auto load = dyn_cast<tile::LoadOp>(op);
   if (load ? load.getIsVolatile() || !runsAhead(load) : !isMemoryEffectFree(op))
     return false;
-  return llvm::all_of(op->getOperands(), [&](Value operand) {
-    return !isTensor(operand.getType()) && add(operand);
-  });
+  return llvm::all_of(op->getOperands(),
+                      [&](Value operand) { return !isTensor(operand.getType()) && add(operand); });
 }
 
 bool CopySlice::addControl(Operation *op) {
@@ -115,9 +114,8 @@ void CopySlice::cloneFor(OpBuilder &builder, Operation *op, IRMapping &map, Visi
     map.map(loop.getRegionIterArg(number), fresh.getRegionIterArg(i));
     map.map(loop->getResult(number), fresh->getResult(i));
   }
-  fill(*fresh.getBody(), *loop.getBody(), numbers, map, [&](OpBuilder &inside, IRMapping &inner) {
-    clone(inside, *loop.getBody(), inner, before);
-  });
+  fill(*fresh.getBody(), *loop.getBody(), numbers, map,
+       [&](OpBuilder &inside, IRMapping &inner) { clone(inside, *loop.getBody(), inner, before); });
 }
 
 void CopySlice::cloneIf(OpBuilder &builder, Operation *op, IRMapping &map, Visitor before) {

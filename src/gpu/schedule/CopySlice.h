@@ -20,8 +20,8 @@ public:
   /// The same for the loops and branches around `op`.
   bool addControl(mlir::Operation *op);
 
-  /// Writes the slice of `block` at `builder`. `before` is called for each op of the kernel's blocks
-  /// that the slice goes through, in order, before the op itself.
+  /// Writes the slice of `block` at `builder`. `before` is called for each op of the kernel's
+  /// blocks that the slice goes through, in order, before the op itself.
   using Visitor =
       llvm::function_ref<void(mlir::Operation &, mlir::OpBuilder &, const mlir::IRMapping &)>;
   void clone(mlir::OpBuilder &builder, mlir::Block &block, mlir::IRMapping &map, Visitor before);

@@ -13,8 +13,8 @@ namespace nereid::gpu {
 /// warps, where the loop asks for it (`tl.range(..., warp_specialize=True)`, also of a loop around)
 /// or `options.specialise` says so: the kernel's body becomes part 0 of an `ngpu.warp_specialize`,
 /// and what issues the copies becomes part 1. Runs on IR with layouts, before other loops are
-/// pipelined. The slots of the deepest ring; 0: nothing changed. `advice`: loops that asked in vain,
-/// with the reason.
+/// pipelined. The slots of the deepest ring; 0: nothing changed. `advice`: loops that asked in
+/// vain, with the reason.
 unsigned partitionWarps(mlir::func::FuncOp kernel, const GpuOptions &options,
                         std::vector<explain::Hint> &advice);
 

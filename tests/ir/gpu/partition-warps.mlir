@@ -6,7 +6,7 @@
 // CHECK: %[[A:.*]] = ngpu.local_alloc <3x64x64xf16
 // CHECK: %[[B:.*]] = ngpu.local_alloc <3x64x128xf16
 // CHECK: %[[C:.*]] = ngpu.channel readers 4 : <3>
-// CHECK: ngpu.warp_specialize warps [1] registers [216, 40] {
+// CHECK: ngpu.warp_specialize warps [1] registers [0, 0] {
 // CHECK: %[[NONE:.*]] = ngpu.channel_none
 // CHECK: scf.for {{.*}} iter_args({{.*}}, %[[SLOT:.*]] = %{{.*}}, %[[PHASE:.*]] = %{{.*}}, %[[BEFORE:.*]] = %[[NONE]])
 // CHECK: %[[HOLD:.*]] = ngpu.channel_get %[[C]][%[[SLOT]], %[[PHASE]]]

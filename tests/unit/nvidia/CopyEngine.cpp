@@ -10,8 +10,8 @@ using namespace llvm;
 namespace nereid::test {
 
 bool CopyEngine::knows(StringRef text) {
-  for (StringRef name : {"mbarrier.init", "mbarrier.inval", "mbarrier.arrive",
-                         "cp.async.bulk.", "setmaxnreg", "prefetch.tensormap"})
+  for (StringRef name : {"mbarrier.init", "mbarrier.inval", "mbarrier.arrive", "cp.async.bulk.",
+                         "setmaxnreg", "prefetch.tensormap"})
     if (text.starts_with(name))
       return true;
   return false;

@@ -30,7 +30,8 @@ uint16_t halfOf(float value) {
 
 enum class Shape { Plain, Tiles, Branch };
 
-/// out[rows, cols] = x[rows, k] y[k, cols], in blocks of `blockM` rows and all columns by one program.
+/// out[rows, cols] = x[rows, k] y[k, cols], in blocks of `blockM` rows and all columns by one
+/// program.
 struct Problem {
   Shape shape = Shape::Plain;
   int blockM = 64, cols = 64, tiles = 1, k = 192, warps = 4, stages = 3;
@@ -161,8 +162,8 @@ Outcome run(const Problem &p, llvm::function_ref<void(func::FuncOp)> change = nu
     for (unsigned d = 0; d < map.rank; ++d) {
       map.sizes[d] = plan.shape[map.rank - 1 - d].evaluate(words.data());
       map.box[d] = plan.box[map.rank - 1 - d];
-      map.strides[d] = plan.elementBytes *
-                       (d ? plan.strides[map.rank - 1 - d].evaluate(words.data()) : 1);
+      map.strides[d] =
+          plan.elementBytes * (d ? plan.strides[map.rank - 1 - d].evaluate(words.data()) : 1);
     }
   }
   words.insert(words.end(), 2, 0);
@@ -224,16 +225,14 @@ template <typename Op> SmallVector<Op> opsIn(func::FuncOp kernel, unsigned part)
 const Problem kSeven = {Shape::Plain, 64, 64, 1, 64 * 7, 4, 3};
 
 TEST(WarpSpecialize, MissingReleaseIsADeadlock) {
-  Outcome outcome = run(kSeven, [](func::FuncOp kernel) {
-    opsIn<ngpu::MBarrierArriveOp>(kernel, 0)[0].erase();
-  });
+  Outcome outcome =
+      run(kSeven, [](func::FuncOp kernel) { opsIn<ngpu::MBarrierArriveOp>(kernel, 0)[0].erase(); });
   EXPECT_NE(outcome.error.find("deadlock"), std::string::npos) << outcome.error;
 }
 
 TEST(WarpSpecialize, MissingAnnouncementIsADeadlock) {
-  Outcome outcome = run(kSeven, [](func::FuncOp kernel) {
-    opsIn<ngpu::MBarrierExpectOp>(kernel, 1)[0].erase();
-  });
+  Outcome outcome =
+      run(kSeven, [](func::FuncOp kernel) { opsIn<ngpu::MBarrierExpectOp>(kernel, 1)[0].erase(); });
   EXPECT_NE(outcome.error.find("deadlock"), std::string::npos) << outcome.error;
 }
 
@@ -246,16 +245,14 @@ TEST(WarpSpecialize, WrongBytesAreADeadlock) {
 }
 
 TEST(WarpSpecialize, ReadingBeforeTheCopiesArriveIsWrong) {
-  Outcome outcome = run(kSeven, [](func::FuncOp kernel) {
-    opsIn<ngpu::MBarrierWaitOp>(kernel, 0)[0].erase();
-  });
+  Outcome outcome =
+      run(kSeven, [](func::FuncOp kernel) { opsIn<ngpu::MBarrierWaitOp>(kernel, 0)[0].erase(); });
   EXPECT_TRUE(!outcome.error.empty() || outcome.wrong);
 }
 
 TEST(WarpSpecialize, FillingBeforeTheSlotIsEmptyIsFound) {
-  Outcome outcome = run(kSeven, [](func::FuncOp kernel) {
-    opsIn<ngpu::MBarrierWaitOp>(kernel, 1)[0].erase();
-  });
+  Outcome outcome =
+      run(kSeven, [](func::FuncOp kernel) { opsIn<ngpu::MBarrierWaitOp>(kernel, 1)[0].erase(); });
   EXPECT_TRUE(!outcome.error.empty() || outcome.wrong);
 }
 
