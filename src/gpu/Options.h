@@ -15,12 +15,16 @@ struct Concessions {
   bool wgmma = false;            ///< products on mma.sync, whose operands are in registers
 };
 
+/// Which loops are divided between warps that copy and warps that compute.
+enum class Specialise : uint8_t { AsAsked, Always, Never };
+
 struct GpuOptions {
   Machine machine = {};
   int numWarps = 4;  ///< a power of two
   int numStages = 3; ///< default depth of pipelined loops
   int numCtas = 1;
   int maxRegisters = 0; ///< 0: no limit of the user's
+  Specialise specialise = Specialise::AsAsked;
   Concessions without = {};
   bool verify = false; ///< verify the IR after every pass
   /// Where passes write down what they decide and why; null when nobody asked.

@@ -242,14 +242,30 @@ private:
 };
 
 bool PromiseCollector::holdsAtDefinition(Value value, Operation *assume) {
-  Block *block = assume->getBlock();
-  if (value.getParentBlock() != block)
-    return false;
-  Operation *first = value.getDefiningOp() ? value.getDefiningOp()->getNextNode() : &block->front();
-  for (Operation *op = first; op != assume; op = op->getNextNode())
-    if (mayNotReturn(*op))
+  Block *block = value.getParentBlock();
+  Operation *reached = assume;
+  while (reached) {
+    Operation *first = reached->getBlock() != block ? &reached->getBlock()->front()
+                       : value.getDefiningOp()      ? value.getDefiningOp()->getNextNode()
+                                                    : &block->front();
+    for (Operation *op = first; op != reached; op = op->getNextNode())
+      if (mayNotReturn(*op))
+        return false;
+    if (reached->getBlock() == block)
+      return true;
+    // A region that always runs.
+    auto parent = dyn_cast<RegionBranchOpInterface>(reached->getParentOp());
+    if (!parent)
       return false;
-  return true;
+    SmallVector<Attribute> unknown(parent->getNumOperands());
+    SmallVector<InvocationBounds> bounds;
+    parent.getRegionInvocationBounds(unknown, bounds);
+    unsigned region = reached->getParentRegion()->getRegionNumber();
+    if (region >= bounds.size() || bounds[region].getLowerBound() < 1)
+      return false;
+    reached = parent;
+  }
+  return false;
 }
 
 void PromiseCollector::add(arith::CmpIOp compare, Operation *assume) {

@@ -174,8 +174,9 @@ def test_options_without_effect(capfd, monkeypatch):
     start, end = "warning: `hinted`: ", " (found with num_warps=4, num_stages=3, B=128)"
     assert lines == [
         start + "`num_ctas=2` has no effect: a program runs on one multiprocessor; what helps: leave it out" + end,
-        start + f"line {first + 2}: `flatten=True` and `warp_specialize=True` of this loop has no effect: iterations run one after the "
-        "other, all warps do the same work; what helps: leave it out" + end,
+        start + f"line {first + 2}: `flatten=True` of this loop has no effect: iterations run one after the other; what helps: leave it out" + end,
+        start + f"line {first + 2}: `warp_specialize=True` of this loop has no effect, all warps do the same work: no load of a descriptor in it "
+        "feeds a product; what helps: leave it out, or load blocks through descriptors that the copy engine serves, in a loop of its own" + end,
         start + f"line {first + 4}: `num_stages=3` has no effect, the loads of this loop are not fetched ahead: it writes to global memory, "
         "and a load must not pass a store that may be to the same place; what helps: store behind the loop, or load in a loop of its own" + end]
 

@@ -231,7 +231,7 @@ to a value known during compilation.)",
 :param loop_unroll_factor: GPUs: how often the body is repeated.
 :param disallow_acc_multi_buffer: accepted; a dot's accumulator always has one copy.
 :param flatten: accepted without effect, which GPU targets say: the loop inside stays a loop.
-:param warp_specialize: accepted without effect, which GPU targets say: all warps do the same.
+:param warp_specialize: GPUs with a copy engine: further warps copy the blocks of descriptors that feed products in the loop, or in a loop within. They go ahead of stores through other arguments. Where that is not possible it has no effect, which a line of advice says.
 :param disable_licm: leave the body's invariant operations where they are.)",
        .build = &range,
        .category = "Iteration"},

@@ -31,18 +31,6 @@ struct Region {
   llvm::DenseMap<uint32_t, llvm::Value *> owners; ///< by the free bits of the thread's index
 };
 
-/// Warps that parts of warp_specialize need beside the kernel's own.
-unsigned partitionWarps(func::FuncOp function) {
-  unsigned most = 0;
-  function.walk([&](ngpu::WarpSpecializeOp op) {
-    unsigned sum = 0;
-    for (int32_t warps : op.getPartitionWarps())
-      sum += warps;
-    most = std::max(most, sum);
-  });
-  return most;
-}
-
 std::string describe(Location location) {
   if (auto line = location->findInstanceOf<FileLineColLoc>())
     return (line.getFilename().getValue() + ":" + llvm::Twine(line.getLine())).str();
@@ -64,6 +52,7 @@ struct Emitter::State {
   llvm::DenseMap<Operation *, llvm::Function *> functions;
   llvm::SmallVector<func::FuncOp> toEmit;
   unsigned kernelWarps = 4, extraWarps = 0;
+  llvm::BasicBlock *furtherWarps = nullptr; ///< where those of other parts begin
   DebugInfo debug;
   llvm::Value *globalScratch = nullptr;
   llvm::SmallVector<llvm::Value *, 4> tensorMaps; ///< their addresses
@@ -77,13 +66,18 @@ Emitter::Emitter(func::FuncOp kernel, const EmitOptions &options, llvm::Module &
       state(std::make_unique<State>(module, options.lineInfo)) {
   if (auto warps = kernel->getAttrOfType<IntegerAttr>("ngpu.num_warps"))
     state->kernelWarps = warps.getInt();
-  state->extraWarps = partitionWarps(kernel);
+  if (ngpu::WarpSpecializeOp parts = ngpu::warpSpecializeOf(kernel))
+    state->extraWarps = ngpu::furtherWarps(parts).count;
   llvm::FastMathFlags flags;
   flags.setAllowContract(options.fpFusion);
   b.setFastMathFlags(flags);
 }
 
 Emitter::~Emitter() = default;
+
+llvm::BasicBlock *Emitter::furtherWarps() {
+  return std::exchange(state->furtherWarps, nullptr);
+}
 
 unsigned Emitter::launchedWarps() const {
   return state->kernelWarps + state->extraWarps;
@@ -630,8 +624,17 @@ void Emitter::emitFunctions() {
     state->debug.beginFunction(*function, source.getLoc());
     b.SetCurrentDebugLocation(state->debug.at(source.getLoc()));
     b.SetInsertPoint(llvm::BasicBlock::Create(b.getContext(), "entry", function));
-    beginRegion(0, state->kernelWarps, 0);
     bool isKernel = source == kernel;
+    if (isKernel && state->extraWarps) {
+      state->furtherWarps = block("further.warps");
+      llvm::BasicBlock *own = block("own.warps");
+      unsigned lanes = options.machine.lanes;
+      llvm::Value *thread = threadIndex(lanes * launchedWarps());
+      b.CreateCondBr(b.CreateICmpULT(thread, i32(lanes * state->kernelWarps)), own,
+                     state->furtherWarps);
+      enter(own);
+    }
+    beginRegion(0, state->kernelWarps, 0);
     unsigned at = 0;
     for (BlockArgument argument : source.getArguments()) {
       Values registers;

@@ -159,6 +159,9 @@ public:
   /// The LLVM function of a function of the module other than the kernel.
   llvm::Function *callee(mlir::func::FuncOp function);
   unsigned launchedWarps() const;
+  /// Where the warps of the further parts of warp_specialize begin; asked for once. Null when it
+  /// has been, or there are none.
+  llvm::BasicBlock *furtherWarps();
   mlir::func::FuncOp kernel;
 
 private:

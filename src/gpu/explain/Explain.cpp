@@ -152,7 +152,7 @@ void adviseOnOptions(func::FuncOp kernel, const GpuOptions &options,
     advice.push_back(makeHint(HintKind::NoClusters, {}, {number(options.numCtas)}));
   kernel.walk([&](scf::ForOp loop) {
     std::vector<std::string> names;
-    for (StringRef name : {"flatten", "warp_specialize"})
+    for (StringRef name : {"flatten"})
       if (loop->hasAttr(("tile." + name).str()))
         names.push_back((name + "=True").str());
     if (!names.empty())

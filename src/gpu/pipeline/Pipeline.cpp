@@ -4,6 +4,7 @@
 #include "gpu/copies/TensorMaps.h"
 #include "gpu/explain/Explain.h"
 #include "gpu/pipeline/FitKernel.h"
+#include "gpu/schedule/PartitionWarps.h"
 #include "gpu/shapes/PadShapes.h"
 #include "ir/ngpu/Dialect.h"
 #include "support/settings.h"
@@ -81,10 +82,17 @@ constexpr Step steps[] = {
        return assignLayouts(state.kernel, state.options,
                             state.wantReport ? &state.report.layouts : nullptr);
      }},
+    // Before the other loops are pipelined: it takes loops that ask for it.
+    {"partition-warps", "divide loops between warps that copy and warps that compute",
+     [](State &state) -> llvm::Error {
+       state.report.stages = partitionWarps(state.kernel, state.options, state.report.advice);
+       return llvm::Error::success();
+     }},
     // Loads that feed dots become asynchronous copies; their address computations are left dead.
     {"pipeline-loops", "multi-buffer the loads of loops",
      [](State &state) -> llvm::Error {
-       state.report.stages = pipelineLoops(state.kernel, state.options, state.report.advice);
+       state.report.stages = std::max(
+           state.report.stages, pipelineLoops(state.kernel, state.options, state.report.advice));
        return llvm::Error::success();
      }},
     {"clean-up", "eliminate common subexpressions and dead operations",
@@ -94,6 +102,8 @@ constexpr Step steps[] = {
        eliminateCommonSubExpressions(rewriter, dominance, state.kernel);
        return llvm::Error::success();
      }},
+    {"lower-channels", "verify channels between warps and make mbarriers of them",
+     [](State &state) { return lowerChannels(state.kernel); }},
     // The copies outside of pipelined loops; those inside are done.
     {"lower-tensor-copies", "wait for every copy of a block where it is used",
      [](State &state) -> llvm::Error {
@@ -178,6 +188,7 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
     options.machine = machineByNumber(sm);
     options.numWarps = warps;
     options.numStages = stages;
+    options.specialise = specialise;
     options.verify = true;
     return options;
   }
@@ -186,6 +197,12 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
   Pass::Option<int> warps{*this, "warps", llvm::cl::desc("warps of a program"), llvm::cl::init(4)};
   Pass::Option<int> stages{*this, "stages", llvm::cl::desc("depth of pipelined loops"),
                            llvm::cl::init(3)};
+  Pass::Option<Specialise> specialise{
+      *this, "specialise", llvm::cl::desc("which loops are divided between warps"),
+      llvm::cl::init(Specialise::AsAsked),
+      llvm::cl::values(clEnumValN(Specialise::AsAsked, "asked", "those that ask for it"),
+                       clEnumValN(Specialise::Always, "always", "all that can be"),
+                       clEnumValN(Specialise::Never, "never", "none"))};
   Pass::Option<bool> report{*this, "report", llvm::cl::desc("print what layouts cost"),
                             llvm::cl::init(false)};
 };

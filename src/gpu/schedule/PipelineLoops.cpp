@@ -46,6 +46,8 @@
 #include "gpu/copies/TensorMaps.h"
 #include "gpu/explain/Explain.h"
 #include "gpu/layouts/AccessWidth.h"
+#include "gpu/schedule/PartitionWarps.h"
+#include "gpu/schedule/Rings.h"
 #include "layout/Conversion.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -59,27 +61,6 @@ using namespace nereid::layout;
 
 namespace nereid::gpu {
 namespace {
-
-bool isDot(Operation *op) {
-  return isa<ngpu::MmaOp, ngpu::WgmmaOp, ngpu::FmaDotOp, tile::DotOp>(op);
-}
-
-/// Does a value reach a dot of this block through ops without effects or buffers?
-bool feedsDot(Value value, Block *body, unsigned depth = 0) {
-  return depth < 16 &&
-         llvm::any_of(
-             value.getUsers(),
-             [&](Operation *user) {
-               if (user->getBlock() != body)
-                 return false;
-               if (isDot(user))
-                 return user->getOperand(0) == value || user->getOperand(1) == value;
-               if (!isMemoryEffectFree(user) && !isa<ngpu::LocalAllocOp, ngpu::LocalLoadOp>(user))
-                 return false;
-               return llvm::any_of(user->getResults(),
-                                   [&](Value result) { return feedsDot(result, body, depth + 1); });
-             });
-}
 
 /// Is there a load that a product waits for?
 bool anyFeeds(scf::ForOp loop) {
@@ -173,13 +154,7 @@ void Slice::clone(OpBuilder &builder, IRMapping &map, Value predicate) const {
   }
 }
 
-/// A product whose result only goes to the next iteration need not end where it is issued.
-bool staysInFlight(ngpu::WgmmaOp product) {
-  return product->hasOneUse() && isa<scf::YieldOp>(*product->user_begin()) &&
-         product->getBlock() == product->user_begin()->getBlock();
-}
-
-/// The accumulators of such products, by number of the loop's carried values.
+/// The accumulators of products that stay in flight, by number of the loop's carried values.
 llvm::SmallVector<unsigned> flyingAccumulators(scf::ForOp loop) {
   llvm::SmallVector<unsigned> numbers;
   for (auto product : loop.getBody()->getOps<ngpu::WgmmaOp>())
@@ -273,7 +248,6 @@ private:
   void makeRings();
   void fetchBlocks(IRMapping &map, Value predicate, Value slot);
   Value barrierOf(Value slot);
-  void replaceUses(Operation *load, ngpu::BufferType type, Value ring, Value slotIndex);
 
   /// What the new loop carries besides the values of the old one.
   struct Carried {
@@ -520,11 +494,7 @@ void LoopPipeliner::fetchBlocks(IRMapping &map, Value predicate, Value slot) {
 /// The rings, and mbarriers that expect the one thread that asks for blocks.
 void LoopPipeliner::makeRings() {
   auto ring = [&](ngpu::BufferType slot, Location at) {
-    llvm::SmallVector<int64_t> shape = {slots};
-    llvm::append_range(shape, slot.getShape());
-    auto type =
-        ngpu::BufferType::get(builder.getContext(), shape, slot.getElementType(), slot.getLayout());
-    return ngpu::LocalAllocOp::create(builder, at, type, Value(), IntegerAttr());
+    return makeRing(builder, at, slot, slots);
   };
   for (Staged &staged : loads)
     staged.ring = ring(staged.slot, staged.load.getLoc());
@@ -537,31 +507,6 @@ void LoopPipeliner::makeRings() {
     ngpu::MBarrierInitOp::create(builder, loc, barrierOf(constant(k, builder.getI32Type())), 1);
   ngpu::FenceAsyncOp::create(builder, loc);
   ngpu::BarrierOp::create(builder, loc, IntegerAttr(), IntegerAttr());
-}
-
-/// What used the load in the body uses its slot.
-void LoopPipeliner::replaceUses(Operation *load, ngpu::BufferType type, Value ring,
-                                Value slotIndex) {
-  Location at = load->getLoc();
-  Value result = load->getResult(0);
-  Value slot = ngpu::SlotOp::create(builder, at, type, ring, slotIndex);
-  for (OpOperand &use : llvm::make_early_inc_range(result.getUses())) {
-    Operation *user = use.getOwner();
-    if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(user); alloc && alloc.getType() == type) {
-      alloc.getResult().replaceAllUsesWith(slot);
-      alloc.erase();
-    } else if (auto convert = dyn_cast<ngpu::ConvertLayoutOp>(user)) {
-      OpBuilder at(convert);
-      Value loaded = ngpu::LocalLoadOp::create(at, convert.getLoc(), convert.getType(), slot);
-      convert.getResult().replaceAllUsesWith(loaded);
-      convert.erase();
-    }
-  }
-  if (!load->use_empty()) {
-    Value loaded = ngpu::LocalLoadOp::create(builder, at, result.getType(), slot);
-    result.replaceAllUsesWith(loaded);
-  }
-  load->erase();
 }
 
 void LoopPipeliner::Carried::appendTo(llvm::SmallVectorImpl<Value> &values) const {
@@ -698,11 +643,11 @@ LoopPipeliner::Carried LoopPipeliner::startLater(Value iv, const Carried &now) {
 void LoopPipeliner::moveBody(scf::ForOp fresh, Value readSlot, const Carried &next) {
   for (Staged &staged : loads) {
     builder.setInsertionPoint(staged.load);
-    replaceUses(staged.load, staged.slot, staged.ring, readSlot);
+    readFromSlot(builder, staged.load, staged.slot, staged.ring, readSlot);
   }
   for (StagedBlock &block : blocks) {
     builder.setInsertionPoint(block.load);
-    replaceUses(block.load, block.slot, block.ring, readSlot);
+    readFromSlot(builder, block.load, block.slot, block.ring, readSlot);
   }
   Operation *yield = loop.getBody()->getTerminator();
   llvm::SmallVector<Value> yields(yield->getOperands());
@@ -817,7 +762,10 @@ void keepInFlight(scf::ForOp loop, llvm::ArrayRef<Operation *> copying, ngpu::Wg
 unsigned pipelineLoops(func::FuncOp kernel, const GpuOptions &options,
                        std::vector<explain::Hint> &advice) {
   llvm::SmallVector<scf::ForOp> loops;
-  kernel.walk([&](scf::ForOp loop) { loops.push_back(loop); });
+  kernel.walk([&](scf::ForOp loop) {
+    if (!isSpecialised(loop))
+      loops.push_back(loop);
+  });
   if (loops.empty())
     return 0;
   unsigned deepest = 0;

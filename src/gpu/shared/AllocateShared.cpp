@@ -70,7 +70,8 @@ constexpr int64_t kSmall = 512, kSmallTotal = 4096;
 struct SharedBlock {
   Operation *op; ///< local_alloc, or an op with scratch
   int64_t bytes, alignment;
-  unsigned begin, end; ///< numbers of ops, both included
+  unsigned begin, end;     ///< numbers of ops, both included
+  bool concurrent = false; ///< regions of a warp_specialize that run at the same time use it
   int64_t offset = 0;
 };
 
@@ -146,7 +147,7 @@ void Allocation::extend(SharedBlock &block, unsigned to) {
          parent = parent->getParentOp()) {
       unsigned begin = first[parent], end = last[parent];
       bool inside = begin <= block.begin && block.end <= end;
-      bool concurrent = isa<ngpu::WarpSpecializeOp>(parent);
+      bool concurrent = block.concurrent && isa<ngpu::WarpSpecializeOp>(parent);
       if ((inside && !concurrent) || !(concurrent || isa<LoopLikeOpInterface>(parent)))
         continue;
       if (begin < block.begin || end > block.end) {
@@ -159,6 +160,15 @@ void Allocation::extend(SharedBlock &block, unsigned to) {
   };
   while (crossed(block.begin) || crossed(block.end) || crossed(to)) {
   }
+}
+
+/// The warp_specialize that `op` is in a region of, other than region 0; null: none.
+Operation *furtherPart(Operation *op) {
+  for (; op; op = op->getParentOp())
+    if (isa_and_present<ngpu::WarpSpecializeOp>(op->getParentOp()) &&
+        op->getParentRegion()->getRegionNumber() > 0)
+      return op->getParentOp();
+  return nullptr;
 }
 
 void Allocation::findLives() {
@@ -180,6 +190,14 @@ void Allocation::findLives() {
         continue;
       for (const BufferPart &part : uses.parts(operand)) {
         SharedBlock &block = blocks[number.lookup(part.root)];
+        if (Operation *further = furtherPart(op)) {
+          bool ends = llvm::any_of(part.root->getUsers(), llvm::IsaPred<ngpu::LocalDeallocOp>);
+          block.concurrent |= !ends;
+          if (ends) {
+            extend(block, first[further]);
+            continue;
+          }
+        }
         extend(block, first[op]);
         extend(block, completion(op));
         // Carried into the next iteration: the loop's ends are one place.

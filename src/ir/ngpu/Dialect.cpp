@@ -3,6 +3,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Transforms/InliningUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -252,6 +253,11 @@ LogicalResult NGPUDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   constexpr StringLiteral ofFunctions[] = {"ngpu.num_warps", "ngpu.num_lanes", "ngpu.sm",
                                            "ngpu.shared_bytes", "ngpu.tensor_maps"};
   StringRef name = attribute.getName().strref();
+  if (name == specialisedName) {
+    if (!isa<LoopLikeOpInterface>(op) || !isa<UnitAttr>(attribute.getValue()))
+      return op->emitOpError() << "`" << name << "` is a mark of a loop";
+    return success();
+  }
   bool isFunction = isa<func::FuncOp>(op), ofFunction = llvm::is_contained(ofFunctions, name);
   if (!ofFunction && name != scratchName)
     return op->emitOpError() << "the ngpu dialect has no attribute `" << name << "`";
@@ -286,6 +292,27 @@ unsigned warpCount(Operation *op) {
       return special.getPartitionWarps()[part - 1];
   }
   return 4;
+}
+
+WarpSpecializeOp warpSpecializeOf(Operation *kernel) {
+  for (Region &region : kernel->getRegions())
+    for (Block &block : region)
+      for (auto op : block.getOps<WarpSpecializeOp>())
+        return op;
+  return {};
+}
+
+FurtherWarps furtherWarps(WarpSpecializeOp op) {
+  // Registers are given to groups of four warps.
+  bool groups = llvm::any_of(op.getRegisters(), [](int32_t registers) { return registers != 0; });
+  unsigned own = warpCount(op), at = own;
+  FurtherWarps result;
+  for (int32_t warps : op.getPartitionWarps()) {
+    result.first.push_back(at);
+    at += groups ? llvm::alignTo(unsigned(warps), 4) : warps;
+  }
+  result.count = at - own;
+  return result;
 }
 
 unsigned laneCount(Operation *op) {

@@ -60,6 +60,16 @@ RegisterPlace registerPlace(mlir::RankedTensorType type, unsigned reg);
 
 /// `ngpu.num_warps` of the kernel around `op` (within a part of warp_specialize: of that part).
 unsigned warpCount(mlir::Operation *op);
+/// The mark of a loop whose copies another part of warp_specialize issues.
+constexpr llvm::StringLiteral specialisedName = "ngpu.specialised";
+/// The warps that parts of warp_specialize have in a kernel besides its own.
+struct FurtherWarps {
+  llvm::SmallVector<unsigned> first; ///< of each part, counted from the block's first warp
+  unsigned count = 0;                ///< all of them, those that idle included
+};
+FurtherWarps furtherWarps(WarpSpecializeOp op);
+/// The only warp_specialize of a kernel; null when there is none.
+WarpSpecializeOp warpSpecializeOf(mlir::Operation *kernel);
 /// Lanes of a warp: `ngpu.num_lanes` of the kernel around `op`.
 unsigned laneCount(mlir::Operation *op);
 /// `ngpu.scratch`: where the scratch shared memory of an op begins, in bytes from the start of the

@@ -2,6 +2,7 @@
 #include "ir/ngpu/Dialect.h"
 #include "layout/Constructors.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 
@@ -351,10 +352,15 @@ LogicalResult WarpSpecializeOp::verify() {
   for (int32_t warps : getPartitionWarps())
     if (warps <= 0)
       return emitOpError("a part has at least one warp");
+  if (!isa<func::FuncOp>(getOperation()->getParentOp()))
+    return emitOpError("stands in the kernel's outermost block");
   for (int32_t registers : getRegisters())
     if (registers && (registers < 24 || registers > 256 || registers % 8))
       return emitOpError() << "registers are 0 or a multiple of 8 from 24 to 256, found "
                            << registers;
+  if (llvm::any_of(getRegisters(), [](int32_t registers) { return registers != 0; }) &&
+      warpCount(*this) % 4)
+    return emitOpError("gives registers to groups of four warps");
   for (auto [number, part] : llvm::enumerate(getParts())) {
     auto yield = dyn_cast<PartYieldOp>(part.front().back());
     if (!yield)
@@ -376,6 +382,37 @@ LogicalResult WarpSpecializeOp::verify() {
     }
   }
   return success();
+}
+
+//===--- channels
+//--------------------------------------------------------------------------------===//
+
+LogicalResult ChannelType::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                                  int64_t slots) {
+  if (slots < 1)
+    return emitError() << "a channel has at least one slot, found " << slots;
+  return success();
+}
+
+LogicalResult ChannelOp::verify() {
+  return getReaders() > 0 ? success() : emitOpError("has at least one reader");
+}
+
+LogicalResult ChannelPutOp::verify() {
+  Block &body = getBody().front();
+  if (body.getNumArguments() != 1 || !isMBarrier(body.getArgument(0).getType()))
+    return emitOpError("the region's one argument is the mbarrier that its copies signal");
+  bool any = false;
+  for (Operation &op : body) {
+    if (auto load = dyn_cast<TmaLoadOp>(op)) {
+      if (load.getBarrier() != body.getArgument(0) || load.getPredicate() || load.getMulticast())
+        return load.emitOpError("signals the region's mbarrier, always and here alone");
+      any = true;
+    } else if (!isMemoryEffectFree(&op)) {
+      return emitOpError() << "holds copies and what is pure, found " << op.getName();
+    }
+  }
+  return any ? success() : emitOpError("copies nothing: its slot would never be filled");
 }
 
 } // namespace nereid::ngpu

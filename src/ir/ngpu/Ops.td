@@ -298,8 +298,9 @@ def NGPU_WarpSpecializeOp : NGPU_Op<"warp_specialize", [RecursiveMemoryEffects,
   let description = [{
     Region 0 is run by the kernel's `ngpu.num_warps` warps; region i > 0 by `partition_warps[i-1]` further warps, which
     the kernel is launched with and which idle elsewhere. `registers[i]`: registers of a thread in region i (setmaxnreg; 0: leave).
-    Regions share scalars and buffers defined outside, not tensors; they talk through mbarriers. The results are region 0's;
-    the op ends when all regions have.
+    Regions share buffers, channels, constants and the kernel's arguments, not tensors nor other scalars from outside; they talk
+    through channels or mbarriers. The results are region 0's; the op ends when all regions have. It stands in the kernel's outermost block. With
+    `registers` every part begins at a multiple of four warps, those that are left over idle.
   }];
   let arguments = (ins DenseI32ArrayAttr:$partition_warps, DenseI32ArrayAttr:$registers);
   let results = (outs Variadic<AnyType>:$results);
@@ -312,6 +313,53 @@ def NGPU_PartYieldOp : NGPU_Op<"part_yield", [Pure, Terminator, ReturnLike, Pare
   let summary = "ends a region of warp_specialize; region 0 yields the results";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+
+//===--- channels ---------------------------------------------------------------------------------------===//
+//
+// A channel carries tiles from the part of a warp_specialize that copies to the one that computes. Slots are used in
+// turn. Both sides count along: `slot` is the number of the slot, `phase` (0 or 1) the parity of the turn. The tiles are in
+// buffers of as many slots. `lower-channels` verifies the protocol and makes mbarriers of it.
+
+def NGPU_ChannelOp : NGPU_Op<"channel", [MemoryEffects<[MemAlloc<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
+  let summary = "a channel, all slots empty";
+  let description = "`readers`: warps that release every slot.";
+  let arguments = (ins I32Attr:$readers);
+  let results = (outs NGPU_Channel:$result);
+  let assemblyFormat = "`readers` $readers attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def NGPU_ChannelPutOp : NGPU_Op<"channel_put", [SingleBlock, NoTerminator,
+    MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>, MemRead]>]> {
+  let summary = "waits until a slot is empty and fills it by the copies in the region";
+  let description = [{
+    The region's argument is the mbarrier that the copies signal. It holds `tma_load`s and what is pure; the slot counts as
+    filled when all their bytes have arrived.
+  }];
+  let arguments = (ins NGPU_Channel:$channel, I32:$slot, I32:$phase);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$channel `[` $slot `,` $phase `]` $body attr-dict `:` type($channel)";
+  let hasVerifier = 1;
+}
+
+def NGPU_ChannelGetOp : NGPU_Op<"channel_get", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
+  let summary = "waits until a slot is filled; its buffers may be read until the hold is released";
+  let arguments = (ins NGPU_Channel:$channel, I32:$slot, I32:$phase);
+  let results = (outs NGPU_Hold:$result);
+  let assemblyFormat = "$channel `[` $slot `,` $phase `]` attr-dict `:` type($channel)";
+}
+
+def NGPU_ChannelNoneOp : NGPU_Op<"channel_none", [MemoryEffects<[MemWrite<NGPU_AsyncCopies>]>]> {
+  let summary = "the hold of no slot, to begin a loop with";
+  let results = (outs NGPU_Hold:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+def NGPU_ChannelReleaseOp : NGPU_Op<"channel_release", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
+  let summary = "every warp of the region has read the slot: it counts as empty when all have said so";
+  let arguments = (ins NGPU_Channel:$channel, NGPU_Hold:$hold);
+  let assemblyFormat = "$channel `,` $hold attr-dict `:` type($channel)";
 }
 
 #endif // NEREID_NGPU_OPS

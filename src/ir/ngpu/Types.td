@@ -80,6 +80,17 @@ def NGPU_TensorMap : NGPU_Type<"TensorMap", "tensormap"> {
   let summary = "address of a CUtensorMap, 128 bytes that describe a tensor in global memory to the copy engine";
 }
 
+def NGPU_Channel : NGPU_Type<"Channel", "channel"> {
+  let summary = "slots that one part of a warp_specialize fills and another empties, in turn";
+  let parameters = (ins "int64_t":$slots);
+  let assemblyFormat = "`<` $slots `>`";
+  let genVerifyDecl = 1;
+}
+
+def NGPU_Hold : NGPU_Type<"Hold", "hold"> {
+  let summary = "the right to read one filled slot of a channel, given back exactly once on every path";
+}
+
 def NGPU_AnyBuffer : Type<CPred<"::llvm::isa<::nereid::ngpu::BufferType>($_self)">, "shared-memory buffer",
                           "::nereid::ngpu::BufferType">;
 def NGPU_MBarrier : Type<CPred<"::nereid::ngpu::isMBarrier($_self)">, "mbarrier (a buffer of one i64)">;

@@ -61,6 +61,10 @@ gpu::GpuOptions gpuOptionsFor(const Architecture &arch, const CompileOptions &op
   result.numStages = options.numStages;
   result.numCtas = options.numCtas;
   result.maxRegisters = options.maxRegisters;
+  const std::string &specialise = Settings::current().warpSpecialise;
+  result.specialise = specialise == "always"  ? gpu::Specialise::Always
+                      : specialise == "never" ? gpu::Specialise::Never
+                                              : gpu::Specialise::AsAsked;
   result.verify = options.verify;
   result.explanation = options.explanation;
   return result;
@@ -71,14 +75,18 @@ constexpr int kRegisters = 65536;
 /// Threads of a block at most.
 constexpr int maxThreads = 1024;
 
-/// Warps of a block: the kernel's and those of its specialised parts.
-int blockWarps(func::FuncOp kernel, int numWarps) {
-  int further = 0;
-  kernel.walk([&](ngpu::WarpSpecializeOp op) {
-    llvm::ArrayRef<int32_t> parts = op.getPartitionWarps();
-    further = std::max(further, std::accumulate(parts.begin(), parts.end(), 0));
-  });
-  return numWarps + further;
+/// Registers of a thread with which a block of specialised warps is launched: what its parts then
+/// divide among themselves. 0: they keep what they have.
+int launchRegisters(ngpu::WarpSpecializeOp parts, int numWarps) {
+  constexpr int group = 4;
+  int sum = numWarps / group * parts.getRegisters()[0], groups = numWarps / group;
+  for (auto [warps, registers] :
+       llvm::zip(parts.getPartitionWarps(), parts.getRegisters().drop_front())) {
+    int its = llvm::divideCeil(warps, group);
+    sum += its * registers;
+    groups += its;
+  }
+  return parts.getRegisters()[0] ? sum / groups / 8 * 8 : 0;
 }
 
 /// One compilation, step by step.
@@ -211,8 +219,10 @@ llvm::Error Compilation::emitLlvm() {
 
 KernelShape Compilation::shapeOfLaunch() {
   KernelShape shape;
-  shape.threads = blockWarps(kernel, options.numWarps) * lanesOfWarp;
+  shape.threads = int(emitted.warps) * lanesOfWarp;
   shape.maxRegisters = options.maxRegisters;
+  if (ngpu::WarpSpecializeOp parts = ngpu::warpSpecializeOf(kernel); parts && !shape.maxRegisters)
+    shape.maxRegisters = launchRegisters(parts, options.numWarps);
   // More registers than there are for all its threads: it could not be launched.
   if (int most = kRegisters / shape.threads / 8 * 8; shape.maxRegisters > most && most < 255) {
     result->advice.push_back(

@@ -336,11 +336,24 @@ bool WarpSimulator::Interpreter::visitAsm(Thread &thread, const CallInst &call) 
     for (const Value *value : call.args())
       words.push_back(get(thread, value)[0]);
     thread.values[&call] = words;
+    unsigned pending = 0;
+    text.take_until([](char c) { return c == ';'; }).rsplit(' ').second.getAsInteger(10, pending);
+    if (thread.products.size() > pending)
+      thread.products.erase(thread.products.begin(), thread.products.end() - pending);
     return true;
   }
   if (text.starts_with("stmatrix") || text.starts_with("mma.sync") || ofGroup(&call)) {
     thread.waiting = &call;
     return true;
+  }
+  if (CopyEngine::isWait(text)) {
+    thread.waiting = &call;
+    return true;
+  }
+  if (CopyEngine::knows(text)) {
+    std::string wrong = engine.run(
+        text, [&](unsigned number) { return get(thread, call.getArgOperand(number))[0]; });
+    return wrong.empty() || fail(wrong);
   }
   if (text.empty() || text.starts_with("fence") || text.starts_with("//"))
     return true;

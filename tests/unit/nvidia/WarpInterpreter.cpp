@@ -47,6 +47,10 @@ WarpSimulator::Words WarpSimulator::Interpreter::constant(const Constant *value)
                      expression->getType());
     if (expression->isCast())
       return constant(expression->getOperand(0));
+    if (expression->getOpcode() == Instruction::Add)
+      return {
+          maskTo(constant(expression->getOperand(0))[0] + constant(expression->getOperand(1))[0],
+                 expression->getType()->getIntegerBitWidth())};
   }
   if (value->getType()->isVectorTy() || value->getType()->isStructTy()) {
     Words words;

@@ -2,6 +2,7 @@
 // memory and single instructions in WarpInterpreter.cpp, calls and inline assembly of one thread in
 // WarpCalls.cpp, what warps and the block do together in WarpSimulator.cpp.
 #pragma once
+#include "CopyEngine.h"
 #include "ScalarMath.h"
 #include "WarpSimulator.h"
 
@@ -25,6 +26,9 @@ struct WarpSimulator::Thread {
   llvm::DenseMap<const llvm::Value *, Words> values;
   const llvm::CallInst *waiting = nullptr; ///< at an operation of several threads
   bool done = false;
+  /// Of the first of four warps: bytes of shared memory that products read, by group not waited
+  /// for; the last one is the latest.
+  std::vector<std::vector<std::pair<uint64_t, uint64_t>>> products;
   /// The calls of functions that were not inlined, outermost first, and where each goes on.
   struct Frame {
     const llvm::CallInst *call;
@@ -46,10 +50,12 @@ struct WarpSimulator::Thread {
 struct WarpSimulator::Interpreter {
   Interpreter(WarpSimulator &sim, std::array<uint32_t, 3> programId,
               std::array<uint32_t, 3> programs)
-      : sim(sim), data(sim.module.getDataLayout()), programId(programId), programs(programs) {}
+      : sim(sim), data(sim.module.getDataLayout()), programId(programId), programs(programs),
+        engine(sim.shared, kSharedBase) {}
   WarpSimulator &sim;
   const llvm::DataLayout &data;
   std::array<uint32_t, 3> programId, programs;
+  CopyEngine engine;
   bool fail(const llvm::Twine &message);
   bool unknown(const llvm::Value &value);
   //===--- values and memory ---------------------------------------------------------------===//
@@ -115,6 +121,11 @@ struct WarpSimulator::Interpreter {
                    llvm::StringRef rest, bool active, Value value);
   //===--- several threads -----------------------------------------------------------------===//
   static bool ofBlock(const llvm::CallInst *call);
+  static bool waitsForBarrier(const llvm::CallInst *call);
+  /// Barriers that enough threads have come to; true: some have gone on.
+  bool runBarriers(std::vector<Thread> &threads);
+  /// Nobody can go on: says what they wait for.
+  bool failAsStuck(std::vector<Thread> &threads);
   /// Of four warps.
   static bool ofGroup(const llvm::CallInst *call);
   /// Matrix instructions of 32 or 128 threads, one after the other.

@@ -27,6 +27,11 @@ bool WarpSimulator::Interpreter::ofGroup(const CallInst *call) {
   return code && StringRef(code->getAsmString()).contains("wgmma.mma_async");
 }
 
+bool WarpSimulator::Interpreter::waitsForBarrier(const CallInst *call) {
+  auto *code = dyn_cast<InlineAsm>(call->getCalledOperand());
+  return code && CopyEngine::isWait(code->getAsmString());
+}
+
 bool WarpSimulator::Interpreter::runProducts(MutableArrayRef<Thread> threads) {
   const CallInst &call = *threads[0].waiting;
   std::string text = cast<InlineAsm>(call.getCalledOperand())->getAsmString().str();
@@ -45,8 +50,12 @@ bool WarpSimulator::Interpreter::runProducts(MutableArrayRef<Thread> threads) {
   group.write = [&](unsigned thread, unsigned number, uint64_t word) {
     registers[thread][number] = word;
   };
+  std::vector<std::pair<uint64_t, uint64_t>> reads;
   group.shared = [&](uint64_t at, unsigned bytes, uint64_t &word) {
     Words loaded;
+    if (reads.empty() || reads.back().second != at)
+      reads.push_back({at, at + bytes});
+    reads.back().second = at + bytes;
     if (!load(threads[0], kSharedBase + at, IntegerType::get(call.getContext(), 8 * bytes), loaded))
       return false;
     word = loaded[0];
@@ -72,6 +81,8 @@ bool WarpSimulator::Interpreter::runProducts(MutableArrayRef<Thread> threads) {
         return fail(wrong);
     }
   }
+  if (!isWarp)
+    threads[0].products.push_back(std::move(reads));
   for (auto [thread, words] : zip(threads, registers)) {
     thread.values[&call] = words;
     thread.waiting = nullptr;
@@ -207,7 +218,47 @@ bool WarpSimulator::Interpreter::storeMatrices(MutableArrayRef<Thread> warp, con
   return true;
 }
 
+bool WarpSimulator::Interpreter::runBarriers(std::vector<Thread> &threads) {
+  std::map<uint64_t, std::vector<Thread *>> waiting; // by the barrier's number
+  for (Thread &thread : threads)
+    if (thread.waiting && ofBlock(thread.waiting))
+      waiting[get(thread, thread.waiting->getArgOperand(0))[0]].push_back(&thread);
+  bool moved = false;
+  for (auto &[number, group] : waiting) {
+    const CallInst &call = *group[0]->waiting;
+    uint64_t expected =
+        call.arg_size() > 1 ? get(*group[0], call.getArgOperand(1))[0] : threads.size();
+    // Only the meeting of all warps of a divided kernel is written in two places.
+    bool same = all_of(group, [&](Thread *thread) { return thread->waiting == &call; });
+    if (group.size() != expected || (!same && number != 1))
+      continue;
+    for (Thread *thread : group)
+      thread->waiting = nullptr;
+    ++sim.barriers;
+    ++sim.epoch;
+    moved = true;
+  }
+  return moved;
+}
+
+bool WarpSimulator::Interpreter::failAsStuck(std::vector<Thread> &threads) {
+  for (Thread &thread : threads)
+    if (thread.waiting && waitsForBarrier(thread.waiting))
+      return fail("deadlock: thread " + Twine(thread.id) + " waits for the mbarrier at byte " +
+                  Twine(get(thread, thread.waiting->getArgOperand(0))[0] - kSharedBase));
+  return fail("warps wait at different barriers");
+}
+
 bool WarpSimulator::Interpreter::runBlock(std::vector<Thread> &threads) {
+  engine.onWrite = [&](uint64_t begin, uint64_t end) -> std::string {
+    for (Thread &thread : threads)
+      for (auto &reads : thread.products)
+        for (auto [from, to] : reads)
+          if (from < end && begin < to)
+            return "the copy engine overwrites byte " + std::to_string(std::max(from, begin)) +
+                   ", which a product in flight reads";
+    return "";
+  };
   while (true) {
     for (Thread &thread : threads)
       if (!runThread(thread))
@@ -221,11 +272,23 @@ bool WarpSimulator::Interpreter::runBlock(std::vector<Thread> &threads) {
       for (Thread &thread : lanes)
         if (thread.waiting != lanes[0].waiting)
           return fail("the threads of warp " + Twine(warp / 32) + " have diverged");
-      if (!lanes[0].waiting || ofBlock(lanes[0].waiting))
+      const CallInst *call = lanes[0].waiting;
+      if (!call || ofBlock(call))
         continue;
-      if (ofGroup(lanes[0].waiting)) {
+      if (waitsForBarrier(call)) {
+        std::string wrong;
+        bool over = engine.completed(get(lanes[0], call->getArgOperand(0))[0],
+                                     get(lanes[0], call->getArgOperand(1))[0], wrong);
+        if (!wrong.empty())
+          return fail(wrong);
+        for (Thread &thread : lanes)
+          thread.waiting = over ? nullptr : thread.waiting;
+        warpsMoved |= over;
+        continue;
+      }
+      if (ofGroup(call)) {
         MutableArrayRef<Thread> group(threads.data() + warp / 128 * 128, 128);
-        if (all_of(group, [&](Thread &thread) { return thread.waiting == lanes[0].waiting; })) {
+        if (all_of(group, [&](Thread &thread) { return thread.waiting == call; })) {
           if (!runProducts(group))
             return false;
           warpsMoved = true;
@@ -236,15 +299,8 @@ bool WarpSimulator::Interpreter::runBlock(std::vector<Thread> &threads) {
         return false;
       warpsMoved = true;
     }
-    if (warpsMoved)
-      continue;
-    for (Thread &thread : threads)
-      if (thread.waiting != threads[0].waiting)
-        return fail("warps wait at different barriers");
-    for (Thread &thread : threads)
-      thread.waiting = nullptr;
-    ++sim.barriers;
-    ++sim.epoch;
+    if (!warpsMoved && !runBarriers(threads) && !engine.finishOne())
+      return failAsStuck(threads);
   }
 }
 
@@ -266,6 +322,7 @@ std::string WarpSimulator::run(StringRef entry, const Words &arguments,
     interpreter.enter(threads[id], &function->getEntryBlock());
   }
   interpreter.runBlock(threads);
+  copies += interpreter.engine.copies;
   return error;
 }
 

@@ -4,8 +4,10 @@
 // of the block (barrier), which is done when all threads concerned have come to the same one: that
 // they do is checked. Shared memory is watched: two threads that touch one byte between two
 // barriers, one of them writing, are a race, and an error. Bytes of asynchronous copies land as
-// late as they may, where they are waited for. Global memory is the host's; of the programs of a
-// grid one runs at a time, so that none may wait for a later one.
+// late as they may, where they are waited for (cp.async), or when nobody can go on (the copy
+// engine, CopyEngine.h). Where nobody can go on at all the threads are in a deadlock, an error.
+// Global memory is the host's; of the programs of a grid one runs at a time, so that none may wait
+// for a later one.
 //
 // It knows the instructions that Nereid emits. Anything else is an error that names it.
 #pragma once
@@ -39,6 +41,7 @@ public:
   unsigned barriers = 0; ///< of the whole block
   uint64_t shuffles = 0; ///< warp-wide
   uint64_t accesses = 0; ///< of shared memory, by single threads
+  unsigned copies = 0;   ///< boxes that the copy engine has brought
 
 private:
   struct Thread;

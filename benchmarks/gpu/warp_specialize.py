@@ -1,0 +1,187 @@
+"""Matrix products with and without warp specialisation: `python benchmarks/gpu/warp_specialize.py [--seconds 1.0] [--sizes 2048,4096,8192]`
+
+One source, compiled with `warp_specialize=True` and without, from descriptors, one tile a program and
+persistent. Each case first has its results compared with a product in float64, in a process of its own that is stopped when it hangs; cases
+that are wrong or hang are reported and not timed. Then the right ones are measured in turns with Triton (where it is installed) and
+cuBLAS, with a cold L2 cache and normal random data, in a process that is stopped as well. Prints a line a case; takes under 120 seconds.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+KERNELS = '''
+import LANGUAGE as lib
+import LANGUAGE.language as tl
+
+
+@lib.jit
+def place(tile, num_m, num_n, GROUP: tl.constexpr):
+    width = GROUP * num_n
+    first = tile // width * GROUP
+    rows = min(num_m - first, GROUP)
+    return first + tile % width % rows, tile % width // rows
+
+
+@lib.jit
+def one_tile(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPECIALISE: tl.constexpr):
+    m, n = place(tl.program_id(0), tl.cdiv(M, BM), tl.cdiv(N, BN), 8)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in tl.range(0, tl.cdiv(K, BK), warp_specialize=SPECIALISE):
+        acc = tl.dot(a.load([m * BM, k * BK]), b.load([k * BK, n * BN]), acc)
+    c.store([m * BM, n * BN], acc.to(tl.float16))
+
+
+@lib.jit
+def persistent(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPECIALISE: tl.constexpr):
+    num_m, num_n = tl.cdiv(M, BM), tl.cdiv(N, BN)
+    for tile in tl.range(tl.program_id(0), num_m * num_n, tl.num_programs(0), warp_specialize=SPECIALISE):
+        m, n = place(tile, num_m, num_n, 8)
+        acc = tl.zeros((BM, BN), tl.float32)
+        for k in range(tl.cdiv(K, BK)):
+            acc = tl.dot(a.load([m * BM, k * BK]), b.load([k * BK, n * BN]), acc)
+        c.store([m * BM, n * BN], acc.to(tl.float16))
+'''
+
+# Kernel, block, warps, stages.
+CONFIGURATIONS = [("one_tile", (128, 256, 64), 8, 3), ("one_tile", (128, 256, 64), 8, 4), ("one_tile", (128, 128, 64), 4, 3),
+                  ("persistent", (128, 256, 64), 8, 3), ("persistent", (128, 128, 64), 4, 3)]
+
+
+def name_of(configuration, mode):
+    kernel, block, warps, stages = configuration
+    return f"{kernel} {'x'.join(map(str, block))} w{warps} s{stages} {mode}"
+
+
+def module_of(language, folder):
+    path = pathlib.Path(folder, f"kernels_{language}.py")
+    path.write_text(KERNELS.replace("LANGUAGE", language))
+    import importlib.util
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def call_of(module, language, configuration, a, b, c, specialise):
+    """A function that launches the kernel; compiles it."""
+    if language == "triton":
+        from triton.tools.tensor_descriptor import TensorDescriptor
+    else:
+        from nereid.tools.tensor_descriptor import TensorDescriptor
+    import torch
+    kernel, (bm, bn, bk), warps, stages = configuration
+    (m, k), n = a.shape, b.shape[1]
+    describe = lambda tensor, block: TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), block)
+    arguments = describe(a, [bm, bk]), describe(b, [bk, bn]), describe(c, [bm, bn]), m, n, k
+    tiles = -(-m // bm) * -(-n // bn)
+    programs = min(tiles, torch.cuda.get_device_properties(0).multi_processor_count) if kernel == "persistent" else tiles
+    function = getattr(module, kernel)
+    launch = lambda: function[(programs, )](*arguments, BM=bm, BN=bn, BK=bk, SPECIALISE=specialise, num_warps=warps, num_stages=stages)
+    launch()
+    return launch
+
+
+def operands(m, n, k, seed=0):
+    import torch
+    generator = torch.Generator("cuda").manual_seed(seed)
+    a = torch.randn(m, k, device="cuda", dtype=torch.float16, generator=generator)
+    b = torch.randn(k, n, device="cuda", dtype=torch.float16, generator=generator)
+    return a, b, torch.full((m, n), float("nan"), device="cuda", dtype=torch.float16)
+
+
+def check(configuration, mode):
+    """Compares some shapes with float64: sizes that do not divide, K of no, one and many blocks; the largest relative error."""
+    import torch
+    worst = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        module = module_of("nereid", folder)
+        for m, n, k in [(512, 512, 512), (1000, 776, 328), (256, 512, 64), (136, 264, 8), (2048, 2048, 2048)]:
+            for repeat in range(3):
+                a, b, c = operands(m, n, k, repeat)
+                call_of(module, "nereid", configuration, a, b, c, mode == "always")
+                torch.cuda.synchronize()
+                expected = a.double() @ b.double()
+                worst = max(worst, float(((c.double() - expected).abs() / (k**0.5)).nan_to_num(float("inf")).max()))
+    print(json.dumps({"worst": worst, "right": worst < 4e-3}))
+
+
+def measure(size, names, seconds):
+    import torch
+    sys.path.insert(0, str(pathlib.Path(__file__).parent))
+    from measure import Bench
+    a, b, c = operands(size, size, size)
+    calls, labels = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        module = module_of("nereid", folder)
+        for configuration in CONFIGURATIONS:
+            for mode in ("always", "never"):
+                if name_of(configuration, mode) not in names:
+                    continue
+                call = call_of(module, "nereid", configuration, a, b, c, mode == "always")
+                calls.append(call)
+                labels.append(name_of(configuration, mode))
+        try:
+            triton = module_of("triton", folder)
+            for configuration in CONFIGURATIONS:
+                for specialise in (False, True):
+                    try:
+                        calls.append(call_of(triton, "triton", configuration, a, b, c, specialise))
+                        labels.append("triton " + name_of(configuration, "always" if specialise else "never"))
+                    except Exception as error:
+                        print(f"  triton {name_of(configuration, specialise)}: {type(error).__name__}: {str(error)[:120]}")
+        except ImportError:
+            print("  no Triton")
+        calls.append(lambda: torch.matmul(a, b, out=c))
+        labels.append("cuBLAS")
+        times = Bench().medians(calls, seconds)
+    for label, ms in sorted(zip(labels, times), key=lambda pair: pair[1]):
+        print(f"  {size}^3  {label:48} {ms * 1000:9.1f} us  {2 * size**3 / ms / 1e9:7.1f} TFLOP/s")
+
+
+def child(arguments, timeout):
+    """Output of this program run with other arguments, or what went wrong."""
+    try:
+        done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return None, "it hangs"
+    return (done.stdout, None) if done.returncode == 0 else (done.stdout, (done.stderr.strip().splitlines() or ["?"])[-1][:300])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, a size")
+    parser.add_argument("--sizes", default="2048,4096,8192")
+    parser.add_argument("--check", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--mode", default="always", help=argparse.SUPPRESS)
+    parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--names", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.check is not None:
+        return check(CONFIGURATIONS[options.check], options.mode)
+    if options.measure:
+        return measure(options.measure, options.names.split(","), options.seconds)
+    start, right = time.monotonic(), []
+    jobs = [(i, mode) for i in range(len(CONFIGURATIONS)) for mode in ("always", "never")]
+    for i, mode in jobs:
+        text, error = child(["--check", str(i), "--mode", mode], 25)
+        found = json.loads(text.splitlines()[-1]) if not error and text else {}
+        print(f"{name_of(CONFIGURATIONS[i], mode):48} {error or ('right' if found['right'] else 'WRONG')}, error {found.get('worst')}", flush=True)
+        if found.get("right"):
+            right.append(name_of(CONFIGURATIONS[i], mode))
+        if time.monotonic() - start > 70:
+            print("no time for the other checks")
+            break
+    for size in options.sizes.split(","):
+        text, error = child(["--measure", size, "--names", ",".join(right), "--seconds", str(options.seconds)], 40)
+        print((text or "") + (f"  {size}: {error}" if error else ""), flush=True)
+        if time.monotonic() - start > 110:
+            break
+
+
+if __name__ == "__main__":
+    main()

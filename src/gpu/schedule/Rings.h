@@ -1,0 +1,27 @@
+// What the ways of fetching tiles ahead have in common: which loads feed products, the buffers of
+// several slots that their tiles go to, and how the loop's body reads a slot instead of a load.
+#pragma once
+#include "ir/ngpu/Dialect.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace nereid::gpu {
+
+bool isDot(mlir::Operation *op);
+
+/// Does a value reach a dot of this block through ops without effects or buffers?
+bool feedsDot(mlir::Value value, mlir::Block *body, unsigned depth = 0);
+
+/// A product whose result only goes to the next iteration need not end where it is issued.
+bool staysInFlight(ngpu::WgmmaOp product);
+
+/// A buffer of `slots` copies of `slot`.
+mlir::Value makeRing(mlir::OpBuilder &builder, mlir::Location loc, ngpu::BufferType slot,
+                     unsigned slots);
+
+/// What used the load uses slot `index` of `ring`, whose copies have type `type`; the load goes.
+/// The builder stands where the slot is there.
+void readFromSlot(mlir::OpBuilder &builder, mlir::Operation *load, ngpu::BufferType type,
+                  mlir::Value ring, mlir::Value index);
+
+} // namespace nereid::gpu

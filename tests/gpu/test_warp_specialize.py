@@ -1,0 +1,131 @@
+"""Loops that are divided between a warp that copies and warps that compute: their code assembles for sm_90a, without spills or advice; what
+cannot be divided says why. Needs no GPU. Results: tests/unit/nvidia/WarpSpecializeTest.cpp, benchmarks/gpu/warp_specialize.py."""
+
+import importlib.util
+import pathlib
+import re
+import subprocess
+
+import nereid
+import nereid.language as tl
+import pytest
+import torch
+from nereid.tools.tensor_descriptor import TensorDescriptor
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+_spec = importlib.util.spec_from_file_location("assemble_ptx", ROOT / "scripts" / "assemble_ptx.py")
+assemble_ptx = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(assemble_ptx)
+PTXAS = assemble_ptx.find_ptxas()
+needs_ptxas = pytest.mark.skipif(not PTXAS, reason="assembles with ptxas, which requirements-dev.txt installs")
+
+
+@nereid.jit
+def one_tile(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPECIALISE: tl.constexpr):
+    m, n = tl.program_id(0) * BM, tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in tl.range(0, K, BK, warp_specialize=SPECIALISE):
+        acc = tl.dot(a.load([m, k]), b.load([k, n]), acc)
+    c.store([m, n], acc.to(c.dtype))
+
+
+@nereid.jit
+def persistent(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPECIALISE: tl.constexpr):
+    for tile in tl.range(tl.program_id(0), 16, tl.num_programs(0), warp_specialize=SPECIALISE):
+        m, n = tile // 4 * BM, tile % 4 * BN
+        acc = tl.zeros((BM, BN), tl.float32)
+        for k in range(0, K, BK):
+            acc = tl.dot(a.load([m, k]), b.load([k, n]), acc)
+        c.store([m, n], acc.to(c.dtype))
+
+
+def compiled(kernel, *arguments, **options):
+    return kernel.run(*arguments, grid=(1, ), warmup=True, target="cuda:90", **options)
+
+
+def describe(dtype, block, shape=(4096, 4096)):
+    return TensorDescriptor.from_tensor(torch.empty(shape, dtype=dtype), list(block))
+
+
+def matmul(kernel, dtype, BM, BN, BK, specialise=True, out=None, **options):
+    return compiled(kernel, describe(dtype, (BM, BK)), describe(dtype, (BK, BN)), describe(out or dtype, (BM, BN)), 4096, BM=BM, BN=BN, BK=BK,
+                    SPECIALISE=specialise, **options)
+
+
+def assembled(ptx, tmp_path):
+    source = tmp_path / "kernel.ptx"
+    source.write_text(ptx)
+    return subprocess.run([PTXAS, "-v", "-arch=sm_90a", source, "-o", tmp_path / "kernel.cubin"], capture_output=True, text=True, check=True).stderr
+
+
+@needs_ptxas
+@pytest.mark.parametrize("kernel", [one_tile, persistent])
+@pytest.mark.parametrize("dtype, BM, BN, BK, num_warps, num_stages", [
+    (torch.float16, 128, 256, 64, 8, 3),
+    (torch.bfloat16, 128, 128, 64, 4, 4),
+    (torch.float16, 128, 128, 32, 8, 2),
+])
+def test_assembles_without_spills(kernel, dtype, BM, BN, BK, num_warps, num_stages, tmp_path, capfd):
+    found = matmul(kernel, dtype, BM, BN, BK, num_warps=num_warps, num_stages=num_stages)
+    assert capfd.readouterr().err == ""
+    ptx = found.asm["ptx"]
+    # Eight warps share registers with the producer's group of four; others keep what the assembler gives them.
+    assert ptx.count("setmaxnreg.inc") == ptx.count("setmaxnreg.dec") == (num_warps == 8)
+    assert f".reqntid {32 * (num_warps + (4 if num_warps == 8 else 1))}" in ptx
+    assert (".maxnreg" in ptx) == (num_warps == 8)
+    loop = found.asm["gpu"].split("ngpu.warp_specialize")[1].split("ngpu.part_yield")[0]
+    inner = loop[loop.index("ngpu.mbarrier_wait"):loop.index("ngpu.mbarrier_arrive")]
+    assert "ngpu.barrier" not in inner and "async" in inner
+    log = assembled(ptx, tmp_path)
+    assert "0 bytes spill stores" in log and not re.search("C75|Potential|warning", log), log
+
+
+def test_default_and_knob(monkeypatch):
+    divided = lambda kernel: "ngpu.warp_specialize" in kernel.asm["gpu"]
+    assert not divided(matmul(one_tile, torch.float16, 128, 128, 64, specialise=False))
+    assert divided(matmul(one_tile, torch.float16, 128, 128, 64))
+    monkeypatch.setattr(nereid.knobs.nereid, "warp_specialise", "never")
+    assert not divided(matmul(one_tile, torch.float16, 128, 128, 64))
+    monkeypatch.setattr(nereid.knobs.nereid, "warp_specialise", "always")
+    assert divided(matmul(one_tile, torch.float16, 128, 128, 64, specialise=False))
+
+
+def test_registers_of_the_author_stay():
+    ptx = matmul(one_tile, torch.float16, 128, 128, 64, num_warps=8, maxnreg=128).asm["ptx"]
+    assert "setmaxnreg" not in ptx and ".maxnreg 128" in ptx and f".reqntid {32 * 9}" in ptx
+
+
+def test_fewer_stages_where_memory_is_short(capfd):
+    kernel = matmul(one_tile, torch.float16, 128, 256, 64, num_warps=8, num_stages=6)
+    assert "ngpu.warp_specialize" in kernel.asm["gpu"] and kernel.metadata.shared <= 232448
+    assert "loops have 4 stages" in capfd.readouterr().err
+
+
+@nereid.jit
+def through_pointers(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows, columns, depth = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for k in tl.range(0, K, BK, warp_specialize=True):
+        acc = tl.dot(tl.load(a + rows[:, None] * K + k + depth[None, :]), b.load([k, 0]), acc)
+    tl.store(c + rows[:, None] * BN + columns[None, :], acc)
+
+
+@nereid.jit
+def in_place(a, b, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    for step in tl.range(0, 4, warp_specialize=True):
+        acc = tl.zeros((BM, BN), tl.float32)
+        for k in range(0, K, BK):
+            acc = tl.dot(a.load([0, k]), b.load([k, 0]), acc)
+        a.store([0, 0], acc.to(a.dtype))
+
+
+def test_why_not(capfd):
+    half, empty = torch.float16, torch.empty(1 << 16, dtype=torch.float16)
+    compiled(through_pointers, empty, describe(half, (64, 128)), torch.empty(1 << 16), 512, BM=64, BN=128, BK=64)
+    assert "a load through pointers feeds a product as well" in capfd.readouterr().err
+    compiled(in_place, describe(half, (64, 64)), describe(half, (64, 64)), 64, BM=64, BN=64, BK=64)
+    assert "a store before its loads may be to the same tensor" in capfd.readouterr().err
+    matmul(one_tile, half, 64, 64, 64, num_warps=2)
+    assert "it needs 4, 8, 12 or 16 warps that compute" in capfd.readouterr().err
+    matmul(persistent, half, 64, 64, 64, num_stages=1)
+    assert "it has one stage" in capfd.readouterr().err

@@ -1,0 +1,147 @@
+#include "CopyEngine.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace nereid::test {
+
+bool CopyEngine::knows(StringRef text) {
+  for (StringRef name : {"mbarrier.init", "mbarrier.inval", "mbarrier.arrive", "cp.async.bulk.",
+                         "setmaxnreg", "prefetch.tensormap"})
+    if (text.starts_with(name))
+      return true;
+  return false;
+}
+
+bool CopyEngine::completed(uint64_t barrier, uint64_t parity, std::string &wrong) const {
+  auto found = barriers.find(barrier);
+  if (found == barriers.end()) {
+    wrong = "a wait for what is no mbarrier, at byte " + std::to_string(barrier - sharedBase);
+    return false;
+  }
+  // The phase before the current one, of the other parity, has; before the first one, too.
+  return found->second.phase % 2 != parity;
+}
+
+void CopyEngine::settle(Barrier &barrier) {
+  if (barrier.pending || barrier.bytes)
+    return;
+  ++barrier.phase;
+  barrier.pending = barrier.count;
+}
+
+std::string CopyEngine::arrive(uint64_t at, int64_t count, int64_t bytes) {
+  auto found = barriers.find(at);
+  if (found == barriers.end())
+    return "an arrival at what is no mbarrier, at byte " + std::to_string(at - sharedBase);
+  Barrier &barrier = found->second;
+  barrier.bytes += bytes;
+  barrier.pending -= count;
+  if (barrier.pending < 0)
+    return "more arrivals than the mbarrier at byte " + std::to_string(at - sharedBase) +
+           " expects";
+  settle(barrier);
+  return "";
+}
+
+void CopyEngine::forBox(const SimulatedMap &map, uint64_t at, ArrayRef<int64_t> coords,
+                        function_ref<void(uint64_t, uint64_t)> each) const {
+  SmallVector<int64_t, 5> index(map.rank, 0);
+  uint64_t mask = map.swizzleBytes / 16 ? map.swizzleBytes / 16 - 1 : 0, offset = 0;
+  while (true) {
+    uint64_t from = map.base;
+    bool inside = true;
+    for (unsigned d = 0; d < map.rank; ++d) {
+      int64_t coord = coords[d] + index[d];
+      inside &= coord >= 0 && coord < map.sizes[d];
+      from += coord * map.strides[d];
+    }
+    for (int64_t byte = 0; byte < map.strides[0]; ++byte, ++offset) {
+      uint64_t place = at + offset;
+      place ^= (place >> 7 & mask) << 4;
+      each(place, inside ? from + byte : 0);
+    }
+    unsigned d = 0;
+    for (; d < map.rank && ++index[d] == map.box[d]; ++d)
+      index[d] = 0;
+    if (d == map.rank)
+      return;
+  }
+}
+
+std::string CopyEngine::run(StringRef text, function_ref<uint64_t(unsigned)> operand) {
+  auto last = [&] {
+    int64_t number = 0;
+    text.rsplit(", ").second.trim("; ").getAsInteger(10, number);
+    return number;
+  };
+  if (text.starts_with("mbarrier.init")) {
+    if (operand(0) % 8)
+      return "a misaligned mbarrier";
+    barriers[operand(0)] = {last(), last(), 0, 0};
+    return "";
+  }
+  if (text.starts_with("mbarrier.inval")) {
+    return barriers.erase(operand(0)) ? "" : "no mbarrier to end";
+  }
+  if (text.starts_with("mbarrier.arrive.expect_tx"))
+    return arrive(operand(0), 1, last());
+  if (text.starts_with("mbarrier.arrive"))
+    return arrive(operand(0), last(), 0);
+  if (!text.consume_front("cp.async.bulk.tensor."))
+    return ""; // groups of stores: these are done when they are issued
+  bool loads = text.contains(".shared::cluster.global");
+  if (!loads && !text.contains(".global.shared::cta"))
+    return "the simulator does not know: " + text.str();
+  unsigned rank = 0;
+  text.consumeInteger(10, rank);
+  const auto *map = reinterpret_cast<const SimulatedMap *>(operand(loads ? 1 : 0));
+  if (map->rank != rank)
+    return "a copy of another rank than its tensor map";
+  SmallVector<int64_t, 5> coords;
+  for (unsigned d = 0; d < rank; ++d)
+    coords.push_back(int32_t(operand((loads ? 3 : 2) + d)));
+  uint64_t at = operand(loads ? 0 : 1), begin = at - sharedBase, size = map->strides[0];
+  for (unsigned d = 0; d < rank; ++d)
+    size *= map->box[d];
+  if (at < sharedBase || begin + size > shared.size() || at % 128)
+    return "a box beyond shared memory or misaligned, at byte " + std::to_string(begin);
+  if (!loads) {
+    forBox(*map, at, coords, [&](uint64_t place, uint64_t to) {
+      if (to)
+        *reinterpret_cast<uint8_t *>(to) = shared[place - sharedBase];
+    });
+    return "";
+  }
+  ++copies;
+  if (onWrite)
+    if (std::string wrong = onWrite(begin, begin + size); !wrong.empty())
+      return wrong;
+  Copy copy{operand(2), {}};
+  forBox(*map, at, coords, [&](uint64_t place, uint64_t from) {
+    copy.bytes.push_back({place - sharedBase, from ? *reinterpret_cast<uint8_t *>(from) : 0});
+    shared[place - sharedBase] = 0x7f; // not a number, or a large one
+  });
+  underWay.push_back(std::move(copy));
+  return "";
+}
+
+bool CopyEngine::finishOne() {
+  if (underWay.empty())
+    return false;
+  Copy copy = std::move(underWay.front());
+  underWay.erase(underWay.begin());
+  for (auto [place, byte] : copy.bytes)
+    shared[place] = byte;
+  if (auto found = barriers.find(copy.barrier); found != barriers.end()) {
+    found->second.bytes -= int64_t(copy.bytes.size());
+    settle(found->second);
+  }
+  return true;
+}
+
+} // namespace nereid::test

@@ -1,0 +1,67 @@
+// What runs beside the simulated threads: mbarriers, and the engine that copies boxes of tensors.
+//
+// A copy to shared memory is over as late as it may be: when nobody else can go on. The bytes that
+// it will change are spoilt at once, so that who reads them too early, or still reads what was
+// there before, computes nonsense.
+#pragma once
+#include "llvm/ADT/StringRef.h"
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace nereid::test {
+
+/// A tensor map, which kernels have the address of. Innermost dimension first, strides in bytes
+/// (the first is the element's size).
+struct SimulatedMap {
+  unsigned rank = 0, swizzleBytes = 0;
+  uint64_t base = 0;
+  std::array<int64_t, 5> sizes = {}, strides = {}, box = {};
+};
+
+class CopyEngine {
+public:
+  CopyEngine(std::vector<uint8_t> &shared, uint64_t sharedBase)
+      : shared(shared), sharedBase(sharedBase) {}
+
+  /// Is this an instruction of the engine or of mbarriers that a thread does by itself?
+  static bool knows(llvm::StringRef text);
+  /// Is it a wait for an mbarrier?
+  static bool isWait(llvm::StringRef text) { return text.contains("mbarrier.try_wait"); }
+  /// Does it; empty, or what is wrong.
+  std::string run(llvm::StringRef text, llvm::function_ref<uint64_t(unsigned)> operand);
+  /// Has the phase of that parity completed? `wrong`: not an mbarrier.
+  bool completed(uint64_t barrier, uint64_t parity, std::string &wrong) const;
+  /// Ends the oldest copy under way; false: there is none.
+  bool finishOne();
+  /// Called with the bytes that a copy is going to change, from the start of shared memory on.
+  std::function<std::string(uint64_t begin, uint64_t end)> onWrite;
+
+  unsigned copies = 0; ///< boxes copied to shared memory
+
+private:
+  struct Barrier {
+    int64_t count = 0, pending = 0, bytes = 0;
+    unsigned phase = 0;
+  };
+  struct Copy {
+    uint64_t barrier = 0;
+    std::vector<std::pair<uint64_t, uint8_t>> bytes; ///< place and value
+  };
+  std::string arrive(uint64_t barrier, int64_t count, int64_t bytes);
+  void settle(Barrier &barrier);
+  /// Calls `each(byte of shared memory, address in global memory or 0)` for all bytes of a box.
+  void forBox(const SimulatedMap &map, uint64_t at, llvm::ArrayRef<int64_t> coords,
+              llvm::function_ref<void(uint64_t, uint64_t)> each) const;
+
+  std::vector<uint8_t> &shared;
+  uint64_t sharedBase;
+  std::map<uint64_t, Barrier> barriers;
+  std::vector<Copy> underWay;
+};
+
+} // namespace nereid::test
