@@ -3,7 +3,7 @@
 #include "CopyEngine.h"
 #include "WarpSimulator.h"
 
-#include "gpu/Pipeline.h"
+#include "gpu/pipeline/Pipeline.h"
 #include "gpu/schedule/PartitionWarps.h"
 #include "ir/ngpu/Dialect.h"
 #include "targets/nvidia/emit/Emitter.h"
