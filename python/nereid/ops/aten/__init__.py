@@ -3,4 +3,4 @@
 from .._declare import as_far_as_known
 
 with as_far_as_known():
-    from . import activation, attention, binary, copies, creation, halves, indexing, losses, pooling, products, random, reductions, rows, scans, sorting, ternary, unary  # noqa: F401
+    from . import activation, attention, binary, convolution, copies, creation, halves, indexing, losses, pooling, products, random, reductions, rows, scans, sorting, ternary, unary  # noqa: F401
