@@ -111,7 +111,7 @@ def convolve(out, x, w, bias, window):
     """Writes the convolution of x with w into `out`, whose elements share no memory with what is read.
 
     out: (n, channels, ...), x: (n, channels, ...), of any strides, `out` dense. w: (channels of out, channels of x in a group, ...), with `window.transposed` (channels of
-    x, channels of out in a group, ...). bias: a contiguous row of the channels of `out`, or None. All of one floating dtype and device, without sizes of 0.
+    x, channels of out in a group, ...). bias: a row of the channels of `out`, or None. All of one floating dtype and device, without sizes of 0.
     """
     groups = window.groups
     batch, channels, inner = x.shape[0], out.shape[1] // groups, x.shape[1] // groups
@@ -147,8 +147,8 @@ def convolve(out, x, w, bias, window):
     bp, bc = (tiles.n, tiles.m) if cut.last else (tiles.m, tiles.n)
     arguments = {
         "out": target, "x": x, "w": w, "bias": bias if parts == 1 else None, "batch": batch, "channels": channels, "inner": inner, "counts": counts,
-        "sizes": tuple(x.shape[2:]), "taps": window.taps, "motion": motion, "phases": None if motion is not None else window.phases(), "out_strides": out.stride(),
-        "x_strides": x.stride(), "w_strides": w.stride(), "part_stride": part_stride, "steps_of_part": each
+        "sizes": tuple(x.shape[2:]), "taps": window.taps, "motion": motion, "phases": None if motion is not None else window.phases(),
+        "bias_stride": 0 if bias is None else bias.stride(0), "out_strides": out.stride(), "x_strides": x.stride(), "w_strides": w.stride(), "part_stride": part_stride, "steps_of_part": each
     }
     constants = {
         "ACC": acc, "PRECISION": precision, "FLAT": flat, "WINDOW": window.taps if flat and motion is not None else None, "X_UNIT": x_unit, "W_UNIT": w_unit,
@@ -164,7 +164,7 @@ def convolve(out, x, w, bias, window):
 
 #: Sizes and strides on which it depends how many elements are loaded at once.
 _DIVISIBLE = ("channels", "inner", "out_strides", "x_strides", "w_strides")
-_STRIDES = ("out_strides", "x_strides", "w_strides", "y_strides", "part_stride")
+_STRIDES = ("out_strides", "x_strides", "w_strides", "y_strides", "bias_stride", "part_stride")
 
 
 def _integers(wide):
@@ -223,11 +223,11 @@ def _add_up(out, workspace, bias, parts, acc):
         sizes, strides, bias_strides = (1, 1, numel, parts), (0, 0, 1), (0, 0, 0)
     elif out.stride(1) == 1:
         channels = out.shape[1]
-        sizes, strides, bias_strides = (1, numel // channels, channels, parts), (0, channels, 1), (0, 0, 1)
+        sizes, strides, bias_strides = (1, numel // channels, channels, parts), (0, channels, 1), (0, 0, bias.stride(0))
     else:
         batch, channels = out.shape[:2]
         pixels = numel // (batch * channels)
-        sizes, strides, bias_strides = (batch, channels, pixels, parts), (channels * pixels, pixels, 1), (0, 1, 0)
+        sizes, strides, bias_strides = (batch, channels, pixels, parts), (channels * pixels, pixels, 1), (0, bias.stride(0), 0)
     products.add_up(out, workspace, bias, None, sizes, strides, bias_strides, acc, numbers, fixed)
 
 
@@ -260,13 +260,13 @@ def _as_product(out, x, w, bias):
     x = _dense_places(x)
     batch, inner, channels, pixels = x.shape[0], x.shape[1], out.shape[1], product(out.shape[2:])
     x_p, out_p = _collapsed(x), _collapsed(out)
-    precision = precision_of(x)
+    precision, bias_stride = precision_of(x), 0 if bias is None else bias.stride(0)
     if out.stride(1) == 1 and _merged(x, pixels, x_p) and _merged(out, pixels, out_p):
         products.multiply(out, x, w, bias, (1, batch * pixels, channels, inner),
-                          ((0, out_p, 1), (0, 0, x_p, x.stride(1)), (0, 0, w.stride(1), w.stride(0)), (0, 0, 1)), precision=precision)
+                          ((0, out_p, 1), (0, 0, x_p, x.stride(1)), (0, 0, w.stride(1), w.stride(0)), (0, 0, bias_stride)), precision=precision)
     else:
         products.multiply(out, w, x, bias, (batch, channels, pixels, inner),
-                          ((out.stride(0), out.stride(1), out_p), (0, 0, w.stride(0), w.stride(1)), (x.stride(0), 0, x.stride(1), x_p), (0, 1, 0)), precision=precision)
+                          ((out.stride(0), out.stride(1), out_p), (0, 0, w.stride(0), w.stride(1)), (x.stride(0), 0, x.stride(1), x_p), (0, bias_stride, 0)), precision=precision)
 
 
 def is_direct(groups, channels, inner):
@@ -291,7 +291,7 @@ def _direct(out, x, w, bias, window):
     arguments = {
         "out": out, "x": x, "w": w, "bias": bias, "batch": batch, "channels": channels, "in_group": channels // groups, "inner": x.shape[1] // groups,
         "counts": tuple(out.shape[2:]), "sizes": tuple(x.shape[2:]), "taps": window.taps, "motion": motion, "phases": None if motion is not None else window.phases(),
-        "out_strides": out.stride(), "x_strides": x.stride(), "w_strides": w.stride()
+        "bias_stride": 0 if bias is None else bias.stride(0), "out_strides": out.stride(), "x_strides": x.stride(), "w_strides": w.stride()
     }
     constants = {
         "ACC": _acc(x.dtype), "WINDOW": window.taps if motion is not None and taps <= 64 else None, "X_UNIT": x_unit, "OUT_UNIT": _unit(out), "LAST": cut.last,

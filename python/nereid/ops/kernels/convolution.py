@@ -170,7 +170,7 @@ def strided_places(places, first, stride):
 
 
 @nereid.jit
-def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, motion, phases, out_strides, x_strides, w_strides, part_stride, steps_of_part,
+def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, motion, phases, bias_stride, out_strides, x_strides, w_strides, part_stride, steps_of_part,
               ACC: tl.constexpr, PRECISION: tl.constexpr, FLAT: tl.constexpr, WINDOW: tl.constexpr, X_UNIT: tl.constexpr, W_UNIT: tl.constexpr,
               OUT_UNIT: tl.constexpr, LAST: tl.constexpr, ROWS: tl.constexpr, NEXT: tl.constexpr, IN_ORDER: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr):
     """Grid: (tiles of channels and pixels, groups, parts of the sum or phases).
@@ -263,7 +263,7 @@ def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, moti
         else:
             total = tl.dot(values, tl.trans(factors) if TURNED else factors, total, input_precision=PRECISION, out_dtype=ACC)
     if bias is not None:
-        total += tl.expand_dims(tl.load(bias + group * channels + c, mask=c_mask, other=0).to(ACC), K)
+        total += tl.expand_dims(tl.load(bias + (group * channels + c) * bias_stride, mask=c_mask, other=0).to(ACC), K)
     if phases is not None:
         out_places = strided_places(places, first_place, phases[0])
     else:
@@ -341,7 +341,7 @@ def correlate_weights(out, y, x, batch, channels, inner, counts, sizes, taps, mo
 
 
 @nereid.jit
-def direct(out, x, w, bias, batch, channels, in_group, inner, counts, sizes, taps, motion, phases, out_strides, x_strides, w_strides,
+def direct(out, x, w, bias, batch, channels, in_group, inner, counts, sizes, taps, motion, phases, bias_stride, out_strides, x_strides, w_strides,
            ACC: tl.constexpr, WINDOW: tl.constexpr, X_UNIT: tl.constexpr, OUT_UNIT: tl.constexpr, LAST: tl.constexpr, ROWS: tl.constexpr, NEXT: tl.constexpr,
            BP: tl.constexpr, BC: tl.constexpr):
     """The sum without products of tiles. Grid: (tiles of channels and pixels, phases).
@@ -382,7 +382,7 @@ def direct(out, x, w, bias, batch, channels, in_group, inner, counts, sizes, tap
                 js = split(j, WINDOW)[1]
                 total += tapped(x_c, w_c, at, js, js, tap, sizes, p_mask, c_mask, c_wide, x_strides, w_strides, ACC, X_UNIT, P, C)
     if bias is not None:
-        total += tl.expand_dims(tl.load(bias + c, mask=c_mask, other=0).to(ACC), C)
+        total += tl.expand_dims(tl.load(bias + c * bias_stride, mask=c_mask, other=0).to(ACC), C)
     if phases is not None:
         out_places = strided_places(places, first_place, phases[0])
     else:
