@@ -97,6 +97,11 @@ def _channels_wanted(x, inner, taps):
     return x.shape[-1] < 16 or x.stride(-1) != 1
 
 
+def _runs(x, window):
+    """Whether all taps of all pixels lie in `x`, and those of the last dimension are neighbours in memory, enough of them for 16 bytes: as in patches of images."""
+    return not window.transposed and not any(window.padding) and window.dilation[-1] == 1 and x.stride(-1) == 1 and window.taps[-1] * x.element_size() % 16 == 0
+
+
 def _split(w, window):
     """The weights as (g, k, c, ...): k channels of the result, c of what is convolved, of a view."""
     groups = window.groups
@@ -126,17 +131,20 @@ def convolve(out, x, w, bias, window):
     if _channels_wanted(x, inner, taps):
         x = _by_channels(x)
     x_unit = _unit(x)
-    flat = inner < 16 or x_unit != "c" and x.device.type == "cuda" and inner * taps <= 64
+    flat = inner < 16
     if not flat and taps > 1 and w.stride(2) != 1:
         copy = torch.empty((*w.shape[:2], *w.shape[3:], inner), dtype=w.dtype, device=w.device).permute(0, 1, w.dim() - 1, *range(2, w.dim() - 1))
         move(copy, w)
         w = copy
-    motion = window.motion()
+    motion, runs = window.motion(), flat and _runs(x, window)
     counts = tuple(out.shape[2:])
-    cut = _Cut(x.device, out, x_unit, window, motion)
+    cut = _Cut(x.device, out, x_unit != "c" and not runs, window, motion)
     precision = precision_of(x)
     tiles = _product_tiles(x.device, x.dtype, groups * cut.phases, cut.pixels // cut.phases, channels, inner * taps if flat else inner, 1 if flat else taps, precision,
                            cut.last, cut.rows)
+    bp, bc = (tiles.n, tiles.m) if cut.last else (tiles.m, tiles.n)
+    if flat and not runs and x.device.type == "cuda":  # each element has a place and a mask of its own, which take registers
+        bp, bc, tiles = min(bp, 128), min(bc, 128), dataclasses.replace(tiles, k=min(tiles.k, 32), warps=4, parts=1)
     steps = cdiv(inner * taps, tiles.k) if flat else cdiv(inner, tiles.k) * taps
     each = cdiv(steps, tiles.parts) if motion is not None else steps
     parts = cdiv(steps, each) if motion is not None else 1
@@ -144,7 +152,6 @@ def convolve(out, x, w, bias, window):
     target, part_stride = (out, 0) if parts == 1 else _workspace(out, parts, acc)
     natural = tuple([product(w.shape[d + 1:]) for d in range(2, w.dim())])
     w_unit = "flat" if flat and tuple(w.stride()[2:]) == natural else "c" if w.stride(2) == 1 else "k" if w.stride(1) == 1 else None
-    bp, bc = (tiles.n, tiles.m) if cut.last else (tiles.m, tiles.n)
     arguments = {
         "out": target, "x": x, "w": w, "bias": bias if parts == 1 else None, "batch": batch, "channels": channels, "inner": inner, "counts": counts,
         "sizes": tuple(x.shape[2:]), "taps": window.taps, "motion": motion, "phases": None if motion is not None else window.phases(),
@@ -152,18 +159,18 @@ def convolve(out, x, w, bias, window):
     }
     constants = {
         "ACC": acc, "PRECISION": precision, "FLAT": flat, "WINDOW": window.taps if flat and motion is not None else None, "X_UNIT": x_unit, "W_UNIT": w_unit,
-        "OUT_UNIT": _unit(out), "LAST": cut.last, "ROWS": cut.rows, "NEXT": motion is None or motion[0][-1] == 1, "IN_ORDER": x.device.type == "cpu", "BP": bp, "BC": bc,
-        "BK": tiles.k
+        "OUT_UNIT": _unit(out), "LAST": cut.last, "ROWS": cut.rows, "NEXT": motion is None or motion[0][-1] == 1, "RUNS": runs, "IN_ORDER": x.device.type == "cpu",
+        "BP": bp, "BC": bc, "BK": tiles.k
     }
     wide = _reach((x.shape, x.stride()), (out.shape, out.stride()), (w.shape, w.stride()), ((parts, ), (part_stride, )))
     grid = (cut.tiles(bp) * cdiv(channels, bc), groups, parts if motion is not None else cut.phases)
-    launch(kernels.correlate, grid, x.device, arguments, constants, _integers(wide), _DIVISIBLE, num_warps=tiles.warps, num_stages=tiles.stages)
+    launch(kernels.correlate, grid, x.device, arguments, constants, _integers(wide), tuple([name for name in _DIVISIBLE if name in arguments]) + (("motion", ) if runs else ()), num_warps=tiles.warps, num_stages=tiles.stages)
     if parts > 1:
         _add_up(out, target, bias, parts, acc)
 
 
 #: Sizes and strides on which it depends how many elements are loaded at once.
-_DIVISIBLE = ("channels", "inner", "out_strides", "x_strides", "w_strides")
+_DIVISIBLE = ("channels", "inner", "numel", "out_strides", "x_strides", "w_strides")
 _STRIDES = ("out_strides", "x_strides", "w_strides", "y_strides", "bias_stride", "part_stride")
 
 
@@ -179,14 +186,14 @@ class _Cut:
     last: pixels are the last dimension of tiles. rows: a tile lies in one row of the last dimension. phases: how many phases there are; pixels: of all phases.
     """
 
-    def __init__(self, device, out, x_unit, window, motion):
+    def __init__(self, device, out, last, window, motion):
         self.sizes = out.shape[0], *out.shape[2:]
         self.phases = product(window.stride) if motion is None else 1
         self.counts = (*self.sizes[:-1], ) if motion is not None else (self.sizes[0], *map(cdiv, self.sizes[1:-1], window.stride))
         self.row = self.sizes[-1] if motion is not None else cdiv(self.sizes[-1], window.stride[-1])
         self.outer = product(self.counts)
         self.pixels = self.outer * self.row * self.phases
-        self.last = x_unit != "c"
+        self.last = last
         # Blocks of pixels that are neighbours in memory are vectors only within a row.
         self.rows = self.last and self.row >= (16 if device.type == "cpu" else 48)
 
@@ -205,9 +212,8 @@ def _product_tiles(device, dtype, batches, pixels, channels, depth, times, preci
         return products.Tiles(block_m, block_n, step_up(depth, (16, 32, 64, 128)))
     cut = products.gpu_tiles(torch.cuda.get_device_properties(device).multi_processor_count, dtype, batches, m, n, depth * times, precision)
     sizes = [size for size in (cut.k, cut.k // 2, cut.k // 4) if size >= 16]
-    # The size of a tile along the summed dimension that pads it least, the larger of equal ones.
-    block_k = min(sizes, key=lambda size: (cdiv(depth, size) * size, -size))
-    return dataclasses.replace(cut, k=block_k)
+    # Tiles that pad the summed dimension little; each step costs as much as some places of it.
+    return dataclasses.replace(cut, k=min(sizes, key=lambda size: cdiv(depth, size) * (size + 24)))
 
 
 def _workspace(out, parts, acc):
@@ -278,16 +284,21 @@ def _direct_tiles(device, pixels, channels, last):
     """(block of pixels, block of channels)."""
     if device.type == "cpu":
         return (step_up(pixels, (16, 64)), step_up(channels, (1, 4))) if last else (step_up(pixels, (1, 4)), step_up(channels, (16, 64)))
-    return (step_up(pixels, (32, 128, 512)), step_up(channels, (1, 2)) if pixels >= 512 else step_up(channels, (1, 4, 8))) if last else \
+    return (step_up(pixels, (32, 64, 128, 256, 512)), step_up(channels, (1, 2, 4) if pixels > 128 else (1, 2, 4, 8))) if last else \
         (step_up(pixels, (4, 16)), step_up(channels, (16, 64)))
 
 
 def _direct(out, x, w, bias, window):
     groups, (batch, channels) = window.groups, out.shape[:2]
     x_unit, motion = _unit(x), window.motion()
-    cut = _Cut(x.device, out, x_unit, window, motion)
+    cut = _Cut(x.device, out, x_unit != "c", window, motion)
     bp, bc = _direct_tiles(x.device, cut.row if cut.rows else cut.pixels // cut.phases, channels, cut.last)
     taps = product(window.taps)
+    alone = groups == channels == x.shape[1]
+    if alone and not cut.last and w.stride(0) != 1 and x.device.type == "cuda":
+        copy = torch.empty((*w.shape[3:], groups), dtype=w.dtype, device=w.device).permute(w.dim() - 3, *range(w.dim() - 3)).unsqueeze(1).unsqueeze(1)
+        move(copy, w)
+        w = copy
     arguments = {
         "out": out, "x": x, "w": w, "bias": bias, "batch": batch, "channels": channels, "in_group": channels // groups, "inner": x.shape[1] // groups,
         "counts": tuple(out.shape[2:]), "sizes": tuple(x.shape[2:]), "taps": window.taps, "motion": motion, "phases": None if motion is not None else window.phases(),
@@ -295,10 +306,10 @@ def _direct(out, x, w, bias, window):
     }
     constants = {
         "ACC": _acc(x.dtype), "WINDOW": window.taps if motion is not None and taps <= 64 else None, "X_UNIT": x_unit, "OUT_UNIT": _unit(out), "LAST": cut.last,
-        "ROWS": cut.rows, "NEXT": motion is None or motion[0][-1] == 1, "BP": bp, "BC": bc
+        "ROWS": cut.rows, "NEXT": motion is None or motion[0][-1] == 1, "ALONE": alone, "W_UNIT": w.stride(0) == 1, "BP": bp, "BC": bc
     }
     wide = _reach((x.shape, x.stride()), (out.shape, out.stride()), (w.shape, w.stride()))
-    launch(kernels.direct, (cut.tiles(bp) * cdiv(channels, bc), cut.phases), x.device, arguments, constants, _integers(wide), _DIVISIBLE[:1] + _DIVISIBLE[2:4], num_warps=4)
+    launch(kernels.direct, (cut.tiles(bp) * cdiv(channels, bc), cut.phases), x.device, arguments, constants, _integers(wide), ("channels", "out_strides", "x_strides", "w_strides"), num_warps=4)
 
 
 def weigh(out, y, x, window):
@@ -327,6 +338,7 @@ def weigh(out, y, x, window):
         "x_strides": x.stride()
     }
     constants = {"ACC": acc, "Y_UNIT": y_unit, "X_UNIT": x_unit, "ROWS": rows, "NEXT": motion[0][-1] == 1}
+    divisible = (*_DIVISIBLE, "y_strides")
     if straight:
         last = x_unit != "c"
         weights = y.shape[1] * inner
@@ -334,24 +346,26 @@ def weigh(out, y, x, window):
         tiles = outer * cdiv(row, bp) if rows else cdiv(outer * row, bp)
         programs = cdiv(weights, bc) * taps
         parts = max(1, min(programs_wanted(device) // programs, tiles // 4, 64))
-        constants |= {"LAST": last, "BP": bp, "BC": bc}
+        constants |= {"LAST": last, "ALONE": channels == inner == 1, "BP": bp, "BC": bc}
         arguments |= {"numel": weights, "in_group": channels, "out_strides": out.stride()}
         kernel, grid, options = kernels.direct_weights, (cdiv(weights, bc), taps), {"num_warps": 4}
     else:
-        flat = inner < 16 or x_unit != "c" and inner * taps <= 64
+        flat = inner < 16
+        runs = flat and _runs(x, window)
         columns = inner * taps if flat else inner
         cut = _weight_tiles(device, x.dtype, groups * (1 if flat else taps), channels, columns, outer * row, row if rows else 0, precision_of(x))
         tiles = outer * cdiv(row, cut.k) if rows else cdiv(outer * row, cut.k)
         parts = cut.parts
-        constants |= {"PRECISION": precision_of(x), "FLAT": flat, "IN_ORDER": device.type == "cpu", "BM": cut.m, "BN": cut.n, "BK": cut.k}
+        constants |= {"PRECISION": precision_of(x), "FLAT": flat, "WINDOW": window.taps if flat else None, "RUNS": runs, "IN_ORDER": device.type == "cpu", "BM": cut.m, "BN": cut.n, "BK": cut.k}
         arguments |= {"channels": channels, "out_strides": (channels * out.stride(0), *out.stride())}
         kernel, grid = kernels.correlate_weights, (cdiv(channels, cut.m) * cdiv(columns, cut.n) * (1 if flat else taps), groups)
         options = {"num_warps": cut.warps, "num_stages": cut.stages}
+        divisible += ("motion", ) if runs else ()
     each = cdiv(tiles, parts)
     parts = cdiv(tiles, each)
     target, part_stride = (out, 0) if parts == 1 else _workspace(out, parts, acc)
     wide = _reach((x.shape, x.stride()), (y.shape, y.stride()), (out.shape, out.stride()), ((parts, ), (part_stride, )))
-    divisible = tuple([name for name in (*_DIVISIBLE, "y_strides") if name in arguments])
+    divisible = tuple([name for name in divisible if name in arguments])
     launch(kernel, (*grid, parts), device, arguments | {"out": target, "part_stride": part_stride, "steps_of_part": each}, constants, _integers(wide), divisible, **options)
     if parts > 1:
         _add_up(out, target, None, parts, acc)

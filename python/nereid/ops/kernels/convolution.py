@@ -172,7 +172,7 @@ def strided_places(places, first, stride):
 @nereid.jit
 def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, motion, phases, bias_stride, out_strides, x_strides, w_strides, part_stride, steps_of_part,
               ACC: tl.constexpr, PRECISION: tl.constexpr, FLAT: tl.constexpr, WINDOW: tl.constexpr, X_UNIT: tl.constexpr, W_UNIT: tl.constexpr,
-              OUT_UNIT: tl.constexpr, LAST: tl.constexpr, ROWS: tl.constexpr, NEXT: tl.constexpr, IN_ORDER: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr):
+              OUT_UNIT: tl.constexpr, LAST: tl.constexpr, ROWS: tl.constexpr, NEXT: tl.constexpr, RUNS: tl.constexpr, IN_ORDER: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr):
     """Grid: (tiles of channels and pixels, groups, parts of the sum or phases).
 
     out, x, w         pointers; bias: a pointer or None
@@ -185,6 +185,7 @@ def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, moti
     X_UNIT            which stride of `x` is 1: "c", that of the last dimension "p", or None; W_UNIT: "c", "k", "flat" (contiguous along (c, taps)) or None; OUT_UNIT: as X_UNIT
     LAST              tiles of the result are (channels, pixels), else (pixels, channels)
     ROWS              see `place_of`. NEXT: move is 1 in the last dimension
+    RUNS              all taps of all pixels lie in `x`, and those of the last dimension are neighbours there
     IN_ORDER          tiles of `w` are read in the order of memory and transposed afterwards: for CPUs
     """
     RANK: tl.constexpr = len(sizes)
@@ -235,16 +236,17 @@ def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, moti
             x_along = channel * x_c
             w_along = channel * w_c
         for d in tl.static_range(RANK):
-            if FLAT:
-                if ROWS and d < RANK - 1:
-                    q = tl.expand_dims(js[d] * tap[d] + at[d], K)
-                else:
-                    q = tl.expand_dims(at[d], P) + tl.expand_dims(js[d] * tap[d], K)
-                mask = mask & (q >= 0) & (q < sizes[d])
-            else:
-                q = at[d] + js[d] * tap[d]
+            along = js[d] * unit(tap[d], RUNS and d == RANK - 1)
+            if not FLAT:
+                q = at[d] + along
                 inside = inside & (q >= 0) & (q < sizes[d])
-            x_along = x_along + js[d] * tap[d] * unit(x_strides[2 + d], X_UNIT == "p" and d == RANK - 1)
+            elif not RUNS:
+                if ROWS and d < RANK - 1:
+                    q = tl.expand_dims(along + at[d], K)
+                else:
+                    q = tl.expand_dims(at[d], P) + tl.expand_dims(along, K)
+                mask = mask & (q >= 0) & (q < sizes[d])
+            x_along = x_along + along * unit(x_strides[2 + d], X_UNIT == "p" and d == RANK - 1)
             if phases is not None:
                 w_along = w_along + (first_tap[d] + js[d] * phases[4][d]) * w_strides[3 + d]
             else:
@@ -275,8 +277,8 @@ def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, moti
 
 @nereid.jit
 def correlate_weights(out, y, x, batch, channels, inner, counts, sizes, taps, motion, out_strides, y_strides, x_strides, part_stride, steps_of_part,
-                      ACC: tl.constexpr, PRECISION: tl.constexpr, FLAT: tl.constexpr, Y_UNIT: tl.constexpr, X_UNIT: tl.constexpr, ROWS: tl.constexpr,
-                      NEXT: tl.constexpr, IN_ORDER: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+                      ACC: tl.constexpr, PRECISION: tl.constexpr, FLAT: tl.constexpr, WINDOW: tl.constexpr, Y_UNIT: tl.constexpr, X_UNIT: tl.constexpr,
+                      ROWS: tl.constexpr, NEXT: tl.constexpr, RUNS: tl.constexpr, IN_ORDER: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """out[g, k, c, j] = sum over n and p of y[n, g, k, p] * x[n, g, c, q]. Grid: (tiles of k and of c (and taps), groups, parts of the pixels).
 
     counts: the sizes of `y`. out_strides: (g, k, c, ...); y_strides, x_strides: (n, channel, ...). FLAT: columns of tiles are (c, taps), else c for one tap.
@@ -284,11 +286,11 @@ def correlate_weights(out, y, x, batch, channels, inner, counts, sizes, taps, mo
     """
     RANK: tl.constexpr = len(sizes)
     Y_TURNED: tl.constexpr = IN_ORDER and Y_UNIT == "c"
-    X_TURNED: tl.constexpr = IN_ORDER and X_UNIT == "p" and NEXT
+    X_TURNED: tl.constexpr = IN_ORDER and X_UNIT == "p" and NEXT and not RUNS
     P: tl.constexpr = 0 if X_TURNED else 1  # the axis that blocks over pixels do not have in tiles of `x`
     N: tl.constexpr = 1 - P
     tap, start = motion[1], motion[2]
-    all_taps = product_of(taps)
+    all_taps = product_of(taps if WINDOW is None else WINDOW)
     columns = inner * all_taps if FLAT else inner
     tiles_n = tl.cdiv(columns, BN)
     group, part = tl.program_id(1), tl.program_id(2)
@@ -296,7 +298,7 @@ def correlate_weights(out, y, x, batch, channels, inner, counts, sizes, taps, mo
     column = pid % tiles_n * BN + tl.arange(0, BN)
     pid = pid // tiles_n
     if FLAT:
-        channel, js = split(column, taps)
+        channel, js = split(column, taps if WINDOW is None else WINDOW)
         row = pid * BM + tl.arange(0, BM)
     else:
         channel, js = column, split(pid % all_taps, taps)[1]
@@ -304,7 +306,7 @@ def correlate_weights(out, y, x, batch, channels, inner, counts, sizes, taps, mo
     row_mask, column_mask = row < channels, column < columns
     x_along, to = channel * unit(x_strides[1], X_UNIT == "c"), channel * out_strides[2]
     for d in tl.static_range(RANK):
-        x_along = x_along + js[d] * tap[d] * unit(x_strides[2 + d], X_UNIT == "p" and d == RANK - 1)
+        x_along = x_along + js[d] * unit(tap[d], RUNS and d == RANK - 1) * unit(x_strides[2 + d], X_UNIT == "p" and d == RANK - 1)
         to = to + js[d] * out_strides[3 + d]
     x_start = x + group * inner * x_strides[1]
     y_start = y + group * channels * y_strides[1]
@@ -317,7 +319,7 @@ def correlate_weights(out, y, x, batch, channels, inner, counts, sizes, taps, mo
         at = starts(places, motion[0], start, NEXT)
         y_offset = offset_of(n, places, y_strides, Y_UNIT == "p")
         mask = tl.expand_dims(p_mask, P) & tl.expand_dims(column_mask, N)
-        for d in tl.static_range(RANK):
+        for d in tl.static_range(0 if RUNS else RANK):
             if FLAT:
                 if ROWS and d < RANK - 1:
                     q = tl.expand_dims(js[d] * tap[d] + at[d], N)
@@ -343,11 +345,12 @@ def correlate_weights(out, y, x, batch, channels, inner, counts, sizes, taps, mo
 @nereid.jit
 def direct(out, x, w, bias, batch, channels, in_group, inner, counts, sizes, taps, motion, phases, bias_stride, out_strides, x_strides, w_strides,
            ACC: tl.constexpr, WINDOW: tl.constexpr, X_UNIT: tl.constexpr, OUT_UNIT: tl.constexpr, LAST: tl.constexpr, ROWS: tl.constexpr, NEXT: tl.constexpr,
-           BP: tl.constexpr, BC: tl.constexpr):
+           ALONE: tl.constexpr, W_UNIT: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr):
     """The sum without products of tiles. Grid: (tiles of channels and pixels, phases).
 
     channels: of the result in all groups, in_group: in one. w_strides: (g, k, c, ...). WINDOW: `taps` as constants, over which the loop is
-    unrolled, or None. Other arguments: as for `correlate`.
+    unrolled, or None. ALONE: groups have one channel of the result and one of `x`.
+    W_UNIT: then the stride of `w` along them is 1. Other arguments: as for `correlate`.
     """
     RANK: tl.constexpr = len(sizes)
     P: tl.constexpr = 0 if LAST else 1
@@ -367,8 +370,8 @@ def direct(out, x, w, bias, batch, channels, in_group, inner, counts, sizes, tap
     c_wide, p_wide = tl.expand_dims(c_mask, C), tl.expand_dims(p_mask, P)
     total = tl.zeros((BC, BP) if LAST else (BP, BC), ACC)
     for channel in range(inner):
-        x_c = x + (x_offset + tl.expand_dims((c // in_group * inner + channel) * unit(x_strides[1], X_UNIT == "c"), C))
-        w_c = w + (c // in_group * w_strides[0] + c % in_group * w_strides[1] + channel * w_strides[2])
+        x_c = x + (x_offset + tl.expand_dims((c if ALONE else c // in_group * inner + channel) * unit(x_strides[1], X_UNIT == "c"), C))
+        w_c = w + (c * unit(w_strides[0], W_UNIT) if ALONE else c // in_group * w_strides[0] + c % in_group * w_strides[1] + channel * w_strides[2])
         if WINDOW is None:
             for j in range(product_of(its_taps)):
                 js = split(j, its_taps)[1]
@@ -406,7 +409,8 @@ def tapped(x, w, at, js, its, tap, sizes, p_mask, c_mask, c_wide, x_strides, w_s
 
 @nereid.jit
 def direct_weights(out, y, x, batch, numel, in_group, inner, counts, sizes, taps, motion, out_strides, y_strides, x_strides, part_stride, steps_of_part,
-                   ACC: tl.constexpr, Y_UNIT: tl.constexpr, X_UNIT: tl.constexpr, LAST: tl.constexpr, ROWS: tl.constexpr, NEXT: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr):
+                   ACC: tl.constexpr, Y_UNIT: tl.constexpr, X_UNIT: tl.constexpr, LAST: tl.constexpr, ROWS: tl.constexpr, NEXT: tl.constexpr, ALONE: tl.constexpr, BP: tl.constexpr,
+                   BC: tl.constexpr):
     """The gradient of the weights without products of tiles. Grid: (tiles of weights, taps, parts of the pixels).
 
     numel: how many weights a tap has in all groups, in the order (channel of `y`, c). out_strides: (channel of `y`, c, ...). Other arguments: as for `direct` and
@@ -420,8 +424,8 @@ def direct_weights(out, y, x, batch, numel, in_group, inner, counts, sizes, taps
     e = tl.program_id(0) * BC + tl.arange(0, BC)
     js = split(tl.program_id(1), taps)[1]
     e_mask = e < numel
-    k, c = e // inner, e % inner
-    y_along, x_along = k * unit(y_strides[1], Y_UNIT == "c"), (k // in_group * inner + c) * unit(x_strides[1], X_UNIT == "c")
+    k, c = (e, 0) if ALONE else (e // inner, e % inner)
+    y_along, x_along = k * unit(y_strides[1], Y_UNIT == "c"), (e if ALONE else k // in_group * inner + c) * unit(x_strides[1], X_UNIT == "c")
     to = k * out_strides[0] + c * out_strides[1]
     for d in tl.static_range(RANK):
         x_along = x_along + js[d] * tap[d] * unit(x_strides[2 + d], X_UNIT == "p" and d == RANK - 1)
