@@ -71,8 +71,8 @@ def _unit(tensor):
 
 
 def _reach(*views):
-    """Whether offsets of (sizes, strides) take 64 bits. Places beside a tensor, in its padding and in the last tile, count."""
-    return max(sum((size + 1024) * abs(stride) for size, stride in zip(sizes, strides)) for sizes, strides in views) > NARROW
+    """Whether offsets of (sizes, strides) take 64 bits. Those of places beside a tensor, which are not read, may wrap."""
+    return max(sum((size - 1) * abs(stride) for size, stride in zip(sizes, strides)) for sizes, strides in views) > NARROW
 
 
 def _acc(dtype):
@@ -88,13 +88,14 @@ def _by_channels(tensor):
     return copy
 
 
-def _channels_wanted(x, inner, taps):
-    """Whether tiles are to be read along channels, from a copy if need be: matrix units of GPUs take 16 bytes at once, and on CPUs short rows are no vectors."""
+def _channels_wanted(x, inner, stride):
+    """Whether tiles are to be read along channels, from a copy if need be: matrix units of GPUs take 16 bytes at once, and on CPUs short rows and those of which only
+    every second place is read (stride) are no vectors."""
     if x.stride(1) == 1 or inner < 16:
         return False
     if x.device.type == "cuda":
         return x.element_size() <= 4
-    return x.shape[-1] < 16 or x.stride(-1) != 1
+    return x.shape[-1] < 16 or x.stride(-1) != 1 or stride > 1
 
 
 def _runs(x, window):
@@ -128,14 +129,12 @@ def convolve(out, x, w, bias, window):
         _direct(out, x, w, bias, window)
         return
     taps = product(window.taps)
-    if _channels_wanted(x, inner, taps):
+    if _channels_wanted(x, inner, 1 if window.transposed else window.stride[-1]):
         x = _by_channels(x)
     x_unit = _unit(x)
     flat = inner < 16
-    if not flat and taps > 1 and w.stride(2) != 1:
-        copy = torch.empty((*w.shape[:2], *w.shape[3:], inner), dtype=w.dtype, device=w.device).permute(0, 1, w.dim() - 1, *range(2, w.dim() - 1))
-        move(copy, w)
-        w = copy
+    if not flat and taps > 1:
+        w = _ordered(w, 1 if x.device.type == "cpu" and x_unit == "c" else 2)
     motion, runs = window.motion(), flat and _runs(x, window)
     counts = tuple(out.shape[2:])
     cut = _Cut(x.device, out, x_unit != "c" and not runs, window, motion)
@@ -162,11 +161,22 @@ def convolve(out, x, w, bias, window):
         "OUT_UNIT": _unit(out), "LAST": cut.last, "ROWS": cut.rows, "NEXT": motion is None or motion[0][-1] == 1, "RUNS": runs, "IN_ORDER": x.device.type == "cpu",
         "BP": bp, "BC": bc, "BK": tiles.k
     }
-    wide = _reach((x.shape, x.stride()), (out.shape, out.stride()), (w.shape, w.stride()), ((parts, ), (part_stride, )))
+    wide = _reach((x.shape, x.stride()), (out.shape, out.stride()), (w.shape, w.stride()), ((parts + 1, ), (part_stride, )))
     grid = (cut.tiles(bp) * cdiv(channels, bc), groups, parts if motion is not None else cut.phases)
     launch(kernels.correlate, grid, x.device, arguments, constants, _integers(wide), tuple([name for name in _DIVISIBLE if name in arguments]) + (("motion", ) if runs else ()), num_warps=tiles.warps, num_stages=tiles.stages)
     if parts > 1:
         _add_up(out, target, bias, parts, acc)
+
+
+def _ordered(w, dim):
+    """Weights (g, k, c, ...) whose stride along a dimension is 1: themselves, or a copy."""
+    if w.stride(dim) == 1:
+        return w
+    order = [*(d for d in range(w.dim()) if d not in (1, 2)), 3 - dim, dim]
+    copy = torch.empty([w.shape[d] for d in order], dtype=w.dtype, device=w.device)
+    copy = copy.permute([order.index(d) for d in range(w.dim())])
+    move(copy, w)
+    return copy
 
 
 #: Sizes and strides on which it depends how many elements are loaded at once.
@@ -183,10 +193,10 @@ def _integers(wide):
 class _Cut:
     """How the pixels of a result, all (n, place), are cut into tiles.
 
-    last: pixels are the last dimension of tiles. rows: a tile lies in one row of the last dimension. phases: how many phases there are; pixels: of all phases.
+    last: pixels are the last dimension of tiles. direct: these are no tiles of a product. rows: a tile lies in one row of the last dimension. phases: how many phases there are; pixels: of all phases.
     """
 
-    def __init__(self, device, out, last, window, motion):
+    def __init__(self, device, out, last, window, motion, direct=False):
         self.sizes = out.shape[0], *out.shape[2:]
         self.phases = product(window.stride) if motion is None else 1
         self.counts = (*self.sizes[:-1], ) if motion is not None else (self.sizes[0], *map(cdiv, self.sizes[1:-1], window.stride))
@@ -195,7 +205,7 @@ class _Cut:
         self.pixels = self.outer * self.row * self.phases
         self.last = last
         # Blocks of pixels that are neighbours in memory are vectors only within a row.
-        self.rows = self.last and self.row >= (16 if device.type == "cpu" else 48)
+        self.rows = (self.last or direct and device.type == "cpu") and self.row >= (16 if device.type == "cpu" else 48)
 
     def tiles(self, size):
         return self.outer * cdiv(self.row, size) if self.rows else cdiv(self.outer * self.row, size)
@@ -209,7 +219,7 @@ def _product_tiles(device, dtype, batches, pixels, channels, depth, times, preci
     m, n = (channels, pixels) if last else (pixels, channels)
     if device.type == "cpu":
         block_m, block_n = step_up(m, (4, 8, 16, 32, 64)), step_up(n, (16, 32, 64))
-        return products.Tiles(block_m, block_n, step_up(depth, (16, 32, 64, 128)))
+        return products.Tiles(block_m, block_n, min((16, 32, 64, 128), key=lambda size: cdiv(depth, size) * (size + 16)))
     cut = products.gpu_tiles(torch.cuda.get_device_properties(device).multi_processor_count, dtype, batches, m, n, depth * times, precision)
     sizes = [size for size in (cut.k, cut.k // 2, cut.k // 4) if size >= 16]
     # Tiles that pad the summed dimension little; each step costs as much as some places of it.
@@ -283,7 +293,9 @@ def is_direct(groups, channels, inner):
 def _direct_tiles(device, pixels, channels, last):
     """(block of pixels, block of channels)."""
     if device.type == "cpu":
-        return (step_up(pixels, (16, 64)), step_up(channels, (1, 4))) if last else (step_up(pixels, (1, 4)), step_up(channels, (16, 64)))
+        if last:
+            return step_up(pixels, (16, 32, 64, 128, 256)), step_up(channels, (1, 4))
+        return step_up(pixels, (1, 4, 16)), min((16, 32, 64), key=lambda size: cdiv(channels, size) * (size + 8))
     return (step_up(pixels, (32, 64, 128, 256, 512)), step_up(channels, (1, 2, 4) if pixels > 128 else (1, 2, 4, 8))) if last else \
         (step_up(pixels, (4, 16)), step_up(channels, (16, 64)))
 
@@ -291,11 +303,11 @@ def _direct_tiles(device, pixels, channels, last):
 def _direct(out, x, w, bias, window):
     groups, (batch, channels) = window.groups, out.shape[:2]
     x_unit, motion = _unit(x), window.motion()
-    cut = _Cut(x.device, out, x_unit != "c", window, motion)
+    cut = _Cut(x.device, out, x_unit != "c", window, motion, True)
     bp, bc = _direct_tiles(x.device, cut.row if cut.rows else cut.pixels // cut.phases, channels, cut.last)
     taps = product(window.taps)
     alone = groups == channels == x.shape[1]
-    if alone and not cut.last and w.stride(0) != 1 and x.device.type == "cuda":
+    if alone and not cut.last and w.stride(0) != 1:
         copy = torch.empty((*w.shape[3:], groups), dtype=w.dtype, device=w.device).permute(w.dim() - 3, *range(w.dim() - 3)).unsqueeze(1).unsqueeze(1)
         move(copy, w)
         w = copy
@@ -326,7 +338,7 @@ def weigh(out, y, x, window):
     acc, device, motion = _acc(x.dtype), x.device, window.motion()
     counts = tuple(y.shape[2:])
     straight = is_direct(groups, channels, inner)
-    if not straight and _channels_wanted(x, inner, taps):
+    if not straight and _channels_wanted(x, inner, window.stride[-1]):
         x = _by_channels(x)
     if not straight and _channels_wanted(y, channels, 1) and (device.type == "cuda" or _unit(x) == "c"):
         y = _by_channels(y)
@@ -342,7 +354,7 @@ def weigh(out, y, x, window):
     if straight:
         last = x_unit != "c"
         weights = y.shape[1] * inner
-        bp, bc = ((step_up(row if rows else outer * row, (32, 256)), step_up(weights, (1, 4))) if last else (step_up(outer * row, (4, 16)), step_up(weights, (16, 64))))
+        bp, bc = ((step_up(row if rows else outer * row, (16, 32, 64, 128, 256)), step_up(weights, (1, 4))) if last else (step_up(outer * row, (4, 16)), step_up(weights, (16, 64))))
         tiles = outer * cdiv(row, bp) if rows else cdiv(outer * row, bp)
         programs = cdiv(weights, bc) * taps
         parts = max(1, min(programs_wanted(device) // programs, tiles // 4, 64))
@@ -364,7 +376,7 @@ def weigh(out, y, x, window):
     each = cdiv(tiles, parts)
     parts = cdiv(tiles, each)
     target, part_stride = (out, 0) if parts == 1 else _workspace(out, parts, acc)
-    wide = _reach((x.shape, x.stride()), (y.shape, y.stride()), (out.shape, out.stride()), ((parts, ), (part_stride, )))
+    wide = _reach((x.shape, x.stride()), (y.shape, y.stride()), (out.shape, out.stride()), ((parts + 1, ), (part_stride, )))
     divisible = tuple([name for name in divisible if name in arguments])
     launch(kernel, (*grid, parts), device, arguments | {"out": target, "part_stride": part_stride, "steps_of_part": each}, constants, _integers(wide), divisible, **options)
     if parts > 1:
@@ -374,7 +386,8 @@ def weigh(out, y, x, window):
 def _weight_tiles(device, dtype, batches, m, n, pixels, row, precision):
     """`products.Tiles` of the gradient of weights: the summed dimension is long, and parts of it fill the machine. row: how many pixels a tile may have, or 0."""
     if device.type == "cpu":
-        block_m, block_n, block_k = step_up(m, (4, 8, 16, 32, 64)), step_up(n, (16, 32, 64)), step_up(row or pixels, (16, 32, 64))
+        block_m, block_n = step_up(m, (4, 8, 16, 32, 64)), step_up(n, (16, 32, 64))
+        block_k = min((16, 32, 64), key=lambda size: cdiv(row or pixels, size) * (size + 16))
         programs = batches * cdiv(m, block_m) * cdiv(n, block_n)
         return products.Tiles(block_m, block_n, block_k, max(1, min(8 // programs, pixels // (4 * block_k))))
     cut = products.gpu_tiles(torch.cuda.get_device_properties(device).multi_processor_count, dtype, batches, m, n, pixels, precision)
