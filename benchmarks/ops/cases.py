@@ -90,6 +90,50 @@ def moves(device, dtype, shape):
             "sort": lambda: x.sort(1), "topk": lambda: x.topk(min(50, shape[1]), 1), "roll": lambda: x.roll(1, 1)}
 
 
+#: name: (shape of x without the batch, shape of the weights, options, batch on a GPU). ResNet-50, its first layer, ConvNeXt and MobileNet (depthwise), ResNeXt, ViT's patches,
+#: UNet (3x3, up), Whisper's two, Mamba, a 3-D UNet.
+CONVOLUTIONS = {
+    "3x3 64@56": ((64, 56, 56), (64, 64, 3, 3), {"padding": 1}, 64), "3x3 128@28": ((128, 28, 28), (128, 128, 3, 3), {"padding": 1}, 64),
+    "3x3 256@14": ((256, 14, 14), (256, 256, 3, 3), {"padding": 1}, 64), "3x3 512@7": ((512, 7, 7), (512, 512, 3, 3), {"padding": 1}, 64),
+    "3x3 128@56/2": ((128, 56, 56), (128, 128, 3, 3), {"padding": 1, "stride": 2}, 64), "1x1 64-256@56": ((64, 56, 56), (256, 64, 1, 1), {}, 64),
+    "1x1 1024-256@14": ((1024, 14, 14), (256, 1024, 1, 1), {}, 64), "1x1 256-512@56/2": ((256, 56, 56), (512, 256, 1, 1), {"stride": 2}, 64),
+    "7x7 3-64@224/2": ((3, 224, 224), (64, 3, 7, 7), {"padding": 3, "stride": 2}, 64), "depthwise 7x7 96@56": ((96, 56, 56), (96, 1, 7, 7), {"padding": 3, "groups": 96}, 64),
+    "depthwise 3x3 192@28": ((192, 28, 28), (192, 1, 3, 3), {"padding": 1, "groups": 192}, 64),
+    "groups 32 3x3 128@56": ((128, 56, 56), (128, 4, 3, 3), {"padding": 1, "groups": 32}, 64), "patches 16 3-768@224": ((3, 224, 224), (768, 3, 16, 16), {"stride": 16}, 64),
+    "3x3 320@64": ((320, 64, 64), (320, 320, 3, 3), {"padding": 1}, 4), "3x3 1280@16": ((1280, 16, 16), (1280, 1280, 3, 3), {"padding": 1}, 4),
+    "up 2x2 256-128@64": ((256, 64, 64), (256, 128, 2, 2), {"stride": 2, "transposed": True}, 4), "1d 3 80-768@3000": ((80, 3000), (768, 80, 3), {"padding": 1}, 8),
+    "1d 3 768@3000/2": ((768, 3000), (768, 768, 3), {"padding": 1, "stride": 2}, 8), "1d causal 4 5120@2048": ((5120, 2048), (5120, 1, 4), {"padding": 3, "groups": 5120}, 4),
+    "3d 3 32-64@32": ((32, 32, 32, 32), (64, 32, 3, 3, 3), {"padding": 1}, 2),
+}
+
+
+def convolutions(device, dtype, shape):
+    """Contiguous and, of planes, channels-last tensors: the result, and the gradients of the input and of the weights. The second of FEW stands for batches of one."""
+    if shape not in FEW:
+        return {}
+    cases = {}
+    for name, (x_shape, w_shape, options, batch) in CONVOLUTIONS.items():
+        rank, batch = len(x_shape) - 1, batch if shape == FEW[0] else 1
+        stride, padding, groups, transposed = ([options.get("stride", 1)] * rank, [options.get("padding", 0)] * rank, options.get("groups", 1),
+                                               options.get("transposed", False))
+        more = (stride, padding, [1] * rank, transposed, [0] * rank, groups)
+        x, w = torch.randn(batch, *x_shape, device=device).to(dtype), (torch.randn(w_shape, device=device) / w_shape[1] ** 0.5).to(dtype)
+        bias = torch.randn(w_shape[1] if transposed else w_shape[0], device=device).to(dtype)
+        for layout in ("", " channels-last") if rank == 2 else ("", ):
+            if layout:
+                x, w = x.contiguous(memory_format=torch.channels_last), w.contiguous(memory_format=torch.channels_last)
+            y = torch.ops.aten.convolution(x, w, bias, *more)
+
+            def backward(mask, x=x, w=w, y=y, more=more):
+                return torch.ops.aten.convolution_backward(y, x, w, None, *more, mask)
+
+            cases[name + layout] = lambda x=x, w=w, bias=bias, more=more: torch.ops.aten.convolution(x, w, bias, *more)
+            if x_shape[0] != 3:
+                cases[f"{name}{layout} input"] = lambda backward=backward: backward([True, False, False])
+            cases[f"{name}{layout} weights"] = lambda backward=backward: backward([False, True, False])
+    return cases
+
+
 def every(device, dtype, shape):
     """One functional call of each pointwise operator, reduction and scan, made from its schema."""
     if shape not in FEW:
@@ -145,4 +189,4 @@ def _call(operator, form, device, dtype, shape):
     return call
 
 
-FAMILIES = {"pointwise": pointwise, "reductions": reductions, "scans": scans, "rows": rows, "products": products, "attention": attention, "moves": moves, "every": every}
+FAMILIES = {"pointwise": pointwise, "reductions": reductions, "scans": scans, "rows": rows, "products": products, "attention": attention, "convolutions": convolutions, "moves": moves, "every": every}

@@ -27,7 +27,10 @@ from nereid.ops import _register, _routes
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "gpu"))
 
 class OnCpu:
-    """As measure.Bench, on the host."""
+    """As measure.Bench, on the host. clock: what counts the seconds of a call."""
+
+    def __init__(self, clock=time.perf_counter):
+        self.clock = clock
 
     def pairs(self, calls, seconds):
         readings, end = [[], []], time.monotonic() + seconds
@@ -36,9 +39,9 @@ class OnCpu:
                 context, call = calls[which]
                 with context():
                     call()
-                    start = time.perf_counter()
+                    start = self.clock()
                     call()
-                    readings[which].append((time.perf_counter() - start) * 1000)
+                    readings[which].append((self.clock() - start) * 1000)
         return [statistics.median(values) for values in readings], statistics.median(a / b for a, b in zip(*readings)), len(readings[0])
 
 
@@ -113,12 +116,17 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--routes", type=pathlib.Path)
     parser.add_argument("--routed", action="store_true")
+    parser.add_argument("--one-thread", action="store_true", help="on the CPU: one thread, and its processor time: on a machine that others use, too")
     parser.add_argument("--flag-gems", action="store_true", help="also flag-gems, on the Triton that is installed")
     options = parser.parse_args()
     only = options.only and options.only.split(",")
     if options.device == "cuda":
         from measure import Bench
         bench = Bench()
+    elif options.one_thread:
+        nereid.knobs.nereid.cpu_threads = 1
+        torch.set_num_threads(1)
+        bench = OnCpu(time.process_time)
     else:
         bench = OnCpu()
     gems = flag_gems() if options.flag_gems else None

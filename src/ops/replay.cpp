@@ -18,7 +18,11 @@ enum Tag : int64_t { Nothing, Tensor, Wrapped, Int, Double, Bool, String, List, 
 int64_t modes() {
   at::Context &context = at::globalContext();
   return int64_t(c10::get_default_dtype_as_scalartype()) |
-         int64_t(context.deterministicAlgorithms()) << 8 | int64_t(context.allowTF32CuBLAS()) << 9;
+         int64_t(context.deterministicAlgorithms()) << 8 | int64_t(context.allowTF32CuBLAS()) << 9 |
+         int64_t(context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV) ==
+                 at::Float32Precision::TF32)
+             << 10 |
+         int64_t(context.userEnabledCuDNN()) << 11 | int64_t(context.userEnabledMkldnn()) << 12;
 }
 
 uint64_t mixed(at::ArrayRef<int64_t> words) {

@@ -153,13 +153,13 @@ def fp32_precision(device):
     return "tf32" if device.type == "cuda" and torch.backends.cuda.matmul.fp32_precision == "tf32" else "ieee"
 
 
-def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, outer=1, residual=None, saved=None):
+def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, outer=1, residual=None, saved=None, precision=None):
     """Writes out[b, m, n] = activation(alpha * sum over o, k of a[b, o, m, k] * b[b, o, k, n] + beta * bias[b, m, n]) + residual[m, n].
 
     out, a, b, bias: tensors of one device, bias or None; a and b of one dtype. sizes: (batches, m, n, k), outer: that of o; none of batches, m, n is 0.
     strides: of out (batch, m, n), a (batch, o, m, k), b (batch, o, k, n), bias (batch, m, n), 0 where they are broadcast. alpha, beta: numbers.
     activation: None, "relu", "gelu", "gelu_tanh", "silu". residual: a matrix or None; saved: None, or a tensor with the strides of `out` into which goes what the
-    activation is applied to; both for floats and one batch only. `out` shares no memory with a and b, and with bias only the same elements.
+    activation is applied to; both for floats and one batch only. precision: of fp32, "ieee" or "tf32"; None: as PyTorch's settings for products say. `out` shares no memory with a and b, and with bias only the same elements.
     """
     batches, m, n, k = sizes
     out_strides, a_strides, b_strides, bias_strides = strides
@@ -187,7 +187,10 @@ def multiply(out, a, b, bias, sizes, strides, alpha=1, beta=1, activation=None, 
         _integers(out, a, b, bias, sizes, strides, bias_strides, k, outer, numbers, fixed)
         return
     a_unit, b_unit = ("k" if a_strides[3] == 1 else "m" if a_strides[2] == 1 else None), ("n" if b_strides[3] == 1 else "k" if b_strides[2] == 1 else None)
-    precision = fp32_precision(a.device) if a.dtype == torch.float32 else "ieee"
+    if a.dtype != torch.float32:
+        precision = "ieee"
+    elif precision is None:
+        precision = fp32_precision(a.device)
     cut = tiles(a.device, a.dtype, batches, m, n, k * outer, precision)
     steps = cdiv(k, cut.k) * outer
     each = max(1, cdiv(steps, cut.parts))

@@ -44,9 +44,9 @@ namespace {
 struct RegisterSplit {
   int32_t consumer, producer;
 };
-///
 /// One group keeps what the assembler gives it: launched with the 128 registers that 216 and 40
-/// need, blocks of 128x128 were 4.5 times slower on an H200 than without. Zeros: no `setmaxnreg`.
+/// need, blocks of 128x128 were 4.5 times slower than without (docs/warp-specialisation.md). Zeros:
+/// no `setmaxnreg`.
 constexpr RegisterSplit registerSplits[] = {{}, {0, 0}, {232, 40}, {0, 0}, {0, 0}};
 
 /// Stores, and what else no load may pass unless it is known to be of other memory.

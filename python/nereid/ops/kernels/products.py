@@ -210,8 +210,8 @@ def product(out, a, b, bias, extra, parts, alpha, beta, m_size, n_size, k_size, 
             outer, inner = position // k_tiles, position % k_tiles
             k_first = inner.to(tl.int64) * BK
             left = k_known - inner * BK
-            x = loaded(a_place + (outer.to(tl.int64) * a_strides[1] + k_first * a_k), row_mask, k_of_a < left, EVEN & 1 == 0, EVEN & 4 == 0)
-            y = loaded(b_place + (outer.to(tl.int64) * b_strides[1] + k_first * b_k), k_of_b < left, column_mask, EVEN & 4 == 0, EVEN & 2 == 0)
+            x = loaded(a_place + (outer.to(tl.int64) * hinted(a_strides[1], ALIGNED & 1 != 0, MULTIPLE) + k_first * a_k), row_mask, k_of_a < left, EVEN & 1 == 0, EVEN & 4 == 0)
+            y = loaded(b_place + (outer.to(tl.int64) * hinted(b_strides[1], ALIGNED & 2 != 0, MULTIPLE) + k_first * b_k), k_of_b < left, column_mask, EVEN & 4 == 0, EVEN & 2 == 0)
             total = multiplied(x, y, total, A_TRANSPOSED, B_TRANSPOSED, OPERAND, PRECISION)
     else:
         a_place += first.to(tl.int64) * BK * a_k

@@ -1,0 +1,404 @@
+"""Convolutions: the host side of `kernels/convolution.py`, and how their launches are cut.
+
+`convolve` computes a convolution, or with `Window.transposed` a transposed one, which is the gradient of the input of the other kind; `weigh` the gradient of the weights.
+Which kernel runs and which tiles it gets follows from device, dtype, sizes and strides; nothing is measured at a call.
+"""
+
+import dataclasses
+import functools
+import math
+
+import torch
+
+import nereid.language as tl
+
+from . import products
+from ._launch import launch
+from ._moves import move
+from ._strided import NARROW, STORAGE, cdiv, product, programs_wanted, step_up
+from .kernels import convolution as kernels
+
+HALVES = (torch.float16, torch.bfloat16)
+#: The most phases of a strided gradient, and groups: what a grid of CUDA has in its second and third dimension.
+MOST = 65535
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """How a window moves, a number for each dimension: taps (its size), stride, padding, dilation. groups: of channels. transposed: whether it is moved over the result."""
+    taps: tuple
+    stride: tuple
+    padding: tuple
+    dilation: tuple
+    groups: int
+    transposed: bool
+
+    def turned(self):
+        """The window of the gradient of the input."""
+        return dataclasses.replace(self, transposed=not self.transposed)
+
+    @functools.cached_property
+    def is_plain(self):
+        """Whether each place of the result has the one place of the input at the same position."""
+        return all(tap == 1 for tap in self.taps) and all(stride == 1 for stride in self.stride) and not any(self.padding)
+
+    def motion(self):
+        """(move, tap, start) of the kernels, or None where the strides make phases."""
+        if not self.transposed:
+            return self.stride, self.dilation, tuple([-padding for padding in self.padding])
+        if all(stride == 1 for stride in self.stride):
+            return self.stride, tuple([-dilation for dilation in self.dilation]), self.padding
+        return None
+
+    def phases(self):
+        """The argument `phases` of `kernels.phase_of`."""
+        common = tuple(map(math.gcd, self.stride, self.dilation))
+        steps = tuple([stride // divisor for stride, divisor in zip(self.stride, common)])
+        inverses = tuple([pow(dilation // divisor, -1, step) if step > 1 else 0 for dilation, divisor, step in zip(self.dilation, common, steps)])
+        return self.stride, self.padding, self.dilation, common, steps, inverses
+
+
+def precision_of(x):
+    """"tf32" where PyTorch's settings allow it for convolutions of fp32 on this device, else "ieee"."""
+    return "tf32" if x.device.type == "cuda" and x.dtype == torch.float32 and torch.backends.cudnn.conv.fp32_precision == "tf32" else "ieee"
+
+
+def _unit(tensor):
+    """Which stride of (n, channel, ...) is 1, where that dimension is long enough to matter: "c", "p" or None."""
+    if tensor.stride(1) == 1 and (tensor.shape[1] > 1 or tensor.stride(-1) != 1):
+        return "c"
+    return "p" if tensor.stride(-1) == 1 else None
+
+
+def _reach(*views):
+    """Whether offsets of (sizes, strides) take 64 bits. Those of places beside a tensor, which are not read, may wrap."""
+    return max(sum((size - 1) * abs(stride) for size, stride in zip(sizes, strides)) for sizes, strides in views) > NARROW
+
+
+def _acc(dtype):
+    return tl.float64 if dtype == torch.float64 else tl.float32
+
+
+def _by_channels(tensor):
+    """A copy of (n, channel, ...) whose channels are neighbours in memory."""
+    order = (0, *range(2, tensor.dim()), 1)
+    copy = torch.empty([tensor.shape[d] for d in order], dtype=tensor.dtype, device=tensor.device)
+    copy = copy.permute(0, tensor.dim() - 1, *range(1, tensor.dim() - 1))
+    move(copy, tensor)
+    return copy
+
+
+def _channels_wanted(x, inner, stride):
+    """Whether tiles are to be read along channels, from a copy if need be: matrix units of GPUs take 16 bytes at once, and on CPUs short rows and those of which only
+    every second place is read (stride) are no vectors."""
+    if x.stride(1) == 1 or inner < 16:
+        return False
+    if x.device.type == "cuda":
+        return x.element_size() <= 4
+    return x.shape[-1] < 16 or x.stride(-1) != 1 or stride > 1
+
+
+def _runs(x, window):
+    """Whether all taps of all pixels lie in `x`, and those of the last dimension are neighbours in memory, enough of them for 16 bytes: as in patches of images."""
+    return not window.transposed and not any(window.padding) and window.dilation[-1] == 1 and x.stride(-1) == 1 and window.taps[-1] * x.element_size() % 16 == 0
+
+
+def _split(w, window):
+    """The weights as (g, k, c, ...): k channels of the result, c of what is convolved, of a view."""
+    groups = window.groups
+    first, second = w.stride(0), w.stride(1)
+    own = w.shape[0] // groups
+    if window.transposed:
+        return w.as_strided((groups, w.shape[1], own, *w.shape[2:]), (own * first, second, first, *w.stride()[2:]))
+    return w.as_strided((groups, own, w.shape[1], *w.shape[2:]), (own * first, first, second, *w.stride()[2:]))
+
+
+def convolve(out, x, w, bias, window):
+    """Writes the convolution of x with w into `out`, whose elements share no memory with what is read.
+
+    out: (n, channels, ...), x: (n, channels, ...), of any strides, `out` dense. w: (channels of out, channels of x in a group, ...), with `window.transposed` (channels of
+    x, channels of out in a group, ...). bias: a row of the channels of `out`, or None. All of one floating dtype and device, without sizes of 0.
+    """
+    groups = window.groups
+    batch, channels, inner = x.shape[0], out.shape[1] // groups, x.shape[1] // groups
+    if window.is_plain and groups == 1:
+        _as_product(out, x, w.transpose(0, 1) if window.transposed else w, bias)
+        return
+    w = _split(w, window)
+    if is_direct(groups, channels, inner):
+        _direct(out, x, w, bias, window)
+        return
+    taps = product(window.taps)
+    if _channels_wanted(x, inner, 1 if window.transposed else window.stride[-1]):
+        x = _by_channels(x)
+    x_unit = _unit(x)
+    flat = inner < 16
+    if not flat and taps > 1:
+        w = _ordered(w, 1 if x.device.type == "cpu" and x_unit == "c" else 2)
+    motion, runs = window.motion(), flat and _runs(x, window)
+    counts = tuple(out.shape[2:])
+    cut = _Cut(x.device, out, x_unit != "c" and not runs, window, motion)
+    precision = precision_of(x)
+    tiles = _product_tiles(x.device, x.dtype, groups * cut.phases, cut.pixels // cut.phases, channels, inner * taps if flat else inner, 1 if flat else taps, precision,
+                           cut.last, cut.rows)
+    bp, bc = (tiles.n, tiles.m) if cut.last else (tiles.m, tiles.n)
+    if flat and not runs and x.device.type == "cuda":  # each element has a place and a mask of its own, which take registers
+        bp, bc, tiles = min(bp, 128), min(bc, 128), dataclasses.replace(tiles, k=min(tiles.k, 32), warps=4, parts=1)
+    steps = cdiv(inner * taps, tiles.k) if flat else cdiv(inner, tiles.k) * taps
+    each = cdiv(steps, tiles.parts) if motion is not None else steps
+    parts = cdiv(steps, each) if motion is not None else 1
+    acc = _acc(x.dtype)
+    target, part_stride = (out, 0) if parts == 1 else _workspace(out, parts, acc)
+    natural = tuple([product(w.shape[d + 1:]) for d in range(2, w.dim())])
+    w_unit = "flat" if flat and tuple(w.stride()[2:]) == natural else "c" if w.stride(2) == 1 else "k" if w.stride(1) == 1 else None
+    arguments = {
+        "out": target, "x": x, "w": w, "bias": bias if parts == 1 else None, "batch": batch, "channels": channels, "inner": inner, "counts": counts,
+        "sizes": tuple(x.shape[2:]), "taps": window.taps, "motion": motion, "phases": None if motion is not None else window.phases(),
+        "bias_stride": 0 if bias is None else bias.stride(0), "out_strides": out.stride(), "x_strides": x.stride(), "w_strides": w.stride(), "part_stride": part_stride, "steps_of_part": each
+    }
+    constants = {
+        "ACC": acc, "PRECISION": precision, "FLAT": flat, "WINDOW": window.taps if flat and motion is not None else None, "X_UNIT": x_unit, "W_UNIT": w_unit,
+        "OUT_UNIT": _unit(out), "LAST": cut.last, "ROWS": cut.rows, "NEXT": motion is None or motion[0][-1] == 1, "RUNS": runs, "IN_ORDER": x.device.type == "cpu",
+        "BP": bp, "BC": bc, "BK": tiles.k
+    }
+    wide = _reach((x.shape, x.stride()), (out.shape, out.stride()), (w.shape, w.stride()), ((parts + 1, ), (part_stride, )))
+    grid = (cut.tiles(bp) * cdiv(channels, bc), groups, parts if motion is not None else cut.phases)
+    launch(kernels.correlate, grid, x.device, arguments, constants, _integers(wide), tuple([name for name in _DIVISIBLE if name in arguments]) + (("motion", ) if runs else ()), num_warps=tiles.warps, num_stages=tiles.stages)
+    if parts > 1:
+        _add_up(out, target, bias, parts, acc)
+
+
+def _ordered(w, dim):
+    """Weights (g, k, c, ...) whose stride along a dimension is 1: themselves, or a copy."""
+    if w.stride(dim) == 1:
+        return w
+    order = [*(d for d in range(w.dim()) if d not in (1, 2)), 3 - dim, dim]
+    copy = torch.empty([w.shape[d] for d in order], dtype=w.dtype, device=w.device)
+    copy = copy.permute([order.index(d) for d in range(w.dim())])
+    move(copy, w)
+    return copy
+
+
+#: Sizes and strides on which it depends how many elements are loaded at once.
+_DIVISIBLE = ("channels", "inner", "numel", "out_strides", "x_strides", "w_strides")
+_STRIDES = ("out_strides", "x_strides", "w_strides", "y_strides", "bias_stride", "part_stride")
+
+
+def _integers(wide):
+    """Sizes take 32 bits in kernels, strides 64 where offsets do."""
+    kinds = {name: "i32" for name in ("batch", "channels", "in_group", "inner", "numel", "counts", "sizes", "taps", "motion", "phases", "steps_of_part")}
+    return kinds | {name: "i64" if wide else "i32" for name in _STRIDES}
+
+
+class _Cut:
+    """How the pixels of a result, all (n, place), are cut into tiles.
+
+    last: pixels are the last dimension of tiles. direct: these are no tiles of a product. rows: a tile lies in one row of the last dimension. phases: how many phases there are; pixels: of all phases.
+    """
+
+    def __init__(self, device, out, last, window, motion, direct=False):
+        self.sizes = out.shape[0], *out.shape[2:]
+        self.phases = product(window.stride) if motion is None else 1
+        self.counts = (*self.sizes[:-1], ) if motion is not None else (self.sizes[0], *map(cdiv, self.sizes[1:-1], window.stride))
+        self.row = self.sizes[-1] if motion is not None else cdiv(self.sizes[-1], window.stride[-1])
+        self.outer = product(self.counts)
+        self.pixels = self.outer * self.row * self.phases
+        self.last = last
+        # Blocks of pixels that are neighbours in memory are vectors only within a row.
+        self.rows = (self.last or direct and device.type == "cpu") and self.row >= (16 if device.type == "cpu" else 48)
+
+    def tiles(self, size):
+        return self.outer * cdiv(self.row, size) if self.rows else cdiv(self.outer * self.row, size)
+
+
+def _product_tiles(device, dtype, batches, pixels, channels, depth, times, precision, last, rows):
+    """`products.Tiles` of an implicit product: m and n belong to the first and the second dimension of a tile.
+
+    batches: how many such products there are. depth, times: a tile lies within `depth` places of the summed dimension, of which there are `times` as many.
+    """
+    m, n = (channels, pixels) if last else (pixels, channels)
+    if device.type == "cpu":
+        block_m, block_n = step_up(m, (4, 8, 16, 32, 64)), step_up(n, (16, 32, 64))
+        return products.Tiles(block_m, block_n, min((16, 32, 64, 128), key=lambda size: cdiv(depth, size) * (size + 16)))
+    cut = products.gpu_tiles(torch.cuda.get_device_properties(device).multi_processor_count, dtype, batches, m, n, depth * times, precision)
+    sizes = [size for size in (cut.k, cut.k // 2, cut.k // 4) if size >= 16]
+    # Tiles that pad the summed dimension little; each step costs as much as some places of it.
+    return dataclasses.replace(cut, k=min(sizes, key=lambda size: cdiv(depth, size) * (size + 24)))
+
+
+def _workspace(out, parts, acc):
+    """(a workspace of `parts` tensors that are laid out as the dense `out`, how far they are apart)."""
+    return torch.empty((parts, out.numel()), dtype=STORAGE[acc], device=out.device), out.numel()
+
+
+def _add_up(out, workspace, bias, parts, acc):
+    """Adds the parts of a dense result in their order. bias: of its channels, or None."""
+    numbers, fixed = {"alpha": 1.0, "beta": 1.0}, {"ALPHA": False, "BETA": False, "ACTIVATION": None}
+    numel = out.numel()
+    if bias is None:
+        sizes, strides, bias_strides = (1, 1, numel, parts), (0, 0, 1), (0, 0, 0)
+    elif out.stride(1) == 1:
+        channels = out.shape[1]
+        sizes, strides, bias_strides = (1, numel // channels, channels, parts), (0, channels, 1), (0, 0, bias.stride(0))
+    else:
+        batch, channels = out.shape[:2]
+        pixels = numel // (batch * channels)
+        sizes, strides, bias_strides = (batch, channels, pixels, parts), (channels * pixels, pixels, 1), (0, bias.stride(0), 0)
+    products.add_up(out, workspace, bias, None, sizes, strides, bias_strides, acc, numbers, fixed)
+
+
+def _collapsed(tensor):
+    """The stride of all places of (n, channel, ...) as one dimension, or None."""
+    stride, size = None, 1
+    for length, its in zip(reversed(tensor.shape[2:]), reversed(tensor.stride()[2:])):
+        if length == 1:
+            continue
+        if stride is None:
+            stride = its
+        elif its != stride * size:
+            return None
+        size *= length
+    return 1 if stride is None else stride
+
+
+def _merged(tensor, pixels, stride):
+    """Whether the batch continues the places of a tensor."""
+    return tensor.shape[0] == 1 or tensor.stride(0) == pixels * stride
+
+
+def _dense_places(tensor):
+    """A tensor of the same values whose places are one dimension."""
+    return tensor if _collapsed(tensor) is not None else _by_channels(tensor)
+
+
+def _as_product(out, x, w, bias):
+    """A convolution whose window is one place: a product. w: (channels of out, channels of x, 1...)."""
+    x = _dense_places(x)
+    batch, inner, channels, pixels = x.shape[0], x.shape[1], out.shape[1], product(out.shape[2:])
+    x_p, out_p = _collapsed(x), _collapsed(out)
+    precision, bias_stride = precision_of(x), 0 if bias is None else bias.stride(0)
+    if out.stride(1) == 1 and _merged(x, pixels, x_p) and _merged(out, pixels, out_p):
+        products.multiply(out, x, w, bias, (1, batch * pixels, channels, inner),
+                          ((0, out_p, 1), (0, 0, x_p, x.stride(1)), (0, 0, w.stride(1), w.stride(0)), (0, 0, bias_stride)), precision=precision)
+    else:
+        products.multiply(out, w, x, bias, (batch, channels, pixels, inner),
+                          ((out.stride(0), out.stride(1), out_p), (0, 0, w.stride(0), w.stride(1)), (x.stride(0), 0, x.stride(1), x_p), (0, bias_stride, 0)), precision=precision)
+
+
+def is_direct(groups, channels, inner):
+    """Whether groups have so few channels that tiles of a product would be mostly padding."""
+    return (groups > 1 or inner == 1) and channels * inner <= 32 and min(channels, inner) <= 4
+
+
+def _direct_tiles(device, pixels, channels, last):
+    """(block of pixels, block of channels)."""
+    if device.type == "cpu":
+        if last:
+            return step_up(pixels, (16, 32, 64, 128, 256)), step_up(channels, (1, 4))
+        return step_up(pixels, (1, 4, 16)), min((16, 32, 64), key=lambda size: cdiv(channels, size) * (size + 8))
+    return (step_up(pixels, (32, 64, 128, 256, 512)), step_up(channels, (1, 2, 4) if pixels > 128 else (1, 2, 4, 8))) if last else \
+        (step_up(pixels, (4, 16)), step_up(channels, (16, 64)))
+
+
+def _direct(out, x, w, bias, window):
+    groups, (batch, channels) = window.groups, out.shape[:2]
+    x_unit, motion = _unit(x), window.motion()
+    cut = _Cut(x.device, out, x_unit != "c", window, motion, True)
+    bp, bc = _direct_tiles(x.device, cut.row if cut.rows else cut.pixels // cut.phases, channels, cut.last)
+    taps = product(window.taps)
+    alone = groups == channels == x.shape[1]
+    if alone and not cut.last and w.stride(0) != 1:
+        copy = torch.empty((*w.shape[3:], groups), dtype=w.dtype, device=w.device).permute(w.dim() - 3, *range(w.dim() - 3)).unsqueeze(1).unsqueeze(1)
+        move(copy, w)
+        w = copy
+    arguments = {
+        "out": out, "x": x, "w": w, "bias": bias, "batch": batch, "channels": channels, "in_group": channels // groups, "inner": x.shape[1] // groups,
+        "counts": tuple(out.shape[2:]), "sizes": tuple(x.shape[2:]), "taps": window.taps, "motion": motion, "phases": None if motion is not None else window.phases(),
+        "bias_stride": 0 if bias is None else bias.stride(0), "out_strides": out.stride(), "x_strides": x.stride(), "w_strides": w.stride()
+    }
+    constants = {
+        "ACC": _acc(x.dtype), "WINDOW": window.taps if motion is not None and taps <= 64 else None, "X_UNIT": x_unit, "OUT_UNIT": _unit(out), "LAST": cut.last,
+        "ROWS": cut.rows, "NEXT": motion is None or motion[0][-1] == 1, "ALONE": alone, "W_UNIT": w.stride(0) == 1, "BP": bp, "BC": bc
+    }
+    wide = _reach((x.shape, x.stride()), (out.shape, out.stride()), (w.shape, w.stride()))
+    launch(kernels.direct, (cut.tiles(bp) * cdiv(channels, bc), cut.phases), x.device, arguments, constants, _integers(wide), ("channels", "out_strides", "x_strides", "w_strides"), num_warps=4)
+
+
+def weigh(out, y, x, window):
+    """Writes the gradient of the weights of a convolution into `out`, which is dense and shares no memory with what is read.
+
+    y: the gradient of the result, x: what was convolved, both (n, channels, ...). out: as `w` of `convolve` for `window`, which is not transposed; for transposed
+    convolutions the caller swaps y and x. Dtypes, device and sizes as for `convolve`.
+    """
+    groups = window.groups
+    batch, channels, inner, taps = y.shape[0], y.shape[1] // groups, x.shape[1] // groups, product(window.taps)
+    if window.is_plain and groups == 1:
+        _weigh_as_product(out, y, x)
+        return
+    acc, device, motion = _acc(x.dtype), x.device, window.motion()
+    counts = tuple(y.shape[2:])
+    straight = is_direct(groups, channels, inner)
+    if not straight and _channels_wanted(x, inner, window.stride[-1]):
+        x = _by_channels(x)
+    if not straight and _channels_wanted(y, channels, 1) and (device.type == "cuda" or _unit(x) == "c"):
+        y = _by_channels(y)
+    x_unit, y_unit = _unit(x), _unit(y)
+    rows = x_unit != "c" and counts[-1] >= (16 if device.type == "cpu" else 64)
+    row, outer = counts[-1], batch * product(counts[:-1])
+    arguments = {
+        "y": y, "x": x, "batch": batch, "inner": inner, "counts": counts, "sizes": tuple(x.shape[2:]), "taps": window.taps, "motion": motion, "y_strides": y.stride(),
+        "x_strides": x.stride()
+    }
+    constants = {"ACC": acc, "Y_UNIT": y_unit, "X_UNIT": x_unit, "ROWS": rows, "NEXT": motion[0][-1] == 1}
+    divisible = (*_DIVISIBLE, "y_strides")
+    if straight:
+        last = x_unit != "c"
+        weights = y.shape[1] * inner
+        bp, bc = ((step_up(row if rows else outer * row, (16, 32, 64, 128, 256)), step_up(weights, (1, 4))) if last else (step_up(outer * row, (4, 16)), step_up(weights, (16, 64))))
+        tiles = outer * cdiv(row, bp) if rows else cdiv(outer * row, bp)
+        programs = cdiv(weights, bc) * taps
+        parts = max(1, min(programs_wanted(device) // programs, tiles // 4, 64))
+        constants |= {"LAST": last, "ALONE": channels == inner == 1, "BP": bp, "BC": bc}
+        arguments |= {"numel": weights, "in_group": channels, "out_strides": out.stride()}
+        kernel, grid, options = kernels.direct_weights, (cdiv(weights, bc), taps), {"num_warps": 4}
+    else:
+        flat = inner < 16
+        runs = flat and _runs(x, window)
+        columns = inner * taps if flat else inner
+        cut = _weight_tiles(device, x.dtype, groups * (1 if flat else taps), channels, columns, outer * row, row if rows else 0, precision_of(x))
+        tiles = outer * cdiv(row, cut.k) if rows else cdiv(outer * row, cut.k)
+        parts = cut.parts
+        constants |= {"PRECISION": precision_of(x), "FLAT": flat, "WINDOW": window.taps if flat else None, "RUNS": runs, "IN_ORDER": device.type == "cpu", "BM": cut.m, "BN": cut.n, "BK": cut.k}
+        arguments |= {"channels": channels, "out_strides": (channels * out.stride(0), *out.stride())}
+        kernel, grid = kernels.correlate_weights, (cdiv(channels, cut.m) * cdiv(columns, cut.n) * (1 if flat else taps), groups)
+        options = {"num_warps": cut.warps, "num_stages": cut.stages}
+        divisible += ("motion", ) if runs else ()
+    each = cdiv(tiles, parts)
+    parts = cdiv(tiles, each)
+    target, part_stride = (out, 0) if parts == 1 else _workspace(out, parts, acc)
+    wide = _reach((x.shape, x.stride()), (y.shape, y.stride()), (out.shape, out.stride()), ((parts + 1, ), (part_stride, )))
+    divisible = tuple([name for name in divisible if name in arguments])
+    launch(kernel, (*grid, parts), device, arguments | {"out": target, "part_stride": part_stride, "steps_of_part": each}, constants, _integers(wide), divisible, **options)
+    if parts > 1:
+        _add_up(out, target, None, parts, acc)
+
+
+def _weight_tiles(device, dtype, batches, m, n, pixels, row, precision):
+    """`products.Tiles` of the gradient of weights: the summed dimension is long, and parts of it fill the machine. row: how many pixels a tile may have, or 0."""
+    if device.type == "cpu":
+        block_m, block_n = step_up(m, (4, 8, 16, 32, 64)), step_up(n, (16, 32, 64))
+        block_k = min((16, 32, 64), key=lambda size: cdiv(row or pixels, size) * (size + 16))
+        programs = batches * cdiv(m, block_m) * cdiv(n, block_n)
+        return products.Tiles(block_m, block_n, block_k, max(1, min(8 // programs, pixels // (4 * block_k))))
+    cut = products.gpu_tiles(torch.cuda.get_device_properties(device).multi_processor_count, dtype, batches, m, n, pixels, precision)
+    return cut
+
+
+def _weigh_as_product(out, y, x):
+    """out[k, c] = sum over n and p of y[n, k, p] * x[n, c, p]."""
+    x, y = _dense_places(x), _dense_places(y)
+    batch, pixels = x.shape[0], product(x.shape[2:])
+    x_p, y_p = _collapsed(x), _collapsed(y)
+    outer, depth = (1, batch * pixels) if _merged(x, pixels, x_p) and _merged(y, pixels, y_p) else (batch, pixels)
+    products.multiply(out, y, x, None, (1, y.shape[1], x.shape[1], depth),
+                      ((0, *out.stride()[:2]), (0, y.stride(0), y.stride(1), y_p), (0, x.stride(0), x_p, x.stride(1)), (0, 0, 0)), outer=outer, precision=precision_of(x))
