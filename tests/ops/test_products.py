@@ -302,7 +302,8 @@ GROUPED = {"rows": ((24, 32), (4, 32, 16)), "columns": ((4, 16, 32), (32, 24)), 
 @pytest.mark.parametrize("form", GROUPED)
 def test_grouped_mm(form, target):
     """All forms with their gradients, which are ATen's, of products of groups again."""
-    offs = None if form == "batch" else torch.tensor([3, 8, 8, 24], dtype=torch.int32, device=target)
+    # On GPUs ATen's own kernel stops the device at groups that are no multiples of 16 bytes.
+    offs = None if form == "batch" else torch.tensor([3, 8, 8, 24] if target == "cpu" else [8, 16, 16, 24], dtype=torch.int32, device=target)
     for dtype in (torch.bfloat16, torch.float16, torch.float32):
         for flipped in (False, True):
             a, b = (random(dtype, *shape, device=target) for shape in GROUPED[form])

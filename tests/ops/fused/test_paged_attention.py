@@ -29,7 +29,7 @@ class Pages:
         return torch.full((self.count, self.page, heads, dim), math.nan, device=self.device).to(dtype)
 
 
-def check_paged(lengths, queries, target, heads=4, key_heads=2, dim=32, value_dim=32, page=16, dtype=torch.float32, ragged=False, units=8, **rules):
+def check_paged(lengths, queries, target, heads=4, key_heads=2, dim=32, value_dim=32, page=16, dtype=torch.float32, ragged=False, units=16, **rules):
     pages = Pages(lengths, page, target)
     keys, values = pages.cache(key_heads, dim, dtype), pages.cache(key_heads, value_dim, dtype)
     k, v = random(sum(lengths), key_heads, dim, dtype=dtype, device=target, seed=1), random(sum(lengths), key_heads, value_dim, dtype=dtype, device=target, seed=2)

@@ -59,6 +59,7 @@ def widen_all(out, BITS: tl.constexpr):
     tl.store(out + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :], found)
 
 
+@pytest.mark.cpu_only("a kernel of this file; test_linear_int4 runs the function on GPUs")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_numbers_minus_zeros_are_exact(dtype, target):
     """In the dtypes in which GPUs multiply; on CPUs operands are fp32."""
