@@ -217,11 +217,20 @@ def logaddexp2(x, y):
 
 
 @nereid.jit
+def any_left(y):
+    """Whether an element of a block, or a number, is not 0."""
+    if len(y.shape) != 0:
+        return tl.max((y != 0).to(tl.int32)) != 0
+    else:
+        return y != 0
+
+
+@nereid.jit
 def gcd(x, y):
     x, y = tl.broadcast(x, y)
     x = tl.abs(x)
     y = tl.abs(y)
-    while tl.max((y != 0).to(tl.int32)) != 0:
+    while any_left(y):
         divisor = tl.where(y == 0, tl.full(y.shape, 1, y.dtype), y)
         rest = tl.where(y == 0, y, x % divisor)
         x = tl.where(y == 0, x, y)
