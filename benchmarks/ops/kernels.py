@@ -4,7 +4,7 @@
 
 Both run in turns with a cold cache (the L2 cache of the GPU is flushed between calls), the median over rounds counts. Results are compared first: with ATen's in
 fp64 where dtypes are narrower. The last lines give the geometric mean of ATen's time over ours, by family and over all. --routes writes the routing data of this
-machine (`nereid/ops/routes`), or what was measured into a file that exists, --routed lets those in force decide and lists what they leave to ours below 0.97.
+machine (`nereid/ops/routes`) after every family, or what was measured into a file that exists, --routed lets those in force decide and lists what they leave to ours below 0.97.
 """
 
 import argparse
@@ -107,6 +107,17 @@ class Observer:
         return self.classes[0] if len(self.classes) == 1 and self.classes[0][2] is not None else None
 
 
+def keep(routes, path):
+    """Writes the points into a file, beside those that it has. Exits where it is of another machine."""
+    if path.exists():
+        earlier = _routes.read(path)
+        if earlier.machine != routes.machine:
+            sys.exit(f"{path} is of another machine: {earlier.machine}")
+        earlier.update(routes)
+        routes = earlier
+    routes.save(path, date=time.strftime("%Y-%m-%d"))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -169,6 +180,8 @@ def main():
                 if options.device == "cuda":
                     torch.cuda.empty_cache()
                 others.clear()
+        if options.routes and routes.points:
+            keep(routes, options.routes)
     print("microseconds: ours, ATen's; ATen's over ours, the median of the pairs; error in eps; flag-gems' and flag-gems' over ours")
     for family in (*FAMILIES, None):
         speeds = [row["speed"] for row in found if "speed" in row and family in (None, row["family"])]
@@ -178,14 +191,6 @@ def main():
         speeds = [row["flag-gems/ours"] for row in found if "flag-gems/ours" in row and family in (None, row["family"])]
         if speeds:
             print(f"    against flag-gems: {math.exp(statistics.mean(map(math.log, speeds))):.3f} of {len(speeds)} cases, the lowest {min(speeds):.2f}")
-    if options.routes:
-        if options.routes.exists():
-            earlier = _routes.read(options.routes)
-            if earlier.machine != routes.machine:
-                sys.exit(f"{options.routes} is of another machine: {earlier.machine}")
-            earlier.update(routes)
-            routes = earlier
-        routes.save(options.routes, date=time.strftime("%Y-%m-%d"))
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"device": torch.cuda.get_device_name() if options.device == "cuda" else "CPU", "torch": torch.__version__, "rows": found}, file, indent=1)

@@ -337,11 +337,13 @@ OpsReason Pointwise::shape(Call &call) {
           (plan.kind == OPS_OUT ||
            (!call.rule->casts && !at::canCast(scalarTypes[call.result], type))))
         return OPS_OUTPUT_DTYPE; // of `out=` ATen knows which ones an operator takes
-  // Tensors of the host without dimensions are numbers, unless nothing has dimensions there.
+  // Tensors of the host without dimensions are numbers, unless nothing has dimensions there; those
+  // that are copied are none: between devices ATen copies, which also knows when memory is free.
   for (int i = 0; i < plan.input_count; ++i) {
     Operand &operand = call.inputs[i];
     if (operand.kind == Operand::Tensor && operand.tensor->dim() == 0 && operand.tensor->is_cpu() &&
-        (plan.is_cuda || call.anyDimensions) && !(call.rule->raw >> i & 1)) {
+        (plan.is_cuda || call.anyDimensions) && !(call.rule->raw >> i & 1) &&
+        !call.rule->casts) {
       operand.number = *numberOf(*operand.tensor);
       operand.kind = Operand::Value;
     } else if (operand.kind == Operand::Tensor && operand.tensor->device() != call.device) {

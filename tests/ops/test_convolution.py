@@ -158,7 +158,9 @@ def test_parts(name, layout, target, monkeypatch):
     monkeypatch.setattr(convolution, "_weight_tiles", lambda *args: cut)
     monkeypatch.setattr(convolution, "launch", lambda kernel, grid, *args, **more: (launched.append((kernel.__name__, grid[2])), launch(kernel, grid, *args, **more)))
     first = check(function, x.contiguous(memory_format=layout), w, bias, router=False, **options)
-    assert {name for name, parts in launched if parts > 1} == {"correlate", "correlate_weights"}
+    # On GPUs sums over few channels, whose elements all have a place of their own, are not cut.
+    whole = target == "cuda" and name == "large window"
+    assert {kernel for kernel, parts in launched if parts > 1} == ({"correlate_weights"} if whole else {"correlate", "correlate_weights"})
     again = check(function, x.contiguous(memory_format=layout), w, bias, router=False, **options)
     assert all(torch.equal(one, other) for one, other in zip(first, again))
 

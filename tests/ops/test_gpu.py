@@ -141,3 +141,17 @@ def test_more_than_two_to_the_31(name):
         call = arguments = want = got = None
         gc.collect()
         torch.cuda.empty_cache()
+
+
+@pytest.mark.parametrize("router", [True, False], ids=["router", "python"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.bool], ids=str)
+def test_numbers_of_the_host_are_copied_by_aten(dtype, router):
+    """Tensors without dimensions, into a GPU and back, also where they are expanded or converted."""
+    number = torch.tensor(7).to(dtype)
+    with nereid.ops.use(router=router):
+        there = number.to("cuda")
+        filled = torch.zeros(3, dtype=torch.float64, device="cuda").copy_(number)
+        back = there.to("cpu")
+    assert there.cpu().equal(number) and back.equal(number) and filled.cpu().equal(number.double().expand(3))
+    rows = [row for row in nereid.ops.report() if row.overload == "copy_"]
+    assert rows and all(row.route != "nereid" for row in rows), nereid.ops.report()

@@ -256,3 +256,13 @@ def test_far_offsets(name, call, target):
 def test_far_planes(target):
     for call in (lambda x: torch.nn.functional.max_pool2d(x, 2, 1), lambda x: torch.nn.functional.avg_pool2d(x, 2, 1), lambda x: torch.nn.functional.interpolate(x, scale_factor=2)):
         same(*both(call, lambda: far(torch.float16, (2, 1, 3, 3), (2**31 + 5, 40, 10, 3), target)))
+
+
+@pytest.mark.parametrize("router", [True, False], ids=["router", "python"])
+def test_numbers_are_copied(router):
+    """Tensors without dimensions, expanded and converted on the CPU."""
+    with nereid.ops.use(router=router):
+        found = [torch.zeros(shape, dtype=dtype).copy_(torch.tensor(7.5)) for shape in ((3, ), (), (2, 3)) for dtype in (torch.float32, torch.bfloat16, torch.int32)]
+    assert all(x.double().eq(7.5 if x.is_floating_point() else 7).all() for x in found)
+    rows = [row for row in nereid.ops.report() if row.overload == "copy_"]
+    assert rows and all(row.route == "nereid" for row in rows), nereid.ops.report()

@@ -101,11 +101,13 @@ def run(rule, inputs, scalars, outs=None, fills=(), written=False, contiguous=Fa
             if out.shape == shape and (_shapes.overlaps_itself(out) or any(_shapes.conflict(out, tensor) for tensor in (*tensors, *outs))):
                 return Native("overlap")
 
-    # 0-d tensors of the host become numbers, unless all are of the host and have no dimensions.
+    # 0-d tensors of the host become numbers, unless all are of the host and have no dimensions, or they are copied.
     passed = list(inputs)
     for i, x in enumerate(inputs):
         if isinstance(x, torch.Tensor):
-            if x.dim() == 0 and x.device.type == "cpu" and (device.type != "cpu" or shape) and i not in raw:
+            if rule.casts and x.device != device:
+                return Native("devices")
+            if not rule.casts and x.dim() == 0 and x.device.type == "cpu" and (device.type != "cpu" or shape) and i not in raw:
                 passed[i] = _number(x.item(), common, rule.numbers)
             elif x.device != device:
                 passed[i] = x.to(device)

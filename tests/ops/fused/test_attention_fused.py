@@ -110,7 +110,7 @@ def test_bias_of_minus_infinity(target):
     leaves = [x.requires_grad_() for x in (q, k, v)]
     out, lse = fused.attention(*leaves, bias, return_lse=True)
     assert out[:, 5:30].eq(0).all() and lse[:, :, 5:30].eq(-math.inf).all()
-    compare((out, lse), definition(*(x.double() for x in leaves), bias.double()), units=8)
+    compare((out, lse), definition(*(x.double() for x in leaves), bias.double()), units=2 if target == "cpu" else 8)  # on GPUs three products of tf32
     gradients = torch.autograd.grad(out.sum(), leaves)
     assert all(x.isfinite().all() for x in gradients) and gradients[0][:, 5:30].eq(0).all() and gradients[2][:, 7].eq(0).all()
 

@@ -29,7 +29,7 @@ class Pages:
         return torch.full((self.count, self.page, heads, dim), math.nan, device=self.device).to(dtype)
 
 
-def check_paged(lengths, queries, target, heads=4, key_heads=2, dim=32, value_dim=32, page=16, dtype=torch.float32, ragged=False, units=16, **rules):
+def check_paged(lengths, queries, target, heads=4, key_heads=2, dim=32, value_dim=32, page=16, dtype=torch.float32, ragged=False, units=None, **rules):
     pages = Pages(lengths, page, target)
     keys, values = pages.cache(key_heads, dim, dtype), pages.cache(key_heads, value_dim, dtype)
     k, v = random(sum(lengths), key_heads, dim, dtype=dtype, device=target, seed=1), random(sum(lengths), key_heads, value_dim, dtype=dtype, device=target, seed=2)
@@ -46,7 +46,8 @@ def check_paged(lengths, queries, target, heads=4, key_heads=2, dim=32, value_di
     for longest in (0, max(lengths)):
         got = fused.paged_attention(q, keys, values, pages.table, pages.lengths, max_length=longest, return_lse=True, **more, **rules)
         assert got[0][first:].eq(0).all() and got[1][:, first:].eq(-math.inf).all()
-        compare((got[0][:first], got[1][:, :first]), (out, lse), units=units)
+        # On GPUs products of fp32 are three products of tf32.
+        compare((got[0][:first], got[1][:, :first]), (out, lse), units=units or (8 if target == "cpu" else 16))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -59,12 +59,11 @@ def widen_all(out, BITS: tl.constexpr):
     tl.store(out + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :], found)
 
 
-@pytest.mark.cpu_only("a kernel of this file; test_linear_int4 runs the function on GPUs")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_numbers_minus_zeros_are_exact(dtype, target):
     """In the dtypes in which GPUs multiply; on CPUs operands are fp32."""
     out = torch.empty(16, 16, dtype=dtype, device=target)
-    widen_all[(1, )](out, 4)
+    widen_all[(1, )](out, 4, target=target)
     numbers = torch.arange(16, device=target)
     assert torch.equal(out, (numbers[:, None] - numbers[None, :]).to(dtype))
 
