@@ -5,6 +5,7 @@
 
 import dataclasses
 import functools
+import math
 
 import torch
 
@@ -79,30 +80,34 @@ def cpu_tiles(dtype, batches, m, n, k):
 
 @dataclasses.dataclass(frozen=True)
 class Rates:
-    """A model of a GPU, in microseconds and bytes. Fitted to the times of benchmarks/ops/tiles.py on an H200 (root mean square error 10 %).
+    """A model of a GPU, in microseconds and bytes. Fitted to the times of benchmarks/ops/tiles.py on an H200 (root mean square error of the logarithms 0.14); single numbers are what
+    the fit gives, not properties of the machine.
 
     multiplied: multiply-adds of a multiprocessor in a microsecond, with a tile whose share is 1. alone: what one of the programs that could share a multiprocessor lacks of the rate
-    of two. start: of a program before its first product; stored: for an element of the result. memory, cache: bytes that all multiprocessors read from memory and from the L2 cache.
-    launch: of a kernel; parts: of the second kernel that adds parts, added: for an element of a part.
+    of two. trip: how long a tile of operands is on its way, while `stages` - 1 of them are. pulled: bytes that a multiprocessor reads. start: of a program before its first product;
+    stored: for an element of the result. memory, cache: bytes that all multiprocessors read from memory and from the L2 cache. launch: of a kernel; parts: of the second kernel that
+    adds parts, added: for an element of a part.
     """
     multiplied: float
-    alone: float = 0.62
-    start: float = 1.48
-    stored: float = 3.7e-5
-    memory: float = 3.6e6
-    cache: float = 9.9e6
-    launch: float = 5.7
-    parts: float = 2.2
-    added: float = 1.5e-6
+    alone: float = 0.32
+    trip: float = 0.81
+    pulled: float = 8e4
+    start: float = 1.45
+    stored: float = 3.1e-5
+    memory: float = 6e6
+    cache: float = 1.03e7
+    launch: float = 6.3
+    parts: float = 1.8
+    added: float = 1.7e-6
 
 
-_UNIT_RATES, _SCALAR_RATES = Rates(3.19e6), Rates(2.2e5, alone=0.4)
+_UNIT_RATES, _SCALAR_RATES = Rates(2.63e6), Rates(2.2e5, alone=0.4, trip=0, pulled=math.inf)
 #: Tiles of the matrix units: (m, n, k, warps, stages, share of the rate, programs that run on a multiprocessor at once). 16-bit operands; tf32 ones have half of k.
 _UNITS = (
-    (128, 256, 64, 8, 3, 1.05, 1), (128, 256, 64, 8, 4, 1.05, 1), (256, 128, 64, 8, 3, 0.82, 1), (256, 128, 64, 8, 4, 0.84, 1), (128, 192, 64, 8, 4, 0.93, 1),
-    (128, 128, 64, 8, 3, 1.0, 2), (128, 128, 64, 8, 4, 0.88, 1), (128, 128, 64, 4, 4, 0.82, 2), (128, 64, 64, 4, 4, 0.9, 2), (64, 128, 64, 4, 4, 0.74, 2),
-    (64, 256, 64, 4, 3, 0.82, 1), (64, 256, 64, 4, 4, 0.83, 1), (64, 64, 64, 4, 4, 0.55, 4), (32, 128, 64, 4, 4, 0.2, 4), (64, 32, 64, 4, 4, 0.3, 4), (32, 64, 64, 4, 4, 0.3, 4),
-    (16, 128, 128, 4, 3, 0.2, 4), (16, 64, 128, 4, 4, 0.23, 4), (32, 32, 128, 4, 3, 0.18, 4), (16, 32, 128, 4, 4, 0.16, 6),
+    (128, 256, 64, 8, 3, 1.05, 1), (128, 256, 64, 8, 4, 1.05, 1), (256, 128, 64, 8, 3, 0.99, 1), (256, 128, 64, 8, 4, 1.01, 1), (128, 192, 64, 8, 4, 1.02, 1),
+    (128, 128, 64, 8, 3, 1.05, 2), (128, 128, 64, 8, 4, 1.0, 1), (128, 128, 64, 4, 4, 1.05, 2), (128, 64, 64, 4, 4, 0.78, 2), (64, 128, 64, 4, 4, 0.79, 2),
+    (64, 256, 64, 4, 3, 0.74, 1), (64, 256, 64, 4, 4, 0.83, 1), (64, 64, 64, 4, 4, 0.64, 4), (32, 128, 64, 4, 4, 0.181, 4), (64, 32, 64, 4, 4, 0.31, 4), (32, 64, 64, 4, 4, 0.203, 4),
+    (16, 128, 128, 4, 3, 0.091, 4), (16, 64, 128, 4, 4, 0.22, 4), (32, 32, 128, 4, 3, 0.187, 4), (16, 32, 128, 4, 4, 0.13, 6),
 )
 #: The same for multiply-adds (fp32 in full precision) and for fp64; not measured.
 _SCALARS = (
@@ -133,7 +138,8 @@ def estimates(processors, dtype, batches, m, n, k, precision):
         def round_time(running, depth):
             # Programs that share a multiprocessor share its rate; one program alone does not reach that of several.
             reached = min(1, running / min(programs, 2) * (1 - rates.alone) + rates.alone) if programs > 1 else 1
-            return running * block_m * block_n * (depth * block_k / (rate * reached) + rates.stored) + rates.start
+            step = running * block_k * max(block_m * block_n / (rate * reached), (block_m + block_n) * size / rates.pulled)
+            return depth * max(step, rates.trip / (stages - 1)) + running * block_m * block_n * rates.stored + rates.start
 
         for parts in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
             if parts > 1 and (count * parts > 4 * processors or steps < 4 * parts):
