@@ -342,8 +342,7 @@ OpsReason Pointwise::shape(Call &call) {
   for (int i = 0; i < plan.input_count; ++i) {
     Operand &operand = call.inputs[i];
     if (operand.kind == Operand::Tensor && operand.tensor->dim() == 0 && operand.tensor->is_cpu() &&
-        (plan.is_cuda || call.anyDimensions) && !(call.rule->raw >> i & 1) &&
-        !call.rule->casts) {
+        (plan.is_cuda || call.anyDimensions) && !(call.rule->raw >> i & 1) && !call.rule->casts) {
       operand.number = *numberOf(*operand.tensor);
       operand.kind = Operand::Value;
     } else if (operand.kind == Operand::Tensor && operand.tensor->device() != call.device) {
