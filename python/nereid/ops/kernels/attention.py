@@ -189,6 +189,19 @@ def whole_keys(first_row, count, low, high, keys, shift, rules, BN: tl.constexpr
 
 
 @nereid.jit
+def spans(first_row, length, keys, shift, rules, q_starts, BM: tl.constexpr, BN: tl.constexpr):
+    """(low, begin, end, high): a block of queries sees keys from `low` to `high`, and those from `begin` to `end` without a mask. q_starts: None in dense batches; in ragged ones
+    a block behind the last query sees none."""
+    low, high = lowest_key(first_row, shift, rules, BN), highest_key(first_row, BM, keys, shift, rules)
+    if q_starts is not None:
+        high = tl.where(first_row < length, high, 0)
+    begin, end = whole_keys(first_row, BM, low, high, keys, shift, rules, BN)
+    if q_starts is not None:
+        end = tl.minimum(end, high)
+    return low, begin, end, high
+
+
+@nereid.jit
 def walk(total, sums, most, q, key, value, bias, k_strides, v_strides, bias_strides, slope, rows, low, high, length, keys, d_size, dv_size, shift, scale, rules,
          ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, NARROW: tl.constexpr, MASKED: tl.constexpr, D_EVEN: tl.constexpr, UNIT: tl.constexpr,
          HINT: tl.constexpr, WIDE: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr):
@@ -243,12 +256,7 @@ def forward(out, logsumexp, query, key, value, bias, slopes, q_starts, k_starts,
     total = tl.zeros((BM, BV), ACC)
     sums = tl.zeros((BM,), ACC)
     most = tl.full((BM,), float("-inf"), ACC)
-    low, high = lowest_key(first_row, shift, rules, BN), highest_key(first_row, BM, keys, shift, rules)
-    if q_starts is not None:
-        high = tl.where(first_row < length, high, 0)
-    begin, end = whole_keys(first_row, BM, low, high, keys, shift, rules, BN)
-    if q_starts is not None:
-        end = tl.minimum(end, high)
+    low, begin, end, high = spans(first_row, length, keys, shift, rules, q_starts, BM, BN)
     if rules[0] is not None:
         total, sums, most = walk(total, sums, most, q, k_start, v_start, bias_start, k_strides, v_strides, bias_strides, slope, rows, low, begin, length, keys, d_size, dv_size, shift,
                                  scale, rules, ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
@@ -362,12 +370,7 @@ def backward_query(grad_query, grad_bias, gradient, query, key, value, bias, slo
         total = walk_keys(total, q, g, sums, correlations, k_start, v_start, bias_start, changes_start, k_strides, v_strides, bias_strides, db_strides, slope, rows, 0, keys, length, keys, d_size,
                           dv_size, shift, scale, rules, ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
     else:
-        low, high = lowest_key(first_row, shift, rules, BN), highest_key(first_row, BM, keys, shift, rules)
-        if q_starts is not None:
-            high = tl.where(first_row < length, high, 0)
-        begin, end = whole_keys(first_row, BM, low, high, keys, shift, rules, BN)
-        if q_starts is not None:
-            end = tl.minimum(end, high)
+        low, begin, end, high = spans(first_row, length, keys, shift, rules, q_starts, BM, BN)
         if rules[0] is not None:
             total = walk_keys(total, q, g, sums, correlations, k_start, v_start, bias_start, None, k_strides, v_strides, bias_strides, db_strides, slope, rows, low, begin, length, keys, d_size,
                               dv_size, shift, scale, rules, ACC, OPERAND, PRECISION, NARROW, True, D_EVEN, UNIT, HINT, WIDE, BN, BD, BV)
