@@ -14,7 +14,7 @@ OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
     "addcmul": (("addcmul", ), {"absolute": 2}),
     "addcdiv": (("addcdiv", ), {"absolute": 2}),
     # Which of two equal zeros is the greater one is not the same on GPUs and CPUs, in ATen's vectors and its tails.
-    **{name: ((name, ), {"zeros": False}) for name in ("fmax", "fmin", "maximum", "minimum", "max", "min")},
+    **{name: ((name, ), {"zeros": False}) for name in ("fmax", "fmin", "maximum", "minimum", "max", "min", "clamp_min", "clamp_max")},
     "relu": (("nn.functional.relu", ), {"gpu": {"zeros": False}}),
     "gelu": (("nn.functional.gelu", ), {"fp64": 16}),  # 1 + tanh(x) for negative x
     # Logarithms, sines and cosines of Box and Muller.
@@ -24,8 +24,6 @@ OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
     "clamp": (("clamp", ), {"gpu": {"mixed_inplace": False}}),
     # On GPUs ATen computes fp64 with constants of fp32.
     "hardswish": (("nn.functional.hardswish", ), {"gpu": {"fp64": 2**28}}),
-    "clamp_min": (("clamp_min", ), {"gpu": {"zeros": False}}),
-    "clamp_max": (("clamp_max", ), {"gpu": {"zeros": False}}),
     "rsub": (("rsub", ), {}),
     "special_i1": (("special.i1", ), {"gpu": {"fp64": 64, "zeros": False}}),
     "digamma": (("digamma", ), {"absolute": 2}),  # beside its roots

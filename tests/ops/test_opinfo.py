@@ -1,6 +1,7 @@
 """PyTorch's samples of every registered operator: values, dtypes, strides, errors, `out=`, in-place, gradients (opinfo.py)."""
 
 import dataclasses
+import functools
 
 import pytest
 import torch
@@ -16,9 +17,9 @@ LAYOUTS = {
 }
 
 
-def compare(row, cases):
-    """Runs cases natively, natively in fp64, then with `nereid.ops`, and compares. cases: [(text, function, sample, change of its tensors)]. Returns how many
-    had results, 0 if ATen lacks the dtype."""
+def compare(row, cases, composed=False):
+    """Runs cases natively, natively in fp64, then with `nereid.ops`, and compares. cases: [(text, function, sample, change of its tensors)]. composed: the
+    functions call several operators, whose rounding errors may grow (`opinfo.scatter`). Returns how many had results, 0 if ATen lacks the dtype."""
     prepared, row = [], row.on(next((tensor.device.type for *_, sample, _ in cases for tensor in opinfo.tensors(sample.input, sample.args, sample.kwargs)), "cpu"))
     for what, function, sample, change in cases:
         args, kwargs = opinfo.copied(sample, change)
@@ -31,11 +32,11 @@ def compare(row, cases):
             integers = not any(tensor.dtype.is_floating_point for tensor in opinfo.tensors(args, kwargs))
             args, kwargs = opinfo.copied(sample, lambda tensor: opinfo.widened(change(tensor), integers))
             wide, _ = opinfo.outcome(getattr(function, "plain", function), *args, **kwargs)
-        prepared.append((what, function, opinfo.copied(sample, change), opinfo.copied(sample, change), native, error, wide))
+        prepared.append((what, function, opinfo.copied(sample, change), opinfo.copied(sample, change), native, error, wide, sample, change))
     with nereid.ops.use():
         results = [opinfo.outcome(function, *args, **kwargs) for _, function, (args, kwargs), *_ in prepared]
     compared, lacking = 0, False
-    for (what, function, inputs, originals, native, native_error, wide), (ours, error) in zip(prepared, results):
+    for (what, function, inputs, originals, native, native_error, wide, sample, change), (ours, error) in zip(prepared, results):
         lacking |= opinfo.lacks(native_error, inputs)
         if error is None and opinfo.lacks(native_error, inputs):
             on_cpu, error = opinfo.outcome(function, *opinfo.on_host(originals[0]), **opinfo.on_host(originals[1]))
@@ -47,7 +48,9 @@ def compare(row, cases):
                 f"{what}: {type(error).__name__}: {error}; ATen: {type(native_error).__name__}: {native_error}"
             continue
         absolute = row.absolute * opinfo.magnitude(inputs, native) if row.absolute else 0
-        opinfo.check(opinfo.with_places(row, inputs, ours, native), native, wide, row.fp64 if any(result.dtype == torch.float64 for result in opinfo.tensors(native)) else row.ulps, what, row.zeros, absolute)
+        ulps = row.fp64 if any(result.dtype == torch.float64 for result in opinfo.tensors(native)) else row.ulps
+        spread = functools.partial(opinfo.scatter, function, functools.partial(opinfo.copied, sample, change), ulps, native, composed) if composed or wide is None else None
+        opinfo.check(opinfo.with_places(row, inputs, ours, native), native, wide, ulps, what, row.zeros, absolute, spread)
         compared += 1
     return 0 if lacking else compared
 
@@ -128,7 +131,7 @@ def test_gradients(row, dtype, target):
 
     # Gradients of broadcast inputs are sums.
     row = dataclasses.replace(row, absolute=max(row.absolute, 4))
-    compare(row, [("gradients", gradients, sample, LAYOUTS["plain"]) for sample in opinfo.samples(row.info, target, dtype, requires_grad=True)])
+    compare(row, [("gradients", gradients, sample, LAYOUTS["plain"]) for sample in opinfo.samples(row.info, target, dtype, requires_grad=True)], composed=True)
 
 
 def test_errors(row, target):

@@ -40,6 +40,15 @@ def test_attention(given, wanted, lse, shards, target):
         assert torch.equal(out.to_local(), own)
 
 
+@pytest.mark.parametrize("of_bias", [False, True])
+def test_a_gradient_that_is_not_asked_for_has_no_placement(of_bias, target):
+    from nereid.ops.fused.attention import _sharding_backward
+    q, k, lse = random(2, 5, 4, 16), random(2, 7, 2, 16), random(2, 4, 5)
+    bias = random(2, 4, 5, 7) if of_bias else None
+    for outputs, _ in _sharding_backward(q, None, q, lse, q, k, k, bias, of_bias=of_bias):
+        assert len(outputs) == 4 and (outputs[3] is not None) == of_bias
+
+
 def test_caches(shards, target):
     q, cache = random(2, 4, 16), random(4, 4, 2, 16)
     table, lengths = torch.tensor([[3, 1], [0, 2]]), torch.tensor([5, 3])

@@ -222,8 +222,8 @@ def _sharding(q, k, v, bias=None, slopes=None, q_starts=None, k_starts=None, max
 def _sharding_backward(grad, lse_grad, out, lse, q, k, v, bias=None, slopes=None, q_starts=None, k_starts=None, max_q=0, max_k=0, causal=False, window_left=-1, window_right=-1, align="end",
                        soft_cap=0.0, scale=None, token_dim=-3, of_bias=False):
     found = []
-    for of_q, of_lse, of_bias, of_slopes in _placements(q, bias, slopes, token_dim):
-        inputs = [of_q, None if lse_grad is None else of_lse, of_q, of_lse, *_inputs(bias, slopes, q_starts, k_starts, of_q, of_bias, of_slopes)]
+    for of_q, of_lse, placed_bias, of_slopes in _placements(q, bias, slopes, token_dim):
+        inputs = [of_q, None if lse_grad is None else of_lse, of_q, of_lse, *_inputs(bias, slopes, q_starts, k_starts, of_q, placed_bias, of_slopes)]
         found.append(([of_q] * 3 + [of_lse if of_bias else None], inputs + [None] * 10))
     return found
 
