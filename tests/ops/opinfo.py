@@ -149,8 +149,8 @@ def magnitude(*values):
 
 
 class Rounded(TorchDispatchMode):
-    """Every float that an operator computes is off by up to `ulps` units in the last place, at random: so far may a result be off that is made of
-    several operators. (Monte Carlo arithmetic: D. S. Parker, 1997.) Views, and tensors that are written in place, stay as they are."""
+    """Every float that an operator computes is off by `ulps` units in the last place, up or down at random: so far may a result be off that is made
+    of several operators. (Monte Carlo arithmetic: D. S. Parker, 1997.) Views, and tensors that are written in place, stay as they are."""
 
     def __init__(self, ulps, seed):
         super().__init__()
@@ -165,8 +165,8 @@ class Rounded(TorchDispatchMode):
     def off(self, tensor, ulps):
         if not tensor.dtype.is_floating_point:
             return tensor
-        factor = torch.rand(tensor.shape, generator=self.random, dtype=torch.float64).to(tensor.device) * 2 - 1
-        return tensor + tensor * (factor * (ulps * torch.finfo(tensor.dtype).eps)).to(tensor.dtype)
+        sign = torch.randint(0, 2, tensor.shape, generator=self.random).to(tensor.device, torch.float64) * 2 - 1
+        return tensor + tensor * (sign * (ulps * torch.finfo(tensor.dtype).eps)).to(tensor.dtype)
 
 
 #: The most that `scatter` grants results of a single operator, in units in the last place.
@@ -184,7 +184,9 @@ def scatter(function, inputs, ulps, native, composed):
         rounded = Rounded(ulps if composed else 0, seed)
         with torch.no_grad():
             for tensor in tensors(args, kwargs):
-                if tensor.dtype.is_floating_point and _dense(tensor):
+                for dim in [dim for dim, stride in enumerate(tensor.stride()) if stride == 0 and tensor.shape[dim]]:
+                    tensor = tensor.narrow(dim, 0, 1)
+                if tensor.dtype.is_floating_point:
                     tensor.copy_(rounded.off(tensor.detach(), 1))
         if composed:
             with rounded:
