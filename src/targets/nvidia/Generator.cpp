@@ -271,8 +271,10 @@ llvm::Error Compilation::optimise() {
     llvm::raw_string_ostream stream(result->llir);
     emitted.module->print(stream, nullptr);
   }
-  if (const llvm::Function *optimised = emitted.module->getFunction(emitted.entry))
+  if (const llvm::Function *optimised = emitted.module->getFunction(emitted.entry)) {
     result->registerDemand = registerDemand(*optimised);
+    result->isBoundByProducts = isBoundByProducts(*optimised);
+  }
   return llvm::Error::success();
 }
 

@@ -66,6 +66,7 @@ bool NvidiaKernel::save(ByteWriter &out) const {
   saveLaunchInfo(info, out);
   out.number(int32_t(stackBytes));
   out.number(int32_t(registerDemand));
+  out.number(int32_t(isBoundByProducts));
   return true;
 }
 
@@ -77,6 +78,7 @@ void NvidiaKernel::restore(ByteReader &in) {
   restoreLaunchInfo(info, in);
   stackBytes = in.number<int32_t>();
   registerDemand = in.number<int32_t>();
+  isBoundByProducts = in.number<int32_t>() != 0;
 }
 
 /// The second or third block that a few registers too many, at most an eighth, keep from a
@@ -250,7 +252,8 @@ llvm::Expected<Assembly> NvidiaKernel::assembleForBlocks(const AssembleOptions &
     return assembly;
   if (best && best->spillStoreBytes <= assembly->spillStoreBytes)
     return std::move(*best);
-  if (int blocks = registerDemand ? 0 : narrowlyMissedBlock(*assembly, arch, info)) {
+  bool wantsBlock = !registerDemand && !isBoundByProducts;
+  if (int blocks = wantsBlock ? narrowlyMissedBlock(*assembly, arch, info) : 0) {
     auto again = aimingAt(blocks);
     if (!again)
       llvm::consumeError(again.takeError());

@@ -41,6 +41,7 @@ public:
   int maxRegisters = 0; ///< of a thread, as the launch asks; 0: it does not
   mutable int stackBytes = 0;
   int registerDemand = 0; ///< see codegen/RegisterDemand.h; 0: not known
+  bool isBoundByProducts = false; ///< see codegen/RegisterDemand.h
 
 private:
   llvm::Expected<Assembly> assembleForBlocks(const AssembleOptions &how) const;

@@ -443,6 +443,9 @@ TEST_F(Assemble, ABlockThatAFewRegistersKeepAway) {
     kernel.assemblerOptions = one.options;
     llvm::cantFail(kernel.assemble());
     EXPECT_EQ(kernel.info.registers, one.registers) << one.figures << ", " << one.warps;
+    kernel.isBoundByProducts = true; // a block more has nothing to fill
+    llvm::cantFail(kernel.assemble());
+    EXPECT_EQ(kernel.info.registers, std::stoi(one.figures));
   }
 }
 

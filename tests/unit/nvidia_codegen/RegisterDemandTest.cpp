@@ -112,6 +112,18 @@ exit:
             3 + kBeside);
 }
 
+TEST(RegisterDemand, ProductsThatFollowOneAnother) {
+  auto isBound = [](const std::string &text) {
+    Compiled compiled;
+    parse(compiled, text, hopper());
+    return compiled.module && isBoundByProducts(*compiled.module->getFunction("kernel"));
+  };
+  std::string product = "  call void asm sideeffect \"mma.sync $0;\", \"r\"(i32 %x0)\n";
+  EXPECT_TRUE(isBound(row(8, barrier + product)));
+  EXPECT_FALSE(isBound(row(8, shuffle + product)));
+  EXPECT_FALSE(isBound(row(8, barrier)));
+}
+
 TEST(RegisterDemand, NotOfEveryKernel) {
   EXPECT_EQ(demandOf(row(64, "")), 0); // nothing is exchanged
   EXPECT_EQ(

@@ -6,6 +6,7 @@
 #include "llvm/IR/CFG.h"
 #include "llvm/IR/Function.h"
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
 
@@ -20,6 +21,18 @@ bool isMatrixProduct(const llvm::CallInst &call) {
     return text->getAsmString().contains("mma");
   const llvm::Function *callee = call.getCalledFunction();
   return callee && callee->isIntrinsic() && callee->getName().contains("mma");
+}
+
+bool isShuffle(const llvm::CallInst &call) {
+  const llvm::Function *callee = call.getCalledFunction();
+  return callee && callee->isIntrinsic() && callee->getName().contains("shfl.sync.bfly");
+}
+
+bool anyCall(const llvm::Function &function, bool (*is)(const llvm::CallInst &)) {
+  return llvm::any_of(llvm::instructions(function), [&](const llvm::Instruction &instruction) {
+    auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+    return call && is(*call);
+  });
 }
 
 /// Half registers of a type; packed 16-bit values share one.
@@ -47,11 +60,8 @@ public:
 
   /// Fills `acrossExchanges` and `most`; false where the estimate does not apply.
   bool run() {
-    for (const llvm::BasicBlock &block : function)
-      for (const llvm::Instruction &instruction : block)
-        if (auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction))
-          if (isMatrixProduct(*call))
-            return false;
+    if (anyCall(function, isMatrixProduct))
+      return false;
     llvm::SmallVector<const llvm::BasicBlock *> order(llvm::post_order(&function.getEntryBlock()));
     bool changed = true;
     while (changed) {
@@ -146,6 +156,10 @@ int registerDemand(const llvm::Function &kernel) {
   if (!liveness.run())
     return 0;
   return std::max((liveness.acrossExchanges + 1) / 2 + kBeside, liveness.most * 3 / 10);
+}
+
+bool isBoundByProducts(const llvm::Function &kernel) {
+  return anyCall(kernel, isMatrixProduct) && !anyCall(kernel, isShuffle);
 }
 
 } // namespace nereid::nvidia
