@@ -157,6 +157,13 @@ class env_str_callable_default(env_base):
         return self.default_factory() if text is None else text
 
 
+class env_cache_dir(env_str_callable_default):
+    """A folder whose own variable is looked up before the library's: PyTorch sets it to collect the files of the kernels it compiles."""
+
+    def text(self):
+        return os.environ.get(self.key) or super().text()
+
+
 class env_opt_str(env_base):
     """A text, or None."""
     default = None
@@ -393,8 +400,8 @@ class cache_knobs(base_knobs):
     override_dir = env_str_callable_default("TRITON_OVERRIDE_DIR", lambda: cache.get_triton_dir("override"),
                                             setting="NEREID_OVERRIDE_DIR",
                                             effect="where `compilation.override` looks for stages")
-    dir = env_str_callable_default("TRITON_CACHE_DIR", lambda: cache.get_triton_dir("cache"), setting="NEREID_CACHE_DIR",
-                                   effect="the folder of `runtime.cache`'s files: results of tuning among them")
+    dir = env_cache_dir("TRITON_CACHE_DIR", lambda: cache.get_triton_dir("cache"), setting="NEREID_CACHE_DIR",
+                        effect="the folder of `runtime.cache`'s files: results of tuning among them; of both variables the first counts")
     manager_class: env_class = env_class("TRITON_CACHE_MANAGER", "CacheManager",
                                          effect="the class behind `runtime.cache.get_cache_manager`")
     remote_manager_class: env_class = env_class("TRITON_REMOTE_CACHE_BACKEND", "RemoteCacheBackend",
