@@ -92,6 +92,9 @@ def test_folders_below_the_home_folder():
     os.environ["TRITON_HOME"] = "/home/someone"
     assert knobs.cache.dir == "/home/someone/.triton/cache"
 
+    assert knobs.cache.dump_dir == "/home/someone/.triton/dump"
+    assert knobs.cache.get_triton_dir("x") == "/home/someone/.triton/x"
+
 
 def test_pytorchs_folder_counts_before_the_library(monkeypatch):
     """PyTorch sets TRITON_CACHE_DIR where it collects the files of kernels, whatever a user's NEREID_CACHE_DIR is."""
@@ -99,8 +102,6 @@ def test_pytorchs_folder_counts_before_the_library(monkeypatch):
     assert knobs.cache.dir == "/mine"
     monkeypatch.setenv("TRITON_CACHE_DIR", "/of/pytorch")
     assert knobs.cache.dir == "/of/pytorch"
-    assert knobs.cache.dump_dir == "/home/someone/.triton/dump"
-    assert knobs.cache.get_triton_dir("x") == "/home/someone/.triton/x"
 
 
 def test_numbers_and_classes():
