@@ -91,7 +91,6 @@ def test_copy_reset_scope_and_knobs():
 def test_folders_below_the_home_folder():
     os.environ["TRITON_HOME"] = "/home/someone"
     assert knobs.cache.dir == "/home/someone/.triton/cache"
-
     assert knobs.cache.dump_dir == "/home/someone/.triton/dump"
     assert knobs.cache.get_triton_dir("x") == "/home/someone/.triton/x"
 
