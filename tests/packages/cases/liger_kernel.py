@@ -43,7 +43,7 @@ def swiglu_mlp(x, gate, up, down):
     return (F.silu(x @ gate.T) * (x @ up.T)) @ down.T
 
 
-def mlp_case(name, dtype, tolerance):
+def mlp_case(name, dtype, tolerance, gpu_tolerance=None):
     """A whole block by the kernels on descriptors, tuned; the reference is computed in float32."""
     def run():
         values = [randn(2, 96, 128, dtype=dtype), *(randn(*shape, dtype=dtype, scale=0.1) for shape in ((256, 128), (256, 128), (128, 256)))]
@@ -52,10 +52,12 @@ def mlp_case(name, dtype, tolerance):
         return with_gradients(LigerMLPFunction.apply, values), with_gradients(swiglu_mlp, wide)
 
     run.__name__ = name
-    case(tolerance)(run)
+    case(tolerance, gpu_tolerance)(run)
 
 
-mlp_case("mlp", torch.float32, 2e-3)  # products of fp32 run in tf32
+# Products of fp32 run in tf32. Blocks that the copy engine brings reach the matrix units as they are, which ignore their 13 low bits: of three products in a row
+# 2.3e-3 is left (computed with truncated operands).
+mlp_case("mlp", torch.float32, 2e-3, 4e-3)
 mlp_case("mlp_bf16", torch.bfloat16, 2e-2)
 
 
