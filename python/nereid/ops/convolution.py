@@ -133,7 +133,8 @@ def convolve(out, x, w, bias, window):
         x = _by_channels(x)
     x_unit = _unit(x)
     flat = inner < 16
-    if not flat and taps > 1:
+    # Matrix units of GPUs read 16-bit factors in either order.
+    if not flat and taps > 1 and not (x.device.type == "cuda" and x.dtype in HALVES and w.stride(1) == 1):
         w = _ordered(w, 1 if x.device.type == "cpu" and x_unit == "c" else 2)
     motion, runs = window.motion(), flat and _runs(x, window)
     counts = tuple(out.shape[2:])
@@ -154,6 +155,7 @@ def convolve(out, x, w, bias, window):
     arguments = {
         "out": target, "x": x, "w": w, "bias": bias if parts == 1 else None, "batch": batch, "channels": channels, "inner": inner, "counts": counts,
         "sizes": tuple(x.shape[2:]), "taps": window.taps, "motion": motion, "phases": None if motion is not None else window.phases(),
+        "magics": (_magics(counts), _magics(window.taps), _magic(cdiv(inner, tiles.k))) if motion is not None else None,
         "bias_stride": 0 if bias is None else bias.stride(0), "out_strides": out.stride(), "x_strides": x.stride(), "w_strides": w.stride(), "part_stride": part_stride, "steps_of_part": each
     }
     constants = {
@@ -184,10 +186,20 @@ _DIVISIBLE = ("channels", "inner", "numel", "out_strides", "x_strides", "w_strid
 _STRIDES = ("out_strides", "x_strides", "w_strides", "y_strides", "bias_stride", "part_stride")
 
 
+def _magic(divisor):
+    """(multiplier, shift) of `kernels.divided`."""
+    shift = (divisor - 1).bit_length()
+    return ((1 << shift) - divisor) * 2**32 // divisor + 1, shift
+
+
+def _magics(sizes):
+    return tuple([_magic(size) for size in sizes])
+
+
 def _integers(wide):
     """Sizes take 32 bits in kernels, strides 64 where offsets do."""
     kinds = {name: "i32" for name in ("batch", "channels", "in_group", "inner", "numel", "counts", "sizes", "taps", "motion", "phases", "steps_of_part")}
-    return kinds | {name: "i64" if wide else "i32" for name in _STRIDES}
+    return kinds | {"magics": "u32"} | {name: "i64" if wide else "i32" for name in _STRIDES}
 
 
 class _Cut:
@@ -346,7 +358,7 @@ def weigh(out, y, x, window):
     rows = x_unit != "c" and counts[-1] >= (16 if device.type == "cpu" else 64)
     row, outer = counts[-1], batch * product(counts[:-1])
     arguments = {
-        "y": y, "x": x, "batch": batch, "inner": inner, "counts": counts, "sizes": tuple(x.shape[2:]), "taps": window.taps, "motion": motion, "y_strides": y.stride(),
+        "y": y, "x": x, "batch": batch, "inner": inner, "counts": counts, "sizes": tuple(x.shape[2:]), "taps": window.taps, "magics": _magics(counts), "motion": motion, "y_strides": y.stride(),
         "x_strides": x.stride()
     }
     constants = {"ACC": acc, "Y_UNIT": y_unit, "X_UNIT": x_unit, "ROWS": rows, "NEXT": motion[0][-1] == 1}
@@ -390,8 +402,13 @@ def _weight_tiles(device, dtype, batches, m, n, pixels, row, precision):
         block_k = min((16, 32, 64), key=lambda size: cdiv(row or pixels, size) * (size + 16))
         programs = batches * cdiv(m, block_m) * cdiv(n, block_n)
         return products.Tiles(block_m, block_n, block_k, max(1, min(8 // programs, pixels // (4 * block_k))))
-    cut = products.gpu_tiles(torch.cuda.get_device_properties(device).multi_processor_count, dtype, batches, m, n, pixels, precision)
-    return cut
+    processors = torch.cuda.get_device_properties(device).multi_processor_count
+    cut = products.gpu_tiles(processors, dtype, batches, m, n, pixels, precision)
+    # Steps wait for memory: several small tiles run on a multiprocessor at the same time. Workspaces of up to 16 MiB cost less than what that gains.
+    programs = batches * cdiv(m, cut.m) * cdiv(n, cut.n)
+    several = max(1, min(3, 2**15 // (cut.m * cut.n)))
+    parts = min(several * processors // programs, pixels // (16 * cut.k), 2**22 // (batches * m * n))
+    return dataclasses.replace(cut, parts=max(cut.parts, parts))
 
 
 def _weigh_as_product(out, y, x):
