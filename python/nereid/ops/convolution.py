@@ -17,6 +17,7 @@ from ._launch import launch
 from ._moves import move
 from ._strided import NARROW, STORAGE, cdiv, product, programs_wanted, step_up
 from .kernels import convolution as kernels
+from .kernels import sliding
 
 HALVES = (torch.float16, torch.bfloat16)
 #: The most phases of a strided gradient, and groups: what a grid of CUDA has in its second and third dimension.
@@ -198,7 +199,7 @@ def _magics(sizes):
 
 def _integers(wide):
     """Sizes take 32 bits in kernels, strides 64 where offsets do."""
-    kinds = {name: "i32" for name in ("batch", "channels", "in_group", "inner", "numel", "counts", "sizes", "taps", "motion", "phases", "steps_of_part")}
+    kinds = {name: "i32" for name in ("batch", "channels", "length", "in_group", "inner", "numel", "counts", "sizes", "taps", "motion", "phases", "steps_of_part")}
     return kinds | {"magics": "u32"} | {name: "i64" if wide else "i32" for name in _STRIDES}
 
 
@@ -312,6 +313,36 @@ def _direct_tiles(device, pixels, channels, last):
         (step_up(pixels, (4, 16)), step_up(channels, (16, 64)))
 
 
+def _wants_slides(device):
+    return device.type == "cuda"
+
+
+def _slides(x, y, window, motion):
+    """Whether the kernels of kernels/sliding.py serve a depthwise convolution. x, y: what is read and the result, or its gradient."""
+    return (_wants_slides(x.device) and motion is not None and motion[0][-1] == 1 and abs(motion[1][-1]) == 1 and 2 <= window.taps[-1] <= 16 and x.stride(1) == 1 and
+            y.stride(1) == 1)
+
+
+def _slide_tiles(x, row, taps):
+    """(places of a row at once, groups of these in a block, channels): a thread reads 16 bytes."""
+    span = min((4, 8), key=lambda size: cdiv(row, size) * (size * taps + 2 * (size + taps - 1)))
+    block = min((16, 32, 64), key=lambda size: cdiv(x.shape[1], size) * (size + 8))
+    return span, 128 * max(1, 16 // x.element_size()) // block, block
+
+
+def _slide(out, x, w, bias, window, motion):
+    span, bg, bc = _slide_tiles(x, out.shape[-1], window.taps[-1])
+    counts = (*out.shape[2:-1], cdiv(out.shape[-1], span))
+    arguments = {
+        "out": out, "x": x, "w": w, "bias": bias, "batch": x.shape[0], "channels": x.shape[1], "counts": counts, "length": out.shape[-1], "sizes": tuple(x.shape[2:]), "motion": motion,
+        "bias_stride": 0 if bias is None else bias.stride(0), "out_strides": out.stride(), "x_strides": x.stride(), "w_strides": (w.stride(0), *w.stride()[3:])
+    }
+    constants = {"ACC": _acc(x.dtype), "WINDOW": window.taps, "BACK": motion[1][-1] < 0, "SPAN": span, "BG": bg, "BC": bc}
+    wide = _reach((x.shape, x.stride()), (out.shape, out.stride()), (w.shape, w.stride()))
+    launch(sliding.slide, cdiv(x.shape[0] * product(counts), bg) * cdiv(x.shape[1], bc), x.device, arguments, constants, _integers(wide), ("channels", "out_strides", "x_strides", "w_strides"),
+           num_warps=4, maxnreg=168)
+
+
 def _direct(out, x, w, bias, window):
     groups, (batch, channels) = window.groups, out.shape[:2]
     x_unit, motion = _unit(x), window.motion()
@@ -323,6 +354,9 @@ def _direct(out, x, w, bias, window):
         copy = torch.empty((*w.shape[3:], groups), dtype=w.dtype, device=w.device).permute(w.dim() - 3, *range(w.dim() - 3)).unsqueeze(1).unsqueeze(1)
         move(copy, w)
         w = copy
+    if alone and _slides(x, out, window, motion):
+        _slide(out, x, w, bias, window, motion)
+        return
     arguments = {
         "out": out, "x": x, "w": w, "bias": bias, "batch": batch, "channels": channels, "in_group": channels // groups, "inner": x.shape[1] // groups,
         "counts": tuple(out.shape[2:]), "sizes": tuple(x.shape[2:]), "taps": window.taps, "motion": motion, "phases": None if motion is not None else window.phases(),
@@ -363,7 +397,16 @@ def weigh(out, y, x, window):
     }
     constants = {"ACC": acc, "Y_UNIT": y_unit, "X_UNIT": x_unit, "ROWS": rows, "NEXT": motion[0][-1] == 1}
     divisible = (*_DIVISIBLE, "y_strides")
-    if straight:
+    if straight and channels == inner == 1 and _slides(x, y, window, motion):
+        span, bg, bc = _slide_tiles(x, row, window.taps[-1])
+        counts = (*counts[:-1], cdiv(row, span))
+        tiles = cdiv(batch * product(counts), bg)
+        kernel, grid, options = sliding.slide_weights, (cdiv(groups, bc), taps // window.taps[-1]), {"num_warps": 4}
+        parts = max(1, min(programs_wanted(device) // product(grid), tiles // 4, 64))
+        constants = {"ACC": acc, "WINDOW": window.taps, "SPAN": span, "BG": bg, "BC": bc}
+        arguments |= {"counts": counts, "magics": _magics(counts), "length": row, "channels": groups, "out_strides": (out.stride(0), *out.stride()[2:])}
+        del arguments["inner"], arguments["taps"]
+    elif straight:
         last = x_unit != "c"
         weights = y.shape[1] * inner
         bp, bc = ((step_up(row if rows else outer * row, (16, 32, 64, 128, 256)), step_up(weights, (1, 4))) if last else (step_up(outer * row, (4, 16)), step_up(weights, (16, 64))))
