@@ -84,10 +84,12 @@ def moves(device, dtype, shape):
     x = torch.randn(shape, device=device).to(dtype)
     places = torch.randint(0, shape[0], (shape[0], ), device=device)
     columns = torch.randint(0, shape[1], shape, device=device)
+    middle = (shape[1] + 1) // 2
     return {"cat": lambda: torch.cat([x, x]), "cat columns": lambda: torch.cat([x, x], 1), "index rows": lambda: x[places], "index_select": lambda: x.index_select(0, places),
             "gather": lambda: x.gather(1, columns), "flip": lambda: x.flip(1), "tril": lambda: x.tril(), "pad": lambda: F.pad(x, (1, 1)), "clone": lambda: x.clone(),
             "full": lambda: torch.full_like(x, 2), "index_add": lambda: x.index_add(0, places, x), "scatter_add": lambda: x.scatter_add(1, columns, x),
-            "sort": lambda: x.sort(1), "topk": lambda: x.topk(min(50, shape[1]), 1), "roll": lambda: x.roll(1, 1)}
+            "sort": lambda: x.sort(1), "topk": lambda: x.topk(min(50, shape[1]), 1), "roll": lambda: x.roll(1, 1),
+            "kthvalue": lambda: x.kthvalue(middle, 1), "median": lambda: x.median(1), "index_put": lambda: x.index_put((places, ), x, accumulate=True)}
 
 
 #: name: (shape of x without the batch, shape of the weights, options, batch on a GPU). ResNet-50, its first layer, ConvNeXt and MobileNet (depthwise), ResNeXt, ViT's patches,

@@ -300,3 +300,21 @@ def test_phases():
                     first = padded // common * inverse % step
                     taps = [] if padded % common else list(range(first, 5, step))
                     assert taps == [tap for tap in range(5) if (padded - tap * dilation) % stride == 0], (stride, dilation, padding, phase)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("function,channels,sizes,taps,options", [
+    (F.conv2d, 40, (9, 13), (3, 3), {"padding": 1}), (F.conv2d, 33, (10, 17), (7, 7), {"padding": 3}),
+    (F.conv2d, 5, (12, 9), (5, 4), {"padding": (2, 0), "dilation": (2, 1), "stride": (3, 1)}), (F.conv3d, 20, (5, 6, 7), (2, 3, 3), {"padding": (1, 1, 2), "stride": (1, 2, 1)}),
+    (F.conv_transpose2d, 18, (9, 21), (3, 5), {"padding": (1, 2)})], ids=str)
+def test_sliding(function, channels, sizes, taps, options, dtype, target, monkeypatch):
+    """Depthwise, channels last, steps of one place in the last dimension: several places of a row at once, as on GPUs. The result of conv3d is contiguous on CPUs."""
+    monkeypatch.setattr(convolution, "_wants_slides", lambda device: True)
+    used, launch = [], convolution.launch
+    monkeypatch.setattr(convolution, "launch", lambda kernel, *args, **options: (used.append(kernel.__name__), launch(kernel, *args, **options)))
+    layout = CHANNELS_LAST[2 + len(sizes)]
+    x, w = random(dtype, 2, channels, *sizes, device=target).contiguous(memory_format=layout), random(dtype, channels, 1, *taps, device=target)
+    shape = function(x.double(), w.double(), groups=channels, **options).shape
+    y = random(dtype, *shape, device=target).contiguous(memory_format=layout)
+    check(function, x, w, random(dtype, channels, device=target), y, router=False, groups=channels, **options)
+    assert ("slide" in used or len(sizes) == 3) and ("slide_weights" in used or function is F.conv_transpose2d)

@@ -3,11 +3,18 @@
 import torch
 
 from ._launch import launch
-from ._strided import cdiv, collapse, product, units
+from ._strided import NARROW, cdiv, collapse, product, programs_wanted, units
+from .kernels import radix, selecting
 from .kernels import sorting as kernels
 
 #: Elements that are ordered by counting.
 COUNTED = 64
+#: Longer rows are sorted by their digits on GPUs: of 64-bit elements, of others.
+RADIX_FROM = 2048, 32768
+#: Elements that are put in the order of a digit at once.
+_LOG = 12
+#: The most elements of a block from which some are chosen, and the least.
+CHOSEN_FROM, _FEW = 16384, 2048
 
 
 def _block(x, length, wanted):
@@ -23,32 +30,149 @@ def _block(x, length, wanted):
     return min(parts, max(16, 1 << (length - 1).bit_length())), True
 
 
+class _Rows:
+    """Rows of `x` along `dim` and of results as kernels take them: `count` elements number `first` and more of each sorted row."""
+
+    def __init__(self, x, dim, values, indices):
+        self.x, self.values, self.indices, self.length = x, values, indices, x.shape[dim]
+        others = [d for d in range(x.dim()) if d != dim]
+
+        def strides_of(result):
+            if result is None:
+                return (0, ) * len(others), 0
+            if result.dim() == x.dim():
+                return tuple([result.stride(d) for d in others]), result.stride(dim)
+            return result.stride(), 0
+
+        value_strides, self.value_stride = strides_of(values)
+        index_strides, self.index_stride = strides_of(indices)
+        self.x_stride = x.stride(dim)
+        dims = collapse([x.shape[d] for d in others], [(x.stride(d), value_strides[i], index_strides[i]) for i, d in enumerate(others)]) if others else [(1, (0, 0, 0))]
+        self.sizes = tuple([size for size, _ in dims])
+        self.x_strides, self.value_strides, self.index_strides = (tuple([strides[k] for _, strides in dims]) for k in range(3))
+        self.count = product(self.sizes)
+
+    @property
+    def bits(self):
+        """Of a key (kernels/selecting.py)."""
+        return max(16, 8 * self.x.element_size())
+
+    def arguments(self):
+        return {
+            "values": self.values, "indices": self.indices, "x": self.x, "sizes": self.sizes, "x_strides": self.x_strides, "value_strides": self.value_strides,
+            "index_strides": self.index_strides, "length": self.length, "x_stride": self.x_stride, "value_stride": self.value_stride, "index_stride": self.index_stride
+        }
+
+    def dense_strides(self):
+        """Strides of the dimensions of the rows in a contiguous tensor (rows, length)."""
+        strides, step = [], self.length
+        for size in reversed(self.sizes):
+            strides.append(step)
+            step *= size
+        return tuple(reversed(strides))
+
+
 def sort(x, dim, values=None, indices=None, descending=False, first=0, count=None):
     """Writes the elements number `first` to `first + count - 1` of each sorted row of `x` along `dim`, and their places.
 
     x: not empty, one dimension at least; dim: not negative, its size fits 31 bits. values, indices: of the shape of `x` but for `dim`, whose size is `count` (or
     that dimension is missing, for a count of 1); any strides; None: not wanted. Equal elements stay in order.
     """
-    length = x.shape[dim]
-    count = length if count is None else count
-    others = [d for d in range(x.dim()) if d != dim]
+    rows = _Rows(x, dim, values, indices)
+    count = rows.length if count is None else count
+    wanted = first + count
+    if x.element_size() <= 4 and rows.length > 1024 and 4 * wanted <= min(rows.length, CHOSEN_FROM) and not first:
+        _choose(rows, bool(descending), count)
+    elif rows.length > _radix_from(x):
+        _sort_by_digits(rows, bool(descending), first, count)
+    else:
+        _merge_blocks(rows, bool(descending), first, count)
 
-    def strides_of(result):
-        if result is None:
-            return (0, ) * len(others), 0
-        if result.dim() == x.dim():
-            return tuple([result.stride(d) for d in others]), result.stride(dim)
-        return result.stride(), 0
 
-    value_strides, value_stride = strides_of(values)
-    index_strides, index_stride = strides_of(indices)
-    dims = collapse([x.shape[d] for d in others], [(x.stride(d), value_strides[i], index_strides[i]) for i, d in enumerate(others)]) if others else [(1, (0, 0, 0))]
-    rows = product(size for size, _ in dims)
-    arguments = {
-        "values": values, "indices": indices, "x": x, "sizes": tuple([size for size, _ in dims]), "x_strides": tuple([strides[0] for _, strides in dims]),
-        "value_strides": tuple([strides[1] for _, strides in dims]), "index_strides": tuple([strides[2] for _, strides in dims]), "length": length,
-        "x_stride": x.stride(dim), "value_stride": value_stride, "index_stride": index_stride, "first": first, "count": count
-    }
+def _radix_from(x):
+    return NARROW if x.device.type == "cpu" else RADIX_FROM[x.element_size() < 8]
+
+
+def _warps(block):
+    """So that a thread has 16 elements of a block of 512 or more."""
+    return min(16, max(1, block // 512))
+
+
+def nth(x, dim, values, indices, mode, number=0):
+    """Writes one element of each row of `x` along `dim` and its place, as `kernels.selecting.nth` says; rows of at most `selectable` elements. values, indices: as for `sort`,
+    for a count of 1."""
+    rows = _Rows(x, dim, values, indices)
+    arguments = rows.arguments()
+    for name in ("value_stride", "index_stride"):
+        del arguments[name]
+    block = max(16, 1 << (rows.length - 1).bit_length())
+    launch(selecting.nth, rows.count, x.device, arguments | {"number": number}, {"MODE": mode, "UNIT": rows.x_stride == 1, "BITS": rows.bits, "BLOCK": block},
+           num_warps=_warps(block))
+
+
+def selectable(x):
+    """How many elements a row may have for `nth`."""
+    return CHOSEN_FROM // 2 if x.element_size() == 8 else CHOSEN_FROM
+
+
+def _choose(rows, descending, count):
+    """The first `count` elements of sorted rows: blocks of rows choose as many each, until few are left, which are sorted."""
+    x, length, keys, order = rows.x, rows.length, None, None
+    arguments = rows.arguments()
+    enough = max(1024, 2 * count)
+    while keys is None or length > enough:
+        block = max(_FEW, 1 << (4 * count - 1).bit_length())
+        if block < 4096 < 2 * length and rows.count * cdiv(length, 4096) >= programs_wanted(x.device) // 2:
+            block = 4096
+        blocks = cdiv(length, block)
+        new_length = (blocks - 1) * count + min(count, length - (blocks - 1) * block)
+        new_keys, new_order = _workspaces(x, rows.count * new_length)
+        launch(selecting.choose, rows.count * blocks, x.device, {
+            "new_keys": new_keys, "new_order": new_order, "keys": keys, "order": order, "x": x, "sizes": rows.sizes, "x_strides": rows.x_strides, "length": length,
+            "x_stride": rows.x_stride, "wanted": count, "new_length": new_length
+        }, {"FIRST": keys is None, "DESCENDING": descending, "UNIT": rows.x_stride == 1, "BITS": rows.bits, "BLOCK": block}, num_warps=_warps(block), maxnreg=80 if block <= 8192 else 128)
+        keys, order, length = new_keys, new_order, new_length
+    block = max(16, 1 << (length - 1).bit_length())
+    several = max(1, 1024 // block)
+    launch(selecting.sort_chosen, cdiv(rows.count, several), x.device, arguments | {"keys": keys, "order": order, "rows": rows.count, "length": length, "count": count}, {
+        "UNIT": units([rows.value_stride, rows.index_stride]), "ROWS": several, "BLOCK": block
+    }, num_warps=min(32, max(4, block // 256)))
+
+
+def _sort_by_digits(rows, descending, first, count):
+    """Sorts long rows, one pass for each 8 bits of an element: the first one reads `x`, the last one writes the results, those between move workspaces."""
+    x, values, length, device = rows.x, rows.values, rows.length, rows.x.device
+    if x.dtype == torch.bool:
+        x, values = x.view(torch.uint8), None if values is None else values.view(torch.uint8)
+    programs = min(cdiv(length, 1 << _LOG), max(1, programs_wanted(device) // rows.count))
+    chunk = cdiv(cdiv(length, programs), 1 << _LOG) << _LOG
+    programs = cdiv(length, chunk)
+    counts = torch.empty(rows.count * programs * 256, dtype=torch.int32, device=device)
+    totals = torch.empty(rows.count * 256, dtype=torch.int32, device=device)
+    passes, dense = x.element_size(), rows.dense_strides()
+    spare = [(torch.empty(rows.count * length, dtype=x.dtype, device=device),
+              None if rows.indices is None else torch.empty(rows.count * length, dtype=torch.int32, device=device)) for _ in range(min(2, passes - 1))]
+    source, order, strides, stride = x, None, rows.x_strides, rows.x_stride
+    common = {"sizes": rows.sizes, "length": length, "programs": programs, "chunk": chunk}
+    for turn in range(passes):
+        last = turn == passes - 1
+        to, new_order = (values, rows.indices) if last else spare[turn % 2]
+        its = common | {"x": source, "x_strides": strides, "x_stride": stride, "shift": 8 * turn, "flip": 128 if last and x.dtype != torch.uint8 else 0}
+        launch(radix.digit_counts, rows.count * programs, device, its | {"counts": counts}, {"DESCENDING": descending, "UNIT": stride == 1, "BLOCK": 1 << _LOG},
+               {"shift": "i32", "flip": "i32"}, num_warps=8)
+        launch(radix.digit_starts, rows.count * 16, device, {"counts": counts, "totals": totals, "programs": programs}, {"BLOCK": 64}, num_warps=4)
+        steps = (rows.value_stride, rows.index_stride) if last else (1, 1)
+        launch(radix.move_by_digit, rows.count * programs, device, its | {
+            "to": to, "new_order": new_order, "order": order, "starts": counts, "totals": totals, "to_strides": rows.value_strides if last else dense,
+            "new_strides": rows.index_strides if last else dense, "to_stride": steps[0], "new_stride": steps[1], "first": first if last else 0,
+            "count": count if last else length
+        }, {"DESCENDING": descending, "UNIT": units([stride, *steps]), "LOG": _LOG, "BLOCK": 1 << _LOG}, {"shift": "i32", "flip": "i32"}, num_warps=8)
+        source, order, strides, stride = to, new_order, dense, 1
+
+
+def _merge_blocks(rows, descending, first, count):
+    """Sorts blocks of rows, then merges neighbouring runs."""
+    x, length, arguments = rows.x, rows.length, rows.arguments() | {"first": first, "count": count}
     wanted = 1 << (first + count - 1).bit_length()
     block, bitonic = _block(x, length, wanted)
     blocks, run = cdiv(length, block), min(block, wanted)
@@ -56,24 +180,24 @@ def sort(x, dim, values=None, indices=None, descending=False, first=0, count=Non
     keys, order, new_length = None, None, 0
     if not last:
         new_length = (blocks - 1) * run + min(run, length - (blocks - 1) * block)
-        keys, order = _workspaces(x, rows * new_length)
+        keys, order = _workspaces(x, rows.count * new_length)
     arguments |= {"keys": keys, "order": order, "run": run, "new_length": new_length}
     if bitonic:
         several = max(1, 1024 // block)
-        launch(kernels.sort_tiles, cdiv(rows * blocks, several), x.device, arguments | {"rows": rows}, {
-            "LAST": last, "DESCENDING": bool(descending), "UNIT": units([x.stride(dim), value_stride, index_stride]), "ROWS": several, "BLOCK": block
+        launch(kernels.sort_tiles, cdiv(rows.count * blocks, several), x.device, arguments | {"rows": rows.count}, {
+            "LAST": last, "DESCENDING": descending, "UNIT": units([rows.x_stride, rows.value_stride, rows.index_stride]), "ROWS": several, "BLOCK": block
         }, num_warps=min(32, max(4, block // 256)))
     else:
-        launch(kernels.sort_blocks, rows * blocks, x.device, arguments, {"LAST": last, "DESCENDING": bool(descending), "BLOCK": COUNTED})
+        launch(kernels.sort_blocks, rows.count * blocks, x.device, arguments, {"LAST": last, "DESCENDING": descending, "BLOCK": COUNTED})
     while not last:
         length, runs = new_length, cdiv(new_length, run)
         pairs, last = cdiv(runs, 2), runs <= 2
         new_run, new_keys, new_order = min(2 * run, wanted), None, None
         if not last:
             new_length = (pairs - 1) * new_run + min(new_run, length - (pairs - 1) * 2 * run)
-            new_keys, new_order = _workspaces(x, rows * new_length)
-        launch(kernels.merge, cdiv(rows * length, 1024), x.device, arguments | {
-            "new_keys": new_keys, "new_order": new_order, "keys": keys, "order": order, "rows": rows, "length": length, "run": run, "new_run": new_run,
+            new_keys, new_order = _workspaces(x, rows.count * new_length)
+        launch(kernels.merge, cdiv(rows.count * length, 1024), x.device, arguments | {
+            "new_keys": new_keys, "new_order": new_order, "keys": keys, "order": order, "rows": rows.count, "length": length, "run": run, "new_run": new_run,
             "new_length": new_length, "steps": run.bit_length() + 1
         }, {"LAST": last, "BLOCK": 1024})
         keys, order, run = new_keys, new_order, new_run

@@ -17,6 +17,7 @@ from ._launch import launch
 from ._moves import move
 from ._strided import NARROW, STORAGE, cdiv, product, programs_wanted, step_up
 from .kernels import convolution as kernels
+from .kernels import sliding
 
 HALVES = (torch.float16, torch.bfloat16)
 #: The most phases of a strided gradient, and groups: what a grid of CUDA has in its second and third dimension.
@@ -133,7 +134,8 @@ def convolve(out, x, w, bias, window):
         x = _by_channels(x)
     x_unit = _unit(x)
     flat = inner < 16
-    if not flat and taps > 1:
+    # Matrix units of GPUs read 16-bit factors in either order.
+    if not flat and taps > 1 and not (x.device.type == "cuda" and x.dtype in HALVES and w.stride(1) == 1):
         w = _ordered(w, 1 if x.device.type == "cpu" and x_unit == "c" else 2)
     motion, runs = window.motion(), flat and _runs(x, window)
     counts = tuple(out.shape[2:])
@@ -154,6 +156,7 @@ def convolve(out, x, w, bias, window):
     arguments = {
         "out": target, "x": x, "w": w, "bias": bias if parts == 1 else None, "batch": batch, "channels": channels, "inner": inner, "counts": counts,
         "sizes": tuple(x.shape[2:]), "taps": window.taps, "motion": motion, "phases": None if motion is not None else window.phases(),
+        "magics": (_magics(counts), _magics(window.taps), _magic(cdiv(inner, tiles.k))) if motion is not None else None,
         "bias_stride": 0 if bias is None else bias.stride(0), "out_strides": out.stride(), "x_strides": x.stride(), "w_strides": w.stride(), "part_stride": part_stride, "steps_of_part": each
     }
     constants = {
@@ -184,10 +187,20 @@ _DIVISIBLE = ("channels", "inner", "numel", "out_strides", "x_strides", "w_strid
 _STRIDES = ("out_strides", "x_strides", "w_strides", "y_strides", "bias_stride", "part_stride")
 
 
+def _magic(divisor):
+    """(multiplier, shift) of `kernels.divided`."""
+    shift = (divisor - 1).bit_length()
+    return ((1 << shift) - divisor) * 2**32 // divisor + 1, shift
+
+
+def _magics(sizes):
+    return tuple([_magic(size) for size in sizes])
+
+
 def _integers(wide):
     """Sizes take 32 bits in kernels, strides 64 where offsets do."""
-    kinds = {name: "i32" for name in ("batch", "channels", "in_group", "inner", "numel", "counts", "sizes", "taps", "motion", "phases", "steps_of_part")}
-    return kinds | {name: "i64" if wide else "i32" for name in _STRIDES}
+    kinds = {name: "i32" for name in ("batch", "channels", "length", "in_group", "inner", "numel", "counts", "sizes", "taps", "motion", "phases", "steps_of_part")}
+    return kinds | {"magics": "u32"} | {name: "i64" if wide else "i32" for name in _STRIDES}
 
 
 class _Cut:
@@ -300,6 +313,36 @@ def _direct_tiles(device, pixels, channels, last):
         (step_up(pixels, (4, 16)), step_up(channels, (16, 64)))
 
 
+def _wants_slides(device):
+    return device.type == "cuda"
+
+
+def _slides(x, y, window, motion):
+    """Whether the kernels of kernels/sliding.py serve a depthwise convolution. x, y: what is read and the result, or its gradient."""
+    return (_wants_slides(x.device) and motion is not None and motion[0][-1] == 1 and abs(motion[1][-1]) == 1 and 2 <= window.taps[-1] <= 16 and x.stride(1) == 1 and
+            y.stride(1) == 1)
+
+
+def _slide_tiles(x, row, taps):
+    """(places of a row at once, groups of these in a block, channels): a thread reads 16 bytes."""
+    span = min((4, 8), key=lambda size: cdiv(row, size) * (size * taps + 2 * (size + taps - 1)))
+    block = min((16, 32, 64), key=lambda size: cdiv(x.shape[1], size) * (size + 8))
+    return span, 128 * max(1, 16 // x.element_size()) // block, block
+
+
+def _slide(out, x, w, bias, window, motion):
+    span, bg, bc = _slide_tiles(x, out.shape[-1], window.taps[-1])
+    counts = (*out.shape[2:-1], cdiv(out.shape[-1], span))
+    arguments = {
+        "out": out, "x": x, "w": w, "bias": bias, "batch": x.shape[0], "channels": x.shape[1], "counts": counts, "length": out.shape[-1], "sizes": tuple(x.shape[2:]), "motion": motion,
+        "bias_stride": 0 if bias is None else bias.stride(0), "out_strides": out.stride(), "x_strides": x.stride(), "w_strides": (w.stride(0), *w.stride()[3:])
+    }
+    constants = {"ACC": _acc(x.dtype), "WINDOW": window.taps, "BACK": motion[1][-1] < 0, "SPAN": span, "BG": bg, "BC": bc}
+    wide = _reach((x.shape, x.stride()), (out.shape, out.stride()), (w.shape, w.stride()))
+    launch(sliding.slide, cdiv(x.shape[0] * product(counts), bg) * cdiv(x.shape[1], bc), x.device, arguments, constants, _integers(wide), ("channels", "out_strides", "x_strides", "w_strides"),
+           num_warps=4, maxnreg=168)
+
+
 def _direct(out, x, w, bias, window):
     groups, (batch, channels) = window.groups, out.shape[:2]
     x_unit, motion = _unit(x), window.motion()
@@ -311,6 +354,9 @@ def _direct(out, x, w, bias, window):
         copy = torch.empty((*w.shape[3:], groups), dtype=w.dtype, device=w.device).permute(w.dim() - 3, *range(w.dim() - 3)).unsqueeze(1).unsqueeze(1)
         move(copy, w)
         w = copy
+    if alone and _slides(x, out, window, motion):
+        _slide(out, x, w, bias, window, motion)
+        return
     arguments = {
         "out": out, "x": x, "w": w, "bias": bias, "batch": batch, "channels": channels, "in_group": channels // groups, "inner": x.shape[1] // groups,
         "counts": tuple(out.shape[2:]), "sizes": tuple(x.shape[2:]), "taps": window.taps, "motion": motion, "phases": None if motion is not None else window.phases(),
@@ -346,12 +392,21 @@ def weigh(out, y, x, window):
     rows = x_unit != "c" and counts[-1] >= (16 if device.type == "cpu" else 64)
     row, outer = counts[-1], batch * product(counts[:-1])
     arguments = {
-        "y": y, "x": x, "batch": batch, "inner": inner, "counts": counts, "sizes": tuple(x.shape[2:]), "taps": window.taps, "motion": motion, "y_strides": y.stride(),
+        "y": y, "x": x, "batch": batch, "inner": inner, "counts": counts, "sizes": tuple(x.shape[2:]), "taps": window.taps, "magics": _magics(counts), "motion": motion, "y_strides": y.stride(),
         "x_strides": x.stride()
     }
     constants = {"ACC": acc, "Y_UNIT": y_unit, "X_UNIT": x_unit, "ROWS": rows, "NEXT": motion[0][-1] == 1}
     divisible = (*_DIVISIBLE, "y_strides")
-    if straight:
+    if straight and channels == inner == 1 and _slides(x, y, window, motion):
+        span, bg, bc = _slide_tiles(x, row, window.taps[-1])
+        counts = (*counts[:-1], cdiv(row, span))
+        tiles = cdiv(batch * product(counts), bg)
+        kernel, grid, options = sliding.slide_weights, (cdiv(groups, bc), taps // window.taps[-1]), {"num_warps": 4}
+        parts = max(1, min(programs_wanted(device) // product(grid), tiles // 4, 64))
+        constants = {"ACC": acc, "WINDOW": window.taps, "SPAN": span, "BG": bg, "BC": bc}
+        arguments |= {"counts": counts, "magics": _magics(counts), "length": row, "channels": groups, "out_strides": (out.stride(0), *out.stride()[2:])}
+        del arguments["inner"], arguments["taps"]
+    elif straight:
         last = x_unit != "c"
         weights = y.shape[1] * inner
         bp, bc = ((step_up(row if rows else outer * row, (16, 32, 64, 128, 256)), step_up(weights, (1, 4))) if last else (step_up(outer * row, (4, 16)), step_up(weights, (16, 64))))
@@ -390,8 +445,13 @@ def _weight_tiles(device, dtype, batches, m, n, pixels, row, precision):
         block_k = min((16, 32, 64), key=lambda size: cdiv(row or pixels, size) * (size + 16))
         programs = batches * cdiv(m, block_m) * cdiv(n, block_n)
         return products.Tiles(block_m, block_n, block_k, max(1, min(8 // programs, pixels // (4 * block_k))))
-    cut = products.gpu_tiles(torch.cuda.get_device_properties(device).multi_processor_count, dtype, batches, m, n, pixels, precision)
-    return cut
+    processors = torch.cuda.get_device_properties(device).multi_processor_count
+    cut = products.gpu_tiles(processors, dtype, batches, m, n, pixels, precision)
+    # Steps wait for memory: several small tiles run on a multiprocessor at the same time. Workspaces of up to 16 MiB cost less than what that gains.
+    programs = batches * cdiv(m, cut.m) * cdiv(n, cut.n)
+    several = max(1, min(3, 2**15 // (cut.m * cut.n)))
+    parts = min(several * processors // programs, pixels // (16 * cut.k), 2**22 // (batches * m * n))
+    return dataclasses.replace(cut, parts=max(cut.parts, parts))
 
 
 def _weigh_as_product(out, y, x):

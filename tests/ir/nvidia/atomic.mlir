@@ -2,7 +2,7 @@
 // RUN: nereid-opt --emit-nvidia="stage=ptx sm=80" %s --split-input-file -o /dev/null | FileCheck %s --check-prefix=OLD
 // RUN: nereid-opt --emit-nvidia="stage=check" %s --split-input-file -o /dev/null | FileCheck %s --check-prefix=SASS
 // RUN: nereid-opt --emit-nvidia="stage=check sm=80" %s --split-input-file -o /dev/null | FileCheck %s --check-prefix=SASS
-// SASS-COUNT-4: assembled: 0 bytes of spills
+// SASS-COUNT-5: assembled: 0 bytes of spills
 
 #line = #ngpu.layout<register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[0]], shape = [128]>
 
@@ -33,6 +33,35 @@ func.func @sums(%p: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %q: !tile.ptr
   %rp = tile.addptr %rs, %range : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xi32, #line>
   %g = arith.truncf %x : tensor<128xf32, #line> to tensor<128xbf16, #line>
   %c = tile.atomic_rmw fadd %rp, %g sem acquire : tensor<128x!tile.ptr<bf16>, #line>, tensor<128xbf16, #line>
+  return
+}
+
+// -----
+
+#line = #ngpu.layout<register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [[0]], shape = [64]>
+
+// A single 16-bit float is added as one half of the word around it, never in a loop of compare-and-swap.
+// CHECK-LABEL: .entry halves(
+// CHECK: red.relaxed.gpu.global.add.noftz.bf16x2
+// CHECK-NOT: add.noftz.bf16 [
+// CHECK: atom.relaxed.gpu.global.add.noftz.f16x2
+// CHECK-NOT: add.noftz.f16 [
+// OLD-LABEL: .entry halves(
+// OLD: atom.relaxed.gpu.global.add.noftz.f16x2
+func.func @halves(%p: !tile.ptr<bf16> {tile.divisibility = 16 : i64}, %q: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %n: i32)
+    attributes {tile.kernel, ngpu.num_warps = 2 : i32, ngpu.sm = 90 : i32} {
+  %range = tile.range 0 to 64 : tensor<64xi32, #line>
+  %step = tile.splat %n : i32 -> tensor<64xi32, #line>
+  %at = arith.muli %range, %step : tensor<64xi32, #line>
+  %ps = tile.splat %p : !tile.ptr<bf16> -> tensor<64x!tile.ptr<bf16>, #line>
+  %pp = tile.addptr %ps, %at : tensor<64x!tile.ptr<bf16>, #line>, tensor<64xi32, #line>
+  %x = tile.load %pp : tensor<64x!tile.ptr<bf16>, #line> -> tensor<64xbf16, #line>
+  %a = tile.atomic_rmw fadd %pp, %x sem relaxed : tensor<64x!tile.ptr<bf16>, #line>, tensor<64xbf16, #line>
+  %qs = tile.splat %q : !tile.ptr<f16> -> tensor<64x!tile.ptr<f16>, #line>
+  %qp = tile.addptr %qs, %at : tensor<64x!tile.ptr<f16>, #line>, tensor<64xi32, #line>
+  %y = tile.load %qp : tensor<64x!tile.ptr<f16>, #line> -> tensor<64xf16, #line>
+  %old = tile.atomic_rmw fadd %qp, %y sem relaxed {ngpu.scratch = 0 : i32} : tensor<64x!tile.ptr<f16>, #line>, tensor<64xf16, #line>
+  tile.store %qp, %old : tensor<64x!tile.ptr<f16>, #line>, tensor<64xf16, #line>
   return
 }
 

@@ -81,7 +81,7 @@ def aligned(experts, size, unit):
     return rows, ends, [places.get(i, -1) if 0 <= e < size else -1 for i, e in enumerate(flat)], blocks + [-1] * (bound // unit - len(blocks))
 
 
-@pytest.mark.parametrize("tokens,count,size,unit", [(1, 1, 1, 1), (1, 2, 8, 16), (7, 2, 8, 1), (700, 3, 5, 16), (300, 8, 100, 64), (260, 2, 3, 1), (40, 1, 600, 1), (513, 1, 2, 128)])
+@pytest.mark.parametrize("tokens,count,size,unit", [(1, 1, 1, 1), (1, 2, 8, 16), (7, 2, 8, 1), (700, 3, 5, 16), (300, 8, 100, 64), (260, 2, 3, 1), (40, 1, 600, 1), (513, 1, 2, 128), (1200, 8, 40, 128)])
 def test_moe_align(tokens, count, size, unit, target):
     """One launch and two, experts without pairs, pairs without experts, padding."""
     generator = torch.Generator().manual_seed(tokens)

@@ -9,7 +9,7 @@ from .._indexed import Kept, accumulate, bounds, exist
 from .._launch import DTYPES, launch
 from .._moves import cloned, fill, foreign, move, number
 from .._promotion import result_type
-from .._sorted import search, sort
+from .._sorted import nth, search, selectable, sort
 from .._strided import COMPUTE, INTEGERS, NARROW, cdiv
 from ..functions import arithmetic
 from ..kernels import sorting as kernels
@@ -97,10 +97,11 @@ def _kthvalue(values, outs):
     results = _results(x, outs, shape)
     if type(results) is Native:
         return results
-    if values["keepdim"] or not x.dim():
-        sort(line, dim, _line(results[0]), _line(results[1]), False, k - 1, 1)
+    its = [_line(result) for result in results] if values["keepdim"] or not x.dim() else results
+    if line.shape[dim] <= selectable(x):
+        nth(line, dim, *its, "rank", k - 1)
     else:
-        sort(line, dim, *results, False, k - 1, 1)
+        sort(line, dim, *its, False, k - 1, 1)
     return tuple(results)
 
 
@@ -122,8 +123,9 @@ declare(_Along(name="kthvalue", compute=_kthvalue, arguments=_WITHOUT_NAMES, kin
 # Medians and modes: rows are sorted
 
 
-def _of_sorted(values, outs, find):
-    """(values, places) of one element of each sorted row. find(values, places, ordered, order, length, rows): launches what finds them."""
+def _of_sorted(values, outs, find, mode=None):
+    """(values, places) of one element of each sorted row. find(values, places, ordered, order, length, rows): launches what finds them; mode: of `nth`, which finds them
+    in shorter rows, or None."""
     x = values["self"]
     dim = _sortable(x, outs, values["dim"])
     if type(dim) is Native:
@@ -134,6 +136,9 @@ def _of_sorted(values, outs, find):
     results = _results(x, outs, shape)
     if type(results) is Native:
         return results
+    if mode is not None and _line(x).shape[dim] <= selectable(x):
+        nth(_line(x), dim, *([_line(result) for result in results] if values["keepdim"] or not x.dim() else results), mode)
+        return tuple(results)
     moved = _line(x).movedim(dim, -1)
     ordered, order = torch.empty(moved.shape, dtype=x.dtype, device=x.device), torch.empty(moved.shape, dtype=torch.int64, device=x.device)
     sort(moved, moved.dim() - 1, ordered, order)
@@ -157,18 +162,21 @@ def _find_medians(ignore):
 
 
 def _median(ignore):
-    find = _find_medians(ignore)
+    find, mode = _find_medians(ignore), "nanmedian" if ignore else "median"
 
     def compute(values, outs):
         x = values["self"]
         if x.dtype == torch.bool:
             return Native("dtype")
         if "dim" in values:
-            return _of_sorted(values, outs, find)
+            return _of_sorted(values, outs, find, mode)
         if (found := foreign(x)) is not None or x.dtype not in COMPUTE or not 0 < x.numel() <= NARROW:
             return found or Native("dtype")
-        flat = _flat(x)
-        ordered, result = torch.empty_like(flat), torch.empty((), dtype=x.dtype, device=x.device)
+        flat, result = _flat(x), torch.empty((), dtype=x.dtype, device=x.device)
+        if len(flat) <= selectable(x):
+            nth(flat, 0, result, None, mode)
+            return result
+        ordered = torch.empty_like(flat)
         sort(flat, 0, ordered)
         find(result, None, ordered, None, flat.numel(), 1)
         return result

@@ -14,8 +14,8 @@ from ._declare import operator
 from .linear import rows_of, wanted
 
 SCORES = ("softmax", "sigmoid")
-#: Pairs that one program puts in their places.
-CHUNK = 512
+#: Pairs that one program puts in their places, and up to how many pairs these are fewer, because each program counts all pairs then.
+CHUNK, FEW_CHUNK, FEW = 512, 64, 8192
 _SIZES = {name: "i32" for name in ("tokens", "size", "count", "pairs", "chunks", "bound", "blocks", "unit", "n_size")}
 
 
@@ -152,13 +152,13 @@ def align(experts, size, unit=1):
         return results
     experts = experts.contiguous()
     lanes = 1 << max(4, (size - 1).bit_length())
-    chunks = cdiv(pairs, CHUNK)
-    sub = 64 if lanes <= 64 else 16 if lanes <= 512 else 4
-    constants = {"CHUNK": CHUNK, "SUB": sub, "BLOCK": lanes}
-    counts = None
-    if chunks > 1:
+    chunk = FEW_CHUNK if pairs <= FEW else CHUNK
+    chunks, counts = cdiv(pairs, chunk), None
+    if pairs > FEW:
         counts = torch.empty((chunks, size), dtype=torch.int32, device=experts.device)
-        launch(kernels.count_experts, chunks, experts.device, {"counts": counts, "experts": experts, "pairs": pairs, "size": size}, constants, _SIZES, num_warps=4)
+        launch(kernels.count_experts, chunks, experts.device, {"counts": counts, "experts": experts, "pairs": pairs, "size": size}, {"CHUNK": chunk, "BLOCK": lanes}, _SIZES,
+               num_warps=4)
+    constants = {"CHUNK": chunk, "SUB": 64 if lanes <= 128 else 16 if lanes <= 512 else 4, "COUNTED": 1024, "BLOCK": lanes}
     arguments = {
         "rows": rows, "ends": ends, "places": places, "block_experts": blocks, "experts": experts, "counts": counts, "pairs": pairs, "size": size, "chunks": chunks,
         "bound": rows.shape[0], "blocks": blocks.shape[0], "unit": unit
@@ -174,7 +174,7 @@ def _fake_alignment(experts, size, unit=1):
 
 @operator("moe_align(Tensor experts, int size, int unit=1) -> (Tensor, Tensor, Tensor, Tensor)", fake=_fake_alignment)
 def moe_align(experts, size, unit):
-    """Puts pairs in the order of their experts, in one launch (two for more than 512 pairs), without a look at the numbers on the host.
+    """Puts pairs in the order of their experts, in one launch (two for more than 8192 pairs), without a look at the numbers on the host.
 
     experts: (tokens, count) or any other shape, int32 or int64: the expert of each pair, from 0 to size - 1; a pair with another number has no expert here (that
     of another device, say) and gets no place. size: the number of experts. unit: the groups of experts are padded to multiples of it.

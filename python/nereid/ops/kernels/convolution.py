@@ -24,8 +24,28 @@ from ._shared import write
 
 
 @nereid.jit
-def place_of(tile, batch, counts, ROWS: tl.constexpr, SIZE: tl.constexpr):
-    """(n, the place in each dimension, mask) of the pixels of a tile. counts: how many places each dimension has.
+def divided(number, divisor, magic):
+    """(quotient, remainder) of numbers from 0 to 2^31 - 1. magic: (multiplier, shift) of the divisor, two factors in place of a division (Granlund and Montgomery 1994), or None."""
+    if magic is None:
+        quotient = number // divisor
+    else:
+        wide = number.to(tl.uint32)
+        quotient = ((tl.umulhi(wide, wide * 0 + magic[0]) + wide) >> magic[1]).to(tl.int32)
+    return quotient, number - quotient * divisor
+
+
+@nereid.jit
+def magic_of(magics, D: tl.constexpr):
+    """That of dimension D."""
+    if magics is None:
+        return None
+    else:
+        return magics[D]
+
+
+@nereid.jit
+def place_of(tile, batch, counts, magics, ROWS: tl.constexpr, SIZE: tl.constexpr):
+    """(n, the place in each dimension, mask) of the pixels of a tile. counts: how many places each dimension has; magics: of `divided` for each, or None.
 
     ROWS: the tile lies in one row of the last dimension, and n and the other places are scalars; otherwise all are blocks.
     """
@@ -35,13 +55,12 @@ def place_of(tile, batch, counts, ROWS: tl.constexpr, SIZE: tl.constexpr):
         inner = tile % tiles * SIZE + tl.arange(0, SIZE)
         rest = tile // tiles
     else:
-        pixel = tile * SIZE + tl.arange(0, SIZE)
-        inner = pixel % counts[RANK - 1]
-        rest = pixel // counts[RANK - 1]
+        rest, inner = divided(tile * SIZE + tl.arange(0, SIZE), counts[RANK - 1], magic_of(magics, RANK - 1))
     places = (inner,)
     for i in tl.static_range(1, RANK):
-        places = (rest % counts[RANK - 1 - i],) + places
-        rest = rest // counts[RANK - 1 - i]
+        d: tl.constexpr = RANK - 1 - i
+        rest, place = divided(rest, counts[d], magic_of(magics, d))
+        places = (place,) + places
     mask = rest < batch
     if ROWS:
         mask = mask & (inner < counts[RANK - 1])
@@ -76,14 +95,14 @@ def product_of(numbers):
 
 
 @nereid.jit
-def split(index, sizes):
-    """(what is left, the place in each dimension) of a linear index."""
+def split(index, sizes, magics):
+    """(what is left, the place in each dimension) of a linear index. magics: of `divided` for each size, or None."""
     places = ()
     rest = index
     for i in tl.static_range(len(sizes)):
         d: tl.constexpr = len(sizes) - 1 - i
-        places = (rest % sizes[d],) + places
-        rest = rest // sizes[d]
+        rest, place = divided(rest, sizes[d], magic_of(magics, d))
+        places = (place,) + places
     return rest, places
 
 
@@ -170,7 +189,7 @@ def strided_places(places, first, stride):
 
 
 @nereid.jit
-def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, motion, phases, bias_stride, out_strides, x_strides, w_strides, part_stride, steps_of_part,
+def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, magics, motion, phases, bias_stride, out_strides, x_strides, w_strides, part_stride, steps_of_part,
               ACC: tl.constexpr, PRECISION: tl.constexpr, FLAT: tl.constexpr, WINDOW: tl.constexpr, X_UNIT: tl.constexpr, W_UNIT: tl.constexpr,
               OUT_UNIT: tl.constexpr, LAST: tl.constexpr, ROWS: tl.constexpr, NEXT: tl.constexpr, RUNS: tl.constexpr, IN_ORDER: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr, BK: tl.constexpr):
     """Grid: (tiles of channels and pixels, groups, parts of the sum or phases).
@@ -178,6 +197,7 @@ def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, moti
     out, x, w         pointers; bias: a pointer or None
     batch, channels, inner: the batch, the channels of the result and of `x` in a group
     counts, sizes, taps: of the result, of `x`, of the window, for each dimension
+    magics            of `divided`: (for each of `counts`, for each of `taps`, for the blocks of BK channels), or None
     motion            (move, tap, start) for all dimensions; phases: as for `phase_of`, or None. With phases, `motion` is None
     out_strides, x_strides: (n, channel, ...); w_strides: (g, k, c, ...)
     part_stride       how far the sums of the parts are apart in `out`, a workspace, which then has the dtype ACC; steps_of_part: steps of the loop in a part
@@ -203,7 +223,7 @@ def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, moti
     else:
         its_batch, its_counts, tap, start = batch, counts, motion[1], motion[2]
         its_taps = taps if WINDOW is None else WINDOW
-    n, places, p_mask = place_of(tile_p, its_batch, its_counts, ROWS, BP)
+    n, places, p_mask = place_of(tile_p, its_batch, its_counts, magic_of(magics, 0), ROWS, BP)
     at = unstrided(places, start) if phases is not None else starts(places, motion[0], start, NEXT)
     x_start = x + group * inner * x_strides[1]
     x_offset = tl.expand_dims(offset_of(n, at, x_strides, X_UNIT == "p"), P)
@@ -223,13 +243,14 @@ def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, moti
     for position in range(first, last):
         if FLAT:
             index = position * BK + k
-            channel, js = split(index, its_taps)
+            channel, js = split(index, its_taps, None if WINDOW is not None else magic_of(magics, 1))
             k_mask = index < inner * all_taps
             mask = p_wide & tl.expand_dims(k_mask, K)
             x_along = channel * x_c
             w_along = channel * w_strides[2]
         else:
-            block, js = position % blocks, split(position // blocks, its_taps)[1]
+            tap_number, block = divided(position, blocks, magic_of(magics, 2))
+            js = split(tap_number, its_taps, magic_of(magics, 1))[1]
             channel = block * BK + k
             k_mask = channel < inner
             inside = p_mask
@@ -276,12 +297,12 @@ def correlate(out, x, w, bias, batch, channels, inner, counts, sizes, taps, moti
 
 
 @nereid.jit
-def correlate_weights(out, y, x, batch, channels, inner, counts, sizes, taps, motion, out_strides, y_strides, x_strides, part_stride, steps_of_part,
+def correlate_weights(out, y, x, batch, channels, inner, counts, sizes, taps, magics, motion, out_strides, y_strides, x_strides, part_stride, steps_of_part,
                       ACC: tl.constexpr, PRECISION: tl.constexpr, FLAT: tl.constexpr, WINDOW: tl.constexpr, Y_UNIT: tl.constexpr, X_UNIT: tl.constexpr,
                       ROWS: tl.constexpr, NEXT: tl.constexpr, RUNS: tl.constexpr, IN_ORDER: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """out[g, k, c, j] = sum over n and p of y[n, g, k, p] * x[n, g, c, q]. Grid: (tiles of k and of c (and taps), groups, parts of the pixels).
 
-    counts: the sizes of `y`. out_strides: (g, k, c, ...); y_strides, x_strides: (n, channel, ...). FLAT: columns of tiles are (c, taps), else c for one tap.
+    counts: the sizes of `y`; magics: of `divided` for each. out_strides: (g, k, c, ...); y_strides, x_strides: (n, channel, ...). FLAT: columns of tiles are (c, taps), else c for one tap.
     Y_UNIT, X_UNIT: "c", "p" or None. Pixels are summed in blocks of BK. Other arguments: as for `correlate`.
     """
     RANK: tl.constexpr = len(sizes)
@@ -298,10 +319,10 @@ def correlate_weights(out, y, x, batch, channels, inner, counts, sizes, taps, mo
     column = pid % tiles_n * BN + tl.arange(0, BN)
     pid = pid // tiles_n
     if FLAT:
-        channel, js = split(column, taps if WINDOW is None else WINDOW)
+        channel, js = split(column, taps if WINDOW is None else WINDOW, None)
         row = pid * BM + tl.arange(0, BM)
     else:
-        channel, js = column, split(pid % all_taps, taps)[1]
+        channel, js = column, split(pid % all_taps, taps, None)[1]
         row = pid // all_taps * BM + tl.arange(0, BM)
     row_mask, column_mask = row < channels, column < columns
     x_along, to = channel * unit(x_strides[1], X_UNIT == "c"), channel * out_strides[2]
@@ -315,7 +336,7 @@ def correlate_weights(out, y, x, batch, channels, inner, counts, sizes, taps, mo
     last = tl.minimum(first + steps_of_part, tiles_of(batch, counts, ROWS, BK))
     total = tl.zeros((BM, BN), ACC)
     for position in range(first, last):
-        n, places, p_mask = place_of(position, batch, counts, ROWS, BK)
+        n, places, p_mask = place_of(position, batch, counts, magics, ROWS, BK)
         at = starts(places, motion[0], start, NEXT)
         y_offset = offset_of(n, places, y_strides, Y_UNIT == "p")
         mask = tl.expand_dims(p_mask, P) & tl.expand_dims(column_mask, N)
@@ -362,7 +383,7 @@ def direct(out, x, w, bias, batch, channels, in_group, inner, counts, sizes, tap
     else:
         its_batch, its_counts, tap, start = batch, counts, motion[1], motion[2]
         its_taps = taps
-    n, places, p_mask = place_of(tile_p, its_batch, its_counts, ROWS, BP)
+    n, places, p_mask = place_of(tile_p, its_batch, its_counts, None, ROWS, BP)
     at = unstrided(places, start) if phases is not None else starts(places, motion[0], start, NEXT)
     c = tile_c * BC + tl.arange(0, BC)
     c_mask = c < channels
@@ -374,7 +395,7 @@ def direct(out, x, w, bias, batch, channels, in_group, inner, counts, sizes, tap
         w_c = w + (c * unit(w_strides[0], W_UNIT) if ALONE else c // in_group * w_strides[0] + c % in_group * w_strides[1] + channel * w_strides[2])
         if WINDOW is None:
             for j in range(product_of(its_taps)):
-                js = split(j, its_taps)[1]
+                js = split(j, its_taps, None)[1]
                 if phases is not None:
                     its = strided_places(js, first_tap, phases[4])
                 else:
@@ -382,7 +403,7 @@ def direct(out, x, w, bias, batch, channels, in_group, inner, counts, sizes, tap
                 total += tapped(x_c, w_c, at, js, its, tap, sizes, p_mask, c_mask, c_wide, x_strides, w_strides, ACC, X_UNIT, P, C)
         else:
             for j in tl.static_range(taps_in(WINDOW)):
-                js = split(j, WINDOW)[1]
+                js = split(j, WINDOW, None)[1]
                 total += tapped(x_c, w_c, at, js, js, tap, sizes, p_mask, c_mask, c_wide, x_strides, w_strides, ACC, X_UNIT, P, C)
     if bias is not None:
         total += tl.expand_dims(tl.load(bias + c * bias_stride, mask=c_mask, other=0).to(ACC), C)
@@ -408,7 +429,7 @@ def tapped(x, w, at, js, its, tap, sizes, p_mask, c_mask, c_wide, x_strides, w_s
 
 
 @nereid.jit
-def direct_weights(out, y, x, batch, numel, in_group, inner, counts, sizes, taps, motion, out_strides, y_strides, x_strides, part_stride, steps_of_part,
+def direct_weights(out, y, x, batch, numel, in_group, inner, counts, sizes, taps, magics, motion, out_strides, y_strides, x_strides, part_stride, steps_of_part,
                    ACC: tl.constexpr, Y_UNIT: tl.constexpr, X_UNIT: tl.constexpr, LAST: tl.constexpr, ROWS: tl.constexpr, NEXT: tl.constexpr, ALONE: tl.constexpr, BP: tl.constexpr,
                    BC: tl.constexpr):
     """The gradient of the weights without products of tiles. Grid: (tiles of weights, taps, parts of the pixels).
@@ -422,7 +443,7 @@ def direct_weights(out, y, x, batch, numel, in_group, inner, counts, sizes, taps
     tap, start = motion[1], motion[2]
     part = tl.program_id(2)
     e = tl.program_id(0) * BC + tl.arange(0, BC)
-    js = split(tl.program_id(1), taps)[1]
+    js = split(tl.program_id(1), taps, None)[1]
     e_mask = e < numel
     k, c = (e, 0) if ALONE else (e // inner, e % inner)
     y_along, x_along = k * unit(y_strides[1], Y_UNIT == "c"), (e if ALONE else k // in_group * inner + c) * unit(x_strides[1], X_UNIT == "c")
@@ -434,7 +455,7 @@ def direct_weights(out, y, x, batch, numel, in_group, inner, counts, sizes, taps
     last = tl.minimum(first + steps_of_part, tiles_of(batch, counts, ROWS, BP))
     total = tl.zeros((BC, BP) if LAST else (BP, BC), ACC)
     for position in range(first, last):
-        n, places, p_mask = place_of(position, batch, counts, ROWS, BP)
+        n, places, p_mask = place_of(position, batch, counts, magics, ROWS, BP)
         at = starts(places, motion[0], start, NEXT)
         inside = p_mask
         for d in tl.static_range(RANK):

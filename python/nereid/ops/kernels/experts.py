@@ -121,34 +121,31 @@ def choose_experts_gradient(out, grad, logits, experts, tokens, size, count, sca
 
 
 @nereid.jit
-def one_hot(experts, first, end, size, SUB: tl.constexpr, BLOCK: tl.constexpr):
-    """(SUB, BLOCK): 1 where a pair from `first` on has the expert of the lane. Pairs from `end` on and numbers that no expert has count for none."""
-    pair = first + tl.arange(0, SUB)
-    expert = tl.load(experts + pair, mask=pair < end, other=-1).to(tl.int32)
-    lane = tl.arange(0, BLOCK)[None, :]
-    return ((expert[:, None] == lane) & (lane < size)).to(tl.int32)
+def experts_of(experts, pair, end, size):
+    """(the experts of a block of pairs, which of them there are). Pairs from `end` on and numbers that no expert has are not there."""
+    expert = tl.load(experts + pair, mask=pair < end, other=-1)
+    return expert.to(tl.int32), (pair < end) & (expert >= 0) & (expert < size)
 
 
 @nereid.jit
-def count_experts(counts, experts, pairs, size, CHUNK: tl.constexpr, SUB: tl.constexpr, BLOCK: tl.constexpr):
-    """counts[chunk, expert]: how many of the chunk's pairs go to the expert; (chunks, size), contiguous. Grid: chunks of CHUNK pairs, a multiple of SUB."""
+def count_experts(counts, experts, pairs, size, CHUNK: tl.constexpr, BLOCK: tl.constexpr):
+    """counts[chunk, expert]: how many of the chunk's pairs go to the expert; (chunks, size), contiguous. Grid: chunks of CHUNK pairs."""
     chunk = tl.program_id(0)
-    found = tl.zeros((BLOCK, ), tl.int32)
-    for first in range(chunk * CHUNK, tl.minimum(chunk * CHUNK + CHUNK, pairs), SUB):
-        found += tl.sum(one_hot(experts, first, pairs, size, SUB, BLOCK), 0)
+    expert, real = experts_of(experts, chunk * CHUNK + tl.arange(0, CHUNK), pairs, size)
     lane = tl.arange(0, BLOCK)
-    tl.store(counts + chunk.to(tl.int64) * size + lane, found, mask=lane < size)
+    tl.store(counts + chunk.to(tl.int64) * size + lane, tl.histogram(expert, BLOCK, mask=real), mask=lane < size)
 
 
 @nereid.jit
-def place_pairs(rows, ends, places, block_experts, experts, counts, pairs, size, chunks, bound, blocks, unit, CHUNK: tl.constexpr, SUB: tl.constexpr, BLOCK: tl.constexpr):
-    """Puts pairs in the order of their experts, the groups of experts padded to multiples of `unit`. Grid: chunks of CHUNK pairs.
+def place_pairs(rows, ends, places, block_experts, experts, counts, pairs, size, chunks, bound, blocks, unit, CHUNK: tl.constexpr, SUB: tl.constexpr, COUNTED: tl.constexpr,
+                BLOCK: tl.constexpr):
+    """Puts pairs in the order of their experts, the groups of experts padded to multiples of `unit`. Grid: chunks of CHUNK pairs, a multiple of SUB.
 
     rows              (bound,): the pair at each place, `pairs` where there is none
     ends              (size,): where the rows of each expert end, with padding
     places            (pairs,): the place of each pair, -1 for a pair without an expert
     block_experts     (blocks,), blocks of `unit` places: their experts, -1 behind the last one
-    counts            of `count_experts`, or None for one chunk
+    counts            of `count_experts`, or None: then every program counts all pairs, COUNTED at once
     """
     chunk = tl.program_id(0)
     lane = tl.arange(0, BLOCK)
@@ -157,8 +154,11 @@ def place_pairs(rows, ends, places, block_experts, experts, counts, pairs, size,
     before = tl.zeros((BLOCK, ), tl.int32)
     total = tl.zeros((BLOCK, ), tl.int32)
     if counts is None:
-        for first in range(begin, end, SUB):
-            total += tl.sum(one_hot(experts, first, pairs, size, SUB, BLOCK), 0)
+        for first in range(0, pairs, COUNTED):
+            pair = first + tl.arange(0, COUNTED)
+            expert, real = experts_of(experts, pair, pairs, size)
+            total += tl.histogram(expert, BLOCK, mask=real)
+            before += tl.histogram(expert, BLOCK, mask=real & (pair < begin))
     else:
         i = tl.arange(0, SUB)
         for first in range(0, chunks, SUB):
@@ -172,22 +172,21 @@ def place_pairs(rows, ends, places, block_experts, experts, counts, pairs, size,
         tl.store(ends + lane, group_end, mask=lane < size)
     following = start + before
     for first in range(begin, end, SUB):
-        own = one_hot(experts, first, pairs, size, SUB, BLOCK)
-        rank = tl.cumsum(own, 0)
-        place = tl.sum(tl.where(own != 0, following[None, :] + rank, 0), 1) - 1
         pair = first + tl.arange(0, SUB)
+        expert, real = experts_of(experts, pair, end, size)
+        own = ((expert[:, None] == lane[None, :]) & real[:, None]).to(tl.int32)
+        place = tl.sum(tl.where(own != 0, following[None, :] + tl.cumsum(own, 0), 0), 1) - 1
         tl.store(places + pair, place, mask=pair < end)
         tl.store(rows + place, pair, mask=(pair < end) & (place >= 0))
         following += tl.sum(own, 0)
-    # What remains is shared by all chunks: places of padding, the experts of blocks.
-    share = tl.cdiv(tl.cdiv(bound, chunks), SUB) * SUB
-    for first in range(chunk * share, tl.minimum(chunk * share + share, bound), SUB):
-        place = first + tl.arange(0, SUB)
-        taken = (place[:, None] >= start[None, :]) & (place[:, None] < (start + total)[None, :])
-        free = tl.sum(taken.to(tl.int32), 1) == 0
-        tl.store(rows + place, tl.zeros((SUB, ), tl.int32) + pairs, mask=(place < bound) & free)
-    share = tl.cdiv(tl.cdiv(blocks, chunks), SUB) * SUB
-    for first in range(chunk * share, tl.minimum(chunk * share + share, blocks), SUB):
+    # What remains is shared by all chunks: the padding of groups, places behind all groups, the experts of blocks.
+    for first in range(chunk * SUB, unit - 1, chunks * SUB):
+        place = (start + total)[:, None] + (first + tl.arange(0, SUB))[None, :]
+        tl.store(rows + place, tl.zeros((BLOCK, SUB), tl.int32) + pairs, mask=place < group_end[:, None])
+    for first in range(tl.sum(padded, 0) + chunk * COUNTED, bound, chunks * COUNTED):
+        place = first + tl.arange(0, COUNTED)
+        tl.store(rows + place, tl.zeros((COUNTED, ), tl.int32) + pairs, mask=place < bound)
+    for first in range(chunk * SUB, blocks, chunks * SUB):
         block = first + tl.arange(0, SUB)
         expert = tl.sum(((group_end[None, :] <= (block * unit)[:, None]) & (lane < size)[None, :]).to(tl.int32), 1)
         tl.store(block_experts + block, tl.where(expert < size, expert, -1), mask=block < blocks)

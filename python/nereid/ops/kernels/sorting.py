@@ -73,19 +73,25 @@ def sort_blocks(keys, order, values, indices, x, sizes, x_strides, value_strides
 
 
 @nereid.jit
+def short_key(x, DESCENDING: tl.constexpr):
+    """As `key_of`, for elements of up to 16 bits: int32 from -2^15 to 2^15 - 1."""
+    if x.dtype.is_floating():
+        pattern = tl.where(x == 0, 0, x.to(tl.int16, bitcast=True)).to(tl.int32)
+        key = tl.where(pattern < 0, pattern ^ 0x7fff, pattern)
+        key = tl.where(x != x, 0x7fff, key)
+    else:
+        key = x.to(tl.int32)
+    if DESCENDING:
+        key = -1 - key
+    return key
+
+
+@nereid.jit
 def packed_key(x, lane, DESCENDING: tl.constexpr):
     """An integer for each element whose order is that of `x`, or its reverse, and of `lane` (below 2^16) among equal elements: int32 for elements of up to 16 bits, with the
     key above 16 bits of `lane`, else int64."""
     if x.dtype.primitive_bitwidth <= 16:
-        if x.dtype.is_floating():
-            pattern = tl.where(x == 0, 0, x.to(tl.int16, bitcast=True)).to(tl.int32)
-            key = tl.where(pattern < 0, pattern ^ 0x7fff, pattern)
-            key = tl.where(x != x, 0x7fff, key)
-        else:
-            key = x.to(tl.int32)
-        if DESCENDING:
-            key = -1 - key
-        return (key << 16) | lane
+        return (short_key(x, DESCENDING) << 16) | lane
     else:
         return (key_of(x, DESCENDING).to(tl.int64) << 32) | lane.to(tl.int64)
 

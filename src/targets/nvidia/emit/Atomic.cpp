@@ -88,8 +88,8 @@ Values instruction(Emitter &e, const Atomic &atomic, StringRef text, const Words
   return values;
 }
 
-/// Operation and type of the instruction for `kind` on `count` neighbouring elements; empty when
-/// there is none.
+/// Operation and type of the instruction for `kind` on `count` neighbouring elements, two at least
+/// of 16-bit floats; empty when there is none.
 std::string instructionName(AtomicKind kind, llvm::Type *type, unsigned count, int sm) {
   unsigned bits = type->getPrimitiveSizeInBits();
   if (kind == AtomicKind::FAdd) {
@@ -100,8 +100,6 @@ std::string instructionName(AtomicKind kind, llvm::Type *type, unsigned count, i
     if (type->isBFloatTy() && sm < 90)
       return "";
     std::string name = type->isBFloatTy() ? "bf16" : "f16";
-    if (count == 1)
-      return "add.noftz." + name;
     return (count == 2 ? "add.noftz." : "add.noftz.v" + std::to_string(count / 2) + ".") + name +
            "x2";
   }
@@ -177,6 +175,26 @@ llvm::SyncScope::ID syncScope(Emitter &e, tile::MemScope scope) {
   llvm_unreachable("an unknown scope");
 }
 
+/// Adds one 16-bit float as the word around it, whose other half gets -0.0: that changes no number.
+/// The assembler makes a loop of compare-and-swap on the same word of the instruction for one.
+Values addToHalf(Emitter &e, const Atomic &atomic, StringRef pairName, const Address &address,
+                 llvm::Value *element, llvm::Value *predicate) {
+  llvm::IRBuilder<> &b = e.b;
+  llvm::Type *type = element->getType(), *i16 = b.getInt16Ty(), *i32 = b.getInt32Ty();
+  llvm::Value *place = address.pointer(e);
+  llvm::Value *offset = b.CreateAnd(b.CreatePtrToInt(place, b.getInt64Ty()), 2);
+  llvm::Value *isUpper = b.CreateICmpNE(offset, b.getInt64(0));
+  Address word{b.CreateGEP(b.getInt8Ty(), place, b.CreateNeg(offset))};
+  llvm::Value *half = b.CreateZExt(b.CreateBitCast(element, i16), i32);
+  llvm::Value *pair = b.CreateSelect(isUpper, b.CreateOr(b.CreateShl(half, 16), 0x8000u),
+                                     b.CreateOr(half, 0x80000000u));
+  Values old = instruction(e, atomic, pairName, Words(32, 1), word, {pair}, predicate);
+  if (!atomic.isUsed)
+    return {};
+  llvm::Value *its = b.CreateSelect(isUpper, b.CreateLShr(old[0], 16), old[0]);
+  return {b.CreateBitCast(b.CreateTrunc(its, i16), type)};
+}
+
 /// A read-modify-write on the elements of one access: the old ones, empty when nobody reads them.
 Values modify(Emitter &e, const Atomic &atomic, AtomicKind kind, const Address &address,
               llvm::ArrayRef<llvm::Value *> elements, llvm::Value *predicate) {
@@ -201,7 +219,10 @@ Values modify(Emitter &e, const Atomic &atomic, AtomicKind kind, const Address &
     return splitWords(e, {b.CreateSelect(negative, negativeOld[0], positiveOld[0])}, words, type,
                       1);
   }
-  std::string name = instructionName(kind, type, elements.size(), e.options.sm);
+  bool half = kind == AtomicKind::FAdd && words.bits == 16;
+  std::string name = instructionName(kind, type, half ? 2 : elements.size(), e.options.sm);
+  if (half && !name.empty())
+    return addToHalf(e, atomic, name, address, elements[0], predicate);
   if (!name.empty()) {
     Atomic form = atomic;
     form.isUsed |= kind == AtomicKind::Xchg; // there is no `red` of this kind
