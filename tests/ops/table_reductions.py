@@ -28,6 +28,7 @@ OPINFOS = {
         "mse_loss": "nn.functional.mse_loss", "smooth_l1_loss": "nn.functional.smooth_l1_loss", "huber_loss": "nn.functional.huber_loss",
         "nll_loss_forward": ("nn.functional.nll_loss", "nn.functional.cross_entropy"), "nll_loss2d_forward": ("nn.functional.nll_loss", ),
         "nll_loss_backward": "nn.functional.nll_loss", "nll_loss2d_backward": "nn.functional.nll_loss", "embedding": "nn.functional.embedding",
-        "embedding_dense_backward": "nn.functional.embedding",
+        "embedding_dense_backward": "nn.functional.embedding", **{f"_embedding_bag{step}": "nn.functional.embedding_bag" for step in (
+            "", "_forward_only", "_backward", "_dense_backward", "_per_sample_weights_backward")},
     }, {"absolute": 8, "zeros": False}),
 }
