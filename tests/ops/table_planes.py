@@ -24,6 +24,12 @@ OPINFOS = {
         "_upsample_bilinear2d_aa": ("_upsample_bilinear2d_aa", ), "_upsample_bilinear2d_aa_backward": "_upsample_bilinear2d_aa",
         **{f"_upsample_{name}2d_aa{step}": () for name in ("bicubic", "lanczos") for step in ("", "_backward")},
     }, absolute=8, zeros=False),
+    **_rows({
+        **{f"{name}_pad{rank}d{step}": infos for name, infos in (
+            ("reflection", "nn.functional.pad.reflect"), ("replication", ("nn.functional.pad.replicate", "nn.functional.pad.replicate_negative")))
+           for rank in (1, 2, 3) for step in ("", "_backward")},
+        "im2col": "nn.functional.unfold", "col2im": "nn.functional.unfold", "unfold_backward": "unfold",
+    }, absolute=8, zeros=False),
     # Weights come from places of up to 456, which have that many eps; on CPUs ATen takes fp64 for them.
     **_rows({
         **{name: f"{_INTERPOLATE}.{mode}" for name, mode in _MODES.items()},
