@@ -30,6 +30,8 @@ OPINFOS = {
            for rank in (1, 2, 3) for step in ("", "_backward")},
         "im2col": "nn.functional.unfold", "col2im": "nn.functional.unfold", "unfold_backward": "unfold",
     }, absolute=8, zeros=False),
+    **_rows({f"grid_sampler_{rank}d{step}": f"grid_sampler_{rank}d" for rank in (2, 3) for step in ("", "_backward")},
+            ulps=16, absolute=16, zeros=False),
     # Weights come from places of up to 456, which have that many eps; on CPUs ATen takes fp64 for them.
     **_rows({
         **{name: f"{_INTERPOLATE}.{mode}" for name, mode in _MODES.items()},
