@@ -60,8 +60,8 @@ class Row:
 
 
 def find(name):
-    """The OpInfos of that name, with all their variants. Raises LookupError without any."""
-    found = [info for info in op_db if info.name == name]
+    """The OpInfos of that name, with all their variants, or one variant ("nn.functional.pad.reflect"). Raises LookupError without any."""
+    found = [info for info in op_db if name in (info.name, f"{info.name}.{info.variant_test_name}")]
     if not found:
         raise LookupError(f"op_db has no `{name}`")
     return found
@@ -286,6 +286,26 @@ def _worst(bad, mine, theirs, wide):
     return text + (f" (fp64: {wide[at].item()!r})" if wide is not None and wide.shape == theirs.shape else "")
 
 
+def compare_call(function, *args, only=None, ulps=4, absolute=8, zeros=False):
+    """Asserts that a call gives with `nereid.ops` what it gives natively, and that its results are as near to those of fp64 (`check`).
+
+    only: the overload that has to be served, or None.
+    """
+
+    def copies(change=lambda tensor: tensor):
+        return pytree.tree_map_only(torch.Tensor, lambda tensor: change(copied(types.SimpleNamespace(input=tensor, args=(), kwargs={}))[0][0]), args)
+
+    native = function(*copies())
+    wide = function(*copies(widened)) if any(tensor.dtype in NARROW for tensor in tensors(args)) else None
+    nereid.ops.report(clear=True)
+    with nereid.ops.use(routing=False):
+        ours = function(*copies())
+    what = describe(args, {})
+    check(ours, native, wide, ulps, what, zeros, absolute * magnitude(args, native))
+    if only is not None:
+        assert any(row.overload == only and row.route == "nereid" for row in nereid.ops.report()), f"{only} was not served: {nereid.ops.report()}"
+
+
 def same_error(mine, theirs):
     """Whether two exceptions are the same to a user."""
     return type(mine) is type(theirs) and str(mine).splitlines()[:1] == str(theirs).splitlines()[:1]
@@ -324,5 +344,5 @@ def describe(args, kwargs):
     return ", ".join([*(str(pytree.tree_map(one, value)) for value in args), *(f"{name}={pytree.tree_map(one, value)}" for name, value in kwargs.items())])
 
 
-__all__ = ["DTYPES", "Row", "check", "copied", "describe", "difference", "find", "noncontiguous_like", "op_db", "outcome", "rows", "same_error", "samples",
+__all__ = ["DTYPES", "Row", "check", "compare_call", "copied", "describe", "difference", "find", "noncontiguous_like", "op_db", "outcome", "rows", "same_error", "samples",
            "served", "tensors", "widened"]

@@ -4,10 +4,11 @@
 """
 
 from table_moves import OPINFOS as MOVES
+from table_planes import GRADIENTS, OPINFOS as PLANES
 from table_products import OPINFOS as PRODUCTS
 from table_reductions import OPINFOS as REDUCTIONS
 
-OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
+OPINFOS = MOVES | PLANES | PRODUCTS | REDUCTIONS | {
     "logaddexp": (("logaddexp", ), {"absolute": 2}),
     "logaddexp2": (("logaddexp2", ), {"absolute": 2}),
     # ATen's kernels round the product or do not, as the processor has it.
@@ -68,4 +69,4 @@ OPINFOS = MOVES | PRODUCTS | REDUCTIONS | {
 }
 
 #: Operators that forward samples do not reach, only gradients.
-BACKWARD = [name for name in OPINFOS if name.endswith(("_backward", "_backward_data"))]
+BACKWARD = [name for name in OPINFOS if name.endswith(("_backward", "_backward_data")) or name in GRADIENTS]

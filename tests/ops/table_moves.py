@@ -24,19 +24,5 @@ OPINFOS = {
     **_rows({"median": "median", "nanmedian": "nanmedian", "mode": "mode"}, places=1),
     # Not argsort: it returns places alone, of which ATen's are any among equal elements. test_moves.py has the stable order.
     **_rows({"sort": ("sort", "msort")}, places=1),
-    **_rows({
-        "max_pool2d_with_indices": ("max_pool2d_with_indices_backward", "nn.functional.max_pool2d"), "max_pool2d_with_indices_backward": "nn.functional.max_pool2d",
-        "adaptive_max_pool2d": "nn.functional.adaptive_max_pool2d", "adaptive_max_pool2d_backward": "nn.functional.adaptive_max_pool2d",
-        "avg_pool2d": "nn.functional.avg_pool2d", "avg_pool2d_backward": "nn.functional.avg_pool2d",
-        "_adaptive_avg_pool2d": "nn.functional.adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward": "nn.functional.adaptive_avg_pool2d",
-        "upsample_nearest2d_backward": "nn.functional.interpolate", "_upsample_nearest_exact2d_backward": "nn.functional.interpolate",
-        "upsample_bilinear2d_backward": ("nn.functional.upsample_bilinear", "nn.functional.interpolate"),
-        "_upsample_bilinear2d_aa": ("_upsample_bilinear2d_aa", ),
-    }, absolute=8, zeros=False),
-    # Weights come from places of up to 456, which have that many eps; on CPUs ATen takes fp64 for them.
-    **_rows({
-        "upsample_bilinear2d": ("nn.functional.upsample_bilinear", "nn.functional.interpolate"), "_upsample_nearest_exact2d": "nn.functional.interpolate",
-        "upsample_nearest2d": ("nn.functional.upsample_nearest", "nn.functional.interpolate"),
-    }, absolute=8, zeros=False, gpu={"absolute": 512}),
     **_rows({"linspace": "linspace", "logspace": "logspace"}, **_SPACED),
 }

@@ -28,6 +28,11 @@ OPINFOS = {
         "mse_loss": "nn.functional.mse_loss", "smooth_l1_loss": "nn.functional.smooth_l1_loss", "huber_loss": "nn.functional.huber_loss",
         "nll_loss_forward": ("nn.functional.nll_loss", "nn.functional.cross_entropy"), "nll_loss2d_forward": ("nn.functional.nll_loss", ),
         "nll_loss_backward": "nn.functional.nll_loss", "nll_loss2d_backward": "nn.functional.nll_loss", "embedding": "nn.functional.embedding",
-        "embedding_dense_backward": "nn.functional.embedding",
+        "embedding_dense_backward": "nn.functional.embedding", **{f"_embedding_bag{step}": "nn.functional.embedding_bag" for step in (
+            "", "_forward_only", "_backward", "_dense_backward", "_per_sample_weights_backward")},
+        "multi_margin_loss": "nn.functional.multi_margin_loss", "multi_margin_loss_backward": "nn.functional.multi_margin_loss",
+        "multilabel_margin_loss_forward": "nn.functional.multilabel_margin_loss", "multilabel_margin_loss_backward": "nn.functional.multilabel_margin_loss",
     }, {"absolute": 8, "zeros": False}),
+    **_rows({"_cdist_forward": "cdist", "_cdist_backward": "cdist", "_pdist_forward": "nn.functional.pdist", "_pdist_backward": "nn.functional.pdist",
+             "linalg_cross": ("linalg.cross", "cross"), "renorm": "renorm", "embedding_renorm": "nn.functional.embedding"}, {"ulps": 16, "absolute": 16, "zeros": False}),
 }

@@ -1,0 +1,62 @@
+"""What operators on tensors (batch, channels, 1 to 3 dimensions) share: pooling, interpolation, padding, patches (kernels/planes.py)."""
+
+import torch
+
+from .._declare import Native
+from .._launch import launch
+from .._moves import foreign
+from .._strided import FLOATS, cdiv
+from ._outputs import ready
+
+OF_ONE = ("functional", "out")
+BLOCK = 256
+
+
+def batched(x, rank):
+    """A tensor without a batch as a batch of one."""
+    return x if x.dim() == rank + 2 else x.unsqueeze(0)
+
+
+def padded(numbers):
+    """Numbers of the last dimensions as kernels take them: None for dimensions that are not there."""
+    return (None, ) * (3 - len(numbers)) + tuple(numbers)
+
+
+def five(numbers):
+    """Sizes or strides (n, c, ...) as kernels take them."""
+    return (*numbers[:2], *padded(numbers[2:]))
+
+
+def several(numbers, rank, other=None):
+    """Numbers for `rank` dimensions from a list of one or of all; from an empty one `other`."""
+    numbers = list(numbers) if isinstance(numbers, (list, tuple)) else [numbers]
+    return tuple(numbers * rank if len(numbers) == 1 else numbers) if numbers else other
+
+
+def unusable(x, rank, others=(), dtypes=FLOATS):
+    """`Native` for tensors that are not (batch, channels, dimensions) or (channels, dimensions) of these dtypes, for other floats of another dtype, for empty ones."""
+    if (found := foreign(x, *others)) is not None:
+        return found
+    if x.dim() not in (rank + 1, rank + 2) or x.dtype not in dtypes or any(other is not None and other.is_floating_point() and other.dtype != x.dtype for other in others):
+        return Native("dtype")
+    return Native("empty") if not x.numel() else None
+
+
+def outputs(outs, shapes, x, dtypes, tensors, strided=None):
+    """Outputs in the memory format of `x` (or `strided`), or `Native`."""
+    form = torch._prims_common.suggest_memory_format(x) if strided is None else strided
+    if outs is None:
+        return [torch.empty(shape, dtype=dtype, device=x.device, memory_format=form) for shape, dtype in zip(shapes, dtypes)]
+    if any(out.data_ptr() == tensor.data_ptr() for out in outs for tensor in tensors):
+        return Native("overlap")
+    new = [tuple(out.shape) != tuple(shape) for out, shape in zip(outs, shapes)]
+    if (found := ready(outs, list(zip(shapes, dtypes)), tensors)) is not None:
+        return found
+    for out, shape, resized in zip(outs, shapes, new):
+        if resized:
+            out.resize_(shape, memory_format=form)
+    return outs
+
+
+def launch_by_element(kernel, numel, device, arguments, constants):
+    launch(kernel, cdiv(numel, BLOCK), device, arguments | {"numel": numel}, constants | {"BLOCK": BLOCK})

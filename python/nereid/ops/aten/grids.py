@@ -1,0 +1,87 @@
+"""Sampling at the places of a grid (grid_sampler_2d, grid_sampler_3d) of ATen, with its gradients."""
+
+import torch
+
+from .._declare import Native, declare
+from .._launch import launch
+from .._moves import foreign
+from .._strided import COMPUTE, FLOATS, STORAGE, cdiv, product, programs_wanted
+from ..kernels import grids as kernels
+from ._computed import Computed
+from ._planes import five, padded
+
+KIND = "grid"
+MODES, PADDINGS = ("linear", "nearest", "cubic"), ("zeros", "border", "reflection")
+BLOCK = 128
+
+
+def _unusable(x, grid, values, rank, others=()):
+    if (found := foreign(x, grid, *others)) is not None:
+        return found
+    if x.dtype not in FLOATS or any(other.dtype != x.dtype for other in (grid, *others)):
+        return Native("dtype")
+    if x.dim() != rank + 2 or grid.dim() != rank + 2 or grid.shape[0] != x.shape[0] or grid.shape[-1] != rank or not x.numel() or not grid.numel():
+        return Native("shapes")
+    if values["interpolation_mode"] not in (range(3) if rank == 2 else range(2)) or values["padding_mode"] not in range(3):
+        return Native("mode")
+    return None
+
+
+def _options(x, grid, values):
+    arguments = {"grid": grid, "in_sizes": five(x.shape), "out_sizes": five((*x.shape[:2], *grid.shape[1:-1])),
+                 "grid_strides": (grid.stride(0), *padded(grid.stride()[1:-1]), grid.stride(-1)), "numel": product(grid.shape[:-1])}
+    return arguments, {"MODE": MODES[values["interpolation_mode"]], "PADDING": PADDINGS[values["padding_mode"]], "ALIGNED": bool(values["align_corners"]),
+                       "COMPUTE": COMPUTE[x.dtype], "BLOCK": BLOCK}
+
+
+def _groups(numel, channels, device):
+    """How many programs share the channels of a block of places."""
+    return max(1, min(channels, programs_wanted(device) // cdiv(numel, BLOCK)))
+
+
+def _sample(rank):
+
+    def compute(values, outs):
+        x, grid = values["input"], values["grid"]
+        if (found := _unusable(x, grid, values, rank)) is not None:
+            return found
+        form = torch._prims_common.suggest_memory_format(x) if rank == 2 and x.device.type == "cpu" and x.is_contiguous(memory_format=torch.channels_last) and \
+            not x.is_contiguous() else torch.contiguous_format
+        out = torch.empty((*x.shape[:2], *grid.shape[1:-1]), dtype=x.dtype, device=x.device, memory_format=form)
+        arguments, constants = _options(x, grid, values)
+        launch(kernels.sample, (cdiv(arguments["numel"], BLOCK), _groups(arguments["numel"], x.shape[1], x.device)), x.device,
+               arguments | {"out": out, "x": x, "x_strides": five(x.stride()), "out_strides": five(out.stride())}, constants)
+        return out
+
+    return compute
+
+
+def _sample_gradient(rank):
+
+    def compute(values, outs):
+        gradient, x, grid = values["grad_output"], values["input"], values["grid"]
+        if (found := _unusable(x, grid, values, rank, (gradient, ))) is not None:
+            return found
+        if tuple(gradient.shape) != (*x.shape[:2], *grid.shape[1:-1]):
+            return Native("shapes")
+        on_cpu = x.device.type == "cpu"
+        if not on_cpu and torch.are_deterministic_algorithms_enabled():
+            return Native("deterministic")  # ATen raises an error
+        arguments, constants = _options(x, grid, values)
+        arguments |= {"gradient": gradient, "gradient_strides": five(gradient.stride())}
+        blocks, of_x = cdiv(arguments["numel"], BLOCK), None
+        if values["output_mask"][0]:
+            total = torch.zeros(x.shape, dtype=STORAGE[constants["COMPUTE"]], device=x.device)
+            grid_of_programs = (1, x.shape[1]) if on_cpu else (blocks, _groups(arguments["numel"], x.shape[1], x.device))
+            launch(kernels.sample_gradient, grid_of_programs, x.device, arguments | {"result": total, "result_strides": five(total.stride())}, constants)
+            of_x = total if total.dtype == x.dtype else total.to(x.dtype)
+        of_grid = torch.empty(grid.shape, dtype=grid.dtype, device=grid.device)
+        launch(kernels.grid_gradient, blocks, x.device, arguments | {"result": of_grid, "x": x, "x_strides": five(x.stride())}, constants)
+        return of_x, of_grid
+
+    return compute
+
+
+for _rank in (2, 3):
+    declare(Computed(name=f"grid_sampler_{_rank}d", compute=_sample(_rank), kinds=("functional", ), kind=KIND))
+    declare(Computed(name=f"grid_sampler_{_rank}d_backward", compute=_sample_gradient(_rank), kinds=("functional", ), results=2, kind=KIND))

@@ -1,0 +1,233 @@
+"""Interpolation of ATen: nearest, linear, cubic and filtered, in one to three dimensions, with its gradients."""
+
+import ctypes
+import math
+
+import torch
+
+from .._declare import Native, declare
+from .._launch import launch
+from .._moves import bits
+from .._strided import COMPUTE, FLOATS, STORAGE, cdiv
+from ..kernels import interpolation as kernels
+from ._computed import Computed
+from ._planes import BLOCK, OF_ONE, five, launch_by_element, outputs, padded, unusable
+
+KIND = "interpolation"
+
+
+def _float(value):
+    """A number rounded to fp32."""
+    return ctypes.c_float(value).value
+
+
+def _given(values, rank):
+    """The caller's factors by dimension, None where there is none."""
+    return [values["scales"]] if rank == 1 else [values[name] for name in ("scales_d", "scales_h", "scales_w")[3 - rank:]]
+
+
+def _scales(values, in_sizes, out_sizes, rounded):
+    """How far apart the output's places are in the input, by dimension."""
+    given = _given(values, len(in_sizes))
+    found = [1 / scale if scale is not None and scale > 0 else size / count for scale, size, count in zip(given, in_sizes, out_sizes)]
+    return tuple([_float(scale) for scale in found]) if rounded else tuple(found)
+
+
+def _linear_scales(values, in_sizes, out_sizes):
+    if values["align_corners"]:
+        return tuple([(size - 1) / (count - 1) if count > 1 else 0.0 for size, count in zip(in_sizes, out_sizes)])
+    return _scales(values, in_sizes, out_sizes, False)
+
+
+def _sizes_of(values, x, rank):
+    sizes = tuple(values["output_size"])
+    return None if len(sizes) != rank or any(size <= 0 for size in sizes) or x.dim() != rank + 2 else sizes
+
+
+def _gradient_sizes(values, gradient, rank):
+    """(sizes of the output, shape of the input), or None where ATen has to complain."""
+    sizes, shape = _sizes_of(values, gradient, rank), tuple(values["input_size"])
+    if sizes is None or len(shape) != rank + 2 or tuple(gradient.shape) != (*shape[:2], *sizes) or any(size <= 0 for size in shape):
+        return None
+    return sizes, shape
+
+
+def _fits(scales, in_sizes, out_sizes):
+    """Whether scales fit the sizes: otherwise the last place of the input can give to any number of the output's."""
+    return all(scale > 0 and abs(scale * count - size) <= scale for scale, count, size in zip(scales, out_sizes, in_sizes))
+
+
+def _form(x, rank):
+    """The memory format of results: lines are contiguous."""
+    return torch.contiguous_format if rank == 1 else None
+
+
+def _nearest(exact, rank):
+
+    def compute(values, outs):
+        x = values["self"]
+        if (found := unusable(x, rank, outs or (), (*FLOATS, torch.uint8))) is not None:
+            return found
+        sizes = _sizes_of(values, x, rank)
+        if sizes is None:
+            return Native("sizes")
+        results = outputs(outs, [(*x.shape[:2], *sizes)], x, (x.dtype, ), (x, ), _form(x, rank))
+        if type(results) is Native:
+            return results
+        out = results[0]
+        launch_by_element(kernels.upsample_nearest, out.numel(), x.device, {
+            "out": bits(out), "x": bits(x), "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()), "out_strides": five(out.stride()),
+            "scale": padded(_scales(values, x.shape[2:], sizes, True))
+        }, {"EXACT": exact})
+        return out
+
+    return compute
+
+
+def _interpolated(mode, rank):
+
+    def compute(values, outs):
+        x = values["self"]
+        if (found := unusable(x, rank, outs or ())) is not None:
+            return found
+        sizes = _sizes_of(values, x, rank)
+        if sizes is None:
+            return Native("sizes")
+        results = outputs(outs, [(*x.shape[:2], *sizes)], x, (x.dtype, ), (x, ), _form(x, rank))
+        if type(results) is Native:
+            return results
+        out, scales = results[0], _linear_scales(values, x.shape[2:], sizes)
+        launch_by_element(kernels.upsample, out.numel(), x.device, {
+            "out": out, "x": x, "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()), "out_strides": five(out.stride()),
+            "scale": padded(scales)
+        }, {"MODE": mode, "ALIGNED": bool(values["align_corners"]), "COMPUTE": COMPUTE[x.dtype]})
+        return out
+
+    return compute
+
+
+def _windows(mode, scales):
+    """How many places of the output an element of the input can give to, by dimension."""
+    reach = {"linear": 1, "cubic": 2}.get(mode)
+    return [int(1 / scale) + 6 if reach is None else int(2 * reach / scale) + 5 for scale in scales]
+
+
+def _gradient(mode, rank):
+
+    def compute(values, outs):
+        gradient = values["grad_output"]
+        if (found := unusable(gradient, rank, outs or ())) is not None:
+            return found
+        sizes = _gradient_sizes(values, gradient, rank)
+        if sizes is None:
+            return Native("sizes")
+        sizes, shape = sizes
+        aligned = bool(values.get("align_corners"))
+        if mode in ("linear", "cubic"):
+            scales = _linear_scales(values, shape[2:], sizes)
+        else:
+            scales = _scales(values, shape[2:], sizes, True)
+        if not (all(scale > 0 for scale in scales) if aligned else _fits(scales, shape[2:], sizes)):
+            return Native("scales")
+        kept = mode == "linear" or mode in ("nearest", "exact") and rank == 2
+        results = outputs(outs, [shape], gradient, (gradient.dtype, ), (gradient, ), _form(gradient, rank) if kept else torch.contiguous_format)
+        if type(results) is Native:
+            return results
+        to = results[0]
+        launch_by_element(kernels.upsample_gradient, to.numel(), to.device, {
+            "result": to, "gradient": gradient, "in_sizes": five(shape), "out_sizes": five(gradient.shape), "result_strides": five(to.stride()),
+            "gradient_strides": five(gradient.stride()), "scale": padded(scales), "windows": padded(_windows(mode, scales))
+        }, {"MODE": mode, "ALIGNED": aligned, "COMPUTE": COMPUTE[to.dtype]})
+        return to
+
+    return compute
+
+
+# Filters
+
+_REACH = {"linear": 1, "cubic": 2, "lanczos": 3}
+
+
+def _halves(x):
+    """Whether ATen has no filters for a tensor: halves on the CPU."""
+    return x.device.type == "cpu" and x.dtype not in (torch.float32, torch.float64)
+
+
+def _sums(filter, in_sizes, out_sizes, scales, dtype, device):
+    """The sums of weights for h and w."""
+    found = []
+    for size, count, scale in zip(in_sizes, out_sizes, scales):
+        found.append(torch.empty(count, dtype=STORAGE[COMPUTE[dtype]], device=device))
+        launch(kernels.filter_sums, cdiv(count, BLOCK), device, {
+            "sums": found[-1], "size": size, "outputs": count, "scale": scale, "windows": math.ceil(2 * _REACH[filter] * max(scale, 1)) + 2
+        }, {"FILTER": filter, "COMPUTE": COMPUTE[dtype], "BLOCK": BLOCK})
+    return found
+
+
+def _filtered(filter):
+
+    def compute(values, outs):
+        x = values["self"]
+        if (found := unusable(x, 2, outs or ())) is not None:
+            return found
+        sizes = _sizes_of(values, x, 2)
+        if sizes is None or _halves(x):
+            return Native("sizes" if sizes is None else "dtype")
+        scales = _linear_scales(values, x.shape[2:], sizes)
+        results = outputs(outs, [(*x.shape[:2], *sizes)], x, (x.dtype, ), (x, ))
+        if type(results) is Native:
+            return results
+        out = results[0]
+        h_sums, w_sums = _sums(filter, x.shape[2:], sizes, scales, x.dtype, x.device)
+        launch_by_element(kernels.upsample_filtered, out.numel(), x.device, {
+            "out": out, "x": x, "h_sums": h_sums, "w_sums": w_sums, "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()),
+            "out_strides": five(out.stride()), "scale": scales, "windows": tuple([math.ceil(2 * _REACH[filter] * max(scale, 1)) + 2 for scale in scales])
+        }, {"FILTER": filter, "COMPUTE": COMPUTE[x.dtype]})
+        return out
+
+    return compute
+
+
+def _filtered_gradient(filter):
+
+    def compute(values, outs):
+        gradient = values["grad_output"]
+        if (found := unusable(gradient, 2, outs or ())) is not None:
+            return found
+        sizes = _gradient_sizes(values, gradient, 2)
+        if sizes is None or _halves(gradient):
+            return Native("sizes" if sizes is None else "dtype")
+        sizes, shape = sizes
+        scales = _linear_scales(values, shape[2:], sizes)
+        if any(scale <= 0 for scale in scales):
+            return Native("scales")
+        results = outputs(outs, [shape], gradient, (gradient.dtype, ), (gradient, ), torch.contiguous_format)
+        if type(results) is Native:
+            return results
+        to = results[0]
+        h_sums, w_sums = _sums(filter, shape[2:], sizes, scales, to.dtype, to.device)
+        launch_by_element(kernels.upsample_filtered_gradient, to.numel(), to.device, {
+            "result": to, "gradient": gradient, "h_sums": h_sums, "w_sums": w_sums, "in_sizes": five(shape), "out_sizes": five(gradient.shape),
+            "result_strides": five(to.stride()), "gradient_strides": five(gradient.stride()), "scale": scales,
+            "windows": tuple([int(2 * _REACH[filter] * max(scale, 1) / scale) + 5 for scale in scales])
+        }, {"FILTER": filter, "COMPUTE": COMPUTE[to.dtype]})
+        return to
+
+    return compute
+
+
+_SCALES = {1: ("scales", ), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}
+
+
+def _declare(name, compute, gradient, rank, *more):
+    declare(Computed(name=name, compute=compute, arguments=("self", "output_size", *_SCALES[rank], *more), kinds=OF_ONE, kind=KIND))
+    declare(Computed(name=name + "_backward", compute=gradient, arguments=("grad_output", "output_size", "input_size", *_SCALES[rank], *more), kinds=OF_ONE, kind=KIND))
+
+
+for _rank, _linear in ((1, "upsample_linear1d"), (2, "upsample_bilinear2d"), (3, "upsample_trilinear3d")):
+    _declare(f"upsample_nearest{_rank}d", _nearest(False, _rank), _gradient("nearest", _rank), _rank)
+    _declare(f"_upsample_nearest_exact{_rank}d", _nearest(True, _rank), _gradient("exact", _rank), _rank)
+    _declare(_linear, _interpolated("linear", _rank), _gradient("linear", _rank), _rank, "align_corners")
+_declare("upsample_bicubic2d", _interpolated("cubic", 2), _gradient("cubic", 2), 2, "align_corners")
+for _name, _filter in (("_upsample_bilinear2d_aa", "linear"), ("_upsample_bicubic2d_aa", "cubic"), ("_upsample_lanczos2d_aa", "lanczos")):
+    _declare(_name, _filtered(_filter), _filtered_gradient(_filter), 2, "align_corners")

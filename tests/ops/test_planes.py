@@ -1,0 +1,74 @@
+"""Operators on lines, planes and volumes where PyTorch has no samples: filters, memory formats, `out=` overloads (table_planes.py has the rest)."""
+
+import pytest
+import torch
+
+from opinfo import compare_call
+
+aten = torch.ops.aten
+FILTERS = [("_upsample_bicubic2d_aa", torch.float32), ("_upsample_bicubic2d_aa", torch.float64), ("_upsample_lanczos2d_aa", torch.float32),
+           ("_upsample_lanczos2d_aa", torch.float64)]
+
+
+@pytest.mark.parametrize("name,dtype", FILTERS, ids=str)
+@pytest.mark.parametrize("sizes", [(5, 9), (30, 11)])
+def test_filters(name, dtype, sizes, target):
+    if not hasattr(aten, name):
+        pytest.skip(f"this version of PyTorch has no `{name}`")
+    x = torch.randn(2, 3, 17, 12, dtype=dtype).to(target)
+    gradient = torch.randn(2, 3, *sizes, dtype=dtype).to(target)
+    for aligned in (False, True):
+        compare_call(lambda x: getattr(aten, name)(x, sizes, aligned), x, only=name, absolute=16)
+        compare_call(lambda x: getattr(aten, name + "_backward")(x, sizes, (2, 3, 17, 12), aligned), gradient, only=name + "_backward", absolute=16)
+
+
+CALLS = {
+    "max_pool3d_with_indices": lambda x: aten.max_pool3d_with_indices(x, [2, 3, 2], [2, 2, 1], [1, 1, 0], 1, True),
+    "avg_pool3d": lambda x: aten.avg_pool3d(x, [2, 3, 2], [2, 2, 1], [1, 1, 0], True, False),
+    "_adaptive_avg_pool3d": lambda x: aten._adaptive_avg_pool3d(x, [3, 2, 4]), "adaptive_max_pool3d": lambda x: aten.adaptive_max_pool3d(x, [3, 2, 4]),
+    "upsample_nearest3d": lambda x: aten.upsample_nearest3d(x, [3, 9, 8]), "upsample_trilinear3d": lambda x: aten.upsample_trilinear3d(x, [3, 9, 8], False),
+}
+GRADIENTS = {
+    "max_pool3d_with_indices_backward": lambda x, y: aten.max_pool3d_with_indices_backward(
+        aten.max_pool3d_with_indices(x, 2)[0], x, 2, [], 0, 1, False, aten.max_pool3d_with_indices(x, 2)[1]),
+    "avg_pool3d_backward": lambda x, y: aten.avg_pool3d_backward(aten.avg_pool3d(x, 2), x, 2, [], 0, False, True, None),
+    "_adaptive_avg_pool3d_backward": lambda x, y: aten._adaptive_avg_pool3d_backward(y, x), "adaptive_max_pool3d_backward": lambda x, y: aten.adaptive_max_pool3d_backward(
+        y, x, aten.adaptive_max_pool3d(x, [3, 2, 4])[1]),
+    "upsample_nearest3d_backward": lambda x, y: aten.upsample_nearest3d_backward(y, [3, 2, 4], x.shape),
+    "upsample_trilinear3d_backward": lambda x, y: aten.upsample_trilinear3d_backward(y, [3, 2, 4], x.shape, False),
+}
+
+
+@pytest.mark.parametrize("name", [*CALLS, *GRADIENTS])
+@pytest.mark.parametrize("layout", ["contiguous", "channels last", "no batch", "permuted"])
+def test_volumes(name, layout, target):
+    """Results have the strides of ATen's."""
+    x, y = torch.randn(2, 4, 5, 6, 7).to(target), torch.randn(2, 4, 3, 2, 4).to(target)
+    if layout == "channels last":
+        x, y = (tensor.contiguous(memory_format=torch.channels_last_3d) for tensor in (x, y))
+    elif layout == "permuted":
+        x, y = (tensor.permute(0, 2, 3, 4, 1).contiguous().permute(0, 4, 1, 2, 3).transpose(3, 4) for tensor in (x, y.transpose(3, 4)))
+        if "backward" in name:
+            return
+    elif layout == "no batch":
+        if name.startswith("upsample"):
+            return
+        x, y = x[0], y[0]
+    if name in CALLS:
+        compare_call(CALLS[name], x, only=name)
+    else:
+        compare_call(GRADIENTS[name], x, y, only=name)
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_adaptive_means_with_out(rank, target):
+    x = torch.randn(2, 3, *(7, 8, 9)[:rank]).to(target)
+    sizes = [3, 4, 2][:rank]
+    operator = getattr(aten, f"adaptive_avg_pool{rank}d")
+    compare_call(lambda x: operator.out(x, sizes, out=torch.empty(0, device=x.device, dtype=x.dtype)), x, only=f"adaptive_avg_pool{rank}d.out")
+
+
+def test_gradient_of_adaptive_means_with_out(target):
+    x, y = torch.randn(2, 3, 7, 8, 9).to(target), torch.randn(2, 3, 4, 3, 2).to(target)
+    compare_call(lambda y, x: aten.adaptive_avg_pool3d_backward.grad_input(y, x, grad_input=torch.empty(0, device=x.device, dtype=x.dtype)), y, x,
+                 only="adaptive_avg_pool3d_backward.grad_input")
