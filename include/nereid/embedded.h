@@ -32,6 +32,13 @@ enum {
   NRD_CPU_AVX512BF16 = 16 /**< x86-64-v4 with AVX512-VNNI and AVX512-BF16 */
 };
 
+/** In what order the programs of a launch start. */
+enum {
+  NRD_PROGRAMS_IN_ORDER = 0,   /**< of their numbers: one may wait for a lower one */
+  NRD_PROGRAMS_TOGETHER = 1,   /**< all run at the same time */
+  NRD_PROGRAMS_INDEPENDENT = 2 /**< any: none waits for another */
+};
+
 /** What a variant assumes of an argument, as bits. */
 enum {
   NRD_FACT_MULTIPLE_OF_16 = 1, /**< a number or an address; of a descriptor its address and its
@@ -82,7 +89,7 @@ typedef void (*nrd_embedded_entry)(const void *slots, void *launch, int64_t begi
 /** Machine code of a CPU. */
 typedef struct nrd_embedded_cpu {
   uint32_t features;              /**< one of NRD_CPU_... */
-  uint32_t cooperative;           /**< all programs run at the same time */
+  uint32_t order;                 /**< one of NRD_PROGRAMS_... */
   nrd_embedded_entry entry;       /**< the code */
   uint64_t scratch_bytes;         /**< memory of a thread */
   const nrd_embedded_site *sites; /**< of assertions and prints */

@@ -80,7 +80,8 @@ nrd_status embedded::launchCpu(const Chosen &chosen, const nrd_embedded_launch &
   passedSlots(chosen, slots, passed);
   cpu::LaunchOptions options;
   options.threads = int(how.threads < 4096 ? how.threads : 4096);
-  options.cooperative = code.cooperative;
+  options.cooperative = code.order == NRD_PROGRAMS_TOGETHER;
+  options.independent = code.order == NRD_PROGRAMS_INDEPENDENT;
   options.scratchBytes = code.scratch_bytes;
   options.sites = sites;
   int32_t grid[3] = {int32_t(how.grid[0]), int32_t(how.grid[1]), int32_t(how.grid[2])};

@@ -10,6 +10,7 @@ void CompiledKernel::saveCommon(ByteWriter &out) const {
     out.number(param.kind);
   });
   out.number(scratchBytes);
+  out.flag(independent);
 }
 
 void CompiledKernel::restoreCommon(ByteReader &in) {
@@ -20,6 +21,7 @@ void CompiledKernel::restoreCommon(ByteReader &in) {
     param.kind = in.oneOf<ScalarKind>(ScalarKind::Pointer);
   });
   scratchBytes = in.number<uint64_t>();
+  independent = in.flag();
 }
 
 } // namespace nereid::targets

@@ -124,6 +124,8 @@ public:
   /// CPU: bytes of private memory that every worker thread must bring along. The arguments are
   /// packed as one slot of 8 bytes a parameter, in order, a narrow value in the slot's first bytes.
   uint64_t scratchBytes = 0;
+  /// CPU: no program waits for another, so they may start in any order.
+  bool independent = false;
   std::vector<StageTime> times;
 
   // What came of it that a copy on disk depends on.

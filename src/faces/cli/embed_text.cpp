@@ -135,11 +135,15 @@ private:
     }
     bool cooperative =
         meta.getObject("options")->getBoolean("launch_cooperative_grid").value_or(false);
+    bool independent = meta.getBoolean("independent_programs").value_or(false);
     llvm::StringRef level = llvm::StringRef(variant.target).split(':').second;
     out << "extern void " << variant.symbol
         << "(const void *, void *, int64_t, int64_t, void *);\nstatic const nrd_embedded_cpu " << id
-        << "_cpu = {NRD_CPU_" << level.upper() << ", " << cooperative << ", " << variant.symbol
-        << ", " << meta.getInteger("scratch_bytes").value_or(0) << ", "
+        << "_cpu = {NRD_CPU_" << level.upper() << ", "
+        << (cooperative   ? "NRD_PROGRAMS_TOGETHER"
+            : independent ? "NRD_PROGRAMS_INDEPENDENT"
+                          : "NRD_PROGRAMS_IN_ORDER")
+        << ", " << variant.symbol << ", " << meta.getInteger("scratch_bytes").value_or(0) << ", "
         << (sites ? id + "_sites" : "0") << ", " << sites << "};\n";
   }
 

@@ -141,8 +141,10 @@ private:
 
 } // namespace
 
-/// The places that assertions and prints refer to, for who embeds the code.
+/// Whether programs may start in any order, and the places that assertions and prints refer to, for
+/// who embeds the code.
 void CpuDevice::describe(const nrd_kernel &kernel, llvm::json::Object &out) const {
+  out["independent_programs"] = kernel.code->independent;
   const auto *table = static_cast<const cpu::SiteTable *>(kernel.code->sites.get());
   if (!table || kernel.checked)
     return;
@@ -198,6 +200,7 @@ ErrorPtr CpuDevice::run(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, 
   cpu::LaunchOptions options;
   options.threads = int(launch.num_threads ? launch.num_threads : kernel.request.options.threads());
   options.cooperative = kernel.request.options.cooperative;
+  options.independent = kernel.code->independent;
   options.scratchBytes = kernel.code->scratchBytes;
   options.sites = static_cast<const cpu::SiteTable *>(kernel.code->sites.get());
   int32_t grid[3] = {int32_t(launch.grid[0]), int32_t(launch.grid[1]), int32_t(launch.grid[2])};

@@ -166,6 +166,7 @@ public:
     result->code = std::move(*code);
     clock.done("machine code");
     result->scratchBytes = emitted->scratchBytes;
+    result->independent = emitted->independent;
     result->namesPlaces = lines || !emitted->sites.sites.empty();
     if (!emitted->sites.sites.empty())
       result->sites = std::make_shared<const SiteTable>(std::move(emitted->sites));

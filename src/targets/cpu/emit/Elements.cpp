@@ -1,5 +1,6 @@
 #include "targets/cpu/emit/Elements.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/SaveAndRestore.h"
@@ -77,16 +78,39 @@ Elements::Access Elements::access(Value pointer, ArrayRef<Index> point, int64_t 
   return {Access::Scattered, address};
 }
 
+std::optional<bool> Elements::knownMask(Value mask, ArrayRef<Index> point) const {
+  if (known == Known::On && masks->isOn(mask, point))
+    return true;
+  if (known == Known::Off && masks->isOff(mask, point))
+    return false;
+  return std::nullopt;
+}
+
+// Null: none, or one that is on.
+Value Elements::maskAt(Value mask, ArrayRef<Index> point) {
+  if (!mask)
+    return {};
+  std::optional<bool> isOn = knownMask(mask, point);
+  if (!isOn) {
+    mask = at(mask, isa<RankedTensorType>(mask.getType()) ? point : ArrayRef<Index>());
+    if (std::optional<int64_t> constant = Emit::constant(mask))
+      isOn = *constant != 0;
+  }
+  if (!isOn)
+    return mask;
+  return *isOn ? Value() : k.e.integer(k.b.getI1Type(), 0);
+}
+
 Value Elements::load(tile::LoadOp op, ArrayRef<Index> point) {
   Type element = tile::elementOf(op.getType());
-  Value mask = op.getMask() && !masksHold
-                   ? at(op.getMask(),
-                        isa<RankedTensorType>(op.getMask().getType()) ? point : ArrayRef<Index>())
-                   : Value();
+  Value mask = maskAt(op.getMask(), point);
+  bool isOff = mask && Emit::constant(mask) == 0;
   Value other = op.getOther()
                     ? at(op.getOther(),
                          isa<RankedTensorType>(op.getOther().getType()) ? point : ArrayRef<Index>())
                     : Value();
+  if (isOff && !op.getIsVolatile())
+    return other ? other : k.e.zero(element, 1);
   Access place = access(op.getPtr(), point, tile::sizeInBytes(element));
   bool uniformMask = !mask || Emit::widthOf(mask) == 1;
   if (place.kind == Access::Scalar && uniformMask && (!other || Emit::widthOf(other) == 1))
@@ -107,10 +131,9 @@ Value Elements::load(tile::LoadOp op, ArrayRef<Index> point) {
 
 void Elements::store(tile::StoreOp op, ArrayRef<Index> point) {
   Type element = tile::elementOf(op.getValue().getType());
-  Value mask = op.getMask() && !masksHold
-                   ? at(op.getMask(),
-                        isa<RankedTensorType>(op.getMask().getType()) ? point : ArrayRef<Index>())
-                   : Value();
+  Value mask = maskAt(op.getMask(), point);
+  if (mask && Emit::constant(mask) == 0)
+    return;
   Value value =
       at(op.getValue(), isa<RankedTensorType>(op.getValue().getType()) ? point : ArrayRef<Index>());
   Access place = access(op.getPtr(), point, tile::sizeInBytes(element));
@@ -127,16 +150,15 @@ void Elements::store(tile::StoreOp op, ArrayRef<Index> point) {
 }
 
 // Byte offset of the (first) element, and the distance in elements from lane to lane.
-Value Elements::offsetIn(RankedTensorType type, ArrayRef<Index> point, int64_t &laneStride) {
+Value Elements::offsetIn(const Buffer &buffer, ArrayRef<Index> point, int64_t &laneStride) {
   Value offset = k.e.i64(0);
-  int64_t stride = 1;
   laneStride = 0;
-  int64_t size = tile::sizeInBytes(type.getElementType());
+  int64_t size = tile::sizeInBytes(buffer.type.getElementType());
   for (size_t d = point.size(); d-- > 0;) {
+    int64_t stride = buffer.stride(d);
     offset = k.e.add(offset, k.e.mul(current(point[d]), k.e.i64(stride * size)));
     if (point[d].dim >= 0 && point[d].dim == laneDim)
       laneStride += stride;
-    stride *= type.getDimSize(d);
   }
   return offset;
 }
@@ -144,7 +166,7 @@ Value Elements::offsetIn(RankedTensorType type, ArrayRef<Index> point, int64_t &
 Value Elements::read(const Buffer &buffer, ArrayRef<Index> point) {
   int64_t laneStride;
   Type element = buffer.type.getElementType();
-  Value address = k.e.advance(buffer.base, offsetIn(buffer.type, point, laneStride));
+  Value address = k.e.advance(buffer.base, offsetIn(buffer, point, laneStride));
   if (width == 1 || laneStride == 0)
     return k.e.load(element, address, 1);
   if (laneStride == 1)
@@ -157,7 +179,7 @@ Value Elements::read(const Buffer &buffer, ArrayRef<Index> point) {
 void Elements::write(const Buffer &buffer, ArrayRef<Index> point, Value value) {
   int64_t laneStride;
   Type element = buffer.type.getElementType();
-  Value address = k.e.advance(buffer.base, offsetIn(buffer.type, point, laneStride));
+  Value address = k.e.advance(buffer.base, offsetIn(buffer, point, laneStride));
   if (laneStride == 0 && Emit::widthOf(value) > 1)
     value = k.e.extract(value, width - 1);
   if (width == 1 || laneStride == 0)
@@ -193,10 +215,8 @@ Value Elements::readAlong(Value source, ArrayRef<Index> point, unsigned axis, Va
   }
   if (Emit::widthOf(along) == 1)
     return read(buffer, place);
-  int64_t laneStride, size = tile::sizeInBytes(element), stride = size;
-  Value first = e.advance(buffer.base, offsetIn(buffer.type, place, laneStride));
-  for (int64_t rest : buffer.type.getShape().drop_front(axis + 1))
-    stride *= rest;
+  int64_t laneStride, size = tile::sizeInBytes(element), stride = size * buffer.stride(axis);
+  Value first = e.advance(buffer.base, offsetIn(buffer, place, laneStride));
   Value offsets = e.mul(along, e.integer(along.getType(), stride));
   if (laneStride)
     offsets = e.add(offsets, e.mul(e.iota(k.b.getI64Type(), width),
@@ -274,9 +294,75 @@ Value Elements::gathered(tile::GatherOp op, ArrayRef<Index> point) {
   return readAlong(op.getSrc(), point, op.getAxis(), index);
 }
 
+// Lanes divided by one number: multiplied by its reciprocal, which leaves the loop; at most 1.5
+// units in the last place from the quotient (`div_rn` is exact). A processor takes about 16 clocks
+// to divide 16 lanes, and half a clock to multiply them. The reciprocal of a number below 2^-126 or
+// above 2^126 would be infinite or subnormal: it is taken of the number times a power of two, by
+// which the product is multiplied in turn.
+Value Elements::quotient(Value lhs, Value rhs) {
+  OpBuilder &b = k.b;
+  Location loc = k.e.loc;
+  auto number = [&](double value) -> Value {
+    return k.e.constantOf(b.getF32FloatAttr(float(value)), b.getF32Type());
+  };
+  Value size = math::AbsFOp::create(b, loc, rhs);
+  auto is = [&](arith::CmpFPredicate predicate, double limit) -> Value {
+    return arith::CmpFOp::create(b, loc, predicate, size, number(limit));
+  };
+  Value factor =
+      arith::SelectOp::create(b, loc, is(arith::CmpFPredicate::OGT, 0x1p126), number(0x1p-32),
+                              number(1));
+  factor = arith::SelectOp::create(b, loc, is(arith::CmpFPredicate::OLT, 0x1p-126),
+                                   number(0x1p32), factor);
+  Value scaled = arith::MulFOp::create(b, loc, rhs, factor);
+  Value reciprocal = arith::DivFOp::create(b, loc, number(1), scaled);
+  Value product = arith::MulFOp::create(b, loc, lhs, k.e.splat(reciprocal, Emit::widthOf(lhs)));
+  return arith::MulFOp::create(b, loc, product, k.e.splat(factor, Emit::widthOf(lhs)));
+}
+
+// The value of an op that a known mask decides.
+std::optional<Value> Elements::withoutMasks(Operation *op, ArrayRef<Index> point) {
+  auto decided = [&](Value mask) -> std::optional<bool> {
+    Value value = maskAt(mask, point);
+    if (!value)
+      return true;
+    if (Emit::constant(value) == 0)
+      return false;
+    return std::nullopt;
+  };
+  auto place = [&](Value value) {
+    return isa<RankedTensorType>(value.getType()) ? point : ArrayRef<Index>();
+  };
+  if (auto select = dyn_cast<arith::SelectOp>(op)) {
+    if (std::optional<bool> isOn = decided(select.getCondition())) {
+      Value chosen = *isOn ? select.getTrueValue() : select.getFalseValue();
+      return at(chosen, place(chosen));
+    }
+    return std::nullopt;
+  }
+  if (!isa<arith::AndIOp>(op) || !tile::elementOf(op->getResult(0).getType()).isInteger(1))
+    return std::nullopt;
+  for (int side : {0, 1})
+    if (std::optional<bool> isOn = decided(op->getOperand(side))) {
+      Value other = op->getOperand(1 - side);
+      return *isOn ? at(other, place(other)) : k.e.integer(k.b.getI1Type(), 0);
+    }
+  return std::nullopt;
+}
+
 Value Elements::compute(Value value, ArrayRef<Index> point) {
-  if (auto buffer = k.buffers.lookup(value))
-    return read(buffer, point);
+  if (std::optional<bool> isOn = knownMask(value, point))
+    return k.e.integer(k.b.getI1Type(), *isOn);
+  if (auto buffer = k.buffers.lookup(value)) {
+    if (known != Known::Off || width == 1 || !runsWith(point, laneDim) ||
+        !masks->isUniformOff(value, point))
+      return read(buffer, point);
+    Point last(point); // all elements are as the last one, which does not change with the lanes
+    for (Index &index : last)
+      if (index.dim == laneDim)
+        index = {k.e.add(index.base ? index.base : k.e.i64(0), k.e.i64(masks->extent - 1)), -1};
+    return at(value, last);
+  }
   if (forms)
     if (std::optional<Form> form = forms->known(value, point))
       return fromForm(*form);
@@ -326,6 +412,9 @@ Value Elements::compute(Value value, ArrayRef<Index> point) {
     return exchanged(exchange, point);
   if (auto gather = dyn_cast<tile::GatherOp>(op))
     return gathered(gather, point);
+  if (known != Known::Nothing)
+    if (std::optional<Value> chosen = withoutMasks(op, point))
+      return *chosen;
   if (Emit::isElementwise(op)) {
     SmallVector<Value> operands;
     int64_t widest = 1;
@@ -334,6 +423,9 @@ Value Elements::compute(Value value, ArrayRef<Index> point) {
       operands.push_back(at(operand, isTensor ? point : ArrayRef<Index>()));
       widest = std::max(widest, Emit::widthOf(operands.back()));
     }
+    if (isa<arith::DivFOp>(op) && element.isF32() && widest > 1 &&
+        Emit::widthOf(operands[1]) == 1)
+      return quotient(operands[0], operands[1]);
     for (Value &operand : operands)
       operand = e.splat(operand, widest);
     return e.elementwise(op, operands, widest);

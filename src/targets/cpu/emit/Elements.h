@@ -2,6 +2,7 @@
 // dimension.
 #pragma once
 #include "targets/cpu/emit/Forms.h"
+#include "targets/cpu/emit/Masks.h"
 
 namespace nereid::cpu {
 
@@ -30,10 +31,11 @@ public:
   /// The current value of a coordinate, i64; of its first lane where it runs with the lanes.
   mlir::Value current(const Index &index);
 
-  /// The value of a form at the first lane.
-  mlir::Value firstOf(const Form &form) { return addressOf(form); }
-  /// The masks of loads and stores are known to be true.
-  bool masksHold = false;
+  /// What is known of the masks of `masks` (null: nothing): all are on, or all are off.
+  enum class Known { Nothing, On, Off } known = Known::Nothing;
+  Masks *masks = nullptr;
+  /// Known to be on or off; nothing when it has to be evaluated.
+  std::optional<bool> knownMask(mlir::Value mask, llvm::ArrayRef<Index> point) const;
   /// New values are emitted before this operation; null: at the builder's insertion point.
   mlir::Operation *anchor = nullptr;
   const int64_t width;
@@ -48,6 +50,9 @@ private:
   Access access(mlir::Value pointer, llvm::ArrayRef<Index> point, int64_t size);
   mlir::Value compute(mlir::Value value, llvm::ArrayRef<Index> point);
   mlir::Value load(tile::LoadOp op, llvm::ArrayRef<Index> point);
+  mlir::Value maskAt(mlir::Value mask, llvm::ArrayRef<Index> point);
+  std::optional<mlir::Value> withoutMasks(mlir::Operation *op, llvm::ArrayRef<Index> point);
+  mlir::Value quotient(mlir::Value lhs, mlir::Value rhs);
   mlir::Value fromForm(const Form &form);
   mlir::Value addressOf(const Form &form);
   mlir::Value exchanged(tile::ExchangeOp op, llvm::ArrayRef<Index> point);
@@ -55,8 +60,7 @@ private:
   mlir::Value gathered(tile::GatherOp op, llvm::ArrayRef<Index> point);
   mlir::Value readAlong(mlir::Value source, llvm::ArrayRef<Index> point, unsigned axis,
                         mlir::Value along);
-  mlir::Value offsetIn(mlir::RankedTensorType type, llvm::ArrayRef<Index> point,
-                       int64_t &laneStride);
+  mlir::Value offsetIn(const Buffer &buffer, llvm::ArrayRef<Index> point, int64_t &laneStride);
 
   Kernel &k;
   int laneDim;

@@ -117,6 +117,7 @@ llvm::Expected<LoopKernel> emitKernel(func::FuncOp kernel, const Features &featu
     return llvm::createStringError(k.error);
   result.sites = std::move(k.sites);
   result.scratchBytes = k.scratchBytes;
+  result.independent = !k.needsOrder;
   return result;
 }
 

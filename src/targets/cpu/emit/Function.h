@@ -21,6 +21,8 @@ struct LoopKernel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   SiteTable sites;
   uint64_t scratchBytes = 0;
+  /// No program waits for another or prints: they may start in any order.
+  bool independent = false;
 };
 
 /// `kernel` may be changed. An error names a construct that the CPU target cannot run. How memory

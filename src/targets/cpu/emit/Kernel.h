@@ -21,7 +21,17 @@ namespace nereid::cpu {
 struct Buffer {
   mlir::Value base; // !llvm.ptr
   mlir::RankedTensorType type;
+  bool swapped = false; ///< column-major, within one step: a matrix, all other sizes are 1
   explicit operator bool() const { return bool(base); }
+  /// The distance of neighbours along a dimension, in elements.
+  int64_t stride(unsigned dim) const {
+    llvm::ArrayRef<int64_t> shape = type.getShape();
+    llvm::ArrayRef<int64_t> inside = swapped ? shape.take_front(dim) : shape.drop_front(dim + 1);
+    int64_t result = 1;
+    for (int64_t size : inside)
+      result *= size;
+    return result;
+  }
 };
 
 class Kernel {
@@ -80,6 +90,7 @@ public:
   mlir::Value programIds[3], gridSizes[3];
   mlir::Operation *entryAnchor = nullptr; // scratch addresses are computed before it
   SiteTable sites;
+  bool needsOrder = false; // programs may wait for lower-numbered ones, or print
   targets::SourceLines sourceLine; // for the places in `sites`; may be empty
 
   //--- structured walks (Control.cpp, Groups.cpp, ...) ---

@@ -33,7 +33,17 @@ void LoopStep::emit() {
   }
   chooseDims();
   allocate();
+  Kernel::Space mark = k.scratchMark();
+  Replaced replaced;
+  readTransposed(replaced);
   emitSafe();
+  for (auto &[value, buffer] : replaced)
+    if (buffer)
+      k.buffers[value] = buffer;
+    else
+      k.buffers.erase(value);
+  if (!replaced.empty())
+    k.scratchRelease(mark);
   for (auto &[value, buffer] : targets) {
     if (isa<RankedTensorType>(value.getType()))
       k.buffers[value] = buffer;
@@ -49,6 +59,8 @@ void LoopStep::chooseDims() {
       lane = d;
       break;
     }
+  if (int chosen = step.lane >= 0 ? step.lane : laneOfStores(); chosen >= 0)
+    lane = chosen;
   if (axis >= 0 && step.shape[axis] == 1 && lane >= 0)
     columns = true;
   else
@@ -92,13 +104,16 @@ void LoopStep::emitOuter(size_t dim, SmallVector<Value, 4> &outer) {
   });
 }
 
-Value LoopStep::loop(int64_t begin, int64_t end, int64_t by, SmallVectorImpl<Value> &carried,
-                     function_ref<void(Value, SmallVectorImpl<Value> &)> body) {
-  if (end - begin <= by) {
-    body(k.e.i64(begin), carried);
-    return {};
-  }
-  auto loop = scf::ForOp::create(k.b, k.e.loc, k.e.i64(begin), k.e.i64(end), k.e.i64(by), carried);
+void LoopStep::loop(int64_t begin, int64_t end, int64_t by, SmallVectorImpl<Value> &carried,
+                    LoopBody body) {
+  if (end - begin <= by)
+    return body(k.e.i64(begin), carried);
+  loop(k.e.i64(begin), k.e.i64(end), by, carried, body);
+}
+
+void LoopStep::loop(Value begin, Value end, int64_t by, SmallVectorImpl<Value> &carried,
+                    LoopBody body) {
+  auto loop = scf::ForOp::create(k.b, k.e.loc, begin, end, k.e.i64(by), carried);
   OpBuilder::InsertionGuard guard(k.b);
   if (carried.empty())
     k.b.setInsertionPoint(loop.getBody()->getTerminator());
@@ -109,7 +124,6 @@ Value LoopStep::loop(int64_t begin, int64_t end, int64_t by, SmallVectorImpl<Val
   if (!carried.empty())
     scf::YieldOp::create(k.b, k.e.loc, inside);
   carried.assign(loop.getResults().begin(), loop.getResults().end());
-  return {};
 }
 
 // Loop variable 0 runs along the lanes; 1, for column reductions, along the axis.
@@ -254,12 +268,8 @@ void LoopStep::prepare(Value value, ArrayRef<Index> point, Forms &forms, bool &s
     return;
   if (auto buffer = k.buffers.lookup(value)) {
     for (auto [d, index] : llvm::enumerate(point))
-      if (index.dim == 0 && d + 1 != point.size()) {
-        int64_t rest = 1;
-        for (size_t i = d + 1; i < point.size(); ++i)
-          rest *= buffer.type.getDimSize(i);
-        scattered = scattered || rest != 1;
-      }
+      if (index.dim == 0)
+        scattered = scattered || buffer.stride(d) != 1;
     return;
   }
   Operation *op = value.getDefiningOp();
@@ -285,38 +295,28 @@ void LoopStep::prepare(Value value, ArrayRef<Index> point, Forms &forms, bool &s
       prepare(operand, point, forms, scattered);
 }
 
-void LoopStep::prepareMasks(ArrayRef<Index> point, Masks &masks, Forms &forms, Elements &outside) {
-  // The loads of the step with the points at which they are needed.
-  SmallVector<std::pair<Value, Point>> stack;
-  auto push = [&](Value value, ArrayRef<Index> at) {
-    if (isa<RankedTensorType>(value.getType()) && runsWith(at) && !k.buffers.count(value))
-      stack.push_back({value, Point(at)});
+void LoopStep::prepareMasks(ArrayRef<Index> point, Masks &masks, Nest &nest) {
+  for (const Root &root : stores)
+    if (Value mask = cast<tile::StoreOp>(root.op).getMask())
+      masks.collectMask(mask, point);
+  auto operandsOf = [](const Root &root) {
+    return root.op ? llvm::to_vector<2>(root.op->getOperands()) : SmallVector<Value, 2>{root.value};
   };
-  for (const Root &root : step.roots) {
-    if (!root.op) {
-      push(root.value, point);
-      continue;
-    }
-    for (Value operand : root.op->getOperands())
-      push(operand, point);
-    if (auto store = dyn_cast<tile::StoreOp>(root.op); store && store.getMask())
-      masks.add(store.getMask(), point, k, forms, outside);
-  }
-  llvm::DenseSet<TensorPoint> seen;
-  while (!stack.empty()) {
-    auto [value, at] = stack.pop_back_val();
-    Operation *op = value.getDefiningOp();
-    if (!op || !seen.insert(TensorPoint{value, at}).second)
-      continue;
-    if (auto load = dyn_cast<tile::LoadOp>(op); load && load.getMask())
-      masks.add(load.getMask(), at, k, forms, outside);
-    std::optional<Point> source = at;
-    if (movesElements(op))
-      source = sourcePoint(op, at, k.e);
-    if (source)
-      for (Value operand : op->getOperands())
-        push(operand, *source);
-  }
+  for (ArrayRef<Root> roots : {ArrayRef(stores), ArrayRef(reduces), ArrayRef(materials)})
+    for (const Root &root : roots)
+      for (Value operand : operandsOf(root))
+        masks.collect(operand, point);
+  if (!masks.off())
+    return;
+  nest.masks = &masks;
+  nest.offIsShort = llvm::all_of(stores, [&](const Root &root) {
+    Value mask = cast<tile::StoreOp>(root.op).getMask();
+    return mask && masks.isOff(mask, point);
+  });
+  for (ArrayRef<Root> roots : {ArrayRef(reduces), ArrayRef(materials)})
+    for (const Root &root : roots)
+      for (Value operand : operandsOf(root))
+        nest.offIsShort = nest.offIsShort && masks.isUniformOff(operand, point);
 }
 
 void LoopStep::emitVersions(ArrayRef<Value> outer) {
@@ -351,12 +351,9 @@ void LoopStep::emitVersions(ArrayRef<Value> outer) {
       prepare(root.value, point, forms, scattered);
     }
   }
-  Masks masks;
-  if (!columns) {
-    prepareMasks(point, masks, forms, outside);
-    if (masks.usable())
-      nest.masks = &masks;
-  }
+  Masks masks(k, forms, outside, step.shape[lane]);
+  if (!columns)
+    prepareMasks(point, masks, nest);
   nest.forms = &forms;
   nest.maxWidth = vectorWidth(scattered);
   Value condition;
@@ -395,8 +392,12 @@ void LoopStep::emitRoots(Elements &lanes, const Nest &nest, MutableArrayRef<Part
     materialValues.push_back(lanes.lanesAt(root.value, point));
   for (const Root &root : stores) {
     auto store = cast<tile::StoreOp>(root.op);
+    std::optional<bool> isOn =
+        store.getMask() ? lanes.knownMask(store.getMask(), point) : std::optional(true);
+    if (isOn == false)
+      continue;
     lanes.at(store.getValue(), pointFor(store.getValue()));
-    if (store.getMask() && !lanes.masksHold)
+    if (!isOn)
       lanes.at(store.getMask(), pointFor(store.getMask()));
   }
   for (auto [root, partial] : llvm::zip(reduces, partials)) {
@@ -427,55 +428,99 @@ static void flatten(ArrayRef<SmallVector<Value, 2>> partials, SmallVectorImpl<Va
     llvm::append_range(flat, partial);
 }
 
+void LoopStep::emitChunk(const Nest &nest, const Segment &segment, Value index,
+                         SmallVectorImpl<Value> &carried, Elements::Known known) {
+  size_t next = 0;
+  SmallVector<Partial> current(reduces.size());
+  bool empty = carried.empty();
+  for (auto [partial, root] : llvm::zip(current, reduces))
+    if (!empty)
+      for (size_t i = 0; i < root.op->getNumResults(); ++i)
+        partial.push_back(carried[next++]);
+  Elements lanes(k, segment.width, segment.width == 1 ? -1 : 0, index, nest.forms, nest.outside);
+  lanes.known = known;
+  lanes.masks = nest.masks;
+  emitRoots(lanes, nest, current, empty, true);
+  SmallVector<Value> flat;
+  flatten(current, flat);
+  carried.assign(flat.begin(), flat.end());
+}
+
+// The chunks of a segment from `begin` on.
+void LoopStep::emitSegment(const Nest &nest, const Segment &segment, int64_t begin,
+                           SmallVectorImpl<Value> &carried) {
+  using Known = Elements::Known;
+  int64_t end = segment.begin + segment.count * segment.width;
+  if (begin >= end)
+    return;
+  // What does not run with the loops is computed before them.
+  llvm::SaveAndRestore<Operation *> anchor(nest.outside->anchor);
+  bool isAnchored = nest.outside->anchor;
+  auto setAnchor = [&] {
+    if (!isAnchored)
+      nest.outside->anchor = arith::ConstantOp::create(k.b, k.e.loc, k.b.getI64IntegerAttr(0));
+  };
+  auto chunk = [&](Known known) {
+    return [&, known](Value index, SmallVectorImpl<Value> &inside) {
+      emitChunk(nest, segment, index, inside, known);
+    };
+  };
+  bool hasMasks = nest.masks && segment.width > 1;
+  if (!hasMasks || (end - begin == segment.width && !nest.masks->ofAccesses())) {
+    setAnchor();
+    return loop(begin, end, segment.width, carried, chunk(Known::Nothing));
+  }
+  if (end - begin == segment.width) { // one chunk
+    setAnchor();
+    Value isOn = k.e.cmp(arith::CmpIPredicate::sge, nest.masks->on(), k.e.i64(end));
+    SmallVector<Type> types = llvm::map_to_vector(carried, [](Value v) { return v.getType(); });
+    auto branch = scf::IfOp::create(k.b, k.e.loc, types, isOn, true);
+    OpBuilder::InsertionGuard guard(k.b);
+    for (Known known : {Known::On, Known::Nothing}) {
+      Block &block = (known == Known::On ? branch.getThenRegion() : branch.getElseRegion()).front();
+      SmallVector<Value> inside(carried.begin(), carried.end());
+      if (types.empty())
+        k.b.setInsertionPoint(block.getTerminator());
+      else
+        k.b.setInsertionPointToStart(&block);
+      emitChunk(nest, segment, k.e.i64(begin), inside, known);
+      if (!types.empty())
+        scf::YieldOp::create(k.b, k.e.loc, inside);
+    }
+    carried.assign(branch.getResults().begin(), branch.getResults().end());
+    return;
+  }
+  // Chunks before `allOn` run without masks, those from `allOff` on with all masks off.
+  auto chunksBefore = [&](Value count, bool roundsUp) -> Value {
+    Value inside = k.e.min(k.e.max(count, k.e.i64(begin)), k.e.i64(end));
+    Value lanes = k.e.sub(inside, k.e.i64(begin));
+    if (roundsUp)
+      lanes = k.e.add(lanes, k.e.i64(segment.width - 1));
+    lanes = k.b.createOrFold<arith::AndIOp>(k.e.loc, lanes, k.e.i64(-segment.width));
+    return k.e.add(lanes, k.e.i64(begin));
+  };
+  Value allOn = k.e.i64(begin), allOff = k.e.i64(end);
+  if (nest.masks->ofAccesses())
+    allOn = chunksBefore(nest.masks->on(), false);
+  if (nest.offIsShort)
+    allOff = chunksBefore(nest.masks->off(), true);
+  if (nest.masks->ofAccesses()) {
+    setAnchor();
+    loop(k.e.i64(begin), allOn, segment.width, carried, chunk(Known::On));
+  }
+  setAnchor();
+  loop(allOn, allOff, segment.width, carried, chunk(Known::Nothing));
+  if (nest.offIsShort && !(reduces.empty() && materials.empty())) {
+    setAnchor();
+    loop(allOff, k.e.i64(end), segment.width, carried, chunk(Known::Off));
+  }
+}
+
 void LoopStep::emitRows(const Nest &nest) {
   SmallVector<Partial> totals(reduces.size());
   Elements still(k, 1, -1, ArrayRef<Value>{k.e.i64(0)}, nullptr, nest.outside);
   for (Segment segment : segments(nest.maxWidth)) {
-    SmallVector<Partial> partials(reduces.size());
-    if (segment.width == 1)
-      partials = totals; // go on combining one by one
-    auto chunk = [&](Value index, SmallVectorImpl<Value> &carried, bool masksHold) {
-      size_t next = 0;
-      SmallVector<Partial> current(reduces.size());
-      bool empty = carried.empty();
-      for (auto [partial, root] : llvm::zip(current, reduces))
-        if (!empty)
-          for (size_t i = 0; i < root.op->getNumResults(); ++i)
-            partial.push_back(carried[next++]);
-      Elements lanes(k, segment.width, segment.width == 1 ? -1 : 0, index, nest.forms,
-                     nest.outside);
-      lanes.masksHold = masksHold;
-      emitRoots(lanes, nest, current, empty, true);
-      SmallVector<Value> flat;
-      flatten(current, flat);
-      carried.assign(flat.begin(), flat.end());
-    };
-    auto body = [&](Value index, SmallVectorImpl<Value> &carried) {
-      if (!nest.masks || segment.width == 1 || (carried.empty() && !reduces.empty()))
-        return chunk(index, carried, false);
-      Operation *savedAnchor = nest.outside->anchor;
-      if (!savedAnchor)
-        nest.outside->anchor = arith::ConstantOp::create(k.b, k.e.loc, k.b.getI64IntegerAttr(0));
-      Elements lanes(k, segment.width, 0, index, nest.forms, nest.outside);
-      Value allHold = nest.masks->allHold(k, lanes);
-      SmallVector<Type> types = llvm::map_to_vector(carried, [](Value v) { return v.getType(); });
-      auto branch = scf::IfOp::create(k.b, k.e.loc, types, allHold, true);
-      OpBuilder::InsertionGuard guard(k.b);
-      for (bool holds : {true, false}) {
-        Block &block = (holds ? branch.getThenRegion() : branch.getElseRegion()).front();
-        SmallVector<Value> inside(carried.begin(), carried.end());
-        if (types.empty())
-          k.b.setInsertionPoint(block.getTerminator());
-        else
-          k.b.setInsertionPointToStart(&block);
-        chunk(index, inside, holds);
-        if (!types.empty())
-          scf::YieldOp::create(k.b, k.e.loc, inside);
-      }
-      carried.assign(branch.getResults().begin(), branch.getResults().end());
-      nest.outside->anchor = savedAnchor;
-    };
-    int64_t begin = segment.begin, end = segment.begin + segment.count * segment.width;
+    int64_t begin = segment.begin;
     SmallVector<Value> carried;
     if (!reduces.empty()) {
       // Where every combiner has a neutral element the loop starts from it; else the first round is
@@ -494,19 +539,11 @@ void LoopStep::emitRows(const Nest &nest) {
         for (TypedAttr identity : identities)
           carried.push_back(k.e.splat(k.e.constantOf(identity, identity.getType()), segment.width));
       if (carried.empty()) {
-        body(k.e.i64(begin), carried);
+        emitChunk(nest, segment, k.e.i64(begin), carried, Elements::Known::Nothing);
         begin += segment.width;
       }
     }
-    if (begin < end) {
-      // Peeled values must not be anchored inside the loop: `outside` emits before it.
-      Operation *savedAnchor = nest.outside->anchor;
-      Operation *marker = arith::ConstantOp::create(k.b, k.e.loc, k.b.getI64IntegerAttr(0));
-      if (!savedAnchor)
-        nest.outside->anchor = marker;
-      loop(begin, end, segment.width, carried, body);
-      nest.outside->anchor = savedAnchor;
-    }
+    emitSegment(nest, segment, begin, carried);
     if (reduces.empty())
       continue;
     size_t next = 0;

@@ -2,6 +2,7 @@
 // inside.
 //
 // Shape of the code, from the outside in:
+//   * matrices that lie the other way are transposed (Transposed.cpp);
 //   * fused or not: when stores and loads of the step might touch the same memory, a condition on
 //   the extents,
 //     computed once, chooses between the fused nest and one that first reads everything;
@@ -30,7 +31,8 @@ private:
     Forms *forms = nullptr;                  // null: no assumption may be made: scalar loops
     Elements *outside = nullptr;
     int64_t maxWidth = 1;
-    const Masks *masks = nullptr; // not null: chunks without masks are worth a path of their own
+    Masks *masks = nullptr; // not null: not all chunks are alike
+    bool offIsShort = false; // where all masks are off, one value stands for all elements
   };
   struct Segment {
     int64_t begin, count, width;
@@ -39,13 +41,18 @@ private:
   using Partial = llvm::SmallVector<mlir::Value, 2>;
 
   void chooseDims();
+  int laneOfStores();
+  /// Tensors with another buffer while this step is emitted, and their own buffers.
+  using Replaced = llvm::SmallVector<std::pair<mlir::Value, Buffer>, 2>;
+  void readTransposed(Replaced &replaced);
+  void makeTransposed(mlir::Value value, int lanes, int other, Replaced &replaced);
   void allocate();
   void emitSafe();
   mlir::Value fusionIsSafe(bool &impossible);
   void emitNest();
   void emitOuter(size_t dim, llvm::SmallVector<mlir::Value, 4> &outer);
   void emitVersions(llvm::ArrayRef<mlir::Value> outer);
-  void prepareMasks(llvm::ArrayRef<Index> point, Masks &masks, Forms &forms, Elements &outside);
+  void prepareMasks(llvm::ArrayRef<Index> point, Masks &masks, Nest &nest);
   void prepare(mlir::Value value, llvm::ArrayRef<Index> point, Forms &forms, bool &scattered);
   void preparePointer(mlir::Value pointer, llvm::ArrayRef<Index> point, Forms &forms,
                       bool &scattered, mlir::Operation *op);
@@ -53,15 +60,21 @@ private:
   void explainAccess(mlir::Operation *op, mlir::Value pointer, const char *how,
                      const std::string &why = "", const char *remedy = "");
   void emitRows(const Nest &nest);
+  void emitSegment(const Nest &nest, const Segment &segment, int64_t begin,
+                   llvm::SmallVectorImpl<mlir::Value> &carried);
+  void emitChunk(const Nest &nest, const Segment &segment, mlir::Value index,
+                 llvm::SmallVectorImpl<mlir::Value> &carried, Elements::Known known);
   void emitColumns(const Nest &nest);
   llvm::SmallVector<Segment> segments(int64_t maxWidth) const;
   Point pointOf(llvm::ArrayRef<mlir::Value> outer, bool withoutAxis = false) const;
   void emitRoots(Elements &lanes, const Nest &nest, llvm::MutableArrayRef<Partial> partials,
                  bool first, bool ordered);
   void finish(const Nest &nest, Elements &lanes, llvm::ArrayRef<Partial> partials);
-  mlir::Value
-  loop(int64_t begin, int64_t end, int64_t by, llvm::SmallVectorImpl<mlir::Value> &carried,
-       llvm::function_ref<void(mlir::Value, llvm::SmallVectorImpl<mlir::Value> &)> body);
+  using LoopBody = llvm::function_ref<void(mlir::Value, llvm::SmallVectorImpl<mlir::Value> &)>;
+  void loop(int64_t begin, int64_t end, int64_t by, llvm::SmallVectorImpl<mlir::Value> &carried,
+            LoopBody body);
+  void loop(mlir::Value begin, mlir::Value end, int64_t by,
+            llvm::SmallVectorImpl<mlir::Value> &carried, LoopBody body);
   int64_t vectorWidth(bool scattered) const;
 
   Kernel &k;

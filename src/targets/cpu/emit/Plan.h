@@ -28,6 +28,7 @@ struct Step {
   llvm::SmallVector<Root> roots;
   llvm::SmallVector<int64_t> shape;
   int axis = -1; // of the reductions among the roots
+  int lane = -1; // the dimension that the lanes run along; -1: for the emission to choose
   /// The op of a Single step.
   mlir::Operation *op = nullptr;
   /// Tensors to materialise before the step.

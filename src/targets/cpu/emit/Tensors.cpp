@@ -115,6 +115,7 @@ static void callSupport(Kernel &k, StringRef name, ArrayRef<Value> arguments) {
 }
 
 void Kernel::callSpin() {
+  needsOrder = true;
   callSupport(*this, "nereid_cpu_spin", info);
 }
 
@@ -232,6 +233,7 @@ static void emitPrint(Kernel &k, tile::PrintOp op) {
     site.operands.push_back({kindOf(tile::elementOf(argument.getType()), isSigned),
                              std::vector<int64_t>(shape.begin(), shape.end())});
   }
+  k.needsOrder = true;
   Type i32 = k.b.getI32Type();
   bool empty = site.operands.empty();
   Value number = k.e.integer(i32, addSite(k, std::move(site)));

@@ -1,89 +1,56 @@
-// The pool and the launch.
-//
-// Joining protocol. A launch publishes its Job in `Pool::job`, bumps `generation` and wakes
-// sleepers. A worker first counts itself into `joined` and only then reads `job`; a launch that
-// ends first clears `job` and only then waits for `joined` to reach zero. Both in sequentially
-// consistent order: so a worker either finds no job, or the launch sees it and waits. Workers that
-// wake late cost nothing and nobody waits for them.
+// The launch: who runs which programs.
 #include "targets/cpu/executor/Executor.h"
+
+#include "targets/cpu/executor/Pool.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <csetjmp>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <linux/futex.h>
 #include <memory>
 #include <mutex>
 #include <new>
-#include <pthread.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include <utility>
 #include <vector>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace nereid::cpu {
 namespace {
 
-inline void relax() {
-#if defined(__x86_64__)
-  _mm_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+using Clock = std::chrono::steady_clock;
 
-void futexWait(std::atomic<uint32_t> &word, uint32_t expected) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t *>(&word), FUTEX_WAIT_PRIVATE, expected, nullptr,
-          nullptr, 0);
-}
-void futexWake(std::atomic<uint32_t> &word, int count) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t *>(&word), FUTEX_WAKE_PRIVATE, count, nullptr,
-          nullptr, 0);
-}
-
-// Threads of ours take no signals: handlers belong to the program's own threads.
-class SignalsBlocked {
-public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
-
-private:
-  sigset_t before;
+/// A part of the grid: [next, end) is left.
+struct alignas(128) Range {
+  std::atomic<int64_t> next{0};
+  int64_t end = 0;
+  /// How long the member of this number has worked, in nanoseconds.
+  double busy = 0;
 };
-
-// Around 10 µs of looking before sleeping: longer than the gap between back-to-back launches.
-constexpr int spinTurns = 1000;
 
 struct Job {
   KernelFn kernel;
   const void *args;
   LaunchRecord info;
-  int64_t programs, chunk;
+  int64_t programs;
   size_t scratchBytes;
   PrintSink print;
-  std::atomic<uint32_t> tickets{0}; // threads that may still take part
-  std::atomic<bool> stopped{false};
+  // In order: one range for all, of which each takes `chunk` programs at a time. Else a range for
+  // each member, who takes a share of what is left.
+  bool inOrder = true;
+  int64_t chunk = 1;
+  int rangeCount = 1;
+  Range *ranges = nullptr;
+  std::atomic<uint64_t> *open = nullptr; // a bit for each range of which programs are left
+  std::atomic<int64_t> limit{INT64_MAX}; // programs above it need not begin
+  std::atomic<bool> stopped{false};      // no program needs to begin
   std::atomic<bool> outOfMemory{false};
   std::mutex failureMutex;
   Failure failure;
   std::mutex helperMutex;
   std::vector<pthread_t> helpers; // see `helpWhenStalled`
-  // On a line of its own: the only word that every worker writes.
-  alignas(64) std::atomic<int64_t> next{0};
 };
 
 // The kernel call in progress on this thread, innermost first: where `nereid_cpu_fail` goes back
@@ -93,7 +60,7 @@ struct CallFrame {
   CallFrame *outer;
   uint32_t spins = 0;
   int64_t nextSeen = -1; // the first program not yet begun, when it was last looked at
-  std::chrono::steady_clock::time_point since; // unchanged since then
+  Clock::time_point since;   // unchanged since then
 };
 thread_local CallFrame *currentFrame = nullptr;
 thread_local int depth = 0;
@@ -141,8 +108,45 @@ void *scratchFor(size_t bytes) {
   return finished;
 }
 
-// Takes chunks until none is left or the launch is stopped.
-void work(Job &job) {
+// The next programs of a range, [begin, end); false when none is left.
+bool take(Job &job, int number, int64_t &begin, int64_t &end) {
+  Range &range = job.ranges[number];
+  if (job.inOrder) {
+    begin = range.next.fetch_add(job.chunk, std::memory_order_relaxed);
+    end = std::min(begin + job.chunk, range.end);
+    return begin < range.end;
+  }
+  begin = range.next.load(std::memory_order_relaxed);
+  do {
+    if (begin >= range.end)
+      return false;
+    end = begin + std::max<int64_t>(1, (range.end - begin) / 4);
+  } while (!range.next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+  if (end == range.end)
+    job.open[number / 64].fetch_and(~(uint64_t(1) << number % 64), std::memory_order_relaxed);
+  return true;
+}
+
+// A range of which programs are left, the first behind `number`; -1 when there is none.
+int openRange(const Job &job, int number) {
+  int words = (job.rangeCount + 63) / 64;
+  for (int turn = 0; turn <= words; ++turn) {
+    int word = (number / 64 + turn) % words;
+    uint64_t bits = job.open[word].load(std::memory_order_relaxed);
+    uint64_t behind = ~uint64_t(0) << number % 64;
+    if (turn == 0)
+      bits &= behind;
+    else if (turn == words)
+      bits &= ~behind;
+    if (bits)
+      return word * 64 + __builtin_ctzll(bits);
+  }
+  return -1;
+}
+
+// Runs programs until none is left or the launch is stopped: of the member's own range first, then
+// of those who are behind.
+void work(Job &job, int member) {
   void *scratch = job.scratchBytes ? scratchFor(job.scratchBytes) : nullptr;
   if (job.scratchBytes && !scratch) {
     job.outOfMemory.store(true, std::memory_order_relaxed);
@@ -150,14 +154,26 @@ void work(Job &job) {
     return;
   }
   ++depth;
-  while (!job.stopped.load(std::memory_order_acquire)) {
-    int64_t begin = job.next.fetch_add(job.chunk, std::memory_order_relaxed);
-    if (begin >= job.programs)
-      break;
-    if (!callKernel(job, begin, std::min(begin + job.chunk, job.programs), scratch))
-      break;
+  for (int range = job.inOrder ? 0 : member; range >= 0;) {
+    int64_t begin, end;
+    while (!job.stopped.load(std::memory_order_acquire) && take(job, range, begin, end)) {
+      if (begin >= job.limit.load(std::memory_order_relaxed))
+        continue;
+      if (!callKernel(job, begin, end, scratch) && job.inOrder)
+        break;
+    }
+    bool goesOn = !job.inOrder && !job.stopped.load(std::memory_order_relaxed);
+    range = goesOn ? openRange(job, range) : -1;
   }
   --depth;
+}
+
+// The whole grid on this thread.
+void workAlone(Job &job) {
+  Range all;
+  all.end = job.chunk = job.programs;
+  job.ranges = &all;
+  work(job, 0);
 }
 
 // A program waits. When no program has begun for a while although some are left, what it waits for
@@ -165,8 +181,8 @@ void work(Job &job) {
 // doubles each time.
 void helpWhenStalled(Job &job, CallFrame &frame) {
   constexpr std::chrono::milliseconds patience{100};
-  int64_t next = job.next.load(std::memory_order_relaxed);
-  auto now = std::chrono::steady_clock::now();
+  int64_t next = job.ranges[0].next.load(std::memory_order_relaxed);
+  auto now = Clock::now();
   if (next >= job.programs)
     return;
   if (next != frame.nextSeen) {
@@ -185,7 +201,7 @@ void helpWhenStalled(Job &job, CallFrame &frame) {
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, 1 << 20);
   auto main = [](void *argument) -> void * {
-    work(*static_cast<Job *>(argument));
+    work(*static_cast<Job *>(argument), 0);
     return nullptr;
   };
   pthread_t thread;
@@ -207,106 +223,36 @@ void joinHelpers(Job &job) {
   }
 }
 
-class Pool {
+// What the programs of a kernel took in its launches on several threads, so that a launch takes no
+// more threads than pay. A kernel may lose its entry to another; nothing depends on it but speed.
+class Times {
 public:
-  explicit Pool(int threads) {
-    spin = threads <= visibleCores() ? spinTurns : 0;
-    SignalsBlocked blocked;
-    for (int i = 1; i < threads; ++i) {
-      pthread_t thread;
-      if (pthread_create(&thread, nullptr, &Pool::workerMain, this) != 0)
-        break; // fewer threads than asked for still run everything
-      workers.push_back(thread);
-    }
+  /// Nanoseconds a program, in all threads' time; 0 when unknown.
+  float of(KernelFn kernel) const {
+    const Entry &entry = entries[place(kernel)];
+    return entry.kernel.load(std::memory_order_relaxed) == kernel
+               ? entry.time.load(std::memory_order_relaxed)
+               : 0;
   }
-  ~Pool() {
-    quitting.store(true);
-    generation.fetch_add(1);
-    futexWake(generation, INT_MAX);
-    for (pthread_t thread : workers)
-      pthread_join(thread, nullptr);
-  }
-  int size() const { return int(workers.size()) + 1; }
-
-  // Runs `current` on the calling thread and at most `helpers` others.
-  void launch(Job &current, int helpers) {
-    current.tickets.store(uint32_t(helpers), std::memory_order_relaxed);
-    job.store(&current);
-    generation.fetch_add(1);
-    if (sleepers.load() > 0)
-      futexWake(generation, helpers);
-    work(current);
-    job.store(nullptr);
-    for (int turn = 0;; ++turn) {
-      uint32_t inside = joined.load();
-      if (inside == 0)
-        break;
-      if (turn < spin) {
-        relax();
-        continue;
-      }
-      waiting.store(true);
-      if (joined.load() == inside)
-        futexWait(joined, inside);
-      waiting.store(false);
-    }
+  void add(KernelFn kernel, float time) {
+    Entry &entry = entries[place(kernel)];
+    float before = of(kernel);
+    entry.kernel.store(kernel, std::memory_order_relaxed);
+    entry.time.store(before > 0 ? before + (time - before) / 4 : time, std::memory_order_relaxed);
   }
 
 private:
-  static void *workerMain(void *self) {
-    static_cast<Pool *>(self)->workerLoop();
-    return nullptr;
+  struct Entry {
+    std::atomic<KernelFn> kernel{nullptr};
+    std::atomic<float> time{0};
+  };
+  static constexpr size_t size = 512;
+  static size_t place(KernelFn kernel) {
+    return (reinterpret_cast<uintptr_t>(kernel) * 0x9e3779b97f4a7c15) >> 55;
   }
-
-  void workerLoop() {
-    uint32_t seen = 0;
-    while (true) {
-      waitForGeneration(seen);
-      if (quitting.load())
-        return;
-      joined.fetch_add(1);
-      if (Job *current = job.load(); current && takeTicket(*current))
-        work(*current);
-      if (joined.fetch_sub(1) == 1 && waiting.load())
-        futexWake(joined, 1);
-    }
-  }
-
-  // Returns when the generation is no longer `seen`, and updates it.
-  void waitForGeneration(uint32_t &seen) {
-    for (int turn = 0;; ++turn) {
-      uint32_t now = generation.load();
-      if (now != seen) {
-        seen = now;
-        return;
-      }
-      if (turn < spin) {
-        relax();
-        continue;
-      }
-      sleepers.fetch_add(1);
-      futexWait(generation, seen);
-      sleepers.fetch_sub(1);
-    }
-  }
-
-  static bool takeTicket(Job &current) {
-    uint32_t left = current.tickets.load(std::memory_order_relaxed);
-    while (left > 0)
-      if (current.tickets.compare_exchange_weak(left, left - 1, std::memory_order_relaxed))
-        return true;
-    return false;
-  }
-
-  std::vector<pthread_t> workers;
-  int spin = 0;
-  alignas(64) std::atomic<uint32_t> generation{0};
-  std::atomic<Job *> job{nullptr};
-  std::atomic<bool> quitting{false};
-  alignas(64) std::atomic<uint32_t> sleepers{0};
-  alignas(64) std::atomic<uint32_t> joined{0};
-  std::atomic<bool> waiting{false};
+  Entry entries[size];
 };
+Times times;
 
 // The process's pool. Never destroyed at exit: its threads may still be parked then, and static
 // destruction must not wait for them. After a fork the child has none of the threads, so it forgets
@@ -315,6 +261,8 @@ struct Global {
   std::mutex launchMutex;      // one launch at a time owns the pool
   std::atomic<int> threads{0}; // 0: not decided yet
   Pool *pool = nullptr;
+  std::unique_ptr<Range[]> ranges; // one for each thread of the pool
+  std::unique_ptr<std::atomic<uint64_t>[]> open;
 };
 Global *makeGlobal();
 std::atomic<Global *> globalState{nullptr};
@@ -368,10 +316,38 @@ int64_t chunkFor(int64_t programs, int threads) {
   return std::max<int64_t>(1, programs / (int64_t(threads) * 16));
 }
 
+// Divides the grid among `members` threads of the pool. Threads have the same programs in each
+// launch of a grid, so that data of the launch before is still in their caches.
+void divide(Job &job, Global &state, int members) {
+  job.ranges = state.ranges.get();
+  job.open = state.open.get();
+  job.rangeCount = job.inOrder ? 1 : members;
+  if (job.inOrder)
+    job.chunk = chunkFor(job.programs, members);
+  int64_t each = job.programs / job.rangeCount, more = job.programs % job.rangeCount, begin = 0;
+  for (int i = 0; i < job.rangeCount; ++i) {
+    job.ranges[i].next.store(begin, std::memory_order_relaxed);
+    begin = job.ranges[i].end = begin + each + (i < more);
+  }
+  for (int word = 0; word * 64 < job.rangeCount; ++word) {
+    int bits = std::min(64, job.rangeCount - word * 64);
+    job.open[word].store(~uint64_t(0) >> (64 - bits), std::memory_order_relaxed);
+  }
+}
+
+// How many threads pay for work of `nanoseconds` (0: unknown): each has to have more of it than it
+// takes to bring it in.
+int paying(double nanoseconds, bool sleeps, int most) {
+  double grain = sleeps ? 5000 : 1000;
+  return nanoseconds > 0 ? std::max(1, int(std::min<double>(most, nanoseconds / grain))) : most;
+}
+
 // Every program its own thread. All of them are started before any may take a program, so a launch
 // that cannot have its threads runs nothing.
 LaunchStatus runCooperative(Job &job) {
-  job.chunk = 1;
+  Range all;
+  all.end = job.programs;
+  job.ranges = &all;
   struct Gate {
     Job *job;
     std::atomic<uint32_t> state{0}; // 1: go, 2: give up
@@ -381,7 +357,7 @@ LaunchStatus runCooperative(Job &job) {
     while (gate.state.load() == 0)
       futexWait(gate.state, 0);
     if (gate.state.load() == 1)
-      work(*gate.job);
+      work(*gate.job, 0);
     return nullptr;
   };
   pthread_attr_t attributes;
@@ -402,7 +378,7 @@ LaunchStatus runCooperative(Job &job) {
   gate.state.store(complete ? 1 : 2);
   futexWake(gate.state, INT_MAX);
   if (complete)
-    work(job);
+    work(job, 0);
   for (pthread_t thread : threads)
     pthread_join(thread, nullptr);
   return complete ? LaunchStatus::Ok : LaunchStatus::NoThreads;
@@ -437,6 +413,32 @@ void setThreadCount(int threads) {
   state.pool = nullptr;
 }
 
+namespace {
+
+void makePool(Global &state) {
+  state.pool = new Pool(threadCount());
+  int size = state.pool->size();
+  state.ranges.reset(new Range[size]);
+  state.open.reset(new std::atomic<uint64_t>[(size + 63) / 64]);
+}
+
+// Runs the job on several threads of the pool, whose lock is held.
+void runTogether(Job &job, Global &state, int members) {
+  divide(job, state, members);
+  for (int i = 0; i < members; ++i)
+    job.ranges[i].busy = 0;
+  auto main = [](void *argument, int member) {
+    auto &job = *static_cast<Job *>(argument);
+    auto begin = Clock::now();
+    work(job, member);
+    job.ranges[member].busy = std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+  };
+  state.pool->launch(main, &job, members);
+  joinHelpers(job);
+}
+
+} // namespace
+
 LaunchResult run(KernelFn kernel, const void *args, const int32_t grid[3],
                  const LaunchOptions &options) {
   if (grid[0] < 0 || grid[1] < 0 || grid[2] < 0)
@@ -466,15 +468,24 @@ LaunchResult run(KernelFn kernel, const void *args, const int32_t grid[3],
     return resultOf(job);
   }
   if (nested || programs == 1 || threads == 1) {
-    job.chunk = programs;
-    work(job);
+    workAlone(job);
     return resultOf(job);
   }
 
+  // Launches from several threads take turns. A short one does not wait for its turn.
+  constexpr double shortLaunch = 20000;
   Global &state = global();
-  std::lock_guard lock(state.launchMutex);
+  bool independent = options.independent && !options.cooperative;
+  double expected = double(times.of(kernel)) * double(programs);
+  std::unique_lock lock(state.launchMutex, std::try_to_lock);
+  if (!lock && expected > 0 && expected < shortLaunch && independent) {
+    workAlone(job);
+    return resultOf(job);
+  }
+  if (!lock)
+    lock.lock();
   if (!state.pool)
-    state.pool = new Pool(threadCount());
+    makePool(state);
   threads = std::min(threads, state.pool->size());
   if (options.cooperative && programs > threads) {
     // The pool got fewer threads than asked for.
@@ -482,10 +493,21 @@ LaunchResult run(KernelFn kernel, const void *args, const int32_t grid[3],
       return {status, {}};
     return resultOf(job);
   }
-  job.chunk = options.cooperative ? 1 : chunkFor(programs, threads);
-  int64_t chunks = (programs + job.chunk - 1) / job.chunk;
-  state.pool->launch(job, int(std::min<int64_t>(threads, chunks)) - 1);
-  joinHelpers(job);
+  int members = int(std::min<int64_t>(threads, programs));
+  if (independent)
+    members = paying(expected, state.pool->sleeps(), members);
+  double busy = 0;
+  if (members == 1) {
+    auto begin = Clock::now();
+    workAlone(job);
+    busy = std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+  } else {
+    job.inOrder = !independent;
+    runTogether(job, state, members);
+    for (int i = 0; i < members; ++i)
+      busy += job.ranges[i].busy;
+  }
+  times.add(kernel, float(busy / double(programs)));
   return resultOf(job);
 }
 
@@ -512,7 +534,12 @@ extern "C" void nereid_cpu_fail(LaunchRecord *info, int64_t program, int32_t kin
     if (job.failure.kind == FailureKind::None || program < job.failure.program)
       job.failure = {FailureKind(kind), site, program, {detail0, detail1, detail2}};
   }
-  job.stopped.store(true, std::memory_order_release);
+  if (job.inOrder)
+    job.stopped.store(true, std::memory_order_release);
+  int64_t limit = job.limit.load(std::memory_order_relaxed);
+  while (program < limit &&
+         !job.limit.compare_exchange_weak(limit, program, std::memory_order_relaxed)) {
+  }
   std::longjmp(currentFrame->exit, 1);
 }
 

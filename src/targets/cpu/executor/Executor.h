@@ -7,13 +7,18 @@
 // without it, threads are added when all that run wait while programs are left, which helps as long
 // as a chunk is one program (grids of up to 31 programs a thread).
 //
-// The launching thread takes part. A launch of one program, or with one thread, or from inside a
-// running kernel, runs on the calling thread alone and touches no shared state. Launches from
-// several threads take turns.
+// Programs that never wait for others are `independent`: every thread has a part of the grid of its
+// own, the same in each launch of that grid, so that its caches keep the data; a thread that has
+// finished its part takes programs of others. They start in no order.
 //
-// Failure: a program that fails ends its chunk; no chunk is handed out after it; chunks already
-// begun (all of lower numbers among them) run to their end. So the failure reported is the lowest
-// failing program's, the same in every run, unless programs wait for one another.
+// The launching thread takes part. A launch of one program, or with one thread, or from inside a
+// running kernel, runs on the calling thread alone and touches no shared state. A launch takes no
+// more threads than pay, by the time that programs of this kernel took before. Launches from
+// several threads take turns; a short one runs on its own thread instead of waiting.
+//
+// Failure: a program that fails ends its chunk; no program of a higher number begins after it, and
+// programs of lower numbers run to their end. So the failure reported is the lowest failing
+// program's, the same in every run, unless programs wait for one another.
 #pragma once
 #include "kernel_abi/cpu.h"
 
@@ -30,6 +35,7 @@ struct PrintSink {
 struct LaunchOptions {
   int threads = 0; // at most this many, the caller included; 0: the pool's size
   bool cooperative = false;
+  bool independent = false; // no program waits for another
   size_t scratchBytes = 0; // for each thread, 64-byte aligned
   const SiteTable *sites = nullptr;
   PrintSink print;

@@ -1,0 +1,179 @@
+"""What threads cost and gain on the CPU, beside PyTorch: empty launches, kernels of 64k to 4M elements, each alone and after a pause.
+
+    python benchmarks/cpu/threads.py [--markdown]        about 40 s
+
+Each row measures Nereid and PyTorch in alternating turns. A turn begins with a pause, in which the threads of the turn before stop spinning.
+"warm": back-to-back launches, of which the median and the smallest count. "cold": single launches after a pause of 2 ms, when all threads sleep;
+median. PyTorch uses as many threads as Nereid. The last rows measure the CPU time of the process while it is idle, and launches
+from several threads at once.
+"""
+
+import argparse
+import math
+import os
+import pathlib
+import statistics
+import sys
+import threading
+import time
+
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "kernels"))
+
+import nereid  # noqa: E402
+import nereid.language as tl  # noqa: E402
+import seed  # noqa: E402
+
+K = 1024
+
+
+@nereid.jit
+def empty_kernel(x, BLOCK: tl.constexpr):
+    pass
+
+
+@nereid.jit
+def gather_kernel(out, table, index, dim, BLOCK: tl.constexpr):
+    row = tl.load(index + tl.program_id(0))
+    columns = tl.arange(0, BLOCK)
+    mask = columns < dim
+    tl.store(out + tl.program_id(0) * dim + columns, tl.load(table + row * dim + columns, mask), mask)
+
+
+def adds():
+    for size in (64 * K, 256 * K, K * K, 4 * K * K):
+        x, y, out, other = torch.randn(size), torch.randn(size), torch.empty(size), torch.empty(size)
+        grid = (nereid.cdiv(size, 1024),)
+        yield (f"add {size // K}k", lambda x=x, y=y, out=out, size=size, grid=grid: seed.add_kernel[grid](x, y, out, size, BLOCK_SIZE=1024),
+               lambda x=x, y=y, other=other: torch.add(x, y, out=other), lambda x=x, y=y, out=out: torch.equal(out, x + y))
+
+
+def rows():
+    for count, dim in ((1000, 64), (1000, 512), (8192, 128), (4096, 1000), (2048, 4096)):
+        table = torch.randn(count, dim)
+        index = torch.randint(0, count, (count,))
+        out, other = torch.empty(count, dim), torch.empty(count, dim)
+        block = nereid.next_power_of_2(dim)
+        yield (f"gather {count} rows of {dim}", lambda a=(out, table, index, dim), n=count, b=block: gather_kernel[(n,)](*a, BLOCK=b),
+               lambda t=table, i=index, o=other: torch.index_select(t, 0, i, out=o),
+               lambda t=table, i=index, o=out: torch.equal(o, t[i]))
+    for count, dim in ((1823, 781), (1151, 2048)):
+        x = torch.randn(count, dim)
+        out, other = torch.empty_like(x), torch.empty_like(x)
+        block = nereid.next_power_of_2(dim)
+        yield (f"softmax {count}x{dim}", lambda x=x, o=out, n=count, d=dim, b=block: seed.softmax_kernel[(n,)](o, x, d, d, d, BLOCK_SIZE=b),
+               lambda x=x, o=other: torch.softmax(x, 1, out=o), lambda x=x, o=out: torch.allclose(o, torch.softmax(x, 1), atol=1e-6))
+    weight = torch.randn(1000, 512)
+    out, other = torch.empty_like(weight), torch.empty_like(weight)
+    yield ("scaled table 1000x512", lambda: seed.embedding_lookup_kernel[(500,)](out, None, weight, 1000, 512, BLOCK_SIZE=1024),
+           lambda: torch.mul(weight, 1.414, out=other), lambda: torch.allclose(out, weight * 1.414))
+
+
+def warm_times(call, seconds):
+    """Seconds of single calls, after some that wake the threads."""
+    until = time.perf_counter() + seconds / 3
+    while time.perf_counter() < until:
+        call()
+    times = []
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def cold_times(call, rounds):
+    times = []
+    for _ in range(rounds):
+        time.sleep(0.002)
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def measure(ours, theirs, turns, seconds):
+    """Per function: median and smallest warm time, median cold time."""
+    warm, cold = [[], []], [[], []]
+    for _ in range(turns):
+        for i, call in enumerate((ours, theirs)):
+            time.sleep(0.02)
+            warm[i] += warm_times(call, seconds)
+            cold[i] += cold_times(call, 10)
+    return [(statistics.median(w), min(w), statistics.median(c)) for w, c in zip(warm, cold)]
+
+
+def text(seconds):
+    return f"{seconds * 1e6:.1f}"
+
+
+def idle_share():
+    """CPU time of the process divided by the time that passes, in a second after launches."""
+    size = K * K
+    x, out = torch.randn(size), torch.empty(size)
+    for _ in range(20):
+        seed.add_kernel[(1024,)](x, x, out, size, BLOCK_SIZE=1024)
+    time.sleep(0.001)
+    before = time.process_time()
+    time.sleep(1)
+    return time.process_time() - before
+
+
+def together(threads, launches=300):
+    """Microseconds a launch of 64k elements, from that many threads at once."""
+    size = 64 * K
+    data = [(torch.randn(size), torch.empty(size)) for _ in range(threads)]
+
+    def work(x, out):
+        for _ in range(launches):
+            seed.add_kernel[(64,)](x, x, out, size, BLOCK_SIZE=1024)
+    runners = [threading.Thread(target=work, args=each) for each in data]
+    start = time.perf_counter()
+    for runner in runners:
+        runner.start()
+    for runner in runners:
+        runner.join()
+    return (time.perf_counter() - start) / (launches * threads) * 1e6
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--turns", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=0.06, help="of warm launches in a turn")
+    options = parser.parse_args()
+    threads = int(os.environ.get("NEREID_CPU_THREADS", 0)) or len(os.sched_getaffinity(0))
+    torch.set_num_threads(threads)
+    print(f"Nereid {nereid.__version__}, PyTorch {torch.__version__}, {threads} threads, {os.cpu_count()} CPUs")
+    head = ["case", "correct", "Nereid µs", "smallest", "cold", "PyTorch µs", "smallest", "cold", "speed", "smallest", "cold"]
+    show = (lambda cells: "| " + " | ".join(cells) + " |") if options.markdown else (lambda cells: cells[0].ljust(26) + "".join(c.rjust(11) for c in cells[1:]))
+    print(show(head))
+    if options.markdown:
+        print("|---" * len(head) + "|")
+    wrong = False
+    one = torch.empty(1)
+    tiny = torch.empty(0)
+    for programs in (1, 16, 64, 1024):
+        (m, s, c), (m2, s2, c2) = measure(lambda n=programs: empty_kernel[(n,)](one, BLOCK=1), lambda: torch.neg(tiny, out=tiny), options.turns, options.seconds / 2)
+        print(show([f"empty, {programs} programs", "", text(m), text(s), text(c), text(m2), text(s2), text(c2), "", "", ""]), flush=True)
+    ratios = []
+    for cases in (adds(), rows()):
+        for name, ours, theirs, check in cases:
+            ours()
+            right = check()
+            wrong |= not right
+            (m, s, c), (m2, s2, c2) = measure(ours, theirs, options.turns, options.seconds)
+            ratios.append(m2 / m)
+            print(show([name, "yes" if right else "NO", text(m), text(s), text(c), text(m2), text(s2), text(c2),
+                        f"{m2 / m:.2f}x", f"{s2 / s:.2f}x", f"{c2 / c:.2f}x"]), flush=True)
+    print(f"geometric mean of warm speeds {math.exp(statistics.fmean(map(math.log, ratios))):.2f}x")
+    print(f"idle: {idle_share() * 100:.2f} % of one CPU")
+    for count in (1, 2, 4, 16):
+        print(f"64k elements from {count} threads at once: {together(count):.1f} µs a launch")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
