@@ -294,6 +294,27 @@ NRD_API void nrd_function_set_noinline(nrd_function *function, int noinline_);
 /** `@must_use_result` with the text that ends the error about a dropped result ("" for none). */
 NRD_API void nrd_function_set_must_use_result(nrd_function *function, const char *hint);
 
+/** Roles of a parameter in a derivative: what it holds is an input, an output, or both. */
+enum { NRD_TANGENT_INPUT = 1, NRD_TANGENT_OUTPUT = 2 };
+/** The tangent of one parameter: its name is that of a further parameter of the function. */
+typedef struct nrd_tangent {
+  const char *parameter;
+  const char *NRD_OPTIONAL name; /**< null: "d" and the parameter's name */
+  uint32_t roles;                /**< NRD_TANGENT_* */
+} nrd_tangent;
+/** From now on the function computes, beside what it computed, the tangents of its outputs from those
+ * of its inputs (docs/differentiation.md). It has one parameter more for each of `tangents`, in their
+ * order after its own: a pointer, descriptor, number or tuple of the same type, or None for no
+ * tangent. Once for a function, before it is compiled. */
+NRD_API nrd_error *nrd_function_set_tangents(nrd_function *function, const nrd_tangent *tangents,
+                                             size_t count);
+/** The same for gradients: from now on the function adds to the gradients of its inputs what follows
+ * from those of its outputs, and stores nothing else. The gradient of a number is a pointer to one
+ * element; that of a tensor of 16-bit floats may have elements of fp32. No parameter is an input and
+ * an output. */
+NRD_API nrd_error *nrd_function_set_gradients(nrd_function *function, const nrd_tangent *gradients,
+                                              size_t count);
+
 /* ---- compiling
  * -----------------------------------------------------------------------------------------------
  */

@@ -145,6 +145,14 @@ void Function::addParameters(const Arguments &args) {
   hasKwarg = args.kwarg != nullptr;
 }
 
+std::string Derivative::text() const {
+  std::string text = isReverse ? "reverse;" : "";
+  for (const Item &item : items)
+    text += std::to_string(item.parameter) + "=" + item.tangent + (item.isInput ? ":wrt" : "") +
+            (item.isOutput ? ":out" : "") + ";";
+  return text;
+}
+
 std::string ParamSpec::itemName(llvm::StringRef name, size_t index) const {
   return (index < fields.size() ? name + "." + fields[index]
                                 : name + "[" + llvm::Twine(index) + "]")

@@ -32,6 +32,22 @@ struct FunctionParam {
   bool hasDefault() const { return node->defaultValue != nullptr; }
 };
 
+/// That a kernel computes tangents beside its results, or gradients in place of them
+/// (differentiate/Differentiate.h). Tangents and gradients are further parameters, after those of the
+/// function.
+struct Derivative {
+  struct Item {
+    unsigned parameter;  ///< whose tangent it is
+    std::string tangent; ///< its parameter's name
+    bool isInput = false, isOutput = false;
+  };
+  std::vector<Item> items;
+  bool isReverse = false; ///< gradients, from those of the outputs to those of the inputs
+
+  /// Identifies it.
+  std::string text() const;
+};
+
 class Function {
 public:
   /// `hostData` is handed to the host unread: the Python function, for instance.
@@ -61,6 +77,8 @@ public:
   /// Made with `@must_use_result`: a call whose result is dropped is an error, which this text
   /// ends.
   std::optional<std::string> mustUseResult;
+  /// Of a kernel.
+  Derivative derivative;
   /// A `**kwargs` parameter, or parameters that cannot be called: refused where the function is
   /// called.
   bool hasKwarg = false;

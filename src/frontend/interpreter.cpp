@@ -86,13 +86,84 @@ static Value parameterValue(Semantic &s, mlir::func::FuncOp kernel, llvm::String
   return Tensor{kernel.getArgument(next++), type, nullptr};
 }
 
+/// How many arguments of the kernel it is.
+static unsigned argumentCount(const ParamSpec &spec) {
+  unsigned count = 0;
+  for (const ParamSpec &item : spec.items)
+    count += argumentCount(item);
+  if (spec.kind != ParamSpec::Kind::Runtime)
+    return count;
+  return spec.type.isDescriptor ? 2 * spec.type.block.size() : 1;
+}
+
+static std::string describeSpec(const ParamSpec &spec) {
+  if (spec.kind == ParamSpec::Kind::Tuple)
+    return "a tuple of " + std::to_string(spec.items.size());
+  if (spec.kind == ParamSpec::Kind::Constant)
+    return spec.constant.isNone() ? "None" : "a constant";
+  return "`" + spec.type.str() + "`";
+}
+
+/// Marks the arguments from `tangent` on as tangents of those from `primal` on. None as a tangent, or as
+/// an item of one: there is none.
+static LogicalResult linkTangent(Semantic &s, mlir::func::FuncOp kernel,
+                                 const Derivative::Item &item, llvm::StringRef name,
+                                 llvm::StringRef tangentName, const ParamSpec &spec,
+                                 const ParamSpec &tangentSpec, unsigned primal, unsigned tangent,
+                                 bool isReverse) {
+  auto isNone = [](const ParamSpec &of) {
+    return of.kind == ParamSpec::Kind::Constant && of.constant.isNone();
+  };
+  if (isNone(tangentSpec))
+    return success();
+  auto differ = [&](const std::string &expected) {
+    return s.error(diag::TangentType, s.span(), tangentName, name, expected,
+                   describeSpec(tangentSpec));
+  };
+  if (spec.kind != tangentSpec.kind || spec.items.size() != tangentSpec.items.size() ||
+      isNone(spec))
+    return differ(describeSpec(spec));
+  if (spec.kind == ParamSpec::Kind::Tuple) {
+    for (size_t i = 0; i < spec.items.size(); ++i) {
+      if (failed(linkTangent(s, kernel, item, spec.itemName(name, i),
+                             tangentSpec.itemName(tangentName, i), spec.items[i],
+                             tangentSpec.items[i], primal, tangent, isReverse)))
+        return failure();
+      primal += argumentCount(spec.items[i]);
+      tangent += argumentCount(tangentSpec.items[i]);
+    }
+    return success();
+  }
+  Type type = spec.type, other = tangentSpec.type;
+  type.isConst = other.isConst = false;
+  // A gradient is added to in memory, and in fp32 where its own type is too narrow for sums.
+  if (isReverse && item.isInput && !type.isDescriptor) {
+    type.isPointer = true;
+    if (other.scalar == DType::Float32 && info(type.scalar).bits == 16)
+      type.scalar = DType::Float32;
+  }
+  if (!isFloat(spec.type.scalar) || isFloat8(spec.type.scalar) ||
+      spec.kind != ParamSpec::Kind::Runtime)
+    return s.error(diag::NoTangentOfType, s.span(), name, describeSpec(spec));
+  if (type != other)
+    return differ("`" + type.str() + "`");
+  for (unsigned i = 0, count = argumentCount(spec); i < count; ++i)
+    kernel.setArgAttr(primal + i, "tile.tangent", s.builder.getI64IntegerAttr(tangent + i));
+  if (item.isInput)
+    kernel.setArgAttr(primal, "tile.wrt", s.builder.getUnitAttr());
+  if (item.isOutput)
+    kernel.setArgAttr(primal, "tile.out", s.builder.getUnitAttr());
+  return success();
+}
+
 LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<ParamSpec> params) {
   Frame outer{&kernel, {}, /*isKernel=*/true, nullptr, 0, ++nextActivation};
   frame = &outer;
   Semantic::At at(semantic, kernel.span());
   if (kernel.hasKwarg)
     return unsupported("`**` parameter", kernel.span());
-  if (params.size() != kernel.params().size())
+  const std::vector<Derivative::Item> &tangents = kernel.derivative.items;
+  if (params.size() != kernel.params().size() + tangents.size())
     return error(diag::InternalError, kernel.span(),
                  "a kernel was given another number of parameters than it has");
 
@@ -106,12 +177,25 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
   function->setAttr("tile.kernel", builder.getUnitAttr());
   if (options.strict)
     function->setAttr("tile.strict", builder.getUnitAttr());
+  if (kernel.derivative.isReverse)
+    function->setAttr("tile.reverse", builder.getUnitAttr());
   mlir::Block *entry = function.addEntryBlock();
   builder.setInsertionPointToEnd(entry);
   std::vector<Value> values;
+  llvm::SmallVector<unsigned> firstArguments;
   unsigned next = 0;
-  for (auto [param, spec] : llvm::zip(kernel.params(), params))
+  for (auto [param, spec] : llvm::zip(kernel.params(), params)) {
+    firstArguments.push_back(next);
     values.push_back(parameterValue(semantic, function, param.name, spec, param.isConst, next));
+  }
+  for (auto [item, spec] : llvm::zip(tangents, params.drop_front(kernel.params().size()))) {
+    unsigned primal = firstArguments[item.parameter], tangent = next;
+    parameterValue(semantic, function, item.tangent, spec, /*isConst=*/false, next);
+    if (failed(linkTangent(semantic, function, item, kernel.params()[item.parameter].name,
+                           item.tangent, params[item.parameter], spec, primal, tangent,
+                           kernel.derivative.isReverse)))
+      return failure();
+  }
   bindParameters(outer, values);
   if (failed(walkFunction()))
     return failure();

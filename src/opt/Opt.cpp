@@ -1,6 +1,7 @@
 // nereid-opt and `nereid opt`: what can be run by name.
 #include "opt/Opt.h"
 
+#include "differentiate/Differentiate.h"
 #include "gpu/pipeline/Pipeline.h"
 #include "ir/ngpu/Dialect.h"
 #include "ir/tile/Dialect.h"
@@ -33,6 +34,7 @@ int nereid::runOpt(int argc, char **argv) {
   mlir::func::registerInlinerExtension(registry);
   mlir::registerTransformsPasses();
   nereid::transforms::registerPasses();
+  nereid::differentiate::registerPasses();
   nereid::gpu::registerPasses(
       [](int sm) { return nereid::nvidia::machineOf(nereid::nvidia::Architecture{sm, sm >= 90}); });
   nereid::cpu::registerExpandConversionsPass();

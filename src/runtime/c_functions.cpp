@@ -245,6 +245,86 @@ void nrd_function_set_must_use_result(nrd_function *function, const char *hint) 
 }
 NRD_CATCH
 
+/// Adds the parameters of a derivative.
+static nrd_error *setDerivative(const char *caller, nrd_function *function,
+                                llvm::ArrayRef<nrd_tangent> tangents, bool isReverse) {
+  FunctionRecord &record = *function->record;
+  auto refuse = [&](auto def, const auto &...texts) {
+    return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", def, std::string_view(texts)...));
+  };
+  if (record.tile)
+    return refuse(diag::TangentsOfTile, record.name);
+  if (!record.function.derivative.items.empty())
+    return refuse(diag::TangentsTwice, record.name);
+  frontend::Derivative derivative;
+  derivative.isReverse = isReverse;
+  std::vector<ParamRule> rules = record.rules;
+  auto indexOf = [&](const std::string &name) {
+    return size_t(llvm::find_if(rules, [&](const ParamRule &rule) { return rule.name == name; }) -
+                  rules.begin());
+  };
+  uint32_t roles = 0;
+  for (const nrd_tangent &tangent : tangents) {
+    if (!tangent.parameter)
+      return nullArgument(caller, "tangents->parameter");
+    std::string parameter = tangent.parameter;
+    size_t index = indexOf(parameter);
+    if (index >= record.rules.size()) {
+      std::string all;
+      for (const ParamRule &rule : record.rules)
+        all += (all.empty() ? "`" : ", `") + rule.name + "`";
+      return refuse(diag::TangentOfUnknown, record.name, parameter, all);
+    }
+    if (rules[index].isConstexpr)
+      return refuse(diag::TangentOfConstexpr, parameter, record.name);
+    for (const frontend::Derivative::Item &item : derivative.items)
+      if (item.parameter == index)
+        return refuse(diag::TangentTwice, parameter, record.name);
+    std::string name = tangent.name ? tangent.name : "d" + parameter;
+    if (indexOf(name) < rules.size())
+      return refuse(diag::TangentNameTaken, parameter, name, record.name);
+    bool isInput = tangent.roles & NRD_TANGENT_INPUT, isOutput = tangent.roles & NRD_TANGENT_OUTPUT;
+    if (isReverse && isInput && isOutput)
+      return refuse(diag::GradientInPlace, parameter);
+    ParamRule rule = rules[index];
+    rule.name = name;
+    rule.isConst = rule.hasDefault = false;
+    rule.policy &= ~uint32_t(NRD_PARAM_CONST);
+    if (isReverse && isInput) // a number's is a pointer, and fp32 may stand for narrower floats
+      rule.forcedType.reset();
+    if (rule.forcedType)
+      rule.forcedType->isConst = false;
+    rules.push_back(std::move(rule));
+    roles |= tangent.roles;
+    derivative.items.push_back({unsigned(index), name, isInput, isOutput});
+  }
+  if ((roles & (NRD_TANGENT_INPUT | NRD_TANGENT_OUTPUT)) !=
+      (NRD_TANGENT_INPUT | NRD_TANGENT_OUTPUT))
+    return refuse(diag::NoTangents, record.name);
+  record.rules = std::move(rules);
+  record.function.derivative = std::move(derivative);
+  record.rulesChanged();
+  return nullptr;
+}
+
+nrd_error *nrd_function_set_tangents(nrd_function *function, const nrd_tangent *tangents,
+                                     size_t count) try {
+  NRD_NEEDS(function);
+  NRD_NEEDS_ARRAY(tangents, count);
+  Working working;
+  return setDerivative(__func__, function, {tangents, count}, /*isReverse=*/false);
+}
+NRD_CATCH_ERROR
+
+nrd_error *nrd_function_set_gradients(nrd_function *function, const nrd_tangent *gradients,
+                                      size_t count) try {
+  NRD_NEEDS(function);
+  NRD_NEEDS_ARRAY(gradients, count);
+  Working working;
+  return setDerivative(__func__, function, {gradients, count}, /*isReverse=*/true);
+}
+NRD_CATCH_ERROR
+
 nrd_error *nrd_function_set_param_type(nrd_function *function, size_t index,
                                        const char *signature) try {
   NRD_NEEDS(function);

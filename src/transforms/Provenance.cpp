@@ -58,7 +58,8 @@ bool Provenance::visit(Operation &op) {
     return changed;
   }
   Origins all;
-  if (isa<tile::LoadOp, func::CallOp, tile::AtomicRMWOp, tile::AtomicCASOp>(op)) {
+  if (isa<tile::LoadOp, tile::DescLoadOp, tile::DescGatherOp, func::CallOp, tile::AtomicRMWOp,
+          tile::AtomicCASOp>(op)) {
     // What memory holds comes from nowhere.
     all.unknown = true;
     for (Value result : op.getResults())

@@ -415,7 +415,15 @@ private:
     nrd_string_free(nrd_function_param_type(of, at));
     nrd_function_param_is_constexpr(of, at);
     nrd_function_param_has_default(of, at);
-    switch (choices.below(5)) {
+    switch (choices.below(6)) {
+    case 4: {
+      const nrd_tangent tangents[] = {{text(), nullptr, uint32_t(number())},
+                                      {text(), text(), uint32_t(number())}};
+      size_t count = choices.below(3);
+      if (choices.oneIn(2))
+        return look(nrd_function_set_gradients(of, tangents, count), "nrd_function_set_gradients");
+      return look(nrd_function_set_tangents(of, tangents, count), "nrd_function_set_tangents");
+    }
     case 0:
       return nrd_function_set_param_policy(of, at, uint32_t(number()));
     case 1:

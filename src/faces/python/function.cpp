@@ -30,6 +30,26 @@ static void readMarks(PyObject *owner, nrd_function *function) {
   PyErr_Clear();
 }
 
+/// The tangents that a derivative has as further parameters: `_tangents`, (parameter, name, roles)
+/// each. False with an exception set.
+static bool readTangents(PyObject *owner, nrd_function *function) {
+  Ref tangents = attribute(owner, "_tangents");
+  PyErr_Clear();
+  if (!tangents || !PyTuple_Check(tangents.get()))
+    return true;
+  std::vector<nrd_tangent> items;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(tangents.get()); ++i) {
+    nrd_tangent &item = items.emplace_back();
+    if (!PyArg_ParseTuple(PyTuple_GetItem(tangents.get(), i), "ssI", &item.parameter, &item.name,
+                          &item.roles))
+      return false;
+  }
+  nrd_error *error = nrd_function_set_tangents(function, items.data(), items.size());
+  if (error)
+    raise(error);
+  return !error;
+}
+
 Function *Function::create(PyObject *owner, PyObject *args) {
   const char *source = nullptr, *file = nullptr, *name = nullptr;
   Py_ssize_t size = 0;
@@ -60,6 +80,8 @@ Function *Function::create(PyObject *owner, PyObject *args) {
   }
 
   readMarks(owner, self->function);
+  if (!readTangents(owner, self->function))
+    return nullptr;
   size_t count = nrd_function_param_count(self->function);
   bool same = size_t(PyTuple_Size(parameters)) == count;
   for (size_t i = 0; i < count && same; ++i) {

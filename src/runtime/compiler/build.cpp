@@ -1,5 +1,6 @@
 #include "runtime/compiler/build.h"
 
+#include "differentiate/Differentiate.h"
 #include "explain/Report.h"
 #include "frontend/sources.h"
 #include "frontend/standalone_host.h"
@@ -10,6 +11,7 @@
 #include "runtime/request.h"
 #include "support/settings.h"
 #include "targets/PassTimes.h"
+#include "targets/Places.h"
 #include "targets/generator.h"
 #include "transforms/Explain.h"
 #include "transforms/Passes.h"
@@ -130,23 +132,54 @@ SourceSpan spanAt(const explain::SourcePlace &place, const SourceFilePtr &file) 
   return SourceSpan(*file, {begin, std::min(begin + 1, line.end)});
 }
 
-ErrorPtr assemblyError(const targets::AssemblyRefused &refused, const CompileRequest &request) {
+/// An error at the first of the places, which `report` reports; the others are those of calls that led
+/// there.
+ErrorPtr
+errorAt(llvm::ArrayRef<explain::SourcePlace> places, const CompileRequest &request,
+        llvm::function_ref<Diagnostic &(DiagnosticEngine &diagnostics, SourceSpan span)> report) {
   const syntax::ModulePtr &module = request.function->function.modulePtr();
   SourceFilePtr own = module ? module->source().shared_from_this() : nullptr;
   DiagnosticEngine diagnostics;
-  Diagnostic *report = nullptr;
-  for (const explain::SourcePlace &place : refused.places) {
+  Diagnostic *reported = nullptr;
+  for (const explain::SourcePlace &place : places) {
     // The kernel's own text, which may be one function of its file alone; else the file.
     SourceFilePtr file = own && own->name() == place.file ? own : nullptr;
     SourceSpan span = spanAt(place, file);
     if (!span)
       span = spanAt(place, file = SourceFile::read(place.file));
-    if (report)
-      report->note(diag::CalledFromHere, span);
+    if (reported)
+      reported->note(diag::CalledFromHere, span);
     else
-      report = &diagnostics.report(diag::AssemblyRefused, span, refused.text);
+      reported = &report(diagnostics, span);
   }
+  if (!reported)
+    report(diagnostics, SourceSpan());
   return errorFrom(diagnostics, NRD_ERROR_COMPILE, request.function->function.range());
+}
+
+ErrorPtr assemblyError(const targets::AssemblyRefused &refused, const CompileRequest &request) {
+  return errorAt(refused.places, request,
+                 [&](DiagnosticEngine &diagnostics, SourceSpan span) -> Diagnostic & {
+                   return diagnostics.report(diag::AssemblyRefused, span, refused.text);
+                 });
+}
+
+/// Replaces the kernel by its derivative, when one is asked for.
+ErrorPtr differentiateKernel(mlir::ModuleOp module, const CompileRequest &request,
+                             const Complaints &complaints) {
+  mlir::func::FuncOp kernel = kernelOf(module);
+  if (!kernel || !differentiate::isWanted(kernel))
+    return nullptr;
+  mlir::PassManager passes(module.getContext());
+  transforms::addInlining(passes, transforms::TilePipelineOptions::Functions::None);
+  if (llvm::failed(passes.run(module)))
+    return internalError("a pass over tile IR failed: " + complaints.text);
+  std::optional<differentiate::Refusal> refusal = differentiate::differentiate(kernelOf(module));
+  if (refusal)
+    return errorAt(targets::placesOf(refusal->where), request, refusal->report);
+  if (llvm::failed(mlir::verify(module)))
+    return internalError("the derivative of a kernel is not valid: " + complaints.text);
+  return nullptr;
 }
 
 /// Several texts may be parts of one file.
@@ -263,6 +296,11 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
   if (!diagnostics.diagnostics().empty())
     llvm::errs() << diagnostics.renderAll(); // warnings
   clock.lap("front end");
+
+  if (ErrorPtr error = differentiateKernel(**module, request, complaints))
+    return error;
+  if (!function.function.derivative.items.empty())
+    clock.lap("differentiate");
 
   std::vector<targets::StageTime> *passTimes =
       Settings::current().timePasses ? &kernel.passTimes : nullptr;

@@ -1,0 +1,50 @@
+// Differentiation of kernels: tile IR to tile IR, after inlining and before everything else.
+//
+// Forward mode. The kernel computes, beside every value that depends on a chosen input, that value's
+// tangent: its derivative in the direction that the tangents of the inputs give. Attributes of the
+// kernel's arguments say what is asked for:
+//
+//   tile.tangent = N   argument N is this argument's tangent: a pointer to (or a scalar of) the same
+//                      type. Of an argument that a descriptor is made of, sizes and strides: the same
+//                      number of the tangent's descriptor.
+//   tile.wrt           what this argument holds is an input: its tangent is read
+//   tile.out           it is an output: its tangent is written
+//
+// A pointer that is made from an argument with a tangent has a shadow: the same offsets from the
+// argument's tangent. A load reads through both, a store writes through both. What depends on no
+// input has no tangent, and costs nothing.
+//
+// Two arguments are taken not to overlap. Everything else that could make a tangent wrong without a
+// word is refused.
+#pragma once
+
+#include "support/diagnostics.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <functional>
+#include <optional>
+
+namespace nereid::differentiate {
+
+/// Why a kernel cannot be differentiated.
+struct Refusal {
+  mlir::Location where;
+  /// Reports it at the place in the source that belongs to `where`.
+  std::function<Diagnostic &(DiagnosticEngine &, SourceSpan)> report;
+
+  /// The message alone.
+  std::string text() const;
+};
+
+/// Whether the kernel's arguments ask for tangents.
+bool isWanted(mlir::func::FuncOp kernel);
+
+/// Rewrites the kernel, which calls no functions any more, and removes the attributes. When it
+/// refuses, the kernel is left as it was.
+std::optional<Refusal> differentiate(mlir::func::FuncOp kernel);
+
+/// Makes the pass `differentiate` known by name to command-line tools.
+void registerPasses();
+
+} // namespace nereid::differentiate
