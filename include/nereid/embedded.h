@@ -21,7 +21,7 @@ extern "C" {
 /** The form of the tables and calls below. Generated files, the code that calls them and the run
  * time must agree on it: files that `nereid embed` made for another form do not compile, objects
  * that were compiled for another one are refused by the launch. */
-#define NRD_EMBEDDED_VERSION 1
+#define NRD_EMBEDDED_VERSION 2
 
 /** Instruction sets of a CPU that code is compiled for. */
 enum {
@@ -116,6 +116,7 @@ typedef struct nrd_embedded_map {
   uint32_t element_bytes;         /**< of an element */
   uint32_t swizzle_bytes;         /**< 0, 32, 64 or 128 */
   uint32_t pads_nan;              /**< what is read outside: 0 or NaN */
+  uint32_t optional;              /**< zeros are passed where it cannot be made */
   uint32_t rank;                  /**< number of dimensions */
   uint32_t box[5];                /**< elements that one copy moves */
   nrd_embedded_number base;       /**< address */

@@ -148,12 +148,25 @@ nrd_status encodeMap(const CudaApi &driver, const nrd_embedded_map &plan, const 
   for (unsigned i = 0; i + 1 < rank; ++i)
     strides[i] = uint64_t(evaluate(plan.strides[rank - 2 - i], slots)) * plan.element_bytes;
   auto base = uint64_t(evaluate(plan.base, slots));
+  bool describable = base % 16 == 0;
+  for (unsigned i = 0; i < rank; ++i)
+    describable &= sizes[i] >= 1 && sizes[i] <= INT32_MAX;
+  for (unsigned i = 0; i + 1 < rank; ++i)
+    describable &= strides[i] >= 16 && strides[i] < uint64_t(1) << 40 && strides[i] % 16 == 0;
+  if (plan.optional && !describable) {
+    map = {};
+    return NRD_OK;
+  }
   Result result = driver.cuTensorMapEncodeTiled(
       &map, int(plan.element), rank, reinterpret_cast<void *>(uintptr_t(base)), sizes, strides, box,
       steps, NoInterleave, swizzleOf(plan.swizzle_bytes), PromoteTo256,
       plan.pads_nan ? FillNaN : FillZero);
   if (result == Success)
     return NRD_OK;
+  if (plan.optional) {
+    map = {};
+    return NRD_OK;
+  }
   return fail(NRD_STATUS_ARGUMENT,
               "the copy engine cannot describe the tensor `%s`: its address must be a multiple of "
               "16, its sizes positive, its strides multiples of 16 bytes",

@@ -182,6 +182,10 @@ json::Object Report::json() const {
                         {"bytes", fact.bytes},
                         {"cycles", fact.cycles}};
   });
+  object["blocks"] = list(blocks, [](const BlockFact &fact) {
+    return json::Object{
+        {"place", at(fact.place)}, {"type", shapeJson(fact.type)}, {"why", fact.why}};
+  });
   object["products"] = list(products, [](const ProductFact &fact) {
     return json::Object{{"place", at(fact.place)},
                         {"shape", json::Array(fact.shape)},

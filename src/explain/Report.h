@@ -74,6 +74,13 @@ struct ConversionFact {
   double cycles = 0;
 };
 
+/// A load of a block through pointers in a loop with products, and whether a copy engine serves it.
+struct BlockFact {
+  SourcePlace place;
+  Shape type;
+  std::string why; ///< why it is not; empty when it is
+};
+
 struct ProductFact {
   SourcePlace place;
   std::vector<int64_t> shape; ///< of the result
@@ -121,6 +128,7 @@ struct Report {
   std::vector<std::string> ops; ///< names by number, for the picture of shared memory
   std::vector<SourcePlace> opPlaces;
   std::vector<ConversionFact> conversions;
+  std::vector<BlockFact> blocks;
   std::vector<ProductFact> products;
   std::vector<LoopFact> loops;
   std::vector<WorkFact> work;

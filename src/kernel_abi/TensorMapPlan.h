@@ -4,6 +4,7 @@
 // kernel. The map is made from the launch's arguments: every entry of a plan is a small program
 // over the slots in which they are passed.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,36 +29,51 @@ struct HostNumber {
   };
   std::vector<Step> steps;
 
+  /// The most numbers on the stack; planners refuse what needs more.
+  static constexpr size_t maxDepth = 24;
+
+  /// How many numbers are on the stack at most.
+  size_t depth() const {
+    size_t now = 0, most = 0;
+    for (const Step &step : steps) {
+      if (step.op <= Op::Constant)
+        most = std::max(most, ++now);
+      else if (step.op > Op::ZeroExtend)
+        --now;
+    }
+    return most;
+  }
+
   /// `slots`: one of 8 bytes an argument of the kernel, a narrow value in the first bytes.
   int64_t evaluate(const uint64_t *slots) const {
-    std::vector<uint64_t> stack;
+    uint64_t stack[maxDepth];
+    size_t top = 0;
     for (const Step &step : steps) {
       auto bits = unsigned(step.value);
       switch (step.op) {
       case Op::Argument:
-        stack.push_back(slots[step.value]);
+        stack[top++] = slots[step.value];
         continue;
       case Op::Constant:
-        stack.push_back(uint64_t(step.value));
+        stack[top++] = uint64_t(step.value);
         continue;
       case Op::SignExtend:
-        stack.back() = uint64_t(int64_t(stack.back() << (64 - bits)) >> (64 - bits));
+        stack[top - 1] = uint64_t(int64_t(stack[top - 1] << (64 - bits)) >> (64 - bits));
         continue;
       case Op::ZeroExtend:
-        stack.back() = stack.back() << (64 - bits) >> (64 - bits);
+        stack[top - 1] = stack[top - 1] << (64 - bits) >> (64 - bits);
         continue;
       default:
         break;
       }
-      uint64_t right = stack.back();
-      stack.pop_back();
-      uint64_t &left = stack.back();
+      uint64_t right = stack[--top];
+      uint64_t &left = stack[top - 1];
       left = step.op == Op::Add   ? left + right
              : step.op == Op::Sub ? left - right
              : step.op == Op::Mul ? left * right
                                   : left << right;
     }
-    return int64_t(stack.back());
+    return int64_t(stack[0]);
   }
 };
 
@@ -82,6 +98,9 @@ struct TensorMapPlan {
   unsigned elementBytes = 1;
   unsigned swizzleBytes = 0; ///< 0, 32, 64 or 128
   bool padsNaN = false;
+  /// The launcher passes zeros where the engine cannot describe the tensor; without, that is an
+  /// error.
+  bool optional = false;
   HostNumber base; ///< address
   std::vector<HostNumber> shape;
   std::vector<HostNumber> strides; ///< in elements; the last, which is 1, is left out

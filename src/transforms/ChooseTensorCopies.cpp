@@ -20,6 +20,7 @@
 #include "transforms/Passes.h"
 
 #include "ir/tile/Dialect.h"
+#include "transforms/CopyEngine.h"
 #include "transforms/IntegerAnalysis.h"
 #include "transforms/LaunchNumber.h"
 
@@ -36,8 +37,8 @@ namespace nereid::transforms {
 namespace {
 using namespace nereid::tile;
 
-constexpr int64_t copyBytes = 16; ///< what addresses and strides are multiples of
 constexpr int64_t leastRowBytes = 32, leastBlockBytes = 1024, maxBox = 256;
+} // namespace
 
 bool blocksFit(DescType type) {
   int64_t size = sizeInBytes(type.getElementType());
@@ -49,6 +50,8 @@ bool blocksFit(DescType type) {
   return powersOfTwo && within && !padsBytes && type.getShape().back() * size >= leastRowBytes &&
          type.getBlockType().getNumElements() * size >= leastBlockBytes;
 }
+
+namespace {
 
 /// Integers of 8 and 16 bits and 8-bit floats are moved, never combined.
 bool isServed(Operation *user, DescType type) {

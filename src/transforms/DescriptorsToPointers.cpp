@@ -203,6 +203,11 @@ private:
       rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, rewriter.getI64IntegerAttr(1));
   }
 
+  /// Nobody makes a map for what becomes pointers.
+  static void rewrite(DescMappedOp op, ArrayRef<ValueRange>, ConversionPatternRewriter &rewriter) {
+    rewriter.replaceOpWithNewOp<arith::ConstantOp>(op, rewriter.getBoolAttr(false));
+  }
+
   static void rewrite(DescLoadOp op, ArrayRef<ValueRange> operands,
                       ConversionPatternRewriter &rewriter) {
     Parts parts = partsOf(op, operands);
@@ -320,10 +325,10 @@ struct DescriptorsToPointersPass
     });
 
     RewritePatternSet patterns(context);
-    patterns.add<ExpandAccess<DescShapeOp>, ExpandAccess<DescStrideOp>, ExpandAccess<DescLoadOp>,
-                 ExpandAccess<DescStoreOp>, ExpandAccess<DescReduceOp>, ExpandAccess<DescGatherOp>,
-                 ExpandAccess<DescScatterOp>, ExpandMake, ExpandSelect, ExpandPoison>(converter,
-                                                                                      context);
+    patterns.add<ExpandAccess<DescShapeOp>, ExpandAccess<DescStrideOp>, ExpandAccess<DescMappedOp>,
+                 ExpandAccess<DescLoadOp>, ExpandAccess<DescStoreOp>, ExpandAccess<DescReduceOp>,
+                 ExpandAccess<DescGatherOp>, ExpandAccess<DescScatterOp>, ExpandMake, ExpandSelect,
+                 ExpandPoison>(converter, context);
     populateFunctionOpInterfaceTypeConversionPattern<func::FuncOp>(patterns, converter);
     populateCallOpTypeConversionPattern(patterns, converter);
     populateReturnOpTypeConversionPattern(patterns, converter);
@@ -337,8 +342,8 @@ struct DescriptorsToPointersPass
         [&](Operation *op) { return converter.isLegal(op); });
     target.addDynamicallyLegalOp<MakeDescriptorOp>(
         [](MakeDescriptorOp op) { return op.getCopyEngine(); });
-    target.addDynamicallyLegalOp<DescShapeOp, DescStrideOp, DescLoadOp, DescStoreOp, DescReduceOp,
-                                 DescGatherOp, DescScatterOp>(
+    target.addDynamicallyLegalOp<DescShapeOp, DescStrideOp, DescMappedOp, DescLoadOp, DescStoreOp,
+                                 DescReduceOp, DescGatherOp, DescScatterOp>(
         [](Operation *op) { return isKept(op->getOperand(0)); });
     if (failed(applyPartialConversion(getOperation(), target, std::move(patterns))))
       signalPassFailure();

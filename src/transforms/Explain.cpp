@@ -314,7 +314,10 @@ StringRef arithmeticOf(Operation *op) {
 
 void Counter::visit(Operation *op, int loop) {
   TypeSwitch<Operation *>(op)
-      .Case([&](scf::ForOp inner) { loopOf(inner, loop); })
+      .Case([&](scf::ForOp inner) {
+        if (!inner->hasAttr(tile::withoutCopiesName)) // its other version is counted
+          loopOf(inner, loop);
+      })
       .Case([&](scf::WhileOp inner) {
         explain::LoopFact fact;
         fact.place = placeOf(inner.getLoc());

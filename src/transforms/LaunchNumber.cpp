@@ -80,7 +80,7 @@ bool write(Value value, HostNumber &out, unsigned depth = 0) {
 
 std::optional<gpu::HostNumber> launchNumber(Value value) {
   HostNumber number;
-  if (!write(value, number))
+  if (!write(value, number) || number.depth() > HostNumber::maxDepth)
     return std::nullopt;
   return number;
 }

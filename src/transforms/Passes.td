@@ -26,6 +26,11 @@ def HoistInvariants : Pass<"hoist-invariants"> {
   let summary = "moves computations and safe loads that do not change out of loops";
 }
 
+def PointersToDescriptors : Pass<"pointers-to-descriptors"> {
+  let summary = "loads of blocks through pointers that feed products get a version through a descriptor";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect", "::nereid::tile::TileDialect"];
+}
+
 def SimplifyLoops : Pass<"simplify-loops"> {
   let summary = "carries scalars instead of tensors that a loop advances uniformly, and no dead values";
   let dependentDialects = ["::mlir::arith::ArithDialect", "::nereid::tile::TileDialect"];

@@ -1,6 +1,7 @@
 #include "transforms/Pipeline.h"
 
 #include "transforms/Passes.h"
+#include "transforms/PointersToDescriptors.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -46,6 +47,10 @@ void buildTilePipeline(mlir::OpPassManager &manager, const TilePipelineOptions &
     manager.addPass(createHoistInvariants());
   // Hoisting brings equal computations of several loops into one scope.
   manager.addPass(mlir::createCSEPass());
+  // Last: what blocks of pointers advance by is a scalar now, and starts and bounds are one value
+  // each.
+  if (options.tensorCopies && options.copiesFromPointers)
+    manager.addPass(createPointersToDescriptors(options.explanation));
 }
 
 void registerPasses() {

@@ -4,6 +4,9 @@
 namespace mlir {
 class OpPassManager;
 }
+namespace nereid::explain {
+struct Report;
+}
 
 namespace nereid::transforms {
 
@@ -13,6 +16,9 @@ struct TilePipelineOptions {
   bool licm = true;
   /// The target has a copy engine for blocks of tensors: descriptors that suit it stay.
   bool tensorCopies = false;
+  /// Loads of blocks through pointers become loads through descriptors as well, where they can.
+  bool copiesFromPointers = false;
+  explain::Report *explanation = nullptr; ///< null when nobody asked
   /// Which functions marked `noinline` stay functions: what a function that stays can use of its
   /// caller are its arguments (UnmarkNoinline.cpp).
   enum class Functions {

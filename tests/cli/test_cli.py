@@ -161,7 +161,7 @@ def test_headers_of_two_forms_are_refused(tmp_path):
         pytest.skip("compiles C: there is no `cc`")
     text = nereid(*ADD, "--emit", "header").stdout
     other = text.replace("ADD_KERNEL_NEREID_H", "OTHER_NEREID_H").replace("add_kernel", "other_kernel")
-    newer = other.replace("NEREID_LAUNCH_INFO 1", "NEREID_LAUNCH_INFO 2").replace("NEREID_LAUNCH_INFO != 1", "NEREID_LAUNCH_INFO != 2")
+    newer = other.replace("NEREID_LAUNCH_INFO 2", "NEREID_LAUNCH_INFO 3").replace("NEREID_LAUNCH_INFO != 2", "NEREID_LAUNCH_INFO != 3")
     assert newer != other != text
     for second, refused in ((other, False), (newer, True)):
         (tmp_path / "first.h").write_text(text)

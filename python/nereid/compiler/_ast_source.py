@@ -39,7 +39,10 @@ def compile_function(src, target, options):
     import hashlib
 
     from ..runtime.cache import get_cache_key
+    from .. import knobs
     target, backend, given = settled(target, options)
+    if target.backend == "cuda" and knobs.nereid.tensor_copies == "always":
+        given.setdefault("pointer_copies", False)  # the cubin is for launchers that make no tensor maps
     kernel = src.fn._compile(src._items(), given, src._kernel_name())
     key = get_cache_key(src, backend, backend.parse_options(given), {})
     kernel.__dict__.update(src=src, hash=hashlib.sha256(key.encode()).hexdigest())

@@ -236,6 +236,7 @@ private:
       for (const char *name : {"element", "element_bytes", "swizzle_bytes"})
         rows += ", " + llvm::itostr(*plan.getInteger(name));
       rows += ", " + llvm::utostr(*plan.getBoolean("pads_nan")) + ", " +
+              llvm::utostr(plan.getBoolean("optional").value_or(false)) + ", " +
               llvm::utostr(plan.getArray("box")->size()) + ", {" + box + "}, " + base + ", " +
               shape + ", " + strides + "},\n";
     }

@@ -388,6 +388,15 @@ void Page::products() {
     out += "<h2>Products</h2>\n";
     table({"line", "size", "types", "computed by", "why not better"}, list);
   }
+  auto blocks = rows("blocks", [&](const json::Object &block) -> std::vector<std::string> {
+    std::string why = textOf(block, "why");
+    return {line(block), type(block), why.empty() ? "where the launch's arguments admit it" : "no",
+            escaped(why)};
+  });
+  if (!blocks.empty()) {
+    out += "<h2>Blocks through pointers</h2>\n";
+    table({"line", "block", "through the copy engine", "why not"}, blocks);
+  }
   auto loops = rows("loops", [&](const json::Object &loop) -> std::vector<std::string> {
     int64_t stages = numberOf(loop, "stages");
     return {line(loop), "<code>" + escaped(textOf(loop, "text")) + "</code>",

@@ -63,6 +63,7 @@ public:
   std::string write() {
     head();
     accesses();
+    blocks();
     products();
     loops();
     conversions();
@@ -96,6 +97,7 @@ private:
 
   void head();
   void accesses();
+  void blocks();
   void products();
   void loops();
   void conversions();
@@ -198,6 +200,15 @@ void Writer::products() {
                                  textOf(product, "accumulator"), textOf(product, "unit"))
                              .str();
     out += textOf(product, "why").empty() ? "\n" : " (" + textOf(product, "why") + ")\n";
+  });
+}
+
+void Writer::blocks() {
+  each("blocks", "blocks through pointers", [&](const json::Object &block) {
+    std::string why = textOf(block, "why");
+    out += at(block) + typeOf(block) +
+           (why.empty() ? ": copy engine, where the launch's arguments admit it\n"
+                        : ": not through the copy engine: " + why + "\n");
   });
 }
 

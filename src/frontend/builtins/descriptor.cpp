@@ -117,10 +117,11 @@ Tensor makeDescriptor(Semantic &s, const Tensor &base, const Type &type, mlir::V
   mlir::Value address = base.ir;
   if (address.getType() != pointer)
     address = tile::PtrCastOp::create(s.builder, s.loc(), pointer, address);
-  return Semantic::wrap(
-      tile::MakeDescriptorOp::create(s.builder, s.loc(), ir, address, sizes, strides,
-                                     /*copy_engine=*/false, /*number=*/mlir::IntegerAttr()),
-      type);
+  return Semantic::wrap(tile::MakeDescriptorOp::create(s.builder, s.loc(), ir, address, sizes,
+                                                       strides,
+                                                       /*copy_engine=*/false, /*optional=*/false,
+                                                       /*number=*/mlir::IntegerAttr()),
+                        type);
 }
 
 //===--- accesses

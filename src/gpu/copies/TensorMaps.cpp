@@ -6,6 +6,7 @@
 #include "transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -84,6 +85,9 @@ std::optional<TensorMapPlan> planOf(tile::MakeDescriptorOp desc) {
 
 } // namespace
 
+/// `ngpu.optional_maps` has a bit for each, and is not negative.
+constexpr size_t maxOptionalMaps = 31;
+
 ngpu::BufferType copyBufferOf(tile::DescType desc) {
   MLIRContext *context = desc.getContext();
   unsigned bits = 8 * tile::sizeInBytes(desc.getElementType());
@@ -100,18 +104,25 @@ ngpu::BufferType mbarrierType(MLIRContext *context) {
 llvm::Expected<std::vector<TensorMapPlan>> planTensorMaps(func::FuncOp kernel,
                                                           const GpuOptions &options) {
   std::vector<TensorMapPlan> plans;
+  uint32_t optional = 0;
   bool expand = false;
   Builder builder(kernel.getContext());
   kernel.walk([&](tile::MakeDescriptorOp desc) {
     std::optional<TensorMapPlan> plan;
     if (options.machine.tma && desc.getCopyEngine())
       plan = planOf(desc);
+    if (plan && desc.getOptional() && plans.size() >= maxOptionalMaps)
+      plan = std::nullopt;
     if (!plan) {
       desc.setCopyEngine(false);
+      desc.setOptional(false);
       expand = true;
       return;
     }
     desc.setNumber(uint32_t(plans.size()));
+    plan->optional = desc.getOptional();
+    if (plan->optional)
+      optional |= uint32_t(1) << plans.size();
     plans.push_back(std::move(*plan));
   });
   if (expand) {
@@ -124,6 +135,8 @@ llvm::Expected<std::vector<TensorMapPlan>> planTensorMaps(func::FuncOp kernel,
   }
   if (!plans.empty())
     kernel->setAttr("ngpu.tensor_maps", builder.getI32IntegerAttr(int32_t(plans.size())));
+  if (optional)
+    kernel->setAttr("ngpu.optional_maps", builder.getI32IntegerAttr(int32_t(optional)));
   return plans;
 }
 
@@ -132,6 +145,29 @@ Value tensorMapOf(OpBuilder &builder, Value desc) {
   assert(number && "the maps have been planned");
   return ngpu::TensorMapOfOp::create(
       builder, desc.getLoc(), ngpu::TensorMapType::get(builder.getContext()), int32_t(*number));
+}
+
+bool followsWrites(Operation *access) {
+  auto kernel = access->getParentOfType<func::FuncOp>();
+  auto sharesLoop = [&](Operation *op) {
+    for (Operation *around = access->getParentOp(); around != kernel;
+         around = around->getParentOp())
+      if (isa<LoopLikeOpInterface>(around) && around->isAncestor(op))
+        return true;
+    return false;
+  };
+  bool behind = false;
+  return kernel
+      .walk<WalkOrder::PreOrder>([&](Operation *op) {
+        behind |= op == access;
+        bool writes =
+            isa<tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp, tile::BarrierOp, func::CallOp>(
+                op) ||
+            (isa<tile::ExternOp, tile::InlineAsmOp>(op) && !isMemoryEffectFree(op));
+        return writes && (!behind || sharesLoop(op)) ? WalkResult::interrupt()
+                                                     : WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 //===--- accesses
@@ -143,11 +179,21 @@ namespace {
 /// be complete before it.
 class Lowering {
 public:
-  explicit Lowering(func::FuncOp kernel) : kernel(kernel) {}
+  Lowering(func::FuncOp kernel, ArrayRef<TensorMapPlan> plans) : kernel(kernel), plans(plans) {}
 
   void run() {
     SmallVector<Operation *> accesses;
     kernel.walk([&](Operation *op) {
+      if (auto made = dyn_cast<tile::MakeDescriptorOp>(op); made && made.getNumber())
+        names[*made.getNumber()] = nameOf(made.getBase());
+      if (auto mapped = dyn_cast<tile::DescMappedOp>(op)) {
+        OpBuilder b(op);
+        mapped.replaceAllUsesWith(
+            ngpu::TensorMapMadeOp::create(b, op->getLoc(), tensorMapOf(b, mapped.getDesc()))
+                .getResult());
+        mapped.erase();
+        return;
+      }
       if (isa<tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op))
         accesses.push_back(op);
     });
@@ -219,7 +265,7 @@ private:
         ngpu::LocalAllocOp::create(b, loc, mbarrierType(b.getContext()), Value(), IntegerAttr());
     ngpu::MBarrierInitOp::create(b, loc, barrier, 1);
     // The engine sees the mbarrier, and earlier accesses to the buffers are over.
-    ngpu::FenceAsyncOp::create(b, loc);
+    ngpu::FenceAsyncOp::create(b, loc, followsWrites(group.front()));
     ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
     ngpu::MBarrierExpectOp::create(b, loc, barrier, int32_t(bytes), Value());
     for (auto [load, buffer] : llvm::zip(group, buffers))
@@ -262,16 +308,30 @@ private:
     ngpu::FenceAsyncOp::create(b, loc);
     ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
     ngpu::TmaStoreOp::create(b, loc, tensorMapOf(b, desc), coords, buffer, kind);
-    ngpu::TmaStoreWaitOp::create(b, loc, 0, mayMeetAgain(desc, op));
+    ngpu::TmaStoreWaitOp::create(b, loc, 0, mayMeetAgain(desc, coords, op));
     // The buffer's bytes are used again only after the one thread that waits has seen it read.
     ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
     op->erase();
   }
 
-  /// May another access of the kernel touch what is written through `desc`? Tensors of different
-  /// arguments do not overlap as far as the engine is concerned.
-  bool mayMeetAgain(Value desc, Operation *self) {
+  /// The tensor behind a map, by the name of its argument; nothing where it is not known.
+  std::optional<std::string> tensorBehind(Value map) const {
+    uint32_t number = map.getDefiningOp<ngpu::TensorMapOfOp>().getArgument();
+    if (auto found = names.find(number); found != names.end())
+      return found->second;
+    return number < plans.size() ? std::optional(plans[number].name) : std::nullopt;
+  }
+
+  /// May another access of the kernel touch what is written through `desc`, or `self` in another
+  /// turn of a loop? Tensors of different arguments do not overlap as far as the engine is
+  /// concerned.
+  bool mayMeetAgain(Value desc, OperandRange coords, Operation *self) {
     std::string name = nameOf(desc.getDefiningOp<tile::MakeDescriptorOp>().getBase());
+    if (writesAgain(self, coords))
+      return true;
+    auto meets = [&](std::optional<std::string> other) {
+      return !other || *other == name ? WalkResult::interrupt() : WalkResult::advance();
+    };
     return kernel
         .walk([&](Operation *op) {
           if (op == self)
@@ -280,23 +340,41 @@ private:
                   ngpu::AsyncCopyOp, func::CallOp>(op))
             return WalkResult::interrupt();
           if (isa<tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op))
-            return nameOf(op->getOperand(0).getDefiningOp<tile::MakeDescriptorOp>().getBase()) ==
-                           name
-                       ? WalkResult::interrupt()
-                       : WalkResult::advance();
+            return meets(
+                nameOf(op->getOperand(0).getDefiningOp<tile::MakeDescriptorOp>().getBase()));
+          // Those of pipelined loops, and stores before this one, are lowered already.
+          if (auto load = dyn_cast<ngpu::TmaLoadOp>(op))
+            return meets(tensorBehind(load.getMap()));
+          if (auto store = dyn_cast<ngpu::TmaStoreOp>(op))
+            return meets(tensorBehind(store.getMap()));
           return WalkResult::advance();
         })
         .wasInterrupted();
   }
 
+  /// Is `store` in a loop whose turns all write the same block?
+  bool writesAgain(Operation *store, OperandRange coords) {
+    for (Operation *op = store->getParentOp(); op != kernel; op = op->getParentOp()) {
+      auto loop = dyn_cast<LoopLikeOpInterface>(op);
+      if (loop && llvm::none_of(coords, [&](Value coord) {
+            return op->isProperAncestor(coord.getParentBlock()->getParentOp()) ||
+                   coord.getParentBlock()->getParentOp() == op;
+          }))
+        return true;
+    }
+    return false;
+  }
+
   func::FuncOp kernel;
+  ArrayRef<TensorMapPlan> plans;
+  llvm::DenseMap<uint32_t, std::string> names; ///< of descriptors that are still there
 };
 
 } // namespace
 
-void lowerTensorCopies(func::FuncOp kernel) {
+void lowerTensorCopies(func::FuncOp kernel, ArrayRef<TensorMapPlan> plans) {
   if (kernel->hasAttr("ngpu.tensor_maps"))
-    Lowering(kernel).run();
+    Lowering(kernel, plans).run();
 }
 
 } // namespace nereid::gpu

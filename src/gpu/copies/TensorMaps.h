@@ -25,11 +25,17 @@ mlir::Value tensorMapOf(mlir::OpBuilder &builder, mlir::Value desc);
 /// of `tmaLayout`.
 ngpu::BufferType copyBufferOf(tile::DescType desc);
 
+/// May ordinary instructions of the kernel have written global memory before `access`, or have
+/// waited for others who did? The engine sees that only behind a fence for global memory.
+bool followsWrites(mlir::Operation *access);
+
 /// A buffer that is one mbarrier.
 ngpu::BufferType mbarrierType(mlir::MLIRContext *context);
 
 /// What is left after pipelining: each load waits for its copy, each store for the engine to have
-/// read its buffer. Loads that follow one another share an mbarrier. Runs on IR with layouts.
-void lowerTensorCopies(mlir::func::FuncOp kernel);
+/// read its buffer, or to have written memory where that may be accessed again. Loads that follow
+/// one another share an mbarrier. `plans`: of the kernel's maps; of a map without one it is not
+/// known whose memory it describes. Runs on IR with layouts.
+void lowerTensorCopies(mlir::func::FuncOp kernel, llvm::ArrayRef<TensorMapPlan> plans);
 
 } // namespace nereid::gpu

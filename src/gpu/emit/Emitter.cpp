@@ -614,6 +614,12 @@ static unsigned tensorMapCount(func::FuncOp kernel) {
   return count ? unsigned(count.getInt()) : 0;
 }
 
+/// Which of them the launcher may leave out, a bit each.
+static uint32_t optionalMaps(func::FuncOp kernel) {
+  auto maps = kernel->getAttrOfType<IntegerAttr>("ngpu.optional_maps");
+  return maps ? uint32_t(maps.getInt()) : 0;
+}
+
 llvm::Value *Emitter::tensorMap(unsigned number) {
   return state->tensorMaps[number];
 }
@@ -651,7 +657,7 @@ void Emitter::emitFunctions() {
     for (unsigned i = 0; isKernel && i < tensorMapCount(kernel); ++i)
       state->tensorMaps.push_back(function->getArg(at + 2 + i));
     if (isKernel)
-      beginKernel(state->tensorMaps);
+      beginKernel(state->tensorMaps, optionalMaps(kernel));
     emitBlock(source.front());
     Values results;
     for (mlir::Value value : source.front().getTerminator()->getOperands())

@@ -101,8 +101,9 @@ public:
   //--------------------------------------------------------------------===//
   /// Completes the declaration of a kernel. Parameters from `firstMap` on are tensor maps.
   virtual void markKernel(llvm::Function &entry, unsigned firstMap) = 0;
-  /// Emits what a kernel does first; `tensorMaps` are its last parameters.
-  virtual void beginKernel(llvm::ArrayRef<llvm::Value *> tensorMaps) = 0;
+  /// Emits what a kernel does first; `tensorMaps` are its last parameters, `optional` has a bit for
+  /// each that the launcher may pass as zeros.
+  virtual void beginKernel(llvm::ArrayRef<llvm::Value *> tensorMaps, uint32_t optional) = 0;
   /// May hardware still write the registers of this value, so that they have to be awaited before
   /// control flow joins? Gives them as they are then.
   virtual bool isInFlight(mlir::Value value) const = 0;

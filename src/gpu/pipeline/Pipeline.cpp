@@ -107,7 +107,7 @@ constexpr Step steps[] = {
     // The copies outside of pipelined loops; those inside are done.
     {"lower-tensor-copies", "wait for every copy of a block where it is used",
      [](State &state) -> llvm::Error {
-       lowerTensorCopies(state.kernel);
+       lowerTensorCopies(state.kernel, state.report.tensorMaps);
        return llvm::Error::success();
      }},
     // After all passes that make or remove conversions.

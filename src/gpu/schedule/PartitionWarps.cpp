@@ -196,7 +196,9 @@ const char *Partition::consider(scf::ForOp loop) {
     return "there is a loop in it";
   CopySlice slice([&](tile::LoadOp load) { return mayRunAhead(load, Value()); });
   for (tile::DescLoadOp load : one.loads) {
-    if (!mayRunAhead(load, argumentBehind(load.getDesc())))
+    // Who loads through pointers has not promised that arguments do not overlap.
+    bool promised = !load.getDesc().getDefiningOp<tile::MakeDescriptorOp>().getOptional();
+    if (!mayRunAhead(load, promised ? argumentBehind(load.getDesc()) : Value()))
       return "a store before its loads may be to the same tensor";
     if (!slice.addControl(load) ||
         !llvm::all_of(load.getCoords(), [&](Value coord) { return slice.add(coord); }))

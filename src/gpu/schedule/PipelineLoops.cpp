@@ -505,7 +505,7 @@ void LoopPipeliner::makeRings() {
   barriers = ring(mbarrierType(builder.getContext()), loc);
   for (unsigned k = 0; k < slots; ++k)
     ngpu::MBarrierInitOp::create(builder, loc, barrierOf(constant(k, builder.getI32Type())), 1);
-  ngpu::FenceAsyncOp::create(builder, loc);
+  ngpu::FenceAsyncOp::create(builder, loc, followsWrites(loop));
   ngpu::BarrierOp::create(builder, loc, IntegerAttr(), IntegerAttr());
 }
 
@@ -781,9 +781,11 @@ unsigned pipelineLoops(func::FuncOp kernel, const GpuOptions &options,
     LoopPipeliner pipeliner(loop, options, analysis);
     bool goesAhead = pipeliner.plan(left);
     deepest = std::max(deepest, pipeliner.decision().stages);
-    if (std::optional<explain::Hint> hint = adviceOnLoop(loop, pipeliner.decision()))
+    bool isOther = loop->hasAttr(tile::withoutCopiesName); // the report is on the first version
+    if (std::optional<explain::Hint> hint = adviceOnLoop(loop, pipeliner.decision());
+        hint && !isOther)
       advice.push_back(std::move(*hint));
-    if (options.explanation)
+    if (options.explanation && !isOther)
       explainLoop(loop, anyFeeds(loop), pipeliner.decision(), *options.explanation);
     scf::ForOp now = goesAhead ? pipeliner.rewrite() : loop;
     keepInFlight(now, pipeliner.copies(), pipeliner.issuedBehind());

@@ -5,7 +5,8 @@
 // iteration is about to start; all regions of a warp_specialize run at the same time, so a life
 // that touches one covers all. Asynchronous accesses extend it to where they are waited for.
 // Buffers whose lives overlap get different bytes; the largest is placed first, each at the lowest
-// place that is free.
+// place that is free. Of a loop's two versions (`tile.without_copies`) one runs in a launch of a
+// program, unless there is a loop around: their buffers share bytes, whatever their lives.
 //
 // Scratch memory and other small buffers (up to 512 bytes, 4 KiB in all) are not reused at all: one
 // that has its bytes for itself needs a barrier less.
@@ -73,7 +74,37 @@ struct SharedBlock {
   unsigned begin, end;     ///< numbers of ops, both included
   bool concurrent = false; ///< regions of a warp_specialize that run at the same time use it
   int64_t offset = 0;
+  /// The one version of a loop that uses it: the branch, and which of its regions. Null: none, or
+  /// others use it as well.
+  Operation *branch = nullptr;
+  unsigned region = 0;
+  bool anyUse = false;
+
+  bool isOfOtherVersion(const SharedBlock &other) const {
+    return branch && branch == other.branch && region != other.region;
+  }
 };
+
+/// The branch between two versions of a loop that `op` is in, when it is decided once in a program;
+/// null.
+Operation *versionsAround(Operation *op, unsigned &region) {
+  Operation *found = nullptr;
+  for (Operation *inner = op; op = inner->getParentOp(), op && !isa<func::FuncOp>(op); inner = op) {
+    if (isa<LoopLikeOpInterface>(op))
+      found = nullptr;
+    auto branch = dyn_cast<scf::IfOp>(op);
+    if (!branch || branch.getElseRegion().empty())
+      continue;
+    bool versions = llvm::any_of(branch.getElseRegion().front(), [](Operation &each) {
+      return each.hasAttr(tile::withoutCopiesName);
+    });
+    if (versions) {
+      found = branch;
+      region = inner->getParentRegion()->getRegionNumber();
+    }
+  }
+  return found;
+}
 
 class Allocation {
 public:
@@ -99,6 +130,8 @@ private:
   }
   void findLives();
   void extend(SharedBlock &block, unsigned to);
+  /// Notes which version of a loop uses `block`.
+  void noteUse(SharedBlock &block, Operation *op);
   /// Where an asynchronous access of `op` is certainly over.
   unsigned completion(Operation *op);
   int64_t pack(int64_t start, ArrayRef<unsigned> sequence);
@@ -171,6 +204,16 @@ Operation *furtherPart(Operation *op) {
   return nullptr;
 }
 
+void Allocation::noteUse(SharedBlock &block, Operation *op) {
+  unsigned region = 0;
+  Operation *branch = versionsAround(op, region);
+  if (block.anyUse && (branch != block.branch || region != block.region))
+    branch = nullptr;
+  block.branch = branch;
+  block.region = region;
+  block.anyUse = true;
+}
+
 void Allocation::findLives() {
   llvm::DenseMap<Operation *, unsigned> number;
   for (Operation *op : order) {
@@ -179,9 +222,12 @@ void Allocation::findLives() {
       blocks.push_back(
           {op, alloc.getType().getBytes(), alloc.getType().getAlignment(), first[op], first[op]});
       extend(blocks.back(), first[op]);
+      if (alloc.getSrc())
+        noteUse(blocks.back(), op);
     } else if (unsigned bytes = scratchBytes(op)) {
       blocks.push_back({op, bytes, 16, first[op], first[op]});
       extend(blocks.back(), first[op]);
+      noteUse(blocks.back(), op);
     }
   }
   for (Operation *op : order)
@@ -190,7 +236,11 @@ void Allocation::findLives() {
         continue;
       for (const BufferPart &part : uses.parts(operand)) {
         SharedBlock &block = blocks[number.lookup(part.root)];
-        if (Operation *further = furtherPart(op)) {
+        Operation *further = furtherPart(op);
+        // What other warps do is decided by the same condition.
+        if (!further && !isa<ngpu::LocalDeallocOp>(op))
+          noteUse(block, op);
+        if (further) {
           bool ends = llvm::any_of(part.root->getUsers(), llvm::IsaPred<ngpu::LocalDeallocOp>);
           block.concurrent |= !ends;
           if (ends) {
@@ -223,7 +273,7 @@ int64_t Allocation::pack(int64_t start, ArrayRef<unsigned> sequence) {
     SharedBlock &block = blocks[index];
     SmallVector<std::pair<int64_t, int64_t>> taken;
     for (const SharedBlock *other : placed)
-      if (other->begin <= block.end && block.begin <= other->end)
+      if (other->begin <= block.end && block.begin <= other->end && !block.isOfOtherVersion(*other))
         taken.push_back({other->offset, other->offset + other->bytes});
     llvm::sort(taken);
     int64_t offset = llvm::alignTo(start, block.alignment);

@@ -250,8 +250,9 @@ RegisterPlace registerPlace(RankedTensorType type, unsigned reg) {
 constexpr StringLiteral scratchName = "ngpu.scratch";
 
 LogicalResult NGPUDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  constexpr StringLiteral ofFunctions[] = {"ngpu.num_warps", "ngpu.num_lanes", "ngpu.sm",
-                                           "ngpu.shared_bytes", "ngpu.tensor_maps"};
+  constexpr StringLiteral ofFunctions[] = {"ngpu.num_warps",   "ngpu.num_lanes",
+                                           "ngpu.sm",          "ngpu.shared_bytes",
+                                           "ngpu.tensor_maps", "ngpu.optional_maps"};
   StringRef name = attribute.getName().strref();
   if (name == specialisedName) {
     if (!isa<LoopLikeOpInterface>(op) || !isa<UnitAttr>(attribute.getValue()))

@@ -107,8 +107,11 @@ def NGPU_BarrierOp : NGPU_Op<"barrier", [MemoryEffects<[MemRead<NGPU_SharedMemor
 
 def NGPU_FenceAsyncOp : NGPU_Op<"fence_async", [MemoryEffects<[MemRead<NGPU_SharedMemory>, MemWrite<NGPU_SharedMemory>]>]> {
   let summary = "earlier ordinary writes to shared memory are seen by later asynchronous ones (fence.proxy.async)";
-  let description = "Each writing thread runs it before the barrier after which wgmma or a bulk copy reads.";
-  let assemblyFormat = "attr-dict";
+  let description = [{
+    Each writing thread runs it before the barrier after which wgmma or a bulk copy reads. `global`: writes to global memory as well.
+  }];
+  let arguments = (ins UnitAttr:$global);
+  let assemblyFormat = "(`global` $global^)? attr-dict";
 }
 
 def NGPU_MBarrierInitOp : NGPU_Op<"mbarrier_init"> {
@@ -203,6 +206,14 @@ def NGPU_TensorMapOfOp : NGPU_Op<"tensor_map", [Pure]> {
   let arguments = (ins I32Attr:$argument);
   let results = (outs NGPU_Map:$result);
   let assemblyFormat = "$argument attr-dict";
+}
+
+def NGPU_TensorMapMadeOp : NGPU_Op<"tensor_map_made", [Pure]> {
+  let summary = "whether the launcher could make an optional tensor map";
+  let description = "A map that it could not make is 128 bytes of zeros, which no map is.";
+  let arguments = (ins NGPU_Map:$map);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$map attr-dict";
 }
 
 def NGPU_TmaLoadOp : NGPU_Op<"tma_load", [AttrSizedOperandSegments]> {

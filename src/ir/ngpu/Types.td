@@ -20,7 +20,8 @@ def NGPU_Dialect : Dialect {
 
     Attributes on the kernel (a `func.func` with `tile.kernel`): `ngpu.num_warps` (i32), `ngpu.num_lanes` (i32; 32 where
     it is missing), `ngpu.sm` (i32: 80, 90, ... as the target numbers its machines), after allocation `ngpu.shared_bytes` (i32) and on every `ngpu.local_alloc` `offset` (bytes from the start of the
-    block's dynamic shared memory). `ngpu.tensor_maps` (i32): how many tensor maps the launcher passes. An op that needs scratch shared
+    block's dynamic shared memory). `ngpu.tensor_maps` (i32): how many tensor maps the launcher passes; `ngpu.optional_maps` (i32): a bit for each of the first 31 that it
+    passes as zeros where it cannot make it. An op that needs scratch shared
     memory of its own (reductions and scans across warps, scalar atomics) carries `ngpu.scratch` (i32: its offset). The verifier
     refuses other attributes of this dialect, other types, and other places.
 

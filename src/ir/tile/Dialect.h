@@ -49,6 +49,10 @@ mlir::Type elementOf(mlir::Type type);
 /// scalar.
 mlir::Type withShapeOf(mlir::Type element, mlir::Type like);
 
+/// Marks a loop that has another version, whose blocks come through descriptors; which one runs is
+/// decided before it (transforms/PointersToDescriptors.cpp).
+constexpr llvm::StringLiteral withoutCopiesName = "tile.without_copies";
+
 inline bool isElementwise(mlir::Operation *op) {
   return op->hasTrait<mlir::OpTrait::Elementwise>();
 }

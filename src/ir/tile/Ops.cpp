@@ -422,6 +422,8 @@ LogicalResult MakeDescriptorOp::verify() {
     return emitOpError() << "needs " << type.getRank() << " sizes and " << type.getRank() - 1
                          << " strides for " << type << ", found " << getShape().size() << " and "
                          << getStrides().size();
+  if (getOptional() && !getCopyEngine())
+    return emitOpError() << "is optional for a copy engine: needs `copy_engine`";
   return success();
 }
 

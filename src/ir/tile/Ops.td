@@ -313,16 +313,29 @@ def Tile_MakeDescriptorOp : Tile_PureOp<"make_descriptor", [AttrSizedOperandSegm
     The address of its first element, its sizes (not negative), and how many elements two neighbours of each
     dimension lie apart; the last stride is 1, so it is not given. With `copy_engine` (set by `choose-tensor-copies`) a target's copy engine
     serves it: the address and all strides in bytes are multiples of 16, and a launcher can compute the operands. `number` is then its
-    place among the maps that the launcher passes (set by the pass that plans them).
+    place among the maps that the launcher passes (set by the pass that plans them). `optional` (set by
+    `pointers-to-descriptors`, always with `copy_engine`): nothing is known of alignment and sizes, accesses are executed only where
+    `tile.desc_mapped` is true.
   }];
   let arguments = (ins Tile_PtrElt:$base, Variadic<I32>:$shape, Variadic<I64>:$strides, UnitAttr:$copy_engine,
-                       OptionalAttr<ConfinedAttr<I32Attr, [IntNonNegative]>>:$number);
+                       UnitAttr:$optional, OptionalAttr<ConfinedAttr<I32Attr, [IntNonNegative]>>:$number);
   let results = (outs Tile_AnyDesc:$result);
   let assemblyFormat = [{
-    $base `[` $shape `]` `strides` `[` $strides `]` (`copy_engine` $copy_engine^)? (`number` $number^)?
-    attr-dict `:` type($base) `->` type($result)
+    $base `[` $shape `]` `strides` `[` $strides `]` (`copy_engine` $copy_engine^)? (`optional` $optional^)?
+    (`number` $number^)? attr-dict `:` type($base) `->` type($result)
   }];
   let hasVerifier = 1;
+}
+
+def Tile_DescMappedOp : Tile_PureOp<"desc_mapped"> {
+  let summary = "whether the copy engine can serve an optional descriptor in this launch";
+  let description = [{
+    True when the address and all strides in bytes are multiples of 16, and sizes and strides are positive and within the
+    engine's limits: the launcher then makes the tensor map. False on targets that make no maps.
+  }];
+  let arguments = (ins Tile_AnyDesc:$desc);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$desc attr-dict `:` type($desc)";
 }
 
 def Tile_DescShapeOp : Tile_PureOp<"desc_shape"> {

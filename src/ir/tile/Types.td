@@ -31,7 +31,8 @@ def Tile_Dialect : Dialect {
     Attributes on kernel arguments: `tile.name` (string: its name in the source), `tile.divisibility` (i64:
     the value, or the address, is a multiple). On the kernel itself: `tile.max_programs` (three i64: the launcher
     promises grids of at most this extent per axis). Attributes on `scf.for`: `tile.num_stages`, `tile.unroll`,
-    `tile.flatten`, `tile.disallow_acc_multi_buffer`, `tile.warp_specialize`, `tile.disable_licm`.
+    `tile.flatten`, `tile.disallow_acc_multi_buffer`, `tile.warp_specialize`, `tile.disable_licm`,
+    `tile.without_copies` (a loop that has another version, see `pointers-to-descriptors`).
   }];
   let useDefaultTypePrinterParser = 1;
   let hasConstantMaterializer = 1;

@@ -318,6 +318,10 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
                             /*printModuleScope=*/true, /*printAfterOnlyOnChange=*/true);
   transforms::TilePipelineOptions tileOptions;
   tileOptions.tensorCopies = frontendOptions.hasTensorCopies;
+  // Checked accesses are those of pointers.
+  tileOptions.copiesFromPointers =
+      Settings::current().tensorCopies == "always" && options.pointerCopies && !options.checked;
+  tileOptions.explanation = request.explanation;
   tileOptions.functions = request.target.backend == Backend::Cpu
                               ? transforms::TilePipelineOptions::Functions::None
                               : transforms::TilePipelineOptions::Functions::Scalars;

@@ -73,6 +73,7 @@ public:
   const std::string *const name;
   Kernel function = nullptr;
   Library library = nullptr;
+  mutable TensorMapCache maps;
 
 private:
   ErrorPtr prepareSlowly(const Driver &cuda, const nrd_kernel &kernel, int device, OnDevice *&out);
@@ -310,7 +311,8 @@ struct Extras {
 };
 
 ErrorPtr makeExtras(const Driver &driver, const nrd_kernel &kernel, const LaunchInfo &info,
-                    int64_t programs, Stream stream, const Slots &slots, Extras &out) {
+                    TensorMapCache &maps, int64_t programs, Stream stream, const Slots &slots,
+                    Extras &out) {
   if (kernel.request.options.cooperative)
     out.add(LaunchAttribute::Cooperative).flag = 1;
   if (kernel.request.options.pdl)
@@ -321,7 +323,7 @@ ErrorPtr makeExtras(const Driver &driver, const nrd_kernel &kernel, const Launch
     cluster.cluster[1] = cluster.cluster[2] = 1;
   }
   if (!info.tensorMaps.empty())
-    if (ErrorPtr error = encodeTensorMaps(driver, info.tensorMaps, slots.data(), out.maps))
+    if (ErrorPtr error = maps.get(driver, info.tensorMaps, slots.data(), out.maps))
       return error;
   if (!info.globalScratchBytes)
     return nullptr;
@@ -332,13 +334,14 @@ ErrorPtr makeExtras(const Driver &driver, const nrd_kernel &kernel, const Launch
              : callError(driver, result, "reserve scratch memory for `" + kernel.name + "`");
 }
 
-ErrorPtr launchWithExtras(const Driver &driver, const nrd_kernel &kernel, const LaunchInfo &info,
+ErrorPtr launchWithExtras(const Driver &driver, const nrd_kernel &kernel, const CudaCode &code,
                           const Ready &ready, Function function, const nrd_launch &launch,
                           Slots &slots, Result &result) {
   auto stream = static_cast<Stream>(streamOfLaunch(launch, ready.number));
   int64_t programs = int64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
   Extras extras;
-  if (ErrorPtr error = makeExtras(driver, kernel, info, programs, stream, slots, extras))
+  if (ErrorPtr error =
+          makeExtras(driver, kernel, code.info, code.maps, programs, stream, slots, extras))
     return error;
   slots.push_back(extras.scratch);
   slots.push_back(0); // profile scratch
@@ -383,8 +386,8 @@ ErrorPtr start(const Driver &driver, const nrd_kernel &kernel, const CudaCode::O
     size_t count = slots.size();
     slots.resize_for_overwrite(count + 2);
     result = startPlain(there, function, launch, slots.data(), count);
-  } else if (ErrorPtr error = launchWithExtras(driver, kernel, code.info, there, function, launch,
-                                               slots, result)) {
+  } else if (ErrorPtr error =
+                 launchWithExtras(driver, kernel, code, there, function, launch, slots, result)) {
     return error;
   }
   if (result != Success) [[unlikely]]

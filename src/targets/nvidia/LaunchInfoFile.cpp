@@ -21,7 +21,8 @@ static void restore(HostNumber &number, ByteReader &in) {
     switch (step.op) {
     case HostNumber::Op::Argument:
     case HostNumber::Op::Constant:
-      ++depth;
+      if (++depth > HostNumber::maxDepth)
+        in.fail();
       if (step.op == HostNumber::Op::Argument && (step.value < 0 || step.value > 65535))
         in.fail();
       return;
@@ -55,6 +56,7 @@ void saveLaunchInfo(const LaunchInfo &info, ByteWriter &out) {
     out.number(uint32_t(plan.elementBytes));
     out.number(uint32_t(plan.swizzleBytes));
     out.flag(plan.padsNaN);
+    out.flag(plan.optional);
     save(plan.base, out);
     out.list(plan.shape, [&](const HostNumber &number) { save(number, out); });
     out.list(plan.strides, [&](const HostNumber &number) { save(number, out); });
@@ -79,6 +81,7 @@ void restoreLaunchInfo(LaunchInfo &info, ByteReader &in) {
     plan.elementBytes = in.number<uint32_t>();
     plan.swizzleBytes = in.number<uint32_t>();
     plan.padsNaN = in.flag();
+    plan.optional = in.flag();
     restore(plan.base, in);
     in.list([&] { restore(plan.shape.emplace_back(), in); });
     in.list([&] { restore(plan.strides.emplace_back(), in); });

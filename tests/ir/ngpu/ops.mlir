@@ -54,6 +54,12 @@ func.func @copies(%p: tensor<32x16x!tile.ptr<f16>, #row>, %mask: tensor<32x16xi1
   ngpu.mbarrier_init %barrier, 1 : !ngpu.buffer<1xi64, #one>
   // CHECK: ngpu.fence_async
   ngpu.fence_async
+  // CHECK-NEXT: ngpu.fence_async global
+  ngpu.fence_async global
+  // CHECK: %[[OPTIONAL:.*]] = ngpu.tensor_map 3
+  // CHECK: ngpu.tensor_map_made %[[OPTIONAL]]
+  %optional = ngpu.tensor_map 3
+  %made = ngpu.tensor_map_made %optional
   // CHECK: ngpu.mbarrier_expect %{{.*}}, 1024 if %{{.*}}
   ngpu.mbarrier_expect %barrier, 1024 if %yes : !ngpu.buffer<1xi64, #one>
   // CHECK: ngpu.tma_load %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}}, %{{.*}} if %{{.*}} multicast

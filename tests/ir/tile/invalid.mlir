@@ -578,6 +578,14 @@ func.func @f(%p: !tile.ptr<f16>, %n: i32) {
 // -----
 
 func.func @f(%p: !tile.ptr<f16>, %n: i32) {
+  // expected-error @+1 {{is optional for a copy engine: needs `copy_engine`}}
+  %0 = tile.make_descriptor %p [%n] strides [] optional : !tile.ptr<f16> -> !tile.desc<16xf16>
+  return
+}
+
+// -----
+
+func.func @f(%p: !tile.ptr<f16>, %n: i32) {
   // expected-error @+1 {{needs 2 sizes and 1 strides for '!tile.desc<4x16xf16>', found 2 and 0}}
   %0 = tile.make_descriptor %p [%n, %n] strides [] : !tile.ptr<f16> -> !tile.desc<4x16xf16>
   return

@@ -167,6 +167,10 @@ func.func @descriptors(%base: !tile.ptr<f16>, %n: i32, %s: i64, %v: tensor<16x64
   %numbered = tile.make_descriptor %base [%n, %n] strides [%s] copy_engine number 1 : !tile.ptr<f16> -> !tile.desc<16x64xf16>
   // CHECK: tile.make_descriptor %{{.*}}[%{{.*}}, %{{.*}}] strides[%{{.*}}] : !tile.ptr<f16> -> !tile.desc<1x64xf16, nan>
   %r = tile.make_descriptor %base [%n, %n] strides [%s] : !tile.ptr<f16> -> !tile.desc<1x64xf16, nan>
+  // CHECK: %[[OPTIONAL:.*]] = tile.make_descriptor {{.*}} copy_engine optional number 2 : !tile.ptr<f16> -> !tile.desc<16x64xf16>
+  // CHECK: tile.desc_mapped %[[OPTIONAL]] : !tile.desc<16x64xf16>
+  %optional = tile.make_descriptor %base [%n, %n] strides [%s] copy_engine optional number 2 : !tile.ptr<f16> -> !tile.desc<16x64xf16>
+  %mapped = tile.desc_mapped %optional : !tile.desc<16x64xf16>
   // CHECK: tile.make_descriptor %{{.*}}[%{{.*}}] strides[] copy_engine : !tile.ptr<f16> -> !tile.desc<64xf16>
   %one = tile.make_descriptor %base [%n] strides [] copy_engine : !tile.ptr<f16> -> !tile.desc<64xf16>
   // CHECK: tile.desc_shape %[[D]] 1 : !tile.desc<16x64xf16>

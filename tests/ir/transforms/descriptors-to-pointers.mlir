@@ -104,10 +104,13 @@ func.func private @other(%d: !tile.desc<8xf32>) -> !tile.desc<8xf32> attributes 
 // CHECK-LABEL: func.func @kept
 func.func @kept(%a: !tile.ptr<f32>, %n: i32) -> tensor<8xf32> {
   // CHECK: tile.make_descriptor
+  // Of the others there are no maps.
+  // CHECK-NOT: tile.desc_mapped
   // CHECK: tile.desc_load
   // CHECK: tile.load
   %da = tile.make_descriptor %a [%n] strides [] copy_engine : !tile.ptr<f32> -> !tile.desc<8xf32>
   %db = tile.make_descriptor %a [%n] strides [] : !tile.ptr<f32> -> !tile.desc<8xf32>
+  %mapped = tile.desc_mapped %db : !tile.desc<8xf32>
   %0 = tile.desc_load %da [%n] : !tile.desc<8xf32> -> tensor<8xf32>
   %1 = tile.desc_load %db [%n] : !tile.desc<8xf32> -> tensor<8xf32>
   %2 = arith.addf %0, %1 : tensor<8xf32>

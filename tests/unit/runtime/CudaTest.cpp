@@ -181,14 +181,78 @@ TEST_F(CudaTest, MakesTensorMaps) {
       << record;
   EXPECT_NE(record.find("params d000 7 3f800000 0 0 5a5a5a5a5a5a5a5a\n"), std::string::npos)
       << record;
+  // Equal numbers, the same map; another address, another map.
+  auto launchAt = [&](uint64_t address) {
+    fake().reset();
+    error = cudaDevice().launch(*kernel, arguments(pointer(address, NRD_MEMORY_CUDA)), grid(1));
+    return std::string(fake().record());
+  };
+  record = launchAt(0xd000);
+  EXPECT_EQ(record.find("map of type"), std::string::npos) << record;
+  EXPECT_NE(record.find("params d000 7 3f800000 0 0 5a5a5a5a5a5a5a5a\n"), std::string::npos)
+      << record;
+  EXPECT_NE(launchAt(0xe000).find("map of type 6 at 0xe020"), std::string::npos);
+  EXPECT_EQ(launchAt(0xd000).find("map of type"), std::string::npos);
   // TensorMapRefused
   fake().fail("cuTensorMapEncodeTiled", 1);
+  error = cudaDevice().launch(*kernel, arguments(pointer(0xf000, NRD_MEMORY_CUDA)), grid(1));
+  ASSERT_TRUE(error);
   EXPECT_NE(
-      launch(*kernel, grid(1))
-          .find("the GPU cannot copy blocks of `p`: sizes [7, 14], strides in bytes [16], address "
-                "0xD020: "),
+      error->message.find("the GPU cannot copy blocks of `p`: sizes [7, 14], strides in bytes "
+                          "[16], address 0xF020: "),
       std::string::npos)
       << error->message;
+}
+
+/// What the engine cannot describe is zeros, and the kernel sees that.
+TEST_F(CudaTest, LeavesOutOptionalTensorMaps) {
+  using gpu::HostNumber;
+  using Op = HostNumber::Op;
+  auto with = info();
+  gpu::TensorMapPlan plan;
+  plan.name = "p";
+  plan.element = gpu::TensorMapElement::Float16;
+  plan.elementBytes = 2;
+  plan.optional = true;
+  plan.base = {{{Op::Argument, 0}}};
+  plan.shape = {{{{Op::Argument, 1}, {Op::SignExtend, 32}}}, {{{Op::Constant, 64}}}};
+  plan.strides = {{{{Op::Constant, 64}}}};
+  plan.box = {16, 32};
+  with.tensorMaps = {plan};
+  auto launchOf = [&](uint64_t address) {
+    auto kernel = make(with);
+    fake().reset();
+    fake().params(6);
+    error = cudaDevice().launch(*kernel, arguments(pointer(address, NRD_MEMORY_CUDA)), grid(1));
+    EXPECT_FALSE(error) << error->message;
+    return std::string(fake().record());
+  };
+  auto isMade = [](const std::string &record) {
+    EXPECT_NE(record.find("launch on"), std::string::npos) << record;
+    return record.find("params") != std::string::npos &&
+           record.find(" 5a5a5a5a5a5a5a5a\n") != std::string::npos;
+  };
+  EXPECT_TRUE(isMade(launchOf(0xd000)));
+  EXPECT_FALSE(isMade(launchOf(0xd002)));
+  for (auto [size, stride] : {std::pair<int64_t, int64_t>{0, 64},
+                              {-1, 64},
+                              {64, 63},
+                              {64, 0},
+                              {64, -64},
+                              {64, int64_t(1) << 40}}) {
+    with.tensorMaps[0].shape[0] = {{{Op::Constant, size}}};
+    with.tensorMaps[0].strides[0] = {{{Op::Constant, stride}}};
+    EXPECT_FALSE(isMade(launchOf(0xd000))) << size << " " << stride;
+  }
+  // The driver has the last word.
+  with.tensorMaps[0] = plan;
+  auto kernel = make(with);
+  fake().reset();
+  fake().params(6);
+  fake().fail("cuTensorMapEncodeTiled", 1);
+  error = cudaDevice().launch(*kernel, arguments(pointer(0xd000, NRD_MEMORY_CUDA)), grid(1));
+  EXPECT_FALSE(error);
+  EXPECT_FALSE(isMade(fake().record()));
 }
 
 TEST_F(CudaTest, AKernelNeverLaunchedIsNeverLoaded) {

@@ -259,8 +259,9 @@ bool emitAsync(Emitter &e, Operation *op) {
               "~{memory}", {}, true, true);
         return true;
       })
-      .Case([&](FenceAsyncOp) {
-        return statement(e, "fence.proxy.async.shared::cta;", "~{memory}", {}), true;
+      .Case([&](FenceAsyncOp op) {
+        std::string text = op.getGlobal() ? "fence.proxy.async;" : "fence.proxy.async.shared::cta;";
+        return statement(e, text, "~{memory}", {}), true;
       })
       .Case([&](MBarrierInitOp op) {
         e.when(e.isFirstThread(), [&] {
@@ -317,6 +318,9 @@ bool emitAsync(Emitter &e, Operation *op) {
       })
       .Case([&](TensorMapOfOp op) {
         return e.set(op.getResult(), {e.tensorMap(op.getArgument())}), true;
+      })
+      .Case([&](TensorMapMadeOp op) {
+        return e.set(op.getResult(), {isMade(e.b, e.scalar(op.getMap()))}), true;
       })
       .Case([&](TmaLoadOp op) { return emitTmaLoad(e, op), true; })
       .Case([&](TmaStoreOp op) { return emitTmaStore(e, op), true; })

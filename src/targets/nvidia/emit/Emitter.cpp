@@ -29,7 +29,7 @@ llvm::Value *Emitter::ptx(llvm::Type *result, llvm::StringRef text, llvm::String
 /// A tensor map is a parameter of 128 bytes that the copy engine reads where it lies.
 static void markTensorMap(llvm::Function &entry, unsigned parameter) {
   llvm::LLVMContext &context = entry.getContext();
-  auto *bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), 128);
+  auto *bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context), tensorMapBytes);
   entry.addParamAttr(parameter, llvm::Attribute::getWithByValType(context, bytes));
   entry.addParamAttr(parameter, llvm::Attribute::getWithAlignment(context, llvm::Align(64)));
   entry.addParamAttr(parameter, llvm::Attribute::get(context, "nvvm.grid_constant"));
@@ -42,12 +42,29 @@ void Emitter::markKernel(llvm::Function &entry, unsigned firstMap) {
     markTensorMap(entry, i);
 }
 
+llvm::Value *isMade(llvm::IRBuilderBase &b, llvm::Value *map) {
+  llvm::Value *bits = nullptr;
+  for (unsigned word = 0; word < tensorMapBytes / 8; ++word) {
+    llvm::Value *place = b.CreateConstInBoundsGEP1_32(b.getInt64Ty(), map, word);
+    llvm::Value *loaded = b.CreateAlignedLoad(b.getInt64Ty(), place, llvm::Align(8));
+    bits = bits ? b.CreateOr(bits, loaded) : loaded;
+  }
+  return b.CreateICmpNE(bits, b.getInt64(0));
+}
+
 /// The first copy need not wait for its map.
-void Emitter::beginKernel(llvm::ArrayRef<llvm::Value *> tensorMaps) {
+void Emitter::beginKernel(llvm::ArrayRef<llvm::Value *> tensorMaps, uint32_t optional) {
   if (!tensorMaps.empty())
     when(isFirstThread(), [&] {
-      for (llvm::Value *map : tensorMaps)
-        ptx(b.getVoidTy(), "prefetch.tensormap [$0];", "l", {map}, true);
+      for (auto [number, map] : llvm::enumerate(tensorMaps)) {
+        auto prefetch = [&, map = map] {
+          ptx(b.getVoidTy(), "prefetch.tensormap [$0];", "l", {map}, true);
+        };
+        if (number < 32 && (optional >> number & 1))
+          when(isMade(b, map), prefetch);
+        else
+          prefetch();
+      }
     });
 }
 

@@ -71,13 +71,17 @@ public:
 
   // Emitter.cpp
   void markKernel(llvm::Function &entry, unsigned firstMap) override;
-  void beginKernel(llvm::ArrayRef<llvm::Value *> tensorMaps) override;
+  void beginKernel(llvm::ArrayRef<llvm::Value *> tensorMaps, uint32_t optional) override;
   bool isInFlight(mlir::Value value) const override;
   Values await(llvm::ArrayRef<llvm::Value *> registers) override;
   bool emitTargetOp(mlir::Operation *op) override;
 };
 
 // Families. True: the op was of this family (and has been emitted, or failed).
+constexpr unsigned tensorMapBytes = 128;
+/// Whether the launcher has made this tensor map: one that it could not make is zeros.
+llvm::Value *isMade(llvm::IRBuilderBase &b, llvm::Value *map);
+
 bool emitMemory(Emitter &e, mlir::Operation *op); // tile.load, tile.store
 bool emitAtomic(Emitter &e, mlir::Operation *op);
 bool emitDebug(Emitter &e, mlir::Operation *op);   // print, assert, check, assume, hint

@@ -1,0 +1,16 @@
+// The pass that makes loads through descriptors of loads through pointers; see its source.
+#pragma once
+#include "mlir/Pass/Pass.h"
+
+#include <memory>
+
+namespace nereid::explain {
+struct Report;
+}
+
+namespace nereid::transforms {
+
+/// `report` is told which loads were changed, and why others were not; it may be null.
+std::unique_ptr<mlir::Pass> createPointersToDescriptors(explain::Report *report);
+
+} // namespace nereid::transforms
