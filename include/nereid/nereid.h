@@ -302,16 +302,16 @@ typedef struct nrd_tangent {
   const char *NRD_OPTIONAL name; /**< null: "d" and the parameter's name */
   uint32_t roles;                /**< NRD_TANGENT_* */
 } nrd_tangent;
-/** From now on the function computes, beside what it computed, the tangents of its outputs from those
- * of its inputs (docs/differentiation.md). It has one parameter more for each of `tangents`, in their
- * order after its own: a pointer, descriptor, number or tuple of the same type, or None for no
- * tangent. Once for a function, before it is compiled. */
+/** From now on the function computes, beside what it computed, the tangents of its outputs from
+ * those of its inputs (docs/differentiation.md). It has one parameter more for each of `tangents`,
+ * in their order after its own: a pointer, descriptor, number or tuple of the same type, or None
+ * for no tangent. Once for a function, before it is compiled. */
 NRD_API nrd_error *nrd_function_set_tangents(nrd_function *function, const nrd_tangent *tangents,
                                              size_t count);
-/** The same for gradients: from now on the function adds to the gradients of its inputs what follows
- * from those of its outputs, and stores nothing else. The gradient of a number is a pointer to one
- * element; that of a tensor of 16-bit floats may have elements of fp32. No parameter is an input and
- * an output. */
+/** The same for gradients: from now on the function adds to the gradients of its inputs what
+ * follows from those of its outputs, and stores nothing else. The gradient of a number is a pointer
+ * to one element; that of a tensor of 16-bit floats may have elements of fp32. No parameter is an
+ * input and an output. */
 NRD_API nrd_error *nrd_function_set_gradients(nrd_function *function, const nrd_tangent *gradients,
                                               size_t count);
 

@@ -25,7 +25,7 @@ _HOMES = {
     "nereid.runtime._precompile": ["precompile", "record"],
     "nereid.compiler": ["CompiledKernel", "compile"],
     "nereid.language._classes": ["aggregate"],
-    "nereid.differentiation": ["jvp"],
+    "nereid.differentiation": ["grad", "jvp"],
     "nereid._host": ["cdiv", "next_power_of_2", "must_use_result"],
     "nereid._alias": ["install_as_triton", "uninstall_as_triton"],
     "nereid._native": ["flush_cache", "language_json"],

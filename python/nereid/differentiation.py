@@ -1,11 +1,14 @@
 """Derivatives of kernels, made by the compiler: docs/differentiation.md.
 
     j = nereid.jvp(kernel, wrt=("x", "w"), out=("y",))
-    j[grid](x, w, y, n, dx=dx, dw=dw, dy=dy, BLOCK=128)
+    j[grid](x, w, y, n, dx=dx, dw=dw, dy=dy, BLOCK=128)         # tangents: reads dx and dw, writes y and dy
+
+    g = nereid.grad(kernel, wrt=("x", "w"), out=("y",))
+    g.backward[grid](x, w, y, n, dy=dy, dx=dx, dw=dw, BLOCK=128)  # gradients: reads dy, writes dx and dw
 """
 
-from ._jit import JITFunction, KernelParam, Param
 from ._jit import Empty as _EMPTY
+from ._jit import JITFunction, KernelInterface, KernelParam, Param, _Hooks
 
 _INPUT, _OUTPUT = 1, 2  # roles of a tangent: NRD_TANGENT_* of nereid.h
 
@@ -22,35 +25,52 @@ def _names(given, what):
     return given
 
 
-class JVP(JITFunction):
-    """A kernel that computes, beside its outputs, their tangents. Made by `jvp`."""
+def _tangents_of(wrt, out):
+    """(parameter, name of its tangent, roles), in the order of the further parameters."""
+    inputs, outputs = _names(wrt, "wrt"), _names(out, "out")
+    tangents = []
+    for name in dict.fromkeys((*inputs, *outputs)):
+        chosen = {given[name] for given in (inputs, outputs) if given.get(name) is not None}
+        if len(chosen) > 1:
+            raise ValueError(f"the tangent of `{name}` has two names: {', '.join(f'`{each}`' for each in sorted(chosen))}")
+        roles = _INPUT * (name in inputs) | _OUTPUT * (name in outputs)
+        tangents.append((name, chosen.pop() if chosen else f"d{name}", roles))
+    return tuple(tangents)
+
+
+def _written_kernel(kernel, asked):
+    """The `@jit` function below decorators."""
+    while not isinstance(kernel, JITFunction):
+        inner = getattr(kernel, "fn", None)
+        if inner is None:
+            raise TypeError(f"{asked} needs a kernel made with @jit, found {type(kernel).__name__}")
+        kernel = inner
+    if isinstance(kernel, Derivative):
+        raise TypeError(f"{asked}: derivatives of derivatives are not supported: differentiate the kernel that was written")
+    return kernel
+
+
+class Derivative(JITFunction):
+    """A kernel that computes tangents or gradients. Made by `jvp` and `grad`."""
 
     __module__ = "nereid.differentiation"
 
     @classmethod
-    def _of(cls, kernel, wrt, out):
+    def _of(cls, kernel, tangents, is_reverse):
         self = cls.__new__(cls)
-        state = kernel.__copy__().__dict__
-        self.__dict__.update(state, _built=False, kernel=None, _hash=None)
+        self.__dict__.update(kernel.__copy__().__dict__, _built=False, kernel=None, _hash=None)
         self.primal = kernel
-        inputs, outputs = _names(wrt, "wrt"), _names(out, "out")
-        tangents = []
-        for name in dict.fromkeys((*inputs, *outputs)):
-            chosen = {given[name] for given in (inputs, outputs) if given.get(name) is not None}
-            if len(chosen) > 1:
-                raise ValueError(f"the tangent of `{name}` has two names: {', '.join(f'`{each}`' for each in sorted(chosen))}")
-            roles = _INPUT * (name in inputs) | _OUTPUT * (name in outputs)
-            tangents.append((name, chosen.pop() if chosen else f"d{name}", roles))
-        self._tangents = tuple(tangents)
+        self._tangents, self._is_reverse = tangents, is_reverse
         by_name = {param.name: param for param in kernel.params}
         self.params = list(kernel.params)
-        for name, tangent, _ in tangents:
+        for name, tangent, roles in tangents:
             of = by_name.get(name)
-            annotation = of._param.annotation if of is not None and not of.is_const else _EMPTY
-            self.params.append(KernelParam(len(self.params), Param(tangent, _EMPTY, annotation), of is not None and of.do_not_specialize,
-                                           of is not None and of.do_not_specialize_on_alignment, kernel.__globals__))
+            # A gradient has not always the type of its parameter.
+            keeps_type = of is not None and not of.is_const and not (is_reverse and roles & _INPUT)
+            self.params.append(KernelParam(len(self.params), Param(tangent, _EMPTY, of._param.annotation if keeps_type else _EMPTY),
+                                           of is not None and of.do_not_specialize, of is not None and of.do_not_specialize_on_alignment,
+                                           kernel.__globals__))
         self.arg_names = [param.name for param in self.params]
-        from ._jit import _Hooks
         self.pre_run_hooks = _Hooks(self)
         self._build()  # finds mistakes now, not at the first launch
         return self
@@ -58,10 +78,11 @@ class JVP(JITFunction):
     @property
     def cache_key(self):
         """That of the kernel, and what is differentiated."""
-        return f"{self.primal.cache_key}-{self._tangents!r}"
+        return f"{self.primal.cache_key}-{self._is_reverse}-{self._tangents!r}"
 
     def __repr__(self):
-        return f"JVP({self.module}:{self.__qualname__}, {', '.join(tangent for _, tangent, _ in self._tangents)})"
+        kind = "gradient" if self._is_reverse else "jvp"
+        return f"<{kind} of {self.module}:{self.__qualname__}, {', '.join(tangent for _, tangent, _ in self._tangents)}>"
 
 
 def jvp(kernel, wrt, out):
@@ -77,11 +98,95 @@ def jvp(kernel, wrt, out):
 
     Raises ValueError for names that are no parameters, CompilationError at the first launch for what has no derivative.
     """
-    while not isinstance(kernel, JITFunction):
-        inner = getattr(kernel, "fn", None)
-        if inner is None:
-            raise TypeError(f"jvp needs a kernel made with @jit, found {type(kernel).__name__}")
-        kernel = inner
-    if isinstance(kernel, JVP):
-        raise TypeError("forward derivatives of derivatives are not supported: differentiate the kernel that was written")
-    return JVP._of(kernel, wrt, out)
+    return Derivative._of(_written_kernel(kernel, "jvp"), _tangents_of(wrt, out), False)
+
+
+class _Backward(KernelInterface):
+    """Launches a gradient kernel on gradients that are zero, narrow ones in fp32."""
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+        self._inputs = [tangent for _, tangent, roles in kernel._tangents if roles & _INPUT]
+
+    def run(self, *args, grid, warmup, **kwargs):
+        named = dict(zip(self.kernel.arg_names, args))
+        finish = []
+        for name in self._inputs:
+            given = named.get(name, kwargs.get(name))
+            if not warmup:
+                given = _cleared(given, finish)
+            if name in named:
+                named[name] = given
+            elif name in kwargs:
+                kwargs[name] = given
+        args = (*(named[name] for name in self.kernel.arg_names[:len(args)]), *args[len(named):])
+        compiled = self.kernel.run(*args, grid=grid, warmup=warmup, **kwargs)
+        for copy in finish:
+            copy()
+        return compiled
+
+    def __repr__(self):
+        return f"<backward {self.kernel!r}>"
+
+
+def _cleared(gradient, finish):
+    """What the kernel adds to in place of this gradient, zero; `finish` gets what remains to be done after the launch."""
+    if gradient is None:
+        return None
+    if isinstance(gradient, tuple):
+        items = [_cleared(item, finish) for item in gradient]
+        return type(gradient)(*items) if hasattr(gradient, "_fields") else tuple(items)
+    base = getattr(gradient, "base", None)
+    if hasattr(gradient, "block_shape") and base is not None:  # a tensor descriptor
+        base.zero_()
+        return gradient
+    if not hasattr(gradient, "zero_"):
+        gradient[...] = 0
+        return gradient
+    if gradient.element_size() == 2 and gradient.is_floating_point():
+        import torch
+        wide = torch.empty_strided(gradient.size(), gradient.stride(), dtype=torch.float32, device=gradient.device).zero_()
+        finish.append(lambda: gradient.copy_(wide))
+        return wide
+    gradient.zero_()
+    return gradient
+
+
+class Gradient:
+    """The gradient of a kernel. Made by `grad`.
+
+    backward: launched as the kernel is, `backward[grid](*args, dy=dy, dx=dx)`: reads the gradients of the outputs and writes those of the
+    inputs, of the same dtype, shape and strides. The gradient of a number is a tensor of one element. None for that of an output is
+    zero, for that of an input it is not computed.
+    """
+
+    __module__ = "nereid.differentiation"
+
+    def __init__(self, kernel, wrt, out):
+        self.kernel = kernel
+        self.backward = _Backward(Derivative._of(kernel, _tangents_of(wrt, out), True))
+
+    def explain(self):
+        """For each kernel that was compiled, how each gradient is summed and why, as text."""
+        import re
+        lines = []
+        for compiled in self.backward.kernel._kernels():
+            lines.append(f"{compiled.name}({', '.join(f'{name}: {kind}' for name, kind in compiled.src.signature.items())}):")
+            notes = re.search(r"tile\.gradients = \[([^\]]*)\]", compiled.asm["tile"])
+            lines += [f"  {note}" for note in re.findall(r'"([^"]*)"', notes[1])] if notes else []
+        return "\n".join(lines) or "nothing is compiled yet: launch `backward`, or call `backward.warmup`"
+
+    def __repr__(self):
+        return f"<gradient of {self.kernel!r}>"
+
+
+def grad(kernel, wrt, out):
+    """The gradient of a kernel (reverse mode): `grad(kernel, wrt, out).backward[grid](*args, dy=dy, dx=dx)`.
+
+    kernel: a `@jit` function without loops around what is differentiated; of one with `autotune` or `heuristics` the function itself.
+    wrt: the parameters whose gradients to compute: names, or {name: name of its gradient}.
+    out: the parameters whose gradients are given. No parameter stands in both.
+
+    Raises ValueError for names that are no parameters, CompilationError at the first launch for what has no gradient.
+    """
+    return Gradient(_written_kernel(kernel, "grad"), wrt, out)

@@ -1,10 +1,10 @@
 // What depends on the inputs: a forward fixpoint over the whole kernel.
 //
-// A value that is a float and depends on an input has a tangent. A pointer or descriptor made from an
-// argument with a tangent has a shadow. An integer that holds bits of a float with a tangent, or some
-// of them, is marked: a float made from it again would depend on the inputs in a way that no rule
-// knows. Comparisons and conversions to integers end all of this, since what they give is constant in
-// pieces.
+// A value that is a float and depends on an input has a tangent. A pointer or descriptor made from
+// an argument with a tangent has a shadow. An integer that holds bits of a float with a tangent, or
+// some of them, is marked: a float made from it again would depend on the inputs in a way that no
+// rule knows. Comparisons and conversions to integers end all of this, since what they give is
+// constant in pieces.
 #pragma once
 
 #include "differentiate/Differentiate.h"

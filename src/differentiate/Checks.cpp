@@ -1,5 +1,7 @@
 #include "differentiate/Checks.h"
 
+#include "differentiate/Access.h"
+#include "differentiate/Refuse.h"
 #include "differentiate/Rules.h"
 #include "ir/tile/Dialect.h"
 #include "transforms/Provenance.h"
@@ -15,56 +17,6 @@ using nereid::transforms::Provenance;
 namespace nereid::differentiate {
 namespace {
 
-/// A refusal whose parameters are texts.
-template <typename... Params, typename... Args>
-Refusal refuse(Location where, diag::Def<Params...> def, Args &&...args) {
-  std::array<std::string, sizeof...(Args)> texts{std::string(std::forward<Args>(args))...};
-  return {where, [def, texts](DiagnosticEngine &engine, SourceSpan span) -> Diagnostic & {
-            return std::apply(
-                [&](const auto &...text) -> Diagnostic & {
-                  return engine.report(def, span, std::string_view(text)...);
-                },
-                texts);
-          }};
-}
-
-/// An access to memory.
-struct Access {
-  Value address; ///< a pointer, a block of pointers, or a descriptor
-  Value stored;  ///< null for a load
-  Value loaded;  ///< null for what gives nothing
-  bool isAtomic = false;
-  tile::AtomicKind kind = tile::AtomicKind::Xchg;
-};
-
-std::optional<Access> accessOf(Operation *op) {
-  if (auto load = dyn_cast<tile::LoadOp>(op))
-    return Access{load.getPtr(), {}, load.getResult()};
-  if (auto load = dyn_cast<tile::DescLoadOp>(op))
-    return Access{load.getDesc(), {}, load.getResult()};
-  if (auto load = dyn_cast<tile::DescGatherOp>(op))
-    return Access{load.getDesc(), {}, load.getResult()};
-  if (auto store = dyn_cast<tile::StoreOp>(op))
-    return Access{store.getPtr(), store.getValue(), {}};
-  if (auto store = dyn_cast<tile::DescStoreOp>(op))
-    return Access{store.getDesc(), store.getValue(), {}};
-  if (auto store = dyn_cast<tile::DescScatterOp>(op))
-    return Access{store.getDesc(), store.getValue(), {}};
-  if (auto atomic = dyn_cast<tile::AtomicRMWOp>(op))
-    return Access{atomic.getPtr(), atomic.getValue(), atomic.getResult(), true, atomic.getKind()};
-  if (auto atomic = dyn_cast<tile::AtomicCASOp>(op))
-    return Access{atomic.getPtr(), atomic.getValue(), atomic.getResult(), true};
-  if (auto reduce = dyn_cast<tile::DescReduceOp>(op))
-    return Access{reduce.getDesc(), reduce.getValue(), {}, true, reduce.getKind()};
-  return std::nullopt;
-}
-
-Type pointeeOf(Type address) {
-  if (auto desc = dyn_cast<tile::DescType>(address))
-    return desc.getElementType();
-  return cast<tile::PtrType>(tile::elementOf(address)).getPointee();
-}
-
 /// A type as the language writes it.
 std::string typeName(Type type) {
   if (isa<Float8E4M3FNType>(type))
@@ -74,7 +26,9 @@ std::string typeName(Type type) {
   if (type.isBF16())
     return "bf16";
   unsigned bits = type.isIntOrFloat() ? type.getIntOrFloatBitWidth() : 64;
-  return (isa<FloatType>(type) ? "fp" : isa<IntegerType>(type) ? "int" : "pointer") +
+  return (isa<FloatType>(type)     ? "fp"
+          : isa<IntegerType>(type) ? "int"
+                                   : "pointer") +
          (isa<tile::PtrType>(type) ? "" : std::to_string(bits));
 }
 
@@ -101,7 +55,7 @@ private:
     isRead.resize(arguments.size());
     kernel.walk([&](Operation *op) {
       std::optional<Access> access = accessOf(op);
-      if (!access || !access->loaded || (access->isAtomic && access->loaded.use_empty()))
+      if (!access || !access->loaded)
         return;
       const Origins &from = provenance.of(access->address);
       readsUnknown |= from.unknown;
@@ -241,18 +195,16 @@ private:
       const Argument &buffer = arguments[argument];
       if (buffer.tangent < 0)
         return refuse(at, diag::DerivativePointerMixed, name(argument));
+      if (access.isAtomic && (access.kind != tile::AtomicKind::FAdd || access.loaded))
+        return refuse(at, diag::DerivativeAtomic, name(argument));
       Type whole = pointeeOf(kernel.getArgumentTypes()[argument]);
-      bool isRead = access.loaded && !(access.isAtomic && access.loaded.use_empty());
       if (whole != element && (access.stored || isFloat))
         return refuse(at, diag::DerivativeElementType, name(argument), typeName(element),
                       typeName(whole));
-      if (isRead && !access.isAtomic && !buffer.isInput)
+      if (access.loaded && !access.isAtomic && !buffer.isInput)
         return refuse(at, diag::DerivativeReadsOutput, name(argument));
       if (access.stored && !buffer.isOutput)
         return refuse(at, diag::DerivativeWritesInput, name(argument));
-      if (access.isAtomic &&
-          (access.kind != tile::AtomicKind::FAdd || (access.loaded && !access.loaded.use_empty())))
-        return refuse(at, diag::DerivativeAtomic, name(argument));
     }
     return std::nullopt;
   }

@@ -1,18 +1,24 @@
 // Differentiation of kernels: tile IR to tile IR, after inlining and before everything else.
 //
-// Forward mode. The kernel computes, beside every value that depends on a chosen input, that value's
-// tangent: its derivative in the direction that the tangents of the inputs give. Attributes of the
-// kernel's arguments say what is asked for:
+// Forward mode. The kernel computes, beside every value that depends on a chosen input, that
+// value's tangent: its derivative in the direction that the tangents of the inputs give. Attributes
+// of the kernel's arguments say what is asked for:
 //
-//   tile.tangent = N   argument N is this argument's tangent: a pointer to (or a scalar of) the same
-//                      type. Of an argument that a descriptor is made of, sizes and strides: the same
-//                      number of the tangent's descriptor.
+//   tile.tangent = N   argument N is this argument's tangent: a pointer to (or a scalar of) the
+//   same
+//                      type. Of an argument that a descriptor is made of, sizes and strides: the
+//                      same number of the tangent's descriptor.
 //   tile.wrt           what this argument holds is an input: its tangent is read
 //   tile.out           it is an output: its tangent is written
 //
 // A pointer that is made from an argument with a tangent has a shadow: the same offsets from the
 // argument's tangent. A load reads through both, a store writes through both. What depends on no
 // input has no tangent, and costs nothing.
+//
+// Reverse mode, with the kernel's attribute `tile.reverse`: the kernel computes gradients of the
+// inputs from those of the outputs, and nothing else (Transpose.h). A gradient is a pointer to
+// elements of the same type, or of fp32 for narrower ones; that of a number is a pointer too. The
+// attribute `tile.gradients` then says of each gradient how it is summed and why, for people.
 //
 // Two arguments are taken not to overlap. Everything else that could make a tangent wrong without a
 // word is refused.
@@ -41,7 +47,7 @@ struct Refusal {
 bool isWanted(mlir::func::FuncOp kernel);
 
 /// Rewrites the kernel, which calls no functions any more, and removes the attributes. When it
-/// refuses, the kernel is left as it was.
+/// refuses, the kernel is no longer of use.
 std::optional<Refusal> differentiate(mlir::func::FuncOp kernel);
 
 /// Makes the pass `differentiate` known by name to command-line tools.

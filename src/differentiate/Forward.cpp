@@ -1,8 +1,9 @@
 // Forward mode. The kernel is walked once in its order; tangents and shadows are written beside the
 // operations that they belong to. Loops, branches and combiners get further operands and results;
 // everything that the kernel computed it computes as before.
-#include "differentiate/Activity.h"
-#include "differentiate/Checks.h"
+#include "differentiate/Forward.h"
+
+#include "differentiate/Blocks.h"
 #include "differentiate/Rules.h"
 #include "ir/tile/Combiner.h"
 #include "ir/tile/Dialect.h"
@@ -19,11 +20,18 @@ namespace {
 
 class Forward {
 public:
-  Forward(func::FuncOp kernel, ArrayRef<Argument> arguments, Activity &activity)
-      : kernel(kernel), activity(activity), builder(kernel.getContext()) {
-    for (auto [argument, value] : llvm::zip(arguments, kernel.getArguments()))
-      if (argument.tangent >= 0)
-        partners[value] = kernel.getArgument(argument.tangent);
+  Forward(func::FuncOp kernel, ArrayRef<Argument> arguments, Activity &activity, bool forTranspose)
+      : kernel(kernel), activity(activity), builder(kernel.getContext()),
+        forTranspose(forTranspose) {
+    builder.setInsertionPointToStart(&kernel.getBody().front());
+    for (auto [argument, value] : llvm::zip(arguments, kernel.getArguments())) {
+      if (argument.tangent < 0)
+        continue;
+      Value partner = kernel.getArgument(argument.tangent);
+      if (isa<tile::PtrType>(partner.getType()) && !isa<tile::PtrType>(value.getType()))
+        partner = loaded(partner, value.getType());
+      partners[value] = partner;
+    }
   }
 
   void run() { walk(kernel.getBody().front()); }
@@ -110,8 +118,8 @@ private:
       return;
     SmallVector<Value> operands;
     for (Value operand : op->getOperands()) {
-      bool isMoved = isa<FloatType, tile::PtrType, tile::DescType>(
-          tile::elementOf(operand.getType()));
+      bool isMoved =
+          isa<FloatType, tile::PtrType, tile::DescType>(tile::elementOf(operand.getType()));
       Value partner = partnerOf(operand);
       // The sizes and strides of an argument's descriptor are those of its tangent's.
       bool isOfDescriptor = partner && isa<tile::MakeDescriptorOp>(op);
@@ -119,8 +127,15 @@ private:
     }
     Operation *copy = builder.clone(*op);
     copy->setOperands(operands);
-    for (auto [result, partner] : llvm::zip(op->getResults(), copy->getResults()))
+    for (auto [result, partner] : llvm::zip(op->getResults(), copy->getResults())) {
+      // A gradient's elements may be wider than those of what it belongs to.
+      for (Value operand : operands)
+        if (Type element = tile::elementOf(operand.getType());
+            isa<tile::PtrType>(element) && isa<tile::PtrType>(tile::elementOf(partner.getType())) &&
+            !isa<tile::PtrCastOp>(op))
+          partner.setType(tile::withShapeOf(element, partner.getType()));
       partners[result] = partner;
+    }
   }
 
   //===--- memory ---===//
@@ -186,14 +201,28 @@ private:
       Value zero = zeroOf(builder, load.getLoc(), type);
       Value mask = load.getMask();
       partners[load.getResult()] =
-          mask && other ? arith::SelectOp::create(builder, load.getLoc(), mask, zero, other)
-                        : zero;
+          mask && other ? arith::SelectOp::create(builder, load.getLoc(), mask, zero, other) : zero;
       return;
     }
     auto copy = cast<tile::LoadOp>(builder.clone(*load));
     copy.getPtrMutable().assign(address);
+    Type element = tile::elementOf(type);
+    Type stored = cast<tile::PtrType>(tile::elementOf(address.getType())).getPointee();
+    builder.setInsertionPoint(copy);
+    if (other)
+      other = convertTo(builder, other, stored);
     copy.getOtherMutable().assign(other ? ValueRange(other) : ValueRange());
-    partners[load.getResult()] = copy.getResult();
+    copy.getResult().setType(tile::withShapeOf(stored, type));
+    builder.setInsertionPointAfter(copy);
+    partners[load.getResult()] = convertTo(builder, copy.getResult(), element);
+  }
+
+  /// The number that a pointer leads to.
+  Value loaded(Value pointer, Type type) {
+    Type stored = cast<tile::PtrType>(pointer.getType()).getPointee();
+    Value value =
+        tile::LoadOp::create(builder, pointer.getLoc(), stored, pointer, Value(), Value());
+    return convertTo(builder, value, type);
   }
 
   //===--- products ---===//
@@ -325,14 +354,15 @@ private:
     });
   }
 
-  /// A reduction or scan of values and tangents together: the combiner's derivative is associative as
-  /// the combiner is. Sums are summed on their own, which targets do best.
+  /// A reduction or scan of values and tangents together: the combiner's derivative is associative
+  /// as the combiner is. Sums are summed on their own, which targets do best.
   void visitCombiner(Operation *op) {
     SmallVector<unsigned> wanted;
     for (unsigned i = 0; i < op->getNumResults(); ++i)
       if (activity.hasTangent(op->getResult(i)))
         wanted.push_back(i);
-    if (wanted.empty())
+    // Of an extremum with its index, the index may be all that is used.
+    if (llvm::all_of(wanted, [&](unsigned i) { return op->getResult(i).use_empty(); }))
       return;
     if (op->getNumOperands() == 1 && isSum(op, wanted)) {
       Value tangent = partnerOrNothing(op->getOperand(0));
@@ -341,6 +371,8 @@ private:
       partners[op->getResult(0)] = copy->getResult(0);
       return;
     }
+    if (forTranspose && op->getNumOperands() == 1 && visitExtremum(op))
+      return;
     builder.setInsertionPoint(op);
     unsigned count = op->getNumOperands();
     SmallVector<Value> operands(op->getOperands());
@@ -357,6 +389,30 @@ private:
     walk(body);
     appendToTerminator(body, wanted);
     noteResults(op, wanted);
+  }
+
+  /// The tangent of a largest or smallest element as a sum of which one summand is not zero.
+  bool visitExtremum(Operation *op) {
+    auto reduce = dyn_cast<tile::ReduceOp>(op);
+    if (!reduce)
+      return false;
+    using Kind = tile::CombinerKind;
+    Kind kind = tile::resultKind(op->getRegion(0), 0);
+    bool isLargest = kind == Kind::MaxNum || kind == Kind::Maximum;
+    if (!isLargest && kind != Kind::MinNum && kind != Kind::Minimum)
+      return false;
+    Location loc = op->getLoc();
+    unsigned axis = reduce.getAxis();
+    auto type = cast<RankedTensorType>(op->getOperand(0).getType());
+    Value first = firstExtremum(builder, loc, op->getOperand(0), axis, isLargest);
+    Value positions = positionsAlong(builder, loc, axis, type.getShape());
+    Value chosen = arith::CmpIOp::create(
+        builder, loc, arith::CmpIPredicate::eq, positions,
+        repeatAlong(builder, loc, first, axis, cast<RankedTensorType>(positions.getType())));
+    Value summand = arith::SelectOp::create(
+        builder, loc, chosen, partnerOrNothing(op->getOperand(0)), zeroOf(builder, loc, type));
+    partners[op->getResult(0)] = sumAlong(builder, loc, summand, axis);
+    return true;
   }
 
   void visitMap(tile::MapElementwiseOp map) {
@@ -386,28 +442,15 @@ private:
   func::FuncOp kernel;
   Activity &activity;
   OpBuilder builder;
+  bool forTranspose;
   llvm::DenseMap<Value, Value> partners;
 };
 
 } // namespace
 
-bool isWanted(func::FuncOp kernel) {
-  for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
-    if (kernel.getArgAttr(i, "tile.tangent"))
-      return true;
-  return false;
-}
-
-std::optional<Refusal> differentiate(func::FuncOp kernel) {
-  SmallVector<Argument> arguments = argumentsOf(kernel);
-  Activity activity(kernel, arguments);
-  if (std::optional<Refusal> refusal = findRefusal(kernel, arguments, activity))
-    return refusal;
-  Forward(kernel, arguments, activity).run();
-  for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
-    for (StringRef name : {"tile.tangent", "tile.wrt", "tile.out"})
-      kernel.removeArgAttr(i, name);
-  return std::nullopt;
+void addTangents(func::FuncOp kernel, ArrayRef<Argument> arguments, Activity &activity,
+                 bool forTranspose) {
+  Forward(kernel, arguments, activity, forTranspose).run();
 }
 
 } // namespace nereid::differentiate

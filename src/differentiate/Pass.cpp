@@ -1,13 +1,14 @@
-// The pass `differentiate`, for tools: of each kernel of the module whose arguments ask for tangents.
-// It must run after the inliner, since a call hides what depends on its arguments, and before
-// everything that chooses layouts, splits offsets or rewrites descriptors, which then do for tangents
-// what they do for values.
+// The pass `differentiate`, for tools: of each kernel of the module whose arguments ask for
+// tangents. It must run after the inliner, since a call hides what depends on its arguments, and
+// before everything that chooses layouts, splits offsets or rewrites descriptors, which then do for
+// tangents what they do for values.
 #include "differentiate/Differentiate.h"
 
 #include "ir/tile/Dialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -31,7 +32,8 @@ struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp
     return "kernels whose arguments have tangents compute those of their results, in forward mode";
   }
   void getDependentDialects(DialectRegistry &registry) const final {
-    registry.insert<arith::ArithDialect, math::MathDialect, ub::UBDialect, tile::TileDialect>();
+    registry.insert<arith::ArithDialect, math::MathDialect, scf::SCFDialect, ub::UBDialect,
+                    tile::TileDialect>();
   }
   void runOnOperation() final {
     for (auto kernel : getOperation().getOps<func::FuncOp>()) {

@@ -1,6 +1,8 @@
-// The derivatives. Each is the chain rule for one function; where the derivative does not exist, the
-// comment says what is taken.
+// The derivatives. Each is the chain rule for one function; where the derivative does not exist,
+// the comment says what is taken.
 #include "differentiate/Rules.h"
+
+#include "differentiate/Blocks.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringMap.h"
@@ -13,17 +15,6 @@ namespace nereid::differentiate {
 
 //===--- what rules are written with
 //---------------------------------------------------------------===//
-
-static Value constantOf(OpBuilder &builder, Location loc, Type type, double value) {
-  TypedAttr attribute = FloatAttr::get(tile::elementOf(type), value);
-  if (auto tensor = dyn_cast<RankedTensorType>(type))
-    attribute = DenseElementsAttr::get(tensor, Attribute(attribute));
-  return arith::ConstantOp::create(builder, loc, attribute);
-}
-
-Value zeroOf(OpBuilder &builder, Location loc, Type type) {
-  return constantOf(builder, loc, type, 0.0);
-}
 
 Value Dual::number(double value) const {
   return constantOf(builder, op->getLoc(), y().getType(), value);
@@ -146,14 +137,14 @@ Value remainder(const Dual &d) {
 
 /// Of equal operands the first one's; NaN loses as in the operation on numbers.
 Value larger(const Dual &d) {
-  Value first = d.logical("arith.ori", d.compare("oge", d.x(0), d.x(1)),
-                          d.compare("uno", d.x(1), d.x(1)));
+  Value first =
+      d.logical("arith.ori", d.compare("oge", d.x(0), d.x(1)), d.compare("uno", d.x(1), d.x(1)));
   return d.select(first, d.t(0), d.t(1));
 }
 
 Value smaller(const Dual &d) {
-  Value first = d.logical("arith.ori", d.compare("ole", d.x(0), d.x(1)),
-                          d.compare("uno", d.x(1), d.x(1)));
+  Value first =
+      d.logical("arith.ori", d.compare("ole", d.x(0), d.x(1)), d.compare("uno", d.x(1), d.x(1)));
   return d.select(first, d.t(0), d.t(1));
 }
 
@@ -169,8 +160,8 @@ Value absolute(const Dual &d) {
 
 Value copySign(const Dual &d) {
   Value one = d.number(1);
-  Value sign = d.multiply(d.call("math.copysign", {one, d.x(0)}),
-                          d.call("math.copysign", {one, d.x(1)}));
+  Value sign =
+      d.multiply(d.call("math.copysign", {one, d.x(0)}), d.call("math.copysign", {one, d.x(1)}));
   return d.multiply(d.t(0), sign);
 }
 
@@ -238,13 +229,12 @@ Value reciprocalCubeRoot(const Dual &d) {
 Value power(const Dual &d) {
   Value base, exponent, zero = d.number(0);
   if (Value t = d.t(0)) {
-    Value slope = d.multiply(
-        d.x(1), d.again({d.x(0), d.subtract(d.x(1), d.number(1))}));
+    Value slope = d.multiply(d.x(1), d.again({d.x(0), d.subtract(d.x(1), d.number(1))}));
     base = d.select(d.compare("oeq", d.x(1), zero), Value(), d.multiply(t, slope));
   }
   if (Value t = d.t(1)) {
-    Value stays = d.logical("arith.andi", d.compare("oeq", d.x(0), zero),
-                            d.compare("oge", d.x(1), zero));
+    Value stays =
+        d.logical("arith.andi", d.compare("oeq", d.x(0), zero), d.compare("oge", d.x(1), zero));
     Value slope = d.multiply(d.y(), d.call("math.log", {d.x(0)}));
     exponent = d.select(stays, Value(), d.multiply(t, slope));
   }
@@ -265,8 +255,8 @@ Value integerPower(const Dual &d) {
   };
   Value less = d.call("arith.subi", {d.x(1), constant(1)});
   Value factor = arith::SIToFPOp::create(d.builder, loc, d.y().getType(), d.x(1));
-  Value isZero = arith::CmpIOp::create(d.builder, loc, arith::CmpIPredicate::eq, d.x(1),
-                                       constant(0));
+  Value isZero =
+      arith::CmpIOp::create(d.builder, loc, arith::CmpIPredicate::eq, d.x(1), constant(0));
   return d.select(isZero, Value(), d.multiply(d.t(), d.multiply(factor, d.again({d.x(0), less}))));
 }
 

@@ -70,7 +70,4 @@ const Row *findDeviceRow(llvm::StringRef symbol);
 /// The row of assembly that the front end writes itself; null for an author's.
 const Row *findAssemblyRow(llvm::StringRef assembly);
 
-/// Zero of a type of floats.
-mlir::Value zeroOf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type);
-
 } // namespace nereid::differentiate

@@ -56,9 +56,10 @@ struct FrontendOptions {
 };
 
 /// Builds the module of `kernel` for these parameters (one entry per parameter of the function, in
-/// order, then one per tangent of its derivative). The module holds the kernel, `func.func @name` with the attribute `tile.kernel` and one
-/// argument per run-time parameter, and a private function per specialisation of every function it
-/// calls. Failure means that `diagnostics` holds at least one error.
+/// order, then one per tangent of its derivative). The module holds the kernel, `func.func @name`
+/// with the attribute `tile.kernel` and one argument per run-time parameter, and a private function
+/// per specialisation of every function it calls. Failure means that `diagnostics` holds at least
+/// one error.
 llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 buildTileModule(mlir::MLIRContext &context, const Function &kernel,
                 llvm::ArrayRef<ParamSpec> params, const FrontendOptions &options, Host &host,

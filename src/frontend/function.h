@@ -33,8 +33,8 @@ struct FunctionParam {
 };
 
 /// That a kernel computes tangents beside its results, or gradients in place of them
-/// (differentiate/Differentiate.h). Tangents and gradients are further parameters, after those of the
-/// function.
+/// (differentiate/Differentiate.h). Tangents and gradients are further parameters, after those of
+/// the function.
 struct Derivative {
   struct Item {
     unsigned parameter;  ///< whose tangent it is

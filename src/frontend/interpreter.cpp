@@ -104,8 +104,8 @@ static std::string describeSpec(const ParamSpec &spec) {
   return "`" + spec.type.str() + "`";
 }
 
-/// Marks the arguments from `tangent` on as tangents of those from `primal` on. None as a tangent, or as
-/// an item of one: there is none.
+/// Marks the arguments from `tangent` on as tangents of those from `primal` on. None as a tangent,
+/// or as an item of one: there is none.
 static LogicalResult linkTangent(Semantic &s, mlir::func::FuncOp kernel,
                                  const Derivative::Item &item, llvm::StringRef name,
                                  llvm::StringRef tangentName, const ParamSpec &spec,

@@ -17,7 +17,8 @@ def random(*shape, dtype=torch.float64, low=None, high=None):
 
 
 def _direction(value):
-    return random(*value.shape).to(value.dtype) if isinstance(value, torch.Tensor) else float(random(1)[0])
+    # A number is passed as fp32: one of few bits can be moved without rounding.
+    return random(*value.shape).to(value.dtype) if isinstance(value, torch.Tensor) else round(16 * float(random(1)[0]) + 0.5) / 16
 
 
 def _moved(value, direction, step):
@@ -28,8 +29,8 @@ def _copied(arguments):
     return {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in arguments.items()}
 
 
-def tangents(kernel, grid, arguments, wrt, out, directions, **options):
-    """The outputs of the derivative, and their tangents, by name; tangents that are not read begin as NaN."""
+def tangents(kernel, grid, arguments, wrt, out, directions, begin=float("nan"), **options):
+    """The outputs of the derivative, and their tangents, by name; tangents that are not read begin as NaN, or as `begin`."""
     arguments = _copied(arguments)
     given = {}
     for name in dict.fromkeys((*wrt, *out)):
@@ -37,7 +38,7 @@ def tangents(kernel, grid, arguments, wrt, out, directions, **options):
             direction = directions[name]
             given[f"d{name}"] = direction.clone() if isinstance(direction, torch.Tensor) else direction
         else:
-            given[f"d{name}"] = torch.full_like(arguments[name], float("nan"))
+            given[f"d{name}"] = torch.full_like(arguments[name], begin)
     nereid.jvp(kernel, wrt=wrt, out=out)[grid](**arguments, **given, **options)
     return {name: arguments[name] for name in out}, {name: given[f"d{name}"] for name in out}
 

@@ -210,7 +210,7 @@ def test_attention(target, causal, wrt, dtype, rtol):
         return scores.softmax(2) @ v
 
     against(attention, (3, heads), dict(**tensors, Out=torch.zeros(heads, length, D), M=torch.zeros(heads, length), stride_h=length * D, stride_n=D, scale=0.25,
-                                        heads=heads, length=length), wrt, "Out", reference, rtol, dtype, BM=16, BN=16, D=D, CAUSAL=causal)
+                                        heads=heads, length=length), wrt, "Out", reference, max(rtol, 1e-6), dtype, BM=16, BN=16, D=D, CAUSAL=causal)
 
 
 @nereid.jit

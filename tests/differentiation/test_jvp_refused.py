@@ -39,8 +39,7 @@ def refused(kernel, arguments, message, line, **roles):
         launch(kernel, arguments, **roles)
     text = str(caught.value)
     assert message in text, text
-    shown = text[:text.index(message)]
-    assert line in [each for each in shown.splitlines() if each.strip() and not each.strip().startswith("^")][-1], text
+    assert line in text[text.index(message):].splitlines()[1], text
 
 
 def test_bits_of_floats():
@@ -182,5 +181,5 @@ def test_types_of_tangents():
 
 
 def test_a_derivative_of_a_derivative_is_refused():
-    with pytest.raises(TypeError, match="forward derivatives of derivatives"):
+    with pytest.raises(TypeError, match="derivatives of derivatives are not supported"):
         nereid.jvp(nereid.jvp(scaled, "x", "y"), "x", "y")

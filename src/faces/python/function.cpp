@@ -44,7 +44,11 @@ static bool readTangents(PyObject *owner, nrd_function *function) {
                           &item.roles))
       return false;
   }
-  nrd_error *error = nrd_function_set_tangents(function, items.data(), items.size());
+  Ref reverse = attribute(owner, "_is_reverse");
+  PyErr_Clear();
+  bool isReverse = reverse && PyObject_IsTrue(reverse.get()) == 1;
+  nrd_error *error = (isReverse ? nrd_function_set_gradients
+                                : nrd_function_set_tangents)(function, items.data(), items.size());
   if (error)
     raise(error);
   return !error;

@@ -132,8 +132,8 @@ SourceSpan spanAt(const explain::SourcePlace &place, const SourceFilePtr &file) 
   return SourceSpan(*file, {begin, std::min(begin + 1, line.end)});
 }
 
-/// An error at the first of the places, which `report` reports; the others are those of calls that led
-/// there.
+/// An error at the first of the places, which `report` reports; the others are those of calls that
+/// led there.
 ErrorPtr
 errorAt(llvm::ArrayRef<explain::SourcePlace> places, const CompileRequest &request,
         llvm::function_ref<Diagnostic &(DiagnosticEngine &diagnostics, SourceSpan span)> report) {
@@ -175,8 +175,14 @@ ErrorPtr differentiateKernel(mlir::ModuleOp module, const CompileRequest &reques
   if (llvm::failed(passes.run(module)))
     return internalError("a pass over tile IR failed: " + complaints.text);
   std::optional<differentiate::Refusal> refusal = differentiate::differentiate(kernelOf(module));
-  if (refusal)
-    return errorAt(targets::placesOf(refusal->where), request, refusal->report);
+  if (refusal) {
+    // In the author's own text, not in that of a library function.
+    std::vector<explain::SourcePlace> places = targets::placesOf(refusal->where);
+    llvm::erase_if(places, [](const explain::SourcePlace &place) {
+      return llvm::StringRef(place.file).starts_with("<prelude>");
+    });
+    return errorAt(places, request, refusal->report);
+  }
   if (llvm::failed(mlir::verify(module)))
     return internalError("the derivative of a kernel is not valid: " + complaints.text);
   return nullptr;

@@ -31,7 +31,8 @@ TEST(Rules, EveryOperationHasARow) {
     if (!llvm::is_contained({"tile", "arith", "math", "scf", "ub"}, op.getDialectNamespace()))
       continue;
     ++count;
-    EXPECT_TRUE(findRow(op.getStringRef())) << op.getStringRef().str() << " has no row in Rules.def";
+    EXPECT_TRUE(findRow(op.getStringRef()))
+        << op.getStringRef().str() << " has no row in Rules.def";
   }
   EXPECT_GT(count, 150u);
 }

@@ -1,0 +1,24 @@
+// Accesses to memory, whatever operation makes them.
+#pragma once
+
+#include "ir/tile/Dialect.h"
+
+#include <optional>
+
+namespace nereid::differentiate {
+
+struct Access {
+  mlir::Value address; ///< a pointer, a block of pointers, or a descriptor
+  mlir::Value stored;  ///< null for a load
+  mlir::Value loaded;  ///< null for what gives nothing, or nothing that is used
+  bool isAtomic = false;
+  tile::AtomicKind kind = tile::AtomicKind::Xchg; ///< of an atomic
+};
+
+/// Nothing for operations that access no memory through pointers.
+std::optional<Access> accessOf(mlir::Operation *op);
+
+/// The elements that a pointer, a block of pointers or a descriptor leads to.
+mlir::Type pointeeOf(mlir::Type address);
+
+} // namespace nereid::differentiate

@@ -1,0 +1,102 @@
+"""Random programs of smooth operations: forward mode against central differences, reverse mode against forward mode.
+
+NEREID_DIFFERENTIATION_PROGRAMS=N runs N of each kind, NEREID_DIFFERENTIATION_SEED=S others. A failure names its seed and shows its text.
+"""
+
+import os
+import random
+
+import grad_check
+import harness
+import jvp_check
+import pytest
+import torch
+
+PROGRAMS = int(os.environ.get("NEREID_DIFFERENTIATION_PROGRAMS", "12"))
+SEED = int(os.environ.get("NEREID_DIFFERENTIATION_SEED", "0"))
+M, N = 8, 16
+
+# Functions that are smooth and bounded where blocks are kept: around [-3, 3].
+UNARY = ["tl.sin({0})", "tl.cos({0})", "libdevice.tanh({0})", "tl.exp(-{0} * {0})", "tl.sigmoid({0})", "tl.sqrt(1.0 + {0} * {0})", "tl.rsqrt(1.5 + {0} * {0})",
+         "tl.log(1.25 + {0} * {0})", "tl.erf({0})", "libdevice.atan({0})", "-{0}", "0.5 * {0}", "1.0 / (2.0 + {0} * {0})", "tl.exp2(tl.sin({0}))", "libdevice.asinh({0})"]
+BINARY = ["0.5 * ({0} + {1})", "0.5 * ({0} - {1})", "libdevice.tanh({0} * {1})", "{0} / (2.0 + {1} * {1})", "tl.fma(0.3 * {0}, {1}, 0.1)", "tl.maximum({0}, {1})",
+          "tl.minimum({0}, {1})", "tl.where({0} > {1}, {0}, tl.sin({1}))", "libdevice.atan2({0}, 2.0 + {1} * {1})"]
+SHAPED = ["0.25 * tl.sum({0}, axis=1)[:, None] + 0.0 * {0}", "0.25 * tl.sum({0}, axis=0)[None, :] + 0.0 * {0}", "tl.max({0}, axis=1)[:, None] + 0.0 * {0}",
+          "tl.min({0}, axis=0)[None, :] + 0.0 * {0}", "0.25 * tl.cumsum({0}, axis=1)", "0.25 * tl.cumsum({0}, axis=0, reverse=True)",
+          "tl.reshape(tl.trans({0}), (M, N))", "tl.trans(tl.reshape({0}, (N, M)))", "tl.softmax({0}, dim=1)", "0.1 * tl.dot({0}, 0.2 * tl.dot(tl.trans({0}), {0}))",
+          "tl.reshape(tl.join(tl.split(tl.reshape({0}, (M, N // 2, 2)))[1], tl.split(tl.reshape({0}, (M, N // 2, 2)))[0]), (M, N))"]
+FORWARD_ONLY = ["tl.associative_scan((0.5 * tl.sigmoid({0}), {0}), 1, linear)[1]", "tl.reduce(1.0 + 0.1 * tl.sin({0}), 1, times)[:, None] + 0.0 * {0}",
+                "tl.gather({0}, (tl.arange(0, M)[:, None] * 5 + tl.arange(0, N)[None, :] * 3) % N, axis=1)"]
+HEADER = """from nereid.language.extra import libdevice
+
+
+@triton.jit
+def linear(a, x, b, y):
+    return b * a, b * x + y
+
+
+@triton.jit
+def times(a, b):
+    return a * b
+
+
+@triton.jit
+def kernel(x_ptr, w_ptr, y_ptr, z_ptr, flag, M: tl.constexpr, N: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    v0 = tl.load(x_ptr + at)
+    v1 = tl.load(w_ptr + at)
+    v2 = v0 * 0.0 + tl.load(w_ptr + tl.arange(0, N))[None, :]
+"""
+
+
+def program(seed, with_loops):
+    """The text of a kernel: a few values, some in branches and loops, of which the last ones are stored."""
+    rng = random.Random(seed)
+    lines, values = [], ["v0", "v1", "v2"]
+
+    def expression():
+        shaped = SHAPED + (FORWARD_ONLY if with_loops else [])
+        kind = rng.random()
+        template = rng.choice(UNARY if kind < 0.4 else BINARY if kind < 0.75 else shaped)
+        return template.format(*(rng.choice(values) for _ in range(4)))
+
+    for _ in range(rng.randint(4, 9)):
+        name = f"v{len(values)}"
+        kind = rng.random()
+        if kind < 0.2:
+            lines += [f"    if flag > {rng.randint(0, 2)}:", f"        {name} = {expression()}", "    else:", f"        {name} = {expression()}"]
+        elif kind < 0.35 and with_loops:
+            body = rng.choice(UNARY).format(name)
+            lines += [f"    {name} = {rng.choice(values)}", f"    for k in range(flag + {rng.randint(0, 2)}):",
+                      f"        {name} = 0.5 * ({body}) + 0.3 * {rng.choice(values)}"]
+        elif kind < 0.45 and with_loops:
+            lines += [f"    {name} = {rng.choice(values)}", f"    n{name} = flag", f"    while n{name} > 0:",
+                      f"        {name} = libdevice.tanh({name}) + 0.1 * {rng.choice(values)}", f"        n{name} -= 1"]
+        else:
+            lines.append(f"    {name} = {expression()}")
+        values.append(name)
+    lines += [f"    tl.store(y_ptr + at, {values[-1]})", f"    tl.store(z_ptr + at, {values[-1]} * {rng.choice(values)} + {values[-2]})"]
+    return HEADER + "\n".join(lines) + "\n"
+
+
+def arguments(seed):
+    return dict(x_ptr=jvp_check.random(M, N), w_ptr=jvp_check.random(M, N), y_ptr=torch.zeros(M, N, dtype=torch.float64),
+                z_ptr=torch.zeros(M, N, dtype=torch.float64), flag=seed % 3 + 2)
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + PROGRAMS))
+def test_forward_mode(seed):
+    text = program(seed, with_loops=True)
+    try:
+        jvp_check.check(harness.make(text), (1, ), arguments(seed), ("x_ptr", "w_ptr"), ("y_ptr", "z_ptr"), rtol=1e-4, atol=1e-5, single=5e-3, M=M, N=N)
+    except Exception as error:
+        raise AssertionError(f"program {seed}:\n{text}") from error
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + PROGRAMS))
+def test_reverse_mode(seed):
+    text = program(seed, with_loops=False)
+    try:
+        grad_check.check(harness.make(text), (1, ), arguments(seed), ("x_ptr", "w_ptr"), ("y_ptr", "z_ptr"), M=M, N=N)
+    except Exception as error:
+        raise AssertionError(f"program {seed}:\n{text}") from error
