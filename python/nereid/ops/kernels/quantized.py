@@ -13,11 +13,12 @@ from .products import grouped, hinted, loaded, store_tile
 
 @nereid.jit
 def scaled_product(out, a, b, a_scale, b_scale, bias, parts, ends, m_size, n_size, k_size, groups, tiles_of_part, out_strides, a_strides, b_strides, a_scale_strides, b_scale_strides, bias_strides,
-                   ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, BLOCKS: tl.constexpr, A_ROWS: tl.constexpr, B_ROWS: tl.constexpr, A_UNIT: tl.constexpr,
+                   ACC: tl.constexpr, OPERAND: tl.constexpr, PRECISION: tl.constexpr, RUN: tl.constexpr, BLOCKS: tl.constexpr, A_ROWS: tl.constexpr, B_ROWS: tl.constexpr, A_UNIT: tl.constexpr,
                    B_UNIT: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr, EVEN: tl.constexpr, IN_ORDER: tl.constexpr, GROUPS: tl.constexpr, GROUP: tl.constexpr, BM: tl.constexpr,
                    BN: tl.constexpr, BK: tl.constexpr, WIDE: tl.constexpr):
     """out[m, n] = sum over k of a[m, k] * a_scale * b[n, k] * b_scale + bias[n]. Grid: (tiles of the result, parts of k).
 
+    RUN               after so many steps of k their sum, which the matrix unit makes with fewer bits than fp32 has, is added to one of fp32; None: never
     BLOCKS            scales have strides along k: one for each row of `a` and 128 of k, one for each 128 rows of `b` and 128 of k. The product of a tile with BK of
                       128 is scaled and added to a second accumulator (DeepSeek-V3, arXiv 2412.19437, section 3.3.2)
     A_ROWS, B_ROWS    else: whether there is a scale for each row of `a` and of `b`, or one for all
@@ -92,13 +93,25 @@ def scaled_product(out, a, b, a_scale, b_scale, bias, parts, ends, m_size, n_siz
             b_place += BK * b_k
         value = total
     else:
-        for position in range(first, last):
-            left = k_known - position * BK
-            x = loaded(a_place, row_mask[:, None], k_of_a < left, EVEN & 1 == 0, EVEN & 4 == 0)
-            y = loaded(b_place, k_of_b < left, b_mask, EVEN & 4 == 0, EVEN & 2 == 0)
-            total = times(x, y, total, B_TRANSPOSED, OPERAND, ACC, PRECISION)
-            a_place += BK * a_k
-            b_place += BK * b_k
+        if RUN is None:
+            for position in range(first, last):
+                left = k_known - position * BK
+                x = loaded(a_place, row_mask[:, None], k_of_a < left, EVEN & 1 == 0, EVEN & 4 == 0)
+                y = loaded(b_place, k_of_b < left, b_mask, EVEN & 4 == 0, EVEN & 2 == 0)
+                total = times(x, y, total, B_TRANSPOSED, OPERAND, ACC, PRECISION)
+                a_place += BK * a_k
+                b_place += BK * b_k
+        else:
+            for start in range(first, last, RUN):
+                found = tl.zeros((BM, BN), ACC)
+                for position in range(start, tl.minimum(start + RUN, last)):
+                    left = k_known - position * BK
+                    x = loaded(a_place, row_mask[:, None], k_of_a < left, EVEN & 1 == 0, EVEN & 4 == 0)
+                    y = loaded(b_place, k_of_b < left, b_mask, EVEN & 4 == 0, EVEN & 2 == 0)
+                    found = times(x, y, found, B_TRANSPOSED, OPERAND, ACC, PRECISION)
+                    a_place += BK * a_k
+                    b_place += BK * b_k
+                total += found
         value = total.to(tl.float32)
         if A_ROWS:
             value = value * tl.load(a_scales, mask=row_mask, other=0)[:, None]
