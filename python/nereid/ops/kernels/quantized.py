@@ -63,18 +63,17 @@ def scaled_product(out, a, b, a_scale, b_scale, bias, parts, ends, m_size, n_siz
     total = tl.zeros((BM, BN), tl.float32 if BLOCKS else ACC)
     a_scales = a_scale + (row + i).to(tl.int64) * a_scale_strides[0]
     if BLOCKS:
-        SINGLE: tl.constexpr = 128 % BN == 0
-        if SINGLE:
-            b_scales = b_scale + (column // 128).to(tl.int64) * b_scale_strides[1]
-            b_ok = column < n_size
-        else:
-            b_scales = b_scale + ((column + j) // 128).to(tl.int64) * b_scale_strides[1]
-            b_ok = column_mask
+        tl.static_assert(128 % BN == 0, "a tile has columns of one block")
+        b_scales = b_scale + (column // 128).to(tl.int64) * b_scale_strides[1]
+        b_ok = column < n_size
         a_scales += first.to(tl.int64) * a_scale_strides[1]
         b_scales += first.to(tl.int64) * b_scale_strides[2]
         # Scales are read one step ahead, so that their latency is behind the product.
         a_next = tl.load(a_scales, mask=row_mask & (first < last), other=0)
         b_next = tl.load(b_scales, mask=b_ok & (first < last), other=0)
+        # A product is scaled and added while the next one runs.
+        before = tl.zeros((BM, BN), ACC)
+        before_factor = tl.zeros((BM, ), tl.float32)
         for position in range(first, last):
             left = k_known - position * BK
             x = loaded(a_place, row_mask[:, None], k_of_a < left, EVEN & 1 == 0, EVEN & 4 == 0)
@@ -84,14 +83,13 @@ def scaled_product(out, a, b, a_scale, b_scale, bias, parts, ends, m_size, n_siz
             b_scales += b_scale_strides[2]
             a_next = tl.load(a_scales, mask=row_mask & (position + 1 < last), other=0)
             b_next = tl.load(b_scales, mask=b_ok & (position + 1 < last), other=0)
-            found = times(x, y, None, B_TRANSPOSED, OPERAND, ACC, PRECISION).to(tl.float32)
-            if SINGLE:
-                total += found * (a_factor * b_factor)[:, None]
-            else:
-                total += found * a_factor[:, None] * b_factor[None, :]
+            found = times(x, y, None, B_TRANSPOSED, OPERAND, ACC, PRECISION)
+            total += before.to(tl.float32) * before_factor[:, None]
+            before = found
+            before_factor = a_factor * b_factor
             a_place += BK * a_k
             b_place += BK * b_k
-        value = total
+        value = total + before.to(tl.float32) * before_factor[:, None]
     else:
         if RUN is None:
             for position in range(first, last):
