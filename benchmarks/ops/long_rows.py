@@ -1,9 +1,9 @@
 """Time on the GPU of sorting and choosing in long rows: ours against ATen's, and for `sort` both of our ways against each other.
 
-    python benchmarks/ops/long_rows.py [--only sort,topk,rank] [--seconds 0.05]
+    python benchmarks/ops/long_rows.py [--only sort,topk,rank,tiles] [--seconds 0.05]
 
 Values are compared with a stable sort by ATen in fp64 (int64) first, and places must lead to them. Microseconds, medians of graphs in turns with a cold L2 cache; speed is ATen's time over ours.
-The column "digits/merged" of sorts says where sorting by digits begins to pay (`_sorted.RADIX_FROM`).
+"tiles" compares sizes of what is put in the order of a digit at once (`_sorted.DIGIT_TILE`). The column "digits/merged" of sorts says where sorting by digits begins to pay (`_sorted.RADIX_FROM`).
 """
 
 import argparse
@@ -52,6 +52,20 @@ def by_way(call, least):
         _sorted.RADIX_FROM = before
 
 
+def tiles(bench, x, seconds):
+    """Prints how long sorting by digits takes, by tile."""
+    default, graphs = _sorted.DIGIT_TILE, {}
+    wanted = wide(x).sort(1)[0]
+    for tile in ((12, 8), (12, 16), (11, 4), (11, 2), (10, 2), (10, 1), (9, 1)):
+        _sorted.DIGIT_TILE = tile
+        graphs[tile] = by_way(lambda: x.sort(1), 0)
+        with nereid.ops.use(routing=False, router=False):
+            assert judged(x.sort(1), x, wanted) == "ok" or x.shape[1] <= _sorted._radix_from(x), tile
+    _sorted.DIGIT_TILE = default
+    times = bench.medians(list(graphs.values()), seconds * len(graphs))
+    print(f"{str(x.dtype)[6:]} {tuple(x.shape)}", *[f"{tile}: {1000 * time:.1f}" for tile, time in zip(graphs, times)], flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="topk,rank,sort")
@@ -82,6 +96,8 @@ def main():
             merged, digits = by_way(lambda: x.sort(1), _sorted.NARROW), by_way(lambda: x.sort(1), 0)
             (first, second), ratio, _ = bench.pairs([merged, digits], options.seconds)
             print(f"  merged {first * 1000:10.1f}  digits {second * 1000:10.1f}  digits/merged {1 / ratio:.2f}", flush=True)
+        for shape in ((64, 131072), (1, 1 << 24)) if "tiles" in only else ():
+            tiles(bench, rows(shape), options.seconds)
         torch.cuda.empty_cache()
 
 

@@ -11,8 +11,8 @@ from .kernels import sorting as kernels
 COUNTED = 64
 #: Longer rows are sorted by their digits on GPUs: of 64-bit elements, of others.
 RADIX_FROM = 2048, 32768
-#: Elements that are put in the order of a digit at once.
-_LOG = 12
+#: Elements that are put in the order of a digit at once, as a logarithm, and warps that do it.
+DIGIT_TILE = 12, 8
 #: The most elements of a block from which some are chosen, and the least.
 CHOSEN_FROM, _FEW = 16384, 2048
 
@@ -144,8 +144,9 @@ def _sort_by_digits(rows, descending, first, count):
     x, values, length, device = rows.x, rows.values, rows.length, rows.x.device
     if x.dtype == torch.bool:
         x, values = x.view(torch.uint8), None if values is None else values.view(torch.uint8)
-    programs = min(cdiv(length, 1 << _LOG), max(1, programs_wanted(device) // rows.count))
-    chunk = cdiv(cdiv(length, programs), 1 << _LOG) << _LOG
+    log, warps = DIGIT_TILE
+    programs = min(cdiv(length, 1 << log), max(1, programs_wanted(device) * 8 // (warps * rows.count)))
+    chunk = cdiv(cdiv(length, programs), 4096) * 4096
     programs = cdiv(length, chunk)
     counts = torch.empty(rows.count * programs * 256, dtype=torch.int32, device=device)
     totals = torch.empty(rows.count * 256, dtype=torch.int32, device=device)
@@ -158,15 +159,15 @@ def _sort_by_digits(rows, descending, first, count):
         last = turn == passes - 1
         to, new_order = (values, rows.indices) if last else spare[turn % 2]
         its = common | {"x": source, "x_strides": strides, "x_stride": stride, "shift": 8 * turn, "flip": 128 if last and x.dtype != torch.uint8 else 0}
-        launch(radix.digit_counts, rows.count * programs, device, its | {"counts": counts}, {"DESCENDING": descending, "UNIT": stride == 1, "BLOCK": 1 << _LOG},
+        launch(radix.digit_counts, rows.count * programs, device, its | {"counts": counts}, {"DESCENDING": descending, "UNIT": stride == 1, "BLOCK": 4096},
                {"shift": "i32", "flip": "i32"}, num_warps=8)
-        launch(radix.digit_starts, rows.count * 16, device, {"counts": counts, "totals": totals, "programs": programs}, {"BLOCK": 64}, num_warps=4)
+        launch(radix.digit_starts, rows.count * 16, device, {"counts": counts, "totals": totals, "programs": programs}, {"BLOCK": 64 if programs <= 64 else 256}, num_warps=4)
         steps = (rows.value_stride, rows.index_stride) if last else (1, 1)
         launch(radix.move_by_digit, rows.count * programs, device, its | {
             "to": to, "new_order": new_order, "order": order, "starts": counts, "totals": totals, "to_strides": rows.value_strides if last else dense,
             "new_strides": rows.index_strides if last else dense, "to_stride": steps[0], "new_stride": steps[1], "first": first if last else 0,
             "count": count if last else length
-        }, {"DESCENDING": descending, "UNIT": units([stride, *steps]), "LOG": _LOG, "BLOCK": 1 << _LOG}, {"shift": "i32", "flip": "i32"}, num_warps=8)
+        }, {"DESCENDING": descending, "UNIT": units([stride, *steps]), "LOG": log, "BLOCK": 1 << log}, {"shift": "i32", "flip": "i32"}, num_warps=warps)
         source, order, strides, stride = to, new_order, dense, 1
 
 

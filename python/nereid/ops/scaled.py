@@ -14,6 +14,8 @@ from .kernels.quantized import scaled_product
 
 #: The side of blocks that have one scale.
 BLOCK = 128
+#: How many products of 8-bit floats a matrix unit of a GPU adds up before its sum, which has fewer bits than fp32, is added in fp32.
+EXACT = 4096
 _SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "groups", "tiles_of_part")}
 
 
@@ -33,6 +35,11 @@ def _scaled_tiles(device, groups, m, n, k, blocks):
         return dataclasses.replace(cut, parts=parts_of(count, steps, 2 * processors) if block_m < 128 else 1)
     cut = products.gpu_tiles(torch.cuda.get_device_properties(device).multi_processor_count, torch.int8, groups, m, n, cdiv(k, 2))
     return dataclasses.replace(cut, k=min(2 * cut.k, BLOCK) if cut.m > 16 else 2 * cut.k)
+
+
+def _run(device, k, block):
+    """`RUN` of `scaled_product` for 8-bit floats without blocks."""
+    return None if device.type == "cpu" or k <= EXACT else EXACT // block
 
 
 def parts_of(count, steps, wanted, least=4):
@@ -76,7 +83,7 @@ def scaled_into(out, a, b, a_scale, b_scale, kinds, bias=None, ends=None):
         "b_scale_strides": _scale_strides(b_scale, 3), "bias_strides": None if bias is None or bias.stride(0) == 1 else (0, 0, bias.stride(0))
     }
     constants = {
-        "ACC": tl.int32 if whole else tl.float32, "OPERAND": operand, "PRECISION": "ieee", "BLOCKS": blocks, "A_ROWS": a_rows, "B_ROWS": b_rows, "A_UNIT": a.stride(1) == 1,
+        "ACC": tl.int32 if whole else tl.float32, "OPERAND": operand, "PRECISION": "ieee", "RUN": None if whole or blocks else _run(a.device, k, cut.k), "BLOCKS": blocks, "A_ROWS": a_rows, "B_ROWS": b_rows, "A_UNIT": a.stride(1) == 1,
         "B_UNIT": b.stride(2) == 1, "ALIGNED": aligned, "MULTIPLE": 16, "EVEN": (ends is None and m % cut.m == 0) | (n % cut.n == 0) << 1 | (k % cut.k == 0) << 2, "IN_ORDER": cpu,
         "GROUPS": power_above(groups), "GROUP": cut.group, "BM": cut.m, "BN": cut.n, "BK": cut.k, "WIDE": reach > NARROW
     }

@@ -704,6 +704,36 @@ scf::ForOp LoopPipeliner::rewrite() {
   return fresh;
 }
 
+/// Waits at the end of an iteration for products in flight whose earlier result is read after they
+/// were issued: both are alive, and the registers of the new one would be copied to those of the
+/// earlier one while the product runs. Takes them off `flying`. What the iteration does in between
+/// overlaps with them.
+void landWithinIteration(scf::ForOp loop, llvm::SmallVectorImpl<unsigned> &flying) {
+  Block *body = loop.getBody();
+  Operation *yield = body->getTerminator();
+  llvm::SmallVector<unsigned> landing;
+  llvm::erase_if(flying, [&](unsigned number) {
+    Operation *product = yield->getOperand(number).getDefiningOp();
+    bool both = llvm::any_of(loop.getRegionIterArg(number).getUsers(), [&](Operation *user) {
+      Operation *here = body->findAncestorOpInBlock(*user);
+      return here != yield && product->isBeforeInBlock(here);
+    });
+    if (both)
+      landing.push_back(number);
+    return both;
+  });
+  if (landing.empty())
+    return;
+  llvm::SmallVector<Value> values;
+  for (unsigned number : landing)
+    values.push_back(yield->getOperand(number));
+  OpBuilder builder(yield);
+  auto wait =
+      ngpu::WgmmaWaitOp::create(builder, yield->getLoc(), TypeRange(ValueRange(values)), 0, values);
+  for (auto [number, result] : llvm::zip(landing, wait.getResults()))
+    yield->setOperand(number, result);
+}
+
 /// Lets the products of a loop's accumulators run on over the end of the iteration. `copying`: the
 /// ops that copy ahead; `behind`: the product that is issued behind them, if there is one.
 void keepInFlight(scf::ForOp loop, llvm::ArrayRef<Operation *> copying, ngpu::WgmmaOp behind) {
@@ -723,6 +753,9 @@ void keepInFlight(scf::ForOp loop, llvm::ArrayRef<Operation *> copying, ngpu::Wg
       op->moveBefore(loop.getBody()->getTerminator());
   }
 
+  landWithinIteration(loop, flying);
+  if (flying.empty() && !behind)
+    return;
   // An accumulator that is only handed from product to product may stay in flight over the barrier.
   bool plain = products.size() == 1 && flying.size() == 1 &&
                loop.getRegionIterArg(flying[0]).hasOneUse() &&

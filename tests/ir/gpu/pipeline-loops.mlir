@@ -105,6 +105,32 @@ func.func @rescaled(%a: !ngpu.buffer<64x16xf16, #k>, %p: tensor<16x64x!tile.ptr<
   return %sum : tensor<64x64xf32, #acc>
 }
 
+// The sum of the iteration before is read while the product runs: it is waited for at the end of the iteration, since both sums are alive.
+// CHECK-LABEL: func.func @overlapped
+// CHECK:       scf.for
+// CHECK-NOT:     ngpu.wgmma_wait
+// CHECK:         %[[D:.*]] = ngpu.wgmma {{.*}} async
+// CHECK:         arith.addf
+// CHECK:         %[[DONE:.*]] = ngpu.wgmma_wait 0 for %[[D]]
+// CHECK-NEXT:    scf.yield %[[DONE]]
+// CHECK-NOT:   ngpu.wgmma_wait
+func.func @overlapped(%a: !ngpu.buffer<64x16xf16, #k>, %p: tensor<16x64x!tile.ptr<f16>, #column>, %n: i32) -> tensor<64x64xf32, #acc> attributes {tile.kernel} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32, #acc>
+  %last:2 = scf.for %i = %c0 to %n step %c1 iter_args(%before = %zero, %sum = %zero) -> (tensor<64x64xf32, #acc>, tensor<64x64xf32, #acc>) : i32 {
+    %offset = tile.splat %i : i32 -> tensor<16x64xi32, #column>
+    %lb = tile.addptr %p, %offset : tensor<16x64x!tile.ptr<f16>, #column>, tensor<16x64xi32, #column>
+    %y = tile.load %lb : tensor<16x64x!tile.ptr<f16>, #column> -> tensor<16x64xf16, #column>
+    %by = ngpu.local_alloc %y : tensor<16x64xf16, #column> -> !ngpu.buffer<16x64xf16, #n>
+    %d = ngpu.wgmma %a, %by, %zero : !ngpu.buffer<64x16xf16, #k>, !ngpu.buffer<16x64xf16, #n> -> tensor<64x64xf32, #acc>
+    %e = arith.addf %sum, %before : tensor<64x64xf32, #acc>
+    scf.yield %d, %e : tensor<64x64xf32, #acc>, tensor<64x64xf32, #acc>
+  }
+  %f = arith.addf %last#0, %last#1 : tensor<64x64xf32, #acc>
+  return %f : tensor<64x64xf32, #acc>
+}
+
 // Another product comes first: it is issued while that of the accumulator is in flight, then the copies, one iteration less
 // ahead, since the slot of the iteration before is being read; both products are waited for together.
 // CHECK-LABEL: func.func @twoProducts

@@ -1,5 +1,7 @@
 """Products of 8-bit operands with scales."""
 
+import sys
+
 import pytest
 import torch
 from fused_checks import check, compare, random
@@ -131,3 +133,11 @@ def test_grouped_scaled_mm_errors(target):
         fused.grouped_scaled_mm(a, b, a_scale, b_scale, ends[:1])
     with pytest.raises(TypeError, match="`b` has dtype torch.int8, `a` torch.float8_e4m3fn"):
         fused.grouped_scaled_mm(a, b.to(torch.int8), a_scale, b_scale, ends)
+
+
+def test_sums_of_runs(target, monkeypatch):
+    """Deep products of 8-bit floats: sums of some steps are added in fp32; steps that no run divides."""
+    monkeypatch.setattr(sys.modules["nereid.ops.scaled"], "_run", lambda device, k, block: 3)
+    for k in (64, 1000, 2500):
+        a, b = eights(19, k, E4M3, target), eights(40, k, E4M3, target, seed=1)
+        check_scaled(a, b, scales(19, target=target), scales(40, target=target), random(40, device=target), torch.float32)

@@ -1,5 +1,7 @@
 """Linear layers with weights in 4 and 8 bits."""
 
+import sys
+
 import nereid
 import nereid.language as tl
 import pytest
@@ -89,6 +91,21 @@ def test_linear_int8(group, dtype, target):
         wide, q, scale = (q.double() * spread(scale)).to(target), q.to(target), scale.to(target)
         check(lambda x, bias: fused.linear_int8(x, q, scale, bias, group), lambda x, bias: definition(x, wide, bias),
               [random(m, k, dtype=dtype, device=target), random(n, dtype=dtype, device=target)], units=8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_expanded_first(dtype, target, monkeypatch):
+    """Many tokens: weights are expanded in parts of rows, as on GPUs."""
+    module = sys.modules["nereid.ops.fused.weights"]
+    monkeypatch.setattr(module, "_expands", lambda x: True)
+    monkeypatch.setattr(module, "EXPANDED", 256 * 200 * 2)
+    x, bias = random(70, 200, dtype=dtype, device=target), random(600, dtype=dtype, device=target)
+    for group in (0, 32, 128):
+        packed, scale, zero, _ = weights4(600, 200, group, target)
+        wanted = fused.dequantize_int4(packed, scale, zero, 200, group, dtype).double()
+        compare(fused.linear_int4(x, packed, scale, zero, bias, group), definition(x, wanted, bias.double()), units=4)
+    q, scale = fused.quantize(random(600, 200, device=target), None, 0, torch.int8)
+    compare(fused.linear_int8(x, q, scale), definition(x, (q * scale.float()).to(dtype).double()), units=4)
 
 
 def test_quantize_makes_weights_of_linear_int8(target):

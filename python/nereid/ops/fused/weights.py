@@ -10,6 +10,7 @@ import nereid.language as tl
 
 from .._launch import DTYPES, launch
 from .._strided import NARROW, cdiv, step_up
+from .. import products
 from ..products import fp32_precision
 from ..kernels import weights as kernels
 from ..scaled import cut_parts, finish, parts_of
@@ -18,6 +19,8 @@ from ._declare import operator
 from .linear import linear_x_backward, rows_of, wanted
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+#: Bytes of expanded weights that exist at a time.
+EXPANDED = 2**27
 _SIZES = {name: "i32" for name in ("m_size", "n_size", "k_size", "groups", "blocks_of_part", "group_size")}
 
 
@@ -116,6 +119,22 @@ def _tile(device, m, n, k, group):
     return block_m, block_n, warps, stages, parts_of(count, blocks, 4 * processors if block_m <= 32 else processors)
 
 
+def _expands(x):
+    """Whether weights are expanded to 16 bits before the product with `x` (m, k): each tile of tokens would expand them again, and reading them counts little."""
+    return x.device.type == "cuda" and x.shape[0] >= 512 and x.dtype != torch.float32
+
+
+def _expanded_product(out, x, weight, scale, zero, bias, group, bits):
+    """out = x @ w.T + bias with expanded weights, so many rows of them at a time as fit EXPANDED bytes."""
+    (m, k), n = x.shape, weight.shape[0]
+    rows = max(256, EXPANDED // (k * x.element_size()) // 256 * 256)
+    for first in range(0, n, rows):
+        part = slice(first, min(first + rows, n))
+        w = _expand(weight[part], scale[part], zero[part] if zero is not None else None, group, k, x.dtype, bits)
+        products.multiply(out[:, part], x, w, bias[part] if bias is not None else None, (1, m, w.shape[0], k),
+                          ((0, n, 1), (0, 0, *x.stride()), (0, 0, 1, k), (0, 0, bias.stride(0) if bias is not None else 0)))
+
+
 def _product(x, weight, scale, zero, bias, group, bits):
     shape = _check_linear(x, weight, scale, zero, bias, group, bits)
     out = torch.empty(shape, dtype=x.dtype, device=x.device)
@@ -123,6 +142,9 @@ def _product(x, weight, scale, zero, bias, group, bits):
         return out
     x, weight, scale, zero = _dense(rows_of(x)), _dense(weight), scale.contiguous(), zero.contiguous() if zero is not None else None
     (m, k), n = x.shape, weight.shape[0]
+    if _expands(x):
+        _expanded_product(out.view(m, n), x, weight, scale, zero, bias, group, bits)
+        return out
     block_m, block_n, warps, stages, parts = _tile(x.device, m, n, k, group)
     matrix = out.view(m, n)
     each, parts, workspace = cut_parts(matrix, m, n, cdiv(k, 128), parts)
@@ -216,7 +238,8 @@ def linear_int4(x, weight, scale, zero, bias, group):
     x: (..., k), float16, bfloat16 or float32, any strides. weight, scale, zero: as `quantize_int4` yields them, uint8 (n, 64 * ceil(k / 128)) in the layout of this module, (n, groups) of a float
     dtype of up to 32 bits, uint8 (n, groups) or None for 8. group: of `quantize_int4`. bias: (n,) or None. The result (..., n) is contiguous.
 
-    Numbers minus zeros are multiplied exactly, and scales multiply the fp32 sums of groups: weights are not rounded to 16 bits. The gradient of `x` expands them first, rounded.
+    Numbers minus zeros are multiplied exactly, and scales multiply the fp32 sums of groups: weights are not rounded to 16 bits. On GPUs products of 512 rows of 16-bit numbers and more expand
+    them first, rounded to the dtype of `x`, at most 128 MiB of them at a time; so does the gradient of `x`.
 
     Raises TypeError for other dtypes, ValueError for shapes, devices and groups that do not fit.
     """
