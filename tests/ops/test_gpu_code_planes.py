@@ -11,7 +11,7 @@ from nereid.backends.compiler import GPUTarget
 
 import nereid.ops
 from nereid.ops import _launch
-from nereid.ops.aten import _planes, bags, distances, grids, interpolation, margins, padding, pooling
+from nereid.ops.aten import _planes, bags, ctc, distances, grids, interpolation, margins, padding, pooling
 
 _spec = importlib.util.spec_from_file_location("assemble_ptx", pathlib.Path(__file__).resolve().parents[2] / "scripts" / "assemble_ptx.py")
 assemble_ptx = importlib.util.module_from_spec(_spec)
@@ -28,7 +28,7 @@ def compiled(monkeypatch):
         found.append((kernel.__name__, _launch.compile_kernel(kernel, device, kinds, constants, True, {name: _launch._multiples(arguments[name]) for name in divisible}, **options)))
 
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
-    for module in (_planes, bags, distances, grids, interpolation, margins, padding):
+    for module in (_planes, bags, ctc, distances, grids, interpolation, margins, padding):
         monkeypatch.setattr(module, "launch", launch)
     for module, name in ((bags, "exist"), (distances, "exist"), (pooling, "exist"), (bags, "within"), (margins, "within"), (bags, "clear"), (pooling, "clear")):
         monkeypatch.setattr(module, name, lambda *args: True)  # they would run
@@ -69,6 +69,8 @@ CALLS = {
     "multilabel_margin_gradient": ("multilabel_margin_loss_backward", (torch.zeros(()), scores, place(4, 50), 1, scores)),
     "distances": ("_cdist_forward", (torch.zeros(2, 20, 8), torch.zeros(2, 30, 8), 1.5, None)), "distance_gradient": (
         "_cdist_backward", (torch.zeros(2, 20, 30), torch.zeros(2, 20, 8), torch.zeros(2, 30, 8), 2.0, torch.zeros(2, 20, 30))),
+    "forward": ("_ctc_loss", (torch.zeros(50, 2, 30), place(2, 10), [50, 40], [10, 9])), "backward": (
+        "_ctc_loss_backward", (torch.zeros(2), torch.zeros(50, 2, 30), place(2, 10), [50, 40], [10, 9], torch.zeros(2), torch.zeros(2, 50, 21), 0)),
     "cross": ("linalg_cross", (torch.zeros(20, 3), torch.zeros(20, 3))), "keep_rows": ("embedding_renorm", (torch.zeros(10, 64), place(20), 1.0, 2.0)),
 }
 
