@@ -136,6 +136,103 @@ def convolutions(device, dtype, shape):
     return cases
 
 
+def planes(device, dtype, shape):
+    """Pooling, interpolation, padding, patches and sampling of images, volumes and lines, and their gradients: ResNet's first layers, feature pyramids, UNet, flow, video. The
+    second of FEW stands for small batches."""
+    if shape not in FEW:
+        return {}
+    aten, batch, cases = torch.ops.aten, 32 if shape == FEW[0] else 1, {}
+
+    def made(*size, last=False):
+        x = torch.randn(size, device=device).to(dtype)
+        return x.contiguous(memory_format=torch.channels_last) if last else x
+
+    for layout in ("", " channels-last"):
+        x = made(batch, 64, 112, 112, last=bool(layout))
+        y, places = aten.max_pool2d_with_indices(x, [3, 3], [2, 2], [1, 1])
+        cases |= {
+            f"max_pool 3/2{layout}": lambda x=x: aten.max_pool2d_with_indices(x, [3, 3], [2, 2], [1, 1]),
+            f"max_pool 3/2 backward{layout}": lambda x=x, y=y, places=places: aten.max_pool2d_with_indices_backward(y, x, [3, 3], [2, 2], [1, 1], [1, 1], False, places),
+            f"avg_pool 2{layout}": lambda x=x: aten.avg_pool2d(x, [2, 2]), f"avg_pool 2 backward{layout}": lambda x=x, y=y: aten.avg_pool2d_backward(
+                y, x, [2, 2], [2, 2], [0, 0], False, True, None), f"adaptive_avg_pool 7{layout}": lambda x=x: aten._adaptive_avg_pool2d(x, [7, 7]),
+        }
+    x, small, volume = made(batch, 64, 112, 112), made(batch, 64, 56, 56), made(max(1, batch // 8), 32, 16, 56, 56)
+    line = made(batch, 512, 3000)
+    for mode, args in (("nearest", ()), ("bilinear", (False, )), ("bicubic", (False, ))):
+        call = getattr(aten, f"upsample_{mode}2d")
+        cases[f"upsample {mode} x2"] = lambda call=call, args=args: call(small, [112, 112], *args)
+        call = getattr(aten, f"upsample_{mode}2d_backward")
+        cases[f"upsample {mode} x2 backward"] = lambda call=call, args=args: call(x, [112, 112], small.shape, *args)
+    pooled, inside = aten.max_pool3d_with_indices(volume, [2, 2, 2], [2, 2, 2])
+    places = torch.rand(batch, 112, 112, 2, device=device).to(dtype) * 2 - 1
+    cases |= {
+        "upsample nearest-exact x2": lambda: aten._upsample_nearest_exact2d(small, [112, 112]), "upsample linear x2": lambda: aten.upsample_linear1d(line, [6000], False),
+        "upsample trilinear x2": lambda: aten.upsample_trilinear3d(volume, [32, 112, 112], False),
+        "max_pool3d 2": lambda: aten.max_pool3d_with_indices(volume, [2, 2, 2], [2, 2, 2]), "max_pool3d 2 backward": lambda: aten.max_pool3d_with_indices_backward(
+            pooled, volume, [2, 2, 2], [2, 2, 2], [0, 0, 0], [1, 1, 1], False, inside), "avg_pool3d 2": lambda: aten.avg_pool3d(volume, [2, 2, 2]),
+        "adaptive_avg_pool3d 1": lambda: aten._adaptive_avg_pool3d(volume, [1, 1, 1]), "adaptive_max_pool 7": lambda: aten.adaptive_max_pool2d(x, [7, 7]),
+        "pad reflect": lambda: aten.reflection_pad2d(x, [1, 1, 1, 1]), "pad replicate": lambda: aten.replication_pad2d(x, [1, 1, 1, 1]),
+        "pad reflect line": lambda: aten.reflection_pad1d(line, [200, 200]), "pad reflect backward": lambda padded=F.pad(x, (1, 1, 1, 1)): aten.reflection_pad2d_backward(
+            padded, x, [1, 1, 1, 1]), "pad replicate volume": lambda: aten.replication_pad3d(volume, [1] * 6),
+        "im2col 3": lambda: aten.im2col(small, [3, 3], [1, 1], [1, 1], [1, 1]),
+        "col2im 3": lambda columns=aten.im2col(small, [3, 3], [1, 1], [1, 1], [1, 1]): aten.col2im(columns, [56, 56], [3, 3], [1, 1], [1, 1], [1, 1]),
+        "pixel_shuffle": lambda: aten.pixel_shuffle(x, 2),
+    }
+    for name, mode in (("bilinear", 0), ("nearest", 1), ("bicubic", 2)):
+        cases[f"grid_sampler {name}"] = lambda mode=mode: aten.grid_sampler_2d(x, places, mode, 0, False)
+        cases[f"grid_sampler {name} backward"] = lambda mode=mode: aten.grid_sampler_2d_backward(x, x, places, mode, 0, False, [True, True])
+    if dtype is FULL:
+        big = made(max(1, batch // 4), 3, 1024, 1024)
+        for name in ("bilinear", "bicubic"):
+            cases[f"resize {name}"] = lambda call=getattr(aten, f"_upsample_{name}2d_aa"): call(big, [224, 224], False)
+            cases[f"resize {name} backward"] = lambda call=getattr(aten, f"_upsample_{name}2d_aa_backward"), g=made(big.shape[0], 3, 224, 224): call(
+                g, [224, 224], big.shape, False)
+    return cases
+
+
+def bags(device, dtype, shape):
+    """Embedding bags of recommendation models (a table of a million rows, 64 indices in a bag) and small ones."""
+    if shape not in FEW:
+        return {}
+    aten = torch.ops.aten
+    rows, width, count, length = (1 << 20, 64, 4096, 64) if shape == FEW[0] else (30000, 128, 256, 8)
+    table, weights = torch.randn(rows, width, device=device).to(dtype), torch.randn(count * length, device=device).to(dtype)
+    indices, offsets = torch.randint(0, rows, (count * length, ), device=device), torch.arange(0, count * length, length, device=device)
+    gradient, cases = torch.randn(count, width, device=device).to(dtype), {}
+    for mode, name in enumerate(("sum", "mean", "max")):
+        _, owners, sizes, places = aten._embedding_bag(table, indices, offsets, False, mode)
+        cases[f"bag {name}"] = lambda mode=mode: aten._embedding_bag(table, indices, offsets, False, mode)
+        cases[f"bag {name} backward"] = lambda mode=mode, owners=owners, sizes=sizes, places=places: aten._embedding_bag_backward(
+            gradient, indices, offsets, owners, sizes, places, rows, False, mode, False, None)
+    owners = torch.arange(count, device=device).repeat_interleave(length)
+    return cases | {"bag weighted": lambda: aten._embedding_bag(table, indices, offsets, False, 0, False, weights),
+                    "bag weights backward": lambda: aten._embedding_bag_per_sample_weights_backward(gradient, table, indices, offsets, owners, 0)}
+
+
+def distances(device, dtype, shape):
+    """Distances between rows, cross products, limits of norms and margin losses."""
+    if shape not in FEW:
+        return {}
+    aten, count = torch.ops.aten, 1024 if shape == FEW[0] else 128
+    x, vectors = torch.randn(count * 4, 1000, device=device).to(dtype), torch.randn(count * 256, 3, device=device).to(dtype)
+    cases = {"cross": lambda: aten.linalg_cross(vectors, vectors.flip(0)), "renorm": lambda: aten.renorm(x, 2, 0, 1.0)}
+    if dtype is not FULL:
+        return cases
+    a, b, target = torch.randn(count, 64, device=device), torch.randn(count, 64, device=device), torch.randint(0, 1000, (count * 4, ), device=device)
+    lists = torch.full((count * 4, 1000), -1, device=device)
+    lists[:, :5] = torch.randint(0, 1000, (count * 4, 5), device=device)
+    for p in (1.0, 2.0, 3.0):
+        between, pairs = aten._cdist_forward(a, b, p, 2), aten._pdist_forward(a, p)
+        cases |= {f"cdist {p:.0f}": lambda p=p: aten._cdist_forward(a, b, p, 2), f"pdist {p:.0f}": lambda p=p: aten._pdist_forward(a, p),
+                  f"cdist {p:.0f} backward": lambda p=p, between=between: aten._cdist_backward(between, a, b, p, between),
+                  f"pdist {p:.0f} backward": lambda p=p, pairs=pairs: aten._pdist_backward(pairs, a, p, pairs)}
+    return cases | {
+        "multi_margin": lambda: aten.multi_margin_loss(x, target), "multi_margin backward": lambda g=x.sum(): aten.multi_margin_loss_backward(g, x, target, 1, 1),
+        "multilabel_margin": lambda: aten.multilabel_margin_loss_forward(x, lists, 1),
+        "multilabel_margin backward": lambda g=x.sum(), flags=aten.multilabel_margin_loss_forward(x, lists, 1)[1]: aten.multilabel_margin_loss_backward(g, x, lists, 1, flags)
+    }
+
+
 def every(device, dtype, shape):
     """One functional call of each pointwise operator, reduction and scan, made from its schema."""
     if shape not in FEW:
@@ -191,4 +288,5 @@ def _call(operator, form, device, dtype, shape):
     return call
 
 
-FAMILIES = {"pointwise": pointwise, "reductions": reductions, "scans": scans, "rows": rows, "products": products, "attention": attention, "convolutions": convolutions, "moves": moves, "every": every}
+FAMILIES = {"pointwise": pointwise, "reductions": reductions, "scans": scans, "rows": rows, "products": products, "attention": attention, "convolutions": convolutions, "moves": moves, "planes": planes,
+            "bags": bags, "distances": distances, "every": every}

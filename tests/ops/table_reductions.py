@@ -33,6 +33,7 @@ OPINFOS = {
         "multi_margin_loss": "nn.functional.multi_margin_loss", "multi_margin_loss_backward": "nn.functional.multi_margin_loss",
         "multilabel_margin_loss_forward": "nn.functional.multilabel_margin_loss", "multilabel_margin_loss_backward": "nn.functional.multilabel_margin_loss",
     }, {"absolute": 8, "zeros": False}),
+    **_rows({"_ctc_loss": "nn.functional.ctc_loss", "_ctc_loss_backward": "nn.functional.ctc_loss"}, {"ulps": 64, "absolute": 16, "zeros": False}),
     **_rows({"_cdist_forward": "cdist", "_cdist_backward": "cdist", "_pdist_forward": "nn.functional.pdist", "_pdist_backward": "nn.functional.pdist",
              "linalg_cross": ("linalg.cross", "cross"), "renorm": "renorm", "embedding_renorm": "nn.functional.embedding"}, {"ulps": 16, "absolute": 16, "zeros": False}),
 }

@@ -237,3 +237,28 @@ def test_unscale(dtype, target):
         assert found.item() == (broken is not None)
         torch.testing.assert_close(grads, wanted, rtol=0, atol=0, equal_nan=True)
     assert {row.route for row in nereid.ops.report() if row.overload.startswith("_amp_foreach")} == {"nereid"}
+
+
+@pytest.mark.parametrize("found", [0.0, 1.0])
+@pytest.mark.parametrize("scale,steps", [(65536.0, 0), (65536.0, 1999), (2.0**127, 1999)])
+def test_update_of_the_scale(scale, steps, found, target):
+    def updated():
+        state = torch.full((1, ), scale, device=target), torch.full((1, ), steps, dtype=torch.int32, device=target)
+        result = torch._amp_update_scale_(*state, torch.full((1, ), found, device=target), 2.0, 0.5, 2000)
+        assert result is state[0]
+        return [tensor.item() for tensor in state]
+
+    expected = updated()
+    with nereid.ops.use():
+        assert updated() == expected
+        assert [row.route for row in nereid.ops.report() if row.overload == "_amp_update_scale_"] == ["nereid"]
+
+
+def test_greatest_elements(target):
+    lists = tensors(device=target, shapes=[(33, 70), (5, ), (), (9000, )])
+    lists += [-lists[0].abs() - 1, torch.tensor([1.0, float("nan"), 2.0], device=target), torch.full((3, ), float("-inf"), device=target)]
+    expected = torch._foreach_max(lists)
+    with nereid.ops.use():
+        found = torch._foreach_max(lists)
+        assert [row.route for row in nereid.ops.report() if row.overload == "_foreach_max"] == ["nereid"]
+    assert all(torch.equal(mine.nan_to_num(7), its.nan_to_num(7)) and mine.isnan() == its.isnan() for mine, its in zip(found, expected))

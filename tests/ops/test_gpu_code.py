@@ -162,7 +162,7 @@ def test_lists_of_tensors(dtype, with_blocks):
     foreach.OPERATORS["_foreach_addcdiv"]._launch(lists[0], [*lists[:3], [1.0, 2.0]], torch.device("cpu"))
     numbers = {"lr": 0.1, "lr_tensor": None, "grad_scale": None, "found_inf": None, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "decay": 0.1, "log_beta1": -0.1, "log_beta2": -0.01}
     taken = dict(zip(("params", "grads", "averages", "squares"), lists))
-    foreach.OPERATORS["_fused_adamw"]._launch(taken, steps, numbers, {"DECOUPLED": True, "MAXIMIZE": False}, torch.device("cpu"))
+    foreach.OPERATORS["_fused_adamw"]._launch(taken, steps, numbers, {"DECOUPLED": True, "MAXIMIZE": False, "COUNTED": True}, torch.device("cpu"))
     assert [name for name, _ in found] == ["mapped", "adam"]
     for name, ptx in found:
         assert len(re.findall(r"(?:ld|st)\.global\S*\.v[24]", ptx)) >= 4, name

@@ -106,7 +106,7 @@ def _forms_of(base, packet, lists):
         written = [argument for argument in inputs if argument.alias_info is not None and argument.alias_info.is_write]
         if outs:
             kind = "out"
-        elif written and written == inputs[:1] and len(schema.returns) == 1 or lists and inputs[0] in written and not schema.returns:
+        elif written and written[:1] == inputs[:1] and len(schema.returns) == 1 and schema.returns[0].alias_info is not None or lists and inputs[0] in written and not schema.returns:
             kind = "inplace"
         elif not written and schema.returns and not any(result.alias_info is not None for result in schema.returns):
             kind = "functional"

@@ -5,7 +5,7 @@ import torch
 from .._declare import Native
 from .._launch import launch
 from .._moves import foreign
-from .._strided import FLOATS, cdiv
+from .._strided import FLOATS, cdiv, product
 from ._outputs import ready
 
 OF_ONE = ("functional", "out")
@@ -58,5 +58,18 @@ def outputs(outs, shapes, x, dtypes, tensors, strided=None):
     return outs
 
 
+#: Arguments of kernels that take part in places, not in offsets: of 32 bits where all of them are small.
+_PLACES = ("numel", "in_sizes", "out_sizes", "sizes", "counts", "kernel", "stride", "padding", "dilation", "windows", "before", "copies", "channels", "depth", "divisor")
+_SMALL, _NARROW = 2**15, 2**31 - 2 * BLOCK
+
+
 def launch_by_element(kernel, numel, device, arguments, constants):
-    launch(kernel, cdiv(numel, BLOCK), device, arguments | {"numel": numel}, constants | {"BLOCK": BLOCK})
+    """Launches a kernel that computes element by element `numel` elements, BLOCK in a program."""
+    arguments = arguments | {"numel": numel}
+    narrow = numel < _NARROW and all(abs(number) < _SMALL for name in _PLACES[1:] for number in _all(arguments.get(name))) and all(
+        product(_all(arguments.get(name))) < _NARROW for name in ("in_sizes", "out_sizes", "sizes"))
+    launch(kernel, cdiv(numel, BLOCK), device, arguments, constants | {"BLOCK": BLOCK}, {name: "i32" for name in _PLACES if name in arguments} if narrow else "i64")
+
+
+def _all(value):
+    return [number for number in value if number is not None] if isinstance(value, tuple) else [] if value is None else [value]

@@ -140,8 +140,9 @@ declare(Foreach(name="_foreach_clone", rule=_COPY, inputs=(SELF, ), ignored=("me
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Norms(Operator):
-    """The norm of each tensor of a list, or, without `root`, the sum of the powers of its elements."""
+    """The norm of each tensor of a list, or, without `root`, the sum of the powers of its elements; with `greatest` the greatest element."""
     root: bool = True
+    greatest: bool = False
 
     family = "foreach"
     lists = True
@@ -150,14 +151,18 @@ class Norms(Operator):
         return form.kind == "functional"
 
     def call(self, form, values, outs):
-        tensors, order = values["self"], values["ord"]
+        tensors = values["self"]
         why = unlike([tensors])
         if why is not None:
             return why
-        order = {1.0: 1, 2.0: 2, float("inf"): 0}.get(order if isinstance(order, complex) else float(order))
-        if order is None or order == 0 and (not self.root or any(not tensor.numel() for tensor in tensors)):
+        if self.greatest:
+            order = -1
+        else:
+            order = values["ord"]
+            order = {1.0: 1, 2.0: 2, float("inf"): 0}.get(order if isinstance(order, complex) else float(order))
+        if order is None or order <= 0 and (not self.root or any(not tensor.numel() for tensor in tensors)):
             return Native("order")
-        dtype = values["dtype"]
+        dtype = values.get("dtype")
         if dtype is not None and (dtype not in FLOATS or any(torch.promote_types(tensor.dtype, dtype) != dtype for tensor in tensors)):
             return Native("dtype")
         device, results = tensors[0].device, [None] * len(tensors)
@@ -183,6 +188,7 @@ class Norms(Operator):
 
 declare(Norms(name="_foreach_norm"))
 declare(Norms(name="_foreach_powsum", root=False))
+declare(Norms(name="_foreach_max", greatest=True))
 
 
 # Gradient scaling
@@ -215,3 +221,23 @@ class Unscale(Operator):
 
 
 declare(Unscale(name="_amp_foreach_non_finite_check_and_unscale"))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UpdateScale(Operator):
+    """`_amp_update_scale_`: what `torch.amp.GradScaler.update` does to the scale."""
+    family = "foreach"
+
+    def accepts(self, form):
+        return form.kind == "inplace"
+
+    def call(self, form, values, outs):
+        scale, tracker, found_inf = values["self"], values["growth_tracker"], values["found_inf"]
+        if any(x.numel() != 1 or x.dtype != dtype or x.device != scale.device for x, dtype in ((scale, torch.float32), (tracker, torch.int32), (found_inf, torch.float32))):
+            return Native("numbers")
+        launch(kernels.update_scale, 1, scale.device, {"scale": scale, "tracker": tracker, "found_inf": found_inf, "growth": float(values["scale_growth_factor"]),
+                                                       "backoff": float(values["scale_backoff_factor"]), "interval": values["growth_interval"]}, {}, num_warps=1)
+        return scale
+
+
+declare(UpdateScale(name="_amp_update_scale"))

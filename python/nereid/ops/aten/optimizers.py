@@ -9,7 +9,7 @@ from .. import _lists
 from .._declare import Native, Operator, declare
 from .._launch import DTYPES, launch
 from .._strided import COMPUTE, FLOATS, STORAGE
-from ..kernels import foreach as kernels
+from ..kernels import foreach as kernels, optimizers
 from .foreach import FIRSTS, unlike
 
 
@@ -21,14 +21,16 @@ def _logarithm(beta):
 class Update(Operator):
     """A step of an optimizer, in place, for lists of tensors.
 
-    kernel: of kernels/foreach.py. lists_of: {parameter of the kernel: argument} of the lists that are updated; one that is empty is passed as None. numbers: {parameter: argument} of
-    floats. constants: {constant of the kernel: argument, or what it is}. betas: `beta1` and `beta2` are passed with their logarithms.
+    kernel: of kernels/foreach.py or kernels/optimizers.py. lists_of: {parameter of the kernel: argument} of the lists that are updated; one that is empty is passed as None. numbers: {parameter: argument} of
+    floats. constants: {constant of the kernel: argument, or what it is}. betas: `beta1` and `beta2` are passed with their logarithms. absent: parameters of the
+    kernel that ATen has no lists for.
     """
     kernel: object
     lists_of: dict
     numbers: dict
     constants: dict
     betas: bool = False
+    absent: tuple = ()
 
     family = "optimizer"
     lists = True
@@ -65,7 +67,7 @@ class Update(Operator):
         for places in _lists.groups(list(taken.values()), _lists.SOME):
             batch = [[tensors[place] for place in places] for tensors in taken.values()]
             kinds, aligned, firsts, sizes, programs = _lists.laid_out(batch, _lists.SOME, block)
-            arguments = dict.fromkeys(self.lists_of) | dict(zip(taken, kinds)) | numbers | {"firsts": firsts, "sizes": sizes}
+            arguments = dict.fromkeys((*self.lists_of, *self.absent)) | dict(zip(taken, kinds)) | numbers | {"firsts": firsts, "sizes": sizes}
             if steps is not None:
                 arguments["steps"] = _lists.filled([steps[place] for place in places], _lists.SOME)
             compute = COMPUTE[batch[0][0].dtype]
@@ -75,8 +77,8 @@ class Update(Operator):
 _COMMON = {"params": "self", "grads": "grads"}
 _ADAM = {**_COMMON, "averages": "exp_avgs", "squares": "exp_avg_sqs", "greatest": "max_exp_avg_sqs"}
 for _name, _decoupled in (("_fused_adam", False), ("_fused_adamw", True)):
-    declare(Update(name=_name, kernel=kernels.adam, lists_of=_ADAM, betas=True, numbers={"beta1": "beta1", "beta2": "beta2", "eps": "eps", "decay": "weight_decay"},
-                   constants={"DECOUPLED": _decoupled, "MAXIMIZE": "maximize"}))
+    declare(Update(name=_name, kernel=optimizers.adam, lists_of=_ADAM, absent=("masters", ), betas=True, numbers={"beta1": "beta1", "beta2": "beta2", "eps": "eps", "decay": "weight_decay"},
+                   constants={"DECOUPLED": _decoupled, "MAXIMIZE": "maximize", "COUNTED": True}))
 declare(Update(name="_fused_sgd", kernel=kernels.sgd, lists_of={**_COMMON, "buffers": "momentum_buffer_list"},
                numbers={"decay": "weight_decay", "momentum": "momentum", "dampening": "dampening"},
                constants={"NESTEROV": "nesterov", "MAXIMIZE": "maximize", "FIRST": "is_first_step"}))

@@ -69,7 +69,7 @@ def adamw_step(params, grads, exp_avgs, exp_avg_sqs, steps, masters, lr, beta1, 
     lists = [params, grads, exp_avgs, exp_avg_sqs, steps, *([masters] if masters else [])]
     numbers = {
         "lr": float(lr), "lr_tensor": lr_tensor, "beta1": float(beta1), "beta2": float(beta2), "log_beta1": _logarithm(beta1), "log_beta2": _logarithm(beta2), "eps": float(eps),
-        "weight_decay": float(weight_decay), "grad_scale": grad_scale, "found_inf": found_inf
+        "decay": float(weight_decay), "greatest": None, "grad_scale": grad_scale, "found_inf": found_inf
     }
     for batch in batches(lists, SOME):
         kinds, aligned, firsts, sizes, programs = laid_out(batch, SOME, block)
@@ -78,7 +78,8 @@ def adamw_step(params, grads, exp_avgs, exp_avg_sqs, steps, masters, lr, beta1, 
             "sizes": sizes, **numbers
         }
         dtype = OPMATH.get(kinds[0][0].dtype, kinds[0][0].dtype)
-        launch(kernels.adamw, programs, device, arguments, {"MAXIMIZE": maximize, "COMPUTE": DTYPES[dtype], "ALIGNED": aligned, "BLOCK": block}, _SIZES, num_warps=4)
+        constants = {"DECOUPLED": True, "MAXIMIZE": maximize, "COUNTED": False, "COMPUTE": DTYPES[dtype], "ALIGNED": aligned, "BLOCK": block}
+        launch(kernels.adam, programs, device, arguments, constants, _SIZES, num_warps=4)
     for batch in batches([steps], MANY):
         counted = laid_out(batch, MANY, 1)[0][0]
         launch(kernels.count_steps, 1, device, {"steps": counted, "found_inf": found_inf}, {}, num_warps=1)

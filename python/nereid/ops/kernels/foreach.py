@@ -6,7 +6,7 @@ Tensors come as tuples of pointers, filled up to one of few lengths, with `first
 import nereid
 import nereid.language as tl
 
-from .optimizers import aligned, chosen, elements, joined, put, reduced
+from .optimizers import aligned, chosen, elements, joined, nothing, put, rate_of, reduced, size_of, unscaled
 from .pointwise import called, result
 
 
@@ -66,17 +66,17 @@ def mapped(fn: tl.constexpr, outs, ins, scalars, firsts, sizes, COMMON: tl.const
 
 @nereid.jit
 def norms_of_parts(out, parts, begins, offset, ORD: tl.constexpr, ROOT: tl.constexpr, BLOCK: tl.constexpr):
-    """out[offset + t]: the norm (without ROOT the sum of powers) of tensor t, whose parts of `power_sums` are parts[begins[t]:begins[t + 1]]. Grid: tensors."""
+    """out[offset + t]: the norm (without ROOT the sum of powers, with ORD -1 the greatest element) of tensor t, whose parts of `power_sums` are parts[begins[t]:begins[t + 1]]. Grid: tensors."""
     tensor = tl.program_id(0)
     first = begins[0]
     end = begins[1]
     for i in tl.static_range(1, len(begins) - 1):
         first = tl.where(tensor >= i, begins[i], first)
         end = tl.where(tensor >= i, begins[i + 1], end)
-    total = tl.zeros((BLOCK,), parts.dtype.element_ty)
+    total = tl.full((BLOCK,), nothing(ORD), parts.dtype.element_ty)
     for start in range(first, end, BLOCK):
         place = start + tl.arange(0, BLOCK)
-        total = joined(total, tl.load(parts + place, mask=place < end, other=0), ORD)
+        total = joined(total, tl.load(parts + place, mask=place < end, other=nothing(ORD)), ORD)
     norm = reduced(total, ORD)
     if ORD == 2 and ROOT:
         norm = tl.sqrt(norm)
@@ -84,89 +84,9 @@ def norms_of_parts(out, parts, begins, offset, ORD: tl.constexpr, ROOT: tl.const
 
 
 @nereid.jit
-def unscaled(grad, left, grad_scale, MAXIMIZE: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
-    """A block of a gradient by the scale, which is written back, and with the other sign where the function is maximized. grad_scale: a pointer to a number, or None."""
-    g = elements(grad, left, COMPUTE, BLOCK)
-    if grad_scale is not None:
-        g = g / tl.load(grad_scale).to(COMPUTE)
-        put(grad, g, left, BLOCK)
-    if MAXIMIZE:
-        g = -g
-    return g
-
-
-@nereid.jit
-def rate_of(lr, lr_tensor):
-    """The learning rate in fp64: of memory where there is a pointer."""
-    if lr_tensor is not None:
-        return tl.load(lr_tensor).to(tl.float64)
-    else:
-        return lr
-
-
-@nereid.jit
-def size_of(sizes, firsts, program, found_inf):
-    """The size of the tensor that a program works on; 0 where found_inf, a pointer to a number or None, is not 0."""
-    size = chosen(sizes, firsts, program)
-    if found_inf is not None:
-        size = tl.where(tl.load(found_inf) == 0, size, 0)
-    return size
-
-
-@nereid.jit
-def adam_block(param, grad, average, square, greatest, left, lr, decay, rate, correction, beta1, beta2, eps, grad_scale, DECOUPLED: tl.constexpr, MAXIMIZE: tl.constexpr,
-               COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
-    g = unscaled(grad, left, grad_scale, MAXIMIZE, COMPUTE, BLOCK)
-    value = elements(param, left, COMPUTE, BLOCK)
-    if DECOUPLED:
-        value = value - (lr * decay).to(COMPUTE) * value
-    else:
-        g = g + decay.to(COMPUTE) * value
-    m = elements(average, left, COMPUTE, BLOCK)
-    v = elements(square, left, COMPUTE, BLOCK)
-    m = m + (1 - beta1).to(COMPUTE) * (g - m)
-    v = v + (1 - beta2).to(COMPUTE) * (g * g - v)
-    put(average, m, left, BLOCK)
-    put(square, v, left, BLOCK)
-    if greatest is not None:
-        top = elements(greatest, left, COMPUTE, BLOCK)
-        v = tl.where(top < v, v, top)
-        put(greatest, v, left, BLOCK)
-    put(param, value - rate * m / (tl.sqrt(v) / correction + eps.to(COMPUTE)), left, BLOCK)
-
-
-@nereid.jit
-def adam(params, grads, averages, squares, greatest, steps, firsts, sizes, lr, lr_tensor, beta1, beta2, log_beta1, log_beta2, eps, decay, grad_scale, found_inf,
-         DECOUPLED: tl.constexpr, MAXIMIZE: tl.constexpr, COMPUTE: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr):
-    """One step of Adam (Kingma and Ba 2015), with DECOUPLED of AdamW, by ATen's rules. Grid: blocks of all tensors.
-
-    greatest: the largest averages of squares so far (AMSGrad), or None. steps: pointers to the numbers of steps, this one included. log_beta1, log_beta2: logarithms.
-    lr_tensor, grad_scale, found_inf: pointers to a number, or None. Nothing is done where found_inf is not 0. ALIGNED: as for `mapped`.
-    """
-    program = tl.program_id(0)
-    size = size_of(sizes, firsts, program, found_inf)
-    first = (program - chosen(firsts, firsts, program)).to(tl.int64) * BLOCK
-    rate = rate_of(lr, lr_tensor)
-    step = tl.load(chosen(steps, firsts, program)).to(tl.float64)
-    scaled = (rate / (1 - tl.exp(step * log_beta1))).to(COMPUTE)
-    correction = tl.sqrt(1 - tl.exp(step * log_beta2)).to(COMPUTE)
-    param = aligned(chosen(params, firsts, program), ALIGNED) + first
-    grad = aligned(chosen(grads, firsts, program), ALIGNED) + first
-    average = aligned(chosen(averages, firsts, program), ALIGNED) + first
-    square = aligned(chosen(squares, firsts, program), ALIGNED) + first
-    top = None
-    if greatest is not None:
-        top = aligned(chosen(greatest, firsts, program), ALIGNED) + first
-    if first + BLOCK <= size:
-        adam_block(param, grad, average, square, top, None, rate, decay, scaled, correction, beta1, beta2, eps, grad_scale, DECOUPLED, MAXIMIZE, COMPUTE, BLOCK)
-    else:
-        adam_block(param, grad, average, square, top, size - first, rate, decay, scaled, correction, beta1, beta2, eps, grad_scale, DECOUPLED, MAXIMIZE, COMPUTE, BLOCK)
-
-
-@nereid.jit
 def sgd_block(param, grad, buffer, left, rate, decay, momentum, dampening, grad_scale, NESTEROV: tl.constexpr, MAXIMIZE: tl.constexpr, FIRST: tl.constexpr,
               COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
-    g = unscaled(grad, left, grad_scale, MAXIMIZE, COMPUTE, BLOCK)
+    g = unscaled(grad, left, grad_scale, True, MAXIMIZE, COMPUTE, BLOCK)
     value = elements(param, left, COMPUTE, BLOCK)
     g = g + decay.to(COMPUTE) * value
     if buffer is not None:
@@ -202,7 +122,7 @@ def sgd(params, grads, buffers, firsts, sizes, lr, lr_tensor, decay, momentum, d
 
 @nereid.jit
 def adagrad_block(param, grad, total, left, rate, decay, eps, grad_scale, MAXIMIZE: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
-    g = unscaled(grad, left, grad_scale, MAXIMIZE, COMPUTE, BLOCK)
+    g = unscaled(grad, left, grad_scale, True, MAXIMIZE, COMPUTE, BLOCK)
     value = elements(param, left, COMPUTE, BLOCK)
     g = g + decay.to(COMPUTE) * value
     squares = elements(total, left, COMPUTE, BLOCK) + g * g
@@ -248,3 +168,20 @@ def unscale(tensors, firsts, sizes, inverse, found_inf, COMPUTE: tl.constexpr, A
         unscale_block(tensor, None, scale, found_inf, COMPUTE, BLOCK)
     else:
         unscale_block(tensor, size - first, scale, found_inf, COMPUTE, BLOCK)
+
+
+@nereid.jit
+def update_scale(scale, tracker, found_inf, growth, backoff, interval):
+    """The scale of gradients after a step: times `backoff` where found_inf is not 0; times `growth` after `interval` steps without, unless that is infinite. One program.
+
+    scale, tracker, found_inf: pointers to a number; the tracker counts steps.
+    """
+    broken = tl.load(found_inf) != 0
+    current = tl.load(scale)
+    steps = tl.load(tracker) + 1
+    grown = (current.to(tl.float64) * growth).to(tl.float32)
+    less = (current.to(tl.float64) * backoff).to(tl.float32)
+    grows = steps == interval
+    finite = tl.abs(grown) <= 3.4028234663852886e38
+    tl.store(scale, tl.where(broken, less, tl.where(grows & finite, grown, current)))
+    tl.store(tracker, tl.where(broken | grows, 0, steps).to(tracker.dtype.element_ty))

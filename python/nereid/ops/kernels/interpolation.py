@@ -10,7 +10,7 @@ import nereid
 import nereid.language as tl
 
 from ._shared import write
-from .planes import known, offset, place_in
+from .planes import known, numbers, offset, place_in
 
 
 @nereid.constexpr_function
@@ -42,7 +42,7 @@ def nearest_in(o, size, outputs, scale, EXACT: tl.constexpr):
 @nereid.jit
 def upsample_nearest(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, scale, EXACT: tl.constexpr, BLOCK: tl.constexpr):
     in_sizes, out_sizes = known(in_sizes, 1), known(out_sizes, 1)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     n, c, od, oh, ow = place_in(e, out_sizes)
     d = nearest_in(od, in_sizes[2], out_sizes[2], scale[0], EXACT)
@@ -114,7 +114,7 @@ def upsample(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, scale, 
     D_TAPS: tl.constexpr = taps(MODE, scale[0] is None)
     H_TAPS: tl.constexpr = taps(MODE, scale[1] is None)
     in_sizes, out_sizes, x_strides = known(in_sizes, 1), known(out_sizes, 1), known(x_strides, 0)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     n, c, od, oh, ow = place_in(e, out_sizes)
     total = tl.zeros([BLOCK], COMPUTE)
@@ -163,7 +163,7 @@ def upsample_gradient(result, gradient, in_sizes, out_sizes, result_strides, gra
                       COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
     """windows: how many places of the output an element of the input can give to, for d, h and w."""
     in_sizes, out_sizes, gradient_strides, windows = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0), known(windows, 1)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     n, c, d, h, w = place_in(e, in_sizes)
     first_d = first_given(d, scale[0], MODE, ALIGNED, COMPUTE)
@@ -249,7 +249,7 @@ def upsample_filtered(out, x, h_sums, w_sums, in_sizes, out_sizes, x_strides, ou
                       BLOCK: tl.constexpr):
     """Interpolation of planes that averages over all places which the output's one covers. h_sums, w_sums: of `filter_sums`. windows: at most how many, for h and w."""
     in_sizes, out_sizes, x_strides = known(in_sizes, 1), known(out_sizes, 1), known(x_strides, 0)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     n, c, od, oh, ow = place_in(e, out_sizes)
     h0, h1, h_centre, h_inverse = filtered_window(oh, in_sizes[3], scale[0], FILTER, COMPUTE)
@@ -284,7 +284,7 @@ def upsample_filtered_gradient(result, gradient, h_sums, w_sums, in_sizes, out_s
                                COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
     """windows: how many places of the output an element of the input can give to, for h and w. Other arguments: see `upsample_filtered`."""
     in_sizes, out_sizes, gradient_strides = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     n, c, d, h, w = place_in(e, in_sizes)
     first_h = first_filtered(h, scale[0], FILTER, COMPUTE)

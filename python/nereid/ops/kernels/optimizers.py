@@ -47,59 +47,100 @@ def put(pointer, value, left, BLOCK: tl.constexpr):
 
 
 @nereid.jit
-def adamw_block(param, grad, average_place, square_place, master, left, rate, correction, kept, beta1, beta2, eps, grad_scale, MAXIMIZE: tl.constexpr, COMPUTE: tl.constexpr,
-                BLOCK: tl.constexpr):
-    """A step for one block; the pointers are scalars. rate: lr by the correction of averages; correction: 1 by the root of that of squares; kept: 1 - lr * weight_decay."""
+def unscaled(grad, left, grad_scale, KEPT: tl.constexpr, MAXIMIZE: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+    """A block of a gradient by the scale, with KEPT written back, and with the other sign where the function is maximized. grad_scale: a pointer to a number, or None."""
     g = elements(grad, left, COMPUTE, BLOCK)
-    average = elements(average_place, left, COMPUTE, BLOCK)
-    square = elements(square_place, left, COMPUTE, BLOCK)
-    value = elements(param if master is None else master, left, COMPUTE, BLOCK)
     if grad_scale is not None:
         g = g / tl.load(grad_scale).to(COMPUTE)
+        if KEPT:
+            put(grad, g, left, BLOCK)
     if MAXIMIZE:
         g = -g
-    value = value * kept
-    average = average + (1 - beta1).to(COMPUTE) * (g - average)
-    square = beta2.to(COMPUTE) * square + (1 - beta2).to(COMPUTE) * g * g
-    value = value - rate * average / (tl.sqrt(square) * correction + eps.to(COMPUTE))
-    put(average_place, average, left, BLOCK)
-    put(square_place, square, left, BLOCK)
+    return g
+
+
+@nereid.jit
+def rate_of(lr, lr_tensor):
+    """The learning rate in fp64: of memory where there is a pointer."""
+    if lr_tensor is not None:
+        return tl.load(lr_tensor).to(tl.float64)
+    else:
+        return lr
+
+
+@nereid.jit
+def size_of(sizes, firsts, program, found_inf):
+    """The size of the tensor that a program works on; 0 where found_inf, a pointer to a number or None, is not 0."""
+    size = chosen(sizes, firsts, program)
+    if found_inf is not None:
+        size = tl.where(tl.load(found_inf) == 0, size, 0)
+    return size
+
+
+@nereid.jit
+def adam_block(param, grad, average, square, greatest, master, left, decay, rate, correction, beta1, beta2, eps, grad_scale, DECOUPLED: tl.constexpr,
+               MAXIMIZE: tl.constexpr, KEPT: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+    """A step for one block; the pointers are scalars, those of `greatest` and `master` may be None.
+
+    decay: the weight decay, with DECOUPLED times the learning rate. rate: the learning rate by the correction of averages; correction: the root of that of squares.
+    """
+    g = unscaled(grad, left, grad_scale, KEPT, MAXIMIZE, COMPUTE, BLOCK)
+    value = elements(param if master is None else master, left, COMPUTE, BLOCK)
+    if DECOUPLED:
+        value = value - decay * value
+    else:
+        g = g + decay * value
+    m = elements(average, left, COMPUTE, BLOCK)
+    v = elements(square, left, COMPUTE, BLOCK)
+    m = m + (1 - beta1).to(COMPUTE) * (g - m)
+    v = v + (1 - beta2).to(COMPUTE) * (g * g - v)
+    put(average, m, left, BLOCK)
+    put(square, v, left, BLOCK)
+    if greatest is not None:
+        top = elements(greatest, left, COMPUTE, BLOCK)
+        v = tl.where(top < v, v, top)
+        put(greatest, v, left, BLOCK)
+    value = value - rate * m / (tl.sqrt(v) / correction + eps.to(COMPUTE))
     if master is not None:
         put(master, value, left, BLOCK)
     put(param, value, left, BLOCK)
 
 
 @nereid.jit
-def adamw(params, grads, averages, squares, masters, steps, firsts, sizes, lr, lr_tensor, beta1, beta2, log_beta1, log_beta2, eps, weight_decay, grad_scale, found_inf,
-          MAXIMIZE: tl.constexpr, COMPUTE: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr):
-    """One step of AdamW (Loshchilov and Hutter 2019, "Decoupled weight decay regularization"). Grid: blocks of all tensors.
+def adam(params, grads, averages, squares, greatest, masters, steps, firsts, sizes, lr, lr_tensor, beta1, beta2, log_beta1, log_beta2, eps, decay, grad_scale, found_inf,
+         DECOUPLED: tl.constexpr, MAXIMIZE: tl.constexpr, COUNTED: tl.constexpr, COMPUTE: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr):
+    """One step of Adam (Kingma and Ba 2015), with DECOUPLED of AdamW (Loshchilov and Hutter 2019). Grid: blocks of all tensors.
 
-    masters: the parameters in COMPUTE, or None; steps: the numbers of steps taken before; log_beta1, log_beta2: logarithms of beta1 and beta2.
-    lr_tensor, grad_scale, found_inf: pointers to a number, or None; with lr_tensor, `lr` is not used. Nothing is done where found_inf is not 0.
-    ALIGNED: whether all tensors begin at multiples of 16 bytes.
+    greatest: the largest averages of squares so far (AMSGrad), or None. masters: the parameters in COMPUTE, or None. steps: pointers to the numbers of steps.
+    log_beta1, log_beta2: logarithms of beta1 and beta2. lr_tensor, grad_scale, found_inf: pointers to a number, or None; with lr_tensor, `lr` is not used. Nothing is done
+    where found_inf is not 0.
+    COUNTED: as ATen's optimizers have it: steps count this one, and gradients are written back without their scale. ALIGNED: all tensors begin at multiples of 16 bytes.
     """
     program = tl.program_id(0)
-    size = chosen(sizes, firsts, program)
+    size = size_of(sizes, firsts, program, found_inf)
     first = (program - chosen(firsts, firsts, program)).to(tl.int64) * BLOCK
-    if found_inf is not None:
-        size = tl.where(tl.load(found_inf) == 0, size, 0)
-    if lr_tensor is not None:
-        lr = tl.load(lr_tensor).to(tl.float64)
-    step = tl.load(chosen(steps, firsts, program)).to(tl.float64) + 1
-    rate = (lr / (1 - tl.exp(step * log_beta1))).to(COMPUTE)
-    correction = (1 / tl.sqrt(1 - tl.exp(step * log_beta2))).to(COMPUTE)
-    kept = (1 - lr * weight_decay).to(COMPUTE)
+    rate = rate_of(lr, lr_tensor)
+    step = tl.load(chosen(steps, firsts, program)).to(tl.float64)
+    if not COUNTED:
+        step += 1
+    scaled = (rate / (1 - tl.exp(step * log_beta1))).to(COMPUTE)
+    correction = tl.sqrt(1 - tl.exp(step * log_beta2)).to(COMPUTE)
+    less = (rate * decay if DECOUPLED else decay).to(COMPUTE)
     param = aligned(chosen(params, firsts, program), ALIGNED) + first
     grad = aligned(chosen(grads, firsts, program), ALIGNED) + first
     average = aligned(chosen(averages, firsts, program), ALIGNED) + first
     square = aligned(chosen(squares, firsts, program), ALIGNED) + first
+    top = None
+    if greatest is not None:
+        top = aligned(chosen(greatest, firsts, program), ALIGNED) + first
     master = None
     if masters is not None:
         master = aligned(chosen(masters, firsts, program), ALIGNED) + first
     if first + BLOCK <= size:
-        adamw_block(param, grad, average, square, master, None, rate, correction, kept, beta1, beta2, eps, grad_scale, MAXIMIZE, COMPUTE, BLOCK)
+        adam_block(param, grad, average, square, top, master, None, less, scaled, correction, beta1, beta2, eps, grad_scale, DECOUPLED, MAXIMIZE, COUNTED, COMPUTE, BLOCK)
     else:
-        adamw_block(param, grad, average, square, master, size - first, rate, correction, kept, beta1, beta2, eps, grad_scale, MAXIMIZE, COMPUTE, BLOCK)
+        adam_block(param, grad, average, square, top, master, size - first, less, scaled, correction, beta1, beta2, eps, grad_scale, DECOUPLED, MAXIMIZE, COUNTED, COMPUTE,
+                   BLOCK)
 
 
 @nereid.jit
@@ -117,26 +158,43 @@ def count_steps(steps, found_inf):
 
 @nereid.jit
 def power_sums(out, tensors, firsts, sizes, offset, ORD: tl.constexpr, COMPUTE: tl.constexpr, ALIGNED: tl.constexpr, BLOCK: tl.constexpr, BLOCKS: tl.constexpr):
-    """out[offset + program]: of BLOCKS blocks of a tensor the sum of squares (ORD 2) or of magnitudes (1), or the greatest magnitude (0). Grid: parts of all tensors."""
+    """out[offset + program]: of BLOCKS blocks of a tensor the sum of squares (ORD 2) or of magnitudes (1), the greatest magnitude (0) or the greatest element (-1).
+    Grid: parts of all tensors."""
     program = tl.program_id(0)
     first = (program - chosen(firsts, firsts, program)).to(tl.int64) * (BLOCK * BLOCKS)
     left = tl.minimum(chosen(sizes, firsts, program) - first, BLOCK * BLOCKS).to(tl.int32)
     whole = left // BLOCK * BLOCK
     tensor = aligned(chosen(tensors, firsts, program), ALIGNED) + first
-    total = tl.zeros((BLOCK,), COMPUTE)
+    total = tl.full((BLOCK,), nothing(ORD), COMPUTE)
     for start in range(0, whole, BLOCK):
         x = tl.load(tensor + (start + tl.arange(0, BLOCK))).to(COMPUTE)
-        total = joined(total, x * x if ORD == 2 else tl.abs(x), ORD)
+        total = joined(total, term(x, ORD), ORD)
     for start in range(whole, left, BLOCK):
         place = start + tl.arange(0, BLOCK)
-        x = tl.load(tensor + place, mask=place < left, other=0).to(COMPUTE)
-        total = joined(total, x * x if ORD == 2 else tl.abs(x), ORD)
+        x = tl.load(tensor + place, mask=place < left, other=nothing(ORD)).to(COMPUTE)
+        total = joined(total, term(x, ORD), ORD)
     tl.store(out + offset + program, reduced(total, ORD))
+
+
+@nereid.constexpr_function
+def nothing(order):
+    """What changes no norm, or no maximum."""
+    return float("-inf") if order == -1 else 0.0
+
+
+@nereid.jit
+def term(x, ORD: tl.constexpr):
+    if ORD == 2:
+        return x * x
+    elif ORD == -1:
+        return x
+    else:
+        return tl.abs(x)
 
 
 @nereid.jit
 def joined(a, b, ORD: tl.constexpr):
-    if ORD == 0:
+    if ORD <= 0:
         return tl.where((a != a) | (a > b), a, b)  # not-a-number stays
     else:
         return a + b
@@ -144,9 +202,9 @@ def joined(a, b, ORD: tl.constexpr):
 
 @nereid.jit
 def reduced(x, ORD: tl.constexpr):
-    if ORD == 0:
+    if ORD <= 0:
         broken = tl.max(tl.where(x != x, 1, 0), 0)
-        return tl.where(broken > 0, float("nan"), tl.max(tl.where(x != x, 0.0, x), 0))
+        return tl.where(broken > 0, float("nan"), tl.max(tl.where(x != x, nothing(ORD), x), 0))
     else:
         return tl.sum(x, 0)
 

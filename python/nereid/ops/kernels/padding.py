@@ -7,7 +7,7 @@ import nereid
 import nereid.language as tl
 
 from ._shared import write
-from .planes import known, offset, place_in
+from .planes import known, numbers, offset, place_in
 
 
 @nereid.jit
@@ -28,7 +28,7 @@ def source(o, size, before, REFLECT: tl.constexpr):
 def pad(out, x, in_sizes, out_sizes, x_strides, out_strides, before, numel, REFLECT: tl.constexpr, BLOCK: tl.constexpr):
     """before: the padding in front, of d, h and w."""
     in_sizes, out_sizes = known(in_sizes, 1), known(out_sizes, 1)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     n, c, od, oh, ow = place_in(e, out_sizes)
     d = source(od, in_sizes[2], before[0], REFLECT)
@@ -64,7 +64,7 @@ def reflect_gradient(result, gradient, in_sizes, out_sizes, result_strides, grad
     D_COPIES: tl.constexpr = 1 if before[0] is None else 3
     H_COPIES: tl.constexpr = 1 if before[1] is None else 3
     in_sizes, out_sizes, gradient_strides = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     n, c, d, h, w = place_in(e, in_sizes)
     total = tl.zeros([BLOCK], COMPUTE)
@@ -83,7 +83,7 @@ def reflect_gradient(result, gradient, in_sizes, out_sizes, result_strides, grad
 def replicate_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, before, copies, numel, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
     """copies: at most how many there are of a place, along d, h and w."""
     in_sizes, out_sizes, gradient_strides, copies = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0), known(copies, 1)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     n, c, d, h, w = place_in(e, in_sizes)
     total = tl.zeros([BLOCK], COMPUTE)
@@ -107,7 +107,7 @@ def patches(out, x, sizes, counts, channels, x_strides, out_strides, kernel, str
 
     x: (N, C, H, W); sizes: (H, W); counts: of patches along h and w; channels: C * kh * kw. kernel, ...: (of h, of w).
     """
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     place = e % (counts[0] * counts[1])
     row = e // (counts[0] * counts[1])
@@ -126,7 +126,7 @@ def patches(out, x, sizes, counts, channels, x_strides, out_strides, kernel, str
 @nereid.jit
 def patch_sums(out, x, sizes, counts, depth, x_strides, out_strides, kernel, stride, padding, dilation, numel, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
     """The sums of what `patches` has copied: its transpose. x: (N, C * kh * kw, patches), out: (N, C, H, W); depth: C. Other arguments: see `patches`."""
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     w = e % sizes[1] + padding[1]
     row = e // sizes[1]
@@ -157,7 +157,7 @@ def window_sums(out, gradient, sizes, out_strides, gradient_strides, dim_size, d
     sizes, out_strides, gradient_strides: of the other dimensions; dim_size, dim_stride: of the dimension in `out`; windows: how many; window_stride, place_stride: strides
     of `gradient` from window to window and within one; step, size: of windows; covering: how many can contain a place.
     """
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     at = e % dim_size
     rest = e // dim_size

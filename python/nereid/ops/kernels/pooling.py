@@ -10,7 +10,7 @@ import nereid
 import nereid.language as tl
 
 from ._shared import lowest, write
-from .planes import known, offset, place_in
+from .planes import known, numbers, offset, place_in
 
 
 @nereid.jit
@@ -29,7 +29,7 @@ def max_pool(out, places, x, in_sizes, out_sizes, x_strides, out_strides, place_
     in_sizes, out_sizes = known(in_sizes, 1), known(out_sizes, 1)
     x_strides = known(x_strides, 0)
     kernel, stride, padding, dilation = known(kernel, 1), known(stride, 1), known(padding, 0), known(dilation, 1)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     n, c, od, oh, ow = place_in(e, out_sizes)
     d0, d1 = window(od, in_sizes[2], out_sizes[2], stride[0], padding[0], WINDOWS)
@@ -75,7 +75,7 @@ def random_max_pool(out, places, x, samples, in_sizes, out_sizes, x_strides, out
     """`max_pool` of random intervals. samples: (N, C, dimensions), of planes for (w, h), of volumes for (d, h, w)."""
     FLAT: tl.constexpr = in_sizes[2] is None
     in_sizes, out_sizes, x_strides, kernel = known(in_sizes, 1), known(out_sizes, 1), known(x_strides, 0), known(kernel, 1)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     n, c, od, oh, ow = place_in(e, out_sizes)
     sample = samples + n * sample_strides[0] + c * sample_strides[1]
@@ -124,7 +124,7 @@ def max_pool_gradient(result, gradient, places, in_sizes, out_sizes, result_stri
     in_sizes, out_sizes = known(in_sizes, 1), known(out_sizes, 1)
     gradient_strides, place_strides = known(gradient_strides, 0), known(place_strides, 0)
     kernel, stride, padding, dilation, windows = known(kernel, 1), known(stride, 1), known(padding, 0), known(dilation, 1), known(windows, 1)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     n, c, d, h, w = place_in(e, in_sizes)
     at = (d * in_sizes[3] + h) * in_sizes[4] + w
@@ -188,7 +188,7 @@ def average_pool(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, ker
     """The mean of each window."""
     in_sizes, out_sizes, x_strides = known(in_sizes, 1), known(out_sizes, 1), known(x_strides, 0)
     kernel, stride, padding = known(kernel, 1), known(stride, 1), known(padding, 0)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     n, c, od, oh, ow = place_in(e, out_sizes)
     d0, d1, h0, h1, w0, w1, count = share(od, oh, ow, in_sizes, out_sizes, kernel, stride, padding, divisor, PADDED, WINDOWS)
@@ -209,7 +209,7 @@ def average_pool_gradient(result, gradient, in_sizes, out_sizes, result_strides,
                           PADDED: tl.constexpr, WINDOWS: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
     in_sizes, out_sizes, gradient_strides = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0)
     kernel, stride, padding, windows = known(kernel, 1), known(stride, 1), known(padding, 0), known(windows, 1)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     n, c, d, h, w = place_in(e, in_sizes)
     first_d = first_window(d, in_sizes[2], out_sizes[2], kernel[0], stride[0], padding[0], 1, WINDOWS)
@@ -234,7 +234,7 @@ def average_pool_gradient(result, gradient, in_sizes, out_sizes, result_strides,
 def max_unpool(out, x, places, in_sizes, out_sizes, x_strides, out_strides, place_strides, plane, numel, BLOCK: tl.constexpr):
     """out[n, c, place] = x[n, c, ...] with place = places[n, c, ...] = (d * H + h) * W + w. plane: D * H * W. Places that do not exist are passed over."""
     in_sizes, out_sizes = known(in_sizes, 1), known(out_sizes, 1)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    e = numbers(numel, BLOCK)
     mask = e < numel
     n, c, d, h, w = place_in(e, in_sizes)
     at = tl.load(places + offset(n, c, d, h, w, known(place_strides, 0)), mask=mask, other=-1)
