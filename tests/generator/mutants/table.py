@@ -144,11 +144,10 @@ expr("cuda", ANALYSIS, "std::min(divisibilityOfElements(a.run), divisibilityOfEl
 
 # The CPU target.
 MASKS = "src/targets/cpu/emit/Masks.cpp"
-expr("cpu", MASKS, "k.e.integer(first.getType(), (lanes.width - 1) * limit.stride));", "(lanes.width - 1)", "(lanes.width - 2)",
+expr("cpu", "src/targets/cpu/emit/Loops.cpp", "Value last = k.e.add(index, k.e.i64(segment.width));", "segment.width", "segment.width - 1",
      "the last lane of a chunk is not checked")
 expr("cpu", MASKS, "case Predicate::sgt:\n    return Predicate::slt;", "Predicate::slt", "Predicate::sle", "a mirrored > gains equality")
-expr("cpu", MASKS, "all = k.e.both(all, k.e.cmp(limit.predicate, last, limit.fixed));", "last, limit.fixed", "first, limit.fixed",
-     "only the first lane of a chunk decides about its mask")
+expr("cpu", MASKS, "distance = e.add(distance, e.i64(1));", "e.i64(1)", "e.i64(2)", "a mask of <= believed on for one element more")
 POINT = "src/targets/cpu/emit/Point.cpp"
 expr("cpu", POINT, "result.erase(result.begin() + expand.getAxis());", "expand.getAxis()", "0", "expand_dims drops the first coordinate")
 expr("cpu", POINT, "result[from] = point[d];", "result[from] = point[d]", "result[d] = point[from]", "a permutation applied backwards")
@@ -176,7 +175,7 @@ expr("cpu", ELEMENTS, "int64_t start = cast<tile::RangeOp>(op).getStart();", "ca
 expr("cpu", ELEMENTS, "return k.e.maskedStore(element, place.address, value, k.e.splat(mask, width));\n  }", "k.e.splat(mask, width)",
      "k.e.splat(k.e.integer(k.b.getI1Type(), 1), width)", "a vector store without its mask")
 expr("cpu", ELEMENTS, "              mask ? k.e.splat(mask, width) : Value());\n}", "mask ? k.e.splat(mask, width) : Value()", "Value()", "a scatter without its mask")
-expr("cpu", ELEMENTS, "stride *= type.getDimSize(d);\n  }\n  return offset;", "type.getDimSize(d)", "type.getDimSize(0)", "row-major strides from the wrong size")
+expr("cpu", ELEMENTS, "int64_t stride = buffer.stride(d);", "buffer.stride(d)", "buffer.stride(0)", "row-major strides from the wrong size")
 FORMS = "src/targets/cpu/emit/Forms.cpp"
 expr("cpu", FORMS, "if (!cannotWrap(form)) {\n    auto [low, high] = bounds(form, isUnsigned);", "!cannotWrap(form)", "false", "no check for offsets that wrap")
 expr("cpu", FORMS, "result.base = negate ? k.e.sub(lhs.base, rhs.base)", "k.e.sub(lhs.base, rhs.base)", "k.e.sub(rhs.base, lhs.base)", "a difference of bases exchanged")

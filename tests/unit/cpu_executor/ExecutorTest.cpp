@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <thread>
@@ -210,6 +211,76 @@ TEST_F(ExecutorTest, AFailureEndsWaitingPrograms) {
   }
 }
 
+LaunchOptions independent() {
+  LaunchOptions options;
+  options.independent = true;
+  return options;
+}
+
+TEST_F(ExecutorTest, IndependentProgramsRunOnce) {
+  for (int threads : {2, 3, 4, 70}) { // 70: more ranges than bits in a word
+    setThreadCount(threads);
+    for (int32_t programs : {1, 2, 3, 5, 63, 64, 65, 127, 1000, 100003})
+      for (int i = 0; i < 20; ++i)
+        expectAllOnce(programs, 1, 1, independent());
+    expectAllOnce(11, 21, 31, independent());
+  }
+}
+
+// Whoever is done takes programs of those who are behind: the first quarter sleeps.
+TEST_F(ExecutorTest, IndependentProgramsOfASlowThreadAreTaken) {
+  static std::atomic<int> together{0}, most{0};
+  auto kernel = [](const void *, LaunchRecord *, int64_t begin, int64_t end, void *) {
+    for (int64_t p = begin; p < end && p < 100; ++p) {
+      int now = ++together;
+      for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      --together;
+    }
+  };
+  int32_t grid[3] = {400, 1, 1};
+  most = 0;
+  for (int i = 0; i < 3; ++i)
+    ASSERT_TRUE(run(kernel, nullptr, grid, independent()));
+  EXPECT_GT(most, 1);
+}
+
+TEST_F(ExecutorTest, IndependentProgramsReportTheLowestFailure) {
+  for (int round = 0; round < 50; ++round)
+    for (int32_t programs : {1, 40, 100000})
+      for (int64_t from : {0, programs / 7, programs / 2, programs - 1}) {
+        FailArgs args{from, 3};
+        int32_t grid[3] = {programs, 1, 1};
+        LaunchResult result = run(failSome, &args, grid, independent());
+        ASSERT_EQ(result.status, LaunchStatus::ProgramFailed);
+        EXPECT_EQ(result.failure.program, from);
+      }
+  expectAllOnce(1000, 1, 1, independent());
+}
+
+TEST_F(ExecutorTest, IndependentLaunchesFromSeveralThreads) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([] {
+      for (int i = 0; i < 200; ++i)
+        expectAllOnce(1 + i * 7, 1, 1, independent());
+    });
+  for (auto &thread : threads)
+    thread.join();
+}
+
+// Threads look for the next launch for a moment only.
+TEST_F(ExecutorTest, IdleThreadsSleep) {
+  for (int i = 0; i < 10; ++i)
+    expectAllOnce(1000, 1, 1, independent());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::clock_t before = std::clock(); // of all threads of the process
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_LT(double(std::clock() - before) / CLOCKS_PER_SEC, 0.02);
+  expectAllOnce(1000, 1, 1); // and wake again
+}
+
 struct ScratchArgs {
   size_t bytes;
 };
@@ -323,17 +394,20 @@ TEST_F(ExecutorTest, ThreadCountComesFromTheSettings) {
 TEST_F(ExecutorTest, LaunchOverheadIsReported) {
   auto empty = [](const void *, LaunchRecord *, int64_t, int64_t, void *) {};
   setThreadCount(2);
-  for (int32_t programs : {1, 2, 64}) {
-    int32_t grid[3] = {programs, 1, 1};
-    ASSERT_TRUE(run(empty, nullptr, grid));
-    auto start = std::chrono::steady_clock::now();
-    constexpr int rounds = 20000;
-    for (int i = 0; i < rounds; ++i)
-      ASSERT_TRUE(run(empty, nullptr, grid));
-    std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
-    RecordProperty("ns_per_launch_of_" + std::to_string(programs), int(time.count() / rounds));
-    std::printf("launch of %d empty programs: %.0f ns\n", programs, time.count() / rounds);
-  }
+  for (bool inAnyOrder : {false, true})
+    for (int32_t programs : {1, 2, 64}) {
+      LaunchOptions options;
+      options.independent = inAnyOrder;
+      int32_t grid[3] = {programs, 1, 1};
+      ASSERT_TRUE(run(empty, nullptr, grid, options));
+      auto start = std::chrono::steady_clock::now();
+      constexpr int rounds = 20000;
+      for (int i = 0; i < rounds; ++i)
+        ASSERT_TRUE(run(empty, nullptr, grid, options));
+      std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
+      std::printf("launch of %d empty programs%s: %.0f ns\n", programs,
+                  inAnyOrder ? " in any order" : "", time.count() / rounds);
+    }
 }
 
 } // namespace

@@ -25,6 +25,10 @@ public:
   mlir::Value lanesAt(mlir::Value value, llvm::ArrayRef<Index> point) {
     return k.e.splat(at(value, point), width);
   }
+  /// The elements are known to be these.
+  void set(mlir::Value value, llvm::ArrayRef<Index> point, mlir::Value lanes) {
+    memo[TensorPoint{value, Point(point)}] = lanes;
+  }
   void store(tile::StoreOp op, llvm::ArrayRef<Index> point);
   void write(const Buffer &buffer, llvm::ArrayRef<Index> point, mlir::Value value);
   mlir::Value read(const Buffer &buffer, llvm::ArrayRef<Index> point);

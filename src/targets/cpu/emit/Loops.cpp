@@ -144,19 +144,25 @@ Point LoopStep::pointOf(ArrayRef<Value> outer, bool withoutAxis) const {
   return point;
 }
 
+// Reductions along the lanes want independent chains.
+int64_t LoopStep::registersOfLanes(bool scattered) const {
+  bool reducesLanes = !columns && llvm::any_of(step.roots, [](const Root &root) {
+    return root.kind == Root::Reduce;
+  });
+  return scattered ? 1 : reducesLanes ? 4 : 2;
+}
+
 int64_t LoopStep::vectorWidth(bool scattered) const {
   int64_t widest = 1;
   auto visit = [&](Type type) {
     widest = std::max<int64_t>(widest, tile::sizeInBytes(tile::elementOf(type)));
   };
   llvm::SmallSetVector<Operation *, 8> loads;
-  bool computes = false;
   for (const Root &root : step.roots) {
     if (root.kind == Root::Store) {
       visit(cast<tile::StoreOp>(root.op).getValue().getType());
       collectLoads(cast<tile::StoreOp>(root.op).getValue(), k, loads);
     } else if (root.kind == Root::Reduce) {
-      computes = true;
       for (Value source : root.op->getOperands()) {
         visit(source.getType());
         collectLoads(source, k, loads);
@@ -170,7 +176,7 @@ int64_t LoopStep::vectorWidth(bool scattered) const {
     visit(load->getResult(0).getType());
   // Narrow data is mostly computed with in 32 bits.
   int64_t width = int64_t(k.e.features.vectorBytes) / std::clamp<int64_t>(widest, 2, 8);
-  width *= scattered ? 1 : (computes && !columns ? 4 : 2);
+  width *= registersOfLanes(scattered);
   return std::min<int64_t>(width, scattered ? 16 : 64);
 }
 
@@ -356,6 +362,7 @@ void LoopStep::emitVersions(ArrayRef<Value> outer) {
     prepareMasks(point, masks, nest);
   nest.forms = &forms;
   nest.maxWidth = vectorWidth(scattered);
+  nest.narrowWidth = std::max<int64_t>(4, nest.maxWidth / registersOfLanes(scattered));
   Value condition;
   for (Value assumption : forms.assumptions)
     condition = k.e.both(condition, assumption);
@@ -429,7 +436,8 @@ static void flatten(ArrayRef<SmallVector<Value, 2>> partials, SmallVectorImpl<Va
 }
 
 void LoopStep::emitChunk(const Nest &nest, const Segment &segment, Value index,
-                         SmallVectorImpl<Value> &carried, Elements::Known known) {
+                         SmallVectorImpl<Value> &carried, Elements::Known known,
+                         ArrayRef<std::pair<Value, Value>> values) {
   size_t next = 0;
   SmallVector<Partial> current(reduces.size());
   bool empty = carried.empty();
@@ -440,11 +448,52 @@ void LoopStep::emitChunk(const Nest &nest, const Segment &segment, Value index,
   Elements lanes(k, segment.width, segment.width == 1 ? -1 : 0, index, nest.forms, nest.outside);
   lanes.known = known;
   lanes.masks = nest.masks;
+  for (auto [value, scalar] : values)
+    lanes.set(value, pointOf(nest.outer), scalar);
   emitRoots(lanes, nest, current, empty, true);
   SmallVector<Value> flat;
   flatten(current, flat);
   carried.assign(flat.begin(), flat.end());
 }
+
+// A chunk without masks where all are on, else with them.
+void LoopStep::emitEither(const Nest &nest, const Segment &segment, Value index,
+                          SmallVectorImpl<Value> &carried) {
+  Value last = k.e.add(index, k.e.i64(segment.width));
+  Value isOn = k.e.cmp(arith::CmpIPredicate::sge, nest.masks->on(), last);
+  SmallVector<Type> types = llvm::map_to_vector(carried, [](Value v) { return v.getType(); });
+  auto branch = scf::IfOp::create(k.b, k.e.loc, types, isOn, true);
+  OpBuilder::InsertionGuard guard(k.b);
+  for (auto known : {Elements::Known::On, Elements::Known::Nothing}) {
+    bool on = known == Elements::Known::On;
+    Block &block = (on ? branch.getThenRegion() : branch.getElseRegion()).front();
+    SmallVector<Value> inside(carried.begin(), carried.end());
+    if (types.empty())
+      k.b.setInsertionPoint(block.getTerminator());
+    else
+      k.b.setInsertionPointToStart(&block);
+    emitChunk(nest, segment, index, inside, known);
+    if (!types.empty())
+      scf::YieldOp::create(k.b, k.e.loc, inside);
+  }
+  carried.assign(branch.getResults().begin(), branch.getResults().end());
+}
+
+// Partial results of fewer lanes, where they have more.
+void LoopStep::narrowPartials(SmallVectorImpl<Value> &carried, int64_t width) {
+  size_t next = 0;
+  for (const Root &root : reduces) {
+    MutableArrayRef<Value> partial(&carried[next], root.op->getNumResults());
+    next += partial.size();
+    if (Emit::widthOf(partial.front()) <= width)
+      continue;
+    SmallVector<Value> narrowed = combineLanes(k, root.op->getRegion(0), partial, true, width);
+    llvm::copy(narrowed, partial.begin());
+  }
+}
+
+/// Rows of fewer chunks have one loop, which asks for each chunk what is known of its masks.
+constexpr int64_t leastSplit = 4;
 
 // The chunks of a segment from `begin` on.
 void LoopStep::emitSegment(const Nest &nest, const Segment &segment, int64_t begin,
@@ -460,60 +509,67 @@ void LoopStep::emitSegment(const Nest &nest, const Segment &segment, int64_t beg
     if (!isAnchored)
       nest.outside->anchor = arith::ConstantOp::create(k.b, k.e.loc, k.b.getI64IntegerAttr(0));
   };
-  auto chunk = [&](Known known) {
-    return [&, known](Value index, SmallVectorImpl<Value> &inside) {
-      emitChunk(nest, segment, index, inside, known);
-    };
-  };
-  bool hasMasks = nest.masks && segment.width > 1;
-  if (!hasMasks || (end - begin == segment.width && !nest.masks->ofAccesses())) {
+  int64_t chunks = (end - begin) / segment.width;
+  if (!nest.masks || segment.width == 1 ||
+      (!nest.masks->ofAccesses() && (chunks < leastSplit || !nest.offIsShort))) {
     setAnchor();
-    return loop(begin, end, segment.width, carried, chunk(Known::Nothing));
+    return loop(begin, end, segment.width, carried,
+                [&](Value index, SmallVectorImpl<Value> &inside) {
+                  emitChunk(nest, segment, index, inside, Known::Nothing);
+                });
   }
-  if (end - begin == segment.width) { // one chunk
+  if (chunks < leastSplit) { // asked of each: less code
     setAnchor();
-    Value isOn = k.e.cmp(arith::CmpIPredicate::sge, nest.masks->on(), k.e.i64(end));
-    SmallVector<Type> types = llvm::map_to_vector(carried, [](Value v) { return v.getType(); });
-    auto branch = scf::IfOp::create(k.b, k.e.loc, types, isOn, true);
-    OpBuilder::InsertionGuard guard(k.b);
-    for (Known known : {Known::On, Known::Nothing}) {
-      Block &block = (known == Known::On ? branch.getThenRegion() : branch.getElseRegion()).front();
-      SmallVector<Value> inside(carried.begin(), carried.end());
-      if (types.empty())
-        k.b.setInsertionPoint(block.getTerminator());
-      else
-        k.b.setInsertionPointToStart(&block);
-      emitChunk(nest, segment, k.e.i64(begin), inside, known);
-      if (!types.empty())
-        scf::YieldOp::create(k.b, k.e.loc, inside);
-    }
-    carried.assign(branch.getResults().begin(), branch.getResults().end());
-    return;
+    return loop(begin, end, segment.width, carried,
+                [&](Value index, SmallVectorImpl<Value> &inside) {
+                  emitEither(nest, segment, index, inside);
+                });
   }
-  // Chunks before `allOn` run without masks, those from `allOff` on with all masks off.
-  auto chunksBefore = [&](Value count, bool roundsUp) -> Value {
+  // Most chunks run without masks, or with none off. The rest has narrower lanes: less code, and
+  // fewer lanes that are off.
+  Segment narrow = segment;
+  narrow.width = std::min(segment.width, nest.narrowWidth);
+  auto chunksBefore = [&](Value count, int64_t width, bool roundsUp) -> Value {
     Value inside = k.e.min(k.e.max(count, k.e.i64(begin)), k.e.i64(end));
     Value lanes = k.e.sub(inside, k.e.i64(begin));
     if (roundsUp)
-      lanes = k.e.add(lanes, k.e.i64(segment.width - 1));
-    lanes = k.b.createOrFold<arith::AndIOp>(k.e.loc, lanes, k.e.i64(-segment.width));
+      lanes = k.e.add(lanes, k.e.i64(width - 1));
+    lanes = k.b.createOrFold<arith::AndIOp>(k.e.loc, lanes, k.e.i64(-width));
     return k.e.add(lanes, k.e.i64(begin));
   };
-  Value allOn = k.e.i64(begin), allOff = k.e.i64(end);
-  if (nest.masks->ofAccesses())
-    allOn = chunksBefore(nest.masks->on(), false);
-  if (nest.offIsShort)
-    allOff = chunksBefore(nest.masks->off(), true);
-  if (nest.masks->ofAccesses()) {
-    setAnchor();
-    loop(k.e.i64(begin), allOn, segment.width, carried, chunk(Known::On));
+  bool ofAccesses = nest.masks->ofAccesses();
+  Value whole = ofAccesses ? nest.masks->on() : nest.masks->off();
+  Value endOfWhole = chunksBefore(whole, segment.width, false), allOff = k.e.i64(end);
+  if (nest.offIsShort) {
+    allOff = chunksBefore(nest.masks->off(), narrow.width, true);
+    // One chunk more gives what is materialised of all others.
+    if (!materials.empty())
+      allOff = k.e.min(k.e.add(allOff, k.e.i64(narrow.width)), k.e.i64(end));
   }
   setAnchor();
-  loop(allOn, allOff, segment.width, carried, chunk(Known::Nothing));
-  if (nest.offIsShort && !(reduces.empty() && materials.empty())) {
-    setAnchor();
-    loop(allOff, k.e.i64(end), segment.width, carried, chunk(Known::Off));
-  }
+  loop(k.e.i64(begin), endOfWhole, segment.width, carried,
+       [&](Value index, SmallVectorImpl<Value> &inside) {
+         emitChunk(nest, segment, index, inside, ofAccesses ? Known::On : Known::Nothing);
+       });
+  narrowPartials(carried, narrow.width);
+  setAnchor();
+  loop(endOfWhole, allOff, narrow.width, carried,
+       [&](Value index, SmallVectorImpl<Value> &inside) {
+         emitChunk(nest, narrow, index, inside, Known::Nothing);
+       });
+  if (!nest.offIsShort || (reduces.empty() && materials.empty()))
+    return;
+  setAnchor();
+  Point last = pointOf(nest.outer);
+  last[lane] = {k.e.sub(allOff, k.e.i64(1)), -1};
+  Elements before(k);
+  SmallVector<std::pair<Value, Value>> values;
+  for (const Root &root : materials)
+    values.push_back({root.value, before.read(targets[root.value], last)});
+  loop(allOff, k.e.i64(end), narrow.width, carried,
+       [&](Value index, SmallVectorImpl<Value> &inside) {
+         emitChunk(nest, narrow, index, inside, Known::Off, values);
+       });
 }
 
 void LoopStep::emitRows(const Nest &nest) {

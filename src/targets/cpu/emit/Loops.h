@@ -31,6 +31,7 @@ private:
     Forms *forms = nullptr;                  // null: no assumption may be made: scalar loops
     Elements *outside = nullptr;
     int64_t maxWidth = 1;
+    int64_t narrowWidth = 1; // of chunks with masks: one register
     Masks *masks = nullptr; // not null: not all chunks are alike
     bool offIsShort = false; // where all masks are off, one value stands for all elements
   };
@@ -63,7 +64,10 @@ private:
   void emitSegment(const Nest &nest, const Segment &segment, int64_t begin,
                    llvm::SmallVectorImpl<mlir::Value> &carried);
   void emitChunk(const Nest &nest, const Segment &segment, mlir::Value index,
-                 llvm::SmallVectorImpl<mlir::Value> &carried, Elements::Known known);
+                 llvm::SmallVectorImpl<mlir::Value> &carried, Elements::Known known,
+                 llvm::ArrayRef<std::pair<mlir::Value, mlir::Value>> values = {});
+  void emitEither(const Nest &nest, const Segment &segment, mlir::Value index,
+                  llvm::SmallVectorImpl<mlir::Value> &carried);
   void emitColumns(const Nest &nest);
   llvm::SmallVector<Segment> segments(int64_t maxWidth) const;
   Point pointOf(llvm::ArrayRef<mlir::Value> outer, bool withoutAxis = false) const;
@@ -75,6 +79,8 @@ private:
             LoopBody body);
   void loop(mlir::Value begin, mlir::Value end, int64_t by,
             llvm::SmallVectorImpl<mlir::Value> &carried, LoopBody body);
+  void narrowPartials(llvm::SmallVectorImpl<mlir::Value> &carried, int64_t width);
+  int64_t registersOfLanes(bool scattered) const;
   int64_t vectorWidth(bool scattered) const;
 
   Kernel &k;
@@ -99,8 +105,10 @@ void forEachPoint(Kernel &kernel, llvm::ArrayRef<int64_t> shape,
 /// May lanes be combined in another order than that of their elements? Of a combiner of several
 /// operations only where the op says so.
 bool isReorderable(mlir::Region &combiner);
-/// All lanes of each operand combined in lane order.
+/// All lanes of each operand combined, in lane order unless the combiner is commutative; down to
+/// `width` lanes.
 llvm::SmallVector<mlir::Value> combineLanes(Kernel &kernel, mlir::Region &combiner,
-                                            llvm::ArrayRef<mlir::Value> lanes, bool commutative);
+                                            llvm::ArrayRef<mlir::Value> lanes, bool commutative,
+                                            int64_t width = 1);
 
 } // namespace nereid::cpu

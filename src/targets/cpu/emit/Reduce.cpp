@@ -12,9 +12,9 @@ bool isReorderable(Region &combiner) {
 }
 
 SmallVector<Value> combineLanes(Kernel &k, Region &combiner, ArrayRef<Value> lanes,
-                                bool commutative) {
+                                bool commutative, int64_t least) {
   SmallVector<Value> values(lanes);
-  for (int64_t width = Emit::widthOf(values[0]); width > 1; width /= 2) {
+  for (int64_t width = Emit::widthOf(values[0]); width > least; width /= 2) {
     // In order: neighbours. Free: the lower half with the upper half, which is cheaper.
     SmallVector<int64_t> left, right;
     for (int64_t i = 0; i < width / 2; ++i) {

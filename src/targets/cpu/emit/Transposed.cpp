@@ -24,10 +24,39 @@ static std::optional<std::pair<int, int>> matrixDims(ArrayRef<int64_t> shape) {
   return std::pair(large[0], large[1]);
 }
 
+/// Whether a sum has a range along dimension `dim` as a term: nearly all tensors of pointers have
+/// one along the last dimension, which then is that in which they are contiguous. Emits nothing.
+static bool hasRangeAlong(Value sum, unsigned dim) {
+  SmallVector<std::pair<Value, unsigned>> terms{{sum, dim}};
+  while (!terms.empty()) {
+    auto [value, along] = terms.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (!op || !isa<RankedTensorType>(value.getType()))
+      continue;
+    if (isa<tile::RangeOp>(op))
+      return true;
+    if (isa<tile::AddPtrOp, arith::AddIOp>(op)) {
+      terms.push_back({op->getOperand(0), along});
+      terms.push_back({op->getOperand(1), along});
+    } else if (isa<arith::ExtSIOp, arith::ExtUIOp, tile::HintOp>(op) ||
+               (isa<tile::BroadcastOp>(op) &&
+                tile::shapeOf(op->getOperand(0).getType())[along] != 1)) {
+      terms.push_back({op->getOperand(0), along});
+    } else if (auto expand = dyn_cast<tile::ExpandDimsOp>(op)) {
+      if (unsigned axis = expand.getAxis(); axis != along)
+        terms.push_back({op->getOperand(0), along - (axis < along)});
+    }
+  }
+  return false;
+}
+
 /// The dimension along which the places that a tensor of pointers names are neighbours in memory;
 /// -1 when there is none that is known.
 static int contiguousDimension(Kernel &k, Value pointer) {
   ArrayRef<int64_t> shape = tile::shapeOf(pointer.getType());
+  if (std::optional<std::pair<int, int>> dims = matrixDims(shape);
+      dims && hasRangeAlong(pointer, dims->second))
+    return dims->second;
   Elements before(k);
   Forms forms(k, shape, true, [&](Value v, ArrayRef<Index> p) { return before.at(v, p); });
   Point point;

@@ -261,6 +261,7 @@ struct Global {
   std::mutex launchMutex;      // one launch at a time owns the pool
   std::atomic<int> threads{0}; // 0: not decided yet
   Pool *pool = nullptr;
+  Clock::time_point lastLaunch; // its end
   std::unique_ptr<Range[]> ranges; // one for each thread of the pool
   std::unique_ptr<std::atomic<uint64_t>[]> open;
 };
@@ -336,10 +337,19 @@ void divide(Job &job, Global &state, int members) {
 }
 
 // How many threads pay for work of `nanoseconds` (0: unknown): each has to have more of it than it
-// takes to bring it in.
-int paying(double nanoseconds, bool sleeps, int most) {
-  double grain = sleeps ? 5000 : 1000;
-  return nanoseconds > 0 ? std::max(1, int(std::min<double>(most, nanoseconds / grain))) : most;
+// takes to bring it in, 1 µs, or 5 when it sleeps. Threads that sleep are woken for less where
+// launches come one after the other, as they will be awake for the next.
+int paying(double nanoseconds, const Global &state, int most) {
+  auto of = [&](double grain) {
+    return std::max(1, int(std::min<double>(most, nanoseconds / grain)));
+  };
+  if (nanoseconds <= 0)
+    return most;
+  int members = of(1000);
+  if (members == 1 || !state.pool->sleeps(members) ||
+      Clock::now() - state.lastLaunch < Pool::spinTime)
+    return members;
+  return of(5000);
 }
 
 // Every program its own thread. All of them are started before any may take a program, so a launch
@@ -495,17 +505,19 @@ LaunchResult run(KernelFn kernel, const void *args, const int32_t grid[3],
   }
   int members = int(std::min<int64_t>(threads, programs));
   if (independent)
-    members = paying(expected, state.pool->sleeps(), members);
+    members = paying(expected, state, members);
   double busy = 0;
   if (members == 1) {
     auto begin = Clock::now();
     workAlone(job);
-    busy = std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+    state.lastLaunch = Clock::now();
+    busy = std::chrono::duration<double, std::nano>(state.lastLaunch - begin).count();
   } else {
     job.inOrder = !independent;
     runTogether(job, state, members);
     for (int i = 0; i < members; ++i)
       busy += job.ranges[i].busy;
+    state.lastLaunch = Clock::now();
   }
   times.add(kernel, float(busy / double(programs)));
   return resultOf(job);

@@ -2,8 +2,6 @@
 
 #include "targets/cpu/executor/Executor.h"
 
-#include <chrono>
-#include <csignal>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -19,10 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long a worker looks for the next launch before it sleeps, and from when on it gives its core
-/// to others that want it. Longer than the gap between launches of a program that does little else;
-/// a wake-up takes about 5 to 50 µs.
-constexpr std::chrono::microseconds spinTime{100}, selfishTime{10};
+/// From when on a thread that looks gives its core to others that want it.
+constexpr std::chrono::microseconds selfishTime{10};
 /// Looks between two readings of the clock.
 constexpr int looks = 32;
 
@@ -95,6 +91,15 @@ void Pool::launch(Work work, void *job, int members) {
   // those who were not inside are still in this core's cache.
   for (int i = 0; i < count; ++i)
     waitUntilOutside(workers[i]);
+}
+
+bool Pool::sleeps(int members) const {
+  if (sleepers.load(std::memory_order_relaxed) == 0)
+    return false;
+  for (int i = 0; i + 1 < members; ++i)
+    if (workers[i].parked.load(std::memory_order_relaxed))
+      return true;
+  return false;
 }
 
 void Pool::wakeChildren(int member, int members) {
