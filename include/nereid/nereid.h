@@ -61,10 +61,13 @@ NRD_API nrd_error_kind nrd_error_get_kind(const nrd_error *error);
 NRD_API const char *nrd_error_name(const nrd_error *error);
 /** The whole text: every diagnostic with file, line, column, source line and caret. */
 NRD_API const char *nrd_error_message(const nrd_error *error);
-/** The first diagnostic's message alone, and its text in Triton's form ("at 3:8: ..."). */
+/** The first diagnostic's message alone. */
 NRD_API const char *nrd_error_summary(const nrd_error *error);
 /** The first diagnostic's text in Triton's form ("at 3:8: ..."). */
 NRD_API const char *nrd_error_triton_text(const nrd_error *error);
+/** The message in that text: Triton's sentence for the first diagnostic where it is known, else our
+ * own. */
+NRD_API const char *nrd_error_triton_summary(const nrd_error *error);
 /** Python's class for an argument error: "TypeError", "ValueError", "KeyError", "OverflowError".
  * For an error of a compilation the classes of its causes in Triton, outermost first, with blanks
  * between them: one for each call that led there ("CompilationError"; the last of an assertion

@@ -22,7 +22,7 @@ static Error &emergency() {
     auto *made = new (storage) Error();
     made->kind = NRD_ERROR_RESOURCES;
     made->name = "OutOfMemory";
-    made->message = made->summary = made->tritonText = "out of memory";
+    made->message = made->summary = made->tritonText = made->tritonSummary = "out of memory";
     return made;
   }();
   return *error;

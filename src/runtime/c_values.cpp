@@ -75,6 +75,12 @@ const char *nrd_error_triton_text(const nrd_error *error) try {
   return unwrap(error).tritonText.c_str();
 }
 NRD_CATCH_AND(return nullptr)
+const char *nrd_error_triton_summary(const nrd_error *error) try {
+  if (!error)
+    return nullptr;
+  return unwrap(error).tritonSummary.c_str();
+}
+NRD_CATCH_AND(return nullptr)
 const char *nrd_error_python_class(const nrd_error *error) try {
   if (!error)
     return nullptr;

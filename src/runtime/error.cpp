@@ -72,7 +72,8 @@ ErrorPtr errorFrom(const DiagnosticEngine &diagnostics, nrd_error_kind kind,
     error->message.pop_back();
   if (kind == NRD_ERROR_COMPILE || kind == NRD_ERROR_STATIC_ASSERT || kind == NRD_ERROR_UNSUPPORTED)
     error->pythonClass = causesOf(*first, kind);
-  error->tritonText = first->file() ? renderTriton(*first, function) : first->message();
+  error->tritonText = renderTriton(*first, function);
+  error->tritonSummary = first->tritonMessage();
   return error;
 }
 

@@ -15,10 +15,11 @@ namespace nereid::runtime {
 
 struct Error {
   nrd_error_kind kind = NRD_ERROR_INTERNAL;
-  std::string name;       ///< of the first diagnostic in the registry
-  std::string message;    ///< everything, rendered
-  std::string summary;    ///< the first diagnostic's message
-  std::string tritonText; ///< the first diagnostic in Triton's form
+  std::string name;          ///< of the first diagnostic in the registry
+  std::string message;       ///< everything, rendered
+  std::string summary;       ///< the first diagnostic's message
+  std::string tritonText;    ///< the first diagnostic in Triton's form
+  std::string tritonSummary; ///< its message there: Triton's words if known, else `summary`
   /// For argument errors "TypeError", "ValueError"...; for errors of a compilation the classes of
   /// the causes that Triton's would have, with blanks between them; else empty.
   std::string pythonClass;

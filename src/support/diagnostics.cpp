@@ -7,8 +7,8 @@ namespace nereid {
 
 namespace {
 
-/// Number of distinct parameters a format names; -1 when it is malformed or skips one.
-constexpr int formatParameters(std::string_view format) {
+/// The parameters that a format names, bit i for `{i}`; all bits when it is malformed.
+constexpr unsigned formatParameters(std::string_view format) {
   unsigned seen = 0;
   for (size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '{')
@@ -19,14 +19,11 @@ constexpr int formatParameters(std::string_view format) {
     }
     if (i + 2 >= format.size() || format[i + 1] < '0' || format[i + 1] > '9' ||
         format[i + 2] != '}')
-      return -1;
+      return ~0u;
     seen |= 1u << (format[i + 1] - '0');
     i += 2;
   }
-  int count = 0;
-  while (seen & 1u << count)
-    ++count;
-  return seen >> count ? -1 : count;
+  return seen;
 }
 
 template <typename... Params> constexpr unsigned countOf(const diag::Def<Params...> &) {
@@ -37,15 +34,35 @@ constexpr bool wellFormed(std::string_view format) {
   return !format.empty() && !format.ends_with('.') && !(format[0] >= 'A' && format[0] <= 'Z');
 }
 
+struct Words {
+  DiagId id;
+  std::string_view format;
+};
+
+constexpr Words tritonsWords[] = {
+#define TRITON(Name, Format) {DiagId::Name, Format},
+#include "support/tritons_words.def"
+#undef TRITON
+};
+
+constexpr std::string_view wordsFor(DiagId id) {
+  for (const Words &words : tritonsWords)
+    if (words.id == id)
+      return words.format;
+  return "";
+}
+
 #define DIAG(Name, Kind, Format, ...)                                                              \
-  static_assert(formatParameters(Format) == int(countOf(diag::Name)),                              \
-                #Name ": the message must name each parameter, {0} to {n}");                       \
+  static_assert((formatParameters(Format) | formatParameters(wordsFor(DiagId::Name))) ==           \
+                    (1u << countOf(diag::Name)) - 1,                                               \
+                #Name ": the message or Triton's words must name each parameter, {0} to {n}");     \
   static_assert(wellFormed(Format), #Name ": lower-case start, no full stop");
 #include "support/diagnostics.def"
 #undef DIAG
 
 constexpr DiagInfo registry[] = {
-#define DIAG(Name, Kind, Format, ...) {#Name, DiagKind::Kind, Format, countOf(diag::Name)},
+#define DIAG(Name, Kind, Format, ...)                                                              \
+  {#Name, DiagKind::Kind, Format, countOf(diag::Name), wordsFor(DiagId::Name)},
 #include "support/diagnostics.def"
 #undef DIAG
 };
@@ -76,7 +93,7 @@ std::span<const DiagInfo> allDiagnostics() {
   return registry;
 }
 
-/// Appends a text of the user's; of a word that no reader would read to its end only both ends.
+/// Appends a text of the user's. Of very long words only both ends are shown.
 static void appendShortened(std::string &out, std::string_view text) {
   constexpr size_t longest = 400, head = 100, tail = 60;
   auto isInside = [&](size_t at) { return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80; };
@@ -131,7 +148,11 @@ static SourceFilePtr owner(SourceSpan span) {
 
 Diagnostic::Diagnostic(DiagId id, SourceSpan span, std::span<const DiagArg> args)
     : diagId(id), source(owner(span)), place(span.range),
-      text(formatMessage(diagInfo(id).format, args)) {}
+      text(formatMessage(diagInfo(id).format, args)),
+      words(formatMessage(diagInfo(id).triton, args)) {
+  if (!words.empty())
+    note(diag::InTritonsWords, {}, words);
+}
 
 Diagnostic &Diagnostic::addNote(DiagId id, SourceSpan span, std::span<const DiagArg> args) {
   attached.push_back({id, owner(span), span.range, formatMessage(diagInfo(id).format, args)});

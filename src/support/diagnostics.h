@@ -6,8 +6,9 @@
 //   engine.report(diag::ExpectedColon, span, "the `if` condition", "a new line")
 //         .note(diag::CalledFromHere, callSpan);
 //
-// and a wrong number or type of arguments does not compile. Nothing is thrown and nothing is
-// printed: the engine collects, its owner renders.
+// and a wrong number or type of arguments does not compile. Where Triton reports the same error in
+// other words (tritons_words.def), the diagnostic gets its sentence as a note. Nothing is thrown
+// and nothing is printed: the engine collects, its owner renders.
 #pragma once
 
 #include "support/source.h"
@@ -47,6 +48,7 @@ struct DiagInfo {
   DiagKind kind;
   std::string_view format;
   unsigned paramCount;
+  std::string_view triton; ///< format of Triton's sentence (tritons_words.def); "" if none
 };
 
 const DiagInfo &diagInfo(DiagId id);
@@ -91,6 +93,10 @@ public:
   const SourceFilePtr &file() const { return source; }
   SourceRange range() const { return place; }
   const std::string &message() const { return text; }
+  /// Triton's sentence for the same error, "" if none is known. It is also the first note.
+  const std::string &tritonsWords() const { return words; }
+  /// The message for programs written for Triton: its sentence if known, else ours.
+  const std::string &tritonMessage() const { return words.empty() ? text : words; }
   const std::vector<Note> &notes() const { return attached; }
 
   /// Attaches a note, for instance one per level of the chain of inlined calls, innermost first.
@@ -122,6 +128,7 @@ private:
   SourceFilePtr source;
   SourceRange place;
   std::string text;
+  std::string words;
   std::vector<Note> attached;
   uint64_t hostException = 0;
   bool refusedCall = false;
@@ -144,6 +151,7 @@ std::string render(const Diagnostic &diagnostic, const RenderOptions &options = 
 ///           ^
 ///   message
 ///
+/// The message is `tritonMessage()`.
 /// At most 12 source lines, ending with the one at fault. Lines are counted from 1 at the
 /// beginning of `function` (pass the range of the whole definition), or of the text when absent.
 std::string renderTriton(const Diagnostic &diagnostic,

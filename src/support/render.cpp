@@ -148,7 +148,7 @@ std::string renderTriton(const Diagnostic &diagnostic, std::optional<SourceRange
   constexpr uint32_t maxLines = 12;
   constexpr unsigned maxWidth = 200;
   if (!diagnostic.file())
-    return diagnostic.message();
+    return diagnostic.tritonMessage();
   const SourceFile &file = *diagnostic.file();
   uint32_t offset = diagnostic.range().begin;
   uint32_t line = file.lineIndex(offset);
@@ -169,7 +169,7 @@ std::string renderTriton(const Diagnostic &diagnostic, std::optional<SourceRange
     out += long_ ? "...\n" : "\n";
   }
   Excerpt shown = excerpt(file.text(), file.lineRange(line), {offset, offset}, maxWidth);
-  out += shown.text + '\n' + std::string(shown.caret, ' ') + "^\n" + diagnostic.message();
+  out += shown.text + '\n' + std::string(shown.caret, ' ') + "^\n" + diagnostic.tritonMessage();
   return out;
 }
 

@@ -86,7 +86,7 @@ def ok_closure(p, n):
 def bad_unset_field(p, n):
     x = Partial(n)
 # CHECK-LABEL: == bad_unset_field
-# CHECK: class_errors.py:[[@LINE-2]]:9: error: incomplete value: constructor for Partial did not initialize attribute 'second'
+# CHECK: class_errors.py:[[@LINE-2]]:9: error: the constructor of `Partial` does not set the field `second`
 # CHECK: [FieldNotInitialized]
 
 
@@ -113,7 +113,7 @@ def ok_keyword_fields(p, n):
 def bad_field_type(p, n):
     x = Pair(n, 3)
 # CHECK-LABEL: == bad_field_type
-# CHECK: class_errors.py:[[@LINE-2]]:9: error: wrong type of a field: Expected tl.tensor for attribute 'second', got int
+# CHECK: class_errors.py:[[@LINE-2]]:9: error: the field `second` must have the type tl.tensor, found int
 # CHECK: [FieldType]
 
 
@@ -126,7 +126,7 @@ def ok_field_types(p, n):
 def bad_constexpr_field(p, n):
     x = Pair(n, n, n)
 # CHECK-LABEL: == bad_constexpr_field
-# CHECK: class_errors.py:[[@LINE-2]]:9: error: wrong type of a field: Expected tl.constexpr for attribute 'scale', got int32 scalar
+# CHECK: class_errors.py:[[@LINE-2]]:9: error: the field `scale` must have the type tl.constexpr, found int32 scalar
 # CHECK: [FieldType]
 
 
@@ -141,7 +141,7 @@ def bad_assigned_field(p, n):
     x = Pair(n, n)
     x.first = n
 # CHECK-LABEL: == bad_assigned_field
-# CHECK: class_errors.py:[[@LINE-2]]:5: error: unsupported: Attribute assignment is not supported in triton
+# CHECK: class_errors.py:[[@LINE-2]]:5: error: cannot assign to an attribute: only the constructor of a class sets its fields
 # CHECK: [AttributeAssignment]
 
 

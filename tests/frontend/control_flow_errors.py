@@ -85,7 +85,7 @@ def bad_loop_carried(p, n):
         acc += 1.5
     tl.store(p, acc)
 # CHECK-LABEL: == bad_loop_carried
-# CHECK: control_flow_errors.py:[[@LINE-3]]:9: error: type changes in a loop: Loop-carried variable acc has initial type int32 but is re-assigned to fp32 in loop! Please make sure that the type stays consistent
+# CHECK: control_flow_errors.py:[[@LINE-3]]:9: error: `acc` has type int32 before the loop and type fp32 after an iteration: cast one of them
 # CHECK: [LoopCarriedType]
 
 
@@ -103,7 +103,7 @@ def bad_loop_carried_while(p, n):
     while acc < 10:
         acc = acc.to(tl.int64) + 1
 # CHECK-LABEL: == bad_loop_carried_while
-# CHECK: control_flow_errors.py:[[@LINE-2]]:9: error: type changes in a loop: Loop-carried variable acc has initial type int32 but is re-assigned to int64 in loop! Please make sure that the type stays consistent
+# CHECK: control_flow_errors.py:[[@LINE-2]]:9: error: `acc` has type int32 before the loop and type int64 after an iteration: cast one of them
 # CHECK: [LoopCarriedType]
 
 
@@ -164,7 +164,7 @@ def bad_branches_differ(p, n):
         x = 1
     tl.store(p, x)
 # CHECK-LABEL: == bad_branches_differ
-# CHECK: control_flow_errors.py:[[@LINE-3]]:9: error: types of the branches differ: Mismatched type for x between then block (fp32) and else block (int32)
+# CHECK: control_flow_errors.py:[[@LINE-3]]:9: error: `x` has type fp32 in the `then` block and type int32 in the `else` block: cast one of them
 # CHECK: [BranchTypesDiffer]
 
 
@@ -181,7 +181,7 @@ def ok_branches_differ(p, n):
 def bad_returns_differ(p, n):
     tl.store(p, mixed_returns(n))
 # CHECK-LABEL: == bad_returns_differ
-# CHECK: control_flow_errors.py:{{[0-9]+}}:12: error: the `return` statements disagree: Return type mismatch: fp32 and int32
+# CHECK: control_flow_errors.py:{{[0-9]+}}:12: error: the `return` statements of a function must give one type, found fp32 and int32: cast one of them
 # CHECK: control_flow_errors.py:{{[0-9]+}}:16: note: the other `return` gives fp32
 # CHECK: control_flow_errors.py:[[@LINE-4]]:17: note: called from here
 # CHECK: [ReturnTypeMismatch]
@@ -263,7 +263,7 @@ def ok_kernel_returns(p, n):
 def bad_ternary_types(p, n):
     tl.store(p, 1.0 if n > 1 else n)
 # CHECK-LABEL: == bad_ternary_types
-# CHECK: control_flow_errors.py:[[@LINE-2]]:17: error: ternary expression with dynamic condition has inconsistent types fp32 and int32
+# CHECK: control_flow_errors.py:[[@LINE-2]]:17: error: both values of a conditional expression with a run-time condition must have one type, found fp32 and int32: cast one of them
 # CHECK: [ConditionalExpressionTypes]
 
 
@@ -384,7 +384,7 @@ def bad_return_in_with(p, n):
     with Scope(n):
         return
 # CHECK-LABEL: == bad_return_in_with
-# CHECK: control_flow_errors.py:[[@LINE-3]]:5: error: cannot leave a `with` block: Cannot have `return` statements inside `with` statements in triton
+# CHECK: control_flow_errors.py:[[@LINE-3]]:5: error: `return` is not available inside a `with` block: return after it
 # CHECK: [ReturnInWith]
 
 

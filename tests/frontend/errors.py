@@ -153,7 +153,7 @@ def ok_unknown_constant(p, n):
 def bad_set_item(p, n):
     p[0] = 1
 # CHECK-LABEL: == bad_set_item
-# CHECK: errors.py:[[@LINE-2]]:5: error: __setitem__ is not supported in triton: use `tl.store` to write to memory
+# CHECK: errors.py:[[@LINE-2]]:5: error: cannot assign to a subscript: use `tl.store` to write to memory
 # CHECK: [SubscriptAssignment]
 
 
@@ -166,7 +166,7 @@ def ok_set_item(p, n):
 def bad_set_attribute(p, n):
     p.x = 3
 # CHECK-LABEL: == bad_set_attribute
-# CHECK: errors.py:[[@LINE-2]]:5: error: unsupported: Attribute assignment is not supported in triton
+# CHECK: errors.py:[[@LINE-2]]:5: error: cannot assign to an attribute: only the constructor of a class sets its fields
 # CHECK: [AttributeAssignment]
 
 
@@ -256,7 +256,7 @@ def bad_constexpr_reassigned(p, n):
     if n > 3:
         x = 4
 # CHECK-LABEL: == bad_constexpr_reassigned
-# CHECK: errors.py:[[@LINE-2]]:9: error: `x` is already defined. constexpr cannot be reassigned
+# CHECK: errors.py:[[@LINE-2]]:9: error: the constexpr `x` already has a value: use another name
 # CHECK: [ConstexprReassigned]
 
 
@@ -273,7 +273,7 @@ def bad_constexpr_again(p, n):
     x: tl.constexpr = 3
     x: tl.constexpr = 4
 # CHECK-LABEL: == bad_constexpr_again
-# CHECK: errors.py:[[@LINE-2]]:5: error: `x` is already defined. constexpr cannot be reassigned
+# CHECK: errors.py:[[@LINE-2]]:5: error: the constexpr `x` already has a value: use another name
 # CHECK: [ConstexprReassigned]
 
 
@@ -508,7 +508,8 @@ def bad_several_ellipses(p, n):
 def bad_unused_result(p, n):
     pure(n)
 # CHECK-LABEL: == bad_unused_result
-# CHECK: errors.py:[[@LINE-2]]:5: error: result dropped: The result of pure is not being used. It has no effect.
+# CHECK: errors.py:[[@LINE-2]]:5: error: the result of `pure` is not used: assign it to a name
+# CHECK: note: in Triton's words: The result of pure is not being used. It has no effect.
 # CHECK: [ResultNotUsed]
 
 

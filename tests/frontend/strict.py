@@ -20,7 +20,7 @@ def k_targets(p, n):
     a = b = n
     tl.store(p, a + b)
 # CHECK-LABEL: == k_targets
-# CHECK: strict.py:[[@LINE-3]]:5: error: unsupported: Simultaneous multiple assignment is not supported
+# CHECK: strict.py:[[@LINE-3]]:5: error: an assignment to several targets is not available in strict mode: write one assignment for each
 # CHECK: [SeveralTargets]
 
 
@@ -40,7 +40,7 @@ def k_return_in_loop(p, n):
         if tl.load(p + i) == 0:
             return
 # CHECK-LABEL: == k_return_in_loop
-# CHECK: strict.py:[[@LINE-2]]:13: error: cannot have `return` statements inside `while` or `for` statements in triton (strict mode)
+# CHECK: strict.py:[[@LINE-2]]:13: error: `return` inside a loop is not available in strict mode
 # CHECK: [ReturnInLoop]
 
 
@@ -134,7 +134,7 @@ def k_nested_function(p, n):
         return x + 1
     tl.store(p, inner(n))
 # CHECK-LABEL: == k_nested_function
-# CHECK: strict.py:[[@LINE-4]]:9: error: nested function definition is not supported. Move `inner` out of the kernel
+# CHECK: strict.py:[[@LINE-4]]:9: error: nested functions are not available in strict mode: move `inner` out of the kernel
 # CHECK: [NestedFunction]
 
 
@@ -170,7 +170,7 @@ def k_in(p, n):
     if 2 in (1, 2):
         tl.store(p, n)
 # CHECK-LABEL: == k_in
-# CHECK: strict.py:[[@LINE-3]]:8: error: unsupported: AST comparison operator 'In' is not (currently) implemented
+# CHECK: strict.py:[[@LINE-3]]:8: error: the comparison operator `In` is not available in strict mode
 # CHECK: [OperatorStrict]
 
 
@@ -221,7 +221,8 @@ def k_behind_known_return(p, n):
         return
     tl.store(p, tl.arange(0, 4))
 # CHECK-LABEL: == k_behind_known_return
-# CHECK: strict.py:[[@LINE-2]]:17: error: a scalar pointer takes scalars: Value argument cannot be block type if pointer argument is not a block
+# CHECK: strict.py:[[@LINE-2]]:17: error: the pointer is a scalar: expected a scalar `value`, found int32 block of shape [4]
+# CHECK: note: in Triton's words: Value argument cannot be block type if pointer argument is not a block
 # CHECK: [BlockWithScalarPointer]
 
 
@@ -236,7 +237,7 @@ def first_of_two(n):
 def k_known_returns_differ(p, n):
     tl.store(p, first_of_two(n))
 # CHECK-LABEL: == k_known_returns_differ
-# CHECK: strict.py:{{[0-9]+}}:12: error: the `return` statements disagree: Return type mismatch: int32 and fp32
+# CHECK: strict.py:{{[0-9]+}}:12: error: the `return` statements of a function must give one type, found int32 and fp32: cast one of them
 # CHECK: [ReturnTypeMismatch]
 
 
@@ -291,7 +292,7 @@ def k_indices(p, n):
 def k_cat_order(p, n):
     tl.cat(tl.arange(0, 4), tl.arange(0, 4))
 # CHECK-LABEL: == k_cat_order
-# CHECK: error: `can_reorder` is False: current implementation of `cat` always may reorder elements (strict mode)
+# CHECK: error: `cat` needs `can_reorder=True` in strict mode, because Triton's `cat` may change the order of elements
 # CHECK: [CatReorders]
 
 
@@ -307,7 +308,7 @@ def k_cat_rank(p, n):
 def k_small_dot(p, n):
     tl.dot(tl.zeros((8, 8), tl.float32), tl.zeros((8, 8), tl.float32))
 # CHECK-LABEL: == k_small_dot
-# CHECK: error: blocks too small (strict mode): Input shapes should have M >= 1, N >= 1 and K >= 16, found [8, 8] and [8, 8]
+# CHECK: error: the blocks of `dot` are too small for strict mode: expected M >= 1, N >= 1 and K >= 16, found [8, 8] and [8, 8]
 # CHECK: [DotSizes]
 
 
@@ -315,5 +316,5 @@ def k_small_dot(p, n):
 def k_imprecise(p, n):
     tl.dot(tl.zeros((16, 32), tl.float8e5), tl.zeros((32, 16), tl.float8e5), max_num_imprecise_acc=64)
 # CHECK-LABEL: == k_imprecise
-# CHECK: error: too many terms (strict mode): max_num_imprecise_acc (64) must be <= K (32)
+# CHECK: error: `max_num_imprecise_acc` can be at most the inner dimension in strict mode: expected at most 32, found 64
 # CHECK: [DotImprecise]

@@ -88,6 +88,7 @@ void look(nrd_error *error, const char *function) {
     fail(std::string(function) + ": " + message);
   nrd_error_summary(error);
   nrd_error_triton_text(error);
+  nrd_error_triton_summary(error);
   nrd_error_python_class(error);
   int64_t required, limit;
   nrd_error_resource(error, &required, &limit);

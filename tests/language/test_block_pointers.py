@@ -276,7 +276,8 @@ REFUSALS = {
     "a dimension that is none": ("BoundaryCheckRange", "tl.load(b, boundary_check=(2,))", "`boundary_check` names dimension 2 of a block pointer of rank 2"),
     "a dimension twice": ("BoundaryCheckDuplicate", "tl.load(b, boundary_check=(0, 0))", "Duplicate dimension in `boundary_check`"),
     "another shape": ("BlockPointerShape", "tl.store(b, tl.zeros((8, 2), tl.int32))", r"Block shape\(\[4, 4\]\) and value shape\(\[8, 2\]\) mismatch"),
-    "of ordinary pointers": ("BlockPointerOption", "tl.load(x, boundary_check=(0,))", "`padding_option` or `boundary_check` argument is not supported for load"),
+    "of ordinary pointers": ("LoadBlockOptions", "tl.load(x, boundary_check=(0,))", "`padding_option` or `boundary_check` argument is not supported for loading a tensor of"),
+    "of ordinary pointers, stored through": ("StoreBlockOptions", "tl.store(x, 1, boundary_check=(0,))", "`boundary_check` argument is not supported for storing"),
 }
 
 

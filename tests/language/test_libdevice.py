@@ -371,9 +371,9 @@ def kernel(x_ptr, out):
 
 def test_wrong_types(target):
     import nereid
-    with pytest.raises(nereid.CompilationError, match=r"`tanh`: Expected dtype \['fp32', 'fp64'\] but got int32"):  # ExpectedDtype
+    with pytest.raises(nereid.CompilationError, match=r"`tanh` takes fp32 or fp64, found int32: cast the argument"):  # ExpectedDtype
         run("tanh", ["int32"], "fp32", np.arange(256))
-    with pytest.raises(nereid.CompilationError, match=r"`ldexp`: Expected dtype \['fp32,int32', 'fp64,int32'\] but got fp32,fp32"):
+    with pytest.raises(nereid.CompilationError, match=r"`ldexp` takes fp32,int32 or fp64,int32, found fp32,fp32: cast the argument"):
         run("ldexp", ["fp32", "fp32"], "fp32", np.ones(256), np.ones(256))
 
 

@@ -26,7 +26,7 @@ PRELUDE = """
         try:
             return repr(call())
         except Exception as error:
-            return f"{type(error).__name__}: {error}"
+            return f"{type(error).__name__}: {error}".replace(chr(10), " | ")
 """
 
 

@@ -269,7 +269,7 @@ def test_names_that_machine_code_cannot_have(target, name):  # KernelName
     if not name:  # no name of its own
         assert compile().name == "scale"
         return
-    with pytest.raises(nereid.CompilationError, match=f"invalid function identifier: {name}: kernels are named by ASCII letters"):
+    with pytest.raises(nereid.CompilationError, match=f"`{name}` cannot be the name of a kernel: expected ASCII letters"):
         compile()
 
 

@@ -66,7 +66,7 @@ static Ref reasonsOf(const nrd_error *error, PyObject *compilationError) {
                                             nrd_error_message(error), nrd_error_name(error),
                                             nrd_error_summary(error), nrd_error_triton_text(error)))
             : Ref::take(PyObject_CallFunction(exceptionClass(name->c_str()), "s",
-                                              nrd_error_summary(error)));
+                                              nrd_error_triton_summary(error)));
     if (!reason) {
       PyErr_Clear();
       return {};

@@ -59,7 +59,7 @@ static FailureOr<Tensor> operandFor(Semantic &s, const BoundArgs &args, llvm::St
   if (failed(value))
     return failure();
   if (value->type.isBlock() && !pointer.type.isBlock())
-    return s.error(diag::BlockWithScalarPointer, at, "Value", args[name].kindName());
+    return s.error(diag::BlockWithScalarPointer, at, name, args[name].kindName(), "Value");
   auto converted = s.cast(*value, pointer.type.scalar, at);
   return failed(converted) ? converted : s.broadcastTo(*converted, pointer.type.shape, at);
 }
@@ -111,7 +111,8 @@ static FailureOr<Value> atomic(Semantic &s, const BoundArgs &args) {
     if (!isBool(flag->type.scalar) || flag->type.isPointer)
       return s.error(diag::MaskNotBool, args.span("mask"), maskArg.kindName());
     if (flag->type.isBlock() && !pointer->type.isBlock())
-      return s.error(diag::BlockWithScalarPointer, args.span("mask"), "Mask", maskArg.kindName());
+      return s.error(diag::BlockWithScalarPointer, args.span("mask"), "mask", maskArg.kindName(),
+                     "Mask");
     auto shaped = s.broadcastTo(*flag, pointer->type.shape, args.span("mask"));
     if (failed(shaped))
       return failure();

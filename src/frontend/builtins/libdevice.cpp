@@ -89,13 +89,14 @@ FailureOr<Call> resolve(Semantic &s, const BoundArgs &args, llvm::StringRef name
     call.operands.push_back(*tensor);
     isNumber.push_back(args[i].isNumber());
   }
-  std::string accepted;
+  std::string accepted, listed; // "fp32 or fp64", and Triton's "['fp32', 'fp64']"
   unsigned best = ~0u;
   for (const Row &row : rows) {
     if (name != row.name)
       continue;
     llvm::SmallVector<DType, 4> types = argumentsOf(row);
-    accepted += (accepted.empty() ? "" : ", ") + std::string("'") + row.arguments + "'";
+    accepted += (accepted.empty() ? "" : " or ") + std::string(row.arguments);
+    listed += (listed.empty() ? "['" : ", '") + std::string(row.arguments) + "'";
     unsigned cost = 0;
     bool fits = true, exact = llvm::all_of(isNumber, [](bool number) { return number; });
     for (auto [operand, number, type] : llvm::zip(call.operands, isNumber, types)) {
@@ -113,7 +114,7 @@ FailureOr<Call> resolve(Semantic &s, const BoundArgs &args, llvm::StringRef name
     std::string found;
     for (const Tensor &operand : call.operands)
       found += (found.empty() ? "" : ",") + operand.type.element().str();
-    return s.error(diag::ExpectedDtype, args.call(), name, "[" + accepted + "]", found);
+    return s.error(diag::ExpectedDtype, args.call(), name, accepted, found, listed + "]");
   }
   Shape shape;
   for (const Tensor &operand : call.operands) {

@@ -18,10 +18,13 @@ static llvm::LogicalResult checkDtype(Semantic &s, const BoundArgs &args, const 
   std::string found = type.element().str();
   if (llvm::is_contained(names, found))
     return llvm::success();
-  std::string wanted;
-  for (llvm::StringRef name : names)
-    wanted += (wanted.empty() ? "['" : ", '") + name.str() + "'";
-  return s.error(diag::ExpectedDtype, at, args.row().name, wanted + "]", found);
+  std::string wanted, listed; // "fp32 or fp64", and Triton's "['fp32', 'fp64']"
+  for (llvm::StringRef name : names) {
+    bool isLast = name == names.back();
+    wanted += (wanted.empty() ? "" : isLast ? " or " : ", ") + name.str();
+    listed += (listed.empty() ? "['" : ", '") + name.str() + "'";
+  }
+  return s.error(diag::ExpectedDtype, at, args.row().name, wanted, found, listed + "]");
 }
 
 /// An operation whose operands and result have one type, by its name.

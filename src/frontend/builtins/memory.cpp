@@ -33,7 +33,8 @@ static FailureOr<mlir::Value> maskFor(Semantic &s, const BoundArgs &args, const 
   if (!isBool(flag.type.scalar) || flag.type.isPointer)
     return s.error(diag::MaskNotBool, args.span("mask"), mask.kindName());
   if (flag.type.isBlock() && !pointer.type.isBlock())
-    return s.error(diag::BlockWithScalarPointer, args.span("mask"), "Mask", mask.kindName());
+    return s.error(diag::BlockWithScalarPointer, args.span("mask"), "mask", mask.kindName(),
+                   "Mask");
   auto shaped = s.broadcastTo(flag, pointer.type.shape, args.span("mask"));
   return failed(shaped) ? FailureOr<mlir::Value>(failure()) : FailureOr<mlir::Value>(shaped->ir);
 }
@@ -52,9 +53,10 @@ static llvm::LogicalResult refuseBlockPointerOptions(Semantic &s, const BoundArg
   auto *dims = args["boundary_check"].getIf<Tuple>();
   bool checks = dims ? !dims->items.empty() : !args["boundary_check"].isNone();
   bool pads = hasPadding && truthOfKnown(args["padding_option"]).value_or(true);
+  if (checks && !hasPadding)
+    return s.error(diag::StoreBlockOptions, args.span("boundary_check"));
   if (checks || pads)
-    return s.error(diag::BlockPointerOption,
-                   args.span(checks ? "boundary_check" : "padding_option"), args.row().name);
+    return s.error(diag::LoadBlockOptions, args.span(checks ? "boundary_check" : "padding_option"));
   return llvm::success();
 }
 
@@ -68,8 +70,8 @@ static bool outgrows(llvm::ArrayRef<int64_t> mask, llvm::ArrayRef<int64_t> point
   });
 }
 
-/// What masked-off lanes of a load without `other`, which have no defined value, hold in checked
-/// mode: NaN in floats, bytes of 0x5A in integers (so true in bools); nothing for pointers.
+/// The value in checked mode of masked-off lanes of a load without `other`, which are undefined
+/// otherwise: NaN in floats, bytes of 0x5A in integers (so true in bools); nothing for pointers.
 static mlir::Value conspicuous(Semantic &s, const Type &type) {
   mlir::Type ir = type.toIR(*s.builder.getContext());
   mlir::Type element = mlir::getElementTypeOrSelf(ir);
@@ -129,7 +131,7 @@ static FailureOr<Value> load(Semantic &s, const BoundArgs &args) {
       if (failed(value))
         return failure();
       if (value->type.isBlock() && !pointer.type.isBlock())
-        return s.error(diag::BlockWithScalarPointer, at, "Other", otherArg.kindName());
+        return s.error(diag::BlockWithScalarPointer, at, "other", otherArg.kindName(), "Other");
       auto converted = s.cast(*value, isFlag ? DType::Int1 : type.scalar, at);
       if (succeeded(converted) && isFlag)
         converted = s.cast(*converted, DType::Int8, at);
@@ -188,7 +190,7 @@ static FailureOr<Value> store(Semantic &s, const BoundArgs &args) {
     if (failed(tensor))
       return failure();
     if (tensor->type.isBlock() && !pointer.type.isBlock())
-      return s.error(diag::BlockWithScalarPointer, at, "Value", valueArg.kindName());
+      return s.error(diag::BlockWithScalarPointer, at, "value", valueArg.kindName(), "Value");
     auto common = s.commonShape(tensor->type.shape, pointer.type.shape, at);
     if (failed(common))
       return failure();

@@ -58,7 +58,7 @@ public:
     int registers = 0, localBytes = 0, maxThreads = 0, staticShared = 0;
   };
 
-  /// What the device said of the kernel; loads and prepares it the first time.
+  /// Gives the kernel on a device; loads and prepares it the first time.
   ErrorPtr prepare(const Driver &cuda, const nrd_kernel &kernel, int device, OnDevice *&out) {
     // `devices` is published by `loaded` and never changes again.
     if (loaded.load(std::memory_order_acquire)) {
@@ -249,14 +249,8 @@ ErrorPtr outOfReach(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, size
   }
   if (other == args.end())
     return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::PointerNotOnGpu, int64_t(index), name);
-  DiagnosticEngine engine;
-  engine
-      .report(diag::PointersInTwoPlaces, SourceSpan(), name,
-              kernel.params[size_t(other - args.begin())].name, device)
-      .note(diag::TritonsCpuTensor, SourceSpan(), int64_t(index));
-  ErrorPtr error = errorFrom(engine, NRD_ERROR_ARGUMENT);
-  error->pythonClass = "ValueError";
-  return error;
+  return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::PointersInTwoPlaces, name,
+                   kernel.params[size_t(other - args.begin())].name, device, int64_t(index));
 }
 
 /// The address under which the current device reaches memory that lies elsewhere: pinned memory of
@@ -408,7 +402,8 @@ ErrorPtr CudaDevice::launch(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> ar
   bool empty;
   if (ErrorPtr error = packArguments(kernel, args, slots))
     return error;
-  // Where the last launches were, the driver is asked a single question: which context is current.
+  // For the context of the last launches a single query of the driver is enough: which context is
+  // current.
   if (const ReadyKernel *there = kernel.ready.load(std::memory_order_acquire)) [[likely]]
     if (ErrorPtr error; allReachable(args, there->number) &&
                         launchPacked(kernel, args, slots, there, launch, error)) [[likely]]

@@ -490,14 +490,13 @@ TEST_F(CudaTest, PointersOfSeveralDevices) { // PointerOnOtherGpu, PointersOnTwo
   const std::string mixed =
       "error: argument `{0}` is on the CPU and argument `{1}` on cuda:0: expected all arguments on "
       "one device (pinned host memory may be mixed with a GPU's), move one with `.to(...)`\nnote: "
-      "in "
-      "Triton's words: Pointer argument (at {2}) cannot be accessed from Triton (cpu tensor?)";
+      "in Triton's words: Pointer argument (at {2}) cannot be accessed from Triton (cpu tensor?)";
   auto textOf = [&](const char *host, const char *device, int at) {
     return llvm::formatv(mixed.c_str(), host, device, at).str();
   };
   for (int memory : {NRD_MEMORY_HOST, NRD_MEMORY_HOST_TENSOR, NRD_MEMORY_UNPROVEN}) {
     int host = memory - NRD_MEMORY_CUDA;
-    EXPECT_EQ(both(0, host), textOf("n", "p", 1)); // PointersInTwoPlaces, TritonsCpuTensor
+    EXPECT_EQ(both(0, host), textOf("n", "p", 1)); // PointersInTwoPlaces
     EXPECT_EQ(both(host, 0), textOf("p", "n", 0));
   }
   // Where the way is open, the pointer is as good as any.
@@ -631,8 +630,9 @@ TEST_F(CudaTest, ScratchMemoryIsOfTheStream) {
 
 TEST_F(CudaTest, PointersOfTheHost) { // PointerNotOnGpu
   auto kernel = make(info());
-  const char *text = "error: argument `p`: Pointer argument (at 0) cannot be accessed from Triton "
-                     "(cpu tensor?); the kernel runs on the GPU";
+  const char *text = "error: argument `p` is in memory of the CPU, and the kernel runs on the GPU: "
+                     "move it with `.to(\"cuda\")`\nnote: in Triton's words: Pointer argument (at "
+                     "0) cannot be accessed from Triton (cpu tensor?)";
   EXPECT_EQ(launch(*kernel, grid(1), pointer(0x5000, NRD_MEMORY_HOST_TENSOR)), text);
   EXPECT_EQ(error->pythonClass, "ValueError");
   EXPECT_EQ(launch(*kernel, grid(1), pointer(0x5000, NRD_MEMORY_HOST)), text);
@@ -653,19 +653,22 @@ TEST_F(CudaTest, OutOfDeviceResources) { // OfConfiguration, MostOfResource
   EXPECT_EQ(resourceError("shared memory", 300000, 232448, "k", "num_warps=4",
                           "262144 bytes for a buffer of 256x256 f32 (line 7)")
                 ->message,
-            "error: out of resource: shared memory, Required: 300000, Hardware limit: 232448. "
-            "Reducing block sizes or `num_stages` may help\n"
-            "note: `k` with num_warps=4\n"
-            "note: most of it: 262144 bytes for a buffer of 256x256 f32 (line 7)");
+            "error: the kernel needs more shared memory than the device has: expected at most "
+            "232448, found 300000; use smaller blocks or lower `num_stages`\nnote: in Triton's "
+            "words: out of resource: shared memory, Required: 300000, Hardware limit: 232448. "
+            "Reducing block sizes or `num_stages` may help.\nnote: `k` with num_warps=4\nnote: "
+            "most of it: 262144 bytes for a buffer of 256x256 f32 (line 7)");
   nvidia::LaunchInfo large = info();
   large.sharedBytes = 262176;
   large.numWarps = 8;
   auto kernel = make(large);
   kernel->request.options.numWarps = 8;
-  EXPECT_EQ(launch(*kernel, grid(1)),
-            "error: out of resource: shared memory, Required: 262176, Hardware limit: 232448. "
-            "Reducing block sizes or `num_stages` may help\n"
-            "note: `k` with num_warps=8, num_stages=3, BLOCK=128");
+  EXPECT_EQ(
+      launch(*kernel, grid(1)),
+      "error: the kernel needs more shared memory than the device has: expected at most 232448, "
+      "found 262176; use smaller blocks or lower `num_stages`\nnote: in Triton's words: out of "
+      "resource: shared memory, Required: 262176, Hardware limit: 232448. Reducing block sizes or "
+      "`num_stages` may help.\nnote: `k` with num_warps=8, num_stages=3, BLOCK=128");
   EXPECT_EQ(error->kind, NRD_ERROR_RESOURCES);
   EXPECT_EQ(error->resource, "shared memory");
   EXPECT_EQ(error->required, 262176);
@@ -674,12 +677,13 @@ TEST_F(CudaTest, OutOfDeviceResources) { // OfConfiguration, MostOfResource
   fake().kernel(0, 0, 128);
   nvidia::LaunchInfo wide = info();
   wide.numWarps = 8;
-  EXPECT_EQ(launch(*make(wide), grid(1)).substr(0, 74),
-            "error: out of resource: threads, Required: 256, Hardware limit: 128. Reduc");
+  EXPECT_EQ(
+      launch(*make(wide), grid(1)).substr(0, 89),
+      "error: the kernel needs more threads than the device has: expected at most 128, found 256");
   fake().reset();
   fake().fail("cuLaunchKernel", 701);
-  EXPECT_EQ(launch(*make(info()), grid(1)).substr(0, 43),
-            "error: out of resource: registers, Required");
+  EXPECT_EQ(launch(*make(info()), grid(1)).substr(0, 58),
+            "error: the kernel needs more registers than the device has");
 }
 
 TEST_F(CudaTest, GridsBeyondTheLimit) { // GpuGridTooLarge, CooperativeTooLarge

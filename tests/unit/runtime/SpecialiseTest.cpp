@@ -84,8 +84,8 @@ TEST(Specialise, Descriptors) {
   EXPECT_EQ(specialised(rule(nullptr, NRD_PARAM_NO_ALIGNMENT), arg),
             "tensordesc<fp16[8, 16], nan>");
   EXPECT_EQ(specialised(rule("*fp16"), arg),
-            "TypeError: argument `x` of `kernel`: Pointer argument must be either uint64 or have "
-            "data_ptr method, found a tensor descriptor");
+            "TypeError: argument `x` of `kernel` is a pointer: expected a tensor, an object with "
+            "`data_ptr()` or an address, found a tensor descriptor");
   auto refused = [&](const std::string &what) {
     EXPECT_EQ(specialised(rule(), arg), "TypeError: argument `x` of `kernel`: expected " + what);
   };
@@ -136,8 +136,8 @@ TEST(Specialise, ForcedTypes) {
 
 TEST(Specialise, NotAPointer) {
   EXPECT_EQ(specialised(rule("*fp16"), number(1.5)),
-            "TypeError: argument `x` of `kernel`: Pointer argument must be either uint64 or have "
-            "data_ptr method, found a float");
+            "TypeError: argument `x` of `kernel` is a pointer: expected a tensor, an object with "
+            "`data_ptr()` or an address, found a float");
 }
 
 TEST(Specialise, Tuples) {

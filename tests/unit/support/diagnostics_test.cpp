@@ -137,6 +137,27 @@ TEST(Diagnostics, RenderAsTritonDoes) {
   EXPECT_TRUE(renderTriton(r.diagnostic()).starts_with("at 4:8:\nimport triton\n"));
 }
 
+TEST(Diagnostics, QuoteTritonInANote) { // InTritonsWords
+  auto file = SourceFile::create("k.py", "f(x)\n");
+  DiagnosticEngine engine;
+  Diagnostic &report = engine.report(diag::BlockPointerScalar, {*file, {2, 3}}, "a scalar", "fp32")
+                           .note(diag::CalledFromHere, {*file, {0, 4}});
+  EXPECT_EQ(report.tritonsWords(), "Expected a scalar in shape/strides/offsets");
+  EXPECT_EQ(engine.renderAll(),
+            "k.py:1:3: error: the shape, strides and offsets of a block pointer must be scalar "
+            "integers, found fp32\n"
+            "   1 | f(x)\n"
+            "     |   ^\n"
+            "note: in Triton's words: Expected a scalar in shape/strides/offsets\n"
+            "k.py:1:1: note: called from here\n"
+            "   1 | f(x)\n"
+            "     | ^~~~\n");
+  EXPECT_EQ(renderTriton(report), "at 1:2:\nf(x)\n  ^\nExpected a scalar in shape/strides/offsets");
+  Diagnostic &own = engine.report(diag::UnknownName, {}, "y");
+  EXPECT_EQ(own.tritonsWords(), "");
+  EXPECT_TRUE(own.notes().empty());
+}
+
 TEST(Diagnostics, ShowTwelveLinesAsTritonDoes) {
   std::string text = "def f():\n";
   for (int i = 0; i < 30; ++i)
