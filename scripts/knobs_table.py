@@ -5,7 +5,7 @@ from nereid import knobs
 HEAD = """# Knobs
 
 Every knob of `triton.knobs` (`nereid.knobs`), made by `scripts/knobs_table.py`. A knob takes the value that a program gives it,
-else its environment variable (that of Nereid's own name first), else its default. What does nothing is accepted all the same.
+else its environment variable (that of Nereid's own name first), else its default. Knobs without an effect are accepted, too.
 """
 
 TAIL = """## Variables that Triton's compiler reads without a knob
@@ -14,7 +14,7 @@ TAIL = """## Variables that Triton's compiler reads without a knob
 `nereid.print_llvm`, `nereid.llvm_optimisation` and `nereid.time_passes`. The others are not read: `LLVM_ENABLE_TIMING` (its passes are among
 those of `nereid.time_passes`), `MLIR_DUMP_PATH`, `MLIR_ENABLE_DIAGNOSTICS` and `TRITON_REPRODUCER_PATH` (the stages are written by `compilation.dump_ir`),
 `TRITON_ENABLE_LLVM_DEBUG`, `TRITON_LLVM_DEBUG_ONLY`, `LLVM_PASS_PLUGIN_PATH`, `TRITON_PLUGIN_PATHS`, `DISABLE_MMA_V3`, `DISABLE_MMA_V5` and
-what concerns passes that this compiler does not have."""
+variables for passes that this compiler does not have."""
 
 
 def default_text(knob):

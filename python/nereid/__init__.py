@@ -72,8 +72,8 @@ def _module(name):
     return __import__(name, fromlist=("__name__", ))
 
 
-#: What modules call that stands above them in the order of imports (docs/README.md), by the module that has it: loaded when it is first
-#: called for. No other place names a higher module.
+#: Functions that lower modules call in higher ones (order of imports: docs/README.md), with the module that defines them, which is imported
+#: at the first call. No other place names a higher module.
 _PROVIDERS = {
     "launch_with_hooks": "nereid._hooks",
     "InterpretedFunction": "nereid.runtime.interpreter",

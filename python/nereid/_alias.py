@@ -22,7 +22,7 @@ _OWN_ATTRIBUTES = {"__name__", "__spec__", "__loader__", "__package__", "__path_
                    "__nereid_alias__"}
 _SWITCH = "NEREID_AS_TRITON"
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
-#: What goes to PYTHONPATH.
+#: The folder that is added to PYTHONPATH.
 _FOLDER = os.path.join(_PACKAGE, "_as_triton")
 #: TORCH_CUSTOM_PYTHONPATH is what PyTorch gives its workers as PYTHONPATH, where it is set.
 _PATHS = ("PYTHONPATH", "TORCH_CUSTOM_PYTHONPATH")

@@ -8,7 +8,7 @@ from . import knobs
 
 
 def _compilation(function, args, kwargs, warmup):
-    """What the hooks are told: (key, text, the description of the compilation)."""
+    """Arguments of the hooks: (key, text, description of the compilation)."""
     from .backends.compiler import target_of, target_text
     from .compiler import make_backend
     from .runtime.driver import cpu, cuda, device_of, driver

@@ -16,8 +16,8 @@ from .language import core
 
 # ---- the text of a function, and its parameters ------------------------------------------------------
 #
-# `inspect` gives both and takes longer to load than a kernel to launch. What an ordinary function in an ordinary file needs is done here;
-# whatever is not, goes to `inspect`, which says the same (tests/runtime/test_source.py compares).
+# `inspect` gives both and takes longer to load than a kernel to launch. Functions in ordinary files are handled here; all others
+# go to `inspect`, which gives the same results (tests/runtime/test_source.py compares).
 
 _VARARGS, _VARKEYWORDS = 4, 8  # of `co_flags`
 
@@ -54,7 +54,7 @@ def _block(fn):
     file = code.co_filename
     linecache = sys.modules.get("linecache")
     known = linecache.cache.get(file) if linecache is not None else None
-    # What is known of a file with its time is the file's text, as `linecache.checkcache` sees to (torch makes known what it was called from).
+    # An entry of linecache with a modification time holds the file's text (`linecache.checkcache`); torch adds entries without one.
     if hasattr(fn, "__wrapped__") or not file.endswith(".py") or known is not None and (len(known) < 2 or known[1] is None):
         return None  # another function's text, or one that is in no file
     lines = _lines_of(file)
@@ -99,7 +99,7 @@ class Param:
 
 
 def is_empty(value):
-    """Whether it stands for what a parameter lacks, here or in `inspect`."""
+    """Whether it is the marker for a missing default or annotation, ours or that of `inspect`."""
     if value is Empty:
         return True
     inspect = sys.modules.get("inspect")
@@ -188,7 +188,7 @@ class KernelParam:
         return "" if self.is_constexpr else core._signature_of(self._meaning) or ""
 
     def __getstate__(self):
-        # What the annotation means is found out before the function's globals are left behind.
+        # Annotations are evaluated here, where the function's globals are available.
         self.is_constexpr, self.is_const, self.annotation_type
         return {name: value for name, value in self.__dict__.items() if name not in ("_scope", "_meaning")}
 
@@ -232,7 +232,7 @@ class _Hooks(list):
 
 
 class KernelInterface(_native.KernelBase):
-    """What can be launched as `kernel[grid](...)`. Subclasses give `run(*args, grid, warmup, **kwargs)`."""
+    """Base of everything that is launched as `kernel[grid](...)`. Subclasses define `run(*args, grid, warmup, **kwargs)`."""
 
     __module__ = "nereid.runtime.jit"
 
@@ -404,7 +404,7 @@ class JITFunction(JITCallable, KernelInterface):
 
     @property
     def type(self):
-        """What it is to the language: a constant."""
+        """Its kind in the language: a constant."""
         return core.constexpr_type(self)
 
     def _build(self):
@@ -482,7 +482,7 @@ class JITFunction(JITCallable, KernelInterface):
             found = found.fn
         return found
 
-    # What cannot be pickled and is found again, or belongs to this process.
+    # Attributes that are not pickled: they are recomputed, or belong to this process.
     _TRANSIENT = ("fn", "kernel", "__globals__", "used_global_vals", "_hash_lock", "_built")
 
     def __getstate__(self):

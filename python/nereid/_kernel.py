@@ -120,7 +120,7 @@ def _handle(name):
     return property(find)
 
 
-#: What a kernel has from the driver, and what tells of its end.
+#: Attributes that hold objects of the driver, and `_unloading`, which is set when the kernel is unloaded.
 _HANDLES = ("module", "function", "run", "n_regs", "n_spills", "n_max_threads", "_unloading")
 
 
@@ -173,7 +173,7 @@ class Members:
 
     @functools.cached_property
     def _options(self):
-        """What it was compiled with, as keywords of a launch."""
+        """The compile options, as keywords of a launch."""
         defaults = {"num_threads": 0, "num_cpu_threads": 0, "features": "", "maxnreg": 0, "arch": "", "ptx_version": 0,
                     "ptx_options": ""}
         options = {name: value for name, value in self._values["options"].items() if value != defaults.get(name)}
@@ -252,8 +252,8 @@ class Members:
     def _export(self):
         """Writes the stages into Triton's cache, where PyTorch's launcher of cubins looks for them: `name.cubin`, `name.json`, ...
 
-        What is there already stays, unless `knobs.compilation.always_compile`. Without an assembler, or without a folder that can be
-        written, there is nothing for that launcher, and ours does without.
+        Existing files are kept, unless `knobs.compilation.always_compile`. Without an assembler or a writable folder nothing is exported;
+        our own launcher does not need the files.
         """
         import dataclasses
         import json
@@ -303,7 +303,7 @@ def _parts(layout):
 
 
 def _no_kernel():
-    """What stands for the library's kernel in a pickled one."""
+    """Replaces the library's kernel when a `CompiledKernel` is unpickled."""
     return None
 
 

@@ -109,7 +109,7 @@ class env_base:
         obj.__dict__.pop(self.name, None)
 
     def transform(self, val):
-        """What is read of a value that was given."""
+        """The value that reading the knob gives for `val`, which was set."""
         return val
 
     def text(self):
@@ -124,7 +124,7 @@ class env_base:
         raise NotImplementedError
 
     def entry(self, value):
-        """What a given value means to the library, as NAME=value; None when it means nothing."""
+        """The library's setting for a given value, as NAME=value; None when there is no such setting."""
         text = toenv(value)
         if not self.setting or text is None or text[0] is None:
             return None
@@ -673,7 +673,7 @@ _watchers: list[Callable[[], None]] = []
 
 
 def _changed():
-    """Tells the library what was given, and those who watch that something has changed."""
+    """Passes the given values to the library, and notifies the observers."""
     module = globals()
     if "nereid" not in module:
         return  # while this module is made

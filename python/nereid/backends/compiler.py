@@ -102,7 +102,7 @@ class BaseBackend(metaclass=abc.ABCMeta):
         return {name: value for name, value in options.items() if name in known and value is not None}
 
     def pack_metadata(self, metadata):
-        """What a launcher needs of a kernel's metadata."""
+        """The part of a kernel's metadata that a launcher needs."""
         return metadata.num_warps, metadata.num_ctas, metadata.shared
 
     def add_stages(self, stages, options, language=None):

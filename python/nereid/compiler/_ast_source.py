@@ -1,4 +1,4 @@
-"""Functions as sources of compilations, and compiling them. To everybody who asks `ASTSource` is in `source`, as our other source."""
+"""Functions as sources of compilations, and compiling them. The `__module__` of `ASTSource` is `source`, as of our other source."""
 
 from .. import _loaded
 from .._utils import tuple_of

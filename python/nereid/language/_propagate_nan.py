@@ -1,4 +1,4 @@
-"""`tl.PropagateNan`. Its module is `core` to everybody who asks."""
+"""`tl.PropagateNan`. Its `__module__` is that of `core`."""
 
 
 class PropagateNan:

@@ -1,6 +1,6 @@
 """Types of blocks, pointers and tuples, and values of a running compilation, as Python sees them: the rest of `core`.
 
-Their module is `core` to everybody who asks, pickles included. Every function of `tl` enters the compiler's builtin table through
+Their `__module__` is that of `core`, also in pickles. Every function of `tl` enters the compiler's builtin table through
 `_native.call_builtin`.
 """
 
@@ -56,7 +56,7 @@ def _call(name, args, kwargs, _semantic=None):
     return _native.call_builtin(_semantic, name, args, kwargs)
 
 
-#: What others call the operations of `_semantic`, where these have another name here.
+#: Triton's names of operations of `_semantic` that have another name here.
 _SEMANTIC_NAMES = {
     "less_than": "lt", "less_equal": "le", "greater_than": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
     "and_": "and", "or_": "or", "xor_": "xor", "shl": "lshift", "ashr": "rshift", "lshr": "rshift", "minus": "neg", "plus": "pos",
@@ -259,7 +259,7 @@ def str_to_ty(name, c=None):
 
 
 def _make_type(signature, shape):
-    """What the extension shows as a type."""
+    """Called by the extension to make the Python object of a type."""
     element = str_to_ty(signature)
     return element if shape is None else block_type(element, shape)
 

@@ -1,4 +1,4 @@
-"""What an operator is: one declaration for each base operator of ATen, in one registry.
+"""Declarations of operators: one for each base operator of ATen, in one registry.
 
 A declaration is data: it names the operator, the overloads are found from ATen's schemas (`_schema.py`), and the family (pointwise,
 reduction, scan, ...) says how a call becomes launches. Routes (`_register.py`) only read it.
@@ -50,7 +50,7 @@ class Operator:
         raise NotImplementedError
 
     def shape_class(self, form, values):
-        """What routing data (`_routes`) tell calls of one dtype apart by: (kind, sizes), or None for a call that no data speak of."""
+        """The class of a call in routing data (`_routes`), among calls of one dtype: (kind, sizes), or None for a call that routing data do not cover."""
         return _shapes.shape_class(values)
 
     def configurations(self, form, values):

@@ -7,7 +7,7 @@ import torch
 
 @dataclasses.dataclass(frozen=True)
 class Guard:
-    """What is asked of an argument before a call.
+    """A condition on an argument, checked before a call.
 
     kind: "bool", it is a bool tensor; "divisor", it has no zero where integers are divided on the CPU (on GPUs the result is undefined); "limit", it or one
     of the inputs behind it is given; "power", it is no negative integer; "no bool", neither it nor another input is bool; "float", `self` is of a float dtype where it, a scalar, is an argument of the overload. argument: the name of an input,

@@ -34,7 +34,7 @@ def bounds(x):
 
 
 def within(x, low, high):
-    """Whether all elements of a tensor of the host are from `low` to `high`; not where there is a NaN. What follows may be recorded (`holds`)."""
+    """Whether all elements of a tensor of the host are from `low` to `high`; not where there is a NaN. The call can still be recorded (`holds`)."""
     if not x.numel():
         return True
     found = torch.empty((), dtype=torch.uint8, device=x.device)

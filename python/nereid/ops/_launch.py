@@ -75,7 +75,7 @@ def _addresses(value):
 
 
 def unrepeatable(why):
-    """Tells the recorder, where one runs, that the call does what no signature determines."""
+    """Tells the active recorder, if any, that the signature does not determine the call, so that it cannot be repeated. why: the reason, a str."""
     recorder = getattr(recorders, "current", None)
     if recorder is not None:
         recorder.problem = why
@@ -84,8 +84,8 @@ def unrepeatable(why):
 def holds(flag):
     """Whether a condition holds, of which a launch of this call has written 1 or 0 into `flag`: one element of uint8 on the host, allocated by this call.
 
-    A record of the call asks again each time and is repeated only where the answer is the same; otherwise Python runs the call. Nothing that
-    others see may have been written before.
+    A recorded call evaluates the condition each time and is repeated only if the answer is the same; otherwise Python runs the call. The call must not
+    have written memory before that is visible to others.
     """
     answer = ctypes.c_uint8.from_address(flag.data_ptr()).value
     recorder = getattr(recorders, "current", None)

@@ -5,7 +5,7 @@ Numbers are Python's: those that PyTorch wraps as tensors reach a kernel in Pyth
 
 import torch
 
-#: What becomes of the promoted dtype. "default": it is computed in and is the result's. "int_to_float": integers and bools become the default
+#: How the promoted dtype is used. "default": the operator computes in it, and the result has it. "int_to_float": integers and bools become the default
 #: float. "always_bool": the result is bool. "bool_to_long": bools become int64. "no_opmath": as "default", for functions that only move or
 #: compare elements: 16-bit floats are not widened. "complex_to_float" is "default" for all dtypes that this package serves.
 KINDS = ("default", "int_to_float", "always_bool", "bool_to_long", "no_opmath", "complex_to_float")

@@ -1,8 +1,8 @@
-"""What a call of the Python route does, recorded: allocations, launches and results. The router repeats it for calls of the same signature
+"""Records the allocations, launches and results of a call of the Python route. The router repeats them for calls of the same signature
 without Python (src/ops/replay.h).
 
-A call can be recorded if all that it does is to allocate, to view, to launch kernels and to call operators that are declared here (copies, fills). What
-reads elements depends on more than the signature, and what other operators do is not known; such calls stay with Python.
+A call can be recorded if it only allocates, makes views, launches kernels and calls operators that are declared here (copies, fills). A call that
+reads elements depends on more than the signature, and the effects of other operators are not known; Python runs such calls each time.
 """
 
 import ctypes
@@ -75,8 +75,8 @@ def tensors_of(form, args, kwargs):
 
 
 def apart(form, args, kwargs):
-    """The arguments of a call, tensors that are only read and share memory with others seen through storages of their own: which argument is launched with is told by
-    the storage. What is recorded holds for arguments that share memory and for those that do not; where one is written, the router asks Python (`Replay::run`)."""
+    """The arguments of a call, tensors that are only read and share memory with others seen through storages of their own: the storage identifies the
+    argument of a launch. The record is valid for arguments that share memory and for those that do not; where one is written, the router asks Python (`Replay::run`)."""
     storages = set()
     written = {argument.name for argument in form.overload._schema.arguments if argument.alias_info is not None and argument.alias_info.is_write}
     names = [argument.name for argument in form.overload._schema.arguments]

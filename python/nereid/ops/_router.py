@@ -206,7 +206,7 @@ def _start(path):
 
 
 def overload(operator, form, key):
-    """What the router needs to know of a form to run it by itself (an `_Overload`), or None."""
+    """The data by which the router runs a form without Python (an `_Overload`), or None."""
     if getattr(type(operator), "call", None) is not Pointwise.call or operator.written or operator.mean_over is not None or len(operator.choices) > 1:
         return None
     if operator.check is not None and not isinstance(operator.check, Guard):

@@ -23,11 +23,11 @@ from ._declare import Native
 
 #: Below this speed (ATen's time over ours) a call is ATen's.
 THRESHOLD = 0.97
-#: What a call that the data give to ATen answers. The router counts its own under the same reason.
+#: The answer for a call that is ATen's by the data. The router counts such calls under the same reason.
 FASTER = Native("ATen is faster")
 _FORMAT = 1
 _NAMES = {str(dtype)[6:]: dtype for dtype in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64)}
-#: Whose points count where a dtype has none: dtypes whose kernels do the same work.
+#: The dtype whose points are used where a dtype has no points: its kernels do the same work.
 _TWINS = {torch.float16: torch.bfloat16, torch.bfloat16: torch.float16}
 
 
@@ -92,7 +92,7 @@ class Routes:
         self.tiles.update(other.tiles)
 
     def speed(self, operator, dtype, kind, sizes):
-        """What the nearest point says, or None."""
+        """The speed at the nearest point, or None if there are no points."""
         points = self.points.get((operator, dtype, kind)) or self.points.get((operator, _TWINS.get(dtype), kind))
         if not points:
             return None

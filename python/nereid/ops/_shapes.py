@@ -51,7 +51,7 @@ def _meets(tensor, distance):
     reach = sum(stride * (size - 1) for stride, size in dims)
 
     def search(distance, dims, reach):
-        # What is left has to be reached with the smaller strides: at most two multiples of the largest come near enough, where strides nest.
+        # The remaining distance must be covered by the smaller strides; where strides nest, at most two multiples of the largest one qualify.
         if abs(distance) > reach + tensor.element_size() - 1:
             return False
         if not dims:

@@ -7,13 +7,13 @@ import warnings
 
 import torch
 
-#: The largest difference that is none, over the largest magnitude of ATen's result. Other dtypes have to be equal.
+#: Tolerated difference over the largest magnitude of ATen's result. Results of other dtypes must be equal.
 TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 
 
 @dataclasses.dataclass
 class Difference:
-    """What was found for an overload: in how many calls results differed, and the largest difference over the largest magnitude of all calls."""
+    """The differences of an overload: the number of calls whose results differed, and the largest difference over the largest magnitude of all calls."""
     calls: int = 0
     error: float = 0.0
 

@@ -1,6 +1,6 @@
 """Kernels at run time: `jit`, launching, autotuning.
 
-What tunes and what keeps files is imported when it is first used: a program that only launches starts without.
+Tuning and the cache of files are imported at their first use, so that a program that only launches starts faster.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Memory that kernels request at run time.
 
-Nereid's kernels bring their own: descriptors that a kernel makes need no allocator. What a program sets is kept, as programs written for
-Triton expect, and returned by the functions of this module.
+Nereid's kernels do not use it: descriptors that a kernel makes need no allocator. An allocator that a program sets is stored, as
+programs written for Triton expect, and returned by the functions of this module.
 """
 
 from contextvars import ContextVar
@@ -23,7 +23,7 @@ class Allocator(Protocol):
 
 
 class NullAllocator:
-    """What is there before an allocator is set: refuses."""
+    """The allocator before one is set: raises RuntimeError."""
 
     def __call__(self, size: int, alignment: int, stream: Optional[int]) -> Buffer:
         raise RuntimeError("Kernel requires a runtime memory allocation, but no allocator was set. "

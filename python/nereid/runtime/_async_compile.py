@@ -21,7 +21,7 @@ active_mode = ContextVar("async_compile_active_mode", default=None)
 
 
 def key_of(function, args, kwargs):
-    """What tells the kernel of a warm-up apart from others of its function; another one each time for arguments that cannot be told apart."""
+    """The key that identifies the kernel of a warm-up among those of its function; a new object when the arguments have no key."""
     try:
         bound, specialization, options = create_function_from_signature(function.signature, function.params, None)(
             *map(MockTensor.wrap_dtype, args), **{name: MockTensor.wrap_dtype(value) for name, value in kwargs.items()})

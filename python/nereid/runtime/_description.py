@@ -28,7 +28,7 @@ _MOST = 5000
 
 
 class _Opaque(Exception):
-    """What an object depends on cannot be told."""
+    """An object whose dependencies cannot be determined."""
 
 
 @functools.lru_cache

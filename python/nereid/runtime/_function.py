@@ -9,7 +9,7 @@ from .tensors import MockTensor
 
 
 class Specialization:
-    """What a kernel is made for, as a function given to `@jit(repr=...)` sees it.
+    """The specialisation of a kernel, as passed to the function of `@jit(repr=...)`.
 
     signature: types by parameter; constants: values by parameter, also of integers that were folded because they are 1.
     """
@@ -22,7 +22,7 @@ class Specialization:
 
 
 def specialization_of(params, arguments):
-    """What a kernel is made for by these arguments, one for each parameter."""
+    """The specialisation for these arguments, one for each parameter."""
     signature, constants = {}, {}
     for param, value in zip(params, arguments):
         kind, fact = specialize_argument(param, None, MockTensor.wrap_dtype(value))
@@ -33,7 +33,7 @@ def specialization_of(params, arguments):
 
 
 def found_in_file(function):
-    """What has the name of a function in its file, with all decorators: for one that came from another process without its Python function."""
+    """The object with the function's name in its file, with all decorators: for a function that was unpickled without its Python function."""
     import hashlib
     import importlib.util
     name = f"_nereid_{hashlib.sha256(function._file.encode()).hexdigest()[:16]}"

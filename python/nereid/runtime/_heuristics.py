@@ -1,4 +1,4 @@
-"""`@heuristics`, and what it shares with `@autotune`: a kernel below a decorator. To everybody who asks both are in `autotuner`, as in Triton."""
+"""`@heuristics`, and what it shares with `@autotune`: a kernel below a decorator. The `__module__` of both is `autotuner`, as in Triton."""
 
 import copy
 import functools

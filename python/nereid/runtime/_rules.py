@@ -125,7 +125,7 @@ def _follow(value, path, guards):
 
 
 def _guards_of(function, names):
-    """What globals the function reads, as guards."""
+    """Guards for the globals that the function reads."""
     guards = []
     for name, *path in names:
         if name in function.__globals__:
@@ -143,9 +143,9 @@ def _unique(guards):
 
 
 def reads(rule):
-    """What the result of `rule(arguments)` depends on: (names whose values it reads, names that it compares with None, guards). None
-    when that cannot be proven. A guard (dict or cell, name, object) is something else that it reads; `...` stands for
-    nothing: a name that must be absent, a cell without a name."""
+    """The dependencies of `rule(arguments)`: (names whose values it reads, names that it compares with None, guards). None when they
+    cannot be determined. A guard is (dict or cell, name, object) for another value that it reads; the object `...` means that the name must be
+    absent, the name `...` that the guard is a cell."""
     if type(rule) is not types.FunctionType:
         return None
     found = _scan(rule.__code__)

@@ -1,7 +1,7 @@
 """One tuning: compiles the configurations of a kernel ahead on threads, measures them as they become ready, and chooses.
 
-What is measured when, and what is chosen, is decided by the library (`_native.Search`): looks at each configuration, a longer
-measurement of those that are not clearly slower, and the best few once more in turns. A tuner that measures in its own way (`do_bench`,
+The library (`_native.Search`) decides the order of measurements and the result: a short measurement of each configuration, a longer
+one of those that are not clearly slower, and the best few once more in turns. A tuner that measures in its own way (`do_bench`,
 `warmup`, `rep`, `use_cuda_graph`, an overridden `_bench`) is asked once for each configuration.
 """
 
@@ -26,7 +26,7 @@ _PATIENCE = 30.0
 
 
 class Outcome:
-    """What a tuning found: the best configuration, [median, 20th, 80th percentile] in milliseconds by configuration (infinite for those
+    """The result of a tuning: the best configuration, [median, 20th, 80th percentile] in milliseconds by configuration (infinite for those
     that failed), the error by configuration that failed, seconds, and whether it came from the disk."""
 
     def __init__(self, configs, best, times, failures, seconds, from_disk=False):
@@ -106,7 +106,7 @@ def _search(tuner, configs, args, kwargs, device, budget):
     best = search.best()
     if best is None or best in failures:
         raise _all_failed([failures[index] for index in sorted(failures)], [configs[index] for index in sorted(failures)])
-    if plain:  # of those whose first number is the same, the rest decides, and then who comes first in the list, not who was compiled first
+    if plain:  # ties: by the other numbers, then by the position in the list, not by the order of compilation
         equal = [index for index in sorted(own) if index not in failures and _number(own[index]) == _number(own[best])]
         best = min(equal, key=lambda index: list(own[index]) if isinstance(own[index], (list, tuple)) else [own[index]])
     return best, [own.get(index, search.timing(index)) for index in range(len(configs))], failures, search.cut_short()
@@ -182,7 +182,7 @@ class _Ahead:
         self._pending.update(range(len(configs)))
 
     def _begin(self, index, call):
-        # What fails before the compilation fails again when it is measured.
+        # An error before the compilation is raised again by the measurement, which reports it.
         with contextlib.suppress(Exception):
             call.set_up()
             self._index = index
@@ -193,7 +193,7 @@ class _Ahead:
                 _async_compile.active_mode.reset(token)
 
     def submit(self, key, compile_fn, finalize_fn):
-        """What a kernel calls under this mode (`_async_compile`)."""
+        """Called by kernels under this mode (`_async_compile`)."""
         self._pending.add(self._index)
         self._jobs.put((self._index, compile_fn))
         if self._threads < self._most:
@@ -283,7 +283,7 @@ class Call:
         return self._tuner.fn.run(*self._args, **{**self._kwargs, "warmup": True})
 
     def around(self, launch):
-        """`launch(run)` between the hooks. Whatever happens in it, the hook after it is called; what that raises comes first, as in Triton."""
+        """`launch(run)` between the hooks. The hook after it is called even when the launch raises; if both raise, the hook's exception is raised, as in Triton."""
         tuner = self._tuner
         self.set_up()
         tuner.pre_hook(self._arguments)

@@ -1,7 +1,7 @@
-"""What a result of tuning depends on, as a text that is equal in every process: the key of its file.
+"""The dependencies of a tuning result, as a text that is equal in every process: the key of its file.
 
-Everything that has no such text (an object of the user's as a constant, a wrapper that is no kernel of ours) makes the result one for
-this process only.
+A result that depends on something without such a text (an object of the user's as a constant, a wrapper that is no kernel of ours) is not
+stored: it is valid in this process only.
 """
 
 import types

@@ -59,7 +59,7 @@ class Config:
         return (*self.all_kwargs().items(), self.pre_hook)
 
     def _state(self):
-        """What a file says of it; a configuration with a hook is never in one."""
+        """The attributes that are written to a file. Configurations with a hook are never written."""
         return {name: value for name, value in self.__dict__.items() if name != "num_cpu_threads" or value}
 
     def __eq__(self, other):
@@ -134,7 +134,7 @@ class Autotuner(Decorated):
     def __init__(self, fn, arg_names, configs, key, reset_to_zero, restore_value, pre_hook=None, post_hook=None,
                  prune_configs_by=None, warmup=None, rep=None, use_cuda_graph=False, do_bench=None, cache_results=False,
                  budget=None):
-        # A list stays the user's, who may change it. A text is the name of one argument, or, as in Triton, of one for each character.
+        # A list is not copied: the user may change it later. A text is the name of one argument, or, as in Triton, of one for each character.
         self.configs = [Config({})] if not configs else configs if isinstance(configs, list) else list(configs)
         self.keys = [key] if isinstance(key, str) and key in arg_names else list(key or ())
         self.cache = Choices()
@@ -180,7 +180,7 @@ class Autotuner(Decorated):
         self._thread.nargs = value
 
     def _start_threads(self):
-        """What belongs to this process: the state of each thread, which thread tunes which key, the kind of device it began on."""
+        """Makes the state of this process: data of each thread, the thread that tunes each key, the kind of device of the first launch."""
         self._kind = None
         self._thread = threading.local()
         self._lock = threading.Lock()
@@ -321,13 +321,14 @@ class Autotuner(Decorated):
         arguments = {**self.nargs, **{k: v for k, v in kwargs.items() if k in self.arg_names}}
         values = [arguments[name] for name in self.keys if name in arguments]
         values += [str(value.dtype) for value in arguments.values() if hasattr(value, "dtype")]
-        # What is best on a GPU need not even run on the CPU. Triton's keys know one kind of device: the first one here.
+        # The best configuration for a GPU may not even run on the CPU. Triton's keys do not contain the kind of device: here the first kind has
+        # the same keys, other kinds get a longer one.
         kind = self._kind_of(kwargs)
         if self._kind is None:
             self._kind = kind
         if kind != self._kind:
             values.append(kind)
-        # So may options of the launch that change the code. Those that a configuration sets make the launch an error.
+        # Options of the launch that change the code are part of the key, too. One that a configuration sets as well makes the launch an error.
         values += [f"{name}={value!r}" for name, value in sorted(kwargs.items())
                    if name not in self.arg_names and name not in _NO_OPTIONS and not (name == "target" and value == kind)]
         return tuple(values)
@@ -458,7 +459,7 @@ class Autotuner(Decorated):
 
 
 class _Owner:
-    """Who tunes a key."""
+    """The thread that tunes a key: its process, and an event for threads that wait for the result."""
 
     def __init__(self):
         self.process = os.getpid()

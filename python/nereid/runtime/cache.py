@@ -159,7 +159,7 @@ class RemoteCacheManager(CacheManager):
         self._backend = knobs.cache.remote_manager_class(key)
         self._override = override
         self._dump = dump
-        # What is dumped or overridden stays here.
+        # Files that are dumped or overridden are local.
         self._file_cache_manager = FileCacheManager(key, override=override, dump=dump)
 
     def _materialize(self, filename: str, data: bytes):

@@ -41,7 +41,7 @@ class _HostCopies:
         return host.set_(self._storages[storage.data_ptr()][1], value.storage_offset(), value.size(), value.stride())
 
     def copy_back(self):
-        """What the kernel wrote, to where it belongs."""
+        """Copies the written memory back to the original tensors."""
         for original, host in self._storages.values():
             original.copy_(host)
 

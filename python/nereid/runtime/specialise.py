@@ -1,4 +1,4 @@
-"""What a parameter of a kernel accepts, and what an argument of it becomes, as Python values.
+"""The types that a parameter of a kernel accepts, and the specialisation of an argument, as Python values.
 
 Launches do not come here: the extension specialises for them (src/runtime/specialise.cpp). This is the same for programs that ask:
 signatures, attributes and keys in Triton's form, from `create_function_from_signature` and `native_specialize_impl`.

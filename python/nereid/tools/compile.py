@@ -190,7 +190,7 @@ class _Code:
         self.function, self.compiled, self.grid, self.cpu, self.algorithm = function, compiled, grid, cpu, algorithm
         self.parameters = parameters
         self.passed = [p for p in parameters if p.type and p.hint != 1]
-        #: All that a dispatcher may ask about: those that are always 1, too.
+        #: All run-time parameters of the dispatcher, including those that are always 1.
         self.full = [p for p in parameters if p.type]
 
     def _list(self, parameters):
@@ -232,7 +232,7 @@ void load_{self.function}(void);
         return "\n".join(f" *   {fact}" for fact in facts).replace("*/", "* /") or " *   nothing"
 
     def _constants(self):
-        """What is compiled in, for the expressions of the grid."""
+        """C definitions of the constants that are compiled in, for the expressions of the grid."""
         integers = [p for p in self.parameters if type(p.value) is int and (p.type is None or p.hint == 1)]
         return "".join(f"  const int64_t {p.name} = {p.value};\n  (void){p.name};\n" for p in integers)
 

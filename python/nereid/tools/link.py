@@ -39,7 +39,7 @@ class KernelLinkerMeta:
 
     @property
     def public(self):
-        """What users call it."""
+        """The name for users."""
         return self.prefix + self.orig_kernel_name
 
     @property

@@ -1,4 +1,4 @@
-"""What leads from the gradient of an activation's result to that of its input, where `functions.activation` has it in other terms."""
+"""Gradients of activations: from the gradient of the result to that of the input, where `functions.activation` has other parameters."""
 
 import nereid
 import nereid.language as tl

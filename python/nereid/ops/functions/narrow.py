@@ -1,5 +1,5 @@
-"""What functions of 16-bit floats are made of. They compute in fp32 and are rounded to 8 or 11 bits: an error of some units in the last place of fp32 is not seen, and
-the hardware's approximations of GPUs do. NARROW: whether results are of 16 bits; else these are the exact functions."""
+"""Building blocks for functions of 16-bit floats. They compute in fp32 and the result is rounded to 8 or 11 bits: errors of some units in the last place of fp32 are rounded away,
+so the approximations of the GPU's hardware are accurate enough. NARROW: whether results are of 16 bits; else these are the exact functions."""
 
 import nereid
 import nereid.language as tl

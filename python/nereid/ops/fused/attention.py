@@ -48,7 +48,7 @@ def check_slopes(slopes, batches, heads):
 
 
 def rules_of(causal, window_left, window_right, align, soft_cap, slopes, batches, heads, reach):
-    """The `Rules` of a call. reach: a number of keys that no two places are apart; longer windows are none."""
+    """The `Rules` of a call. reach: an upper bound of the distance between a query's place and a key; windows of at least this size do not restrict anything and become None."""
     left, right = (None if window < 0 or window >= reach else window for window in (window_left, window_right))
     return Rules(left, 0 if causal else right, align == "end", soft_cap or None, slopes if slopes is None else slopes.expand(batches, heads))
 

@@ -326,7 +326,7 @@ def _fake_saving(x, gate_up, down, weights, experts):
 @operator("moe_hidden_backward(Tensor grad, Tensor down, Tensor weights, Tensor gate, Tensor up, Tensor rows, Tensor ends, Tensor places) -> (Tensor, Tensor, Tensor)",
           fake=lambda grad, down, weights, gate, up, *_: (gate.new_empty(gate.shape), gate.new_empty((gate.shape[0], 2 * gate.shape[1])), weights.new_empty(weights.shape)))
 def moe_hidden_backward(grad, down, weights, gate, up, rows, ends, places):
-    """What is between the two products of routed experts: (what is multiplied with `down`, times the weights; the gradients of both halves; that of the weights)."""
+    """Backward pass between the two products of routed experts: (the operand of `down`, times the weights; the gradients of both halves; the gradient of the weights)."""
     (pairs, n), count = gate.shape, weights.shape[-1]
     of_hidden, hidden = torch.empty_like(gate), torch.empty_like(gate)
     halves = torch.empty((pairs, 2 * n), dtype=gate.dtype, device=gate.device)
@@ -404,7 +404,7 @@ def moe_swiglu_alone(x, gate_up, down, weights, experts):
 @operator(f"moe_swiglu_saving({_ARGUMENTS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)", fake=_fake_saving,
           backward=lambda ctx, grad, *_: _gradients(ctx, grad, *ctx.saved_tensors[4:]), save=_save_all)
 def moe_swiglu_saving(x, gate_up, down, weights, experts):
-    """The result of `moe_swiglu`, and what its gradient needs: what silu is applied to and what it is multiplied by, in the order of experts, and `moe_align`'s results."""
+    """The result of `moe_swiglu`, and the tensors for its gradient: the argument of silu and its factor, in the order of experts, and `moe_align`'s results."""
     return _apply(x, gate_up, down, weights, experts, True)
 
 
@@ -414,8 +414,8 @@ def moe_swiglu(x, gate_up, down, weights, experts):
     x: (..., k); gate_up: (size, 2 n, k), the rows of gate[e] before those of up[e]; down: (size, k, n); of one float dtype and device, any strides. weights, experts: (..., count), as
     `topk_softmax` yields them: any float dtype; int32 or int64. A pair whose expert is not from 0 to size - 1 counts 0: experts of other devices. The result (..., k) is contiguous.
 
-    Tokens are gathered while they are multiplied; sums are in fp32 (fp64 for fp64), what is between the products and what the experts yield is rounded to the dtype of `x`, and weighted
-    sums are in the order of `experts`. Nothing is atomic and nothing waits for the device. Gradients: of all but `experts`; what they need is kept only if one is asked for.
+    Tokens are gathered while they are multiplied; sums are in fp32 (fp64 for fp64), the values between the products and the results of the experts are rounded to the dtype of `x`, and weighted
+    sums are in the order of `experts`. Nothing is atomic and nothing waits for the device. Gradients: of all but `experts`; tensors for them are saved only if a gradient is required.
 
     Raises TypeError for dtypes, ValueError for shapes or devices that do not fit.
     """

@@ -39,7 +39,7 @@ def _kind_of_grouped_scales(a, b, a_scale, b_scale):
 
 
 def _check_operands(a, b, a_scale, b_scale, out_dtype):
-    """What products of two matrices and of groups have in common."""
+    """Shared by products of two matrices and of groups."""
     for name, tensor in (("a", a), ("b", b)):
         if tensor.dtype not in EIGHTS:
             raise TypeError(f"`{name}` has dtype {tensor.dtype}: expected float8_e4m3fn, float8_e5m2 or int8")

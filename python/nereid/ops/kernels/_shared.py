@@ -110,7 +110,7 @@ def expanded(states, AXIS: tl.constexpr):
 
 @nereid.jit
 def read(pointer, mask, READ: tl.constexpr):
-    """What is in memory, in the dtype READ unless that is None; 0 where the mask is false."""
+    """Loads a block and converts it to the dtype READ unless that is None; 0 where the mask is false."""
     value = tl.load(pointer, mask=mask, other=0)
     if READ is None:
         return value

@@ -88,7 +88,7 @@ def token_count(starts, batch, size):
 
 @nereid.jit
 def shift_of(length, keys, END: tl.constexpr):
-    """What is added to the number of a query to get its place."""
+    """The offset from the number of a query to its place among the keys."""
     if END:
         return keys - length
     else:

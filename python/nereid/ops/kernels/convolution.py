@@ -108,7 +108,7 @@ def split(index, sizes, magics):
 
 @nereid.jit
 def phase_of(number, batch, counts, taps, phases):
-    """What a phase of a strided gradient is: (batch, or 0 where the phase has no place, and for all dimensions counts, taps, tap, start, the first tap of the window, the first
+    """The parameters of a phase of a strided gradient: (batch, or 0 where the phase has no place, and for all dimensions counts, taps, tap, start, the first tap of the window, the first
     place of the result).
 
     number: of the phase. counts: the sizes of the result; taps: of the window. phases: (stride, padding, dilation, the greatest common divisor of stride and dilation,

@@ -122,7 +122,7 @@ def choose_experts_gradient(out, grad, logits, experts, tokens, size, count, sca
 
 @nereid.jit
 def experts_of(experts, pair, end, size):
-    """(the experts of a block of pairs, which of them there are). Pairs from `end` on and numbers that no expert has are not there."""
+    """(the experts of a block of pairs, a mask). Pairs from `end` on, and numbers outside of the experts, are masked off."""
     expert = tl.load(experts + pair, mask=pair < end, other=-1)
     return expert.to(tl.int32), (pair < end) & (expert >= 0) & (expert < size)
 
@@ -179,7 +179,7 @@ def place_pairs(rows, ends, places, block_experts, experts, counts, pairs, size,
         tl.store(places + pair, place, mask=pair < end)
         tl.store(rows + place, pair, mask=(pair < end) & (place >= 0))
         following += tl.sum(own, 0)
-    # What remains is shared by all chunks: the padding of groups, places behind all groups, the experts of blocks.
+    # The remaining work is divided among all chunks: the padding of groups, places behind all groups, the experts of blocks.
     for first in range(chunk * SUB, unit - 1, chunks * SUB):
         place = (start + total)[:, None] + (first + tl.arange(0, SUB))[None, :]
         tl.store(rows + place, tl.zeros((BLOCK, SUB), tl.int32) + pairs, mask=place < group_end[:, None])
@@ -250,7 +250,7 @@ def combine_pairs_gradient(out, weight_grad, grad, x, rows, places, weights, pai
 @nereid.jit
 def routed_swiglu_gradient(hidden, halves, weight_grad, grad, gate, up, rows, places, weights, pairs, n_size, count, weight_strides, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr,
                            COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
-    """What is between the two products of routed experts, backwards. Grid: a program for each pair.
+    """Backward pass between the two products of routed experts. Grid: a program for each pair.
 
     hidden            (pairs, n): weight * silu(gate) * up; halves: (pairs, 2 n): the gradients of gate and of up, side by side; weight_grad: (pairs,)
     grad              (pairs, n): the gradient of silu(gate) * up before the weight; gate, up: (pairs, n). All are in the order of experts but `weight_grad` and `weights`

@@ -12,7 +12,7 @@ from .pointwise import called, result
 
 @nereid.jit
 def item_of(items, firsts, program, EACH: tl.constexpr, ALIGNED: tl.constexpr):
-    """What one tensor gets of an input: its item of a tuple with EACH, which are pointers or numbers, else what all tensors get."""
+    """The input for one tensor: with EACH its item of a tuple of pointers or numbers, else the input of all tensors."""
     if not EACH:
         return items
     else:

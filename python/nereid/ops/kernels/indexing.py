@@ -59,7 +59,7 @@ def smaller(a, b):
 
 @nereid.jit
 def combined(old, new, MODE: tl.constexpr):
-    """What is in memory and what comes to it. Sums of bools are disjunctions, products conjunctions."""
+    """The new value of an element, from the stored value and the source. Sums of bools are disjunctions, products conjunctions."""
     if MODE == "set":
         return new
     elif MODE == "add":
@@ -195,7 +195,7 @@ def grouped(x, other, spots, order, count, sizes, x_strides, other_strides, nume
         write(x + spot + offsets[0], total, mask)
 
 
-# What is kept of a tensor: counted in blocks, then written one after the other
+# Selected elements of a tensor: counted in blocks, then written one after the other
 
 
 @nereid.jit

@@ -91,7 +91,7 @@ def activated(value, RESULT: tl.constexpr, ACTIVATION: tl.constexpr):
 
 @nereid.jit
 def finished(total, bias, bias_mask, mask, alpha, beta, saved, residual, RESULT: tl.constexpr, EPILOGUE: tl.constexpr, ALPHA: tl.constexpr, BETA: tl.constexpr, ACTIVATION: tl.constexpr):
-    """What is stored, in the dtype RESULT. saved: a block of pointers to where goes what the activation is applied to, or None; residual: the same to what is added last;
+    """The value to store, in the dtype RESULT. saved: a block of pointers that receives the argument of the activation, or None; residual: a block of pointers to a value that is added last, or None;
     other arguments: see `biased` and `activated`."""
     value = biased(total, bias, bias_mask, alpha, beta, EPILOGUE, ALPHA, BETA)
     if saved is not None:

@@ -91,7 +91,7 @@ def draw(out, seed, offset, numel, threads, scalars, FROM: tl.constexpr, MAKE: t
         tl.store(out + place, result, mask=(thread < threads) & (place < numel))
 
 
-# What becomes of a number
+# From random integers to distributions
 
 
 @nereid.jit

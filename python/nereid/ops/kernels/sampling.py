@@ -39,7 +39,7 @@ def dropped(out, x, residual, seed, numel, threshold, scale, COMPUTE: tl.constex
 
 @nereid.jit
 def scaled_logits(logits, place, mask, inverse):
-    """A block of logits by the temperature, in fp32. What is masked or not-a-number is -inf."""
+    """A block of logits by the temperature, in fp32. Masked elements and not-a-number become -inf."""
     x = tl.load(logits + place, mask=mask, other=float("-inf")).to(tl.float32)
     return tl.where(x == x, x * inverse, float("-inf")) + 0.0
 

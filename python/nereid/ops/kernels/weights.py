@@ -26,7 +26,7 @@ def widened(q, zero, BITS: tl.constexpr, OPERAND: tl.constexpr):
 
 @nereid.jit
 def group_value(place, group, groups, mask):
-    """What belongs to rows and a group, 0 beyond the last group: a column."""
+    """The scale or zero point of each row in a group, as a column; 0 beyond the last group."""
     return tl.load(place + group, mask=mask & (group < groups), other=0)[:, None]
 
 
