@@ -1,6 +1,6 @@
-// What a compilation knows of its kernel besides the code: filled in by the passes and targets
-// where the facts arise, when somebody asked (a null `Report *` is everybody's sign that nobody
-// did). `nereid explain` shows it; as JSON it is the stage "explain".
+// The compiler's report on a kernel: facts that passes and targets record while they compile, if a
+// report was requested (`Report *` is null otherwise). `nereid explain` shows it; as JSON it is the
+// stage "explain".
 #pragma once
 #include "explain/Expression.h"
 #include "explain/Hints.h"

@@ -19,7 +19,7 @@ public:
   void addOperations(uint64_t count) { add(operations, count); }
   uint64_t operationCount() const { return operations; }
 
-  /// What there is too much of, if anything.
+  /// The resource that is exceeded, if any.
   std::optional<Resource> exceeded() const {
     if (steps <= limits.steps && bytes <= limits.bytes && operations <= limits.operations)
       return std::nullopt;

@@ -462,7 +462,7 @@ static Value insideInstance(Semantic &semantic, const Value &value, mlir::Block 
   return result;
 }
 
-/// Whether a function of these operations may be left out when nobody wants its results.
+/// Whether a function of these operations can be removed when its results are not used.
 static bool hasNoEffects(mlir::Block &block) {
   return llvm::all_of(block.without_terminator(),
                       [](mlir::Operation &op) { return mlir::isMemoryEffectFree(&op); });

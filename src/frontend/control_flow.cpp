@@ -324,7 +324,7 @@ LogicalResult Interpreter::branch(mlir::Value condition, Walk thenWalk, Walk els
   return success();
 }
 
-/// Whether what a side assigned matters to nobody: it has left the function.
+/// Whether the assignments of a side have no effect, because it has left the function.
 static bool leftFunction(const Scope &side) {
   return side.done && !side.leavesLoop();
 }
@@ -377,7 +377,7 @@ LogicalResult Interpreter::joinScopes(Joiner &joiner, const Scope &before, Scope
     joined.carried = std::move(*value);
   }
   if (joined.done || (how.tail && !joined.leavesLoop()))
-    return success(); // nobody looks at the names again, unless the loop goes on with them
+    return success(); // names are not read again, unless the loop continues with them
   return joinNames(joiner, before, thenScope, elseScope, construct, how.guard);
 }
 
@@ -447,8 +447,8 @@ LogicalResult Interpreter::joinNames(Joiner &joiner, const Scope &before, Scope 
     }
     if (!value) {
       std::string typeA = describeType(a->value), typeB = describeType(b->value);
-      // What was never a tensor cannot go on as one: nobody may ask for it again, as often nobody
-      // does.
+      // The value was no tensor before and cannot become one. The name is undefined after the
+      // branch; a later use is an error.
       if (wasNoTensor) {
         goneInBranch(name, a->id != old->id ? a->span : b->span);
         return success();

@@ -2,8 +2,8 @@
 //
 // Annotations and decorators are read by their spelling (`tl.constexpr`, `constexpr`,
 // "tl.constexpr"), so that a Function can be made without asking a host anything. A Function is
-// immutable and may be shared by compilations; who makes it keeps it alive as long as any value
-// that names it.
+// immutable and may be shared by compilations; its owner keeps it alive as long as any value refers
+// to it.
 #pragma once
 
 #include "frontend/types.h"

@@ -1,4 +1,4 @@
-// What a name means is asked of the host.
+// The host resolves names outside of the function's text.
 //
 // The front end knows the text of a function and the builtin table, nothing else. Globals,
 // closures, attributes of foreign objects and calls of foreign functions are the host's: under

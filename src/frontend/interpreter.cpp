@@ -60,7 +60,7 @@ static Tensor descriptorParameter(Semantic &s, mlir::func::FuncOp kernel, llvm::
   return makeDescriptor(s, base, type, sizes, strides);
 }
 
-/// What the parameter is in the kernel's text, made of the kernel's arguments from `next` on.
+/// The value of a parameter in the kernel's text, made of the kernel's arguments from `next` on.
 static Value parameterValue(Semantic &s, mlir::func::FuncOp kernel, llvm::StringRef name,
                             const ParamSpec &spec, bool isConst, unsigned &next) {
   if (spec.kind == ParamSpec::Kind::Constant)

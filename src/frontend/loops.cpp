@@ -345,8 +345,9 @@ FailureOr<Interpreter::Condition> Interpreter::loopCondition(const Expr &test, m
   return Condition{known, condition->ir};
 }
 
-/// Builds one scf.while. What such a loop carries is known only when its body was walked (whether
-/// and with what the function returned), so the regions are filled in a draft and then handed over.
+/// Builds one scf.while. The values that such a loop carries are known only after its body was
+/// walked (whether and with what the function returned), so the regions are filled in a draft and
+/// then handed over.
 class Interpreter::GeneralLoop {
 public:
   GeneralLoop(Interpreter &in, const For *loop, const LoopBounds *bounds, const Expr *test,

@@ -122,8 +122,8 @@ public:
   FailureOr<Tensor> toTensor(const Value &value, SourceSpan at = {});
   /// The same for what is only passed on, round a loop or out of a branch: also a descriptor.
   FailureOr<Tensor> toCarried(const Value &value);
-  /// What a plain assignment does to a known number: a tensor that remembers it. Tuples are
-  /// converted item by item; dtypes, None and everything else stays what it is.
+  /// The value that a plain assignment stores: a known number becomes a tensor that remembers it.
+  /// Tuples are converted item by item; dtypes, None and everything else stays what it is.
   FailureOr<Value> assigned(const Value &value, SourceSpan at = {});
   /// The literal type of a number, as `toTensor` gives it.
   FailureOr<Type> literalType(const Value &number, SourceSpan at = {});
@@ -228,8 +228,7 @@ public:
                llvm::ArrayRef<int64_t> steps);
   /// result[.., i, ..] = source[.., indices[.., i, ..], ..]; the operands have been checked.
   Tensor gather(const Tensor &source, const Tensor &indices, int64_t axis);
-  /// What a block has at one place of an axis, which a run-time scalar names; the axis keeps
-  /// size 1.
+  /// The elements of a block at one index of an axis, a run-time scalar; the axis keeps size 1.
   FailureOr<Tensor> elementsAlong(const Tensor &value, int64_t axis, const Tensor &number);
   /// The axis of a tensor of this rank, negative ones wrapped.
   FailureOr<int64_t> axisOf(const Value &value, int64_t rank, SourceSpan at = {});

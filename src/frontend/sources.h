@@ -1,4 +1,4 @@
-// The front end for those who also want the texts that the module came from.
+// The front end for callers that also need the source texts of the module.
 #pragma once
 #include "frontend/frontend.h"
 

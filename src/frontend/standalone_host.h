@@ -9,8 +9,7 @@
 // it was where the function stands. Of an `if` whose condition is known one side runs. Where a
 // condition is not known, and where a `try` may fail, all sides are gone through; a name that they
 // set in different ways is not known afterwards, nor is what a loop, `global`, `globals()`, `exec`
-// or a call may have changed. What is not known is an error that says so, at the place that uses
-// the name.
+// or a call may have changed. The use of an unknown name is an error at its place.
 #pragma once
 
 #include "frontend/class.h"
@@ -61,7 +60,7 @@ private:
   /// Names, and what they are bound to; nothing for names without a value.
   using Changes = llvm::StringMap<std::optional<Binding>>;
 
-  /// What functions may do to the names of the file whenever they run.
+  /// Collects the names of the file that functions may change.
   void collectChangeable(const syntax::Node &node, const syntax::Node *function);
   void collectStored(const syntax::Node &target);
 

@@ -237,8 +237,8 @@ LogicalResult Interpreter::visit(const Stmt &node, bool tail) {
   }
 }
 
-/// What is returned inside an `if` consists of tensors in Triton: numbers become some, and nothing
-/// else can be returned there.
+/// As in Triton, values returned inside an `if` consist of tensors: numbers are converted, other
+/// values are errors.
 LogicalResult Interpreter::tensorsOf(Value &value, SourceSpan at) {
   if (value.is<Aggregate>())
     return success();

@@ -8,7 +8,7 @@ struct Report;
 
 namespace nereid::gpu {
 
-/// What a kernel that does not fit as it was planned does without (FitKernel.h).
+/// Optimisations that are switched off for a kernel that does not fit with them (FitKernel.h).
 struct Concessions {
   bool largeConversions = false; ///< conversions through shared memory are moved in small pieces
   unsigned stages = 0;           ///< slots of a pipelined loop at most; 0: as many as it asks for

@@ -11,7 +11,7 @@
 
 namespace nereid::gpu {
 
-/// Rewrites what no GPU op does directly: tf32x3 and bf16x3/x6 dots as several dots, fp8 dots
+/// Lowers dots without a GPU instruction: tf32x3 and bf16x3/x6 dots as several dots, fp8 dots
 /// without hardware as f16 ones, dots too small for the matrix unit (padded or on FMA), u8 operands
 /// and the like.
 llvm::Error legaliseDots(mlir::func::FuncOp kernel, const GpuOptions &options);

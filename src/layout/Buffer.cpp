@@ -29,7 +29,7 @@ using Vectors = llvm::SmallVector<uint64_t, 24>;
 struct Side {
   Vectors registers; ///< of elements that the thread does not hold already
   Vectors lanes;     ///< zeros: copies
-  /// What it moves at once is just this many columns (asynchronous copies); 0: whatever is best.
+  /// Number of columns that one access moves (asynchronous copies); 0: free choice.
   unsigned vector = 0;
   explicit Side(const LinearLayout &layout) {
     uint64_t copies = layout.freeBits(Axis::Register);
@@ -49,7 +49,7 @@ struct Widths {
         chunk(element < 4 ? 4 - element : 0), banks(7 - element) {}
 };
 
-/// What a side does with a buffer that begins with the columns `prefix`.
+/// How a side uses a buffer that begins with the columns `prefix`.
 struct Use {
   Vectors phase;       ///< the columns of one phase, beside the prefix
   unsigned vector = 0; ///< how much of the prefix is in registers

@@ -5,8 +5,8 @@
 // Lw·w and register q = Rr·r + Rl·l + Rw·w.
 //
 // In one shuffle a lane receives one value and offers one. Let each lane l receive in round c its
-// register P·l + c, from lane T·l + Lr·c + Lw·w with T = Lr·P + Ll. If T is invertible the lane
-// read from knows who reads (l = T⁻¹(s + ...)) and so which register to offer: linear in s again,
+// register P·l + c, from lane T·l + Lr·c + Lw·w with T = Lr·P + Ll. If T is invertible the source
+// lane can compute its reader (l = T⁻¹(s + ...)) and so which register to offer: linear in s again,
 // with the same matrix in every round. So one reordering of registers before all rounds and one
 // after them serve. P can be chosen such that T is invertible whenever every lane has something
 // that others want: Lr and Ll together span all lanes. T = 1 is best, if it can be had: rounds with

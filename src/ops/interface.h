@@ -1,4 +1,4 @@
-// What the Python package and the router tell each other: plain structs and C functions, read on
+// The interface of the Python package and the router: plain structs and C functions, read on
 // the Python side by ctypes (python/nereid/ops/_router.py, which declares the same fields in the
 // same order). `version` guards against a router that was built from another state of the sources.
 #pragma once
@@ -36,7 +36,7 @@ struct OpsRule {
 
 enum OpsChoice : uint8_t { OPS_CHOICE_NONE, OPS_CHOICE_NUMBER, OPS_CHOICE_TEXT };
 
-/// What a scalar means that is not given.
+/// The meaning of a scalar that is not given.
 enum OpsFill : uint8_t { OPS_FILL_ABSENT, OPS_FILL_NUMBER, OPS_FILL_MAX, OPS_FILL_MIN };
 
 /// When ATen has to decide: nereid.ops._guards.Guard.
@@ -165,7 +165,7 @@ struct OpsResult {
   const int64_t *sizes, *strides;
 };
 
-/// What the call that runs now does, in the order of time.
+/// Record of the current call, in the order of execution.
 struct OpsRecord {
   OpsRoute route;
   uint8_t reason; ///< OPS_ROUTE_NATIVE
@@ -194,8 +194,8 @@ __attribute__((visibility("default"))) int32_t ops_make(int64_t number, const Op
 __attribute__((visibility("default"))) int32_t ops_enter(int64_t number, char *error,
                                                          uint64_t size);
 __attribute__((visibility("default"))) void ops_leave(int64_t number);
-/// Called from Python's kernel: what the call that runs in this thread has done. Nothing happens
-/// where none waits for it.
+/// Called from Python's kernel with the record of the current call of this thread. Ignored unless a
+/// caller waits for it.
 __attribute__((visibility("default"))) void ops_record(int64_t number, const OpsRecord *record);
 /// Whether `ops_record` is waited for.
 __attribute__((visibility("default"))) int32_t ops_wants_record(int64_t number);

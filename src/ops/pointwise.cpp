@@ -337,8 +337,9 @@ OpsReason Pointwise::shape(Call &call) {
           (plan.kind == OPS_OUT ||
            (!call.rule->casts && !at::canCast(scalarTypes[call.result], type))))
         return OPS_OUTPUT_DTYPE; // of `out=` ATen knows which ones an operator takes
-  // Tensors of the host without dimensions are numbers, unless nothing has dimensions there; those
-  // that are copied are none: between devices ATen copies, which also knows when memory is free.
+  // Tensors of the host without dimensions are numbers, unless nothing has dimensions there;
+  // tensors of `copy` are an exception: ATen copies between devices, because it manages the
+  // lifetime of the memory.
   for (int i = 0; i < plan.input_count; ++i) {
     Operand &operand = call.inputs[i];
     if (operand.kind == Operand::Tensor && operand.tensor->dim() == 0 && operand.tensor->is_cpu() &&

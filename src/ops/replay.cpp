@@ -9,12 +9,12 @@ namespace nereid::ops {
 
 namespace {
 
-/// What a word of a signature introduces.
+/// Tags: the kind of the item that follows in a signature.
 namespace tag {
 enum Tag : int64_t { Nothing, Tensor, Wrapped, Int, Double, Bool, String, List, Device };
 }
 
-/// What else decides how a call is run: the modes that operators ask PyTorch for.
+/// Modes of PyTorch that influence operators, as part of the signature.
 int64_t modes() {
   at::Context &context = at::globalContext();
   return int64_t(c10::get_default_dtype_as_scalartype()) |

@@ -65,7 +65,7 @@ def softmax(x, dim: constexpr = None, keep_dims: constexpr = False, ieee_roundin
 
 
 def expect_zero(x, mask):
-    """`x` itself. Says to the reader that its elements under the mask are expected to be zero; nothing is checked."""
+    """`x` itself. Documents that its elements under the mask are expected to be zero; this is not checked."""
     return x
 
 

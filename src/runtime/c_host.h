@@ -42,8 +42,8 @@ public:
   repeatCall(const frontend::HostObject &callee, llvm::ArrayRef<frontend::Value> args,
              llvm::ArrayRef<std::pair<std::string, frontend::Value>> keywords);
 
-  /// What a call of the object may be replaced by when a compilation is to be compared with an
-  /// earlier one: see nrd_host.describe.
+  /// A text that identifies the object, by which a compilation is compared with an earlier one: see
+  /// nrd_host.describe.
   int describe(const frontend::HostObject &object, std::string &text);
 
   /// The questions that follow only look whether a kernel on disk is the right one; at the end
@@ -59,7 +59,7 @@ public:
 
   /// The last exception that a callback reported, or 0.
   uint64_t exception() const { return lastException; }
-  /// What keeps the functions alive that the host has given out.
+  /// Owners of the functions that the host has returned.
   const std::vector<std::shared_ptr<const void>> &owners() const { return kept; }
 
 private:

@@ -106,8 +106,8 @@ json::Object cacheReport() {
                       {"limit", settings.cacheSize << 20}};
 }
 
-/// What the code generators found: {"assembler": {"found": "..."}}, with "problem" for what is
-/// missing or known against it.
+/// Tools that the code generators found: {"assembler": {"found": "..."}}, with "problem" if a tool
+/// is missing or unsuitable.
 json::Object toolReport() {
   json::Object report;
   for (const char *backend : {"cpu", "cuda"})

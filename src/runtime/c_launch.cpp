@@ -94,7 +94,7 @@ ErrorPtr Wanted::compile(nrd_kernel *&kernel) {
     request.load = launch || canLaunch(request);
     request.options.numThreads = request.options.numCpuThreads = 0; // each launch says
     keepOwners(leaves, request);
-    try { // or who waits for this compilation waits for ever
+    try { // otherwise threads that wait for this compilation would never wake
       return compileKernel(std::move(request), compiled);
     } catch (const abi::__forced_unwind &) { // the thread ends, and with it the process
       throw;

@@ -13,7 +13,7 @@ namespace {
 
 using Result = llvm::FailureOr<Value>;
 
-/// What was reported since `before`, for the caller of a callback. The diagnostics stay with the
+/// The error for the caller of a callback. The diagnostics stay with the
 /// compilation, which fails.
 nrd_error *reported(frontend::Semantic &semantic) {
   return wrap(errorFrom(semantic.diagnostics, compileErrorKind(semantic.diagnostics)));

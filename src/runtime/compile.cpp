@@ -109,7 +109,7 @@ void printAdvice(const nrd_kernel &kernel) {
   llvm::errs() << diagnostics.renderAll();
 }
 
-/// What the target is told, but for what it may call and what replaces stages.
+/// The target's options, except for callable functions and replaced stages.
 targets::CompileOptions targetOptionsOf(const CompileRequest &request) {
   const Options &options = request.options;
   targets::CompileOptions targetOptions;
@@ -373,7 +373,7 @@ const std::string *nrd_kernel::stage(llvm::StringRef wanted, std::string *why) {
   if (there)
     return slot.get();
   if (!withStages && !request.keepStages) {
-    // What was not kept is made again.
+    // Stages that were not kept are compiled again.
     CompileRequest again = request;
     again.keepStages = true;
     again.load = false;

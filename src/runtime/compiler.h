@@ -4,9 +4,10 @@
 // libnereid.so.1, which is loaded when it is first asked: a process whose kernels are all on disk
 // starts without it (docs/process-start.md). Programs that link the compiler's archives have it
 // from the start. Both libraries carry their own copy of what they share (diagnostics, source
-// texts, the parts of LLVM's support library): objects go to and fro, with their virtual functions,
-// but no llvm::Error and nothing else that is told by the address of a variable. What there is once
-// a process, settings and the folders of packages, is the run time's, and lent.
+// texts, the parts of LLVM's support library): objects with virtual functions are passed between
+// them, but no llvm::Error and nothing else that is identified by the address of a variable. State
+// that exists once in a process, settings and the folders of packages, belongs to the run time,
+// which passes it to the compiler.
 #pragma once
 
 #include "runtime/compile.h"

@@ -5,9 +5,9 @@
 // bytes. A growing table is replaced, and the old one kept until the dispatcher goes, since a
 // reader may still be probing it (sizes double, so at most as much again).
 //
-// A key that is not there is compiled once: the first thread that asks makes an entry and compiles,
-// later ones wait for it. When it fails all who waited get the same error, and the next who asks
-// compiles again.
+// A key that is not there is compiled once: the first thread makes an entry and compiles, later
+// ones wait for it. When the compilation fails all waiting threads get the same error, and the next
+// request compiles again.
 #pragma once
 
 #include "runtime/error.h"
@@ -47,7 +47,7 @@ public:
   /// Forgets all kernels; those handed out stay alive.
   void clear();
 
-  /// What the launches of late had in common; null when nothing is known. Lock-free.
+  /// The pattern of the latest launches; null when there is none. Lock-free.
   const LaunchPattern *latest() const { return last.load(std::memory_order_acquire); }
   /// Counts how often kernels were forgotten.
   uint64_t generation() const { return cleared.load(std::memory_order_acquire); }

@@ -9,7 +9,7 @@
 
 namespace nereid::runtime {
 
-/// Sees to it that forks are noticed.
+/// Registers the handlers for forks.
 void watchForks();
 
 /// While it lives, this thread may hold locks of ours. Waits while another thread forks; nests.

@@ -22,7 +22,7 @@ struct FunctionRecord : std::enable_shared_from_this<FunctionRecord> {
         kinds(ruleKinds(rules)), name(function.name().str()) {}
 
   frontend::Function function;
-  /// What is compiled in place of `function`, a mere declaration then.
+  /// Compiled in place of `function`, which is only a declaration then.
   TileSourcePtr tile;
   std::vector<ParamRule> rules;
   std::vector<RuleKind> kinds; ///< of `rules`

@@ -45,15 +45,15 @@ struct ParamSlot {
   targets::ScalarKind kind = targets::ScalarKind::I32;
   std::string name;
   frontend::DType type = frontend::DType::Int32; ///< element type
-  /// What was promised when the kernel was compiled, which a launch is held to; null where the
-  /// host's rules hold instead (see `nrd_kernel_launch`).
+  /// The assumptions of the compilation, which launches must satisfy; null where the host's rules
+  /// apply instead (see `nrd_kernel_launch`).
   const frontend::ParamSpec *spec = nullptr;
 
   /// Parameters of the code: of a descriptor its base, its sizes, its strides but the last.
   unsigned codeParams() const { return descriptorRank ? 2 * descriptorRank : passed; }
 };
 
-/// What a parameter takes from an argument of the usual kind: few bytes, close together.
+/// How an ordinary argument is packed: few bytes, close together.
 struct Packing {
   enum Kind : uint8_t {
     Skipped,  ///< it is folded into the code, whatever the argument is

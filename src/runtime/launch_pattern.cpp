@@ -61,7 +61,7 @@ bool LaunchPattern::fixGpu(llvm::ArrayRef<nrd_arg> args, bool isDecided) {
     if (args[i].kind != NRD_ARG_POINTER)
       continue;
     hasPointers = true;
-    // What lies elsewhere may have another address for the GPU, or be out of its reach.
+    // Memory of other devices may have another address for the GPU, or be inaccessible.
     bool isHere = ready && args[i].memory == NRD_MEMORY_CUDA + ready->number;
     if (!isHere && args[i].memory != NRD_MEMORY_UNKNOWN)
       return false;

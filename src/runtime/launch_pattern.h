@@ -1,11 +1,13 @@
-// What launches that need one kernel have in common, compared argument by argument: most launches
-// of a function are like the one before, which is seen here in fewer steps than the look-up takes
+// The common properties of launches of one kernel, compared argument by argument: most launches of
+// a function are like the one before, which this check confirms in fewer steps than the look-up
+// takes
 // (key, target, device, hash, table), and the arguments are packed on the way.
 //
 // A pattern says "this kernel" only where the look-up would, too. It therefore holds all that the
 // look-up goes by: of each argument kind, element type, memory and the facts that a key has
-// (specialise.h); the options, the settings, the target that the process prefers. What it cannot
-// compare makes no pattern: tuples, descriptors, annotated parameters, large memory, checked mode.
+// (specialise.h); the options, the settings, the target that the process prefers. There is no
+// pattern for launches with arguments that it cannot compare: tuples, descriptors, annotated
+// parameters, large memory, checked mode.
 //
 // A pattern never changes once it is made, and lives as long as its function's dispatcher, which
 // says which one is looked at (Dispatcher::latest) and forgets them when its kernels are forgotten.
@@ -55,7 +57,7 @@ private:
     bool isPassed = false;
   };
 
-  /// What decides the target and cannot be compared: the driver is asked at each launch.
+  /// Facts about memory that decide the target; they are queried from the driver at each launch.
   enum class Answer : uint8_t { Device, NotDevice, Pageable };
   struct Asked {
     uint16_t pointer; ///< its argument

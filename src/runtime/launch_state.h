@@ -10,8 +10,8 @@
 namespace nereid::runtime {
 
 struct alignas(64) LaunchState {
-  /// What the process prefers, as TargetName::code, with `onlyFallback` where the arguments come
-  /// first; -1 to go by the arguments.
+  /// The target that the process has set, as TargetName::code, with `onlyFallback` if the arguments
+  /// take precedence; -1 if none is set.
   std::atomic<int> preferred = -1;
   static constexpr int onlyFallback = 1 << 16;
   /// Whether CUDA was in use in the process that this one was forked from.

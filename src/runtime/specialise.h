@@ -61,7 +61,8 @@ struct ParamRule {
   std::optional<frontend::Type> forcedType; ///< by annotation, or set by the face
 };
 
-/// What a launch has to know of a rule for usual arguments; a byte a parameter, close together.
+/// The part of a rule that launches with ordinary arguments need; a byte a parameter, close
+/// together.
 enum class RuleKind : uint8_t {
   Usual,    ///< neither policy nor type
   Constant, ///< constexpr

@@ -28,8 +28,8 @@ namespace nereid::runtime {
 ErrorPtr chooseTarget(const Options *options, llvm::ArrayRef<nrd_arg> args,
                       const nrd_launch *launch, TargetName &out, int &device);
 
-/// What the process prefers, as a number that tells all apart; and as a target: what it demands
-/// (nrd_set_default_target), and what it takes where the arguments say nothing
+/// The target that the process has set, as a unique number; and as a target: the required one
+/// (nrd_set_default_target), and the one for launches whose arguments do not decide
 /// (nrd_set_fallback_target).
 inline int preferredCode() {
   return launchState.preferred.load(std::memory_order_relaxed);
@@ -37,8 +37,8 @@ inline int preferredCode() {
 std::optional<TargetName> preferredTarget();
 std::optional<TargetName> fallbackTarget();
 
-/// Whether a pointer means the CPU: it is not null, and to pageable memory of the host, which is
-/// asked of the driver, or to an array of the host.
+/// Whether a pointer means the CPU: it is not null, and to pageable memory of the host, which the
+/// driver is queried for, or to an array of the host.
 bool isPageable(const nrd_arg &arg);
 
 /// For a compilation from a signature: the CPU unless something says otherwise.

@@ -1,8 +1,8 @@
 // Kernels given as tile IR instead of source text.
 //
 // A module of tile IR is read like a module of source: its functions are found by name, created and
-// compiled by the same calls. What stands for their source is a text made here, with their names
-// and parameters and a mark of the IR; `FunctionRecord::tile` holds the IR, which `compileKernel`
+// compiled by the same calls. Their source is a text made here, with their names and parameters and
+// a mark of the IR; `FunctionRecord::tile` holds the IR, which `compileKernel`
 // takes in place of what the front end would build. Types of parameters are known from the IR: a
 // signature may be left out, and launches do not specialise on values.
 #pragma once

@@ -75,12 +75,12 @@ struct Settings {
   /// The same without a report: before something that takes long and should see the present
   /// environment. The same object comes back when nothing has changed.
   static const Settings &refresh();
-  /// `guard(read)` must call `read()` while nobody writes the environment; under Python, with the
-  /// interpreter's lock.
+  /// `guard(read)` must call `read()` while no thread writes the environment; under Python, with
+  /// the interpreter's lock.
   using Guard = void (*)(void (*read)(void *data), void *data);
   static void setEnvironmentGuard(Guard guard);
-  /// What a program has set, as `NAME=value`, goes before the environment from now on; replaces
-  /// what an earlier call has set. What is wrong with it is reported.
+  /// Settings of the program, as `NAME=value`. They take precedence over the environment and
+  /// replace those of an earlier call. Invalid entries are reported.
   static const Settings &setOverrides(std::vector<std::string> entries,
                                       DiagnosticEngine &diagnostics);
 };

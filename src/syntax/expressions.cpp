@@ -1,4 +1,4 @@
-// Expressions down to unary operators, by precedence. What operators stand between: primaries.cpp.
+// Expressions down to unary operators, by precedence. Operands: primaries.cpp.
 #include "syntax/parser_impl.h"
 
 namespace nereid::syntax {

@@ -51,8 +51,8 @@ public:
   bool gaveUp() const { return stopped; }
 
 private:
-  /// What the lexer is inside of. In Text and Spec it reads the text of an f-string, elsewhere
-  /// tokens.
+  /// The construct that the lexer is inside of. In Text and Spec it reads the text of an f-string,
+  /// elsewhere tokens.
   enum class Inside : uint8_t {
     Bracket, ///< ( [ {
     Text,    ///< the text of an f-string

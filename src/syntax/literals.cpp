@@ -312,7 +312,7 @@ void Parser::TextDecoder::octalEscape() {
   i = end;
 }
 
-/// The name of a character stays as it is written; who needs the character looks it up.
+/// The name of a character is kept as written; users of the string look it up.
 void Parser::TextDecoder::namedEscape() {
   size_t close = text.find('}', i);
   if (i + 2 >= text.size() || text[i + 2] != '{' || close == std::string_view::npos ||

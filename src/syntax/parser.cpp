@@ -98,7 +98,7 @@ const Expr *Parser::parseWholeExpression() {
   return expr;
 }
 
-/// What must hold before the first token is read.
+/// Checks the source before the first token is read.
 static bool readable(const SourceFile &source, DiagnosticEngine &diagnostics) {
   if (source.text().size() > SourceFile::maxSize) {
     diagnostics.report(diag::SourceTooLarge, {source, {0, 0}}, int64_t(SourceFile::maxSize));

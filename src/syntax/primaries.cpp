@@ -1,5 +1,5 @@
-// What operators stand between: names, literals, displays and comprehensions, and behind them
-// calls, attributes and subscripts.
+// Operands: names, literals, displays and comprehensions, followed by calls, attributes and
+// subscripts.
 #include "syntax/parser_impl.h"
 
 namespace nereid::syntax {

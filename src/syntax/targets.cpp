@@ -1,9 +1,9 @@
-// What may be assigned to, and what expressions are called in errors about it.
+// Targets of assignments, and names of expressions in errors about them.
 #include "syntax/parser_impl.h"
 
 namespace nereid::syntax {
 
-/// What a `for` binds: up to, and without, `in`.
+/// The targets of a `for`, up to `in`.
 const Expr *Parser::parseTargets() {
   uint32_t start = begin();
   Collect<Expr> elements(*this);

@@ -33,7 +33,7 @@ llvm::Error defect(const llvm::Twine &what);
 class CodeProblems {
 public:
   explicit CodeProblems(llvm::LLVMContext &context);
-  /// What was collected about the module since the last call, as one error: AssemblyRefused where
+  /// The problems of the module since the last call, as one error: AssemblyRefused where
   /// the place of the assembly was noted (Places.h).
   llvm::Error take(const llvm::Module &module);
 

@@ -1,4 +1,4 @@
-// What LLVM lets nobody choose but its command line, and Nereid chooses for the whole process.
+// Options of LLVM that exist only on its command line; Nereid sets them for the whole process.
 #pragma once
 
 namespace nereid::targets {

@@ -40,7 +40,7 @@ public:
 private:
   void end(mlir::Pass *pass) {
     double took = since(starts.pop_back_val());
-    // What only runs others has no command-line name.
+    // Passes that only run others have no command-line name.
     if (!pass->getArgument().empty())
       addTime(times, pass->getArgument(), took);
   }

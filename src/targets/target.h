@@ -35,7 +35,7 @@ struct StageTime {
   double ms = 0;
 };
 
-/// What a compilation may vary. Everything here is part of a kernel's cache key.
+/// The options of a compilation. All of them are part of a kernel's cache key.
 struct CompileOptions {
   /// Which instructions may be used. CPU: "" or "host" (this machine), "avx512", "avx2", "baseline"
   /// (x86-64 without extensions), "aarch64" (object code and assembly only).
@@ -118,8 +118,8 @@ public:
 
   std::string name;
   std::vector<Param> params;
-  /// What the run-time calls of the code refer to by number (assertions, prints, checked accesses).
-  /// CPU: a `nereid::cpu::SiteTable`; null when there are none.
+  /// The table to whose entries the run-time calls of the code refer by number (assertions, prints,
+  /// checked accesses). CPU: a `nereid::cpu::SiteTable`; null when there are none.
   std::shared_ptr<const void> sites;
   /// CPU: bytes of private memory that every worker thread must bring along. The arguments are
   /// packed as one slot of 8 bytes a parameter, in order, a narrow value in the slot's first bytes.
@@ -128,7 +128,7 @@ public:
   bool independent = false;
   std::vector<StageTime> times;
 
-  // What came of it that a copy on disk depends on.
+  // Results of the compilation that a copy on disk depends on.
   /// The code, or `sites`, names lines of the source.
   bool namesPlaces = true;
   /// Files of bitcode that were linked; NVIDIA's own library beside them.
@@ -146,8 +146,8 @@ public:
   /// The text of a stage. Nothing when the target has no such stage or its text was not kept, or
   /// when it cannot be made: `why` says so then.
   virtual std::optional<std::string> text(llvm::StringRef stage, std::string &why) const = 0;
-  /// What the kernel's author should know and has not been told since this was last asked: options
-  /// without effect, what was given up so that it fits, what the assembler found.
+  /// New advice for the kernel's author since the last call: options without effect, optimisations
+  /// that were switched off so that it fits, warnings of the assembler.
   virtual std::vector<explain::Hint> takeAdvice() const { return {}; }
   /// The relocatable object file (CPU) or the loadable image (GPU). Nothing when it cannot be made.
   virtual std::optional<std::string> object(std::string &why) const = 0;
@@ -169,7 +169,7 @@ struct Tool {
   std::string problem; ///< what is missing then, or what is known against what was found
 };
 
-/// What the runtime asks of a target. Objects are immutable and may be used from several threads at
+/// The interface of targets. Objects are immutable and may be used from several threads at
 /// once.
 class Target {
 public:

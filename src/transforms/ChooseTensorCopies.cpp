@@ -5,13 +5,13 @@
 // and strides must be computed from the kernel's arguments by what a launcher can repeat (see
 // LaunchNumber.h); a base that depends on the program's index is not. Beyond that:
 //
-//  - Base and strides are known to be multiples of 16 bytes. What is only promised by the author
-//    stays with pointers, where a broken promise harms nothing.
+//  - Base and strides are known to be multiples of 16 bytes. Promises by the author do
+//    not count: a broken promise does no harm with pointers.
 //  - Blocks have sizes that are powers of two, rows of 32 bytes or more, and 1024 bytes in all (the
 //    period of the engine's swizzle; less is not worth its latency). A size between the outermost
 //    and the last is at most 256, as far as one copy reaches. NaN pads floats of 16 to 64 bits.
 //  - The last coordinate of every access is known to be a multiple of 16 bytes: the engine faults
-//    on others. What is written begins at no negative coordinate, as far as can be told: the
+//    on others. Stores begin at no negative coordinate, as far as is known: the
 //    coordinate is not negative if nothing wraps, or it is computed from the program's index.
 //  - Only loads, stores and reductions of whole blocks use the descriptor: none that goes round a
 //    loop or out of a branch, no gathers.

@@ -157,7 +157,7 @@ private:
   Value uniform, offsets, uniformMask, mask;
 };
 
-/// What a masked load gives outside; null for zero.
+/// The value of a masked load outside of the tensor; null for zero.
 Value paddingOf(OpBuilder &b, Location loc, DescType desc, RankedTensorType type) {
   if (desc.getPadding() == Padding::Zero)
     return {};

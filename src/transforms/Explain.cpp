@@ -101,7 +101,7 @@ std::vector<std::string> unalignedArguments(Value value, int64_t multiple) {
       continue;
     }
     Operation *op = seen[i].getDefiningOp();
-    // What was read from memory has no alignment that an argument could give.
+    // The alignment of a loaded value does not depend on that of an argument.
     if (op->getNumRegions() || isa<tile::LoadOp>(op))
       continue;
     // A factor that is a multiple makes the product one.

@@ -46,13 +46,13 @@
 //
 // Speculative mode. Often a run holds at run time though nothing in the kernel proves it: `(pid *
 // 128 + range) % M` where pid * 128 might in principle have overflowed. With `Mode::Speculative`
-// the analysis supposes that offsets never wrap and that dividends are not negative. Its answers
+// the analysis assumes that offsets never wrap and that dividends are not negative. Its answers
 // must be guarded: test the first and last element of the run, or the whole vector of addresses,
-// before relying on them. `Mode::NonNegativeDividends` supposes the latter alone: with a positive
+// before relying on them. `Mode::NonNegativeDividends` assumes the latter alone: with a positive
 // divisor its answers are wrong only for a kernel that computes with negative remainders of
 // addresses, which lie before what the addresses count from.
 //
-// Nothing is ever supposed about aliasing between pointers.
+// The analysis makes no assumptions about aliasing of pointers.
 //
 // Related: AxisInfo of Triton (contiguity, divisibility and constancy as three numbers; no steps,
 // no ranges, wraps ignored), and MLIR's integer range analysis, whose transfer functions serve here

@@ -9,7 +9,7 @@
 namespace nereid::transforms {
 
 /// How a launcher computes an integer or pointer from the arguments of the kernel around it, as the
-/// signed number that it is in its own width; nothing for what no launcher can compute.
+/// signed number that it is in its own width; nullopt for values that a launcher cannot compute.
 std::optional<gpu::HostNumber> launchNumber(mlir::Value value);
 
 } // namespace nereid::transforms

@@ -17,7 +17,7 @@ void addInlining(mlir::OpPassManager &manager, TilePipelineOptions::Functions fu
   if (functions != Functions::All)
     manager.addPass(createUnmarkNoinline({functions == Functions::None ? "none" : "scalars"}));
   manager.addPass(mlir::createInlinerPass({}, [](mlir::OpPassManager &) {}));
-  // What is left of the callees.
+  // Removes callees that are not called any more.
   manager.addPass(mlir::createSymbolDCEPass());
 }
 

@@ -60,7 +60,7 @@ bool Provenance::visit(Operation &op) {
   Origins all;
   if (isa<tile::LoadOp, tile::DescLoadOp, tile::DescGatherOp, func::CallOp, tile::AtomicRMWOp,
           tile::AtomicCASOp>(op)) {
-    // What memory holds comes from nowhere.
+    // The origin of loaded values is unknown.
     all.unknown = true;
     for (Value result : op.getResults())
       if (isPointerLike(result.getType()))

@@ -7,11 +7,11 @@
 // second time with 64 bits, if the integer analysis cannot exclude that they wrap. So are the
 // comparisons that mask its accesses: a wrapped offset would be below every bound.
 //
-// What is repeated: additions, subtractions, multiplications, shifts by constants, minima, maxima
-// and selections, through shapes and through loops that carry them. Whatever else a number comes
-// from stays as it was, and is extended: remainders, quotients and bits, because they may be meant
-// to be those of a wrapped number (hashing), loaded values, arguments, program ids, loop counters.
-// Everybody else who uses a number sees it wrap as before: docs/wide-offsets.md.
+// Repeated operations: additions, subtractions, multiplications, shifts by constants, minima,
+// maxima and selections, through shapes and through loops that carry them. Results of other
+// operations are extended: remainders, quotients and bits, because they may be meant to be those of
+// a wrapped number (hashing), loaded values, arguments, program ids, loop counters. Other uses of a
+// number see it wrap as before: docs/wide-offsets.md.
 //
 // Runs after the inliner, which shows where pointers come from, and before additions to pointers
 // are taken apart.
@@ -52,7 +52,7 @@ bool isShiftByConstant(Operation *op) {
   return isa<arith::ShLIOp>(op) && matchPattern(op->getOperand(1), m_Constant());
 }
 
-/// Whose wide result is made of the wide operands.
+/// Whether the wide result is computed from the wide operands.
 bool isRepeated(Operation *op) {
   return isShape(op) || isShiftByConstant(op) ||
          isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::MinSIOp, arith::MaxSIOp,
@@ -190,7 +190,7 @@ scf::ForOp Widener::widenCarried(scf::ForOp loop) {
   auto wider = cast<scf::ForOp>(*loop.replaceWithAdditionalYields(
       rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, carry));
 
-  // What was known of the old loop's values holds for the new one's.
+  // Facts about the old loop's values hold for the new one's.
   SmallVector<Value> after(wider.getRegionIterArgs().drop_back(inits.size()));
   llvm::append_range(after, wider.getResults().drop_back(inits.size()));
   llvm::DenseMap<Value, Value> renamed;
@@ -245,7 +245,7 @@ Value Widener::wide(Value value) {
     repeated->setOperands(operands);
     result = repeated->getResult(0);
     result.setType(wideType(value));
-    // What the narrow one promised not to do it may do.
+    // The overflow flags of the narrow operation do not hold for the wide one.
     if (isa<arith::ArithIntegerOverflowFlagsInterface>(repeated))
       repeated->setAttr("overflowFlags", arith::IntegerOverflowFlagsAttr::get(
                                              op->getContext(), arith::IntegerOverflowFlags::none));

@@ -48,7 +48,7 @@ const ElementRow *elementOf(std::string_view name) {
   return row == std::end(elements) ? nullptr : row;
 }
 
-/// What a number of the table of a filling is: 65,536 of them stand for all.
+/// Fillings repeat a table of 65,536 numbers.
 constexpr size_t kTable = 1 << 16;
 
 /// A sequence of numbers that look random and are always the same.

@@ -29,7 +29,7 @@ struct TensorSpec {
   nrd_dtype dtype = NRD_FP32;
   unsigned bits = 32;
 
-  /// What is too much for 64 bits is the most that they hold: no memory has it.
+  /// Saturates at 64 bits; no memory is that large.
   int64_t count() const { return times(1); }
   int64_t bytes() const { return times((bits + 7) / 8); }
 
@@ -57,7 +57,7 @@ struct ArgumentList {
   std::vector<bool> constant; ///< constexpr
   std::vector<ArgumentValue> values;
 
-  /// What a name is worth in a formula; nothing unless it is a known integer.
+  /// The value of a name in a formula; nullopt unless it is a known integer.
   std::optional<int64_t> integerOf(std::string_view name) const;
   bool complete() const;
 };

@@ -173,7 +173,7 @@ int Bench::one(const std::string &configuration, Row &row) {
       return usageError(diagnostics);
     }
   }
-  // What is wrong in one configuration alone is a row's problem, the others are measured.
+  // An error in one configuration is shown in its row; the others are measured.
   auto wrong = [&] {
     if (configuration.empty())
       return usageError(diagnostics);

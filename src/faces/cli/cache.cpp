@@ -96,7 +96,7 @@ static int verify(const json::Object &report, llvm::raw_ostream &out) {
   return damaged.empty() ? 0 : 1;
 }
 
-/// What clearing has left: a folder that is read-only or not ours keeps its files.
+/// Reports the files left after clearing: those in a folder that is read-only or of another user.
 static int cleared(const json::Object &report, size_t removed, bool asJson,
                    llvm::raw_ostream &out) {
   size_t left = report.getArray("entries")->size() + report.getArray("damaged")->size();

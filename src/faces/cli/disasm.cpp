@@ -42,7 +42,7 @@ std::string withSource(const std::string &text) {
     }
     std::string file = line.substr(at + 11, end - at - 11);
     auto [known, isNew] = files.try_emplace(file);
-    // What debug information names may be anything.
+    // File names in debug information may be invalid.
     std::error_code none;
     std::string source;
     if (isNew && std::filesystem::is_regular_file(file, none) && readFile(file, 1 << 26, source))

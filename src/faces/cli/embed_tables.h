@@ -52,8 +52,8 @@ struct LaunchGroup {
       facts; ///< of each variant, one for each parameter that is not folded
 };
 
-/// Sorts the variants into groups, in the order of their first signatures. What cannot be told
-/// apart is reported, and what is too large for a launch.
+/// Sorts the variants into groups, in the order of their first signatures. Variants that a call
+/// cannot distinguish, and those too large for a launch, are reported.
 std::vector<LaunchGroup> groupVariants(const std::vector<EmbeddedVariant> &variants,
                                        DiagnosticEngine &diagnostics);
 

@@ -1,4 +1,4 @@
-// nereid explain: what the compiler made of a kernel, and what would make it faster.
+// nereid explain: the compiler's report on a kernel, with advice on speed.
 #include "faces/cli/commands.h"
 #include "faces/cli/formula.h"
 #include "faces/cli/lines.h"
@@ -55,7 +55,7 @@ std::string launchText(const std::array<uint32_t, 3> &grid, const ArgumentList &
   return text;
 }
 
-/// What is known of a launch becomes part of the report.
+/// Adds the facts about the launch to the report.
 void addLaunch(ReportView &view) {
   if (!view.estimate)
     return;

@@ -9,7 +9,7 @@
 namespace nereid::cli {
 
 /// Numbers, names, + - * / // %, brackets, cdiv(a, b), min(a, b), max(a, b). Divisions drop the
-/// remainder. What is wrong goes to `diagnostics` (CliBadFormula).
+/// remainder. Errors are reported to `diagnostics` (CliBadFormula).
 std::optional<explain::Expression> parseFormula(std::string_view text,
                                                 DiagnosticEngine &diagnostics);
 

@@ -235,7 +235,7 @@ static int printCmakeFolder() {
   return 1;
 }
 
-/// What was printed must have arrived; a full disk is an error.
+/// Flushes the output; a failed write, as on a full disk, is an error.
 static int finished(int status) {
   llvm::outs().flush();
   bool lost = std::fflush(stdout) != 0 || std::ferror(stdout);

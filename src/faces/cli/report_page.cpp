@@ -458,7 +458,7 @@ void Page::layouts() {
   if (!all || all->empty())
     return;
   out += "<h2>Layouts</h2>\n";
-  // What lies alike is drawn once.
+  // Tensors with one layout are drawn once.
   std::vector<std::pair<std::string, std::vector<const json::Object *>>> groups;
   for (const json::Value &value : *all) {
     const json::Object &fact = *value.getAsObject();

@@ -1,4 +1,4 @@
-// nereid run, nereid opt: their arguments are somebody else's.
+// nereid run, nereid opt: arguments are passed on to the script and to the opt tool.
 #include "faces/cli/commands.h"
 #include "faces/cli/signature.h"
 #include "nereid/nereid.h"

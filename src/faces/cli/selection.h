@@ -30,7 +30,7 @@ struct Selection {
   std::string kernel; ///< its name
 };
 
-/// What kernels are compiled for when the command line does not say.
+/// The default target of a command.
 enum class DefaultTarget : uint8_t { Cpu, OfLaunches };
 
 /// Loads the file that is the command's first positional argument, and chooses the function. 0, or

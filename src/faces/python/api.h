@@ -88,8 +88,8 @@ private:
 };
 
 /// The classes and functions of the Python part that the extension needs;
-/// `_native.register(name=object)` fills them. Those of values of a running compilation are null
-/// until somebody has imported their modules: who needs one asks `registered`.
+/// `_native.register(name=object)` fills them. Those for values of a running compilation are null
+/// until their modules are imported: use `registered` to get one.
 struct Registry {
   PyObject *constexprClass = nullptr; ///< language.core.constexpr
   PyObject *dtypeClass = nullptr;     ///< language.core.dtype

@@ -28,8 +28,8 @@ struct Parameter {
   bool isUsual() const { return !isConstexpr && !pointee; }
 };
 
-/// What must live until the launch is over. Usual arguments put nothing here, and what nobody asks
-/// for is not made.
+/// Objects that must live until the launch is over. Ordinary arguments need none; each kind is made
+/// at its first use.
 class ArgumentScope {
 public:
   struct Things {

@@ -1,5 +1,5 @@
-// A list that holds its first items in place: what a launch collects allocates nothing, and what it
-// does not collect costs nothing either.
+// A list that holds its first items in place: a launch collects items without allocating, and an
+// empty list costs nothing.
 #pragma once
 
 #include <cstddef>

@@ -205,7 +205,7 @@ void Function::sourceChanged(PyObject *owner) {
 //===--- names
 //-----------------------------------------------------------------------------------===//
 
-/// What every kernel may read without further question; the rest is judged in Python
+/// Whether every kernel may read the object as a global; other objects are checked in Python
 /// (runtime.jit._check_capture).
 static bool freelyCaptured(PyObject *value) {
   Registry &names = registry();

@@ -119,7 +119,7 @@ public:
   /// `stream`: an integer, or None for the current one.
   PyObject *launchCompiled(nrd_kernel *kernel, PyObject *grid, const Call &call, PyObject *stream);
 
-  /// What the name means in the function's text: 1 and `out`, 0 when it does not exist, -1 with an
+  /// The value of a name in the function's text: 1 and `out`, 0 when it does not exist, -1 with an
   /// exception set.
   int lookup(const char *name, Ref &out, Function &root);
 
@@ -153,7 +153,7 @@ public:
   /// The text of a jit function has become another one: whatever was made of the old one is
   /// forgotten, kernels that call it or have it as a constant, and its value in arguments.
   static void sourceChanged(PyObject *owner);
-  /// It has been replaced: it stays for who still uses it.
+  /// Marks it as replaced; it lives on while it is in use.
   void retire();
   int traverse(visitproc visit, void *arg);
 
@@ -184,8 +184,8 @@ private:
   std::vector<Capture> captures;
   bool namesKernels = false; ///< `@jit(repr=...)`: asked for the name of each new kernel
   Grids grids{parameters};
-  /// What the keywords of the last launch with some mean: a call's tuple of names is mostly the
-  /// same object each time.
+  /// The resolved keywords of the last launch that had some: the tuple of names is mostly the same
+  /// object in each call.
   struct {
     Ref names;
     size_t positional = 0;

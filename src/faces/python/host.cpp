@@ -116,7 +116,7 @@ int describe(void *, uint64_t handle, char **text) {
   return NRD_DESCRIBED_NOT;
 }
 
-/// What a kernel captures while a kernel on disk is looked at counts when it is taken.
+/// Captures that are made while a kernel on disk is checked count only if that kernel is used.
 void probe(void *, int stage) {
   GilGuard gil;
   CompilationPtr compilation = currentCompilation();

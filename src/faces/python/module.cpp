@@ -134,7 +134,7 @@ PyObject *setSettings(PyObject *, PyObject *list) {
 /// Before os.fork: other threads finish their compilations, for which they may need the lock that
 /// this thread holds.
 PyObject *beforeFork(PyObject *, PyObject *) {
-  // What never ends waits for this thread itself.
+  // Work that does not end within this time may wait for this thread itself.
   auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!nrd_close_for_fork() && std::chrono::steady_clock::now() < end) {
     GilRelease released;

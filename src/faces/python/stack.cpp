@@ -58,8 +58,7 @@ struct alignas(64) Layer {
   bool isUnchanged() const;
 };
 
-/// Whether a dict holds these pairs and nothing else, in this order; who puts them into another one
-/// is asked again.
+/// Whether a dict holds exactly these pairs in this order. Another order counts as a change.
 template <typename Pairs, typename Matches>
 bool holdsInOrder(PyObject *dict, const Pairs &pairs, Matches matches) {
   PyObject *name = nullptr, *value = nullptr;
@@ -93,7 +92,7 @@ bool Layer::isUnchanged() const {
   return true;
 }
 
-/// What a parameter contributes to the key of an addition.
+/// The part of an argument that is in the key of an addition.
 enum Need : uint8_t { NeedNothing, NeedElements = 1, NeedValue = 2, NeedNoneness = 4 };
 
 /// A name that a decorator gives a value to.
@@ -216,8 +215,8 @@ void Step::insert(Addition *addition) {
   ++used;
 }
 
-/// What one argument of launches that need the same addition looks like. Small, so that all of them
-/// lie in few lines of the cache.
+/// The common form of an argument in launches that need the same addition. Small, so that all of
+/// them lie in few lines of the cache.
 struct Look {
   PyTypeObject *type;
   uint32_t head;     ///< the first 4 bytes of the argument; the next 4 are 0
@@ -470,7 +469,7 @@ void choicesChanged() {
 
 namespace {
 
-/// While Python code of the user runs: who asks for `nargs` finds the arguments here.
+/// Provides the arguments for `nargs` while Python code of the user runs.
 struct InFlight {
   const Stack &stack;
   const Call &call;
@@ -993,7 +992,7 @@ void StackedLaunch::remember(Addition &addition) {
       return;
     if (isTensor && ((step.needs[i] & NeedValue) || function.parameterList()[i].isConstexpr))
       return;
-    // Where its memory may be pinned, which a tuner tells apart, it is asked for at each launch.
+    // A tuner distinguishes pinned memory, so memory that may be pinned is checked at each launch.
     if ((step.needs[i] & NeedElements) && isTensorOfHost(arguments[i]) &&
         nrd_cuda_is_pinned(nullptr) >= 0)
       return;

@@ -1,11 +1,11 @@
 // Launches through decorators: `kernel[grid](...)` of an Autotuner or Heuristics, stacked in any
 // order over a JITFunction, without running any Python of ours.
 //
-// What the decorators add to a launch (constants and options of the chosen configuration, values
-// of heuristics) depends on little: for a tuner on the values of its key and on the classes of
-// elements, for a heuristic on what it reads. A Stack remembers the additions by exactly these
-// inputs, so that a warm launch is one more look-up before that of the kernel. docs/dispatch.md
-// explains what makes an addition reusable and what is checked at every launch.
+// The *addition* of the decorators to a launch (constants and options of the chosen configuration,
+// values of heuristics) depends on few inputs: for a tuner on the values of its key and on the
+// classes of elements, for a heuristic on what it reads. A Stack remembers the additions by exactly
+// these inputs, so that a warm launch is one more look-up before that of the kernel.
+// docs/dispatch.md explains what makes an addition reusable and what is checked at every launch.
 #pragma once
 
 #include "faces/python/function.h"
@@ -21,7 +21,8 @@ PyObject *launchStacked(PyObject *kernel, PyObject *grid, const Call &call, bool
 /// None when there is none.
 PyObject *argumentsInFlight(PyObject *decorator);
 
-/// What a tuner knows has changed where no attribute of a kernel was set: every stack asks again.
+/// Called when a tuner's state has changed without an attribute being set: every stack reads it
+/// again.
 void choicesChanged();
 
 int traverse(const Stack &stack, visitproc visit, void *arg);

@@ -7,9 +7,9 @@
 // of the C++ tensor. That lies in the Python object, and where is found by `tensor._cdata`, which
 // is its value.
 //
-// Nothing of this is taken on trust: the first tensor of each class and dtype is read both ways and
-// has to come out the same. Where it does not, or a function is missing, DLPack is asked for ever
-// after, as it is for each tensor that this way does not know (of another device, without memory).
+// The first tensor of each class and dtype is read both ways, and the results must be equal. If
+// they are not, or a function is missing, DLPack is used from then on, as it is for each tensor
+// that this way does not cover (of another device, without memory).
 #pragma once
 
 #include "faces/python/api.h"

@@ -83,7 +83,7 @@ std::string withoutComments(llvm::StringRef text) {
   return out;
 }
 
-/// Whose assembly it is; empty for text without an instruction, which every target takes. Nearly
+/// The kind of an assembly text; empty without an instruction, which every target accepts. Nearly
 /// all of PTX's instructions have a dot in their name (`add.f32`), none of x86's has.
 llvm::StringRef kindOfAssembly(llvm::StringRef text) {
   std::string code = withoutComments(text);
@@ -410,7 +410,7 @@ the other target's is an error.
 :param asm: the text, with `$0`, `$1`, ... for the registers of the results, then of the arguments.
 :param constraints: LLVM's constraints of the registers, results first: `"=r,=r,r"`.
 :param args: the arguments, broadcast to one shape. Without any the result is a scalar.
-:param dtype: the type of the result, or a tuple of types for several results. At least one: who needs none ignores it.
+:param dtype: the type of the result, or a tuple of types for several results. At least one is needed; its result may be ignored.
 :param is_pure: the assembly has no effect but its results; it may be removed, merged and moved.
 :param pack: how many elements one instance works on. Values narrower than 32 bits share registers then, the first in the lowest
  bits. Which elements meet in an instance is not specified; some may be repeated.)",

@@ -226,7 +226,7 @@ private:
     for (Operation *op = accesses[begin]->getNextNode(); op && end < accesses.size();
          op = op->getNextNode()) {
       if (auto alloc = dyn_cast<ngpu::LocalAllocOp>(op); alloc && isCopyOf(alloc, group)) {
-        group.insert(op); // goes away; who uses it needs the group
+        group.insert(op); // is removed; its users need the group
         continue;
       }
       bool needsGroup = llvm::any_of(op->getOperands(), [&](Value operand) {
@@ -273,7 +273,7 @@ private:
                               barrier, Value(), Value(), load.getEvict());
     Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
     ngpu::MBarrierWaitOp::create(b, loc, barrier, zero, Value());
-    // Nobody asks the mbarrier any more before its bytes are used again.
+    // All threads have finished waiting on the mbarrier before its bytes are reused.
     ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
     ngpu::MBarrierInvalOp::create(b, loc, barrier);
     for (auto [load, buffer] : llvm::zip(group, buffers))

@@ -1,5 +1,5 @@
-// How the copy engine (TMA) cuts a tile into boxes: one answer for who makes the tensor map and for
-// who issues the copies.
+// How the copy engine (TMA) cuts a tile into boxes, for the code that makes the tensor map and the
+// code that issues the copies.
 #pragma once
 #include "ir/ngpu/Dialect.h"
 

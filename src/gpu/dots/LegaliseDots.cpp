@@ -1,4 +1,4 @@
-// Rewrites dots that no matrix unit supports into dots that one does.
+// Lowers dots that no matrix unit supports to dots that one supports.
 //
 //   - K below what a unit takes at once is filled up with zeros; strict mode refuses it.
 //   - `tf32x3`: a = ah + al with ah the 19 bits that the unit reads, al the rest (exact), and
@@ -318,7 +318,7 @@ llvm::Error legaliseDots(func::FuncOp kernel, const GpuOptions &options) {
     if (fp8 && elementOf(dot.getC()).isF16())
       dot = widenAccumulator(dot);
     if (fp8) {
-      // What fewer than a unit's K elements lack is added below.
+      // A K below the unit's is padded below.
       DotFacts facts = plainFacts(dot);
       facts.k = std::max(facts.k, instructionK(facts.a.element));
       if (!canUse(MatrixUnit::Mma, facts, options))

@@ -1,9 +1,9 @@
 // Conversions between the six float types.
 //
-// What the hardware lacks is done on the bits. A conversion that takes two steps rounds the first
-// one to odd (towards zero, and the last bit set where anything was lost), so that the second sees
-// that the number was not exact: f64 goes to the narrow types through f32 in this way (Boldo and
-// Melquiond: f32 has more than two bits to spare over each).
+// Conversions that the hardware lacks are computed on the bits. A conversion that takes two steps
+// rounds the first one to odd (towards zero, and the last bit set where anything was lost), so that
+// the second sees that the number was not exact: f64 goes to the narrow types through f32 in this
+// way (Boldo and Melquiond: f32 has more than two bits to spare over each).
 #include "gpu/emit/Elements.h"
 
 using namespace mlir;

@@ -369,7 +369,7 @@ llvm::Value *Emitter::shared(uint32_t bytes) {
     state->shared = new llvm::GlobalVariable(
         module, array, /*isConstant=*/false, llvm::GlobalValue::ExternalLinkage, nullptr,
         "shared_memory", nullptr, llvm::GlobalValue::NotThreadLocal, 3);
-    // What the 128-byte swizzle of the matrix units and the copy engine wants.
+    // Required by the 128-byte swizzle of the matrix units and the copy engine.
     state->shared->setAlignment(llvm::Align(1024));
   }
   if (!bytes)

@@ -7,8 +7,8 @@
 // afterwards.
 //
 // The families of ops stand in files of their own; each offers a function that emits an op of its
-// family and says whether it was one. What only a target knows is asked through Intrinsics.h; a
-// target derives its emitter from this one and emits further ops there.
+// family and says whether it was one. Target-specific instructions are emitted through
+// Intrinsics.h; a target derives its emitter from this one and emits further ops there.
 //
 // Types: integers and floats as in LLVM (i1, i8, ..., half, bfloat, float, double), 8-bit floats as
 // i8, pointers as `ptr addrspace(1)` (or the address space of their type), index as i64, tensor

@@ -12,8 +12,8 @@ using namespace nereid::layout;
 namespace nereid::gpu {
 namespace {
 
-/// What reduces i32 over a warp in one instruction, for a combiner that is one operation (and
-/// asserts nothing); nothing where there is none.
+/// The instruction that reduces i32 over a warp, for a combiner that is one operation (and asserts
+/// nothing); nullopt if there is none.
 std::optional<tile::CombinerKind> warpReduction(Emitter &e, Region &combiner) {
   if (!combiner.front().getArgument(0).getType().isInteger(32))
     return std::nullopt;

@@ -151,7 +151,7 @@ void Scan::exchange(Row &row, const AxisStep &step, bool wantTotals) {
     leader[reg] =
         step.lane ? row.leader[reg] : std::min(row.leader[reg], row.leader[reg ^ step.reg]);
 
-  // What the partner of every block knows, once for each block of before.
+  // The total of every block's partner, computed once for each block of the step before.
   for (unsigned reg = 0; reg < core; ++reg) {
     if (row.leader[reg] != reg)
       continue;

@@ -446,7 +446,7 @@ void Accesses::add(StringRef what, StringRef route, Operation *op, Value ptr, Va
   fact.bytes = width.elements * element;
   fact.possible =
       std::min<int64_t>(16, int64_t(llvm::bit_floor(ngpu::registerCount(type))) * element);
-  // Where lanes go is asked of a kernel whose offsets do not wrap.
+  // The strides of lanes come from the analysis that assumes that offsets do not wrap.
   LaneFacts lanes = laneFacts(supposed.lookup(ptr), type, fact.bytes, element, machine);
   fact.laneStride = lanes.stride;
   fact.sectors = lanes.sectors;
@@ -541,7 +541,7 @@ void explainKernel(func::FuncOp kernel, const GpuOptions &options) {
   report.resources.sharedLimit = options.machine.maxSharedBytes;
   explainLayouts(kernel, report);
   Accesses accesses(kernel, options.machine, report);
-  // What is in loops first: prologues are copies of it.
+  // Ops in loops first: prologues are copies of them.
   SmallVector<std::pair<int, Operation *>> ops;
   kernel.walk([&](Operation *op) {
     int depth = 0;

@@ -1,6 +1,6 @@
-// What the GPU passes write into the report on a kernel (explain/Report.h), when somebody asked:
-// which layouts were chosen, how wide and how coalesced accesses are, who has shared memory when,
-// how products are computed, what was not pipelined and why; with advice where it costs.
+// The part of the report on a kernel (explain/Report.h) that the GPU passes write, if it was
+// requested: chosen layouts, width and coalescing of accesses, use of shared memory over time,
+// units of products, loops that were not pipelined and why; with advice on costs.
 #pragma once
 #include "gpu/Options.h"
 #include "ir/ngpu/Dialect.h"

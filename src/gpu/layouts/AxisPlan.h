@@ -13,10 +13,11 @@
 // differing in the lowest bit: neighbours always stand side by side. If the combination commutes,
 // any basis does, and all exchanges in registers come first.
 //
-// What is left across warps goes through shared memory at once: every thread writes its partial
-// results, and after one barrier reads those of its row. `partial` numbers them, in order. If the
-// combination commutes, lanes of one row read a part of them each and shuffle: a register for each
-// of 16 or 32 partial results, beside all that lives across the reduction, would cost blocks.
+// The remaining exchanges across warps are done together, through shared memory: every thread
+// writes its partial results, and after one barrier reads those of its row. `partial` numbers them,
+// in order. If the combination commutes, lanes of one row read a part of them each and shuffle: a
+// register for each of 16 or 32 partial results, beside all that lives across the reduction, would
+// cost blocks.
 #pragma once
 #include "layout/LinearLayout.h"
 

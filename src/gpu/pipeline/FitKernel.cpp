@@ -107,7 +107,7 @@ fitKernel(ModuleOp module, const GpuOptions &options,
 std::optional<explain::Hint> adviceOnFit(const GpuReport &report, const GpuOptions &options) {
   if (!report.firstBytes)
     return std::nullopt;
-  // What was given up last; what came before costs less.
+  // The advice names the last step; the steps before cost less.
   std::string loops = report.stages > 1 ? "loops have " + std::to_string(report.stages) + " stages"
                                         : "loops do not fetch ahead";
   std::string what = "layouts change piece by piece";

@@ -1,6 +1,6 @@
-// A kernel that needs more shared memory than a block can have is compiled again with less of what
-// the compiler chose by itself, until it fits: its author gets a slower kernel and a line of
-// advice, not an error. What is given up, in this order, each step on top of those before it:
+// A kernel that needs more shared memory than a block can have is compiled again with fewer of the
+// compiler's own optimisations, until it fits: its author gets a slower kernel and a line of
+// advice, not an error. The steps, in this order, each in addition to those before it:
 //
 //   1. conversions between layouts through one large buffer: they are moved in pieces
 //   2. the slots of pipelined loops, one after the other, down to loads that wait in every turn
@@ -19,18 +19,18 @@
 
 namespace nereid::gpu {
 
-/// Calls `compile`, which runs the passes on the kernel of `module`, until it does not say
-/// OutOfSharedMemory or nothing is left to give up: then the error of the first attempt is
+/// Calls `compile`, which runs the passes on the kernel of `module`, until it does not fail with
+/// OutOfSharedMemory or no step is left: then the error of the first attempt is
 /// returned. The module is that of the tile IR at every call.
 llvm::Expected<GpuReport>
 fitKernel(mlir::ModuleOp module, const GpuOptions &options,
           llvm::function_ref<llvm::Expected<GpuReport>(const GpuOptions &)> compile);
 
-/// What to do without next; nothing when all has been tried. `stages`: the slots that the attempt
+/// The next step; nullopt when all have been tried. `stages`: the slots that the attempt
 /// without `tried` had; `mmaHelps`: products may change from wgmma to mma.sync.
 std::optional<Concessions> nextConcession(Concessions tried, unsigned stages, bool mmaHelps);
 
-/// What a kernel gave up, for its author; nothing when it gave up nothing.
+/// Advice that names the steps taken; nullopt when there were none.
 std::optional<explain::Hint> adviceOnFit(const GpuReport &report, const GpuOptions &options);
 
 } // namespace nereid::gpu

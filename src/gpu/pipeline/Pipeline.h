@@ -16,7 +16,7 @@ struct GpuReport {
   std::vector<TensorMapPlan> tensorMaps; ///< parameters of the kernel, after all others
   unsigned sharedBytes = 0;              ///< dynamic shared memory of a block
   unsigned stages = 0;                   ///< slots of the deepest pipelined loop; 0: none is
-  Concessions without = {};              ///< what it had to give up to fit
+  Concessions without = {};              ///< optimisations that were switched off so that it fits
   unsigned firstBytes = 0;               ///< what it would have taken otherwise, if anything
   std::vector<explain::Hint> advice;     ///< what the author should know
   std::string layouts;                   ///< the cost report of layout assignment, when asked for

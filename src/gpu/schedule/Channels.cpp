@@ -6,15 +6,14 @@
 // may be filled when phase t - 1 of "empty" has. Before turn 0 there is none, and an mbarrier says
 // at once that the phase of parity 1 is over: so the producer waits for the opposite parity.
 //
-// Nobody waits for ever, and nothing is overwritten while it is read, because
+// There is no deadlock, and no slot is overwritten while it is read, because
 //
 //   - a put waits, announces and copies in one op, and announces exactly the bytes of its copies;
-//   - every hold is given back exactly once on every path: it has one use in its block, a release
-//   or
+//   - every hold is released exactly once on every path: it has one use in its block, a release or
 //     a yield, or one in each of the branches of one `if`;
 //   - puts and gets of a channel stand in equal loop nests of two parts: loops of the same bounds,
 //     branches on the same conditions. `sameNest` compares the expressions;
-//   - what reads a slot (a product that is waited for later) ends before its hold is given back: a
+//   - what reads a slot (a product that is waited for later) ends before its hold is released: a
 //     hold that leaves the iteration goes together with products in flight.
 #include "gpu/copies/TensorMaps.h"
 #include "gpu/schedule/PartitionWarps.h"
@@ -186,7 +185,7 @@ llvm::Error verifyChannel(ngpu::ChannelOp channel) {
     }
   }
   if (!put || !get)
-    return wrong(put ? "nobody reads a channel" : "nobody fills a channel");
+    return wrong(put ? "a channel has no reader" : "a channel has no writer");
   auto partOf = [](Operation *op) -> Region * {
     while (op && !isa<ngpu::WarpSpecializeOp>(op->getParentOp()))
       op = op->getParentOp();
@@ -202,7 +201,7 @@ llvm::Error verifyChannel(ngpu::ChannelOp channel) {
       return wrong("a slot is given back by another part than the one that read it");
   SameNest nest;
   if (!nest.around(put, get))
-    return wrong("what fills a channel and what reads it do not run equally often");
+    return wrong("writers and readers of a channel do not run equally often");
   if (!nest.values(put.getSlot(), get.getSlot()) || !nest.values(put.getPhase(), get.getPhase()))
     return wrong("the two sides of a channel count its slots differently");
   return llvm::Error::success();

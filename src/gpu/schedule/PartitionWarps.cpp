@@ -17,7 +17,7 @@
 // already copying the next tile's first blocks while the consumers store this one.
 //
 // The whole kernel is split, not only the loop: part 0 is the kernel's body, part 1 is the slice of
-// it that decides what is copied when (CopySlice.h). So nobody has to be told when a loop starts.
+// it that decides what is copied when (CopySlice.h). So the start of a loop needs no signal.
 // The two count the same slots because they are made from one loop nest.
 //
 // A load may run ahead of stores that stand before it. That is wrong where they are to the same
@@ -297,7 +297,7 @@ void Partition::carryState(Candidate &one) {
   one.slot = state[0];
   one.phase = state[1];
   fresh.push_back(one.loop);
-  // What is around yields what comes out of the next one inside.
+  // Each outer loop yields the results of the next inner one.
   for (auto [yield, inside] : llvm::zip(yieldsLater, ArrayRef(fresh).drop_front()))
     for (unsigned i = 0; i < 2; ++i)
       yield->setOperand(yield->getNumOperands() - 2 + i,

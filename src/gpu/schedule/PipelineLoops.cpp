@@ -18,18 +18,17 @@
 // copies of all threads are there), and it precedes the copy into the slot that iteration i-1 read
 // last (slots = D + 1).
 //
-// What addresses need of iteration i+D (the slice of the body behind pointers and masks) is cloned
-// for it; loop-carried values in the slice are carried twice, once for i and once for i+D. The
-// slice may hold loads of its own (indices of gathered rows): these are repeated ahead, under the
-// predicate.
+// The slice of the body that computes the pointers and masks of iteration i+D is cloned for it;
+// loop-carried values in the slice are carried twice, once for i and once for i+D. The slice may
+// hold loads of its own (indices of gathered rows): these are repeated ahead, under the predicate.
 //
 // Loads that the copy engine of the thread cannot do (cp.async moves 4, 8 or 16 bytes) are fetched
 // one iteration ahead into registers, and stored to their slot at the beginning of the iteration.
 //
 // Blocks of tensor descriptors (tile.desc_load) are copied by the copy engine: one thread asks for
 // them, and every slot has an mbarrier that all threads wait on for the slot's bytes. A slot is
-// asked for once in every turn of the ring, so the parity to wait for flips with each turn; an
-// iteration that does not exist is not asked for.
+// filled once in every turn of the ring, so the parity to wait for flips with each turn; nothing is
+// copied for an iteration that does not exist.
 //
 // Products by wgmma stay in flight over the end of an iteration. Where the loop does nothing else
 // to their accumulator, an iteration issues its product, then waits for the previous one (one stays

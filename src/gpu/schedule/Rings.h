@@ -19,8 +19,8 @@ bool staysInFlight(ngpu::WgmmaOp product);
 mlir::Value makeRing(mlir::OpBuilder &builder, mlir::Location loc, ngpu::BufferType slot,
                      unsigned slots);
 
-/// What used the load uses slot `index` of `ring`, whose copies have type `type`; the load goes.
-/// The builder stands where the slot is there.
+/// Replaces the load by a read of slot `index` of `ring`, whose copies have type `type`, and erases
+/// it. The builder must be at a point where the slot is filled.
 void readFromSlot(mlir::OpBuilder &builder, mlir::Operation *load, ngpu::BufferType type,
                   mlir::Value ring, mlir::Value index);
 

@@ -63,7 +63,7 @@ public:
         sizes.insert(depth);
     });
     byCost();
-    // What a reshape takes apart or puts together stays whole, or is padded altogether.
+    // Dimensions that a reshape splits or merges are all padded, or none of them.
     bool changed = true;
     while (changed) {
       changed = false;
@@ -450,7 +450,7 @@ template <typename Op> void Padder::mask(Op op, Value like) {
   op.getMaskMutable().assign(inside);
 }
 
-/// What lies in the padding of a divisor may be zero.
+/// Replaces the padding of a divisor, which may be zero, by one.
 void Padder::divideByOne(Operation *op) {
   Value divisor = op->getOperand(1);
   Attribute constant;

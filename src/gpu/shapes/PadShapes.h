@@ -2,11 +2,11 @@
 //
 // A layout covers a power-of-two core of a size and repeats it an odd number of times in every
 // thread's registers (layout/LinearLayout.h). That is what a tile of 176 or 192 columns wants. A
-// size of 100 or 33 would have a core of 4 or 1, so that all threads hold the same: these are
-// padded to the next power of two, in the IR, before anything else looks at it.
+// size of 100 or 33 would have a core of 4 or 1, so that all threads hold the same elements: it is
+// padded to the next power of two, before all other passes.
 //
-// What stands in the padding means nothing, and nobody may notice it. So an op does something about
-// it only where elements meet or leave the kernel:
+// The elements in the padding are undefined and must have no effect. So only ops that combine
+// elements or write them to memory are rewritten:
 //
 //   load, store, atomics, assert     masked off
 //   print                            remembers the true `shapes`

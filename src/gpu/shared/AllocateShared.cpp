@@ -116,7 +116,7 @@ public:
   int64_t place(int64_t start);
   const SmallVector<SharedBlock> &all() const { return blocks; }
   void write();
-  /// Who has which bytes when, and how ops access them.
+  /// Reports which buffer has which bytes at which time, and how ops access them.
   void explain(const Machine &machine, explain::Report &report) const;
 
 private:

@@ -35,8 +35,8 @@ void expand(ngpu::ConvertLayoutOp convert, const GpuOptions &options) {
   if (plan.move != Move::Shared)
     return;
   OpBuilder builder(convert);
-  // What comes from shared memory anyway is read in the other layout at once. It is read where it
-  // was: the buffer may have changed since.
+  // A value that is loaded from shared memory is loaded in the other layout at once. The load stays
+  // at its place: the buffer may have changed since.
   if (auto load = source.getDefiningOp<ngpu::LocalLoadOp>()) {
     builder.setInsertionPoint(load);
     convert.replaceAllUsesWith(
@@ -46,7 +46,7 @@ void expand(ngpu::ConvertLayoutOp convert, const GpuOptions &options) {
       load.erase();
     return;
   }
-  // What goes to shared memory need not be moved before.
+  // A value that is stored to shared memory needs no conversion before.
   for (OpOperand &use : llvm::make_early_inc_range(convert->getUses()))
     if (isa<ngpu::LocalAllocOp, ngpu::LocalStoreOp>(use.getOwner()))
       use.set(source);

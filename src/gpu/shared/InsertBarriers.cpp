@@ -70,7 +70,7 @@ private:
   SmallVector<Interval, 4> list;
 };
 
-/// What has been accessed since the last barrier, and what is still to come.
+/// Accesses since the last barrier, and asynchronous operations that have not been waited for.
 struct State {
   Intervals read, written;
   Intervals unfenced;               ///< written by ordinary stores, without a fence_async since

@@ -409,7 +409,7 @@ LogicalResult ChannelPutOp::verify() {
         return load.emitOpError("signals the region's mbarrier, always and here alone");
       any = true;
     } else if (!isMemoryEffectFree(&op)) {
-      return emitOpError() << "holds copies and what is pure, found " << op.getName();
+      return emitOpError() << "may hold only copies and pure operations, found " << op.getName();
     }
   }
   return any ? success() : emitOpError("copies nothing: its slot would never be filled");

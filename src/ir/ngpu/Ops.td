@@ -195,7 +195,7 @@ def NGPU_AsyncCommitOp : NGPU_Op<"async_commit", [MemoryEffects<[MemWrite<NGPU_A
 
 def NGPU_AsyncWaitOp : NGPU_Op<"async_wait", [MemoryEffects<[MemRead<NGPU_AsyncCopies>, MemWrite<NGPU_AsyncCopies>, MemWrite<NGPU_SharedMemory>]>]> {
   let summary = "waits until at most `pending` groups of this thread's copies are unfinished";
-  let description = "What other threads copied is there after the barrier that follows (inserted automatically).";
+  let description = "Copies of other threads are visible after the barrier that follows (inserted automatically).";
   let arguments = (ins I32Attr:$pending);
   let assemblyFormat = "$pending attr-dict";
 }

@@ -130,7 +130,7 @@ def Tile_SliceOp : Tile_PureOp<"slice"> {
   let summary = "a box of a tensor";
   let description = [{
     `x[16:32, 3]`: from `offsets` on, as many elements of each dimension as the result has, `steps` apart (negative ones go
-    backwards). The rank stays; who wants to lose dimensions of size 1 reshapes.
+    backwards). The rank stays; use a reshape to remove dimensions of size 1.
   }];
   let arguments = (ins Tile_Tensor:$src, DenseI64ArrayAttr:$offsets, DenseI64ArrayAttr:$steps);
   let results = (outs Tile_Tensor:$result);
@@ -405,7 +405,7 @@ def Tile_DescGatherOp : Tile_Op<"desc_gather", [MemoryEffects<[MemRead]>]> {
 
 def Tile_DescScatterOp : Tile_Op<"desc_scatter", [MemoryEffects<[MemWrite]>]> {
   let summary = "writes pieces of several rows of a matrix";
-  let description = "As `tile.desc_gather`. What lies outside the tensor is dropped; of equal rows one wins.";
+  let description = "As `tile.desc_gather`. Elements outside of the tensor are dropped; of equal rows one is written.";
   let arguments = (ins Tile_AnyDesc:$desc, Tile_TensorOf<[I32]>:$rows, I32:$column, Tile_Tensor:$value);
   let assemblyFormat = "$desc `[` $rows `,` $column `]` `,` $value attr-dict `:` type($desc) `,` type($rows) `,` type($value)";
   let hasVerifier = 1;

@@ -26,7 +26,7 @@ def Tile_Dialect : Dialect {
 
     Integers are signless: the front end chooses the signed or unsigned op. Elementwise arithmetic, comparison,
     selection, and conversion between standard types are `arith` and `math` ops, on scalars and tensors alike;
-    control flow is `scf`, structured to the end. What remains is here.
+    control flow is `scf`, structured to the end. All other operations are in this dialect.
 
     Attributes on kernel arguments: `tile.name` (string: its name in the source), `tile.divisibility` (i64:
     the value, or the address, is a multiple). On the kernel itself: `tile.max_programs` (three i64: the launcher

@@ -86,8 +86,8 @@ void Dialogue::note(std::string question, std::string answer) {
 std::string Dialogue::written(const HostResult<Value> &answer) {
   if (!answer.value)
     return std::string(1, answer.error.message.empty() ? absent : failed);
-  // What a name of the language means is the compiler's business, which is part of the key. (A
-  // value that a compilation makes without asking has no name.)
+  // The meaning of a name of the language depends only on the compiler, which is part of the key.
+  // (A value that a compilation makes without asking has no name.)
   if (!inner->languageName().empty())
     return named + inner->languageName().str();
   ByteWriter out;

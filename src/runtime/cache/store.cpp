@@ -45,7 +45,7 @@ constexpr size_t checkedHead = 56, headSize = 88;
 constexpr uint64_t largestEntry = uint64_t(1) << 30;
 constexpr int64_t touchAfter = 3600, temporaryLife = 3600, lockLife = 300,
                   noteLife = 30 * 24 * 3600;
-/// How long those who look at files wait for what is on its way.
+/// How long readers of the folder wait for entries that are being written.
 constexpr std::chrono::milliseconds patience(10000);
 constexpr char lockName[] = "thinning";
 constexpr char temporaryPrefix[] = ".new-";
@@ -91,7 +91,7 @@ private:
   int descriptor;
 };
 
-/// Follows no link, and waits for nobody: a pipe in place of an entry is opened and then rejected.
+/// Follows no link and does not block: a pipe in place of an entry is opened and then rejected.
 int openAt(int folder, const char *name, int flags, mode_t mode = 0) {
   int result;
   do
@@ -520,7 +520,7 @@ size_t Store::clear() const {
 }
 
 void Store::noteWritten(uint64_t bytes) const {
-  // Chance, so that nobody has to count what all processes write: about once for every sixteenth of
+  // Random, so that processes need no common counter of bytes: about once for every sixteenth of
   // the limit.
   uint64_t share = (limit ? limit : uint64_t(1) << 31) / 16;
   if (bytes >= share || randomNumber() % share < bytes)

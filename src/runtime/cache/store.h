@@ -3,13 +3,14 @@
 //
 // A file is written under another name, brought to the disk and renamed: readers see all of it or
 // nothing, in any number of processes, also on network file systems. No lock decides what is
-// right. Nothing that is read is believed: a header says what the file is and whose, a checksum
-// covers every byte, and a file that does not fit counts as not there; it is written anew. Nothing
+// right. Every file is verified: a header names its kind and key, a checksum covers every byte, and
+// a file that does not match counts as absent and is written anew. Nothing
 // in a file is executed while it is read.
 //
-// The folder is made with mode 0700 and counts only so, owned by the user: who else could write to
-// it could have us run their code. It holds 256 folders, named by the first two digits of the hash.
-// Every failure of the disk (full, read-only, gone) only means that there is no entry.
+// The folder is made with mode 0700 and counts only so, owned by the user: anyone else who can
+// write to it could make the process run their code. It holds 256 folders, named by the first two
+// digits of the hash. Every failure of the disk (full, read-only, gone) only means that there is no
+// entry.
 //
 // Above its size limit the folder is thinned out, least recently used first (a hit renews a file's
 // time, at most once an hour), by one process at a time; who has opened a file keeps it. Files of
@@ -27,7 +28,7 @@
 
 namespace nereid::runtime::cache {
 
-/// What an entry is the answer to: a BLAKE3 hash.
+/// The key of an entry: a BLAKE3 hash.
 struct Key {
   std::array<uint8_t, 32> bytes{};
 
@@ -48,7 +49,7 @@ enum class FolderState : uint8_t {
   NoFolder, ///< something else is there, or it cannot be opened
 };
 
-/// What is known of an entry without believing it.
+/// Facts about an entry without verifying its content.
 struct EntryInfo {
   std::string path;
   uint64_t bytes = 0;

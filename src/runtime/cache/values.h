@@ -30,7 +30,7 @@ public:
   /// Writes a value. False when it cannot be written: it holds something known only at run time, or
   /// (`known`) an entity that has not appeared before.
   bool write(const frontend::Value &value, ByteWriter &out, bool known = false);
-  /// The same value in this process. Nothing when the bytes name what has not appeared.
+  /// Reads a value. nullopt when the bytes refer to an entity that has not appeared before.
   std::optional<frontend::Value> read(ByteReader &in) const;
 
   void writeType(const frontend::Type &type, ByteWriter &out) const;

@@ -215,7 +215,7 @@ void writer::afterFork(bool isChild) {
     queue->mutex.unlock();
     return;
   }
-  // What the writer has not done in time is the parent's.
+  // Entries that are not written yet are left to the parent process.
   queue = new (storage) Queue;
   queue->isSynchronous = true;
   count.store(0, std::memory_order_release);

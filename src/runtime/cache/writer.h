@@ -2,13 +2,13 @@
 //
 // Bringing a file to the disk (fsync) takes milliseconds, which no compilation has to wait for: a
 // thread of this process writes, in the order in which entries came, and ends when there is nothing
-// left. Until then this process finds them here. What is killed meanwhile leaves no part of an
-// entry, only none.
+// left. Until then this process finds them here. A process that is killed meanwhile leaves no
+// partial entry.
 //
-// Nobody is there to write after the end: a process that exits waits for its entries, no longer
-// than a few seconds. A forked child often ends without saying so (`_exit`, as the workers of
-// Python's multiprocessing do), so it writes by itself, at once; so does a program that says it
-// will (`writeAtOnce`), and one whose entries on the way take more than 64 MiB.
+// A process that exits waits until its entries are written, a few seconds at most. A forked child
+// often ends without saying so (`_exit`, as the workers of Python's multiprocessing do), so it
+// writes by itself, at once; so does a program that says it will (`writeAtOnce`), and one whose
+// entries on the way take more than 64 MiB.
 #pragma once
 
 #include "runtime/cache/store.h"

@@ -38,7 +38,7 @@ enum class MemoryKind : uint8_t {
   Pinned,   ///< memory of the host that GPUs reach
   Device
 };
-/// Everything is pageable without a driver, and before somebody has initialised it: this opens the
+/// Everything is pageable without a driver, and before the driver is initialised: this opens the
 /// driver's library and does not initialise it.
 MemoryKind memoryKindOf(const void *address);
 /// Whether there is a driver library, with devices or not; does not initialise it.
@@ -130,7 +130,7 @@ inline Result startPlain(const Ready &ready, Function function, const nrd_launch
                             1, 1, ready.sharedBytes, stream, params, nullptr);
 }
 
-/// What a launch that the driver refused is told.
+/// The error for a launch that the driver refused.
 ErrorPtr refused(const nrd_kernel &kernel, const Ready &ready, const nrd_launch &launch,
                  Result result);
 

@@ -1,5 +1,5 @@
-// What the runtime asks of a device: to start a kernel of the target of the same name, and to say
-// what it knows of one. Everything else about a device stays behind this interface.
+// The interface of devices: starting a kernel of the target of the same name, and facts about a
+// kernel. Everything else about a device stays behind this interface.
 #pragma once
 
 #include "runtime/error.h"
@@ -13,7 +13,7 @@
 
 namespace nereid::runtime {
 
-/// What a device keeps with a kernel (loaded modules); goes when the kernel goes.
+/// Data of a device for a kernel (loaded modules); freed with the kernel.
 class DeviceCode {
 public:
   virtual ~DeviceCode() = default;

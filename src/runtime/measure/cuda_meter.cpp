@@ -130,7 +130,7 @@ private:
     DevicePointer memory = 0;
   };
 
-  /// Nothing of before stays in the second-level cache.
+  /// Replaces the contents of the second-level cache.
   Result flush() {
     if (!flushed) {
       int l2 = 0;

@@ -2,7 +2,7 @@
 // it was tuned for, the times of all configurations and the best.
 //
 // The caller's key is a text that holds everything it knows to matter: source, configurations,
-// values, types. What the library knows is added here: this compiler's build and the settings that
+// values, types. The library adds its own part here: this compiler's build and the settings that
 // decide what code comes out, and the machine: of a GPU its name, architecture, size and assembler,
 // of a CPU its model, instruction set and number of threads.
 #pragma once
@@ -26,17 +26,17 @@ struct TuningResult {
 };
 
 /// `device`: a CUDA device's number, -1 for the CPU. `budget`: seconds that tuning could take now,
-/// 0 for any number: a result that less time has cut short counts as none. Nothing when results are
-/// not kept (NEREID_TUNING_CACHE, NEREID_CACHE).
+/// 0 for any number: a result that was cut short by a smaller budget is not used. nullopt when
+/// results are not stored (NEREID_TUNING_CACHE, NEREID_CACHE).
 std::optional<TuningResult> findTuningResult(std::string_view key, int device, size_t configs,
                                              double budget);
 void keepTuningResult(std::string_view key, int device, const TuningResult &result);
 
-/// The content of a file; reading gives nothing for what is no such content.
+/// The content of a file; reading gives nullopt for other content.
 std::string encodeTuningResult(const TuningResult &result);
 std::optional<TuningResult> decodeTuningResult(std::string_view content);
 
-/// What a result is only good for: a text.
+/// The machine for which a result is valid, as a text.
 std::string tuningMachine(int device);
 
 } // namespace nereid::runtime

@@ -18,13 +18,13 @@ constexpr double hopeless = 3;
 constexpr double outOfQuestion = 15, stuck = 50, stuckFor = 1000;
 /// Within this factor of the best by their fastest runs: looked at again for as long.
 constexpr double possible = 1.6;
-/// What the second, brief looks at the others may cost, of everything so far.
+/// Largest share of the time so far for the second, brief looks at the others.
 constexpr double briefly = 0.1;
 /// Rules out by the noise seen, this often, but by no less than the second factor.
 constexpr double noises = 2, plausible = 1.1;
 /// ... or by less than what the clock of a GPU's events resolves, in milliseconds.
 constexpr double resolution = 0.001;
-/// What is measured in turns at the end: the best two, and what is within this factor.
+/// Measured in turns at the end: the best two, and those within this factor.
 constexpr double nearby = 1.05;
 constexpr size_t maxFinalists = 3;
 constexpr size_t turns = 4;

@@ -39,7 +39,7 @@ using targets::defect;
 using targets::printed;
 using targets::StageClock;
 
-/// What does not fit the cache that a core has for itself is moved again and again.
+/// Advice for scratch memory that exceeds the second-level cache of a core.
 void explainScratch(uint64_t bytes, explain::Report &report) {
   long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
   if (cache <= 0)

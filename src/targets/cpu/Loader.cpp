@@ -37,7 +37,7 @@ jitlink::InProcessMemoryManager &memory() {
   return *manager;
 }
 
-/// What comes of linking.
+/// The result of linking.
 struct Linked {
   jitlink::JITLinkMemoryManager::FinalizedAlloc allocation;
   orc::ExecutorAddr entry;

@@ -99,7 +99,7 @@ PlacedObject placeObject(llvm::ArrayRef<char> object, llvm::StringRef symbol, ui
           {textAt(object, names + entry.st_name).str(), base + entry.st_value, entry.st_size});
   placed.image.assign(object.begin(), object.end());
   for (auto [i, section] : llvm::enumerate(sections)) {
-    // Where the other sections are, nobody needs to know.
+    // Addresses of the other sections are not needed.
     if (i == code)
       section.sh_addr = base;
     else

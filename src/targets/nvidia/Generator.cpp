@@ -32,7 +32,7 @@ using targets::CompileOptions;
 using targets::defect;
 using targets::printed;
 
-/// What the machine code takes, and how many programs that leaves room for.
+/// Resources of the machine code, and the resulting occupancy.
 void explainCode(const NvidiaKernel &kernel, explain::Report &report) {
   explain::Resources &used = report.resources;
   used.threads = kernel.info.numWarps * lanesOfWarp;

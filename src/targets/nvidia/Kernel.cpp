@@ -131,7 +131,7 @@ static bool namesRegisters(llvm::StringRef text) {
          text.contains("maxrregcount") || text.contains("setmaxnreg");
 }
 
-/// What an assembler's warning means for the author of the kernel.
+/// The advice for the author of a kernel that follows from an assembler's warning.
 static explain::Hint hintOf(llvm::StringRef warning, const LaunchInfo &info, int maxRegisters) {
   using explain::HintKind;
   if (warning.contains("insufficient register resources")) {

@@ -124,7 +124,7 @@ func.func @in_a_loop(%n: i32, %m: i32, %some: i1) attributes {tile.kernel, ngpu.
 #m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32]], shape = [64]>
 #one = #ngpu.layout<shape = [1]>
 
-// expected-error @below {{internal error: channels: nobody fills a channel}}
+// expected-error @below {{internal error: channels: a channel has no writer}}
 func.func @nobody_fills(%n: i32, %m: i32, %some: i1) attributes {tile.kernel, ngpu.num_warps = 4 : i32} {
   %ring = ngpu.local_alloc !ngpu.buffer<2x64xf32, #m>
   %c = ngpu.channel readers 4 : !ngpu.channel<2>
@@ -148,7 +148,7 @@ func.func @nobody_fills(%n: i32, %m: i32, %some: i1) attributes {tile.kernel, ng
 #m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32]], shape = [64]>
 #one = #ngpu.layout<shape = [1]>
 
-// expected-error @below {{internal error: channels: nobody reads a channel}}
+// expected-error @below {{internal error: channels: a channel has no reader}}
 func.func @nobody_reads(%n: i32, %m: i32, %some: i1) attributes {tile.kernel, ngpu.num_warps = 4 : i32} {
   %ring = ngpu.local_alloc !ngpu.buffer<2x64xf32, #m>
   %c = ngpu.channel readers 4 : !ngpu.channel<2>
@@ -175,7 +175,7 @@ func.func @nobody_reads(%n: i32, %m: i32, %some: i1) attributes {tile.kernel, ng
 #m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32]], shape = [64]>
 #one = #ngpu.layout<shape = [1]>
 
-// expected-error @below {{internal error: channels: what fills a channel and what reads it do not run equally often}}
+// expected-error @below {{internal error: channels: writers and readers of a channel do not run equally often}}
 func.func @other_bounds(%n: i32, %m: i32, %some: i1) attributes {tile.kernel, ngpu.num_warps = 4 : i32} {
   %ring = ngpu.local_alloc !ngpu.buffer<2x64xf32, #m>
   %c = ngpu.channel readers 4 : !ngpu.channel<2>
@@ -208,7 +208,7 @@ func.func @other_bounds(%n: i32, %m: i32, %some: i1) attributes {tile.kernel, ng
 #m = #ngpu.layout<offset = [[1], [2], [4], [8], [16], [32]], shape = [64]>
 #one = #ngpu.layout<shape = [1]>
 
-// expected-error @below {{internal error: channels: what fills a channel and what reads it do not run equally often}}
+// expected-error @below {{internal error: channels: writers and readers of a channel do not run equally often}}
 func.func @only_sometimes(%n: i32, %m: i32, %some: i1) attributes {tile.kernel, ngpu.num_warps = 4 : i32} {
   %ring = ngpu.local_alloc !ngpu.buffer<2x64xf32, #m>
   %c = ngpu.channel readers 4 : !ngpu.channel<2>

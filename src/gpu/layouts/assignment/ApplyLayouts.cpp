@@ -131,7 +131,7 @@ Value Applier::buffer(OpOperand &operand, unsigned source, const DotOperandPlan 
     return ngpu::BufferType::get(context, tile::shapeOf(value.getType()), type.getElementType(),
                                  ngpu::LayoutAttr::get(context, layout));
   };
-  // What each view shows, from the operand back to what is filled.
+  // The value behind each view, from the operand back to the filled buffer.
   ViewedValue viewed(operand.get());
   LinearLayout layout = plan.layout;
   SmallVector<ngpu::BufferType, 3> types{bufferOf(operand.get(), layout)};

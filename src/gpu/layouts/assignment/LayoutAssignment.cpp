@@ -31,7 +31,8 @@ public:
   double run();
 
 private:
-  /// Who moves with a node: nobody; neighbours that agreed with it; these, and smaller tensors.
+  /// The nodes that change together with a node: none; neighbours with the same layout; these, and
+  /// smaller tensors.
   enum class Move : uint8_t { Alone, WithEqual, WithFollowers };
   struct Edge {
     int to;

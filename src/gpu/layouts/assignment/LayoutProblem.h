@@ -116,7 +116,7 @@ public:
   LayoutId layoutOf(const LayoutValue &value);
   LayoutId operand(unsigned step, const LayoutUse &use, LayoutId base);
   LayoutId result(mlir::Operation *op, LayoutId base);
-  /// The layout of a value that nobody cares about.
+  /// The layout of a value whose layout does not matter.
   LayoutId defaultLayout(mlir::RankedTensorType type);
   /// The layout that a computed value has when its root has `layout`.
   LayoutId seenFromRoot(unsigned value, LayoutId layout);

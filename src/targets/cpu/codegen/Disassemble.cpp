@@ -53,7 +53,7 @@ struct Tools {
     if (!registers)
       return false;
     syntax.reset(target->createMCAsmInfo(*registers, triple, options));
-    // Whatever the code uses is to be understood.
+    // All instruction sets are enabled, so that any code can be disassembled.
     subtarget.reset(target->createMCSubtargetInfo(triple, "", ""));
     instructions.reset(target->createMCInstrInfo());
     if (!syntax || !subtarget || !instructions)

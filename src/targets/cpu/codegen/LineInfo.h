@@ -1,7 +1,7 @@
 // Lines of the kernel's source in machine code for the CPU, so that debuggers and profilers show
 // them.
 //
-// What the language's own library does stands at the line of the user's that called it. No types
+// Code of the language's own library gets the line of the user's call. No types
 // and no variables are described, and the instructions are the same as without lines.
 #pragma once
 

@@ -104,8 +104,8 @@ static bool cutLargeBlocks(llvm::Module &module) {
   return found;
 }
 
-/// Without what joins the pieces again, and what then looks at the whole or compares each access of
-/// a piece with all others.
+/// Passes left out for large functions: those that merge the pieces again, and those that then
+/// process the whole function or compare all pairs of accesses.
 static constexpr llvm::StringLiteral droppedForLarge[] = {
     "CodeGen Prepare", "Machine Instruction Scheduler", "Post RA top-down list latency scheduler",
     "PostRA Machine Instruction Scheduler"};

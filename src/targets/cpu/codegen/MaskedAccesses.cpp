@@ -34,8 +34,8 @@ class Parts {
 public:
   explicit Parts(Function &function, unsigned count) : function(function), count(count) {}
 
-  /// What a mask is computed by is taken apart with it: a part that is constant is seen to be, and
-  /// comparisons stay in front of what uses them.
+  /// The operations that compute a mask are split with it, so that constant parts fold and
+  /// comparisons stay next to their users.
   Value *ofMask(Value *mask, unsigned first) {
     auto *op = dyn_cast<Instruction>(mask);
     bool taken = op && (op->isBitwiseLogicOp() || isa<CmpInst, SelectInst>(op));
@@ -85,7 +85,7 @@ struct Access {
   bool isLoad;
   Value *pointer() const { return call->getArgOperand(isLoad ? 0 : 1); }
   Value *mask() const { return call->getArgOperand(isLoad ? 1 : 2); }
-  /// Of a load what masked lanes hold, of a store what is stored.
+  /// Of a load the value of masked lanes, of a store the stored value.
   Value *value() const { return call->getArgOperand(isLoad ? 2 : 0); }
   FixedVectorType *type() const { return cast<FixedVectorType>(value()->getType()); }
   Align align() const { return call->getParamAlign(isLoad ? 0 : 1).valueOrOne(); }

@@ -26,7 +26,7 @@ struct ExpandConversionsPass : PassWrapper<ExpandConversionsPass, OperationPass<
 
   llvm::StringRef getArgument() const final { return "nereid-cpu-expand-conversions"; }
   llvm::StringRef getDescription() const final {
-    return "Replaces conversions and arithmetic on 8- and 16-bit floats by what every machine has";
+    return "Replaces conversions and arithmetic on 8- and 16-bit floats by operations of every CPU";
   }
   void getDependentDialects(DialectRegistry &registry) const final {
     registry.insert<arith::ArithDialect, math::MathDialect>();

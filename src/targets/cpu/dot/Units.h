@@ -15,7 +15,7 @@ namespace nereid::cpu {
 
 enum class DotType { F32, F64, I8, BF16 };
 
-/// What an operand is while it lies in memory.
+/// The element type of an operand in memory.
 enum class DotStorage { F32, F64, I8, I16, BF16 };
 
 struct DotUnit {

@@ -33,7 +33,7 @@ static Value compareExchange(Kernel &k, Value pointer, Value expected, Value des
   return LLVM::AtomicCmpXchgOp::create(k.b, k.e.loc, pointer, expected, desired, order, failure);
 }
 
-// What has no instruction: read, compute, try to put, as long as somebody else was quicker.
+// Operations without an instruction: a compare-and-exchange loop.
 static Value loopExchange(Kernel &k, Value pointer, Type integer, LLVM::AtomicOrdering order,
                           function_ref<Value(Value)> change) {
   Value first =

@@ -232,7 +232,7 @@ struct Carried {
   Buffer first, second; // second is empty when the update is in place
 };
 
-// `dot(a, b, carried)` that is the new value of `carried`, which nobody else reads.
+// `dot(a, b, carried)` that is the new value of `carried`, with no other use.
 bool isAccumulation(Value argument, Value yielded) {
   auto dot = yielded.getDefiningOp<tile::DotOp>();
   return dot && dot.getC() == argument && argument.hasOneUse() && yielded.hasOneUse() &&

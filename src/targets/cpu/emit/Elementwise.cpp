@@ -128,7 +128,7 @@ static Value quotientOfLanes(Emit &e, bool isSigned, Value n, Value d) {
   return scf::IfOp::create(b, loc, areSmall, inDouble, oneByOne).getResult(0);
 }
 
-// A division whose result nobody uses may have any operands; the instruction must not trap.
+// Lanes of a division that are not used may have any operands; the instruction must not trap.
 static Value divide(Emit &e, Operation *op, Value lhs, Value rhs) {
   OpBuilder &b = e.b;
   Location loc = e.loc;

@@ -21,7 +21,7 @@ std::optional<Form> Forms::of(Value value, ArrayRef<Index> point) {
   size_t mark = assumptions.size(), foundBefore = found.size();
   std::optional<Form> form = compute(value, point);
   if (!form && assumptions.size() > mark) {
-    // Nobody will check what the parts assumed: their forms go too.
+    // The assumptions of the parts will not be checked, so their forms are dropped, too.
     assumptions.resize(mark);
     for (const TensorPoint &part : ArrayRef<TensorPoint>(found).drop_front(foundBefore))
       memo.erase(part);

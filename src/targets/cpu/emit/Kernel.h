@@ -77,8 +77,7 @@ public:
     llvm::SmallVector<Piece> free;
     llvm::SmallVector<Used> used; // in the order of allocation
   };
-  /// What was allocated since the mark is given back; places that were given back since are taken
-  /// again.
+  /// Restores the state of the mark: frees later allocations, and reallocates what was freed since.
   Space scratchMark() const { return space; }
   void scratchRelease(const Space &mark) { space = mark; }
   uint64_t scratchBytes = 0;

@@ -137,7 +137,7 @@ bool Planner::join(Root root, ValueRange needs, ArrayRef<int64_t> shape, int axi
   for (Operation *load : cone.loads)
     if (position[load] > firstStore)
       return false;
-  if (root.kind == Root::Store) { // moves up: no load that somebody else needs may stand in between
+  if (root.kind == Root::Store) { // moves up: no load with other users may stand in between
     Operation *first = step.roots.front().op;
     for (Operation *op = first ? first : root.op; op && op != root.op; op = op->getNextNode())
       if (isa<tile::LoadOp>(op) && isVirtual(op) && !loads.contains(op))

@@ -1,4 +1,4 @@
-// The launch: who runs which programs.
+// The launch: which thread runs which programs.
 #include "targets/cpu/executor/Executor.h"
 
 #include "targets/cpu/executor/Pool.h"
@@ -274,7 +274,7 @@ Global &global() {
   return *makeGlobal();
 }
 
-// What a forked child keeps of its parent's pools, so that the memory stays reachable.
+// Keeps the memory of the parent's pools reachable in a forked child.
 struct Abandoned {
   Global *state;
   std::mutex *printMutex;

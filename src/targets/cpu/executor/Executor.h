@@ -2,7 +2,7 @@
 //
 // Programs are handed out as contiguous chunks of linear numbers from one counter, so they START IN
 // INCREASING ORDER: a program that waits for a lower-numbered one always makes progress, whatever
-// the number of threads (induction: the lowest unfinished program waits for nobody). Programs that
+// the number of threads (induction: the lowest unfinished program never waits). Programs that
 // wait for higher-numbered ones want `cooperative`, which gives each program a thread of its own;
 // without it, threads are added when all that run wait while programs are left, which helps as long
 // as a chunk is one program (grids of up to 31 programs a thread).

@@ -1,6 +1,6 @@
 // NVIDIA's device library for the CPU: a function for every symbol that `tl.extra.libdevice` names,
 // so that a kernel means the same on both targets. Where the C library has the function it is that
-// one; the rest is computed here, in double precision. What each guarantees is tested by
+// one; the rest is computed here, in double precision. Their accuracy is tested by
 // tests/language/test_libdevice.py.
 #pragma once
 #include "targets/cpu/support_library/SupportLibrary.h"

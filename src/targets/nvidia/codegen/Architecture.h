@@ -25,7 +25,7 @@ struct Architecture {
   /// "sm_90a": what assemblers and LLVM call it.
   std::string name() const;
 
-  // What the generic paths ask.
+  // Features that generic code tests.
   bool hasCpAsync() const { return sm >= 80; }
   bool hasFp8Mma() const { return sm >= 89; }
   bool hasFp8Conversions() const { return sm >= 89; }

@@ -7,8 +7,8 @@
 // others and the only one whose crash nothing can be done about. Assemblers are found once a
 // process and may be used from several threads.
 //
-// nvJitLink and the driver's run inside this process, which their crash would end; `assemble` sees
-// to it that it seldom does, and not again and again.
+// nvJitLink and the driver's compiler run inside this process, and their crash would end it.
+// `assemble` recovers from most crashes and avoids repeated ones.
 #pragma once
 #include "targets/nvidia/codegen/Architecture.h"
 
@@ -99,8 +99,8 @@ llvm::Expected<const Assembler *> findAssembler(const Architecture *arch = nullp
 /// a release that is too old for the architecture. Empty where none was.
 std::string passedOver(const Architecture *arch = nullptr);
 
-/// Assembles by the assembler in force. What it gives is machine code or an error. That another one
-/// was passed over is among the first assembly's warnings, once a process.
+/// Assembles by the assembler in force, to machine code or an error. If another one was passed
+/// over, the first assembly in a process has a warning.
 ///
 /// One that crashes in this process (CrashGuard.h) is not called in it again: this code, with a
 /// warning among the assembly's, and all further code goes to a `ptxas` program. Where there is
@@ -112,8 +112,8 @@ std::string passedOver(const Architecture *arch = nullptr);
 llvm::Expected<Assembly> assemble(llvm::StringRef ptx, llvm::StringRef kernel,
                                   const AssembleOptions &options, llvm::StringRef notes);
 
-/// What stands for the assembler in force in keys of kernels on disk: the builds of the files that
-/// it may be, found without opening them.
+/// Identifies the assembler in force in keys of kernels on disk: the build ids of the candidate
+/// files, found without opening them.
 std::string assemblerIdentity(const Architecture &arch);
 
 /// PTX version (times ten) of a CUDA release: (12, 8) is 87.

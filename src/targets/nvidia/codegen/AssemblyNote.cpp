@@ -28,7 +28,7 @@ AssemblyNote::AssemblyNote(llvm::StringRef folder, llvm::StringRef what) {
   if (file < 0)
     return;
   struct stat status;
-  // Without its name it was removed while we waited: who did so has come back.
+  // A file without a link was removed meanwhile: the other process has finished.
   if (::flock(file, LOCK_EX | LOCK_NB) == 0 && ::fstat(file, &status) == 0 &&
       S_ISREG(status.st_mode) && status.st_nlink > 0) {
     count = int(std::min<off_t>(status.st_size, 100));

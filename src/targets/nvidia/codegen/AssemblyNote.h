@@ -1,15 +1,16 @@
 // A note on disk that one kernel is being assembled within this process.
 //
 // NVIDIA's assemblers that are libraries run in the user's process, and a defect of theirs can end
-// it: a segmentation fault leaves nobody to report an error or to try another way. So a note is
-// made before and removed after. One that no living process holds was left by a process that ended
-// between, by that crash or because somebody stopped it; who finds it knows that the same may
-// happen again.
+// it: after a segmentation fault the process can neither report an error nor try another assembler.
+// So a note is made before and removed after. A note without a lock by a living process was left by
+// a process that ended in between, by that crash or because it was killed; a process that finds it
+// expects another crash.
 //
 // A note is a file named by the hash of what is assembled and by what. It holds a byte for each
-// process that began and did not come back. Who works on it holds a lock (flock), which ends with
-// the process, whatever its number and machine. Making and removing one takes some 50 microseconds,
-// assembling tens of milliseconds and more. Where the folder cannot be written there are no notes.
+// process that began and did not finish. The assembling process holds a lock (flock), which ends
+// with the process; no process id or host name is needed. Making and removing one takes some 50
+// microseconds, assembling tens of milliseconds and more. Where the folder cannot be written there
+// are no notes.
 #pragma once
 #include "llvm/ADT/StringRef.h"
 
@@ -24,7 +25,7 @@ public:
   AssemblyNote(llvm::StringRef folder, llvm::StringRef what);
   AssemblyNote(const AssemblyNote &) = delete;
   AssemblyNote &operator=(const AssemblyNote &) = delete;
-  /// What was begun has come back: removes the note. One that was only looked at stays.
+  /// Removes the note if this process made it.
   ~AssemblyNote();
 
   /// How many processes have ended at it. None while another process or thread is at it.

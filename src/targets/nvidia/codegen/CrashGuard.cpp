@@ -22,7 +22,7 @@ struct ThreadSlot {
   CrashGuard *guard;
 } places[64];
 
-/// What was there before, by index in `signals`; written before our handler comes into force.
+/// The previous handlers, by index in `signals`; written before ours is installed.
 struct sigaction former[signalCount];
 /// How often it has been put back since.
 std::atomic<int> handedBack[signalCount];
@@ -51,7 +51,7 @@ void handle(int signal, siginfo_t *info, void *context) {
   // instruction fails once more, or the signal is sent again.
   for (size_t i = 0; i < signalCount; ++i)
     if (signals[i] == signal) {
-      // One that came while ours was in force may call ours again, for ever.
+      // A handler that was installed after ours may call ours again, without end.
       bool isCircle = ++handedBack[i] > 8;
       struct sigaction fatal{};
       sigaction(signal, isCircle ? &fatal : &former[i], nullptr);
@@ -120,7 +120,7 @@ CrashGuard::~CrashGuard() {
     places[number].thread.store(0, std::memory_order_relaxed);
   if (--guards > 0)
     return;
-  // Whoever has put in another meanwhile keeps it.
+  // A handler that was installed meanwhile stays.
   for (size_t i = 0; i < signalCount; ++i)
     if (struct sigaction now; sigaction(signals[i], nullptr, &now) == 0 && isOurs(now))
       sigaction(signals[i], &former[i], nullptr);

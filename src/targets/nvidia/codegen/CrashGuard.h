@@ -2,12 +2,12 @@
 //
 // While a guard is there, signals of crashes have a handler of ours. Where the instruction that
 // failed is one of the library's own, in a call that `call` made on the same thread, the call is
-// left and comes back as crashed. All else goes to the handler that was there before, as if ours
-// were not: faults of other threads, faults in libc (whose locks nobody could release, as in
-// `malloc` after a heap was damaged), signals that somebody sends.
+// left and comes back as crashed. All other signals go to the previous handler: faults of other
+// threads, faults in libc (whose locks would stay held, as in `malloc` after a heap was damaged),
+// signals sent by a process.
 //
-// After a crash the library's memory and locks are what they were at that moment: it leaks, and is
-// not to be called again by whoever cannot risk to wait for ever.
+// After a crash the library's memory and locks are what they were at that moment: its memory leaks,
+// and another call may block forever.
 //
 // (llvm::CrashRecoveryContext has one pair of handlers for the process, which takes every crash of
 // the thread, in libc as well.)

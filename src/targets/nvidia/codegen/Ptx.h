@@ -28,7 +28,7 @@ struct CodegenOptions {
   bool fpFusion = true;
 };
 
-/// What the start of a kernel's launch is known to be, for the assembler's register allocation.
+/// Known properties of a kernel's launches, for the assembler's register allocation.
 struct KernelShape {
   int threads = 128;    ///< of a block, exactly
   int maxRegisters = 0; ///< of a thread; 0 leaves it to the assembler

@@ -13,7 +13,7 @@
 namespace nereid::nvidia {
 namespace {
 
-/// What the assembler needs beside the values: addresses, masks, what a function computes with.
+/// Registers besides those of values: addresses, masks, temporaries of functions.
 constexpr int kBeside = 10;
 
 bool isMatrixProduct(const llvm::CallInst &call) {
@@ -102,7 +102,7 @@ private:
     return !isWhole || !llvm::all_of(instruction->users(), isPart);
   }
   static void use(const llvm::Value *value, Values &live, int &halves) {
-    // What is made of an address or of parts keeps these alive.
+    // A value derived from an address or from parts keeps these alive.
     if (auto *instruction = llvm::dyn_cast<llvm::Instruction>(value);
         instruction && !isCounted(value) && !instruction->getType()->isVoidTy() &&
         llvm::isa<llvm::GetElementPtrInst, llvm::InsertElementInst, llvm::InsertValueInst>(

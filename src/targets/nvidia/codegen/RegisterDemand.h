@@ -3,13 +3,14 @@
 // nvJitLink compiles what may be linked with more and gives a thread all registers that help it, up
 // to twice what the program `ptxas` takes for the same code. A block that reads a row, reduces it
 // and writes it then has its multiprocessor for itself, which waits for memory, for barriers and
-// for arithmetic in turns instead of at once. So it is told how many blocks there shall be
-// (`-minnctapersm`), and for that somebody must know how few registers will do.
+// for arithmetic in turns instead of at once. So we pass the number of blocks per multiprocessor
+// (`-minnctapersm`), which follows from an estimate of the registers that suffice.
 //
-// Between two exchanges among threads (shuffles, barriers) the assembler orders instructions as it
-// likes, but what lives across an exchange needs its registers. The largest of these sets is the
-// floor of the estimate; three fifths of what the order of the code would need stand for the
-// phases between, in which an assembler that is short of registers orders loads and uses closely.
+// Between two exchanges among threads (shuffles, barriers) the assembler may reorder instructions,
+// but values that live across an exchange need registers. The largest of these sets is the
+// floor of the estimate; for the phases between, the estimate takes three fifths of the registers
+// that the order of the code needs, because an assembler that is short of registers places loads
+// next to their uses.
 #pragma once
 
 namespace llvm {

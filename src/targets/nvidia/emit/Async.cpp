@@ -1,4 +1,4 @@
-// What runs beside the threads: copies by cp.async and by the copy engine (TMA), mbarriers, and the
+// Asynchronous operations: copies by cp.async and by the copy engine (TMA), mbarriers, and the
 // barriers and fences that order them.
 #include "gpu/copies/TmaBox.h"
 #include "gpu/emit/SharedAccess.h"
@@ -76,8 +76,8 @@ void emitAsyncCopy(Emitter &e, ngpu::AsyncCopyOp op) {
     copy += ".L2::cache_hint";
   if (e.options.ptxVersion >= 74)
     copy += ".L2::128B";
-  // What a mask forbids is zero: as a predicate of the copy, which takes no instruction of its own;
-  // before PTX 7.5, and without a mask, as the number of bytes to read.
+  // Masked-off elements are zero: by a predicate of the copy, which takes no instruction of its
+  // own; before PTX 7.5, and without a mask, as the number of bytes to read.
   bool predicated = !masks.empty() && e.options.ptxVersion >= 75;
   copy += " [$0], [$1], " + std::to_string(bytes) + (policy ? ", $2, $3;" : ", $2;");
   unsigned coreRegisters = from.size(Axis::Register);
@@ -115,7 +115,7 @@ llvm::Value *addressOf(Emitter &e, Value buffer) {
 
 void emitWait(Emitter &e, ngpu::MBarrierWaitOp op) {
   llvm::Value *barrier = addressOf(e, op.getBarrier());
-  // try_wait may give up after a while: it is asked until it says yes.
+  // try_wait may time out: it is repeated until it succeeds.
   e.when(predicateOf(e, op.getPredicate()), [&] {
     statement(e,
               "{\n.reg .pred done;\nagain:\n"

@@ -1,7 +1,7 @@
 // Atomics.
 //
-// A scalar atomic is done by one thread, a tensor's by the one owner of each element; who else
-// holds the element gets the result through shared memory, as gpu::scratchBytes provides for. Where
+// A scalar atomic is done by one thread, a tensor's by the one owner of each element; other holders
+// of the element get the result through shared memory (gpu::scratchBytes). Where
 // the ordering asks for it, the program as a whole releases and acquires: a barrier and a fence
 // before, a fence and a barrier after, around relaxed instructions; so a tensor pays for one fence,
 // not for one per element.
@@ -40,7 +40,7 @@ struct Atomic {
   bool acquires() const {
     return sem == tile::MemSemantic::Acquire || sem == tile::MemSemantic::AcqRel;
   }
-  /// "atom.relaxed.gpu.global.", or "red..." when nobody reads the result.
+  /// "atom.relaxed.gpu.global.", or "red..." when the result is not used.
   std::string prefix() const {
     return (isUsed ? "atom.relaxed." : "red.relaxed.") + scopeName(scope).str() + ".global.";
   }
@@ -195,7 +195,7 @@ Values addToHalf(Emitter &e, const Atomic &atomic, StringRef pairName, const Add
   return {b.CreateBitCast(b.CreateTrunc(its, i16), type)};
 }
 
-/// A read-modify-write on the elements of one access: the old ones, empty when nobody reads them.
+/// A read-modify-write on the elements of one access: the old ones, empty when they are not used.
 Values modify(Emitter &e, const Atomic &atomic, AtomicKind kind, const Address &address,
               llvm::ArrayRef<llvm::Value *> elements, llvm::Value *predicate) {
   llvm::IRBuilder<> &b = e.b;
@@ -272,7 +272,7 @@ void fence(Emitter &e, const Atomic &atomic) {
           /*sideEffects=*/true);
 }
 
-/// Gives the old values, which owners have, to everybody who holds a copy of the element.
+/// Sends the old values from the owners to all threads that hold a copy of the element.
 void share(Emitter &e, RankedTensorType type, Operation *op, Values &values,
            const GlobalAccess &access, llvm::Value *owner) {
   for (unsigned reg = 0; reg < values.size(); ++reg)

@@ -77,7 +77,7 @@ bool emitWarpSpecialize(Emitter &e, Operation *op) {
   llvm::BasicBlock *further = e.furtherWarps();
   if (!further)
     return e.fail(op, "internal error: a kernel is divided among warps once"), true;
-  // At the end of the kernel nobody needs to know whether the others have ended.
+  // At the end of the kernel no barrier is needed.
   bool meetAgain = !op->getNextNode()->hasTrait<OpTrait::IsTerminator>();
   meetAll(e);
   setRegisters(e, parts.getRegisters()[0], /*more=*/true);
