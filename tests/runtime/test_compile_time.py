@@ -65,6 +65,21 @@ def test_causes(kind, root):
     assert type(caught.value.__cause__) is (ValueError if own else type(None))
 
 
+@nereid.jit
+def broadcasting(x):
+    tl.broadcast_to(tl.arange(0, 16), (4, 16))
+
+
+def test_tritons_words():
+    """In the text a note behind our message; alone in Triton's form and in the exception behind the error."""
+    with pytest.raises(nereid.CompilationError, match="Cannot broadcast, rank mismatch: ") as caught:
+        broadcasting.warmup(nereid.MockTensor("fp32"), grid=(1, ), target="cpu")
+    error, words = caught.value, "Cannot broadcast, rank mismatch: [16], [4, 16]"
+    assert error.error_message == "cannot broadcast shape [16] to [4, 16]: expected equal ranks, add dimensions with `None` or `expand_dims`"
+    assert f"error: {error.error_message}\n" in str(error) and f"\nnote: in Triton's words: {words}" in str(error)
+    assert str(error.__cause__) == words and error.triton_text.split("\n")[-1] == words
+
+
 @tl.core.builtin
 def weighted(x, weight, _semantic=None):
     """Calls `tl.*`, a method, operators with and without `_semantic`, and sees bits as another type."""

@@ -75,6 +75,7 @@ TEST_F(LaunchTest, ErrorsAreExceptionsOrValues) {
   EXPECT_EQ(nrd_error_get_kind(error), NRD_ERROR_COMPILE);
   EXPECT_NE(std::string(nrd_error_triton_text(error)).find("at 2:16:"), std::string::npos)
       << nrd_error_triton_text(error);
+  EXPECT_STREQ(nrd_error_triton_summary(error), nrd_error_summary(error)); // an error of our own
   nrd_error_free(error);
 }
 
