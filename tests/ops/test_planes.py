@@ -75,6 +75,21 @@ def test_gradient_of_adaptive_means_with_out(target):
                  only="adaptive_avg_pool3d_backward.grad_input")
 
 
+PLANES = {
+    "grid_sampler_2d": lambda x, g: aten.grid_sampler_2d(x, g, 0, 0, False), "grid_sampler_2d_backward": lambda x, g: aten.grid_sampler_2d_backward(
+        aten.grid_sampler_2d(x, g, 0, 0, False), x, g, 0, 0, False, [True, True]), "reflection_pad2d": lambda x, g: aten.reflection_pad2d(x, [1, 1, 1, 1]),
+    "replication_pad2d": lambda x, g: aten.replication_pad2d(x, [1, 1, 1, 1]), "im2col": lambda x, g: aten.im2col(x, [2, 2], [1, 1], [0, 0], [1, 1]),
+    "renorm": lambda x, g: aten.renorm(x, 2, 0, 1.0), "linalg_cross": lambda x, g: aten.linalg_cross(x[:, :3], x[:, 1:], dim=1), "upsample_bicubic2d": lambda x, g: aten.upsample_bicubic2d(
+        x, [5, 5], False), "narrow_copy": lambda x, g: aten.narrow_copy(x, 1, 0, 2), "channel_shuffle": lambda x, g: aten.channel_shuffle(x.contiguous(), 2),
+}
+
+
+@pytest.mark.parametrize("name", PLANES)
+def test_channels_last(name, target):
+    x = torch.randn(2, 4, 9, 8).to(target).contiguous(memory_format=torch.channels_last)
+    compare_call(PLANES[name], x, torch.rand(2, 4, 5, 2).to(target) * 2 - 1, only=name, absolute=16)
+
+
 def test_repeated_calls(target):
     """A recorded call gives other results for other elements, and asks again whether indices exist."""
 
