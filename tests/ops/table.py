@@ -27,6 +27,8 @@ OPINFOS = MOVES | PLANES | PRODUCTS | REDUCTIONS | {
     "hardswish": (("nn.functional.hardswish", ), {"gpu": {"fp64": 2**28}}),
     "rsub": (("rsub", ), {}),
     "special_i1": (("special.i1", ), {"gpu": {"fp64": 64, "zeros": False}}),
+    "special_i0e": (("special.i0e", ), {"ulps": 8, "fp64": 8}),
+    "special_i1e": (("special.i1e", ), {"ulps": 8, "fp64": 16, "gpu": {"fp64": 64, "zeros": False}}),
     "digamma": (("digamma", ), {"absolute": 2}),  # beside its roots
     "special_ndtri": (("special.ndtri", ), {"absolute": 4}),  # beside its root
     "special_log_ndtr": (("special.log_ndtr", ), {"fp64": 32, "gpu": {"fp64": 256}}),

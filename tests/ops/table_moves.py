@@ -12,7 +12,8 @@ OPINFOS = {
         "_to_copy": ("to", "double", "short", "chalf"), "clone": ("clone", "contiguous"), "stack": ("stack", "hstack", "vstack", "dstack"),
         "cat": ("cat", "hstack", "column_stack", "block_diag"), "repeat": ("repeat", "tile"), "constant_pad_nd": "nn.functional.pad",
         "select_backward": "select", "slice_backward": ("split", "__getitem__"), "diagonal_backward": ("diagonal", "linalg.diagonal"),
-        "pixel_shuffle": "nn.functional.pixel_shuffle", "flip": ("flip", "fliplr", "flipud"), "tril": ("tril", ), "diag_embed": ("diag_embed", "diag"),
+        "pixel_shuffle": "nn.functional.pixel_shuffle", "pixel_unshuffle": "nn.functional.pixel_unshuffle", "channel_shuffle": "nn.functional.channel_shuffle",
+        "narrow_copy": "narrow_copy", "flip": ("flip", "fliplr", "flipud"), "tril": ("tril", ), "diag_embed": ("diag_embed", "diag"),
     }),
     **_rows({
         "index": ("__getitem__", ), "index_put": ("index_put", ), "_index_put_impl": "index_put", "gather": ("gather", "take_along_dim"),

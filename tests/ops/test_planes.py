@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import nereid.ops
 from opinfo import compare_call
 
 aten = torch.ops.aten
@@ -72,3 +73,48 @@ def test_gradient_of_adaptive_means_with_out(target):
     x, y = torch.randn(2, 3, 7, 8, 9).to(target), torch.randn(2, 3, 4, 3, 2).to(target)
     compare_call(lambda y, x: aten.adaptive_avg_pool3d_backward.grad_input(y, x, grad_input=torch.empty(0, device=x.device, dtype=x.dtype)), y, x,
                  only="adaptive_avg_pool3d_backward.grad_input")
+
+
+PLANES = {
+    "grid_sampler_2d": lambda x, g: aten.grid_sampler_2d(x, g, 0, 0, False), "grid_sampler_2d_backward": lambda x, g: aten.grid_sampler_2d_backward(
+        aten.grid_sampler_2d(x, g, 0, 0, False), x, g, 0, 0, False, [True, True]), "reflection_pad2d": lambda x, g: aten.reflection_pad2d(x, [1, 1, 1, 1]),
+    "replication_pad2d": lambda x, g: aten.replication_pad2d(x, [1, 1, 1, 1]), "im2col": lambda x, g: aten.im2col(x, [2, 2], [1, 1], [0, 0], [1, 1]),
+    "renorm": lambda x, g: aten.renorm(x, 2, 0, 1.0), "linalg_cross": lambda x, g: aten.linalg_cross(x[:, :3], x[:, 1:], dim=1), "upsample_bicubic2d": lambda x, g: aten.upsample_bicubic2d(
+        x, [5, 5], False), "narrow_copy": lambda x, g: aten.narrow_copy(x, 1, 0, 2), "channel_shuffle": lambda x, g: aten.channel_shuffle(x.contiguous(), 2),
+}
+
+
+@pytest.mark.parametrize("name", PLANES)
+def test_channels_last(name, target):
+    x = torch.randn(2, 4, 9, 8).to(target).contiguous(memory_format=torch.channels_last)
+    compare_call(PLANES[name], x, torch.rand(2, 4, 5, 2).to(target) * 2 - 1, only=name, absolute=16)
+
+
+def test_repeated_calls(target):
+    """A recorded call gives other results for other elements, and asks again whether indices exist."""
+
+    def calls(seed):
+        generator = torch.Generator().manual_seed(seed)
+        table, planes, grid = torch.randn(10, 40, generator=generator), torch.randn(2, 2, 9, 8, generator=generator), torch.rand(2, 4, 5, 2, generator=generator)
+        indices, offsets = torch.randint(0, 10, (8, ), generator=generator), torch.tensor([0, 3, 3, 5])
+        table, planes, grid, indices, offsets = (tensor.to(target) for tensor in (table, planes, grid, indices, offsets))
+        sums, owners, sizes, places = aten._embedding_bag(table, indices, offsets, False, 2)
+        yield sums
+        yield aten._embedding_bag_backward(sums, indices, offsets, owners, sizes, places, 10, False, 1, False, None)
+        pooled, places = aten.max_pool2d_with_indices(planes, [2, 2])
+        yield aten.max_pool2d_with_indices_backward(pooled, planes, [2, 2], [2, 2], [0, 0], [1, 1], False, places)
+        yield aten.max_unpool2d(pooled, places, [9, 8])
+        yield aten._upsample_bilinear2d_aa(planes, [5, 11], False)
+        yield from aten.grid_sampler_2d_backward(aten.grid_sampler_2d(planes, grid, 0, 0, False), planes, grid, 0, 0, False, [True, True])
+        yield aten.renorm(table, 2, 0, 1.0)
+        yield aten.multi_margin_loss(table, indices[:1].repeat(10))
+        yield aten._cdist_forward(table[:5], table[5:], 1.5, 2)
+
+    expected = [list(calls(seed)) for seed in range(3)]
+    with nereid.ops.use():
+        found = [list(calls(seed)) for seed in range(3)]
+        assert {row.route for row in nereid.ops.report()} == {"nereid"}, nereid.ops.report()
+        if target == "cpu":
+            with pytest.raises(RuntimeError, match="17"):
+                aten._embedding_bag(torch.zeros(10, 40), torch.tensor([0, 1, 2, 3, 4, 5, 6, 17]), torch.tensor([0, 3, 3, 5]), False, 2)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)

@@ -6,6 +6,7 @@ from .._declare import Native, declare
 from .._launch import launch
 from .._moves import bits, clear, cloned, fill, flipped, foreign, movable, move, number, with_same_strides
 from .._promotion import result_type
+from .._shapes import conflict
 from .._strided import cdiv, collapse, product, step_up, units
 from ..kernels import moves as kernels
 from ._computed import Computed
@@ -405,3 +406,61 @@ def _pixels(values, outs):
 
 
 declare(Computed(name="pixel_shuffle", compute=_pixels, kinds=("functional", )))
+
+
+def _pixels_back(values, outs):
+    x, factor = values["self"], values["downscale_factor"]
+    if (found := foreign(x)) is not None:
+        return found
+    if x.dim() < 3 or factor <= 0 or x.shape[-2] % factor or x.shape[-1] % factor:
+        return Native("shapes")
+    *batch, channels, height, width = x.shape
+    height, width = height // factor, width // factor
+    result = torch.empty((*batch, channels * factor * factor, height, width), dtype=x.dtype, device=x.device,
+                         memory_format=torch._prims_common.suggest_memory_format(x) if x.dim() == 4 else torch.contiguous_format)
+    if not result.is_contiguous():
+        return Native("strides")
+    n = len(batch)
+    if x.numel():
+        source = x.unflatten(n + 2, (width, factor)).unflatten(n + 1, (height, factor)).permute(*range(n), n, n + 2, n + 4, n + 1, n + 3)
+        move(result.view(source.shape), source)
+    return result
+
+
+def _shuffled_channels(values, outs):
+    x, groups = values["self"], values["groups"]
+    if (found := foreign(x)) is not None:
+        return found
+    if x.dim() < 3 or groups <= 0 or x.shape[1] % groups or not x.numel():
+        return Native("shapes")
+    if x.dim() == 4 and torch._prims_common.suggest_memory_format(x) != torch.contiguous_format:
+        return Native("strides")
+    result = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    source = x.unflatten(1, (groups, x.shape[1] // groups)).transpose(1, 2)
+    move(result.view(source.shape), source)
+    return result
+
+
+def _narrowed(values, outs):
+    x, dim, start, length = values["self"], values["dim"], values["start"], values["length"]
+    if (found := foreign(x, *(outs or ()))) is not None:
+        return found
+    if not -x.dim() <= dim < x.dim():
+        return Native("shapes")
+    dim, size = dim % x.dim(), x.shape[dim]
+    if not -size <= start <= size or length < 0 or (start if start >= 0 else start + size) + length > size:
+        return Native("shapes")
+    source = x.narrow(dim, start, length)
+    if outs is None:
+        result = torch.empty(source.shape, dtype=x.dtype, device=x.device)
+    elif outs[0].dtype != x.dtype or outs[0].shape != source.shape or conflict(outs[0], x) or not outs[0].is_contiguous():
+        return Native("output")  # ATen writes outputs as if they were contiguous
+    else:
+        result = outs[0]
+    move(result, source)
+    return result
+
+
+declare(Computed(name="pixel_unshuffle", compute=_pixels_back, kinds=("functional", )))
+declare(Computed(name="channel_shuffle", compute=_shuffled_channels, kinds=("functional", )))
+declare(Computed(name="narrow_copy", compute=_narrowed, kinds=("functional", "out")))

@@ -45,9 +45,7 @@ def _sample(rank):
         x, grid = values["input"], values["grid"]
         if (found := _unusable(x, grid, values, rank)) is not None:
             return found
-        form = torch._prims_common.suggest_memory_format(x) if rank == 2 and x.device.type == "cpu" and x.is_contiguous(memory_format=torch.channels_last) and \
-            not x.is_contiguous() else torch.contiguous_format
-        out = torch.empty((*x.shape[:2], *grid.shape[1:-1]), dtype=x.dtype, device=x.device, memory_format=form)
+        out = torch.empty((*x.shape[:2], *grid.shape[1:-1]), dtype=x.dtype, device=x.device)
         arguments, constants = _options(x, grid, values)
         launch(kernels.sample, (cdiv(arguments["numel"], BLOCK), _groups(arguments["numel"], x.shape[1], x.device)), x.device,
                arguments | {"out": out, "x": x, "x_strides": five(x.stride()), "out_strides": five(out.stride())}, constants)

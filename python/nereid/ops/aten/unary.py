@@ -18,7 +18,7 @@ for _name, _function in {
     "sin": unary.sin, "cos": unary.cos, "tan": unary.tan, "asin": unary.asin, "acos": unary.acos, "atan": unary.atan, "sinh": unary.sinh,
     "cosh": unary.cosh, "tanh": unary.tanh, "asinh": unary.asinh, "acosh": unary.acosh, "atanh": unary.atanh, "sqrt": unary.sqrt,
     "rsqrt": unary.rsqrt, "reciprocal": unary.reciprocal, "erf": unary.erf, "erfc": unary.erfc, "erfinv": unary.erfinv, "lgamma": unary.lgamma,
-    "digamma": unary.digamma, "i0": unary.i0, "sinc": unary.sinc, "special_i1": unary.i1, "special_ndtri": unary.ndtri,
+    "digamma": unary.digamma, "i0": unary.i0, "sinc": unary.sinc, "special_i1": unary.i1, "special_i0e": unary.i0e, "special_i1e": unary.i1e, "special_ndtri": unary.ndtri,
     "special_log_ndtr": unary.log_ndtr, "special_erfcx": unary.erfcx, "special_entr": unary.entr, "angle": unary.angle,
     "deg2rad": unary.deg2rad, "rad2deg": unary.rad2deg
 }.items():

@@ -308,6 +308,34 @@ def i1(x):
 
 
 @nereid.jit
+def scaled_bessel(x, value, ORDER: tl.constexpr):
+    """exp(-|x|) times the modified Bessel function of the first kind, `value`. Where that would overflow, by the first terms of its expansion at infinity (DLMF 10.40.1)."""
+    far = tl.abs(x)
+    LIMIT: tl.constexpr = 700.0 if x.dtype == tl.float64 else 80.0
+    near = tl.where(far < LIMIT, value * tl.exp(-far), 0.0)
+    u = divide(tl.full(x.shape, 0.125, x.dtype), tl.where(far < LIMIT, LIMIT, far))
+    m: tl.constexpr = 4 * ORDER * ORDER
+    fifth = 1 - (m - 81) / 5 * u
+    fourth = 1 - (m - 49) / 4 * u * fifth
+    third = 1 - (m - 25) / 3 * u * fourth
+    second = 1 - (m - 9) / 2 * u * third
+    series = (1 - (m - 1) * u * second) * tl.sqrt(u * (4 / PI))
+    if ORDER == 1:
+        series = tl.where(x < 0, -series, series)
+    return tl.where(far < LIMIT, near, series)
+
+
+@nereid.jit
+def i0e(x):
+    return tl.where(x != x, x, scaled_bessel(x, libdevice.cyl_bessel_i0(x), 0))
+
+
+@nereid.jit
+def i1e(x):
+    return tl.where(x != x, x, scaled_bessel(x, libdevice.cyl_bessel_i1(x), 1))
+
+
+@nereid.jit
 def sinc(x):
     scaled = x * PI
     return tl.where(x == 0, 1, divide(tl.sin(scaled), scaled))

@@ -1,0 +1,99 @@
+"""Operators on planes, bags, sequences and rows on simulated threads of sm_90 (`nereid-simulate`, tests/unit/nvidia/Simulate.cpp): the code of GPUs gives ATen's numbers."""
+
+import math
+import pathlib
+import struct
+import subprocess
+
+import nereid
+import pytest
+import torch
+from nereid.backends.compiler import GPUTarget
+
+import nereid.ops
+from nereid.ops import _launch
+from nereid.ops.aten import _planes, bags, ctc, distances, grids, interpolation, margins, padding, pooling
+
+TOOL = pathlib.Path(nereid.__file__).parents[2] / "tests/unit/nvidia/nereid-simulate"
+aten = torch.ops.aten
+
+
+def words_of(name, value, memory, folder):
+    """The arguments of the tool for one of a kernel. memory: {start of a storage: (file, its bytes)}."""
+    if isinstance(value, tuple):
+        return [word for i, item in enumerate(value) for word in words_of(f"{name}[{i}]", item, memory, folder)]
+    if isinstance(value, torch.Tensor):
+        storage = value.untyped_storage()
+        start = storage.data_ptr()
+        if start not in memory:
+            data = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(), ), (1, ))
+            path = folder / f"memory{len(memory)}"
+            path.write_bytes(bytes(start % 256) + data.numpy().tobytes() + bytes(256))
+            memory[start] = path, data
+        return [f"{name}={memory[start][0]}:{start % 256 + value.data_ptr() - start}"]
+    if value is None:
+        return []
+    return [f"{name}={struct.unpack('<Q', struct.pack('<d', value))[0] if isinstance(value, float) else int(value) & (1 << 64) - 1}"]
+
+
+@pytest.fixture
+def simulated(monkeypatch, tmp_path):
+    """What is launched runs on simulated threads."""
+    monkeypatch.setattr(nereid.knobs.nereid, "dump_dir", str(tmp_path))
+
+    def launch(kernel, grid, device, arguments, constants, integers="i64", divisible=(), **options):
+        kinds = {name: _launch._type(value, integers if isinstance(integers, str) else integers.get(name, "i64")) for name, value in arguments.items()}
+        multiples = {name: _launch._multiples(arguments[name]) for name in divisible}
+        compiled = _launch.compile_kernel(kernel, device, kinds, constants, _launch._addresses(tuple(arguments.values())) % 16 == 0, multiples, **options)
+        (code := tmp_path / "kernel.mlir").write_text(compiled.asm["gpu"])
+        memory = {}
+        words = [word for name, value in arguments.items() for word in words_of(name, value, memory, tmp_path)]
+        programs = ",".join(map(str, grid if isinstance(grid, tuple) else (grid, )))
+        subprocess.run([TOOL, code, "--shared", str(compiled.metadata.shared), "--grid", programs, *words], check=True, capture_output=True, text=True)
+        for start, (path, data) in memory.items():
+            data.numpy()[:] = memoryview(path.read_bytes())[start % 256:start % 256 + data.numel()]
+
+    monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
+    for module in (_planes, bags, ctc, distances, grids, interpolation, margins, padding):
+        monkeypatch.setattr(module, "launch", launch)
+    for module, name in ((bags, "exist"), (pooling, "exist"), (bags, "within"), (margins, "within")):
+        monkeypatch.setattr(module, name, lambda *args: True)  # they ask on the host
+    monkeypatch.setattr(bags, "clear", torch.Tensor.zero_)
+
+
+def calls():
+    generator = torch.Generator().manual_seed(0)
+
+    def random(*shape):
+        return torch.randn(shape, generator=generator)
+
+    planes, volumes, table, rows = random(2, 2, 9, 8), random(1, 2, 5, 6, 7), random(10, 40), random(2, 5, 7)
+    indices, offsets = torch.tensor([0, 2, 5, 2, 1, 1, 3, 9]), torch.tensor([0, 3, 3, 5])
+    pooled, places = aten.max_pool2d_with_indices(planes, [3, 3], [2, 2], [1, 1])
+    others = random(2, 4, 7)
+    between = aten._cdist_forward(rows, others, math.inf, 2)
+    sequences = random(12, 3, 6).log_softmax(-1), torch.tensor([[1, 1, 2, 5], [3, 3, 1, 1], [4, 2, 4, 1]]), [12, 10, 9], [4, 2, 3]
+    losses, alphas = aten._ctc_loss(*sequences)
+    return {
+        "max_pool3d_with_indices": (volumes, [2, 3, 2], [2, 2, 1], [1, 1, 0], [1], True),
+        "max_pool2d_with_indices_backward": (pooled, planes, [3, 3], [2, 2], [1, 1], [1, 1], False, places),
+        "_adaptive_avg_pool2d_backward": (random(2, 2, 4, 3), planes), "upsample_trilinear3d": (volumes, [7, 4, 9], False),
+        "upsample_bicubic2d_backward": (random(2, 2, 5, 11), [5, 11], [2, 2, 9, 8], False), "_upsample_bilinear2d_aa_backward": (random(2, 2, 5, 11), [5, 11], [2, 2, 9, 8], False),
+        "reflection_pad2d_backward": (random(2, 2, 12, 11), planes, [1, 2, 3, 0]), "col2im": (aten.im2col(planes, [3, 2], [1, 2], [1, 0], [2, 1]), [9, 8], [3, 2], [1, 2], [1, 0], [2, 1]),
+        "grid_sampler_2d": (planes, random(2, 4, 5, 2).clamp(-1.2, 1.2), 2, 2, False),
+        "grid_sampler_3d_backward": (random(1, 2, 2, 4, 3), volumes, random(1, 2, 4, 3, 3).clamp(-1.2, 1.2), 0, 1, False, [True, True]),
+        "_embedding_bag": (table, indices, offsets, False, 0, False, random(8)), "_cdist_backward": (random(2, 5, 4), rows, others, math.inf, between),
+        "_ctc_loss_backward": (torch.ones(3), *sequences, losses, alphas, 0), "multilabel_margin_loss_forward": (random(3, 40), torch.tensor([[3, 1, -1] + 37 * [0]] * 3), 0),
+    }
+
+
+@pytest.mark.skipif(not TOOL.exists(), reason="needs nereid-simulate (`ninja nereid-simulate`)")
+@pytest.mark.parametrize("name", calls())
+def test_numbers(name, simulated):
+    operator, args = nereid.ops.OPERATORS[name], calls()[name]
+    form = operator.forms[0]
+    expected, found = form.overload(*args), operator.call(form, *form.bind(args, {}))
+    assert type(found) is not nereid.ops.Native, found
+    if name == "_embedding_bag":  # the others count bags, which differs by device
+        expected, found = expected[0], found[0]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
