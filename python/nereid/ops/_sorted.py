@@ -12,7 +12,7 @@ COUNTED = 64
 #: Longer rows are sorted by their digits on GPUs: of 64-bit elements, of others.
 RADIX_FROM = 2048, 32768
 #: Elements that are put in the order of a digit at once, as a logarithm, and warps that do it.
-DIGIT_TILE = 12, 8
+DIGIT_TILE = 10, 2
 #: The most elements of a block from which some are chosen, and the least.
 CHOSEN_FROM, _FEW = 16384, 2048
 
