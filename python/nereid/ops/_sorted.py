@@ -189,7 +189,7 @@ def _merge_blocks(rows, descending, first, count):
         several = max(1, 1024 // block)
         launch(kernels.sort_tiles, cdiv(rows.count * blocks, several), x.device, arguments | {"rows": rows.count}, {
             "LAST": last, "DESCENDING": descending, "UNIT": units([rows.x_stride, rows.value_stride, rows.index_stride]), "ROWS": several, "BLOCK": block
-        }, num_warps=min(32, max(4, block // 256)))
+        }, divisible=_DIVISIBLE, num_warps=min(32, max(4, block // 256)))
     else:
         launch(kernels.sort_blocks, rows.count * blocks, x.device, arguments, {"LAST": last, "DESCENDING": descending, "BLOCK": COUNTED})
     while not last:
