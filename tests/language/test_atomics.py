@@ -38,6 +38,29 @@ def kernel(m_ptr, v_ptr, o_ptr):
     harness.check(old[torch.from_numpy(lanes)], memory[lanes], dtype, 0)
 
 
+@pytest.mark.parametrize("returned", [False, True])
+@pytest.mark.parametrize("dtype", HALF, ids=str)
+def test_single_halves(dtype, returned, target):
+    """16-bit floats that are no neighbours, at odd and even places, several on one: what lies beside them keeps its bits, -0.0 and subnormal numbers among them."""
+    memory = np.tile(np.array([-0.0, 0.0, 1e-7 if dtype.name == "float16" else 1e-39, np.inf, 3.0]), 39)[:192]
+    store, value = harness.to_tensor(memory, dtype), harness.to_tensor(np.ones(64), dtype)
+    before, old = store.clone(), harness.empty(dtype, (64,))
+    harness.make(f"""@triton.jit
+def kernel(m_ptr, v_ptr, o_ptr):
+    i = tl.arange(0, 64)
+    at = tl.where(i < 60, i * 3 + i % 2, 191)
+    old = tl.atomic_add(m_ptr + at, tl.load(v_ptr + i), sem="relaxed")
+    {"tl.store(o_ptr + i, old)" if returned else "pass"}
+""")[(1,)](store, value, old)
+    place = np.array([i * 3 + i % 2 for i in range(60)])
+    beside = np.setdiff1d(np.arange(192), [*place, 191])
+    assert torch.equal(store.view(torch.int16)[beside], before.view(torch.int16)[beside])
+    harness.check(store[place], before[place].double().numpy() + 1, dtype, 1)
+    harness.check(store[191:], before[191:].double().numpy() + 4, dtype, 1)
+    if returned:
+        assert torch.equal(old.view(torch.int16)[:60], before.view(torch.int16)[place])
+
+
 @pytest.mark.parametrize("dtype", INT, ids=str)
 def test_many_lanes_and_programs_on_one_address(dtype, target):
     counter = harness.to_tensor(np.zeros(3, dtype=np.int64), dtype)

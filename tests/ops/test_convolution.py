@@ -318,3 +318,18 @@ def test_sliding(function, channels, sizes, taps, options, dtype, target, monkey
     y = random(dtype, *shape, device=target).contiguous(memory_format=layout)
     check(function, x, w, random(dtype, channels, device=target), y, router=False, groups=channels, **options)
     assert ("slide" in used or len(sizes) == 3) and ("slide_weights" in used or function is F.conv_transpose2d)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("function,x,w,options", [(F.conv2d, (2, 32, 9, 11), (32, 4, 3, 3), {"padding": 1, "groups": 8}), (F.conv2d, (2, 32, 9, 11), (16, 8, 3, 2), {"groups": 4, "stride": 2}),
+                                                  (F.conv_transpose2d, (2, 32, 9, 11), (32, 4, 3, 3), {"padding": 1, "groups": 8, "stride": 2}), (F.conv1d, (2, 64, 50), (64, 2, 5), {"groups": 32})], ids=str)
+def test_joined_groups(function, x, w, options, dtype, target, monkeypatch):
+    """Groups with few channels become fewer ones, as on GPUs."""
+    monkeypatch.setattr(convolution, "_joins", lambda x: True)
+    used, launch = set(), convolution.launch
+    monkeypatch.setattr(convolution, "launch", lambda kernel, *args, **options: (used.add(kernel.__name__), launch(kernel, *args, **options)))
+    x, w = random(dtype, *x, device=target), random(dtype, *w, device=target)
+    for layout in (torch.contiguous_format, torch.channels_last)[:x.dim() - 2]:
+        bias = random(dtype, w.shape[1] * options["groups"] if function is F.conv_transpose2d else w.shape[0], device=target)
+        check(function, x.contiguous(memory_format=layout), w.contiguous(memory_format=layout), bias, router=False, **options)
+    assert used == {"correlate", "correlate_weights"}

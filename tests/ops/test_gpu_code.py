@@ -7,7 +7,7 @@ import pytest
 import torch
 from nereid.backends.compiler import GPUTarget
 
-from nereid.ops import _launch, attention, fused, products
+from nereid.ops import _launch, _sorted, attention, fused, products
 from nereid.ops.aten import foreach, optimizers
 from nereid.ops.fused import sampling
 
@@ -175,3 +175,27 @@ def test_sampling(dtype, with_blocks):
     sampling.sample_by_seed(rows, torch.tensor(1), 1.0, 50, 0.9, 0.1)
     sampling.dropout_by_seed(rows, rows, torch.tensor(1), 0.1)
     assert [name for name, _ in found] == ["sample", "dropped"]
+
+
+def test_long_rows(monkeypatch):
+    """Elements are read 16 bytes at once, several programs share a row without atomics in global memory."""
+    found = []
+
+    def launch(kernel, grid, device, arguments, constants, integers="i64", divisible=(), **options):
+        kinds = {name: _launch._type(value, integers.get(name, "i64") if type(integers) is dict else integers) for name, value in arguments.items()}
+        multiples = {name: _launch._multiples(arguments[name]) for name in divisible}
+        found.append((kernel.__name__, grid, _launch.compile_kernel(kernel, Device, kinds, constants, True, multiples, **options).asm["ptx"]))
+
+    monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
+    monkeypatch.setattr(_sorted, "launch", launch)
+    monkeypatch.setattr(_sorted, "programs_wanted", lambda device: 4 * 132)
+    monkeypatch.setattr(_sorted, "_radix_from", lambda x: 32768)
+    x, values, places = torch.empty(1, 1 << 18), torch.empty(1, 50), torch.empty(1, 50, dtype=torch.int64)
+    _sorted.sort(x, 1, values, places, True, 0, 50)
+    assert [(name, grid) for name, grid, _ in found] == [("choose", 128), ("choose", 4), ("sort_chosen", 1)]
+    _sorted.nth(x[:, :10000], 1, values[:, :1], places[:, :1], "median")
+    _sorted.sort(x.bfloat16(), 1, torch.empty(1, 1 << 18, dtype=torch.bfloat16), torch.empty(1, 1 << 18, dtype=torch.int64))
+    assert [name for name, *_ in found[3:]] == ["nth", *["digit_counts", "digit_starts", "move_by_digit"] * 2]
+    for name, _, ptx in found:
+        assert not re.search(r"(atom|red)\.\S*global", ptx), name
+        assert name == "sort_chosen" or re.search(r"ld\.global\S*\.v[24]", ptx), name

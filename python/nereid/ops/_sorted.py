@@ -12,7 +12,9 @@ COUNTED = 64
 #: Longer rows are sorted by their digits on GPUs: of 64-bit elements, of others.
 RADIX_FROM = 2048, 32768
 #: Elements that are put in the order of a digit at once, as a logarithm, and warps that do it.
-DIGIT_TILE = 12, 8
+DIGIT_TILE = 10, 2
+#: Sizes and strides on which it depends how many elements are loaded at once.
+_DIVISIBLE = ("length", "x_strides")
 #: The most elements of a block from which some are chosen, and the least.
 CHOSEN_FROM, _FEW = 16384, 2048
 
@@ -107,7 +109,7 @@ def nth(x, dim, values, indices, mode, number=0):
         del arguments[name]
     block = max(16, 1 << (rows.length - 1).bit_length())
     launch(selecting.nth, rows.count, x.device, arguments | {"number": number}, {"MODE": mode, "UNIT": rows.x_stride == 1, "BITS": rows.bits, "BLOCK": block},
-           num_warps=_warps(block))
+           divisible=_DIVISIBLE, num_warps=_warps(block))
 
 
 def selectable(x):
@@ -130,7 +132,7 @@ def _choose(rows, descending, count):
         launch(selecting.choose, rows.count * blocks, x.device, {
             "new_keys": new_keys, "new_order": new_order, "keys": keys, "order": order, "x": x, "sizes": rows.sizes, "x_strides": rows.x_strides, "length": length,
             "x_stride": rows.x_stride, "wanted": count, "new_length": new_length
-        }, {"FIRST": keys is None, "DESCENDING": descending, "UNIT": rows.x_stride == 1, "BITS": rows.bits, "BLOCK": block}, num_warps=_warps(block), maxnreg=80 if block <= 8192 else 128)
+        }, {"FIRST": keys is None, "DESCENDING": descending, "UNIT": rows.x_stride == 1, "BITS": rows.bits, "BLOCK": block}, divisible=_DIVISIBLE, num_warps=_warps(block), maxnreg=80 if block <= 8192 else 128)
         keys, order, length = new_keys, new_order, new_length
     block = max(16, 1 << (length - 1).bit_length())
     several = max(1, 1024 // block)
@@ -160,14 +162,14 @@ def _sort_by_digits(rows, descending, first, count):
         to, new_order = (values, rows.indices) if last else spare[turn % 2]
         its = common | {"x": source, "x_strides": strides, "x_stride": stride, "shift": 8 * turn, "flip": 128 if last and x.dtype != torch.uint8 else 0}
         launch(radix.digit_counts, rows.count * programs, device, its | {"counts": counts}, {"DESCENDING": descending, "UNIT": stride == 1, "BLOCK": 4096},
-               {"shift": "i32", "flip": "i32"}, num_warps=8)
+               {"shift": "i32", "flip": "i32"}, (*_DIVISIBLE, "chunk"), num_warps=8)
         launch(radix.digit_starts, rows.count * 16, device, {"counts": counts, "totals": totals, "programs": programs}, {"BLOCK": 64 if programs <= 64 else 256}, num_warps=4)
         steps = (rows.value_stride, rows.index_stride) if last else (1, 1)
         launch(radix.move_by_digit, rows.count * programs, device, its | {
             "to": to, "new_order": new_order, "order": order, "starts": counts, "totals": totals, "to_strides": rows.value_strides if last else dense,
             "new_strides": rows.index_strides if last else dense, "to_stride": steps[0], "new_stride": steps[1], "first": first if last else 0,
             "count": count if last else length
-        }, {"DESCENDING": descending, "UNIT": units([stride, *steps]), "LOG": log, "BLOCK": 1 << log}, {"shift": "i32", "flip": "i32"}, num_warps=warps)
+        }, {"DESCENDING": descending, "UNIT": units([stride, *steps]), "LOG": log, "BLOCK": 1 << log}, {"shift": "i32", "flip": "i32"}, (*_DIVISIBLE, "chunk"), num_warps=warps)
         source, order, strides, stride = to, new_order, dense, 1
 
 
@@ -187,7 +189,7 @@ def _merge_blocks(rows, descending, first, count):
         several = max(1, 1024 // block)
         launch(kernels.sort_tiles, cdiv(rows.count * blocks, several), x.device, arguments | {"rows": rows.count}, {
             "LAST": last, "DESCENDING": descending, "UNIT": units([rows.x_stride, rows.value_stride, rows.index_stride]), "ROWS": several, "BLOCK": block
-        }, num_warps=min(32, max(4, block // 256)))
+        }, divisible=_DIVISIBLE, num_warps=min(32, max(4, block // 256)))
     else:
         launch(kernels.sort_blocks, rows.count * blocks, x.device, arguments, {"LAST": last, "DESCENDING": descending, "BLOCK": COUNTED})
     while not last:

@@ -14,7 +14,7 @@ import nereid.language as tl
 
 from . import products
 from ._launch import launch
-from ._moves import move
+from ._moves import fill, move
 from ._strided import NARROW, STORAGE, cdiv, product, programs_wanted, step_up
 from .kernels import convolution as kernels
 from .kernels import sliding
@@ -126,6 +126,13 @@ def convolve(out, x, w, bias, window):
         _as_product(out, x, w.transpose(0, 1) if window.transposed else w, bias)
         return
     w = _split(w, window)
+    joined = _joined(x, groups, channels, inner)
+    if joined > 1:
+        copy = torch.empty((groups // joined, joined * channels, joined * inner, *window.taps), dtype=w.dtype, device=w.device)
+        fill(copy, 0)
+        move(_diagonal(copy, joined), w.unflatten(0, (-1, joined)))
+        w, window = copy, dataclasses.replace(window, groups=groups // joined)
+        groups, channels, inner = groups // joined, joined * channels, joined * inner
     if is_direct(groups, channels, inner):
         _direct(out, x, w, bias, window)
         return
@@ -303,6 +310,27 @@ def is_direct(groups, channels, inner):
     return (groups > 1 or inner == 1) and channels * inner <= 32 and min(channels, inner) <= 4
 
 
+def _joins(x):
+    """Whether groups with few channels are joined for the matrix units."""
+    return x.device.type == "cuda" and (x.dtype in HALVES or precision_of(x) == "tf32")
+
+
+def _joined(x, groups, channels, inner):
+    """How many groups become one whose weights between different ones are 0, so that it has 16 to 32 channels on both sides: matrix units multiply zeros faster than vector units what is left. 1:
+    none, also for depthwise convolutions."""
+    if not _joins(x) or not is_direct(groups, channels, inner) or min(channels, inner) < 2:
+        return 1
+    joined = math.gcd(groups, 1 << (32 // max(channels, inner)).bit_length() - 1)
+    return joined if joined * min(channels, inner) >= 16 else 1
+
+
+def _diagonal(tensor, joined):
+    """The blocks (g, number in the joined group, k, c, ...) of single groups in contiguous weights (g, k, c, ...) of joined ones."""
+    g, k, c = tensor.stride()[:3]
+    channels, inner = tensor.shape[1] // joined, tensor.shape[2] // joined
+    return tensor.as_strided((tensor.shape[0], joined, channels, inner, *tensor.shape[3:]), (g, channels * k + inner * c, k, c, *tensor.stride()[3:]))
+
+
 def _direct_tiles(device, pixels, channels, last):
     """(block of pixels, block of channels)."""
     if device.type == "cpu":
@@ -380,6 +408,12 @@ def weigh(out, y, x, window):
     batch, channels, inner, taps = y.shape[0], y.shape[1] // groups, x.shape[1] // groups, product(window.taps)
     if window.is_plain and groups == 1:
         _weigh_as_product(out, y, x)
+        return
+    joined = _joined(x, groups, channels, inner)
+    if joined > 1:
+        wide = torch.empty((groups // joined, joined * channels, joined * inner, *window.taps), dtype=out.dtype, device=out.device)
+        weigh(wide.flatten(0, 1), y, x, dataclasses.replace(window, groups=groups // joined))
+        move(out.unflatten(0, (groups // joined, joined, channels)), _diagonal(wide, joined))
         return
     acc, device, motion = _acc(x.dtype), x.device, window.motion()
     counts = tuple(y.shape[2:])

@@ -128,10 +128,10 @@ def _expanded_product(out, x, weight, scale, zero, bias, group, bits):
     """out = x @ w.T + bias with expanded weights, so many rows of them at a time as fit EXPANDED bytes."""
     (m, k), n = x.shape, weight.shape[0]
     rows = max(256, EXPANDED // (k * x.element_size()) // 256 * 256)
+    of_rows = lambda tensor, first: tensor if tensor is None or rows >= n else tensor[first:first + rows]
     for first in range(0, n, rows):
-        part = slice(first, min(first + rows, n))
-        w = _expand(weight[part], scale[part], zero[part] if zero is not None else None, group, k, x.dtype, bits)
-        products.multiply(out[:, part], x, w, bias[part] if bias is not None else None, (1, m, w.shape[0], k),
+        w = _expand(*[of_rows(tensor, first) for tensor in (weight, scale, zero)], group, k, x.dtype, bits)
+        products.multiply(out if rows >= n else out[:, first:first + rows], x, w, of_rows(bias, first), (1, m, w.shape[0], k),
                           ((0, n, 1), (0, 0, *x.stride()), (0, 0, 1, k), (0, 0, bias.stride(0) if bias is not None else 0)))
 
 
@@ -176,7 +176,9 @@ def _expand(weight, scale, zero, group, k, dtype, bits):
         "out": out, "weight": weight, "scale": scale.contiguous(), "zero": zero.contiguous() if zero is not None else None, "n_size": n, "k_size": k, "groups": _groups(k, group),
         "group_size": group or k, "weight_stride": weight.stride(0)
     }
-    launch(kernels.expand_weights, (cdiv(n, 8), cdiv(k, 128)), out.device, arguments, {"BITS": bits, "ROWS": 8}, _SIZES, num_warps=4)
+    unit = 16 // out.element_size()
+    constants = {"BITS": bits, "PIECE": 32 if group == 32 else 64, "ALIGNED": (k % unit == 0) | (weight.stride(0) % 16 == 0) << 1, "MULTIPLE": unit, "ROWS": 32}
+    launch(kernels.expand_weights, (cdiv(n, 32), cdiv(k, 128)), out.device, arguments, constants, _SIZES, num_warps=4)
     return out
 
 

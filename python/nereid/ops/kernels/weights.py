@@ -148,21 +148,34 @@ def weight_product(out, x, weight, scale, zero, bias, parts, m_size, n_size, k_s
 
 
 @nereid.jit
-def expand_weights(out, weight, scale, zero, n_size, k_size, groups, group_size, weight_stride, BITS: tl.constexpr, ROWS: tl.constexpr):
-    """out[n, k] = (weight[n, k] - zero) * scale, contiguous. Arguments: as for `weight_product`; group_size: how many of k share a scale. Grid: (rows / ROWS, blocks of 128 of k)."""
+def expand_weights(out, weight, scale, zero, n_size, k_size, groups, group_size, weight_stride, BITS: tl.constexpr, PIECE: tl.constexpr, ALIGNED: tl.constexpr, MULTIPLE: tl.constexpr,
+                   ROWS: tl.constexpr):
+    """out[n, k] = (weight[n, k] - zero) * scale, contiguous. Grid: (rows / ROWS, blocks of 128 of k).
+
+    group_size: how many of k share a scale, a multiple of PIECE or all; PIECE: 32 or 64. ALIGNED: bits: k_size is a multiple of MULTIPLE (1), weight_stride of 16 (2). Other arguments: as for `weight_product`.
+    """
     n = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    wide = n.to(tl.int64)[:, None]
-    k = tl.program_id(1) * 128 + tl.arange(0, 128)[None, :]
-    mask = (n < n_size)[:, None] & (k < k_size)
-    place = wide * groups + k // group_size
-    if BITS == 4:
-        byte = tl.load(weight + wide * weight_stride + tl.program_id(1) * 64 + k % 64, mask=mask, other=0)
-        q = tl.where(k % 128 < 64, byte & 15, byte >> 4).to(tl.float32)
-    else:
-        q = tl.load(weight + wide * weight_stride + k, mask=mask, other=0).to(tl.float32)
-    if zero is not None:
-        q -= tl.load(zero + place, mask=mask, other=0).to(tl.float32)
-    elif BITS == 4:
-        q -= 8
-    value = q * tl.load(scale + place, mask=mask, other=0).to(tl.float32)
-    tl.store(out + wide * k_size + k, value.to(out.dtype.element_ty), mask=mask)
+    block = tl.program_id(1)
+    n_mask = n < n_size
+    lane = tl.arange(0, PIECE)[None, :]
+    k_known = hinted(k_size, ALIGNED & 1 != 0, MULTIPLE)
+    place = weight + n.to(tl.int64)[:, None] * hinted(weight_stride, ALIGNED & 2 != 0, 16) + block * (64 if BITS == 4 else 128) + lane
+    to = out + n.to(tl.int64)[:, None] * k_known + block * 128 + lane
+    group_place = n.to(tl.int64) * groups
+    for piece in tl.static_range((64 if BITS == 4 else 128) // PIECE):
+        START: tl.constexpr = piece * PIECE
+        packed = tl.load(place + START, mask=n_mask[:, None] & (BITS == 4 or block * 128 + START + lane < k_known), other=0)
+        for half in tl.static_range(2 if BITS == 4 else 1):
+            k = block * 128 + half * 64 + START
+            there = n_mask & (k < k_known)
+            group = group_place + k // group_size
+            if BITS == 8:
+                q = packed.to(tl.float32)
+            else:
+                q = (packed >> 4 if half else packed & 15).to(tl.float32)
+            if zero is not None:
+                q -= tl.load(zero + group, mask=there, other=0).to(tl.float32)[:, None]
+            elif BITS == 4:
+                q -= 8
+            value = q * tl.load(scale + group, mask=there, other=0).to(tl.float32)[:, None]
+            tl.store(to + (half * 64 + START), value.to(out.dtype.element_ty), mask=n_mask[:, None] & (lane < k_known - k))
