@@ -553,10 +553,9 @@ void LoopStep::emitSegment(const Nest &nest, const Segment &segment, int64_t beg
        });
   narrowPartials(carried, narrow.width);
   setAnchor();
-  loop(endOfWhole, allOff, narrow.width, carried,
-       [&](Value index, SmallVectorImpl<Value> &inside) {
-         emitChunk(nest, narrow, index, inside, Known::Nothing);
-       });
+  loop(endOfWhole, allOff, narrow.width, carried, [&](Value index, SmallVectorImpl<Value> &inside) {
+    emitChunk(nest, narrow, index, inside, Known::Nothing);
+  });
   if (!nest.offIsShort || (reduces.empty() && materials.empty()))
     return;
   setAnchor();

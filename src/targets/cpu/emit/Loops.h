@@ -32,7 +32,7 @@ private:
     Elements *outside = nullptr;
     int64_t maxWidth = 1;
     int64_t narrowWidth = 1; // of chunks with masks: one register
-    Masks *masks = nullptr; // not null: not all chunks are alike
+    Masks *masks = nullptr;  // not null: not all chunks are alike
     bool offIsShort = false; // where all masks are off, one value stands for all elements
   };
   struct Segment {
