@@ -126,8 +126,8 @@ bool Planner::join(Root root, ValueRange needs, ArrayRef<int64_t> shape, int axi
   if (target <= lastMemoryStep)
     return false;
   Step &step = steps[target];
-  if (step.roots.front().kind == Root::Scan || step.roots.size() >= maxRoots || ArrayRef<int64_t>(step.shape) != shape ||
-      (axis >= 0 && step.axis >= 0 && axis != step.axis))
+  if (step.roots.front().kind == Root::Scan || step.roots.size() >= maxRoots ||
+      ArrayRef<int64_t>(step.shape) != shape || (axis >= 0 && step.axis >= 0 && axis != step.axis))
     return false;
   Cone cone = coneOf(needs);
   for (Operation *leaf : cone.leaves)

@@ -4,8 +4,9 @@
 // Ops that only compute elements are *virtual*: they cost nothing until a *root* needs their
 // elements. Roots are what must happen: stores, reductions, tensors that must be materialised, and
 // scans along rows, everything with its own way of being emitted (dots, other scans, atomics,
-// control flow, scalars). A Loop step is a set of roots over one iteration space, emitted as one loop nest, so that an
-// elementwise chain between a load and a store or a reduction becomes one pass over memory.
+// control flow, scalars). A Loop step is a set of roots over one iteration space, emitted as one
+// loop nest, so that an elementwise chain between a load and a store or a reduction becomes one
+// pass over memory.
 //
 // Tensors of which other places are read than the one computed (`readsElsewhere`) are materialised
 // before. A tensor that several steps need is computed again in each when that is cheap (index
