@@ -78,7 +78,8 @@ TEST(Loops, onlyOneChunkOfARowHasAMask) {
 }
 
 TEST(Loops, chunksThatAreOffAreMaskedWhereTheirElementsDiffer) {
-  std::string text = loopsOf(row("%other = arith.sitofp %cols : tensor<SIZExi32> to tensor<SIZExf32>"));
+  std::string text =
+      loopsOf(row("%other = arith.sitofp %cols : tensor<SIZExi32> to tensor<SIZExf32>"));
   ASSERT_EQ(count(text, "scf.for"), 3u) << text;
   EXPECT_EQ(count(loop(text, 1), "masked.load"), 0u);
   EXPECT_EQ(count(loop(text, 2), "masked.load"), 1u);

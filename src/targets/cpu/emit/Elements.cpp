@@ -309,11 +309,10 @@ Value Elements::quotient(Value lhs, Value rhs) {
   auto is = [&](arith::CmpFPredicate predicate, double limit) -> Value {
     return arith::CmpFOp::create(b, loc, predicate, size, number(limit));
   };
-  Value factor =
-      arith::SelectOp::create(b, loc, is(arith::CmpFPredicate::OGT, 0x1p126), number(0x1p-32),
-                              number(1));
-  factor = arith::SelectOp::create(b, loc, is(arith::CmpFPredicate::OLT, 0x1p-126),
-                                   number(0x1p32), factor);
+  Value factor = arith::SelectOp::create(b, loc, is(arith::CmpFPredicate::OGT, 0x1p126),
+                                         number(0x1p-32), number(1));
+  factor = arith::SelectOp::create(b, loc, is(arith::CmpFPredicate::OLT, 0x1p-126), number(0x1p32),
+                                   factor);
   Value scaled = arith::MulFOp::create(b, loc, rhs, factor);
   Value reciprocal = arith::DivFOp::create(b, loc, number(1), scaled);
   Value product = arith::MulFOp::create(b, loc, lhs, k.e.splat(reciprocal, Emit::widthOf(lhs)));
@@ -423,8 +422,7 @@ Value Elements::compute(Value value, ArrayRef<Index> point) {
       operands.push_back(at(operand, isTensor ? point : ArrayRef<Index>()));
       widest = std::max(widest, Emit::widthOf(operands.back()));
     }
-    if (isa<arith::DivFOp>(op) && element.isF32() && widest > 1 &&
-        Emit::widthOf(operands[1]) == 1)
+    if (isa<arith::DivFOp>(op) && element.isF32() && widest > 1 && Emit::widthOf(operands[1]) == 1)
       return quotient(operands[0], operands[1]);
     for (Value &operand : operands)
       operand = e.splat(operand, widest);

@@ -89,7 +89,7 @@ public:
   mlir::Value programIds[3], gridSizes[3];
   mlir::Operation *entryAnchor = nullptr; // scratch addresses are computed before it
   SiteTable sites;
-  bool needsOrder = false; // programs may wait for lower-numbered ones, or print
+  bool needsOrder = false;         // programs may wait for lower-numbered ones, or print
   targets::SourceLines sourceLine; // for the places in `sites`; may be empty
 
   //--- structured walks (Control.cpp, Groups.cpp, ...) ---

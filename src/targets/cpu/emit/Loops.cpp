@@ -6,6 +6,7 @@
 #include "transforms/Explain.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
@@ -26,11 +27,12 @@ void LoopStep::emit() {
   for (const Root &root : step.roots) {
     if (root.kind == Root::Store)
       stores.push_back(root);
-    else if (root.kind == Root::Reduce)
+    else if (root.kind == Root::Reduce || root.kind == Root::Scan)
       reduces.push_back(root);
     else if (!k.buffers.count(root.value))
       materials.push_back(root);
   }
+  scans = !reduces.empty() && reduces.front().kind == Root::Scan;
   chooseDims();
   allocate();
   Kernel::Space mark = k.scratchMark();
@@ -53,7 +55,7 @@ void LoopStep::emit() {
 }
 
 void LoopStep::chooseDims() {
-  axis = reduces.empty() ? -1 : step.axis;
+  axis = reduces.empty() || scans ? -1 : step.axis;
   for (int d = step.shape.size(); d-- > 0;)
     if (step.shape[d] != 1) {
       lane = d;
@@ -162,7 +164,7 @@ int64_t LoopStep::vectorWidth(bool scattered) const {
     if (root.kind == Root::Store) {
       visit(cast<tile::StoreOp>(root.op).getValue().getType());
       collectLoads(cast<tile::StoreOp>(root.op).getValue(), k, loads);
-    } else if (root.kind == Root::Reduce) {
+    } else if (root.op) {
       for (Value source : root.op->getOperands()) {
         visit(source.getType());
         collectLoads(source, k, loads);
@@ -315,7 +317,7 @@ void LoopStep::prepareMasks(ArrayRef<Index> point, Masks &masks, Nest &nest) {
   if (!masks.off())
     return;
   nest.masks = &masks;
-  nest.offIsShort = llvm::all_of(stores, [&](const Root &root) {
+  nest.offIsShort = !scans && llvm::all_of(stores, [&](const Root &root) {
     Value mask = cast<tile::StoreOp>(root.op).getMask();
     return mask && masks.isOff(mask, point);
   });
@@ -350,7 +352,7 @@ void LoopStep::emitVersions(ArrayRef<Value> outer) {
       prepare(store.getValue(), point, forms, scattered);
       if (store.getMask())
         prepare(store.getMask(), point, forms, scattered);
-    } else if (root.kind == Root::Reduce) {
+    } else if (root.op) {
       for (Value source : root.op->getOperands())
         prepare(source, point, forms, scattered);
     } else {
@@ -409,6 +411,10 @@ void LoopStep::emitRoots(Elements &lanes, const Nest &nest, MutableArrayRef<Part
   }
   for (auto [root, partial] : llvm::zip(reduces, partials)) {
     llvm::SaveAndRestore<Location> place(k.e.loc, root.op->getLoc());
+    if (scans) {
+      emitScan(root, lanes, point, nest.narrowWidth, partial);
+      continue;
+    }
     SmallVector<Value> values;
     for (Value source : root.op->getOperands())
       values.push_back(lanes.lanesAt(source, point));
@@ -427,6 +433,51 @@ void LoopStep::emitRoots(Elements &lanes, const Nest &nest, MutableArrayRef<Part
     llvm::SaveAndRestore<Location> place(k.e.loc, root.op->getLoc());
     lanes.store(cast<tile::StoreOp>(root.op), point);
   }
+}
+
+// Each register of a chunk is scanned by itself; then the total of all before it goes in front of
+// its lanes. So only one combination a register waits for the register before.
+void LoopStep::emitScan(const Root &root, Elements &lanes, ArrayRef<Index> point, int64_t width,
+                        Partial &before) {
+  SmallVector<Value> values;
+  for (Value source : root.op->getOperands())
+    values.push_back(lanes.lanesAt(source, point));
+  Region &combiner = root.op->getRegion(0);
+  SmallVector<Value> results; // of the registers so far
+  width = std::min(width, lanes.width);
+  for (int64_t first = 0; first < lanes.width; first += width) {
+    SmallVector<Value> part(values);
+    if (width < lanes.width)
+      for (Value &value : part)
+        value = k.e.shuffle(value, llvm::to_vector(llvm::seq(first, first + width)));
+    part = scanLanes(k, combiner, part);
+    if (!before.empty()) {
+      SmallVector<Value> front;
+      for (Value value : before)
+        front.push_back(k.e.splat(value, width));
+      part = k.e.combine(combiner, front, part, width);
+    }
+    before.clear();
+    for (Value value : part)
+      before.push_back(width == 1 ? value : k.e.extract(value, width - 1));
+    if (first == 0) {
+      results = part;
+      continue;
+    }
+    auto both = llvm::to_vector(llvm::seq<int64_t>(0, first + width));
+    // Of one length, as a shuffle wants them.
+    for (auto [result, value] : llvm::zip(results, part)) {
+      if (first > width) {
+        SmallVector<int64_t> longer = llvm::to_vector(llvm::seq<int64_t>(0, first));
+        for (int64_t &lane : longer)
+          lane = std::min(lane, width - 1);
+        value = k.e.shuffle(value, longer);
+      }
+      result = vector::ShuffleOp::create(k.b, k.e.loc, result, value, both);
+    }
+  }
+  for (auto [result, value] : llvm::zip(root.op->getResults(), results))
+    lanes.write(targets[result], point, value);
 }
 
 static void flatten(ArrayRef<SmallVector<Value, 2>> partials, SmallVectorImpl<Value> &flat) {
@@ -525,38 +576,44 @@ void LoopStep::emitSegment(const Nest &nest, const Segment &segment, int64_t beg
                   emitEither(nest, segment, index, inside);
                 });
   }
-  // Most chunks run without masks, or with none off. The rest has narrower lanes: less code, and
-  // fewer lanes that are off.
-  Segment narrow = segment;
-  narrow.width = std::min(segment.width, nest.narrowWidth);
-  auto chunksBefore = [&](Value count, int64_t width, bool roundsUp) -> Value {
-    Value inside = k.e.min(k.e.max(count, k.e.i64(begin)), k.e.i64(end));
-    Value lanes = k.e.sub(inside, k.e.i64(begin));
-    if (roundsUp)
-      lanes = k.e.add(lanes, k.e.i64(width - 1));
-    lanes = k.b.createOrFold<arith::AndIOp>(k.e.loc, lanes, k.e.i64(-width));
-    return k.e.add(lanes, k.e.i64(begin));
-  };
+  // Most chunks run without masks. The one or two in which the masks of accesses end have narrower
+  // lanes: less code, and fewer lanes that are off.
   bool ofAccesses = nest.masks->ofAccesses();
-  Value whole = ofAccesses ? nest.masks->on() : nest.masks->off();
-  Value endOfWhole = chunksBefore(whole, segment.width, false), allOff = k.e.i64(end);
-  if (nest.offIsShort) {
-    allOff = chunksBefore(nest.masks->off(), narrow.width, true);
-    // One chunk more gives what is materialised of all others.
-    if (!materials.empty())
-      allOff = k.e.min(k.e.add(allOff, k.e.i64(narrow.width)), k.e.i64(end));
-  }
+  Segment narrow = segment;
+  if (ofAccesses && nest.offIsShort)
+    narrow.width = std::min(segment.width, nest.narrowWidth);
+  // Counts lie in [0, extent].
+  auto chunksBefore = [&](Value count, int64_t width, int64_t more) -> Value {
+    if (begin > 0)
+      count = k.e.max(count, k.e.i64(begin));
+    if (end < nest.masks->extent)
+      count = k.e.min(count, k.e.i64(end));
+    Value lanes = k.e.add(count, k.e.i64(more - begin));
+    lanes = k.b.createOrFold<arith::AndIOp>(k.e.loc, lanes, k.e.i64(-width));
+    Value chunks = k.e.add(lanes, k.e.i64(begin));
+    return more < width ? chunks : k.e.min(chunks, k.e.i64(end));
+  };
+  Value allOff = k.e.i64(end);
+  // Of what is materialised, an element that is off is computed: it stands for all others.
+  if (nest.offIsShort)
+    allOff = chunksBefore(nest.masks->off(), narrow.width,
+                          materials.empty() ? narrow.width - 1 : narrow.width);
+  Value endOfWhole = allOff;
+  if (ofAccesses)
+    endOfWhole = chunksBefore(nest.masks->on(), segment.width, 0);
   setAnchor();
   loop(k.e.i64(begin), endOfWhole, segment.width, carried,
        [&](Value index, SmallVectorImpl<Value> &inside) {
          emitChunk(nest, segment, index, inside, ofAccesses ? Known::On : Known::Nothing);
        });
-  narrowPartials(carried, narrow.width);
-  setAnchor();
-  loop(endOfWhole, allOff, narrow.width, carried,
-       [&](Value index, SmallVectorImpl<Value> &inside) {
-         emitChunk(nest, narrow, index, inside, Known::Nothing);
-       });
+  if (ofAccesses) {
+    narrowPartials(carried, narrow.width);
+    setAnchor();
+    loop(endOfWhole, allOff, narrow.width, carried,
+         [&](Value index, SmallVectorImpl<Value> &inside) {
+           emitChunk(nest, narrow, index, inside, Known::Nothing);
+         });
+  }
   if (!nest.offIsShort || (reduces.empty() && materials.empty()))
     return;
   setAnchor();
@@ -581,7 +638,7 @@ void LoopStep::emitRows(const Nest &nest) {
     if (!reduces.empty()) {
       // Where every combiner has a neutral element the loop starts from it; else the first round is
       // peeled.
-      bool fromIdentity = segment.count > 1;
+      bool fromIdentity = segment.count > 1 && !scans;
       SmallVector<TypedAttr> identities(reduces.size());
       for (auto [identity, root] : llvm::zip(identities, reduces)) {
         Region &combiner = root.op->getRegion(0);
@@ -589,7 +646,7 @@ void LoopStep::emitRows(const Nest &nest) {
                                         combiner.front().getArgument(0).getType());
         fromIdentity = fromIdentity && identity;
       }
-      if (segment.width == 1 && !totals.empty() && !totals[0].empty())
+      if ((segment.width == 1 || scans) && !totals[0].empty())
         flatten(totals, carried);
       else if (fromIdentity)
         for (TypedAttr identity : identities)
@@ -609,7 +666,7 @@ void LoopStep::emitRows(const Nest &nest) {
         partial.push_back(carried[next++]);
       Region &combiner = root.op->getRegion(0);
       bool commutative = isReorderable(combiner);
-      if (segment.width == 1) {
+      if (segment.width == 1 || scans) {
         total = partial;
         continue;
       }
@@ -621,7 +678,8 @@ void LoopStep::emitRows(const Nest &nest) {
         total = k.e.combine(combiner, total, partial, 1);
     }
   }
-  finish(nest, still, totals);
+  if (!scans)
+    finish(nest, still, totals);
 }
 
 void LoopStep::emitColumns(const Nest &nest) {

@@ -32,7 +32,7 @@ private:
     Elements *outside = nullptr;
     int64_t maxWidth = 1;
     int64_t narrowWidth = 1; // of chunks with masks: one register
-    Masks *masks = nullptr; // not null: not all chunks are alike
+    Masks *masks = nullptr;  // not null: not all chunks are alike
     bool offIsShort = false; // where all masks are off, one value stands for all elements
   };
   struct Segment {
@@ -79,6 +79,8 @@ private:
             LoopBody body);
   void loop(mlir::Value begin, mlir::Value end, int64_t by,
             llvm::SmallVectorImpl<mlir::Value> &carried, LoopBody body);
+  void emitScan(const Root &root, Elements &lanes, llvm::ArrayRef<Index> point, int64_t width,
+                Partial &before);
   void narrowPartials(llvm::SmallVectorImpl<mlir::Value> &carried, int64_t width);
   int64_t registersOfLanes(bool scattered) const;
   int64_t vectorWidth(bool scattered) const;
@@ -86,6 +88,7 @@ private:
   Kernel &k;
   const Step &step;
   llvm::SmallVector<Root> stores, reduces, materials; // of the step, by kind
+  bool scans = false;                                 // `reduces` are scans
   llvm::DenseMap<mlir::Value, Buffer> targets;        // of materials and of reduce results
   int lane = -1, axis = -1;                           // dimensions of the iteration space; -1: none
   bool columns = false;                               // the axis is not the lane dimension
@@ -110,5 +113,8 @@ bool isReorderable(mlir::Region &combiner);
 llvm::SmallVector<mlir::Value> combineLanes(Kernel &kernel, mlir::Region &combiner,
                                             llvm::ArrayRef<mlir::Value> lanes, bool commutative,
                                             int64_t width = 1);
+/// Each lane combined with all lanes before it, in order.
+llvm::SmallVector<mlir::Value> scanLanes(Kernel &kernel, mlir::Region &combiner,
+                                         llvm::ArrayRef<mlir::Value> lanes);
 
 } // namespace nereid::cpu

@@ -78,13 +78,13 @@ std::optional<Masks::Prefix> Masks::comparison(arith::CmpIOp compare, ArrayRef<I
   if (predicate == Predicate::sle || predicate == Predicate::ule)
     isAbove = e.cmp(isSigned ? Predicate::sge : Predicate::uge, end, begin);
   // The distance may take all 64 bits.
-  Value distance = k.b.createOrFold<arith::MinUIOp>(e.loc, e.sub(end, begin),
-                                                    e.i64(extent * *stride));
+  Value distance =
+      k.b.createOrFold<arith::MinUIOp>(e.loc, e.sub(end, begin), e.i64(extent * *stride));
   if (predicate == Predicate::sle || predicate == Predicate::ule)
     distance = e.add(distance, e.i64(1));
   if (*stride != 1)
-    distance = k.b.createOrFold<arith::DivUIOp>(
-        e.loc, e.add(distance, e.i64(*stride - 1)), e.i64(*stride));
+    distance = k.b.createOrFold<arith::DivUIOp>(e.loc, e.add(distance, e.i64(*stride - 1)),
+                                                e.i64(*stride));
   distance = e.min(distance, e.i64(extent));
   Value zero = e.i64(0);
   Value count = k.b.createOrFold<arith::SelectOp>(e.loc, isAbove, distance, zero);
@@ -108,8 +108,7 @@ std::optional<Masks::Prefix> Masks::prefixOf(Value mask, ArrayRef<Index> point) 
     else if (auto splat = dyn_cast_if_present<tile::SplatOp>(op))
       scalar = k.scalar(splat.getSrc());
     if (scalar) {
-      Value count =
-          k.b.createOrFold<arith::SelectOp>(k.e.loc, scalar, k.e.i64(extent), k.e.i64(0));
+      Value count = k.b.createOrFold<arith::SelectOp>(k.e.loc, scalar, k.e.i64(extent), k.e.i64(0));
       return Prefix{count, count};
     }
     if (!op || k.buffers.count(mask))

@@ -40,6 +40,18 @@ void collectLoads(Value value, Kernel &kernel, llvm::SmallSetVector<Operation *,
   }
 }
 
+/// A scan that goes on from chunk to chunk of a row: its own step, with what computes its operands.
+static bool runsAlongRows(tile::ScanOp scan) {
+  ArrayRef<int64_t> shape = tile::shapeOf(scan.getSrcs()[0].getType());
+  int lane = int(shape.size()) - 1;
+  while (lane > 0 && shape[lane] == 1)
+    --lane;
+  return int(scan.getAxis()) == lane && shape[lane] >= 4 && !scan.getReverse() &&
+         isSimpleCombiner(scan.getCombine()) && llvm::none_of(scan.getSrcs(), [](Value source) {
+           return isa<tile::PtrType>(tile::elementOf(source.getType()));
+         });
+}
+
 namespace {
 
 class Planner {
@@ -114,8 +126,8 @@ bool Planner::join(Root root, ValueRange needs, ArrayRef<int64_t> shape, int axi
   if (target <= lastMemoryStep)
     return false;
   Step &step = steps[target];
-  if (step.roots.size() >= maxRoots || ArrayRef<int64_t>(step.shape) != shape ||
-      (axis >= 0 && step.axis >= 0 && axis != step.axis))
+  if (step.roots.front().kind == Root::Scan || step.roots.size() >= maxRoots ||
+      ArrayRef<int64_t>(step.shape) != shape || (axis >= 0 && step.axis >= 0 && axis != step.axis))
     return false;
   Cone cone = coneOf(needs);
   for (Operation *leaf : cone.leaves)
@@ -194,6 +206,14 @@ SmallVector<Step> Planner::run() {
       step.roots.push_back(root);
       step.shape.assign(shape.begin(), shape.end());
       step.axis = axis;
+      stepOf[&op] = steps.size();
+      steps.push_back(std::move(step));
+      continue;
+    }
+    if (auto scan = dyn_cast<tile::ScanOp>(op); scan && runsAlongRows(scan)) {
+      Step step;
+      step.roots.push_back({Root::Scan, &op, {}});
+      step.shape.assign(tile::shapeOf(scan.getSrcs()[0].getType()));
       stepOf[&op] = steps.size();
       steps.push_back(std::move(step));
       continue;

@@ -3,9 +3,10 @@
 //
 // Ops that only compute elements are *virtual*: they cost nothing until a *root* needs their
 // elements. Roots are what must happen: stores, reductions, tensors that must be materialised, and
-// everything with its own way of being emitted (dots, scans, atomics, control flow, scalars). A
-// Loop step is a set of roots over one iteration space, emitted as one loop nest, so that an
-// elementwise chain between a load and a store or a reduction becomes one pass over memory.
+// scans along rows, everything with its own way of being emitted (dots, other scans, atomics,
+// control flow, scalars). A Loop step is a set of roots over one iteration space, emitted as one
+// loop nest, so that an elementwise chain between a load and a store or a reduction becomes one
+// pass over memory.
 //
 // Tensors of which other places are read than the one computed (`readsElsewhere`) are materialised
 // before. A tensor that several steps need is computed again in each when that is cheap (index
@@ -18,8 +19,8 @@
 namespace nereid::cpu {
 
 struct Root {
-  enum Kind { Store, Reduce, Materialize } kind;
-  mlir::Operation *op = nullptr; // Store, Reduce
+  enum Kind { Store, Reduce, Scan, Materialize } kind;
+  mlir::Operation *op = nullptr; // Store, Reduce, Scan
   mlir::Value value;             // Materialize
 };
 

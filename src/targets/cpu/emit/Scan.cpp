@@ -3,7 +3,8 @@
 // Along the rows a chunk of lanes is scanned by itself, in log2(lanes) steps that combine each lane
 // with the one 1, 2, 4, ... before it; then the total of all chunks before goes in front of all its
 // lanes. So only one combination a chunk waits for the chunk before. Along another dimension the
-// lanes are rows of their own. Combiners with control flow or effects go element by element.
+// lanes are rows of their own. Combiners with control flow or effects go element by element. Scans
+// from the first element of a row on are roots of loop steps (Loops.cpp); here are all others.
 #include "targets/cpu/emit/Control.h"
 #include "targets/cpu/emit/Loops.h"
 
@@ -13,6 +14,26 @@
 using namespace mlir;
 
 namespace nereid::cpu {
+
+SmallVector<Value> scanLanes(Kernel &k, Region &combiner, ArrayRef<Value> lanes) {
+  SmallVector<Value> values(lanes);
+  int64_t width = Emit::widthOf(values.front());
+  for (int64_t distance = 1; distance < width; distance *= 2) {
+    SmallVector<int64_t> before, chosen;
+    for (int64_t i = 0; i < width; ++i) {
+      before.push_back(std::max<int64_t>(0, i - distance));
+      chosen.push_back(i < distance ? i : width + i);
+    }
+    SmallVector<Value> earlier;
+    for (Value value : values)
+      earlier.push_back(k.e.shuffle(value, before));
+    SmallVector<Value> combined = k.e.combine(combiner, earlier, values, width);
+    for (auto [value, both] : llvm::zip(values, combined))
+      value = vector::ShuffleOp::create(k.b, k.e.loc, value, both, chosen);
+  }
+  return values;
+}
+
 namespace {
 
 class VectorScan {
@@ -71,7 +92,6 @@ private:
   Value along(Value at, int64_t lanes) {
     return op.getReverse() ? e.sub(e.i64(shape[axis] - lanes), at) : at;
   }
-  Lanes within(Lanes values);
   void rows(ArrayRef<Value> others);
   void columns(ArrayRef<Value> others, int64_t begin, int64_t end, int64_t lanes);
   void loop(int64_t begin, int64_t end, int64_t by, Lanes &carried,
@@ -86,24 +106,6 @@ private:
   int64_t width;
   SmallVector<Buffer> sources, targets;
 };
-
-/// A chunk's own scan.
-VectorScan::Lanes VectorScan::within(Lanes values) {
-  for (int64_t distance = 1; distance < width; distance *= 2) {
-    SmallVector<int64_t> before, chosen;
-    for (int64_t i = 0; i < width; ++i) {
-      before.push_back(std::max<int64_t>(0, i - distance));
-      chosen.push_back(i < distance ? i : width + i);
-    }
-    Lanes earlier;
-    for (Value value : values)
-      earlier.push_back(e.shuffle(value, before));
-    Lanes combined(e.combine(combine, earlier, values, width));
-    for (auto [value, both] : llvm::zip(values, combined))
-      value = vector::ShuffleOp::create(k.b, e.loc, value, both, chosen);
-  }
-  return values;
-}
 
 void VectorScan::loop(int64_t begin, int64_t end, int64_t by, Lanes &carried,
                       llvm::function_ref<void(Value, Lanes &)> body) {
@@ -127,7 +129,7 @@ void VectorScan::rows(ArrayRef<Value> others) {
   Lanes total;
   auto chunk = [&](Value at, Lanes &carried) {
     place[axis] = along(at, width);
-    Lanes values = within(load(place, width));
+    Lanes values = Lanes(scanLanes(k, combine, load(place, width)));
     if (!carried.empty()) {
       Lanes front;
       for (Value value : carried)

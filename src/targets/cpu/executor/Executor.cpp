@@ -59,8 +59,8 @@ struct CallFrame {
   jmp_buf exit;
   CallFrame *outer;
   uint32_t spins = 0;
-  int64_t nextSeen = -1; // the first program not yet begun, when it was last looked at
-  Clock::time_point since;   // unchanged since then
+  int64_t nextSeen = -1;   // the first program not yet begun, when it was last looked at
+  Clock::time_point since; // unchanged since then
 };
 thread_local CallFrame *currentFrame = nullptr;
 thread_local int depth = 0;
@@ -261,7 +261,7 @@ struct Global {
   std::mutex launchMutex;      // one launch at a time owns the pool
   std::atomic<int> threads{0}; // 0: not decided yet
   Pool *pool = nullptr;
-  Clock::time_point lastLaunch; // its end
+  Clock::time_point lastLaunch;    // its end
   std::unique_ptr<Range[]> ranges; // one for each thread of the pool
   std::unique_ptr<std::atomic<uint64_t>[]> open;
 };
@@ -441,7 +441,8 @@ void runTogether(Job &job, Global &state, int members) {
     auto &job = *static_cast<Job *>(argument);
     auto begin = Clock::now();
     work(job, member);
-    job.ranges[member].busy = std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+    job.ranges[member].busy =
+        std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
   };
   state.pool->launch(main, &job, members);
   joinHelpers(job);

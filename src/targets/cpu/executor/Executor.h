@@ -36,7 +36,7 @@ struct LaunchOptions {
   int threads = 0; // at most this many, the caller included; 0: the pool's size
   bool cooperative = false;
   bool independent = false; // no program waits for another
-  size_t scratchBytes = 0; // for each thread, 64-byte aligned
+  size_t scratchBytes = 0;  // for each thread, 64-byte aligned
   const SiteTable *sites = nullptr;
   PrintSink print;
 };

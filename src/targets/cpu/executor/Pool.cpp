@@ -149,7 +149,8 @@ void Pool::workerLoop(Worker &self) {
   }
 }
 
-// Returns when there is a launch after `seen` that this worker takes part in, or when the pool ends.
+// Returns when there is a launch after `seen` that this worker takes part in, or when the pool
+// ends.
 void Pool::waitForEpoch(Worker &self, uint64_t &seen) {
   Clock::time_point begin = Clock::now();
   while (true) {

@@ -65,7 +65,8 @@ private:
   };
   struct alignas(128) Worker {
     std::atomic<uint32_t> parked{0}; ///< 1: sleeps, or is about to
-    std::atomic<uint32_t> inside{0}; ///< 1: may use `current`; 2: and the launch sleeps on this word
+    std::atomic<uint32_t> inside{
+        0}; ///< 1: may use `current`; 2: and the launch sleeps on this word
     Pool *pool = nullptr;
     int member = 0;
     pthread_t thread{};
