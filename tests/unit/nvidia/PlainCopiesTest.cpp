@@ -57,6 +57,7 @@ struct Problem {
   int shiftA = 0;                 ///< elements by which A is not aligned
   int firstA = 0;                 ///< elements in front of what the pointer of A points to
   int batch = 0, strideBatch = 8; ///< A is one of several, so many elements apart
+  bool batchOfProgram = true;     ///< the launcher does not know which one
 };
 
 struct Outcome {
@@ -184,7 +185,8 @@ func.func @k(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "x"},
   %none = arith.constant dense<0.0> : tensor<64x64xf16>
   %zero = arith.constant dense<0.0> : tensor<64x64xf32>
   %range = tile.range 0 to 64 : tensor<64xi32>
-  %far = arith.muli %batch, %strideBatch : i32
+  %which = arith.maxsi %batch, %least : i32
+  %far = arith.muli %which, %strideBatch : i32
   %xb = tile.addptr %x, %far : !tile.ptr<f16>, i32
   %startM = arith.muli %pm, %c64 : i32
   %startN = arith.muli %pn, %c64 : i32
@@ -222,6 +224,9 @@ INLOOP
                          {"%Bo", "%no"},
                          {"%Ain", "%min"},
                          {"%Bin", "%nin"},
+                         {"%which = arith.maxsi %batch, %least : i32",
+                          p.batchOfProgram ? "%which = arith.maxsi %batch, %c0 : i32" : ""},
+                         {"%which", p.batchOfProgram ? "%which" : "%batch"},
                          {"%END", p.stepLoop ? "%K" : "%count"},
                          {"%STEP", p.stepLoop ? "%c64" : "%c1"},
                          {"%UNIT", p.stepLoop ? "%c1" : "%c64"},
@@ -436,7 +441,9 @@ TEST(PlainCopies, Batches) {
   for (bool transA : {false, true})
     expectRight({.m = 72, .n = 40, .k = 136, .transA = transA, .batch = 2, .strideBatch = 20000},
                 true);
+  expectRight({.k = 136, .batch = 2, .strideBatch = 20000, .batchOfProgram = false}, true);
   expectRight({.batch = 1, .strideBatch = 20004}, false); // no multiple of 16 bytes
+  expectRight({.batch = 1, .strideBatch = 20004, .batchOfProgram = false}, false);
   expectRight({.batch = 3, .strideBatch = 20000}, true, gpu::Specialise::Always);
 }
 
