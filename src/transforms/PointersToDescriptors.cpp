@@ -614,8 +614,9 @@ struct PointersToDescriptorsPass
     }
     if (planned.empty())
       return;
-    // The new versions carry what only the old ones' pointers need.
+    // The new versions hold pointers that nobody uses, and carry what these need.
     OpPassManager manager(getOperation()->getName());
+    manager.addPass(createCSEPass());
     manager.addPass(createSimplifyLoops());
     manager.addPass(createCombine());
     manager.addPass(createCSEPass());

@@ -7,7 +7,7 @@
 // CHECK-DAG: tile.desc_mapped %[[A]]
 // CHECK-DAG: tile.desc_mapped %[[B]]
 // CHECK: scf.if
-// CHECK: scf.for %[[K:[^ ]*]] =
+// CHECK: scf.for %[[K:[^ ]*]] = {{.*}} iter_args(%{{[^,]*}}) -> (tensor<64x64xf32>)
 // CHECK-NOT: tile.load
 // CHECK: %[[AT:.*]] = arith.muli %[[K]], %c64
 // CHECK: tile.desc_load %[[A]][%{{[0-9]+}}, %[[AT]]]
