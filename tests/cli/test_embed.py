@@ -260,7 +260,7 @@ def test_generated_files_of_another_form_do_not_compile(tmp_path):
         assert done.returncode != 0 and "this file was made for form 2 of <nereid/embedded.h>" in done.stderr
     # Nor does the code of a CPU link with tables of another form.
     with_form(tmp_path / "out.c", 3)
-    with_form(tmp_path / "out.h", 2)
+    with_form(tmp_path / "out.h", 3)
     done = compiled("cc", "-I", tmp_path / "newer", "-I", tmp_path, "-shared", "-fPIC", "-Wl,--no-undefined", tmp_path / "out.c", *tmp_path.glob("out.0.*.o"), library()[1],
                     "-lstdc++", "-lpthread", "-ldl", "-lm", "-o", tmp_path / "out.so")
     assert done.returncode != 0 and "undefined reference to `nereid_kernels_add_form3_cpu_0_" in done.stderr
