@@ -616,7 +616,7 @@ struct PointersToDescriptorsPass
       return;
     // The new versions hold pointers that nobody uses, and carry what these need.
     OpPassManager manager(getOperation()->getName());
-    manager.addPass(createCSEPass());
+    manager.addPass(createCombine());
     manager.addPass(createSimplifyLoops());
     manager.addPass(createCombine());
     manager.addPass(createCSEPass());
