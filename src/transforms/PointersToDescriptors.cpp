@@ -103,7 +103,8 @@ struct Dimension {
 /// A load and what it becomes.
 struct Copy {
   LoadOp load;
-  Value base;
+  Value base;                     ///< an argument of the kernel
+  Polynomial offset;              ///< of the tensor's first element, a number of the launch
   SmallVector<Dimension, 5> dims; ///< those without one of the load first, the contiguous one last
   Value desc;
 };
@@ -230,20 +231,24 @@ const char *Versions::dimensionsOf(Copy &copy, const PointerForm &form) {
         part = *found;
         break;
       }
-    // A product with a number of the launch, as `batch * stride`, is a dimension by itself.
-    if (home == order.back() && term.factors.size() > 1)
-      for (Value factor : term.factors)
-        if (launchNumber(factor)) {
-          auto *known = llvm::find_if(
-              further, [&](Dimension &each) { return each.stride.value() == factor; });
-          if (known == further.end()) {
-            further.push_back({-1, 1, Polynomial::of(factor), {}, {}});
-            known = &further.back();
-          }
-          home = known;
-          part = *partAlong(term, known->stride);
-          break;
+    if (home == order.back() && term.factors.size() > 1) {
+      auto isOfLaunch = [](Value factor) { return launchNumber(factor).has_value(); };
+      if (llvm::all_of(term.factors, isOfLaunch)) {
+        copy.offset = copy.offset.plus(part);
+        continue;
+      }
+      // A product with a number of the launch, as `batch * stride`, is a dimension by itself.
+      if (auto *factor = llvm::find_if(term.factors, isOfLaunch); factor != term.factors.end()) {
+        auto *known = llvm::find_if(
+            further, [&](Dimension &each) { return each.stride == Polynomial::of(*factor); });
+        if (known == further.end()) {
+          further.push_back({-1, 1, Polynomial::of(*factor), {}, {}});
+          known = &further.back();
         }
+        home = known;
+        part = *partAlong(term, known->stride);
+      }
+    }
     home->start = home->start.plus(part);
   }
   copy.dims.insert(copy.dims.begin(), further.begin(), further.end());
@@ -339,7 +344,7 @@ const char *Versions::planLoad(LoadOp load) {
       return forms.why;
     limits = *found;
   }
-  Copy copy{load, form->argument, {}, {}};
+  Copy copy{load, form->argument, {}, {}, {}};
   if (const char *why = dimensionsOf(copy, *form))
     return why;
   SmallVector<int64_t> shape;
@@ -506,7 +511,10 @@ void Versions::makeDescriptor(Copy &copy) {
       strides.push_back(sum(dim.stride, b.getI64Type(), {}));
   }
   auto desc = DescType::get(b.getContext(), block, type.getElementType(), Padding::Zero);
-  copy.desc = MakeDescriptorOp::create(b, copy.load.getLoc(), desc, copy.base, shape, strides,
+  Value base = copy.base;
+  if (!copy.offset.isZero())
+    base = AddPtrOp::create(b, loc, base.getType(), base, sum(copy.offset, b.getI64Type(), {}));
+  copy.desc = MakeDescriptorOp::create(b, copy.load.getLoc(), desc, base, shape, strides,
                                        /*copy_engine=*/true, /*optional=*/true, IntegerAttr());
   require(DescMappedOp::create(b, copy.load.getLoc(), copy.desc));
 }
@@ -606,8 +614,9 @@ struct PointersToDescriptorsPass
     }
     if (planned.empty())
       return;
-    // The new versions carry what only the old ones' pointers need.
+    // The new versions hold pointers that nobody uses, and carry what these need.
     OpPassManager manager(getOperation()->getName());
+    manager.addPass(createCombine());
     manager.addPass(createSimplifyLoops());
     manager.addPass(createCombine());
     manager.addPass(createCSEPass());

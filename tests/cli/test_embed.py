@@ -141,7 +141,7 @@ def elf(data):
 def test_aarch64(tmp_path):
     """That the code runs is tested by tests/install/aarch64.cmake, where there is an emulator."""
     header, tables = write(tmp_path, *ADD, "--signature", F32, "--target", "cpu:aarch64")
-    assert elf((tmp_path / "out.0.aarch64.o").read_bytes()) == (183, {"nereid_kernels_add_form1_cpu_0_aarch64"})
+    assert elf((tmp_path / "out.0.aarch64.o").read_bytes()) == (183, {"nereid_kernels_add_form2_cpu_0_aarch64"})
     assert "NRD_CPU_AARCH64" in tables and "cpu:aarch64" in header
     alone = tmp_path / "alone.o"
     command = ["compile", KERNELS, "--kernel", "add", "--signature", F32, "--emit", "obj", "-o", str(alone)]
@@ -213,12 +213,12 @@ int main() {
 
 
 @pytest.mark.parametrize("table, calls, message", [
-    (1, 1, "ran"),
-    (1, 2, "a call of kernel `add` was compiled with headers for form 2, its table was embedded in form 1, and the run time is for form 1: "
+    (2, 2, "ran"),
+    (2, 3, "a call of kernel `add` was compiled with headers for form 3, its table was embedded in form 2, and the run time is for form 2: "
      "build all of them with one version"),
-    (2, 1, "a call of kernel `add` was compiled with headers for form 1, its table was embedded in form 2, and the run time is for form 1: "
+    (3, 2, "a call of kernel `add` was compiled with headers for form 2, its table was embedded in form 3, and the run time is for form 2: "
      "build all of them with one version"),
-    (2, 2, "kernel `add` was embedded in form 2, and this program is linked with a run time for form 1: embed it again"),
+    (3, 3, "kernel `add` was embedded in form 3, and this program is linked with a run time for form 2: embed it again"),
 ])
 def test_objects_of_another_form_are_refused(tmp_path, table, calls, message):
     if library() is None:
@@ -232,7 +232,7 @@ def test_objects_of_another_form_are_refused(tmp_path, table, calls, message):
         shutil.copy(tmp_path / "out.h", folders[number])
         with_form(folders[number], number)
     with_form(tmp_path / "out.c", table)
-    code = (tmp_path / "out.c").read_text().replace(f"_form{table}_", "_form1_")    # the code of the CPU stays
+    code = (tmp_path / "out.c").read_text().replace(f"_form{table}_", "_form2_")    # the code of the CPU stays
     (tmp_path / "out.c").write_text(code)
     (tmp_path / "out.h").unlink()
     (tmp_path / "main.cpp").write_text(CALLS)
@@ -250,17 +250,17 @@ def test_generated_files_of_another_form_do_not_compile(tmp_path):
         pytest.skip("links C++ programs with an installed library: there is no `c++`, or no wheel is installed")
     write(tmp_path, *ADD, "--signature", F32, "--target", "cpu:baseline" if os.uname().machine == "x86_64" else "cpu:aarch64")
     shutil.copytree(library()[0], tmp_path / "newer")
-    with_form(tmp_path / "newer", 2)
+    with_form(tmp_path / "newer", 3)
     (tmp_path / "main.cpp").write_text(CALLS)
     for command, file in (("cc", "out.c"), (("c++", "-std=c++20"), "main.cpp")):
         command = [command] if isinstance(command, str) else command
         done = compiled(*command, "-fsyntax-only", "-I", library()[0], "-I", tmp_path, tmp_path / file)
         assert done.returncode == 0, done.stderr
         done = compiled(*command, "-fsyntax-only", "-I", tmp_path / "newer", "-I", tmp_path, tmp_path / file)
-        assert done.returncode != 0 and "this file was made for form 1 of <nereid/embedded.h>" in done.stderr
+        assert done.returncode != 0 and "this file was made for form 2 of <nereid/embedded.h>" in done.stderr
     # Nor does the code of a CPU link with tables of another form.
-    with_form(tmp_path / "out.c", 2)
-    with_form(tmp_path / "out.h", 2)
+    with_form(tmp_path / "out.c", 3)
+    with_form(tmp_path / "out.h", 3)
     done = compiled("cc", "-I", tmp_path / "newer", "-I", tmp_path, "-shared", "-fPIC", "-Wl,--no-undefined", tmp_path / "out.c", *tmp_path.glob("out.0.*.o"), library()[1],
                     "-lstdc++", "-lpthread", "-ldl", "-lm", "-o", tmp_path / "out.so")
-    assert done.returncode != 0 and "undefined reference to `nereid_kernels_add_form2_cpu_0_" in done.stderr
+    assert done.returncode != 0 and "undefined reference to `nereid_kernels_add_form3_cpu_0_" in done.stderr

@@ -19,11 +19,15 @@ namespace nereid::gpu {
 
 namespace {
 
-/// The name of the argument behind a base.
-std::string nameOf(Value base) {
+/// The argument behind a base.
+BlockArgument argumentOf(Value base) {
   while (Operation *op = base.getDefiningOp())
     base = op->getOperand(0);
-  auto arg = cast<BlockArgument>(base);
+  return cast<BlockArgument>(base);
+}
+
+std::string nameOf(Value base) {
+  BlockArgument arg = argumentOf(base);
   auto function = cast<func::FuncOp>(arg.getOwner()->getParentOp());
   auto name = function.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "tile.name");
   return name ? name.str() : std::string();
@@ -185,7 +189,7 @@ public:
     SmallVector<Operation *> accesses;
     kernel.walk([&](Operation *op) {
       if (auto made = dyn_cast<tile::MakeDescriptorOp>(op); made && made.getNumber())
-        names[*made.getNumber()] = nameOf(made.getBase());
+        tensors[*made.getNumber()] = tensorOf(made.getResult());
       if (auto mapped = dyn_cast<tile::DescMappedOp>(op)) {
         OpBuilder b(op);
         mapped.replaceAllUsesWith(
@@ -303,51 +307,62 @@ private:
     Value desc = op->getOperand(0), value = store ? store.getValue() : reduce.getValue();
     OperandRange coords = store ? store.getCoords() : reduce.getCoords();
     tile::AtomicKindAttr kind = reduce ? reduce.getKindAttr() : tile::AtomicKindAttr();
+    bool complete = mayMeetAgain(desc, coords, op);
     auto type = copyBufferOf(cast<tile::DescType>(desc.getType()));
     Value buffer = ngpu::LocalAllocOp::create(b, loc, type, value, IntegerAttr());
     ngpu::FenceAsyncOp::create(b, loc);
     ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
     ngpu::TmaStoreOp::create(b, loc, tensorMapOf(b, desc), coords, buffer, kind);
-    ngpu::TmaStoreWaitOp::create(b, loc, 0, mayMeetAgain(desc, coords, op));
+    ngpu::TmaStoreWaitOp::create(b, loc, 0, complete);
     // The buffer's bytes are used again only after the one thread that waits has seen it read.
     ngpu::BarrierOp::create(b, loc, IntegerAttr(), IntegerAttr());
     op->erase();
   }
 
-  /// The tensor behind a map, by the name of its argument; nothing where it is not known.
-  std::optional<std::string> tensorBehind(Value map) const {
+  /// Whose memory a descriptor or a map describes. Of a descriptor that is no longer there the plan
+  /// knows the name.
+  struct Tensor {
+    Value argument;
+    std::string name;
+
+    bool mayBe(const Tensor &other) const {
+      if (argument && other.argument)
+        return argument == other.argument;
+      return name.empty() || other.name.empty() || name == other.name;
+    }
+  };
+  static Tensor tensorOf(Value desc) {
+    Value base = desc.getDefiningOp<tile::MakeDescriptorOp>().getBase();
+    return {argumentOf(base), nameOf(base)};
+  }
+  Tensor tensorBehind(Value map) const {
     uint32_t number = map.getDefiningOp<ngpu::TensorMapOfOp>().getArgument();
-    if (auto found = names.find(number); found != names.end())
+    if (auto found = tensors.find(number); found != tensors.end())
       return found->second;
-    return number < plans.size() ? std::optional(plans[number].name) : std::nullopt;
+    return {Value(), number < plans.size() ? plans[number].name : std::string()};
   }
 
   /// May another access of the kernel touch what is written through `desc`, or `self` in another
   /// turn of a loop? Tensors of different arguments do not overlap as far as the engine is
   /// concerned.
   bool mayMeetAgain(Value desc, OperandRange coords, Operation *self) {
-    std::string name = nameOf(desc.getDefiningOp<tile::MakeDescriptorOp>().getBase());
     if (writesAgain(self, coords))
       return true;
-    auto meets = [&](std::optional<std::string> other) {
-      return !other || *other == name ? WalkResult::interrupt() : WalkResult::advance();
-    };
+    Tensor written = tensorOf(desc);
     return kernel
         .walk([&](Operation *op) {
           if (op == self)
             return WalkResult::advance();
-          if (isa<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp,
-                  ngpu::AsyncCopyOp, func::CallOp>(op))
-            return WalkResult::interrupt();
+          bool meets = isa<tile::LoadOp, tile::StoreOp, tile::AtomicRMWOp, tile::AtomicCASOp,
+                           ngpu::AsyncCopyOp, func::CallOp>(op);
           if (isa<tile::DescLoadOp, tile::DescStoreOp, tile::DescReduceOp>(op))
-            return meets(
-                nameOf(op->getOperand(0).getDefiningOp<tile::MakeDescriptorOp>().getBase()));
+            meets = written.mayBe(tensorOf(op->getOperand(0)));
           // Those of pipelined loops, and stores before this one, are lowered already.
           if (auto load = dyn_cast<ngpu::TmaLoadOp>(op))
-            return meets(tensorBehind(load.getMap()));
+            meets = written.mayBe(tensorBehind(load.getMap()));
           if (auto store = dyn_cast<ngpu::TmaStoreOp>(op))
-            return meets(tensorBehind(store.getMap()));
-          return WalkResult::advance();
+            meets = written.mayBe(tensorBehind(store.getMap()));
+          return meets ? WalkResult::interrupt() : WalkResult::advance();
         })
         .wasInterrupted();
   }
@@ -367,7 +382,7 @@ private:
 
   func::FuncOp kernel;
   ArrayRef<TensorMapPlan> plans;
-  llvm::DenseMap<uint32_t, std::string> names; ///< of descriptors that are still there
+  llvm::DenseMap<uint32_t, Tensor> tensors; ///< by map, of descriptors that are still there
 };
 
 } // namespace

@@ -89,3 +89,30 @@ func.func @written_before(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile
   tile.desc_store %b [%c0, %c0], %0 : !tile.desc<64x64xf16>, tensor<64x64xf16>
   return
 }
+
+// -----
+
+// CHECK-LABEL: func.func @written_before_loop
+func.func @written_before_loop(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "x"},
+                               %y: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "y"},
+                               %n: i32, %s: i64 {tile.divisibility = 8 : i64}, %one: f16) attributes {tile.kernel} {
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  tile.store %x, %one : !tile.ptr<f16>, f16
+  %a = tile.make_descriptor %x [%n, %n] strides [%s] copy_engine : !tile.ptr<f16> -> !tile.desc<64x64xf16>
+  %c = tile.make_descriptor %y [%n, %n] strides [%s] copy_engine : !tile.ptr<f32> -> !tile.desc<64x64xf32>
+  // CHECK: ngpu.fence_async global
+  // CHECK-NEXT: ngpu.barrier
+  // CHECK: ngpu.tma_load
+  %sum = scf.for %k = %c0 to %n step %c64 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i32 {
+    %0 = tile.desc_load %a [%c0, %k] : !tile.desc<64x64xf16> -> tensor<64x64xf16>
+    %1 = tile.desc_load %a [%k, %c0] : !tile.desc<64x64xf16> -> tensor<64x64xf16>
+    %2 = tile.dot %0, %1, %acc : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf32>
+    scf.yield %2 : tensor<64x64xf32>
+  }
+  // CHECK: ngpu.fence_async{{ *$}}
+  // CHECK: ngpu.tma_store
+  tile.desc_store %c [%c0, %c0], %sum : !tile.desc<64x64xf32>, tensor<64x64xf32>
+  return
+}

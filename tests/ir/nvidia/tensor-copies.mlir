@@ -22,8 +22,8 @@
 // CHECK: cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group
 // CHECK: cp.async.bulk.commit_group;
 // CHECK: cp.async.bulk.wait_group.read 0;
-func.func @matmul(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %y: !tile.ptr<f16> {tile.divisibility = 16 : i64},
-                  %z: !tile.ptr<f32> {tile.divisibility = 16 : i64}, %n: i32, %s: i64 {tile.divisibility = 8 : i64}, %i: i32, %j: i32)
+func.func @matmul(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "x"}, %y: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "y"},
+                  %z: !tile.ptr<f32> {tile.divisibility = 16 : i64, tile.name = "z"}, %n: i32, %s: i64 {tile.divisibility = 8 : i64}, %i: i32, %j: i32)
     attributes {tile.kernel} {
   %a = tile.make_descriptor %x [%n, %n] strides [%s] copy_engine : !tile.ptr<f16> -> !tile.desc<64x64xf16>
   %b = tile.make_descriptor %y [%n, %n] strides [%s] copy_engine : !tile.ptr<f16> -> !tile.desc<64x128xf16>

@@ -7,11 +7,11 @@
 // CHECK-DAG: tile.desc_mapped %[[A]]
 // CHECK-DAG: tile.desc_mapped %[[B]]
 // CHECK: scf.if
-// CHECK: scf.for %[[K:[^ ]*]] =
+// CHECK: scf.for %[[K:[^ ]*]] = {{.*}} iter_args(%{{[^,]*}}) -> (tensor<64x64xf32>)
 // CHECK-NOT: tile.load
 // CHECK: %[[AT:.*]] = arith.muli %[[K]], %c64
-// CHECK: tile.desc_load %[[A]][%[[ROW:.*]], %[[AT]]]
-// CHECK: tile.desc_load %[[B]][%[[AT]], %[[COLUMN:[^]]*]]]
+// CHECK: tile.desc_load %[[A]][%{{[0-9]+}}, %[[AT]]]
+// CHECK: tile.desc_load %[[B]][%[[AT]], %{{[0-9]+}}]
 // CHECK: tile.dot
 // CHECK: } else {
 // CHECK: scf.for
@@ -103,7 +103,7 @@ func.func @tutorial(%x: !tile.ptr<f16>, %y: !tile.ptr<f16>, %z: !tile.ptr<f32>, 
 // CHECK-DAG: %[[LONG:.*]] = arith.constant 2147483647 : i32
 // CHECK: tile.make_descriptor %arg0[%[[LONG]], %[[LONG]]] strides[%{{.*}}] copy_engine optional : !tile.ptr<f16> -> !tile.desc<64x128xf16>
 // CHECK: %[[BLOCK:.*]] = tile.desc_load {{.*}} -> tensor<64x128xf16>
-// CHECK: tile.trans %[[BLOCK]] array<i32: 1, 0>
+// CHECK: tile.trans %[[BLOCK]] [1, 0]
 func.func @transposed(%x: !tile.ptr<f16>, %z: !tile.ptr<f32>, %s: i64, %k: i32, %b: tensor<64x64xf16>) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i32
   %c64 = arith.constant 64 : i32

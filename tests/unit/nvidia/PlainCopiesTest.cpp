@@ -52,11 +52,13 @@ struct Problem {
   bool maskK = true;
   bool stepLoop = false;    ///< `for k in range(0, K, 64)` instead of `range(cdiv(K, 64))`
   bool storeInLoop = false; ///< each turn stores the sum so far
+  bool persistent = false;  ///< a loop over tileM + 1 blocks of rows around all
   int stages = 3;
   int strideA = 0, strideB = 0;   ///< 0: the next multiple of 8
   int shiftA = 0;                 ///< elements by which A is not aligned
   int firstA = 0;                 ///< elements in front of what the pointer of A points to
   int batch = 0, strideBatch = 8; ///< A is one of several, so many elements apart
+  bool batchOfProgram = true;     ///< the launcher does not know which one
 };
 
 struct Outcome {
@@ -184,9 +186,11 @@ func.func @k(%x: !tile.ptr<f16> {tile.divisibility = 16 : i64, tile.name = "x"},
   %none = arith.constant dense<0.0> : tensor<64x64xf16>
   %zero = arith.constant dense<0.0> : tensor<64x64xf32>
   %range = tile.range 0 to 64 : tensor<64xi32>
-  %far = arith.muli %batch, %strideBatch : i32
+  %which = arith.maxsi %batch, %least : i32
+  %far = arith.muli %which, %strideBatch : i32
   %xb = tile.addptr %x, %far : !tile.ptr<f16>, i32
-  %startM = arith.muli %pm, %c64 : i32
+OPEN
+  %startM = arith.muli %tile, %c64 : i32
   %startN = arith.muli %pn, %c64 : i32
 )" + edgeText(p, "m", "startM", "M") +
                      edgeText(p, "n", "startN", "N") +
@@ -216,16 +220,27 @@ INLOOP
   scf.yield %d, %nextA, %nextB : tensor<64x64xf32>, tensor<64x64x!tile.ptr<f16>>, tensor<64x64x!tile.ptr<f16>>
   }
 )" + replaced(stored, {{"VALUE", "%sum#0"}}) +
-                     "  return\n}\n";
+                     "CLOSE\n  return\n}\n";
   // The names of the edges' values differ from those of the operands.
-  return replaced(text, {{"%Ao", "%mo"},
-                         {"%Bo", "%no"},
-                         {"%Ain", "%min"},
-                         {"%Bin", "%nin"},
-                         {"%END", p.stepLoop ? "%K" : "%count"},
-                         {"%STEP", p.stepLoop ? "%c64" : "%c1"},
-                         {"%UNIT", p.stepLoop ? "%c1" : "%c64"},
-                         {"INLOOP", p.storeInLoop ? replaced(stored, {{"VALUE", "%d"}}) : ""}});
+  return replaced(
+      text,
+      {{"%Ao", "%mo"},
+       {"%Bo", "%no"},
+       {"%Ain", "%min"},
+       {"%Bin", "%nin"},
+       {"%which = arith.maxsi %batch, %least : i32",
+        p.batchOfProgram ? "%which = arith.maxsi %batch, %c0 : i32" : ""},
+       {"%which", p.batchOfProgram ? "%which" : "%batch"},
+       {"OPEN",
+        p.persistent
+            ? "%tiles = arith.addi %pm, %c1 : i32\nscf.for %tile = %c0 to %tiles step %c1 : i32 {"
+            : ""},
+       {"CLOSE", p.persistent ? "}" : ""},
+       {"%tile,", p.persistent ? "%tile," : "%pm,"},
+       {"%END", p.stepLoop ? "%K" : "%count"},
+       {"%STEP", p.stepLoop ? "%c64" : "%c1"},
+       {"%UNIT", p.stepLoop ? "%c1" : "%c64"},
+       {"INLOOP", p.storeInLoop ? replaced(stored, {{"VALUE", "%d"}}) : ""}});
 }
 
 /// As the launcher decides it.
@@ -275,27 +290,29 @@ Operands operandsOf(const Problem &p) {
       return x % bound;
     return p.edge == Edge::Where && x >= bound ? 0 : x;
   };
-  int startM = int(uint32_t(p.tileM) * side), startN = int(uint32_t(p.tileN) * side);
+  int startN = int(uint32_t(p.tileN) * side);
   bool masked = p.edge == Edge::Wrap || p.edge == Edge::Where || p.edge == Edge::Mask;
   int depthRead = p.maskK ? p.k : (p.k + side - 1) / side * side;
-  for (int i = 0; i < side; ++i)
-    for (int j = 0; j < side; ++j) {
-      int m = at(startM, i, p.m), n = at(startN, j, p.n);
-      if (masked && (startM + i >= p.m || startN + j >= p.n))
-        continue;
-      float sum = 0;
-      for (int k = 0; k < depthRead; ++k) {
-        // Offsets wrap as 32-bit numbers do.
-        int32_t row = int32_t(uint32_t(m) * uint32_t(p.transA ? 1 : o.strideA));
-        int32_t inA = p.transA ? row + (k % side) * o.strideA : int32_t(uint32_t(row) + k % side);
-        int64_t a = inA + int64_t(k / side) * side * (p.transA ? o.strideA : 1);
-        int64_t b = p.transB ? int64_t(n) * o.strideB + k : int64_t(k) * o.strideB + n;
-        a += int64_t(p.batch) * p.strideBatch;
-        sum += numberAt(a, 5) * numberAt(b, 3);
+  for (int tile = p.persistent ? 0 : p.tileM; tile <= p.tileM; ++tile)
+    for (int i = 0; i < side; ++i)
+      for (int j = 0; j < side; ++j) {
+        int startM = int(uint32_t(tile) * side);
+        int m = at(startM, i, p.m), n = at(startN, j, p.n);
+        if (masked && (startM + i >= p.m || startN + j >= p.n))
+          continue;
+        float sum = 0;
+        for (int k = 0; k < depthRead; ++k) {
+          // Offsets wrap as 32-bit numbers do.
+          int32_t row = int32_t(uint32_t(m) * uint32_t(p.transA ? 1 : o.strideA));
+          int32_t inA = p.transA ? row + (k % side) * o.strideA : int32_t(uint32_t(row) + k % side);
+          int64_t a = inA + int64_t(k / side) * side * (p.transA ? o.strideA : 1);
+          int64_t b = p.transB ? int64_t(n) * o.strideB + k : int64_t(k) * o.strideB + n;
+          a += int64_t(p.batch) * p.strideBatch;
+          sum += numberAt(a, 5) * numberAt(b, 3);
+        }
+        int64_t to = int32_t(uint32_t(startM + i) * uint32_t(o.width)) + startN + j;
+        o.expected[size_t(to + int64_t(o.firstZ))] = sum;
       }
-      int64_t to = int32_t(uint32_t(startM + i) * uint32_t(o.width)) + startN + j;
-      o.expected[size_t(to + int64_t(o.firstZ))] = sum;
-    }
   return o;
 }
 
@@ -431,12 +448,28 @@ TEST(PlainCopies, EdgesOfTheTensors) {
   expectRight({.k = 200, .stepLoop = true}, true);
 }
 
+/// Which version runs is decided for each block; kernels that store in a loop around are not
+/// divided.
+TEST(PlainCopies, PersistentPrograms) {
+  for (Edge edge : {Edge::Wrap, Edge::Where, Edge::Open}) {
+    Problem p{.m = 150, .n = 64, .k = 136, .tileM = 2, .edge = edge, .persistent = true};
+    expectRight(p, true);
+    Outcome outcome = run(p, gpu::Specialise::Always);
+    EXPECT_EQ(outcome.error, "");
+    EXPECT_EQ(outcome.wrong, 0u);
+    EXPECT_FALSE(outcome.divided);
+  }
+  expectRight({.m = 150, .n = 64, .k = 136, .tileM = 2, .persistent = true, .strideA = 141}, false);
+}
+
 /// A dimension of the tensor along which the block has one element.
 TEST(PlainCopies, Batches) {
   for (bool transA : {false, true})
     expectRight({.m = 72, .n = 40, .k = 136, .transA = transA, .batch = 2, .strideBatch = 20000},
                 true);
+  expectRight({.k = 136, .batch = 2, .strideBatch = 20000, .batchOfProgram = false}, true);
   expectRight({.batch = 1, .strideBatch = 20004}, false); // no multiple of 16 bytes
+  expectRight({.batch = 1, .strideBatch = 20004, .batchOfProgram = false}, false);
   expectRight({.batch = 3, .strideBatch = 20000}, true, gpu::Specialise::Always);
 }
 
@@ -492,6 +525,7 @@ TEST(PlainCopies, Random) {
     p.edge = Edge(below(5));
     p.maskK = below(4) > 0;
     p.stepLoop = below(2);
+    p.persistent = below(4) == 0;
     p.stages = 1 + below(4);
     if (below(4) == 0)
       p.strideA = 300 + below(16);

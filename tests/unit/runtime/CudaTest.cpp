@@ -184,6 +184,7 @@ TEST_F(CudaTest, MakesTensorMaps) {
   // Equal numbers, the same map; another address, another map.
   auto launchAt = [&](uint64_t address) {
     fake().reset();
+    fake().params(6);
     error = cudaDevice().launch(*kernel, arguments(pointer(address, NRD_MEMORY_CUDA)), grid(1));
     return std::string(fake().record());
   };
