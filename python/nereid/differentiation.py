@@ -113,42 +113,46 @@ class _Backward(KernelInterface):
         finish = []
         for name in self._inputs:
             given = named.get(name, kwargs.get(name))
-            if not warmup:
-                given = _cleared(given, finish)
+            given = _accumulator(given, finish, not warmup)
             if name in named:
                 named[name] = given
             elif name in kwargs:
                 kwargs[name] = given
         args = (*(named[name] for name in self.kernel.arg_names[:len(args)]), *args[len(named):])
         compiled = self.kernel.run(*args, grid=grid, warmup=warmup, **kwargs)
-        for copy in finish:
-            copy()
+        if not warmup:
+            for copy in finish:
+                copy()
         return compiled
 
     def __repr__(self):
         return f"<backward {self.kernel!r}>"
 
 
-def _cleared(gradient, finish):
-    """What the kernel adds to in place of this gradient, zero; `finish` gets what remains to be done after the launch."""
+def _accumulator(gradient, finish, clear):
+    """What the kernel adds to in place of this gradient: itself, or one of fp32; zero, with `clear`. `finish` gets what remains to be done
+    after the launch."""
     if gradient is None:
         return None
     if isinstance(gradient, tuple):
-        items = [_cleared(item, finish) for item in gradient]
+        items = [_accumulator(item, finish, clear) for item in gradient]
         return type(gradient)(*items) if hasattr(gradient, "_fields") else tuple(items)
     base = getattr(gradient, "base", None)
     if hasattr(gradient, "block_shape") and base is not None:  # a tensor descriptor
-        base.zero_()
+        if clear:
+            base.zero_()
         return gradient
     if not hasattr(gradient, "zero_"):
-        gradient[...] = 0
+        if clear:
+            gradient[...] = 0
         return gradient
     if gradient.element_size() == 2 and gradient.is_floating_point():
         import torch
-        wide = torch.empty_strided(gradient.size(), gradient.stride(), dtype=torch.float32, device=gradient.device).zero_()
+        wide = torch.empty_strided(gradient.size(), gradient.stride(), dtype=torch.float32, device=gradient.device)
         finish.append(lambda: gradient.copy_(wide))
-        return wide
-    gradient.zero_()
+        return wide.zero_()
+    if clear:
+        gradient.zero_()
     return gradient
 
 

@@ -116,6 +116,11 @@ private:
       reshape.setAnyOrder(false);
     if (llvm::none_of(op->getResults(), [&](Value result) { return isWanted(result); }))
       return;
+    // What the author promises of an address, its alignment say, need not hold for its tangent's.
+    if (isa<tile::HintOp>(op) && activity.hasShadow(op->getResult(0))) {
+      partners[op->getResult(0)] = partnerOf(op->getOperand(0));
+      return;
+    }
     SmallVector<Value> operands;
     for (Value operand : op->getOperands()) {
       bool isMoved =

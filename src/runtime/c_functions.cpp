@@ -266,7 +266,7 @@ static nrd_error *setDerivative(const char *caller, nrd_function *function,
   uint32_t roles = 0;
   for (const nrd_tangent &tangent : tangents) {
     if (!tangent.parameter)
-      return nullArgument(caller, "tangents->parameter");
+      return nullArgument(caller, isReverse ? "gradients->parameter" : "tangents->parameter");
     std::string parameter = tangent.parameter;
     size_t index = indexOf(parameter);
     if (index >= record.rules.size()) {

@@ -132,6 +132,23 @@ func.func @dot(%x: !tile.ptr<f32> {tile.tangent = 2 : i64, tile.wrt},
 
 // -----
 
+// The tangent's address need not be aligned as the author promises of the tensor's.
+// CHECK-LABEL: func.func @hints
+func.func @hints(%x: !tile.ptr<f32> {tile.tangent = 2 : i64, tile.wrt},
+                 %y: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.out}, %dx: !tile.ptr<f32>,
+                 %dy: !tile.ptr<f32>) attributes {tile.kernel} {
+  // CHECK: %[[P:.*]] = tile.hint %arg0 divisibility [16]
+  // CHECK-NOT: tile.hint
+  // CHECK: tile.load %[[P]]
+  // CHECK: tile.load %arg2
+  %p = tile.hint %x divisibility [16] : !tile.ptr<f32>
+  %v = tile.load %p : !tile.ptr<f32> -> f32
+  tile.store %y, %v : !tile.ptr<f32>, f32
+  return
+}
+
+// -----
+
 // What does not depend on an input has the tangent zero where an output needs one; sizes of an
 // argument's descriptor are its tangent's in the tangent's descriptor, and nowhere else.
 // CHECK-LABEL: func.func @descriptor

@@ -1,0 +1,131 @@
+"""Who adds to a gradient: stores by owners where that is proven or found at run time, atomic additions elsewhere, and what `explain` says of it."""
+
+import grad_check
+import jvp_check
+import nereid
+import nereid.language as tl
+import pytest
+import torch
+from test_grad import one_block_matmul, swiglu
+from test_jvp_kernels import causal_conv, embedding, rms_norm
+
+F64 = torch.float64
+
+
+def zeros(*shape):
+    return torch.zeros(*shape, dtype=F64)
+
+
+@nereid.jit
+def windows(x, y, stride, width, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + row * stride + i, mask=i < width, other=0.0)
+    tl.store(y + row * BLOCK + i, v * v, mask=i < width)
+
+
+@pytest.mark.parametrize("stride,width", [(16, 16), (12, 12), (12, 9), (4, 16), (3, 9), (8, 9), (0, 5), (1, 1), (1, 2)])
+def test_rows_that_overlap_or_not(stride, width):
+    """Strides known at run time: rows of their own are stored, rows that overlap are summed."""
+    x = jvp_check.random(7 * stride + 16)
+    dy = jvp_check.random(7, 16)
+    dx = torch.empty_like(x)
+    nereid.grad(windows, "x", "y").backward[(7, )](x, zeros(7, 16), stride, width, dx=dx, dy=dy, BLOCK=16)
+    expected = torch.zeros_like(x)
+    for row in range(7):
+        at = slice(row * stride, row * stride + width)
+        expected[at] += 2 * x[at] * dy[row, :width]
+    torch.testing.assert_close(dx, expected)
+
+
+@nereid.jit
+def shared(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    other = tl.program_id(1)
+    v = tl.load(x + i, mask=i < n)
+    tl.store(y + other * n + i, v * (other + 1), mask=i < n)
+
+
+@pytest.mark.parametrize("programs", [1, 3])
+def test_axes_of_the_grid_that_an_address_does_not_depend_on(programs):
+    x, dx, dy = jvp_check.random(40), zeros(40), jvp_check.random(programs, 40)
+    nereid.grad(shared, "x", "y").backward[(3, programs)](x, zeros(programs, 40), 40, dx=dx, dy=dy, BLOCK=16)
+    torch.testing.assert_close(dx, (dy * torch.arange(1, programs + 1)[:, None]).sum(0))
+
+
+@nereid.jit
+def transposed(x, y, sm, sn, BLOCK: tl.constexpr):
+    m = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    n = tl.arange(0, BLOCK)
+    v = tl.load(x + m[:, None] * sm + n[None, :] * sn)
+    tl.store(y + m[:, None] * BLOCK + n[None, :], tl.exp(v))
+
+
+@pytest.mark.parametrize("sm,sn", [(16, 1), (1, 64), (1, 1), (0, 1), (5, 3), (-16, 1)])
+def test_two_strides(sm, sn):
+    x, dy = jvp_check.random(3000), jvp_check.random(64, 16)
+    dx = torch.zeros_like(x)
+    begin = 1100 if sm < 0 else 0  # the launch clears what lies behind it
+    nereid.grad(transposed, "x", "y").backward[(4, )](x[begin:], zeros(64, 16), sm, sn, dx=dx[begin:], dy=dy, BLOCK=16)
+    at = begin + torch.arange(64)[:, None] * sm + torch.arange(16)[None, :] * sn
+    expected = torch.zeros_like(x).index_put_((at.reshape(-1), ), (torch.exp(x[at]) * dy).reshape(-1), accumulate=True)
+    torch.testing.assert_close(dx, expected)
+
+
+def explained(kernel, grid, arguments, wrt, out, **options):
+    gradient = nereid.grad(kernel, wrt, out)
+    given = {f"d{name}": torch.zeros_like(arguments[name]) for name in (*wrt, *out)}
+    assert gradient.explain() == "nothing is compiled yet: launch `backward`, or call `backward.warmup`"
+    gradient.backward[grid](**arguments, **given, **options)
+    return gradient.explain().splitlines()[1:]
+
+
+ONE_AXIS = "the grid has one program along axis 1 and the grid has one program along axis 2"
+
+
+def owned(name, more=""):
+    return f"  the gradient of `{name}` is stored by the program that owns it where {ONE_AXIS}{more}, and summed by atomic additions elsewhere"
+
+
+def test_explain():
+    assert explained(swiglu, (4, ), dict(gate=torch.ones(100), up=torch.ones(100), y=torch.ones(100), n=100), ("gate", "up"), ("y", ),
+                     BLOCK=32) == [owned("up"), owned("gate")]
+    arguments = dict(X=torch.ones(4, 50), Residual=torch.ones(4, 50), W=torch.ones(50), Y=torch.ones(4, 50), N=50, eps=0.1)
+    found = explained(rms_norm, (4, ), arguments, ("X", "W"), ("Y", ), BLOCK=64)
+    assert sorted(found) == sorted([
+        owned("X", " and `N` is at least `N` or 64"),
+        "  the gradient of `W` is stored by the program that owns it where the grid has one program along axis 0 and " + ONE_AXIS +
+        ", and summed by atomic additions elsewhere"])
+    arguments = dict(table=torch.ones(10, 16), index=torch.zeros(5, dtype=torch.int64), y=torch.ones(5, 16))
+    assert explained(embedding, (5, ), arguments, ("table", ), ("y", ), D=16) == [
+        "  the gradient of `table` is summed by atomic additions: its addresses come from values that are computed or loaded"]
+    arguments = dict(x=torch.ones(3, 25), w=torch.ones(3, 4), y=torch.ones(3, 25), length=25)
+    assert "  the gradient of `x` is summed by atomic additions: it is loaded in 4 places" in explained(causal_conv, (3, ), arguments, ("x", "w"), ("y", ), WIDTH=4,
+                                                                                                   BLOCK=32)
+    arguments = dict(a_ptr=torch.ones(37, 25), b_ptr=torch.ones(25, 29), c_ptr=torch.ones(37, 29), M=37, N=29, K=25)
+    assert any("`b_ptr` is summed by atomic additions" in line for line in explained(one_block_matmul, (3, 2), arguments, ("a_ptr", "b_ptr"), ("c_ptr", ), BM=16, BN=16,
+                                                                                     BK=32))
+
+
+def test_owned_gradients_are_the_same_in_every_run():
+    x, w, dy = torch.randn(64, 50), torch.randn(50), torch.randn(64, 50)
+    gradient = nereid.grad(rms_norm, "X", "Y")
+    runs = []
+    for _ in range(3):
+        dx = torch.empty_like(x)
+        gradient.backward[(64, )](x, torch.zeros_like(x), w, torch.zeros_like(x), 50, 0.1, dX=dx, dY=dy, BLOCK=64)
+        runs.append(dx)
+    assert all(torch.equal(runs[0], run) for run in runs)
+
+
+def test_narrow_gradients_are_summed_in_fp32():
+    """4096 programs add 2**-12 to one element: in fp16 the sum would stop at 0.5."""
+
+    @nereid.jit
+    def spread(x, y):
+        tl.store(y + tl.program_id(0), tl.load(x))
+
+    x, dx = torch.ones(1, dtype=torch.float16), torch.zeros(1, dtype=torch.float16)
+    y = torch.zeros(4096, dtype=torch.float16)
+    nereid.grad(spread, "x", "y").backward[(4096, )](x, y, dx=dx, dy=torch.full_like(y, 2.0**-12))
+    assert dx.item() == 1.0
