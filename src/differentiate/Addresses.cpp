@@ -137,8 +137,8 @@ private:
   unsigned steps = 0;
 };
 
-/// The least and the largest of what a sum adds to the terms that have no lanes; nothing when a lane is
-/// scaled by more than a number.
+/// The least and the largest of what a sum adds to the terms that have no lanes; nothing when a
+/// lane is scaled by more than a number.
 std::optional<std::pair<int64_t, int64_t>> lanesOf(Address &address) {
   int64_t least = 0, largest = 0;
   for (auto at = address.terms.begin(); at != address.terms.end();) {
@@ -222,7 +222,8 @@ Value boundOf(Value mask, unsigned lane, unsigned depth = 0) {
     if (!address || address->base || address->terms.size() != 1)
       return nullptr;
     const auto &[factors, coefficient] = *address->terms.begin();
-    return coefficient == 1 && factors.size() == 1 && factors[0].kind == kind ? &factors[0] : nullptr;
+    return coefficient == 1 && factors.size() == 1 && factors[0].kind == kind ? &factors[0]
+                                                                              : nullptr;
   };
   const Atom *position = only(left, Atom::Lane), *symbol = only(right, Atom::Symbol);
   if (!position || !symbol || position->number != lane || !isArgument(symbol->value))

@@ -1,8 +1,8 @@
-// Addresses as sums: an argument of the kernel, and integers times program ids, positions of ranges and
-// other integers. What such sums say about where accesses meet.
+// Addresses as sums: an argument of the kernel, and integers times program ids, positions of ranges
+// and other integers. What such sums say about where accesses meet.
 //
-// A block of pointers is one sum for all of its elements: every dimension that a range runs along is an
-// atom. Arithmetic is taken not to wrap, as it must not for addresses of a tensor.
+// A block of pointers is one sum for all of its elements: every dimension that a range runs along
+// is an atom. Arithmetic is taken not to wrap, as it must not for addresses of a tensor.
 #pragma once
 
 #include "ir/tile/Dialect.h"
@@ -44,8 +44,8 @@ bool neverMeet(mlir::Value first, mlir::Value second);
 
 /// When each element of a block of addresses belongs to one program and one lane.
 ///
-/// Sorted by their strides, positions and program ids are digits of a number of mixed radix: when each
-/// stride exceeds what all smaller ones reach together, no two combinations give one address.
+/// Sorted by their strides, positions and program ids are digits of a number of mixed radix: when
+/// each stride exceeds what all smaller ones reach together, no two combinations give one address.
 struct Ownership {
   /// Empty when there is one; else why not.
   std::string why;

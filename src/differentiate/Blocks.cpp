@@ -47,11 +47,10 @@ Value sumAlong(OpBuilder &builder, Location loc, Value block, unsigned axis) {
     return convertTo(builder, wide, element);
   }
   auto type = cast<RankedTensorType>(block.getType());
-  auto sum = tile::ReduceOp::create(builder, loc, TypeRange(without(type, axis)), ValueRange(block),
-                                    axis);
+  auto sum =
+      tile::ReduceOp::create(builder, loc, TypeRange(without(type, axis)), ValueRange(block), axis);
   OpBuilder::InsertionGuard guard(builder);
-  Block *body =
-      builder.createBlock(&sum.getCombine(), {}, {element, element}, {loc, loc});
+  Block *body = builder.createBlock(&sum.getCombine(), {}, {element, element}, {loc, loc});
   Value both = arith::AddFOp::create(builder, loc, body->getArgument(0), body->getArgument(1));
   tile::YieldOp::create(builder, loc, both);
   return sum.getResult()[0];

@@ -14,8 +14,8 @@ mlir::Value zeroOf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type
 /// Converts among fp16, bf16, fp32 and fp64, elementwise.
 mlir::Value convertTo(mlir::OpBuilder &builder, mlir::Value value, mlir::Type element);
 
-/// The sum along an axis, which is gone; of a block of one dimension a scalar. Floats of 16 bits are
-/// summed in fp32.
+/// The sum along an axis, which is gone; of a block of one dimension a scalar. Floats of 16 bits
+/// are summed in fp32.
 mlir::Value sumAlong(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value block,
                      unsigned axis);
 mlir::Value sumOfAll(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value block);

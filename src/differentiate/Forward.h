@@ -5,9 +5,10 @@
 
 namespace nereid::differentiate {
 
-/// Writes tangents beside the kernel's values, which it may be asked for since Checks.h found nothing.
-/// With `forTranspose` for reverse mode: everything that depends on tangents is linear in them and an
-/// operation that Transpose.cpp knows, if there is one; tangents of numbers are read from memory.
+/// Writes tangents beside the kernel's values, which it may be asked for since Checks.h found
+/// nothing. With `forTranspose` for reverse mode: everything that depends on tangents is linear in
+/// them and an operation that Transpose.cpp knows, if there is one; tangents of numbers are read
+/// from memory.
 void addTangents(mlir::func::FuncOp kernel, llvm::ArrayRef<Argument> arguments, Activity &activity,
                  bool forTranspose);
 

@@ -130,10 +130,9 @@ public:
       for (Operation *write : writes)
         if (!gone.contains(write))
           write->erase();
-      kernel->setAttr("tile.gradients", builder.getStrArrayAttr(
-                                            llvm::map_to_vector(notes, [](const std::string &note) {
-                                              return llvm::StringRef(note);
-                                            })));
+      kernel->setAttr("tile.gradients",
+                      builder.getStrArrayAttr(llvm::map_to_vector(
+                          notes, [](const std::string &note) { return llvm::StringRef(note); })));
     }
     return refusal;
   }
@@ -204,9 +203,9 @@ private:
         found = refuse(op->getLoc(), diag::GradientRefused, "`map_elementwise`",
                        "call the function on blocks, or use `nereid.jvp`");
       else if (isa<tile::ReduceOp, tile::ScanOp>(op) && isLinear(op) && !isOneSum(op))
-        found = refuse(op->getLoc(), diag::GradientRefused,
-                       "a reduction or scan with this combiner",
-                       "so far sums, and extrema without an index, have one; use `nereid.jvp`");
+        found =
+            refuse(op->getLoc(), diag::GradientRefused, "a reduction or scan with this combiner",
+                   "so far sums, and extrema without an index, have one; use `nereid.jvp`");
       return found ? WalkResult::interrupt() : WalkResult::advance();
     });
     return found;
@@ -221,7 +220,8 @@ private:
     if (!adjoint || !linear.contains(value))
       return;
     Value &sum = adjoints[value];
-    sum = sum ? arith::AddFOp::create(builder, adjoint.getLoc(), sum, adjoint).getResult() : adjoint;
+    sum =
+        sum ? arith::AddFOp::create(builder, adjoint.getLoc(), sum, adjoint).getResult() : adjoint;
   }
 
   Value orZero(Value adjoint, Value of) {
@@ -408,8 +408,8 @@ private:
     return tile::TransOp::create(builder, matrix.getLoc(), type.clone(shape), matrix, order);
   }
 
-  /// da = a b^T and db = a^T da, the adjoint rounded to the operands' type as the product's operands
-  /// are.
+  /// da = a b^T and db = a^T da, the adjoint rounded to the operands' type as the product's
+  /// operands are.
   void transposeDot(tile::DotOp dot, Value a) {
     accumulate(dot.getC(), a);
     auto product = [&](Value left, Value right, Value of) {
@@ -448,9 +448,8 @@ private:
       Type type = access->stored.getType();
       if (atomic || store) {
         Value mask = atomic ? atomic.getMask() : store.getMask();
-        accumulate(access->stored,
-                   tile::LoadOp::create(builder, loc, type, here(access->address),
-                                        mask ? here(mask) : mask, Value()));
+        accumulate(access->stored, tile::LoadOp::create(builder, loc, type, here(access->address),
+                                                        mask ? here(mask) : mask, Value()));
         return true;
       }
       if (cast<tile::DescType>(access->address.getType()).getPadding() == tile::Padding::NaN) {
@@ -460,8 +459,8 @@ private:
       auto coords = isa<tile::DescStoreOp>(op) ? cast<tile::DescStoreOp>(op).getCoords()
                                                : cast<tile::DescReduceOp>(op).getCoords();
       SmallVector<Value> places = llvm::map_to_vector(coords, [&](Value v) { return here(v); });
-      accumulate(access->stored, tile::DescLoadOp::create(builder, loc, type,
-                                                          here(access->address), places));
+      accumulate(access->stored,
+                 tile::DescLoadOp::create(builder, loc, type, here(access->address), places));
       return true;
     }
     Value a = adjoints.lookup(access->loaded);
@@ -504,8 +503,7 @@ private:
     };
     if (!owner.why.empty())
       return addAtomically();
-    auto branch =
-        scf::IfOp::create(builder, loc, conditionOf(owner, loc), /*withElseRegion=*/true);
+    auto branch = scf::IfOp::create(builder, loc, conditionOf(owner, loc), /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
     tile::StoreOp::create(builder, loc, address, a, mask);
@@ -517,8 +515,8 @@ private:
   Value conditionOf(const Ownership &owner, Location loc) {
     using Predicate = arith::CmpIPredicate;
     auto number = [&](unsigned bits, int64_t value) -> Value {
-      return arith::ConstantOp::create(
-          builder, loc, IntegerAttr::get(builder.getIntegerType(bits), value));
+      return arith::ConstantOp::create(builder, loc,
+                                       IntegerAttr::get(builder.getIntegerType(bits), value));
     };
     auto compare = [&](Predicate predicate, Value x, Value y) -> Value {
       return arith::CmpIOp::create(builder, loc, predicate, x, y);
@@ -537,7 +535,8 @@ private:
                       tile::NumProgramsOp::create(builder, loc, builder.getI32Type(), axis),
                       number(32, 1)));
     if (owner.stride) {
-      Value stride = arith::MulIOp::create(builder, loc, wide(owner.stride), number(64, owner.factor));
+      Value stride =
+          arith::MulIOp::create(builder, loc, wide(owner.stride), number(64, owner.factor));
       Value suffices = compare(Predicate::sge, stride, number(64, owner.reach));
       if (owner.bound) {
         Value bounded = compare(Predicate::sge, stride, wide(owner.bound));
@@ -552,9 +551,9 @@ private:
   }
 
   void note(int argument, const Ownership &owner) {
-    std::string text = "the gradient of " +
-                       (argument < 0 ? "several tensors"
-                                     : "`" + argumentName(kernel, tensorOf(argument)) + "`");
+    std::string text =
+        "the gradient of " +
+        (argument < 0 ? "several tensors" : "`" + argumentName(kernel, tensorOf(argument)) + "`");
     if (!owner.why.empty()) {
       notes.push_back(text + " is summed by atomic additions: " + owner.why);
       return;
@@ -588,8 +587,8 @@ private:
 
   //===--- branches ---===//
 
-  /// A branch computes anew what its transpose needs of it, and gives the adjoints of what it used from
-  /// outside.
+  /// A branch computes anew what its transpose needs of it, and gives the adjoints of what it used
+  /// from outside.
   void transposeIf(scf::IfOp branch) {
     Location loc = branch.getLoc();
     Operation *fresh =
