@@ -173,3 +173,31 @@ def kernel(y_ptr, a_ptr, b_ptr, N: tl.constexpr):
     y = torch.empty_like(a)
     kernel[(1,)](y, a, b, N=32)
     assert torch.equal(y, (a.T @ b.T).T + a.T)
+
+
+@pytest.mark.parametrize("flag", [False, True])
+@pytest.mark.parametrize("bound", ["tl.max(x, 1)", "tl.load(n_ptr + i)", "tl.argmax(x, 1) + 1"])
+def test_masks_of_what_is_in_memory(target, bound, flag):
+    """What a mask was computed from is gone, or has changed, when the masked tensor is stored in a branch."""
+    kernel = harness.make(f"""@triton.jit
+def kernel(y_ptr, x_ptr, n_ptr, flag, M: tl.constexpr, N: tl.constexpr):
+    i, j = tl.arange(0, M), tl.arange(0, N)
+    x = tl.load(x_ptr + i[:, None] * N + j[None, :])
+    n = {bound}
+    both = tl.where(j[None, :] < n[:, None], x, 0) + tl.where(j[None, :] == n[:, None], 3 * x, 0)
+    tl.store(n_ptr + i, tl.zeros_like(i))
+    at = y_ptr + i[:, None] * N + j[None, :]
+    if flag:
+        tl.store(at, both)
+    else:
+        tl.atomic_add(at, both)
+""")
+    M, N = 8, 128
+    rng = np.random.default_rng(3)
+    x, n = rng.integers(0, N, (M, N)).astype(np.int32), rng.integers(0, N, M).astype(np.int32)
+    of = {"tl.max(x, 1)": x.max(1), "tl.load(n_ptr + i)": n, "tl.argmax(x, 1) + 1": x.argmax(1) + 1}[bound][:, None]
+    j = np.arange(N)[None, :]
+    want = np.where(j < of, x, 0) + np.where(j == of, 3 * x, 0)
+    y, left = harness.to_tensor(np.zeros_like(x), DTYPES["int32"]), harness.to_tensor(n, DTYPES["int32"])
+    kernel[(1,)](y, harness.to_tensor(x, DTYPES["int32"]), left, flag, M=M, N=N)
+    assert np.array_equal(y.cpu().numpy().reshape(M, N), want)

@@ -145,6 +145,23 @@ bool Masks::add(Value mask, ArrayRef<Index> point, bool ofAccess) {
   return true;
 }
 
+/// Whether a value can be computed at any time: from ranges and numbers, without memory. What else
+/// a tensor in memory was computed from may be gone, or be another by now.
+static bool isAlwaysKnown(Value value) {
+  SmallVector<Value> stack{value};
+  llvm::DenseSet<Value> seen;
+  while (!stack.empty()) {
+    Value next = stack.pop_back_val();
+    if (!isTensor(next) || !seen.insert(next).second)
+      continue;
+    Operation *op = next.getDefiningOp();
+    if (!op || isa<tile::LoadOp>(op) || !isVirtual(op))
+      return false;
+    llvm::append_range(stack, op->getOperands());
+  }
+  return true;
+}
+
 void Masks::collectMask(Value mask, ArrayRef<Index> point) {
   if (!add(mask, point, true))
     collect(mask, point);
@@ -168,11 +185,15 @@ void Masks::collect(Value first, ArrayRef<Index> firstPoint) {
     if (!op || !isVirtual(op) || !seen.insert(TensorPoint{value, at}).second)
       continue;
     isInMemory = isInMemory || k.buffers.count(value);
+    auto tryAdding = [&, at = ArrayRef<Index>(at), isInMemory = isInMemory](Value mask,
+                                                                            bool ofAccess) {
+      return (!isInMemory || isAlwaysKnown(mask)) && add(mask, at, ofAccess && !isInMemory);
+    };
     if (isa<arith::CmpIOp, arith::AndIOp>(op) && tile::elementOf(value.getType()).isInteger(1) &&
-        add(value, at, false))
+        tryAdding(value, false))
       continue;
     if (auto load = dyn_cast<tile::LoadOp>(op); load && load.getMask()) {
-      if (isInMemory ? !add(load.getMask(), at, false) : !add(load.getMask(), at, true))
+      if (!tryAdding(load.getMask(), true))
         push(load.getMask(), at, isInMemory);
       if (load.getOther())
         push(load.getOther(), at, isInMemory);
