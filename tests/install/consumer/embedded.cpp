@@ -233,7 +233,7 @@ void damage() {
   CHECK(nrd_embedded_run(&older, &how, slots) == NRD_STATUS_DAMAGED);
   CHECK_TEXT(nrd_status_message(),
              "kernel `add` was embedded in form 0, and this program is linked "
-             "with a run time for form 1: embed it again");
+             "with a run time for form 2: embed it again");
   nrd_embedded_kernel empty{};
   CHECK(nrd_embedded_run(&empty, &how, slots) == NRD_STATUS_DAMAGED);
   how.size = 8;
