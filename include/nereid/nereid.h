@@ -301,7 +301,7 @@ NRD_API void nrd_function_set_must_use_result(nrd_function *function, const char
 enum { NRD_TANGENT_INPUT = 1, NRD_TANGENT_OUTPUT = 2 };
 /** The tangent of one parameter: its name is that of a further parameter of the function. */
 typedef struct nrd_tangent {
-  const char *parameter;
+  const char *parameter;         /**< the name of the parameter */
   const char *NRD_OPTIONAL name; /**< null: "d" and the parameter's name */
   uint32_t roles;                /**< NRD_TANGENT_* */
 } nrd_tangent;
