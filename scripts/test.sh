@@ -68,6 +68,7 @@ programs() { # programs NAME OPTION...: random programs, others with each seed; 
 step "repository checks" "$python" scripts/check_repository.py
 step "wheel checks" "$python" scripts/check_wheel.py dist/*.whl
 # NVIDIA's packages, for the tests that are no Python.
+export NEREID_SIMULATOR=$PWD/build/release/tests/unit/nvidia/nereid-simulate # runs the code of GPUs without one
 export NEREID_CUDA_PATH=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"] + "/nvidia/cu13")')
 step "unit and IR tests" ctest --test-dir build/release --output-on-failure -j2 --output-junit "$PWD/$results/ctest.xml"
 step "Python tests" pytest python -n 2 tests --ignore tests/ops
@@ -82,7 +83,7 @@ done
 programs "on the CPU" --seconds 80
 programs "in checked and debug mode" --seconds 40 --compile-mode checked,debug
 programs "compiled for GPUs" --seconds 25 --mode crash --compile cuda:90,cuda:80
-NEREID_SIMULATOR=$PWD/build/release/tests/unit/nvidia/nereid-simulate programs "on a simulated GPU" --seconds 20 --target sim
+programs "on a simulated GPU" --seconds 20 --target sim
 for folder in language kernels; do ptx $folder 90 $(sample 4); done
 
 # What is long: with a seed one of three parts.

@@ -99,10 +99,6 @@ def kernel(y_ptr, x_ptr, d_ptr, BLOCK: tl.constexpr):
     tl.store(y_ptr + c, tl.load(x_ptr + c) / tl.load(d_ptr))
 """)
     x = torch.tensor([0.0, -0.0, 1.0, -1.0, 3.0, 1e-30, 1e30, 3e38, -3.4e38, float("inf"), -float("inf"), float("nan"), 1e-38, 5e-39, 1e-45, 0.7] * 8)
-    if target != "cpu":
-        x = x[x.abs() != float("inf")][:64].contiguous()  # div.full of a number above 2^126 is 0 or NaN
-    if target != "cpu" and not 2.0 ** -126 <= abs(divisor) <= 2.0 ** 126:
-        pytest.skip("GPUs define `/` between 2^-126 and 2^126 only")
     y = torch.empty_like(x)
     kernel[(1,)](y, x, torch.tensor([divisor]), BLOCK=x.numel())
     want = (x.double() / torch.tensor(divisor, dtype=torch.float32).double().item()).float() if divisor == divisor and divisor != 0 else x / divisor

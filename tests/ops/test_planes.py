@@ -14,8 +14,8 @@ FILTERS = [("_upsample_bicubic2d_aa", torch.float32), ("_upsample_bicubic2d_aa",
 @pytest.mark.parametrize("name,dtype", FILTERS, ids=str)
 @pytest.mark.parametrize("sizes", [(5, 9), (30, 11)])
 def test_filters(name, dtype, sizes, target):
-    if not hasattr(aten, name):
-        pytest.skip(f"this version of PyTorch has no `{name}`")
+    if not hasattr(aten, name) and tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13):
+        pytest.skip(f"PyTorch {torch.__version__} has no `{name}`; the version that the project tests with has it")
     x = torch.randn(2, 3, 17, 12, dtype=dtype).to(target)
     gradient = torch.randn(2, 3, *sizes, dtype=dtype).to(target)
     for aligned in (False, True):
