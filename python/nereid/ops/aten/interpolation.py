@@ -153,13 +153,18 @@ def _halves(x):
     return x.device.type == "cpu" and x.dtype not in (torch.float32, torch.float64)
 
 
+def _window(filter, scale):
+    """The most elements of the input that an element of the result is made of, along a dimension."""
+    return math.ceil(2 * _REACH[filter] * max(scale, 1)) + 2
+
+
 def _sums(filter, in_sizes, out_sizes, scales, dtype, device):
     """The sums of weights for h and w."""
     found = []
     for size, count, scale in zip(in_sizes, out_sizes, scales):
         found.append(torch.empty(count, dtype=STORAGE[COMPUTE[dtype]], device=device))
         launch(kernels.filter_sums, cdiv(count, BLOCK), device, {
-            "sums": found[-1], "size": size, "outputs": count, "scale": scale, "windows": math.ceil(2 * _REACH[filter] * max(scale, 1)) + 2
+            "sums": found[-1], "size": size, "outputs": count, "scale": scale, "windows": _window(filter, scale)
         }, {"FILTER": filter, "COMPUTE": COMPUTE[dtype], "BLOCK": BLOCK})
     return found
 
@@ -181,7 +186,7 @@ def _filtered(filter):
         h_sums, w_sums = _sums(filter, x.shape[2:], sizes, scales, x.dtype, x.device)
         launch_by_element(kernels.upsample_filtered, out.numel(), x.device, {
             "out": out, "x": x, "h_sums": h_sums, "w_sums": w_sums, "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()),
-            "out_strides": five(out.stride()), "scale": scales, "windows": tuple([math.ceil(2 * _REACH[filter] * max(scale, 1)) + 2 for scale in scales])
+            "out_strides": five(out.stride()), "scale": scales, "windows": tuple([_window(filter, scale) for scale in scales])
         }, {"FILTER": filter, "COMPUTE": COMPUTE[x.dtype]})
         return out
 
