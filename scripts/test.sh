@@ -68,7 +68,7 @@ programs() { # programs NAME OPTION...: random programs, others with each seed; 
 step "repository checks" "$python" scripts/check_repository.py
 step "wheel checks" "$python" scripts/check_wheel.py dist/*.whl
 # NVIDIA's packages, for the tests that are no Python.
-export NEREID_SIMULATOR=$PWD/build/release/tests/unit/nvidia/nereid-simulate # runs the code of GPUs without one
+export NEREID_TEST_SIMULATOR=$PWD/build/release/tests/unit/nvidia/nereid-simulate # runs the code of GPUs without one
 export NEREID_CUDA_PATH=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"] + "/nvidia/cu13")')
 step "unit and IR tests" ctest --test-dir build/release --output-on-failure -j2 --output-junit "$PWD/$results/ctest.xml"
 step "Python tests" pytest python -n 2 tests --ignore tests/ops

@@ -16,7 +16,7 @@ from nereid.ops import _launch
 from nereid.ops.aten import _planes, bags, ctc, distances, grids, interpolation, margins, padding, pooling
 
 #: `scripts/test.sh` names the program, and then it has to be there.
-NAMED = os.environ.get("NEREID_SIMULATOR")
+NAMED = os.environ.get("NEREID_TEST_SIMULATOR")
 TOOL = pathlib.Path(NAMED or pathlib.Path(__file__).parents[2] / "build/release/tests/unit/nvidia/nereid-simulate")
 aten = torch.ops.aten
 
@@ -90,7 +90,7 @@ def calls():
     }
 
 
-@pytest.mark.skipif(not NAMED and not TOOL.exists(), reason="runs the code of GPUs in nereid-simulate, a program of the C++ build: scripts/build.sh makes it, NEREID_SIMULATOR names another")
+@pytest.mark.skipif(not NAMED and not TOOL.exists(), reason="runs the code of GPUs in nereid-simulate, a program of the C++ build: scripts/build.sh makes it, NEREID_TEST_SIMULATOR names another")
 @pytest.mark.parametrize("name", calls())
 def test_numbers(name, simulated):
     operator, args = nereid.ops.OPERATORS[name], calls()[name]
