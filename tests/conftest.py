@@ -46,6 +46,9 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if " at 0x" in item.nodeid:  # another name in every process: the processes of a run would not agree on the tests
+            raise pytest.UsageError(f"{item.nodeid}: the name of a test has an address in it: give its parameters `ids`")
     if config.getoption("--ptx"):
         # What is not about a target, and checked mode, which is the CPU's, have nothing to compile.
         items[:] = [item for item in items if "target" in item.fixturenames and "test_checked" not in item.nodeid

@@ -24,6 +24,11 @@ def full_precision():
     torch.backends.cudnn.conv.fp32_precision = before
 
 
+def name_of(parameter):
+    """The name of a test's parameter: of a function its own, which has no address in it."""
+    return getattr(parameter, "__name__", str(parameter))
+
+
 def random(dtype, *shape, device="cpu"):
     return torch.randn(shape, dtype=torch.float64).to(dtype).to(device)
 
@@ -306,7 +311,7 @@ def test_phases():
 @pytest.mark.parametrize("function,channels,sizes,taps,options", [
     (F.conv2d, 40, (9, 13), (3, 3), {"padding": 1}), (F.conv2d, 33, (10, 17), (7, 7), {"padding": 3}),
     (F.conv2d, 5, (12, 9), (5, 4), {"padding": (2, 0), "dilation": (2, 1), "stride": (3, 1)}), (F.conv3d, 20, (5, 6, 7), (2, 3, 3), {"padding": (1, 1, 2), "stride": (1, 2, 1)}),
-    (F.conv_transpose2d, 18, (9, 21), (3, 5), {"padding": (1, 2)})], ids=str)
+    (F.conv_transpose2d, 18, (9, 21), (3, 5), {"padding": (1, 2)})], ids=name_of)
 def test_sliding(function, channels, sizes, taps, options, dtype, target, monkeypatch):
     """Depthwise, channels last, steps of one place in the last dimension: several places of a row at once, as on GPUs. The result of conv3d is contiguous on CPUs."""
     monkeypatch.setattr(convolution, "_wants_slides", lambda device: True)
@@ -322,7 +327,7 @@ def test_sliding(function, channels, sizes, taps, options, dtype, target, monkey
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("function,x,w,options", [(F.conv2d, (2, 32, 9, 11), (32, 4, 3, 3), {"padding": 1, "groups": 8}), (F.conv2d, (2, 32, 9, 11), (16, 8, 3, 2), {"groups": 4, "stride": 2}),
-                                                  (F.conv_transpose2d, (2, 32, 9, 11), (32, 4, 3, 3), {"padding": 1, "groups": 8, "stride": 2}), (F.conv1d, (2, 64, 50), (64, 2, 5), {"groups": 32})], ids=str)
+                                                  (F.conv_transpose2d, (2, 32, 9, 11), (32, 4, 3, 3), {"padding": 1, "groups": 8, "stride": 2}), (F.conv1d, (2, 64, 50), (64, 2, 5), {"groups": 32})], ids=name_of)
 def test_joined_groups(function, x, w, options, dtype, target, monkeypatch):
     """Groups with few channels become fewer ones, as on GPUs."""
     monkeypatch.setattr(convolution, "_joins", lambda x: True)
