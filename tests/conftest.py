@@ -23,6 +23,10 @@ os.environ["NEREID_CACHE"] = "0"
 if os.environ.get("NEREID_TEST_CACHE"):
     os.environ.update(NEREID_CACHE="1", NEREID_CACHE_DIR=os.environ["NEREID_TEST_CACHE"])
 os.environ.setdefault("NEREID_TUNING_CACHE", "0")
+# Where these are set, pytest prints every difference of two long lists, and with `--ptx`, where results are never right, it works on
+# them for minutes.
+for name in ("CI", "BUILD_NUMBER"):
+    os.environ.pop(name, None)
 
 
 def pytest_addoption(parser):
