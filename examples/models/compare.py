@@ -136,9 +136,10 @@ def _mean(found):
     return {name: math.sqrt(sum(errors[name]**2 for errors in found) / len(found)) for name in found[0]}
 
 
-def compared(make, dtype, key="CPU", patch=None, routing=False, seeds=3):
+def compared(make, dtype, key="CPU", patch=None, routing=False, seeds=3, operators=True):
     """A `Comparison` for a function of a seed that makes (model, inputs). key: "CPU" or "CUDA". patch: a function of a model that returns a context manager, in which the second run is.
-    routing: whether calls for which ATen was measured to be faster are left to it. seeds: how many models are compared; calls are counted in the first one."""
+    routing: whether calls for which ATen was measured to be faster are left to it. seeds: how many models are compared; calls are counted in the first one.
+    operators: False: without `nereid.ops`, so that `patch` alone is judged; then no calls are served."""
     mine, theirs = [], []
     for seed in range(seeds):
         exact = reference(*make(seed))
@@ -149,10 +150,10 @@ def compared(make, dtype, key="CPU", patch=None, routing=False, seeds=3):
         theirs.append(errors(found, exact))
         model, inputs = make(seed)
         nereid.ops.report(clear=True)
-        with nereid.ops.use(routing=routing), patch(model) if patch else contextlib.nullcontext():
+        with nereid.ops.use(routing=routing) if operators else contextlib.nullcontext(), patch(model) if patch else contextlib.nullcontext():
             found = step(model, inputs, _adamw)
         if seed == 0:
-            counts = _served(recorder.found(), nereid.ops.report(), key)
+            counts = _served(recorder.found(), nereid.ops.report(), key) if operators else (0, calls.share(recorder.found(), key)[1], {})
         mine.append(errors(found, exact))
     nereid.ops.report(clear=True)
     return Comparison(dtype, _mean(mine), _mean(theirs), *counts)
