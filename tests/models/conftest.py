@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("transformers", reason="needs transformers (requirements-dev.txt)")
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
-sys.path.insert(0, str(EXAMPLES / "models"))
+sys.path[:0] = [str(EXAMPLES / "models"), str(EXAMPLES / "inference")]
 
 
 @pytest.fixture(autouse=True)
