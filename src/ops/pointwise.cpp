@@ -1,8 +1,10 @@
 #include "pointwise.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/TensorIterator.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/util/strides.h>
 
 #include <cmath>
 #include <limits>
@@ -398,17 +400,35 @@ static bool isBroadcast(at::IntArrayRef shape, const Operand *inputs, int count)
   return true;
 }
 
+/// Allocates contiguous outputs of the shape that the inputs are broadcast to.
+OpsReason Pointwise::makeContiguous(Call &call) const {
+  std::vector<int64_t> shape;
+  try {
+    for (int i = 0; i < plan.input_count; ++i)
+      if (call.inputs[i].kind == Operand::Tensor)
+        shape = at::infer_size(shape, call.inputs[i].tensor->sizes());
+  } catch (const c10::Error &) { // ATen's kernel says it in its own words
+    return OPS_SHAPES;
+  }
+  for (int i = 0; i < plan.output_count; ++i)
+    call.made[i] =
+        allocate(shape, c10::contiguous_strides(shape), scalarTypes[call.result], call.device);
+  return OPS_OURS;
+}
+
 OpsReason Pointwise::shapeByIterator(Call &call) {
   if (plan.kind == OPS_OUT)
     for (int i = 0; i < plan.output_count; ++i)
       if (!isBroadcast(call.given[i]->sizes(), call.inputs, plan.input_count))
         return OPS_OUTPUT_SHAPE;
-  if (plan.contiguous && plan.kind == OPS_FUNCTIONAL)
-    return OPS_LAYOUT;
   at::TensorIteratorConfig config;
   config.set_check_mem_overlap(true).check_all_same_dtype(false).resize_outputs(false);
-  if (plan.kind == OPS_FUNCTIONAL)
+  if (plan.kind == OPS_FUNCTIONAL && plan.contiguous) {
+    if (OpsReason reason = makeContiguous(call))
+      return reason;
+  } else if (plan.kind == OPS_FUNCTIONAL) {
     config.declare_static_dtype_and_device(scalarTypes[call.result], call.device);
+  }
   for (int i = 0; i < plan.output_count; ++i)
     config.add_output(plan.kind == OPS_FUNCTIONAL ? call.made[i] : *call.given[i]);
   for (int i = 0; i < plan.input_count; ++i)

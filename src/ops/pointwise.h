@@ -34,6 +34,7 @@ private:
   OpsReason promote(Call &call) const;
   OpsReason scalars(const c10::IValue *arguments, Call &call) const;
   OpsReason shape(Call &call);
+  OpsReason makeContiguous(Call &call) const;
   OpsReason shapeByIterator(Call &call);
   const at::Tensor *sameLayout(const Call &call) const;
   bool isRouted(OpsKernel kernel, Code common, int64_t elements) const;

@@ -266,3 +266,27 @@ def test_numbers_are_copied(router):
     assert all(x.double().eq(7.5 if x.is_floating_point() else 7).all() for x in found)
     rows = [row for row in nereid.ops.report() if row.overload == "copy_"]
     assert rows and all(row.route == "nereid" for row in rows), nereid.ops.report()
+
+
+@pytest.mark.parametrize("router", [True, False])
+def test_masked_fill_and_cuts_of_other_layouts(router):
+    """`masked_fill` returns a contiguous tensor whatever it is given, padding that only cuts off one with the strides of a clone."""
+    x = torch.randn(2, 4, 6)
+    sources = [x, x.transpose(1, 2).contiguous().transpose(1, 2), x[:, :, :1].expand(2, 4, 6), torch.randn(4, 1), torch.randn(6)]
+    masks = [torch.rand(2, 4, 6) > 0.5, torch.rand(4, 6) > 0.5, torch.rand(2, 1, 1) > 0.5]
+    calls = [lambda a=a, mask=mask, value=value: a.masked_fill(mask, value) for a in sources for mask in masks for value in (0, torch.tensor(2.5))]
+    calls += [lambda a=a, pad=pad: torch.nn.functional.pad(a, pad) for a in sources[:3] for pad in ((0, 0), (-1, 0), (0, -2, 0, -1), (-1, -1, 0, 0, -1, 0), (-6, 0))]
+    expected = [call() for call in calls]
+    nereid.ops.report(clear=True)
+    with nereid.ops.use(router=router):
+        found = [call() for call in calls]
+        with pytest.raises(RuntimeError, match="must match the size"):
+            torch.randn(3, 4).masked_fill(torch.rand(5, 4) > 0.5, 0)
+    for mine, theirs in zip(found, expected):
+        assert torch.equal(mine, theirs) and mine.stride() == theirs.stride()
+    ours = {row.overload: row.calls for row in nereid.ops.report() if row.route == "nereid"}
+    with nereid.ops.use(router=router):
+        labels = torch.nn.functional.pad(torch.arange(6).view(2, 3), (0, 1), value=-100)
+        assert labels.tolist() == [[0, 1, 2, -100], [3, 4, 5, -100]]
+    assert [row.route for row in nereid.ops.report() if row.overload == "constant_pad_nd"] == ["nereid"]
+    assert ours["masked_fill.Scalar"] == ours["masked_fill.Tensor"] == 15 and ours["constant_pad_nd"] == 15

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from fused_checks import compare, random
 
 import nereid.ops
@@ -149,3 +150,21 @@ def test_compile(name, target):
     wanted = operator(*arguments)
     got = torch.compile(lambda *given: operator(*given), backend="aot_eager", fullgraph=True)(*arguments)
     compare(got, wanted, units=0)
+
+
+@pytest.mark.parametrize("name", [name for name in samples("cpu") if not any(part in name for part in (*NO_GRADIENT, "adamw", "clip", "gradient_norm", "align"))])
+def test_checkpoint(name, target):
+    """Checkpointing of activations gives each saved tensor once."""
+    operator, arguments = samples(target)[name]
+
+    def gradients(checkpointed):
+        given = [x.detach().clone().requires_grad_() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in arguments]
+        # The sums keep what is saved for the operator apart from the arguments.
+        inner = [x + 0 if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in given]
+        run = (lambda *its: torch.utils.checkpoint.checkpoint(operator, *its, use_reentrant=False)) if checkpointed else operator
+        results = run(*inner)
+        results = [x for x in (results if isinstance(results, (tuple, list)) else [results]) if x.requires_grad]
+        leaves = [x for x in given if isinstance(x, torch.Tensor) and x.requires_grad]
+        return torch.autograd.grad(sum(x.sum() for x in results), leaves, allow_unused=True)
+
+    compare([x for x in gradients(True) if x is not None], [x for x in gradients(False) if x is not None], units=0)

@@ -212,11 +212,14 @@ _ONE_PASS = 4096
 
 def _pad(values, outs):
     x, pad = values["self"], list(values["pad"])
-    if len(pad) % 2 or len(pad) > 2 * x.dim() or all(size <= 0 for size in pad):
+    if len(pad) % 2 or len(pad) > 2 * x.dim():
         return Native("padding")
     if (found := foreign(x)) is not None:
         return found
-    value = number(values["value"], x.dtype)
+    value = values["value"]
+    if isinstance(value, float) and value.is_integer() and not x.is_floating_point() and not x.is_complex() and x.dtype is not torch.bool:
+        value = int(value)  # as models pad labels: F.pad gives a float
+    value = number(value, x.dtype)
     if type(value) is Native:
         return value
     starts, shape = [0] * x.dim(), [*x.shape]
@@ -228,6 +231,12 @@ def _pad(values, outs):
         shape[d] += pad[2 * i] + pad[2 * i + 1]
     if any(size < 0 for size in shape):
         return Native("padding")
+    if all(size <= 0 for size in pad):  # a part is copied, with the strides that a clone has
+        for d, (start, size) in enumerate(zip(starts, shape)):
+            x = x.narrow(d, -start, size)
+        result = torch.empty_like(x)
+        move(result, x)
+        return result
     result = torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=torch._prims_common.suggest_memory_format(x))
     if not result.numel():
         return result

@@ -80,10 +80,25 @@ def operator(schema, fake, backward=None, save=None, sharding=None):
         qualified = f"nereid::{fused.name}"
         torch.library.register_fake(qualified, fake, lib=_library)
         if not fused.overload._schema.is_mutable:
-            torch.library.register_autograd(qualified, backward or _no_gradient(qualified), setup_context=save, lib=_library)
+            torch.library.register_autograd(qualified, _reading_once(backward) if backward else _no_gradient(qualified), setup_context=save, lib=_library)
         return fused.overload
 
     return declared
+
+
+class _Context:
+    """The context of a backward function, whose saved tensors are taken once: checkpointing of activations frees them as they are taken."""
+
+    def __init__(self, context):
+        self._context = context
+        self.saved_tensors = context.saved_tensors
+
+    def __getattr__(self, name):
+        return getattr(self._context, name)
+
+
+def _reading_once(backward):
+    return lambda ctx, *gradients: backward(_Context(ctx), *gradients)
 
 
 def _no_gradient(name):

@@ -1,0 +1,79 @@
+"""Times of prompts and of steps that draw, for batches of 1, 2, 4, ... sequences, on `nereid.ops` and, if asked for, on ATen through transformers."""
+
+import time
+
+import batching
+import paged_llama
+import torch
+
+import nereid.ops
+
+
+def _wait(device):
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _engine(decoder, batch, chosen):
+    """An engine with a batch of requests, all admitted at once."""
+    engine = batching.Engine(decoder, batch, chosen.prompt_tokens, chosen.prompt + chosen.new, chosen.graphs and chosen.device == "cuda")
+    for number in range(batch):
+        prompt = [3 + (number + place * 7) % (decoder.config.vocab_size - 5) for place in range(chosen.prompt)]
+        engine.submit(prompt, chosen.new, chosen.temperature, chosen.top_k, chosen.top_p)
+    return engine
+
+
+def ours(decoder, batch, chosen):
+    """(seconds for the prompts of a batch, seconds of a step that draws), of the second of two runs. The first step that draws compiles or captures and is not counted."""
+    for _ in range(2):
+        engine = _engine(decoder, batch, chosen)
+        while engine.waiting or any(not request.tokens for request in engine.running):
+            engine.step()
+        first = engine.times.prompt_seconds
+        if engine.running:
+            engine.step()
+        start, steps = time.perf_counter(), 0
+        while engine.running:
+            engine.step()
+            steps += 1
+        seconds = (time.perf_counter() - start) / max(1, steps)
+    return first, seconds
+
+
+@torch.no_grad()
+def atens(model, batch, prompt, new):
+    """The same of transformers on ATen: prompts in one forward pass, then a token for each sequence at a time, without a comparison or transfer of tokens."""
+    from transformers import DynamicCache
+    tokens = 3 + torch.arange(batch * prompt, device=model.device).view(batch, prompt) * 7 % (model.config.vocab_size - 5)
+    for _ in range(2):
+        cache = DynamicCache(config=model.config)
+        _wait(model.device)
+        start = time.perf_counter()
+        logits = model(input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
+        _wait(model.device)
+        first = time.perf_counter() - start
+        start = time.perf_counter()
+        for _ in range(new - 1):
+            logits = model(input_ids=logits[:, -1].argmax(-1, keepdim=True), past_key_values=cache, use_cache=True).logits
+        _wait(model.device)
+        seconds = (time.perf_counter() - start) / max(1, new - 1)
+    return first, seconds
+
+
+def measured(model, chosen):
+    """Prints the table. Raises ValueError for prompts and new tokens that do not fit."""
+    total = chosen.prompt + chosen.new
+    if total > model.config.max_position_embeddings or chosen.new < 3:
+        raise ValueError(f"--prompt {chosen.prompt} and --new {chosen.new}: expected at most {model.config.max_position_embeddings} together, and 3 or more new tokens to time")
+    batches = [1 << i for i in range(chosen.batch.bit_length()) if 1 << i <= chosen.batch]
+    decoder = paged_llama.PagedLlama(model, chosen.pages or batches[-1] * -(-total // chosen.page), chosen.page, keep=chosen.compare)
+    print(f"llama {chosen.size}, {chosen.dtype}, {chosen.device}; prompts of {chosen.prompt} tokens, {chosen.new} drawn")
+    print(f"{'batch':>5}  {'prompt tokens/s':>15} {'ms a step':>9} {'tokens/s':>9}" + ("  ATen: prompt tokens/s  ms a step  speed of ours" if chosen.compare else ""))
+    for batch in batches:
+        with nereid.ops.use():
+            first, step = ours(decoder, batch, chosen)
+        line = f"{batch:>5}  {batch * chosen.prompt / first:>15.0f} {1e3 * step:>9.2f} {batch / max(step, 1e-9):>9.0f}"
+        if chosen.compare:
+            their_first, their_step = atens(model, batch, chosen.prompt, chosen.new)
+            line += f"  {batch * chosen.prompt / their_first:>21.0f}  {1e3 * their_step:>9.2f}  {their_first / first:.2f}, {their_step / max(step, 1e-9):.2f}"
+        print(line, flush=True)

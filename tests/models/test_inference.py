@@ -1,0 +1,140 @@
+"""examples/inference: tokens are those of transformers, whatever joins, leaves, or loses its pages."""
+
+import runpy
+
+import batching
+import paged_llama
+import pytest
+import torch
+from conftest import EXAMPLES
+
+MAIN = runpy.run_path(str(EXAMPLES / "inference" / "__main__.py"))
+TINY = ["--size", "tiny", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return paged_llama.random_model("tiny", torch.float32, "cpu")
+
+
+def _engine(model, pages=16, page=16, **settings):
+    return batching.Engine(paged_llama.PagedLlama(model, pages, page, keep=True), **settings)
+
+
+def test_continuous_batching(capsys):
+    """Twelve sequences through eight places, token by token."""
+    assert MAIN["main"]([*TINY, "--check", "--sequences", "12", "--batch", "8", "--progress"]) == 0
+    printed = capsys.readouterr()
+    assert "all 192 tokens are transformers'" in printed.out
+    assert "12 sequences, at most 8 at once" in printed.out and "tokens/s" in printed.out and "GiB of the process at the peak" in printed.out
+    assert "12/12 sequences" in printed.err
+
+
+def test_pages_run_out_and_prompts_in_parts(model):
+    """Sequences that lose their pages go on with the same tokens; prompts longer than a step are read in parts."""
+    engine = _engine(model, pages=6, page=16, batch=4, prompt_tokens=10)
+    prompts = [[3 + (7 * i + j * j) % 200 for j in range(13 + 5 * i)] for i in range(5)]
+    requests = [engine.submit(prompt, 30) for prompt in prompts]
+    assert len(list(engine.run())) == 150
+    assert engine.times.preempted > 0 and engine.times.prompt_steps > 5
+    assert sorted(engine.free) == list(range(6))
+    for request in requests:
+        assert request.tokens == MAIN["greedy"](model, request.prompt, 30)
+    assert len({token for request in requests for token in request.tokens}) > 10
+
+
+def test_a_request_joins_while_others_run(model):
+    engine = _engine(model, batch=8)
+    first = engine.submit([5, 6, 7], 12)
+    for _ in range(4):
+        engine.step()
+    assert len(first.tokens) == 4
+    second = engine.submit([9] * 20, 5, stop=-1)
+    list(engine.run())
+    assert first.tokens == MAIN["greedy"](model, [5, 6, 7], 12) and second.tokens == MAIN["greedy"](model, [9] * 20, 5)
+    assert first.reason == second.reason == "length"
+
+
+def test_stop(model):
+    expected = MAIN["greedy"](model, [5, 6, 7], 12)
+    engine = _engine(model)
+    request = engine.submit([5, 6, 7], 12, stop=expected[3])
+    list(engine.run())
+    assert request.tokens == expected[:expected.index(expected[3]) + 1] and request.reason == "stop"
+
+
+def test_sampling(model):
+
+    def drawn(seed, **settings):
+        torch.manual_seed(seed)
+        engine = _engine(model)
+        requests = [engine.submit([5, 6 + i, 7], 12, **settings) for i in range(8)]
+        list(engine.run())
+        return [request.tokens for request in requests]
+
+    greedy = drawn(0)
+    assert drawn(0, temperature=1.0, top_k=1) == greedy
+    assert drawn(0, temperature=1.0, top_p=1e-6) == greedy
+    assert drawn(0, temperature=1.0) == drawn(0, temperature=1.0) != greedy
+    assert drawn(1, temperature=1.0) != drawn(0, temperature=1.0)
+
+
+def test_each_request_has_its_own_settings(model):
+    torch.manual_seed(0)
+    engine = _engine(model)
+    requests = [engine.submit([5, 6, 7], 12, temperature=2.0 * (i % 2)) for i in range(8)]
+    list(engine.run())
+    expected = MAIN["greedy"](model, [5, 6, 7], 12)
+    assert [request.tokens == expected for request in requests] == [True, False] * 4
+
+
+def test_requests_that_do_not_fit(model):
+    engine = _engine(model, pages=2, page=16)
+    with pytest.raises(ValueError, match="a prompt of 20 tokens and 13 new ones: expected 32 or fewer together"):
+        engine.submit([1] * 20, 13)
+    with pytest.raises(ValueError, match="`prompt` has 0 tokens: expected at least one, each from 0 to 255"):
+        engine.submit([], 1)
+    with pytest.raises(ValueError, match="`prompt` has 1 tokens"):
+        engine.submit([256], 1)
+    with pytest.raises(ValueError, match="limit 0, temperature 0.0, top_k 0, top_p 1.0: expected"):
+        engine.submit([1], 0)
+    with pytest.raises(ValueError, match="`longest` is 500: expected 1 to 256"):
+        _engine(model, longest=500)
+    with pytest.raises(ValueError, match="`graphs` is True: expected a model on a GPU"):
+        _engine(model, graphs=True)
+
+
+def test_streaming(capsys):
+    assert MAIN["main"]([*TINY, "--stream", "--sequences", "2", "--new", "3", "--temperature", "0.8", "--top-k", "20", "--top-p", "0.9"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines[:6]] == ["0", "1"] * 3
+    assert lines[4].endswith("(end: length)") and not lines[2].endswith("(end: length)")
+
+
+def test_a_wrong_token_is_reported(capsys):
+    request = batching.Request(4, [1], 2, 0.0, 0, 1.0, -1, tokens=[7, 8])
+    assert MAIN["checked"]([request], [[7, 9]]) == 1
+    assert capsys.readouterr().out == "sequence 4: token 1 is 8, transformers' is 9\n"
+
+
+def test_times(capsys):
+    assert MAIN["main"]([*TINY, "--measure", "--compare", "--batch", "2", "--prompt", "16", "--new", "4"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 and lines[2].split()[0] == "1" and lines[3].split()[0] == "2" and "speed of ours" in lines[1]
+    with pytest.raises(SystemExit):
+        MAIN["main"]([*TINY, "--measure", "--prompt", "300"])
+    assert "expected at most 256 together" in capsys.readouterr().err
+
+
+def test_bert(capsys):
+    assert MAIN["main"](["--model", "bert", *TINY, "--check", "--batch", "4"]) == 0
+    printed = capsys.readouterr().out
+    assert "4 sequences of 32 tokens" in printed and "error against float64" in printed
+
+
+@pytest.mark.parametrize("arguments, text", [(["--model", "bert", "--size", "7b"], "--size 7b: expected one of tiny, base, large"), (["--check", "--temperature", "1"], "expected temperature 0"),
+                                             (["--model", "bert", "--stream"], "draws no tokens"), (["--compare"], "--compare: expected --measure"), (["--new", "0"], "--new 0: expected 1 or more")])
+def test_options_that_do_not_fit(arguments, text, capsys):
+    with pytest.raises(SystemExit):
+        MAIN["main"](arguments)
+    assert text in capsys.readouterr().err
