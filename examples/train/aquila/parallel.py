@@ -112,7 +112,6 @@ def _fully_shard(model, mesh, dtype):
     policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32, cast_forward_inputs=False)
     for block in model.blocks:
         fully_shard(block, mesh=mesh, mp_policy=policy)
-    fully_shard(model.embedding, mesh=mesh, mp_policy=policy)
     fully_shard(model.head, mesh=mesh, mp_policy=policy, reshard_after_forward=False)  # the backward step begins with it
     fully_shard(model, mesh=mesh, mp_policy=policy)
 
