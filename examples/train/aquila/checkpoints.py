@@ -44,6 +44,14 @@ def _agreed(world, failed):
     return bool(world.sum(torch.tensor(float(failed is not None), device=world.device)))
 
 
+def _states(model, optimizer):
+    """The states of model and optimizer, with learning rates as numbers: an optimizer may keep its rate in a tensor."""
+    of_model, of_optimizer = get_state_dict(model, optimizer)
+    for group in of_optimizer["param_groups"]:
+        group["lr"] = float(group["lr"])
+    return of_model, of_optimizer
+
+
 def save(world, folder, step, model, optimizer, state, keep):
     """Writes the checkpoint of a step; of earlier ones all but the newest `keep` are deleted then. state: {name: value} of the run beyond model and optimizer, the same in all processes.
 
@@ -59,10 +67,10 @@ def save(world, folder, step, model, optimizer, state, keep):
     except OSError as error:
         failure = error
     if not _agreed(world, failure):
-        of_model, of_optimizer = get_state_dict(model, optimizer)
+        of_model, of_optimizer = _states(model, optimizer)
         try:
             dcp.save({"model": of_model, "optimizer": of_optimizer, "run": {**state, "step": step}}, checkpoint_id=partial, no_dist=world.size == 1)
-        except Exception as error:  # whatever a storage or a serialiser raises: the run goes on
+        except (Exception, dcp.CheckpointException) as error:  # the latter is no Exception. Whatever storage or serialiser raise: the run goes on
             failure = error
         if not _agreed(world, failure) and world.first:
             try:
@@ -109,12 +117,15 @@ def load(path, world, model, optimizer, state):
         dcp.load(saved, checkpoint_id=path, no_dist=world.size == 1)
         if (made := saved["run"]["size"]) != state["size"]:
             raise Unusable(f"{path} is of a model of size {made}: expected {state['size']} (--size)")
-        of_model, of_optimizer = get_state_dict(model, optimizer)
+        of_model, of_optimizer = _states(model, optimizer)
         read = {"model": of_model, "optimizer": of_optimizer}
         dcp.load(read, checkpoint_id=path, no_dist=world.size == 1)
     except dcp.CheckpointException as error:
         raise Unusable(f"{path} cannot be read: {_reason(error)}") from error
+    rates = [group["lr"] for group in optimizer.param_groups]
     set_state_dict(model, optimizer, model_state_dict=read["model"], optim_state_dict=read["optimizer"])
+    for group, rate in zip(optimizer.param_groups, rates):
+        group["lr"] = rate  # each step sets it
     return saved["run"]
 
 

@@ -35,10 +35,6 @@ class World:
             dist.all_reduce(tensor)
         return tensor
 
-    def barrier(self):
-        if self.size > 1:
-            dist.all_reduce(torch.zeros((), device=self.device))
-
     def close(self):
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -67,7 +63,10 @@ def begin(device, tensor, threads=0):
     if size > 1:
         if not dist.is_available():
             raise Unusable("this PyTorch was built without torch.distributed")
-        dist.init_process_group("nccl" if device == "cuda" else "gloo", device_id=where if device == "cuda" else None)
+        # torchrun keeps its store when it starts processes again: they must not read the addresses of those before them.
+        store, _, _ = next(dist.rendezvous("env://"))
+        store = dist.PrefixStore(f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+        dist.init_process_group("nccl" if device == "cuda" else "gloo", store=store, rank=rank, world_size=size, device_id=where if device == "cuda" else None)
         world.mesh = dist.device_mesh.init_device_mesh(device, (world.replicas, tensor), mesh_dim_names=("replica", "tensor"))
     return world
 
