@@ -34,6 +34,15 @@ def cases():
     yield "attention by heads", lambda q, k, v: fused.attention(q, k, v, causal=True), (random(2, 6, 4, 16), random(2, 6, 2, 16), random(2, 6, 2, 16, seed=1)), (S2, S2, S2), S2
     cos, sin = random(6, 8).cos(), random(6, 8).sin()
     yield "rope by heads", lambda q, k: fused.rope(q, k, *(distribute_tensor(t, q.device_mesh, [R]) if hasattr(q, "placements") else t for t in (cos, sin))), (random(2, 6, 4, 16), random(2, 6, 2, 16)), (S2, S2), S2
+    yield "layer_norm by tokens", fused.layer_norm, (x, random(16), random(16, seed=2)), (S1, R, R), S1
+    low_rank = (random(8, 64), random(6, 64), random(4, 64), random(6, 4))
+    for name, placements, wanted in (("rows", (S0, R, R, R), S0), ("n", (R, S0, R, S0), S1), ("k", (S1, S1, S1, R), P)):
+        yield f"lora_linear by {name}", lambda x, w, a, b: fused.lora_linear(x, w, a, b, 0.5), low_rank, placements, wanted
+    yield "grouped_mm by n", fused.grouped_mm, (random(8, 16), random(2, 16, 12), torch.tensor([3, 8])), (R, S2, R), S1
+    yield "topk_softmax by rows", lambda x, b: fused.topk_softmax(x, 2, "softmax", True, b)[0], (random(8, 6), random(6)), (S0, R), S0
+    experts = torch.randint(0, 3, (8, 2), generator=torch.Generator().manual_seed(0))
+    ordered, _, places, _ = fused.moe_align(experts, 3)
+    yield "moe_combine by columns", fused.moe_combine, (random(16, 12), ordered, places, random(8, 2)), (S1, R, R, R), S1
     rows, target = random(10, 16), torch.tensor([3, 0, -100, 7, 2, 2, 5, 1, -100, 6])
     for reduction, placement, wanted in (("sum", S0, P), ("none", S0, S0), ("mean", R, R), ("mean", S0, R)):
         named = {"reduction": reduction, "label_smoothing": 0.1, "z_loss": 0.01}

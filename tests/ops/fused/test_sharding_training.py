@@ -18,4 +18,4 @@ def test_a_step_in_parts(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     lines = done.stdout.splitlines()
-    assert sum(line.startswith("operator ") for line in lines) == 34 and lines.count("norms") == 1 and sum(line.startswith("optimizer ") for line in lines) == 2
+    assert sum(line.startswith("operator ") for line in lines) == 41 and lines.count("norms") == 1 and sum(line.startswith("optimizer ") for line in lines) == 2

@@ -99,6 +99,19 @@ def choice(logits, *others):
     return [([placed, placed], [placed, *rest]) for placed in (Replicate(), *(Shard(d) for d in range(logits.ndim - 1)))]
 
 
+def choice_gradient(grad, logits, experts, *numbers):
+    """The rule of `topk_softmax_backward`: sharded on the leading dimensions."""
+    from torch.distributed.tensor import Replicate, Shard
+    return [([placed], [placed] * 3 + [None] * 3) for placed in (Replicate(), *(Shard(d) for d in range(logits.ndim - 1)))]
+
+
+def combination_gradient(grad, x, rows, places, weights=None):
+    """The rule of `moe_combine_backward`: sharded on the columns of `x`; the gradient of the weights is a partial sum then."""
+    from torch.distributed.tensor import Partial, Replicate, Shard
+    rest = [Replicate(), Replicate(), None if weights is None else Replicate()]
+    return [([placed, sums], [placed, placed, *rest]) for placed, sums in ((Replicate(), Replicate()), (Shard(1), Partial()))]
+
+
 def combination(x, rows, places, weights=None):
     """The rule of `moe_combine`: sharded on the columns of `x`."""
     from torch.distributed.tensor import Replicate, Shard
