@@ -74,7 +74,7 @@ def _choice_backward(ctx, grad, _):
 
 
 @operator("topk_softmax_backward(Tensor grad, Tensor logits, Tensor experts, str scores, bool normalise, float scale) -> Tensor",
-          fake=lambda grad, logits, *others: logits.new_empty(logits.shape))
+          fake=lambda grad, logits, *others: logits.new_empty(logits.shape), sharding=_sharding.choice_gradient)
 def topk_softmax_backward(grad, logits, experts, scores, normalise, scale):
     """The gradient of `logits` from that of the weights."""
     out = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
@@ -242,7 +242,8 @@ def _fake_combination_gradient(grad, x, rows, places, weights=None):
     return x.new_empty(x.shape), (x if weights is None else weights).new_empty((0, ) if weights is None else weights.shape)
 
 
-@operator("moe_combine_backward(Tensor grad, Tensor x, Tensor rows, Tensor places, Tensor? weights=None) -> (Tensor, Tensor)", fake=_fake_combination_gradient)
+@operator("moe_combine_backward(Tensor grad, Tensor x, Tensor rows, Tensor places, Tensor? weights=None) -> (Tensor, Tensor)", fake=_fake_combination_gradient,
+          sharding=_sharding.combination_gradient)
 def moe_combine_backward(grad, x, rows, places, weights):
     """The gradients of `x` and of the weights; the second is empty without weights."""
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)

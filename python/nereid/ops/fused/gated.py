@@ -43,7 +43,7 @@ def _mapped(rule, *tensors):
     return tuple(outs) if len(outs) > 1 else outs[0]
 
 
-@operator("swiglu_backward(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)", fake=_fake_gradient)
+@operator("swiglu_backward(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)", fake=_fake_gradient, sharding=_sharding.elementwise(True, True, True, results=2))
 def swiglu_backward(grad, gate, up):
     """The gradients of `gate` and `up`."""
     _check(gate, up)
@@ -61,7 +61,8 @@ def swiglu(gate, up):
     return _mapped(SWIGLU, gate, up)
 
 
-@operator("geglu_backward(Tensor grad, Tensor gate, Tensor up, str approximate=\"none\") -> (Tensor, Tensor)", fake=_fake_gradient)
+@operator("geglu_backward(Tensor grad, Tensor gate, Tensor up, str approximate=\"none\") -> (Tensor, Tensor)", fake=_fake_gradient,
+          sharding=_sharding.elementwise(True, True, True, False, results=2))
 def geglu_backward(grad, gate, up, approximate):
     """The gradients of `gate` and `up`."""
     _check(gate, up, approximate)

@@ -84,7 +84,7 @@ def _fake_weight_gradient(grad, x):
     return grad.new_empty((grad.shape[-1], x.shape[-1]))
 
 
-@operator("linear_x_backward(Tensor grad, Tensor weight) -> Tensor", fake=_fake_x_gradient)
+@operator("linear_x_backward(Tensor grad, Tensor weight) -> Tensor", fake=_fake_x_gradient, sharding=_sharding.layer_x_gradient)
 def linear_x_backward(grad, weight):
     """grad (..., n) @ weight (n, k): the gradient of `x`."""
     _arguments.one_dtype(grad=grad, weight=weight)
@@ -94,7 +94,7 @@ def linear_x_backward(grad, weight):
     return out
 
 
-@operator("linear_weight_backward(Tensor grad, Tensor x) -> Tensor", fake=_fake_weight_gradient)
+@operator("linear_weight_backward(Tensor grad, Tensor x) -> Tensor", fake=_fake_weight_gradient, sharding=_sharding.layer_weight_gradient)
 def linear_weight_backward(grad, x):
     """grad (..., n).T @ x (..., k): the gradient of `weight`."""
     _arguments.one_dtype(grad=grad, x=x)
@@ -102,7 +102,8 @@ def linear_weight_backward(grad, x):
     return product_into(out, rows_of(grad).t(), rows_of(x))
 
 
-@operator("linear_activation_backward(Tensor grad, Tensor before, str activation) -> Tensor", fake=lambda grad, before, activation: before.new_empty(before.shape))
+@operator("linear_activation_backward(Tensor grad, Tensor before, str activation) -> Tensor", fake=lambda grad, before, activation: before.new_empty(before.shape),
+          sharding=_sharding.elementwise(True, True, False))
 def linear_activation_backward(grad, before, activation):
     """The gradient of what the activation is applied to, `before`, from that of its result."""
     out = torch.empty(before.shape, dtype=before.dtype, device=before.device)
@@ -152,7 +153,8 @@ def _save_both(ctx, inputs, output):
 
 
 @operator("linear_saving(Tensor x, Tensor weight, Tensor? bias=None, str activation=\"none\", Tensor? residual=None) -> (Tensor, Tensor)",
-          fake=lambda *arguments: (_fake(*arguments), _fake(*arguments)), backward=lambda ctx, grad, _: _gradients(ctx, grad, ctx.saved_tensors[2]), save=_save_both)
+          fake=lambda *arguments: (_fake(*arguments), _fake(*arguments)), backward=lambda ctx, grad, _: _gradients(ctx, grad, ctx.saved_tensors[2]), save=_save_both,
+          sharding=_sharding.saving_layer)
 def linear_saving(x, weight, bias, activation, residual):
     """The results of `linear`, and what the activation is applied to. The second result has no gradient."""
     return _apply(x, weight, bias, activation, residual, True)
@@ -215,7 +217,7 @@ def _save_gated_both(ctx, inputs, output):
 
 
 @operator("linear_swiglu_x_backward(Tensor gate_grad, Tensor up_grad, Tensor gate_weight, Tensor up_weight) -> Tensor",
-          fake=lambda gate_grad, up_grad, gate_weight, up_weight: _fake_x_gradient(gate_grad, gate_weight))
+          fake=lambda gate_grad, up_grad, gate_weight, up_weight: _fake_x_gradient(gate_grad, gate_weight), sharding=_sharding.layer_x_gradient)
 def linear_swiglu_x_backward(gate_grad, up_grad, gate_weight, up_weight):
     """gate_grad (..., n) @ gate_weight (n, k) + up_grad @ up_weight; the first product is kept in fp32."""
     k = gate_weight.shape[1]
@@ -236,7 +238,8 @@ def linear_swiglu_alone(x, gate_weight, up_weight):
 
 @operator("linear_swiglu_saving(Tensor x, Tensor gate_weight, Tensor up_weight) -> (Tensor, Tensor, Tensor)",
           fake=lambda x, gate_weight, up_weight: tuple(x.new_empty(_check_gated(x, gate_weight, up_weight)) for _ in range(3)),
-          backward=lambda ctx, grad, *_: _gated_gradients(ctx, grad, *ctx.saved_tensors[3:]), save=_save_gated_both)
+          backward=lambda ctx, grad, *_: _gated_gradients(ctx, grad, *ctx.saved_tensors[3:]), save=_save_gated_both,
+          sharding=_sharding.saving_gated_layer)
 def linear_swiglu_saving(x, gate_weight, up_weight):
     """The result of `linear_swiglu` and both products, which have no gradient."""
     return _apply_gated(x, gate_weight, up_weight, True)

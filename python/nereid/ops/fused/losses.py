@@ -8,7 +8,7 @@ from ..kernels import losses as kernels
 from ..pointwise import run
 from ..products import fp32_precision, multiply
 from ..rows import COPY
-from . import _arguments
+from . import _arguments, _sharding
 from ._declare import operator
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -156,7 +156,7 @@ def _differentiate(out, grad, grad_lse, logits, target, lse, count, ignore_index
 _GRADIENT_ARGUMENTS = ("Tensor target, Tensor lse, Tensor count, int ignore_index, float label_smoothing, float z_loss, float softcap, str reduction")
 
 
-@operator(f"cross_entropy_backward(Tensor grad, Tensor? grad_lse, Tensor logits, {_GRADIENT_ARGUMENTS}) -> Tensor", fake=_fake_gradient)
+@operator(f"cross_entropy_backward(Tensor grad, Tensor? grad_lse, Tensor logits, {_GRADIENT_ARGUMENTS}) -> Tensor", fake=_fake_gradient, sharding=_sharding.loss_gradient)
 def cross_entropy_backward(grad, grad_lse, logits, target, lse, count, ignore_index, label_smoothing, z_loss, softcap, reduction):
     """The gradient of `logits`, contiguous. grad: of the loss; grad_lse: of the log-sum-exp, or None; lse, count: as `cross_entropy` returns them."""
     out = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
@@ -171,7 +171,7 @@ def cross_entropy_in_place_backward(grad, grad_lse, logits, target, lse, count, 
 
 
 @operator("cross_entropy(Tensor logits, Tensor target, int ignore_index=-100, float label_smoothing=0., float z_loss=0., float softcap=0., str reduction=\"mean\", "
-          "bool in_place=False) -> (Tensor, Tensor, Tensor)", fake=_fake, backward=_backward, save=_save)
+          "bool in_place=False) -> (Tensor, Tensor, Tensor)", fake=_fake, backward=_backward, save=_save, sharding=_sharding.loss)
 def entropy(logits, target, ignore_index, label_smoothing, z_loss, softcap, reduction, in_place):
     """(loss, log-sum-exp by row, number of rows that are not ignored): the operator behind `cross_entropy`. The number is empty with reduction="none"."""
     _check(logits, target, label_smoothing, softcap, reduction)
@@ -306,7 +306,8 @@ def _backward_linear(ctx, grad, grad_lse, _):
 
 
 @operator("linear_cross_entropy_backward(Tensor grad, Tensor? grad_lse, Tensor x, Tensor weight, Tensor target, Tensor? bias, Tensor lse, Tensor count, bool[] needed, "
-          "int ignore_index, float label_smoothing, float z_loss, float softcap, str reduction) -> (Tensor, Tensor, Tensor)", fake=_fake_linear_gradient)
+          "int ignore_index, float label_smoothing, float z_loss, float softcap, str reduction) -> (Tensor, Tensor, Tensor)", fake=_fake_linear_gradient,
+          sharding=_sharding.linear_loss_gradient)
 def linear_cross_entropy_backward(grad, grad_lse, x, weight, target, bias, lse, count, needed, ignore_index, label_smoothing, z_loss, softcap, reduction):
     """The gradients of x, weight and bias; `needed` says of each whether it is wanted, and the others are empty.
 
@@ -355,7 +356,8 @@ def linear_cross_entropy_backward(grad, grad_lse, x, weight, target, bias, lse, 
 
 
 @operator("linear_cross_entropy(Tensor x, Tensor weight, Tensor target, Tensor? bias=None, int ignore_index=-100, float label_smoothing=0., float z_loss=0., "
-          "float softcap=0., str reduction=\"mean\") -> (Tensor, Tensor, Tensor)", fake=_fake_linear, backward=_backward_linear, save=_save_linear)
+          "float softcap=0., str reduction=\"mean\") -> (Tensor, Tensor, Tensor)", fake=_fake_linear, backward=_backward_linear, save=_save_linear,
+          sharding=_sharding.linear_loss)
 def linear_entropy(x, weight, target, bias, ignore_index, label_smoothing, z_loss, softcap, reduction):
     """(loss, log-sum-exp by row, number of rows that are not ignored): the operator behind `linear_cross_entropy`."""
     _check_linear(x, weight, target, bias, label_smoothing, softcap, reduction)

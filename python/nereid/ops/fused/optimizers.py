@@ -10,6 +10,7 @@ from .._strided import step_up
 from ..kernels import optimizers as kernels
 from . import _arguments
 from ._declare import operator
+from ._distributed import by_placement, combined, is_distributed, part_of, placed_as
 
 _SIZES = {"firsts": "i32", "offset": "i64", "count": "i32"}
 
@@ -145,13 +146,20 @@ def norm_of_tensors(tensors, ord):
 def gradient_norm(tensors, ord=2):
     """The norm of all elements of all tensors, as of one vector: a tensor without dimensions, fp32 (fp64 if one of the tensors is).
 
-    tensors: a list of dense float tensors of one device, not empty. ord: 1, 2 or inf. It does not depend on the order of programs; the host does not wait.
+    tensors: a list of dense float tensors of one device, not empty. ord: 1, 2 or inf. It does not depend on the order of programs; the host does not wait. Of DTensors all elements count,
+    also those of other processes, which have to call it as well.
 
     Raises TypeError for other dtypes; ValueError for an empty list, strides, devices or orders that do not fit.
     """
     if not len(tensors):
         raise ValueError("`tensors` is empty: expected at least one tensor")
-    return norm_of_tensors(tensors, ord)
+    if not any(map(is_distributed, tensors)):
+        return norm_of_tensors(tensors, ord)
+    if ord not in _ORDERS:
+        raise ValueError(f"`ord` is {ord}: expected 1, 2 or inf")
+    if ord == math.inf:
+        return torch.stack([combined(norm_of_tensors(parts, ord), mesh, cut, "max") for mesh, cut, parts in by_placement(tensors)]).amax()
+    return sum(combined(norm_of_tensors(parts, ord)**ord, mesh, cut, "sum") for mesh, cut, parts in by_placement(tensors))**(1 / ord)
 
 
 def _check_clip(grads, max_norm, norm):
@@ -179,12 +187,12 @@ def clip_gradients_(grads, max_norm, norm):
     """Multiplies all gradients, in place, by max_norm / (norm + 1e-6) where that is below 1, as `torch.nn.utils.clip_grad_norm_`; the host does not wait.
 
     grads: a list of dense float tensors of one device; max_norm: a number; norm: a float tensor with one element there, such as that of `gradient_norm`. Where the norm
-    is not-a-number, so are the gradients afterwards.
+    is not-a-number, so are the gradients afterwards. Of DTensors each process scales its parts.
 
     Raises TypeError for other dtypes; ValueError for strides or devices that do not fit.
     """
     if len(grads):
-        clip_step(grads, max_norm, norm)
+        clip_step(list(map(part_of, grads)), max_norm, norm.full_tensor() if is_distributed(norm) else norm)
 
 
 class AdamW(torch.optim.AdamW):
@@ -192,7 +200,8 @@ class AdamW(torch.optim.AdamW):
 
     params, lr, betas, eps, weight_decay, maximize: as there; amsgrad is not supported. lr may be a tensor on the device: then a changed rate is no new signature for
     recorded calls. state_dtype: the dtype of exp_avg and exp_avg_sq of 16-bit parameters; None: that of the parameters. master_weights: 16-bit parameters have an fp32
-    copy in their state, "master_param", which is what is updated.
+    copy in their state, "master_param", which is what is updated. Parameters may be DTensors, as FSDP2 and tensor parallelism make them: then so is their state, and each process updates its
+    parts; gradients that come as partial sums are added up first.
 
     Gradients of `torch.amp.GradScaler` are unscaled on the device; steps that it finds infinities in are skipped there.
     """
@@ -230,13 +239,14 @@ class AdamW(torch.optim.AdamW):
                 state = self.state[param]
                 if not state:
                     self._begin(param)
-                if grad.stride() != param.stride():
-                    grad = torch.empty_like(param).copy_(grad)
+                own, grad = part_of(param.detach()), part_of(placed_as(grad, param))
+                if grad.stride() != own.stride():
+                    grad = torch.empty_like(own).copy_(grad)
                 master = state.get("master_param")
                 lists = by_device.setdefault((param.device, master is None), ([], [], [], [], [], []))
-                for tensors, tensor in zip(lists, (param.detach(), grad, state["exp_avg"], state["exp_avg_sq"], state["step"], master)):
+                for tensors, tensor in zip(lists, (own, grad, state["exp_avg"], state["exp_avg_sq"], state["step"], master)):
                     if tensor is not None:
-                        tensors.append(tensor)
+                        tensors.append(part_of(tensor))
             lr, (beta1, beta2) = group["lr"], group["betas"]
             for (device, _), lists in by_device.items():
                 rate = lr.to(device) if isinstance(lr, torch.Tensor) else None

@@ -1,0 +1,273 @@
+"""The training example: the same losses however it is spread, and nothing lost when a process is killed or a disk is full."""
+
+import csv
+import os
+import pathlib
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="PyTorch without torch.distributed")
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "train" / "aquila"
+SMALL = ["--size", "tiny", "--device", "cpu", "--dtype", "fp32", "--batch", "8", "--steps", "20", "--warmup", "5", "--report-every", "1", "--save-every", "5", "--threads", "1", "--lr", "2e-3"]
+TIMEOUT = 240
+
+
+def command(out, *options, processes=1, launcher=()):
+    start = [sys.executable] if processes == 1 else [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), *launcher]
+    return [*start, str(EXAMPLE / "train.py"), *SMALL, "--out", str(out), *options]
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """All runs share the kernels that one has compiled."""
+    names = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    return {**names, "OMP_NUM_THREADS": "1", "NEREID_CACHE": "1", "NEREID_CACHE_DIR": str(tmp_path_factory.mktemp("kernels"))}
+
+
+@pytest.fixture(scope="module")
+def train(environment):
+    """A function that runs the example and returns its output."""
+
+    def run(out, *options, processes=1, status=0, **named):
+        done = subprocess.run(command(out, *options, processes=processes), capture_output=True, text=True, env=environment, timeout=TIMEOUT, **named)
+        assert done.returncode == status, (done.stdout + done.stderr)[-4000:]
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory, train):
+    """The folder of a run of one process, on PyTorch's operators."""
+    out = tmp_path_factory.mktemp("alone")
+    train(out, "--operators", "aten")
+    return out
+
+
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory, train):
+    """The folder of a run of FSDP2 on two processes, which adds up gradients of two micro-batches."""
+    out = tmp_path_factory.mktemp("sharded")
+    train(out, "--operators", "fused", "--micro", "2", processes=2)
+    return out
+
+
+def losses(out):
+    with open(out / "log.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in rows] == list(range(1, len(rows) + 1))
+    return [float(row["loss"]) for row in rows]
+
+
+def close(found, wanted, tolerance=2e-5):
+    assert len(found) == len(wanted)
+    for step, (a, b) in enumerate(zip(found, wanted), 1):
+        assert abs(a - b) <= tolerance, f"step {step}: {a} and {b}"
+
+
+def test_it_learns(alone):
+    found = losses(alone)
+    assert abs(found[0] - 6.94) < 0.1, "ln(1032) at the start"
+    assert found[-1] < 6.2
+    assert "entropy of the grammar" in (alone / "curves.svg").read_text()
+    xml.etree.ElementTree.parse(alone / "curves.svg")
+
+
+def test_fully_sharded(alone, sharded):
+    close(losses(sharded), losses(alone))
+
+
+@pytest.mark.parametrize("processes,options", [(2, ["--operators", "aten", "--data-parallel", "ddp", "--micro", "2"]), (2, ["--operators", "nereid", "--tensor-parallel", "2"]),
+                                               (4, ["--operators", "fused", "--tensor-parallel", "2", "--recompute"])], ids=["ddp", "tensor parallel", "both"])
+def test_modes(processes, options, alone, train, tmp_path):
+    train(tmp_path, *options, "--steps", "6", "--save-every", "0", processes=processes)
+    # During the warm-up the rate does not depend on the number of steps.
+    close(losses(tmp_path)[:5], losses(alone)[:5])
+
+
+def test_16_bits(alone, train, tmp_path):
+    train(tmp_path, "--operators", "nereid", "--dtype", "bf16", "--save-every", "0", "--steps", "10")
+    close(losses(tmp_path)[:5], losses(alone)[:5], 0.01)
+
+
+def child(launcher, rank):
+    """The id of the process of a rank that torchrun has started."""
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
+            if int(parent) == launcher and f"RANK={rank}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                return int(entry.name)
+        except OSError:
+            continue
+    raise AssertionError(f"there is no process of rank {rank}")
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self/environ").exists(), reason="no /proc")
+def test_killed(sharded, environment, tmp_path):
+    """One of two processes is killed; torchrun starts both again, and they compute the same numbers as without."""
+    output = open(tmp_path / "output", "w")
+    with subprocess.Popen(command(tmp_path, "--operators", "fused", "--micro", "2", processes=2, launcher=["--max-restarts", "1"]), stdout=output, stderr=subprocess.STDOUT, env=environment) as run:
+        deadline = time.monotonic() + TIMEOUT
+        while not (tmp_path / "checkpoints" / "step-10").exists():
+            assert run.poll() is None and time.monotonic() < deadline, (tmp_path / "output").read_text()[-4000:]
+            time.sleep(0.01)
+        os.kill(child(run.pid, 1), signal.SIGKILL)
+        assert run.wait(TIMEOUT) == 0, (tmp_path / "output").read_text()[-4000:]
+    assert re.search(r"goes on after step \d+", (tmp_path / "output").read_text())
+    assert losses(tmp_path) == losses(sharded)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["step-15", "step-20"]
+
+
+def test_another_number_of_processes(alone, sharded, train, tmp_path):
+    """What two processes of FSDP2 have written, one process reads."""
+    text = train(tmp_path, "--operators", "aten", "--resume", str(sharded / "checkpoints" / "step-15"))
+    assert "goes on after step 15" in text and "note:" not in text
+    with open(tmp_path / "log.csv", newline="") as file:
+        found = [(int(row["step"]), float(row["loss"])) for row in csv.DictReader(file)]
+    assert [step for step, _ in found] == list(range(16, 21))
+    close([loss for _, loss in found], losses(alone)[15:])
+
+
+def test_full_disk(alone, train, tmp_path):
+    """A checkpoint that cannot be written is reported; the run goes on, and earlier checkpoints are there."""
+
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    # A stopped run: a checkpoint, what a killed process left of another one, and a folder without its last file.
+    checkpoints = tmp_path / "checkpoints"
+    train(tmp_path, "--operators", "aten", "--steps", "10", "--save-every", "10")
+    for name in ("step-15.part", "step-17"):
+        (checkpoints / name).mkdir()
+    text = train(tmp_path, "--operators", "aten", "--steps", "20", "--save-every", "10", status=1, preexec_fn=small_files)
+    assert "goes on after step 10" in text and "warning: the checkpoint of step 20 was not written, earlier ones are kept" in text
+    assert [path.name for path in checkpoints.iterdir() if (path / ".metadata").exists()] == ["step-10"] and not list(checkpoints.glob("*.part"))
+    assert len(losses(tmp_path)) == 20
+    assert "goes on after step 10" in train(tmp_path, "--operators", "aten", "--steps", "20", "--save-every", "10")
+    assert (checkpoints / "step-20" / ".metadata").exists()
+
+
+# In this process.
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """A function that imports a module of the example."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    yield __import__
+    for name in set(sys.modules) - before:
+        if getattr(sys.modules[name], "__file__", None) and pathlib.Path(sys.modules[name].__file__).parent == EXAMPLE:
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("options,world,said", [
+    (["--tensor-parallel", "3"], 4, "4 processes cannot be divided into groups of --tensor-parallel 3"),
+    (["--tensor-parallel", "2"], 1, "1 process cannot be divided into groups of --tensor-parallel 2"),
+    (["--batch", "0"], 1, "--batch is 0: expected at least 1"),
+    (["--micro", "3"], 1, "--micro 3 does not divide the 8 sequences that a replica computes in a step"),
+    (["--save-every", "-1"], 1, "--save-every is -1: expected 0 (never) or more"),
+    (["--resume", "nowhere"], 1, "nowhere is no complete checkpoint; expected a folder step-N that has a file .metadata. Complete ones here: none"),
+    (["--text", "nowhere.txt"], 1, "the text nowhere.txt cannot be read: No such file or directory"),
+    (["--out", "/dev/null/run"], 1, "the folder /dev/null/run (--out) cannot be made"),
+], ids=lambda value: value[0] if isinstance(value, list) else None)
+def test_errors(options, world, said, example, monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("WORLD_SIZE", str(world))
+    assert example("train").main([*SMALL, "--operators", "aten", "--out", str(tmp_path), *options]) == 2
+    assert f"train.py: error: {said}" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_no_gpu(example, capsys, tmp_path):
+    assert example("train").main(["--out", str(tmp_path)]) == 2
+    assert "train.py: error: PyTorch finds no GPU: use --device cpu" in capsys.readouterr().err
+
+
+def test_unknown_size(example, capsys):
+    with pytest.raises(SystemExit) as left:
+        example("train").main(["--size", "8B"])
+    assert left.value.code == 2 and "invalid choice: '8B'" in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_another_size(example, monkeypatch, capsys, alone, tmp_path):
+    sizes = example("model").SIZES
+    monkeypatch.setitem(sizes, "other", sizes["tiny"])
+    assert example("train").main([*SMALL, "--size", "other", "--operators", "aten", "--out", str(tmp_path), "--resume", str(alone / "checkpoints" / "step-20")]) == 2
+    assert "is of a model of size tiny: expected other (--size)" in capsys.readouterr().err
+
+
+def test_sizes(example):
+    model = example("model")
+    with torch.device("meta"):
+        counted = {name: sum(p.numel() for p in model.Decoder(size).parameters()) for name, size in model.SIZES.items() if name != "tiny"}
+    assert counted == {"125M": 238_566_144, "1.3B": 1_642_858_496, "7B": 7_295_537_152}
+
+
+def test_grammar(example):
+    """Forms and words follow the probabilities that the entropy is computed from; genders agree; the first noun comes again."""
+    grammar = example("corpus").Grammar(1032, seed=3)
+    tokens = torch.cat([grammar.sequence(i, 4001)[1:] for i in range(12)])
+    assert torch.equal(tokens[:4000], grammar.sequence(0, 4001)[1:]) and not torch.equal(tokens[:4000], tokens[4000:8000])
+    word = {first + i: (kind, float(p)) for kind, (first, weights) in grammar.classes.items() for i, p in enumerate(weights)}
+    information, count, sentence = 0.0, 0, []
+    for token in tokens.tolist():
+        sentence.append(token)
+        if token != grammar.STOP:
+            continue
+        kinds = [word[token][0] if token in word else token for token in sentence]
+        if (at := [i for i, kind in enumerate(kinds) if kind in (grammar.NOUN, grammar.NOUN - 1)]) and kinds[0] in (grammar.ARTICLE, grammar.ARTICLE - 1) and len(at) in (3, 4):
+            genders = [grammar.NOUN - kinds[i] for i in at]
+            clause = len(at) == 4
+            assert sentence[-2] == sentence[at[0]] and kinds[-3] == grammar.COMMA and (grammar.THAT in kinds) == clause
+            assert [grammar.VERB - kind for kind in kinds if kind in (grammar.VERB, grammar.VERB - 1)] == [genders[0]] * (1 + clause)
+            assert [grammar.ARTICLE - kind for kind in kinds if kind in (grammar.ARTICLE, grammar.ARTICLE - 1)] == genders[:-1]
+            adjectives = at[0] - 1, at[-2] - max(i for i, kind in enumerate(kinds) if kind in (grammar.ARTICLE, grammar.ARTICLE - 1)) - 1
+            chance = 0.5**len(genders[:-1]) * (grammar.RELATIVE if clause else 1 - grammar.RELATIVE)
+            chances = [chance, *(grammar.ADJECTIVES[n] for n in adjectives), *(word[token][1] for token in sentence[:-2] if token in word)]
+            information -= torch.tensor(chances).double().log().sum().item()
+            count += len(sentence)
+        sentence = []
+    assert count > 40_000
+    assert abs(information / count - grammar.entropy) < 0.02
+    assert 3.5 < example("corpus").Grammar(100_008, 0).entropy < 4.5
+
+
+def test_text(example, tmp_path):
+    content = "the cat sat\non the mat; the end — done\n" * 40
+    path = tmp_path / "text"
+    path.write_text(content)
+    text = example("corpus").Text(path, 262, 0, 30)
+    assert len(text.pieces) == 5 and text.pieces[0] == b" the"
+    for index in range(5):
+        tokens = text.sequence(index, 31)
+        assert len(tokens) == 31 and tokens[0] == 0 and int(tokens.max()) < 262
+        assert text.text(tokens.tolist()) in content.encode()
+    assert text.text(text.tokens.tolist()) == content.encode()
+    with pytest.raises(ValueError, match="has 3 tokens: expected more than a sequence, 30"):
+        path.write_text("abc")
+        example("corpus").Text(path, 262, 0, 30)
+
+
+def test_compare(example, alone, capsys, tmp_path):
+    compare = example("compare")
+    assert compare.main([str(alone), str(alone), "--tolerance", "0", "--plot", str(tmp_path / "a.svg")]) == 0
+    assert "20 common steps; identical losses: 20" in capsys.readouterr().out
+    xml.etree.ElementTree.parse(tmp_path / "a.svg")
+    text = (alone / "log.csv").read_text().splitlines()
+    row = text[-1].split(",")
+    (tmp_path / "b.csv").write_text("\n".join([*text[:-1], ",".join([*row[:2], str(float(row[2]) + 1), *row[3:]])]) + "\n")
+    assert compare.main([str(alone), str(tmp_path / "b.csv"), "--last", "5", "--tolerance", "0.1"]) == 1
+    assert "largest difference: +1.000e+00 at step 20" in capsys.readouterr().out
+    (tmp_path / "c.csv").write_text("a,b\n1,2\n")
+    assert compare.main([str(alone), str(tmp_path / "c.csv")]) == 2
+    assert "c.csv is no record of a run" in capsys.readouterr().err
