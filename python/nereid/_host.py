@@ -5,7 +5,7 @@ import functools
 
 def _number(value):
     """The number in a constant of the language."""
-    return getattr(value, "value", value)
+    return value if isinstance(value, int) else getattr(value, "value", value)  # PyTorch's compiler traces no getattr on sizes
 
 
 def cdiv(x, y):

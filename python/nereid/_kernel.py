@@ -11,7 +11,7 @@ import functools
 from . import __version__, _loaded, _native
 
 # Triton's names of stages that mean one of ours.
-_STAGE_NAMES = {"ttir": "tile", "ttgir": "gpu", "so": "obj"}
+_STAGE_NAMES = {"ttir": "tile", "ttgir": "gpu"}
 _BINARY_STAGES = {"obj", "cubin"}
 
 
@@ -37,11 +37,13 @@ class LazyDict:
 class AsmDict(collections.abc.MutableMapping):
     """The stages of a compilation by name: text as `str`, machine code as `bytes`.
 
-    A stage may be assigned, which changes what is read here and nothing else. A pickled one carries all stages.
+    A stage may be assigned, which changes what is read here and nothing else. A pickled one carries all stages. Of kernels for the CPU "so" and
+    "launcher.so" (`compiler/_shared_objects.py`) are made when they are read, and not listed.
     """
 
-    def __init__(self, native, source="", given=None):
-        self._native = native  # None in a copy that was pickled: `given` has everything then
+    def __init__(self, native, source="", given=None, metadata=None):
+        self._native = native  # None in a copy that was pickled: `given` and `metadata` have everything then
+        self._metadata = metadata
         self._source = source
         self._given = given or {}
 
@@ -54,6 +56,11 @@ class AsmDict(collections.abc.MutableMapping):
         if name == "sass" and "cubin" in self._given:
             from .tools.disasm import get_sass
             return get_sass(self._given["cubin"])
+        if name in ("so", "launcher.so") and "obj" in self:
+            from .compiler import _shared_objects
+            if name == "so":
+                return _shared_objects.kernel(self["obj"])
+            return _shared_objects.launcher(self._metadata or self._native.metadata())
         try:
             if self._native is None:
                 raise KeyError
@@ -80,7 +87,8 @@ class AsmDict(collections.abc.MutableMapping):
         return sum(1 for _ in self)
 
     def __reduce__(self):
-        return AsmDict, (None, self._source, {name: self[name] for name in self if name != "sass"})  # which comes from the cubin
+        stages = {name: self[name] for name in self if name != "sass"}  # which comes from the cubin
+        return AsmDict, (None, self._source, stages, self._metadata or self._native.metadata())
 
 
 @functools.lru_cache

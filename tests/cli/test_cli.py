@@ -333,6 +333,23 @@ def test_doctor_calls_a_problem_of_children_one(tmp_path, answer, expected):
     assert all(part in text for part in expected) and ("`import triton`" in text) == bool(expected), text
 
 
+@pytest.mark.parametrize("answer, expected", [
+    ('{"version": "2.13.0", "triton": {"nereid": true, "version": "3.7.1", "path": "/x"}, "worker": {"error": "no answer"}, "cpu": {"kernels": 2}, '
+     '"cuda": {"kernels": 0, "error": "OutOfMemory"}}',
+     ["torch.compile PyTorch 2.13.0 after nereid.torch.use(cpu=True)\n", " `import triton`: Nereid, as 3.7.1, in /x\n",
+      "the same in a compile worker: cannot be found out: no answer\n", "kernels for cpu: 2 compiled by Nereid, with the right result\n",
+      "problem: kernels for cuda: OutOfMemory\n"]),
+    ('{"error": "nereid.torch needs PyTorch"}', ["torch.compile problem: nereid.torch needs PyTorch\n"]),
+    ("no JSON", ["torch.compile problem: the trial ended early\n"])])
+def test_doctor_tries_pytorchs_compiler(tmp_path, answer, expected):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\ncase \"$*\" in *nereid.torch) echo '{answer}';; *) exec {sys.executable} \"$@\";; esac\n")
+    python.chmod(0o755)
+    text = nereid("doctor", "--torch", "--python", str(python)).stdout
+    assert all(part in text for part in expected), text
+    assert "nereid doctor --torch" in nereid("doctor", "--python", str(python)).stdout
+
+
 def test_doctor_of_a_path_with_spaces(tmp_path):
     python = tmp_path / "with space" / "python"
     python.parent.mkdir()

@@ -11,9 +11,9 @@ import argparse
 import json
 import sys
 
-import nereid
+import nereid.torch
 
-nereid.install_as_triton()
+nereid.torch.use()
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
@@ -237,7 +237,7 @@ def main():
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_intermixed_args()
     import torch._inductor.config as config
-    config.cpu_backend = "triton"
+    nereid.torch.use(cpu=True)
     if options.workers:
         config.compile_threads = options.workers
         config.use_static_triton_launcher = options.static

@@ -6,7 +6,7 @@
     python tests/torch_opinfo/run.py --compare ours.jsonl theirs.jsonl          what fails in the first and not in the second
 
 Not part of CI: all samples take hours. A result is a line of JSON for each sample; a run that is started again with the
-same file goes on where it ended, and beside the file a table by operator is written (`.md`). `--shard 2/8` takes each eighth operator from the
+same file goes on where it ended, and beside the file a table of outcomes and one by operator are written (`.md`). `--shard 2/8` takes each eighth operator from the
 second on. Samples run in child processes, which end after `--timeout` seconds without an answer; crashes and timeouts are results, too. A sample is skipped
 where eager PyTorch refuses it, or gives two results for two calls.
 """
@@ -26,6 +26,17 @@ import unittest
 
 #: dtype of the arguments or of a result → tolerance (relative, absolute), the larger one counts. Fused kernels keep intermediate results in fp32.
 TOLERANCES = {"float64": (1e-7, 1e-7), "float32": (1e-4, 1e-4), "float16": (2e-2, 2e-2), "bfloat16": (5e-2, 5e-2), "complex64": (1e-4, 1e-4)}
+#: Outcome of a sample → what it means. "passed" and "skipped" are no failures; "refused" may be nobody's fault, which a run with the real Triton tells.
+OUTCOMES = {
+    "passed": "the result is that of eager PyTorch",
+    "wrong": "another result",
+    "error": "the compiler of kernels refused a kernel, or a launch failed",
+    "refused": "PyTorch's compiler gave up before it called the compiler of kernels",
+    "crash": "the process ended",
+    "timeout": "the process gave no answer in time",
+    "skipped": "eager PyTorch refuses the sample, or its result is random or undefined",
+}
+FAILURES = {"wrong", "error", "refused", "crash", "timeout"}
 #: Memory that nobody has written.
 UNDEFINED = re.compile(r"(^|[._])empty")
 
@@ -125,10 +136,8 @@ def _outcome(operator, sample, dtype, gradients):
         text = str(error)
         for end in ("Set TORCHDYNAMO_VERBOSE", "The above exception"):
             text = text.split(end)[0]
-        inner = error
-        while inner.__cause__ is not None or getattr(inner, "inner_exception", None) is not None:
-            inner = getattr(inner, "inner_exception", None) or inner.__cause__
-        return {"outcome": "failed", "reason": _class_of(inner), "detail": text.strip()[-2000:], "shapes": shapes}
+        chain = _chain(error)
+        return {"outcome": _blame(chain), "reason": _class_of(chain[-1]), "detail": text.strip()[-2000:], "shapes": shapes}
     kernels, seconds = metrics.generated_kernel_count, round(time.monotonic() - started, 2)
     try:
         assert len(got[1]) == len(want[1]), f"{len(got[1])} tensors instead of {len(want[1])}"
@@ -138,8 +147,26 @@ def _outcome(operator, sample, dtype, gradients):
         plain = [value for value in torch.utils._pytree.tree_leaves(got[0]) if not isinstance(value, torch.Tensor)]
         torch.testing.assert_close(plain, [value for value in torch.utils._pytree.tree_leaves(want[0]) if not isinstance(value, torch.Tensor)], equal_nan=True)
     except Exception as error:
-        return {"outcome": "failed", "reason": "wrong result", "detail": str(error)[:1500], "shapes": shapes, "kernels": kernels, "seconds": seconds}
+        return {"outcome": "wrong", "reason": "wrong result", "detail": str(error)[:1500], "shapes": shapes, "kernels": kernels, "seconds": seconds}
     return {"outcome": "passed", "kernels": kernels, "seconds": seconds}
+
+
+def _chain(error):
+    """The errors that led to an error, it first, the innermost last."""
+    chain = [error]
+    while (inner := getattr(chain[-1], "inner_exception", None) or chain[-1].__cause__) is not None and inner not in chain:
+        chain.append(inner)
+    return chain
+
+
+def _blame(chain):
+    """Who ended a compilation: "error", if the compiler of kernels was at work, "refused", if PyTorch's compiler did not get as far."""
+    import traceback
+    for error in chain:
+        frames = (frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__))
+        if type(error).__module__.partition(".")[0] in ("nereid", "triton") or any(re.search(r"[/\\](nereid|triton)[/\\](?!.*[/\\]torch[/\\])", name) for name in frames):
+            return "error"
+    return "refused"
 
 
 def _class_of(error):
@@ -219,7 +246,7 @@ def read(file):
 def run(options):
     before = read(options.results)
     finished = {(record["operator"], record["dtype"]) for record in before if record.get("end")}
-    only = {(record["operator"], record["dtype"]) for record in read(options.failures_of) if record.get("outcome") == "failed"} if options.failures_of else None
+    only = {(record["operator"], record["dtype"]) for record in read(options.failures_of) if record.get("outcome") in FAILURES} if options.failures_of else None
     work = [pair for pair in operators_of(options) if pair not in finished and (only is None or pair in only)]
     done = collections.defaultdict(int)
     for record in before:
@@ -246,13 +273,14 @@ def run(options):
                 while True:
                     answer = process.answer(options.timeout)
                     if not isinstance(answer, dict):
-                        write(operator=name, dtype=dtype, sample=next_sample, outcome="failed", reason=answer)
+                        outcome = "timeout" if answer.startswith("no answer") else "crash"
+                        write(operator=name, dtype=dtype, sample=next_sample, outcome=outcome, reason=answer)
                         failed, process, next_sample = answer, None, next_sample + 1
                         break
                     if "sample" in answer:
                         write(operator=name, dtype=dtype, **answer)
                         next_sample = answer["sample"] + 1
-                        if answer["outcome"] == "failed":
+                        if answer["outcome"] in FAILURES:
                             failed = answer["reason"]
                             if "CUDA error" in answer.get("detail", "") + failed:  # nothing more runs in a process after a fault
                                 process.process.kill()
@@ -284,17 +312,19 @@ def table(file):
             row["kernels"] += record.get("kernels", 0)
             if record.get("reason"):
                 reasons[record["operator"], record["dtype"]][f"{record['outcome']}: {record['reason']}"] += 1
-    lines = ["| operator | dtype | passed | failed | skipped | kernels | reasons |", "|---|---|---|---|---|---|---|"]
+    total = sum(rows.values(), collections.Counter())
+    lines = ["| outcome | samples | meaning |", "|---|---|---|", *(f"| {name} | {total[name]} | {meaning} |" for name, meaning in OUTCOMES.items()), "",
+             f"| operator | dtype | {' | '.join(OUTCOMES)} | kernels | reasons |", "|---|---|" + "---|" * (len(OUTCOMES) + 2)]
     for key, row in sorted(rows.items()):
         why = "; ".join(reason.replace("|", "\\|") for reason in reasons[key])
-        lines.append(f"| {key[0]} | {key[1]} | {row['passed']} | {row['failed']} | {row['skipped']} | {row['kernels']} | {why} |")
+        lines.append(f"| {key[0]} | {key[1]} | {' | '.join(str(row[name]) for name in OUTCOMES)} | {row['kernels']} | {why} |")
     pathlib.Path(file).with_suffix(".md").write_text("\n".join(lines) + "\n")
-    total = sum(rows.values(), collections.Counter())
-    print(f"{len(rows)} operators: {total['passed']} samples passed, {total['failed']} failed, {total['skipped']} skipped, {total['kernels']} kernels")
+    print(f"{len(rows)} operators and dtypes, {sum(total[name] for name in OUTCOMES)} samples: {', '.join(f'{total[name]} {name}' for name in OUTCOMES)}; "
+          f"{total['kernels']} kernels")
     kinds = collections.defaultdict(set)
     for key, counter in reasons.items():
         for reason in counter:
-            if reason.startswith("failed"):
+            if reason.partition(":")[0] in FAILURES:
                 kinds[reason].add(f"{key[0]} ({key[1]})")
     for reason, names in sorted(kinds.items(), key=lambda item: -len(item[1])):
         print(f"  {reason}: {', '.join(sorted(names)[:6])}{f' and {len(names) - 6} more' if len(names) > 6 else ''}")
@@ -305,9 +335,9 @@ def compare(ours, theirs):
     other = {(record["operator"], record["dtype"], record["sample"]): record for record in read(theirs) if "sample" in record}
     count = 0
     for record in read(ours):
-        if record.get("outcome") == "failed":
+        if record.get("outcome") in FAILURES:
             there = other.get((record["operator"], record["dtype"], record["sample"]), {"outcome": "not run"})
-            if there["outcome"] != "failed":
+            if there["outcome"] not in FAILURES:
                 count += 1
                 print(f"{record['operator']} {record['dtype']} sample {record['sample']}: {record['reason']} ({there['outcome']} in {theirs})")
     print(f"{count} samples fail in {ours} and not in {theirs}")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Optional
 
 from .. import _signature
+from ..compiler._shared_objects import INCLUDES, SUPPORT
 from ..errors import TritonError
 
 desc = """Compiles a kernel ahead of time into C source code that holds its machine code, with functions to load, launch and unload it."""
@@ -321,35 +322,7 @@ void unload_{f}(void) {{
  * Compiled in:
 {self._about()}
  */
-#include <inttypes.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#ifndef NEREID_LAUNCH_INFO
-#define NEREID_LAUNCH_INFO
-typedef struct nereid_launch_info {{
-  int32_t grid[3];
-  int32_t reserved;
-  const void *sites;
-  void *launch;
-}} nereid_launch_info;
-#endif
-
-/* What a kernel calls that asserts, waits for other programs, or prints. */
-__attribute__((weak, noreturn)) void nereid_cpu_fail(nereid_launch_info *info, int64_t program, int32_t kind, int32_t site,
-                                                     int64_t a, int64_t b, int64_t c) {{
-  (void)info, (void)kind, (void)site, (void)a, (void)b, (void)c;
-  fprintf(stderr, "kernel failed in program %lld\\n", (long long)program);
-  abort();
-}}
-__attribute__((weak)) void nereid_cpu_spin(nereid_launch_info *info) {{ (void)info; }}
-__attribute__((weak)) void nereid_cpu_print(nereid_launch_info *info, int64_t program, int32_t site, int32_t operand,
-                                            const void *data) {{
-  (void)info, (void)program, (void)site, (void)operand, (void)data;
-}}
-
+{INCLUDES}{SUPPORT}
 /* Runs programs [begin, end); arguments are slots of 8 bytes. */
 extern void {metadata.name}(const void *args, nereid_launch_info *info, int64_t begin, int64_t end, void *scratch)
     __asm__("{metadata.name}");

@@ -68,6 +68,30 @@ static std::string tritonOfChildren(const json::Object &report) {
          report.getString("path").value_or("?").str();
 }
 
+/// Prints what came of a trial of PyTorch's compiler (python/nereid/torch.py, `report`).
+template <typename Row> static void printTorch(const json::Object &report, Row row) {
+  llvm::StringRef name = "torch.compile";
+  if (auto error = report.getString("error")) {
+    row(name, "problem: " + *error);
+    return;
+  }
+  row(name,
+      "PyTorch " + report.getString("version").value_or("?") + " after nereid.torch.use(cpu=True)");
+  for (auto [key, text] : {std::pair("triton", "`import triton`: "),
+                           std::pair("worker", "the same in a compile worker: ")})
+    if (const json::Object *found = report.getObject(key))
+      row("", text + tritonOfChildren(*found));
+  for (llvm::StringRef device : {"cpu", "cuda"})
+    if (const json::Object *found = report.getObject(device)) {
+      if (auto error = found->getString("error"))
+        row("", "problem: kernels for " + device + ": " + *error);
+      else
+        row("", "kernels for " + device + ": " +
+                    llvm::Twine(found->getInteger("kernels").value_or(0)) +
+                    " compiled by Nereid, with the right result");
+    }
+}
+
 int cli::doctorCommand(const Command &, const Arguments &parsed) {
   char *text = nrd_doctor();
   auto parsedReport = json::parse(text);
@@ -77,7 +101,15 @@ int cli::doctorCommand(const Command &, const Arguments &parsed) {
     return 1;
   }
   json::Object report = std::move(*parsedReport->getAsObject());
-  report["python"] = pythonReport(parsed.get("--python", "python3"));
+  std::string interpreter = parsed.get("--python", "python3");
+  report["python"] = pythonReport(interpreter);
+  if (parsed.has("--torch")) {
+    auto trial = json::parse(firstLine(quoted(interpreter) + " -m nereid.torch"));
+    report["torch"] =
+        trial ? std::move(*trial) : json::Value(json::Object{{"error", "the trial ended early"}});
+    if (!trial)
+      llvm::consumeError(trial.takeError());
+  }
   llvm::raw_ostream &out = llvm::outs();
   if (parsed.has("--json")) {
     out << llvm::formatv("{0:2}\n", json::Value(std::move(report)));
@@ -152,6 +184,10 @@ int cli::doctorCommand(const Command &, const Arguments &parsed) {
   } else {
     row("python", "not found");
   }
+  if (const json::Object *torch = report.getObject("torch"))
+    printTorch(*torch, row);
+  else if (python.getString("torch"))
+    row("torch.compile", "uses Nereid after nereid.torch.use(); `nereid doctor --torch` tries it");
   const json::Object &settings = *report.getObject("settings");
   const json::Array &inForce = *settings.getArray("in_force");
   row("settings", inForce.empty() ? "none set" : "");

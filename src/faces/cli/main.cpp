@@ -105,6 +105,7 @@ static const Option cacheOptions[] = {
 static const Option doctorOptions[] = {
     {"--json", "", "as JSON"},
     {"--python", "PROGRAM", "the interpreter to inspect (default: python3)"},
+    {"--torch", "", "also try PyTorch's compiler on Nereid (takes seconds)"},
     {"--help", "", "print this text"},
 };
 

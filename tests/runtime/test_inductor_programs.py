@@ -1,0 +1,36 @@
+"""Dynamic shapes, exported programs, packages and tuned templates of PyTorch's compiler on Nereid, on the CPU (inductor_programs.py); on a GPU, with
+everything that PyTorch has only there, by `pytest tests/runtime/test_inductor_programs.py --target cuda`."""
+
+import ast
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch's compiler is what is tested")
+
+FILE = pathlib.Path(__file__).with_name("inductor_programs.py")
+PROGRAMS = [node.name for node in ast.parse(FILE.read_text()).body if isinstance(node, ast.FunctionDef)
+            and any(getattr(mark, "id", "") == "program" for mark in node.decorator_list)]  # yapf: disable
+_results = {}
+
+
+def results(target, factory):
+    """What the file says about each program; one process runs all, since loading PyTorch's compiler takes longest."""
+    if target not in _results:
+        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(factory.mktemp("inductor"))}
+        environment.pop("NEREID_TARGET", None)
+        done = subprocess.run([sys.executable, FILE, target], env=environment, capture_output=True, text=True, timeout=1800)
+        _results[target] = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line), done.stderr
+    return _results[target]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name, target, tmp_path_factory):
+    found, errors = results(target, tmp_path_factory)
+    said = found.get(name, errors[-3000:])
+    if said.startswith("not here: "):
+        pytest.skip(said)
+    assert said == "ok"
