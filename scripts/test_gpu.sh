@@ -75,7 +75,7 @@ opinfo() { # PyTorch's operators through torch.compile; what fails is run with t
 for part in "${parts[@]}"; do
   case $part in
   runtime)
-    step runtime tests tests/device tests/runtime
+    step runtime tests tests/device tests/runtime tests/examples
     step main-job "$python" benchmarks/main_job.py --all --seconds 0.2 ;;
   language) step language tests tests/language tests/kernels ;;
   install) step install tests tests/install ;;

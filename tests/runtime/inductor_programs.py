@@ -154,8 +154,9 @@ def package(device):
     itself has to be C++."""
     if device == "cpu" and int(torch.__version__.split(".")[1]) < 13:
         raise NotHere("PyTorch puts kernels for the CPU into packages from 2.13 on")
+    settings = {"cpu_backend": "cpp", "_use_fp64_for_unbacked_floats": False} if device == "cpu" else {}
     model, x = Model().to(device).eval(), torch.randn(7, 64, device=device)
-    with torch.no_grad(), tempfile.TemporaryDirectory() as folder, config.patch(cpu_backend="cpp", _use_fp64_for_unbacked_floats=False):
+    with torch.no_grad(), tempfile.TemporaryDirectory() as folder, config.patch(settings):
         given = torch.export.export(model, (x, ), dynamic_shapes=({0: torch.export.Dim("rows", min=2, max=64)}, ))
         path = torch._inductor.aoti_compile_and_package(given, package_path=f"{folder}/model.pt2")
         run = torch._inductor.aoti_load_package(path)

@@ -134,4 +134,4 @@ def test_the_trial():
     done = run("import runpy; runpy.run_module('nereid.torch', run_name='__main__')", NEREID_TRITON_VERSION="3.7.1")
     report = json.loads(done.stdout)
     assert report["triton"] == report["worker"] == {"nereid": True, "version": "3.7.1", "path": str(ROOT / "nereid")}, report
-    assert report["cpu"] == {"kernels": 1}
+    assert report["cpu"] == report.get("cuda", {"kernels": 1}) == {"kernels": 1}
