@@ -26,6 +26,7 @@ _HOMES = {
     "nereid.compiler": ["CompiledKernel", "compile"],
     "nereid.language._classes": ["aggregate"],
     "nereid.differentiation": ["grad", "jvp"],
+    "nereid._autograd": ["autograd"],
     "nereid._host": ["cdiv", "next_power_of_2", "must_use_result"],
     "nereid._alias": ["install_as_triton", "uninstall_as_triton"],
     "nereid._native": ["flush_cache", "language_json"],
