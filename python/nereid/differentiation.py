@@ -171,13 +171,12 @@ class Gradient:
         self.backward = _Backward(Derivative._of(kernel, _tangents_of(wrt, out), True))
 
     def explain(self):
-        """For each kernel that was compiled, how each gradient is summed and why, as text."""
-        import re
+        """For each kernel that was compiled, how each gradient is summed and why, as text. It compiles them again."""
+        import json
         lines = []
         for compiled in self.backward.kernel._kernels():
             lines.append(f"{compiled.name}({', '.join(f'{name}: {kind}' for name, kind in compiled.src.signature.items())}):")
-            notes = re.search(r"tile\.gradients = \[([^\]]*)\]", compiled.asm["tile"])
-            lines += [f"  {note}" for note in re.findall(r'"([^"]*)"', notes[1])] if notes else []
+            lines += [f"  {gradient['text']}" for gradient in json.loads(compiled.asm["explain"])["gradients"]]
         return "\n".join(lines) or "nothing is compiled yet: launch `backward`, or call `backward.warmup`"
 
     def __repr__(self):
