@@ -35,4 +35,12 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
   return std::nullopt;
 }
 
+std::vector<std::string> gradientNotes(func::FuncOp kernel) {
+  std::vector<std::string> notes;
+  if (auto all = kernel->getAttrOfType<ArrayAttr>("tile.gradients"))
+    for (StringRef note : all.getAsValueRange<StringAttr>())
+      notes.push_back(note.str());
+  return notes;
+}
+
 } // namespace nereid::differentiate

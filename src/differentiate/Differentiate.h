@@ -30,6 +30,8 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace nereid::differentiate {
 
@@ -49,6 +51,9 @@ bool isWanted(mlir::func::FuncOp kernel);
 /// Rewrites the kernel, which calls no functions any more, and removes the attributes. When it
 /// refuses, the kernel is no longer of use.
 std::optional<Refusal> differentiate(mlir::func::FuncOp kernel);
+
+/// Of a gradient kernel, how each gradient is summed and why, a sentence each.
+std::vector<std::string> gradientNotes(mlir::func::FuncOp kernel);
 
 /// Makes the pass `differentiate` known by name to command-line tools.
 void registerPasses();
