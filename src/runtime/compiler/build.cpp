@@ -307,6 +307,7 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
 
   if (ErrorPtr error = differentiateKernel(**module, request, complaints, kernel.gradients))
     return error;
+  differentiate::dropTangentMarks(**module);
   if (!function.function.derivative.items.empty())
     clock.lap("differentiate");
 

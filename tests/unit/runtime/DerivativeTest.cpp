@@ -68,10 +68,9 @@ TEST_F(DerivativeTest, GradientsThatAreNotWanted) {
 }
 
 TEST_F(DerivativeTest, GradientOfHalfPrecisionIsSummedInSingle) {
-  Kernel kernel =
-      derivatives.gradient("scaled", {"x"}, {"y"})
-          .compile({"*fp16", "*fp16", "fp32", "i32", "32", "*fp32", "*fp16"},
-                   Options().set("target", "cpu"));
+  Kernel kernel = derivatives.gradient("scaled", {"x"}, {"y"})
+                      .compile({"*fp16", "*fp16", "fp32", "i32", "32", "*fp32", "*fp16"},
+                               Options().set("target", "cpu"));
   EXPECT_NE(kernel.stage("explain").find("the gradient of `x` is stored by the program"),
             std::string_view::npos);
 }
@@ -104,14 +103,13 @@ TEST_F(DerivativeTest, WrongNames) {
   EXPECT_EQ(textOf(derivatives.tryGradient("scaled", {"z"}, {"y"})),
             "error: `scaled` has no parameter `z` to differentiate: it has `x`, `y`, `factor`, "
             "`n`, `BLOCK`");
-  EXPECT_NE(textOf(derivatives.tryGradient("scaled", {"y"}, {"y"}))
-                .find("`y` is read and also written"),
-            std::string::npos);
+  EXPECT_NE(
+      textOf(derivatives.tryGradient("scaled", {"y"}, {"y"})).find("`y` is read and also written"),
+      std::string::npos);
   EXPECT_NE(textOf(derivatives.tryJvp("scaled", {}, {"y"}))
                 .find("cannot be differentiated without inputs and outputs"),
             std::string::npos);
-  EXPECT_NE(textOf(derivatives.tryJvp("missing", {"x"}, {"y"})).find("missing"),
-            std::string::npos);
+  EXPECT_NE(textOf(derivatives.tryJvp("missing", {"x"}, {"y"})).find("missing"), std::string::npos);
 }
 
 TEST_F(DerivativeTest, RefusedKernels) {
