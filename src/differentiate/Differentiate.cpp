@@ -117,7 +117,8 @@ std::vector<std::string> gradientNotes(func::FuncOp kernel) {
   std::vector<std::string> notes;
   if (auto all = kernel->getAttrOfType<ArrayAttr>("tile.gradients"))
     for (StringRef note : all.getAsValueRange<StringAttr>())
-      notes.push_back(note.str());
+      if (!llvm::is_contained(notes, note)) // a tensor that is read in several places
+        notes.push_back(note.str());
   return notes;
 }
 

@@ -55,8 +55,8 @@ masked = nereid.ops.pointwise(_masked, raw=["mask"])
 leaky = nereid.ops.pointwise(_leaky, scalars=["slope"])
 
 
-def random(*shape, dtype=F64):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape) + len(shape)), dtype=F64).to(dtype).requires_grad_()
+def random(*shape, dtype=F64, device="cpu"):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape) + len(shape)), dtype=F64).to(device, dtype).requires_grad_()
 
 
 def gradcheck(function, *inputs):
@@ -64,35 +64,35 @@ def gradcheck(function, *inputs):
 
 
 def test_gradcheck(target):
-    gradcheck(lambda x, y: blend(x, y, 0.25), random(3, 5), random(3, 5))
-    gradcheck(gated, random(3, 5), random(3, 5))
-    gradcheck(sine_and_cosine, random(7))
-    gradcheck(lambda x: sine_and_cosine(x)[1], random(7))
-    gradcheck(lambda x: masked(x, torch.arange(5) % 2 == 0), random(3, 5))
+    gradcheck(lambda x, y: blend(x, y, 0.25), random(3, 5, device=target), random(3, 5, device=target))
+    gradcheck(gated, random(3, 5, device=target), random(3, 5, device=target))
+    gradcheck(sine_and_cosine, random(7, device=target))
+    gradcheck(lambda x: sine_and_cosine(x)[1], random(7, device=target))
+    gradcheck(lambda x: masked(x, torch.arange(5, device=target) % 2 == 0), random(3, 5, device=target))
 
 
 def test_broadcast_inputs_of_any_strides(target):
     for shapes in ((3, 5), (5, )), ((3, 1), (1, 5)), ((), (3, 5)), ((2, 1, 3), (4, 1)):
-        gradcheck(gated, *(random(*shape) for shape in shapes))
-    gradcheck(lambda x, y: gated(x.t(), y[:, ::2]), random(5, 3), random(3, 10))
-    gradcheck(lambda x, y: gated(x, y).t()[1:], random(3, 5), random(5))  # gradients with strides of their own
+        gradcheck(gated, *(random(*shape, device=target) for shape in shapes))
+    gradcheck(lambda x, y: gated(x.t(), y[:, ::2]), random(5, 3, device=target), random(3, 10, device=target))
+    gradcheck(lambda x, y: gated(x, y).t()[1:], random(3, 5, device=target), random(5, device=target))  # gradients with strides of their own
 
 
 def test_numbers_among_inputs(target):
-    gradcheck(lambda x: gated(x, 0.3), random(4))
-    gradcheck(lambda y: gated(0.3, y), random(4))
-    gradcheck(lambda x: gated(x, torch.arange(4)), random(4))  # integers have no gradient
+    gradcheck(lambda x: gated(x, 0.3), random(4, device=target))
+    gradcheck(lambda y: gated(0.3, y), random(4, device=target))
+    gradcheck(lambda x: gated(x, torch.arange(4, device=target)), random(4, device=target))  # integers have no gradient
 
 
 def test_numbers_keep_their_precision(target):
-    x = random(4)
+    x = random(4, device=target)
     blend(x, 1 / 3, 0.1).sum().backward()
-    torch.testing.assert_close(x.grad, torch.full((4, ), 1 - 0.1, dtype=F64), rtol=1e-15, atol=0)
+    torch.testing.assert_close(x.grad, torch.full((4, ), 1 - 0.1, dtype=F64, device=target), rtol=1e-15, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_dtypes(target, dtype):
-    x, y = random(10, 300, dtype=dtype), random(300, dtype=torch.float32)
+    x, y = random(10, 300, dtype=dtype, device=target), random(300, dtype=torch.float32, device=target)
     found = torch.autograd.grad(gated(x, y).sum(), (x, y))
     assert [gradient.dtype for gradient in found] == [dtype, torch.float32]
     wide = [each.detach().double().requires_grad_() for each in (x, y)]
@@ -103,15 +103,15 @@ def test_dtypes(target, dtype):
 
 
 def test_what_has_no_gradient(target):
-    x, y = random(4), random(4)
+    x, y = random(4, device=target), random(4, device=target)
     assert not nereid.ops.pointwise(_is_less, "always_bool")(x, y).requires_grad
-    assert torch.equal(torch.autograd.grad(nereid.ops.pointwise(_floor)(x).sum(), x)[0], torch.zeros(4, dtype=F64))
+    assert torch.equal(torch.autograd.grad(nereid.ops.pointwise(_floor)(x).sum(), x)[0], torch.zeros(4, dtype=F64, device=target))
     with torch.no_grad():
         assert not gated(x, y).requires_grad
     gated(x, y.detach()).sum().backward()
     assert x.grad is not None and y.grad is None
-    gated(random(0), y[:0]).sum().backward()
-    out = torch.empty(4, dtype=F64)
+    gated(random(0, device=target), y[:0]).sum().backward()
+    out = torch.empty(4, dtype=F64, device=target)
     torch.testing.assert_close(gated(x.detach(), y.detach(), out=out), gated(x, y))
 
 
@@ -125,9 +125,9 @@ def test_each_element_has_one_owner(target):
 
 
 def test_refusals(target):
-    x = random(4)
+    x = random(4, device=target)
     with pytest.raises(RuntimeError, match=re.escape("_gated: a result in `out` has no gradient, and an input requires one")):
-        gated(x, x, out=torch.empty(4, dtype=F64))
+        gated(x, x, out=torch.empty(4, dtype=F64, device=target))
     first = torch.autograd.grad(gated(x, x).sum(), x, create_graph=True)[0]
     with pytest.raises(NotImplementedError, match="_gated: second derivatives of operators made by `pointwise` are not supported"):
         first.sum().backward()
