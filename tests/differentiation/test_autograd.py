@@ -421,3 +421,31 @@ def test_the_loss_within_a_compiled_function(giou):
     found = torch.autograd.grad(torch.compile(loss, fullgraph=True, backend="aot_eager")(preds, targets), preds)[0]
     expected = torch.where(targets[:, 3] > 0, 1 - reference_giou(preds.exp(), targets), 0.0).mean()
     torch.testing.assert_close(found, torch.autograd.grad(expected, preds)[0])
+
+
+class Gated(torch.nn.Module):
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.up = torch.nn.Linear(8, 16), torch.nn.Linear(8, 16)
+
+    def forward(self, x, function):
+        return function(self.gate(x), self.up(x))
+
+
+def test_parameters_that_are_sharded(tmp_path):
+    """Under FSDP2, with a group of one process."""
+    import torch.distributed as distributed
+    from torch.distributed.fsdp import fully_shard
+    network, x = Gated(), torch.randn(4, 8)
+    network(x, lambda gate, up: F.silu(gate) * up).sum().backward()
+    expected = [parameter.grad.clone() for parameter in network.parameters()]
+    network.zero_grad()
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        fully_shard(network)
+        network(x, lambda gate, up: swiglu(gate, up, BLOCK=32)).sum().backward()
+        for parameter, gradient in zip(network.parameters(), expected):
+            torch.testing.assert_close(parameter.grad.full_tensor(), gradient)
+    finally:
+        distributed.destroy_process_group()
