@@ -140,7 +140,12 @@ class Operator:
             if f"{name}:tensor" not in kinds and name in given and given[name] is not None:
                 raise TypeError(f"{self.__name__}: `{name}` is in `wrt`: expected a tensor, found {type(given[name]).__name__}; a number that has a "
                                 f"gradient is named in `numbers`, and given as a tensor of one element")
-        return self._overload(tensors, integers, floats, "\n".join(kinds))
+        call = "\n".join(kinds)
+        if torch.compiler.is_compiling() or not _are_plain(tensors):
+            return self._overload(tensors, integers, floats, call)
+        if grad_enabled and any(tensor.requires_grad for tensor in tensors):
+            return _Plain.apply(self, integers, floats, call, *tensors)
+        return self._forward(tensors, integers, floats, call)
 
     # ---- what runs
 
@@ -230,15 +235,20 @@ class Operator:
         ctx.set_materialize_grads(False)
 
     def _differentiate(self, ctx, *gradients):
+        integers, floats, _ = ctx.rest
+        found = self._found(ctx, gradients, ctx.needs_input_grad[0], self._backward_operator)
+        return found, None if integers else [], None if floats else [], None
+
+    def _found(self, ctx, gradients, needed, backward):
+        """The gradient of each tensor of a call, None where none is needed. `backward` computes those that are."""
         tensors, (integers, floats, call) = list(ctx.saved_tensors), ctx.rest
         names = [name for name, kind, *_ in self._kinds(call) if kind == "tensor"]
-        needed = ctx.needs_input_grad[0]
         wanted = [i for i, name in enumerate(names) if needed[i] and name in self._wrt]
         found = [None] * len(tensors)
         if wanted and any(gradient is not None for gradient in gradients):
-            for i, gradient in zip(wanted, self._backward_operator(tensors, integers, floats, call, list(gradients), wanted)):
+            for i, gradient in zip(wanted, backward(tensors, integers, floats, call, list(gradients), wanted)):
                 found[i] = gradient
-        return found, None if integers else [], None if floats else [], None
+        return found
 
     def _gradient(self, outs):
         """The gradient from these outputs."""
@@ -300,6 +310,37 @@ class Operator:
 
     def __repr__(self):
         return f"<differentiable {self.kernel!r}: {', '.join(self._wrt)} -> {', '.join(self._rules)}>"
+
+
+class _Plain(torch.autograd.Function):
+    """A call on tensors that nothing watches but autograd: as through the operator, whose dispatch costs most of the host's time."""
+
+    @staticmethod
+    def forward(ctx, operator, integers, floats, call, *tensors):
+        outs = operator._forward(tensors, integers, floats, call)
+        operator._save(ctx, (tensors, integers, floats, call), outs)
+        ctx.operator = operator
+        ctx.mark_non_differentiable(*(out for out in (outs if isinstance(outs, tuple) else (outs, )) if not out.is_floating_point()))
+        return outs
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        operator = ctx.operator
+        # With `create_graph=True` the operator stays in the graph, and refuses to be differentiated.
+        backward = operator._backward_operator if torch.is_grad_enabled() else operator._backward
+        return (None, None, None, None, *operator._found(ctx, gradients, ctx.needs_input_grad[4:], backward))
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
+_transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+
+
+def _are_plain(tensors):
+    """Whether no subclass, mode, function transform or autocast has a say in calls with these tensors. False where PyTorch cannot tell."""
+    if _dispatch_modes is None or _transforms is None or _dispatch_modes() or _transforms() is not None:
+        return False
+    return all(type(tensor) in _PLAIN for tensor in tensors) and not any(torch.is_autocast_enabled(tensor.device.type) for tensor in tensors)
 
 
 def _free(name, taken):
