@@ -29,6 +29,7 @@
 #include "nereid/device.hpp"
 #include "nereid/nereid.h"
 
+#include <algorithm>
 #include <array>
 #include <tuple>
 
@@ -616,6 +617,37 @@ public:
   }
   /// The function of this name; the first one without a name.
   Function function(const char *name = nullptr) const { return tryFunction(name).value(); }
+  /// The gradient of the function of this name (docs/differentiation.md): a function that reads the
+  /// gradients of the outputs `out` and adds to those of the inputs `wrt`, both names of
+  /// parameters. Its arguments are those of the function, then the gradients, inputs first, each
+  /// `d` and the name of its parameter: of a tensor a pointer to as many elements of its type (of
+  /// an input of 16-bit floats to fp32), of a number a pointer to one float; `nullptr` is zero (an
+  /// output) or not computed (an input). The gradients of inputs are zero before the launch. What
+  /// the function itself stores is not stored. Errors: names that are no parameters, a name in both
+  /// lists; what has no gradient is an error when it is compiled.
+  Result<Function> tryGradient(const char *name, const std::vector<std::string> &wrt,
+                               const std::vector<std::string> &out) const {
+    return derivative(nrd_function_set_gradients, name, wrt, out);
+  }
+  /// The gradient of the function of this name.
+  Function gradient(const char *name, const std::vector<std::string> &wrt,
+                    const std::vector<std::string> &out) const {
+    return tryGradient(name, wrt, out).value();
+  }
+  /// The derivative of the function of this name in a direction: a function that also reads the
+  /// tangents of `wrt` and writes those of `out`. Its arguments are those of the function, then the
+  /// tangents, those of `wrt` first, each `d` and the name of its parameter, of its type and size;
+  /// `nullptr` is zero (of `wrt`) or not stored (of `out`). A tensor that is read and written is
+  /// named in both, and has one tangent.
+  Result<Function> tryJvp(const char *name, const std::vector<std::string> &wrt,
+                          const std::vector<std::string> &out) const {
+    return derivative(nrd_function_set_tangents, name, wrt, out);
+  }
+  /// The derivative of the function of this name in a direction.
+  Function jvp(const char *name, const std::vector<std::string> &wrt,
+               const std::vector<std::string> &out) const {
+    return tryJvp(name, wrt, out).value();
+  }
   /// The function of this name with typed parameters, compiled with these options.
   template <typename... Params>
   Result<TypedKernel<Params...>> tryKernel(const char *name, Options options = {}) const {
@@ -640,6 +672,30 @@ public:
   }
 
 private:
+  using SetDerivative = nrd_error *(*)(nrd_function *, const nrd_tangent *, size_t);
+  Result<Function> derivative(SetDerivative set, const char *name,
+                              const std::vector<std::string> &wrt,
+                              const std::vector<std::string> &out) const {
+    Result<Function> function = tryFunction(name);
+    if (!function)
+      return function;
+    std::vector<nrd_tangent> tangents;
+    auto add = [&](const std::vector<std::string> &names, uint32_t role) {
+      for (const std::string &parameter : names) {
+        auto same = [&](const nrd_tangent &tangent) { return tangent.parameter == parameter; };
+        auto known = std::find_if(tangents.begin(), tangents.end(), same);
+        if (known == tangents.end())
+          tangents.push_back({parameter.c_str(), nullptr, role});
+        else
+          known->roles |= role;
+      }
+    };
+    add(wrt, NRD_TANGENT_INPUT);
+    add(out, NRD_TANGENT_OUTPUT);
+    if (nrd_error *error = set(function->get(), tangents.data(), tangents.size()))
+      return detail::take(error);
+    return function;
+  }
   ModuleHandle handle;
 };
 

@@ -171,13 +171,12 @@ class Gradient:
         self.backward = _Backward(Derivative._of(kernel, _tangents_of(wrt, out), True))
 
     def explain(self):
-        """For each kernel that was compiled, how each gradient is summed and why, as text."""
-        import re
+        """For each kernel that was compiled, how each gradient is summed and why, as text. It compiles them again."""
+        import json
         lines = []
         for compiled in self.backward.kernel._kernels():
             lines.append(f"{compiled.name}({', '.join(f'{name}: {kind}' for name, kind in compiled.src.signature.items())}):")
-            notes = re.search(r"tile\.gradients = \[([^\]]*)\]", compiled.asm["tile"])
-            lines += [f"  {note}" for note in re.findall(r'"([^"]*)"', notes[1])] if notes else []
+            lines += [f"  {gradient['text']}" for gradient in json.loads(compiled.asm["explain"])["gradients"]]
         return "\n".join(lines) or "nothing is compiled yet: launch `backward`, or call `backward.warmup`"
 
     def __repr__(self):
@@ -194,3 +193,61 @@ def grad(kernel, wrt, out):
     Raises ValueError for names that are no parameters, CompilationError at the first launch for what has no gradient.
     """
     return Gradient(_written_kernel(kernel, "grad"), wrt, out)
+
+
+def derivative(function):
+    """A decorator: a rule for the derivative of a `@jit` function that kernels call, in place of what the compiler would derive.
+
+        @nereid.derivative(softplus)
+        @nereid.jit
+        def softplus_tangent(x, dx):
+            return dx * tl.sigmoid(x)
+
+    The rule takes the parameters of `function`, by the same names and in the same order, then the tangents of those that have one: `d` and the name; the
+    derivative in the others is zero. It returns the tangent of the result, a tuple of them for several results, and is linear in tangents. It serves
+    `jvp` and `grad`, which transposes it. Within the rule nothing has a derivative but the tangents. Kernels that are not differentiated do not contain it.
+
+    function: a `@jit` function with named parameters, which no kernel has called yet. The rule is returned as it is.
+
+    Raises TypeError for what is no `@jit` function, ValueError for parameters that do not fit and for a second rule, RuntimeError where a kernel
+    that calls the function has been compiled.
+    """
+    if not isinstance(function, JITFunction):
+        raise TypeError(f"derivative needs a function made with @jit, found {type(function).__name__}")
+
+    def attach(rule):
+        if not isinstance(rule, JITFunction):
+            raise TypeError(f"a rule is a function made with @jit, found {type(rule).__name__}")
+        _attach(function, rule)
+        return rule
+
+    return attach
+
+
+def _attach(function, rule):
+    """Puts a function in place of `function` that calls it with constant arguments, and gives the result the tangent that the rule computes."""
+    import ast
+
+    from . import language
+    name, names = function.__name__, function.arg_names
+    if function.__dict__.get("_has_rule"):
+        raise ValueError(f"`{name}` has a rule already")
+    if function._built:
+        raise RuntimeError(f"`{name}` is part of a compiled kernel already: give its derivative where it is defined")
+    tangents = rule.arg_names[len(names):]
+    possible = {f"d{param.name}": param.name for param in function.params if not param.is_constexpr}
+    if rule.arg_names[:len(names)] != names or not tangents or any(tangent not in possible for tangent in tangents):
+        raise ValueError(f"`{rule.__name__}` takes {', '.join(f'`{each}`' for each in rule.arg_names)}: a rule of `{name}` takes "
+                         f"{', '.join(f'`{each}`' for each in names)}, then `d` and a name for each of them that has a tangent")
+    parameters = function.parse().body[0].args
+    if parameters.vararg or parameters.kwarg:
+        raise ValueError(f"`{name}` takes any number of arguments: a rule needs parameters with names")
+    primal = function.__copy__()
+    given = ", ".join(f"{each}=_nereid_tl.detach({each})" for each in names)
+    seeds = ", ".join(f"{tangent}=_nereid_tl.with_tangent(_nereid_tl.zeros_like(_nereid_tl.to_tensor({of})), {of})"
+                      for tangent, of in possible.items() if tangent in tangents)
+    text = (f"def {name}({ast.unparse(parameters)}):\n"
+            f"    return _nereid_tl.with_tangent(_nereid_function({given}), _nereid_rule({given}, {seeds}))\n")
+    scope = {**function.__globals__, "_nereid_tl": language, "_nereid_function": primal, "_nereid_rule": rule}
+    function.__dict__.update({"_text": text, "_src": text, "__globals__": scope, "_file": f"<rule of {name}>", "starting_line_number": 1, "_hash": None,
+                              "_has_rule": True})

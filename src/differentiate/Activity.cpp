@@ -1,6 +1,7 @@
 #include "differentiate/Activity.h"
 
 #include "differentiate/Rules.h"
+#include "ir/tile/WithTangent.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -125,6 +126,8 @@ uint8_t Activity::result(Operation &op, Value value, uint8_t operands) const {
     uint8_t mine = isFloat(type) ? Tangent : Bits;
     return (operands & Shadow ? mine : Nothing) | (operands & mine);
   }
+  if (tile::isWithTangent(&op))
+    return of(op.getOperand(1)) & Tangent;
   if (isa<arith::SelectOp>(op))
     return of(op.getOperand(1)) | of(op.getOperand(2));
   if (isa<tile::AddPtrOp>(op))

@@ -3,7 +3,7 @@
 #include "differentiate/Access.h"
 #include "differentiate/Refuse.h"
 #include "differentiate/Rules.h"
-#include "ir/tile/Dialect.h"
+#include "ir/tile/WithTangent.h"
 #include "transforms/Provenance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -161,7 +161,7 @@ private:
   }
 
   std::optional<Refusal> checkDevice(tile::ExternOp op) const {
-    if (!activity.hasAny(op->getOperands()))
+    if (!activity.hasAny(op->getOperands()) || tile::isWithTangent(op))
       return std::nullopt;
     const Row *row = op.getLibrary() == "libdevice" ? findDeviceRow(op.getSymbol()) : nullptr;
     if (!row && isa<IntegerType>(tile::elementOf(op.getResult().getType())) && op.getPure())

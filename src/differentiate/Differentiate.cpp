@@ -2,7 +2,13 @@
 
 #include "differentiate/Checks.h"
 #include "differentiate/Forward.h"
+#include "differentiate/Refuse.h"
 #include "differentiate/Transpose.h"
+#include "ir/tile/WithTangent.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 
@@ -15,6 +21,66 @@ bool isWanted(func::FuncOp kernel) {
   return false;
 }
 
+namespace {
+
+/// Rules of an author's own are linear in tangents. They get zeros with the inputs' tangents
+/// (`with_tangent` of the constant 0), so what a derivative multiplies tangents by must not be
+/// computed from these zeros.
+class LinearRules {
+public:
+  explicit LinearRules(func::FuncOp kernel) {
+    kernel.walk([&](Operation *op) {
+      before.insert(op);
+      if (tile::isWithTangent(op) && isZero(op->getOperand(0)))
+        add(op->getResult(0));
+    });
+    while (!pending.empty()) {
+      Value value = pending.pop_back_val();
+      for (Operation *user : value.getUsers()) {
+        if (tile::isWithTangent(user)) // whose value is the first operand
+          continue;
+        for (Value result : isa<scf::YieldOp, tile::YieldOp>(user)
+                                ? user->getParentOp()->getResults()
+                                : user->getResults())
+          add(result);
+      }
+    }
+  }
+
+  /// After tangents were added.
+  std::optional<Refusal> check(func::FuncOp kernel) const {
+    std::optional<Refusal> found;
+    if (!fromTangents.empty())
+      kernel.walk([&](Operation *op) {
+        if (found || before.contains(op) || op->getNumRegions() ||
+            llvm::none_of(op->getOperands(), [&](Value v) { return fromTangents.contains(v); }))
+          return;
+        found =
+            refuse(op->getLoc(), diag::DerivativeRefused, "a rule that is not linear in tangents",
+                   "each result is a sum of tangents, each multiplied by what does not depend "
+                   "on tangents");
+      });
+    return found;
+  }
+
+private:
+  void add(Value value) {
+    if (fromTangents.insert(value).second)
+      pending.push_back(value);
+  }
+  static bool isZero(Value value) {
+    if (auto splat = value.getDefiningOp<tile::SplatOp>())
+      value = splat.getSrc();
+    return matchPattern(value, m_AnyZeroFloat());
+  }
+
+  llvm::DenseSet<Operation *> before;
+  llvm::DenseSet<Value> fromTangents;
+  SmallVector<Value> pending;
+};
+
+} // namespace
+
 std::optional<Refusal> differentiate(func::FuncOp kernel) {
   SmallVector<Argument> arguments = argumentsOf(kernel);
   bool isReverse = kernel->hasAttr("tile.reverse");
@@ -24,7 +90,10 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
   if (isReverse)
     if (std::optional<Refusal> refusal = findGradientRefusal(kernel, arguments))
       return refusal;
+  LinearRules rules(kernel);
   addTangents(kernel, arguments, activity, isReverse);
+  if (std::optional<Refusal> refusal = rules.check(kernel))
+    return refusal;
   if (isReverse)
     if (std::optional<Refusal> refusal = transpose(kernel, arguments))
       return refusal;
@@ -33,6 +102,24 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
       kernel.removeArgAttr(i, name);
   kernel->removeAttr("tile.reverse");
   return std::nullopt;
+}
+
+void dropTangentMarks(ModuleOp module) {
+  module.walk([](Operation *op) {
+    if (!tile::isWithTangent(op))
+      return;
+    op->getResult(0).replaceAllUsesWith(op->getOperand(0));
+    op->erase();
+  });
+}
+
+std::vector<std::string> gradientNotes(func::FuncOp kernel) {
+  std::vector<std::string> notes;
+  if (auto all = kernel->getAttrOfType<ArrayAttr>("tile.gradients"))
+    for (StringRef note : all.getAsValueRange<StringAttr>())
+      if (!llvm::is_contained(notes, note)) // a tensor that is read in several places
+        notes.push_back(note.str());
+  return notes;
 }
 
 } // namespace nereid::differentiate

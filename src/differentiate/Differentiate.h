@@ -27,9 +27,12 @@
 #include "support/diagnostics.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace nereid::differentiate {
 
@@ -49,6 +52,13 @@ bool isWanted(mlir::func::FuncOp kernel);
 /// Rewrites the kernel, which calls no functions any more, and removes the attributes. When it
 /// refuses, the kernel is no longer of use.
 std::optional<Refusal> differentiate(mlir::func::FuncOp kernel);
+
+/// Replaces what `tl.with_tangent` gives by its value, in a module that is not differentiated any
+/// more.
+void dropTangentMarks(mlir::ModuleOp module);
+
+/// Of a gradient kernel, how each gradient is summed and why, a sentence each.
+std::vector<std::string> gradientNotes(mlir::func::FuncOp kernel);
 
 /// Makes the pass `differentiate` known by name to command-line tools.
 void registerPasses();

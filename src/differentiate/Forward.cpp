@@ -7,6 +7,7 @@
 #include "differentiate/Rules.h"
 #include "ir/tile/Combiner.h"
 #include "ir/tile/Dialect.h"
+#include "ir/tile/WithTangent.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -97,6 +98,11 @@ private:
       return visitDot(cast<tile::DotOp>(op));
     if (visitMemory(op))
       return;
+    if (tile::isWithTangent(op)) {
+      if (activity.hasTangent(op->getResult(0)))
+        partners[op->getResult(0)] = partnerOrNothing(op->getOperand(1));
+      return;
+    }
     const Row *row = findRow(op->getName().getStringRef());
     if (auto device = dyn_cast<tile::ExternOp>(op))
       row = findDeviceRow(device.getSymbol());

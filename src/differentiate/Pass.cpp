@@ -44,6 +44,7 @@ struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp
         return signalPassFailure();
       }
     }
+    dropTangentMarks(getOperation());
   }
 };
 

@@ -170,6 +170,8 @@ std::optional<Value> languageMember(llvm::StringRef module, llvm::StringRef name
       return preludeNamed(name);
     if (name == "next_power_of_2")
       return builtinNamed("python.next_power_of_2");
+    if (name == "detach")
+      return builtinNamed(name);
     return std::nullopt;
   }
   if (path == ".language.math")

@@ -332,6 +332,10 @@ std::string runtime::explanationOf(const nrd_kernel &kernel) {
       llvm::json::Object{{"file", llvm::json::fixUTF8(llvm::StringRef(source.name()))},
                          {"first_line", source.position(0).line},
                          {"text", llvm::json::fixUTF8(llvm::StringRef(source.text()))}};
+  llvm::json::Array gradients;
+  for (const std::string &text : made->gradients)
+    gradients.push_back(llvm::json::Object{{"text", llvm::json::fixUTF8(text)}});
+  object["gradients"] = std::move(gradients);
   llvm::json::Array times;
   for (const targets::StageTime &stage : made->times)
     times.push_back(llvm::json::Object{{"stage", stage.name}, {"ms", stage.ms}});

@@ -98,6 +98,8 @@ struct nrd_kernel {
   std::vector<nereid::targets::StageTime> times;     ///< of the stages
   std::vector<nereid::targets::StageTime> passTimes; ///< of single passes, when they are wanted
   std::string metadata;
+  /// Of a gradient kernel that was compiled here: how each gradient is summed and why.
+  std::vector<std::string> gradients;
 
   /// The same kernel with checked accesses, compiled when it is first asked for.
   nereid::runtime::ErrorPtr withChecks(nrd_kernel *&kernel);

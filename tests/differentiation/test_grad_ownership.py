@@ -1,5 +1,6 @@
 """Who adds to a gradient: stores by owners where that is proven or found at run time, atomic additions elsewhere, and what `explain` says of it."""
 
+import explain_texts
 import grad_check
 import jvp_check
 import nereid
@@ -129,3 +130,7 @@ def test_narrow_gradients_are_summed_in_fp32():
     y = torch.zeros(4096, dtype=torch.float16)
     nereid.grad(spread, "x", "y").backward[(4096, )](x, y, dx=dx, dy=torch.full_like(y, 2.0**-12))
     assert dx.item() == 1.0
+
+
+def test_what_explain_says_of_known_kernels():
+    assert explain_texts.texts() == explain_texts.FILE.read_text(), "python tests/differentiation/explain_texts.py rewrites the file"

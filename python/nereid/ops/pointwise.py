@@ -5,7 +5,7 @@ import functools
 
 import torch
 
-from . import _promotion, _shapes
+from . import _gradients, _promotion, _shapes
 from ._declare import Native, Operator
 from ._launch import DTYPES, OPMATH, launch
 from ._strided import product
@@ -347,7 +347,8 @@ def pointwise(fn, promotion="default", *, scalars=(), results=1, raw=(), dtypes=
     dtypes: the promoted dtypes that are served. numbers: "compute" where a number among the inputs is not rounded to the promoted dtype first.
 
     The operator takes tensors of any strides and numbers, which are broadcast; `out=` (a tensor, or a tuple of them) is resized where it is
-    empty. It raises TypeError for arguments that are no tensors or numbers and for dtypes that are not served, ValueError for shapes that do
+    empty. Results of floating dtypes have gradients in PyTorch's autograd, of inputs (not of scalars), where the compiler can differentiate `fn`
+    (`nereid.grad`), once; with `out=` an input that requires a gradient is a RuntimeError. It raises TypeError for arguments that are no tensors or numbers and for dtypes that are not served, ValueError for shapes that do
     not fit and for outputs that overlap.
     """
     promotion = getattr(promotion, "name", promotion).lower()
@@ -383,10 +384,29 @@ class _Function:
         outs = None if out is None else list(out) if isinstance(out, (tuple, list)) else [out]
         if outs is not None and (len(outs) != self.rule.results or not all(isinstance(tensor, torch.Tensor) for tensor in outs)):
             raise TypeError(f"`out` of {self.__name__} has to be {self.rule.results} tensor{'s' if self.rule.results > 1 else ''}")
-        found = run(self.rule, inputs, [values[name] for name in self.scalars], outs)
-        if type(found) is Native:
-            raise self._error(found.reason, inputs, outs)
+        scalars = [values[name] for name in self.scalars]
+
+        def compute():
+            found = run(self.rule, inputs, scalars, outs)
+            if type(found) is Native:
+                raise self._error(found.reason, inputs, outs)
+            return found
+
+        if not _gradients.is_wanted(inputs):
+            found = compute()
+        elif outs is not None:
+            raise RuntimeError(f"{self.__name__}: a result in `out` has no gradient, and an input requires one; give inputs without (`x.detach()`)")
+        else:
+            found = _gradients.Pointwise.apply(compute, self.rule, self._passed(scalars, inputs), *inputs)
         return found[0] if len(found) == 1 else tuple(found)
+
+    def _passed(self, scalars, inputs):
+        """The scalars as the kernel takes them."""
+        operands = [x for i, x in enumerate(inputs) if i not in self.rule.raw]
+        passed = passed_scalars(scalars, (), _promotion.promoted(operands or inputs, self.rule.promotion)[0])
+        if type(passed) is Native:
+            raise self._error(passed.reason, inputs, None)
+        return passed
 
     def _error(self, reason, inputs, outs):
         shapes = ", ".join(str(tuple(x.shape)) for x in inputs if isinstance(x, torch.Tensor))

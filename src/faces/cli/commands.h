@@ -14,6 +14,7 @@ int disasmCommand(const Command &command, const Arguments &parsed);
 int doctorCommand(const Command &command, const Arguments &parsed);
 int embedCommand(const Command &command, const Arguments &parsed);
 int explainCommand(const Command &command, const Arguments &parsed);
+int gradCommand(const Command &command, const Arguments &parsed);
 int optCommand(const Command &command, std::vector<std::string> args);
 int runCommand(const Command &command, std::vector<std::string> args);
 

@@ -93,6 +93,22 @@ static const Option explainOptions[] = {
     {"--json", "", "print the whole report as JSON"},
     {"--help", "", "print this text"},
 };
+static const Option gradOptions[] = {
+    {"--wrt", "NAMES", "the inputs to differentiate with respect to: parameters, with commas"},
+    {"--out", "NAMES", "the outputs that are differentiated: parameters, with commas"},
+    {"--mode", "MODE",
+     "reverse (default): gradients of inputs from those of outputs; forward: tangents of outputs "
+     "from those of inputs",
+     "reverse forward"},
+    {"--signature", "TEXT", "a type or value for each parameter, as for `compile`"},
+    {"--emit", "KIND",
+     "as for `compile` (default of reverse: how each gradient is summed and why, as text)",
+     "tile llir meta explain loops asm obj header layouts gpu ptx cubin sass"},
+    {"-o", "FILE", "where to write (default: standard output; obj: NAME.o, cubin: NAME.cubin)"},
+    NEREID_CLI_COMPILE_OPTIONS,
+    {"--checked", "", "check every memory access while running"},
+    {"--help", "", "print this text"},
+};
 static const Option runOptions[] = {
     {"--python", "PROGRAM", "the interpreter (default: python3)"},
     {"--help", "", "print this text"},
@@ -180,6 +196,15 @@ static const Command commands[] = {
      "    --arg output_ptr=empty:1048576:fp32 --arg n_elements=1048576 --arg BLOCK_SIZE=1024 \\\n"
      "    --grid 'cdiv(n_elements, BLOCK_SIZE)'",
      explainOptions, kOneFile, explainCommand},
+    {"grad", "FILE --wrt NAMES --out NAMES --signature TEXT [options]",
+     "differentiate a kernel: how gradients are summed, and the code",
+     "The signature has the entries of the kernel. Those of gradients (or tangents), `d` and the\n"
+     "name of their parameter, follow from these; or they are given behind them, those of `--wrt`\n"
+     "first. Gradients of inputs are added to: they are 0 before the launch.\n\n"
+     "example:\n"
+     "  nereid grad kernels.py --kernel softmax --wrt x_ptr --out y_ptr \\\n"
+     "    --signature '*fp32:16, *fp32:16, i32, 1024' --target cuda:90 --emit ptx",
+     gradOptions, kOneFile, gradCommand},
     {"opt",
      "[arguments of mlir-opt]",
      "run passes by name on IR in text form",

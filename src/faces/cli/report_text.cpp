@@ -67,6 +67,7 @@ public:
     products();
     loops();
     conversions();
+    gradients();
     work();
     rates();
     hints();
@@ -101,6 +102,7 @@ private:
   void products();
   void loops();
   void conversions();
+  void gradients();
   void work();
   void rates();
   void hints();
@@ -254,6 +256,11 @@ void Writer::conversions() {
                                     conversion.getNumber("cycles").value_or(0))
                                 .str();
   });
+}
+
+void Writer::gradients() {
+  each("gradients", "gradients",
+       [&](const json::Object &gradient) { out += "  " + textOf(gradient, "text") + "\n"; });
 }
 
 void Writer::work() {

@@ -1,6 +1,6 @@
 // What the author promises to the compiler.
 #include "frontend/builtins/families.h"
-#include "ir/tile/Dialect.h"
+#include "ir/tile/WithTangent.h"
 
 namespace nereid::frontend {
 
@@ -51,6 +51,54 @@ static FailureOr<Value> assume(Semantic &s, const BoundArgs &args) {
   return Value();
 }
 
+/// The input, with the tangent of the source; of tuples, item by item.
+static FailureOr<Value> withTangentOf(Semantic &s, const BoundArgs &args, const Value &input,
+                                      const Value &source, SourceSpan sourceSpan) {
+  auto *inputs = input.getIf<Tuple>(), *sources = source.getIf<Tuple>();
+  if (inputs && sources && inputs->items.size() == sources->items.size()) {
+    std::vector<Value> items;
+    for (size_t i = 0; i < inputs->items.size(); ++i) {
+      auto item = withTangentOf(s, args, inputs->items[i], sources->items[i], sourceSpan);
+      if (failed(item))
+        return failure();
+      items.push_back(*item);
+    }
+    return Value(Tuple{std::move(items), inputs->fields, inputs->hostClass});
+  }
+  auto value = s.toTensor(input, args.span("input"));
+  if (failed(value))
+    return failure();
+  auto from = s.toTensor(source, sourceSpan);
+  if (failed(from))
+    return failure();
+  for (auto [tensor, at] : {std::pair(&*value, args.span("input")), std::pair(&*from, sourceSpan)})
+    if (tensor->type.isPointer || !isFloat(tensor->type.scalar))
+      return s.error(diag::ExpectedDtype, at, args.row().name, "floats",
+                     tensor->type.element().str(), "floats");
+  from = s.cast(*from, value->type.scalar, sourceSpan);
+  if (failed(from))
+    return failure();
+  from = s.broadcastTo(*from, value->type.shape, sourceSpan);
+  if (failed(from))
+    return failure();
+  auto op = tile::ExternOp::create(s.builder, s.loc(), value->ir.getType(),
+                                   mlir::ValueRange{value->ir, from->ir}, tile::tangentSymbol,
+                                   tile::tangentLibrary, /*pure=*/true, /*path=*/nullptr);
+  return Value(Semantic::wrap(op.getResult(), value->type));
+}
+
+static FailureOr<Value> withTangent(Semantic &s, const BoundArgs &args) {
+  return withTangentOf(s, args, args["input"], args["source"], args.span("source"));
+}
+
+static FailureOr<Value> detach(Semantic &s, const BoundArgs &args) {
+  auto *tensor = args["input"].getIf<Tensor>();
+  if (!tensor || tensor->type.isPointer || !isFloat(tensor->type.scalar))
+    return args["input"]; // which has no tangent
+  return withTangentOf(s, args, args["input"],
+                       Value(s.constant(int64_t(0), tensor->type.element())), args.span("input"));
+}
+
 static FailureOr<Value> identity(Semantic &, const BoundArgs &args) {
   return args[0];
 }
@@ -94,6 +142,21 @@ std::vector<Builtin> hintsBuiltins() {
        .doc = R"(The condition of a `while`, with hints for its loop.)",
        .build = &identity,
        .category = "Hints"},
+      {.name = "detach",
+       .signature = "(input)",
+       .doc = R"(The input, which derivatives take as constant (`nereid.jvp`, `nereid.grad`).)",
+       .build = &detach,
+       .category = "Hints",
+       .dtypes = "all"},
+      {.name = "with_tangent",
+       .signature = "(input, source)",
+       .doc =
+           R"(The input, whose derivative (`nereid.jvp`, `nereid.grad`) is that of `source`: `tl.with_tangent(tl.floor(x), x)` rounds, and passes gradients through.
+
+:param source: a block or number, converted to the input's type and broadcast to its shape; tuples of as many items are taken item by item.)",
+       .build = &withTangent,
+       .category = "Hints",
+       .dtypes = "floats"},
   };
 }
 

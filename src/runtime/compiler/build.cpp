@@ -164,9 +164,10 @@ ErrorPtr assemblyError(const targets::AssemblyRefused &refused, const CompileReq
                  });
 }
 
-/// Replaces the kernel by its derivative, when one is asked for.
+/// Replaces the kernel by its derivative, when one is asked for. `gradients`: how each gradient is
+/// summed, of a gradient kernel.
 ErrorPtr differentiateKernel(mlir::ModuleOp module, const CompileRequest &request,
-                             const Complaints &complaints) {
+                             const Complaints &complaints, std::vector<std::string> &gradients) {
   mlir::func::FuncOp kernel = kernelOf(module);
   if (!kernel || !differentiate::isWanted(kernel))
     return nullptr;
@@ -185,6 +186,7 @@ ErrorPtr differentiateKernel(mlir::ModuleOp module, const CompileRequest &reques
   }
   if (llvm::failed(mlir::verify(module)))
     return internalError("the derivative of a kernel is not valid: " + complaints.text);
+  gradients = differentiate::gradientNotes(kernelOf(module));
   return nullptr;
 }
 
@@ -303,8 +305,9 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
     llvm::errs() << diagnostics.renderAll(); // warnings
   clock.lap("front end");
 
-  if (ErrorPtr error = differentiateKernel(**module, request, complaints))
+  if (ErrorPtr error = differentiateKernel(**module, request, complaints, kernel.gradients))
     return error;
+  differentiate::dropTangentMarks(**module);
   if (!function.function.derivative.items.empty())
     clock.lap("differentiate");
 

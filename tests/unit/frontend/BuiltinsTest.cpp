@@ -555,6 +555,15 @@ TEST_F(Builtins, Hints) {
   EXPECT_EQ(accepted("assume", {argument(DType::Int1)}), "None");
 }
 
+TEST_F(Builtins, Tangents) {
+  EXPECT_EQ(accepted("detach", {block(DType::Float32, {4, 8})}), "<['4', '8'], fp32>");
+  EXPECT_EQ(accepted("detach", {argument(DType::Int32)}), "int32");
+  EXPECT_EQ(accepted("with_tangent", {block(DType::Float16, {4}), argument(DType::Float32)}),
+            "<['4'], fp16>");
+  EXPECT_EQ(refused("with_tangent", {block(DType::Int32, {4}), block(DType::Float32, {4})}),
+            "ExpectedDtype: `with_tangent` takes floats, found int32: cast the argument");
+}
+
 TEST_F(Builtins, Debugging) {
   EXPECT_EQ(accepted("device_print", {text("x"), block()}), "None");
   EXPECT_NE(ir().find("\" x: \""), std::string::npos);

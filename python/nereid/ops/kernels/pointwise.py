@@ -122,6 +122,24 @@ def flat(fn: tl.constexpr, outs, ins, scalars, numel, COMMON: tl.constexpr, COMP
 
 
 @nereid.jit
+def dense(fn: tl.constexpr, outs, ins, scalars, numel, COMMON: tl.constexpr, COMPUTE: tl.constexpr, RAW: tl.constexpr, NARROW: tl.constexpr,
+          BLOCK: tl.constexpr):
+    """As `flat`, for gradients: each input is loaded in one place, so that each element of its gradient is known to be stored once."""
+    offset = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = offset < numel
+    loaded = ()
+    for i in tl.static_range(len(ins)):
+        if ins[i].dtype.is_ptr():
+            loaded += (tl.load(ins[i] + offset, mask=mask), )
+        else:
+            loaded += (ins[i], )
+    offsets = ()
+    for i in tl.static_range(len(outs)):
+        offsets += (offset, )
+    write(outs, offsets, called(fn, ins, loaded, scalars, COMMON, COMPUTE, RAW, NARROW), mask, COMMON)
+
+
+@nereid.jit
 def strided(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, numel, COMMON: tl.constexpr, COMPUTE: tl.constexpr,
             RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr):
     """Any strides, also negative and zero, dimensions of any size. Each program takes BLOCK elements in row-major order.

@@ -1,0 +1,407 @@
+"""`nereid.autograd`: a kernel and its gradient as an operator of PyTorch. docs/differentiation.md."""
+
+import functools
+import hashlib
+import types
+
+import torch
+
+from .differentiation import _names, _written_kernel, grad
+
+_NAMESPACE = "nereid_autograd"
+_NON_CONTIGUOUS = ("refuse", "copy", "keep")
+_taken = set()  # names of operators
+
+
+def _is_rule(value):
+    """Whether it computes an argument from others."""
+    return isinstance(value, (types.FunctionType, types.MethodType, functools.partial))
+
+
+class Operator:
+    """A differentiable operator of PyTorch. Made by `autograd`.
+
+    Called with the kernel's parameters, without those in `out` and in `arguments`, in their order or by name; further keywords are compile
+    options. Returns the tensor in `out`, or a tuple of them.
+
+    operator: what `torch.library.custom_op` returned, for `torch.library.opcheck`, `register_autocast` and the like.
+    """
+
+    __module__ = "nereid._autograd"
+
+    def __init__(self, kernel, wrt, out, grid, arguments, numbers, non_contiguous):
+        self.kernel = kernel
+        self.grid = grid
+        self._wrt = tuple(_names(wrt, "wrt"))
+        self._rules = dict(out) if isinstance(out, dict) else dict.fromkeys((out, ) if isinstance(out, str) else out)
+        self._fixed = dict(arguments or {})
+        self._numbers = (numbers, ) if isinstance(numbers, str) else tuple(numbers)
+        self._non_contiguous = non_contiguous
+        self._check()
+        self._tensor_wrt = tuple(name for name in self._wrt if name not in self._numbers)
+        for name, rule in self._rules.items():
+            if rule is None:
+                if not self._tensor_wrt:
+                    raise ValueError(f"how `{name}` is allocated has to be said, as `out={{\"{name}\": ...}}`: all of `wrt` are numbers")
+                self._rules[name] = self._tensor_wrt[0]
+        self._params = tuple(name for name in kernel.arg_names if name not in self._rules and name not in self._fixed)
+        self._defaults = {param.name: param.default for param in kernel.params if param.has_default}
+        # A gradient is `d` and the name of its parameter, unless the kernel has a parameter of this name.
+        self._gradient_of = {name: _free(f"d{name}", kernel.arg_names) for name in (*self._wrt, *self._rules)}
+        self._gradients = {}  # by the outputs that are differentiated
+        self._calls = {}  # what calls hold, by their text
+        self._checked = set()
+        self.__name__ = kernel.__name__
+        self.__doc__ = kernel.__doc__
+        self._register()
+
+    def _check(self):
+        kernel = self.kernel
+        for what, names in (("wrt", self._wrt), ("out", self._rules), ("arguments", self._fixed), ("numbers", self._numbers)):
+            for name in names:
+                if name not in kernel.arg_names:
+                    raise ValueError(f"`{name}` in `{what}` is no parameter of `{kernel.__name__}`: it has {', '.join(f'`{each}`' for each in kernel.arg_names)}")
+        if not self._wrt or not self._rules:
+            raise ValueError(f"`{kernel.__name__}` cannot be differentiated without inputs and outputs: name parameters in `wrt` and in `out`")
+        for name in self._rules:
+            if name in self._wrt:
+                raise ValueError(f"`{name}` is in `wrt` and in `out`: an operator does not write its inputs; let the kernel write another tensor")
+            if name in self._fixed:
+                raise ValueError(f"`{name}` is in `arguments` and in `out`: outputs are allocated by the rules in `out`")
+        for name, rule in self._rules.items():
+            if rule is None or _is_rule(rule):
+                continue
+            if rule not in kernel.arg_names or rule in self._rules:
+                raise ValueError(f"`out` says that `{name}` is like {rule!r}: expected the name of an input of `{kernel.__name__}`, or a function "
+                                 f"of the arguments that returns a new tensor")
+        for name in self._numbers:
+            if name not in self._wrt:
+                raise ValueError(f"`{name}` in `numbers` is not in `wrt`: numbers without a gradient are given as numbers")
+        if self._non_contiguous not in _NON_CONTIGUOUS:
+            raise ValueError(f"`non_contiguous` is {self._non_contiguous!r}: expected one of {', '.join(map(repr, _NON_CONTIGUOUS))}")
+
+    def _register(self):
+        schema = "(Tensor[] tensors, SymInt[] integers, float[] floats, str call)"
+        backward = "(Tensor[] tensors, SymInt[] integers, float[] floats, str call, Tensor?[] gradients, int[] wanted)"
+        results = "Tensor" if len(self._rules) == 1 else f"({', '.join(['Tensor'] * len(self._rules))})"
+        name = _operator_name(self)
+        custom = torch.library.custom_op
+        self.operator = custom(f"{_NAMESPACE}::{name}", self._forward, mutates_args=(), schema=f"{schema} -> {results}")
+        self._backward_operator = custom(f"{_NAMESPACE}::{name}_backward", self._backward, mutates_args=(), schema=f"{backward} -> Tensor[]")
+        self.operator.register_fake(self._fake_forward)
+        self._backward_operator.register_fake(self._fake_backward)
+        self.operator.register_autograd(self._differentiate, setup_context=self._save)
+        self._backward_operator.register_autograd(self._refuse_twice, setup_context=None)
+        for each in (self.operator, self._backward_operator):
+            each.register_vmap(self._refuse_vmap)
+        self._overload = getattr(getattr(torch.ops, _NAMESPACE), name).default
+
+    # ---- calls: plain Python that torch.compile traces
+
+    def __call__(self, *args, **kwargs):
+        params = self._params
+        if len(args) > len(params):
+            raise TypeError(f"{self.__name__}({', '.join(params)}) takes {len(params)} arguments, found {len(args)}")
+        given = dict(zip(params, args))
+        for name, value in kwargs.items():
+            if name in given:
+                raise TypeError(f"{self.__name__}: `{name}` is given twice")
+            if name in self._rules or name in self._fixed:
+                raise TypeError(f"{self.__name__}: `{name}` is not given in a call: it is "
+                                f"{'allocated, as `out` says' if name in self._rules else 'in `arguments`'}")
+            given[name] = value
+        for name in params:
+            if name not in given:
+                if name not in self._defaults:
+                    raise TypeError(f"{self.__name__}: the argument `{name}` is missing")
+                given[name] = self._defaults[name]
+        tensors, integers, floats, kinds = [], [], [], []
+        grad_enabled = torch.is_grad_enabled()
+        for name, value in given.items():
+            if isinstance(value, torch.Tensor):
+                if name not in self._wrt and grad_enabled and value.requires_grad:
+                    raise ValueError(f"{self.__name__}: `{name}` requires a gradient and is not in `wrt`: name it there, or give `{name}.detach()`")
+                kinds.append(f"{name}:tensor")
+                tensors.append(value)
+            elif value is None or isinstance(value, bool):
+                kinds.append(f"{name}:{value}")
+            elif isinstance(value, (int, torch.SymInt)):
+                kinds.append(f"{name}:integer")
+                integers.append(value)
+            elif isinstance(value, float):
+                kinds.append(f"{name}:float")
+                floats.append(value)
+            elif isinstance(value, str) and "\n" not in value:
+                kinds.append(f"{name}:text:{value}")
+            else:
+                raise TypeError(f"{self.__name__}: `{name}` is {type(value).__name__}: expected a tensor, a number, a text of one line or None; other "
+                                f"constants are given once, as `arguments={{\"{name}\": ...}}`")
+        for name in self._tensor_wrt:
+            if f"{name}:tensor" not in kinds and name in given and given[name] is not None:
+                raise TypeError(f"{self.__name__}: `{name}` is in `wrt`: expected a tensor, found {type(given[name]).__name__}; a number that has a "
+                                f"gradient is named in `numbers`, and given as a tensor of one element")
+        call = "\n".join(kinds)
+        if torch.compiler.is_compiling() or not _are_plain(tensors):
+            return self._overload(tensors, integers, floats, call)
+        if grad_enabled and any(tensor.requires_grad for tensor in tensors):
+            return _Plain.apply(self, integers, floats, call, *tensors)
+        return self._forward(tensors, integers, floats, call)
+
+    # ---- what runs
+
+    def _kinds(self, call):
+        kinds = self._calls.get(call)
+        if kinds is None:
+            kinds = self._calls[call] = [line.split(":", 2) for line in call.split("\n")] if call else []
+        return kinds
+
+    def _arguments(self, tensors, integers, floats, call, fake=False):
+        """{parameter: argument}, and compile options, without outputs. Tensors by value stay tensors with `fake`."""
+        tensors, integers, floats = iter(tensors), iter(integers), iter(floats)
+        arguments = {}
+        for name, kind, *text in self._kinds(call):
+            if kind == "tensor":
+                value = next(tensors)
+                if name in self._numbers:
+                    if value.numel() != 1:
+                        raise ValueError(f"{self.__name__}: `{name}` is a number: expected a tensor of one element, found the shape {tuple(value.shape)}")
+                    value = value if fake else value.item()
+                else:
+                    value = self._laid_out(name, value)
+            elif kind == "integer":
+                value = next(integers)
+            elif kind == "float":
+                value = next(floats)
+            else:
+                value = text[0] if text else {"None": None, "True": True, "False": False}[kind]
+            arguments[name] = value
+        for name, value in self._fixed.items():
+            arguments[name] = value(arguments) if _is_rule(value) else value
+        return arguments
+
+    def _laid_out(self, name, tensor):
+        if tensor.is_contiguous():
+            return tensor
+        if self._non_contiguous == "copy":
+            return tensor.contiguous()
+        if self._non_contiguous == "refuse":
+            raise ValueError(f"{self.__name__}: `{name}` is not contiguous, its strides are {tuple(tensor.stride())}: give `{name}.contiguous()`; or say "
+                             f"`non_contiguous=\"copy\"` for a kernel that expects contiguous tensors, \"keep\" for one that takes strides")
+        if name in self._wrt and _shares(tensor):
+            raise ValueError(f"{self.__name__}: elements of `{name}` share memory, its strides are {tuple(tensor.stride())}: give `{name}.contiguous()`")
+        return tensor
+
+    def _allocated(self, arguments):
+        outs = {}
+        for name, rule in self._rules.items():
+            if _is_rule(rule):
+                outs[name] = rule(arguments)
+                if not isinstance(outs[name], torch.Tensor):
+                    raise TypeError(f"{self.__name__}: the rule of `{name}` in `out` returned {type(outs[name]).__name__}: expected a new tensor")
+            elif not isinstance(arguments.get(rule), torch.Tensor):
+                raise TypeError(f"{self.__name__}: `{name}` is to be like `{rule}`, which is no tensor")
+            else:
+                outs[name] = torch.empty_like(arguments[rule])
+        return outs
+
+    def _forward(self, tensors, integers, floats, call):
+        arguments = self._arguments(tensors, integers, floats, call)
+        outs = self._allocated(arguments)
+        compiled = self.kernel[self._grid_of(arguments | outs)](**arguments, **outs)
+        if compiled is not None and compiled not in self._checked:
+            self._check_writes(compiled)
+        return _returned(outs)
+
+    def _fake_forward(self, tensors, integers, floats, call):
+        return _returned(self._allocated(self._arguments(tensors, integers, floats, call, fake=True)))
+
+    def _grid_of(self, arguments):
+        return self.grid(arguments) if callable(self.grid) else self.grid
+
+    def _check_writes(self, compiled):
+        """A kernel may write what it is given besides its outputs: PyTorch would not know."""
+        written = {param["name"] for param in compiled._values["params"] if param["written"]}
+        for name in self.kernel.arg_names:
+            if name in written and name not in self._rules:
+                raise ValueError(f"`{self.__name__}` writes `{name}`, which is not in `out`: an operator writes new tensors only")
+        self._checked.add(compiled)
+
+    # ---- gradients
+
+    @staticmethod
+    def _save(ctx, inputs, output):
+        tensors, *ctx.rest = inputs
+        ctx.save_for_backward(*tensors)
+        ctx.set_materialize_grads(False)
+
+    def _differentiate(self, ctx, *gradients):
+        integers, floats, _ = ctx.rest
+        found = self._found(ctx, gradients, ctx.needs_input_grad[0], self._backward_operator)
+        return found, None if integers else [], None if floats else [], None
+
+    def _found(self, ctx, gradients, needed, backward):
+        """The gradient of each tensor of a call, None where none is needed. `backward` computes those that are."""
+        tensors, (integers, floats, call) = list(ctx.saved_tensors), ctx.rest
+        names = [name for name, kind, *_ in self._kinds(call) if kind == "tensor"]
+        wanted = [i for i, name in enumerate(names) if needed[i] and name in self._wrt]
+        found = [None] * len(tensors)
+        if wanted and any(gradient is not None for gradient in gradients):
+            for i, gradient in zip(wanted, backward(tensors, integers, floats, call, list(gradients), wanted)):
+                found[i] = gradient
+        return found
+
+    def _gradient(self, outs):
+        """The gradient from these outputs."""
+        gradient = self._gradients.get(outs)
+        if gradient is None:
+            gradient = self._gradients[outs] = grad(self.kernel, {name: self._gradient_of[name] for name in self._wrt}, {name: self._gradient_of[name] for name in outs})
+        return gradient
+
+    def _backward(self, tensors, integers, floats, call, gradients, wanted):
+        arguments = self._arguments(tensors, integers, floats, call)
+        outs = self._allocated(arguments)
+        for (name, out), gradient in zip(list(outs.items()), gradients):
+            if gradient is not None and gradient.stride() == out.stride():
+                outs[name] = gradient  # the kernel neither reads nor writes the output itself
+            elif gradient is not None:
+                out.copy_(gradient)
+        given = {self._gradient_of[name]: None if gradient is None else outs[name]
+                 for name, gradient in zip(outs, gradients) if outs[name].is_floating_point()}
+        found = self._new_gradients(tensors, call, wanted, arguments)
+        passed = {self._gradient_of[name]: None for name in self._wrt} | {self._gradient_of[name]: each for name, each in found.items()}
+        floating = tuple(name for name in outs if outs[name].is_floating_point())
+        self._gradient(floating).backward[self._grid_of(arguments | outs)](**arguments, **outs, **given, **passed)
+        return [gradient.to(tensors[i].dtype).reshape(tensors[i].shape) if name in self._numbers else gradient
+                for i, (name, gradient) in zip(wanted, found.items())]
+
+    def _fake_backward(self, tensors, integers, floats, call, gradients, wanted):
+        arguments = self._arguments(tensors, integers, floats, call, fake=True)
+        found = self._new_gradients(tensors, call, wanted, arguments)
+        return [torch.empty_like(tensors[i]) if name in self._numbers else gradient for i, (name, gradient) in zip(wanted, found.items())]
+
+    def _new_gradients(self, tensors, call, wanted, arguments):
+        """{parameter: an empty tensor for its gradient} of the wanted tensors."""
+        names = [name for name, kind, *_ in self._kinds(call) if kind == "tensor"]
+        found = {}
+        for i in wanted:
+            name, tensor = names[i], tensors[i]
+            if name in self._numbers:
+                wide = self.kernel.params[self.kernel.arg_names.index(name)].annotation_type == "fp64"
+                found[name] = torch.empty(1, dtype=torch.float64 if wide else torch.float32, device=self._device(arguments, tensor))
+            else:
+                like = arguments[name]
+                found[name] = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device=like.device)
+        return found
+
+    @staticmethod
+    def _device(arguments, number):
+        """Where the gradient of a number is: with the tensors of the kernel."""
+        return next((value.device for value in arguments.values() if isinstance(value, torch.Tensor) and value is not number), number.device)
+
+    def _refuse_twice(self, ctx, *gradients):
+        raise NotImplementedError(f"{self.__name__}: second derivatives of a kernel are not supported: compute the gradient without `create_graph=True`")
+
+    def _refuse_vmap(self, info, in_dims, *args):
+        raise NotImplementedError(f"{self.__name__}: `vmap` cannot batch a kernel: let a dimension of the kernel's grid run over the batch")
+
+    def explain(self):
+        """For each gradient kernel that was compiled, how each gradient is summed and why, as text."""
+        return "\n".join(gradient.explain() for gradient in self._gradients.values()) or "nothing is compiled yet: run a backward pass"
+
+    def __repr__(self):
+        return f"<differentiable {self.kernel!r}: {', '.join(self._wrt)} -> {', '.join(self._rules)}>"
+
+
+class _Plain(torch.autograd.Function):
+    """A call on tensors that nothing watches but autograd: as through the operator, whose dispatch costs most of the host's time."""
+
+    @staticmethod
+    def forward(ctx, operator, integers, floats, call, *tensors):
+        outs = operator._forward(tensors, integers, floats, call)
+        operator._save(ctx, (tensors, integers, floats, call), outs)
+        ctx.operator = operator
+        ctx.mark_non_differentiable(*(out for out in (outs if isinstance(outs, tuple) else (outs, )) if not out.is_floating_point()))
+        return outs
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        operator = ctx.operator
+        # With `create_graph=True` the operator stays in the graph, and refuses to be differentiated.
+        backward = operator._backward_operator if torch.is_grad_enabled() else operator._backward
+        return (None, None, None, None, *operator._found(ctx, gradients, ctx.needs_input_grad[4:], backward))
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
+_transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+
+
+def _are_plain(tensors):
+    """Whether no subclass, mode, function transform or autocast has a say in calls with these tensors. False where PyTorch cannot tell."""
+    if _dispatch_modes is None or _transforms is None or _dispatch_modes() or _transforms() is not None:
+        return False
+    return all(type(tensor) in _PLAIN for tensor in tensors) and not any(torch.is_autocast_enabled(tensor.device.type) for tensor in tensors)
+
+
+def _free(name, taken):
+    while name in taken:
+        name = f"gradient_{name}"
+    return name
+
+
+def _returned(outs):
+    return next(iter(outs.values())) if len(outs) == 1 else tuple(outs.values())
+
+
+def _shares(tensor):
+    """Whether elements may share memory: strides, sorted, do not step over what the smaller ones reach."""
+    reach = 0
+    for stride, size in sorted((stride, size) for size, stride in zip(tensor.shape, tensor.stride()) if size > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def _operator_name(operator):
+    """A name that tells kernels apart, also those of other versions of a program, since PyTorch keeps compiled graphs by it."""
+    kernel = operator.kernel
+    about = repr((kernel.module, kernel.__qualname__, kernel.src, operator._wrt, sorted(operator._fixed), operator._numbers, operator._non_contiguous,
+                  [(name, rule if isinstance(rule, str) else "") for name, rule in operator._rules.items()]))
+    plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in kernel.__name__)
+    name = f"{plain}_{hashlib.sha256(about.encode()).hexdigest()[:8]}"
+    number, free = 2, name
+    while free in _taken:
+        free, number = f"{name}_{number}", number + 1
+    _taken.add(free)
+    return free
+
+
+def autograd(kernel, wrt, out, grid, *, arguments=None, numbers=(), non_contiguous="refuse"):
+    """A kernel and its gradient as a differentiable operator of PyTorch.
+
+        swiglu = nereid.autograd(swiglu_kernel, wrt=("gate", "up"), out="y", grid=lambda a: (nereid.cdiv(a["n"], a["BLOCK"]), ),
+                                 arguments={"n": lambda a: a["gate"].numel(), "BLOCK": 1024})
+        y = swiglu(gate, up)
+
+    It works under `torch.compile`, and calls the kernel of `nereid.grad` in the backward pass, for the inputs that need a gradient only.
+
+    kernel: a `@jit` function; of one with `autotune` or `heuristics` the function itself, whose constexprs are given like other arguments.
+    wrt: names of the inputs that have gradients.
+    out: the outputs, which the kernel writes and calls return, in this order: {name: how it is allocated}, the name of an input (dtype, shape
+    and strides are its), or a function of the arguments by name that returns a new tensor, which runs on tensors without data
+    under `torch.compile`. Names alone: like the first tensor in `wrt`. Outputs of integers have no gradient.
+    grid: a tuple, or a function of all arguments by name, outputs included, that returns one. It runs before the forward and the backward launch.
+    arguments: parameters that calls do not give: {name: value, or a function of the arguments by name}.
+    numbers: parameters in `wrt` that the kernel takes as numbers; calls give tensors of one element, whose value is read (on a GPU the host waits
+    for it). It has the precision of the parameter, fp32 without an annotation.
+    non_contiguous: tensors that are not contiguous are an error ("refuse"), are copied ("copy": for kernels that expect contiguous ones), or are
+    given as they are ("keep": for kernels that take strides; elements of inputs in `wrt` share no memory).
+
+    Calls raise TypeError for missing or unknown arguments, ValueError for tensors that are not contiguous, for an input that requires a gradient
+    and is not in `wrt`, and for a kernel that writes what is not in `out`; CompilationError as kernels and `grad` do. `vmap` and second
+    derivatives raise NotImplementedError.
+
+    Raises ValueError for names that are no parameters, TypeError for what is no kernel.
+    """
+    return Operator(_written_kernel(kernel, "autograd"), wrt, out, grid, arguments, numbers, non_contiguous)

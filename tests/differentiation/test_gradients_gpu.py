@@ -1,0 +1,80 @@
+"""Differentiable operators on tensors of a GPU: streams, torch.compile with Inductor, autocast, scalars of the host."""
+
+import jvp_check
+import nereid
+import nereid.ops
+import pytest
+import torch
+import torch.nn.functional as F
+from test_autograd import norm, reference_norm, swiglu
+
+pytestmark = pytest.mark.usefixtures("gpu")
+
+
+@nereid.jit
+def _gated(x, y):
+    return x * nereid.language.sigmoid(x) * y
+
+
+gated = nereid.ops.pointwise(_gated)
+
+
+def given(*shape, dtype=torch.float32):
+    return jvp_check.random(*shape).to("cuda", dtype).requires_grad_()
+
+
+def near(found, expected, dtype=torch.float32):
+    for one, other in zip(found, expected, strict=True):
+        tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+        torch.testing.assert_close(one.double(), other.double(), rtol=tolerance, atol=tolerance * float(other.abs().max()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_operators(dtype):
+    gate, up = given(300, 500, dtype=dtype), given(300, 500, dtype=dtype)
+    dy = torch.randn_like(gate)
+    wide = [x.detach().double().requires_grad_() for x in (gate, up)]
+    expected = torch.autograd.grad(F.silu(wide[0]) * wide[1], wide, dy.double())
+    near(torch.autograd.grad(swiglu(gate, up, BLOCK=1024), (gate, up), dy), expected, dtype)
+    near(torch.autograd.grad(gated(gate, up), (gate, up), dy), expected, dtype)
+    assert gated(gate, up).device.type == "cuda"
+
+
+def test_on_another_stream():
+    gate, up = given(1000, 1000), given(1000, 1000)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        found = torch.autograd.grad(swiglu(gate * 2, up, BLOCK=1024).sum(), (gate, up))
+    torch.cuda.current_stream().wait_stream(stream)
+    near(found, torch.autograd.grad((F.silu(gate * 2) * up).sum(), (gate, up)))
+
+
+def test_rows():
+    x, w = given(64, 512), given(512)
+    found = torch.autograd.grad(norm(x, w, eps=0.1)[0].sum(), (x, w))
+    near(found, torch.autograd.grad(reference_norm(x, w, 0.1)[0].sum(), (x, w)), torch.float16)
+
+
+def test_compiled_by_inductor():
+    gate, up = given(1000), given(1000)
+    compiled = torch.compile(lambda gate, up: (swiglu(gate.sin(), up, BLOCK=256) * 2).sum(), fullgraph=True)
+    near(torch.autograd.grad(compiled(gate, up), (gate, up)), torch.autograd.grad((F.silu(gate.sin()) * up * 2).sum(), (gate, up)))
+
+
+def test_autocast():
+    network = torch.nn.Linear(64, 256).cuda()
+    x = torch.randn(16, 64, device="cuda")
+    with torch.autocast("cuda", torch.bfloat16):
+        gate, up = network(x).chunk(2, 1)
+        y = swiglu(gate.contiguous(), up.contiguous(), BLOCK=256)
+    assert y.dtype == torch.bfloat16
+    y.float().sum().backward()
+    assert network.weight.grad.dtype == torch.float32 and bool(network.weight.grad.isfinite().all())
+
+
+def test_scalars_of_the_host():
+    x, factor = given(1000), torch.tensor(0.5, requires_grad=True)
+    gated(x, factor).sum().backward()
+    assert factor.grad.device.type == "cpu"
+    torch.testing.assert_close(factor.grad, F.silu(x.detach()).sum().cpu(), rtol=1e-4, atol=1e-3)

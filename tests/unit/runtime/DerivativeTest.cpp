@@ -1,0 +1,135 @@
+// Derivatives behind the C++ header and the C ABI: gradients, tangents, and what is refused.
+#include "common.h"
+
+#include <cmath>
+
+using namespace nereid;
+using nereid::test::CApi;
+
+namespace {
+
+const char *const text = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def scaled(x, y, factor, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + i, mask=i < n)
+    tl.store(y + i, tl.exp(v.to(tl.float32)) * factor, mask=i < n)
+
+@triton.jit
+def add_to(y, x, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(y + i, mask=i < n) + tl.load(x + i, mask=i < n), mask=i < n)
+)";
+
+class DerivativeTest : public CApi {
+protected:
+  DerivativeTest() : derivatives(Module::parse(text, "derivatives.py")) {
+    for (int i = 0; i < count; ++i) {
+      x[i] = 0.01f * float(i);
+      dy[i] = 1.0f + float(i % 3);
+    }
+  }
+  std::string textOf(const Result<Function> &function) {
+    return function ? "" : std::string(function.error().what());
+  }
+
+  static constexpr int count = 100;
+  Module derivatives;
+  std::vector<float> x = std::vector<float>(count), dy = std::vector<float>(count);
+  std::vector<float> y = std::vector<float>(count, -1), dx = std::vector<float>(count);
+};
+
+TEST_F(DerivativeTest, Gradient) {
+  Function gradient = derivatives.gradient("scaled", {"x", "factor"}, {"y"});
+  ASSERT_EQ(gradient.paramCount(), 8u);
+  EXPECT_EQ(gradient.paramName(5), "dx");
+  EXPECT_EQ(gradient.paramName(6), "dfactor");
+  EXPECT_EQ(gradient.paramName(7), "dy");
+  std::vector<float> ofFactor(1);
+  gradient.launch({4}, x, y, 2.0f, count, 32, dx, ofFactor, dy);
+  double sum = 0;
+  for (int i = 0; i < count; ++i) {
+    EXPECT_NEAR(dx[i], 2 * std::exp(x[i]) * dy[i], 1e-4);
+    sum += std::exp(x[i]) * dy[i];
+    EXPECT_EQ(y[i], -1); // the kernel's own output is not written
+  }
+  EXPECT_NEAR(ofFactor[0], sum, 1e-2);
+}
+
+TEST_F(DerivativeTest, GradientsThatAreNotWanted) {
+  Function gradient = derivatives.gradient("scaled", {"x", "factor"}, {"y"});
+  std::vector<float> ofFactor(1);
+  gradient.launch({4}, x, y, 2.0f, count, 32, nullptr, ofFactor, dy);
+  EXPECT_GT(ofFactor[0], 0);
+  EXPECT_EQ(dx, std::vector<float>(count));
+}
+
+TEST_F(DerivativeTest, GradientOfHalfPrecisionIsSummedInSingle) {
+  Kernel kernel = derivatives.gradient("scaled", {"x"}, {"y"})
+                      .compile({"*fp16", "*fp16", "fp32", "i32", "32", "*fp32", "*fp16"},
+                               Options().set("target", "cpu"));
+  EXPECT_NE(kernel.stage("explain").find("the gradient of `x` is stored by the program"),
+            std::string_view::npos);
+}
+
+TEST_F(DerivativeTest, Jvp) {
+  Function derivative = derivatives.jvp("scaled", {"x"}, {"y"});
+  std::vector<float> tangent(count, 0.5f), found(count);
+  derivative.launch({4}, x, y, 2.0f, count, 32, tangent, found);
+  for (int i = 0; i < count; ++i) {
+    EXPECT_NEAR(y[i], 2 * std::exp(x[i]), 1e-4);
+    EXPECT_NEAR(found[i], std::exp(x[i]), 1e-4);
+  }
+}
+
+TEST_F(DerivativeTest, JvpOfWhatIsReadAndWritten) {
+  Function derivative = derivatives.jvp("add_to", {"y", "x"}, {"y"});
+  ASSERT_EQ(derivative.paramCount(), 6u); // one tangent of `y`
+  std::vector<float> ofY(count, 1.0f), ofX(count, 0.5f);
+  derivative.launch({1}, y, x, count, 128, ofY, ofX);
+  EXPECT_EQ(ofY, std::vector<float>(count, 1.5f));
+}
+
+TEST_F(DerivativeTest, TheFunctionItselfStaysAsItIs) {
+  Function gradient = derivatives.gradient("scaled", {"x"}, {"y"});
+  derivatives.function("scaled").launch({4}, x, y, 2.0f, count, 32);
+  EXPECT_NEAR(y[7], 2 * std::exp(x[7]), 1e-4);
+}
+
+TEST_F(DerivativeTest, WrongNames) {
+  EXPECT_EQ(textOf(derivatives.tryGradient("scaled", {"z"}, {"y"})),
+            "error: `scaled` has no parameter `z` to differentiate: it has `x`, `y`, `factor`, "
+            "`n`, `BLOCK`");
+  EXPECT_NE(
+      textOf(derivatives.tryGradient("scaled", {"y"}, {"y"})).find("`y` is read and also written"),
+      std::string::npos);
+  EXPECT_NE(textOf(derivatives.tryJvp("scaled", {}, {"y"}))
+                .find("cannot be differentiated without inputs and outputs"),
+            std::string::npos);
+  EXPECT_NE(textOf(derivatives.tryJvp("missing", {"x"}, {"y"})).find("missing"), std::string::npos);
+}
+
+TEST_F(DerivativeTest, RefusedKernels) {
+  Function gradient = derivatives.gradient("add_to", {"x"}, {"y"});
+  Status status = gradient.tryLaunch({1}, y, x, count, 128, dx, dy);
+  ASSERT_FALSE(status);
+  EXPECT_NE(std::string(status.error().what()).find("is read"), std::string::npos);
+}
+
+TEST_F(DerivativeTest, FromC) {
+  Function function = derivatives.function("scaled");
+  nrd_tangent tangents[] = {{"x", "slope", NRD_TANGENT_INPUT}, {"y", nullptr, NRD_TANGENT_OUTPUT}};
+  EXPECT_EQ(take(nrd_function_set_gradients(function.get(), tangents, 2)), "");
+  EXPECT_EQ(function.paramName(5), "slope");
+  EXPECT_EQ(take(nrd_function_set_gradients(function.get(), tangents, 2)),
+            "error: `scaled` is differentiated already");
+  nrd_tangent nameless[] = {{nullptr, nullptr, NRD_TANGENT_INPUT}};
+  EXPECT_NE(take(nrd_function_set_tangents(derivatives.function("scaled").get(), nameless, 1))
+                .find("tangents->parameter"),
+            std::string::npos);
+}
+
+} // namespace
