@@ -358,3 +358,20 @@ def test_scaled_grouped_mm(target):
             nereid.ops.report(clear=True)
             torch.testing.assert_close(torch._scaled_grouped_mm(*args, **kwargs), got, atol=0, rtol=0)
             assert [row.route for row in nereid.ops.report()] == ["nereid"]
+
+
+@pytest.mark.parametrize("m,k,n", [(64, 2048, 96), (8, 1000, 64), (200, 257, 100)])
+def test_long_sums_on_cpus(m, k, n):
+    """The error of a product in fp32 does not grow with the root of its summed dimension: sums of 256 products are added up."""
+    from nereid.ops import fused
+    torch.manual_seed(0)
+    x, weight = torch.randn(m, k), torch.randn(n, k)
+    exact = x.double() @ weight.double().T
+
+    def error(found, exact=exact):
+        return ((found.double() - exact).norm() / exact.norm()).item()
+
+    with nereid.ops.use(routing=False):
+        found = [x @ weight.T, torch.addmm(torch.zeros(n), x, weight.T), fused.linear(x, weight), x.T.contiguous().T @ weight.T.contiguous()]
+    assert all(error(its) < 3.3e-7 for its in found), [error(its) for its in found]
+    assert error(fused.linear_swiglu(x, weight / k**0.5, weight / k**0.5), torch.nn.functional.silu(exact / k**0.5) * exact / k**0.5) < 6e-7
