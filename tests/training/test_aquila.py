@@ -206,6 +206,17 @@ def test_a_checkpoint_of_another_size(example, monkeypatch, capsys, alone, tmp_p
     assert "is of a model of size tiny: expected other (--size)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("resume", ["none", "checkpoints/step-15"])
+def test_checkpoints_of_an_earlier_run(resume, example, alone, capsys, monkeypatch):
+    """Those of an earlier run would be taken for the newest ones of this one."""
+    wanted = resume if resume == "none" else str(alone / resume)
+    assert example("train").main([*SMALL, "--operators", "aten", "--out", str(alone), "--resume", wanted]) == 2
+    assert re.search(r"--resume is .*, and .* has checkpoints of an earlier run, up to step 20: use another --out, or delete them", capsys.readouterr().err)
+    # Started again by torchrun, it is this run's.
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert example("checkpoints").find(alone / "checkpoints", wanted) == alone / "checkpoints" / "step-20"
+
+
 def test_sizes(example):
     model = example("model")
     with torch.device("meta"):
