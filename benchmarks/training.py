@@ -1,6 +1,6 @@
 """Measures the training example on the GPUs of this machine: tokens a second, MFU, memory and losses with PyTorch's operators and with ours, and how it scales.
 
-    python benchmarks/training.py --size 1.3B --gpus 1,2,4 --out /tmp/training
+    python benchmarks/training.py --size 1.3B --gpus 1,2,4 --options="--micro 4" --out /tmp/training
     python benchmarks/training.py --size 7B --gpus 4 --options="--tensor-parallel 2 --recompute" --out /tmp/training-7b
 
 Runs examples/train/aquila/train.py by torchrun for every number of GPUs and every set of operators, in turns, with --batch sequences for each GPU and the same seed. Prints a table, and for each

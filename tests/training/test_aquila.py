@@ -206,6 +206,17 @@ def test_a_checkpoint_of_another_size(example, monkeypatch, capsys, alone, tmp_p
     assert "is of a model of size tiny: expected other (--size)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("resume", ["none", "checkpoints/step-15"])
+def test_checkpoints_of_an_earlier_run(resume, example, alone, capsys, monkeypatch):
+    """Those of an earlier run would be taken for the newest ones of this one."""
+    wanted = resume if resume == "none" else str(alone / resume)
+    assert example("train").main([*SMALL, "--operators", "aten", "--out", str(alone), "--resume", wanted]) == 2
+    assert re.search(r"--resume is .*, and .* has checkpoints of an earlier run, up to step 20: use another --out, or delete them", capsys.readouterr().err)
+    # Started again by torchrun, it is this run's.
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert example("checkpoints").find(alone / "checkpoints", wanted) == alone / "checkpoints" / "step-20"
+
+
 def test_sizes(example):
     model = example("model")
     with torch.device("meta"):
@@ -213,30 +224,39 @@ def test_sizes(example):
     assert counted == {"125M": 238_566_144, "1.3B": 1_642_858_496, "7B": 7_295_537_152}
 
 
+def sentences(grammar, index):
+    """The sentences of a sequence without their full stops, but for the last one, which is cut off."""
+    found = [[]]
+    for token in grammar.sequence(index, 4001)[1:].tolist():
+        if token == grammar.STOP:
+            found.append([])
+        else:
+            found[-1].append(token)
+    return found[:-1]
+
+
 def test_grammar(example):
     """Forms and words follow the probabilities that the entropy is computed from; genders agree; the first noun comes again."""
     grammar = example("corpus").Grammar(1032, seed=3)
-    tokens = torch.cat([grammar.sequence(i, 4001)[1:] for i in range(12)])
-    assert torch.equal(tokens[:4000], grammar.sequence(0, 4001)[1:]) and not torch.equal(tokens[:4000], tokens[4000:8000])
+    assert torch.equal(grammar.sequence(0, 4001), grammar.sequence(0, 4001)) and not torch.equal(grammar.sequence(0, 4001), grammar.sequence(1, 4001))
     word = {first + i: (kind, float(p)) for kind, (first, weights) in grammar.classes.items() for i, p in enumerate(weights)}
-    information, count, sentence = 0.0, 0, []
-    for token in tokens.tolist():
-        sentence.append(token)
-        if token != grammar.STOP:
-            continue
+    information, count = 0.0, 0
+    for sentence in (sentence for i in range(12) for sentence in sentences(grammar, i)):
         kinds = [word[token][0] if token in word else token for token in sentence]
-        if (at := [i for i, kind in enumerate(kinds) if kind in (grammar.NOUN, grammar.NOUN - 1)]) and kinds[0] in (grammar.ARTICLE, grammar.ARTICLE - 1) and len(at) in (3, 4):
-            genders = [grammar.NOUN - kinds[i] for i in at]
-            clause = len(at) == 4
-            assert sentence[-2] == sentence[at[0]] and kinds[-3] == grammar.COMMA and (grammar.THAT in kinds) == clause
-            assert [grammar.VERB - kind for kind in kinds if kind in (grammar.VERB, grammar.VERB - 1)] == [genders[0]] * (1 + clause)
-            assert [grammar.ARTICLE - kind for kind in kinds if kind in (grammar.ARTICLE, grammar.ARTICLE - 1)] == genders[:-1]
-            adjectives = at[0] - 1, at[-2] - max(i for i, kind in enumerate(kinds) if kind in (grammar.ARTICLE, grammar.ARTICLE - 1)) - 1
-            chance = 0.5**len(genders[:-1]) * (grammar.RELATIVE if clause else 1 - grammar.RELATIVE)
-            chances = [chance, *(grammar.ADJECTIVES[n] for n in adjectives), *(word[token][1] for token in sentence[:-2] if token in word)]
-            information -= torch.tensor(chances).double().log().sum().item()
-            count += len(sentence)
-        sentence = []
+
+        def genders(kind):
+            return [kind - found for found in kinds if found in (kind, kind - 1)]
+
+        clause, nouns = grammar.THAT in kinds, [i for i, kind in enumerate(kinds) if kind in (grammar.NOUN, grammar.NOUN - 1)]
+        first, *_ = of_nouns = genders(grammar.NOUN)
+        assert len(nouns) == 3 + clause and sentence[-1] == sentence[nouns[0]] and kinds[-2] == grammar.COMMA
+        assert genders(grammar.VERB) == [first] * (1 + clause) and genders(grammar.ARTICLE) == of_nouns[:-1]
+        last_article = max(i for i, kind in enumerate(kinds) if kind in (grammar.ARTICLE, grammar.ARTICLE - 1))
+        adjectives = nouns[0] - 1, nouns[-2] - last_article - 1
+        chance = 0.5**(2 + clause) * (grammar.RELATIVE if clause else 1 - grammar.RELATIVE)
+        chances = [chance, *(grammar.ADJECTIVES[n] for n in adjectives), *(word[token][1] for token in sentence[:-1] if token in word)]
+        information -= torch.tensor(chances).double().log().sum().item()
+        count += len(sentence) + 1
     assert count > 40_000
     assert abs(information / count - grammar.entropy) < 0.02
     assert 3.5 < example("corpus").Grammar(100_008, 0).entropy < 4.5
@@ -253,7 +273,7 @@ def test_text(example, tmp_path):
         assert len(tokens) == 31 and tokens[0] == 0 and int(tokens.max()) < 262
         assert text.text(tokens.tolist()) in content.encode()
     assert text.text(text.tokens.tolist()) == content.encode()
-    with pytest.raises(ValueError, match="has 3 tokens: expected more than a sequence, 30"):
+    with pytest.raises(ValueError, match="has 1 tokens: expected more than a sequence, 30"):
         path.write_text("abc")
         example("corpus").Text(path, 262, 0, 30)
 

@@ -75,7 +75,7 @@ def save(world, folder, step, model, optimizer, state, keep):
         if not _agreed(world, failure) and world.first:
             try:
                 _sync(partial)
-                if final.exists():
+                if final.exists():  # not complete: a run does not begin before complete checkpoints of its folder
                     shutil.rmtree(final)
                 partial.rename(final)
                 _sync(folder)
@@ -97,12 +97,15 @@ def _reason(failure):
 
 
 def find(folder, wanted):
-    """The path of the checkpoint to go on from, or None. wanted: "auto" (the newest of `folder`, if there is one), "none", or a path. Raises Unusable."""
-    if wanted == "none":
+    """The path of the checkpoint to go on from, or None. wanted: "auto" (the newest of `folder`, if there is one), "none", or a path. Raises Unusable.
+
+    Processes that torchrun has started again go on from the newest of `folder`, if there is one, whatever is wanted.
+    """
+    there = complete(folder)
+    if there and (wanted == "auto" or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))):
+        return there[-1][1]
+    if wanted in ("auto", "none"):
         return None
-    if wanted == "auto":
-        there = complete(folder)
-        return there[-1][1] if there else None
     path = pathlib.Path(wanted)
     if not (path / ".metadata").exists():
         there = ", ".join(str(other) for _, other in complete(path) or complete(folder)) or "none"

@@ -157,7 +157,10 @@ class Trainer:
 
     def resume(self):
         """Reads the checkpoint that --resume names; the number of steps that were taken."""
-        path = checkpoints.find(self.options.out / "checkpoints", self.options.resume)
+        folder = self.options.out / "checkpoints"
+        path, there = checkpoints.find(folder, self.options.resume), checkpoints.complete(folder)
+        if there and (path is None or path.resolve() != there[-1][1].resolve()):
+            raise Unusable(f"--resume is {self.options.resume}, and {folder} has checkpoints of an earlier run, up to step {there[-1][0]}: use another --out, or delete them")
         if path is None:
             return 0
         saved = checkpoints.load(path, self.world, self.model, self.optimizer, self.recipe())
