@@ -1,6 +1,6 @@
 """docs/tutorial.md: every block of code runs as a reader runs it, and prints what the page shows.
 
-A block whose first line is a comment with a file's name becomes that file. A block `sh` runs in the folder of these files, on each target, and
+A block whose first line is a comment with a file's name (and, after a colon, what it is) becomes that file. A block `sh` runs in the folder of these files, on each target, and
 a block `text` that follows is what it prints; there, `...` stands for anything, also for whole lines.
 """
 
@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
 PACKAGE = pathlib.Path(nereid.__file__).parent
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE_NAME = re.compile(r"(?:#|//) ([\w.]+\.\w+)\n")
+FILE_NAME = re.compile(r"(?:#|//) ([\w.]+\.\w+)(?::[^\n]*)?\n")
 
 
 def blocks():
@@ -75,7 +75,7 @@ def test_every_block_is_a_file_or_a_command():
     names = [FILE_NAME.match(text) for kind, text in blocks() if kind not in ("sh", "text")]
     assert all(names) and len({name[1] for name in names}) == len(names)
     everything = "".join(command for command, _ in commands())
-    used = {name[1] for name in names} - {"boxes.py", "main.cpp", "CMakeLists.txt"}  # these three are built by one command
+    used = {name[1] for name in names} - {"boxes.py", "embedded.cpp", "loaded.cpp", "CMakeLists.txt"}  # these are built by one command
     assert "cmake --build" in everything and all(name in everything for name in used)
 
 
