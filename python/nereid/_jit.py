@@ -468,7 +468,8 @@ class JITFunction(JITCallable, KernelInterface):
         self._build()
 
     def __call__(self, *args, **kwargs):
-        raise RuntimeError("Cannot call @triton.jit'd outside of the scope of a kernel")
+        raise RuntimeError(f"`{self.__name__}` was called as a Python function: launch it with a grid, `{self.__name__}[grid](...)`; only kernels call "
+                           "it without one\nnote: in Triton's words: Cannot call @triton.jit'd outside of the scope of a kernel")
 
     def __repr__(self):
         return f"JITFunction({self.module}:{self.__qualname__})"
@@ -557,8 +558,8 @@ class CompiledKernel(_native.CompiledBase):
     `kernel[grid](*args)` launches it with all arguments of the function, `run(grid_0, grid_1, grid_2, stream, function,
     packed_metadata, launch_metadata, enter_hook, exit_hook, *args)` does as Triton's launchers. `n_regs`, `n_spills` (32-bit words),
     `n_max_threads`, `function` and `module` (the driver's handles) are those of the current device, where asking loads the kernel; 0
-    on the CPU. It can be pickled; the copy is compiled again when it is first used. It goes with its function, or when the function's
-    cache is cleared: `knobs.runtime.kernel_unload_hook` is then told, if it was loaded through this object.
+    on the CPU. It can be pickled; the copy is compiled again when it is first used. It is unloaded with its function, or when the function's
+    cache is cleared; `knobs.runtime.kernel_unload_hook` is then called, if it was loaded through this object.
 
     Every launch returns one and few programs look at it: its members are in a module of their own, loaded with the first question.
     """

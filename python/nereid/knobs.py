@@ -46,7 +46,7 @@ def getenv(key, default=None):
 
 
 def getenv_bool(key, default):
-    """Whether an environment variable says yes ("1", "true", "yes", "on", "y")."""
+    """Whether an environment variable is true ("1", "true", "yes", "on", "y")."""
     text = os.environ.get(key)
     return default if text is None else text.strip().lower() in _TRUE
 
@@ -430,7 +430,7 @@ class CompileTimes:
 
 
 class CompilationListener(Protocol):
-    """Hears of every compilation."""
+    """Called after every compilation."""
 
     def __call__(self, *, src, metadata: dict[str, Any], metadata_group: dict[str, str], times: CompileTimes,
                  cache_hit: bool) -> None:
@@ -465,7 +465,7 @@ class compilation_knobs(base_knobs):
 
 
 class AutotuneListener(Protocol):
-    """Hears of every choice of a tuner."""
+    """Called after every choice of a tuner."""
 
     def __call__(self, *, fn, key, best_config, configs_timings, duration: float, cache_hit: bool) -> None:
         ...
@@ -481,14 +481,14 @@ class autotuning_knobs(base_knobs):
 
 
 class LaunchHook(Protocol):
-    """Hears of a launch; `metadata.get()` is a dict: name, function, stream, and what `launch_metadata` of the kernel gave."""
+    """Called before or after a launch; `metadata.get()` is a dict: name, function, stream, and what `launch_metadata` of the kernel gave."""
 
     def __call__(self, metadata) -> None:
         ...
 
 
 class InitHandleHook(Protocol):
-    """Hears of a kernel that is loaded on a device."""
+    """Called when a kernel is loaded on a device."""
 
     def __call__(self, module: Optional[object], function: Optional[Callable], name: str, metadata_group: dict[str, str],
                  hash: str) -> None:
@@ -513,7 +513,7 @@ class JITHookCompileInfo(TypedDict):
 
 
 class JITHook(Protocol):
-    """Hears of a kernel before or after it is compiled; a true answer before prevents it."""
+    """Called before or after a kernel is compiled; a true result before it prevents the compilation."""
 
     def __call__(self, *, key: str, repr: str, fn, compile: JITHookCompileInfo, is_manual_warmup: bool,
                  already_compiled: bool) -> Optional[bool]:

@@ -86,8 +86,10 @@ def test_unknown_stage():
     result = nereid(*ADD, "--emit", "ptx")
     assert result.returncode == 2
     assert result.stderr.startswith("error: there is no stage `ptx`: expected one of `tile`, ")  # CliUnknownStage
-    assert result.stderr.endswith(", `header` or `meta` of the target `cpu`\n")
-    assert nereid(*ADD, "--target", "cuda:90", "--emit", "asm").stderr.endswith(" or `meta` of the target `cuda:90`\n")
+    assert result.stderr.endswith(", `header` or `meta` of the target `cpu`; for the stages of a GPU add `--target cuda:90` (or another architecture)\n")
+    assert nereid(*ADD, "--emit", "ptxx").stderr.endswith(", `header` or `meta` of the target `cpu`\n")
+    on_gpu = nereid(*ADD, "--target", "cuda:90", "--emit", "asm").stderr
+    assert on_gpu.endswith(" or `meta` of the target `cuda:90`; for the stages of the CPU add `--target cpu`\n")
 
 
 def test_opt(tmp_path):

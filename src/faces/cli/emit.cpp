@@ -2,11 +2,28 @@
 
 #include "faces/cli/header.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
 using namespace nereid;
 using namespace nereid::cli;
+
+namespace {
+
+/// What gives a stage that only the other kind of target has; "" where none has it.
+std::string remedyFor(const std::string &stage, const std::string &target) {
+  auto isOneOf = [&](std::initializer_list<const char *> names) {
+    return std::find(names.begin(), names.end(), stage) != names.end();
+  };
+  if (target == "cpu" && isOneOf({"ptx", "cubin", "sass", "gpu", "layouts"}))
+    return "; for the stages of a GPU add `--target cuda:90` (or another architecture)";
+  if (target != "cpu" && isOneOf({"asm", "obj", "loops"}))
+    return "; for the stages of the CPU add `--target cpu`";
+  return "";
+}
+
+} // namespace
 
 int cli::emitStage(const Arguments &parsed, nrd_kernel *kernel) {
   DiagnosticEngine diagnostics;
@@ -38,7 +55,7 @@ int cli::emitStage(const Arguments &parsed, nrd_kernel *kernel) {
       diagnostics.report(
           diag::CliUnknownStage, {}, kind,
           known + (target == "cpu" ? "`explain`, `header` or `meta`" : "`explain` or `meta`") +
-              " of the target `" + target + "`");
+              " of the target `" + target + "`" + remedyFor(kind, target));
       return usageError(diagnostics);
     }
     text.assign(static_cast<const char *>(data), size);
