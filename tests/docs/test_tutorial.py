@@ -1,4 +1,4 @@
-"""docs/tutorial.md: every block of code runs as a reader runs it, and prints what the page shows.
+"""docs/tutorial.md: every block of code runs as a reader runs it, and prints what the page shows. So does the first kernel of README.md.
 
 A block whose first line is a comment with a file's name (and, after a colon, what it is) becomes that file. A block `sh` runs in the folder of these files, on each target, and
 a block `text` that follows is what it prints; there, `...` stands for anything, also for whole lines.
@@ -85,11 +85,8 @@ def test_what_counts_as_shown():
     assert not matches("a\n...\nd\n", "a\nb\n") and not matches("a\n", "a\nb\n") and not matches("a.c", "abc")
 
 
-@pytest.mark.parametrize("command, shown", commands(), ids=[command.splitlines()[0].strip()[:40] for command, _ in commands()])
-def test_commands(command, shown, target, folder, programs):
-    if "cmake" in command and not shutil.which("cmake"):
-        pytest.skip("CMake is not installed")
-    shutil.rmtree(folder / "build", ignore_errors=True)
+def run(command, target, folder, programs):
+    """What a command of a page prints, run in a folder as a reader runs it."""
     interpreter = folder / "bin" / "python"  # the one of this test
     interpreter.parent.mkdir(exist_ok=True)
     interpreter.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
@@ -101,5 +98,24 @@ def test_commands(command, shown, target, folder, programs):
     result = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=folder, env=environment, capture_output=True, text=True,
                             timeout=600)
     assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("command, shown", commands(), ids=[command.splitlines()[0].strip()[:40] for command, _ in commands()])
+def test_commands(command, shown, target, folder, programs):
+    if "cmake" in command and not shutil.which("cmake"):
+        pytest.skip("CMake is not installed")
+    shutil.rmtree(folder / "build", ignore_errors=True)
+    printed = run(command, target, folder, programs)
     if shown is not None:
-        assert matches(shown, result.stdout), f"the page shows\n{shown}\nand this is printed:\n{result.stdout}"
+        assert matches(shown, printed), f"the page shows\n{shown}\nand this is printed:\n{printed}"
+
+
+def test_first_kernel_of_the_readme(target, tmp_path, programs):
+    part = (ROOT / "README.md").read_text().split("## A first kernel")[1].split("\n## ")[0]
+    found = BLOCK.findall(part)
+    (tmp_path / "first.py").write_text(next(text for kind, text in found if kind == "python"))
+    assert run("python first.py", target, tmp_path, programs) == "True\n"
+    explained, compiled = next(text for kind, text in found if kind == "").splitlines()
+    assert "load 256xfp32 of `x_ptr`: 4 bytes a thread" in run(explained, target, tmp_path, programs)
+    assert ".entry add_kernel(" in run(compiled, target, tmp_path, programs)
