@@ -4,6 +4,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "targets/cpu/emit/Checks.h"
 #include "targets/cpu/emit/Control.h"
 #include "targets/cpu/emit/Loops.h"
 
@@ -157,6 +158,11 @@ static void emitFailure(Kernel &k, Value condition, Value mask, FailureKind kind
   auto shape = tile::shapeOf(condition.getType());
   if (mask && shape.empty())
     shape = tile::shapeOf(mask.getType());
+  OpBuilder::InsertionGuard outside(k.b);
+  if (Value known = allLanesHold(k, condition, mask)) {
+    auto branch = scf::IfOp::create(k.b, k.e.loc, known, true);
+    k.b.setInsertionPointToStart(&branch.getElseRegion().front());
+  }
   forEachPoint(k, shape, [&](ArrayRef<Value> indices) {
     Value holds = elementAt(k, condition, indices);
     Type i1 = k.b.getI1Type();
