@@ -26,7 +26,7 @@ def columns(o, at, x, h, w, what: tl.constexpr, H: tl.constexpr, W: tl.constexpr
     r = tl.arange(0, H)
     m = (r[:, None] < h) & (c[None, :] < w)
     if what == "sum":
-        tl.store(o + c, tl.sum(tl.load(x + r[:, None] * w + c[None, :], m, 0), 0), c < w)
+        tl.store(o + c, tl.sum(tl.load(x + r[:, None] * w + c[None, :], m, 0).to(tl.float32), 0), c < w)
     elif what == "max":
         tl.store(o + c, tl.max(tl.load(x + r[:, None] * w + c[None, :], m, float("-inf")), 0), c < w)
     elif what == "argmax":

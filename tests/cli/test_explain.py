@@ -302,6 +302,33 @@ def test_cpu(tmp_path):
         assert f'id="pane-{pane}"' in out.read_text()
 
 
+@pytest.mark.parametrize("features,dtype,unit,packing", [
+    ("avx512bf16", "bf16", "vdpbf16ps", "groups of 2 along K, rows interleaved"),
+    ("avx512", "bf16", "multiply-adds of fp32", None),
+    ("avx512bf16", "fp32", "multiply-adds of fp32", None),
+    ("baseline", "fp32", "multiply-adds of fp32", None),
+])
+def test_products_on_the_cpu(features, dtype, unit, packing):
+    facts = report(SEED, "matmul_full_kernel", MATMUL.format(dtype, 64, 64, 32), target=f"cpu:{features}")
+    product, = facts["products"]
+    assert product["shape"] == [64, 64] and product["k"] == 32 and (product["a"], product["accumulator"]) == (dtype, "fp32")
+    assert product["unit"].startswith(unit) and "registers as accumulators" in product["unit"]
+    assert (packing or "") in product["packing"] and bool(product["packing"]) == bool(packing)
+    assert bool(product["why"]) == (features == "avx512" and dtype == "bf16")
+    bits = 128 if features == "baseline" else 512
+    assert f"registers of {bits} bits" in facts["resources"]["instructions"]
+    assert ("bf16" in facts["resources"]["instructions"]) == (features == "avx512bf16")
+
+
+def test_lanes_on_the_cpu():
+    for features, lanes in (("baseline", 8), ("avx2", 16), ("avx512", 32)):
+        facts = report(SEED, "add_kernel", ADD.format(""), target=f"cpu:{features}")
+        assert [access["lanes"] for access in facts["accesses"]] == [lanes] * 3
+    result = nereid("explain", SEED, "--kernel", "add_kernel", "--signature", ADD.format(""), "--target", "cpu:avx2")
+    assert result.returncode == 0 and "AVX2, 16 registers of 256 bits" in result.stdout
+    assert "vectors, 16 elements a round" in result.stdout
+
+
 def test_cpu_advice(kernels):
     facts = report(SEED, "add_kernel", ADD.format(""), target="cpu")
     assert [access["route"] for access in facts["accesses"]] == ["vectors"] * 3 and facts["hints"] == []

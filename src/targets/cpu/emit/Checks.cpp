@@ -1,10 +1,11 @@
 // Checks of accesses (checked mode) and assertions: what happens before a lane is known to fail.
 //
 // Nearly all addresses are affine in the position inside the block, and nearly all masks are
-// `offsets < n`. Then the lanes that are on form a box, and an affine number takes its least and its
-// greatest value at corners of it. So a few scalar comparisons show that a condition holds in all
-// lanes that are on (Corners). Where they do not, because some lane fails or because the condition
-// is not of the form, the lanes are looked at one by one, which finds the first that fails.
+// `offsets < n`. Then the lanes that are on form a box, and an affine number takes its least and
+// its greatest value at corners of it. So a few scalar comparisons show that a condition holds in
+// all lanes that are on (Corners). Where they do not, because some lane fails or because the
+// condition is not of the form, the lanes are looked at one by one, which finds the first that
+// fails.
 #include "targets/cpu/emit/Checks.h"
 
 #include "targets/cpu/emit/Elements.h"
@@ -43,9 +44,7 @@ private:
   void restrictTo(Value mask, ArrayRef<Index> point);
   std::optional<Value> holds(Value value, ArrayRef<Index> point, bool wanted);
   std::optional<Value> holds(arith::CmpIOp compare, ArrayRef<Index> point, bool wanted);
-  Value either(Value lhs, Value rhs) {
-    return k.b.createOrFold<arith::OrIOp>(e.loc, lhs, rhs);
-  }
+  Value either(Value lhs, Value rhs) { return k.b.createOrFold<arith::OrIOp>(e.loc, lhs, rhs); }
   Value flag(bool value) { return e.integer(k.b.getI1Type(), value); }
   Value negatedUnless(Value condition, bool wanted) {
     return wanted ? condition : k.b.createOrFold<arith::XOrIOp>(e.loc, condition, flag(true));
@@ -115,8 +114,8 @@ std::optional<Value> Corners::holds(arith::CmpIOp compare, ArrayRef<Index> point
     result = e.cmp(Predicate::eq, lhs->base, rhs->base);
     for (auto [left, right] : llvm::zip(lhs->strides, rhs->strides))
       if (left != right)
-        result = e.both(result, e.cmp(Predicate::eq, left ? left : e.i64(0),
-                                      right ? right : e.i64(0)));
+        result =
+            e.both(result, e.cmp(Predicate::eq, left ? left : e.i64(0), right ? right : e.i64(0)));
     return result;
   }
   Value first = lhs->base, last = lhs->base;
@@ -164,7 +163,8 @@ std::optional<Value> Corners::holds(Value value, ArrayRef<Index> point, bool wan
   if (isa<arith::XOrIOp>(op))
     for (int side : {0, 1}) {
       auto constant = op->getOperand(side).getDefiningOp<arith::ConstantOp>();
-      auto dense = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
+      auto dense =
+          constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
       if (dense)
         return holds(op->getOperand(1 - side), point, wanted != dense.getSplatValue<bool>());
     }

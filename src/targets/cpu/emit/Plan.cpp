@@ -52,6 +52,18 @@ static bool runsAlongRows(tile::ScanOp scan) {
          });
 }
 
+int costOf(Operation *op) {
+  if (isa<tile::RangeOp, tile::SplatOp, arith::ConstantOp>(op) || movesElements(op))
+    return 0;
+  if (isa<math::MathDialect>(op->getDialect()) &&
+      !isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::FloorOp, math::CeilOp>(op))
+    return 20;
+  if (isa<arith::DivFOp, tile::DivRNOp, tile::SqrtRNOp, tile::FpCastOp, arith::DivSIOp,
+          arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::RemFOp, tile::ExternOp>(op))
+    return 8;
+  return 1;
+}
+
 namespace {
 
 class Planner {
@@ -78,18 +90,6 @@ private:
   /// By step: where the last write of it and of all before it stands in the block.
   SmallVector<int> lastClobber;
 };
-
-int costOf(Operation *op) {
-  if (isa<tile::RangeOp, tile::SplatOp, arith::ConstantOp>(op) || movesElements(op))
-    return 0;
-  if (isa<math::MathDialect>(op->getDialect()) &&
-      !isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::FloorOp, math::CeilOp>(op))
-    return 20;
-  if (isa<arith::DivFOp, tile::DivRNOp, tile::SqrtRNOp, tile::FpCastOp, arith::DivSIOp,
-          arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::RemFOp, tile::ExternOp>(op))
-    return 8;
-  return 1;
-}
 
 // Above this, computing a tensor again in a second loop costs more than writing and reading it.
 constexpr int cheap = 12;
