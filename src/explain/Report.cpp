@@ -219,10 +219,13 @@ json::Object Report::json() const {
                         {"what", hint.what},
                         {"remedy", hint.remedy}};
   });
-  json::Object used{
-      {"threads", resources.threads},           {"shared_bytes", resources.sharedBytes},
-      {"shared_limit", resources.sharedLimit},  {"scratch_bytes", resources.scratchBytes},
-      {"instructions", resources.instructions}, {"assembler", json::fixUTF8(resources.assembler)}};
+  json::Object used{{"threads", resources.threads},
+                    {"shared_bytes", resources.sharedBytes},
+                    {"shared_limit", resources.sharedLimit},
+                    {"scratch_bytes", resources.scratchBytes},
+                    {"instructions", resources.instructions},
+                    {"vector_bytes", resources.vectorBytes},
+                    {"assembler", json::fixUTF8(resources.assembler)}};
   if (resources.registers) {
     used["registers"] = resources.registers;
     used["spill_bytes"] = resources.spillBytes;

@@ -120,6 +120,7 @@ struct Resources {
   int64_t sharedBytes = 0, sharedLimit = 0; ///< a block
   int64_t scratchBytes = 0;                 ///< CPU: a worker thread
   std::string instructions;                 ///< CPU: the instruction set
+  unsigned vectorBytes = 0;                 ///< CPU: of a vector register
   std::string assembler;                    ///< or why there is no machine code
 };
 

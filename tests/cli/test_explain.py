@@ -320,6 +320,20 @@ def test_products_on_the_cpu(features, dtype, unit, packing):
     assert ("bf16" in facts["resources"]["instructions"]) == (features == "avx512bf16")
 
 
+def test_the_roof_of_the_cpu():
+    """A measured kernel is compared with what the machine reaches, in memory or caches and in arithmetic."""
+    adding = ["explain", SEED, "--kernel", "add_kernel", "--target", "cpu", "--measure", "--grid", "cdiv(n_elements, BLOCK_SIZE)",
+              *arguments("x_ptr=randn:(n_elements)", "y_ptr=randn:(n_elements)", "output_ptr=empty:(n_elements)", "n_elements=1000000", "BLOCK_SIZE=1024")]
+    result = nereid(*adding, "--json")
+    assert result.returncode == 0, result.stderr
+    launch = json.loads(result.stdout)["launch"]
+    assert launch["bound"] == "memory" and set(launch["seconds"]) == {"memory", "fp32"} and "thread" in launch["peaks_of"]
+    rates = {"memory": 12e6 / launch["seconds"]["memory"], "fp32": 1e6 / launch["seconds"]["fp32"]}
+    assert 1e8 < rates["memory"] < 1e13 and 1e8 < rates["fp32"] < 1e14
+    text = nereid(*adding).stdout
+    assert "bound by memory" in text and "% of the memory's peak" in text
+
+
 def test_lanes_on_the_cpu():
     for features, lanes in (("baseline", 8), ("avx2", 16), ("avx512", 32)):
         facts = report(SEED, "add_kernel", ADD.format(""), target=f"cpu:{features}")

@@ -57,6 +57,7 @@ std::string vectorText(const Features &features) {
 /// The instruction set; advice for scratch memory that exceeds the second-level cache of a core.
 void explainMachine(const Features &features, uint64_t bytes, explain::Report &report) {
   report.resources.instructions = vectorText(features);
+  report.resources.vectorBytes = features.vectorBytes;
   long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
   if (cache <= 0)
     cache = 1 << 20;
