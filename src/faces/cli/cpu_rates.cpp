@@ -79,8 +79,7 @@ double arithmeticRate(unsigned vectorBytes) {
 #endif
   size_t lanes = vectorBytes / sizeof(float);
   std::vector<float> memory((sums + 2) * lanes, 0.5f);
-  return 2.0 * sums * double(lanes) *
-         bestRate([&](int64_t rounds) { run(memory.data(), rounds); });
+  return 2.0 * sums * double(lanes) * bestRate([&](int64_t rounds) { run(memory.data(), rounds); });
 }
 
 /// Bytes a second that one thread moves, of arrays of `bytes` in all.
