@@ -7,16 +7,14 @@ the machine disturbs little. PyTorch uses as many threads as Nereid. Status 1 wh
 """
 
 import argparse
-import math
-import os
 import pathlib
 import sys
-import time
 
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "kernels"))
 
+import beside  # noqa: E402
 import nereid  # noqa: E402
 import nereid.language as tl  # noqa: E402
 import seed  # noqa: E402
@@ -116,31 +114,23 @@ def cases(only):
                     yield (f"{case[0]} {str(dtype).removeprefix('torch.')} {h}x{w}", *case[1:])
 
 
+def checked(name, check):
+    """Whether the results that `check` returns agree as closely as a case of this name must."""
+    tolerance = 0.0 if "transpose" in name else 4e-2 if "bfloat16" in name and "cross" not in name else 1e-3 if "cumsum" in name else 2e-5
+    got, want = check()
+    return (got.double() - want).abs().max().item() <= tolerance
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="softmax, layer, rms, cross, cumsum, transpose")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
-    torch.set_num_threads(int(os.environ.get("NEREID_CPU_THREADS", 0)) or len(os.sched_getaffinity(0)))
-    show = (lambda cells: "| " + " | ".join(cells) + " |") if options.markdown else (lambda cells: cells[0].ljust(36) + "".join(c.rjust(12) for c in cells[1:]))
-    head = ["case", "correct", "Nereid µs", "PyTorch µs", "speed"]
-    print(show(head) + ("\n" + "|---" * len(head) + "|" if options.markdown else ""))
-    wrong = False
-    for name, ours, theirs, check in cases(set(filter(None, options.only.split(",")))):
-        ours()
-        got, want = check()
-        tolerance = 0.0 if "transpose" in name else 4e-2 if "bfloat16" in name and "cross" not in name else 1e-3 if "cumsum" in name else 2e-5
-        right = (got.double() - want).abs().max().item() <= tolerance
-        wrong |= not right
-        best = [math.inf, math.inf]
-        for _ in range(options.rounds):
-            for i, call in enumerate((ours, theirs)):
-                start = time.perf_counter()
-                call()
-                best[i] = min(best[i], time.perf_counter() - start)
-        print(show([name, "yes" if right else "NO", f"{best[0] * 1e6:.1f}", f"{best[1] * 1e6:.1f}", f"{best[1] / best[0]:.2f}x"]), flush=True)
-    return 1 if wrong else 0
+    beside.use_threads()
+    chosen = cases(set(filter(None, options.only.split(","))))
+    return int(beside.table(((name, ours, theirs, lambda name=name, check=check: checked(name, check)) for name, ours, theirs, check in chosen),
+                            options.rounds, options.markdown))
 
 
 if __name__ == "__main__":

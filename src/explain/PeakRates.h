@@ -1,5 +1,6 @@
-// What a GPU can do at most: the roof over a kernel's estimated and measured rates.
+// What a device can do at most: the roof over a kernel's estimated and measured rates.
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,10 @@ struct PeakRates {
   double bandwidth = 0;      ///< bytes a second, of the memory
   double cacheBandwidth = 0; ///< bytes a second from L2: 64 bytes a cycle and multiprocessor
   int sm = 0;
+  /// Of a CPU: operations a second by arithmetic, as measured, and how many threads did that; of a
+  /// GPU empty and 0.
+  std::map<std::string, double, std::less<>> measured;
+  int threads = 0;
 
   /// Operations a second of an arithmetic: "fp16 product" (also bf16), "fp8 product",
   /// "tf32 product", "int8 product", "fp64 product", "fp32", "fp64", "int32", "special" (exp, log,

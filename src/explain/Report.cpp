@@ -151,6 +151,7 @@ json::Object Report::json() const {
                      {"bytes", fact.bytes},
                      {"possible_bytes", fact.possible},
                      {"masked", fact.masked},
+                     {"lanes", fact.lanes},
                      {"sectors", fact.sectors},
                      {"least_sectors", fact.leastSectors}};
     one["lane_stride"] = fact.laneStride ? json::Value(*fact.laneStride) : json::Value(nullptr);
@@ -194,7 +195,8 @@ json::Object Report::json() const {
                         {"b", fact.b},
                         {"accumulator", fact.accumulator},
                         {"unit", fact.unit},
-                        {"why", fact.why}};
+                        {"why", fact.why},
+                        {"packing", fact.packing}};
   });
   object["loops"] = list(loops, [](const LoopFact &fact) {
     return json::Object{{"place", at(fact.place)},       {"parent", fact.parent},
@@ -221,6 +223,8 @@ json::Object Report::json() const {
                     {"shared_bytes", resources.sharedBytes},
                     {"shared_limit", resources.sharedLimit},
                     {"scratch_bytes", resources.scratchBytes},
+                    {"instructions", resources.instructions},
+                    {"vector_bytes", resources.vectorBytes},
                     {"assembler", json::fixUTF8(resources.assembler)}};
   if (resources.registers) {
     used["registers"] = resources.registers;

@@ -41,6 +41,7 @@ struct AccessFact {
   unsigned bytes = 0;    ///< that a thread moves at once
   unsigned possible = 0; ///< the most, for this element type and block
   bool masked = false;
+  int64_t lanes = 0; ///< CPU: elements that a round of the loop has at once; 0: not known
   std::optional<int64_t> laneStride; ///< bytes from one lane to the next; nothing: not known
   /// Sectors of 32 bytes that a request of a warp touches, and that as many bytes need.
   unsigned sectors = 0, leastSectors = 0;
@@ -88,6 +89,7 @@ struct ProductFact {
   std::string a, b, accumulator; ///< element types
   std::string unit;              ///< "wgmma", "mma.sync", "multiply-adds"
   std::string why;               ///< why not a better unit; empty when it is the best
+  std::string packing; ///< CPU: how the operands are brought into order; empty: not at all
 };
 
 struct LoopFact {
@@ -117,6 +119,8 @@ struct Resources {
   int stackBytes = 0;                       ///< a thread
   int64_t sharedBytes = 0, sharedLimit = 0; ///< a block
   int64_t scratchBytes = 0;                 ///< CPU: a worker thread
+  std::string instructions;                 ///< CPU: the instruction set
+  unsigned vectorBytes = 0;                 ///< CPU: of a vector register
   std::string assembler;                    ///< or why there is no machine code
 };
 

@@ -302,6 +302,47 @@ def test_cpu(tmp_path):
         assert f'id="pane-{pane}"' in out.read_text()
 
 
+@pytest.mark.parametrize("features,dtype,unit,packing", [
+    ("avx512bf16", "bf16", "vdpbf16ps", "groups of 2 along K, rows interleaved"),
+    ("avx512", "bf16", "multiply-adds of fp32", None),
+    ("avx512bf16", "fp32", "multiply-adds of fp32", None),
+    ("baseline", "fp32", "multiply-adds of fp32", None),
+])
+def test_products_on_the_cpu(features, dtype, unit, packing):
+    facts = report(SEED, "matmul_full_kernel", MATMUL.format(dtype, 64, 64, 32), target=f"cpu:{features}")
+    product, = facts["products"]
+    assert product["shape"] == [64, 64] and product["k"] == 32 and (product["a"], product["accumulator"]) == (dtype, "fp32")
+    assert product["unit"].startswith(unit) and "registers as accumulators" in product["unit"]
+    assert (packing or "") in product["packing"] and bool(product["packing"]) == bool(packing)
+    assert bool(product["why"]) == (features == "avx512" and dtype == "bf16")
+    bits = 128 if features == "baseline" else 512
+    assert f"registers of {bits} bits" in facts["resources"]["instructions"]
+    assert ("bf16" in facts["resources"]["instructions"]) == (features == "avx512bf16")
+
+
+def test_the_roof_of_the_cpu():
+    """A measured kernel is compared with what the machine reaches, in memory or caches and in arithmetic."""
+    adding = ["explain", SEED, "--kernel", "add_kernel", "--target", "cpu", "--measure", "--grid", "cdiv(n_elements, BLOCK_SIZE)",
+              *arguments("x_ptr=randn:(n_elements)", "y_ptr=randn:(n_elements)", "output_ptr=empty:(n_elements)", "n_elements=1000000", "BLOCK_SIZE=1024")]
+    result = nereid(*adding, "--json")
+    assert result.returncode == 0, result.stderr
+    launch = json.loads(result.stdout)["launch"]
+    assert launch["bound"] == "memory" and set(launch["seconds"]) == {"memory", "fp32"} and "thread" in launch["peaks_of"]
+    rates = {"memory": 12e6 / launch["seconds"]["memory"], "fp32": 1e6 / launch["seconds"]["fp32"]}
+    assert 1e8 < rates["memory"] < 1e13 and 1e8 < rates["fp32"] < 1e14
+    text = nereid(*adding).stdout
+    assert "bound by memory" in text and "% of the memory's peak" in text
+
+
+def test_lanes_on_the_cpu():
+    for features, lanes in (("baseline", 8), ("avx2", 16), ("avx512", 32)):
+        facts = report(SEED, "add_kernel", ADD.format(""), target=f"cpu:{features}")
+        assert [access["lanes"] for access in facts["accesses"]] == [lanes] * 3
+    result = nereid("explain", SEED, "--kernel", "add_kernel", "--signature", ADD.format(""), "--target", "cpu:avx2")
+    assert result.returncode == 0 and "AVX2, 16 registers of 256 bits" in result.stdout
+    assert "vectors, 16 elements a round" in result.stdout
+
+
 def test_cpu_advice(kernels):
     facts = report(SEED, "add_kernel", ADD.format(""), target="cpu")
     assert [access["route"] for access in facts["accesses"]] == ["vectors"] * 3 and facts["hints"] == []

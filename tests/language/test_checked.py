@@ -301,3 +301,82 @@ kernel[(1,)](torch.zeros(8))
     result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=os.environ | {"NEREID_CHECKED": "1"})
     assert result.returncode == 1
     assert "wrong.py:5:" in result.stderr and "index 8 is outside of `x`" in result.stderr
+
+
+BOX = harness.make("""@triton.jit
+def kernel(x_ptr, o_ptr, first, down, right, h, w, wide: tl.constexpr, FLAT: tl.constexpr, H: tl.constexpr, W: tl.constexpr):
+    r, c = tl.arange(0, H)[:, None], tl.arange(0, W)[None, :]
+    if wide:
+        r, c = r.to(tl.int64), c.to(tl.int64)
+    mask = (r * W + c < h) if FLAT else (r < h) & (c < w)
+    v = tl.load(x_ptr + first + r * down + c * right, mask=mask, other=0)
+    tl.store(o_ptr + tl.arange(0, W), tl.sum(v, 0))
+""")
+
+
+def box(n, first, down, right, h, w, wide=True, flat=False):
+    """Runs on `n` elements; whether an access was reported, and the index that was."""
+    try:
+        BOX[(1,)](torch.zeros(n), torch.zeros(16), first, down, right, h, w, wide, flat, H=8, W=16, checked=True)
+    except RuntimeError as error:
+        assert "outside of `x_ptr`" in str(error)
+        return int(str(error).split("index ")[1].split()[0])
+    return None
+
+
+def expected(n, first, down, right, h, w, flat):
+    for r in range(8):
+        for c in range(16):
+            index = first + r * down + c * right
+            if ((r * 16 + c < h) if flat else (r < h and c < w)) and not 0 <= index < n:
+                return index
+    return None
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_blocks_of_which_one_lane_is_outside(flat, target):
+    """Checks look at the corners of a masked block where they can, and find the first lane that fails all the same."""
+    for h, w in [(8, 16), (7, 16), (8, 15), (3, 5), (1, 1), (0, 16), (8, 0), (-1, 20), (9, 99)]:
+        for down, right in [(16, 1), (-16, 1), (16, -1), (1, 8), (-3, -5), (0, 1), (7, 0), (0, 0)]:
+            inside = [r * down + c * right for r in range(8) for c in range(16) if ((r * 16 + c < h) if flat else (r < h and c < w))] or [0]
+            least, most = min(inside), max(inside)
+            for n, first in [(most - least + 1, -least), (most - least + 1, -least + 1), (most - least + 1, -least - 1), (max(1, most - least), -least)]:
+                assert box(n, first, down, right, h, w, flat=flat) == expected(n, first, down, right, h, w, flat), (n, first, down, right, h, w)
+
+
+@pytest.mark.parametrize("down,right", [(2**59, 1), (-2**59, 1), (2**61, 2**60), (1, 2**58), (2**40, 0), (1, -2**57)])
+def test_strides_with_which_addresses_wrap(down, right, target):
+    """Both ends of a block may be inside of a tensor where lanes between them are not."""
+    assert box(100, 0, down, right, 8, 16) is not None
+    assert box(100, 0, down, right, 1, 1) is None
+    assert box(100, 2**60, down, right, 8, 16) is not None
+    assert box(100, 2**60, down, right, 0, 16) is None
+
+
+def test_a_stride_that_wraps_in_32_bits_is_reported(target):
+    with pytest.raises(RuntimeError, match="overflow"):
+        BOX[(1,)](torch.zeros(128), torch.zeros(16), 0, 2**29, 1, 8, 16, False, False, H=8, W=16, checked=True)
+    BOX[(1,)](torch.zeros(128), torch.zeros(16), 0, 2**29, 1, 1, 16, False, False, H=8, W=16, checked=True)
+
+
+def test_assertions_about_blocks(target):
+    kernel = harness.make("""@triton.jit
+def kernel(x_ptr, o_ptr, n, limit):
+    i = tl.arange(0, 64)
+    tl.device_assert(i * 3 <= limit, "too far", mask=i < n)
+    v = tl.load(x_ptr + i)
+    tl.device_assert(v >= 0, "negative")
+    tl.store(o_ptr + i, v)
+""")
+    x, out = torch.arange(64.0), torch.zeros(64)
+    kernel[(1,)](x, out, 64, 189, debug=True)
+    kernel[(1,)](x, out, 10, 27, debug=True)
+    assert torch.equal(x, out)
+    for n, limit in [(64, 188), (10, 26), (1, -1)]:
+        with pytest.raises(RuntimeError, match="too far"):
+            kernel[(1,)](x, out, n, limit, debug=True)
+    kernel[(1,)](x, out, 0, -1, debug=True)
+    x[63] = -1
+    with pytest.raises(RuntimeError, match="negative"):
+        kernel[(1,)](x, out.zero_(), 64, 189, debug=True)
+    assert not out.any()

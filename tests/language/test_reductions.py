@@ -200,3 +200,29 @@ def test_softmax(dim, target):
     e = np.exp(data - data.max(axis=dim, keepdims=True))
     got = run((8, 16), f32, data, f"tl.softmax(x, {dim})", (8, 16), f32)
     harness.check(got, e / e.sum(axis=dim, keepdims=True), f32, 16, 1e-7)
+
+
+COLUMNS = """@triton.jit
+def kernel(x_ptr, sum_ptr, max_ptr, at_ptr, both_ptr, h, w, stride, H: tl.constexpr, W: tl.constexpr):
+    r, c = tl.arange(0, H), tl.arange(0, W)
+    mask = (r[:, None] < h) & (c[None, :] < w)
+    place = r[:, None] * stride + c[None, :]
+    tl.store(sum_ptr + c, tl.sum(tl.load(x_ptr + place, mask, 0).to(tl.float32), 0), c < w)
+    least = tl.load(x_ptr + place, mask, -100)
+    tl.store(max_ptr + c, tl.max(least, 0), c < w)
+    tl.store(at_ptr + c, tl.argmax(least, 0), c < w)
+    tl.store(both_ptr + c, tl.sum(tl.exp(least.to(tl.float32)), 0), c < w)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "float64"])
+@pytest.mark.parametrize("h,w,H,W", [(64, 256, 64, 256), (70, 300, 128, 512), (9, 200, 16, 256), (33, 5, 64, 8), (100, 127, 128, 128), (1, 130, 1, 256)])
+def test_columns_of_many_lanes(h, w, H, W, dtype, target):
+    """Columns are reduced many registers at a time, with memory fetched ahead of its use: also of the last rows, behind which there may be nothing."""
+    x = np.random.default_rng(h).integers(-9, 9, (h, w + 3)).astype(np.float64)
+    outs = [harness.empty(DTYPES["float32"], (w,)), harness.empty(compared(DTYPES[dtype]), (w,)), harness.empty(DTYPES["int32"], (w,)), harness.empty(DTYPES["float32"], (w,))]
+    harness.make(COLUMNS)[(1,)](harness.to_tensor(x, DTYPES[dtype]), *outs, h, w, w + 3, H, W)
+    x = x[:, :w]
+    total, most, at, exponentials = (harness.exact(out) for out in outs)
+    assert np.array_equal(total, x.sum(0)) and np.array_equal(most, x.max(0)) and np.array_equal(at, x.argmax(0))
+    assert np.allclose(exponentials, np.exp(x).sum(0), rtol=1e-5)

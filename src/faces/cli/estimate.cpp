@@ -154,7 +154,8 @@ Estimate estimate(const json::Object &report, const ArgumentList &list,
   }
   if (machine) {
     result.seconds["memory"] = result.moved / machine->bandwidth;
-    result.seconds["L2 cache"] = result.requested / machine->cacheBandwidth;
+    if (machine->cacheBandwidth > 0)
+      result.seconds["L2 cache"] = result.requested / machine->cacheBandwidth;
     for (const auto &[name, amount] : result.operations)
       if (double rate = machine->rate(name); rate > 0)
         result.seconds[name] = amount / rate;

@@ -1,5 +1,6 @@
 // nereid explain: the compiler's report on a kernel, with advice on speed.
 #include "faces/cli/commands.h"
+#include "faces/cli/cpu_rates.h"
 #include "faces/cli/formula.h"
 #include "faces/cli/lines.h"
 #include "faces/cli/report.h"
@@ -137,6 +138,10 @@ static int explainOne(const Command &command, const Arguments &parsed) {
   if (measure && gpu)
     if (nrd_error *error = nrd_cuda_check())
       return failed(error);
+  if (measure && !gpu) { // after the launch is known: the roof depends on the memory that it moves
+    view.machine = measuredCpuRates(view.report, view.estimate->moved);
+    view.estimate = estimate(view.report, list, *grid, view.machine);
+  }
   if (measure) {
     LaunchMemory memory;
     if (int status = memory.allocate(list))

@@ -267,7 +267,13 @@ void Page::launch() {
   if (view.measured)
     add("measured", view.measured->median);
   table({"what", "time"}, list);
-  if (view.machine)
+  if (view.machine && view.machine->threads)
+    out += "<p class=\"caption\">rates that " + escaped(view.machine->name) +
+           formatv(" reached on {0} threads: {1}, {2}</p>\n", view.machine->threads,
+                   amountText(view.machine->bandwidth, "B/s"),
+                   amountText(view.machine->rate("fp32"), "FLOP/s"))
+               .str();
+  else if (view.machine)
     out += "<p class=\"caption\">peak rates of " + escaped(view.machine->name) +
            formatv(": {0}, {1} multiprocessors at {2:F0} MHz</p>\n",
                    amountText(view.machine->bandwidth, "B/s"), view.machine->multiprocessors,

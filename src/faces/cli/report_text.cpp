@@ -149,6 +149,7 @@ void Writer::head() {
                   bound("blocks_by_warps"), bound("blocks_by_places")));
     }
   } else {
+    row("vectors", textOf(used, "instructions"));
     row("scratch memory", formatv("{0} bytes a thread", numberOf(used, "scratch_bytes")));
   }
   if (const json::Array *times = report.getArray("times")) {
@@ -178,7 +179,10 @@ void Writer::accesses() {
       return;
     }
     if (!numberOf(report, "sm")) {
-      out += textOf(access, "route") + "\n";
+      out += textOf(access, "route");
+      if (int64_t lanes = numberOf(access, "lanes"); lanes > 1)
+        out += formatv(", {0} elements a round", lanes).str();
+      out += "\n";
       return;
     }
     out += formatv("{0} bytes a thread", numberOf(access, "bytes")).str();
@@ -202,6 +206,8 @@ void Writer::products() {
                                  textOf(product, "accumulator"), textOf(product, "unit"))
                              .str();
     out += textOf(product, "why").empty() ? "\n" : " (" + textOf(product, "why") + ")\n";
+    if (std::string packing = textOf(product, "packing"); !packing.empty())
+      row("", packing);
   });
 }
 

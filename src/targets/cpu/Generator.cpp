@@ -39,8 +39,25 @@ using targets::defect;
 using targets::printed;
 using targets::StageClock;
 
-/// Advice for scratch memory that exceeds the second-level cache of a core.
-void explainScratch(uint64_t bytes, explain::Report &report) {
+/// The instruction set, for people: "AVX-512, 32 registers of 512 bits; bf16 products".
+std::string vectorText(const Features &features) {
+  std::string text = features.vectorBytes == 64   ? "AVX-512"
+                     : features.vectorBytes == 32 ? "AVX2"
+                     : features.pairProducts      ? "baseline x86-64"
+                                                  : "AArch64";
+  text += ", " + std::to_string(features.vectorRegisters) + " registers of " +
+          std::to_string(8 * features.vectorBytes) + " bits";
+  if (features.bf16Products)
+    text += "; products of bf16 (AVX512-BF16)";
+  if (features.byteProducts)
+    text += "; products of bytes (VNNI)";
+  return text;
+}
+
+/// The instruction set; advice for scratch memory that exceeds the second-level cache of a core.
+void explainMachine(const Features &features, uint64_t bytes, explain::Report &report) {
+  report.resources.instructions = vectorText(features);
+  report.resources.vectorBytes = features.vectorBytes;
   long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
   if (cache <= 0)
     cache = 1 << 20;
@@ -101,7 +118,7 @@ public:
       return emitted.takeError();
     clock.done("loops");
     if (options.explanation)
-      explainScratch(emitted->scratchBytes, *options.explanation);
+      explainMachine(machine->features, emitted->scratchBytes, *options.explanation);
     ModuleOp module = *emitted->module;
     if (options.verify && failed(verify(module)))
       return defect("the emitted loops are invalid");

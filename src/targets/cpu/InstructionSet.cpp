@@ -36,6 +36,7 @@ llvm::Expected<InstructionSet> instructionSetFor(llvm::StringRef name, bool must
         machine.llvmFeatures += (machine.llvmFeatures.empty() ? "" : ",") +
                                 std::string(feature.second ? "+" : "-") + feature.first().str();
       machine.features = featuresOf(has);
+      machine.features.slowGathers = llvm::StringRef(machine.cpu).starts_with("znver");
     } else {
       machine.features = Features::aarch64();
     }

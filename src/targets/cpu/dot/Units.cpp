@@ -8,6 +8,7 @@ namespace {
 
 constexpr DotUnit table[] = {
     {"bf16x2",
+     "vdpbf16ps (two products of bf16 a lane)",
      DotType::BF16,
      &Features::bf16Products,
      DotStorage::BF16,
@@ -16,8 +17,9 @@ constexpr DotUnit table[] = {
      {"llvm.x86.avx512bf16.dpbf16ps.128", "llvm.x86.avx512bf16.dpbf16ps.256",
       "llvm.x86.avx512bf16.dpbf16ps.512"},
      true},
-    {"f32", DotType::BF16, nullptr, DotStorage::F32, 1, false, {}, false},
+    {"f32", "multiply-adds of fp32", DotType::BF16, nullptr, DotStorage::F32, 1, false, {}, false},
     {"i8x4",
+     "vpdpbusd (four products of bytes a lane)",
      DotType::I8,
      &Features::byteProducts,
      DotStorage::I8,
@@ -27,6 +29,7 @@ constexpr DotUnit table[] = {
       "llvm.x86.avx512.vpdpbusd.512"},
      true},
     {"i16x2",
+     "pmaddwd (two products of 16 bits a lane)",
      DotType::I8,
      &Features::pairProducts,
      DotStorage::I16,
@@ -34,9 +37,17 @@ constexpr DotUnit table[] = {
      false,
      {"llvm.x86.sse2.pmadd.wd", "llvm.x86.avx2.pmadd.wd", "llvm.x86.avx512.pmaddw.d.512"},
      false},
-    {"i8", DotType::I8, nullptr, DotStorage::I8, 1, false, {}, false},
-    {"f32", DotType::F32, nullptr, DotStorage::F32, 1, false, {}, false},
-    {"f64", DotType::F64, nullptr, DotStorage::F64, 1, false, {}, false},
+    {"i8",
+     "multiplications and additions of int32",
+     DotType::I8,
+     nullptr,
+     DotStorage::I8,
+     1,
+     false,
+     {},
+     false},
+    {"f32", "multiply-adds of fp32", DotType::F32, nullptr, DotStorage::F32, 1, false, {}, false},
+    {"f64", "multiply-adds of fp64", DotType::F64, nullptr, DotStorage::F64, 1, false, {}, false},
 };
 
 } // namespace

@@ -20,6 +20,7 @@ enum class DotStorage { F32, F64, I8, I16, BF16 };
 
 struct DotUnit {
   const char *name;
+  const char *instructions; // for people
   DotType type;
   bool Features::*needs; // null: any machine
   DotStorage storage;

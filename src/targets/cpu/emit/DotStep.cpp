@@ -4,11 +4,14 @@
 // touches it.
 #include "targets/cpu/dot/Dot.h"
 
+#include "explain/Report.h"
 #include "targets/cpu/emit/Control.h"
 #include "targets/cpu/emit/Loops.h"
 #include "targets/cpu/emit/Packing.h"
+#include "transforms/Explain.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -178,6 +181,23 @@ public:
     return operands;
   }
 
+  /// What is done to the operands before the instructions take them, for people.
+  std::string packing() const {
+    std::vector<std::string> steps;
+    if (unit.group > 1) {
+      std::string groups = "groups of " + std::to_string(unit.group) + " along K";
+      if (packedA)
+        steps.push_back("left operand into rows of " + groups);
+      steps.push_back("right operand into " + groups + ", " +
+                      (rightIsTransposed ? "transposed" : "rows interleaved"));
+    } else if (rightIsTransposed) {
+      steps.push_back("right operand transposed");
+    }
+    if (unit.biased)
+      steps.push_back("128 added to the left operand, and taken away by the sums of columns");
+    return llvm::join(steps, "; ");
+  }
+
   static Value part(Kernel &k, const Buffer &buffer, Value batch, int64_t elements) {
     int64_t bytes = elements * tile::sizeInBytes(buffer.type.getElementType());
     return k.e.advance(buffer.base, k.e.mul(batch, k.e.i64(bytes)));
@@ -225,6 +245,30 @@ private:
 
 } // namespace
 
+static void explainProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan,
+                           std::string packing) {
+  explain::Report *report = k.explanation;
+  if (!report)
+    return;
+  auto shape = cast<RankedTensorType>(op.getType()).getShape();
+  explain::ProductFact fact;
+  fact.place = transforms::placeOf(op.getLoc());
+  fact.shape.assign(shape.begin(), shape.end());
+  fact.k = cast<RankedTensorType>(op.getA().getType()).getShape().back();
+  fact.a = transforms::shapeOf(op.getA().getType()).element;
+  fact.b = transforms::shapeOf(op.getB().getType()).element;
+  fact.accumulator = transforms::shapeOf(op.getType()).element;
+  int64_t vectors = (plan.panels ? plan.panelWidth : plan.tailWidth + plan.lanes - 1) / plan.lanes;
+  fact.unit = llvm::formatv("{0}, {1}x{2} registers as accumulators", plan.unit->instructions,
+                            plan.rows + (plan.longBlocks ? 1 : 0), vectors);
+  if (plan.unit->type == DotType::BF16 && plan.unit->group == 1)
+    fact.why = "AVX512-BF16 is not there";
+  else if (plan.unit->type == DotType::I8 && !plan.unit->biased)
+    fact.why = "neither AVX512-VNNI nor AVX-VNNI is there";
+  fact.packing = std::move(packing);
+  report->products.push_back(std::move(fact));
+}
+
 void emitDot(Kernel &k, tile::DotOp op) {
   auto resultType = cast<RankedTensorType>(op.getType());
   const DotUnit &unit = unitOf(k, op);
@@ -243,6 +287,7 @@ void emitDot(Kernel &k, tile::DotOp op) {
   Operands both(k, op, unit);
   int64_t m = both.m, n = both.n;
   DotBlocking plan = blockDot(unit.type, m, n, both.depth, k.e.features);
+  explainProduct(k, op, plan, both.packing());
   auto batches = resultType.getShape().drop_back(2);
   forEachPoint(k, batches, [&](ArrayRef<Value> indices) {
     Value batch = k.e.i64(0);

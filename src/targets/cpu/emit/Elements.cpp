@@ -118,6 +118,8 @@ Value Elements::load(tile::LoadOp op, ArrayRef<Index> point) {
   if (other)
     other = k.e.splat(other, width);
   if (place.kind == Access::Contiguous) {
+    if (ahead.steps)
+      fetchAhead(op, point, place.address);
     if (!mask)
       return k.e.load(element, place.address, width, op.getIsVolatile());
     return k.e.maskedLoad(element, place.address, k.e.splat(mask, width), other);
@@ -127,6 +129,21 @@ Value Elements::load(tile::LoadOp op, ArrayRef<Index> point) {
     return k.e.loadEach(element, place.first, place.stride, width, op.getIsVolatile());
   Value addresses = k.e.splat(place.address, width);
   return k.e.gather(element, addresses, mask ? k.e.splat(mask, width) : Value(), other);
+}
+
+// One line of the cache after the other. An address that is none does no harm.
+void Elements::fetchAhead(tile::LoadOp op, ArrayRef<Index> point, Value address) {
+  constexpr int64_t line = 64;
+  std::optional<Form> form = forms->known(op.getPtr(), point);
+  Value stride = form ? form->strides[ahead.dim] : Value();
+  if (!stride)
+    return;
+  address = k.e.advance(address, k.e.mul(stride, k.e.i64(ahead.steps)));
+  int64_t bytes = width * tile::sizeInBytes(tile::elementOf(op.getType()));
+  auto number = [&](int32_t value) { return k.b.getI32IntegerAttr(value); };
+  for (int64_t at = 0; at < bytes; at += line)
+    LLVM::Prefetch::create(k.b, k.e.loc, k.e.advance(address, at), /*rw=*/number(0),
+                           /*hint=*/number(3), /*cache=*/number(1));
 }
 
 void Elements::store(tile::StoreOp op, ArrayRef<Index> point) {

@@ -43,6 +43,12 @@ public:
   /// New values are emitted before this operation; null: at the builder's insertion point.
   mlir::Operation *anchor = nullptr;
   const int64_t width;
+  /// Memory that loads will read `steps` rounds of loop variable `dim` later is fetched into the
+  /// caches; no steps: none.
+  struct Ahead {
+    int dim = -1;
+    int64_t steps = 0;
+  } ahead;
 
 private:
   struct Access { // how a set of lanes lies in memory
@@ -54,6 +60,7 @@ private:
   Access access(mlir::Value pointer, llvm::ArrayRef<Index> point, int64_t size);
   mlir::Value compute(mlir::Value value, llvm::ArrayRef<Index> point);
   mlir::Value load(tile::LoadOp op, llvm::ArrayRef<Index> point);
+  void fetchAhead(tile::LoadOp op, llvm::ArrayRef<Index> point, mlir::Value address);
   mlir::Value maskAt(mlir::Value mask, llvm::ArrayRef<Index> point);
   std::optional<mlir::Value> withoutMasks(mlir::Operation *op, llvm::ArrayRef<Index> point);
   mlir::Value quotient(mlir::Value lhs, mlir::Value rhs);

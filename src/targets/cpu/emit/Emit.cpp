@@ -224,6 +224,16 @@ static Value pointers(Emit &e, Value addresses) {
 Value Emit::gather(Type element, Value addresses, Value mask, Value other) {
   int64_t width = widthOf(addresses);
   Type type = memoryLanes(element, width);
+  if (!mask && features.slowGathers) {
+    SmallVector<Value> elements;
+    for (int64_t lane = 0; lane < width; ++lane) {
+      Value place = LLVM::IntToPtrOp::create(b, loc, ptr(), extract(addresses, lane));
+      elements.push_back(LLVM::LoadOp::create(b, loc, getElementTypeOrSelf(type), place,
+                                              tile::sizeInBytes(element)));
+    }
+    return fromMemory(element,
+                      vector::FromElementsOp::create(b, loc, cast<VectorType>(type), elements));
+  }
   if (!mask)
     mask = integer(VectorType::get({width}, b.getI1Type()), 1);
   Value fill = other ? toMemory(element, other) : zero(getElementTypeOrSelf(type), width);

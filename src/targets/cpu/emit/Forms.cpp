@@ -248,6 +248,11 @@ std::optional<Form> Forms::compute(Value value, ArrayRef<Index> point) {
   }
   if (isa<tile::PtrCastOp>(op))
     return in[0];
+  if (isa<tile::PtrToIntOp>(op) && element.isInteger(64)) {
+    form = in[0];
+    form.base = LLVM::PtrToIntOp::create(k.b, e.loc, element, form.base);
+    return form;
+  }
   return std::nullopt;
 }
 

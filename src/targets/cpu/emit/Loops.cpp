@@ -151,7 +151,40 @@ int64_t LoopStep::registersOfLanes(bool scattered) const {
   bool reducesLanes = !columns && llvm::any_of(step.roots, [](const Root &root) {
     return root.kind == Root::Reduce;
   });
-  return scattered ? 1 : reducesLanes ? 4 : 2;
+  return scattered ? 1 : reducesLanes ? 4 : columns ? registersOfColumns() : 2;
+}
+
+// Columns are reduced over short pieces of many rows: the more lanes, the longer the pieces, as far
+// as the partial results leave registers for the rest. What takes many values a lane to compute
+// keeps to two registers.
+int64_t LoopStep::registersOfColumns() const {
+  constexpr int64_t fewest = 2, most = 8;
+  constexpr int cheap = 4;
+  if (!stores.empty() || !materials.empty())
+    return fewest;
+  int64_t results = 0;
+  int cost = 0;
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> stack;
+  for (const Root &root : reduces) {
+    results += root.op->getNumResults();
+    llvm::append_range(stack, root.op->getOperands());
+  }
+  while (!stack.empty()) {
+    Value value = stack.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    // Positions, masks and addresses are mostly the same in all rows, or numbers.
+    if (!op || k.buffers.count(value) || !isVirtual(op) || !seen.insert(value).second ||
+        tile::elementOf(value.getType()).isInteger(1) ||
+        isa<tile::PtrType>(tile::elementOf(value.getType())))
+      continue;
+    cost += costOf(op);
+    llvm::append_range(stack, op->getOperands());
+  }
+  if (cost > cheap || results == 0)
+    return fewest;
+  int64_t share = int64_t(k.e.features.vectorRegisters) / (4 * results);
+  return std::clamp(int64_t(llvm::bit_floor(uint64_t(share))), fewest, most);
 }
 
 int64_t LoopStep::vectorWidth(bool scattered) const {
@@ -179,7 +212,7 @@ int64_t LoopStep::vectorWidth(bool scattered) const {
   // Narrow data is mostly computed with in 32 bits.
   int64_t width = int64_t(k.e.features.vectorBytes) / std::clamp<int64_t>(widest, 2, 8);
   width *= registersOfLanes(scattered);
-  return std::min<int64_t>(width, scattered ? 16 : 64);
+  return std::min<int64_t>(width, scattered ? 16 : columns ? 128 : 64);
 }
 
 SmallVector<LoopStep::Segment> LoopStep::segments(int64_t maxWidth) const {
@@ -343,6 +376,7 @@ void LoopStep::emitVersions(ArrayRef<Value> outer) {
   Point point = pointOf(outer);
   bool scattered = false;
   prepared.clear();
+  size_t explained = k.explanation ? k.explanation->accesses.size() : 0;
   for (const Root &root : step.roots) {
     if (root.kind == Root::Store) {
       if (!llvm::is_contained(llvm::map_range(stores, [](const Root &r) { return r.op; }), root.op))
@@ -364,6 +398,9 @@ void LoopStep::emitVersions(ArrayRef<Value> outer) {
     prepareMasks(point, masks, nest);
   nest.forms = &forms;
   nest.maxWidth = vectorWidth(scattered);
+  if (k.explanation)
+    for (explain::AccessFact &fact : MutableArrayRef(k.explanation->accesses).drop_front(explained))
+      fact.lanes = std::min(nest.maxWidth, step.shape[lane]);
   nest.narrowWidth = std::max<int64_t>(4, nest.maxWidth / registersOfLanes(scattered));
   Value condition;
   for (Value assumption : forms.assumptions)
@@ -682,6 +719,10 @@ void LoopStep::emitRows(const Nest &nest) {
     finish(nest, still, totals);
 }
 
+/// Of a block of columns, a row is too short a piece of memory for the processor to fetch the next
+/// ones by itself.
+constexpr int64_t rowsAhead = 16, fewestFetchedAhead = 8;
+
 void LoopStep::emitColumns(const Nest &nest) {
   for (Segment segment : segments(nest.maxWidth)) {
     SmallVector<Value> none;
@@ -702,6 +743,8 @@ void LoopStep::emitColumns(const Nest &nest) {
                    partial.push_back(carried[next++]);
              Elements lanes(k, segment.width, segment.width == 1 ? -1 : 0, {column, row},
                             nest.forms, nest.outside);
+             if (segment.width > 1 && step.shape[axis] >= fewestFetchedAhead)
+               lanes.ahead = {1, rowsAhead};
              emitRoots(lanes, nest, current, empty, false);
              SmallVector<Value> flat;
              flatten(current, flat);

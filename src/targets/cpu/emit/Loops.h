@@ -83,6 +83,7 @@ private:
                 Partial &before);
   void narrowPartials(llvm::SmallVectorImpl<mlir::Value> &carried, int64_t width);
   int64_t registersOfLanes(bool scattered) const;
+  int64_t registersOfColumns() const;
   int64_t vectorWidth(bool scattered) const;
 
   Kernel &k;

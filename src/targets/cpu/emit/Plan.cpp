@@ -52,6 +52,18 @@ static bool runsAlongRows(tile::ScanOp scan) {
          });
 }
 
+int costOf(Operation *op) {
+  if (isa<tile::RangeOp, tile::SplatOp, arith::ConstantOp>(op) || movesElements(op))
+    return 0;
+  if (isa<math::MathDialect>(op->getDialect()) &&
+      !isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::FloorOp, math::CeilOp>(op))
+    return 20;
+  if (isa<arith::DivFOp, tile::DivRNOp, tile::SqrtRNOp, tile::FpCastOp, arith::DivSIOp,
+          arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::RemFOp, tile::ExternOp>(op))
+    return 8;
+  return 1;
+}
+
 namespace {
 
 class Planner {
@@ -78,18 +90,6 @@ private:
   /// By step: where the last write of it and of all before it stands in the block.
   SmallVector<int> lastClobber;
 };
-
-int costOf(Operation *op) {
-  if (isa<tile::RangeOp, tile::SplatOp, arith::ConstantOp>(op) || movesElements(op))
-    return 0;
-  if (isa<math::MathDialect>(op->getDialect()) &&
-      !isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::FloorOp, math::CeilOp>(op))
-    return 20;
-  if (isa<arith::DivFOp, tile::DivRNOp, tile::SqrtRNOp, tile::FpCastOp, arith::DivSIOp,
-          arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::RemFOp, tile::ExternOp>(op))
-    return 8;
-  return 1;
-}
 
 // Above this, computing a tensor again in a second loop costs more than writing and reading it.
 constexpr int cheap = 12;
@@ -163,13 +163,18 @@ bool Planner::join(Root root, ValueRange needs, ArrayRef<int64_t> shape, int axi
   return true;
 }
 
+/// Ends the program or does nothing.
+bool isCheck(Operation *op) {
+  return isa<tile::AssertOp, tile::CheckOp>(op);
+}
+
 bool touchesMemory(Operation *op) {
   if (isa<tile::AssumeOp>(op))
     return false;
   return !isMemoryEffectFree(op);
 }
 bool mayWrite(Operation *op) {
-  if (isa<tile::AssumeOp, tile::PrintOp>(op))
+  if (isa<tile::AssumeOp, tile::PrintOp>(op) || isCheck(op))
     return false;
   if (auto load = dyn_cast<tile::LoadOp>(op))
     return load.getIsVolatile(); // orders what follows
@@ -285,7 +290,9 @@ void Planner::chooseMaterialized() {
     cost[&op] = std::min(sum, 1000);
   }
 
-  llvm::DenseMap<Operation *, llvm::SmallSet<int, 4>> neededAt;
+  // When each op is needed, and how often of these not just by checks, which mostly look at no lane
+  // (Checks.cpp): what they need is computed again, except for loads.
+  llvm::DenseMap<Operation *, llvm::SmallSet<int, 4>> neededAt, neededBesideChecks;
   llvm::DenseSet<Operation *>
       neededInside; // by the body of a region op, or lane by lane beside writes
   llvm::DenseMap<Operation *, int> madeAt;
@@ -293,7 +300,7 @@ void Planner::chooseMaterialized() {
     if (!isVirtual(&op))
       continue;
     Value value = op.getResult(0);
-    llvm::SmallSet<int, 4> times;
+    llvm::SmallSet<int, 4> times, besideChecks;
     bool inside = false, elsewhere = llvm::any_of(value.getUses(), readsElsewhere);
     for (Operation *user : value.getUsers()) {
       if (user->getBlock() != &block) {
@@ -301,27 +308,34 @@ void Planner::chooseMaterialized() {
         if (!ancestor)
           continue;
         times.insert(2 * stepOf[ancestor] + 1);
+        besideChecks.insert(2 * stepOf[ancestor] + 1);
         inside = inside || !isa<tile::ReduceOp, tile::ScanOp>(ancestor);
         continue;
       }
       if (auto made = madeAt.find(user); made != madeAt.end()) {
         times.insert(made->second);
+        besideChecks.insert(made->second);
       } else if (isVirtual(user)) {
         for (int time : neededAt[user])
           times.insert(time);
+        for (int time : neededBesideChecks[user])
+          besideChecks.insert(time);
         inside = inside || neededInside.contains(user);
       } else {
         times.insert(2 * stepOf[user] + 1);
-        if (isa<tile::AtomicRMWOp, tile::AtomicCASOp, tile::ExternOp, tile::AssertOp, tile::CheckOp,
-                tile::InlineAsmOp, tile::MapElementwiseOp>(user))
+        if (!isCheck(user))
+          besideChecks.insert(2 * stepOf[user] + 1);
+        if (isa<tile::AtomicRMWOp, tile::AtomicCASOp, tile::ExternOp, tile::InlineAsmOp,
+                tile::MapElementwiseOp>(user))
           inside = true;
       }
     }
     if (times.empty())
       continue;
     bool isLoad = isa<tile::LoadOp>(op);
+    bool byChecks = besideChecks.size() < times.size();
     int first = INT_MAX;
-    for (int time : times)
+    for (int time : isLoad || elsewhere ? times : besideChecks)
       first = std::min(first, time);
     int clobber = isLoad ? firstClobberAfter(&op) : INT_MAX;
     bool isFixed = isa<tile::RangeOp, tile::SplatOp, arith::ConstantOp>(op);
@@ -330,11 +344,11 @@ void Planner::chooseMaterialized() {
       made = 2 * clobber;
     else if (elsewhere) // in memory before anything of it is read
       made = 2 * (first / 2);
-    else if (isLoad && (times.size() > 1 || inside))
+    else if (isLoad && (times.size() > 1 || inside || byChecks))
       made = first;
-    else if (!isFixed && times.size() > 1 && cost[&op] > cheap)
+    else if (!isFixed && besideChecks.size() > 1 && cost[&op] > cheap)
       made = first;
-    else if (!isFixed && inside && cost[&op] > cheap)
+    else if (!isFixed && inside && !besideChecks.empty() && cost[&op] > cheap)
       made = first;
     if (made != INT_MAX) {
       Step &step = steps[made / 2];
@@ -347,6 +361,7 @@ void Planner::chooseMaterialized() {
       madeAt[&op] = made;
     }
     neededAt[&op] = times;
+    neededBesideChecks[&op] = besideChecks;
     if (inside)
       neededInside.insert(&op);
   }

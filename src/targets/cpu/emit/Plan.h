@@ -39,6 +39,9 @@ struct Step {
 /// Plans the ops of `block`. Ends with a Single step for its terminator.
 llvm::SmallVector<Step> planBlock(mlir::Block &block);
 
+/// About how many instructions a register of lanes takes, without those of the operands.
+int costOf(mlir::Operation *op);
+
 /// True for ops with a tensor result that loops compute on demand.
 bool isVirtual(mlir::Operation *op);
 

@@ -4,6 +4,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "targets/cpu/emit/Checks.h"
 #include "targets/cpu/emit/Control.h"
 #include "targets/cpu/emit/Loops.h"
 
@@ -73,31 +74,52 @@ static void emitCat(Kernel &k, tile::CatOp op) {
   k.buffers[op.getResult()] = target;
 }
 
+// The bin of each element is computed in lanes first: what is off, or is no bin, goes to one behind
+// the others. So counting has neither conditions nor branches.
+static Buffer binsOf(Kernel &k, tile::HistogramOp op, int64_t bins) {
+  OpBuilder b(op);
+  Location loc = op.getLoc();
+  Type i32 = b.getI32Type();
+  auto like = [](Value value, Type element) {
+    return cast<RankedTensorType>(value.getType()).clone(element);
+  };
+  Value number = op.getSrc();
+  if (tile::elementOf(number.getType()).getIntOrFloatBitWidth() < 32)
+    number = arith::ExtUIOp::create(b, loc, like(number, i32), number);
+  auto type = cast<RankedTensorType>(number.getType());
+  Value behind = arith::ConstantOp::create(
+      b, loc, DenseElementsAttr::get(type, b.getIntegerAttr(type.getElementType(), bins)));
+  Value counts = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, number, behind);
+  if (Value mask = op.getMask()) {
+    if (!isa<RankedTensorType>(mask.getType()))
+      mask = tile::SplatOp::create(b, loc, like(number, b.getI1Type()), mask);
+    counts = arith::AndIOp::create(b, loc, counts, mask);
+  }
+  Value bin = arith::SelectOp::create(b, loc, counts, number, behind);
+  if (!type.getElementType().isInteger(32))
+    bin = arith::TruncIOp::create(b, loc, like(bin, i32), bin);
+  return materialize(k, bin);
+}
+
 static void emitHistogram(Kernel &k, tile::HistogramOp op) {
   Emit &e = k.e;
-  Buffer source = materialize(k, op.getSrc());
-  bool masks = op.getMask() && isa<RankedTensorType>(op.getMask().getType());
-  if (masks)
-    materialize(k, op.getMask());
-  Buffer target = k.allocate(op.getResult());
-  Type i32 = k.b.getI32Type(), element = source.type.getElementType();
-  int64_t bins = target.type.getNumElements();
-  LLVM::MemsetOp::create(k.b, e.loc, target.base, e.integer(k.b.getI8Type(), 0), e.i64(4 * bins),
-                         false);
-  forEachPoint(k, source.type.getShape(), [&](ArrayRef<Value> indices) {
-    Value number = elementAt(k, op.getSrc(), indices);
-    if (!element.isInteger(64))
-      number = arith::ExtUIOp::create(k.b, e.loc, k.b.getI64Type(), number);
-    Value counts = e.cmp(arith::CmpIPredicate::ult, number, e.i64(bins));
-    if (op.getMask())
-      counts = e.both(counts, elementAt(k, op.getMask(), masks ? indices : ArrayRef<Value>()));
-    auto branch = scf::IfOp::create(k.b, e.loc, counts, false);
-    OpBuilder::InsertionGuard guard(k.b);
-    k.b.setInsertionPointToStart(&branch.getThenRegion().front());
+  auto type = cast<RankedTensorType>(op.getType());
+  int64_t bins = type.getNumElements();
+  Buffer numbers = binsOf(k, op, bins);
+  Buffer target = k.allocate(type.clone(ArrayRef<int64_t>{bins + 1}));
+  Type i32 = k.b.getI32Type();
+  LLVM::MemsetOp::create(k.b, e.loc, target.base, e.integer(k.b.getI8Type(), 0),
+                         e.i64(4 * (bins + 1)), false);
+  forEachPoint(k, numbers.type.getShape(), [&](ArrayRef<Value> indices) {
+    Point point;
+    for (Value index : indices)
+      point.push_back({index, -1});
+    Value number = Elements(k).read(numbers, point);
+    number = arith::ExtUIOp::create(k.b, e.loc, k.b.getI64Type(), number);
     Value bin = e.advance(target.base, e.mul(number, e.i64(4)));
     e.store(i32, bin, e.add(e.load(i32, bin, 1), e.integer(i32, 1)));
   });
-  k.buffers[op.getResult()] = target;
+  k.buffers[op.getResult()] = {target.base, type};
 }
 
 // A call of one of the run-time functions of kernel_abi/cpu.h.
@@ -157,6 +179,11 @@ static void emitFailure(Kernel &k, Value condition, Value mask, FailureKind kind
   auto shape = tile::shapeOf(condition.getType());
   if (mask && shape.empty())
     shape = tile::shapeOf(mask.getType());
+  OpBuilder::InsertionGuard outside(k.b);
+  if (Value known = allLanesHold(k, condition, mask)) {
+    auto branch = scf::IfOp::create(k.b, k.e.loc, known, true);
+    k.b.setInsertionPointToStart(&branch.getElseRegion().front());
+  }
   forEachPoint(k, shape, [&](ArrayRef<Value> indices) {
     Value holds = elementAt(k, condition, indices);
     Type i1 = k.b.getI1Type();
