@@ -626,6 +626,8 @@ OpsReason Pointwise::launchStrided(Call &call) {
       key.mask |= uint16_t(1 << i);
     if (tiled && !unit && call.strides[rows[i]][1] == 1)
       key.row_mask |= uint16_t(1 << i);
+    if (tiled && !plan.is_cuda && i >= outputs && call.strides[rows[i]][0] == 0)
+      key.fixed |= uint16_t(1 << (i - outputs));
     for (int d = 0; d < rank; ++d) {
       int64_t stride = call.strides[rows[i]][d];
       even &= stride % 16 == 0 || (stride == 1 && d < 2);

@@ -203,7 +203,9 @@ def apply(rule, outs, inputs, scalars, shape, common, device, strides=None):
     if kind == "tiled":
         unit_rows = sum(1 << k for k, operand in enumerate(operands) if operand and operand[-2] == 1 and operand[-1] != 1)
         even = sizes[-1] % 16 == 0 and all(stride % 16 == 0 or stride == 1 and d < 2 for operand in operands for d, stride in enumerate(reversed(operand)))
-        constants |= {"UNIT_ROWS": unit_rows, "ROWS": tile[0], "COLUMNS": tile[1], "EVEN": even}
+        its_strides = iter(strides[len(outs):])
+        fixed = sum(1 << i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor) and not next(its_strides)[-1])
+        constants |= {"UNIT_ROWS": unit_rows, "FIXED": fixed if on_cpu else 0, "WHOLE": on_cpu, "ROWS": tile[0], "COLUMNS": tile[1], "EVEN": even}
         launch(kernels.tiled, _tiles(sizes, tile), device, arguments, constants, integers)
         return
     launch(kernels.strided, -(-numel // block), device, arguments | {"numel": numel}, constants | {"BLOCK": block}, integers)
