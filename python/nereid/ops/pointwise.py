@@ -74,6 +74,9 @@ def run(rule, inputs, scalars, outs=None, fills=(), written=False, contiguous=Fa
         if tensor.device != device and (tensor.dim() or tensor.device.type != "cpu" or any(tensor is out for out in outs or ())):
             return Native("devices")
 
+    if device.type != "cpu" and tensors and all(tensor.device.type == "cpu" for tensor in tensors):
+        return Native("devices")  # only numbers of the host are read: ATen copies, or complains
+
     raw = rule.raw
     operands = [x for i, x in enumerate(inputs) if i not in raw and x is not None] if raw else inputs
     common, result = _promotion.promoted(operands or inputs or outs[:1], rule.promotion)

@@ -4,7 +4,7 @@ import torch
 
 from .._declare import declare
 from .._guards import Guard
-from ..functions import arithmetic
+from ..functions import arithmetic, special
 from ..pointwise import ALL, FLOATS, INTEGERS, Pointwise, Rule
 
 NUMBERS = (*INTEGERS, *FLOATS)
@@ -37,6 +37,7 @@ _declare("atan2", arithmetic.atan2, "int_to_float", FLOATS)
 _declare("copysign", arithmetic.copysign, "int_to_float", FLOATS)
 _declare("xlogy", arithmetic.xlogy, "int_to_float", FLOATS)
 _declare("special_xlog1py", arithmetic.xlog1py, "int_to_float", FLOATS)
+_declare("special_zeta", special.zeta, "int_to_float", FLOATS)
 _declare("hypot", arithmetic.hypot, dtypes=FLOATS)
 _declare("logaddexp", arithmetic.logaddexp, dtypes=FLOATS)
 _declare("logaddexp2", arithmetic.logaddexp2, dtypes=FLOATS)
@@ -54,8 +55,10 @@ _declare("bitwise_or", arithmetic.bitwise_or, dtypes=BITS)
 _declare("bitwise_xor", arithmetic.bitwise_xor, dtypes=BITS)
 _declare("bitwise_left_shift", arithmetic.left_shift, dtypes=INTEGERS)
 _declare("bitwise_right_shift", arithmetic.right_shift, dtypes=INTEGERS)
-_declare("__lshift__", arithmetic.left_shift, dtypes=INTEGERS)
-_declare("__rshift__", arithmetic.right_shift, dtypes=INTEGERS)
+for _name in ("__lshift__", "__ilshift__"):
+    _declare(_name, arithmetic.left_shift, dtypes=INTEGERS)
+for _name in ("__rshift__", "__irshift__"):
+    _declare(_name, arithmetic.right_shift, dtypes=INTEGERS)
 
 for _name in ("logical_and", "logical_or", "logical_xor", "eq", "ne", "lt", "le", "gt", "ge"):
     _declare(_name, getattr(arithmetic, _name), "always_bool", ALL)
