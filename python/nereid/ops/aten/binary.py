@@ -4,7 +4,7 @@ import torch
 
 from .._declare import declare
 from .._guards import Guard
-from ..functions import arithmetic, special
+from ..functions import arithmetic
 from ..pointwise import ALL, FLOATS, INTEGERS, Pointwise, Rule
 
 NUMBERS = (*INTEGERS, *FLOATS)
@@ -37,7 +37,6 @@ _declare("atan2", arithmetic.atan2, "int_to_float", FLOATS)
 _declare("copysign", arithmetic.copysign, "int_to_float", FLOATS)
 _declare("xlogy", arithmetic.xlogy, "int_to_float", FLOATS)
 _declare("special_xlog1py", arithmetic.xlog1py, "int_to_float", FLOATS)
-_declare("special_zeta", special.zeta, "int_to_float", FLOATS)
 _declare("hypot", arithmetic.hypot, dtypes=FLOATS)
 _declare("logaddexp", arithmetic.logaddexp, dtypes=FLOATS)
 _declare("logaddexp2", arithmetic.logaddexp2, dtypes=FLOATS)

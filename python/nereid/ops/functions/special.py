@@ -1,4 +1,4 @@
-"""The Hurwitz zeta function and what follows from it."""
+"""Derivatives of digamma, by the Hurwitz zeta function."""
 
 import fractions
 import math
@@ -21,21 +21,14 @@ def factor(k):
 
 @nereid.jit
 def hurwitz(x, q):
-    """The sum of (q + k) ** -x over k >= 0, for x > 1, in fp64: the terms with q + k <= 9, then the Euler-Maclaurin formula with 12 terms (DLMF 25.11.5). Of q below -1e6 the
-    first terms are left out."""
+    """The sum of (q + k) ** -x over k >= 0, for x > 1 and q > 0, in fp64: 10 terms, then the Euler-Maclaurin formula with 12 more (DLMF 25.11.5)."""
     total = libdevice.pow(q, -x)
     at = q
     term = total
-    more = (at <= 9.0) & (at > -1.0e6)
-    steps = tl.where(more, 10.0 - at, 0.0).to(tl.int32)
-    if len(steps.shape) != 0:
-        steps = tl.max(steps)
-    for _ in range(steps):
-        more = at <= 9.0
-        at = tl.where(more, at + 1, at)
+    for _ in range(9):
+        at += 1
         term = libdevice.pow(at, -x)
-        total += tl.where(more, term, 0.0)
-    term = libdevice.pow(at, -x)
+        total += term
     rest = term * at / (x - 1) - 0.5 * term
     rising = x
     power = term / at
@@ -48,9 +41,16 @@ def hurwitz(x, q):
 
 @nereid.jit
 def zeta(x, q):
+    """The Hurwitz zeta function. Of q < 0, where x has to be whole, the terms below 0 are those of two other sums, with a sign."""
     x, q = tl.broadcast(x, q)
     wide, base = x.to(tl.float64), q.to(tl.float64)
-    result = hurwitz(tl.where(wide > 1, wide, 2.0), base).to(x.dtype)
+    order = tl.where(wide > 1, wide, 2.0)
+    negative = base < 0
+    part = base - libdevice.floor(base)
+    result = hurwitz(order, tl.where(negative, part, base))
+    below = hurwitz(order, tl.where(negative, 1 - part, 1.0)) - hurwitz(order, tl.where(negative, 1 - base, 1.0))
+    odd = libdevice.floor(order * 0.5) * 2 != order
+    result = tl.where(negative, result + tl.where(odd, -below, below), result).to(x.dtype)
     result = tl.where(x != x, float("nan"), result)
     result = tl.where((base <= 0) & (libdevice.floor(wide) != wide), float("nan"), result)
     result = tl.where((base <= 0) & (libdevice.floor(base) == base), float("inf"), result)
@@ -67,5 +67,4 @@ def polygamma(x, n):
         sign = tl.where(libdevice.floor(order * 0.5) * 2 == order, -1.0, 1.0)
         size = libdevice.tgamma(tl.full(x.shape, order + 1, tl.float64))
         result = (sign * size * zeta(tl.full(x.shape, order + 1, tl.float64), x.to(tl.float64))).to(x.dtype)
-        result = tl.where((x == float("inf")) & (n == 1), 0.0, result)
     return result
