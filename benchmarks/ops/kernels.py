@@ -2,13 +2,14 @@
 
     python benchmarks/ops/kernels.py [--device cuda] [--only softmax,sum] [--seconds 0.3] [--json FILE] [--routes FILE]
 
-Both run in turns with a cold cache (the L2 cache of the GPU is flushed between calls), the median over rounds counts. Results are compared first: with ATen's in
+Both run in turns, on GPUs with a cold cache (the L2 cache is flushed between calls). The median over rounds counts, on the CPU the shortest. Results are compared first: with ATen's in
 fp64 where dtypes are narrower. The last lines give the geometric mean of ATen's time over ours, by family and over all. --routes writes the routing data of this
 machine (`nereid/ops/routes`) after every family, or what was measured into a file that exists, --routed lets those in force decide and lists what they leave to ours below 0.97.
 """
 
 import argparse
 import contextlib
+import ctypes
 import functools
 import json
 import math
@@ -27,22 +28,40 @@ from nereid.ops import _register, _routes
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "gpu"))
 
 class OnCpu:
-    """As measure.Bench, on the host. clock: what counts the seconds of a call."""
+    """As measure.Bench, on the host, but the shortest reading counts: other programs only make them longer. clock: what counts the seconds of a call. Memory that is freed stays with the process: whether the C library returns a result's
+    pages to the system, and has to fault them in again, depends on what else was allocated, and it would decide over whole milliseconds of either side."""
+
+    _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt
 
     def __init__(self, clock=time.perf_counter):
         self.clock = clock
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # of glibc
+        if mallopt is not None:
+            mallopt(self._TRIM_THRESHOLD, 2**31 - 1)
+            mallopt(self._MMAP_THRESHOLD, 2**31 - 1)
+
+    def _reading(self, context, call, times):
+        """Seconds of a call, of so many. The first ones after the context has changed, for a millisecond, do not count."""
+        with context():
+            call()
+            end = time.monotonic() + 1e-3
+            while times > 1 and time.monotonic() < end:
+                call()
+            start = self.clock()
+            for _ in range(times):
+                call()
+            return (self.clock() - start) / times
 
     def pairs(self, calls, seconds):
+        # Readings of 0.2 ms or more: what a call finds in the caches is then what calls have left there, not the change of context.
+        shortest = min(self._reading(*call, 1) for call in calls for _ in range(2))
+        times = min(200, max(1, math.ceil(2e-4 / max(shortest, 1e-6))))
         readings, end = [[], []], time.monotonic() + seconds
         while time.monotonic() < end or len(readings[0]) < 5:
             for which in ((0, 1) if len(readings[0]) % 2 else (1, 0)):
-                context, call = calls[which]
-                with context():
-                    call()
-                    start = self.clock()
-                    call()
-                    readings[which].append((self.clock() - start) * 1000)
-        return [statistics.median(values) for values in readings], statistics.median(a / b for a, b in zip(*readings)), len(readings[0])
+                readings[which].append(self._reading(*calls[which], times) * 1000)
+        ours, theirs = map(min, readings)
+        return [ours, theirs], ours / theirs, len(readings[0])
 
 
 def graph(call):
@@ -103,6 +122,10 @@ class Observer:
         self.classes.append((operator.name, operator.routing_dtype(values), operator.shape_class(form, values)))
 
     @property
+    def operators(self):
+        return sorted({name for name, _, _ in self.classes})
+
+    @property
     def point(self):
         return self.classes[0] if len(self.classes) == 1 and self.classes[0][2] is not None else None
 
@@ -124,10 +147,11 @@ def main():
     parser.add_argument("--only", help="names of cases or families, with commas")
     parser.add_argument("--seconds", type=float, default=0.1, help="a case")
     parser.add_argument("--shapes", type=int, default=len(SHAPES), help="only the first ones")
+    parser.add_argument("--most", type=int, default=1 << 40, help="only shapes of at most so many elements")
     parser.add_argument("--json")
     parser.add_argument("--routes", type=pathlib.Path)
     parser.add_argument("--routed", action="store_true")
-    parser.add_argument("--one-thread", action="store_true", help="on the CPU: one thread, and its processor time: on a machine that others use, too")
+    parser.add_argument("--one-thread", action="store_true", help="on the CPU: one thread, and its own processor time: on a machine that others use, too")
     parser.add_argument("--flag-gems", action="store_true", help="also flag-gems, on the Triton that is installed")
     options = parser.parse_args()
     only = options.only and options.only.split(",")
@@ -137,7 +161,7 @@ def main():
     elif options.one_thread:
         nereid.knobs.nereid.cpu_threads = 1
         torch.set_num_threads(1)
-        bench = OnCpu(time.process_time)
+        bench = OnCpu(time.thread_time)
     else:
         bench = OnCpu()
     gems = flag_gems() if options.flag_gems else None
@@ -146,7 +170,7 @@ def main():
     for family, make in FAMILIES.items():
         for dtype in (HALF, FULL):
             for shape in SHAPES[:options.shapes]:
-                if options.device == "cpu" and shape[0] * shape[1] > 1 << 23:
+                if shape[0] * shape[1] > min(options.most, 1 << 23 if options.device == "cpu" else options.most):
                     continue
                 cases = {name: call for name, call in make(options.device, dtype, shape).items() if not only or name in only or family in only}
                 others = graphs_of(cases, gems) if gems else {}
@@ -154,13 +178,14 @@ def main():
                     row = {"family": family, "case": name, "dtype": str(dtype)[6:], "shape": shape}
                     try:
                         row["error"] = error_of(call, dtype)
-
+                        seen = Observer(call)
                         if options.device == "cuda":
                             theirs = graph(call)
                             with use():
                                 mine = graph(call)
                         else:
-                            mine, theirs = (use, call), (contextlib.nullcontext, call)
+                            # Each reading enters and leaves the context: of all operators that would take longer than most calls.
+                            mine, theirs = (functools.partial(use, only=seen.operators), call), (contextlib.nullcontext, call)
                         (row["ours"], row["ATen"]), ratio, row["rounds"] = bench.pairs([mine, theirs], options.seconds)
                         row["speed"] = 1 / ratio
                         if callable(others.get(name)):
@@ -168,7 +193,7 @@ def main():
                             row["flag-gems/ours"] = 1 / ratio
                         elif name in others:
                             row["flag-gems failed"] = others[name]
-                        point = Observer(call).point
+                        point = seen.point
                         if point is not None:
                             routes.add(point[0], point[1], *point[2], row["speed"])
                     except Exception as problem:
@@ -182,7 +207,7 @@ def main():
                 others.clear()
         if options.routes and routes.points:
             keep(routes, options.routes)
-    print("microseconds: ours, ATen's; ATen's over ours, the median of the pairs; error in eps; flag-gems' and flag-gems' over ours")
+    print("microseconds: ours, ATen's; ATen's over ours; error in eps; flag-gems' and flag-gems' over ours")
     for family in (*FAMILIES, None):
         speeds = [row["speed"] for row in found if "speed" in row and family in (None, row["family"])]
         if speeds:

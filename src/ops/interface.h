@@ -7,7 +7,7 @@
 
 extern "C" {
 
-enum { NEREID_OPS_INTERFACE = 4 };
+enum { NEREID_OPS_INTERFACE = 5 };
 
 enum { OPS_MAX_OPERANDS = 8, OPS_MAX_OUTPUTS = 4, OPS_MAX_RANK = 16, OPS_CODES = 10 };
 
@@ -88,7 +88,8 @@ struct OpsKey {
   uint16_t row_mask;                 ///< tiled: operands whose stride before the last is 1
   uint16_t block, columns;           ///< flat, strided: elements; tiled: rows and columns
   uint32_t is_cuda;
-  uint32_t reserved; ///< 0
+  uint16_t fixed;    ///< tiled, on the CPU: inputs whose last stride is 0
+  uint16_t reserved; ///< 0
 };
 
 enum OpsNumber : uint8_t { OPS_INT = 0x40, OPS_FLOAT = 0x41, OPS_NONE = 0x42 };

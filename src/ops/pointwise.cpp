@@ -92,6 +92,7 @@ OpsReason Pointwise::collect(const c10::IValue *arguments, Call &call) const {
       return OPS_DTYPE;
     call.given[i] = &tensor;
   }
+  bool anyTensor = false, anyHere = false; // among the inputs
   for (int i = 0; i < plan.input_count; ++i) {
     const c10::IValue &value = arguments[plan.inputs[i]];
     Operand &operand = call.inputs[i];
@@ -107,6 +108,8 @@ OpsReason Pointwise::collect(const c10::IValue *arguments, Call &call) const {
       if (operand.code == NoCode)
         return OPS_DTYPE;
       call.anyDimensions |= tensor.dim() > 0;
+      anyTensor = true;
+      anyHere |= tensor.device().type() == type;
       if (!meet(tensor))
         return OPS_DEVICES;
     } else if (!value.isNone()) {
@@ -117,7 +120,8 @@ OpsReason Pointwise::collect(const c10::IValue *arguments, Call &call) const {
       operand.number = *number;
     }
   }
-  return call.hasDevice ? OPS_OURS : OPS_DEVICES;
+  // Of a GPU's output and tensors of the host alone, ATen copies, or complains.
+  return call.hasDevice && (anyHere || !anyTensor) ? OPS_OURS : OPS_DEVICES;
 }
 
 OpsReason Pointwise::promote(Call &call) const {
@@ -626,6 +630,8 @@ OpsReason Pointwise::launchStrided(Call &call) {
       key.mask |= uint16_t(1 << i);
     if (tiled && !unit && call.strides[rows[i]][1] == 1)
       key.row_mask |= uint16_t(1 << i);
+    if (tiled && !plan.is_cuda && i >= outputs && call.strides[rows[i]][0] == 0)
+      key.fixed |= uint16_t(1 << (i - outputs));
     for (int d = 0; d < rank; ++d) {
       int64_t stride = call.strides[rows[i]][d];
       even &= stride % 16 == 0 || (stride == 1 && d < 2);

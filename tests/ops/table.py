@@ -35,6 +35,7 @@ OPINFOS = MOVES | PLANES | PRODUCTS | REDUCTIONS | {
     "special_erfcx": (("special.erfcx", ), {"fp64": 8, "gpu": {"fp64": 16}}),
     "special_entr": (("special.entr", ), {}),
     "special_xlog1py": (("special.xlog1py", ), {}),
+    "polygamma": (("polygamma", ), {"ulps": 16, "fp64": 16, "absolute": 2}),
     "__lshift__": (("bitwise_left_shift", ), {}),
     "__rshift__": (("bitwise_right_shift", ), {}),
     "fill": (("fill", "full_like"), {}),

@@ -25,5 +25,6 @@ OPINFOS = {
     **_rows({"median": "median", "nanmedian": "nanmedian", "mode": "mode"}, places=1),
     # Not argsort: it returns places alone, of which ATen's are any among equal elements. test_moves.py has the stable order.
     **_rows({"sort": ("sort", "msort")}, places=1),
+    **_rows({"tril_indices": "tril_indices", "triu_indices": "triu_indices"}),
     **_rows({"linspace": "linspace", "logspace": "logspace"}, **_SPACED),
 }

@@ -21,6 +21,7 @@ OPINFOS = {
         "native_layer_norm": ("native_layer_norm", "nn.functional.layer_norm"), "native_layer_norm_backward": ("nn.functional.layer_norm", ),
         "native_group_norm": ("nn.functional.group_norm", ), "native_group_norm_backward": ("nn.functional.group_norm", ),
         "native_batch_norm": ("native_batch_norm", "nn.functional.batch_norm", "nn.functional.instance_norm"),
+        "_native_batch_norm_legit": "_native_batch_norm_legit",
         "native_batch_norm_backward": ("nn.functional.batch_norm", "nn.functional.instance_norm"),
     }, _NORMALISED),
     **_rows({

@@ -155,3 +155,24 @@ def test_numbers_of_the_host_are_copied_by_aten(dtype, router):
     assert there.cpu().equal(number) and back.equal(number) and filled.cpu().equal(number.double().expand(3))
     rows = [row for row in nereid.ops.report() if row.overload == "copy_"]
     assert rows and all(row.route != "nereid" for row in rows), nereid.ops.report()
+
+
+@pytest.mark.parametrize("router", [True, False], ids=["router", "python"])
+def test_numbers_of_the_host_alone_are_left_to_aten(router):
+    """An output on a GPU, and nothing else there: no kernel takes its only inputs as numbers."""
+    number, out = torch.tensor(7.0), torch.zeros((), device="cuda")
+    nereid.ops.report(clear=True)
+    with nereid.ops.use(router=router):
+        _accepted(lambda: torch.neg(number, out=out))
+        torch.zeros(3, device="cuda").copy_(number)
+    rows = [row for row in nereid.ops.report() if row.overload.partition(".")[0] in ("neg", "copy_") and row.device == "cuda"]
+    assert rows and all(row.route == "aten" for row in rows), nereid.ops.report()
+
+
+def _accepted(call):
+    """Whether ATen takes a call, which depends on its version."""
+    try:
+        call()
+    except RuntimeError:
+        return False
+    return True

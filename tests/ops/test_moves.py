@@ -290,3 +290,21 @@ def test_masked_fill_and_cuts_of_other_layouts(router):
         assert labels.tolist() == [[0, 1, 2, -100], [3, 4, 5, -100]]
     assert [row.route for row in nereid.ops.report() if row.overload == "constant_pad_nd"] == ["nereid"]
     assert ours["masked_fill.Scalar"] == ours["masked_fill.Tensor"] == 15 and ours["constant_pad_nd"] == 15
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "sliced"])
+def test_repeated_indices_on_cpus_are_taken_in_order(layout, dim):
+    """fp32 sums are ATen's, bit for bit: elements beside each other are taken together, others one by one."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(7, 6, 300, generator=generator)
+    x = {"contiguous": x, "transposed": x.transpose(1, 2).contiguous().transpose(1, 2), "sliced": torch.randn(7, 6, 600, generator=generator)[:, :, ::2]}[layout]
+    index, each = torch.randint(0, x.shape[dim], (x.shape[dim], ), generator=generator), torch.randint(0, x.shape[dim], x.shape, generator=generator)
+    names = ["index_add", "scatter_add", "scatter_reduce", "index_copy", "index_put"]
+    places = (*(slice(None), ) * dim, index)
+    calls = (lambda: x.index_add(dim, index, x), lambda: x.scatter_add(dim, each, x), lambda: x.index_copy(dim, index, x), lambda: x.scatter_reduce(dim, each, x, "amax"),
+             lambda: torch.ops.aten.index_put(x, [None] * dim + [index], x[places], True))
+    for call in calls:
+        expected = call()
+        with nereid.ops.use(only=names, routing=False):
+            assert torch.equal(call(), expected)

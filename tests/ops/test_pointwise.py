@@ -88,6 +88,18 @@ def test_strides(target, seed):
         assert torch.equal(out, expected)
 
 
+@pytest.mark.parametrize("router", [True, False], ids=["router", "python"])
+@pytest.mark.parametrize("shape", [(70, 300), (64, 4096), (3, 5, 64, 64), (2, 1025, 17)])
+def test_columns_and_rows_are_broadcast(shape, router, target):
+    """Tiles that lie inside of the tensor and tiles at its borders; on CPUs a column is loaded once for a row."""
+    x, row, column = torch.randn(shape, device=target), torch.randn(shape[-1], device=target), torch.randn(*shape[:-1], 1, device=target)
+    expected = x * column, column - row, torch.where(column > 0, x, row)
+    with nereid.ops.use(only=["mul", "sub", "where", "gt"], router=router, routing=False):
+        found = x * column, column - row, torch.where(column > 0, x, row)
+    for one, other in zip(expected, found):
+        assert torch.equal(one, other)
+
+
 @pytest.mark.parametrize("shape,strides", [((7, ), (-1, )), ((7, 5), (-5, 1)), ((6, 40), (40, -1)), ((3, 4, 33), (-132, 33, -1)), ((4, 40), (-40, 0)), ((9, ), (0, ))])
 @pytest.mark.parametrize("kernel", ["strided", "tiled"])
 def test_negative_and_zero_strides(target, kernel, shape, strides):
@@ -105,7 +117,7 @@ def test_negative_and_zero_strides(target, kernel, shape, strides):
             _launch.launch(kernels.strided, 2, out.device, arguments | {"numel": out.numel()}, constants | {"BLOCK": 256, "WIDE": wide}, "i64" if wide else "i32")
         else:
             programs = out.numel() // (shape[-1] * shape[-2]) * -(-shape[-1] // 16) * -(-shape[-2] // 4)
-            _launch.launch(kernels.tiled, programs, out.device, arguments, constants | {"UNIT_ROWS": 0, "ROWS": 4, "COLUMNS": 16, "WIDE": wide, "EVEN": False}, "i64" if wide else "i32")
+            _launch.launch(kernels.tiled, programs, out.device, arguments, constants | {"UNIT_ROWS": 0, "FIXED": 0, "WHOLE": False, "ROWS": 4, "COLUMNS": 16, "WIDE": wide, "EVEN": False}, "i64" if wide else "i32")
         index = first + sum(torch.arange(size).reshape([-1 if d == e else 1 for e in range(len(shape))]) * stride for d, (size, stride) in enumerate(zip(shape, strides)))
         assert torch.equal(out.cpu(), -source.cpu()[index])
 

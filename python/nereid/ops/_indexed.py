@@ -86,13 +86,26 @@ def accumulate(mode, x, other, value, indices, parallel, turns, limits, steps):
     n = len(indices)
     dims = collapse([size for size, _ in parallel], [strides for _, strides in parallel]) if parallel else [(1, (0, ) * (n + 2))]
     turns = _merged(turns) or [(1, (0, ) * (n + 1))]
-    launch(kernels.accumulated, cdiv(numel, block := step_up(numel, (1, 8, 64, 256))), x.device, {
-        "x": x, "other": other, "value": _value(value, x.dtype), "indices": tuple(indices), "sizes": tuple([size for size, _ in dims]),
-        "x_strides": tuple([strides[0] for _, strides in dims]), "other_strides": tuple([strides[1] for _, strides in dims]),
-        "index_strides": tuple([tuple([strides[2 + k] for _, strides in dims]) for k in range(n)]), "numel": numel, "turns": count,
-        "turn_sizes": tuple([size for size, _ in turns]), "other_turns": tuple([strides[0] for _, strides in turns]),
-        "index_turns": tuple([tuple([strides[1 + k] for _, strides in turns]) for k in range(n)]), "limits": tuple(limits), "steps": tuple(steps)
-    }, {"MODE": mode, "COMPUTE": COMPUTE.get(x.dtype) or DTYPES[x.dtype], "BLOCK": block})
+
+    def strides(k):
+        return tuple([its[k] for _, its in dims])
+
+    arguments = {
+        "x": x, "other": other, "value": _value(value, x.dtype), "indices": tuple(indices), "sizes": tuple([size for size, _ in dims]), "x_strides": strides(0),
+        "other_strides": strides(1), "index_strides": tuple([strides(2 + k) for k in range(n)]), "turns": count, "turn_sizes": tuple([size for size, _ in turns]),
+        "other_turns": tuple([its[0] for _, its in turns]), "index_turns": tuple([tuple([its[1 + k] for _, its in turns]) for k in range(n)]),
+        "limits": tuple(limits), "steps": tuple(steps)
+    }
+    constants = {"MODE": mode, "COMPUTE": COMPUTE.get(x.dtype) or DTYPES[x.dtype]}
+    if x.device.type == "cpu":
+        inner, last = dims[-1]
+        # Elements that do not lie side by side would be gathered and scattered: one at a time is faster.
+        block = step_up(inner, (1, 8, 64, 256)) if last[0] == 1 else 1
+        launch(kernels.accumulated_lines, (numel // inner, cdiv(inner, block)), x.device, arguments | {"sizes": arguments["sizes"][:-1], "inner": inner}, constants | {
+            "FIXED": sum(1 << k for k in range(n) if last[2 + k] == 0), "UNIT": units(last), "BLOCK": block})
+        return
+    block = step_up(numel, (1, 8, 64, 256))
+    launch(kernels.accumulated, cdiv(numel, block), x.device, arguments | {"numel": numel}, constants | {"BLOCK": block})
 
 
 def add_groups(x, other, indices, parallel, turns, limits, steps):

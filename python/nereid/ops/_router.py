@@ -26,7 +26,7 @@ from ._launch import DTYPES, POINTERS, compile_kernel
 from .kernels import pointwise as kernels
 from .pointwise import KINDS, Pointwise
 
-_INTERFACE = 4  # NEREID_OPS_INTERFACE
+_INTERFACE = 5  # NEREID_OPS_INTERFACE
 _OPERANDS, _OUTPUTS = 8, 4
 _SOURCES = ("kernels.cpp", "pointwise.cpp", "replay.cpp", "router.cpp")
 
@@ -57,7 +57,7 @@ class _Key(ctypes.Structure):
                 ("common", ctypes.c_uint8), ("input_count", ctypes.c_uint8), ("scalar_count", ctypes.c_uint8), ("output_count", ctypes.c_uint8),
                 ("outputs", ctypes.c_uint8 * _OUTPUTS), ("inputs", ctypes.c_uint8 * _OPERANDS), ("scalars", ctypes.c_uint8 * _OPERANDS),
                 ("mask", ctypes.c_uint16), ("row_mask", ctypes.c_uint16), ("block", ctypes.c_uint16), ("columns", ctypes.c_uint16), ("is_cuda", ctypes.c_uint32),
-                ("reserved", ctypes.c_uint32)]
+                ("fixed", ctypes.c_uint16), ("reserved", ctypes.c_uint16)]
 
 
 _PREPARE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Key), ctypes.POINTER(ctypes.c_char), ctypes.c_uint64)
@@ -166,7 +166,7 @@ def _make(key):
             constants["BLOCK"] = key.block
         else:
             kernel = kernels.tiled
-            constants |= {"UNIT_ROWS": key.row_mask, "ROWS": key.block, "COLUMNS": key.columns, "EVEN": bool(key.flags & 4)}
+            constants |= {"UNIT_ROWS": key.row_mask, "FIXED": key.fixed, "WHOLE": not key.is_cuda, "ROWS": key.block, "COLUMNS": key.columns, "EVEN": bool(key.flags & 4)}
     compiled = compile_kernel(kernel, device, kinds, constants, bool(key.flags & 1))
     _kept.append(compiled)
     return compiled.address

@@ -74,6 +74,9 @@ def run(rule, inputs, scalars, outs=None, fills=(), written=False, contiguous=Fa
         if tensor.device != device and (tensor.dim() or tensor.device.type != "cpu" or any(tensor is out for out in outs or ())):
             return Native("devices")
 
+    if device.type != "cpu" and tensors and all(tensor.device.type == "cpu" for tensor in tensors):
+        return Native("devices")  # only numbers of the host are read: ATen copies, or complains
+
     raw = rule.raw
     operands = [x for i, x in enumerate(inputs) if i not in raw and x is not None] if raw else inputs
     common, result = _promotion.promoted(operands or inputs or outs[:1], rule.promotion)
@@ -203,7 +206,9 @@ def apply(rule, outs, inputs, scalars, shape, common, device, strides=None):
     if kind == "tiled":
         unit_rows = sum(1 << k for k, operand in enumerate(operands) if operand and operand[-2] == 1 and operand[-1] != 1)
         even = sizes[-1] % 16 == 0 and all(stride % 16 == 0 or stride == 1 and d < 2 for operand in operands for d, stride in enumerate(reversed(operand)))
-        constants |= {"UNIT_ROWS": unit_rows, "ROWS": tile[0], "COLUMNS": tile[1], "EVEN": even}
+        its_strides = iter(strides[len(outs):])
+        fixed = sum(1 << i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor) and not next(its_strides)[-1])
+        constants |= {"UNIT_ROWS": unit_rows, "FIXED": fixed if on_cpu else 0, "WHOLE": on_cpu, "ROWS": tile[0], "COLUMNS": tile[1], "EVEN": even}
         launch(kernels.tiled, _tiles(sizes, tile), device, arguments, constants, integers)
         return
     launch(kernels.strided, -(-numel // block), device, arguments | {"numel": numel}, constants | {"BLOCK": block}, integers)

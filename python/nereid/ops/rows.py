@@ -65,7 +65,9 @@ class Rows:
         columns = self._columns(kept_dims, reduced_dims)
         kept_block, reduced_block, warps = _blocks(device, kept_dims[-1][0], reduced_size, columns)
         reduced_outer = tuple([size for size, _ in reduced_dims[:-1]])
-        whole = not reduced_outer and 0 < reduced_size <= reduced_block
+        # On CPUs rows are read again rather than kept in memory between the reduction and `apply`; a TILE reads what it is given more than once.
+        streamed = device.type == "cpu" and self.tile is None and self.keep is None
+        whole = not reduced_outer and 0 < reduced_size <= reduced_block and not streamed
         programs = cdiv(kept_dims[-1][0], kept_block) * product(size for size, _ in kept_dims[:-1])
         steps = cdiv(reduced_size, reduced_block) * product(reduced_outer)
         parts, given = 1, None

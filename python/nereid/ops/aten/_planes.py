@@ -5,7 +5,7 @@ import torch
 from .._declare import Native
 from .._launch import launch
 from .._moves import foreign
-from .._strided import FLOATS, cdiv, product
+from .._strided import FLOATS, cdiv, product, step_up
 from ._outputs import ready
 
 OF_ONE = ("functional", "out")
@@ -63,12 +63,31 @@ _PLACES = ("numel", "in_sizes", "out_sizes", "sizes", "counts", "kernel", "strid
 _SMALL, _NARROW = 2**15, 2**31 - 2 * BLOCK
 
 
+def _lanes(arguments):
+    """Along which dimension of (n, c, d, h, w) a program has neighbours on CPUs, and how many, as `located` of kernels/planes.py takes them: along the one of stride 1, where it is
+    long enough. (None, BLOCK) else."""
+    backward = "result_strides" in arguments
+    sizes = arguments["in_sizes" if backward or "plane" in arguments else "out_sizes"]
+    strides = arguments["result_strides" if backward else "x_strides" if "plane" in arguments else "out_strides"]
+    lanes = 1 if strides[1] == 1 and strides[4] != 1 else 4
+    return (None, BLOCK) if sizes[lanes] < 8 else (lanes, step_up(sizes[lanes], (16, 32, 64, 128, 256)))
+
+
 def launch_by_element(kernel, numel, device, arguments, constants):
-    """Launches a kernel that computes element by element `numel` elements, BLOCK in a program."""
+    """Launches a kernel that computes element by element `numel` elements, BLOCK in a program, on CPUs lines where the kernel has LANES."""
+    lanes, block = None, BLOCK
+    if "LANES" in kernel.arg_names:
+        if device.type == "cpu":
+            lanes, block = _lanes(arguments)
+        constants = constants | {"LANES": lanes}
+    programs = cdiv(numel, block)
+    if lanes is not None:
+        length = arguments["in_sizes" if "result_strides" in arguments or "plane" in arguments else "out_sizes"][lanes]
+        programs = numel // length * cdiv(length, block)
     arguments = arguments | {"numel": numel}
     narrow = numel < _NARROW and all(abs(number) < _SMALL for name in _PLACES[1:] for number in _all(arguments.get(name))) and all(
         product(_all(arguments.get(name))) < _NARROW for name in ("in_sizes", "out_sizes", "sizes"))
-    launch(kernel, cdiv(numel, BLOCK), device, arguments, constants | {"BLOCK": BLOCK}, {name: "i32" for name in _PLACES if name in arguments} if narrow else "i64")
+    launch(kernel, programs, device, arguments, constants | {"BLOCK": block}, {name: "i32" for name in _PLACES if name in arguments} if narrow else "i64")
 
 
 def _all(value):

@@ -54,8 +54,10 @@ _declare("bitwise_or", arithmetic.bitwise_or, dtypes=BITS)
 _declare("bitwise_xor", arithmetic.bitwise_xor, dtypes=BITS)
 _declare("bitwise_left_shift", arithmetic.left_shift, dtypes=INTEGERS)
 _declare("bitwise_right_shift", arithmetic.right_shift, dtypes=INTEGERS)
-_declare("__lshift__", arithmetic.left_shift, dtypes=INTEGERS)
-_declare("__rshift__", arithmetic.right_shift, dtypes=INTEGERS)
+for _name in ("__lshift__", "__ilshift__"):
+    _declare(_name, arithmetic.left_shift, dtypes=INTEGERS)
+for _name in ("__rshift__", "__irshift__"):
+    _declare(_name, arithmetic.right_shift, dtypes=INTEGERS)
 
 for _name in ("logical_and", "logical_or", "logical_xor", "eq", "ne", "lt", "le", "gt", "ge"):
     _declare(_name, getattr(arithmetic, _name), "always_bool", ALL)

@@ -51,6 +51,8 @@ declare(Computed(name="_to_copy", compute=_to_copy, kinds=("functional", )))
 
 #: Tensors that one launch copies side by side.
 _AT_ONCE = 8
+#: Elements of a tensor, in the mean, from which on CPUs copy one by one.
+_LARGE = 8192
 
 
 def _common_format(tensors):
@@ -79,7 +81,9 @@ def _joined(tensors, dim, shape, outs, dtype):
             return found
         if new:
             result.resize_(shape, memory_format=_common_format(tensors))
-    if len(filled) > 1 and result.is_contiguous() and all(tensor.dtype == dtype and tensor.is_contiguous() for tensor in filled):
+    # On CPUs one copy of many elements after the other is faster than tiles of all of them.
+    small = result.device.type != "cpu" or result.numel() < _LARGE * len(filled)
+    if small and len(filled) > 1 and result.is_contiguous() and all(tensor.dtype == dtype and tensor.is_contiguous() for tensor in filled):
         _side_by_side(result, filled, dim)
         return result
     start = 0
@@ -145,6 +149,7 @@ def _stack(values, outs):
 
 declare(Computed(name="cat", compute=_cat, arguments=("tensors", "dim"), kinds=OF_ONE))
 declare(Computed(name="stack", compute=_stack, kinds=OF_ONE))
+declare(Computed(name="_stack", compute=_stack, kinds=OF_ONE))  # what `stack` called once
 
 
 # One several times, or in another order

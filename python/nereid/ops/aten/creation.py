@@ -9,7 +9,7 @@ from .._declare import Native, declare
 from .._launch import DTYPES, launch
 from .._moves import clear, fill, foreign, number
 from .._shapes import output_strides
-from .._strided import FLOATS, INTEGERS, cdiv
+from .._strided import FLOATS, INTEGERS, cdiv, step_up
 from ..functions import arithmetic
 from ..kernels import moves as kernels
 from ..pointwise import Rule, run
@@ -214,6 +214,35 @@ def _eye(values, outs):
 
 declare(Computed(name="eye", compute=_eye, kinds=OF_ONE, kind="creation"))
 
+
+def _below(rows, columns, diagonal):
+    """How many elements lie on and below a diagonal."""
+    first = min(max(-diagonal, 0), rows)
+    end = max(min(rows, columns - diagonal), first)
+    return (end - first) * (first + end - 1) // 2 + (end - first) * (diagonal + 1) + (rows - end) * columns
+
+
+def _triangle_places(upper):
+
+    def compute(values, outs):
+        rows, columns, diagonal = values["row"], values["col"], values["offset"]
+        if rows < 0 or columns < 0 or max(rows, columns, abs(diagonal)) >= 2**31:
+            return Native("shape")
+        if values["dtype"] not in (torch.int32, torch.int64, 3, 4):  # a default of the schema is a number
+            return Native("dtype")
+        count = _below(rows, columns, diagonal - upper)
+        count = rows * columns - count if upper else count
+        result = _output(values, outs, (2, count), torch.int64)
+        if type(result) is not Native and count:
+            launch(kernels.triangle_places, rows, result.device, {"out": result, "columns": columns, "diagonal": diagonal, "row_stride": result.stride(0), "stride": result.stride(1)},
+                   {"UPPER": bool(upper), "BLOCK": step_up(columns, (16, 128, 1024))})
+        return result
+
+    return compute
+
+
+declare(Computed(name="tril_indices", compute=_triangle_places(0), kinds=("functional", ), kind="creation"))
+declare(Computed(name="triu_indices", compute=_triangle_places(1), kinds=("functional", ), kind="creation"))
 
 # Complex numbers
 

@@ -129,8 +129,9 @@ declare(Reducing(name="amax", arguments=("self", "dim", "keepdim"), plan=_extrem
 declare(Reducing(name="amin", arguments=("self", "dim", "keepdim"), plan=_extremum(MINIMUM, (None, ))))
 declare(Reducing(name="argmax", arguments=("self", "dim", "keepdim"), plan=_extremum(dataclasses.replace(LARGEST, finish=functions.second), (torch.int64, ))))
 declare(Reducing(name="argmin", arguments=("self", "dim", "keepdim"), plan=_extremum(dataclasses.replace(SMALLEST, finish=functions.second), (torch.int64, ))))
-declare(Reducing(name="aminmax", arguments=("self", "dim", "keepdim"), results=2, plan=_extremum(
-    Reduction(map=functions.twice, combine=functions.minimum_and_maximum, identity=functions.greatest_and_least, states=("compute", "compute")), (None, None))))
+BOUNDS = _extremum(Reduction(map=functions.twice, combine=functions.minimum_and_maximum, identity=functions.greatest_and_least, states=("compute", "compute")), (None, None))
+declare(Reducing(name="aminmax", arguments=("self", "dim", "keepdim"), results=2, plan=BOUNDS))
+declare(Reducing(name="_aminmax", arguments=("self", "dim", "keepdim"), results=2, plan=BOUNDS))  # what quantisation calls
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -20,17 +20,18 @@ from ._outputs import made, unusable
 class OnRows(Operator):
     """An operator that computes its results in `compute(values, outs)`, which returns a tensor, a tuple of them, or `Native`.
 
-    tensors: the arguments that are read; results: how many there are.
+    tensors: the arguments that are read; results: how many there are. kinds: of overloads.
     """
     tensors: tuple
     compute: object
     results: int = 1
+    kinds: tuple = ("functional", "out")
 
     family = "rows"
 
     def accepts(self, form):
         names = [argument.name for argument in form.arguments]
-        return form.kind != "inplace" and form.returns == self.results and all(name in names for name in self.tensors)
+        return form.kind in self.kinds and form.returns == self.results and all(name in names for name in self.tensors)
 
     def call(self, form, values, outs):
         return unusable([values[name] for name in self.tensors], outs) or self.compute(values, outs)
@@ -283,6 +284,8 @@ def _batch_norm_gradient(values, outs):
 
 
 declare(OnRows(name="native_batch_norm", tensors=("input", "weight", "bias", "running_mean", "running_var"), results=3, compute=_batch_norm))
+# Without running statistics; the overload with them writes arguments of the caller.
+declare(OnRows(name="_native_batch_norm_legit", tensors=("input", "weight", "bias"), results=3, compute=_batch_norm, kinds=("functional", )))
 declare(OnRows(name="native_batch_norm_backward", results=3, compute=_batch_norm_gradient,
                tensors=("grad_out", "input", "weight", "running_mean", "running_var", "save_mean", "save_invstd")))
 

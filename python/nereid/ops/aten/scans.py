@@ -57,7 +57,9 @@ class Scanning(Operator):
 SUM = Scan()
 declare(Scanning(name="cumsum", scan=SUM))
 declare(Scanning(name="cumprod", scan=Scan(combine=functions.multiply, identity=functions.one)))
-declare(Scanning(name="logcumsumexp", scan=Scan(combine=functions.log_add_exp, identity=functions.least), floats=True))
+LOG_SUM = Scan(combine=functions.log_add_exp, identity=functions.least)
+declare(Scanning(name="logcumsumexp", scan=LOG_SUM, floats=True))
+declare(Scanning(name="_logcumsumexp", scan=LOG_SUM, floats=True))  # what ATen's `logcumsumexp` calls
 declare(Scanning(name="cummax", results=(None, torch.int64), scan=Scan(
     map=functions.with_index, combine=functions.last_maximum, identity=functions.least_before, states=("compute", "index"), index=True)))
 declare(Scanning(name="cummin", results=(None, torch.int64), scan=Scan(

@@ -2,7 +2,7 @@
 
 from .._declare import declare
 from .._guards import Guard
-from ..functions import unary
+from ..functions import special, unary
 from ..pointwise import ALL, FLOATS, INTEGERS, Pointwise, Rule
 
 NUMBERS = (*INTEGERS, *FLOATS)
@@ -10,6 +10,11 @@ NUMBERS = (*INTEGERS, *FLOATS)
 
 def _declare(name, function, promotion="default", dtypes=FLOATS, **more):
     declare(Pointwise(name=name, inputs=("self", ), rules={(): Rule(function=function, promotion=promotion, dtypes=dtypes)}, **more))
+
+
+def _order(values):
+    """Of order 1 ATen's answers at the poles are large numbers that depend on its sine."""
+    return "error due" if values["n"] < 0 else "order 1" if values["n"] == 1 else None
 
 
 # Floats in, floats out; integers and bools become floats first.
@@ -25,6 +30,8 @@ for _name, _function in {
     _declare(_name, _function, "int_to_float")
 declare(Pointwise(name="logit", inputs=("self", ), scalars=("eps", ),
                   rules={(): Rule(function=unary.logit, promotion="int_to_float", dtypes=FLOATS)}))
+
+declare(Pointwise(name="polygamma", inputs=("self", ), scalars=("n", ), check=_order, rules={(): Rule(function=special.polygamma, promotion="int_to_float", dtypes=FLOATS)}))
 
 # The dtype stays.
 _declare("abs", unary.absolute, dtypes=NUMBERS)

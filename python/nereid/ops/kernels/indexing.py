@@ -154,6 +154,49 @@ def accumulated(x, other, value, indices, sizes, x_strides, other_strides, index
 
 
 @nereid.jit
+def accumulated_lines(x, other, value, indices, sizes, inner, x_strides, other_strides, index_strides, turns, turn_sizes, other_turns, index_turns, limits, steps,
+                      MODE: tl.constexpr, COMPUTE: tl.constexpr, FIXED: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr):
+    """As `accumulated`, for CPUs: a program has BLOCK neighbours along the last of the dimensions in which elements never meet, so that places take one division for all
+    of them, and rows of memory are read and written as vectors.
+
+    sizes: the other ones of these dimensions; inner: the last one. *_strides: of `sizes`, then of `inner`. FIXED, UNIT: as for `indexed`. With BLOCK == 1 elements
+    are scalars. Grid: (product of `sizes`, inner / BLOCK).
+    """
+    LAST: tl.constexpr = len(sizes)
+    offsets = decoded(tl.program_id(0).to(tl.int64), sizes, (x_strides, other_strides) + index_strides)
+    if BLOCK == 1:
+        c = tl.program_id(1).to(tl.int64)
+        mask = c < inner
+    else:
+        c = tl.program_id(1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        mask = c < inner
+    base = offsets[0] + (c if UNIT & 1 else c * x_strides[LAST])
+    its_base = offsets[1] + (c if UNIT & 2 else c * other_strides[LAST])
+    for turn in range(turns):
+        moves = decoded(turn.to(tl.int64), turn_sizes, (other_turns, ) + index_turns)
+        inside = mask
+        place = base
+        for k in tl.static_range(len(indices)):
+            if (FIXED >> k) & 1:
+                at = wrapped(tl.load(indices[k] + offsets[2 + k] + moves[1 + k]), limits[k])
+            else:
+                step = c if (UNIT >> (2 + k)) & 1 else c * index_strides[k][LAST]
+                at = wrapped(tl.load(indices[k] + offsets[2 + k] + moves[1 + k] + step, mask=mask, other=0), limits[k])
+            inside = inside & (at >= 0) & (at < limits[k])
+            place += at * steps[k]
+        if other is None:
+            new = tl.full(place.shape, value, COMPUTE)
+        else:
+            new = tl.load(other + its_base + moves[0], mask=inside, other=0).to(COMPUTE)
+            if MODE == "add":
+                new = new * value.to(COMPUTE)
+        if MODE == "set":
+            write(x + place, new, inside)
+        else:
+            write(x + place, combined(tl.load(x + place, mask=inside, other=0).to(COMPUTE), new, MODE), inside)
+
+
+@nereid.jit
 def spots(out, indices, sizes, index_strides, limits, steps, numel, BLOCK: tl.constexpr):
     """The sum over k of indices[k][e] * steps[k] for each element, or -1 where one of the indices does not exist."""
     e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)

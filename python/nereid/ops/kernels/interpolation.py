@@ -10,7 +10,7 @@ import nereid
 import nereid.language as tl
 
 from ._shared import write
-from .planes import known, numbers, offset, place_in
+from .planes import known, located, numbers, offset, place_in
 
 
 @nereid.constexpr_function
@@ -40,11 +40,9 @@ def nearest_in(o, size, outputs, scale, EXACT: tl.constexpr):
 
 
 @nereid.jit
-def upsample_nearest(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, scale, EXACT: tl.constexpr, BLOCK: tl.constexpr):
+def upsample_nearest(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, scale, EXACT: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr):
     in_sizes, out_sizes = known(in_sizes, 1), known(out_sizes, 1)
-    e = numbers(numel, BLOCK)
-    mask = e < numel
-    n, c, od, oh, ow = place_in(e, out_sizes)
+    n, c, od, oh, ow, mask = located(out_sizes, numel, LANES, BLOCK)
     d = nearest_in(od, in_sizes[2], out_sizes[2], scale[0], EXACT)
     h = nearest_in(oh, in_sizes[3], out_sizes[3], scale[1], EXACT)
     w = nearest_in(ow, in_sizes[4], out_sizes[4], scale[2], EXACT)
@@ -109,14 +107,12 @@ def tap(o, size, outputs, scale, T: tl.constexpr, MODE: tl.constexpr, ALIGNED: t
 
 
 @nereid.jit
-def upsample(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, scale, MODE: tl.constexpr, ALIGNED: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+def upsample(out, x, in_sizes, out_sizes, x_strides, out_strides, numel, scale, MODE: tl.constexpr, ALIGNED: tl.constexpr, COMPUTE: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr):
     """Interpolation by the product of the weights of all dimensions. scale: (of d, of h, of w), None for a dimension that is not there."""
     D_TAPS: tl.constexpr = taps(MODE, scale[0] is None)
     H_TAPS: tl.constexpr = taps(MODE, scale[1] is None)
     in_sizes, out_sizes, x_strides = known(in_sizes, 1), known(out_sizes, 1), known(x_strides, 0)
-    e = numbers(numel, BLOCK)
-    mask = e < numel
-    n, c, od, oh, ow = place_in(e, out_sizes)
+    n, c, od, oh, ow, mask = located(out_sizes, numel, LANES, BLOCK)
     total = tl.zeros([BLOCK], COMPUTE)
     for i in tl.static_range(D_TAPS):
         d, d_weight = tap(od, in_sizes[2], out_sizes[2], scale[0], i, MODE, ALIGNED, COMPUTE)
@@ -160,12 +156,10 @@ def share_of(place, o, size, outputs, scale, MODE: tl.constexpr, ALIGNED: tl.con
 
 @nereid.jit
 def upsample_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, numel, scale, windows, MODE: tl.constexpr, ALIGNED: tl.constexpr,
-                      COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+                      COMPUTE: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr):
     """windows: how many places of the output an element of the input can give to, for d, h and w."""
     in_sizes, out_sizes, gradient_strides, windows = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0), known(windows, 1)
-    e = numbers(numel, BLOCK)
-    mask = e < numel
-    n, c, d, h, w = place_in(e, in_sizes)
+    n, c, d, h, w, mask = located(in_sizes, numel, LANES, BLOCK)
     first_d = first_given(d, scale[0], MODE, ALIGNED, COMPUTE)
     first_h = first_given(h, scale[1], MODE, ALIGNED, COMPUTE)
     first_w = first_given(w, scale[2], MODE, ALIGNED, COMPUTE)

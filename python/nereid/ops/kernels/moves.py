@@ -86,6 +86,35 @@ def triangle(out, x, rows, columns, outer, out_strides, in_strides, diagonal, UP
 
 
 @nereid.jit
+def in_rows_before(row, columns, diagonal):
+    """How many elements on and below a diagonal the rows before `row` have: the rows up to the diagonal one more each, those behind it `columns`."""
+    first = tl.maximum(-diagonal, 0)
+    end = tl.maximum(tl.minimum(row, columns - diagonal), first)
+    growing = tl.where(row > first, end - first, 0)
+    return growing * (first + end - 1) // 2 + growing * (diagonal + 1) + tl.maximum(row - end, 0) * columns
+
+
+@nereid.jit
+def triangle_places(out, columns, diagonal, row_stride, stride, UPPER: tl.constexpr, BLOCK: tl.constexpr):
+    """out[0], out[1] = the rows and columns of a triangle's elements, row by row: on and below the diagonal, with UPPER on and above. row_stride, stride: of `out`. Grid: rows."""
+    row = tl.program_id(0).to(tl.int64)
+    if UPPER:
+        first = tl.minimum(tl.maximum(row + diagonal, 0), columns)
+        count = columns - first
+        start = row * columns - in_rows_before(row, columns, diagonal - 1)
+    else:
+        first = tl.zeros((), tl.int64)
+        count = tl.minimum(tl.maximum(row + diagonal + 1, 0), columns)
+        start = in_rows_before(row, columns, diagonal)
+    for done in range(0, count, BLOCK):
+        place = done + tl.arange(0, BLOCK)
+        mask = place < count
+        to = out + (start + place) * stride
+        tl.store(to, (row + place * 0).to(out.dtype.element_ty), mask=mask)
+        tl.store(to + row_stride, (first + place).to(out.dtype.element_ty), mask=mask)
+
+
+@nereid.jit
 def sequence(out, start, step, numel, stride, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
     """out[i] = start + step * i, computed in COMPUTE."""
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)

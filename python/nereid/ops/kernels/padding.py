@@ -7,7 +7,7 @@ import nereid
 import nereid.language as tl
 
 from ._shared import write
-from .planes import known, numbers, offset, place_in
+from .planes import known, located, numbers, offset
 
 
 @nereid.jit
@@ -25,12 +25,10 @@ def source(o, size, before, REFLECT: tl.constexpr):
 
 
 @nereid.jit
-def pad(out, x, in_sizes, out_sizes, x_strides, out_strides, before, numel, REFLECT: tl.constexpr, BLOCK: tl.constexpr):
+def pad(out, x, in_sizes, out_sizes, x_strides, out_strides, before, numel, REFLECT: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr):
     """before: the padding in front, of d, h and w."""
     in_sizes, out_sizes = known(in_sizes, 1), known(out_sizes, 1)
-    e = numbers(numel, BLOCK)
-    mask = e < numel
-    n, c, od, oh, ow = place_in(e, out_sizes)
+    n, c, od, oh, ow, mask = located(out_sizes, numel, LANES, BLOCK)
     d = source(od, in_sizes[2], before[0], REFLECT)
     h = source(oh, in_sizes[3], before[1], REFLECT)
     w = source(ow, in_sizes[4], before[2], REFLECT)
@@ -60,13 +58,11 @@ def copy_of(place, size, outputs, before, T: tl.constexpr, REFLECT: tl.constexpr
 
 
 @nereid.jit
-def reflect_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, before, numel, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+def reflect_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, before, numel, COMPUTE: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr):
     D_COPIES: tl.constexpr = 1 if before[0] is None else 3
     H_COPIES: tl.constexpr = 1 if before[1] is None else 3
     in_sizes, out_sizes, gradient_strides = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0)
-    e = numbers(numel, BLOCK)
-    mask = e < numel
-    n, c, d, h, w = place_in(e, in_sizes)
+    n, c, d, h, w, mask = located(in_sizes, numel, LANES, BLOCK)
     total = tl.zeros([BLOCK], COMPUTE)
     for i in tl.static_range(D_COPIES):
         od, d_there = copy_of(d, in_sizes[2], out_sizes[2], before[0], i, True)
@@ -80,12 +76,10 @@ def reflect_gradient(result, gradient, in_sizes, out_sizes, result_strides, grad
 
 
 @nereid.jit
-def replicate_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, before, copies, numel, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+def replicate_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, before, copies, numel, COMPUTE: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr):
     """copies: at most how many there are of a place, along d, h and w."""
     in_sizes, out_sizes, gradient_strides, copies = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0), known(copies, 1)
-    e = numbers(numel, BLOCK)
-    mask = e < numel
-    n, c, d, h, w = place_in(e, in_sizes)
+    n, c, d, h, w, mask = located(in_sizes, numel, LANES, BLOCK)
     total = tl.zeros([BLOCK], COMPUTE)
     for i in range(copies[0]):
         od, d_there = copy_of(d, in_sizes[2], out_sizes[2], before[0], i, False)

@@ -39,5 +39,29 @@ def place_in(e, sizes):
 
 
 @nereid.jit
+def located(sizes, numel, LANES: tl.constexpr, BLOCK: tl.constexpr):
+    """(n, c, d, h, w, which of them exist) of the elements of (N, C, D, H, W) that a program computes.
+
+    LANES: None for BLOCK neighbours in the order of numbers. 4 or 1 for BLOCK neighbours along w or c: only that place is a block, the others are scalars, so that there are
+    divisions for each program instead of each element. CPUs have no vectors of divisions. Grid: all elements / BLOCK, or all lines of the lanes' dimension, each
+    cut into blocks.
+    """
+    if LANES is None:
+        e = numbers(numel, BLOCK)
+        n, c, d, h, w = place_in(e, sizes)
+        return n, c, d, h, w, e < numel
+    else:
+        program = tl.program_id(0).to(numel.dtype)
+        tiles = (sizes[LANES] + BLOCK - 1) // BLOCK
+        lane = program % tiles * BLOCK + tl.arange(0, BLOCK)
+        if LANES == 4:
+            n, c, d, h, _ = place_in(program // tiles, (sizes[0], sizes[1], sizes[2], sizes[3], 1))
+            return n, c, d, h, lane, lane < sizes[4]
+        else:
+            n, _, d, h, w = place_in(program // tiles, (sizes[0], 1, sizes[2], sizes[3], sizes[4]))
+            return n, lane, d, h, w, lane < sizes[1]
+
+
+@nereid.jit
 def offset(n, c, d, h, w, strides):
     return n * strides[0] + c * strides[1] + d * strides[2] + h * strides[3] + w * strides[4]

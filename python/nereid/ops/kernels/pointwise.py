@@ -224,24 +224,59 @@ def tile_offsets(strides, base, row, column, LAST: tl.constexpr, BEFORE: tl.cons
 
 
 @nereid.jit
+def tiled_block(fn: tl.constexpr, outs, ins, scalars, indices, row, column, row_mask, column_mask, out_strides, in_strides, COMMON: tl.constexpr, COMPUTE: tl.constexpr,
+                RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, UNIT_ROWS: tl.constexpr, FIXED: tl.constexpr, INDEX: tl.constexpr, EVEN: tl.constexpr):
+    """A tile: row, column: blocks of indices; row_mask, column_mask: which of them exist, None for all. The rest as for `tiled`."""
+    if row_mask is None:
+        mask = None
+        first_mask = None
+    else:
+        mask = row_mask[:, None] & column_mask[None, :]
+        first_mask = row_mask[:, None]
+    loaded = ()
+    for k in tl.static_range(len(ins)):
+        if ins[k] is None:
+            loaded += (None, )
+        elif len(in_strides[k]) == 0:
+            loaded += (ins[k], )
+        else:
+            base = tile_base(in_strides[k], indices, INDEX, EVEN)
+            if (FIXED >> k) & 1:
+                offsets = tile_offsets(in_strides[k], base, row, tl.zeros([1], INDEX), True, (UNIT_ROWS >> (len(outs) + k)) & 1, EVEN)
+                loaded += (tl.broadcast_to(tl.load(ins[k] + offsets, mask=first_mask), [row.shape[0], column.shape[0]]), )
+            else:
+                offsets = tile_offsets(in_strides[k], base, row, column, (UNIT >> (len(outs) + k)) & 1, (UNIT_ROWS >> (len(outs) + k)) & 1, EVEN)
+                loaded += (tl.load(ins[k] + offsets, mask=mask), )
+    results = called(fn, ins, loaded, scalars, COMMON, COMPUTE, RAW, NARROW)
+    out_offsets = ()
+    for k in tl.static_range(len(outs)):
+        base = tile_base(out_strides[k], indices, INDEX, EVEN)
+        out_offsets += (tile_offsets(out_strides[k], base, row, column, (UNIT >> k) & 1, (UNIT_ROWS >> k) & 1, EVEN), )
+    write(outs, out_offsets, results, mask, COMMON)
+
+
+@nereid.jit
 def tiled(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, COMMON: tl.constexpr, COMPUTE: tl.constexpr,
-          RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, UNIT_ROWS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr,
-          EVEN: tl.constexpr):
+          RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, UNIT_ROWS: tl.constexpr, FIXED: tl.constexpr, WHOLE: tl.constexpr, ROWS: tl.constexpr,
+          COLUMNS: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr):
     """Two dimensions at a time: each program takes ROWS x COLUMNS elements of the last two dimensions.
 
     Arguments are as for `strided`; there are two sizes at least. UNIT_ROWS: a bit mask of operands whose stride before the last is 1. EVEN: the last size and all strides
-    but these ones are multiples of 16, so rows of a tile are loaded in vectors.
+    but these ones are multiples of 16, so rows of a tile are loaded in vectors. FIXED: a bit mask of inputs that are loaded once for a row: their last stride is 0.
+    WHOLE: tiles that lie inside of the tensor are computed by code without masks.
     Numbers of programs: a tile for each ROWS x COLUMNS of the last two dimensions, times all other sizes, along one axis of the grid.
     """
     INDEX: tl.constexpr = tl.int64 if WIDE else tl.int32
     rank: tl.constexpr = len(sizes)
     number = tl.program_id(0)
     tiles = ((sizes[rank - 1] + COLUMNS - 1) // COLUMNS).to(tl.int32)
-    column = (number % tiles).to(INDEX) * COLUMNS + tl.arange(0, COLUMNS)
+    column_start = (number % tiles).to(INDEX) * COLUMNS
+    column = column_start + tl.arange(0, COLUMNS)
     width = known(sizes[rank - 1], EVEN)
     number = number // tiles
     tiles = ((sizes[rank - 2] + ROWS - 1) // ROWS).to(tl.int32)
-    row = (number % tiles).to(INDEX) * ROWS + tl.arange(0, ROWS)
+    row_start = (number % tiles).to(INDEX) * ROWS
+    row = row_start + tl.arange(0, ROWS)
     number = (number // tiles).to(INDEX)
     indices = ()
     for reverse in tl.static_range(rank - 2):
@@ -251,20 +286,9 @@ def tiled(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, 
             number = number // sizes[d]
         else:
             indices = (number, ) + indices
-    mask = (row < sizes[rank - 2])[:, None] & (column < width)[None, :]
-    loaded = ()
-    for k in tl.static_range(len(ins)):
-        if ins[k] is None:
-            loaded += (None, )
-        elif len(in_strides[k]) == 0:
-            loaded += (ins[k], )
-        else:
-            base = tile_base(in_strides[k], indices, INDEX, EVEN)
-            offsets = tile_offsets(in_strides[k], base, row, column, (UNIT >> (len(outs) + k)) & 1, (UNIT_ROWS >> (len(outs) + k)) & 1, EVEN)
-            loaded += (tl.load(ins[k] + offsets, mask=mask), )
-    results = called(fn, ins, loaded, scalars, COMMON, COMPUTE, RAW, NARROW)
-    out_offsets = ()
-    for k in tl.static_range(len(outs)):
-        base = tile_base(out_strides[k], indices, INDEX, EVEN)
-        out_offsets += (tile_offsets(out_strides[k], base, row, column, (UNIT >> k) & 1, (UNIT_ROWS >> k) & 1, EVEN), )
-    write(outs, out_offsets, results, mask, COMMON)
+    inside = True if not WHOLE else (row_start + ROWS <= sizes[rank - 2]) & (column_start + COLUMNS <= width)
+    if WHOLE and inside:
+        tiled_block(fn, outs, ins, scalars, indices, row, column, None, None, out_strides, in_strides, COMMON, COMPUTE, RAW, NARROW, UNIT, UNIT_ROWS, FIXED, INDEX, EVEN)
+    else:
+        tiled_block(fn, outs, ins, scalars, indices, row, column, row < sizes[rank - 2], column < width, out_strides, in_strides, COMMON, COMPUTE, RAW, NARROW, UNIT, UNIT_ROWS,
+                    FIXED, INDEX, EVEN)
