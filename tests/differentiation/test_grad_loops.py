@@ -1,0 +1,482 @@
+"""Reverse mode of loops: accumulators, recurrences, pointers that advance, nested loops, kernels of the tutorials against torch.autograd, ownership across rounds,
+and what is refused."""
+
+import math
+import re
+
+import grad_check
+import jvp_check
+import nereid
+import nereid.language as tl
+import pytest
+import torch
+import torch.nn.functional as F
+from nereid.language.extra import libdevice
+from test_grad import against, of_text, refused, zeros
+from test_grad_ownership import owned
+from test_jvp_kernels import TYPES, attention, layer_norm, matmul
+
+F64 = torch.float64
+
+# ---- accumulators -------------------------------------------------------------------------------------
+
+
+@nereid.jit
+def row_sums(x, w, y, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    acc = tl.zeros((BLOCK, ), tl.float64)
+    for off in range(0, n, BLOCK):
+        i = off + tl.arange(0, BLOCK)
+        acc += tl.sin(tl.load(x + row * n + i, mask=i < n, other=0.0)) * tl.load(w + i, mask=i < n, other=0.0)
+    tl.store(y + row, tl.sum(acc))
+
+
+@pytest.mark.parametrize("n", [0, 1, 16, 50])
+def test_accumulators(n):
+    x, w = jvp_check.random(3, max(n, 1)), jvp_check.random(max(n, 1))
+    found = grad_check.gradients(row_sums, (3, ), dict(x=x, w=w, y=zeros(3), n=n), ("x", "w"), ("y", ), {"y": torch.ones(3, dtype=F64)}, BLOCK=16)
+    if n:
+        grad_check.check(row_sums, (3, ), dict(x=x, w=w, y=zeros(3), n=n), ("x", "w"), ("y", ), BLOCK=16)
+        torch.testing.assert_close(found["x"], torch.cos(x) * w)
+        torch.testing.assert_close(found["w"], torch.sin(x).sum(0))
+    else:
+        assert not found["x"].any() and not found["w"].any()
+
+
+def test_the_states_of_accumulators_are_not_computed_again():
+    """One loop, no loop inside it."""
+    x, w = jvp_check.random(3, 50), jvp_check.random(50)
+    gradient = nereid.grad(row_sums, ("x", "w"), "y")
+    gradient.backward[(3, )](x, w, zeros(3), 50, dx=torch.zeros_like(x), dw=torch.zeros_like(w), dy=zeros(3), BLOCK=16)
+    tile, = (compiled.asm["tile"] for compiled in gradient.backward.kernel._kernels())
+    assert tile.count("scf.for") == 1
+
+
+@nereid.jit
+def chunked_dot(a, b, c, K, BM: tl.constexpr, BK: tl.constexpr):
+    m = tl.arange(0, BM)
+    k = tl.arange(0, BK)
+    acc = tl.zeros((BM, BM), a.dtype.element_ty)
+    for at in range(0, tl.cdiv(K, BK)):
+        left = tl.load(a + m[:, None] * K + (at * BK + k)[None, :], mask=k[None, :] < K - at * BK, other=0.0)
+        right = tl.load(b + (at * BK + k)[:, None] * BM + m[None, :], mask=k[:, None] < K - at * BK, other=0.0)
+        acc += tl.dot(left, right, input_precision="ieee")
+    tl.store(c + m[:, None] * BM + m[None, :], acc)
+
+
+@TYPES
+@pytest.mark.parametrize("wrt", [("a", "b"), ("b", )])
+def test_products_in_chunks(target, wrt, dtype, rtol):
+    a, b = jvp_check.random(16, 41), jvp_check.random(41, 16)
+    reference = torch.matmul if len(wrt) == 2 else lambda b: a.to(dtype).double() @ b
+    against(chunked_dot, (1, ), dict(a=a, b=b, c=torch.zeros(16, 16), K=41), wrt, "c", reference, rtol, dtype, BM=16, BK=16)
+
+
+# ---- recurrences --------------------------------------------------------------------------------------
+
+
+@nereid.jit
+def recurrence(x, w, y, n, N: tl.constexpr):
+    """States that are read, an accumulator, a pointer that advances, values from outside."""
+    i = tl.arange(0, N)
+    weight = tl.load(w + i)
+    h = weight
+    total = h * 0.0
+    p = x + i
+    for k in range(n):
+        v = tl.load(p)
+        h = tl.sin(h * v) + 0.5 * h
+        total += h * v * weight
+        p += N
+    tl.store(y + i, total + h)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 10, 37])
+def test_recurrences(n):
+    grad_check.check(recurrence, (1, ), dict(x=jvp_check.random(max(n, 1), 16), w=jvp_check.random(16), y=zeros(16), n=n), ("x", "w"), ("y", ), N=16)
+
+
+@nereid.jit
+def branching(x, w, y, n, N: tl.constexpr, T: tl.constexpr):
+    """A known number of rounds, and branches in them."""
+    i = tl.arange(0, N)
+    h = tl.load(w + i)
+    s = h * 0.0
+    for k in range(T):
+        v = tl.load(x + k * N + i)
+        h = tl.sin(h * v) + 0.5 * h
+        if k > n:
+            s += h * v * tl.load(w + i)
+        elif k % 2 == 0:
+            h = tl.cos(h * s + v)
+    tl.store(y + i, s + h)
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 5, 16, 17, 30])
+def test_known_numbers_of_rounds(rounds):
+    """Written out up to 16."""
+    grad_check.check(branching, (1, ), dict(x=jvp_check.random(max(rounds, 1), 16), w=jvp_check.random(16), y=zeros(16), n=2), ("x", "w"), ("y", ), N=16,
+                     T=rounds)
+
+
+@nereid.jit
+def nested(x, w, y, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    h = tl.load(w + i)
+    for k in range(n):
+        q = h
+        for j in range(k):
+            q = tl.sin(q * tl.load(x + (k * n + j) * N + i)) + h * 0.3
+        h = 0.5 * q + tl.cos(h)
+    tl.store(y + i, h)
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 7])
+def test_nested_loops(n):
+    grad_check.check(nested, (1, ), dict(x=jvp_check.random(max(n * n, 1), 16), w=jvp_check.random(16), y=zeros(16), n=n), ("x", "w"), ("y", ), N=16)
+
+
+@nereid.jit
+def exchanged(x, y, n, start, step, N: tl.constexpr):
+    """Carried values that change places, an integer with no closed form, a loop with a step, backwards."""
+    i = tl.arange(0, N)
+    a = tl.load(x + i)
+    b = tl.load(x + N + i)
+    at = 1
+    for k in range(start, n, step):
+        a, b = b, tl.sin(a * b) + 0.1 * k * a * at
+        at = (at * 3) % 7
+    for k in range(n, 0, -1):
+        a = 0.5 * a * b + k * 0.01 * a
+    tl.store(y + i, a * b)
+
+
+@pytest.mark.parametrize("n,start,step", [(9, 0, 1), (9, 2, 3), (20, -3, 4), (1, 5, 2)])
+def test_carried_values_of_all_kinds(n, start, step):
+    grad_check.check(exchanged, (1, ), dict(x=jvp_check.random(2, 16), y=zeros(16), n=n, start=start, step=step), ("x", ), ("y", ), N=16)
+
+
+@nereid.jit
+def log_sum_exp(x, y, n, BLOCK: tl.constexpr):
+    """The maximum and the sum in one pass."""
+    row = tl.program_id(0)
+    m = tl.full((), -float("inf"), tl.float64)
+    total = tl.full((), 0.0, tl.float64)
+    for off in range(0, n, BLOCK):
+        i = off + tl.arange(0, BLOCK)
+        a = tl.load(x + row * n + i, mask=i < n, other=-float("inf"))
+        larger = tl.maximum(m, tl.max(a, 0))
+        total = total * tl.exp(m - larger) + tl.sum(tl.exp(a - larger), 0)
+        m = larger
+    tl.store(y + row, m + tl.log(total))
+
+
+@pytest.mark.parametrize("n", [5, 16, 50, 200])
+def test_log_sum_exp_in_one_pass(n):
+    against(log_sum_exp, (3, ), dict(x=jvp_check.random(3, n), y=zeros(3), n=n), ("x", ), "y", lambda x: x.logsumexp(1), BLOCK=16)
+
+
+@nereid.jit
+def welford(x, mean_ptr, var_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    mean = tl.zeros((BLOCK, ), tl.float64)
+    m2 = tl.zeros((BLOCK, ), tl.float64)
+    count = 0.0
+    for k in range(n):
+        v = tl.load(x + k * BLOCK + i)
+        count += 1.0
+        delta = v - mean
+        mean += delta / count
+        m2 += delta * (v - mean)
+    tl.store(mean_ptr + i, mean)
+    tl.store(var_ptr + i, m2 / n)
+
+
+def test_variance_in_one_pass():
+    x = jvp_check.random(23, 16)
+    given = {"mean_ptr": jvp_check.random(16), "var_ptr": jvp_check.random(16)}
+    found = grad_check.gradients(welford, (1, ), dict(x=x, mean_ptr=zeros(16), var_ptr=zeros(16), n=23), ("x", ), tuple(given), given, BLOCK=16)
+    leaf = x.clone().requires_grad_()
+    expected, = torch.autograd.grad((leaf.mean(0), leaf.var(0, unbiased=False)), leaf, tuple(given.values()))
+    torch.testing.assert_close(found["x"], expected)
+
+
+@nereid.jit
+def scan_of_rows(x, a, y, n, N: tl.constexpr):
+    """A state that every round stores."""
+    i = tl.arange(0, N)
+    h = tl.zeros((N, ), tl.float64)
+    for t in range(n):
+        h = libdevice.tanh(tl.load(a + t * N + i) * h + tl.load(x + t * N + i))
+        tl.store(y + t * N + i, h)
+
+
+def test_a_state_that_every_round_stores():
+    arguments = dict(x=jvp_check.random(19, 16), a=jvp_check.random(19, 16), y=zeros(19, 16), n=19)
+    grad_check.check(scan_of_rows, (1, ), arguments, ("x", "a"), ("y", ), N=16)
+
+
+def test_causal_bounds():
+
+    @nereid.jit
+    def causal(x, w, y, BLOCK: tl.constexpr):
+        row = tl.program_id(0)
+        i = tl.arange(0, BLOCK)
+        h = tl.load(w + row * BLOCK + i)
+        for k in range(row + 1):
+            h = h * tl.cos(tl.load(x + k * BLOCK + i)) + 0.1
+        tl.store(y + row * BLOCK + i, h)
+
+    grad_check.check(causal, (6, ), dict(x=jvp_check.random(6, 16), w=jvp_check.random(6, 16), y=zeros(6, 16)), ("x", "w"), ("y", ), BLOCK=16)
+
+
+def test_block_pointers():
+
+    @nereid.jit
+    def through(x, y, M, N, BM: tl.constexpr, BN: tl.constexpr):
+        p = tl.make_block_ptr(x, (M, N), (N, 1), (tl.program_id(0) * BM, 0), (BM, BN), (1, 0))
+        acc = tl.zeros((BM, BN), tl.float64)
+        for k in range(0, N, BN):
+            v = tl.load(p, boundary_check=(0, 1), padding_option="zero")
+            acc = acc * 0.5 + v * v
+            p = tl.advance(p, (0, BN))
+        q = tl.make_block_ptr(y, (M, BN), (BN, 1), (tl.program_id(0) * BM, 0), (BM, BN), (1, 0))
+        tl.store(q, acc, boundary_check=(0, ))
+
+    grad_check.check(through, (2, ), dict(x=jvp_check.random(13, 40), y=zeros(13, 16), M=13, N=40), ("x", ), ("y", ), BM=8, BN=16)
+
+
+# ---- kernels of the tutorials -------------------------------------------------------------------------
+
+
+@nereid.jit
+def persistent_softmax(output_ptr, input_ptr, input_row_stride, output_row_stride, n_rows, n_cols, BLOCK_SIZE: tl.constexpr, num_stages: tl.constexpr):
+    row_start = tl.program_id(0)
+    row_step = tl.num_programs(0)
+    for row_idx in tl.range(row_start, n_rows, row_step, num_stages=num_stages):
+        row_start_ptr = input_ptr + row_idx * input_row_stride
+        col_offsets = tl.arange(0, BLOCK_SIZE)
+        input_ptrs = row_start_ptr + col_offsets
+        mask = col_offsets < n_cols
+        row = tl.load(input_ptrs, mask=mask, other=-float('inf'))
+        row_minus_max = row - tl.max(row, axis=0)
+        numerator = tl.exp(row_minus_max)
+        denominator = tl.sum(numerator, axis=0)
+        softmax_output = numerator / denominator
+        output_row_start_ptr = output_ptr + row_idx * output_row_stride
+        output_ptrs = output_row_start_ptr + col_offsets
+        tl.store(output_ptrs, softmax_output, mask=mask)
+
+
+@TYPES
+@pytest.mark.parametrize("programs", [1, 3, 9])
+def test_softmax_of_several_rows_a_program(target, programs, dtype, rtol):
+    against(persistent_softmax, (programs, ), dict(output_ptr=torch.zeros(7, 50), input_ptr=jvp_check.random(7, 50), input_row_stride=50, output_row_stride=50,
+                                                   n_rows=7, n_cols=50), ("input_ptr", ), "output_ptr", lambda x: x.softmax(1), rtol, dtype, BLOCK_SIZE=64,
+            num_stages=2)
+
+
+@nereid.jit
+def softmax_in_three_passes(x, y, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    x += row * n
+    y += row * n
+    m = tl.full((), -float("inf"), x.dtype.element_ty)
+    for off in range(0, n, BLOCK):
+        i = off + tl.arange(0, BLOCK)
+        m = tl.maximum(m, tl.max(tl.load(x + i, mask=i < n, other=-float("inf")), 0))
+    total = tl.zeros((BLOCK, ), x.dtype.element_ty)
+    for off in range(0, n, BLOCK):
+        i = off + tl.arange(0, BLOCK)
+        total += tl.exp(tl.load(x + i, mask=i < n, other=-float("inf")) - m)
+    total = tl.sum(total, 0)
+    for off in range(0, n, BLOCK):
+        i = off + tl.arange(0, BLOCK)
+        tl.store(y + i, tl.exp(tl.load(x + i, mask=i < n, other=-float("inf")) - m) / total, mask=i < n)
+
+
+@TYPES
+def test_softmax_in_three_passes(target, dtype, rtol):
+    against(softmax_in_three_passes, (5, ), dict(x=jvp_check.random(5, 77), y=torch.zeros(5, 77), n=77), ("x", ), "y", lambda x: x.softmax(1), rtol, dtype,
+            BLOCK=16)
+
+
+@TYPES
+def test_layer_norm(target, dtype, rtol):
+    rows, N = 5, 77
+    against(layer_norm, (rows, ), dict(X=jvp_check.random(rows, N), Y=torch.zeros(rows, N), W=jvp_check.random(N), B=jvp_check.random(N), Mean=torch.zeros(rows),
+                                       Rstd=torch.zeros(rows), stride=N, N=N, eps=0.125), ("X", "W", "B"), "Y",
+            lambda x, w, b: F.layer_norm(x, (N, ), w, b, 0.125), rtol, dtype, BLOCK_SIZE=32)
+
+
+@TYPES
+@pytest.mark.parametrize("wrt", [("a_ptr", "b_ptr"), ("b_ptr", )])
+def test_matrix_product_with_activation(target, wrt, dtype, rtol):
+    M, N, K = 37, 29, 41
+    a, b = jvp_check.random(M, K), jvp_check.random(K, N)
+    reference = (lambda a, b: F.leaky_relu(a @ b)) if len(wrt) == 2 else (lambda b: F.leaky_relu(a.to(dtype).double() @ b))
+    against(matmul, (6, ), dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros(M, N), M=M, N=N, K=K, stride_am=K, stride_ak=1, stride_bk=N, stride_bn=1, stride_cm=N,
+                                stride_cn=1), wrt, "c_ptr", reference, rtol, dtype, BM=16, BN=16, BK=16, GROUP=2, ACTIVATION="leaky_relu")
+
+
+@TYPES
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(target, causal, dtype, rtol):
+    heads, length, D = 2, 40, 16
+    tensors = {name: jvp_check.random(heads, length, D) for name in "QKV"}
+
+    def reference(q, k, v):
+        scores = q @ k.transpose(1, 2) * 0.25
+        if causal:
+            scores = scores.masked_fill(~torch.ones(length, length).tril().bool(), -math.inf)
+        return scores.softmax(2) @ v
+
+    against(attention, (3, heads), dict(**tensors, Out=torch.zeros(heads, length, D), M=torch.zeros(heads, length), stride_h=length * D, stride_n=D, scale=0.25,
+                                        heads=heads, length=length), ("Q", "K", "V"), "Out", reference, max(rtol, 1e-6), dtype, BM=16, BN=16, D=D, CAUSAL=causal)
+
+
+# ---- ownership across rounds --------------------------------------------------------------------------
+
+
+def explained(kernel, grid, arguments, wrt, out, **options):
+    gradient = nereid.grad(kernel, wrt, out)
+    given = {f"d{name}": torch.zeros_like(arguments[name]) for name in (*wrt, *out)}
+    gradient.backward[grid](**arguments, **given, **options)
+    return gradient.explain().splitlines()[1:]
+
+
+def test_explain_tells_who_owns_what_in_loops():
+    x, w = jvp_check.random(3, 50), jvp_check.random(50)
+    found = explained(row_sums, (3, ), dict(x=x, w=w, y=zeros(3), n=50), ("x", "w"), ("y", ), BLOCK=16)
+    grid = "the grid has one program along axis 0 and the grid has one program along axis 1 and the grid has one program along axis 2"
+    assert sorted(found) == sorted([owned("x"), f"  the gradient of `w` is stored by the program that owns it where {grid}, and summed by atomic additions elsewhere"])
+    found = explained(recurrence, (1, ), dict(x=jvp_check.random(3, 16), w=jvp_check.random(16), y=zeros(16), n=3), ("x", "w"), ("y", ), N=16)
+    assert all("is stored by the program that owns it" in line for line in found)
+    x = jvp_check.random(7, 50)
+    arguments = dict(output_ptr=zeros(7, 50), input_ptr=x, input_row_stride=50, output_row_stride=50, n_rows=7, n_cols=50)
+    found = explained(persistent_softmax, (3, ), arguments, ("input_ptr", ), ("output_ptr", ), BLOCK_SIZE=64, num_stages=2)
+    assert owned("input_ptr", " and `input_row_stride` is at least `n_cols` or 64") in found
+    assert ("  the gradient of `output_ptr` is taken as NaN unless `output_row_stride` * num_programs(0) is at least `n_cols` or 64, since rounds of a loop might store to "
+            "one element") in [line.replace("num_programs(0) * `output_row_stride`", "`output_row_stride` * num_programs(0)") for line in found]
+
+
+@nereid.jit
+def shared_by_rounds(x, w, y, n, step, N: tl.constexpr):
+    """Each round reads all of `w`, and rows of `x` that overlap where `step` is less than a row."""
+    i = tl.arange(0, N)
+    for k in range(n):
+        tl.store(y + k * N + i, tl.load(w + i) * tl.sin(tl.load(x + k * step + i)))
+
+
+@pytest.mark.parametrize("step", [16, 17, 5, 1, 0])
+def test_elements_that_several_rounds_read(step):
+    x, w = jvp_check.random(5 * 17 + 16), jvp_check.random(16)
+    grad_check.check(shared_by_rounds, (1, ), dict(x=x, w=w, y=zeros(5, 16), n=5, step=step), ("x", "w"), ("y", ), N=16)
+
+
+@nereid.jit
+def rows_in_rounds(x, y, stride, width, n, BLOCK: tl.constexpr):
+    """Programs and rounds share the rows."""
+    i = tl.arange(0, BLOCK)
+    for row in range(tl.program_id(0), n, tl.num_programs(0)):
+        v = tl.load(x + row * stride + i, mask=i < width, other=0.0)
+        tl.store(y + row * BLOCK + i, v * v, mask=i < width)
+
+
+@pytest.mark.parametrize("programs", [1, 3])
+@pytest.mark.parametrize("stride,width", [(16, 16), (12, 12), (12, 9), (4, 16), (3, 9), (0, 5), (1, 1), (1, 2)])
+def test_rows_that_overlap_or_not(stride, width, programs):
+    x, dy = jvp_check.random(7 * stride + 16), jvp_check.random(7, 16)
+    dx = torch.empty_like(x)
+    nereid.grad(rows_in_rounds, "x", "y").backward[(programs, )](x, zeros(7, 16), stride, width, 7, dx=dx, dy=dy, BLOCK=16)
+    expected = torch.zeros_like(x)
+    for row in range(7):
+        at = slice(row * stride, row * stride + width)
+        expected[at] += 2 * x[at] * dy[row, :width]
+    torch.testing.assert_close(dx, expected)
+
+
+@nereid.jit
+def tiles(x, y, n, rows, ld, BM: tl.constexpr, BN: tl.constexpr):
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    for k in range(0, n, BN):
+        c = k + tl.arange(0, BN)
+        mask = (m[:, None] < rows) & (c[None, :] < n)
+        at = m[:, None] * ld + c[None, :]
+        tl.store(y + at, tl.exp(tl.load(x + at, mask=mask)), mask=mask)
+
+
+@pytest.mark.parametrize("rows,n,ld", [(13, 40, 40), (13, 40, 57), (16, 32, 32), (3, 5, 5)])
+def test_tiles_in_rounds(rows, n, ld):
+    x, y = jvp_check.random(rows, ld), zeros(rows, ld)
+    found = grad_check.check(tiles, (4, ), dict(x=x, y=y, n=n, rows=rows, ld=ld), ("x", ), ("y", ), BM=4, BN=16)
+    assert not found["x"][:, n:].any()
+
+
+def test_rounds_that_store_to_one_element_give_nan():
+    """Known at run time alone: only the last round's value is left, so there is no gradient of the others."""
+
+    @nereid.jit
+    def spaced(x, y, n, step, N: tl.constexpr):
+        i = tl.arange(0, N)
+        for k in range(n):
+            tl.store(y + k * step + i, tl.load(x + k * N + i))
+
+    x = jvp_check.random(4, 16)
+    for step, good in ((16, True), (20, True), (15, False), (0, False)):
+        dx = torch.empty_like(x)
+        nereid.grad(spaced, "x", "y").backward[(1, )](x, zeros(80), 4, step, dx=dx, dy=torch.ones(80, dtype=F64), N=16)
+        assert (dx == 1).all() if good else dx.isnan().all()
+
+
+def test_gradients_that_rounds_own_are_the_same_in_every_run():
+    x, dy = torch.randn(64, 300), torch.randn(64, 300)
+    gradient = nereid.grad(persistent_softmax, "input_ptr", "output_ptr")
+    runs = []
+    for _ in range(3):
+        dx = torch.empty_like(x)
+        gradient.backward[(8, )](torch.zeros_like(x), x, 300, 300, 64, 300, dinput_ptr=dx, doutput_ptr=dy, BLOCK_SIZE=512, num_stages=2)
+        runs.append(dx)
+    assert all(torch.equal(runs[0], run) for run in runs)
+
+
+# ---- refusals (GradientStoredInLoop) ------------------------------------------------------------------
+
+
+def test_while_loops_are_refused():
+    body = "s = tl.load(x + i)\nk = n\nwhile k > 0:\n    s = tl.sin(s)\n    k -= 1\ntl.store(y + i, s)"
+    arguments = dict(x=jvp_check.random(16), y=zeros(16), n=3)
+    refused(of_text(body, "x, y, n"), arguments, ("x", ), ("y", ), "a `while` loop, or a `for` loop that is left early, around what is differentiated has no "
+            "reverse derivative: the number of its rounds is not known before it ends", N=16)
+    good = "s = tl.load(x + i)\nfor k in range(n):\n    s = tl.sin(s)\ntl.store(y + i, s)"
+    grad_check.check(of_text(good, "x, y, n"), (1, ), arguments, ("x", ), ("y", ), N=16)
+    # One that computes nothing that depends on the inputs is computed again.
+    counting = "k = n\ns = 1\nwhile k > 0:\n    s = s * 2\n    k -= 1\ntl.store(y + i, tl.sin(tl.load(x + i) * s))"
+    grad_check.check(of_text(counting, "x, y, n"), (1, ), arguments, ("x", ), ("y", ), N=16)
+
+
+@pytest.mark.parametrize("address,why", [
+    ("i", "the rounds of a loop share addresses"),
+    ("k * 15 + i", "a stride is smaller than what the positions inside it reach"),
+    ("(k % 2) * 16 + i", "its addresses are no sums of positions, program ids and strides|its addresses come from values that are computed or loaded|the rounds of a loop"),
+    ("tl.load(index + k) * 16 + i", "its addresses come from values that are computed or loaded|the rounds of a loop"),
+])
+def test_rounds_that_may_store_to_one_element_are_refused(address, why):
+    body = f"for k in range(n):\n    tl.store(y + {address}, tl.load(x + k * N + i))"
+    arguments = dict(x=jvp_check.random(4, 16), y=zeros(64), n=4, index=torch.arange(4))
+    with pytest.raises(nereid.CompilationError, match="`y` is stored to in a loop, and that its rounds store to different elements is not proven, since (" + why + ")"):
+        grad_check.gradients(of_text(body, "x, y, n, index"), (1, ), arguments, ("x", ), ("y", ), {"y": torch.ones(64, dtype=F64)}, N=16)
+    good = "for k in range(n):\n    tl.store(y + k * 16 + i, tl.load(x + k * N + i))"
+    grad_check.check(of_text(good, "x, y, n, index"), (1, ), arguments, ("x", ), ("y", ), N=16)
+
+
+def test_two_stores_in_a_loop_are_refused():
+    body = "for k in range(n):\n    v = tl.load(x + k * N + i)\n    tl.store(y + k * {0} + i, v)\n    tl.store(y + k * {0} + 16 + i, v * v)"
+    arguments = dict(x=jvp_check.random(4, 16), y=zeros(200), n=4)
+    refused(of_text(body.format(16), "x, y, n"), arguments, ("x", ), ("y", ), "`y` is stored to in more than one place", N=16)
+
+
+def test_the_line_of_a_refusal():
+    body = "for k in range(n):\n    tl.store(y + i, tl.load(x + k * N + i))"
+    with pytest.raises(nereid.CompilationError, match=re.escape("    tl.store(y + i, tl.load(x + k * N + i))")):
+        grad_check.gradients(of_text(body, "x, y, n"), (1, ), dict(x=jvp_check.random(4, 16), y=zeros(16), n=4), ("x", ), ("y", ), {"y": torch.ones(16, dtype=F64)}, N=16)
