@@ -301,6 +301,14 @@ private:
     return types;
   }
 
+  /// A gradient's elements may be wider than those of what it belongs to: gives the last of `to`,
+  /// which are partners of `wanted`, the types of the last of `from`. Poison has the type of others.
+  static void agree(ValueRange from, ValueRange to, ArrayRef<unsigned> wanted) {
+    for (auto [a, b] : llvm::zip(from.take_back(wanted.size()), to.take_back(wanted.size())))
+      if (!a.getDefiningOp<ub::PoisonOp>())
+        b.setType(a.getType());
+  }
+
   void noteResults(Operation *op, ArrayRef<unsigned> wanted) {
     unsigned count = op->getNumResults() - wanted.size();
     for (auto [k, i] : llvm::enumerate(wanted))
@@ -317,11 +325,16 @@ private:
         operands.push_back(partnerOrNothing(loop.getInitArgs()[i]));
       op = widened(op, operands, typesWith(op, wanted));
       addArguments(op->getRegion(0).front(), wanted, /*skipped=*/1);
+      // The variable of the loop takes the place of its three bounds.
+      agree(op->getOperands().drop_front(3), op->getRegion(0).getArguments().drop_front(1), wanted);
     }
     Block &body = op->getRegion(0).front();
     walk(body);
     appendToTerminator(body, wanted);
     noteResults(op, wanted);
+    agree(body.getTerminator()->getOperands(), body.getArguments().drop_front(1), wanted);
+    agree(body.getTerminator()->getOperands(), op->getOperands().drop_front(3), wanted);
+    agree(body.getTerminator()->getOperands(), op->getResults(), wanted);
   }
 
   void visitWhile(scf::WhileOp loop) {
@@ -336,9 +349,13 @@ private:
       op = widened(op, operands, typesWith(op, given));
       addArguments(op->getRegion(0).front(), carried);
       addArguments(op->getRegion(1).front(), given);
+      agree(op->getOperands(), op->getRegion(0).getArguments(), carried);
     }
     walk(op->getRegion(0).front());
     appendToTerminator(op->getRegion(0).front(), given, /*skipped=*/1); // the condition
+    ValueRange passed = op->getRegion(0).front().getTerminator()->getOperands().drop_front(1);
+    agree(passed, op->getRegion(1).getArguments(), given);
+    agree(passed, op->getResults(), given);
     walk(op->getRegion(1).front());
     appendToTerminator(op->getRegion(1).front(), carried);
     noteResults(op, given);
@@ -354,8 +371,12 @@ private:
         continue;
       walk(region.front());
       appendToTerminator(region.front(), wanted);
+      agree(region.front().getTerminator()->getOperands(), op->getResults(), wanted);
     }
     noteResults(op, wanted);
+    for (Region &region : op->getRegions())
+      if (!region.empty())
+        agree(op->getResults(), region.front().getTerminator()->getOperands(), wanted);
   }
 
   /// Whether tangents combine as the values do: all that have one are sums of their own.

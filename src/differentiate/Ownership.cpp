@@ -57,6 +57,14 @@ bool add(Size &a, const Size &b, int64_t factor = 1, const std::vector<Atom> &fu
   return true;
 }
 
+/// What one product is at least; a grid has at least one program.
+int64_t leastOf(const Size &product) {
+  const auto &[factors, coefficient] = *product.begin();
+  bool isPositive =
+      llvm::all_of(factors, [](const Atom &atom) { return atom.kind == Atom::Programs; });
+  return isPositive ? coefficient : std::numeric_limits<int64_t>::min();
+}
+
 /// Whether a scalar has one value in all programs.
 bool isUniform(Value value, unsigned depth = 8) {
   if (auto argument = dyn_cast<BlockArgument>(value))
@@ -238,6 +246,8 @@ private:
       return fail("how far an address moves in a loop is not limited");
     std::optional<int64_t> spare = isUnknown ? std::nullopt : difference(digit.stride, reach);
     bool isProven = spare && *spare >= 0;
+    if (std::optional<int64_t> least = constantOf(reach); least && !isUnknown && !isProven)
+      isProven = leastOf(digit.stride) >= *least;
     if (!isProven && bound) { // without positions below the bound nothing is accessed
       std::optional<int64_t> behind = difference(digit.stride, *bound);
       isProven = behind && *behind >= 0;
@@ -247,7 +257,7 @@ private:
     if (!isProven)
       require(digit.stride, bound);
     // What is inside fits into one stride now.
-    if (!(isProven && spare && *spare >= 0)) {
+    if (!spare || *spare < 0) {
       reach = digit.stride;
       isUnknown = false;
     }
@@ -344,7 +354,7 @@ Value valueOf(const Size &size, OpBuilder &builder, Location loc,
 
 std::string wordsOf(const Size &size, func::FuncOp kernel) {
   std::string text;
-  for (const auto &[factors, coefficient] : size) {
+  for (const auto &[factors, coefficient] : llvm::reverse(size)) { // the number last
     if (!text.empty())
       text += coefficient < 0 ? " - " : " + ";
     else if (coefficient < 0)

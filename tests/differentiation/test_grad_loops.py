@@ -335,6 +335,108 @@ def test_attention(target, causal, dtype, rtol):
                                         heads=heads, length=length), ("Q", "K", "V"), "Out", reference, max(rtol, 1e-6), dtype, BM=16, BN=16, D=D, CAUSAL=causal)
 
 
+@nereid.jit
+def _attention_rounds(acc, l_i, m_i, q, k_ptrs, v_ptrs, offs_m, offs_n, scale, length, lo, hi, BN: tl.constexpr, D: tl.constexpr, MASKED: tl.constexpr):
+    k_ptrs += lo * D
+    v_ptrs += lo * D
+    for start in tl.range(lo, hi, BN, num_stages=2):
+        start = tl.multiple_of(start, BN)
+        cols = start + offs_n
+        if MASKED:
+            k = tl.load(k_ptrs, mask=cols[None, :] < length, other=0.0)
+        else:
+            k = tl.load(k_ptrs)
+        qk = tl.dot(q, k, input_precision="ieee") * scale
+        if MASKED:
+            qk = tl.where((offs_m[:, None] >= cols[None, :]) & (cols[None, :] < length), qk, float("-inf"))
+        m_ij = tl.maximum(m_i, tl.max(qk, 1))
+        p = tl.math.exp2(qk - m_ij[:, None])
+        alpha = tl.math.exp2(m_i - m_ij)
+        acc = acc * alpha[:, None]
+        if MASKED:
+            v = tl.load(v_ptrs, mask=cols[:, None] < length, other=0.0)
+        else:
+            v = tl.load(v_ptrs)
+        acc = tl.dot(p.to(v.dtype), v, acc, input_precision="ieee")
+        l_i = l_i * alpha + tl.sum(p, 1)
+        m_i = m_ij
+        k_ptrs += BN * D
+        v_ptrs += BN * D
+    return acc, l_i, m_i
+
+
+@nereid.jit
+def attention_in_two_loops(Q, K, V, Out, Lse, scale, length, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    """Whole blocks of keys first, then those with the diagonal in them; pointers that advance."""
+    start = tl.program_id(0)
+    head = tl.program_id(1) * length * D
+    offs_m = start * BM + tl.arange(0, BM)
+    offs_n = tl.arange(0, BN)
+    offs_d = tl.arange(0, D)
+    wide: tl.constexpr = tl.float64 if Q.dtype.element_ty == tl.float64 else tl.float32
+    q = tl.load(Q + head + offs_m[:, None] * D + offs_d[None, :], mask=offs_m[:, None] < length, other=0.0)
+    k_ptrs = K + head + offs_n[None, :] * D + offs_d[:, None]
+    v_ptrs = V + head + offs_n[:, None] * D + offs_d[None, :]
+    m_i = tl.zeros([BM], wide) - float("inf")
+    l_i = tl.zeros([BM], wide)
+    acc = tl.zeros([BM, D], wide)
+    full = start * BM // BN * BN
+    scale *= 1.44269504088896340736
+    acc, l_i, m_i = _attention_rounds(acc, l_i, m_i, q, k_ptrs, v_ptrs, offs_m, offs_n, scale, length, 0, full, BN, D, False)
+    acc, l_i, m_i = _attention_rounds(acc, l_i, m_i, q, k_ptrs, v_ptrs, offs_m, offs_n, scale, length, full, tl.minimum((start + 1) * BM, length), BN, D, True)
+    tl.store(Lse + tl.program_id(1) * length + offs_m, m_i + tl.math.log2(l_i), mask=offs_m < length)
+    tl.store(Out + head + offs_m[:, None] * D + offs_d[None, :], (acc / l_i[:, None]).to(Out.dtype.element_ty), mask=offs_m[:, None] < length)
+
+
+@pytest.mark.parametrize("dtype,rtol", [(F64, 1e-6), (torch.float32, 2e-4), (torch.float16, 3e-2), (torch.bfloat16, 1e-1)])
+def test_attention_in_two_loops(target, dtype, rtol):
+    heads, length, D = 2, 70, 16
+    causal = ~torch.ones(length, length).tril().bool()
+    tensors = {name: jvp_check.random(heads, length, D) for name in "QKV"}
+    against(attention_in_two_loops, (3, heads), dict(**tensors, Out=torch.zeros(heads, length, D), Lse=torch.zeros(heads, length), scale=0.25, length=length),
+            ("Q", "K", "V"), "Out", lambda q, k, v: (q @ k.transpose(1, 2) * 0.25).masked_fill(causal, -math.inf).softmax(2) @ v, rtol, dtype, BM=32, BN=16, D=D)
+
+
+@pytest.mark.parametrize("dtype,rtol", [(torch.float16, 3e-2), (torch.bfloat16, 1e-1)])
+def test_narrow_types_in_loops(target, dtype, rtol):
+    """Gradients are summed in fp32, through pointers that loops advance."""
+    a, b = jvp_check.random(37, 41), jvp_check.random(41, 29)
+    against(narrow_matmul, (6, ), dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros(37, 29), M=37, N=29, K=41), ("a_ptr", "b_ptr"), "c_ptr", torch.matmul, rtol, dtype,
+            BM=16, BN=16, BK=16)
+
+
+@nereid.jit
+def narrow_matmul(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m = tl.program_id(0) // tl.cdiv(N, BN) * BM + tl.arange(0, BM)
+    n = tl.program_id(0) % tl.cdiv(N, BN) * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    a_ptrs = a_ptr + (m[:, None] * K + k[None, :])
+    b_ptrs = b_ptr + (k[:, None] * N + n[None, :])
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for i in range(0, tl.cdiv(K, BK)):
+        a = tl.load(a_ptrs, mask=(m[:, None] < M) & (k[None, :] < K - i * BK), other=0.0)
+        b = tl.load(b_ptrs, mask=(k[:, None] < K - i * BK) & (n[None, :] < N), other=0.0)
+        acc = tl.dot(a, b, acc)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    tl.store(c_ptr + m[:, None] * N + n[None, :], acc.to(c_ptr.dtype.element_ty), mask=(m[:, None] < M) & (n[None, :] < N))
+
+
+def test_descriptors_in_loops():
+
+    @nereid.jit
+    def through(x, y, M, N, BM: tl.constexpr, BN: tl.constexpr):
+        source = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BM, BN])
+        acc = tl.zeros((BM, BN), tl.float64)
+        for k in range(0, N, BN):
+            v = source.load([tl.program_id(0) * BM, k])
+            acc = acc * 0.5 + v * v
+        m = tl.program_id(0) * BM + tl.arange(0, BM)
+        tl.store(y + m[:, None] * BN + tl.arange(0, BN)[None, :], acc, mask=m[:, None] < M)
+
+    grad_check.check(through, (2, ), dict(x=jvp_check.random(13, 40), y=zeros(13, 16), M=13, N=40), ("x", ), ("y", ), BM=8, BN=16)
+
+
 # ---- ownership across rounds --------------------------------------------------------------------------
 
 

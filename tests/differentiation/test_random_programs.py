@@ -134,3 +134,31 @@ def test_reverse_mode(seed):
         grad_check.check(harness.make(text), (1, ), arguments(seed), ("x_ptr", "w_ptr"), ("y_ptr", "z_ptr"), M=M, N=N)
     except Exception as error:
         raise AssertionError(f"program {seed}:\n{text}") from error
+
+
+BUGS = [("0.1 *", "0.11 *"), ("0.2 *", "0.21 *"), ("0.3 *", "0.29 *"), ("+= 0.", "+= 0.001 + 0.9 * 0."), (" += 0 * N", " += 1 * N"), (" += 1 * N", " += 0 * N"), ("flag +", "1 + flag +"),
+        ("3 * flag", "2 * flag"), ("tl.sin(", "tl.cos("), ("libdevice.tanh(", "libdevice.atan("), ("== 0:", "== 1:"), ("tl.maximum(", "tl.minimum(")]
+
+
+@pytest.mark.parametrize("right,wrong", BUGS)
+def test_bugs_in_loops_are_found(right, wrong):
+    """Gradients of a program in which one line of a loop is wrong do not pass."""
+    found = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        lines = loop(rng, ["v0", "v1", "v2"], "v3")
+        places = [i for i, line in enumerate(lines[3:], 3) if right in line]
+        if not places:
+            continue
+        texts = []
+        for mutate in (False, True):
+            changed = [line.replace(right, wrong) if mutate and i == places[0] else line for i, line in enumerate(lines)]
+            texts.append(HEADER + "\n".join([*changed, "    tl.store(y_ptr + at, v3)", "    tl.store(z_ptr + at, v3 * v3 + s3)"]) + "\n")
+        good, bad = (harness.make(text) for text in texts)
+        grad_check.check(good, (1, ), arguments(seed), ("x_ptr", "w_ptr"), ("y_ptr", "z_ptr"), M=M, N=N)
+        try:
+            grad_check.check(good, (1, ), arguments(seed), ("x_ptr", "w_ptr"), ("y_ptr", "z_ptr"), reverse=bad, M=M, N=N)
+        except AssertionError:
+            found += 1
+            break
+    assert found
