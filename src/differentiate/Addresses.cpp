@@ -144,13 +144,14 @@ private:
     std::optional<Address> result = read(loop.getInitArgs()[index], dims);
     for (const RoundStep &step : *steps)
       if (result)
-        result = plusRounds(std::move(*result), step.value, dims, step.isSubtracted ? -1 : 1, round);
+        result =
+            plusRounds(std::move(*result), step.value, dims, step.isSubtracted ? -1 : 1, round);
     return result;
   }
 
   /// What is reached when every round adds `factor * step`.
-  std::optional<Address> plusRounds(Address first, Value step, ArrayRef<unsigned> dims, int64_t factor,
-                                    const Address &round) {
+  std::optional<Address> plusRounds(Address first, Value step, ArrayRef<unsigned> dims,
+                                    int64_t factor, const Address &round) {
     std::optional<Address> each = read(step, dims);
     if (each)
       each = product(*each, round);

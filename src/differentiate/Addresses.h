@@ -1,5 +1,5 @@
-// Addresses as sums: an argument of the kernel, and integers times program ids, positions of ranges,
-// rounds of loops and other integers. What such sums say about where accesses meet.
+// Addresses as sums: an argument of the kernel, and integers times program ids, positions of
+// ranges, rounds of loops and other integers. What such sums say about where accesses meet.
 //
 // A block of pointers is one sum for all of its elements: every dimension that a range runs along
 // is an atom. Arithmetic is taken not to wrap, as it must not for addresses of a tensor.

@@ -3,6 +3,7 @@
 // everything that the kernel computed it computes as before.
 #include "differentiate/Forward.h"
 
+#include "differentiate/Access.h"
 #include "differentiate/Blocks.h"
 #include "differentiate/Rules.h"
 #include "ir/tile/Combiner.h"
@@ -145,8 +146,15 @@ private:
             isa<tile::PtrType>(element) && isa<tile::PtrType>(tile::elementOf(partner.getType())) &&
             !isa<tile::PtrCastOp>(op))
           partner.setType(tile::withShapeOf(element, partner.getType()));
+      if (auto desc = dyn_cast<tile::DescType>(partner.getType()))
+        partner.setType(leadingTo(pointeeOf(operands[0].getType()), desc));
       partners[result] = partner;
     }
+  }
+
+  /// The type of a descriptor of the same blocks with other elements.
+  static Type leadingTo(Type element, tile::DescType desc) {
+    return tile::DescType::get(desc.getContext(), desc.getShape(), element, desc.getPadding());
   }
 
   //===--- memory ---===//
@@ -164,8 +172,13 @@ private:
         return true;
       visitLoad(load);
     } else if (isa<tile::DescLoadOp, tile::DescGatherOp>(op)) {
-      if (activity.hasTangent(op->getResult(0)))
-        partners[op->getResult(0)] = throughShadow(op, op->getOperand(0))->getResult(0);
+      if (activity.hasTangent(op->getResult(0))) {
+        Value loaded = throughShadow(op, op->getOperand(0))->getResult(0);
+        Type element = tile::elementOf(loaded.getType());
+        Type stored = pointeeOf(partners.lookup(op->getOperand(0)).getType());
+        loaded.setType(tile::withShapeOf(stored, loaded.getType()));
+        partners[op->getResult(0)] = convertTo(builder, loaded, element);
+      }
     } else if (auto store = dyn_cast<tile::StoreOp>(op)) {
       if (activity.hasShadow(store.getPtr())) {
         Value tangent = partnerOrNothing(store.getValue());
@@ -302,7 +315,8 @@ private:
   }
 
   /// A gradient's elements may be wider than those of what it belongs to: gives the last of `to`,
-  /// which are partners of `wanted`, the types of the last of `from`. Poison has the type of others.
+  /// which are partners of `wanted`, the types of the last of `from`. Poison has the type of
+  /// others.
   static void agree(ValueRange from, ValueRange to, ArrayRef<unsigned> wanted) {
     for (auto [a, b] : llvm::zip(from.take_back(wanted.size()), to.take_back(wanted.size())))
       if (!a.getDefiningOp<ub::PoisonOp>())

@@ -16,14 +16,15 @@ namespace {
 /// A summand that differs between lanes, rounds or programs.
 struct Digit {
   Atom atom;
-  Size stride; ///< one product
+  Size stride;               ///< one product
   std::vector<Atom> factors; ///< of the summand in the address
   int64_t coefficient;
 
   /// Numbers before products of numbers known at run time: what authors write inside is smaller.
   /// Of equal ones, lanes along the last dimension.
   std::tuple<size_t, int64_t, int64_t> order() const {
-    return {factors.size(), coefficient, atom.kind == Atom::Lane ? -int64_t(atom.number) : atom.kind * 4 + atom.number};
+    return {factors.size(), coefficient,
+            atom.kind == Atom::Lane ? -int64_t(atom.number) : atom.kind * 4 + atom.number};
   }
 };
 
@@ -111,8 +112,7 @@ public:
               return digit.atom.kind == Atom::Lane && digit.atom.number == i;
             }))
           return no("lanes of one program share addresses");
-    llvm::stable_sort(digits,
-                      [](const Digit &a, const Digit &b) { return a.order() < b.order(); });
+    llvm::stable_sort(digits, [](const Digit &a, const Digit &b) { return a.order() < b.order(); });
     findLimits(mask);
     for (size_t i = 0; i < digits.size(); ++i)
       if (!place(i))
@@ -286,9 +286,8 @@ private:
     isUnknown = !length || !from || !add(length->terms, from->terms, -1) ||
                 !llvm::all_of(length->terms,
                               [&](const auto &term) {
-                                return llvm::all_of(term.first, [&](const Atom &atom) {
-                                  return isFixed(atom);
-                                });
+                                return llvm::all_of(
+                                    term.first, [&](const Atom &atom) { return isFixed(atom); });
                               }) ||
                 !matchPattern(loop.getStep(), m_ConstantInt(&step)) || !step.isStrictlyPositive() ||
                 coefficient % step.getSExtValue() != 0;
@@ -296,7 +295,8 @@ private:
       return true;
     int64_t each = coefficient / step.getSExtValue();
     if (std::optional<int64_t> known = constantOf(length->terms)) {
-      int64_t rounds = llvm::divideCeil(uint64_t(std::max<int64_t>(*known, 0)), step.getSExtValue());
+      int64_t rounds =
+          llvm::divideCeil(uint64_t(std::max<int64_t>(*known, 0)), step.getSExtValue());
       return rounds <= 1 || add(reach, digit.stride, rounds - 1);
     }
     for (const auto &[of, count] : length->terms)
@@ -317,7 +317,7 @@ private:
   SmallVector<Digit> digits;
   SmallVector<Limit> limits;
   Size reach = constant(1); ///< one more than what the digits so far reach together
-  bool isUnknown = false; ///< whether that is not known, the rounds of a loop being among them
+  bool isUnknown = false;   ///< whether that is not known, the rounds of a loop being among them
 };
 
 /// A size as an i64.

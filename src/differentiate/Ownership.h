@@ -41,8 +41,8 @@ struct Ownership {
 /// Of an access by all programs. Its conditions have one value in all of them. `mask` may be null.
 Ownership ownershipOf(mlir::Operation *access, mlir::Value address, mlir::Value mask);
 
-/// The same of one program: whether the rounds of the loops around the access reach elements of their
-/// own. Of an access outside loops they do.
+/// The same of one program: whether the rounds of the loops around the access reach elements of
+/// their own. Of an access outside loops they do.
 Ownership ownershipOfRounds(mlir::Operation *access, mlir::Value address, mlir::Value mask);
 
 } // namespace nereid::differentiate

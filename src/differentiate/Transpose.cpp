@@ -68,7 +68,9 @@ bool Transposer::readsGradient(Operation *op) const {
          provenance.of(access->address).arguments.anyCommon(isGradient);
 }
 
-bool Transposer::isFloat(Value value) { return isa<FloatType>(tile::elementOf(value.getType())); }
+bool Transposer::isFloat(Value value) {
+  return isa<FloatType>(tile::elementOf(value.getType()));
+}
 
 /// One more round over the kernel; whether anything was found.
 bool Transposer::findLinear() {
@@ -126,17 +128,17 @@ std::optional<Refusal> Transposer::checkRegions() const {
   std::optional<Refusal> found;
   kernel.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (isa<scf::WhileOp>(op) && isLinear(op))
-      found = refuse(op->getLoc(), diag::GradientRefused,
-                     "a `while` loop, or a `for` loop that is left early, around what is differentiated",
-                     "the number of its rounds is not known before it ends; write `for` with a bound "
-                     "and `tl.where`, or use `nereid.jvp`");
+      found = refuse(
+          op->getLoc(), diag::GradientRefused,
+          "a `while` loop, or a `for` loop that is left early, around what is differentiated",
+          "the number of its rounds is not known before it ends; write `for` with a bound "
+          "and `tl.where`, or use `nereid.jvp`");
     else if (isa<tile::MapElementwiseOp>(op) && isLinear(op))
       found = refuse(op->getLoc(), diag::GradientRefused, "`map_elementwise`",
                      "call the function on blocks, or use `nereid.jvp`");
     else if (isa<tile::ReduceOp, tile::ScanOp>(op) && isLinear(op) && !isOneSum(op))
-      found =
-          refuse(op->getLoc(), diag::GradientRefused, "a reduction or scan with this combiner",
-                 "so far sums, and extrema without an index, have one; use `nereid.jvp`");
+      found = refuse(op->getLoc(), diag::GradientRefused, "a reduction or scan with this combiner",
+                     "so far sums, and extrema without an index, have one; use `nereid.jvp`");
     return found ? WalkResult::interrupt() : WalkResult::advance();
   });
   return found;
@@ -145,14 +147,15 @@ std::optional<Refusal> Transposer::checkRegions() const {
 //===--- adjoints ---===//
 
 /// What a value that is not linear is where the transpose is written.
-Value Transposer::here(Value value) const { return residuals.lookupOrDefault(value); }
+Value Transposer::here(Value value) const {
+  return residuals.lookupOrDefault(value);
+}
 
 void Transposer::accumulate(Value value, Value adjoint) {
   if (!adjoint || !linear.contains(value))
     return;
   Value &sum = adjoints[value];
-  sum =
-      sum ? arith::AddFOp::create(builder, adjoint.getLoc(), sum, adjoint).getResult() : adjoint;
+  sum = sum ? arith::AddFOp::create(builder, adjoint.getLoc(), sum, adjoint).getResult() : adjoint;
 }
 
 Value Transposer::orZero(Value adjoint, Value of) {
@@ -299,8 +302,8 @@ void Transposer::recompute(Block &source) {
 
 //===--- what is left of forward mode ---===//
 
-/// Removes linear operations, all of whose users are linear. Branches give zeros in their place, and
-/// loops carry zeros.
+/// Removes linear operations, all of whose users are linear. Branches give zeros in their place,
+/// and loops carry zeros.
 void Transposer::strip(ArrayRef<Operation *> ops) {
   for (Operation *op : llvm::reverse(ops)) {
     OpBuilder at(op);
@@ -331,7 +334,8 @@ void Transposer::strip(ArrayRef<Operation *> ops) {
 
 /// Other values may come to the place of those of an operation that is erased.
 void Transposer::forget(Operation *op) {
-  op->walk([&](Operation *inner) { forEachValueOf(inner, [&](Value value) { linear.erase(value); }); });
+  op->walk(
+      [&](Operation *inner) { forEachValueOf(inner, [&](Value value) { linear.erase(value); }); });
 }
 
 bool Transposer::isInCombiner(Operation *op) {

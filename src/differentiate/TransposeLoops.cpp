@@ -1,15 +1,16 @@
 // Loops in reverse. With T rounds, round n = T-1 ... 0 of the transpose
 //
-//   - finds what the loop carried into round n: a closed form for counters and pointers; nothing for
+//   - finds what the loop carried into round n: a closed form for counters and pointers; nothing
+//   for
 //     what the transpose does not read, as accumulators; else states, see below;
 //   - computes anew what the transpose needs of the round, and transposes it;
 //   - passes on the adjoints of what the loop carries, and sums those of values from outside.
 //
 // States are computed again, without memory: the rounds are cut into segments of about sqrt(T). For
 // each segment, last first, the loop runs from its beginning to the segment's, which gives the
-// state there; for each round of the segment it runs from there. That costs about T * sqrt(T) rounds
-// of the part of the loop that the states depend on. A short loop whose number of rounds is known is
-// written out instead, and its states are values.
+// state there; for each round of the segment it runs from there. That costs about T * sqrt(T)
+// rounds of the part of the loop that the states depend on. A short loop whose number of rounds is
+// known is written out instead, and its states are values.
 #include "differentiate/Access.h"
 #include "differentiate/Blocks.h"
 #include "differentiate/Recurrences.h"
@@ -73,9 +74,9 @@ Value spread(OpBuilder &builder, Location loc, Value number, Type like) {
 
 /// A loop from `from` to `to` by ones; `round` gets its number and what is carried, and gives what
 /// comes next.
-SmallVector<Value>
-loopOver(OpBuilder &builder, Location loc, Value from, Value to, ValueRange carried,
-         llvm::function_ref<SmallVector<Value>(Value, ValueRange)> round) {
+SmallVector<Value> loopOver(OpBuilder &builder, Location loc, Value from, Value to,
+                            ValueRange carried,
+                            llvm::function_ref<SmallVector<Value>(Value, ValueRange)> round) {
   Value one = arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(from.getType(), 1));
   auto loop = scf::ForOp::create(builder, loc, from, to, one, carried);
   OpBuilder::InsertionGuard guard(builder);
@@ -136,7 +137,7 @@ struct Transposer::Rounds {
   /// Of what the loop carries: the first value, and for closed forms what a round adds.
   SmallVector<Value> inits;
   SmallVector<std::optional<SmallVector<Value>>> steps;
-  SmallVector<unsigned> states;  ///< carried values that have neither
+  SmallVector<unsigned> states;   ///< carried values that have neither
   SmallVector<unsigned> tangents; ///< and those that are linear
 };
 
@@ -224,16 +225,15 @@ SmallVector<Value> Transposer::replay(const Rounds &rounds, ValueRange states, V
   for (unsigned i : needed.set_bits())
     begin.push_back(states[i]);
   Location loc = scf::ForOp(rounds.loop).getLoc();
-  SmallVector<Value> end = loopOver(builder, loc, from, to, begin,
-                                    [&](Value number, ValueRange carried) {
-                                      SmallVector<Value> before(states.size());
-                                      for (auto [value, i] : llvm::zip(carried, needed.set_bits()))
-                                        before[i] = value;
-                                      SmallVector<Value> after =
-                                          nextStates(rounds, before, number, needed);
-                                      llvm::erase(after, Value());
-                                      return after;
-                                    });
+  SmallVector<Value> end =
+      loopOver(builder, loc, from, to, begin, [&](Value number, ValueRange carried) {
+        SmallVector<Value> before(states.size());
+        for (auto [value, i] : llvm::zip(carried, needed.set_bits()))
+          before[i] = value;
+        SmallVector<Value> after = nextStates(rounds, before, number, needed);
+        llvm::erase(after, Value());
+        return after;
+      });
   SmallVector<Value> all(states.size());
   for (auto [value, i] : llvm::zip(end, needed.set_bits()))
     all[i] = value;
@@ -271,8 +271,8 @@ void Transposer::eraseDead(Block &block) {
 }
 
 /// Writes a round once: a block whose arguments are the round's number, the states, the adjoints of
-/// what the loop carries after the round, and sums of adjoints of `outside`, values from outside the
-/// loop. Its terminator gives the adjoints before the round and the sums.
+/// what the loop carries after the round, and sums of adjoints of `outside`, values from outside
+/// the loop. Its terminator gives the adjoints before the round and the sums.
 void Transposer::writeRound(const Rounds &rounds, Block &round, SmallVectorImpl<Value> &outside) {
   scf::ForOp loop = rounds.loop;
   Location loc = loop.getLoc();
@@ -393,7 +393,8 @@ void Transposer::transposeFor(scf::ForOp loop) {
 
   // Holds the block of one round until all are written; never part of the result.
   Integers integers{builder, loc, rounds.count.getType()};
-  auto holder = scf::ForOp::create(builder, loc, integers.number(0), rounds.count, integers.number(1));
+  auto holder =
+      scf::ForOp::create(builder, loc, integers.number(0), rounds.count, integers.number(1));
   SmallVector<Value> outside;
   {
     OpBuilder::InsertionGuard guard(builder);

@@ -45,8 +45,8 @@ bool Transposer::transposeMemory(Operation *op) {
   if (auto load = dyn_cast<tile::LoadOp>(op)) {
     Value mask = load.getMask() ? here(load.getMask()) : Value();
     if (load.getOther() && linear.contains(load.getOther()))
-      accumulate(load.getOther(), arith::SelectOp::create(builder, loc, mask,
-                                                          zeroOf(builder, loc, a.getType()), a));
+      accumulate(load.getOther(),
+                 arith::SelectOp::create(builder, loc, mask, zeroOf(builder, loc, a.getType()), a));
     if (readsGradient(op))
       addTo(load, a);
   } else if (auto load = dyn_cast<tile::DescLoadOp>(op)) {
@@ -59,8 +59,8 @@ bool Transposer::transposeMemory(Operation *op) {
   return true;
 }
 
-/// NaN where rounds of loops may store to one element: only the last one's value is left of these, so
-/// there would be no gradient of the others.
+/// NaN where rounds of loops may store to one element: only the last one's value is left of these,
+/// so there would be no gradient of the others.
 Value Transposer::whereStoredOnce(tile::StoreOp store, Value a) {
   Ownership rounds = ownershipOfRounds(store, store.getPtr(), store.getMask());
   if (rounds.requirements.empty())
@@ -71,7 +71,8 @@ Value Transposer::whereStoredOnce(tile::StoreOp store, Value a) {
                   ", since rounds of a loop might store to one element");
   Value holds = rounds.condition(builder, loc, [&](Value value) { return here(value); });
   if (isa<RankedTensorType>(a.getType()))
-    holds = tile::SplatOp::create(builder, loc, tile::withShapeOf(holds.getType(), a.getType()), holds);
+    holds =
+        tile::SplatOp::create(builder, loc, tile::withShapeOf(holds.getType(), a.getType()), holds);
   Value nan = constantOf(builder, loc, a.getType(), std::numeric_limits<double>::quiet_NaN());
   return arith::SelectOp::create(builder, loc, holds, a, nan);
 }
@@ -100,7 +101,9 @@ void Transposer::addTo(tile::LoadOp load, Value a) {
   };
   if (!owner.why.empty())
     return addAtomically();
-  auto branch = scf::IfOp::create(builder, loc, owner.condition(builder, loc, [&](Value value) { return here(value); }), /*withElseRegion=*/true);
+  auto branch = scf::IfOp::create(
+      builder, loc, owner.condition(builder, loc, [&](Value value) { return here(value); }),
+      /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
   tile::StoreOp::create(builder, loc, address, a, mask);

@@ -110,8 +110,8 @@ private:
 
   //===--- what is left of forward mode ---===//
 
-  /// Removes linear operations, all of whose users are linear. Branches give zeros in their place, and
-  /// loops carry zeros.
+  /// Removes linear operations, all of whose users are linear. Branches give zeros in their place,
+  /// and loops carry zeros.
   void strip(llvm::ArrayRef<mlir::Operation *> ops);
   /// Other values may come to the place of those of an operation that is erased.
   void forget(mlir::Operation *op);

@@ -2,6 +2,7 @@
 and what is refused."""
 
 import math
+import random
 import re
 
 import grad_check
@@ -134,6 +135,53 @@ def nested(x, w, y, n, N: tl.constexpr):
 @pytest.mark.parametrize("n", [0, 1, 4, 7])
 def test_nested_loops(n):
     grad_check.check(nested, (1, ), dict(x=jvp_check.random(max(n * n, 1), 16), w=jvp_check.random(16), y=zeros(16), n=n), ("x", "w"), ("y", ), N=16)
+
+
+def test_three_loops_inside_each_other():
+
+    @nereid.jit
+    def deep(x, y, n, N: tl.constexpr):
+        i = tl.arange(0, N)
+        h = tl.load(x + i)
+        total = h * 0.0
+        for a in range(n):
+            for b in range(a, n):
+                for c in range(b):
+                    h = tl.sin(h) + 0.1 * tl.load(x + (a + b + c) * N + i)
+                total += h * h
+            h = h + 0.1 * total
+        tl.store(y + i, h + total)
+
+    for n in (1, 3, 5):
+        grad_check.check(deep, (1, ), dict(x=jvp_check.random(16, 16), y=zeros(16), n=n), ("x", ), ("y", ), N=16)
+
+
+def test_atomic_additions_in_loops():
+
+    @nereid.jit
+    def summed(x, y, n, N: tl.constexpr):
+        i = tl.arange(0, N)
+        for k in range(n):
+            v = tl.load(x + k * N + i)
+            tl.atomic_add(y + i % 8, v * v)
+            tl.atomic_add(y + 8 + k % 2, tl.sum(v))
+
+    grad_check.check(summed, (1, ), dict(x=jvp_check.random(5, 16), y=zeros(10), n=5), ("x", ), ("y", ), N=16, begin=0.0)
+
+
+def test_random_numbers_and_loaded_bounds_in_loops():
+
+    @nereid.jit
+    def dropped(x, count, y, seed, N: tl.constexpr):
+        i = tl.arange(0, N)
+        h = tl.load(x + i)
+        for k in range(tl.load(count + tl.program_id(0))):
+            keep = tl.rand(seed, k * N + i) > 0.3
+            h = tl.where(keep, tl.sin(h) * 1.2, 0.5 * h)
+        tl.store(y + tl.program_id(0) * N + i, h)
+
+    arguments = dict(x=jvp_check.random(16), count=torch.tensor([0, 3, 8], dtype=torch.int32), y=zeros(3, 16), seed=5)
+    grad_check.check(dropped, (3, ), arguments, ("x", ), ("y", ), N=16)
 
 
 @nereid.jit
@@ -422,19 +470,24 @@ def narrow_matmul(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constex
     tl.store(c_ptr + m[:, None] * N + n[None, :], acc.to(c_ptr.dtype.element_ty), mask=(m[:, None] < M) & (n[None, :] < N))
 
 
-def test_descriptors_in_loops():
+@nereid.jit
+def through_descriptors(x, y, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BM, BN])
+    acc = tl.zeros((BM, BN), y.dtype.element_ty)
+    for k in range(0, N, BN):
+        v = source.load([tl.program_id(0) * BM, k])
+        acc = acc * 0.5 + v * v
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    tl.store(y + m[:, None] * BN + tl.arange(0, BN)[None, :], acc, mask=m[:, None] < M)
 
-    @nereid.jit
-    def through(x, y, M, N, BM: tl.constexpr, BN: tl.constexpr):
-        source = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BM, BN])
-        acc = tl.zeros((BM, BN), tl.float64)
-        for k in range(0, N, BN):
-            v = source.load([tl.program_id(0) * BM, k])
-            acc = acc * 0.5 + v * v
-        m = tl.program_id(0) * BM + tl.arange(0, BM)
-        tl.store(y + m[:, None] * BN + tl.arange(0, BN)[None, :], acc, mask=m[:, None] < M)
 
-    grad_check.check(through, (2, ), dict(x=jvp_check.random(13, 40), y=zeros(13, 16), M=13, N=40), ("x", ), ("y", ), BM=8, BN=16)
+def test_descriptors_in_loops(target):
+    grad_check.check(through_descriptors, (2, ), dict(x=jvp_check.random(13, 48), y=zeros(13, 16), M=13, N=48), ("x", ), ("y", ), BM=8, BN=16)
+    x, y, dy = jvp_check.random(13, 48).half(), torch.zeros(13, 16), jvp_check.random(13, 16).float()
+    dx = torch.empty_like(x)
+    nereid.grad(through_descriptors, "x", "y").backward[(2, )](x, y, 13, 48, dx=dx, dy=dy, BM=8, BN=16)
+    expected = torch.cat([2 * x[:, 16 * k:16 * k + 16].float() * dy * 0.5**(2 - k) for k in range(3)], 1)
+    torch.testing.assert_close(dx.float(), expected, rtol=2e-3, atol=2e-3)
 
 
 # ---- ownership across rounds --------------------------------------------------------------------------
@@ -515,6 +568,53 @@ def test_tiles_in_rounds(rows, n, ld):
     assert not found["x"][:, n:].any()
 
 
+ADDRESSES = {
+    "rounds": ("range(n)", "p0 * s0 + p1 * s1 + k * s2 + m[:, None] * s3 + i[None, :]", "i[None, :] < width"),
+    "chunks": ("range(0, 4 * n, 4)", "p0 * s0 + p1 * s1 + m[:, None] * s3 + k + i[None, :]", "k + i[None, :] < width"),
+    "turns": ("range(p0, n, tl.num_programs(0))", "p1 * s1 + k * s2 + m[:, None] * s3 + i[None, :]", "i[None, :] < width"),
+    "tiles": ("range(n)", "(p0 * 2 + m[:, None]) * s0 + k * 4 + p1 * s1 + i[None, :]", "(k * 4 + i[None, :] < width) & (p0 * 2 + m[:, None] < 5)"),
+    "columns": ("range(n)", "p0 * s0 + m[:, None] + i[None, :] * s3 + k * s2 + p1 * s1", "(m[:, None] < width) & (p1 < 3)"),
+}
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_random_strides(name):
+    """Which elements are shared depends on strides: the gradient is always that of all programs, rounds and lanes."""
+    rounds, address, mask = ADDRESSES[name]
+    body = f"p0, p1 = tl.program_id(0), tl.program_id(1)\nm = tl.arange(0, 2)\nfor k in {rounds}:\n    at = {address}\n" + (
+        "    v = tl.load(x + at, mask=" + mask + ", other=0.0)\n    place = (((p0 * 3 + p1) * 64 + k) * 2 + m[:, None]) * 4 + i[None, :]\n    tl.store(y + place, v * v)")
+    kernel = of_text("i = tl.arange(0, 4)\n" + body, "x, y, s0, s1, s2, s3, width, n")
+    generator = random.Random(name)
+    owned = 0
+    for _ in range(25):
+        s3, width, n = generator.choice([1, 2, 3, 4, 8]), generator.choice([0, 1, 2, 3, 4, 7, 12]), generator.choice([0, 1, 2, 3])
+        s2 = s3 * generator.choice([0, 1, 2, 2, 2])
+        s1 = generator.choice([s2 * max(n, 1), 0, 3, 24])
+        s0 = generator.choice([s1 * 2, 0, s2, 5, 48])
+        grid = (generator.choice([1, 2, 3]), generator.choice([1, 2]))
+        values = dict(s0=s0, s1=s1, s2=s2, s3=s3, width=width, n=n)
+        x, y, dy = jvp_check.random(1000), zeros(3 * 3 * 64 * 2 * 4), jvp_check.random(3 * 3 * 64 * 2 * 4)
+        dx = torch.empty_like(x)
+        nereid.grad(kernel, "x", "y").backward[grid](x, y, **values, dx=dx, dy=dy, N=4)
+        expected, reads = torch.zeros_like(x), set()
+        once = True
+        m, i = torch.arange(2), torch.arange(4)
+        for p0 in range(grid[0]):
+            for p1 in range(grid[1]):
+                for k in eval(rounds.replace("tl.num_programs(0)", str(grid[0])), dict(n=n, p0=p0)):
+                    names = dict(values, p0=p0, p1=p1, k=k, m=m, i=i)
+                    at = eval(address, names).expand(2, 4)
+                    inside = torch.as_tensor(eval(mask, names)).expand(2, 4)
+                    place = (((p0 * 3 + p1) * 64 + k) * 2 + m[:, None]) * 4 + i[None, :]
+                    for element, where in zip(at[inside].tolist(), place[inside].tolist()):
+                        expected[element] += 2 * x[element] * dy[where]
+                        once &= element not in reads
+                        reads.add(element)
+        torch.testing.assert_close(dx, expected)
+        owned += once
+    assert 0 < owned < 25  # both kinds were among them
+
+
 def test_rounds_that_store_to_one_element_give_nan():
     """Known at run time alone: only the last round's value is left, so there is no gradient of the others."""
 
@@ -576,6 +676,14 @@ def test_two_stores_in_a_loop_are_refused():
     body = "for k in range(n):\n    v = tl.load(x + k * N + i)\n    tl.store(y + k * {0} + i, v)\n    tl.store(y + k * {0} + 16 + i, v * v)"
     arguments = dict(x=jvp_check.random(4, 16), y=zeros(200), n=4)
     refused(of_text(body.format(16), "x, y, n"), arguments, ("x", ), ("y", ), "`y` is stored to in more than one place", N=16)
+
+
+def test_operations_in_loops_are_refused():
+    body = "h = tl.load(x + i)\nfor k in range(n):\n    h = {}\ntl.store(y + i, h)"
+    arguments = dict(x=jvp_check.random(16), y=zeros(16), n=4)
+    refused(of_text(body.format("tl.gather(h, (i + k) % N, axis=0)"), "x, y, n"), arguments, ("x", ), ("y", ), "`tile.gather` has no reverse derivative", N=16)
+    refused(of_text(body.format("tl.cumprod(h, axis=0)"), "x, y, n"), arguments, ("x", ), ("y", ), "a reduction or scan with this combiner has no reverse derivative",
+            N=16)
 
 
 def test_the_line_of_a_refusal():
