@@ -274,6 +274,18 @@ SmallVector<Value> Transposer::ordered(const llvm::SetVector<Value> &values) {
   return result;
 }
 
+/// A copy that uses what values are here, and gives what they are from here on.
+Operation *Transposer::copyHere(Operation *op) {
+  // Of an earlier copy; arguments of blocks that are in the map get no copies.
+  op->walk([&](Operation *inner) {
+    for (Region &region : inner->getRegions())
+      for (Block &block : region)
+        for (Value argument : block.getArguments())
+          residuals.erase(argument);
+  });
+  return builder.clone(*op, residuals);
+}
+
 /// Copies of what a block computes besides tangents, without what it stores.
 void Transposer::recompute(Block &source) {
   for (Operation &op : source.without_terminator()) {
@@ -281,17 +293,19 @@ void Transposer::recompute(Block &source) {
     if ((access && access->stored) || isa<tile::PrintOp>(op))
       continue;
     if (!isLinear(&op)) {
-      dropWritesIn(builder.clone(op, residuals));
+      dropWritesIn(copyHere(&op));
       continue;
     }
     if (op.getNumRegions() == 0)
       continue;
-    Operation *copy = builder.clone(op, residuals); // a branch with both
+    Operation *copy = copyHere(&op); // a branch or a loop with both
     SmallVector<Operation *> inside;
     op.walk<WalkOrder::PreOrder>([&](Operation *each) {
       forEachValueOf(each, [&](Value value) {
-        if (linear.contains(value))
-          linear.insert(residuals.lookup(value));
+        if (!linear.contains(value))
+          return;
+        linear.insert(residuals.lookup(value));
+        residuals.erase(value); // the copy will be gone
       });
     });
     copy->walk<WalkOrder::PreOrder>([&](Operation *each) { inside.push_back(each); });

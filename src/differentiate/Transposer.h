@@ -81,6 +81,8 @@ private:
   void transposeIf(mlir::scf::IfOp branch);
   /// The values in the order of the program.
   llvm::SmallVector<mlir::Value> ordered(const llvm::SetVector<mlir::Value> &values);
+  /// A copy that uses what values are here, and gives what they are from here on.
+  mlir::Operation *copyHere(mlir::Operation *op);
   /// Copies of what a block computes besides tangents, without what it stores.
   void recompute(mlir::Block &source);
 

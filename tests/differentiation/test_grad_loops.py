@@ -156,6 +156,28 @@ def test_three_loops_inside_each_other():
         grad_check.check(deep, (1, ), dict(x=jvp_check.random(16, 16), y=zeros(16), n=n), ("x", ), ("y", ), N=16)
 
 
+def test_reductions_in_nested_regions():
+    """They are copied several times, each time with arguments of their own."""
+
+    @nereid.jit
+    def nested_sums(x, y, n, N: tl.constexpr):
+        i = tl.arange(0, N)
+        h = tl.load(x + i)
+        if n > 0:
+            if n > 1:
+                h = h * tl.sum(tl.sin(h) * h)
+                h = h / tl.max(tl.abs(h))
+        for a in range(n):
+            for b in range(a, n):
+                h = tl.sin(0.1 * h * tl.sum(h * h)) + 0.1 * tl.max(h) * tl.load(x + (a + b) * N + i)
+                if b == 2:
+                    h = h + 0.1 * tl.sum(tl.exp(-h * h))
+        tl.store(y + i, h)
+
+    for n in (0, 1, 2, 4):
+        grad_check.check(nested_sums, (1, ), dict(x=jvp_check.random(16, 16), y=zeros(16), n=n), ("x", ), ("y", ), N=16)
+
+
 def test_atomic_additions_in_loops():
 
     @nereid.jit

@@ -76,7 +76,8 @@ def loop(rng, values, name):
         elif kind < 0.9:
             lines.append(f"        {name} = tl.maximum({name}, 0.5 * {term(inside)}) + 0.1 * tl.max({name}, axis=1)[:, None]")
         else:
-            lines += [f"        for j{n} in range(k{n} % 3 + 1):", f"            {name} = 0.5 * ({term([name])}) + 0.2 * {rng.choice(inside)}"]
+            lines += [f"        for j{n} in range(k{n} % 3 + 1):", f"            {name} = 0.5 * ({term([name])}) + 0.2 * {rng.choice(inside)}",
+                      f"            {name} = {name} + 0.1 * {rng.choice(SHAPED).format(*[rng.choice(inside)] * 2)}"]
     lines.append(f"    {name} = {name} + 0.5 * s{n}")
     return lines
 

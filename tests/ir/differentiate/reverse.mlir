@@ -138,3 +138,28 @@ func.func @recurrence(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt},
   tile.store %y, %last : !tile.ptr<f32>, f32
   return
 }
+
+// -----
+
+// Loops three deep: copies of inner loops must not refer to tangents of copies that are gone.
+// CHECK-LABEL: func.func @deep
+// CHECK: math.cos
+func.func @deep(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt},
+                %y: !tile.ptr<f32> {tile.tangent = 4 : i64, tile.out}, %n: i32, %dx: !tile.ptr<f32>,
+                %dy: !tile.ptr<f32>) attributes {tile.kernel, tile.reverse} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %v = tile.load %x : !tile.ptr<f32> -> f32
+  %last = scf.for %i = %c0 to %n step %c1 iter_args(%a = %v) -> (f32) : i32 {
+    %outer = scf.for %j = %c0 to %n step %c1 iter_args(%b = %a) -> (f32) : i32 {
+      %inner = scf.for %k = %c0 to %j step %c1 iter_args(%c = %b) -> (f32) : i32 {
+        %s = math.sin %c : f32
+        scf.yield %s : f32
+      }
+      scf.yield %inner : f32
+    }
+    scf.yield %outer : f32
+  }
+  tile.store %y, %last : !tile.ptr<f32>, f32
+  return
+}
