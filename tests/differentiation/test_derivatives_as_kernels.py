@@ -10,8 +10,6 @@ import nereid
 import nereid.language as tl
 import pytest
 import torch
-from test_grad_loops import recurrence
-from test_jvp_kernels import attention, layer_norm, matmul
 
 F64 = torch.float64
 
@@ -48,28 +46,6 @@ def test_code_for_gpus(arch):
     assert compiled.asm["ptx"].count("ld.global") >= 3
     compiled = nereid.grad(product, "x", "y").backward.warmup(x, x, x, 64, dx=x, dy=x, BLOCK=32, grid=(2, ), target=arch)
     assert "red" in compiled.asm["ptx"] or "atom" in compiled.asm["ptx"]
-
-
-LOOPS = {
-    "accumulator": (layer_norm, dict(X="*fp32", Y="*fp32", W="*fp32", B="*fp32", Mean="*fp32", Rstd="*fp32", stride="i32", N="i32", eps="fp32", BLOCK_SIZE=64), ("X", "W"), "Y"),
-    "states": (recurrence, dict(x="*fp32", w="*fp32", y="*fp32", n="i32", N=128), ("x", "w"), "y"),
-    "product": (matmul.fn, dict(a_ptr="*fp16", b_ptr="*fp16", c_ptr="*fp32", M="i32", N="i32", K="i32", stride_am="i32", stride_ak=1, stride_bk="i32", stride_bn=1,
-                                stride_cm="i32", stride_cn=1, BM=64, BN=64, BK=32, GROUP=2, ACTIVATION="leaky_relu"), ("a_ptr", "b_ptr"), "c_ptr"),
-    "attention": (attention, dict(Q="*fp32", K="*fp32", V="*fp32", Out="*fp32", M="*fp32", stride_h="i32", stride_n="i32", scale="fp32", heads="i32", length="i32", BM=32, BN=32,
-                                  D=32, CAUSAL=True), ("Q", "K", "V"), "Out"),
-}
-
-
-@pytest.mark.parametrize("name", LOOPS)
-def test_code_of_loops_for_gpus(name):
-    kernel, arguments, wrt, out = LOOPS[name]
-    gradient = nereid.grad(kernel, wrt, out)
-    sample = {"*fp32": torch.ones(64), "*fp16": torch.ones(64, dtype=torch.float16), "i32": 77, "fp32": 0.5}
-    given = {name: sample.get(value, value) for name, value in arguments.items()}
-    tangents = {f"d{name}": torch.ones(64, dtype=given[name].dtype) for name in (*wrt, out)}
-    compiled = gradient.backward.warmup(**given, **tangents, grid=(2, ), target="cuda:90")
-    assert "atom" in compiled.asm["ptx"] or "red" in compiled.asm["ptx"]
-    assert compiled.asm["cubin"]
 
 
 def test_pickling():
