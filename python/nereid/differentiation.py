@@ -186,7 +186,7 @@ class Gradient:
 def grad(kernel, wrt, out):
     """The gradient of a kernel (reverse mode): `grad(kernel, wrt, out).backward[grid](*args, dy=dy, dx=dx)`.
 
-    kernel: a `@jit` function without loops around what is differentiated; of one with `autotune` or `heuristics` the function itself.
+    kernel: a `@jit` function without `while` loops around what is differentiated; of one with `autotune` or `heuristics` the function itself.
     wrt: the parameters whose gradients to compute: names, or {name: name of its gradient}.
     out: the parameters whose gradients are given. No parameter stands in both.
 

@@ -1,5 +1,7 @@
 #include "differentiate/Addresses.h"
 
+#include "differentiate/Recurrences.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
@@ -72,14 +74,16 @@ public:
       return std::nullopt;
     bool isScalar = !isa<RankedTensorType>(value.getType());
     Operation *op = value.getDefiningOp();
-    if (!op) // an argument of the kernel, or carried by a loop
-      return isa<tile::PtrType>(value.getType()) ? base(value) : symbol(value);
+    if (!op)
+      return argument(cast<BlockArgument>(value), dims);
     APInt number;
     if (matchPattern(value, m_ConstantInt(&number)))
       return number.getSignificantBits() <= 64 ? std::optional(constant(number.getSExtValue()))
                                                : std::nullopt;
     if (auto id = dyn_cast<tile::ProgramIdOp>(op))
       return atom({Atom::ProgramId, id.getAxis()});
+    if (auto programs = dyn_cast<tile::NumProgramsOp>(op))
+      return atom({Atom::Programs, programs.getAxis()});
     if (auto range = dyn_cast<tile::RangeOp>(op)) {
       int64_t begin = int32_t(range.getStart()), end = int32_t(range.getEnd());
       return sum(atom({Atom::Lane, dims[0], end - begin}), constant(begin));
@@ -113,13 +117,45 @@ public:
   }
 
 private:
-  static std::optional<Address> base(Value value) {
-    if (!isa<BlockArgument>(value) ||
-        !isa<FunctionOpInterface>(value.getParentBlock()->getParentOp()))
-      return std::nullopt;
-    Address result;
-    result.base = value;
+  /// An argument of the kernel, the variable of a loop, or what a loop carries.
+  std::optional<Address> argument(BlockArgument value, ArrayRef<unsigned> dims) {
+    Operation *parent = value.getOwner()->getParentOp();
+    bool isPointer = isa<tile::PtrType>(tile::elementOf(value.getType()));
+    if (isa<FunctionOpInterface>(parent)) {
+      if (!isPointer)
+        return symbol(value);
+      Address result;
+      result.base = value;
+      return result;
+    }
+    auto otherwise = [&] { return isPointer ? std::nullopt : symbol(value); };
+    auto loop = dyn_cast<scf::ForOp>(parent);
+    if (!loop)
+      return otherwise();
+    Address round = atom({Atom::Round, 0, 0, loop.getOperation()});
+    if (value == loop.getInductionVar()) {
+      std::optional<Address> first = read(loop.getLowerBound(), {});
+      return first ? plusRounds(std::move(*first), loop.getStep(), {}, 1, round) : std::nullopt;
+    }
+    unsigned index = value.getArgNumber() - loop.getNumInductionVars();
+    auto steps = stepsOf(loop, index);
+    if (!steps)
+      return otherwise();
+    std::optional<Address> result = read(loop.getInitArgs()[index], dims);
+    for (const RoundStep &step : *steps)
+      if (result)
+        result =
+            plusRounds(std::move(*result), step.value, dims, step.isSubtracted ? -1 : 1, round);
     return result;
+  }
+
+  /// What is reached when every round adds `factor * step`.
+  std::optional<Address> plusRounds(Address first, Value step, ArrayRef<unsigned> dims,
+                                    int64_t factor, const Address &round) {
+    std::optional<Address> each = read(step, dims);
+    if (each)
+      each = product(*each, round);
+    return each ? sum(std::move(first), *each, factor) : std::nullopt;
   }
 
   static std::optional<Address> symbol(Value value) {
@@ -182,147 +218,6 @@ bool neverMeet(Value first, Value second) {
   int64_t apart = distance->terms.empty() ? 0 : distance->terms.begin()->second;
   // The second lies wholly behind the first, or before it.
   return apart + lanesB->first > lanesA->second || apart + lanesB->second < lanesA->first;
-}
-
-//===--- ownership
-//--------------------------------------------------------------------------------===//
-
-namespace {
-
-/// A summand that differs between lanes or programs.
-struct Digit {
-  Atom atom;
-  int64_t coefficient;
-  Value stride; ///< a factor known at run time, or null
-
-  bool isUnlimited() const { return atom.kind == Atom::ProgramId; }
-};
-
-bool isArgument(const void *value) {
-  auto argument = dyn_cast<BlockArgument>(Value::getFromOpaquePointer(value));
-  return argument && isa<FunctionOpInterface>(argument.getOwner()->getParentOp());
-}
-
-/// The argument of the kernel that a mask keeps the positions of a lane below; null if none.
-Value boundOf(Value mask, unsigned lane, unsigned depth = 0) {
-  Operation *op = mask ? mask.getDefiningOp() : nullptr;
-  if (!op || depth > 16)
-    return {};
-  if (isa<tile::BroadcastOp>(op))
-    return boundOf(op->getOperand(0), lane, depth + 1);
-  if (isa<arith::AndIOp>(op))
-    for (Value side : op->getOperands())
-      if (Value bound = boundOf(side, lane, depth + 1))
-        return bound;
-  auto compare = dyn_cast<arith::CmpIOp>(op);
-  if (!compare || compare.getPredicate() != arith::CmpIPredicate::slt)
-    return {};
-  std::optional<Address> left = addressOf(compare.getLhs()), right = addressOf(compare.getRhs());
-  auto only = [](const std::optional<Address> &address, Atom::Kind kind) -> const Atom * {
-    if (!address || address->base || address->terms.size() != 1)
-      return nullptr;
-    const auto &[factors, coefficient] = *address->terms.begin();
-    return coefficient == 1 && factors.size() == 1 && factors[0].kind == kind ? &factors[0]
-                                                                              : nullptr;
-  };
-  const Atom *position = only(left, Atom::Lane), *symbol = only(right, Atom::Symbol);
-  if (!position || !symbol || position->number != lane || !isArgument(symbol->value))
-    return {};
-  return Value::getFromOpaquePointer(symbol->value);
-}
-
-/// The digits of an address; empty with the reason in `why` when it has others.
-SmallVector<Digit> digitsOf(const Address &address, std::string &why) {
-  SmallVector<Digit> digits;
-  for (const auto &[factors, coefficient] : address.terms) {
-    const Atom *moving = nullptr;
-    Value stride;
-    for (const Atom &factor : factors) {
-      if (factor.kind != Atom::Symbol) {
-        if (moving)
-          why = "its addresses are products of positions";
-        moving = &factor;
-      } else if (!isArgument(factor.value)) {
-        why = "its addresses come from values that are computed or loaded";
-      } else {
-        if (stride && factors.size() > 2)
-          why = "its strides are products of numbers that are known at run time";
-        stride = Value::getFromOpaquePointer(factor.value);
-      }
-    }
-    if (!why.empty())
-      return {};
-    if (!moving)
-      continue; // the same for all
-    if (moving->kind == Atom::Lane && moving->extent == 1)
-      continue;
-    if (coefficient <= 0)
-      why = "a stride is negative";
-    for (const Digit &other : digits)
-      if (other.atom == *moving)
-        why = "its addresses depend on one position in two ways";
-    if (!why.empty())
-      return {};
-    digits.push_back({*moving, coefficient, stride});
-  }
-  return digits;
-}
-
-} // namespace
-
-Ownership ownershipOf(Value value, Value mask) {
-  Ownership result;
-  std::optional<Address> address = addressOf(value);
-  if (!address) {
-    result.why = "its addresses are no sums of positions, program ids and strides";
-    return result;
-  }
-  SmallVector<Digit> digits = digitsOf(*address, result.why);
-  if (!result.why.empty())
-    return result;
-  // A dimension of the block that does not move the address: its lanes meet.
-  if (auto type = dyn_cast<RankedTensorType>(value.getType()))
-    for (int64_t i = 0; i < type.getRank(); ++i)
-      if (type.getDimSize(i) > 1 && llvm::none_of(digits, [&](const Digit &digit) {
-            return digit.atom.kind == Atom::Lane && digit.atom.number == i;
-          }))
-        result.why = "lanes of one program share addresses";
-  llvm::stable_sort(digits, [](const Digit &a, const Digit &b) {
-    return std::pair(bool(a.stride), a.coefficient) < std::pair(bool(b.stride), b.coefficient);
-  });
-  int64_t reach = 1; // one more than what the digits so far reach together
-  for (auto [i, digit] : llvm::enumerate(digits)) {
-    if (!result.why.empty())
-      return result;
-    if (digit.isUnlimited() && i + 1 != digits.size())
-      result.why = "the number of programs along an axis of the grid is not limited by a stride";
-    int64_t step = reach;
-    if (digit.stride && !result.stride) { // the first one that is known at run time
-      result.stride = digit.stride;
-      result.factor = digit.coefficient;
-      result.reach = reach;
-      if (i == 1 && digits[0].coefficient == 1)
-        result.bound = boundOf(mask, digits[0].atom.number);
-      step = reach = digit.coefficient; // from here on in units of the stride
-    } else if (digit.stride != result.stride) {
-      result.why = "two strides are known only at run time";
-    }
-    if (digit.coefficient < step)
-      result.why = "a stride is smaller than what the positions inside it reach";
-    int64_t span;
-    if (!digit.isUnlimited() &&
-        (llvm::MulOverflow(digit.coefficient, digit.atom.extent - 1, span) ||
-         llvm::AddOverflow(reach, span, reach)))
-      result.why = "its addresses are too far apart";
-  }
-  if (!result.why.empty())
-    return result;
-  for (unsigned axis = 0; axis < 3; ++axis)
-    if (llvm::none_of(digits, [&](const Digit &digit) {
-          return digit.isUnlimited() && digit.atom.number == axis;
-        }))
-      result.singleAxes.push_back(axis);
-  return result;
 }
 
 } // namespace nereid::differentiate

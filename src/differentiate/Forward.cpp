@@ -3,6 +3,7 @@
 // everything that the kernel computed it computes as before.
 #include "differentiate/Forward.h"
 
+#include "differentiate/Access.h"
 #include "differentiate/Blocks.h"
 #include "differentiate/Rules.h"
 #include "ir/tile/Combiner.h"
@@ -145,8 +146,15 @@ private:
             isa<tile::PtrType>(element) && isa<tile::PtrType>(tile::elementOf(partner.getType())) &&
             !isa<tile::PtrCastOp>(op))
           partner.setType(tile::withShapeOf(element, partner.getType()));
+      if (auto desc = dyn_cast<tile::DescType>(partner.getType()))
+        partner.setType(leadingTo(pointeeOf(operands[0].getType()), desc));
       partners[result] = partner;
     }
+  }
+
+  /// The type of a descriptor of the same blocks with other elements.
+  static Type leadingTo(Type element, tile::DescType desc) {
+    return tile::DescType::get(desc.getContext(), desc.getShape(), element, desc.getPadding());
   }
 
   //===--- memory ---===//
@@ -164,8 +172,13 @@ private:
         return true;
       visitLoad(load);
     } else if (isa<tile::DescLoadOp, tile::DescGatherOp>(op)) {
-      if (activity.hasTangent(op->getResult(0)))
-        partners[op->getResult(0)] = throughShadow(op, op->getOperand(0))->getResult(0);
+      if (activity.hasTangent(op->getResult(0))) {
+        Value loaded = throughShadow(op, op->getOperand(0))->getResult(0);
+        Type element = tile::elementOf(loaded.getType());
+        Type stored = pointeeOf(partners.lookup(op->getOperand(0)).getType());
+        loaded.setType(tile::withShapeOf(stored, loaded.getType()));
+        partners[op->getResult(0)] = convertTo(builder, loaded, element);
+      }
     } else if (auto store = dyn_cast<tile::StoreOp>(op)) {
       if (activity.hasShadow(store.getPtr())) {
         Value tangent = partnerOrNothing(store.getValue());
@@ -301,6 +314,15 @@ private:
     return types;
   }
 
+  /// A gradient's elements may be wider than those of what it belongs to: gives the last of `to`,
+  /// which are partners of `wanted`, the types of the last of `from`. Poison has the type of
+  /// others.
+  static void agree(ValueRange from, ValueRange to, ArrayRef<unsigned> wanted) {
+    for (auto [a, b] : llvm::zip(from.take_back(wanted.size()), to.take_back(wanted.size())))
+      if (!a.getDefiningOp<ub::PoisonOp>())
+        b.setType(a.getType());
+  }
+
   void noteResults(Operation *op, ArrayRef<unsigned> wanted) {
     unsigned count = op->getNumResults() - wanted.size();
     for (auto [k, i] : llvm::enumerate(wanted))
@@ -317,11 +339,16 @@ private:
         operands.push_back(partnerOrNothing(loop.getInitArgs()[i]));
       op = widened(op, operands, typesWith(op, wanted));
       addArguments(op->getRegion(0).front(), wanted, /*skipped=*/1);
+      // The variable of the loop takes the place of its three bounds.
+      agree(op->getOperands().drop_front(3), op->getRegion(0).getArguments().drop_front(1), wanted);
     }
     Block &body = op->getRegion(0).front();
     walk(body);
     appendToTerminator(body, wanted);
     noteResults(op, wanted);
+    agree(body.getTerminator()->getOperands(), body.getArguments().drop_front(1), wanted);
+    agree(body.getTerminator()->getOperands(), op->getOperands().drop_front(3), wanted);
+    agree(body.getTerminator()->getOperands(), op->getResults(), wanted);
   }
 
   void visitWhile(scf::WhileOp loop) {
@@ -336,9 +363,13 @@ private:
       op = widened(op, operands, typesWith(op, given));
       addArguments(op->getRegion(0).front(), carried);
       addArguments(op->getRegion(1).front(), given);
+      agree(op->getOperands(), op->getRegion(0).getArguments(), carried);
     }
     walk(op->getRegion(0).front());
     appendToTerminator(op->getRegion(0).front(), given, /*skipped=*/1); // the condition
+    ValueRange passed = op->getRegion(0).front().getTerminator()->getOperands().drop_front(1);
+    agree(passed, op->getRegion(1).getArguments(), given);
+    agree(passed, op->getResults(), given);
     walk(op->getRegion(1).front());
     appendToTerminator(op->getRegion(1).front(), carried);
     noteResults(op, given);
@@ -354,8 +385,12 @@ private:
         continue;
       walk(region.front());
       appendToTerminator(region.front(), wanted);
+      agree(region.front().getTerminator()->getOperands(), op->getResults(), wanted);
     }
     noteResults(op, wanted);
+    for (Region &region : op->getRegions())
+      if (!region.empty())
+        agree(op->getResults(), region.front().getTerminator()->getOperands(), wanted);
   }
 
   /// Whether tangents combine as the values do: all that have one are sums of their own.

@@ -11,7 +11,7 @@ for folder in ("language", "differentiation"):
 import nereid  # noqa: E402
 import torch  # noqa: E402
 from test_grad import add, one_block_attention, one_block_matmul, swiglu  # noqa: E402
-from test_jvp_kernels import causal_conv, cross_entropy, embedding, rms_norm, rope, softmax  # noqa: E402
+from test_jvp_kernels import attention, causal_conv, cross_entropy, embedding, layer_norm, rms_norm, rope, softmax  # noqa: E402
 
 FILE = pathlib.Path(__file__).with_name("explain.txt")
 
@@ -31,6 +31,8 @@ def cases():
         (causal_conv, ("x", "w"), "y", dict(x=f, w=f, y=f, length=25, WIDTH=4, BLOCK=32)),
         (one_block_matmul, ("a_ptr", "b_ptr"), "c_ptr", dict(a_ptr=f, b_ptr=f, c_ptr=f, M=37, N=29, K=25, BM=16, BN=16, BK=32)),
         (one_block_attention, ("Q", "K", "V"), "Out", dict(Q=f, K=f, V=f, Out=f, length=25, scale=0.25, BLOCK=32, D=16)),
+        (layer_norm, ("X", "W", "B"), "Y", dict(X=f, Y=f, W=f, B=f, Mean=f, Rstd=f, stride=77, N=77, eps=0.125, BLOCK_SIZE=32)),
+        (attention, ("Q", "K", "V"), "Out", dict(Q=f, K=f, V=f, Out=f, M=f, stride_h=400, stride_n=16, scale=0.25, heads=2, length=25, BM=16, BN=16, D=16, CAUSAL=True)),
     ]
 
 

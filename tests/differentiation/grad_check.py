@@ -14,12 +14,13 @@ def gradients(kernel, grid, arguments, wrt, out, given, **options):
     return {name: found[f"d{name}"] for name in wrt}
 
 
-def check(kernel, grid, arguments, wrt, out, rtol=1e-10, begin=float("nan"), **options):
-    """Random u and v; each gradient also against the columns of J, for one element of each input. Returns the gradients."""
+def check(kernel, grid, arguments, wrt, out, rtol=1e-10, begin=float("nan"), reverse=None, **options):
+    """Random u and v; each gradient also against the columns of J, for one element of each input. Returns the gradients. `reverse`: another kernel whose
+    gradients are checked, to see that bugs are found."""
     directions = {name: jvp_check._direction(arguments[name]) for name in wrt}
     given = {name: jvp_check.random(*arguments[name].shape).to(arguments[name].dtype) for name in out}
     _, tangents = jvp_check.tangents(kernel, grid, arguments, wrt, out, directions, begin, **options)
-    found = gradients(kernel, grid, arguments, wrt, out, given, **options)
+    found = gradients(reverse or kernel, grid, arguments, wrt, out, given, **options)
 
     def product(a, b):
         a = torch.as_tensor(a, dtype=torch.float64).reshape(-1)

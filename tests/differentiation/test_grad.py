@@ -339,13 +339,6 @@ def of_text(body, parameters="x, y"):
     return harness.make(f"@triton.jit\ndef kernel({parameters}, N: tl.constexpr):\n    i = tl.arange(0, N)\n{lines}")
 
 
-def test_loops_are_refused():
-    body = "s = tl.zeros((N,), tl.float64)\nfor k in range(3):\n    s += tl.load(x + i)\ntl.store(y + i, s)"
-    arguments = dict(x=jvp_check.random(16), y=zeros(16))
-    refused(of_text(body), arguments, ("x", ), ("y", ), "a loop that computes with tangents has no reverse derivative: unroll it with `tl.static_range`", N=16)
-    grad_check.check(of_text(body.replace("range", "tl.static_range")), (1, ), arguments, ("x", ), ("y", ), N=16)
-
-
 def test_combiners_are_refused():
     arguments = dict(x_ptr=jvp_check.random(8, 16), y_ptr=zeros(128))
     for expression in ("tl.cumprod(x, axis=1)", "tl.max(x, axis=1, return_indices=True)[0]"):

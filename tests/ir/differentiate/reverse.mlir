@@ -78,3 +78,88 @@ func.func @branch(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt},
   tile.store %y, %r : !tile.ptr<f32>, f32
   return
 }
+
+// -----
+
+// The adjoint of an accumulator is the same in all rounds: one loop backwards, without the states.
+// CHECK-LABEL: func.func @accumulator
+func.func @accumulator(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt},
+                       %y: !tile.ptr<f32> {tile.tangent = 4 : i64, tile.out}, %n: i32, %dx: !tile.ptr<f32>,
+                       %dy: !tile.ptr<f32>) attributes {tile.kernel, tile.reverse} {
+  // CHECK: %[[DY:.*]] = tile.load %arg4
+  // CHECK: scf.for %[[J:.*]] = %c0_i32 to %[[T:.*]] step %c1_i32
+  // CHECK-NOT: iter_args
+  // CHECK:   %[[LAST:.*]] = arith.subi %[[T]], %c1_i32
+  // CHECK:   %[[K:.*]] = arith.subi %[[LAST]], %[[J]]
+  // CHECK:   %[[DP:.*]] = tile.addptr %arg3, %[[K]]
+  // CHECK:   %[[V:.*]] = tile.load
+  // CHECK:   %[[COS:.*]] = math.cos %[[V]]
+  // CHECK:   %[[A:.*]] = arith.mulf %[[DY]], %[[COS]]
+  // CHECK:   tile.store %[[DP]], %[[A]]
+  // CHECK-NOT: scf.for
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %sum = scf.for %k = %c0 to %n step %c1 iter_args(%acc = %zero) -> (f32) : i32 {
+    %p = tile.addptr %x, %k : !tile.ptr<f32>, i32
+    %v = tile.load %p : !tile.ptr<f32> -> f32
+    %s = math.sin %v : f32
+    %next = arith.addf %acc, %s : f32
+    scf.yield %next : f32
+  }
+  tile.store %y, %sum : !tile.ptr<f32>, f32
+  return
+}
+
+// -----
+
+// A state that the transpose reads is computed again: to the beginning of a segment, and from there.
+// CHECK-LABEL: func.func @recurrence
+func.func @recurrence(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt},
+                      %y: !tile.ptr<f32> {tile.tangent = 4 : i64, tile.out}, %n: i32, %dx: !tile.ptr<f32>,
+                      %dy: !tile.ptr<f32>) attributes {tile.kernel, tile.reverse} {
+  // CHECK: %[[V:.*]] = tile.load %arg0
+  // CHECK: %[[DY:.*]] = tile.load %arg4
+  // CHECK: math.sqrt
+  // CHECK: %[[SEGMENTS:.*]] = scf.for {{.*}} iter_args(%[[AFTER:.*]] = %[[DY]]) -> (f32)
+  // CHECK:   %[[STATE:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[V]]) -> (f32)
+  // CHECK:   scf.for {{.*}} iter_args(%[[A:.*]] = %[[AFTER]]) -> (f32)
+  // CHECK:     %[[H:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[STATE]]) -> (f32)
+  // CHECK:     %[[COS:.*]] = math.cos %[[H]]
+  // CHECK:     %[[B:.*]] = arith.mulf %[[A]], %[[COS]]
+  // CHECK:     scf.yield %[[B]]
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %v = tile.load %x : !tile.ptr<f32> -> f32
+  %last = scf.for %k = %c0 to %n step %c1 iter_args(%h = %v) -> (f32) : i32 {
+    %s = math.sin %h : f32
+    scf.yield %s : f32
+  }
+  tile.store %y, %last : !tile.ptr<f32>, f32
+  return
+}
+
+// -----
+
+// Loops three deep: copies of inner loops must not refer to tangents of copies that are gone.
+// CHECK-LABEL: func.func @deep
+// CHECK: math.cos
+func.func @deep(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt},
+                %y: !tile.ptr<f32> {tile.tangent = 4 : i64, tile.out}, %n: i32, %dx: !tile.ptr<f32>,
+                %dy: !tile.ptr<f32>) attributes {tile.kernel, tile.reverse} {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %v = tile.load %x : !tile.ptr<f32> -> f32
+  %last = scf.for %i = %c0 to %n step %c1 iter_args(%a = %v) -> (f32) : i32 {
+    %outer = scf.for %j = %c0 to %n step %c1 iter_args(%b = %a) -> (f32) : i32 {
+      %inner = scf.for %k = %c0 to %j step %c1 iter_args(%c = %b) -> (f32) : i32 {
+        %s = math.sin %c : f32
+        scf.yield %s : f32
+      }
+      scf.yield %inner : f32
+    }
+    scf.yield %outer : f32
+  }
+  tile.store %y, %last : !tile.ptr<f32>, f32
+  return
+}

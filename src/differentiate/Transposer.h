@@ -1,0 +1,138 @@
+// The transpose of forward mode, as a class whose members are written in several files by topic:
+//
+//   Transpose.cpp            what is linear, adjoints, branches, what is left of forward mode
+//   TransposeOperations.cpp  arithmetic, shapes, sums and products
+//   TransposeMemory.cpp      loads, stores, and how gradients are summed
+//   TransposeLoops.cpp       loops
+#pragma once
+
+#include "differentiate/Activity.h"
+#include "differentiate/Ownership.h"
+#include "differentiate/Refuse.h"
+#include "transforms/Provenance.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace nereid::differentiate {
+
+class Transposer {
+public:
+  Transposer(mlir::func::FuncOp kernel, llvm::ArrayRef<Argument> arguments);
+
+  std::optional<Refusal> run();
+
+private:
+  //===--- what is linear ---===//
+
+  /// Whether it reads what will be a gradient.
+  bool readsGradient(mlir::Operation *op) const;
+  static bool isFloat(mlir::Value value);
+  /// One more round over the kernel; whether anything was found.
+  bool findLinear();
+  bool hasLinear(mlir::ValueRange values) const;
+  bool isLinear(mlir::Operation *op) const;
+  /// `while` loops, and combiners other than sums.
+  std::optional<Refusal> checkRegions() const;
+
+  //===--- adjoints ---===//
+
+  /// What a value that is not linear is where the transpose is written.
+  mlir::Value here(mlir::Value value) const;
+  void accumulate(mlir::Value value, mlir::Value adjoint);
+  mlir::Value orZero(mlir::Value adjoint, mlir::Value of);
+  void refuseHere(mlir::Operation *op, llvm::StringRef what, llvm::StringRef why);
+  void transposeBlock(mlir::Block &block);
+  void transposeOp(mlir::Operation *op);
+
+  //===--- operations ---===//
+
+  bool transposeArithmetic(mlir::Operation *op, mlir::Value a);
+  /// Functions of the library that are linear: scaling by powers of two, conversions.
+  void transposeDevice(tile::ExternOp op, mlir::Value a);
+  bool transposeShape(mlir::Operation *op, mlir::Value a);
+  void transposeSplit(tile::SplitOp split);
+  static bool isOneSum(mlir::Operation *op);
+  void transposeSum(tile::ReduceOp op, unsigned axis, mlir::Value a);
+  /// Element i is in the sums from i on.
+  void transposeScan(tile::ScanOp op, mlir::Value a);
+  mlir::Value swapped(mlir::Value matrix);
+  /// da = a b^T and db = a^T da, the adjoint rounded to the operands' type as the product's
+  /// operands are.
+  void transposeDot(tile::DotOp dot, mlir::Value a);
+
+  //===--- memory ---===//
+
+  bool transposeMemory(mlir::Operation *op);
+  /// Adds to a gradient. Other programs, and other loads of this one, may add to the same element,
+  /// unless it is proven, or found at run time, that each element has one owner.
+  void addTo(tile::LoadOp load, mlir::Value a);
+  mlir::Value whereStoredOnce(tile::StoreOp store, mlir::Value a);
+  std::string nameOf(int gradient) const;
+  void note(int argument, const Ownership &owner);
+  /// The argument whose gradient this one is.
+  unsigned tensorOf(int gradient) const;
+
+  //===--- branches ---===//
+
+  /// A branch computes anew what its transpose needs of it, and gives the adjoints of what it used
+  /// from outside.
+  void transposeIf(mlir::scf::IfOp branch);
+  /// The values in the order of the program.
+  llvm::SmallVector<mlir::Value> ordered(const llvm::SetVector<mlir::Value> &values);
+  /// A copy that uses what values are here, and gives what they are from here on.
+  mlir::Operation *copyHere(mlir::Operation *op);
+  /// Copies of what a block computes besides tangents, without what it stores.
+  void recompute(mlir::Block &source);
+
+  //===--- loops ---===//
+
+  /// The rounds of a loop in reverse order. Each computes anew what its transpose needs, and passes
+  /// the adjoints of what the loop carries to the round before.
+  void transposeFor(mlir::scf::ForOp loop);
+  struct Rounds;
+  /// Written before the reverse loop.
+  Rounds roundsOf(mlir::scf::ForOp loop);
+  /// Maps the loop's variable, and what has a closed form, to their values in a round.
+  void enterRound(const Rounds &rounds, mlir::Value number);
+  void writeRound(const Rounds &rounds, mlir::Block &round,
+                  llvm::SmallVectorImpl<mlir::Value> &outside);
+  llvm::SmallVector<mlir::Value> runRounds(const Rounds &rounds, mlir::Block &round,
+                                           llvm::SmallVector<mlir::Value> carried);
+  /// The states in round `to`, from those in round `from`; null for those that are not needed.
+  llvm::SmallVector<mlir::Value> replay(const Rounds &rounds, mlir::ValueRange states,
+                                        mlir::Value from, mlir::Value to,
+                                        const llvm::BitVector &needed);
+  /// The states after a round.
+  llvm::SmallVector<mlir::Value> nextStates(const Rounds &rounds, mlir::ValueRange states,
+                                            mlir::Value number, const llvm::BitVector &needed);
+  /// Removes what computes nothing that is used.
+  void eraseDead(mlir::Block &block);
+
+  //===--- what is left of forward mode ---===//
+
+  /// Removes linear operations, all of whose users are linear. Branches give zeros in their place,
+  /// and loops carry zeros.
+  void strip(llvm::ArrayRef<mlir::Operation *> ops);
+  /// Other values may come to the place of those of an operation that is erased.
+  void forget(mlir::Operation *op);
+  static bool isInCombiner(mlir::Operation *op);
+  static bool isWrite(mlir::Operation *op);
+  static void dropWritesIn(mlir::Operation *op);
+
+  mutable mlir::func::FuncOp kernel;
+  llvm::ArrayRef<Argument> arguments;
+  transforms::Provenance provenance;
+  mlir::OpBuilder builder;
+  llvm::SmallVector<std::string> notes; ///< how gradients are summed
+  llvm::BitVector isGradient;
+  llvm::SmallVector<unsigned> loads; ///< places that read each argument's tangents
+  llvm::DenseSet<mlir::Value> linear;
+  llvm::DenseMap<mlir::Value, mlir::Value> adjoints;
+  mlir::IRMapping residuals;
+  std::optional<Refusal> refusal;
+  llvm::DenseSet<mlir::Operation *> gone;
+};
+
+} // namespace nereid::differentiate
