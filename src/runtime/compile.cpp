@@ -313,15 +313,18 @@ const std::vector<std::string> &nrd_kernel::stageNames() {
   return names;
 }
 
-std::string runtime::explanationOf(const nrd_kernel &kernel) {
+std::string runtime::explanationOf(const nrd_kernel &kernel, std::string *why) {
   explain::Report report;
   CompileRequest again = kernel.request;
   again.keepStages = true;
   again.load = false;
   again.explanation = &report;
   std::unique_ptr<nrd_kernel> made;
-  if (compileKernel(std::move(again), made))
+  if (ErrorPtr error = compileKernel(std::move(again), made)) {
+    if (why)
+      *why = error->message;
     return "";
+  }
   report.resources.scratchBytes = int64_t(made->code->scratchBytes);
   llvm::json::Object object = report.json();
   object["kernel"] = llvm::json::fixUTF8(made->name);
@@ -356,7 +359,7 @@ const std::string *nrd_kernel::stage(llvm::StringRef wanted, std::string *why) {
   if (slot)
     return slot.get();
   if (wanted == "explain") {
-    std::string text = explanationOf(*this);
+    std::string text = explanationOf(*this, why);
     if (text.empty())
       return nullptr;
     slot = std::make_unique<std::string>(std::move(text));
@@ -382,8 +385,11 @@ const std::string *nrd_kernel::stage(llvm::StringRef wanted, std::string *why) {
     again.keepStages = true;
     again.load = false;
     std::unique_ptr<nrd_kernel> kernel;
-    if (!compileKernel(std::move(again), kernel))
+    ErrorPtr error = compileKernel(std::move(again), kernel);
+    if (!error)
       withStages = std::move(kernel->code);
+    else if (why)
+      *why = error->message;
   }
   if (withStages && get(*withStages))
     return slot.get();

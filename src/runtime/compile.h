@@ -14,8 +14,8 @@ namespace nereid::runtime {
 ErrorPtr compileKernel(CompileRequest request, std::unique_ptr<nrd_kernel> &kernel);
 
 /// What the compiler knows of a kernel besides its code, as JSON (explain/Report.h): compiles it
-/// again and watches.
-std::string explanationOf(const nrd_kernel &kernel);
+/// again and watches. Empty where that failed; `why`, which may be null, gets the reason.
+std::string explanationOf(const nrd_kernel &kernel, std::string *why);
 
 /// Stages and their times, one a line, with the sum.
 std::string timeTable(const nrd_kernel &kernel);

@@ -6,6 +6,7 @@
 """
 
 import pytest
+from operators_off import restored  # noqa: F401
 
 
 def pytest_generate_tests(metafunc):
@@ -34,14 +35,3 @@ def pytest_configure(config):
 def target(request):
     """The type of device that tensors are on. Unlike in other tests, tensors of the host stay there: operators work on both in one call."""
     return request.param
-
-
-@pytest.fixture(autouse=True)
-def restored(monkeypatch):
-    """Every test begins and ends with ATen's kernels. What was measured on some machine decides nothing."""
-    import nereid.ops
-    monkeypatch.setattr(nereid.knobs.nereid, "ops_routing", False)
-    nereid.ops.disable()
-    nereid.ops.report(clear=True)
-    yield
-    nereid.ops.disable()

@@ -124,6 +124,36 @@ def test_stages_can_be_assigned_and_pickled():
 # ---- jit functions -------------------------------------------------------------------------------------
 
 
+wrong = False
+
+
+@nereid.constexpr_function
+def doubled(number):
+    if wrong:
+        raise ValueError("not this time")
+    return 2 * number
+
+
+@nereid.jit
+def with_a_function_of_python(x, BLOCK: tl.constexpr):
+    i = tl.arange(0, doubled(BLOCK))
+    tl.store(x + i, tl.load(x + i) + 1)
+
+
+@pytest.mark.parametrize("machine", [GPUTarget("cuda", 90, 32), GPUTarget("cpu", "baseline", 1)], ids=["cuda", "cpu"])
+def test_stages_of_kernels_that_call_functions_of_python(machine, monkeypatch):
+    """Stages that are not kept are compiled again when they are read, and the functions are called again."""
+    make = lambda size: nereid.compile(ASTSource(with_a_function_of_python, {"x": "*fp32"}, {"BLOCK": size}), target=machine)
+    kernel = make(16)
+    assert "tensor<32x" in kernel.asm["tile"] and all(kernel.asm[name] for name in kernel.asm if name != "cubin")
+    assert json.loads(kernel.asm["explain"])["kernel"] == "with_a_function_of_python"
+    kernel = make(32)
+    monkeypatch.setitem(globals(), "wrong", True)
+    for stage in ("tile", "explain"):
+        with pytest.raises(RuntimeError, match=f"there is no `{stage}` of `with_a_function_of_python`: (.|\n)*ValueError: not this time"):
+            kernel.asm[stage]
+
+
 def test_what_a_jit_function_tells():
     assert scale.arg_names == ["x", "n", "pair", "BLOCK"] and scale.constexprs == [3] and [p.num for p in scale.params] == [0, 1, 2, 3]
     assert scale.src.startswith("def scale(") and scale._src == scale.src and scale.raw_src[0].startswith("@nereid.jit")

@@ -40,6 +40,14 @@ void kernelDealloc(PyObject *self) {
 PyObject *kernelStage(PyObject *self, PyObject *name) {
   size_t size = 0;
   const void *data = nullptr;
+  // Stages that were not kept are compiled again, which may call functions of Python.
+  Function *root = functionOf(reinterpret_cast<KernelObject *>(self)->owner);
+  if (!root) {
+    if (!PyErr_Occurred())
+      PyErr_SetObject(PyExc_KeyError, name);
+    return nullptr;
+  }
+  LaunchFrame frame(*root);
   if (nrd_error *error = nrd_kernel_read_stage(kernelOf(self), textOf(name).c_str(), &data, &size))
     return raise(error);
   if (!data) {
