@@ -4,7 +4,7 @@ import pathlib
 import sys
 
 import pytest
-from operators_off import restored  # noqa: F401
+from operators_off import restored
 
 pytest.importorskip("transformers", reason="needs transformers (requirements-dev.txt)")
 

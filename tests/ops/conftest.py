@@ -6,7 +6,7 @@
 """
 
 import pytest
-from operators_off import restored  # noqa: F401
+from operators_off import restored
 
 
 def pytest_generate_tests(metafunc):
