@@ -75,6 +75,8 @@ OPS = [
     Op("ne", "x0 != x1", 2, INTS + FLOATS, lambda a, b: a != b, to_bool, low=0, high=3, nan=True),
     Op("logical_and", "(x0 > 0).logical_and(x1 > 0)", 2, SIGNED, lambda a, b: (a > 0) & (b > 0), to_bool),
     Op("logical_or", "(x0 > 0).logical_or(x1 > 0)", 2, SIGNED, lambda a, b: (a > 0) | (b > 0), to_bool),
+    Op("detach", "tl.detach(x0)", 1, INTS + FLOATS, lambda a: a),
+    Op("with_tangent", "tl.with_tangent(x0, x1)", 2, FLOATS, lambda a, b: a),
     Op("where", "tl.where(x0 > x1, x0, x2)", 3, INTS + FLOATS, lambda a, b, c: np.where(a > b, a, c)),
     Op("minimum", "tl.minimum(x0, x1).to(x0.dtype)", 2, INTS + FLOATS, np.fmin, nan=True),
     Op("maximum", "tl.maximum(x0, x1).to(x0.dtype)", 2, INTS + FLOATS, np.fmax, nan=True),
