@@ -198,11 +198,19 @@ class Operator:
                 outs[name] = rule(arguments)
                 if not isinstance(outs[name], torch.Tensor):
                     raise TypeError(f"{self.__name__}: the rule of `{name}` in `out` returned {type(outs[name]).__name__}: expected a new tensor")
+                self._check_is_new(name, outs, arguments)
             elif not isinstance(arguments.get(rule), torch.Tensor):
                 raise TypeError(f"{self.__name__}: `{name}` is to be like `{rule}`, which is no tensor")
             else:
                 outs[name] = torch.empty_like(arguments[rule])
         return outs
+
+    def _check_is_new(self, name, outs, arguments):
+        """The kernel overwrites it: PyTorch would not know that an input, which the backward pass reads, has changed."""
+        memory = outs[name].untyped_storage()._cdata
+        for other, value in (*arguments.items(), *outs.items()):
+            if other != name and isinstance(value, torch.Tensor) and value.untyped_storage()._cdata == memory:
+                raise ValueError(f"{self.__name__}: the rule of `{name}` in `out` returned memory of `{other}`: expected a new tensor, as of `torch.empty_like`")
 
     def _forward(self, tensors, integers, floats, call):
         arguments = self._arguments(tensors, integers, floats, call)
@@ -337,10 +345,10 @@ _transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_s
 
 
 def _are_plain(tensors):
-    """Whether no subclass, mode, function transform or autocast has a say in calls with these tensors. False where PyTorch cannot tell."""
+    """Whether the tensors have data, and no subclass, mode, function transform or autocast has a say in calls with them. False where PyTorch cannot tell."""
     if _dispatch_modes is None or _transforms is None or _dispatch_modes() or _transforms() is not None:
         return False
-    return all(type(tensor) in _PLAIN for tensor in tensors) and not any(torch.is_autocast_enabled(tensor.device.type) for tensor in tensors)
+    return all(type(tensor) in _PLAIN and not tensor.is_meta for tensor in tensors) and not any(torch.is_autocast_enabled(tensor.device.type) for tensor in tensors)
 
 
 def _free(name, taken):

@@ -370,6 +370,21 @@ def test_wrong_calls():
         nereid.autograd(swiglu_kernel, ("gate", "up"), {"y": lambda a: 3}, grid_of_blocks, arguments={"n": size_of_gate})(gate, up, 16)
 
 
+@pytest.mark.parametrize("rule", [lambda a: a["gate"], lambda a: a["gate"].view(-1), lambda a: a["gate"][:]], ids=["itself", "view", "slice"])
+def test_rules_that_return_the_memory_of_an_input_are_refused(rule):
+    """The backward pass would read what the kernel has written."""
+    operator = nereid.autograd(swiglu_kernel, ("gate", "up"), {"y": rule}, grid_of_blocks, arguments={"n": size_of_gate})
+    with pytest.raises(ValueError, match="the rule of `y` in `out` returned memory of `gate`: expected a new tensor"):
+        operator(given(20), given(20), 16)
+
+
+def test_tensors_without_data():
+    gate = torch.empty(20, dtype=F64, device="meta", requires_grad=True)
+    y = nereid.autograd(swiglu_kernel, ("gate", "up"), "y", grid_of_blocks, arguments={"n": size_of_gate})(gate, gate.detach(), 16)
+    y.sum().backward()
+    assert y.is_meta and gate.grad.is_meta and y.shape == gate.grad.shape == (20, )
+
+
 @nereid.jit
 def writes_more_kernel(x, y, scratch, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
