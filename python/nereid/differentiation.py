@@ -144,6 +144,8 @@ def _accumulator(gradient, finish, clear):
         return gradient
     if not hasattr(gradient, "zero_"):
         if clear:
+            if not hasattr(gradient, "dtype"):
+                raise TypeError(f"a gradient is {type(gradient).__name__}: expected a tensor of the shape of its parameter, or None")
             gradient[...] = 0
         return gradient
     if gradient.element_size() == 2 and gradient.is_floating_point():

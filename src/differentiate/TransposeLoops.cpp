@@ -138,7 +138,7 @@ struct Transposer::Rounds {
   SmallVector<Value> inits;
   SmallVector<std::optional<SmallVector<Value>>> steps;
   SmallVector<unsigned> states;   ///< carried values that have neither
-  SmallVector<unsigned> tangents; ///< and those that are linear
+  SmallVector<unsigned> tangents; ///< and those that are linear and get adjoints
 };
 
 Transposer::Rounds Transposer::roundsOf(scf::ForOp loop) {
@@ -385,9 +385,66 @@ SmallVector<Value> Transposer::runRounds(const Rounds &rounds, Block &round,
   });
 }
 
+/// Which of the tangents that a loop carries get adjoints: those that reach a result with one, or
+/// what is written in the loop, in this round or in a later one. Adjoints of the others are zero,
+/// and zero times an infinite factor would be NaN. `none`: nothing in the loop gets an adjoint.
+llvm::BitVector Transposer::wantedTangents(scf::ForOp loop, bool &none) const {
+  llvm::BitVector wanted(loop.getNumRegionIterArgs());
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> work;
+  auto want = [&](Value value) {
+    if (linear.contains(value) && seen.insert(value).second)
+      work.push_back(value);
+  };
+  for (auto [i, result] : llvm::enumerate(loop.getResults()))
+    if (adjoints.lookup(result)) {
+      wanted.set(i);
+      want(loop.getYieldedValues()[i]);
+    }
+  loop.getBody()->walk([&](Operation *op) {
+    if (isWrite(op))
+      llvm::for_each(op->getOperands(), want);
+  });
+  none = work.empty() && wanted.none();
+  auto wantRound = [&](scf::ForOp of, unsigned i) {
+    want(of.getInitArgs()[i]);
+    want(of.getYieldedValues()[i]);
+  };
+  while (!work.empty()) {
+    Value value = work.pop_back_val();
+    if (!loop.getRegion().isAncestor(value.getParentRegion()))
+      continue;
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      auto of = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+      if (!of)
+        continue; // of a combiner, whose operation is seen from its result
+      unsigned i = argument.getArgNumber() - of.getNumInductionVars();
+      if (of == loop)
+        wanted.set(i);
+      wantRound(of, i);
+      continue;
+    }
+    Operation *op = value.getDefiningOp();
+    unsigned number = cast<OpResult>(value).getResultNumber();
+    if (auto of = dyn_cast<scf::ForOp>(op))
+      wantRound(of, number);
+    else if (isa<scf::IfOp>(op))
+      for (Region &region : op->getRegions())
+        want(region.front().getTerminator()->getOperand(number));
+    else
+      llvm::for_each(op->getOperands(), want);
+  }
+  return wanted;
+}
+
 void Transposer::transposeFor(scf::ForOp loop) {
   Location loc = loop.getLoc();
+  bool none = false;
+  llvm::BitVector wanted = wantedTangents(loop, none);
+  if (none)
+    return;
   Rounds rounds = roundsOf(loop);
+  llvm::erase_if(rounds.tangents, [&](unsigned i) { return !wanted.test(i); });
   llvm::DenseMap<Value, Value> outer = adjoints;
   IRMapping outerResiduals = residuals;
 

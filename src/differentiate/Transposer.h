@@ -91,6 +91,7 @@ private:
   /// The rounds of a loop in reverse order. Each computes anew what its transpose needs, and passes
   /// the adjoints of what the loop carries to the round before.
   void transposeFor(mlir::scf::ForOp loop);
+  llvm::BitVector wantedTangents(mlir::scf::ForOp loop, bool &none) const;
   struct Rounds;
   /// Written before the reverse loop.
   Rounds roundsOf(mlir::scf::ForOp loop);

@@ -367,7 +367,29 @@ def test_outputs_that_are_stored_twice_are_refused():
         grad_check.check(kernel, (1, ), arguments, ("x", ), ("y", ), N=16)
 
 
+def test_lanes_that_store_to_one_element_are_refused():
+    """The gradient of such an element would be counted once a lane. Diagnostic GradientStoredByLanes."""
+    one, row = dict(x=jvp_check.random(16), y=zeros(1)), dict(x=jvp_check.random(16), y=zeros(16))
+    total = "total = tl.sum(tl.load(x + i) * tl.load(x + i))\n"
+    for address, mask in (("0 * i", "i < 20"), ("tl.zeros((N, ), tl.int32)", "total > 0"), ("tl.program_id(0) + i - i", "(total > 0) & (total < 1e9)")):
+        body = f"{total}tl.store(y + {address}, total + 0.0 * i"
+        message = "`y` is stored to by all 16 lanes along dimension 0 at the same address"
+        refused(of_text(f"{body})"), one, ("x", ), ("y", ), message, N=16)
+        if "i" not in mask:
+            refused(of_text(f"{body}, mask={mask})"), one, ("x", ), ("y", ), message, N=16)
+    square = "v = tl.load(x + i)\ntl.store(y + i[None, :] + 0 * i[:, None], v[None, :] * v[:, None]{})"
+    refused(of_text(square.format("")), row, ("x", ), ("y", ), "along dimension 0", N=16)
+    refused(of_text(square.format(", mask=(i < 5)[None, :]")), row, ("x", ), ("y", ), "along dimension 0", N=16)
+    # Their nearest valid neighbours: a number, one lane, one row, a block of one element.
+    grad_check.check(of_text(f"{total}tl.store(y, total)"), (1, ), one, ("x", ), ("y", ), N=16)
+    grad_check.check(of_text(f"{total}tl.store(y + 0 * i, total + 0.0 * i, mask=i == 3)"), (1, ), one, ("x", ), ("y", ), N=16)
+    grad_check.check(of_text(square.format(", mask=i[:, None] == 2")), (1, ), row, ("x", ), ("y", ), N=16)
+    grad_check.check(of_text(f"{total}tl.store(y + tl.arange(0, 1), total + tl.zeros((1, ), tl.float64))"), (1, ), one, ("x", ), ("y", ), N=16)
+
+
 def test_types_of_gradients():
     kernel = of_text("tl.store(y + i, tl.load(x + i))")
+    with pytest.raises(TypeError, match="a gradient is list: expected a tensor of the shape of its parameter, or None"):
+        nereid.grad(kernel, "x", "y").backward[(1, )](zeros(16), zeros(16), dx=[0.0] * 16, dy=zeros(16), N=16)
     with pytest.raises(nereid.CompilationError, match=re.escape("`dx` must be `pointer<fp64>`, since it belongs to `x`, found `pointer<fp32>`")):
         nereid.grad(kernel, "x", "y").backward[(1, )](zeros(16), zeros(16), dx=torch.zeros(16), dy=zeros(16), N=16)

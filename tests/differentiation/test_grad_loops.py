@@ -98,6 +98,30 @@ def test_recurrences(n):
 
 
 @nereid.jit
+def unused_states(x, y, n, N: tl.constexpr):
+    """What overflows reaches no output."""
+    i = tl.arange(0, N)
+    a = tl.load(x + i)
+    alone, other, used = a, a, a * 0.0 + 1.0
+    for k in range(n):
+        alone = tl.exp(alone * alone + a * a + 5.0)
+    for k in range(n):
+        other = tl.exp(tl.exp(other * other)) * used
+        for j in range(n):
+            other += tl.exp(other)
+        used = used * tl.sin(a)
+    tl.store(y + i, used)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 5, 17])
+def test_states_that_reach_no_output(n):
+    """Their adjoints are zero: no product of these with an infinite factor may reach a gradient."""
+    x, dy, dx = jvp_check.random(16), jvp_check.random(16), torch.full((16, ), float("nan"), dtype=F64)
+    nereid.grad(unused_states, "x", "y").backward[(1, )](x, zeros(16), n, dx=dx, dy=dy, N=16)
+    torch.testing.assert_close(dx, dy * n * torch.sin(x)**max(n - 1, 0) * torch.cos(x))
+
+
+@nereid.jit
 def branching(x, w, y, n, N: tl.constexpr, T: tl.constexpr):
     """A known number of rounds, and branches in them."""
     i = tl.arange(0, N)
