@@ -124,25 +124,37 @@ private:
   }
 
   /// Checks `address` where `mask` holds; `pointer` is what it was made from, followed back to
-  /// where its origin is one argument or a choice.
-  void checkBounds(Value pointer, Value address, Value mask, int64_t size) {
+  /// where its origin is one argument or a choice. `views`: the shape operations on the way from it
+  /// to the address, the last first.
+  void checkBounds(Value pointer, Value address, Value mask, int64_t size,
+                   llvm::ArrayRef<Operation *> views = {}) {
     const Origins &origins = provenance.of(pointer);
     int only = origins.only();
     if (only < 0) {
       if (auto step = pointer.getDefiningOp<AddPtrOp>())
-        return checkBounds(step.getPtr(), address, mask, size);
+        return checkBounds(step.getPtr(), address, mask, size, views);
       if (auto cast = pointer.getDefiningOp<PtrCastOp>())
-        return checkBounds(cast.getSrc(), address, mask, size);
+        return checkBounds(cast.getSrc(), address, mask, size, views);
       if (auto hint = pointer.getDefiningOp<HintOp>())
-        return checkBounds(hint.getSrc(), address, mask, size);
+        return checkBounds(hint.getSrc(), address, mask, size, views);
       if (auto splat = pointer.getDefiningOp<SplatOp>())
-        return checkBounds(splat.getSrc(), address, mask, size);
+        return checkBounds(splat.getSrc(), address, mask, size, views);
+      if (Operation *view = pointer.getDefiningOp(); view && isView(view)) {
+        llvm::SmallVector<Operation *> longer(views);
+        longer.push_back(view);
+        return checkBounds(view->getOperand(0), address, mask, size, longer);
+      }
       if (auto choice = pointer.getDefiningOp<arith::SelectOp>()) {
         Value condition = choice.getCondition();
         if (condition.getType() == builder.getI1Type())
           condition = like(condition, address.getType());
-        checkBounds(choice.getTrueValue(), address, both(mask, condition), size);
-        return checkBounds(choice.getFalseValue(), address, both(mask, negated(condition)), size);
+        else
+          for (Operation *view : llvm::reverse(views))
+            condition = rebuild(view, condition,
+                                withElement(view->getResult(0).getType(), builder.getI1Type()));
+        checkBounds(choice.getTrueValue(), address, both(mask, condition), size, views);
+        return checkBounds(choice.getFalseValue(), address, both(mask, negated(condition)), size,
+                           views);
       }
     }
     Value condition, detail = address;

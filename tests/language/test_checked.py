@@ -93,6 +93,34 @@ def test_negative_strides(target):
         copy(base[::-1], y, 64, sx=1, shift=0)
 
 
+@pytest.mark.parametrize("mask", ["(i < n) | (i % 3 == 0)", "(i < n) | (one == 1)", "~((i < n) & (i < one))", "(i < n) != (one == 1)", "tl.load(y_ptr + i, mask=i < n, other=1) != 0"])
+def test_masks_computed_from_others(mask, target):
+    """Off for the first elements, or on beyond those of the mask inside: the lanes behind are looked at."""
+    kernel = harness.make(f"""@triton.jit
+def kernel(x_ptr, y_ptr, n, one):
+    i = tl.arange(0, 32)
+    tl.store(y_ptr + i, tl.load(x_ptr + i, mask={mask}, other=0))
+""")
+    kernel[(1, )](torch.zeros(32), torch.zeros(32), 10, 1, checked=True)
+    with pytest.raises(RuntimeError, match="index 1[02] is outside of `x_ptr`"):
+        kernel[(1, )](torch.zeros(10), torch.zeros(32), 10, 1, checked=True)
+
+
+@pytest.mark.parametrize("view", ["p[:, None]", "tl.reshape(p, [4, 4])", "tl.trans(p[None, :]) + tl.arange(0, 2)[None, :] * 0"])
+def test_each_side_of_a_choice_in_another_shape(view, target):
+    """What one side misses is not excused by the other's tensor, which lies behind it."""
+    kernel = harness.make(f"""@triton.jit
+def kernel(a_ptr, b_ptr, y_ptr):
+    i = tl.arange(0, 16)
+    p = tl.where(i < 8, a_ptr + i, b_ptr + i)
+    tl.store(y_ptr, tl.sum(tl.load({view})))
+""")
+    memory = torch.ones(24)
+    kernel[(1, )](memory[:8], memory[8:], torch.zeros(1), checked=True)
+    with pytest.raises(RuntimeError, match="index 4 is outside of `a_ptr`, whose indices go from 0 to 3"):
+        kernel[(1, )](memory[:4], memory[4:20], torch.zeros(1), checked=True)
+
+
 def test_origins_travel_through_where_and_loops(target):
     kernel = harness.make("""@triton.jit
 def kernel(a_ptr, b_ptr, y_ptr, n):

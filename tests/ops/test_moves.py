@@ -292,6 +292,19 @@ def test_masked_fill_and_cuts_of_other_layouts(router):
     assert ours["masked_fill.Scalar"] == ours["masked_fill.Tensor"] == 15 and ours["constant_pad_nd"] == 15
 
 
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places_of_extremes_refuse_bools(name, target):
+    same(*both(lambda x: getattr(torch, name)(x), lambda: torch.tensor([True, False], device=target)))
+
+
+@pytest.mark.parametrize("alpha", [1, -1, True, False])
+def test_bools_are_added_up_as_disjunctions(alpha, target):
+    """A factor of -1 counts as true."""
+    x, source = torch.tensor([True, False, False], device=target), torch.tensor([True, True, True, False], device=target)
+    index = torch.tensor([0, 0, 1, 2], device=target)
+    same(*both(lambda index: x.index_add(0, index, source, alpha=alpha), lambda: index))
+
+
 @pytest.mark.parametrize("dim", [0, 1, 2])
 @pytest.mark.parametrize("layout", ["contiguous", "transposed", "sliced"])
 def test_repeated_indices_on_cpus_are_taken_in_order(layout, dim):

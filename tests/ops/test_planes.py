@@ -90,6 +90,26 @@ def test_channels_last(name, target):
     compare_call(PLANES[name], x, torch.rand(2, 4, 5, 2).to(target) * 2 - 1, only=name, absolute=16)
 
 
+@pytest.mark.parametrize("batch", [True, False])
+@pytest.mark.parametrize("name", ["replication_pad3d", "reflection_pad3d"])
+def test_padded_volumes_channels_last(name, batch, target):
+    """Without a batch, too, ATen keeps on CPUs what four dimensions look like."""
+    x = torch.randn(2, 4, 5, 6, 7).to(target).contiguous(memory_format=torch.channels_last_3d)
+    x = x if batch else x[0].contiguous(memory_format=torch.channels_last)
+    pad, gradient = getattr(aten, name), getattr(aten, name + "_backward")
+    compare_call(lambda x: pad(x, [1, 2, 0, 1, 2, 1]), x, only=name)
+    compare_call(lambda x: gradient(torch.ones_like(pad(x, [1, 2, 0, 1, 2, 1])), x, [1, 2, 0, 1, 2, 1]), x, only=name + "_backward")
+
+
+def test_means_of_volumes_smaller_than_a_window(target):
+    """ATen refuses them, although padding, or rounding up, would give a result."""
+    x = torch.randn(2, 3, 1, 5, 5).to(target)
+    for call in (lambda: aten.avg_pool3d(x, [2, 1, 1], [3, 1, 1], 0, True), lambda: aten.avg_pool3d(x, [2, 1, 1], [1, 1, 1], [1, 0, 0]),
+                 lambda: aten.avg_pool3d_backward(x, x, [2, 1, 1], [3, 1, 1], [0, 0, 0], True, True, None)):
+        with nereid.ops.use(routing=False), pytest.raises(RuntimeError, match="smaller than kernel size"):
+            call()
+
+
 def test_repeated_calls(target):
     """A recorded call gives other results for other elements, and asks again whether indices exist."""
 

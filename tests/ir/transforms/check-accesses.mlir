@@ -45,6 +45,21 @@ func.func @choice(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>, %c: i1) attributes {ti
   return
 }
 
+// So it is behind shape operations, which the condition takes, too.
+// CHECK-LABEL: func.func @choice_in_another_shape
+func.func @choice_in_another_shape(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>, %c: tensor<8xi1>) attributes {tile.kernel} {
+  %xs = tile.splat %x : !tile.ptr<f32> -> tensor<8x!tile.ptr<f32>>
+  %ys = tile.splat %y : !tile.ptr<f32> -> tensor<8x!tile.ptr<f32>>
+  %p = arith.select %c, %xs, %ys : tensor<8xi1>, tensor<8x!tile.ptr<f32>>
+  %q = tile.expand_dims %p 1 : tensor<8x!tile.ptr<f32>> -> tensor<8x1x!tile.ptr<f32>>
+  // CHECK: %[[MASK:.*]] = tile.expand_dims %arg2 1 : tensor<8xi1> -> tensor<8x1xi1>
+  // CHECK: tile.check bounds %{{.*}} detail %{{.*}} mask %[[MASK]] argument 0
+  // CHECK: %[[NOT:.*]] = arith.xori %[[MASK]]
+  // CHECK: tile.check bounds %{{.*}} detail %{{.*}} mask %[[NOT]] argument 1
+  %v = tile.load %q : tensor<8x1x!tile.ptr<f32>> -> tensor<8x1xf32>
+  return
+}
+
 // A loop carries the origin; a pointer loaded from memory must fall into some argument.
 // CHECK-LABEL: func.func @carried
 func.func @carried(%x: !tile.ptr<f32>, %table: !tile.ptr<!tile.ptr<f32>>) attributes {tile.kernel} {

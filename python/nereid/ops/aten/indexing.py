@@ -193,6 +193,8 @@ def _index_add(values, outs):
     alpha = number(values["alpha"], source.dtype)
     if source.dtype not in COMPUTE or type(alpha) is Native:
         return Native("dtype")
+    if source.dtype is torch.bool:  # which is computed as an integer, where 1 and -1 add up to 0
+        alpha = bool(alpha)
     result = _target(values, outs, (index, source))
     if type(result) is not Native:
         _along_index("add", _line(result), dim, index, _line(source), alpha)

@@ -56,8 +56,8 @@ def _pad(reflect, rank):
 
 
 def _format(x, rank):
-    """The memory format of results: that of planes with a batch is kept on CPUs."""
-    return None if rank == 2 and x.dim() == 4 and x.device.type == "cpu" else torch.contiguous_format
+    """The memory format of results: that of tensors of 4 and 5 dimensions is kept on CPUs, so also that of volumes without a batch."""
+    return None if x.dim() > 3 and x.device.type == "cpu" else torch.contiguous_format
 
 
 def _pad_gradient(reflect, rank):

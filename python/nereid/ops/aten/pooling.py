@@ -155,6 +155,11 @@ def _averaged(x, name, rank):
     return (*(FLOATS if halves else FLOATS[2:]), *((torch.int64, ) if name == "strided" else ()))
 
 
+def _refused(x, windows, name, rank):
+    """Whether ATen raises an error: for means of volumes smaller than a window, padded or not."""
+    return windows.wrong or name == "strided" and rank == 3 and any(size < kernel for size, kernel in zip(x.shape[-3:], windows.kernel))
+
+
 def _average_pool(windows_of, name, rank):
 
     def compute(values, outs):
@@ -163,7 +168,7 @@ def _average_pool(windows_of, name, rank):
             return found
         windows = windows_of(x, values, rank)
         arguments, constants, wrong = _average_options(values)
-        if windows.wrong or wrong:
+        if _refused(x, windows, name, rank) or wrong:
             return Native("windows")
         if outs is not None and rank == 3 and not outs[0].is_contiguous():
             return Native("strides of the output")  # ATen writes those of volumes as if they were contiguous
@@ -188,7 +193,7 @@ def _average_pool_gradient(windows_of, name, rank):
             return found
         windows = windows_of(x, values, rank)
         arguments, constants, wrong = _average_options(values)
-        if windows.wrong or wrong or tuple(gradient.shape) != tuple(windows.shape):
+        if _refused(x, windows, name, rank) or wrong or tuple(gradient.shape) != tuple(windows.shape):
             return Native("windows")
         results = outputs(outs, [x.shape], x, (x.dtype, ), (gradient, ), _format(x, rank))
         if type(results) is Native:

@@ -105,8 +105,8 @@ declare(Reducing(name="mean", arguments=("self", "dim", "keepdim", "dtype"), pla
 declare(Reducing(name="prod", arguments=("self", "dim", "keepdim", "dtype"), plan=_total(Reduction(combine=functions.multiply, identity=functions.one))))
 
 
-def _extremum(reduction, results, single=False):
-    """The plan of operators that choose elements. results: dtypes, None for that of the tensor. single: `dim` is one dimension."""
+def _extremum(reduction, results, single=False, bools=True):
+    """The plan of operators that choose elements. results: dtypes, None for that of the tensor. single: `dim` is one dimension. bools: whether ATen takes bools."""
 
     def plan(values, outs):
         x = values["self"]
@@ -115,6 +115,8 @@ def _extremum(reduction, results, single=False):
             return Native("dimensions")
         if any(x.shape[d] == 0 for d in dims):
             return Native("empty")
+        if x.dtype is torch.bool and not bools:
+            return Native("dtype")
         dtypes = tuple([dtype or x.dtype for dtype in results])
         return Call(reduction, (x, ), dims, bool(values.get("keepdim")), dtypes, COMPUTE[x.dtype])
 
@@ -127,8 +129,8 @@ LARGEST = Reduction(tile=functions.maximum_and_place, combine=functions.first_ma
 SMALLEST = dataclasses.replace(LARGEST, tile=functions.minimum_and_place, combine=functions.first_minimum, identity=functions.greatest_nowhere)
 declare(Reducing(name="amax", arguments=("self", "dim", "keepdim"), plan=_extremum(MAXIMUM, (None, ))))
 declare(Reducing(name="amin", arguments=("self", "dim", "keepdim"), plan=_extremum(MINIMUM, (None, ))))
-declare(Reducing(name="argmax", arguments=("self", "dim", "keepdim"), plan=_extremum(dataclasses.replace(LARGEST, finish=functions.second), (torch.int64, ))))
-declare(Reducing(name="argmin", arguments=("self", "dim", "keepdim"), plan=_extremum(dataclasses.replace(SMALLEST, finish=functions.second), (torch.int64, ))))
+declare(Reducing(name="argmax", arguments=("self", "dim", "keepdim"), plan=_extremum(dataclasses.replace(LARGEST, finish=functions.second), (torch.int64, ), bools=False)))
+declare(Reducing(name="argmin", arguments=("self", "dim", "keepdim"), plan=_extremum(dataclasses.replace(SMALLEST, finish=functions.second), (torch.int64, ), bools=False)))
 BOUNDS = _extremum(Reduction(map=functions.twice, combine=functions.minimum_and_maximum, identity=functions.greatest_and_least, states=("compute", "compute")), (None, None))
 declare(Reducing(name="aminmax", arguments=("self", "dim", "keepdim"), results=2, plan=BOUNDS))
 declare(Reducing(name="_aminmax", arguments=("self", "dim", "keepdim"), results=2, plan=BOUNDS))  # what quantisation calls

@@ -59,8 +59,10 @@ private:
   Value assumed;             // under which `counts` are right; null: always
 };
 
-// Takes from `counts` what a mask is known to switch off. A part that says nothing is left out:
-// then more lanes than those that are on must hold.
+// Takes from `counts` what a mask is known to switch off. A part of a conjunction that says nothing
+// is left out: then more lanes than those that are on must hold. A mask that is itself computed
+// from masks of the form (their disjunction or negation, what was loaded with them) may be on where
+// they are off, so it says nothing.
 void Corners::restrictTo(Value mask, ArrayRef<Index> point) {
   Operation *op = mask.getDefiningOp();
   bool isTensor = isa<RankedTensorType>(mask.getType());
@@ -91,7 +93,7 @@ void Corners::restrictTo(Value mask, ArrayRef<Index> point) {
   Forms own(k, shape[dim], true, [this](Value v, ArrayRef<Index> p) { return outside.at(v, p); });
   Masks masks(k, own, outside, shape[dim]);
   masks.collectMask(mask, along);
-  if (!masks.off())
+  if (!masks.isOff(mask, along))
     return;
   counts[dim] = e.min(counts[dim], masks.off());
   for (Value assumption : own.assumptions)
