@@ -4,7 +4,7 @@
 // few lines can ask for more than any machine has, so all that grows is counted:
 //
 //   steps       expressions, statements and iterations evaluated, and the sizes of values walked
-//   over bytes       of the strings and tuples that were made, whether or not they live any more
+//   bytes       of the strings and tuples that were made, whether or not they live any more
 //   operations  of tile IR, those of a called function for each of its calls (they are inlined)
 //
 // The sum of each is bounded for a compilation, by a default times the setting

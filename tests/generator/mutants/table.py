@@ -353,7 +353,7 @@ expr("modes", CHECKS, "arith::CmpIOp::create(builder, loc, arith::CmpIPredicate:
      "the last element of an argument is reported")
 expr("modes", CHECKS, "result = arith::SubIOp::create(builder, here, a, b);", "arith::SubIOp::create(builder, here, a, b)",
      "Value(arith::AddIOp::create(builder, here, a, b))", "differences of offsets believed to overflow")
-expr("modes", CHECKS, "checkBounds(choice.getFalseValue(), address, both(mask, negated(condition)), size);", "negated(condition)", "condition",
+expr("modes", CHECKS, "checkBounds(choice.getFalseValue(), address, both(mask, negated(condition)), size,", "negated(condition)", "condition",
      "the side of a `where` that was not chosen is checked")
 expr("modes", OPERATORS, "!asked.value_or(!evaluator.insidePrelude()))", "!evaluator.insidePrelude()", "true",
      "overflow of the library's own arithmetic is reported")
