@@ -408,3 +408,20 @@ def kernel(x_ptr, o_ptr, n, limit):
     with pytest.raises(RuntimeError, match="negative"):
         kernel[(1,)](x, out.zero_(), 64, 189, debug=True)
     assert not out.any()
+
+
+@pytest.mark.timeout(60)
+def test_addresses_from_a_sort(target):
+    """The steps of a sort, which an address comes from, are computed once: code that computes them for each use never ends."""
+    kernel = harness.make("""@triton.jit
+def kernel(out, x):
+    place = tl.arange(0, 4)[:, None] * 128 + tl.arange(0, 128)[None, :]
+    tl.atomic_add(out + (tl.topk(tl.load(x + place), 128, 1) & 7), place)
+""")
+    x, out = torch.randint(0, 100, (4, 128), dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
+    kernel[(1, )](out, x, checked=True)
+    expected = torch.zeros(8, dtype=torch.int32)
+    expected.index_add_(0, (x.sort(1, descending=True).values & 7).flatten(), torch.arange(512, dtype=torch.int32))
+    assert torch.equal(out, expected)
+    with pytest.raises(RuntimeError, match="outside of `out`"):
+        kernel[(1, )](out[:7], x, checked=True)

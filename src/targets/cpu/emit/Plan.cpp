@@ -94,6 +94,10 @@ private:
 // Above this, computing a tensor again in a second loop costs more than writing and reading it.
 constexpr int cheap = 12;
 
+// Above this, what a check needs is not computed again either: the code of its lanes, in which each
+// use of a tensor is code of its own, would be endless (the steps of a sort, say).
+constexpr int endless = 100;
+
 Planner::Cone Planner::coneOf(ValueRange values) {
   Cone cone;
   SmallVector<Value> stack(values);
@@ -334,6 +338,7 @@ void Planner::chooseMaterialized() {
       continue;
     bool isLoad = isa<tile::LoadOp>(op);
     bool byChecks = besideChecks.size() < times.size();
+    SmallVector<int> allTimes(times.begin(), times.end());
     int first = INT_MAX;
     for (int time : isLoad || elsewhere ? times : besideChecks)
       first = std::min(first, time);
@@ -350,6 +355,8 @@ void Planner::chooseMaterialized() {
       made = first;
     else if (!isFixed && inside && !besideChecks.empty() && cost[&op] > cheap)
       made = first;
+    else if (!isFixed && byChecks && cost[&op] > endless)
+      made = *llvm::min_element(allTimes);
     if (made != INT_MAX) {
       Step &step = steps[made / 2];
       if (made % 2 && fusesInto(value, step)) {
