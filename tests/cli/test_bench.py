@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from test_cli import PROGRAM, SEED, fails, nereid
+from test_cli import SEED, fails, nereid
 from test_explain import arguments
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="the command line is not built")
 ARGS = arguments("n_elements=65536", "x_ptr=randn:(n_elements)", "y_ptr=rand:(n_elements):fp32", "output_ptr=empty:65536")
 BENCH = ["bench", SEED, "--kernel", "add_kernel", "--target", "cpu", "--duration", "1", "--warmup", "1"]
 GRID = ["--grid", "cdiv(n_elements, BLOCK_SIZE)"]

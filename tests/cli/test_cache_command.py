@@ -8,7 +8,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from test_cli import SEED, fails, nereid, pytestmark  # noqa: E402, F401
+from test_cli import SEED, fails, nereid  # noqa: E402
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The command line: what it prints and how it fails. `nereid` is looked for in CLI_UNDER_TEST, the package, PATH."""
+"""The command line: what it prints and how it fails. `nereid` is looked for in CLI_UNDER_TEST, the package, its build folder, PATH."""
 
 import json
 import os
@@ -21,16 +21,18 @@ def find_program():
         return given
     try:
         import nereid
-        inside = pathlib.Path(nereid.__file__).parent / "bin" / "nereid"
-        if inside.exists():
-            return str(inside)
+        package = pathlib.Path(nereid.__file__).parent
+        for place in (package / "bin" / "nereid", package.parents[1] / "src" / "faces" / "cli" / "nereid"):  # a wheel; a build folder
+            if place.exists():
+                return str(place)
     except ImportError:
         pass
-    return shutil.which("nereid")
+    found = shutil.which("nereid")
+    assert found, "there is no program `nereid`, neither in the package nor in a build folder nor in PATH: set CLI_UNDER_TEST"
+    return found
 
 
 PROGRAM = find_program()
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="the command line is not built")
 
 
 def nereid(*arguments, **environment):

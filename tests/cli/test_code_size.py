@@ -5,9 +5,8 @@ raises the number; one that falls far is to be lowered."""
 import re
 
 import pytest
-from test_cli import PROGRAM, ROOT, SEED, nereid
+from test_cli import ROOT, SEED, nereid
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="the command line is not built")
 
 KERNELS = str(ROOT / "benchmarks" / "gpu" / "kernels.py")
 H, N = "*fp16:16", "i32:16"

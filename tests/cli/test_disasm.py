@@ -8,7 +8,6 @@ import pytest
 
 from test_cli import ADD, PROGRAM, SEED, fails, nereid
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="the command line is not built")
 SIGNATURE = ADD[ADD.index("--signature") + 1]
 
 

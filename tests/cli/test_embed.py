@@ -13,7 +13,6 @@ import pytest
 
 from test_cli import PROGRAM, fails, nereid
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="the command line is not built")
 
 KERNELS = str(pathlib.Path(__file__).resolve().parents[1] / "install" / "consumer" / "kernels.py")
 ADD = ["embed", KERNELS, "--kernel", "add"]

@@ -7,9 +7,8 @@ import xml.dom.minidom
 
 import pytest
 
-from test_cli import PROGRAM, SEED, fails, nereid
+from test_cli import SEED, fails, nereid
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="the command line is not built")
 ADD = "*fp32:16, *fp32:16, *fp32:16, i32{}, 1024"
 MATMUL = ("*{0}:16, *{0}:16, *{0}:16, i32:16, i32:16, i32:16, i32:16, i32:1, i32:16, i32:1, i32:16, i32:1, {1}, {2}, {3}, 8, None")
 

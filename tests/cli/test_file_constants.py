@@ -7,11 +7,9 @@ import os
 import random
 import subprocess
 
-import pytest
 
 from test_cli import PROGRAM
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="the command line is not built")
 
 NAMES = "abcdef"
 UNKNOWN = ("len(sys.argv) > 0", "os.sep == '/'", "os.getpid() < 0")

@@ -4,9 +4,8 @@ import json
 import pathlib
 
 import pytest
-from test_cli import PROGRAM, SEED, fails, nereid
+from test_cli import SEED, fails, nereid
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="the command line is not built")
 
 GIOU = ("grad", SEED, "--kernel", "giou_kernel", "--wrt", "preds_ptr", "--out", "output_ptr", "--signature", "*fp32:16, *fp32:16, *fp32:16, *i1:16, 256")
 ADD = ("grad", SEED, "--kernel", "add_kernel", "--wrt", "x_ptr, y_ptr", "--out", "output_ptr", "--target", "cpu")

@@ -104,7 +104,7 @@ def run(command, target, folder, programs):
 @pytest.mark.parametrize("command, shown", commands(), ids=[command.splitlines()[0].strip()[:40] for command, _ in commands()])
 def test_commands(command, shown, target, folder, programs):
     if "cmake" in command and not shutil.which("cmake"):
-        pytest.skip("CMake is not installed")
+        pytest.skip("CMake is not installed (requirements-dev.txt has it)")
     shutil.rmtree(folder / "build", ignore_errors=True)
     printed = run(command, target, folder, programs)
     if shown is not None:

@@ -31,6 +31,7 @@ def results(target, factory):
 def test_program(name, target, tmp_path_factory):
     found, errors = results(target, tmp_path_factory)
     said = found.get(name, errors[-3000:])
-    if said.startswith("not here: "):
+    if said.startswith("not here: "):  # a gap of PyTorch on CPUs, which the program names
+        assert target == "cpu", said
         pytest.skip(said)
     assert said == "ok"

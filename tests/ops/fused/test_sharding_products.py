@@ -8,7 +8,7 @@ import pytest
 import torch.distributed
 
 
-@pytest.mark.skipif(not torch.distributed.is_available(), reason="PyTorch without torch.distributed")
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this build of PyTorch has no torch.distributed; those of the package index for Linux do")
 def test_products():
     """In a process of its own: rules are registered once."""
     script = pathlib.Path(__file__).with_name("sharded_products.py")

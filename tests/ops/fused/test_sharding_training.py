@@ -9,7 +9,7 @@ import pytest
 import torch.distributed
 
 
-@pytest.mark.skipif(not torch.distributed.is_available(), reason="PyTorch without torch.distributed")
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this build of PyTorch has no torch.distributed; those of the package index for Linux do")
 def test_a_step_in_parts(tmp_path):
     script = pathlib.Path(__file__).with_name("sharded_training.py")
     # The processes compile the same kernels.
