@@ -94,9 +94,10 @@ private:
 // Above this, computing a tensor again in a second loop costs more than writing and reading it.
 constexpr int cheap = 12;
 
-// Above this, what a check needs is not computed again either: the code of its lanes, in which each
-// use of a tensor is code of its own, would be endless (the steps of a sort, say).
-constexpr int endless = 100;
+// Above this, what a check needs is not computed again either: in the code of its lanes each use of
+// a tensor has code of its own, so that the code of a sort, say, would double with each of its
+// steps.
+constexpr int costly = 100;
 
 Planner::Cone Planner::coneOf(ValueRange values) {
   Cone cone;
@@ -355,7 +356,7 @@ void Planner::chooseMaterialized() {
       made = first;
     else if (!isFixed && inside && !besideChecks.empty() && cost[&op] > cheap)
       made = first;
-    else if (!isFixed && byChecks && cost[&op] > endless)
+    else if (!isFixed && byChecks && cost[&op] > costly)
       made = *llvm::min_element(allTimes);
     if (made != INT_MAX) {
       Step &step = steps[made / 2];
