@@ -16,7 +16,8 @@ LEFT = {"mixtral": 2}
 
 @pytest.mark.parametrize("name", zoo.MODELS)
 def test_step(name):
-    result = compare.compared(lambda seed: zoo.made(name, "tiny", torch.float32, seed=seed, dropout=False), torch.float32, seeds=2)
+    # Six models: with two, the error of ATen in one gradient differed by half between kinds of CPUs, as its libraries add in another order; with six the worst gradient has 0.8 of what is allowed.
+    result = compare.compared(lambda seed: zoo.made(name, "tiny", torch.float32, seed=seed, dropout=False), torch.float32, seeds=6)
     assert result.total > 400
     assert result.total - result.served <= LEFT.get(name, 0)
     assert result.holds, (result.worst, result.mine[result.worst], result.atens[result.worst])
