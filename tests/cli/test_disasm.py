@@ -34,7 +34,7 @@ def test_names_of_what_is_called(tmp_path):
 def test_kernel_of_a_file():
     text = nereid("disasm", SEED, "--kernel", "add_kernel", "--signature", SIGNATURE, "--target", "cpu", "--features", "baseline").stdout
     assert "addps" in text and "ymm" not in text
-    fails(2, "error: `nereid disasm` needs the argument `--signature`", "disasm", SEED, "--kernel", "add_kernel", "--target", "cpu")
+    fails(2, "error: `nereid disasm` needs the argument `--signature`: the type of each parameter, or its value where it is a constexpr, as in `*fp32, *fp32, i32, 1024`", "disasm", SEED, "--kernel", "add_kernel", "--target", "cpu")
 
 
 def disassembler():

@@ -67,7 +67,7 @@ def test_names(tmp_path):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    ([], "error: `nereid embed` needs the argument `--signature`"),
+    ([], "error: `nereid embed` needs the argument `--signature`: the type of each parameter, or its value where it is a constexpr, as in `*fp32, *fp32, i32, 1024`"),  # CliMissingSignature
     (["--signature", F32, "--target", "cuda"], "error: a kernel cannot be embedded for `cuda`: expected `cpu`, `cpu:baseline`, "
      "`cpu:avx2`, `cpu:avx512`, `cpu:avx512bf16`, `cpu:aarch64`, `cuda:90` or `ptx:80` (and other architectures)"),  # EmbedBadTarget
     (["--signature", F32 + " | on=cpu", "--target", "ptx:80"],

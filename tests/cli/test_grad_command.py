@@ -53,7 +53,8 @@ def test_forward_mode():
 
 
 def test_wrong_command_lines():
-    fails(2, "error: `nereid grad` needs the argument `--wrt`\nerror: `nereid grad` needs the argument `--out`\nerror: `nereid grad` needs the argument `--signature`",
+    fails(2, "error: `nereid grad` needs the argument `--wrt`\nerror: `nereid grad` needs the argument `--out`\nerror: `nereid grad` needs the argument `--signature`"
+          ": the type of each parameter, or its value where it is a constexpr, as in `*fp32, *fp32, i32, 1024`",
           "grad", SEED)
     fails(2, "error: option `--mode` expects `reverse` or `forward`, found `both`", *ADD, *SIGNATURE, "--mode", "both")
     result = nereid(*GIOU[:4], "--wrt", "boxes", *GIOU[6:])

@@ -66,7 +66,7 @@ int compiled(const Command &command, const Arguments &parsed, std::string &image
     return status;
   if (!parsed.has("--signature") && nrd_function_param_count(selection.function.get())) {
     DiagnosticEngine diagnostics;
-    diagnostics.report(diag::CliMissingArgument, {}, command.name, "--signature");
+    diagnostics.report(diag::CliMissingSignature, {}, command.name);
     return usageError(diagnostics);
   }
   KernelHandle kernel;

@@ -96,7 +96,7 @@ bool Embedder::readSignatures() {
     signatures.push_back(std::move(signature));
   }
   if (signatures.empty())
-    diagnostics.report(diag::CliMissingArgument, {}, "embed", "--signature");
+    diagnostics.report(diag::CliMissingSignature, {}, "embed");
   return !diagnostics.hasErrors();
 }
 

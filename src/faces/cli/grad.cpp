@@ -72,9 +72,11 @@ int cli::gradCommand(const Command &command, const Arguments &parsed) {
   std::string mode = parsed.get("--mode", "reverse");
   if (mode != "reverse" && mode != "forward")
     diagnostics.report(diag::BadOptionValue, {}, "--mode", "`reverse` or `forward`", mode);
-  for (const char *name : {"--wrt", "--out", "--signature"})
+  for (const char *name : {"--wrt", "--out"})
     if (!parsed.has(name))
       diagnostics.report(diag::CliMissingArgument, {}, command.name, name);
+  if (!parsed.has("--signature"))
+    diagnostics.report(diag::CliMissingSignature, {}, command.name);
   if (diagnostics.hasErrors())
     return usageError(diagnostics);
   bool isReverse = mode == "reverse";
