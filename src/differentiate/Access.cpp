@@ -1,5 +1,8 @@
 #include "differentiate/Access.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+
 using namespace mlir;
 
 namespace nereid::differentiate {
@@ -26,6 +29,29 @@ std::optional<Access> accessOf(Operation *op) {
   if (auto reduce = dyn_cast<tile::DescReduceOp>(op))
     return Access{reduce.getDesc(), reduce.getValue(), {}, true, reduce.getKind()};
   return std::nullopt;
+}
+
+bool isInLoop(Operation *op) {
+  for (Operation *parent = op->getParentOp(); parent; parent = parent->getParentOp())
+    if (isa<LoopLikeOpInterface>(parent))
+      return true;
+  return false;
+}
+
+bool exclude(Operation *a, Operation *b) {
+  for (Operation *parent = a->getParentOp(); parent; parent = parent->getParentOp())
+    if (auto branch = dyn_cast<scf::IfOp>(parent)) {
+      Region *ofA = nullptr, *ofB = nullptr;
+      for (Region &region : branch->getRegions()) {
+        if (region.isAncestor(a->getParentRegion()))
+          ofA = &region;
+        if (region.isAncestor(b->getParentRegion()))
+          ofB = &region;
+      }
+      if (ofA && ofB && ofA != ofB)
+        return !isInLoop(branch);
+    }
+  return false;
 }
 
 Type pointeeOf(Type address) {

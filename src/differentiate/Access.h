@@ -18,6 +18,11 @@ struct Access {
 /// Nothing for operations that access no memory through pointers.
 std::optional<Access> accessOf(mlir::Operation *op);
 
+bool isInLoop(mlir::Operation *op);
+
+/// Whether the two stand in different branches of one `if`, of which a program takes one.
+bool exclude(mlir::Operation *a, mlir::Operation *b);
+
 /// The elements that a pointer, a block of pointers or a descriptor leads to.
 mlir::Type pointeeOf(mlir::Type address);
 

@@ -2,6 +2,7 @@
 
 #include "differentiate/Checks.h"
 #include "differentiate/Forward.h"
+#include "differentiate/MergeLoads.h"
 #include "differentiate/Refuse.h"
 #include "differentiate/Transpose.h"
 #include "ir/tile/WithTangent.h"
@@ -84,12 +85,14 @@ private:
 std::optional<Refusal> differentiate(func::FuncOp kernel) {
   SmallVector<Argument> arguments = argumentsOf(kernel);
   bool isReverse = kernel->hasAttr("tile.reverse");
-  Activity activity(kernel, arguments);
-  if (std::optional<Refusal> refusal = findRefusal(kernel, arguments, activity))
+  if (std::optional<Refusal> refusal = findRefusal(kernel, arguments, Activity(kernel, arguments)))
     return refusal;
-  if (isReverse)
+  if (isReverse) {
     if (std::optional<Refusal> refusal = findGradientRefusal(kernel, arguments))
       return refusal;
+    mergeLoads(kernel, arguments);
+  }
+  Activity activity(kernel, arguments);
   LinearRules rules(kernel);
   addTangents(kernel, arguments, activity, isReverse);
   if (std::optional<Refusal> refusal = rules.check(kernel))
@@ -98,9 +101,10 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
     if (std::optional<Refusal> refusal = transpose(kernel, arguments))
       return refusal;
   for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
-    for (StringRef name : {"tile.tangent", "tile.wrt", "tile.out"})
+    for (StringRef name : {"tile.tangent", "tile.wrt", "tile.out", "tile.row"})
       kernel.removeArgAttr(i, name);
   kernel->removeAttr("tile.reverse");
+  kernel->removeAttr("tile.programs");
   return std::nullopt;
 }
 
@@ -120,6 +124,16 @@ std::vector<std::string> gradientNotes(func::FuncOp kernel) {
       if (!llvm::is_contained(notes, note)) // a tensor that is read in several places
         notes.push_back(note.str());
   return notes;
+}
+
+std::vector<uint8_t> sharedAxes(func::FuncOp kernel) {
+  std::vector<uint8_t> axes(kernel.getNumArguments());
+  for (unsigned i = 0; i < axes.size(); ++i)
+    if (auto shared = kernel.getArgAttrOfType<IntegerAttr>(i, "tile.shared_axes")) {
+      axes[i] = uint8_t(shared.getInt());
+      kernel.removeArgAttr(i, "tile.shared_axes");
+    }
+  return axes;
 }
 
 } // namespace nereid::differentiate

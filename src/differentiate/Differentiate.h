@@ -20,6 +20,12 @@
 // elements of the same type, or of fp32 for narrower ones; that of a number is a pointer too. The
 // attribute `tile.gradients` then says of each gradient how it is summed and why, for people.
 //
+// Partial sums: with the attribute `tile.programs`, the numbers of three arguments (i32), the
+// kernel has as many programs as these say, and fewer are launched, along axis 0. The attribute
+// `tile.row` of a gradient is the number of an argument (i64): the gradient is a matrix of zeros
+// with rows of so many elements, one for each launched program, and their sum is the gradient
+// (PartialSums.cpp).
+//
 // Two arguments are taken not to overlap. Everything else that could make a tangent wrong without a
 // word is refused.
 #pragma once
@@ -59,6 +65,11 @@ void dropTangentMarks(mlir::ModuleOp module);
 
 /// Of a gradient kernel, how each gradient is summed and why, a sentence each.
 std::vector<std::string> gradientNotes(mlir::func::FuncOp kernel);
+
+/// Of each argument of a gradient kernel, a set of axes of the grid: programs along these add to
+/// the same elements of the gradient, and may add to partial sums. Removes the attributes that say
+/// so, `tile.shared_axes`.
+std::vector<uint8_t> sharedAxes(mlir::func::FuncOp kernel);
 
 /// Makes the pass `differentiate` known by name to command-line tools.
 void registerPasses();

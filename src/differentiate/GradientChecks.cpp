@@ -8,9 +8,7 @@
 #include "transforms/Provenance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/LoopLikeInterface.h"
 
 using namespace mlir;
 using nereid::transforms::Origins;
@@ -24,30 +22,6 @@ struct Store {
   Operation *op;
   Access access;
 };
-
-bool isInLoop(Operation *op) {
-  for (Operation *parent = op->getParentOp(); parent; parent = parent->getParentOp())
-    if (isa<LoopLikeOpInterface>(parent))
-      return true;
-  return false;
-}
-
-/// Whether the two stand in different branches of one `if`, of which a program takes one.
-bool exclude(Operation *a, Operation *b) {
-  for (Operation *parent = a->getParentOp(); parent; parent = parent->getParentOp())
-    if (auto branch = dyn_cast<scf::IfOp>(parent)) {
-      Region *ofA = nullptr, *ofB = nullptr;
-      for (Region &region : branch->getRegions()) {
-        if (region.isAncestor(a->getParentRegion()))
-          ofA = &region;
-        if (region.isAncestor(b->getParentRegion()))
-          ofB = &region;
-      }
-      if (ofA && ofB && ofA != ofB)
-        return !isInLoop(branch);
-    }
-  return false;
-}
 
 /// Whether a mask may differ between the lanes along a dimension.
 bool differsAlong(Value mask, int64_t dim) {

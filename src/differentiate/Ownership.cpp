@@ -1,11 +1,14 @@
 #include "differentiate/Ownership.h"
 
+#include "differentiate/Access.h"
 #include "differentiate/Activity.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <set>
 
 using namespace mlir;
 
@@ -19,6 +22,7 @@ struct Digit {
   Size stride;               ///< one product
   std::vector<Atom> factors; ///< of the summand in the address
   int64_t coefficient;
+  std::optional<Size> span; ///< of a distance between accesses: the largest
 
   /// Numbers before products of numbers known at run time: what authors write inside is smaller.
   /// Of equal ones, lanes along the last dimension.
@@ -78,42 +82,71 @@ bool isUniform(Value value, unsigned depth = 8) {
                       [&](Value operand) { return isUniform(operand, depth - 1); });
 }
 
+/// What has to differ, and between what.
+enum class Scope {
+  Rounds,         ///< the rounds of loops and the lanes of one program
+  Lanes,          ///< the lanes of one execution
+  Programs,       ///< everything
+  BetweenPrograms ///< programs; of one program, lanes, rounds and loads may meet
+};
+
+/// One access among those that are looked at together.
+struct Site {
+  Operation *access;
+  Value address, mask;
+  SmallVector<Operation *> loops = {};              ///< around the access, innermost first
+  std::vector<std::pair<Atom, size_t>> digits = {}; ///< its positions, and their digits
+  Size fixed = {};                                  ///< of its address, what has no position
+  bool sharesRounds = false; ///< whether the rounds of a loop around it share addresses
+
+  Site(Operation *access, Value address, Value mask)
+      : access(access), address(address), mask(mask) {}
+};
+
+/// Whether two loops have the same rounds.
+bool haveSameRounds(scf::ForOp a, scf::ForOp b) {
+  auto same = [](Value x, Value y) {
+    APInt left, right;
+    return x == y || (x.getType() == y.getType() && matchPattern(x, m_ConstantInt(&left)) &&
+                      matchPattern(y, m_ConstantInt(&right)) && left == right);
+  };
+  return a == b || (same(a.getLowerBound(), b.getLowerBound()) &&
+                    same(a.getUpperBound(), b.getUpperBound()) && same(a.getStep(), b.getStep()) &&
+                    a.getUnsignedCmp() == b.getUnsignedCmp());
+}
+
 class Reasoner {
 public:
-  /// `allPrograms`: else of the rounds of one.
-  Reasoner(Operation *access, bool allPrograms) : allPrograms(allPrograms) {
-    for (Operation *parent = access->getParentOp(); parent; parent = parent->getParentOp()) {
-      if (isa<scf::WhileOp>(parent))
-        result.why = "it is in a `while` loop";
-      if (isa<scf::ForOp>(parent)) {
-        loops.push_back(parent);
-        outermost = parent;
+  Reasoner(SmallVector<Site> given, Scope scope)
+      : scope(scope), allPrograms(scope == Scope::Programs || scope == Scope::BetweenPrograms),
+        sites(std::move(given)) {
+    for (Site &site : sites)
+      for (Operation *parent = site.access->getParentOp(); parent; parent = parent->getParentOp()) {
+        if (isa<scf::WhileOp>(parent))
+          result.why = "it is in a `while` loop";
+        if (isa<scf::ForOp>(parent)) {
+          site.loops.push_back(parent);
+          outermost = parent;
+        }
       }
-    }
   }
 
-  Ownership run(Value value, Value mask) {
-    if (!result.why.empty() || (!allPrograms && loops.empty()))
+  Ownership run() {
+    if (!result.why.empty() || (scope == Scope::Rounds && sites[0].loops.empty()))
       return result;
-    std::optional<Address> address = addressOf(value);
-    if (!address)
-      return no("its addresses are no sums of positions, program ids and strides");
-    if (!findDigits(*address))
+    for (size_t i = 0; i < sites.size(); ++i)
+      if (!findDigits(i))
+        return result;
+    if (!findDistances())
       return result;
-    for (Operation *loop : loops)
-      if (llvm::none_of(digits, [&](const Digit &digit) {
-            return digit.atom.kind == Atom::Round && digit.atom.loop() == loop;
-          }))
-        return no("the rounds of a loop share addresses");
-    // A dimension of the block that does not move the address: its lanes meet.
-    if (auto type = dyn_cast<RankedTensorType>(value.getType()); type && allPrograms)
-      for (int64_t i = 0; i < type.getRank(); ++i)
-        if (type.getDimSize(i) > 1 && llvm::none_of(digits, [&](const Digit &digit) {
-              return digit.atom.kind == Atom::Lane && digit.atom.number == i;
-            }))
-          return no("lanes of one program share addresses");
+    for (Digit &digit : digits) // positions may have changed their extents
+      if (!digit.span) {
+        digit.factors = digit.stride.begin()->first;
+        digit.factors.push_back(digit.atom);
+        std::sort(digit.factors.begin(), digit.factors.end());
+      }
+    findLimits();
     llvm::stable_sort(digits, [](const Digit &a, const Digit &b) { return a.order() < b.order(); });
-    findLimits(mask);
     for (size_t i = 0; i < digits.size(); ++i)
       if (!place(i))
         return result;
@@ -126,74 +159,201 @@ public:
     return result;
   }
 
-private:
-  Ownership no(const std::string &why) {
-    result.why = why;
-    return result;
-  }
+  ArrayRef<Site> seen() const { return sites; }
 
-  bool isMoving(const Atom &atom) const {
-    return atom.isMoving() && (allPrograms || atom.kind != Atom::ProgramId) &&
-           (atom.kind != Atom::Round || llvm::is_contained(loops, atom.loop()));
+private:
+  bool isMoving(const Atom &atom, const Site &site) const {
+    if (atom.kind == Atom::Lane)
+      return true;
+    if (atom.kind == Atom::ProgramId)
+      return allPrograms;
+    return atom.kind == Atom::Round && scope != Scope::Lanes &&
+           llvm::is_contained(site.loops, atom.loop());
   }
 
   /// Whether a factor is the same where it has to be.
   bool isFixed(const Atom &atom) const {
     if (atom.kind == Atom::Programs)
       return true;
-    if (allPrograms)
+    if (scope != Scope::Rounds)
       return atom.kind == Atom::Symbol && isUniform(atom.symbol());
     if (atom.kind == Atom::Symbol)
       return !outermost || !outermost->isAncestor(atom.symbol().getParentBlock()->getParentOp());
     return atom.kind == Atom::ProgramId;
   }
 
-  bool findDigits(const Address &address) {
-    for (const auto &[factors, coefficient] : address.terms) {
+  /// The positions and strides of one access: digits that other accesses have as well, or new ones.
+  bool findDigits(size_t index) {
+    Site &site = sites[index];
+    std::optional<Address> address = addressOf(site.address);
+    if (!address)
+      return fail("its addresses are no sums of positions, program ids and strides");
+    for (const auto &[factors, coefficient] : address->terms) {
       const Atom *moving = nullptr;
       std::vector<Atom> rest;
+      bool isKnown = true;
       for (const Atom &factor : factors) {
-        if (isMoving(factor)) {
+        if (isMoving(factor, site)) {
           if (moving)
-            result.why = "its addresses are products of positions";
+            return fail("its addresses are products of positions");
           moving = &factor;
-        } else if (!isFixed(factor)) {
-          result.why = "its addresses come from values that are computed or loaded";
         } else {
+          isKnown &= isFixed(factor);
           rest.push_back(factor);
         }
       }
-      if (!result.why.empty())
-        return false;
-      if (!moving || (moving->kind == Atom::Lane && moving->extent == 1))
+      if (!isKnown && (moving || scope != Scope::Lanes))
+        return fail("its addresses come from values that are computed or loaded");
+      if (!moving) {
+        site.fixed[factors] = coefficient;
+        continue;
+      }
+      if (moving->kind == Atom::Lane && moving->extent == 1)
         continue;
       if (coefficient <= 0)
-        result.why = "a stride is negative";
-      for (const Digit &other : digits)
-        if (other.atom == *moving)
-          result.why = "its addresses depend on one position in two ways";
-      if (!result.why.empty())
-        return false;
-      digits.push_back({*moving, Size{{rest, coefficient}}, factors, coefficient});
+        return fail("a stride is negative");
+      if (llvm::any_of(site.digits, [&](const auto &known) { return known.first == *moving; }))
+        return fail("its addresses depend on one position in two ways");
+      site.digits.emplace_back(*moving, digitFor(*moving, Size{{rest, coefficient}}, site));
+    }
+    return checkPositions(site, index);
+  }
+
+  /// The digit of a position in this site's addresses.
+  size_t digitFor(const Atom &atom, const Size &stride, const Site &site) {
+    for (auto [i, digit] : llvm::enumerate(digits)) {
+      bool isTaken =
+          llvm::any_of(site.digits, [i = i](const auto &known) { return known.second == i; });
+      if (isTaken || digit.atom.kind != atom.kind || digit.stride != stride)
+        continue;
+      if (atom.kind == Atom::Lane)
+        digit.atom.extent = std::max(digit.atom.extent, atom.extent);
+      else if (atom.kind == Atom::Round ? !haveSameRounds(cast<scf::ForOp>(digit.atom.loop()),
+                                                          cast<scf::ForOp>(atom.loop()))
+                                        : digit.atom.number != atom.number)
+        continue;
+      return i;
+    }
+    Atom own = atom;
+    if (own.kind == Atom::Lane) // dimensions of other accesses have the same numbers
+      own.number += 16 * (&site - sites.begin());
+    digits.push_back({own, stride, {}, stride.begin()->second, std::nullopt});
+    return digits.size() - 1;
+  }
+
+  bool checkPositions(Site &site, size_t index) {
+    auto has = [&](Atom::Kind kind, auto matches) {
+      return llvm::any_of(site.digits, [&](const auto &known) {
+        return known.first.kind == kind && matches(known.first);
+      });
+    };
+    if (scope != Scope::Lanes)
+      for (Operation *loop : site.loops)
+        site.sharesRounds |=
+            !has(Atom::Round, [&](const Atom &atom) { return atom.loop() == loop; });
+    if (scope == Scope::Rounds && site.sharesRounds)
+      return fail("the rounds of a loop share addresses");
+    // A dimension of the block that does not move the address: its lanes meet.
+    if (auto type = dyn_cast<RankedTensorType>(site.address.getType());
+        type && (scope == Scope::Programs || scope == Scope::Lanes))
+      for (unsigned i = 0; i < type.getRank(); ++i)
+        if (type.getDimSize(i) > 1 &&
+            !has(Atom::Lane, [&](const Atom &atom) { return atom.number == i; }))
+          return fail("lanes of one program share addresses");
+    // Programs differ in the same way in all accesses.
+    for (unsigned axis = 0; allPrograms && axis < 3; ++axis) {
+      auto digitOf = [&](const Site &of) -> std::optional<size_t> {
+        for (const auto &[atom, digit] : of.digits)
+          if (atom.kind == Atom::ProgramId && atom.number == axis)
+            return digit;
+        return std::nullopt;
+      };
+      if (digitOf(site) != digitOf(sites[0]))
+        return fail("its loads depend on program ids in different ways");
     }
     return true;
+  }
+
+  /// Distances between accesses, of each product of numbers: they are digits, too. A distance is
+  /// divided by the strides of the same product: what remains lies within a stride, the rest
+  /// counts strides.
+  bool findDistances() {
+    std::set<std::vector<Atom>> products;
+    for (Site &site : sites)
+      for (const auto &[factors, coefficient] : site.fixed)
+        products.insert(factors);
+    for (const std::vector<Atom> &factors : products) {
+      SmallVector<int64_t> places;
+      for (Site &site : sites) {
+        auto found = site.fixed.find(factors);
+        places.push_back(found == site.fixed.end() ? 0 : found->second);
+      }
+      int64_t least = *llvm::min_element(places);
+      for (int64_t &place : places)
+        if (llvm::SubOverflow(place, least, place))
+          return fail("its addresses are too far apart");
+      SmallVector<int64_t> strides;
+      for (const Digit &digit : digits)
+        if (!digit.span && digit.stride.begin()->first == factors)
+          strides.push_back(digit.coefficient);
+      llvm::sort(strides);
+      for (int64_t stride : strides) {
+        SmallVector<int64_t> inside;
+        for (int64_t &place : places) {
+          inside.push_back(place % stride);
+          place -= inside.back();
+        }
+        addDistance(factors, inside);
+      }
+      addDistance(factors, places);
+    }
+    return true;
+  }
+
+  void addDistance(const std::vector<Atom> &factors, SmallVector<int64_t> places) {
+    llvm::sort(places);
+    places.erase(llvm::unique(places), places.end());
+    if (places.size() < 2)
+      return;
+    int64_t step = places[1] - places[0];
+    for (size_t i = 1; i < places.size(); ++i)
+      step = std::min(step, places[i] - places[i - 1]);
+    std::vector<Atom> all(factors);
+    all.push_back({Atom::Lane, unsigned(1000 + digits.size()), 0});
+    digits.push_back({all.back(), Size{{factors, step}}, all, step,
+                      Size{{factors, places.back() - places.front()}}});
   }
 
   /// What a mask says: the sum of some digits is below a number.
   struct Limit {
     std::map<std::vector<Atom>, int64_t> digits;
     Size bound;
+
+    bool operator==(const Limit &) const = default;
   };
 
-  void findLimits(Value mask, unsigned depth = 0) {
+  /// Those that the masks of all accesses imply.
+  void findLimits() {
+    for (auto [i, site] : llvm::enumerate(sites)) {
+      SmallVector<Limit> found;
+      findLimits(site, site.mask, found);
+      if (i == 0)
+        limits = found;
+      else
+        llvm::erase_if(limits,
+                       [&](const Limit &limit) { return !llvm::is_contained(found, limit); });
+    }
+  }
+
+  void findLimits(const Site &site, Value mask, SmallVector<Limit> &found, unsigned depth = 0) {
     Operation *op = mask ? mask.getDefiningOp() : nullptr;
     if (!op || depth > 16)
       return;
     if (isa<tile::BroadcastOp, tile::SplatOp>(op))
-      return findLimits(op->getOperand(0), depth + 1);
+      return findLimits(site, op->getOperand(0), found, depth + 1);
     if (isa<arith::AndIOp>(op)) {
-      findLimits(op->getOperand(0), depth + 1);
-      return findLimits(op->getOperand(1), depth + 1);
+      findLimits(site, op->getOperand(0), found, depth + 1);
+      return findLimits(site, op->getOperand(1), found, depth + 1);
     }
     auto compare = dyn_cast<arith::CmpIOp>(op);
     if (!compare || compare.getPredicate() != arith::CmpIPredicate::slt)
@@ -204,14 +364,21 @@ private:
     Limit limit;
     for (auto [side, sign] : {std::pair(&*left, 1), std::pair(&*right, -1)})
       for (const auto &[factors, coefficient] : side->terms) {
-        bool moves = llvm::any_of(factors, [&](const Atom &atom) { return isMoving(atom); });
+        bool moves = llvm::any_of(factors, [&](const Atom &atom) { return isMoving(atom, site); });
         if (!moves && !llvm::all_of(factors, [&](const Atom &atom) { return isFixed(atom); }))
           return;
-        if (!add(moves ? limit.digits : limit.bound, Size{{factors, coefficient}},
+        std::vector<Atom> common(factors);
+        for (Atom &atom : common)
+          for (const auto &[own, digit] : site.digits)
+            if (atom == own) {
+              atom = digits[digit].atom;
+              break;
+            }
+        if (!add(moves ? limit.digits : limit.bound, Size{{common, coefficient}},
                  moves ? sign : -sign))
           return;
       }
-    limits.push_back(limit);
+    found.push_back(limit);
   }
 
   /// What the digits so far reach together, as a mask limits them.
@@ -241,6 +408,11 @@ private:
   /// Requires that the stride of a digit is at least what the smaller ones reach.
   bool place(size_t index) {
     const Digit &digit = digits[index];
+    if (scope == Scope::BetweenPrograms && !hasProgram) {
+      if (digit.atom.kind != Atom::ProgramId)
+        return extend(digit); // what is inside may meet
+      hasProgram = true;
+    }
     const Size *bound = boundBefore(index);
     if (isUnknown && !bound)
       return fail("how far an address moves in a loop is not limited");
@@ -267,7 +439,9 @@ private:
   /// Adds to the reach what a digit reaches.
   bool extend(const Digit &digit) {
     bool fits = true;
-    if (digit.atom.kind == Atom::Lane)
+    if (digit.span)
+      fits = add(reach, *digit.span);
+    else if (digit.atom.kind == Atom::Lane)
       fits = add(reach, digit.stride, digit.atom.extent - 1);
     else if (digit.atom.kind == Atom::ProgramId)
       fits = add(reach, digit.stride, 1, {Atom{Atom::Programs, digit.atom.number}}) &&
@@ -283,7 +457,7 @@ private:
     std::optional<Address> length = addressOf(loop.getUpperBound()),
                            from = addressOf(loop.getLowerBound());
     const auto &[factors, coefficient] = *digit.stride.begin();
-    isUnknown = !length || !from || !add(length->terms, from->terms, -1) ||
+    isUnknown = isUnknown || !length || !from || !add(length->terms, from->terms, -1) ||
                 !llvm::all_of(length->terms,
                               [&](const auto &term) {
                                 return llvm::all_of(
@@ -310,10 +484,12 @@ private:
     return false;
   }
 
+  const Scope scope;
   const bool allPrograms;
   Ownership result;
-  SmallVector<Operation *> loops; ///< around the access, innermost first
+  SmallVector<Site> sites;
   Operation *outermost = nullptr;
+  bool hasProgram = false; ///< whether a digit that was placed is a program id
   SmallVector<Digit> digits;
   SmallVector<Limit> limits;
   Size reach = constant(1); ///< one more than what the digits so far reach together
@@ -431,12 +607,69 @@ std::string Ownership::words(func::FuncOp kernel) const {
   return text;
 }
 
-Ownership ownershipOf(Operation *access, Value address, Value mask) {
-  return Reasoner(access, /*allPrograms=*/true).run(address, mask);
+/// Whether a loop is around both.
+static bool shareLoop(Operation *a, Operation *b) {
+  for (Operation *parent = a->getParentOp(); parent; parent = parent->getParentOp())
+    if (isa<scf::ForOp>(parent) && parent->isAncestor(b))
+      return true;
+  return false;
+}
+
+SharedOwnership ownershipOf(ArrayRef<tile::LoadOp> loads) {
+  SmallVector<Site> sites;
+  for (tile::LoadOp load : loads)
+    sites.emplace_back(load, load.getPtr(), load.getMask());
+  SharedOwnership shared;
+  Reasoner apart(sites, Scope::Programs);
+  shared.owner = apart.run();
+  bool mayMeet = !shared.owner.why.empty();
+  SmallVector<bool> sharesRounds;
+  for (const Site &site : apart.seen())
+    sharesRounds.push_back(site.sharesRounds);
+  if (mayMeet) {
+    Ownership programs = Reasoner(sites, Scope::BetweenPrograms).run();
+    Ownership lanes = ownershipOfLanes(loads);
+    if (programs.why.empty())
+      programs.why = lanes.why;
+    programs.requirements.append(lanes.requirements);
+    if (!programs.why.empty()) {
+      if (loads.size() == 1)
+        return shared;
+      shared.owner = programs;
+      return shared;
+    }
+    shared.owner = programs;
+    for (auto [site, shares] : llvm::zip(sites, sharesRounds)) {
+      Ownership rounds = ownershipOfRounds(site.access, site.address, site.mask);
+      shares = !rounds.why.empty() || !rounds.requirements.empty();
+    }
+  }
+  // The program runs backwards: later loads add first.
+  for (auto [i, load] : llvm::enumerate(loads)) {
+    bool isFirst = !sharesRounds[i];
+    for (auto [j, other] : llvm::enumerate(loads)) {
+      bool meet = i != j && (mayMeet || apart.seen()[i].fixed == apart.seen()[j].fixed);
+      if (meet && (shareLoop(load, other) || (j > i && !exclude(load, other))))
+        isFirst = false;
+    }
+    shared.isFirst.push_back(isFirst);
+  }
+  return shared;
+}
+
+Ownership ownershipOfLanes(ArrayRef<tile::LoadOp> loads) {
+  Ownership all;
+  for (tile::LoadOp load : loads) {
+    Ownership lanes = Reasoner({Site(load, load.getPtr(), load.getMask())}, Scope::Lanes).run();
+    if (all.why.empty())
+      all.why = lanes.why;
+    all.requirements.append(lanes.requirements);
+  }
+  return all;
 }
 
 Ownership ownershipOfRounds(Operation *access, Value address, Value mask) {
-  return Reasoner(access, /*allPrograms=*/false).run(address, mask);
+  return Reasoner({Site(access, address, mask)}, Scope::Rounds).run();
 }
 
 } // namespace nereid::differentiate

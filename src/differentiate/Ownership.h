@@ -9,6 +9,7 @@
 
 #include "differentiate/Addresses.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -38,11 +39,30 @@ struct Ownership {
   std::string words(mlir::func::FuncOp kernel) const;
 };
 
-/// Of an access by all programs. Its conditions have one value in all of them. `mask` may be null.
-Ownership ownershipOf(mlir::Operation *access, mlir::Value address, mlir::Value mask);
+/// What the loads of one tensor add to its gradient, together.
+struct SharedOwnership {
+  /// As of one access: that each element belongs to one program, whichever loads reach it.
+  Ownership owner;
+  /// Of each load: whether no other one, and no other round of a loop, has added to its elements
+  /// before when the program runs backwards, and none does between the reading and the writing.
+  llvm::SmallVector<bool> isFirst;
 
-/// The same of one program: whether the rounds of the loops around the access reach elements of
-/// their own. Of an access outside loops they do.
+  bool isOneStoreEach() const {
+    return llvm::all_of(isFirst, [](bool first) { return first; });
+  }
+};
+
+/// Of loads by all programs, in the order of the program. Two loads of one program may reach the
+/// same element; two lanes of one load may not. The addresses of the loads are the digits of all of
+/// them together and the distances between loads, which are digits as well.
+SharedOwnership ownershipOf(llvm::ArrayRef<tile::LoadOp> loads);
+
+/// Of loads that add to a row that only their program has: whether the lanes of each reach elements
+/// of their own.
+Ownership ownershipOfLanes(llvm::ArrayRef<tile::LoadOp> loads);
+
+/// Of one program: whether the rounds of the loops around an access reach elements of their own. Of
+/// an access outside loops they do. `mask` may be null.
 Ownership ownershipOfRounds(mlir::Operation *access, mlir::Value address, mlir::Value mask);
 
 } // namespace nereid::differentiate

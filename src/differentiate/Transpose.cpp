@@ -6,6 +6,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 
@@ -17,12 +18,9 @@ Transposer::Transposer(func::FuncOp kernel, ArrayRef<Argument> arguments)
   for (const Argument &argument : arguments)
     if (argument.tangent >= 0 && argument.isInput)
       isGradient.set(argument.tangent);
-  loads.resize(arguments.size());
-  kernel.walk([&](Operation *op) {
-    if (readsGradient(op))
-      for (unsigned argument : provenance.of(accessOf(op)->address).arguments.set_bits())
-        ++loads[argument];
-  });
+  for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
+    if (auto row = kernel.getArgAttrOfType<IntegerAttr>(i, "tile.row"))
+      rows[i] = int(row.getInt());
 }
 
 /// Its results, and the arguments of its blocks.
@@ -40,6 +38,7 @@ std::optional<Refusal> Transposer::run() {
     ;
   if (std::optional<Refusal> refusal = checkRegions())
     return refusal;
+  findOwners();
   Block &body = kernel.getBody().front();
   SmallVector<Operation *> before;
   body.walk<WalkOrder::PreOrder>([&](Operation *op) { before.push_back(op); });
@@ -52,6 +51,7 @@ std::optional<Refusal> Transposer::run() {
     for (Operation *write : writes)
       if (!gone.contains(write))
         write->erase();
+    distributePrograms();
     kernel->setAttr("tile.gradients",
                     builder.getStrArrayAttr(llvm::map_to_vector(
                         notes, [](const std::string &note) { return llvm::StringRef(note); })));
@@ -154,8 +154,99 @@ Value Transposer::here(Value value) const {
 void Transposer::accumulate(Value value, Value adjoint) {
   if (!adjoint || !linear.contains(value))
     return;
-  Value &sum = adjoints[value];
-  sum = sum ? arith::AddFOp::create(builder, adjoint.getLoc(), sum, adjoint).getResult() : adjoint;
+  if (hasDeadLanes)
+    liveWhereNotZero(adjoint);
+  Value sum = adjoints.lookup(value);
+  if (!sum) {
+    adjoints[value] = adjoint;
+    return;
+  }
+  Location loc = adjoint.getLoc();
+  auto first = lanes.find(sum), second = lanes.find(adjoint);
+  std::optional<Live> live;
+  if (first != lanes.end() && second != lanes.end()) {
+    if (first->second.mask == second->second.mask)
+      live = Live{first->second.mask, first->second.isZeroed && second->second.isZeroed};
+    else
+      live =
+          Live{arith::OrIOp::create(builder, loc, first->second.mask, second->second.mask), true};
+  }
+  if (!live || first->second.mask != second->second.mask) {
+    sum = zeroed(sum);
+    adjoint = zeroed(adjoint);
+  }
+  Value both = arith::AddFOp::create(builder, loc, sum, adjoint);
+  if (live)
+    lanes.insert({both, *live});
+  adjoints[value] = both;
+}
+
+Value Transposer::zeroed(Value adjoint) {
+  auto live = lanes.find(adjoint);
+  if (!adjoint || live == lanes.end() || live->second.isZeroed)
+    return adjoint;
+  Value mask = live->second.mask;
+  Location loc = adjoint.getLoc();
+  Value result =
+      arith::SelectOp::create(builder, loc, mask, adjoint, zeroOf(builder, loc, adjoint.getType()));
+  lanes.insert({result, {mask, true}});
+  return result;
+}
+
+Value Transposer::sameLanes(Value made, Value adjoint, bool isScaled) {
+  if (auto live = lanes.find(adjoint); live != lanes.end()) {
+    Live of = live->second;
+    of.isZeroed &= !isScaled;
+    lanes.insert({made, of});
+  }
+  return made;
+}
+
+bool Transposer::hasMasks(Operation *region) const {
+  return !lanes.empty() || region
+                               ->walk([&](Operation *op) {
+                                 auto store = dyn_cast<tile::StoreOp>(op);
+                                 auto atomic = dyn_cast<tile::AtomicRMWOp>(op);
+                                 bool leavesOut = (store && store.getMask()) ||
+                                                  (atomic && atomic.getMask()) ||
+                                                  (isa<arith::SelectOp>(op) && isLinear(op));
+                                 return leavesOut ? WalkResult::interrupt() : WalkResult::advance();
+                               })
+                               .wasInterrupted();
+}
+
+Value Transposer::liveWhereNotZero(Value adjoint) {
+  if (!lanes.contains(adjoint)) {
+    Location loc = adjoint.getLoc();
+    Value zero = zeroOf(builder, loc, adjoint.getType());
+    Value mask = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNE, adjoint, zero);
+    lanes.insert({adjoint, {mask, true}});
+  }
+  return adjoint;
+}
+
+Value Transposer::selected(Value condition, Value adjoint, bool isTrue) {
+  Location loc = adjoint.getLoc();
+  Value zero = zeroOf(builder, loc, adjoint.getType());
+  Value result = arith::SelectOp::create(builder, loc, condition, isTrue ? adjoint : zero,
+                                         isTrue ? zero : adjoint);
+  bool isBlock = isa<RankedTensorType>(adjoint.getType());
+  if (isBlock != isa<RankedTensorType>(condition.getType()))
+    return sameLanes(result, adjoint);
+  Live live{condition, true};
+  if (!isTrue) {
+    Value all = arith::ConstantOp::create(
+        builder, loc,
+        isBlock ? TypedAttr(DenseElementsAttr::get(cast<ShapedType>(condition.getType()), true))
+                : TypedAttr(builder.getBoolAttr(true)));
+    live.mask = arith::XOrIOp::create(builder, loc, condition, all);
+  }
+  if (auto before = lanes.find(adjoint); before != lanes.end()) {
+    live.mask = arith::AndIOp::create(builder, loc, before->second.mask, live.mask);
+    live.isZeroed = before->second.isZeroed;
+  }
+  lanes.insert({result, live});
+  return result;
 }
 
 Value Transposer::orZero(Value adjoint, Value of) {
@@ -190,7 +281,11 @@ void Transposer::transposeOp(Operation *op) {
   Value a = adjoints.lookup(op->getResult(0));
   if (!a)
     return; // nothing that is wanted depends on it
-  if (transposeArithmetic(op, a) || transposeShape(op, a))
+  if (transposeArithmetic(op, a))
+    return;
+  llvm::SaveAndRestore dead(hasDeadLanes, lanes.contains(a) && !isa<tile::DotOp>(op));
+  a = zeroed(a); // lanes meet below, or change places
+  if (transposeShape(op, a))
     return;
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](tile::DotOp dot) { transposeDot(dot, a); })
@@ -213,6 +308,8 @@ void Transposer::transposeIf(scf::IfOp branch) {
       scf::IfOp::create(builder, loc, here(branch.getCondition()), /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(builder);
   llvm::DenseMap<Value, Value> outer = adjoints;
+  llvm::DenseMap<Value, Live> outerLanes = lanes;
+  bool isMasked = hasMasks(branch);
   IRMapping outerResiduals = residuals;
   SmallVector<llvm::DenseMap<Value, Value>> inner(2);
   llvm::SetVector<Value> used;
@@ -243,7 +340,7 @@ void Transposer::transposeIf(scf::IfOp branch) {
     builder.setInsertionPointToEnd(&region.front());
     SmallVector<Value> yielded;
     for (Value value : given)
-      yielded.push_back(orZero(inner[i].lookup(value), value));
+      yielded.push_back(orZero(zeroed(inner[i].lookup(value)), value));
     scf::YieldOp::create(builder, loc, yielded);
   }
   OperationState state(loc, fresh->getName());
@@ -256,10 +353,11 @@ void Transposer::transposeIf(scf::IfOp branch) {
   Operation *whole = builder.create(state);
   fresh->erase();
   adjoints = std::move(outer);
+  lanes = std::move(outerLanes);
   residuals = std::move(outerResiduals);
   builder.setInsertionPointAfter(whole);
   for (auto [value, adjoint] : llvm::zip(given, whole->getResults()))
-    accumulate(value, adjoint);
+    accumulate(value, isMasked ? liveWhereNotZero(adjoint) : adjoint);
 }
 
 /// The values in the order of the program.

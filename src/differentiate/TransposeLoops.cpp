@@ -139,6 +139,7 @@ struct Transposer::Rounds {
   SmallVector<std::optional<SmallVector<Value>>> steps;
   SmallVector<unsigned> states;   ///< carried values that have neither
   SmallVector<unsigned> tangents; ///< and those that are linear and get adjoints
+  bool isMasked = false;          ///< whether adjoints may have lanes that reach no output
 };
 
 Transposer::Rounds Transposer::roundsOf(scf::ForOp loop) {
@@ -285,7 +286,7 @@ void Transposer::writeRound(const Rounds &rounds, Block &round, SmallVectorImpl<
   adjoints.clear();
   for (unsigned i : rounds.tangents) {
     Value after = round.addArgument(loop.getRegionIterArg(i).getType(), loc);
-    accumulate(loop.getYieldedValues()[i], after);
+    accumulate(loop.getYieldedValues()[i], rounds.isMasked ? liveWhereNotZero(after) : after);
   }
   transposeBlock(*loop.getBody());
   if (refusal)
@@ -293,7 +294,7 @@ void Transposer::writeRound(const Rounds &rounds, Block &round, SmallVectorImpl<
   SmallVector<Value> given;
   for (unsigned i : rounds.tangents) {
     Value carried = loop.getRegionIterArg(i);
-    given.push_back(orZero(adjoints.lookup(carried), carried));
+    given.push_back(orZero(zeroed(adjoints.lookup(carried)), carried));
   }
   llvm::SetVector<Value> used;
   for (auto &[value, adjoint] : adjoints)
@@ -304,7 +305,7 @@ void Transposer::writeRound(const Rounds &rounds, Block &round, SmallVectorImpl<
     Type element = tile::elementOf(value.getType());
     Type wide = element.getIntOrFloatBitWidth() < 32 ? builder.getF32Type() : element;
     Value sum = round.addArgument(tile::withShapeOf(wide, value.getType()), loc);
-    Value adjoint = convertTo(builder, adjoints.lookup(value), wide);
+    Value adjoint = convertTo(builder, zeroed(adjoints.lookup(value)), wide);
     given.push_back(arith::AddFOp::create(builder, loc, sum, adjoint));
   }
   scf::YieldOp::create(builder, loc, given);
@@ -444,8 +445,10 @@ void Transposer::transposeFor(scf::ForOp loop) {
   if (none)
     return;
   Rounds rounds = roundsOf(loop);
+  rounds.isMasked = hasMasks(loop);
   llvm::erase_if(rounds.tangents, [&](unsigned i) { return !wanted.test(i); });
   llvm::DenseMap<Value, Value> outer = adjoints;
+  llvm::DenseMap<Value, Live> outerLanes = lanes;
   IRMapping outerResiduals = residuals;
 
   // Holds the block of one round until all are written; never part of the result.
@@ -466,7 +469,7 @@ void Transposer::transposeFor(scf::ForOp loop) {
   residuals = outerResiduals;
   SmallVector<Value> carried;
   for (unsigned i : rounds.tangents)
-    carried.push_back(orZero(outer.lookup(loop.getResult(i)), loop.getResult(i)));
+    carried.push_back(orZero(zeroed(outer.lookup(loop.getResult(i))), loop.getResult(i)));
   Block &round = *holder.getBody();
   for (size_t k = round.getNumArguments() - outside.size(); k < round.getNumArguments(); ++k)
     carried.push_back(zeroOf(builder, loc, round.getArgument(k).getType()));
@@ -475,12 +478,15 @@ void Transposer::transposeFor(scf::ForOp loop) {
   holder.erase();
 
   adjoints = std::move(outer);
+  lanes = std::move(outerLanes);
   residuals = std::move(outerResiduals);
   ArrayRef<Value> ofCarried(given), ofOutside = ofCarried.drop_front(rounds.tangents.size());
   for (auto [i, adjoint] : llvm::zip(rounds.tangents, ofCarried))
-    accumulate(loop.getInitArgs()[i], adjoint);
-  for (auto [value, adjoint] : llvm::zip(outside, ofOutside))
-    accumulate(value, convertTo(builder, adjoint, tile::elementOf(value.getType())));
+    accumulate(loop.getInitArgs()[i], rounds.isMasked ? liveWhereNotZero(adjoint) : adjoint);
+  for (auto [value, adjoint] : llvm::zip(outside, ofOutside)) {
+    Value narrow = convertTo(builder, adjoint, tile::elementOf(value.getType()));
+    accumulate(value, rounds.isMasked ? liveWhereNotZero(narrow) : narrow);
+  }
 }
 
 } // namespace nereid::differentiate

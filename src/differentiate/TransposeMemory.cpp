@@ -3,6 +3,7 @@
 #include "differentiate/Transposer.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 
@@ -25,7 +26,10 @@ bool Transposer::transposeMemory(Operation *op) {
       Value mask = atomic ? atomic.getMask() : store.getMask();
       Value loaded = tile::LoadOp::create(builder, loc, type, here(access->address),
                                           mask ? here(mask) : mask, Value());
-      accumulate(access->stored, atomic ? loaded : whereStoredOnce(store, loaded));
+      Value given = atomic ? loaded : whereStoredOnce(store, loaded);
+      if (mask)
+        lanes.insert({given, {here(mask), /*isZeroed=*/given == loaded}});
+      accumulate(access->stored, given);
       return true;
     }
     if (cast<tile::DescType>(access->address.getType()).getPadding() == tile::Padding::NaN) {
@@ -45,8 +49,7 @@ bool Transposer::transposeMemory(Operation *op) {
   if (auto load = dyn_cast<tile::LoadOp>(op)) {
     Value mask = load.getMask() ? here(load.getMask()) : Value();
     if (load.getOther() && linear.contains(load.getOther()))
-      accumulate(load.getOther(),
-                 arith::SelectOp::create(builder, loc, mask, zeroOf(builder, loc, a.getType()), a));
+      accumulate(load.getOther(), selected(mask, a, false));
     if (readsGradient(op))
       addTo(load, a);
   } else if (auto load = dyn_cast<tile::DescLoadOp>(op)) {
@@ -54,7 +57,7 @@ bool Transposer::transposeMemory(Operation *op) {
         llvm::map_to_vector(load.getCoords(), [&](Value v) { return here(v); });
     notes.push_back("a gradient is summed by atomic additions: it belongs to a descriptor");
     tile::DescReduceOp::create(builder, loc, tile::AtomicKind::FAdd, here(load.getDesc()), places,
-                               a);
+                               zeroed(a));
   }
   return true;
 }
@@ -81,44 +84,94 @@ std::string Transposer::nameOf(int gradient) const {
   return gradient < 0 ? "several tensors" : "`" + argumentName(kernel, tensorOf(gradient)) + "`";
 }
 
-/// Adds to a gradient. Other programs, and other loads of this one, may add to the same element,
-/// unless it is proven, or found at run time, that each element has one owner.
+void Transposer::findOwners() {
+  llvm::MapVector<int, SmallVector<tile::LoadOp>> loads;
+  llvm::DenseMap<int, std::string> reasons; // against an owner
+  kernel.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (!readsGradient(op))
+      return;
+    const transforms::Origins &from = provenance.of(accessOf(op)->address);
+    auto load = dyn_cast<tile::LoadOp>(op);
+    if (load)
+      loads[from.only()].push_back(load);
+    for (unsigned gradient : from.arguments.set_bits())
+      if (!load)
+        reasons[gradient] = "it is also read through a descriptor";
+      else if (from.only() < 0)
+        reasons[gradient] = "an address may belong to several arguments";
+  });
+  reasons[-1] = "the address may belong to several arguments";
+  for (auto &[gradient, all] : loads) {
+    SharedOwnership shared;
+    if (auto reason = reasons.find(gradient); reason != reasons.end())
+      shared.owner.why = reason->second;
+    else if (rows.contains(gradient))
+      shared.owner = ownershipOfLanes(all);
+    else
+      shared = ownershipOf(all);
+    note(gradient, shared);
+    for (auto [i, load] : llvm::enumerate(all))
+      contributions[load] = {shared.owner, rows.contains(gradient),
+                             !shared.isFirst.empty() && shared.isFirst[i]};
+    if (gradient < 0 || rows.contains(gradient) || reasons.contains(gradient))
+      continue;
+    // An axis that moves no address is shared; without a proof all are.
+    unsigned axes = shared.owner.why.empty() ? 0 : 7;
+    for (unsigned axis : shared.owner.singleAxes)
+      axes |= 1u << axis;
+    if (axes && ownershipOfLanes(all).why.empty())
+      kernel.setArgAttr(gradient, "tile.shared_axes", builder.getI64IntegerAttr(axes));
+  }
+}
+
 void Transposer::addTo(tile::LoadOp load, Value a) {
   Location loc = load.getLoc();
   Value address = here(load.getPtr()), mask = load.getMask() ? here(load.getMask()) : Value();
-  int argument = provenance.of(load.getPtr()).only();
-  Ownership owner;
-  if (argument < 0)
-    owner.why = "the address may belong to several arguments";
-  else if (loads[argument] > 1)
-    owner.why = "it is loaded in " + std::to_string(loads[argument]) + " places";
-  else
-    owner = ownershipOf(load, load.getPtr(), load.getMask());
-  note(argument, owner);
+  const Contribution &contribution = contributions.find(load)->second;
+  if (auto live = lanes.find(a); live != lanes.end() && live->second.mask != mask)
+    a = zeroed(a);
   auto addAtomically = [&] {
     tile::AtomicRMWOp::create(builder, loc, a.getType(), tile::AtomicKind::FAdd, address, a, mask,
                               tile::MemSemantic::Relaxed);
   };
-  if (!owner.why.empty())
+  if (!contribution.owner.why.empty())
     return addAtomically();
+  if (contribution.isPartial && sumInRegisters(load, a))
+    return;
   auto branch = scf::IfOp::create(
-      builder, loc, owner.condition(builder, loc, [&](Value value) { return here(value); }),
+      builder, loc,
+      contribution.owner.condition(builder, loc, [&](Value value) { return here(value); }),
       /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
-  tile::StoreOp::create(builder, loc, address, a, mask);
+  if (contribution.isFirst)
+    tile::StoreOp::create(builder, loc, address, a, mask);
+  else
+    addToStored(address, mask, a);
   builder.setInsertionPointToStart(branch.elseBlock());
   addAtomically();
 }
 
-void Transposer::note(int argument, const Ownership &owner) {
-  std::string text = "the gradient of " + nameOf(argument);
-  if (!owner.why.empty()) {
-    notes.push_back(text + " is summed by atomic additions: " + owner.why);
+void Transposer::note(int gradient, const SharedOwnership &shared) {
+  std::string text = "the gradient of " + nameOf(gradient);
+  if (rows.contains(gradient)) {
+    std::string conditions = shared.owner.why.empty() ? shared.owner.words(kernel) : "";
+    notes.push_back(text +
+                    " is summed in partial sums, one of each launched program, which a "
+                    "second launch adds" +
+                    (shared.owner.why.empty() ? "" : "; within a program by atomic additions: ") +
+                    shared.owner.why +
+                    (conditions.empty() ? "" : "; within a program by atomic additions unless ") +
+                    conditions);
     return;
   }
-  std::string conditions = owner.words(kernel);
-  notes.push_back(text + " is stored by the program that owns it" +
+  if (!shared.owner.why.empty()) {
+    notes.push_back(text + " is summed by atomic additions: " + shared.owner.why);
+    return;
+  }
+  std::string conditions = shared.owner.words(kernel);
+  notes.push_back(text + (shared.isOneStoreEach() ? " is stored" : " is summed") +
+                  " by the program that owns it" +
                   (conditions.empty() ? "" : " where " + conditions) +
                   ", and summed by atomic additions elsewhere");
 }

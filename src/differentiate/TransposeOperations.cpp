@@ -3,10 +3,19 @@
 #include "ir/tile/Combiner.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
 namespace nereid::differentiate {
+
+/// Whether a factor is a number.
+static bool isFinite(Value factor) {
+  if (auto splat = factor.getDefiningOp<tile::SplatOp>())
+    factor = splat.getSrc();
+  APFloat value(0.0f);
+  return matchPattern(factor, m_ConstantFloat(&value)) && value.isFinite();
+}
 
 bool Transposer::transposeArithmetic(Operation *op, Value a) {
   Location loc = op->getLoc();
@@ -17,25 +26,25 @@ bool Transposer::transposeArithmetic(Operation *op, Value a) {
   } else if (isa<arith::SubFOp>(op)) {
     accumulate(x(0), a);
     if (linear.contains(x(1)))
-      accumulate(x(1), arith::NegFOp::create(builder, loc, a));
+      accumulate(x(1), sameLanes(arith::NegFOp::create(builder, loc, a), a));
   } else if (isa<arith::NegFOp>(op)) {
-    accumulate(x(0), arith::NegFOp::create(builder, loc, a));
+    accumulate(x(0), sameLanes(arith::NegFOp::create(builder, loc, a), a));
   } else if (isa<arith::MulFOp>(op) && linear.contains(x(0)) != linear.contains(x(1))) {
     unsigned i = linear.contains(x(0)) ? 0 : 1;
-    accumulate(x(i), arith::MulFOp::create(builder, loc, a, here(x(1 - i))));
+    Value factor = here(x(1 - i));
+    accumulate(x(i), sameLanes(arith::MulFOp::create(builder, loc, a, factor), a,
+                               /*isScaled=*/!isFinite(factor)));
   } else if (isa<arith::DivFOp>(op) && !linear.contains(x(1))) {
-    accumulate(x(0), arith::DivFOp::create(builder, loc, a, here(x(1))));
+    accumulate(x(0), sameLanes(arith::DivFOp::create(builder, loc, a, here(x(1))), a,
+                               /*isScaled=*/true));
   } else if (auto select = dyn_cast<arith::SelectOp>(op)) {
-    Value zero = zeroOf(builder, loc, a.getType()), condition = here(select.getCondition());
-    auto part = [&](Value whereTrue, Value whereFalse) -> Value {
-      return arith::SelectOp::create(builder, loc, condition, whereTrue, whereFalse);
-    };
+    Value condition = here(select.getCondition());
     if (linear.contains(select.getTrueValue()))
-      accumulate(select.getTrueValue(), part(a, zero));
+      accumulate(select.getTrueValue(), selected(condition, a, true));
     if (linear.contains(select.getFalseValue()))
-      accumulate(select.getFalseValue(), part(zero, a));
+      accumulate(select.getFalseValue(), selected(condition, a, false));
   } else if (isa<arith::ExtFOp, arith::TruncFOp, tile::FpCastOp>(op)) {
-    accumulate(x(0), convertTo(builder, a, tile::elementOf(x(0).getType())));
+    accumulate(x(0), sameLanes(convertTo(builder, a, tile::elementOf(x(0).getType())), a));
   } else {
     return false;
   }
@@ -108,7 +117,8 @@ bool Transposer::transposeShape(Operation *op, Value a) {
 }
 
 void Transposer::transposeSplit(tile::SplitOp split) {
-  Value left = adjoints.lookup(split.getLhs()), right = adjoints.lookup(split.getRhs());
+  Value left = zeroed(adjoints.lookup(split.getLhs()));
+  Value right = zeroed(adjoints.lookup(split.getRhs()));
   if (!left && !right)
     return;
   accumulate(split.getSrc(),

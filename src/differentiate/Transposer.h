@@ -4,6 +4,7 @@
 //   TransposeOperations.cpp  arithmetic, shapes, sums and products
 //   TransposeMemory.cpp      loads, stores, and how gradients are summed
 //   TransposeLoops.cpp       loops
+//   PartialSums.cpp          sums over programs without atomic additions
 #pragma once
 
 #include "differentiate/Activity.h"
@@ -41,6 +42,25 @@ private:
   /// What a value that is not linear is where the transpose is written.
   mlir::Value here(mlir::Value value) const;
   void accumulate(mlir::Value value, mlir::Value adjoint);
+
+  /// Where the lanes of an adjoint may differ from zero: those whose value reaches an output, as
+  /// masks of stores and conditions of selections say.
+  struct Live {
+    mlir::Value mask;
+    bool isZeroed; ///< whether the other lanes hold zero; else 0 times what may be infinite
+  };
+  /// With zero in the lanes that reach no output.
+  mlir::Value zeroed(mlir::Value adjoint);
+  /// Notes the live lanes of what was made elementwise from an adjoint: of a product with
+  /// `isScaled`.
+  mlir::Value sameLanes(mlir::Value made, mlir::Value adjoint, bool isScaled = false);
+  /// Whether masks or selections at or behind a branch or loop leave lanes out.
+  bool hasMasks(mlir::Operation *region) const;
+  /// Takes the lanes that are not zero now as live, where masks are not known any more: behind
+  /// loops, branches and changes of shape. Returns the adjoint.
+  mlir::Value liveWhereNotZero(mlir::Value adjoint);
+  /// `adjoint` where the condition is `isTrue`, elsewhere zero.
+  mlir::Value selected(mlir::Value condition, mlir::Value adjoint, bool isTrue);
   mlir::Value orZero(mlir::Value adjoint, mlir::Value of);
   void refuseHere(mlir::Operation *op, llvm::StringRef what, llvm::StringRef why);
   void transposeBlock(mlir::Block &block);
@@ -65,12 +85,27 @@ private:
   //===--- memory ---===//
 
   bool transposeMemory(mlir::Operation *op);
-  /// Adds to a gradient. Other programs, and other loads of this one, may add to the same element,
-  /// unless it is proven, or found at run time, that each element has one owner.
+  /// Who adds to the gradients: of the kernel before it is transposed.
+  void findOwners();
+  /// Adds to a gradient. Other programs may add to the same element, unless it is proven, or found
+  /// at run time, that each element has one owner.
   void addTo(tile::LoadOp load, mlir::Value a);
   mlir::Value whereStoredOnce(tile::StoreOp store, mlir::Value a);
   std::string nameOf(int gradient) const;
-  void note(int argument, const Ownership &owner);
+  void note(int gradient, const SharedOwnership &shared);
+
+  //===--- partial sums ---===//
+
+  /// What a program adds to a row at the end: the sum of a value over all that it computes.
+  struct RowSum {
+    mlir::Value address, mask, value;
+  };
+  /// Notes a contribution whose addresses are the same in all programs; false where they differ.
+  bool sumInRegisters(tile::LoadOp load, mlir::Value a);
+  /// Reads, adds and writes, where no other program does.
+  void addToStored(mlir::Value address, mlir::Value mask, mlir::Value a);
+  /// Lets each launched program compute several of the kernel's.
+  void distributePrograms();
   /// The argument whose gradient this one is.
   unsigned tensorOf(int gradient) const;
 
@@ -128,10 +163,20 @@ private:
   mlir::OpBuilder builder;
   llvm::SmallVector<std::string> notes; ///< how gradients are summed
   llvm::BitVector isGradient;
-  llvm::SmallVector<unsigned> loads; ///< places that read each argument's tangents
+  /// Of each load of tangents: how it adds to the gradient. Loads of one tensor have one owner.
+  struct Contribution {
+    Ownership owner;
+    bool isPartial = false; ///< in a row of the program's own
+    bool isFirst = false;   ///< stores; else adds to what is stored
+  };
+  llvm::DenseMap<mlir::Operation *, Contribution> contributions;
   llvm::DenseSet<mlir::Value> linear;
   llvm::DenseMap<mlir::Value, mlir::Value> adjoints;
+  bool hasDeadLanes = false; ///< whether what is accumulated now comes from an adjoint with some
+  llvm::DenseMap<mlir::Value, Live> lanes; ///< of adjoints; without an entry all are live
   mlir::IRMapping residuals;
+  llvm::DenseMap<int, int> rows; ///< by gradient: the argument that says how long a row is
+  llvm::SmallVector<RowSum> rowSums;
   std::optional<Refusal> refusal;
   llvm::DenseSet<mlir::Operation *> gone;
 };

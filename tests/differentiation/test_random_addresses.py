@@ -30,6 +30,8 @@ def kernel(x, w, bounds, y, z, n, m, s, t, N: tl.constexpr):
     u = b
 """
 MASKS = ["i < m", "i + pid < m", "(i < m) & (i % 3 != 1)", "i >= m - 4", "row + i < 40", "m > i", "i * 2 < m", "(i + row < 30) & (pid < 2)"]
+#: Several loads of rows that belong to one program: in half of the programs these are the only addresses of `x`.
+OWN_ROWS = ["x + row + i", "x + row + i + 3", "x + row + 8 + i", "x + row + 2 * i", "x + row + 2 * i + 1", "x + row + i * t", "x + row", "w + i", "w + 3", "w + pid"]
 BASES = ["x + row + i", "x + i", "x + 30 - i", "x + pid * t + i * 2", "w + i", "w + pid", "x + row + i % 4", "w + i * t", "x + row * 2 + i * t", "x + row + tl.minimum(i, m)"]
 MOVES = [" + {} * N", " + {}", " + {} * s", " + ({} % 2) * N", " + {} * t"]
 BOUNDS = ["n", "n, 0, -1", "1, n + 2", "0", "3", "2, 20, 3", "tl.load(bounds + pid)", "tl.load(bounds + pid), 4", "0, m, 5", "pid, n + pid", "pid, 4, tl.num_programs(0)"]
@@ -49,6 +51,7 @@ class Writer:
         self.lines, self.depth, self.names = [], 1, 0
         self.values, self.pointers = ["a", "b"], []
         self.stores_in_loop = False
+        self.bases = OWN_ROWS if self.random.random() < 0.5 else BASES
 
     def write(self, line):
         self.lines.append("    " * self.depth + line)
@@ -68,8 +71,8 @@ class Writer:
         if self.pointers and self.random.random() < 0.4:
             address = choose(self.pointers)
         else:
-            address = choose(BASES) + "".join(choose(MOVES).format(k) for k in rounds if self.random.random() < 0.6)
-        if address.startswith("w + pid") or self.random.random() < 0.4:  # a number has no block for a mask
+            address = choose(self.bases) + "".join(choose(MOVES).format(k) for k in rounds if self.random.random() < 0.6)
+        if address.split(" + k")[0] in ("w + pid", "w + 3", "x + row") or self.random.random() < 0.4:  # a number has no block for a mask
             return f"tl.load({address})"
         return f"tl.load({address}, mask={choose(MASKS)}{choose(['', ', other=0.5', ', other=0.0', f', other={self.value()}'])})"
 
@@ -117,7 +120,7 @@ class Writer:
             self.values.append(mine[-1])
         if self.random.random() < 0.5:
             self.pointers.append(self.name("p"))
-            self.write(f"{self.pointers[-1]} = {self.random.choice(['x + row + i', 'x + i', 'w + i'])}")
+            self.write(f"{self.pointers[-1]} = {self.random.choice(['x + row + i', 'w + i'] if self.bases is OWN_ROWS else ['x + row + i', 'x + i', 'w + i'])}")
         inner = [f"{rounds[-1]}, n", f"{rounds[-1]} + 1"] * 2 if rounds else []
         bounds = self.random.choice([*BOUNDS, *inner])
 
@@ -139,9 +142,9 @@ class Writer:
 
 def arguments(seed):
     choose = random.Random(-seed - 1).choice
-    x, w = 0.7 * jvp_check.random(8000), 0.7 * jvp_check.random(8000)
+    x, w = 0.7 * jvp_check.random(80000), 0.7 * jvp_check.random(8000)
     return dict(x=x, w=w, bounds=torch.tensor([2, 0, 4], dtype=torch.int32), y=torch.zeros(3, N, dtype=torch.float64), z=torch.zeros(3 * 8, N, dtype=torch.float64),
-                n=choose([0, 1, 2, 3, 5]), m=choose([0, 3, 8, 11, 16]), s=choose([8, 8, 4, 0, 10, 3]), t=choose([1, 0, 8, 2])), choose([1, 3])
+                n=choose([0, 1, 2, 3, 5]), m=choose([0, 3, 8, 11, 16]), s=choose([8, 8, 4, 0, 10, 3, 300, 1000]), t=choose([1, 0, 8, 2])), choose([1, 3])
 
 
 def check(kernel, programs, given, seed):

@@ -3,7 +3,7 @@
 // The gradient is read where the output was stored, nothing else is stored, and each element of the
 // input's gradient has one owner when the grid has one axis.
 // CHECK-LABEL: func.func @multiply(%arg0: !tile.ptr<f32>, %arg1: !tile.ptr<f32>, %arg2: !tile.ptr<f32>,
-// CHECK-SAME:    %arg3: !tile.ptr<f32>, %arg4: !tile.ptr<f32>) attributes {tile.gradients = ["the gradient of `argument 0` is stored by the program that owns it where the grid has one program along axis 1 and the grid has one program along axis 2, and summed by atomic additions elsewhere"], tile.kernel}
+// CHECK-SAME:    %arg3: !tile.ptr<f32> {tile.shared_axes = 6 : i64}, %arg4: !tile.ptr<f32>) attributes {tile.gradients = ["the gradient of `argument 0` is stored by the program that owns it where the grid has one program along axis 1 and the grid has one program along axis 2, and summed by atomic additions elsewhere"], tile.kernel}
 func.func @multiply(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt}, %w: !tile.ptr<f32>,
                     %y: !tile.ptr<f32> {tile.tangent = 4 : i64, tile.out}, %dx: !tile.ptr<f32>,
                     %dy: !tile.ptr<f32>) attributes {tile.kernel, tile.reverse} {
@@ -30,7 +30,8 @@ func.func @multiply(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt}, %w: !
 
 // -----
 
-// A value that is loaded twice is summed atomically; sums become broadcasts.
+// An element that is loaded twice has one owner, who stores first and adds then; sums become
+// broadcasts.
 // CHECK-LABEL: func.func @sums
 func.func @sums(%x: !tile.ptr<f32> {tile.tangent = 2 : i64, tile.wrt},
                 %y: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.out}, %dx: !tile.ptr<f32>,
@@ -42,8 +43,17 @@ func.func @sums(%x: !tile.ptr<f32> {tile.tangent = 2 : i64, tile.wrt},
   %first = tile.load %x : !tile.ptr<f32> -> f32
   // CHECK: %[[DY:.*]] = tile.load %arg3
   // CHECK: %[[A:.*]] = tile.splat %[[DY]] : f32 -> tensor<8xf32>
-  // CHECK: tile.atomic_rmw fadd %arg2, %[[DY]]
-  // CHECK: tile.atomic_rmw fadd %{{.*}}, %[[A]]
+  // CHECK: scf.if
+  // CHECK-NEXT: tile.store %arg2, %[[DY]]
+  // CHECK-NEXT: } else {
+  // CHECK-NEXT: tile.atomic_rmw fadd %arg2, %[[DY]]
+  // CHECK: scf.if
+  // CHECK-NEXT: tile.barrier
+  // CHECK-NEXT: %[[OLD:.*]] = tile.load
+  // CHECK-NEXT: %[[NEW:.*]] = arith.addf %[[OLD]], %[[A]]
+  // CHECK-NEXT: tile.store %{{.*}}, %[[NEW]]
+  // CHECK-NEXT: } else {
+  // CHECK-NEXT: tile.atomic_rmw fadd %{{.*}}, %[[A]]
   %sum = tile.reduce(%v) axis 0 {
   ^bb0(%a: f32, %b: f32):
     %c = arith.addf %a, %b : f32
@@ -161,5 +171,94 @@ func.func @deep(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt},
     scf.yield %outer : f32
   }
   tile.store %y, %last : !tile.ptr<f32>, f32
+  return
+}
+
+// -----
+
+// Two loads of the same addresses are one, and one that is the same in all rounds leaves the loop: its
+// contributions are summed in a register. A loop without rounds reads nothing.
+// CHECK-LABEL: func.func @merged
+func.func @merged(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt},
+                  %y: !tile.ptr<f32> {tile.tangent = 4 : i64, tile.out}, %n: i32, %dx: !tile.ptr<f32>,
+                  %dy: !tile.ptr<f32>) attributes {tile.kernel, tile.reverse} {
+  // CHECK: %[[RUNS:.*]] = arith.cmpi sgt, %arg2
+  // CHECK: tile.load %{{.*}} mask %[[RUNS]]
+  // CHECK: %[[SUM:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %{{.*}}) -> (f32)
+  // CHECK-NOT: tile.store
+  // CHECK: scf.if
+  // CHECK-NEXT: tile.store %{{.*}}, %[[SUM]] mask %[[RUNS]]
+  // CHECK-NOT: tile.store
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  scf.for %k = %c0 to %n step %c1 : i32 {
+    %p = tile.addptr %x, %c1 : !tile.ptr<f32>, i32
+    %v = tile.load %p : !tile.ptr<f32> -> f32
+    %w = tile.load %p : !tile.ptr<f32> -> f32
+    %r = arith.mulf %v, %w : f32
+    %q = tile.addptr %y, %k : !tile.ptr<f32>, i32
+    tile.store %q, %r : !tile.ptr<f32>, f32
+  }
+  return
+}
+
+// -----
+
+// Lanes that a mask leaves out hold zero times what may be infinite: they are zeroed before they
+// meet the others.
+// CHECK-LABEL: func.func @lanes
+func.func @lanes(%x: !tile.ptr<f32>, %w: f32 {tile.tangent = 4 : i64, tile.wrt},
+                 %y: !tile.ptr<f32> {tile.tangent = 5 : i64, tile.out}, %n: i32, %dw: !tile.ptr<f32>,
+                 %dy: !tile.ptr<f32>) attributes {tile.kernel, tile.reverse} {
+  // CHECK: %[[M:.*]] = arith.cmpi slt
+  // CHECK: %[[DY:.*]] = tile.load %{{.*}} mask %[[M]]
+  // CHECK: %[[A:.*]] = arith.divf %[[DY]], %{{.*}}
+  // CHECK: %[[ZEROED:.*]] = arith.select %[[M]], %[[A]], %{{.*}}
+  // CHECK: tile.reduce(%[[ZEROED]])
+  %i = tile.range 0 to 8 : tensor<8xi32>
+  %bound = tile.splat %n : i32 -> tensor<8xi32>
+  %m = arith.cmpi slt, %i, %bound : tensor<8xi32>
+  %px = tile.splat %x : !tile.ptr<f32> -> tensor<8x!tile.ptr<f32>>
+  %qx = tile.addptr %px, %i : tensor<8x!tile.ptr<f32>>, tensor<8xi32>
+  %v = tile.load %qx mask %m : tensor<8x!tile.ptr<f32>>, mask tensor<8xi1> -> tensor<8xf32>
+  %s = tile.splat %w : f32 -> tensor<8xf32>
+  %r = arith.divf %s, %v : tensor<8xf32>
+  %py = tile.splat %y : !tile.ptr<f32> -> tensor<8x!tile.ptr<f32>>
+  %qy = tile.addptr %py, %i : tensor<8x!tile.ptr<f32>>, tensor<8xi32>
+  tile.store %qy, %r mask %m : tensor<8x!tile.ptr<f32>>, tensor<8xf32>, mask tensor<8xi1>
+  return
+}
+
+// -----
+
+// Partial sums: a launched program computes several of the kernel's, sums in a register what has the
+// same address in all of them, and adds it to its row.
+// CHECK-LABEL: func.func @partial
+// CHECK-SAME: tile.gradients = ["the gradient of `argument 1` is summed in partial sums, one of each launched program, which a second launch adds"]
+func.func @partial(%x: !tile.ptr<f32>, %w: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt},
+                   %y: !tile.ptr<f32> {tile.tangent = 4 : i64, tile.out},
+                   %dw: !tile.ptr<f32> {tile.row = 5 : i64}, %dy: !tile.ptr<f32>, %row: i64, %p0: i32,
+                   %p1: i32, %p2: i32)
+    attributes {tile.kernel, tile.reverse, tile.programs = array<i64: 6, 7, 8>} {
+  // CHECK-DAG: %[[OWN:.*]] = tile.program_id 0
+  // CHECK-DAG: %[[LAUNCHED:.*]] = tile.num_programs 0
+  // CHECK: %[[BEGIN:.*]] = arith.muli %{{.*}}, %arg5
+  // CHECK: %[[ROW:.*]] = tile.addptr %arg3, %[[BEGIN]]
+  // CHECK: %[[SUM:.*]] = scf.for %[[P:.*]] = %[[OWN]] to %{{.*}} step %[[LAUNCHED]] iter_args(%[[S:.*]] = %{{.*}}) -> (f32)
+  // CHECK-NOT: tile.store
+  // CHECK:   %[[NEXT:.*]] = arith.addf %[[S]]
+  // CHECK:   scf.yield %[[NEXT]]
+  // CHECK: tile.barrier
+  // CHECK: %[[OLD:.*]] = tile.load %[[ROW]]
+  // CHECK: %[[NEW:.*]] = arith.addf %[[OLD]], %[[SUM]]
+  // CHECK: tile.store %[[ROW]], %[[NEW]]
+  // CHECK-NOT: atomic
+  %id = tile.program_id 0
+  %p = tile.addptr %x, %id : !tile.ptr<f32>, i32
+  %v = tile.load %p : !tile.ptr<f32> -> f32
+  %u = tile.load %w : !tile.ptr<f32> -> f32
+  %r = arith.mulf %v, %u : f32
+  %q = tile.addptr %y, %id : !tile.ptr<f32>, i32
+  tile.store %q, %r : !tile.ptr<f32>, f32
   return
 }
