@@ -298,7 +298,12 @@ NRD_API void nrd_function_set_noinline(nrd_function *function, int noinline_);
 NRD_API void nrd_function_set_must_use_result(nrd_function *function, const char *hint);
 
 /** Roles of a parameter in a derivative: what it holds is an input, an output, or both. */
-enum { NRD_TANGENT_INPUT = 1, NRD_TANGENT_OUTPUT = 2 };
+enum {
+  NRD_TANGENT_INPUT = 1,
+  NRD_TANGENT_OUTPUT = 2,
+  /** Of the gradient of an input: it is given as partial sums, see nrd_function_set_gradients. */
+  NRD_TANGENT_PARTIAL = 4
+};
 /** The tangent of one parameter: its name is that of a further parameter of the function. */
 typedef struct nrd_tangent {
   const char *parameter;         /**< the name of the parameter */
@@ -314,7 +319,16 @@ NRD_API nrd_error *nrd_function_set_tangents(nrd_function *function, const nrd_t
 /** The same for gradients: from now on the function adds to the gradients of its inputs what
  * follows from those of its outputs, and stores nothing else. The gradient of a number is a pointer
  * to one element; that of a tensor of 16-bit floats may have elements of fp32. No parameter is an
- * input and an output. */
+ * input and an output.
+ *
+ * The gradient of an input with the role NRD_TANGENT_PARTIAL is a matrix of zeros, with a row for
+ * each program that is launched; the gradient is the sum of the rows, which the caller computes.
+ * The function then has further parameters after the gradients: for each of these the number of
+ * elements of a row (int64, the gradient's name and "_row"), and how many programs the kernel has
+ * along each axis (int32, "programs_0" to "programs_2"). It is launched with at most as many
+ * programs as this, along axis 0 only, each of which computes several of the kernel's. Which
+ * gradients gain by it, the metadata of the gradient without partial sums tells: "shared_axes" of
+ * a parameter is a set of axes, bit 0 for axis 0, whose programs add to the same elements. */
 NRD_API nrd_error *nrd_function_set_gradients(nrd_function *function, const nrd_tangent *gradients,
                                               size_t count);
 

@@ -625,14 +625,22 @@ public:
   /// output) or not computed (an input). The gradients of inputs are zero before the launch. What
   /// the function itself stores is not stored. Errors: names that are no parameters, a name in both
   /// lists; what has no gradient is an error when it is compiled.
+  ///
+  /// `partial`: inputs that many programs read, whose gradients are given as partial sums in place
+  /// of atomic additions: a matrix of zeros, with a row for each launched program, whose rows the
+  /// caller adds. The function is launched with at most as many programs as the kernel has, along
+  /// axis 0. Further arguments follow the gradients: the number of elements of a row of each of
+  /// these (`int64_t`), then how many programs the kernel has along axes 0, 1 and 2 (`int32_t`).
   Result<Function> tryGradient(const char *name, const std::vector<std::string> &wrt,
-                               const std::vector<std::string> &out) const {
-    return derivative(nrd_function_set_gradients, name, wrt, out);
+                               const std::vector<std::string> &out,
+                               const std::vector<std::string> &partial = {}) const {
+    return derivative(nrd_function_set_gradients, name, wrt, out, partial);
   }
   /// The gradient of the function of this name.
   Function gradient(const char *name, const std::vector<std::string> &wrt,
-                    const std::vector<std::string> &out) const {
-    return tryGradient(name, wrt, out).value();
+                    const std::vector<std::string> &out,
+                    const std::vector<std::string> &partial = {}) const {
+    return tryGradient(name, wrt, out, partial).value();
   }
   /// The derivative of the function of this name in a direction: a function that also reads the
   /// tangents of `wrt` and writes those of `out`. Its arguments are those of the function, then the
@@ -675,7 +683,8 @@ private:
   using SetDerivative = nrd_error *(*)(nrd_function *, const nrd_tangent *, size_t);
   Result<Function> derivative(SetDerivative set, const char *name,
                               const std::vector<std::string> &wrt,
-                              const std::vector<std::string> &out) const {
+                              const std::vector<std::string> &out,
+                              const std::vector<std::string> &partial = {}) const {
     Result<Function> function = tryFunction(name);
     if (!function)
       return function;
@@ -692,6 +701,7 @@ private:
     };
     add(wrt, NRD_TANGENT_INPUT);
     add(out, NRD_TANGENT_OUTPUT);
+    add(partial, NRD_TANGENT_PARTIAL);
     if (nrd_error *error = set(function->get(), tangents.data(), tangents.size()))
       return detail::take(error);
     return function;

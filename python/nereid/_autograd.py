@@ -6,7 +6,7 @@ import types
 
 import torch
 
-from .differentiation import _names, _written_kernel, grad
+from .differentiation import _names, _written_kernel, grad, shares_memory
 
 _NAMESPACE = "nereid_autograd"
 _NON_CONTIGUOUS = ("refuse", "copy", "keep")
@@ -187,7 +187,7 @@ class Operator:
         if self._non_contiguous == "refuse":
             raise ValueError(f"{self.__name__}: `{name}` is not contiguous, its strides are {tuple(tensor.stride())}: give `{name}.contiguous()`; or say "
                              f"`non_contiguous=\"copy\"` for a kernel that expects contiguous tensors, \"keep\" for one that takes strides")
-        if name in self._wrt and _shares(tensor):
+        if name in self._wrt and shares_memory(tensor):
             raise ValueError(f"{self.__name__}: elements of `{name}` share memory, its strides are {tuple(tensor.stride())}: give `{name}.contiguous()`")
         return tensor
 
@@ -359,16 +359,6 @@ def _free(name, taken):
 
 def _returned(outs):
     return next(iter(outs.values())) if len(outs) == 1 else tuple(outs.values())
-
-
-def _shares(tensor):
-    """Whether elements may share memory: strides, sorted, do not step over what the smaller ones reach."""
-    reach = 0
-    for stride, size in sorted((stride, size) for size, stride in zip(tensor.shape, tensor.stride()) if size > 1):
-        if stride <= reach:
-            return True
-        reach += stride * (size - 1)
-    return False
 
 
 def _operator_name(operator):

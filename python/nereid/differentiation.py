@@ -10,7 +10,7 @@
 from ._jit import Empty as _EMPTY
 from ._jit import JITFunction, KernelInterface, KernelParam, Param, _Hooks
 
-_INPUT, _OUTPUT = 1, 2  # roles of a tangent: NRD_TANGENT_* of nereid.h
+_INPUT, _OUTPUT, _PARTIAL = 1, 2, 4  # roles of a tangent: NRD_TANGENT_* of nereid.h
 
 
 def _names(given, what):
@@ -50,6 +50,12 @@ def _written_kernel(kernel, asked):
     return kernel
 
 
+def _launch_parameters(tangents):
+    """The parameters behind the tangents, with partial sums: as nrd_function_set_gradients says."""
+    rows = [f"{tangent}_row" for _, tangent, roles in tangents if roles & _PARTIAL]
+    return [*rows, *(f"programs_{axis}" for axis in range(3))] if rows else []
+
+
 class Derivative(JITFunction):
     """A kernel that computes tangents or gradients. Made by `jvp` and `grad`."""
 
@@ -70,6 +76,8 @@ class Derivative(JITFunction):
             self.params.append(KernelParam(len(self.params), Param(tangent, _EMPTY, of._param.annotation if keeps_type else _EMPTY),
                                            of is not None and of.do_not_specialize, of is not None and of.do_not_specialize_on_alignment,
                                            kernel.__globals__))
+        for name in _launch_parameters(tangents):
+            self.params.append(KernelParam(len(self.params), Param(name, _EMPTY, _EMPTY), True, True, kernel.__globals__))
         self.arg_names = [param.name for param in self.params]
         self.pre_run_hooks = _Hooks(self)
         self._build()  # finds mistakes now, not at the first launch
@@ -102,14 +110,21 @@ def jvp(kernel, wrt, out):
 
 
 class _Backward(KernelInterface):
-    """Launches a gradient kernel on gradients that are zero, narrow ones in fp32."""
+    """Launches a gradient kernel on gradients that are zero, narrow ones in fp32, and on partial sums where these pay."""
 
     def __init__(self, kernel):
         self.kernel = kernel
         self._inputs = [tangent for _, tangent, roles in kernel._tangents if roles & _INPUT]
+        self._shared = {}  # compiled kernel → {gradient: the axes of the grid whose programs add to the same elements}
+        self._partial = {}  # names of gradients → the kernel that gives them as partial sums
+        self._rows = {}  # compiled kernel → how many partial sums it had last
+        self._launched = set()  # of the compiled kernels without partial sums, which may be compiled to know `_shared` alone
 
     def run(self, *args, grid, warmup, **kwargs):
         named = dict(zip(self.kernel.arg_names, args))
+        summed = len(args) <= len(self.kernel.arg_names) and self._summed(args, named, kwargs, grid)
+        if summed:
+            return self._run_partial(named | kwargs, *summed, warmup)
         finish = []
         for name in self._inputs:
             given = named.get(name, kwargs.get(name))
@@ -120,10 +135,78 @@ class _Backward(KernelInterface):
                 kwargs[name] = given
         args = (*(named[name] for name in self.kernel.arg_names[:len(args)]), *args[len(named):])
         compiled = self.kernel.run(*args, grid=grid, warmup=warmup, **kwargs)
+        self._launched.add(compiled)
         if not warmup:
             for copy in finish:
                 copy()
         return compiled
+
+    def _summed(self, args, named, kwargs, grid):
+        """(gradients that are partial sums, programs along the axes, programs to launch); None where there are none."""
+        given = named | kwargs
+        gradients = {name: given.get(name) for name in self._inputs}
+        if not any(hasattr(each, "untyped_storage") for each in gradients.values()):
+            return None
+        counts = grid({param.name: param.default for param in self.kernel.primal.params if param.has_default} | given) if callable(grid) else grid
+        if counts is None:
+            return None
+        counts = (*(int(count) for count in (counts if isinstance(counts, (tuple, list)) else (counts, ))), 1, 1)[:3]
+        programs = counts[0] * counts[1] * counts[2]
+        if not 1 < programs < 1 << 31:
+            return None
+        from . import _partial_sums
+        tensors = [each for each in (given.get(tangent) for _, tangent, _ in self.kernel._tangents) if hasattr(each, "untyped_storage")]
+        rows = _partial_sums.rows_for(programs, tensors[0].device)
+        elements = sum(tensor.numel() for tensor in tensors)
+        chosen = [name for name, each in gradients.items() if _partial_sums.is_worth(each, rows, elements)]
+        if not chosen or any(name in self.kernel.arg_names for name in _launch_parameters([("", name, _PARTIAL) for name in chosen])):
+            return None
+        shared = self._shared_axes(args, named, kwargs, grid)
+        chosen = tuple(name for name in chosen if any(shared.get(name, 0) >> axis & 1 and counts[axis] > 1 for axis in range(3)))
+        return (chosen, counts, rows) if chosen else None
+
+    def _shared_axes(self, args, named, kwargs, grid):
+        """What the compiler found: of the kernel without partial sums."""
+
+        def wide(name, value):
+            return _accumulator(value, [], False) if name in self._inputs else value
+
+        compiled = self.kernel.run(*(wide(name, value) for name, value in zip(named, args)), grid=grid, warmup=True,
+                                   **{name: wide(name, value) for name, value in kwargs.items()})
+        shared = self._shared.get(compiled)
+        if shared is None:
+            shared = self._shared[compiled] = {param["name"]: param["shared_axes"] for param in compiled._values["params"] if "shared_axes" in param}
+        return shared
+
+    def _run_partial(self, given, chosen, counts, rows, warmup):
+        kernel = self._partial.get(chosen)
+        if kernel is None:
+            tangents = tuple((name, tangent, roles | _PARTIAL * (tangent in chosen)) for name, tangent, roles in self.kernel._tangents)
+            kernel = self._partial[chosen] = Derivative._of(self.kernel.primal, tangents, True)
+        from . import _partial_sums
+        finish = []
+        for name in self._inputs:
+            if name in chosen:
+                sums = _partial_sums.make(given[name], rows)
+                finish.append(lambda sums=sums, gradient=given[name]: _partial_sums.add(sums, gradient))
+                given[name] = sums
+                given[f"{name}_row"] = sums.stride(0)
+            elif name in given:
+                given[name] = _accumulator(given[name], finish, not warmup)
+        given |= {f"programs_{axis}": count for axis, count in enumerate(counts)}
+        compiled = kernel.run(grid=(rows, ), warmup=warmup, **given)
+        if not warmup:
+            for each in finish:
+                each()
+        self._rows[compiled] = rows
+        return compiled
+
+    def _compiled(self):
+        """(kernel, how many partial sums it has or 0) of all that were launched or compiled for a launch."""
+        for kernel in (self.kernel, *self._partial.values()):
+            for compiled in kernel._kernels():
+                if compiled in self._rows or compiled in self._launched:
+                    yield compiled, self._rows.get(compiled, 0)
 
     def __repr__(self):
         return f"<backward {self.kernel!r}>"
@@ -148,14 +231,43 @@ def _accumulator(gradient, finish, clear):
                 raise TypeError(f"a gradient is {type(gradient).__name__}: expected a tensor of the shape of its parameter, or None")
             gradient[...] = 0
         return gradient
+    distinct = _distinct(gradient)
     if gradient.element_size() == 2 and gradient.is_floating_point():
         import torch
-        wide = torch.empty_strided(gradient.size(), gradient.stride(), dtype=torch.float32, device=gradient.device)
-        finish.append(lambda: gradient.copy_(wide))
-        return wide.zero_()
+
+        # As large as the memory behind a view: a kernel may add to elements outside.
+        memory = torch.empty(gradient.untyped_storage().nbytes() // 2, dtype=torch.float32, device=gradient.device)
+        if clear:
+            memory.zero_()
+        finish.append(lambda: distinct.copy_(memory.as_strided(distinct.size(), distinct.stride(), distinct.storage_offset())))
+        return memory.as_strided(gradient.size(), gradient.stride(), gradient.storage_offset())
     if clear:
-        gradient.zero_()
+        distinct.zero_()
     return gradient
+
+
+def shares_memory(tensor):
+    """Whether elements may share memory: strides, sorted, do not step over what the smaller ones reach."""
+    reach = 0
+    for stride, size in sorted((stride, size) for size, stride in zip(tensor.shape, tensor.stride()) if size > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def _distinct(gradient):
+    """Each element of a tensor once: of an expanded one, whose dimensions of stride 0 hold one element, these without the repetitions."""
+    if gradient.is_contiguous():
+        return gradient
+    distinct = gradient
+    for dim, stride in enumerate(gradient.stride()):
+        if stride == 0 and gradient.size(dim) > 1:
+            distinct = distinct.narrow(dim, 0, 1)
+    if shares_memory(distinct):
+        raise ValueError(f"elements of a gradient overlap in memory: its shape is {tuple(gradient.shape)}, its strides {tuple(gradient.stride())}; give a "
+                         f"tensor whose elements have places of their own")
+    return distinct
 
 
 class Gradient:
@@ -176,9 +288,11 @@ class Gradient:
         """For each kernel that was compiled, how each gradient is summed and why, as text. It compiles them again."""
         import json
         lines = []
-        for compiled in self.backward.kernel._kernels():
+        for compiled, rows in self.backward._compiled():
             lines.append(f"{compiled.name}({', '.join(f'{name}: {kind}' for name, kind in compiled.src.signature.items())}):")
             lines += [f"  {gradient['text']}" for gradient in json.loads(compiled.asm["explain"])["gradients"]]
+            if rows:
+                lines.append(f"  last launched with {rows} partial sums")
         return "\n".join(lines) or "nothing is compiled yet: launch `backward`, or call `backward.warmup`"
 
     def __repr__(self):

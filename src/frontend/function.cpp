@@ -149,8 +149,19 @@ std::string Derivative::text() const {
   std::string text = isReverse ? "reverse;" : "";
   for (const Item &item : items)
     text += std::to_string(item.parameter) + "=" + item.tangent + (item.isInput ? ":wrt" : "") +
-            (item.isOutput ? ":out" : "") + ";";
+            (item.isOutput ? ":out" : "") + (item.isPartial ? ":partial" : "") + ";";
   return text;
+}
+
+std::vector<std::pair<std::string, DType>> Derivative::launchParameters() const {
+  std::vector<std::pair<std::string, DType>> parameters;
+  for (const Item &item : items)
+    if (item.isPartial)
+      parameters.emplace_back(item.tangent + "_row", DType::Int64);
+  if (!parameters.empty())
+    for (unsigned axis = 0; axis < 3; ++axis)
+      parameters.emplace_back("programs_" + std::to_string(axis), DType::Int32);
+  return parameters;
 }
 
 std::string ParamSpec::itemName(llvm::StringRef name, size_t index) const {

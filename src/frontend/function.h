@@ -40,10 +40,14 @@ struct Derivative {
     unsigned parameter;  ///< whose tangent it is
     std::string tangent; ///< its parameter's name
     bool isInput = false, isOutput = false;
+    bool isPartial = false; ///< a gradient that is given as partial sums
   };
   std::vector<Item> items;
   bool isReverse = false; ///< gradients, from those of the outputs to those of the inputs
 
+  /// With partial sums, the parameters behind the tangents: the length of each row, then the
+  /// numbers of programs along the three axes.
+  std::vector<std::pair<std::string, DType>> launchParameters() const;
   /// Identifies it.
   std::string text() const;
 };

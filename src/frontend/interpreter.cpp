@@ -163,7 +163,8 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
   if (kernel.hasKwarg)
     return unsupported("`**` parameter", kernel.span());
   const std::vector<Derivative::Item> &tangents = kernel.derivative.items;
-  if (params.size() != kernel.params().size() + tangents.size())
+  auto launchParameters = kernel.derivative.launchParameters();
+  if (params.size() != kernel.params().size() + tangents.size() + launchParameters.size())
     return error(diag::InternalError, kernel.span(),
                  "a kernel was given another number of parameters than it has");
 
@@ -188,7 +189,10 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
     firstArguments.push_back(next);
     values.push_back(parameterValue(semantic, function, param.name, spec, param.isConst, next));
   }
+  llvm::SmallVector<unsigned> partial; // arguments
   for (auto [item, spec] : llvm::zip(tangents, params.drop_front(kernel.params().size()))) {
+    if (item.isPartial)
+      partial.push_back(spec.kind == ParamSpec::Kind::Runtime ? next : ~0u);
     unsigned primal = firstArguments[item.parameter], tangent = next;
     parameterValue(semantic, function, item.tangent, spec, /*isConst=*/false, next);
     if (failed(linkTangent(semantic, function, item, kernel.params()[item.parameter].name,
@@ -196,6 +200,17 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
                            kernel.derivative.isReverse)))
       return failure();
   }
+  llvm::SmallVector<int64_t> programs;
+  for (auto [i, parameter] : llvm::enumerate(launchParameters)) {
+    if (i >= partial.size())
+      programs.push_back(next);
+    else if (partial[i] != ~0u)
+      function.setArgAttr(partial[i], "tile.row", builder.getI64IntegerAttr(next));
+    const ParamSpec &spec = params[kernel.params().size() + tangents.size() + i];
+    parameterValue(semantic, function, parameter.first, spec, /*isConst=*/false, next);
+  }
+  if (!programs.empty())
+    function->setAttr("tile.programs", builder.getDenseI64ArrayAttr(programs));
   bindParameters(outer, values);
   if (failed(walkFunction()))
     return failure();

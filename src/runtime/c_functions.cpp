@@ -286,6 +286,13 @@ static nrd_error *setDerivative(const char *caller, nrd_function *function,
     bool isInput = tangent.roles & NRD_TANGENT_INPUT, isOutput = tangent.roles & NRD_TANGENT_OUTPUT;
     if (isReverse && isInput && isOutput)
       return refuse(diag::GradientInPlace, parameter);
+    bool isPartial = tangent.roles & NRD_TANGENT_PARTIAL;
+    if (isPartial && !(isReverse && isInput))
+      return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadApiArgument,
+                            std::string_view(caller),
+                            isReverse ? "gradients->roles" : "tangents->roles",
+                            "partial sums only of gradients of inputs",
+                            std::string_view("NRD_TANGENT_PARTIAL of `" + parameter + "`")));
     ParamRule rule = rules[index];
     rule.name = name;
     rule.isConst = rule.hasDefault = false;
@@ -296,7 +303,16 @@ static nrd_error *setDerivative(const char *caller, nrd_function *function,
       rule.forcedType->isConst = false;
     rules.push_back(std::move(rule));
     roles |= tangent.roles;
-    derivative.items.push_back({unsigned(index), name, isInput, isOutput});
+    derivative.items.push_back({unsigned(index), name, isInput, isOutput, isPartial});
+  }
+  for (const auto &[name, type] : derivative.launchParameters()) {
+    if (indexOf(name) < rules.size())
+      return refuse(diag::TangentNameTaken, "launch", name, record.name);
+    ParamRule rule;
+    rule.name = name;
+    rule.policy = NRD_PARAM_NO_SPECIALIZE;
+    rule.forcedType = frontend::Type::of(type);
+    rules.push_back(std::move(rule));
   }
   if ((roles & (NRD_TANGENT_INPUT | NRD_TANGENT_OUTPUT)) !=
       (NRD_TANGENT_INPUT | NRD_TANGENT_OUTPUT))

@@ -27,14 +27,20 @@ namespace {
 std::string metadataOf(const nrd_kernel &kernel) {
   const CompileRequest &request = kernel.request;
   llvm::json::Array params;
+  size_t argument = 0;
   forEachLeaf(request.function->rules, request.specs,
               [&](const frontend::ParamSpec &spec, const std::string &name) {
                 const ParamSlot &slot = kernel.params[params.size()];
-                params.push_back(
-                    llvm::json::Object{{"name", name},
-                                       {"constant", !slot.passed},
-                                       {"written", slot.written},
-                                       {"signature", llvm::json::fixUTF8(signatureText(spec))}});
+                llvm::json::Object param{{"name", name},
+                                         {"constant", !slot.passed},
+                                         {"written", slot.written},
+                                         {"signature", llvm::json::fixUTF8(signatureText(spec))}};
+                if (slot.passed && argument < kernel.sharedAxes.size() &&
+                    kernel.sharedAxes[argument])
+                  param["shared_axes"] = kernel.sharedAxes[argument];
+                if (slot.passed)
+                  argument += slot.codeParams();
+                params.push_back(std::move(param));
               });
   const Options &options = request.options;
   llvm::json::Object set;
@@ -217,7 +223,7 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
   {
     auto begin = std::chrono::steady_clock::now();
     cache::Keeper keeper(request, *target, targetOptions, hostOrNull);
-    result->code = keeper.find(written);
+    result->code = keeper.find(written, result->sharedAxes);
     if (result->code) {
       std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
       result->times.push_back({"kernel cache", spent.count()});

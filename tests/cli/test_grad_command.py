@@ -17,7 +17,7 @@ OWNED = ("the gradient of `{}` is stored by the program that owns it where the g
 def test_how_gradients_are_summed():
     result = nereid(*ADD, *SIGNATURE)
     assert result.returncode == 0, result.stderr
-    assert result.stdout == OWNED.format("y_ptr") + OWNED.format("x_ptr")
+    assert result.stdout == OWNED.format("x_ptr") + OWNED.format("y_ptr")
 
 
 def test_parameters_of_gradients():
@@ -41,7 +41,19 @@ def test_report(tmp_path):
     file = tmp_path / "report.json"
     assert nereid(*GIOU, "--target", "cpu", "--emit", "explain", "-o", str(file)).returncode == 0
     assert [fact["text"] for fact in json.loads(file.read_text())["gradients"]] == [
-        "the gradient of `preds_ptr` is summed by atomic additions: it is loaded in 4 places"]
+        OWNED.format("preds_ptr").rstrip()]
+
+
+def test_partial_sums():
+    result = nereid(*ADD, *SIGNATURE, "--partial", "y_ptr")
+    assert result.returncode == 0, result.stderr
+    assert "the gradient of `y_ptr` is summed in partial sums, one of each launched program, which a second launch adds" in result.stdout
+    params = json.loads(nereid(*ADD, *SIGNATURE, "--partial", "y_ptr", "--emit", "meta").stdout)["params"]
+    assert [(param["name"], param["signature"]) for param in params[8:]] == [
+        ("dy_ptr_row", "i64"), ("programs_0", "i32"), ("programs_1", "i32"), ("programs_2", "i32")]
+    assert [param.get("shared_axes") for param in json.loads(nereid(*ADD, *SIGNATURE, "--emit", "meta").stdout)["params"][5:7]] == [6, 6]
+    fails(2, "error: argument `gradients->roles` of `nrd_function_set_gradients`: expected partial sums only of gradients of inputs, found NRD_TANGENT_PARTIAL of "
+          "`output_ptr`", *ADD, *SIGNATURE, "--partial", "output_ptr")
 
 
 def test_forward_mode():

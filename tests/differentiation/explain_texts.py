@@ -3,13 +3,15 @@
 import pathlib
 import sys
 
-for folder in ("language", "differentiation"):
-    path = str(pathlib.Path(__file__).resolve().parents[1] / folder)
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+for folder in ("tests/language", "tests/differentiation", "examples/kernels"):
+    path = str(ROOT / folder)
     if path not in sys.path:
         sys.path.insert(0, path)
 
 import nereid  # noqa: E402
 import torch  # noqa: E402
+from seed import giou_kernel  # noqa: E402
 from test_grad import add, one_block_attention, one_block_matmul, swiglu  # noqa: E402
 from test_jvp_kernels import attention, causal_conv, cross_entropy, embedding, layer_norm, rms_norm, rope, softmax  # noqa: E402
 
@@ -23,6 +25,7 @@ def cases():
     return [
         (add, ("x", "w"), "y", dict(x=f, w=f, y=f, n=100, BLOCK=32)),
         (swiglu, ("gate", "up"), "y", dict(gate=f, up=f, y=f, n=100, BLOCK=32)),
+        (giou_kernel, "preds_ptr", "output_ptr", dict(preds_ptr=f, targets_ptr=f, output_ptr=f, valid_ptr=torch.zeros(4096, dtype=torch.bool), BLOCK_SIZE=256)),
         (softmax, "X", "Y", dict(Y=f, stride_ym=131, stride_yn=1, X=f, stride_xm=131, stride_xn=1, M=7, N=131)),
         (rms_norm, ("X", "Residual", "W"), "Y", dict(X=f, Residual=f, W=f, Y=f, N=50, eps=0.125, BLOCK=64)),
         (cross_entropy, "logits", "loss", dict(logits=f, labels=index, loss=f, N=50, smoothing=0.125, BLOCK=64)),
@@ -41,7 +44,7 @@ def texts():
     for kernel, wrt, out, arguments in cases():
         gradient = nereid.grad(kernel, wrt, out)
         names = [name for each in (wrt, out) for name in ([each] if isinstance(each, str) else each)]
-        gradient.backward.warmup(**arguments, **{f"d{name}": arguments[name] for name in names}, grid=(1, ), target="cpu")
+        gradient.backward.warmup(**arguments, **{f"d{name}": arguments[name] for name in names}, grid=(8, ), target="cpu")
         parts.append(gradient.explain())
     return "\n\n".join(parts) + "\n"
 

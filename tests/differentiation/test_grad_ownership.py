@@ -1,7 +1,10 @@
 """Who adds to a gradient: stores by owners where that is proven or found at run time, atomic additions elsewhere, and what `explain` says of it."""
 
+import collections
+import random
+
 import explain_texts
-import grad_check
+import harness
 import jvp_check
 import nereid
 import nereid.language as tl
@@ -73,6 +76,50 @@ def test_two_strides(sm, sn):
     torch.testing.assert_close(dx, expected)
 
 
+def enumerated(seed):
+    """(a kernel with several loads of `x`, the addresses of each: program → [[lanes of one execution]])"""
+    choose = random.Random(seed).choice
+    programs, own = 3, choose([8, 12, 16, 24, 32, 64])
+    lines, addresses = ["@triton.jit", "def kernel(x, y):", "    pid = tl.program_id(0)", "    total = 0.0 * pid.to(tl.float64)"], []
+    for _ in range(choose([1, 2, 2, 3, 3])):
+        lanes, stride, offset, rounds, step = choose([2, 4, 8]), choose([1, 1, 2, 4]), choose([0, 0, 1, 2, 3, 4, 8, 16]), choose([1, 1, 2, 3]), choose([0, 4, 8, 16])
+        lines.append(f"    for k in range({rounds}):" if rounds > 1 else "    k = 0")
+        lines.append(f"    {'    ' if rounds > 1 else ''}total += tl.sum(tl.sin(tl.load(x + pid * {own} + k * {step} + tl.arange(0, {lanes}) * {stride} + {offset})), 0)")
+        addresses.append([[[pid * own + k * step + lane * stride + offset for lane in range(lanes)] for k in range(rounds)] for pid in range(programs)])
+    return "\n".join([*lines, "    tl.store(y + pid, total)"]) + "\n", addresses
+
+
+def test_claims_against_enumerated_addresses():
+    """Of random kernels: what is stored by owners has no element twice, what is summed by owners none in two programs; and most of what has owners is found."""
+    found = collections.Counter()
+    for seed in range(40):
+        text, addresses = enumerated(seed)
+        gradient = nereid.grad(harness.make(text), "x", "y")
+        x = jvp_check.random(400)
+        dx, dy = torch.empty_like(x), jvp_check.random(3)
+        gradient.backward[(3, )](x, zeros(3), dx=dx, dy=dy)
+        expected = torch.zeros_like(x)
+        for load in addresses:
+            for pid, executions in enumerate(load):
+                for lanes in executions:
+                    for at in lanes:
+                        expected[at] += torch.cos(x[at]) * dy[pid]
+        torch.testing.assert_close(dx, expected, msg=text)
+        sets = [{at for load in addresses for lanes in load[pid] for at in lanes} for pid in range(3)]
+        together = len(set().union(*sets)) == sum(map(len, sets))
+        # Loads that are merged, or leave a loop, have the same elements.
+        once = {(tuple(map(tuple, dict.fromkeys(map(tuple, load[0]))))) for load in addresses}
+        total = sum(len(lanes) for load in once for lanes in load)
+        apart = together and len({at for load in once for lanes in load for at in lanes}) == total
+        said = gradient.explain()
+        claim = "stored" if "is stored by" in said else "summed" if "is summed by the program" in said else "none"
+        truth = "stored" if apart else "summed" if together else "none"
+        assert (claim, truth) not in (("stored", "summed"), ("stored", "none"), ("summed", "none")), (text, said)
+        found[claim, truth] += 1
+    assert found["stored", "stored"] >= 5 and found["summed", "summed"] >= 5 and found["none", "none"] >= 5, found
+    assert found["none", "stored"] + found["none", "summed"] <= 8, found
+
+
 def explained(kernel, grid, arguments, wrt, out, **options):
     gradient = nereid.grad(kernel, wrt, out)
     given = {f"d{name}": torch.zeros_like(arguments[name]) for name in (*wrt, *out)}
@@ -90,21 +137,21 @@ def owned(name, more=""):
 
 def test_explain():
     assert explained(swiglu, (4, ), dict(gate=torch.ones(100), up=torch.ones(100), y=torch.ones(100), n=100), ("gate", "up"), ("y", ),
-                     BLOCK=32) == [owned("up"), owned("gate")]
+                     BLOCK=32) == [owned("gate"), owned("up")]
     arguments = dict(X=torch.ones(4, 50), Residual=torch.ones(4, 50), W=torch.ones(50), Y=torch.ones(4, 50), N=50, eps=0.1)
     found = explained(rms_norm, (4, ), arguments, ("X", "W"), ("Y", ), BLOCK=64)
     assert sorted(found) == sorted([
-        owned("X"),
-        "  the gradient of `W` is stored by the program that owns it where the grid has one program along axis 0 and " + ONE_AXIS +
-        ", and summed by atomic additions elsewhere"])
-    arguments = dict(table=torch.ones(10, 16), index=torch.zeros(5, dtype=torch.int64), y=torch.ones(5, 16))
-    assert explained(embedding, (5, ), arguments, ("table", ), ("y", ), D=16) == [
+        owned("X"), "  the gradient of `W` is summed in partial sums, one of each launched program, which a second launch adds", "  last launched with 4 partial sums"])
+    found = explained(rms_norm, (1, ), arguments, ("X", "W"), ("Y", ), BLOCK=64)
+    assert "  the gradient of `W` is stored by the program that owns it where the grid has one program along axis 0 and " + ONE_AXIS + ", and summed by atomic additions elsewhere" in found
+    arguments = dict(table=torch.ones(10, 16), index=torch.zeros(1, dtype=torch.int64), y=torch.ones(1, 16))
+    assert explained(embedding, (1, ), arguments, ("table", ), ("y", ), D=16) == [
         "  the gradient of `table` is summed by atomic additions: its addresses come from values that are computed or loaded"]
     arguments = dict(x=torch.ones(3, 25), w=torch.ones(3, 4), y=torch.ones(3, 25), length=25)
-    assert "  the gradient of `x` is summed by atomic additions: it is loaded in 4 places" in explained(causal_conv, (3, ), arguments, ("x", "w"), ("y", ), WIDTH=4,
-                                                                                                   BLOCK=32)
+    assert explained(causal_conv, (3, ), arguments, ("x", "w"), ("y", ), WIDTH=4, BLOCK=32) == [
+        owned("x", " and `length` is at least 35").replace("stored", "summed"), owned("w")]
     arguments = dict(a_ptr=torch.ones(37, 25), b_ptr=torch.ones(25, 29), c_ptr=torch.ones(37, 29), M=37, N=29, K=25)
-    found = explained(one_block_matmul, (3, 2), arguments, ("a_ptr", "b_ptr"), ("c_ptr", ), BM=16, BN=16, BK=32)
+    found = explained(one_block_matmul, (1, 1), arguments, ("a_ptr", "b_ptr"), ("c_ptr", ), BM=16, BN=16, BK=32)
     axis = "the grid has one program along axis"
     assert sorted(found) == [f"  the gradient of `{name}` is stored by the program that owns it where {axis} {other} and {axis} 2, and summed by atomic additions elsewhere"
                              for name, other in (("a_ptr", 1), ("b_ptr", 0))]

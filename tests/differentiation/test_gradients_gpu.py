@@ -4,9 +4,12 @@ import jvp_check
 import nereid
 import nereid.ops
 import pytest
+import test_grad_loads
+import test_partial_sums
 import torch
 import torch.nn.functional as F
 from test_autograd import norm, reference_norm, swiglu
+from test_jvp_kernels import layer_norm
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -78,3 +81,48 @@ def test_scalars_of_the_host():
     gated(x, factor).sum().backward()
     assert factor.grad.device.type == "cpu"
     torch.testing.assert_close(factor.grad, F.silu(x.detach()).sum().cpu(), rtol=1e-4, atol=1e-3)
+
+
+def test_sums_without_atomic_additions():
+    """Norms in three passes, boxes, weights that all programs read: equal to PyTorch's, and the same bits in every run."""
+    rows, n = 2000, 1000
+    x, w, b, dy = (jvp_check.random(*shape).to("cuda", torch.float32) for shape in ((rows, n), (n, ), (n, ), (rows, n)))
+    gradient = nereid.grad(layer_norm, ("X", "W", "B"), "Y")
+    runs = []
+    for _ in range(5):
+        found = [torch.full_like(each, float("nan")) for each in (x, w, b)]
+        gradient.backward[(rows, )](x, torch.empty_like(x), w, b, x.new_empty(rows), x.new_empty(rows), n, n, 1e-5, dX=found[0], dW=found[1], dB=found[2], dY=dy, BLOCK_SIZE=256)
+        runs.append(found)
+    assert all(torch.equal(one, other) for run in runs for one, other in zip(run, runs[0]))
+    wide = [each.double().requires_grad_() for each in (x, w, b)]
+    near(runs[0], torch.autograd.grad(F.layer_norm(wide[0], (n, ), wide[1], wide[2], 1e-5), wide, dy.double()))
+    text = gradient.explain()
+    assert "`X` is summed by the program that owns it" in text and "`W` is summed in partial sums" in text
+
+
+@pytest.mark.parametrize("name", test_grad_loads.CASES)
+def test_several_loads(name):
+    kernel, grid, tensors, options, _ = test_grad_loads.CASES[name]
+    given = {each: jvp_check.random(*shape) for each, shape in tensors.items()}
+    dy = jvp_check.random(*tensors["y"])
+    found = {}
+    for device in ("cpu", "cuda"):
+        moved = {each: value.to(device) for each, value in given.items()}
+        found[device] = torch.full_like(moved["x"], float("nan"))
+        nereid.grad(kernel, "x", "y").backward[grid](**moved, dx=found[device], dy=dy.to(device), **options)
+    torch.testing.assert_close(found["cuda"].cpu(), found["cpu"], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", test_partial_sums.CASES)
+def test_partial_sums_of_several_grids(name):
+    kernel, grid, tensors, options, summed = test_partial_sums.CASES[name]
+    given = {each: jvp_check.random(*shape) for each, shape in tensors.items()}
+    wrt = tuple(each for each in tensors if each != "y")
+    dy = jvp_check.random(*tensors["y"])
+    found = {}
+    for device in ("cpu", "cuda"):
+        moved = {each: value.to(device) for each, value in given.items()}
+        found[device], text = test_partial_sums.launch(kernel, grid, moved | options, wrt, dy.to(device))
+        assert all(f"the gradient of `{each}` is summed in partial sums" in text for each in summed)
+    for each in found["cpu"]:
+        torch.testing.assert_close(found["cuda"][each].cpu(), found["cpu"][each], rtol=1e-9, atol=1e-9)

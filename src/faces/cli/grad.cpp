@@ -14,7 +14,8 @@ namespace {
 
 /// The parameters that are differentiated, those of `--wrt` first.
 std::vector<nrd_tangent> tangentsOf(const std::vector<std::string> &wrt,
-                                    const std::vector<std::string> &out) {
+                                    const std::vector<std::string> &out,
+                                    const std::vector<std::string> &partial) {
   std::vector<nrd_tangent> tangents;
   auto add = [&](const std::vector<std::string> &names, uint32_t role) {
     for (const std::string &name : names) {
@@ -27,6 +28,7 @@ std::vector<nrd_tangent> tangentsOf(const std::vector<std::string> &wrt,
   };
   add(wrt, NRD_TANGENT_INPUT);
   add(out, NRD_TANGENT_OUTPUT);
+  add(partial, NRD_TANGENT_PARTIAL);
   return tangents;
 }
 
@@ -87,8 +89,9 @@ int cli::gradCommand(const Command &command, const Arguments &parsed) {
   nrd_function *function = selection.function.get();
   size_t own = nrd_function_param_count(function);
   std::vector<std::string> wrt = splitSignature(parsed.get("--wrt")),
-                           out = splitSignature(parsed.get("--out"));
-  std::vector<nrd_tangent> tangents = tangentsOf(wrt, out);
+                           out = splitSignature(parsed.get("--out")),
+                           partial = splitSignature(parsed.get("--partial", ""));
+  std::vector<nrd_tangent> tangents = tangentsOf(wrt, out, partial);
   if (nrd_error *error = (isReverse ? nrd_function_set_gradients : nrd_function_set_tangents)(
           function, tangents.data(), tangents.size()))
     return failed(error);
@@ -99,6 +102,10 @@ int cli::gradCommand(const Command &command, const Arguments &parsed) {
         if (std::string_view(nrd_function_param_name(function, i)) == tangent.parameter)
           signature.push_back(
               tangentType(signature[i], isReverse && tangent.roles & NRD_TANGENT_INPUT));
+  if (signature.size() == own + tangents.size() && !partial.empty()) {
+    signature.insert(signature.end(), partial.size(), "i64"); // lengths of rows
+    signature.insert(signature.end(), 3, "i32");              // programs along the axes
+  }
   KernelHandle kernel;
   if (nrd_error *error = compileKernel(function, signature, options.get(), kernel))
     return failed(error);

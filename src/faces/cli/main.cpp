@@ -96,6 +96,10 @@ static const Option explainOptions[] = {
 static const Option gradOptions[] = {
     {"--wrt", "NAMES", "the inputs to differentiate with respect to: parameters, with commas"},
     {"--out", "NAMES", "the outputs that are differentiated: parameters, with commas"},
+    {"--partial", "NAMES",
+     "inputs whose gradients are given as partial sums, a row for each launched program: "
+     "parameters, "
+     "with commas"},
     {"--mode", "MODE",
      "reverse (default): gradients of inputs from those of outputs; forward: tangents of outputs "
      "from those of inputs",

@@ -33,9 +33,10 @@ public:
          const targets::CompileOptions &options, CHost *host);
   ~Keeper();
 
-  /// The kernel's code from disk, with the parameters it stores through; nothing when it has to be
-  /// compiled.
-  std::unique_ptr<targets::CompiledKernel> find(llvm::BitVector &written);
+  /// The kernel's code from disk, with the parameters it stores through and
+  /// `nrd_kernel::sharedAxes`; nothing when it has to be compiled.
+  std::unique_ptr<targets::CompiledKernel> find(llvm::BitVector &written,
+                                                std::vector<uint8_t> &sharedAxes);
 
   /// Before the compilation: notes what it asks the host.
   void listen();
@@ -47,7 +48,8 @@ public:
 private:
   bool makeKey();
   std::unique_ptr<targets::CompiledKernel> restore(llvm::StringRef content,
-                                                   llvm::BitVector &written) const;
+                                                   llvm::BitVector &written,
+                                                   std::vector<uint8_t> &sharedAxes) const;
 
   void keepCompleted(llvm::StringRef content, const targets::CompiledKernel &code) const;
 

@@ -164,10 +164,10 @@ ErrorPtr assemblyError(const targets::AssemblyRefused &refused, const CompileReq
                  });
 }
 
-/// Replaces the kernel by its derivative, when one is asked for. `gradients`: how each gradient is
-/// summed, of a gradient kernel.
+/// Replaces the kernel by its derivative, when one is asked for. `result` gets how each gradient is
+/// summed.
 ErrorPtr differentiateKernel(mlir::ModuleOp module, const CompileRequest &request,
-                             const Complaints &complaints, std::vector<std::string> &gradients) {
+                             const Complaints &complaints, nrd_kernel &result) {
   mlir::func::FuncOp kernel = kernelOf(module);
   if (!kernel || !differentiate::isWanted(kernel))
     return nullptr;
@@ -186,7 +186,8 @@ ErrorPtr differentiateKernel(mlir::ModuleOp module, const CompileRequest &reques
   }
   if (llvm::failed(mlir::verify(module)))
     return internalError("the derivative of a kernel is not valid: " + complaints.text);
-  gradients = differentiate::gradientNotes(kernelOf(module));
+  result.gradients = differentiate::gradientNotes(kernelOf(module));
+  result.sharedAxes = differentiate::sharedAxes(kernelOf(module));
   return nullptr;
 }
 
@@ -305,7 +306,7 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
     llvm::errs() << diagnostics.renderAll(); // warnings
   clock.lap("front end");
 
-  if (ErrorPtr error = differentiateKernel(**module, request, complaints, kernel.gradients))
+  if (ErrorPtr error = differentiateKernel(**module, request, complaints, kernel))
     return error;
   differentiate::dropTangentMarks(**module);
   if (!function.function.derivative.items.empty())

@@ -19,6 +19,12 @@ def scaled(x, y, factor, n, BLOCK: tl.constexpr):
     tl.store(y + i, tl.exp(v.to(tl.float32)) * factor, mask=i < n)
 
 @triton.jit
+def weighted(x, w, y, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    tl.store(y + row * n + i, tl.load(x + row * n + i, mask=i < n) * tl.load(w + i, mask=i < n), mask=i < n)
+
+@triton.jit
 def add_to(y, x, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(y + i, tl.load(y + i, mask=i < n) + tl.load(x + i, mask=i < n), mask=i < n)
@@ -57,6 +63,30 @@ TEST_F(DerivativeTest, Gradient) {
     EXPECT_EQ(y[i], -1); // the kernel's own output is not written
   }
   EXPECT_NEAR(ofFactor[0], sum, 1e-2);
+}
+
+TEST_F(DerivativeTest, PartialSums) {
+  Function gradient = derivatives.gradient("weighted", {"x", "w"}, {"y"}, {"w"});
+  ASSERT_EQ(gradient.paramCount(), 12u);
+  EXPECT_EQ(gradient.paramName(8), "dw_row");
+  EXPECT_EQ(gradient.paramName(9), "programs_0");
+  const int n = 10, programs = count / n, rows = 3;
+  std::vector<float> w(n, 2), sums(rows * 16);
+  gradient.launch({rows}, x, w, y, n, 16, dx, sums, dy, int64_t(16), programs, 1, 1);
+  for (int i = 0; i < n; ++i) {
+    float expected = 0;
+    for (int row = 0; row < programs; ++row) {
+      expected += x[row * n + i] * dy[row * n + i];
+      EXPECT_FLOAT_EQ(dx[row * n + i], 2 * dy[row * n + i]);
+    }
+    EXPECT_NEAR(sums[i] + sums[16 + i] + sums[32 + i], expected, 1e-4);
+  }
+}
+
+TEST_F(DerivativeTest, PartialSumsOfAnOutput) {
+  EXPECT_EQ(textOf(derivatives.tryGradient("weighted", {"x", "w"}, {"y"}, {"y"})),
+            "argument `gradients->roles` of `nrd_function_set_gradients`: expected partial sums "
+            "only of gradients of inputs, found NRD_TANGENT_PARTIAL of `y`");
 }
 
 TEST_F(DerivativeTest, GradientsThatAreNotWanted) {
