@@ -211,8 +211,9 @@ func.func @lanes(%x: !tile.ptr<f32>, %w: f32 {tile.tangent = 4 : i64, tile.wrt},
                  %y: !tile.ptr<f32> {tile.tangent = 5 : i64, tile.out}, %n: i32, %dw: !tile.ptr<f32>,
                  %dy: !tile.ptr<f32>) attributes {tile.kernel, tile.reverse} {
   // CHECK: %[[M:.*]] = arith.cmpi slt
+  // CHECK: %[[V:.*]] = tile.load %{{.*}} mask %[[M]]
   // CHECK: %[[DY:.*]] = tile.load %{{.*}} mask %[[M]]
-  // CHECK: %[[A:.*]] = arith.divf %[[DY]], %{{.*}}
+  // CHECK: %[[A:.*]] = arith.divf %[[DY]], %[[V]]
   // CHECK: %[[ZEROED:.*]] = arith.select %[[M]], %[[A]], %{{.*}}
   // CHECK: tile.reduce(%[[ZEROED]])
   %i = tile.range 0 to 8 : tensor<8xi32>
