@@ -571,6 +571,9 @@ def explained(kernel, grid, arguments, wrt, out, **options):
 def test_explain_tells_who_owns_what_in_loops():
     x, w = jvp_check.random(3, 50), jvp_check.random(50)
     found = explained(row_sums, (3, ), dict(x=x, w=w, y=zeros(3), n=50), ("x", "w"), ("y", ), BLOCK=16)
+    assert sorted(found) == sorted([owned("x"), "  the gradient of `w` is summed in partial sums, one of each launched program, which a second launch adds",
+                                    "  last launched with 3 partial sums"])
+    found = explained(row_sums, (1, ), dict(x=x, w=w, y=zeros(3), n=50), ("x", "w"), ("y", ), BLOCK=16)
     grid = "the grid has one program along axis 0 and the grid has one program along axis 1 and the grid has one program along axis 2"
     assert sorted(found) == sorted([owned("x"), f"  the gradient of `w` is stored by the program that owns it where {grid}, and summed by atomic additions elsewhere"])
     found = explained(recurrence, (1, ), dict(x=jvp_check.random(3, 16), w=jvp_check.random(16), y=zeros(16), n=3), ("x", "w"), ("y", ), N=16)
