@@ -84,9 +84,10 @@ TEST_F(DerivativeTest, PartialSums) {
 }
 
 TEST_F(DerivativeTest, PartialSumsOfAnOutput) {
-  EXPECT_EQ(textOf(derivatives.tryGradient("weighted", {"x", "w"}, {"y"}, {"y"})),
-            "argument `gradients->roles` of `nrd_function_set_gradients`: expected partial sums "
-            "only of gradients of inputs, found NRD_TANGENT_PARTIAL of `y`");
+  EXPECT_EQ(
+      textOf(derivatives.tryGradient("weighted", {"x", "w"}, {"y"}, {"y"})),
+      "error: argument `gradients->roles` of `nrd_function_set_gradients`: expected partial sums "
+      "only of gradients of inputs, found NRD_TANGENT_PARTIAL of `y`");
 }
 
 TEST_F(DerivativeTest, GradientsThatAreNotWanted) {
