@@ -176,10 +176,13 @@ TABLES = [
     ('ErfSmallF64', 'erf(x)/x - 1 in x^2, x < 1', lambda z: erf(sqrt(z)) / sqrt(z) - 1, lambda z: sqrt(z) / erf(sqrt(z)), 12,
      (TINY, '1.0')),
     ('ErfcF64', '(1 + 2x) exp(x^2) erfc(x) in (x - 2) / (x + 2)', scaled_erfc, lambda t: 1 / scaled_erfc(t), 24, (-1, 1)),
-    ('ErfinvNearF64', 'erfinv(x)/x in -log(1 - x^2) - 2.5', lambda w: inverse_of_erf(w + 2.5), lambda w: 1 / inverse_of_erf(w + 2.5), 9,
-     (-2.5 + TINY, 2.5)),
-    ('ErfinvFarF64', 'erfinv(x)/x in sqrt(-log(1 - x^2)) - 6', lambda s: inverse_of_erf((s + 6) ** 2),
-     lambda s: 1 / inverse_of_erf((s + 6) ** 2), 12, (-3.765, 4.3)),
+    ('ErfcShortF64', 'the same, for fp32', scaled_erfc, lambda t: 1 / scaled_erfc(t), 13, (-1, 1)),
+    ('ErfinvNearF64', 'erfinv(x)/x in w - 2.5, w = -log(1 - x^2) < 5', lambda w: inverse_of_erf(w + 2.5),
+     lambda w: 1 / inverse_of_erf(w + 2.5), 10, (-2.5 + TINY, 2.5)),
+    ('ErfinvMiddleF64', 'erfinv(x)/x in sqrt(w) - 3, 5 <= w < 16', lambda s: inverse_of_erf((s + 3) ** 2),
+     lambda s: 1 / inverse_of_erf((s + 3) ** 2), 11, ('-0.764', 1)),
+    ('ErfinvFarF64', 'erfinv(x)/x in sqrt(w) - 7, 16 <= w < 105', lambda s: inverse_of_erf((s + 7) ** 2),
+     lambda s: 1 / inverse_of_erf((s + 7) ** 2), 11, (-3, '3.3')),
 ]
 
 
