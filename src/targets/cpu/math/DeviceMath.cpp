@@ -173,7 +173,7 @@ Lane erfcinvWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
   return inverseOfErfc(l, operands[0]);
 }
 Lane normcdfinvWide(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  return inverseOfErfc(l, operands[0] + operands[0]) * -0x1.6a09e667f3bcdp0;
+  return 0.0 - inverseOfErfc(l, operands[0] + operands[0]) * 0x1.6a09e667f3bcdp0; // +0 of 1/2
 }
 
 //===--- gamma function ---===//
