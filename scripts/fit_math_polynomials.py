@@ -12,7 +12,7 @@ import pathlib
 import struct
 
 import numpy as np
-from mpmath import mp, mpf, mpmathify, matrix, lu_solve, cos, pi, exp, log, sin, sqrt, erf, erfc, tanh, expm1, log1p
+from mpmath import (mp, mpf, mpmathify, matrix, lu_solve, cos, pi, exp, log, sin, sqrt, erf, erfc, tanh, expm1, log1p, atan, asin, erfinv)
 
 mp.dps = 40
 LN2 = log(2)
@@ -128,6 +128,30 @@ def atanh_rest(z):
     return (log((1 + s) / (1 - s)) - 2 * s) / s ** 3
 
 
+def scaled_erfc(t):
+    """(1 + 2x) exp(x^2) erfc(x) of t = (x - 2) / (x + 2): 1 at x = 0, 2/sqrt(pi) at infinity."""
+    if t > 1 - mpf(10) ** -6:
+        return 2 / sqrt(pi)
+    x = 2 * (1 + t) / (1 - t)
+    if x < 100:
+        return (1 + 2 * x) * exp(x * x) * erfc(x)
+    series = sum((-1) ** k * mp.fac2(2 * k - 1) / (2 * x * x) ** k for k in range(12))
+    return (1 + 2 * x) / (x * sqrt(pi)) * series
+
+
+def inverse_of_erf(w):
+    """erfinv(x) / x of w = -log((1 - x)(1 + x))."""
+    x = sqrt(-expm1(-w))
+    if w < 60:
+        return erfinv(x) / x
+    # erfc(z) = y with y (2 - y) = exp(-w); x is 1 to 40 digits
+    y = exp(-w) / 2
+    z = sqrt(w)
+    for _ in range(8):
+        z -= (log(erfc(z)) - log(y)) / (-2 / sqrt(pi) * exp(-z * z) / erfc(z))
+    return z
+
+
 TINY = mpf(10) ** -12
 # name: (what it approximates, f, weight, degree, interval)
 TABLES = [
@@ -147,6 +171,18 @@ TABLES = [
      (TINY, (mpf('0.1716')) ** 2)),
     ('SinF64', '(sin(r) - r) / r^3 in r^2', sin_rest, lambda z: z, 5, (TINY, QUARTER_PI ** 2)),
     ('CosF64', '(cos(r) - 1 + r^2/2) / r^4 in r^2', cos_rest, lambda z: z ** 2, 5, (TINY, QUARTER_PI ** 2)),
+    ('AtanF64', '(atan(t) - t) / t^3 in t^2', lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z, lambda z: z, 11, (TINY, '0.17164')),
+    ('AsinF64', '(asin(x) - x) / x^3 in x^2', lambda z: (asin(sqrt(z)) / sqrt(z) - 1) / z, lambda z: z, 12, (TINY, '0.2501')),
+    ('ErfSmallF64', 'erf(x)/x - 1 in x^2, x < 1', lambda z: erf(sqrt(z)) / sqrt(z) - 1, lambda z: sqrt(z) / erf(sqrt(z)), 12,
+     (TINY, '1.0')),
+    ('ErfcF64', '(1 + 2x) exp(x^2) erfc(x) in (x - 2) / (x + 2)', scaled_erfc, lambda t: 1 / scaled_erfc(t), 24, (-1, 1)),
+    ('ErfcShortF64', 'the same, for fp32', scaled_erfc, lambda t: 1 / scaled_erfc(t), 13, (-1, 1)),
+    ('ErfinvNearF64', 'erfinv(x)/x in w - 2.5, w = -log(1 - x^2) < 5', lambda w: inverse_of_erf(w + 2.5),
+     lambda w: 1 / inverse_of_erf(w + 2.5), 10, (-2.5 + TINY, 2.5)),
+    ('ErfinvMiddleF64', 'erfinv(x)/x in sqrt(w) - 3, 5 <= w < 16', lambda s: inverse_of_erf((s + 3) ** 2),
+     lambda s: 1 / inverse_of_erf((s + 3) ** 2), 11, ('-0.764', 1)),
+    ('ErfinvFarF64', 'erfinv(x)/x in sqrt(w) - 7, 16 <= w < 105', lambda s: inverse_of_erf((s + 7) ** 2),
+     lambda s: 1 / inverse_of_erf((s + 7) ** 2), 11, (-3, '3.3')),
 ]
 
 

@@ -82,4 +82,67 @@ inline constexpr double cosF64[] = {
     -0x1.27e4f7d4a49b8p-22, 0x1.1ee9c69d57489p-29,  -0x1.8f9acc0794498p-37,
 };
 
+// (atan(t) - t) / t^3 in t^2; error 2^-58.5
+inline constexpr double atanF64[] = {
+    -0x1.5555555555554p-2, 0x1.9999999999657p-3, -0x1.2492492475c14p-3, 0x1.c71c71b76efa5p-4,
+    -0x1.745d14be6df34p-4, 0x1.3b136e8fb5af0p-4, -0x1.110c780dcb55dp-4, 0x1.e17260223464bp-5,
+    -0x1.ab7fc61263136p-5, 0x1.70f60319af494p-5, -0x1.124b0a0b7e7dbp-5, 0x1.f233664263bfcp-7,
+};
+
+// (asin(x) - x) / x^3 in x^2; error 2^-59.2
+inline constexpr double asinF64[] = {
+    0x1.5555555555578p-3, 0x1.333333332df08p-4, 0x1.6db6db722bde6p-5, 0x1.f1c71a8b779f3p-6,
+    0x1.6e8bdfea0cf2bp-6, 0x1.1c49ddcb68a40p-6, 0x1.ca2148cc6fd4ep-7, 0x1.75776bf3a19fbp-7,
+    0x1.618b63b1b3802p-7, 0x1.e1521d7183eebp-9, 0x1.650491932145ep-6, -0x1.59f9dfdf810c8p-6,
+    0x1.0be560b5b7458p-5,
+};
+
+// erf(x)/x - 1 in x^2, x < 1; error 2^-56.3
+inline constexpr double erfSmallF64[] = {
+    0x1.06eba8214db69p-3,  -0x1.812746b0379e6p-2,  0x1.ce2f21a042b20p-4,  -0x1.b82ce3128499cp-6,
+    0x1.565bcd0db02cap-8,  -0x1.c02db3d8ecdf0p-11, 0x1.f9a321a11681bp-14, -0x1.f4d1df38c9cf4p-17,
+    0x1.b9def197fda01p-20, -0x1.5f1d369414b51p-23, 0x1.f7a41069f050ap-27, -0x1.386abbd18cb8dp-30,
+    0x1.05799ea0e78e6p-34,
+};
+
+// (1 + 2x) exp(x^2) erfc(x) in (x - 2) / (x + 2); error 2^-52.3
+inline constexpr double erfcF64[] = {
+    0x1.46e80e2277954p+0,   -0x1.7bf5ec17005bbp-4,  -0x1.5407bebf32c66p-3,  0x1.4ffa1e14e0defp-3,
+    -0x1.bc2b956128dabp-5,  -0x1.07423401243bdp-7,  0x1.1dd2ec6af75b3p-7,   0x1.4d461b81fba5cp-10,
+    -0x1.7de513cca3dd7p-10, -0x1.dc68f61e33246p-12, 0x1.b0c5ca1ce567cp-13,  0x1.3cbdf8c0610e6p-13,
+    -0x1.8f5ed8f4a6b58p-20, -0x1.3163a6e06929bp-15, -0x1.c6def09ea6ee7p-17, 0x1.ebb2689453353p-19,
+    0x1.66dcc5d50684bp-18,  0x1.aaeb910d090fdp-20,  -0x1.cd0c17b3bd1dap-21, -0x1.fb51a06177c50p-21,
+    -0x1.04b326eb49bfep-23, 0x1.f495e8264df54p-23,  0x1.7baa3ca5890b5p-24,  -0x1.aac3035b9766ap-26,
+    -0x1.daac77be5550ap-27,
+};
+
+// the same, for fp32; error 2^-31.9
+inline constexpr double erfcShortF64[] = {
+    0x1.46e80e21ec2d8p+0,   -0x1.7bf5eaeffdfedp-4,  -0x1.5407bcdca784fp-3, 0x1.4ffa088b16b0cp-3,
+    -0x1.bc2c22d615806p-5,  -0x1.0733a3329e36bp-7,  0x1.1de32dd3bfa19p-7,  0x1.4b192988c2d0ap-10,
+    -0x1.7fc92d6893b65p-10, -0x1.c7026428be6adp-12, 0x1.d0900fb33495cp-13, 0x1.045bbbbbfc9c6p-13,
+    -0x1.537db929b9025p-16, -0x1.399c5058a19f0p-16,
+};
+
+// erfinv(x)/x in w - 2.5, w = -log(1 - x^2) < 5; error 2^-28.7
+inline constexpr double erfinvNearF64[] = {
+    0x1.805c5d073fcf1p+0,  0x1.f91e8b0a1b7b1p-3,   -0x1.11c42020310ecp-8,  -0x1.4866455fdb4a4p-10,
+    0x1.c9c598438ec96p-13, -0x1.4cfd00e19c857p-18, -0x1.ccfc56fa1a9d8p-19, 0x1.f43f762ccb224p-22,
+    0x1.35dfe76f0c488p-26, -0x1.2d6e9a3394960p-27, 0x1.70f0a64914781p-32,
+};
+
+// erfinv(x)/x in sqrt(w) - 3, 5 <= w < 16; error 2^-31.0
+inline constexpr double erfinvMiddleF64[] = {
+    0x1.6a9efbd50772cp+1,   0x1.006dca33bd182p+0,  0x1.35834622babd3p-7,   -0x1.f4e8f18bea492p-8,
+    0x1.74856df8d5f68p-8,   -0x1.d310384623d20p-9, 0x1.86a16b6609b78p-10,  -0x1.163886043756dp-13,
+    -0x1.3ed4bac0cfe24p-12, 0x1.7d0656b843ec5p-13, -0x1.b14b06a50ffa6p-17, -0x1.c7018c112b0e1p-17,
+};
+
+// erfinv(x)/x in sqrt(w) - 7, 16 <= w < 105; error 2^-29.9
+inline constexpr double erfinvFarF64[] = {
+    0x1.b79e049427a58p+2,  0x1.023352d41ba15p+0,   -0x1.0cc2052ae3647p-11, 0x1.a3c7914527d11p-18,
+    0x1.9351f83303fbap-18, -0x1.adc50c71f845dp-20, 0x1.64b6718462c57p-22,  -0x1.faab0f1097a78p-25,
+    0x1.7c08b7ebb9a85p-28, -0x1.61d1445b83d0ep-31, 0x1.d2f3c48e48677p-32,  -0x1.343887f86d0e7p-34,
+};
+
 } // namespace nereid::coefficients

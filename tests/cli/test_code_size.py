@@ -54,6 +54,20 @@ def test_products_of_one_size_share_a_function():
     assert len(flags) > 2 and set(flags) == {"true", "false"}
 
 
+def test_transposes_of_one_size_share_a_function():
+    """Both loops of attention transpose a block of keys."""
+    text = compiled("attention", "cpu:avx512", "llir")
+    assert re.findall(r"^define .*@(transpose_\w+)\(", text, re.MULTILINE) == ["transpose_16_64x64"]
+    assert len(re.findall(r"call void @transpose_16_64x64\(", text)) == 2
+
+
+def test_a_shuffle_of_a_transpose_is_one_instruction():
+    """A square of 16 x 16 numbers of 16 bits: 16 registers of two rows each, interleaved three times, without blends and shifts."""
+    text = compiled("attention", "cpu:avx512", "asm").partition("\ntranspose_16_64x64:")[2].partition("\n.Lfunc_end")[0]
+    assert len(re.findall(r"\bvpunpck[lh]wd\b", text)) == 48 and len(re.findall(r"\bvinserti128\b", text)) == 16
+    assert not re.search(r"\b(vpblend\w*|vpsll\w*|vperm\w*)\b", text)
+
+
 INVARIANTS = """import triton
 import triton.language as tl
 

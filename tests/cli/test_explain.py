@@ -74,6 +74,11 @@ def records(x, y):
     tl.store(y + i, tl.load(x + i * 4))
 
 @triton.jit
+def fifths(x, y):
+    i = tl.arange(0, 1024)
+    tl.store(y + i, tl.load(x + i * 5))
+
+@triton.jit
 def thirds(x, y, n):
     i = tl.program_id(0) * 1024 + tl.arange(0, 1024)
     tl.store(y + i, tl.load(x + i * 3, mask=i < n))
@@ -346,8 +351,11 @@ def test_cpu_advice(kernels):
     facts = report(SEED, "add_kernel", ADD.format(""), target="cpu")
     assert [access["route"] for access in facts["accesses"]] == ["vectors"] * 3 and facts["hints"] == []
     records = report(kernels, "records", "*fp32:16, *fp32:16", target="cpu")
-    assert [hint["name"] for hint in records["hints"]] == ["CpuGather"]
-    assert "not in vectors, because neighbouring elements are 16 bytes apart" in records["hints"][0]["what"]
+    assert {access["route"] for access in records["accesses"]} == {"vectors", "vectors, their elements rearranged"}
+    assert records["hints"] == []
+    fifths = report(kernels, "fifths", "*fp32:16, *fp32:16", target="cpu")
+    assert [hint["name"] for hint in fifths["hints"]] == ["CpuGather"]
+    assert "not in vectors, because neighbouring elements are 20 bytes apart" in fifths["hints"][0]["what"]
     gathered = report(kernels, "gathered", "*fp32:16, *fp32:16, *i32:16", target="cpu")
     assert ["read from memory" in hint["what"] for hint in gathered["hints"]] == [True]
     rows = report(kernels, "rows", "*fp32:16, *fp32:16, i32", target="cpu")

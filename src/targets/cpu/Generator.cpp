@@ -71,7 +71,7 @@ std::optional<std::string> assemblyOf(const std::string &llir, const Instruction
   llvm::LLVMContext context;
   llvm::SMDiagnostic diagnostic;
   auto module = llvm::parseAssemblyString(llir, diagnostic, context);
-  auto target = makeTargetMachine(machine, contract);
+  llvm::TargetMachine *target = targetMachineFor(machine, contract);
   if (!module || !target) {
     why = "internal error: LLVM IR of the kernel cannot be read back";
     return std::nullopt;
@@ -147,7 +147,7 @@ public:
     llvm::LLVMContext llvmContext;
     targets::CodeProblems problems(llvmContext);
     auto llvmModule = translate(module, llvmContext);
-    auto target = makeTargetMachine(*machine, options.fpFusion);
+    llvm::TargetMachine *target = targetMachineFor(*machine, options.fpFusion);
     if (!llvmModule || !target)
       return defect("no LLVM IR could be made");
     clock.done("translate");

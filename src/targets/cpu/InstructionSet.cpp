@@ -23,24 +23,32 @@ static Features featuresOf(const llvm::StringMap<bool> &has) {
   return features;
 }
 
+static InstructionSet describeHost() {
+  InstructionSet machine;
+  machine.triple = llvm::sys::getDefaultTargetTriple();
+  machine.isHost = true;
+  machine.cpu = llvm::sys::getHostCPUName().str();
+  if (!llvm::Triple(machine.triple).isX86()) {
+    machine.features = Features::aarch64();
+    return machine;
+  }
+  llvm::StringMap<bool> has = llvm::sys::getHostCPUFeatures();
+  for (auto &feature : has)
+    machine.llvmFeatures += (machine.llvmFeatures.empty() ? "" : ",") +
+                            std::string(feature.second ? "+" : "-") + feature.first().str();
+  machine.features = featuresOf(has);
+  machine.features.slowGathers = llvm::StringRef(machine.cpu).starts_with("znver");
+  return machine;
+}
+
 llvm::Expected<InstructionSet> instructionSetFor(llvm::StringRef name, bool mustRun) {
   InstructionSet machine;
   machine.triple = llvm::sys::getDefaultTargetTriple();
   llvm::Triple host(machine.triple);
   if (name.empty() || name == "host") {
-    machine.isHost = true;
-    machine.cpu = llvm::sys::getHostCPUName().str();
-    if (host.isX86()) {
-      llvm::StringMap<bool> has = llvm::sys::getHostCPUFeatures();
-      for (auto &feature : has)
-        machine.llvmFeatures += (machine.llvmFeatures.empty() ? "" : ",") +
-                                std::string(feature.second ? "+" : "-") + feature.first().str();
-      machine.features = featuresOf(has);
-      machine.features.slowGathers = llvm::StringRef(machine.cpu).starts_with("znver");
-    } else {
-      machine.features = Features::aarch64();
-    }
-    return machine;
+    // Asked once: the instruction that tells is slow where the machine is a virtual one.
+    static const InstructionSet host = describeHost();
+    return host;
   }
   bool isX86 = true;
   if (name == "avx512bf16") {

@@ -4,6 +4,7 @@
 #include "targets/TrimmedPassManager.h"
 #include "targets/cpu/codegen/MaskedAccesses.h"
 
+#include "llvm/ADT/StringMap.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/CodeGen.h"
@@ -35,8 +36,8 @@ static void initializeBackEnds() {
   });
 }
 
-std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const InstructionSet &machine,
-                                                       bool contract) {
+static std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const InstructionSet &machine,
+                                                              bool contract) {
   initializeBackEnds();
   std::string error;
   llvm::Triple triple(machine.triple);
@@ -48,6 +49,16 @@ std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const InstructionSet &mac
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
       triple, machine.cpu, machine.llvmFeatures, options, llvm::Reloc::PIC_, std::nullopt,
       llvm::CodeGenOptLevel::Default, true));
+}
+
+llvm::TargetMachine *targetMachineFor(const InstructionSet &machine, bool contract) {
+  static thread_local llvm::StringMap<std::unique_ptr<llvm::TargetMachine>> made;
+  std::string key =
+      machine.triple + ";" + machine.cpu + ";" + machine.llvmFeatures + (contract ? ";+" : ";-");
+  std::unique_ptr<llvm::TargetMachine> &found = made[key];
+  if (!found)
+    found = makeTargetMachine(machine, contract);
+  return found.get();
 }
 
 void prepareModule(llvm::Module &module, llvm::TargetMachine &target,

@@ -101,6 +101,13 @@ Value Elements::maskAt(Value mask, ArrayRef<Index> point) {
   return *isOn ? Value() : k.e.integer(k.b.getI1Type(), 0);
 }
 
+std::optional<int64_t> Elements::spreadOf(const Access &place, Type element) {
+  int64_t size = tile::sizeInBytes(element);
+  if (!place.first || place.stride % size || !Emit::isSpread(place.stride / size))
+    return std::nullopt;
+  return place.stride / size;
+}
+
 Value Elements::load(tile::LoadOp op, ArrayRef<Index> point) {
   Type element = tile::elementOf(op.getType());
   Value mask = maskAt(op.getMask(), point);
@@ -124,6 +131,9 @@ Value Elements::load(tile::LoadOp op, ArrayRef<Index> point) {
       return k.e.load(element, place.address, width, op.getIsVolatile());
     return k.e.maskedLoad(element, place.address, k.e.splat(mask, width), other);
   }
+  if (std::optional<int64_t> steps = spreadOf(place, element);
+      steps && !mask && !op.getIsVolatile())
+    return k.e.loadSpread(element, place.first, *steps, width);
   // Single loads are quicker than a gather, unless the addresses have to be taken out of lanes.
   if (place.first && !mask)
     return k.e.loadEach(element, place.first, place.stride, width, op.getIsVolatile());
@@ -162,6 +172,9 @@ void Elements::store(tile::StoreOp op, ArrayRef<Index> point) {
       return k.e.store(element, place.address, value);
     return k.e.maskedStore(element, place.address, value, k.e.splat(mask, width));
   }
+  if (std::optional<int64_t> steps = spreadOf(place, element);
+      steps && !mask && k.e.canStoreSpread(*steps))
+    return k.e.storeSpread(element, place.first, *steps, value);
   k.e.scatter(element, k.e.splat(place.address, width), value,
               mask ? k.e.splat(mask, width) : Value());
 }
@@ -188,6 +201,8 @@ Value Elements::read(const Buffer &buffer, ArrayRef<Index> point) {
     return k.e.load(element, address, 1);
   if (laneStride == 1)
     return k.e.load(element, address, width);
+  if (Emit::isSpread(laneStride))
+    return k.e.loadSpread(element, address, laneStride, width);
   Value steps = k.e.iota(k.b.getI64Type(), width);
   steps = k.e.mul(steps, k.e.integer(steps.getType(), laneStride * tile::sizeInBytes(element)));
   return k.e.gather(element, k.e.add(k.e.splat(address, width), steps), nullptr, nullptr);
@@ -204,6 +219,8 @@ void Elements::write(const Buffer &buffer, ArrayRef<Index> point, Value value) {
   value = k.e.splat(value, width);
   if (laneStride == 1)
     return k.e.store(element, address, value);
+  if (k.e.canStoreSpread(laneStride))
+    return k.e.storeSpread(element, address, laneStride, value);
   Value steps = k.e.iota(k.b.getI64Type(), width);
   steps = k.e.mul(steps, k.e.integer(steps.getType(), laneStride * tile::sizeInBytes(element)));
   k.e.scatter(element, k.e.add(k.e.splat(address, width), steps), value, nullptr);
@@ -286,13 +303,12 @@ Value Elements::sliced(tile::SliceOp op, ArrayRef<Index> point) {
     return buffer ? read(buffer, place) : readAlong(op.getSrc(), place, 0, current(place[0]));
   int64_t step = op.getSteps()[*lanes], offset = op.getOffsets()[*lanes];
   Value first = e.add(e.mul(current(place[*lanes]), e.i64(step)), e.i64(offset));
-  if (buffer && step == -1 && *lanes + 1 == place.size()) { // neighbours, the wrong way round
-    Value now = current({Value(), laneDim});
-    place[*lanes].base = e.sub(e.sub(first, e.i64(width - 1)), now);
-    SmallVector<int64_t> order;
-    for (int64_t lane = width; lane-- > 0;)
-      order.push_back(lane);
-    return e.shuffle(read(buffer, place), order);
+  if (buffer && Emit::isSpread(step) && *lanes + 1 == place.size() && !buffer.swapped) {
+    Type element = buffer.type.getElementType();
+    int64_t others;
+    place[*lanes] = {first, -1};
+    Value address = e.advance(buffer.base, offsetIn(buffer, place, others));
+    return e.loadSpread(element, address, step, width);
   }
   Value along = e.iota(k.b.getI64Type(), width);
   along = e.add(e.splat(first, width), e.mul(along, e.integer(along.getType(), step)));

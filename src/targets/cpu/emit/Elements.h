@@ -58,6 +58,8 @@ private:
     int64_t stride = 0;
   };
   Access access(mlir::Value pointer, llvm::ArrayRef<Index> point, int64_t size);
+  /// The distance of lanes in elements where they can be moved by whole registers.
+  static std::optional<int64_t> spreadOf(const Access &place, mlir::Type element);
   mlir::Value compute(mlir::Value value, llvm::ArrayRef<Index> point);
   mlir::Value load(tile::LoadOp op, llvm::ArrayRef<Index> point);
   void fetchAhead(tile::LoadOp op, llvm::ArrayRef<Index> point, mlir::Value address);

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "targets/cpu/conversions/Conversions.h"
 #include "targets/cpu/emit/Emit.h"
+#include "targets/cpu/math/DeviceMath.h"
 
 using namespace mlir;
 
@@ -240,6 +241,9 @@ Value Emit::elementwise(Operation *op, ArrayRef<Value> in, int64_t width) {
     return arith::TruncIOp::create(b, loc, result, product);
   }
   if (auto external = dyn_cast<tile::ExternOp>(op)) {
+    if (external.getPure())
+      if (Value lanes = emitDeviceMath(b, loc, external.getSymbol(), in, features))
+        return lanes;
     auto type = LLVM::LLVMFunctionType::get(
         lower(element), llvm::map_to_vector(op->getOperandTypes(),
                                             [&](Type t) { return lower(tile::elementOf(t)); }));

@@ -192,6 +192,58 @@ Value Emit::loadEach(Type element, Value first, int64_t stride, int64_t width, b
   return fromMemory(element, lanes);
 }
 
+static SmallVector<int64_t> reversed(int64_t width) {
+  return llvm::map_to_vector(llvm::seq(width), [&](int64_t lane) { return width - 1 - lane; });
+}
+
+Value Emit::loadSpread(Type element, Value first, int64_t steps, int64_t width) {
+  assert(isSpread(steps));
+  int64_t size = tile::sizeInBytes(element);
+  if (steps == -1)
+    return shuffle(load(element, advance(first, -(width - 1) * size), width), reversed(width));
+  // As many registers as there are steps; the last one ends with the last lane.
+  int64_t span = steps * (width - 1) + 1;
+  Value lanes;
+  for (int64_t piece = 0; piece < steps; ++piece) {
+    int64_t start = std::min(piece * width, span - width);
+    Value loaded = LLVM::LoadOp::create(b, loc, memoryLanes(element, width),
+                                        advance(first, start * size), unsigned(size));
+    SmallVector<int64_t> order;
+    for (int64_t lane = 0; lane < width; ++lane) {
+      int64_t place = lane * steps, from = place / width;
+      order.push_back(from == piece               ? (piece ? width : 0) + place - start
+                      : from < piece && piece > 1 ? lane
+                      : from < piece              ? place
+                                                  : 0);
+    }
+    // What the first register has is put in order together with the second one's.
+    lanes = piece ? vector::ShuffleOp::create(b, loc, lanes, loaded, order) : loaded;
+  }
+  return fromMemory(element, lanes);
+}
+
+void Emit::storeSpread(Type element, Value first, int64_t steps, Value value) {
+  assert(canStoreSpread(steps));
+  int64_t size = tile::sizeInBytes(element), width = widthOf(value);
+  if (steps == -1)
+    return store(element, advance(first, -(width - 1) * size), shuffle(value, reversed(width)));
+  Value lanes = toMemory(element, value);
+  auto maskType = VectorType::get({width}, b.getI1Type());
+  for (int64_t piece = 0; piece < steps; ++piece) {
+    SmallVector<int64_t> order;
+    SmallVector<bool> isOn;
+    for (int64_t place = piece * width; place < (piece + 1) * width; ++place) {
+      order.push_back(place / steps);
+      isOn.push_back(place % steps == 0);
+    }
+    Value mask =
+        arith::ConstantOp::create(b, loc, DenseElementsAttr::get(maskType, ArrayRef<bool>(isOn)));
+    LLVM::MaskedStoreOp::create(b, loc, vector::ShuffleOp::create(b, loc, lanes, lanes, order),
+                                advance(first, piece * width * size), mask,
+                                b.getI32IntegerAttr(int32_t(size)));
+  }
+}
+
 Value Emit::load(Type element, Value pointer, int64_t width, bool isVolatile) {
   Value value = LLVM::LoadOp::create(b, loc, memoryLanes(element, width), pointer,
                                      tile::sizeInBytes(element), isVolatile);

@@ -75,6 +75,18 @@ public:
   /// Lanes from scalar loads, `stride` bytes apart.
   mlir::Value loadEach(mlir::Type element, mlir::Value first, int64_t stride, int64_t width,
                        bool isVolatile);
+  /// Whether lanes that lie `steps` elements apart are better moved by whole registers than one by
+  /// one: neighbours in reverse order, and up to four elements apart.
+  static bool isSpread(int64_t steps) { return steps == -1 || (steps >= 2 && steps <= 4); }
+  /// Lanes `steps` elements apart (`isSpread`), the first at `first`. Loads the elements between
+  /// them, too, but none before the first or behind the last.
+  mlir::Value loadSpread(mlir::Type element, mlir::Value first, int64_t steps, int64_t width);
+  /// Whether they can be stored so, which takes masked stores unless they are neighbours.
+  bool canStoreSpread(int64_t steps) const {
+    return steps == -1 || (isSpread(steps) && features.vectorBytes == 64);
+  }
+  /// Stores them (`canStoreSpread`), and writes nothing in between.
+  void storeSpread(mlir::Type element, mlir::Value first, int64_t steps, mlir::Value value);
   /// A scalar load or store under a scalar condition.
   mlir::Value guardedLoad(mlir::Type element, mlir::Value pointer, mlir::Value condition,
                           mlir::Value other, bool isVolatile = false);

@@ -279,7 +279,11 @@ void LoopStep::preparePointer(Value pointer, ArrayRef<Index> point, Forms &forms
       tile::sizeInBytes(cast<tile::PtrType>(tile::elementOf(pointer.getType())).getPointee());
   if (auto known = Emit::constant(stride)) {
     bool apart = *known != size && *known != 0;
-    if (apart)
+    bool spread = apart && *known % size == 0 && Emit::isSpread(*known / size) &&
+                  (!isa_and_present<tile::StoreOp>(op) || k.e.canStoreSpread(*known / size));
+    if (spread)
+      explainAccess(op, pointer, "vectors, their elements rearranged");
+    else if (apart)
       explainAccess(op, pointer, "element by element",
                     "neighbouring elements are " + std::to_string(*known) + " bytes apart",
                     lastDimensionRemedy);

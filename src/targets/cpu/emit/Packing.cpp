@@ -1,57 +1,75 @@
 #include "targets/cpu/emit/Packing.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 
 namespace nereid::cpu {
 
-/// The transpose of `size` vectors of `size` lanes. In each step the blocks of half the size off
-/// the diagonal change places.
-static void transposeSquare(Kernel &k, MutableArrayRef<Value> rows) {
-  int64_t size = rows.size();
-  for (int64_t half = size / 2; half; half /= 2)
-    for (int64_t row = 0; row < size; ++row) {
-      if (row & half)
-        continue;
-      Value upper = rows[row], lower = rows[row + half];
-      SmallVector<int64_t> left, right;
-      for (int64_t lane = 0; lane < size; ++lane) {
-        left.push_back(lane & half ? size + lane - half : lane);
-        right.push_back(lane & half ? size + lane : lane + half);
+/// The transpose of a square of `size` x `size` elements at `from` to `to`, whose rows are
+/// `fromRow` and `toRow` bytes apart. Registers consist of parts of 128 bits, and the instructions
+/// that interleave two registers do so within each part. So a register gets a piece of one row in
+/// each of its parts, `lanes` elements wide; interleaving the registers of a column of pieces
+/// log2(lanes) times, those of the first half with those of the second, transposes every piece
+/// where it is.
+static void emitSquare(Emit &e, Value from, Value to, int64_t size, int64_t fromRow, int64_t toRow,
+                       Type element) {
+  int64_t bytes = tile::sizeInBytes(element), lanes = std::min<int64_t>(16 / bytes, size);
+  for (int64_t column = 0; column < size; column += lanes) {
+    auto piece = [&](int64_t row) {
+      return e.load(element, e.advance(from, row * fromRow + column * bytes), lanes);
+    };
+    SmallVector<Value> registers;
+    for (int64_t row = 0; row < lanes; ++row) {
+      Value all = piece(row);
+      for (int64_t next = lanes, width = lanes; next < size; next += lanes, width += lanes) {
+        auto both = llvm::to_vector(llvm::seq<int64_t>(width + lanes));
+        all = vector::ShuffleOp::create(e.b, e.loc, all, piece(row + next), both);
       }
-      rows[row] = vector::ShuffleOp::create(k.b, k.e.loc, upper, lower, left);
-      rows[row + half] = vector::ShuffleOp::create(k.b, k.e.loc, upper, lower, right);
+      registers.push_back(all);
     }
+    for (int64_t step = 1; step < lanes; step *= 2) {
+      SmallVector<Value> before = registers;
+      for (int64_t pair = 0; pair < lanes / 2; ++pair)
+        for (int64_t half = 0; half < 2; ++half) {
+          SmallVector<int64_t> mixed;
+          for (int64_t lane = 0; lane < size; ++lane) {
+            int64_t inPart = lane % lanes, first = lane - inPart + half * lanes / 2;
+            mixed.push_back(first + inPart / 2 + inPart % 2 * size);
+          }
+          registers[2 * pair + half] =
+              vector::ShuffleOp::create(e.b, e.loc, before[pair], before[pair + lanes / 2], mixed);
+        }
+    }
+    for (auto [row, elements] : llvm::enumerate(registers))
+      e.store(element, e.advance(to, (column + int64_t(row)) * toRow), elements);
+  }
 }
 
-void emitTranspose(Kernel &k, Value source, Value target, int64_t rows, int64_t columns,
-                   Type element) {
+/// The loops over the squares of a matrix.
+static void emitSquares(Emit &e, Value source, Value target, int64_t rows, int64_t columns,
+                        Type element) {
   int64_t bytes = tile::sizeInBytes(element),
-          most = std::min<int64_t>(k.e.features.vectorBytes, 32) / bytes;
+          most = std::min<int64_t>(e.features.vectorBytes, 32) / bytes;
   // The square at (row, column), `size` wide.
   auto square = [&](Value row, Value column, int64_t size) {
     auto place = [&](Value base, Value first, int64_t width, Value second) {
-      Value offset = k.e.add(k.e.mul(first, k.e.i64(width)), second);
-      return k.e.advance(base, k.e.mul(offset, k.e.i64(bytes)));
+      Value offset = e.add(e.mul(first, e.i64(width)), second);
+      return e.advance(base, e.mul(offset, e.i64(bytes)));
     };
-    Value from = place(source, row, columns, column), to = place(target, column, rows, row);
-    SmallVector<Value> vectors;
-    for (int64_t i = 0; i < size; ++i)
-      vectors.push_back(k.e.load(element, k.e.advance(from, i * columns * bytes), size));
-    if (size > 1)
-      transposeSquare(k, vectors);
-    for (int64_t i = 0; i < size; ++i)
-      k.e.store(element, k.e.advance(to, i * rows * bytes), vectors[i]);
+    emitSquare(e, place(source, row, columns, column), place(target, column, rows, row), size,
+               columns * bytes, rows * bytes, element);
   };
   auto area = [&](int64_t firstRow, int64_t endRow, int64_t firstColumn, int64_t endColumn,
                   int64_t size) {
     if (firstRow == endRow || firstColumn == endColumn)
       return;
     auto loop = [&](int64_t first, int64_t end, function_ref<void(Value)> body) {
-      auto loop = scf::ForOp::create(k.b, k.e.loc, k.e.i64(first), k.e.i64(end), k.e.i64(size));
-      OpBuilder::InsertionGuard guard(k.b);
-      k.b.setInsertionPoint(loop.getBody()->getTerminator());
+      auto loop = scf::ForOp::create(e.b, e.loc, e.i64(first), e.i64(end), e.i64(size));
+      OpBuilder::InsertionGuard guard(e.b);
+      e.b.setInsertionPoint(loop.getBody()->getTerminator());
       body(loop.getInductionVar());
     };
     loop(firstRow, endRow, [&](Value row) {
@@ -62,6 +80,29 @@ void emitTranspose(Kernel &k, Value source, Value target, int64_t rows, int64_t 
   area(0, evenRows, 0, evenColumns, most);
   area(0, evenRows, evenColumns, columns, 1);
   area(evenRows, rows, 0, columns, 1);
+}
+
+void emitTranspose(Kernel &k, Value source, Value target, int64_t rows, int64_t columns,
+                   Type element) {
+  std::string name =
+      llvm::formatv("transpose_{0}_{1}x{2}", 8 * tile::sizeInBytes(element), rows, columns);
+  auto module = k.entryAnchor->getParentOfType<ModuleOp>();
+  auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
+  if (!function) {
+    OpBuilder::InsertionGuard guard(k.b);
+    k.b.setInsertionPointToEnd(module.getBody());
+    Type pointer = source.getType();
+    auto type =
+        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(k.b.getContext()), {pointer, pointer});
+    function = LLVM::LLVMFuncOp::create(k.b, k.e.loc, name, type, LLVM::Linkage::Internal);
+    Block *entry = function.addEntryBlock(k.b);
+    k.b.setInsertionPointToStart(entry);
+    Emit inside(k.b, k.e.loc, k.e.features); // constants are made in the function that they are in
+    inside.constantBlock = entry;
+    emitSquares(inside, entry->getArgument(0), entry->getArgument(1), rows, columns, element);
+    LLVM::ReturnOp::create(k.b, k.e.loc, ValueRange());
+  }
+  LLVM::CallOp::create(k.b, k.e.loc, function, ValueRange{source, target});
 }
 
 /// `body` for the first of each `size` elements in [0, count), then for the rest in powers of two.

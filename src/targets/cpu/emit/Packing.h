@@ -5,7 +5,8 @@
 
 namespace nereid::cpu {
 
-/// Writes the transpose of a matrix of `rows` x `columns` elements, square by square.
+/// Writes the transpose of a matrix of `rows` x `columns` elements, square by square: calls a
+/// function of the module, one for all matrices of a size, because it has up to a hundred shuffles.
 void emitTranspose(Kernel &kernel, mlir::Value source, mlir::Value target, int64_t rows,
                    int64_t columns, mlir::Type element);
 

@@ -116,6 +116,14 @@ Lane exp2F64(const LaneBuilder &l, ArrayRef<Lane> operands) {
                x < -1022.0, l);
 }
 
+Lane quarterExpF64(const LaneBuilder &l, Lane x, double less) {
+  Lane t = l.fma(x, 0x1.71547652b82fep0, magic);
+  Lane n = t - magic, r = l.fma(n, -ln2Low, l.fma(n, -ln2High, x));
+  Lane power = powerOfTwo(l, l.bits(t) - (magicBits + 2));
+  Lane rest = l.fma(r * r, l.polynomial(r, coefficients::expF64), r);
+  return l.fma(power, rest, power - less);
+}
+
 Lane logF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   auto [exponent, f, half, rest] = splitLog(l, operands[0]);
   Lane y = exponent * ln2High - ((half - l.fma(exponent, ln2Low, rest)) - f);
@@ -136,6 +144,38 @@ Lane log2F64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane whole = exponent + product;
   Lane lost = product - (whole - exponent);
   return logSpecials(l, operands[0], whole + (lost + correction));
+}
+
+Lane log10F64(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  auto [exponent, f, half, rest] = splitLog(l, operands[0]);
+  // As log2F64, with log10(e) and log10(2) in two parts; those of the latter have 41 and 53 bits.
+  Lane sum = f - half;
+  Lane tail = (f - sum) - half + rest;
+  Lane full = sum + tail;
+  Lane high = l.asFloat(l.bits(full) & int64_t(0xffffffff00000000));
+  Lane low = (sum - high) + tail;
+  Lane product = high * 0x1.bcb7bp-2; // exact
+  Lane correction = l.fma(low, 0x1.bcb7b1526e50ep-2, high * 0x1.526e50e32a6abp-26);
+  Lane first = exponent * 0x1.34413509f8p-2; // exact
+  Lane whole = first + product;
+  Lane lost = product - (whole - first);
+  correction = l.fma(exponent, -0x1.80433b83b532ap-44, correction);
+  return logSpecials(l, operands[0], whole + (lost + correction));
+}
+
+Lane log1pF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  Lane tiny = l.abs(operands[0]) < 0x1p-54; // the result is the argument
+  Lane x = l.select(tiny, 0.0, operands[0]);
+  // See log1pF32.
+  Lane u = x + 1.0;
+  Lane c = l.select(x < 1.0, x - (u - 1.0), 1.0 - (u - x));
+  auto [exponent, f, half, rest] = splitLog(l, u);
+  Lane low = rest + c / l.atMost(u, 0x1p100);
+  Lane y = exponent * ln2High - ((half - l.fma(exponent, ln2Low, low)) - f);
+  y = l.select(x < infinity, y, x);
+  y = l.select(x == -1.0, -infinity, y);
+  y = l.select(x < -1.0, std::nan(""), y);
+  return l.select(tiny, operands[0], y);
 }
 
 Lane sinF64(const LaneBuilder &l, ArrayRef<Lane> operands) {

@@ -14,16 +14,16 @@ namespace nereid::cpu {
 enum class MathKind {
   Exp,
   Exp2,
-  Expm1, // f64: libm
+  Expm1,
   Log,
   Log2,
-  Log1p, // f64: libm
-  Sin,   // f64: libm beyond |x| of 2^19
-  Cos,   // f64: libm beyond |x| of 2^19
+  Log1p,
+  Sin, // f64: libm beyond |x| of 2^19
+  Cos, // f64: libm beyond |x| of 2^19
   Sqrt,
   Rsqrt,
-  Erf,  // f64: libm
-  Tanh, // f64: libm
+  Erf,
+  Tanh,
   Sigmoid,
   Pow, // f32: through f64; f64: libm
   Fma,

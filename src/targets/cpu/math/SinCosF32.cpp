@@ -108,16 +108,26 @@ Reduced reduce(const LaneBuilder &l, Lane x) {
   return {l(choice.getResult(0)), l(choice.getResult(1)), l(choice.getResult(2))};
 }
 
-// sin(x + turns * pi/2).
-Lane sinShifted(const LaneBuilder &l, Lane x, int turns) {
+struct Both {
+  Lane sine, cosine;
+  Lane quadrant; // how many quarters the argument was turned back for these
+};
+
+Both sinCos(const LaneBuilder &l, Lane x) {
   auto [r, e, quadrant] = reduce(l, x);
-  if (turns)
-    quadrant = quadrant + turns;
   Lane z = r * r;
   Lane sine = r + l.fma(r * z, l.polynomial(z, coefficients::sinF32), e);
   // 1 - z/2 rounded, and what the rounding lost.
   Lane half = z * 0.5, high = 1.0 - half, low = (1.0 - high) - half;
   Lane cosine = high + l.fma(z * z, l.polynomial(z, coefficients::cosF32), low - r * e);
+  return {sine, cosine, quadrant};
+}
+
+// sin(x + turns * pi/2).
+Lane sinShifted(const LaneBuilder &l, Lane x, int turns) {
+  auto [sine, cosine, quadrant] = sinCos(l, x);
+  if (turns)
+    quadrant = quadrant + turns;
   Lane y = l.select((quadrant & 1) == 1, cosine, sine);
   return l.asFloat(l.bits(y) ^ ((quadrant & 2) << 30));
 }
@@ -133,6 +143,15 @@ Lane sinF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
 Lane cosF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   // The fourth power of a smaller argument would be subnormal.
   return sinShifted(l, l.abs(operands[0]) + 0x1p-30, 1);
+}
+
+Lane tanF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
+  Lane x = operands[0];
+  Lane tiny = l.abs(x) < 0x1p-13; // the result is the argument
+  auto [sine, cosine, quadrant] = sinCos(l, l.select(tiny, 0x1p-13, x));
+  Lane turned = (quadrant & 1) == 1;
+  Lane y = l.select(turned, 0.0 - cosine, sine) / l.select(turned, sine, cosine);
+  return l.select(tiny, x, y);
 }
 
 } // namespace nereid::cpu

@@ -203,11 +203,14 @@ Lane tanhF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   return l.select(tiny, x, l.copysign(l.select(a < 0.625, small, large), x));
 }
 
-// Through f64: 2^(y log2|x|), with the sign and the special values of C's pow.
 Lane powF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
-  mlir::Type wide = l.builder.getF64Type(), narrow = operands[0].element();
-  Lane x = l.convert<mlir::arith::ExtFOp>(operands[0], wide);
-  Lane y = l.convert<mlir::arith::ExtFOp>(operands[1], wide);
+  mlir::Type wide = l.builder.getF64Type();
+  return powOfF32(l, l.convert<mlir::arith::ExtFOp>(operands[0], wide),
+                  l.convert<mlir::arith::ExtFOp>(operands[1], wide));
+}
+
+// 2^(y log2|x|), with the sign and the special values of C's pow.
+Lane powOfF32(const LaneBuilder &l, Lane x, Lane y) {
   Lane a = l.abs(x);
   Lane exponent = y * log2F64(l, {a});
   // 1^y and x^0 are 1 for every other operand; -1 needs the parity test below as well.
@@ -228,6 +231,11 @@ Lane powF32(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane undefined =
       (x < 0.0) & (a < infinity) & l.select(integer | (y == 0.0), 0, l.constant(even, 1));
   result = l.select(undefined, std::nan(""), result);
+  return roundToF32(l, result);
+}
+
+Lane roundToF32(const LaneBuilder &l, Lane result) {
+  mlir::Type narrow = l.builder.getF32Type();
   // Below 2^-126: adding 2^-97 puts the quantum of f32's subnormals into the last bit of the sum.
   Lane magnitude = l.abs(result), low = magnitude < 0x1p-126;
   mlir::Type i32 = l.builder.getI32Type();

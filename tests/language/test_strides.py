@@ -1,0 +1,86 @@
+"""Elements a constant distance apart: every second to fourth, and neighbours in reverse order, of every width, loaded and stored."""
+
+import numpy as np
+import pytest
+import torch
+
+import harness
+from harness import DTYPES
+
+STEPS = [2, 3, 4, 5, -1, -2]
+TYPES = ["int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+
+
+def _numbers(count, dtype):
+    """Small integers, exact in every type, as a tensor of it."""
+    return harness.to_tensor((np.arange(count) * 7 % 113 - 56).astype(np.float64), DTYPES[dtype])
+
+
+@pytest.mark.parametrize("count", [256, 200, 37, 1])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_loads(target, dtype, step, count):
+    """Masked to `count`: whole registers, and a tail that does not fill one. Nothing around the elements is read as one of them."""
+    kernel = harness.make(f"""@triton.jit
+def kernel(y_ptr, x_ptr, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i * {step}, mask=i < n)
+    tl.store(y_ptr + i, x, mask=i < n)
+""")
+    x = _numbers(2048, dtype)
+    first = 0 if step > 0 else 1024
+    y = torch.zeros_like(x[:256])
+    kernel[(1,)](y, x[first:], count, N=256)
+    at = first + np.arange(count) * step
+    assert torch.equal(y[:count], x[torch.from_numpy(at).to(x.device)])
+    assert not y[count:].any()
+
+
+@pytest.mark.parametrize("count", [256, 200, 37, 1])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_stores(target, dtype, step, count):
+    """The elements in between keep what they held."""
+    kernel = harness.make(f"""@triton.jit
+def kernel(y_ptr, x_ptr, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(y_ptr + i * {step}, tl.load(x_ptr + i) + 1, mask=i < n)
+""")
+    x, y = _numbers(256, dtype), _numbers(2048, dtype)
+    first = 0 if step > 0 else 1024
+    want = y.clone()
+    want[torch.from_numpy(first + np.arange(count) * step).to(y.device)] = x[:count] + 1
+    kernel[(1,)](y[first:], x, count, N=256)
+    assert torch.equal(y, want)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_pairs(target, dtype):
+    """Interleaved complex numbers, without masks: multiplied by i, in place."""
+    kernel = harness.make("""@triton.jit
+def kernel(x_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    real, imaginary = tl.load(x_ptr + 2 * i), tl.load(x_ptr + 2 * i + 1)
+    tl.store(x_ptr + 2 * i, -imaginary)
+    tl.store(x_ptr + 2 * i + 1, real)
+""")
+    x = _numbers(512, dtype)
+    want = torch.stack([-x[1::2], x[0::2]], dim=1).flatten()
+    kernel[(1,)](x, N=256)
+    assert torch.equal(x, want)
+
+
+@pytest.mark.parametrize("step", [2, 3, -1])
+def test_of_a_block(target, step):
+    """Every `step`-th element of a block that is in memory because a scan made it."""
+    kernel = harness.make(f"""@triton.jit
+def kernel(y_ptr, x_ptr, N: tl.constexpr, M: tl.constexpr):
+    x = tl.cumsum(tl.load(x_ptr + tl.arange(0, N)), 0)
+    y = x[::{step}]
+    tl.store(y_ptr + tl.arange(0, M), y)
+""")
+    x = _numbers(96, "int32")
+    want = torch.from_numpy(np.cumsum(x.cpu().numpy())[::step].astype(np.int32).copy()).to(x.device)
+    y = torch.empty_like(want)
+    kernel[(1,)](y, x, N=96, M=len(want))
+    assert torch.equal(y, want)
