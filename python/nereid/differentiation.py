@@ -174,15 +174,34 @@ class Gradient:
 
     def explain(self):
         """For each kernel that was compiled, how each gradient is summed and why, as text. It compiles them again."""
-        import json
-        lines = []
-        for compiled in self.backward.kernel._kernels():
-            lines.append(f"{compiled.name}({', '.join(f'{name}: {kind}' for name, kind in compiled.src.signature.items())}):")
-            lines += [f"  {gradient['text']}" for gradient in json.loads(compiled.asm["explain"])["gradients"]]
-        return "\n".join(lines) or "nothing is compiled yet: launch `backward`, or call `backward.warmup`"
+        return _explained(self.backward.kernel) or "nothing is compiled yet: launch `backward`, or call `backward.warmup`"
 
     def __repr__(self):
         return f"<gradient of {self.kernel!r}>"
+
+
+def _explained(kernel):
+    """How the compiled kernels of a gradient sum each gradient, as text; "" where none is compiled."""
+    import json
+    lines = []
+    for compiled in kernel._kernels():
+        lines.append(f"{compiled.name}({', '.join(f'{name}: {kind}' for name, kind in compiled.src.signature.items())}):")
+        lines += [f"  {gradient['text']}" for gradient in json.loads(compiled.asm["explain"])["gradients"]]
+    return "\n".join(lines)
+
+
+def _free(name, taken):
+    """The name, or one made from it that is not taken: what the gradient of a parameter is called."""
+    while name in taken:
+        name = f"gradient_{name}"
+    return name
+
+
+def _is_rule(value):
+    """Whether it computes an argument of an operator from others."""
+    import functools
+    import types
+    return isinstance(value, (types.FunctionType, types.MethodType, functools.partial))
 
 
 def grad(kernel, wrt, out):

@@ -269,7 +269,7 @@ def run(**environment):
 
 def test_without_compiler(tmp_path, monkeypatch):
     """The Python route, and a warning that says why."""
-    monkeypatch.setattr(_router, "_compiler", lambda: None)
+    monkeypatch.setattr(_router, "cxx_compiler", lambda: None)
     with pytest.raises(RuntimeError, match="no C\\+\\+ compiler"):
         _router.build(tmp_path)
     monkeypatch.setattr(_router, "_library", None)

@@ -1,0 +1,26 @@
+"""Whether there is a JAX that `nereid.jax` works with."""
+
+#: The oldest one whose public interface has all that is used here.
+OLDEST = (0, 7, 0)
+
+
+def check():
+    """Raises ImportError where JAX is missing, cannot be imported, or is older than `OLDEST`."""
+    wanted = ".".join(map(str, OLDEST))
+    try:
+        import jax
+    except ImportError as error:
+        raise ImportError(f"nereid.jax needs JAX {wanted} or later, which cannot be imported ({error}): pip install jax", name="jax") from error
+    if numbers(jax.__version__) < OLDEST:
+        raise ImportError(f"nereid.jax needs JAX {wanted} or later, found {jax.__version__}: pip install --upgrade jax", name="jax")
+
+
+def numbers(version):
+    """(0, 7, 2) of "0.7.2.dev20250801"."""
+    found = []
+    for part in version.split(".")[:3]:
+        digits = "".join(c for c in part if c.isdigit()) if part[:1].isdigit() else ""
+        if not digits:
+            break
+        found.append(int(digits))
+    return tuple(found)
