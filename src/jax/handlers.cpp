@@ -201,9 +201,9 @@ extern "C" const char *nereid_jax_start(uint32_t version, const char *path) {
     function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(handle, name));
     return function != nullptr;
   };
-  bool found =
-      get(library.launch, "nrd_kernel_launch") && get(library.message, "nrd_error_message") &&
-      get(library.kind, "nrd_error_get_kind") && get(library.free, "nrd_error_free");
+  bool found = get(library.launch, "nrd_kernel_launch") &&
+               get(library.message, "nrd_error_message") &&
+               get(library.kind, "nrd_error_get_kind") && get(library.free, "nrd_error_free");
   return found ? nullptr : "libnereid lacks a function";
 }
 

@@ -1,6 +1,6 @@
 /** @file
- * @brief What `python/nereid/jax` and the library of handlers agree on. Plain C layout, little-endian
- * machines of 64 bits; the same structs stand in `python/nereid/jax/_library.py`.
+ * @brief What `python/nereid/jax` and the library of handlers agree on. Plain C layout,
+ * little-endian machines of 64 bits; the same structs stand in `python/nereid/jax/_library.py`.
  */
 #pragma once
 
