@@ -76,7 +76,7 @@ ffi::Error toError(nrd_error *error) {
     code = ffi::ErrorCode::kInvalidArgument;
     break;
   case NRD_ERROR_RUNTIME: // an assertion of the kernel, an access in checked mode
-    code = ffi::ErrorCode::kFailedPrecondition;
+    code = ffi::ErrorCode::kAborted;
     break;
   case NRD_ERROR_RESOURCES:
     code = ffi::ErrorCode::kResourceExhausted;

@@ -7,7 +7,7 @@ from jax.custom_derivatives import SymbolicZero
 from nereid.differentiation import _explained, _free, _is_rule, _written_kernel, grad
 from nereid.differentiation import _names as _names_in
 
-from ._call import _copy_of, _names, call, is_array
+from ._call import _copy_of, _names, is_array, launched
 
 
 def _is_floating(dtype):
@@ -154,7 +154,7 @@ class Function:
 
     def _forward(self, arrays, rest):
         named, options, outs = self._arguments(arrays, rest)
-        found = call(self.kernel, out_shape=outs, grid=self._grid_of(named, outs), vmap_method=self._vmap_method, **named, **options)
+        found = launched(self.kernel, (), {**named, **options}, outs, self._grid_of(named, outs), None, self._vmap_method, is_differentiated=True)
         return next(iter(found.values())) if len(found) == 1 else tuple(found.values())
 
     def _gradient(self, outs):
@@ -182,8 +182,9 @@ class Function:
         sums = {name: jnp.zeros(arrays[name].shape, _wide(arrays[name].dtype)) for name in wanted}
         passed = {self._gradient_of[name]: sums.get(name) for name in self._wrt}
         written = {self._gradient_of[name]: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in sums.items()}
-        found = call(self._gradient(floating), out_shape=written, grid=self._grid_of(named, outs), input_output_aliases={name: name for name in written},
-                     vmap_method=self._vmap_method, **{**named, **places, **seeds, **passed}, **options)
+        arguments = {**named, **places, **seeds, **passed, **options}
+        found = launched(self._gradient(floating), (), arguments, written, self._grid_of(named, outs), {name: name for name in written}, self._vmap_method,
+                         is_differentiated=True)
         return {name: found[self._gradient_of[name]].astype(arrays[name].dtype) for name in wanted}
 
     def explain(self):

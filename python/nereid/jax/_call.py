@@ -52,14 +52,14 @@ class _Launch:
 
     kernel: the `@jit` function. operands, results: {parameter: number of the operand or result}, of which both hold those that are updated in place.
     constants: {parameter: number, constexpr or None}. options: of the compiler. grid: three sizes. outs: (shape, dtype) of each result.
-    aliases: pairs (operand, result).
+    aliases: pairs (operand, result). is_differentiated: it is a part of a function that has a derivative.
     """
 
-    def __init__(self, kernel, operands, results, constants, options, grid, outs, aliases, vmap_method):
+    def __init__(self, kernel, operands, results, constants, options, grid, outs, aliases, vmap_method, is_differentiated):
         self.kernel, self.operands, self.results, self.constants, self.options = kernel, operands, results, constants, options
-        self.grid, self.outs, self.aliases, self.vmap_method = grid, outs, aliases, vmap_method
+        self.grid, self.outs, self.aliases, self.vmap_method, self.is_differentiated = grid, outs, aliases, vmap_method, is_differentiated
         self._key = (kernel, tuple(operands.items()), tuple(results.items()), tuple((name, _typed(value)) for name, value in constants.items()),
-                     tuple((name, _typed(value)) for name, value in sorted(options.items())), grid, outs, aliases, vmap_method)
+                     tuple((name, _typed(value)) for name, value in sorted(options.items())), grid, outs, aliases, vmap_method, is_differentiated)
 
     def __eq__(self, other):
         return isinstance(other, _Launch) and self._key == other._key
@@ -192,7 +192,7 @@ def _grid_of(kernel, grid, arguments):
     return (*found, 1, 1)[:3]
 
 
-def _bind(kernel, inputs, given, out_shape, grid, aliases, vmap_method):
+def _bind(kernel, inputs, given, out_shape, grid, aliases, vmap_method, is_differentiated):
     """The operands and the `_Launch` of a call."""
     names, outs = _outputs_of(kernel, out_shape)
     # Positional inputs pass over the outputs, but for those that have the memory of the input of the same name.
@@ -243,7 +243,7 @@ def _bind(kernel, inputs, given, out_shape, grid, aliases, vmap_method):
         raise TypeError(f"{kernel.__name__}: no value for {_names(missing)}")
     described = {**{param.name: param.default for param in kernel.params if param.has_default}, **arguments,
                  **{name: jax.ShapeDtypeStruct(*outs[out]) for name, out in results.items() if name not in arguments}}
-    launch = _Launch(kernel, operands, results, constants, options, _grid_of(kernel, grid, described), outs, tuple(pairs), vmap_method)
+    launch = _Launch(kernel, operands, results, constants, options, _grid_of(kernel, grid, described), outs, tuple(pairs), vmap_method, is_differentiated)
     return arrays, launch
 
 
@@ -376,11 +376,11 @@ def _batch(arrays, dims, *, launch, avals):
     if launch.vmap_method is None:
         raise NotImplementedError(f"{name}: `vmap` cannot batch a kernel: let a dimension of its grid run over the batch, or give `vmap_method=\"sequential\"` to "
                                   "launch it once for each element")
-    batched = tuple(jnp.moveaxis(array, dim, 0) for array, dim in zip(arrays, dims) if dim is not batching.not_mapped)
+    batched = tuple(jnp.moveaxis(array, dim, 0) for array, dim in zip(arrays, dims) if isinstance(dim, int))
 
     def one(rows):
         rows = iter(rows)
-        return call_p.bind(*[array if dim is batching.not_mapped else next(rows) for array, dim in zip(arrays, dims)], launch=launch, avals=avals)
+        return call_p.bind(*[next(rows) if isinstance(dim, int) else array for array, dim in zip(arrays, dims)], launch=launch, avals=avals)
 
     outs = jax.lax.map(one, batched)
     return outs, [0] * len(outs)
@@ -388,7 +388,7 @@ def _batch(arrays, dims, *, launch, avals):
 
 def _refuse_derivative(primals, tangents, *, launch, avals):
     name = launch.kernel.__name__
-    if isinstance(launch.kernel, Derivative):
+    if launch.is_differentiated:
         raise NotImplementedError(f"{name}: second derivatives of a kernel are not supported")
     raise NotImplementedError(f"{name}: a call of a kernel has no derivative by itself: make a differentiable function of the kernel with "
                               f"`nereid.jax.autograd({name}, wrt=..., out=..., grid=...)`, or give one with `jax.custom_vjp`")
@@ -425,10 +425,15 @@ def call(kernel, *inputs, out_shape, grid, input_output_aliases=None, vmap_metho
     parameters, outputs that do not fit, a kernel that writes its inputs or does not write an output; NotImplementedError under `vmap` and when it is differentiated
     (`nereid.jax.autograd` makes differentiable functions); CompilationError as launches do, when JAX lowers the function.
     """
+    return launched(kernel, inputs, arguments, out_shape, grid, input_output_aliases, vmap_method)
+
+
+def launched(kernel, inputs, arguments, out_shape, grid, aliases, vmap_method, is_differentiated=False):
+    """`call`, with its keywords as a dict. is_differentiated: the call is a part of a function that has a derivative, so that one of its own is not missed."""
     kernel = _kernel_of(kernel)
     if vmap_method not in _VMAP_METHODS:
         raise ValueError(f"`vmap_method` is {vmap_method!r}: expected None or \"sequential\"")
-    arrays, launch = _bind(kernel, inputs, arguments, out_shape, grid, input_output_aliases, vmap_method)
+    arrays, launch = _bind(kernel, inputs, arguments, out_shape, grid, aliases, vmap_method, is_differentiated)
     if any(map(_is_traced, arrays)):
         results = call_p.bind(*arrays, launch=launch, avals=_varying(launch, arrays))
     else:
