@@ -1,5 +1,6 @@
-/* XLA's side of a call of a handler on a GPU, for machines without one: builds a call frame by the headers of jaxlib, with a stream and a device of the test's
- * choice. Compiled by tests/jax/test_cuda.py. */
+/* XLA's side of a call of a handler on a GPU, for machines without one: builds a call frame by the
+ * headers of jaxlib, with a stream and a device of the test's choice. Compiled by
+ * tests/jax/test_cuda.py. */
 #include "xla/ffi/api/c_api.h"
 
 #include <stdio.h>
@@ -21,9 +22,13 @@ static XLA_FFI_Error *create(XLA_FFI_Error_Create_Args *args) {
   return error;
 }
 
-static void message(XLA_FFI_Error_GetMessage_Args *args) { args->message = args->error->text; }
+static void message(XLA_FFI_Error_GetMessage_Args *args) {
+  args->message = args->error->text;
+}
 
-static void destroy(XLA_FFI_Error_Destroy_Args *args) { free(args->error); }
+static void destroy(XLA_FFI_Error_Destroy_Args *args) {
+  free(args->error);
+}
 
 static XLA_FFI_Error *stream(XLA_FFI_Stream_Get_Args *args) {
   args->stream = args->ctx->stream;
@@ -40,9 +45,11 @@ static XLA_FFI_Buffer buffer(void *data, int64_t *elements) {
   return made;
 }
 
-/* Calls the handler with vectors of fp32 at these addresses: operands, then results. Writes the error into `text`; returns whether there is one. */
-int call_handler(XLA_FFI_Handler *handler, void *stream_of_call, int device_of_call, int64_t id, const char *name, uint64_t *addresses, int operands,
-                 int results, int64_t elements, char *text, size_t size) {
+/* Calls the handler with vectors of fp32 at these addresses: operands, then results. Writes the
+ * error into `text`; returns whether there is one. */
+int call_handler(XLA_FFI_Handler *handler, void *stream_of_call, int device_of_call, int64_t id,
+                 const char *name, uint64_t *addresses, int operands, int results, int64_t elements,
+                 char *text, size_t size) {
   XLA_FFI_Api api = {XLA_FFI_Api_STRUCT_SIZE, NULL};
   api.api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
   api.api_version.major_version = XLA_FFI_API_MAJOR;
@@ -71,9 +78,11 @@ int call_handler(XLA_FFI_Handler *handler, void *stream_of_call, int device_of_c
   XLA_FFI_ByteSpan *names[2] = {&id_name, &kernel_name};
   void *attrs[2] = {&number, &kernel};
 
-  XLA_FFI_CallFrame frame = {XLA_FFI_CallFrame_STRUCT_SIZE, NULL, &api, &context, XLA_FFI_ExecutionStage_EXECUTE};
+  XLA_FFI_CallFrame frame = {XLA_FFI_CallFrame_STRUCT_SIZE, NULL, &api, &context,
+                             XLA_FFI_ExecutionStage_EXECUTE};
   frame.args = (XLA_FFI_Args){XLA_FFI_Args_STRUCT_SIZE, NULL, operands, arg_types, pointers};
-  frame.rets = (XLA_FFI_Rets){XLA_FFI_Rets_STRUCT_SIZE, NULL, results, ret_types, pointers + operands};
+  frame.rets =
+      (XLA_FFI_Rets){XLA_FFI_Rets_STRUCT_SIZE, NULL, results, ret_types, pointers + operands};
   frame.attrs = (XLA_FFI_Attrs){XLA_FFI_Attrs_STRUCT_SIZE, NULL, 2, attr_types, names, attrs};
   XLA_FFI_Error *error = handler(&frame);
   if (!error)
@@ -93,7 +102,8 @@ int64_t traits_of(XLA_FFI_Handler *handler) {
   api.XLA_FFI_Error_Destroy = destroy;
   XLA_FFI_Metadata metadata = {XLA_FFI_Metadata_STRUCT_SIZE};
   metadata.api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
-  XLA_FFI_Metadata_Extension extension = {{XLA_FFI_Metadata_Extension_STRUCT_SIZE, XLA_FFI_Extension_Metadata, NULL}, &metadata};
+  XLA_FFI_Metadata_Extension extension = {
+      {XLA_FFI_Metadata_Extension_STRUCT_SIZE, XLA_FFI_Extension_Metadata, NULL}, &metadata};
   XLA_FFI_CallFrame frame = {XLA_FFI_CallFrame_STRUCT_SIZE, &extension.extension_base, &api};
   XLA_FFI_Error *error = handler(&frame);
   if (error) {
