@@ -24,6 +24,12 @@ def scale(x, factor, n, BLOCK: tl.constexpr):
 
 
 @nereid.jit
+def with_defaults(x, out, factor=3.0, n: tl.int64 = 8, BLOCK: tl.constexpr = 8):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) * factor, mask=i < n)
+
+
+@nereid.jit
 def sum_and_difference(x, y, total, difference, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     a, b = tl.load(x + i, mask=i < n), tl.load(y + i, mask=i < n)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jax_kernels import (add, asserting, copy, numbers, places, scale, scale_by_loaded, sum_and_difference)
+from jax_kernels import (add, asserting, copy, numbers, places, scale, scale_by_loaded, sum_and_difference, with_defaults)
 
 import nereid
 import nereid.jax
@@ -105,6 +105,13 @@ def test_numbers(device):
     for whole, real, flag, big in ((7, 0.5, True, 2**40 + 3), (1, -2.0, False, 2**63 + 5), (np.int32(16), np.float32(1.5), np.bool_(True), np.int64(9))):
         got = jax.jit(lambda: nereid.jax.call(numbers, out_shape={"out": out}, grid=1, whole=whole, real=real, flag=flag, nothing=None, big=big))()
         same(got["out"], np.array([whole, real, flag, int(big) % 1000, 1], np.float32))
+
+
+def test_defaults(device):
+    values = np.arange(8, dtype=np.float32)
+    f = jax.jit(lambda x: nereid.jax.call(with_defaults, x, out_shape=like(x), grid=lambda a: a["BLOCK"] // 8))
+    same(f(values), 3 * values)
+    same(nereid.jax.call(with_defaults, values, out_shape=like(values), grid=1, factor=-1.0), -values)
 
 
 def test_equal_numbers_of_other_types_are_other_calls(device):

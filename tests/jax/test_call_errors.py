@@ -103,6 +103,12 @@ def test_written_inputs_and_unwritten_outputs():
         call(never_writes, X, out_shape={"x": OUT, "out": OUT}, input_output_aliases={"x": "x"})
 
 
+def test_target_of_another_platform():
+    with pytest.raises(ValueError, match="copy: the target `cuda:90` was asked for, and JAX compiles for `cpu`: leave it out"):
+        call(copy, X, target="cuda:90")
+    np.testing.assert_array_equal(call(copy, X, target="cpu"), X)
+
+
 def test_derivative_of_a_call_names_the_remedy():
     for differentiate in (jax.grad(lambda x: call(copy, x).sum()), lambda x: jax.jvp(lambda x: call(copy, x), (x, ), (x, ))):
         with pytest.raises(NotImplementedError, match=r"copy: a call of a kernel has no derivative by itself: .* `nereid.jax.autograd\(copy, wrt=..., out=..., grid=...\)`"):
@@ -122,15 +128,16 @@ def test_torch_tensors_are_referred_to_dlpack():
         call(copy, torch.zeros(8))
 
 
-def test_misaligned_memory_is_refused_and_the_remedy_works():
-    """XLA aligns what it allocates; the table of calls is asked directly."""
-    import ctypes
-
-    from nereid.jax import _library
-    library = _library.load()
-    assert library.nereid_jax_add(ctypes.byref(_library._Call(1, b"k", None, (ctypes.c_uint32 * 3)(1, 1, 1), 0, 0, 0, 0, None))) is None
+def test_kernel_that_expects_no_alignment():
+    """The remedy that the error about alignment names (tests/jax/test_cuda.py)."""
     unaligned = nereid.jit(copy.fn, do_not_specialize_on_alignment=["x", "out"])
     np.testing.assert_array_equal(call(unaligned, X), X)
+
+
+def test_folder_instead_of_jax(monkeypatch):
+    monkeypatch.delattr(jax, "__version__")
+    with pytest.raises(ImportError, match="nereid.jax needs JAX 0.7.0 or later, found a folder of that name"):
+        _version.check()
 
 
 @pytest.mark.parametrize("version, is_old", [("0.4.38", True), ("0.6.99", True), ("0.7.0", False), ("0.10.2", False), ("1.0.0.dev20260101", False), ("0.7", True)])

@@ -1,6 +1,7 @@
 """The router: calls that run without Python, by a plan or as recorded, and what it does where there is none."""
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -291,7 +292,7 @@ def test_without_compiler(tmp_path, monkeypatch):
 
 def test_a_compiler_that_fails(tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", "false")
-    monkeypatch.setattr(_router.shutil, "which", lambda name: name)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
     with pytest.raises(RuntimeError, match="false could not build the router"):
         _router.build(tmp_path)
     assert not list(tmp_path.iterdir())

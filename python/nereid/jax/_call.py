@@ -287,6 +287,9 @@ def _compiled(launch, avals, target):
     types |= {name: launch.outs[index][1].name for name, index in launch.results.items() if name not in types}
     arguments = {**{name: MockTensor(dtype) for name, dtype in types.items()}, **launch.constants}
     options = {"target": target, **launch.options}
+    if not str(options["target"]).startswith(target):
+        raise ValueError(f"{launch.kernel.__name__}: the target `{options['target']}` was asked for, and JAX compiles for `{target}`: leave it out; where a program runs is "
+                         "JAX's choice")
     try:
         compiled = kernel._launch((1, ), (), {**arguments, **options}, True)
     except Exception as error:

@@ -11,8 +11,9 @@ def check():
         import jax
     except ImportError as error:
         raise ImportError(f"nereid.jax needs JAX {wanted} or later, which cannot be imported ({error}): pip install jax", name="jax") from error
-    if numbers(jax.__version__) < OLDEST:
-        raise ImportError(f"nereid.jax needs JAX {wanted} or later, found {jax.__version__}: pip install --upgrade jax", name="jax")
+    found = getattr(jax, "__version__", "a folder of that name")  # a folder without a package in it, on the path, can be imported, too
+    if numbers(found) < OLDEST:
+        raise ImportError(f"nereid.jax needs JAX {wanted} or later, found {found}: pip install --upgrade jax", name="jax")
 
 
 def numbers(version):
