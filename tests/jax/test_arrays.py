@@ -1,5 +1,6 @@
 """JAX's own arrays as arguments of launches, outside of JAX's programs."""
 
+import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
@@ -30,6 +31,18 @@ def test_result_becomes_an_array_of_jax_without_a_copy():
     y = np.zeros(64, np.float32)
     copy[(1, )](jnp.arange(64.0), y, 64, BLOCK=64)
     np.testing.assert_array_equal(jnp.asarray(y), np.arange(64))
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_waits_for_an_array_that_is_being_computed(dtype):
+    slow = jax.jit(lambda x: (jnp.sin(x @ x @ x @ x) * 0 + 3).astype(dtype))
+    x = jnp.ones((900, 900))
+    slow(x).block_until_ready()
+    y = np.zeros(x.size, np.float32)
+    for i in range(3):
+        y[:] = 0
+        copy[(x.size // 4096 + 1, )](slow(x + i), y, x.size, BLOCK=4096)
+        assert (y == 3).all()
 
 
 def test_unsupported_types():

@@ -68,9 +68,14 @@ def test_compiles_when_it_is_lowered_and_not_again(x):
 @pytest.mark.parametrize("name", [name for name in DTYPES if name not in ("int64", "uint64", "float64")])
 def test_dtypes(device, name):
     values = jnp.asarray(np.random.default_rng(1).integers(0, 2 if name == "bool" else 7, 300)).astype(name)
-    got = nereid.jax.call(copy, values, out_shape=like(values), grid=(2, ), n=300, BLOCK=256)
-    assert got.dtype == values.dtype
-    same(got.astype(jnp.float32), values.astype(jnp.float32))
+
+    def copied(values):
+        return nereid.jax.call(copy, values, out_shape=like(values), grid=(2, ), n=300, BLOCK=256)
+
+    for f in (copied, jax.jit(copied)):
+        got = f(values)
+        assert got.dtype == values.dtype
+        same(got.astype(jnp.float32), values.astype(jnp.float32))
 
 
 @pytest.mark.parametrize("name", ["int64", "uint64", "float64"])
@@ -223,6 +228,21 @@ def test_threads_and_devices_at_once(x):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_without_jit(x):
+    with jax.disable_jit():
+        same(jax.jit(lambda x: added(x * 2, x) + 1)(x), x * 2 + x + 1)
+
+
+def test_shapes_without_lowering(x):
+    def refused(x):
+        raise AssertionError("compiled")
+
+    kernel = nereid.jit(add.fn)
+    kernel._launch = refused
+    f = lambda x: nereid.jax.call(kernel, x, x, out_shape=like(x), grid=(4, ), n=1000, BLOCK=256)  # noqa: E731
+    assert jax.eval_shape(f, x).shape == (1000, ) and "nereid_call" in str(jax.make_jaxpr(f)(x))
 
 
 def test_one_thread(x):

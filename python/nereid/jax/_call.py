@@ -364,6 +364,14 @@ def _jitted(launch):
     return jax.jit(lambda *arrays: call_p.bind(*arrays, launch=launch, avals=avals))
 
 
+def _run(launch, arrays):
+    """The results of a call outside of a traced function."""
+    if jax.config.jax_disable_jit:  # which is about the user's functions: nothing but a compiled program runs a kernel
+        with jax.disable_jit(False):
+            return _jitted(launch)(*arrays)
+    return _jitted(launch)(*arrays)
+
+
 def _varying(launch, arrays):
     """Abstract values of the results that vary over the axes of a mesh as the operands do."""
 
@@ -397,7 +405,7 @@ def _refuse_derivative(primals, tangents, *, launch, avals):
                               f"`nereid.jax.autograd({name}, wrt=..., out=..., grid=...)`, or give one with `jax.custom_vjp`")
 
 
-call_p.def_impl(lambda *arrays, launch, avals: _jitted(launch)(*arrays))
+call_p.def_impl(lambda *arrays, launch, avals: _run(launch, arrays))
 call_p.def_abstract_eval(lambda *arrays, launch, avals: list(avals))
 batching.primitive_batchers[call_p] = _batch
 ad.primitive_jvps[call_p] = _refuse_derivative
@@ -440,7 +448,7 @@ def launched(kernel, inputs, arguments, out_shape, grid, aliases, vmap_method, i
     if any(map(_is_traced, arrays)):
         results = call_p.bind(*arrays, launch=launch, avals=_varying(launch, arrays))
     else:
-        results = _jitted(launch)(*arrays)
+        results = _run(launch, arrays)
     if isinstance(out_shape, dict):
         return dict(zip(out_shape, results))
     if isinstance(out_shape, tuple):
