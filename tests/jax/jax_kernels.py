@@ -62,6 +62,19 @@ def scale_by_loaded(x, factor, out, n, BLOCK: tl.constexpr):
 
 
 @nereid.jit
+def relay(flags, out):
+    """Each program waits for the one before it; `flags` begins as zeros."""
+    me = tl.program_id(0)
+    if me > 0:
+        while tl.atomic_add(flags + me - 1, 0) == 0:
+            pass
+        tl.store(out + me, tl.load(out + me - 1, volatile=True) + 1)
+    else:
+        tl.store(out, 1)
+    tl.atomic_xchg(flags + me, 1)
+
+
+@nereid.jit
 def typed_number(out, n: tl.int32):
     tl.store(out, n)
 

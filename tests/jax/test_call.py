@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jax_kernels import (add, asserting, copy, numbers, places, scale, scale_by_loaded, sum_and_difference, with_defaults)
+from jax_kernels import (add, asserting, copy, numbers, places, relay, scale, scale_by_loaded, sum_and_difference, with_defaults)
 
 import nereid
 import nereid.jax
@@ -223,6 +223,31 @@ def test_threads_and_devices_at_once(x):
                 wrong.append(1)
 
     threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_programs_that_wait_for_one_another():
+    """Four devices at once, from several threads: each launch has threads enough to end."""
+    mesh = jax.make_mesh((4, ), ("i", ), axis_types=(AxisType.Auto, ), devices=jax.devices("cpu"))
+    out = jax.ShapeDtypeStruct((16, ), jnp.int32)
+
+    def relayed(flags):
+        return nereid.jax.call(relay, flags, out_shape={"out": out, "flags": out}, grid=(16, ), input_output_aliases={"flags": "flags"})["out"]
+
+    programs = jax.jit(jax.shard_map(relayed, mesh=mesh, in_specs=P("i"), out_specs=P("i")))
+    expected = np.tile(np.arange(1, 17), 4)
+    wrong = []
+
+    def run():
+        for _ in range(5):
+            if not (np.asarray(programs(np.zeros(64, np.int32))) == expected).all():
+                wrong.append(1)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
