@@ -18,7 +18,7 @@ CONTENTS = [
     "nereid/libnereid_embedded.a", "nereid/include/nereid/nereid.hpp", "nereid/include/nereid/embedded.hpp",
     "nereid/cmake/nereidConfig.cmake", "nereid/cmake/nereidAddKernels.cmake", "nereid_alias.pth",
     "nereid/_as_triton/sitecustomize.py", "nereid/_as_triton/_nereid_start.py", "nereid/_as_triton/triton/__init__.py", "nereid/ops/router/interface.h",
-    "nereid/ops/router/router.cpp"
+    "nereid/ops/router/router.cpp", "nereid/jax/handlers/handlers.cpp", "nereid/jax/handlers/interface.h"
 ]
 ROUTER = re.compile(r"nereid/ops/router-torch[\d.]+\.so")
 # Of the machine, not ours to ship.

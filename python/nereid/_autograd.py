@@ -1,21 +1,14 @@
 """`nereid.autograd`: a kernel and its gradient as an operator of PyTorch. docs/differentiation.md."""
 
-import functools
 import hashlib
-import types
 
 import torch
 
-from .differentiation import _names, _written_kernel, grad, shares_memory
+from .differentiation import _free, _is_rule, _names, _written_kernel, grad, shares_memory
 
 _NAMESPACE = "nereid_autograd"
 _NON_CONTIGUOUS = ("refuse", "copy", "keep")
 _taken = set()  # names of operators
-
-
-def _is_rule(value):
-    """Whether it computes an argument from others."""
-    return isinstance(value, (types.FunctionType, types.MethodType, functools.partial))
 
 
 class Operator:
@@ -349,12 +342,6 @@ def _are_plain(tensors):
     if _dispatch_modes is None or _transforms is None or _dispatch_modes() or _transforms() is not None:
         return False
     return all(type(tensor) in _PLAIN and not tensor.is_meta for tensor in tensors) and not any(torch.is_autocast_enabled(tensor.device.type) for tensor in tensors)
-
-
-def _free(name, taken):
-    while name in taken:
-        name = f"gradient_{name}"
-    return name
 
 
 def _returned(outs):

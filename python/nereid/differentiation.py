@@ -286,17 +286,36 @@ class Gradient:
 
     def explain(self):
         """For each kernel that was compiled, how each gradient is summed and why, as text. It compiles them again."""
-        import json
-        lines = []
-        for compiled, rows in self.backward._compiled():
-            lines.append(f"{compiled.name}({', '.join(f'{name}: {kind}' for name, kind in compiled.src.signature.items())}):")
-            lines += [f"  {gradient['text']}" for gradient in json.loads(compiled.asm["explain"])["gradients"]]
-            if rows:
-                lines.append(f"  last launched with {rows} partial sums")
-        return "\n".join(lines) or "nothing is compiled yet: launch `backward`, or call `backward.warmup`"
+        return _explained(self.backward._compiled()) or "nothing is compiled yet: launch `backward`, or call `backward.warmup`"
 
     def __repr__(self):
         return f"<gradient of {self.kernel!r}>"
+
+
+def _explained(kernels):
+    """How the kernels of a gradient sum each gradient, as text; "" where there are none. kernels: (compiled kernel, how many partial sums it has or 0)."""
+    import json
+    lines = []
+    for compiled, rows in kernels:
+        lines.append(f"{compiled.name}({', '.join(f'{name}: {kind}' for name, kind in compiled.src.signature.items())}):")
+        lines += [f"  {gradient['text']}" for gradient in json.loads(compiled.asm["explain"])["gradients"]]
+        if rows:
+            lines.append(f"  last launched with {rows} partial sums")
+    return "\n".join(lines)
+
+
+def _free(name, taken):
+    """The name, or one made from it that is not taken: what the gradient of a parameter is called."""
+    while name in taken:
+        name = f"gradient_{name}"
+    return name
+
+
+def _is_rule(value):
+    """Whether it computes an argument of an operator from others."""
+    import functools
+    import types
+    return isinstance(value, (types.FunctionType, types.MethodType, functools.partial))
 
 
 def grad(kernel, wrt, out):

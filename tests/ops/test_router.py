@@ -1,6 +1,7 @@
 """The router: calls that run without Python, by a plan or as recorded, and what it does where there is none."""
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -269,7 +270,7 @@ def run(**environment):
 
 def test_without_compiler(tmp_path, monkeypatch):
     """The Python route, and a warning that says why."""
-    monkeypatch.setattr(_router, "_compiler", lambda: None)
+    monkeypatch.setattr(_router, "cxx_compiler", lambda: None)
     with pytest.raises(RuntimeError, match="no C\\+\\+ compiler"):
         _router.build(tmp_path)
     monkeypatch.setattr(_router, "_library", None)
@@ -291,7 +292,7 @@ def test_without_compiler(tmp_path, monkeypatch):
 
 def test_a_compiler_that_fails(tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", "false")
-    monkeypatch.setattr(_router.shutil, "which", lambda name: name)
+    monkeypatch.setattr(shutil, "which", lambda name: name)
     with pytest.raises(RuntimeError, match="false could not build the router"):
         _router.build(tmp_path)
     assert not list(tmp_path.iterdir())

@@ -8,7 +8,6 @@ import ctypes
 import hashlib
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import warnings
 import torch
 
 import nereid
+from nereid.runtime.build import cxx_compiler, include_folder
 
 from . import _record, _routes
 from ._declare import Native
@@ -75,18 +75,6 @@ def _folder():
     return inside if inside.exists() else pathlib.Path(__file__).resolve().parents[3] / "src" / "ops"
 
 
-def _include():
-    inside = pathlib.Path(nereid.__file__).parent / "include"
-    return inside if inside.exists() else pathlib.Path(__file__).resolve().parents[3] / "include"
-
-
-def _compiler():
-    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
-        if name and shutil.which(name):
-            return shutil.which(name)
-    return None
-
-
 def build(folder=None):
     """Builds the router for this PyTorch; returns its path. folder: where to put it; by default that of the package is taken where there is one for this minor
     version of PyTorch, else it is put into the cache folder (NEREID_OPS_CACHE), and taken from there the next time.
@@ -105,14 +93,14 @@ def build(folder=None):
     path = folder / name
     if path.exists():
         return path
-    compiler = _compiler()
+    compiler = cxx_compiler()
     if compiler is None:
         raise RuntimeError("no C++ compiler was found (CXX, c++, g++, clang++)")
     folder.mkdir(parents=True, exist_ok=True)
     root = pathlib.Path(torch.__file__).parent
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         flags = ["-O2", "-std=c++20", "-fPIC", "-fvisibility=hidden", "-w", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
-                 f"-I{root / 'include'}", f"-I{_include()}"]
+                 f"-I{root / 'include'}", f"-I{include_folder()}"]
         objects = [str(pathlib.Path(scratch) / source) + ".o" for source in _SOURCES]
         running = [subprocess.Popen([compiler, *flags, "-c", str(sources / source), "-o", output], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                    for source, output in zip(_SOURCES, objects)]

@@ -21,6 +21,21 @@ def platform_key() -> str:
     return ",".join([platform.machine(), platform.system(), *platform.architecture()])
 
 
+def cxx_compiler() -> str | None:
+    """The path of a C++ compiler: CXX, or what is usual; None where there is none."""
+    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
+        if name and shutil.which(name):
+            return shutil.which(name)
+    return None
+
+
+def include_folder() -> str:
+    """The folder of the public headers: in the package, or in the tree that it was built from."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    inside = os.path.join(package, "include")
+    return inside if os.path.exists(inside) else os.path.join(os.path.dirname(os.path.realpath(__file__)), *[os.pardir] * 3, "include")
+
+
 def _library_flag(lib: str) -> str:
     """The option that links a library: "cuda", or a file "libcuda.so.1"."""
     if lib.startswith("lib") and lib.endswith((".so", ".a")) or ".so." in lib:

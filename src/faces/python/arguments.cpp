@@ -218,7 +218,7 @@ std::string nameOr(PyObject *object, const char *name, const std::string &fallba
 }
 
 bool fromDlpack(const Parameter &parameter, PyObject *object, const dlpack::Tensor &tensor,
-                nrd_arg &out) {
+                nrd_arg &out, bool readOnly = false) {
   bool isCuda = tensor.deviceType == dlpack::Cuda || tensor.deviceType == dlpack::CudaManaged;
   if (!isCuda && tensor.deviceType != dlpack::Cpu && tensor.deviceType != dlpack::CudaHost)
     return wrongDevice(parameter,
@@ -241,7 +241,7 @@ bool fromDlpack(const Parameter &parameter, PyObject *object, const dlpack::Tens
   out.low = reinterpret_cast<char *>(empty ? (data ? data : 16) : low);
   out.high = empty ? out.low : reinterpret_cast<char *>(high);
   return pointerTo(out, dtype, reinterpret_cast<char *>(data),
-                   isCuda ? NRD_MEMORY_CUDA + tensor.deviceId : NRD_MEMORY_HOST_TENSOR);
+                   isCuda ? NRD_MEMORY_CUDA + tensor.deviceId : NRD_MEMORY_HOST_TENSOR, readOnly);
 }
 
 /// Python's struct format of one native scalar.
@@ -402,27 +402,53 @@ bool fromArrayInterface(const Parameter &parameter, PyObject *object, nrd_arg &o
   return pointerTo(out, *dtype, address, NRD_MEMORY_HOST, readOnly);
 }
 
+/// The capsule of `__dlpack__`, of version 1 where the object has learned of it.
+Ref capsuleOf(PyObject *object) {
+  Ref method = Ref::take(PyObject_GetAttrString(object, "__dlpack__"));
+  Ref none = Ref::take(method ? PyTuple_New(0) : nullptr);
+  Ref version = Ref::take(none ? Py_BuildValue("{s(ii)}", "max_version", 1, 3) : nullptr);
+  if (!version)
+    return {};
+  if (Ref capsule = Ref::take(PyObject_Call(method.get(), none.get(), version.get())))
+    return capsule;
+  if (!PyErr_ExceptionMatches(PyExc_TypeError)) // what an unknown keyword raises
+    return {};
+  PyErr_Clear();
+  return Ref::take(PyObject_CallNoArgs(method.get()));
+}
+
+/// `isImmutable`: whether the library's arrays never change, which a capsule before version 1
+/// cannot say.
 bool fromDlpackMethod(const Parameter &parameter, PyObject *object, ArgumentScope &scope,
-                      nrd_arg &out) {
-  Ref capsule = Ref::take(PyObject_CallMethod(object, "__dlpack__", nullptr));
+                      nrd_arg &out, bool isImmutable = false) {
+  Ref capsule = capsuleOf(object);
   if (!capsule)
     return false;
+  scope->objects.push_back(capsule); // not consumed: its own destructor gives the tensor back
+  if (PyCapsule_IsValid(capsule.get(), "dltensor_versioned")) {
+    auto *managed = static_cast<dlpack::VersionedTensor *>(
+        PyCapsule_GetPointer(capsule.get(), "dltensor_versioned"));
+    if (managed->major == 1)
+      return fromDlpack(parameter, object, managed->tensor, out,
+                        isImmutable || managed->flags & dlpack::ReadOnly);
+    PyErr_Format(PyExc_BufferError,
+                 "argument `%U`: its `__dlpack__` gives version %u of DLPack, expected version 1",
+                 parameter.name, unsigned(managed->major));
+    return false;
+  }
   auto *managed =
       static_cast<dlpack::ManagedTensor *>(PyCapsule_GetPointer(capsule.get(), "dltensor"));
-  if (!managed)
-    return false;
-  scope->objects.push_back(capsule); // not consumed: its own destructor gives the tensor back
-  return fromDlpack(parameter, object, managed->tensor, out);
+  return managed && fromDlpack(parameter, object, managed->tensor, out, isImmutable);
 }
 
 /// CuPy, Numba and others: numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html. A type
 /// whose arrays may be elsewhere has the attribute only where the array is on a GPU.
 bool fromCudaArrayInterface(const Parameter &parameter, PyObject *object, ArgumentScope &scope,
-                            nrd_arg &out) {
+                            nrd_arg &out, bool isImmutable = false) {
   Ref interface = attribute(object, "__cuda_array_interface__");
   PyErr_Clear();
   if (!interface)
-    return fromDlpackMethod(parameter, object, scope, out);
+    return fromDlpackMethod(parameter, object, scope, out, isImmutable);
   Ref data = Ref::take(PyMapping_GetItemString(interface.get(), "data"));
   Ref typeText = Ref::take(data ? PyMapping_GetItemString(interface.get(), "typestr") : nullptr);
   Ref shape = Ref::take(typeText ? PyMapping_GetItemString(interface.get(), "shape") : nullptr);
@@ -445,7 +471,24 @@ bool fromCudaArrayInterface(const Parameter &parameter, PyObject *object, Argume
   if (!readData(data.get(), address, readOnly))
     return false;
   int device = nrd_cuda_device_of(address);
-  return pointerTo(out, *dtype, address, NRD_MEMORY_CUDA + (device < 0 ? 0 : device), readOnly);
+  return pointerTo(out, *dtype, address, NRD_MEMORY_CUDA + (device < 0 ? 0 : device),
+                   readOnly || isImmutable);
+}
+
+/// An object with a buffer. Arrays of JAX and TensorFlow have none on a GPU, and none for element
+/// types that Python does not know, such as bfloat16: these are read by the other interfaces. Such
+/// arrays never change (their buffers are read-only, too).
+bool fromBufferOrArray(const Parameter &parameter, PyObject *object, ArgumentScope &scope,
+                       nrd_arg &out) {
+  if (fromBuffer(parameter, object, scope, out))
+    return true;
+  bool isRefused =
+      PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_BufferError);
+  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
+  if (!isRefused || !hasAttribute(type, "__dlpack__"))
+    return false;
+  PyErr_Clear();
+  return fromCudaArrayInterface(parameter, object, scope, out, /*isImmutable=*/true);
 }
 
 //===--- what a type is
@@ -797,7 +840,7 @@ bool toArgument(Parameter &parameter, PyObject *object, ArgumentScope &scope, nr
     return fromArrayInterface(parameter, object, out);
   }
   case Kind::Buffer:
-    return fromBuffer(parameter, object, scope, out);
+    return fromBufferOrArray(parameter, object, scope, out);
   case Kind::CudaArray:
     return fromCudaArrayInterface(parameter, object, scope, out);
   case Kind::Dlpack:

@@ -36,6 +36,17 @@ struct ManagedTensor {
   void (*deleter)(ManagedTensor *);
 };
 
+/// Since version 1.0, where it is asked for.
+struct VersionedTensor {
+  uint32_t major, minor;
+  void *managerContext;
+  void (*deleter)(VersionedTensor *);
+  uint64_t flags;
+  Tensor tensor;
+};
+
+enum Flag : uint64_t { ReadOnly = 1 };
+
 /// What the capsule `__dlpack_c_exchange_api__` of a tensor type points to.
 struct ExchangeApi {
   uint32_t major, minor;
