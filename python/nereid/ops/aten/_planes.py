@@ -58,6 +58,11 @@ def outputs(outs, shapes, x, dtypes, tensors, strided=None):
     return outs
 
 
+def by_lines(device):
+    """Whether tensors are computed line by line, as CPUs do, rather than element by element."""
+    return device.type == "cpu"
+
+
 #: Arguments of kernels that take part in places, not in offsets: of 32 bits where all of them are small.
 _PLACES = ("numel", "in_sizes", "out_sizes", "sizes", "counts", "kernel", "stride", "padding", "dilation", "windows", "before", "copies", "channels", "depth", "divisor")
 _SMALL, _NARROW = 2**15, 2**31 - 2 * BLOCK
@@ -77,7 +82,7 @@ def launch_by_element(kernel, numel, device, arguments, constants):
     """Launches a kernel that computes element by element `numel` elements, BLOCK in a program, on CPUs lines where the kernel has LANES."""
     lanes, block = None, BLOCK
     if "LANES" in kernel.arg_names:
-        if device.type == "cpu":
+        if by_lines(device):
             lanes, block = _lanes(arguments)
         constants = constants | {"LANES": lanes}
     programs = cdiv(numel, block)

@@ -8,7 +8,7 @@ from .._moves import foreign
 from .._strided import COMPUTE, FLOATS, STORAGE, cdiv, product, programs_wanted
 from ..kernels import grids as kernels
 from ._computed import Computed
-from ._planes import five, padded
+from ._planes import by_lines, five, padded
 
 KIND = "grid"
 MODES, PADDINGS = ("linear", "nearest", "cubic"), ("zeros", "border", "reflection")

@@ -8,7 +8,8 @@ from .._moves import bits, foreign
 from .._strided import COMPUTE, FLOATS, INTEGERS, cdiv
 from ..kernels import padding as kernels
 from ._computed import Computed
-from ._planes import BLOCK, OF_ONE, batched, five, launch_by_element, outputs, padded, unusable
+from ._planes import BLOCK, OF_ONE, batched, by_lines, five, launch_by_element, outputs, padded, unusable
+from ._resampling import resample
 
 KIND = "padding"
 #: What ATen pads: complex numbers of 8 bytes, too, which are moved.
@@ -79,10 +80,12 @@ def _pad_gradient(reflect, rank):
         arguments = {"result": to, "gradient": gradient, "in_sizes": five(to.shape), "out_sizes": five(gradient.shape), "result_strides": five(to.stride()),
                      "gradient_strides": five(gradient.stride()), "before": padded(before)}
         constants = {"COMPUTE": COMPUTE[x.dtype]}
-        if reflect:
+        copies = [3 if reflect else count if size == 1 else 1 + max(b, count - size - b, 0) for size, count, b in zip(x.shape[-rank:], sizes, before)]
+        if by_lines(x.device):
+            resample("reflect_gradient" if reflect else "replicate_gradient", to, gradient, copies, padding=before)
+        elif reflect:
             launch_by_element(kernels.reflect_gradient, to.numel(), x.device, arguments, constants)
         else:
-            copies = [count if size == 1 else 1 + max(b, count - size - b, 0) for size, count, b in zip(x.shape[-rank:], sizes, before)]
             launch_by_element(kernels.replicate_gradient, to.numel(), x.device, arguments | {"copies": padded(copies)}, constants)
         return results[0]
 
