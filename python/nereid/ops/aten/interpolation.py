@@ -11,8 +11,8 @@ from .._moves import bits
 from .._strided import COMPUTE, FLOATS, STORAGE, cdiv
 from ..kernels import interpolation as kernels
 from ._computed import Computed
-from ._planes import BLOCK, OF_ONE, by_lines, five, launch_by_element, outputs, padded, unusable
-from ._resampling import resample
+from ._planes import BLOCK, OF_ONE, by_lines, channels_last, five, launch_by_element, outputs, padded, unusable
+from ._resampling import pick, resample
 
 KIND = "interpolation"
 
@@ -75,10 +75,13 @@ def _nearest(exact, rank):
         results = outputs(outs, [(*x.shape[:2], *sizes)], x, (x.dtype, ), (x, ), _form(x, rank))
         if type(results) is Native:
             return results
-        out = results[0]
+        out, scales = results[0], _scales(values, x.shape[2:], sizes, True)
+        if by_lines(x.device) and not channels_last(out, x):
+            pick(bits(out), bits(x), "exact" if exact else "nearest", scales)
+            return out
         launch_by_element(kernels.upsample_nearest, out.numel(), x.device, {
             "out": bits(out), "x": bits(x), "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()), "out_strides": five(out.stride()),
-            "scale": padded(_scales(values, x.shape[2:], sizes, True))
+            "scale": padded(scales)
         }, {"EXACT": exact})
         return out
 

@@ -7,6 +7,7 @@ from .._indexed import exist
 from .._moves import bits, clear
 from .._strided import COMPUTE, FLOATS, INTEGERS, cdiv, product
 from ..kernels import pooling as kernels
+from . import _pooling_lines
 from ._computed import Computed
 from ._planes import OF_ONE, batched, by_lines, five, launch_by_element, outputs, padded, several, unusable
 from ._resampling import resample
@@ -128,6 +129,9 @@ def _max_pool(windows_of, name, rank):
         if type(results) is Native:
             return results
         x, out, places = batched(x, rank), batched(results[0], rank), batched(results[1], rank)
+        if by_lines(x.device) and _pooling_lines.fits(x):
+            _pooling_lines.max_pool(out, places, x, windows)
+            return tuple(results)
         launch_by_element(kernels.max_pool, out.numel(), x.device, windows.arguments() | {
             "out": out, "places": places, "x": x, "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()),
             "out_strides": five(out.stride()), "place_strides": five(places.stride()), "dilation": padded(windows.dilation)
@@ -150,6 +154,9 @@ def _max_pool_gradient(windows_of, name, rank):
         if type(results) is Native:
             return results
         to, gradient, places = batched(results[0], rank), batched(gradient, rank), batched(places, rank)
+        if by_lines(to.device) and _pooling_lines.gradient_fits(to):
+            _pooling_lines.max_pool_gradient(to, gradient, places, windows)
+            return results[0]
         launch_by_element(kernels.max_pool_gradient, to.numel(), x.device, windows.arguments() | {
             "result": to, "gradient": gradient, "places": places, "in_sizes": five(to.shape), "out_sizes": five(gradient.shape), "result_strides": five(to.stride()),
             "gradient_strides": five(gradient.stride()), "place_strides": five(places.stride()), "dilation": padded(windows.dilation), "windows": windows.covering()

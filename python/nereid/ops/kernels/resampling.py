@@ -195,7 +195,8 @@ def finished(total, divisor):
 @nereid.jit
 def resample_lines(out, x, lines, places, weights, in_sizes, out_sizes, x_strides, out_strides, rows, bounds, divisor, items, share, UNIT: tl.constexpr, COMPUTE: tl.constexpr,
                    IN_BLOCK: tl.constexpr, BLOCK: tl.constexpr):
-    """Lines of the result. places, weights: of `tables`. lines: (programs, in_sizes[4]) in COMPUTE, for the sums of lines of the source. divisor: by which the result is
+    """Lines of the result. places, weights: of `tables`. lines: (programs, in_sizes[4]) in COMPUTE, for the sums of lines of the source; None
+    for lines (n, c, w). divisor: by which the result is
     divided, or None. items: lines of the result; share: lines of a program. UNIT: the strides of w are 1. Grid: items / share."""
     D: tl.constexpr = len(rows) - 3 if len(rows) > 2 else -1
     H: tl.constexpr = len(rows) - 2 if len(rows) > 1 else -1
@@ -204,7 +205,7 @@ def resample_lines(out, x, lines, places, weights, in_sizes, out_sizes, x_stride
     x_step = 1 if UNIT else x_strides[4]
     out_step = 1 if UNIT else out_strides[4]
     program = tl.program_id(0).to(tl.int64)
-    line = lines + program * in_sizes[4]
+    line = lines + program * in_sizes[4] if H >= 0 else x
     d_places, d_weights, d_counts = table(places, weights, rows, bounds, D)
     h_places, h_weights, h_counts = table(places, weights, rows, bounds, H)
     w_places, w_weights, w_counts = table(places, weights, rows, bounds, W)
@@ -213,17 +214,18 @@ def resample_lines(out, x, lines, places, weights, in_sizes, out_sizes, x_stride
         n, c, od, oh, _ = place_in(item, (out_sizes[0], out_sizes[1], out_sizes[2], out_sizes[3], 1))
         source = x + n * x_strides[0] + c * x_strides[1]
         to = out + n * out_strides[0] + c * out_strides[1] + od * out_strides[2] + oh * out_strides[3]
-        for first in range(0, in_sizes[4], IN_BLOCK):
-            w = first + tl.arange(0, IN_BLOCK)
-            inside = w < in_sizes[4]
-            total = tl.zeros([IN_BLOCK], COMPUTE)
-            for i in range(taps_of(d_counts, od, D)):
-                d, d_weight = tap_at(d_places, d_weights, od, i, out_sizes[2], D, COMPUTE)
-                for j in range(taps_of(h_counts, oh, H)):
-                    h, h_weight = tap_at(h_places, h_weights, oh, j, out_sizes[3], H, COMPUTE)
-                    value = tl.load(source + d * x_strides[2] + h * x_strides[3] + w * x_step, mask=inside, other=0).to(COMPUTE)
-                    total += value * (d_weight * h_weight)
-            tl.store(line + w, total, mask=inside)
+        if H >= 0:
+            for first in range(0, in_sizes[4], IN_BLOCK):
+                w = first + tl.arange(0, IN_BLOCK)
+                inside = w < in_sizes[4]
+                total = tl.zeros([IN_BLOCK], COMPUTE)
+                for i in range(taps_of(d_counts, od, D)):
+                    d, d_weight = tap_at(d_places, d_weights, od, i, out_sizes[2], D, COMPUTE)
+                    for j in range(taps_of(h_counts, oh, H)):
+                        h, h_weight = tap_at(h_places, h_weights, oh, j, out_sizes[3], H, COMPUTE)
+                        value = tl.load(source + d * x_strides[2] + h * x_strides[3] + w * x_step, mask=inside, other=0).to(COMPUTE)
+                        total += value * (d_weight * h_weight)
+                tl.store(line + w, total, mask=inside)
         for first in range(0, out_sizes[4], BLOCK):
             ow = first + tl.arange(0, BLOCK)
             inside = ow < out_sizes[4]
@@ -232,14 +234,49 @@ def resample_lines(out, x, lines, places, weights, in_sizes, out_sizes, x_stride
             for k in range(most):
                 at = tl.load(w_places + k * out_sizes[4] + ow, mask=inside, other=0)
                 weight = tl.load(w_weights + k * out_sizes[4] + ow, mask=inside, other=0)
-                total += tl.where(k < count, tl.load(line + at, mask=inside, other=0) * weight, 0)
+                value = tl.load(line + at, mask=inside, other=0) if H >= 0 else tl.load(source + at * x_step, mask=inside, other=0).to(COMPUTE)
+                total += tl.where(k < count, value * weight, 0)
             write(to + ow * out_step, finished(total, divisor), inside)
 
 
 @nereid.jit
+def pick_lines(out, x, places, weights, in_sizes, out_sizes, x_strides, out_strides, rows, bounds, items, share, UNIT: tl.constexpr, BLOCK: tl.constexpr):
+    """Lines of a result whose elements are elements of the source: the first taps of the tables. A line like the one before is copied from there. Arguments: see
+    `resample_lines`."""
+    D: tl.constexpr = len(rows) - 3 if len(rows) > 2 else -1
+    H: tl.constexpr = len(rows) - 2 if len(rows) > 1 else -1
+    W: tl.constexpr = len(rows) - 1
+    in_sizes, out_sizes, x_strides, out_strides = known(in_sizes, 1), known(out_sizes, 1), known(x_strides, 0), known(out_strides, 0)
+    x_step = 1 if UNIT else x_strides[4]
+    out_step = 1 if UNIT else out_strides[4]
+    program = tl.program_id(0).to(tl.int64)
+    d_places, d_weights, d_counts = table(places, weights, rows, bounds, D)
+    h_places, h_weights, h_counts = table(places, weights, rows, bounds, H)
+    w_places, w_weights, w_counts = table(places, weights, rows, bounds, W)
+    before = out
+    its_source = tl.full((), -1, tl.int64)
+    for item in range(program * share, tl.minimum(items, program * share + share)):
+        n, c, od, oh, first_w = place_in(item, (out_sizes[0], out_sizes[1], out_sizes[2], out_sizes[3], 1))
+        d, d_weight = tap_at(d_places, d_weights, od, 0, out_sizes[2], D, tl.float32)
+        h, h_weight = tap_at(h_places, h_weights, oh, 0, out_sizes[3], H, tl.float32)
+        source = n * x_strides[0] + c * x_strides[1] + d * x_strides[2] + h * x_strides[3]
+        to = out + n * out_strides[0] + c * out_strides[1] + od * out_strides[2] + oh * out_strides[3]
+        for first in range(0, out_sizes[4], BLOCK):
+            ow = first + tl.arange(0, BLOCK)
+            inside = ow < out_sizes[4]
+            if source == its_source:
+                tl.store(to + ow * out_step, tl.load(before + ow * out_step, mask=inside, other=0), mask=inside)
+            else:
+                at = tl.load(w_places + ow, mask=inside, other=0)
+                tl.store(to + ow * out_step, tl.load(x + source + at * x_step, mask=inside, other=0), mask=inside)
+        before = to
+        its_source = source
+
+
+@nereid.jit
 def resample_channels(out, x, places, weights, in_sizes, out_sizes, x_strides, out_strides, rows, bounds, divisor, items, share, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
-    """Places of the result, all channels of a block at once; the stride of channels is 1. items: (n, d, h, w) of the result; share: those of a program. Grid: (items / share,
-    channels / BLOCK). Other arguments: see `resample_lines`."""
+    """Places of the result, all channels of a block at once; the stride of channels is 1. items: lines (n, d, h) of the result; share: those of a program. Grid: (items /
+    share, channels / BLOCK). Other arguments: see `resample_lines`."""
     D: tl.constexpr = len(rows) - 3 if len(rows) > 2 else -1
     H: tl.constexpr = len(rows) - 2 if len(rows) > 1 else -1
     W: tl.constexpr = len(rows) - 1
@@ -251,15 +288,20 @@ def resample_channels(out, x, places, weights, in_sizes, out_sizes, x_strides, o
     h_places, h_weights, h_counts = table(places, weights, rows, bounds, H)
     w_places, w_weights, w_counts = table(places, weights, rows, bounds, W)
     for item in range(program * share, tl.minimum(items, program * share + share)):
-        n, _, od, oh, ow = place_in(item, (out_sizes[0], 1, out_sizes[2], out_sizes[3], out_sizes[4]))
-        total = tl.zeros([BLOCK], COMPUTE)
-        for i in range(taps_of(d_counts, od, D)):
-            d, d_weight = tap_at(d_places, d_weights, od, i, out_sizes[2], D, COMPUTE)
-            for j in range(taps_of(h_counts, oh, H)):
-                h, h_weight = tap_at(h_places, h_weights, oh, j, out_sizes[3], H, COMPUTE)
-                line = x + n * x_strides[0] + d * x_strides[2] + h * x_strides[3]
-                for k in range(taps_of(w_counts, ow, W)):
-                    w, w_weight = tap_at(w_places, w_weights, ow, k, out_sizes[4], W, COMPUTE)
-                    total += tl.load(line + w * x_strides[4] + c, mask=inside, other=0).to(COMPUTE) * (d_weight * h_weight * w_weight)
-        place = n * out_strides[0] + od * out_strides[2] + oh * out_strides[3] + ow * out_strides[4]
-        write(out + place + c, finished(total, divisor), inside)
+        n, _, od, oh, _ = place_in(item, (out_sizes[0], 1, out_sizes[2], out_sizes[3], 1))
+        source = x + n * x_strides[0]
+        to = out + n * out_strides[0] + od * out_strides[2] + oh * out_strides[3]
+        d_count = taps_of(d_counts, od, D)
+        h_count = taps_of(h_counts, oh, H)
+        for ow in range(0, out_sizes[4]):
+            w_count = taps_of(w_counts, ow, W)
+            total = tl.zeros([BLOCK], COMPUTE)
+            for i in range(d_count):
+                d, d_weight = tap_at(d_places, d_weights, od, i, out_sizes[2], D, COMPUTE)
+                for j in range(h_count):
+                    h, h_weight = tap_at(h_places, h_weights, oh, j, out_sizes[3], H, COMPUTE)
+                    line = source + d * x_strides[2] + h * x_strides[3]
+                    for k in range(w_count):
+                        w, w_weight = tap_at(w_places, w_weights, ow, k, out_sizes[4], W, COMPUTE)
+                        total += tl.load(line + w * x_strides[4] + c, mask=inside, other=0).to(COMPUTE) * (d_weight * h_weight * w_weight)
+            write(to + ow * out_strides[4] + c, finished(total, divisor), inside)
