@@ -12,9 +12,10 @@ _BLOCKS = (16, 32, 64, 128, 256)
 _MOST = 2**31 - 1
 
 
-def fits(x):
-    """Whether the places of a tensor (n, c, ...) are numbers that the kernels have."""
-    return product(x.shape[2:]) <= _MOST
+def fits(x, windows):
+    """Whether the kernels can compute the windows of a tensor (n, c, ...): places are numbers that they have, and no window has all its places in the padding."""
+    dilated = windows.name == "strided" and any(dilation > size for size, dilation in zip(x.shape[2:], windows.dilation))
+    return product(x.shape[2:]) <= _MOST and not dilated
 
 
 def max_pool(out, places, x, windows):
@@ -44,7 +45,7 @@ def max_pool(out, places, x, windows):
 
 def gradient_fits(to):
     """Whether places of a plane of the result, (n, c, ...), lie side by side, or with all channels between them."""
-    return fits(to) and (to[0, 0].is_contiguous() or to.stride(1) == 1 and _step(to) is not None)
+    return to[0, 0].is_contiguous() or to.stride(1) == 1 and _step(to) is not None
 
 
 def _step(to):

@@ -129,7 +129,7 @@ def _max_pool(windows_of, name, rank):
         if type(results) is Native:
             return results
         x, out, places = batched(x, rank), batched(results[0], rank), batched(results[1], rank)
-        if by_lines(x.device) and _pooling_lines.fits(x):
+        if by_lines(x.device) and _pooling_lines.fits(x, windows):
             _pooling_lines.max_pool(out, places, x, windows)
             return tuple(results)
         launch_by_element(kernels.max_pool, out.numel(), x.device, windows.arguments() | {
