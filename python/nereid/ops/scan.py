@@ -73,7 +73,8 @@ class Scan:
         if columns:
             block, length = step_up(inner_size, (8, 64, 256)) if device.type == "cpu" else step_up(inner_size, (32, 128)), 1
         elif device.type == "cpu":
-            block, length = 1, step_up(size, (16, 64) if self.selects else (16, 128, 1024))
+            # Most tiles that are short bring no new state; in a short row tiles that do are more frequent.
+            block, length = 1, (16 if size <= 256 else 64) if self.selects else step_up(size, (16, 128, 1024))
         else:
             length = step_up(size, (32, 128, 256, 512, 1024, 2048))
             block = 1 if inner_size == 1 else max(1, 512 // length)

@@ -1,5 +1,6 @@
-// Atomics: lane after lane, each one machine atomic under its mask. A program runs on one thread, so
-// atomics whose scope is the program (`cta`) read, change and write memory without machine atomics.
+// Atomics: lane after lane, each one machine atomic under its mask. A program runs on one thread,
+// so atomics whose scope is the program (`cta`) read, change and write memory without machine
+// atomics.
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "targets/cpu/emit/Control.h"
 #include "targets/cpu/emit/Loops.h"
