@@ -155,6 +155,7 @@ def main():
     parser.add_argument("--flag-gems", action="store_true", help="also flag-gems, on the Triton that is installed")
     options = parser.parse_args()
     only = options.only and options.only.split(",")
+    machine = _routes.machine(options.device)  # with all threads
     if options.device == "cuda":
         from measure import Bench
         bench = Bench()
@@ -165,7 +166,7 @@ def main():
     else:
         bench = OnCpu()
     gems = flag_gems() if options.flag_gems else None
-    found, routes = [], _routes.Routes(_routes.machine(options.device))
+    found, routes = [], _routes.Routes(machine)
     use = functools.partial(nereid.ops.use, routing=options.routed)
     for family, make in FAMILIES.items():
         for dtype in (HALF, FULL):

@@ -76,12 +76,39 @@ def kernel(m_ptr):
 @pytest.mark.parametrize("sem", ["acquire", "release", "acq_rel", "relaxed"])
 @pytest.mark.parametrize("scope", ["gpu", "cta", "sys"])
 def test_semantics_are_accepted(sem, scope, target):
+    """With the scope "cta" only the elements of one program may meet."""
     counter = torch.zeros(1, dtype=torch.int32)
+    programs = 1 if scope == "cta" else 64
     harness.make(f"""@triton.jit
 def kernel(m_ptr):
-    tl.atomic_add(m_ptr, 1, sem="{sem}", scope="{scope}")
-""")[(64,)](counter)
+    for i in range({64 // programs}):
+        tl.atomic_add(m_ptr, 1, sem="{sem}", scope="{scope}")
+""")[(programs,)](counter)
     assert counter.item() == 64
+
+
+@pytest.mark.parametrize("kind", ["add", "max", "min", "and", "or", "xor", "xchg"])
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "float32", "float16", "bfloat16"])
+def test_atomics_of_a_program(kind, dtype, target):
+    """Old values and results are those of atomics with the scope "gpu", also where lanes meet and where they are masked off."""
+    if "float" in dtype and kind in ("and", "or", "xor") or dtype in ("float16", "bfloat16") and kind != "add":
+        pytest.skip("the language has no such atomic")
+    dtype = getattr(torch, dtype)
+    values = torch.arange(-20, 44).to(dtype)
+    found = []
+    for scope in ("gpu", "cta"):
+        memory, old = torch.arange(10, 15).to(dtype), torch.zeros(64, dtype=dtype)
+        harness.make(f"""@triton.jit
+def kernel(m_ptr, v_ptr, o_ptr):
+    i = tl.arange(0, 64)
+    old = tl.atomic_{kind}(m_ptr + i % 5, tl.load(v_ptr + i), mask=i < 60, scope="{scope}")
+    tl.store(o_ptr + i, old, mask=i < 60)
+""")[(1,)](memory, values, old)
+        found.append((memory, old))
+    assert not torch.equal(found[0][0], torch.arange(10, 15).to(dtype))
+    if target == "cpu":  # lanes follow one another in their order there
+        assert torch.equal(found[0][1], found[1][1])
+    assert torch.equal(found[0][0], found[1][0]) or kind == "xchg" and target != "cpu"
 
 
 @pytest.mark.parametrize("dtype", INT, ids=str)

@@ -30,6 +30,8 @@ def compiled(monkeypatch):
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
     for module in (_planes, bags, ctc, distances, grids, interpolation, margins, padding):
         monkeypatch.setattr(module, "launch", launch)
+    for module in (_planes, grids, interpolation, padding, pooling):
+        monkeypatch.setattr(module, "by_lines", lambda device: False)
     for module, name in ((bags, "exist"), (distances, "exist"), (pooling, "exist"), (bags, "within"), (margins, "within"), (bags, "clear"), (pooling, "clear")):
         monkeypatch.setattr(module, name, lambda *args: True)  # they would run
     return found

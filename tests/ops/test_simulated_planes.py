@@ -59,6 +59,8 @@ def simulated(monkeypatch, tmp_path):
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
     for module in (_planes, bags, ctc, distances, grids, interpolation, margins, padding):
         monkeypatch.setattr(module, "launch", launch)
+    for module in (_planes, grids, interpolation, padding, pooling):
+        monkeypatch.setattr(module, "by_lines", lambda device: False)
     for module, name in ((bags, "exist"), (pooling, "exist"), (bags, "within"), (margins, "within")):
         monkeypatch.setattr(module, name, lambda *args: True)  # they ask on the host
     monkeypatch.setattr(bags, "clear", torch.Tensor.zero_)

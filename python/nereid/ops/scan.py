@@ -19,7 +19,8 @@ DIVISIBLE = ("inner_size", "size", "part_size", "in_strides", "in_steps", "out_s
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scan:
-    """An operator that scans; `scan` makes it. The fields are its arguments."""
+    """An operator that scans; `scan` makes it. The fields are its arguments, and selects: `combine` returns one of its two states as it is, and the last of a state's numbers says
+    which one."""
     map: object = functions.itself
     combine: object = functions.add
     identity: object = functions.zero
@@ -30,6 +31,7 @@ class Scan:
     index: bool = False
     inputs: int = 1
     commutative: bool = True
+    selects: bool = False
 
     def __call__(self, *tensors, dim, dtype=None, scalars=()):
         """Scans tensors, which are broadcast against each other, along `dim`. Arguments, results and errors are those of `Reduction.__call__`."""
@@ -71,7 +73,8 @@ class Scan:
         if columns:
             block, length = step_up(inner_size, (8, 64, 256)) if device.type == "cpu" else step_up(inner_size, (32, 128)), 1
         elif device.type == "cpu":
-            block, length = 1, step_up(size, (16, 128, 1024))
+            # Most tiles that are short bring no new state; in a short row tiles that do are more frequent.
+            block, length = 1, (16 if size <= 256 else 64) if self.selects else step_up(size, (16, 128, 1024))
         else:
             length = step_up(size, (32, 128, 256, 512, 1024, 2048))
             block = 1 if inner_size == 1 else max(1, 512 // length)
@@ -97,7 +100,8 @@ class Scan:
     def _run(self, arguments, grid, read, compute, index, columns, unit, block, length, wide):
         constants = {
             "MAP": self.map, "COMBINE": self.combine, "IDENTITY": self.identity, "FINISH": self.finish, "READ": read, "COMPUTE": compute, "INDEX": index,
-            "COLUMNS": columns, "UNIT": unit, "BK": block, "BN": length, "WIDE": wide
+            "COLUMNS": columns, "UNIT": unit, "BK": block, "BN": length, "WIDE": wide,
+            "SELECTS": self.selects and block == 1 and not columns and arguments["outs"][0].device.type == "cpu"
         }
         launch(kernel, grid, arguments["outs"][0].device, arguments, constants, divisible=DIVISIBLE, num_warps=4 if length < 2048 else 8)
 

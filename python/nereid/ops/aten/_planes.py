@@ -5,7 +5,7 @@ import torch
 from .._declare import Native
 from .._launch import launch
 from .._moves import foreign
-from .._strided import FLOATS, cdiv, product, step_up
+from .._strided import FLOATS, cdiv, product, programs_wanted, step_up
 from ._outputs import ready
 
 OF_ONE = ("functional", "out")
@@ -58,6 +58,22 @@ def outputs(outs, shapes, x, dtypes, tensors, strided=None):
     return outs
 
 
+def by_lines(device):
+    """Whether tensors are computed line by line, as CPUs do, rather than element by element."""
+    return device.type == "cpu"
+
+
+def channels_last(*tensors):
+    """Whether channels are neighbours in all tensors, and elements along w are not."""
+    return all(tensor.stride(1) == 1 and tensor.stride(-1) != 1 for tensor in tensors)
+
+
+def programs_of(items, device):
+    """(programs, items of each) for lines or places of a result on a CPU: enough of them that a program's start does not count."""
+    share = max(cdiv(items, programs_wanted(device)), min(16, items))
+    return cdiv(items, share), share
+
+
 #: Arguments of kernels that take part in places, not in offsets: of 32 bits where all of them are small.
 _PLACES = ("numel", "in_sizes", "out_sizes", "sizes", "counts", "kernel", "stride", "padding", "dilation", "windows", "before", "copies", "channels", "depth", "divisor")
 _SMALL, _NARROW = 2**15, 2**31 - 2 * BLOCK
@@ -77,7 +93,7 @@ def launch_by_element(kernel, numel, device, arguments, constants):
     """Launches a kernel that computes element by element `numel` elements, BLOCK in a program, on CPUs lines where the kernel has LANES."""
     lanes, block = None, BLOCK
     if "LANES" in kernel.arg_names:
-        if device.type == "cpu":
+        if by_lines(device):
             lanes, block = _lanes(arguments)
         constants = constants | {"LANES": lanes}
     programs = cdiv(numel, block)

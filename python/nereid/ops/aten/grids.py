@@ -5,14 +5,16 @@ import torch
 from .._declare import Native, declare
 from .._launch import launch
 from .._moves import foreign
-from .._strided import COMPUTE, FLOATS, STORAGE, cdiv, product, programs_wanted
+from .._strided import COMPUTE, FLOATS, STORAGE, cdiv, product, programs_wanted, step_up
 from ..kernels import grids as kernels
 from ._computed import Computed
-from ._planes import five, padded
+from ._planes import by_lines, five, padded
 
 KIND = "grid"
 MODES, PADDINGS = ("linear", "nearest", "cubic"), ("zeros", "border", "reflection")
 BLOCK = 128
+#: Programs on CPUs that add gradients to images, each to channels of its own.
+_OWNERS = 8
 
 
 def _unusable(x, grid, values, rank, others=()):
@@ -31,12 +33,23 @@ def _options(x, grid, values):
     arguments = {"grid": grid, "in_sizes": five(x.shape), "out_sizes": five((*x.shape[:2], *grid.shape[1:-1])),
                  "grid_strides": (grid.stride(0), *padded(grid.stride()[1:-1]), grid.stride(-1)), "numel": product(grid.shape[:-1])}
     return arguments, {"MODE": MODES[values["interpolation_mode"]], "PADDING": PADDINGS[values["padding_mode"]], "ALIGNED": bool(values["align_corners"]),
-                       "COMPUTE": COMPUTE[x.dtype], "BLOCK": BLOCK}
+                       "COMPUTE": COMPUTE[x.dtype], **_lanes(x, grid)}
 
 
-def _groups(numel, channels, device):
+def _lanes(x, grid):
+    """LANES and BLOCK of the kernels: lines of places on CPUs."""
+    width = grid.shape[-2]
+    return {"LANES": 4, "BLOCK": step_up(width, (16, 32, 64, BLOCK))} if by_lines(x.device) and width >= 8 else {"LANES": None, "BLOCK": BLOCK}
+
+
+def _blocks(numel, grid, constants):
+    """How many blocks of places there are."""
+    return cdiv(numel, BLOCK) if constants["LANES"] is None else numel // grid.shape[-2] * cdiv(grid.shape[-2], constants["BLOCK"])
+
+
+def _groups(blocks, channels, device):
     """How many programs share the channels of a block of places."""
-    return max(1, min(channels, programs_wanted(device) // cdiv(numel, BLOCK)))
+    return max(1, min(channels, programs_wanted(device) // blocks))
 
 
 def _sample(rank):
@@ -47,7 +60,8 @@ def _sample(rank):
             return found
         out = torch.empty((*x.shape[:2], *grid.shape[1:-1]), dtype=x.dtype, device=x.device)
         arguments, constants = _options(x, grid, values)
-        launch(kernels.sample, (cdiv(arguments["numel"], BLOCK), _groups(arguments["numel"], x.shape[1], x.device)), x.device,
+        blocks = _blocks(arguments["numel"], grid, constants)
+        launch(kernels.sample, (blocks, _groups(blocks, x.shape[1], x.device)), x.device,
                arguments | {"out": out, "x": x, "x_strides": five(x.stride()), "out_strides": five(out.stride())}, constants)
         return out
 
@@ -67,10 +81,10 @@ def _sample_gradient(rank):
             return Native("deterministic")  # ATen raises an error
         arguments, constants = _options(x, grid, values)
         arguments |= {"gradient": gradient, "gradient_strides": five(gradient.stride())}
-        blocks, of_x = cdiv(arguments["numel"], BLOCK), None
+        blocks, of_x = _blocks(arguments["numel"], grid, constants), None
         if values["output_mask"][0]:
             total = torch.zeros(x.shape, dtype=STORAGE[constants["COMPUTE"]], device=x.device)
-            grid_of_programs = (1, x.shape[1]) if on_cpu else (blocks, _groups(arguments["numel"], x.shape[1], x.device))
+            grid_of_programs = (1, min(x.shape[1], _OWNERS)) if by_lines(x.device) else (blocks, _groups(blocks, x.shape[1], x.device))
             launch(kernels.sample_gradient, grid_of_programs, x.device, arguments | {"result": total, "result_strides": five(total.stride())}, constants)
             of_x = total if total.dtype == x.dtype else total.to(x.dtype)
         of_grid = torch.empty(grid.shape, dtype=grid.dtype, device=grid.device)

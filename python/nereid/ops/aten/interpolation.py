@@ -11,7 +11,8 @@ from .._moves import bits
 from .._strided import COMPUTE, FLOATS, STORAGE, cdiv
 from ..kernels import interpolation as kernels
 from ._computed import Computed
-from ._planes import BLOCK, OF_ONE, five, launch_by_element, outputs, padded, unusable
+from ._planes import BLOCK, OF_ONE, by_lines, channels_last, five, launch_by_element, outputs, padded, unusable
+from ._resampling import pick, resample
 
 KIND = "interpolation"
 
@@ -74,10 +75,13 @@ def _nearest(exact, rank):
         results = outputs(outs, [(*x.shape[:2], *sizes)], x, (x.dtype, ), (x, ), _form(x, rank))
         if type(results) is Native:
             return results
-        out = results[0]
+        out, scales = results[0], _scales(values, x.shape[2:], sizes, True)
+        if by_lines(x.device) and not channels_last(out, x):
+            pick(bits(out), bits(x), "exact" if exact else "nearest", scales)
+            return out
         launch_by_element(kernels.upsample_nearest, out.numel(), x.device, {
             "out": bits(out), "x": bits(x), "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()), "out_strides": five(out.stride()),
-            "scale": padded(_scales(values, x.shape[2:], sizes, True))
+            "scale": padded(scales)
         }, {"EXACT": exact})
         return out
 
@@ -97,6 +101,9 @@ def _interpolated(mode, rank):
         if type(results) is Native:
             return results
         out, scales = results[0], _linear_scales(values, x.shape[2:], sizes)
+        if by_lines(x.device):
+            resample("upsample", out, x, [_TAPS[mode]] * rank, mode=mode, flag=bool(values["align_corners"]), scales=scales)
+            return out
         launch_by_element(kernels.upsample, out.numel(), x.device, {
             "out": out, "x": x, "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()), "out_strides": five(out.stride()),
             "scale": padded(scales)
@@ -104,6 +111,10 @@ def _interpolated(mode, rank):
         return out
 
     return compute
+
+
+#: How many places of the input give to one of the output, along a dimension.
+_TAPS = {"linear": 2, "cubic": 4}
 
 
 def _windows(mode, scales):
@@ -134,6 +145,9 @@ def _gradient(mode, rank):
         if type(results) is Native:
             return results
         to = results[0]
+        if by_lines(to.device):
+            resample("upsample_gradient", to, gradient, _windows(mode, scales), mode=mode, flag=aligned, scales=scales)
+            return to
         launch_by_element(kernels.upsample_gradient, to.numel(), to.device, {
             "result": to, "gradient": gradient, "in_sizes": five(shape), "out_sizes": five(gradient.shape), "result_strides": five(to.stride()),
             "gradient_strides": five(gradient.stride()), "scale": padded(scales), "windows": padded(_windows(mode, scales))
@@ -183,6 +197,9 @@ def _filtered(filter):
         if type(results) is Native:
             return results
         out = results[0]
+        if by_lines(x.device):
+            resample("filter", out, x, [_window(filter, scale) for scale in scales], mode=filter, scales=scales)
+            return out
         h_sums, w_sums = _sums(filter, x.shape[2:], sizes, scales, x.dtype, x.device)
         launch_by_element(kernels.upsample_filtered, out.numel(), x.device, {
             "out": out, "x": x, "h_sums": h_sums, "w_sums": w_sums, "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()),
@@ -209,12 +226,15 @@ def _filtered_gradient(filter):
         results = outputs(outs, [shape], gradient, (gradient.dtype, ), (gradient, ), torch.contiguous_format)
         if type(results) is Native:
             return results
-        to = results[0]
+        to, windows = results[0], tuple([int(2 * _REACH[filter] * max(scale, 1) / scale) + 5 for scale in scales])
+        if by_lines(to.device):
+            resample("filter_gradient", to, gradient, windows, mode=filter, scales=scales)
+            return to
         h_sums, w_sums = _sums(filter, shape[2:], sizes, scales, to.dtype, to.device)
         launch_by_element(kernels.upsample_filtered_gradient, to.numel(), to.device, {
             "result": to, "gradient": gradient, "h_sums": h_sums, "w_sums": w_sums, "in_sizes": five(shape), "out_sizes": five(gradient.shape),
             "result_strides": five(to.stride()), "gradient_strides": five(gradient.stride()), "scale": scales,
-            "windows": tuple([int(2 * _REACH[filter] * max(scale, 1) / scale) + 5 for scale in scales])
+            "windows": windows
         }, {"FILTER": filter, "COMPUTE": COMPUTE[to.dtype]})
         return to
 

@@ -5,12 +5,14 @@ import torch
 from .._declare import Native, declare
 from .._launch import launch
 from .._moves import bits, foreign
-from .._strided import COMPUTE, FLOATS, INTEGERS, cdiv
+from .._strided import COMPUTE, FLOATS, INTEGERS, cdiv, product, step_up
 from ..kernels import padding as kernels
 from ._computed import Computed
-from ._planes import BLOCK, OF_ONE, batched, five, launch_by_element, outputs, padded, unusable
+from ._planes import BLOCK, OF_ONE, batched, by_lines, five, launch_by_element, outputs, padded, programs_of, unusable
+from ._resampling import resample
 
 KIND = "padding"
+_BLOCKS = (16, 32, 64, 128, 256)
 #: What ATen pads: complex numbers of 8 bytes, too, which are moved.
 MOVED = (*FLOATS, *INTEGERS, torch.complex64)
 
@@ -46,10 +48,17 @@ def _pad(reflect, rank):
         if type(results) is Native:
             return results
         planes, out = batched(bits(x), rank), batched(bits(results[0]), rank)
-        launch_by_element(kernels.pad, out.numel(), x.device, {
+        arguments = {
             "out": out, "x": planes, "in_sizes": five(planes.shape), "out_sizes": five(out.shape), "x_strides": five(planes.stride()), "out_strides": five(out.stride()),
             "before": padded(before)
-        }, {"REFLECT": reflect})
+        }
+        if by_lines(x.device) and (out.stride(-1) == 1 or out.stride(1) != 1):
+            items = product(out.shape[:-1])
+            programs, share = programs_of(items, x.device)
+            launch(kernels.pad_lines, programs, x.device, arguments | {"items": items, "share": share}, {
+                "REFLECT": reflect, "UNIT": out.stride(-1) == planes.stride(-1) == 1, "BLOCK": step_up(planes.shape[-1], _BLOCKS)})
+        else:
+            launch_by_element(kernels.pad, out.numel(), x.device, arguments, {"REFLECT": reflect})
         return results[0]
 
     return compute
@@ -79,10 +88,12 @@ def _pad_gradient(reflect, rank):
         arguments = {"result": to, "gradient": gradient, "in_sizes": five(to.shape), "out_sizes": five(gradient.shape), "result_strides": five(to.stride()),
                      "gradient_strides": five(gradient.stride()), "before": padded(before)}
         constants = {"COMPUTE": COMPUTE[x.dtype]}
-        if reflect:
+        copies = [3 if reflect else count if size == 1 else 1 + max(b, count - size - b, 0) for size, count, b in zip(x.shape[-rank:], sizes, before)]
+        if by_lines(x.device):
+            resample("reflect_gradient" if reflect else "replicate_gradient", to, gradient, copies, padding=before)
+        elif reflect:
             launch_by_element(kernels.reflect_gradient, to.numel(), x.device, arguments, constants)
         else:
-            copies = [count if size == 1 else 1 + max(b, count - size - b, 0) for size, count, b in zip(x.shape[-rank:], sizes, before)]
             launch_by_element(kernels.replicate_gradient, to.numel(), x.device, arguments | {"copies": padded(copies)}, constants)
         return results[0]
 
@@ -124,10 +135,17 @@ def _patches(values, outs):
         return results
     planes = bits(x) if x.dim() == 4 else bits(x).unsqueeze(0)
     out = bits(results[0]) if x.dim() == 4 else bits(results[0]).unsqueeze(0)
-    launch_by_element(kernels.patches, out.numel(), x.device, {
+    arguments = {
         "out": out, "x": planes, "sizes": tuple(planes.shape[2:]), "counts": counts, "channels": channels, "x_strides": planes.stride(), "out_strides": out.stride(),
         "kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation
-    }, {})
+    }
+    if by_lines(x.device):
+        items = out.numel() // counts[1]
+        programs, share = programs_of(items, x.device)
+        launch(kernels.patch_lines, programs, x.device, arguments | {"items": items, "share": share}, {
+            "UNIT": stride[1] * planes.stride(3) == out.stride(2) == 1, "BLOCK": step_up(counts[1], _BLOCKS)})
+    else:
+        launch_by_element(kernels.patches, out.numel(), x.device, arguments, {})
     return results[0]
 
 
@@ -150,10 +168,17 @@ def _patch_sums(values, outs):
     if type(results) is Native:
         return results
     columns, out = (x, results[0]) if x.dim() == 3 else (x.unsqueeze(0), results[0].unsqueeze(0))
-    launch_by_element(kernels.patch_sums, out.numel(), x.device, {
+    arguments = {
         "out": out, "x": columns, "sizes": sizes, "counts": counts, "depth": channels, "x_strides": columns.stride(), "out_strides": out.stride(), "kernel": kernel,
         "stride": stride, "padding": padding, "dilation": dilation
-    }, {"COMPUTE": COMPUTE[x.dtype]})
+    }
+    if by_lines(x.device) and stride[1] == 1:
+        items = out.numel() // sizes[1]
+        programs, share = programs_of(items, x.device)
+        launch(kernels.patch_sum_lines, programs, x.device, arguments | {"items": items, "share": share}, {
+            "UNIT": columns.stride(2) == out.stride(3) == 1, "COMPUTE": COMPUTE[x.dtype], "BLOCK": step_up(sizes[1], _BLOCKS)})
+    else:
+        launch_by_element(kernels.patch_sums, out.numel(), x.device, arguments, {"COMPUTE": COMPUTE[x.dtype]})
     return results[0]
 
 

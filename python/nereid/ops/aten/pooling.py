@@ -7,8 +7,10 @@ from .._indexed import exist
 from .._moves import bits, clear
 from .._strided import COMPUTE, FLOATS, INTEGERS, cdiv, product
 from ..kernels import pooling as kernels
+from . import _pooling_lines
 from ._computed import Computed
-from ._planes import OF_ONE, batched, five, launch_by_element, outputs, padded, several, unusable
+from ._planes import OF_ONE, batched, by_lines, five, launch_by_element, outputs, padded, several, unusable
+from ._resampling import resample
 
 KIND = "pooling"
 
@@ -40,6 +42,14 @@ class _Strided:
     def arguments(self):
         return {"kernel": padded(self.kernel), "stride": padded(self.stride), "padding": padded(self.padding)}
 
+    def kernel_sizes(self):
+        """The most elements of a window, by dimension."""
+        return self.kernel
+
+    def by_dimension(self):
+        """Options of `resample`."""
+        return {"kernel": self.kernel, "stride": self.stride, "padding": self.padding}
+
     def covering(self):
         """How many windows can contain an element, by dimension."""
         return padded([dilation * (kernel - 1) // stride + 1 for kernel, stride, dilation in zip(self.kernel, self.stride, self.dilation)])
@@ -60,6 +70,12 @@ class _Adaptive:
     def arguments(self):
         absent = padded([None] * len(self.sizes))
         return {"kernel": padded(self.covered), "stride": absent, "padding": absent}
+
+    def kernel_sizes(self):
+        return self.covered
+
+    def by_dimension(self):
+        return {}
 
     def covering(self):
         return padded(self.around)
@@ -113,6 +129,9 @@ def _max_pool(windows_of, name, rank):
         if type(results) is Native:
             return results
         x, out, places = batched(x, rank), batched(results[0], rank), batched(results[1], rank)
+        if by_lines(x.device) and _pooling_lines.fits(x, windows):
+            _pooling_lines.max_pool(out, places, x, windows)
+            return tuple(results)
         launch_by_element(kernels.max_pool, out.numel(), x.device, windows.arguments() | {
             "out": out, "places": places, "x": x, "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()),
             "out_strides": five(out.stride()), "place_strides": five(places.stride()), "dilation": padded(windows.dilation)
@@ -135,6 +154,9 @@ def _max_pool_gradient(windows_of, name, rank):
         if type(results) is Native:
             return results
         to, gradient, places = batched(results[0], rank), batched(gradient, rank), batched(places, rank)
+        if by_lines(to.device) and _pooling_lines.gradient_fits(to):
+            _pooling_lines.max_pool_gradient(to, gradient, places, windows)
+            return results[0]
         launch_by_element(kernels.max_pool_gradient, to.numel(), x.device, windows.arguments() | {
             "result": to, "gradient": gradient, "places": places, "in_sizes": five(to.shape), "out_sizes": five(gradient.shape), "result_strides": five(to.stride()),
             "gradient_strides": five(gradient.stride()), "place_strides": five(places.stride()), "dilation": padded(windows.dilation), "windows": windows.covering()
@@ -160,6 +182,13 @@ def _refused(x, windows, name, rank):
     return windows.wrong or name == "strided" and rank == 3 and any(size < kernel for size, kernel in zip(x.shape[-3:], windows.kernel))
 
 
+def _mean_by_lines(step, windows, bounds, out, x, padded, divisor):
+    """The means of windows, or with the step "_gradient" their gradient, by `resample`. bounds: at most how many elements an element of `out` is made of, by dimension."""
+    divisor = divisor if windows.name == "strided" else 0
+    resample(("sum" if divisor else "average") + step, out, x, bounds, mode=windows.name, flag=padded or windows.name == "adaptive", divisor=divisor,
+             **windows.by_dimension())
+
+
 def _average_pool(windows_of, name, rank):
 
     def compute(values, outs):
@@ -176,6 +205,9 @@ def _average_pool(windows_of, name, rank):
         if type(results) is Native:
             return results
         x, out = batched(x, rank), batched(results[0], rank)
+        if by_lines(x.device) and x.dtype.is_floating_point:
+            _mean_by_lines("", windows, windows.kernel_sizes(), out, x, constants["PADDED"], arguments["divisor"])
+            return results[0]
         launch_by_element(kernels.average_pool, out.numel(), x.device, windows.arguments() | arguments | {
             "out": out, "x": x, "in_sizes": five(x.shape), "out_sizes": five(out.shape), "x_strides": five(x.stride()), "out_strides": five(out.stride())
         }, constants | {"WINDOWS": name, "COMPUTE": COMPUTE[x.dtype]})
@@ -199,6 +231,9 @@ def _average_pool_gradient(windows_of, name, rank):
         if type(results) is Native:
             return results
         to, gradient = batched(results[0], rank), batched(gradient, rank)
+        if by_lines(to.device):
+            _mean_by_lines("_gradient", windows, windows.covering()[-rank:], to, gradient, constants["PADDED"], arguments["divisor"])
+            return results[0]
         launch_by_element(kernels.average_pool_gradient, to.numel(), x.device, windows.arguments() | arguments | {
             "result": to, "gradient": gradient, "in_sizes": five(to.shape), "out_sizes": five(gradient.shape), "result_strides": five(to.stride()),
             "gradient_strides": five(gradient.stride()), "windows": windows.covering()

@@ -61,6 +61,6 @@ LOG_SUM = Scan(combine=functions.log_add_exp, identity=functions.least)
 declare(Scanning(name="logcumsumexp", scan=LOG_SUM, floats=True))
 declare(Scanning(name="_logcumsumexp", scan=LOG_SUM, floats=True))  # what ATen's `logcumsumexp` calls
 declare(Scanning(name="cummax", results=(None, torch.int64), scan=Scan(
-    map=functions.with_index, combine=functions.last_maximum, identity=functions.least_before, states=("compute", "index"), index=True)))
+    map=functions.with_index, combine=functions.last_maximum, identity=functions.least_before, states=("compute", "index"), index=True, selects=True)))
 declare(Scanning(name="cummin", results=(None, torch.int64), scan=Scan(
-    map=functions.with_index, combine=functions.last_minimum, identity=functions.greatest_before, states=("compute", "index"), index=True)))
+    map=functions.with_index, combine=functions.last_minimum, identity=functions.greatest_before, states=("compute", "index"), index=True, selects=True)))

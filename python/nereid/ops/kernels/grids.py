@@ -9,7 +9,7 @@ import nereid.language as tl
 from nereid.language.extra import libdevice
 
 from .interpolation import cubic
-from .planes import known, place_in
+from .planes import known, located, numbers, place_in
 
 
 @nereid.constexpr_function
@@ -137,56 +137,75 @@ def taps(grid, mask, sizes, x_strides, component, MODE: tl.constexpr, PADDING: t
 
 
 @nereid.jit
+def tapped(pointers, mask, LANES: tl.constexpr):
+    """The elements of a tap, 0 where it does not exist. Its offset is always one of the tensor's, and CPUs gather faster without a mask."""
+    if LANES is None:
+        return tl.load(pointers, mask=mask, other=0)
+    else:
+        return tl.where(mask, tl.load(pointers), 0)
+
+
+@nereid.jit
 def sample(out, x, grid, in_sizes, out_sizes, x_strides, out_strides, grid_strides, numel, MODE: tl.constexpr, PADDING: tl.constexpr, ALIGNED: tl.constexpr,
-           COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+           COMPUTE: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr):
     """out[n, c, ...] = x[n, c] at the places grid[n, ...]. in_sizes, out_sizes: (n, c, d, h, w); grid_strides: of n, d, h, w and the numbers of a place; numel: how many
-    places there are. Grid: (blocks of places, groups of channels)."""
+    places there are. LANES: as `located` takes it. Grid: (blocks of places, groups of channels)."""
     DEEP: tl.constexpr = in_sizes[2] is not None
     in_sizes, out_sizes, x_strides, out_strides, grid_strides = known(in_sizes, 1), known(out_sizes, 1), known(x_strides, 0), known(out_strides, 0), known(grid_strides, 0)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    mask = e < numel
-    n, _, od, oh, ow = place_in(e, (out_sizes[0], 1, out_sizes[2], out_sizes[3], out_sizes[4]))
+    n, _, od, oh, ow, mask = located((out_sizes[0], 1, out_sizes[2], out_sizes[3], out_sizes[4]), numel, LANES, BLOCK)
     place = grid + n * grid_strides[0] + od * grid_strides[1] + oh * grid_strides[2] + ow * grid_strides[3]
     offsets, weights, _, _, _, masks = taps(place, mask, in_sizes, x_strides, grid_strides[4], MODE, PADDING, ALIGNED, COMPUTE, DEEP)
     to = out + n * out_strides[0] + od * out_strides[2] + oh * out_strides[3] + ow * out_strides[4]
     for c in range(tl.program_id(1).to(tl.int64), in_sizes[1], tl.num_programs(1)):
         total = tl.zeros([BLOCK], COMPUTE)
         for t in tl.static_range(len(offsets)):
-            total += tl.load(x + n * x_strides[0] + c * x_strides[1] + offsets[t], mask=masks[t], other=0).to(COMPUTE) * weights[t]
+            total += tapped(x + n * x_strides[0] + c * x_strides[1] + offsets[t], masks[t], LANES).to(COMPUTE) * weights[t]
         tl.store(to + c * out_strides[1], total.to(out.dtype.element_ty), mask=mask)
 
 
 @nereid.jit
+def spread(result, gradient, grid, n, od, oh, ow, mask, sizes, result_strides, gradient_strides, grid_strides, MODE: tl.constexpr, PADDING: tl.constexpr,
+           ALIGNED: tl.constexpr, COMPUTE: tl.constexpr, DEEP: tl.constexpr, SCOPE: tl.constexpr):
+    """Adds the gradients of a block of places, of the channels of this program. Arguments: see `sample_gradient`."""
+    place = grid + n * grid_strides[0] + od * grid_strides[1] + oh * grid_strides[2] + ow * grid_strides[3]
+    offsets, weights, _, _, _, masks = taps(place, mask, sizes, result_strides, grid_strides[4], MODE, PADDING, ALIGNED, COMPUTE, DEEP)
+    start = gradient + n * gradient_strides[0] + od * gradient_strides[2] + oh * gradient_strides[3] + ow * gradient_strides[4]
+    for c in range(tl.program_id(1).to(tl.int64), sizes[1], tl.num_programs(1)):
+        g = tl.load(start + c * gradient_strides[1], mask=mask, other=0).to(COMPUTE)
+        for t in tl.static_range(len(offsets)):
+            tl.atomic_add(result + n * result_strides[0] + c * result_strides[1] + offsets[t], g * weights[t], mask=masks[t], sem="relaxed", scope=SCOPE)
+
+
+@nereid.jit
 def sample_gradient(result, gradient, grid, in_sizes, out_sizes, result_strides, gradient_strides, grid_strides, numel, MODE: tl.constexpr, PADDING: tl.constexpr,
-                    ALIGNED: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+                    ALIGNED: tl.constexpr, COMPUTE: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr):
     """Adds the gradient of what was sampled to `result` in COMPUTE, which is full of zeros, atomically. Grid: (groups of places, groups of channels): one group of places
-    adds up in their order. Other arguments: see `sample`."""
+    adds up in their order. LANES: None, or 4 for lines of places along w, with one group: then no other program adds to the same channels. Other arguments: see `sample`."""
     DEEP: tl.constexpr = in_sizes[2] is not None
     in_sizes, out_sizes, grid_strides = known(in_sizes, 1), known(out_sizes, 1), known(grid_strides, 0)
     result_strides, gradient_strides = known(result_strides, 0), known(gradient_strides, 0)
-    for first in range(tl.program_id(0).to(tl.int64) * BLOCK, numel, tl.num_programs(0) * BLOCK):
-        e = first + tl.arange(0, BLOCK)
-        mask = e < numel
-        n, _, od, oh, ow = place_in(e, (out_sizes[0], 1, out_sizes[2], out_sizes[3], out_sizes[4]))
-        place = grid + n * grid_strides[0] + od * grid_strides[1] + oh * grid_strides[2] + ow * grid_strides[3]
-        offsets, weights, _, _, _, masks = taps(place, mask, in_sizes, result_strides, grid_strides[4], MODE, PADDING, ALIGNED, COMPUTE, DEEP)
-        start = gradient + n * gradient_strides[0] + od * gradient_strides[2] + oh * gradient_strides[3] + ow * gradient_strides[4]
-        for c in range(tl.program_id(1).to(tl.int64), in_sizes[1], tl.num_programs(1)):
-            g = tl.load(start + c * gradient_strides[1], mask=mask, other=0).to(COMPUTE)
-            for t in tl.static_range(len(offsets)):
-                tl.atomic_add(result + n * result_strides[0] + c * result_strides[1] + offsets[t], g * weights[t], mask=masks[t], sem="relaxed")
+    if LANES is None:
+        for first in range(tl.program_id(0).to(tl.int64) * BLOCK, numel, tl.num_programs(0) * BLOCK):
+            e = first + tl.arange(0, BLOCK)
+            n, _, od, oh, ow = place_in(e, (out_sizes[0], 1, out_sizes[2], out_sizes[3], out_sizes[4]))
+            spread(result, gradient, grid, n, od, oh, ow, e < numel, in_sizes, result_strides, gradient_strides, grid_strides, MODE, PADDING, ALIGNED, COMPUTE, DEEP, "gpu")
+    else:
+        for line in range(0, numel // out_sizes[4]):
+            n, _, od, oh, _ = place_in(line, (out_sizes[0], 1, out_sizes[2], out_sizes[3], 1))
+            for first in range(0, out_sizes[4], BLOCK):
+                ow = first + tl.arange(0, BLOCK)
+                spread(result, gradient, grid, n, od, oh, ow, ow < out_sizes[4], in_sizes, result_strides, gradient_strides, grid_strides, MODE, PADDING, ALIGNED, COMPUTE, DEEP,
+                       "cta")
 
 
 @nereid.jit
 def grid_gradient(result, gradient, x, grid, in_sizes, out_sizes, x_strides, gradient_strides, grid_strides, numel, MODE: tl.constexpr, PADDING: tl.constexpr,
-                  ALIGNED: tl.constexpr, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
+                  ALIGNED: tl.constexpr, COMPUTE: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr):
     """The gradient of the places. result: contiguous, as the grid. Grid: blocks of places. Other arguments: see `sample`."""
     DEEP: tl.constexpr = in_sizes[2] is not None
     in_sizes, out_sizes, x_strides, gradient_strides = known(in_sizes, 1), known(out_sizes, 1), known(x_strides, 0), known(gradient_strides, 0)
     grid_strides = known(grid_strides, 0)
-    e = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    mask = e < numel
-    n, _, od, oh, ow = place_in(e, (out_sizes[0], 1, out_sizes[2], out_sizes[3], out_sizes[4]))
+    n, _, od, oh, ow, mask = located((out_sizes[0], 1, out_sizes[2], out_sizes[3], out_sizes[4]), numel, LANES, BLOCK)
     place = grid + n * grid_strides[0] + od * grid_strides[1] + oh * grid_strides[2] + ow * grid_strides[3]
     offsets, _, by_x, by_y, by_z, masks = taps(place, mask, in_sizes, x_strides, grid_strides[4], MODE, PADDING, ALIGNED, COMPUTE, DEEP)
     start = gradient + n * gradient_strides[0] + od * gradient_strides[2] + oh * gradient_strides[3] + ow * gradient_strides[4]
@@ -196,12 +215,16 @@ def grid_gradient(result, gradient, x, grid, in_sizes, out_sizes, x_strides, gra
     for c in range(0, in_sizes[1]):
         g = tl.load(start + c * gradient_strides[1], mask=mask, other=0).to(COMPUTE)
         for t in tl.static_range(len(offsets)):
-            value = g * tl.load(x + n * x_strides[0] + c * x_strides[1] + offsets[t], mask=masks[t], other=0).to(COMPUTE)
+            value = g * tapped(x + n * x_strides[0] + c * x_strides[1] + offsets[t], masks[t], LANES).to(COMPUTE)
             along_x += tl.where(masks[t], value * by_x[t], 0)
             along_y += tl.where(masks[t], value * by_y[t], 0)
             if DEEP:
                 along_z += tl.where(masks[t], value * by_z[t], 0)
     WIDTH: tl.constexpr = 3 if DEEP else 2
+    if LANES is None:
+        e = numbers(numel, BLOCK)
+    else:
+        e = ((n * out_sizes[2] + od) * out_sizes[3] + oh) * out_sizes[4] + ow
     tl.store(result + e * WIDTH, along_x.to(result.dtype.element_ty), mask=mask)
     tl.store(result + e * WIDTH + 1, along_y.to(result.dtype.element_ty), mask=mask)
     if DEEP:

@@ -154,6 +154,20 @@ def accumulated(x, other, value, indices, sizes, x_strides, other_strides, index
 
 
 @nereid.jit
+def change(pointer, other, offset, value, mask, MODE: tl.constexpr, COMPUTE: tl.constexpr):
+    """The elements at `pointer` take up those of `other` at `offset`, or `value` where there is no other. mask: None for one element that exists."""
+    if other is None:
+        new = tl.full(offset.shape, value, COMPUTE)
+    else:
+        new = (tl.load(other + offset) if mask is None else tl.load(other + offset, mask=mask, other=0)).to(COMPUTE)
+        if MODE == "add":
+            new = new * value.to(COMPUTE)
+    if MODE != "set":
+        new = combined((tl.load(pointer) if mask is None else tl.load(pointer, mask=mask, other=0)).to(COMPUTE), new, MODE)
+    write(pointer, new, mask)
+
+
+@nereid.jit
 def accumulated_lines(x, other, value, indices, sizes, inner, x_strides, other_strides, index_strides, turns, turn_sizes, other_turns, index_turns, limits, steps,
                       MODE: tl.constexpr, COMPUTE: tl.constexpr, FIXED: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr):
     """As `accumulated`, for CPUs: a program has BLOCK neighbours along the last of the dimensions in which elements never meet, so that places take one division for all
@@ -166,7 +180,7 @@ def accumulated_lines(x, other, value, indices, sizes, inner, x_strides, other_s
     offsets = decoded(tl.program_id(0).to(tl.int64), sizes, (x_strides, other_strides) + index_strides)
     if BLOCK == 1:
         c = tl.program_id(1).to(tl.int64)
-        mask = c < inner
+        mask = None
     else:
         c = tl.program_id(1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
         mask = c < inner
@@ -174,26 +188,22 @@ def accumulated_lines(x, other, value, indices, sizes, inner, x_strides, other_s
     its_base = offsets[1] + (c if UNIT & 2 else c * other_strides[LAST])
     for turn in range(turns):
         moves = decoded(turn.to(tl.int64), turn_sizes, (other_turns, ) + index_turns)
-        inside = mask
+        inside = (turn >= 0) if BLOCK == 1 else mask
         place = base
         for k in tl.static_range(len(indices)):
-            if (FIXED >> k) & 1:
+            if BLOCK == 1:
+                at = wrapped(tl.load(indices[k] + offsets[2 + k] + moves[1 + k] + c * index_strides[k][LAST]), limits[k])
+            elif (FIXED >> k) & 1:
                 at = wrapped(tl.load(indices[k] + offsets[2 + k] + moves[1 + k]), limits[k])
             else:
                 step = c if (UNIT >> (2 + k)) & 1 else c * index_strides[k][LAST]
                 at = wrapped(tl.load(indices[k] + offsets[2 + k] + moves[1 + k] + step, mask=mask, other=0), limits[k])
-            inside = inside & (at >= 0) & (at < limits[k])
+            inside = inside & (at.to(tl.uint64) < limits[k])
             place += at * steps[k]
-        if other is None:
-            new = tl.full(place.shape, value, COMPUTE)
-        else:
-            new = tl.load(other + its_base + moves[0], mask=inside, other=0).to(COMPUTE)
-            if MODE == "add":
-                new = new * value.to(COMPUTE)
-        if MODE == "set":
-            write(x + place, new, inside)
-        else:
-            write(x + place, combined(tl.load(x + place, mask=inside, other=0).to(COMPUTE), new, MODE), inside)
+        if BLOCK > 1:
+            change(x + place, other, its_base + moves[0], value, inside, MODE, COMPUTE)
+        elif inside:
+            change(x + place, other, its_base + moves[0], value, None, MODE, COMPUTE)
 
 
 @nereid.jit

@@ -7,7 +7,7 @@ import nereid
 import nereid.language as tl
 
 from ._shared import write
-from .planes import known, located, numbers, offset
+from .planes import known, located, numbers, offset, place_in
 
 
 @nereid.jit
@@ -37,6 +37,30 @@ def pad(out, x, in_sizes, out_sizes, x_strides, out_strides, before, numel, REFL
 
 
 @nereid.jit
+def pad_lines(out, x, in_sizes, out_sizes, x_strides, out_strides, before, items, share, REFLECT: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr):
+    """`pad`, line by line: what is not padding is copied. items: lines of the result; share: those of a program. UNIT: the strides of w are 1. Grid: items / share."""
+    in_sizes, out_sizes, x_strides, out_strides = known(in_sizes, 1), known(out_sizes, 1), known(x_strides, 0), known(out_strides, 0)
+    x_step = 1 if UNIT else x_strides[4]
+    out_step = 1 if UNIT else out_strides[4]
+    program = tl.program_id(0).to(tl.int64)
+    low = tl.minimum(tl.maximum(before[2], 0), out_sizes[4])
+    high = tl.maximum(tl.minimum(before[2] + in_sizes[4], out_sizes[4]), low)
+    for item in range(program * share, tl.minimum(items, program * share + share)):
+        n, c, od, oh, _ = place_in(item, (out_sizes[0], out_sizes[1], out_sizes[2], out_sizes[3], 1))
+        d = source(od, in_sizes[2], before[0], REFLECT)
+        h = source(oh, in_sizes[3], before[1], REFLECT)
+        line = x + n * x_strides[0] + c * x_strides[1] + d * x_strides[2] + h * x_strides[3]
+        to = out + n * out_strides[0] + c * out_strides[1] + od * out_strides[2] + oh * out_strides[3]
+        for first in range(low, high, BLOCK):
+            ow = first + tl.arange(0, BLOCK)
+            tl.store(to + ow * out_step, tl.load(line + (ow - before[2]) * x_step, mask=ow < high, other=0), mask=ow < high)
+        for ow in range(0, low):
+            tl.store(to + ow * out_step, tl.load(line + source(ow, in_sizes[4], before[2], REFLECT) * x_step))
+        for ow in range(high, out_sizes[4]):
+            tl.store(to + ow * out_step, tl.load(line + source(ow, in_sizes[4], before[2], REFLECT) * x_step))
+
+
+@nereid.jit
 def copy_of(place, size, outputs, before, T: tl.constexpr, REFLECT: tl.constexpr):
     """(where copy T of a place is in the output, whether it is there). Of reflected places there are three at most; of replicated ones T counts from the first on."""
     if before is None:
@@ -58,11 +82,11 @@ def copy_of(place, size, outputs, before, T: tl.constexpr, REFLECT: tl.constexpr
 
 
 @nereid.jit
-def reflect_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, before, numel, COMPUTE: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr):
+def reflect_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, before, numel, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
     D_COPIES: tl.constexpr = 1 if before[0] is None else 3
     H_COPIES: tl.constexpr = 1 if before[1] is None else 3
     in_sizes, out_sizes, gradient_strides = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0)
-    n, c, d, h, w, mask = located(in_sizes, numel, LANES, BLOCK)
+    n, c, d, h, w, mask = located(in_sizes, numel, None, BLOCK)
     total = tl.zeros([BLOCK], COMPUTE)
     for i in tl.static_range(D_COPIES):
         od, d_there = copy_of(d, in_sizes[2], out_sizes[2], before[0], i, True)
@@ -76,10 +100,10 @@ def reflect_gradient(result, gradient, in_sizes, out_sizes, result_strides, grad
 
 
 @nereid.jit
-def replicate_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, before, copies, numel, COMPUTE: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr):
+def replicate_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, before, copies, numel, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
     """copies: at most how many there are of a place, along d, h and w."""
     in_sizes, out_sizes, gradient_strides, copies = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0), known(copies, 1)
-    n, c, d, h, w, mask = located(in_sizes, numel, LANES, BLOCK)
+    n, c, d, h, w, mask = located(in_sizes, numel, None, BLOCK)
     total = tl.zeros([BLOCK], COMPUTE)
     for i in range(copies[0]):
         od, d_there = copy_of(d, in_sizes[2], out_sizes[2], before[0], i, False)
@@ -118,6 +142,32 @@ def patches(out, x, sizes, counts, channels, x_strides, out_strides, kernel, str
 
 
 @nereid.jit
+def patch_lines(out, x, sizes, counts, channels, x_strides, out_strides, kernel, stride, padding, dilation, items, share, UNIT: tl.constexpr, BLOCK: tl.constexpr):
+    """`patches`, line by line. items: lines (n, channel, oh) of the result; share: those of a program. UNIT: the steps of `x` along a line and of the result are 1.
+    Grid: items / share."""
+    program = tl.program_id(0).to(tl.int64)
+    step = 1 if UNIT else stride[1] * x_strides[3]
+    out_step = 1 if UNIT else out_strides[2]
+    for item in range(program * share, tl.minimum(items, program * share + share)):
+        oh = item % counts[0]
+        row = item // counts[0]
+        channel = row % channels
+        n = row // channels
+        j = channel % kernel[1]
+        i = channel // kernel[1] % kernel[0]
+        c = channel // kernel[1] // kernel[0]
+        h = oh * stride[0] + i * dilation[0] - padding[0]
+        w = j * dilation[1] - padding[1]
+        there = (h >= 0) & (h < sizes[0])
+        line = x + n * x_strides[0] + c * x_strides[1] + h * x_strides[2] + w * x_strides[3]
+        to = out + n * out_strides[0] + channel * out_strides[1] + oh * counts[1] * out_strides[2]
+        for first in range(0, counts[1], BLOCK):
+            ow = first + tl.arange(0, BLOCK)
+            inside = (w + ow * stride[1] >= 0) & (w + ow * stride[1] < sizes[1]) & there
+            tl.store(to + ow * out_step, tl.load(line + ow * step, mask=(ow < counts[1]) & inside, other=0), mask=ow < counts[1])
+
+
+@nereid.jit
 def patch_sums(out, x, sizes, counts, depth, x_strides, out_strides, kernel, stride, padding, dilation, numel, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
     """The sums of what `patches` has copied: its transpose. x: (N, C * kh * kw, patches), out: (N, C, H, W); depth: C. Other arguments: see `patches`."""
     e = numbers(numel, BLOCK)
@@ -141,6 +191,35 @@ def patch_sums(out, x, sizes, counts, depth, x_strides, out_strides, kernel, str
             total += tl.load(at, mask=inside, other=0).to(COMPUTE)
     place = out + n * out_strides[0] + c * out_strides[1] + (h - padding[0]) * out_strides[2] + (w - padding[1]) * out_strides[3]
     write(place, total, mask)
+
+
+@nereid.jit
+def patch_sum_lines(out, x, sizes, counts, depth, x_strides, out_strides, kernel, stride, padding, dilation, items, share, UNIT: tl.constexpr, COMPUTE: tl.constexpr,
+                    BLOCK: tl.constexpr):
+    """`patch_sums` for patches that are one place apart along w, line by line. items: lines (n, c, h) of the result; share: those of a program. UNIT: neighbours along w are
+    neighbours in memory. Grid: items / share."""
+    program = tl.program_id(0).to(tl.int64)
+    step = 1 if UNIT else x_strides[2]
+    out_step = 1 if UNIT else out_strides[3]
+    for item in range(program * share, tl.minimum(items, program * share + share)):
+        h = item % sizes[0]
+        row = item // sizes[0]
+        c = row % depth
+        n = row // depth
+        to = out + n * out_strides[0] + c * out_strides[1] + h * out_strides[2]
+        for first in range(0, sizes[1], BLOCK):
+            w = first + tl.arange(0, BLOCK)
+            total = tl.zeros([BLOCK], COMPUTE)
+            for i in range(kernel[0]):
+                y = h + padding[0] - i * dilation[0]
+                oh = y // stride[0]
+                if (y >= 0) & (oh * stride[0] == y) & (oh < counts[0]):
+                    for j in range(kernel[1]):
+                        shift = padding[1] - j * dilation[1]
+                        line = x + n * x_strides[0] + ((c * kernel[0] + i) * kernel[1] + j) * x_strides[1] + (oh * counts[1] + shift) * x_strides[2]
+                        inside = (w < sizes[1]) & (w + shift >= 0) & (w + shift < counts[1])
+                        total += tl.load(line + w * step, mask=inside, other=0).to(COMPUTE)
+            write(to + w * out_step, total, w < sizes[1])
 
 
 @nereid.jit

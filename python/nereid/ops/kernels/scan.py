@@ -21,9 +21,32 @@ def last_of(states, is_last, AXIS: tl.constexpr):
 
 
 @nereid.jit
+def put(outs, bases, running, scalars, position, k, n, mask, strides, steps, FINISH: tl.constexpr, COMPUTE: tl.constexpr, AXIS: tl.constexpr, UNIT: tl.constexpr,
+        COLUMNS: tl.constexpr, WIDE: tl.constexpr):
+    """Writes the results of a tile of running states that begins at `position`. Arguments: see `scan`."""
+    results = FINISH(running, scalars, COMPUTE)
+    for i in tl.static_range(len(outs)):
+        LAST: tl.constexpr = len(strides[i]) - 1
+        out_unit: tl.constexpr = (UNIT >> i) & 1 == 1
+        k_step = step(strides[i][LAST], COLUMNS and out_unit, WIDE)
+        n_step = step(steps[i], out_unit and not COLUMNS, WIDE)
+        pointer = bases[i] + position * steps[i] + tl.expand_dims(k, AXIS) * k_step + n * n_step
+        write(pointer, results[i], mask)
+
+
+@nereid.jit
+def absorbs(state, states, AXIS: tl.constexpr, COMBINE: tl.constexpr):
+    """Whether COMBINE, which selects one of two states, takes `state` before each of a block. The last of a state's numbers says which one it is."""
+    LAST: tl.constexpr = len(states) - 1
+    before = expanded(state, AXIS)
+    taken = combine(COMBINE, before, states)
+    return tl.min(tl.ravel((taken[LAST] == before[LAST]).to(tl.int32)), 0) == 1
+
+
+@nereid.jit
 def scan(outs, ins, carries, scalars, outer, inner_size, size, in_strides, in_steps, out_strides, out_steps, part_stride, part_size,
          MAP: tl.constexpr, COMBINE: tl.constexpr, IDENTITY: tl.constexpr, FINISH: tl.constexpr, READ: tl.constexpr, COMPUTE: tl.constexpr,
-         INDEX: tl.constexpr, COLUMNS: tl.constexpr, UNIT: tl.constexpr, BK: tl.constexpr, BN: tl.constexpr, WIDE: tl.constexpr):
+         INDEX: tl.constexpr, COLUMNS: tl.constexpr, UNIT: tl.constexpr, BK: tl.constexpr, BN: tl.constexpr, WIDE: tl.constexpr, SELECTS: tl.constexpr):
     """Grid: (tiles of the other dimensions, parts of the scanned one).
 
     outs, ins      tuples of pointers
@@ -33,6 +56,7 @@ def scan(outs, ins, carries, scalars, outer, inner_size, size, in_strides, in_st
     in_strides     for each input its strides in the other dimensions, the innermost last; in_steps: its stride in the scanned one. out_*: likewise
     part_stride    distance of rows of `carries`; part_size: elements of the scanned dimension in a part, a multiple of BN
     READ, COMPUTE, INDEX, COLUMNS, UNIT, WIDE: as for reductions; tiles are (BK, BN), or (BN, BK) with COLUMNS
+    SELECTS         COMBINE takes one of its two states as it is, so that nothing is scanned in tiles from which it takes none; for CPUs
     """
     AXIS: tl.constexpr = 0 if COLUMNS else 1
     OUTER: tl.constexpr = len(outer)
@@ -78,16 +102,21 @@ def scan(outs, ins, carries, scalars, outer, inner_size, size, in_strides, in_st
         if INDEX is not None:
             index = tl.broadcast_to(position.to(INDEX) + n.to(INDEX), SHAPE)
         states = masked(MAP(values, index, scalars), mask, identity)
-        if BN == 1:
-            state = combine(COMBINE, state, reduce_states(states, AXIS, COMBINE))
-            running = expanded(state, AXIS)
+        if SELECTS:
+            if absorbs(state, states, AXIS, COMBINE):
+                before = ()
+                for i in tl.static_range(len(state)):
+                    before = before + (tl.broadcast_to(tl.expand_dims(state[i], AXIS), SHAPE),)
+                put(outs, out_bases, before, scalars, position, k, n, mask, out_strides, out_steps, FINISH, COMPUTE, AXIS, UNIT, COLUMNS, WIDE)
+            else:
+                running = combine(COMBINE, expanded(state, AXIS), scan_states(states, AXIS, COMBINE))
+                state = last_of(running, n == BN - 1, AXIS)
+                put(outs, out_bases, running, scalars, position, k, n, mask, out_strides, out_steps, FINISH, COMPUTE, AXIS, UNIT, COLUMNS, WIDE)
         else:
-            running = combine(COMBINE, expanded(state, AXIS), scan_states(states, AXIS, COMBINE))
-            state = last_of(running, n == BN - 1, AXIS)
-        results = FINISH(running, scalars, COMPUTE)
-        for i in tl.static_range(len(outs)):
-            out_unit: tl.constexpr = (UNIT >> i) & 1 == 1
-            k_step = step(out_strides[i][OUTER], COLUMNS and out_unit, WIDE)
-            n_step = step(out_steps[i], out_unit and not COLUMNS, WIDE)
-            pointer = out_bases[i] + position * out_steps[i] + tl.expand_dims(k, AXIS) * k_step + n * n_step
-            write(pointer, results[i], mask)
+            if BN == 1:
+                state = combine(COMBINE, state, reduce_states(states, AXIS, COMBINE))
+                running = expanded(state, AXIS)
+            else:
+                running = combine(COMBINE, expanded(state, AXIS), scan_states(states, AXIS, COMBINE))
+                state = last_of(running, n == BN - 1, AXIS)
+            put(outs, out_bases, running, scalars, position, k, n, mask, out_strides, out_steps, FINISH, COMPUTE, AXIS, UNIT, COLUMNS, WIDE)

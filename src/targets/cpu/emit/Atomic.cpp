@@ -1,4 +1,6 @@
-// Atomics: lane after lane, each one machine atomic under its mask.
+// Atomics: lane after lane, each one machine atomic under its mask. A program runs on one thread,
+// so atomics whose scope is the program (`cta`) read, change and write memory without machine
+// atomics.
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "targets/cpu/emit/Control.h"
 #include "targets/cpu/emit/Loops.h"
@@ -52,6 +54,43 @@ static Value loopExchange(Kernel &k, Value pointer, Type integer, LLVM::AtomicOr
   return loop.getResult(0);
 }
 
+// What an atomic writes where `old` was; not for `fmax` and `fmin`.
+static Value combined(Kernel &k, tile::AtomicKind kind, Type type, Value old, Value value) {
+  OpBuilder &b = k.b;
+  Location loc = k.e.loc;
+  using Kind = tile::AtomicKind;
+  switch (kind) {
+  case Kind::Add:
+    return arith::AddIOp::create(b, loc, old, value);
+  case Kind::Max:
+    return arith::MaxSIOp::create(b, loc, old, value);
+  case Kind::Min:
+    return arith::MinSIOp::create(b, loc, old, value);
+  case Kind::UMax:
+    return arith::MaxUIOp::create(b, loc, old, value);
+  case Kind::UMin:
+    return arith::MinUIOp::create(b, loc, old, value);
+  case Kind::And:
+    return arith::AndIOp::create(b, loc, old, value);
+  case Kind::Or:
+    return arith::OrIOp::create(b, loc, old, value);
+  case Kind::Xor:
+    return arith::XOrIOp::create(b, loc, old, value);
+  case Kind::Xchg:
+    return value;
+  case Kind::FAdd: {
+    Type wide = type.isF16() || type.isBF16() ? b.getF32Type() : type;
+    Value sum = arith::AddFOp::create(b, loc, k.e.convertFloat(old, type, wide),
+                                      k.e.convertFloat(value, type, wide));
+    return k.e.convertFloat(sum, wide, type);
+  }
+  case Kind::FMax:
+  case Kind::FMin:
+    break;
+  }
+  llvm_unreachable("floats are compared by their bits");
+}
+
 static Value readModifyWrite(Kernel &k, tile::AtomicRMWOp op, Value pointer, Value value) {
   LLVM::AtomicOrdering order = orderingOf(op.getSem());
   Type type = tile::elementOf(op.getValue().getType());
@@ -61,6 +100,12 @@ static Value readModifyWrite(Kernel &k, tile::AtomicRMWOp op, Value pointer, Val
     return LLVM::AtomicRMWOp::create(k.b, k.e.loc, kind, pointer, operand, order);
   };
   using Kind = tile::AtomicKind;
+  bool comparesFloats = op.getKind() == Kind::FMax || op.getKind() == Kind::FMin;
+  if (op.getScope() == tile::MemScope::CTA && !comparesFloats) {
+    Value old = k.e.load(type, pointer, 1);
+    k.e.store(type, pointer, combined(k, op.getKind(), type, old, value));
+    return old;
+  }
   switch (op.getKind()) {
   case Kind::Add:
     return rmw(LLVM::AtomicBinOp::add, value);
