@@ -18,14 +18,15 @@ struct Digit {
   Atom atom;
   Size stride;               ///< one product
   std::vector<Atom> factors; ///< of the summand in the address
-  int64_t coefficient;
+  int64_t coefficient; ///< negative where the position counts down, which the stride does not say
 
   /// Numbers before products of numbers known at run time: what authors write inside is smaller.
   /// Of equal ones, lanes along the last dimension.
   std::tuple<size_t, int64_t, int64_t> order() const {
-    return {factors.size(), coefficient,
+    return {factors.size(), constantStride(),
             atom.kind == Atom::Lane ? -int64_t(atom.number) : atom.kind * 4 + atom.number};
   }
+  int64_t constantStride() const { return stride.begin()->second; }
 };
 
 std::optional<int64_t> constantOf(const Size &size) {
@@ -167,14 +168,15 @@ private:
         return false;
       if (!moving || (moving->kind == Atom::Lane && moving->extent == 1))
         continue;
-      if (coefficient <= 0)
-        result.why = "a stride is negative";
+      if (coefficient == std::numeric_limits<int64_t>::min())
+        result.why = "its addresses are too far apart";
       for (const Digit &other : digits)
         if (other.atom == *moving)
           result.why = "its addresses depend on one position in two ways";
       if (!result.why.empty())
         return false;
-      digits.push_back({*moving, Size{{rest, coefficient}}, factors, coefficient});
+      // Counted from the other end, a position with a negative stride has a positive one.
+      digits.push_back({*moving, Size{{rest, std::abs(coefficient)}}, factors, coefficient});
     }
     return true;
   }
@@ -217,8 +219,11 @@ private:
   /// What the digits so far reach together, as a mask limits them.
   const Size *boundBefore(size_t index) const {
     std::map<std::vector<Atom>, int64_t> sum;
-    for (size_t i = 0; i < index; ++i)
+    for (size_t i = 0; i < index; ++i) {
+      if (digits[i].coefficient < 0)
+        return nullptr; // the bound is then no distance from the least address
       sum[digits[i].factors] = digits[i].coefficient;
+    }
     for (const Limit &limit : limits)
       if (index && limit.digits == sum)
         return &limit.bound;
