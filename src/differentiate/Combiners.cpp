@@ -63,9 +63,9 @@ public:
     scan->setAttr(linearAttribute, builder.getI32IntegerAttr(int32_t(count)));
     {
       OpBuilder::InsertionGuard guard(builder);
-      Block *body = builder.createBlock(&scan.getCombine(), {},
-                                        SmallVector<Type>(2 * operands.size(), wide),
-                                        SmallVector<Location>(2 * operands.size(), loc));
+      Block *body =
+          builder.createBlock(&scan.getCombine(), {}, SmallVector<Type>(2 * operands.size(), wide),
+                              SmallVector<Location>(2 * operands.size(), loc));
       auto left = [&](size_t i) { return body->getArgument(i); };
       auto right = [&](size_t i) { return body->getArgument(operands.size() + i); };
       auto add = [&](Value a, Value b) -> Value {
@@ -91,9 +91,8 @@ public:
       }
       tile::YieldOp::create(builder, loc, given);
     }
-    return llvm::map_to_vector(scan.getResult().take_back(count), [&](Value result) {
-      return convertTo(builder, result, element);
-    });
+    return llvm::map_to_vector(scan.getResult().take_back(count),
+                               [&](Value result) { return convertTo(builder, result, element); });
   }
 
 private:
@@ -235,8 +234,8 @@ std::optional<SmallVector<Value>> tangentsOfCombination(OpBuilder &builder, Oper
   llvm::append_range(sides, scan.getSrcs());
   if (!elementwise.write(body, sides))
     return std::nullopt;
-  SmallVector<Value> yielded = llvm::map_to_vector(
-      wanted, [&](unsigned i) { return body.getTerminator()->getOperand(i); });
+  SmallVector<Value> yielded =
+      llvm::map_to_vector(wanted, [&](unsigned i) { return body.getTerminator()->getOperand(i); });
 
   Matrix matrix(active * active);
   for (auto [column, i] : llvm::enumerate(wanted)) {
@@ -259,18 +258,19 @@ std::optional<SmallVector<Value>> tangentsOfCombination(OpBuilder &builder, Oper
   Value isFirst = combination.isFirst();
   for (auto [i, summand] : llvm::zip(wanted, *summands)) {
     Type element = tile::elementOf(op->getOperand(i).getType());
-    summand = arith::SelectOp::create(builder, loc, isFirst, combination.orZero(tangents[i], element),
-                                      combination.orZero(summand, element));
+    summand =
+        arith::SelectOp::create(builder, loc, isFirst, combination.orZero(tangents[i], element),
+                                combination.orZero(summand, element));
   }
   bool isRecurrence = llvm::any_of(matrix, [](Value each) { return bool(each); });
   SmallVector<Value> found = isRecurrence ? combination.linearScan(matrix, *summands) : *summands;
   if (reduce) {
     Value isLast = combination.isLast();
     for (Value &each : found)
-      each = sumAlong(builder, loc,
-                      arith::SelectOp::create(builder, loc, isLast, each,
-                                              zeroOf(builder, loc, each.getType())),
-                      reduce.getAxis());
+      each = sumAlong(
+          builder, loc,
+          arith::SelectOp::create(builder, loc, isLast, each, zeroOf(builder, loc, each.getType())),
+          reduce.getAxis());
   }
   return found;
 }

@@ -1,14 +1,14 @@
 // Derivatives of reductions and scans with any combiner, in a form that has a transpose.
 //
-// Let y_i = f(y_{i-1}, x_i) be the partial results of a scan. Since f is associative, they are those
-// of a sequential loop, whatever order the target combines in. So their tangents are
+// Let y_i = f(y_{i-1}, x_i) be the partial results of a scan. Since f is associative, they are
+// those of a sequential loop, whatever order the target combines in. So their tangents are
 //
 //   dy_i = A_i dy_{i-1} + B_i dx_i,   A_i, B_i the derivatives of f in its left and right side
 //
 // where A_i is a k x k matrix for k operands with tangents. A_i and B_i dx_i are elementwise: the
 // combiner's operations on blocks, y shifted by one element on the left. The recurrence is itself a
-// scan, of pairs (A, t) with the combination (A, t)(B, s) = (B A, B t + s); that is a *linear scan*.
-// Its transpose is the linear scan in the other direction with A_{i+1}^T in place of A_i. A
+// scan, of pairs (A, t) with the combination (A, t)(B, s) = (B A, B t + s); that is a *linear
+// scan*. Its transpose is the linear scan in the other direction with A_{i+1}^T in place of A_i. A
 // reduction is the last element of a scan.
 #pragma once
 

@@ -104,6 +104,7 @@ void Transposer::addTo(tile::LoadOp load, Value a) {
   auto branch = scf::IfOp::create(
       builder, loc, owner.condition(builder, loc, [&](Value value) { return here(value); }),
       /*withElseRegion=*/true);
+  branch->setAttr(uniformAttribute, builder.getUnitAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
   tile::StoreOp::create(builder, loc, address, a, mask);

@@ -160,11 +160,11 @@ void Transposer::transposeGather(tile::GatherOp gather, Value a) {
   Type integer = tile::elementOf(indices.getType());
   // One element of the axis after the other, which takes no more memory than the block.
   Value low = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(0));
-  Value high = arith::ConstantOp::create(
-      builder, loc, builder.getI32IntegerAttr(int32_t(type.getDimSize(axis))));
+  Value high = arith::ConstantOp::create(builder, loc,
+                                         builder.getI32IntegerAttr(int32_t(type.getDimSize(axis))));
   Value one = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(1));
-  auto loop = scf::ForOp::create(builder, loc, low, high, one,
-                                 ValueRange(zeroOf(builder, loc, type)));
+  auto loop =
+      scf::ForOp::create(builder, loc, low, high, one, ValueRange(zeroOf(builder, loc, type)));
   OpBuilder::InsertionGuard guard(builder);
   Block *body = loop.getBody();
   if (!body->empty())
@@ -181,8 +181,8 @@ void Transposer::transposeGather(tile::GatherOp gather, Value a) {
     wanted = arith::TruncIOp::create(builder, loc, integer, number);
   Value picked = arith::SelectOp::create(builder, loc, equals(indices, wanted), a, zero);
   Value sum = repeatAlong(builder, loc, sumAlong(builder, loc, picked, axis), axis, type);
-  Value next = arith::SelectOp::create(builder, loc, equals(places, number), sum,
-                                       loop.getRegionIterArg(0));
+  Value next =
+      arith::SelectOp::create(builder, loc, equals(places, number), sum, loop.getRegionIterArg(0));
   scf::YieldOp::create(builder, loc, next);
   accumulate(gather.getSrc(), loop.getResult(0));
 }

@@ -153,6 +153,13 @@ std::string Derivative::text() const {
   return text;
 }
 
+std::string Function::derivativeText() const {
+  std::string text;
+  for (const Derivative &derivative : derivatives)
+    text += (text.empty() ? "" : "/") + derivative.text();
+  return text;
+}
+
 std::string ParamSpec::itemName(llvm::StringRef name, size_t index) const {
   return (index < fields.size() ? name + "." + fields[index]
                                 : name + "[" + llvm::Twine(index) + "]")

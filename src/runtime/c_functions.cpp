@@ -254,8 +254,6 @@ static nrd_error *setDerivative(const char *caller, nrd_function *function,
   };
   if (record.tile)
     return refuse(diag::TangentsOfTile, record.name);
-  if (!record.function.derivative.items.empty())
-    return refuse(diag::TangentsTwice, record.name);
   frontend::Derivative derivative;
   derivative.isReverse = isReverse;
   std::vector<ParamRule> rules = record.rules;
@@ -302,7 +300,7 @@ static nrd_error *setDerivative(const char *caller, nrd_function *function,
       (NRD_TANGENT_INPUT | NRD_TANGENT_OUTPUT))
     return refuse(diag::NoTangents, record.name);
   record.rules = std::move(rules);
-  record.function.derivative = std::move(derivative);
+  record.function.derivatives.push_back(std::move(derivative));
   record.rulesChanged();
   return nullptr;
 }
