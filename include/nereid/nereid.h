@@ -313,7 +313,9 @@ typedef struct nrd_tangent {
 /** From now on the function computes, beside what it computed, the tangents of its outputs from
  * those of its inputs (docs/differentiation.md). It has one parameter more for each of `tangents`,
  * in their order after its own: a pointer, descriptor, number or tuple of the same type, or None
- * for no tangent. Once for a function, before it is compiled. */
+ * for no tangent. Before the function is compiled. A second call differentiates what the first one
+ * has made of the function, whose tangents or gradients are parameters as the others are; gradients
+ * with partial sums are not differentiated again. */
 NRD_API nrd_error *nrd_function_set_tangents(nrd_function *function, const nrd_tangent *tangents,
                                              size_t count);
 /** The same for gradients: from now on the function adds to the gradients of its inputs what

@@ -26,7 +26,7 @@ _HOMES = {
     "nereid.compiler": ["CompiledKernel", "compile"],
     "nereid.language._classes": ["aggregate"],
     "nereid.differentiation": ["derivative", "grad", "jvp"],
-    "nereid.language": ["detach"],
+    "nereid.language": ["at_most", "detach", "recompute", "save"],
     "nereid._autograd": ["autograd"],
     "nereid._host": ["cdiv", "next_power_of_2", "must_use_result"],
     "nereid._alias": ["install_as_triton", "uninstall_as_triton"],

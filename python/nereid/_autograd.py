@@ -22,7 +22,7 @@ class Operator:
 
     __module__ = "nereid._autograd"
 
-    def __init__(self, kernel, wrt, out, grid, arguments, numbers, non_contiguous):
+    def __init__(self, kernel, wrt, out, grid, arguments, numbers, non_contiguous, saved):
         self.kernel = kernel
         self.grid = grid
         self._wrt = tuple(_names(wrt, "wrt"))
@@ -30,6 +30,7 @@ class Operator:
         self._fixed = dict(arguments or {})
         self._numbers = (numbers, ) if isinstance(numbers, str) else tuple(numbers)
         self._non_contiguous = non_contiguous
+        self._saved = (saved, ) if isinstance(saved, str) else tuple(saved)
         self._check()
         self._tensor_wrt = tuple(name for name in self._wrt if name not in self._numbers)
         for name, rule in self._rules.items():
@@ -42,6 +43,7 @@ class Operator:
         # A gradient is `d` and the name of its parameter, unless the kernel has a parameter of this name.
         self._gradient_of = {name: _free(f"d{name}", kernel.arg_names) for name in (*self._wrt, *self._rules)}
         self._gradients = {}  # by the outputs that are differentiated
+        self._second_gradients = {}  # by these, too
         self._calls = {}  # what calls hold, by their text
         self._checked = set()
         self.__name__ = kernel.__name__
@@ -67,6 +69,11 @@ class Operator:
             if rule not in kernel.arg_names or rule in self._rules:
                 raise ValueError(f"`out` says that `{name}` is like {rule!r}: expected the name of an input of `{kernel.__name__}`, or a function "
                                  f"of the arguments that returns a new tensor")
+        for name in self._saved:
+            if name not in self._rules:
+                raise ValueError(f"`{name}` in `saved` is not in `out`: name there how it is allocated")
+        if all(name in self._saved for name in self._rules):
+            raise ValueError(f"all outputs of `{kernel.__name__}` are in `saved`: the operator would return nothing")
         for name in self._numbers:
             if name not in self._wrt:
                 raise ValueError(f"`{name}` in `numbers` is not in `wrt`: numbers without a gradient are given as numbers")
@@ -75,17 +82,21 @@ class Operator:
 
     def _register(self):
         schema = "(Tensor[] tensors, SymInt[] integers, float[] floats, str call)"
-        backward = "(Tensor[] tensors, SymInt[] integers, float[] floats, str call, Tensor?[] gradients, int[] wanted)"
+        backward = "(Tensor[] tensors, SymInt[] integers, float[] floats, str call, Tensor[] gradients, int[] given, int[] wanted, Tensor[] kept)"
         results = "Tensor" if len(self._rules) == 1 else f"({', '.join(['Tensor'] * len(self._rules))})"
         name = _operator_name(self)
         custom = torch.library.custom_op
         self.operator = custom(f"{_NAMESPACE}::{name}", self._forward, mutates_args=(), schema=f"{schema} -> {results}")
         self._backward_operator = custom(f"{_NAMESPACE}::{name}_backward", self._backward, mutates_args=(), schema=f"{backward} -> Tensor[]")
+        second = f"{backward.replace(', Tensor[] kept)', '')}, Tensor[] sensitivities, int[] sensitive, int[] wanted_tensors, int[] wanted_gradients)"
+        self._second_operator = custom(f"{_NAMESPACE}::{name}_second", self._second, mutates_args=(), schema=f"{second} -> Tensor[]")
         self.operator.register_fake(self._fake_forward)
         self._backward_operator.register_fake(self._fake_backward)
         self.operator.register_autograd(self._differentiate, setup_context=self._save)
-        self._backward_operator.register_autograd(self._refuse_twice, setup_context=None)
-        for each in (self.operator, self._backward_operator):
+        self._backward_operator.register_autograd(self._differentiate_twice, setup_context=self._save_twice)
+        self._second_operator.register_fake(self._fake_second)
+        self._second_operator.register_autograd(self._refuse_third, setup_context=None)
+        for each in (self.operator, self._backward_operator, self._second_operator):
             each.register_vmap(self._refuse_vmap)
         self._overload = getattr(getattr(torch.ops, _NAMESPACE), name).default
 
@@ -135,10 +146,17 @@ class Operator:
                                 f"gradient is named in `numbers`, and given as a tensor of one element")
         call = "\n".join(kinds)
         if torch.compiler.is_compiling() or not _are_plain(tensors):
-            return self._overload(tensors, integers, floats, call)
+            return self._shown(self._overload(tensors, integers, floats, call))
         if grad_enabled and any(tensor.requires_grad for tensor in tensors):
-            return _Plain.apply(self, integers, floats, call, *tensors)
-        return self._forward(tensors, integers, floats, call)
+            return self._shown(_Plain.apply(self, integers, floats, call, *tensors))
+        return self._shown(self._forward(tensors, integers, floats, call))
+
+    def _shown(self, outputs):
+        """What a call returns: all but what is saved for the backward pass."""
+        if not self._saved:
+            return outputs
+        shown = tuple(output for name, output in zip(self._rules, outputs) if name not in self._saved)
+        return shown if len(shown) > 1 else shown[0]
 
     # ---- what runs
 
@@ -229,10 +247,12 @@ class Operator:
 
     # ---- gradients
 
-    @staticmethod
-    def _save(ctx, inputs, output):
+    def _save(self, ctx, inputs, output):
         tensors, *ctx.rest = inputs
-        ctx.save_for_backward(*tensors)
+        kept = [value for name, value in zip(self._rules, output) if name in self._saved] if self._saved else ()
+        ctx.save_for_backward(*tensors, *kept)
+        if kept:
+            ctx.mark_non_differentiable(*kept)
         ctx.set_materialize_grads(False)
 
     def _differentiate(self, ctx, *gradients):
@@ -242,12 +262,15 @@ class Operator:
 
     def _found(self, ctx, gradients, needed, backward):
         """The gradient of each tensor of a call, None where none is needed. `backward` computes those that are."""
-        tensors, (integers, floats, call) = list(ctx.saved_tensors), ctx.rest
+        saved, (integers, floats, call) = list(ctx.saved_tensors), ctx.rest
         names = [name for name, kind, *_ in self._kinds(call) if kind == "tensor"]
+        tensors, kept = saved[:len(names)], saved[len(names):]
         wanted = [i for i, name in enumerate(names) if needed[i] and name in self._wrt]
         found = [None] * len(tensors)
-        if wanted and any(gradient is not None for gradient in gradients):
-            for i, gradient in zip(wanted, backward(tensors, integers, floats, call, list(gradients), wanted)):
+        # Lists without None: PyTorch's operators do not differentiate others.
+        given = [i for i, gradient in enumerate(gradients) if gradient is not None]
+        if wanted and given:
+            for i, gradient in zip(wanted, backward(tensors, integers, floats, call, [gradients[i] for i in given], given, wanted, kept)):
                 found[i] = gradient
         return found
 
@@ -258,24 +281,34 @@ class Operator:
             gradient = self._gradients[outs] = grad(self.kernel, {name: self._gradient_of[name] for name in self._wrt}, {name: self._gradient_of[name] for name in outs})
         return gradient
 
-    def _backward(self, tensors, integers, floats, call, gradients, wanted):
+    def _differentiated(self, outs):
+        """The outputs that have gradients."""
+        return tuple(name for name in outs if outs[name].is_floating_point() and name not in self._saved)
+
+    def _backward(self, tensors, integers, floats, call, gradients, given, wanted, kept):
         arguments = self._arguments(tensors, integers, floats, call)
-        outs = self._allocated(arguments)
-        for (name, out), gradient in zip(list(outs.items()), gradients):
-            if gradient is not None and gradient.stride() == out.stride():
-                outs[name] = gradient  # the kernel neither reads nor writes the output itself
-            elif gradient is not None:
-                out.copy_(gradient)
-        given = {self._gradient_of[name]: None if gradient is None else outs[name]
-                 for name, gradient in zip(outs, gradients) if outs[name].is_floating_point()}
+        outs = self._allocated(arguments) | dict(zip(self._kept_names(), kept))
+        floating = self._differentiated(outs)
+        from_outs = self._place_gradients(outs, floating, gradients, given)
         found = self._new_gradients(tensors, call, wanted, arguments)
         passed = {self._gradient_of[name]: None for name in self._wrt} | {self._gradient_of[name]: each for name, each in found.items()}
-        floating = tuple(name for name in outs if outs[name].is_floating_point())
-        self._gradient(floating).backward[self._grid_of(arguments | outs)](**arguments, **outs, **given, **passed)
-        return [gradient.to(tensors[i].dtype).reshape(tensors[i].shape) if name in self._numbers else gradient
-                for i, (name, gradient) in zip(wanted, found.items())]
+        self._gradient(floating).backward[self._grid_of(arguments | outs)](**arguments, **outs, **from_outs, **passed)
+        return self._as_inputs(tensors, wanted, found)
 
-    def _fake_backward(self, tensors, integers, floats, call, gradients, wanted):
+    def _place_gradients(self, outs, floating, gradients, given):
+        """{name: gradient or None} of the outputs, which take the places of the outputs themselves: the kernel neither reads nor writes these."""
+        names = list(outs)
+        placed = {self._gradient_of[name]: None for name in floating}
+        for i, gradient in zip(given, gradients):
+            name, out = names[i], outs[names[i]]
+            if name in floating:
+                outs[name] = placed[self._gradient_of[name]] = gradient if gradient.stride() == out.stride() else out.copy_(gradient)
+        return placed
+
+    def _kept_names(self):
+        return [name for name in self._rules if name in self._saved]
+
+    def _fake_backward(self, tensors, integers, floats, call, gradients, given, wanted, kept):
         arguments = self._arguments(tensors, integers, floats, call, fake=True)
         found = self._new_gradients(tensors, call, wanted, arguments)
         return [torch.empty_like(tensors[i]) if name in self._numbers else gradient for i, (name, gradient) in zip(wanted, found.items())]
@@ -294,13 +327,90 @@ class Operator:
                 found[name] = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device=like.device)
         return found
 
+    # ---- second derivatives: how the gradients depend on the tensors, and on the gradients that they come from
+
+    @staticmethod
+    def _save_twice(ctx, inputs, output):
+        tensors, integers, floats, call, gradients, given, wanted, kept = inputs
+        ctx.save_for_backward(*tensors, *gradients)
+        ctx.rest = integers, floats, call, given, wanted, len(kept)
+        ctx.set_materialize_grads(False)
+
+    def _differentiate_twice(self, ctx, sensitivities):
+        integers, floats, call, given, wanted, kept = ctx.rest
+        names = [name for name, kind, *_ in self._kinds(call) if kind == "tensor"]
+        saved = list(ctx.saved_tensors)
+        tensors, gradients = saved[:len(names)], saved[len(names):]
+        of_tensors, of_gradients = [None] * len(tensors), [None] * len(gradients)
+        sensitive = [i for i, each in enumerate(sensitivities) if each is not None]
+        if sensitive:
+            wanted_tensors = [i for i, name in enumerate(names) if ctx.needs_input_grad[0][i] and name in self._wrt]
+            wanted_gradients = [i for i in range(len(gradients)) if ctx.needs_input_grad[4][i]]
+            found = self._second_operator(tensors, integers, floats, call, gradients, given, wanted, [sensitivities[i] for i in sensitive], sensitive, wanted_tensors,
+                                          wanted_gradients)
+            for i, value in zip(wanted_tensors, found):
+                of_tensors[i] = value
+            for i, value in zip(wanted_gradients, found[len(wanted_tensors):]):
+                of_gradients[i] = value
+        return of_tensors, None if integers else [], None if floats else [], None, of_gradients, None if given else [], None if wanted else [], [None] * kept
+
+    def _second_gradient(self, outs):
+        """The gradient of the gradient from these outputs, and the names of its own gradients."""
+        found = self._second_gradients.get(outs)
+        if found is None:
+            first = self._gradient(outs)
+            taken = list(first.backward.kernel.arg_names)
+            names = {}
+            for name in (*self._wrt, *(self._gradient_of[out] for out in outs), *(self._gradient_of[each] for each in self._wrt)):
+                names[name] = _free(f"d{name}", taken)
+                taken.append(names[name])
+            wrt = {name: names[name] for name in (*self._wrt, *(self._gradient_of[out] for out in outs))}
+            second = grad(first.backward, wrt, {self._gradient_of[name]: names[self._gradient_of[name]] for name in self._wrt})
+            found = self._second_gradients[outs] = second, names
+        return found
+
+    def _second(self, tensors, integers, floats, call, gradients, given, wanted, sensitivities, sensitive, wanted_tensors, wanted_gradients):
+        arguments = self._arguments(tensors, integers, floats, call)
+        outs = self._allocated(arguments)
+        grid = self._grid_of(arguments | outs)
+        floating = self._differentiated(outs)
+        from_outs = self._place_gradients(outs, floating, gradients, given)
+        second, names = self._second_gradient(floating)
+        # The first gradients are neither read nor written: only their types count, which are those of what their gradients are.
+        first = dict.fromkeys((self._gradient_of[name] for name in self._wrt), None)
+        first |= dict.fromkeys((names[self._gradient_of[name]] for name in self._wrt), None)
+        likes = list(self._new_gradients(tensors, call, wanted, arguments).items())
+        for i, sensitivity in zip(sensitive, sensitivities):
+            name, like = likes[i]
+            first[self._gradient_of[name]] = first[names[self._gradient_of[name]]] = like.copy_(sensitivity.reshape(like.shape))
+        of_tensors = self._new_gradients(tensors, call, wanted_tensors, arguments)
+        passed = {names[name]: of_tensors.get(name) for name in self._wrt}
+        passed |= {names[self._gradient_of[name]]: None for name in floating}
+        of_gradients = {}
+        for i in wanted_gradients:
+            name = list(outs)[given[i]]
+            passed[names[self._gradient_of[name]]] = of_gradients[i] = torch.empty_like(outs[name])
+        second.backward[grid](**arguments, **outs, **from_outs, **first, **passed)
+        return [*self._as_inputs(tensors, wanted_tensors, of_tensors), *(of_gradients[i] for i in wanted_gradients)]
+
+    def _fake_second(self, tensors, integers, floats, call, gradients, given, wanted, sensitivities, sensitive, wanted_tensors, wanted_gradients):
+        arguments = self._arguments(tensors, integers, floats, call, fake=True)
+        found = self._new_gradients(tensors, call, wanted_tensors, arguments)
+        outs = list(self._allocated(arguments).values())
+        return [*(torch.empty_like(tensors[i]) if name in self._numbers else gradient for i, (name, gradient) in zip(wanted_tensors, found.items())),
+                *(torch.empty_like(outs[given[i]]) for i in wanted_gradients)]
+
+    def _as_inputs(self, tensors, wanted, found):
+        return [gradient.to(tensors[i].dtype).reshape(tensors[i].shape) if name in self._numbers else gradient
+                for i, (name, gradient) in zip(wanted, found.items())]
+
     @staticmethod
     def _device(arguments, number):
         """Where the gradient of a number is: with the tensors of the kernel."""
         return next((value.device for value in arguments.values() if isinstance(value, torch.Tensor) and value is not number), number.device)
 
-    def _refuse_twice(self, ctx, *gradients):
-        raise NotImplementedError(f"{self.__name__}: second derivatives of a kernel are not supported: compute the gradient without `create_graph=True`")
+    def _refuse_third(self, ctx, *gradients):
+        raise NotImplementedError(f"{self.__name__}: third derivatives of a kernel are not supported: compute the second ones without `create_graph=True`")
 
     def _refuse_vmap(self, info, in_dims, *args):
         raise NotImplementedError(f"{self.__name__}: `vmap` cannot batch a kernel: let a dimension of the kernel's grid run over the batch")
@@ -321,13 +431,16 @@ class _Plain(torch.autograd.Function):
         outs = operator._forward(tensors, integers, floats, call)
         operator._save(ctx, (tensors, integers, floats, call), outs)
         ctx.operator = operator
-        ctx.mark_non_differentiable(*(out for out in (outs if isinstance(outs, tuple) else (outs, )) if not out.is_floating_point()))
+        if isinstance(outs, tuple):
+            ctx.mark_non_differentiable(*(out for name, out in zip(operator._rules, outs) if not out.is_floating_point() or name in operator._saved))
+        elif not outs.is_floating_point():
+            ctx.mark_non_differentiable(outs)
         return outs
 
     @staticmethod
     def backward(ctx, *gradients):
         operator = ctx.operator
-        # With `create_graph=True` the operator stays in the graph, and refuses to be differentiated.
+        # With `create_graph=True` the operator stays in the graph.
         backward = operator._backward_operator if torch.is_grad_enabled() else operator._backward
         return (None, None, None, None, *operator._found(ctx, gradients, ctx.needs_input_grad[4:], backward))
 
@@ -351,7 +464,7 @@ def _returned(outs):
 def _operator_name(operator):
     """A name that tells kernels apart, also those of other versions of a program, since PyTorch keeps compiled graphs by it."""
     kernel = operator.kernel
-    about = repr((kernel.module, kernel.__qualname__, kernel.src, operator._wrt, sorted(operator._fixed), operator._numbers, operator._non_contiguous,
+    about = repr((kernel.module, kernel.__qualname__, kernel.src, operator._wrt, sorted(operator._fixed), operator._numbers, operator._non_contiguous, operator._saved,
                   [(name, rule if isinstance(rule, str) else "") for name, rule in operator._rules.items()]))
     plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in kernel.__name__)
     name = f"{plain}_{hashlib.sha256(about.encode()).hexdigest()[:8]}"
@@ -362,7 +475,7 @@ def _operator_name(operator):
     return free
 
 
-def autograd(kernel, wrt, out, grid, *, arguments=None, numbers=(), non_contiguous="refuse"):
+def autograd(kernel, wrt, out, grid, *, arguments=None, numbers=(), non_contiguous="refuse", saved=()):
     """A kernel and its gradient as a differentiable operator of PyTorch.
 
         swiglu = nereid.autograd(swiglu_kernel, wrt=("gate", "up"), out="y", grid=lambda a: (nereid.cdiv(a["n"], a["BLOCK"]), ),
@@ -382,11 +495,12 @@ def autograd(kernel, wrt, out, grid, *, arguments=None, numbers=(), non_contiguo
     for it). It has the precision of the parameter, fp32 without an annotation.
     non_contiguous: tensors that are not contiguous are an error ("refuse"), are copied ("copy": for kernels that expect contiguous ones), or are
     given as they are ("keep": for kernels that take strides; elements of inputs in `wrt` share no memory).
+    saved: outputs in which the kernel keeps values for its gradient (`tl.save`). They live until the backward pass, and calls do not return them.
 
     Calls raise TypeError for missing or unknown arguments, ValueError for tensors that are not contiguous, for an input that requires a gradient
-    and is not in `wrt`, and for a kernel that writes what is not in `out`; CompilationError as kernels and `grad` do. `vmap` and second
+    and is not in `wrt`, and for a kernel that writes what is not in `out`; CompilationError as kernels and `grad` do. `vmap` and third
     derivatives raise NotImplementedError.
 
     Raises ValueError for names that are no parameters, TypeError for what is no kernel.
     """
-    return Operator(_written_kernel(kernel, "autograd"), wrt, out, grid, arguments, numbers, non_contiguous)
+    return Operator(_written_kernel(kernel, "autograd"), wrt, out, grid, arguments, numbers, non_contiguous, saved)

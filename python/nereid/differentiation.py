@@ -5,6 +5,8 @@
 
     g = nereid.grad(kernel, wrt=("x", "w"), out=("y",))
     g.backward[grid](x, w, y, n, dy=dy, dx=dx, dw=dw, BLOCK=128)  # gradients: reads dy, writes dx and dw
+
+    gg = nereid.grad(g.backward, wrt={"x": "ddx", "dy": "ddy"}, out={"dx": "sx"})  # a second derivative: how dx depends on x and dy
 """
 
 from ._jit import Empty as _EMPTY
@@ -40,13 +42,13 @@ def _tangents_of(wrt, out):
 
 def _written_kernel(kernel, asked):
     """The `@jit` function below decorators."""
+    if isinstance(kernel, Gradient):
+        raise TypeError(f"{asked} needs a kernel, found a gradient: give its `backward`")
     while not isinstance(kernel, JITFunction):
-        inner = getattr(kernel, "fn", None)
+        inner = kernel.kernel if isinstance(kernel, _Backward) else getattr(kernel, "fn", None)
         if inner is None:
             raise TypeError(f"{asked} needs a kernel made with @jit, found {type(kernel).__name__}")
         kernel = inner
-    if isinstance(kernel, Derivative):
-        raise TypeError(f"{asked}: derivatives of derivatives are not supported: differentiate the kernel that was written")
     return kernel
 
 
@@ -66,7 +68,9 @@ class Derivative(JITFunction):
         self = cls.__new__(cls)
         self.__dict__.update(kernel.__copy__().__dict__, _built=False, kernel=None, _hash=None)
         self.primal = kernel
-        self._tangents, self._is_reverse = tangents, is_reverse
+        self._tangents = tangents
+        # One entry for each derivative: (tangents, whether it is a gradient). The extension reads them.
+        self._derivatives = (*kernel.__dict__.get("_derivatives", ()), (tangents, is_reverse))
         by_name = {param.name: param for param in kernel.params}
         self.params = list(kernel.params)
         for name, tangent, roles in tangents:
@@ -86,10 +90,10 @@ class Derivative(JITFunction):
     @property
     def cache_key(self):
         """That of the kernel, and what is differentiated."""
-        return f"{self.primal.cache_key}-{self._is_reverse}-{self._tangents!r}"
+        return f"{self.primal.cache_key}-{self._derivatives[-1]!r}"
 
     def __repr__(self):
-        kind = "gradient" if self._is_reverse else "jvp"
+        kind = "gradient" if self._derivatives[-1][1] else "jvp"
         return f"<{kind} of {self.module}:{self.__qualname__}, {', '.join(tangent for _, tangent, _ in self._tangents)}>"
 
 
@@ -103,6 +107,8 @@ def jvp(kernel, wrt, out):
     kernel: a `@jit` function; of one with `autotune` or `heuristics` the function itself, whose constexprs the launch gives.
     wrt: the parameters to differentiate with respect to: names, or {name: name of its tangent}.
     out: the parameters whose tangents to compute. A tensor that is read and written stands in both.
+
+    The `backward` of a gradient is a kernel, too, which adds to gradients: those of inputs and their tangents are zero before the launch.
 
     Raises ValueError for names that are no parameters, CompilationError at the first launch for what has no derivative.
     """
@@ -321,7 +327,8 @@ def _is_rule(value):
 def grad(kernel, wrt, out):
     """The gradient of a kernel (reverse mode): `grad(kernel, wrt, out).backward[grid](*args, dy=dy, dx=dx)`.
 
-    kernel: a `@jit` function without `while` loops around what is differentiated; of one with `autotune` or `heuristics` the function itself.
+    kernel: a `@jit` function whose `while` loops around what is differentiated have a bound (`tl.at_most`); of one with `autotune` or `heuristics` the
+    function itself. The `backward` of another gradient gives second derivatives; the names of their gradients must differ from those that it has.
     wrt: the parameters whose gradients to compute: names, or {name: name of its gradient}.
     out: the parameters whose gradients are given. No parameter stands in both.
 

@@ -49,7 +49,7 @@ bool exclude(Operation *a, Operation *b) {
           ofB = &region;
       }
       if (ofA && ofB && ofA != ofB)
-        return !isInLoop(branch);
+        return branch->hasAttr(uniformAttribute) || !isInLoop(branch);
     }
   return false;
 }

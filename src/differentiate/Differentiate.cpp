@@ -2,6 +2,7 @@
 
 #include "differentiate/Checks.h"
 #include "differentiate/Forward.h"
+#include "differentiate/Marks.h"
 #include "differentiate/MergeLoads.h"
 #include "differentiate/Refuse.h"
 #include "differentiate/Transpose.h"
@@ -15,7 +16,54 @@ using namespace mlir;
 
 namespace nereid::differentiate {
 
+/// Of derivatives that the front end notes: Differentiate.h.
+static constexpr llvm::StringLiteral derivativesAttribute = "tile.derivatives";
+
+static ArrayAttr derivativesOf(func::FuncOp kernel) {
+  return kernel->getAttrOfType<ArrayAttr>(derivativesAttribute);
+}
+
+/// Turns the first of the derivatives that the front end noted into attributes of arguments.
+static void beginDerivative(func::FuncOp kernel) {
+  ArrayAttr all = derivativesOf(kernel);
+  if (!all)
+    return;
+  Builder builder(kernel.getContext());
+  ArrayRef<int64_t> links = cast<DenseI64ArrayAttr>(all[0]).asArrayRef();
+  if (links[0])
+    kernel->setAttr("tile.reverse", builder.getUnitAttr());
+  SmallVector<int64_t> programs;
+  for (size_t i = 1; i < links.size(); i += 3) {
+    unsigned argument = links[i];
+    if (links[i + 2] == 8) {
+      programs.push_back(argument);
+      continue;
+    }
+    if (links[i + 2] == 4) {
+      kernel.setArgAttr(argument, "tile.row", builder.getI64IntegerAttr(links[i + 1]));
+      continue;
+    }
+    if (links[i + 1] < 0) {
+      kernel.setArgAttr(argument, "tile.named", builder.getUnitAttr());
+      continue;
+    }
+    kernel.setArgAttr(argument, "tile.tangent", builder.getI64IntegerAttr(links[i + 1]));
+    if (links[i + 2] & 1)
+      kernel.setArgAttr(argument, "tile.wrt", builder.getUnitAttr());
+    if (links[i + 2] & 2)
+      kernel.setArgAttr(argument, "tile.out", builder.getUnitAttr());
+  }
+  if (!programs.empty())
+    kernel->setAttr("tile.programs", builder.getDenseI64ArrayAttr(programs));
+  if (all.size() == 1)
+    kernel->removeAttr(derivativesAttribute);
+  else
+    kernel->setAttr(derivativesAttribute, builder.getArrayAttr(all.getValue().drop_front()));
+}
+
 bool isWanted(func::FuncOp kernel) {
+  if (derivativesOf(kernel))
+    return true;
   for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
     if (kernel.getArgAttr(i, "tile.tangent"))
       return true;
@@ -82,9 +130,22 @@ private:
 
 } // namespace
 
+static void dropMarks(Operation *within) {
+  within->walk([](Operation *op) {
+    if (!tile::isDerivativeMark(op))
+      return;
+    op->getResult(0).replaceAllUsesWith(op->getOperand(0));
+    op->erase();
+  });
+}
+
 std::optional<Refusal> differentiate(func::FuncOp kernel) {
+  beginDerivative(kernel);
   SmallVector<Argument> arguments = argumentsOf(kernel);
   bool isReverse = kernel->hasAttr("tile.reverse");
+  if (std::optional<Refusal> refusal =
+          applyMarks(kernel, arguments, isReverse, /*isLast=*/!derivativesOf(kernel)))
+    return refusal;
   if (std::optional<Refusal> refusal = findRefusal(kernel, arguments, Activity(kernel, arguments)))
     return refusal;
   if (isReverse) {
@@ -97,11 +158,12 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
   addTangents(kernel, arguments, activity, isReverse);
   if (std::optional<Refusal> refusal = rules.check(kernel))
     return refusal;
+  dropMarks(kernel); // which would count as uses of what they were computed from
   if (isReverse)
     if (std::optional<Refusal> refusal = transpose(kernel, arguments))
       return refusal;
   for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
-    for (StringRef name : {"tile.tangent", "tile.wrt", "tile.out", "tile.row"})
+    for (StringRef name : {"tile.tangent", "tile.wrt", "tile.out", "tile.named", "tile.row"})
       kernel.removeArgAttr(i, name);
   kernel->removeAttr("tile.reverse");
   kernel->removeAttr("tile.programs");
@@ -109,12 +171,7 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
 }
 
 void dropTangentMarks(ModuleOp module) {
-  module.walk([](Operation *op) {
-    if (!tile::isWithTangent(op))
-      return;
-    op->getResult(0).replaceAllUsesWith(op->getOperand(0));
-    op->erase();
-  });
+  dropMarks(module);
 }
 
 std::vector<std::string> gradientNotes(func::FuncOp kernel) {

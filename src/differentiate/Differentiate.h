@@ -15,6 +15,14 @@
 // argument's tangent. A load reads through both, a store writes through both. What depends on no
 // input has no tangent, and costs nothing.
 //
+// The front end notes derivatives in the kernel's attribute `tile.derivatives` instead, one array
+// of numbers for each: 1 for reverse mode or 0, then three numbers for each argument with a
+// tangent: its number, that of its tangent (-1 for none where one could be), and 1 (`tile.wrt`) + 2
+// (`tile.out`). With partial sums (below) three numbers more for each of these gradients: its
+// number, that of the argument `tile.row`, and 4; and for each argument of `tile.programs`: its
+// number, 0, and 8. Each differentiates what those before it have made of the kernel, so a kernel
+// may be differentiated twice.
+//
 // Reverse mode, with the kernel's attribute `tile.reverse`: the kernel computes gradients of the
 // inputs from those of the outputs, and nothing else (Transpose.h). A gradient is a pointer to
 // elements of the same type, or of fp32 for narrower ones; that of a number is a pointer too. The
@@ -52,15 +60,15 @@ struct Refusal {
   std::string text() const;
 };
 
-/// Whether the kernel's arguments ask for tangents.
+/// Whether the kernel's arguments ask for tangents, or a derivative is left to make.
 bool isWanted(mlir::func::FuncOp kernel);
 
-/// Rewrites the kernel, which calls no functions any more, and removes the attributes. When it
-/// refuses, the kernel is no longer of use.
+/// Rewrites the kernel, which calls no functions any more, and removes the attributes of this
+/// derivative. When it refuses, the kernel is no longer of use.
 std::optional<Refusal> differentiate(mlir::func::FuncOp kernel);
 
-/// Replaces what `tl.with_tangent` gives by its value, in a module that is not differentiated any
-/// more.
+/// Replaces what the functions of WithTangent.h give by their values, in a module that is not
+/// differentiated any more.
 void dropTangentMarks(mlir::ModuleOp module);
 
 /// Of a gradient kernel, how each gradient is summed and why, a sentence each.

@@ -5,6 +5,7 @@
 
 #include "differentiate/Access.h"
 #include "differentiate/Blocks.h"
+#include "differentiate/Combiners.h"
 #include "differentiate/Rules.h"
 #include "ir/tile/Combiner.h"
 #include "ir/tile/Dialect.h"
@@ -419,6 +420,8 @@ private:
     }
     if (forTranspose && op->getNumOperands() == 1 && visitExtremum(op))
       return;
+    if (forTranspose && visitAnyCombiner(op, wanted))
+      return;
     builder.setInsertionPoint(op);
     unsigned count = op->getNumOperands();
     SmallVector<Value> operands(op->getOperands());
@@ -458,6 +461,18 @@ private:
     Value summand = arith::SelectOp::create(
         builder, loc, chosen, partnerOrNothing(op->getOperand(0)), zeroOf(builder, loc, type));
     partners[op->getResult(0)] = sumAlong(builder, loc, summand, axis);
+    return true;
+  }
+
+  /// Tangents as a linear recurrence, which has a transpose.
+  bool visitAnyCombiner(Operation *op, ArrayRef<unsigned> wanted) {
+    SmallVector<Value> tangents = llvm::map_to_vector(
+        op->getOperands(), [&](Value operand) -> Value { return partnerOf(operand); });
+    auto found = tangentsOfCombination(builder, op, wanted, tangents);
+    if (!found)
+      return false;
+    for (auto [i, tangent] : llvm::zip(wanted, *found))
+      partners[op->getResult(i)] = tangent;
     return true;
   }
 

@@ -21,15 +21,16 @@ struct Digit {
   Atom atom;
   Size stride;               ///< one product
   std::vector<Atom> factors; ///< of the summand in the address
-  int64_t coefficient;
-  std::optional<Size> span; ///< of a distance between accesses: the largest
+  bool countsDown = false;   ///< the position, so that the address has the negative of the stride
+  std::optional<Size> span;  ///< of a distance between accesses: the largest
 
   /// Numbers before products of numbers known at run time: what authors write inside is smaller.
   /// Of equal ones, lanes along the last dimension.
   std::tuple<size_t, int64_t, int64_t> order() const {
-    return {factors.size(), coefficient,
+    return {factors.size(), constantStride(),
             atom.kind == Atom::Lane ? -int64_t(atom.number) : atom.kind * 4 + atom.number};
   }
+  int64_t constantStride() const { return stride.begin()->second; }
 };
 
 std::optional<int64_t> constantOf(const Size &size) {
@@ -210,11 +211,16 @@ private:
       }
       if (moving->kind == Atom::Lane && moving->extent == 1)
         continue;
-      if (coefficient <= 0)
+      if (coefficient == std::numeric_limits<int64_t>::min())
+        return fail("its addresses are too far apart");
+      if (coefficient < 0 && sites.size() > 1)
         return fail("a stride is negative");
       if (llvm::any_of(site.digits, [&](const auto &known) { return known.first == *moving; }))
         return fail("its addresses depend on one position in two ways");
-      site.digits.emplace_back(*moving, digitFor(*moving, Size{{rest, coefficient}}, site));
+      // Counted from the other end, a position with a negative stride has a positive one.
+      size_t digit = digitFor(*moving, Size{{rest, std::abs(coefficient)}}, site);
+      digits[digit].countsDown = coefficient < 0;
+      site.digits.emplace_back(*moving, digit);
     }
     return checkPositions(site, index);
   }
@@ -237,7 +243,7 @@ private:
     Atom own = atom;
     if (own.kind == Atom::Lane) // dimensions of other accesses have the same numbers
       own.number += 16 * (&site - sites.begin());
-    digits.push_back({own, stride, {}, stride.begin()->second, std::nullopt});
+    digits.push_back({own, stride, {}, false, std::nullopt});
     return digits.size() - 1;
   }
 
@@ -295,7 +301,7 @@ private:
       SmallVector<int64_t> strides;
       for (const Digit &digit : digits)
         if (!digit.span && digit.stride.begin()->first == factors)
-          strides.push_back(digit.coefficient);
+          strides.push_back(digit.constantStride());
       llvm::sort(strides);
       for (int64_t stride : strides) {
         SmallVector<int64_t> inside;
@@ -320,7 +326,7 @@ private:
       step = std::min(step, places[i] - places[i - 1]);
     std::vector<Atom> all(factors);
     all.push_back({Atom::Lane, unsigned(1000 + digits.size()), 0});
-    digits.push_back({all.back(), Size{{factors, step}}, all, step,
+    digits.push_back({all.back(), Size{{factors, step}}, all, false,
                       Size{{factors, places.back() - places.front()}}});
   }
 
@@ -384,8 +390,11 @@ private:
   /// What the digits so far reach together, as a mask limits them.
   const Size *boundBefore(size_t index) const {
     std::map<std::vector<Atom>, int64_t> sum;
-    for (size_t i = 0; i < index; ++i)
-      sum[digits[i].factors] = digits[i].coefficient;
+    for (size_t i = 0; i < index; ++i) {
+      if (digits[i].countsDown)
+        return nullptr; // the bound is then no distance from the least address
+      sum[digits[i].factors] = digits[i].constantStride();
+    }
     for (const Limit &limit : limits)
       if (index && limit.digits == sum)
         return &limit.bound;

@@ -39,10 +39,11 @@ struct DifferentiatePass : PassWrapper<DifferentiatePass, OperationPass<ModuleOp
     for (auto kernel : getOperation().getOps<func::FuncOp>()) {
       if (!kernel->hasAttr("tile.kernel") || !isWanted(kernel))
         continue;
-      if (std::optional<Refusal> refusal = differentiate(kernel)) {
-        emitError(refusal->where) << refusal->text();
-        return signalPassFailure();
-      }
+      while (isWanted(kernel))
+        if (std::optional<Refusal> refusal = differentiate(kernel)) {
+          emitError(refusal->where) << refusal->text();
+          return signalPassFailure();
+        }
     }
     dropTangentMarks(getOperation());
   }

@@ -2,6 +2,7 @@
 
 #include "differentiate/Access.h"
 #include "differentiate/Blocks.h"
+#include "differentiate/Combiners.h"
 #include "differentiate/Transposer.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -123,7 +124,7 @@ bool Transposer::isLinear(Operation *op) const {
                                   }).wasInterrupted();
 }
 
-/// `while` loops, and combiners other than sums.
+/// `while` loops, and combiners without a transpose.
 std::optional<Refusal> Transposer::checkRegions() const {
   std::optional<Refusal> found;
   kernel.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
@@ -131,14 +132,16 @@ std::optional<Refusal> Transposer::checkRegions() const {
       found = refuse(
           op->getLoc(), diag::GradientRefused,
           "a `while` loop, or a `for` loop that is left early, around what is differentiated",
-          "the number of its rounds is not known before it ends; write `for` with a bound "
-          "and `tl.where`, or use `nereid.jvp`");
+          "the number of its rounds is not known before it ends; give it a bound, as in `while "
+          "tl.at_most(condition, count)`, or use `nereid.jvp`");
     else if (isa<tile::MapElementwiseOp>(op) && isLinear(op))
       found = refuse(op->getLoc(), diag::GradientRefused, "`map_elementwise`",
                      "call the function on blocks, or use `nereid.jvp`");
-    else if (isa<tile::ReduceOp, tile::ScanOp>(op) && isLinear(op) && !isOneSum(op))
+    else if (isa<tile::ReduceOp, tile::ScanOp>(op) && isLinear(op) && !isOneSum(op) &&
+             !isLinearScan(op))
       found = refuse(op->getLoc(), diag::GradientRefused, "a reduction or scan with this combiner",
-                     "so far sums, and extrema without an index, have one; use `nereid.jvp`");
+                     "it contains control flow, or an operation without a rule; write it with "
+                     "`tl.where`, or use `nereid.jvp`");
     return found ? WalkResult::interrupt() : WalkResult::advance();
   });
   return found;
@@ -278,6 +281,8 @@ void Transposer::transposeOp(Operation *op) {
     return;
   if (auto split = dyn_cast<tile::SplitOp>(op))
     return transposeSplit(split);
+  if (isLinearScan(op))
+    return transposeLinearScan(cast<tile::ScanOp>(op));
   Value a = adjoints.lookup(op->getResult(0));
   if (!a)
     return; // nothing that is wanted depends on it

@@ -13,6 +13,7 @@
 // known is written out instead, and its states are values.
 #include "differentiate/Access.h"
 #include "differentiate/Blocks.h"
+#include "differentiate/Marks.h"
 #include "differentiate/Recurrences.h"
 #include "differentiate/Transposer.h"
 
@@ -353,7 +354,8 @@ SmallVector<Value> Transposer::runRounds(const Rounds &rounds, Block &round,
     bytes += bytesOf(first[k].getType());
   }
   std::optional<int64_t> known = constantOf(rounds.count);
-  if (known && *known <= mostWrittenOut && *known * bytes <= mostStateBytes) {
+  if (known && *known <= mostWrittenOut && *known * bytes <= mostStateBytes &&
+      !isRecomputed(loop)) {
     SmallVector<SmallVector<Value>> all{first};
     for (int64_t n = 0; n + 1 < *known; ++n)
       all.push_back(nextStates(rounds, all.back(), integers.number(n), needed));

@@ -142,6 +142,7 @@ void Transposer::addTo(tile::LoadOp load, Value a) {
       builder, loc,
       contribution.owner.condition(builder, loc, [&](Value value) { return here(value); }),
       /*withElseRegion=*/true);
+  branch->setAttr(uniformAttribute, builder.getUnitAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
   if (contribution.isFirst)

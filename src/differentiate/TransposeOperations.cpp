@@ -1,4 +1,5 @@
 #include "differentiate/Blocks.h"
+#include "differentiate/Combiners.h"
 #include "differentiate/Transposer.h"
 #include "ir/tile/Combiner.h"
 
@@ -104,6 +105,10 @@ bool Transposer::transposeShape(Operation *op, Value a) {
     auto parts = tile::SplitOp::create(builder, loc, x.getType(), x.getType(), a);
     accumulate(join.getLhs(), parts.getLhs());
     accumulate(join.getRhs(), parts.getRhs());
+  } else if (auto gather = dyn_cast<tile::GatherOp>(op)) {
+    transposeGather(gather, a);
+  } else if (auto slice = dyn_cast<tile::SliceOp>(op)) {
+    transposeSlice(slice, a);
   } else if (auto cat = dyn_cast<tile::CatOp>(op)) {
     SmallVector<int64_t> offsets(type.getRank(), 0), steps(type.getRank(), 1);
     for (Value part : {cat.getLhs(), cat.getRhs()}) {
@@ -142,6 +147,95 @@ void Transposer::transposeScan(tile::ScanOp op, Value a) {
   copy->setOperands({a});
   copy.setReverse(!op.getReverse());
   accumulate(op->getOperand(0), copy.getResult()[0]);
+}
+
+void Transposer::transposeLinearScan(tile::ScanOp scan) {
+  ValueRange results = linearResults(scan);
+  if (llvm::none_of(results, [&](Value result) { return bool(adjoints.lookup(result)); }))
+    return;
+  SmallVector<Value> given = llvm::map_to_vector(
+      results, [&](Value result) { return orZero(adjoints.lookup(result), result); });
+  SmallVector<Value> found =
+      transposedLinearScan(builder, scan, given, [&](Value value) { return here(value); });
+  for (auto [operand, adjoint] : llvm::zip(linearOperands(scan), found))
+    accumulate(operand, adjoint);
+}
+
+void Transposer::transposeGather(tile::GatherOp gather, Value a) {
+  Location loc = gather.getLoc();
+  unsigned axis = gather.getAxis();
+  auto type = cast<RankedTensorType>(gather.getSrc().getType());
+  Value indices = here(gather.getIndices()), zero = zeroOf(builder, loc, a.getType());
+  Value places = positionsAlong(builder, loc, axis, type.getShape());
+  Type integer = tile::elementOf(indices.getType());
+  // One element of the axis after the other, which takes no more memory than the block.
+  Value low = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(0));
+  Value high = arith::ConstantOp::create(builder, loc,
+                                         builder.getI32IntegerAttr(int32_t(type.getDimSize(axis))));
+  Value one = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(1));
+  auto loop =
+      scf::ForOp::create(builder, loc, low, high, one, ValueRange(zeroOf(builder, loc, type)));
+  OpBuilder::InsertionGuard guard(builder);
+  Block *body = loop.getBody();
+  if (!body->empty())
+    body->back().erase();
+  builder.setInsertionPointToEnd(body);
+  auto equals = [&](Value block, Value number) -> Value {
+    Value all = tile::SplatOp::create(builder, loc, block.getType(), number);
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, block, all);
+  };
+  Value number = loop.getInductionVar(), wanted = number;
+  if (integer.getIntOrFloatBitWidth() > 32)
+    wanted = arith::ExtSIOp::create(builder, loc, integer, number);
+  else if (integer.getIntOrFloatBitWidth() < 32)
+    wanted = arith::TruncIOp::create(builder, loc, integer, number);
+  Value picked = arith::SelectOp::create(builder, loc, equals(indices, wanted), a, zero);
+  Value sum = repeatAlong(builder, loc, sumAlong(builder, loc, picked, axis), axis, type);
+  Value next =
+      arith::SelectOp::create(builder, loc, equals(places, number), sum, loop.getRegionIterArg(0));
+  scf::YieldOp::create(builder, loc, next);
+  accumulate(gather.getSrc(), loop.getResult(0));
+}
+
+void Transposer::transposeSlice(tile::SliceOp slice, Value a) {
+  Location loc = slice.getLoc();
+  auto type = cast<RankedTensorType>(slice.getSrc().getType());
+  for (int64_t axis = 0; axis < type.getRank(); ++axis) {
+    auto narrow = cast<RankedTensorType>(a.getType());
+    int64_t size = narrow.getDimSize(axis), offset = slice.getOffsets()[axis],
+            step = slice.getSteps()[axis];
+    if (size == type.getDimSize(axis) && offset == 0 && step == 1)
+      continue;
+    SmallVector<int64_t> shape(narrow.getShape());
+    shape[axis] = type.getDimSize(axis);
+    auto wide = narrow.clone(shape);
+    auto integers = wide.clone(builder.getI32Type());
+    auto number = [&](int64_t value) -> Value {
+      return arith::ConstantOp::create(
+          builder, loc,
+          DenseElementsAttr::get(integers, builder.getI32IntegerAttr(int32_t(value))));
+    };
+    auto compare = [&](arith::CmpIPredicate predicate, Value x, Value y) -> Value {
+      return arith::CmpIOp::create(builder, loc, predicate, x, y);
+    };
+    using Predicate = arith::CmpIPredicate;
+    // Steps from the slice's first element; a step backwards counts down.
+    Value position = positionsAlong(builder, loc, axis, shape);
+    Value distance = step > 0 ? arith::SubIOp::create(builder, loc, position, number(offset))
+                              : arith::SubIOp::create(builder, loc, number(offset), position);
+    Value width = number(std::abs(step));
+    Value place = arith::DivSIOp::create(builder, loc, distance, width);
+    Value isPicked = arith::AndIOp::create(
+        builder, loc,
+        arith::AndIOp::create(builder, loc, compare(Predicate::sge, distance, number(0)),
+                              compare(Predicate::slt, place, number(size))),
+        compare(Predicate::eq, arith::RemSIOp::create(builder, loc, distance, width), number(0)));
+    place = arith::MinSIOp::create(
+        builder, loc, arith::MaxSIOp::create(builder, loc, place, number(0)), number(size - 1));
+    Value spread = tile::GatherOp::create(builder, loc, wide, a, place, unsigned(axis));
+    a = arith::SelectOp::create(builder, loc, isPicked, spread, zeroOf(builder, loc, wide));
+  }
+  accumulate(slice.getSrc(), a);
 }
 
 Value Transposer::swapped(Value matrix) {

@@ -34,7 +34,7 @@ private:
   bool findLinear();
   bool hasLinear(mlir::ValueRange values) const;
   bool isLinear(mlir::Operation *op) const;
-  /// `while` loops, and combiners other than sums.
+  /// `while` loops, and combiners without a transpose.
   std::optional<Refusal> checkRegions() const;
 
   //===--- adjoints ---===//
@@ -77,6 +77,12 @@ private:
   void transposeSum(tile::ReduceOp op, unsigned axis, mlir::Value a);
   /// Element i is in the sums from i on.
   void transposeScan(tile::ScanOp op, mlir::Value a);
+  /// Of a scan with any combiner: Combiners.h.
+  void transposeLinearScan(tile::ScanOp scan);
+  /// Every index that picked an element adds to it.
+  void transposeGather(tile::GatherOp gather, mlir::Value a);
+  /// Elements that were not picked get zero.
+  void transposeSlice(tile::SliceOp slice, mlir::Value a);
   mlir::Value swapped(mlir::Value matrix);
   /// da = a b^T and db = a^T da, the adjoint rounded to the operands' type as the product's
   /// operands are.

@@ -164,6 +164,13 @@ std::vector<std::pair<std::string, DType>> Derivative::launchParameters() const 
   return parameters;
 }
 
+std::string Function::derivativeText() const {
+  std::string text;
+  for (const Derivative &derivative : derivatives)
+    text += (text.empty() ? "" : "/") + derivative.text();
+  return text;
+}
+
 std::string ParamSpec::itemName(llvm::StringRef name, size_t index) const {
   return (index < fields.size() ? name + "." + fields[index]
                                 : name + "[" + llvm::Twine(index) + "]")

@@ -37,7 +37,7 @@ struct FunctionParam {
 /// the function.
 struct Derivative {
   struct Item {
-    unsigned parameter;  ///< whose tangent it is
+    unsigned parameter;  ///< whose tangent it is, among those that there are so far
     std::string tangent; ///< its parameter's name
     bool isInput = false, isOutput = false;
     bool isPartial = false; ///< a gradient that is given as partial sums
@@ -81,8 +81,11 @@ public:
   /// Made with `@must_use_result`: a call whose result is dropped is an error, which this text
   /// ends.
   std::optional<std::string> mustUseResult;
-  /// Of a kernel.
-  Derivative derivative;
+  /// Of a kernel: each differentiates what those before it have made of the kernel, and has
+  /// parameters after theirs.
+  std::vector<Derivative> derivatives;
+  /// Identifies the derivatives.
+  std::string derivativeText() const;
   /// A `**kwargs` parameter, or parameters that cannot be called: refused where the function is
   /// called.
   bool hasKwarg = false;

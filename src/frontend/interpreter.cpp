@@ -104,9 +104,10 @@ static std::string describeSpec(const ParamSpec &spec) {
   return "`" + spec.type.str() + "`";
 }
 
-/// Marks the arguments from `tangent` on as tangents of those from `primal` on. None as a tangent,
-/// or as an item of one: there is none.
-static LogicalResult linkTangent(Semantic &s, mlir::func::FuncOp kernel,
+/// Notes the arguments from `tangent` on as tangents of those from `primal` on, in `links` as
+/// differentiate/Differentiate.h has them. None as a tangent, or as an item of one: there is none,
+/// -1 in its place.
+static LogicalResult linkTangent(Semantic &s, llvm::SmallVectorImpl<int64_t> &links,
                                  const Derivative::Item &item, llvm::StringRef name,
                                  llvm::StringRef tangentName, const ParamSpec &spec,
                                  const ParamSpec &tangentSpec, unsigned primal, unsigned tangent,
@@ -114,8 +115,11 @@ static LogicalResult linkTangent(Semantic &s, mlir::func::FuncOp kernel,
   auto isNone = [](const ParamSpec &of) {
     return of.kind == ParamSpec::Kind::Constant && of.constant.isNone();
   };
-  if (isNone(tangentSpec))
+  if (isNone(tangentSpec)) {
+    for (unsigned i = 0, count = isNone(spec) ? 0 : argumentCount(spec); i < count; ++i)
+      links.append({int64_t(primal + i), -1, 0});
     return success();
+  }
   auto differ = [&](const std::string &expected) {
     return s.error(diag::TangentType, s.span(), tangentName, name, expected,
                    describeSpec(tangentSpec));
@@ -125,7 +129,7 @@ static LogicalResult linkTangent(Semantic &s, mlir::func::FuncOp kernel,
     return differ(describeSpec(spec));
   if (spec.kind == ParamSpec::Kind::Tuple) {
     for (size_t i = 0; i < spec.items.size(); ++i) {
-      if (failed(linkTangent(s, kernel, item, spec.itemName(name, i),
+      if (failed(linkTangent(s, links, item, spec.itemName(name, i),
                              tangentSpec.itemName(tangentName, i), spec.items[i],
                              tangentSpec.items[i], primal, tangent, isReverse)))
         return failure();
@@ -147,12 +151,10 @@ static LogicalResult linkTangent(Semantic &s, mlir::func::FuncOp kernel,
     return s.error(diag::NoTangentOfType, s.span(), name, describeSpec(spec));
   if (type != other)
     return differ("`" + type.str() + "`");
-  for (unsigned i = 0, count = argumentCount(spec); i < count; ++i)
-    kernel.setArgAttr(primal + i, "tile.tangent", s.builder.getI64IntegerAttr(tangent + i));
-  if (item.isInput)
-    kernel.setArgAttr(primal, "tile.wrt", s.builder.getUnitAttr());
-  if (item.isOutput)
-    kernel.setArgAttr(primal, "tile.out", s.builder.getUnitAttr());
+  for (unsigned i = 0, count = argumentCount(spec); i < count; ++i) {
+    int64_t roles = i ? 0 : (item.isInput ? 1 : 0) + (item.isOutput ? 2 : 0);
+    links.append({int64_t(primal + i), int64_t(tangent + i), roles});
+  }
   return success();
 }
 
@@ -162,9 +164,10 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
   Semantic::At at(semantic, kernel.span());
   if (kernel.hasKwarg)
     return unsupported("`**` parameter", kernel.span());
-  const std::vector<Derivative::Item> &tangents = kernel.derivative.items;
-  auto launchParameters = kernel.derivative.launchParameters();
-  if (params.size() != kernel.params().size() + tangents.size() + launchParameters.size())
+  size_t further = 0;
+  for (const Derivative &derivative : kernel.derivatives)
+    further += derivative.items.size() + derivative.launchParameters().size();
+  if (params.size() != kernel.params().size() + further)
     return error(diag::InternalError, kernel.span(),
                  "a kernel was given another number of parameters than it has");
 
@@ -178,8 +181,6 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
   function->setAttr("tile.kernel", builder.getUnitAttr());
   if (options.strict)
     function->setAttr("tile.strict", builder.getUnitAttr());
-  if (kernel.derivative.isReverse)
-    function->setAttr("tile.reverse", builder.getUnitAttr());
   mlir::Block *entry = function.addEntryBlock();
   builder.setInsertionPointToEnd(entry);
   std::vector<Value> values;
@@ -189,28 +190,39 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
     firstArguments.push_back(next);
     values.push_back(parameterValue(semantic, function, param.name, spec, param.isConst, next));
   }
-  llvm::SmallVector<unsigned> partial; // arguments
-  for (auto [item, spec] : llvm::zip(tangents, params.drop_front(kernel.params().size()))) {
-    if (item.isPartial)
-      partial.push_back(spec.kind == ParamSpec::Kind::Runtime ? next : ~0u);
-    unsigned primal = firstArguments[item.parameter], tangent = next;
-    parameterValue(semantic, function, item.tangent, spec, /*isConst=*/false, next);
-    if (failed(linkTangent(semantic, function, item, kernel.params()[item.parameter].name,
-                           item.tangent, params[item.parameter], spec, primal, tangent,
-                           kernel.derivative.isReverse)))
-      return failure();
+  std::vector<std::string> names;
+  for (const FunctionParam &param : kernel.params())
+    names.push_back(param.name.str());
+  llvm::SmallVector<mlir::Attribute> derivatives;
+  for (const Derivative &derivative : kernel.derivatives) {
+    llvm::SmallVector<int64_t> links{derivative.isReverse};
+    llvm::SmallVector<unsigned> partial; // arguments
+    for (const Derivative::Item &item : derivative.items) {
+      const ParamSpec &spec = params[names.size()];
+      unsigned primal = firstArguments[item.parameter], tangent = next;
+      if (item.isPartial)
+        partial.push_back(spec.kind == ParamSpec::Kind::Runtime ? next : ~0u);
+      firstArguments.push_back(next);
+      parameterValue(semantic, function, item.tangent, spec, /*isConst=*/false, next);
+      if (failed(linkTangent(semantic, links, item, names[item.parameter], item.tangent,
+                             params[item.parameter], spec, primal, tangent, derivative.isReverse)))
+        return failure();
+      names.push_back(item.tangent);
+    }
+    for (auto [i, parameter] : llvm::enumerate(derivative.launchParameters())) {
+      if (i >= partial.size())
+        links.append({int64_t(next), 0, 8});
+      else if (partial[i] != ~0u)
+        links.append({int64_t(partial[i]), int64_t(next), 4});
+      const ParamSpec &spec = params[names.size()];
+      firstArguments.push_back(next);
+      parameterValue(semantic, function, parameter.first, spec, /*isConst=*/false, next);
+      names.push_back(parameter.first);
+    }
+    derivatives.push_back(builder.getDenseI64ArrayAttr(links));
   }
-  llvm::SmallVector<int64_t> programs;
-  for (auto [i, parameter] : llvm::enumerate(launchParameters)) {
-    if (i >= partial.size())
-      programs.push_back(next);
-    else if (partial[i] != ~0u)
-      function.setArgAttr(partial[i], "tile.row", builder.getI64IntegerAttr(next));
-    const ParamSpec &spec = params[kernel.params().size() + tangents.size() + i];
-    parameterValue(semantic, function, parameter.first, spec, /*isConst=*/false, next);
-  }
-  if (!programs.empty())
-    function->setAttr("tile.programs", builder.getDenseI64ArrayAttr(programs));
+  if (!derivatives.empty())
+    function->setAttr("tile.derivatives", builder.getArrayAttr(derivatives));
   bindParameters(outer, values);
   if (failed(walkFunction()))
     return failure();

@@ -254,8 +254,12 @@ static nrd_error *setDerivative(const char *caller, nrd_function *function,
   };
   if (record.tile)
     return refuse(diag::TangentsOfTile, record.name);
-  if (!record.function.derivative.items.empty())
-    return refuse(diag::TangentsTwice, record.name);
+  if (!record.function.derivatives.empty() &&
+      !record.function.derivatives.back().launchParameters().empty())
+    return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadApiArgument,
+                          std::string_view(caller), "function",
+                          "a function without partial sums, which are not differentiated",
+                          std::string_view("one with NRD_TANGENT_PARTIAL")));
   frontend::Derivative derivative;
   derivative.isReverse = isReverse;
   std::vector<ParamRule> rules = record.rules;
@@ -318,7 +322,7 @@ static nrd_error *setDerivative(const char *caller, nrd_function *function,
       (NRD_TANGENT_INPUT | NRD_TANGENT_OUTPUT))
     return refuse(diag::NoTangents, record.name);
   record.rules = std::move(rules);
-  record.function.derivative = std::move(derivative);
+  record.function.derivatives.push_back(std::move(derivative));
   record.rulesChanged();
   return nullptr;
 }

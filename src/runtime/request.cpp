@@ -23,7 +23,7 @@ std::string hashOf(const CompileRequest &request) {
   std::string identity(function.module().source().text(function.range()));
   for (const frontend::ParamSpec &spec : request.specs)
     identity += "," + signatureText(spec);
-  identity += function.derivative.text() + request.options.text();
+  identity += function.derivativeText() + request.options.text();
   return llvm::utohexstr(llvm::xxh3_64bits(identity), true, 16);
 }
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from nereid.tools.tensor_descriptor import TensorDescriptor
 from test_jvp_elementwise import BINARY, TERNARY, UNARY, _function, binary, ternary, unary
 from test_jvp_kernels import TYPES, add, causal_conv, cross_entropy, embedding, geglu, layer_norm, rms_norm, rope, softmax
-from test_jvp_language import REDUCTIONS, SHAPES, _stored, branches, calling, chosen, described, dropped, indexed, masked, partly, product
+from test_jvp_language import COMBINERS, REDUCTIONS, SHAPES, _stored, branches, calling, chosen, described, dropped, indexed, mapped, masked, partly, product
 
 F64 = torch.float64
 N = 64
@@ -45,14 +45,28 @@ def test_functions_of_three_operands(text):
     grad_check.check(ternary, (1, ), arguments, ("x", "w", "v"), ("y", ), f=_function(text, "x, w, v"), N=N)
 
 
-@pytest.mark.parametrize("name", [name for name in SHAPES if name not in ("gather", "slice", "flip")])
+@pytest.mark.parametrize("name", SHAPES)
 def test_shapes(name):
     grad_check.check(_stored(SHAPES[name]), (1, ), dict(x_ptr=jvp_check.random(8, 16), y_ptr=zeros(256)), ("x_ptr", ), ("y_ptr", ), M=8, N=16)
 
 
-@pytest.mark.parametrize("name", ["sum", "sum of columns", "max", "min", "index", "cumsum", "cumsum reversed", "softmax"])
+@pytest.mark.parametrize("text", ["x[7:0:-2, 3:9:3] * 2.0", "x[:, 5] * 2.0", "x[2:4, ::-1]"])
+def test_slices(text):
+    grad_check.check(_stored(text), (1, ), dict(x_ptr=jvp_check.random(8, 16), y_ptr=zeros(128)), ("x_ptr", ), ("y_ptr", ), M=8, N=16)
+
+
+@pytest.mark.parametrize("kind", ["int8", "int32", "int64"])
+def test_gathers(kind):
+    """Indices that meet, of several types, along both axes, more of them than elements."""
+    index = f"(tl.arange(0, {{}})[:, None] * 5 + tl.arange(0, {{}})[None, :] * 3).to(tl.{kind}) % {{}}"
+    for text in ("tl.gather(x, %s, axis=1)" % index.format("M", "32", "N"), "tl.gather(x, %s, axis=0)" % index.format("4", "N", "M"),
+                 f"tl.gather(tl.ravel(x), (tl.arange(0, 64) * 7 % 50).to(tl.{kind}), axis=0)"):
+        grad_check.check(_stored(text), (1, ), dict(x_ptr=jvp_check.random(8, 16), y_ptr=zeros(256)), ("x_ptr", ), ("y_ptr", ), M=8, N=16)
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions_and_scans(name):
-    grad_check.check(_stored(REDUCTIONS[name]), (1, ), dict(x_ptr=jvp_check.random(8, 16), y_ptr=zeros(128)), ("x_ptr", ), ("y_ptr", ), M=8, N=16)
+    grad_check.check(_stored(REDUCTIONS[name], COMBINERS), (1, ), dict(x_ptr=jvp_check.random(8, 16), y_ptr=zeros(128)), ("x_ptr", ), ("y_ptr", ), M=8, N=16)
 
 
 def test_of_equal_elements_the_first_one_gets_the_gradient():
@@ -339,15 +353,34 @@ def of_text(body, parameters="x, y"):
     return harness.make(f"@triton.jit\ndef kernel({parameters}, N: tl.constexpr):\n    i = tl.arange(0, N)\n{lines}")
 
 
-def test_combiners_are_refused():
+def test_combiners_with_branches_are_refused():
     arguments = dict(x_ptr=jvp_check.random(8, 16), y_ptr=zeros(128))
-    for expression in ("tl.cumprod(x, axis=1)", "tl.max(x, axis=1, return_indices=True)[0]"):
-        refused(_stored(expression), arguments, ("x_ptr", ), ("y_ptr", ), "a reduction or scan with this combiner has no reverse derivative", M=8, N=16)
+    combiner = "@triton.jit\ndef larger(a, b):\n    r = a\n    {}\n    return r\n"
+    for branch, good in (("if b > a:\n        r = b * 2.0 - b", False), ("r = tl.where(b > a, b * 2.0 - b, a)", True)):
+        kernel = _stored("tl.reduce(x, 1, larger)", combiner.format(branch))
+        if good:
+            grad_check.check(kernel, (1, ), arguments, ("x_ptr", ), ("y_ptr", ), M=8, N=16)
+        else:
+            refused(kernel, arguments, ("x_ptr", ), ("y_ptr", ), "a reduction or scan with this combiner has no reverse derivative: it contains control flow", M=8, N=16)
 
 
-def test_operations_that_are_not_transposed_are_refused():
-    arguments = dict(x_ptr=jvp_check.random(8, 16), y_ptr=zeros(128))
-    refused(_stored(SHAPES["gather"]), arguments, ("x_ptr", ), ("y_ptr", ), "`tile.gather` has no reverse derivative", M=8, N=16)
+def test_functions_mapped_over_elements_are_refused():
+    arguments = {name: jvp_check.random(16) for name in "xw"} | {"y": zeros(16), "z": zeros(16)}
+    refused(mapped, arguments, ("x", "w"), ("y", "z"), "`map_elementwise` has no reverse derivative: call the function on blocks", N=16)
+
+
+@pytest.mark.parametrize("dtype,rtol", [(torch.float32, 1e-4), (torch.float16, 2e-2)])
+def test_scans_of_narrow_types(dtype, rtol, target):
+    """The recurrence of gradients of fp16 is summed in fp32."""
+    kernel = _stored("tl.associative_scan((x * 0.5, x), 1, linear)[1]", COMBINERS)
+    x, dy = (0.5 * jvp_check.random(8, 16)).to(dtype), jvp_check.random(8, 16).to(dtype)
+    leaf = x.double().requires_grad_()
+    rows = [leaf[:, 0]]
+    for t in range(1, 16):
+        rows.append(0.5 * leaf[:, t] * rows[-1] + leaf[:, t])
+    expected, = torch.autograd.grad(torch.stack(rows, 1), leaf, dy.double())
+    found = grad_check.gradients(kernel, (1, ), dict(x_ptr=x, y_ptr=torch.zeros(8, 16, dtype=dtype)), ("x_ptr", ), ("y_ptr", ), {"y_ptr": dy}, M=8, N=16)["x_ptr"]
+    torch.testing.assert_close(found.double(), expected, rtol=rtol, atol=rtol * float(expected.abs().max()))
 
 
 def test_tensors_that_are_read_and_written_are_refused():

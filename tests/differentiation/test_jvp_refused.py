@@ -2,7 +2,7 @@
 
 Names of diagnostics: DerivativeRefused, DerivativeOfBits, DerivativeOfFloat8, DerivativePointerMixed, DerivativePointerUnknown,
 DerivativeElementType, DerivativeReadsOutput, DerivativeWritesInput, DerivativeAtomic, DerivativeLost, NoTangents, TangentOfUnknown,
-TangentOfConstexpr, TangentTwice, TangentNameTaken, TangentsTwice, TangentType, NoTangentOfType, TangentsOfTile.
+TangentOfConstexpr, TangentTwice, TangentNameTaken, TangentType, NoTangentOfType, TangentsOfTile.
 """
 
 import re
@@ -178,8 +178,3 @@ def test_types_of_tangents():
         nereid.jvp(scaled, ("x", "n"), "y")[(1, )](**{**common, "n": 14}, dx=x, dn=3)
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'dx'"):
         derivative[(1, )](**common, dalpha=1.0)
-
-
-def test_a_derivative_of_a_derivative_is_refused():
-    with pytest.raises(TypeError, match="derivatives of derivatives are not supported"):
-        nereid.jvp(nereid.jvp(scaled, "x", "y"), "x", "y")

@@ -28,7 +28,7 @@ import test_sort
 REASONS = {
     "pointer_type": "a type, used by test_memory", "block_type": "a type", "dtype": "a type", "tuple": "a type of values",
     "constexpr": "the identity on known values", "const": "an annotation", "tensor": "a type, used by annotations and isinstance",
-    "to": "the same as cast: test_casts", "make_block_ptr": "test_block_pointers", "advance": "test_block_pointers",
+    "at_most": "tests/differentiation/test_hints.py", "save": "tests/differentiation/test_hints.py", "to": "the same as cast: test_casts", "make_block_ptr": "test_block_pointers", "advance": "test_block_pointers",
 }
 ALIASES = {"neg": "neg", "not": "invert"}
 

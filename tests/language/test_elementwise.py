@@ -76,6 +76,7 @@ OPS = [
     Op("logical_and", "(x0 > 0).logical_and(x1 > 0)", 2, SIGNED, lambda a, b: (a > 0) & (b > 0), to_bool),
     Op("logical_or", "(x0 > 0).logical_or(x1 > 0)", 2, SIGNED, lambda a, b: (a > 0) | (b > 0), to_bool),
     Op("detach", "tl.detach(x0)", 1, INTS + FLOATS, lambda a: a),
+    Op("recompute", "tl.recompute(x0)", 1, INTS + FLOATS, lambda a: a),
     Op("with_tangent", "tl.with_tangent(x0, x1)", 2, FLOATS, lambda a, b: a),
     Op("where", "tl.where(x0 > x1, x0, x2)", 3, INTS + FLOATS, lambda a, b, c: np.where(a > b, a, c)),
     Op("minimum", "tl.minimum(x0, x1).to(x0.dtype)", 2, INTS + FLOATS, np.fmin, nan=True),

@@ -30,28 +30,34 @@ static void readMarks(PyObject *owner, nrd_function *function) {
   PyErr_Clear();
 }
 
-/// The tangents that a derivative has as further parameters: `_tangents`, (parameter, name, roles)
-/// each. False with an exception set.
-static bool readTangents(PyObject *owner, nrd_function *function) {
-  Ref tangents = attribute(owner, "_tangents");
+/// What a derivative has as further parameters: `_derivatives`, for each derivative its tangents,
+/// (parameter, name, roles) each, and whether they are gradients. False with an exception set.
+static bool readDerivatives(PyObject *owner, nrd_function *function) {
+  Ref derivatives = attribute(owner, "_derivatives");
   PyErr_Clear();
-  if (!tangents || !PyTuple_Check(tangents.get()))
+  if (!derivatives || !PyTuple_Check(derivatives.get()))
     return true;
-  std::vector<nrd_tangent> items;
-  for (Py_ssize_t i = 0; i < PyTuple_Size(tangents.get()); ++i) {
-    nrd_tangent &item = items.emplace_back();
-    if (!PyArg_ParseTuple(PyTuple_GetItem(tangents.get(), i), "ssI", &item.parameter, &item.name,
-                          &item.roles))
+  for (Py_ssize_t k = 0; k < PyTuple_Size(derivatives.get()); ++k) {
+    PyObject *tangents = nullptr;
+    int isReverse = 0;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(derivatives.get(), k), "O!p", &PyTuple_Type, &tangents,
+                          &isReverse))
       return false;
+    std::vector<nrd_tangent> items;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(tangents); ++i) {
+      nrd_tangent &item = items.emplace_back();
+      if (!PyArg_ParseTuple(PyTuple_GetItem(tangents, i), "ssI", &item.parameter, &item.name,
+                            &item.roles))
+        return false;
+    }
+    nrd_error *error = (isReverse ? nrd_function_set_gradients : nrd_function_set_tangents)(
+        function, items.data(), items.size());
+    if (error) {
+      raise(error);
+      return false;
+    }
   }
-  Ref reverse = attribute(owner, "_is_reverse");
-  PyErr_Clear();
-  bool isReverse = reverse && PyObject_IsTrue(reverse.get()) == 1;
-  nrd_error *error = (isReverse ? nrd_function_set_gradients
-                                : nrd_function_set_tangents)(function, items.data(), items.size());
-  if (error)
-    raise(error);
-  return !error;
+  return true;
 }
 
 Function *Function::create(PyObject *owner, PyObject *args) {
@@ -84,7 +90,7 @@ Function *Function::create(PyObject *owner, PyObject *args) {
   }
 
   readMarks(owner, self->function);
-  if (!readTangents(owner, self->function))
+  if (!readDerivatives(owner, self->function))
     return nullptr;
   size_t count = nrd_function_param_count(self->function);
   bool same = size_t(PyTuple_Size(parameters)) == count;

@@ -99,6 +99,37 @@ static FailureOr<Value> detach(Semantic &s, const BoundArgs &args) {
                        Value(s.constant(int64_t(0), tensor->type.element())), args.span("input"));
 }
 
+/// A call of one of the functions of WithTangent.h.
+static Value marked(Semantic &s, const Tensor &input, mlir::ValueRange operands,
+                    llvm::StringRef symbol) {
+  auto op = tile::ExternOp::create(s.builder, s.loc(), input.ir.getType(), operands, symbol,
+                                   tile::tangentLibrary, /*pure=*/true, /*path=*/nullptr);
+  return Value(Semantic::wrap(op.getResult(), input.type));
+}
+
+static FailureOr<Value> recompute(Semantic &s, const BoundArgs &args) {
+  auto *tensor = args["input"].getIf<Tensor>();
+  return tensor ? marked(s, *tensor, tensor->ir, tile::recomputedSymbol) : args["input"];
+}
+
+static FailureOr<Value> atMost(Semantic &s, const BoundArgs &args) {
+  if (!args["condition"].isTensor())
+    return args["condition"]; // known, so there is no loop, or it is endless
+  auto condition = s.condition(args["condition"], args.span("condition"));
+  if (failed(condition))
+    return failure();
+  auto count = s.toTensor(args["count"], args.span("count"));
+  if (failed(count))
+    return failure();
+  if (count->type.isPointer || count->type.isBlock() || !isInt(count->type.scalar))
+    return s.error(diag::ExpectedDtype, args.span("count"), args.row().name, "an integer",
+                   count->type.str(), "integers");
+  count = s.cast(*count, DType::Int32, args.span("count"));
+  if (failed(count))
+    return failure();
+  return marked(s, *condition, {condition->ir, count->ir}, tile::boundSymbol);
+}
+
 static FailureOr<Value> identity(Semantic &, const BoundArgs &args) {
   return args[0];
 }
@@ -148,6 +179,21 @@ std::vector<Builtin> hintsBuiltins() {
        .build = &detach,
        .category = "Hints",
        .dtypes = "all"},
+      {.name = "recompute",
+       .signature = "(input)",
+       .doc =
+           R"(The input. Gradient kernels (`nereid.grad`) compute the values that the loop around the call carries again for each iteration, and do not keep those of all iterations, as they do for loops of few iterations.)",
+       .build = &recompute,
+       .category = "Hints",
+       .dtypes = "all"},
+      {.name = "at_most",
+       .signature = "(condition, count)",
+       .doc =
+           R"(The condition, for `while tl.at_most(condition, count):`. It promises that the loop's body runs at most `count` times, so that the loop has a gradient (`nereid.grad`), which is NaN where the body runs more often.
+
+:param count: an integer.)",
+       .build = &atMost,
+       .category = "Hints"},
       {.name = "with_tangent",
        .signature = "(input, source)",
        .doc =

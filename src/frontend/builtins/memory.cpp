@@ -1,7 +1,7 @@
 // Loads and stores.
 #include "frontend/builtins/block_pointer.h"
 #include "frontend/builtins/families.h"
-#include "ir/tile/Dialect.h"
+#include "ir/tile/WithTangent.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -220,6 +220,51 @@ static FailureOr<Value> store(Semantic &s, const BoundArgs &args) {
   return Value();
 }
 
+/// A store, and a mark by which gradient kernels find the place.
+static FailureOr<Value> save(Semantic &s, const BoundArgs &args) {
+  auto *pointer = args["pointer"].getIf<Tensor>();
+  if (!pointer || !pointer->type.isPointer || pointer->type.scalar == DType::Void)
+    return s.error(diag::StoreNotPointer, args.span("pointer"),
+                   pointer ? pointer->type.str() : args["pointer"].kindName());
+  if (pointer->type.isConst)
+    return s.error(diag::StoreToConst, args.span("pointer"));
+  SourceSpan at = args.span("input");
+  auto input = s.toTensor(args["input"], at);
+  if (failed(input))
+    return failure();
+  for (const Type &type : {input->type, pointer->type.withScalar(pointer->type.scalar)})
+    if (type.isPointer || !isFloat(type.scalar))
+      return s.error(diag::ExpectedDtype, at, args.row().name, "floats", type.element().str(),
+                     "floats");
+  if (input->type.shape != pointer->type.shape)
+    return s.error(diag::StorePointerShape, at, shapeText(input->type.shape),
+                   shapeText(pointer->type.shape));
+  if (args["mask"].isNone() && !args["other"].isNone())
+    return s.error(diag::OtherWithoutMask, args.span("other"));
+  auto mask = maskFor(s, args, *pointer);
+  auto stored = s.cast(*input, pointer->type.scalar, at);
+  if (failed(mask) || failed(stored))
+    return failure();
+  llvm::SmallVector<mlir::Value> operands{input->ir, pointer->ir};
+  if (*mask) {
+    operands.push_back(*mask);
+    auto other =
+        s.toTensor(args["other"].isNone() ? Value(0.0) : args["other"], args.span("other"));
+    if (succeeded(other))
+      other = s.cast(*other, pointer->type.scalar, args.span("other"));
+    if (succeeded(other))
+      other = s.broadcastTo(*other, pointer->type.shape, args.span("other"));
+    if (failed(other))
+      return failure();
+    operands.push_back(other->ir);
+  }
+  tile::StoreOp::create(s.builder, s.loc(), pointer->ir, stored->ir, *mask);
+  auto op = tile::ExternOp::create(s.builder, s.loc(), input->ir.getType(), operands,
+                                   tile::savedSymbol, tile::tangentLibrary, /*pure=*/true,
+                                   /*path=*/nullptr);
+  return Value(Semantic::wrap(op.getResult(), input->type));
+}
+
 static FailureOr<Value> debugBarrier(Semantic &s, const BoundArgs &) {
   tile::BarrierOp::create(s.builder, s.loc());
   return Value();
@@ -262,6 +307,18 @@ A pointer to `int1` reads a byte and compares it with zero.)",
        .isMethod = true,
        .category = "Memory",
        .dtypes = "all"},
+      {.name = "save",
+       .signature = "(input, pointer, mask=None, other=None)",
+       .doc =
+           R"(The input, which is also stored through the pointers. Gradient kernels (`nereid.grad`) load it from there and do not compute it again: give them the tensor that the kernel has written. Its derivative is that of the input.
+
+:param input: floats, of the shape of the pointers.
+:param pointer: a pointer or a block of pointers to floats.
+:param mask: int1, broadcast to the pointers' shape, or a known bool: where it is false nothing is stored or loaded.
+:param other: what gradient kernels take where the mask is false; 0 without.)",
+       .build = &save,
+       .category = "Memory",
+       .dtypes = "floats"},
       {.name = "debug_barrier",
        .signature = "()",
        .doc = R"(Orders all memory accesses of this program before and after it.)",

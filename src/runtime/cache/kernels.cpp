@@ -117,7 +117,7 @@ bool Keeper::makeKey() {
   const frontend::Function &function = request.function->function;
   out.flag(inner != nullptr);
   out.text(function.name());
-  out.text(function.derivative.text());
+  out.text(function.derivativeText());
   out.text(request.function->tile ? request.function->tile->text : "");
   if (!dialogue.entities.write(frontend::Value(frontend::FunctionValue{&function, nullptr}), out))
     return false;

@@ -175,7 +175,9 @@ ErrorPtr differentiateKernel(mlir::ModuleOp module, const CompileRequest &reques
   transforms::addInlining(passes, transforms::TilePipelineOptions::Functions::None);
   if (llvm::failed(passes.run(module)))
     return internalError("a pass over tile IR failed: " + complaints.text);
-  std::optional<differentiate::Refusal> refusal = differentiate::differentiate(kernelOf(module));
+  std::optional<differentiate::Refusal> refusal;
+  while (!refusal && differentiate::isWanted(kernelOf(module)))
+    refusal = differentiate::differentiate(kernelOf(module));
   if (refusal) {
     // In the author's own text, not in that of a library function.
     std::vector<explain::SourcePlace> places = targets::placesOf(refusal->where);
@@ -309,7 +311,7 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
   if (ErrorPtr error = differentiateKernel(**module, request, complaints, kernel))
     return error;
   differentiate::dropTangentMarks(**module);
-  if (!function.function.derivative.items.empty())
+  if (!function.function.derivatives.empty())
     clock.lap("differentiate");
 
   std::vector<targets::StageTime> *passTimes =

@@ -1,0 +1,124 @@
+"""Runs many random programs through forward and reverse mode, and counts what each one ends with. A program, not a test:
+
+    nice -n 19 python tests/differentiation/run_random_programs.py --programs 10000 --out /tmp/programs.jsonl
+
+Four kinds take turns: smooth programs in forward mode, smooth programs in reverse mode, the programs of forward mode in reverse mode, of which
+some are refused, (test_random_programs.py), and programs of irregular addresses (test_random_addresses.py). Each is checked as the tests check it. One
+process runs `--batch` programs, so a crash or an endless loop ends a batch only, and names its program. A run that is repeated
+with the same `--out` goes on where it ended. The summary counts passes, wrong programs and refusals by their reason; the exit code is 1 if
+any program is wrong.
+"""
+
+import argparse
+import collections
+import datetime
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+KINDS = ("forward", "reverse", "any in reverse", "addresses")
+
+
+def run(seed):
+    """(result, detail) of one program: "passed", "refused" with the reason, or "wrong" with the error and the program's text."""
+    import grad_check
+    import harness
+    import jvp_check
+    import nereid
+    import test_random_addresses as addresses
+    import test_random_programs as programs
+    kind = KINDS[seed % len(KINDS)]
+    jvp_check.GENERATOR.manual_seed(seed)
+    if kind == "addresses":
+        text = addresses.Writer(seed).program()
+        given, grid = addresses.arguments(seed)
+    else:
+        text = programs.program(seed, is_forward=kind != "reverse")
+    try:
+        kernel = harness.make(text)
+        if kind == "addresses":
+            addresses.check(kernel, grid, given, seed)
+        elif kind == "forward":
+            jvp_check.check(kernel, (1, ), programs.arguments(seed), ("x_ptr", "w_ptr"), ("y_ptr", "z_ptr"), rtol=1e-4, atol=1e-5, single=5e-3, M=programs.M, N=programs.N)
+        else:
+            grad_check.check(kernel, (1, ), programs.arguments(seed), ("x_ptr", "w_ptr"), ("y_ptr", "z_ptr"), M=programs.M, N=programs.N)
+    except nereid.CompilationError as error:
+        message = re.search(r"error: (.*)", str(error)) or re.search(r"(.*)", str(error))
+        return "refused", message.group(1)
+    except Exception as error:  # an assertion, or whatever else a mistake of the compiler ends in
+        return "wrong", f"{type(error).__name__}: {error}\n{text}"
+    return "passed", ""
+
+
+def run_batch(first, count, out):
+    for seed in range(first, first + count):
+        out.write(json.dumps({"seed": seed, "result": "started"}) + "\n")
+        out.flush()
+        result, detail = run(seed)
+        out.write(json.dumps({"seed": seed, "kind": KINDS[seed % len(KINDS)], "result": result, "detail": detail}) + "\n")
+        out.flush()
+
+
+def results(path):
+    """{seed: record} of a file; a program that started and did not end is wrong."""
+    found = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            if record["result"] != "started":
+                found[record["seed"]] = record
+            else:
+                found.setdefault(record["seed"], {"kind": KINDS[record["seed"] % len(KINDS)], "result": "wrong", "detail": "crashed, or did not end in time"} | {"seed": record["seed"]})
+    return {seed: record | ({"result": "wrong"} if record["result"] == "started" else {}) for seed, record in found.items()}
+
+
+def summary(records):
+    lines = []
+    counts = collections.Counter((record["kind"], record["result"]) for record in records)
+    for kind in KINDS:
+        lines.append(f"{kind}: " + ", ".join(f"{counts[kind, result]} {result}" for result in ("passed", "refused", "wrong")))
+    reasons = collections.Counter(record["detail"] for record in records if record["result"] == "refused")
+    lines += [f"  refused {count} times: {reason}" for reason, count in reasons.most_common()]
+    lines += [f"wrong: program {record['seed']} ({record['kind']}): {record['detail'].splitlines()[0]}" for record in records if record["result"] == "wrong"]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", type=int, default=10000)
+    parser.add_argument("--seed", type=int, default=0, help="of the first program")
+    parser.add_argument("--batch", type=int, default=100, help="programs a process")
+    parser.add_argument("--seconds", type=int, default=60, help="that a program of a batch may take on average")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="a file of JSON lines, to which results are added")
+    parser.add_argument("--one-batch", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one_batch:
+        with given.out.open("a") as out:
+            return run_batch(given.seed, given.programs, out)
+    started = datetime.datetime.now(datetime.timezone.utc)
+    end, next_seed = given.seed + given.programs, given.seed
+    while next_seed < end:
+        done = results(given.out)
+        if next_seed in done:
+            next_seed += 1
+            continue
+        count = min(given.batch - next_seed % given.batch, end - next_seed)
+        command = [sys.executable, __file__, "--one-batch", "--seed", str(next_seed), "--programs", str(count), "--out", str(given.out)]
+        try:
+            subprocess.run(command, timeout=given.seconds * count, stdout=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            pass
+    records = [record for seed, record in sorted(results(given.out).items()) if given.seed <= seed < end]
+    print(f"{len(records)} programs, {started:%Y-%m-%d}")
+    print(summary(records))
+    return any(record["result"] == "wrong" for record in records)
+
+
+if __name__ == "__main__":
+    here = pathlib.Path(__file__).parent
+    sys.path[:0] = [str(here), str(here.parent / "language")]
+    os.environ.setdefault("NEREID_CACHE", "0")
+    sys.exit(main())

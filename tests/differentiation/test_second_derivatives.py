@@ -1,0 +1,142 @@
+"""Derivatives of derivatives: gradients of gradient kernels, and `create_graph=True`, against torch.autograd in fp64."""
+
+import re
+
+import jvp_check
+import nereid
+import pytest
+import torch
+import torch.nn.functional as F
+from named_kernels import CASES
+from test_autograd import given, norm_kernel, route, rows_of, swiglu, swiglu_kernel  # noqa: F401
+from test_grad_loops import row_sums
+
+F64 = torch.float64
+
+POINTWISE_AND_ROWS = ["add, multiply, bias", "GELU", "GeGLU", "dropout", "rotary embedding", "softmax", "log-softmax", "cross entropy with label smoothing",
+                      "cross entropy of long rows", "focal loss", "fused add and RMSNorm", "L2 norm", "embedding of blocks"]
+
+
+def second(case):
+    """<s, d dx> for random s, by the gradient of the gradient: of each input, and of each output's gradient."""
+    first = nereid.grad(case.kernel, case.wrt, case.out)
+    gradients = {f"d{name}": jvp_check.random(*case.arguments[name].shape) for name in case.out}
+    weights = {f"d{name}": jvp_check.random(*case.arguments[name].shape) for name in case.wrt}
+    wrt = {name: f"of_{name}" for name in (*case.wrt, *gradients)}
+    again = nereid.grad(first.backward, wrt, {name: f"s_{name}" for name in weights})
+    found = {f"of_{name}": torch.full_like(value, float("nan")) for name, value in ({n: case.arguments[n] for n in case.wrt} | gradients).items()}
+    unused = {name: torch.full_like(value, float("nan")) for name, value in weights.items()}
+    again.backward[case.grid](**case.arguments, **gradients, **unused, **{f"s_{name}": value for name, value in weights.items()}, **found, **case.options)
+
+    inputs = [case.arguments[name].clone().requires_grad_() for name in case.wrt]
+    above = [value.clone().requires_grad_() for value in gradients.values()]
+    outputs = case.reference(*inputs)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs, )
+    dx = torch.autograd.grad(outputs, inputs, [value.view(output.shape) for value, output in zip(above, outputs)], create_graph=True)
+    total = sum((value * weight.view(value.shape)).sum() for value, weight in zip(dx, weights.values()))
+    expected = torch.autograd.grad(total, [*inputs, *above], materialize_grads=True)
+    return again, zip(found.items(), expected)
+
+
+@pytest.mark.parametrize("name", POINTWISE_AND_ROWS)
+def test_gradients_of_gradients(name):
+    again, pairs = second(CASES[name]())
+    for (each, value), expected in pairs:
+        torch.testing.assert_close(value.view(expected.shape), expected, rtol=1e-5, atol=1e-6 * (1 + float(expected.abs().max())), msg=lambda text: f"{each}: {text}")
+    assert again.explain().count("the gradient of") >= 1
+
+
+def test_tangents_of_gradients():
+    """Forward over reverse: the Hessian times a direction."""
+    kernel = CASES["softmax"]()
+    first = nereid.grad(kernel.kernel, kernel.wrt, kernel.out)
+    x, direction, dy = kernel.arguments["X"], jvp_check.random(7, 131), jvp_check.random(7, 131)
+    dx, tangent = torch.zeros_like(x), torch.zeros_like(x)
+    nereid.jvp(first.backward, wrt={"X": "X_direction"}, out={"dX": "dX_tangent"})[kernel.grid](**kernel.arguments, dY=dy, dX=dx, X_direction=direction, dX_tangent=tangent)
+
+    def gradient(x):
+        return torch.autograd.functional.vjp(lambda x: x.softmax(1), x, dy, create_graph=True)[1]
+
+    expected, wanted = torch.autograd.functional.jvp(gradient, x, direction)
+    torch.testing.assert_close(dx, expected)
+    torch.testing.assert_close(tangent, wanted)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_loops(n):
+    """Accumulators, whose gradients are atomic additions of several programs."""
+    x, w, dy, sx, sw = (jvp_check.random(*shape) for shape in ((3, 16 * n), (16 * n, ), (3, ), (3, 16 * n), (16 * n, )))
+    first = nereid.grad(row_sums, ("x", "w"), "y")
+    again = nereid.grad(first.backward, {"x": "ax", "w": "aw", "dy": "ay"}, {"dx": "sx", "dw": "sw"})
+    found = {name: torch.full_like(like, float("nan")) for name, like in (("ax", x), ("aw", w), ("ay", dy))}
+    arguments = {name: value for name, value in zip(row_sums.arg_names, (x, w, torch.zeros(3, dtype=F64), 16 * n))}
+    again.backward[(3, )](**arguments, dy=dy, dx=torch.zeros_like(x), dw=torch.zeros_like(w), sx=sx, sw=sw, **found, BLOCK=16)
+
+    def gradient(x, w, dy):
+        dx, dw = torch.zeros_like(x), torch.zeros_like(w)
+        first.backward[(3, )](x, w, torch.zeros(3, dtype=F64), 16 * n, dy=dy, dx=dx, dw=dw, BLOCK=16)
+        return float((dx * sx).sum() + (dw * sw).sum())
+
+    for name, of in (("ax", 0), ("aw", 1), ("ay", 2)):
+        direction = jvp_check.random(*(x, w, dy)[of].shape)
+        values = [gradient(*(value + sign * 1e-6 * direction if i == of else value for i, value in enumerate((x, w, dy)))) for sign in (1, -1)]
+        difference = (values[0] - values[1]) / 2e-6
+        assert abs(float((found[name] * direction).sum()) - difference) <= 1e-6 * (1 + abs(difference)), name
+
+
+def test_names_must_be_chosen():
+    first = nereid.grad(swiglu_kernel, "gate", "y")
+    with pytest.raises(ValueError, match=re.escape("the tangent of `gate` cannot be called `dgate`")):
+        nereid.grad(first.backward, "gate", {"dgate": "s"})
+    with pytest.raises(TypeError, match="grad needs a kernel, found a gradient: give its `backward`"):
+        nereid.grad(first, {"gate": "g"}, {"dgate": "s"})
+
+
+# ---- operators of PyTorch ---------------------------------------------------------------------------------
+
+
+def test_gradgradcheck(route):
+    gate, up = given(12), given(12)
+    assert torch.autograd.gradgradcheck(lambda gate, up: swiglu(gate, up, BLOCK=8), (gate, up))
+    assert torch.autograd.gradgradcheck(lambda gate: swiglu(gate, up.detach(), BLOCK=8), (gate, ))
+
+
+def test_two_outputs_and_numbers(route):
+    norm = nereid.autograd(norm_kernel, wrt=("x", "w"), out={"y": "x", "rstd": rows_of(), "rank": lambda a: torch.empty(a["x"].shape, dtype=torch.int32)},
+                           grid=lambda a: (a["x"].shape[0], ), arguments={"stride": lambda a: a["x"].stride(0), "N": lambda a: a["x"].shape[1]})
+    x, w = given(3, 8), given(8)
+    assert torch.autograd.gradgradcheck(lambda x, w: norm(x, w, eps=0.1)[:2], (x, w))
+    assert torch.autograd.gradgradcheck(lambda x, w: norm(x, w, eps=0.1)[1], (x, w))
+
+
+def test_gradient_penalty(route):
+    gate, up = given(20), given(20)
+
+    def penalty(function):
+        dgate, = torch.autograd.grad(function(gate, up).sum(), gate, create_graph=True)
+        return torch.autograd.grad(dgate.square().sum(), (gate, up))
+
+    for found, expected in zip(penalty(lambda gate, up: swiglu(gate, up, BLOCK=16)), penalty(lambda gate, up: F.silu(gate) * up)):
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_narrow_types(dtype):
+    gate, up = given(64, dtype=dtype), given(64, dtype=dtype)
+    wide = [each.detach().double().requires_grad_() for each in (gate, up)]
+
+    def penalty(function, gate, up):
+        dgate, dup = torch.autograd.grad(function(gate, up).sum(), (gate, up), create_graph=True)
+        return torch.autograd.grad((dgate * dup).sum(), (gate, up))
+
+    for found, expected in zip(penalty(lambda gate, up: swiglu(gate, up, BLOCK=16), gate, up), penalty(lambda gate, up: F.silu(gate) * up, *wide)):
+        tolerance = 1e-5 if dtype == torch.float32 else 5e-2
+        torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_third_derivatives_are_refused(route):
+    gate, up = given(20), given(20)
+    first, = torch.autograd.grad(swiglu(gate, up, BLOCK=16).sum(), gate, create_graph=True)
+    second, = torch.autograd.grad(first.square().sum(), gate, create_graph=True)
+    with pytest.raises(NotImplementedError, match="swiglu_kernel: third derivatives of a kernel are not supported"):
+        torch.autograd.grad(second.sum(), gate)
