@@ -57,7 +57,7 @@ CALLS = {
     "abs": "tl.abs(x)", "add": "tl.add(x, x)", "advance": "tl.load(tl.advance(tl.make_block_ptr(fp, (64, ), (1, ), (0, ), (16, ), (0, )), (16, )))",
     "arange": "tl.arange(0, 16)", "argmax": "tl.argmax(x, 0)", "argmin": "tl.argmin(x, 0)", "associative_scan": "tl.associative_scan(x, 0, combine)",
     "assume": "tl.assume(n > 0)", "atomic_add": "tl.atomic_add(p, x)", "atomic_and": "tl.atomic_and(q, i)", "atomic_cas": "tl.atomic_cas(q, i, i)",
-    "atomic_max": "tl.atomic_max(p, x)", "atomic_min": "tl.atomic_min(q, i)", "atomic_or": "tl.atomic_or(q, i)", "atomic_xchg": "tl.atomic_xchg(p, x)",
+    "atomic_load": "tl.atomic_load(p)", "atomic_poll": "tl.atomic_poll(q, i)", "atomic_store": "tl.atomic_store(p, x)", "atomic_max": "tl.atomic_max(p, x)", "atomic_min": "tl.atomic_min(q, i)", "atomic_or": "tl.atomic_or(q, i)", "atomic_xchg": "tl.atomic_xchg(p, x)",
     "atomic_xor": "tl.atomic_xor(q, i)", "bitonic_merge": "tl.bitonic_merge(x)", "broadcast": "tl.broadcast(x, s)", "broadcast_to": "tl.broadcast_to(s, (16, ))",
     "cast": "tl.cast(x, tl.int32)", "cat": "tl.cat(x, x, can_reorder=True)", "cdiv": "tl.cdiv(n, 2)", "ceil": "tl.ceil(x)", "clamp": "tl.clamp(x, 0.0, 1.0)", "cos": "tl.cos(x)",
     "cumprod": "tl.cumprod(x, 0)", "cumsum": "tl.cumsum(x, 0)", "debug_barrier": "tl.debug_barrier()", "device_assert": "tl.device_assert(m, 'text')",
@@ -94,7 +94,7 @@ DTYPE_MEMBERS = ("name primitive_bitwidth itemsize int_bitwidth  scalar is_fp8 i
 MEMBERS = {
     "dtype": "x.dtype", "type": "x.type", "shape": "x.shape", "numel": "x.numel", "T": "a.T", "to": "x.to(tl.int32)", "cast": "x.cast(tl.int32)", "broadcast_to": "x.broadcast_to(16, 16)" if False else "x.broadcast_to(16)",
     "trans": "a.trans()", "permute": "a.permute(1, 0)", "split": "tl.join(x, x).split()", "view": "a.view(256)", "reshape": "a.reshape(256)", "expand_dims": "x.expand_dims(0)", "ravel": "a.ravel()", "item": "tl.full((1, ), 1, tl.int32).item()",
-    "store": "p.store(x)", "atomic_cas": "q.atomic_cas(i, i)", "atomic_xchg": "p.atomic_xchg(x)", "atomic_add": "p.atomic_add(x)", "atomic_max": "p.atomic_max(x)", "atomic_min": "p.atomic_min(x)", "atomic_and": "q.atomic_and(i)",
+    "store": "p.store(x)", "atomic_load": "p.atomic_load()", "atomic_poll": "q.atomic_poll(i)", "atomic_store": "p.atomic_store(x)", "atomic_cas": "q.atomic_cas(i, i)", "atomic_xchg": "p.atomic_xchg(x)", "atomic_add": "p.atomic_add(x)", "atomic_max": "p.atomic_max(x)", "atomic_min": "p.atomic_min(x)", "atomic_and": "q.atomic_and(i)",
     "atomic_or": "q.atomic_or(i)", "atomic_xor": "q.atomic_xor(i)", "exp": "x.exp()", "exp2": "x.exp2()", "log": "x.log()", "log2": "x.log2()", "cos": "x.cos()", "sin": "x.sin()", "sqrt": "x.sqrt()", "sqrt_rn": "x.sqrt_rn()",
     "rsqrt": "x.rsqrt()", "abs": "x.abs()", "erf": "x.erf()", "floor": "x.floor()", "ceil": "x.ceil()", "cdiv": "n.cdiv(2)", "sigmoid": "x.sigmoid()", "softmax": "x.softmax()", "reduce": "x.reduce(0, combine)",
     "associative_scan": "x.associative_scan(0, combine)", "gather": "x.gather(i, 0)", "histogram": "i.histogram(16)", "max": "x.max(0)", "argmax": "x.argmax(0)", "min": "x.min(0)", "argmin": "x.argmin(0)", "sum": "x.sum(0)",
@@ -137,7 +137,7 @@ HOST = {
     "triton.backends.driver": "DriverBase GPUDriver Benchmarker decompose_descriptor expand_signature wrap_handle_tensordesc_impl",
     "triton.testing": "do_bench do_bench_cudagraph do_bench_proton assert_close Benchmark perf_report Mark get_dram_gbps get_max_tensorcore_tflops get_max_simd_tflops set_gpu_clock cuda_memcheck nvsmi",
     "triton.tools": "compile link", "triton.tools.disasm": "get_sass extract", "triton.tools.tensor_descriptor": "TensorDescriptor",
-    "triton.tools.ragged_tma": "create_ragged_descriptor load_ragged store_ragged atomic_add_ragged", "triton.tools.mxfp": "MXFP4Tensor MXScaleTensor", "triton.tools.build_extern": "main",
+    "triton.tools.ragged_tma": "create_ragged_descriptor load_ragged store_ragged atomic_add_ragged", "triton.tools.mxfp": "MXFP4Tensor MXScaleTensor fp8e8m0_to_float32", "triton.runtime.build": "compile_module_from_file compile_module_from_src compile_so_from_file compile_so_from_src", "triton.tools.build_extern": "main",
     "triton.knobs": "build redis cache compilation autotuning runtime language nvidia proton propagate_env refresh_knobs HookChain",
 }
 #: Host names that are not here, and why.

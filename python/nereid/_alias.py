@@ -33,11 +33,42 @@ _TRITON_OF_TORCH = {(2, 8): "3.4.0", (2, 9): "3.5.1", (2, 10): "3.6.0", (2, 11):
 _VERSION_WITHOUT_TORCH = "3.6.0"
 
 
+_version_of_torch = None  # `_version()` without the setting, once it is known
+
+
 def _version():
-    """The version of Triton that programs are told: NEREID_TRITON_VERSION, else the one that the installed PyTorch is made for."""
+    """The version of Triton that programs are told: NEREID_TRITON_VERSION, else the one that the installed PyTorch is made for.
+
+    ValueError: the setting is no version.
+    """
+    global _version_of_torch
     text = os.environ.get("NEREID_TRITON_VERSION")
     if text:
-        return text
+        return _checked(text)
+    if _version_of_torch is None:
+        _version_of_torch = _wanted_by_torch()
+    return _version_of_torch
+
+
+def _checked(text):
+    """The setting as a version of three numbers."""
+    import re
+    found = re.fullmatch(r"\d{1,4}\.\d{1,4}((\.|a|b|r|\+).*)?", text)
+    if found is None:
+        raise ValueError(f"setting `NEREID_TRITON_VERSION` expects a release of Triton such as `3.8`, found `{text}`")
+    return text if found.group(1) else text + ".0"
+
+
+def release():
+    """(major, minor) of the Triton whose rules hold on the host: where `import triton` means Nereid that of `triton.__version__`, else that of the
+    setting, else (3, 6)."""
+    on = _finder() is not None or os.environ.get("NEREID_TRITON_VERSION")
+    major, minor = (_version() if on else _VERSION_WITHOUT_TORCH).split(".")[:2]
+    return int(major), int("".join(digit for digit in minor if digit.isdigit()))
+
+
+def _wanted_by_torch():
+    """The version that the installed PyTorch requires by its metadata, else the one that its release was made for."""
     import importlib.metadata
     import re
     try:

@@ -11,7 +11,7 @@ import sys
 from _thread import RLock
 from _weakref import ref as weak_reference
 
-from . import _computed_once, _loaded, _native, _provided
+from . import _alias, _computed_once, _loaded, _native, _provided
 from .language import core
 
 # ---- the text of a function, and its parameters ------------------------------------------------------
@@ -295,6 +295,22 @@ class JITCallable:
         self._hash_lock = _Lock()
         self.used_global_vals = {}
 
+    @property
+    def file_name(self):
+        """The file of the function."""
+        return self._file
+
+    @property
+    def def_file_line_number(self):
+        """The line of its `def`, from 1."""
+        return self.starting_line_number
+
+    @property
+    def def_file_col_number(self):
+        """The column of its `def`, from 1; a tab is one column."""
+        line = next((line for line in self.raw_src if line.lstrip().startswith(("def ", "def\t", "async "))), "")
+        return len(line) - len(line.lstrip(" \t")) + 1
+
     @_computed_once
     def signature(self):
         """The function's signature."""
@@ -418,10 +434,21 @@ class JITFunction(JITCallable, KernelInterface):
                     raise errors.CompilationError(self._src, None,
                                                   f"`{param.name}` is a constexpr and cannot be in do_not_specialize")
             options = {} if self.debug is None else {"debug": bool(self.debug)}
+            if (release := self._release()) is not None:
+                options["triton_version"] = release
             self._create(self._text, self._file, self.starting_line_number, self.__name__,
                          self.__globals__, self._closure(), tuple(_native_param(param) for param in self.params), options,
                          self._repr is not None, self._is_tile)
             self._built = True
+
+    def _release(self):
+        """The Triton by whose rules it is compiled; None for what the setting says then.
+
+        Nereid's own kernels are written for the oldest one. Others follow `triton.__version__` where `import triton` means Nereid.
+        """
+        if (self.module or "").startswith("nereid."):
+            return "3.6"
+        return _alias._version() if _alias._finder() is not None else None
 
     def repr(self, specialization=None):
         """The kernel's name; a function given to `@jit(repr=...)` may choose it."""

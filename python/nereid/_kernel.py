@@ -91,6 +91,20 @@ class AsmDict(collections.abc.MutableMapping):
         return AsmDict, (None, self._source, stages, self._metadata or self._native.metadata())
 
 
+class _DescriptorForms(list):
+    """`metadata.tensordesc_meta`: empty for a kernel without descriptors. PyTorch's static launcher (since 2.14) asks an item of it for the form in which
+    Triton's launcher passes a descriptor; the answer, NotImplementedError, makes it take the kernel's own launcher."""
+
+    def __init__(self, params):
+        super().__init__(None for param in params if "tensordesc" in param["signature"])
+
+    def __getitem__(self, index):
+        raise NotImplementedError("tensor descriptors are passed by the kernel's own launcher")
+
+    def __reduce__(self):
+        return _DescriptorForms, ([{"signature": "tensordesc"}] * len(self), )
+
+
 @functools.lru_cache
 def _metadata_class(names):
     return collections.namedtuple("KernelMetadata", names)
@@ -199,7 +213,7 @@ class Members:
         given.pop("arch", None)  # which the target says
         given["ptx_version"] = given.get("ptx_version") or None
         options = make_backend(target).parse_options(given)
-        fields = {**dataclasses.asdict(options), "shared": 0, "cluster_dims": (1, 1, 1), "tmem_size": 0, "tensordesc_meta": [],
+        fields = {**dataclasses.asdict(options), "shared": 0, "cluster_dims": (1, 1, 1), "tmem_size": 0, "tensordesc_meta": _DescriptorForms(values["params"]),
                   "global_scratch_size": 0, "global_scratch_align": 1, "profile_scratch_size": 0, "profile_scratch_align": 1,
                   **given, **values, "arch": options.arch, "target": target, "hash": self.hash, "triton_version": __version__}
         return _metadata_class(tuple(sorted(fields)))(**fields)

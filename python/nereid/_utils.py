@@ -22,18 +22,24 @@ def set_iterable_path(iterable, path, val):
     get_iterable_path(iterable, path[:-1])[path[-1]] = val
 
 
+def is_iterable(x):
+    """Whether a value is a list or a tuple, of Python or of the language."""
+    return isinstance(x, (list, tuple, core.tuple))
+
+
+def apply_with_path(value, fn, _path=None):
+    """Calls `fn(path, item)` for every item that is no list or tuple, in order."""
+    if is_iterable(value):
+        for index, item in enumerate(value):
+            apply_with_path(item, fn, (*(_path or ()), index))
+    else:
+        fn(_path or (), value)
+
+
 def find_paths_if(iterable, pred):
     """Paths of all items that are not tuples or lists and of which `pred(path, item)` is true, in order."""
     found = []
-
-    def visit(path, item):
-        if isinstance(item, (list, tuple, core.tuple)):
-            for index, inner in enumerate(item):
-                visit((*path, index), inner)
-        elif pred(path, item):
-            found.append(path)
-
-    visit((), iterable)
+    apply_with_path(iterable, lambda path, item: found.append(path) if pred(path, item) else None)
     return found
 
 

@@ -579,6 +579,14 @@ class language_knobs(base_knobs):
                                             effect="`input_precision` of a `dot` of fp32 operands that does not say")
     default_fp_fusion: env_bool = env_bool("TRITON_DEFAULT_FP_FUSION", True, setting="NEREID_FP_FUSION",
                                            effect="default of `enable_fp_fusion`")
+    force_disable_fp_fusion: env_bool = env_bool("TRITON_FORCE_DISABLE_FP_FUSION", False, setting="NEREID_FORCE_DISABLE_FP_FUSION",
+                                                 effect="never contract a*b+c to one rounding, whatever `enable_fp_fusion` says")
+
+    def fp_fusion_enabled(self, requested: Optional[bool]) -> bool:
+        """Whether a kernel with `enable_fp_fusion=requested` (None: not given) is compiled with contraction."""
+        if self.force_disable_fp_fusion:
+            return False
+        return self.default_fp_fusion if requested is None else requested
 
 
 class nvidia_knobs(base_knobs):

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import math
 import os
 import subprocess
@@ -79,6 +80,21 @@ def _times_on_gpu(fn, warmup, rep, grad_to_none=None):
         return meter.times(around, max(1, int(rep / estimate)))
 
 
+@contextlib.contextmanager
+def cuda_graph_without_gc(*args, **kwargs):
+    """`torch.cuda.graph(...)` during which Python collects no garbage: a kernel that is freed while a graph is recorded would be unloaded, which
+    CUDA does not allow then."""
+    import torch
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        with torch.cuda.graph(*args, **kwargs) as graph:
+            yield graph
+    finally:
+        if collects:
+            gc.enable()
+
+
 def do_bench_cudagraph(fn, rep=20, grad_to_none=None, quantiles=None, return_mode="mean"):
     """Time of `fn()` on the GPU in milliseconds without the cost of launching: many calls recorded in one CUDA graph."""
     import torch
@@ -94,7 +110,7 @@ def do_bench_cudagraph(fn, rep=20, grad_to_none=None, quantiles=None, return_mod
 
         def record(calls):
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            with cuda_graph_without_gc(graph):
                 for _ in range(calls):
                     for tensor in grad_to_none or ():
                         tensor.grad = None

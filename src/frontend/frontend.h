@@ -5,6 +5,7 @@
 #include "frontend/limits.h"
 #include "frontend/value.h"
 #include "support/diagnostics.h"
+#include "support/triton_version.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -43,8 +44,9 @@ struct ParamSpec {
 };
 
 struct FrontendOptions {
-  bool strict = false; ///< refuse what Triton refuses (design decision 15)
-  bool debug = false;  ///< compile `assert` and `device_assert`, check integer overflow
+  bool strict = false;                        ///< refuse what Triton refuses (design decision 15)
+  TritonVersion tritonVersion = oldestTriton; ///< whose rules hold where releases differ
+  bool debug = false; ///< compile `assert` and `device_assert`, check integer overflow
   bool sanitizeOverflow = true;
   bool checked = false;           ///< what a masked load without `other` leaves undefined shows
   std::string targetName = "cpu"; ///< what `tl.target_info` answers

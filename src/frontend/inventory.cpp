@@ -68,9 +68,8 @@ static InventoryEntry entryOf(const Builtin &builtin) {
 
 static InventoryEntry entryOf(const PreludeFunction &function) {
   static constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral> categories[] = {
-      {"reduction.py", "Reductions and scans"},
-      {"sorting.py", "Reductions and scans"},
-      {"standard.py", "Library"},
+      {"reduction.py", "Reductions and scans"}, {"atomics.py", "Atomics"},
+      {"sorting.py", "Reductions and scans"},   {"standard.py", "Library"},
       {"random.py", "Random numbers"},
   };
   InventoryEntry entry;

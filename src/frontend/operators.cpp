@@ -42,15 +42,19 @@ FailureOr<DType> Semantic::commonType(DType a, bool aIsNumber, DType b, bool bIs
                                       bool isDivOrMod, SourceSpan at) {
   auto is = [&](DType type) { return a == type || b == type; };
   auto half = [&](DType type) { return isDivOrMod ? DType::Float32 : type; };
+  // Since 3.9 no float below fp32 is divided as such, whatever the other operand is.
+  bool widens = isDivOrMod && since(309);
   // A number of the same or a lower kind takes the tensor's type.
   if (aIsNumber != bIsNumber) {
     DType number = aIsNumber ? a : b, tensor = aIsNumber ? b : a;
-    if (rankOfKind(number) <= rankOfKind(tensor))
-      return tensor == DType::Float16 || tensor == DType::BFloat16 ? half(tensor) : tensor;
+    if (rankOfKind(number) <= rankOfKind(tensor)) {
+      bool halves = tensor == DType::Float16 || tensor == DType::BFloat16;
+      return halves || (widens && isFloat8(tensor)) ? half(tensor) : tensor;
+    }
   }
   if (is(DType::Float64))
     return DType::Float64;
-  if (is(DType::Float32))
+  if (is(DType::Float32) || (widens && (isFloat(a) || isFloat(b))))
     return DType::Float32;
   if (is(DType::Float16))
     return half(DType::Float16);
@@ -80,6 +84,18 @@ static bool fits(const Value &number, DType type) {
   unsigned bits = info(type).bits;
   return isSignedInt(type) ? integer->isSignedIntN(bits)
                            : !integer->isNegative() && integer->isIntN(bits);
+}
+
+/// Reports a number that the integer type of the operation does not hold.
+static llvm::LogicalResult checkNumber(Semantic &s, const Value &number, DType type,
+                                       const char *operation, SourceSpan at) {
+  if (!isInt(type))
+    return llvm::success();
+  if (!isSignedInt(type) && isNegative(number))
+    return s.error(diag::NegativeWithUnsigned, at, operation, number.repr(), info(type).shortName);
+  if (!isBool(type) && !fits(number, type))
+    return s.error(diag::ScalarOutOfRange, at, operation, number.repr(), info(type).shortName);
+  return llvm::success();
 }
 
 FailureOr<std::pair<Tensor, Tensor>> Semantic::promote(const Value &a, const Value &b,
@@ -122,14 +138,8 @@ FailureOr<std::pair<Tensor, Tensor>> Semantic::promote(const Value &a, const Val
     return failure();
   for (auto [value, isNumber, at] :
        {std::tuple(&a, aIsNumber, atA), std::tuple(&b, bIsNumber, atB)}) {
-    if (!isNumber || !isInt(*common))
-      continue;
-    if (!isSignedInt(*common) && isNegative(*value))
-      return error(diag::NegativeWithUnsigned, at, how.operation, value->repr(),
-                   info(*common).shortName);
-    if (!isBool(*common) && !fits(*value, *common))
-      return error(diag::ScalarOutOfRange, at, how.operation, value->repr(),
-                   info(*common).shortName);
+    if (isNumber && failed(checkNumber(*this, *value, *common, how.operation, at)))
+      return failure();
   }
   // Numbers become constants of the final type and shape at once.
   auto convert = [&](const Value &value, bool isNumber, const Tensor &tensor, const Type &other,
@@ -143,6 +153,64 @@ FailureOr<std::pair<Tensor, Tensor>> Semantic::promote(const Value &a, const Val
   if (failed(left) || failed(right) || failed(broadcastPair(*left, *right)))
     return failure();
   return std::make_pair(*left, *right);
+}
+
+FailureOr<llvm::SmallVector<Tensor, 3>> Semantic::promoteThree(llvm::ArrayRef<const Value *> values,
+                                                               PromoteOptions how,
+                                                               llvm::ArrayRef<SourceSpan> places) {
+  llvm::SmallVector<Tensor, 3> operands(values.size());
+  // Of the tensors and of the numbers by themselves, then of both.
+  std::optional<DType> ofTensors, ofNumbers;
+  for (auto [value, at, operand] : llvm::zip_equal(values, places, operands)) {
+    bool isNumber = value->isNumber();
+    Type type;
+    if (isNumber) {
+      auto literal = literalType(*value, at);
+      if (failed(literal))
+        return failure();
+      type = *literal;
+    } else {
+      auto tensor = toTensor(*value, at);
+      if (failed(tensor))
+        return failure();
+      operand = *tensor;
+      type = tensor->type;
+      if (type.isPointer)
+        return error(diag::WrongUnaryOperand, at, how.operation, type.element().str());
+      if (failed(checkConvertible(type.scalar, at)))
+        return failure();
+    }
+    std::optional<DType> &known = isNumber ? ofNumbers : ofTensors;
+    auto joined = known ? commonType(*known, false, type.scalar, false, how.isDivOrMod, at)
+                        : FailureOr<DType>(type.scalar);
+    if (failed(joined))
+      return failure();
+    known = *joined;
+  }
+  DType common = ofTensors ? *ofTensors : *ofNumbers;
+  if (ofTensors && ofNumbers) {
+    auto joined = commonType(*ofTensors, false, *ofNumbers, true, how.isDivOrMod);
+    if (failed(joined))
+      return failure();
+    common = *joined;
+  }
+  for (auto [value, at, operand] : llvm::zip_equal(values, places, operands)) {
+    if (value->isNumber()) {
+      if (failed(checkNumber(*this, *value, common, how.operation, at)))
+        return failure();
+      operand = constant(*value, Type::of(common));
+      continue;
+    }
+    auto converted = cast(operand, common, at);
+    if (failed(converted))
+      return failure();
+    operand = *converted;
+  }
+  for (size_t i = 0; i < operands.size(); ++i)
+    for (size_t j = i + 1; j < operands.size(); ++j)
+      if (failed(broadcastPair(operands[i], operands[j])))
+        return failure();
+  return operands;
 }
 
 //===--- arithmetic on equal types
@@ -451,7 +519,7 @@ FailureOr<Value> Semantic::compare(CompareOp op, const Value &a, const Value &b,
   if (!isOperand(a) || !isOperand(b))
     return error(diag::UnsupportedOperands, {}, name, a.kindName(), b.kindName());
   PromoteOptions how;
-  how.numbersAdapt = false;
+  how.numbersAdapt = since(309); // before, a number was compared with its own type
   std::string text = name.str();
   how.operation = text.c_str();
   auto operands = promote(a, b, how, atA, atB);

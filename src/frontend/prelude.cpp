@@ -22,8 +22,8 @@ extern const size_t preludeTextCount;
 
 /// Which functions are also members of tensors.
 static constexpr llvm::StringLiteral methods[] = {
-    "cdiv",   "sigmoid", "softmax", "ravel",     "max",    "min",     "argmax",
-    "argmin", "sum",     "xor_sum", "reduce_or", "cumsum", "cumprod", "sort"};
+    "atomic_poll", "cdiv", "sigmoid", "softmax",   "ravel",  "max",     "min", "argmax",
+    "argmin",      "sum",  "xor_sum", "reduce_or", "cumsum", "cumprod", "sort"};
 
 /// The text of a docstring without its common indentation.
 static std::string dedented(llvm::StringRef text) {

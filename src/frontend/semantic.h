@@ -69,6 +69,9 @@ public:
   DiagnosticEngine &diagnostics;
   Evaluator &evaluator;
 
+  /// Whether the rules of this release of Triton hold, or those of a later one: `since(309)`.
+  bool since(TritonVersion release) const { return options.tritonVersion >= release; }
+
   //===--- where we are
   //-------------------------------------------------------------------------===//
 
@@ -200,13 +203,19 @@ public:
   struct PromoteOptions {
     bool numbersAdapt =
         true; ///< a Python number takes the tensor's type (else it becomes a tensor first)
-    bool isDivOrMod = false;    ///< 16-bit floats become fp32; mixed signedness is refused
+    bool isDivOrMod = false;    ///< 16-bit floats (8-bit ones since 3.9) become fp32; mixed
+                                ///< signedness is refused
     bool allowPointers = false; ///< equal pointer types pass
     const char *operation = ""; ///< in messages
   };
   /// Promotes two operands to one element type and one shape.
   FailureOr<std::pair<Tensor, Tensor>> promote(const Value &a, const Value &b, PromoteOptions how,
                                                SourceSpan atA = {}, SourceSpan atB = {});
+  /// Promotes three operands at once, as Triton does since 3.9: a number takes the type of the
+  /// tensors, wherever it stands among them.
+  FailureOr<llvm::SmallVector<Tensor, 3>> promoteThree(llvm::ArrayRef<const Value *> values,
+                                                       PromoteOptions how,
+                                                       llvm::ArrayRef<SourceSpan> places);
   /// The common type of two tensors' elements. Failure: mixed signedness of a division (reported).
   FailureOr<DType> commonType(DType a, bool aIsNumber, DType b, bool bIsNumber, bool isDivOrMod,
                               SourceSpan at = {});

@@ -96,6 +96,14 @@ def _widened(input):
         return input
 
 
+def _comparable(input):
+    # The type in which extrema with indices are computed: bf16 as fp32 before 3.9.
+    if input.dtype == bfloat16 and triton_version() < 309:
+        return input.to(float32)
+    else:
+        return input
+
+
 def max(input, axis: constexpr = None, return_indices: constexpr = False,
         return_indices_tie_break_left: constexpr = True, keep_dims: constexpr = False):
     """The largest element along an axis. NaN is ignored unless there is nothing else.
@@ -107,7 +115,7 @@ def max(input, axis: constexpr = None, return_indices: constexpr = False,
     :param keep_dims: keep the axis with size 1.
     """
     if return_indices:
-        values = input.to(float32) if input.dtype == bfloat16 else input
+        values = _comparable(input)
         if return_indices_tie_break_left:
             return _with_indices(values, axis, keep_dims, _larger_with_index)
         else:
@@ -127,7 +135,7 @@ def min(input, axis: constexpr = None, return_indices: constexpr = False,
     :param keep_dims: keep the axis with size 1.
     """
     if return_indices:
-        values = input.to(float32) if input.dtype == bfloat16 else input
+        values = _comparable(input)
         if return_indices_tie_break_left:
             return _with_indices(values, axis, keep_dims, _smaller_with_index)
         else:
@@ -200,28 +208,35 @@ def reduce_or(input, axis: constexpr, keep_dims: constexpr = False):
     return reduce(input, axis, _or, keep_dims=keep_dims)
 
 
+def _scan_input(input):
+    # bf16 is scanned as fp32 before 3.9.
+    if input.dtype == bfloat16 and triton_version() < 309:
+        return input.to(float32)
+    else:
+        return input
+
+
 def cumsum(input, axis: constexpr = 0, reverse: constexpr = False, dtype: constexpr = None):
     """The running sums along an axis.
 
-    :param input: a block of numbers. Integers narrower than 32 bits are added as int32 or uint32, bf16 as fp32.
+    :param input: a block of numbers. Integers narrower than 32 bits are added as int32 or uint32; bf16 as fp32, since Triton 3.9 as bf16.
     :param axis: the axis, negative ones count from the end.
     :param reverse: add from the end.
     :param dtype: convert the elements to this type first.
     """
-    values = _sum_input(input, dtype)
-    if values.dtype == bfloat16:
-        return associative_scan(values.to(float32), axis, _add, reverse)
-    else:
-        return associative_scan(values, axis, _add, reverse)
+    return associative_scan(_scan_input(_sum_input(input, dtype)), axis, _add, reverse)
 
 
-def cumprod(input, axis: constexpr = 0, reverse: constexpr = False):
-    """The running products along an axis. bf16 is multiplied as fp32, other types are kept.
+def cumprod(input, axis: constexpr = 0, reverse: constexpr = False, dtype: constexpr = None):
+    """The running products along an axis.
 
+    :param input: a block of numbers. bf16 is multiplied as fp32 and other types are kept; since Triton 3.9 integers narrower than 32 bits are
+     multiplied as int32 or uint32, and floats keep their type.
     :param axis: the axis, negative ones count from the end.
     :param reverse: multiply from the end.
+    :param dtype: convert the elements to this type first. Since Triton 3.9.
     """
-    if input.dtype == bfloat16:
-        return associative_scan(input.to(float32), axis, _multiply, reverse)
+    if dtype is None and triton_version() < 309:
+        return associative_scan(_scan_input(input), axis, _multiply, reverse)
     else:
-        return associative_scan(input, axis, _multiply, reverse)
+        return associative_scan(_sum_input(input, dtype), axis, _multiply, reverse)

@@ -51,7 +51,7 @@ def sigmoid(x):
     return 1 / (1 + exp(-x))
 
 
-def softmax(x, dim: constexpr = None, keep_dims: constexpr = False, ieee_rounding: constexpr = False):
+def softmax(x, dim: constexpr = None, keep_dims: constexpr = None, ieee_rounding: constexpr = False):
     """`exp(x)` divided by its sum along an axis, computed without overflow. fp32 or fp64.
 
     :param dim: the axis; None means 0.
@@ -65,7 +65,8 @@ def softmax(x, dim: constexpr = None, keep_dims: constexpr = False, ieee_roundin
 
 
 def expect_zero(x, mask):
-    """`x` itself. Documents that its elements under the mask are expected to be zero; this is not checked."""
+    """`x` itself. Its elements under the mask are expected to be zero, which debug mode asserts."""
+    device_assert((x == 0) | (mask == 0), "expect_zero: an element under the mask is not zero")
     return x
 
 

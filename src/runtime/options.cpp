@@ -3,6 +3,7 @@
 #include "runtime/specialise.h"
 #include "support/settings.h"
 #include "support/text.h"
+#include "support/triton_version.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -121,6 +122,8 @@ ErrorPtr Options::set(std::string_view name, const nrd_value &value) {
   if ((numWarpsSet && !std::has_single_bit(uint64_t(numWarps))) && name == "num_warps")
     return makeError(NRD_ERROR_ARGUMENT, "AssertionError", diag::WarpsNotPowerOfTwo,
                      value.value.repr());
+  if (name == "triton_version" && !parseTritonVersion(tritonVersion))
+    return badValue(name, "a release of Triton such as `3.8`", value);
   if (name == "target" && !TargetName::parse(target))
     return makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::UnknownTarget, target);
   auto identify = [](const std::string &text) { return text.empty() ? 0 : intern(text); };
@@ -169,12 +172,16 @@ Options Options::resolved() const {
     result.debug = settings.debug;
   if (!strictSet)
     result.strict = settings.strict;
+  if (!tritonVersionSet)
+    result.tritonVersion = settings.tritonVersion;
   if (!checkedSet)
     result.checked = settings.checked;
   if (!featuresSet)
     result.features = settings.cpuFeatures;
   if (!fpFusionSet)
     result.fpFusion = settings.fpFusion;
+  if (settings.noFpFusion)
+    result.fpFusion = false;
   if (!dotPrecisionSet && !settings.f32Default.empty())
     result.dotPrecision = settings.f32Default;
   if (result.features == "native" || result.features == "host")

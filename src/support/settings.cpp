@@ -2,6 +2,7 @@
 
 #include "support/diagnostics.h"
 #include "support/text.h"
+#include "support/triton_version.h"
 
 #include <atomic>
 #include <cctype>
@@ -210,6 +211,11 @@ Settings Settings::read(Environment environment, DiagnosticEngine &diagnostics) 
   readOne(settings.Field, *info++, environment, diagnostics);
 #include "support/settings.def"
 #undef SETTING
+  if (!parseTritonVersion(settings.tritonVersion)) {
+    diagnostics.report(diag::BadSettingValue, {}, "NEREID_TRITON_VERSION",
+                       "a release of Triton such as `3.8`", settings.tritonVersion);
+    settings.tritonVersion.clear();
+  }
   static const uint64_t plain = nereid::codeIdentity(Settings());
   uint64_t identity = nereid::codeIdentity(settings);
   settings.codeIdentity = identity == plain ? 0 : identity;

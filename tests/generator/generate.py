@@ -477,7 +477,7 @@ class Generator(Addresses, Control, Observing, Products, Views):
             self.barrier()
 
     def atomic(self, name=None, dtype=None):
-        name = name or self.choose(("add", "add", "max", "min", "and", "or", "xor", "xchg", "cas"))
+        name = name or self.choose(("add", "add", "max", "min", "and", "or", "xor", "xchg", "cas", "load", "store"))
         dtype = dtype or BY_NAME[self.choose(atomic_dtypes(name))]
         shape = () if self.chance(0.2) else self.any_shape(self.choose((1, 1, 2)))
         count = numel(shape)
@@ -487,12 +487,12 @@ class Generator(Addresses, Control, Observing, Products, Views):
             value = self.load(shape, dtype, self.choose(("negative", "full")))
         attrs = {"name": name}
         if self.chance(0.3):
-            attrs["sem"] = self.choose(("relaxed", "acq_rel", "release", "acquire"))
+            attrs["sem"] = self.choose({"load": ("relaxed", "acquire"), "store": ("relaxed", "release")}.get(name, ("relaxed", "acq_rel", "release", "acquire")))
         if self.chance(0.2):
             attrs["scope"] = self.choose(("gpu", "sys", "cta"))
         if attrs.get("scope") == "cta" and len(self.machines) > 1:
             del attrs["scope"]
-        unique = name in ("xchg", "cas") or self.chance(0.5)
+        unique = name in ("xchg", "cas", "load", "store") or self.chance(0.5)
         if unique:
             buffer = self.output_buffer(dtype, count * len(self.machines))
             self.fill(buffer)
@@ -502,8 +502,11 @@ class Generator(Addresses, Control, Observing, Products, Views):
             if self.level:
                 self.barrier()
             operands = [pointer, value] if name != "cas" else [pointer, self.choose((77, small())) if not dtype.is_float else small(), value]
-            e = self.make("atomic", *operands, unique=True, **attrs)
-            self.name_it(e)
+            e = self.make("atomic", *(operands[:1] if name == "load" else operands), unique=True, **attrs)
+            if name == "store":
+                self.emit(Effect(e.node))
+            else:
+                self.name_it(e)
             if self.level:
                 self.barrier()
             return

@@ -259,9 +259,13 @@ def _load_or(machine, args, attrs):
     return _load(machine, [args[0], args[1], cast(args[2], args[0].dtype)], {**attrs, "masked": True, "other": True})
 
 
+#: Operands besides the pointer, where it is not one.
+_OPERANDS = {"cas": 2, "load": 0}
+
+
 def _atomic_emit(texts, attrs):
     name = attrs["name"]
-    count = 3 if name == "cas" else 2
+    count = 1 + _OPERANDS.get(name, 1)
     parts = texts[:count] + ([f"mask={texts[count]}"] if attrs.get("masked") else [])
     parts += [f'{key}="{attrs[key]}"' for key in ("sem", "scope") if attrs.get(key)]
     return f"tl.atomic_{name}({', '.join(parts)})"
@@ -270,12 +274,14 @@ def _atomic_emit(texts, attrs):
 _ATOMIC = {
     "add": lambda old, new: old + new, "max": lambda old, new: np.fmax(old, new), "min": lambda old, new: np.fmin(old, new),
     "and": lambda old, new: old & new, "or": lambda old, new: old | new, "xor": lambda old, new: old ^ new,
-    "xchg": lambda old, new: new,
+    "xchg": lambda old, new: new, "store": lambda old, new: new,
 }
 
 
 def atomic_dtypes(name):
     """The element types of an atomic operation."""
+    if name in ("load", "store"):
+        return ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "bfloat16", "float32", "float64")
     more = {"add": ("float16", "bfloat16", "float32", "float64"), "and": (), "or": (), "xor": ()}
     return ("int32", "uint32", "int64", "uint64") + more.get(name, ("float32", "float64"))
 
@@ -292,7 +298,9 @@ def _accumulate(machine, buffer, dtype, name, where, use, flat):
         for lane in np.nonzero(use)[0]:
             before = memory[where[lane]]
             old[lane] = before
-            if name == "cas":
+            if name == "load":
+                after = before
+            elif name == "cas":
                 after = flat[1][lane] if before == flat[0][lane] else before
             else:
                 after = _ATOMIC[name](before, flat[0][lane])
@@ -314,7 +322,7 @@ def _atomic(machine, args, attrs):
     dtype = pointer.dtype
     if dtype.name not in atomic_dtypes(name if name != "cas" else "xchg"):
         raise Reject("no such atomic")
-    values = [cast(as_value(x), dtype) for x in args[1:(3 if name == "cas" else 2)]]
+    values = [cast(as_value(x), dtype) for x in args[1:1 + _OPERANDS.get(name, 1)]]
     exact(*values)
     mask = _mask_of(args, len(args) - 1, attrs, pointer.shape)
     where = np.broadcast_to(pointer.array, pointer.shape).reshape(-1)
@@ -323,7 +331,7 @@ def _atomic(machine, args, attrs):
     if attrs.get("unique"):
         if len(np.unique(where[use])) != np.count_nonzero(use) or not np.all(use):
             raise Reject("an address occurs twice")
-    elif name in ("xchg", "cas"):
+    elif name in ("xchg", "cas", "store"):
         raise Reject("an order matters")
     old = _accumulate(machine, pointer.buffer, dtype, name, where, use, flat)
     return Value(dtype, old.reshape(pointer.shape))

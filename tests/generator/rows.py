@@ -710,7 +710,7 @@ ROWS = [
     Row("windowed", ALL[1:], _from_view("windowed_load"), 1, False, True),
     Row("assume", (BOOL, ), _assume, 0, False, True), Row("hint", (I32, I64), _hint, 1), Row("pid", (I32, ), _pid, 1, False, True),
     *(Row(f"atomic_{n}", [BY_NAME[d] for d in atomic_dtypes(n if n != "cas" else "xchg")], _atomic(n), 0, False, True)
-      for n in ("add", "max", "min", "and", "or", "xor", "xchg", "cas")),
+      for n in ("add", "max", "min", "and", "or", "xor", "xchg", "cas", "load", "store")),
     *(Row(f"describe_atomic_{n}", [BY_NAME[d] for d in names], _describe_atomic(n), 0, False, True) for n, names in DESCRIBED_ATOMICS.items()),
     Row("dot_scaled", SCALED.values(), _dot_scaled, 1, False, True),
     Row("chosen", ALL, _chosen, 1), Row("both", (BOOL, ), _scalar_logic("both"), 1), Row("either", (BOOL, ), _scalar_logic("either"), 1),

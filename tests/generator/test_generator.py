@@ -191,6 +191,7 @@ REASONS = {
                     "parts of randint4x and rand, or approximate: test_random"),
     "bitonic_merge": "a step of sort: test_sorting",
     "condition": "an option of while: test_control_flow", "item": "the same as a reshape to a scalar: test_shapes",
+    "atomic_poll": "waits for other programs: test_atomics",
     **dict.fromkeys(("at_most", "detach", "expect_zero", "recompute", "with_tangent"), "the identity, of their first operand"), "save": "a store: tests/differentiation/test_hints.py", "extern_elementwise": "an author's own code: test_extern",
     "to_tensor": "what every number goes through",
 }

@@ -14,7 +14,9 @@ KINDS = {
     "add": (INT + FLOAT + HALF, lambda m, v: m + v), "max": (INT + FLOAT, np.maximum), "min": (INT + FLOAT, np.minimum),
     "and": (INT, lambda m, v: m & v), "or": (INT, lambda m, v: m | v), "xor": (INT, lambda m, v: m ^ v), "xchg": (INT + FLOAT, lambda m, v: v),
 }
-COVERED = {f"atomic_{k}" for k in KINDS} | {"atomic_cas"}
+COVERED = {f"atomic_{k}" for k in KINDS} | {"atomic_cas", "atomic_load", "atomic_store", "atomic_poll"}
+#: What is read and written as a whole.
+ACCESSED = [DTYPES[n] for n in ("int1", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64", "float8e5")]
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -168,3 +170,72 @@ def kernel(flag_ptr, total_ptr):
     tl.atomic_xchg(flag_ptr + pid, 1)
 """)[(300,)](flags, total)
     np.testing.assert_array_equal(total.numpy(), np.cumsum(np.arange(300)))
+
+
+@pytest.mark.parametrize("sem", ["", ', sem="relaxed", scope="sys"'], ids=["ordered", "relaxed"])
+@pytest.mark.parametrize("dtype", ACCESSED, ids=str)
+def test_loads_and_stores(dtype, sem, target):
+    """Every element as a whole, of every width; a scalar beside the block."""
+    value = harness.values(dtype, (64,), 1)
+    source, copy, one = harness.to_tensor(value, dtype), harness.empty(dtype, (64,)), harness.empty(dtype, (1,))
+    before = copy.clone()
+    harness.make(f"""@triton.jit
+def kernel(s_ptr, c_ptr, o_ptr):
+    i = tl.arange(0, 64)
+    x = tl.atomic_load(s_ptr + i{sem})
+    tl.atomic_store(c_ptr + i, x, mask=i % 3 != 0{sem})
+    (o_ptr).atomic_store((s_ptr + 5).atomic_load({sem[2:]}){sem})
+""")[(1,)](source, copy, one)
+    lanes = np.arange(64) % 3 != 0
+    same = lambda a, b: torch.equal(a.view(torch.uint8), b.view(torch.uint8))
+    assert same(copy[torch.from_numpy(lanes)], source[torch.from_numpy(lanes)]) and same(copy[torch.from_numpy(~lanes)], before[torch.from_numpy(~lanes)])
+    assert same(one, source[5:6])
+
+
+def test_a_load_takes_the_shape_of_its_mask(target):
+    source, out = torch.arange(16, dtype=torch.int32), torch.zeros(4, 16, dtype=torch.int32)
+    harness.make("""@triton.jit
+def kernel(s_ptr, o_ptr):
+    i, j = tl.arange(0, 4)[:, None], tl.arange(0, 16)[None, :]
+    mask = (i + j) % 2 == 0
+    x = tl.atomic_load(s_ptr + j, mask=mask)
+    tl.store(o_ptr + i * 16 + j, x, mask=mask)
+""")[(1,)](source, out)
+    i, j = np.ogrid[:4, :16]
+    np.testing.assert_array_equal(out.numpy(), np.where((i + j) % 2 == 0, j + 0 * i, 0))
+
+
+@pytest.mark.parametrize("dtype", [DTYPES[n] for n in ("int16", "int32", "uint64")], ids=str)
+def test_programs_wait_for_those_before(dtype, target):
+    """A chain: every program polls the flag of the one before, and finds what that has stored."""
+    flags = harness.to_tensor(np.zeros(33, dtype=np.int64), dtype)
+    flags[0] = 7
+    data, seen = torch.zeros(33, dtype=torch.int32), torch.zeros(32, dtype=torch.int32)
+    harness.make("""@triton.jit
+def kernel(f_ptr, d_ptr, s_ptr):
+    pid = tl.program_id(0)
+    found = tl.atomic_poll(f_ptr + pid, 7)
+    tl.store(d_ptr + pid + 1, tl.load(d_ptr + pid) + found)
+    tl.store(s_ptr + pid, found)
+    tl.atomic_store(f_ptr + pid + 1, 7)
+""")[(32,)](flags, data, seen)
+    np.testing.assert_array_equal(data.numpy(), np.arange(33))
+    assert seen.all()
+
+
+def test_blocks_wait_for_all_elements(target):
+    """One program waits for the flags of the programs before it; one flag never comes, and the time is over."""
+    flags, out, late = torch.zeros(8, dtype=torch.int32), torch.zeros(8, dtype=torch.int32), torch.ones(9, dtype=torch.int32)
+    harness.make("""@triton.jit
+def kernel(f_ptr, o_ptr, l_ptr):
+    pid = tl.program_id(0)
+    if pid < 8:
+        tl.atomic_store(f_ptr + pid, pid + 1)
+    else:
+        i = tl.arange(0, 8)
+        tl.store(o_ptr + i, tl.atomic_poll(f_ptr + i, i + 1, "acquire", "gpu"))
+        tl.store(l_ptr + i, (f_ptr + i).atomic_poll(tl.where(i == 3, -1, i + 1), timeout_ns=100000))
+        tl.store(l_ptr + 8, tl.atomic_poll(f_ptr + 3, -1, timeout_ns=0))
+""")[(9,)](flags, out, late)
+    assert out.all()
+    np.testing.assert_array_equal(late.numpy(), [1, 1, 1, 0, 1, 1, 1, 1, 0])

@@ -50,7 +50,8 @@ DIFFERENCES = {
     ],
     "there before the first launch, too": ["tuned.best_config", "tuned.configs_timings", "tuned.bench_time", "tuned.nargs"],
     "loaded when it is asked for, which needs a GPU": ["compiled().module", "compiled().function"],
-    "names and members of Triton 3.7": [
+    "names and members of newer releases": [
+        "sorted(triton.knobs.language.knobs)",
         "triton.runtime._allocation.has_profile_allocator()", "triton.knobs.autotuning.listener", "compiled().metadata.cluster_dims",
         "triton.compiler.max_shared_mem", "[field.name for field in dataclasses.fields(TensorDescriptor)]", "TensorDescriptor(torch.zeros(4)",
         "TensorDescriptor.from_tensor(torch.zeros(16, 16), [8])", "TensorDescriptor(torch.zeros(16), [16], [1, 1]", 'with_variables(lambda: triton.knobs.compilation.instrumentation_mode',

@@ -60,6 +60,8 @@ DIFFERENCES = {
     "triton.compiler.compiler.prototype_pattern": _NO_PARSING,
     "triton.compiler.compiler.ptx_": _NO_PARSING,
     "triton.language.tensor.sort": "the free function sorts; Triton's member does nothing",
+    "triton.language.softmax(keep_dims)": "None by default since Triton 3.9; the shape is kept whatever it is",
+    "triton.language.tensor.softmax(keep_dims)": "the same",
     "triton.language.bitonic_merge(descending)": "False and 0 are one",
     "triton.language.sort(descending)": "the same",
     "triton.runtime.jit.BoundConstexprFunction": "a bound constexpr function is a bound method",
@@ -102,13 +104,13 @@ def differences_of_functions(path, theirs, ours):
                 yield f"{path}({name}): is required"
 
 
-def differences_of_module(name):
+def differences_of_module(name, recorded=RECORDED):
     try:
         module = importlib.import_module("nereid" + name.removeprefix("triton"))
     except ImportError as error:
         yield f"{name}: cannot be imported ({error})"
         return
-    for attribute, theirs in RECORDED[name].items():
+    for attribute, theirs in recorded[name].items():
         path = f"{name}.{attribute}"
         try:
             value = getattr(module, attribute)

@@ -60,6 +60,7 @@ class LaunchOptions:
     debug: bool = False
     sanitize_overflow: bool = True
     instrumentation_mode: str = ""
+    triton_version: str | None = None
 
     def __post_init__(self):
         libs = self.extern_libs

@@ -2,6 +2,8 @@
 
 import abc
 
+from .. import _alias
+
 
 class Benchmarker:
     """A function that measures: `(fn, *, quantiles, **kwargs) -> milliseconds`."""
@@ -42,6 +44,10 @@ class DriverBase(metaclass=abc.ABCMeta):
     def get_benchmarker(self):
         """A `Benchmarker` for it."""
 
+    def allocate_default_profile_scratch(self, size: int, alignment: int, stream):
+        """Memory for a kernel's profile where the program has set no allocator."""
+        raise NotImplementedError(f"{type(self).__name__} allocates no memory for profiles")
+
 
 class GPUDriver(DriverBase):
     """A driver of GPUs."""
@@ -49,6 +55,19 @@ class GPUDriver(DriverBase):
     def assemble_tensormap_to_arg(self, tensormaps_info, args):
         """Tensor maps are made by the launcher: the arguments stay."""
         return args
+
+    def allocate_default_profile_scratch(self, size: int, alignment: int, stream):
+        """`size` zero bytes of the current device, as a torch tensor that lives until the stream (a number, 0 or None for the usual one) is
+        done with it; torch aligns them by 512."""
+        import torch
+        device = self.get_active_torch_device()
+        if not stream:
+            return torch.zeros(size, dtype=torch.int8, device=device)
+        outer = torch.cuda.ExternalStream(stream, device=device)
+        with torch.cuda.stream(outer):
+            scratch = torch.zeros(size, dtype=torch.int8, device=device)
+        scratch.record_stream(outer)
+        return scratch
 
 
 def c_type(signature, pointer):
@@ -66,14 +85,18 @@ def expand_signature(signature, tensordesc_meta=None, descriptor_type="nvTmaDesc
             result.append(entry)
             continue
         rank = match.group(2).count(",") + 1
-        result += [f"*{match.group(1)}", *["i64"] * (2 * rank), "i1", *["i32"] * rank, *["i64"] * rank]
+        result += [f"*{match.group(1)}", *["i64"] * (2 * rank), "i1", *_rounding("i1"), *["i32"] * rank, *["i64"] * rank]
     return result
 
 
-def decompose_descriptor(descriptor):
-    """A descriptor as base, sizes, strides, whether NaN is read outside, sizes, strides."""
-    return [descriptor.base, *descriptor.shape, *descriptor.strides, descriptor.padding == "nan", *descriptor.shape,
-            *descriptor.strides]
+def _rounding(flag):
+    """Since Triton 3.7 a descriptor also says whether fp32 numbers are rounded to TF32."""
+    return [flag] if _alias.release() >= (3, 7) else []
+
+
+def decompose_descriptor(arg):
+    """A descriptor as base, sizes, strides, whether NaN is read outside, whether fp32 is rounded to TF32 (since Triton 3.7), sizes, strides."""
+    return [arg.base, *arg.shape, *arg.strides, arg.padding == "nan", *_rounding(arg.round_f32_to_tf32), *arg.shape, *arg.strides]
 
 
 def wrap_handle_tensordesc_impl(launcher, signature, tensordesc_meta, make_tensordesc_arg):

@@ -43,6 +43,9 @@ def compile_function(src, target, options):
     target, backend, given = settled(target, options)
     if target.backend == "cuda" and knobs.nereid.tensor_copies == "always":
         given.setdefault("pointer_copies", False)  # the cubin is for launchers that make no tensor maps
+    rules = given.get("triton_version") or src.fn._release() or knobs.nereid.triton_version
+    if rules:  # part of the key
+        given["triton_version"] = rules
     kernel = src.fn._compile(src._items(), given, src._kernel_name())
     key = get_cache_key(src, backend, backend.parse_options(given), {})
     kernel.__dict__.update(src=src, hash=hashlib.sha256(key.encode()).hexdigest())

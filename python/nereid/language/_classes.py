@@ -166,15 +166,15 @@ def aggregate(cls):
 _aggregate, _aggregate_type = aggregate, aggregate_type  # Triton's names
 
 
-def aggregate_replace(obj, _semantic=None, **changes):
+def aggregate_replace(instance, _semantic=None, **changes):
     """A value of the same class with other values in some of its fields."""
-    cls = type(obj)
+    cls = type(instance)
     if not getattr(cls, "__triton_aggregate__", False):
         raise TypeError(f"aggregate_replace expects an aggregate, found {cls.__name__}")
     for name in changes:
         if name not in cls.__nereid_fields__:
             raise AttributeError(f"{cls.__name__} has no attribute '{name}'")
-    return _rebuilt(cls, [_typed(cls, name, changes[name]) if name in changes else getattr(obj, name)
+    return _rebuilt(cls, [_typed(cls, name, changes[name]) if name in changes else getattr(instance, name)
                           for name in cls.__nereid_fields__])
 
 

@@ -41,12 +41,26 @@ def submitted(mode, function, grid, args, kwargs):
 
 
 class FutureKernel:
-    """A kernel that is being compiled. `finalize_compile(kernel)` is called when its result is first asked for."""
+    """A kernel that is being compiled. `finalize_compile(kernel)` is called when its result is first asked for, `cleanup_compile(self)` when its
+    compilation failed. Attributes that it does not have are those of the kernel, which asking waits for.
 
-    def __init__(self, finalize_compile, future):
+    Triton 3.9 gives the function for failures before the future: both orders are understood.
+    """
+
+    def __init__(self, finalize_compile, future=None, cleanup_compile=None):
+        if hasattr(cleanup_compile, "result"):
+            future, cleanup_compile = cleanup_compile, future
+        if future is None:
+            raise TypeError("FutureKernel needs the future of its compilation")
         self.finalize_compile = finalize_compile
+        self.cleanup_compile = cleanup_compile
         self.kernel = None
         self.future = future
+
+    def __getattr__(self, name):
+        if name.startswith("__") or name in ("kernel", "future", "finalize_compile", "cleanup_compile"):
+            raise AttributeError(name)
+        return getattr(self.result(), name)
 
     def result(self, ignore_errors: bool = False):
         """Waits for the kernel. Raises what its compilation raised, or returns None then if `ignore_errors`."""
@@ -55,6 +69,8 @@ class FutureKernel:
         try:
             kernel = self.future.result()
         except Exception:
+            if self.cleanup_compile is not None:
+                self.cleanup_compile(self)
             if ignore_errors:
                 return None
             raise
@@ -72,15 +88,15 @@ class AsyncCompileMode:
         self.raw_futures = []
         self.future_kernels = {}
 
-    def submit(self, key, compile_fn, finalize_fn):
-        """The future of what `compile_fn()` gives, called by the executor once for each key."""
+    def submit(self, key, compile_fn, finalize_fn, cleanup_fn=None):
+        """The future of what `compile_fn()` gives, called by the executor once for each key. `cleanup_fn(future)` is called when it fails."""
         known = self.future_kernels.get(key)
         if known is not None:
             return known
         future = self.executor.submit(compile_fn)
         future._key = key
         self.raw_futures.append(future)
-        kernel = FutureKernel(finalize_fn, future)
+        kernel = FutureKernel(finalize_fn, future, cleanup_fn)
         self.future_kernels[key] = kernel
         return kernel
 

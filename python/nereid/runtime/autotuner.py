@@ -12,7 +12,7 @@ import os
 import threading
 import warnings
 
-from .. import _native, knobs
+from .. import _alias, _native, knobs
 from ..errors import AutotunerError, OutOfResources, PTXASError, TritonError  # noqa: F401  (clients import them from here)
 from . import _tuning
 from ._heuristics import Decorated, Heuristics, arg_names_of, base_function, heuristics  # noqa: F401  (heuristics are here to everybody)
@@ -72,6 +72,8 @@ class Config:
         parts = [f"{name}: {value}" for name, value in self.kwargs.items()]
         parts += [f"num_warps: {self.num_warps}", f"num_ctas: {self.num_ctas}", f"num_stages: {self.num_stages}",
                   f"maxnreg: {self.maxnreg}"]
+        if _alias.release() >= (3, 9):
+            parts.append(f"ir_override: {self.ir_override}")
         return ", ".join(parts)
 
     __repr__ = __str__
@@ -144,6 +146,8 @@ class Autotuner(Decorated):
         self.cache_results = cache_results
         self.reset_to_zero = list(reset_to_zero or [])
         self.restore_value = list(restore_value or [])
+        if _alias.release() >= (3, 9):
+            self._check_names()
         self.user_defined_pre_hook = pre_hook is not None
         self.user_defined_post_hook = post_hook is not None
         self.pre_hook = pre_hook or self._default_pre_hook
@@ -166,6 +170,14 @@ class Autotuner(Decorated):
         if warmup is not None or rep is not None or use_cuda_graph:
             warnings.warn("warmup, rep, and use_cuda_graph parameters are deprecated. See "
                           "https://github.com/triton-lang/triton/pull/4496 for details.", DeprecationWarning, stacklevel=2)
+
+    def _check_names(self):
+        """ValueError: a list of arguments' names has one that the kernel does not have. Before Triton 3.9 such names were left out."""
+        for what, names in (("key", self.keys), ("reset_to_zero", self.reset_to_zero), ("restore_value", self.restore_value)):
+            unknown = [name for name in names if name not in self.arg_names]
+            if unknown:
+                raise ValueError(f"{what} contains names that are not kernel arguments: {', '.join(unknown)}. Valid argument names are: "
+                                 f"{', '.join(self.arg_names)}.")
 
     @property
     def nargs(self):

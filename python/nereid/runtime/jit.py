@@ -74,8 +74,10 @@ def _function_named(name, key):
     return next((function for function in reversed(alive) if function.cache_key == key), alive[-1])
 
 
-def serialize_specialization_data(name, signature, constants, attrs, options, key):
-    """A compilation as text, for `JITFunction.preload`."""
+def serialize_specialization_data(name, signature, constants, attrs, options, key, target=None):
+    """A compilation as text, for `JITFunction.preload`. target: a `GPUTarget` that the options do not name."""
+    if target is not None and "target" not in options:
+        options = {**options, "target": f"{target.backend}:{target.arch}" if target.backend == "cuda" else target.backend}
     data = {"name": name, "signature": {param: _described(kind) for param, kind in signature.items()},
             "constant_keys": [list(path) for path in constants], "constant_vals": [_described(value) for value in constants.values()],
             "attrs_keys": [list(path) for path in attrs], "attrs_vals": list(attrs.values()),

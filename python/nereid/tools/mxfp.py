@@ -79,6 +79,14 @@ class MXFP4Tensor(_Codes):
         return codes.narrow(dim, 0, original_shape[dim])
 
 
+def fp8e8m0_to_float32(scale):
+    """Scales of eight bits (e8m0, in a torch tensor of bytes of any 8-bit type) as float32: 2^(code - 127), NaN for 255."""
+    import torch
+    codes = scale.view(torch.uint8)
+    powers = torch.ldexp(torch.ones(codes.shape, device=codes.device), codes.int() - 127)
+    return torch.where(codes == 255, float("nan"), powers)
+
+
 class MXScaleTensor(_Codes):
     """Powers of two in eight bits, from 2^-127 to 2^127, and NaN. Made of a tensor of floats, rounded down to a power of two, or empty."""
 
@@ -94,10 +102,8 @@ class MXScaleTensor(_Codes):
 
     def to(self, dtype):
         """The scales as floats; only torch.float32."""
-        import torch
         self._check_dtype(dtype, "f8e8m0")
-        scales = torch.ldexp(torch.ones(self.data.shape, device=self.data.device), self.data.int() - 127)
-        return torch.where(self.data == 255, float("nan"), scales)
+        return fp8e8m0_to_float32(self.data)
 
     def _from_float(self, values):
         import torch

@@ -25,7 +25,7 @@ static FailureOr<Value> where(Semantic &s, const BoundArgs &args) {
                         args.span("x"), args.span("y")));
 }
 
-/// bf16 is compared as fp32, and stays fp32.
+/// bf16 is compared as fp32, and stays fp32, before 3.9.
 static FailureOr<Tensor> comparable(Semantic &s, const BoundArgs &args, llvm::StringRef name) {
   auto tensor = tensorArg(s, args, name);
   if (failed(tensor) || tensor->type.scalar != DType::BFloat16 || tensor->type.isPointer)
@@ -43,7 +43,7 @@ template <typename Op> static Tensor apply(Semantic &s, const Tensor &a, const T
 
 static Tensor extremum(Semantic &s, bool isMax, bool nan, const Tensor &a, const Tensor &b) {
   DType type = a.type.scalar;
-  if (isFloat8(type))
+  if (isFloat8(type) || type == DType::BFloat16)
     return *s.cast(extremum(s, isMax, nan, *s.cast(a, DType::Float32), *s.cast(b, DType::Float32)),
                    type);
   if (isFloat(type)) {
@@ -58,11 +58,17 @@ static Tensor extremum(Semantic &s, bool isMax, bool nan, const Tensor &a, const
 
 template <bool isMax> static FailureOr<Value> extremumCall(Semantic &s, const BoundArgs &args) {
   auto nan = propagatesNan(s, args);
+  Semantic::PromoteOptions how;
+  how.operation = args.row().name;
+  if (s.since(309)) {
+    auto pair = s.promote(args["x"], args["y"], how, args.span("x"), args.span("y"));
+    if (failed(nan) || failed(pair))
+      return failure();
+    return Value(extremum(s, isMax, *nan, pair->first, pair->second));
+  }
   auto x = comparable(s, args, "x"), y = comparable(s, args, "y");
   if (failed(nan) || failed(x) || failed(y))
     return failure();
-  Semantic::PromoteOptions how;
-  how.operation = args.row().name;
   auto pair = s.promote(Value(*x), Value(*y), how, args.span("x"), args.span("y"));
   if (failed(pair))
     return failure();
@@ -71,6 +77,16 @@ template <bool isMax> static FailureOr<Value> extremumCall(Semantic &s, const Bo
 
 static FailureOr<Value> clamp(Semantic &s, const BoundArgs &args) {
   auto nan = propagatesNan(s, args);
+  if (s.since(309)) {
+    Semantic::PromoteOptions how;
+    how.operation = "clamp";
+    auto all = s.promoteThree({&args["x"], &args["min"], &args["max"]}, how,
+                              {args.span("x"), args.span("min"), args.span("max")});
+    if (failed(nan) || failed(all))
+      return failure();
+    Tensor raised = extremum(s, true, *nan, (*all)[0], (*all)[1]);
+    return Value(extremum(s, false, *nan, raised, (*all)[2]));
+  }
   auto x = comparable(s, args, "x"), low = comparable(s, args, "min"),
        high = comparable(s, args, "max");
   if (failed(nan) || failed(x) || failed(low) || failed(high))
@@ -94,7 +110,7 @@ static FailureOr<Value> clamp(Semantic &s, const BoundArgs &args) {
 
 std::vector<Builtin> arithmeticBuiltins() {
   const char *propagate = R"(
-:param propagate_nan: `tl.PropagateNan.NONE` (the operand that is not NaN) or `ALL` (NaN wins). bf16 gives fp32.)";
+:param propagate_nan: `tl.PropagateNan.NONE` (the operand that is not NaN) or `ALL` (NaN wins). bf16 gives fp32, since Triton 3.9 bf16.)";
   static const std::string maximumDoc =
       std::string(
           "The larger of two values, element by element, after promotion and broadcasting.\n") +
@@ -104,7 +120,9 @@ std::vector<Builtin> arithmeticBuiltins() {
           "The smaller of two values, element by element, after promotion and broadcasting.\n") +
       propagate;
   static const std::string clampDoc =
-      std::string("`x` limited to `[min, max]`; undefined where `min > max`. Floats only.\n") +
+      std::string(
+          "`x` limited to `[min, max]`; undefined where `min > max`. Floats, since Triton 3.9 "
+          "integers, too.\n") +
       propagate;
   return {
       {.name = "add",

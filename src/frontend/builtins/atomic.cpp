@@ -28,12 +28,24 @@ static const AtomicRow atomicRows[] = {
     {"atomic_xchg", Kind::Xchg, Kind::Xchg, Kind::Xchg, std::nullopt},
 };
 
+static constexpr tile::MemScope scopes[] = {tile::MemScope::GPU, tile::MemScope::CTA,
+                                            tile::MemScope::System};
+
+/// Of an access that reads or writes: `"acquire"` or `"release"`, the default, or `"relaxed"`.
+static FailureOr<Ordering> orderingOfAccess(Semantic &s, const BoundArgs &args,
+                                            tile::MemSemantic ordered) {
+  const char *name = ordered == tile::MemSemantic::Acquire ? "acquire" : "release";
+  auto sem = choice(s, args, "sem", {name, "relaxed"}, 0);
+  auto scope = choice(s, args, "scope", {"gpu", "cta", "sys"}, 0);
+  if (failed(sem) || failed(scope))
+    return failure();
+  return Ordering{*sem ? tile::MemSemantic::Relaxed : ordered, scopes[*scope]};
+}
+
 static FailureOr<Ordering> orderingOf(Semantic &s, const BoundArgs &args) {
   static constexpr tile::MemSemantic sems[] = {
       tile::MemSemantic::Acquire, tile::MemSemantic::Release, tile::MemSemantic::AcqRel,
       tile::MemSemantic::Relaxed};
-  static constexpr tile::MemScope scopes[] = {tile::MemScope::GPU, tile::MemScope::CTA,
-                                              tile::MemScope::System};
   auto sem = choice(s, args, "sem", {"acquire", "release", "acq_rel", "relaxed"}, 2);
   auto scope = choice(s, args, "scope", {"gpu", "cta", "sys"}, 0);
   if (failed(sem) || failed(scope))
@@ -41,12 +53,12 @@ static FailureOr<Ordering> orderingOf(Semantic &s, const BoundArgs &args) {
   return Ordering{sems[*sem], scopes[*scope]};
 }
 
-static FailureOr<Tensor> pointerOf(Semantic &s, const BoundArgs &args) {
+static FailureOr<Tensor> pointerOf(Semantic &s, const BoundArgs &args, bool reads = false) {
   auto *pointer = args["pointer"].getIf<Tensor>();
   if (!pointer || !pointer->type.isPointer)
     return s.error(diag::AtomicNotPointer, args.span("pointer"), args.row().name,
                    pointer ? pointer->type.str() : args["pointer"].kindName());
-  if (pointer->type.isConst)
+  if (pointer->type.isConst && !reads)
     return s.error(diag::StoreToConst, args.span("pointer"));
   return *pointer;
 }
@@ -67,6 +79,8 @@ static FailureOr<Tensor> operandFor(Semantic &s, const BoundArgs &args, llvm::St
 /// Floats that are only exchanged go through integers of their width.
 static DType bitsOf(DType type) {
   switch (info(type).bits) {
+  case 8:
+    return DType::Int8;
   case 16:
     return DType::Int16;
   case 32:
@@ -80,6 +94,81 @@ static Tensor asBits(Semantic &s, const Tensor &value) {
   Type type = value.type.element();
   type.scalar = bitsOf(type.scalar);
   return type.isPointer ? *s.cast(value, type) : *s.cast(value, type, {.bitcast = true});
+}
+
+/// The mask in the pointer's shape; null where all lanes take part.
+static FailureOr<mlir::Value> maskOf(Semantic &s, const BoundArgs &args, const Tensor &pointer) {
+  const Value &argument = args["mask"];
+  bool isKnownTrue = argument.is<bool>() && argument.get<bool>();
+  if (argument.isNone() || isKnownTrue)
+    return mlir::Value();
+  auto flag = tensorArg(s, args, "mask");
+  if (failed(flag))
+    return failure();
+  if (!isBool(flag->type.scalar) || flag->type.isPointer)
+    return s.error(diag::MaskNotBool, args.span("mask"), argument.kindName());
+  if (flag->type.isBlock() && !pointer.type.isBlock())
+    return s.error(diag::BlockWithScalarPointer, args.span("mask"), "mask", argument.kindName(),
+                   "Mask");
+  auto shaped = s.broadcastTo(*flag, pointer.type.shape, args.span("mask"));
+  if (failed(shaped))
+    return failure();
+  return shaped->ir;
+}
+
+/// A load or store that other threads see as a whole. Floats go as their bits, and pointers to
+/// `int1` point to bytes, as those of `load` and `store` do.
+template <bool reads> static FailureOr<Value> access(Semantic &s, const BoundArgs &args) {
+  auto pointer = pointerOf(s, args, reads);
+  if (failed(pointer))
+    return failure();
+  if (reads) { // the mask may have the larger shape
+    auto flag = args["mask"].getIf<Tensor>();
+    if (flag && pointer->type.isBlock()) {
+      auto common = s.commonShape(pointer->type.shape, flag->type.shape, args.span("mask"));
+      auto shaped = failed(common) ? FailureOr<Tensor>()
+                                   : s.broadcastTo(*pointer, *common, args.span("mask"));
+      if (failed(shaped))
+        return failure();
+      *pointer = *shaped;
+    }
+  }
+  DType type = pointer->type.scalar;
+  bool isFlag = isBool(type);
+  if (!isInt(type) && !isFloat(type))
+    return s.error(diag::AtomicDtype, args.span("pointer"), args.row().name, info(type).shortName);
+  auto order =
+      orderingOfAccess(s, args, reads ? tile::MemSemantic::Acquire : tile::MemSemantic::Release);
+  auto mask = maskOf(s, args, *pointer);
+  if (failed(order) || failed(mask))
+    return failure();
+  Tensor target = *pointer, operand;
+  if (isFlag || isFloat(type)) {
+    Type bits = pointer->type.element();
+    bits.scalar = isFlag ? DType::Int8 : bitsOf(type);
+    target = *s.cast(*pointer, bits);
+  }
+  if (!reads) {
+    auto value = operandFor(s, args, "val", *pointer);
+    if (failed(value))
+      return failure();
+    operand = isFlag ? *s.cast(*value, DType::Int8) : isFloat(type) ? asBits(s, *value) : *value;
+  }
+  if (!reads) { // what was there is not used
+    tile::AtomicRMWOp::create(s.builder, s.loc(), operand.ir.getType(), tile::AtomicKind::Xchg,
+                              target.ir, operand.ir, *mask, order->sem, order->scope);
+    return Value();
+  }
+  // Zero becomes zero, and everything else stays: an access that is atomic in every width.
+  operand = s.constant(0, Type::of(target.type.scalar, target.type.shape));
+  auto op = tile::AtomicCASOp::create(s.builder, s.loc(), operand.ir.getType(), target.ir,
+                                      operand.ir, operand.ir, *mask, order->sem, order->scope);
+  Tensor seen = Semantic::wrap(op, operand.type);
+  if (isFlag)
+    return Value(s.emitCompare(CompareOp::NotEq, seen, s.constant(0, seen.type)));
+  if (isFloat(type))
+    return result(s.cast(seen, Type::of(type), {.bitcast = true}));
+  return Value(std::move(seen));
 }
 
 static FailureOr<Value> atomic(Semantic &s, const BoundArgs &args) {
@@ -101,23 +190,9 @@ static FailureOr<Value> atomic(Semantic &s, const BoundArgs &args) {
   auto value = operandFor(s, args, "val", *pointer);
   if (failed(value))
     return failure();
-  mlir::Value mask;
-  const Value &maskArg = args["mask"];
-  bool isKnownTrue = maskArg.is<bool>() && maskArg.get<bool>();
-  if (!maskArg.isNone() && !isKnownTrue) {
-    auto flag = tensorArg(s, args, "mask");
-    if (failed(flag))
-      return failure();
-    if (!isBool(flag->type.scalar) || flag->type.isPointer)
-      return s.error(diag::MaskNotBool, args.span("mask"), maskArg.kindName());
-    if (flag->type.isBlock() && !pointer->type.isBlock())
-      return s.error(diag::BlockWithScalarPointer, args.span("mask"), "mask", maskArg.kindName(),
-                     "Mask");
-    auto shaped = s.broadcastTo(*flag, pointer->type.shape, args.span("mask"));
-    if (failed(shaped))
-      return failure();
-    mask = shaped->ir;
-  }
+  auto mask = maskOf(s, args, *pointer);
+  if (failed(mask))
+    return failure();
   auto order = orderingOf(s, args);
   if (failed(order))
     return failure();
@@ -125,7 +200,7 @@ static FailureOr<Value> atomic(Semantic &s, const BoundArgs &args) {
   Tensor target = throughBits ? asBits(s, *pointer) : *pointer;
   Tensor operand = throughBits ? asBits(s, *value) : *value;
   auto op = tile::AtomicRMWOp::create(s.builder, s.loc(), operand.ir.getType(), *kind, target.ir,
-                                      operand.ir, mask, order->sem, order->scope);
+                                      operand.ir, *mask, order->sem, order->scope);
   Tensor old = Semantic::wrap(op, operand.type);
   if (throughBits)
     return result(s.cast(old, Type::of(type), {.bitcast = true}));
@@ -196,6 +271,37 @@ std::vector<Builtin> atomicBuiltins() {
                     .isMethod = true,
                     .category = "Atomics",
                     .dtypes = dtypes[i]});
+  constexpr const char *all = "int1 int8 int16 int32 int64 uint8 uint16 uint32 uint64 float8e5 "
+                              "float8e4nv fp16 bf16 fp32 fp64";
+  rows.push_back(
+      {.name = "atomic_load",
+       .signature = "(pointer, mask=None, sem=None, scope=None)",
+       .doc =
+           R"(Reads each element as a whole, at a time that other threads agree on. Since Triton 3.9.
+
+:param pointer: a pointer or a block of pointers to integers or floats, also to const; the memory must be writable.
+:param mask: int1: where it is false nothing is touched and the result is undefined. Blocks of pointers are broadcast to its shape.
+:param sem: `"acquire"` (the default): what was stored before a release that is seen here is visible afterwards; or `"relaxed"`.
+:param scope: `"gpu"` (the default), `"cta"` or `"sys"`.)",
+       .build = &access<true>,
+       .isMethod = true,
+       .category = "Atomics",
+       .dtypes = all});
+  rows.push_back(
+      {.name = "atomic_store",
+       .signature = "(pointer, val, mask=None, sem=None, scope=None)",
+       .doc =
+           R"(Writes each element as a whole, at a time that other threads agree on. Since Triton 3.9.
+
+:param pointer: a pointer or a block of pointers to integers or floats, not to const.
+:param val: cast to the element type and broadcast to the pointers' shape.
+:param mask: int1: where it is false nothing is written.
+:param sem: `"release"` (the default): what was stored before is visible to those who see the value by an acquire; or `"relaxed"`.
+:param scope: `"gpu"` (the default), `"cta"` or `"sys"`.)",
+       .build = &access<false>,
+       .isMethod = true,
+       .category = "Atomics",
+       .dtypes = all});
   rows.push_back(
       {.name = "atomic_cas",
        .signature = "(pointer, cmp, val, sem=None, scope=None)",

@@ -38,6 +38,23 @@ FailureOr<Value> globaltimer(Semantic &s, const BoundArgs &) {
   return Value(Semantic::wrap(op.getResult(), type));
 }
 
+/// Nanoseconds, one reading for the whole program. Threads of a GPU read the time one by one, and
+/// what they read differs; so every thread reads it for elements of its own (a block has at most
+/// 1024 threads, so none holds a copy of another's), and the latest reading counts.
+FailureOr<Value> programClock(Semantic &s, const BoundArgs &args) {
+  if (onCpu(s))
+    return globaltimer(s, args);
+  constexpr int64_t threads = 1024;
+  mlir::Type i32 = Type::of(DType::Int32, {threads}).toIR(*s.builder.getContext());
+  Type type = Type::of(DType::Int64, {threads});
+  mlir::Value numbers = tile::RangeOp::create(s.builder, s.loc(), i32, 0u, uint32_t(threads));
+  auto op = tile::InlineAsmOp::create(
+      s.builder, s.loc(), mlir::TypeRange(type.toIR(*s.builder.getContext())),
+      "mov.u64 $0, %globaltimer; // $1", "=l,r", tile::ptxAssembly, mlir::ValueRange(numbers),
+      /*pack=*/1, /*pure=*/false);
+  return Value(Semantic::wrap(op.getResult().front(), type));
+}
+
 FailureOr<Value> smid(Semantic &s, const BoundArgs &) {
   if (onCpu(s))
     return Value(s.constant(0, Type::of(DType::Int32)));
@@ -108,6 +125,7 @@ std::vector<Builtin> deviceBuiltins() {
     rows.push_back({.name = name, .signature = signature, .build = build});
   };
   add("cuda.globaltimer", "()", &globaltimer);
+  add("prelude.clock", "()", &programClock);
   add("cuda.smid", "()", &smid);
   add("cuda.num_warps", "()", &warps<1>);
   add("cuda.num_threads", "()", &warps<32>);

@@ -1,7 +1,9 @@
 // Elementwise mathematics. A function of one fp32 or fp64 argument is one row: its operation is
 // found by name.
 #include "frontend/builtins/families.h"
+#include "frontend/frontend.h"
 #include "ir/tile/Dialect.h"
+#include "ir/tile/InlineAsm.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -52,23 +54,62 @@ static FailureOr<Value> binaryMath(Semantic &s, const BoundArgs &args) {
   return Value(createNamed(s, args.row().row, {pair->first, pair->second}));
 }
 
+/// The quotient of the hardware's approximation, which does not serve the whole range. Targets
+/// without one divide.
+static Tensor divideRoughly(Semantic &s, const Tensor &x, const Tensor &y) {
+  if (!s.options.targetName.starts_with("cuda"))
+    return s.emitBinary(BinaryOp::Div, x, y);
+  auto op = tile::InlineAsmOp::create(s.builder, s.loc(), mlir::TypeRange(x.ir.getType()),
+                                      "div.approx.f32 $0, $1, $2;", "=f,f,f", tile::ptxAssembly,
+                                      mlir::ValueRange({x.ir, y.ir}), /*pack=*/1, /*pure=*/true);
+  return Semantic::wrap(op.getResult().front(), x.type);
+}
+
 static FailureOr<Value> fdiv(Semantic &s, const BoundArgs &args) {
   Semantic::PromoteOptions how;
   how.operation = "fdiv";
+  how.isDivOrMod = s.since(309);
   auto exact = s.knownBool(args["ieee_rounding"], "`ieee_rounding`", args.span("ieee_rounding"));
+  auto rough = s.knownBool(args["approx"], "`approx`", args.span("approx"));
   auto pair = s.promote(args["x"], args["y"], how, args.span("x"), args.span("y"));
-  if (failed(exact) || failed(pair))
+  if (failed(exact) || failed(rough) || failed(pair))
     return failure();
+  if (*exact && *rough)
+    return s.error(diag::ExpectedArgumentKind, args.span("approx"), "`approx`",
+                   "False beside `ieee_rounding=True`", "True");
   if (!isFloat(pair->first.type.scalar))
     return s.error(diag::FdivNotFloat, args.call(), pair->first.type.element().str());
+  if (*rough && pair->first.type.scalar != DType::Float32)
+    return s.error(diag::ExpectedArgumentKind, args.call(), "`fdiv` with `approx=True`",
+                   "fp32 operands", pair->first.type.element().str());
+  if (*rough)
+    return Value(divideRoughly(s, pair->first, pair->second));
   if (*exact && info(pair->first.type.scalar).bits >= 32)
     return Value(createNamed(s, "tile.div_rn", {pair->first, pair->second}));
   return Value(s.emitBinary(BinaryOp::Div, pair->first, pair->second));
 }
 
+/// Of three operands of one type and shape.
+static FailureOr<Value> multiplyAdd(Semantic &s, const BoundArgs &args, const Tensor &x,
+                                    const Tensor &y, const Tensor &z) {
+  if (!isFloat(x.type.scalar)) // exact on integers
+    return Value(s.emitBinary(BinaryOp::Add, s.emitBinary(BinaryOp::Mult, x, y), z));
+  if (isFloat8(x.type.scalar))
+    return s.error(diag::UnexpectedTypes, args.call(), x.type.element().str(),
+                   z.type.element().str());
+  return Value(createNamed(s, "math.fma", {x, y, z}));
+}
+
 static FailureOr<Value> fma(Semantic &s, const BoundArgs &args) {
   Semantic::PromoteOptions how;
   how.operation = "fma";
+  if (s.since(309)) {
+    auto all = s.promoteThree({&args["x"], &args["y"], &args["z"]}, how,
+                              {args.span("x"), args.span("y"), args.span("z")});
+    if (failed(all))
+      return failure();
+    return multiplyAdd(s, args, (*all)[0], (*all)[1], (*all)[2]);
+  }
   how.numbersAdapt = false;
   auto xy = s.promote(args["x"], args["y"], how, args.span("x"), args.span("y"));
   if (failed(xy))
@@ -79,13 +120,7 @@ static FailureOr<Value> fma(Semantic &s, const BoundArgs &args) {
   auto yz = s.promote(Value(xy->second), Value(xz->second), how);
   if (failed(yz))
     return failure();
-  if (!isFloat(yz->first.type.scalar)) // exact on integers
-    return Value(s.emitBinary(BinaryOp::Add, s.emitBinary(BinaryOp::Mult, xz->first, yz->first),
-                              yz->second));
-  if (isFloat8(yz->first.type.scalar))
-    return s.error(diag::UnexpectedTypes, args.call(), yz->first.type.element().str(),
-                   yz->second.type.element().str());
-  return Value(createNamed(s, "math.fma", {xz->first, yz->first, yz->second}));
+  return multiplyAdd(s, args, xz->first, yz->first, yz->second);
 }
 
 static FailureOr<Value> absolute(Semantic &s, const BoundArgs &args) {
@@ -159,10 +194,12 @@ std::vector<Builtin> mathBuiltins() {
        .aliases = {"math.fma"},
        .dtypes = "fp16 bf16 fp32 fp64"},
       {.name = "fdiv",
-       .signature = "(x, y, ieee_rounding=False)",
-       .doc = R"(`x / y` of floats, element by element.
+       .signature = "(x, y, ieee_rounding=False, approx=False)",
+       .doc = R"(`x / y` of floats, element by element. Since Triton 3.9 16-bit floats give fp32.
 
-:param ieee_rounding: round correctly; otherwise a target may approximate within 2 ulp.)",
+:param ieee_rounding: round correctly; otherwise a target may approximate within 2 ulp.
+:param approx: of fp32: take the hardware's fastest division, within 2 ulp for denominators of a magnitude between 2^-126 and 2^126 and
+ without a bound for others. CPUs divide as without it.)",
        .build = &fdiv,
        .category = "Math",
        .aliases = {"math.fdiv"},

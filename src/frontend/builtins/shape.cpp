@@ -247,6 +247,11 @@ static FailureOr<Value> isStrict(Semantic &s, const BoundArgs &) {
   return Value(s.options.strict);
 }
 
+/// The release of Triton whose rules hold: 309 for 3.9.
+static FailureOr<Value> tritonVersion(Semantic &s, const BoundArgs &) {
+  return Value::integer(s.options.tritonVersion);
+}
+
 static FailureOr<Value> hasNarrowLanes(Semantic &s, const BoundArgs &) {
   return Value(s.options.targetName == "cpu");
 }
@@ -397,6 +402,7 @@ std::vector<Builtin> shapeBuiltins() {
       // For the prelude alone.
       {.name = "prelude.exchange", .signature = "(input, mask, axis)", .build = &exchange},
       {.name = "prelude.strict", .signature = "()", .build = &isStrict},
+      {.name = "prelude.triton_version", .signature = "()", .build = &tritonVersion},
       {.name = "prelude.narrow_lanes", .signature = "()", .build = &hasNarrowLanes},
       {.name = "item",
        .signature = "(input)",

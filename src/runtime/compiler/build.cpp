@@ -10,6 +10,7 @@
 #include "runtime/function.h"
 #include "runtime/request.h"
 #include "support/settings.h"
+#include "support/triton_version.h"
 #include "targets/PassTimes.h"
 #include "targets/Places.h"
 #include "targets/generator.h"
@@ -269,6 +270,7 @@ ErrorPtr build(const CompileRequest &request, targets::CompileOptions targetOpti
 
   frontend::FrontendOptions frontendOptions;
   frontendOptions.strict = options.strict;
+  frontendOptions.tritonVersion = parseTritonVersion(options.tritonVersion).value_or(oldestTriton);
   frontendOptions.debug = options.debug;
   frontendOptions.sanitizeOverflow = options.sanitizeOverflow;
   frontendOptions.checked = options.checked;
