@@ -7,6 +7,10 @@
 
 namespace nereid::differentiate {
 
+/// Of an `if` whose condition is one of `Ownership::condition`: it has one value in all programs
+/// and rounds, which a further derivative of the kernel needs to know.
+inline constexpr llvm::StringLiteral uniformAttribute = "tile.uniform";
+
 struct Access {
   mlir::Value address; ///< a pointer, a block of pointers, or a descriptor
   mlir::Value stored;  ///< null for a load

@@ -16,10 +16,6 @@
 
 namespace nereid::differentiate {
 
-/// Of an `if` whose condition is one of `Ownership::condition`: it has one value in all programs
-/// and rounds, which a further derivative of the kernel needs to know.
-inline constexpr llvm::StringLiteral uniformAttribute = "tile.uniform";
-
 /// A number that is known at run time: a sum of products of numbers, grid sizes and scalars.
 using Size = std::map<std::vector<Atom>, int64_t>;
 

@@ -90,6 +90,17 @@ TEST_F(DerivativeTest, PartialSumsOfAnOutput) {
       "only of gradients of inputs, found NRD_TANGENT_PARTIAL of `y`");
 }
 
+TEST_F(DerivativeTest, PartialSumsAreNotDifferentiatedAgain) {
+  Function gradient = derivatives.gradient("weighted", {"x", "w"}, {"y"}, {"w"});
+  nrd_tangent tangents[] = {{"x", "ddx", NRD_TANGENT_INPUT}, {"dw", "ddw", NRD_TANGENT_OUTPUT}};
+  nrd_error *error = nrd_function_set_gradients(gradient.get(), tangents, 2);
+  ASSERT_NE(error, nullptr);
+  EXPECT_NE(std::string_view(nrd_error_message(error))
+                .find("expected a function without partial sums, which are not differentiated"),
+            std::string_view::npos);
+  nrd_error_free(error);
+}
+
 TEST_F(DerivativeTest, GradientsThatAreNotWanted) {
   Function gradient = derivatives.gradient("scaled", {"x", "factor"}, {"y"});
   std::vector<float> ofFactor(1);
