@@ -1,6 +1,6 @@
 /* XLA's side of a call of a handler on a GPU, for machines without one: builds a call frame by the
  * headers of jaxlib, with a stream and a device of the test's choice. Compiled by
- * tests/jax/test_cuda.py. */
+ * tests/jax/test_jax_cuda.py. */
 #include "xla/ffi/api/c_api.h"
 
 #include <stdio.h>

@@ -129,7 +129,7 @@ def test_torch_tensors_are_referred_to_dlpack():
 
 
 def test_kernel_that_expects_no_alignment():
-    """The remedy that the error about alignment names (tests/jax/test_cuda.py)."""
+    """The remedy that the error about alignment names (tests/jax/test_jax_cuda.py)."""
     unaligned = nereid.jit(copy.fn, do_not_specialize_on_alignment=["x", "out"])
     np.testing.assert_array_equal(call(unaligned, X), X)
 
