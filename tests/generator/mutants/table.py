@@ -85,8 +85,8 @@ text("both", REDUCTION, "    keep = (a < b) | ((a == b) & (i < j))\n    if a.dty
      "    keep = (a < b) | ((a == b) & (i < j))", "argmin does not skip NaN")
 text("both", REDUCTION, "input.to(int32 if input.dtype.is_int_signed() else uint32)", "input.to(uint32 if input.dtype.is_int_signed() else int32)",
      "sums of narrow integers widened to the wrong type")
-text("both", REDUCTION, "        return associative_scan(input.to(float32), axis, _multiply, reverse)\n    else:\n        return associative_scan(input, axis, _multiply, reverse)",
-     "        return associative_scan(input.to(float32), axis, _multiply, reverse)\n    else:\n        return associative_scan(input, axis, _multiply)",
+text("both", REDUCTION, "    if dtype is None and triton_version() < 309:\n        return associative_scan(_scan_input(input), axis, _multiply, reverse)",
+     "    if dtype is None and triton_version() < 309:\n        return associative_scan(_scan_input(input), axis, _multiply)",
      "cumprod ignores reverse")
 text("both", "src/prelude/standard.py", "    return add(x, sub(div, 1)) // div", "    return add(x, div) // div", "cdiv is one too large for multiples")
 text("both", "src/prelude/random.py", "        c1 = multiplier_b * old2", "        c1 = multiplier_a * old2",
