@@ -302,7 +302,12 @@ enum {
   NRD_TANGENT_INPUT = 1,
   NRD_TANGENT_OUTPUT = 2,
   /** Of the gradient of an input: it is given as partial sums, see nrd_function_set_gradients. */
-  NRD_TANGENT_PARTIAL = 4
+  NRD_TANGENT_PARTIAL = 4,
+  /** A further parameter of a gradient, which belongs to none of the function's (`parameter` is
+   * ignored): a pointer to memory for what its first step saves for the second. */
+  NRD_TANGENT_SAVED = 8,
+  /** Another one: the number of the step, an int32. */
+  NRD_TANGENT_STEP = 16
 };
 /** The tangent of one parameter: its name is that of a further parameter of the function. */
 typedef struct nrd_tangent {
@@ -330,7 +335,13 @@ NRD_API nrd_error *nrd_function_set_tangents(nrd_function *function, const nrd_t
  * along each axis (int32, "programs_0" to "programs_2"). It is launched with at most as many
  * programs as this, along axis 0 only, each of which computes several of the kernel's. Which
  * gradients gain by it, the metadata of the gradient without partial sums tells: "shared_axes" of
- * a parameter is a set of axes, bit 0 for axis 0, whose programs add to the same elements. */
+ * a parameter is a set of axes, bit 0 for axis 0, whose programs add to the same elements.
+ *
+ * With parameters for NRD_TANGENT_SAVED and NRD_TANGENT_STEP, which no function with partial sums
+ * has, a kernel that stores through the former has two steps: it is launched with the step 0, then
+ * with the step 1, with the same grid and arguments. The memory is aligned to 16 bytes; with the
+ * step -1 the kernel stores at its beginning, as an int64_t, how many bytes it needs for each
+ * program, and does nothing else. A kernel with one step is launched once, with any step. */
 NRD_API nrd_error *nrd_function_set_gradients(nrd_function *function, const nrd_tangent *gradients,
                                               size_t count);
 

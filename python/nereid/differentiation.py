@@ -9,10 +9,12 @@
     gg = nereid.grad(g.backward, wrt={"x": "ddx", "dy": "ddy"}, out={"dx": "sx"})  # a second derivative: how dx depends on x and dy
 """
 
+import math
+
 from ._jit import Empty as _EMPTY
 from ._jit import JITFunction, KernelInterface, KernelParam, Param, _Hooks
 
-_INPUT, _OUTPUT, _PARTIAL = 1, 2, 4  # roles of a tangent: NRD_TANGENT_* of nereid.h
+_INPUT, _OUTPUT, _PARTIAL, _SAVED, _STEP = 1, 2, 4, 8, 16  # roles of a tangent: NRD_TANGENT_* of nereid.h
 
 
 def _names(given, what):
@@ -68,16 +70,21 @@ class Derivative(JITFunction):
         self = cls.__new__(cls)
         self.__dict__.update(kernel.__copy__().__dict__, _built=False, kernel=None, _hash=None)
         self.primal = kernel
+        by_name = {param.name: param for param in kernel.params}
+        if is_reverse and not any(roles & _PARTIAL for *_, roles in tangents):
+            taken = {*by_name, *(tangent for _, tangent, _ in tangents)}
+            self.saved, self.step = _free("saved", taken), _free("step", taken)
+            tangents = (*tangents, ("", self.saved, _SAVED), ("", self.step, _STEP))
         self._tangents = tangents
         # One entry for each derivative: (tangents, whether it is a gradient). The extension reads them.
         self._derivatives = (*kernel.__dict__.get("_derivatives", ()), (tangents, is_reverse))
-        by_name = {param.name: param for param in kernel.params}
         self.params = list(kernel.params)
         for name, tangent, roles in tangents:
             of = by_name.get(name)
             # A gradient has not always the type of its parameter.
             keeps_type = of is not None and not of.is_const and not (is_reverse and roles & _INPUT)
-            self.params.append(KernelParam(len(self.params), Param(tangent, _EMPTY, of._param.annotation if keeps_type else _EMPTY),
+            default = {_SAVED: None, _STEP: 0}.get(roles, _EMPTY)
+            self.params.append(KernelParam(len(self.params), Param(tangent, default, of._param.annotation if keeps_type else _EMPTY),
                                            of is not None and of.do_not_specialize, of is not None and of.do_not_specialize_on_alignment,
                                            kernel.__globals__))
         for name in _launch_parameters(tangents):
@@ -94,7 +101,7 @@ class Derivative(JITFunction):
 
     def __repr__(self):
         kind = "gradient" if self._derivatives[-1][1] else "jvp"
-        return f"<{kind} of {self.module}:{self.__qualname__}, {', '.join(tangent for _, tangent, _ in self._tangents)}>"
+        return f"<{kind} of {self.module}:{self.__qualname__}, {', '.join(tangent for name, tangent, _ in self._tangents if name)}>"
 
 
 def jvp(kernel, wrt, out):
@@ -116,7 +123,8 @@ def jvp(kernel, wrt, out):
 
 
 class _Backward(KernelInterface):
-    """Launches a gradient kernel on gradients that are zero, narrow ones in fp32, and on partial sums where these pay."""
+    """Launches a gradient kernel on gradients that are zero, narrow ones in fp32, and on partial sums where these pay; one with two steps twice, with memory
+    for what the first saves."""
 
     def __init__(self, kernel):
         self.kernel = kernel
@@ -124,6 +132,8 @@ class _Backward(KernelInterface):
         self._shared = {}  # compiled kernel → {gradient: the axes of the grid whose programs add to the same elements}
         self._partial = {}  # names of gradients → the kernel that gives them as partial sums
         self._rows = {}  # compiled kernel → how many partial sums it had last
+        self._saved_bytes = {}  # compiled kernel → how many bytes each of its programs saves, 0 for one step
+        self._memory = {}  # device → memory for kernels that save nothing
         self._launched = set()  # of the compiled kernels without partial sums, which may be compiled to know `_shared` alone
 
     def run(self, *args, grid, warmup, **kwargs):
@@ -140,7 +150,11 @@ class _Backward(KernelInterface):
             elif name in kwargs:
                 kwargs[name] = given
         args = (*(named[name] for name in self.kernel.arg_names[:len(args)]), *args[len(named):])
-        compiled = self.kernel.run(*args, grid=grid, warmup=warmup, **kwargs)
+        device = next((value.device for name in self._inputs for value in [named.get(name, kwargs.get(name))] if hasattr(value, "zero_")), None)
+        if device is None:  # arrays, descriptors, tuples
+            compiled = self.kernel.run(*args, grid=grid, warmup=warmup, **kwargs)
+        else:
+            compiled = self._run_steps(args, kwargs, grid, warmup, device)
         self._launched.add(compiled)
         if not warmup:
             for copy in finish:
@@ -153,11 +167,8 @@ class _Backward(KernelInterface):
         gradients = {name: given.get(name) for name in self._inputs}
         if not any(hasattr(each, "untyped_storage") for each in gradients.values()):
             return None
-        counts = grid({param.name: param.default for param in self.kernel.primal.params if param.has_default} | given) if callable(grid) else grid
-        if counts is None:
-            return None
-        counts = (*(int(count) for count in (counts if isinstance(counts, (tuple, list)) else (counts, ))), 1, 1)[:3]
-        programs = counts[0] * counts[1] * counts[2]
+        counts = self._counts(grid, given)
+        programs = math.prod(counts) if counts else 0
         if not 1 < programs < 1 << 31:
             return None
         from . import _partial_sums
@@ -167,27 +178,72 @@ class _Backward(KernelInterface):
         chosen = [name for name, each in gradients.items() if _partial_sums.is_worth(each, rows, elements)]
         if not chosen or any(name in self.kernel.arg_names for name in _launch_parameters([("", name, _PARTIAL) for name in chosen])):
             return None
-        shared = self._shared_axes(args, named, kwargs, grid)
+        shared = self._shared_axes(args, named, kwargs, grid, tensors[0].device)
         chosen = tuple(name for name in chosen if any(shared.get(name, 0) >> axis & 1 and counts[axis] > 1 for axis in range(3)))
         return (chosen, counts, rows) if chosen else None
 
-    def _shared_axes(self, args, named, kwargs, grid):
-        """What the compiler found: of the kernel without partial sums."""
+    def _counts(self, grid, given):
+        """How many programs there are along each axis; None where the grid does not say."""
+        counts = grid({param.name: param.default for param in self.kernel.primal.params if param.has_default} | given) if callable(grid) else grid
+        if counts is None:
+            return None
+        return (*(int(count) for count in (counts if isinstance(counts, (tuple, list)) else (counts, ))), 1, 1)[:3]
+
+    def _shared_axes(self, args, named, kwargs, grid, device):
+        """What the compiler found: of the kernel without partial sums. Nothing for one with two steps, which has none."""
 
         def wide(name, value):
             return _accumulator(value, [], False) if name in self._inputs else value
 
         compiled = self.kernel.run(*(wide(name, value) for name, value in zip(named, args)), grid=grid, warmup=True,
-                                   **{name: wide(name, value) for name, value in kwargs.items()})
+                                   **{name: wide(name, value) for name, value in kwargs.items()}, **self._asking(device))
         shared = self._shared.get(compiled)
         if shared is None:
-            shared = self._shared[compiled] = {param["name"]: param["shared_axes"] for param in compiled._values["params"] if "shared_axes" in param}
+            found = {param["name"]: param["shared_axes"] for param in compiled._values["params"] if "shared_axes" in param}
+            shared = self._shared[compiled] = {} if self._has_steps(compiled) else found
         return shared
+
+    def _asking(self, device):
+        """With these arguments a kernel with two steps stores how many bytes each program saves, and one with one step does all."""
+        memory = self._memory.get(device)
+        if memory is None:
+            import torch
+            memory = self._memory[device] = torch.empty(16, dtype=torch.uint8, device=device)
+        return {self.kernel.saved: memory, self.kernel.step: -1}
+
+    def _has_steps(self, compiled):
+        return any(param["name"] == self.kernel.saved and param["written"] for param in compiled._values["params"])
+
+    def _run_steps(self, args, kwargs, grid, warmup, device):
+        """Launches the kernel without partial sums. While no kernel with two steps is known, without compiling first."""
+        asking = self._asking(device)
+        may_save = any(self._saved_bytes.values())
+        compiled = self.kernel.run(*args, grid=grid, warmup=warmup or may_save, **kwargs, **asking)
+        if warmup or compiled is None:
+            return compiled
+        saved_bytes = self._saved_bytes.get(compiled)
+        if saved_bytes is None:
+            saved_bytes = 0
+            if self._has_steps(compiled):
+                if may_save:  # it was not launched
+                    self.kernel.run(*args, grid=grid, warmup=False, **kwargs, **asking)
+                saved_bytes = int.from_bytes(asking[self.kernel.saved][:8].tolist(), "little")
+            self._saved_bytes[compiled] = saved_bytes
+        if not saved_bytes:
+            if may_save:
+                self.kernel.run(*args, grid=grid, warmup=False, **kwargs, **asking)
+            return compiled
+        counts = self._counts(grid, dict(zip(self.kernel.arg_names, args)) | kwargs)
+        import torch
+        memory = torch.empty(max(16, math.prod(counts) * saved_bytes), dtype=torch.uint8, device=device)
+        for step in range(2):
+            self.kernel.run(*args, grid=grid, warmup=False, **kwargs, **{self.kernel.saved: memory, self.kernel.step: step})
+        return compiled
 
     def _run_partial(self, given, chosen, counts, rows, warmup):
         kernel = self._partial.get(chosen)
         if kernel is None:
-            tangents = tuple((name, tangent, roles | _PARTIAL * (tangent in chosen)) for name, tangent, roles in self.kernel._tangents)
+            tangents = tuple((name, tangent, roles | _PARTIAL * (tangent in chosen)) for name, tangent, roles in self.kernel._tangents if name)
             kernel = self._partial[chosen] = Derivative._of(self.kernel.primal, tangents, True)
         from . import _partial_sums
         finish = []

@@ -1,5 +1,6 @@
 #include "differentiate/Addresses.h"
 
+#include "differentiate/Coordinates.h"
 #include "differentiate/Recurrences.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -73,6 +74,8 @@ public:
     if (++steps > 2000)
       return std::nullopt;
     bool isScalar = !isa<RankedTensorType>(value.getType());
+    if (std::optional<unsigned> place = coordinates ? coordinates->indexOf(value) : std::nullopt)
+      return atom({Atom::Place, *place});
     Operation *op = value.getDefiningOp();
     if (!op)
       return argument(cast<BlockArgument>(value), dims);
@@ -111,12 +114,27 @@ public:
         order[dim] = dims[i];
       return read(trans.getSrc(), order);
     }
+    if (isa<arith::RemSIOp>(op) && !isScalar && wraps)
+      return unwrapped(op, dims);
     if (isScalar)
       return isa<tile::PtrType>(value.getType()) ? std::nullopt : symbol(value);
     return std::nullopt;
   }
 
+  const Coordinates *coordinates = nullptr;
+  SmallVectorImpl<Wrap> *wraps = nullptr;
+
 private:
+  std::optional<Address> unwrapped(Operation *op, ArrayRef<unsigned> dims) {
+    std::optional<Address> sum = read(op->getOperand(0), dims),
+                           bound = read(op->getOperand(1), dims);
+    if (!sum || !bound || sum->base || bound->base)
+      return std::nullopt;
+    if (llvm::none_of(*wraps, [&](const Wrap &known) { return known.op == op; }))
+      wraps->push_back({op, op->getOperand(0), *sum, *bound, SmallVector<unsigned>(dims)});
+    return sum;
+  }
+
   /// An argument of the kernel, the variable of a loop, or what a loop carries.
   std::optional<Address> argument(BlockArgument value, ArrayRef<unsigned> dims) {
     Operation *parent = value.getOwner()->getParentOp();
@@ -194,12 +212,21 @@ std::optional<std::pair<int64_t, int64_t>> lanesOf(Address &address) {
 
 } // namespace
 
+static SmallVector<unsigned> dimsOf(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return llvm::to_vector(llvm::seq<unsigned>(0, type ? type.getRank() : 0));
+}
+
 std::optional<Address> addressOf(Value value) {
-  SmallVector<unsigned> dims;
-  if (auto type = dyn_cast<RankedTensorType>(value.getType()))
-    for (int64_t i = 0; i < type.getRank(); ++i)
-      dims.push_back(i);
-  return Reader().read(value, dims);
+  return Reader().read(value, dimsOf(value));
+}
+
+std::optional<Address> addressIn(const Coordinates &coordinates, Value value,
+                                 SmallVectorImpl<Wrap> &wraps) {
+  Reader reader;
+  reader.coordinates = &coordinates;
+  reader.wraps = &wraps;
+  return reader.read(value, dimsOf(value));
 }
 
 bool neverMeet(Value first, Value second) {

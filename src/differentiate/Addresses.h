@@ -16,6 +16,8 @@
 
 namespace nereid::differentiate {
 
+struct Coordinates;
+
 /// One factor of a summand.
 struct Atom {
   enum Kind : uint8_t {
@@ -23,13 +25,16 @@ struct Atom {
     Round,     ///< of the loop `value`, counted from 0
     ProgramId, ///< along axis `number` of the grid
     Programs,  ///< how many there are along axis `number`
-    Symbol     ///< a scalar, by value
+    Symbol,    ///< a scalar, by value
+    Place      ///< the coordinate `number` of the program's tile, where these are asked for
   } kind;
   unsigned number = 0;
   int64_t extent = 0;
   const void *value = nullptr; ///< Symbol: a value; Round: an operation
 
-  bool isMoving() const { return kind == Lane || kind == Round || kind == ProgramId; }
+  bool isMoving() const {
+    return kind == Lane || kind == Round || kind == ProgramId || kind == Place;
+  }
   mlir::Value symbol() const { return mlir::Value::getFromOpaquePointer(value); }
   mlir::Operation *loop() const {
     return static_cast<mlir::Operation *>(const_cast<void *>(value));
@@ -44,8 +49,22 @@ struct Address {
   std::map<std::vector<Atom>, int64_t> terms;
 };
 
+/// A remainder of a block of positions, which repeats the first positions behind the last:
+/// `position % bound`.
+struct Wrap {
+  mlir::Operation *op;
+  mlir::Value position;
+  Address sum, bound;               ///< of the position, along the dimensions of the whole block
+  llvm::SmallVector<unsigned> dims; ///< which of these the position has
+};
+
 /// Of an integer, a pointer, or a block of these; nothing where it is no such sum.
 std::optional<Address> addressOf(mlir::Value value);
+
+/// The same in coordinates of the program's tile, and without what wraps around, which is added to
+/// `wraps`.
+std::optional<Address> addressIn(const Coordinates &coordinates, mlir::Value value,
+                                 llvm::SmallVectorImpl<Wrap> &wraps);
 
 /// Whether two accesses of one program never touch the same element in one round of the loops
 /// around both. False when that is not known.

@@ -19,6 +19,9 @@ namespace nereid::differentiate {
 /// Of derivatives that the front end notes: Differentiate.h.
 static constexpr llvm::StringLiteral derivativesAttribute = "tile.derivatives";
 
+/// Of a kernel that is differentiated more than once, until it is.
+static constexpr llvm::StringLiteral severalAttribute = "tile.several_derivatives";
+
 static ArrayAttr derivativesOf(func::FuncOp kernel) {
   return kernel->getAttrOfType<ArrayAttr>(derivativesAttribute);
 }
@@ -43,6 +46,11 @@ static void beginDerivative(func::FuncOp kernel) {
       kernel.setArgAttr(argument, "tile.row", builder.getI64IntegerAttr(links[i + 1]));
       continue;
     }
+    if (links[i + 2] == 16 || links[i + 2] == 32) {
+      kernel.setArgAttr(argument, links[i + 2] == 16 ? "tile.saved" : "tile.step",
+                        builder.getUnitAttr());
+      continue;
+    }
     if (links[i + 1] < 0) {
       kernel.setArgAttr(argument, "tile.named", builder.getUnitAttr());
       continue;
@@ -55,6 +63,8 @@ static void beginDerivative(func::FuncOp kernel) {
   }
   if (!programs.empty())
     kernel->setAttr("tile.programs", builder.getDenseI64ArrayAttr(programs));
+  if (all.size() > 1)
+    kernel->setAttr(severalAttribute, builder.getUnitAttr());
   if (all.size() == 1)
     kernel->removeAttr(derivativesAttribute);
   else
@@ -160,13 +170,17 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
     return refusal;
   dropMarks(kernel); // which would count as uses of what they were computed from
   if (isReverse)
-    if (std::optional<Refusal> refusal = transpose(kernel, arguments))
+    if (std::optional<Refusal> refusal =
+            transpose(kernel, arguments, /*mayHaveSchedules=*/!kernel->hasAttr(severalAttribute)))
       return refusal;
   for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
-    for (StringRef name : {"tile.tangent", "tile.wrt", "tile.out", "tile.named", "tile.row"})
+    for (StringRef name : {"tile.tangent", "tile.wrt", "tile.out", "tile.named", "tile.row",
+                           "tile.saved", "tile.step"})
       kernel.removeArgAttr(i, name);
   kernel->removeAttr("tile.reverse");
   kernel->removeAttr("tile.programs");
+  if (!derivativesOf(kernel))
+    kernel->removeAttr(severalAttribute);
   return std::nullopt;
 }
 

@@ -20,7 +20,8 @@
 // tangent: its number, that of its tangent (-1 for none where one could be), and 1 (`tile.wrt`) + 2
 // (`tile.out`). With partial sums (below) three numbers more for each of these gradients: its
 // number, that of the argument `tile.row`, and 4; and for each argument of `tile.programs`: its
-// number, 0, and 8. Each differentiates what those before it have made of the kernel, so a kernel
+// number, 0, and 8. With two steps (below) the same with 16 for `tile.saved`, 32 for `tile.step`.
+// Each differentiates what those before it have made of the kernel, so a kernel
 // may be differentiated twice.
 //
 // Reverse mode, with the kernel's attribute `tile.reverse`: the kernel computes gradients of the
@@ -33,6 +34,13 @@
 // `tile.row` of a gradient is the number of an argument (i64): the gradient is a matrix of zeros
 // with rows of so many elements, one for each launched program, and their sum is the gradient
 // (PartialSums.cpp).
+//
+// A gradient kernel may have two steps, which are two launches with the same grid and arguments.
+// Its argument with `tile.saved`, a pointer to bytes, leads to memory for what the first step saves
+// for the second; that with `tile.step`, an i32, says which is meant: 0 or 1. With the step -1, the
+// first program stores there, as an i64, how many bytes each program saves, and the kernel does
+// nothing else. The attribute `tile.saved_bytes` is the same number. A kernel without it has one
+// step, whatever the argument is. A kernel with partial sums has one step.
 //
 // Two arguments are taken not to overlap. Everything else that could make a tangent wrong without a
 // word is refused.

@@ -2,6 +2,7 @@
 
 #include "differentiate/Access.h"
 #include "differentiate/Activity.h"
+#include "differentiate/Coordinates.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -13,6 +14,17 @@
 using namespace mlir;
 
 namespace nereid::differentiate {
+
+bool isUniform(Value value, unsigned depth) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return isa<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  Operation *op = value.getDefiningOp();
+  return depth && isa<FunctionOpInterface>(op->getParentOp()) &&
+         (isa<arith::ArithDialect>(op->getDialect()) ||
+          isa<tile::NumProgramsOp, tile::HintOp>(op)) &&
+         llvm::all_of(op->getOperands(),
+                      [&](Value operand) { return isUniform(operand, depth - 1); });
+}
 
 namespace {
 
@@ -71,24 +83,13 @@ int64_t leastOf(const Size &product) {
   return isPositive ? coefficient : std::numeric_limits<int64_t>::min();
 }
 
-/// Whether a scalar has one value in all programs.
-bool isUniform(Value value, unsigned depth = 8) {
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    return isa<FunctionOpInterface>(argument.getOwner()->getParentOp());
-  Operation *op = value.getDefiningOp();
-  return depth && isa<FunctionOpInterface>(op->getParentOp()) &&
-         (isa<arith::ArithDialect>(op->getDialect()) ||
-          isa<tile::NumProgramsOp, tile::HintOp>(op)) &&
-         llvm::all_of(op->getOperands(),
-                      [&](Value operand) { return isUniform(operand, depth - 1); });
-}
-
 /// What has to differ, and between what.
 enum class Scope {
-  Rounds,         ///< the rounds of loops and the lanes of one program
-  Lanes,          ///< the lanes of one execution
-  Programs,       ///< everything
-  BetweenPrograms ///< programs; of one program, lanes, rounds and loads may meet
+  Rounds,          ///< the rounds of loops and the lanes of one program
+  Lanes,           ///< the lanes of one execution
+  Programs,        ///< everything
+  BetweenPrograms, ///< programs; of one program, lanes, rounds and loads may meet
+  Tiles ///< as programs, in coordinates: tiles that differ in those that the address depends on
 };
 
 /// One access among those that are looked at together.
@@ -118,9 +119,10 @@ bool haveSameRounds(scf::ForOp a, scf::ForOp b) {
 
 class Reasoner {
 public:
-  Reasoner(SmallVector<Site> given, Scope scope)
-      : scope(scope), allPrograms(scope == Scope::Programs || scope == Scope::BetweenPrograms),
-        sites(std::move(given)) {
+  /// `coordinates`: of one site with Scope::Tiles.
+  Reasoner(SmallVector<Site> given, Scope scope, const Coordinates *coordinates = nullptr)
+      : scope(scope), allPrograms(scope != Scope::Rounds && scope != Scope::Lanes),
+        coordinates(coordinates), sites(std::move(given)) {
     for (Site &site : sites)
       for (Operation *parent = site.access->getParentOp(); parent; parent = parent->getParentOp()) {
         if (isa<scf::WhileOp>(parent))
@@ -148,15 +150,22 @@ public:
       }
     findLimits();
     llvm::stable_sort(digits, [](const Digit &a, const Digit &b) { return a.order() < b.order(); });
+    if (coordinates)
+      groupDigits();
     for (size_t i = 0; i < digits.size(); ++i)
       if (!place(i))
         return result;
-    if (allPrograms)
-      for (unsigned axis = 0; axis < 3; ++axis)
-        if (llvm::none_of(digits, [&](const Digit &digit) {
-              return digit.atom.kind == Atom::ProgramId && digit.atom.number == axis;
-            }))
-          result.singleAxes.push_back(axis);
+    auto hasDigit = [&](Atom::Kind kind, unsigned number) {
+      return llvm::any_of(digits, [&](const Digit &digit) {
+        return digit.atom.kind == kind && digit.atom.number == number;
+      });
+    };
+    for (unsigned place = 0; coordinates && place < coordinates->all.size(); ++place)
+      if (!hasDigit(Atom::Place, place))
+        result.shared.push_back(place);
+    for (unsigned axis = 0; allPrograms && !coordinates && axis < 3; ++axis)
+      if (!hasDigit(Atom::ProgramId, axis))
+        result.singleAxes.push_back(axis);
     return result;
   }
 
@@ -166,7 +175,7 @@ private:
   bool isMoving(const Atom &atom, const Site &site) const {
     if (atom.kind == Atom::Lane)
       return true;
-    if (atom.kind == Atom::ProgramId)
+    if (atom.kind == Atom::ProgramId || atom.kind == Atom::Place)
       return allPrograms;
     return atom.kind == Atom::Round && scope != Scope::Lanes &&
            llvm::is_contained(site.loops, atom.loop());
@@ -186,7 +195,8 @@ private:
   /// The positions and strides of one access: digits that other accesses have as well, or new ones.
   bool findDigits(size_t index) {
     Site &site = sites[index];
-    std::optional<Address> address = addressOf(site.address);
+    std::optional<Address> address =
+        coordinates ? addressIn(*coordinates, site.address, result.wraps) : addressOf(site.address);
     if (!address)
       return fail("its addresses are no sums of positions, program ids and strides");
     for (const auto &[factors, coefficient] : address->terms) {
@@ -257,11 +267,11 @@ private:
       for (Operation *loop : site.loops)
         site.sharesRounds |=
             !has(Atom::Round, [&](const Atom &atom) { return atom.loop() == loop; });
-    if (scope == Scope::Rounds && site.sharesRounds)
+    if ((scope == Scope::Rounds || scope == Scope::Tiles) && site.sharesRounds)
       return fail("the rounds of a loop share addresses");
     // A dimension of the block that does not move the address: its lanes meet.
     if (auto type = dyn_cast<RankedTensorType>(site.address.getType());
-        type && (scope == Scope::Programs || scope == Scope::Lanes))
+        type && scope != Scope::Rounds && scope != Scope::BetweenPrograms)
       for (unsigned i = 0; i < type.getRank(); ++i)
         if (type.getDimSize(i) > 1 &&
             !has(Atom::Lane, [&](const Atom &atom) { return atom.number == i; }))
@@ -330,6 +340,24 @@ private:
                       Size{{factors, places.back() - places.front()}}});
   }
 
+  /// Digits whose strides have the same factors stand together: of a matrix with two strides known
+  /// at run time, first all of the dimension that lanes run along last.
+  void groupDigits() {
+    auto factorsOf = [](const Digit &digit) { return digit.stride.begin()->first; };
+    std::map<std::vector<Atom>, int64_t> lastLane;
+    for (const Digit &digit : digits) {
+      int64_t &last = lastLane.try_emplace(factorsOf(digit), -1).first->second;
+      if (digit.atom.kind == Atom::Lane)
+        last = std::max<int64_t>(last, digit.atom.number);
+    }
+    llvm::stable_sort(digits, [&](const Digit &a, const Digit &b) {
+      auto key = [&](const Digit &digit) {
+        return std::tuple(factorsOf(digit).size(), -lastLane[factorsOf(digit)], factorsOf(digit));
+      };
+      return key(a) < key(b);
+    });
+  }
+
   /// What a mask says: the sum of some digits is below a number.
   struct Limit {
     std::map<std::vector<Atom>, int64_t> digits;
@@ -342,6 +370,8 @@ private:
   void findLimits() {
     for (auto [i, site] : llvm::enumerate(sites)) {
       SmallVector<Limit> found;
+      for (const Wrap &wrap : result.wraps)
+        addLimit(site, wrap.sum, wrap.bound, found);
       findLimits(site, site.mask, found);
       if (i == 0)
         limits = found;
@@ -364,11 +394,20 @@ private:
     auto compare = dyn_cast<arith::CmpIOp>(op);
     if (!compare || compare.getPredicate() != arith::CmpIPredicate::slt)
       return;
-    std::optional<Address> left = addressOf(compare.getLhs()), right = addressOf(compare.getRhs());
-    if (!left || !right || left->base || right->base)
-      return;
+    SmallVector<Wrap> wraps;
+    auto read = [&](Value value) {
+      return coordinates ? addressIn(*coordinates, value, wraps) : addressOf(value);
+    };
+    std::optional<Address> left = read(compare.getLhs()), right = read(compare.getRhs());
+    if (left && right && wraps.empty() && !left->base && !right->base)
+      addLimit(site, *left, *right, found);
+  }
+
+  /// left < right.
+  void addLimit(const Site &site, const Address &left, const Address &right,
+                SmallVector<Limit> &found) {
     Limit limit;
-    for (auto [side, sign] : {std::pair(&*left, 1), std::pair(&*right, -1)})
+    for (auto [side, sign] : {std::pair(&left, 1), std::pair(&right, -1)})
       for (const auto &[factors, coefficient] : side->terms) {
         bool moves = llvm::any_of(factors, [&](const Atom &atom) { return isMoving(atom, site); });
         if (!moves && !llvm::all_of(factors, [&](const Atom &atom) { return isFixed(atom); }))
@@ -388,29 +427,45 @@ private:
   }
 
   /// What the digits so far reach together, as a mask limits them.
-  const Size *boundBefore(size_t index) const {
+  std::optional<Size> boundBefore(size_t index) const {
     std::map<std::vector<Atom>, int64_t> sum;
     for (size_t i = 0; i < index; ++i) {
       if (digits[i].countsDown)
-        return nullptr; // the bound is then no distance from the least address
+        return std::nullopt; // the bound is then no distance from the least address
       sum[digits[i].factors] = digits[i].constantStride();
     }
     for (const Limit &limit : limits)
       if (index && limit.digits == sum)
-        return &limit.bound;
-    return nullptr;
+        return limit.bound;
+    return coordinates && index ? boundOfGroup(index) : std::nullopt;
+  }
+
+  /// The same where a mask limits the positions that one stride multiplies: what is inside fits
+  /// into the stride.
+  std::optional<Size> boundOfGroup(size_t index) const {
+    const std::vector<Atom> &factors = digits[index - 1].stride.begin()->first;
+    std::map<std::vector<Atom>, int64_t> positions;
+    size_t begin = index;
+    while (begin && digits[begin - 1].stride.begin()->first == factors) {
+      --begin;
+      positions[{digits[begin].atom}] = digits[begin].constantStride();
+    }
+    Size bound;
+    if (digits[begin].constantStride() == 1)
+      for (const Limit &limit : limits)
+        if (limit.digits == positions && add(bound, limit.bound, 1, factors))
+          return bound;
+    return std::nullopt;
   }
 
   static std::optional<int64_t> difference(Size a, const Size &b) {
     return add(a, b, -1) ? constantOf(a) : std::nullopt;
   }
 
-  void require(const Size &stride, const Size *bound) {
-    Requirement requirement{stride, std::nullopt, std::nullopt};
+  void require(const Size &stride, const std::optional<Size> &bound) {
+    Requirement requirement{stride, std::nullopt, bound};
     if (!isUnknown)
       requirement.reach = reach;
-    if (bound)
-      requirement.bound = *bound;
     result.requirements.push_back(requirement);
   }
 
@@ -422,7 +477,7 @@ private:
         return extend(digit); // what is inside may meet
       hasProgram = true;
     }
-    const Size *bound = boundBefore(index);
+    std::optional<Size> bound = boundBefore(index);
     if (isUnknown && !bound)
       return fail("how far an address moves in a loop is not limited");
     std::optional<int64_t> spare = isUnknown ? std::nullopt : difference(digit.stride, reach);
@@ -452,12 +507,23 @@ private:
       fits = add(reach, *digit.span);
     else if (digit.atom.kind == Atom::Lane)
       fits = add(reach, digit.stride, digit.atom.extent - 1);
+    else if (digit.atom.kind == Atom::Place)
+      fits = extendByPlaces(digit);
     else if (digit.atom.kind == Atom::ProgramId)
       fits = add(reach, digit.stride, 1, {Atom{Atom::Programs, digit.atom.number}}) &&
              add(reach, digit.stride, -1);
     else
       fits = extendByRounds(digit, cast<scf::ForOp>(digit.atom.loop()));
     return fits || fail("its addresses are too far apart");
+  }
+
+  /// By the extent of the coordinate, without one.
+  bool extendByPlaces(const Digit &digit) {
+    std::optional<Address> extent = addressOf(coordinates->all[digit.atom.number].extent);
+    if (!extent)
+      return false;
+    const auto &[factors, coefficient] = *digit.stride.begin();
+    return add(reach, extent->terms, coefficient, factors) && add(reach, digit.stride, -1);
   }
 
   /// All rounds but the first move by less than the length of the loop.
@@ -495,6 +561,7 @@ private:
 
   const Scope scope;
   const bool allPrograms;
+  const Coordinates *const coordinates;
   Ownership result;
   SmallVector<Site> sites;
   Operation *outermost = nullptr;
@@ -675,6 +742,10 @@ Ownership ownershipOfLanes(ArrayRef<tile::LoadOp> loads) {
     all.requirements.append(lanes.requirements);
   }
   return all;
+}
+
+Ownership ownershipIn(const Coordinates &coordinates, tile::LoadOp load) {
+  return Reasoner({Site(load, load.getPtr(), load.getMask())}, Scope::Tiles, &coordinates).run();
 }
 
 Ownership ownershipOfRounds(Operation *access, Value address, Value mask) {

@@ -31,6 +31,10 @@ struct Ownership {
   /// Axes of the grid that the addresses do not depend on: of one program each.
   llvm::SmallVector<unsigned> singleAxes;
   llvm::SmallVector<Requirement> requirements;
+  /// Coordinates of the program's tile that the addresses do not depend on, and what is left out of
+  /// the addresses because it wraps around. Of `ownershipIn`.
+  llvm::SmallVector<unsigned> shared;
+  llvm::SmallVector<Wrap> wraps;
 
   /// The condition, an i1. `here` gives what a scalar of the kernel is at the insertion point.
   mlir::Value condition(mlir::OpBuilder &builder, mlir::Location loc,
@@ -60,6 +64,13 @@ SharedOwnership ownershipOf(llvm::ArrayRef<tile::LoadOp> loads);
 /// Of loads that add to a row that only their program has: whether the lanes of each reach elements
 /// of their own.
 Ownership ownershipOfLanes(llvm::ArrayRef<tile::LoadOp> loads);
+
+/// Of a load by all tiles with different coordinates that the addresses depend on. Positions that
+/// wrap around belong to none of them.
+Ownership ownershipIn(const Coordinates &coordinates, tile::LoadOp load);
+
+/// Whether a scalar has one value in all programs.
+bool isUniform(mlir::Value value, unsigned depth = 8);
 
 /// Of one program: whether the rounds of the loops around an access reach elements of their own. Of
 /// an access outside loops they do. `mask` may be null.

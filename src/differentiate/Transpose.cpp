@@ -13,8 +13,9 @@ using namespace mlir;
 
 namespace nereid::differentiate {
 
-Transposer::Transposer(func::FuncOp kernel, ArrayRef<Argument> arguments)
-    : kernel(kernel), arguments(arguments), provenance(kernel), builder(kernel.getContext()) {
+Transposer::Transposer(func::FuncOp kernel, ArrayRef<Argument> arguments, bool mayHaveSchedules)
+    : kernel(kernel), arguments(arguments), provenance(kernel), builder(kernel.getContext()),
+      mayHaveSchedules(mayHaveSchedules) {
   isGradient.resize(arguments.size());
   for (const Argument &argument : arguments)
     if (argument.tangent >= 0 && argument.isInput)
@@ -44,7 +45,7 @@ std::optional<Refusal> Transposer::run() {
   SmallVector<Operation *> before;
   body.walk<WalkOrder::PreOrder>([&](Operation *op) { before.push_back(op); });
   builder.setInsertionPoint(body.getTerminator());
-  transposeBlock(body);
+  transposeKernel(body);
   if (!refusal) {
     SmallVector<Operation *> writes;
     llvm::copy_if(before, std::back_inserter(writes), isWrite);
@@ -262,9 +263,13 @@ void Transposer::refuseHere(Operation *op, llvm::StringRef what, llvm::StringRef
 }
 
 void Transposer::transposeBlock(Block &block) {
+  bool isWritten = lastOfKernel && lastOfKernel->getBlock() == &block;
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block.without_terminator()))) {
     if (refusal)
       return;
+    isWritten &= &op != lastOfKernel;
+    if (isWritten) // by schedules
+      continue;
     if (isLinear(&op))
       transposeOp(&op);
   }
@@ -392,6 +397,10 @@ Operation *Transposer::copyHere(Operation *op) {
 /// Copies of what a block computes besides tangents, without what it stores.
 void Transposer::recompute(Block &source) {
   for (Operation &op : source.without_terminator()) {
+    if (lastOfKernel && op.getPrevNode() == lastOfKernel)
+      break; // what follows was written by schedules
+    if (isGiven(&op))
+      continue;
     std::optional<Access> access = accessOf(&op);
     if ((access && access->stored) || isa<tile::PrintOp>(op))
       continue;
@@ -474,8 +483,9 @@ void Transposer::dropWritesIn(Operation *op) {
     write->erase();
 }
 
-std::optional<Refusal> transpose(func::FuncOp kernel, ArrayRef<Argument> arguments) {
-  return Transposer(kernel, arguments).run();
+std::optional<Refusal> transpose(func::FuncOp kernel, ArrayRef<Argument> arguments,
+                                 bool mayHaveSchedules) {
+  return Transposer(kernel, arguments, mayHaveSchedules).run();
 }
 
 } // namespace nereid::differentiate

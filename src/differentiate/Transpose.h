@@ -17,7 +17,9 @@ std::optional<Refusal> findGradientRefusal(mlir::func::FuncOp kernel,
                                            llvm::ArrayRef<Argument> arguments);
 
 /// Replaces the tangents that forward mode has added by gradients, and drops what the kernel
-/// stored. A refusal leaves the kernel in pieces.
-std::optional<Refusal> transpose(mlir::func::FuncOp kernel, llvm::ArrayRef<Argument> arguments);
+/// stored. A refusal leaves the kernel in pieces. `mayHaveSchedules`: whether gradients may be
+/// summed over tiles in an order of their own (Schedules.cpp).
+std::optional<Refusal> transpose(mlir::func::FuncOp kernel, llvm::ArrayRef<Argument> arguments,
+                                 bool mayHaveSchedules);
 
 } // namespace nereid::differentiate

@@ -28,6 +28,21 @@ using namespace mlir;
 
 namespace nereid::differentiate {
 
+SmallVector<Value> loopOver(OpBuilder &builder, Location loc, Value from, Value to,
+                            ValueRange carried,
+                            llvm::function_ref<SmallVector<Value>(Value, ValueRange)> round) {
+  Value one = arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(from.getType(), 1));
+  auto loop = scf::ForOp::create(builder, loc, from, to, one, carried);
+  OpBuilder::InsertionGuard guard(builder);
+  Block *body = loop.getBody();
+  if (!body->empty())
+    body->back().erase();
+  builder.setInsertionPointToEnd(body);
+  SmallVector<Value> next = round(loop.getInductionVar(), loop.getRegionIterArgs());
+  scf::YieldOp::create(builder, loc, next);
+  return loop.getResults();
+}
+
 namespace {
 
 /// A loop with states is written out up to this many rounds,
@@ -73,23 +88,6 @@ Value spread(OpBuilder &builder, Location loc, Value number, Type like) {
   return tile::SplatOp::create(builder, loc, tile::withShapeOf(number.getType(), like), number);
 }
 
-/// A loop from `from` to `to` by ones; `round` gets its number and what is carried, and gives what
-/// comes next.
-SmallVector<Value> loopOver(OpBuilder &builder, Location loc, Value from, Value to,
-                            ValueRange carried,
-                            llvm::function_ref<SmallVector<Value>(Value, ValueRange)> round) {
-  Value one = arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(from.getType(), 1));
-  auto loop = scf::ForOp::create(builder, loc, from, to, one, carried);
-  OpBuilder::InsertionGuard guard(builder);
-  Block *body = loop.getBody();
-  if (!body->empty())
-    body->back().erase();
-  builder.setInsertionPointToEnd(body);
-  SmallVector<Value> next = round(loop.getInductionVar(), loop.getRegionIterArgs());
-  scf::YieldOp::create(builder, loc, next);
-  return loop.getResults();
-}
-
 std::optional<int64_t> constantOf(Value value) {
   APInt number;
   if (matchPattern(value, m_ConstantInt(&number)))
@@ -130,18 +128,6 @@ void close(scf::ForOp loop, ArrayRef<unsigned> states, llvm::BitVector &needed) 
 }
 
 } // namespace
-
-/// A loop that is transposed, seen from where the transpose is written.
-struct Transposer::Rounds {
-  scf::ForOp loop;
-  Value lower, step, count;
-  /// Of what the loop carries: the first value, and for closed forms what a round adds.
-  SmallVector<Value> inits;
-  SmallVector<std::optional<SmallVector<Value>>> steps;
-  SmallVector<unsigned> states;   ///< carried values that have neither
-  SmallVector<unsigned> tangents; ///< and those that are linear and get adjoints
-  bool isMasked = false;          ///< whether adjoints may have lanes that reach no output
-};
 
 Transposer::Rounds Transposer::roundsOf(scf::ForOp loop) {
   Location loc = loop.getLoc();
@@ -441,6 +427,14 @@ llvm::BitVector Transposer::wantedTangents(scf::ForOp loop, bool &none) const {
 }
 
 void Transposer::transposeFor(scf::ForOp loop) {
+  if (schedule && llvm::is_contained(schedule->loops, loop))
+    return transposeRound(loop);
+  if (isSaving) {
+    for (Value result : loop.getResults())
+      save(result, adjoints.lookup(result));
+    if (!hasOthers)
+      return;
+  }
   Location loc = loop.getLoc();
   bool none = false;
   llvm::BitVector wanted = wantedTangents(loop, none);

@@ -51,7 +51,8 @@ bool Transposer::transposeMemory(Operation *op) {
     if (load.getOther() && linear.contains(load.getOther()))
       accumulate(load.getOther(), selected(mask, a, false));
     if (readsGradient(op))
-      addTo(load, a);
+      contribute(load, a);
+  } else if (schedule || alone) { // other gradients are written elsewhere
   } else if (auto load = dyn_cast<tile::DescLoadOp>(op)) {
     SmallVector<Value> places =
         llvm::map_to_vector(load.getCoords(), [&](Value v) { return here(v); });
@@ -109,18 +110,44 @@ void Transposer::findOwners() {
       shared.owner = ownershipOfLanes(all);
     else
       shared = ownershipOf(all);
-    note(gradient, shared);
     for (auto [i, load] : llvm::enumerate(all))
       contributions[load] = {shared.owner, rows.contains(gradient),
                              !shared.isFirst.empty() && shared.isFirst[i]};
-    if (gradient < 0 || rows.contains(gradient) || reasons.contains(gradient))
+    bool isByLoads = gradient >= 0 && !rows.contains(gradient) && !reasons.contains(gradient);
+    owners.push_back({gradient, all, shared, isByLoads});
+  }
+}
+
+void Transposer::noteOwners() {
+  // A launch with partial sums is of use beside schedules of vectors, not of operands of products.
+  bool hasProducts = llvm::any_of(scheduled, [](Operation *load) {
+    auto block = dyn_cast<RankedTensorType>(load->getResult(0).getType());
+    return isa<scf::ForOp>(load->getParentOp()) ||
+           (block && llvm::count_if(block.getShape(), [](int64_t size) { return size > 1; }) > 1);
+  });
+  for (const Owner &each : owners) {
+    bool isScheduled = scheduled.contains(each.loads[0]); // whose schedule has a note
+    if (!isScheduled)
+      note(each.gradient, each.shared, notScheduled.lookup(each.loads[0]));
+    if (!each.isByLoads || (isScheduled && hasProducts))
       continue;
     // An axis that moves no address is shared; without a proof all are.
-    unsigned axes = shared.owner.why.empty() ? 0 : 7;
-    for (unsigned axis : shared.owner.singleAxes)
+    unsigned axes = each.shared.owner.why.empty() ? 0 : 7;
+    for (unsigned axis : each.shared.owner.singleAxes)
       axes |= 1u << axis;
-    if (axes && ownershipOfLanes(all).why.empty())
-      kernel.setArgAttr(gradient, "tile.shared_axes", builder.getI64IntegerAttr(axes));
+    if (axes && ownershipOfLanes(each.loads).why.empty())
+      kernel.setArgAttr(each.gradient, "tile.shared_axes", builder.getI64IntegerAttr(axes));
+  }
+}
+
+void Transposer::contribute(tile::LoadOp load, Value a) {
+  if (schedule) {
+    if (load == schedule->load)
+      schedule->contribution = zeroed(a);
+  } else if (isSaving && scheduled.contains(load)) {
+    save(load.getResult(), a);
+  } else if (alone ? load == alone : !scheduled.contains(load)) {
+    addTo(load, a);
   }
 }
 
@@ -153,7 +180,8 @@ void Transposer::addTo(tile::LoadOp load, Value a) {
   addAtomically();
 }
 
-void Transposer::note(int gradient, const SharedOwnership &shared) {
+void Transposer::note(int gradient, const SharedOwnership &shared,
+                      const std::string &notTransposed) {
   std::string text = "the gradient of " + nameOf(gradient);
   if (rows.contains(gradient)) {
     std::string conditions = shared.owner.why.empty() ? shared.owner.words(kernel) : "";
@@ -166,15 +194,18 @@ void Transposer::note(int gradient, const SharedOwnership &shared) {
                     conditions);
     return;
   }
+  std::string further = notTransposed.empty() || notTransposed == shared.owner.why
+                            ? ""
+                            : "; its schedule is not transposed: " + notTransposed;
   if (!shared.owner.why.empty()) {
-    notes.push_back(text + " is summed by atomic additions: " + shared.owner.why);
+    notes.push_back(text + " is summed by atomic additions: " + shared.owner.why + further);
     return;
   }
   std::string conditions = shared.owner.words(kernel);
   notes.push_back(text + (shared.isOneStoreEach() ? " is stored" : " is summed") +
                   " by the program that owns it" +
                   (conditions.empty() ? "" : " where " + conditions) +
-                  ", and summed by atomic additions elsewhere");
+                  ", and summed by atomic additions elsewhere" + further);
 }
 
 /// The argument whose gradient this one is.

@@ -5,9 +5,11 @@
 //   TransposeMemory.cpp      loads, stores, and how gradients are summed
 //   TransposeLoops.cpp       loops
 //   PartialSums.cpp          sums over programs without atomic additions
+//   Schedules.cpp            gradients that are summed over tiles in an order of their own
 #pragma once
 
 #include "differentiate/Activity.h"
+#include "differentiate/Coordinates.h"
 #include "differentiate/Ownership.h"
 #include "differentiate/Refuse.h"
 #include "transforms/Provenance.h"
@@ -16,11 +18,20 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include <vector>
+
 namespace nereid::differentiate {
+
+/// A loop from `from` to `to` by ones; `round` gets its number and what is carried, and gives what
+/// comes next.
+llvm::SmallVector<mlir::Value>
+loopOver(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value from, mlir::Value to,
+         mlir::ValueRange carried,
+         llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> round);
 
 class Transposer {
 public:
-  Transposer(mlir::func::FuncOp kernel, llvm::ArrayRef<Argument> arguments);
+  Transposer(mlir::func::FuncOp kernel, llvm::ArrayRef<Argument> arguments, bool mayHaveSchedules);
 
   std::optional<Refusal> run();
 
@@ -93,12 +104,16 @@ private:
   bool transposeMemory(mlir::Operation *op);
   /// Who adds to the gradients: of the kernel before it is transposed.
   void findOwners();
+  /// Says so, where a gradient has no schedule, and which gradients gain by partial sums.
+  void noteOwners();
+  /// Adds to a gradient, in the part of the transpose that is being written.
+  void contribute(tile::LoadOp load, mlir::Value a);
   /// Adds to a gradient. Other programs may add to the same element, unless it is proven, or found
   /// at run time, that each element has one owner.
   void addTo(tile::LoadOp load, mlir::Value a);
   mlir::Value whereStoredOnce(tile::StoreOp store, mlir::Value a);
   std::string nameOf(int gradient) const;
-  void note(int gradient, const SharedOwnership &shared);
+  void note(int gradient, const SharedOwnership &shared, const std::string &notTransposed);
 
   //===--- partial sums ---===//
 
@@ -124,6 +139,9 @@ private:
   llvm::SmallVector<mlir::Value> ordered(const llvm::SetVector<mlir::Value> &values);
   /// A copy that uses what values are here, and gives what they are from here on.
   mlir::Operation *copyHere(mlir::Operation *op);
+  /// Whether a schedule chooses what the operation computes; maps a position that wraps around to
+  /// one that does not, where addresses are without these.
+  bool isGiven(mlir::Operation *op);
   /// Copies of what a block computes besides tangents, without what it stores.
   void recompute(mlir::Block &source);
 
@@ -133,7 +151,17 @@ private:
   /// the adjoints of what the loop carries to the round before.
   void transposeFor(mlir::scf::ForOp loop);
   llvm::BitVector wantedTangents(mlir::scf::ForOp loop, bool &none) const;
-  struct Rounds;
+  /// A loop that is transposed, seen from where the transpose is written.
+  struct Rounds {
+    mlir::scf::ForOp loop;
+    mlir::Value lower, step, count;
+    /// Of what the loop carries: the first value, and for closed forms what a round adds.
+    llvm::SmallVector<mlir::Value> inits;
+    llvm::SmallVector<std::optional<llvm::SmallVector<mlir::Value>>> steps;
+    llvm::SmallVector<unsigned> states;   ///< carried values that have neither
+    llvm::SmallVector<unsigned> tangents; ///< and those that are linear and get adjoints
+    bool isMasked = false;                ///< whether adjoints may have lanes that reach no output
+  };
   /// Written before the reverse loop.
   Rounds roundsOf(mlir::scf::ForOp loop);
   /// Maps the loop's variable, and what has a closed form, to their values in a round.
@@ -151,6 +179,67 @@ private:
                                             mlir::Value number, const llvm::BitVector &needed);
   /// Removes what computes nothing that is used.
   void eraseDead(mlir::Block &block);
+
+  //===--- schedules ---===//
+
+  /// A gradient that is summed by the tiles that own its elements (Schedules.cpp).
+  struct Schedule {
+    tile::LoadOp load;
+    Ownership owner;
+    llvm::SmallVector<mlir::scf::ForOp> loops; ///< around the load, outermost first
+    llvm::SmallVector<unsigned> owned;         ///< coordinates that the address depends on
+    llvm::SmallVector<mlir::Value> rounds;     ///< of each loop, where a contribution is written
+    mlir::Value contribution;                  ///< to the gradient of one program's block
+    bool isSaved = false;                      ///< from an adjoint that the first step has saved
+    std::string why;                           ///< why it is none; empty when it is one
+  };
+  /// Transposes the kernel: gradients with a schedule of their own, then the others together.
+  void transposeKernel(mlir::Block &body);
+  void findSchedules(mlir::Block &body);
+  /// Why a load has no schedule, as far as the kernel tells; empty when it may have one.
+  std::string planSchedule(Schedule &schedule);
+  /// A loop over tiles, and what each stores; false with a reason when that cannot be written.
+  bool writeSchedule(Schedule &schedule, mlir::Block &body, mlir::Value count);
+  /// For people.
+  std::string wordsOf(const Schedule &schedule) const;
+  /// The number of blocks of the gradient, and whether the schedule can be taken, an i1.
+  mlir::Value tilesOf(const Schedule &schedule);
+  mlir::Value conditionOf(const Schedule &schedule, mlir::Value count);
+  /// The schedule where it can be taken, atomic additions elsewhere; null with a reason.
+  mlir::scf::IfOp writeAlternatives(Schedule &schedule, mlir::Block &body, mlir::Value holds,
+                                    mlir::Value count);
+  void storeTile(Schedule &schedule, mlir::Block &body, mlir::Value tile);
+  mlir::Value addContribution(Schedule &schedule, mlir::Value sum);
+  /// Whether contributions are zero at positions that wrap around.
+  bool vanishWhereWrapped(const Schedule &schedule);
+  /// Of a loop around the load of the schedule that is being written: what its round computes, and
+  /// the transpose of the round.
+  Rounds enterScheduledRound(mlir::scf::ForOp loop);
+  void transposeRound(mlir::scf::ForOp loop);
+  /// Whether the adjoint of what the loop carries is the same in all rounds.
+  bool isSumLoop(mlir::scf::ForOp loop) const;
+
+  /// An adjoint that the first step saves: of what a loop gives, or of what a load gives.
+  struct Saved {
+    mlir::Value of;
+    mlir::Type element; ///< in memory
+    int64_t before;     ///< bytes of a program that are saved before it, a multiple of 16
+  };
+  bool maySave(const Schedule &schedule) const;
+  /// The number in `saved`; a new one for a value that was not saved so far.
+  unsigned savedOf(mlir::Value value);
+  /// Of the block of the program with these coordinates.
+  mlir::Value savedAddress(const Saved &each, llvm::ArrayRef<mlir::Value> places);
+  /// In the first step: stores the adjoint of a value that is to be saved.
+  void save(mlir::Value value, mlir::Value adjoint);
+  void contributeSaved(Schedule &schedule, llvm::ArrayRef<mlir::Value> places);
+  /// Divides what was written after `marker`, and what remains to be written, into two steps.
+  void divideIntoSteps(mlir::Block &body, mlir::Operation *marker);
+
+  /// Stands for what must not be used.
+  mlir::Value placeholder(mlir::Type type);
+  /// Copies of what the kernel computes, in the tile with these coordinates.
+  void enterTile(mlir::Block &body, llvm::ArrayRef<mlir::Value> places);
 
   //===--- what is left of forward mode ---===//
 
@@ -176,6 +265,28 @@ private:
     bool isFirst = false;   ///< stores; else adds to what is stored
   };
   llvm::DenseMap<mlir::Operation *, Contribution> contributions;
+  /// The same by gradients.
+  struct Owner {
+    int gradient; ///< -1: several
+    llvm::SmallVector<tile::LoadOp> loads;
+    SharedOwnership shared;
+    bool isByLoads; ///< found by looking at the loads, which are all that read the tensor
+  };
+  std::vector<Owner> owners;
+  const bool mayHaveSchedules;
+  Coordinates coordinates;                                     ///< of tiles, for schedules
+  llvm::DenseMap<mlir::Operation *, std::string> notScheduled; ///< loads, and why
+  llvm::DenseSet<mlir::Operation *> scheduled;                 ///< loads with a schedule
+  llvm::DenseSet<mlir::Operation *> unwrapped; ///< remainders that are left out of addresses
+  Schedule *schedule = nullptr;                ///< the one being written
+  mlir::Operation *lastOfKernel = nullptr;     ///< what follows in its block is the transpose
+  mlir::Operation *afterCoordinates = nullptr; ///< the last operation that computes coordinates
+  llvm::SmallVector<Saved> saved;
+  int64_t savedBytes = 0;           ///< of a program
+  mlir::Value memory, step;         ///< arguments of a kernel that may have two steps
+  bool isSaving = false;            ///< the first step is being written
+  bool hasOthers = false;           ///< some gradients have no schedule
+  mlir::Operation *alone = nullptr; ///< the load whose gradient alone is being written
   llvm::DenseSet<mlir::Value> linear;
   llvm::DenseMap<mlir::Value, mlir::Value> adjoints;
   bool hasDeadLanes = false; ///< whether what is accumulated now comes from an adjoint with some

@@ -149,7 +149,8 @@ std::string Derivative::text() const {
   std::string text = isReverse ? "reverse;" : "";
   for (const Item &item : items)
     text += std::to_string(item.parameter) + "=" + item.tangent + (item.isInput ? ":wrt" : "") +
-            (item.isOutput ? ":out" : "") + (item.isPartial ? ":partial" : "") + ";";
+            (item.isOutput ? ":out" : "") + (item.isPartial ? ":partial" : "") +
+            (item.isSaved ? ":saved" : "") + (item.isStep ? ":step" : "") + ";";
   return text;
 }
 

@@ -41,6 +41,8 @@ struct Derivative {
     std::string tangent; ///< its parameter's name
     bool isInput = false, isOutput = false;
     bool isPartial = false; ///< a gradient that is given as partial sums
+    /// Of no parameter: memory that the steps of a gradient share, and the number of the step.
+    bool isSaved = false, isStep = false;
   };
   std::vector<Item> items;
   bool isReverse = false; ///< gradients, from those of the outputs to those of the inputs

@@ -199,11 +199,22 @@ LogicalResult Interpreter::buildKernel(const Function &kernel, llvm::ArrayRef<Pa
     llvm::SmallVector<unsigned> partial; // arguments
     for (const Derivative::Item &item : derivative.items) {
       const ParamSpec &spec = params[names.size()];
-      unsigned primal = firstArguments[item.parameter], tangent = next;
+      unsigned tangent = next;
       if (item.isPartial)
         partial.push_back(spec.kind == ParamSpec::Kind::Runtime ? next : ~0u);
       firstArguments.push_back(next);
       parameterValue(semantic, function, item.tangent, spec, /*isConst=*/false, next);
+      if (item.isSaved || item.isStep) {
+        bool isNone = spec.kind == ParamSpec::Kind::Constant && spec.constant.isNone();
+        bool isPointer = spec.kind == ParamSpec::Kind::Runtime && spec.type.isPointer;
+        if (item.isSaved && !isNone && !isPointer)
+          return semantic.error(diag::SavedType, semantic.span(), item.tangent, describeSpec(spec));
+        if (next != tangent)
+          links.append({int64_t(tangent), 0, item.isSaved ? 16 : 32});
+        names.push_back(item.tangent);
+        continue;
+      }
+      unsigned primal = firstArguments[item.parameter];
       if (failed(linkTangent(semantic, links, item, names[item.parameter], item.tangent,
                              params[item.parameter], spec, primal, tangent, derivative.isReverse)))
         return failure();

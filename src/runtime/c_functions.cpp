@@ -267,8 +267,38 @@ static nrd_error *setDerivative(const char *caller, nrd_function *function,
     return size_t(llvm::find_if(rules, [&](const ParamRule &rule) { return rule.name == name; }) -
                   rules.begin());
   };
+  auto refuseRoles = [&](std::string_view expected, const std::string &found) {
+    return wrap(makeError(
+        NRD_ERROR_ARGUMENT, "ValueError", diag::BadApiArgument, std::string_view(caller),
+        isReverse ? "gradients->roles" : "tangents->roles", expected, std::string_view(found)));
+  };
   uint32_t roles = 0;
   for (const nrd_tangent &tangent : tangents) {
+    if (uint32_t further = tangent.roles & (NRD_TANGENT_SAVED | NRD_TANGENT_STEP)) {
+      bool isStep = further & NRD_TANGENT_STEP;
+      std::string role = isStep ? "NRD_TANGENT_STEP" : "NRD_TANGENT_SAVED";
+      if (!isReverse)
+        return refuseRoles("no steps of a forward derivative", role);
+      if (tangent.roles != further || further == (NRD_TANGENT_SAVED | NRD_TANGENT_STEP))
+        return refuseRoles("no further role beside this one", role);
+      if (roles & further)
+        return refuseRoles("one parameter with this role", role);
+      roles |= further;
+      std::string name = tangent.name ? tangent.name : isStep ? "step" : "saved";
+      if (indexOf(name) < rules.size())
+        return refuse(diag::TangentNameTaken, name, name, record.name);
+      ParamRule &rule = rules.emplace_back();
+      rule.name = name;
+      if (isStep) {
+        rule.policy = NRD_PARAM_NO_SPECIALIZE;
+        rule.forcedType = frontend::Type::of(frontend::DType::Int32);
+      }
+      frontend::Derivative::Item &item = derivative.items.emplace_back();
+      item.parameter = unsigned(record.rules.size()); // none
+      item.tangent = name;
+      (isStep ? item.isStep : item.isSaved) = true;
+      continue;
+    }
     if (!tangent.parameter)
       return nullArgument(caller, isReverse ? "gradients->parameter" : "tangents->parameter");
     std::string parameter = tangent.parameter;
@@ -292,11 +322,8 @@ static nrd_error *setDerivative(const char *caller, nrd_function *function,
       return refuse(diag::GradientInPlace, parameter);
     bool isPartial = tangent.roles & NRD_TANGENT_PARTIAL;
     if (isPartial && !(isReverse && isInput))
-      return wrap(makeError(NRD_ERROR_ARGUMENT, "ValueError", diag::BadApiArgument,
-                            std::string_view(caller),
-                            isReverse ? "gradients->roles" : "tangents->roles",
-                            "partial sums only of gradients of inputs",
-                            std::string_view("NRD_TANGENT_PARTIAL of `" + parameter + "`")));
+      return refuseRoles("partial sums only of gradients of inputs",
+                         "NRD_TANGENT_PARTIAL of `" + parameter + "`");
     ParamRule rule = rules[index];
     rule.name = name;
     rule.isConst = rule.hasDefault = false;
@@ -309,6 +336,8 @@ static nrd_error *setDerivative(const char *caller, nrd_function *function,
     roles |= tangent.roles;
     derivative.items.push_back({unsigned(index), name, isInput, isOutput, isPartial});
   }
+  if ((roles & NRD_TANGENT_PARTIAL) && (roles & (NRD_TANGENT_SAVED | NRD_TANGENT_STEP)))
+    return refuseRoles("no steps of a gradient with partial sums", "both");
   for (const auto &[name, type] : derivative.launchParameters()) {
     if (indexOf(name) < rules.size())
       return refuse(diag::TangentNameTaken, "launch", name, record.name);

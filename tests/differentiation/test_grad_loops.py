@@ -575,7 +575,8 @@ def test_explain_tells_who_owns_what_in_loops():
                                     "  last launched with 3 partial sums"])
     found = explained(row_sums, (1, ), dict(x=x, w=w, y=zeros(3), n=50), ("x", "w"), ("y", ), BLOCK=16)
     grid = "the grid has one program along axis 0 and the grid has one program along axis 1 and the grid has one program along axis 2"
-    assert sorted(found) == sorted([owned("x"), f"  the gradient of `w` is stored by the program that owns it where {grid}, and summed by atomic additions elsewhere"])
+    assert sorted(found) == sorted([owned("x"), f"  the gradient of `w` is stored by the program that owns it where {grid}, and summed by atomic additions elsewhere; "
+                                    "its schedule is not transposed: all programs read the same blocks in the rounds of a loop"])
     found = explained(recurrence, (1, ), dict(x=jvp_check.random(3, 16), w=jvp_check.random(16), y=zeros(16), n=3), ("x", "w"), ("y", ), N=16)
     assert all("is stored by the program that owns it" in line for line in found)
     x = jvp_check.random(7, 50)

@@ -143,7 +143,8 @@ def test_explain():
     assert sorted(found) == sorted([
         owned("X"), "  the gradient of `W` is summed in partial sums, one of each launched program, which a second launch adds", "  last launched with 4 partial sums"])
     found = explained(rms_norm, (1, ), arguments, ("X", "W"), ("Y", ), BLOCK=64)
-    assert "  the gradient of `W` is stored by the program that owns it where the grid has one program along axis 0 and " + ONE_AXIS + ", and summed by atomic additions elsewhere" in found
+    assert "  the gradient of `W` is stored by the program that owns it where the grid has one program along axis 0 and " + ONE_AXIS + (
+        ", and summed by atomic additions elsewhere; its schedule is not transposed: all programs read the same block") in found
     arguments = dict(table=torch.ones(10, 16), index=torch.zeros(1, dtype=torch.int64), y=torch.ones(1, 16))
     assert explained(embedding, (1, ), arguments, ("table", ), ("y", ), D=16) == [
         "  the gradient of `table` is summed by atomic additions: its addresses come from values that are computed or loaded"]
@@ -151,10 +152,10 @@ def test_explain():
     assert explained(causal_conv, (3, ), arguments, ("x", "w"), ("y", ), WIDTH=4, BLOCK=32) == [
         owned("x", " and `length` is at least 35").replace("stored", "summed"), owned("w")]
     arguments = dict(a_ptr=torch.ones(37, 25), b_ptr=torch.ones(25, 29), c_ptr=torch.ones(37, 29), M=37, N=29, K=25)
-    found = explained(one_block_matmul, (1, 1), arguments, ("a_ptr", "b_ptr"), ("c_ptr", ), BM=16, BN=16, BK=32)
-    axis = "the grid has one program along axis"
-    assert sorted(found) == [f"  the gradient of `{name}` is stored by the program that owns it where {axis} {other} and {axis} 2, and summed by atomic additions elsewhere"
-                             for name, other in (("a_ptr", 1), ("b_ptr", 0))]
+    found = explained(one_block_matmul, (3, 2), arguments, ("a_ptr", "b_ptr"), ("c_ptr", ), BM=16, BN=16, BK=32)
+    assert sorted(found) == [f"  the gradient of `{name}` has a transposed schedule: programs share out its blocks, and for each sum in a loop over program_id({other}); "
+                             "where the grid has one program along axis 2 and there are at least 128 blocks or one for every 8 programs; it is summed by atomic "
+                             "additions elsewhere" for name, other in (("a_ptr", 1), ("b_ptr", 0))]
 
 
 def test_owned_gradients_are_the_same_in_every_run():

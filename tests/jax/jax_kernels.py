@@ -112,3 +112,18 @@ def normalised(x, weight, out, sign, scales, columns, BLOCK: tl.constexpr):
     tl.store(out + row * columns + i, values * scale * tl.load(weight + i, mask=i < columns), mask=i < columns)
     tl.store(sign + row * columns + i, tl.where(values < 0, -1, 1), mask=i < columns)
     tl.store(scales + row, scale)
+
+
+@nereid.jit
+def activated(a, b, bias, c, M, N, K, BLOCK: tl.constexpr):
+    """c = silu(a @ b + bias)"""
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    sums = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for k in range(0, K, BLOCK):
+        at = k + tl.arange(0, BLOCK)
+        x = tl.load(a + rows[:, None] * K + at[None, :], mask=(rows[:, None] < M) & (at[None, :] < K), other=0.0)
+        y = tl.load(b + at[:, None] * N + columns[None, :], mask=(at[:, None] < K) & (columns[None, :] < N), other=0.0)
+        sums = tl.dot(x, y, sums, input_precision="ieee")
+    sums += tl.load(bias + columns, mask=columns < N, other=0.0)[None, :]
+    tl.store(c + rows[:, None] * N + columns[None, :], sums * tl.sigmoid(sums), mask=(rows[:, None] < M) & (columns[None, :] < N))

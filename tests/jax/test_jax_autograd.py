@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
-from jax_kernels import add, normalised, softmax, swiglu
+from jax_kernels import activated, add, normalised, softmax, swiglu
 
 import nereid
 import nereid.jax
@@ -58,6 +58,21 @@ def test_softmax_rows(device):
     close(soft(x), jax.nn.softmax(x))
     got, expected = (jax.jit(jax.grad(lambda x, f=f: (f(x) * weights).sum()))(x) for f in (soft, jax.nn.softmax))
     close(got, expected)
+
+
+def test_a_product_with_an_activation(device):
+    """Of which `nereid.grad` makes two launches. Here it is one, without memory for what the first would save."""
+    product = nereid.jax.autograd(activated, wrt=("a", "b", "bias"), grid=lambda a: (nereid.cdiv(a["M"], 16), nereid.cdiv(a["N"], 16)),
+                                  arguments={"M": lambda a: a["a"].shape[0], "N": lambda a: a["b"].shape[1], "K": lambda a: a["a"].shape[1], "BLOCK": 16},
+                                  out={"c": lambda a: jax.ShapeDtypeStruct((a["a"].shape[0], a["b"].shape[1]), jnp.float32)})
+    a, b, bias, weights = normal(40, 24), normal(24, 33, seed=1), normal(33, seed=2), normal(40, 33, seed=3)
+
+    def by_jax(a, b, bias):
+        return jax.nn.silu(a @ b + bias)
+
+    got, expected = (jax.jit(jax.grad(lambda *given, f=f: (f(*given) * weights).sum(), (0, 1, 2)))(a, b, bias) for f in (product, by_jax))
+    close(got, expected, rtol=1e-4, atol=1e-3)
+    assert "its schedule is not transposed: what a tile adds to it is computed in a loop" in product.explain()
 
 
 def test_several_outputs_one_of_integers(device):

@@ -25,6 +25,17 @@ def weighted(x, w, y, n, BLOCK: tl.constexpr):
     tl.store(y + row * n + i, tl.load(x + row * n + i, mask=i < n) * tl.load(w + i, mask=i < n), mask=i < n)
 
 @triton.jit
+def squared_product(a, b, c, K, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    N = tl.num_programs(1) * BLOCK
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for k in range(0, K, BLOCK):
+        at = k + tl.arange(0, BLOCK)
+        acc = tl.dot(tl.load(a + rows[:, None] * K + at[None, :], mask=at[None, :] < K, other=0), tl.load(b + at[:, None] * N + columns[None, :]), acc)
+    tl.store(c + rows[:, None] * N + columns[None, :], acc * acc)
+
+@triton.jit
 def add_to(y, x, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(y + i, tl.load(y + i, mask=i < n) + tl.load(x + i, mask=i < n), mask=i < n)
@@ -99,6 +110,81 @@ TEST_F(DerivativeTest, PartialSumsAreNotDifferentiatedAgain) {
                 .find("expected a function without partial sums, which are not differentiated"),
             std::string_view::npos);
   nrd_error_free(error);
+}
+
+TEST_F(DerivativeTest, TwoSteps) {
+  Function gradient = derivatives.function("squared_product");
+  nrd_tangent tangents[] = {{"a", nullptr, NRD_TANGENT_INPUT},
+                            {"b", nullptr, NRD_TANGENT_INPUT},
+                            {"c", nullptr, NRD_TANGENT_OUTPUT},
+                            {nullptr, nullptr, NRD_TANGENT_SAVED},
+                            {nullptr, nullptr, NRD_TANGENT_STEP}};
+  ASSERT_EQ(take(nrd_function_set_gradients(gradient.get(), tangents, 5)), "");
+  EXPECT_EQ(gradient.paramName(8), "saved");
+  EXPECT_EQ(gradient.paramName(9), "step");
+  const int M = 32, N = 48, K = 32, block = 16, programs = 6;
+  std::vector<float> a(M * K), b(K * N), c(M * N), dc(M * N);
+  for (size_t i = 0; i < a.size(); ++i)
+    a[i] = 0.25f * float(int(i % 7) - 3);
+  for (size_t i = 0; i < b.size(); ++i)
+    b[i] = 0.5f * float(int(i % 5) - 2);
+  for (size_t i = 0; i < dc.size(); ++i)
+    dc[i] = float(int(i % 3) - 1);
+  // NaN stays where a gradient is added to and not stored.
+  const float nan = std::nanf("");
+  std::vector<float> da(a.size(), nan), db(b.size(), nan);
+  std::vector<int64_t> memory(2);
+  auto launch = [&](int step) {
+    gradient.launch({2, 3}, a, b, c, K, block, da, db, dc, memory, step);
+  };
+  launch(-1);
+  const int64_t savedBytes = memory[0];
+  ASSERT_EQ(savedBytes, block * block * 4);
+  memory.assign(size_t(programs * savedBytes / 8), 0);
+  launch(0);
+  EXPECT_TRUE(std::isnan(da[0]) && std::isnan(db[0]));
+  launch(1);
+  std::vector<float> slope(M * N); // of the square, times dc
+  for (int i = 0; i < M; ++i)
+    for (int j = 0; j < N; ++j) {
+      float sum = 0;
+      for (int k = 0; k < K; ++k)
+        sum += a[i * K + k] * b[k * N + j];
+      slope[i * N + j] = 2 * sum * dc[i * N + j];
+    }
+  for (int k = 0; k < K; ++k) {
+    for (int i = 0; i < M; ++i) {
+      float sum = 0;
+      for (int j = 0; j < N; ++j)
+        sum += slope[i * N + j] * b[k * N + j];
+      EXPECT_NEAR(da[i * K + k], sum, 1e-3);
+    }
+    for (int j = 0; j < N; ++j) {
+      float sum = 0;
+      for (int i = 0; i < M; ++i)
+        sum += slope[i * N + j] * a[i * K + k];
+      EXPECT_NEAR(db[k * N + j], sum, 1e-3);
+    }
+  }
+}
+
+TEST_F(DerivativeTest, RolesOfSteps) {
+  auto refusal = [&](uint32_t roles, uint32_t roleOfW, auto *set) {
+    Function function = derivatives.function("weighted");
+    nrd_tangent tangents[] = {
+        {"w", nullptr, roleOfW}, {"y", nullptr, NRD_TANGENT_OUTPUT}, {nullptr, nullptr, roles}};
+    return take(set(function.get(), tangents, 3));
+  };
+  const std::string start = "error: argument `gradients->roles` of `nrd_function_set_gradients`: ";
+  EXPECT_EQ(
+      refusal(NRD_TANGENT_SAVED | NRD_TANGENT_STEP, NRD_TANGENT_INPUT, nrd_function_set_gradients),
+      start + "expected no further role beside this one, found NRD_TANGENT_STEP");
+  EXPECT_EQ(refusal(NRD_TANGENT_SAVED, NRD_TANGENT_INPUT | NRD_TANGENT_PARTIAL,
+                    nrd_function_set_gradients),
+            start + "expected no steps of a gradient with partial sums, found both");
+  EXPECT_EQ(refusal(NRD_TANGENT_STEP, NRD_TANGENT_INPUT, nrd_function_set_tangents),
+            "error: argument `tangents->roles` of `nrd_function_set_tangents`: expected no steps "
+            "of a forward derivative, found NRD_TANGENT_STEP");
 }
 
 TEST_F(DerivativeTest, GradientsThatAreNotWanted) {

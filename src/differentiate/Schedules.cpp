@@ -1,0 +1,757 @@
+// Transposed schedules. In the forward kernel a program reads blocks of a matrix that other
+// programs read, too, so each would have to add atomically to the gradient of these. Instead, the
+// programs share out the blocks of the gradient. For each, the owner goes through the tiles of the
+// output that depend on the block, computes what each contributes, as the tile's own program would
+// have, sums in registers and stores once:
+//
+//   for t = program; t < blocks of the gradient; t += programs      every program
+//     (row, round) = t
+//     sum = 0
+//     for column in columns                  the coordinates that the address does not depend on
+//       sum += contribution of the tile (row, column) in this round of its loop
+//     store sum at the address in (row, round)
+//
+// A round of a loop can be taken alone when the adjoints of what the loop carries are the same in
+// all rounds: of sums. A contribution must not need a loop of its own, which would be computed
+// again for every block; nor what the forward loop carried into the round.
+//
+// What needs the loop, as the derivative of an activation after a product, takes two steps: each
+// program computes the adjoint of what its loop gives and saves it in memory, and the contributions
+// are computed from that in a second launch.
+//
+// Launches have the kernel's grid. Conditions on sizes and strides are checked by
+// every program, all with one result; where they fail, the gradient is summed by atomic additions.
+#include "differentiate/Access.h"
+#include "differentiate/Blocks.h"
+#include "differentiate/Recurrences.h"
+#include "differentiate/Transposer.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <vector>
+
+using namespace mlir;
+
+namespace nereid::differentiate {
+
+namespace {
+
+/// A schedule must occupy the machine: so many blocks, or a block for every so many programs.
+constexpr int32_t enoughBlocks = 128;
+constexpr int32_t programsPerBlock = 8;
+
+constexpr const char *computedInLoop = "what a tile adds to it is computed in a loop";
+
+/// A count that is not negative as an integer of another type.
+Value toInteger(OpBuilder &builder, Location loc, Value count, Type type) {
+  Type from = count.getType();
+  if (from == type)
+    return count;
+  if (from.isIndex() || type.isIndex())
+    return arith::IndexCastUIOp::create(builder, loc, type, count);
+  if (from.getIntOrFloatBitWidth() < type.getIntOrFloatBitWidth())
+    return arith::ExtUIOp::create(builder, loc, type, count);
+  return arith::TruncIOp::create(builder, loc, type, count);
+}
+
+Value number(OpBuilder &builder, Location loc, int64_t value, Type type) {
+  return arith::ConstantOp::create(builder, loc, IntegerAttr::get(type, value));
+}
+
+/// The one value of all elements of a block, or null.
+Value splatOf(Value block) {
+  while (Operation *op = block.getDefiningOp()) {
+    if (auto splat = dyn_cast<tile::SplatOp>(op))
+      return splat.getSrc();
+    if (!isa<tile::BroadcastOp, tile::ExpandDimsOp>(op))
+      break;
+    block = op->getOperand(0);
+  }
+  return {};
+}
+
+/// Where a block is zero: at positions along one dimension that are not below a bound.
+struct Outside {
+  Address position; ///< along dimension 0
+  Value bound;
+
+  /// Whether a block is zero outside, along this dimension.
+  bool isZero(Value block, unsigned dim, unsigned depth = 16) const {
+    Operation *op = block.getDefiningOp();
+    if (!op || !depth)
+      return false;
+    auto operand = [&](unsigned i, unsigned along) {
+      return isZero(op->getOperand(i), along, depth - 1);
+    };
+    if (matchPattern(block, m_AnyZeroFloat()))
+      return true;
+    return llvm::TypeSwitch<Operation *, bool>(op)
+        .Case([&](tile::LoadOp load) {
+          return load.getMask() && isFalse(load.getMask(), dim, depth - 1) &&
+                 (!load.getOther() || isZero(load.getOther(), dim, depth - 1));
+        })
+        .Case<arith::ExtFOp, arith::TruncFOp, arith::NegFOp, arith::DivFOp>(
+            [&](auto) { return operand(0, dim); })
+        .Case<arith::AddFOp, arith::SubFOp>(
+            [&](auto) { return operand(0, dim) && operand(1, dim); })
+        .Case([&](arith::MulFOp) { return operand(0, dim) || operand(1, dim); })
+        .Case([&](arith::SelectOp select) {
+          return operand(2, dim) &&
+                 (operand(1, dim) || isFalse(select.getCondition(), dim, depth - 1));
+        })
+        .Case([&](tile::DotOp dot) {
+          unsigned rank = cast<RankedTensorType>(block.getType()).getRank();
+          bool fromA = dim + 1 < rank && operand(0, dim);
+          bool fromB = dim + 2 != rank && operand(1, dim);
+          return (fromA || fromB) && isZero(dot.getC(), dim, depth - 1);
+        })
+        .Case([&](tile::TransOp trans) { return operand(0, unsigned(trans.getOrder()[dim])); })
+        .Case([&](tile::BroadcastOp) {
+          return cast<RankedTensorType>(op->getOperand(0).getType()).getDimSize(dim) != 1 &&
+                 operand(0, dim);
+        })
+        .Case([&](tile::ExpandDimsOp expand) {
+          return dim != expand.getAxis() && operand(0, dim - (dim > expand.getAxis()));
+        })
+        .Default(false);
+  }
+
+private:
+  /// Whether a mask is false outside.
+  bool isFalse(Value mask, unsigned dim, unsigned depth) const {
+    Operation *op = mask.getDefiningOp();
+    if (!op || !depth)
+      return false;
+    auto operand = [&](unsigned i, unsigned along) {
+      return isFalse(op->getOperand(i), along, depth - 1);
+    };
+    if (isa<arith::AndIOp>(op))
+      return operand(0, dim) || operand(1, dim);
+    if (isa<arith::OrIOp>(op))
+      return operand(0, dim) && operand(1, dim);
+    if (isa<tile::BroadcastOp>(op))
+      return cast<RankedTensorType>(op->getOperand(0).getType()).getDimSize(dim) != 1 &&
+             operand(0, dim);
+    if (auto expand = dyn_cast<tile::ExpandDimsOp>(op))
+      return dim != expand.getAxis() && operand(0, dim - (dim > expand.getAxis()));
+    // Lanes of an adjoint that are not zero, as Transposer::liveWhereNotZero compares.
+    if (auto differs = dyn_cast<arith::CmpFOp>(op))
+      return differs.getPredicate() == arith::CmpFPredicate::UNE &&
+             matchPattern(differs.getRhs(), m_AnyZeroFloat()) &&
+             isZero(differs.getLhs(), dim, depth - 1);
+    auto compare = dyn_cast<arith::CmpIOp>(op);
+    if (!compare || compare.getPredicate() != arith::CmpIPredicate::slt)
+      return false;
+    Value limit = splatOf(compare.getRhs()), left = compare.getLhs();
+    if (!limit || !isSame(limit, bound))
+      return false;
+    while (Operation *view = left.getDefiningOp()) {
+      if (auto expand = dyn_cast<tile::ExpandDimsOp>(view)) {
+        if (dim == expand.getAxis())
+          return false;
+        dim -= dim > expand.getAxis();
+      } else if (!isa<tile::BroadcastOp>(view)) {
+        break;
+      }
+      left = view->getOperand(0);
+    }
+    auto type = dyn_cast<RankedTensorType>(left.getType());
+    std::optional<Address> sum = type && type.getRank() == 1 ? addressOf(left) : std::nullopt;
+    return sum && !sum->base && sum->terms == position.terms;
+  }
+};
+
+/// A block of one dimension as one of the shape of `like`, along this dimension.
+Value alongDim(OpBuilder &builder, Location loc, Value line, unsigned dim, RankedTensorType like) {
+  auto type = cast<RankedTensorType>(line.getType());
+  SmallVector<int64_t> shape{type.getDimSize(0)};
+  for (unsigned i = 0; i < like.getRank(); ++i)
+    if (i != dim) {
+      shape.insert(shape.begin() + i, 1);
+      line = tile::ExpandDimsOp::create(builder, loc, type.clone(shape), line, i);
+    }
+  auto whole = like.clone(type.getElementType());
+  return line.getType() == whole ? line : tile::BroadcastOp::create(builder, loc, whole, line);
+}
+
+/// Whether a value of the loop's body depends on what the loop carries and is linear.
+bool dependsOnCarried(Value value, scf::ForOp loop, const llvm::DenseSet<Value> &linear) {
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> work{value};
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    if (!linear.contains(next) || !seen.insert(next).second ||
+        !loop.getRegion().isAncestor(next.getParentRegion()))
+      continue;
+    Operation *op = next.getDefiningOp();
+    if (!op) {
+      op = next.getParentBlock()->getParentOp();
+      if (op == loop)
+        return true;
+    }
+    op->walk([&](Operation *inner) { work.append(inner->operand_begin(), inner->operand_end()); });
+  }
+  return false;
+}
+
+} // namespace
+
+//===--- what has a schedule ---===//
+
+void Transposer::transposeKernel(Block &body) {
+  for (unsigned i = 0; i < kernel.getNumArguments(); ++i)
+    if (kernel.getArgAttr(i, "tile.saved"))
+      memory = kernel.getArgument(i);
+    else if (kernel.getArgAttr(i, "tile.step"))
+      step = kernel.getArgument(i);
+  if (mayHaveSchedules)
+    findSchedules(body);
+  if (refusal)
+    return;
+  noteOwners();
+  body.walk([&](Operation *op) { hasOthers |= readsGradient(op) && !scheduled.contains(op); });
+  adjoints.clear();
+  lanes.clear();
+  residuals.clear();
+  if (!saved.empty())
+    divideIntoSteps(body, afterCoordinates);
+  else if (hasOthers)
+    transposeBlock(body);
+}
+
+void Transposer::findSchedules(Block &body) {
+  std::vector<Schedule> candidates;
+  llvm::SmallDenseSet<unsigned> axes;
+  body.walk([&](tile::ProgramIdOp id) { axes.insert(id.getAxis()); });
+  for (const Owner &each : owners) {
+    if (!each.isByLoads || each.loads.size() > 1)
+      continue;
+    // Programs along an axis that the kernel does not use compute the same.
+    const Ownership &owner = each.shared.owner;
+    if (!owner.why.empty() ||
+        llvm::any_of(owner.singleAxes, [&](unsigned axis) { return axes.contains(axis); })) {
+      candidates.emplace_back();
+      candidates.back().load = each.loads[0];
+    }
+  }
+  if (candidates.empty())
+    return;
+  lastOfKernel = &*std::prev(builder.getInsertionPoint());
+  coordinates = coordinatesOf(kernel, builder);
+  afterCoordinates = &*std::prev(builder.getInsertionPoint());
+  for (Schedule &each : candidates) {
+    residuals.clear();
+    adjoints.clear();
+    lanes.clear();
+    each.why = planSchedule(each);
+    if (each.why.empty()) {
+      Value count = tilesOf(each), holds = conditionOf(each, count);
+      scf::IfOp branch = writeAlternatives(each, body, holds, count);
+      if (!branch && each.why == computedInLoop && maySave(each)) {
+        each.why.clear();
+        each.isSaved = true;
+        branch = writeAlternatives(each, body, holds, count);
+      }
+      if (refusal)
+        return;
+    }
+    if (!each.why.empty()) {
+      notScheduled[each.load] = each.why;
+      continue;
+    }
+    scheduled.insert(each.load);
+    notes.push_back(wordsOf(each));
+  }
+}
+
+std::string Transposer::wordsOf(const Schedule &each) const {
+  std::string over;
+  for (unsigned place : each.owner.shared)
+    over += (over.empty() ? "" : " and ") + coordinates.all[place].name;
+  std::string conditions = coordinates.words, own = each.owner.words(kernel);
+  conditions += (conditions.empty() || own.empty() ? "" : " and ") + own;
+  return "the gradient of " + nameOf(provenance.of(tile::LoadOp(each.load).getPtr()).only()) +
+         " has a transposed schedule: programs share out its blocks, and for each " +
+         (over.empty() ? "store what one tile adds" : "sum in a loop over " + over) +
+         (each.isSaved ? " from what a first step has saved" : "") + "; where " + conditions +
+         (conditions.empty() ? "" : " and ") + "there are at least " +
+         std::to_string(enoughBlocks) + " blocks or one for every " +
+         std::to_string(programsPerBlock) + " programs; it is summed by atomic additions elsewhere";
+}
+
+Value Transposer::conditionOf(const Schedule &each, Value count) {
+  Location loc = tile::LoadOp(each.load).getLoc();
+  Type type = builder.getI32Type();
+  Value holds =
+      arith::AndIOp::create(builder, loc, coordinates.holds,
+                            each.owner.condition(builder, loc, [](Value value) { return value; }));
+  Value programs = number(builder, loc, 1, type);
+  for (unsigned axis = 0; axis < 3; ++axis)
+    programs = arith::MulIOp::create(builder, loc, programs,
+                                     tile::NumProgramsOp::create(builder, loc, type, axis));
+  Value least = arith::MinSIOp::create(
+      builder, loc, number(builder, loc, enoughBlocks, type),
+      arith::DivSIOp::create(builder, loc, programs, number(builder, loc, programsPerBlock, type)));
+  Value isEnough = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, count, least);
+  return arith::AndIOp::create(builder, loc, holds, isEnough);
+}
+
+scf::IfOp Transposer::writeAlternatives(Schedule &each, Block &body, Value holds, Value count) {
+  size_t savedBefore = saved.size();
+  int64_t bytesBefore = savedBytes;
+  auto branch = scf::IfOp::create(builder, each.load.getLoc(), holds, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  if (!writeSchedule(each, body, count)) {
+    forget(branch);
+    branch.erase();
+    saved.truncate(savedBefore);
+    savedBytes = bytesBefore;
+    return {};
+  }
+  builder.setInsertionPointToStart(branch.elseBlock());
+  adjoints.clear();
+  lanes.clear();
+  residuals.clear();
+  recompute(body);
+  alone = each.load;
+  transposeBlock(body);
+  alone = nullptr;
+  eraseDead(*branch.elseBlock());
+  return branch;
+}
+
+std::string Transposer::planSchedule(Schedule &each) {
+  if (!coordinates.why.empty())
+    return coordinates.why;
+  each.owner = ownershipIn(coordinates, each.load);
+  if (!each.owner.why.empty())
+    return each.owner.why;
+  for (unsigned place = 0; place < coordinates.all.size(); ++place)
+    if (!llvm::is_contained(each.owner.shared, place))
+      each.owned.push_back(place);
+  for (Operation *parent = each.load->getParentOp(); parent != kernel;
+       parent = parent->getParentOp()) {
+    auto loop = dyn_cast<scf::ForOp>(parent);
+    if (!loop)
+      return "it is loaded in a branch";
+    for (Value bound : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
+      if (!isUniform(bound))
+        return "the number of rounds of a loop is not the same in all programs";
+    if (!isSumLoop(loop))
+      return "a loop around it is no sum: what a round adds depends on other rounds";
+    each.loops.insert(each.loops.begin(), loop);
+  }
+  if (each.owned.empty()) // as many blocks as rounds do not occupy the machine
+    return each.loops.empty() ? "all programs read the same block"
+                              : "all programs read the same blocks in the rounds of a loop";
+  return "";
+}
+
+bool Transposer::isSumLoop(scf::ForOp loop) const {
+  for (auto [i, carried] : llvm::enumerate(loop.getRegionIterArgs())) {
+    if (!linear.contains(carried))
+      continue;
+    Value next = loop.getYieldedValues()[i];
+    while (next != carried) {
+      Operation *op = next.getDefiningOp();
+      if (!op || op->getBlock() != loop.getBody() ||
+          !isa<arith::AddFOp, arith::SubFOp, tile::DotOp>(op))
+        return false;
+      SmallVector<Value> from;
+      for (Value operand : op->getOperands())
+        if (dependsOnCarried(operand, loop, linear))
+          from.push_back(operand);
+      bool isPassedOn =
+          from.size() == 1 &&
+          (isa<arith::AddFOp>(op) ||
+           from[0] == (isa<tile::DotOp>(op) ? cast<tile::DotOp>(op).getC() : op->getOperand(0)));
+      if (!isPassedOn)
+        return false;
+      next = from[0];
+    }
+  }
+  return true;
+}
+
+//===--- the loop over blocks ---===//
+
+Value Transposer::tilesOf(const Schedule &each) {
+  Location loc = tile::LoadOp(each.load).getLoc();
+  Value count = number(builder, loc, 1, builder.getI32Type());
+  auto multiply = [&](Value by) {
+    count = arith::MulIOp::create(builder, loc, count,
+                                  toInteger(builder, loc, by, builder.getI32Type()));
+  };
+  for (unsigned place : each.owned)
+    multiply(coordinates.all[place].extent);
+  for (scf::ForOp loop : each.loops)
+    multiply(roundsOf(loop).count);
+  return count;
+}
+
+bool Transposer::writeSchedule(Schedule &each, Block &body, Value count) {
+  Location loc = each.load.getLoc();
+  Type type = builder.getI32Type();
+  Value first, programs = number(builder, loc, 1, type);
+  for (unsigned axis = 0; axis < 3; ++axis) {
+    Value id = tile::ProgramIdOp::create(builder, loc, type, axis);
+    Value along = arith::MulIOp::create(builder, loc, id, programs);
+    first = first ? arith::AddIOp::create(builder, loc, first, along).getResult() : along;
+    programs = arith::MulIOp::create(builder, loc, programs,
+                                     tile::NumProgramsOp::create(builder, loc, type, axis));
+  }
+  auto blocks = scf::ForOp::create(builder, loc, first, count, programs);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(blocks.getBody());
+  schedule = &each;
+  storeTile(each, body, blocks.getInductionVar());
+  schedule = nullptr;
+  if (refusal || !each.why.empty())
+    return false;
+  eraseDead(*blocks.getBody());
+  unsigned loops = 0;
+  blocks.walk([&](Operation *op) {
+    if (isa<UnrealizedConversionCastOp>(op))
+      each.why = "its address, its mask or what it adds depends on other programs or rounds";
+    else if (isa<tile::ProgramIdOp>(op))
+      each.why = "a program id is used in another way than to number tiles";
+    else if (isa<LoopLikeOpInterface>(op))
+      ++loops;
+  });
+  // The loop over blocks, and those over tiles.
+  if (each.why.empty() && loops > 1 + each.owner.shared.size())
+    each.why = computedInLoop;
+  return each.why.empty();
+}
+
+void Transposer::enterTile(Block &body, ArrayRef<Value> places) {
+  residuals.clear();
+  for (auto [coordinate, place] : llvm::zip(coordinates.all, places))
+    for (Value value : coordinate.values)
+      residuals.map(value, place);
+  recompute(body);
+}
+
+bool Transposer::isGiven(Operation *op) {
+  if (!schedule)
+    return false;
+  if (op->getNumResults() == 1 && coordinates.indexOf(op->getResult(0)))
+    return true;
+  if (!unwrapped.contains(op))
+    return false;
+  residuals.map(op->getResult(0), here(op->getOperand(0)));
+  return true;
+}
+
+Value Transposer::placeholder(Type type) {
+  return UnrealizedConversionCastOp::create(builder, kernel.getLoc(), TypeRange{type}, ValueRange())
+      .getResult(0);
+}
+
+void Transposer::storeTile(Schedule &each, Block &body, Value tile) {
+  Location loc = each.load.getLoc();
+  Type type = builder.getI32Type();
+  // The last loop runs fastest, the first coordinate slowest.
+  Value rest = tile;
+  auto takeOff = [&](Value extent) {
+    extent = toInteger(builder, loc, extent, type);
+    Value digit = arith::RemSIOp::create(builder, loc, rest, extent);
+    rest = arith::DivSIOp::create(builder, loc, rest, extent);
+    return digit;
+  };
+  residuals.clear();
+  each.rounds.assign(each.loops.size(), Value());
+  for (unsigned i = each.loops.size(); i-- > 0;) {
+    Value count = roundsOf(each.loops[i]).count;
+    each.rounds[i] = toInteger(builder, loc, takeOff(count), count.getType());
+  }
+  SmallVector<Value> places(coordinates.all.size());
+  for (unsigned place : llvm::reverse(each.owned))
+    places[place] = takeOff(coordinates.all[place].extent);
+
+  // Where the block is. Nothing there depends on the other coordinates.
+  SmallVector<Value> own = places;
+  for (unsigned place : each.owner.shared)
+    own[place] = placeholder(type);
+  for (const Wrap &wrap : each.owner.wraps)
+    unwrapped.insert(wrap.op);
+  enterTile(body, own);
+  for (scf::ForOp loop : each.loops)
+    enterScheduledRound(loop);
+  Value address = here(each.load.getPtr());
+  Value mask = each.load.getMask() ? here(each.load.getMask()) : Value();
+  for (const Wrap &wrap : each.owner.wraps) {
+    Value position = here(wrap.position), bound = here(wrap.op->getOperand(1));
+    Value inside = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, position, bound);
+    auto block = dyn_cast<RankedTensorType>(address.getType());
+    if (wrap.dims.size() != 1 || !splatOf(wrap.op->getOperand(1))) {
+      each.why = "positions wrap around in a way that is not known";
+      return;
+    }
+    inside = alongDim(builder, loc, inside, wrap.dims[0], block);
+    mask = mask ? arith::AndIOp::create(builder, loc, mask, inside).getResult() : inside;
+  }
+  unwrapped.clear();
+
+  // What the tiles with these coordinates add.
+  Type block = each.load.getType(), element = tile::elementOf(block);
+  Type wide = element.getIntOrFloatBitWidth() < 32 ? builder.getF32Type() : element;
+  Value zero = zeroOf(builder, loc, tile::withShapeOf(wide, block));
+  std::function<Value(unsigned, Value)> sumOver = [&](unsigned i, Value sum) -> Value {
+    if (i < each.owner.shared.size()) {
+      unsigned place = each.owner.shared[i];
+      Value begin = number(builder, loc, 0, type);
+      return loopOver(builder, loc, begin, coordinates.all[place].extent, sum,
+                      [&](Value at, ValueRange carried) {
+                        places[place] = at;
+                        return SmallVector<Value>{sumOver(i + 1, carried[0])};
+                      })[0];
+    }
+    enterTile(body, places);
+    adjoints.clear();
+    lanes.clear();
+    each.contribution = Value();
+    if (each.isSaved)
+      contributeSaved(each, places);
+    else
+      transposeBlock(body);
+    return refusal ? sum : addContribution(each, sum);
+  };
+  Value sum = sumOver(0, zero);
+  if (!refusal && each.why.empty())
+    tile::StoreOp::create(builder, loc, address, convertTo(builder, sum, element), mask);
+}
+
+Value Transposer::addContribution(Schedule &each, Value sum) {
+  if (!each.contribution) {
+    each.why = "nothing that is differentiated depends on it";
+    return sum;
+  }
+  // What is saved was looked at when it was written without.
+  if (!each.isSaved && !vanishWhereWrapped(each)) {
+    each.why = "positions that wrap around may have a gradient: their outputs are not masked";
+    return sum;
+  }
+  // A product is rounded once, after the sum, and adds to it.
+  Value product = each.contribution;
+  while (Operation *op = product.getDefiningOp()) {
+    if (!isa<arith::ExtFOp, arith::TruncFOp>(op))
+      break;
+    product = op->getOperand(0);
+  }
+  auto dot = product.getDefiningOp<tile::DotOp>();
+  if (dot && dot.getType() == sum.getType() && matchPattern(dot.getC(), m_AnyZeroFloat())) {
+    auto copy = cast<tile::DotOp>(builder.clone(*dot));
+    copy.getCMutable().assign(sum);
+    return copy;
+  }
+  return arith::AddFOp::create(
+      builder, sum.getLoc(), sum,
+      convertTo(builder, each.contribution, tile::elementOf(sum.getType())));
+}
+
+bool Transposer::vanishWhereWrapped(const Schedule &each) {
+  return llvm::all_of(each.owner.wraps, [&](const Wrap &wrap) {
+    std::optional<Address> position = addressOf(here(wrap.position));
+    Value bound = splatOf(here(wrap.op->getOperand(1)));
+    return position && bound && Outside{*position, bound}.isZero(each.contribution, wrap.dims[0]);
+  });
+}
+
+Transposer::Rounds Transposer::enterScheduledRound(scf::ForOp loop) {
+  Rounds rounds = roundsOf(loop);
+  for (unsigned i : rounds.states)
+    residuals.map(loop.getRegionIterArg(i), placeholder(loop.getRegionIterArg(i).getType()));
+  size_t number = llvm::find(schedule->loops, loop) - schedule->loops.begin();
+  enterRound(rounds, schedule->rounds[number]);
+  recompute(*loop.getBody());
+  return rounds;
+}
+
+void Transposer::transposeRound(scf::ForOp loop) {
+  Rounds rounds = enterScheduledRound(loop);
+  bool isMasked = hasMasks(schedule->isSaved ? kernel.getOperation() : loop.getOperation());
+  for (unsigned i : rounds.tangents)
+    if (Value after = adjoints.lookup(loop.getResult(i)))
+      accumulate(loop.getYieldedValues()[i], isMasked ? liveWhereNotZero(after) : after);
+  transposeBlock(*loop.getBody());
+}
+
+//===--- two steps ---===//
+
+/// Whether a linear value enters no loop.
+static bool avoidsLoops(Value value, const llvm::DenseSet<Value> &linear) {
+  llvm::DenseSet<Value> seen;
+  SmallVector<Value> work{value};
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    if (!linear.contains(next) || !seen.insert(next).second)
+      continue;
+    for (Operation *user : next.getUsers()) {
+      if (!isa<func::FuncOp>(user->getParentOp()) || isa<LoopLikeOpInterface, scf::IfOp>(user))
+        return false;
+      work.append(user->result_begin(), user->result_end());
+    }
+  }
+  return true;
+}
+
+bool Transposer::maySave(const Schedule &each) const {
+  auto isKnown = [](const Coordinate &coordinate) { return !coordinate.values.empty(); };
+  return memory && step && llvm::all_of(coordinates.all, isKnown) &&
+         (!each.loops.empty() || avoidsLoops(tile::LoadOp(each.load).getResult(), linear));
+}
+
+/// What a loop's sums are saved as: products round them to the type of their operands anyway.
+static Type savedType(scf::ForOp loop, unsigned index) {
+  Type type = tile::elementOf(loop.getResult(index).getType());
+  Value next = loop.getYieldedValues()[index];
+  if (auto sum = next.getDefiningOp<arith::AddFOp>())
+    next = sum.getLhs().getDefiningOp<tile::DotOp>() ? sum.getLhs() : sum.getRhs();
+  auto dot = next.getDefiningOp<tile::DotOp>();
+  if (!dot)
+    return type;
+  Type a = tile::elementOf(dot.getA().getType()), b = tile::elementOf(dot.getB().getType());
+  bool isNarrow = a == b && isa<Float16Type, BFloat16Type>(a);
+  return isNarrow ? a : type;
+}
+
+unsigned Transposer::savedOf(Value value) {
+  for (auto [i, each] : llvm::enumerate(saved))
+    if (each.of == value)
+      return i;
+  auto result = cast<OpResult>(value);
+  Type element = tile::elementOf(value.getType());
+  if (auto loop = dyn_cast<scf::ForOp>(result.getOwner()))
+    element = savedType(loop, result.getResultNumber());
+  else if (element.getIntOrFloatBitWidth() < 32)
+    element = builder.getF32Type();
+  auto block = dyn_cast<RankedTensorType>(value.getType());
+  int64_t bytes = (block ? block.getNumElements() : 1) * element.getIntOrFloatBitWidth() / 8;
+  saved.push_back({value, element, savedBytes});
+  savedBytes += (bytes + 15) / 16 * 16;
+  return saved.size() - 1;
+}
+
+Value Transposer::savedAddress(const Saved &each, ArrayRef<Value> places) {
+  Location loc = each.of.getLoc();
+  Type wide = builder.getI64Type();
+  auto widened = [&](Value value) -> Value {
+    return arith::ExtSIOp::create(builder, loc, wide, value);
+  };
+  auto multiply = [&](Value a, Value b) -> Value {
+    return arith::MulIOp::create(builder, loc, a, b);
+  };
+  auto add = [&](Value a, Value b) -> Value { return arith::AddIOp::create(builder, loc, a, b); };
+  Value index = number(builder, loc, 0, wide), programs = number(builder, loc, 1, wide);
+  for (auto [coordinate, place] : llvm::zip(coordinates.all, places))
+    index = add(multiply(index, widened(coordinate.extent)), widened(place));
+  for (unsigned axis = 0; axis < 3; ++axis)
+    programs = multiply(
+        programs, widened(tile::NumProgramsOp::create(builder, loc, builder.getI32Type(), axis)));
+  auto block = dyn_cast<RankedTensorType>(each.of.getType());
+  int64_t elements = block ? block.getNumElements() : 1;
+  int64_t size = each.element.getIntOrFloatBitWidth() / 8;
+  int64_t stride = (elements * size + 15) / 16 * 16 / size;
+  Value offset = add(multiply(programs, number(builder, loc, each.before / size, wide)),
+                     multiply(index, number(builder, loc, stride, wide)));
+  auto pointer = tile::PtrType::get(each.element);
+  Value base = tile::PtrCastOp::create(builder, loc, pointer, memory);
+  base = tile::AddPtrOp::create(builder, loc, pointer, base, offset);
+  if (!block)
+    return base;
+  Value positions;
+  for (unsigned axis = block.getRank(); axis-- > 0;) {
+    Value along = positionsAlong(builder, loc, axis, block.getShape());
+    int64_t step = 1;
+    for (unsigned inner = axis + 1; inner < block.getRank(); ++inner)
+      step *= block.getDimSize(inner);
+    Value factor = tile::SplatOp::create(builder, loc, along.getType(),
+                                         number(builder, loc, step, builder.getI32Type()));
+    along = multiply(along, factor);
+    positions = positions ? add(positions, along) : along;
+  }
+  auto pointers = block.clone(Type(pointer));
+  base = tile::SplatOp::create(builder, loc, pointers, base);
+  return tile::AddPtrOp::create(builder, loc, pointers, base, positions);
+}
+
+void Transposer::save(Value value, Value adjoint) {
+  auto found = llvm::find_if(saved, [&](const Saved &each) { return each.of == value; });
+  if (found == saved.end())
+    return;
+  Location loc = value.getLoc();
+  SmallVector<Value> places;
+  for (const Coordinate &coordinate : coordinates.all)
+    places.push_back(coordinate.values[0]);
+  adjoint = convertTo(builder, orZero(zeroed(adjoint), value), found->element);
+  auto branch = scf::IfOp::create(builder, loc, coordinates.holds, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  tile::StoreOp::create(builder, loc, savedAddress(*found, places), adjoint, Value());
+}
+
+void Transposer::contributeSaved(Schedule &each, ArrayRef<Value> places) {
+  auto load = [&](Value value) {
+    const Saved &one = saved[savedOf(value)];
+    Type type = tile::withShapeOf(one.element, value.getType());
+    Value read = tile::LoadOp::create(builder, value.getLoc(), type, savedAddress(one, places),
+                                      Value(), Value());
+    return convertTo(builder, read, tile::elementOf(value.getType()));
+  };
+  if (each.loops.empty()) {
+    each.contribution = load(each.load.getResult());
+    return;
+  }
+  scf::ForOp loop = each.loops.front();
+  for (Value result : loop.getResults())
+    if (linear.contains(result))
+      adjoints[result] = load(result);
+  transposeRound(loop);
+}
+
+void Transposer::divideIntoSteps(Block &body, Operation *marker) {
+  Location loc = kernel.getLoc();
+  auto isStep = [&](int64_t which) -> Value {
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, step,
+                                 number(builder, loc, which, step.getType()));
+  };
+  SmallVector<Operation *> written;
+  for (Operation *op = marker->getNextNode(); op != body.getTerminator(); op = op->getNextNode())
+    written.push_back(op);
+  auto second = scf::IfOp::create(builder, loc, isStep(1), /*withElseRegion=*/false);
+  for (Operation *op : written)
+    op->moveBefore(second.thenBlock()->getTerminator());
+  auto first = scf::IfOp::create(builder, loc, isStep(0), /*withElseRegion=*/false);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(first.thenBlock());
+    recompute(body);
+    isSaving = true;
+    transposeBlock(body);
+    isSaving = false;
+    eraseDead(*first.thenBlock());
+  }
+  auto query = scf::IfOp::create(builder, loc, isStep(-1), /*withElseRegion=*/false);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(query.thenBlock());
+    Value isFirst;
+    for (unsigned axis = 0; axis < 3; ++axis) {
+      Value id = tile::ProgramIdOp::create(builder, loc, builder.getI32Type(), axis);
+      Value isZero = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, id,
+                                           number(builder, loc, 0, id.getType()));
+      isFirst = isFirst ? arith::AndIOp::create(builder, loc, isFirst, isZero).getResult() : isZero;
+    }
+    auto pointer = tile::PtrType::get(builder.getI64Type());
+    tile::StoreOp::create(builder, loc, tile::PtrCastOp::create(builder, loc, pointer, memory),
+                          number(builder, loc, savedBytes, builder.getI64Type()), isFirst);
+  }
+  kernel->setAttr("tile.saved_bytes", builder.getI64IntegerAttr(savedBytes));
+}
+
+} // namespace nereid::differentiate
