@@ -76,6 +76,21 @@ def test_gradient_of_greatest_elements(dtype, windows, layout, target):
     assert [row.route for row in nereid.ops.report() if row.overload == "max_pool2d_with_indices_backward"] == ["nereid"]
 
 
+@pytest.mark.parametrize("layouts", [("channels last", "contiguous", "channels last"), ("channels last", "channels last", "turned"), ("contiguous", "channels last", "turned")],
+                         ids=str)
+def test_gradient_of_greatest_elements_in_mixed_formats(layouts, target):
+    """The input's format, which the result gets, is not that of the given gradient or of the places."""
+    x = torch.randn(2, 19, 13, 30)
+    values, places = aten.max_pool2d_with_indices(x, *WINDOWS[0])
+    gradient = torch.randn(values.shape)
+    wide = aten.max_pool2d_with_indices_backward(gradient.double(), x.double(), *WINDOWS[0], places)
+    x, gradient, places = (LAYOUTS[layout](tensor).to(target) for layout, tensor in zip(layouts, (x, gradient, places)))
+    with nereid.ops.use(routing=False):
+        found = aten.max_pool2d_with_indices_backward(gradient, x, *WINDOWS[0], places)
+    torch.testing.assert_close(found.cpu().double(), wide, rtol=1e-6, atol=1e-6)
+    assert [row.route for row in nereid.ops.report() if row.overload == "max_pool2d_with_indices_backward"] == ["nereid"]
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("more", [(False, True, None), (True, False, None), (True, True, 7)], ids=str)
 @pytest.mark.parametrize("windows", [([3, 3], [2, 2], [1, 1]), ([2, 5], [3, 1], [0, 2])], ids=str)
