@@ -110,3 +110,10 @@ def test_greatest_numbers_in_double_precision(cpu_only, name, function):
         want = function(x)
     np.testing.assert_allclose(got, want, rtol=2e-15, atol=0)
     assert np.array_equal(np.signbit(got[~np.isnan(want)]), np.signbit(want[~np.isnan(want)]))
+
+
+def test_scaled_complement_of_the_greatest_numbers(cpu_only):
+    """erfcx(x) is 1 / (x sqrt(pi)) there, a subnormal number."""
+    x = np.array([1e10, 1e300, 8e307, 1e308, np.finfo(float).max, np.inf])
+    got = run("erfcx", ("fp64",), "fp64", np.resize(x, 256)).numpy()[:6]
+    np.testing.assert_allclose(got, np.sqrt(1 / np.pi) / x, rtol=1e-14, atol=0)

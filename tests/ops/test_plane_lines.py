@@ -118,6 +118,16 @@ def test_interpolation(name, more, sizes, layout, target):
     compare_call(lambda g: getattr(aten, name + "_backward")(g, sizes, (2, 5, 13, 300), *more), gradient, only=name + "_backward", absolute=512)
 
 
+@pytest.mark.parametrize("sizes", [(50, 33), (50, 40), (61, 33)], ids=str)
+@pytest.mark.parametrize("name", ["upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"])
+def test_factors_of_sizes_that_stay(name, sizes, target):
+    """Where a factor near 1 leaves a size what it is, ATen's operators ignore it; that for bicubic interpolation does not."""
+    x, gradient = torch.randn(2, 3, 50, 33).to(target), torch.randn(2, 3, *sizes).to(target)
+    more = (False, 1.01 if sizes[0] == 50 else 61 / 50, 1.02 if sizes[1] == 33 else 40 / 33)
+    compare_call(lambda x: getattr(aten, name)(x, sizes, *more), x, only=name, absolute=512)
+    compare_call(lambda g: getattr(aten, name + "_backward")(g, sizes, (2, 3, 50, 33), *more), gradient, only=name + "_backward", absolute=512)
+
+
 @pytest.mark.parametrize("name", ["reflection_pad", "replication_pad"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("padding", [[3, 299, 2, 12], [0, 1, 5, 0], [-3, 2, 1, -1]], ids=str)

@@ -216,7 +216,7 @@ Lane erfcF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
 
 Lane erfcxF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0], a = l.abs(x);
-  Lane y = scaledErfc(l, a) / l.fma(a, 2.0, 1.0);
+  Lane y = scaledErfc(l, a) * 0.5 / (a + 0.5); // 1 + 2a may overflow
   // exp(x^2) of negative arguments, infinite from 27 on.
   Lane b = l.atMost(l.select(x < 0.0, a, l.constant(x, 0.0)), 27.0);
   Lane twice = expOfSquare(l, b, 1, l.constant(x, 0.0)) * 2.0;
