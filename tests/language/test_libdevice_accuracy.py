@@ -96,3 +96,24 @@ def test_in_double_precision(cpu_only, name):
             want = getattr(mpmath, name)(mpmath.mpf(argument))
             error = abs(value - want) / mpmath.mpf(np.spacing(abs(float(want))))
             assert error <= bound, (argument, value, want)
+
+
+@pytest.mark.parametrize("name, function", [("sinh", np.sinh), ("cosh", np.cosh), ("cbrt", np.cbrt)])
+def test_greatest_numbers_in_double_precision(cpu_only, name, function):
+    """Results that overflow are infinite, and none of a finite argument is lost to an overflow on the way there."""
+    ends = np.array([700, 709.5, 710.4, 710.47586, 710.48, 710.6, 710.9, 711, 1000, 2.0**900, 2.0**1000, 2.0**1022, 1.2e308, np.finfo(float).max, np.inf, np.nan])
+    small = np.array([0, 5e-324, 1e-310, 2.0**-1022, 2.0**-1000, 2.0**-950, 2.0**-901, 2.0**-800])
+    x = np.zeros(64)
+    x[:48] = np.concatenate([ends, -ends, small, -small])
+    got = run(name, ("fp64",), "fp64", x, size=64).numpy()
+    with np.errstate(over="ignore"):
+        want = function(x)
+    np.testing.assert_allclose(got, want, rtol=2e-15, atol=0)
+    assert np.array_equal(np.signbit(got[~np.isnan(want)]), np.signbit(want[~np.isnan(want)]))
+
+
+def test_scaled_complement_of_the_greatest_numbers(cpu_only):
+    """erfcx(x) is 1 / (x sqrt(pi)) there, a subnormal number."""
+    x = np.array([1e10, 1e300, 8e307, 1e308, np.finfo(float).max, np.inf])
+    got = run("erfcx", ("fp64",), "fp64", np.resize(x, 256)).numpy()[:6]
+    np.testing.assert_allclose(got, np.sqrt(1 / np.pi) / x, rtol=1e-14, atol=0)

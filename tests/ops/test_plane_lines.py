@@ -76,6 +76,21 @@ def test_gradient_of_greatest_elements(dtype, windows, layout, target):
     assert [row.route for row in nereid.ops.report() if row.overload == "max_pool2d_with_indices_backward"] == ["nereid"]
 
 
+@pytest.mark.parametrize("layouts", [("channels last", "contiguous", "channels last"), ("channels last", "channels last", "turned"), ("contiguous", "channels last", "turned")],
+                         ids=str)
+def test_gradient_of_greatest_elements_in_mixed_formats(layouts, target):
+    """The input's format, which the result gets, is not that of the given gradient or of the places."""
+    x = torch.randn(2, 19, 13, 30)
+    values, places = aten.max_pool2d_with_indices(x, *WINDOWS[0])
+    gradient = torch.randn(values.shape)
+    wide = aten.max_pool2d_with_indices_backward(gradient.double(), x.double(), *WINDOWS[0], places)
+    x, gradient, places = (LAYOUTS[layout](tensor).to(target) for layout, tensor in zip(layouts, (x, gradient, places)))
+    with nereid.ops.use(routing=False):
+        found = aten.max_pool2d_with_indices_backward(gradient, x, *WINDOWS[0], places)
+    torch.testing.assert_close(found.cpu().double(), wide, rtol=1e-6, atol=1e-6)
+    assert [row.route for row in nereid.ops.report() if row.overload == "max_pool2d_with_indices_backward"] == ["nereid"]
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("more", [(False, True, None), (True, False, None), (True, True, 7)], ids=str)
 @pytest.mark.parametrize("windows", [([3, 3], [2, 2], [1, 1]), ([2, 5], [3, 1], [0, 2])], ids=str)
@@ -101,6 +116,16 @@ def test_interpolation(name, more, sizes, layout, target):
     x, gradient = (LAYOUTS[layout](torch.randn(2, 5, *its)).to(target) for its in ((13, 300), sizes))
     compare_call(lambda x: getattr(aten, name)(x, sizes, *more), x, only=name, absolute=512 if more else 0)
     compare_call(lambda g: getattr(aten, name + "_backward")(g, sizes, (2, 5, 13, 300), *more), gradient, only=name + "_backward", absolute=512)
+
+
+@pytest.mark.parametrize("sizes", [(50, 33), (50, 40), (61, 33)], ids=str)
+@pytest.mark.parametrize("name", ["upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"])
+def test_factors_of_sizes_that_stay(name, sizes, target):
+    """Where a factor near 1 leaves a size what it is, ATen's operators ignore it; that for bicubic interpolation does not."""
+    x, gradient = torch.randn(2, 3, 50, 33).to(target), torch.randn(2, 3, *sizes).to(target)
+    more = (False, 1.01 if sizes[0] == 50 else 61 / 50, 1.02 if sizes[1] == 33 else 40 / 33)
+    compare_call(lambda x: getattr(aten, name)(x, sizes, *more), x, only=name, absolute=512)
+    compare_call(lambda g: getattr(aten, name + "_backward")(g, sizes, (2, 3, 50, 33), *more), gradient, only=name + "_backward", absolute=512)
 
 
 @pytest.mark.parametrize("name", ["reflection_pad", "replication_pad"])

@@ -40,6 +40,14 @@ def _linear_scales(values, in_sizes, out_sizes):
     return _scales(values, in_sizes, out_sizes, False)
 
 
+def _kept(scales, in_sizes, out_sizes, device, by_dimension=True):
+    """Scales of ATen's operators that ignore the caller's factor where a size stays what it is: on CPUs in each dimension of its own, on GPUs in all or none."""
+    same = [size == count for size, count in zip(in_sizes, out_sizes)]
+    if not (by_lines(device) and by_dimension):
+        same = [all(same)] * len(same)
+    return tuple([1.0 if keeps and scale > 0 else scale for scale, keeps in zip(scales, same)])
+
+
 def _sizes_of(values, x, rank):
     sizes = tuple(values["output_size"])
     return None if len(sizes) != rank or any(size <= 0 for size in sizes) or x.dim() != rank + 2 else sizes
@@ -101,6 +109,8 @@ def _interpolated(mode, rank):
         if type(results) is Native:
             return results
         out, scales = results[0], _linear_scales(values, x.shape[2:], sizes)
+        if mode == "linear":
+            scales = _kept(scales, x.shape[2:], sizes, x.device)
         if by_lines(x.device):
             resample("upsample", out, x, [_TAPS[mode]] * rank, mode=mode, flag=bool(values["align_corners"]), scales=scales)
             return out
@@ -135,7 +145,7 @@ def _gradient(mode, rank):
         sizes, shape = sizes
         aligned = bool(values.get("align_corners"))
         if mode in ("linear", "cubic"):
-            scales = _linear_scales(values, shape[2:], sizes)
+            scales = _kept(_linear_scales(values, shape[2:], sizes), shape[2:], sizes, gradient.device, mode == "linear")
         else:
             scales = _scales(values, shape[2:], sizes, True)
         if not (all(scale > 0 for scale in scales) if aligned else _fits(scales, shape[2:], sizes)):
@@ -192,7 +202,7 @@ def _filtered(filter):
         sizes = _sizes_of(values, x, 2)
         if sizes is None or _halves(x):
             return Native("sizes" if sizes is None else "dtype")
-        scales = _linear_scales(values, x.shape[2:], sizes)
+        scales = _kept(_linear_scales(values, x.shape[2:], sizes), x.shape[2:], sizes, x.device)
         results = outputs(outs, [(*x.shape[:2], *sizes)], x, (x.dtype, ), (x, ))
         if type(results) is Native:
             return results

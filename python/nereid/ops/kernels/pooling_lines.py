@@ -158,7 +158,7 @@ def max_pool_gradient_planes(result, sums, gradient, places, plane, sizes, out_s
 @nereid.jit
 def max_pool_gradient_channels(result, sums, gradient, places, plane, sizes, out_sizes, result_strides, step, gradient_strides, place_strides, COMPUTE: tl.constexpr,
                                BLOCK: tl.constexpr):
-    """The gradient of max pooling, a block of channels of stride 1 at once. step: distance of neighbouring places in `result`. sums: (programs, plane, BLOCK) in COMPUTE, or
+    """The gradient of max pooling, a block of channels, neighbours in `result`, at once. step: distance of neighbouring places in `result`. sums: (programs, plane, BLOCK) in COMPUTE, or
     None where `result` has that dtype. sizes: (N, C). Grid: (C / BLOCK, N)."""
     out_sizes, gradient_strides, place_strides = known(out_sizes, 1), known(gradient_strides, 0), known(place_strides, 0)
     n = tl.program_id(1).to(tl.int64)
@@ -174,11 +174,12 @@ def max_pool_gradient_channels(result, sums, gradient, places, plane, sizes, out
     for od in range(0, out_sizes[2]):
         for oh in range(0, out_sizes[3]):
             for ow in range(0, out_sizes[4]):
-                its_places = places + n * place_strides[0] + start + od * place_strides[2] + oh * place_strides[3] + ow * place_strides[4]
-                given = gradient + n * gradient_strides[0] + start + od * gradient_strides[2] + oh * gradient_strides[3] + ow * gradient_strides[4]
+                its_places = places + n * place_strides[0] + start * place_strides[1] + od * place_strides[2] + oh * place_strides[3] + ow * place_strides[4]
+                given = gradient + n * gradient_strides[0] + start * gradient_strides[1] + od * gradient_strides[2] + oh * gradient_strides[3] + ow * gradient_strides[4]
                 for c in range(0, count):
-                    at = tl.load(its_places + c)
-                    tl.atomic_add(total + at * its_step + c, tl.load(given + c).to(COMPUTE), mask=at.to(tl.uint64) < plane, sem="relaxed", scope="cta")
+                    at = tl.load(its_places + c * place_strides[1])
+                    value = tl.load(given + c * gradient_strides[1]).to(COMPUTE)
+                    tl.atomic_add(total + at * its_step + c, value, mask=at.to(tl.uint64) < plane, sem="relaxed", scope="cta")
     if sums is not None:
         for at in range(0, plane):
             write(to + at * step + lane, tl.load(total + at * its_step + lane, mask=inside, other=0), inside)

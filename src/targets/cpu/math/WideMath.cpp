@@ -121,16 +121,19 @@ Lane expm1F64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   return l.select(tiny, operands[0], quarterExpF64(l, x, 0.25) * 4.0);
 }
 
+/// Where exp(x) / 2 is infinite, and exp(x) / 4 can still be computed.
+constexpr double greatestForExp = 710.5;
+
 Lane sinhF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   return odd(l, operands[0], 0x1p-28, [&](Lane a) {
-    Lane half = quarterExpF64(l, l.atMost(a, 711.0), 0.25) * 2.0;
+    Lane half = quarterExpF64(l, l.atMost(a, greatestForExp), 0.25) * 2.0;
     return l.select(a > 40.0, half, half + half / l.fma(half, 2.0, 1.0));
   });
 }
 
 Lane coshF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane a = l.abs(operands[0]);
-  Lane half = quarterExpF64(l, l.atLeast(l.atMost(a, 711.0), 0x1p-30), 0) * 2.0;
+  Lane half = quarterExpF64(l, l.atLeast(l.atMost(a, greatestForExp), 0x1p-30), 0) * 2.0;
   return l.select(a > 40.0, half, half + 0.25 / half);
 }
 
@@ -141,9 +144,11 @@ Lane atanhF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
 
 Lane cbrtF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0], a = l.abs(x);
-  Lane small = a < 0x1p-1000, special = (a == 0.0) | l.compare(mlir::arith::CmpFPredicate::UEQ, a,
-                                                               l.constant(a, infinity));
-  a = l.select(special, 1.0, l.select(small, a * 0x1p300, a));
+  Lane special =
+      (a == 0.0) | l.compare(mlir::arith::CmpFPredicate::UEQ, a, l.constant(a, infinity));
+  // Neither cubes nor their sums may overflow or lose bits.
+  Lane one = l.constant(a, 1.0), small = a < 0x1p-900, large = a > 0x1p900;
+  a = l.select(special, one, a * l.select(small, 0x1p300, l.select(large, 0x1p-300, one)));
   // The upper half of the bits over 3 is a root to 5 % (Kahan); Halley's method has three times as
   // many digits after each step.
   mlir::Type i32 = l.builder.getI32Type(), i64 = l.builder.getI64Type();
@@ -158,7 +163,7 @@ Lane cbrtF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   if (l.features.fma) // what the square's rounding lost
     residual = l.fma(l.fma(root, root, 0.0 - square), root, residual);
   root = root - residual / (square * 3.0);
-  root = l.select(small, root * 0x1p-100, root);
+  root = root * l.select(small, 0x1p-100, l.select(large, 0x1p100, one));
   return l.select(special, x, l.copysign(root, x));
 }
 
@@ -211,7 +216,7 @@ Lane erfcF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
 
 Lane erfcxF64(const LaneBuilder &l, ArrayRef<Lane> operands) {
   Lane x = operands[0], a = l.abs(x);
-  Lane y = scaledErfc(l, a) / l.fma(a, 2.0, 1.0);
+  Lane y = scaledErfc(l, a) * 0.5 / (a + 0.5); // 1 + 2a may overflow
   // exp(x^2) of negative arguments, infinite from 27 on.
   Lane b = l.atMost(l.select(x < 0.0, a, l.constant(x, 0.0)), 27.0);
   Lane twice = expOfSquare(l, b, 1, l.constant(x, 0.0)) * 2.0;
