@@ -180,3 +180,17 @@ def test_running_extremes(name, dtype, order, target):
         with nereid.ops.use(routing=False):
             found = getattr(torch, name)(its, dim)
         torch.testing.assert_close(tuple(found), tuple(expected), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("width", [7, 40])
+def test_places_of_volumes_that_are_no_numbers(width, target):
+    """Nothing is there: the sample is 0, as for places outside of the volume."""
+    x, grid = torch.randn(2, 3, 5, 6, 7), torch.rand(2, 3, 4, width, 3) * 2 - 1
+    for i, value in enumerate((float("nan"), float("inf"), float("-inf"), 1e30)):
+        grid[0, 0, i, i, i % 3] = value
+    x, grid = x.to(target), grid.to(target)
+    expected = aten.grid_sampler_3d(x, grid, 0, 0, True)
+    with nereid.ops.use(routing=False):
+        found = aten.grid_sampler_3d(x, grid, 0, 0, True)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    assert not found[0, :, 0, range(4), range(4)].any()

@@ -159,7 +159,9 @@ def sample(out, x, grid, in_sizes, out_sizes, x_strides, out_strides, grid_strid
     for c in range(tl.program_id(1).to(tl.int64), in_sizes[1], tl.num_programs(1)):
         total = tl.zeros([BLOCK], COMPUTE)
         for t in tl.static_range(len(offsets)):
-            total += tapped(x + n * x_strides[0] + c * x_strides[1] + offsets[t], masks[t], LANES).to(COMPUTE) * weights[t]
+            part = tapped(x + n * x_strides[0] + c * x_strides[1] + offsets[t], masks[t], LANES).to(COMPUTE) * weights[t]
+            # In volumes what does not exist adds nothing, even at places that are no numbers; ATen's weights of planes count there.
+            total += tl.where(masks[t], part, 0) if DEEP else part
         tl.store(to + c * out_strides[1], total.to(out.dtype.element_ty), mask=mask)
 
 
