@@ -42,12 +42,18 @@ def _version():
     ValueError: the setting is no version.
     """
     global _version_of_torch
-    text = os.environ.get("NEREID_TRITON_VERSION")
+    text = _setting()
     if text:
         return _checked(text)
     if _version_of_torch is None:
         _version_of_torch = _wanted_by_torch()
     return _version_of_torch
+
+
+def _setting():
+    """The text of NEREID_TRITON_VERSION, or of its knob."""
+    group = getattr(sys.modules.get(_OWN + ".knobs"), "nereid", None)
+    return group.triton_version if group is not None else os.environ.get("NEREID_TRITON_VERSION")
 
 
 def _checked(text):
@@ -62,7 +68,7 @@ def _checked(text):
 def release():
     """(major, minor) of the Triton whose rules hold on the host: where `import triton` means Nereid that of `triton.__version__`, else that of the
     setting, else (3, 6)."""
-    on = _finder() is not None or os.environ.get("NEREID_TRITON_VERSION")
+    on = _finder() is not None or _setting()
     major, minor = (_version() if on else _VERSION_WITHOUT_TORCH).split(".")[:2]
     return int(major), int("".join(digit for digit in minor if digit.isdigit()))
 

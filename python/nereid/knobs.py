@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional, Protocol, TypedDict
 
 from . import _loaded, _native, _provided
+from ._jit import _follow_release
 
 #: Whether giving a knob a value sets its environment variable as well.
 propagate_env: bool = True
@@ -758,3 +759,4 @@ def _tell_launches():
 sys.modules[__name__].__class__ = _Module
 _loaded["knobs"] = sys.modules[__name__]
 _watch(_tell_launches)
+_watch(_follow_release)
