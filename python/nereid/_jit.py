@@ -11,7 +11,7 @@ import sys
 from _thread import RLock
 from _weakref import ref as weak_reference
 
-from . import _alias, _computed_once, _loaded, _native, _provided
+from . import _computed_once, _loaded, _native, _provided
 from .language import core
 
 # ---- the text of a function, and its parameters ------------------------------------------------------
@@ -384,6 +384,12 @@ def _note(function):
 _of_the_alias = {}
 
 
+def _alias():
+    """The module `_alias` where `import triton` means Nereid, else None."""
+    module = sys.modules.get("nereid._alias")  # which makes it so; a launch without it does not load it
+    return module if module is not None and module._finder() is not None else None
+
+
 def _follow_release():
     """Builds functions again whose release is another one since a knob changed; kernels of both releases stay."""
     for reference in list(_of_the_alias.values()):
@@ -449,7 +455,8 @@ class JITFunction(JITCallable, KernelInterface):
             options = {} if self.debug is None else {"debug": bool(self.debug)}
             if (release := self._release()) is not None:
                 options["triton_version"] = self._built_release = release
-                if _alias._finder() is not None:
+                if _alias() is not None:
+                    _loaded["follow_release"] = _follow_release
                     _of_the_alias[id(self)] = weak_reference(self, lambda _, key=id(self): _of_the_alias.pop(key, None))
             self._create(self._text, self._file, self.starting_line_number, self.__name__,
                          self.__globals__, self._closure(), tuple(_native_param(param) for param in self.params), options,
@@ -463,7 +470,7 @@ class JITFunction(JITCallable, KernelInterface):
         """
         if (self.module or "").startswith("nereid."):
             return "3.6"
-        return _alias._version() if _alias._finder() is not None else None
+        return alias._version() if (alias := _alias()) is not None else None
 
     def repr(self, specialization=None):
         """The kernel's name; a function given to `@jit(repr=...)` may choose it."""

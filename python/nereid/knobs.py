@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional, Protocol, TypedDict
 
 from . import _loaded, _native, _provided
-from ._jit import _follow_release
 
 #: Whether giving a knob a value sets its environment variable as well.
 propagate_env: bool = True
@@ -756,7 +755,13 @@ def _tell_launches():
     _native.register(launch_hooks=_provided("launch_with_hooks") if _hooked else None)
 
 
+def _tell_functions():
+    """Kernels follow the release of Triton."""
+    if follow := _loaded.get("follow_release"):
+        follow()
+
+
 sys.modules[__name__].__class__ = _Module
 _loaded["knobs"] = sys.modules[__name__]
 _watch(_tell_launches)
-_watch(_follow_release)
+_watch(_tell_functions)
