@@ -42,12 +42,18 @@ def _version():
     ValueError: the setting is no version.
     """
     global _version_of_torch
-    text = os.environ.get("NEREID_TRITON_VERSION")
+    text = _setting()
     if text:
         return _checked(text)
     if _version_of_torch is None:
         _version_of_torch = _wanted_by_torch()
     return _version_of_torch
+
+
+def _setting():
+    """The text of NEREID_TRITON_VERSION, or of its knob."""
+    group = getattr(sys.modules.get(_OWN + ".knobs"), "nereid", None)
+    return group.triton_version if group is not None else os.environ.get("NEREID_TRITON_VERSION")
 
 
 def _checked(text):
@@ -62,20 +68,15 @@ def _checked(text):
 def release():
     """(major, minor) of the Triton whose rules hold on the host: where `import triton` means Nereid that of `triton.__version__`, else that of the
     setting, else (3, 6)."""
-    on = _finder() is not None or os.environ.get("NEREID_TRITON_VERSION")
+    on = _finder() is not None or _setting()
     major, minor = (_version() if on else _VERSION_WITHOUT_TORCH).split(".")[:2]
     return int(major), int("".join(digit for digit in minor if digit.isdigit()))
 
 
 def _wanted_by_torch():
     """The version that the installed PyTorch requires by its metadata, else the one that its release was made for."""
-    import importlib.metadata
     import re
-    try:
-        torch = importlib.metadata.distribution("torch")
-        version, requirements = torch.version, torch.requires or ()
-    except importlib.metadata.PackageNotFoundError:
-        version, requirements = getattr(sys.modules.get("torch"), "__version__", ""), ()
+    version, requirements = _metadata_of_torch()
     for requirement in requirements:
         if found := re.match(r"(?:pytorch-)?triton(?:-\w+)?\s*\(?[=~]=\s*(\d+(?:\.\d+)+)", requirement):
             return found.group(1)
@@ -83,6 +84,39 @@ def _wanted_by_torch():
         release = min((int(found.group(1)), int(found.group(2))), max(_TRITON_OF_TORCH))
         return _TRITON_OF_TORCH.get(release, _VERSION_WITHOUT_TORCH)
     return _VERSION_WITHOUT_TORCH
+
+
+def _metadata_of_torch():
+    """(version, requirements) of the installed PyTorch, ("", ()) without one.
+
+    The first launch needs them, and `importlib.metadata` would take longer than it: they are read from the first `torch-*.dist-info` on the path, and by that
+    module only where there is a PyTorch and no such folder.
+    """
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:  # not there, or an archive
+            continue
+        for name in names:
+            if name.startswith("torch-") and name.endswith(".dist-info"):
+                try:
+                    with open(os.path.join(folder, name, "METADATA"), encoding="utf-8", errors="replace") as file:
+                        head = file.read().partition("\n\n")[0].splitlines()
+                except OSError:
+                    continue
+                fields = [line.partition(": ") for line in head]
+                return (next((value for field, _, value in fields if field == "Version"), ""),
+                        [value for field, _, value in fields if field == "Requires-Dist"])
+    from importlib.machinery import PathFinder
+    loaded = sys.modules.get("torch")
+    if loaded is None and PathFinder.find_spec("torch") is None:
+        return "", ()
+    import importlib.metadata
+    try:
+        torch = importlib.metadata.distribution("torch")
+        return torch.version, torch.requires or ()
+    except importlib.metadata.PackageNotFoundError:
+        return getattr(loaded, "__version__", ""), ()
 
 
 class _AliasModule(type(sys)):

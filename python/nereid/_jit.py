@@ -11,7 +11,7 @@ import sys
 from _thread import RLock
 from _weakref import ref as weak_reference
 
-from . import _alias, _computed_once, _loaded, _native, _provided
+from . import _computed_once, _loaded, _native, _provided
 from .language import core
 
 # ---- the text of a function, and its parameters ------------------------------------------------------
@@ -380,6 +380,25 @@ def _note(function):
     _functions[name] = [*(known for known in _functions.get(name, ()) if known() is not None), weak_reference(function)]
 
 
+#: Jit functions, by `id`, that were built for the release that the alias of `triton` stands for.
+_of_the_alias = {}
+
+
+def _alias():
+    """The module `_alias` where `import triton` means Nereid, else None."""
+    module = sys.modules.get("nereid._alias")  # which makes it so; a launch without it does not load it
+    return module if module is not None and module._finder() is not None else None
+
+
+def _follow_release():
+    """Builds functions again whose release is another one since a knob changed; kernels of both releases stay."""
+    for reference in list(_of_the_alias.values()):
+        function = reference()
+        if function is not None and function._built and function._release() != function._built_release:
+            function._built = False
+            function._build()
+
+
 def get_full_name(fn):
     """The module and the qualified name of a function."""
     return f"{fn.__module__}.{fn.__qualname__}"
@@ -435,7 +454,10 @@ class JITFunction(JITCallable, KernelInterface):
                                                   f"`{param.name}` is a constexpr and cannot be in do_not_specialize")
             options = {} if self.debug is None else {"debug": bool(self.debug)}
             if (release := self._release()) is not None:
-                options["triton_version"] = release
+                options["triton_version"] = self._built_release = release
+                if _alias() is not None:
+                    _loaded["follow_release"] = _follow_release
+                    _of_the_alias[id(self)] = weak_reference(self, lambda _, key=id(self): _of_the_alias.pop(key, None))
             self._create(self._text, self._file, self.starting_line_number, self.__name__,
                          self.__globals__, self._closure(), tuple(_native_param(param) for param in self.params), options,
                          self._repr is not None, self._is_tile)
@@ -448,7 +470,7 @@ class JITFunction(JITCallable, KernelInterface):
         """
         if (self.module or "").startswith("nereid."):
             return "3.6"
-        return _alias._version() if _alias._finder() is not None else None
+        return alias._version() if (alias := _alias()) is not None else None
 
     def repr(self, specialization=None):
         """The kernel's name; a function given to `@jit(repr=...)` may choose it."""
@@ -511,7 +533,7 @@ class JITFunction(JITCallable, KernelInterface):
         return found
 
     # Attributes that are not pickled: they are recomputed, or belong to this process.
-    _TRANSIENT = ("fn", "kernel", "__globals__", "used_global_vals", "_hash_lock", "_built")
+    _TRANSIENT = ("fn", "kernel", "__globals__", "used_global_vals", "_hash_lock", "_built", "_built_release")
 
     def __getstate__(self):
         if self.fn is not None:

@@ -2,7 +2,7 @@
 
 A knob has, in this order, the value that a program gave it, the value of its environment variable, its default. Giving a value also
 sets the environment variable, for child processes, unless `propagate_env` is False; `del group.knob` takes the value away again, and
-so does giving it the value `env`. `group.scope()` is a context that puts everything back, `group.copy()` a group of its own (put it in
+so does giving it the value `env`: the variable is then what it was before, unless the program has changed it itself. `group.scope()` is a context that puts everything back, `group.copy()` a group of its own (put it in
 place with `knobs.compilation = copy`), `group.reset()` forgets given values, `group.knobs` is a dict of all values.
 
 Each knob says in `effect` what it does here, or why it does nothing: docs/reference/knobs.md lists them. Those with a setting of the
@@ -37,6 +37,7 @@ class Env:
 
 env = Env()
 
+_REPLACED = "_environment_of_"  # before the name of a knob, in the group's `__dict__`: (the variable as the knob has set it, as it was before)
 _TRUE = {"1", "true", "yes", "on", "y"}
 
 
@@ -98,15 +99,26 @@ class env_base:
 
     def __set__(self, obj, value):
         if isinstance(value, Env):
-            obj.__dict__.pop(self.name, None)
+            self.forget(obj)
             return
         obj.__dict__[self.name] = value
         text = toenv(value)
-        if text is not None:
-            setenv(self.key, text[0])
+        if text is None or not propagate_env:
+            return
+        former = os.environ.get(self.key)
+        given, replaced = obj.__dict__.get(_REPLACED + self.name, (former, former))
+        obj.__dict__[_REPLACED + self.name] = text[0], replaced if given == former else former
+        setenv(self.key, text[0])
 
     def __delete__(self, obj):
+        self.forget(obj)
+
+    def forget(self, obj):
+        """Takes a given value away, also from the environment: the variable is again what it was before, unless the program has changed it since."""
         obj.__dict__.pop(self.name, None)
+        given, replaced = obj.__dict__.pop(_REPLACED + self.name, (None, None))
+        if os.environ.get(self.key) == given:
+            setenv(self.key, replaced)
 
     def transform(self, val):
         """The value that reading the knob gives for `val`, which was set."""
@@ -317,13 +329,13 @@ class base_knobs:
     def copy(self):
         """A group of its own with the same given values."""
         other = type(self)()
-        other.__dict__.update(self.__dict__)
+        other.__dict__.update((name, value) for name, value in self.__dict__.items() if not name.startswith(_REPLACED))  # the environment is the group's
         return other
 
     def reset(self):
         """Forgets the values that were given; the environment's count again."""
-        for name in self.knob_descriptors:
-            self.__dict__.pop(name, None)
+        for knob in self.knob_descriptors.values():
+            knob.forget(self)
         _changed()
         return self
 
@@ -743,6 +755,13 @@ def _tell_launches():
     _native.register(launch_hooks=_provided("launch_with_hooks") if _hooked else None)
 
 
+def _tell_functions():
+    """Kernels follow the release of Triton."""
+    if follow := _loaded.get("follow_release"):
+        follow()
+
+
 sys.modules[__name__].__class__ = _Module
 _loaded["knobs"] = sys.modules[__name__]
 _watch(_tell_launches)
+_watch(_tell_functions)

@@ -127,3 +127,20 @@ def activated(a, b, bias, c, M, N, K, BLOCK: tl.constexpr):
         sums = tl.dot(x, y, sums, input_precision="ieee")
     sums += tl.load(bias + columns, mask=columns < N, other=0.0)[None, :]
     tl.store(c + rows[:, None] * N + columns[None, :], sums * tl.sigmoid(sums), mask=(rows[:, None] < M) & (columns[None, :] < N))
+
+
+@nereid.jit
+def store_constant(out, VALUE: tl.constexpr):
+    tl.store(out, VALUE)
+
+
+@nereid.jit
+def changing(out):
+    tl.store(out, 1.0)
+
+
+@nereid.jit
+def maximum_is_bf16(x, out):
+    """What depends on the release of Triton whose rules hold."""
+    values = tl.load(x + tl.arange(0, 16))
+    tl.store(out, tl.maximum(values, values).dtype == tl.bfloat16)

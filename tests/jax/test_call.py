@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
-from jax_kernels import (add, asserting, copy, numbers, places, relay, scale, scale_by_loaded, sum_and_difference, with_defaults)
+from jax_kernels import (add, asserting, changing, copy, maximum_is_bf16, numbers, places, relay, scale, scale_by_loaded, store_constant, sum_and_difference,
+                         with_defaults)
 
 import nereid
 import nereid.jax
@@ -124,6 +125,35 @@ def test_equal_numbers_of_other_types_are_other_calls(device):
     for value in (1, True, 1.0):
         got = nereid.jax.call(numbers, out_shape={"out": out}, grid=1, whole=value, real=value, flag=value, nothing=None, big=5)
         same(got["out"], [1, 1, 1, 5, 1])
+
+
+def test_zeros_of_both_signs_are_other_calls():
+    out = {"out": jax.ShapeDtypeStruct((1, ), jnp.float32)}
+    for _ in range(2):
+        for value in (0.0, -0.0):
+            for got in (nereid.jax.call(store_constant, out_shape=out, grid=(1, ), VALUE=value)["out"],
+                        jax.jit(lambda: nereid.jax.call(store_constant, out_shape=out, grid=(1, ), VALUE=value)["out"])(),
+                        nereid.jax.call(with_defaults, np.ones(8, np.float32), out_shape=jax.ShapeDtypeStruct((8, ), jnp.float32), grid=(1, ), factor=value)[:1]):
+                np.testing.assert_array_equal(np.signbit(got), [value.hex()[0] == "-"])
+
+
+def test_calls_outside_of_jit_follow_changes_of_text_and_settings():
+    """Each change is followed by the next call, and going back to the former state gives the former result."""
+    called = lambda kernel: float(nereid.jax.call(kernel, out_shape={"out": jax.ShapeDtypeStruct((1, ), jnp.float32)}, grid=(1, ))["out"][0])
+    kernel = changing.__copy__()
+    assert called(kernel) == 1
+    before = kernel.src
+    kernel._unsafe_update_src(before.replace("1.0", "4.0"))
+    assert called(kernel) == 4
+    kernel._unsafe_update_src(before)
+    assert called(kernel) == 1
+    x = np.zeros(16, jnp.bfloat16)
+    release = lambda: int(nereid.jax.call(maximum_is_bf16, x, out_shape=jax.ShapeDtypeStruct((1, ), jnp.int32), grid=(1, ))[0])
+    assert release() == 0
+    with nereid.knobs.nereid.scope():
+        nereid.knobs.nereid.triton_version = "3.9"
+        assert release() == 1
+    assert release() == 0
 
 
 def test_array_of_rank_0_is_an_address(device, x):

@@ -51,6 +51,32 @@ def test_dlpack_that_is_read_only(x):
     double[(1, )](x, vector(y, version=(1, 0)), 8, BLOCK=8)
 
 
+def test_dlpack_that_is_no_capsule_or_a_used_one(x):
+
+    class Gives:
+
+        def __init__(self, given):
+            self.given = given
+
+        def __dlpack__(self, **keywords):
+            return self.given
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    used = x.__dlpack__()
+
+    y = np.zeros(8, np.float32)
+    double[(1, )](Gives(used), y, 8, BLOCK=8)
+    assert (y == 2 * x).all()
+    np.from_dlpack(Gives(used))  # takes the array: the capsule has another name
+    with pytest.raises(BufferError, match="argument `x`: its `__dlpack__` gives a capsule whose array another library has taken; a new capsule is needed for each use"):
+        double[(1, )](Gives(used), y, 8, BLOCK=8)
+    for given in (None, 3):
+        with pytest.raises(BufferError, match="argument `x`: its `__dlpack__` gives no capsule of DLPack"):
+            double[(1, )](Gives(given), y, 8, BLOCK=8)
+
+
 def test_error_of_dlpack_is_the_objects_own(x):
 
     class Refuses:

@@ -67,6 +67,30 @@ def test_given_values_go_before_the_environment_and_into_it():
     assert "TRITON_F32_DEFAULT" not in os.environ and knobs.language.fp32_default is None
 
 
+@pytest.mark.parametrize("before", [None, "3.7"])
+@pytest.mark.parametrize("take_away", [lambda group: delattr(group, "triton_version"), lambda group: setattr(group, "triton_version", knobs.env), lambda group: group.reset()])
+def test_a_value_that_is_taken_away_leaves_the_environment_as_it_was(before, take_away, monkeypatch):
+    """The variable of a knob in the group `nereid` is the library's own: it would go on to count."""
+    monkeypatch.delenv("NEREID_TRITON_VERSION", raising=False)
+    if before is not None:
+        monkeypatch.setenv("NEREID_TRITON_VERSION", before)
+    group = knobs.nereid
+    group.triton_version = "3.8"
+    group.triton_version = "3.9"
+    with pytest.raises(ValueError, match="expects a release of Triton"):
+        group.triton_version = "newest"
+    assert os.environ["NEREID_TRITON_VERSION"] == "3.9"
+    take_away(group)
+    assert os.environ.get("NEREID_TRITON_VERSION") == before and group.triton_version == (before or "")
+    with pytest.raises(ValueError, match="expects a release of Triton"):
+        group.triton_version = "newest"
+    assert os.environ.get("NEREID_TRITON_VERSION") == before
+    group.triton_version = "3.9"
+    monkeypatch.setenv("NEREID_TRITON_VERSION", "3.6")  # by the program itself: that stays
+    take_away(group)
+    assert os.environ["NEREID_TRITON_VERSION"] == "3.6"
+
+
 def test_without_propagation_the_environment_stays():
     knobs.propagate_env = False
     knobs.compilation.dump_ir = True
@@ -84,7 +108,7 @@ def test_copy_reset_scope_and_knobs():
         group.dump_dir = "/dumps"
         assert os.environ["TRITON_DUMP_DIR"] == "/dumps"
     assert group.dir == "/somewhere" and "TRITON_DUMP_DIR" not in os.environ
-    assert os.environ["TRITON_CACHE_DIR"] == "/elsewhere"  # as before the context
+    assert os.environ["TRITON_CACHE_DIR"] == "/somewhere"  # as before the context: the copy has put it back
     assert set(group.knobs) == {"home_dir", "dump_dir", "override_dir", "dir", "manager_class", "remote_manager_class"}
 
 

@@ -67,11 +67,52 @@ def test_programs_choose_with_the_knob_and_the_option(tmp_path):
             nereid.knobs.nereid.triton_version = "3.9"
             print(says()[0])
         print(says()[0])
+        nereid.knobs.nereid.triton_version = "3.9"
+        print(says()[0])
+        del nereid.knobs.nereid.triton_version
+        print(says()[0])
         out = torch.zeros(1, dtype=torch.int32)
         kernel[(1, )](torch.zeros(16, dtype=torch.bfloat16), out, triton_version="3.9")
         print(out.item())
     """, tmp_path)
-    assert done.stdout.splitlines() == ["3.8 or older", "3.9", "3.8 or older", "1"], done.stderr
+    assert done.stdout.splitlines() == ["3.8 or older", "3.9", "3.8 or older", "3.9", "3.8 or older", "1"], done.stderr
+
+
+def test_the_first_launch_reads_no_metadata_by_importlib(tmp_path):
+    """`importlib.metadata` takes longer than the launch."""
+    done = run("""
+        import sys
+        sys.modules.pop("importlib.metadata", None)
+        nereid.install_as_triton()
+        print(says()[0], nereid._alias._version_of_torch is not None, "importlib.metadata" in sys.modules)
+    """, tmp_path)
+    assert done.stdout == "3.8 or older True False\n", done.stderr
+
+
+@pytest.mark.parametrize("propagates", [True, False])
+def test_the_knob_counts_under_the_alias_after_the_first_launch(propagates, tmp_path):
+    done = run(f"""
+        nereid.install_as_triton()
+        nereid.knobs.propagate_env = {propagates}
+        other = kernel
+        copied = kernel.__copy__()
+        print(says()[0])
+        kernel = copied
+        print(says()[0])
+        nereid.knobs.nereid.triton_version = "3.9"
+        print(says()[0])
+        kernel = other
+        print(says()[0])
+        try:
+            nereid.knobs.nereid.triton_version = "newest"
+        except ValueError as error:
+            print(error)
+        print(says()[0])
+        del nereid.knobs.nereid.triton_version
+        print(says()[0])
+    """, tmp_path)
+    old, new = "3.8 or older", "3.9"
+    assert done.stdout.splitlines() == [old, old, new, new, "setting `NEREID_TRITON_VERSION` expects a release of Triton such as `3.8`, found `newest`", new, old], done.stderr
 
 
 def test_kernels_on_disk_are_those_of_their_release(tmp_path):

@@ -36,9 +36,11 @@ def is_array(value):
 
 
 def _typed(value):
-    """The value in a form that is hashable and tells 1, 1.0 and True apart. TypeError: it is not hashable."""
+    """The value in a form that is hashable and tells 1, 1.0 and True apart, and 0.0 and -0.0. TypeError: it is not hashable."""
     if isinstance(value, tuple):
-        return tuple, tuple(map(_typed, value))
+        return type(value), tuple(map(_typed, value))
+    if isinstance(value, float):
+        return type(value), struct.pack("<d", value)
     hash(value)
     return type(value), value
 
@@ -104,7 +106,10 @@ def _outputs_of(kernel, out_shape):
         dtype = _dtype_of(leaf.dtype, what)
         if jax.dtypes.canonicalize_dtype(dtype) != dtype:
             raise TypeError(f"{what} has dtype {dtype.name}, which JAX has only with `jax.config.update(\"jax_enable_x64\", True)`")
-        outs.append((tuple(map(operator.index, leaf.shape)), dtype))
+        shape = tuple(map(operator.index, leaf.shape))
+        if any(size < 0 for size in shape):
+            raise ValueError(f"{what} has the shape {shape}: sizes are not negative")
+        outs.append((shape, dtype))
     return names, tuple(outs)
 
 
@@ -127,7 +132,12 @@ def _place(kernel, inputs, names):
 def _indices_of(aliases, kernel, positional, names, count):
     """{parameter of the input: number of the output} of `input_output_aliases`."""
     found = {}
+    if aliases is not None and not isinstance(aliases, dict):
+        raise TypeError(f"`input_output_aliases` is {type(aliases).__name__}: expected a dict {{input: output}}")
     for given, out in (aliases or {}).items():
+        for what, value in (("input", given), ("output", out)):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer, str)):
+                raise TypeError(f"`input_output_aliases` names {what} {value!r}: expected a position or the name of a parameter")
         if isinstance(given, str):
             if given not in kernel.arg_names:
                 raise ValueError(f"`{given}` in `input_output_aliases` is no parameter of `{kernel.__name__}`: it has {_names(kernel.arg_names)}")
@@ -196,7 +206,7 @@ def _bind(kernel, inputs, given, out_shape, grid, aliases, vmap_method, is_diffe
     """The operands and the `_Launch` of a call."""
     names, outs = _outputs_of(kernel, out_shape)
     # Positional inputs pass over the outputs, but for those that have the memory of the input of the same name.
-    only = [name for name in names or () if name not in given and not (aliases or {}).get(name) == name]
+    only = [name for name in names or () if name not in given and not (isinstance(aliases, dict) and aliases.get(name) == name)]
     arguments = _place(kernel, inputs, only)
     positional = list(arguments)
     options = {}
@@ -207,6 +217,11 @@ def _bind(kernel, inputs, given, out_shape, grid, aliases, vmap_method, is_diffe
             arguments[name] = value
         else:
             options[name] = value
+            try:
+                _typed(value)
+            except TypeError:
+                raise TypeError(f"{kernel.__name__}: the option `{name}` is {type(value).__name__}: expected a number, a text or a tuple that is known when JAX "
+                                "traces") from None
     shared = _indices_of(aliases, kernel, positional, names, len(outs))
     results = _results_of(kernel, names, outs, arguments, shared)
     operands, constants, arrays = {}, {}, []
@@ -268,16 +283,18 @@ def _results_of(kernel, names, outs, arguments, shared):
 # ---- compilation
 
 
-_copies = {}
+_copies = {}  # {(kernel, text): copy}
 _copies_lock = threading.Lock()
+_held = {}  # compiled kernels by the ids of their calls: compiled programs use them until the process ends
 
 
 def _copy_of(kernel):
-    """The function whose compiled kernels compiled programs hold: nobody else clears its cache."""
+    """The function with the text that the kernel has now, whose compiled kernels compiled programs hold: nobody else clears its cache."""
+    key = kernel, kernel.src
     with _copies_lock:
-        if kernel not in _copies:
-            _copies[kernel] = kernel.__copy__()
-        return _copies[kernel]
+        if key not in _copies:
+            _copies[key] = kernel.__copy__()
+        return _copies[key]
 
 
 def _compiled(launch, avals, target):
@@ -333,7 +350,9 @@ def _add(library, launch, avals, compiled):
     threads = launch.options.get("num_threads") or launch.options.get("num_cpu_threads") or 0
     values = compiled._values
     text = repr((compiled.fn.cache_key, values["target"], sorted(values["options"].items()), values["params"], launch.grid, threads, len(avals), len(launch.outs), arguments))
-    return _library.add(library, text, launch.kernel.__name__, compiled.address, launch.grid, threads, len(avals), len(launch.outs), arguments)
+    number = _library.add(library, text, launch.kernel.__name__, compiled.address, launch.grid, threads, len(avals), len(launch.outs), arguments)
+    _held.setdefault(number, []).append(compiled)
+    return number
 
 
 def _lower(platform, ctx, *operands, launch, avals):
@@ -358,18 +377,21 @@ call_p.multiple_results = True
 
 
 @functools.lru_cache(maxsize=4096)
-def _jitted(launch):
-    """The call outside of a traced function."""
+def _jitted(launch, compiled):
+    """The call outside of a traced function. compiled: the kernel that such a launch gets, one more after a change of its text, of globals or of settings."""
     avals = tuple(jax.core.ShapedArray(shape, dtype) for shape, dtype in launch.outs)
     return jax.jit(lambda *arrays: call_p.bind(*arrays, launch=launch, avals=avals))
 
 
 def _run(launch, arrays):
     """The results of a call outside of a traced function."""
+    platform = next(iter(arrays[0].devices())).platform if arrays else jax.default_backend()
+    platform = "cuda" if platform == "gpu" else platform
+    run = _jitted(launch, _compiled(launch, arrays, platform) if platform in _library.TARGETS else None)
     if jax.config.jax_disable_jit:  # which is about the user's functions: nothing but a compiled program runs a kernel
         with jax.disable_jit(False):
-            return _jitted(launch)(*arrays)
-    return _jitted(launch)(*arrays)
+            return run(*arrays)
+    return run(*arrays)
 
 
 def _varying(launch, arrays):

@@ -436,9 +436,19 @@ bool fromDlpackMethod(const Parameter &parameter, PyObject *object, ArgumentScop
                  parameter.name, unsigned(managed->major));
     return false;
   }
+  if (!PyCapsule_IsValid(capsule.get(), "dltensor")) {
+    const char *name = PyCapsule_CheckExact(capsule.get()) ? PyCapsule_GetName(capsule.get()) : "";
+    bool isUsed = name && std::string_view(name).starts_with("used_dltensor");
+    PyErr_Format(PyExc_BufferError,
+                 isUsed ? "argument `%U`: its `__dlpack__` gives a capsule whose array another "
+                          "library has taken; a new capsule is needed for each use"
+                        : "argument `%U`: its `__dlpack__` gives no capsule of DLPack",
+                 parameter.name);
+    return false;
+  }
   auto *managed =
       static_cast<dlpack::ManagedTensor *>(PyCapsule_GetPointer(capsule.get(), "dltensor"));
-  return managed && fromDlpack(parameter, object, managed->tensor, out, isImmutable);
+  return fromDlpack(parameter, object, managed->tensor, out, isImmutable);
 }
 
 /// CuPy, Numba and others: numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html. A type
