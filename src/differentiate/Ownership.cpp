@@ -751,7 +751,9 @@ Ownership ownershipOfLanes(ArrayRef<tile::LoadOp> loads) {
     Ownership lanes = Reasoner({Site(load, load.getPtr(), load.getMask())}, Scope::Lanes).run();
     if (all.why.empty())
       all.why = lanes.why;
-    all.requirements.append(lanes.requirements);
+    for (const Requirement &requirement : lanes.requirements)
+      if (!llvm::is_contained(all.requirements, requirement))
+        all.requirements.push_back(requirement);
   }
   return all;
 }

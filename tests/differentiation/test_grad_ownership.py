@@ -215,6 +215,22 @@ def test_owned_gradients_are_the_same_in_every_run():
     assert all(torch.equal(runs[0], run) for run in runs)
 
 
+@nereid.jit
+def multiply(a, b, y):
+    i = tl.arange(0, 16)
+    tl.store(y + i, tl.load(a + i) * tl.load(b + i))
+
+
+def test_gradients_in_one_place_are_refused():
+    a, dy, dx = torch.ones(16), torch.ones(16), torch.empty(16)
+    backward = nereid.grad(multiply, ("a", "b"), "y").backward
+    for names in (dict(da=dx, db=dx, dy=dy), dict(da=dx, db=dy, dy=dy), dict(da=dx, db=dx[:], dy=None)):
+        with pytest.raises(ValueError, match="gradients `d[ab]` and `d[by]` are in one place in memory: give each a tensor of its own"):
+            backward[(1, )](a, a, torch.empty(16), **names)
+    backward[(1, )](a, a, torch.empty(16), da=dx, db=None, dy=dy)
+    assert torch.equal(dx, dy)
+
+
 def test_narrow_gradients_are_summed_in_fp32():
     """4096 programs add 2**-12 to one element: in fp16 the sum would stop at 0.5."""
 
