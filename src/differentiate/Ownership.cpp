@@ -151,8 +151,7 @@ public:
       }
     findLimits();
     for (auto [i, digit] : llvm::enumerate(digits)) // before they are sorted: sites count them
-      digit.isInAll =
-          llvm::all_of(sites, [i = i](const Site &site) { return hasDigit(site, i); });
+      digit.isInAll = llvm::all_of(sites, [i = i](const Site &site) { return hasDigit(site, i); });
     llvm::stable_sort(digits, [](const Digit &a, const Digit &b) { return a.order() < b.order(); });
     if (coordinates)
       groupDigits();
