@@ -138,6 +138,8 @@ class _Backward(KernelInterface):
 
     def run(self, *args, grid, warmup, **kwargs):
         named = dict(zip(self.kernel.arg_names, args))
+        if not warmup:
+            self._check_places(named | kwargs)
         summed = len(args) <= len(self.kernel.arg_names) and self._summed(args, named, kwargs, grid)
         if summed:
             return self._run_partial(named | kwargs, *summed, warmup)
@@ -160,6 +162,14 @@ class _Backward(KernelInterface):
             for copy in finish:
                 copy()
         return compiled
+
+    def _check_places(self, given):
+        """Gradients of inputs are cleared and overwritten: one that has the place of another gradient would lose it."""
+        places = {}
+        for _, tangent, _ in self.kernel._tangents:
+            place = getattr(given.get(tangent), "data_ptr", int)()
+            if place and (other := places.setdefault(place, tangent)) != tangent and (tangent in self._inputs or other in self._inputs):
+                raise ValueError(f"the gradients `{other}` and `{tangent}` are in one place in memory: give each a tensor of its own")
 
     def _summed(self, args, named, kwargs, grid):
         """(gradients that are partial sums, programs along the axes, programs to launch); None where there are none."""

@@ -71,6 +71,10 @@ static void beginDerivative(func::FuncOp kernel) {
     kernel->setAttr(derivativesAttribute, builder.getArrayAttr(all.getValue().drop_front()));
 }
 
+bool isDifferentiatedAgain(func::FuncOp kernel) {
+  return bool(derivativesOf(kernel));
+}
+
 bool isWanted(func::FuncOp kernel) {
   if (derivativesOf(kernel))
     return true;
@@ -154,7 +158,7 @@ std::optional<Refusal> differentiate(func::FuncOp kernel) {
   SmallVector<Argument> arguments = argumentsOf(kernel);
   bool isReverse = kernel->hasAttr("tile.reverse");
   if (std::optional<Refusal> refusal =
-          applyMarks(kernel, arguments, isReverse, /*isLast=*/!derivativesOf(kernel)))
+          applyMarks(kernel, arguments, isReverse, /*isLast=*/!isDifferentiatedAgain(kernel)))
     return refusal;
   if (std::optional<Refusal> refusal = findRefusal(kernel, arguments, Activity(kernel, arguments)))
     return refusal;

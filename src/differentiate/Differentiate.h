@@ -71,6 +71,9 @@ struct Refusal {
 /// Whether the kernel's arguments ask for tangents, or a derivative is left to make.
 bool isWanted(mlir::func::FuncOp kernel);
 
+/// Whether a derivative is left to make behind the one that is being made.
+bool isDifferentiatedAgain(mlir::func::FuncOp kernel);
+
 /// Rewrites the kernel, which calls no functions any more, and removes the attributes of this
 /// derivative. When it refuses, the kernel is no longer of use.
 std::optional<Refusal> differentiate(mlir::func::FuncOp kernel);

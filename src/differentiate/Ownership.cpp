@@ -35,6 +35,7 @@ struct Digit {
   std::vector<Atom> factors; ///< of the summand in the address
   bool countsDown = false;   ///< the position, so that the address has the negative of the stride
   std::optional<Size> span;  ///< of a distance between accesses: the largest
+  bool isInAll = true;       ///< whether the addresses of all accesses have it
 
   /// Numbers before products of numbers known at run time: what authors write inside is smaller.
   /// Of equal ones, lanes along the last dimension.
@@ -149,6 +150,8 @@ public:
         std::sort(digit.factors.begin(), digit.factors.end());
       }
     findLimits();
+    for (auto [i, digit] : llvm::enumerate(digits)) // before they are sorted: sites count them
+      digit.isInAll = llvm::all_of(sites, [i = i](const Site &site) { return hasDigit(site, i); });
     llvm::stable_sort(digits, [](const Digit &a, const Digit &b) { return a.order() < b.order(); });
     if (coordinates)
       groupDigits();
@@ -235,12 +238,14 @@ private:
     return checkPositions(site, index);
   }
 
+  static bool hasDigit(const Site &site, size_t digit) {
+    return llvm::any_of(site.digits, [&](const auto &known) { return known.second == digit; });
+  }
+
   /// The digit of a position in this site's addresses.
   size_t digitFor(const Atom &atom, const Size &stride, const Site &site) {
     for (auto [i, digit] : llvm::enumerate(digits)) {
-      bool isTaken =
-          llvm::any_of(site.digits, [i = i](const auto &known) { return known.second == i; });
-      if (isTaken || digit.atom.kind != atom.kind || digit.stride != stride)
+      if (hasDigit(site, i) || digit.atom.kind != atom.kind || digit.stride != stride)
         continue;
       if (atom.kind == Atom::Lane)
         digit.atom.extent = std::max(digit.atom.extent, atom.extent);
@@ -473,8 +478,11 @@ private:
   bool place(size_t index) {
     const Digit &digit = digits[index];
     if (scope == Scope::BetweenPrograms && !hasProgram) {
-      if (digit.atom.kind != Atom::ProgramId)
+      if (digit.atom.kind != Atom::ProgramId) {
+        if (leastOf(digit.stride) < 0) // what is reached is counted upwards
+          result.requirements.push_back({digit.stride, Size(), std::nullopt});
         return extend(digit); // what is inside may meet
+      }
       hasProgram = true;
     }
     std::optional<Size> bound = boundBefore(index);
@@ -548,6 +556,9 @@ private:
           llvm::divideCeil(uint64_t(std::max<int64_t>(*known, 0)), step.getSExtValue());
       return rounds <= 1 || add(reach, digit.stride, rounds - 1);
     }
+    // Without rounds, accesses outside of the loop still reach what they reach.
+    if (!digit.isInAll)
+      result.requirements.push_back({length->terms, constant(1), std::nullopt});
     for (const auto &[of, count] : length->terms)
       if (!add(reach, Size{{of, count}}, each, factors))
         return false;
@@ -739,7 +750,9 @@ Ownership ownershipOfLanes(ArrayRef<tile::LoadOp> loads) {
     Ownership lanes = Reasoner({Site(load, load.getPtr(), load.getMask())}, Scope::Lanes).run();
     if (all.why.empty())
       all.why = lanes.why;
-    all.requirements.append(lanes.requirements);
+    for (const Requirement &requirement : lanes.requirements)
+      if (!llvm::is_contained(all.requirements, requirement))
+        all.requirements.push_back(requirement);
   }
   return all;
 }

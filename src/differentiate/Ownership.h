@@ -23,6 +23,8 @@ using Size = std::map<std::vector<Atom>, int64_t>;
 struct Requirement {
   Size stride;
   std::optional<Size> reach, bound;
+
+  bool operator==(const Requirement &) const = default;
 };
 
 struct Ownership {

@@ -1,5 +1,6 @@
 #include "differentiate/Access.h"
 #include "differentiate/Blocks.h"
+#include "differentiate/Differentiate.h"
 #include "differentiate/Transposer.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -110,6 +111,10 @@ void Transposer::findOwners() {
       shared.owner = ownershipOfLanes(all);
     else
       shared = ownershipOf(all);
+    // A tensor that is read, added to and written has no derivative, nor has one with several
+    // stores that might meet; atomic additions have one.
+    if (isDifferentiatedAgain(kernel) && (all.size() > 1 || !shared.isOneStoreEach()))
+      shared.owner.why = "it is differentiated again";
     for (auto [i, load] : llvm::enumerate(all))
       contributions[load] = {shared.owner, rows.contains(gradient),
                              !shared.isFirst.empty() && shared.isFirst[i]};

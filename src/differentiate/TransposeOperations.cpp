@@ -170,12 +170,13 @@ void Transposer::transposeGather(tile::GatherOp gather, Value a) {
   Type integer = tile::elementOf(indices.getType());
   // One element of the axis after the other, which takes no more memory than the block.
   Value low = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(0));
-  Value high = arith::ConstantOp::create(builder, loc,
-                                         builder.getI32IntegerAttr(int32_t(type.getDimSize(axis))));
+  int64_t size = type.getDimSize(axis);
+  if (integer.getIntOrFloatBitWidth() < 32) // no index counts further
+    size = std::min(size, int64_t(1) << integer.getIntOrFloatBitWidth());
+  Value high = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(int32_t(size)));
   Value one = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(1));
   auto loop =
       scf::ForOp::create(builder, loc, low, high, one, ValueRange(zeroOf(builder, loc, type)));
-  OpBuilder::InsertionGuard guard(builder);
   Block *body = loop.getBody();
   if (!body->empty())
     body->back().erase();
@@ -194,6 +195,7 @@ void Transposer::transposeGather(tile::GatherOp gather, Value a) {
   Value next =
       arith::SelectOp::create(builder, loc, equals(places, number), sum, loop.getRegionIterArg(0));
   scf::YieldOp::create(builder, loc, next);
+  builder.setInsertionPointAfter(loop);
   accumulate(gather.getSrc(), loop.getResult(0));
 }
 

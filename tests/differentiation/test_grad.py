@@ -64,6 +64,16 @@ def test_gathers(kind):
         grad_check.check(_stored(text), (1, ), dict(x_ptr=jvp_check.random(8, 16), y_ptr=zeros(256)), ("x_ptr", ), ("y_ptr", ), M=8, N=16)
 
 
+def test_a_gather_whose_source_is_used_again():
+    grad_check.check(_stored("tl.gather(x, (tl.arange(0, M)[:, None] * 5 + tl.arange(0, N)[None, :] * 3) % N, axis=1) * x"), (1, ),
+                     dict(x_ptr=jvp_check.random(8, 16), y_ptr=zeros(128)), ("x_ptr", ), ("y_ptr", ), M=8, N=16)
+
+
+def test_gathers_by_narrow_indices_from_more_elements_than_they_count():
+    grad_check.check(_stored("tl.gather(tl.ravel(x), (tl.arange(0, 64) * 7 % 50).to(tl.int8), axis=0)"), (1, ), dict(x_ptr=jvp_check.random(8, 64), y_ptr=zeros(64)),
+                     ("x_ptr", ), ("y_ptr", ), M=8, N=64)
+
+
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions_and_scans(name):
     grad_check.check(_stored(REDUCTIONS[name], COMBINERS), (1, ), dict(x_ptr=jvp_check.random(8, 16), y_ptr=zeros(128)), ("x_ptr", ), ("y_ptr", ), M=8, N=16)

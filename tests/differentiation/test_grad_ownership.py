@@ -4,6 +4,7 @@ import collections
 import random
 
 import explain_texts
+import grad_check
 import harness
 import jvp_check
 import nereid
@@ -40,6 +41,51 @@ def test_rows_that_overlap_or_not(stride, width):
         at = slice(row * stride, row * stride + width)
         expected[at] += 2 * x[at] * dy[row, :width]
     torch.testing.assert_close(dx, expected)
+
+
+@nereid.jit
+def taps(x, y, stride, distance, begin, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at = x + begin + tl.program_id(0) * stride + i
+    tl.store(y + tl.program_id(0) * BLOCK + i, tl.load(at) * tl.load(at + 1) * tl.load(at + distance))
+
+
+@nereid.jit
+def steps(x, y, stride, step, rounds, begin, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float64)
+    for k in range(rounds):
+        at = x + begin + tl.program_id(0) * stride + k * step + i
+        total += tl.load(at) * tl.load(at + 1)
+    tl.store(y + tl.program_id(0) * BLOCK + i, total)
+
+
+@pytest.mark.parametrize("stride,distance", [(8, -5), (9, -12), (9, 3), (20, 3), (9, 0)])
+def test_negative_distances_of_loads_that_one_program_repeats(stride, distance):
+    """A distance backwards reaches into other programs' elements: it must not make what a program reaches look smaller."""
+    grad_check.check(taps, (4, ), dict(x=jvp_check.random(100), y=zeros(32), stride=stride, distance=distance, begin=16), ("x", ), ("y", ), BLOCK=8)
+
+
+@pytest.mark.parametrize("stride,step,rounds", [(8, -3, 4), (5, -20, 3), (30, 5, 3), (9, 0, 3)])
+def test_negative_steps_of_loads_that_one_program_repeats(stride, step, rounds):
+    grad_check.check(steps, (3, ), dict(x=jvp_check.random(180), y=zeros(24), stride=stride, step=step, rounds=rounds, begin=60), ("x", ), ("y", ), BLOCK=8)
+
+
+@nereid.jit
+def first_and_rest(x, y, stride, length, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at = x + tl.program_id(0) * stride + i
+    first = tl.load(at)
+    total = first * first
+    for k in range(0, length, BLOCK):
+        total += tl.load(at + k) * first
+    tl.store(y + tl.program_id(0) * BLOCK + i, total)
+
+
+@pytest.mark.parametrize("stride,length", [(3, -8), (7, -100), (7, 0), (8, 0), (16, 16), (15, 16)])
+def test_a_loop_without_rounds_beside_another_load(stride, length):
+    """What the loop would reach is less than nothing then, and the load before it still overlaps that of the next program."""
+    grad_check.check(first_and_rest, (3, ), dict(x=jvp_check.random(80), y=zeros(24), stride=stride, length=length), ("x", ), ("y", ), BLOCK=8)
 
 
 @nereid.jit
@@ -167,6 +213,22 @@ def test_owned_gradients_are_the_same_in_every_run():
         gradient.backward[(64, )](x, torch.zeros_like(x), w, torch.zeros_like(x), 50, 0.1, dX=dx, dY=dy, BLOCK=64)
         runs.append(dx)
     assert all(torch.equal(runs[0], run) for run in runs)
+
+
+@nereid.jit
+def multiply(a, b, y):
+    i = tl.arange(0, 16)
+    tl.store(y + i, tl.load(a + i) * tl.load(b + i))
+
+
+def test_gradients_in_one_place_are_refused():
+    a, dy, dx = torch.ones(16), torch.ones(16), torch.empty(16)
+    backward = nereid.grad(multiply, ("a", "b"), "y").backward
+    for names in (dict(da=dx, db=dx, dy=dy), dict(da=dx, db=dy, dy=dy), dict(da=dx, db=dx[:], dy=None)):
+        with pytest.raises(ValueError, match="gradients `d[ab]` and `d[by]` are in one place in memory: give each a tensor of its own"):
+            backward[(1, )](a, a, torch.empty(16), **names)
+    backward[(1, )](a, a, torch.empty(16), da=dx, db=None, dy=dy)
+    assert torch.equal(dx, dy)
 
 
 def test_narrow_gradients_are_summed_in_fp32():

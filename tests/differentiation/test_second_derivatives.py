@@ -4,6 +4,7 @@ import re
 
 import jvp_check
 import nereid
+import nereid.language as tl
 import pytest
 import torch
 import torch.nn.functional as F
@@ -44,6 +45,52 @@ def test_gradients_of_gradients(name):
     for (each, value), expected in pairs:
         torch.testing.assert_close(value.view(expected.shape), expected, rtol=1e-5, atol=1e-6 * (1 + float(expected.abs().max())), msg=lambda text: f"{each}: {text}")
     assert again.explain().count("the gradient of") >= 1
+
+
+@nereid.jit
+def product(a, b):
+    return a * b
+
+
+@nereid.jit
+def two_masks(x, y, n, m, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at = x + tl.program_id(0) * n + i
+    a = tl.load(at, mask=i < n, other=0.0)
+    tl.store(y + tl.program_id(0) * n + i, a * a * a + tl.exp(tl.load(at, mask=i < m, other=0.0)) * a, mask=i < n)
+
+
+@nereid.jit
+def moved(x, y, n, m, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at = x + tl.program_id(0) * n + i
+    a, b = tl.load(at, mask=i < n, other=0.0), tl.load(at + m, mask=i + m < n, other=1.0)
+    tl.store(y + tl.program_id(0) * n + i, a * a * b, mask=i < n)
+
+
+@nereid.jit
+def products_of_rows(x, y, n, m, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    a = tl.load(x + tl.program_id(0) * n + i, mask=i < n, other=1.0)
+    tl.store(y + tl.program_id(0) * n + i, tl.associative_scan(a, 0, product) + a * tl.reduce(a, 0, product), mask=i < n)
+
+
+@pytest.mark.parametrize("kernel,function", [
+    (two_masks, lambda x: x**3 + torch.where(torch.arange(5) < 3, x, 0.0).exp() * x),
+    (moved, lambda x: x**2 * torch.cat((x[:, 3:], torch.ones_like(x[:, :3])), 1)),
+    (products_of_rows, lambda x: x.cumprod(1) + x * x.prod(1, keepdim=True)),
+])
+def test_sums_by_owners_and_combiners(kernel, function):
+    """The first gradient reads, adds and writes, or gathers what a scan has found."""
+    x, dy, weight = (jvp_check.random(3, 5) for _ in range(3))
+    first = nereid.grad(kernel, "x", "y")
+    again = nereid.grad(first.backward, {"x": "of_x", "dy": "of_dy"}, {"dx": "s_dx"})
+    of_x, of_dy, unused = (torch.full_like(x, float("nan")) for _ in range(3))
+    again.backward[(3, )](x, torch.zeros_like(x), 5, 3, dy=dy, dx=unused, s_dx=weight, of_x=of_x, of_dy=of_dy, BLOCK=8)
+    inputs = [x.clone().requires_grad_(), dy.clone().requires_grad_()]
+    dx, = torch.autograd.grad(function(inputs[0]), inputs[0], inputs[1], create_graph=True)
+    for found, expected in zip((of_x, of_dy), torch.autograd.grad((dx * weight).sum(), inputs)):
+        torch.testing.assert_close(found, expected)
 
 
 def test_tangents_of_gradients():
