@@ -160,7 +160,7 @@ def test_every_cell_can_be_built():
     for number, options in enumerate(table.values()):
         focus = options[number % len(options)]
         program = None
-        for attempt in range(10):
+        for attempt in range(100):
             try:
                 program = generate.Generator(1000 * number + attempt, focus, 0).make_program()
                 break

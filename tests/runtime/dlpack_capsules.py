@@ -21,9 +21,8 @@ class _Versioned(ctypes.Structure):
                 ("tensor", _Tensor)]
 
 
-_new = ctypes.pythonapi.PyCapsule_New
-_new.restype = ctypes.py_object
-_new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+# Not `ctypes.pythonapi.PyCapsule_New`, whose types are those that any other module gave it last.
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(("PyCapsule_New", ctypes.pythonapi))
 
 
 class Vector:
