@@ -2,7 +2,7 @@
 
 A knob has, in this order, the value that a program gave it, the value of its environment variable, its default. Giving a value also
 sets the environment variable, for child processes, unless `propagate_env` is False; `del group.knob` takes the value away again, and
-so does giving it the value `env`: the variable is then what it was before, unless the program has changed it itself. `group.scope()` is a context that puts everything back, `group.copy()` a group of its own (put it in
+so does giving it the value `env`: a variable that begins with NEREID_ is then what it was before, unless the program has changed it itself. `group.scope()` is a context that puts everything back, `group.copy()` a group of its own (put it in
 place with `knobs.compilation = copy`), `group.reset()` forgets given values, `group.knobs` is a dict of all values.
 
 Each knob says in `effect` what it does here, or why it does nothing: docs/reference/knobs.md lists them. Those with a setting of the
@@ -105,6 +105,9 @@ class env_base:
         text = toenv(value)
         if text is None or not propagate_env:
             return
+        if not self.key.startswith("NEREID_"):
+            setenv(self.key, text[0])
+            return
         former = os.environ.get(self.key)
         given, replaced = obj.__dict__.get(_REPLACED + self.name, (former, former))
         obj.__dict__[_REPLACED + self.name] = text[0], replaced if given == former else former
@@ -114,10 +117,10 @@ class env_base:
         self.forget(obj)
 
     def forget(self, obj):
-        """Takes a given value away, also from the environment: the variable is again what it was before, unless the program has changed it since."""
+        """Takes a given value away. A variable of Nereid's own is again what it was before, unless the program has changed it since; Triton's stay, as Triton leaves them."""
         obj.__dict__.pop(self.name, None)
         given, replaced = obj.__dict__.pop(_REPLACED + self.name, (None, None))
-        if os.environ.get(self.key) == given:
+        if given is not None and os.environ.get(self.key) == given:
             setenv(self.key, replaced)
 
     def transform(self, val):
