@@ -36,7 +36,9 @@ class World:
         return tensor
 
     def close(self):
+        """Ends the processes' group, once all of them are done with it: the first one draws a plot while the others wait."""
         if dist.is_initialized():
+            dist.barrier()
             dist.destroy_process_group()
 
 
