@@ -22,15 +22,15 @@ def _numbers(count, dtype):
 def test_loads(target, dtype, step, count):
     """Masked to `count`: whole registers, and a tail that does not fill one. Nothing around the elements is read as one of them."""
     kernel = harness.make(f"""@triton.jit
-def kernel(y_ptr, x_ptr, n, N: tl.constexpr):
+def kernel(y_ptr, x_ptr, first, n, N: tl.constexpr):
     i = tl.arange(0, N)
-    x = tl.load(x_ptr + i * {step}, mask=i < n)
+    x = tl.load(x_ptr + first + i * {step}, mask=i < n)
     tl.store(y_ptr + i, x, mask=i < n)
 """)
     x = _numbers(2048, dtype)
     first = 0 if step > 0 else 1024
     y = torch.zeros_like(x[:256])
-    kernel[(1,)](y, x[first:], count, N=256)
+    kernel[(1,)](y, x, first, count, N=256)
     at = first + np.arange(count) * step
     assert torch.equal(y[:count], x[torch.from_numpy(at).to(x.device)])
     assert not y[count:].any()
@@ -42,15 +42,15 @@ def kernel(y_ptr, x_ptr, n, N: tl.constexpr):
 def test_stores(target, dtype, step, count):
     """The elements in between keep what they held."""
     kernel = harness.make(f"""@triton.jit
-def kernel(y_ptr, x_ptr, n, N: tl.constexpr):
+def kernel(y_ptr, x_ptr, first, n, N: tl.constexpr):
     i = tl.arange(0, N)
-    tl.store(y_ptr + i * {step}, tl.load(x_ptr + i) + 1, mask=i < n)
+    tl.store(y_ptr + first + i * {step}, tl.load(x_ptr + i) + 1, mask=i < n)
 """)
     x, y = _numbers(256, dtype), _numbers(2048, dtype)
     first = 0 if step > 0 else 1024
     want = y.clone()
     want[torch.from_numpy(first + np.arange(count) * step).to(y.device)] = x[:count] + 1
-    kernel[(1,)](y[first:], x, count, N=256)
+    kernel[(1,)](y, x, first, count, N=256)
     assert torch.equal(y, want)
 
 
