@@ -115,7 +115,8 @@ def program(seed, is_forward):
 
 
 def arguments(seed):
-    return dict(x_ptr=jvp_check.random(8 * M, N), w_ptr=jvp_check.random(M, N), y_ptr=torch.zeros(M, N, dtype=torch.float64),
+    # A pointer of a loop advances by at most 4 * 2 rows in each of at most 19 rounds.
+    return dict(x_ptr=jvp_check.random(20 * M, N), w_ptr=jvp_check.random(M, N), y_ptr=torch.zeros(M, N, dtype=torch.float64),
                 z_ptr=torch.zeros(M, N, dtype=torch.float64), flag=seed % 3 + 2)
 
 
