@@ -4,7 +4,7 @@ import hashlib
 
 import torch
 
-from .differentiation import _free, _is_rule, _names, _written_kernel, grad, shares_memory
+from .differentiation import _bound, _free, _is_rule, _names, _written_kernel, grad, shares_memory
 
 _NAMESPACE = "nereid_autograd"
 _NON_CONTIGUOUS = ("refuse", "copy", "keep")
@@ -40,6 +40,7 @@ class Operator:
                 self._rules[name] = self._tensor_wrt[0]
         self._params = tuple(name for name in kernel.arg_names if name not in self._rules and name not in self._fixed)
         self._defaults = {param.name: param.default for param in kernel.params if param.has_default}
+        self._not_given = dict.fromkeys(self._fixed, "in `arguments`") | dict.fromkeys(self._rules, "allocated, as `out` says")
         # A gradient is `d` and the name of its parameter, unless the kernel has a parameter of this name.
         self._gradient_of = {name: _free(f"d{name}", kernel.arg_names) for name in (*self._wrt, *self._rules)}
         self._gradients = {}  # by the outputs that are differentiated
@@ -103,22 +104,7 @@ class Operator:
     # ---- calls: plain Python that torch.compile traces
 
     def __call__(self, *args, **kwargs):
-        params = self._params
-        if len(args) > len(params):
-            raise TypeError(f"{self.__name__}({', '.join(params)}) takes {len(params)} arguments, found {len(args)}")
-        given = dict(zip(params, args))
-        for name, value in kwargs.items():
-            if name in given:
-                raise TypeError(f"{self.__name__}: `{name}` is given twice")
-            if name in self._rules or name in self._fixed:
-                raise TypeError(f"{self.__name__}: `{name}` is not given in a call: it is "
-                                f"{'allocated, as `out` says' if name in self._rules else 'in `arguments`'}")
-            given[name] = value
-        for name in params:
-            if name not in given:
-                if name not in self._defaults:
-                    raise TypeError(f"{self.__name__}: the argument `{name}` is missing")
-                given[name] = self._defaults[name]
+        given = _bound(self.__name__, self._params, self._defaults, self._not_given, args, kwargs)
         tensors, integers, floats, kinds = [], [], [], []
         grad_enabled = torch.is_grad_enabled()
         for name, value in given.items():

@@ -383,6 +383,25 @@ def _free(name, taken):
     return name
 
 
+def _bound(name, params, defaults, not_given, args, kwargs):
+    """{parameter: value} of a call, with keywords that are no parameters; not_given: {parameter: why a call does not give it}."""
+    if len(args) > len(params):
+        raise TypeError(f"{name}({', '.join(params)}) takes {len(params)} arguments, found {len(args)}")
+    given = dict(zip(params, args))
+    for each, value in kwargs.items():
+        if each in given:
+            raise TypeError(f"{name}: `{each}` is given twice")
+        if each in not_given:
+            raise TypeError(f"{name}: `{each}` is not given in a call: it is {not_given[each]}")
+        given[each] = value
+    for each in params:
+        if each not in given:
+            if each not in defaults:
+                raise TypeError(f"{name}: the argument `{each}` is missing")
+            given[each] = defaults[each]
+    return given
+
+
 def _is_rule(value):
     """Whether it computes an argument of an operator from others."""
     import functools
