@@ -72,7 +72,7 @@ class Writer:
             address = choose(self.pointers)
         else:
             address = choose(self.bases) + "".join(choose(MOVES).format(k) for k in rounds if self.random.random() < 0.6)
-        if address.split(" + k")[0] in ("w + pid", "w + 3", "x + row") or self.random.random() < 0.4:  # a number has no block for a mask
+        if address.split(" + k")[0].split(" + (k")[0] in ("w + pid", "w + 3", "x + row") or self.random.random() < 0.4:  # a number has no block for a mask
             return f"tl.load({address})"
         return f"tl.load({address}, mask={choose(MASKS)}{choose(['', ', other=0.5', ', other=0.0', f', other={self.value()}'])})"
 
