@@ -48,8 +48,8 @@ pytest() { # pytest NAME ARGUMENTS...: with a record for the summary
   "$python" -m pytest -q -p no:cacheprovider --junitxml="$results/$name.xml" "$@"
 }
 
-sample() { # sample N: the options that make pytest take every Nth test; none with --all
-  [ -n "$all" ] || echo "--every $1 --first $first"
+sample() { # sample N [OPTION...]: the options that make pytest take every Nth test; none with --all
+  [ -n "$all" ] || echo "--every $1 --first $first" "${@:2}"
 }
 tidy() { # tidy N: over every Nth file
   NEREID_TIDY_SAMPLE=$first/$1 scripts/check_tidy.sh build/release
@@ -72,11 +72,11 @@ export NEREID_TEST_SIMULATOR=$PWD/build/release/tests/unit/nvidia/nereid-simulat
 export NEREID_CUDA_PATH=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"] + "/nvidia/cu13")')
 step "unit and IR tests" ctest --test-dir build/release --output-on-failure -j2 --output-junit "$PWD/$results/ctest.xml"
 step "Python tests" pytest python -n 2 tests --ignore tests/ops --ignore tests/models
-step "models of transformers" pytest models -n 2 tests/models $(sample 3)
-step "operators of PyTorch" pytest ops -n 2 tests/ops --ignore tests/ops/fused $(sample 50)
+step "models of transformers" pytest models -n 2 tests/models $(sample 3 --each-function)
+step "operators of PyTorch" pytest ops -n 2 tests/ops --ignore tests/ops/fused $(sample 50 --each-function)
 step "operators of PyTorch without the router" env NEREID_OPS_ROUTER=0 "$python" -m pytest -q -p no:cacheprovider \
   --junitxml="$results/ops-python.xml" -n 2 tests/ops --ignore tests/ops/test_router.py --ignore tests/ops/fused $(sample 200)
-step "fused operators" pytest fused -n 2 tests/ops/fused $(sample 5)
+step "fused operators" pytest fused -n 2 tests/ops/fused $(sample 5 --each-function)
 # Checked and debug mode, every launch compared (docs/testing.md).
 for mode in checked debug; do
   step "language tests in $mode mode" pytest "mode-$mode" -n 2 tests/language tests/kernels --mode "$mode" $(sample 40)

@@ -36,6 +36,7 @@ def pytest_addoption(parser):
     group.addoption("--ptx-target", metavar="TARGET", default="cuda:90", help="which GPU, or cpu for object files (default: cuda:90)")
     group.addoption("--mode", choices=sorted(launch_modes.MODES), help="run every launch in this mode, results compared as always")
     group.addoption("--every", metavar="N", type=int, default=1, help="take every Nth test only")
+    group.addoption("--each-function", action="store_true", help="with --every: and at least one test of each function")
     group.addoption("--first", metavar="K", type=int, default=0, help="the first of them, counted from 0 (any number: modulo N)")
 
 
@@ -59,8 +60,18 @@ def pytest_collection_modifyitems(config, items):
                     and not item.get_closest_marker("cpu_only")]
     if mode := config.getoption("--mode"):
         items[:] = [item for item in items if "target" in item.fixturenames and not launch_modes.reason_against(mode, item)]
-    every = max(1, config.getoption("--every"))
-    items[:] = items[config.getoption("--first") % every::every]
+    items[:] = _sample(items, max(1, config.getoption("--every")), config.getoption("--first"), config.getoption("--each-function"))
+
+
+def _sample(items, every, first, each_function):
+    """Every Nth item; with `each_function` also one of each test function that has none among these, another one with another `first`."""
+    taken = set(range(first % every, len(items), every))
+    if each_function:
+        of = {}
+        for index, item in enumerate(items):
+            of.setdefault(item.nodeid.partition("[")[0], []).append(index)
+        taken.update(indices[first % len(indices)] for indices in of.values() if taken.isdisjoint(indices))
+    return [item for index, item in enumerate(items) if index in taken]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -73,8 +73,11 @@ def _gradients(rule, inputs, scalars, dtypes, gradients, needed):
         dense = [None if gradient is None else gradient.contiguous() for gradient in gradients]
         outs = [torch.empty(0, dtype=dtype, device=device) if gradient is None else gradient for dtype, gradient in zip(dtypes, dense)]
         block = 4096 if device.type == "cpu" else 1024
-        launch(_kernel(), -(-numel // block), device, {"outs": tuple(outs), "ins": tuple(ins), "scalars": scalars, "numel": numel,
-                                                       "dins": tuple(found), "douts": tuple(dense)}, rule.constants(common) | {"BLOCK": block})
+        kernel = _kernel()
+        # Without memory for saved values the kernel has one step.
+        launch(kernel, -(-numel // block), device, {"outs": tuple(outs), "ins": tuple(ins), "scalars": scalars, "numel": numel,
+                                                    "dins": tuple(found), "douts": tuple(dense), kernel.saved: None, kernel.step: 0},
+               rule.constants(common) | {"BLOCK": block})
     return [None if gradient is None else gradient.sum_to_size(x.shape).to(x.device) for x, gradient in zip(inputs, found)]
 
 
