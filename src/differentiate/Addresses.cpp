@@ -7,6 +7,9 @@
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cstdlib>
+#include <limits>
+
 using namespace mlir;
 
 namespace nereid::differentiate {
@@ -191,23 +194,45 @@ private:
   unsigned steps = 0;
 };
 
-/// The least and the largest of what a sum adds to the terms that have no lanes; nothing when a
-/// lane is scaled by more than a number.
-std::optional<std::pair<int64_t, int64_t>> lanesOf(Address &address) {
-  int64_t least = 0, largest = 0;
+/// A lane's part of a sum: a factor, and how many positions it runs over.
+struct Lanes {
+  int64_t factor, extent;
+};
+
+/// Takes the lanes out of a sum; nothing when one is scaled by more than a number.
+std::optional<SmallVector<Lanes>> takeLanes(Address &address) {
+  SmallVector<Lanes> lanes;
   for (auto at = address.terms.begin(); at != address.terms.end();) {
     const auto &[factors, coefficient] = *at;
     if (llvm::none_of(factors, [](const Atom &each) { return each.kind == Atom::Lane; })) {
       ++at;
       continue;
     }
-    int64_t span;
-    if (factors.size() != 1 || llvm::MulOverflow(coefficient, factors[0].extent - 1, span) ||
-        llvm::AddOverflow(span < 0 ? least : largest, span, span < 0 ? least : largest))
+    if (factors.size() != 1)
       return std::nullopt;
+    lanes.push_back({coefficient, factors[0].extent});
     at = address.terms.erase(at);
   }
-  return std::pair(least, largest);
+  return lanes;
+}
+
+/// Extends the interval by the values of lanes times `sign`, but for those that `modulus`, if not
+/// 0, divides; false when that overflows.
+bool extend(ArrayRef<Lanes> lanes, int64_t sign, int64_t modulus, int64_t &least,
+            int64_t &largest) {
+  for (const Lanes &each : lanes) {
+    if (modulus && each.factor % modulus == 0)
+      continue;
+    int64_t span;
+    if (llvm::MulOverflow(each.factor, sign * (each.extent - 1), span) ||
+        llvm::AddOverflow(span < 0 ? least : largest, span, span < 0 ? least : largest))
+      return false;
+  }
+  return true;
+}
+
+int64_t floorDivide(int64_t value, int64_t by) {
+  return value / by - (value % by < 0);
 }
 
 } // namespace
@@ -233,18 +258,41 @@ bool neverMeet(Value first, Value second) {
   std::optional<Address> a = addressOf(first), b = addressOf(second);
   if (!a || !b || a->base != b->base)
     return false;
-  auto lanesA = lanesOf(*a), lanesB = lanesOf(*b);
+  auto lanesA = takeLanes(*a), lanesB = takeLanes(*b);
   if (!lanesA || !lanesB)
     return false;
   a->base = Value();
   b->base = Value();
   std::optional<Address> distance = sum(*b, *a, -1);
-  if (!distance || distance->terms.size() > 1 ||
-      (distance->terms.size() == 1 && !distance->terms.begin()->first.empty()))
+  if (!distance)
     return false;
-  int64_t apart = distance->terms.empty() ? 0 : distance->terms.begin()->second;
-  // The second lies wholly behind the first, or before it.
-  return apart + lanesB->first > lanesA->second || apart + lanesB->second < lanesA->first;
+  int64_t apart = 0;
+  if (auto at = distance->terms.find({}); at != distance->terms.end()) {
+    apart = at->second;
+    distance->terms.erase(at);
+  }
+
+  // The distances of two lanes are in an interval that 0 is not in.
+  int64_t least = apart, largest = apart;
+  if (distance->terms.empty() && extend(*lanesB, 1, 0, least, largest) &&
+      extend(*lanesA, -1, 0, least, largest) && (least > 0 || largest < 0))
+    return true;
+
+  // Or this holds modulo the factor of a lane, say of rows: no distance is its multiple.
+  for (const SmallVector<Lanes> *lanes : {&*lanesA, &*lanesB})
+    for (const Lanes &each : *lanes) {
+      if (each.factor == std::numeric_limits<int64_t>::min() || std::abs(each.factor) < 2)
+        continue;
+      int64_t modulus = std::abs(each.factor);
+      least = largest = apart;
+      if (llvm::all_of(distance->terms,
+                       [&](const auto &term) { return term.second % modulus == 0; }) &&
+          extend(*lanesB, 1, modulus, least, largest) &&
+          extend(*lanesA, -1, modulus, least, largest) &&
+          floorDivide(least - 1, modulus) == floorDivide(largest, modulus))
+        return true;
+    }
+  return false;
 }
 
 } // namespace nereid::differentiate

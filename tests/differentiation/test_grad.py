@@ -410,6 +410,22 @@ def test_outputs_that_are_stored_twice_are_refused():
         grad_check.check(kernel, (1, ), arguments, ("x", ), ("y", ), N=16)
 
 
+def test_halves_of_rows_are_stored_apart():
+    """Rows of 8 whose number is known at run time, their block larger: the halves meet modulo 8 only if they overlap."""
+    body = """j = tl.arange(0, 4)[None, :]
+row = tl.arange(0, 4)[:, None]
+at = (tl.program_id(0) * rows + row) * 8 + j
+a = tl.load(x + at, mask=row < rows)
+b = tl.load(x + at + 4, mask=row < rows)
+tl.store(y + at, a * b, mask=row < rows)
+tl.store(y + at + {}, a - b, mask=row < rows)"""
+    for apart in ("4", "12 - 8", "8 * rows + 4", "-4"):
+        arguments = dict(x=jvp_check.random(96), y=zeros(96), rows=3)
+        grad_check.check(of_text(body.format(apart) if apart != "-4" else body.format(apart).replace("y + at", "y + at + 4"), "x, y, rows"), (2, ), arguments, ("x", ), ("y", ), N=16)
+    for apart in ("3", "5", "11", "rows"):
+        refused(of_text(body.format(apart), "x, y, rows"), dict(x=jvp_check.random(96), y=zeros(96), rows=3), ("x", ), ("y", ), "`y` is stored to in more than one place", N=16)
+
+
 def test_lanes_that_store_to_one_element_are_refused():
     """The gradient of such an element would be counted once a lane. Diagnostic GradientStoredByLanes."""
     one, row = dict(x=jvp_check.random(16), y=zeros(1)), dict(x=jvp_check.random(16), y=zeros(16))

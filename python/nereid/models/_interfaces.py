@@ -94,7 +94,7 @@ def gate(module):
 def experts_reason(module):
     """Why routed experts of a module cannot be `fused.moe_swiglu`, or None."""
     from transformers.integrations.moe import _default_apply_gate
-    if not getattr(module, "has_gate", False) or not module.is_concatenated or module.is_transposed or module.has_bias or module.has_post_expert_norm:
+    if not getattr(module, "has_gate", False) or not module.is_concatenated or module.is_transposed or module.has_bias or getattr(module, "has_post_expert_norm", False):
         return "experts with biases, with weights in another layout, or without a gate"
     if type(module)._apply_gate is not _default_apply_gate or gate(module) != "silu":
         return "experts with another activation than silu(gate) * up"
