@@ -11,6 +11,7 @@
 
 import math
 
+from . import _whole_gradients
 from ._jit import Empty as _EMPTY
 from ._jit import JITFunction, KernelInterface, KernelParam, Param, _Hooks
 
@@ -129,6 +130,7 @@ class _Backward(KernelInterface):
     def __init__(self, kernel):
         self.kernel = kernel
         self._inputs = [tangent for _, tangent, roles in kernel._tangents if roles & _INPUT]
+        self._whole = _whole_gradients.WholeGradients(kernel, self._inputs)
         self._shared = {}  # compiled kernel → {gradient: the axes of the grid whose programs add to the same elements}
         self._partial = {}  # names of gradients → the kernel that gives them as partial sums
         self._rows = {}  # compiled kernel → how many partial sums it had last
@@ -138,15 +140,32 @@ class _Backward(KernelInterface):
 
     def run(self, *args, grid, warmup, **kwargs):
         named = dict(zip(self.kernel.arg_names, args))
-        if not warmup:
-            self._check_places(named | kwargs)
-        summed = len(args) <= len(self.kernel.arg_names) and self._summed(args, named, kwargs, grid)
+        if warmup or len(args) > len(self.kernel.arg_names):
+            return self._launch(args, named, kwargs, grid, warmup, frozenset())
+        given = named | kwargs
+        self._check_places(given)
+        key = self._whole.key(given, self._counts(grid, given))
+        compiled = self._launch(args, named, kwargs, grid, False, self._whole.of(key))
+
+        def again(others, whole):
+            self._launch(args, named | {name: each for name, each in others.items() if name in named}, kwargs | {name: each for name, each in others.items() if name in kwargs}, grid, False,
+                         whole)
+
+        if compiled is not None:
+            self._whole.launched(key, compiled, given, again)
+        return compiled
+
+    def _launch(self, args, named, kwargs, grid, warmup, whole):
+        """whole: gradients that the launch writes whole (_whole_gradients.py)."""
+        named, kwargs = dict(named), dict(kwargs)
+        summed = len(args) <= len(self.kernel.arg_names) and self._summed(args, named, kwargs, grid, whole)
         if summed:
-            return self._run_partial(named | kwargs, *summed, warmup)
+            return self._run_partial(named | kwargs, *summed, warmup, whole)
         finish = []
         for name in self._inputs:
             given = named.get(name, kwargs.get(name))
-            given = _accumulator(given, finish, not warmup)
+            if name not in whole:
+                given = _accumulator(given, finish, not warmup)
             if name in named:
                 named[name] = given
             elif name in kwargs:
@@ -171,10 +190,10 @@ class _Backward(KernelInterface):
             if place and (other := places.setdefault(place, tangent)) != tangent and (tangent in self._inputs or other in self._inputs):
                 raise ValueError(f"the gradients `{other}` and `{tangent}` are in one place in memory: give each a tensor of its own")
 
-    def _summed(self, args, named, kwargs, grid):
+    def _summed(self, args, named, kwargs, grid, whole):
         """(gradients that are partial sums, programs along the axes, programs to launch); None where there are none."""
         given = named | kwargs
-        gradients = {name: given.get(name) for name in self._inputs}
+        gradients = {name: given.get(name) for name in self._inputs if name not in whole}
         if not any(hasattr(each, "untyped_storage") for each in gradients.values()):
             return None
         counts = self._counts(grid, given)
@@ -250,7 +269,7 @@ class _Backward(KernelInterface):
             self.kernel.run(*args, grid=grid, warmup=False, **kwargs, **{self.kernel.saved: memory, self.kernel.step: step})
         return compiled
 
-    def _run_partial(self, given, chosen, counts, rows, warmup):
+    def _run_partial(self, given, chosen, counts, rows, warmup, whole):
         kernel = self._partial.get(chosen)
         if kernel is None:
             tangents = tuple((name, tangent, roles | _PARTIAL * (tangent in chosen)) for name, tangent, roles in self.kernel._tangents if name)
@@ -263,7 +282,7 @@ class _Backward(KernelInterface):
                 finish.append(lambda sums=sums, gradient=given[name]: _partial_sums.add(sums, gradient))
                 given[name] = sums
                 given[f"{name}_row"] = sums.stride(0)
-            elif name in given:
+            elif name in given and name not in whole:
                 given[name] = _accumulator(given[name], finish, not warmup)
         given |= {f"programs_{axis}": count for axis, count in enumerate(counts)}
         compiled = kernel.run(grid=(rows, ), warmup=warmup, **given)

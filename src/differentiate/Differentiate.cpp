@@ -201,14 +201,14 @@ std::vector<std::string> gradientNotes(func::FuncOp kernel) {
   return notes;
 }
 
-std::vector<uint8_t> sharedAxes(func::FuncOp kernel) {
-  std::vector<uint8_t> axes(kernel.getNumArguments());
-  for (unsigned i = 0; i < axes.size(); ++i)
-    if (auto shared = kernel.getArgAttrOfType<IntegerAttr>(i, "tile.shared_axes")) {
-      axes[i] = uint8_t(shared.getInt());
-      kernel.removeArgAttr(i, "tile.shared_axes");
+std::vector<uint8_t> gradientFacts(func::FuncOp kernel) {
+  std::vector<uint8_t> facts(kernel.getNumArguments());
+  for (unsigned i = 0; i < facts.size(); ++i)
+    if (auto known = kernel.getArgAttrOfType<IntegerAttr>(i, "tile.gradient_facts")) {
+      facts[i] = uint8_t(known.getInt());
+      kernel.removeArgAttr(i, "tile.gradient_facts");
     }
-  return axes;
+  return facts;
 }
 
 } // namespace nereid::differentiate

@@ -85,10 +85,9 @@ void dropTangentMarks(mlir::ModuleOp module);
 /// Of a gradient kernel, how each gradient is summed and why, a sentence each.
 std::vector<std::string> gradientNotes(mlir::func::FuncOp kernel);
 
-/// Of each argument of a gradient kernel, a set of axes of the grid: programs along these add to
-/// the same elements of the gradient, and may add to partial sums. Removes the attributes that say
-/// so, `tile.shared_axes`.
-std::vector<uint8_t> sharedAxes(mlir::func::FuncOp kernel);
+/// Of each argument of a gradient kernel a set of GradientFact. Removes the attributes that
+/// say so, `tile.gradient_facts`.
+std::vector<uint8_t> gradientFacts(mlir::func::FuncOp kernel);
 
 /// Makes the pass `differentiate` known by name to command-line tools.
 void registerPasses();

@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <set>
@@ -24,6 +25,65 @@ bool isUniform(Value value, unsigned depth) {
           isa<tile::NumProgramsOp, tile::HintOp>(op)) &&
          llvm::all_of(op->getOperands(),
                       [&](Value operand) { return isUniform(operand, depth - 1); });
+}
+
+namespace {
+
+/// What values follow from.
+class Sources {
+public:
+  explicit Sources(llvm::BitVector &deciding) : deciding(deciding) {}
+
+  /// Whether it follows from arguments and the grid alone.
+  bool visit(Value value) {
+    if (!value || !seen.insert(value).second)
+      return true;
+    Operation *op = value.getDefiningOp();
+    if (!op) {
+      auto argument = cast<BlockArgument>(value);
+      op = argument.getOwner()->getParentOp();
+      if (!isa<FunctionOpInterface>(op))
+        return visitOperation(op);
+      if (argument.getType().isIntOrIndexOrFloat())
+        deciding.set(argument.getArgNumber());
+      return true;
+    }
+    return op->getNumRegions()
+               ? visitOperation(op)
+               : isMemoryEffectFree(op) && !isa<func::CallOp>(op) &&
+                     llvm::all_of(op->getOperands(), [&](Value v) { return visit(v); });
+  }
+
+  /// Operands, and what its regions give.
+  bool visitOperation(Operation *op) {
+    if (!visitedOps.insert(op).second)
+      return true;
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        if (!block.empty() && block.back().hasTrait<OpTrait::IsTerminator>())
+          for (Value value : block.back().getOperands())
+            if (!visit(value))
+              return false;
+    return llvm::all_of(op->getOperands(), [&](Value value) { return visit(value); });
+  }
+
+private:
+  llvm::BitVector &deciding;
+  llvm::DenseSet<Value> seen;
+  llvm::DenseSet<Operation *> visitedOps;
+};
+
+} // namespace
+
+bool isPlacedByScalars(tile::LoadOp load, llvm::BitVector &deciding) {
+  Sources sources(deciding);
+  if (!sources.visit(load.getPtr()) || !sources.visit(load.getMask()))
+    return false;
+  for (Operation *op = load->getParentOp(); !isa<FunctionOpInterface>(op); op = op->getParentOp())
+    if (!(isa<scf::IfOp>(op) ? sources.visit(cast<scf::IfOp>(op).getCondition())
+                             : sources.visitOperation(op)))
+      return false;
+  return true;
 }
 
 namespace {

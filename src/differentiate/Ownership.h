@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace nereid::differentiate {
@@ -70,6 +71,10 @@ Ownership ownershipOfLanes(llvm::ArrayRef<tile::LoadOp> loads);
 /// Of a load by all tiles with different coordinates that the addresses depend on. Positions that
 /// wrap around belong to none of them.
 Ownership ownershipIn(const Coordinates &coordinates, tile::LoadOp load);
+
+/// Whether the addresses and the mask of a load, and whether it is made at all, follow from the
+/// grid and from arguments that are scalars, not from memory. Adds these arguments to `deciding`.
+bool isPlacedByScalars(tile::LoadOp load, llvm::BitVector &deciding);
 
 /// Whether a scalar has one value in all programs.
 bool isUniform(mlir::Value value, unsigned depth = 8);

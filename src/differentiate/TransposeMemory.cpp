@@ -2,6 +2,7 @@
 #include "differentiate/Blocks.h"
 #include "differentiate/Differentiate.h"
 #include "differentiate/Transposer.h"
+#include "support/gradient_facts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/MapVector.h"
@@ -123,6 +124,26 @@ void Transposer::findOwners() {
   }
 }
 
+void Transposer::addFacts(unsigned argument, unsigned facts) {
+  if (auto known = kernel.getArgAttrOfType<IntegerAttr>(argument, "tile.gradient_facts"))
+    facts |= known.getInt();
+  if (facts)
+    kernel.setArgAttr(argument, "tile.gradient_facts", builder.getI64IntegerAttr(facts));
+}
+
+void Transposer::addFacts(const Owner &owner, bool isScheduled) {
+  if (!owner.isByLoads || !(isScheduled || owner.shared.owner.why.empty()))
+    return;
+  llvm::BitVector deciding(kernel.getNumArguments());
+  for (tile::LoadOp load : owner.loads)
+    if (!isPlacedByScalars(load, deciding))
+      return;
+  bool isOneStore = isScheduled ? owner.loads.size() == 1 : owner.shared.isOneStoreEach();
+  addFacts(owner.gradient, isOneStore ? FixedPlaces | OneStore : FixedPlaces);
+  for (unsigned scalar : deciding.set_bits())
+    addFacts(scalar, DecidesPlaces);
+}
+
 void Transposer::noteOwners() {
   // A launch with partial sums is of use beside schedules of vectors, not of operands of products.
   bool hasProducts = llvm::any_of(scheduled, [](Operation *load) {
@@ -132,6 +153,7 @@ void Transposer::noteOwners() {
   });
   for (const Owner &each : owners) {
     bool isScheduled = scheduled.contains(each.loads[0]); // whose schedule has a note
+    addFacts(each, isScheduled);
     if (!isScheduled)
       note(each.gradient, each.shared, notScheduled.lookup(each.loads[0]));
     if (!each.isByLoads || (isScheduled && hasProducts))
@@ -141,7 +163,7 @@ void Transposer::noteOwners() {
     for (unsigned axis : each.shared.owner.singleAxes)
       axes |= 1u << axis;
     if (axes && ownershipOfLanes(each.loads).why.empty())
-      kernel.setArgAttr(each.gradient, "tile.shared_axes", builder.getI64IntegerAttr(axes));
+      addFacts(each.gradient, axes);
   }
 }
 

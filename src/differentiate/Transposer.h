@@ -273,6 +273,8 @@ private:
     bool isByLoads; ///< found by looking at the loads, which are all that read the tensor
   };
   std::vector<Owner> owners;
+  void addFacts(unsigned argument, unsigned facts); ///< GradientFact
+  void addFacts(const Owner &owner, bool isScheduled);
   const bool mayHaveSchedules;
   Coordinates coordinates;                                     ///< of tiles, for schedules
   llvm::DenseMap<mlir::Operation *, std::string> notScheduled; ///< loads, and why

@@ -7,6 +7,7 @@
 #include "runtime/devices/arguments.h"
 #include "runtime/function.h"
 #include "runtime/request.h"
+#include "support/gradient_facts.h"
 #include "support/settings.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -24,6 +25,17 @@ using namespace nereid::runtime;
 
 namespace {
 
+void addFacts(uint8_t facts, llvm::json::Object &param) {
+  if (unsigned axes = facts & SharedAxes)
+    param["shared_axes"] = axes;
+  if (facts & FixedPlaces)
+    param["fixed_places"] = true;
+  if (facts & OneStore)
+    param["one_store"] = true;
+  if (facts & DecidesPlaces)
+    param["decides_places"] = true;
+}
+
 std::string metadataOf(const nrd_kernel &kernel) {
   const CompileRequest &request = kernel.request;
   llvm::json::Array params;
@@ -35,9 +47,8 @@ std::string metadataOf(const nrd_kernel &kernel) {
                                          {"constant", !slot.passed},
                                          {"written", slot.written},
                                          {"signature", llvm::json::fixUTF8(signatureText(spec))}};
-                if (slot.passed && argument < kernel.sharedAxes.size() &&
-                    kernel.sharedAxes[argument])
-                  param["shared_axes"] = kernel.sharedAxes[argument];
+                if (slot.passed && argument < kernel.gradientFacts.size())
+                  addFacts(kernel.gradientFacts[argument], param);
                 if (slot.passed)
                   argument += slot.codeParams();
                 params.push_back(std::move(param));
@@ -223,7 +234,7 @@ ErrorPtr runtime::compileKernel(CompileRequest request, std::unique_ptr<nrd_kern
   {
     auto begin = std::chrono::steady_clock::now();
     cache::Keeper keeper(request, *target, targetOptions, hostOrNull);
-    result->code = keeper.find(written, result->sharedAxes);
+    result->code = keeper.find(written, result->gradientFacts);
     if (result->code) {
       std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
       result->times.push_back({"kernel cache", spent.count()});

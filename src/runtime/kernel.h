@@ -100,9 +100,8 @@ struct nrd_kernel {
   std::string metadata;
   /// Of a gradient kernel that was compiled here: how each gradient is summed and why.
   std::vector<std::string> gradients;
-  /// Of a gradient kernel, by parameter of the code: the axes of the grid whose programs add to the
-  /// same elements (differentiate::sharedAxes). Otherwise empty.
-  std::vector<uint8_t> sharedAxes;
+  /// Of a gradient kernel, by parameter of the code: GradientFact. Otherwise empty.
+  std::vector<uint8_t> gradientFacts;
 
   /// The same kernel with checked accesses, compiled when it is first asked for.
   nereid::runtime::ErrorPtr withChecks(nrd_kernel *&kernel);

@@ -130,7 +130,7 @@ bool Keeper::makeKey() {
 }
 
 std::unique_ptr<targets::CompiledKernel> Keeper::find(llvm::BitVector &written,
-                                                      std::vector<uint8_t> &sharedAxes) {
+                                                      std::vector<uint8_t> &gradientFacts) {
   if (!store || wantsCompilation(request))
     return nullptr;
   EntryKind kind;
@@ -142,7 +142,7 @@ std::unique_ptr<targets::CompiledKernel> Keeper::find(llvm::BitVector &written,
   std::unique_ptr<targets::CompiledKernel> code;
   for (int i = 0; content && i < longestPath; ++i) {
     if (kind == EntryKind::Kernel) {
-      code = restore(*content, written, sharedAxes);
+      code = restore(*content, written, gradientFacts);
       if (code && code->completed)
         keepCompleted(*content, *code);
       break;
@@ -160,17 +160,17 @@ std::unique_ptr<targets::CompiledKernel> Keeper::find(llvm::BitVector &written,
   return code;
 }
 
-std::unique_ptr<targets::CompiledKernel> Keeper::restore(llvm::StringRef content,
-                                                         llvm::BitVector &written,
-                                                         std::vector<uint8_t> &sharedAxes) const {
+std::unique_ptr<targets::CompiledKernel>
+Keeper::restore(llvm::StringRef content, llvm::BitVector &written,
+                std::vector<uint8_t> &gradientFacts) const {
   ByteReader in(content);
   for (int i = 0; i < 6; ++i)
     in.text();
   in.number<uint64_t>();
   written.clear();
   in.list([&] { written.push_back(in.flag()); });
-  sharedAxes.clear();
-  in.list([&] { sharedAxes.push_back(in.number<uint8_t>()); });
+  gradientFacts.clear();
+  in.list([&] { gradientFacts.push_back(in.number<uint8_t>()); });
   std::string_view code = in.text();
   if (!in.done())
     return nullptr;
@@ -195,9 +195,9 @@ void Keeper::keepCompleted(llvm::StringRef content, const targets::CompiledKerne
   std::vector<bool> written;
   in.list([&] { written.push_back(in.flag()); });
   out.list(written, [&](bool flag) { out.flag(flag); });
-  std::vector<uint8_t> sharedAxes;
-  in.list([&] { sharedAxes.push_back(in.number<uint8_t>()); });
-  out.list(sharedAxes, [&](uint8_t axes) { out.number(axes); });
+  std::vector<uint8_t> gradientFacts;
+  in.list([&] { gradientFacts.push_back(in.number<uint8_t>()); });
+  out.list(gradientFacts, [&](uint8_t facts) { out.number(facts); });
   out.text(body.bytes());
   store->writeLater(key, EntryKind::Kernel, out.take());
 }
@@ -230,7 +230,7 @@ void Keeper::keep(const targets::CompiledKernel &code, const nrd_kernel &kernel,
   out.count(written.size());
   for (unsigned i = 0; i < written.size(); ++i)
     out.flag(written.test(i));
-  out.list(kernel.sharedAxes, [&](uint8_t axes) { out.number(axes); });
+  out.list(kernel.gradientFacts, [&](uint8_t facts) { out.number(facts); });
   out.text(body.bytes());
 
   // Another process may have got here meanwhile: its list is as good when it is the same one.

@@ -34,9 +34,9 @@ public:
   ~Keeper();
 
   /// The kernel's code from disk, with the parameters it stores through and
-  /// `nrd_kernel::sharedAxes`; nothing when it has to be compiled.
+  /// `nrd_kernel::gradientFacts`; nothing when it has to be compiled.
   std::unique_ptr<targets::CompiledKernel> find(llvm::BitVector &written,
-                                                std::vector<uint8_t> &sharedAxes);
+                                                std::vector<uint8_t> &gradientFacts);
 
   /// Before the compilation: notes what it asks the host.
   void listen();
@@ -49,7 +49,7 @@ private:
   bool makeKey();
   std::unique_ptr<targets::CompiledKernel> restore(llvm::StringRef content,
                                                    llvm::BitVector &written,
-                                                   std::vector<uint8_t> &sharedAxes) const;
+                                                   std::vector<uint8_t> &gradientFacts) const;
 
   void keepCompleted(llvm::StringRef content, const targets::CompiledKernel &code) const;
 

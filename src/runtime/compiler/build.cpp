@@ -190,7 +190,7 @@ ErrorPtr differentiateKernel(mlir::ModuleOp module, const CompileRequest &reques
   if (llvm::failed(mlir::verify(module)))
     return internalError("the derivative of a kernel is not valid: " + complaints.text);
   result.gradients = differentiate::gradientNotes(kernelOf(module));
-  result.sharedAxes = differentiate::sharedAxes(kernelOf(module));
+  result.gradientFacts = differentiate::gradientFacts(kernelOf(module));
   return nullptr;
 }
 

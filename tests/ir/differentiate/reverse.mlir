@@ -3,7 +3,7 @@
 // The gradient is read where the output was stored, nothing else is stored, and each element of the
 // input's gradient has one owner when the grid has one axis.
 // CHECK-LABEL: func.func @multiply(%arg0: !tile.ptr<f32>, %arg1: !tile.ptr<f32>, %arg2: !tile.ptr<f32>,
-// CHECK-SAME:    %arg3: !tile.ptr<f32> {tile.shared_axes = 6 : i64}, %arg4: !tile.ptr<f32>) attributes {tile.gradients = ["the gradient of `argument 0` is stored by the program that owns it where the grid has one program along axis 1 and the grid has one program along axis 2, and summed by atomic additions elsewhere"], tile.kernel}
+// CHECK-SAME:    %arg3: !tile.ptr<f32> {tile.gradient_facts = 30 : i64}, %arg4: !tile.ptr<f32>) attributes {tile.gradients = ["the gradient of `argument 0` is stored by the program that owns it where the grid has one program along axis 1 and the grid has one program along axis 2, and summed by atomic additions elsewhere"], tile.kernel}
 func.func @multiply(%x: !tile.ptr<f32> {tile.tangent = 3 : i64, tile.wrt}, %w: !tile.ptr<f32>,
                     %y: !tile.ptr<f32> {tile.tangent = 4 : i64, tile.out}, %dx: !tile.ptr<f32>,
                     %dy: !tile.ptr<f32>) attributes {tile.kernel, tile.reverse} {

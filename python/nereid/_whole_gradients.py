@@ -1,0 +1,92 @@
+"""Gradients that every launch writes whole: they need neither be cleared before nor be summed in fp32.
+
+The compiler tells of which gradients the places follow from the grid and from scalars alone, and which it stores once ("fixed_places", "one_store" and "decides_places" in the metadata of
+a gradient kernel). Whether a launch writes every element, and whether it stores where it might have to add, is tried out: one launch more, on memory full of NaN. What is not written, or
+is added to, stays NaN. If the values are those of the ordinary launch, they are so in every launch with the same sizes, scalars and grid.
+"""
+
+_LAUNCHES_BEFORE = 1  # with the same sizes: what is launched once is not tried
+_TRIES = 3  # gradients of a launch may have been NaN themselves
+_KEPT = 1024
+
+
+class WholeGradients:
+    """What is known of the launches of a gradient kernel. inputs: names of its gradients of inputs."""
+
+    def __init__(self, kernel, inputs):
+        self._inputs = inputs
+        self._tangents = {tangent for _, tangent, _ in kernel._tangents}
+        self._constexprs = {param.name for param in kernel.params if param.is_constexpr}
+        self._params = {param.name for param in kernel.params}
+        self._deciding = None  # scalars from which places follow, of all compiled kernels; None before the first
+        self._known = {}  # key → frozenset of gradients, or how often it was launched and tried
+
+    def key(self, given, counts):
+        """Of a launch: all from which places follow; None where that is not known. given: {parameter or option: value}; counts: of programs along the axes, or None."""
+        if self._deciding is None or counts is None:
+            return None
+        key = [counts]
+        for name, value in given.items():
+            if value is None or name in self._constexprs or name not in self._params:
+                key.append((name, value))
+            elif hasattr(value, "untyped_storage"):
+                key.append((name, value.dtype, value.shape, value.stride(), value.device) if name in self._tangents else (name, value.dtype))
+            elif isinstance(value, (bool, int, float)):
+                if name in self._deciding:
+                    key.append((name, type(value), value))
+            else:
+                return None
+        key = tuple(key)
+        try:
+            hash(key)
+        except TypeError:
+            return None
+        return key
+
+    def of(self, key):
+        """The gradients that a launch with this key writes whole."""
+        known = self._known.get(key) if key is not None else None
+        return known if isinstance(known, frozenset) else frozenset()
+
+    def launched(self, key, compiled, given, again):
+        """Learns from a launch. again: a function of {gradient: other memory} and of those that are neither cleared nor summed in fp32, which launches once more."""
+        params = compiled._values["params"]
+        deciding = {param["name"] for param in params if "decides_places" in param}
+        if self._deciding is None or not deciding <= self._deciding:
+            self._deciding = deciding | (self._deciding or set())
+            self._known.clear()  # whose keys lack some
+            return
+        known = self._known.get(key, 0)
+        if key is None or isinstance(known, frozenset):
+            return
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        self._known[key] = known + 1
+        if known < _LAUNCHES_BEFORE:
+            return
+        import torch
+        facts = {param["name"]: param for param in params}
+        gradients = {name: given[name] for name in self._inputs if hasattr(given.get(name), "untyped_storage")}
+        names = frozenset(name for name, gradient in gradients.items() if _may_be_whole(gradient, facts.get(name, {})))
+        if names and any(gradient.is_cuda for gradient in gradients.values()) and torch.cuda.is_current_stream_capturing():
+            self._known[key] = known
+            return
+        found = frozenset()
+        if names:
+            try:
+                others = {name: torch.empty_like(gradient) for name, gradient in gradients.items()}
+            except torch.OutOfMemoryError:
+                self._known[key] = found
+                return
+            for name in names:
+                others[name].fill_(float("nan"))
+            again(others, names)
+            found = frozenset(name for name in names if torch.equal(gradients[name], others[name]))
+        if found == names or known + 1 >= _LAUNCHES_BEFORE + _TRIES:
+            self._known[key] = found
+
+
+def _may_be_whole(gradient, facts):
+    """Whether it is worth trying: its places are fixed, sums of several contributions are not in 16 bits, and it has its memory for itself."""
+    return ("fixed_places" in facts and ("one_store" in facts or gradient.element_size() > 2) and gradient.is_contiguous() and gradient.is_floating_point()
+            and gradient.untyped_storage().nbytes() == gradient.numel() * gradient.element_size())

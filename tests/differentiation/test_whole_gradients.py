@@ -1,0 +1,143 @@
+"""Gradients that a launch writes whole: from the third launch with the same sizes on, they are neither cleared nor summed in fp32 (nereid/_whole_gradients.py)."""
+
+import jvp_check
+import nereid
+import nereid.language as tl
+import pytest
+import torch
+
+DTYPES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+
+
+@nereid.jit
+def rows(x, w, y, n, stride, scale, seed, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    at = tl.program_id(0) * stride + i
+    value = tl.load(x + at, mask=i < n, other=0.0)
+    tl.store(y + at, value * value * scale * tl.load(w + i, mask=i < n, other=0.0), mask=i < n)
+
+
+@nereid.jit
+def chosen(x, index, y, BLOCK: tl.constexpr):
+    """Which elements are read is in memory."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    keep = tl.load(index + i) > 0
+    tl.store(y + i, tl.load(x + i, mask=keep, other=0.0) * 2)
+
+
+class Launches:
+    """Of one gradient: poisons its buffers, compares with PyTorch, and tells which gradients are known to be written whole."""
+
+    def __init__(self, target, dtype, kernel=rows, wrt=("x", "w")):
+        self.target, self.dtype, self.wrt = target, dtype, wrt
+        self.gradient = nereid.grad(kernel, wrt, "y")
+
+    def __call__(self, programs, n, stride=8, rows=4, scale=0.5, seed=1, fill=None, axes=()):
+        x, w, dy = (jvp_check.random(*shape).to(self.target, self.dtype) for shape in ((rows, stride), (stride, ), (rows, stride)))
+        if fill is not None:
+            x.fill_(fill)
+        dx, dw = torch.full_like(x, float("nan")), torch.full_like(w, float("nan"))
+        self.gradient.backward[(programs, *axes)](x, w, torch.empty_like(x), n, stride, scale, seed, dy=dy, dx=dx, dw=dw, BLOCK=8)
+        expected, of_w = torch.zeros(rows, stride, dtype=torch.float64), torch.zeros(stride, dtype=torch.float64)
+        times = axes[0] if axes else 1
+        wide = [each.double().cpu() for each in (x, w, dy)]
+        expected[:programs, :n] = (2 * scale * times * wide[0] * wide[1] * wide[2])[:programs, :n]
+        of_w[:n] = (times * scale * wide[0]**2 * wide[2])[:programs, :n].sum(0)
+        rtol = {torch.bfloat16: 2e-2, torch.float16: 2e-3, torch.float32: 1e-5, torch.float64: 1e-12}[self.dtype]
+        torch.testing.assert_close(dx.double().cpu(), expected, rtol=rtol, atol=rtol, equal_nan=True)
+        torch.testing.assert_close(dw.double().cpu(), of_w, rtol=rtol, atol=rtol, equal_nan=True)
+        return dx
+
+    @property
+    def whole(self):
+        return [known for known in self.gradient.backward._whole._known.values() if isinstance(known, frozenset)]
+
+
+@DTYPES
+def test_from_the_third_launch_on(target, dtype):
+    launch = Launches(target, dtype)
+    for _ in range(2):
+        launch(4, 8)
+    assert not launch.whole
+    for _ in range(3):
+        launch(4, 8)
+    assert launch.whole == [frozenset({"dx"})]
+
+
+def test_what_is_not_written_is_cleared(target):
+    """A shorter row, or a smaller grid, is another key, also where it comes behind many launches that wrote everything."""
+    for dtype in (torch.bfloat16, torch.float32):
+        launch = Launches(target, dtype)
+        for sizes in ((4, 8), (4, 7), (3, 8), (4, 8), (3, 5), (0, 8), (4, 8)):
+            for _ in range(5):
+                launch(*sizes)
+        assert sorted(map(len, launch.whole)) == [0, 0, 0, 0, 1], launch.whole
+
+
+def test_scalars_that_decide_no_place(target):
+    """A seed and a factor change in every step: they are no part of what is remembered."""
+    launch = Launches(target, torch.bfloat16)
+    for seed in range(8):
+        launch(4, 8, seed=seed, scale=1.0 / (1 + seed))
+    assert len(launch.gradient.backward._whole._known) == 1 and launch.whole == [frozenset({"dx"})]
+
+
+def test_programs_that_add_to_the_same(target):
+    launch = Launches(target, torch.float32)
+    for _ in range(5):
+        launch(4, 8, axes=(2, ))
+    assert launch.whole == [frozenset()]
+
+
+def test_gradients_that_are_nan_prove_nothing(target):
+    launch = Launches(target, torch.float32)
+    for _ in range(3):
+        launch(4, 8, fill=float("nan"))
+    assert not launch.whole
+    for _ in range(2):
+        launch(4, 8)
+    assert launch.whole == [frozenset({"dx"})]
+
+
+def test_memory_of_others_is_not_written(target):
+    """A gradient that is part of a larger tensor is never written in place, as what lies beside might be."""
+    gradient = nereid.grad(rows, "x", "y")
+    whole = torch.full((6, 8), 7.0, dtype=torch.bfloat16, device=target)
+    x = jvp_check.random(4, 8).to(target, torch.bfloat16)
+    for _ in range(5):
+        gradient.backward[(4, )](x, x[0].clone(), torch.empty_like(x), 8, 8, 1.0, 1, dy=torch.ones_like(x), dx=whole[1:5], BLOCK=8)
+    assert bool((whole[0] == 7).all()) and bool((whole[5] == 7).all())
+    assert [known for known in gradient.backward._whole._known.values()] == [frozenset()]
+
+
+def test_places_from_memory(target):
+    gradient = nereid.grad(chosen, "x", "y")
+    x = jvp_check.random(32).float().to(target)
+    for step in range(6):
+        keep = (torch.arange(32) < 32 - step).to(target, torch.int32)
+        dx = torch.full_like(x, float("nan"))
+        gradient.backward[(2, )](x, keep, torch.empty_like(x), dy=torch.ones_like(x), dx=dx, BLOCK=16)
+        torch.testing.assert_close(dx, 2.0 * keep)
+    assert list(gradient.backward._whole._known.values()) == [frozenset()]
+
+
+def test_recorded_into_a_graph(target):
+    if target != "cuda":
+        pytest.skip("CUDA graphs: a GPU's")
+    gradient = nereid.grad(rows, "x", "y")
+    x = jvp_check.random(4, 8).float().to(target)
+    w, y, dy, dx = x[0].clone(), torch.empty_like(x), torch.ones_like(x), torch.empty_like(x)
+
+    def launch():
+        gradient.backward[(4, )](x, w, y, 8, 8, 1.0, 1, dy=dy, dx=dx, BLOCK=8)
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        launch(), launch()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):  # the launch that would be tried
+        launch()
+    dx.fill_(float("nan"))
+    graph.replay()
+    torch.testing.assert_close(dx, 2 * x * w)
