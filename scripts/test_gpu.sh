@@ -77,7 +77,7 @@ for part in "${parts[@]}"; do
   runtime)
     step runtime tests tests/device tests/runtime tests/examples
     step main-job "$python" benchmarks/main_job.py --all --seconds 0.2 ;;
-  language) step language tests tests/language tests/kernels ;;
+  language) step language tests tests/language tests/kernels tests/differentiation ;;
   install) step install tests tests/install ;;
   sanitizer)
     step memcheck sanitizer memcheck

@@ -3,7 +3,7 @@
 A test that takes the fixture `target` runs once on each target of this machine, or on those that `--target NAME` (repeatable) or
 NEREID_TEST_TARGETS="cpu,cuda" ask for; one that was asked for and cannot be used is an error, never a skip.
 `@pytest.mark.cpu_only("why")` says that a test is about the CPU target. A test that needs a GPU and shows it by itself (streams,
-processes) takes `gpu`. Everything else, child processes included, runs on the CPU.
+processes) takes `gpu`; its launches run where their arguments are, as a user's do. Everything else, child processes included, runs on the CPU.
 
 `--ptx FOLDER` compiles the launches of such tests for a GPU instead of running them (`compile_only.py`). `--mode checked` and
 `--mode debug` run them in checked and in debug mode (`launch_modes.py`).
@@ -147,6 +147,9 @@ def target(request, monkeypatch):
 
 @pytest.fixture
 def gpu(request):
-    """For tests that choose the GPU themselves: skipped unless `cuda` is one of the targets."""
+    """For tests that choose the GPU themselves, by the tensors that they make: skipped unless `cuda` is one of the targets. NEREID_TARGET of the process,
+    which is `cpu`, does not apply."""
     if "cuda" not in _targets(request.config)[0]:
         pytest.skip("needs a GPU: --target cuda")
+    with launches_on(""):
+        yield

@@ -480,8 +480,9 @@ class Gated(torch.nn.Module):
 
 
 def test_parameters_that_are_sharded(tmp_path):
-    """Under FSDP2, with a group of one process."""
+    """Under FSDP2, with a group of one process. The mesh is the CPU's: without one, FSDP2 moves the parameters to the machine's GPU."""
     import torch.distributed as distributed
+    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     network, x = Gated(), torch.randn(4, 8)
     network(x, lambda gate, up: F.silu(gate) * up).sum().backward()
@@ -489,7 +490,7 @@ def test_parameters_that_are_sharded(tmp_path):
     network.zero_grad()
     distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     try:
-        fully_shard(network)
+        fully_shard(network, mesh=init_device_mesh("cpu", (1, )))
         network(x, lambda gate, up: swiglu(gate, up, BLOCK=32)).sum().backward()
         for parameter, gradient in zip(network.parameters(), expected):
             torch.testing.assert_close(parameter.grad.full_tensor(), gradient)

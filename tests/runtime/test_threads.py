@@ -155,7 +155,7 @@ def test_streams_and_devices(gpu):
             for turn in range(60):
                 out = torch.zeros(1000, dtype=torch.int32, device=f"cuda:{device}")
                 step = turn % 5
-                kernels[number % 2][(63, )](out, 1000, turn + 2, STEP=step, target="cuda")
+                kernels[number % 2][(63, )](out, 1000, turn + 2, STEP=step)
                 assert torch.equal(out.cpu(), torch.arange(1000, dtype=torch.int32) * step + turn + 2)
 
     in_threads(8, work)
