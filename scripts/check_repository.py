@@ -55,22 +55,37 @@ def check_functions(files):
 def check_tests_run(files):
     """A test that no runner picks up is worse than none: it is trusted."""
     lists = "\n".join(f.read_text() for f in files if f.name == "CMakeLists.txt")
-    tests = {}
+    of_gpus = "\n".join(f.read_text() for f in files if f.match("scripts/test_gpu*.sh"))
+    only_on_gpus = re.compile(r"def test_\w+\([^)]*\b(on_)?gpu\b|usefixtures\(\"(on_)?gpu\"\)")
     for f in files:
         relative = f.relative_to(ROOT)
         if relative.parts[0] != "tests":
             continue
-        if relative.match("test_*.py"):
-            # tests/ops has a run of its own, and in one run pytest imports only one module of a name.
-            other = tests.setdefault((relative.parts[1] == "ops", f.name), relative)
-            if other != relative:
-                yield f"{relative}: pytest collects no two files of one name, see {other}"
+        if relative.match("test_*.py") and only_on_gpus.search(f.read_text()) and not re.search(rf"\btests/{relative.parts[1]}\b", of_gpus):
+            yield f"{relative}: has tests that need a GPU, but scripts/test_gpu*.sh do not run tests/{relative.parts[1]}"
         if f.suffix == ".cpp" and not re.search(rf"\b{re.escape(f.name)}\b", lists):
             yield f"{relative}: no CMakeLists.txt names it"
         if f.suffix == ".py" and "def test_" in f.read_text() and not f.name.startswith("test_"):
             yield f"{relative}: holds tests, but pytest only collects test_*.py"
         if f.suffix == ".mlir" and "RUN:" not in f.read_text():
             yield f"{relative}: has no RUN line"
+
+
+def check_test_modules(files):
+    """pytest puts the folder of each test file on sys.path, tests import modules beside them, and in one process each name is one module: the first
+    that is imported. So no two modules below `tests` have one name, nor one of those of `examples`, whose folders tests put there. Programs (with `__main__`),
+    members of packages, and what CMake compiles are imported in other ways."""
+    elsewhere = {f.parent for f in files if f.name in ("__init__.py", "CMakeLists.txt") and f.parent != ROOT / "tests"}
+    modules = {}
+    for f in files:
+        relative = f.relative_to(ROOT)
+        if relative.parts[0] not in ("tests", "examples") or f.suffix != ".py" or f.name in ("conftest.py", "lit.cfg.py", "__main__.py"):
+            continue
+        if not relative.match("test_*.py") and (f.parent in elsewhere or "\nif __name__ == " in f.read_text()):
+            continue
+        other = modules.setdefault(f.name, relative)
+        if other != relative and "tests" in (relative.parts[0], other.parts[0]):
+            yield f"{relative}: Python imports only one module of a name in a run of pytest, see {other}"
 
 
 def anchors(page):
@@ -118,7 +133,7 @@ def main():
     args = parser.parse_args()
     files = tracked()
     problems = [*check_format(files, args.fix), *check_length(files), *check_functions(files), *check_tests_run(files),
-                *check_paths(files), *check_diagnostics(), *check_layering()]
+                *check_test_modules(files), *check_paths(files), *check_diagnostics(), *check_layering()]
     print("\n".join(problems) if problems else "repository checks: ok")
     return 1 if problems else 0
 

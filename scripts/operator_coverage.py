@@ -2,7 +2,7 @@
 """Which of the ATen overloads that FlagGems registers `nereid.ops` has: scripts/operator_coverage.py
 
 An overload is registered, composed (ATen computes it by other operators, which are registered where they are in this list) or missing.
-Prints a line with the counts, then the missing overloads by name. docs/ops.md holds the line; tests/ops/test_coverage.py compares.
+Prints a line with the counts, then the missing overloads by name. docs/ops.md holds the line; tests/ops/test_operator_coverage.py compares.
 """
 
 import argparse

@@ -8,7 +8,7 @@ A leaf is an overload with a kernel of ATen's own at the key CPU that is not com
 import argparse
 import re
 
-#: What stays with ATen: (pattern of the base name, why). docs/ops.md has the table; tests/ops/test_coverage.py compares.
+#: What stays with ATen: (pattern of the base name, why). docs/ops.md has the table; tests/ops/test_operator_coverage.py compares.
 WITH_ATEN = (
     (r"_?linalg_(?!cross)|cholesky|geqrf|orgqr|ormqr|lu_|triangular_solve|_cholesky|_linalg|_compute_linear", "LAPACK, cuSOLVER, MAGMA"),
     (r"_fft", "FFT: pocketfft, cuFFT, MKL"),

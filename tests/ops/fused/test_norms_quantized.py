@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from fused_checks import compare, layouts, random
-from test_norms import layer, operands, rms
+from test_norms_fused import layer, operands, rms
 
 from nereid.ops import fused
 

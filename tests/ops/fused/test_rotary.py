@@ -3,7 +3,7 @@
 import pytest
 import torch
 from fused_checks import check, compare, layouts, random
-from test_norms import rms
+from test_norms_fused import rms
 
 from nereid.ops import fused
 
