@@ -87,6 +87,11 @@ def rows(table):
     return result
 
 
+def is_wrong_with_out(info, device):
+    """Whether PyTorch's own tests pass over `out=` of an operator on GPUs alone: there ATen writes avg_pool2d, for one, into any `out=` as if that were contiguous."""
+    return device != "cpu" and any(getattr(mark, "test_name", "") == "test_out" and mark.device_type == device for mark in info.decorators)
+
+
 def samples(info, device, dtype, requires_grad=False, reference=True):
     """SampleInputs of an OpInfo, the reference inputs behind them."""
     torch.manual_seed(0)
@@ -289,17 +294,25 @@ def _worst(bad, mine, theirs, wide):
 def compare_call(function, *args, only=None, ulps=4, absolute=8, zeros=False):
     """Asserts that a call gives with `nereid.ops` what it gives natively, and that its results are as near to those of fp64 (`check`).
 
-    only: the overload that has to be served, or None.
+    only: the overload that has to be served, or None. Where ATen lacks the dtype on GPUs, its results are those of the CPU.
     """
 
     def copies(change=lambda tensor: tensor):
         return pytree.tree_map_only(torch.Tensor, lambda tensor: change(copied(types.SimpleNamespace(input=tensor, args=(), kwargs={}))[0][0]), args)
 
-    native = function(*copies())
-    wide = function(*copies(widened)) if any(tensor.dtype in NARROW for tensor in tensors(args)) else None
+    native, error = outcome(function, *copies())
+    wide = None
+    if lacks(error, args):
+        native = function(*on_host(copies()))
+    elif error is not None:
+        raise error
+    elif any(tensor.dtype in NARROW for tensor in tensors(args)):
+        wide = function(*copies(widened))
     nereid.ops.report(clear=True)
     with nereid.ops.use(routing=False):
         ours = function(*copies())
+    if lacks(error, args):
+        ours = on_host(ours)
     what = describe(args, {})
     check(ours, native, wide, ulps, what, zeros, absolute * magnitude(args, native))
     if only is not None:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import nereid.ops
+from nereid.ops.aten import bags as declared
 from opinfo import compare_call, outcome, same_error
 
 aten = torch.ops.aten
@@ -19,6 +20,12 @@ def bags(device, dtype, choice, kinds=(torch.int64, torch.int64)):
     return table, indices, offsets, weights
 
 
+def defined(results, count):
+    """What ATen defines of results for `count` bags: where the offsets have an end, its GPU kernels leave the last element of the sizes as it is in memory."""
+    result, owners, sizes, places = results
+    return result, owners, sizes[:count], places
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
 @pytest.mark.parametrize("mode", range(3))
@@ -28,7 +35,7 @@ def test_results(mode, choice, dtype, target):
     table, indices, offsets, weights = bags(target, dtype, choice)
     scaled, last, padding = False, choice.get("include_last_offset", False), choice.get("padding_idx", -1)
     for name in ("_embedding_bag", "_embedding_bag_forward_only"):
-        compare_call(lambda *args: getattr(aten, name)(*args[:3], scaled, mode, False, args[3], last, padding), table, indices, offsets, weights, only=name)
+        compare_call(lambda *args: defined(getattr(aten, name)(*args[:3], scaled, mode, False, args[3], last, padding), 4), table, indices, offsets, weights, only=name)
     _, owners, sizes, places = aten._embedding_bag(table, indices, offsets, scaled, mode, False, weights, last, padding)
     gradient = torch.randn(4, 20).to(dtype).to(target)
     compare_call(lambda g, i, o, b, s, p, w: aten._embedding_bag_backward(g, i, o, b, s, p, 6, scaled, mode, False, w, padding),
@@ -39,6 +46,20 @@ def test_results(mode, choice, dtype, target):
     if not mode:
         compare_call(lambda g, t, i, o, b: aten._embedding_bag_per_sample_weights_backward(g, t, i, o, b, 0, padding), gradient, table, indices, offsets, owners,
                      only="_embedding_bag_per_sample_weights_backward")
+
+
+def test_places_of_empty_bags(monkeypatch, target):
+    """ATen's maxima of an empty bag are in row 0 on CPUs, and in row -1 on GPUs; no gradient goes there."""
+    for nowhere in (0, -1):
+        monkeypatch.setattr(declared, "_nowhere", lambda device: nowhere)
+        table, indices, offsets, _ = bags(target, torch.float32, {})
+        with nereid.ops.use(routing=False, router=False):
+            _, owners, sizes, places = aten._embedding_bag(table, indices, offsets, False, 2)
+            assert (places[1] == nowhere).all() and (places[[0, 2, 3]] >= 0).all()
+            gradient = aten._embedding_bag_dense_backward(torch.ones(4, 20, device=target), indices, owners, sizes, places, 6, False, 2, None)
+        assert gradient.sum() == 3 * 20
+    monkeypatch.undo()
+    assert [declared._nowhere(torch.device(name)) for name in ("cpu", "cuda")] == [0, -1]
 
 
 @pytest.mark.parametrize("mode", range(2))

@@ -34,6 +34,11 @@ def _sum_is_fast(weight, weights, padding):
     return weight.dtype != torch.float64 and weight.stride(1) == 1 and padding < 0 and (weights is None or weights.stride(0) == 1)
 
 
+def _nowhere(device):
+    """What ATen's maxima of an empty bag have in place of a row: on GPUs none."""
+    return 0 if device.type == "cpu" else -1
+
+
 def _forward(training):
 
     def compute(values, outs):
@@ -66,7 +71,7 @@ def _forward(training):
         constants, grid = {"UNIT": table.stride(1) == 1, "COMPUTE": COMPUTE[table.dtype], "BW": block}, (bags, cdiv(width, block))
         if mode == MAX:
             places = torch.empty((bags, width), dtype=kind, device=device)
-            launch(kernels.bag_maxima, grid, device, arguments | {"places": places}, constants)
+            launch(kernels.bag_maxima, grid, device, arguments | {"places": places}, constants | {"NOWHERE": _nowhere(device)})
             return result, owners, sizes, places
         if counted is None:
             clear(sizes)

@@ -62,16 +62,17 @@ def bag_sums(result, sizes, owners, table, indices, offsets, weights, bags, coun
 
 
 @nereid.jit
-def bag_maxima(result, sizes, owners, places, table, indices, offsets, bags, count, rows, width, row_stride, column_stride, padding, UNIT: tl.constexpr, COMPUTE: tl.constexpr,
-               BW: tl.constexpr):
-    """The greatest elements of the rows of each bag, and in which rows they are: places, (bags, width). 0 where a bag is empty. Otherwise as `bag_sums`."""
+def bag_maxima(result, sizes, owners, places, table, indices, offsets, bags, count, rows, width, row_stride, column_stride, padding, NOWHERE: tl.constexpr, UNIT: tl.constexpr,
+               COMPUTE: tl.constexpr, BW: tl.constexpr):
+    """The greatest elements of the rows of each bag, 0 where a bag is empty, and in which rows they are: places, (bags, width), NOWHERE where a bag is empty. Otherwise as
+    `bag_sums`."""
     bag = tl.program_id(0).to(tl.int64)
     c = tl.program_id(1).to(tl.int64) * BW + tl.arange(0, BW)
     mask = c < width
     first, end = bag_bounds(offsets, bag, bags, count)
     step = 1 if UNIT else column_stride
     best = tl.zeros((BW,), COMPUTE)
-    at = tl.zeros((BW,), tl.int64)
+    at = tl.full((BW,), NOWHERE, tl.int64)
     counted = first * 0
     for p in range(first, end):
         row = tl.load(indices + p).to(tl.int64)
