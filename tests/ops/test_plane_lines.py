@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import nereid.ops
+from nereid.ops.aten import interpolation
 from opinfo import compare_call
 
 aten = torch.ops.aten
@@ -121,11 +122,23 @@ def test_interpolation(name, more, sizes, layout, target):
 @pytest.mark.parametrize("sizes", [(50, 33), (50, 40), (61, 33)], ids=str)
 @pytest.mark.parametrize("name", ["upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"])
 def test_factors_of_sizes_that_stay(name, sizes, target):
-    """Where a factor near 1 leaves a size what it is, ATen's operators ignore it; that for bicubic interpolation does not."""
+    """Where a factor near 1 leaves a size what it is, some of ATen's operators ignore it: `_KEPT` of aten/interpolation.py says which, on CPUs and on GPUs."""
     x, gradient = torch.randn(2, 3, 50, 33).to(target), torch.randn(2, 3, *sizes).to(target)
     more = (False, 1.01 if sizes[0] == 50 else 61 / 50, 1.02 if sizes[1] == 33 else 40 / 33)
     compare_call(lambda x: getattr(aten, name)(x, sizes, *more), x, only=name, absolute=512)
     compare_call(lambda g: getattr(aten, name + "_backward")(g, sizes, (2, 3, 50, 33), *more), gradient, only=name + "_backward", absolute=512)
+
+
+@pytest.mark.parametrize("operator", interpolation._KEPT)
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_kept_scales(operator, device):
+    """The rule for each kind of device, without one: factors that ATen's kernels use for (5, 5), (5, 6) and (6, 6) from (5, 5)."""
+    kept = {("linear", "cpu"): "each", ("linear gradient", "cpu"): "each", ("filter", "cpu"): "each", ("cubic", "cpu"): "never", ("filter gradient", "cpu"): "never",
+            ("filter", "cuda"): "never", ("filter gradient", "cuda"): "never"}.get((operator, device), "all")
+    for sizes in ((5, 5), (5, 6), (6, 6)):
+        stay = [size == 5 for size in sizes]
+        ignored = stay if kept == "each" else [kept == "all" and all(stay)] * 2
+        assert interpolation._kept(operator, (0.9, 0.8), (5, 5), sizes, torch.device(device)) == tuple(1.0 if one else scale for one, scale in zip(ignored, (0.9, 0.8)))
 
 
 @pytest.mark.parametrize("name", ["reflection_pad", "replication_pad"])

@@ -40,11 +40,16 @@ def _linear_scales(values, in_sizes, out_sizes):
     return _scales(values, in_sizes, out_sizes, False)
 
 
-def _kept(scales, in_sizes, out_sizes, device, by_dimension=True):
-    """Scales of ATen's operators that ignore the caller's factor where a size stays what it is: on CPUs in each dimension of its own, on GPUs in all or none."""
-    same = [size == count for size, count in zip(in_sizes, out_sizes)]
-    if not (by_lines(device) and by_dimension):
-        same = [all(same)] * len(same)
+#: Where ATen ignores the caller's factor since a size stays what it is, (on CPUs, on GPUs): in "each" dimension of its own, in "all" or none, or "never".
+_KEPT = {"linear": ("each", "all"), "cubic": ("never", "all"), "linear gradient": ("each", "all"), "cubic gradient": ("all", "all"), "filter": ("each", "never"),
+         "filter gradient": ("never", "never")}
+
+
+def _kept(operator, scales, in_sizes, out_sizes, device):
+    """The scales that an operator of `_KEPT` uses."""
+    same, rule = [size == count for size, count in zip(in_sizes, out_sizes)], _KEPT[operator][0 if by_lines(device) else 1]
+    if rule != "each":
+        same = [rule == "all" and all(same)] * len(same)
     return tuple([1.0 if keeps and scale > 0 else scale for scale, keeps in zip(scales, same)])
 
 
@@ -108,9 +113,7 @@ def _interpolated(mode, rank):
         results = outputs(outs, [(*x.shape[:2], *sizes)], x, (x.dtype, ), (x, ), _form(x, rank))
         if type(results) is Native:
             return results
-        out, scales = results[0], _linear_scales(values, x.shape[2:], sizes)
-        if mode == "linear":
-            scales = _kept(scales, x.shape[2:], sizes, x.device)
+        out, scales = results[0], _kept(mode, _linear_scales(values, x.shape[2:], sizes), x.shape[2:], sizes, x.device)
         if by_lines(x.device):
             resample("upsample", out, x, [_TAPS[mode]] * rank, mode=mode, flag=bool(values["align_corners"]), scales=scales)
             return out
@@ -145,7 +148,7 @@ def _gradient(mode, rank):
         sizes, shape = sizes
         aligned = bool(values.get("align_corners"))
         if mode in ("linear", "cubic"):
-            scales = _kept(_linear_scales(values, shape[2:], sizes), shape[2:], sizes, gradient.device, mode == "linear")
+            scales = _kept(f"{mode} gradient", _linear_scales(values, shape[2:], sizes), shape[2:], sizes, gradient.device)
         else:
             scales = _scales(values, shape[2:], sizes, True)
         if not (all(scale > 0 for scale in scales) if aligned else _fits(scales, shape[2:], sizes)):
@@ -202,7 +205,7 @@ def _filtered(filter):
         sizes = _sizes_of(values, x, 2)
         if sizes is None or _halves(x):
             return Native("sizes" if sizes is None else "dtype")
-        scales = _kept(_linear_scales(values, x.shape[2:], sizes), x.shape[2:], sizes, x.device)
+        scales = _kept("filter", _linear_scales(values, x.shape[2:], sizes), x.shape[2:], sizes, x.device)
         results = outputs(outs, [(*x.shape[:2], *sizes)], x, (x.dtype, ), (x, ))
         if type(results) is Native:
             return results
@@ -230,7 +233,7 @@ def _filtered_gradient(filter):
         if sizes is None or _halves(gradient):
             return Native("sizes" if sizes is None else "dtype")
         sizes, shape = sizes
-        scales = _linear_scales(values, shape[2:], sizes)
+        scales = _kept("filter gradient", _linear_scales(values, shape[2:], sizes), shape[2:], sizes, gradient.device)
         if any(scale <= 0 for scale in scales):
             return Native("scales")
         results = outputs(outs, [shape], gradient, (gradient.dtype, ), (gradient, ), torch.contiguous_format)
