@@ -101,7 +101,8 @@ def reflect_gradient(result, gradient, in_sizes, out_sizes, result_strides, grad
 
 @nereid.jit
 def replicate_gradient(result, gradient, in_sizes, out_sizes, result_strides, gradient_strides, before, copies, numel, COMPUTE: tl.constexpr, BLOCK: tl.constexpr):
-    """copies: at most how many there are of a place, along d, h and w."""
+    """copies: at most how many there are of a place, along d, h and w. The copies of each line of w are summed first: the error of one long sum grows with
+    its length, and a corner can have thousands of copies."""
     in_sizes, out_sizes, gradient_strides, copies = known(in_sizes, 1), known(out_sizes, 1), known(gradient_strides, 0), known(copies, 1)
     n, c, d, h, w, mask = located(in_sizes, numel, None, BLOCK)
     total = tl.zeros([BLOCK], COMPUTE)
@@ -109,10 +110,12 @@ def replicate_gradient(result, gradient, in_sizes, out_sizes, result_strides, gr
         od, d_there = copy_of(d, in_sizes[2], out_sizes[2], before[0], i, False)
         for j in range(copies[1]):
             oh, h_there = copy_of(h, in_sizes[3], out_sizes[3], before[1], j, False)
+            line = tl.zeros([BLOCK], COMPUTE)
             for k in range(copies[2]):
                 ow, w_there = copy_of(w, in_sizes[4], out_sizes[4], before[2], k, False)
                 inside = mask & d_there & h_there & w_there
-                total += tl.load(gradient + offset(n, c, od, oh, ow, gradient_strides), mask=inside, other=0).to(COMPUTE)
+                line += tl.load(gradient + offset(n, c, od, oh, ow, gradient_strides), mask=inside, other=0).to(COMPUTE)
+            total += line
     write(result + offset(n, c, d, h, w, known(result_strides, 0)), total, mask)
 
 
