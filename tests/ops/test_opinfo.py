@@ -24,7 +24,7 @@ def compare(row, cases, composed=False):
     for what, function, sample, change in cases:
         args, kwargs = opinfo.copied(sample, change)
         what = f"{what} {row.info.name}({opinfo.describe(args, kwargs)})"
-        native, error = opinfo.outcome(function, *args, **kwargs)
+        native, error = opinfo.outcome(getattr(function, "reference", function), *args, **kwargs)
         wide = None
         # A wider output of narrow operands holds what was computed in the narrow dtype.
         narrow = any(tensor.dtype in opinfo.NARROW for tensor in opinfo.tensors(native, args, kwargs))
@@ -94,12 +94,13 @@ def test_out(row, dtype, target):
             "of a forbidden dtype": lambda expected=expected: torch.zeros_like(expected, dtype=torch.int32),
             "of another shape": lambda expected=expected: torch.zeros((*expected.shape, 2), dtype=expected.dtype, device=expected.device),
         }
-        cases += [(f"out= {name}", into(row.info.op, make, expected.dtype), sample, LAYOUTS["plain"]) for name, make in makers.items()]
+        wrong = opinfo.is_wrong_with_out(row.info, target)
+        cases += [(f"out= {name}", into(row.info.op, make, expected.dtype, wrong and name == "noncontiguous"), sample, LAYOUTS["plain"]) for name, make in makers.items()]
     compare(row, cases)
 
 
-def into(function, make, dtype):
-    """`function` with an `out=` made by `make`. What it has written counts as `dtype`, in which it was computed."""
+def into(function, make, dtype, wrong=False):
+    """`function` with an `out=` made by `make`. What it has written counts as `dtype`, in which it was computed. wrong: ATen's result is that without `out=`, copied there."""
 
     def called(*args, **kwargs):
         out = make()
@@ -108,6 +109,8 @@ def into(function, make, dtype):
         return out.to(dtype) if out.is_floating_point() == dtype.is_floating_point else out
 
     called.plain = function
+    if wrong:
+        called.reference = lambda *args, **kwargs: make().copy_(function(*args, **kwargs))
     return called
 
 
