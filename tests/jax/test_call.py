@@ -1,5 +1,10 @@
 """`nereid.jax.call`: results in all kinds of traced functions, compared with JAX's own."""
 
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
 import threading
 
 import jax
@@ -322,6 +327,30 @@ def test_failed_assertion_is_an_error_of_the_program():
     with pytest.raises(FAILED, match="expected a positive number"):
         f(-jnp.ones(1)).block_until_ready()
     same(f(jnp.ones(1)), [1])
+
+
+def test_failed_assertion_in_a_process_of_its_own(device):
+    """On a GPU no call of a process works after a failed assertion."""
+    code = """
+        import os
+        import jax, jax.numpy as jnp
+        import nereid.jax
+        from jax_kernels import asserting
+
+        f = jax.jit(lambda x: nereid.jax.call(asserting, x, out_shape=x, grid=(1, ), debug=True))
+        print(float(f(jnp.ones(1))[0]), flush=True)
+        try:
+            f(-jnp.ones(1)).block_until_ready()
+        except (ValueError, jax.errors.JaxRuntimeError) as error:
+            print("refused", error, flush=True)
+        os._exit(0)  # JAX's own end needs the GPU
+    """
+    path = os.pathsep.join([str(pathlib.Path(__file__).parent), *filter(None, sys.path)])
+    platforms = "cpu" if device.platform == "cpu" else "cuda,cpu"
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=200, env={**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": platforms})
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and lines[0] == "1.0" and lines[1].startswith("refused "), done.stdout + done.stderr
+    assert "expected a positive number" in (done.stdout if device.platform == "cpu" else done.stderr), done.stdout + done.stderr
 
 
 def test_checked_mode(x):

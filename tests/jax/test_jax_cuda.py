@@ -68,7 +68,7 @@ def run(libraries, tmp_path):
         script.write_text(textwrap.dedent(PRELUDE) + textwrap.dedent(code))
         environment = {name: value for name, value in os.environ.items() if name != "NEREID_TARGET"}
         path = os.pathsep.join([str(HERE), *filter(None, sys.path)])
-        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=200, env={**environment, **libraries, "PYTHONPATH": path})
+        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=200, env={**environment, **libraries, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"})
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 

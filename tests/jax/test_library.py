@@ -16,11 +16,11 @@ HERE = pathlib.Path(__file__).parent
 
 
 def run(code, tmp_path, **environment):
-    """What a program of its own prints."""
+    """What a program of its own prints, on the CPU."""
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(code))
     path = os.pathsep.join([str(HERE), *filter(None, sys.path)])
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=200, env={**os.environ, "PYTHONPATH": path, **environment})
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=200, env={**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu", **environment})
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
