@@ -59,6 +59,27 @@ def test_29_precision(precision, bound, target):
     assert error_of(precision, target) < bound
 
 
+def test_29_split_products_are_unbiased(target):
+    """Of 16 positive terms. With operands split by truncation, all products are too small, by 3e-7 of themselves."""
+    rng = np.random.default_rng(0)
+    a, b = (np.abs(rng.standard_normal((64, 16), np.float32)) for _ in range(2))
+    out = harness.empty(F32, (64, 64))
+    harness.make(KERNEL % "tl.dot(a, b, input_precision='tf32x3')")[(1, )](harness.to_tensor(a, F32), harness.to_tensor(b.T.copy(), F32), out, 64, 64, 16)
+    want = a.astype(np.float64) @ b.T.astype(np.float64)
+    error = (harness.exact(out) - want) / want
+    assert abs(error.mean()) < 1.2e-7 and np.sqrt((error * error).mean()) < 1.5e-7
+
+
+def test_29_split_products_of_special_values(target):
+    a = np.zeros((16, 16), np.float32)
+    values = np.array([np.inf, -np.inf, np.nan, -0.0, 1 + 2**-23, -3e38, 2**-100, 2 - 2**-23], np.float32)
+    values = np.concatenate([values, np.array([0x7FFFFFFF, 0xFFFFFFFF], np.uint32).view(np.float32)])
+    np.fill_diagonal(a, np.resize(values, 16))
+    out = harness.empty(F32, (16, 16))
+    harness.make(KERNEL % "tl.dot(a, b, input_precision='tf32x3')")[(1, )](harness.to_tensor(a, F32), harness.to_tensor(np.eye(16, dtype=np.float32), F32), out, 16, 16, 16)
+    np.testing.assert_array_equal(harness.exact(out).diagonal(), a.diagonal())
+
+
 def test_29_allow_tf32(target):
     a, b = operands(F32, 16, 16, 16)
     results = []

@@ -1,8 +1,12 @@
 // Lowers dots that no matrix unit supports to dots that one supports.
 //
 //   - K below what a unit takes at once is filled up with zeros; strict mode refuses it.
-//   - `tf32x3`: a = ah + al with ah the 19 bits that the unit reads, al the rest (exact), and
-//     a b = al bh + ah bl + ah bh, what is smallest first; al bl is below f32's precision.
+//   - `tf32x3`: a = ah + al with ah rounded to the 19 bits that the unit reads, al the rest
+//     (exact), and a b = al bh + ah bl + ah bh, what is smallest first; al bl is below f32's
+//     precision. Were ah truncated, al would have the sign of a, and both al bl and the bits
+//     of al that the unit ignores would be missing on one side: each product would be too
+//     small, by 3e-7 of itself on average. The sum of the three is added to the accumulator
+//     outside of the unit, which truncates its sums where an addition rounds.
 //     `bf16x3`, `bf16x6`: the same with two and three parts of 8 bits. Where an operand is
 //     infinite, or 0 meets infinity in the smaller products, these are NaN and count as 0.
 //   - 8-bit floats where no unit takes them: as f16, which holds every value of them.
@@ -16,6 +20,7 @@
 #include "layout/Constructors.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
 
@@ -68,14 +73,26 @@ SmallVector<Value, 3> partsOf(OpBuilder &b, Location loc, Value value, unsigned 
   return parts;
 }
 
-/// The 19 bits of an f32 that tf32 has.
-Value tf32Part(OpBuilder &b, Location loc, Value value) {
+/// `value` with the bits of `mask` alone.
+Value masked(OpBuilder &b, Location loc, Value value, uint32_t mask) {
   auto integers = cast<RankedTensorType>(withElement(value, b.getI32Type()));
   Value bits = arith::BitcastOp::create(b, loc, integers, value);
-  Value mask =
-      arith::ConstantOp::create(b, loc, DenseElementsAttr::get(integers, APInt(32, 0xFFFFE000u)));
+  Value kept = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(integers, APInt(32, mask)));
   return arith::BitcastOp::create(b, loc, value.getType(),
-                                  arith::AndIOp::create(b, loc, bits, mask));
+                                  arith::AndIOp::create(b, loc, bits, kept));
+}
+
+/// An f32 rounded to the nearest of 19 bits, which tf32 has; ties away from zero. Half of the last
+/// place is added first, 2^-11 times the power of two in `value`: unlike an addition to its bits,
+/// this keeps infinities and NaN as they are. What rounds up beyond f32 becomes infinite.
+Value tf32Part(OpBuilder &b, Location loc, Value value) {
+  auto constant = [&](float number) {
+    return DenseElementsAttr::get(cast<RankedTensorType>(value.getType()), APFloat(number));
+  };
+  Value power = masked(b, loc, value, 0xFF800000u);
+  Value half = arith::ConstantOp::create(b, loc, constant(0x1p-11f));
+  Value raised = math::FmaOp::create(b, loc, power, half, value);
+  return masked(b, loc, raised, 0xFFFFE000u);
 }
 
 /// Replaces `dot` by the products of its operands' parts whose numbers together are below the
@@ -90,8 +107,8 @@ void multiplyParts(OpBuilder &b, tile::DotOp dot, ArrayRef<Value> x, ArrayRef<Va
       small = product(b, dot, x[order - i], y[i], small);
   Value isNaN = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, small, small);
   small = arith::SelectOp::create(b, loc, isNaN, zero, small);
-  Value c = arith::AddFOp::create(b, loc, dot.getC(), small);
-  dot.getResult().replaceAllUsesWith(product(b, dot, x[0], y[0], c));
+  Value sum = product(b, dot, x[0], y[0], small);
+  dot.getResult().replaceAllUsesWith(arith::AddFOp::create(b, loc, dot.getC(), sum));
   dot.erase();
 }
 

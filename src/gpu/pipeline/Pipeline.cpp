@@ -10,6 +10,7 @@
 #include "support/settings.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/IR/Dominance.h"
@@ -180,7 +181,8 @@ template <typename Derived> struct GpuPass : PassWrapper<Derived, OperationPass<
   GpuPass(const GpuPass &other) : PassWrapper<Derived, OperationPass<ModuleOp>>(other) {}
 
   void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<ngpu::NGPUDialect, arith::ArithDialect, scf::SCFDialect, ub::UBDialect>();
+    registry.insert<ngpu::NGPUDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect,
+                    ub::UBDialect>();
   }
 
   GpuOptions options() const {

@@ -2,20 +2,26 @@
 // RUN: nereid-opt %s --gpu-legalise-dots --split-input-file | FileCheck %s
 // RUN: nereid-opt %s --gpu-legalise-dots="sm=80" --split-input-file | FileCheck %s --check-prefix=SM80
 
-// Three products of what tf32 holds and what is left; NaN of the small ones counts as 0.
+// Three products of what tf32 holds, rounded, and what is left; NaN of the small ones counts as 0. Their sum is added to the accumulator outside.
 // CHECK-LABEL: func.func @tf32x3
+// CHECK: %[[POWER:.*]] = arith.constant dense<-8388608> : tensor<16x16xi32>
+// CHECK: %[[EXPONENT:.*]] = arith.andi %{{.*}}, %[[POWER]]
+// CHECK: %[[P:.*]] = arith.bitcast %[[EXPONENT]]
+// CHECK: %[[HALF:.*]] = arith.constant dense<4.8828125E-4> : tensor<16x16xf32>
+// CHECK: %[[RAISED:.*]] = math.fma %[[P]], %[[HALF]], %arg0
+// CHECK: %[[RBITS:.*]] = arith.bitcast %[[RAISED]]
 // CHECK: %[[MASK:.*]] = arith.constant dense<-8192> : tensor<16x16xi32>
-// CHECK: %[[BITS:.*]] = arith.andi %{{.*}}, %[[MASK]]
+// CHECK: %[[BITS:.*]] = arith.andi %[[RBITS]], %[[MASK]]
 // CHECK: %[[AH:.*]] = arith.bitcast %[[BITS]]
 // CHECK: %[[AL:.*]] = arith.subf %arg0, %[[AH]]
-// CHECK: %[[BH:.*]] = arith.bitcast %{{.*}} : tensor<16x16xi32> to
-// CHECK: %[[BL:.*]] = arith.subf %arg1, %[[BH]]
-// CHECK: %[[S1:.*]] = tile.dot %[[AL]], %[[BH]], %{{.*}} : 
+// CHECK: math.fma %{{.*}}, %{{.*}}, %arg1
+// CHECK: %[[BL:.*]] = arith.subf %arg1, %[[BH:.*]] :
+// CHECK: %[[S1:.*]] = tile.dot %[[AL]], %[[BH]], %{{.*}} :
 // CHECK: %[[S2:.*]] = tile.dot %[[AH]], %[[BL]], %[[S1]] :
 // CHECK: arith.cmpf uno, %[[S2]], %[[S2]]
 // CHECK: %[[S3:.*]] = arith.select
-// CHECK: %[[C:.*]] = arith.addf %arg2, %[[S3]]
-// CHECK: %[[R:.*]] = tile.dot %[[AH]], %[[BH]], %[[C]] :
+// CHECK: %[[SUM:.*]] = tile.dot %[[AH]], %[[BH]], %[[S3]] :
+// CHECK: %[[R:.*]] = arith.addf %arg2, %[[SUM]]
 // CHECK: return %[[R]]
 func.func @tf32x3(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>, %c: tensor<16x16xf32>) -> tensor<16x16xf32> attributes {tile.kernel} {
   %0 = tile.dot %a, %b, %c precision tf32x3 : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
