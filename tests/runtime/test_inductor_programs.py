@@ -2,11 +2,9 @@
 everything that PyTorch has only there, by `pytest tests/runtime/test_inductor_programs.py --target cuda`."""
 
 import ast
-import os
 import pathlib
-import subprocess
-import sys
 
+import each_program
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch's compiler is what is tested")
@@ -18,18 +16,8 @@ _results = {}
 
 
 def results(target, factory):
-    """What the file says about each program. One process runs all, since loading PyTorch's compiler takes longest; where one ends its process, another process
-    runs those after it."""
     if target not in _results:
-        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(factory.mktemp("inductor")), "PYTHONFAULTHANDLER": "1"}
-        environment.pop("NEREID_TARGET", None)
-        found = _results[target] = {}
-        while left := [name for name in PROGRAMS if name not in found]:
-            done = subprocess.run([sys.executable, FILE, target, *left], env=environment, capture_output=True, text=True, timeout=1800)
-            lines = [line.partition(" ") for line in done.stdout.splitlines()]
-            found.update((name, said) for name, _, said in lines if name in left)
-            if missing := [name for name in left if name not in found]:
-                found[missing[0]] = f"the process ended with status {done.returncode}: {done.stderr[-6000:]}"
+        _results[target] = each_program.said(FILE, target, PROGRAMS, 1800, TORCHINDUCTOR_CACHE_DIR=str(factory.mktemp("inductor")), NEREID_TARGET=None)
     return _results[target]
 
 
@@ -41,3 +29,10 @@ def test_program(name, target, tmp_path_factory):
         pytest.skip(said)
     if said != "ok":
         pytest.fail(said)
+
+
+def test_processes_that_end(tmp_path):
+    """A program that ends its process says with which status, and does not hide those after it."""
+    (program := tmp_path / "programs.py").write_text("import os, sys\nfor name in sys.argv[2:]:\n    name == 'second' and os.abort()\n    print(name, sys.argv[1], flush=True)\n")
+    found = each_program.said(program, "cpu", ["first", "second", "third"], 60)
+    assert found["first"] == found["third"] == "cpu" and found["second"].startswith("the process ended with status -6: Fatal Python error: Aborted")
