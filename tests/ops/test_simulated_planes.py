@@ -1,4 +1,4 @@
-"""Operators on planes, bags, sequences and rows on simulated threads of sm_90 (`nereid-simulate`, tests/unit/nvidia/Simulate.cpp): the code of GPUs gives ATen's numbers."""
+"""Operators on planes, bags, sequences and rows, and attention, on simulated threads of sm_90 (`nereid-simulate`, tests/unit/nvidia/Simulate.cpp): the code of GPUs gives ATen's numbers."""
 
 import math
 import os
@@ -7,12 +7,13 @@ import struct
 import subprocess
 
 import nereid
+import nereid.language as tl
 import pytest
 import torch
 from nereid.backends.compiler import GPUTarget
 
 import nereid.ops
-from nereid.ops import _launch
+from nereid.ops import _launch, attention
 from nereid.ops.aten import _planes, bags, ctc, distances, grids, interpolation, margins, padding, pooling
 
 #: `scripts/test.sh` names the program, and then it has to be there.
@@ -57,7 +58,7 @@ def simulated(monkeypatch, tmp_path):
             data.numpy()[:] = memoryview(path.read_bytes())[start % 256:start % 256 + data.numel()]
 
     monkeypatch.setattr(_launch, "_target", lambda device: GPUTarget("cuda", 90, 32))
-    for module in (_planes, bags, ctc, distances, grids, interpolation, margins, padding):
+    for module in (_planes, attention, bags, ctc, distances, grids, interpolation, margins, padding):
         monkeypatch.setattr(module, "launch", launch)
     for module in (_planes, grids, interpolation, padding, pooling):
         monkeypatch.setattr(module, "by_lines", lambda device: False)
@@ -92,7 +93,32 @@ def calls():
     }
 
 
-@pytest.mark.skipif(not NAMED and not TOOL.exists(), reason="runs the code of GPUs in nereid-simulate, a program of the C++ build: scripts/build.sh makes it, NEREID_TEST_SIMULATOR names another")
+needs_simulator = pytest.mark.skipif(
+    not NAMED and not TOOL.exists(), reason="runs the code of GPUs in nereid-simulate, a program of the C++ build: scripts/build.sh makes it, NEREID_TEST_SIMULATOR names another")
+
+
+@needs_simulator
+def test_errors_of_attention(simulated, monkeypatch):
+    """Attention of fp32, in three tf32 products, and its gradients are as exact as in multiply-adds; with operands split by truncation, errors were three times as large."""
+    computation = attention.computation
+    monkeypatch.setattr(attention, "computation", lambda *args: computation(*args) | {"PRECISION": "tf32x3", "OPERAND": tl.float32})
+    generator = torch.Generator().manual_seed(0)
+    *inputs, cotangent = (torch.randn(1, 2, 32, 16, generator=generator) for _ in range(4))
+
+    def results(dtype):
+        given = [tensor.to(dtype).requires_grad_() for tensor in inputs]
+        out = torch.nn.functional.scaled_dot_product_attention(*given)
+        return out.detach(), *torch.autograd.grad(out, given, cotangent.to(dtype))
+
+    wide, native = results(torch.float64), results(torch.float32)
+    with nereid.ops.use(routing=False, router=False):
+        ours = results(torch.float32)
+    for exact, its, mine in zip(wide, native, ours):
+        error, allowed = ((found.double() - exact).norm() / exact.norm() for found in (mine, its))
+        assert error < 1.5 * allowed, (error, allowed)
+
+
+@needs_simulator
 @pytest.mark.parametrize("name", calls())
 def test_numbers(name, simulated):
     operator, args = nereid.ops.OPERATORS[name], calls()[name]
