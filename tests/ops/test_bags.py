@@ -37,7 +37,7 @@ def test_results(mode, choice, dtype, target):
     for name in ("_embedding_bag", "_embedding_bag_forward_only"):
         compare_call(lambda *args: defined(getattr(aten, name)(*args[:3], scaled, mode, False, args[3], last, padding), 4), table, indices, offsets, weights, only=name)
     _, owners, sizes, places = aten._embedding_bag(table, indices, offsets, scaled, mode, False, weights, last, padding)
-    gradient = torch.randn(4, 20).to(dtype).to(target)
+    gradient, sizes = torch.randn(4, 20).to(dtype).to(target), sizes[:4]
     compare_call(lambda g, i, o, b, s, p, w: aten._embedding_bag_backward(g, i, o, b, s, p, 6, scaled, mode, False, w, padding),
                  gradient, indices, offsets, owners, sizes, places, weights, only="_embedding_bag_backward")
     if owners.numel():

@@ -42,7 +42,7 @@ def _linear_scales(values, in_sizes, out_sizes):
 
 #: Where ATen ignores the caller's factor since a size stays what it is, (on CPUs, on GPUs): in "each" dimension of its own, in "all" or none, or "never".
 _KEPT = {"linear": ("each", "all"), "cubic": ("never", "all"), "linear gradient": ("each", "all"), "cubic gradient": ("all", "all"), "filter": ("each", "never"),
-         "filter gradient": ("never", "never")}
+         "filter gradient": ("never", "all")}
 
 
 def _kept(operator, scales, in_sizes, out_sizes, device):
