@@ -2,11 +2,11 @@
 
 The compiler tells of which gradients the places follow from the grid and from scalars alone, and which it stores once ("fixed_places", "one_store" and "decides_places" in the metadata of
 a gradient kernel). Whether a launch writes every element, and whether it stores where it might have to add, is tried out: one launch more, on memory full of NaN. What is not written, or
-is added to, stays NaN. If the values are those of the ordinary launch, they are so in every launch with the same sizes, scalars and grid.
+is added to, stays NaN. If nothing is NaN, everything is stored by every launch with the same sizes, scalars and grid.
 """
 
 _LAUNCHES_BEFORE = 1  # with the same sizes: what is launched once is not tried
-_TRIES = 3  # gradients of a launch may have been NaN themselves
+_TRIES = 3  # values of a launch may be NaN themselves
 _KEPT = 1024
 
 
@@ -81,7 +81,7 @@ class WholeGradients:
             for name in names:
                 others[name].fill_(float("nan"))
             again(others, names)
-            found = frozenset(name for name in names if torch.equal(gradients[name], others[name]))
+            found = frozenset(name for name in names if not bool(torch.isnan(others[name]).any()))
         if found == names or known + 1 >= _LAUNCHES_BEFORE + _TRIES:
             self._known[key] = found
 

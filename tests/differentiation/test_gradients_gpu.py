@@ -6,6 +6,7 @@ import nereid.ops
 import pytest
 import test_grad_loads
 import test_partial_sums
+import test_whole_gradients
 import torch
 import torch.nn.functional as F
 from test_autograd import norm, reference_norm, swiglu
@@ -126,3 +127,27 @@ def test_partial_sums_of_several_grids(name):
         assert all(f"the gradient of `{each}` is summed in partial sums" in text for each in summed)
     for each in found["cpu"]:
         torch.testing.assert_close(found["cuda"][each].cpu(), found["cpu"][each], rtol=1e-9, atol=1e-9)
+
+
+def test_recorded_into_a_graph():
+    """The third launch, which would be tried (test_whole_gradients.py), is recorded; so is one that is neither cleared nor converted."""
+    gradient = nereid.grad(test_whole_gradients.rows, "x", "y")
+    x = given(4, 8, dtype=torch.bfloat16).detach()
+    w, y, dy, dx = x[0].clone(), torch.empty_like(x), torch.ones_like(x), torch.empty_like(x)
+
+    def launch():
+        gradient.backward[(4, )](x, w, y, 8, 8, 1.0, 1, dy=dy, dx=dx, BLOCK=8)
+
+    for launches in (2, 2):
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            for _ in range(launches):
+                launch()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            launch()
+        dx.fill_(float("nan"))
+        graph.replay()
+        near([dx], [2 * x * w], torch.bfloat16)
+    assert gradient.backward._whole.of(next(iter(gradient.backward._whole._known))) == {"dx"}

@@ -119,25 +119,3 @@ def test_places_from_memory(target):
         gradient.backward[(2, )](x, keep, torch.empty_like(x), dy=torch.ones_like(x), dx=dx, BLOCK=16)
         torch.testing.assert_close(dx, 2.0 * keep)
     assert list(gradient.backward._whole._known.values()) == [frozenset()]
-
-
-def test_recorded_into_a_graph(target):
-    if target != "cuda":
-        pytest.skip("CUDA graphs: a GPU's")
-    gradient = nereid.grad(rows, "x", "y")
-    x = jvp_check.random(4, 8).float().to(target)
-    w, y, dy, dx = x[0].clone(), torch.empty_like(x), torch.ones_like(x), torch.empty_like(x)
-
-    def launch():
-        gradient.backward[(4, )](x, w, y, 8, 8, 1.0, 1, dy=dy, dx=dx, BLOCK=8)
-
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        launch(), launch()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):  # the launch that would be tried
-        launch()
-    dx.fill_(float("nan"))
-    graph.replay()
-    torch.testing.assert_close(dx, 2 * x * w)
