@@ -135,7 +135,8 @@ class _Backward(KernelInterface):
         self._partial = {}  # names of gradients → the kernel that gives them as partial sums
         self._rows = {}  # compiled kernel → how many partial sums it had last
         self._saved_bytes = {}  # compiled kernel → how many bytes each of its programs saves, 0 for one step
-        self._memory = {}  # device → memory for kernels that save nothing
+        self._may_save = False  # whether any of them saves
+        self._memory = {}  # device → memory for kernels that save nothing; it is not read
         self._launched = set()  # of the compiled kernels without partial sums, which may be compiled to know `_shared` alone
 
     def run(self, *args, grid, warmup, **kwargs):
@@ -243,10 +244,17 @@ class _Backward(KernelInterface):
     def _has_steps(self, compiled):
         return any(param["name"] == self.kernel.saved and param["written"] for param in compiled._values["params"])
 
+    def _ask(self, args, kwargs, grid, device):
+        """How many bytes each program of a kernel with two steps saves; 0 where the grid has no programs. Other threads may ask for other kernels."""
+        import torch
+        answer = torch.zeros(16, dtype=torch.uint8, device=device)
+        self.kernel.run(*args, grid=grid, warmup=False, **kwargs, **{self.kernel.saved: answer, self.kernel.step: -1})
+        return int.from_bytes(answer[:8].tolist(), "little")
+
     def _run_steps(self, args, kwargs, grid, warmup, device):
         """Launches the kernel without partial sums. While no kernel with two steps is known, without compiling first."""
         asking = self._asking(device)
-        may_save = any(self._saved_bytes.values())
+        may_save = self._may_save
         compiled = self.kernel.run(*args, grid=grid, warmup=warmup or may_save, **kwargs, **asking)
         if warmup or compiled is None:
             return compiled
@@ -254,12 +262,13 @@ class _Backward(KernelInterface):
         if saved_bytes is None:
             saved_bytes = 0
             if self._has_steps(compiled):
-                if may_save:  # it was not launched
-                    self.kernel.run(*args, grid=grid, warmup=False, **kwargs, **asking)
-                saved_bytes = int.from_bytes(asking[self.kernel.saved][:8].tolist(), "little")
+                saved_bytes = self._ask(args, kwargs, grid, device)
+                if not saved_bytes:  # the grid is empty, and so no program has answered
+                    return compiled
+                self._may_save = True
             self._saved_bytes[compiled] = saved_bytes
         if not saved_bytes:
-            if may_save:
+            if may_save:  # it was not launched
                 self.kernel.run(*args, grid=grid, warmup=False, **kwargs, **asking)
             return compiled
         counts = self._counts(grid, dict(zip(self.kernel.arg_names, args)) | kwargs)

@@ -476,6 +476,18 @@ def test_a_grid_that_is_not_the_tiles_in_two_steps():
     compare(found, {name: expected[name] for name in found}, torch.float64)
 
 
+def test_an_empty_grid_before_others():
+    """No program of the first launch says how many bytes it saves."""
+    arguments, grid, dc = of_activated(70, 50, 90, torch.float64)
+    backward = nereid.grad(activated, WRT[:2], "c_ptr").backward
+    backward._asking(dc.device)[backward.kernel.saved].fill_(1)
+    for programs in (0, grid[0]):
+        found = {name: torch.full_like(arguments[name], float("nan")) for name in WRT[:2]}
+        backward[(programs, )](**arguments, dc_ptr=dc, **{f"d{name}": value for name, value in found.items()}, **BLOCKS, WRAP=False, ACTIVATION="silu")
+        expected = expected_of(arguments, "silu", dc if programs else torch.zeros_like(dc))
+        compare(found, {name: expected[name] for name in found}, torch.float64)
+
+
 def test_autograd_makes_both_steps():
     f = nereid.autograd(activated, wrt=WRT, out={"c_ptr": lambda a: a["a_ptr"].new_empty(len(a["a_ptr"]), a["b_ptr"].shape[1])},
                         grid=lambda a: (nereid.cdiv(a["M"], a["BM"]) * nereid.cdiv(a["N"], a["BN"]), ),
@@ -497,3 +509,42 @@ def test_code_of_two_steps_for_gpus():
     assert f"{128 * 128 * 2}" in compiled.asm["tile"]  # bytes that a program saves: in the type of the product's operands
     assert compiled.asm["ptx"].count("wgmma.mma_async") >= 12
     assert compiled.asm["cubin"]
+
+
+@nereid.jit
+def sums_used_in_loop(a_ptr, b_ptr, c_ptr, d_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, USE: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    at = rows[:, None] * N + columns[None, :]
+    inside = (rows[:, None] < M) & (columns[None, :] < N)
+    acc = tl.zeros((BM, BN), tl.float64)
+    for round in range(0, tl.cdiv(K, BK)):
+        k = round * BK + tl.arange(0, BK)
+        a = tl.load(a_ptr + rows[:, None] * K + k[None, :], mask=(rows[:, None] < M) & (k[None, :] < K), other=0.0)
+        b = tl.load(b_ptr + k[:, None] * N + columns[None, :], mask=(k[:, None] < K) & (columns[None, :] < N), other=0.0)
+        if USE == "stored before":
+            tl.store(c_ptr + round * M * N + at, acc, mask=inside)
+        acc += tl.dot(a, b)
+        if USE == "added":
+            tl.atomic_add(c_ptr + at, 2.0 * acc, mask=inside)
+    tl.store(d_ptr + at, acc, mask=inside)
+
+
+@pytest.mark.parametrize("use", ["stored before", "added"])
+def test_sums_that_the_loop_itself_uses(use):
+    """What a round adds reaches what later rounds store: their adjoints differ from round to round."""
+    M, N, K = 37, 30, 40
+    arguments = dict(a_ptr=jvp_check.random(M, K), b_ptr=jvp_check.random(K, N), c_ptr=torch.zeros(3, M, N, dtype=torch.float64),
+                     d_ptr=torch.zeros(M, N, dtype=torch.float64), M=M, N=N, K=K)
+    given = dict(c_ptr=jvp_check.random(3, M, N), d_ptr=jvp_check.random(M, N))
+    found = grad_check.gradients(sums_used_in_loop, (3, 2), arguments, ("a_ptr", "b_ptr"), ("c_ptr", "d_ptr"), given, BM=16, BN=16, BK=16, USE=use)
+    a, b = arguments["a_ptr"].clone().requires_grad_(), arguments["b_ptr"].clone().requires_grad_()
+    acc, value = torch.zeros(M, N, dtype=torch.float64), 0.0
+    for i in range(3):
+        if use == "stored before":
+            value = value + (acc * given["c_ptr"][i]).sum()
+        acc = acc + a[:, i * 16:i * 16 + 16] @ b[i * 16:i * 16 + 16]
+        if use == "added":
+            value = value + (2.0 * acc * given["c_ptr"][0]).sum()
+    (value + (acc * given["d_ptr"]).sum()).backward()
+    compare(found, dict(a_ptr=a.grad, b_ptr=b.grad), torch.float64)
