@@ -174,6 +174,31 @@ def test_grids_that_are_not_the_tiles(order, grid):
     compare(found, dict(a_ptr=(weight * dc) @ b.T, b_ptr=a.T @ (weight * dc)), torch.float64)
 
 
+@nereid.jit
+def product_of_two_rows(a_ptr, b_ptr, c_ptr, N, K, num_m, num_n, B: tl.constexpr):
+    """The last group of rows has another order for the output than for `a`."""
+    pid = tl.program_id(0)
+    width = 3 * num_n
+    first = pid // width * 3
+    size = min(num_m - first, 3)
+    rows = (first + pid % size) * B + tl.arange(0, B)
+    rows_of_a = (first + pid % width % size) * B + tl.arange(0, B)
+    columns = pid % width // size * B + tl.arange(0, B)
+    at = tl.arange(0, B)
+    a = tl.load(a_ptr + rows_of_a[:, None] * K + at[None, :], mask=at[None, :] < K, other=0.0)
+    b = tl.load(b_ptr + at[:, None] * N + columns[None, :], mask=at[:, None] < K, other=0.0)
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], tl.dot(a, b))
+
+
+def test_rows_of_groups_in_two_orders():
+    M, N, K = 80, 48, 7
+    a, b, dc = matrix(M, K, torch.float64), matrix(K, N, torch.float64), matrix(M, N, torch.float64)
+    arguments = dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros_like(dc), N=N, K=K, num_m=5, num_n=3)
+    found = grad_check.gradients(product_of_two_rows, (15, ), arguments, ("a_ptr", "b_ptr"), ("c_ptr", ), dict(c_ptr=dc), B=16)
+    turned = torch.cat([dc[:48], dc[64:], dc[48:64]])  # row 3 of `a` makes row 4 of the output
+    compare(found, dict(a_ptr=turned @ b.T, b_ptr=a.T @ turned), torch.float64)
+
+
 def test_more_rows_of_tiles_than_the_matrix_has():
     found, expected, _ = of_product(70, 50, 90, torch.float64, "rows", False, grid=(7 * 4, ))
     compare(found, expected, torch.float64)
