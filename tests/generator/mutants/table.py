@@ -433,7 +433,7 @@ expr("gradients", SCHEDULES, "if (dot && dot.getType() == sum.getType() && match
      "what a product is added to is lost")
 expr("gradients", SCHEDULES, "multiply(index, widened(coordinate.extent))", "widened(coordinate.extent)", "widened(place)", "programs save in the same place")
 expr("gradients", SCHEDULES, "Value offset = add(multiply(programs, number(builder, loc, each.before / size, wide)),", "each.before / size", "int64_t(0)", "all that a program saves is in one place")
-expr("gradients", SCHEDULES, "if (!isa<func::FuncOp>(user->getParentOp()) || isa<LoopLikeOpInterface, scf::IfOp>(user))", "isa<LoopLikeOpInterface, scf::IfOp>(user)", "false",
+expr("gradients", SCHEDULES, "if (!isa<func::FuncOp>(user->getParentOp()) || isa<LoopLikeOpInterface, scf::IfOp>(user))", "!isa<func::FuncOp>(user->getParentOp())", "false",
      "adjoints that a loop computes are saved before it")
 
 PARTIAL = "src/differentiate/PartialSums.cpp"
