@@ -125,7 +125,7 @@ def apply(folder, where=()):
             texts.append(f"    {{{m.number}, {_literal(m.old)}, {_literal(m.new)}}},\n")
             continue
         if m.kind == "skip":
-            replaced = f"if (!::nereid::mutated({m.number})) {{ {m.old} }}"
+            replaced = f"{{ if (!::nereid::mutated({m.number})) {{ {m.old} }} }}"  # also before an `else`
         else:
             replaced = m.context.replace(m.old, switched(m.number, m.old, m.new))
         source = source.replace(m.context, replaced)
