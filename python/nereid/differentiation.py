@@ -13,7 +13,7 @@ import math
 
 from . import _whole_gradients
 from ._jit import Empty as _EMPTY
-from ._jit import JITFunction, KernelInterface, KernelParam, Param, _Hooks
+from ._jit import JITFunction, KernelInterface, KernelParam, Param, _Hooks, _is_interpreting
 
 _INPUT, _OUTPUT, _PARTIAL, _SAVED, _STEP = 1, 2, 4, 8, 16  # roles of a tangent: NRD_TANGENT_* of nereid.h
 
@@ -184,12 +184,24 @@ class _Backward(KernelInterface):
         return compiled
 
     def _check_places(self, given):
-        """Gradients of inputs are cleared and overwritten: one that has the place of another gradient would lose it."""
+        """Gradients of inputs are cleared and overwritten: one that has the place of another gradient, or of what the kernel reads, would lose it."""
         places = {}
         for _, tangent, _ in self.kernel._tangents:
             place = getattr(given.get(tangent), "data_ptr", int)()
             if place and (other := places.setdefault(place, tangent)) != tangent and (tangent in self._inputs or other in self._inputs):
                 raise ValueError(f"the gradients `{other}` and `{tangent}` are in one place in memory: give each a tensor of its own")
+        if _checks(given):
+            self._check_overlaps(given)
+
+    def _check_overlaps(self, given):
+        """The same for all elements, in checked mode. The kernel's outputs are not read, and so may be in the place of a gradient."""
+        outputs = {name for name, _, roles in self.kernel._tangents if roles & _OUTPUT}
+        read = [(name, tensor) for name, value in given.items() if name not in outputs and name not in self._inputs for tensor in _tensors_of(value)]
+        written = [(name, tensor) for name in self._inputs for tensor in _tensors_of(given.get(name))]
+        for i, (name, tensor) in enumerate(written):
+            for other, its in (*written[:i], *read):
+                if _meet(tensor, its):
+                    raise ValueError(f"the gradient `{name}` shares memory with {f'`{other}`' if other != name else 'itself'}: its elements need places of their own")
 
     def _summed(self, args, named, kwargs, grid, whole):
         """(gradients that are partial sums, programs along the axes, programs to launch); None where there are none."""
@@ -354,6 +366,44 @@ def shares_memory(tensor):
             return True
         reach += stride * (size - 1)
     return False
+
+
+def _checks(options):
+    """Whether a launch is in checked mode."""
+    checked = options.get("checked")
+    if checked is None:
+        import os
+        checked = os.environ.get("NEREID_CHECKED", "").strip().lower() in ("1", "true", "yes", "on", "y")
+    return bool(checked) or _is_interpreting()
+
+
+def _tensors_of(value):
+    """The tensors of PyTorch in the memory of a CPU that an argument leads to, without those that have no elements."""
+    if isinstance(value, tuple):
+        return [tensor for item in value for tensor in _tensors_of(item)]
+    if hasattr(value, "block_shape"):  # a tensor descriptor
+        value = getattr(value, "base", None)
+    return [value] if hasattr(value, "untyped_storage") and value.device.type == "cpu" and value.numel() else []
+
+
+def _meet(a, b):
+    """Whether an element of one tensor shares a byte with one of the other."""
+
+    def bytes_of(tensor):
+        size = tensor.element_size()
+        sizes = [1 if stride == 0 else count for count, stride in zip(tensor.shape, tensor.stride())]
+        strides = [stride * size for stride in tensor.stride()]
+        return tensor.data_ptr(), (*sizes, size), (*strides, 1), size + sum((count - 1) * stride for count, stride in zip(sizes, strides))
+
+    (at, *_, length), (other, *_, its) = bytes_of(a), bytes_of(b)
+    if at >= other + its or other >= at + length:
+        return False
+    import torch
+    begin = min(at, other)
+    marks = torch.zeros(max(at + length, other + its) - begin, dtype=torch.bool)
+    views = [marks.as_strided(sizes, strides, place - begin) for place, sizes, strides, _ in map(bytes_of, (a, b))]
+    views[0].fill_(True)
+    return bool(views[1].any())
 
 
 def _distinct(gradient):
