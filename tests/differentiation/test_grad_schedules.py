@@ -323,6 +323,75 @@ def test_positions_that_wrap_to_outputs_without_a_mask():
     compare(found, dict(x=rows[:13] + torch.cat([rows[13:], torch.zeros(10, dtype=torch.float64)])), torch.float64)
 
 
+@nereid.jit
+def wrapped(x, w, y, z, M, L, N: tl.constexpr, CASE: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    j = tl.program_id(1) * N + tl.arange(0, N)
+    at = i[:, None] * (N * tl.num_programs(1)) + j[None, :]
+    v = tl.load(x + i % M)[:, None] * tl.load(w + j)[None, :]
+    if CASE == "another bound":
+        tl.store(y + at, v, mask=(i < L)[:, None])
+    elif CASE == "other positions":
+        tl.store(y + at, v, mask=(i - 2 < M)[:, None])
+    elif CASE == "one of two outputs":
+        tl.store(y + at, v, mask=(i < M)[:, None])
+        tl.store(z + at, 2.0 * v)
+    else:
+        tl.store(y + at, v * tl.load(w + j, mask=j < M, other=0.0)[None, :])
+
+
+@pytest.mark.parametrize("case", ["another bound", "other positions", "one of two outputs", "a mask of the other dimension"])
+def test_positions_that_wrap_behind_masks_that_let_them_pass(case):
+    x, w, dy, dz = jvp_check.random(13), jvp_check.random(16), jvp_check.random(16, 16), jvp_check.random(16, 16)
+    arguments = dict(x=x, w=w, y=torch.zeros_like(dy), z=torch.zeros_like(dy), M=13, L=15)
+    out = ("y", "z") if case == "one of two outputs" else ("y", )
+    found = grad_check.gradients(wrapped, (2, 2), arguments, ("x", ), out, dict(y=dy, z=dz), N=8, CASE=case)
+    leaf = x.clone().requires_grad_()
+    i = torch.arange(16)
+    v = leaf[i % 13][:, None] * w
+    kept = {"another bound": i < 15, "other positions": i < 15, "one of two outputs": i < 13}.get(case, i < 16)[:, None]
+    value = v * dy * kept
+    if case == "one of two outputs":
+        value = value + 2.0 * v * dz
+    elif case == "a mask of the other dimension":
+        value = value * (w * (i < 13))
+    value.sum().backward()
+    compare(found, dict(x=leaf.grad), torch.float64)
+
+
+@nereid.jit
+def triangular_product(a_ptr, b_ptr, c_ptr, N, K, B: tl.constexpr, ADDS: tl.constexpr):
+    """The first (row + 1) * B columns of `a` times `b`; or a product that all programs along an axis that is not used add to the output."""
+    rows = tl.program_id(0) * B + tl.arange(0, B)
+    columns = tl.program_id(1) * B + tl.arange(0, B)
+    acc = tl.zeros((B, B), tl.float64)
+    for k in range(0, K if ADDS else (tl.program_id(0) + 1) * B, B):
+        at = k + tl.arange(0, B)
+        a = tl.load(a_ptr + rows[:, None] * K + at[None, :], mask=at[None, :] < K, other=0.0)
+        acc += tl.dot(a, tl.load(b_ptr + at[:, None] * N + columns[None, :], mask=at[:, None] < K, other=0.0))
+    if ADDS:
+        tl.atomic_add(c_ptr + rows[:, None] * N + columns[None, :], acc)
+    else:
+        tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc)
+
+
+def test_loops_that_are_longer_in_other_programs():
+    a, b, dc = jvp_check.random(48, 48), jvp_check.random(48, 32), jvp_check.random(48, 32)
+    arguments = dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros_like(dc), N=32, K=48)
+    assert "the number of rounds of a loop is not the same in all programs" in explained(triangular_product, (3, 2), arguments, "a_ptr", "c_ptr", B=16, ADDS=False)
+    found = grad_check.gradients(triangular_product, (3, 2), arguments, ("a_ptr", "b_ptr"), ("c_ptr", ), dict(c_ptr=dc), B=16, ADDS=False)
+    kept = torch.arange(48)[None, :] < (torch.arange(48)[:, None] // 16 + 1) * 16
+    compare(found, dict(a_ptr=(dc @ b.T) * kept, b_ptr=(a * kept).T @ dc), torch.float64)
+
+
+def test_programs_that_compute_the_same():
+    a, b, dc = jvp_check.random(48, 48), jvp_check.random(48, 32), jvp_check.random(48, 32)
+    arguments = dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros_like(dc), N=32, K=48)
+    for copies in (1, 3):
+        found = grad_check.gradients(triangular_product, (3, 2, copies), arguments, ("a_ptr", "b_ptr"), ("c_ptr", ), dict(c_ptr=dc), B=16, ADDS=True)
+        compare(found, dict(a_ptr=copies * dc @ b.T, b_ptr=copies * a.T @ dc), torch.float64)
+
+
 def test_loops_that_are_no_sums():
 
     @nereid.jit

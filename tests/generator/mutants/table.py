@@ -401,8 +401,6 @@ expr("cuda", NV_DEBUG, "e.string(message.str() + place.calls)", "place.calls", "
 # Gradients: `python -m tests.generator.mutants.gradients` runs tests of tests/differentiation.
 COORDINATES = "src/differentiate/Coordinates.cpp"
 expr("gradients", COORDINATES, "if (isTurned || !llvm::is_contained(size, operand(user, 1)))", "isTurned ||", "false ||", "two orders of a group's rows are taken for one")
-expr("gradients", COORDINATES, "return rows && areInside(ids) && areInside(known);", "areInside(known)", "true",
-     "parts of a group's numbers may be used for something else")
 expr("gradients", COORDINATES, "require(arith::CmpIPredicate::eq, count, number(1),", "arith::CmpIPredicate::eq", "arith::CmpIPredicate::sge",
      "programs along an axis that the kernel does not use are not counted")
 expr("gradients", COORDINATES, "require(arith::CmpIPredicate::eq, wide(extent),", "arith::CmpIPredicate::eq", "arith::CmpIPredicate::ne",
@@ -421,7 +419,6 @@ expr("gradients", SCHEDULES, "if (!limit || !isSame(limit, bound))", "!isSame(li
 expr("gradients", SCHEDULES, "return sum && !sum->base && sum->terms == position.terms;", "sum->terms == position.terms", "true", "a mask of other positions keeps wrapped positions out")
 expr("gradients", SCHEDULES, "if (!carried.hasOneUse())", "!carried.hasOneUse()", "false", "sums that the loop uses before it adds are taken apart")
 expr("gradients", SCHEDULES, "if (!op || op->getBlock() != loop.getBody() || !next.hasOneUse() ||", "!next.hasOneUse()", "false", "sums that the loop uses after it adds are taken apart")
-expr("gradients", SCHEDULES, "bool isPassedOn =\n          from.size() == 1 &&", "from.size() == 1", "!from.empty()", "sums that a loop adds to each other are taken apart")
 expr("gradients", SCHEDULES, "return arith::AndIOp::create(builder, loc, holds, isEnough);", "holds, isEnough", "isEnough, isEnough", "schedules whose conditions do not hold are taken")
 expr("gradients", SCHEDULES, "if (!isUniform(bound))", "!isUniform(bound)", "false", "loops may have other bounds in every program")
 expr("gradients", SCHEDULES, "multiply(roundsOf(loop).count);", "roundsOf(loop).count", "number(builder, loc, 1, builder.getI32Type())", "only the first round of a loop has blocks")
@@ -429,12 +426,8 @@ expr("gradients", SCHEDULES, "mask = mask ? arith::AndIOp::create(builder, loc, 
      "blocks that wrap around are stored behind the end")
 skip("gradients", SCHEDULES, "adjoints.clear();\n    lanes.clear();\n    each.contribution = Value();", "what a tile adds stays for the next one")
 expr("gradients", SCHEDULES, "if (!each.isSaved && !vanishWhereWrapped(each)) {", "!vanishWhereWrapped(each)", "false", "gradients of wrapped positions are lost")
-expr("gradients", SCHEDULES, "if (dot && dot.getType() == sum.getType() && matchPattern(dot.getC(), m_AnyZeroFloat())) {", "matchPattern(dot.getC(), m_AnyZeroFloat())", "true",
-     "what a product is added to is lost")
 expr("gradients", SCHEDULES, "multiply(index, widened(coordinate.extent))", "widened(coordinate.extent)", "widened(place)", "programs save in the same place")
 expr("gradients", SCHEDULES, "Value offset = add(multiply(programs, number(builder, loc, each.before / size, wide)),", "each.before / size", "int64_t(0)", "all that a program saves is in one place")
-expr("gradients", SCHEDULES, "if (!isa<func::FuncOp>(user->getParentOp()) || isa<LoopLikeOpInterface, scf::IfOp>(user))", "!isa<func::FuncOp>(user->getParentOp())", "false",
-     "adjoints that a loop computes are saved before it")
 
 PARTIAL = "src/differentiate/PartialSums.cpp"
 expr("gradients", PARTIAL, "if (isa<tile::ProgramIdOp>(op) || op->getNumRegions() || !isPure(op) ||", "isa<tile::ProgramIdOp>(op)", "false",
