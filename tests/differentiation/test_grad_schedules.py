@@ -375,6 +375,20 @@ def triangular_product(a_ptr, b_ptr, c_ptr, N, K, B: tl.constexpr, ADDS: tl.cons
         tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc)
 
 
+@nereid.jit
+def divided_twice(x, w, y, N: tl.constexpr):
+    pid = tl.program_id(0)
+    i = tl.arange(0, N)
+    tl.store(y + (pid // 2 * 2 + pid % 2) * N + i, tl.load(x + pid // 2 * N + i) * tl.load(w + pid // 3))
+
+
+def test_program_ids_that_are_divided_by_two_numbers():
+    x, w, dy = jvp_check.random(6, 8), jvp_check.random(4), jvp_check.random(12, 8)
+    found = grad_check.gradients(divided_twice, (12, ), dict(x=x, w=w, y=torch.zeros_like(dy)), ("x", "w"), ("y", ), dict(y=dy), N=8)
+    rows = (dy * w.repeat_interleave(3)[:, None]).view(6, 2, 8)
+    compare(found, dict(x=rows.sum(1), w=(dy * x.repeat_interleave(2, 0)).view(4, 3, 8).sum((1, 2))), torch.float64)
+
+
 def test_loops_that_are_longer_in_other_programs():
     a, b, dc = jvp_check.random(48, 48), jvp_check.random(48, 32), jvp_check.random(48, 32)
     arguments = dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros_like(dc), N=32, K=48)
