@@ -325,10 +325,11 @@ def test_positions_that_wrap_to_outputs_without_a_mask():
 
 @nereid.jit
 def wrapped(x, w, y, z, M, L, N: tl.constexpr, CASE: tl.constexpr):
+    """y[p, i, j] = x[i % M, j] * w[p, j], for some i."""
     i = tl.program_id(0) * N + tl.arange(0, N)
-    j = tl.program_id(1) * N + tl.arange(0, N)
-    at = i[:, None] * (N * tl.num_programs(1)) + j[None, :]
-    v = tl.load(x + i % M)[:, None] * tl.load(w + j)[None, :]
+    j = tl.arange(0, N)
+    at = (tl.program_id(1) * N * tl.num_programs(0) + i[:, None]) * N + j[None, :]
+    v = tl.load(x + (i % M)[:, None] * N + j[None, :]) * tl.load(w + tl.program_id(1) * N + j)[None, :]
     if CASE == "another bound":
         tl.store(y + at, v, mask=(i < L)[:, None])
     elif CASE == "other positions":
@@ -336,25 +337,29 @@ def wrapped(x, w, y, z, M, L, N: tl.constexpr, CASE: tl.constexpr):
     elif CASE == "one of two outputs":
         tl.store(y + at, v, mask=(i < M)[:, None])
         tl.store(z + at, 2.0 * v)
+    elif CASE == "a mask of the other dimension":
+        tl.store(y + at, v * tl.load(z + at, mask=(j < L - 10)[None, :], other=0.0))
     else:
-        tl.store(y + at, v * tl.load(w + j, mask=j < M, other=0.0)[None, :])
+        tl.store(y + at, v, mask=(i < M)[:, None])
 
 
-@pytest.mark.parametrize("case", ["another bound", "other positions", "one of two outputs", "a mask of the other dimension"])
-def test_positions_that_wrap_behind_masks_that_let_them_pass(case):
-    x, w, dy, dz = jvp_check.random(13), jvp_check.random(16), jvp_check.random(16, 16), jvp_check.random(16, 16)
-    arguments = dict(x=x, w=w, y=torch.zeros_like(dy), z=torch.zeros_like(dy), M=13, L=15)
+@pytest.mark.parametrize("case", ["another bound", "other positions", "one of two outputs", "a mask of the other dimension", "their own"])
+def test_positions_that_wrap_behind_masks(case):
+    """All but the last let positions pass that wrap around."""
+    x, w, z = jvp_check.random(13, 8), jvp_check.random(3, 8), jvp_check.random(3, 16, 8)
+    given = dict(y=jvp_check.random(3, 16, 8), z=jvp_check.random(3, 16, 8))
+    arguments = dict(x=x, w=w, y=torch.zeros_like(z), z=z, M=13, L=15)
     out = ("y", "z") if case == "one of two outputs" else ("y", )
-    found = grad_check.gradients(wrapped, (2, 2), arguments, ("x", ), out, dict(y=dy, z=dz), N=8, CASE=case)
-    leaf = x.clone().requires_grad_()
-    i = torch.arange(16)
-    v = leaf[i % 13][:, None] * w
-    kept = {"another bound": i < 15, "other positions": i < 15, "one of two outputs": i < 13}.get(case, i < 16)[:, None]
-    value = v * dy * kept
+    text = explained(wrapped, (2, 3), arguments, "x", "y", N=8, CASE=case) if len(out) == 1 else ""
+    assert ("has a transposed schedule" in text) == (case == "their own"), text
+    found = grad_check.gradients(wrapped, (2, 3), arguments, ("x", ), out, given, N=8, CASE=case)
+    leaf, i = x.clone().requires_grad_(), torch.arange(16)
+    v = leaf[i % 13] * w[:, None]
+    value = v * given["y"] * ((i < {"another bound": 15, "other positions": 15, "a mask of the other dimension": 16}.get(case, 13))[:, None])
     if case == "one of two outputs":
-        value = value + 2.0 * v * dz
+        value = value + 2.0 * v * given["z"]
     elif case == "a mask of the other dimension":
-        value = value * (w * (i < 13))
+        value = value * z * (torch.arange(8) < 5)
     value.sum().backward()
     compare(found, dict(x=leaf.grad), torch.float64)
 
@@ -387,6 +392,25 @@ def test_program_ids_that_are_divided_by_two_numbers():
     found = grad_check.gradients(divided_twice, (12, ), dict(x=x, w=w, y=torch.zeros_like(dy)), ("x", "w"), ("y", ), dict(y=dy), N=8)
     rows = (dy * w.repeat_interleave(3)[:, None]).view(6, 2, 8)
     compare(found, dict(x=rows.sum(1), w=(dy * x.repeat_interleave(2, 0)).view(4, 3, 8).sum((1, 2))), torch.float64)
+
+
+@nereid.jit
+def wide_rows(x, w, y, M, s):
+    """Rows of 8 elements at every second multiple of `s`; the last one of a batch reaches into the next batch."""
+    i = tl.arange(0, 2)
+    k = tl.arange(0, 8)
+    v = tl.load(x + tl.program_id(0) * (M * s) + (2 * i)[:, None] * s + k[None, :], mask=(2 * i < M)[:, None], other=0.0)
+    at = (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * 16 + i[:, None] * 8 + k[None, :]
+    tl.store(y + at, v * tl.load(w + tl.program_id(1)))
+
+
+def test_masks_of_positions_that_are_counted_in_steps():
+    x, w, dy = jvp_check.random(60), jvp_check.random(2), jvp_check.random(3, 2, 2, 8)
+    found = grad_check.gradients(wide_rows, (3, 2), dict(x=x, w=w, y=torch.zeros_like(dy), M=3, s=4), ("x", ), ("y", ), dict(y=dy))
+    leaf = x.clone().requires_grad_()
+    batch, i, k = torch.meshgrid(torch.arange(3), torch.arange(2), torch.arange(8), indexing="ij")
+    (leaf[batch * 12 + i * 8 + k][:, None] * w[:, None, None] * dy).sum().backward()
+    compare(found, dict(x=leaf.grad), torch.float64)
 
 
 def test_loops_that_are_longer_in_other_programs():
