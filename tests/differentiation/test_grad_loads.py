@@ -68,6 +68,37 @@ def neighbours(x, y, stride, n, BLOCK: tl.constexpr):
 
 
 @nereid.jit
+def two_loops(x, y, stride, n, m, BLOCK: tl.constexpr):
+    """The second loop is longer than the first one, and than a row."""
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK, ), y.dtype.element_ty)
+    for k in range(n):
+        total += tl.load(x + row * stride + k * BLOCK + i)
+    for k in range(m):
+        total += tl.sin(tl.load(x + row * stride + k * BLOCK + i))
+    tl.store(y + row * BLOCK + i, total)
+
+
+@nereid.jit
+def beside_a_loop(x, y, stride, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    total = tl.cos(tl.load(x + row * stride + i))
+    for k in range(n):
+        total += tl.load(x + row * stride + k * BLOCK + i)
+    tl.store(y + row * BLOCK + i, total)
+
+
+@nereid.jit
+def first_row(x, y, stride, BLOCK: tl.constexpr):
+    """A row of the program's own, times a row that all programs load."""
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    tl.store(y + row * BLOCK + i, tl.load(x + row * stride + i) * tl.load(x + i))
+
+
+@nereid.jit
 def branches(x, y, flag, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     i = tl.arange(0, BLOCK)
@@ -108,6 +139,9 @@ CASES = {
     "halves that overlap": (halves, (1, ), dict(x=(64, ), y=(1, 13)), dict(half=5, BLOCK=8), "stored"),
     "neighbours": (neighbours, (4, ), dict(x=(4, 20), y=(4, 13)), dict(stride=20, n=13, BLOCK=16), "summed"),
     "neighbours of rows that overlap": (neighbours, (4, ), dict(x=(90, ), y=(4, 13)), dict(stride=7, n=13, BLOCK=16), "summed"),
+    "loops of other lengths": (two_loops, (3, ), dict(x=(60, ), y=(3, 8)), dict(stride=9, n=1, m=3, BLOCK=8), "summed"),
+    "beside a loop without rounds": (beside_a_loop, (3, ), dict(x=(30, ), y=(3, 8)), dict(stride=5, n=0, BLOCK=8), "summed"),
+    "a row of all programs": (first_row, (3, ), dict(x=(3, 8), y=(3, 8)), dict(stride=8, BLOCK=8), "atomic"),
     "branches": (branches, (3, ), dict(x=(3, 8), y=(3, 8)), dict(flag=1, BLOCK=8), "summed"),
     "moments": (moments, (3, ), dict(x=(3, 21), y=(3, 21)), dict(stride=21, n=21, BLOCK=8), "summed"),
     "moments of rows that overlap": (moments, (3, ), dict(x=(50, ), y=(3, 21)), dict(stride=9, n=21, BLOCK=8), "summed"),

@@ -445,7 +445,6 @@ OWNERSHIP = "src/differentiate/Ownership.cpp"
 expr("gradients", OWNERSHIP, "bool isFirst = !sharesRounds[i];", "!sharesRounds[i]", "true", "rounds that share elements store them")
 expr("gradients", OWNERSHIP, "(j > i && !exclude(load, other))", "j > i", "j < i", "loads that add later store")
 expr("gradients", OWNERSHIP, "apart.seen()[i].fixed == apart.seen()[j].fixed)", "apart.seen()[i].fixed == apart.seen()[j].fixed", "false", "loads of the same elements both store")
-expr("gradients", OWNERSHIP, "inside.push_back(place % stride);", "place % stride", "int64_t(0)", "distances within a stride are forgotten")
 skip("gradients", OWNERSHIP, "addDistance(factors, places);", "distances of whole strides are forgotten")
 expr("gradients", OWNERSHIP, "if (digitOf(site) != digitOf(sites[0]))", "digitOf(site) != digitOf(sites[0])", "false", "loads may depend on programs in different ways")
 expr("gradients", OWNERSHIP, "bool isProven = spare && *spare >= 0;", "*spare >= 0", "true", "strides need not reach over what is inside")
