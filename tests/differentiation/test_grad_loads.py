@@ -108,6 +108,14 @@ def repeated_lanes(x, y, BLOCK: tl.constexpr):
 
 
 @nereid.jit
+def both_directions(x, y, stride, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    middle = x + BLOCK + row * stride
+    tl.store(y + row * BLOCK + i, tl.load(middle - i) * tl.load(middle + i))
+
+
+@nereid.jit
 def first_row(x, y, stride, BLOCK: tl.constexpr):
     """A row of the program's own, times a row that all programs load."""
     row = tl.program_id(0)
@@ -160,6 +168,7 @@ CASES = {
     "beside a loop without rounds": (beside_a_loop, (3, ), dict(x=(30, ), y=(3, 8)), dict(stride=5, n=0, BLOCK=8), "summed"),
     "two masks": (two_masks, (3, ), dict(x=(3, 8), y=(3, 8)), dict(n=5, m=7, BLOCK=8), "summed"),
     "lanes that share": (repeated_lanes, (3, ), dict(x=(3, 8), y=(3, 8)), dict(BLOCK=8), "atomic"),
+    "both directions": (both_directions, (3, ), dict(x=(40, ), y=(3, 8)), dict(stride=8, BLOCK=8), "atomic"),
     "a row of all programs": (first_row, (3, ), dict(x=(3, 8), y=(3, 8)), dict(stride=8, BLOCK=8), "atomic"),
     "branches": (branches, (3, ), dict(x=(3, 8), y=(3, 8)), dict(flag=1, BLOCK=8), "summed"),
     "moments": (moments, (3, ), dict(x=(3, 21), y=(3, 21)), dict(stride=21, n=21, BLOCK=8), "summed"),
