@@ -37,7 +37,7 @@ using Values = SmallVector<Value>;
 ///   row = first + inside % size          column = inside / size
 ///
 /// `p % size` in place of `inside % size` turns the rows of the last group, and gives each its
-/// columns all the same.
+/// columns all the same. A kernel with both has two rows.
 struct Groups {
   Value width, height, rows, columns;
   Values first, size, inside, turned, row, column;
@@ -86,8 +86,9 @@ struct Groups {
         turned.push_back(user);
       else
         return false;
+    bool isTurned = !turned.empty();
     for (Value user : resultsOf<arith::RemSIOp>(inside, 0)) {
-      if (!llvm::is_contained(size, operand(user, 1)))
+      if (isTurned || !llvm::is_contained(size, operand(user, 1)))
         return false;
       turned.push_back(user);
     }

@@ -355,10 +355,14 @@ bool Transposer::isSumLoop(scf::ForOp loop) const {
   for (auto [i, carried] : llvm::enumerate(loop.getRegionIterArgs())) {
     if (!linear.contains(carried))
       continue;
+    // A sum that is used in the loop, as one that every round stores, has other adjoints in every
+    // round.
+    if (!carried.hasOneUse())
+      return false;
     Value next = loop.getYieldedValues()[i];
     while (next != carried) {
       Operation *op = next.getDefiningOp();
-      if (!op || op->getBlock() != loop.getBody() ||
+      if (!op || op->getBlock() != loop.getBody() || !next.hasOneUse() ||
           !isa<arith::AddFOp, arith::SubFOp, tile::DotOp>(op))
         return false;
       SmallVector<Value> from;
