@@ -99,12 +99,17 @@ def same(theirs, ours):
     return theirs == ours
 
 
+def asked(**environment):
+    """What Nereid answers with these environment variables: {question: answer}."""
+    inherited = {name: value for name, value in os.environ.items() if name not in ("NEREID_AS_TRITON", "NEREID_STRICT", "NEREID_TRITON_VERSION")}
+    done = subprocess.run([sys.executable, HERE / "host.py", "nereid"], env={**inherited, **environment}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
 @pytest.fixture(scope="module")
 def answers():
-    environment = {name: value for name, value in os.environ.items() if name not in ("NEREID_AS_TRITON", "NEREID_STRICT")}
-    done = subprocess.run([sys.executable, HERE / "host.py", "nereid"], env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout)
+    found = asked()
     assert set(found) == set(RECORDED), "run tests/oracle/record.py host"
     return found
 

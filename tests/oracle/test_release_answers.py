@@ -131,3 +131,27 @@ def test_statements_that_triton_accepts(version, tmp_path):
     assert not unexpected, "\n\n".join(f"{name}\n    here   {ours[name]}\n    Triton {theirs[name]}" for name in unexpected)
     if version == NEWEST:
         assert listed <= differ, listed - differ
+
+
+#: Of the host side, besides those of test_host.py: reasons, and the questions.
+HOST = {
+    "arguments without a fact are left out": ["fill.warmup(torch.int32, 16, grid=(1, )).src.attrs"],
+    "names of compiled kernels are our own": ["tl.constexpr_type(3).mangle()"],
+    "block pointers stay": ["inspect.signature(tl.load)", "inspect.signature(tl.store)"],
+    "there is no profiler of Triton's here": ["names(triton.knobs.proton)"],
+    "options of AMD's GPUs, of Blackwell and of the floating-point sanitizer, which are accepted and not kept": ["names(compiled().metadata)", "names(triton.knobs.compilation)"],
+    "a helper of the tuner's own loop": ["names(tuned)"],
+}
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_the_host_side(version):
+    """All questions of `host_questions.txt`, not only those whose answer differs: a rule of one release must not reach into another."""
+    theirs, ours = {**test_host.RECORDED, **RELEASES[version]["host"]}, test_host.asked(NEREID_TRITON_VERSION=version)
+    assert set(ours) == set(theirs), "run tests/oracle/releases.py"
+    differ = {question for question, answer in theirs.items() if not test_host.same(answer, ours[question])}
+    listed = {question for questions in HOST.values() for question in questions}
+    unexpected = [question for question in differ - listed if not test_host.reasons(question)]
+    assert not unexpected, "\n\n".join(f"{question}\n    Triton {theirs[question]}\n    here   {ours[question]}" for question in unexpected)
+    if version == NEWEST:
+        assert listed <= differ, listed - differ
