@@ -46,20 +46,25 @@ static bool isZero(Value value) {
   return integer && integer.getValue().isZero();
 }
 
-static const DotUnit &unitOf(Kernel &k, tile::DotOp op) {
-  Type element = cast<RankedTensorType>(op.getA().getType()).getElementType();
+static const DotUnit &unitOf(tile::DotOp op, const Features &features) {
+  auto a = cast<RankedTensorType>(op.getA().getType());
+  Type element = a.getElementType();
+  // Numbers of 8 bits are as exact in bf16, and never subnormal there.
+  bool isBF16 = element.isBF16() || (tile::isFloat8(element) && features.tileProducts);
   DotType type = element.isF64()             ? DotType::F64
                  : isa<IntegerType>(element) ? DotType::I8
-                 : element.isBF16()          ? DotType::BF16
+                 : isBF16                    ? DotType::BF16
+                 : element.isF16()           ? DotType::F16
                                              : DotType::F32;
-  return dotUnit(type, k.e.features);
+  auto shape = a.getShape().take_back(2);
+  return dotUnit(type, shape[0], shape[1], features);
 }
 
 // The name of the function that does the products of this op's sizes: "dot_f32_64x32x64".
 static std::string functionName(Kernel &k, tile::DotOp op) {
   auto a = cast<RankedTensorType>(op.getA().getType()).getShape().take_back(2);
   int64_t n = cast<RankedTensorType>(op.getType()).getShape().back();
-  return llvm::formatv("dot_{0}_{1}x{2}x{3}", unitOf(k, op).name, a[0], n, a[1]);
+  return llvm::formatv("dot_{0}_{1}x{2}x{3}", unitOf(op, k.e.features).name, a[0], n, a[1]);
 }
 
 void countDots(Kernel &k, Operation *root) {
@@ -67,6 +72,10 @@ void countDots(Kernel &k, Operation *root) {
     Kernel::Dots &dots = k.dots[functionName(k, op)];
     ++dots.all;
     dots.fromZero += isZero(op.getC());
+    Features wanted = k.e.features;
+    k.usesTiles |= unitOf(op, wanted).tiles;
+    wanted.tileProducts |= wanted.tileRefusal != 0;
+    k.missesTiles |= wanted.tileRefusal && unitOf(op, wanted).tiles;
   });
 }
 
@@ -95,8 +104,8 @@ static void emitProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan, DotO
     arguments.push_back(operands.fresh);
     operands.zeroC = false;
   }
-  if (operands.bias)
-    arguments.push_back(operands.bias);
+  if (Value more = operands.bias ? operands.bias : operands.edge)
+    arguments.push_back(more);
   auto module = k.entryAnchor->getParentOfType<ModuleOp>();
   auto function = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
   if (!function) {
@@ -114,6 +123,8 @@ static void emitProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan, DotO
       operands.fresh = entry->getArgument(3);
     if (operands.bias)
       operands.bias = entry->getArguments().back();
+    if (operands.edge)
+      operands.edge = entry->getArguments().back();
     emitDot(k.b, k.e.loc, plan, operands, k.e.features);
     LLVM::ReturnOp::create(k.b, k.e.loc, ValueRange());
   }
@@ -149,6 +160,10 @@ public:
       return;
     }
     Type word = k.b.getI32Type();
+    if (unit.tiles) {
+      allocateTiles(word);
+      return;
+    }
     if (leftIsTransposed || depth % unit.group)
       packedA = k.allocate(RankedTensorType::get({m, steps}, word));
     if (rightIsTransposed && depth % unit.group)
@@ -168,11 +183,14 @@ public:
         emitTranspose(k, operands.b, packedB.base, n, depth, storage);
         operands.b = packedB.base;
       }
+    } else if (unit.tiles) {
+      packTiles(operands);
     } else {
       packUnits(operands);
     }
-    operands.aRowStride = leftIsTransposed ? 1 : steps;
-    operands.aColStride = leftIsTransposed ? m : 1;
+    bool isByColumns = leftIsTransposed && !unit.tiles;
+    operands.aRowStride = isByColumns ? 1 : steps;
+    operands.aColStride = isByColumns ? m : 1;
     operands.bRowStride = n;
     if (unit.biased) {
       operands.bias = sums.base;
@@ -186,10 +204,11 @@ public:
     std::vector<std::string> steps;
     if (unit.group > 1) {
       std::string groups = "groups of " + std::to_string(unit.group) + " along K";
-      if (packedA)
+      if (packedA || orderedA)
         steps.push_back("left operand into rows of " + groups);
       steps.push_back("right operand into " + groups + ", " +
-                      (rightIsTransposed ? "transposed" : "rows interleaved"));
+                      (rightIsTransposed ? "transposed" : "rows interleaved") +
+                      (unit.tiles ? ", in panels of 16 columns" : ""));
     } else if (rightIsTransposed) {
       steps.push_back("right operand transposed");
     }
@@ -225,6 +244,44 @@ private:
     operands.b = packedB.base;
   }
 
+  // `steps` becomes that of whole tiles.
+  void allocateTiles(Type word) {
+    auto whole = [](int64_t size) { return int64_t(llvm::alignTo(size, tileSize)); };
+    steps = whole(steps);
+    isPaddedAlongK = depth != steps * unit.group;
+    if (leftIsTransposed)
+      orderedA = k.allocate(RankedTensorType::get({whole(m), depth}, storage));
+    if (isPaddedAlongK || (!leftIsTransposed && m != whole(m)))
+      packedA = k.allocate(RankedTensorType::get({whole(m), steps}, word));
+    if (rightIsTransposed && (isPaddedAlongK || n != whole(n)))
+      paddedB = k.allocate(RankedTensorType::get({whole(n), steps}, word));
+    packedB = k.allocate(RankedTensorType::get({whole(n), steps}, word));
+    if (m != whole(m) || n != whole(n))
+      edge = k.allocate(RankedTensorType::get({tileSize, tileSize}, word));
+  }
+
+  void packTiles(DotOperands &operands) {
+    int64_t padded = steps * unit.group;
+    if (leftIsTransposed) {
+      emitTranspose(k, operands.a, orderedA.base, depth, m, storage);
+      operands.a = orderedA.base;
+    }
+    if (packedA) {
+      emitPaddedRows(k, operands.a, packedA.base, m, depth, padded, storage);
+      operands.a = packedA.base;
+    }
+    if (paddedB) {
+      emitPaddedRows(k, operands.b, paddedB.base, n, depth, padded, storage);
+      operands.b = paddedB.base;
+    }
+    if (rightIsTransposed)
+      emitTransposedPanels(k, operands.b, packedB.base, n, steps);
+    else
+      emitInterleavedPanels(k, operands.b, packedB.base, depth, n, steps, storage, unit.group);
+    operands.b = packedB.base;
+    operands.edge = edge.base;
+  }
+
   /// 128 added to each element: the sign bit turned over.
   static Value biased(Operation *before, Value value) {
     OpBuilder b(before);
@@ -238,9 +295,10 @@ private:
   const DotUnit &unit;
   Type storage;
   int64_t steps;
-  bool leftIsTransposed, rightIsTransposed;
-  Buffer leftBuffer, rightBuffer;         // all batches
-  Buffer packedA, packedB, paddedB, sums; // one batch; none where it is not needed
+  bool leftIsTransposed, rightIsTransposed, isPaddedAlongK = false;
+  Buffer leftBuffer, rightBuffer; // all batches
+  // One batch; none where it is not needed.
+  Buffer orderedA, packedA, packedB, paddedB, sums, edge;
 };
 
 } // namespace
@@ -261,7 +319,11 @@ static void explainProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan,
   int64_t vectors = (plan.panels ? plan.panelWidth : plan.tailWidth + plan.lanes - 1) / plan.lanes;
   fact.unit = llvm::formatv("{0}, {1}x{2} registers as accumulators", plan.unit->instructions,
                             plan.rows + (plan.longBlocks ? 1 : 0), vectors);
-  if (plan.unit->type == DotType::BF16 && plan.unit->group == 1)
+  if (plan.unit->tiles)
+    fact.unit =
+        llvm::formatv("{0}, {1}x{2} tiles as accumulators", plan.unit->instructions,
+                      std::min<int64_t>(plan.rowBlocks, 2), std::min<int64_t>(plan.panels, 2));
+  else if (plan.unit->type == DotType::BF16 && plan.unit->group == 1)
     fact.why = "AVX512-BF16 is not there";
   else if (plan.unit->type == DotType::I8 && !plan.unit->biased)
     fact.why = "neither AVX512-VNNI nor AVX-VNNI is there";
@@ -271,7 +333,7 @@ static void explainProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan,
 
 void emitDot(Kernel &k, tile::DotOp op) {
   auto resultType = cast<RankedTensorType>(op.getType());
-  const DotUnit &unit = unitOf(k, op);
+  const DotUnit &unit = unitOf(op, k.e.features);
   Type accumulatorType = nereid::cpu::accumulatorType(k.b.getContext(), unit);
   bool narrow = resultType.getElementType() != accumulatorType; // an f16 result
   Buffer target = k.allocate(op.getResult());
