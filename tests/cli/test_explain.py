@@ -308,7 +308,7 @@ def test_cpu(tmp_path):
 
 @pytest.mark.parametrize("features,dtype,unit,packing", [
     ("avx512bf16", "bf16", "vdpbf16ps", "groups of 2 along K, rows interleaved"),
-    ("sapphirerapids", "bf16", "tdpbf16ps", "groups of 2 along K, rows interleaved, in panels of 16 columns"),
+    ("sapphirerapids", "bf16", "tdpbf16ps", "groups of 2 along K, rows interleaved"),
     ("avx512", "bf16", "multiply-adds of fp32", None),
     ("avx512bf16", "fp32", "multiply-adds of fp32", None),
     ("baseline", "fp32", "multiply-adds of fp32", None),

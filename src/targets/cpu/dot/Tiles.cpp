@@ -30,7 +30,10 @@ public:
       : b(b), loc(loc), plan(plan), operands(operands),
         accumulator(accumulatorType(b.getContext(), *plan.unit)),
         aRowBytes(index(4 * operands.aRowStride)), cRowBytes(index(4 * operands.cRowStride)),
-        packedRowBytes(index(tileRowBytes)) {}
+        packedRowBytes(index(tileRowBytes)),
+        bRowBytes(operands.bPacked ? packedRowBytes : index(4 * operands.bRowStride)),
+        panelBytes(operands.bPacked ? plan.k * tileRowBytes : tileRowBytes),
+        stepBytes(operands.bPacked ? tileBytes : tileSize * 4 * operands.bRowStride) {}
 
   // B's panels outside: a pair of them stays in the first-level cache while A passes by.
   void emit() {
@@ -109,14 +112,12 @@ private:
 
   void emitSteps(Side rows, Side columns) {
     Value a = advance(operands.a, times(rows.first, operands.aRowStride * 4));
-    // A panel of 16 columns has K units of 4 bytes in each.
-    Value bPanels = advance(operands.b, times(columns.first, plan.k * 4));
+    Value bPanels = advance(operands.b, times(columns.first, panelBytes / tileSize));
     auto step = [&](Value number) {
       Value aHere = advance(a, times(number, tileRowBytes));
-      Value bHere = advance(bPanels, times(number, tileBytes));
+      Value bHere = advance(bPanels, times(number, stepBytes));
       for (int64_t column = 0; column < columns.tiles; ++column)
-        loadTile(firstOfB + int(column), advance(bHere, index(column * plan.k * tileRowBytes)),
-                 packedRowBytes);
+        loadTile(firstOfB + int(column), advance(bHere, index(column * panelBytes)), bRowBytes);
       for (int64_t row = 0; row < rows.tiles; ++row) {
         int left = firstOfA + int(row);
         loadTile(left, advance(aHere, index(row * tileSize * operands.aRowStride * 4)), aRowBytes);
@@ -206,7 +207,8 @@ private:
   const DotBlocking &plan;
   const DotOperands &operands;
   Type accumulator;
-  Value aRowBytes, cRowBytes, packedRowBytes;
+  Value aRowBytes, cRowBytes, packedRowBytes, bRowBytes;
+  int64_t panelBytes, stepBytes; // from a panel of B's columns, or a step, to the next one
 };
 
 } // namespace

@@ -9,9 +9,9 @@
 //
 // A unit of *tiles* (AMX) multiplies a tile of 16 x 16 units of A by one of B and adds to a tile of
 // 16 x 16 elements of C. A lies as above, its rows filled up with zeros to whole tiles, and memory
-// of whole tiles is readable below the last row. B lies in panels of 16 columns, one after the
-// other, each row by row and filled up to whole tiles: with zeros along K, with anything in the
-// columns behind the last.
+// of whole tiles is readable below the last row. B lies row by row, or packed in panels of 16
+// columns, one after the other, each row by row; either is filled up to whole tiles: with zeros
+// along K, with anything in the columns behind the last.
 #pragma once
 #include "targets/cpu/Features.h"
 

@@ -96,6 +96,8 @@ static void emitProduct(Kernel &k, tile::DotOp op, const DotBlocking &plan, DotO
   Kernel::Dots dots = k.dots.lookup(name);
   if (operands.aColStride != 1)
     name += "_transposed";
+  if (operands.bPacked)
+    name += "_panels";
   if (dots.all < 2)
     return emitDot(k.b, k.e.loc, plan, operands, k.e.features);
   SmallVector<Value, 4> arguments{operands.a, operands.b, operands.c};
@@ -152,7 +154,12 @@ public:
     rightIsTransposed = bool(right);
     Value a = converted(k, op, left ? left : op.getA(), storage);
     leftBuffer = materialize(k, unit.biased ? biased(op, a) : a);
-    rightBuffer = materialize(k, converted(k, op, right ? right : op.getB(), storage));
+    bool packsWhileLoading = !right && canPackWhileLoading(op.getB());
+    Value b = converted(k, op, right ? right : op.getB(), storage);
+    if (packsWhileLoading)
+      packWhileLoading(op, b);
+    else
+      rightBuffer = materialize(k, b);
     // One batch at a time is packed. (A transpose of more than two dimensions is none here.)
     if (unit.group == 1) {
       if (rightIsTransposed)
@@ -168,7 +175,8 @@ public:
       packedA = k.allocate(RankedTensorType::get({m, steps}, word));
     if (rightIsTransposed && depth % unit.group)
       paddedB = k.allocate(RankedTensorType::get({n, steps}, word));
-    packedB = k.allocate(RankedTensorType::get({steps, n}, word));
+    if (rightBuffer)
+      packedB = k.allocate(RankedTensorType::get({steps, n}, word));
     if (unit.biased)
       sums = k.allocate(RankedTensorType::get({n}, word));
   }
@@ -177,7 +185,8 @@ public:
   DotOperands ofBatch(Value batch, const DotBlocking &plan) {
     DotOperands operands;
     operands.a = part(k, leftBuffer, batch, m * depth);
-    operands.b = part(k, rightBuffer, batch, depth * n);
+    if (rightBuffer)
+      operands.b = part(k, rightBuffer, batch, depth * n);
     if (unit.group == 1) {
       if (rightIsTransposed) {
         emitTranspose(k, operands.b, packedB.base, n, depth, storage);
@@ -191,7 +200,7 @@ public:
     bool isByColumns = leftIsTransposed && !unit.tiles;
     operands.aRowStride = isByColumns ? 1 : steps;
     operands.aColStride = isByColumns ? m : 1;
-    operands.bRowStride = n;
+    operands.bRowStride = unitsInRow();
     if (unit.biased) {
       operands.bias = sums.base;
       emitColumnSums(k.b, k.e.loc, plan, operands, k.e.features);
@@ -208,7 +217,7 @@ public:
         steps.push_back("left operand into rows of " + groups);
       steps.push_back("right operand into " + groups + ", " +
                       (rightIsTransposed ? "transposed" : "rows interleaved") +
-                      (unit.tiles ? ", in panels of 16 columns" : ""));
+                      (unit.tiles && rightBuffer ? ", in panels of 16 columns" : ""));
     } else if (rightIsTransposed) {
       steps.push_back("right operand transposed");
     }
@@ -225,6 +234,64 @@ public:
   int64_t m, n, depth;
 
 private:
+  /// Only a matrix with whole groups whose rows are contiguous, that no other op wants in scratch
+  /// memory as it is.
+  bool canPackWhileLoading(Value b) const {
+    auto load = b.getDefiningOp<tile::LoadOp>();
+    return unit.group > 1 && depth % unit.group == 0 && load && isVirtual(load) &&
+           !k.buffers.count(b) && b.hasOneUse() &&
+           cast<RankedTensorType>(b.getType()).getRank() == 2 &&
+           contiguousDimension(k, load.getPtr()) == 1;
+  }
+
+  /// From a row of B to the next one. Of tiles, whole ones, and an odd number of cache lines, so
+  /// that the rows of a tile fall into different sets of the first-level cache.
+  int64_t unitsInRow() const {
+    if (!unit.tiles)
+      return n;
+    int64_t tiles = (n + tileSize - 1) / tileSize;
+    return (tiles + (tiles % 2 == 0)) * tileSize;
+  }
+
+  /// The right operand goes to scratch memory as units, without lying there as it is first.
+  void packWhileLoading(tile::DotOp op, Value b) {
+    Type word = k.b.getI32Type();
+    int64_t rows = unit.tiles ? int64_t(llvm::alignTo(steps, tileSize)) : steps;
+    int64_t columns = unitsInRow();
+    packedB = k.allocate(RankedTensorType::get({rows, columns}, word));
+    if (rows != steps)
+      LLVM::MemsetOp::create(k.b, k.e.loc, k.e.advance(packedB.base, steps * columns * 4),
+                             k.e.integer(k.b.getI8Type(), 0), k.e.i64((rows - steps) * columns * 4),
+                             false);
+    materializeInto(k, unitsOf(op, b), packedB);
+  }
+
+  /// Each group of rows of a matrix as a row of words, the first row in the lowest bits.
+  Value unitsOf(Operation *before, Value matrix) const {
+    OpBuilder b(before);
+    Location loc = before->getLoc();
+    Type bits = b.getIntegerType(storage.getIntOrFloatBitWidth());
+    auto part = RankedTensorType::get({steps, n}, storage);
+    auto words = part.clone(b.getI32Type());
+    Value all;
+    for (int64_t row = 0; row < unit.group; ++row) {
+      Value elements = tile::SliceOp::create(b, loc, part, matrix, ArrayRef<int64_t>{row, 0},
+                                             ArrayRef<int64_t>{steps == 1 ? 1 : unit.group, 1});
+      if (!isa<IntegerType>(storage))
+        elements = arith::BitcastOp::create(b, loc, part.clone(bits), elements);
+      Value wide = arith::ExtUIOp::create(b, loc, words, elements);
+      if (row == 0) {
+        all = wide;
+        continue;
+      }
+      auto distance = DenseElementsAttr::get(
+          words, b.getI32IntegerAttr(int32_t(row * storage.getIntOrFloatBitWidth())));
+      Value shift = arith::ConstantOp::create(b, loc, distance);
+      all = arith::OrIOp::create(b, loc, all, arith::ShLIOp::create(b, loc, wide, shift));
+    }
+    return all;
+  }
+
   void packUnits(DotOperands &operands) {
     int64_t padded = steps * unit.group;
     if (leftIsTransposed)
@@ -239,7 +306,7 @@ private:
     }
     if (rightIsTransposed)
       emitTranspose(k, operands.b, packedB.base, n, steps, k.b.getI32Type());
-    else
+    else if (rightBuffer)
       emitInterleave(k, operands.b, packedB.base, depth, n, storage, unit.group);
     operands.b = packedB.base;
   }
@@ -255,7 +322,8 @@ private:
       packedA = k.allocate(RankedTensorType::get({whole(m), steps}, word));
     if (rightIsTransposed && (isPaddedAlongK || n != whole(n)))
       paddedB = k.allocate(RankedTensorType::get({whole(n), steps}, word));
-    packedB = k.allocate(RankedTensorType::get({whole(n), steps}, word));
+    if (rightBuffer)
+      packedB = k.allocate(RankedTensorType::get({whole(n), steps}, word));
     if (m != whole(m) || n != whole(n))
       edge = k.allocate(RankedTensorType::get({tileSize, tileSize}, word));
   }
@@ -276,8 +344,9 @@ private:
     }
     if (rightIsTransposed)
       emitTransposedPanels(k, operands.b, packedB.base, n, steps);
-    else
+    else if (rightBuffer)
       emitInterleavedPanels(k, operands.b, packedB.base, depth, n, steps, storage, unit.group);
+    operands.bPacked = bool(rightBuffer);
     operands.b = packedB.base;
     operands.edge = edge.base;
   }
