@@ -136,6 +136,15 @@ int main(void) {{
     assert build_and_run(folder, main, source).stdout == "6\n"
 
 
+@pytest.mark.parametrize("features, word", [("avx512", "zmm"), ("avx2", "ymm"), ("baseline", "xmm"), ("native", "mm")])
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="looks for registers of x86-64")
+def test_instruction_sets(folder, features, word):
+    _, (source, _) = make(folder, "*fp32, *fp32, i32, fp32, 64", target=f"cpu:{features}")
+    text = source.read_text()
+    assert f"for the CPU ({features})" in text and word in text
+    assert features == "native" or not any(other in text for other in ("zmm", "ymm") if other > word)
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="runs code for x86-64")
 def test_tiles_are_asked_for(folder):
     """-3 where there are no tile registers: the kernel is not entered."""

@@ -177,8 +177,6 @@ def _compile(kernel, parameters, target, args, name):
     constants = {p.name: p.value for p in parameters if p.type is None or p.hint == 1}
     attrs = {(p.index, ): [["tt.divisibility", 16]] for p in parameters if p.hint == 16}
     options = {"num_warps": args.num_warps, "num_stages": args.num_stages}
-    if target.backend == "cpu" and target.arch != "native":
-        options["features"] = target.arch
     if target.backend == "cuda":
         options["tensor_copies"] = False  # their maps are made by a launch of the library; descriptors become pointers
     return compile(ASTSource(kernel, signature, constants, attrs), target=target, options=options)
