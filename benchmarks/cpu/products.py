@@ -1,9 +1,9 @@
 """Matrix products of the CPU target beside PyTorch's (MKL and oneDNN, results preallocated): correctness against float64, then the ratio.
 
-    python benchmarks/cpu/products.py [--types bfloat16,int8,float32,float16] [--sizes 512,1024,4096x4096x512] [--rounds 30] [--markdown] [--all]
+    python benchmarks/cpu/products.py [--types bfloat16,int8,float32,float16] [--sizes 512,1024,4096x4096x512] [--rounds 30] [--markdown] [--all] [--blocks 256x256x256]
 
-Each product is the tutorial's kernel with the blocks of `BLOCKS`, the fastest counts; sizes are M x N x K, or one number for all. Calls of all configurations and of PyTorch are taken in
-turns, and the smallest time of each counts, so that other work on the machine disturbs little. With `--peak` (GFLOP/s of one thread for fp32) the
+Each product is the tutorial's kernel with the blocks of `BLOCKS` or `--blocks`, the fastest counts; sizes are M x N x K, or one number for all. Configurations and PyTorch take turns of three
+calls each, and the smallest time of each counts, so that other work on the machine disturbs little, threads of the one before that still spin included. With `--peak` (GFLOP/s of one thread for fp32) the
 share of it is printed, too; with `--all` the time of each configuration. Status 1 when a result is wrong.
 """
 
@@ -39,7 +39,7 @@ def int8_kernel(a_ptr, b_ptr, c_ptr, m, n, k, am, ak, bk, bn, cm, cn, BLOCK_SIZE
     tl.store(c_ptr + rows[:, None] * cm + columns[None, :] * cn, sums, (rows[:, None] < m) & (columns[None, :] < n))
 
 
-def product(kind, m, n, k):
+def product(kind, m, n, k, shapes):
     """(launches by blocks, PyTorch's call, largest error of either in units of its tolerance)."""
     generator = torch.Generator().manual_seed(m)
     if kind == "int8":
@@ -69,7 +69,7 @@ def product(kind, m, n, k):
 
     def error():
         return ((out.double() - want).abs().max() / tolerance).item()
-    return {blocks: launch(*blocks) for blocks in BLOCKS if blocks[0] <= 2 * m and blocks[1] <= 2 * n and blocks[2] <= 2 * k}, in_torch, error
+    return {blocks: launch(*blocks) for blocks in shapes if blocks[0] <= 2 * m and blocks[1] <= 2 * n and blocks[2] <= 2 * k}, in_torch, error
 
 
 def main():
@@ -80,14 +80,16 @@ def main():
     parser.add_argument("--peak", type=float)
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--blocks", default=",".join("x".join(map(str, each)) for each in BLOCKS))
     options = parser.parse_args()
+    shapes = [tuple(map(int, each.split("x"))) for each in options.blocks.split(",")]
     wrong = False
     if options.markdown:
         print("| product | correct | blocks | Nereid ms | GFLOP/s | PyTorch ms | speed to PyTorch |\n|---|---|---|---|---|---|---|")
     for kind in options.types.split(","):
         for size in options.sizes.split(","):
             m, n, k = map(int, size.split("x") if "x" in size else [size] * 3)
-            launches, in_torch, error = product(kind, m, n, k)
+            launches, in_torch, error = product(kind, m, n, k, shapes)
             worst = 0.0
             for launch in launches.values():
                 launch()
@@ -97,9 +99,10 @@ def main():
             best = [math.inf] * len(calls)
             for _ in range(options.rounds):
                 for i, call in enumerate(calls):
-                    start = time.perf_counter()
-                    call()
-                    best[i] = min(best[i], time.perf_counter() - start)
+                    for _ in range(3):
+                        start = time.perf_counter()
+                        call()
+                        best[i] = min(best[i], time.perf_counter() - start)
             mine, blocks = min(zip(best, launches))
             rate = 2 * m * n * k / mine / 1e9
             share = f" {rate / options.peak / torch.get_num_threads():.2f} of fp32 peak" if options.peak else ""

@@ -137,6 +137,12 @@ def elf(data):
     return machine, names
 
 
+@pytest.mark.parametrize("level", ["avx512bf16", "sapphirerapids", "graniterapids"])
+def test_levels_for_products(tmp_path, level):
+    header, tables = write(tmp_path, *ADD, "--signature", F32, "--target", f"cpu:{level}")
+    assert f"{{NRD_CPU_{level.upper()}, " in tables and f"cpu:{level}" in header
+
+
 def test_aarch64(tmp_path):
     """That the code runs is tested by tests/install/aarch64.cmake, where there is an emulator."""
     header, tables = write(tmp_path, *ADD, "--signature", F32, "--target", "cpu:aarch64")

@@ -35,10 +35,12 @@ public:
         panelBytes(operands.bPacked ? plan.k * tileRowBytes : tileRowBytes),
         stepBytes(operands.bPacked ? tileBytes : tileSize * 4 * operands.bRowStride) {}
 
-  // B's panels outside: a pair of them stays in the first-level cache while A passes by.
+  // A's rows outside: two tiles of them stay in the first-level cache while B passes by. (The other
+  // way round products of 1024 took 7 % to 14 % longer on a Sapphire Rapids, and prefetching the
+  // tiles of the next step 5 %.)
   void emit() {
-    forPairs(plan.n, [&](Value column, int64_t columns, int64_t width) {
-      forPairs(plan.m, [&](Value row, int64_t rows, int64_t height) {
+    forPairs(plan.m, [&](Value row, int64_t rows, int64_t height) {
+      forPairs(plan.n, [&](Value column, int64_t columns, int64_t width) {
         emitBlock({row, rows, height}, {column, columns, width});
       });
     });
