@@ -36,8 +36,7 @@ public:
         stepBytes(operands.bPacked ? tileBytes : tileSize * 4 * operands.bRowStride) {}
 
   // A's rows outside: two tiles of them stay in the first-level cache while B passes by. (The other
-  // way round products of 1024 took 7 % to 14 % longer on a Sapphire Rapids, and prefetching the
-  // tiles of the next step 5 %.)
+  // way round a bf16 product of 512 took 9 % longer: docs/notes/performance.md.)
   void emit() {
     forPairs(plan.m, [&](Value row, int64_t rows, int64_t height) {
       forPairs(plan.n, [&](Value column, int64_t columns, int64_t width) {
