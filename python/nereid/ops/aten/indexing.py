@@ -97,12 +97,13 @@ def _gather(values, outs):
     if index.numel():
         if line.dim() != at.dim() or any(a > b for d, (a, b) in enumerate(zip(at.shape, line.shape)) if d != dim):
             return Native("shapes")
-        if not exist(index, line.shape[dim]):
+        if outs is not None and not exist(index, line.shape[dim]):
             return Native("index")
     result = _fresh(outs, index.shape, x.dtype, (x, index))
     if type(result) is not Native and index.numel():
         to = _line(bits(result))
-        walk("read", bits(line), to, 0, [at], at.shape, _along(dim, line.stride()), to.stride(), [at.stride()], [line.shape[dim]], [line.stride(dim)])
+        found = walk("read", bits(line), to, 0, [at], at.shape, _along(dim, line.stride()), to.stride(), [at.stride()], [line.shape[dim]], [line.stride(dim)], False, outs is None)
+        return result if found else Native("index")
     return result
 
 
