@@ -72,8 +72,7 @@ def walk(mode, x, other, value, indices, shape, x_strides, other_strides, index_
         if check:
             if 0 in limits:
                 return False
-            outside = torch.empty((), dtype=torch.uint8, device=x.device)
-            clear(outside)
+            outside = _unmarked(x.device)
         launch(kernels.indexed_singly, (rows, cdiv(inner, share)), x.device, {
             "x": x, "other": other, "outside": outside, "indices": tuple(indices), "sizes": sizes[:-1], "inner": inner, "x_strides": strides[1], "other_strides": strides[0],
             "index_strides": tuple(strides[2:]), "limits": tuple(limits), "steps": tuple(steps), "share": share
@@ -93,15 +92,22 @@ def walk(mode, x, other, value, indices, shape, x_strides, other_strides, index_
     return True
 
 
-def accumulate(mode, x, other, value, indices, parallel, turns, limits, steps):
+def _unmarked(device):
+    """A byte that is 0, which kernels set to 1 where an index does not exist."""
+    found = torch.empty((), dtype=torch.uint8, device=device)
+    clear(found)
+    return found
+
+
+def accumulate(mode, x, other, value, indices, parallel, turns, limits, steps, wraps=True, check=False):
     """Writes at indices, or accumulates ("set", "add", "multiply", "amax", "amin"), duplicates in order.
 
     x, other, value, indices, limits, steps: as for `walk`. parallel: dimensions in which no two elements meet, [(size, (stride of x, of other, of each index))];
-    turns: those in which they may, in order, outermost first, [(size, (stride of other, of each index))].
+    turns: those in which they may, in order, outermost first, [(size, (stride of other, of each index))]. wraps, check: as for `walk`; check only for an `x` that nothing else has.
     """
     numel, count = product(size for size, _ in parallel), product(size for size, _ in turns)
     if not numel or not count:
-        return
+        return True
     n = len(indices)
     dims = collapse([size for size, _ in parallel], [strides for _, strides in parallel]) if parallel else [(1, (0, ) * (n + 2))]
     turns = _merged(turns) or [(1, (0, ) * (n + 1))]
@@ -118,13 +124,22 @@ def accumulate(mode, x, other, value, indices, parallel, turns, limits, steps):
     constants = {"MODE": mode, "COMPUTE": COMPUTE.get(x.dtype) or DTYPES[x.dtype]}
     if x.device.type == "cpu":
         inner, last = dims[-1]
-        # Elements that do not lie side by side would be gathered and scattered: one at a time is faster.
-        block = step_up(inner, (1, 8, 64, 256)) if last[0] == 1 else 1
+        if last[0] != 1 or inner == 1:  # they would be gathered and scattered
+            if check and 0 in limits:
+                return False
+            outside = _unmarked(x.device) if check else None
+            launch(kernels.accumulated_singly, (numel // inner, inner), x.device, arguments | {"outside": outside, "sizes": arguments["sizes"][:-1], "inner": inner}, constants | {
+                "SCALED": mode == "add" and value != 1, "WRAPS": wraps, "ONCE": units(steps), "FLAT": len(turns) == 1, "LAST_UNIT": units(turns[0][1]) if len(turns) == 1 else 0})
+            return not check or not holds(outside)
+        if check and not all(exist(index, limit, wraps) for index, limit in zip(indices, limits)):
+            return False
+        block = step_up(inner, (8, 64, 256))
         launch(kernels.accumulated_lines, (numel // inner, cdiv(inner, block)), x.device, arguments | {"sizes": arguments["sizes"][:-1], "inner": inner}, constants | {
             "FIXED": sum(1 << k for k in range(n) if last[2 + k] == 0), "UNIT": units(last), "BLOCK": block})
-        return
+        return True
     block = step_up(numel, (1, 8, 64, 256))
     launch(kernels.accumulated, cdiv(numel, block), x.device, arguments | {"numel": numel}, constants | {"BLOCK": block})
+    return True
 
 
 def add_groups(x, other, indices, parallel, turns, limits, steps):

@@ -197,6 +197,45 @@ def accumulated(x, other, value, indices, sizes, x_strides, other_strides, index
 
 
 @nereid.jit
+def accumulated_singly(x, other, outside, value, indices, sizes, inner, x_strides, other_strides, index_strides, turns, turn_sizes, other_turns, index_turns, limits, steps,
+                       MODE: tl.constexpr, COMPUTE: tl.constexpr, SCALED: tl.constexpr, WRAPS: tl.constexpr, ONCE: tl.constexpr, FLAT: tl.constexpr, LAST_UNIT: tl.constexpr):
+    """As `accumulated`, for CPUs and elements that do not lie side by side: a program takes those of one place in the dimensions in which elements never meet.
+
+    sizes, inner: of these dimensions; *_strides: of `sizes`, then of `inner`. outside, WRAPS, ONCE: as for `indexed_singly`. SCALED: `value` is not 1. FLAT: there is one dimension of
+    turns; LAST_UNIT: bits of `other` and the indices whose stride is 1 there. Grid: (product of `sizes`, inner).
+    """
+    LAST: tl.constexpr = len(sizes)
+    offsets = decoded(tl.program_id(0).to(tl.int64), sizes, (x_strides, other_strides) + index_strides)
+    c = tl.program_id(1).to(tl.int64)
+    for turn in range(turns):
+        if FLAT:
+            moves = (turn if LAST_UNIT & 1 else turn * other_turns[0], )
+            for k in tl.static_range(len(indices)):
+                moves += (turn if (LAST_UNIT >> (1 + k)) & 1 else turn * index_turns[k][0], )
+        else:
+            moves = decoded(turn.to(tl.int64), turn_sizes, (other_turns, ) + index_turns)
+        place = offsets[0] + c * x_strides[LAST]
+        for k in tl.static_range(len(indices)):
+            at = tl.load(indices[k] + (offsets[2 + k] + c * index_strides[k][LAST]) + moves[1 + k]).to(tl.int64)
+            if WRAPS:
+                at = tl.where(at < 0, at + limits[k], at)
+            if outside is not None:
+                if at.to(tl.uint64) >= limits[k].to(tl.uint64):
+                    tl.store(outside, 1)
+                    at = at * 0
+            place += at if (ONCE >> k) & 1 else at * steps[k]
+        if other is None:
+            new = value.to(COMPUTE)
+        else:
+            new = tl.load(other + (offsets[1] + c * other_strides[LAST]) + moves[0]).to(COMPUTE)
+            if SCALED:
+                new = new * value.to(COMPUTE)
+        if MODE != "set":
+            new = combined(tl.load(x + place).to(COMPUTE), new, MODE)
+        write(x + place, new, None)
+
+
+@nereid.jit
 def change(pointer, other, offset, value, mask, MODE: tl.constexpr, COMPUTE: tl.constexpr):
     """The elements at `pointer` take up those of `other` at `offset`, or `value` where there is no other. mask: None for one element that exists."""
     if other is None:
