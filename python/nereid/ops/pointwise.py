@@ -206,8 +206,7 @@ def apply(rule, outs, inputs, scalars, shape, common, device, strides=None):
     operands = out_strides + in_strides
     arguments |= {"sizes": sizes, "out_strides": out_strides, "in_strides": in_strides}
     constants |= {"UNIT": sum(1 << k for k, operand in enumerate(operands) if operand and operand[-1] == 1), "WIDE": wide}
-    if on_cpu:
-        constants["STEPS"] = tuple([operand[-1] if operand and operand[-1] in _STEPS else 0 for operand in operands])
+    constants["STEPS"] = tuple([operand[-1] if operand and operand[-1] in _STEPS else 0 for operand in operands]) if on_cpu else ()
     integers = {name: "i64" if wide else "i32" for name in ("sizes", "out_strides", "in_strides", "numel")}
     if kind == "tiled":
         unit_rows = sum(1 << k for k, operand in enumerate(operands) if operand and operand[-2] == 1 and operand[-1] != 1)

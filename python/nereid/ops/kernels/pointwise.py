@@ -156,7 +156,7 @@ def stepped(index, STEP: tl.constexpr):
 
 @nereid.jit
 def strided(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, numel, COMMON: tl.constexpr, COMPUTE: tl.constexpr,
-            RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr, STEPS: tl.constexpr = ()):
+            RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr, STEPS: tl.constexpr):
     """Any strides, also negative and zero, dimensions of any size. Each program takes BLOCK elements in row-major order.
 
     sizes: a tuple, innermost last; out_strides, in_strides: a tuple of strides for each operand (empty for numbers and None), in elements.
@@ -274,7 +274,7 @@ def tiled_block(fn: tl.constexpr, outs, ins, scalars, indices, row, column, row_
 @nereid.jit
 def tiled(fn: tl.constexpr, outs, ins, scalars, sizes, out_strides, in_strides, COMMON: tl.constexpr, COMPUTE: tl.constexpr,
           RAW: tl.constexpr, NARROW: tl.constexpr, UNIT: tl.constexpr, UNIT_ROWS: tl.constexpr, FIXED: tl.constexpr, WHOLE: tl.constexpr, ROWS: tl.constexpr,
-          COLUMNS: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, STEPS: tl.constexpr = ()):
+          COLUMNS: tl.constexpr, WIDE: tl.constexpr, EVEN: tl.constexpr, STEPS: tl.constexpr):
     """Two dimensions at a time: each program takes ROWS x COLUMNS elements of the last two dimensions.
 
     Arguments are as for `strided`; there are two sizes at least. UNIT_ROWS: a bit mask of operands whose stride before the last is 1. EVEN: the last size and all strides
