@@ -196,8 +196,8 @@ static SmallVector<int64_t> reversed(int64_t width) {
   return llvm::map_to_vector(llvm::seq(width), [&](int64_t lane) { return width - 1 - lane; });
 }
 
-// The mask of `width` elements of memory, of which the first is number `start`: elements that belong
-// to a lane (every `steps`-th) are as the lane's mask (null: on), the others are off.
+// The mask of `width` elements of memory, of which the first is number `start`: elements that
+// belong to a lane (every `steps`-th) are as the lane's mask (null: on), the others are off.
 Value Emit::spreadMask(Value mask, int64_t steps, int64_t start, int64_t width) {
   SmallVector<int64_t> order;
   SmallVector<bool> isLane;
@@ -234,9 +234,9 @@ Value Emit::loadSpread(Type element, Value first, int64_t steps, int64_t width, 
     Type type = memoryLanes(element, width);
     Value place = advance(first, start * size), loaded;
     if (mask)
-      loaded = LLVM::MaskedLoadOp::create(b, loc, type, place, spreadMask(mask, steps, start, width),
-                                          zero(getElementTypeOrSelf(type), width),
-                                          b.getI32IntegerAttr(int32_t(size)), nullptr);
+      loaded = LLVM::MaskedLoadOp::create(
+          b, loc, type, place, spreadMask(mask, steps, start, width),
+          zero(getElementTypeOrSelf(type), width), b.getI32IntegerAttr(int32_t(size)), nullptr);
     else
       loaded = LLVM::LoadOp::create(b, loc, type, place, unsigned(size));
     SmallVector<int64_t> order;

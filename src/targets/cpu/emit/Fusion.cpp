@@ -9,13 +9,12 @@ using namespace mlir;
 namespace nereid::cpu {
 
 static int64_t sizeOf(Value pointer) {
-  return tile::sizeInBytes(
-      cast<tile::PtrType>(tile::elementOf(pointer.getType())).getPointee());
+  return tile::sizeInBytes(cast<tile::PtrType>(tile::elementOf(pointer.getType())).getPointee());
 }
 
 // A condition under which all elements of one access lie in the gaps between those of another: both
-// have one running dimension and the same constant stride, as the fields of records and the parts of
-// complex numbers. Null where that cannot be. `first`, `otherFirst`: their least addresses, i64.
+// have one running dimension and the same constant stride, as the fields of records and the parts
+// of complex numbers. Null where that cannot be. `first`, `otherFirst`: their least addresses, i64.
 static Value liesBetween(Emit &e, Value first, ArrayRef<Value> strides, int64_t size,
                          Value otherFirst, ArrayRef<Value> otherStrides, int64_t otherSize) {
   std::optional<int64_t> stride;

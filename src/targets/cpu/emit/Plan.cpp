@@ -64,8 +64,8 @@ int costOf(Operation *op) {
   return 1;
 }
 
-/// Whether an op keeps a part of each integer: as a tensor in memory the part takes less to read than
-/// the whole, of which a register also holds fewer lanes.
+/// Whether an op keeps a part of each integer: as a tensor in memory the part takes less to read
+/// than the whole, of which a register also holds fewer lanes.
 static bool narrows(Operation *op) {
   return isa<arith::TruncIOp>(op) && !tile::elementOf(op->getResult(0).getType()).isInteger(1);
 }
