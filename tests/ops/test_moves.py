@@ -396,12 +396,12 @@ def test_rows_of_64_bits(dtype, length):
         x[0, length // 2] = float("nan")
         x[1, : length // 2] = -0.0
     for descending in (False, True):
-        same(*both(lambda x: x.sort(1, descending=descending, stable=True), lambda: x))
+        same(*both(lambda x: x.sort(stable=True, dim=1, descending=descending), lambda: x))
     with nereid.ops.use():
         for count in {1, 2, min(50, length)}:
             for largest in (False, True):
                 values, places = x.topk(count, 1, largest)
-                wanted, first = x.sort(1, descending=largest, stable=True)
+                wanted, first = x.sort(stable=True, dim=1, descending=largest)
                 assert torch.equal(values.nan_to_num(7), wanted[:, :count].nan_to_num(7)) if dtype == torch.float64 else torch.equal(values, wanted[:, :count])
                 assert torch.equal(places, first[:, :count])
         for k in (1, length // 2, length):
