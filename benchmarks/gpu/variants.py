@@ -36,7 +36,7 @@ def link(ptx, blocks=0):
     import nvidia
     library = next(file for folder in nvidia.__path__ for file in pathlib.Path(folder).rglob("libnvJitLink.so.*"))
     lib = ctypes.CDLL(str(library))
-    options = [b"-arch=sm_90a", b"-O3"] + ([f"-minnctapersm={blocks}".encode()] if blocks else [])
+    options = [b"-arch=sm_90a", b"-O3"] + ([f"-Xptxas=-minnctapersm={blocks}".encode()] if blocks else [])
     handle = ctypes.c_void_p()
     lib.nvJitLinkCreate(ctypes.byref(handle), len(options), (ctypes.c_char_p * len(options))(*options))
     text = ptx.encode() + b"\0"
@@ -90,6 +90,7 @@ def collect(arguments):
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "cases.json"
     cases = json.loads(file.read_text()) if file.exists() else {}
+    changes = {"triton": {}, "nereid": {name: int(value) for name, value in (item.split("=") for item in arguments.set)}}
     edits = [edit.split(":", 1) for edit in arguments.edit]
     for problem in problems(arguments.families.split(","), 4096):
         for config, key in zip(problem.configs, problem.keys()):
@@ -106,15 +107,17 @@ def collect(arguments):
             for library in libraries():
                 if library.name not in arguments.libraries.split(","):
                     continue
-                module = library.seed if hasattr(library.seed, problem.kernel) else library.kernels
                 where = {"target": "cuda:90"} if library.name == "nereid" else {}
-                kernel = getattr(module, problem.kernel).warmup(*problem.arguments(problem.dtypes), grid=config.grid, **config.constants,
-                                                                **config.options, **where)
+                kernel = library.kernel(problem.kernel).warmup(*problem.arguments(problem.dtypes), grid=config.grid, **config.constants,
+                                                               **config.options | changes[library.name], **where)
                 facts, ptx = facts_of(kernel), kernel.asm["ptx"]
                 add(arguments.label if library.name == "nereid" else library.name, kernel.asm["cubin"], facts, ptx)
                 if library.name == "nereid":
                     for label, edit in edits:
-                        add(label, edited(ptx, edit), {"shared": facts["shared"]}, ptx)
+                        try:
+                            add(label, edited(ptx, edit), {"shared": facts["shared"]}, ptx)
+                        except (RuntimeError, ValueError) as error:
+                            print(f"{key}: no {label}: {error}"[:200], flush=True)
             print(key, {label: found.get("registers") for label, found in case["variants"].items()}, flush=True)
     file.write_text(json.dumps(cases, indent=1))
 
@@ -168,11 +171,11 @@ class Driver:
 def time_variants(arguments):
     import torch
     from measure import Bench, poison, relative_error
-    from problems import problems
+    from problems import FAMILIES, problems
     end = time.time() + arguments.seconds
     cases = json.loads((arguments.folder / "cases.json").read_text())
     cases = {key: case for key, case in cases.items() if re.search(arguments.only, key)}
-    known = [(problem, problem.keys()) for problem in problems(["softmax", "layer_norm", "matmul", "attention"], 4096)]
+    known = [(problem, problem.keys()) for problem in problems(FAMILIES, 4096)]
     torch.manual_seed(0)
     bench, driver = Bench(), Driver()
     print(torch.cuda.get_device_name(), flush=True)
@@ -186,6 +189,8 @@ def time_variants(arguments):
         _, tensors, want = kept
         calls, lines = {}, []
         for label, variant in case["variants"].items():
+            if variant["shared"] > 227 * 1024:
+                continue
             call = driver.launcher(arguments.folder, variant, case, problem.arguments(tensors))
             poison(tensors[problem.output])
             call()
@@ -198,7 +203,7 @@ def time_variants(arguments):
         readings = bench.once(list(calls.values()), max(9, min(arguments.rounds, int(share / one))))
         base = readings[list(calls).index("triton")] if "triton" in calls else readings[0]
         cells = [f"{label}{note} {1000 * statistics.median(mine):.2f} ({statistics.median(a / b for a, b in zip(mine, base)):.3f}; "
-                 f"{variant.get('registers', '-')})" for label, note, mine, variant in zip(calls, lines, readings, case["variants"].values())]
+                 f"{variant.get('registers', '-')})" for label, note, mine, variant in zip(calls, lines, readings, map(case["variants"].get, calls))]
         print(f"{key} [{len(base)}]: " + " | ".join(cells), flush=True)
         if time.time() > end:
             print("out of time")
@@ -209,11 +214,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("action", choices=("collect", "time"))
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--families", default="softmax,layer_norm,matmul,attention")
+    parser.add_argument("--families", default="softmax,layer_norm,matmul,attention", help="of sweep.py, and one_block")
     parser.add_argument("--only", default="", help="a regular expression: cases that contain it")
     parser.add_argument("--libraries", default="nereid,triton")
     parser.add_argument("--label", default="nereid", help="the name of this build's variant")
     parser.add_argument("--edit", action="append", default=[], help="NAME:s/PATTERN/REPLACEMENT/, NAME:ptxas or NAME:blocks=N")
+    parser.add_argument("--set", action="append", default=[], help="NAME=NUMBER: another option for Nereid, as num_stages=3")
     parser.add_argument("--seconds", type=float, default=90)
     parser.add_argument("--rounds", type=int, default=400, help="readings of a case at most")
     arguments = parser.parse_args()
