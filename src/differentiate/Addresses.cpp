@@ -77,8 +77,12 @@ public:
     if (++steps > 2000)
       return std::nullopt;
     bool isScalar = !isa<RankedTensorType>(value.getType());
-    if (std::optional<unsigned> place = coordinates ? coordinates->indexOf(value) : std::nullopt)
-      return atom({Atom::Place, *place});
+    if (coordinates) {
+      if (std::optional<unsigned> place = coordinates->indexOf(value))
+        return atom({Atom::Place, *place});
+      if (const Position *position = coordinates->positionOf(value))
+        return madeOf(*position);
+    }
     Operation *op = value.getDefiningOp();
     if (!op)
       return argument(cast<BlockArgument>(value), dims);
@@ -128,6 +132,17 @@ public:
   SmallVectorImpl<Wrap> *wraps = nullptr;
 
 private:
+  std::optional<Address> madeOf(const Position &position) {
+    if (!position.width)
+      return atom({Atom::Place, position.place});
+    std::optional<Address> quotient = madeOf(coordinates->positions[position.quotient]),
+                           remainder = madeOf(coordinates->positions[position.remainder]),
+                           width = read(position.width, {});
+    if (quotient && width)
+      quotient = product(*quotient, *width);
+    return quotient && remainder ? sum(std::move(*quotient), *remainder) : std::nullopt;
+  }
+
   std::optional<Address> unwrapped(Operation *op, ArrayRef<unsigned> dims) {
     std::optional<Address> sum = read(op->getOperand(0), dims),
                            bound = read(op->getOperand(1), dims);
@@ -237,21 +252,30 @@ int64_t floorDivide(int64_t value, int64_t by) {
 
 } // namespace
 
-static SmallVector<unsigned> dimsOf(Value value) {
+SmallVector<unsigned> dimsOf(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return llvm::to_vector(llvm::seq<unsigned>(0, type ? type.getRank() : 0));
 }
 
 std::optional<Address> addressOf(Value value) {
-  return Reader().read(value, dimsOf(value));
+  return addressOf(value, dimsOf(value));
+}
+
+std::optional<Address> addressOf(Value value, ArrayRef<unsigned> dims) {
+  return Reader().read(value, dims);
 }
 
 std::optional<Address> addressIn(const Coordinates &coordinates, Value value,
                                  SmallVectorImpl<Wrap> &wraps) {
+  return addressIn(coordinates, value, dimsOf(value), wraps);
+}
+
+std::optional<Address> addressIn(const Coordinates &coordinates, Value value,
+                                 ArrayRef<unsigned> dims, SmallVectorImpl<Wrap> &wraps) {
   Reader reader;
   reader.coordinates = &coordinates;
   reader.wraps = &wraps;
-  return reader.read(value, dimsOf(value));
+  return reader.read(value, dims);
 }
 
 bool neverMeet(Value first, Value second) {

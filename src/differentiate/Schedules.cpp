@@ -247,6 +247,10 @@ void Transposer::findSchedules(Block &body) {
     adjoints.clear();
     lanes.clear();
     each.why = planSchedule(each);
+    if (each.why.empty() && each.owner.shared.empty() && each.owner.wraps.empty()) {
+      ownByTile(each);
+      continue;
+    }
     if (each.why.empty()) {
       Value count = tilesOf(each), holds = conditionOf(each, count);
       scf::IfOp branch = writeAlternatives(each, body, holds, count);
@@ -267,12 +271,19 @@ void Transposer::findSchedules(Block &body) {
   }
 }
 
+/// No other tile reads what this one reads: its program stores it in the kernel's order.
+void Transposer::ownByTile(const Schedule &each) {
+  contributions[each.load] = {each.owner, /*isPartial=*/false, /*isFirst=*/true};
+  for (Owner &owner : owners)
+    if (owner.loads[0] == each.load)
+      owner.shared = {each.owner, {true}};
+}
+
 std::string Transposer::wordsOf(const Schedule &each) const {
   std::string over;
   for (unsigned place : each.owner.shared)
     over += (over.empty() ? "" : " and ") + coordinates.all[place].name;
-  std::string conditions = coordinates.words, own = each.owner.words(kernel);
-  conditions += (conditions.empty() || own.empty() ? "" : " and ") + own;
+  std::string conditions = each.owner.words(kernel);
   return "the gradient of " + nameOf(provenance.of(tile::LoadOp(each.load).getPtr()).only()) +
          " has a transposed schedule: programs share out its blocks, and for each " +
          (over.empty() ? "store what one tile adds" : "sum in a loop over " + over) +
@@ -285,9 +296,7 @@ std::string Transposer::wordsOf(const Schedule &each) const {
 Value Transposer::conditionOf(const Schedule &each, Value count) {
   Location loc = tile::LoadOp(each.load).getLoc();
   Type type = builder.getI32Type();
-  Value holds =
-      arith::AndIOp::create(builder, loc, coordinates.holds,
-                            each.owner.condition(builder, loc, [](Value value) { return value; }));
+  Value holds = each.owner.condition(builder, loc, [](Value value) { return value; });
   Value programs = number(builder, loc, 1, type);
   for (unsigned axis = 0; axis < 3; ++axis)
     programs = arith::MulIOp::create(builder, loc, programs,
@@ -330,6 +339,8 @@ std::string Transposer::planSchedule(Schedule &each) {
   each.owner = ownershipIn(coordinates, each.load);
   if (!each.owner.why.empty())
     return each.owner.why;
+  if (each.owner.shared.empty() && each.owner.wraps.empty())
+    return ""; // each tile owns what it reads
   for (unsigned place = 0; place < coordinates.all.size(); ++place)
     if (!llvm::is_contained(each.owner.shared, place))
       each.owned.push_back(place);
@@ -433,13 +444,27 @@ void Transposer::enterTile(Block &body, ArrayRef<Value> places) {
   for (auto [coordinate, place] : llvm::zip(coordinates.all, places))
     for (Value value : coordinate.values)
       residuals.map(value, place);
+  SmallVector<Value> positions;
+  for (const Position &position : coordinates.positions) {
+    if (!position.width) {
+      positions.push_back(places[position.place]);
+      continue;
+    }
+    Location loc = position.width.getLoc();
+    Value begin = arith::MulIOp::create(builder, loc, positions[position.quotient], position.width);
+    positions.push_back(
+        arith::AddIOp::create(builder, loc, begin, positions[position.remainder]));
+    for (Value value : position.values)
+      residuals.map(value, positions.back());
+  }
   recompute(body);
 }
 
 bool Transposer::isGiven(Operation *op) {
   if (!schedule)
     return false;
-  if (op->getNumResults() == 1 && coordinates.indexOf(op->getResult(0)))
+  if (op->getNumResults() == 1 && (coordinates.indexOf(op->getResult(0)) ||
+                                   coordinates.positionOf(op->getResult(0))))
     return true;
   if (!unwrapped.contains(op))
     return false;
@@ -601,8 +626,7 @@ static bool avoidsLoops(Value value, const llvm::DenseSet<Value> &linear) {
 }
 
 bool Transposer::maySave(const Schedule &each) const {
-  auto isKnown = [](const Coordinate &coordinate) { return !coordinate.values.empty(); };
-  return memory && step && llvm::all_of(coordinates.all, isKnown) &&
+  return memory && step &&
          (!each.loops.empty() || avoidsLoops(tile::LoadOp(each.load).getResult(), linear));
 }
 

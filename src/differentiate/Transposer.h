@@ -200,6 +200,7 @@ private:
   std::string planSchedule(Schedule &schedule);
   /// A loop over tiles, and what each stores; false with a reason when that cannot be written.
   bool writeSchedule(Schedule &schedule, mlir::Block &body, mlir::Value count);
+  void ownByTile(const Schedule &schedule);
   /// For people.
   std::string wordsOf(const Schedule &schedule) const;
   /// The number of blocks of the gradient, and whether the schedule can be taken, an i1.
