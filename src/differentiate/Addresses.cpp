@@ -70,7 +70,19 @@ std::optional<Address> product(const Address &a, const Address &b) {
   return result;
 }
 
+/// Nothing where a coefficient is no multiple.
+std::optional<Address> dividedBy(Address a, int64_t divisor) {
+  for (auto &[factors, coefficient] : a.terms) {
+    if (coefficient % divisor != 0)
+      return std::nullopt;
+    coefficient /= divisor;
+  }
+  return a;
+}
+
 class Reader {
+  using Rounds = decltype(Coordinates::rounds);
+
 public:
   /// `dims`: of each dimension of the value, which one of the block it is.
   std::optional<Address> read(Value value, ArrayRef<unsigned> dims) {
@@ -169,6 +181,20 @@ private:
     if (!loop)
       return otherwise();
     Address round = atom({Atom::Round, 0, 0, loop.getOperation()});
+    if (auto block = coordinates ? coordinates->rounds.find(loop) : Rounds::const_iterator();
+        coordinates && block != coordinates->rounds.end()) {
+      auto [place, step] = block->second;
+      if (value == loop.getInductionVar())
+        return product(atom({Atom::Place, place}), constant(step));
+      std::optional<Address> number = read(loop.getLowerBound(), {});
+      if (number)
+        number = dividedBy(*number, step);
+      if (number)
+        number = sum(atom({Atom::Place, place}), *number, -1);
+      if (!number)
+        return std::nullopt;
+      round = *number;
+    }
     if (value == loop.getInductionVar()) {
       std::optional<Address> first = read(loop.getLowerBound(), {});
       return first ? plusRounds(std::move(*first), loop.getStep(), {}, 1, round) : std::nullopt;

@@ -11,6 +11,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <optional>
@@ -36,6 +37,8 @@ struct Position {
 struct Coordinates {
   llvm::SmallVector<Coordinate> all;
   std::vector<Position> positions;
+  /// Loops in which a coordinate times a number is the loop's variable.
+  llvm::SmallDenseMap<mlir::Operation *, std::pair<unsigned, int64_t>> rounds;
   /// i1: every combination belongs to one program, and every program to one combination.
   mlir::Value holds;
   std::string words; ///< the condition; empty when it always holds

@@ -27,6 +27,37 @@ bool isUniform(Value value, unsigned depth) {
                       [&](Value operand) { return isUniform(operand, depth - 1); });
 }
 
+Value valueOf(const Size &size, OpBuilder &builder, Location loc,
+              llvm::function_ref<Value(Value)> here) {
+  Type wide = builder.getI64Type();
+  auto number = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(builder, loc, IntegerAttr::get(wide, value));
+  };
+  auto widened = [&](Value value) -> Value {
+    if (value.getType().isIndex())
+      return arith::IndexCastOp::create(builder, loc, wide, value);
+    return value.getType() == wide ? value
+                                   : arith::ExtSIOp::create(builder, loc, wide, value).getResult();
+  };
+  Value sum;
+  for (const auto &[factors, coefficient] : size) {
+    Value product = coefficient == 1 && !factors.empty() ? Value() : number(coefficient);
+    for (const Atom &atom : factors) {
+      Value factor;
+      if (atom.kind == Atom::Programs)
+        factor = tile::NumProgramsOp::create(builder, loc, builder.getI32Type(), atom.number);
+      else if (atom.kind == Atom::ProgramId)
+        factor = tile::ProgramIdOp::create(builder, loc, builder.getI32Type(), atom.number);
+      else
+        factor = here(atom.symbol());
+      factor = widened(factor);
+      product = product ? arith::MulIOp::create(builder, loc, product, factor).getResult() : factor;
+    }
+    sum = sum ? arith::AddIOp::create(builder, loc, sum, product).getResult() : product;
+  }
+  return sum ? sum : number(0);
+}
+
 namespace {
 
 /// What values follow from.
@@ -334,9 +365,13 @@ private:
       });
     };
     if (scope != Scope::Lanes)
-      for (Operation *loop : site.loops)
+      for (Operation *loop : site.loops) {
+        auto block = coordinates ? coordinates->rounds.lookup(loop) : std::pair<unsigned, int64_t>();
         site.sharesRounds |=
-            !has(Atom::Round, [&](const Atom &atom) { return atom.loop() == loop; });
+            block.second
+                ? !has(Atom::Place, [&](const Atom &atom) { return atom.number == block.first; })
+                : !has(Atom::Round, [&](const Atom &atom) { return atom.loop() == loop; });
+      }
     if ((scope == Scope::Rounds || scope == Scope::Tiles) && site.sharesRounds)
       return fail("the rounds of a loop share addresses");
     // A dimension of the block that does not move the address: its lanes meet.
@@ -694,38 +729,6 @@ private:
   std::optional<size_t> groupBegin; ///< the first digit of the group that is being placed
   bool isUnknown = false;   ///< whether that is not known, the rounds of a loop being among them
 };
-
-/// A size as an i64.
-Value valueOf(const Size &size, OpBuilder &builder, Location loc,
-              llvm::function_ref<Value(Value)> here) {
-  Type wide = builder.getI64Type();
-  auto number = [&](int64_t value) -> Value {
-    return arith::ConstantOp::create(builder, loc, IntegerAttr::get(wide, value));
-  };
-  auto widened = [&](Value value) -> Value {
-    if (value.getType().isIndex())
-      return arith::IndexCastOp::create(builder, loc, wide, value);
-    return value.getType() == wide ? value
-                                   : arith::ExtSIOp::create(builder, loc, wide, value).getResult();
-  };
-  Value sum;
-  for (const auto &[factors, coefficient] : size) {
-    Value product = coefficient == 1 && !factors.empty() ? Value() : number(coefficient);
-    for (const Atom &atom : factors) {
-      Value factor;
-      if (atom.kind == Atom::Programs)
-        factor = tile::NumProgramsOp::create(builder, loc, builder.getI32Type(), atom.number);
-      else if (atom.kind == Atom::ProgramId)
-        factor = tile::ProgramIdOp::create(builder, loc, builder.getI32Type(), atom.number);
-      else
-        factor = here(atom.symbol());
-      factor = widened(factor);
-      product = product ? arith::MulIOp::create(builder, loc, product, factor).getResult() : factor;
-    }
-    sum = sum ? arith::AddIOp::create(builder, loc, sum, product).getResult() : product;
-  }
-  return sum ? sum : number(0);
-}
 
 /// Whether each stride is more than what the smaller ones reach together, an i1.
 Value groupsStandApart(ArrayRef<Group> groups, OpBuilder &builder, Location loc,

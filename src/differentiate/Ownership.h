@@ -36,6 +36,10 @@ struct Group {
   std::optional<Size> reach, bound;
 };
 
+/// A size as an i64. `here` gives what a scalar of the kernel is at the insertion point.
+mlir::Value valueOf(const Size &size, mlir::OpBuilder &builder, mlir::Location loc,
+                    llvm::function_ref<mlir::Value(mlir::Value)> here);
+
 struct Ownership {
   /// Empty when there is an owner where all requirements hold; else why not.
   std::string why;
