@@ -22,7 +22,8 @@ static Direction directionWithin(const Coordinates &coordinates, Value value, un
   if (isUniform(value))
     return {};
   Operation *op = value.getDefiningOp();
-  if (!op || !depth || coordinates.positionOf(value) || !isa<FunctionOpInterface>(op->getParentOp()))
+  if (!op || !depth || coordinates.positionOf(value) ||
+      !isa<FunctionOpInterface>(op->getParentOp()))
     return unknown;
   auto operand = [&](unsigned i) {
     return directionWithin(coordinates, op->getOperand(i), depth - 1);
@@ -78,8 +79,8 @@ Value firstWhere(OpBuilder &builder, Location loc, Value count,
   builder.setInsertionPointToEnd(body);
   Value from = loop.getRegionIterArg(0), to = loop.getRegionIterArg(1);
   Value length = arith::SubIOp::create(builder, loc, to, from);
-  Value middle = arith::AddIOp::create(builder, loc, from,
-                                       arith::ShRSIOp::create(builder, loc, length, one));
+  Value middle =
+      arith::AddIOp::create(builder, loc, from, arith::ShRSIOp::create(builder, loc, length, one));
   Value isLeft = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, from, to);
   Value holds = condition(middle);
   Value behind = arith::AddIOp::create(builder, loc, middle, one);

@@ -185,9 +185,9 @@ private:
     for (Value value : values)
       for (OpOperand &use : value.getUses()) {
         Operation *user = use.getOwner();
-        bool isDivided =
-            isa<arith::DivSIOp, arith::RemSIOp>(user) && use.getOperandNumber() == 0 &&
-            isUsable(user->getOperand(1)) && (!width || isSame(user->getOperand(1), width));
+        bool isDivided = isa<arith::DivSIOp, arith::RemSIOp>(user) && use.getOperandNumber() == 0 &&
+                         isUsable(user->getOperand(1)) &&
+                         (!width || isSame(user->getOperand(1), width));
         if (!isDivided) {
           hasOthers = true;
           continue;

@@ -69,8 +69,7 @@ double logOfBase(Operation *op, bool ofPower) {
 Value guardedBy(Operation *op, double constant) {
   auto select = dyn_cast<arith::SelectOp>(op);
   auto compare = select ? select.getCondition().getDefiningOp<arith::CmpFOp>() : arith::CmpFOp();
-  if (!compare || !floatConstant(compare.getRhs()) ||
-      *floatConstant(compare.getRhs()) != constant)
+  if (!compare || !floatConstant(compare.getRhs()) || *floatConstant(compare.getRhs()) != constant)
     return {};
   using Predicate = arith::CmpFPredicate;
   bool isEqual = compare.getPredicate() == Predicate::OEQ;
@@ -158,8 +157,8 @@ bool findSum(OnlineLoop &online, unsigned index) {
           return false;
         from = int(i);
       }
-    if (from < 0 || (isa<tile::DotOp>(op) && next.getDefiningOp<tile::DotOp>().getC() !=
-                                                 op->getOperand(unsigned(from))))
+    if (from < 0 || (isa<tile::DotOp>(op) &&
+                     next.getDefiningOp<tile::DotOp>().getC() != op->getOperand(unsigned(from))))
       return false;
     if (auto product = dyn_cast<arith::MulFOp>(op)) {
       unsigned place = 1 - unsigned(from);
@@ -177,8 +176,7 @@ bool findSum(OnlineLoop &online, unsigned index) {
 }
 
 std::optional<OnlineLoop> onlineLoop(scf::ForOp loop, const Activity &activity) {
-  bool writes = loop
-                    ->walk([&](Operation *op) {
+  bool writes = loop->walk([&](Operation *op) {
                       std::optional<Access> access = accessOf(op);
                       return (access && access->stored) || isa<tile::PrintOp>(op)
                                  ? WalkResult::interrupt()
@@ -317,8 +315,7 @@ private:
   /// What is stored where no gradient is given for it does not matter.
   void visitWrite(Operation *op) {
     std::optional<Access> access = accessOf(op);
-    if (!access || activity.hasShadow(access->address) ||
-        of(access->address).kind != Degree::Same)
+    if (!access || activity.hasShadow(access->address) || of(access->address).kind != Degree::Same)
       return rejectAll(op);
     for (Value operand : op->getOperands())
       if (operand != access->stored)
@@ -581,8 +578,7 @@ private:
                                             : math::Log2Op::create(builder, loc, sum).getResult();
     Value moved = arith::AddFOp::create(builder, loc, base, logarithm);
     base = arith::SelectOp::create(builder, loc, isSum, moved, base);
-    scale =
-        arith::SelectOp::create(builder, loc, isSum, sum, constantOf(builder, loc, type, 1.0));
+    scale = arith::SelectOp::create(builder, loc, isSum, sum, constantOf(builder, loc, type, 1.0));
   }
 
   void writeSum(const OnlineLoop &online) {
@@ -648,13 +644,13 @@ bool isUsedByNext(const OnlineLoop &online, const OnlineLoop &next, const Activi
   scf::ForOp loop = online.loop;
   return llvm::all_of(llvm::enumerate(loop.getResults()), [&](auto each) {
     Value result = each.value();
-    bool isOfSums = each.index() == online.maximum ||
-                    llvm::any_of(online.sums, [&](const Rescaled &sum) {
-                      return sum.index == each.index();
-                    });
+    bool isOfSums =
+        each.index() == online.maximum ||
+        llvm::any_of(online.sums, [&](const Rescaled &sum) { return sum.index == each.index(); });
     return (!isOfSums && activity.of(result) == Nothing) ||
-           llvm::all_of(result.getUsers(),
-                        [&](Operation *user) { return user == scf::ForOp(next.loop).getOperation(); });
+           llvm::all_of(result.getUsers(), [&](Operation *user) {
+             return user == scf::ForOp(next.loop).getOperation();
+           });
   });
 }
 

@@ -366,7 +366,8 @@ private:
     };
     if (scope != Scope::Lanes)
       for (Operation *loop : site.loops) {
-        auto block = coordinates ? coordinates->rounds.lookup(loop) : std::pair<unsigned, int64_t>();
+        auto block =
+            coordinates ? coordinates->rounds.lookup(loop) : std::pair<unsigned, int64_t>();
         site.sharesRounds |=
             block.second
                 ? !has(Atom::Place, [&](const Atom &atom) { return atom.number == block.first; })
@@ -586,26 +587,30 @@ private:
     for (const Limit &limit : limits)
       if (index && limit.digits == sum)
         return limit.bound;
-    return coordinates && index ? boundOfGroup(index) : std::nullopt;
+    return index && scope != Scope::BetweenPrograms ? boundOfGroup(index) : std::nullopt;
   }
 
   /// The same where a mask limits the positions that one stride multiplies: what is inside fits
   /// into the stride.
   std::optional<Size> boundOfGroup(size_t index) const {
     const std::vector<Atom> &factors = digits[index - 1].stride.begin()->first;
-    std::map<std::vector<Atom>, int64_t> positions;
-    size_t begin = index;
-    while (begin > groupBegin.value_or(0) && digits[begin - 1].stride.begin()->first == factors) {
+    for (size_t begin = index; begin > groupBegin.value_or(0);) {
       --begin;
-      if (digits[begin].countsDown)
+      if (digits[begin].countsDown || digits[begin].stride.begin()->first != factors)
         return std::nullopt;
-      positions[{digits[begin].atom}] = digits[begin].constantStride();
-    }
-    Size bound;
-    if (digits[begin].constantStride() == 1)
+      // Positions, and numbers of the first of these strides.
+      const int64_t stride = digits[begin].constantStride();
+      std::map<std::vector<Atom>, int64_t> positions;
+      bool isMultiple = true;
+      for (size_t i = begin; i < index; ++i) {
+        isMultiple &= digits[i].constantStride() % stride == 0;
+        positions[{digits[i].atom}] = digits[i].constantStride() / stride;
+      }
+      Size bound;
       for (const Limit &limit : limits)
-        if (limit.digits == positions && add(bound, limit.bound, 1, factors))
+        if (isMultiple && limit.digits == positions && add(bound, limit.bound, stride, factors))
           return bound;
+    }
     return std::nullopt;
   }
 
@@ -725,9 +730,9 @@ private:
   bool hasProgram = false; ///< whether a digit that was placed is a program id
   SmallVector<Digit> digits;
   SmallVector<Limit> limits;
-  Size reach = constant(1); ///< one more than what the digits so far reach together
+  Size reach = constant(1);         ///< one more than what the digits so far reach together
   std::optional<size_t> groupBegin; ///< the first digit of the group that is being placed
-  bool isUnknown = false;   ///< whether that is not known, the rounds of a loop being among them
+  bool isUnknown = false; ///< whether that is not known, the rounds of a loop being among them
 };
 
 /// Whether each stride is more than what the smaller ones reach together, an i1.
@@ -750,8 +755,8 @@ Value groupsStandApart(ArrayRef<Group> groups, OpBuilder &builder, Location loc,
         Value value = valueOf(*size, builder, loc, here);
         count = count ? arith::MinSIOp::create(builder, loc, count, value).getResult() : value;
       }
-    Value moves = arith::MaxSIOp::create(
-        builder, loc, arith::SubIOp::create(builder, loc, count, one), zero);
+    Value moves =
+        arith::MaxSIOp::create(builder, loc, arith::SubIOp::create(builder, loc, count, one), zero);
     spans.push_back(arith::MulIOp::create(builder, loc, moves, strides.back()));
   }
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -759,8 +764,7 @@ Value groupsStandApart(ArrayRef<Group> groups, OpBuilder &builder, Location loc,
     for (size_t k = 0; k < groups.size(); ++k) {
       if (k == i)
         continue;
-      Value isInside =
-          compare(k < i ? Predicate::sle : Predicate::slt, strides[k], strides[i]);
+      Value isInside = compare(k < i ? Predicate::sle : Predicate::slt, strides[k], strides[i]);
       reach = arith::AddIOp::create(
           builder, loc, reach, arith::SelectOp::create(builder, loc, isInside, spans[k], zero));
     }

@@ -4,7 +4,8 @@
 // goes through the tiles that have such a round. Bounds that never fall along a coordinate make
 // these a range of tiles, whose ends are found by bisection:
 //
-//   first tile whose loop ends behind b * step ... last tile whose loop begins at b * step or before
+//   first tile whose loop ends behind b * step ... last tile whose loop begins at b * step or
+//   before
 //
 // What a round needs of other loops of its tile, as the statistics of rows of attention, the first
 // step saves beside the adjoints.
@@ -134,9 +135,8 @@ std::string Transposer::planBlocks(Schedule &each) {
     }
     SmallVector<Wrap> wraps;
     std::optional<Address> lower = addressIn(coordinates, loop.getLowerBound(), wraps);
-    if (!lower || !llvm::all_of(lower->terms, [&](const auto &term) {
-          return term.second % each.step == 0;
-        }))
+    if (!lower ||
+        !llvm::all_of(lower->terms, [&](const auto &term) { return term.second % each.step == 0; }))
       return "its blocks do not begin at multiples of the loop's step in all programs";
   }
   // The number of blocks: up to where the last tile's loops end.
@@ -153,8 +153,7 @@ std::string Transposer::planBlocks(Schedule &each) {
       last = arith::SubIOp::create(builder, loc, coordinates.all[*each.varying].extent, one);
     Value end = arith::MaxSIOp::create(builder, loc, atTile(loop.getUpperBound(), last), zero);
     Value up = arith::AddIOp::create(builder, loc, end, number(builder, loc, each.step - 1));
-    counts.push_back(
-        arith::DivSIOp::create(builder, loc, up, number(builder, loc, each.step)));
+    counts.push_back(arith::DivSIOp::create(builder, loc, up, number(builder, loc, each.step)));
     all = all ? arith::MaxSIOp::create(builder, loc, type, all, counts.back()).getResult()
               : counts.back();
     APInt constant;
@@ -225,7 +224,7 @@ std::string Transposer::planMasks(Schedule &each, ArrayRef<Value> counts) {
 std::pair<Value, Value> Transposer::tilesWithBlock(Schedule &each) {
   Location loc = each.load.getLoc();
   scf::ForOp loop = each.loops.front();
-  const unsigned place = *each.varying;
+  const unsigned place = each.varying.value_or(each.owner.shared[0]);
   Value extent = coordinates.all[place].extent;
   auto firstBehind = [&](Value bound, arith::CmpIPredicate predicate) {
     ++each.loopsWritten;
@@ -259,8 +258,8 @@ SmallVector<Value> Transposer::readFromLoops(scf::ForOp loop) const {
     if (!isNew)
       return found->second;
     Operation *op = value.getDefiningOp();
-    bool result = op && (isa<LoopLikeOpInterface>(op) ||
-                         llvm::any_of(op->getOperands(), isFromLoop));
+    bool result =
+        op && (isa<LoopLikeOpInterface>(op) || llvm::any_of(op->getOperands(), isFromLoop));
     return known[value] = result;
   };
   llvm::SetVector<Value> read;

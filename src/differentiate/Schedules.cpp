@@ -370,6 +370,8 @@ std::string Transposer::planSchedule(Schedule &each) {
     std::string why = planBlocks(each);
     if (!why.empty())
       return why;
+    if (each.owner.shared.empty())
+      return "no other program reads its blocks";
     each.loops.clear();
   }
   if (!each.owner.why.empty())
@@ -481,8 +483,7 @@ void Transposer::enterTile(Block &body, ArrayRef<Value> places) {
     }
     Location loc = position.width.getLoc();
     Value begin = arith::MulIOp::create(builder, loc, positions[position.quotient], position.width);
-    positions.push_back(
-        arith::AddIOp::create(builder, loc, begin, positions[position.remainder]));
+    positions.push_back(arith::AddIOp::create(builder, loc, begin, positions[position.remainder]));
     for (Value value : position.values)
       residuals.map(value, positions.back());
   }
@@ -492,8 +493,8 @@ void Transposer::enterTile(Block &body, ArrayRef<Value> places) {
 bool Transposer::isGiven(Operation *op) {
   if (!schedule)
     return false;
-  if (op->getNumResults() == 1 && (coordinates.indexOf(op->getResult(0)) ||
-                                   coordinates.positionOf(op->getResult(0))))
+  if (op->getNumResults() == 1 &&
+      (coordinates.indexOf(op->getResult(0)) || coordinates.positionOf(op->getResult(0))))
     return true;
   if (schedule->isSaved && op->getParentOp() == kernel) {
     bool isLoop = isa<LoopLikeOpInterface>(op), isRead = false;
@@ -543,8 +544,8 @@ void Transposer::storeTile(Schedule &each, Block &body, Value tile) {
   for (unsigned place : llvm::reverse(each.owned))
     places[place] = takeOff(each.tiles.all[place].extent);
   if (each.isByBlocks)
-    each.position = arith::MulIOp::create(builder, loc, places.back(),
-                                          number(builder, loc, each.step, type));
+    each.position =
+        arith::MulIOp::create(builder, loc, places.back(), number(builder, loc, each.step, type));
 
   // Where the block is. Nothing there depends on the other coordinates; of blocks with numbers it
   // may be computed from them, all with one result.
@@ -593,9 +594,8 @@ Value Transposer::sumOverTiles(Schedule &each, Block &body, Value sum, unsigned 
   Location loc = each.load.getLoc();
   if (sharedBefore < each.owner.shared.size()) {
     unsigned place = each.owner.shared[sharedBefore];
-    Value begin = number(builder, loc, 0, builder.getI32Type()),
-          end = each.tiles.all[place].extent;
-    if (each.varying == place)
+    Value begin = number(builder, loc, 0, builder.getI32Type()), end = each.tiles.all[place].extent;
+    if (each.isByBlocks && place == each.varying.value_or(each.owner.shared[0]))
       std::tie(begin, end) = tilesWithBlock(each);
     ++each.loopsWritten;
     return loopOver(builder, loc, begin, end, sum, [&](Value at, ValueRange carried) {
@@ -702,7 +702,8 @@ static bool avoidsLoops(Value value, const llvm::DenseSet<Value> &linear) {
 
 bool Transposer::maySave(const Schedule &each) const {
   return memory && step &&
-         (each.isByBlocks || !each.loops.empty() || avoidsLoops(tile::LoadOp(each.load).getResult(), linear));
+         (each.isByBlocks || !each.loops.empty() ||
+          avoidsLoops(tile::LoadOp(each.load).getResult(), linear));
 }
 
 /// What a loop's sums are saved as: products round them to the type of their operands anyway.
@@ -728,7 +729,20 @@ void Transposer::saveValues(const Schedule &each) {
           savedOf(value);
 }
 
+/// Where the next loop goes on with a sum, its result has the same adjoint.
+Value Transposer::lastOfSum(Value value) const {
+  while (value.hasOneUse()) {
+    OpOperand &use = *value.use_begin();
+    auto next = dyn_cast<scf::ForOp>(use.getOwner());
+    if (!next || use.getOperandNumber() < next.getNumControlOperands() || !isSumLoop(next))
+      break;
+    value = next.getTiedLoopResult(&use);
+  }
+  return value;
+}
+
 unsigned Transposer::savedOf(Value value) {
+  value = lastOfSum(value);
   for (auto [i, each] : llvm::enumerate(saved))
     if (each.of == value)
       return i;

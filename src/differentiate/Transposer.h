@@ -200,10 +200,10 @@ private:
     mlir::Value position;            ///< of the block that is being written: the loops' variable
     llvm::SmallVector<mlir::Value> places; ///< of the tile that is being written
     unsigned loopsWritten = 0;
-    llvm::SmallVector<mlir::Value> rounds;     ///< of each loop, where a contribution is written
-    mlir::Value contribution;                  ///< to the gradient of one program's block
-    bool isSaved = false;                      ///< from an adjoint that the first step has saved
-    std::string why;                           ///< why it is none; empty when it is one
+    llvm::SmallVector<mlir::Value> rounds; ///< of each loop, where a contribution is written
+    mlir::Value contribution;              ///< to the gradient of one program's block
+    bool isSaved = false;                  ///< from an adjoint that the first step has saved
+    std::string why;                       ///< why it is none; empty when it is one
   };
   /// Transposes the kernel: gradients with a schedule of their own, then the others together.
   void transposeKernel(mlir::Block &body);
@@ -249,6 +249,7 @@ private:
   bool maySave(const Schedule &schedule) const;
   /// Notes the values that the first step saves for the rounds of the schedule's loops.
   void saveValues(const Schedule &schedule);
+  mlir::Value lastOfSum(mlir::Value value) const;
   /// The number in `saved`; a new one for a value that was not saved so far.
   unsigned savedOf(mlir::Value value);
   /// Of the block of the program with these coordinates.
@@ -310,11 +311,11 @@ private:
   mlir::Operation *lastOfKernel = nullptr;     ///< what follows in its block is the transpose
   mlir::Operation *afterCoordinates = nullptr; ///< the last operation that computes coordinates
   llvm::SmallVector<Saved> saved;
-  int64_t savedBytes = 0;           ///< of a program
-  mlir::Value memory, step;         ///< arguments of a kernel that may have two steps
-  bool isSaving = false;            ///< the first step is being written
-  bool hasOthers = false;           ///< some gradients have no schedule
-  const Schedule *alone = nullptr;  ///< the one whose gradient alone is being written otherwise
+  int64_t savedBytes = 0;          ///< of a program
+  mlir::Value memory, step;        ///< arguments of a kernel that may have two steps
+  bool isSaving = false;           ///< the first step is being written
+  bool hasOthers = false;          ///< some gradients have no schedule
+  const Schedule *alone = nullptr; ///< the one whose gradient alone is being written otherwise
   llvm::DenseSet<mlir::Value> linear;
   llvm::DenseMap<mlir::Value, mlir::Value> adjoints;
   bool hasDeadLanes = false; ///< whether what is accumulated now comes from an adjoint with some
