@@ -662,6 +662,7 @@ Transposer::Rounds Transposer::enterScheduledRound(scf::ForOp loop) {
     Value round = matchPattern(rounds.lower, m_Zero())
                       ? schedule->places.back()
                       : builder.createOrFold<arith::DivSIOp>(loc, distance, step);
+    rounds.mayBeNegative = true; // at the block's address, in a tile that has no such round
     enterRound(rounds, round);
     residuals.map(loop.getInductionVar(), schedule->position);
   } else {

@@ -160,6 +160,7 @@ private:
     llvm::SmallVector<std::optional<llvm::SmallVector<mlir::Value>>> steps;
     llvm::SmallVector<unsigned> states;   ///< carried values that have neither
     llvm::SmallVector<unsigned> tangents; ///< and those that are linear and get adjoints
+    bool mayBeNegative = false;           ///< the number of a round, where none is executed
     bool isMasked = false;                ///< whether adjoints may have lanes that reach no output
   };
   /// Written before the reverse loop.

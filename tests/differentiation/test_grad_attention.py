@@ -180,10 +180,9 @@ def test_every_block_is_stored(length, BM, BN, causal):
     near(found, expected, torch.float64)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("causal", [False, True])
-def test_types(causal, dtype):
-    near(*of_attention(2, 70, 32, dtype, causal)[:2], dtype)
+def test_single_precision(causal):
+    near(*of_attention(2, 70, 32, torch.float32, causal)[:2], torch.float32)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -205,14 +204,14 @@ def test_the_same_bits_in_every_run():
     assert all(torch.equal(one, other) for run in runs[1:] for one, other in zip(run, runs[0]))
 
 
-@pytest.mark.parametrize("length", [32, 70, 97])
-def test_whole_blocks_in_a_loop_of_their_own(length):
+@pytest.mark.parametrize("length, dtype", [(32, torch.float64), (70, torch.float64), (97, torch.float64), (70, torch.float16), (70, torch.bfloat16)])
+def test_whole_blocks_in_a_loop_of_their_own(length, dtype):
     heads, D = 2, 16
-    q, k, v, dout = (heads_of(heads, length, D, torch.float64) for _ in range(4))
-    arguments = dict(Q=q, K=k, V=v, Out=torch.zeros_like(q), Lse=torch.zeros(heads, length, dtype=torch.float64), scale=D**-0.5, length=length)
+    q, k, v, dout = (heads_of(heads, length, D, dtype) for _ in range(4))
+    arguments = dict(Q=q, K=k, V=v, Out=torch.zeros_like(q), Lse=torch.zeros(heads, length, dtype=torch.float64 if dtype == torch.float64 else torch.float32), scale=D**-0.5, length=length)
     found, text = stored(attention_in_two_loops, (nereid.cdiv(length, 32), heads), arguments, dout, BM=32, BN=16, D=D)
     assert text.count("has a transposed schedule") == 2, text
-    near([found[name] for name in "QKV"], expected_of((q, k, v), dout, causal=True), torch.float64)
+    near([found[name] for name in "QKV"], expected_of((q, k, v), dout, causal=True), dtype)
 
 
 RULES = {"plain": dict(), "causal": dict(causal=True), "window": dict(causal=True, window=20), "softcap": dict(causal=True, softcap=15.0),
