@@ -745,7 +745,7 @@ Value groupsStandApart(ArrayRef<Group> groups, OpBuilder &builder, Location loc,
   auto compare = [&](Predicate predicate, Value x, Value y) -> Value {
     return arith::CmpIOp::create(builder, loc, predicate, x, y);
   };
-  SmallVector<Value> strides, spans;
+  SmallVector<Value> strides, spans, areFixed;
   Value zero = number(0), one = number(1), all;
   for (const Group &group : groups) {
     strides.push_back(valueOf(group.stride, builder, loc, here));
@@ -757,6 +757,7 @@ Value groupsStandApart(ArrayRef<Group> groups, OpBuilder &builder, Location loc,
       }
     Value moves =
         arith::MaxSIOp::create(builder, loc, arith::SubIOp::create(builder, loc, count, one), zero);
+    areFixed.push_back(compare(Predicate::eq, moves, zero));
     spans.push_back(arith::MulIOp::create(builder, loc, moves, strides.back()));
   }
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -769,8 +770,8 @@ Value groupsStandApart(ArrayRef<Group> groups, OpBuilder &builder, Location loc,
           builder, loc, reach, arith::SelectOp::create(builder, loc, isInside, spans[k], zero));
     }
     // Of one position the stride does not matter.
-    Value apart = arith::OrIOp::create(builder, loc, compare(Predicate::eq, spans[i], zero),
-                                       compare(Predicate::sge, strides[i], reach));
+    Value apart =
+        arith::OrIOp::create(builder, loc, areFixed[i], compare(Predicate::sge, strides[i], reach));
     all = all ? arith::AndIOp::create(builder, loc, all, apart).getResult() : apart;
   }
   return all;
