@@ -244,16 +244,8 @@ public:
     for (auto [i, digit] : llvm::enumerate(digits)) // before they are sorted: sites count them
       digit.isInAll = llvm::all_of(sites, [i = i](const Site &site) { return hasDigit(site, i); });
     llvm::stable_sort(digits, [](const Digit &a, const Digit &b) { return a.order() < b.order(); });
-    if (coordinates || hasGroups())
-      groupDigits();
-    if (hasGroups()) {
-      if (!placeGroups())
-        return result;
-    } else {
-      for (size_t i = 0; i < digits.size(); ++i)
-        if (!place(i))
-          return result;
-    }
+    if (!placeAll())
+      return result;
     auto hasDigit = [&](Atom::Kind kind, unsigned number) {
       return llvm::any_of(digits, [&](const Digit &digit) {
         return digit.atom.kind == kind && digit.atom.number == number;
@@ -472,6 +464,31 @@ private:
         products.insert(digit.stride.begin()->first);
     return (scope == Scope::Programs || scope == Scope::Tiles) && sites.size() == 1 &&
            products.size() > 1;
+  }
+
+  /// In groups, whose order is found at run time; where that does not do, in the order in which
+  /// authors write strides.
+  bool placeAll() {
+    if (hasGroups()) {
+      SmallVector<Digit> sorted = digits;
+      Ownership before = result;
+      bool hadProgram = hasProgram;
+      groupDigits();
+      if (placeGroups())
+        return true;
+      digits = sorted;
+      result = before;
+      hasProgram = hadProgram;
+      groupBegin.reset();
+      reach = constant(1);
+      isUnknown = false;
+    }
+    if (coordinates)
+      groupDigits();
+    for (size_t i = 0; i < digits.size(); ++i)
+      if (!place(i))
+        return false;
+    return true;
   }
 
   /// Each group is placed by itself, as if its product were 1.
