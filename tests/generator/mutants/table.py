@@ -405,7 +405,7 @@ expr("gradients", COORDINATES, "require(arith::CmpIPredicate::eq, count, number(
      "programs along an axis that the kernel does not use are not counted")
 expr("gradients", COORDINATES, "require(arith::CmpIPredicate::eq, wide(extent),", "arith::CmpIPredicate::eq", "arith::CmpIPredicate::ne",
      "tiles in groups need a grid that they do not fill")
-expr("gradients", COORDINATES, "if (!isSame(by, width) || !isUsable(by))", "!isSame(by, width)", "false", "two divisors of a program id are taken for one")
+expr("gradients", COORDINATES, "(!width || isSame(user->getOperand(1), width));", "isSame(user->getOperand(1), width)", "true", "two divisors of a program id are taken for one")
 expr("gradients", COORDINATES, "require(arith::CmpIPredicate::eq, arith::RemSIOp::create(builder, loc, extent, divisor),", "arith::CmpIPredicate::eq", "arith::CmpIPredicate::sge",
      "a grid that its rows do not fill is taken for a rectangle")
 expr("gradients", COORDINATES, "takeApart(remainders, width,", "remainders, width", "remainders, count", "there are as many remainders as quotients")
@@ -420,11 +420,11 @@ expr("gradients", SCHEDULES, "return sum && !sum->base && sum->terms == position
 expr("gradients", SCHEDULES, "if (!carried.hasOneUse())", "!carried.hasOneUse()", "false", "sums that the loop uses before it adds are taken apart")
 expr("gradients", SCHEDULES, "if (!op || op->getBlock() != loop.getBody() || !next.hasOneUse() ||", "!next.hasOneUse()", "false", "sums that the loop uses after it adds are taken apart")
 expr("gradients", SCHEDULES, "return arith::AndIOp::create(builder, loc, holds, isEnough);", "holds, isEnough", "isEnough, isEnough", "schedules whose conditions do not hold are taken")
-expr("gradients", SCHEDULES, "if (!isUniform(bound))", "!isUniform(bound)", "false", "loops may have other bounds in every program")
+expr("gradients", SCHEDULES, "isUneven |= !isUniform(bound);", "!isUniform(bound)", "false", "loops may have other bounds in every program")
 expr("gradients", SCHEDULES, "multiply(roundsOf(loop).count);", "roundsOf(loop).count", "number(builder, loc, 1, builder.getI32Type())", "only the first round of a loop has blocks")
 expr("gradients", SCHEDULES, "mask = mask ? arith::AndIOp::create(builder, loc, mask, inside).getResult() : inside;", "mask, inside", "mask, mask",
      "blocks that wrap around are stored behind the end")
-skip("gradients", SCHEDULES, "adjoints.clear();\n    lanes.clear();\n    each.contribution = Value();", "what a tile adds stays for the next one")
+skip("gradients", SCHEDULES, "adjoints.clear();\n  lanes.clear();\n  each.contribution = Value();", "what a tile adds stays for the next one")
 expr("gradients", SCHEDULES, "if (!each.isSaved && !vanishWhereWrapped(each)) {", "!vanishWhereWrapped(each)", "false", "gradients of wrapped positions are lost")
 expr("gradients", SCHEDULES, "multiply(index, widened(coordinate.extent))", "widened(coordinate.extent)", "widened(place)", "programs save in the same place")
 expr("gradients", SCHEDULES, "Value offset = add(multiply(programs, number(builder, loc, each.before / size, wide)),", "each.before / size", "int64_t(0)", "all that a program saves is in one place")
@@ -449,7 +449,7 @@ skip("gradients", OWNERSHIP, "addDistance(factors, places);", "distances of whol
 expr("gradients", OWNERSHIP, "if (digitOf(site) != digitOf(sites[0]))", "digitOf(site) != digitOf(sites[0])", "false", "loads may depend on programs in different ways")
 expr("gradients", OWNERSHIP, "bool isProven = spare && *spare >= 0;", "*spare >= 0", "true", "strides need not reach over what is inside")
 expr("gradients", OWNERSHIP, "fits = add(reach, digit.stride, digit.atom.extent - 1);", "digit.atom.extent - 1", "digit.atom.extent / 2", "lanes reach half as far")
-expr("gradients", OWNERSHIP, "if (digits[begin].constantStride() == 1)", "digits[begin].constantStride() == 1", "true", "a mask limits positions that are counted in steps")
+expr("gradients", OWNERSHIP, "isMultiple &= digits[i].constantStride() % stride == 0;", "digits[i].constantStride() % stride == 0", "true", "a mask limits positions that are counted in steps")
 expr("gradients", OWNERSHIP, "same(a.getUpperBound(), b.getUpperBound())", "same(a.getUpperBound(), b.getUpperBound())", "true", "loops of other lengths count as one")
 expr("gradients", OWNERSHIP, "if (!digit.isInAll)", "!digit.isInAll", "false", "what is accessed outside of a loop needs no round of it")
 expr("gradients", OWNERSHIP, "if (digits[i].countsDown)", "digits[i].countsDown", "false", "masks limit positions that are counted from the other end")
