@@ -45,6 +45,36 @@ def test_rows_that_overlap_or_not(stride, width):
 
 
 @nereid.jit
+def steps_of_two_and_three(x, y, stride, n):
+    lane = tl.arange(0, 2)
+    for r in range(8):
+        mask = lane + r < n
+        value = tl.load(x + tl.program_id(0) * stride + 2 * lane + 3 * r, mask=mask, other=0.0)
+        tl.store(y + tl.program_id(0) * 16 + r * 2 + lane, value * value)
+
+
+@pytest.mark.parametrize("stride", [8, 10, 25])
+def test_masks_of_positions_with_strides_that_do_not_divide(stride):
+    """The mask bounds lane + round, the address moves by 2 and by 3: it reaches further than the bound times 2, so programs 8 apart meet."""
+    grad_check.check(steps_of_two_and_three, (3, ), dict(x=jvp_check.random(2 * stride + 26), y=zeros(3, 16), stride=stride, n=4), ("x", ), ("y", ))
+
+
+@nereid.jit
+def rows_from_the_end(x, y, stride, n):
+    i = tl.arange(0, 4)[None, :]
+    j = tl.arange(0, 4)[:, None]
+    mask = i + 4 * j < n
+    value = tl.load(x + tl.program_id(0) * stride + i + (3 - j) * 4, mask=mask, other=0.0)
+    tl.store(y + tl.program_id(0) * 16 + i + 4 * j, value * value)
+
+
+@pytest.mark.parametrize("stride", [6, 8, 16])
+def test_masks_of_positions_that_are_counted_from_the_other_end(stride):
+    """The first six positions are the four of the last row and two of the row before: they span eight elements, so programs 6 apart meet."""
+    grad_check.check(rows_from_the_end, (3, ), dict(x=jvp_check.random(2 * stride + 16), y=zeros(3, 16), stride=stride, n=6), ("x", ), ("y", ))
+
+
+@nereid.jit
 def taps(x, y, stride, distance, begin, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     at = x + begin + tl.program_id(0) * stride + i
