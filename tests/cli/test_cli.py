@@ -192,12 +192,12 @@ def test_header_of_any_names(tmp_path):
         subprocess.run([compiler, "-fsyntax-only", "-Werror", "-x", language, "-include", str(header), "/dev/null"], check=True)
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="runs code for x86-64")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="runs code that it compiles for x86-64")
 def test_header_asks_for_tiles(tmp_path):
     """A kernel with products of AMX tiles runs where Linux gives the process their registers, and is refused elsewhere, on processors without AMX too."""
     compiler = shutil.which("cc") or shutil.which("clang-22")
     if compiler is None:
-        pytest.skip("compiles C: there is no C compiler")
+        pytest.skip("needs a C compiler: install gcc")
     file = tmp_path / "product.py"
     file.write_text("""
 import triton.language as tl

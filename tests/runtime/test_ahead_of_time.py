@@ -137,7 +137,7 @@ int main(void) {{
 
 
 @pytest.mark.parametrize("features, word", [("avx512", "zmm"), ("avx2", "ymm"), ("baseline", "xmm"), ("native", "mm")])
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="looks for registers of x86-64")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="reads assembly of x86-64")
 def test_instruction_sets(folder, features, word):
     _, (source, _) = make(folder, "*fp32, *fp32, i32, fp32, 64", target=f"cpu:{features}")
     text = source.read_text()
@@ -145,7 +145,7 @@ def test_instruction_sets(folder, features, word):
     assert features == "native" or not any(other in text for other in ("zmm", "ymm") if other > word)
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="runs code for x86-64")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="runs code that it compiles for x86-64")
 def test_tiles_are_asked_for(folder):
     """-3 where there are no tile registers: the kernel is not entered."""
     function, (source, header) = make(folder, "*i8, *i32, 32", name="square", target="cpu:sapphirerapids", grid="1, 1, 1")

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="PyTorch makes the packages")
 FOLDER = pathlib.Path(__file__).with_name("packaged")
 ROWS = (7, 20)
 
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.skipif(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13), reason="PyTorch puts kernels for the CPU into packages from 2.13 on")]
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.skipif(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13), reason="needs PyTorch 2.13, which puts kernels for the CPU into packages")]
 
 
 def run(*command, **environment):
