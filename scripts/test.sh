@@ -104,7 +104,7 @@ if [ -n "$all" ] || [ $part = 1 ]; then
   step "thread sanitizer" scripts/test_sanitized.sh --results "$results" thread
 fi
 if [ -n "$all" ] || [ $part = 2 ]; then
-  step "libFuzzer programs" scripts/test_sanitized.sh --results "$results" fuzz 20
+  step "libFuzzer programs" scripts/test_sanitized.sh --results "$results" fuzz 20 $((seed + 1))
   for name in avx2 baseline; do features $name $(sample 3); done
   for sm in 80 86 89 100 120; do
     for folder in language kernels; do ptx $folder $sm $(sample 25); done
