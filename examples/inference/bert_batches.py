@@ -1,4 +1,4 @@
-"""Forward passes of a BERT with fused operators (`nereid.models.patch`) on `nereid.ops`, in CUDA graphs on GPUs; ATen's beside them if asked for."""
+"""Forward passes of a BERT with fused operators (`nereid.models.patch`) on `nereid.ops`, in CUDA graphs on GPUs; those of ATen and of `torch.compile` beside them if asked for."""
 
 import time
 
@@ -58,8 +58,16 @@ def run(chosen, dtype, peak):
     def states():
         return model(**inputs).last_hidden_state
 
-    theirs = states() if chosen.check or chosen.compare else None
-    their_seconds = _seconds(_captured(states) if chosen.graphs and chosen.device == "cuda" else states, chosen.device) if chosen.compare else None
+    def timed(call):
+        return _seconds(_captured(call) if chosen.graphs and chosen.device == "cuda" else call, chosen.device)
+
+    theirs = states() if chosen.check else None
+    others = {}
+    if "aten" in chosen.compare:
+        others["ATen"] = timed(states)
+    if "compile" in chosen.compare:
+        forward = torch.compile(model, dynamic=False, fullgraph=True)
+        others["torch.compile"] = timed(lambda: forward(**inputs).last_hidden_state)
     if chosen.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     with nereid.ops.use(), nereid.models.patch(model):
@@ -67,8 +75,8 @@ def run(chosen, dtype, peak):
         mine = call().clone()
         seconds = _seconds(call, chosen.device)
     print(f"bert {chosen.size}, {chosen.dtype}, {chosen.device}: {chosen.batch} sequences of {tokens} tokens in {1e3 * seconds:.2f} ms, {chosen.batch * tokens / seconds:.0f} tokens/s; {peak(chosen.device)}")
-    if chosen.compare:
-        print(f"ATen: {1e3 * their_seconds:.2f} ms; speed of ours {their_seconds / seconds:.2f}")
+    for name, their_seconds in others.items():
+        print(f"{name}: {1e3 * their_seconds:.2f} ms; speed of ours {their_seconds / seconds:.2f}")
     if not chosen.check:
         return 0
     exact = model.double()(**inputs).last_hidden_state

@@ -4,6 +4,7 @@ import runpy
 
 import batching
 import paged_llama
+import paged_times
 import pytest
 import torch
 from conftest import EXAMPLES
@@ -124,6 +125,21 @@ def test_times(capsys):
     with pytest.raises(SystemExit):
         MAIN["main"]([*TINY, "--measure", "--prompt", "300"])
     assert "expected at most 256 together" in capsys.readouterr().err
+
+
+def test_times_of_compiled_models(model, capsys, monkeypatch):
+    """Both ways through transformers draw the same tokens; what Inductor would make of them is not the subject."""
+    plain = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda call, mode=None, **settings: plain(call, backend="eager", **settings))
+    _, _, expected = paged_times.atens(model, 2, 9, 6)
+    _, _, found = paged_times.compiled(model, 2, 9, 6)
+    assert found.shape == (2, 6) and torch.equal(found, expected) and len(expected.unique()) > 3
+    assert MAIN["main"]([*TINY, "--measure", "--compare", "aten", "compile", "--batch", "1", "--prompt", "16", "--new", "4"]) == 0
+    title = capsys.readouterr().out.splitlines()[1]
+    assert title.count("speed of ours") == 2 and "torch.compile: prompt tokens/s" in title
+    assert MAIN["main"](["--model", "bert", *TINY, "--compare", "compile", "--batch", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert "torch.compile: " in printed and "ATen" not in printed
 
 
 def test_bert(capsys):
