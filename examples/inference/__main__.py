@@ -142,6 +142,7 @@ def main(arguments=None):
     parser.add_argument("--check", action="store_true", help="compare with transformers on ATen: llama token by token, bert by its hidden states")
     parser.add_argument("--measure", action="store_true", help="llama: time prompts and steps of several batches")
     parser.add_argument("--compare", nargs="*", choices=("aten", "compile"), help="times of transformers as well, on ATen (default), compiled by torch.compile, or both (llama: with --measure)")
+    parser.add_argument("--profile", action="store_true", help="bert: print the kernels that ATen and ours spend most time in")
     chosen = parser.parse_args(arguments)
     sizes = {"llama": ("tiny", "1b", "7b", "8b"), "bert": ("tiny", "base", "large")}[chosen.model]
     if chosen.size not in sizes:
@@ -156,6 +157,8 @@ def main(arguments=None):
     chosen.compare = [] if chosen.compare is None else chosen.compare or ["aten"]
     if chosen.compare and chosen.model == "llama" and not chosen.measure:
         parser.error("--compare: expected --measure as well")
+    if chosen.profile and chosen.model != "bert":
+        parser.error("--profile: expected --model bert as well")
     if chosen.model == "bert" and (chosen.stream or chosen.measure or chosen.temperature > 0):
         parser.error("--model bert draws no tokens: expected no --stream, --measure or --temperature")
     chosen.dtype = chosen.dtype or ("bf16" if chosen.device == "cuda" else "fp32")

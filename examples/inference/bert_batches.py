@@ -45,6 +45,18 @@ def _seconds(call, device):
     return best
 
 
+def _profiled(title, call, device):
+    """Prints which kernels (on CPUs: operators) a call spends its time in."""
+    kinds = [torch.profiler.ProfilerActivity.CPU] + ([torch.profiler.ProfilerActivity.CUDA] if device == "cuda" else [])
+    call()
+    with torch.profiler.profile(activities=kinds) as profile:
+        call()
+        if device == "cuda":
+            torch.cuda.synchronize()
+    print(f"{title}, one pass:")
+    print(profile.key_averages().table(sort_by=f"self_{device}_time_total", row_limit=12, max_name_column_width=70))
+
+
 @torch.no_grad()
 def run(chosen, dtype, peak):
     """Prints what was measured; returns the program's status: 1 if `--check` finds that hidden states differ by more than twice ATen's error against float64 and a unit of rounding."""
@@ -62,6 +74,8 @@ def run(chosen, dtype, peak):
         return _seconds(_captured(call) if chosen.graphs and chosen.device == "cuda" else call, chosen.device)
 
     theirs = states() if chosen.check else None
+    if chosen.profile:
+        _profiled("ATen", states, chosen.device)
     others = {}
     if "aten" in chosen.compare:
         others["ATen"] = timed(states)
@@ -71,6 +85,8 @@ def run(chosen, dtype, peak):
     if chosen.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     with nereid.ops.use(), nereid.models.patch(model):
+        if chosen.profile:
+            _profiled("ours", states, chosen.device)
         call = _captured(states) if chosen.graphs and chosen.device == "cuda" else states
         mine = call().clone()
         seconds = _seconds(call, chosen.device)

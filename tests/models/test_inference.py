@@ -142,6 +142,12 @@ def test_times_of_compiled_models(model, capsys, monkeypatch):
     assert "torch.compile: " in printed and "ATen" not in printed
 
 
+def test_profile(capsys):
+    assert MAIN["main"](["--model", "bert", *TINY, "--profile", "--batch", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.index("ATen, one pass:") < printed.index("ours, one pass:") and printed.count("aten::addmm") >= 2
+
+
 def test_bert(capsys):
     assert MAIN["main"](["--model", "bert", *TINY, "--check", "--batch", "4"]) == 0
     printed = capsys.readouterr().out
@@ -149,7 +155,8 @@ def test_bert(capsys):
 
 
 @pytest.mark.parametrize("arguments, text", [(["--model", "bert", "--size", "7b"], "--size 7b: expected one of tiny, base, large"), (["--check", "--temperature", "1"], "expected temperature 0"),
-                                             (["--model", "bert", "--stream"], "draws no tokens"), (["--compare"], "--compare: expected --measure"), (["--new", "0"], "--new 0: expected 1 or more")])
+                                             (["--model", "bert", "--stream"], "draws no tokens"), (["--compare"], "--compare: expected --measure"), (["--profile"], "--profile: expected --model bert"),
+                                             (["--new", "0"], "--new 0: expected 1 or more")])
 def test_options_that_do_not_fit(arguments, text, capsys):
     with pytest.raises(SystemExit):
         MAIN["main"](arguments)
