@@ -5,6 +5,9 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
+#include <tuple>
+
 namespace nereid::ops {
 
 namespace {
@@ -210,21 +213,43 @@ static std::pair<int64_t, int64_t> rangeOf(const at::Tensor &tensor) {
 }
 
 /// Whether a tensor that is written may share elements with another one. Parts of one storage, as
-/// in a buffer of many parameters, need not.
+/// in a buffer of many parameters, need not. Ranges are sorted, since lists have up to a thousand
+/// tensors: in order of their first bytes, a range shares elements with an earlier one exactly if
+/// it begins before the greatest end of these.
 static bool mayOverlap(const Signature &signature) {
-  const auto &tensors = signature.tensors;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!signature.written[i])
+  struct Range {
+    const c10::StorageImpl *storage;
+    int64_t first, end;
+    bool isWritten;
+  };
+  c10::SmallVector<Range, 16> ranges;
+  bool isAnyWritten = false;
+  for (size_t i = 0; i < signature.tensors.size(); ++i) {
+    const at::Tensor &tensor = *signature.tensors[i];
+    isAnyWritten |= signature.written[i];
+    ranges.push_back({tensor.storage().unsafeGetStorageImpl(), 0, 0, signature.written[i]});
+  }
+  if (!isAnyWritten)
+    return false;
+  for (size_t i = 0; i < ranges.size(); ++i)
+    std::tie(ranges[i].first, ranges[i].end) = rangeOf(*signature.tensors[i]);
+  std::sort(ranges.begin(), ranges.end(), [](const Range &a, const Range &b) {
+    return std::tie(a.storage, a.first) < std::tie(b.storage, b.first);
+  });
+  const c10::StorageImpl *storage = nullptr;
+  int64_t end = 0, endOfWritten = 0; // of the ranges so far in this storage
+  for (const Range &range : ranges) {
+    if (range.first == range.end)
       continue;
-    const c10::StorageImpl *storage = tensors[i]->storage().unsafeGetStorageImpl();
-    for (size_t j = 0; j < tensors.size(); ++j) {
-      if (j == i || tensors[j]->storage().unsafeGetStorageImpl() != storage)
-        continue;
-      auto [first, end] = rangeOf(*tensors[i]);
-      auto [otherFirst, otherEnd] = rangeOf(*tensors[j]);
-      if (first < otherEnd && otherFirst < end)
-        return true;
+    if (range.storage != storage) {
+      storage = range.storage;
+      end = endOfWritten = INT64_MIN;
     }
+    if (range.first < (range.isWritten ? end : endOfWritten))
+      return true;
+    end = std::max(end, range.end);
+    if (range.isWritten)
+      endOfWritten = std::max(endOfWritten, range.end);
   }
   return false;
 }

@@ -67,6 +67,58 @@ def test_chosen(length, k, dtype, target):
     assert all(row.route == "nereid" for row in nereid.ops.report() if row.overload.startswith("topk"))
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.float32, torch.bfloat16, torch.uint8], ids=str)
+@pytest.mark.parametrize("pattern", ["few groups", "equal", "ascending", "descending"])
+def test_chosen_from_patterns(pattern, dtype, target):
+    """`topk` of rows in which the first elements share few groups, so that more of them are below the bound of the groups than there is room for; and of equal and sorted elements."""
+    length, k = 20011, 70
+    i = torch.arange(length)
+    x = {"few groups": torch.where(i % 256 < 40, i * 7 % 90, 100 + i % 20), "equal": i * 0 + 3, "ascending": i // 90, "descending": (length - i) // 90}[pattern]
+    x = torch.stack([x, (x * 3) % 251]).clamp(max=255).to(dtype)
+    for largest in (False, True):
+        its = 255 - x if largest else x
+        wanted = order_of(its, largest)[:, :k]
+        with nereid.ops.use():
+            check(its.to(target).topk(k, 1, largest=largest), its, wanted)
+    assert all(row.route == "nereid" for row in nereid.ops.report() if row.overload.startswith("topk"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.float32, torch.int16], ids=str)
+@pytest.mark.parametrize("length", [4097, 12288, 30001])
+def test_merged(length, dtype, target):
+    """Rows that are sorted in blocks and merged, in all orders of the blocks, with other strides; the last run has no neighbour, or one of another length."""
+    for few in (False, True):
+        x = rows((2, length), dtype, length, few)
+        x[1] = x[1, order_of(x, few)[1]]
+        for descending in (False, True):
+            wanted = order_of(x, descending)
+            with nereid.ops.use():
+                check(x.to(target).sort(dim=1, stable=True, descending=descending), x, wanted)
+                values, places = x.t().contiguous().to(target).sort(dim=0, stable=True, descending=descending)
+            check((values.t(), places.t()), x, wanted)
+    part = torch.empty(2, 900, dtype=dtype, device=target), torch.empty(2, 900, dtype=torch.int64, device=target)
+    _sorted.sort(x.to(target), 1, *part, first=3000, count=900)
+    check(part, x, order_of(x, False)[:, 3000:3900])
+    assert all(row.route == "nereid" for row in nereid.ops.report() if row.overload.startswith("sort"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int64], ids=str)
+def test_medians_of_long_rows(dtype, target):
+    """Along a dimension and of all elements; the last not-a-number is the result of `median`, they do not count in `nanmedian`."""
+    x = rows((2, 20000), dtype, 3)
+    if dtype.is_floating_point:
+        x[1] = torch.where(torch.isnan(x[1]), 1, x[1])
+    wanted = order_of(x, False)
+    numbers = (~torch.isnan(x)).sum(1, keepdim=True) if dtype.is_floating_point else torch.full((2, 1), 20000)
+    with nereid.ops.use():
+        check([tensor[:, None] for tensor in x.to(target).nanmedian(1)], x, wanted.gather(1, (numbers - 1) // 2))
+        middle = torch.where(numbers < 20000, 19999, 9999)
+        check([tensor[:, None] for tensor in x.to(target).median(1)], x, wanted.gather(1, middle))
+        same(x.to(target).median().cpu(), x.median())
+        same(x.t().contiguous().to(target).nanmedian(0).values.cpu(), x.nanmedian(1).values)
+    assert all(row.route == "nereid" for row in nereid.ops.report() if "median" in row.overload)
+
+
 @pytest.mark.parametrize("dtype", FLOATS + INTS, ids=str)
 @pytest.mark.parametrize("length", [1, 2, 100, 5000, 17001])
 def test_by_rank(length, dtype, target):

@@ -17,6 +17,10 @@ DIGIT_TILE = 10, 2
 _DIVISIBLE = ("length", "x_strides")
 #: The most elements of a block from which some are chosen, and the least.
 CHOSEN_FROM, _FEW = 16384, 2048
+#: On CPUs: how many elements are chosen from whole rows by `choose_row` at most, and from rows of how many elements.
+_OF_ROW, _LONG = 1024, 8192
+#: Elements that a program merges on CPUs.
+_PART = 4096
 
 
 def _block(x, length, wanted):
@@ -107,19 +111,28 @@ def _warps(block):
 
 
 def nth(x, dim, values, indices, mode, number=0):
-    """Writes one element of each row of `x` along `dim` and its place, as `kernels.selecting.nth` says; rows of at most `selectable` elements. values, indices: as for `sort`,
+    """Writes one element of each row of `x` along `dim` and its place, as `kernels.selecting.nth` says; rows for which `has_nth` holds. values, indices: as for `sort`,
     for a count of 1."""
     rows = _Rows(x, dim, values, indices)
     arguments = rows.arguments()
     for name in ("value_stride", "index_stride"):
         del arguments[name]
+    if rows.length > selectable(x):
+        launch(selecting.nth_of_row, rows.count, x.device, arguments | {"number": number}, {"MODE": mode, "UNIT": rows.x_stride == 1, "BITS": rows.bits, "SHORT": 1024, "BLOCK": CHOSEN_FROM},
+               divisible=_DIVISIBLE)
+        return
     block = max(16, 1 << (rows.length - 1).bit_length())
     launch(selecting.nth, rows.count, x.device, arguments | {"number": number}, {"MODE": mode, "UNIT": rows.x_stride == 1, "BITS": rows.bits, "HALVES": rows.halves, "BLOCK": block},
            divisible=_DIVISIBLE, num_warps=_warps(block))
 
 
+def has_nth(x, length):
+    """Whether `nth` takes rows of so many elements."""
+    return x.device.type == "cpu" or length <= selectable(x)
+
+
 def selectable(x):
-    """How many elements a row may have for `nth`."""
+    """How many elements a row may have to be kept in registers by `nth`."""
     return CHOSEN_FROM // 2 if x.element_size() == 8 else CHOSEN_FROM
 
 
@@ -128,6 +141,13 @@ def _choose(rows, descending, count):
     x, length, keys, order = rows.x, rows.length, None, None
     arguments = rows.arguments()
     enough = max(1024, 2 * count)
+    if x.device.type == "cpu" and length >= _LONG and count <= _OF_ROW:
+        room = max(64, 1 << (2 * count - 1).bit_length())
+        keys, order = _workspaces(x, rows.count * room)
+        launch(selecting.choose_row, rows.count, x.device, {
+            "new_keys": keys, "new_order": order, "x": x, "sizes": rows.sizes, "x_strides": rows.x_strides, "length": length, "x_stride": rows.x_stride, "wanted": count, "room": room
+        }, {"DESCENDING": descending, "UNIT": rows.x_stride == 1, "BITS": rows.bits, "GROUPS": max(256, 1 << (4 * count - 1).bit_length()), "SHORT": 256, "BLOCK": 4096}, divisible=_DIVISIBLE)
+        length = room
     while keys is None or length > enough:
         block = max(_FEW, 1 << (4 * count - 1).bit_length())
         if block < 4096 < 2 * length and rows.count * cdiv(length, 4096) >= programs_wanted(x.device) // 2:
@@ -207,6 +227,13 @@ def _merge_blocks(rows, descending, first, count):
         if not last:
             new_length = (pairs - 1) * new_run + min(new_run, length - (pairs - 1) * 2 * run)
             new_keys, new_order = _workspaces(x, rows.count * new_length)
+        if x.device.type == "cpu":
+            its = arguments | {"new_keys": new_keys, "new_order": new_order, "keys": keys, "order": order, "length": length, "run": run, "new_run": new_run, "new_length": new_length}
+            if not last:
+                its |= {"first": 0, "count": new_run}
+            launch(kernels.merge_parts, (cdiv(its["count"], _PART), pairs, rows.count), x.device, its, {"LAST": last, "PART": _PART})
+            keys, order, run = new_keys, new_order, new_run
+            continue
         launch(kernels.merge, cdiv(rows.count * length, 1024), x.device, arguments | {
             "new_keys": new_keys, "new_order": new_order, "keys": keys, "order": order, "rows": rows.count, "length": length, "run": run, "new_run": new_run,
             "new_length": new_length, "steps": run.bit_length() + 1

@@ -9,7 +9,7 @@ from .._indexed import Kept, accumulate, bounds, exist
 from .._launch import DTYPES, launch
 from .._moves import cloned, fill, foreign, move, number
 from .._promotion import result_type
-from .._sorted import nth, search, selectable, sort
+from .._sorted import has_nth, nth, search, sort
 from .._strided import COMPUTE, INTEGERS, NARROW, cdiv
 from ..functions import arithmetic
 from ..kernels import sorting as kernels
@@ -98,7 +98,7 @@ def _kthvalue(values, outs):
     if type(results) is Native:
         return results
     its = [_line(result) for result in results] if values["keepdim"] or not x.dim() else results
-    if line.shape[dim] <= selectable(x):
+    if has_nth(x, line.shape[dim]):
         nth(line, dim, *its, "rank", k - 1)
     else:
         sort(line, dim, *its, False, k - 1, 1)
@@ -136,7 +136,7 @@ def _of_sorted(values, outs, find, mode=None):
     results = _results(x, outs, shape)
     if type(results) is Native:
         return results
-    if mode is not None and _line(x).shape[dim] <= selectable(x):
+    if mode is not None and has_nth(x, _line(x).shape[dim]):
         nth(_line(x), dim, *([_line(result) for result in results] if values["keepdim"] or not x.dim() else results), mode)
         return tuple(results)
     moved = _line(x).movedim(dim, -1)
@@ -173,7 +173,7 @@ def _median(ignore):
         if (found := foreign(x)) is not None or x.dtype not in COMPUTE or not 0 < x.numel() <= NARROW:
             return found or Native("dtype")
         flat, result = _flat(x), torch.empty((), dtype=x.dtype, device=x.device)
-        if len(flat) <= selectable(x):
+        if has_nth(x, len(flat)):
             nth(flat, 0, result, None, mode)
             return result
         ordered = torch.empty_like(flat)

@@ -1,5 +1,6 @@
-"""Kernels that find the elements of rows by rank without sorting the rows: a block of keys stays in registers, and a search over the bits of a key counts
-how many are below it (the radix selection of Alabi et al. 2012, one bit a turn).
+"""Kernels that find the elements of rows by rank without sorting the rows. Short rows: a block of keys stays in registers, and a search over the bits of a key counts
+how many are below it (the radix selection of Alabi et al. 2012, one bit a turn). Long rows on CPUs: one program a row; radix selection by digits of 11 bits, whose counts fit the first-level
+cache, and for the first few elements a bound from the least keys of groups (the delegates of Gaihre et al. 2021, "Dr. Top-k").
 
 Elements are compared by keys as in kernels/sorting.py. Of equal elements the first ones are taken.
 """
@@ -52,6 +53,109 @@ def rank_in(key, wanted, BITS: tl.constexpr, HALVES: tl.constexpr):
         return (bound.to(tl.int64) << 32) + (last.to(tl.int64) + 0x80000000), below + further
     else:
         return rank_of(key, wanted, BITS)
+
+
+@nereid.jit
+def biased(key, BITS: tl.constexpr):
+    """A key with the bit of its sign inverted: in the order of the keys where bits are read without a sign."""
+    if BITS == 16:
+        return key + 0x8000
+    else:
+        return key ^ (-(1 << (BITS - 1)))
+
+
+@nereid.jit
+def keys_from(x, start, length, x_stride, DESCENDING: tl.constexpr, UNIT: tl.constexpr, BLOCK: tl.constexpr):
+    """(keys of the elements number `start` and more of a row, which of them exist)."""
+    i = start + tl.arange(0, BLOCK)
+    inside = i < length
+    return keys_of(tl.load(x + (i if UNIT else i * x_stride), mask=inside, other=0), inside, DESCENDING), inside
+
+
+@nereid.jit
+def digits_of_rank(x, length, x_stride, wanted, DESCENDING: tl.constexpr, UNIT: tl.constexpr, BITS: tl.constexpr, BLOCK: tl.constexpr):
+    """(the leading bits of the key number `wanted` of a row, from 1 on, its sign inverted; a mask of these bits; which of the keys with these bits it is, from 1 on).
+
+    Either all bits are found, or no other key has them.
+    """
+    bits = tl.full((), 0, tl.int64 if BITS == 64 else tl.int32)
+    known = bits
+    shift = tl.full((), BITS, tl.int32)
+    candidates = length
+    bins = tl.arange(0, 2048)
+    while (shift > 0) & (candidates > 1):
+        lower = tl.maximum(shift - 11, 0)
+        most = (tl.full((), 1, tl.int32) << (shift - lower)) - 1
+        counts = tl.zeros((2048, ), tl.int32)
+        for start in range(0, length, BLOCK):
+            key, inside = keys_from(x, start, length, x_stride, DESCENDING, UNIT, BLOCK)
+            key = biased(key, BITS)
+            digit = (key >> lower.to(key.dtype)).to(tl.int32) & most
+            counts += tl.histogram(digit, 2048, mask=inside & (((key ^ bits) & known) == 0))
+        sums = tl.cumsum(counts, 0)
+        digit = tl.sum((sums < wanted).to(tl.int32), 0)
+        candidates = tl.sum(tl.where(bins == digit, counts, 0), 0)
+        wanted -= tl.sum(tl.where(bins == digit, sums - counts, 0), 0)
+        bits = bits | (digit.to(bits.dtype) << lower.to(bits.dtype))
+        known = tl.full((), -1, bits.dtype) << lower.to(bits.dtype)
+        shift = lower
+    return bits, known, wanted
+
+
+@nereid.jit
+def choose_row(new_keys, new_order, x, sizes, x_strides, length, x_stride, wanted, room, DESCENDING: tl.constexpr, UNIT: tl.constexpr, BITS: tl.constexpr,
+               GROUPS: tl.constexpr, SHORT: tl.constexpr, BLOCK: tl.constexpr):
+    """Of each row of `x` at least the `wanted` elements that come first in the order of their keys, in the order of their places, filled up with the greatest key. Grid: rows.
+
+    new_keys, new_order: (rows, room), room: at least `wanted`. GROUPS: element i belongs to group i % GROUPS, at least `wanted` groups; since at least `wanted` elements are not
+    above the least element number `wanted` of all groups, that is the bound. Where more than `room` elements are below it, the element number `wanted` of the row is found and is the bound.
+    SHORT, BLOCK: elements that are looked at at once, while they are moved and counted. Others: as for `choose`.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    x += decoded(row, sizes, (x_strides, ))[0]
+    length = length.to(tl.int32)
+    wanted = wanted.to(tl.int32)
+    room = room.to(tl.int32)
+    GREATEST: tl.constexpr = (1 << (BITS - 1)) - 1
+    KEY: tl.constexpr = tl.int64 if BITS == 64 else tl.int32
+    least = tl.full((GROUPS, ), GREATEST, KEY)
+    for start in range(0, length, GROUPS):
+        least = tl.minimum(least, keys_from(x, start, length, x_stride, DESCENDING, UNIT, GROUPS)[0])
+    bound, _ = rank_in(least, wanted, BITS, BITS == 64)
+    below = tl.full((), 0, tl.int32)
+    for start in range(0, length, BLOCK):
+        below += tl.sum((keys_from(x, start, length, x_stride, DESCENDING, UNIT, BLOCK)[0] < bound).to(tl.int32), 0)
+    if below > room:
+        bits, known, _ = digits_of_rank(x, length, x_stride, wanted, DESCENDING, UNIT, BITS, BLOCK)
+        # All keys of these leading bits are one key: the greatest of them is the bound.
+        bound = tl.full((), -(1 << (BITS - 1)), KEY)
+        for start in range(0, length, BLOCK):
+            key, inside = keys_from(x, start, length, x_stride, DESCENDING, UNIT, BLOCK)
+            its = inside & (((biased(key, BITS) ^ bits) & known) == 0)
+            bound = tl.maximum(bound, tl.max(tl.where(its, key, -(1 << (BITS - 1))), 0))
+        below = tl.full((), 0, tl.int32)
+        for start in range(0, length, BLOCK):
+            below += tl.sum((keys_from(x, start, length, x_stride, DESCENDING, UNIT, BLOCK)[0] < bound).to(tl.int32), 0)
+    missing = tl.maximum(wanted - below, 0)
+    to = tl.full((), 0, tl.int32)
+    lane = tl.arange(0, SHORT)
+    keys = new_keys + row * room
+    order = new_order + row * room
+    for start in range(0, length, SHORT):
+        key, inside = keys_from(x, start, length, x_stride, DESCENDING, UNIT, SHORT)
+        less = key < bound
+        tie = (key == bound) & inside
+        if tl.max((less | (tie & (missing > 0))).to(tl.int32), 0) > 0:
+            ties = tl.cumsum(tie.to(tl.int32), 0)
+            taken = (less | (tie & (ties <= missing))).to(tl.int32)
+            place = to + tl.cumsum(taken, 0) - 1
+            tl.store(keys + place, key, mask=taken > 0)
+            tl.store(order + place, start + lane, mask=taken > 0)
+            to += tl.sum(taken, 0)
+            missing = tl.maximum(missing - tl.sum(tie.to(tl.int32), 0), 0)
+    for start in range(to, room, SHORT):
+        tl.store(keys + start + lane, tl.full((SHORT, ), GREATEST, KEY), mask=start + lane < room)
+        tl.store(order + start + lane, lane * 0, mask=start + lane < room)
 
 
 @nereid.jit
@@ -152,3 +256,42 @@ def nth(values, indices, x, sizes, x_strides, value_strides, index_strides, leng
     tl.store(values + offsets[1], tl.load(x + offsets[0] + at * x_stride))
     if indices is not None:
         tl.store(indices + offsets[2], at)
+
+
+@nereid.jit
+def nth_of_row(values, indices, x, sizes, x_strides, value_strides, index_strides, length, x_stride, number, MODE: tl.constexpr, UNIT: tl.constexpr, BITS: tl.constexpr,
+               SHORT: tl.constexpr, BLOCK: tl.constexpr):
+    """As `nth`, for rows of any length, which are read several times. BLOCK, SHORT: elements that are looked at at once, while digits are counted and while the place is looked for."""
+    row = tl.program_id(0).to(tl.int64)
+    offsets = decoded(row, sizes, (x_strides, value_strides, index_strides))
+    x += offsets[0]
+    length = length.to(tl.int32)
+    if MODE == "rank":
+        wanted = (number + 1).to(tl.int32)
+    else:
+        wanted = (length - 1) // 2 + 1
+        if x.dtype.element_ty.is_floating():
+            strange = tl.full((), 0, tl.int32)
+            for start in range(0, length, BLOCK):
+                i = start + tl.arange(0, BLOCK)
+                its = tl.load(x + (i if UNIT else i * x_stride), mask=i < length, other=0)
+                strange += tl.sum((its != its).to(tl.int32), 0)
+            if MODE == "median":
+                wanted = tl.where(strange > 0, length, wanted)
+            else:
+                wanted = tl.maximum(length - strange - 1, 0) // 2 + 1
+    bits, known, wanted = digits_of_rank(x, length, x_stride, wanted, False, UNIT, BITS, BLOCK)
+    at = tl.full((), 0, tl.int32)
+    start = tl.full((), 0, tl.int32)
+    while wanted > 0:
+        key, inside = keys_from(x, start, length, x_stride, False, UNIT, SHORT)
+        its = (inside & (((biased(key, BITS) ^ bits) & known) == 0)).to(tl.int32)
+        count = tl.sum(its, 0)
+        if count >= wanted:
+            at = start + tl.sum((tl.cumsum(its, 0) < wanted).to(tl.int32), 0)
+        wanted -= count
+        start += SHORT
+    place = at.to(tl.int64)
+    tl.store(values + offsets[1], tl.load(x + place * x_stride))
+    if indices is not None:
+        tl.store(indices + offsets[2], place)

@@ -1,5 +1,5 @@
 """Kernels that order the elements of rows: blocks are ordered by a bitonic sort, those of 64-bit elements by counting, sorted runs are merged by binary
-searches. Stable, without atomics.
+searches, on CPUs element by element, where programs begin at places of the merged run ("merge path", Green, McColl and Bader 2012). Stable, without atomics.
 
 Elements are compared by keys, integers in the same order: -0.0 equals 0.0, NaN is above all. A run may keep its first elements only, which makes the greatest k
 of a row cheap.
@@ -193,6 +193,85 @@ def merge(new_keys, new_order, keys, order, values, indices, x, sizes, x_strides
         to = row * new_length + own_run // 2 * new_run + place
         tl.store(new_keys + to, key, mask=kept)
         tl.store(new_order + to, element, mask=kept)
+
+
+@nereid.jit
+def from_left(keys, left, left_length, right, right_length, place):
+    """How many of the first `place` elements of two merged runs are of the left one, which begins at keys[left]."""
+    low = tl.maximum(place - right_length, 0)
+    high = tl.minimum(place, left_length)
+    while low < high:
+        middle = (low + high) // 2
+        if tl.load(keys + left + middle) <= tl.load(keys + right + place - 1 - middle):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@nereid.jit
+def merge_step(new_keys, new_order, keys, order, values, indices, x, i, j, left_end, right_end, last, to, value_stride, index_stride, x_stride, LAST: tl.constexpr):
+    """Moves the lesser one of keys[i] and keys[j], the left one of equal ones, to place `to`; returns what i and j are next. last: where keys end."""
+    a = tl.load(keys + tl.minimum(i, last))
+    b = tl.load(keys + tl.minimum(j, last))
+    right = (j < right_end) & ((i >= left_end) | (b < a))
+    element = tl.load(order + tl.where(right, j, i))
+    if LAST:
+        if values is not None:
+            tl.store(values + to * value_stride, tl.load(x + element.to(tl.int64) * x_stride))
+        if indices is not None:
+            tl.store(indices + to * index_stride, element.to(tl.int64))
+    else:
+        tl.store(new_keys + to, tl.where(right, b, a))
+        tl.store(new_order + to, element)
+    return i + (right == 0).to(tl.int64), j + right.to(tl.int64)
+
+
+@nereid.jit
+def merge_parts(new_keys, new_order, keys, order, values, indices, x, sizes, x_strides, value_strides, index_strides, length, x_stride, value_stride, index_stride,
+                first, count, run, new_run, new_length, LAST: tl.constexpr, PART: tl.constexpr):
+    """As `merge`, of which it writes the elements number `first` to `first + count - 1` of each merged run (not LAST: `first` is 0): PART of them in a program, in four streams, since each element waits
+    for the one before. Grid: (programs of a run, runs of a row, rows)."""
+    row = tl.program_id(2).to(tl.int64)
+    pair = tl.program_id(1).to(tl.int64)
+    keys += row * length
+    order += row * length
+    left = pair * 2 * run
+    right = tl.minimum(left + run, length)
+    left_length = right - left
+    right_length = tl.minimum(run, length - right)
+    begin = first + tl.program_id(0).to(tl.int64) * PART
+    end = tl.minimum(tl.minimum(begin + PART, first + count), left_length + right_length)
+    turns = (tl.maximum(end - begin, 0) + 3) // 4
+    if LAST:
+        offsets = decoded(row, sizes, (x_strides, value_strides, index_strides))
+        x += offsets[0]
+        if values is not None:
+            values += offsets[1] - first * value_stride
+        if indices is not None:
+            indices += offsets[2] - first * index_stride
+    else:
+        new_keys += row * new_length + pair * new_run
+        new_order += row * new_length + pair * new_run
+    # Where four do not divide the elements, streams write some of the next one's, too.
+    p0 = begin
+    p1 = tl.minimum(begin + turns, end - turns)
+    p2 = tl.minimum(begin + 2 * turns, end - turns)
+    p3 = tl.maximum(end - turns, begin)
+    i0 = left + from_left(keys, left, left_length, right, right_length, p0)
+    i1 = left + from_left(keys, left, left_length, right, right_length, p1)
+    i2 = left + from_left(keys, left, left_length, right, right_length, p2)
+    i3 = left + from_left(keys, left, left_length, right, right_length, p3)
+    j0 = right + p0 - (i0 - left)
+    j1 = right + p1 - (i1 - left)
+    j2 = right + p2 - (i2 - left)
+    j3 = right + p3 - (i3 - left)
+    until = right + right_length
+    for t in range(turns):
+        i0, j0 = merge_step(new_keys, new_order, keys, order, values, indices, x, i0, j0, right, until, length - 1, p0 + t, value_stride, index_stride, x_stride, LAST)
+        i1, j1 = merge_step(new_keys, new_order, keys, order, values, indices, x, i1, j1, right, until, length - 1, p1 + t, value_stride, index_stride, x_stride, LAST)
+        i2, j2 = merge_step(new_keys, new_order, keys, order, values, indices, x, i2, j2, right, until, length - 1, p2 + t, value_stride, index_stride, x_stride, LAST)
+        i3, j3 = merge_step(new_keys, new_order, keys, order, values, indices, x, i3, j3, right, until, length - 1, p3 + t, value_stride, index_stride, x_stride, LAST)
 
 
 @nereid.jit

@@ -33,12 +33,14 @@ std::optional<Form> Forms::of(Value value, ArrayRef<Index> point) {
 }
 
 // Least and greatest distance from the base over the nest, as i64.
-std::pair<Value, Value> Forms::span(const Form &form) {
+std::pair<Value, Value> Forms::span(const Form &form, ArrayRef<Value> counts) {
   Value low = k.e.i64(0), high = low;
   for (auto [d, stride] : llvm::enumerate(form.strides)) {
     if (!stride)
       continue;
-    Value reach = k.e.mul(k.e.resize(stride, k.b.getI64Type()), k.e.i64(extents[d] - 1));
+    bool isCounted = !counts.empty() && counts[d];
+    Value last = isCounted ? k.e.sub(counts[d], k.e.i64(1)) : k.e.i64(extents[d] - 1);
+    Value reach = k.e.mul(k.e.resize(stride, k.b.getI64Type()), last);
     Value zero = k.e.i64(0);
     low = k.e.add(low, k.e.min(reach, zero));
     high = k.e.add(high, k.e.max(reach, zero));
@@ -46,8 +48,8 @@ std::pair<Value, Value> Forms::span(const Form &form) {
   return {low, high};
 }
 
-std::pair<Value, Value> Forms::bounds(const Form &form, bool isUnsigned) {
-  auto [low, high] = span(form);
+std::pair<Value, Value> Forms::bounds(const Form &form, bool isUnsigned, ArrayRef<Value> counts) {
+  auto [low, high] = span(form, counts);
   Value base = form.base;
   if (isa<LLVM::LLVMPointerType>(base.getType()))
     base = LLVM::PtrToIntOp::create(k.b, k.e.loc, k.b.getI64Type(), base);

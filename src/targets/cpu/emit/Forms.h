@@ -45,8 +45,10 @@ public:
   void replace(mlir::Value value, llvm::ArrayRef<Index> point, Form form) {
     memo[TensorPoint{value, Point(point)}] = std::move(form);
   }
-  /// Least and greatest value over the nest, as i64 (of an address for pointers).
-  std::pair<mlir::Value, mlir::Value> bounds(const Form &form, bool isUnsigned = false);
+  /// Least and greatest value over the nest, as i64 (of an address for pointers). `counts`: where
+  /// given, loop variable d runs over [0, counts[d]) instead (i64, at least 1; null: its extent).
+  std::pair<mlir::Value, mlir::Value> bounds(const Form &form, bool isUnsigned = false,
+                                             llvm::ArrayRef<mlir::Value> counts = {});
   /// Adds a condition to the assumptions; false when it is known not to hold.
   bool require(mlir::Value condition);
 
@@ -56,7 +58,8 @@ private:
   std::optional<Form> compute(mlir::Value value, llvm::ArrayRef<Index> point);
   std::optional<Form> extended(const Form &form, mlir::Type to, bool isUnsigned);
   std::optional<Form> remainder(const Form &form, mlir::Value divisor);
-  std::pair<mlir::Value, mlir::Value> span(const Form &form);
+  std::pair<mlir::Value, mlir::Value> span(const Form &form,
+                                           llvm::ArrayRef<mlir::Value> counts = {});
   bool cannotWrap(const Form &form);
   Form plus(const Form &lhs, const Form &rhs, bool negate);
 

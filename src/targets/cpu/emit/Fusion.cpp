@@ -1,6 +1,7 @@
 // Whether the loads and stores of a step may be mixed in one loop, and what is done where they may
 // not or where only the launch can tell.
 #include "targets/cpu/emit/Loops.h"
+#include "targets/cpu/emit/Masks.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -38,6 +39,70 @@ static Value liesBetween(Emit &e, Value first, ArrayRef<Value> strides, int64_t 
                 e.cmp(arith::CmpIPredicate::sle, distance, e.i64(*stride - otherSize)));
 }
 
+namespace {
+
+/// How many elements of each dimension an access may reach, by its mask: blocks at the end of a
+/// tensor are shorter than their shape says, and what lies behind them in memory is another tensor.
+class Reach {
+public:
+  Reach(Kernel &kernel, Elements &outside) : k(kernel), outside(outside) {}
+
+  /// For loop variable d over [0, shape[d]) counts of elements, i64 and at least 1; null: all.
+  /// Conditions under which they are right are added to `forms`.
+  SmallVector<Value> of(Value mask, ArrayRef<Index> point, ArrayRef<int64_t> shape, Forms &forms) {
+    SmallVector<Value> counts(shape.size());
+    if (mask)
+      narrow(mask, point, shape, forms, counts);
+    return counts;
+  }
+
+private:
+  void narrow(Value mask, ArrayRef<Index> point, ArrayRef<int64_t> shape, Forms &forms,
+              MutableArrayRef<Value> counts) {
+    Operation *op = mask.getDefiningOp();
+    if (!op || k.buffers.count(mask))
+      return;
+    if (isa<arith::AndIOp>(op)) {
+      narrow(op->getOperand(0), point, shape, forms, counts);
+      return narrow(op->getOperand(1), point, shape, forms, counts);
+    }
+    if (movesElements(op)) {
+      if (std::optional<Point> source = sourcePoint(op, point, k.e))
+        narrow(op->getOperand(0), *source, shape, forms, counts);
+      return;
+    }
+    if (!isa<arith::CmpIOp>(op))
+      return;
+    // A comparison that runs with one loop variable, which is that of a row here.
+    int dim = -1;
+    Point row(point);
+    for (Index &index : row)
+      if (index.dim >= 0) {
+        if (dim >= 0 && dim != index.dim)
+          return;
+        dim = std::exchange(index.dim, 0);
+      }
+    if (dim < 0)
+      return;
+    auto [known, isNew] = found.try_emplace({TensorPoint{mask, Point(point)}, shape[dim]});
+    if (isNew) {
+      Forms along(k, shape[dim], true,
+                  [&](Value v, ArrayRef<Index> p) { return outside.at(v, p); });
+      Value most = Masks(k, along, outside, shape[dim]).mostOn(mask, row);
+      if (most && llvm::all_of(along.assumptions, [&](Value each) { return forms.require(each); }))
+        known->second = k.e.max(most, k.e.i64(1));
+    }
+    if (Value count = known->second)
+      counts[dim] = counts[dim] ? k.e.min(counts[dim], count) : count;
+  }
+
+  Kernel &k;
+  Elements &outside;
+  llvm::DenseMap<std::pair<TensorPoint, int64_t>, Value> found;
+};
+
+} // namespace
+
 // A condition (null: always) under which running the step chunk by chunk gives what whole-tensor
 // loads followed by whole-tensor stores give. `impossible`: nothing could be found out.
 Value LoopStep::fusionIsSafe(bool &impossible) {
@@ -54,13 +119,14 @@ Value LoopStep::fusionIsSafe(bool &impossible) {
 
   Elements pre(k);
   Forms forms(k, step.shape, true, [&](Value v, ArrayRef<Index> p) { return pre.at(v, p); });
-  struct Extent {
-    Value pointer, first, last;
+  struct Extent { ///< of all elements, and of those that masks may leave on: [begin, end)
+    Value pointer, first, last, begin, end;
     Form form;
     bool isStore;
   };
   SmallVector<Extent> extents;
-  auto add = [&](Value pointer, bool isStore) {
+  Reach reach(k, pre);
+  auto add = [&](Value pointer, Value mask, bool isStore) {
     auto shape = tile::shapeOf(pointer.getType());
     Point point;
     // The iteration space of a load seen through a broadcast or the like differs: its own extents
@@ -78,16 +144,21 @@ Value LoopStep::fusionIsSafe(bool &impossible) {
         if (!forms.require(condition))
           return false;
     auto [first, last] = used.bounds(*form);
-    extents.push_back({pointer, first, k.e.add(last, k.e.i64(sizeOf(pointer))), *form, isStore});
+    Value size = k.e.i64(sizeOf(pointer)), begin = first, end = last;
+    SmallVector<Value> counts = reach.of(mask, point, shape, forms);
+    if (llvm::any_of(counts, [](Value count) { return bool(count); }))
+      std::tie(begin, end) = used.bounds(*form, false, counts);
+    extents.push_back({pointer, first, k.e.add(last, size), begin, k.e.add(end, size), *form,
+                       isStore});
     return true;
   };
   for (Operation *load : loads)
-    if (!add(cast<tile::LoadOp>(load).getPtr(), false)) {
+    if (auto op = cast<tile::LoadOp>(load); !add(op.getPtr(), op.getMask(), false)) {
       impossible = true;
       return {};
     }
   for (const Root &root : stores)
-    if (!add(cast<tile::StoreOp>(root.op).getPtr(), true)) {
+    if (auto op = cast<tile::StoreOp>(root.op); !add(op.getPtr(), op.getMask(), true)) {
       impossible = true;
       return {};
     }
@@ -106,8 +177,8 @@ Value LoopStep::fusionIsSafe(bool &impossible) {
           continue;
       }
       Value apart = k.b.createOrFold<arith::OrIOp>(
-          k.e.loc, k.e.cmp(arith::CmpIPredicate::ule, a.last, b.first),
-          k.e.cmp(arith::CmpIPredicate::ule, b.last, a.first));
+          k.e.loc, k.e.cmp(arith::CmpIPredicate::ule, a.end, b.begin),
+          k.e.cmp(arith::CmpIPredicate::ule, b.end, a.begin));
       if (Value between = liesBetween(k.e, a.first, a.form.strides, sizeOf(a.pointer), b.first,
                                       b.form.strides, sizeOf(b.pointer)))
         apart = k.b.createOrFold<arith::OrIOp>(k.e.loc, apart, between);

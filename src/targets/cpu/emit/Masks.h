@@ -25,6 +25,12 @@ public:
   /// The same of the mask of an access.
   void collectMask(mlir::Value mask, llvm::ArrayRef<Index> point);
 
+  /// How many elements of the row, counted from the first, may be on, i64; null where unknown.
+  mlir::Value mostOn(mlir::Value mask, llvm::ArrayRef<Index> point) {
+    std::optional<Prefix> prefix = prefixOf(mask, point);
+    return prefix ? prefix->off : mlir::Value();
+  }
+
   /// Whether there are masks of accesses.
   bool ofAccesses() const { return bool(firstOn); }
   /// Known to be on for the elements [0, on()), known to be off for [off(), extent); i64.
