@@ -8,6 +8,7 @@
 #include "support/file_identity.h"
 #include "support/packages.h"
 #include "support/settings.h"
+#include "targets/cpu/executor/Tiles.h"
 #include "targets/target.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -195,6 +196,18 @@ nrd_error *nrd_opt(int argc, char **argv, int *status) try {
 }
 NRD_CATCH_ERROR
 
+/// The tile registers of AMX: whether the processor has them, and whether Linux gives them to this
+/// process.
+static json::Object tileReport() {
+  const cpu::TileAccess &access = cpu::requestTiles();
+  json::Object report{{"state", access.state == cpu::TileState::Granted   ? "granted"
+                                : access.state == cpu::TileState::Refused ? "refused"
+                                                                          : "absent"}};
+  if (access.state == cpu::TileState::Refused)
+    report["reason"] = std::strerror(access.error);
+  return report;
+}
+
 char *nrd_doctor(void) try {
   json::Array features;
   llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
@@ -207,6 +220,7 @@ char *nrd_doctor(void) try {
                       {"cpu", json::Object{{"name", llvm::sys::getHostCPUName().str()},
                                            {"triple", llvm::sys::getDefaultTargetTriple()},
                                            {"features", std::move(features)},
+                                           {"tiles", tileReport()},
                                            {"cores", cpuCores()},
                                            {"threads", cpuThreads()}}},
                       {"cuda", cudaReport()},

@@ -351,6 +351,10 @@ def test_doctor():
     assert "NEREID_STRICT=1" in result.stdout
     report = json.loads(nereid("doctor", "--json", "--python", sys.executable).stdout)
     assert report["cpu"]["cores"] >= 1
+    # Without AMX nothing is asked of Linux; for a refusal see tests/runtime/test_tiles.py.
+    tiles = report["cpu"]["tiles"]
+    assert tiles["state"] in (("granted", "refused") if "amx-tile" in report["cpu"]["features"] else ("absent", )) and ("reason" in tiles) == (tiles["state"] == "refused")
+    assert ("tile registers of AMX" in result.stdout) == (tiles["state"] != "absent")
     assert report["python"]["found"] and report["python"]["version"] == "%d.%d.%d" % sys.version_info[:3]
     assert json.loads(nereid("doctor", "--json", "--python", "no-such-python").stdout)["python"] == {"found": False}
 

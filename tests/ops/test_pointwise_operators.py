@@ -310,3 +310,16 @@ def test_rows_of_multiples_of_16(dtype, target):
                 with nereid.ops.use(only=["add"], routing=False):
                     got = x + other
                 torch.testing.assert_close(got, expected.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_powers_by_numbers_with_own_formulas(dtype, target):
+    """Roots are those of `sqrt`, also of -0.0 and -inf, as in ATen; the other exponents of the kernel's branches, and one without a formula."""
+    x = torch.cat([torch.randn(1000, generator=torch.Generator().manual_seed(0)) * 10, torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1e-30, 4.0])]).to(dtype).to(target)
+    for exponent in (0.5, -0.5, 2, 3, -1, -2, 1.25):
+        wanted = torch.pow(x, exponent)
+        with nereid.ops.use(routing=False):
+            found = torch.pow(x, exponent)
+        torch.testing.assert_close(found, wanted, rtol=4 * torch.finfo(dtype).eps, atol=0, equal_nan=True)
+        zero = wanted == 0
+        assert torch.equal(torch.signbit(found[zero]), torch.signbit(wanted[zero]))

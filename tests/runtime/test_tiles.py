@@ -1,5 +1,6 @@
 """The tile registers of AMX, on processors that have them: Linux gives them to a process, or refuses them to one with a small alternate signal stack."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -63,6 +64,18 @@ def test_refused(tmp_path):
     assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr
     assert done.stderr.count("products do not use AMX: Linux refuses this process the tile registers (No space left on device)") == 1
     assert "alternate signal stacks" in done.stderr
+
+
+@pytest.mark.parametrize("small", [False, True], ids=["granted", "refused"])
+def test_doctor(small):
+    """The report of a process about itself, one with a small signal stack and one without."""
+    program = PROGRAM[:PROGRAM.index("@nereid.jit")] + """
+import json
+from nereid import _native
+print(json.dumps(json.loads(_native.doctor())["cpu"]["tiles"]))
+"""
+    done = subprocess.run([sys.executable, "-c", program, *["small"] * small], capture_output=True, text=True)
+    assert json.loads(done.stdout) == ({"state": "refused", "reason": "No space left on device"} if small else {"state": "granted"}), done.stderr
 
 
 def test_refused_by_name(tmp_path):

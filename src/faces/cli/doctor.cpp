@@ -129,6 +129,12 @@ int cli::doctorCommand(const Command &, const Arguments &parsed) {
     features += " " + feature.getAsString().value_or("").str();
   row("cpu", textOf(cpu, "name", "?") + ", " + textOf(cpu, "triple", "?"));
   row("", "instructions:" + features);
+  const json::Object &tiles = *cpu.getObject("tiles");
+  if (textOf(tiles, "state", "") == "granted")
+    row("", "tile registers of AMX: granted by Linux");
+  else if (textOf(tiles, "state", "") == "refused")
+    row("", "problem: Linux refuses this process the tile registers of AMX (" +
+                textOf(tiles, "reason", "?") + "); products do not use them");
   row("", llvm::Twine(cpu.getInteger("cores").value_or(0)) + " cores, " +
               llvm::Twine(cpu.getInteger("threads").value_or(0)) + " threads for launches");
   const json::Object &cuda = *report.getObject("cuda");

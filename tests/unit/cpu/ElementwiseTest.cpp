@@ -3,6 +3,7 @@
 
 #include "gtest/gtest.h"
 
+#include <chrono>
 #include <cmath>
 
 using namespace nereid::test;
@@ -65,6 +66,56 @@ TEST(Elementwise, inPlaceAndOverlapping) {
     ASSERT_TRUE(kernel.run({x.data(), y.data(), x.data() + shift, n}));
     ASSERT_EQ(x, expected) << "shift " << shift;
   }
+}
+
+// A short block reaches only what its mask leaves on: what lies behind it may be the output. The
+// shifts are those around the end of the elements that are on, and of the block.
+TEST(Elementwise, neighboursOfShortBlocks) {
+  TestKernel kernel(addKernel);
+  for (int n : {1, 15, 16, 100, 640, 1023})
+    for (int shift : {n - 1, n, n + 1, 1023, 1024}) {
+      std::vector<float> x(n + shift + 1), expected, y(n, 1.0f);
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = float(i);
+      expected = x;
+      for (int i = 0; i < n; ++i)
+        expected[i + shift] = float(i) + 1;
+      ASSERT_TRUE(kernel.run({x.data(), y.data(), x.data() + shift, n}));
+      ASSERT_EQ(x, expected) << n << " elements, shift " << shift;
+      if (shift < n) { // the output below the input
+        for (size_t i = 0; i < x.size(); ++i)
+          x[i] = float(i);
+        expected = x;
+        for (int i = 0; i < n; ++i)
+          expected[i] = float(i + shift) + 1;
+        ASSERT_TRUE(kernel.run({x.data() + shift, y.data(), x.data(), n}));
+        ASSERT_EQ(x, expected) << n << " elements, shift -" << shift;
+      }
+    }
+  // A mask that is off everywhere writes nothing.
+  std::vector<float> x(16, 2.0f), expected = x;
+  ASSERT_TRUE(kernel.run({x.data(), x.data(), x.data(), 0}));
+  ASSERT_TRUE(kernel.run({x.data(), x.data(), x.data() + 1, -5}));
+  ASSERT_EQ(x, expected);
+}
+
+// Element by element the block takes ten times as long.
+TEST(Elementwise, neighboursOfShortBlocksRunInVectors) {
+  TestKernel kernel(addKernel);
+  int n = 900;
+  std::vector<float> near(3 * n, 1.0f), x(2 * 1024, 1.0f), o(2 * 1024);
+  auto timeOf = [&](const float *a, const float *b, float *to) {
+    auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 20; ++i)
+      EXPECT_TRUE(kernel.run({a, b, to, n}));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  double adjacent = 1, apart = 1;
+  for (int round = 0; round < 100; ++round) {
+    adjacent = std::min(adjacent, timeOf(near.data(), near.data() + n, near.data() + 2 * n));
+    apart = std::min(apart, timeOf(x.data(), x.data() + 1024, o.data()));
+  }
+  EXPECT_LT(adjacent, 2.5 * apart);
 }
 
 // 2-D tile with run-time strides.

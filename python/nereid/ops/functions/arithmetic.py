@@ -121,6 +121,10 @@ def power(x, y):
             result = divide(tl.full(x.shape, 1, x.dtype), x)
         elif y == -2:
             result = divide(tl.full(x.shape, 1, x.dtype), x * x)
+        elif y == 0.5:  # not-a-number for -inf, as in ATen, but for fp16 on CPUs
+            result = tl.sqrt(x) if x.dtype == tl.float64 else tl.sqrt_rn(x)
+        elif y == -0.5:
+            result = tl.rsqrt(x)
         else:
             result = power_of_floats(x, y)
         return result
