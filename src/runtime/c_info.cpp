@@ -8,7 +8,6 @@
 #include "support/file_identity.h"
 #include "support/packages.h"
 #include "support/settings.h"
-#include "targets/cpu/executor/Tiles.h"
 #include "targets/target.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -196,15 +195,11 @@ nrd_error *nrd_opt(int argc, char **argv, int *status) try {
 }
 NRD_CATCH_ERROR
 
-/// The tile registers of AMX: whether the processor has them, and whether Linux gives them to this
-/// process.
 static json::Object tileReport() {
-  const cpu::TileAccess &access = cpu::requestTiles();
-  json::Object report{{"state", access.state == cpu::TileState::Granted   ? "granted"
-                                : access.state == cpu::TileState::Refused ? "refused"
-                                                                          : "absent"}};
-  if (access.state == cpu::TileState::Refused)
-    report["reason"] = std::strerror(access.error);
+  TileReport tiles = tileRegisters();
+  json::Object report{{"state", tiles.state}};
+  if (tiles.refusal)
+    report["reason"] = tiles.refusal;
   return report;
 }
 

@@ -146,7 +146,7 @@ def _choose(rows, descending, count):
         keys, order = _workspaces(x, rows.count * room)
         launch(selecting.choose_row, rows.count, x.device, {
             "new_keys": keys, "new_order": order, "x": x, "sizes": rows.sizes, "x_strides": rows.x_strides, "length": length, "x_stride": rows.x_stride, "wanted": count, "room": room
-        }, {"DESCENDING": descending, "UNIT": rows.x_stride == 1, "BITS": rows.bits, "GROUPS": max(256, 1 << (4 * count - 1).bit_length()), "SHORT": 256, "BLOCK": 4096}, divisible=_DIVISIBLE)
+        }, {"DESCENDING": descending, "UNIT": rows.x_stride == 1, "BITS": rows.bits, "GROUPS": max(256 if rows.bits == 64 else 1024, 1 << (4 * count - 1).bit_length()), "SHORT": 256, "BLOCK": 4096}, divisible=_DIVISIBLE)
         length = room
     while keys is None or length > enough:
         block = max(_FEW, 1 << (4 * count - 1).bit_length())

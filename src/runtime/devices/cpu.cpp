@@ -6,9 +6,12 @@
 #include "support/call_notes.h"
 #include "support/text.h"
 #include "targets/cpu/executor/Executor.h"
+#include "targets/cpu/executor/Tiles.h"
 #include "targets/cpu/support_library/SupportLibrary.h"
 
 #include "llvm/ADT/StringExtras.h"
+
+#include <cstring>
 
 using namespace nereid;
 using namespace nereid::runtime;
@@ -229,6 +232,19 @@ ErrorPtr CpuDevice::run(const nrd_kernel &kernel, llvm::ArrayRef<nrd_arg> args, 
 ErrorPtr Device::properties(const nrd_kernel &, int, nrd_kernel_properties &out) const {
   out = {};
   return nullptr;
+}
+
+TileReport runtime::tileRegisters() {
+  const cpu::TileAccess &access = cpu::requestTiles();
+  switch (access.state) {
+  case cpu::TileState::Absent:
+    break;
+  case cpu::TileState::Granted:
+    return {"granted", nullptr};
+  case cpu::TileState::Refused:
+    return {"refused", std::strerror(access.error)};
+  }
+  return {"absent", nullptr};
 }
 
 int runtime::cpuCores() {

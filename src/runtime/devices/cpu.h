@@ -3,6 +3,13 @@
 
 namespace nereid::runtime {
 
+/// The tile registers of AMX.
+struct TileReport {
+  const char *state;   ///< "absent", "granted" by Linux to this process, or "refused"
+  const char *refusal; ///< why, in words; null unless refused
+};
+TileReport tileRegisters();
+
 /// Cores that this process may run on.
 int cpuCores();
 /// Threads that a launch on the CPU has, the launching one included.

@@ -119,8 +119,8 @@ Value LoopStep::fusionIsSafe(bool &impossible) {
 
   Elements pre(k);
   Forms forms(k, step.shape, true, [&](Value v, ArrayRef<Index> p) { return pre.at(v, p); });
-  struct Extent { ///< of all elements, and of those that masks may leave on: [begin, end)
-    Value pointer, first, last, begin, end;
+  struct Extent { ///< [begin, end): of the elements that masks may leave on
+    Value pointer, begin, end;
     Form form;
     bool isStore;
   };
@@ -143,13 +143,8 @@ Value LoopStep::fusionIsSafe(bool &impossible) {
       for (Value condition : own.assumptions)
         if (!forms.require(condition))
           return false;
-    auto [first, last] = used.bounds(*form);
-    Value size = k.e.i64(sizeOf(pointer)), begin = first, end = last;
-    SmallVector<Value> counts = reach.of(mask, point, shape, forms);
-    if (llvm::any_of(counts, [](Value count) { return bool(count); }))
-      std::tie(begin, end) = used.bounds(*form, false, counts);
-    extents.push_back({pointer, first, k.e.add(last, size), begin, k.e.add(end, size), *form,
-                       isStore});
+    auto [begin, last] = used.bounds(*form, false, reach.of(mask, point, shape, forms));
+    extents.push_back({pointer, begin, k.e.add(last, k.e.i64(sizeOf(pointer))), *form, isStore});
     return true;
   };
   for (Operation *load : loads)
@@ -179,14 +174,16 @@ Value LoopStep::fusionIsSafe(bool &impossible) {
       Value apart = k.b.createOrFold<arith::OrIOp>(
           k.e.loc, k.e.cmp(arith::CmpIPredicate::ule, a.end, b.begin),
           k.e.cmp(arith::CmpIPredicate::ule, b.end, a.begin));
-      if (Value between = liesBetween(k.e, a.first, a.form.strides, sizeOf(a.pointer), b.first,
+      if (Value between = liesBetween(k.e, a.begin, a.form.strides, sizeOf(a.pointer), b.begin,
                                       b.form.strides, sizeOf(b.pointer)))
         apart = k.b.createOrFold<arith::OrIOp>(k.e.loc, apart, between);
       // The same place for the same element, and another for every other element.
       if (a.form.strides.size() == b.form.strides.size() && a.form.strides.size() <= 2 &&
           tile::shapeOf(a.pointer.getType()) == tile::shapeOf(b.pointer.getType())) {
-        Value same = k.e.cmp(arith::CmpIPredicate::eq, a.first, b.first);
-        same = k.e.both(same, k.e.cmp(arith::CmpIPredicate::eq, a.last, b.last));
+        auto addressOf = [&](const Form &form) -> Value {
+          return LLVM::PtrToIntOp::create(k.b, k.e.loc, k.b.getI64Type(), form.base);
+        };
+        Value same = k.e.cmp(arith::CmpIPredicate::eq, addressOf(a.form), addressOf(b.form));
         Value zero = k.e.i64(0);
         SmallVector<Value> steps;
         for (auto [s, t] : llvm::zip(a.form.strides, b.form.strides)) {
