@@ -50,6 +50,7 @@ public:
   int64_t required, limit;
   std::string biggest; ///< the largest buffers with their lines
   unsigned stages = 0; ///< slots of the deepest pipelined loop
+  bool overlappedStores = false; ///< stores keep their buffer while products go on
 };
 
 /// Gives every buffer and every op with scratch its place by liveness; the bytes in all.

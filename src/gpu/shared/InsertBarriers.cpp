@@ -15,6 +15,9 @@
 // The matrix unit and the copy engine see shared memory through another proxy: before the barrier
 // that orders ordinary writes with their accesses every writing thread runs `fence_async`.
 //
+// Buffers with `ngpu.by_group` are left out: each group of four warps accesses its own part, and the
+// pass that made them has put barriers of the group and fences.
+//
 // An atomic operation that releases is done by one thread for the whole block when it is a scalar
 // one: a barrier before it orders the global accesses of all threads before.
 #include "gpu/Passes.h"
@@ -146,6 +149,8 @@ private:
 Intervals Barriers::bytesOf(Value buffer) const {
   Intervals result;
   for (const BufferPart &part : uses.parts(buffer)) {
+    if (part.root->hasAttr(ngpu::byGroupName))
+      continue;
     int64_t start = part.root->getAttrOfType<IntegerAttr>("offset").getInt() + part.offset;
     result.add(Interval{start, start + part.bytes});
   }
