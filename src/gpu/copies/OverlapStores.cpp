@@ -19,7 +19,8 @@ constexpr unsigned groupWarps = 4;
 /// block of this type is not held by another group; 0: it is not so.
 int64_t chunkOf(RankedTensorType type, unsigned warps) {
   const layout::LinearLayout &layout = ngpu::layoutOf(type).getLayout();
-  bool powers = llvm::all_of(type.getShape(), [](int64_t size) { return llvm::isPowerOf2_64(size); });
+  bool powers =
+      llvm::all_of(type.getShape(), [](int64_t size) { return llvm::isPowerOf2_64(size); });
   unsigned first = llvm::Log2_32(groupWarps), count = llvm::Log2_32(warps);
   if (type.getRank() != 2 || !powers || warps <= groupWarps || layout.bits(Axis::Warp) != count)
     return 0;
@@ -78,9 +79,9 @@ bool Stores::groupsStoreAlone() const {
   return its && llvm::all_of(stores, [&](tile::DescStoreOp store) {
            auto made = store.getDesc().getDefiningOp<tile::MakeDescriptorOp>();
            bool alone = made && made.getNumber() && *made.getNumber() < plans.size() &&
-                        llvm::all_of(made->getUsers(), [&](Operation *user) {
-                          return llvm::is_contained(stores, user);
-                        });
+                        llvm::all_of(
+                            made->getUsers(),
+                            [&](Operation *user) { return llvm::is_contained(stores, user); });
            auto type = cast<RankedTensorType>(store.getValue().getType());
            return alone && chunkOf(type, options.numWarps) == its;
          });
@@ -98,13 +99,14 @@ bool Stores::find(llvm::function_ref<bool(tile::DescStoreOp)> mayMeetAgain) {
   auto typeOf = [](tile::DescStoreOp store) {
     return copyBufferOf(cast<tile::DescType>(store.getDesc().getType()));
   };
-  if (stores.empty() || !llvm::all_of(stores, [&](tile::DescStoreOp store) {
+  if (llvm::none_of(stores, [](tile::DescStoreOp store) { return isInLoop(store); }) ||
+      !llvm::all_of(stores, [&](tile::DescStoreOp store) {
         return typeOf(store) == typeOf(stores[0]);
       }))
     return false;
   if (options.overlapStores == OverlapStores::Groups && groupsStoreAlone())
     chunk = chunkOf(cast<RankedTensorType>(stores[0].getValue().getType()), options.numWarps);
-  return chunk || llvm::any_of(stores, [](tile::DescStoreOp store) { return isInLoop(store); });
+  return true;
 }
 
 void Stores::lower(OpBuilder b, tile::DescStoreOp store, bool isFirstUse) {

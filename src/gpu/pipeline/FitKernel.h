@@ -28,8 +28,8 @@ fitKernel(mlir::ModuleOp module, const GpuOptions &options,
           llvm::function_ref<llvm::Expected<GpuReport>(const GpuOptions &)> compile);
 
 /// The next step; nullopt when all have been tried. `stages`: the slots that the attempt
-/// without `tried` had; `mmaHelps`: products may change from wgmma to mma.sync; `storesOverlap`: stores
-/// of that attempt kept their buffer.
+/// without `tried` had; `mmaHelps`: products may change from wgmma to mma.sync; `storesOverlap`:
+/// stores of that attempt kept their buffer.
 std::optional<Concessions> nextConcession(Concessions tried, unsigned stages, bool mmaHelps,
                                           bool storesOverlap = false);
 

@@ -145,11 +145,7 @@ private:
   bool movesRegisters() const {
     return !options.maxRegisters && (!options.movesRegisters || options.movesRegisters());
   }
-  /// Do the registers suffice for products that overlap?
-  bool overlaps() const {
-    return options.numWarps == 4 ||
-           (splitsOfOverlap[options.numWarps / 4].consumer && movesRegisters());
-  }
+  bool overlaps(ProductPair &pair) const;
   /// Do the consumers' groups issue the products of overlapped loops in turn?
   bool takesTurns() const { return options.numWarps > 4; }
   unsigned slotsOf(scf::ForOp loop) const;
@@ -283,10 +279,24 @@ const char *Partition::consider(scf::ForOp loop) {
   return nullptr;
 }
 
+/// Do the registers suffice for the two products to overlap? Between them, a thread of one of four
+/// groups holds both results, and the first one narrowed.
+bool Partition::overlaps(ProductPair &pair) const {
+  auto registers = [](ngpu::WgmmaOp product) {
+    return ngpu::layoutOf(product.getType()).getLayout().size(Axis::Register);
+  };
+  constexpr int64_t mostOfFourGroups = 64; // with blocks of 256x128 and heads of 64, 96, they spill
+  if (options.numWarps == 4)
+    return true;
+  return splitsOfOverlap[options.numWarps / 4].consumer && movesRegisters() &&
+         (options.numWarps == 8 ||
+          registers(pair.first) + registers(pair.second) <= mostOfFourGroups);
+}
+
 /// Two products that overlap give back their blocks at different times.
 void Partition::findStreams(Candidate &one) const {
   std::optional<ProductPair> pair = findProductPair(one.loop);
-  if (pair && !overlaps())
+  if (pair && !overlaps(*pair))
     pair.reset();
   Stream first, second;
   for (tile::DescLoadOp load : one.loads)
@@ -459,8 +469,8 @@ ngpu::WgmmaOp lonelyProduct(scf::ForOp loop) {
                                                                         : ngpu::WgmmaOp();
 }
 
-/// The consumers' side: loads become slots, which are given back when they have been read. `before`,
-/// `after`: what loops of pairs that follow one another pass on.
+/// The consumers' side: loads become slots, which are given back when they have been read.
+/// `before`, `after`: what loops of pairs that follow one another pass on.
 void Partition::consume(const Rings &ring, Candidate &one, const PendingProduct *before,
                         PendingProduct *after) {
   Location loc = one.loop.getLoc();

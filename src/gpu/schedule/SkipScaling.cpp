@@ -57,10 +57,12 @@ void makeConditional(arith::MulFOp product, Value scaled, Value factors) {
   Location loc = product.getLoc();
   auto type = cast<RankedTensorType>(factors.getType());
   Value one = arith::ConstantOp::create(
-      b, loc, cast<TypedAttr>(DenseElementsAttr::get(type, b.getFloatAttr(type.getElementType(), 1))));
+      b, loc,
+      cast<TypedAttr>(DenseElementsAttr::get(type, b.getFloatAttr(type.getElementType(), 1))));
   Value differs = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNE, factors, one);
   Value any = ngpu::AnyInWarpOp::create(b, loc, b.getI1Type(), differs);
-  auto branch = scf::IfOp::create(b, loc, TypeRange{product.getType()}, any, /*withElseRegion=*/true);
+  auto branch =
+      scf::IfOp::create(b, loc, TypeRange{product.getType()}, any, /*withElseRegion=*/true);
   product.replaceAllUsesWith(branch.getResult(0));
   OpBuilder then = OpBuilder::atBlockBegin(&branch.getThenRegion().front());
   auto yield = scf::YieldOp::create(then, loc, product.getResult());

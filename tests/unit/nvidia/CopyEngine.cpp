@@ -79,7 +79,8 @@ std::string CopyEngine::waitForStores(unsigned thread, unsigned pending) {
   erase_if(its.pending, [&](const Store &store) {
     if (store.group + pending >= its.groups)
       return false;
-    if (!std::equal(store.bytes.begin(), store.bytes.end(), shared.begin() + (store.at - sharedBase)))
+    if (!std::equal(store.bytes.begin(), store.bytes.end(),
+                    shared.begin() + (store.at - sharedBase)))
       wrong = "bytes from " + std::to_string(store.at - sharedBase) +
               " on change while the copy engine reads them";
     forBox(*store.map, store.at, store.coords, [&](uint64_t place, uint64_t to) {

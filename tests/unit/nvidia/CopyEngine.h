@@ -3,8 +3,8 @@
 // A copy to shared memory is over as late as it may be: when nobody else can go on. The bytes that
 // it will change are spoilt at once, so that who reads them too early, or still reads what was
 // there before, computes nonsense. A copy to global memory is under way until the thread that has
-// issued it waits for it, which is over when nobody else can go on: its bytes must not change from the
-// one to the other.
+// issued it waits for it, which is over when nobody else can go on: its bytes must not change from
+// the one to the other.
 #pragma once
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -40,7 +40,8 @@ public:
     return text.starts_with("cp.async.bulk.wait_group");
   }
   /// Does it for a thread; empty, or what is wrong.
-  std::string run(unsigned thread, llvm::StringRef text, llvm::function_ref<uint64_t(unsigned)> operand);
+  std::string run(unsigned thread, llvm::StringRef text,
+                  llvm::function_ref<uint64_t(unsigned)> operand);
   /// Has the phase of that parity completed? `wrong`: not an mbarrier.
   bool completed(uint64_t barrier, uint64_t parity, std::string &wrong) const;
   /// Ends the oldest copy under way; false: there is none.

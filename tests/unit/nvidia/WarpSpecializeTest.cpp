@@ -255,9 +255,8 @@ TEST(WarpSpecialize, MissingWaitForAStoreIsFound) {
 }
 
 TEST(WarpSpecialize, WritingBeforeTheStoreIsWaitedForIsFound) {
-  expectChangedBytes({Shape::Tiles, 128, 64, 3, 128, 8, 3, kWaits}, [](func::FuncOp kernel) {
-    opsIn<ngpu::BarrierOp>(kernel, 0)[0].erase();
-  });
+  expectChangedBytes({Shape::Tiles, 128, 64, 3, 128, 8, 3, kWaits},
+                     [](func::FuncOp kernel) { opsIn<ngpu::BarrierOp>(kernel, 0)[0].erase(); });
   expectChangedBytes({Shape::Tiles, 128, 64, 3, 128, 8, 3, kGroups}, [](func::FuncOp kernel) {
     opsIn<ngpu::GroupBarrierOp>(kernel, 0)[0].erase();
   });

@@ -131,8 +131,8 @@ void emitWait(Emitter &e, ngpu::MBarrierWaitOp op) {
 
 /// Calls `each(address in shared memory, coordinates innermost first)` for every box of a transfer.
 template <typename Each>
-void forBoxes(Emitter &e, const gpu::TmaBox &box, llvm::Value *base, llvm::ArrayRef<llvm::Value *> coords,
-              Each each) {
+void forBoxes(Emitter &e, const gpu::TmaBox &box, llvm::Value *base,
+              llvm::ArrayRef<llvm::Value *> coords, Each each) {
   unsigned rank = box.box.size(), leading = coords.size() - rank;
   for (const gpu::TmaBox::Part &part : box.parts) {
     llvm::Value *address = base;
@@ -325,8 +325,7 @@ void emitAnyInWarp(Emitter &e, ngpu::AnyInWarpOp op) {
   llvm::Value *any = e.b.getFalse();
   for (llvm::Value *each : e.get(op.getValues()))
     any = e.b.CreateOr(any, each);
-  e.set(op.getResult(),
-        {e.intrinsic(llvm::Intrinsic::nvvm_vote_any_sync, {e.i32(~0u), any})});
+  e.set(op.getResult(), {e.intrinsic(llvm::Intrinsic::nvvm_vote_any_sync, {e.i32(~0u), any})});
 }
 
 } // namespace
