@@ -118,8 +118,9 @@ def call_of(module, language, variant, tensors, causal, tag=0):
     def launch():
         if language == "nereid":  # without `never` some configurations are divided unasked
             import nereid
-            nereid.knobs.nereid.warp_specialise = "always" if specialise else "never"
-            nereid.knobs.nereid.skip_scaling = skips
+            for knob, value in (("warp_specialise", "always" if specialise else "never"), ("skip_scaling", skips)):
+                if getattr(nereid.knobs.nereid, knob) != value:
+                    setattr(nereid.knobs.nereid, knob, value)
         module.attention[(sequence // bm, batch * heads)](*arguments, HEAD=dim, BLOCK_M=bm, BLOCK_N=bn, CAUSAL=causal, SPECIALISE=specialise,
                                                           THRESHOLD=threshold, TAG=tag,
                                                           num_warps=warps, num_stages=stages, **limit)

@@ -85,13 +85,10 @@ def call_of(module, language, configuration, a, b, c, mode):
     tiles = -(-m // bm) * -(-n // bn)
     programs = min(tiles, torch.cuda.get_device_properties(0).multi_processor_count) if kernel == "persistent" else tiles
     function = getattr(module, kernel)
-
-    def launch():
-        if language == "nereid":
-            import nereid
-            nereid.knobs.nereid.overlap_stores = MODES[mode]
-        function[(programs, )](*arguments, BM=bm, BN=bn, BK=bk, SPECIALISE=specialise, num_warps=warps, num_stages=stages)
-
+    if language == "nereid":  # until the next call of this function
+        import nereid
+        nereid.knobs.nereid.overlap_stores = MODES[mode]
+    launch = lambda: function[(programs, )](*arguments, BM=bm, BN=bn, BK=bk, SPECIALISE=specialise, num_warps=warps, num_stages=stages)
     launch()
     return launch
 
@@ -126,6 +123,16 @@ def check(configuration, mode):
     print(json.dumps({"worst": worst, "right": worst < 4e-3}))
 
 
+def captured(launch):
+    """The same launch from a graph: without the host's part, and with the settings of now."""
+    import torch
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        launch()
+    return graph.replay
+
+
 def measure(size, names, seconds, only):
     import torch
     sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -139,21 +146,21 @@ def measure(size, names, seconds, only):
             for mode in MODES:
                 if name_of(configuration, mode) not in names:
                     continue
-                call = call_of(module, "nereid", configuration, a, b, c, mode)
-                calls.append(call)
+                calls.append(captured(call_of(module, "nereid", configuration, a, b, c, mode)))
                 labels.append(name_of(configuration, mode))
         try:
             triton = module_of("triton", folder)
             for configuration in (each for each in CONFIGURATIONS if only in name_of(each, "")):
                 for mode in ("never", "always"):
                     try:
-                        calls.append(call_of(triton, "triton", configuration, a, b, c, mode))
+                        calls.append(captured(call_of(triton, "triton", configuration, a, b, c, mode)))
                         labels.append("triton " + name_of(configuration, mode))
                     except Exception as error:
                         print(f"  triton {name_of(configuration, mode)}: {type(error).__name__}: {str(error)[:120]}")
         except ImportError:
             print("  no Triton")
-        calls.append(lambda: torch.matmul(a, b, out=c))
+        torch.matmul(a, b, out=c)
+        calls.append(captured(lambda: torch.matmul(a, b, out=c)))
         labels.append("cuBLAS")
         times = Bench().medians(calls, seconds)
     for label, ms in sorted(zip(labels, times), key=lambda pair: pair[1]):

@@ -226,6 +226,37 @@ def test_attention_is_divided_by_default_where_it_is_faster(monkeypatch):
     assert not divided()
 
 
+@nereid.jit
+def attention_through_pointers(q, k, v, o, LENGTH, stride, scale, BM: tl.constexpr, BN: tl.constexpr, HEAD: tl.constexpr):
+    rows, columns, heads = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, HEAD)
+    top = tl.full((BM, ), float("-inf"), tl.float32)
+    total = tl.zeros((BM, ), tl.float32)
+    acc = tl.zeros((BM, HEAD), tl.float32)
+    block = tl.load(q + rows[:, None] * stride + heads[None, :])
+    for n in range(0, LENGTH, BN):
+        places, mask = (n + columns)[:, None] * stride + heads[None, :], (n + columns)[:, None] < LENGTH
+        s = tl.dot(block, tl.load(k + places, mask, 0.0).T) * scale
+        now = tl.maximum(top, tl.max(s, 1))
+        p = tl.math.exp2(s - now[:, None])
+        alpha = tl.math.exp2(top - now)
+        total = total * alpha + tl.sum(p, 1)
+        acc = tl.dot(p.to(tl.float16), tl.load(v + places, mask, 0.0), acc * alpha[:, None])
+        top = now
+    tl.store(o + rows[:, None] * stride + heads[None, :], (acc / total[:, None]).to(tl.float16))
+
+
+@needs_ptxas
+def test_attention_through_pointers_is_divided_where_they_are_copied(monkeypatch, tmp_path):
+    tensors = [torch.empty(4096, 128, dtype=torch.float16)] * 4
+    compile_it = lambda: compiled(attention_through_pointers, *tensors, 4096, 128, 0.1, BM=128, BN=128, HEAD=128, num_warps=8, num_stages=3)
+    assert "ngpu.warp_specialize" not in compile_it().asm["gpu"]
+    monkeypatch.setattr(nereid.knobs.nereid, "tensor_copies", "always")
+    ptx = compile_it().asm["ptx"]
+    assert "setmaxnreg.inc.sync.aligned.u32 240" in ptx and "bar.arrive" in ptx
+    log = assembled(ptx, tmp_path)
+    assert "0 bytes spill stores" in log and not re.search("C75|Potential|warning", log), log
+
+
 def test_without_ptxas_products_do_not_overlap(monkeypatch):
     """nvJitLink ignores `setmaxnreg`: the registers would not suffice."""
     monkeypatch.setattr(nereid.knobs.nereid, "assembler", "nvjitlink")

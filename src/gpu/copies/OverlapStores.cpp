@@ -100,9 +100,8 @@ bool Stores::find(llvm::function_ref<bool(tile::DescStoreOp)> mayMeetAgain) {
     return copyBufferOf(cast<tile::DescType>(store.getDesc().getType()));
   };
   if (llvm::none_of(stores, [](tile::DescStoreOp store) { return isInLoop(store); }) ||
-      !llvm::all_of(stores, [&](tile::DescStoreOp store) {
-        return typeOf(store) == typeOf(stores[0]);
-      }))
+      !llvm::all_of(stores,
+                    [&](tile::DescStoreOp store) { return typeOf(store) == typeOf(stores[0]); }))
     return false;
   if (options.overlapStores == OverlapStores::Groups && groupsStoreAlone())
     chunk = chunkOf(cast<RankedTensorType>(stores[0].getValue().getType()), options.numWarps);

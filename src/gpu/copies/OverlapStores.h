@@ -23,8 +23,9 @@ namespace nereid::gpu {
 /// are those of a group.
 ///
 /// Taken are the stores that need not be complete, as far as `mayMeetAgain` says, if one of them is
-/// in a loop and their blocks have one type: the buffer lives as long as the slots of the products' blocks. `plans` may be
-/// empty: then groups do not store by themselves. True: some stores have been rewritten.
+/// in a loop and their blocks have one type: the buffer lives as long as the slots of the products'
+/// blocks. `plans` may be empty: then groups do not store by themselves. True: some stores have
+/// been rewritten.
 bool overlapStores(mlir::func::FuncOp kernel, const GpuOptions &options,
                    llvm::MutableArrayRef<TensorMapPlan> plans,
                    llvm::function_ref<bool(tile::DescStoreOp)> mayMeetAgain);

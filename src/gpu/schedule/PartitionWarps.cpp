@@ -207,6 +207,8 @@ bool Partition::isDividedUnasked() {
     return false;
   bool any = false, all = true;
   kernel.walk([&](scf::ForOp loop) {
+    if (loop->hasAttr(tile::withoutCopiesName)) // the version for tensors that cannot be copied
+      return;
     if (llvm::any_of(*loop.getBody(), [](Operation &op) { return isDot(&op); })) {
       any = true;
       all &= isFasterDivided(loop);

@@ -27,6 +27,7 @@ enum class Scaling { Signs, Powers, Skipped };
 struct Problem {
   int blockM = 128, columns = 64, head = 64, length = 256, split = 0, warps = 8, stages = 2;
   Scaling scaling = Scaling::Signs;
+  gpu::Specialise specialise = gpu::Specialise::Always;
 };
 
 std::string textOf(const Problem &p) {
@@ -125,7 +126,7 @@ Outcome run(const Problem &p, llvm::function_ref<void(func::FuncOp)> change = nu
   gpu::GpuOptions options;
   options.numWarps = p.warps;
   options.numStages = p.stages;
-  options.specialise = gpu::Specialise::Always;
+  options.specialise = p.specialise;
   options.skipScaling = p.scaling == Scaling::Skipped;
   options.verify = true;
   auto small = [](size_t i, int by) { return float(int(i * by % 5) - 2); };
@@ -227,6 +228,21 @@ TEST(OverlapProducts, ScalingIsSkippedWhereNoMaximumGrows) {
   }
 }
 
+TEST(OverlapProducts, ScalingIsSkippedInOtherLoops) {
+  Problem whole = {128, 64, 64, 320, 0, 8, 3, Scaling::Skipped, gpu::Specialise::Never};
+  unsigned branches = 0;
+  Outcome outcome =
+      run(whole, [&](func::FuncOp kernel) { kernel.walk([&](ngpu::AnyInWarpOp) { ++branches; }); });
+  EXPECT_EQ(outcome.error, "");
+  EXPECT_FALSE(outcome.divided);
+  EXPECT_EQ(outcome.wrong, 0u);
+  EXPECT_EQ(branches, 1u);
+}
+
+TEST(OverlapProducts, SixteenWarpsTakeTurns) {
+  expectRight({256, 64, 64, 192, 0, 16, 3});
+}
+
 //===--- faults ------------------------------------------------------------------------------===//
 
 const Problem kFive = {128, 64, 64, 320, 0, 8, 2};
@@ -281,6 +297,20 @@ TEST(OverlapProducts, ReleaseBeforeTheFirstProductHasEndedIsFound) {
   });
   EXPECT_NE(outcome.error.find("which a product in flight reads"), std::string::npos)
       << outcome.error;
+}
+
+TEST(OverlapProducts, LosingAProductThatWasPassedOnIsFound) {
+  // In the second loop's first iteration; behind that loop, when it has none.
+  for (auto [number, split] : {std::pair(0, 128), {1, 320}}) {
+    Problem two = kFive;
+    two.split = split;
+    EXPECT_EQ(run(two).wrong, 0u);
+    Outcome outcome = run(two, [number = number](func::FuncOp kernel) {
+      auto either = opsIn<arith::OrIOp>(kernel, 0)[number];
+      either.getResult().replaceAllUsesWith(either.getLhs());
+    });
+    EXPECT_TRUE(!outcome.error.empty() || outcome.wrong) << number;
+  }
 }
 
 /// The maxima of some warps grow in some blocks: that all or no warps scale is not the same.
